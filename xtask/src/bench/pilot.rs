@@ -2,9 +2,11 @@
 //!
 //! [`published`] is the case that was published: two vCPUs woken each 125 us polled for all of their time. [`phases`]
 //! are four VMs whose loads change, under the kernel's default, under static ceilings, and under the pilot. [`stable`] is
-//! what it chooses for each load while nothing changes, against these ceilings. [`own`] is what it takes itself beside fifty
-//! vCPUs.
+//! what it chooses for each load while nothing changes, against these ceilings. [`neighbours`] is what polling does to a VM
+//! beside it. [`own`] is what it takes itself beside fifty vCPUs.
 
+mod drawn;
+mod neighbours;
 mod own;
 mod parts;
 mod phases;
@@ -46,6 +48,9 @@ pub(crate) struct Args {
     /// Rounds in which what it chose is measured against other ceilings
     #[arg(long, default_value_t = 16)]
     stable_rounds: u32,
+    /// Rounds in which a VM is measured beside two others that poll, and that do not
+    #[arg(long, default_value_t = 0)]
+    neighbours: u32,
     /// Seconds for which its own cost is measured beside 25 VMs of two vCPUs; 0 leaves that out
     #[arg(long, default_value_t = 0)]
     own: u64,
@@ -186,6 +191,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if args.stable > 0 {
             stable::measure(programs, args, &calibrated, folder.path(), &mut figures)?;
         }
+        if args.neighbours > 0 {
+            neighbours::measure(programs, args, folder.path(), &mut figures)?;
+        }
         if args.phase > 0 {
             phases::measure(programs, args, &calibrated, folder.path(), &mut figures)?;
         }
@@ -198,7 +206,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                      choose that, second by second in a drawn order: difference of the cost of a halt (median of Walsh averages, 95 %). Phases: four VMs with phases \
                      (idle, ticking, request and response at 15, 50 and 150 us, bulk), each shifted by one; what their \
                      halts cost in a second (for as many halts as under the default), by each goal, under the default, under static ceilings, and under the pilot; \
-                     from these, the best static ceiling, the best for each VM, and the best for each VM and phase. Own: \
+                     from the static ones the best for all, and the best for each VM; the oracle runs each VM in each phase \
+                     under the static ceiling that was best for it there. Neighbours: mean wake-up latency of a VM that \
+                     ticks, while two others poll and while they do not, second by second in a drawn order. Own: \
                      what the pilot takes while it observes 25 VMs of two vCPUs, minute by minute. The pilot begins \
                      without the state of an earlier run.",
             columns: &COLUMNS,

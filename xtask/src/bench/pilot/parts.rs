@@ -71,4 +71,9 @@ impl Parts {
     pub(super) fn cost_ns(&self, switch_cpu_ns: f64, weight: f64) -> f64 {
         self.poll_ns + self.slept * switch_cpu_ns + weight * self.latency_ns
     }
+
+    /// Mean wake-up latency of those that slept.
+    pub(super) fn latency_of_a_sleep_ns(&self) -> f64 {
+        self.latency_ns / self.slept.max(1.0)
+    }
 }

@@ -2,16 +2,14 @@
 //! one VM, second by second under each in a drawn order.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
-use anyhow::{Context, Result, bail};
-use haltwise_core::prove::rank::Interval;
-use haltwise_core::workload::SplitMix64;
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::super::kept::Figures;
 use super::super::run::Programs;
+use super::drawn::{Drawn, against, median};
 use super::parts::{GOALS, Parts};
 use super::phases::LOADS;
 use super::{Args, Calibrated, Ends, row};
@@ -23,11 +21,8 @@ const SWEEP_NS: [u64; 4] = [0, 30_000, 80_000, 400_000];
 /// The busy one never halts: there is nothing to choose.
 const BUSY: &str = "bulk";
 
-/// The same load, under each ceiling once in a round.
-struct Measured {
-    ceilings_ns: Vec<u64>,
-    rounds: Vec<Vec<Parts>>,
-}
+/// The VM that is measured under each ceiling.
+const STABLE: &str = "stable";
 
 pub(super) fn measure(
     programs: &Programs,
@@ -56,12 +51,16 @@ pub(super) fn measure(
         }
         ceilings_ns.sort_unstable();
         ceilings_ns.dedup();
-        let measured = Measured::new(programs, args, gap, ceilings_ns, folder)?;
+        let vm = start(programs, STABLE, gap)?;
+        super::wait(2);
+        let rounds = args.stable_rounds;
+        let drawn = Drawn::new(programs, folder, rounds, ceilings_ns, &[STABLE], STABLE)?;
+        drop(vm);
         for (goal, weight, choice) in chosen {
             let cost = |parts: &Parts| {
                 parts.cost_ns(calibrated.switch_cpu_ns, weight) / parts.halts.max(1.0)
             };
-            tell(figures, load, goal, &choice, &measured, &cost);
+            tell(figures, load, goal, &choice, &drawn, &cost);
         }
     }
     Ok(())
@@ -109,7 +108,7 @@ fn choose(
     })
 }
 
-fn start(programs: &Programs, name: &str, gap: &str) -> Result<Ends> {
+pub(super) fn start(programs: &Programs, name: &str, gap: &str) -> Result<Ends> {
     Ends::start(
         Command::new(&programs.lab)
             .args(["run", "tick", "--name", name, "--duration", "7200s"])
@@ -117,95 +116,11 @@ fn start(programs: &Programs, name: &str, gap: &str) -> Result<Ends> {
     )
 }
 
-impl Measured {
-    fn new(
-        programs: &Programs,
-        args: &Args,
-        gap: &str,
-        ceilings_ns: Vec<u64>,
-        folder: &Path,
-    ) -> Result<Self> {
-        let names = ["stable".to_owned()];
-        let vm = start(programs, &names[0], gap)?;
-        super::wait(2);
-        let mut draw = SplitMix64(u64::from(args.stable_rounds));
-        let mut rounds = Vec::new();
-        for _ in 0..args.stable_rounds {
-            let mut order: Vec<usize> = (0..ceilings_ns.len()).collect();
-            let mut round = vec![Parts::default(); order.len()];
-            while !order.is_empty() {
-                let at = usize::try_from(draw.below(order.len() as u64))?;
-                let at = order.swap_remove(at);
-                set(programs, &names[0], ceilings_ns[at])?;
-                // Until the window has found its length.
-                std::thread::sleep(Duration::from_millis(100));
-                let capture = tempfile::tempdir_in(folder)?;
-                let parts = Parts::record(programs, 1, &capture.path().join("cap"), &names)?;
-                round[at] = parts.first().copied().unwrap_or_default();
-            }
-            rounds.push(round);
-        }
-        drop(vm);
-        Ok(Self {
-            ceilings_ns,
-            rounds,
-        })
-    }
-
-    fn at(&self, ceiling_ns: u64) -> Option<usize> {
-        self.ceilings_ns.iter().position(|ns| *ns == ceiling_ns)
-    }
-
-    /// Of each round, what a halt cost under a ceiling.
-    fn costs(&self, at: usize, cost: &dyn Fn(&Parts) -> f64) -> Vec<f64> {
-        self.rounds.iter().map(|round| cost(&round[at])).collect()
-    }
-
-    /// The ceiling under which a halt cost least in every other round. The others measure against it: the least of several
-    /// noisy figures is too low.
-    fn best(&self, cost: &dyn Fn(&Parts) -> f64) -> Option<usize> {
-        let of = |at: &usize| median(self.costs(*at, cost).into_iter().step_by(2).collect());
-        (0..self.ceilings_ns.len()).min_by(|a, b| of(a).total_cmp(&of(b)))
-    }
-}
-
-fn median(mut costs: Vec<f64>) -> f64 {
-    costs.sort_by(f64::total_cmp);
-    costs.get(costs.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// By how much one costs more than the other, round by round, in % of the other's median.
-fn against(one: &[f64], other: &[f64]) -> String {
-    let differ: Vec<f64> = one
-        .iter()
-        .zip(other)
-        .map(|(one, other)| one - other)
-        .collect();
-    let of = median(other.to_vec()) / 100.0;
-    Interval::of(&differ).map_or_else(
-        || "too few rounds".to_owned(),
-        |it| {
-            format!(
-                "{:+.1} % ({:+.1} to {:+.1})",
-                it.estimate / of,
-                it.low / of,
-                it.high / of
-            )
-        },
-    )
-}
-
-/// Sets the ceiling of the VM, as people do.
-fn set(programs: &Programs, name: &str, ceiling_ns: u64) -> Result<()> {
-    let output = Command::new(&programs.haltwise)
-        .args(["apply", "--yes", "--vm", name, "--ceiling"])
-        .arg(ceiling_ns.to_string())
-        .stdin(Stdio::null())
-        .output()?;
-    if !output.status.success() {
-        bail!("apply: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(())
+/// The ceiling under which a halt cost least in every other round. The others measure against it: the least of several
+/// noisy figures is too low.
+fn best(drawn: &Drawn, cost: &dyn Fn(&Parts) -> f64) -> Option<usize> {
+    let of = |at: &usize| median(drawn.figures(*at, cost).into_iter().step_by(2).collect());
+    (0..drawn.ceilings_ns.len()).min_by(|a, b| of(a).total_cmp(&of(b)))
 }
 
 fn tell(
@@ -213,23 +128,23 @@ fn tell(
     load: &str,
     goal: &str,
     choice: &Choice,
-    measured: &Measured,
+    drawn: &Drawn,
     cost: &dyn Fn(&Parts) -> f64,
 ) {
     let arm = format!("stable {goal}");
-    for (number, round) in measured.rounds.iter().enumerate() {
-        for (ns, parts) in measured.ceilings_ns.iter().zip(round) {
+    for (number, round) in drawn.rounds.iter().enumerate() {
+        for (ns, parts) in drawn.ceilings_ns.iter().zip(round) {
             let figure = format!("cost_ns_per_halt_at_{ns}");
             let row = row("stable", &arm, number, load, &figure, cost(parts));
             figures.rows.push(row);
         }
     }
-    let places = (measured.at(choice.found_ns), measured.at(choice.chosen_ns));
+    let places = (drawn.at(choice.found_ns), drawn.at(choice.chosen_ns));
     let (Some(found), Some(chosen)) = places else {
         return;
     };
-    let best = measured.best(cost).unwrap_or(found);
-    let costs = |at: usize| measured.costs(at, cost);
+    let best = best(drawn, cost).unwrap_or(found);
+    let costs = |at: usize| drawn.figures(at, cost);
     let others = |at: usize| costs(at).into_iter().skip(1).step_by(2).collect::<Vec<_>>();
     let line = format!(
         "stable: {load:<9} {goal:<8} {:>7} {:>9}       {:<29} {} at {} ns; {}, {:.2} % of a CPU",
@@ -237,7 +152,7 @@ fn tell(
         choice.chosen_ns,
         against(&costs(chosen), &costs(found)),
         against(&others(chosen), &others(best)),
-        measured.ceilings_ns[best],
+        drawn.ceilings_ns[best],
         choice.state,
         choice.own_percent,
     );
