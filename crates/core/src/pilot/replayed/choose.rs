@@ -106,7 +106,83 @@ pub(super) fn choice(
 
 #[cfg(test)]
 mod test {
+    use super::super::super::evidence::{Evidence, OfVm};
+    use super::super::{Replayed, Stretch};
     use super::*;
+    use crate::event::Halt;
+    use crate::kvm::{Arch, Version};
+    use crate::replay::calibration::SwitchCpu;
+    use crate::replay::latency::Latencies;
+
+    /// A vCPU that polls for all of its halts, 20 of 60 us and 60 of 190 us in turn, 8,000 in all.
+    fn polled() -> Stretch {
+        let mut now_ns = 0;
+        let one = |nth: u64| {
+            let halt_ns = if nth % 80 < 20 { 60_000 } else { 190_000 };
+            let halt = Halt {
+                start_ns: now_ns,
+                halt_ns,
+                valid: true,
+                window_ns: Some(200_000),
+                poll_ns: Some(halt_ns),
+                polled: Some(true),
+                wake_latency_ns: Some(0),
+                ..Halt::default()
+            };
+            now_ns = halt.end_ns() + 5_000;
+            halt
+        };
+        let halts: Vec<Halt> = (0..8_000).map(one).collect();
+        Stretch {
+            began_ns: 0,
+            span_ns: now_ns,
+            halts,
+        }
+    }
+
+    fn chosen(max_poll_cpu_percent: Option<f64>) -> Choice {
+        let version = Version::new(6, 12);
+        let switch_cpu = SwitchCpu {
+            ns: 5_000,
+            ends_ns: [4_500, 5_500],
+        };
+        let mut calibrated = Latencies::default();
+        for _ in 0..100 {
+            for slept_ns in [10_000, 50_000, 100_000, 180_000] {
+                calibrated.add(slept_ns, 20_000);
+            }
+        }
+        let mut replayed = Replayed::new((version, Arch::X86), Some(switch_cpu), calibrated, 1);
+        let in_force = Knobs::defaults(version, Arch::X86);
+        let question = Question {
+            scope: Scope::Vm(crate::ids::VmKey::default()),
+            in_force,
+            found: in_force,
+            weight_milli: 0,
+            max_poll_cpu_percent,
+            idle_cpu_percent: Some(100.0),
+            max_ceiling_ns: 1_000_000,
+        };
+        let stretch = polled();
+        let vm = OfVm {
+            weight_milli: 0,
+            vcpus: 1,
+            chunks: vec![&stretch],
+        };
+        let answer = replayed.weigh(&[vm], &question).unwrap();
+        answer.choice.unwrap_or_else(|| panic!("{}", answer.verdict))
+    }
+
+    /// A ceiling between the two lengths keeps most of the gain, and polls for most of the short halts.
+    #[test]
+    fn on_the_way_to_the_best_no_setting_polls_more_than_the_limit() {
+        let free = chosen(None);
+        assert!(free.poll_cpu_percent > 5.0, "{free:?}");
+        assert!(free.gain.value > 0.8, "{free:?}");
+        let limited = chosen(Some(5.0));
+        assert!(limited.poll_cpu_percent <= 5.0, "{limited:?}");
+        assert!(limited.knobs.halt_poll_ns < free.knobs.halt_poll_ns);
+    }
 
     #[test]
     fn the_first_that_gains_enough_is_taken_or_the_next_where_a_step_gains_more() {
