@@ -108,7 +108,7 @@ figures! {
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct PilotGuard {
         /// Which: `cpu-pressure`, `polling-budget`, `over-commitment`, `free-cpus`, `kernel`,
-        /// `sched-ext`, `read-only`.
+        /// `sched-ext`, `read-only`, `left-alone`.
         pub(crate) guard: String = Word,
         /// It keeps the pilot from acting now.
         pub(crate) holds: bool = Flag,

@@ -42,4 +42,4 @@ mod unit;
 mod view;
 
 pub use engine::{Pilot, Setup};
-pub use goals::{Goal, GoalOfVms, Goals, Limits};
+pub use goals::{Goal, GoalOfVms, Goals, Limits, Parameters};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use haltwise_capture::files;
-use haltwise_core::pilot::{Goal, GoalOfVms, Goals, Limits};
+use haltwise_core::pilot::{Goal, GoalOfVms, Goals, Limits, Parameters};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -100,6 +100,7 @@ struct VmTable {
 struct LimitsTable {
     ceilings: Option<bool>,
     parameters: Option<bool>,
+    shared_parameters: Option<bool>,
     max_ceiling_ns: Option<Spanned<u64>>,
     max_poll_cpu_percent: Option<Spanned<f64>>,
 }
@@ -257,7 +258,11 @@ fn limits(table: &LimitsTable, may_act: bool) -> Result<Limits, Wrong> {
     Ok(Limits {
         may_act,
         ceilings: table.ceilings.unwrap_or(known.ceilings),
-        parameters: table.parameters.unwrap_or(known.parameters),
+        parameters: match (table.parameters, table.shared_parameters) {
+            (Some(false), _) => Parameters::Never,
+            (_, Some(true)) => Parameters::Shared,
+            _ => known.parameters,
+        },
         max_poll_cpu_percent: percent.map(|it| *it.get_ref()),
         max_ceiling_ns,
     })

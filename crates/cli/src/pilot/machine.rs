@@ -11,7 +11,7 @@ use haltwise_core::pilot::{Goal, Goals};
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_host::ceiling::Governor;
 use haltwise_host::collector::{CollectError, CollectOptions, Collector};
-use haltwise_host::knob::{Baseline, Parameter, Snapshot, Target};
+use haltwise_host::knob::{Baseline, Held as Recorded, Parameter, Snapshot, Target};
 use haltwise_host::root::Root;
 use haltwise_host::{clock, host_sample, params};
 
@@ -167,7 +167,7 @@ impl Machine {
                 .get(&vm.key)
                 .copied()
                 .unwrap_or(Ceiling::Fixed(None)),
-            held: held_ceiling(&baseline, vm.key),
+            held: held_ceiling(&baseline, vm.key, self.host.knobs),
             polls_itself: self.vetoes.holds(vm.key, vcpus(vm.index), now),
             counts: counts.remove(&vm.key).or(none),
         });
@@ -280,13 +280,17 @@ fn is_writable(root: &Root) -> bool {
     metadata.is_ok_and(|it| std::os::unix::fs::PermissionsExt::mode(&it.permissions()) & 0o222 != 0)
 }
 
-/// What the pilot has set of a VM, by the journal.
-fn held_ceiling(baseline: &Baseline, vm: VmKey) -> Option<Held<u32>> {
+/// What the pilot has set of a VM, by the journal. One that followed `halt_poll_ns` would follow it again without the pilot,
+/// with the value from before that the journal has of it.
+fn held_ceiling(baseline: &Baseline, vm: VmKey, now: Option<Knobs>) -> Option<Held<u32>> {
     let held = baseline
         .get(Target::Ceiling(vm))
         .filter(|held| held.who.starts_with(WHO))?;
+    let before = |held: &Recorded| held.before.as_ref()?.parse().ok();
+    let parameter = baseline.get(Target::Parameter(Parameter::HaltPollNs));
+    let followed = || parameter.map_or_else(|| Some(now?.halt_poll_ns), before);
     Some(Held {
-        before: held.before.as_ref()?.parse().ok()?,
+        before: if held.followed { followed() } else { before(held) }?,
         ours: held.ours.as_ref()?.parse().ok()?,
     })
 }

@@ -24,7 +24,8 @@ use crate::time;
 
 Every 10 s KVM's counters of each VM are read, and of one VM in turn all halts are \
 recorded for 3 s and replayed under every setting that can be set: ceilings of VMs \
-whose VMM can be asked, and the host's parameters for all others. A line is printed \
+whose VMM can be asked; where a VMM cannot, the host's parameters for all that follow \
+them. A line is printed \
 for each decision: what, why, what is expected, what was measured.
 
 It observes: it prints what it would do, and counts what that would have saved. \
@@ -52,7 +53,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     goals: Goals,
     /// Only this VM, by a name, UUID, VMID or PID, or all whose name is like a pattern with * and
-    /// ?; may be repeated [default: all]
+    /// ?; may be repeated [default: all]. The host's parameters are not set while other VMs
+    /// follow them
     #[arg(long = "vm", value_name = "VM")]
     only: Vec<String>,
     /// Change nothing; print what it would do (the default)

@@ -60,12 +60,24 @@ pub struct Limits {
     pub may_act: bool,
     /// It may set ceilings of VMs.
     pub ceilings: bool,
-    /// It may set the host's parameters.
-    pub parameters: bool,
+    /// Whether it may set the host's parameters.
+    pub parameters: Parameters,
     /// The most that polling may take, in % of one CPU for all VMs together.
     pub max_poll_cpu_percent: Option<f64>,
     /// The highest ceiling that it may set, in nanoseconds.
     pub max_ceiling_ns: u32,
+}
+
+/// Whether the host's parameters may be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Parameters {
+    /// Never.
+    Never,
+    /// While no VM follows them that is to be left alone.
+    Unshared,
+    /// Always.
+    Shared,
 }
 
 /// The highest ceiling that `tune` looks at: a poll of 2 ms is longer than any wake-up that it could save
@@ -77,7 +89,7 @@ impl Default for Limits {
         Self {
             may_act: false,
             ceilings: true,
-            parameters: true,
+            parameters: Parameters::Unshared,
             max_poll_cpu_percent: None,
             max_ceiling_ns: HIGHEST_NS,
         }

@@ -1,6 +1,7 @@
 //! What keeps the pilot from acting, or makes it restore what it found.
 
-use super::input::Seen;
+use super::goals::{Limits, Parameters};
+use super::input::{Seen, VmSeen};
 use crate::explain::HABIT;
 use crate::kvm::Rule;
 use crate::kvm::ceiling::CeilingRule;
@@ -22,6 +23,8 @@ pub enum Guard {
     Kernel,
     /// The parameters cannot be written.
     ReadOnly,
+    /// VMs follow the parameters that are to be left alone.
+    LeftAlone,
 }
 
 impl Guard {
@@ -35,6 +38,7 @@ impl Guard {
             Self::SchedExt => "sched-ext",
             Self::Kernel => "kernel",
             Self::ReadOnly => "read-only",
+            Self::LeftAlone => "left-alone",
         }
     }
 
@@ -48,7 +52,7 @@ impl Guard {
 
     /// Whether it concerns the host's parameters alone, and ceilings of VMs can be set.
     pub fn is_of_parameters(self) -> bool {
-        matches!(self, Self::Kernel | Self::ReadOnly)
+        matches!(self, Self::Kernel | Self::ReadOnly | Self::LeftAlone)
     }
 }
 
@@ -99,6 +103,11 @@ impl Standing {
                 .to_owned(),
             Guard::Kernel => "from Linux 5.8 to 6.0 halt_poll_ns does not reach VMs that run, so it is not set".to_owned(),
             Guard::ReadOnly => "KVM's parameters cannot be written here; only ceilings of VMs can be set".to_owned(),
+            Guard::LeftAlone => format!(
+                "{} VMs that are to be left alone follow the host's parameters, so these are not set (limits.shared_parameters \
+                 allows it)",
+                plain(value)
+            ),
         }
     }
 }
@@ -110,7 +119,7 @@ const FREE_CPUS: f64 = 1.0;
 pub(super) fn look(
     seen: &Seen,
     rule: &Rule,
-    max_poll_cpu_percent: Option<f64>,
+    limits: &Limits,
     polled: Option<f64>,
 ) -> Vec<Standing> {
     let host = &seen.host;
@@ -131,8 +140,12 @@ pub(super) fn look(
         value,
         limit,
     };
-    let budget = max_poll_cpu_percent.map(|percent| percent / 100.0);
+    let budget = limits.max_poll_cpu_percent.map(|percent| percent / 100.0);
     let pressure = host.cpu_pressure;
+    let param = host.knobs.map(|knobs| knobs.halt_poll_ns);
+    // The parameters do nothing to a VM whose guest forbids host polling.
+    let alone = |vm: &&VmSeen| vm.goal.is_none() && !vm.polls_itself && vm.ceiling.follows(param);
+    let left_alone = seen.vms.iter().filter(alone).count() as f64;
     let is_snapshot = rule.ceiling == CeilingRule::SnapshotOrCap;
     vec![
         at(
@@ -152,5 +165,11 @@ pub(super) fn look(
         at(Guard::SchedExt, None, None, host.sched_ext),
         at(Guard::Kernel, None, None, is_snapshot),
         at(Guard::ReadOnly, None, None, !host.is_writable),
+        at(
+            Guard::LeftAlone,
+            Some(left_alone),
+            Some(1.0),
+            left_alone >= 1.0 && limits.parameters != Parameters::Shared,
+        ),
     ]
 }

@@ -100,6 +100,15 @@ impl Ceiling {
         }
     }
 
+    /// Whether the host's parameter decides it, where that is this; unknown counts as yes.
+    pub fn follows(self, halt_poll_ns: Option<u32>) -> bool {
+        match self {
+            Self::Follows => true,
+            Self::Own(_) => false,
+            Self::Fixed(ns) => ns.is_none() || ns == halt_poll_ns,
+        }
+    }
+
     /// Whether it can be set.
     pub const fn is_settable(self) -> bool {
         !matches!(self, Self::Fixed(_))

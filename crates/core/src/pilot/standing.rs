@@ -112,8 +112,19 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
+    /// What was saved of a VM: of its own ceiling, and while it followed the host's parameters.
+    fn saved_ns(&self, vm: VmKey, member: &Member<E::Chunk>) -> Option<Interval> {
+        let units = self.units().values().filter(|unit| unit.members.contains(&vm));
+        let parts = units.map(|unit| self.part_of_saved_ns(unit, member));
+        parts.reduce(|one, other| Interval {
+            value: one.value + other.value,
+            low: one.low + other.low,
+            high: one.high + other.high,
+        })
+    }
+
     /// A VM's part of what was saved, by its part of the halts, so that the parts of a target add up to the whole.
-    fn saved_ns(&self, unit: &Unit, member: &Member<E::Chunk>) -> Interval {
+    fn part_of_saved_ns(&self, unit: &Unit, member: &Member<E::Chunk>) -> Interval {
         let halts = |member: &Member<E::Chunk>| member.counts.map_or(0, |counts| counts.halts);
         let members = unit.members.iter().filter_map(|vm| self.members().get(vm));
         let all: u64 = members.map(halts).sum();
@@ -174,7 +185,7 @@ impl<E: Evidence> Pilot<E> {
             measured: unit
                 .filter(|unit| matches!(unit.state, State::Kept))
                 .and_then(|unit| unit.measured),
-            saved_ns: unit.map(|unit| self.saved_ns(unit, member)),
+            saved_ns: unit.and_then(|_| self.saved_ns(vm, member)),
             regret: unit.map(|unit| unit.regret.share()),
             counts: member.counts,
             has_been_looked_at: member.looked_ns.is_some(),

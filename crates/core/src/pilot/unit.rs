@@ -84,8 +84,9 @@ pub(super) struct Unit {
     pub(super) owed: Option<Knobs>,
     /// What was read last.
     pub(super) now: Knobs,
-    /// It was a VM without a ceiling of its own when it was read last and nothing was set.
-    pub(super) followed: bool,
+    /// It was a VM without a ceiling of its own when it was read last and nothing was set: what it would have followed without
+    /// the pilot.
+    pub(super) followed: Option<Knobs>,
 }
 
 impl Unit {
@@ -113,7 +114,7 @@ impl Unit {
             is_new: false,
             owed: None,
             now: found,
-            followed: false,
+            followed: None,
         }
     }
 
@@ -183,7 +184,8 @@ impl Unit {
         let within = |ago: &u64| *ago < HOUR_NS;
         OfTarget {
             scope: self.scope,
-            found: self.found,
+            // What a VM follows may be the pilot's.
+            found: self.followed.unwrap_or(self.found),
             set: self.set,
             trial_from: match &self.state {
                 State::Trial(trial) => Some(trial.from),

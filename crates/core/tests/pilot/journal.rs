@@ -1,30 +1,38 @@
 //! The machine's settings and the journal of what was set, as `host::knob` keeps it: what was there before is written
 //! down before anything is set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::ids::VmKey;
+use haltwise_core::pilot::input::Scope;
 
-/// What the journal has of a VM.
+/// The host's ceiling before anybody has changed it.
+pub(crate) const PARAM_NS: u32 = 200_000;
+
+/// What the journal has of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// Before; a VM that followed the host's parameter followed this.
     pub(crate) before: u32,
     pub(crate) ours: Option<u32>,
     pub(crate) intent: Option<u32>,
+    /// It is a VM that followed the host's parameter, and takes after an undo what that is then.
+    pub(crate) followed: bool,
 }
 
-/// Ceilings, and the journal.
-#[derive(Debug, Default)]
+/// Ceilings, the host's parameter, and the journal.
+#[derive(Debug)]
 pub(crate) struct Machine {
     /// Of each VM its own; `None`: it follows the parameter.
     pub(crate) ceilings: BTreeMap<VmKey, Option<u32>>,
+    /// VMs that cannot be given a ceiling.
+    pub(crate) fixed: BTreeSet<VmKey>,
     pub(crate) param_ns: u32,
-    pub(crate) journal: BTreeMap<VmKey, Entry>,
-    /// VMs that a human has set.
-    pub(crate) theirs: BTreeMap<VmKey, u32>,
-    /// What each VM had when it came.
-    pub(crate) at_first: BTreeMap<VmKey, u32>,
+    pub(crate) journal: BTreeMap<Scope, Entry>,
+    /// What a human has set.
+    pub(crate) theirs: BTreeMap<Scope, u32>,
+    /// The ceiling of its own that each VM came with.
+    pub(crate) at_first: BTreeMap<VmKey, Option<u32>>,
 }
 
 /// Where the daemon dies.
@@ -37,42 +45,114 @@ pub(crate) enum Death {
 }
 
 impl Machine {
-    pub(crate) fn in_force(&self, vm: VmKey) -> u32 {
-        self.ceilings
-            .get(&vm)
-            .copied()
-            .flatten()
-            .unwrap_or(self.param_ns)
+    pub(crate) fn new() -> Self {
+        Self {
+            ceilings: BTreeMap::new(),
+            fixed: BTreeSet::new(),
+            param_ns: PARAM_NS,
+            journal: BTreeMap::new(),
+            theirs: BTreeMap::new(),
+            at_first: BTreeMap::new(),
+        }
     }
 
-    /// Sets a ceiling of ours, as far as the daemon lives. `Err(true)`: it died; `Err(false)`: it is somebody else's.
+    pub(crate) fn comes(&mut self, vm: VmKey, own: Option<u32>, is_fixed: bool) {
+        self.ceilings.insert(vm, own);
+        self.at_first.insert(vm, own);
+        if is_fixed {
+            self.fixed.insert(vm);
+        }
+    }
+
+    pub(crate) fn goes(&mut self, vm: VmKey) {
+        self.ceilings.remove(&vm);
+        self.fixed.remove(&vm);
+        self.journal.remove(&Scope::Vm(vm));
+        self.theirs.remove(&Scope::Vm(vm));
+    }
+
+    pub(crate) fn follows(&self, vm: VmKey) -> bool {
+        self.ceilings.get(&vm).copied().flatten().is_none()
+    }
+
+    pub(crate) fn is_theirs(&self, vm: VmKey) -> bool {
+        self.theirs.contains_key(&Scope::Vm(vm))
+    }
+
+    pub(crate) fn in_force(&self, vm: VmKey) -> u32 {
+        let own = self.ceilings.get(&vm).copied().flatten();
+        own.unwrap_or(self.param_ns)
+    }
+
+    /// The host's parameter as it would be without the pilot.
+    pub(crate) fn param_without(&self) -> u32 {
+        *self.theirs.get(&Scope::Host).unwrap_or(&PARAM_NS)
+    }
+
+    /// What a VM would have without the pilot.
+    pub(crate) fn without(&self, vm: VmKey) -> u32 {
+        self.at_first[&vm].unwrap_or(self.param_without())
+    }
+
+    fn now(&self, scope: Scope) -> u32 {
+        match scope {
+            Scope::Vm(vm) => self.in_force(vm),
+            Scope::Host => self.param_ns,
+        }
+    }
+
+    fn write(&mut self, scope: Scope, ns: u32) {
+        match scope {
+            Scope::Vm(vm) => {
+                assert!(!self.fixed.contains(&vm), "nobody can set it: {vm:?}");
+                self.ceilings.insert(vm, Some(ns));
+            }
+            Scope::Host => self.param_ns = ns,
+        }
+    }
+
+    /// A human writes it.
+    pub(crate) fn is_set_by_human(&mut self, scope: Scope, ns: u32) {
+        let has_it = match scope {
+            Scope::Vm(vm) => self.ceilings[&vm] == Some(ns),
+            Scope::Host => self.param_ns == ns,
+        };
+        if !has_it {
+            self.write(scope, ns);
+            self.theirs.insert(scope, ns);
+        }
+    }
+
+    /// Sets a target of ours, as far as the daemon lives. `Err(true)`: it died; `Err(false)`: it is somebody else's.
     pub(crate) fn set(
         &mut self,
-        vm: VmKey,
+        scope: Scope,
         from: u32,
         to: u32,
         death: Option<Death>,
     ) -> Result<(), bool> {
         self.settle();
-        let now = self.in_force(vm);
-        let entry = self.journal.get(&vm).copied();
+        let now = self.now(scope);
+        let entry = self.journal.get(&scope).copied();
         let is_theirs = entry.is_some_and(|entry| entry.ours.is_some_and(|ours| ours != now));
-        if is_theirs || now != from {
+        let follows = matches!(scope, Scope::Vm(vm) if self.follows(vm));
+        if is_theirs || (now != from && !follows) {
             return Err(false);
         }
         if death == Some(Death::BeforeIntent) {
             return Err(true);
         }
-        let entry = self.journal.entry(vm).or_insert(Entry {
+        let entry = self.journal.entry(scope).or_insert(Entry {
             before: now,
             ours: None,
             intent: None,
+            followed: follows,
         });
         entry.intent = Some(to);
         if death == Some(Death::BeforeWrite) {
             return Err(true);
         }
-        self.ceilings.insert(vm, Some(to));
+        self.write(scope, to);
         if death == Some(Death::AfterWrite) {
             return Err(true);
         }
@@ -86,25 +166,40 @@ impl Machine {
 
     /// What became of a change that was cut off.
     pub(crate) fn settle(&mut self) {
-        let param_ns = self.param_ns;
-        for (vm, entry) in &mut self.journal {
-            let now = self.ceilings.get(vm).copied().flatten().unwrap_or(param_ns);
+        let mut journal = std::mem::take(&mut self.journal);
+        for (scope, entry) in &mut journal {
+            let follows = matches!(*scope, Scope::Vm(vm) if self.follows(vm));
             if let Some(intent) = entry.intent.take()
-                && now == intent
+                && self.now(*scope) == intent
+                && !follows
             {
                 entry.ours = Some(intent);
             }
         }
-        self.journal
-            .retain(|_, entry| entry.ours.is_some_and(|ours| ours != entry.before));
+        let is_set = |entry: &Entry| {
+            let ours = entry.ours;
+            ours.is_some_and(|ours| entry.followed || ours != entry.before)
+        };
+        journal.retain(|_, entry| is_set(entry));
+        self.journal = journal;
     }
 
     /// `haltwise undo`.
     pub(crate) fn undo(&mut self) {
         self.settle();
-        for (vm, entry) in std::mem::take(&mut self.journal) {
-            if entry.ours == Some(self.in_force(vm)) && self.ceilings.contains_key(&vm) {
-                self.ceilings.insert(vm, Some(entry.before));
+        let journal = std::mem::take(&mut self.journal);
+        // The host's last: what it is then is what VMs take that followed it.
+        let param = journal.get(&Scope::Host);
+        let restored = param.filter(|entry| entry.ours == Some(self.param_ns));
+        let param_ns = restored.map_or(self.param_ns, |entry| entry.before);
+        for (scope, entry) in journal {
+            let is_here = match scope {
+                Scope::Vm(vm) => self.ceilings.contains_key(&vm),
+                Scope::Host => true,
+            };
+            if is_here && entry.ours == Some(self.now(scope)) {
+                let before = if entry.followed { param_ns } else { entry.before };
+                self.write(scope, before);
             }
         }
     }

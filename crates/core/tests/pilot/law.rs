@@ -8,7 +8,7 @@ use haltwise_core::pilot::decision::{Decision, Kind};
 use haltwise_core::pilot::input::{HostSeen, Scope};
 use haltwise_core::pilot::regret::MOST;
 
-use super::journal::Machine;
+use super::journal::{Machine, PARAM_NS};
 use super::world::{SECOND, SimVm};
 
 /// Changes of one VM in an hour, at most: what the pilot allows itself, and what it restores on top.
@@ -20,6 +20,8 @@ const SETTLED: usize = 24;
 #[derive(Debug, Default)]
 pub(crate) struct Laws {
     host: HostSeen,
+    /// A VM follows the host's parameter that is to be left alone.
+    is_shared: bool,
     /// Whether the pilot may act; otherwise it only restores.
     pub(crate) may_act: bool,
     changes: BTreeMap<Scope, VecDeque<u64>>,
@@ -31,6 +33,23 @@ pub(crate) struct Laws {
     /// What all VMs cost, and would have cost as found.
     pub(crate) actual: f64,
     pub(crate) found: f64,
+    /// VMs together for as long as they follow the host's parameter.
+    pub(crate) following: Following,
+}
+
+/// Sums of VMs that follow the host's parameter, in nanoseconds.
+#[derive(Debug, Default)]
+pub(crate) struct Following {
+    actual: f64,
+    found: f64,
+    /// What a minute of each of their phases costs.
+    pub(crate) unknown: f64,
+}
+
+impl Following {
+    pub(crate) fn add(&mut self, actual: f64, found: f64) {
+        (self.actual, self.found) = (self.actual + actual, self.found + found);
+    }
 }
 
 fn within_an_hour(times: &mut VecDeque<u64>, now: u64) -> usize {
@@ -42,19 +61,16 @@ fn within_an_hour(times: &mut VecDeque<u64>, now: u64) -> usize {
 }
 
 impl Laws {
-    pub(crate) fn read(&mut self, host: &HostSeen) {
-        self.host = host.clone();
+    pub(crate) fn read(&mut self, host: &HostSeen, is_shared: bool) {
+        (self.host, self.is_shared) = (host.clone(), is_shared);
     }
 
     /// No guard is broken, and what is somebody else's is left alone.
     pub(crate) fn decided(&mut self, decision: &Decision, machine: &Machine, now: u64) {
         *self.counts.entry(decision.kind).or_default() += 1;
-        let Scope::Vm(vm) = decision.scope else {
-            panic!("the parameters cannot be written: {decision:?}");
-        };
         if decision.kind == Kind::HandsOff {
             assert!(
-                machine.theirs.contains_key(&vm),
+                machine.theirs.contains_key(&decision.scope),
                 "nobody else has set it: {decision:?}"
             );
             self.left.insert(decision.scope, now);
@@ -73,6 +89,13 @@ impl Laws {
         );
         let raises = change.to.halt_poll_ns > change.from.halt_poll_ns;
         let is_new = matches!(decision.kind, Kind::On | Kind::Again | Kind::Try);
+        if is_new && decision.scope == Scope::Host {
+            assert!(self.host.is_writable, "it cannot be written: {decision:?}");
+            assert!(
+                !self.is_shared,
+                "a VM follows it that is to be left alone: {decision:?}"
+            );
+        }
         if is_new {
             assert!(!self.host.sched_ext, "under sched_ext: {decision:?}");
             let pressure = self.host.cpu_pressure.unwrap_or(0.0);
@@ -101,20 +124,37 @@ impl Laws {
 
     /// Nothing is set that the journal does not know.
     pub(crate) fn is_known(machine: &Machine) {
-        for (vm, own) in &machine.ceilings {
-            let Some(own) = own else { continue };
-            let entry = machine.journal.get(vm);
+        let own = machine.ceilings.iter();
+        let own = own.filter_map(|(vm, own)| {
+            let first = machine.at_first.get(vm).copied().flatten();
+            Some((Scope::Vm(*vm), (*own)?, first))
+        });
+        let param = (Scope::Host, machine.param_ns, Some(PARAM_NS));
+        for (scope, now, first) in own.chain([param]) {
+            let entry = machine.journal.get(&scope);
             let known = [
-                machine.at_first.get(vm).copied(),
-                machine.theirs.get(vm).copied(),
+                first,
+                machine.theirs.get(&scope).copied(),
                 entry.and_then(|entry| entry.ours),
                 entry.and_then(|entry| entry.intent),
             ];
             assert!(
-                known.contains(&Some(*own)),
-                "{vm:?} has {own}, and the journal {entry:?}"
+                known.contains(&Some(now)),
+                "{scope:?} has {now}, and the journal {entry:?}"
             );
         }
+    }
+
+    /// VMs that follow the host's parameter lose no more than that together.
+    pub(crate) fn followed(&mut self) {
+        let of = &self.following;
+        self.actual += of.actual;
+        self.found += of.found;
+        assert!(
+            of.actual <= of.found * (1.0 + MOST) + of.unknown,
+            "VMs that follow the parameter lost {:.1} %",
+            100.0 * (of.actual / of.found - 1.0)
+        );
     }
 
     /// Regret is within its bound, beside what the first minute of each phase may cost.
@@ -126,7 +166,7 @@ impl Laws {
         let share = of.actual / of.found - 1.0;
         self.largest_loss = self.largest_loss.max(share);
         let allowed = of.found * (1.0 + MOST) + of.unknown;
-        let theirs = machine.theirs.contains_key(&vm);
+        let theirs = machine.is_theirs(vm);
         assert!(
             of.actual <= allowed,
             "{vm:?} lost {:.1} % in {} phases (theirs: {theirs})",

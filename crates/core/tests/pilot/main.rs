@@ -14,10 +14,12 @@
 )]
 
 mod held;
+mod host;
 mod journal;
 mod law;
 mod looks;
 mod model;
+mod shared;
 mod takes_over;
 mod world;
 

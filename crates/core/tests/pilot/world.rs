@@ -30,6 +30,11 @@ pub(crate) struct SimVm {
     own_until: u64,
     left_alone: u32,
     pub(crate) came_ns: u64,
+    /// The pilot is to leave it alone; the host's parameter has not been what it was for so many steps of one life.
+    is_left_alone: bool,
+    not_restored: u32,
+    /// The ceiling that counts as found: while it follows the parameter, what that would be without the pilot.
+    found_ns: u32,
     /// CPU cost so far, and what it would have been as found, in nanoseconds.
     pub(crate) actual: f64,
     pub(crate) found: f64,
@@ -42,6 +47,8 @@ pub(crate) struct World {
     pub(crate) draw: SplitMix64,
     pub(crate) now: u64,
     clock: u64,
+    /// The host's parameter can be written.
+    is_writable: bool,
     pub(crate) machine: Machine,
     pub(crate) vms: BTreeMap<VmKey, SimVm>,
     next_pid: u32,
@@ -64,15 +71,13 @@ impl World {
         let mut draw = SplitMix64(seed);
         // Most replays are right within a tenth; some are no better than a guess.
         let bias = [0.05, 0.1, 0.3, 1.5][usize::try_from(draw.below(4)).unwrap()];
-        let machine = Machine {
-            param_ns: 200_000,
-            ..Machine::default()
-        };
+        let is_writable = draw.below(2) == 0;
         let mut world = Self {
             draw,
             now: HOUR,
             clock: HOUR,
-            machine,
+            is_writable,
+            machine: Machine::new(),
             vms: BTreeMap::new(),
             next_pid: 100,
             pressure_until: 0,
@@ -106,9 +111,8 @@ impl World {
         };
         self.next_pid += 1;
         let own = self.one_in(4).then_some(50_000);
-        self.machine.ceilings.insert(key, own);
-        let in_force = self.machine.in_force(key);
-        self.machine.at_first.insert(key, in_force);
+        let is_fixed = own.is_none() && self.one_in(2);
+        self.machine.comes(key, own, is_fixed);
         let load = Load::draw(&mut self.draw);
         let phase_until = self.now + self.phase();
         let vm = SimVm {
@@ -118,11 +122,17 @@ impl World {
             own_until: 0,
             left_alone: 0,
             came_ns: self.now,
+            is_left_alone: self.one_in(20),
+            not_restored: 0,
+            found_ns: self.machine.without(key),
             actual: 0.0,
             found: 0.0,
             unknown: 60.0 * load.per_s(200_000),
             phases: 1,
         };
+        if own.is_none() {
+            self.laws.following.unknown += vm.unknown;
+        }
         self.vms.insert(key, vm);
     }
 
@@ -177,11 +187,21 @@ impl World {
         self.clock += ns;
         let seconds = ns as f64 / 1e9;
         for (key, vm) in &mut self.vms {
-            if self.machine.theirs.contains_key(key) {
+            if self.machine.is_theirs(*key) || vm.is_left_alone {
                 continue;
             }
-            vm.actual += seconds * vm.load.per_s(self.machine.in_force(*key));
-            vm.found += seconds * vm.load.per_s(self.machine.at_first[key]);
+            let follows = self.machine.follows(*key);
+            if follows {
+                vm.found_ns = self.machine.param_without();
+            }
+            let actual = seconds * vm.load.per_s(self.machine.in_force(*key));
+            let found = seconds * vm.load.per_s(vm.found_ns);
+            if !follows {
+                (vm.actual, vm.found) = (vm.actual + actual, vm.found + found);
+            } else if vm.own_until <= self.now {
+                // By themselves they may lose where others gain more.
+                self.laws.following.add(actual, found);
+            }
         }
     }
 
@@ -194,17 +214,20 @@ impl World {
                 let (load, length) = (Load::draw(&mut self.draw), self.phase());
                 let vm = self.vms.get_mut(&key).unwrap();
                 (vm.load, vm.phase_until) = (load, self.now + length);
-                vm.unknown += 60.0 * load.per_s(1_000_000).max(load.per_s(0));
+                let unknown = 60.0 * load.per_s(1_000_000).max(load.per_s(0));
+                vm.unknown += unknown;
                 vm.phases += 1;
+                if self.machine.follows(key) {
+                    self.laws.following.unknown += unknown;
+                }
             }
             let fate = self.draw.below(20_000);
             if fate == 0 {
                 self.goes(key);
             } else if fate == 1 {
                 let theirs = 1_000 * u32::try_from(self.draw.below(300)).unwrap();
-                if self.machine.ceilings[&key] != Some(theirs) {
-                    self.machine.ceilings.insert(key, Some(theirs));
-                    self.machine.theirs.insert(key, theirs);
+                if !self.machine.fixed.contains(&key) {
+                    self.machine.is_set_by_human(Scope::Vm(key), theirs);
                 }
             } else if fate < 12 {
                 let until = self.now + self.draw.below(20 * 60 * SECOND);
@@ -219,6 +242,10 @@ impl World {
         }
         if self.one_in(3_000) {
             self.pressure_until = self.now + self.draw.below(HOUR);
+        }
+        if self.is_writable && self.one_in(100_000) {
+            let theirs = 1_000 * u32::try_from(self.draw.below(300)).unwrap();
+            self.machine.is_set_by_human(Scope::Host, theirs);
         }
         if self.one_in(20_000) {
             self.sched_ext_until = self.now + self.draw.below(HOUR);
@@ -248,16 +275,17 @@ impl World {
         if let Some(vm) = self.vms.remove(&key) {
             self.laws.ended(key, &vm, &self.machine, self.now);
         }
-        self.machine.ceilings.remove(&key);
-        self.machine.journal.remove(&key);
-        self.machine.theirs.remove(&key);
+        self.machine.goes(key);
     }
 
-    fn knobs(&self) -> Knobs {
-        Knobs {
-            halt_poll_ns: self.machine.param_ns,
-            ..Knobs::defaults(Version::new(6, 12), Arch::X86)
-        }
+    fn held(&self, scope: Scope) -> Option<Held<u32>> {
+        let entry = self.machine.journal.get(&scope)?;
+        let param = self.machine.journal.get(&Scope::Host);
+        let followed = param.map_or(self.machine.param_ns, |param| param.before);
+        Some(Held {
+            before: if entry.followed { followed } else { entry.before },
+            ours: entry.ours?,
+        })
     }
 
     fn read(&mut self, counted: bool) -> Seen {
@@ -268,36 +296,39 @@ impl World {
             let noise = 0.95 + 0.1 * self.draw.unit();
             let vm = &self.vms[&key];
             let counts = counts(&vm.load, self.machine.in_force(key), noise, lies);
-            let held = self.machine.journal.get(&key);
-            let held = held.and_then(|entry| {
-                Some(Held {
-                    before: entry.before,
-                    ours: entry.ours?,
-                })
-            });
+            let ceiling = match self.machine.ceilings[&key] {
+                _ if self.machine.fixed.contains(&key) => Ceiling::Fixed(None),
+                own => own.map_or(Ceiling::Follows, Ceiling::Own),
+            };
             vms.push(VmSeen {
                 key,
                 name: format!("vm-{}", key.pid),
                 vcpus: 1,
-                goal: Some(Goal::default()),
-                ceiling: self.machine.ceilings[&key].map_or(Ceiling::Follows, Ceiling::Own),
-                held,
+                goal: (!vm.is_left_alone).then(Goal::default),
+                ceiling,
+                held: self.held(Scope::Vm(key)),
                 polls_itself: vm.own_until > self.now,
                 counts: (counted && vm.blind_until <= self.now).then_some(counts),
             });
         }
         let is_pressed = self.now < self.pressure_until;
         let host = HostSeen {
-            knobs: Some(self.knobs()),
-            is_writable: false,
-            held: None,
+            knobs: Some(knobs(self.machine.param_ns)),
+            is_writable: self.is_writable,
+            held: self.held(Scope::Host).map(|held| Held {
+                before: knobs(held.before),
+                ours: knobs(held.ours),
+            }),
             cpus: 8,
             busy_cpus: Some(2.0),
             cpu_pressure: Some(if is_pressed { 0.4 } else { 0.01 }),
             sched_ext: self.now < self.sched_ext_until,
             own_cpu_ns: self.own_cpu_ns,
         };
-        self.laws.read(&host);
+        let param = Some(self.machine.param_ns);
+        let alone =
+            |vm: &VmSeen| vm.goal.is_none() && !vm.polls_itself && vm.ceiling.follows(param);
+        self.laws.read(&host, vms.iter().any(alone));
         Seen { host, vms, counted }
     }
 
@@ -313,15 +344,23 @@ impl World {
         }
     }
 
-    /// Of a VM that it is no longer to set it restores what was there first, within a few steps of one life.
+    /// Of a VM that it is no longer to set it restores what was there first, within a few steps of one life; the host's
+    /// parameter, where a VM follows it that is to be left alone.
     fn is_let_go(&mut self) {
+        let lives = self.pilot.is_some();
+        let is_param_theirs = self.machine.theirs.contains_key(&Scope::Host);
         for (key, vm) in &mut self.vms {
-            let is_left = vm.own_until > self.now && self.pilot.is_some();
+            let is_left = vm.own_until > self.now && lives;
             vm.left_alone = if is_left { vm.left_alone + 1 } else { 0 };
-            if vm.left_alone > 6 && !self.machine.theirs.contains_key(key) {
-                let (now, first) = (self.machine.in_force(*key), self.machine.at_first[key]);
-                assert_eq!(now, first, "{key:?} is not to be set");
+            let follows = self.machine.follows(*key);
+            let now = self.machine.in_force(*key);
+            if vm.left_alone > 6 && !follows && !self.machine.is_theirs(*key) {
+                assert_eq!(now, vm.found_ns, "{key:?} is not to be set");
             }
+            let is_changed = vm.is_left_alone && follows && !is_param_theirs;
+            let is_changed = is_changed && now != vm.found_ns && lives && !is_left;
+            vm.not_restored = if is_changed { vm.not_restored + 1 } else { 0 };
+            assert!(vm.not_restored <= 6, "{key:?} is to be left alone");
         }
     }
 
@@ -384,10 +423,9 @@ impl World {
 
     /// `None`: the daemon died over it.
     fn make(&mut self, decision: &Decision) -> Option<Result<(), Refusal>> {
-        let Scope::Vm(key) = decision.scope else {
-            panic!("the parameters cannot be written: {decision:?}");
-        };
-        if !self.vms.contains_key(&key) {
+        if let Scope::Vm(key) = decision.scope
+            && !self.vms.contains_key(&key)
+        {
             return Some(Err(Refusal::Ended));
         }
         if self.one_in(300) {
@@ -404,7 +442,7 @@ impl World {
             .one_in(400)
             .then(|| deaths[usize::try_from(self.draw.below(4)).unwrap()]);
         let (from, to) = (change.from.halt_poll_ns, change.to.halt_poll_ns);
-        match self.machine.set(key, from, to, death) {
+        match self.machine.set(decision.scope, from, to, death) {
             Err(true) => None,
             Err(false) => Some(Err(Refusal::Theirs)),
             Ok(()) => {
@@ -437,18 +475,24 @@ impl World {
         for (key, vm) in &self.vms {
             self.laws.ended(*key, vm, &self.machine, self.now);
         }
+        self.laws.followed();
         self.machine.undo();
-        for key in self.vms.keys() {
-            if !self.machine.theirs.contains_key(key) {
-                let (now, first) = (self.machine.in_force(*key), self.machine.at_first[key]);
-                assert_eq!(now, first, "undo restores what was there first: {key:?}");
-            }
+        for key in self.vms.keys().filter(|key| !self.machine.is_theirs(**key)) {
+            let (now, first) = (self.machine.in_force(*key), self.machine.without(*key));
+            assert_eq!(now, first, "undo restores what was there first: {key:?}");
         }
     }
 
     /// Kept settings so far.
     pub(crate) fn count(&self, kind: Kind) -> u64 {
         self.laws.counts.get(&kind).copied().unwrap_or(0)
+    }
+}
+
+fn knobs(halt_poll_ns: u32) -> Knobs {
+    Knobs {
+        halt_poll_ns,
+        ..Knobs::defaults(Version::new(6, 12), Arch::X86)
     }
 }
 

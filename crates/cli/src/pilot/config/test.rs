@@ -28,6 +28,19 @@ fn the_file_in_the_package_is_the_default() {
 }
 
 #[test]
+fn parameters_are_set_for_vms_left_alone_only_where_that_is_allowed() {
+    for (text, parameters) in [
+        ("", Parameters::Unshared),
+        ("shared_parameters = true", Parameters::Shared),
+        ("parameters = false", Parameters::Never),
+        ("parameters = false\nshared_parameters = true", Parameters::Never),
+    ] {
+        let config = parse(&format!("[limits]\n{text}")).unwrap();
+        assert_eq!(config.limits.parameters, parameters, "{text}");
+    }
+}
+
+#[test]
 fn a_mistake_has_its_line_and_column() {
     for (text, line, column, what) in [
         ("act = maybe", 1, 7, ""),

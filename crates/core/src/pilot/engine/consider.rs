@@ -16,6 +16,10 @@ use crate::tune::advice::LEAST_GAIN;
 /// A setting rests on so many looks at least: one may have fallen on a moment.
 const LOOKS: usize = 2;
 
+/// A setting of several VMs rests on looks at VMs with so much of their halts; all are measured when it is tried. All of them
+/// would be awaited for ever where loads change.
+const MOST_HALTS: f64 = 0.9;
+
 impl<E: Evidence> Pilot<E> {
     /// What to do about a target now.
     pub(super) fn consider(&mut self, scope: Scope) -> Vec<Decision> {
@@ -182,13 +186,7 @@ impl<E: Evidence> Pilot<E> {
         if self.now_ns < unit.not_before_ns {
             return Err("a trial has failed, and nothing is tried for a while".to_owned());
         }
-        let looks = unit
-            .members
-            .iter()
-            .filter_map(|vm| Some(self.members.get(vm)?.chunks.len()));
-        if looks.max().unwrap_or(0) < LOOKS {
-            return Err("one look was taken; another is awaited".to_owned());
-        }
+        self.is_looked_at(unit)?;
         let polls_more = choice.polls_more_than(unit.in_force());
         if let Some(guard) = self.guard_against(unit.scope, polls_more) {
             return Err(guard.why());
@@ -223,6 +221,25 @@ impl<E: Evidence> Pilot<E> {
         } else {
             Ok(())
         }
+    }
+
+    /// Whether enough looks were taken, at VMs that make most of the halts; if not, what is awaited.
+    fn is_looked_at(&self, unit: &Unit) -> Result<(), String> {
+        let members = || unit.members.iter().filter_map(|vm| self.members.get(vm));
+        let looked = || members().filter(|it| it.chunks.len() >= LOOKS);
+        let halts = |it: &Member<E::Chunk>| it.counts.map_or(0, |counts| counts.halts) as f64;
+        if looked().next().is_none() {
+            return Err("one look was taken; another is awaited".to_owned());
+        }
+        let (of_looked, of_all): (f64, f64) = (looked().map(halts).sum(), members().map(halts).sum());
+        if of_looked < MOST_HALTS * of_all {
+            return Err(format!(
+                "VMs with {:.0} % of the halts were looked at {LOOKS} times; {:.0} % are awaited",
+                100.0 * of_looked / of_all,
+                100.0 * MOST_HALTS
+            ));
+        }
+        Ok(())
     }
 
     /// What keeps from changing anything, in words.

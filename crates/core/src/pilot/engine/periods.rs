@@ -356,9 +356,13 @@ impl<E: Evidence> Pilot<E> {
         let Some(mut unit) = self.units.remove(&decision.scope) else {
             return Vec::new();
         };
+        if let Some(followed) = unit.followed.take() {
+            // With a ceiling of its own it no longer follows what the pilot may have set of the host's.
+            unit.found = followed;
+        }
         let is_found = is_same(unit.scope, change.to, unit.found);
         unit.set = (!is_found).then_some(change.to);
-        (unit.now, unit.owed, unit.followed) = (change.to, None, false);
+        (unit.now, unit.owed) = (change.to, None);
         unit.changed(now_ns);
         for vm in &unit.members {
             if let Some(member) = self.members.get_mut(vm) {

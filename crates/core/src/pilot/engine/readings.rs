@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::decision::{Decision, Kind};
 use super::super::evidence::Evidence;
+use super::super::goals::Parameters;
 use super::super::guards;
 use super::super::input::{Ceiling, Held, Scope, VmSeen};
 use super::super::member::Member;
@@ -91,8 +92,13 @@ impl<E: Evidence> Pilot<E> {
             ..knobs
         };
         let (mut places, mut follow) = (Vec::new(), Vec::new());
+        let mut is_needed = false;
         for vm in &self.seen.vms {
             let is_excluded = vm.goal.is_none() || vm.polls_itself;
+            if !is_excluded && vm.ceiling.follows(Some(knobs.halt_poll_ns)) {
+                follow.push(vm.key);
+                is_needed |= !(vm.ceiling.is_settable() && self.limits.ceilings);
+            }
             match vm.ceiling {
                 // Also of one that is excluded: an earlier run may have set it.
                 Ceiling::Follows | Ceiling::Own(_) if self.limits.ceilings || vm.held.is_some() => {
@@ -108,19 +114,19 @@ impl<E: Evidence> Pilot<E> {
                         is_excluded: is_excluded || !self.limits.ceilings,
                     });
                 }
-                _ if is_excluded => {}
-                Ceiling::Own(_) => {}
-                Ceiling::Fixed(Some(ns)) if ns != knobs.halt_poll_ns => {}
-                Ceiling::Follows | Ceiling::Fixed(_) => follow.push(vm.key),
+                _ => {}
             }
         }
-        if self.limits.parameters && !follow.is_empty() {
+        // Where each VM can be given a ceiling, that is the smaller change. Where not, all that follow them change with them.
+        let is_excluded = self.limits.parameters == Parameters::Never || !is_needed;
+        // Also where they are not to be set: an earlier run may have set them.
+        if !is_excluded || self.seen.host.held.is_some() {
             places.push(Place {
                 scope: Scope::Host,
                 members: follow,
                 now: knobs,
                 held: self.seen.host.held,
-                is_excluded: false,
+                is_excluded,
             });
         }
         places
@@ -177,14 +183,14 @@ impl<E: Evidence> Pilot<E> {
         let why = "the pilot is no longer to set it";
         let excluded = self.units.values().filter(|unit| unit.is_excluded);
         let excluded: Vec<Scope> = excluded.map(|unit| unit.scope).collect();
-        let (now_ns, parameters_stay) = (self.now_ns, self.limits.parameters);
+        let (now_ns, parameters) = (self.now_ns, self.limits.parameters);
         let mut decisions = Vec::new();
         for scope in excluded {
             decisions.extend(self.end_trial(scope, why));
             let Some(unit) = self.units.get_mut(&scope) else {
                 continue;
             };
-            let stays = scope == Scope::Host && parameters_stay;
+            let stays = scope == Scope::Host && parameters != Parameters::Never;
             let is_theirs = matches!(unit.state, State::HandsOff);
             if stays || is_theirs || unit.set.is_none() || unit.owed.is_some() {
                 continue;
@@ -211,9 +217,11 @@ impl<E: Evidence> Pilot<E> {
             return None;
         }
         if follows && unit.set.is_none() {
-            // It has none of its own, and takes what the host's parameter is.
+            // It has none of its own, and takes what the host's parameter is; what the pilot found is what that was.
             unit.found = unit.now;
-            unit.followed = true;
+            let host = &self.seen.host;
+            let held = host.held.filter(|held| Some(held.ours) == host.knobs);
+            unit.followed = Some(held.map_or(unit.now, |held| held.before));
             return None;
         }
         // The host's other parameters may change under a ceiling of a VM.
@@ -228,7 +236,7 @@ impl<E: Evidence> Pilot<E> {
             });
         }
         let expected = unit.in_force();
-        let has_own = unit.followed && unit.set.is_none();
+        let has_own = unit.followed.is_some() && unit.set.is_none();
         if is_same(scope, expected, unit.now) && !has_own {
             return None;
         }
@@ -266,8 +274,7 @@ impl<E: Evidence> Pilot<E> {
         let polled: Option<f64> = counts
             .map(|it| it.per_s(it.poll_ns) / 1e9)
             .reduce(|a, b| a + b);
-        let budget = self.limits.max_poll_cpu_percent;
-        self.guards = guards::look(&self.seen, &self.rule, budget, polled);
+        self.guards = guards::look(&self.seen, &self.rule, &self.limits, polled);
     }
 
     /// Adds up what the time since the last counts has cost, and would have cost as found.

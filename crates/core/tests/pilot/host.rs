@@ -1,0 +1,230 @@
+//! A host on which each change is made, for single cases.
+
+use std::collections::VecDeque;
+
+use haltwise_core::ids::{Pid, VmKey};
+use haltwise_core::kvm::{Arch, Knobs, Version};
+use haltwise_core::pilot::decision::{Decision, Kind};
+use haltwise_core::pilot::input::{Ceiling, Held, HostSeen, Scope, Seen, VmSeen};
+use haltwise_core::pilot::memory::Memory;
+use haltwise_core::pilot::{Goal, Pilot};
+use haltwise_core::workload::SplitMix64;
+
+use super::model::{Chunk, Load, Modelled, setup};
+use super::world::{STEP, counts};
+
+pub(crate) const FOUND_NS: u32 = 200_000;
+
+/// A poll of that length costs more than a block: best without polling.
+pub(crate) const EACH_150_US: Load = Load {
+    halts_per_s: 4_500.0,
+    gap_ns: 150_000.0,
+    is_fixed: true,
+};
+pub(crate) const TICKING: Load = Load {
+    halts_per_s: 250.0,
+    gap_ns: 3_900_000.0,
+    is_fixed: true,
+};
+/// A poll of that length costs less than a block: best polled.
+pub(crate) const EACH_15_US: Load = Load {
+    halts_per_s: 12_000.0,
+    gap_ns: 15_000.0,
+    is_fixed: true,
+};
+
+pub(crate) struct Vm {
+    key: VmKey,
+    pub(crate) load: Load,
+    pub(crate) ceiling: Ceiling,
+    /// The pilot is to leave it alone.
+    pub(crate) is_left_alone: bool,
+    held: Option<Held<u32>>,
+}
+
+/// What happened, and when.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Event {
+    Look(VmKey),
+    Decided(Scope, Kind),
+}
+
+/// A host on which each change is made.
+pub(crate) struct Host {
+    pub(crate) now: u64,
+    vms: Vec<Vm>,
+    /// Its parameter, and what the journal has of it.
+    pub(crate) param_ns: u32,
+    held: Option<Held<u32>>,
+    pub(crate) cpu_pressure: f64,
+    /// CPU time that a look takes, and all so far.
+    pub(crate) look_ns: u64,
+    own_cpu_ns: u64,
+    pub(crate) pilot: Pilot<Modelled>,
+    pub(crate) events: Vec<(u64, Event)>,
+}
+
+fn knobs(halt_poll_ns: u32) -> Knobs {
+    Knobs {
+        halt_poll_ns,
+        ..Knobs::defaults(Version::new(6, 12), Arch::X86)
+    }
+}
+
+impl Host {
+    pub(crate) fn new() -> Self {
+        let evidence = Modelled {
+            bias: 0.0,
+            seed: SplitMix64(1),
+        };
+        Self {
+            now: 0,
+            vms: Vec::new(),
+            param_ns: FOUND_NS,
+            held: None,
+            cpu_pressure: 0.01,
+            look_ns: 0,
+            own_cpu_ns: 0,
+            pilot: Pilot::new(setup(evidence, Memory::default(), 1)),
+            events: Vec::new(),
+        }
+    }
+
+    pub(crate) fn comes(&mut self, load: Load, ceiling: Ceiling) -> VmKey {
+        let pid = 100 + u32::try_from(self.vms.len()).unwrap();
+        let key = VmKey {
+            pid: Pid(pid),
+            start_ticks: u64::from(pid),
+            ordinal: 0,
+        };
+        self.vms.push(Vm {
+            key,
+            load,
+            ceiling,
+            is_left_alone: false,
+            held: None,
+        });
+        key
+    }
+
+    pub(crate) fn vm(&mut self, key: VmKey) -> &mut Vm {
+        self.vms.iter_mut().find(|vm| vm.key == key).unwrap()
+    }
+
+    fn in_force(&self, vm: &Vm) -> u32 {
+        vm.ceiling.in_force(Some(self.param_ns)).unwrap()
+    }
+
+    fn seen(&self) -> Seen {
+        let vms = self.vms.iter().map(|vm| VmSeen {
+            key: vm.key,
+            name: format!("vm-{}", vm.key.pid),
+            vcpus: 1,
+            goal: (!vm.is_left_alone).then(Goal::default),
+            ceiling: vm.ceiling,
+            held: vm.held,
+            polls_itself: false,
+            counts: Some(counts(&vm.load, self.in_force(vm), 1.0, false)),
+        });
+        let host = HostSeen {
+            knobs: Some(knobs(self.param_ns)),
+            is_writable: true,
+            held: self.held.map(|held| Held {
+                before: knobs(held.before),
+                ours: knobs(held.ours),
+            }),
+            cpus: 64,
+            busy_cpus: Some(2.0),
+            cpu_pressure: Some(self.cpu_pressure),
+            own_cpu_ns: self.own_cpu_ns,
+            ..HostSeen::default()
+        };
+        Seen {
+            host,
+            vms: vms.collect(),
+            counted: true,
+        }
+    }
+
+    fn make(&mut self, decisions: Vec<Decision>) {
+        let mut decisions = VecDeque::from(decisions);
+        while let Some(decision) = decisions.pop_front() {
+            let scope = decision.scope;
+            self.events
+                .push((self.now, Event::Decided(scope, decision.kind)));
+            if !decision.is_made {
+                continue;
+            }
+            let ours = decision.change.unwrap().to.halt_poll_ns;
+            match scope {
+                Scope::Vm(key) => {
+                    let param = Some(self.param_ns);
+                    let vm = self.vm(key);
+                    assert!(vm.ceiling.is_settable(), "{decision:?}");
+                    let now = vm.ceiling.in_force(param).unwrap();
+                    let before = vm.held.map_or(now, |held| held.before);
+                    vm.held = Some(Held { before, ours });
+                    vm.ceiling = Ceiling::Own(ours);
+                }
+                Scope::Host => {
+                    let before = self.held.map_or(self.param_ns, |held| held.before);
+                    self.held = (ours != before).then_some(Held { before, ours });
+                    self.param_ns = ours;
+                }
+            }
+            decisions.extend(self.pilot.made(self.now, &decision, Ok(())));
+        }
+    }
+
+    /// Lets so many intervals pass.
+    pub(crate) fn pass(&mut self, steps: u64) {
+        for _ in 0..steps {
+            let until = self.now + STEP;
+            while let Some(wanted) = self.pilot.wanted().cloned() {
+                let took = wanted.skip_ns + wanted.length_ns;
+                if self.now + took > until {
+                    break;
+                }
+                self.now += took;
+                self.own_cpu_ns += self.look_ns;
+                let of = |key: &VmKey| {
+                    let vm = self.vms.iter().find(|vm| vm.key == *key).unwrap();
+                    let chunk = Chunk {
+                        load: vm.load,
+                        ceiling_ns: self.in_force(vm),
+                        span_ns: wanted.length_ns,
+                        noise: 1.0,
+                    };
+                    (*key, Some(chunk))
+                };
+                let facts: Vec<_> = wanted.vms.iter().map(of).collect();
+                if wanted.skip_ns == 0 {
+                    self.events.push((self.now, Event::Look(wanted.vms[0])));
+                }
+                let decisions = self.pilot.facts(self.now, facts);
+                self.make(decisions);
+            }
+            self.now = until;
+            let decisions = self.pilot.step(self.now, self.seen());
+            self.make(decisions);
+        }
+    }
+
+    /// Lets time pass until this happens; gives when it did.
+    pub(crate) fn until(&mut self, event: Event) -> u64 {
+        let from = self.events.len();
+        for _ in 0..1_000 {
+            self.pass(1);
+            let since = &self.events[from..];
+            if let Some((at, _)) = since.iter().find(|(_, it)| *it == event) {
+                return *at;
+            }
+        }
+        panic!("{event:?} does not happen: {:?}", &self.events[from..]);
+    }
+
+    pub(crate) fn looks(&self) -> usize {
+        let look = |(_, event): &&(u64, Event)| matches!(event, Event::Look(_));
+        self.events.iter().filter(look).count()
+    }
+}
