@@ -8,7 +8,7 @@ use crate::event::{CeilingSource, Halt};
 use crate::ids::VmIndex;
 use crate::kvm::{Arch, Knobs, Version};
 use crate::policy::{Setting, Start};
-use crate::prove::figure::Figures;
+use crate::prove::figure::{Figure, Figures};
 use crate::prove::tally::tally;
 use crate::recording::Side;
 use crate::replay::calibration::SwitchCpu;
@@ -16,7 +16,7 @@ use crate::replay::cost::Assumed;
 use crate::replay::latency::{Latencies, class_of};
 use crate::replay::sample::sleep_and_latency_ns;
 use crate::replay::session::Survey;
-use crate::replay::{Arrivals, Cost};
+use crate::replay::{Arrivals, Cost, Outcome};
 use crate::tune::advice::{self, Final, Verdict};
 use crate::tune::interval::Interval;
 use crate::tune::material::Seated;
@@ -355,15 +355,25 @@ impl Evidence for Replayed {
         };
         let kvm = "kvm".parse().ok()?;
         let tally = tally(&halts, &kvm, self.elsewhere(), setting).ok()?;
-        let figures = |of| Figures::of(of, tally.vcpus, cost);
+        let [cost_ns, predicted_ns] = tally.costs_ns(|vm| {
+            let of = vm.and_then(|vm| vms.get(usize::try_from(vm.0).ok()?));
+            Cost {
+                latency_weight_milli: of.map_or(cost.latency_weight_milli, |of| of.weight_milli),
+                ..*cost
+            }
+        });
+        let figures = |of: &Outcome, cost_ns: f64| {
+            let figures = Figures::of(of, tally.vcpus, cost);
+            // Each VM by its own goal.
+            let known = figures.get(Figure::Cost);
+            figures.with(Figure::Cost, known.map(|_| cost_ns / of.halts as f64))
+        };
+        let predicted = tally.predicted.as_ref();
         Some(Measured {
-            figures: figures(&tally.recorded),
-            predicted: tally
-                .predicted
-                .as_ref()
-                .map(|played| figures(&played.from_zero)),
+            figures: figures(&tally.recorded, cost_ns),
+            predicted: predicted.map(|played| figures(&played.from_zero, predicted_ns)),
             halts: tally.recorded.halts,
-            cost_ns: tally.recorded.cost_ns(cost),
+            cost_ns,
         })
     }
 }
@@ -383,6 +393,51 @@ mod test {
             span_ns: 1_000_000_000,
             ..Recorded::default()
         }
+    }
+
+    /// Of VMs with different goals, each is measured by its own.
+    #[test]
+    fn a_period_of_several_vms_costs_each_by_its_own_goal() {
+        let version = Version::new(6, 12);
+        let slept = |nth: u64| Halt {
+            start_ns: nth * 1_000_000,
+            halt_ns: 120_000,
+            waited: true,
+            valid: true,
+            window_ns: Some(0),
+            poll_ns: Some(0),
+            polled: Some(false),
+            wake_latency_ns: Some(20_000),
+            ..Halt::default()
+        };
+        let stretch = Stretch {
+            began_ns: 0,
+            span_ns: 100_000_000,
+            halts: (0..100).map(slept).collect(),
+        };
+        let vm = |weight_milli| OfVm {
+            weight_milli,
+            vcpus: 1,
+            chunks: vec![&stretch],
+        };
+        let cost = Cost {
+            switch_cpu_ns: 5_000,
+            latency_weight_milli: 0,
+            ..Cost::FREE
+        };
+        let mut replayed = Replayed::new((version, Arch::X86), None, Latencies::default(), 1);
+        let off = Knobs {
+            halt_poll_ns: 0,
+            ..Knobs::defaults(version, Arch::X86)
+        };
+        let mut measured = |vms: &[OfVm<'_, Stretch>]| replayed.measure(vms, off, &cost).unwrap();
+        let of = measured(&[vm(0), vm(10_000)]);
+        // 100 halts for 5 us each, and 100 for 205.
+        let is_about = |value: f64, expected: f64| assert!((value - expected).abs() < 1.0, "{value}");
+        is_about(of.cost_ns, 21_000_000.0);
+        is_about(of.figures.get(Figure::Cost).unwrap(), 105_000.0);
+        is_about(of.predicted.unwrap().get(Figure::Cost).unwrap(), 105_000.0);
+        is_about(measured(&[vm(0)]).cost_ns, 500_000.0);
     }
 
     /// What a trial may cost at the most hangs on no single wake-up, and is less than the vCPU can be late in that time.
