@@ -68,8 +68,14 @@ const COLUMNS: [&str; 6] = ["part", "arm", "round", "vm", "figure", "value"];
 struct Ends(Child);
 
 impl Ends {
-    fn start(command: &mut Command) -> Result<Self> {
-        let child = command.stdout(Stdio::null()).spawn();
+    /// Starts it so that it ends also when the benchmark is killed.
+    fn start(command: &Command) -> Result<Self> {
+        let mut bound = Command::new("setpriv");
+        bound
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(command.get_program())
+            .args(command.get_args());
+        let child = bound.stdout(Stdio::null()).spawn();
         Ok(Self(child.with_context(|| format!("start {command:?}"))?))
     }
 

@@ -33,7 +33,7 @@ pub(super) fn measure(programs: &Programs, args: &Args, figures: &mut Figures) -
         lab.args(["run", "tick", "--vcpus", "2", "--duration", "7200s"])
             .args(["--name", &format!("own-{number}")])
             .args(["--gap", &args.own_gap]);
-        vms.push(Ends::start(&mut lab)?);
+        vms.push(Ends::start(&lab)?);
     }
     super::wait(2);
     let mut pilot = Command::new(&programs.haltwise);

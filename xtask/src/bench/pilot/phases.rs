@@ -265,7 +265,7 @@ impl Arm<'_> {
         if let Some(ceiling) = ceiling {
             command.args(["--cap", ceiling]);
         }
-        Ends::start(&mut command)
+        Ends::start(&command)
     }
 
     /// Each slice, of VMs that began then.
