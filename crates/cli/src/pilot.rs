@@ -16,6 +16,7 @@
 //! What it says of itself is [`crate::pilot_state`].
 
 mod acting;
+mod ceilings;
 mod collecting;
 pub(crate) mod config;
 mod earlier;

@@ -1,20 +1,20 @@
 //! Readings for the pilot: the host, its VMs and their ceilings, what KVM counted, and what the journal has.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use haltwise_core::event::{Facts, HaltCounts, HostSample, Vm};
-use haltwise_core::ids::{Pid, VmIndex, VmKey};
+use haltwise_core::ids::{VmIndex, VmKey};
 use haltwise_core::kvm::Knobs;
 use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Seen, VmSeen};
 use haltwise_core::pilot::{Goal, Goals};
 use haltwise_core::recording::{Mode, Rung};
-use haltwise_host::ceiling::Governor;
 use haltwise_host::collector::{CollectError, CollectOptions, Collector};
 use haltwise_host::knob::{Baseline, Held as Recorded, Parameter, Snapshot, Target};
 use haltwise_host::root::Root;
 use haltwise_host::{clock, host_sample, params};
 
+use super::ceilings::Ceilings;
 use super::vetoes::Vetoes;
 use crate::collect::attach::{attach, explain};
 use crate::exit::Failure;
@@ -44,6 +44,7 @@ pub(crate) struct Machine {
     counted_to_ns: Option<u64>,
     before: Option<HostSample>,
     host: HostSeen,
+    ceilings: Ceilings,
     vetoes: Vetoes,
     lost: u64,
 }
@@ -77,6 +78,7 @@ impl Machine {
             counted_to_ns: None,
             before: None,
             host: HostSeen::default(),
+            ceilings: Ceilings::default(),
             vetoes: Vetoes::default(),
             lost: 0,
         })
@@ -128,6 +130,11 @@ impl Machine {
         self.vetoes.note(vm, is_vetoed, Instant::now());
     }
 
+    /// The ceiling of a VM may have been set: what its VMM said before counts no longer.
+    pub(crate) fn ask_again(&mut self, vm: VmKey) {
+        self.ceilings.ask_again(vm);
+    }
+
     /// A reading; with `counted`, the counts since the last that had them.
     pub(crate) fn read(&mut self, goals: &Goals, only: &[String], counted: bool) -> Seen {
         let baseline = self.baseline();
@@ -154,9 +161,10 @@ impl Machine {
             interval_ns: new_ns,
             ..Counts::default()
         });
-        let ceilings = self.ceilings();
         let (roster, now) = (self.collector.roster(), Instant::now());
         let living = roster.vms.iter().filter(|vm| vm.to_ns.is_none());
+        let keys = living.clone().map(|vm| vm.key).collect();
+        let ceilings = self.ceilings.read(&self.root, &keys);
         let vcpus = |vm: VmIndex| roster.vcpus.iter().filter(move |vcpu| vcpu.vm == vm);
         let vms = living.map(|vm| VmSeen {
             key: vm.key,
@@ -214,35 +222,6 @@ impl Machine {
                 pressure.map(|(now, before)| now.saturating_sub(before) as f64 / wall_ns);
         }
     }
-
-    /// The ceilings of VMs that can be given one, asked of each VMM.
-    fn ceilings(&self) -> BTreeMap<VmKey, Ceiling> {
-        let living = self
-            .collector
-            .roster()
-            .vms
-            .iter()
-            .filter(|vm| vm.to_ns.is_none());
-        let pids: BTreeSet<Pid> = living.map(|vm| vm.key.pid).collect();
-        let mut ceilings = BTreeMap::new();
-        for pid in pids {
-            let Ok(governor) = Governor::of(&self.root, pid) else {
-                continue;
-            };
-            let Ok(mut vms) = governor.vms() else {
-                continue;
-            };
-            vms.sort_by_key(|vm| vm.fd);
-            for (ordinal, vm) in (0..).zip(vms) {
-                let key = VmKey {
-                    ordinal,
-                    ..governor.key()
-                };
-                ceilings.insert(key, vm.ceiling_ns.map_or(Ceiling::Follows, Ceiling::Own));
-            }
-        }
-        ceilings
-    }
 }
 
 fn names(vm: &Vm) -> Vec<&str> {
@@ -290,7 +269,11 @@ fn held_ceiling(baseline: &Baseline, vm: VmKey, now: Option<Knobs>) -> Option<He
     let parameter = baseline.get(Target::Parameter(Parameter::HaltPollNs));
     let followed = || parameter.map_or_else(|| Some(now?.halt_poll_ns), before);
     Some(Held {
-        before: if held.followed { followed() } else { before(held) }?,
+        before: if held.followed {
+            followed()
+        } else {
+            before(held)
+        }?,
         ours: held.ours.as_ref()?.parse().ok()?,
     })
 }

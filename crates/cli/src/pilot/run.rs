@@ -336,6 +336,9 @@ impl<'a> Running<'a> {
             };
             let takes_over = self.options.take_over && self.taken_over.insert(decision.scope);
             let made = acting::make(&self.options.root, &decision, change, takes_over);
+            if let Scope::Vm(vm) = decision.scope {
+                self.machine.ask_again(vm);
+            }
             if let Err(refused) = &made {
                 terminal::say(&format!(
                     "warning: {}: not set: {refused:?}",

@@ -433,7 +433,8 @@ mod test {
         let mut measured = |vms: &[OfVm<'_, Stretch>]| replayed.measure(vms, off, &cost).unwrap();
         let of = measured(&[vm(0), vm(10_000)]);
         // 100 halts for 5 us each, and 100 for 205.
-        let is_about = |value: f64, expected: f64| assert!((value - expected).abs() < 1.0, "{value}");
+        let is_about =
+            |value: f64, expected: f64| assert!((value - expected).abs() < 1.0, "{value}");
         is_about(of.cost_ns, 21_000_000.0);
         is_about(of.figures.get(Figure::Cost).unwrap(), 105_000.0);
         is_about(of.predicted.unwrap().get(Figure::Cost).unwrap(), 105_000.0);

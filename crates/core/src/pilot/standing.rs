@@ -114,7 +114,10 @@ impl<E: Evidence> Pilot<E> {
 
     /// What was saved of a VM: of its own ceiling, and while it followed the host's parameters.
     fn saved_ns(&self, vm: VmKey, member: &Member<E::Chunk>) -> Option<Interval> {
-        let units = self.units().values().filter(|unit| unit.members.contains(&vm));
+        let units = self
+            .units()
+            .values()
+            .filter(|unit| unit.members.contains(&vm));
         let parts = units.map(|unit| self.part_of_saved_ns(unit, member));
         parts.reduce(|one, other| Interval {
             value: one.value + other.value,

@@ -198,7 +198,11 @@ impl Machine {
                 Scope::Host => true,
             };
             if is_here && entry.ours == Some(self.now(scope)) {
-                let before = if entry.followed { param_ns } else { entry.before };
+                let before = if entry.followed {
+                    param_ns
+                } else {
+                    entry.before
+                };
                 self.write(scope, before);
             }
         }

@@ -26,7 +26,11 @@ fn a_vm_whose_load_changes_is_looked_at_while_another_is_on_trial() {
     let restored = host.until(decided(kept, Kind::Restore));
     // Two readings that are unlike, a period that is under way, a period under the setting on trial, and the look.
     assert!(restored <= began + 60 * SECOND, "{:?}", host.events);
-    let of_trial = |(_, event): &(u64, Event)| [Kind::Keep, Kind::GoBack].map(|kind| decided(tried, kind)).contains(event);
+    let of_trial = |(_, event): &(u64, Event)| {
+        [Kind::Keep, Kind::GoBack]
+            .map(|kind| decided(tried, kind))
+            .contains(event)
+    };
     assert!(!host.events.iter().any(of_trial), "{:?}", host.events);
     host.until(decided(tried, Kind::Keep));
 }

@@ -283,7 +283,11 @@ impl World {
         let param = self.machine.journal.get(&Scope::Host);
         let followed = param.map_or(self.machine.param_ns, |param| param.before);
         Some(Held {
-            before: if entry.followed { followed } else { entry.before },
+            before: if entry.followed {
+                followed
+            } else {
+                entry.before
+            },
             ours: entry.ours?,
         })
     }

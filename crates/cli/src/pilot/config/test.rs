@@ -33,7 +33,10 @@ fn parameters_are_set_for_vms_left_alone_only_where_that_is_allowed() {
         ("", Parameters::Unshared),
         ("shared_parameters = true", Parameters::Shared),
         ("parameters = false", Parameters::Never),
-        ("parameters = false\nshared_parameters = true", Parameters::Never),
+        (
+            "parameters = false\nshared_parameters = true",
+            Parameters::Never,
+        ),
     ] {
         let config = parse(&format!("[limits]\n{text}")).unwrap();
         assert_eq!(config.limits.parameters, parameters, "{text}");

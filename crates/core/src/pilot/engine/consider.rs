@@ -231,7 +231,8 @@ impl<E: Evidence> Pilot<E> {
         if looked().next().is_none() {
             return Err("one look was taken; another is awaited".to_owned());
         }
-        let (of_looked, of_all): (f64, f64) = (looked().map(halts).sum(), members().map(halts).sum());
+        let (of_looked, of_all): (f64, f64) =
+            (looked().map(halts).sum(), members().map(halts).sum());
         if of_looked < MOST_HALTS * of_all {
             return Err(format!(
                 "VMs with {:.0} % of the halts were looked at {LOOKS} times; {:.0} % are awaited",

@@ -170,7 +170,9 @@ mod test {
             chunks: vec![&stretch],
         };
         let answer = replayed.weigh(&[vm], &question).unwrap();
-        answer.choice.unwrap_or_else(|| panic!("{}", answer.verdict))
+        answer
+            .choice
+            .unwrap_or_else(|| panic!("{}", answer.verdict))
     }
 
     /// A ceiling between the two lengths keeps most of the gain, and polls for most of the short halts.

@@ -1,0 +1,163 @@
+//! The ceilings of VMs, asked of their VMMs at each reading.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use haltwise_core::ids::VmKey;
+use haltwise_core::pilot::input::Ceiling;
+use haltwise_host::ceiling::{CeilingError, Governed, Governor};
+use haltwise_host::root::Root;
+
+/// A VMM that does not answer, or cannot be asked, is asked again at the latest after this.
+const LONGEST: Duration = Duration::from_mins(1);
+
+/// What VMMs have answered.
+#[derive(Debug, Default)]
+pub(crate) struct Ceilings {
+    governors: BTreeMap<VmKey, Governor>,
+    answered: Answered,
+}
+
+impl Ceilings {
+    /// Asks the VMMs of these VMs. One that does not answer takes 2 s, in which the pilot stands still.
+    pub(crate) fn read(&mut self, root: &Root, vms: &BTreeSet<VmKey>) -> &BTreeMap<VmKey, Ceiling> {
+        let processes: BTreeSet<VmKey> = vms.iter().copied().map(process_of).collect();
+        let governors = &mut self.governors;
+        governors.retain(|vmm, _| processes.contains(vmm));
+        self.answered.ask(&processes, Instant::now(), |vmm| {
+            let governor = match governors.remove(&vmm) {
+                Some(governor) => governor,
+                None => Governor::of(root, vmm.pid)?,
+            };
+            let vms = governor.vms()?;
+            if governor.key() != vmm {
+                return Err(CeilingError::Gone(vmm.pid));
+            }
+            governors.insert(vmm, governor);
+            Ok(vms)
+        });
+        &self.answered.ceilings
+    }
+
+    /// The VMM of this VM is asked at the next reading, also where it has not answered.
+    pub(crate) fn ask_again(&mut self, vm: VmKey) {
+        self.answered.silent.remove(&process_of(vm));
+    }
+}
+
+/// The process that runs a VM, as its first.
+fn process_of(vm: VmKey) -> VmKey {
+    VmKey { ordinal: 0, ..vm }
+}
+
+#[derive(Debug, Default)]
+struct Answered {
+    ceilings: BTreeMap<VmKey, Ceiling>,
+    /// VMMs without an answer: since when, and until when they are not asked.
+    silent: BTreeMap<VmKey, [Instant; 2]>,
+}
+
+impl Answered {
+    fn ask(
+        &mut self,
+        processes: &BTreeSet<VmKey>,
+        now: Instant,
+        mut vms_of: impl FnMut(VmKey) -> Result<Vec<Governed>, CeilingError>,
+    ) {
+        self.ceilings
+            .retain(|vm, _| processes.contains(&process_of(*vm)));
+        self.silent.retain(|vmm, _| processes.contains(vmm));
+        for vmm in processes {
+            if let Some([_, until]) = self.silent.get(vmm)
+                && now < *until
+            {
+                continue;
+            }
+            let answer = vms_of(*vmm);
+            if answer.is_ok() {
+                self.silent.remove(vmm);
+            } else {
+                // As long again as it has been silent: one that has just begun may answer soon.
+                let [since, until] = self.silent.entry(*vmm).or_insert([now, now]);
+                *until = now + now.duration_since(*since).min(LONGEST);
+            }
+            match answer {
+                Ok(vms) => self.set(*vmm, vms),
+                // They cannot be set.
+                Err(CeilingError::Absent(_) | CeilingError::Version { .. }) => {
+                    self.set(*vmm, Vec::new());
+                }
+                // What it said last holds for as long as it stands still.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn set(&mut self, vmm: VmKey, mut vms: Vec<Governed>) {
+        self.ceilings.retain(|vm, _| process_of(*vm) != vmm);
+        vms.sort_by_key(|vm| vm.fd);
+        let keys = (0..).map(|ordinal| VmKey { ordinal, ..vmm });
+        let own = vms.into_iter().map(|vm| vm.ceiling_ns);
+        let ceilings = own.map(|own| own.map_or(Ceiling::Follows, Ceiling::Own));
+        self.ceilings.extend(keys.zip(ceilings));
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use haltwise_core::ids::Pid;
+
+    use super::*;
+
+    const VMM: VmKey = VmKey {
+        pid: Pid(7),
+        start_ticks: 1,
+        ordinal: 0,
+    };
+    const SECOND: VmKey = VmKey { ordinal: 1, ..VMM };
+
+    fn vms() -> Vec<Governed> {
+        let vm = |fd, ceiling_ns| Governed { fd, ceiling_ns };
+        vec![vm(21, Some(50_000)), vm(9, None)]
+    }
+
+    /// Seconds of the next ten minutes, in steps of ten, at which it was asked.
+    fn asked(answered: &mut Answered, error: impl Fn() -> CeilingError) -> Vec<u64> {
+        let (processes, began, mut at) = ([VMM].into(), Instant::now(), Vec::new());
+        for second in (0..=600).step_by(10) {
+            answered.ask(&processes, began + Duration::from_secs(second), |_| {
+                at.push(second);
+                Err(error())
+            });
+        }
+        at
+    }
+
+    #[test]
+    fn a_vmm_that_does_not_answer_keeps_what_it_said_and_is_asked_less_often() {
+        let mut answered = Answered::default();
+        answered.ask(&[VMM].into(), Instant::now(), |_| Ok(vms()));
+        let known = BTreeMap::from([(VMM, Ceiling::Follows), (SECOND, Ceiling::Own(50_000))]);
+        assert_eq!(answered.ceilings, known);
+        let at = asked(&mut answered, || CeilingError::NoAnswer {
+            pid: VMM.pid,
+            why: "it is stopped",
+        });
+        let first = [0, 10, 20, 40, 80, 140];
+        assert!(at.starts_with(&first), "{at:?}");
+        assert_eq!(at.last(), Some(&560));
+        assert_eq!(answered.ceilings, known);
+        // What has ended is forgotten.
+        answered.ask(&BTreeSet::new(), Instant::now(), |_| Ok(vms()));
+        assert!(answered.ceilings.is_empty() && answered.silent.is_empty());
+    }
+
+    #[test]
+    fn where_nobody_can_be_asked_no_ceiling_is_known() {
+        let mut answered = Answered::default();
+        answered.ask(&[VMM].into(), Instant::now(), |_| Ok(vms()));
+        let at = asked(&mut answered, || CeilingError::Absent(VMM.pid));
+        assert!(at.len() < 20, "{at:?}");
+        assert!(answered.ceilings.is_empty());
+    }
+}
