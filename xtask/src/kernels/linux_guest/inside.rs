@@ -42,21 +42,41 @@ impl Stay {
         }
     }
 
-    /// Within a hundredth, and what happens while the counters are read.
-    fn is_near(self, other: Self) -> bool {
-        let near = |one: u64, two: u64, edge| one.abs_diff(two) <= two / 100 + edge;
-        near(self.entered, other.entered, EDGE) && near(self.ns, other.ns, EDGE_NS)
+    /// Whether it lies between these, within a hundredth of what is lost or not yet counted.
+    fn is_between(self, least: Self, most: Self) -> bool {
+        let between = |it: u64, least: u64, most: u64| {
+            let near = it / 100 + 1;
+            least <= it + near && it <= most + near
+        };
+        between(self.entered, least.entered, most.entered) && between(self.ns, least.ns, most.ns)
     }
 }
 
 /// Of each CPU, by whether it polled.
 type Stays = BTreeMap<(u32, bool), Stay>;
 
-/// What the guest's kernel had counted at a moment.
+/// What the guest's kernel had counted, and the times before and after that was read.
 #[derive(Debug)]
 struct Counted {
-    time_ns: u64,
+    read_ns: [u64; 2],
     stays: Stays,
+}
+
+/// What was recorded in the time between two reads of the counters, and in the time of these reads, too: what the
+/// counters grew by lies between.
+struct Recorded {
+    least: Stays,
+    most: Stays,
+}
+
+impl Recorded {
+    /// Of what `capture-halts` prints.
+    fn of(text: &str, [before, after]: &[Counted; 2]) -> Result<Self> {
+        Ok(Self {
+            least: stays(text, before.read_ns[1] + TICK_NS..=after.read_ns[0])?,
+            most: stays(text, before.read_ns[0]..=after.read_ns[1] + TICK_NS)?,
+        })
+    }
 }
 
 /// What we read of `haltwise verify --json`.
@@ -68,10 +88,10 @@ struct Verified {
     skipped: BTreeMap<String, u64>,
 }
 
-/// Idle periods while the counters are read.
+/// The clock that is read with the counters goes by hundredths of a second.
+const TICK_NS: u64 = 10_000_000;
+/// Idle periods while KVM's counters are read.
 const EDGE: u64 = 10;
-/// Their time: the clock that is read with the counters ticks by 10 ms, and a CPU may be idle for some of these.
-const EDGE_NS: u64 = 60_000_000;
 /// HLT exits while the guest was not asked yet, or no longer: its network and its shells.
 const AROUND: u64 = 50;
 
@@ -96,8 +116,7 @@ fn judge_all(dir: &Path, binaries: &Binaries, depth: Depth, found: &mut Found) -
     let governor = governor.trim();
     let kept = [counted(&dir.join("before"))?, counted(&dir.join("after"))?];
     let recorded = tool::ask(Command::new(&binaries.halts).arg(&capture))?;
-    let recorded = stays(&recorded, kept[0].time_ns..=kept[1].time_ns)?;
-    compare(&recorded, &between(&kept), found);
+    compare(&Recorded::of(&recorded, &kept)?, &between(&kept), found);
     let verified = if governor == "haltpoll" {
         judge_rule(&capture, binaries, depth, found)?
     } else {
@@ -170,7 +189,7 @@ fn judge_source(dir: &Path, name: &str, binaries: &Binaries, found: &mut Found) 
     let dir = dir.join(name);
     let kept = [counted(&dir.join("before"))?, counted(&dir.join("after"))?];
     let recorded = tool::ask(Command::new(&binaries.halts).arg(dir.join("capture")))?;
-    let recorded = stays(&recorded, kept[0].time_ns..=kept[1].time_ns)?;
+    let recorded = Recorded::of(&recorded, &kept)?;
     let counted = between(&kept);
     let mut of_source = Found::default();
     compare(&recorded, &counted, &mut of_source);
@@ -183,9 +202,11 @@ fn judge_source(dir: &Path, name: &str, binaries: &Binaries, found: &mut Found) 
     // Formatting into a String cannot fail.
     let _ = write!(
         found.summary,
-        "; {name}: {} entries and {} ms recorded, cpuidle {} and {} ms",
-        entered(&recorded),
-        ms(&recorded),
+        "; {name}: {} to {} entries and {} to {} ms recorded, cpuidle {} and {} ms",
+        entered(&recorded.least),
+        entered(&recorded.most),
+        ms(&recorded.least),
+        ms(&recorded.most),
         entered(&counted),
         ms(&counted),
     );
@@ -249,13 +270,14 @@ fn judge_stats(dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<()>
 }
 
 /// What was recorded of each CPU, beside what its kernel counted.
-fn compare(recorded: &Stays, counted: &Stays, found: &mut Found) {
-    for (&(cpu, polled), theirs) in counted {
-        let ours = recorded.get(&(cpu, polled)).copied().unwrap_or_default();
-        if !ours.is_near(*theirs) {
-            let what = if polled { "polled" } else { "halted" };
+fn compare(recorded: &Recorded, counted: &Stays, found: &mut Found) {
+    for (place @ (cpu, polled), theirs) in counted {
+        let of = |stays: &Stays| stays.get(place).copied().unwrap_or_default();
+        let (least, most) = (of(&recorded.least), of(&recorded.most));
+        if !theirs.is_between(least, most) {
+            let what = if *polled { "polled" } else { "halted" };
             found.disagreements.push(format!(
-                "CPU {cpu} {what}: {ours:?} recorded, cpuidle has {theirs:?}"
+                "CPU {cpu} {what}: {least:?} to {most:?} recorded, cpuidle has {theirs:?}"
             ));
         }
     }
@@ -313,11 +335,14 @@ fn parse(text: &str) -> Result<Counted> {
         .filter_map(|line| line.split_once(':'))
         .collect();
     let of = |path: &str| files.iter().find(|file| file.0 == path).map(|file| file.1);
-    let uptime = of("/proc/uptime").and_then(|times| times.split(' ').next());
-    let (seconds, hundredths) = uptime
-        .and_then(|time| time.split_once('.'))
-        .context("no uptime")?;
-    let time_ns = seconds.parse::<u64>()? * 1_000_000_000 + hundredths.parse::<u64>()? * 10_000_000;
+    let mut uptimes = files.iter().filter(|file| file.0 == "/proc/uptime");
+    let mut uptime = || -> Result<u64> {
+        let (_, times) = uptimes.next().context("no uptime before or after")?;
+        let time = times.split(' ').next().and_then(|it| it.split_once('.'));
+        let (seconds, hundredths) = time.context("no time")?;
+        Ok(seconds.parse::<u64>()? * 1_000_000_000 + hundredths.parse::<u64>()? * TICK_NS)
+    };
+    let read_ns = [uptime()?, uptime()?];
     let mut stays = Stays::new();
     for (path, name) in &files {
         let Some(state) = path.strip_suffix("/name") else {
@@ -335,7 +360,7 @@ fn parse(text: &str) -> Result<Counted> {
         let stay = stays.entry(place).or_default();
         stay.add(number("usage")?, number("time")? * 1_000);
     }
-    Ok(Counted { time_ns, stays })
+    Ok(Counted { read_ns, stays })
 }
 
 /// What `capture-halts` prints of periods that ended in a time.
@@ -377,17 +402,19 @@ mod test {
 /sys/devices/system/cpu/cpu1/cpuidle/state1/usage:7
 /sys/devices/system/cpu/cpu1/cpuidle/state0/time:4
 /sys/devices/system/cpu/cpu1/cpuidle/state1/time:3000
+/proc/uptime:12.53 3.02
 ";
 
     #[test]
     fn states_are_read_by_cpu_and_whether_they_poll() {
         let counted = parse(COUNTED).unwrap();
-        assert_eq!(counted.time_ns, 12_500_000_000);
+        assert_eq!(counted.read_ns, [12_500_000_000, 12_530_000_000]);
         let stay = |entered, ns| Stay { entered, ns };
         assert_eq!(counted.stays[&(1, true)], stay(9, 4_000));
         assert_eq!(counted.stays[&(1, false)], stay(7, 3_000_000));
         let short = COUNTED.replace("usage:9", "");
-        for bad in ["", "/proc/uptime:x", &short] {
+        let once = COUNTED.replace("/proc/uptime:12.53", "");
+        for bad in ["", "/proc/uptime:x", &short, &once] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }
@@ -408,20 +435,27 @@ mod test {
         assert_eq!(stays[&(0, false)], stay(1, 30));
     }
 
+    /// Two periods ended while the counters were read, and may be counted or not.
     #[test]
     fn what_cpuidle_did_not_count_is_told() {
         let stay = |entered, ns| Stay { entered, ns };
-        let counted = Stays::from([((0, true), stay(1_000, 5_000_000_000))]);
-        for (ours, wrong) in [
+        let of = |stay| Stays::from([((0, true), stay)]);
+        let recorded = Recorded {
+            least: of(stay(1_000, 5_000_000_000)),
+            most: of(stay(1_002, 5_300_000_000)),
+        };
+        for (counted, wrong) in [
             (stay(1_000, 5_000_000_000), 0),
-            (stay(1_020, 5_110_000_000), 0),
-            (stay(1_021, 5_000_000_000), 1),
-            (stay(979, 5_000_000_000), 1),
-            (stay(1_000, 5_110_000_001), 1),
+            (stay(1_013, 5_350_000_000), 0),
+            (stay(1_014, 5_000_000_000), 1),
+            (stay(990, 4_951_000_000), 0),
+            (stay(989, 5_000_000_000), 1),
+            (stay(1_000, 4_950_000_000), 1),
+            (stay(1_000, 5_360_000_000), 1),
         ] {
             let mut found = Found::default();
-            compare(&Stays::from([((0, true), ours)]), &counted, &mut found);
-            assert_eq!(found.disagreements.len(), wrong, "{ours:?}");
+            compare(&recorded, &of(counted), &mut found);
+            assert_eq!(found.disagreements.len(), wrong, "{counted:?}");
         }
     }
 }

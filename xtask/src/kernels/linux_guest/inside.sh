@@ -4,12 +4,12 @@
 out=/run/inside
 params=/sys/module/haltpoll/parameters
 
-# The time, and of each CPU and state: how often it was entered, for how many microseconds, and its name. One process, so
-# that little happens meanwhile.
+# Of each CPU and state: how often it was entered, for how many microseconds, and its name; before and after that the time.
+# One process, so that little happens meanwhile.
 counters() {
     cpuidle=/sys/devices/system/cpu/cpu*/cpuidle/state*
     # shellcheck disable=SC2086
-    grep . /proc/uptime $cpuidle/name $cpuidle/usage $cpuidle/time
+    grep . /proc/uptime $cpuidle/name $cpuidle/usage $cpuidle/time /proc/uptime
 }
 
 set_all() { # guest_halt_poll_ns, grow, grow_start, shrink, allow_shrink
