@@ -24,12 +24,13 @@ launch() { # VM, options of its kernel, QEMU, memory in MiB, its root
     while vm "$@"; do sleep 1; done &
 }
 
-# A VM ends where its guest panics. All that waits for its answer waits for a connection that nobody closes.
+# A VM ends where its guest panics, or is reset; QEMU has nothing to say then. All that waits for its answer waits for a
+# connection that nobody closes.
 trap 'exit "$(cat /run/ended)"' TERM
-ended() { # VM
-    say "$1 ended by itself: $(tail -3 "/out/$1.console") $(cat "/out/$1.qemu")"
+ended() { # VM, what QEMU returned
+    say "$1 ended by itself, QEMU with $2: $(tail -3 "/out/$1.console") $(cat "/out/$1.qemu")"
     # As STOOD_STILL.
-    grep -q 'Kernel panic' "/out/$1.console" && echo 75 >/run/ended || echo 1 >/run/ended
+    [ "$2" = 0 ] && [ ! -s "/out/$1.qemu" ] && echo 75 >/run/ended || echo 1 >/run/ended
     kill $$
     while kill -0 $$; do
         killall -q nc
@@ -49,9 +50,10 @@ vm() { # as launch; whether it is to be started again, since the emulator had it
         -device virtserialport,chardev=agent,name=org.qemu.guest_agent.0 \
         -drive "id=d0,file=/run/$1.disk,format=raw,if=none" -device virtio-blk-pci,drive=d0 \
         2>"/out/$1.qemu"
+    returned=$?
     [ ! -e /run/over ] || return 1
     if grep -q 'guest: up' "/out/$1.console"; then
-        ended "$1"
+        ended "$1" $returned
         return 1
     fi
 }

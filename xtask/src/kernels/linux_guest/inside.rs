@@ -44,11 +44,13 @@ impl Stay {
 
     /// Whether it lies between these, within a hundredth of what is lost or not yet counted.
     fn is_between(self, least: Self, most: Self) -> bool {
-        let between = |it: u64, least: u64, most: u64| {
-            let near = it / 100 + 1;
+        let between = |it: u64, least: u64, most: u64, near: u64| {
+            let near = it / 100 + near;
             least <= it + near && it <= most + near
         };
-        between(self.entered, least.entered, most.entered) && between(self.ns, least.ns, most.ns)
+        let near_ns = (self.entered + 1) * OUTSIDE_NS;
+        between(self.entered, least.entered, most.entered, 1)
+            && between(self.ns, least.ns, most.ns, near_ns)
     }
 }
 
@@ -90,6 +92,8 @@ struct Verified {
 
 /// The clock that is read with the counters goes by hundredths of a second.
 const TICK_NS: u64 = 10_000_000;
+/// The kernel tells of a period just outside of the time that cpuidle measures; under emulation that takes 7 to 9 us.
+const OUTSIDE_NS: u64 = 20_000;
 /// Idle periods while KVM's counters are read.
 const EDGE: u64 = 10;
 /// HLT exits while the guest was not asked yet, or no longer: its network and its shells.
@@ -446,12 +450,12 @@ mod test {
         };
         for (counted, wrong) in [
             (stay(1_000, 5_000_000_000), 0),
-            (stay(1_013, 5_350_000_000), 0),
+            (stay(1_013, 5_370_000_000), 0),
             (stay(1_014, 5_000_000_000), 1),
-            (stay(990, 4_951_000_000), 0),
+            (stay(990, 4_931_000_000), 0),
             (stay(989, 5_000_000_000), 1),
-            (stay(1_000, 4_950_000_000), 1),
-            (stay(1_000, 5_360_000_000), 1),
+            (stay(1_000, 4_930_000_000), 1),
+            (stay(1_000, 5_380_000_000), 1),
         ] {
             let mut found = Found::default();
             compare(&recorded, &of(counted), &mut found);
