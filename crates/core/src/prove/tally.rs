@@ -2,7 +2,6 @@
 //! setting.
 
 use crate::event::Halt;
-use crate::ids::VmIndex;
 use crate::policy::{Setting, Spec};
 use crate::replay::latency::Latencies;
 use crate::replay::session::{Plan, Played, Session, SessionError, Survey};
@@ -18,22 +17,6 @@ pub struct Tally {
     /// As replayed under the other setting; `None` where no sleep was recorded that would say how long
     /// a wake-up takes.
     pub predicted: Option<Played>,
-    /// The same of each vCPU, with its VM: as recorded, and as replayed from a window of 0.
-    pub seats: Vec<(Option<VmIndex>, [Outcome; 2])>,
-}
-
-impl Tally {
-    /// What all of it cost and would have cost, in nanoseconds of CPU, each VM by its own price.
-    pub fn costs_ns(&self, cost: impl Fn(Option<VmIndex>) -> Cost) -> [f64; 2] {
-        let mut sums = [0.0; 2];
-        for (vm, outcomes) in &self.seats {
-            let cost = cost(*vm);
-            for (sum, outcome) in sums.iter_mut().zip(outcomes) {
-                *sum += outcome.cost_ns(&cost);
-            }
-        }
-        sums
-    }
 }
 
 /// Tallies the halts of a block and plays them under `other`. `elsewhere` are wake-up latencies measured
@@ -89,10 +72,9 @@ fn play(
     for seat in session.finish() {
         tally.vcpus += 1;
         tally.recorded.add(&seat.recorded);
-        let played = seat.played.into_iter().next().unwrap_or_default();
-        predicted.add(&played);
-        let outcomes = [seat.recorded, played.from_zero];
-        tally.seats.push((seat.seat.vm, outcomes));
+        if let Some(played) = seat.played.first() {
+            predicted.add(played);
+        }
     }
     tally.predicted = (tally.vcpus > 0).then_some(predicted);
     Ok(tally)

@@ -48,7 +48,7 @@ impl Stay {
             let near = it / 100 + near;
             least <= it + near && it <= most + near
         };
-        let near_ns = (self.entered + 1) * OUTSIDE_NS;
+        let near_ns = ((self.entered + 1) * OUTSIDE_NS).min(MOST_OUTSIDE_NS);
         between(self.entered, least.entered, most.entered, 1)
             && between(self.ns, least.ns, most.ns, near_ns)
     }
@@ -94,6 +94,8 @@ struct Verified {
 const TICK_NS: u64 = 10_000_000;
 /// The kernel tells of a period just outside of the time that cpuidle measures; under emulation that takes 7 to 9 us.
 const OUTSIDE_NS: u64 = 20_000;
+/// In all no more than this, so that many short periods are held to a hundredth.
+const MOST_OUTSIDE_NS: u64 = 60_000_000;
 /// Idle periods while KVM's counters are read.
 const EDGE: u64 = 10;
 /// HLT exits while the guest was not asked yet, or no longer: its network and its shells.
