@@ -333,16 +333,7 @@ impl Evidence for Replayed {
         other: Knobs,
         cost: &Cost,
     ) -> Option<Measured> {
-        let place = |(vm, of): (VmIndex, &OfVm<'_, Stretch>)| {
-            let halts = of.chunks.iter().flat_map(|chunk| &chunk.halts);
-            halts
-                .map(|halt| Halt {
-                    vm: Some(vm),
-                    ..*halt
-                })
-                .collect::<Vec<_>>()
-        };
-        let halts: Vec<Halt> = (0..).map(VmIndex).zip(vms).flat_map(place).collect();
+        let kvm = "kvm".parse().ok()?;
         let setting = |_: &Halt| Setting {
             version: self.version,
             side: Side::Host,
@@ -353,26 +344,38 @@ impl Evidence for Replayed {
             seed: self.seed,
             start: Start::Zero,
         };
-        let kvm = "kvm".parse().ok()?;
-        let tally = tally(&halts, &kvm, self.elsewhere(), setting).ok()?;
-        let [cost_ns, predicted_ns] = tally.costs_ns(|vm| {
-            let of = vm.and_then(|vm| vms.get(usize::try_from(vm.0).ok()?));
-            Cost {
-                latency_weight_milli: of.map_or(cost.latency_weight_milli, |of| of.weight_milli),
+        // Each VM by its own goal.
+        let (mut vcpus, mut recorded, mut cost_ns) = (0, Outcome::default(), 0.0);
+        let (mut predicted, mut predicted_ns) = (Some(Outcome::default()), 0.0);
+        for of in vms {
+            let cost = Cost {
+                latency_weight_milli: of.weight_milli,
                 ..*cost
+            };
+            let halts = of.chunks.iter().flat_map(|chunk| &chunk.halts);
+            let halts: Vec<Halt> = halts.copied().collect();
+            if halts.is_empty() {
+                continue;
             }
-        });
+            let tally = tally(&halts, &kvm, self.elsewhere(), setting).ok()?;
+            vcpus += tally.vcpus;
+            recorded.add(&tally.recorded);
+            cost_ns += tally.recorded.cost_ns(&cost);
+            predicted = predicted.zip(tally.predicted).map(|(mut sum, played)| {
+                sum.add(&played.from_zero);
+                predicted_ns += played.from_zero.cost_ns(&cost);
+                sum
+            });
+        }
         let figures = |of: &Outcome, cost_ns: f64| {
-            let figures = Figures::of(of, tally.vcpus, cost);
-            // Each VM by its own goal.
+            let figures = Figures::of(of, vcpus, cost);
             let known = figures.get(Figure::Cost);
             figures.with(Figure::Cost, known.map(|_| cost_ns / of.halts as f64))
         };
-        let predicted = tally.predicted.as_ref();
         Some(Measured {
-            figures: figures(&tally.recorded, cost_ns),
-            predicted: predicted.map(|played| figures(&played.from_zero, predicted_ns)),
-            halts: tally.recorded.halts,
+            figures: figures(&recorded, cost_ns),
+            predicted: predicted.map(|of| figures(&of, predicted_ns)),
+            halts: recorded.halts,
             cost_ns,
         })
     }
@@ -431,7 +434,12 @@ mod test {
             ..Knobs::defaults(version, Arch::X86)
         };
         let mut measured = |vms: &[OfVm<'_, Stretch>]| replayed.measure(vms, off, &cost).unwrap();
-        let of = measured(&[vm(0), vm(10_000)]);
+        let idle = OfVm {
+            weight_milli: 0,
+            vcpus: 1,
+            chunks: Vec::new(),
+        };
+        let of = measured(&[vm(0), idle, vm(10_000)]);
         // 100 halts for 5 us each, and 100 for 205.
         let is_about =
             |value: f64, expected: f64| assert!((value - expected).abs() < 1.0, "{value}");
