@@ -3,14 +3,13 @@
 use std::collections::VecDeque;
 
 use haltwise_core::ids::{Pid, VmKey};
-use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::pilot::decision::{Decision, Kind};
 use haltwise_core::pilot::input::{Ceiling, Held, HostSeen, Scope, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
 use haltwise_core::pilot::{Goal, Pilot};
 use haltwise_core::workload::SplitMix64;
 
-use super::model::{Chunk, Load, Modelled, setup};
+use super::model::{Chunk, Load, Modelled, knobs, setup};
 use super::world::{STEP, counts};
 
 pub(crate) const FOUND_NS: u32 = 200_000;
@@ -64,13 +63,6 @@ pub(crate) struct Host {
     pub(crate) events: Vec<(u64, Event)>,
 }
 
-fn knobs(halt_poll_ns: u32) -> Knobs {
-    Knobs {
-        halt_poll_ns,
-        ..Knobs::defaults(Version::new(6, 12), Arch::X86)
-    }
-}
-
 impl Host {
     pub(crate) fn new() -> Self {
         let evidence = Modelled {
@@ -105,6 +97,19 @@ impl Host {
             held: None,
         });
         key
+    }
+
+    pub(crate) fn goes(&mut self, key: VmKey) {
+        self.vms.retain(|vm| vm.key != key);
+    }
+
+    /// The pilot ends, and begins again with what it knew.
+    pub(crate) fn restarts(&mut self) {
+        let evidence = Modelled {
+            bias: 0.0,
+            seed: SplitMix64(2),
+        };
+        self.pilot = Pilot::new(setup(evidence, self.pilot.memory(), 2));
     }
 
     pub(crate) fn vm(&mut self, key: VmKey) -> &mut Vm {

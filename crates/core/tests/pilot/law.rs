@@ -89,8 +89,10 @@ impl Laws {
         );
         let raises = change.to.halt_poll_ns > change.from.halt_poll_ns;
         let is_new = matches!(decision.kind, Kind::On | Kind::Again | Kind::Try);
-        if is_new && decision.scope == Scope::Host {
+        if decision.scope == Scope::Host {
             assert!(self.host.is_writable, "it cannot be written: {decision:?}");
+        }
+        if is_new && decision.scope == Scope::Host {
             assert!(
                 !self.is_shared,
                 "a VM follows it that is to be left alone: {decision:?}"

@@ -38,6 +38,14 @@ pub(crate) fn setup<E>(evidence: E, memory: Memory, seed: u64) -> Setup<E> {
     }
 }
 
+/// The host's parameters, of which that one is set.
+pub(crate) fn knobs(halt_poll_ns: u32) -> Knobs {
+    Knobs {
+        halt_poll_ns,
+        ..Knobs::defaults(Version::new(6, 12), Arch::X86)
+    }
+}
+
 /// A load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Load {

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use haltwise_core::ids::{Pid, VmKey};
-use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::pilot::decision::{Decision, Kind, Refusal, Wanted};
 use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Scope, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
@@ -13,7 +12,7 @@ use haltwise_core::workload::SplitMix64;
 
 use super::journal::{Death, Machine};
 use super::law::Laws;
-use super::model::{Chunk, Load, Modelled, setup};
+use super::model::{Chunk, Load, Modelled, knobs, setup};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const STEP: u64 = 10 * SECOND;
@@ -490,13 +489,6 @@ impl World {
     /// Kept settings so far.
     pub(crate) fn count(&self, kind: Kind) -> u64 {
         self.laws.counts.get(&kind).copied().unwrap_or(0)
-    }
-}
-
-fn knobs(halt_poll_ns: u32) -> Knobs {
-    Knobs {
-        halt_poll_ns,
-        ..Knobs::defaults(Version::new(6, 12), Arch::X86)
     }
 }
 
