@@ -1,11 +1,13 @@
 //! What the pilot does to VMs of the lab, which can be given ceilings.
 //!
 //! [`published`] is the case that was published: two vCPUs woken each 125 us polled for all of their time. [`phases`]
-//! are four VMs whose loads change, under the kernel's default, under static ceilings, and under the pilot. [`stable`] is
+//! are four VMs whose loads change, under the kernel's default, under static ceilings, and under the pilot, and [`held`] each
+//! of these phases as the pilot left it. [`stable`] is
 //! what it chooses for each load while nothing changes, against these ceilings. [`neighbours`] is what polling does to a VM
 //! beside it. [`own`] is what it takes itself beside fifty vCPUs.
 
 mod drawn;
+mod held;
 mod neighbours;
 mod own;
 mod parts;
@@ -39,6 +41,9 @@ pub(crate) struct Args {
     /// Seconds of each phase under a static setting, which needs no time to decide
     #[arg(long, default_value_t = 15)]
     static_phase: u64,
+    /// Rounds in which each phase is measured as the pilot left it, against the ceiling found
+    #[arg(long, default_value_t = 12)]
+    held_rounds: u32,
     /// Goals for which the phases are run [default: all]
     #[arg(long, value_delimiter = ',', value_parser = parts::GOALS.map(|(goal, _)| goal))]
     goals: Vec<String>,
@@ -164,6 +169,15 @@ fn row(part: &str, arm: &str, round: usize, vm: &str, figure: &str, value: f64) 
         .to_vec()
 }
 
+/// What `haltwise status` says of the pilot.
+fn status(programs: &Programs) -> Result<Value> {
+    let said = Command::new(&programs.haltwise)
+        .args(["status", "--json"])
+        .output()?;
+    let status: Value = serde_json::from_slice(&said.stdout).context("read the status")?;
+    Ok(status["pilot"].clone())
+}
+
 /// How many other tasks want the CPUs, as the kernel has it.
 fn load_average() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -213,7 +227,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                      (idle, ticking, request and response at 15, 50 and 150 us, bulk), each shifted by one; what their \
                      halts cost in a second (for as many halts as under the default), by each goal, under the default, under static ceilings, and under the pilot; \
                      from the static ones the best for all, and the best for each VM; the oracle runs each VM in each phase \
-                     under the static ceiling that was best for it there. Neighbours: mean wake-up latency of a VM that \
+                     under the static ceiling that was best for it there. As they were left: each phase under what was \
+                     found, what the pilot had come to at its end, and the oracle's ceilings, second by second in a \
+                     drawn order. Neighbours: mean wake-up latency of a VM that \
                      ticks, while two others poll and while they do not, second by second in a drawn order. Own: \
                      what the pilot takes while it observes 25 VMs of two vCPUs, minute by minute. The pilot begins \
                      without the state of an earlier run.",

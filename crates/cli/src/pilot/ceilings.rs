@@ -73,22 +73,21 @@ impl Answered {
             {
                 continue;
             }
-            let answer = vms_of(*vmm);
-            if answer.is_ok() {
-                self.silent.remove(vmm);
-            } else {
-                // As long again as it has been silent: one that has just begun may answer soon.
-                let [since, until] = self.silent.entry(*vmm).or_insert([now, now]);
-                *until = now + now.duration_since(*since).min(LONGEST);
-            }
-            match answer {
-                Ok(vms) => self.set(*vmm, vms),
-                // They cannot be set.
-                Err(CeilingError::Absent(_) | CeilingError::Version { .. }) => {
-                    self.set(*vmm, Vec::new());
+            let error = match vms_of(*vmm) {
+                Ok(vms) => {
+                    self.silent.remove(vmm);
+                    self.set(*vmm, vms);
+                    continue;
                 }
-                // What it said last holds for as long as it stands still.
-                Err(_) => {}
+                Err(error) => error,
+            };
+            // As long again as it has been silent: one that has just begun may answer soon.
+            let [since, until] = self.silent.entry(*vmm).or_insert([now, now]);
+            *until = now + now.duration_since(*since).min(LONGEST);
+            // What it said last holds for as long as it stands still.
+            if let CeilingError::Absent(_) | CeilingError::Version { .. } = error {
+                // They cannot be set.
+                self.set(*vmm, Vec::new());
             }
         }
     }

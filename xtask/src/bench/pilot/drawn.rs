@@ -1,4 +1,4 @@
-//! A second under each of several ceilings, round by round, in a drawn order.
+//! A second under each of several settings, round by round, in a drawn order.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,55 +11,55 @@ use haltwise_core::workload::SplitMix64;
 use super::super::run::Programs;
 use super::parts::Parts;
 
-/// What the halts of one VM consisted of, under each ceiling once in a round.
+/// Ceilings of VMs, in nanoseconds, that are in force together.
+pub(super) type Setting = Vec<(String, u64)>;
+
+/// What the halts of some VMs consisted of, under each setting once in a round.
 pub(super) struct Drawn {
-    pub(super) ceilings_ns: Vec<u64>,
-    pub(super) rounds: Vec<Vec<Parts>>,
+    /// Round by round, setting by setting, VM by VM.
+    pub(super) rounds: Vec<Vec<Vec<Parts>>>,
 }
 
 impl Drawn {
-    /// The ceilings are those of the VMs `set`; the halts are those of the VM `of`.
+    /// The halts are those of the VMs `of`.
     pub(super) fn new(
         programs: &Programs,
         folder: &Path,
         rounds: u32,
-        ceilings_ns: Vec<u64>,
-        set: &[&str],
-        of: &str,
+        settings: &[Setting],
+        of: &[String],
     ) -> Result<Self> {
-        let names = [of.to_owned()];
         let mut draw = SplitMix64(u64::from(rounds));
         let mut all = Vec::new();
         for _ in 0..rounds {
-            let mut order: Vec<usize> = (0..ceilings_ns.len()).collect();
-            let mut round = vec![Parts::default(); order.len()];
+            let mut order: Vec<usize> = (0..settings.len()).collect();
+            let mut round = vec![Vec::new(); order.len()];
             while !order.is_empty() {
                 let at = usize::try_from(draw.below(order.len() as u64))?;
                 let at = order.swap_remove(at);
-                for vm in set {
-                    apply(programs, vm, ceilings_ns[at])?;
+                for (vm, ceiling_ns) in &settings[at] {
+                    apply(programs, vm, *ceiling_ns)?;
                 }
                 // Until the window has found its length.
                 std::thread::sleep(Duration::from_millis(100));
                 let capture = tempfile::tempdir_in(folder)?;
-                let parts = Parts::record(programs, 1, &capture.path().join("cap"), &names)?;
-                round[at] = parts.first().copied().unwrap_or_default();
+                round[at] = Parts::record(programs, 1, &capture.path().join("cap"), of)?;
             }
             all.push(round);
         }
-        Ok(Self {
-            ceilings_ns,
-            rounds: all,
-        })
+        Ok(Self { rounds: all })
     }
 
-    pub(super) fn at(&self, ceiling_ns: u64) -> Option<usize> {
-        self.ceilings_ns.iter().position(|ns| *ns == ceiling_ns)
+    /// The same VMs under each of these ceilings.
+    pub(super) fn under(ceilings_ns: &[u64], vms: &[&str]) -> Vec<Setting> {
+        let set = |ns: &u64| vms.iter().map(|vm| ((*vm).to_owned(), *ns)).collect();
+        ceilings_ns.iter().map(set).collect()
     }
 
-    /// A figure of each round, under a ceiling.
+    /// A figure of the first VM in each round, under a setting.
     pub(super) fn figures(&self, at: usize, figure: &dyn Fn(&Parts) -> f64) -> Vec<f64> {
-        self.rounds.iter().map(|round| figure(&round[at])).collect()
+        let first = |round: &Vec<Vec<Parts>>| round[at].first().map_or(f64::NAN, figure);
+        self.rounds.iter().map(first).collect()
     }
 }
 

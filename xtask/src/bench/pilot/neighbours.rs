@@ -31,17 +31,16 @@ pub(super) fn measure(
     ];
     super::wait(2);
     let rounds = args.neighbours;
-    let ceilings_ns = CEILINGS_NS.to_vec();
-    let drawn = Drawn::new(programs, folder, rounds, ceilings_ns, &BESIDE, TICKING)?;
-    for (number, round) in drawn.rounds.iter().enumerate() {
-        for (ns, parts) in drawn.ceilings_ns.iter().zip(round) {
-            let (arm, value) = (format!("ceiling {ns}"), parts.latency_of_a_sleep_ns());
-            let figure = "wake_latency_mean_ns";
-            let row = row("neighbours", &arm, number, TICKING, figure, value);
+    let settings = Drawn::under(&CEILINGS_NS, &BESIDE);
+    let drawn = Drawn::new(programs, folder, rounds, &settings, &[TICKING.to_owned()])?;
+    let [off, on] = [0, 1].map(|at| drawn.figures(at, &Parts::latency_of_a_sleep_ns));
+    for (ns, values) in CEILINGS_NS.iter().zip([&off, &on]) {
+        for (number, value) in values.iter().enumerate() {
+            let (arm, figure) = (format!("ceiling {ns}"), "wake_latency_mean_ns");
+            let row = row("neighbours", &arm, number, TICKING, figure, *value);
             figures.rows.push(row);
         }
     }
-    let [off, on] = [0, 1].map(|at| drawn.figures(at, &Parts::latency_of_a_sleep_ns));
     let line = format!(
         "neighbours: a VM that ticks wakes up {:.1} us late while two that are woken each 50 us poll, {:.1} us while they \
          do not (medians of {rounds} s each; {})\n",

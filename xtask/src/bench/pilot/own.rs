@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::super::kept::Figures;
 use super::super::run::Programs;
-use super::{Args, Ends, load_average, row};
+use super::{Args, Ends, load_average, row, status};
 use crate::say;
 
 /// VMs of two vCPUs: fifty vCPUs.
@@ -53,11 +53,7 @@ pub(super) fn measure(programs: &Programs, args: &Args, figures: &mut Figures) -
     }];
     while began.elapsed() + Duration::from_mins(1) < Duration::from_secs(args.own) {
         super::wait(60);
-        let said = Command::new(&programs.haltwise)
-            .args(["status", "--json"])
-            .output()?;
-        let status: Value = serde_json::from_slice(&said.stdout).context("read the status")?;
-        series.push(taken(&status["pilot"], began.elapsed().as_secs_f64()));
+        series.push(taken(&status(programs)?, began.elapsed().as_secs_f64()));
     }
     let output = pilot.wait_with_output()?;
     let told: Value = serde_json::from_slice(&output.stdout).context("read the pilot's state")?;

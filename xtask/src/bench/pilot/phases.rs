@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use super::super::kept::Figures;
 use super::super::run::Programs;
+use super::held::{self, CameTo, Ceilings};
 use super::parts::{GOALS, Parts};
-use super::{Args, Calibrated, Ends, row};
+use super::{Args, Calibrated, Ends, row, status};
 use crate::say;
 
 /// Times between wake-ups: idle, ticking, request and response at 15, 50 and 150 us, bulk.
@@ -25,13 +26,13 @@ pub(super) const LOADS: [(&str, &str); 6] = [
     ("bulk", "5us"),
 ];
 
-const VMS: usize = 4;
+pub(super) const VMS: usize = 4;
 
 /// Left out at both ends of each phase: VMs do not begin at the very same moment, and a recorder needs its time.
 const EDGE: Duration = Duration::from_secs(2);
 
-/// The kernel's default, then static ceilings.
-const STATIC: [Option<&str>; 5] = [None, Some("0"), Some("30us"), Some("80us"), Some("400us")];
+/// The kernel's default, then static ceilings, in nanoseconds.
+const STATIC: [Option<u64>; 5] = [None, Some(0), Some(30_000), Some(80_000), Some(400_000)];
 
 /// What halts consisted of, slice by slice and VM by VM.
 type Slices = Vec<[Parts; VMS]>;
@@ -51,11 +52,11 @@ pub(super) fn measure(
         calibrated,
         folder,
         seconds,
+        rounds: args.held_rounds,
     };
     let mut fixed = Vec::new();
     for ceiling in STATIC {
-        let name = ceiling.unwrap_or("default");
-        say::step(&format!("phases under ceiling {name}"));
+        say::step(&format!("phases under ceiling {}", in_words(ceiling)));
         fixed.push(arm(args.static_phase).fixed(ceiling)?);
     }
     for (goal, weight) in GOALS {
@@ -67,19 +68,26 @@ pub(super) fn measure(
             of_same_work(slices, fixed.first().unwrap_or(slices), &of)
         };
         let swept: Vec<Costs> = fixed.iter().map(costs).collect();
+        let best = best_of(&swept);
         say::step(&format!("phases under the oracle, goal {goal}"));
-        let oracle = arm(args.static_phase).under_oracle(goal, &swept)?;
+        let oracle = costs(&arm(args.static_phase).under_oracle(goal, &best)?);
         say::step(&format!("phases under the pilot, goal {goal}"));
-        let (pilot, own_percent) = arm(args.phase).under_pilot(goal)?;
-        let (oracle, pilot) = (costs(&oracle), costs(&pilot));
+        let piloted = arm(args.phase).under_pilot(goal)?;
+        let (pilot, own_percent) = (costs(&piloted.slices), piloted.own_percent);
         for (ceiling, costs) in STATIC.iter().zip(&swept) {
-            keep(figures, goal, ceiling.unwrap_or("default"), costs);
+            keep(figures, goal, &in_words(*ceiling), costs);
         }
         keep(figures, goal, "oracle", &oracle);
         keep(figures, goal, "pilot", &pilot);
         let head = format!("phases, goal {goal}\n");
         figures.summary.push_str(&head);
         say_all(figures, &swept, &oracle, &pilot);
+        if args.held_rounds > 0 {
+            let left = piloted.came_to.iter().zip(&best);
+            let oracle: Vec<Ceilings> = left.map(|(left, best)| left.under(best)).collect();
+            let arm = arm(args.phase);
+            held::measure(&arm, (goal, weight), &piloted.came_to, &oracle, figures)?;
+        }
         let row = row(
             "phases",
             &format!("{goal} pilot"),
@@ -92,6 +100,21 @@ pub(super) fn measure(
         figures.add(row, &line);
     }
     Ok(())
+}
+
+fn in_words(ceiling: Option<u64>) -> String {
+    ceiling.map_or_else(|| "default".to_owned(), |ns| format!("{ns}ns"))
+}
+
+/// Which ceiling of the sweep cost each VM least in each phase.
+fn best_of(swept: &[Costs]) -> Vec<[Option<u64>; VMS]> {
+    let best = |slice: usize, vm: usize| {
+        let costs = swept.iter().map(|costs| costs[slice][vm]);
+        let least = STATIC.iter().zip(costs).min_by(|a, b| a.1.total_cmp(&b.1));
+        least.and_then(|(ceiling, _)| *ceiling)
+    };
+    let phase = |slice| std::array::from_fn(|vm| best(slice, vm));
+    (0..LOADS.len()).map(phase).collect()
 }
 
 /// What as many halts cost in a second as there were under the default: a VM that waits less for others halts more often,
@@ -183,51 +206,61 @@ fn by_load(figures: &mut Figures, default: &Costs, oracle: &Costs, pilot: &Costs
     }
 }
 
+/// The VMs under the pilot.
+struct Piloted {
+    slices: Slices,
+    /// What it took itself, in % of a CPU.
+    own_percent: f64,
+    /// At the end of each phase.
+    came_to: Vec<CameTo>,
+}
+
 /// One setting for all phases.
-struct Arm<'a> {
-    programs: &'a Programs,
-    calibrated: &'a Calibrated,
-    folder: &'a Path,
+pub(super) struct Arm<'a> {
+    pub(super) programs: &'a Programs,
+    pub(super) calibrated: &'a Calibrated,
+    pub(super) folder: &'a Path,
     /// Of each phase.
     seconds: u64,
+    /// In which what the pilot came to is measured.
+    pub(super) rounds: u32,
 }
 
 impl Arm<'_> {
     /// Under the kernel's default, or a ceiling.
-    fn fixed(&self, ceiling: Option<&str>) -> Result<Slices> {
+    fn fixed(&self, ceiling: Option<u64>) -> Result<Slices> {
         let (began, vms) = (Instant::now(), self.vms(ceiling)?);
-        let slices = self.slices(began, ceiling.unwrap_or("default"));
+        let one = |slice| self.slice(self.begin(began, slice), &in_words(ceiling), slice);
+        let slices = (0..LOADS.len()).map(one).collect();
         drop(vms);
         slices
     }
 
-    /// Each VM in each phase under the ceiling of the sweep that was best for it.
-    fn under_oracle(&self, goal: &str, swept: &[Costs]) -> Result<Slices> {
+    /// Each VM in each phase under the ceiling that is best for it.
+    fn under_oracle(&self, goal: &str, best: &[[Option<u64>; VMS]]) -> Result<Slices> {
         let one = |slice: usize| {
-            let best = |vm: usize| {
-                let costs = swept.iter().map(|costs| costs[slice][vm]);
-                let least = STATIC.iter().zip(costs).min_by(|a, b| a.1.total_cmp(&b.1));
-                least.and_then(|(ceiling, _)| *ceiling)
-            };
             let began = Instant::now();
-            let start = |vm| self.vm(vm, &[load(slice, vm)], best(vm));
+            let start = |vm| self.vm(vm, &[load(slice, vm)], best[slice][vm]);
             let vms = (0..VMS).map(start).collect::<Result<Vec<Ends>>>()?;
-            let parts = self.slice(began, &format!("{goal}-oracle-{slice}"));
+            let parts = self.slice(began, &format!("{goal}-oracle"), slice);
             drop(vms);
             parts
         };
         (0..LOADS.len()).map(one).collect()
     }
 
-    /// Under the pilot, and what it takes itself, in % of a CPU.
-    fn under_pilot(&self, goal: &str) -> Result<(Slices, f64)> {
+    fn under_pilot(&self, goal: &str) -> Result<Piloted> {
         let (began, vms) = (Instant::now(), self.vms(None)?);
         let pilot = self
             .calibrated
             .pilot(self.programs, "phased-*", goal)
             .spawn()
             .context("start the pilot")?;
-        let slices = self.slices(began, goal);
+        let one = |slice| {
+            let parts = self.slice(self.begin(began, slice), goal, slice)?;
+            Ok((parts, CameTo::read(&status(self.programs)?)?))
+        };
+        let all: Result<Vec<_>> = (0..LOADS.len()).map(one).collect();
         // It ends as it does for people, and says what it was.
         let asked = Command::new("kill")
             .args(["-TERM", &pilot.id().to_string()])
@@ -240,13 +273,15 @@ impl Arm<'_> {
         let told: Value =
             serde_json::from_slice(&output.stdout).context("read the pilot's state")?;
         let own_percent = told["own"]["cpu_percent"].as_f64();
-        Ok((
-            slices?,
-            own_percent.context("the pilot knows its own cost")?,
-        ))
+        let (slices, came_to) = all?.into_iter().unzip();
+        Ok(Piloted {
+            slices,
+            own_percent: own_percent.context("the pilot knows its own cost")?,
+            came_to,
+        })
     }
 
-    fn vms(&self, ceiling: Option<&str>) -> Result<Vec<Ends>> {
+    fn vms(&self, ceiling: Option<u64>) -> Result<Vec<Ends>> {
         let vm = |vm| {
             let gaps: Vec<_> = (0..LOADS.len()).map(|slice| load(slice, vm)).collect();
             self.vm(vm, &gaps, ceiling)
@@ -255,45 +290,42 @@ impl Arm<'_> {
     }
 
     /// One VM, with these times between wake-ups one after the other.
-    fn vm(&self, vm: usize, gaps: &[&str], ceiling: Option<&str>) -> Result<Ends> {
+    pub(super) fn vm(&self, vm: usize, gaps: &[&str], ceiling: Option<u64>) -> Result<Ends> {
         let gaps: Vec<_> = gaps.iter().map(|gap| format!("fixed:{gap}")).collect();
         let mut command = Command::new(&self.programs.lab);
         command.args(["run", "tick", "--name", &name(vm)]);
         command.args(["--gaps", &gaps.join(",")]);
         let every = format!("{}s", self.seconds);
         command.args(["--gaps-every", &every, "--duration", "7200s"]);
-        if let Some(ceiling) = ceiling {
-            command.args(["--cap", ceiling]);
+        if ceiling.is_some() {
+            command.args(["--cap", &in_words(ceiling)]);
         }
         Ends::start(&command)
     }
 
-    /// Each slice, of VMs that began then.
-    fn slices(&self, began: Instant, arm: &str) -> Result<Slices> {
-        let one = |slice| {
-            let begins = began + Duration::from_secs(self.seconds) * slice;
-            self.slice(begins, &format!("{arm}-{slice}"))
-        };
-        (0..u32::try_from(LOADS.len())?).map(one).collect()
+    /// When a slice begins, of VMs that began then.
+    fn begin(&self, began: Instant, slice: usize) -> Instant {
+        let before: Duration = (0..slice).map(|_| Duration::from_secs(self.seconds)).sum();
+        began + before
     }
 
     /// One slice, from its begin on, its edges left out.
-    fn slice(&self, begins: Instant, capture: &str) -> Result<[Parts; VMS]> {
+    fn slice(&self, begins: Instant, arm: &str, slice: usize) -> Result<[Parts; VMS]> {
         let begins = begins + EDGE;
         std::thread::sleep(begins.saturating_duration_since(Instant::now()));
         let recorded = Duration::from_secs(self.seconds).saturating_sub(2 * EDGE);
         let names: Vec<String> = (0..VMS).map(name).collect();
-        let capture = self.folder.join(capture);
+        let capture = self.folder.join(format!("{arm}-{slice}"));
         let parts = Parts::record(self.programs, recorded.as_secs(), &capture, &names)?;
         parts.try_into().ok().context("each VM has its parts")
     }
 }
 
-fn name(vm: usize) -> String {
+pub(super) fn name(vm: usize) -> String {
     format!("phased-{vm}")
 }
 
 /// Time between wake-ups of a VM in a slice: loads of a VM begin one later than those of the VM before.
-fn load(slice: usize, vm: usize) -> &'static str {
+pub(super) fn load(slice: usize, vm: usize) -> &'static str {
     LOADS[(slice + vm) % LOADS.len()].1
 }

@@ -54,16 +54,24 @@ pub(super) fn measure(
         let vm = start(programs, STABLE, gap)?;
         super::wait(2);
         let rounds = args.stable_rounds;
-        let drawn = Drawn::new(programs, folder, rounds, ceilings_ns, &[STABLE], STABLE)?;
+        let settings = Drawn::under(&ceilings_ns, &[STABLE]);
+        let drawn = Drawn::new(programs, folder, rounds, &settings, &[STABLE.to_owned()])?;
         drop(vm);
+        let swept = Swept { ceilings_ns, drawn };
         for (goal, weight, choice) in chosen {
             let cost = |parts: &Parts| {
                 parts.cost_ns(calibrated.switch_cpu_ns, weight) / parts.halts.max(1.0)
             };
-            tell(figures, load, goal, &choice, &drawn, &cost);
+            tell(figures, load, goal, &choice, &swept, &cost);
         }
     }
     Ok(())
+}
+
+/// One VM under each ceiling.
+struct Swept {
+    ceilings_ns: Vec<u64>,
+    drawn: Drawn,
 }
 
 /// What the pilot found, and came to.
@@ -118,9 +126,10 @@ pub(super) fn start(programs: &Programs, name: &str, gap: &str) -> Result<Ends> 
 
 /// The ceiling under which a halt cost least in every other round. The others measure against it: the least of several
 /// noisy figures is too low.
-fn best(drawn: &Drawn, cost: &dyn Fn(&Parts) -> f64) -> Option<usize> {
-    let of = |at: &usize| median(drawn.figures(*at, cost).into_iter().step_by(2).collect());
-    (0..drawn.ceilings_ns.len()).min_by(|a, b| of(a).total_cmp(&of(b)))
+fn best(swept: &Swept, cost: &dyn Fn(&Parts) -> f64) -> Option<usize> {
+    let every_other = |at: usize| swept.drawn.figures(at, cost).into_iter().step_by(2);
+    let of = |at: &usize| median(every_other(*at).collect());
+    (0..swept.ceilings_ns.len()).min_by(|a, b| of(a).total_cmp(&of(b)))
 }
 
 fn tell(
@@ -128,23 +137,23 @@ fn tell(
     load: &str,
     goal: &str,
     choice: &Choice,
-    drawn: &Drawn,
+    swept: &Swept,
     cost: &dyn Fn(&Parts) -> f64,
 ) {
     let arm = format!("stable {goal}");
-    for (number, round) in drawn.rounds.iter().enumerate() {
-        for (ns, parts) in drawn.ceilings_ns.iter().zip(round) {
-            let figure = format!("cost_ns_per_halt_at_{ns}");
-            let row = row("stable", &arm, number, load, &figure, cost(parts));
+    let costs = |at: usize| swept.drawn.figures(at, cost);
+    for (at, ns) in swept.ceilings_ns.iter().enumerate() {
+        let figure = format!("cost_ns_per_halt_at_{ns}");
+        for (number, cost) in costs(at).into_iter().enumerate() {
+            let row = row("stable", &arm, number, load, &figure, cost);
             figures.rows.push(row);
         }
     }
-    let places = (drawn.at(choice.found_ns), drawn.at(choice.chosen_ns));
-    let (Some(found), Some(chosen)) = places else {
+    let at = |of: u64| swept.ceilings_ns.iter().position(|ns| *ns == of);
+    let (Some(found), Some(chosen)) = (at(choice.found_ns), at(choice.chosen_ns)) else {
         return;
     };
-    let best = best(drawn, cost).unwrap_or(found);
-    let costs = |at: usize| drawn.figures(at, cost);
+    let best = best(swept, cost).unwrap_or(found);
     let others = |at: usize| costs(at).into_iter().skip(1).step_by(2).collect::<Vec<_>>();
     let line = format!(
         "stable: {load:<9} {goal:<8} {:>7} {:>9}       {:<29} {} at {} ns; {}, {:.2} % of a CPU",
@@ -152,7 +161,7 @@ fn tell(
         choice.chosen_ns,
         against(&costs(chosen), &costs(found)),
         against(&others(chosen), &others(best)),
-        drawn.ceilings_ns[best],
+        swept.ceilings_ns[best],
         choice.state,
         choice.own_percent,
     );

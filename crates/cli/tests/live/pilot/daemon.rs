@@ -30,7 +30,7 @@ const LONG: Duration = Duration::from_secs(90);
 pub(crate) struct Scene {
     host: Host,
     name: &'static str,
-    _vm: Running,
+    vm: Running,
     pub(crate) bench: Bench,
 }
 
@@ -53,7 +53,7 @@ impl Scene {
         Some(Self {
             host: Host::new(),
             name,
-            _vm: vm,
+            vm,
             bench,
         })
     }
@@ -399,6 +399,23 @@ fn a_ceiling_that_was_only_tried_is_restored() {
         (in_kernel_by(scene.name)[0].0 == 200_000).then_some(())
     });
     assert_eq!(daemon.end()["decisions"]["failed"], 0);
+}
+
+/// A VMM that no longer answers, as one that a debugger holds, has the ceiling that it had.
+#[test]
+fn a_vmm_that_stands_still_keeps_what_it_said() {
+    let Some(scene) = Scene::set("stands-still") else {
+        return;
+    };
+    // Several readings after it was first asked.
+    let daemon = scene.pilot(&["--for", "40s"]);
+    let known = |vm: &Value| vm["ceiling_ns"] == 200_000;
+    scene.wait_for(&daemon, "its ceiling", known);
+    scene.vm.signal(Signal::STOP);
+    let status = daemon.end_by_itself();
+    let vm = &status["vms"][0];
+    assert!(known(vm) && vm["state"] == "watching", "{vm}");
+    assert_eq!(vm["found_ns"], 200_000, "{vm}");
 }
 
 /// What was modified externally is left alone, over restarts, until --take-over.
