@@ -404,18 +404,19 @@ fn a_ceiling_that_was_only_tried_is_restored() {
 /// A VMM that no longer answers, as one that a debugger holds, has the ceiling that it had.
 #[test]
 fn a_vmm_that_stands_still_keeps_what_it_said() {
-    let Some(scene) = Scene::set("stands-still") else {
+    let guest = ["tick", "--gap", "fixed:1ms", "--cap", "80us"];
+    let Some(scene) = Scene::of("stands-still", &guest) else {
         return;
     };
     // Several readings after it was first asked.
     let daemon = scene.pilot(&["--for", "40s"]);
-    let known = |vm: &Value| vm["ceiling_ns"] == 200_000;
+    let known = |vm: &Value| vm["ceiling_ns"] == 80_000;
     scene.wait_for(&daemon, "its ceiling", known);
     scene.vm.signal(Signal::STOP);
     let status = daemon.end_by_itself();
     let vm = &status["vms"][0];
     assert!(known(vm) && vm["state"] == "watching", "{vm}");
-    assert_eq!(vm["found_ns"], 200_000, "{vm}");
+    assert_eq!(vm["found_ns"], 80_000, "{vm}");
 }
 
 /// What was modified externally is left alone, over restarts, until --take-over.
