@@ -1,5 +1,6 @@
 //! A second under each of several settings, round by round, in a drawn order.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -30,16 +31,15 @@ impl Drawn {
         of: &[String],
     ) -> Result<Self> {
         let mut draw = SplitMix64(u64::from(rounds));
-        let mut all = Vec::new();
+        let (mut all, mut in_force) = (Vec::new(), Setting::new());
         for _ in 0..rounds {
             let mut order: Vec<usize> = (0..settings.len()).collect();
             let mut round = vec![Vec::new(); order.len()];
             while !order.is_empty() {
                 let at = usize::try_from(draw.below(order.len() as u64))?;
                 let at = order.swap_remove(at);
-                for (vm, ceiling_ns) in &settings[at] {
-                    apply(programs, vm, *ceiling_ns)?;
-                }
+                turn(programs, &in_force, &settings[at])?;
+                in_force.clone_from(&settings[at]);
                 // Until the window has found its length.
                 std::thread::sleep(Duration::from_millis(100));
                 let capture = tempfile::tempdir_in(folder)?;
@@ -63,15 +63,21 @@ impl Drawn {
     }
 }
 
-/// Sets the ceiling of a VM, as people do.
-fn apply(programs: &Programs, vm: &str, ceiling_ns: u64) -> Result<()> {
-    let output = Command::new(&programs.haltwise)
-        .args(["apply", "--yes", "--vm", vm, "--ceiling"])
-        .arg(ceiling_ns.to_string())
-        .stdin(Stdio::null())
-        .output()?;
-    if !output.status.success() {
-        bail!("apply: {}", String::from_utf8_lossy(&output.stderr));
+/// Sets what is different, as people do: VMs of one ceiling at once.
+fn turn(programs: &Programs, from: &Setting, to: &Setting) -> Result<()> {
+    let mut by_ceiling: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
+    for set in to.iter().filter(|set| !from.contains(set)) {
+        by_ceiling.entry(set.1).or_default().push(&set.0);
+    }
+    for (ceiling_ns, vms) in by_ceiling {
+        let output = Command::new(&programs.haltwise)
+            .args(["apply", "--yes", "--ceiling", &ceiling_ns.to_string()])
+            .args(vms.iter().flat_map(|vm| ["--vm", vm]))
+            .stdin(Stdio::null())
+            .output()?;
+        if !output.status.success() {
+            bail!("apply: {}", String::from_utf8_lossy(&output.stderr));
+        }
     }
     Ok(())
 }

@@ -70,9 +70,11 @@ pub(super) fn measure(
     for (slice, (came_to, oracle_ns)) in came_to.iter().zip(oracle).enumerate() {
         say::step(&format!("phase {slice} as it was left, goal {goal}"));
         let ceilings = [came_to.found_ns, came_to.pilot_ns, *oracle_ns];
-        let settings: Vec<Setting> = ceilings
-            .map(|ns| (0..VMS).map(name).zip(ns).collect())
-            .to_vec();
+        let mut different = ceilings.to_vec();
+        different.sort_unstable();
+        different.dedup();
+        let setting = |ns: &Ceilings| (0..VMS).map(name).zip(*ns).collect();
+        let settings: Vec<Setting> = different.iter().map(setting).collect();
         let start = |vm| arm.vm(vm, &[load(slice, vm)], None);
         let vms = (0..VMS).map(start).collect::<Result<Vec<_>>>()?;
         super::wait(2);
@@ -80,6 +82,8 @@ pub(super) fn measure(
         let drawn = Drawn::new(arm.programs, arm.folder, rounds, &settings, &names)?;
         drop(vms);
         for (round, under) in drawn.rounds.iter().enumerate() {
+            let of = |ns: &Ceilings| different.binary_search(ns).map_or(&[][..], |at| &under[at]);
+            let under = ceilings.each_ref().map(of);
             for vm in 0..VMS {
                 let costs = cost(under, vm, arm.calibrated, weight);
                 for (setting, cost) in SETTINGS.iter().zip(costs) {
@@ -102,7 +106,7 @@ pub(super) fn measure(
 
 /// What as many halts of a VM cost in a second as there were under the ceiling found, setting by setting.
 fn cost(
-    under: &[Vec<Parts>],
+    under: [&[Parts]; SETTINGS.len()],
     vm: usize,
     calibrated: &Calibrated,
     weight: f64,
