@@ -315,6 +315,7 @@ impl Evidence for Replayed {
             aim,
         };
         let advice = advice::advise(&material, &of, &goal);
+        let choice = choose::choice(&material, &of, &advice, question, &recorded);
         Some(Answer {
             cost: aim.cost,
             cost_per_halt_ns: recorded.per_halt(recorded.cost_milli as f64 / 1e3),
@@ -322,7 +323,7 @@ impl Evidence for Replayed {
             latency_mean_ns: recorded.per_halt(recorded.latency_ns as f64),
             gap_mean_ns: recorded.per_halt(recorded.gap_ns as f64),
             found_ratio: found_ratio(&material, &of, question, &aim),
-            choice: choose::choice(&material, &of, &advice, question, &recorded),
+            choice: choice.map(|choice| choose::promised(material, &of, question, &aim, choice)),
             verdict: word(advice.verdict),
         })
     }

@@ -88,6 +88,13 @@ impl Follow {
         self.milli[index(wake)]
     }
 
+    /// The same, did gaps stay as they were wherever nothing recorded shows how they follow; `None` where that is so.
+    pub fn staying(&self) -> Option<Self> {
+        let of = |n: usize| if self.assumed[n] { 0 } else { self.milli[n] };
+        let milli = std::array::from_fn(of);
+        (milli != self.milli).then_some(Self { milli, ..*self })
+    }
+
     /// Whether nothing recorded shows how gaps that end so follow.
     pub fn is_assumed(&self, wake: WakeSource) -> bool {
         self.assumed[index(wake)]
