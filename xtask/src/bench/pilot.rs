@@ -59,9 +59,9 @@ pub(crate) struct Args {
     /// Seconds for which its own cost is measured beside 25 VMs of two vCPUs; 0 leaves that out
     #[arg(long, default_value_t = 0)]
     own: u64,
-    /// Between two halts of each of their vCPUs
-    #[arg(long, default_value = "uniform:2ms:3ms")]
-    own_gap: String,
+    /// Between two halts of each of their vCPUs; without it these are rings of vCPUs that wake each other as fast as they can
+    #[arg(long)]
+    own_gap: Option<String>,
     /// Do not keep the figures under measurements/
     #[arg(long)]
     discard: bool,

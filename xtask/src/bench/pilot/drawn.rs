@@ -87,20 +87,14 @@ pub(super) fn median(mut figures: Vec<f64>) -> f64 {
     figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// By how much one is more than the other, round by round, in % of the other's median.
+/// By how much one is more than the other, round by round, in %.
 pub(super) fn against(one: &[f64], other: &[f64]) -> String {
     let pairs = one.iter().zip(other);
-    let differ: Vec<f64> = pairs.map(|(one, other)| one - other).collect();
-    let of = median(other.to_vec()) / 100.0;
-    Interval::of(&differ).map_or_else(
+    let percent: Vec<f64> = pairs
+        .map(|(one, other)| 100.0 * (one / other - 1.0))
+        .collect();
+    Interval::of(&percent).map_or_else(
         || "too few rounds".to_owned(),
-        |it| {
-            format!(
-                "{:+.1} % ({:+.1} to {:+.1})",
-                it.estimate / of,
-                it.low / of,
-                it.high / of
-            )
-        },
+        |it| format!("{:+.1} % ({:+.1} to {:+.1})", it.estimate, it.low, it.high),
     )
 }

@@ -8,7 +8,7 @@ use super::super::kept::Figures;
 use super::Calibrated;
 use super::drawn::{Drawn, Setting, against};
 use super::parts::Parts;
-use super::phases::{Arm, LOADS, VMS, load, name};
+use super::phases::{Arm, BUSY, LOADS, VMS, load, name};
 use super::row;
 use crate::say;
 
@@ -132,8 +132,7 @@ fn tell(all: &[OfLoad; LOADS.len()], figures: &mut Figures) {
     };
     let mut sums = OfLoad::default();
     for ((name, _), of) in LOADS.iter().zip(all) {
-        if of[0].iter().all(|found| *found == 0.0) {
-            // It never halts.
+        if *name == BUSY {
             continue;
         }
         line(name, of);

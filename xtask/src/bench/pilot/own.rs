@@ -30,9 +30,10 @@ pub(super) fn measure(programs: &Programs, args: &Args, figures: &mut Figures) -
     let mut vms = Vec::new();
     for number in 0..VMS {
         let mut lab = Command::new(&programs.lab);
-        lab.args(["run", "tick", "--vcpus", "2", "--duration", "7200s"])
+        lab.args(["run", args.own_gap.as_ref().map_or("ipi", |_| "tick")])
+            .args(["--vcpus", "2", "--duration", "7200s"])
             .args(["--name", &format!("own-{number}")])
-            .args(["--gap", &args.own_gap]);
+            .args(args.own_gap.iter().flat_map(|gap| ["--gap", gap]));
         vms.push(Ends::start(&lab)?);
     }
     super::wait(2);

@@ -11,15 +11,12 @@ use super::super::kept::Figures;
 use super::super::run::Programs;
 use super::drawn::{Drawn, against, median};
 use super::parts::{GOALS, Parts};
-use super::phases::LOADS;
+use super::phases::{BUSY, LOADS};
 use super::{Args, Calibrated, Ends, row};
 use crate::say;
 
 /// Static ceilings beside the one found and those chosen, in nanoseconds.
 const SWEEP_NS: [u64; 4] = [0, 30_000, 80_000, 400_000];
-
-/// The busy one never halts: there is nothing to choose.
-const BUSY: &str = "bulk";
 
 /// The VM that is measured under each ceiling.
 const STABLE: &str = "stable";
