@@ -29,6 +29,8 @@ const FORGET_NS: u64 = 60_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Collecting {
     root: Root,
+    /// The source, once it is known that the better one does not work here.
+    rung: Option<Rung>,
     attached: Option<Attached>,
     running: Option<Running>,
     lost: u64,
@@ -52,9 +54,10 @@ struct Running {
 
 impl Collecting {
     /// Loads the programs, as long as that is permitted, and records nothing yet.
-    pub(crate) fn prepare(root: &Root) -> Result<Self, Failure> {
+    pub(crate) fn prepare(root: &Root, rung: Option<Rung>) -> Result<Self, Failure> {
         let mut collecting = Self {
             root: root.clone(),
+            rung,
             attached: None,
             running: None,
             lost: 0,
@@ -136,8 +139,11 @@ impl Collecting {
             vms: pids.clone(),
             ..CollectOptions::default()
         };
-        let mut collector = attach(None, &options, &self.root)?;
+        let mut collector = attach(self.rung, &options, &self.root)?;
         collector.begin().map_err(explain)?;
+        if collector.rung() == Rung::Tracepoints {
+            self.rung = Some(Rung::Tracepoints);
+        }
         self.attached = Some(Attached {
             pids: Some(pids),
             collector,

@@ -9,7 +9,7 @@ use haltwise_core::kvm::Knobs;
 use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Seen, VmSeen};
 use haltwise_core::pilot::{Goal, Goals};
 use haltwise_core::recording::{Mode, Rung};
-use haltwise_host::collector::{CollectError, CollectOptions, Collector};
+use haltwise_host::collector::{CollectOptions, Collector};
 use haltwise_host::knob::{Baseline, Held as Recorded, Parameter, Snapshot, Target};
 use haltwise_host::root::Root;
 use haltwise_host::{clock, host_sample, params};
@@ -62,12 +62,8 @@ impl Machine {
         let has_events = stats.is_err();
         let mut collector: Box<dyn Collector> = match stats {
             Ok(collector) => Box::new(collector),
-            Err(
-                CollectError::NoHistograms
-                | CollectError::NotInEvents
-                | CollectError::Unsupported { .. },
-            ) => attach(None, &options(Mode::Counts, INTERVAL), root)?,
-            Err(error) => return Err(explain(error)),
+            // KVM keeps no such counts, or BPF does not work here.
+            Err(_) => attach(None, &options(Mode::Counts, INTERVAL), root)?,
         };
         collector.begin().map_err(explain)?;
         Ok(Self {
@@ -88,6 +84,12 @@ impl Machine {
     pub(crate) fn confine(&mut self) -> bool {
         self.collector.confine();
         self.collector.rung() == Rung::Tracepoints
+    }
+
+    /// Its source, where the better one does not work here.
+    pub(crate) fn rung(&self) -> Option<Rung> {
+        let rung = self.collector.rung();
+        (rung == Rung::Tracepoints).then_some(rung)
     }
 
     /// Whether its source hands over events, which are to be taken in before their buffers are full. KVM's own counters wait.

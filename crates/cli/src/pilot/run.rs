@@ -147,14 +147,15 @@ impl<'a> Running<'a> {
         if options.take_over {
             pilot.take_over();
         }
+        let machine = Machine::attach(root)?;
         Ok(Self {
             options,
             goals: options.goals.clone(),
             limits: options.limits.clone(),
             serving: Serving::bind(&options.shown)?,
             pilot,
-            machine: Machine::attach(root)?,
-            collecting: Collecting::prepare(root)?,
+            collecting: Collecting::prepare(root, machine.rung())?,
+            machine,
             taken_over: BTreeSet::new(),
             began: Instant::now(),
             started_utc: say::utc(),
