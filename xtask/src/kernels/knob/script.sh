@@ -150,6 +150,14 @@ run plan-undo.json 0 undo --json
 [ "$(values)" = "$before" ] || wrong "after undo of a plan parameters are $(values), and were $before"
 record_of_both unplanned
 run plan-nothing 1 undo
+
+# Without the kernel's types no BPF program can be loaded: what falls back works, and says so once.
+mount -t tmpfs none /sys/kernel/btf
+run by-tracepoints 0 pilot --dry-run --json --wake-latency 30us --switch-cpu 10us
+umount /sys/kernel/btf
+[ "$(grep -c 'recording through tracepoints' /out/knob/by-tracepoints.err)" = 1 ] \
+    || wrong "the pilot without BPF says: $(cat /out/knob/by-tracepoints.err)"
+grep -q '"halts_per_s": [1-9]' /out/knob/by-tracepoints || wrong "the pilot without BPF saw no halt"
 # shellcheck disable=SC2086
 end $vms
 
