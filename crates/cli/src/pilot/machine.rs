@@ -83,7 +83,7 @@ impl Machine {
     /// Rights are about to be dropped; gives whether perf events will be opened.
     pub(crate) fn confine(&mut self) -> bool {
         self.collector.confine();
-        self.collector.rung() == Rung::Tracepoints
+        self.rung().is_some()
     }
 
     /// Its source, where the better one does not work here.

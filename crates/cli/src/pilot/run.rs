@@ -147,12 +147,13 @@ impl<'a> Running<'a> {
         if options.take_over {
             pilot.take_over();
         }
+        let serving = Serving::bind(&options.shown)?;
         let machine = Machine::attach(root)?;
         Ok(Self {
             options,
             goals: options.goals.clone(),
             limits: options.limits.clone(),
-            serving: Serving::bind(&options.shown)?,
+            serving,
             pilot,
             collecting: Collecting::prepare(root, machine.rung())?,
             machine,

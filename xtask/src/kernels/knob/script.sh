@@ -98,7 +98,7 @@ while :; do
     haltwise apply --set halt_poll_ns=2ms --yes --json >/out/knob/halts.json 2>/out/knob/halts.json.err
     got=$?
     tries=$((tries + 1))
-    grep -q '"not-told"' /out/knob/halts.json && [ $tries -lt 8 ] || break
+    grep -q '"not-told"' /out/knob/halts.json && [ $tries -lt 4 ] || break
     echo "knob: no halt told, try $tries"
     # Whether that is told of the VMs is as uncertain.
     haltwise apply --set halt_poll_ns=80us --yes >/dev/null 2>&1

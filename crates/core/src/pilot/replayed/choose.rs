@@ -2,12 +2,13 @@
 
 use super::super::evidence::{Choice, Question};
 use super::super::input::Scope;
-use super::{Recorded, both, latest_ns};
+use super::{Recorded, blocks, both, latest_ns};
 use crate::kvm::Knobs;
 use crate::tune::advice::{self, Advice, Final, Finalist, LEAST_GAIN, Rejected, Verdict};
 use crate::tune::candidates::CEILINGS_NS;
 use crate::tune::interval::Interval;
 use crate::tune::search::Aim;
+use crate::tune::stage::Entry;
 use crate::tune::{Material, Sums};
 
 /// The smallest change is taken that keeps so much of the gain. What it gives up of a gain of half the cost is a tenth
@@ -128,12 +129,12 @@ pub(super) fn promised(
     if !is_other {
         return choice;
     }
-    // It polls or it does not, as it did: both may go on for ever.
-    let milli = |sums: &Sums| sums.milli(&aim.cost);
-    let as_played = milli(&of.in_force.judged());
-    let [one, other] = both(&material, question.in_force, aim);
-    let far = |blocks: &[Sums]| milli(&Sums::total(blocks)).abs_diff(as_played);
-    let in_force = if far(&one) <= far(&other) { one } else { other };
+    // From the start that counts: polling or not, both may go on for ever.
+    let entry = Entry {
+        start: of.in_force.start,
+        ..Entry::new(question.in_force)
+    };
+    let in_force = blocks(&material, entry);
     let [_, chosen] = both(&material, choice.knobs, aim);
     let staying = gain(&advice::compare(&material, &chosen, &in_force, aim).cost_share);
     if staying.value < choice.gain.value {
