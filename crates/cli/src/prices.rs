@@ -15,6 +15,7 @@ use haltwise_core::recording::Side;
 use haltwise_core::replay::calibration::{Calibration, Prices};
 use haltwise_core::replay::cost::Assumed;
 use haltwise_core::replay::latency::Latencies;
+use haltwise_core::replay::overrun::Overruns;
 use haltwise_core::replay::session::{SessionError, Survey};
 use haltwise_core::units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,8 @@ pub(crate) struct Known {
     pub(crate) switch_cpu_ends_ns: Option<[u64; 2]>,
     /// Where that comes from.
     pub(crate) source: Source,
+    /// How long after its window a halt of the host does not sleep, as recorded.
+    pub(crate) overruns: Overruns,
     /// Wake-up latencies measured another time.
     pub(crate) elsewhere: Option<Latencies>,
     /// The calibration, which says what exits and IPIs cost.
@@ -83,7 +86,10 @@ pub(crate) struct GivenCosts {
 
 /// Puts together what is known.
 pub(crate) fn know(given: &GivenCosts, survey: &Survey) -> Result<Known, Failure> {
-    of_latency(given, survey.shortest_sleeps_ns())
+    Ok(Known {
+        overruns: survey.overruns(),
+        ..of_latency(given, survey.shortest_sleeps_ns())?
+    })
 }
 
 /// The same, where the capture's shortest sleeps take `shortest_ns` to wake.
@@ -111,6 +117,7 @@ pub(crate) fn of_latency(given: &GivenCosts, shortest_ns: Option<u64>) -> Result
         switch_cpu_ns,
         switch_cpu_ends_ns,
         source,
+        overruns: Overruns::default(),
         elsewhere,
         calibration,
     })

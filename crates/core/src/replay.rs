@@ -4,9 +4,11 @@
 //! wake event, and lets a policy choose anew how long to poll. For a gap `g` under a window `w`:
 //!
 //! ```text
-//! g <= w:  the poll succeeds.  cpu = g               latency = 0         halt_ns = g
-//! g >  w:  it blocks.          cpu = w + switch_cpu  latency = L(g - w)  halt_ns = g + L(g - w)
+//! g <= w + r:  it is met.  cpu = g               latency = 0         halt_ns = g
+//! g >  w + r:  it blocks.  cpu = w + switch_cpu  latency = L(g - w)  halt_ns = g + L(g - w)
 //! ```
+//!
+//! `r` is the [`overrun`] of the host. Where `w` is 0 nothing is polled.
 //!
 //! The policy then sees that `halt_ns`, just as KVM's rule does: with the wake-up latency in it. That
 //! is what makes a ceiling a little above the gaps lock polling out, which no histogram of gaps shows.
@@ -17,6 +19,7 @@
 //! | [`calibration`] | what another program measured of blocks, as it is read |
 //! | [`cost`] | what polling, blocking and waiting are worth |
 //! | [`latency`] | `L`: wake-up latency by length of sleep, as recorded |
+//! | [`overrun`] | how long after its window a halt does not sleep |
 //! | [`quicker`] | what a recording without polling cannot show of wake-ups |
 //! | [`sample`] | what a replay takes of one halt |
 //! | [`run`] | one policy on one vCPU |
@@ -42,6 +45,7 @@ pub mod cost;
 pub mod grid;
 pub mod latency;
 pub mod outcome;
+pub mod overrun;
 pub mod quicker;
 pub mod run;
 pub mod sample;

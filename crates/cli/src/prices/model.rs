@@ -1,10 +1,13 @@
 //! What every replay assumes: whose algorithm, which parameters, which costs.
 
 use haltwise_capture::info::CaptureInfo;
+use haltwise_core::event::WakeSource;
+use haltwise_core::recording::Side;
 use haltwise_core::replay::Arrivals;
 use haltwise_document::figures;
 
 use super::{Known, Source};
+use crate::number::nanos;
 
 figures! {
     /// What figures of a replay rest on, whichever verb prints them.
@@ -24,7 +27,48 @@ figures! {
         pub(crate) switch_cpu_source: Source = Word,
         /// How wake events move when a vCPU wakes earlier: `by-source`, `fixed-gap` or `fixed-time`.
         pub(crate) arrivals: Arrivals = Word,
+        /// By wake source, how soon after its window a halt still ends without sleep: KVM looks for a wake before it
+        /// looks at the time, and once more before it sleeps. Empty where fewer than sixteen such halts were recorded.
+        pub(crate) overruns: Vec<HaltOverrun> = List(HaltOverrun::FIGURES),
     }
+}
+
+figures! {
+    /// How soon after its window a halt that this source wakes still ends without sleep.
+    pub(crate) struct HaltOverrun {
+        /// The wake source: `timer`, `ipi`, `device`, `other` or `unknown`.
+        pub(crate) wake: &'static str = Name,
+        /// Up to this time after the window, more halts that polled ended without sleep than slept.
+        pub(crate) polling_ns: u64 = Nanos,
+        /// The same of halts with a window of 0.
+        pub(crate) unpolled_ns: u64 = Nanos,
+    }
+}
+
+/// Of a host; a guest's polls are its own.
+fn overruns(side: Side, known: &Known) -> Vec<HaltOverrun> {
+    let of = |wake: WakeSource| {
+        let overrun = known.overruns.of(wake);
+        HaltOverrun {
+            wake: wake.as_str(),
+            polling_ns: overrun.polling_ns.into(),
+            unpolled_ns: overrun.unpolled_ns.into(),
+        }
+    };
+    let sources = WakeSource::ALL.into_iter().filter(|_| side.is_host());
+    sources.map(of).filter(|it| it.polling_ns > 0).collect()
+}
+
+fn in_words(overruns: &[HaltOverrun]) -> Option<String> {
+    let of = |it: &HaltOverrun| {
+        let [polling, unpolled] = [it.polling_ns, it.unpolled_ns].map(nanos);
+        format!("{} {polling}, {unpolled} with a window of 0", it.wake)
+    };
+    let all: Vec<String> = overruns.iter().map(of).collect();
+    (!all.is_empty()).then(|| {
+        let all = all.join("; ");
+        format!("a halt whose wake comes so soon after its window ends without sleep: {all}")
+    })
 }
 
 /// Reads how wake events move.
@@ -51,7 +95,13 @@ impl Model {
             switch_cpu_ns: known.switch_cpu_ns,
             switch_cpu_source: known.source,
             arrivals,
+            overruns: overruns(info.side, known),
         }
+    }
+
+    /// [`Model::overruns`] in words; `None` where nothing shows any.
+    pub(crate) fn overrun(&self) -> Option<String> {
+        in_words(&self.overruns)
     }
 
     /// The kernel's algorithm in words, with the parameters that were assumed.
@@ -65,5 +115,24 @@ impl Model {
             text.push_str(&self.knobs_assumed.join(", "));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn overruns_are_said_by_wake_source_where_there_are_any() {
+        assert_eq!(in_words(&[]), None);
+        let of = |wake, polling_ns| HaltOverrun {
+            wake,
+            polling_ns,
+            unpolled_ns: 512,
+        };
+        let said = in_words(&[of("timer", 11_264), of("ipi", 512)]);
+        let expected = "a halt whose wake comes so soon after its window ends without sleep: timer 11.3 us, 512 ns with \
+                        a window of 0; ipi 512 ns, 512 ns with a window of 0";
+        assert_eq!(said.as_deref(), Some(expected));
     }
 }

@@ -175,6 +175,9 @@ fn closing(document: &mut Document, view: &Replay) {
         document.fact("exits", basis.price.words());
     }
     document.fact("arrivals", words::arrivals(basis.model.arrivals));
+    if let Some(overrun) = basis.model.overrun() {
+        document.fact("overrun", overrun);
+    }
     document.fact("algorithm", format!("`kvm` is {}", basis.model.algorithm()));
     for (what, text) in doubts(view) {
         document.fact(what, text);

@@ -291,6 +291,9 @@ impl Evidence for Replayed {
     type Chunk = Stretch;
 
     fn learn(&mut self, chunk: &Stretch) {
+        for halt in &chunk.halts {
+            self.elsewhere.halt_ended(halt);
+        }
         // What was calibrated is not mixed with what other VMs slept.
         if self.is_calibrated {
             return;

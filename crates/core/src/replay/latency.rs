@@ -13,6 +13,9 @@ use std::sync::Arc;
 
 use round::Round;
 
+use super::overrun::{HaltEnds, Overrun, Overruns};
+use crate::event::{Halt, WakeSource};
+
 /// Classes of sleep: below 1 us, then by powers of two; the last begins at 2^24 us (17 s).
 pub const CLASSES: usize = 26;
 
@@ -83,13 +86,14 @@ impl Selection {
     }
 }
 
-/// Recorded wake-up latencies of one vCPU, VM or host, by class of sleep.
+/// Recorded wake-up latencies of one vCPU, VM or host, by class of sleep; of a host also how halts ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Latencies {
     /// A bit for each class of which there are any.
     seen: u32,
     /// These, in rising order: each vCPU has a handful.
     classes: Vec<Selection>,
+    halt_ends: Option<Box<HaltEnds>>,
 }
 
 impl Latencies {
@@ -102,6 +106,17 @@ impl Latencies {
             self.classes.insert(place, Selection::default());
         }
         self.classes[place].add(latency_ns);
+    }
+
+    /// Adds how a halt of the host ended.
+    pub fn halt_ended(&mut self, halt: &Halt) {
+        self.halt_ends.get_or_insert_default().halt(halt);
+    }
+
+    /// How long after its window a halt does not sleep, as far as they show it.
+    pub fn overruns(&self) -> Overruns {
+        let ends = self.halt_ends.as_ref();
+        ends.map_or_else(Overruns::default, |ends| ends.overruns())
     }
 
     /// How many classes below this one there are.
@@ -165,6 +180,14 @@ impl<'a> Sources<'a> {
         )
     }
 
+    /// How long after its window a halt does not sleep, as the first shows that shows anything of a source.
+    fn overruns(&self) -> Overruns {
+        let known = self.recorded.iter().copied().chain(self.elsewhere);
+        known.fold(Overruns::default(), |overruns, latencies| {
+            overruns.or(latencies.overruns())
+        })
+    }
+
     /// The first to have seen enough sleeps of a class; then what was measured; then whoever saw one. And
     /// which of these it is.
     fn of_class(&self, class: usize) -> Option<(&'a Latencies, Origin)> {
@@ -194,7 +217,7 @@ pub enum Origin {
     Few,
 }
 
-/// `L` for one vCPU: an answer for every class.
+/// `L` for one vCPU: an answer for every class; and how long after its window a halt does not sleep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     /// Latencies in turn; none is empty.
@@ -204,6 +227,7 @@ pub struct Table {
     guessed: [bool; CLASSES],
     /// Where they come from; for a class that was guessed, where those of the nearest do.
     origins: [Origin; CLASSES],
+    overruns: Overruns,
 }
 
 impl Table {
@@ -229,7 +253,20 @@ impl Table {
             turns,
             guessed: std::array::from_fn(|class| known[class].is_none()),
             origins: std::array::from_fn(origin),
+            overruns: sources.overruns(),
         })
+    }
+
+    /// The same on a host with these overruns.
+    #[cfg(test)]
+    #[must_use]
+    pub(crate) fn with_overruns(self, overruns: Overruns) -> Self {
+        Self { overruns, ..self }
+    }
+
+    /// Up to which time after its window a halt does not sleep that a wake of this source ends.
+    pub fn overrun(&self, wake: WakeSource) -> Overrun {
+        self.overruns.of(wake)
     }
 
     /// A table of latencies measured elsewhere: (length of sleep, latency), both in nanoseconds.

@@ -4,6 +4,7 @@ use super::arrivals::Follow;
 use super::cost::Cost;
 use super::latency::{Origin, Table, class_end, class_of};
 use super::outcome::{Outcome, add};
+use super::overrun::Overrun;
 use super::quicker::WAKE_PERCENT;
 use super::sample::Sample;
 use crate::event::WakeSource;
@@ -155,12 +156,16 @@ impl Run {
             timer_ns: (sample.wake == WakeSource::Timer).then_some(gap_ns),
             best_window_ns: least.map(|least| least.window_ns),
         };
-        let window_ns = match self.policy.side() {
-            Side::Host => self.policy.window(&ask).min(sample.cut_ns),
+        let (window_ns, overrun) = match self.policy.side() {
+            Side::Host => (
+                self.policy.window(&ask).min(sample.cut_ns),
+                sample.overrun(frame.table),
+            ),
             // KVM does not end it: it is guest code, and the scheduler shares the CPU.
-            Side::Guest => self.policy.window(&ask),
+            Side::Guest => (self.policy.window(&ask), Overrun::default()),
         };
-        let mut played = play(gap_ns, window_ns, sample, frame.table, turn);
+        let window = Window::new(window_ns, overrun);
+        let mut played = play(gap_ns, window, sample, frame.table, turn);
         played.latency_ns = match self.policy.sleeps_in_guest() {
             Some(own_ns) if !played.waited => own_ns,
             _ => of_hundred(played.latency_ns, self.wake_percent),
@@ -236,15 +241,36 @@ pub(super) fn difference(recorded_ns: u64, played_ns: u64) -> i64 {
     signed(recorded_ns) - signed(played_ns)
 }
 
+/// How long a halt may poll, and how long after that it does not sleep.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Window {
+    ns: u64,
+    overrun_ns: u64,
+}
+
+impl Window {
+    pub(super) fn new(ns: u64, overrun: Overrun) -> Self {
+        Self {
+            ns,
+            overrun_ns: overrun.of_window_ns(ns),
+        }
+    }
+
+    fn meets(self, gap_ns: u64) -> bool {
+        gap_ns.saturating_sub(self.ns) <= self.overrun_ns
+    }
+}
+
 /// What a gap comes to under a window.
 pub(super) fn play(
     gap_ns: u64,
-    window_ns: u64,
+    window: Window,
     sample: &Sample,
     table: &Table,
     turn: u64,
 ) -> Played {
-    if gap_ns <= window_ns {
+    let window_ns = window.ns;
+    if window.meets(gap_ns) {
         return Played {
             poll_ns: if window_ns > 0 { gap_ns } else { 0 },
             latency_ns: 0,
@@ -313,12 +339,22 @@ fn least(gap_ns: u64, sample: &Sample, frame: &Frame<'_>, turn: u64) -> Least {
         milli: polled_milli,
     };
     let mut uncut_milli = polled_milli;
+    let overrun = sample.overrun(frame.table);
+    if Window::new(0, overrun).meets(gap_ns) {
+        best = Least {
+            window_ns: 0,
+            milli: 0,
+        };
+    }
     let longest = class_of(gap_ns);
     for class in (0..=longest).rev() {
         let window_ns = gap_ns.saturating_sub(class_end(class));
         let polled = window_ns.min(sample.cut_ns);
         if gap_ns == 0 || cost.milli(window_ns, 1, 0) >= best.milli {
             break;
+        }
+        if Window::new(window_ns, overrun).meets(gap_ns) {
+            continue;
         }
         let of = |polled: u64| {
             let (latency_ns, _) = latency(class_of(gap_ns - polled), sample, frame.table, turn);

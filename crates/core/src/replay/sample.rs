@@ -1,6 +1,7 @@
 //! What a replay takes of one halt.
 
 use super::latency::{Table, class_of};
+use super::overrun::Overrun;
 use crate::event::{Halt, WakeSource};
 
 /// One halt, as far as a replay is concerned. Times in nanoseconds.
@@ -61,6 +62,16 @@ impl Sample {
     /// Whether it slept for a length of this class, as far as that is known.
     pub fn slept_in(&self, class: usize) -> bool {
         self.slept_class.map(usize::from) == Some(class)
+    }
+
+    /// Up to which time after its window it does not sleep in the host. What was cut was not interrupted by its
+    /// wake until then, and slept.
+    pub fn overrun(&self, table: &Table) -> Overrun {
+        if self.cut_ns == u64::MAX {
+            table.overrun(self.wake)
+        } else {
+            Overrun::default()
+        }
     }
 
     /// Gives the latency that it lacked, in nanoseconds.

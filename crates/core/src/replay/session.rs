@@ -11,6 +11,7 @@ use super::arrivals::{Arrivals, Evidence, Follow};
 use super::cost::Cost;
 use super::latency::{Latencies, Sources, Table};
 use super::outcome::Outcome;
+use super::overrun::Overruns;
 use super::quicker::hardly_polled;
 use super::run::{Frame, Run, Yardstick};
 use super::sample::{Sample, sleep_and_latency_ns};
@@ -81,6 +82,7 @@ impl Survey {
         }
         let own = self.seats.entry(seat).or_default();
         own.evidence.halt(halt);
+        self.host.halt_ended(halt);
         own.halts += 1;
         let may_poll = halt.window_ns.is_some_and(|window| window > 0);
         own.polled += u64::from(halt.has_polled().unwrap_or(may_poll));
@@ -122,6 +124,11 @@ impl Survey {
     pub fn shortest_sleeps_ns(&self) -> Option<u64> {
         let host = self.host.shortest_sleeps_ns();
         host.or_else(|| self.disturbed.shortest_sleeps_ns())
+    }
+
+    /// How long after their windows halts of the host do not sleep.
+    pub fn overruns(&self) -> Overruns {
+        self.host.overruns()
     }
 
     /// Wake-up latencies of a vCPU, from itself, its VM, the host, or `elsewhere` (measured another

@@ -12,6 +12,7 @@ use crate::policy::{Setting, Start};
 use crate::workload::SplitMix64;
 
 mod guest;
+mod overrun;
 mod quicker;
 
 const US: u64 = 1_000;
@@ -39,7 +40,11 @@ fn plan(specs: &[&str]) -> Plan {
 }
 
 fn replay(plan: Plan, halts: &[Halt]) -> session::SeatResult {
-    let mut survey = Survey::default();
+    replay_after(Survey::default(), plan, halts)
+}
+
+/// The same after other halts.
+fn replay_after(mut survey: Survey, plan: Plan, halts: &[Halt]) -> session::SeatResult {
     for halt in halts {
         survey.halt(halt);
     }
@@ -48,7 +53,8 @@ fn replay(plan: Plan, halts: &[Halt]) -> session::SeatResult {
     for halt in halts {
         session.halt(halt).unwrap();
     }
-    session.finish().next().unwrap()
+    let seat = Seat::of(&halts[0]);
+    session.finish().find(|result| result.seat == seat).unwrap()
 }
 
 /// Halts that were recorded without polling: each slept for its gap and woke after `latency_ns`.

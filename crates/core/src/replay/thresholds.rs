@@ -1,8 +1,9 @@
 //! Every fixed threshold at once: what `fixed:T` would give, for all `T` there are.
 //!
 //! Sorted by gap, halts lie in the order in which a rising threshold reaches them. What it changes on
-//! its way are running sums: a halt whose gap it reaches stops to block; one whose sleep it makes short
-//! enough for a faster class of wake-ups changes its latency; all others poll a little longer. Between
+//! its way are running sums: a halt whose gap it reaches, less the [overrun](super::overrun), stops to
+//! block; one whose sleep it makes short enough for a faster class of wake-ups changes its latency; all
+//! others poll a little longer. Halts with different overruns are sorted apart. Between
 //! two such events the cost can only rise, so the best threshold is one of them, and a single sweep
 //! finds it. Results equal a replay of each threshold; `the_sweep_is_a_replay_of_each_threshold` holds
 //! both against each other.
@@ -16,9 +17,12 @@
 
 mod sweep;
 
+use std::collections::BTreeMap;
+
 use super::cost::Cost;
 use super::grid::Tally;
 use super::latency::Table;
+use super::overrun::Overrun;
 use super::sample::Sample;
 use sweep::Sweep;
 
@@ -55,12 +59,19 @@ impl Halt {
     }
 }
 
+/// Halts with the same overrun, by gap.
+#[derive(Debug)]
+struct Sorted {
+    overrun: Overrun,
+    halts: Vec<Halt>,
+}
+
 /// The halts of one vCPU, in the order in which thresholds reach them.
 #[derive(Debug)]
 pub struct Thresholds<'a> {
     table: &'a Table,
-    /// Sorted by gap; those that a cut keeps from ever being reached are not among them.
-    halts: Vec<Halt>,
+    /// Without those that a cut keeps from ever being reached.
+    sorted: Vec<Sorted>,
     /// With where their polls were cut, in nanoseconds.
     cut: Vec<(Halt, u64)>,
     /// Halts that neither polled nor slept: cut at once, and the wake event was there.
@@ -79,7 +90,7 @@ pub struct Threshold {
 impl<'a> Thresholds<'a> {
     /// Takes all halts of a vCPU, in the order in which they came. `table` holds its wake-up latencies.
     pub fn new(samples: impl IntoIterator<Item = Sample>, table: &'a Table) -> Self {
-        let (mut halts, mut cut, mut over_at_once) = (Vec::new(), Vec::new(), 0);
+        let (mut sorted, mut cut, mut over_at_once) = (BTreeMap::new(), Vec::new(), 0);
         for (turn, sample) in (0..).zip(samples) {
             let halt = Halt::new(&sample, turn);
             if sample.cut_ns < sample.gap_ns {
@@ -87,13 +98,19 @@ impl<'a> Thresholds<'a> {
             } else if sample.cut_ns == 0 {
                 over_at_once += 1;
             } else {
+                let overrun = sample.overrun(table);
+                let of = sorted.entry((overrun.polling_ns, overrun.unpolled_ns));
+                let (_, halts) = of.or_insert_with(|| (overrun, Vec::new()));
                 halts.push(halt);
             }
         }
-        halts.sort_unstable_by_key(|halt: &Halt| halt.gap_ns);
+        let sorted = sorted.into_values().map(|(overrun, mut halts)| {
+            halts.sort_unstable_by_key(|halt: &Halt| halt.gap_ns);
+            Sorted { overrun, halts }
+        });
         Self {
             table,
-            halts,
+            sorted: sorted.collect(),
             cut,
             over_at_once,
         }

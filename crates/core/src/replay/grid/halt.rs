@@ -3,7 +3,8 @@
 //! The wake-up latency of a lane depends on how long it sleeps, the gap less its window, and that only
 //! by class. From the longest to the shortest sleep that any window leaves, a halt has few classes: a
 //! lane starts with the latency of the longest and takes the next one for each class end that its
-//! sleep does not exceed. The last step is a poll that ends in the wake: a sleep of 0, a latency of 0.
+//! sleep does not exceed. The last step is a halt that does not sleep: one no longer than the
+//! [overrun](super::super::overrun), with a latency of 0.
 //!
 //! Times are taken off what all lanes have in common until they fit in 32 bits: from a gap that
 //! exceeds every window by far, only its distance to the class ends matters.
@@ -15,7 +16,7 @@ use super::group::LONGEST;
 use crate::kvm::Rule;
 
 /// The longest gap in a vector. A latency can be added and a window taken off without overflow.
-const LONGEST_GAP: u64 = 1 << 29;
+const LONGEST_GAP: u64 = 1 << 30;
 
 /// Sums are emptied before they reach this.
 const FULL: u64 = 1 << 31;
@@ -28,7 +29,8 @@ pub(super) enum Kind {
     Zero,
     /// Anything else, but for the next.
     Plain,
-    /// An invalid wake-up that ends a poll in some lane, or a gap that follows in part.
+    /// An invalid wake-up that ends a poll in some lane, a gap that follows in part, or one that may be
+    /// no longer than the overrun, which depends on whether a lane polls.
     Odd,
 }
 
@@ -52,6 +54,9 @@ pub(super) struct Prepared {
     pub(super) share: f64,
     /// The last halt's latency as recorded.
     pub(super) recorded: i32,
+    /// How long after its window a lane does not sleep, where it polls and where it does not.
+    pub(super) overrun: i32,
+    pub(super) unpolled: i32,
     /// Where polling was cut; [`LONGEST`] where it was not.
     pub(super) cut: i32,
     /// The latency of the longest sleep.
@@ -152,6 +157,10 @@ impl Ahead {
         prepared.most = narrow(most_ns);
         prepared.share = f64::from(share);
         prepared.recorded = if due { narrow(self.recorded_ns) } else { 0 };
+        let overrun = sample.overrun(table);
+        let overrun_ns = u64::from(overrun.polling_ns);
+        prepared.overrun = narrow(overrun_ns);
+        prepared.unpolled = narrow(overrun.unpolled_ns.into());
         prepared.cut = narrow(sample.cut_ns.min(u64::from(LONGEST)));
         prepared.steps = 0;
         prepared.ends = [i32::MIN; CLASSES];
@@ -161,19 +170,23 @@ impl Ahead {
             return Some(());
         }
         let longest_ns = u64::from(self.longest);
+        let follows_in_part = due && share != ALL_OF_IT;
+        let ends_poll = shortest_ns <= longest_ns + overrun_ns;
+        let in_overrun = overrun_ns > 0 && shortest_ns <= overrun_ns;
+        if follows_in_part || in_overrun || (prepared.invalid && ends_poll) {
+            prepared.kind = Kind::Odd;
+        }
         let mut steps = Steps {
             sample,
             table,
             turn: self.turn,
             off_ns,
+            // Lanes without a window may sleep in it.
+            met_ns: if in_overrun { 0 } else { overrun_ns },
             highest_ns: 0,
         };
         let polled_ns = longest_ns.min(sample.cut_ns);
         steps.put(prepared, gap_ns, shortest_ns, polled_ns)?;
-        let follows_in_part = due && share != ALL_OF_IT;
-        if follows_in_part || (prepared.invalid && shortest_ns <= longest_ns) {
-            prepared.kind = Kind::Odd;
-        }
         let highest_ns = steps.highest_ns;
         self.book(sample, prepared, gap_ns, highest_ns);
         Some(())
@@ -181,7 +194,9 @@ impl Ahead {
 
     fn book(&mut self, sample: &Sample, prepared: &mut Prepared, gap_ns: u64, highest_ns: u64) {
         // The most that this halt can add to any sum; 1 where only counts move.
-        let adds = highest_ns.max(u64::from(self.longest)).max(self.last_ns) + 1;
+        let overrun_ns = u64::from(prepared.overrun.unsigned_abs());
+        let polls_ns = u64::from(self.longest) + overrun_ns;
+        let adds = highest_ns.max(polls_ns).max(self.last_ns) + 1;
         self.filled += adds;
         prepared.empties = self.filled >= FULL;
         if prepared.empties {
@@ -203,6 +218,8 @@ struct Steps<'a> {
     turn: u64,
     /// What is taken off all times.
     off_ns: u64,
+    /// No sleep is as short.
+    met_ns: u64,
     highest_ns: u64,
 }
 
@@ -216,8 +233,9 @@ impl Steps<'_> {
         shortest_ns: u64,
         polled_ns: u64,
     ) -> Option<()> {
-        let lowest = class_of(shortest_ns.saturating_sub(polled_ns).max(1));
-        let highest = class_of(gap_ns.max(1));
+        let met_ns = self.met_ns;
+        let lowest = class_of(shortest_ns.saturating_sub(polled_ns).max(met_ns + 1));
+        let highest = class_of(gap_ns.max(met_ns + 1));
         let mut last = self.latency(highest)?;
         prepared.top = last;
         let mut step = |end, latency| {
@@ -234,8 +252,8 @@ impl Steps<'_> {
                 last = latency;
             }
         }
-        if shortest_ns <= polled_ns {
-            step(0, 0);
+        if shortest_ns <= polled_ns + met_ns {
+            step(narrow(met_ns), 0);
         }
         Some(())
     }

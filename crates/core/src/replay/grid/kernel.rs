@@ -56,7 +56,8 @@ impl Tile<'_> {
                 self.groups.iter_mut().for_each(Group::empty);
             }
             let steps = steps(halt, longest);
-            match (halt.kind, halt.shortest > longest, halt.due) {
+            let is_long = halt.shortest > longest.saturating_add(halt.overrun);
+            match (halt.kind, is_long, halt.due) {
                 (Kind::Zero, _, _) => zero(self.groups),
                 (Kind::Plain, true, false) => any_long::<BINARY, false>(self.groups, halt, steps),
                 (Kind::Plain, true, true) => any_long::<BINARY, true>(self.groups, halt, steps),
@@ -261,10 +262,11 @@ fn mixed<const STEPS: usize, const BINARY: bool, const DUE: bool>(
             };
             let slept = gap - polls;
             let latency = stairs.latency(slept);
+            let blocks = slept > halt.overrun;
             let sums = &mut group.sums;
-            sums.polled[index] += gap.min(polls);
-            sums.blocks[index] += i32::from(slept > 0);
-            sums.failed[index] += i32::from((slept > 0) & (polls > 0));
+            sums.polled[index] += if blocks { polls } else { gap };
+            sums.blocks[index] += i32::from(blocks);
+            sums.failed[index] += i32::from(blocks & (polls > 0));
             sums.latency[index] += latency;
             if DUE {
                 sums.shorter[index] += halt.gap - gap;
@@ -285,11 +287,18 @@ fn odd<const STEPS: usize>(groups: &mut [Group], halt: &Prepared) {
             let gap = (halt.gap - halt.most + moved).max(0);
             let polls = group.window[index].min(halt.cut);
             let slept = gap - polls;
-            let latency = stairs.latency(slept);
+            let overrun = if polls > 0 {
+                halt.overrun
+            } else {
+                halt.unpolled
+            };
+            let blocks = slept > overrun;
+            let latency = if blocks { stairs.latency(slept) } else { 0 };
             let sums = &mut group.sums;
-            sums.polled[index] += gap.min(polls);
-            sums.blocks[index] += i32::from(slept > 0);
-            sums.failed[index] += i32::from((slept > 0) & (polls > 0));
+            let met = if polls > 0 { gap } else { 0 };
+            sums.polled[index] += if blocks { polls } else { met };
+            sums.blocks[index] += i32::from(blocks);
+            sums.failed[index] += i32::from(blocks & (polls > 0));
             sums.latency[index] += latency;
             sums.shorter[index] += halt.gap - gap;
             group.last[index] = latency;

@@ -2,7 +2,7 @@
 
 use super::super::arrivals::Follow;
 use super::super::latency::Table;
-use super::super::run::{difference, play};
+use super::super::run::{Window, difference, play};
 use super::super::sample::Sample;
 use super::{Choice, Tally};
 use crate::kvm::{Observed, Rule};
@@ -64,7 +64,8 @@ impl Lane {
     ) {
         let gap_ns = follow.gap_ns(sample.gap_ns, sample.wake, self.ahead_ns);
         let window_ns = u64::from(self.window).min(sample.cut_ns);
-        let played = play(gap_ns, window_ns, sample, table, turn);
+        let window = Window::new(window_ns, sample.overrun(table));
+        let played = play(gap_ns, window, sample, table, turn);
         let halt_ns = gap_ns.saturating_add(played.latency_ns);
         let tally = &mut self.tally;
         tally.halts += 1;

@@ -8,6 +8,7 @@ use crate::kvm::{Arch, Version};
 use crate::policy::{Setting, Spec};
 use crate::replay::Cost;
 use crate::replay::arrivals::{Arrivals, Evidence};
+use crate::replay::overrun::{Overrun, Overruns};
 use crate::replay::run::{Frame, Run};
 use crate::workload::SplitMix64;
 
@@ -30,6 +31,7 @@ struct World {
     follows: u64,
     /// Gaps and latencies are multiples of this: coarse ones meet ceilings and windows exactly.
     grain_ns: u64,
+    overrun_ns: u32,
 }
 
 impl World {
@@ -45,7 +47,14 @@ impl World {
                 (slept_ns, self.coarse(draw.below(self.latency_ns)))
             })
             .collect();
-        Table::measured(&points).unwrap()
+        let table = Table::measured(&points).unwrap();
+        table.with_overruns(Overruns::of_each(|wake| match wake {
+            WakeSource::Device => Overrun::default(),
+            _ => Overrun {
+                polling_ns: self.overrun_ns,
+                unpolled_ns: self.overrun_ns / 3,
+            },
+        }))
     }
 
     fn samples(&self) -> Vec<Sample> {
@@ -213,17 +222,21 @@ fn any_world() -> impl Strategy<Value = World> {
         arrivals,
         0..101_u64,
         prop_oneof![Just(1_u64), Just(10 * US)],
+        prop_oneof![2 => Just(0_u32), 1 => 0..66_000_u32, 1 => Just(10_000)],
     )
         .prop_map(
-            |(seed, halts, gap_ns, latency_ns, cuts, arrivals, follows, grain_ns)| World {
-                seed,
-                halts,
-                gap_ns,
-                latency_ns,
-                cuts,
-                arrivals,
-                follows,
-                grain_ns,
+            |(seed, halts, gap_ns, latency_ns, cuts, arrivals, follows, grain_ns, overrun_ns)| {
+                World {
+                    seed,
+                    halts,
+                    gap_ns,
+                    latency_ns,
+                    cuts,
+                    arrivals,
+                    follows,
+                    grain_ns,
+                    overrun_ns,
+                }
             },
         )
 }
@@ -355,6 +368,7 @@ fn settings_that_do_the_same_share_a_lane() {
         arrivals: Arrivals::FixedGap,
         follows: 0,
         grain_ns: 1,
+        overrun_ns: 0,
     };
     let choices: Vec<Choice> = side_by_side(50_000, 10_000).collect();
     let rule = Rule::of(Version::new(6, 12), Arch::X86);
@@ -387,6 +401,7 @@ fn sums_beyond_32_bits_are_kept() {
         arrivals: Arrivals::FixedTime,
         follows: 0,
         grain_ns: 1,
+        overrun_ns: 0,
     };
     let knobs = Knobs {
         halt_poll_ns: 1_000_000,

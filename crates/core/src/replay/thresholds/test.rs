@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::arrivals::{Arrivals, Evidence, Follow};
+use super::super::overrun::Overruns;
 use super::super::run::{Frame, Run};
 use super::super::sample::short_class;
 use super::*;
@@ -49,7 +50,7 @@ fn any_samples() -> impl Strategy<Value = Vec<Sample>> {
             1 => cut % (gap_ns + 10),
             _ => u64::MAX,
         },
-        wake: WakeSource::Timer,
+        wake: WakeSource::ALL[usize::try_from(cut / 6 % 5).unwrap()],
         valid: true,
         gap_guessed: false,
     });
@@ -58,17 +59,32 @@ fn any_samples() -> impl Strategy<Value = Vec<Sample>> {
 
 fn any_table() -> impl Strategy<Value = Table> {
     let points = prop::collection::vec((any_gap(), 0..300_000_u64), 1..20);
-    points.prop_map(|points| Table::measured(&points).unwrap())
+    let overrun_ns = prop_oneof![1 => Just(0_u32), 2 => 0..66_000_u32];
+    (points, overrun_ns).prop_map(|(points, overrun_ns)| {
+        let table = Table::measured(&points).unwrap();
+        table.with_overruns(Overruns::of_each(|wake| match wake {
+            WakeSource::Timer => Overrun {
+                polling_ns: overrun_ns,
+                unpolled_ns: overrun_ns / 4,
+            },
+            WakeSource::Ipi => Overrun {
+                polling_ns: overrun_ns / 3,
+                unpolled_ns: overrun_ns / 3,
+            },
+            _ => Overrun::default(),
+        }))
+    })
 }
 
 /// All thresholds at which anything happens, those next to them, and some more.
-fn interesting(samples: &[Sample], more: &[u64]) -> Vec<u64> {
+fn interesting(samples: &[Sample], table: &Table, more: &[u64]) -> Vec<u64> {
     let ends = |sample: &Sample| {
         let gap_ns = sample.gap_ns;
+        let reached_ns = gap_ns.saturating_sub(sample.overrun(table).of_window_ns(1));
         let classes =
             (0..super::super::latency::class_of(gap_ns)).map(super::super::latency::class_end);
         let ends: Vec<u64> = classes.map(|end_ns| gap_ns - end_ns).collect();
-        [ends, vec![gap_ns, sample.cut_ns.min(gap_ns)]].concat()
+        [ends, vec![gap_ns, reached_ns, sample.cut_ns.min(gap_ns)]].concat()
     };
     let mut all: Vec<u64> = samples.iter().flat_map(ends).collect();
     let near: Vec<u64> = all
@@ -87,7 +103,7 @@ proptest! {
     #[test]
     fn the_sweep_is_a_replay_of_each_threshold(samples in any_samples(), table in any_table(), more in prop::collection::vec(any_gap(), 0..10)) {
         let thresholds = Thresholds::new(samples.iter().copied(), &table);
-        for point in thresholds.curve(interesting(&samples, &more)) {
+        for point in thresholds.curve(interesting(&samples, &table, &more)) {
             let alone = replay(&samples, &table, point.threshold_ns);
             prop_assert_eq!(point.tally, alone, "fixed:{}", point.threshold_ns);
         }
@@ -101,7 +117,7 @@ proptest! {
         let best = thresholds.best(&cost, longest_ns);
         prop_assert!(best.threshold_ns <= longest_ns);
         prop_assert_eq!(best.tally, replay(&samples, &table, best.threshold_ns));
-        let all = interesting(&samples, &[longest_ns]);
+        let all = interesting(&samples, &table, &[longest_ns]);
         for point in thresholds.curve(all.into_iter().filter(|&ns| ns <= longest_ns)) {
             let (this, least) = (milli(&point.tally), milli(&best.tally));
             prop_assert!(this > least || this == least && point.threshold_ns >= best.threshold_ns, "{point:?} < {best:?}");
