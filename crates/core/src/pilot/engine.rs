@@ -18,11 +18,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::budget::Budget;
 use super::decision::{Change, Decision, Kind, Refusal, Wanted};
 use super::errors::Errors;
-use super::evidence::{Evidence, OfVm, Question};
+use super::evidence::{EXCERPT, Evidence, OfVm, Question};
 use super::goals::Limits;
 use super::guards::Standing;
 use super::input::{Scope, Seen};
-use super::member::{CHUNKS, Member};
+use super::member::{CHUNKS, Member, TRIED};
 use super::memory::{Memory, OfTarget};
 use super::unit::Unit;
 use crate::ids::VmKey;
@@ -315,7 +315,8 @@ impl<E: Evidence> Pilot<E> {
     }
 
     fn most_halts(&self) -> usize {
-        let each = HALTS / (self.members.len().max(1) * CHUNKS);
+        let of_vm = HALTS / self.members.len().max(1);
+        let each = of_vm.saturating_sub(TRIED * EXCERPT) / CHUNKS;
         each.clamp(*OF_LOOK.start(), *OF_LOOK.end())
     }
 
@@ -465,6 +466,7 @@ fn facts_of<'a, C>(members: &'a BTreeMap<VmKey, Member<C>>, unit: &Unit) -> Vec<
                 .map_or(0, |goal| goal.weight_milli),
             vcpus: member.seen.vcpus,
             chunks: member.chunks.iter().rev().take(fewest).rev().collect(),
+            tried: member.tried.iter().flatten().collect(),
         })
         .collect()
 }

@@ -35,6 +35,9 @@ pub struct OfVm<'a, C> {
     pub vcpus: u64,
     /// Stretches of full facts, oldest first.
     pub chunks: Vec<&'a C>,
+    /// Excerpts of its last trial, under both settings: they show what its wake-ups are like under another than the one in
+    /// force.
+    pub tried: Vec<&'a C>,
 }
 
 /// What a look says.
@@ -94,6 +97,9 @@ pub struct Measured {
     pub cost_ns: f64,
 }
 
+/// Halts of an excerpt at most: enough sleeps for each of sixteen vCPUs ([`crate::replay::latency::ENOUGH`]), some 30 KB.
+pub const EXCERPT: usize = 256;
+
 /// Whoever answers.
 pub trait Evidence {
     /// A stretch of full facts of one VM.
@@ -101,6 +107,9 @@ pub trait Evidence {
 
     /// Learns what a stretch says of the whole host.
     fn learn(&mut self, chunk: &Self::Chunk);
+
+    /// The first [`EXCERPT`] halts of a stretch.
+    fn excerpt(chunk: &Self::Chunk) -> Self::Chunk;
 
     /// How much of the budget of memory a stretch takes.
     fn size(chunk: &Self::Chunk) -> usize;

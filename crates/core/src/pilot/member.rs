@@ -8,6 +8,9 @@ use super::view::{Compared, View};
 /// Stretches of full facts that are kept of a VM: a phase's last minutes.
 pub(super) const CHUNKS: usize = 4;
 
+/// Excerpts that are kept of its last trial: under the setting before, and under the one tried.
+pub(super) const TRIED: usize = 2;
+
 /// Between two looks at the same VM at first, and at most: a phase that goes on needs few.
 const LOOKS_NS: std::ops::RangeInclusive<u64> = 10_000_000_000..=320_000_000_000;
 
@@ -27,6 +30,8 @@ pub(super) struct Member<C> {
     pub(super) seen: VmSeen,
     pub(super) view: View,
     pub(super) chunks: VecDeque<C>,
+    /// Excerpts of its last trial.
+    pub(super) tried: [Option<C>; TRIED],
     /// The last counts that could be true.
     pub(super) counts: Option<Counts>,
     /// Readings in a row that were missing, or could not be true.
@@ -43,6 +48,7 @@ impl<C> Member<C> {
             seen,
             view: View::new(now_ns),
             chunks: VecDeque::new(),
+            tried: [None, None],
             counts: None,
             blind: 0,
             looked_ns: None,
@@ -74,6 +80,7 @@ impl<C> Member<C> {
             while self.chunks.len() > 1 {
                 self.chunks.pop_front();
             }
+            self.tried = [None, None];
         }
         (false, compared)
     }

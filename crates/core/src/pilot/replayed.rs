@@ -2,7 +2,7 @@
 
 mod choose;
 
-use super::evidence::{Answer, Evidence, Measured, OfVm, Question};
+use super::evidence::{Answer, EXCERPT, Evidence, Measured, OfVm, Question};
 use super::input::Scope;
 use crate::event::{CeilingSource, Halt};
 use crate::ids::VmIndex;
@@ -86,7 +86,10 @@ impl Replayed {
             if of.weight_milli != question.weight_milli {
                 weights_milli.insert(vm, of.weight_milli);
             }
-            for halt in placed(vm, of, question) {
+            for halt in placed(vm, &of.tried, question) {
+                survey.halt(&halt);
+            }
+            for halt in placed(vm, &of.chunks, question) {
                 survey.halt(&halt);
                 gather.halt(&halt);
             }
@@ -121,7 +124,7 @@ impl Replayed {
 /// The halts of a VM on a time of their own, stretch behind stretch, under the ceiling in force.
 fn placed<'a>(
     vm: VmIndex,
-    of: &'a OfVm<'_, Stretch>,
+    stretches: &'a [&Stretch],
     question: &Question,
 ) -> impl Iterator<Item = Halt> + 'a {
     let in_force = question.in_force.halt_poll_ns;
@@ -130,7 +133,7 @@ fn placed<'a>(
         Scope::Host => CeilingSource::Param,
     };
     let mut from_ns = 0_u64;
-    of.chunks.iter().flat_map(move |chunk| {
+    stretches.iter().flat_map(move |chunk| {
         let at_ns = from_ns;
         from_ns = from_ns.saturating_add(chunk.span_ns);
         chunk.halts.iter().map(move |halt| Halt {
@@ -304,6 +307,16 @@ impl Evidence for Replayed {
         }
     }
 
+    fn excerpt(chunk: &Stretch) -> Stretch {
+        let halts = &chunk.halts[..chunk.halts.len().min(EXCERPT)];
+        let end_ns = halts.last().map_or(chunk.began_ns, Halt::end_ns);
+        Stretch {
+            began_ns: chunk.began_ns,
+            span_ns: end_ns.saturating_sub(chunk.began_ns),
+            halts: halts.to_vec(),
+        }
+    }
+
     fn size(chunk: &Stretch) -> usize {
         chunk.halts.len()
     }
@@ -426,6 +439,7 @@ mod test {
             weight_milli,
             vcpus: 1,
             chunks: vec![&stretch],
+            tried: Vec::new(),
         };
         let cost = Cost {
             switch_cpu_ns: 5_000,
@@ -442,6 +456,7 @@ mod test {
             weight_milli: 0,
             vcpus: 1,
             chunks: Vec::new(),
+            tried: Vec::new(),
         };
         let of = measured(&[vm(0), idle, vm(10_000)]);
         // 100 halts for 5 us each, and 100 for 205.

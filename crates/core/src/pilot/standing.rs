@@ -94,7 +94,8 @@ fn change(gain: Interval) -> Interval {
 impl<E: Evidence> Pilot<E> {
     /// Where it stands.
     pub fn standing(&self) -> Standing {
-        let held = self.members().values().flat_map(|member| &member.chunks);
+        let members = self.members().values();
+        let held = members.flat_map(|it| it.chunks.iter().chain(it.tried.iter().flatten()));
         Standing {
             vms: self
                 .members()

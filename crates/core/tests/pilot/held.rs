@@ -7,7 +7,7 @@ use haltwise_core::event::{CeilingSource, Halt};
 use haltwise_core::ids::{Pid, VmKey};
 use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::pilot::decision::Decision;
-use haltwise_core::pilot::evidence::{Answer, Evidence, Measured, OfVm, Question};
+use haltwise_core::pilot::evidence::{Answer, EXCERPT, Evidence, Measured, OfVm, Question};
 use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Scope, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
 use haltwise_core::pilot::replayed::{Replayed, Stretch};
@@ -55,6 +55,7 @@ fn inner<'a>(vms: &[OfVm<'a, Full>]) -> Vec<OfVm<'a, Chunk>> {
         weight_milli: vm.weight_milli,
         vcpus: vm.vcpus,
         chunks: vm.chunks.iter().map(|chunk| &chunk.0).collect(),
+        tried: vm.tried.iter().map(|chunk| &chunk.0).collect(),
     };
     vms.iter().map(of).collect()
 }
@@ -64,6 +65,10 @@ impl Evidence for Filled {
 
     fn learn(&mut self, chunk: &Full) {
         self.0.learn(&chunk.0);
+    }
+
+    fn excerpt(chunk: &Full) -> Full {
+        Full(chunk.0, chunk.1.min(EXCERPT))
     }
 
     fn size(chunk: &Full) -> usize {

@@ -132,6 +132,10 @@ impl Evidence for Modelled {
 
     fn learn(&mut self, _: &Chunk) {}
 
+    fn excerpt(chunk: &Chunk) -> Chunk {
+        *chunk
+    }
+
     fn size(_: &Chunk) -> usize {
         1
     }

@@ -10,6 +10,7 @@ use super::readings::is_same;
 use super::{Pilot, Purpose, facts_of};
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
+use crate::prove::schedule::Block;
 use crate::tune::interval::Interval;
 
 /// Halts of a period, some 60 MB: more is not kept of it.
@@ -169,9 +170,7 @@ impl<E: Evidence> Pilot<E> {
         let State::Trial(trial) = &mut unit.state else {
             return Vec::new();
         };
-        let is_on = trial
-            .block()
-            .is_some_and(crate::prove::schedule::Block::is_b);
+        let is_on = trial.block().is_some_and(Block::is_b);
         let measured = measured.unwrap_or_default();
         // The part that did not count has cost as much.
         let [_, recorded_ns] = trial.parts_ns();
@@ -210,12 +209,14 @@ impl<E: Evidence> Pilot<E> {
         facts: Vec<(VmKey, Option<E::Chunk>)>,
         other: Knobs,
     ) -> Option<super::super::evidence::Measured> {
-        let cost = unit.trial()?.cost;
+        let trial = unit.trial()?;
+        let (cost, is_tried) = (trial.cost, trial.block().is_some_and(Block::is_b));
         // Stretches of a period stand in for the VM's own for as long as they are measured.
         let mut kept = Vec::new();
         for (vm, chunk) in facts {
             if let (Some(member), Some(chunk)) = (self.members.get_mut(&vm), chunk) {
                 self.evidence.learn(&chunk);
+                member.tried[usize::from(is_tried)] = Some(E::excerpt(&chunk));
                 kept.push((vm, std::mem::replace(&mut member.chunks, [chunk].into())));
             }
         }
@@ -263,6 +264,7 @@ impl<E: Evidence> Pilot<E> {
         );
         let change = Self::change_to(unit, to);
         unit.become_(State::Kept, why.clone(), self.now_ns);
+        self.is_beside_another(unit);
         vec![Decision {
             kind: Kind::Keep,
             scope: unit.scope,
@@ -276,6 +278,18 @@ impl<E: Evidence> Pilot<E> {
         .into_iter()
         .inspect(|_| Self::forget(&mut self.members, unit))
         .collect()
+    }
+
+    /// The setting of one target has changed for good: what trials of others showed rests on what it did before.
+    fn is_beside_another(&mut self, changed: &Unit) {
+        for (vm, member) in &mut self.members {
+            if !changed.members.contains(vm) {
+                member.tried = Default::default();
+            }
+        }
+        for unit in self.units.values_mut() {
+            unit.may_try_again(self.now_ns);
+        }
     }
 
     /// What was recorded under another setting is no longer what is in force.
@@ -383,6 +397,9 @@ impl<E: Evidence> Pilot<E> {
         }
         if matches!(unit.state, State::Watching) && is_found {
             unit.why.clone_from(&decision.why);
+        }
+        if decision.kind == Kind::Restore {
+            self.is_beside_another(&unit);
         }
         if !decision.kind.is_period() {
             Self::forget(&mut self.members, &unit);
