@@ -346,6 +346,7 @@ fn least(gap_ns: u64, sample: &Sample, frame: &Frame<'_>, turn: u64) -> Least {
             milli: 0,
         };
     }
+    let overrun_ns = u64::from(overrun.polling_ns);
     let longest = class_of(gap_ns);
     for class in (0..=longest).rev() {
         let window_ns = gap_ns.saturating_sub(class_end(class));
@@ -353,8 +354,9 @@ fn least(gap_ns: u64, sample: &Sample, frame: &Frame<'_>, turn: u64) -> Least {
         if gap_ns == 0 || cost.milli(window_ns, 1, 0) >= best.milli {
             break;
         }
-        if Window::new(window_ns, overrun).meets(gap_ns) {
-            continue;
+        if window_ns > 0 && class_end(class) <= overrun_ns {
+            // So short a sleep is none, and the shorter ones are not either.
+            break;
         }
         let of = |polled: u64| {
             let (latency_ns, _) = latency(class_of(gap_ns - polled), sample, frame.table, turn);
