@@ -2,7 +2,6 @@
 
 use haltwise_capture::info::CaptureInfo;
 use haltwise_core::event::WakeSource;
-use haltwise_core::recording::Side;
 use haltwise_core::replay::Arrivals;
 use haltwise_document::figures;
 
@@ -28,7 +27,8 @@ figures! {
         /// How wake events move when a vCPU wakes earlier: `by-source`, `fixed-gap` or `fixed-time`.
         pub(crate) arrivals: Arrivals = Word,
         /// By wake source, how soon after its window a halt still ends without sleep: KVM looks for a wake before it
-        /// looks at the time, and once more before it sleeps. Empty where fewer than sixteen such halts were recorded.
+        /// looks at the time, and once more before it sleeps. A source is missing where fewer than sixteen halts ended
+        /// so, or where most slept from the start.
         pub(crate) overruns: Vec<HaltOverrun> = List(HaltOverrun::FIGURES),
     }
 }
@@ -38,15 +38,15 @@ figures! {
     pub(crate) struct HaltOverrun {
         /// The wake source: `timer`, `ipi`, `device`, `other` or `unknown`.
         pub(crate) wake: &'static str = Name,
-        /// Up to this time after the window, more halts that polled ended without sleep than slept.
+        /// Of halts that polled: taking all that were woken up to this time after their window as awake, and all
+        /// others as asleep, is wrong for the fewest.
         pub(crate) polling_ns: u64 = Nanos,
         /// The same of halts with a window of 0.
         pub(crate) unpolled_ns: u64 = Nanos,
     }
 }
 
-/// Of a host; a guest's polls are its own.
-fn overruns(side: Side, known: &Known) -> Vec<HaltOverrun> {
+fn overruns(known: &Known) -> Vec<HaltOverrun> {
     let of = |wake: WakeSource| {
         let overrun = known.overruns.of(wake);
         HaltOverrun {
@@ -55,7 +55,7 @@ fn overruns(side: Side, known: &Known) -> Vec<HaltOverrun> {
             unpolled_ns: overrun.unpolled_ns.into(),
         }
     };
-    let sources = WakeSource::ALL.into_iter().filter(|_| side.is_host());
+    let sources = WakeSource::ALL.into_iter();
     sources.map(of).filter(|it| it.polling_ns > 0).collect()
 }
 
@@ -95,7 +95,7 @@ impl Model {
             switch_cpu_ns: known.switch_cpu_ns,
             switch_cpu_source: known.source,
             arrivals,
-            overruns: overruns(info.side, known),
+            overruns: overruns(known),
         }
     }
 

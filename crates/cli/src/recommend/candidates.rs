@@ -318,7 +318,7 @@ impl Look {
             vetoed: follow::disabled(opened.info()),
             kernel: Some(KernelSought::new(opened, request.kernel)),
             version: None,
-            survey: Survey::default(),
+            survey: Survey::of(opened.info().side),
             span: Span {
                 halts: 0,
                 first_ns: u64::MAX,

@@ -69,7 +69,7 @@ pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, 
     refuse_counts(info)?;
     let mut first = First {
         kernel: KernelSought::new(opened, request.kernel)?,
-        survey: Survey::default(),
+        survey: Survey::of(info.side),
     };
     let ends = pass(opened, "reading", &mut [&mut first]);
     let First { kernel, survey } = first;

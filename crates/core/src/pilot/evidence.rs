@@ -97,7 +97,8 @@ pub struct Measured {
     pub cost_ns: f64,
 }
 
-/// Halts of an excerpt at most: enough sleeps for each of sixteen vCPUs ([`crate::replay::latency::ENOUGH`]), some 30 KB.
+/// Halts of an excerpt at most, some 30 KB: up to enough sleeps for each of sixteen vCPUs
+/// ([`crate::replay::latency::ENOUGH`]).
 pub const EXCERPT: usize = 256;
 
 /// Whoever answers.
@@ -108,7 +109,7 @@ pub trait Evidence {
     /// Learns what a stretch says of the whole host.
     fn learn(&mut self, chunk: &Self::Chunk);
 
-    /// The first [`EXCERPT`] halts of a stretch.
+    /// Up to [`EXCERPT`] halts of a stretch, from all of it.
     fn excerpt(chunk: &Self::Chunk) -> Self::Chunk;
 
     /// How much of the budget of memory a stretch takes.

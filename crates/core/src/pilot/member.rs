@@ -170,4 +170,24 @@ mod test {
         }
         assert_eq!(member.chunks, [100_000]);
     }
+
+    #[test]
+    fn what_a_trial_showed_is_forgotten_with_its_load() {
+        let mut member = Member::new(seen(10_000), 0);
+        let mut phases = Vec::new();
+        for at in 1..=40 {
+            if at == 20 {
+                member.tried = [Some(1), Some(2)];
+            }
+            let halts = if at <= 20 { 10_000 } else { 100_000 };
+            let (_, compared) = member.take(&seen(halts), true, at * STEP_NS);
+            if compared == Compared::Phase {
+                phases.push(at);
+                assert_eq!(member.tried, [None, None]);
+            } else if at >= 20 && phases.is_empty() {
+                assert_eq!(member.tried, [Some(1), Some(2)], "{at}");
+            }
+        }
+        assert_eq!(phases.len(), 1, "{phases:?}");
+    }
 }

@@ -35,6 +35,10 @@ pub struct Stretch {
     pub halts: Vec<Halt>,
 }
 
+/// An excerpt is so many runs of halts that follow each other, spread over the stretch: neighbours show how gaps follow
+/// wake-ups, and a run alone is a moment.
+const RUNS: usize = 4;
+
 /// Answers from recorded halts.
 #[derive(Debug)]
 pub struct Replayed {
@@ -308,12 +312,13 @@ impl Evidence for Replayed {
     }
 
     fn excerpt(chunk: &Stretch) -> Stretch {
-        let halts = &chunk.halts[..chunk.halts.len().min(EXCERPT)];
-        let end_ns = halts.last().map_or(chunk.began_ns, Halt::end_ns);
+        let most = EXCERPT / RUNS;
+        let of_part = chunk.halts.len().div_ceil(RUNS).max(1);
+        let parts = chunk.halts.chunks(of_part);
+        let runs = parts.flat_map(|part| &part[..part.len().min(most)]);
         Stretch {
-            began_ns: chunk.began_ns,
-            span_ns: end_ns.saturating_sub(chunk.began_ns),
-            halts: halts.to_vec(),
+            halts: runs.copied().collect(),
+            ..*chunk
         }
     }
 

@@ -40,8 +40,7 @@ impl State {
 }
 
 /// Nothing is tried for ten times as long as a failed trial took, so that no more than a tenth of the time goes into
-/// trials that fail; each further one doubles that, up to a day. After the first, the wait ends where the setting of another
-/// target has changed.
+/// trials that fail; each further one doubles that, up to a day.
 const BACK_OFF: u64 = 10;
 const LONGEST_NS: u64 = 86_400_000_000_000;
 
@@ -219,13 +218,6 @@ impl Unit {
         let ns = trial_ns.saturating_mul(BACK_OFF).saturating_mul(doubled);
         self.failed = self.failed.saturating_add(1);
         self.wait(ns.min(LONGEST_NS), why, now_ns);
-    }
-
-    /// The setting of another target has changed, on which a trial may have failed: one that has failed once need not wait.
-    pub(super) fn may_try_again(&mut self, now_ns: u64) {
-        if matches!(self.state, State::BackOff) && self.failed == 1 && self.set.is_none() {
-            self.not_before_ns = self.not_before_ns.min(now_ns);
-        }
     }
 
     /// Tries nothing for so long; nothing speaks against the setting that was tried.

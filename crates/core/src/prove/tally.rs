@@ -48,7 +48,8 @@ fn play(
     elsewhere: Option<&Latencies>,
     setting: impl Fn(&Halt) -> Setting,
 ) -> Result<Tally, SessionError> {
-    let mut survey = Survey::default();
+    let side = halts.first().map(|first| setting(first).side);
+    let mut survey = side.map_or_else(Survey::default, Survey::of);
     for halt in halts {
         survey.halt(halt);
     }

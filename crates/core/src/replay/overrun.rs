@@ -1,12 +1,11 @@
 //! How long after its window a halt is still woken without having slept.
 //!
-//! KVM looks for a wake before it looks at the time (`kvm_vcpu_halt`, before 5.17 `kvm_vcpu_block`), and once more before it
-//! sleeps (`kvm_vcpu_check_block`). The interrupt of a vCPU's own timer runs on the CPU that polls: what interrupts the
-//! poll within its window is met, however long the handler takes, and the recorded gap ends with the
-//! handler. How long that is, a recording tells: halts that were woken after their window without having slept,
-//! and those that had gone to sleep. The overrun is the time up to which there were more of the former. It
-//! depends on the wake source and on whether the halt polled at all; it belongs to the host, not to the
-//! guest, and all halts of a host are counted together.
+//! KVM looks for a wake before it looks at the time (`kvm_vcpu_halt`, before 5.17 `kvm_vcpu_block`), and once more before
+//! it sleeps (`kvm_vcpu_check_block`). The interrupt of a vCPU's own timer runs on the CPU that polls: what interrupts
+//! the poll within its window is met, however long the handler takes, and the recorded gap ends with the handler. How long
+//! that is, a recording tells: halts that were woken after their window without having slept, and those that had gone to
+//! sleep. The overrun is the time that tells the two apart with the fewest errors. It depends on the wake source and on
+//! whether the halt polled at all; it belongs to the host, not to the guest, and all halts of a host are counted together.
 
 use super::latency::ENOUGH;
 use crate::event::{Halt, WakeSource};
@@ -31,33 +30,46 @@ impl Overrun {
     }
 }
 
+/// What is known of an overrun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Shown {
+    polling_ns: Option<u32>,
+    unpolled_ns: Option<u32>,
+}
+
 /// The overruns of a host, by wake source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Overruns([Overrun; WakeSource::ALL.len()]);
+pub struct Overruns([Shown; WakeSource::ALL.len()]);
 
 impl Overruns {
     /// These for each source.
     #[cfg(test)]
     pub(crate) fn of_each(of: impl Fn(WakeSource) -> Overrun) -> Self {
-        Self(WakeSource::ALL.map(of))
+        Self(WakeSource::ALL.map(|wake| Shown {
+            polling_ns: Some(of(wake).polling_ns),
+            unpolled_ns: Some(of(wake).unpolled_ns),
+        }))
     }
 
-    /// The same; another's where there is none.
+    /// The same; another's where nothing is known.
     pub(super) fn or(self, other: Self) -> Self {
-        let either = |own: u32, others: u32| if own == 0 { others } else { own };
         Self(std::array::from_fn(|source| {
             let (own, other) = (self.0[source], other.0[source]);
-            let unpolled_ns = either(own.unpolled_ns, other.unpolled_ns);
-            Overrun {
-                polling_ns: either(own.polling_ns, other.polling_ns).max(unpolled_ns),
-                unpolled_ns,
+            Shown {
+                polling_ns: own.polling_ns.or(other.polling_ns),
+                unpolled_ns: own.unpolled_ns.or(other.unpolled_ns),
             }
         }))
     }
 
-    /// Of halts that end so.
+    /// Of halts that end so; none where nothing is known. What polls looks once more before it sleeps, as what does not.
     pub fn of(&self, wake: WakeSource) -> Overrun {
-        self.0[usize::from(wake.code())]
+        let shown = self.0[usize::from(wake.code())];
+        let unpolled_ns = shown.unpolled_ns.unwrap_or(0);
+        Overrun {
+            polling_ns: shown.polling_ns.unwrap_or(0).max(unpolled_ns),
+            unpolled_ns,
+        }
     }
 }
 
@@ -103,10 +115,12 @@ impl Counts {
         }
     }
 
-    fn overrun_ns(&self) -> u32 {
-        let awake: u64 = self.awake.iter().map(|&awake| u64::from(awake)).sum();
+    /// `None` where they are too few to show any, or that there is none.
+    fn overrun_ns(&self) -> Option<u32> {
+        let sum = |row: &[u32; STEPS]| row.iter().map(|&halts| u64::from(halts)).sum::<u64>();
+        let awake = sum(&self.awake);
         if awake < ENOUGH {
-            return 0;
+            return (sum(&self.slept) >= ENOUGH).then_some(0);
         }
         let (mut wrong, mut so_far) = (i128::from(awake), 0);
         let (mut least, mut overrun_ns) = (wrong, 0);
@@ -120,7 +134,7 @@ impl Counts {
                 (least, overrun_ns) = (wrong, end_ns);
             }
         }
-        overrun_ns
+        Some(overrun_ns)
     }
 }
 
@@ -156,16 +170,13 @@ impl HaltEnds {
         counts.add(after_ns, halt.waited);
     }
 
-    /// The overruns that they show; none where fewer than [`ENOUGH`] were woken after their window without having
-    /// slept. What polls looks as often before it sleeps as what does not.
+    /// The overruns that they show.
     pub fn overruns(&self) -> Overruns {
         Overruns(std::array::from_fn(|source| {
-            self.0[source].as_ref().map_or_else(Overrun::default, |of| {
-                let unpolled_ns = of.unpolled.overrun_ns();
-                Overrun {
-                    polling_ns: of.polling.overrun_ns().max(unpolled_ns),
-                    unpolled_ns,
-                }
+            let of = self.0[source].as_ref();
+            of.map_or_else(Shown::default, |of| Shown {
+                polling_ns: of.polling.overrun_ns(),
+                unpolled_ns: of.unpolled.overrun_ns(),
             })
         }))
     }
@@ -224,6 +235,18 @@ mod test {
     fn a_few_polls_that_something_else_held_up_show_nothing() {
         let few = (1..ENOUGH).map(|_| halt(4_000, false));
         assert_eq!(learned(few), 0);
+        let ends_of = |slept: u64| {
+            let mut ends = HaltEnds::default();
+            (0..slept).for_each(|n| ends.halt(&halt(1_000 + n, true)));
+            ends.overruns()
+        };
+        let others = Overruns::of_each(|_| Overrun {
+            polling_ns: 9_000,
+            unpolled_ns: 0,
+        });
+        let known = |own: Overruns| own.or(others).of(WakeSource::Timer).polling_ns;
+        assert_eq!(known(ends_of(ENOUGH - 1)), 9_000, "others know");
+        assert_eq!(known(ends_of(ENOUGH)), 0, "it has none");
         let held_up = (0..50).map(|n| halt(1_000 * n + 1, false));
         let failed = (0..5_000).map(|n| halt(10 * n + 1, true));
         assert_eq!(
@@ -259,6 +282,7 @@ mod test {
             assert_eq!(learned([halt; 100]), 0, "{halt:?}");
         }
     }
+
     /// Woken before it sleeps: within a quarter of a microsecond by anything, and while a handler runs.
     #[test]
     fn a_halt_that_does_not_poll_looks_once_before_it_sleeps() {

@@ -161,8 +161,15 @@ impl Run {
                 self.policy.window(&ask).min(sample.cut_ns),
                 sample.overrun(frame.table),
             ),
-            // KVM does not end it: it is guest code, and the scheduler shares the CPU.
-            Side::Guest => (self.policy.window(&ask), Overrun::default()),
+            // KVM does not end it: it is guest code, and the scheduler shares the CPU. What does not poll halts in
+            // the host at once.
+            Side::Guest => (
+                self.policy.window(&ask),
+                Overrun {
+                    polling_ns: 0,
+                    ..sample.overrun(frame.table)
+                },
+            ),
         };
         let window = Window::new(window_ns, overrun);
         let mut played = play(gap_ns, window, sample, frame.table, turn);
@@ -354,14 +361,15 @@ fn least(gap_ns: u64, sample: &Sample, frame: &Frame<'_>, turn: u64) -> Least {
         if gap_ns == 0 || cost.milli(window_ns, 1, 0) >= best.milli {
             break;
         }
-        if window_ns > 0 && class_end(class) <= overrun_ns {
-            // So short a sleep is none, and the shorter ones are not either.
-            break;
-        }
         let of = |polled: u64| {
             let (latency_ns, _) = latency(class_of(gap_ns - polled), sample, frame.table, turn);
             cost.milli(polled, 1, latency_ns)
         };
+        if window_ns > 0 && class_end(class) <= overrun_ns {
+            // So short a sleep is none after a poll of the host; a guest can sleep so.
+            uncut_milli = uncut_milli.min(of(window_ns));
+            continue;
+        }
         let milli = of(polled);
         if milli < best.milli {
             best = Least { window_ns, milli };

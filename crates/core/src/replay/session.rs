@@ -71,9 +71,19 @@ pub struct Survey {
     host: Latencies,
     /// Of sleeps that began because another task wanted the CPU.
     disturbed: Latencies,
+    /// A guest's polls are its own: they say nothing of KVM's.
+    is_of_guest: bool,
 }
 
 impl Survey {
+    /// Of halts that were recorded on this side; of a host, by default.
+    pub fn of(side: Side) -> Self {
+        Self {
+            is_of_guest: !side.is_host(),
+            ..Self::default()
+        }
+    }
+
     /// Adds a halt.
     pub fn halt(&mut self, halt: &Halt) {
         let seat = Seat::of(halt);
@@ -82,7 +92,9 @@ impl Survey {
         }
         let own = self.seats.entry(seat).or_default();
         own.evidence.halt(halt);
-        self.host.halt_ended(halt);
+        if !self.is_of_guest {
+            self.host.halt_ended(halt);
+        }
         own.halts += 1;
         let may_poll = halt.window_ns.is_some_and(|window| window > 0);
         own.polled += u64::from(halt.has_polled().unwrap_or(may_poll));

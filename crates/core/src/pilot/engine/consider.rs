@@ -110,8 +110,9 @@ impl<E: Evidence> Pilot<E> {
         };
         unit.measured = None;
         unit.owed = Some(unit.found);
-        let found = unit.found;
+        let (found, members) = (unit.found, unit.members.clone());
         unit.back_off(trial_ns, why.clone(), now_ns);
+        self.forget_trials(&members);
         vec![self.restore(scope, found, Kind::Restore, why)]
     }
 

@@ -77,6 +77,7 @@ impl<E: Evidence> Pilot<E> {
             answer.halts_per_s,
             seed,
         );
+        self.forget_trials(&unit.members);
         unit.would = None;
         unit.become_(State::Trial(Box::new(trial)), why, self.now_ns);
         let mut decisions = vec![announced];
@@ -195,6 +196,7 @@ impl<E: Evidence> Pilot<E> {
             Next::Period => self.next_period(unit, is_on),
             Next::Changed => {
                 Self::forget(&mut self.members, unit);
+                self.forget_trials(&unit.members);
                 self.go_back(unit, "the load has changed".to_owned(), None, false)
             }
             Next::Keep(outcome) => self.keep(unit, outcome),
@@ -287,8 +289,14 @@ impl<E: Evidence> Pilot<E> {
                 member.tried = Default::default();
             }
         }
-        for unit in self.units.values_mut() {
-            unit.may_try_again(self.now_ns);
+    }
+
+    /// What trials of a target showed counts no longer.
+    pub(super) fn forget_trials(&mut self, members: &[VmKey]) {
+        for vm in members {
+            if let Some(member) = self.members.get_mut(vm) {
+                member.tried = Default::default();
+            }
         }
     }
 
@@ -398,7 +406,7 @@ impl<E: Evidence> Pilot<E> {
         if matches!(unit.state, State::Watching) && is_found {
             unit.why.clone_from(&decision.why);
         }
-        if decision.kind == Kind::Restore {
+        if matches!(decision.kind, Kind::Restore | Kind::Again) {
             self.is_beside_another(&unit);
         }
         if !decision.kind.is_period() {

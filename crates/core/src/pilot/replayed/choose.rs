@@ -246,6 +246,11 @@ mod test {
         };
         let tried = Replayed::excerpt(&tried);
         assert_eq!(tried.halts.len(), 256);
+        let last_ns = tried.halts.last().map(|halt| halt.start_ns);
+        assert!(
+            last_ns > Some(tried.span_ns / 4 * 3),
+            "of all of it: {last_ns:?}"
+        );
         let gain = |tried: &[&Stretch]| {
             let choice = answer(&stretch, tried, (None, 1_000)).choice;
             choice.map_or(0.0, |choice| choice.gain.value)

@@ -401,7 +401,7 @@ fn sums_beyond_32_bits_are_kept() {
         arrivals: Arrivals::FixedTime,
         follows: 0,
         grain_ns: 1,
-        overrun_ns: 0,
+        overrun_ns: 60_000,
     };
     let knobs = Knobs {
         halt_poll_ns: 1_000_000,

@@ -74,6 +74,21 @@ fn shown() -> Survey {
     survey
 }
 
+/// The polls of a guest say nothing of KVM's.
+#[test]
+fn halts_of_a_guest_show_no_overrun() {
+    use crate::recording::Side;
+    let of = |side| {
+        let mut survey = Survey::of(side);
+        for halt in recorded(50_000, drawn(3)) {
+            survey.halt(&halt);
+        }
+        survey.overruns().of(WakeSource::Timer)
+    };
+    assert_eq!(of(Side::Guest), Overrun::default());
+    assert!(of(Side::Host).polling_ns > 0);
+}
+
 /// Halts of 13 us, 11 of them in the handler, are met by a window of 10 us.
 #[test]
 fn gaps_within_the_overrun_do_not_lock_polling_out() {
@@ -112,6 +127,19 @@ proptest! {
         }
         let figures = |of: &Outcome| (of.polls, of.successful_polls, of.blocks, of.poll_ns, of.poll_fail_ns, of.latency_ns, of.halt_ns);
         prop_assert_eq!(figures(run.outcome()), figures(&recorded));
+    }
+
+    /// A poll in the guest sleeps where one in the host would be met, and costs no less than the least for all that.
+    #[test]
+    fn nothing_beats_the_clairvoyant_however_cheap_a_block_is(halts in any_halts(), policy in any_policy(), switch_cpu_ns in 0..6_000_u64, weight in 0..3_000_u64) {
+        let cost = Cost { switch_cpu_ns, latency_weight_milli: weight, ..Cost::FREE };
+        let plan = Plan { cost, ..plan(&[&policy, "clairvoyant"]) };
+        for played in replay_after(shown(), plan, &halts).played {
+            for outcome in [&played.from_zero, &played.from_ceiling] {
+                let milli = cost.milli(outcome.poll_ns, outcome.blocks, outcome.latency_ns);
+                prop_assert!(milli >= outcome.clairvoyant_milli, "{milli} < {}", outcome.clairvoyant_milli);
+            }
+        }
     }
 
     /// What sees the future costs the least, and no policy less.
