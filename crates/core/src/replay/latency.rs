@@ -162,6 +162,8 @@ pub struct Sources<'a> {
     /// Sleeps of this capture that began because another task wanted the CPU, which then held up the
     /// wake-up: better than nothing, no more.
     pub disturbed: Option<&'a Latencies>,
+    /// How long after its window a halt of the host does not sleep.
+    pub overruns: Overruns,
 }
 
 /// So many sleeps of a length stand for the others of that length. Where nearly every poll is met, the
@@ -178,14 +180,6 @@ impl<'a> Sources<'a> {
                 (own, other) => own.is_none() && other.is_none(),
             },
         )
-    }
-
-    /// How long after its window a halt does not sleep, as the first shows that shows anything of a source.
-    fn overruns(&self) -> Overruns {
-        let known = self.recorded.iter().copied().chain(self.elsewhere);
-        known.fold(Overruns::default(), |overruns, latencies| {
-            overruns.or(latencies.overruns())
-        })
     }
 
     /// The first to have seen enough sleeps of a class; then what was measured; then whoever saw one. And
@@ -253,7 +247,7 @@ impl Table {
             turns,
             guessed: std::array::from_fn(|class| known[class].is_none()),
             origins: std::array::from_fn(origin),
-            overruns: sources.overruns(),
+            overruns: sources.overruns,
         })
     }
 
@@ -262,6 +256,11 @@ impl Table {
     #[must_use]
     pub(crate) fn with_overruns(self, overruns: Overruns) -> Self {
         Self { overruns, ..self }
+    }
+
+    /// Those of its host.
+    pub(super) fn overruns(&self) -> Overruns {
+        self.overruns
     }
 
     /// Up to which time after its window a halt does not sleep that a wake of this source ends.
@@ -447,6 +446,7 @@ mod test {
                 recorded: &[own, host],
                 elsewhere: Some(elsewhere),
                 disturbed: Some(disturbed),
+                ..Sources::default()
             };
             let table = Table::new(&sources).unwrap();
             let class = class_of(ns);

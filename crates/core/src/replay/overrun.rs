@@ -73,7 +73,7 @@ impl Overruns {
     }
 }
 
-/// Times that are told apart, in nanoseconds: an interrupt takes one to a dozen microseconds.
+/// Times that are told apart, in nanoseconds: an interrupt takes 1 to 12 us.
 const STEP_NS: u32 = 256;
 
 /// So many of them: longer overruns (64 us) are preemptions of the CPU, which end nothing sooner.

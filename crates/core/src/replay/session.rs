@@ -143,10 +143,19 @@ impl Survey {
         self.host.overruns()
     }
 
+    /// The same; where this recording shows nothing, as measured another time.
+    fn overruns_or(&self, elsewhere: Option<&Latencies>) -> Overruns {
+        let others = elsewhere.map_or_else(Overruns::default, Latencies::overruns);
+        self.overruns().or(others)
+    }
+
     /// Wake-up latencies of a vCPU, from itself, its VM, the host, or `elsewhere` (measured another
     /// time). `None` where nobody knows any.
     pub fn table(&self, seat: Seat, elsewhere: Option<&Latencies>) -> Option<Table> {
-        Table::new(&self.sources(&self.known_of(seat), elsewhere))
+        Table::new(&Sources {
+            overruns: self.overruns_or(elsewhere),
+            ..self.sources(&self.known_of(seat), elsewhere)
+        })
     }
 
     /// Who knows of a vCPU's wake-ups from this capture: itself, its VM, the host.
@@ -168,12 +177,17 @@ impl Survey {
             recorded,
             elsewhere,
             disturbed: Some(&self.disturbed),
+            ..Sources::default()
         }
     }
 
     /// The table of a vCPU that saw too little itself.
     pub(crate) fn common(&self, elsewhere: Option<&Latencies>) -> Common {
-        Common(Table::new(&self.sources(&[&self.host], elsewhere)).map(Arc::new))
+        let table = Table::new(&Sources {
+            overruns: self.overruns_or(elsewhere),
+            ..self.sources(&[&self.host], elsewhere)
+        });
+        Common(table.map(Arc::new))
     }
 
     /// [`Self::table`], which `common` is for many.
@@ -188,7 +202,13 @@ impl Survey {
         if sources.answer_as(&self.sources(&[&self.host], elsewhere)) {
             return common.0.clone();
         }
-        Table::new(&sources).map(Arc::new)
+        // Those of the host, worked out once.
+        let overruns = common.0.as_ref()?.overruns();
+        let table = Table::new(&Sources {
+            overruns,
+            ..sources
+        });
+        table.map(Arc::new)
     }
 
     /// Forgets a vCPU that nobody asks for again.

@@ -370,7 +370,7 @@ proptest! {
         let common = survey.common(elsewhere);
         for seat in survey.seats() {
             let recorded: Vec<&Latencies> = [Some(seat), of_vm(seat), None].iter().filter_map(|whose| known.get(whose)).collect();
-            let expected = latency::Table::new(&latency::Sources { recorded: &recorded, elsewhere, disturbed: Some(&disturbed) });
+            let expected = latency::Table::new(&latency::Sources { recorded: &recorded, elsewhere, disturbed: Some(&disturbed), overruns: survey.overruns() });
             prop_assert_eq!(survey.table(seat, elsewhere), expected.clone());
             let shared = survey.shared_table(seat, elsewhere, &common);
             prop_assert_eq!(shared.as_deref(), expected.as_ref());

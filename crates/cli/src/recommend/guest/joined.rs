@@ -11,6 +11,7 @@ use haltwise_core::explain::evidence::Evidence;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::join::{self, Join, Lanes, Refused, Span};
 use haltwise_core::kvm::{Arch, Knobs, Version};
+use haltwise_core::replay::overrun::Overruns;
 use haltwise_core::replay::session::Survey;
 use haltwise_core::tune::Terms;
 use haltwise_document::figures;
@@ -296,7 +297,11 @@ pub(crate) fn read(
     Ok(Joined {
         join,
         vm: named.map_or_else(String::new, |vm| vm.name.clone()),
-        known: prices::know(given, &of_vm.survey)?,
+        known: Known {
+            // What is played is the guest's polls.
+            overruns: Overruns::default(),
+            ..prices::know(given, &of_vm.survey)?
+        },
         contention,
         load,
         knobs,

@@ -110,9 +110,8 @@ impl<E: Evidence> Pilot<E> {
         };
         unit.measured = None;
         unit.owed = Some(unit.found);
-        let (found, members) = (unit.found, unit.members.clone());
+        let found = unit.found;
         unit.back_off(trial_ns, why.clone(), now_ns);
-        self.forget_trials(&members);
         vec![self.restore(scope, found, Kind::Restore, why)]
     }
 

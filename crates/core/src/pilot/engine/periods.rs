@@ -77,7 +77,7 @@ impl<E: Evidence> Pilot<E> {
             answer.halts_per_s,
             seed,
         );
-        self.forget_trials(&unit.members);
+        self.forget_trials(|vm| unit.members.contains(vm));
         unit.would = None;
         unit.become_(State::Trial(Box::new(trial)), why, self.now_ns);
         let mut decisions = vec![announced];
@@ -196,7 +196,7 @@ impl<E: Evidence> Pilot<E> {
             Next::Period => self.next_period(unit, is_on),
             Next::Changed => {
                 Self::forget(&mut self.members, unit);
-                self.forget_trials(&unit.members);
+                self.forget_trials(|vm| unit.members.contains(vm));
                 self.go_back(unit, "the load has changed".to_owned(), None, false)
             }
             Next::Keep(outcome) => self.keep(unit, outcome),
@@ -284,19 +284,13 @@ impl<E: Evidence> Pilot<E> {
 
     /// The setting of one target has changed for good: what trials of others showed rests on what it did before.
     fn is_beside_another(&mut self, changed: &Unit) {
-        for (vm, member) in &mut self.members {
-            if !changed.members.contains(vm) {
-                member.tried = Default::default();
-            }
-        }
+        self.forget_trials(|vm| !changed.members.contains(vm));
     }
 
-    /// What trials of a target showed counts no longer.
-    pub(super) fn forget_trials(&mut self, members: &[VmKey]) {
-        for vm in members {
-            if let Some(member) = self.members.get_mut(vm) {
-                member.tried = Default::default();
-            }
+    /// What trials of these VMs showed counts no longer.
+    fn forget_trials(&mut self, of: impl Fn(&VmKey) -> bool) {
+        for (_, member) in self.members.iter_mut().filter(|(vm, _)| of(vm)) {
+            member.tried = Default::default();
         }
     }
 
@@ -406,8 +400,11 @@ impl<E: Evidence> Pilot<E> {
         if matches!(unit.state, State::Watching) && is_found {
             unit.why.clone_from(&decision.why);
         }
-        if matches!(decision.kind, Kind::Restore | Kind::Again) {
-            self.is_beside_another(&unit);
+        match decision.kind {
+            // Its load has changed, or a guard has.
+            Kind::Restore => self.forget_trials(|_| true),
+            Kind::Again => self.is_beside_another(&unit),
+            _ => {}
         }
         if !decision.kind.is_period() {
             Self::forget(&mut self.members, &unit);
