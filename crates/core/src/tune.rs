@@ -15,7 +15,7 @@
 //! | [`search`] | the grid, and the refinement around the best of it |
 //! | [`pareto`] | settings that no other beats in both polling and latency |
 //! | [`interval`] | how far a difference can be trusted: bootstrap over blocks of time |
-//! | [`late`] | whether a gain outlives a calibration that was wrong |
+//! | [`doubt`] | whether a gain outlives what nobody recorded: wake-ups of a calibration, and how timers follow |
 //! | [`advice`] | one recommendation for a goal, and why others were not taken |
 //! | [`caps`] | what a ceiling for each VM of its own would add |
 //! | [`figures`] | finalists and policies of any kind, with all figures that a page shows |
@@ -27,19 +27,19 @@
 //! **What a recommendation rests on.** All that a replay rests on ([`crate::replay`]), and that the
 //! load stays as it was. The second is tested within the capture: what gains on its first part and not
 //! on the rest is rejected. So is what gains only if wake-ups that were never recorded are as fast as a
-//! calibration has them ([`late`]).
+//! calibration has them, or only if timers come at a fixed time where nothing shows it ([`doubt`]).
 
 pub mod advice;
 pub mod candidates;
 pub mod caps;
 pub mod counted;
 pub mod crew;
+pub mod doubt;
 pub mod figures;
 pub mod gain;
 pub mod gather;
 pub mod guest;
 pub mod interval;
-pub mod late;
 pub mod material;
 pub mod pareto;
 pub mod search;

@@ -190,11 +190,7 @@ impl Collecting {
         // What the kernel hands over last may lie in another CPU's buffer until the next drain.
         let late_ns = u64::try_from(2 * DRAIN.as_nanos()).unwrap_or(0);
         let now_ns = clock::monotonic_ns();
-        let most = running
-            .wanted
-            .most_halts
-            .saturating_mul(running.wanted.vms.len());
-        if running.halts.len() >= most {
+        if running.halts.len() >= running.most_halts() {
             running.until_ns = running
                 .until_ns
                 .min(now_ns.saturating_sub(late_ns).max(running.from_ns + 1));
@@ -213,7 +209,20 @@ impl Collecting {
 }
 
 impl Running {
-    fn finish(self, keys: &BTreeMap<VmIndex, VmKey>) -> Collected {
+    /// Of all VMs together.
+    fn most_halts(&self) -> usize {
+        let wanted = &self.wanted;
+        wanted.most_halts.saturating_mul(wanted.vms.len())
+    }
+
+    /// What was recorded, up to the halt after which there would be too many.
+    fn finish(mut self, keys: &BTreeMap<VmIndex, VmKey>) -> Collected {
+        let most = self.most_halts();
+        if self.halts.len() > most {
+            let mut ends_ns: Vec<u64> = self.halts.iter().map(Halt::end_ns).collect();
+            let (_, last_ns, _) = ends_ns.select_nth_unstable(most);
+            self.until_ns = self.until_ns.min(*last_ns).max(self.from_ns + 1);
+        }
         let mut by_vm: BTreeMap<VmKey, Vec<Halt>> = BTreeMap::new();
         let inside = self
             .halts

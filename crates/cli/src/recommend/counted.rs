@@ -16,7 +16,7 @@ use haltwise_core::stats::total;
 use haltwise_core::tune::advice::Verdict;
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::counted::{Bound, Counted, CountedAdvice, advise};
-use haltwise_core::tune::late;
+use haltwise_core::tune::doubt;
 use haltwise_document::figures;
 
 use super::candidates::{self, TuneRequest, arch_of, goals, idle_cpu_percent};
@@ -276,7 +276,7 @@ fn counted(
     let window_ns = ceilings.max().unwrap_or(in_force.halt_poll_ns);
     let window_ns = u64::from(window_ns);
     let counted = |latencies: &_| Counted::of_kvm(rows, vcpus, span_ns, window_ns, latencies);
-    let late = latencies.calibrated_times(late::TIMES);
+    let late = latencies.calibrated_times(doubt::TIMES);
     Ok((counted(&latencies), late.as_ref().map(counted)))
 }
 

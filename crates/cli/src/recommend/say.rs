@@ -183,36 +183,46 @@ pub(crate) fn reason(
     }
 }
 
-/// What would be better by the calibration alone, and what to do about it.
+/// What would be better if what was not recorded is as the replay takes it, and what to do about it.
 fn unproven(advice: &Advice, reach: Reach) -> String {
+    const CALIBRATION: &str = "According to the calibration";
     let mut rejected = advice.rejected.iter();
-    let first = rejected.find_map(|(knobs, why)| match *why {
-        Rejected::Calibrated(gain, late) => Some((
-            knobs,
-            gain,
-            format!(
-                "{} if wake-up latencies were twice those calibrated; too few sleeps were recorded to know",
-                change(-late)
+    let first = rejected.find_map(|(knobs, why)| {
+        let (lead, gain, doubt) = match *why {
+            Rejected::Calibrated(gain, late) => (
+                CALIBRATION,
+                gain,
+                format!(
+                    "{} if wake-up latencies were twice those calibrated; too few sleeps were recorded to know",
+                    change(-late)
+                ),
             ),
-        )),
-        Rejected::WithinError(gain, least) => Some((
-            knobs,
-            gain,
-            format!(
-                "{} at the other end of the calibration's confidence interval",
-                change(-least)
+            Rejected::Timers(gain, staying) => (
+                "If timers expire at fixed times,",
+                gain,
+                format!(
+                    "{} if the guest sets them relative to each wake-up; too few sleeps were recorded to know",
+                    change(-staying)
+                ),
             ),
-        )),
-        _ => None,
-    });
-    first.map_or_else(String::new, |(knobs, gain, doubt)| {
-        format!(
-            "According to the calibration {} would cost {} than the current setting, but {doubt}. Measure \
-             both first with `haltwise prove`.",
+            Rejected::WithinError(gain, least) => (
+                CALIBRATION,
+                gain,
+                format!(
+                    "{} at the other end of the calibration's confidence interval",
+                    change(-least)
+                ),
+            ),
+            _ => return None,
+        };
+        Some(format!(
+            "{lead} {} would cost {} than the current setting, but {doubt}. Measure both first with \
+             `haltwise prove`.",
             setting(&settings(knobs, reach)),
             change(-gain),
-        )
-    })
+        ))
+    });
+    first.unwrap_or_default()
 }
 
 fn without_choice(advice: &Advice) -> String {
@@ -294,6 +304,12 @@ pub(crate) fn rejected(why: &Rejected) -> String {
             "depends on the calibration: {} with calibrated wake-up latencies, {} with twice those",
             change(-gain),
             change(-late),
+        ),
+        Rejected::Timers(gain, staying) => format!(
+            "depends on how the guest sets timers: {} if they expire at fixed times, {} if they are relative to each \
+             wake-up",
+            change(-gain),
+            change(-staying),
         ),
         Rejected::WithinError(gain, least) => format!(
             "within the calibration's error: {} as calibrated, {} at the other end of its confidence interval",

@@ -42,7 +42,7 @@ const ABOUT: &[&str] = &[
     "Verdicts that change something: `change` (certainly better), `obey-limit` (what is in force polls for more than it \
      may). Those that leave everything as it is: `already-best`, `not-significant` (may be chance), `too-small` (certain, \
      and below 2 %), `too-short` (fewer than eight of fifty time slices of the validation half have halts), \
-     `all-rejected`, `unproven` (what would be better depends on the calibration: prove it first, see \
+     `all-rejected`, `unproven` (what would be better depends on what was not recorded: prove it first, see \
      [what tuning can gain](tuning.md#what-was-never-seen)), `no-polling` (the kernel does not poll), `nothing-follows` \
      (every VM has a ceiling of its own, which `halt_poll_ns` does not move).",
     "What `--plan` writes is another object: [the plan file](plan-json.md).",
@@ -89,9 +89,10 @@ figures! {
         pub(crate) looked_at: usize = Count,
         /// The best setting that was not rejected, recommended or not.
         pub(crate) choice: Option<Settings> = Object,
-        /// It less what is in force.
+        /// It less what is in force. Intervals reach to what holds if gaps stay, where nothing recorded shows how
+        /// timers follow.
         pub(crate) against_in_force: Option<Comparison> = Record(COMPARISON, "{}"),
-        /// It less the kernel's default.
+        /// It less the kernel's default, likewise.
         pub(crate) against_default: Option<Comparison> = Record(COMPARISON, "{}"),
         /// The share of `against_in_force`, were what was calibrated or given twice as late; `null` where neither
         /// rests on it.
@@ -110,7 +111,7 @@ figures! {
         /// Candidates that looked better and were not taken.
         pub(crate) rejected: Vec<RejectedSetting> = List(RejectedSetting::FIGURES),
         /// What ceilings of VMs would come to, each VM by its own goal, within the limit of polling; `null` with
-        /// fewer than two VMs, with `--ceilings none`, and where the gain depends on the calibration.
+        /// fewer than two VMs, with `--ceilings none`, and where the gain depends on what was not recorded.
         pub(crate) caps: Option<VmCeilings> = Record(VmCeilings::FIGURES, "{}"),
     }
 
@@ -264,7 +265,7 @@ figures! {
     pub(crate) struct RejectedSetting {
         /// The setting.
         pub(crate) setting: Settings = Object,
-        /// `bistable`, `over-fitted`, `over-limit`, `calibrated` or `within-error`.
+        /// `bistable`, `over-fitted`, `over-limit`, `calibrated`, `timers` or `within-error`.
         pub(crate) why: &'static str = Word,
         /// The same in words, with figures.
         pub(crate) text: String = Word,
@@ -569,6 +570,7 @@ pub(crate) fn why(of: &Rejected) -> &'static str {
         Rejected::OverFitted(..) => "over-fitted",
         Rejected::OverLimit(_) => "over-limit",
         Rejected::Calibrated(..) => "calibrated",
+        Rejected::Timers(..) => "timers",
         Rejected::WithinError(..) => "within-error",
     }
 }

@@ -214,6 +214,7 @@ fn rejected(page: &mut Page, played: &PlayedSettings) {
         "over-fitted",
         "over-limit",
         "calibrated",
+        "timers",
         "within-error",
     ] {
         let mut like = played.rejected.iter().filter(|of| of.why == why);

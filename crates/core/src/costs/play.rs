@@ -11,7 +11,7 @@ use crate::replay::Cost;
 use crate::replay::run::Run;
 use crate::tune::crew::Crew;
 use crate::tune::material::{Material, Seated};
-use crate::tune::stage::{self, CeilingsOf, Entry, Player};
+use crate::tune::stage::{self, CeilingsOf, Entry, Player, Taken};
 
 /// What came of a VM's halts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -203,6 +203,7 @@ fn lines(wanted: &[Wanted], sums: &[[Figures; 2]], from_ceiling: bool) -> Vec<Li
 fn played(material: &Material, seated: &Seated, entries: &[Entry]) -> Vec<[Figures; 2]> {
     let mut all: Vec<[Figures; 2]> = vec![Default::default(); entries.len()];
     let mut player = Player::new(&material.terms, seated, entries);
+    let (samples, taken) = (&seated.samples, Taken::recorded(seated));
     let (fit, _) = material.halves(seated);
     let ends = [fit.len(), seated.samples.len()];
     let mut from = 0;
@@ -212,11 +213,11 @@ fn played(material: &Material, seated: &Seated, entries: &[Entry]) -> Vec<[Figur
             // The last of each stretch is the one that the histogram takes.
             let next = from / EVERY * EVERY + EVERY - 1;
             if from < next {
-                player.go(seated, &seated.table, from, next.min(end));
+                player.go(&samples[from..next.min(end)], &taken);
             }
             if next < end {
                 let before = player.tallies();
-                player.go(seated, &seated.table, next, next + 1);
+                player.go(&samples[next..=next], &taken);
                 let after = player.tallies();
                 for ((all, before), after) in all.iter_mut().zip(before).zip(after) {
                     (all[half].latency).record(after.latency_ns - before.latency_ns);

@@ -48,7 +48,8 @@ impl Budget {
                 SHARE * now_ns.saturating_sub(before_ns) as f64 + OF_GAIN * gained_ns.max(0.0);
             let taken = own_cpu_ns.saturating_sub(own_before_ns) as f64;
             self.left_ns += earned - if is_on_trial { 0.0 } else { taken };
-            self.left_ns = self.left_ns.min(MOST_NS);
+            // What very many VMs took for their counts is not owed for weeks after they have gone.
+            self.left_ns = self.left_ns.clamp(-MOST_NS, MOST_NS);
         }
     }
 
@@ -98,6 +99,27 @@ mod test {
             }
         }
         assert_eq!(looks(1_000, 0.0, true), 1_000, "trials do not count");
+    }
+
+    #[test]
+    fn what_readings_took_is_not_owed_for_ever() {
+        let (mut budget, mut own) = (Budget::default(), 0);
+        // A week in which readings take a tenth of a CPU, minute by minute; then they take nothing.
+        let week = 7 * 24 * 60;
+        for minute in 0..week {
+            own += 6 * SECOND;
+            budget.take(minute * 60 * SECOND, own, 0.0, false);
+        }
+        budget.look(week * 60 * SECOND);
+        let after = |seconds: u64| {
+            let mut budget = budget;
+            let now = (week * 60 + seconds) * SECOND;
+            budget.take(now, own, 0.0, false);
+            budget.look(now);
+            budget.allows(now + 1)
+        };
+        assert!(!after(2_000));
+        assert!(after(3_000));
     }
 
     #[test]

@@ -112,6 +112,8 @@ pub enum Refusal {
 /// Facts that are wanted next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
+    /// Counted since the start: what was wanted before is something else, whatever it was.
+    pub number: u64,
     /// Of these VMs.
     pub vms: Vec<VmKey>,
     /// After so long.

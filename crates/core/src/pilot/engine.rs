@@ -37,12 +37,14 @@ const BEGIN_NS: u64 = 86_400_000_000_000;
 /// Length of a look at a VM: some seconds, as often as every ten.
 const LOOK_NS: u64 = 3_000_000_000;
 
-/// Halts that are held in all, some 20 MB; each VM has its part of them.
+/// Halts that are held in all, some 20 MB; each VM has its part of them, and [`OF_VM`] at least.
 const HALTS: usize = 131_072;
 
-/// A look takes so many halts at least, and at most: with more, an interval does not get narrower than predictions are
-/// good.
-const OF_LOOK: std::ops::RangeInclusive<usize> = 1_024..=16_384;
+/// Halts that are held of a VM at least, some 250 KB: looks of 256, and excerpts of a trial.
+const OF_VM: usize = CHUNKS * 256 + TRIED * EXCERPT;
+
+/// A look takes so many halts at most: with more, an interval does not get narrower than predictions are good.
+const OF_LOOK: usize = 16_384;
 
 /// What is specified once.
 #[derive(Debug)]
@@ -92,6 +94,8 @@ pub struct Pilot<E: Evidence> {
     guards: Vec<Standing>,
     budget: Budget,
     collecting: Option<(Purpose, Wanted)>,
+    /// How often facts were wanted.
+    wanted: u64,
     decided: BTreeMap<Kind, u64>,
     failed: u64,
     dropped: u64,
@@ -123,6 +127,7 @@ impl<E: Evidence> Pilot<E> {
             guards: Vec::new(),
             budget: Budget::default(),
             collecting: None,
+            wanted: 0,
             decided: BTreeMap::new(),
             failed: 0,
             dropped: 0,
@@ -294,14 +299,28 @@ impl<E: Evidence> Pilot<E> {
         let Some((_, vm)) = due.min() else {
             return;
         };
-        let wanted = Wanted {
-            vms: vec![vm],
-            skip_ns: 0,
-            length_ns: LOOK_NS,
-            most_halts: self.most_halts(),
-        };
-        self.collecting = Some((Purpose::Look, wanted));
+        let most_halts = self.most_halts();
+        self.want(Purpose::Look, vec![vm], [0, LOOK_NS], most_halts);
         self.budget.look(self.now_ns);
+    }
+
+    /// Facts of these VMs are to be collected, after one time and for another.
+    fn want(
+        &mut self,
+        purpose: Purpose,
+        vms: Vec<VmKey>,
+        [skip_ns, length_ns]: [u64; 2],
+        most_halts: usize,
+    ) {
+        self.wanted += 1;
+        let wanted = Wanted {
+            number: self.wanted,
+            vms,
+            skip_ns,
+            length_ns,
+            most_halts,
+        };
+        self.collecting = Some((purpose, wanted));
     }
 
     /// What the settings that were put in force have gained in all, by replay of those found.
@@ -315,9 +334,8 @@ impl<E: Evidence> Pilot<E> {
     }
 
     fn most_halts(&self) -> usize {
-        let of_vm = HALTS / self.members.len().max(1);
-        let each = of_vm.saturating_sub(TRIED * EXCERPT) / CHUNKS;
-        each.clamp(*OF_LOOK.start(), *OF_LOOK.end())
+        let of_vm = (HALTS / self.members.len().max(1)).max(OF_VM);
+        ((of_vm - TRIED * EXCERPT) / CHUNKS).min(OF_LOOK)
     }
 
     fn question(&self, unit: &Unit) -> Question {

@@ -95,6 +95,20 @@ pub struct Measured {
     pub halts: u64,
     /// What they cost, in nanoseconds of CPU.
     pub cost_ns: f64,
+    /// The time in which they were recorded, which ends early where there are too many; 0 where there were none.
+    pub span_ns: u64,
+}
+
+impl Measured {
+    /// A sum of it in so long, where it was recorded for as long as it says, or for `wanted_ns`.
+    pub(super) fn in_ns(&self, sum: f64, ns: f64, wanted_ns: u64) -> f64 {
+        let span_ns = if self.span_ns > 0 {
+            self.span_ns
+        } else {
+            wanted_ns
+        };
+        sum * ns / span_ns.max(1) as f64
+    }
 }
 
 /// Halts of an excerpt at most, some 30 KB: up to enough sleeps for each of sixteen vCPUs

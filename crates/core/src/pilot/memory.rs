@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::errors::Errors;
 use super::input::Scope;
 use super::regret::Regret;
+use crate::ids::VmKey;
 use crate::kvm::Knobs;
 use crate::tune::interval::Interval;
 
@@ -42,6 +43,9 @@ pub struct OfTarget {
     pub hands_off: bool,
     /// Settings proven in earlier phases.
     pub proven: Vec<Proven>,
+    /// What latency was worth to each of its VMs, in thousandths of CPU: all of this is by that.
+    #[serde(default)]
+    pub goals: Vec<(VmKey, u64)>,
 }
 
 /// A setting that was proven, and for which load.

@@ -1,10 +1,12 @@
-//! Answers from recorded halts, by the search and the advice of [`crate::tune`]; `choose` takes one of the settings.
+//! Answers from recorded halts, by the search and the advice of [`crate::tune`]; `choose` takes one of the settings,
+//! `recorded` puts what was recorded of several VMs for as long as it was on one time.
 
 mod choose;
+mod recorded;
 
 use super::evidence::{Answer, EXCERPT, Evidence, Measured, OfVm, Question};
 use super::input::Scope;
-use crate::event::{CeilingSource, Halt};
+use crate::event::Halt;
 use crate::ids::VmIndex;
 use crate::kvm::{Arch, Knobs, Version};
 use crate::policy::{Setting, Start};
@@ -12,7 +14,7 @@ use crate::prove::figure::{Figure, Figures};
 use crate::prove::tally::tally;
 use crate::recording::Side;
 use crate::replay::calibration::SwitchCpu;
-use crate::replay::cost::Assumed;
+use crate::replay::cost::{Assumed, MILLI};
 use crate::replay::latency::{Latencies, class_of};
 use crate::replay::sample::sleep_and_latency_ns;
 use crate::replay::session::Survey;
@@ -22,7 +24,9 @@ use crate::tune::interval::Interval;
 use crate::tune::material::Seated;
 use crate::tune::search::{self, Aim};
 use crate::tune::stage::{self, Entry, Part};
-use crate::tune::{Alone, Gather, Keep, Material, Sums, Terms, late};
+use crate::tune::{Alone, Gather, Keep, Material, Sums, Terms};
+
+use self::recorded::{Recorded, placed};
 
 /// A stretch of full facts of one VM.
 #[derive(Debug, Clone, Default)]
@@ -86,14 +90,15 @@ impl Replayed {
     fn gather(&self, vms: &[OfVm<'_, Stretch>], question: &Question) -> Option<(Material, Aim)> {
         let (mut survey, mut gather) = (Survey::default(), Gather::new(Keep::ALL));
         let mut weights_milli = std::collections::BTreeMap::new();
-        for (vm, of) in (0..).map(VmIndex).zip(vms) {
+        let stand_for = recorded::stand_for_milli(vms);
+        for ((vm, of), milli) in (0..).map(VmIndex).zip(vms).zip(&stand_for) {
             if of.weight_milli != question.weight_milli {
                 weights_milli.insert(vm, of.weight_milli);
             }
-            for halt in placed(vm, &of.tried, question) {
+            for halt in placed(vm, &of.tried, question, MILLI) {
                 survey.halt(&halt);
             }
-            for halt in placed(vm, &of.chunks, question) {
+            for halt in placed(vm, &of.chunks, question, *milli) {
                 survey.halt(&halt);
                 gather.halt(&halt);
             }
@@ -113,7 +118,13 @@ impl Replayed {
             ceiling_only: matches!(question.scope, Scope::Vm(_)),
             weights_milli,
         };
-        let material = gather.finish(terms, survey).ok()?;
+        let mut material = gather.finish(terms, survey).ok()?;
+        material.stand_for(|seat| {
+            let at = seat.vm.and_then(|vm| usize::try_from(vm.0).ok());
+            at.and_then(|at| stand_for.get(at))
+                .copied()
+                .unwrap_or(MILLI)
+        });
         let polled = material.recorded_poll_cpu_percent();
         let aim = Aim {
             cost,
@@ -122,102 +133,6 @@ impl Replayed {
             possible_poll_cpu_percent: question.idle_cpu_percent.map(|idle| idle + polled),
         };
         (!material.seats.is_empty()).then_some((material, aim))
-    }
-}
-
-/// The halts of a VM on a time of their own, stretch behind stretch, under the ceiling in force.
-fn placed<'a>(
-    vm: VmIndex,
-    stretches: &'a [&Stretch],
-    question: &Question,
-) -> impl Iterator<Item = Halt> + 'a {
-    let in_force = question.in_force.halt_poll_ns;
-    let source = match question.scope {
-        Scope::Vm(_) => CeilingSource::Cap,
-        Scope::Host => CeilingSource::Param,
-    };
-    let mut from_ns = 0_u64;
-    stretches.iter().flat_map(move |chunk| {
-        let at_ns = from_ns;
-        from_ns = from_ns.saturating_add(chunk.span_ns);
-        chunk.halts.iter().map(move |halt| Halt {
-            start_ns: at_ns.saturating_add(halt.start_ns.saturating_sub(chunk.began_ns)),
-            vm: Some(vm),
-            ceiling_ns: Some(in_force),
-            ceiling_source: source,
-            ..*halt
-        })
-    })
-}
-
-/// Sums as recorded.
-#[derive(Debug, Default)]
-struct Recorded {
-    vcpus: u64,
-    halts: u64,
-    /// Wake-up latencies of those that slept.
-    latencies_ns: Vec<u64>,
-    cost_milli: u128,
-    latency_ns: u64,
-    gap_ns: u64,
-    halt_ns: u64,
-    poll_ns: u64,
-    span_ns: u64,
-}
-
-impl Recorded {
-    fn of(vms: &[OfVm<'_, Stretch>], cost: &Cost) -> Self {
-        let mut all = Self::default();
-        for of in vms {
-            let cost = Cost {
-                latency_weight_milli: of.weight_milli,
-                ..*cost
-            };
-            let span_ns = of.chunks.iter().map(|chunk| chunk.span_ns).sum();
-            all.span_ns = all.span_ns.max(span_ns);
-            all.vcpus += of.vcpus.max(1);
-            for halt in of.chunks.iter().flat_map(|chunk| &chunk.halts) {
-                let latency_ns = halt.wake_latency_ns.unwrap_or(0);
-                let poll_ns = halt.poll_ns.unwrap_or(0);
-                all.halts += 1;
-                all.latencies_ns
-                    .extend(halt.wake_latency_ns.filter(|_| halt.waited));
-                all.cost_milli += cost.milli(poll_ns, u64::from(halt.waited), latency_ns);
-                all.latency_ns = all.latency_ns.saturating_add(latency_ns);
-                let gap_ns = halt.halt_ns.saturating_sub(latency_ns);
-                all.gap_ns = all.gap_ns.saturating_add(gap_ns);
-                all.halt_ns = all.halt_ns.saturating_add(halt.halt_ns);
-                all.poll_ns = all.poll_ns.saturating_add(poll_ns);
-            }
-        }
-        all
-    }
-
-    fn per_halt(&self, ns: f64) -> f64 {
-        ns / self.halts.max(1) as f64
-    }
-
-    fn per_s(&self, ns: f64) -> f64 {
-        ns * 1e9 / self.span_ns.max(1) as f64
-    }
-
-    /// The most that a ceiling can cost more than what was recorded, in a second: each halt polls for all of it and meets
-    /// nothing, then sleeps, and wakes twice as late as the latest class of sleeps was calibrated, or as half of the sleeps
-    /// recorded did. (The latest of all wake-ups is one that others delayed, and no measure of thousands.) A vCPU that
-    /// wakes so late halts less often.
-    fn worst_ns_per_s(&self, calibrated_ns: u64, to: Knobs, cost: &Cost) -> f64 {
-        let mut sorted = self.latencies_ns.clone();
-        sorted.sort_unstable();
-        let recorded_ns = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
-        let latency_ns = late::TIMES * calibrated_ns.max(recorded_ns);
-        let most_polled_ns = (self.per_halt(self.halt_ns as f64)).min(f64::from(to.halt_poll_ns));
-        let worst_ns = most_polled_ns + cost.break_even_ns(latency_ns) as f64;
-        let more_ns = worst_ns - self.per_halt(self.cost_milli as f64 / 1e3);
-        let later_ns = latency_ns as f64 - self.per_halt(self.latency_ns as f64);
-        let halts_per_s = self.per_s(self.halts as f64);
-        let of_each = halts_per_s / self.vcpus.max(1) as f64;
-        let slower = 1.0 + of_each * later_ns.max(0.0) / 1e9;
-        (halts_per_s / slower * more_ns).max(0.0)
     }
 }
 
@@ -339,10 +254,10 @@ impl Evidence for Replayed {
         let choice = choose::choice(&material, &of, &advice, question, &recorded);
         Some(Answer {
             cost: aim.cost,
-            cost_per_halt_ns: recorded.per_halt(recorded.cost_milli as f64 / 1e3),
-            halts_per_s: recorded.per_s(recorded.halts as f64),
-            latency_mean_ns: recorded.per_halt(recorded.latency_ns as f64),
-            gap_mean_ns: recorded.per_halt(recorded.gap_ns as f64),
+            cost_per_halt_ns: recorded.cost_per_halt_ns(),
+            halts_per_s: recorded.halts_per_s(),
+            latency_mean_ns: recorded.latency_mean_ns(),
+            gap_mean_ns: recorded.gap_mean_ns(),
             found_ratio: found_ratio(&material, &of, question, &aim),
             choice: choice.map(|choice| choose::promised(material, &of, question, &aim, choice)),
             verdict: word(advice.verdict),
@@ -366,6 +281,8 @@ impl Evidence for Replayed {
             seed: self.seed,
             start: Start::Zero,
         };
+        let chunks = vms.iter().flat_map(|of| &of.chunks);
+        let span_ns = chunks.map(|chunk| chunk.span_ns).max().unwrap_or(0);
         // Each VM by its own goal.
         let (mut vcpus, mut recorded, mut cost_ns) = (0, Outcome::default(), 0.0);
         let (mut predicted, mut predicted_ns) = (Some(Outcome::default()), 0.0);
@@ -399,6 +316,7 @@ impl Evidence for Replayed {
             predicted: predicted.map(|of| figures(&of, predicted_ns)),
             halts: recorded.halts,
             cost_ns,
+            span_ns,
         })
     }
 }
@@ -406,19 +324,7 @@ impl Evidence for Replayed {
 #[cfg(test)]
 mod test {
     use super::*;
-
-    /// Of a vCPU that polls for 50 us 14,000 times a second, with three sleeps, one of which somebody delayed.
-    fn recorded(longest_ns: u64) -> Recorded {
-        Recorded {
-            vcpus: 1,
-            halts: 14_000,
-            latencies_ns: vec![20_000, longest_ns, 20_000],
-            cost_milli: 14_000 * 50_000 * 1_000,
-            halt_ns: 14_000 * 50_000,
-            span_ns: 1_000_000_000,
-            ..Recorded::default()
-        }
-    }
+    use crate::event::WakeSource;
 
     /// Of VMs with different goals, each is measured by its own.
     #[test]
@@ -473,23 +379,70 @@ mod test {
         is_about(measured(&[vm(0)]).cost_ns, 500_000.0);
     }
 
-    /// What a trial may cost at the most hangs on no single wake-up, and is less than the vCPU can be late in that time.
+    /// Halts of one length that a vCPU polled for, one behind the other.
+    fn polled(halt_ns: u64, halts: u64) -> Stretch {
+        let each_ns = halt_ns + 5_000;
+        let one = |nth: u64| Halt {
+            wake: WakeSource::Device,
+            start_ns: nth * each_ns,
+            halt_ns,
+            valid: true,
+            window_ns: Some(200_000),
+            poll_ns: Some(halt_ns),
+            polled: Some(true),
+            wake_latency_ns: Some(0),
+            ..Halt::default()
+        };
+        Stretch {
+            began_ns: 0,
+            span_ns: halts * each_ns,
+            halts: (0..halts).map(one).collect(),
+        }
+    }
+
+    /// The host's parameters for two VMs, of which a look ended the sooner the more it halts: what is best for them, and what
+    /// it gains, is what it would be had both been recorded for as long.
     #[test]
-    fn the_worst_is_no_latest_wake_up_at_every_halt() {
-        let off = Knobs {
-            halt_poll_ns: 0,
-            ..Knobs::defaults(Version::new(6, 12), Arch::X86)
+    fn vms_count_by_how_often_they_halt_however_long_they_were_recorded() {
+        let kernel = (Version::new(6, 12), Arch::X86);
+        let in_force = Knobs::defaults(kernel.0, kernel.1);
+        let question = Question {
+            scope: Scope::Host,
+            in_force,
+            found: in_force,
+            weight_milli: 0,
+            max_poll_cpu_percent: None,
+            idle_cpu_percent: Some(200.0),
+            max_ceiling_ns: 1_000_000,
         };
-        let cost = Cost {
-            switch_cpu_ns: 5_000,
-            latency_weight_milli: 1_000,
-            ..Cost::FREE
+        let switch_cpu = SwitchCpu {
+            ns: 20_000,
+            ends_ns: [19_000, 21_000],
         };
-        let worst = |longest_ns| recorded(longest_ns).worst_ns_per_s(30_000, off, &cost);
-        // Twice 30 us late and the switch, 15 us more than the poll, at 14,000 / (1 + 14,000 * 60 us) halts a second.
-        let expected = 15_000.0 * 14_000.0 / 1.84;
-        assert!((worst(20_000) - expected).abs() < 1.0, "{}", worst(20_000));
-        assert!((worst(900_000) - expected).abs() < 1.0);
-        assert!(worst(20_000) > 0.0 && worst(20_000) < 1e9);
+        let mut calibrated = Latencies::default();
+        for slept_ns in [10_000, 50_000, 100_000, 180_000] {
+            (0..100).for_each(|_| calibrated.add(slept_ns, 20_000));
+        }
+        let slow = polled(150_000, 8_000);
+        let answer = |busy: &Stretch| {
+            let vm = |stretch| OfVm {
+                weight_milli: 0,
+                vcpus: 1,
+                chunks: vec![stretch],
+                tried: Vec::new(),
+            };
+            let mut replayed = Replayed::new(kernel, Some(switch_cpu), calibrated.clone(), 1);
+            replayed.weigh(&[vm(busy), vm(&slow)], &question).unwrap()
+        };
+        let [short, whole] = [4_000, 62_000].map(|halts| answer(&polled(15_000, halts)));
+        let near =
+            |one: f64, other: f64| assert!((one / other - 1.0).abs() < 0.01, "{one} {other}");
+        near(short.halts_per_s, whole.halts_per_s);
+        near(short.cost_per_halt_ns, whole.cost_per_halt_ns);
+        let [short, whole] = [short, whole].map(|answer| answer.choice.unwrap());
+        assert_eq!(short.knobs, whole.knobs);
+        near(short.gain.value, whole.gain.value);
+        near(short.poll_cpu_percent, whole.poll_cpu_percent);
+        near(short.worst_ns_per_s, whole.worst_ns_per_s);
     }
 }

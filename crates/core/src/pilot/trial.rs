@@ -158,8 +158,8 @@ impl Trial {
     fn has_another_load(&self) -> bool {
         let [_, recorded_ns] = self.parts_ns();
         let is_unlike = |measured: &Option<Measured>| {
-            let halts = measured.map_or(0, |it| it.halts);
-            let per_s = halts as f64 * 1e9 / recorded_ns.max(1) as f64;
+            let per_s = |it: Measured| it.in_ns(it.halts as f64, 1e9, recorded_ns);
+            let per_s = measured.map_or(0.0, per_s);
             // One halt in a second more or less is no other load.
             ((per_s + 1.0) / (self.halts_per_s + 1.0)).ln().abs() > OUTSIDE_EARLY
         };

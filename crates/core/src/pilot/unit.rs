@@ -1,6 +1,6 @@
 //! One target, what is in force there, and where it stands.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::decision::Kind;
 use super::evidence::Answer;
@@ -78,6 +78,8 @@ pub(super) struct Unit {
     pub(super) is_excluded: bool,
     /// Looks at its VMs that its answer does not rest on yet.
     looks: usize,
+    /// What latency is worth to each of its VMs, as last read.
+    goals: BTreeMap<VmKey, u64>,
     /// The answer is to be considered.
     pub(super) is_new: bool,
     /// A setting that is to be restored, until it is.
@@ -111,6 +113,7 @@ impl Unit {
             changes: VecDeque::new(),
             is_excluded: false,
             looks: 0,
+            goals: BTreeMap::new(),
             is_new: false,
             owed: None,
             now: found,
@@ -138,6 +141,7 @@ impl Unit {
         };
         (self.found, self.regret, self.failed) = (of.found, of.regret, of.failed);
         (self.measured, self.proven) = (of.measured, of.proven.clone());
+        self.goals = of.goals.iter().copied().collect();
         let ago = of.changed_ago_ns.iter();
         self.changes = ago.map(|ago| self.since_ns.saturating_sub(*ago)).collect();
         if of.trial_from.is_some() {
@@ -198,6 +202,11 @@ impl Unit {
             failed: self.failed,
             hands_off: matches!(self.state, State::HandsOff),
             proven: self.proven.clone(),
+            goals: self
+                .goals
+                .iter()
+                .map(|(vm, weight)| (*vm, *weight))
+                .collect(),
         }
     }
 
@@ -224,6 +233,29 @@ impl Unit {
     pub(super) fn wait(&mut self, ns: u64, why: impl Into<String>, now_ns: u64) {
         self.not_before_ns = now_ns.saturating_add(ns);
         self.become_(State::BackOff, why, now_ns);
+    }
+
+    /// Takes the goals of VMs in, by what latency is worth to each that is there and has one; gives whether one of them has
+    /// changed.
+    pub(super) fn take_goals(&mut self, of: impl Fn(&VmKey) -> Option<Option<u64>>) -> bool {
+        let mut is_other = false;
+        self.goals.retain(|vm, _| of(vm).is_some());
+        for vm in &self.members {
+            let Some(weight) = of(vm).flatten() else {
+                continue;
+            };
+            let before = self.goals.insert(*vm, weight);
+            is_other |= before.is_some_and(|before| before != weight);
+        }
+        is_other
+    }
+
+    /// What was measured for another goal counts no longer.
+    pub(super) fn forget_measured(&mut self, now_ns: u64) {
+        (self.answer, self.measured, self.predicted) = (None, None, None);
+        (self.is_new, self.failed, self.not_before_ns) = (false, 0, now_ns);
+        (self.regret, self.would) = (Regret::default(), None);
+        self.proven.clear();
     }
 
     /// Notes a change.

@@ -3,8 +3,8 @@
 
 use super::candidates::Candidate;
 use super::crew::Crew;
+use super::doubt::{self, Doubt};
 use super::interval::{Interval, bootstrap};
-use super::late;
 use super::material::{Material, Seated};
 use super::pareto;
 use super::search::{self, Aim, Found};
@@ -35,9 +35,11 @@ pub struct Finalist<S = Knobs> {
     pub parts: Vec<Sums>,
     /// From the other start.
     pub others: Vec<Sums>,
-    /// From the start that counts, were what was calibrated as late as [`late`] asks. Empty where nothing
+    /// From the start that counts, were what was calibrated as late as [`doubt`] asks. Empty where nothing
     /// was.
     pub late: Vec<Sums>,
+    /// From the start that counts, if gaps stay where nothing recorded shows how they follow. Empty where that is shown.
+    pub staying: Vec<Sums>,
 }
 
 impl<S> Finalist<S> {
@@ -54,6 +56,31 @@ impl<S> Finalist<S> {
     /// What came of the validation half.
     pub fn judged(&self) -> Sums {
         Sums::total(self.blocks())
+    }
+
+    fn doubted(&self, doubt: Doubt) -> &[Sums] {
+        match doubt {
+            Doubt::Late => &self.late,
+            Doubt::Staying => &self.staying,
+        }
+    }
+
+    pub(super) fn doubted_mut(&mut self, doubt: Doubt) -> &mut Vec<Sums> {
+        match doubt {
+            Doubt::Late => &mut self.late,
+            Doubt::Staying => &mut self.staying,
+        }
+    }
+
+    /// The judging blocks with something taken otherwise; none where nothing rests on that.
+    pub fn doubted_blocks(&self, doubt: Doubt) -> &[Sums] {
+        self.doubted(doubt).get(1..).unwrap_or_default()
+    }
+
+    /// Whether its figures are others then.
+    pub fn rests_on(&self, doubt: Doubt) -> bool {
+        let parts = self.doubted(doubt);
+        !parts.is_empty() && parts != self.parts
     }
 
     /// The other start is the one that counts.
@@ -171,6 +198,7 @@ pub fn play_final(material: &Material, found: &[Found], aims: &[Aim], crew: &imp
             parts: pair[0].clone(),
             others: pair[1].clone(),
             late: Vec::new(),
+            staying: Vec::new(),
         });
     let empty = || Finalist {
         knobs: material.terms.in_force,
@@ -178,6 +206,7 @@ pub fn play_final(material: &Material, found: &[Found], aims: &[Aim], crew: &imp
         parts: Vec::new(),
         others: Vec::new(),
         late: Vec::new(),
+        staying: Vec::new(),
     };
     let in_force = finalists.next().unwrap_or_else(empty);
     let default = finalists.next().unwrap_or_else(empty);
@@ -197,7 +226,7 @@ pub fn play_final(material: &Material, found: &[Found], aims: &[Aim], crew: &imp
             }
         }
     }
-    late::play(material, &zero, &mut of, crew);
+    doubt::play(material, &zero, &mut of, crew);
     of
 }
 
@@ -211,12 +240,25 @@ pub enum Rejected {
     OverFitted(f64, f64),
     /// On the validation half it polls for more than it may, in % of one CPU.
     OverLimit(f64),
-    /// It gains as calibrated, and not were those wake-ups as late as [`late`] asks: both gains as a share
+    /// It gains as calibrated, and not were those wake-ups as late as [`doubt`] asks: both gains as a share
     /// of the cost in force.
     Calibrated(f64, f64),
+    /// It gains if timers come at a fixed time, and not if gaps stay, where nothing recorded shows which it is: both gains
+    /// as a share of the cost in force.
+    Timers(f64, f64),
     /// It gains as calibrated, and not everywhere within the calibration's own interval: the gain, and the
     /// least within that interval, as a share of the cost in force.
     WithinError(f64, f64),
+}
+
+impl Rejected {
+    /// Whether it hangs on what nobody recorded, so that a proof would tell.
+    pub fn is_to_be_proved(&self) -> bool {
+        matches!(
+            self,
+            Self::Calibrated(..) | Self::Timers(..) | Self::WithinError(..)
+        )
+    }
 }
 
 /// What to do.
@@ -236,7 +278,7 @@ pub enum Verdict {
     TooShort,
     /// Leave it: everything that looked better was rejected.
     AllRejected,
-    /// Leave it, and prove first what would be better by the calibration alone.
+    /// Leave it, and prove first what would be better by the calibration alone, or by how timers are taken to follow.
     Unproven,
     /// Leave it: this kernel does not poll.
     NoPolling,
@@ -260,7 +302,8 @@ pub const TIE: f64 = 0.01;
 const KEPT: f64 = 0.5;
 
 /// The differences between two settings on the validation half: own less other. Intervals of costs reach to both
-/// ends of the interval of what was calibrated.
+/// ends of the interval of what was calibrated, and all of them to what holds if gaps stay, where nothing recorded shows
+/// how they follow.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Comparison {
     /// Cost per halt, in nanoseconds of CPU.
@@ -287,13 +330,42 @@ pub struct Advice<S = Knobs> {
     /// It against the kernel's default.
     pub against_default: Option<Comparison>,
     /// By how much less it would cost than what is in force, as a share, were what was calibrated as late
-    /// as [`late`] asks. `None` where neither rests on it.
+    /// as [`doubt`] asks. `None` where neither rests on it.
     pub late_gain: Option<f64>,
     /// Settings that looked better on the part that fits, and why they were not taken.
     pub rejected: Vec<(S, Rejected)>,
 }
 
-/// Compares two settings on the validation half.
+impl Comparison {
+    /// The same, its intervals out to the ends of another's.
+    #[must_use]
+    pub fn out_to(self, other: &Self) -> Self {
+        Self {
+            cost_ns_per_halt: self.cost_ns_per_halt.out_to(&other.cost_ns_per_halt),
+            cost_share: self.cost_share.out_to(&other.cost_share),
+            poll_cpu_percent: self.poll_cpu_percent.out_to(&other.poll_cpu_percent),
+            latency_mean_ns: self.latency_mean_ns.out_to(&other.latency_mean_ns),
+        }
+    }
+}
+
+/// Compares two of a final.
+pub fn compare_finalists<S>(
+    material: &Material,
+    own: &Finalist<S>,
+    other: &Finalist<S>,
+    aim: &Aim,
+) -> Comparison {
+    let taken = compare(material, own.blocks(), other.blocks(), aim);
+    let doubt = Doubt::Staying;
+    if !own.rests_on(doubt) && !other.rests_on(doubt) {
+        return taken;
+    }
+    let [own, other] = [own, other].map(|of| of.doubted_blocks(doubt));
+    taken.out_to(&compare(material, own, other, aim))
+}
+
+/// Compares two settings on the validation half, all taken as the replay takes it.
 pub fn compare(material: &Material, own: &[Sums], other: &[Sums], aim: &Aim) -> Comparison {
     let seed = material.terms.seed;
     let wall = &material.judged_wall;
@@ -349,14 +421,23 @@ pub fn against_in_force(
 ) -> Comparison {
     let seats: Vec<&Seated> = material.seats.iter().collect();
     let entries = [Entry::new(knobs)];
-    let parts = stage::play(material, &seats, &entries, Part::Whole, "compare", crew);
-    let blocks = parts.first().and_then(|parts| parts.get(1..));
-    compare(
-        material,
-        blocks.unwrap_or_default(),
-        of.in_force.blocks(),
-        aim,
-    )
+    let play = |part| {
+        let parts = stage::play(material, &seats, &entries, part, "compare", crew);
+        parts.into_iter().next().unwrap_or_default()
+    };
+    let own = Finalist {
+        knobs,
+        start: Start::Zero,
+        parts: play(Part::Whole),
+        others: Vec::new(),
+        late: Vec::new(),
+        staying: if Doubt::Staying.is_asked(material) {
+            play(Part::Doubted(Doubt::Staying))
+        } else {
+            Vec::new()
+        },
+    };
+    compare_finalists(material, &own, &of.in_force, aim)
 }
 
 #[expect(
@@ -388,9 +469,8 @@ pub fn advise<S: Candidate>(material: &Material, of: &Final<S>, goal: &Goal) -> 
         if choice.is_some_and(|best| !near(best)) {
             break;
         }
-        let why = reject(material, in_force, finalist, &goal.aim).or_else(|| {
-            hangs_on_calibration(in_force, finalist, &goal.aim).filter(|_| !must_change)
-        });
+        let why = reject(material, in_force, finalist, &goal.aim)
+            .or_else(|| hangs_on_doubt(in_force, finalist, &goal.aim).filter(|_| !must_change));
         match why {
             Some(why) if choice.is_none() && looks_better(finalist, in_force, cost) => {
                 rejected.push((finalist.knobs, why));
@@ -405,12 +485,11 @@ pub fn advise<S: Candidate>(material: &Material, of: &Final<S>, goal: &Goal) -> 
         }
     }
     let compared = |other: &Finalist<S>| {
-        choice.map(|choice| compare(material, choice.blocks(), other.blocks(), &goal.aim))
+        choice.map(|choice| compare_finalists(material, choice, other, &goal.aim))
     };
     let against_in_force = compared(in_force);
     let verdict = verdict(material, in_force, choice, against_in_force, goal);
-    let is_unproven = (rejected.iter())
-        .any(|(_, why)| matches!(why, Rejected::Calibrated(..) | Rejected::WithinError(..)));
+    let is_unproven = rejected.iter().any(|(_, why)| why.is_to_be_proved());
     let verdict = match verdict {
         _ if !S::applies(terms) => Verdict::NoPolling,
         Verdict::AlreadyBest | Verdict::NotSignificant | Verdict::TooSmall if is_unproven => {
@@ -425,7 +504,7 @@ pub fn advise<S: Candidate>(material: &Material, of: &Final<S>, goal: &Goal) -> 
         choice: choice.cloned(),
         against_in_force,
         against_default: compared(&of.default),
-        late_gain: choice.and_then(|choice| late::gain(choice, in_force, cost)),
+        late_gain: choice.and_then(|choice| doubt::gain(choice, in_force, cost, Doubt::Late)),
         rejected,
     }
 }
@@ -455,9 +534,9 @@ fn reject<S>(
     (fitted >= LEAST_GAIN && kept < KEPT * fitted).then_some(Rejected::OverFitted(fitted, kept))
 }
 
-/// Whether it would be recommended as calibrated, and loses its gain were that too fast, or a block's CPU at an
+/// Whether it would be recommended as all is taken, and loses its gain with something taken otherwise, or a block's CPU at an
 /// end of its interval.
-fn hangs_on_calibration<S>(
+fn hangs_on_doubt<S>(
     in_force: &Finalist<S>,
     finalist: &Finalist<S>,
     aim: &Aim,
@@ -473,8 +552,12 @@ fn hangs_on_calibration<S>(
     if let Some(least) = least.filter(|&least| least <= 0.0) {
         return Some(Rejected::WithinError(kept, least));
     }
-    let late = late::gain(finalist, in_force, &aim.cost)?;
-    (late <= 0.0).then_some(Rejected::Calibrated(kept, late))
+    let lost = |doubt| {
+        let gain = doubt::gain(finalist, in_force, &aim.cost, doubt);
+        gain.filter(|&gain| gain <= 0.0)
+    };
+    let late = lost(Doubt::Late).map(|late| Rejected::Calibrated(kept, late));
+    late.or_else(|| lost(Doubt::Staying).map(|staying| Rejected::Timers(kept, staying)))
 }
 
 /// Whether what is in force polls for more than it may, on either part.

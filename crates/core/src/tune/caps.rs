@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 
 use super::advice::{self, Comparison, Final};
 use super::crew::Crew;
+use super::doubt::Doubt;
 use super::figures;
 use super::interval::Interval;
-use super::late;
 use super::material::Material;
 use super::search::Aim;
 use super::stage::{CeilingsOf, Entry, Part};
@@ -87,7 +87,7 @@ pub struct Caps {
 }
 
 /// The best ceilings, of VMs that can be given one. `None` where there are fewer than two VMs, or none of them can
-/// have one, or the kernel has no ceilings of VMs, or where what they gain hangs on a calibration ([`super::late`]).
+/// have one, or the kernel has no ceilings of VMs, or where what they gain hangs on what nobody recorded ([`super::doubt`]).
 pub fn seek(
     material: &Material,
     of: &Final,
@@ -115,26 +115,61 @@ pub fn seek(
     let Some(own) = choose::own(material, &crowds, (&base.knobs, &others), aim, crew) else {
         return Ok(None);
     };
-    let against = |than: &Tally| advice::compare(material, own.tally.blocks(), than.blocks(), aim);
+    let taken = Three {
+        own: own.tally.clone(),
+        current,
+        one,
+    };
+    let doubted = |doubt: Doubt| {
+        let part = Part::Doubted(doubt);
+        doubt.is_asked(material).then(|| Three {
+            own: crowd::tally(material, &crowds, &own.entries, part, crew),
+            current: for_all(&in_force, part),
+            one: for_all(base, part),
+        })
+    };
+    let staying = doubted(Doubt::Staying);
+    let against = |than: fn(&Three) -> &Tally| {
+        let compared =
+            |of: &Three| advice::compare(material, of.own.blocks(), than(of).blocks(), aim);
+        let otherwise = staying.as_ref().map(compared);
+        let taken = compared(&taken);
+        otherwise.map_or(taken, |otherwise| taken.out_to(&otherwise))
+    };
     let judged = Sums::total(own.tally.blocks());
-    let groups = groups(material, &crowds, [&current, &one, &own.tally], aim, crew)?;
+    let tallies = [&taken.current, &taken.one, &taken.own];
+    let groups = groups(material, &crowds, tallies, aim, crew)?;
     let caps = Caps {
         one: base.knobs,
         knobs: own.knobs,
-        cost_share: against(&one).cost_share,
-        against_in_force: against(&current),
+        cost_share: against(|of| &of.one).cost_share,
+        against_in_force: against(|of| &of.current),
         judged,
         is_over_limit: material.judged_wall.poll_cpu_percent(&judged) > aim.limit_percent(),
         costs: total(&groups),
         groups,
         vms: caps(&crowds, &own),
     };
-    let hangs = caps.cost_share.value < 0.0 && late::is_asked(material) && {
-        let own = crowd::tally(material, &crowds, &own.entries, Part::WholeIfLate, crew);
-        let one = for_all(base, Part::WholeIfLate);
-        Sums::total(own.blocks()).gain_on(&Sums::total(one.blocks()), &aim.cost) <= 0.0
-    };
+    let gains_nothing = |of: &Three| of.gain(&aim.cost) <= 0.0;
+    let hangs = caps.cost_share.value < 0.0
+        && (staying.as_ref().is_some_and(gains_nothing)
+            || doubted(Doubt::Late).as_ref().is_some_and(gains_nothing));
     Ok((!hangs).then_some(caps))
+}
+
+/// What came of the ceilings, of what is in force, and of the one setting.
+struct Three {
+    own: Tally,
+    current: Tally,
+    one: Tally,
+}
+
+impl Three {
+    /// What ceilings gain on the one setting, as a share of its cost.
+    fn gain(&self, cost: &Cost) -> f64 {
+        let [own, one] = [&self.own, &self.one].map(|tally| Sums::total(tally.blocks()));
+        own.gain_on(&one, cost)
+    }
 }
 
 /// The ceilings of VMs.

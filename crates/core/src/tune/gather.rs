@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use super::material::{BLOCKS, Material, Recorded, RecordedPoll, Seated, Terms};
 use super::sums::Wall;
 use crate::event::{CeilingSource, Halt};
+use crate::replay::cost::MILLI;
 use crate::replay::session::{Common, SessionError, Survey};
 use crate::replay::{Sample, Seat};
 use crate::stats::total;
@@ -239,6 +240,7 @@ impl Taken {
             own_ceiling_ns: own,
             first_window_ns: self.first_window_ns,
             weight_milli: (seat.vm).and_then(|vm| terms.weights_milli.get(&vm).copied()),
+            stands_for_milli: MILLI,
             recorded: self.recorded,
             polls: self.polls,
         })

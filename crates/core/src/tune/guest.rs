@@ -188,6 +188,7 @@ pub fn play_final(
         parts: pair[0].clone(),
         others: pair[1].clone(),
         late: Vec::new(),
+        staying: Vec::new(),
     };
     let finalists = all.iter().zip(sums.chunks(2)).map(finalist);
     let mut finalists: Vec<Finalist<Params>> = finalists.collect();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::candidates::Moves;
-use super::sums::Wall;
+use super::sums::{Sums, Wall};
 use crate::event::Halt;
 use crate::ids::VmIndex;
 use crate::kvm::{Arch, Knobs, Rule, Version};
@@ -82,6 +82,8 @@ pub struct Seated {
     pub own_ceiling_ns: Option<u32>,
     /// What latency is worth to its VM, if that has a goal of its own.
     pub weight_milli: Option<u64>,
+    /// For how many halts each of its halts stands, in thousandths ([`Material::stand_for`]).
+    pub stands_for_milli: u64,
     /// The window of its first halt, where that was recorded: of a CPU of a guest, its limit.
     pub first_window_ns: Option<u32>,
     /// What was recorded.
@@ -179,6 +181,28 @@ impl Material {
             *last = seated.samples.len();
         }
         ends
+    }
+
+    /// Has each halt of a vCPU stand for several, `milli` thousandths of them, where it was recorded for a shorter time than
+    /// others: all parts then hold as much as if all had been recorded for as long.
+    pub fn stand_for(&mut self, milli: impl Fn(Seat) -> u64) {
+        for seated in &mut self.seats {
+            let milli = milli(seated.seat);
+            let fit = self.ends_ns.first().map_or(0, |ns| seated.end(*ns));
+            let (fit, judged) = seated.samples.split_at(fit);
+            for (wall, samples) in [&mut self.fit_wall, &mut self.judged_wall]
+                .into_iter()
+                .zip([fit, judged])
+            {
+                let halt_ns = total(samples.iter().map(|sample| sample.halt_ns));
+                let more_ns = Sums::scaled(halt_ns, milli).saturating_sub(halt_ns);
+                wall.halt_ns = wall.halt_ns.saturating_add(more_ns);
+            }
+            let recorded = &mut seated.recorded;
+            recorded.blocks = Sums::scaled(recorded.blocks, milli);
+            recorded.poll_ns = Sums::scaled(recorded.poll_ns, milli);
+            seated.stands_for_milli = milli;
+        }
     }
 
     /// The halts of a vCPU that fit, and those that judge.

@@ -4,16 +4,17 @@
 //! does not depend on who did which piece.
 
 use super::crew::Crew;
-use super::late;
+use super::doubt::Doubt;
 use super::material::{Material, Seated, Terms};
 use super::sums::Sums;
 use crate::kvm::Knobs;
 use crate::policy::{Setting, Spec, SpecError, Start};
 use crate::recording::Side;
-use crate::replay::Cost;
+use crate::replay::arrivals::Follow;
 use crate::replay::grid::{Choice, Grid, Tally};
 use crate::replay::latency::Table;
 use crate::replay::run::{Frame, Run};
+use crate::replay::{Cost, Sample};
 
 /// A setting, and from where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,8 +71,8 @@ pub enum Part {
     Fit,
     /// All, in parts: those that fit, then each judging block.
     Whole,
-    /// The same, were wake-ups that a calibration tells so many times as late as [`super::late`] asks.
-    WholeIfLate,
+    /// The same, with something that nobody recorded taken otherwise.
+    Doubted(Doubt),
 }
 
 /// Settings of one piece at least, where there are as many: all of a piece share one look at each halt.
@@ -170,27 +171,52 @@ fn play_piece(
     for seated in lot {
         let ends = match part {
             Part::Fit => vec![material.halves(seated).0.len()],
-            Part::Whole | Part::WholeIfLate => material.ends(seated),
+            Part::Whole | Part::Doubted(_) => material.ends(seated),
         };
-        let late = (part == Part::WholeIfLate).then(|| seated.table.calibrated_times(late::TIMES));
-        let late = late.flatten();
-        let table = late.as_ref().unwrap_or(&*seated.table);
+        let doubt = match part {
+            Part::Fit | Part::Whole => None,
+            Part::Doubted(doubt) => Some(doubt),
+        };
+        let other = doubt.and_then(|doubt| doubt.table(seated));
+        let taken = Taken {
+            table: other.as_ref().unwrap_or(&*seated.table),
+            follow: doubt.map_or(seated.follow, |doubt| doubt.follow(seated)),
+        };
         let mut player = Player::new(&material.terms, seated, entries);
         let mut last = vec![Sums::default(); entries.len()];
         let mut from = 0;
         for (block, &end) in ends.iter().enumerate() {
-            let so_far = player.play(seated, table, from, end);
+            let so_far = player.play(&seated.samples[from..end], &taken);
             from = end;
             for ((sums, last), so_far) in sums.iter_mut().zip(&mut last).zip(so_far) {
                 if sums.len() <= block {
                     sums.resize(block + 1, Sums::default());
                 }
-                sums[block].add(&so_far.since(last).weighed(seated.weight_milli));
+                let of_block = so_far.since(last).weighed(seated.weight_milli);
+                sums[block].add(&of_block.times(seated.stands_for_milli));
                 *last = so_far;
             }
         }
     }
     sums
+}
+
+/// What of a vCPU is taken as recorded, or otherwise.
+pub(crate) struct Taken<'a> {
+    /// Its wake-up latencies.
+    pub(crate) table: &'a Table,
+    /// How far its gaps follow its wake-ups.
+    pub(crate) follow: Follow,
+}
+
+impl<'a> Taken<'a> {
+    /// All as recorded, as far as it was.
+    pub(crate) fn recorded(seated: &'a Seated) -> Self {
+        Self {
+            table: &seated.table,
+            follow: seated.follow,
+        }
+    }
 }
 
 /// Settings on their way through the halts of one vCPU.
@@ -220,8 +246,8 @@ impl Player {
     }
 
     /// Plays on; gives the sums of all so far.
-    fn play(&mut self, seated: &Seated, table: &Table, from: usize, end: usize) -> Vec<Sums> {
-        self.go(seated, table, from, end);
+    fn play(&mut self, samples: &[Sample], taken: &Taken<'_>) -> Vec<Sums> {
+        self.go(samples, taken);
         self.tallies().iter().map(Sums::of_tally).collect()
     }
 
@@ -234,20 +260,19 @@ impl Player {
     }
 
     /// Plays on.
-    pub(crate) fn go(&mut self, seated: &Seated, table: &Table, from: usize, end: usize) {
-        let samples = &seated.samples[from..end];
+    pub(crate) fn go(&mut self, samples: &[Sample], taken: &Taken<'_>) {
         match self {
-            Self::Grid(grid) => grid.play(samples, table, &seated.follow),
+            Self::Grid(grid) => grid.play(samples, taken.table, &taken.follow),
             Self::Runs(runs) => {
                 // What an oracle would pay is not asked here, so any cost will do.
-                let free = Cost {
-                    switch_cpu_ns: 0,
-                    latency_weight_milli: 0,
-                    ..Cost::FREE
-                };
                 let frame = Frame {
-                    table,
-                    ..frame(seated, free)
+                    table: taken.table,
+                    cost: Cost {
+                        switch_cpu_ns: 0,
+                        latency_weight_milli: 0,
+                        ..Cost::FREE
+                    },
+                    follow: taken.follow,
                 };
                 for run in runs.iter_mut() {
                     for sample in samples {

@@ -76,6 +76,32 @@ impl Sums {
         }
     }
 
+    /// So many thousandths of a sum.
+    pub(super) fn scaled(sum: u64, milli: u64) -> u64 {
+        let scaled = u128::from(sum) * u128::from(milli) / u128::from(MILLI);
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    }
+
+    /// The same of so many thousandths as many halts.
+    #[must_use]
+    pub fn times(self, milli: u64) -> Self {
+        if milli == MILLI {
+            return self;
+        }
+        let of = |sum| Self::scaled(sum, milli);
+        Self {
+            halts: of(self.halts),
+            blocks: of(self.blocks),
+            poll_ns: of(self.poll_ns),
+            latency_ns: of(self.latency_ns),
+            halt_ns: of(self.halt_ns),
+            apart_ns: of(self.apart_ns),
+            worth_ns: of(self.worth_ns),
+            exits: of(self.exits),
+            ipis: of(self.ipis),
+        }
+    }
+
     /// Adds others.
     pub fn add(&mut self, other: &Self) {
         self.halts += other.halts;

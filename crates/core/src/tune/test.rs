@@ -16,8 +16,8 @@ use crate::replay::{Arrivals, Cost, Sample};
 use crate::workload::{Gaps, SplitMix64};
 
 mod ceilings;
+mod doubt;
 mod gain;
-mod late;
 mod laws;
 mod recommends;
 mod whatif;

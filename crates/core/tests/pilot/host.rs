@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use haltwise_core::ids::{Pid, VmKey};
-use haltwise_core::pilot::decision::{Decision, Kind};
+use haltwise_core::pilot::decision::{Decision, Kind, Refusal};
 use haltwise_core::pilot::input::{Ceiling, Held, HostSeen, Scope, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
 use haltwise_core::pilot::{Goal, Pilot};
@@ -38,6 +38,7 @@ pub(crate) struct Vm {
     pub(crate) ceiling: Ceiling,
     /// The pilot is to leave it alone.
     pub(crate) is_left_alone: bool,
+    pub(crate) goal: Goal,
     held: Option<Held<u32>>,
 }
 
@@ -56,6 +57,8 @@ pub(crate) struct Host {
     pub(crate) param_ns: u32,
     held: Option<Held<u32>>,
     pub(crate) cpu_pressure: f64,
+    /// Nothing new can be set.
+    pub(crate) refuses: bool,
     /// CPU time that a look takes, and all so far.
     pub(crate) look_ns: u64,
     own_cpu_ns: u64,
@@ -75,6 +78,7 @@ impl Host {
             param_ns: FOUND_NS,
             held: None,
             cpu_pressure: 0.01,
+            refuses: false,
             look_ns: 0,
             own_cpu_ns: 0,
             pilot: Pilot::new(setup(evidence, Memory::default(), 1)),
@@ -94,6 +98,7 @@ impl Host {
             load,
             ceiling,
             is_left_alone: false,
+            goal: Goal::default(),
             held: None,
         });
         key
@@ -125,7 +130,7 @@ impl Host {
             key: vm.key,
             name: format!("vm-{}", vm.key.pid),
             vcpus: 1,
-            goal: (!vm.is_left_alone).then(Goal::default),
+            goal: (!vm.is_left_alone).then(|| vm.goal.clone()),
             ceiling: vm.ceiling,
             held: vm.held,
             polls_itself: false,
@@ -158,6 +163,11 @@ impl Host {
             self.events
                 .push((self.now, Event::Decided(scope, decision.kind)));
             if !decision.is_made {
+                continue;
+            }
+            if self.refuses && !decision.kind.restores() {
+                let refused = Err(Refusal::Failed("it is refused".to_owned()));
+                decisions.extend(self.pilot.made(self.now, &decision, refused));
                 continue;
             }
             let ours = decision.change.unwrap().to.halt_poll_ns;
@@ -210,9 +220,14 @@ impl Host {
                 self.make(decisions);
             }
             self.now = until;
-            let decisions = self.pilot.step(self.now, self.seen());
-            self.make(decisions);
+            self.reads();
         }
+    }
+
+    /// The pilot reads what is there now.
+    pub(crate) fn reads(&mut self) {
+        let decisions = self.pilot.step(self.now, self.seen());
+        self.make(decisions);
     }
 
     /// Lets time pass until this happens; gives when it did.

@@ -84,3 +84,46 @@ fn a_trial_ends_when_the_load_of_its_vm_changes() {
     assert!(ended <= began + 50 * SECOND, "{:?}", host.events);
     assert_eq!(host.vm(vm).ceiling, FOUND);
 }
+
+/// Halts of before and after a change are not one look.
+#[test]
+fn a_look_under_way_ends_where_its_vms_setting_changes() {
+    let mut host = Host::new();
+    let vm = host.comes(EACH_15_US, Ceiling::Own(0));
+    host.until(decided(vm, Kind::Keep));
+    while host.pilot.wanted().is_none() {
+        host.pass(1);
+    }
+    let wanted = host.pilot.wanted().cloned().unwrap();
+    assert_eq!(wanted.vms, [vm]);
+    host.cpu_pressure = 0.4;
+    host.reads();
+    assert_eq!(host.events.last().unwrap().1, decided(vm, Kind::Restore));
+    assert_ne!(host.pilot.wanted(), Some(&wanted), "another look, if any");
+}
+
+/// A VM whose load changes each few minutes does not have the host's parameters tried for all others each time.
+#[test]
+fn a_back_off_ends_with_the_load_of_most_halts() {
+    let tries = |changes: usize| {
+        let mut host = Host::new();
+        host.refuses = true;
+        let vms: Vec<VmKey> = (0..8)
+            .map(|_| host.comes(EACH_150_US, Ceiling::Fixed(None)))
+            .collect();
+        for phase in 0..100 {
+            for vm in &vms[..changes] {
+                host.vm(*vm).load = [EACH_150_US, TICKING][phase % 2];
+            }
+            host.pass(30);
+        }
+        let tried = Event::Decided(Scope::Host, Kind::Try);
+        (host.events.iter())
+            .filter(|(_, event)| *event == tried)
+            .count()
+    };
+    let (steady, one) = (tries(0), tries(1));
+    // It doubles: 100 phases of five minutes have room for six or seven times ten minutes, doubled each time.
+    assert!((3..20).contains(&steady), "{steady}");
+    assert!(one <= steady + 2, "{one} and {steady}");
+}

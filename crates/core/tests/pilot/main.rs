@@ -13,6 +13,7 @@
     reason = "helpers of tests, outside of test functions"
 )]
 
+mod goals;
 mod held;
 mod host;
 mod journal;

@@ -225,6 +225,7 @@ impl Evidence for Modelled {
             predicted: Some(figures(theirs)),
             halts: whole,
             cost_ns,
+            span_ns: chunks().map(|chunk| chunk.span_ns).max().unwrap_or(0),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Trials, period by period, and what comes of a change.
 
-use super::super::decision::{Decision, Kind, Refusal, Wanted};
+use super::super::decision::{Decision, Kind, Refusal};
 use super::super::evidence::{Answer, Choice, Evidence};
 use super::super::input::Scope;
 use super::super::memory::Proven;
@@ -135,14 +135,9 @@ impl<E: Evidence> Pilot<E> {
         let Some(trial) = unit.trial() else {
             return;
         };
-        let [skip_ns, length_ns] = trial.parts_ns();
-        let wanted = Wanted {
-            vms: unit.members.clone(),
-            skip_ns,
-            length_ns,
-            most_halts: OF_PERIOD / unit.members.len().max(1),
-        };
-        self.collecting = Some((Purpose::Period(unit.scope), wanted));
+        let most_halts = OF_PERIOD / unit.members.len().max(1);
+        let purpose = Purpose::Period(unit.scope);
+        self.want(purpose, unit.members.clone(), trial.parts_ns(), most_halts);
     }
 
     /// The facts of a period are there.
@@ -175,7 +170,8 @@ impl<E: Evidence> Pilot<E> {
         let measured = measured.unwrap_or_default();
         // The part that did not count has cost as much.
         let [_, recorded_ns] = trial.parts_ns();
-        let cost_ns = measured.cost_ns * trial.length_ns as f64 / recorded_ns as f64;
+        let length_ns = trial.length_ns as f64;
+        let cost_ns = measured.in_ns(measured.cost_ns, length_ns, recorded_ns);
         let before = trial.before_per_halt_ns();
         let found_ratio = unit
             .answer
@@ -385,6 +381,7 @@ impl<E: Evidence> Pilot<E> {
                 member.view.relearn();
             }
         }
+        self.drop_look_at(&unit.members);
         match decision.kind {
             Kind::On | Kind::Off => self.want_period(&unit),
             Kind::Again => {

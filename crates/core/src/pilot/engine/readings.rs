@@ -65,18 +65,58 @@ impl<E: Evidence> Pilot<E> {
         let mut decisions: Vec<Decision> =
             theirs.filter_map(|scope| self.is_theirs(scope)).collect();
         decisions.extend(self.let_go());
+        decisions.extend(self.take_goals());
         decisions
     }
 
-    /// What was known of the load before counts no longer.
+    /// Where a VM has another goal, a trial ends, and what was kept by the one before is restored.
+    fn take_goals(&mut self) -> Vec<Decision> {
+        let why = "its goal has changed";
+        let members = &self.members;
+        let weight = |vm: &VmKey| {
+            let goal = &members.get(vm)?.seen.goal;
+            Some(goal.as_ref().map(|goal| goal.weight_milli))
+        };
+        let changed = (self.units.values_mut()).filter_map(|unit| {
+            let is_other = unit.take_goals(weight);
+            is_other.then_some(unit.scope)
+        });
+        let changed: Vec<Scope> = changed.collect();
+        let now_ns = self.now_ns;
+        let mut decisions = Vec::new();
+        for scope in changed {
+            decisions.extend(self.end_trial(scope, why));
+            let Some(unit) = self.units.get_mut(&scope) else {
+                continue;
+            };
+            unit.forget_measured(now_ns);
+            let is_theirs = matches!(unit.state, State::HandsOff);
+            if unit.set.is_some() && unit.owed.is_none() && !is_theirs {
+                unit.owed = Some(unit.found);
+                unit.become_(State::BackOff, why, now_ns);
+            }
+        }
+        decisions
+    }
+
+    /// What was known of the load before counts no longer. A back-off ends with its load: of several VMs, with that of
+    /// most of their halts.
     fn is_unlike(&mut self, vm: VmKey, compared: Compared) {
+        let members = &self.members;
+        let halts = |vm: &VmKey| {
+            let counts = members.get(vm).and_then(|member| member.counts);
+            counts.map_or(0, |counts| counts.halts)
+        };
         for unit in self
             .units
             .values_mut()
             .filter(|unit| unit.members.contains(&vm))
         {
             unit.is_new = false;
+            let all: u64 = unit.members.iter().map(halts).sum();
+            let is_most = unit.members.len() == 1 || 2 * halts(&vm) > all;
             if compared == Compared::Phase
+                && is_most
                 && matches!(unit.state, State::BackOff)
                 && unit.set.is_none()
             {
@@ -204,6 +244,15 @@ impl<E: Evidence> Pilot<E> {
     /// No period of a target is recorded any more.
     pub(super) fn drop_period(&mut self, scope: Scope) {
         if matches!(&self.collecting, Some((Purpose::Period(of), _)) if *of == scope) {
+            self.collecting = None;
+        }
+    }
+
+    /// A look under way at one of these VMs is dropped: it would hold halts under two settings.
+    pub(super) fn drop_look_at(&mut self, vms: &[VmKey]) {
+        if let Some((Purpose::Look, wanted)) = &self.collecting
+            && wanted.vms.iter().any(|vm| vms.contains(vm))
+        {
             self.collecting = None;
         }
     }

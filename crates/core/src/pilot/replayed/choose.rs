@@ -2,9 +2,10 @@
 
 use super::super::evidence::{Choice, Question};
 use super::super::input::Scope;
-use super::{Recorded, blocks, both, latest_ns};
+use super::recorded::Recorded;
+use super::{blocks, both, latest_ns};
 use crate::kvm::Knobs;
-use crate::tune::advice::{self, Advice, Final, Finalist, LEAST_GAIN, Rejected, Verdict};
+use crate::tune::advice::{self, Advice, Final, Finalist, LEAST_GAIN, Verdict};
 use crate::tune::candidates::CEILINGS_NS;
 use crate::tune::interval::Interval;
 use crate::tune::search::Aim;
@@ -64,15 +65,13 @@ fn first_off_edge<T>(mut path: impl Iterator<Item = (f64, T)>, enough: f64) -> O
     Some(next.map_or(first, |(_, next)| next))
 }
 
-/// What is advised; where that hangs on a calibration alone, what would be better by it. `tune` says to prove that
-/// first, and a trial does.
+/// What is advised; where that hangs on what nobody recorded, what would be better if that is as it is taken. `tune` says
+/// to prove that first, and a trial does.
 fn to_prove<'a>(of: &'a Final, advice: &'a Advice) -> Option<&'a Finalist> {
     if advice.verdict.changes() {
         return advice.choice.as_ref();
     }
-    let hangs =
-        |why: &Rejected| matches!(why, Rejected::Calibrated(..) | Rejected::WithinError(..));
-    let mut rejected = advice.rejected.iter().filter(|(_, why)| hangs(why));
+    let mut rejected = (advice.rejected.iter()).filter(|(_, why)| why.is_to_be_proved());
     let (knobs, _) = rejected
         .next()
         .filter(|_| advice.verdict == Verdict::Unproven)?;

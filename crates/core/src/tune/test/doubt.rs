@@ -1,7 +1,8 @@
-//! What a calibration alone says of a vCPU that never slept, and what is made of it.
+//! What is made of what nobody recorded of a vCPU that never slept: what its wake-ups take, and how its timers follow.
 
 use super::*;
 use crate::replay::latency::Latencies;
+use crate::tune::doubt::{self, Doubt};
 
 /// Wake-ups as a calibration has them, in nanoseconds: two thirds of what a sleep costs.
 const CALIBRATED: u64 = 20_000;
@@ -175,4 +176,89 @@ fn a_ceiling_for_a_vm_that_hangs_on_the_calibration_is_not_told() {
     assert_eq!(both([40_000, 10_000]), None);
     let caps = both([100_000, 10_000]).unwrap();
     assert!(caps.cost_share.value < -0.5, "{caps:?}");
+}
+
+/// A vCPU that polls for timers all of one gap. What a sleep costs, 30 us, is known from one halt in sixteen, which a device ends. Timers
+/// at a fixed time that are not polled for have come already when the vCPU is up again, every other time, and cost nothing then.
+fn timers() -> Material {
+    let mut halts = polled(19_000, 16_000);
+    for (nth, halt) in halts.iter_mut().enumerate() {
+        halt.start_ns = 1_000_000 + nth as u64 * 50_000;
+        // The halt after a late wake-up would show how timers follow.
+        if nth % 16 > 1 {
+            halt.wake = WakeSource::Timer;
+        }
+        if nth % 16 == 0 {
+            halt.waited = true;
+            (halt.halt_ns, halt.poll_ns) = (19_000 + CALIBRATED, Some(0));
+            (halt.window_ns, halt.wake_latency_ns) = (Some(0), Some(CALIBRATED));
+        }
+    }
+    let terms = Terms {
+        arrivals: Arrivals::BySource,
+        elsewhere: None,
+        ..calibrated()
+    };
+    material(terms, &halts)
+}
+
+/// What is gained without polling, as taken and if gaps stay.
+fn gains_of_off(material: &Material, aim: &Aim) -> [f64; 2] {
+    let off = Knobs {
+        halt_poll_ns: 0,
+        ..material.terms.in_force
+    };
+    let found = [search::Found {
+        knobs: off,
+        fit: Sums::default(),
+    }];
+    let of = play_final(material, &found, &[*aim], &Alone);
+    let (own, other) = (&of.others[0], &of.in_force);
+    let taken = own.judged().gain_on(&other.judged(), &aim.cost);
+    let staying = doubt::gain(own, other, &aim.cost, Doubt::Staying);
+    [taken, staying.unwrap()]
+}
+
+#[test]
+fn a_gain_by_timers_at_a_fixed_time_that_nothing_shows_is_to_be_proved() {
+    let material = timers();
+    let [gain, staying] = gains_of_off(&material, &AIM);
+    assert!(gain > 0.1 && staying < -0.1, "{gain} {staying}");
+    let advice = tune(&material, AIM).1;
+    assert_eq!(advice.verdict, Verdict::Unproven, "{:?}", advice.rejected);
+    let is_of_timers = |(_, why): &(Knobs, Rejected)| matches!(why, Rejected::Timers(..));
+    assert!(
+        advice.rejected.iter().any(is_of_timers),
+        "{:?}",
+        advice.rejected
+    );
+}
+
+/// Where latency counts for nothing, not polling gains by both readings.
+#[test]
+fn intervals_reach_to_both_readings_of_timers() {
+    let material = timers();
+    let density = Aim {
+        cost: Cost {
+            latency_weight_milli: 0,
+            ..COST
+        },
+        ..AIM
+    };
+    let [gain, staying] = gains_of_off(&material, &density);
+    assert!(gain > staying + 0.1 && staying > 0.1, "{gain} {staying}");
+    let (of, advice) = tune(&material, density);
+    assert_eq!(advice.verdict, Verdict::Change, "{:?}", advice.rejected);
+    let share = advice.against_in_force.unwrap().cost_share;
+    assert!(
+        share.value <= -gain + 0.01 && share.high >= -staying - 0.01,
+        "{share:?}"
+    );
+    let off = Knobs {
+        halt_poll_ns: 0,
+        ..material.terms.in_force
+    };
+    let share = advice::against_in_force(&material, &of, off, &density, &Alone).cost_share;
+    assert!((share.value + gain).abs() < 0.01, "{share:?}");
+    assert!(share.high >= -staying - 0.01, "{share:?}");
 }

@@ -1,0 +1,270 @@
+//! What was recorded of the VMs of a target, put on one time.
+//!
+//! A look ends after so many halts, so that a VM is recorded for the shorter the more it halts. Where several VMs are one
+//! target, each is taken to have gone on as recorded for as long as the one that was recorded longest: its stretches are
+//! spread over that time, and each of its halts stands for several.
+
+use super::super::evidence::{OfVm, Question};
+use super::super::input::Scope;
+use super::Stretch;
+use crate::event::{CeilingSource, Halt};
+use crate::ids::VmIndex;
+use crate::kvm::Knobs;
+use crate::replay::Cost;
+use crate::replay::cost::MILLI;
+use crate::tune::doubt;
+
+/// For how long a VM was recorded, in nanoseconds.
+fn span_ns(of: &OfVm<'_, Stretch>) -> u64 {
+    let spans = of.chunks.iter().map(|chunk| chunk.span_ns);
+    spans.sum::<u64>().max(1)
+}
+
+/// For how many halts each halt of a VM stands, in thousandths, VM by VM.
+pub(super) fn stand_for_milli(vms: &[OfVm<'_, Stretch>]) -> Vec<u64> {
+    let longest_ns = vms.iter().map(span_ns).max().unwrap_or(1);
+    let milli = |of| u128::from(longest_ns) * u128::from(MILLI) / u128::from(span_ns(of));
+    (vms.iter())
+        .map(|of| u64::try_from(milli(of)).unwrap_or(u64::MAX))
+        .collect()
+}
+
+/// The halts of a VM on a time of their own, stretch behind stretch, under the ceiling in force. Where each stands for
+/// several, as much time lies between them.
+pub(super) fn placed<'a>(
+    vm: VmIndex,
+    stretches: &'a [&Stretch],
+    question: &Question,
+    stands_for_milli: u64,
+) -> impl Iterator<Item = Halt> + 'a {
+    let in_force = question.in_force.halt_poll_ns;
+    let source = match question.scope {
+        Scope::Vm(_) => CeilingSource::Cap,
+        Scope::Host => CeilingSource::Param,
+    };
+    let spread = move |ns: u64| {
+        let ns = u128::from(ns) * u128::from(stands_for_milli) / u128::from(MILLI);
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    };
+    let mut from_ns = 0_u64;
+    stretches.iter().flat_map(move |chunk| {
+        let at_ns = from_ns;
+        from_ns = from_ns.saturating_add(spread(chunk.span_ns));
+        chunk.halts.iter().map(move |halt| Halt {
+            start_ns: at_ns.saturating_add(spread(halt.start_ns.saturating_sub(chunk.began_ns))),
+            vm: Some(vm),
+            ceiling_ns: Some(in_force),
+            ceiling_source: source,
+            ..*halt
+        })
+    })
+}
+
+/// What was recorded in a second, and in a halt.
+#[derive(Debug, Default)]
+pub(super) struct Recorded {
+    vcpus: u64,
+    /// Wake-up latencies of those that slept.
+    latencies_ns: Vec<u64>,
+    /// Sums in a second.
+    per_s: PerSecond,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct PerSecond {
+    halts: f64,
+    cost_ns: f64,
+    latency_ns: f64,
+    gap_ns: f64,
+    halt_ns: f64,
+}
+
+impl PerSecond {
+    fn add(&mut self, halt: &Halt, cost: &Cost) {
+        let latency_ns = halt.wake_latency_ns.unwrap_or(0);
+        let poll_ns = halt.poll_ns.unwrap_or(0);
+        self.halts += 1.0;
+        self.cost_ns += cost.milli(poll_ns, u64::from(halt.waited), latency_ns) as f64 / 1e3;
+        self.latency_ns += latency_ns as f64;
+        self.gap_ns += halt.halt_ns.saturating_sub(latency_ns) as f64;
+        self.halt_ns += halt.halt_ns as f64;
+    }
+
+    fn and(self, other: &Self, seconds: f64) -> Self {
+        Self {
+            halts: self.halts + other.halts / seconds,
+            cost_ns: self.cost_ns + other.cost_ns / seconds,
+            latency_ns: self.latency_ns + other.latency_ns / seconds,
+            gap_ns: self.gap_ns + other.gap_ns / seconds,
+            halt_ns: self.halt_ns + other.halt_ns / seconds,
+        }
+    }
+}
+
+impl Recorded {
+    pub(super) fn of(vms: &[OfVm<'_, Stretch>], cost: &Cost) -> Self {
+        let mut all = Self::default();
+        for of in vms {
+            let cost = Cost {
+                latency_weight_milli: of.weight_milli,
+                ..*cost
+            };
+            all.vcpus += of.vcpus.max(1);
+            let mut sums = PerSecond::default();
+            for halt in of.chunks.iter().flat_map(|chunk| &chunk.halts) {
+                all.latencies_ns
+                    .extend(halt.wake_latency_ns.filter(|_| halt.waited));
+                sums.add(halt, &cost);
+            }
+            all.per_s = all.per_s.and(&sums, span_ns(of) as f64 / 1e9);
+        }
+        all
+    }
+
+    pub(super) fn halts_per_s(&self) -> f64 {
+        self.per_s.halts
+    }
+
+    pub(super) fn cost_per_halt_ns(&self) -> f64 {
+        self.per_halt(self.per_s.cost_ns)
+    }
+
+    pub(super) fn latency_mean_ns(&self) -> f64 {
+        self.per_halt(self.per_s.latency_ns)
+    }
+
+    pub(super) fn gap_mean_ns(&self) -> f64 {
+        self.per_halt(self.per_s.gap_ns)
+    }
+
+    fn per_halt(&self, per_s: f64) -> f64 {
+        if self.per_s.halts > 0.0 {
+            per_s / self.per_s.halts
+        } else {
+            0.0
+        }
+    }
+
+    /// The most that a ceiling can cost more than what was recorded, in a second: each halt polls for all of it and meets
+    /// nothing, then sleeps, and wakes twice as late as the latest class of sleeps was calibrated, or as half of the sleeps
+    /// recorded did. (The latest of all wake-ups is one that others delayed, and no measure of thousands.) A vCPU that
+    /// wakes so late halts less often.
+    pub(super) fn worst_ns_per_s(&self, calibrated_ns: u64, to: Knobs, cost: &Cost) -> f64 {
+        let mut sorted = self.latencies_ns.clone();
+        sorted.sort_unstable();
+        let recorded_ns = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
+        let latency_ns = doubt::TIMES * calibrated_ns.max(recorded_ns);
+        let most_polled_ns = (self.per_halt(self.per_s.halt_ns)).min(f64::from(to.halt_poll_ns));
+        let worst_ns = most_polled_ns + cost.break_even_ns(latency_ns) as f64;
+        let more_ns = worst_ns - self.cost_per_halt_ns();
+        let later_ns = latency_ns as f64 - self.latency_mean_ns();
+        let of_each = self.per_s.halts / self.vcpus.max(1) as f64;
+        let slower = 1.0 + of_each * later_ns.max(0.0) / 1e9;
+        (self.per_s.halts / slower * more_ns).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::kvm::{Arch, Version};
+
+    /// Of a vCPU that polls for 50 us 14,000 times a second, with three sleeps, one of which somebody delayed.
+    fn recorded(longest_ns: u64) -> Recorded {
+        Recorded {
+            vcpus: 1,
+            latencies_ns: vec![20_000, longest_ns, 20_000],
+            per_s: PerSecond {
+                halts: 14_000.0,
+                cost_ns: 14_000.0 * 50_000.0,
+                halt_ns: 14_000.0 * 50_000.0,
+                ..PerSecond::default()
+            },
+        }
+    }
+
+    const BALANCED: Cost = Cost {
+        switch_cpu_ns: 5_000,
+        latency_weight_milli: 1_000,
+        ..Cost::FREE
+    };
+
+    /// What a trial may cost at the most hangs on no single wake-up, and is less than the vCPU can be late in that time.
+    #[test]
+    fn the_worst_is_no_latest_wake_up_at_every_halt() {
+        let off = Knobs {
+            halt_poll_ns: 0,
+            ..Knobs::defaults(Version::new(6, 12), Arch::X86)
+        };
+        let worst = |longest_ns| recorded(longest_ns).worst_ns_per_s(30_000, off, &BALANCED);
+        // Twice 30 us late and the switch, 15 us more than the poll, at 14,000 / (1 + 14,000 * 60 us) halts a second.
+        let expected = 15_000.0 * 14_000.0 / 1.84;
+        assert!((worst(20_000) - expected).abs() < 1.0, "{}", worst(20_000));
+        assert!((worst(900_000) - expected).abs() < 1.0);
+        assert!(worst(20_000) > 0.0 && worst(20_000) < 1e9);
+    }
+
+    /// One halt each 100 us for so long.
+    fn stretch(span_ns: u64) -> Stretch {
+        let halt = |nth: u64| Halt {
+            start_ns: 7 + nth * 100_000,
+            halt_ns: 40_000,
+            waited: true,
+            valid: true,
+            poll_ns: Some(0),
+            wake_latency_ns: Some(20_000),
+            ..Halt::default()
+        };
+        Stretch {
+            began_ns: 7,
+            span_ns,
+            halts: (0..span_ns / 100_000).map(halt).collect(),
+        }
+    }
+
+    fn vm(stretch: &Stretch) -> OfVm<'_, Stretch> {
+        OfVm {
+            weight_milli: 1_000,
+            vcpus: 1,
+            chunks: vec![stretch],
+            tried: Vec::new(),
+        }
+    }
+
+    /// A VM that was recorded for a thirtieth of the time halts as often as one that was recorded for all of it.
+    #[test]
+    fn a_vm_recorded_for_a_shorter_time_halts_no_less() {
+        let [short, long] = [100_000_000, 3_000_000_000].map(stretch);
+        let [one, both] = [vec![vm(&long)], vec![vm(&short), vm(&long)]];
+        let [one, both] = [one, both].map(|vms| Recorded::of(&vms, &BALANCED));
+        assert!((one.halts_per_s() - 10_000.0).abs() < 1e-6);
+        assert!((both.halts_per_s() - 20_000.0).abs() < 1e-6);
+        for of in [one, both] {
+            assert!((of.cost_per_halt_ns() - 25_000.0).abs() < 1e-6);
+            assert!((of.latency_mean_ns() - 20_000.0).abs() < 1e-6);
+            assert!((of.gap_mean_ns() - 20_000.0).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn a_vm_recorded_for_a_shorter_time_is_spread_over_the_longest() {
+        let [short, long] = [100_000_000, 3_000_000_000].map(stretch);
+        let vms = [vm(&short), vm(&long)];
+        assert_eq!(stand_for_milli(&vms), [30_000, 1_000]);
+        let question = Question {
+            scope: Scope::Host,
+            in_force: Knobs::defaults(Version::new(6, 12), Arch::X86),
+            found: Knobs::defaults(Version::new(6, 12), Arch::X86),
+            weight_milli: 1_000,
+            max_poll_cpu_percent: None,
+            idle_cpu_percent: None,
+            max_ceiling_ns: u32::MAX,
+        };
+        let stretches = [&short, &short];
+        let halts: Vec<Halt> = placed(VmIndex(0), &stretches, &question, 30_000).collect();
+        assert_eq!(halts.len(), 2_000);
+        assert_eq!(halts[1].start_ns, 3_000_000);
+        assert_eq!(halts[1_000].start_ns, 3_000_000_000);
+        assert!(halts.iter().all(|halt| halt.halt_ns == 40_000));
+    }
+}

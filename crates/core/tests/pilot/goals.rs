@@ -1,0 +1,77 @@
+//! What was measured for one goal counts no longer where a VM has another.
+
+use haltwise_core::ids::VmKey;
+use haltwise_core::pilot::Goal;
+use haltwise_core::pilot::decision::Kind;
+use haltwise_core::pilot::input::{Ceiling, Scope};
+
+use super::host::{EACH_150_US, Event, FOUND_NS, Host, TICKING};
+
+const FOUND: Ceiling = Ceiling::Own(FOUND_NS);
+
+fn decided(vm: VmKey, kind: Kind) -> Event {
+    Event::Decided(Scope::Vm(vm), kind)
+}
+
+fn density() -> Goal {
+    Goal {
+        name: "density".to_owned(),
+        weight_milli: 0,
+    }
+}
+
+#[test]
+fn what_was_kept_for_another_goal_is_restored_and_tried_anew() {
+    let mut host = Host::new();
+    let vm = host.comes(EACH_150_US, FOUND);
+    host.until(decided(vm, Kind::Keep));
+    host.pass(360);
+    let before = host.pilot.memory().targets[0].regret;
+    host.vm(vm).goal = density();
+    host.reads();
+    assert_eq!(host.events.last().unwrap().1, decided(vm, Kind::Restore));
+    assert_eq!(host.vm(vm).ceiling, FOUND);
+    let after = host.pilot.memory().targets[0].regret;
+    assert!(before.actual_ns > 0.0 && after.actual_ns < before.actual_ns / 100.0);
+    // What was proven for the other goal is not set again without a trial.
+    host.until(decided(vm, Kind::Keep));
+    let again = decided(vm, Kind::Again);
+    assert!(!host.events.iter().any(|(_, event)| *event == again));
+}
+
+#[test]
+fn a_trial_ends_with_its_goal() {
+    let mut host = Host::new();
+    let vm = host.comes(TICKING, FOUND);
+    host.until(decided(vm, Kind::Try));
+    host.pass(2);
+    host.vm(vm).goal = density();
+    host.reads();
+    assert_eq!(host.events.last().unwrap().1, decided(vm, Kind::GoBack));
+    assert_eq!(host.vm(vm).ceiling, FOUND);
+}
+
+#[test]
+fn what_was_kept_for_another_goal_is_restored_after_a_restart() {
+    let mut host = Host::new();
+    let [one, other] = [0, 1].map(|_| host.comes(EACH_150_US, FOUND));
+    host.until(decided(one, Kind::Keep));
+    host.until(decided(other, Kind::Keep));
+    host.vm(one).goal = density();
+    host.restarts();
+    host.reads();
+    assert_eq!(host.vm(one).ceiling, FOUND);
+    assert_ne!(host.vm(other).ceiling, FOUND, "its goal is the same");
+}
+
+/// The parameter is set for all that follow it, each by its own goal.
+#[test]
+fn the_parameter_is_restored_where_one_that_follows_has_another_goal() {
+    let mut host = Host::new();
+    let vms = [0, 1].map(|_| host.comes(EACH_150_US, Ceiling::Fixed(None)));
+    host.until(Event::Decided(Scope::Host, Kind::Keep));
+    assert_ne!(host.param_ns, FOUND_NS);
+    host.vm(vms[1]).goal = density();
+    host.reads();
+    assert_eq!(host.param_ns, FOUND_NS);
+}
