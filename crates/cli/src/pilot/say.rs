@@ -106,6 +106,7 @@ pub(crate) fn vm(of: &OfVm) -> PilotVm {
         predicted: of.predicted.and_then(finite),
         measured: of.measured.and_then(finite),
         saved_ns: of.saved_ns.and_then(finite),
+        is_saved: Some(of.is_saved),
         regret: of.regret,
         halts_per_s: of.counts.map(|counts| counts.per_s(counts.halts)),
         poll_cpu_percent: of.counts.and_then(|counts| second(counts.poll_ns)),

@@ -55,7 +55,7 @@ figures! {
         measured_low_share: Option<f64> = Share,
         /// Upper end of the interval of the measured change.
         measured_high_share: Option<f64> = Share,
-        /// CPU time (with latency by the goal) saved since the pilot first looked at the VM, by replay: of the setting found where it acts, of the one it would set where it observes.
+        /// CPU time (with latency by the goal) saved since the pilot first looked at the VM, by replay: of the setting found where it acts or what it set is in force, else of the one that it would set.
         saved_ns: Option<f64> = MeanNanos,
         /// Lower end of the interval of what was saved.
         saved_low_ns: Option<f64> = MeanNanos,

@@ -10,6 +10,7 @@ use super::goals::Goal;
 use super::guards::Standing as GuardStanding;
 use super::input::{Counts, Scope};
 use super::member::Member;
+use super::regret::Regret;
 use super::unit::{State, Unit};
 use crate::ids::VmKey;
 use crate::tune::interval::Interval;
@@ -68,8 +69,11 @@ pub struct OfVm {
     pub predicted: Option<Interval>,
     /// As measured.
     pub measured: Option<Interval>,
-    /// What was saved, or, where it only observes, would have been, in nanoseconds, since the target was first looked at.
+    /// What was saved, or would have been (`is_saved`), in nanoseconds, since the target was first looked at.
     pub saved_ns: Option<Interval>,
+    /// Whether settings in force saved it. Where the pilot only observes and nothing of its own is in force, it would have
+    /// been saved.
+    pub is_saved: bool,
     /// What was lost, as a share.
     pub regret: Option<f64>,
     /// The last counts.
@@ -113,13 +117,27 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
-    /// What was saved of a VM: of its own ceiling, and while it followed the host's parameters.
+    /// The targets of a VM: its own ceiling, and the host's parameters.
+    fn units_of(&self, vm: VmKey) -> impl Iterator<Item = &Unit> {
+        let units = self.units().values();
+        units.filter(move |unit| unit.members.contains(&vm))
+    }
+
+    /// Whether what is said of a VM was saved, and not only would have been. What was set while the pilot might act stays in
+    /// force where it no longer may.
+    fn is_saved(&self, vm: VmKey) -> bool {
+        self.may_act() || self.units_of(vm).any(|unit| unit.set.is_some())
+    }
+
+    /// What was saved of a VM, or would have been: of its own ceiling, and while it followed the host's parameters.
     fn saved_ns(&self, vm: VmKey, member: &Member<E::Chunk>) -> Option<Interval> {
-        let units = self
-            .units()
-            .values()
-            .filter(|unit| unit.members.contains(&vm));
-        let parts = units.map(|unit| self.part_of_saved_ns(unit, member));
+        let saved = if self.is_saved(vm) {
+            Regret::saved_ns
+        } else {
+            Regret::would_saved_ns
+        };
+        let units = self.units_of(vm);
+        let parts = units.map(|unit| self.part(unit, member, saved(&unit.regret)));
         parts.reduce(|one, other| Interval {
             value: one.value + other.value,
             low: one.low + other.low,
@@ -127,19 +145,14 @@ impl<E: Evidence> Pilot<E> {
         })
     }
 
-    /// A VM's part of what was saved, by its part of the halts, so that the parts of a target add up to the whole.
-    fn part_of_saved_ns(&self, unit: &Unit, member: &Member<E::Chunk>) -> Interval {
+    /// A VM's part of what a target saved, by its part of the halts, so that the parts add up to the whole.
+    fn part(&self, unit: &Unit, member: &Member<E::Chunk>, saved: Interval) -> Interval {
         let halts = |member: &Member<E::Chunk>| member.counts.map_or(0, |counts| counts.halts);
         let members = unit.members.iter().filter_map(|vm| self.members().get(vm));
         let all: u64 = members.map(halts).sum();
         let part = match all {
             0 => 1.0 / unit.members.len().max(1) as f64,
             all => halts(member) as f64 / all as f64,
-        };
-        let saved = if self.may_act() {
-            unit.regret.saved_ns()
-        } else {
-            unit.regret.would_saved_ns()
         };
         Interval {
             value: saved.value * part,
@@ -190,6 +203,7 @@ impl<E: Evidence> Pilot<E> {
                 .filter(|unit| matches!(unit.state, State::Kept))
                 .and_then(|unit| unit.measured),
             saved_ns: unit.and_then(|_| self.saved_ns(vm, member)),
+            is_saved: self.is_saved(vm),
             regret: unit.map(|unit| unit.regret.share()),
             counts: member.counts,
             has_been_looked_at: member.looked_ns.is_some(),
