@@ -3,6 +3,7 @@
 
 pub(crate) mod kept;
 pub(crate) mod metrics;
+pub(crate) mod text;
 
 use haltwise_core::tune::interval::Interval;
 use haltwise_document::figures;

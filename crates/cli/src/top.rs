@@ -7,6 +7,7 @@
 //! | [`grid`], [`recorded`] | steps from a capture |
 //! | [`live`] | steps from this host |
 //! | [`origin`] | what is the same for all steps |
+//! | [`piloted`] | what the pilot says of the VMs, where one runs |
 //! | [`figures`], [`rows`], [`columns`] | what is said of a VM and of a vCPU, in which order |
 //! | [`input`], [`keys`], [`model`] | keys, what they mean, what comes of it |
 //! | [`draw`] | the screens, as cells |
@@ -23,6 +24,7 @@ mod keys;
 pub(crate) mod live;
 mod model;
 mod origin;
+mod piloted;
 pub(crate) mod recorded;
 mod rows;
 mod step;

@@ -1,6 +1,7 @@
 //! What the pilot keeps on disk: what it says of itself, for `haltwise status`, and what it has to know after a
 //! restart.
 
+use haltwise_capture::info::rfc3339;
 use haltwise_core::pilot::memory::Memory;
 use haltwise_host::knob;
 use haltwise_host::root::Root;
@@ -30,6 +31,17 @@ fn read<T: DeserializeOwned>(root: &Root, part: &str) -> Option<T> {
 /// What the pilot said last.
 pub(crate) fn status(root: &Root) -> Option<PilotStatus> {
     read(root, "status")
+}
+
+/// A pilot that runs renews its state each minute. What is older than three was not written by one that runs.
+const FRESH_NS: u64 = 180_000_000_000;
+
+/// What the pilot said last, if it runs at this time of the calendar, or has ended a moment ago.
+pub(crate) fn status_at(root: &Root, unix_ns: u64) -> Option<PilotStatus> {
+    // Such times are in the order of their texts. The clock may have been set back since.
+    let from = rfc3339(unix_ns.saturating_sub(FRESH_NS));
+    let until = rfc3339(unix_ns.saturating_add(FRESH_NS));
+    status(root).filter(|status| (from..=until).contains(&status.written_utc))
 }
 
 /// What it has to know after a restart.

@@ -2,9 +2,9 @@
 
 use super::view::{KnobView, Status, StepView};
 use crate::knob::text::{changes, page_cut_off, vms};
-use crate::number::nanos;
+use crate::number::{maybe_nanos, nanos};
 use crate::page::{Page, Stands, harmless};
-use crate::pilot_state::{PilotStatus, PilotVm};
+use crate::pilot_state::{PilotStatus, PilotVm, text};
 use crate::words::plural;
 
 /// Lays it out.
@@ -118,14 +118,7 @@ fn journal(page: &mut Page, status: &Status) {
 
 fn pilot(page: &mut Page, pilot: &PilotStatus) {
     page.heading("Pilot");
-    let text = format!(
-        "pid {}, mode {}, goal {}; state of {}",
-        pilot.pid,
-        harmless(&pilot.mode),
-        harmless(&pilot.goal),
-        harmless(&pilot.written_utc)
-    );
-    page.wrapped("  ", &text, 4);
+    page.wrapped("  ", &text::pilot(pilot), 4);
     let mut rows = vec![
         ["vm", "ceiling", "found", "state", "since"]
             .map(str::to_owned)
@@ -134,7 +127,11 @@ fn pilot(page: &mut Page, pilot: &PilotStatus) {
     rows.extend(pilot.vms.iter().map(pilot_row));
     page.table(2, &[Stands::Left; 5], &rows);
     for vm in &pilot.vms {
-        page.wrapped(&format!("  {}: ", harmless(&vm.vm)), &harmless(&vm.why), 4);
+        let first = text::name(&vm.vm, page.width());
+        page.wrapped(&first, &text::benefit_and_why(vm), 4);
+    }
+    if pilot.vms.iter().any(|vm| vm.saved_ns.is_some()) {
+        page.wrapped("  ", text::SAVED, 4);
     }
     for guard in pilot.guards.iter().filter(|it| it.holds) {
         page.wrapped("  It may not act: ", &harmless(&guard.why), 4);
@@ -142,12 +139,11 @@ fn pilot(page: &mut Page, pilot: &PilotStatus) {
 }
 
 fn pilot_row(vm: &PilotVm) -> Vec<String> {
-    let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), nanos);
     vec![
         harmless(&vm.vm),
-        time(vm.ceiling_ns),
-        time(vm.found_ns),
+        maybe_nanos(vm.ceiling_ns),
+        maybe_nanos(vm.found_ns),
         harmless(&vm.state),
-        harmless(&vm.since_utc),
+        text::since(vm).unwrap_or_else(|| "-".to_owned()),
     ]
 }

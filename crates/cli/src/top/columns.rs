@@ -7,6 +7,7 @@ use super::origin::Origin;
 use super::rows::TopRow;
 use crate::number::{maybe_nanos, nanos, scaled, share};
 use crate::page::harmless;
+use crate::pilot_state::text::short;
 
 /// A column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +30,10 @@ pub(crate) enum Column {
     Window,
     /// The ceiling in force.
     Ceiling,
+    /// What the pilot does with the VM.
+    Pilot,
+    /// What it saved.
+    Saved,
     /// Exits in a second.
     Exits,
     /// Halts over time.
@@ -53,11 +58,13 @@ pub(crate) struct There {
     pub(crate) exits: bool,
     /// There is more than one step.
     pub(crate) history: bool,
+    /// A pilot runs.
+    pub(crate) pilot: bool,
 }
 
 impl Column {
     /// All of them, from left to right.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Name,
         Self::Vcpus,
         Self::Halts,
@@ -67,6 +74,8 @@ impl Column {
         Self::P99,
         Self::Window,
         Self::Ceiling,
+        Self::Pilot,
+        Self::Saved,
         Self::Exits,
         Self::History,
         Self::Reasons,
@@ -85,6 +94,8 @@ impl Column {
             Self::P99 => "P99",
             Self::Window => "WINDOW",
             Self::Ceiling => "CEILING",
+            Self::Pilot => "PILOT",
+            Self::Saved => "SAVED",
             Self::Exits => "EXITS/S",
             Self::History => "HALTS/S OVER TIME",
             Self::Reasons => "TOP EXITS /S",
@@ -103,6 +114,8 @@ impl Column {
             Self::P99 => "99th percentile of the wake-up latency",
             Self::Window => "mean polling window",
             Self::Ceiling => "ceiling in force; \u{2264} where vCPUs differ",
+            Self::Pilot => "the VM's state for `haltwise pilot` (see docs/pilot-json.md)",
+            Self::Saved => "CPU time that it saved; in brackets: would have saved",
             Self::Exits => "exits per second (--exits)",
             Self::History => "halts per second over time, newest at the right",
             Self::Reasons => "the most frequent reasons of exits",
@@ -122,6 +135,8 @@ impl Column {
             | Self::Window
             | Self::Ceiling
             | Self::Exits => 8,
+            Self::Pilot => 12,
+            Self::Saved => 9,
             Self::History => 20,
             Self::Reasons => 26,
         }
@@ -130,13 +145,15 @@ impl Column {
     /// What stays longest when the screen is narrow: the larger.
     fn rank(self) -> u8 {
         match self {
-            Self::Name => 11,
-            Self::Halts => 10,
-            Self::Wasted => 9,
-            Self::P99 => 8,
-            Self::Useful => 7,
-            Self::Ceiling => 6,
-            Self::Exits => 5,
+            Self::Name => 13,
+            Self::Halts => 12,
+            Self::Wasted => 11,
+            Self::P99 => 10,
+            Self::Useful => 9,
+            Self::Ceiling => 8,
+            Self::Pilot => 7,
+            Self::Exits => 6,
+            Self::Saved => 5,
             Self::P50 => 4,
             Self::Window => 3,
             Self::Vcpus => 2,
@@ -155,6 +172,7 @@ impl Column {
             Self::History => there.history,
             Self::Vcpus => table == Table::Vms,
             Self::Window => table == Table::Vcpus,
+            Self::Pilot | Self::Saved => there.pilot && table == Table::Vms,
             Self::Exits | Self::Reasons => there.exits,
             _ => true,
         }
@@ -175,6 +193,8 @@ impl Column {
             Self::Window => maybe_nanos(figures.window_ns),
             Self::Ceiling if figures.vetoes > 0 && figures.vetoes == figures.vcpus => "veto".into(),
             Self::Ceiling => figures.ceilings.map_or_else(dash, ceiling),
+            Self::Pilot => (row.pilot.as_ref()).map_or_else(dash, |vm| harmless(&vm.state)),
+            Self::Saved => (row.pilot.as_ref().and_then(|vm| short(vm))).unwrap_or_else(dash),
             Self::Exits => (figures.exits.as_ref()).map_or_else(dash, |e| scaled(e.per_s)),
             Self::History => String::new(),
             Self::Reasons => figures.exits.as_ref().map_or_else(String::new, |exits| {
@@ -206,6 +226,8 @@ impl Column {
             Self::Window => "windows were not recorded",
             Self::Ceiling => "ceilings were not recorded",
             Self::Vcpus => "halts of unknown VMs",
+            Self::Pilot => "not among the pilot's VMs",
+            Self::Saved => "the pilot can set nothing for the VM",
             _ => "not recorded",
         };
         Some(told.map_or_else(|| here().to_owned(), |missing| harmless(&missing.reason)))
@@ -228,6 +250,11 @@ impl Column {
             Self::P99 => by(&|row| row.figures.latency.map(|l| l.p99 as f64)),
             Self::Window => by(&|row| row.figures.window_ns.map(|ns| ns as f64)),
             Self::Ceiling => by(&|row| row.figures.ceilings.map(|c| f64::from(c.high_ns))),
+            Self::Pilot => match (&a.pilot, &b.pilot) {
+                (Some(a), Some(b)) => natural(&b.state, &a.state),
+                (a, b) => a.is_some().cmp(&b.is_some()),
+            },
+            Self::Saved => by(&|row| Some(row.pilot.as_ref()?.saved_ns?.value)),
             Self::Exits | Self::Reasons => by(&|row| row.figures.exits.as_ref().map(|e| e.per_s)),
         }
     }

@@ -27,6 +27,7 @@ use ratatui::layout::Rect;
 use self::pen::{Pen, Theme};
 use super::columns::Table;
 use super::model::{Model, Screen};
+use super::piloted;
 use super::rows::Key;
 
 /// Below this there is no room for anything.
@@ -56,9 +57,27 @@ pub(crate) fn draw(model: &Model, theme: Theme, area: Rect, buffer: &mut Buffer)
     }
     match model.screen {
         Screen::Host => table::draw(model, Table::Vms, &mut pen, top, height),
-        Screen::Vm(vm) => of_vm(model, vm, &mut pen, top, height),
+        Screen::Vm(vm) => {
+            let said = of_pilot(model, vm, &mut pen, top, height);
+            of_vm(model, vm, &mut pen, top + said, height - said);
+        }
         Screen::Vcpu(vm, id) => vcpu::draw(model, (vm, id), &mut pen, top, height),
     }
+}
+
+/// What the pilot says of a VM, where it says something and a table has room below; gives how many lines that takes.
+fn of_pilot(model: &Model, vm: VmIndex, pen: &mut Pen<'_>, top: u16, height: u16) -> u16 {
+    let Some(said) = model.step().and_then(|step| step.around.pilot.get(&vm)) else {
+        return 0;
+    };
+    let lines = piloted::lines("Pilot: ", said, pen.width());
+    let room = height.saturating_sub(TABLE + 1);
+    let shown = u16::try_from(lines.len()).unwrap_or(u16::MAX).min(room);
+    for (y, line) in (top..top + shown).zip(&lines) {
+        pen.text(0, y, line, Theme::plain());
+    }
+    // An empty line between them and the table.
+    shown + u16::from(shown > 0)
 }
 
 /// A VM: its vCPUs, where its halted time goes, and what is left of the screen for charts.
@@ -94,16 +113,17 @@ pub(crate) fn page(height: u16) -> usize {
 /// The lines of all rows, as text: for `--once`.
 pub(crate) fn text(model: &Model, width: u16) -> String {
     let rows = u16::try_from(model.rows().len()).unwrap_or(u16::MAX - 64);
-    let area = Rect::new(0, 0, width, rows.saturating_add(32));
+    // Why figures are not known stands above what was lost, which is always the last line.
+    let under = [foot::pilot(model, width), foot::dashes(model, width)].concat();
+    let lines = u16::try_from(under.len()).unwrap_or(u16::MAX);
+    let area = Rect::new(0, 0, width, rows.saturating_add(lines).saturating_add(32));
     let mut buffer = Buffer::empty(area);
     let mut pen = Pen::new(&mut buffer, area, Theme::bare());
     let above = head::draw_once(model, &mut pen);
     table::draw(model, Table::Vms, &mut pen, above, rows.saturating_add(1));
     let end = above + rows.saturating_add(1);
-    // Why figures are not known stands above what was lost, which is always the last line.
-    let dashes = foot::dashes(model, width);
     let lines = (end..)
-        .zip(&dashes)
+        .zip(&under)
         .map(|(y, line)| pen.text(0, y, line, Theme::plain()));
     let end = end + u16::try_from(lines.count()).unwrap_or(0);
     foot::losses(model, &mut pen, end);

@@ -21,6 +21,7 @@ use haltwise_host::root::Root;
 use haltwise_host::{clock, host_sample, sandbox};
 
 use super::origin::Origin;
+use super::piloted::Reader;
 use super::step::{Around, Losses, Step};
 use crate::collect::attach::{self, explain};
 use crate::collect::exits::ExitsWanted;
@@ -60,6 +61,7 @@ pub(crate) struct Live {
     sample: Option<HostSample>,
     gone: BTreeSet<VmIndex>,
     around: Around,
+    pilot: Reader,
     step: Step,
 }
 
@@ -107,6 +109,7 @@ impl Live {
             sample: None,
             gone: BTreeSet::new(),
             around: Around::default(),
+            pilot: Reader::default(),
             step: Step::between(start_ns, start_ns),
         };
         live.look().context("read KVM's settings")?;
@@ -262,12 +265,17 @@ impl Live {
         if *self.around.lost != self.lost {
             self.around.lost = Rc::new(self.lost.clone());
         }
+        let pilot = self.pilot.of(&self.root, &self.around.vms);
+        if *self.around.pilot != pilot {
+            self.around.pilot = Rc::new(pilot);
+        }
         self.around = Around {
             vms: Rc::clone(&self.around.vms),
             vcpus: Rc::clone(&self.around.vcpus),
             knobs: Rc::clone(&self.knobs),
             lost: Rc::clone(&self.around.lost),
             added_ns_per_halt: self.collector.added_ns_per_halt(),
+            pilot: Rc::clone(&self.around.pilot),
         };
         self.around.clone()
     }

@@ -134,6 +134,7 @@ impl Model {
         There {
             exits: self.exits(),
             history: self.timeline.len() > 1,
+            pilot: self.step().is_some_and(|it| !it.around.pilot.is_empty()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The rows of a table: a VM each, or a vCPU each, as one step has them. Pure.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use haltwise_core::event::{Observable, Vcpu, Vm};
 use haltwise_core::exit::names::Names;
@@ -9,6 +10,7 @@ use haltwise_core::ids::{VcpuId, VmIndex};
 use super::figures::{Figures, Whose};
 use super::step::{Cell, Step};
 use crate::page::harmless;
+use crate::pilot_state::PilotVm;
 
 /// Characters of a name that are looked at; no screen shows more.
 const NAME: usize = 400;
@@ -38,6 +40,8 @@ pub(crate) struct TopRow {
     pub(crate) blind: Option<String>,
     /// Its VM was paused and did not halt.
     pub(crate) paused: bool,
+    /// What the pilot says of it, if it is a VM.
+    pub(crate) pilot: Option<Rc<PilotVm>>,
     /// What it did.
     pub(crate) figures: Figures,
 }
@@ -77,6 +81,7 @@ pub(crate) fn of_vm(step: &Step, vm: &Vm, names: Option<&Names>) -> TopRow {
         name: tame(&vm.name),
         blind: blind(vm),
         paused: is_idle_by_pause(step, vm),
+        pilot: step.around.pilot.get(&vm.index).cloned(),
         figures: Figures::of(step, whose),
     }
 }
@@ -136,6 +141,7 @@ pub(crate) fn of_vcpus(step: &Step, vm: &Vm, names: Option<&Names>) -> Vec<TopRo
             ),
             blind: blind(vm),
             paused: is_idle_by_pause(step, vm),
+            pilot: None,
             figures: Figures::of(step, whose),
         });
     }
@@ -175,6 +181,7 @@ fn unplaced(step: &Step, vm: Option<VmIndex>, cell: &Cell, names: Option<&Names>
         },
         blind: None,
         paused: false,
+        pilot: None,
         figures: Figures::of(step, whose),
     }
 }

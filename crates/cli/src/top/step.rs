@@ -17,6 +17,8 @@ use haltwise_core::exit::account::{Account as ExitAccount, By, Counted};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{VcpuId, VmIndex};
 
+use super::piloted::Piloted;
+
 /// Halts and exits of one vCPU, or of several together.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Cell {
@@ -96,6 +98,8 @@ pub(crate) struct Around {
     pub(crate) lost: Rc<Losses>,
     /// Time that the recorder's programs add to a halt.
     pub(crate) added_ns_per_halt: Option<f64>,
+    /// What the pilot says of them.
+    pub(crate) pilot: Rc<Piloted>,
 }
 
 /// What happened in one step.

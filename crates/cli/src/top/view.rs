@@ -16,6 +16,7 @@ use super::model::Model;
 use super::rows::{self, Key};
 use super::step::{Cell, Step, lost_by_place, lost_count};
 use crate::figures::{MISSING, PARTS, SPREAD};
+use crate::pilot_state::PilotVm;
 
 /// Version of the JSON.
 const SCHEMA: u32 = 1;
@@ -128,6 +129,9 @@ figures! {
         /// Whether none of its vCPUs was in `KVM_RUN` when the interval ended: it is paused, not started, or stopped
         /// after an error; `null` where that is not known.
         paused: Option<bool> = Flag,
+        /// What the pilot said of it last, as in `vms` of [the pilot's state](pilot-json.md): its setting, since when, why,
+        /// and what that saved. `null` in a capture, where no pilot runs, and where its state cannot be read.
+        pilot: Option<PilotVm> = Object,
         #[serde(flatten)]
         figures: IntervalFigures = Flat(IntervalFigures::FIGURES),
         /// Its vCPUs.
@@ -308,6 +312,7 @@ fn vm_view(step: &Step, vm: &Vm, names: Option<&Names>) -> WatchedVm {
             haltwise_core::event::Observable::No(reason) => Some(reason.clone()),
         },
         paused: rows::paused(step, vm),
+        pilot: row.pilot.as_deref().cloned(),
         figures: figures(&row.figures, &step.vm(vm.index), row.blind.is_none()),
         vcpus: vcpus.collect(),
     }

@@ -40,7 +40,8 @@ modified externally is left alone from then on.",
   haltwise pilot --act                          try and keep settings
   haltwise pilot --config /etc/haltwise/pilot.toml
   haltwise pilot --listen 127.0.0.1:9478        and serve its state as metrics
-  haltwise status                               what it does, and what it saved
+  haltwise status                               what it does, why, what it saved
+  haltwise top                                  the same beside the VMs' halts
 
 It ends with SIGINT or SIGTERM: what is kept stays in force, what is only
 tried is restored."

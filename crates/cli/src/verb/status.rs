@@ -12,6 +12,10 @@ use crate::status;
   haltwise status
   haltwise status --json | jq '.steps[].undo'
 
+Where `haltwise pilot` has run, what it said last is shown: for each VM the
+ceiling in force and the one found, the state, since when, why, and what was
+saved so far, or would have been, with the 95 % interval.
+
 Does not change anything. Exits with 1 if the record of settings is damaged.")]
 pub(crate) struct Arguments {
     /// Print JSON (schema 1, see docs/status-json.md)

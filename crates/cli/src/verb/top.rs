@@ -33,6 +33,10 @@ step through time.",
   haltwise top --json | jq -c '.total.halts_per_s'
                                       one JSON document each second
 
+While `haltwise pilot` runs, two columns show its state of each VM and what it
+saved. A VM's own screen, --once and --json have the setting, since when, why,
+and what was saved with the 95 % interval.
+
 Live, nothing is shown before the first interval ends. With --once and --json,
 exits with 5 if events were lost or the capture is incomplete."
 )]

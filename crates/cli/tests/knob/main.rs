@@ -267,6 +267,13 @@ fn a_plan_of_tune() {
 }
 
 #[test]
+fn what_the_pilot_said_last() {
+    let host = Host::new("6.12.8-golden");
+    host.set("var/lib/haltwise/pilot.json", include_str!("pilot.json"));
+    transcript("pilot", &host, &["status"]);
+}
+
+#[test]
 fn a_kill_between_record_and_parameter() {
     let host = Host::new("6.12.8-golden");
     transcript(

@@ -10,10 +10,12 @@ use haltwise_core::event::Observable;
 const ALL: There = There {
     exits: true,
     history: true,
+    pilot: false,
 };
 const FEW: There = There {
     exits: false,
     history: false,
+    pilot: false,
 };
 
 fn names(columns: &[(Column, u16)]) -> Vec<Column> {
@@ -22,7 +24,7 @@ fn names(columns: &[(Column, u16)]) -> Vec<Column> {
 
 #[test]
 fn eighty_columns_hold_what_matters() {
-    use Column::{Ceiling, Exits, Halts, Name, P50, P99, Useful, Vcpus, Wasted};
+    use Column::{Ceiling, Exits, Halts, Name, P50, P99, Pilot, Saved, Useful, Vcpus, Wasted};
     let plain = fitting(Table::Vms, FEW, 80);
     assert_eq!(
         names(&plain),
@@ -47,6 +49,23 @@ fn eighty_columns_hold_what_matters() {
         fitting(Table::Vcpus, ALL, 200).len(),
         11,
         "all but the number of vCPUs"
+    );
+    let pilot = |there| There {
+        pilot: true,
+        ..there
+    };
+    assert_eq!(
+        names(&fitting(Table::Vms, pilot(FEW), 80)),
+        [Name, Halts, Wasted, Useful, P99, Ceiling, Pilot, Saved]
+    );
+    assert_eq!(
+        names(&fitting(Table::Vms, pilot(ALL), 80)),
+        [Name, Halts, Wasted, Useful, P99, Ceiling, Pilot, Exits]
+    );
+    assert_eq!(
+        fitting(Table::Vcpus, pilot(ALL), 200).len(),
+        11,
+        "the pilot sets VMs"
     );
 }
 
@@ -107,9 +126,9 @@ fn what_is_not_known_comes_after_what_is() {
 proptest! {
     /// On any screen the columns fit, in their order, and the name is never missing.
     #[test]
-    fn columns_fit(width in 1_u16..400, exits in any::<bool>(), history in any::<bool>()) {
+    fn columns_fit(width in 1_u16..400, exits in any::<bool>(), history in any::<bool>(), pilot in any::<bool>()) {
         for table in [Table::Vms, Table::Vcpus] {
-            let columns = fitting(table, There { exits, history }, width);
+            let columns = fitting(table, There { exits, history, pilot }, width);
             let taken: u16 = columns.iter().map(|(_, width)| width + GAP).sum::<u16>() - GAP;
             prop_assert!(taken <= width, "{taken} in {width}");
             prop_assert_eq!(columns[0].0, Column::Name);

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use super::pen::{Pen, Theme, columns};
 use crate::number::count;
 use crate::page::{Page, harmless};
+use crate::pilot_state::text;
 use crate::top::columns::{Table, fitting};
 use crate::top::model::{Model, Screen};
+use crate::top::piloted;
 use crate::top::rows::{blind, paused};
 use crate::top::step::{lost_by_place, lost_count};
 use crate::words::plural;
@@ -52,6 +54,26 @@ fn keys(model: &Model, width: u16) -> String {
         line.push_str("  ");
     }
     line + always
+}
+
+/// What the pilot says of the VMs of the table, VM by VM.
+pub(super) fn pilot(model: &Model, width: u16) -> Vec<String> {
+    let rows = model.rows().into_iter();
+    let mut lines: Vec<String> = rows
+        .filter_map(|row| {
+            let first = text::name(&row.name, usize::from(width));
+            Some(piloted::lines(&first, row.pilot.as_ref()?, width))
+        })
+        .flatten()
+        .collect();
+    if !lines.is_empty() {
+        lines.splice(0..0, [String::new(), "Pilot".to_owned()]);
+        let mut page = Page::new(usize::from(width));
+        page.wrapped("  ", text::SAVED, 4);
+        page.gap();
+        lines.extend(page.finish().lines().map(str::to_owned));
+    }
+    lines
 }
 
 /// Why figures of the table are not known, each reason with its columns.

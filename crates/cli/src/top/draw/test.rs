@@ -46,6 +46,19 @@ fn crowd() -> Model {
     model
 }
 
+/// Three VMs that a pilot knows, and one that it does not know yet.
+fn piloted() -> Model {
+    let names = ["web-1", "db", "batch", "new"];
+    let vms: Vec<_> = (0..).zip(names).map(|(n, name)| vm(n, name)).collect();
+    let said = std::rc::Rc::new(piloted::test::said(&vms));
+    let steps = (0..3).map(|nth| {
+        let mut step = step(nth, &vms);
+        step.around.pilot = std::rc::Rc::clone(&said);
+        step
+    });
+    world::model(true, steps.collect())
+}
+
 fn drawn(model: &Model, width: u16, height: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     let theme = Theme::new(true);
@@ -79,6 +92,11 @@ fn compare(name: &str, model: &Model) -> Result<(), String> {
             got.extend([&format!("--- {width} x {height}\n"), &text].map(String::as_str));
         }
     }
+    same(name, &got)
+}
+
+/// Whether a text is as committed.
+fn same(name: &str, got: &str) -> Result<(), String> {
     let path = golden().join("expected/top").join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -130,6 +148,37 @@ fn screens_are_as_committed() {
     check("exits-vcpu.txt", &crowd);
     check("first-interval.txt", &world::model(true, Vec::new()));
     assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn what_the_pilot_says_is_as_committed() {
+    let mut model = piloted();
+    let mut wrong = String::new();
+    let mut check = |done: Result<(), String>| wrong.extend(done.err());
+    check(compare("pilot.txt", &model));
+    let once = text(&model, 80);
+    assert!(once.lines().all(|line| line.width() <= 80), "{once}");
+    check(same("pilot-once.txt", &once));
+    press(&mut model, &[Key::Char('/'), Key::Char('d'), Key::Enter]);
+    press(&mut model, &[Key::Enter]);
+    check(compare("pilot-vm.txt", &model));
+    press(&mut model, &[Key::Char('?')]);
+    check(compare("pilot-help.txt", &model));
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// Each VM of the JSON has what the pilot said of it; columns of CSV are those of a host without a pilot.
+#[test]
+fn the_json_has_what_the_pilot_says() {
+    let interval = crate::top::view::of(&piloted()).unwrap();
+    let json = serde_json::to_value(&interval).unwrap();
+    let of = |vm: usize| &json["vms"][vm]["pilot"];
+    assert_eq!(of(0)["state"], "kept");
+    assert_eq!(of(0)["saved_ns"]["low"], 10.12e9);
+    assert_eq!(of(1)["is_saved"], false);
+    assert_eq!(of(1)["would_set_ns"], 0);
+    assert!(of(3).is_null());
+    assert!(!interval.csv().contains("kept"), "{}", interval.csv());
 }
 
 #[test]
