@@ -137,6 +137,58 @@ fn persist(
 }
 
 impl Proposal {
+    /// What is there now of a target that is to be set, and whether that is a VM without a ceiling of its own.
+    fn found(&self, target: Target) -> Option<(Option<String>, bool)> {
+        let mut changes = self.changes.iter().filter(|it| it.target == target);
+        let mut already = self.already.iter().filter(|(it, _)| *it == target);
+        match changes.next() {
+            Some(change) => Some((change.old.clone(), change.follows)),
+            None => already
+                .next()
+                .map(|(_, now)| (Some(target.written(*now)), false)),
+        }
+    }
+
+    /// Says so where what is there now is not what whoever asks has read, of a target that is to be set. With
+    /// `failed_before`, by whom an attempt before has failed, what that may have set will do as well: the wanted value, or
+    /// what the journal has of it.
+    pub(super) fn rests_on(
+        &self,
+        expected: &[(Target, u32)],
+        baseline: &Baseline,
+        failed_before: Option<&str>,
+    ) -> Result<(), KnobError> {
+        for (target, value) in expected {
+            let Some((found, follows)) = self.found(*target) else {
+                continue;
+            };
+            let expected = target.written(*value);
+            let is_already = self.already.iter().any(|(it, _)| it == target);
+            let held = baseline.get(*target).filter(|it| it.ours == found);
+            let is_held = |who: &str| held.is_some_and(|held| held.who == who);
+            let is_made = !follows && failed_before.is_some_and(|who| is_already || is_held(who));
+            if found.as_ref() == Some(&expected) || is_made {
+                continue;
+            }
+            let name = target.name();
+            let found = found.unwrap_or_else(|| "absent".to_owned());
+            return Err(if follows {
+                KnobError::Follows {
+                    name,
+                    expected,
+                    found,
+                }
+            } else {
+                KnobError::Otherwise {
+                    name,
+                    expected,
+                    found,
+                }
+            });
+        }
+        Ok(())
+    }
+
     /// Everything that it is about.
     pub fn targets(&self) -> impl Iterator<Item = Target> {
         let already = self.already.iter().map(|(target, _)| *target);

@@ -84,6 +84,26 @@ pub enum KnobError {
         /// What.
         name: String,
     },
+    /// It is not what whoever asks has read before.
+    #[error("set {name}: it is {found} and was {expected}: it was modified externally")]
+    Otherwise {
+        /// What.
+        name: String,
+        /// What was read before.
+        expected: String,
+        /// What is there now.
+        found: String,
+    },
+    /// The same of a VM without a ceiling of its own.
+    #[error("set {name}: it follows halt_poll_ns, which is {found}; {expected} was expected")]
+    Follows {
+        /// Whose ceiling.
+        name: String,
+        /// What was read before.
+        expected: String,
+        /// What the parameter is now.
+        found: String,
+    },
     /// Neither directory for boot files is there.
     #[error("persist: there is neither /etc/modprobe.d nor /etc/tmpfiles.d on this host")]
     NoPlace,

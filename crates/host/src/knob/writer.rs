@@ -119,6 +119,23 @@ impl Writer {
         apply::propose(&self.root, &self.agents, &self.baseline, request)
     }
 
+    /// The same, where what is there now is what whoever asks has read. If an attempt of this writer's before has failed,
+    /// what that may have set will do as well.
+    ///
+    /// # Errors
+    /// Also [`KnobError::Otherwise`], or [`KnobError::Follows`] of a VM without a ceiling of its own.
+    pub fn propose_on(
+        &self,
+        request: &Request,
+        expected: &[(Target, u32)],
+        has_failed: bool,
+    ) -> Result<Proposal, KnobError> {
+        let proposal = self.propose(request)?;
+        let failed_before = has_failed.then_some(&*self.by.who);
+        proposal.rests_on(expected, &self.baseline, failed_before)?;
+        Ok(proposal)
+    }
+
     /// Does it; gives the number of the apply, `None` if there was nothing to do.
     pub fn apply(&mut self, proposal: &Proposal) -> Result<Option<u64>, KnobError> {
         if proposal.changes.is_empty() {

@@ -135,6 +135,50 @@ fn what_was_modified_since_it_was_looked_at_is_left() {
     }
 }
 
+/// The pilot makes a change only where what it has read is still there.
+#[test]
+fn a_request_can_rest_on_what_was_read() {
+    let world = World::new();
+    let set = |expected: u32, to: u32, has_failed| {
+        let mut writer = Writer::open(&world.root(), "haltwise pilot", None).unwrap();
+        let wanted = Request {
+            ceilings: vec![(world.vm(1), to)],
+            ..Request::default()
+        };
+        let expected = [(Target::Ceiling(world.vm(1)), expected)];
+        let proposal = writer.propose_on(&wanted, &expected, has_failed)?;
+        writer.apply(&proposal).map(drop)
+    };
+    let otherwise = |done| matches!(done, Err(KnobError::Otherwise { .. }));
+    // It follows the parameter, which somebody else sets.
+    world.set(CEILING, 60_000);
+    for has_failed in [false, true] {
+        let done = set(AT_BOOT[3], 7_000, has_failed);
+        assert!(matches!(done, Err(KnobError::Follows { .. })), "{done:?}");
+    }
+    world.set(CEILING, AT_BOOT[3]);
+    set(AT_BOOT[3], 7_000, false).unwrap();
+    set(7_000, AT_BOOT[3], false).unwrap();
+    world.undo_whole();
+    // What it has of its own then is nobody's but the user's, and so is what it gets before the next change.
+    world.vmm.cap(1, 9_000);
+    assert!(otherwise(set(AT_BOOT[3], 7_000, false)));
+    assert!(otherwise(set(AT_BOOT[3], 7_000, true)));
+    set(9_000, 7_000, false).unwrap();
+    world.undo_whole();
+    // Undone: what is to be restored is there already, which is no surprise after an attempt that failed.
+    assert!(otherwise(set(7_000, 9_000, false)));
+    set(7_000, 9_000, true).unwrap();
+    assert_eq!(world.ceiling(1), 9_000);
+    // What an attempt that failed has set nevertheless is in the journal.
+    set(9_000, 7_000, false).unwrap();
+    assert!(otherwise(set(9_000, 8_000, false)));
+    set(9_000, 8_000, true).unwrap();
+    world.vmm.cap(1, 5_000);
+    let theirs = set(9_000, 8_000, true);
+    assert!(matches!(theirs, Err(KnobError::Theirs(_))), "{theirs:?}");
+}
+
 /// As a proof does: both sides give the VM a ceiling, and it cannot follow again.
 #[test]
 fn a_writer_returns_ceilings_to_what_they_were() {
