@@ -39,9 +39,9 @@ impl Ceilings {
         &self.answered.ceilings
     }
 
-    /// The VMM of this VM is asked at the next reading, also where it has not answered.
-    pub(crate) fn ask_again(&mut self, vm: VmKey) {
-        self.answered.silent.remove(&process_of(vm));
+    /// A ceiling was to be set, and this one was: its VMM is asked at the next reading, also where it has not answered.
+    pub(crate) fn was_tried(&mut self, vm: VmKey, set_ns: Option<u32>) {
+        self.answered.was_tried(vm, set_ns);
     }
 }
 
@@ -85,10 +85,21 @@ impl Answered {
             let [since, until] = self.silent.entry(*vmm).or_insert([now, now]);
             *until = now + now.duration_since(*since).min(LONGEST);
             // What it said last holds for as long as it stands still.
-            if let CeilingError::Absent(_) | CeilingError::Version { .. } = error {
-                // They cannot be set.
+            if let CeilingError::Absent(_) | CeilingError::Version { .. } | CeilingError::Gone(_) =
+                error
+            {
+                // They cannot be set, or have ended.
                 self.set(*vmm, Vec::new());
             }
+        }
+    }
+
+    /// What a VM was set to is what is known of it, until its VMM answers: one that stands still by then says nothing else.
+    fn was_tried(&mut self, vm: VmKey, set_ns: Option<u32>) {
+        self.silent.remove(&process_of(vm));
+        if let Some(ns) = set_ns {
+            // KVM takes no ceiling away: one that followed halt_poll_ns has its own from now on.
+            self.ceilings.insert(vm, Ceiling::Own(ns));
         }
     }
 
@@ -152,11 +163,40 @@ mod test {
     }
 
     #[test]
-    fn where_nobody_can_be_asked_no_ceiling_is_known() {
+    fn what_was_set_is_known_until_the_vmm_answers() {
+        let (processes, now) = ([VMM].into(), Instant::now());
         let mut answered = Answered::default();
-        answered.ask(&[VMM].into(), Instant::now(), |_| Ok(vms()));
-        let at = asked(&mut answered, || CeilingError::Absent(VMM.pid));
-        assert!(at.len() < 20, "{at:?}");
-        assert!(answered.ceilings.is_empty());
+        answered.ask(&processes, now, |_| Ok(vms()));
+        answered.was_tried(VMM, Some(20_000));
+        answered.was_tried(SECOND, None);
+        let stopped = |_| {
+            Err(CeilingError::NoAnswer {
+                pid: VMM.pid,
+                why: "it is stopped",
+            })
+        };
+        answered.ask(&processes, now, stopped);
+        let known = |first| BTreeMap::from([(VMM, first), (SECOND, Ceiling::Own(50_000))]);
+        assert_eq!(answered.ceilings, known(Ceiling::Own(20_000)));
+        // It is asked at once after a change that it did not answer to.
+        answered.ask(&processes, now + Duration::from_mins(1), stopped);
+        answered.was_tried(VMM, None);
+        answered.ask(&processes, now + Duration::from_secs(61), |_| Ok(vms()));
+        assert_eq!(
+            answered.ceilings,
+            known(Ceiling::Follows),
+            "what it says holds"
+        );
+    }
+
+    #[test]
+    fn where_nobody_can_be_asked_no_ceiling_is_known() {
+        for error in [CeilingError::Absent, CeilingError::Gone] {
+            let mut answered = Answered::default();
+            answered.ask(&[VMM].into(), Instant::now(), |_| Ok(vms()));
+            let at = asked(&mut answered, || error(VMM.pid));
+            assert!(at.len() < 20, "{at:?}");
+            assert!(answered.ceilings.is_empty());
+        }
     }
 }

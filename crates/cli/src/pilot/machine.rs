@@ -132,9 +132,9 @@ impl Machine {
         self.vetoes.note(vm, is_vetoed, Instant::now());
     }
 
-    /// The ceiling of a VM may have been set: what its VMM said before counts no longer.
-    pub(crate) fn ask_again(&mut self, vm: VmKey) {
-        self.ceilings.ask_again(vm);
+    /// The ceiling of a VM was to be set, and was set to this: what its VMM said before counts no longer.
+    pub(crate) fn was_tried(&mut self, vm: VmKey, set_ns: Option<u32>) {
+        self.ceilings.was_tried(vm, set_ns);
     }
 
     /// A reading; with `counted`, the counts since the last that had them.

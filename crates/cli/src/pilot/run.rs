@@ -339,7 +339,8 @@ impl<'a> Running<'a> {
             let takes_over = self.options.take_over && self.taken_over.insert(decision.scope);
             let made = acting::make(&self.options.root, &decision, change, takes_over);
             if let Scope::Vm(vm) = decision.scope {
-                self.machine.ask_again(vm);
+                let set_ns = made.is_ok().then_some(change.to.halt_poll_ns);
+                self.machine.was_tried(vm, set_ns);
             }
             if let Err(refused) = &made {
                 terminal::say(&format!(

@@ -146,6 +146,19 @@ impl Scene {
         }
     }
 
+    /// An earlier run has given the VM a ceiling of 80 us, and nobody knows why.
+    fn left_with_a_ceiling(&self) {
+        let applied = Command::new(haltwise())
+            .arg0("haltwise pilot")
+            .args(["apply", "--vm", self.name, "--ceiling", "80us", "--yes"])
+            .arg("--root")
+            .arg(self.host.0.path())
+            .output()
+            .unwrap();
+        assert!(applied.status.success(), "{applied:?}");
+        assert_eq!(in_kernel_by(self.name)[0].0, 80_000);
+    }
+
     fn keep(&self, kept: &Value) {
         let path = self.path("var/lib/haltwise/pilot.json");
         fs::write(path, kept.to_string()).unwrap();
@@ -380,15 +393,7 @@ fn a_ceiling_that_was_only_tried_is_restored() {
     let Some(scene) = Scene::set("ceiling-tried") else {
         return;
     };
-    let applied = Command::new(haltwise())
-        .arg0("haltwise pilot")
-        .args(["apply", "--vm", scene.name, "--ceiling", "80us", "--yes"])
-        .arg("--root")
-        .arg(scene.host.0.path())
-        .output()
-        .unwrap();
-    assert!(applied.status.success(), "{applied:?}");
-    assert_eq!(in_kernel_by(scene.name)[0].0, 80_000);
+    scene.left_with_a_ceiling();
     let mut daemon = scene.pilot(&["--act"]);
     let line = daemon.says("restore: ");
     assert!(
@@ -417,6 +422,24 @@ fn a_vmm_that_stands_still_keeps_what_it_said() {
     let vm = &status["vms"][0];
     assert!(known(vm) && vm["state"] == "watching", "{vm}");
     assert_eq!(vm["found_ns"], 80_000, "{vm}");
+}
+
+/// What was set of it just before it stopped is what it has, and nobody else's.
+#[test]
+fn what_was_set_of_a_vmm_that_stands_still_is_the_pilots() {
+    let Some(scene) = Scene::set("set-and-stopped") else {
+        return;
+    };
+    scene.left_with_a_ceiling();
+    let daemon = scene.pilot(&["--act", "--for", "40s"]);
+    until("restored", || {
+        (in_kernel_by(scene.name)[0].0 == 200_000).then_some(())
+    });
+    scene.vm.signal(Signal::STOP);
+    let status = daemon.end_by_itself();
+    let vm = &status["vms"][0];
+    assert_eq!(vm["ceiling_ns"], 200_000, "{vm}");
+    assert_eq!(status["decisions"]["hands_off"], 0, "{status}");
 }
 
 /// What was modified externally is left alone, over restarts, until --take-over.
