@@ -75,6 +75,9 @@ pub struct Change {
     pub from: Knobs,
     /// What is to be.
     pub to: Knobs,
+    /// The change before this one failed, and may have been made nevertheless: then `to` is in force already, or what the
+    /// journal has that the pilot has set.
+    pub is_unsure: bool,
 }
 
 /// A decision.
@@ -105,6 +108,8 @@ pub enum Refusal {
     Theirs,
     /// The VM has ended.
     Ended,
+    /// The VM has no ceiling of its own, and what it follows is not what it was.
+    Moved,
     /// Anything else, in words.
     Failed(String),
 }

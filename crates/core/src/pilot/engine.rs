@@ -465,6 +465,7 @@ impl<E: Evidence> Pilot<E> {
         Change {
             from: unit.in_force(),
             to,
+            is_unsure: unit.is_unsure,
         }
     }
 }

@@ -12,6 +12,14 @@ use crate::ids::VmKey;
 use crate::kvm::Knobs;
 use crate::tune::interval::Interval;
 
+/// Whether a target has that setting: a VM's is its ceiling alone, and the other parameters are the host's.
+pub(super) fn is_same(scope: Scope, one: Knobs, other: Knobs) -> bool {
+    match scope {
+        Scope::Vm(_) => one.halt_poll_ns == other.halt_poll_ns,
+        Scope::Host => one == other,
+    }
+}
+
 /// Where a target stands.
 #[derive(Debug, Clone)]
 pub(super) enum State {
@@ -49,6 +57,12 @@ const LONGEST_NS: u64 = 86_400_000_000_000;
 const CHANGES: usize = 120;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
+/// What could not be restored is tried again after so long, then after twice that, up to ten minutes. A reading may come a
+/// little before its time, and a change takes seconds where a VMM does not answer: half of the first is no matter.
+const RESTORE_AGAIN_NS: u64 = 10_000_000_000;
+const RESTORE_LONGEST_NS: u64 = 600_000_000_000;
+const RESTORE_DOUBLED: u32 = 6;
+
 /// A target of several VMs is weighed anew when one in so many of them was looked at: that plays the halts of all.
 const OF_MEMBERS: usize = 8;
 
@@ -84,6 +98,13 @@ pub(super) struct Unit {
     pub(super) is_new: bool,
     /// A setting that is to be restored, until it is.
     pub(super) owed: Option<Knobs>,
+    /// The last change failed: it may have been made nevertheless.
+    pub(super) is_unsure: bool,
+    /// How often in a row restoring has failed, and when it is tried again.
+    not_restored: u32,
+    restore_at_ns: u64,
+    /// What the journal has that the pilot has set.
+    pub(super) recorded: Option<Knobs>,
     /// What was read last.
     pub(super) now: Knobs,
     /// It was a VM without a ceiling of its own when it was read last and nothing was set: what it would have followed without
@@ -116,6 +137,10 @@ impl Unit {
             goals: BTreeMap::new(),
             is_new: false,
             owed: None,
+            is_unsure: false,
+            not_restored: 0,
+            restore_at_ns: 0,
+            recorded: None,
             now: found,
             followed: None,
         }
@@ -256,6 +281,50 @@ impl Unit {
         (self.is_new, self.failed, self.not_before_ns) = (false, 0, now_ns);
         (self.regret, self.would) = (Regret::default(), None);
         self.proven.clear();
+    }
+
+    /// Restoring has failed: it is tried again after a time that doubles each time.
+    pub(super) fn not_restored(&mut self, now_ns: u64) {
+        let doubled = RESTORE_AGAIN_NS << self.not_restored.min(RESTORE_DOUBLED);
+        self.restore_at_ns = now_ns.saturating_add(doubled.min(RESTORE_LONGEST_NS));
+        self.not_restored = self.not_restored.saturating_add(1);
+    }
+
+    /// Whether what is to be restored may be tried now.
+    pub(super) fn may_restore_again(&self, now_ns: u64) -> bool {
+        self.restore_at_ns <= now_ns.saturating_add(RESTORE_AGAIN_NS / 2)
+    }
+
+    /// This is in force, and nothing is to be restored.
+    pub(super) fn is_at(&mut self, knobs: Knobs) {
+        let is_found = is_same(self.scope, knobs, self.found);
+        self.set = (!is_found).then_some(knobs);
+        (self.now, self.owed) = (knobs, None);
+        (self.is_unsure, self.not_restored, self.restore_at_ns) = (false, 0, 0);
+        if matches!(self.state, State::BackOff | State::Watching) && !is_found {
+            // What was kept before the trial still is, also where an earlier run began that trial.
+            self.state = State::Kept;
+        }
+    }
+
+    /// Whether what is in force, which is not what was expected, is so by a change of the pilot's that failed and was made
+    /// nevertheless: what was to be restored, what was found, of which the journal has nothing, or what the journal has that
+    /// the pilot has set. In place of the last, what was expected is to be restored.
+    pub(super) fn was_made(&mut self) -> bool {
+        let is_now = |it: Knobs| is_same(self.scope, it, self.now);
+        if !self.is_unsure {
+            return false;
+        }
+        if self.owed.is_some_and(is_now) || is_now(self.found) {
+            self.is_at(self.now);
+        } else if self.recorded.is_some_and(is_now) {
+            self.owed = self.owed.or(Some(self.in_force()));
+            self.set = Some(self.now);
+        } else {
+            return false;
+        }
+        self.answer = None;
+        true
     }
 
     /// Notes a change.

@@ -36,10 +36,11 @@ pub(crate) struct Vm {
     key: VmKey,
     pub(crate) load: Load,
     pub(crate) ceiling: Ceiling,
+    /// What the journal has of it.
+    pub(crate) held: Option<Held<u32>>,
     /// The pilot is to leave it alone.
     pub(crate) is_left_alone: bool,
     pub(crate) goal: Goal,
-    held: Option<Held<u32>>,
 }
 
 /// What happened, and when.
@@ -57,11 +58,11 @@ pub(crate) struct Host {
     pub(crate) param_ns: u32,
     held: Option<Held<u32>>,
     pub(crate) cpu_pressure: f64,
-    /// Nothing new can be set.
-    pub(crate) refuses: bool,
     /// CPU time that a look takes, and all so far.
     pub(crate) look_ns: u64,
     own_cpu_ns: u64,
+    /// What comes of a change in place of making it.
+    pub(crate) refuses: fn(&Decision) -> Option<Refusal>,
     pub(crate) pilot: Pilot<Modelled>,
     pub(crate) events: Vec<(u64, Event)>,
 }
@@ -78,9 +79,9 @@ impl Host {
             param_ns: FOUND_NS,
             held: None,
             cpu_pressure: 0.01,
-            refuses: false,
             look_ns: 0,
             own_cpu_ns: 0,
+            refuses: |_| None,
             pilot: Pilot::new(setup(evidence, Memory::default(), 1)),
             events: Vec::new(),
         }
@@ -165,9 +166,12 @@ impl Host {
             if !decision.is_made {
                 continue;
             }
-            if self.refuses && !decision.kind.restores() {
-                let refused = Err(Refusal::Failed("it is refused".to_owned()));
-                decisions.extend(self.pilot.made(self.now, &decision, refused));
+            if let Some(refusal) = (self.refuses)(&decision) {
+                if let (Scope::Vm(key), Refusal::Ended) = (scope, &refusal) {
+                    // Nobody can set it any more.
+                    self.vm(key).ceiling = Ceiling::Fixed(None);
+                }
+                decisions.extend(self.pilot.made(self.now, &decision, Err(refusal)));
                 continue;
             }
             let ours = decision.change.unwrap().to.halt_poll_ns;

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::ids::VmKey;
+use haltwise_core::pilot::decision::Change;
 use haltwise_core::pilot::input::Scope;
 
 /// The host's ceiling before anybody has changed it.
@@ -42,6 +43,17 @@ pub(crate) enum Death {
     BeforeWrite,
     AfterWrite,
     AfterResult,
+}
+
+/// Why a change was not made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotSet {
+    /// The daemon died; it may have been made.
+    Died,
+    /// It is somebody else's.
+    Theirs,
+    /// What it follows has changed.
+    Moved,
 }
 
 impl Machine {
@@ -123,24 +135,46 @@ impl Machine {
         }
     }
 
-    /// Sets a target of ours, as far as the daemon lives. `Err(true)`: it died; `Err(false)`: it is somebody else's.
+    /// `haltwise undo`, while the pilot runs: what was restored is the user's from then on.
+    pub(crate) fn is_undone_by_human(&mut self) {
+        self.settle();
+        let ours = |(scope, entry): (&Scope, &Entry)| {
+            let is_in_force = entry.ours == Some(self.now(*scope));
+            is_in_force.then_some(*scope)
+        };
+        let restored: Vec<Scope> = self.journal.iter().filter_map(ours).collect();
+        self.undo();
+        for scope in restored {
+            self.theirs.insert(scope, self.now(scope));
+        }
+    }
+
+    /// Sets a target of ours, as far as the daemon lives, if it is what the decision rests on.
     pub(crate) fn set(
         &mut self,
         scope: Scope,
-        from: u32,
-        to: u32,
+        change: &Change,
         death: Option<Death>,
-    ) -> Result<(), bool> {
+    ) -> Result<(), NotSet> {
+        let (from, to) = (change.from.halt_poll_ns, change.to.halt_poll_ns);
         self.settle();
         let now = self.now(scope);
         let entry = self.journal.get(&scope).copied();
         let is_theirs = entry.is_some_and(|entry| entry.ours.is_some_and(|ours| ours != now));
         let follows = matches!(scope, Scope::Vm(vm) if self.follows(vm));
-        if is_theirs || (now != from && !follows) {
-            return Err(false);
+        let ours = entry.and_then(|entry| entry.ours);
+        let is_made = change.is_unsure && [Some(to), ours].contains(&Some(now));
+        if is_theirs || (now != from && !is_made && !follows) {
+            return Err(NotSet::Theirs);
+        }
+        if now != from && follows {
+            return Err(NotSet::Moved);
+        }
+        if change.is_unsure && now == to && !follows {
+            return Ok(());
         }
         if death == Some(Death::BeforeIntent) {
-            return Err(true);
+            return Err(NotSet::Died);
         }
         let entry = self.journal.entry(scope).or_insert(Entry {
             before: now,
@@ -150,15 +184,15 @@ impl Machine {
         });
         entry.intent = Some(to);
         if death == Some(Death::BeforeWrite) {
-            return Err(true);
+            return Err(NotSet::Died);
         }
         self.write(scope, to);
         if death == Some(Death::AfterWrite) {
-            return Err(true);
+            return Err(NotSet::Died);
         }
         self.settle();
         if death == Some(Death::AfterResult) {
-            Err(true)
+            Err(NotSet::Died)
         } else {
             Ok(())
         }

@@ -2,7 +2,7 @@
 //! more; none where nothing but a guard keeps from a choice.
 
 use haltwise_core::ids::VmKey;
-use haltwise_core::pilot::decision::Kind;
+use haltwise_core::pilot::decision::{Kind, Refusal};
 use haltwise_core::pilot::input::{Ceiling, Scope};
 
 use super::host::{EACH_15_US, EACH_150_US, Event, FOUND_NS, Host, TICKING};
@@ -107,7 +107,10 @@ fn a_look_under_way_ends_where_its_vms_setting_changes() {
 fn a_back_off_ends_with_the_load_of_most_halts() {
     let tries = |changes: usize| {
         let mut host = Host::new();
-        host.refuses = true;
+        host.refuses = |decision| {
+            let is_new = !decision.kind.restores();
+            is_new.then(|| Refusal::Failed("it is refused".to_owned()))
+        };
         let vms: Vec<VmKey> = (0..8)
             .map(|_| host.comes(EACH_150_US, Ceiling::Fixed(None)))
             .collect();

@@ -20,6 +20,7 @@ mod journal;
 mod law;
 mod looks;
 mod model;
+mod refused;
 mod saved;
 mod shared;
 mod takes_over;

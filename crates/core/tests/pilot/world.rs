@@ -10,7 +10,7 @@ use haltwise_core::pilot::memory::Memory;
 use haltwise_core::pilot::{Goal, Limits, Pilot};
 use haltwise_core::workload::SplitMix64;
 
-use super::journal::{Death, Machine};
+use super::journal::{Death, Machine, NotSet};
 use super::law::Laws;
 use super::model::{Chunk, Load, Modelled, knobs, setup};
 
@@ -246,6 +246,9 @@ impl World {
             let theirs = 1_000 * u32::try_from(self.draw.below(300)).unwrap();
             self.machine.is_set_by_human(Scope::Host, theirs);
         }
+        if self.one_in(50_000) {
+            self.machine.is_undone_by_human();
+        }
         if self.one_in(20_000) {
             self.sched_ext_until = self.now + self.draw.below(HOUR);
         }
@@ -292,6 +295,7 @@ impl World {
     }
 
     fn read(&mut self, counted: bool) -> Seen {
+        self.machine.settle();
         let mut vms = Vec::new();
         let keys: Vec<VmKey> = self.vms.keys().copied().collect();
         for key in keys {
@@ -431,9 +435,12 @@ impl World {
         {
             return Some(Err(Refusal::Ended));
         }
+        let full = || Refusal::Failed("no space left on device".to_owned());
         if self.one_in(300) {
-            return Some(Err(Refusal::Failed("no space left on device".to_owned())));
+            return Some(Err(full()));
         }
+        // It is made, and that cannot be recorded.
+        let is_recorded = !self.one_in(600);
         let change = decision.change.expect("what is made has a change");
         let deaths = [
             Death::BeforeIntent,
@@ -444,10 +451,19 @@ impl World {
         let death = self
             .one_in(400)
             .then(|| deaths[usize::try_from(self.draw.below(4)).unwrap()]);
-        let (from, to) = (change.from.halt_poll_ns, change.to.halt_poll_ns);
-        match self.machine.set(decision.scope, from, to, death) {
-            Err(true) => None,
-            Err(false) => Some(Err(Refusal::Theirs)),
+        let death = if is_recorded {
+            death
+        } else {
+            Some(Death::AfterWrite)
+        };
+        match self.machine.set(decision.scope, &change, death) {
+            Err(NotSet::Died) if is_recorded => None,
+            Err(NotSet::Died) => {
+                self.laws.made(decision, self.now);
+                Some(Err(full()))
+            }
+            Err(NotSet::Theirs) => Some(Err(Refusal::Theirs)),
+            Err(NotSet::Moved) => Some(Err(Refusal::Moved)),
             Ok(()) => {
                 self.laws.made(decision, self.now);
                 Some(Ok(()))

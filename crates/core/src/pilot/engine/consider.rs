@@ -1,15 +1,14 @@
 //! What to do about each target, and what keeps from it.
 
-use super::super::decision::{Change, Decision, Kind};
+use super::super::decision::{Decision, Kind};
 use super::super::evidence::{Answer, Choice, Evidence};
 use super::super::guards::Standing;
 use super::super::input::Scope;
 use super::super::member::{BLIND, Member};
 use super::super::regret::MOST;
 use super::super::trial;
-use super::super::unit::{State, Unit};
+use super::super::unit::{State, Unit, is_same};
 use super::Pilot;
-use super::readings::is_same;
 use crate::kvm::Knobs;
 use crate::tune::advice::LEAST_GAIN;
 
@@ -27,7 +26,7 @@ impl<E: Evidence> Pilot<E> {
             return Vec::new();
         };
         if let Some(to) = unit.owed {
-            if !self.may_restore {
+            if !self.may_restore || !unit.may_restore_again(self.now_ns) {
                 return Vec::new();
             }
             return vec![self.restore(scope, to, Kind::Restore, unit.why.clone())];
@@ -278,10 +277,7 @@ impl<E: Evidence> Pilot<E> {
         vec![Decision {
             kind: Kind::WouldSet,
             scope: unit.scope,
-            change: Some(Change {
-                from: unit.in_force(),
-                to: choice.knobs,
-            }),
+            change: Some(Self::change_to(unit, choice.knobs)),
             is_made: false,
             why,
             expected: Some(choice.gain),

@@ -5,8 +5,7 @@ use super::super::evidence::{Answer, Choice, Evidence};
 use super::super::input::Scope;
 use super::super::memory::Proven;
 use super::super::trial::{self, Next, Outcome, Trial};
-use super::super::unit::{State, Unit};
-use super::readings::is_same;
+use super::super::unit::{State, Unit, is_same};
 use super::{Pilot, Purpose, facts_of};
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
@@ -291,7 +290,7 @@ impl<E: Evidence> Pilot<E> {
     }
 
     /// What was recorded under another setting is no longer what is in force.
-    fn forget(
+    pub(super) fn forget(
         members: &mut std::collections::BTreeMap<VmKey, super::super::member::Member<E::Chunk>>,
         unit: &Unit,
     ) {
@@ -373,8 +372,7 @@ impl<E: Evidence> Pilot<E> {
             unit.found = followed;
         }
         let is_found = is_same(unit.scope, change.to, unit.found);
-        unit.set = (!is_found).then_some(change.to);
-        (unit.now, unit.owed) = (change.to, None);
+        unit.is_at(change.to);
         unit.changed(now_ns);
         for vm in &unit.members {
             if let Some(member) = self.members.get_mut(vm) {
@@ -389,10 +387,6 @@ impl<E: Evidence> Pilot<E> {
                 unit.become_(State::Kept, decision.why.clone(), now_ns);
             }
             _ => {}
-        }
-        if matches!(unit.state, State::BackOff | State::Watching) && !is_found {
-            // What was kept before the trial still is, also where an earlier run began that trial.
-            unit.state = State::Kept;
         }
         if matches!(unit.state, State::Watching) && is_found {
             unit.why.clone_from(&decision.why);
@@ -415,26 +409,44 @@ impl<E: Evidence> Pilot<E> {
 
     /// A change was not made.
     pub(super) fn is_refused(&mut self, decision: &Decision, refusal: Refusal) -> Vec<Decision> {
+        let scope = decision.scope;
         match refusal {
-            Refusal::Ended => Vec::new(),
+            Refusal::Ended => self.abandon(scope, "its VM has ended"),
+            Refusal::Moved => self.abandon(scope, "it follows halt_poll_ns, which has changed"),
+            Refusal::Failed(why) => self.has_failed(scope, &why),
             Refusal::Theirs => {
                 let why = "it was modified externally, and is left alone".to_owned();
-                self.hands_off(decision.scope, why).into_iter().collect()
-            }
-            Refusal::Failed(why) => {
-                self.failed += 1;
-                let trial_ns = self.trial_ns(decision.scope);
-                let now_ns = self.now_ns;
-                let Some(unit) = self.units.get_mut(&decision.scope) else {
-                    return Vec::new();
-                };
-                let safe = unit.trial().map_or(unit.found, |trial| trial.from);
-                if unit.owed.is_none() {
-                    unit.owed = (!is_same(unit.scope, unit.in_force(), safe)).then_some(safe);
-                    unit.back_off(trial_ns, format!("it could not be set: {why}"), now_ns);
-                }
-                Vec::new()
+                return self.hands_off(scope, why).into_iter().collect();
             }
         }
+        Vec::new()
+    }
+
+    /// Nothing that the pilot has set of a target is in force any more: its trial ends, and nothing is to be restored.
+    fn abandon(&mut self, scope: Scope, why: &str) {
+        self.drop_period(scope);
+        let (trial_ns, now_ns) = (self.trial_ns(scope), self.now_ns);
+        if let Some(unit) = self.units.get_mut(&scope) {
+            unit.is_at(unit.found);
+            unit.answer = None;
+            unit.wait(trial_ns, why, now_ns);
+        }
+    }
+
+    /// What is in force is what was before, as far as is known; what is to be restored is tried again.
+    fn has_failed(&mut self, scope: Scope, why: &str) {
+        self.failed += 1;
+        let (trial_ns, now_ns) = (self.trial_ns(scope), self.now_ns);
+        let Some(unit) = self.units.get_mut(&scope) else {
+            return;
+        };
+        unit.is_unsure = true;
+        if unit.owed.is_some() {
+            unit.not_restored(now_ns);
+            return;
+        }
+        let safe = unit.trial().map_or(unit.found, |trial| trial.from);
+        unit.owed = (!is_same(scope, unit.in_force(), safe)).then_some(safe);
+        unit.back_off(trial_ns, format!("it could not be set: {why}"), now_ns);
     }
 }

@@ -6,22 +6,14 @@ use super::super::decision::{Decision, Kind};
 use super::super::evidence::Evidence;
 use super::super::goals::Parameters;
 use super::super::guards;
-use super::super::input::{Ceiling, Held, Scope, VmSeen};
+use super::super::input::{Ceiling, Held, Scope};
 use super::super::member::Member;
 use super::super::memory::OfTarget;
-use super::super::unit::{State, Unit};
+use super::super::unit::{State, Unit, is_same};
 use super::super::view::Compared;
 use super::{Pilot, Purpose};
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
-
-/// Whether a target has that setting: a VM's is its ceiling alone, and the other parameters are the host's.
-pub(super) fn is_same(scope: Scope, one: Knobs, other: Knobs) -> bool {
-    match scope {
-        Scope::Vm(_) => one.halt_poll_ns == other.halt_poll_ns,
-        Scope::Host => one == other,
-    }
-}
 
 /// A target as it was read.
 struct Place {
@@ -213,6 +205,7 @@ impl<E: Evidence> Pilot<E> {
             });
             unit.members = place.members;
             unit.now = place.now;
+            unit.recorded = place.held.map(|held| held.ours);
             unit.is_excluded = place.is_excluded;
         }
     }
@@ -259,8 +252,11 @@ impl<E: Evidence> Pilot<E> {
 
     /// Whether somebody else has set a target; it is theirs from now on.
     fn is_theirs(&mut self, scope: Scope) -> Option<Decision> {
-        let follows = |vm: &VmSeen| Scope::Vm(vm.key) == scope && vm.ceiling == Ceiling::Follows;
-        let follows = self.seen.vms.iter().any(follows);
+        let mut vms = self.seen.vms.iter();
+        let ceiling = vms
+            .find(|vm| Scope::Vm(vm.key) == scope)
+            .map(|vm| vm.ceiling);
+        let follows = ceiling == Some(Ceiling::Follows);
         let unit = self.units.get_mut(&scope)?;
         if matches!(unit.state, State::HandsOff) {
             return None;
@@ -285,8 +281,14 @@ impl<E: Evidence> Pilot<E> {
             });
         }
         let expected = unit.in_force();
-        let has_own = unit.followed.is_some() && unit.set.is_none();
+        // One whose VMM can no longer be asked says nothing of it.
+        let is_own = matches!(ceiling, Some(Ceiling::Own(_)));
+        let has_own = is_own && unit.followed.is_some() && unit.set.is_none();
         if is_same(scope, expected, unit.now) && !has_own {
+            return None;
+        }
+        if unit.was_made() {
+            Self::forget(&mut self.members, unit);
             return None;
         }
         let what = format!(

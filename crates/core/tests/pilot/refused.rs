@@ -1,0 +1,134 @@
+//! Changes that are not made: because they fail, or because the VM has ended.
+
+use haltwise_core::ids::VmKey;
+use haltwise_core::pilot::decision::{Decision, Kind, Refusal};
+use haltwise_core::pilot::input::{Ceiling, Held, Scope};
+
+use super::host::{EACH_150_US, Event, FOUND_NS, Host};
+use super::world::SECOND;
+
+const FOUND: Ceiling = Ceiling::Own(FOUND_NS);
+
+fn decided(vm: VmKey, kind: Kind) -> Event {
+    Event::Decided(Scope::Vm(vm), kind)
+}
+
+fn full() -> Refusal {
+    Refusal::Failed("no space left on device".to_owned())
+}
+
+/// Seconds between attempts to restore what a VM had.
+fn pauses(host: &Host, vm: VmKey) -> Vec<u64> {
+    let restores = host.events.iter();
+    let restores = restores.filter(|(_, event)| *event == decided(vm, Kind::Restore));
+    let at: Vec<u64> = restores.map(|(at, _)| at / SECOND).collect();
+    at.windows(2).map(|pair| pair[1] - pair[0]).collect()
+}
+
+fn restores_nothing(decision: &Decision) -> Option<Refusal> {
+    decision.kind.restores().then(full)
+}
+
+#[test]
+fn what_cannot_be_restored_is_tried_again_less_and_less_often() {
+    let mut host = Host::new();
+    let vm = host.comes(EACH_150_US, FOUND);
+    host.refuses = restores_nothing;
+    let off = host.until(decided(vm, Kind::Off));
+    host.pass(400);
+    let is_restore = |(_, event): &&(u64, Event)| *event == decided(vm, Kind::Restore);
+    let (first, _) = host.events.iter().find(is_restore).unwrap();
+    assert!(*first <= off + 10 * SECOND, "{:?}", host.events);
+    let doubled = [10, 20, 40, 80, 160, 320, 600, 600, 600];
+    assert_eq!(pauses(&host, vm)[..9], doubled);
+    // A stop tries it whatever was tried before.
+    let stops = host.pilot.stop();
+    assert_eq!(stops.len(), 1, "{stops:?}");
+    host.refuses = |_| None;
+    host.until(decided(vm, Kind::Restore));
+    assert_eq!(host.vm(vm).ceiling, FOUND);
+    // What was made begins anew.
+    host.refuses = restores_nothing;
+    host.events.clear();
+    host.until(decided(vm, Kind::Off));
+    host.pass(10);
+    assert_eq!(pauses(&host, vm)[..3], [10, 20, 40]);
+}
+
+#[test]
+fn a_trial_of_a_vm_that_has_ended_ends() {
+    let mut host = Host::new();
+    let ends = host.comes(EACH_150_US, FOUND);
+    host.refuses = |decision| {
+        let is_it = matches!(decision.scope, Scope::Vm(vm) if vm.pid.0 == 100);
+        (is_it && decision.kind != Kind::On).then_some(Refusal::Ended)
+    };
+    host.until(decided(ends, Kind::Off));
+    // It stays among the VMs, as its process does.
+    let other = host.comes(EACH_150_US, FOUND);
+    host.until(decided(other, Kind::Keep));
+    let is_of_it = |(_, event): &&(u64, Event)| {
+        let [tried, on, off] = [Kind::Try, Kind::On, Kind::Off].map(|kind| decided(ends, kind));
+        matches!(event, Event::Decided(scope, _) if *scope == Scope::Vm(ends))
+            && ![tried, on, off].contains(event)
+    };
+    let more = host.events.iter().find(is_of_it);
+    assert_eq!(more, None, "nothing is to be restored");
+}
+
+/// It follows the parameter, which somebody else sets: that is no reason to leave the VM alone.
+#[test]
+fn a_trial_whose_vm_follows_another_value_ends_and_is_tried_again() {
+    let mut host = Host::new();
+    let vm = host.comes(EACH_150_US, Ceiling::Follows);
+    host.refuses = |decision| (decision.kind == Kind::On).then_some(Refusal::Moved);
+    host.until(decided(vm, Kind::On));
+    host.refuses = |_| None;
+    host.param_ns = 190_000;
+    host.until(decided(vm, Kind::Keep));
+    let standing = host.pilot.standing();
+    assert_eq!(standing.vms[0].found_ns, Some(190_000));
+}
+
+/// A VMM that was stopped in the middle does what it was asked when it goes on.
+#[test]
+fn a_change_that_failed_and_was_made_nevertheless_is_the_pilots() {
+    let mut host = Host::new();
+    let vm = host.comes(EACH_150_US, FOUND);
+    host.refuses = |_| Some(full());
+    host.until(decided(vm, Kind::On));
+    host.refuses = |_| None;
+    host.vm(vm).ceiling = Ceiling::Own(5_000);
+    host.vm(vm).held = Some(Held {
+        before: FOUND_NS,
+        ours: 5_000,
+    });
+    host.until(decided(vm, Kind::Restore));
+    assert_eq!(host.vm(vm).ceiling, FOUND);
+    // And of one that restores nothing more is to be done.
+    host.refuses = restores_nothing;
+    host.until(decided(vm, Kind::Off));
+    host.events.clear();
+    host.refuses = |_| None;
+    host.vm(vm).ceiling = FOUND;
+    host.pass(60);
+    let is_more = |(_, event): &&(u64, Event)| {
+        [Kind::Restore, Kind::HandsOff]
+            .map(|kind| decided(vm, kind))
+            .contains(event)
+    };
+    assert_eq!(host.events.iter().find(is_more), None, "{:?}", host.events);
+}
+
+#[test]
+fn a_value_modified_externally_after_a_change_that_failed_is_left_alone() {
+    let mut host = Host::new();
+    let vm = host.comes(EACH_150_US, FOUND);
+    host.refuses = |_| Some(full());
+    host.until(decided(vm, Kind::On));
+    host.refuses = |_| None;
+    host.vm(vm).ceiling = Ceiling::Own(145_000);
+    host.until(decided(vm, Kind::HandsOff));
+    host.pass(60);
+    assert_eq!(host.vm(vm).ceiling, Ceiling::Own(145_000));
+}
