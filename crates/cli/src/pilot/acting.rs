@@ -1,9 +1,8 @@
-//! Makes a change of the pilot's, through the journal.
+//! Makes a change of the pilot's, through the journal, and only where what is in force is what the decision rests on.
 
-use haltwise_core::kvm::Knobs;
 use haltwise_core::pilot::decision::{Change, Decision, Refusal};
 use haltwise_core::pilot::input::Scope;
-use haltwise_host::knob::{KnobError, Parameter, Request, Writer};
+use haltwise_host::knob::{KnobError, Parameter, Request, Target, Writer};
 use haltwise_host::root::Root;
 
 use crate::knob;
@@ -15,52 +14,62 @@ pub(crate) fn make(
     change: Change,
     take_over: bool,
 ) -> Result<(), Refusal> {
+    let (request, expected) = request(root, decision.scope, change);
     let request = Request {
         take_over,
-        ..request(decision.scope, change)
+        ..request
     };
-    set(root, &request).map_err(|error| refusal(&error))
+    set(root, &request, &expected, change.is_unsure).map_err(|error| refusal(&error))
 }
 
-fn request(scope: Scope, change: Change) -> Request {
+/// What is to be set, and what has to be there before.
+fn request(root: &Root, scope: Scope, change: Change) -> (Request, Vec<(Target, u32)>) {
+    let (mut request, mut expected) = (Request::default(), Vec::new());
     match scope {
-        Scope::Vm(vm) => Request {
-            ceilings: vec![(vm, change.to.halt_poll_ns)],
-            ..Request::default()
-        },
-        Scope::Host => Request {
-            parameters: parameters(change.from, change.to),
-            ..Request::default()
-        },
+        Scope::Vm(vm) => {
+            request.ceilings.push((vm, change.to.halt_poll_ns));
+            expected.push((Target::Ceiling(vm), change.from.halt_poll_ns));
+        }
+        Scope::Host => {
+            for parameter in Parameter::KVM {
+                let of = |knobs| knob::of_kvm(knobs, parameter);
+                // A change that failed may have been made of any of them.
+                let is_unsure = change.is_unsure && root.exists(parameter.path());
+                if let (Some(from), Some(to)) = (of(&change.from), of(&change.to))
+                    && (from != to || is_unsure)
+                {
+                    request.parameters.push((parameter, to));
+                    expected.push((Target::Parameter(parameter), from));
+                }
+            }
+        }
     }
+    (request, expected)
 }
 
-/// Those that differ.
-fn parameters(from: Knobs, to: Knobs) -> Vec<(Parameter, u32)> {
-    let all = [
-        Parameter::HaltPollNs,
-        Parameter::Grow,
-        Parameter::GrowStart,
-        Parameter::Shrink,
-    ];
-    let differ = all.into_iter().filter_map(|parameter| {
-        let value = knob::of_kvm(&to, parameter)?;
-        (knob::of_kvm(&from, parameter) != Some(value)).then_some((parameter, value))
-    });
-    differ.collect()
-}
-
-fn set(root: &Root, request: &Request) -> Result<(), KnobError> {
+/// The lock is held from the look to the write, and the write looks once more.
+fn set(
+    root: &Root,
+    request: &Request,
+    expected: &[(Target, u32)],
+    has_failed: bool,
+) -> Result<(), KnobError> {
     let mut writer = Writer::open(root, &knob::who(), None)?;
-    let proposal = writer.propose(request)?;
+    let proposal = writer.propose_on(request, expected, has_failed)?;
     writer.apply(&proposal)?;
     Ok(())
 }
 
 fn refusal(error: &KnobError) -> Refusal {
     match error {
-        KnobError::Theirs(_) | KnobError::Meanwhile { .. } => Refusal::Theirs,
+        KnobError::Theirs(_) | KnobError::Meanwhile { .. } | KnobError::Otherwise { .. } => {
+            Refusal::Theirs
+        }
+        KnobError::Follows { .. } => Refusal::Moved,
         error if error.is_of_ended() => Refusal::Ended,
         error => Refusal::Failed(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod test;
