@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use haltwise_core::event::{Facts, HaltCounts, HostSample, Vm};
 use haltwise_core::ids::{VmIndex, VmKey};
 use haltwise_core::kvm::Knobs;
-use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Seen, VmSeen};
+use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Pressure, Seen, VmSeen};
 use haltwise_core::pilot::{Goal, Goals};
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_host::collector::{CollectOptions, Collector};
@@ -140,7 +140,7 @@ impl Machine {
     /// A reading; with `counted`, the counts since the last that had them.
     pub(crate) fn read(&mut self, goals: &Goals, only: &[String], counted: bool) -> Seen {
         let baseline = self.baseline();
-        if counted {
+        if counted || self.before.is_none() {
             self.host();
         }
         self.host.knobs = watching::knobs(&self.root);
@@ -210,20 +210,29 @@ impl Machine {
                 .any(|it| it.name == "sched_ext.state" && it.value == "enabled")
         });
         let Ok(now) = host_sample::read(&self.root, None) else {
-            (self.host.busy_cpus, self.host.cpu_pressure) = (None, None);
+            (self.host.busy_cpus, self.host.cpu_pressure) = (None, Pressure::NotYet);
             return;
         };
         self.host.cpus = now.cpus;
+        self.host.cpu_pressure = pressure(self.before.as_ref(), &now);
         if let Some(before) = self.before.replace(now) {
-            let wall_ns = now.time_ns.saturating_sub(before.time_ns).max(1) as f64;
             let total_ns = now.total_ns.saturating_sub(before.total_ns).max(1) as f64;
             let busy_ns = now.busy_ns.saturating_sub(before.busy_ns) as f64;
             self.host.busy_cpus = Some(f64::from(now.cpus) * (busy_ns / total_ns).min(1.0));
-            let pressure = now.cpu_pressure_ns.zip(before.cpu_pressure_ns);
-            self.host.cpu_pressure =
-                pressure.map(|(now, before)| now.saturating_sub(before) as f64 / wall_ns);
         }
     }
+}
+
+/// CPU pressure between two readings.
+fn pressure(before: Option<&HostSample>, now: &HostSample) -> Pressure {
+    let Some(now_ns) = now.cpu_pressure_ns else {
+        return Pressure::NotThere;
+    };
+    let Some((before, before_ns)) = before.and_then(|it| Some((it, it.cpu_pressure_ns?))) else {
+        return Pressure::NotYet;
+    };
+    let wall_ns = now.time_ns.saturating_sub(before.time_ns).max(1) as f64;
+    Pressure::Share(now_ns.saturating_sub(before_ns) as f64 / wall_ns)
 }
 
 fn names(vm: &Vm) -> Vec<&str> {
@@ -305,4 +314,25 @@ fn held_parameters(baseline: &Baseline, now: Knobs) -> Option<Held<Knobs>> {
         }
     }
     is_any.then_some(held)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    /// Pressure is not there where the kernel does not account it, and not known before there are two readings.
+    #[test]
+    fn pressure_is_a_difference_of_two_readings() {
+        let at = |time_ns, cpu_pressure_ns| HostSample {
+            time_ns,
+            cpu_pressure_ns,
+            ..HostSample::default()
+        };
+        let (first, then) = (at(100, Some(10)), at(200, Some(30)));
+        assert_eq!(pressure(None, &first), Pressure::NotYet);
+        assert_eq!(pressure(Some(&first), &then), Pressure::Share(0.2));
+        let without = at(100, None);
+        assert_eq!(pressure(None, &without), Pressure::NotThere);
+        assert_eq!(pressure(Some(&without), &then), Pressure::NotYet);
+    }
 }

@@ -1,7 +1,7 @@
 //! What keeps the pilot from acting, or makes it restore what it found.
 
 use super::goals::{Limits, Parameters};
-use super::input::{Seen, VmSeen};
+use super::input::{Pressure, Seen, VmSeen};
 use crate::explain::HABIT;
 use crate::kvm::Rule;
 use crate::kvm::ceiling::CeilingRule;
@@ -11,7 +11,7 @@ use crate::kvm::ceiling::CeilingRule;
 pub enum Guard {
     /// Other tasks wait for a CPU.
     CpuPressure,
-    /// More vCPUs than CPUs, and none of these free.
+    /// More vCPUs than CPUs, and none of these free. It names the reason: [`Guard::FreeCpus`] holds then, too.
     OverCommitment,
     /// No CPU is free to poll on.
     FreeCpus,
@@ -63,29 +63,41 @@ pub struct Standing {
     pub guard: Guard,
     /// It keeps the pilot from acting.
     pub holds: bool,
-    /// What it looks at.
+    /// What it looks at; `None` where it looks at no figure, or that is not known.
     pub value: Option<f64>,
     /// From which value on it holds.
     pub limit: Option<f64>,
 }
 
 impl Standing {
+    /// It holds since nobody knows its figure yet: nothing is begun, and what was begun stays.
+    pub fn is_not_known(&self) -> bool {
+        self.holds && self.limit.is_some() && self.value.is_none()
+    }
+
     /// In words, with the source of its limit.
     pub fn why(&self) -> String {
         let percent = |of: Option<f64>| {
             of.map_or_else(|| "unknown".to_owned(), |of| format!("{:.0} %", of * 100.0))
         };
+        if self.is_not_known() {
+            return self.why_not_known();
+        }
         let plain =
             |of: Option<f64>| of.map_or_else(|| "unknown".to_owned(), |of| format!("{of:.1}"));
         let (value, limit) = (self.value, self.limit);
         match self.guard {
+            Guard::CpuPressure if value.is_none() => {
+                "the kernel does not account how long tasks wait for a CPU (PSI): free CPUs decide whether polling is raised"
+                    .to_owned()
+            }
             Guard::CpuPressure => format!(
                 "some task waits for a CPU for {} of the time; from {} on (as `explain` has it) polling is not raised",
                 percent(value),
                 percent(limit)
             ),
             Guard::OverCommitment => format!(
-                "{} vCPUs, and {} of them can run while a CPU is free; with more, polling is not raised",
+                "{} vCPUs on {} CPUs; with more vCPUs than CPUs and no CPU free, polling is not raised",
                 plain(value),
                 plain(limit)
             ),
@@ -94,6 +106,9 @@ impl Standing {
                 plain(value),
                 plain(limit)
             ),
+            Guard::PollingBudget if limit.is_none() => {
+                format!("polling takes {} of a CPU, and no limit was given", percent(value))
+            }
             Guard::PollingBudget => format!(
                 "polling takes {} of a CPU, and may take {}",
                 percent(value),
@@ -110,10 +125,73 @@ impl Standing {
             ),
         }
     }
+
+    fn why_not_known(&self) -> String {
+        let what = match self.guard {
+            Guard::CpuPressure => "for how long tasks wait for a CPU",
+            Guard::FreeCpus => "how many CPUs are free",
+            Guard::PollingBudget => "what all VMs poll, which is limited,",
+            _ => "its figure",
+        };
+        format!("{what} is not known yet; until it is, polling is not raised")
+    }
 }
 
 /// One CPU stays free, for what wakes a vCPU has to run somewhere, too (the interrupt, the thread of the device).
 const FREE_CPUS: f64 = 1.0;
+
+/// At this and beyond a guard holds.
+fn at_least(guard: Guard, value: Option<f64>, limit: f64) -> Standing {
+    Standing {
+        guard,
+        holds: value.is_none_or(|value| value >= limit),
+        value,
+        limit: Some(limit),
+    }
+}
+
+/// How long tasks wait for a CPU. Where no kernel says so, it would hold for ever.
+fn cpu_pressure(pressure: Pressure) -> Standing {
+    let of = at_least(Guard::CpuPressure, pressure.share(), HABIT);
+    Standing {
+        holds: of.holds && pressure != Pressure::NotThere,
+        ..of
+    }
+}
+
+/// Those that concern polling; `polled` is what all VMs poll, in CPUs.
+fn of_polling(seen: &Seen, limits: &Limits, polled: Option<f64>) -> [Standing; 4] {
+    let host = &seen.host;
+    let vcpus = seen.vms.iter().map(|vm| vm.vcpus).sum::<u64>() as f64;
+    let cpus = f64::from(host.cpus);
+    let free = host.busy_cpus.map(|busy| (cpus - busy).max(0.0));
+    // On a host of fewer than four CPUs, a quarter of them.
+    let wanted = FREE_CPUS.min(cpus / 4.0);
+    let has_none_free = free.is_some_and(|free| free < wanted);
+    let over_commitment = Standing {
+        guard: Guard::OverCommitment,
+        holds: vcpus > cpus && has_none_free,
+        value: Some(vcpus),
+        limit: Some(cpus),
+    };
+    let free_cpus = Standing {
+        guard: Guard::FreeCpus,
+        holds: free.is_none() || has_none_free,
+        value: free,
+        limit: Some(wanted),
+    };
+    let budget = match limits.max_poll_cpu_percent {
+        Some(percent) => at_least(Guard::PollingBudget, polled, percent / 100.0),
+        None => Standing {
+            guard: Guard::PollingBudget,
+            holds: false,
+            value: polled,
+            limit: None,
+        },
+    };
+    let pressure = cpu_pressure(host.cpu_pressure);
+    [pressure, over_commitment, free_cpus, budget]
+}
 
 /// All of them, as they stand.
 pub(super) fn look(
@@ -123,53 +201,27 @@ pub(super) fn look(
     polled: Option<f64>,
 ) -> Vec<Standing> {
     let host = &seen.host;
-    let vcpus = seen.vms.iter().map(|vm| vm.vcpus).sum::<u64>() as f64;
-    let cpus = f64::from(host.cpus);
-    let free = host.busy_cpus.map(|busy| (cpus - busy).max(0.0));
-    // On a host of one or two CPUs, half of one.
-    let wanted = FREE_CPUS.min(cpus / 4.0);
-    let has_none_free = free.is_some_and(|free| free < wanted);
-    let over = |value: Option<f64>, limit: Option<f64>| {
-        value
-            .zip(limit)
-            .is_some_and(|(value, limit)| value >= limit)
-    };
-    let at = |guard, value, limit, holds| Standing {
+    let at = |guard, holds| Standing {
         guard,
         holds,
-        value,
-        limit,
+        value: None,
+        limit: None,
     };
-    let budget = limits.max_poll_cpu_percent.map(|percent| percent / 100.0);
-    let pressure = host.cpu_pressure;
     let param = host.knobs.map(|knobs| knobs.halt_poll_ns);
     // The parameters do nothing to a VM whose guest forbids host polling.
     let alone = |vm: &&VmSeen| vm.goal.is_none() && !vm.polls_itself && vm.ceiling.follows(param);
     let left_alone = seen.vms.iter().filter(alone).count() as f64;
+    let is_alone = at_least(Guard::LeftAlone, Some(left_alone), 1.0);
     let is_snapshot = rule.ceiling == CeilingRule::SnapshotOrCap;
-    vec![
-        at(
-            Guard::CpuPressure,
-            pressure,
-            Some(HABIT),
-            over(pressure, Some(HABIT)),
-        ),
-        at(
-            Guard::OverCommitment,
-            Some(vcpus),
-            Some(cpus),
-            vcpus > cpus && has_none_free,
-        ),
-        at(Guard::FreeCpus, free, Some(wanted), has_none_free),
-        at(Guard::PollingBudget, polled, budget, over(polled, budget)),
-        at(Guard::SchedExt, None, None, host.sched_ext),
-        at(Guard::Kernel, None, None, is_snapshot),
-        at(Guard::ReadOnly, None, None, !host.is_writable),
-        at(
-            Guard::LeftAlone,
-            Some(left_alone),
-            Some(1.0),
-            left_alone >= 1.0 && limits.parameters != Parameters::Shared,
-        ),
-    ]
+    let others = [
+        at(Guard::SchedExt, host.sched_ext),
+        at(Guard::Kernel, is_snapshot),
+        at(Guard::ReadOnly, !host.is_writable),
+        Standing {
+            holds: is_alone.holds && limits.parameters != Parameters::Shared,
+            ..is_alone
+        },
+    ];
+    let of_polling = of_polling(seen, limits, polled);
+    of_polling.into_iter().chain(others).collect()
 }

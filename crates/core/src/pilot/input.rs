@@ -38,14 +38,36 @@ pub struct HostSeen {
     pub held: Option<Held<Knobs>>,
     /// CPUs.
     pub cpus: u32,
-    /// Of them busy, on average since the last reading.
+    /// Of them busy, on average since the last reading; `None`: not known yet.
     pub busy_cpus: Option<f64>,
-    /// Share of the time for which some task waited for a CPU (PSI).
-    pub cpu_pressure: Option<f64>,
+    /// How long tasks waited for a CPU (PSI).
+    pub cpu_pressure: Pressure,
     /// A scheduler of `sched_ext` runs.
     pub sched_ext: bool,
     /// CPU time that this program has taken since it started, with its programs in the kernel.
     pub own_cpu_ns: u64,
+}
+
+/// CPU pressure (PSI), as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Pressure {
+    /// Not yet, or not just now: it is the difference of two readings.
+    #[default]
+    NotYet,
+    /// The kernel does not account it.
+    NotThere,
+    /// Share of the time since the last reading for which some task waited for a CPU.
+    Share(f64),
+}
+
+impl Pressure {
+    /// The share, where it is known.
+    pub fn share(self) -> Option<f64> {
+        match self {
+            Self::Share(share) => Some(share),
+            Self::NotYet | Self::NotThere => None,
+        }
+    }
 }
 
 /// What the journal has of a target.
@@ -149,6 +171,11 @@ impl Counts {
             && self.blocks <= self.halts
             && self.poll_ns <= most_poll_ns
             && self.failed_poll_ns <= self.poll_ns
+    }
+
+    /// What it polled, in CPUs.
+    pub fn polled_cpus(&self) -> f64 {
+        self.per_s(self.poll_ns) / 1e9
     }
 
     /// A count in a second.

@@ -8,7 +8,7 @@ use haltwise_core::ids::{Pid, VmKey};
 use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::pilot::decision::Decision;
 use haltwise_core::pilot::evidence::{Answer, EXCERPT, Evidence, Measured, OfVm, Question};
-use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Scope, Seen, VmSeen};
+use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Pressure, Scope, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
 use haltwise_core::pilot::replayed::{Replayed, Stretch};
 use haltwise_core::pilot::{Goal, Pilot};
@@ -176,7 +176,7 @@ impl Fleet {
             }),
             cpus: 64,
             busy_cpus: Some(20.0),
-            cpu_pressure: Some(0.01),
+            cpu_pressure: Pressure::Share(0.01),
             ..HostSeen::default()
         };
         let vms = self.vms.iter().map(of).collect();

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use haltwise_core::ids::{Pid, VmKey};
 use haltwise_core::pilot::decision::{Decision, Kind, Refusal};
-use haltwise_core::pilot::input::{Ceiling, Held, HostSeen, Scope, Seen, VmSeen};
+use haltwise_core::pilot::input::{Ceiling, Held, HostSeen, Pressure, Scope, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
 use haltwise_core::pilot::{Goal, Pilot};
 use haltwise_core::workload::SplitMix64;
@@ -57,7 +57,7 @@ pub(crate) struct Host {
     /// Its parameter, and what the journal has of it.
     pub(crate) param_ns: u32,
     held: Option<Held<u32>>,
-    pub(crate) cpu_pressure: f64,
+    pub(crate) cpu_pressure: Pressure,
     /// CPU time that a look takes, and all so far.
     pub(crate) look_ns: u64,
     own_cpu_ns: u64,
@@ -78,7 +78,7 @@ impl Host {
             vms: Vec::new(),
             param_ns: FOUND_NS,
             held: None,
-            cpu_pressure: 0.01,
+            cpu_pressure: Pressure::Share(0.01),
             look_ns: 0,
             own_cpu_ns: 0,
             refuses: |_| None,
@@ -146,7 +146,7 @@ impl Host {
             }),
             cpus: 64,
             busy_cpus: Some(2.0),
-            cpu_pressure: Some(self.cpu_pressure),
+            cpu_pressure: self.cpu_pressure,
             own_cpu_ns: self.own_cpu_ns,
             ..HostSeen::default()
         };

@@ -100,7 +100,7 @@ impl Laws {
         }
         if is_new {
             assert!(!self.host.sched_ext, "under sched_ext: {decision:?}");
-            let pressure = self.host.cpu_pressure.unwrap_or(0.0);
+            let pressure = self.host.cpu_pressure.share().unwrap_or(0.0);
             assert!(
                 !raises || pressure < HABIT,
                 "under CPU pressure: {decision:?}"

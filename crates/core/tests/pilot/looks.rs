@@ -3,7 +3,7 @@
 
 use haltwise_core::ids::VmKey;
 use haltwise_core::pilot::decision::{Kind, Refusal};
-use haltwise_core::pilot::input::{Ceiling, Scope};
+use haltwise_core::pilot::input::{Ceiling, Pressure, Scope};
 
 use super::host::{EACH_15_US, EACH_150_US, Event, FOUND_NS, Host, TICKING};
 use super::model::Load;
@@ -59,11 +59,11 @@ fn what_settings_gain_pays_for_looks() {
 fn a_choice_that_had_to_wait_is_made_when_nothing_keeps_from_it_any_more() {
     let mut host = Host::new();
     let vm = host.comes(EACH_15_US, Ceiling::Own(0));
-    host.cpu_pressure = 0.4;
+    host.cpu_pressure = Pressure::Share(0.4);
     host.pass(360);
     let is_decided = |(_, event): &(u64, Event)| matches!(event, Event::Decided(..));
     assert!(!host.events.iter().any(is_decided), "{:?}", host.events);
-    host.cpu_pressure = 0.01;
+    host.cpu_pressure = Pressure::Share(0.01);
     let looks = host.looks();
     host.until(decided(vm, Kind::Try));
     assert_eq!(host.looks(), looks, "by what is known already");
@@ -96,7 +96,7 @@ fn a_look_under_way_ends_where_its_vms_setting_changes() {
     }
     let wanted = host.pilot.wanted().cloned().unwrap();
     assert_eq!(wanted.vms, [vm]);
-    host.cpu_pressure = 0.4;
+    host.cpu_pressure = Pressure::Share(0.4);
     host.reads();
     assert_eq!(host.events.last().unwrap().1, decided(vm, Kind::Restore));
     assert_ne!(host.pilot.wanted(), Some(&wanted), "another look, if any");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use haltwise_core::ids::{Pid, VmKey};
 use haltwise_core::pilot::decision::{Decision, Kind, Refusal, Wanted};
-use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Scope, Seen, VmSeen};
+use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Pressure, Scope, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
 use haltwise_core::pilot::{Goal, Limits, Pilot};
 use haltwise_core::workload::SplitMix64;
@@ -328,7 +328,7 @@ impl World {
             }),
             cpus: 8,
             busy_cpus: Some(2.0),
-            cpu_pressure: Some(if is_pressed { 0.4 } else { 0.01 }),
+            cpu_pressure: Pressure::Share(if is_pressed { 0.4 } else { 0.01 }),
             sched_ext: self.now < self.sched_ext_until,
             own_cpu_ns: self.own_cpu_ns,
         };

@@ -57,7 +57,7 @@ impl<E: Evidence> Pilot<E> {
             return Some("its VM can no longer be read".to_owned());
         }
         let more = trial.choice.polls_more_than(trial.from);
-        self.guard_against(unit.scope, more).map(Standing::why)
+        self.guard_ends(unit.scope, more).map(Standing::why)
     }
 
     /// Whether what was set has to go.
@@ -78,7 +78,7 @@ impl<E: Evidence> Pilot<E> {
             return Some("its VM can no longer be read".to_owned());
         }
         let polls_more = unit.in_force().halt_poll_ns > unit.found.halt_poll_ns;
-        if let Some(guard) = self.guard_against(unit.scope, polls_more) {
+        if let Some(guard) = self.guard_ends(unit.scope, polls_more) {
             return Some(guard.why());
         }
         let answer = unit.answer.as_ref().filter(|_| unit.is_new)?;
@@ -89,9 +89,19 @@ impl<E: Evidence> Pilot<E> {
         })
     }
 
-    /// The guard that keeps from a setting, if one does.
+    /// The guard that keeps from trying a setting, if one does.
     fn guard_against(&self, scope: Scope, polls_more: bool) -> Option<&Standing> {
-        self.guards.iter().find(|it| {
+        self.guards_of(scope, polls_more).next()
+    }
+
+    /// The guard that ends what was begun, if one does: a figure that is not known says nothing against it.
+    fn guard_ends(&self, scope: Scope, polls_more: bool) -> Option<&Standing> {
+        self.guards_of(scope, polls_more)
+            .find(|it| !it.is_not_known())
+    }
+
+    fn guards_of(&self, scope: Scope, polls_more: bool) -> impl Iterator<Item = &Standing> {
+        self.guards.iter().filter(move |it| {
             let concerns = match scope {
                 Scope::Vm(_) => !it.guard.is_of_parameters(),
                 Scope::Host => true,

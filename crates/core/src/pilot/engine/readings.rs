@@ -6,7 +6,7 @@ use super::super::decision::{Decision, Kind};
 use super::super::evidence::Evidence;
 use super::super::goals::Parameters;
 use super::super::guards;
-use super::super::input::{Ceiling, Held, Scope};
+use super::super::input::{Ceiling, Counts, Held, Scope, VmSeen};
 use super::super::member::Member;
 use super::super::memory::OfTarget;
 use super::super::unit::{State, Unit, is_same};
@@ -318,13 +318,9 @@ impl<E: Evidence> Pilot<E> {
 
     /// Looks at the guards.
     pub(super) fn guard(&mut self) {
-        let counts = self
-            .members
-            .values()
-            .filter_map(|member| member.counts.as_ref());
-        let polled: Option<f64> = counts
-            .map(|it| it.per_s(it.poll_ns) / 1e9)
-            .reduce(|a, b| a + b);
+        // Where one is not known, nobody knows what all take.
+        let counts = self.members.values().map(|member| member.counts.as_ref());
+        let polled: Option<f64> = counts.map(|counts| counts.map(Counts::polled_cpus)).sum();
         self.guards = guards::look(&self.seen, &self.rule, &self.limits, polled);
     }
 
