@@ -404,6 +404,9 @@ impl<E: Evidence> Pilot<E> {
             "its halts do not say what a wake-up costs: no sleep was recorded, and no calibration was given"
                 .clone_into(&mut unit.why);
         }
+        if let Some(answer) = &answer {
+            unit.more_poll_percent = answer.more_poll_than_found_percent;
+        }
         unit.answer = answer;
         self.units.insert(scope, unit);
     }

@@ -55,6 +55,8 @@ pub struct Answer {
     pub gap_mean_ns: f64,
     /// What the setting found would cost, as a multiple of what is in force.
     pub found_ratio: Interval,
+    /// By how much more is polled than under the setting found, in % of one CPU; below 0 it is less.
+    pub more_poll_than_found_percent: f64,
     /// A better setting, if one is certain within the recorded noise.
     pub choice: Option<Choice>,
     /// Why there is none, or what was found, in a word.

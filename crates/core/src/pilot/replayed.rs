@@ -176,23 +176,31 @@ fn both(material: &Material, knobs: Knobs, aim: &Aim) -> [Vec<Sums>; 2] {
     }
 }
 
-/// What the setting found would cost, as a multiple of what is in force: from the cheaper of both starts.
-fn found_ratio(material: &Material, of: &Final, question: &Question, aim: &Aim) -> Interval {
+/// What the setting found would cost, as a multiple of what is in force, and by how much more that polls: from the cheaper
+/// of both starts.
+fn against_found(
+    material: &Material,
+    of: &Final,
+    question: &Question,
+    aim: &Aim,
+) -> (Interval, f64) {
     let one = |value| Interval {
         value,
         low: value,
         high: value,
     };
     if question.found == question.in_force {
-        return one(1.0);
+        return (one(1.0), 0.0);
     }
     let [cheaper, _] = both(material, question.found, aim);
-    let share = advice::compare(material, &cheaper, of.in_force.blocks(), aim).cost_share;
-    Interval {
+    let found = advice::compare(material, &cheaper, of.in_force.blocks(), aim);
+    let share = found.cost_share;
+    let ratio = Interval {
         value: 1.0 + share.value,
         low: 1.0 + share.low,
         high: 1.0 + share.high,
-    }
+    };
+    (ratio, -found.poll_cpu_percent.value)
 }
 
 fn word(verdict: Verdict) -> &'static str {
@@ -252,13 +260,16 @@ impl Evidence for Replayed {
         };
         let advice = advice::advise(&material, &of, &goal);
         let choice = choose::choice(&material, &of, &advice, question, &recorded);
+        let (found_ratio, more_poll_than_found_percent) =
+            against_found(&material, &of, question, &aim);
         Some(Answer {
             cost: aim.cost,
             cost_per_halt_ns: recorded.cost_per_halt_ns(),
             halts_per_s: recorded.halts_per_s(),
             latency_mean_ns: recorded.latency_mean_ns(),
             gap_mean_ns: recorded.gap_mean_ns(),
-            found_ratio: found_ratio(&material, &of, question, &aim),
+            found_ratio,
+            more_poll_than_found_percent,
             choice: choice.map(|choice| choose::promised(material, &of, question, &aim, choice)),
             verdict: word(advice.verdict),
         })

@@ -81,6 +81,9 @@ pub(super) struct Unit {
     pub(super) predicted: Option<Interval>,
     pub(super) measured: Option<Interval>,
     pub(super) would: Option<Knobs>,
+    /// By how much more is polled than under the setting found, in % of one CPU: by the last answer, and until there is one by
+    /// what its trial was to change.
+    pub(super) more_poll_percent: f64,
     pub(super) regret: Regret,
     pub(super) failed: u32,
     pub(super) not_before_ns: u64,
@@ -126,6 +129,7 @@ impl Unit {
             predicted: None,
             measured: None,
             would: None,
+            more_poll_percent: 0.0,
             regret: Regret::default(),
             failed: 0,
             not_before_ns: 0,
@@ -238,6 +242,14 @@ impl Unit {
     /// What is in force, as far as the pilot has to do with it.
     pub(super) fn in_force(&self) -> Knobs {
         self.set.unwrap_or(self.found)
+    }
+
+    /// Whether what was set may poll more than what was found: as it did last, or because its ceiling is higher, whatever the
+    /// load becomes.
+    pub(super) fn polls_more(&self) -> bool {
+        self.set.is_some_and(|set| {
+            self.more_poll_percent > 0.0 || set.halt_poll_ns > self.found.halt_poll_ns
+        })
     }
 
     pub(super) fn become_(&mut self, state: State, why: impl Into<String>, now_ns: u64) {
@@ -367,6 +379,7 @@ mod test {
                 low: 1.0,
                 high: 1.0,
             },
+            more_poll_than_found_percent: 0.0,
             choice: None,
             verdict: "no setting is better",
         }

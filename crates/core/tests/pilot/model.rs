@@ -196,6 +196,7 @@ impl Evidence for Modelled {
             latency_mean_ns: LATENCY_NS,
             gap_mean_ns: sum(&|chunk| chunk.load.gap_ns) / chunks.len() as f64,
             found_ratio,
+            more_poll_than_found_percent: poll(in_force) - poll(found),
             choice: (gain > 0.02).then_some(choice),
             verdict: "no setting is better",
         })

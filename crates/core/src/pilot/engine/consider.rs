@@ -56,7 +56,8 @@ impl<E: Evidence> Pilot<E> {
         {
             return Some("its VM can no longer be read".to_owned());
         }
-        let more = trial.choice.polls_more_than(trial.from);
+        // Its periods under the setting before are under what was kept.
+        let more = trial.choice.polls_more_than(trial.from) || unit.polls_more();
         self.guard_ends(unit.scope, more).map(Standing::why)
     }
 
@@ -77,8 +78,7 @@ impl<E: Evidence> Pilot<E> {
         {
             return Some("its VM can no longer be read".to_owned());
         }
-        let polls_more = unit.in_force().halt_poll_ns > unit.found.halt_poll_ns;
-        if let Some(guard) = self.guard_ends(unit.scope, polls_more) {
+        if let Some(guard) = self.guard_ends(unit.scope, unit.polls_more()) {
             return Some(guard.why());
         }
         let answer = unit.answer.as_ref().filter(|_| unit.is_new)?;

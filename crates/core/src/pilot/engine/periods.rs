@@ -58,13 +58,10 @@ impl<E: Evidence> Pilot<E> {
         let why = format!("a halt costs {percent:.0} % less by what was recorded");
         if let Some(proven) = proven {
             let why = format!("{why}, and was measured to before, under such a load");
-            return vec![decision(
-                Kind::Again,
-                proven.knobs,
-                true,
-                why,
-                Some(proven.measured),
-            )];
+            let measured = Some(proven.measured);
+            let again = decision(Kind::Again, proven.knobs, true, why, measured);
+            unit.more_poll_percent += choice.more_poll_cpu_percent;
+            return vec![again];
         }
         let announced = decision(Kind::Try, choice.knobs, false, why.clone(), None);
         self.trials += 1;
@@ -237,6 +234,7 @@ impl<E: Evidence> Pilot<E> {
         let measured = outcome.measured;
         unit.measured = Some(measured);
         unit.failed = 0;
+        unit.more_poll_percent += trial.choice.more_poll_cpu_percent;
         if let Some(answer) = &mut unit.answer {
             Proven {
                 load: load(answer),
