@@ -121,6 +121,10 @@ impl<E: Evidence> Pilot<E> {
         unit.owed = Some(unit.found);
         let found = unit.found;
         unit.back_off(trial_ns, why.clone(), now_ns);
+        if !self.may_restore {
+            // It only watches, and says who restores.
+            return Vec::new();
+        }
         vec![self.restore(scope, found, Kind::Restore, why)]
     }
 
