@@ -201,15 +201,24 @@ impl<E: Evidence> Pilot<E> {
         self.collecting.as_ref().map(|(_, wanted)| wanted)
     }
 
-    /// Other limits hold from now on. Where it may no longer act, trials end.
+    /// Other limits hold from now on. Where it may no longer act, trials end; what is on trial, or was set, and is no longer
+    /// within the limits goes.
     pub fn limit(&mut self, limits: Limits) -> Vec<Decision> {
         let must_end = self.limits.may_act && !limits.may_act;
         self.limits = limits;
         self.may_restore |= self.limits.may_act;
-        if !must_end {
-            return Vec::new();
+        if self.seen.host.knobs.is_some() {
+            self.guard();
         }
-        let decisions = self.end_trials("the pilot may no longer act");
+        let mut decisions = Vec::new();
+        if must_end {
+            decisions = self.end_trials("the pilot may no longer act");
+        }
+        for scope in self.units.keys().copied().collect::<Vec<_>>() {
+            if !decisions.iter().any(|decision| decision.scope == scope) {
+                decisions.extend(self.watch(scope));
+            }
+        }
         self.count(&decisions);
         decisions
     }

@@ -2,6 +2,7 @@
 
 use super::super::decision::{Decision, Kind};
 use super::super::evidence::{Answer, Choice, Evidence};
+use super::super::goals::Parameters;
 use super::super::guards::Standing;
 use super::super::input::Scope;
 use super::super::member::{BLIND, Member};
@@ -31,6 +32,22 @@ impl<E: Evidence> Pilot<E> {
             }
             return vec![self.restore(scope, to, Kind::Restore, unit.why.clone())];
         }
+        let decisions = self.watch(scope);
+        let chooses = |unit: &Unit| {
+            let is_free = matches!(unit.state, State::Watching | State::Kept | State::BackOff);
+            is_free && !unit.is_excluded && unit.owed.is_none()
+        };
+        if decisions.is_empty() && self.units.get(&scope).is_some_and(chooses) {
+            return self.choose(scope);
+        }
+        decisions
+    }
+
+    /// Ends a trial that has to end before its time, and restores what was found where what was set has to go.
+    pub(super) fn watch(&mut self, scope: Scope) -> Vec<Decision> {
+        let Some(unit) = self.units.get(&scope).filter(|unit| unit.owed.is_none()) else {
+            return Vec::new();
+        };
         match &unit.state {
             State::HandsOff => Vec::new(),
             State::Trial(_) => match self.ends_trial(unit) {
@@ -40,15 +57,37 @@ impl<E: Evidence> Pilot<E> {
             // Whatever it is called: what was set is watched for as long as it is in force.
             State::Watching | State::Kept | State::BackOff => match self.gives_up(unit) {
                 Some(why) => self.give_up(scope, why),
-                None if unit.is_excluded => Vec::new(),
-                None => self.choose(scope),
+                None => Vec::new(),
             },
         }
+    }
+
+    /// What the configuration says against setting this, in words.
+    fn forbids(&self, scope: Scope, knobs: Knobs) -> Option<String> {
+        let limits = &self.limits;
+        let may_be_set = match scope {
+            Scope::Vm(_) => limits.ceilings,
+            Scope::Host => limits.parameters != Parameters::Never,
+        };
+        if !may_be_set {
+            return Some("the pilot is no longer to set it".to_owned());
+        }
+        (knobs.halt_poll_ns > limits.max_ceiling_ns).then(|| {
+            format!(
+                "a ceiling of {} ns is above the highest that may be set, {} ns",
+                knobs.halt_poll_ns, limits.max_ceiling_ns
+            )
+        })
     }
 
     /// Whether a trial has to end before its time.
     fn ends_trial(&self, unit: &Unit) -> Option<String> {
         let trial = unit.trial()?;
+        let kept = (!is_same(unit.scope, trial.from, unit.found)).then_some(trial.from);
+        let mut ours = kept.into_iter().chain([trial.choice.knobs]);
+        if let Some(why) = ours.find_map(|ours| self.forbids(unit.scope, ours)) {
+            return Some(why);
+        }
         if unit
             .members
             .iter()
@@ -63,7 +102,9 @@ impl<E: Evidence> Pilot<E> {
 
     /// Whether what was set has to go.
     fn gives_up(&self, unit: &Unit) -> Option<String> {
-        unit.set?;
+        if let Some(why) = self.forbids(unit.scope, unit.set?) {
+            return Some(why);
+        }
         let share = unit.regret.share();
         if share > MOST {
             return Some(format!(
@@ -200,6 +241,9 @@ impl<E: Evidence> Pilot<E> {
             return Err("a trial has failed, and nothing is tried for a while".to_owned());
         }
         self.is_looked_at(unit)?;
+        if let Some(why) = self.forbids(unit.scope, choice.knobs) {
+            return Err(why);
+        }
         let polls_more = choice.polls_more_than(unit.in_force());
         if let Some(guard) = self.guard_against(unit.scope, polls_more) {
             return Err(guard.why());
