@@ -252,7 +252,8 @@ impl Evidence for Replayed {
     fn weigh(&mut self, vms: &[OfVm<'_, Stretch>], question: &Question) -> Option<Answer> {
         let (material, aim) = self.gather(vms, question)?;
         let recorded = Recorded::of(vms, &aim.cost);
-        let found = search::search(&material, &[aim], &Alone);
+        let highest_ns = question.max_ceiling_ns;
+        let found = search::search_up_to(&material, &[aim], highest_ns, &Alone);
         let of = advice::play_final(&material, &found, &[aim], &Alone);
         let goal = advice::Goal {
             name: String::new(),

@@ -61,6 +61,16 @@ const AROUND: usize = 4;
 /// Looks through the grid and around the best of it, for every aim. No setting comes twice; the first
 /// are those of the grid, in its order.
 pub fn search(material: &Material, aims: &[Aim], crew: &impl Crew) -> Vec<Found> {
+    search_up_to(material, aims, u32::MAX, crew)
+}
+
+/// The same among ceilings up to this one, and what is in force.
+pub fn search_up_to(
+    material: &Material,
+    aims: &[Aim],
+    highest_ns: u32,
+    crew: &impl Crew,
+) -> Vec<Found> {
     let rule = material.terms.rule();
     let in_force = &material.terms.in_force;
     let moves = material.terms.moves();
@@ -70,8 +80,10 @@ pub fn search(material: &Material, aims: &[Aim], crew: &impl Crew) -> Vec<Found>
         first.push(material.terms.default_knobs());
     }
     if moves == Moves::All && Reach::of(&rule).grow_start {
-        first.extend(fixed_thresholds(material, aims, crew));
+        first.extend(fixed_thresholds(material, aims, highest_ns, crew));
     }
+    let is_allowed = |knobs: &Knobs| knobs.halt_poll_ns <= highest_ns || knobs == in_force;
+    first.retain(is_allowed);
     let mut known = BTreeSet::new();
     let mut found = play(material, first, &mut known, "grid", crew);
     for steps in STEPS {
@@ -81,6 +93,7 @@ pub fn search(material: &Material, aims: &[Aim], crew: &impl Crew) -> Vec<Found>
                 around.extend(candidates::neighbours(&rule, &best.knobs, steps, moves));
             }
         }
+        around.retain(is_allowed);
         found.extend(play(material, around, &mut known, "refine", crew));
     }
     found
@@ -163,8 +176,14 @@ fn thresholds_ns() -> impl Iterator<Item = u64> {
 /// The best fixed threshold for each aim, and the ways in which parameters can come by it: for good
 /// from the first short halt on, and only while halts are short, where short takes in the wake-up of
 /// the threshold's own length.
-fn fixed_thresholds(material: &Material, aims: &[Aim], crew: &impl Crew) -> Vec<Knobs> {
-    let all: Vec<u64> = thresholds_ns().collect();
+fn fixed_thresholds(
+    material: &Material,
+    aims: &[Aim],
+    highest_ns: u32,
+    crew: &impl Crew,
+) -> Vec<Knobs> {
+    let within = |ns: &u64| *ns <= u64::from(highest_ns);
+    let all: Vec<u64> = thresholds_ns().filter(within).collect();
     let nothing = || vec![Sums::default(); all.len()];
     let batches: Vec<&[Seated]> = material.batches().collect();
     let curves = crew.each("evaluating thresholds", batches.len(), |number| {

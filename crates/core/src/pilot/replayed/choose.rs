@@ -47,8 +47,9 @@ fn between(to: Knobs, question: &Question) -> Vec<Knobs> {
         return Vec::new();
     }
     let (from, ns) = (question.in_force.halt_poll_ns, to.halt_poll_ns);
-    let mut between: Vec<u32> = CEILINGS_NS
-        .into_iter()
+    let within = CEILINGS_NS.into_iter();
+    let within = within.filter(|it| *it <= question.max_ceiling_ns);
+    let mut between: Vec<u32> = within
         .filter(|it| (from.min(ns) + 1..from.max(ns)).contains(it))
         .collect();
     between.sort_by_key(|it| it.abs_diff(from));
@@ -86,9 +87,6 @@ pub(super) fn choice(
     recorded: &Recorded,
 ) -> Option<Choice> {
     let (knobs, blocks) = nearest(material, of, advice, question)?;
-    if knobs.halt_poll_ns > question.max_ceiling_ns {
-        return None;
-    }
     let aim = &advice.goal.aim;
     let against = advice::compare(material, &blocks, of.in_force.blocks(), aim);
     Some(Choice {
@@ -190,12 +188,31 @@ mod test {
             .unwrap_or_else(|| panic!("{}", answer.verdict))
     }
 
+    const VERSION: Version = Version::new(6, 12);
+
+    fn question(max_poll_cpu_percent: Option<f64>, weight_milli: u64) -> Question {
+        let in_force = Knobs::defaults(VERSION, Arch::X86);
+        Question {
+            scope: Scope::Vm(crate::ids::VmKey::default()),
+            in_force,
+            found: in_force,
+            weight_milli,
+            max_poll_cpu_percent,
+            idle_cpu_percent: Some(100.0),
+            max_ceiling_ns: 1_000_000,
+        }
+    }
+
     fn answer(
         stretch: &Stretch,
         tried: &[&Stretch],
         (max_poll_cpu_percent, weight_milli): (Option<f64>, u64),
     ) -> Answer {
-        let version = Version::new(6, 12);
+        let question = question(max_poll_cpu_percent, weight_milli);
+        asked(stretch, tried, &question)
+    }
+
+    fn asked(stretch: &Stretch, tried: &[&Stretch], question: &Question) -> Answer {
         let switch_cpu = SwitchCpu {
             ns: 5_000,
             ends_ns: [4_500, 5_500],
@@ -206,24 +223,14 @@ mod test {
                 calibrated.add(slept_ns, 20_000);
             }
         }
-        let mut replayed = Replayed::new((version, Arch::X86), Some(switch_cpu), calibrated, 1);
-        let in_force = Knobs::defaults(version, Arch::X86);
-        let question = Question {
-            scope: Scope::Vm(crate::ids::VmKey::default()),
-            in_force,
-            found: in_force,
-            weight_milli,
-            max_poll_cpu_percent,
-            idle_cpu_percent: Some(100.0),
-            max_ceiling_ns: 1_000_000,
-        };
+        let mut replayed = Replayed::new((VERSION, Arch::X86), Some(switch_cpu), calibrated, 1);
         let vm = OfVm {
-            weight_milli,
+            weight_milli: question.weight_milli,
             vcpus: 1,
             chunks: vec![stretch],
             tried: tried.to_vec(),
         };
-        replayed.weigh(&[vm], &question).unwrap()
+        replayed.weigh(&[vm], question).unwrap()
     }
 
     /// A trial showed that the VM wakes 60 us late where 20 us are calibrated: what gains by the calibration is not tried again.
@@ -268,6 +275,48 @@ mod test {
         let limited = chosen(&stretch, Some(5.0));
         assert!(limited.poll_cpu_percent <= 5.0, "{limited:?}");
         assert!(limited.knobs.halt_poll_ns < free.knobs.halt_poll_ns);
+    }
+
+    /// Where the best lies above the highest ceiling that may be set, the best of those below it is taken; of VMs and of the host.
+    #[test]
+    fn a_lower_setting_is_chosen_where_the_best_may_not_be_set() {
+        let stretch = polled([10_000, 190_000], WakeSource::Unknown);
+        let chosen = |scope, max_ceiling_ns| {
+            let question = Question {
+                scope,
+                max_ceiling_ns,
+                ..question(None, 1_000)
+            };
+            let answer = asked(&stretch, &[], &question);
+            answer
+                .choice
+                .unwrap_or_else(|| panic!("{}", answer.verdict))
+        };
+        for scope in [Scope::Vm(crate::ids::VmKey::default()), Scope::Host] {
+            let free = chosen(scope, 1_000_000);
+            let limit_ns = free.knobs.halt_poll_ns - 1;
+            let limited = chosen(scope, limit_ns);
+            assert!(limited.knobs.halt_poll_ns <= limit_ns, "{limited:?}");
+            assert!(limited.gain.low > 0.0, "{limited:?}");
+        }
+    }
+
+    /// Polls of a load that succeed are more polling than none, whichever of both was found.
+    #[test]
+    fn how_much_more_is_polled_than_as_found_is_known() {
+        let stretch = polled([50_000, 50_000], WakeSource::Unknown);
+        let more = |found_ns| {
+            let same = question(None, 0);
+            let found = Knobs {
+                halt_poll_ns: found_ns,
+                ..same.found
+            };
+            let question = Question { found, ..same };
+            asked(&stretch, &[], &question).more_poll_than_found_percent
+        };
+        assert!((more(200_000)).abs() < 1e-9);
+        // 50 of each 55 us.
+        assert!((more(0) - 91.0).abs() < 1.0, "{}", more(0));
     }
 
     /// Under 0 a timer that comes at its time has come already after each other sleep, and costs nothing: half of what it costs
