@@ -20,7 +20,7 @@ use super::decision::{Change, Decision, Kind, Refusal, Wanted};
 use super::errors::Errors;
 use super::evidence::{EXCERPT, Evidence, OfVm, Question};
 use super::goals::Limits;
-use super::guards::Standing;
+use super::guards::{self, Standing};
 use super::input::{Scope, Seen};
 use super::member::{CHUNKS, Member, TRIED};
 use super::memory::{Memory, OfTarget};
@@ -92,6 +92,10 @@ pub struct Pilot<E: Evidence> {
     members: BTreeMap<VmKey, Member<E::Chunk>>,
     units: BTreeMap<Scope, Unit>,
     guards: Vec<Standing>,
+    /// When the last two readings with counts were taken: they are of the time between.
+    counted_ns: [u64; 2],
+    /// When anything was set last.
+    changed_ns: u64,
     budget: Budget,
     collecting: Option<(Purpose, Wanted)>,
     /// How often facts were wanted.
@@ -125,6 +129,8 @@ impl<E: Evidence> Pilot<E> {
             members: BTreeMap::new(),
             units: BTreeMap::new(),
             guards: Vec::new(),
+            counted_ns: [0; 2],
+            changed_ns: 0,
             budget: Budget::default(),
             collecting: None,
             wanted: 0,
@@ -150,6 +156,7 @@ impl<E: Evidence> Pilot<E> {
         }
         self.guard();
         if self.seen.counted {
+            self.counted_ns = [self.counted_ns[1], self.now_ns];
             self.account();
         }
         let scopes: Vec<Scope> = self.units.keys().copied().collect();
@@ -349,18 +356,30 @@ impl<E: Evidence> Pilot<E> {
 
     fn question(&self, unit: &Unit) -> Question {
         let host = &self.seen.host;
-        let idle = host
-            .busy_cpus
-            .map(|busy| 100.0 * (f64::from(host.cpus) - busy).max(0.0));
+        // What has to stay free is not there to be polled on.
+        let cpus = f64::from(host.cpus) - guards::free_cpus(host.cpus);
+        let idle = host.busy_cpus.map(|busy| 100.0 * (cpus - busy).max(0.0));
         Question {
             scope: unit.scope,
             in_force: unit.in_force(),
             found: unit.found,
             weight_milli: self.weight_milli(unit),
-            max_poll_cpu_percent: self.limits.max_poll_cpu_percent,
+            max_poll_cpu_percent: self.may_poll_percent(unit),
             idle_cpu_percent: idle,
             max_ceiling_ns: self.limits.max_ceiling_ns,
         }
+    }
+
+    /// What a target may poll: the limit, less what all others poll now.
+    fn may_poll_percent(&self, unit: &Unit) -> Option<f64> {
+        let others = self
+            .members
+            .iter()
+            .filter(|(vm, _)| !unit.members.contains(vm));
+        let counts = others.filter_map(|(_, member)| member.counts.as_ref());
+        let polled: f64 = counts.map(|counts| 100.0 * counts.polled_cpus()).sum();
+        let limit = self.limits.max_poll_cpu_percent?;
+        Some((limit - polled).max(0.0))
     }
 
     /// Of a VM its goal's, of several that of the first.

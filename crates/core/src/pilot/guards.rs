@@ -75,6 +75,18 @@ impl Standing {
         self.holds && self.limit.is_some() && self.value.is_none()
     }
 
+    /// Whether it would hold if so much more were polled, in CPUs.
+    pub(super) fn would_hold(&self, more: f64) -> bool {
+        let Some((value, limit)) = self.value.zip(self.limit) else {
+            return false;
+        };
+        match self.guard {
+            Guard::PollingBudget => value + more >= limit,
+            Guard::FreeCpus => value - more < limit,
+            _ => false,
+        }
+    }
+
     /// In words, with the source of its limit.
     pub fn why(&self) -> String {
         let percent = |of: Option<f64>| {
@@ -140,6 +152,11 @@ impl Standing {
 /// One CPU stays free, for what wakes a vCPU has to run somewhere, too (the interrupt, the thread of the device).
 const FREE_CPUS: f64 = 1.0;
 
+/// So many CPUs stay free on a host of so many: of fewer than four, a quarter of them.
+pub(super) fn free_cpus(cpus: u32) -> f64 {
+    FREE_CPUS.min(f64::from(cpus) / 4.0)
+}
+
 /// At this and beyond a guard holds.
 fn at_least(guard: Guard, value: Option<f64>, limit: f64) -> Standing {
     Standing {
@@ -165,8 +182,7 @@ fn of_polling(seen: &Seen, limits: &Limits, polled: Option<f64>) -> [Standing; 4
     let vcpus = seen.vms.iter().map(|vm| vm.vcpus).sum::<u64>() as f64;
     let cpus = f64::from(host.cpus);
     let free = host.busy_cpus.map(|busy| (cpus - busy).max(0.0));
-    // On a host of fewer than four CPUs, a quarter of them.
-    let wanted = FREE_CPUS.min(cpus / 4.0);
+    let wanted = free_cpus(host.cpus);
     let has_none_free = free.is_some_and(|free| free < wanted);
     let over_commitment = Standing {
         guard: Guard::OverCommitment,

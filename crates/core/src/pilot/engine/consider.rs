@@ -248,6 +248,9 @@ impl<E: Evidence> Pilot<E> {
         if let Some(guard) = self.guard_against(unit.scope, polls_more) {
             return Err(guard.why());
         }
+        if polls_more {
+            self.has_room(choice)?;
+        }
         let margin = self.errors().margin();
         let sure = choice.gain.low - margin;
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
@@ -277,6 +280,26 @@ impl<E: Evidence> Pilot<E> {
             self.may_change(unit, answer, choice)
         } else {
             Ok(())
+        }
+    }
+
+    /// Whether a setting that polls more would hold a guard by that alone; if so, which, in words.
+    fn has_room(&self, choice: &Choice) -> Result<(), String> {
+        let [counted_from_ns, _] = self.counted_ns;
+        if self.changed_ns > counted_from_ns {
+            return Err(
+                "what was set last has not been counted yet, and another setting would poll more"
+                    .to_owned(),
+            );
+        }
+        let more = choice.more_poll_cpu_percent.max(0.0) / 100.0;
+        match self.guards.iter().find(|it| it.would_hold(more)) {
+            Some(guard) => Err(format!(
+                "another setting would poll for {:.0} % of a CPU more: {}",
+                more * 100.0,
+                guard.why()
+            )),
+            None => Ok(()),
         }
     }
 

@@ -61,6 +61,8 @@ impl<E: Evidence> Pilot<E> {
             let measured = Some(proven.measured);
             let again = decision(Kind::Again, proven.knobs, true, why, measured);
             unit.more_poll_percent += choice.more_poll_cpu_percent;
+            // Others that are considered before it is made do not find room that it takes.
+            self.changed_ns = self.now_ns;
             return vec![again];
         }
         let announced = decision(Kind::Try, choice.knobs, false, why.clone(), None);
@@ -371,6 +373,7 @@ impl<E: Evidence> Pilot<E> {
         }
         let is_found = is_same(unit.scope, change.to, unit.found);
         unit.is_at(change.to);
+        self.changed_ns = now_ns;
         unit.changed(now_ns);
         for vm in &unit.members {
             if let Some(member) = self.members.get_mut(vm) {
