@@ -258,8 +258,14 @@ impl Unit {
         self.since_ns = now_ns;
     }
 
-    /// Backs off, for longer each time.
+    /// Backs off, for longer each time, also where a setting was kept in between: what is kept and given up again and again under
+    /// one load has failed as often.
     pub(super) fn back_off(&mut self, trial_ns: u64, why: impl Into<String>, now_ns: u64) {
+        let lasted_ns = now_ns.saturating_sub(self.since_ns);
+        if matches!(self.state, State::Kept) && lasted_ns >= LONGEST_NS {
+            // What failed before that is long ago.
+            self.failed = 0;
+        }
         let doubled = 1_u64.checked_shl(self.failed.min(32)).unwrap_or(u64::MAX);
         let ns = trial_ns.saturating_mul(BACK_OFF).saturating_mul(doubled);
         self.failed = self.failed.saturating_add(1);

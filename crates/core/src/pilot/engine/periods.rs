@@ -235,7 +235,6 @@ impl<E: Evidence> Pilot<E> {
         let to = trial.choice.knobs;
         let measured = outcome.measured;
         unit.measured = Some(measured);
-        unit.failed = 0;
         unit.more_poll_percent += trial.choice.more_poll_cpu_percent;
         if let Some(answer) = &mut unit.answer {
             Proven {

@@ -107,11 +107,12 @@ impl<E: Evidence> Pilot<E> {
             unit.is_new = false;
             let all: u64 = unit.members.iter().map(halts).sum();
             let is_most = unit.members.len() == 1 || 2 * halts(&vm) > all;
-            if compared == Compared::Phase
-                && is_most
-                && matches!(unit.state, State::BackOff)
-                && unit.set.is_none()
-            {
+            if compared != Compared::Phase || !is_most {
+                continue;
+            }
+            // What failed did so under another load.
+            unit.failed = 0;
+            if matches!(unit.state, State::BackOff) && unit.set.is_none() {
                 unit.not_before_ns = self.now_ns;
             }
         }
