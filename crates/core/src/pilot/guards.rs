@@ -241,3 +241,238 @@ pub(super) fn look(
     let of_polling = of_polling(seen, limits, polled);
     of_polling.into_iter().chain(others).collect()
 }
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::ids::{Pid, VmKey};
+    use crate::kvm::{Arch, Knobs, Version};
+    use crate::pilot::goals::Goal;
+    use crate::pilot::input::{Ceiling, HostSeen};
+
+    const FOUND_NS: u32 = 200_000;
+
+    /// A host of so many CPUs on which nothing holds.
+    fn host(cpus: u32) -> HostSeen {
+        HostSeen {
+            knobs: Some(Knobs {
+                halt_poll_ns: FOUND_NS,
+                ..Knobs::defaults(Version::new(6, 12), Arch::X86)
+            }),
+            is_writable: true,
+            cpus,
+            busy_cpus: Some(0.0),
+            cpu_pressure: Pressure::Share(0.0),
+            ..HostSeen::default()
+        }
+    }
+
+    fn vm(vcpus: u64) -> VmSeen {
+        VmSeen {
+            key: VmKey {
+                pid: Pid(1),
+                start_ticks: 1,
+                ordinal: 0,
+            },
+            name: String::new(),
+            vcpus,
+            goal: Some(Goal::default()),
+            ceiling: Ceiling::Follows,
+            held: None,
+            polls_itself: false,
+            counts: None,
+        }
+    }
+
+    fn looked(seen: (HostSeen, VmSeen), limits: &Limits, polled: Option<f64>) -> Vec<Standing> {
+        let seen = Seen {
+            host: seen.0,
+            vms: vec![seen.1],
+            counted: true,
+        };
+        let rule = Rule::of(Version::new(6, 12), Arch::X86);
+        look(&seen, &rule, limits, polled)
+    }
+
+    fn holding(all: &[Standing]) -> Vec<Guard> {
+        let holding = all.iter().filter(|it| it.holds);
+        holding.map(|it| it.guard).collect()
+    }
+
+    /// Those that hold on such a host.
+    fn on(host: HostSeen) -> Vec<Guard> {
+        holding(&looked((host, vm(1)), &Limits::default(), Some(0.0)))
+    }
+
+    fn why(all: &[Standing], guard: Guard) -> String {
+        let of = all.iter().find(|it| it.guard == guard);
+        of.map(Standing::why).unwrap()
+    }
+
+    #[test]
+    fn cpu_pressure_holds_from_its_limit_on_and_while_it_is_not_known() {
+        let at = |cpu_pressure| {
+            let host = HostSeen {
+                cpu_pressure,
+                ..host(8)
+            };
+            let all = looked((host, vm(1)), &Limits::default(), Some(0.0));
+            (holding(&all), why(&all, Guard::CpuPressure))
+        };
+        let holds = vec![Guard::CpuPressure];
+        assert_eq!(at(Pressure::Share(0.2)).0, holds);
+        assert_eq!(at(Pressure::Share(0.199)).0, []);
+        let (of, why) = at(Pressure::NotYet);
+        assert_eq!(of, holds);
+        assert!(why.contains("not known yet"), "{why}");
+        let (of, why) = at(Pressure::NotThere);
+        assert_eq!(of, []);
+        assert!(why.contains("does not account"), "{why}");
+    }
+
+    #[test]
+    fn one_cpu_stays_free_and_of_few_a_quarter() {
+        for (cpus, busy) in [(1, 0.75), (2, 1.5), (4, 3.0), (8, 7.0)] {
+            let at = |busy_cpus| {
+                on(HostSeen {
+                    busy_cpus,
+                    ..host(cpus)
+                })
+            };
+            assert_eq!(at(Some(busy)), [], "{cpus}");
+            assert_eq!(at(Some(busy + 0.01)), [Guard::FreeCpus], "{cpus}");
+            assert_eq!(at(None), [Guard::FreeCpus], "{cpus}");
+        }
+    }
+
+    /// It names the reason where no CPU is free, and never decides alone.
+    #[test]
+    fn over_commitment_is_more_vcpus_than_cpus_and_none_free() {
+        let at = |vcpus, busy_cpus| {
+            let host = HostSeen {
+                busy_cpus,
+                ..host(8)
+            };
+            holding(&looked((host, vm(vcpus)), &Limits::default(), Some(0.0)))
+        };
+        assert_eq!(at(9, Some(7.01)), [Guard::OverCommitment, Guard::FreeCpus]);
+        assert_eq!(at(8, Some(7.01)), [Guard::FreeCpus]);
+        assert_eq!(at(9, Some(7.0)), []);
+        assert_eq!(at(9, None), [Guard::FreeCpus]);
+    }
+
+    #[test]
+    fn the_polling_budget_holds_from_its_limit_on_and_while_nobody_knows() {
+        let at = |max_poll_cpu_percent, polled| {
+            let limits = Limits {
+                max_poll_cpu_percent,
+                ..Limits::default()
+            };
+            let all = looked((host(8), vm(1)), &limits, polled);
+            (holding(&all), why(&all, Guard::PollingBudget))
+        };
+        let holds = vec![Guard::PollingBudget];
+        assert_eq!(at(Some(50.0), Some(0.5)).0, holds);
+        assert_eq!(at(Some(50.0), Some(0.499)).0, []);
+        let (of, why) = at(Some(50.0), None);
+        assert_eq!(of, holds);
+        assert!(why.contains("not known yet"), "{why}");
+        for polled in [None, Some(8.0)] {
+            let (of, why) = at(None, polled);
+            assert_eq!(of, []);
+            assert!(why.contains("no limit"), "{why}");
+        }
+    }
+
+    #[test]
+    fn more_polling_that_would_hold_a_guard_is_known_before() {
+        let limits = Limits {
+            max_poll_cpu_percent: Some(50.0),
+            ..Limits::default()
+        };
+        let host = HostSeen {
+            busy_cpus: Some(6.6),
+            ..host(8)
+        };
+        let would_hold = |more| {
+            let all = looked((host.clone(), vm(1)), &limits, Some(0.2));
+            let would = all.into_iter().filter(|it| it.would_hold(more));
+            would.map(|it| it.guard).collect::<Vec<_>>()
+        };
+        assert_eq!(would_hold(0.29), []);
+        assert_eq!(would_hold(0.31), [Guard::PollingBudget]);
+        assert_eq!(would_hold(0.41), [Guard::FreeCpus, Guard::PollingBudget]);
+    }
+
+    #[test]
+    fn a_scheduler_of_sched_ext_and_parameters_that_cannot_be_written_hold() {
+        let sched_ext = |sched_ext| {
+            on(HostSeen {
+                sched_ext,
+                ..host(8)
+            })
+        };
+        assert_eq!(sched_ext(true), [Guard::SchedExt]);
+        assert_eq!(sched_ext(false), []);
+        let writable = |is_writable| {
+            on(HostSeen {
+                is_writable,
+                ..host(8)
+            })
+        };
+        assert_eq!(writable(false), [Guard::ReadOnly]);
+        assert_eq!(writable(true), []);
+    }
+
+    #[test]
+    fn from_5_8_to_6_0_the_parameter_does_not_reach_vms() {
+        let at = |major, minor| {
+            let rule = Rule::of(Version::new(major, minor), Arch::X86);
+            let seen = Seen {
+                host: host(8),
+                ..Seen::default()
+            };
+            holding(&look(&seen, &rule, &Limits::default(), Some(0.0)))
+        };
+        for (major, minor) in [(5, 8), (5, 19), (6, 0)] {
+            assert_eq!(at(major, minor), [Guard::Kernel], "{major}.{minor}");
+        }
+        for (major, minor) in [(5, 7), (6, 1), (6, 12)] {
+            assert_eq!(at(major, minor), [], "{major}.{minor}");
+        }
+    }
+
+    #[test]
+    fn a_vm_that_is_to_be_left_alone_and_follows_the_parameter_holds_unless_it_is_shared() {
+        let at = |of: VmSeen, parameters| {
+            let limits = Limits {
+                parameters,
+                ..Limits::default()
+            };
+            holding(&looked((host(8), of), &limits, Some(0.0)))
+        };
+        let alone = || VmSeen {
+            goal: None,
+            ..vm(1)
+        };
+        let unshared = |of| at(of, Parameters::Unshared);
+        assert_eq!(unshared(alone()), [Guard::LeftAlone]);
+        assert_eq!(at(alone(), Parameters::Never), [Guard::LeftAlone]);
+        assert_eq!(at(alone(), Parameters::Shared), []);
+        assert_eq!(unshared(vm(1)), []);
+        for (ceiling, holds) in [
+            (Ceiling::Own(FOUND_NS), false),
+            (Ceiling::Fixed(Some(FOUND_NS)), true),
+            (Ceiling::Fixed(None), true),
+            (Ceiling::Fixed(Some(0)), false),
+        ] {
+            let of = unshared(VmSeen { ceiling, ..alone() });
+            assert_eq!(!of.is_empty(), holds, "{ceiling:?}");
+        }
+        let polls_itself = VmSeen {
+            polls_itself: true,
+            ..alone()
+        };
+        assert_eq!(unshared(polls_itself), []);
+    }
+}

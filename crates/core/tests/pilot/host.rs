@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use haltwise_core::ids::{Pid, VmKey};
 use haltwise_core::pilot::decision::{Decision, Kind, Refusal};
+use haltwise_core::pilot::evidence::Evidence;
 use haltwise_core::pilot::input::{Ceiling, Held, HostSeen, Pressure, Scope, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
-use haltwise_core::pilot::{Goal, Pilot};
-use haltwise_core::workload::SplitMix64;
+use haltwise_core::pilot::{Goal, Limits, Pilot};
 
 use super::model::{Chunk, Load, Modelled, knobs, setup};
 use super::world::{STEP, counts};
@@ -51,34 +51,53 @@ pub(crate) enum Event {
 }
 
 /// A host on which each change is made.
-pub(crate) struct Host {
+pub(crate) struct Host<E: Evidence = Modelled> {
     pub(crate) now: u64,
     vms: Vec<Vm>,
     /// Its parameter, and what the journal has of it.
     pub(crate) param_ns: u32,
     held: Option<Held<u32>>,
     pub(crate) cpu_pressure: Pressure,
+    pub(crate) busy_cpus: Option<f64>,
     /// CPU time that a look takes, and all so far.
     pub(crate) look_ns: u64,
     own_cpu_ns: u64,
     /// What comes of a change in place of making it.
     pub(crate) refuses: fn(&Decision) -> Option<Refusal>,
-    pub(crate) pilot: Pilot<Modelled>,
+    pub(crate) pilot: Pilot<E>,
     pub(crate) events: Vec<(u64, Event)>,
 }
 
 impl Host {
     pub(crate) fn new() -> Self {
-        let evidence = Modelled {
-            bias: 0.0,
-            seed: SplitMix64(1),
-        };
+        Self::with(Modelled::right(1))
+    }
+
+    /// The pilot ends, and begins again with what it knew.
+    pub(crate) fn restarts(&mut self) {
+        self.restarts_within(Limits {
+            may_act: true,
+            ..Limits::default()
+        });
+    }
+
+    /// The same with these limits.
+    pub(crate) fn restarts_within(&mut self, limits: Limits) {
+        let mut setup = setup(Modelled::right(2), self.pilot.memory(), 2);
+        setup.limits = limits;
+        self.pilot = Pilot::new(setup);
+    }
+}
+
+impl<E: Evidence<Chunk = Chunk>> Host<E> {
+    pub(crate) fn with(evidence: E) -> Self {
         Self {
             now: 0,
             vms: Vec::new(),
             param_ns: FOUND_NS,
             held: None,
             cpu_pressure: Pressure::Share(0.01),
+            busy_cpus: Some(2.0),
             look_ns: 0,
             own_cpu_ns: 0,
             refuses: |_| None,
@@ -109,15 +128,6 @@ impl Host {
         self.vms.retain(|vm| vm.key != key);
     }
 
-    /// The pilot ends, and begins again with what it knew.
-    pub(crate) fn restarts(&mut self) {
-        let evidence = Modelled {
-            bias: 0.0,
-            seed: SplitMix64(2),
-        };
-        self.pilot = Pilot::new(setup(evidence, self.pilot.memory(), 2));
-    }
-
     pub(crate) fn vm(&mut self, key: VmKey) -> &mut Vm {
         self.vms.iter_mut().find(|vm| vm.key == key).unwrap()
     }
@@ -145,7 +155,7 @@ impl Host {
                 ours: knobs(held.ours),
             }),
             cpus: 64,
-            busy_cpus: Some(2.0),
+            busy_cpus: self.busy_cpus,
             cpu_pressure: self.cpu_pressure,
             own_cpu_ns: self.own_cpu_ns,
             ..HostSeen::default()
@@ -193,6 +203,26 @@ impl Host {
             }
             decisions.extend(self.pilot.made(self.now, &decision, Ok(())));
         }
+    }
+
+    /// A configuration is read again.
+    pub(crate) fn limit(&mut self, limits: Limits) {
+        let decisions = self.pilot.limit(limits);
+        self.make(decisions);
+    }
+
+    /// Whether anything was decided of that kind.
+    pub(crate) fn is_decided(&self, kind: Kind) -> bool {
+        let is_it =
+            |(_, event): &(u64, Event)| matches!(event, Event::Decided(_, of) if *of == kind);
+        self.events.iter().any(is_it)
+    }
+
+    /// What all VMs poll, in % of a CPU.
+    pub(crate) fn polled_percent(&self) -> f64 {
+        let vms = self.vms.iter();
+        vms.map(|vm| 100.0 * vm.load.polled_cpus(self.in_force(vm)))
+            .sum()
     }
 
     /// Lets so many intervals pass.
@@ -245,6 +275,14 @@ impl Host {
             }
         }
         panic!("{event:?} does not happen: {:?}", &self.events[from..]);
+    }
+
+    /// Lets time pass until that was decided of a VM, if it was not before.
+    pub(crate) fn comes_to(&mut self, vm: VmKey, kind: Kind) {
+        let event = Event::Decided(Scope::Vm(vm), kind);
+        if !self.events.iter().any(|(_, it)| *it == event) {
+            self.until(event);
+        }
     }
 
     pub(crate) fn looks(&self) -> usize {

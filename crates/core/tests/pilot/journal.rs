@@ -22,7 +22,7 @@ pub(crate) struct Entry {
 }
 
 /// Ceilings, the host's parameter, and the journal.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Machine {
     /// Of each VM its own; `None`: it follows the parameter.
     pub(crate) ceilings: BTreeMap<VmKey, Option<u32>>,
@@ -216,6 +216,17 @@ impl Machine {
         };
         journal.retain(|_, entry| is_set(entry));
         self.journal = journal;
+    }
+
+    /// After an undo everything is as it was; what a human has set stays.
+    pub(crate) fn is_undone(&self) {
+        let mut undone = self.clone();
+        undone.undo();
+        for vm in undone.ceilings.keys().filter(|vm| !undone.is_theirs(**vm)) {
+            let (now, first) = (undone.in_force(*vm), undone.without(*vm));
+            assert_eq!(now, first, "undo restores what was there first: {vm:?}");
+        }
+        assert_eq!(undone.param_ns, undone.param_without(), "of the host, too");
     }
 
     /// `haltwise undo`.

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use haltwise_core::explain::HABIT;
 use haltwise_core::ids::VmKey;
-use haltwise_core::pilot::decision::{Decision, Kind};
-use haltwise_core::pilot::input::{HostSeen, Scope};
+use haltwise_core::pilot::decision::{Change, Decision, Kind};
+use haltwise_core::pilot::input::{HostSeen, Pressure, Scope, VmSeen};
 use haltwise_core::pilot::regret::MOST;
+use haltwise_core::pilot::{Limits, Parameters};
 
 use super::journal::{Machine, PARAM_NS};
 use super::world::{SECOND, SimVm};
@@ -17,15 +18,50 @@ const CHANGES: usize = 130;
 /// Settings of one VM that are settled in an hour: kept, gone back from, restored.
 const SETTLED: usize = 24;
 
+/// The same in a day while loads stay as they are. What did not last, or failed, is tried again after 180 s at the soonest (ten
+/// times as long as the shortest trial takes), then after twice that: nine times in a day, with two changes each. Three more are
+/// better settings that are kept one after the other.
+const SETTLED_IN_A_DAY: usize = 21;
+
+const HOUR: u64 = 3_600 * SECOND;
+
+/// Whether settings were settled at more of these times within so long than that; if so, when.
+fn too_often(times: &[u64], within: u64, most: usize) -> Option<u64> {
+    let each = times.iter().zip(times.iter().skip(most));
+    let mut each = each.filter(|(first, last)| *last - *first <= within);
+    each.next().map(|(_, last)| *last)
+}
+
+/// What all of these poll, in CPUs, where that was counted.
+pub(crate) fn polled(vms: &[VmSeen]) -> Option<f64> {
+    let counts = |vm: &VmSeen| vm.counts.filter(|counts| counts.is_possible(vm.vcpus));
+    let each = vms.iter().map(|vm| Some(counts(vm)?.poll_ns as f64 / 10e9));
+    each.sum()
+}
+
+/// What keeps from more polling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    Nothing,
+    /// Somebody else wants the CPUs, or it polls what it may.
+    Guard,
+    /// Nobody knows.
+    Unknown,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Laws {
     host: HostSeen,
     /// A VM follows the host's parameter that is to be left alone.
     is_shared: bool,
-    /// Whether the pilot may act; otherwise it only restores.
-    pub(crate) may_act: bool,
+    /// What all VMs polled by the last reading.
+    pub(crate) polled: Option<f64>,
+    /// What the pilot may do; if it may not act, it only restores.
+    pub(crate) limits: Limits,
     changes: BTreeMap<Scope, VecDeque<u64>>,
-    settled: BTreeMap<Scope, VecDeque<u64>>,
+    settled: BTreeMap<Scope, Vec<u64>>,
+    /// For how many readings something stays that has to go.
+    stays: BTreeMap<Scope, u32>,
     left: BTreeMap<Scope, u64>,
     pub(crate) counts: BTreeMap<Kind, u64>,
     /// The largest loss of a VM that was there for an hour, as a share.
@@ -54,7 +90,7 @@ impl Following {
 
 fn within_an_hour(times: &mut VecDeque<u64>, now: u64) -> usize {
     times.push_back(now);
-    while times.front().is_some_and(|at| now - at > 3_600 * SECOND) {
+    while times.front().is_some_and(|at| now - at > HOUR) {
         times.pop_front();
     }
     times.len()
@@ -68,6 +104,9 @@ impl Laws {
     /// No guard is broken, and what is somebody else's is left alone.
     pub(crate) fn decided(&mut self, decision: &Decision, machine: &Machine, now: u64) {
         *self.counts.entry(decision.kind).or_default() += 1;
+        if let (Kind::Try, Some(change)) = (decision.kind, decision.change) {
+            self.begins(decision, change);
+        }
         if decision.kind == Kind::HandsOff {
             assert!(
                 machine.theirs.contains_key(&decision.scope),
@@ -84,28 +123,98 @@ impl Laws {
             "it is theirs: {decision:?}"
         );
         assert!(
-            self.may_act || matches!(decision.kind, Kind::GoBack | Kind::Restore),
+            self.limits.may_act || matches!(decision.kind, Kind::GoBack | Kind::Restore),
             "it may not act: {decision:?}"
         );
-        let raises = change.to.halt_poll_ns > change.from.halt_poll_ns;
-        let is_new = matches!(decision.kind, Kind::On | Kind::Again | Kind::Try);
+        if matches!(decision.kind, Kind::On | Kind::Again) {
+            self.begins(decision, change);
+        }
         if decision.scope == Scope::Host {
             assert!(self.host.is_writable, "it cannot be written: {decision:?}");
         }
-        if is_new && decision.scope == Scope::Host {
+    }
+
+    /// Nothing is begun that a guard, or the configuration, keeps from.
+    fn begins(&self, decision: &Decision, change: Change) {
+        let parameters = self.limits.parameters;
+        if decision.scope == Scope::Host {
             assert!(
-                !self.is_shared,
+                !self.is_shared || parameters == Parameters::Shared,
                 "a VM follows it that is to be left alone: {decision:?}"
             );
+            assert!(parameters != Parameters::Never, "{decision:?}");
         }
-        if is_new {
-            assert!(!self.host.sched_ext, "under sched_ext: {decision:?}");
-            let pressure = self.host.cpu_pressure.share().unwrap_or(0.0);
-            assert!(
-                !raises || pressure < HABIT,
-                "under CPU pressure: {decision:?}"
-            );
+        assert!(
+            change.to.halt_poll_ns <= self.limits.max_ceiling_ns,
+            "above the limit: {decision:?}"
+        );
+        assert!(!self.host.sched_ext, "under sched_ext: {decision:?}");
+        let keeps = self.keeps();
+        // A trial under way goes on while nobody knows.
+        let goes_on = keeps == Keeps::Unknown && decision.kind == Kind::On;
+        assert!(
+            keeps == Keeps::Nothing
+                || goes_on
+                || change.to.halt_poll_ns <= change.from.halt_poll_ns,
+            "more polling, {keeps:?}: {decision:?}"
+        );
+    }
+
+    /// What keeps from more polling by the last reading.
+    fn keeps(&self) -> Keeps {
+        let host = &self.host;
+        let wanted = (f64::from(host.cpus) / 4.0).min(1.0);
+        let free = host.busy_cpus.map(|busy| f64::from(host.cpus) - busy);
+        let pressure = match host.cpu_pressure {
+            Pressure::NotYet => None,
+            Pressure::NotThere => Some(0.0),
+            Pressure::Share(share) => Some(share),
+        };
+        let limit = self.limits.max_poll_cpu_percent;
+        let is_over = match limit {
+            None => Some(false),
+            Some(limit) => self.polled.map(|polled| 100.0 * polled >= limit),
+        };
+        let all = [
+            pressure.map(|it| it >= HABIT),
+            free.map(|it| it < wanted),
+            is_over,
+        ];
+        match () {
+            () if all.contains(&Some(true)) => Keeps::Guard,
+            () if all.contains(&None) => Keeps::Unknown,
+            () => Keeps::Nothing,
         }
+    }
+
+    /// What polls more than what was found is restored within two readings that a guard keeps from it, and so is a ceiling above
+    /// the limit. `now` is in force, where that is not somebody else's.
+    pub(crate) fn stays(&mut self, scope: Scope, now: Option<u32>, found: u32) {
+        let limits = &self.limits;
+        let is_never = scope == Scope::Host && limits.parameters == Parameters::Never;
+        let is_forbidden = |now: u32| {
+            let polls_more = now > found && self.keeps() == Keeps::Guard;
+            polls_more || (now != found && (is_never || now > limits.max_ceiling_ns))
+        };
+        let must_go = now.is_some_and(is_forbidden);
+        let stays = self.stays.entry(scope).or_default();
+        *stays = if must_go { *stays + 1 } else { 0 };
+        assert!(
+            *stays < 2,
+            "{scope:?} has {now:?} in place of {found}, which has to go: {:?} {:?}",
+            self.host,
+            self.limits
+        );
+    }
+
+    /// What could not be written has another two readings.
+    pub(crate) fn refused(&mut self, scope: Scope) {
+        self.stays.remove(&scope);
+    }
+
+    /// The next life of the daemon has, too.
+    pub(crate) fn dies(&mut self) {
+        self.stays.clear();
     }
 
     /// No target changes too often, and none is settled again and again.
@@ -116,10 +225,25 @@ impl Laws {
             "{changes} changes within an hour: {decision:?}"
         );
         if !decision.kind.is_period() {
-            let settled = within_an_hour(self.settled.entry(decision.scope).or_default(), now);
-            assert!(
-                settled <= SETTLED,
-                "{settled} times settled within an hour: {decision:?}"
+            let settled = self.settled.entry(decision.scope).or_default();
+            settled.push(now);
+            let last = settled.len().saturating_sub(SETTLED + 1);
+            assert_eq!(
+                too_often(&settled[last..], HOUR, SETTLED),
+                None,
+                "settled too often within an hour: {decision:?}"
+            );
+        }
+    }
+
+    /// While loads stay as they are no target is settled again and again either, however slowly.
+    pub(crate) fn is_settled(&self) {
+        for (scope, settled) in &self.settled {
+            assert_eq!(
+                too_often(settled, 24 * HOUR, SETTLED_IN_A_DAY),
+                None,
+                "settled too often within a day: {scope:?} {:?}",
+                settled.iter().map(|at| at / SECOND).collect::<Vec<_>>()
             );
         }
     }
@@ -175,5 +299,39 @@ impl Laws {
             share * 100.0,
             of.phases
         );
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    /// Times from one on, each so much later than the one before, for so long.
+    fn times(mut gap: u64, factor: u64, within: u64) -> Vec<u64> {
+        let mut times = vec![HOUR];
+        while times[times.len() - 1] + gap < HOUR + within {
+            times.push(times[times.len() - 1] + gap);
+            gap *= factor;
+        }
+        times
+    }
+
+    /// A setting that is kept and restored in turn, each two minutes, breaks the law of an hour; each half hour that of a day.
+    #[test]
+    fn the_laws_of_oscillation_can_be_broken() {
+        let (day, minute) = (24 * HOUR, 60 * SECOND);
+        let each = |gap| times(gap, 1, 2 * day);
+        let in_an_hour = |times: &[u64]| too_often(times, HOUR, SETTLED);
+        let in_a_day = |times: &[u64]| too_often(times, day, SETTLED_IN_A_DAY);
+        let fast = each(2 * minute);
+        assert_eq!(in_an_hour(&fast), Some(HOUR + 48 * minute));
+        let slow = each(30 * minute);
+        assert_eq!(in_an_hour(&slow), None);
+        assert_eq!(in_a_day(&slow), Some(HOUR + 21 * 30 * minute));
+        // Back-off that doubles: each try keeps, and its restoring follows at once.
+        let doubles = times(180 * SECOND, 2, 2 * day);
+        let both: Vec<u64> = doubles.iter().flat_map(|at| [*at, *at + SECOND]).collect();
+        assert_eq!(in_an_hour(&both), None);
+        assert_eq!(in_a_day(&both), None, "{both:?}");
     }
 }

@@ -96,9 +96,14 @@ impl Load {
         (poll, poll + slept * sleep)
     }
 
-    /// The same of a second.
+    /// All that its halts cost in a second.
     pub(crate) fn per_s(&self, ceiling_ns: u32) -> f64 {
         self.halts_per_s * self.cost_ns(ceiling_ns).1
+    }
+
+    /// What it polls, in CPUs.
+    pub(crate) fn polled_cpus(&self, ceiling_ns: u32) -> f64 {
+        self.halts_per_s * self.cost_ns(ceiling_ns).0 / 1e9
     }
 }
 
@@ -117,6 +122,16 @@ pub(crate) struct Chunk {
 pub(crate) struct Modelled {
     pub(crate) bias: f64,
     pub(crate) seed: SplitMix64,
+}
+
+impl Modelled {
+    /// What it says is right.
+    pub(crate) fn right(seed: u64) -> Self {
+        Self {
+            bias: 0.0,
+            seed: SplitMix64(seed),
+        }
+    }
 }
 
 fn around(value: f64, width: f64) -> Interval {
@@ -151,9 +166,7 @@ impl Evidence for Modelled {
         let sum = |of: &dyn Fn(&Chunk) -> f64| chunks.iter().map(of).sum::<f64>();
         let halts_per_s = sum(&|chunk| chunk.load.halts_per_s);
         let cost = |ceiling_ns: u32| sum(&|chunk| chunk.load.per_s(ceiling_ns));
-        let poll = |ceiling_ns: u32| {
-            sum(&|chunk| chunk.load.halts_per_s * chunk.load.cost_ns(ceiling_ns).0) / 1e7
-        };
+        let poll = |ceiling_ns: u32| 100.0 * sum(&|chunk| chunk.load.polled_cpus(ceiling_ns));
         let in_force = question.in_force.halt_poll_ns;
         let now = cost(in_force);
         // A setting that looks best may be the one that is predicted worst.
@@ -169,11 +182,16 @@ impl Evidence for Modelled {
         } else {
             around(wrong(found).0 / now, 0.01)
         };
-        let allowed = CEILINGS_NS
-            .into_iter()
-            .filter(|ns| *ns <= question.max_ceiling_ns);
-        let predicted = allowed.filter(|ns| *ns != in_force).map(&mut wrong);
-        let (predicted, best) = predicted.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let may = question.max_poll_cpu_percent.unwrap_or(f64::INFINITY);
+        let idle = question.idle_cpu_percent.unwrap_or(f64::INFINITY);
+        let most = may.min(idle + poll(in_force));
+        let allowed = CEILINGS_NS.into_iter().filter(|ns| {
+            let is_within = *ns <= question.max_ceiling_ns && poll(*ns) <= most;
+            is_within && *ns != in_force
+        });
+        let predicted = allowed.map(&mut wrong);
+        let predicted = predicted.min_by(|a, b| a.0.total_cmp(&b.0));
+        let (predicted, best) = predicted.unwrap_or((now, in_force));
         let gain = 1.0 - predicted / now;
         let worst = sum(&|chunk| {
             let polled = (chunk.load.gap_ns + LATENCY_NS).min(f64::from(best));

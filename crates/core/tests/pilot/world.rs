@@ -7,11 +7,11 @@ use haltwise_core::ids::{Pid, VmKey};
 use haltwise_core::pilot::decision::{Decision, Kind, Refusal, Wanted};
 use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Pressure, Scope, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
-use haltwise_core::pilot::{Goal, Limits, Pilot};
+use haltwise_core::pilot::{Goal, Limits, Parameters, Pilot};
 use haltwise_core::workload::SplitMix64;
 
 use super::journal::{Death, Machine, NotSet};
-use super::law::Laws;
+use super::law::{self, Laws};
 use super::model::{Chunk, Load, Modelled, knobs, setup};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
@@ -53,6 +53,17 @@ pub(crate) struct World {
     next_pid: u32,
     pressure_until: u64,
     sched_ext_until: u64,
+    /// CPUs, and until when others keep most of them busy.
+    cpus: u32,
+    busy_until: u64,
+    /// The kernel accounts no CPU pressure.
+    has_no_psi: bool,
+    /// How busy the host is, is not known until then.
+    unknown_until: u64,
+    /// What a configuration says.
+    limits: Limits,
+    /// Nothing befalls it but what it is made for.
+    calm: Option<Calm>,
     pilot: Option<Pilot<Modelled>>,
     disk: Memory,
     saved: u64,
@@ -65,7 +76,23 @@ pub(crate) struct World {
     own_cpu_ns: u64,
 }
 
+/// A world in which loads stay as they are, and nobody interferes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Calm {
+    /// Nothing else either.
+    Quiet,
+    /// Others want the CPUs for ten minutes out of twenty.
+    Pressed,
+}
+
 impl World {
+    /// A world in which loads stay as they are.
+    pub(crate) fn calm(seed: u64, calm: Calm) -> Self {
+        let mut world = Self::new(seed);
+        world.calm = Some(calm);
+        world
+    }
+
     pub(crate) fn new(seed: u64) -> Self {
         let mut draw = SplitMix64(seed);
         // Most replays are right within a tenth; some are no better than a guess.
@@ -81,6 +108,16 @@ impl World {
             next_pid: 100,
             pressure_until: 0,
             sched_ext_until: 0,
+            cpus: if seed.is_multiple_of(3) { 4 } else { 8 },
+            busy_until: 0,
+            has_no_psi: seed.is_multiple_of(5),
+            unknown_until: 0,
+            limits: Limits {
+                may_act: true,
+                max_poll_cpu_percent: seed.is_multiple_of(4).then_some(50.0),
+                ..Limits::default()
+            },
+            calm: None,
             pilot: None,
             disk: Memory::default(),
             saved: 0,
@@ -100,6 +137,11 @@ impl World {
 
     fn one_in(&mut self, n: u64) -> bool {
         self.draw.below(n) == 0
+    }
+
+    /// Of what befalls a world that is not calm.
+    fn befalls_one_in(&mut self, n: u64) -> bool {
+        self.one_in(n) && self.calm.is_none()
     }
 
     fn comes(&mut self) {
@@ -169,12 +211,15 @@ impl World {
         self.own_cpu_ns = 0;
         self.machine.settle();
         self.collecting = None;
-        self.laws.may_act = true;
+        self.limits.may_act = true;
+        // Figures that are differences take two readings, and some take longer.
+        self.unknown_until = self.now + STEP + self.draw.below(60 * SECOND);
         let evidence = Modelled {
             bias: self.bias,
             seed: SplitMix64(self.draw.next_u64()),
         };
-        let setup = setup(evidence, self.disk.clone(), self.draw.next_u64());
+        let mut setup = setup(evidence, self.disk.clone(), self.draw.next_u64());
+        setup.limits = self.limits.clone();
         self.pilot = Some(Pilot::new(setup));
         let seen = self.read(false);
         self.take(|pilot, clock| pilot.step(clock, seen));
@@ -206,6 +251,15 @@ impl World {
 
     /// What befalls the fleet.
     fn fate(&mut self) {
+        match self.calm {
+            Some(Calm::Quiet) => return,
+            Some(Calm::Pressed) => {
+                let minute = self.now / (60 * SECOND);
+                self.pressure_until = if minute % 20 < 10 { u64::MAX } else { 0 };
+                return;
+            }
+            None => {}
+        }
         let keys: Vec<VmKey> = self.vms.keys().copied().collect();
         for key in keys {
             let is_over = self.vms[&key].phase_until <= self.now;
@@ -242,6 +296,12 @@ impl World {
         if self.one_in(3_000) {
             self.pressure_until = self.now + self.draw.below(HOUR);
         }
+        if self.one_in(3_000) {
+            self.busy_until = self.now + self.draw.below(HOUR);
+        }
+        if self.one_in(3_000) {
+            self.unknown_until = self.now + self.draw.below(60 * SECOND);
+        }
         if self.is_writable && self.one_in(100_000) {
             let theirs = 1_000 * u32::try_from(self.draw.below(300)).unwrap();
             self.machine.is_set_by_human(Scope::Host, theirs);
@@ -255,22 +315,35 @@ impl World {
         match self.draw.below(8_000) {
             0 => self.clock += self.draw.below(3 * HOUR),
             1 => self.clock -= self.draw.below(20 * SECOND),
-            2 | 3 => self.pilot = None,
-            4 | 5 => self.reload(),
+            2 | 3 => self.dies(),
+            4..8 => self.reload(),
             _ => {}
         }
     }
 
-    /// A configuration that is read again forbids to act, or allows it again; the next life may.
+    /// A configuration that is read again forbids to act, or allows it again (the next life may), or has another limit.
     fn reload(&mut self) {
-        self.laws.may_act = !self.laws.may_act;
-        let may_act = self.laws.may_act;
-        self.take(|pilot, _| {
-            pilot.limit(Limits {
-                may_act,
-                ..Limits::default()
-            })
-        });
+        let one_of = usize::try_from(self.draw.below(3)).unwrap();
+        let limits = &mut self.limits;
+        match self.draw.below(4) {
+            0 => limits.may_act = !limits.may_act,
+            1 => limits.max_ceiling_ns = [2_000_000, 200_000, 30_000][one_of],
+            2 => limits.max_poll_cpu_percent = [None, Some(20.0), Some(80.0)][one_of],
+            _ => {
+                let all = [Parameters::Unshared, Parameters::Never, Parameters::Shared];
+                limits.parameters = all[one_of];
+            }
+        }
+        let limits = limits.clone();
+        self.laws.limits = limits.clone();
+        self.take(|pilot, _| pilot.limit(limits));
+    }
+
+    /// The daemon is killed, and whoever undoes then what it did finds everything as it was.
+    fn dies(&mut self) {
+        self.pilot = None;
+        self.laws.dies();
+        self.machine.is_undone();
     }
 
     fn goes(&mut self, key: VmKey) {
@@ -299,7 +372,7 @@ impl World {
         let mut vms = Vec::new();
         let keys: Vec<VmKey> = self.vms.keys().copied().collect();
         for key in keys {
-            let lies = self.one_in(1_000);
+            let lies = self.befalls_one_in(1_000);
             let noise = 0.95 + 0.1 * self.draw.unit();
             let vm = &self.vms[&key];
             let counts = counts(&vm.load, self.machine.in_force(key), noise, lies);
@@ -318,7 +391,6 @@ impl World {
                 counts: (counted && vm.blind_until <= self.now).then_some(counts),
             });
         }
-        let is_pressed = self.now < self.pressure_until;
         let host = HostSeen {
             knobs: Some(knobs(self.machine.param_ns)),
             is_writable: self.is_writable,
@@ -326,17 +398,41 @@ impl World {
                 before: knobs(held.before),
                 ours: knobs(held.ours),
             }),
-            cpus: 8,
-            busy_cpus: Some(2.0),
-            cpu_pressure: Pressure::Share(if is_pressed { 0.4 } else { 0.01 }),
+            cpus: self.cpus,
+            busy_cpus: self.busy_cpus(),
+            cpu_pressure: self.cpu_pressure(),
             sched_ext: self.now < self.sched_ext_until,
             own_cpu_ns: self.own_cpu_ns,
         };
         let param = Some(self.machine.param_ns);
         let alone =
             |vm: &VmSeen| vm.goal.is_none() && !vm.polls_itself && vm.ceiling.follows(param);
+        self.laws.limits = self.limits.clone();
         self.laws.read(&host, vms.iter().any(alone));
+        self.laws.polled = law::polled(&vms);
         Seen { host, vms, counted }
+    }
+
+    /// What all VMs poll, and what others take.
+    fn busy_cpus(&self) -> Option<f64> {
+        let vms = self.vms.iter();
+        let polled = vms.map(|(key, vm)| vm.load.polled_cpus(self.machine.in_force(*key)));
+        let most = f64::from(self.cpus);
+        let others = if self.now < self.busy_until {
+            most - 0.5
+        } else {
+            most / 4.0
+        };
+        (self.now >= self.unknown_until).then(|| (polled.sum::<f64>() + others).min(most))
+    }
+
+    fn cpu_pressure(&self) -> Pressure {
+        match () {
+            () if self.has_no_psi => Pressure::NotThere,
+            () if self.now < self.unknown_until => Pressure::NotYet,
+            () if self.now < self.pressure_until => Pressure::Share(0.4),
+            () => Pressure::Share(0.01),
+        }
     }
 
     fn step(&mut self) {
@@ -346,6 +442,7 @@ impl World {
         let seen = self.read(true);
         self.take(|pilot, clock| pilot.step(clock, seen));
         self.is_let_go();
+        self.is_held_back();
         if self.now.saturating_sub(self.saved) >= 60 * SECOND {
             self.save();
         }
@@ -364,11 +461,27 @@ impl World {
             if vm.left_alone > 6 && !follows && !self.machine.is_theirs(*key) {
                 assert_eq!(now, vm.found_ns, "{key:?} is not to be set");
             }
-            let is_changed = vm.is_left_alone && follows && !is_param_theirs;
+            let is_shared = self.limits.parameters == Parameters::Shared;
+            let is_changed = vm.is_left_alone && !is_shared && follows && !is_param_theirs;
             let is_changed = is_changed && now != vm.found_ns && lives && !is_left;
             vm.not_restored = if is_changed { vm.not_restored + 1 } else { 0 };
             assert!(vm.not_restored <= 6, "{key:?} is to be left alone");
         }
+    }
+
+    /// What has to go is restored within two readings.
+    fn is_held_back(&mut self) {
+        if self.pilot.is_none() {
+            return;
+        }
+        let machine = &self.machine;
+        for (key, vm) in self.vms.iter().filter(|(key, _)| !machine.follows(**key)) {
+            let now = (!machine.is_theirs(*key)).then_some(machine.in_force(*key));
+            self.laws.stays(Scope::Vm(*key), now, vm.found_ns);
+        }
+        let is_theirs = machine.theirs.contains_key(&Scope::Host);
+        let now = (!is_theirs).then_some(machine.param_ns);
+        self.laws.stays(Scope::Host, now, machine.param_without());
     }
 
     fn save(&mut self) {
@@ -412,8 +525,7 @@ impl World {
             self.laws.decided(&decision, &self.machine, self.now);
             if decision.is_made {
                 let Some(made) = self.make(&decision) else {
-                    // It died.
-                    self.pilot = None;
+                    self.dies();
                     return;
                 };
                 if let Some(pilot) = self.pilot.as_mut() {
@@ -436,11 +548,12 @@ impl World {
             return Some(Err(Refusal::Ended));
         }
         let full = || Refusal::Failed("no space left on device".to_owned());
-        if self.one_in(300) {
+        if self.befalls_one_in(300) {
+            self.laws.refused(decision.scope);
             return Some(Err(full()));
         }
         // It is made, and that cannot be recorded.
-        let is_recorded = !self.one_in(600);
+        let is_recorded = !self.befalls_one_in(600);
         let change = decision.change.expect("what is made has a change");
         let deaths = [
             Death::BeforeIntent,
@@ -449,7 +562,7 @@ impl World {
             Death::AfterResult,
         ];
         let death = self
-            .one_in(400)
+            .befalls_one_in(400)
             .then(|| deaths[usize::try_from(self.draw.below(4)).unwrap()]);
         let death = if is_recorded {
             death
@@ -460,6 +573,7 @@ impl World {
             Err(NotSet::Died) if is_recorded => None,
             Err(NotSet::Died) => {
                 self.laws.made(decision, self.now);
+                self.laws.refused(decision.scope);
                 Some(Err(full()))
             }
             Err(NotSet::Theirs) => Some(Err(Refusal::Theirs)),
@@ -495,11 +609,7 @@ impl World {
             self.laws.ended(*key, vm, &self.machine, self.now);
         }
         self.laws.followed();
-        self.machine.undo();
-        for key in self.vms.keys().filter(|key| !self.machine.is_theirs(**key)) {
-            let (now, first) = (self.machine.in_force(*key), self.machine.without(*key));
-            assert_eq!(now, first, "undo restores what was there first: {key:?}");
-        }
+        self.machine.is_undone();
     }
 
     /// Kept settings so far.

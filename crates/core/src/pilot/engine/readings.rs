@@ -6,7 +6,7 @@ use super::super::decision::{Decision, Kind};
 use super::super::evidence::Evidence;
 use super::super::goals::Parameters;
 use super::super::guards;
-use super::super::input::{Ceiling, Counts, Held, Scope, VmSeen};
+use super::super::input::{Ceiling, Counts, Held, Scope};
 use super::super::member::Member;
 use super::super::memory::OfTarget;
 use super::super::unit::{State, Unit, is_same};
