@@ -20,7 +20,7 @@ pub(crate) struct Ceilings {
 
 impl Ceilings {
     /// Asks the VMMs of these VMs. One that does not answer takes 2 s, in which the pilot stands still.
-    pub(crate) fn read(&mut self, root: &Root, vms: &BTreeSet<VmKey>) -> &BTreeMap<VmKey, Ceiling> {
+    pub(crate) fn read(&mut self, root: &Root, vms: &BTreeSet<VmKey>) {
         let processes: BTreeSet<VmKey> = vms.iter().copied().map(process_of).collect();
         let governors = &mut self.governors;
         governors.retain(|vmm, _| processes.contains(vmm));
@@ -36,7 +36,17 @@ impl Ceilings {
             governors.insert(vmm, governor);
             Ok(vms)
         });
-        &self.answered.ceilings
+    }
+
+    /// What is known of a VM's ceiling.
+    pub(crate) fn of(&self, vm: VmKey) -> Ceiling {
+        let known = self.answered.ceilings.get(&vm).copied();
+        known.unwrap_or(Ceiling::Fixed(None))
+    }
+
+    /// Whether its VMM has answered when it was asked last.
+    pub(crate) fn has_answered(&self, vm: VmKey) -> bool {
+        !self.answered.silent.contains_key(&process_of(vm))
     }
 
     /// A ceiling was to be set, and this one was: its VMM is asked at the next reading, also where it has not answered.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use haltwise_core::event::{Facts, HaltCounts, HostSample, Vm};
 use haltwise_core::ids::{VmIndex, VmKey};
 use haltwise_core::kvm::Knobs;
-use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Pressure, Seen, VmSeen};
+use haltwise_core::pilot::input::{Counts, Held, HostSeen, Pressure, Seen, VmSeen};
 use haltwise_core::pilot::{Goal, Goals};
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_host::collector::{CollectOptions, Collector};
@@ -139,10 +139,15 @@ impl Machine {
 
     /// A reading; with `counted`, the counts since the last that had them.
     pub(crate) fn read(&mut self, goals: &Goals, only: &[String], counted: bool) -> Seen {
-        let baseline = self.baseline();
         if counted || self.before.is_none() {
             self.host();
         }
+        let (roster, now) = (self.collector.roster(), Instant::now());
+        let living = roster.vms.iter().filter(|vm| vm.to_ns.is_none());
+        self.ceilings
+            .read(&self.root, &living.clone().map(|vm| vm.key).collect());
+        // After the ceilings: what a VMM has made late is then in both.
+        let baseline = self.baseline();
         self.host.knobs = watching::knobs(&self.root);
         self.host.is_writable = is_writable(&self.root);
         self.host.held = self
@@ -163,20 +168,15 @@ impl Machine {
             interval_ns: new_ns,
             ..Counts::default()
         });
-        let (roster, now) = (self.collector.roster(), Instant::now());
-        let living = roster.vms.iter().filter(|vm| vm.to_ns.is_none());
-        let keys = living.clone().map(|vm| vm.key).collect();
-        let ceilings = self.ceilings.read(&self.root, &keys);
+        let ceilings = &self.ceilings;
         let vcpus = |vm: VmIndex| roster.vcpus.iter().filter(move |vcpu| vcpu.vm == vm);
         let vms = living.map(|vm| VmSeen {
             key: vm.key,
             name: vm.name.clone(),
             vcpus: vcpus(vm.index).count() as u64,
             goal: goal(goals, only, vm),
-            ceiling: ceilings
-                .get(&vm.key)
-                .copied()
-                .unwrap_or(Ceiling::Fixed(None)),
+            ceiling: ceilings.of(vm.key),
+            has_answered: ceilings.has_answered(vm.key),
             held: held_ceiling(&baseline, vm.key, self.host.knobs),
             polls_itself: self.vetoes.holds(vm.key, vcpus(vm.index), now),
             counts: counts.remove(&vm.key).or(none),

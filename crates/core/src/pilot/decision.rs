@@ -125,6 +125,6 @@ pub struct Wanted {
     pub skip_ns: u64,
     /// For so long.
     pub length_ns: u64,
-    /// No more halts of one VM are kept than this.
+    /// No more halts are kept than this for each of them, of all together.
     pub most_halts: usize,
 }

@@ -166,6 +166,8 @@ impl<E: Evidence> Pilot<E> {
                 decisions.extend(self.consider(scope));
             }
         }
+        // The look that a trial has waited for may have been dropped.
+        decisions.extend(self.go_on(&decisions));
         self.plan();
         self.count(&decisions);
         decisions

@@ -279,6 +279,7 @@ mod test {
             goal: Some(Goal::default()),
             ceiling: Ceiling::Follows,
             held: None,
+            has_answered: true,
             polls_itself: false,
             counts: None,
         }
@@ -470,6 +471,7 @@ mod test {
             assert_eq!(!of.is_empty(), holds, "{ceiling:?}");
         }
         let polls_itself = VmSeen {
+            has_answered: true,
             polls_itself: true,
             ..alone()
         };

@@ -92,6 +92,8 @@ pub struct VmSeen {
     pub goal: Option<Goal>,
     /// Its ceiling.
     pub ceiling: Ceiling,
+    /// Its VMM has answered; if not, the ceiling is what it said, or was set, before.
+    pub has_answered: bool,
     /// What this program has set, and what was there before, as the journal has it.
     pub held: Option<Held<u32>>,
     /// Its guest polls by itself before it halts, or does not let its host poll: the host's ceiling decides little.

@@ -147,6 +147,7 @@ mod test {
             goal: None,
             ceiling: Ceiling::Fixed(None),
             held: None,
+            has_answered: true,
             polls_itself: false,
             counts: Some(Counts {
                 interval_ns: STEP_NS,

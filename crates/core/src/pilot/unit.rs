@@ -333,13 +333,19 @@ impl Unit {
         if !self.is_unsure {
             return false;
         }
-        if self.owed.is_some_and(is_now) || is_now(self.found) {
+        let is_restored = self.owed.is_some_and(is_now) || is_now(self.found);
+        if !is_restored && !self.recorded.is_some_and(is_now) {
+            return false;
+        }
+        if let Some(followed) = self.followed.take() {
+            // It has a ceiling of its own now.
+            self.found = followed;
+        }
+        if is_restored {
             self.is_at(self.now);
-        } else if self.recorded.is_some_and(is_now) {
+        } else {
             self.owed = self.owed.or(Some(self.in_force()));
             self.set = Some(self.now);
-        } else {
-            return false;
         }
         self.answer = None;
         true

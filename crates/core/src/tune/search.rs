@@ -193,7 +193,8 @@ fn fixed_thresholds(
             let thresholds = Thresholds::new(fit, &seated.table);
             let curve = thresholds.curve(all.iter().copied());
             for (sum, point) in sums.iter_mut().zip(&curve) {
-                sum.add(&Sums::of_tally(&point.tally).weighed(seated.weight_milli));
+                let played = Sums::of_tally(&point.tally).weighed(seated.weight_milli);
+                sum.add(&played.times(seated.stands_for_milli));
             }
         }
         sums

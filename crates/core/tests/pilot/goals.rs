@@ -6,6 +6,7 @@ use haltwise_core::pilot::decision::Kind;
 use haltwise_core::pilot::input::{Ceiling, Scope};
 
 use super::host::{EACH_150_US, Event, FOUND_NS, Host, TICKING};
+use super::model::Load;
 
 const FOUND: Ceiling = Ceiling::Own(FOUND_NS);
 
@@ -74,4 +75,26 @@ fn the_parameter_is_restored_where_one_that_follows_has_another_goal() {
     host.vm(vms[1]).goal = density();
     host.reads();
     assert_eq!(host.param_ns, FOUND_NS);
+}
+
+/// Where a trial began from what was kept for the other goal, what was found is restored, not what was kept.
+#[test]
+fn a_trial_over_what_was_kept_ends_with_its_goal_at_what_was_found() {
+    let fixed = |gap_ns| Load {
+        halts_per_s: 12_000.0,
+        gap_ns,
+        is_fixed: true,
+    };
+    let mut host = Host::new();
+    let found = Ceiling::Own(30_000);
+    let vm = host.comes(fixed(15_000.0), found);
+    host.until(decided(vm, Kind::Keep));
+    let kept = host.vm(vm).ceiling;
+    // A longer ceiling is better then, and what was found no better than what is kept.
+    host.vm(vm).load = fixed(25_000.0);
+    host.until(decided(vm, Kind::On));
+    assert!(host.vm(vm).ceiling != found && host.vm(vm).ceiling != kept);
+    host.vm(vm).goal = density();
+    host.reads();
+    assert_eq!(host.vm(vm).ceiling, found);
 }

@@ -165,6 +165,7 @@ impl Fleet {
                 goal: Some(Goal::default()),
                 ceiling: vm.ceiling,
                 held: vm.held,
+                has_answered: true,
                 polls_itself: false,
                 counts: Some(counts),
             }

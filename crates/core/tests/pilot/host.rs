@@ -41,6 +41,10 @@ pub(crate) struct Vm {
     /// The pilot is to leave it alone.
     pub(crate) is_left_alone: bool,
     pub(crate) goal: Goal,
+    /// Its VMM does not answer.
+    pub(crate) is_silent: bool,
+    /// It does not halt any more.
+    pub(crate) stands_still: bool,
 }
 
 /// What happened, and when.
@@ -119,6 +123,8 @@ impl<E: Evidence<Chunk = Chunk>> Host<E> {
             ceiling,
             is_left_alone: false,
             goal: Goal::default(),
+            is_silent: false,
+            stands_still: false,
             held: None,
         });
         key
@@ -144,6 +150,7 @@ impl<E: Evidence<Chunk = Chunk>> Host<E> {
             goal: (!vm.is_left_alone).then(|| vm.goal.clone()),
             ceiling: vm.ceiling,
             held: vm.held,
+            has_answered: !vm.is_silent,
             polls_itself: false,
             counts: Some(counts(&vm.load, self.in_force(vm), 1.0, false)),
         });
@@ -229,33 +236,40 @@ impl<E: Evidence<Chunk = Chunk>> Host<E> {
     pub(crate) fn pass(&mut self, steps: u64) {
         for _ in 0..steps {
             let until = self.now + STEP;
-            while let Some(wanted) = self.pilot.wanted().cloned() {
-                let took = wanted.skip_ns + wanted.length_ns;
-                if self.now + took > until {
-                    break;
-                }
-                self.now += took;
-                self.own_cpu_ns += self.look_ns;
-                let of = |key: &VmKey| {
-                    let vm = self.vms.iter().find(|vm| vm.key == *key).unwrap();
-                    let chunk = Chunk {
-                        load: vm.load,
-                        ceiling_ns: self.in_force(vm),
-                        span_ns: wanted.length_ns,
-                        noise: 1.0,
-                    };
-                    (*key, Some(chunk))
-                };
-                let facts: Vec<_> = wanted.vms.iter().map(of).collect();
-                if wanted.skip_ns == 0 {
-                    self.events.push((self.now, Event::Look(wanted.vms[0])));
-                }
-                let decisions = self.pilot.facts(self.now, facts);
-                self.make(decisions);
-            }
+            while self.records(until) {}
             self.now = until;
             self.reads();
         }
+    }
+
+    /// Records what is wanted, where that is over by then.
+    pub(crate) fn records(&mut self, until: u64) -> bool {
+        let Some(wanted) = self.pilot.wanted().cloned() else {
+            return false;
+        };
+        let took = wanted.skip_ns + wanted.length_ns;
+        if self.now + took > until {
+            return false;
+        }
+        self.now += took;
+        self.own_cpu_ns += self.look_ns;
+        let of = |key: &VmKey| {
+            let vm = self.vms.iter().find(|vm| vm.key == *key).unwrap();
+            let chunk = Chunk {
+                load: vm.load,
+                ceiling_ns: self.in_force(vm),
+                span_ns: wanted.length_ns,
+                noise: 1.0,
+            };
+            (*key, (!vm.stands_still).then_some(chunk))
+        };
+        let facts: Vec<_> = wanted.vms.iter().map(of).collect();
+        if wanted.skip_ns == 0 {
+            self.events.push((self.now, Event::Look(wanted.vms[0])));
+        }
+        let decisions = self.pilot.facts(self.now, facts);
+        self.make(decisions);
+        true
     }
 
     /// The pilot reads what is there now.

@@ -7,7 +7,7 @@ use haltwise_core::pilot::input::{Ceiling, Pressure, Scope};
 
 use super::host::{EACH_15_US, EACH_150_US, Event, FOUND_NS, Host, TICKING};
 use super::model::Load;
-use super::world::SECOND;
+use super::world::{SECOND, STEP};
 
 const FOUND: Ceiling = Ceiling::Own(FOUND_NS);
 
@@ -129,4 +129,50 @@ fn a_back_off_ends_with_the_load_of_most_halts() {
     // It doubles: 100 phases of five minutes have room for six or seven times ten minutes, doubled each time.
     assert!((3..20).contains(&steady), "{steady}");
     assert!(one <= steady + 2, "{one} and {steady}");
+}
+
+/// A trial waits for a look at another VM, whose setting is restored meanwhile.
+#[test]
+fn a_trial_goes_on_where_the_look_that_it_waits_for_is_dropped() {
+    let mut host = Host::new();
+    let kept = host.comes(EACH_15_US, Ceiling::Own(0));
+    host.until(decided(kept, Kind::Keep));
+    let tried = host.comes(TICKING, FOUND);
+    host.until(decided(tried, Kind::Try));
+    let is_look = |host: &Host| {
+        let wanted = host.pilot.wanted();
+        wanted.is_some_and(|wanted| wanted.vms == [kept])
+    };
+    let mut next = host.now + STEP;
+    while !is_look(&host) {
+        if !host.records(next) {
+            host.now = next;
+            host.reads();
+            next += STEP;
+        }
+    }
+    let is_over = |(_, event): &(u64, Event)| {
+        [Kind::Keep, Kind::GoBack]
+            .map(|kind| decided(tried, kind))
+            .contains(event)
+    };
+    assert!(!host.events.iter().any(is_over), "{:?}", host.events);
+    host.cpu_pressure = Pressure::Share(0.4);
+    host.reads();
+    assert_eq!(host.vm(kept).ceiling, Ceiling::Own(0));
+    host.pass(100);
+    assert!(host.events.iter().any(is_over), "{:?}", host.events);
+}
+
+/// A VM that was looked at and does not halt any more has no part in the periods of a trial of all that follow.
+#[test]
+fn a_period_holds_no_halts_of_an_earlier_look() {
+    let mut host = Host::new();
+    host.comes(EACH_150_US, Ceiling::Fixed(None));
+    let ticks = host.comes(TICKING, Ceiling::Fixed(None));
+    host.until(Event::Decided(Scope::Host, Kind::Try));
+    host.vm(ticks).stands_still = true;
+    host.until(Event::Decided(Scope::Host, Kind::Keep));
+    let back = Event::Decided(Scope::Host, Kind::GoBack);
+    assert!(!host.events.iter().any(|(_, event)| *event == back));
 }

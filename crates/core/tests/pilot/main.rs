@@ -50,7 +50,7 @@ fn whatever_happens_the_laws_hold() {
         Some(seed) => seed..seed + 1,
         None => 1..1 + days.div_ceil(DAYS),
     };
-    let (mut kept, mut tried, mut lives, mut lost) = (0, 0, 0, 0.0_f64);
+    let (mut kept, mut tried, mut lives, mut lost) = (0, 0, 0, (0.0_f64, 0));
     let (mut actual, mut found) = (0.0, 0.0);
     for seed in seeds {
         let ran = catch_unwind(AssertUnwindSafe(|| {
@@ -65,14 +65,17 @@ fn whatever_happens_the_laws_hold() {
         kept += world.count(Kind::Keep) + world.count(Kind::Again);
         tried += world.count(Kind::Try);
         lives += world.lives;
-        lost = lost.max(world.laws.largest_loss);
+        if world.laws.largest_loss > lost.0 {
+            lost = (world.laws.largest_loss, seed);
+        }
         (actual, found) = (actual + world.laws.actual, found + world.laws.found);
     }
     println!(
         "{days} days, {lives} lives of the daemon: {tried} trials, {kept} kept; cost {:.1} % less than as found; the \
-         largest loss of a VM {:.1} %",
+         largest loss of a VM {:.1} % (seed {})",
         100.0 * (1.0 - actual / found),
-        100.0 * lost
+        100.0 * lost.0,
+        lost.1
     );
     assert!(kept > 0 && actual < found, "it is of use");
 }

@@ -4,7 +4,8 @@ use haltwise_core::ids::VmKey;
 use haltwise_core::pilot::decision::{Decision, Kind, Refusal};
 use haltwise_core::pilot::input::{Ceiling, Held, Scope};
 
-use super::host::{EACH_150_US, Event, FOUND_NS, Host};
+use super::host::{EACH_15_US, EACH_150_US, Event, FOUND_NS, Host};
+use super::model::Load;
 use super::world::SECOND;
 
 const FOUND: Ceiling = Ceiling::Own(FOUND_NS);
@@ -96,8 +97,10 @@ fn a_change_that_failed_and_was_made_nevertheless_is_the_pilots() {
     let mut host = Host::new();
     let vm = host.comes(EACH_150_US, FOUND);
     host.refuses = |_| Some(full());
+    host.vm(vm).is_silent = true;
     host.until(decided(vm, Kind::On));
     host.refuses = |_| None;
+    host.vm(vm).is_silent = false;
     host.vm(vm).ceiling = Ceiling::Own(5_000);
     host.vm(vm).held = Some(Held {
         before: FOUND_NS,
@@ -131,4 +134,23 @@ fn a_value_modified_externally_after_a_change_that_failed_is_left_alone() {
     host.until(decided(vm, Kind::HandsOff));
     host.pass(60);
     assert_eq!(host.vm(vm).ceiling, Ceiling::Own(145_000));
+}
+
+/// Once its VMM has answered that it was not made, an undo is an undo.
+#[test]
+fn a_change_that_failed_and_was_not_made_explains_no_later_one() {
+    let fixed = |gap_ns| Load {
+        gap_ns,
+        ..EACH_15_US
+    };
+    let mut host = Host::new();
+    let found = Ceiling::Own(30_000);
+    let vm = host.comes(fixed(15_000.0), found);
+    host.until(decided(vm, Kind::Keep));
+    host.vm(vm).load = fixed(25_000.0);
+    host.refuses = |_| Some(full());
+    host.until(decided(vm, Kind::On));
+    host.pass(2);
+    host.vm(vm).ceiling = found;
+    host.until(decided(vm, Kind::HandsOff));
 }

@@ -36,6 +36,7 @@ fn seen() -> Seen {
             before: 200_000,
             ours: 5_000,
         }),
+        has_answered: true,
         polls_itself: false,
         counts: None,
     };

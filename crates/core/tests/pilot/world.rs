@@ -387,6 +387,7 @@ impl World {
                 goal: (!vm.is_left_alone).then(Goal::default),
                 ceiling,
                 held: self.held(Scope::Vm(key)),
+                has_answered: true,
                 polls_itself: vm.own_until > self.now,
                 counts: (counted && vm.blind_until <= self.now).then_some(counts),
             });

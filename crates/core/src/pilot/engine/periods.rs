@@ -210,11 +210,16 @@ impl<E: Evidence> Pilot<E> {
         // Stretches of a period stand in for the VM's own for as long as they are measured.
         let mut kept = Vec::new();
         for (vm, chunk) in facts {
-            if let (Some(member), Some(chunk)) = (self.members.get_mut(&vm), chunk) {
-                self.evidence.learn(&chunk);
-                member.tried[usize::from(is_tried)] = Some(E::excerpt(&chunk));
-                kept.push((vm, std::mem::replace(&mut member.chunks, [chunk].into())));
+            let Some(member) = self.members.get_mut(&vm) else {
+                continue;
+            };
+            if let Some(chunk) = &chunk {
+                self.evidence.learn(chunk);
+                member.tried[usize::from(is_tried)] = Some(E::excerpt(chunk));
             }
+            // One that did not halt has none.
+            let of_period = chunk.into_iter().collect();
+            kept.push((vm, std::mem::replace(&mut member.chunks, of_period)));
         }
         let measured = self
             .evidence

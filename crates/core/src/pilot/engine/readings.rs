@@ -77,16 +77,22 @@ impl<E: Evidence> Pilot<E> {
         let now_ns = self.now_ns;
         let mut decisions = Vec::new();
         for scope in changed {
-            decisions.extend(self.end_trial(scope, why));
+            let mut ended = self.end_trial(scope, why);
             let Some(unit) = self.units.get_mut(&scope) else {
                 continue;
             };
             unit.forget_measured(now_ns);
             let is_theirs = matches!(unit.state, State::HandsOff);
-            if unit.set.is_some() && unit.owed.is_none() && !is_theirs {
+            if unit.set.is_some() && !is_theirs {
+                // Also where the trial goes back to what was kept by the goal before.
                 unit.owed = Some(unit.found);
                 unit.become_(State::BackOff, why, now_ns);
+                for back in &mut ended {
+                    back.change = Some(Self::change_to(unit, unit.found));
+                    back.is_made = true;
+                }
             }
+            decisions.extend(ended);
         }
         decisions
     }
@@ -254,9 +260,9 @@ impl<E: Evidence> Pilot<E> {
     /// Whether somebody else has set a target; it is theirs from now on.
     fn is_theirs(&mut self, scope: Scope) -> Option<Decision> {
         let mut vms = self.seen.vms.iter();
-        let ceiling = vms
-            .find(|vm| Scope::Vm(vm.key) == scope)
-            .map(|vm| vm.ceiling);
+        let vm = vms.find(|vm| Scope::Vm(vm.key) == scope);
+        let ceiling = vm.map(|vm| vm.ceiling);
+        let has_answered = vm.is_none_or(|vm| vm.has_answered);
         let follows = ceiling == Some(Ceiling::Follows);
         let unit = self.units.get_mut(&scope)?;
         if matches!(unit.state, State::HandsOff) {
@@ -286,6 +292,8 @@ impl<E: Evidence> Pilot<E> {
         let is_own = matches!(ceiling, Some(Ceiling::Own(_)));
         let has_own = is_own && unit.followed.is_some() && unit.set.is_none();
         if is_same(scope, expected, unit.now) && !has_own {
+            // A change that failed was not made, as is known once its VMM answers.
+            unit.is_unsure &= !has_answered;
             return None;
         }
         if unit.was_made() {
