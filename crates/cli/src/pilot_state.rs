@@ -87,14 +87,14 @@ figures! {
         pub(crate) predicted: Option<Interval> = Record(INTERVAL, "predicted_{}"),
         /// The same, as measured in drawn on and off periods.
         pub(crate) measured: Option<Interval> = Record(INTERVAL, "measured_{}"),
-        /// CPU time (with latency by the goal) saved since the pilot first looked at the VM, by replay: of the
-        /// setting found where it acts or what it set is in force, else of the one that it would set.
+        /// CPU time (with latency by the goal) saved since the pilot first looked at the VM, or its goal changed,
+        /// by replay: of the setting found where it acts or what it set is in force, else of the one that it would set.
         pub(crate) saved_ns: Option<Interval> = Record(INTERVAL, "saved_ns_{}"),
         /// Whether settings in force saved that; `false`: it would have been saved, by the setting that the pilot would
         /// set; `null` in what an earlier version wrote.
         pub(crate) is_saved: Option<bool> = Flag,
-        /// Cost since the pilot first looked at the VM against that of the setting found, by replay, as a share; above
-        /// 0 is worse.
+        /// Cost since the pilot first looked at the VM, or its goal changed, against that of the setting found, by
+        /// replay, as a share; above 0 is worse.
         pub(crate) regret: Option<f64> = Real,
         /// Halts in a second.
         pub(crate) halts_per_s: Option<f64> = PerSecond "halts/s",

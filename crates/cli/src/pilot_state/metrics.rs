@@ -55,13 +55,13 @@ figures! {
         measured_low_share: Option<f64> = Share,
         /// Upper end of the interval of the measured change.
         measured_high_share: Option<f64> = Share,
-        /// CPU time (with latency by the goal) saved since the pilot first looked at the VM, by replay: of the setting found where it acts or what it set is in force, else of the one that it would set.
+        /// CPU time (with latency by the goal) saved since the pilot first looked at the VM, or its goal changed, by replay: of the setting found where it acts or what it set is in force, else of the one that it would set.
         saved_ns: Option<f64> = MeanNanos,
         /// Lower end of the interval of what was saved.
         saved_low_ns: Option<f64> = MeanNanos,
         /// Upper end of the interval of what was saved.
         saved_high_ns: Option<f64> = MeanNanos,
-        /// Cost since the pilot first looked at the VM against that of the setting found, by replay; above 0 is worse.
+        /// Cost since the pilot first looked at the VM, or its goal changed, against that of the setting found, by replay; above 0 is worse.
         regret_share: Option<f64> = Share,
         /// For how long it has been in its state.
         state_age_ns: Option<u64> = Nanos,
