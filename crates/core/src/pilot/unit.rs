@@ -108,8 +108,9 @@ pub(super) struct Unit {
     restore_at_ns: u64,
     /// What the journal has that the pilot has set.
     pub(super) recorded: Option<Knobs>,
-    /// What was read last.
+    /// What was read last, and whether that was by the last reading.
     pub(super) now: Knobs,
+    pub(super) is_read: bool,
     /// It was a VM without a ceiling of its own when it was read last and nothing was set: what it would have followed without
     /// the pilot.
     pub(super) followed: Option<Knobs>,
@@ -146,6 +147,7 @@ impl Unit {
             restore_at_ns: 0,
             recorded: None,
             now: found,
+            is_read: false,
             followed: None,
         }
     }

@@ -173,6 +173,9 @@ impl<E: Evidence> Pilot<E> {
 
     /// Puts each VM with a goal under its target.
     fn place(&mut self) {
+        for unit in self.units.values_mut() {
+            unit.is_read = false;
+        }
         let Some(knobs) = self.seen.host.knobs else {
             // What is in force is not known.
             return;
@@ -211,7 +214,7 @@ impl<E: Evidence> Pilot<E> {
                 unit
             });
             unit.members = place.members;
-            unit.now = place.now;
+            (unit.now, unit.is_read) = (place.now, true);
             unit.recorded = place.held.map(|held| held.ours);
             unit.is_excluded = place.is_excluded;
         }
@@ -293,7 +296,7 @@ impl<E: Evidence> Pilot<E> {
         let has_own = is_own && unit.followed.is_some() && unit.set.is_none();
         if is_same(scope, expected, unit.now) && !has_own {
             // A change that failed was not made, as is known once its VMM answers.
-            unit.is_unsure &= !has_answered;
+            unit.is_unsure &= !(unit.is_read && has_answered);
             return None;
         }
         if unit.was_made() {
