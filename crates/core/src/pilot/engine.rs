@@ -498,7 +498,7 @@ impl<E: Evidence> Pilot<E> {
         Change {
             from: unit.in_force(),
             to,
-            is_unsure: unit.is_unsure,
+            is_unsure: unit.failing.is_unsure,
         }
     }
 }

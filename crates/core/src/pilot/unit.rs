@@ -66,6 +66,16 @@ const RESTORE_DOUBLED: u32 = 6;
 /// A target of several VMs is weighed anew when one in so many of them was looked at: that plays the halts of all.
 const OF_MEMBERS: usize = 8;
 
+/// What changes that failed have left.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Failing {
+    /// The last one may have been made nevertheless.
+    pub(super) is_unsure: bool,
+    /// How often in a row restoring has failed, and when it is tried again.
+    restores: u32,
+    restore_at_ns: u64,
+}
+
 /// One target.
 #[derive(Debug)]
 pub(super) struct Unit {
@@ -101,11 +111,7 @@ pub(super) struct Unit {
     pub(super) is_new: bool,
     /// A setting that is to be restored, until it is.
     pub(super) owed: Option<Knobs>,
-    /// The last change failed: it may have been made nevertheless.
-    pub(super) is_unsure: bool,
-    /// How often in a row restoring has failed, and when it is tried again.
-    not_restored: u32,
-    restore_at_ns: u64,
+    pub(super) failing: Failing,
     /// What the journal has that the pilot has set.
     pub(super) recorded: Option<Knobs>,
     /// What was read last, and whether that was by the last reading.
@@ -142,9 +148,7 @@ impl Unit {
             goals: BTreeMap::new(),
             is_new: false,
             owed: None,
-            is_unsure: false,
-            not_restored: 0,
-            restore_at_ns: 0,
+            failing: Failing::default(),
             recorded: None,
             now: found,
             is_read: false,
@@ -305,14 +309,15 @@ impl Unit {
 
     /// Restoring has failed: it is tried again after a time that doubles each time.
     pub(super) fn not_restored(&mut self, now_ns: u64) {
-        let doubled = RESTORE_AGAIN_NS << self.not_restored.min(RESTORE_DOUBLED);
-        self.restore_at_ns = now_ns.saturating_add(doubled.min(RESTORE_LONGEST_NS));
-        self.not_restored = self.not_restored.saturating_add(1);
+        let failing = &mut self.failing;
+        let doubled = RESTORE_AGAIN_NS << failing.restores.min(RESTORE_DOUBLED);
+        failing.restore_at_ns = now_ns.saturating_add(doubled.min(RESTORE_LONGEST_NS));
+        failing.restores = failing.restores.saturating_add(1);
     }
 
     /// Whether what is to be restored may be tried now.
     pub(super) fn may_restore_again(&self, now_ns: u64) -> bool {
-        self.restore_at_ns <= now_ns.saturating_add(RESTORE_AGAIN_NS / 2)
+        self.failing.restore_at_ns <= now_ns.saturating_add(RESTORE_AGAIN_NS / 2)
     }
 
     /// This is in force, and nothing is to be restored.
@@ -320,7 +325,7 @@ impl Unit {
         let is_found = is_same(self.scope, knobs, self.found);
         self.set = (!is_found).then_some(knobs);
         (self.now, self.owed) = (knobs, None);
-        (self.is_unsure, self.not_restored, self.restore_at_ns) = (false, 0, 0);
+        self.failing = Failing::default();
         if matches!(self.state, State::BackOff | State::Watching) && !is_found {
             // What was kept before the trial still is, also where an earlier run began that trial.
             self.state = State::Kept;
@@ -332,7 +337,7 @@ impl Unit {
     /// the pilot has set. In place of the last, what was expected is to be restored.
     pub(super) fn was_made(&mut self) -> bool {
         let is_now = |it: Knobs| is_same(self.scope, it, self.now);
-        if !self.is_unsure {
+        if !self.failing.is_unsure {
             return false;
         }
         let is_restored = self.owed.is_some_and(is_now) || is_now(self.found);

@@ -445,7 +445,7 @@ impl<E: Evidence> Pilot<E> {
         let Some(unit) = self.units.get_mut(&scope) else {
             return;
         };
-        unit.is_unsure = true;
+        unit.failing.is_unsure = true;
         if unit.owed.is_some() {
             unit.not_restored(now_ns);
             return;

@@ -296,7 +296,7 @@ impl<E: Evidence> Pilot<E> {
         let has_own = is_own && unit.followed.is_some() && unit.set.is_none();
         if is_same(scope, expected, unit.now) && !has_own {
             // A change that failed was not made, as is known once its VMM answers.
-            unit.is_unsure &= !(unit.is_read && has_answered);
+            unit.failing.is_unsure &= !(unit.is_read && has_answered);
             return None;
         }
         if unit.was_made() {
