@@ -51,8 +51,9 @@ enum Boot {
 /// What init says last.
 const RESULTS: &str = "init: results are on the disk";
 
-/// How often a boot that the emulator spoilt is tried in all.
-const TRIES: usize = 3;
+/// How often a boot that the emulator spoilt is tried in all. Of the boots of a Linux guest on 6.12, five of seven reset themselves
+/// within their first 25 s on the machine where this was counted; all others passed.
+const TRIES: usize = 5;
 
 /// What a script returns where a VM inside stands still before its first word, or its guest panics.
 pub(crate) const STOOD_STILL: i32 = 75;
