@@ -306,13 +306,13 @@ pub struct CountedAdvice {
     pub in_force: InForce,
     /// Better even in the worst case, or beyond what polling may take as things are.
     pub changes: bool,
-    /// Better, and not were what was calibrated as late as [`super::late`] asks, or a block's CPU at an end of
+    /// Better, and not were what was calibrated as late as [`super::doubt`] asks, or a block's CPU at an end of
     /// the calibration's interval.
     pub hangs_on_calibration: bool,
 }
 
 /// Recommends a threshold for an aim. `late` are the same counts were what was calibrated as late as
-/// [`super::late`] asks, where anything was. `None` where no wake-up was seen, or nothing stays within
+/// [`super::doubt`] asks, where anything was. `None` where no wake-up was seen, or nothing stays within
 /// the limit.
 pub fn advise(
     counted: &Counted,
