@@ -72,7 +72,7 @@ impl<S> Finalist<S> {
         }
     }
 
-    /// The judging blocks with something taken otherwise; none where nothing rests on that.
+    /// The judging blocks under the other assumption; none where nothing depends on it.
     pub fn doubted_blocks(&self, doubt: Doubt) -> &[Sums] {
         self.doubted(doubt).get(1..).unwrap_or_default()
     }

@@ -39,7 +39,7 @@ fn polls(percent: f64) -> Load {
     }
 }
 
-/// The model, which says of polling and of what is better what it is told to.
+/// Evidence with a fixed choice and fixed figures of polling.
 #[derive(Debug)]
 struct Told {
     model: Modelled,

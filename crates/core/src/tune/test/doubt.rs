@@ -39,6 +39,19 @@ fn calibrated() -> Terms {
     }
 }
 
+/// A final of what is in force, the default, and no polling.
+fn final_with_off(material: &Material, aim: &Aim) -> Final {
+    let off = Knobs {
+        halt_poll_ns: 0,
+        ..material.terms.in_force
+    };
+    let found = [search::Found {
+        knobs: off,
+        fit: Sums::default(),
+    }];
+    play_final(material, &found, &[*aim], &Alone)
+}
+
 fn advised(halts: &[Halt], aim: Aim) -> Advice {
     tune(&material(calibrated(), halts), aim).1
 }
@@ -122,15 +135,7 @@ fn what_the_recording_tells_needs_no_proof() {
             halt.start_ns = 1_000_000 + n * 70_000;
         }
         let material = material(calibrated(), &halts);
-        let off = Knobs {
-            halt_poll_ns: 0,
-            ..material.terms.in_force
-        };
-        let found = [search::Found {
-            knobs: off,
-            fit: Sums::default(),
-        }];
-        let of = play_final(&material, &found, &[AIM], &Alone);
+        let of = final_with_off(&material, &AIM);
         assert_eq!(of.others[0].late, of.others[0].parts);
         let advice = advise(&material, &of, &goal(AIM));
         assert_eq!(advice.verdict, Verdict::Change, "{:?}", advice.rejected);
@@ -204,15 +209,7 @@ fn timers() -> Material {
 
 /// What is gained without polling, as taken and if gaps stay.
 fn gains_of_off(material: &Material, aim: &Aim) -> [f64; 2] {
-    let off = Knobs {
-        halt_poll_ns: 0,
-        ..material.terms.in_force
-    };
-    let found = [search::Found {
-        knobs: off,
-        fit: Sums::default(),
-    }];
-    let of = play_final(material, &found, &[*aim], &Alone);
+    let of = final_with_off(material, aim);
     let (own, other) = (&of.others[0], &of.in_force);
     let taken = own.judged().gain_on(&other.judged(), &aim.cost);
     let staying = doubt::gain(own, other, &aim.cost, Doubt::Staying);
