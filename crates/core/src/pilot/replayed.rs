@@ -146,9 +146,9 @@ fn latest_ns(material: &Material) -> u64 {
 }
 
 /// Of all blocks that judge, the sums under a setting, from the start that is given.
-fn blocks(material: &Material, entry: Entry) -> Vec<Sums> {
+fn blocks(material: &Material, entry: Entry, part: Part) -> Vec<Sums> {
     let seats: Vec<&Seated> = material.seats.iter().collect();
-    let played = stage::play(material, &seats, &[entry], Part::Whole, "pilot", &Alone);
+    let played = stage::play(material, &seats, &[entry], part, "pilot", &Alone);
     let mut parts = played.into_iter().next().unwrap_or_default();
     if !parts.is_empty() {
         parts.remove(0);
@@ -157,7 +157,7 @@ fn blocks(material: &Material, entry: Entry) -> Vec<Sums> {
 }
 
 /// The same from both starts: first the cheaper, then the dearer.
-fn both(material: &Material, knobs: Knobs, aim: &Aim) -> [Vec<Sums>; 2] {
+fn both(material: &Material, knobs: Knobs, aim: &Aim, part: Part) -> [Vec<Sums>; 2] {
     let from = |start| {
         blocks(
             material,
@@ -165,6 +165,7 @@ fn both(material: &Material, knobs: Knobs, aim: &Aim) -> [Vec<Sums>; 2] {
                 start,
                 ..Entry::new(knobs)
             },
+            part,
         )
     };
     let [zero, ceiling] = [from(Start::Zero), from(Start::Ceiling)];
@@ -192,7 +193,7 @@ fn against_found(
     if question.found == question.in_force {
         return (one(1.0), 0.0);
     }
-    let [cheaper, _] = both(material, question.found, aim);
+    let [cheaper, _] = both(material, question.found, aim, Part::Whole);
     let found = advice::compare(material, &cheaper, of.in_force.blocks(), aim);
     let share = found.cost_share;
     let ratio = Interval {
@@ -271,7 +272,7 @@ impl Evidence for Replayed {
             gap_mean_ns: recorded.gap_mean_ns(),
             found_ratio,
             more_poll_than_found_percent,
-            choice: choice.map(|choice| choose::promised(material, &of, question, &aim, choice)),
+            choice: choice.map(|choice| choose::promised(&material, &of, question, &aim, choice)),
             verdict: word(advice.verdict),
         })
     }

@@ -43,7 +43,7 @@ impl Doubt {
     pub const ALL: [Self; 2] = [Self::Late, Self::Staying];
 
     /// Whether anything may rest on it.
-    pub(super) fn is_asked(self, material: &Material) -> bool {
+    pub(crate) fn is_asked(self, material: &Material) -> bool {
         (material.seats.iter()).any(|seated| match self {
             Self::Late => seated.table.is_calibrated(),
             Self::Staying => seated.follow.staying().is_some(),

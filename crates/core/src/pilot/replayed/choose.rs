@@ -7,9 +7,10 @@ use super::{blocks, both, latest_ns};
 use crate::kvm::Knobs;
 use crate::tune::advice::{self, Advice, Final, Finalist, LEAST_GAIN, Verdict};
 use crate::tune::candidates::CEILINGS_NS;
+use crate::tune::doubt::Doubt;
 use crate::tune::interval::Interval;
 use crate::tune::search::Aim;
-use crate::tune::stage::Entry;
+use crate::tune::stage::{Entry, Part};
 use crate::tune::{Material, Sums};
 
 /// The smallest change is taken that keeps so much of the gain. What it gives up of a gain of half the cost is a tenth
@@ -30,7 +31,7 @@ fn nearest(
     let polls = |blocks: &[Sums]| material.judged_wall.poll_cpu_percent(&Sums::total(blocks));
     let most = aim.max_poll_cpu_percent.unwrap_or(f64::INFINITY);
     let between = between(choice.knobs, question).into_iter().map(|knobs| {
-        let [_, dearer] = both(material, knobs, aim);
+        let [_, dearer] = both(material, knobs, aim, Part::Whole);
         (gain_of(&dearer), (knobs, dearer))
     });
     let between = between.filter(|(_, (_, blocks))| polls(blocks) <= most);
@@ -110,30 +111,25 @@ fn gain(share: &Interval) -> Interval {
 /// What is promised where nothing recorded shows whether a timer comes the sooner the later a vCPU wakes: no more than if it
 /// did not. One that is set anew after each wake-up does not, and of a vCPU that has hardly slept nobody knows.
 pub(super) fn promised(
-    mut material: Material,
+    material: &Material,
     of: &Final,
     question: &Question,
     aim: &Aim,
     choice: Choice,
 ) -> Choice {
-    let mut is_other = false;
-    for seated in &mut material.seats {
-        if let Some(staying) = seated.follow.staying() {
-            seated.follow = staying;
-            is_other = true;
-        }
-    }
-    if !is_other {
+    let doubt = Doubt::Staying;
+    if !doubt.is_asked(material) {
         return choice;
     }
+    let part = Part::Doubted(doubt);
     // From the start that counts: polling or not, both may go on for ever.
     let entry = Entry {
         start: of.in_force.start,
         ..Entry::new(question.in_force)
     };
-    let in_force = blocks(&material, entry);
-    let [_, chosen] = both(&material, choice.knobs, aim);
-    let staying = gain(&advice::compare(&material, &chosen, &in_force, aim).cost_share);
+    let in_force = blocks(material, entry, part);
+    let [_, chosen] = both(material, choice.knobs, aim, part);
+    let staying = gain(&advice::compare(material, &chosen, &in_force, aim).cost_share);
     if staying.value < choice.gain.value {
         Choice {
             gain: staying,
