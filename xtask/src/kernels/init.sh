@@ -27,9 +27,9 @@ while echo; do sleep 2; done >/dev/ttyS1 &
     sleep "$patience"
     echo "init: still running after $patience s; its tasks:"
     for task in /proc/[0-9]*/task/*; do
-        [ -s "$task/cmdline" ] || continue
-        echo "init: $(tr '\0' ' ' <"$task/cmdline") $task $(cat "$task/wchan")"
-        cat "$task/syscall" "$task/stack"
+        # Threads of the kernel have none.
+        name=$(tr '\0' ' ' <"$task/cmdline" | cut -c1-60)
+        [ -z "$name" ] || echo "init: $name $task $(cat "$task/wchan") $(cut -d' ' -f1-4 "$task/syscall")"
     done
 ) &
 # A guest with systemd has that go on, and run the script by a service.

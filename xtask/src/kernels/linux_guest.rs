@@ -107,6 +107,9 @@ impl Record {
 /// The VM whose guest's cpuidle driver is haltpoll.
 const HALTPOLL: &str = "web2";
 
+/// What the console says once both VMs are there: nothing of ours but haltwise-exec runs before.
+const UP: &str = "web2: up with ";
+
 /// Loads of the guest.
 const TIMER: &str = "guest-tool timer 1000 300";
 const PIPE: &str = "taskset 1 guest-tool pipe 300";
@@ -210,7 +213,10 @@ fn boot(
     };
     let work = work.join(name);
     std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
-    let host = host(kernel, binaries, &firmware)?.script(script);
+    let host = host(kernel, binaries, &firmware)?
+        .script(script)
+        .begins(UP)
+        .with_one_cpu_if_spoilt();
     let run = host.run_patiently(&work, limit)?;
     let said = run.console.lines();
     for line in said.filter_map(|line| line.split_once("check:")) {
@@ -424,7 +430,7 @@ fn launched(options: &str, root: &str) -> String {
          mkdir /wrapped\nln -s /bin/haltwise-exec /wrapped/qemu-system-x86_64\n\
          launch web1 '' /wrapped/qemu-system-x86_64 384 initramfs\n\
          launch web2 '{options}' qemu-system-x86_64 384 {root}\n\
-         wait_for web1\nwait_for web2\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n"
+         wait_for web1\nwait_for web2\n(watch_over web1 web2 &)\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n"
     )
 }
 

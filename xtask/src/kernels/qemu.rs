@@ -40,7 +40,7 @@ pub(crate) struct Machine<'a> {
 }
 
 /// Boots a kernel with the files `initramfs` and `disk` of `work`, and waits for its end. Leaves
-/// `console`, `pulse`, `monitor` and `qemu` (QEMU's complaints) there.
+/// `console`, `pulse`, `monitor`, `resets` and `qemu` (QEMU's complaints) there.
 pub(crate) fn boot(work: &Path, machine: &Machine<'_>, limit: Duration) -> Result<Ended> {
     let create = |name: &str| {
         let path = work.join(name);
@@ -60,6 +60,8 @@ pub(crate) fn boot(work: &Path, machine: &Machine<'_>, limit: Duration) -> Resul
         .args(["-nodefaults", "-display", "none", "-no-reboot"])
         .args(["-serial", "file:console", "-serial", "file:pulse"])
         .args(["-monitor", "stdio"])
+        // What a CPU held when it reset itself.
+        .args(["-d", "cpu_reset", "-D", "resets"])
         .args(["-drive", "file=disk,if=virtio,format=raw,cache=unsafe"])
         .args(["-initrd", "initramfs", "-kernel"])
         .arg(machine.kernel)

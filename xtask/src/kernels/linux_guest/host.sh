@@ -6,6 +6,11 @@ fail() {
     failed=1
 }
 
+# What its QEMU complains of, but that the emulated host may have one CPU.
+complaints() { # VM
+    grep -v 'exceeds the recommended cpus' "/out/$1.qemu"
+}
+
 qmp() { # VM, commands
     name=$1
     shift
@@ -24,17 +29,40 @@ launch() { # VM, options of its kernel, QEMU, memory in MiB, its root
     while vm "$@"; do sleep 1; done &
 }
 
-# A VM ends where its guest panics, or is reset; QEMU has nothing to say then. All that waits for its answer waits for a
-# connection that nobody closes.
+# All that waits for the answer of a VM that is no more waits for a connection that nobody closes.
 trap 'exit "$(cat /run/ended)"' TERM
-ended() { # VM, what QEMU returned
-    say "$1 ended by itself, QEMU with $2: $(tail -3 "/out/$1.console") $(cat "/out/$1.qemu")"
-    # As STOOD_STILL.
-    [ "$2" = 0 ] && [ ! -s "/out/$1.qemu" ] && echo 75 >/run/ended || echo 1 >/run/ended
+give_up() { # what the script returns
+    echo "$1" >/run/ended
     kill $$
     while kill -0 $$; do
         killall -q nc
         sleep 1
+    done
+}
+
+# A VM ends where its guest panics, or is reset; QEMU has nothing to say then.
+ended() { # VM, what QEMU returned
+    say "$1 ended by itself, QEMU with $2: $(tail -3 "/out/$1.console") $(complaints "$1")"
+    # As STOOD_STILL.
+    [ "$2" = 0 ] && [ -z "$(complaints "$1")" ] && give_up 75 || give_up 1
+}
+
+silent() { # VM: whether it runs, and does not answer
+    timeout 20 guest-tool qmp "/run/$1.qmp" query-status | grep -q '"running": *true' || return 1
+    ! echo 'echo here' | timeout 30 nc "$(address_of "$1")" 7 | grep -q here
+}
+
+# A VM whose interrupt the emulator lost stands still for ever. To ask wakes it, so nothing is asked until the script is late;
+# and more than once, as the script pauses VMs.
+watch_over() { # VMs
+    sleep $(($(cat /patience) * 3 / 4))
+    while sleep 10 && [ ! -e /run/over ]; do
+        for vm in "$@"; do
+            if silent "$vm" && silent "$vm" && silent "$vm"; then
+                say "$vm runs, and does not answer"
+                give_up 75
+            fi
+        done
     done
 }
 
@@ -61,7 +89,7 @@ vm() { # as launch; whether it is to be started again, since the emulator had it
 wait_for() { # VM: until its first process has come so far
     until grep -q 'guest: up' "/out/$1.console" 2>/dev/null; do
         [ "$(cut -d. -f1 /proc/uptime)" -lt 150 ] || {
-            say "$1 does not boot: $(tail -3 "/out/$1.console") $(cat "/out/$1.qemu")"
+            say "$1 does not boot: $(tail -3 "/out/$1.console") $(complaints "$1")"
             exit 75 # as STOOD_STILL
         }
         sleep 0.3
@@ -145,7 +173,7 @@ ceilings() { # VM
     echo "$was" >$ceiling
     haltwise apply --vm web2 --ceiling 0 --yes >/run/said 2>&1
     [ $? = 3 ] || fail "apply --vm of a VMM without the library: $(cat /run/said)"
-    [ ! -s "/out/$1.qemu" ] || fail "$1: $(cat "/out/$1.qemu")"
+    [ -z "$(complaints "$1")" ] || fail "$1: $(complaints "$1")"
 }
 
 # Settings that are applied, shown, proved and taken back while a VM runs; the other one is paused.
