@@ -2,6 +2,7 @@
 
 mod text;
 
+use haltwise_host::clock;
 use haltwise_host::knob::{CutOff, Fault, KnobError, Reversal, Snapshot, UndoneStep, Writer};
 use haltwise_host::root::Root;
 use serde::Serialize;
@@ -10,6 +11,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::knob::explain::explain;
 use crate::knob::view::{ChangeView, CutOffView, LeftView};
 use crate::knob::{SCHEMA, who};
+use crate::pilot_state::kept;
 use crate::terminal;
 
 /// What to do.
@@ -34,6 +36,8 @@ pub(crate) struct Undone {
     pub(crate) settled: Option<CutOffView>,
     /// Always empty: undo leaves no apply in force.
     pub(crate) in_force: [u64; 0],
+    /// Process of a pilot that runs, and may change settings again.
+    pub(crate) pilot_pid: Option<u32>,
 }
 
 /// What is undone of an apply.
@@ -48,11 +52,18 @@ pub(crate) struct StepView {
 
 /// Undoes, or says what it would.
 pub(crate) fn run(options: &UndoOptions) -> Outcome {
-    let (undone, is_partial) = if options.dry_run {
-        look(options)?
+    let pilot_pid = kept::acting_pid(&options.root, clock::wall_ns());
+    let done = if options.dry_run {
+        look(options)
     } else {
-        act(options)?
+        act(options)
     };
+    let (mut undone, is_partial) = done.map_err(|failure| match pilot_pid {
+        // In the off periods of a trial nothing is in force.
+        Some(pid) if is_nothing(&failure) => failure.hint(text::pilot(pid)),
+        _ => failure,
+    })?;
+    undone.pilot_pid = pilot_pid;
     terminal::show(options.json, &undone, |undone| {
         text::render(undone, terminal::columns())
     })?;
@@ -61,6 +72,11 @@ pub(crate) fn run(options: &UndoOptions) -> Outcome {
     } else {
         Exit::Done
     })
+}
+
+/// Whether there is nothing to undo.
+fn is_nothing(failure: &Failure) -> bool {
+    matches!(failure.error.downcast_ref(), Some(KnobError::Nothing))
 }
 
 fn look(options: &UndoOptions) -> Result<(Undone, bool), Failure> {
@@ -108,6 +124,7 @@ impl Undone {
                 .collect(),
             settled: cut_off.map(|it| CutOffView::new(root, it)),
             in_force: [],
+            pilot_pid: None,
         }
     }
 }

@@ -44,6 +44,12 @@ pub(crate) fn status_at(root: &Root, unix_ns: u64) -> Option<PilotStatus> {
     status(root).filter(|status| (from..=until).contains(&status.written_utc))
 }
 
+/// Process of a pilot that runs at this time of the calendar, and may change settings.
+pub(crate) fn acting_pid(root: &Root, unix_ns: u64) -> Option<u32> {
+    let acting = status_at(root, unix_ns).filter(|status| status.mode == "act");
+    acting.map(|status| status.pid)
+}
+
 /// What it has to know after a restart.
 pub(crate) fn memory(root: &Root) -> Option<Memory> {
     read(root, "memory")

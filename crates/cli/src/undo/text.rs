@@ -31,7 +31,18 @@ pub(crate) fn render(undone: &Undone, width: usize) -> String {
     } else {
         "No setting of haltwise is in force."
     });
+    if let Some(pid) = undone.pilot_pid {
+        page.wrapped("Note: ", &pilot(pid), 2);
+    }
     page.finish()
+}
+
+/// Of a pilot that acts.
+pub(super) fn pilot(pid: u32) -> String {
+    format!(
+        "a pilot (process {pid}) runs, and may change settings again; in the off periods of a trial nothing is in \
+         force. Stop it, then undo: systemctl stop haltwise-pilot"
+    )
 }
 
 fn left(page: &mut Page, step: &StepView) {

@@ -15,6 +15,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use haltwise_capture::info::rfc3339;
+use haltwise_host::clock;
+
 /// A host below `root` in a directory of its own.
 struct Host(tempfile::TempDir);
 
@@ -271,6 +274,38 @@ fn what_the_pilot_said_last() {
     let host = Host::new("6.12.8-golden");
     host.set("var/lib/haltwise/pilot.json", include_str!("pilot.json"));
     transcript("pilot", &host, &["status"]);
+}
+
+/// In the off periods of a trial nothing is in force, and the trial goes on: whoever undoes is told what to stop.
+#[test]
+fn undo_names_a_pilot_that_acts() {
+    let host = Host::new("6.12.8-golden");
+    let now = clock::wall_ns();
+    let kept = |mode: &str, written_ns: u64| {
+        let text = include_str!("pilot.json").replace("\"observe\"", &format!("\"{mode}\""));
+        let text = text.replace("2026-01-01T00:00:00.000Z", &rfc3339(written_ns));
+        host.set("var/lib/haltwise/pilot.json", &text);
+    };
+    let hour_ago = now - 3_600_000_000_000;
+    for (mode, written_ns, is_named) in [
+        ("act", now, true),
+        ("act", hour_ago, false),
+        ("observe", now, false),
+    ] {
+        kept(mode, written_ns);
+        let (code, _, said) = host.run("undo");
+        assert_eq!(code, Some(1), "{said}");
+        assert_eq!(said.contains("process 900"), is_named, "{mode}: {said}");
+        assert_eq!(said.contains("haltwise status"), !is_named, "{said}");
+        host.run("apply --set halt_poll_ns=80us --yes");
+        let (_, told, _) = host.run("undo --dry-run --json");
+        let pid = if is_named { "900" } else { "null" };
+        assert!(told.contains(&format!("\"pilot_pid\": {pid}")), "{told}");
+        let (_, told, _) = host.run("undo");
+        assert_eq!(told.contains("process 900"), is_named, "{mode}: {told}");
+        host.run("undo");
+    }
+    assert_eq!(host.parameter("halt_poll_ns"), "200000");
 }
 
 #[test]
