@@ -392,24 +392,30 @@ mod test {
         is_about(measured(&[vm(0)]).cost_ns, 500_000.0);
     }
 
-    /// Halts of one length that a vCPU polled for, one behind the other.
-    fn polled(halt_ns: u64, halts: u64) -> Stretch {
-        let each_ns = halt_ns + 5_000;
-        let one = |nth: u64| Halt {
-            wake: WakeSource::Device,
-            start_ns: nth * each_ns,
-            halt_ns,
-            valid: true,
-            window_ns: Some(200_000),
-            poll_ns: Some(halt_ns),
-            polled: Some(true),
-            wake_latency_ns: Some(0),
-            ..Halt::default()
+    /// Halts of these lengths that a vCPU polled for, one behind the other.
+    pub(super) fn polled(halts: u64, wake: WakeSource, length_ns: impl Fn(u64) -> u64) -> Stretch {
+        let mut now_ns = 0;
+        let one = |nth: u64| {
+            let halt_ns = length_ns(nth);
+            let halt = Halt {
+                wake,
+                start_ns: now_ns,
+                halt_ns,
+                valid: true,
+                window_ns: Some(200_000),
+                poll_ns: Some(halt_ns),
+                polled: Some(true),
+                wake_latency_ns: Some(0),
+                ..Halt::default()
+            };
+            now_ns = halt.end_ns() + 5_000;
+            halt
         };
+        let halts: Vec<Halt> = (0..halts).map(one).collect();
         Stretch {
             began_ns: 0,
-            span_ns: halts * each_ns,
-            halts: (0..halts).map(one).collect(),
+            span_ns: now_ns,
+            halts,
         }
     }
 
@@ -436,7 +442,8 @@ mod test {
         for slept_ns in [10_000, 50_000, 100_000, 180_000] {
             (0..100).for_each(|_| calibrated.add(slept_ns, 20_000));
         }
-        let slow = polled(150_000, 8_000);
+        let device = WakeSource::Device;
+        let slow = polled(8_000, device, |_| 150_000);
         let answer = |busy: &Stretch| {
             let vm = |stretch| OfVm {
                 weight_milli: 0,
@@ -447,7 +454,8 @@ mod test {
             let mut replayed = Replayed::new(kernel, Some(switch_cpu), calibrated.clone(), 1);
             replayed.weigh(&[vm(busy), vm(&slow)], &question).unwrap()
         };
-        let [short, whole] = [4_000, 62_000].map(|halts| answer(&polled(15_000, halts)));
+        let [short, whole] =
+            [4_000, 62_000].map(|halts| answer(&polled(halts, device, |_| 15_000)));
         let near =
             |one: f64, other: f64| assert!((one / other - 1.0).abs() < 0.01, "{one} {other}");
         near(short.halts_per_s, whole.halts_per_s);

@@ -143,6 +143,7 @@ pub(super) fn promised(
 #[cfg(test)]
 mod test {
     use super::super::super::evidence::{Answer, Evidence, OfVm};
+    use super::super::test::polled;
     use super::super::{Replayed, Stretch};
     use super::*;
     use crate::event::{Halt, WakeSource};
@@ -150,31 +151,15 @@ mod test {
     use crate::replay::calibration::SwitchCpu;
     use crate::replay::latency::Latencies;
 
-    /// A vCPU that polls for all of its halts, 20 of one length and 60 of another in turn, 8,000 in all.
-    fn polled([one_ns, other_ns]: [u64; 2], wake: WakeSource) -> Stretch {
-        let mut now_ns = 0;
-        let one = |nth: u64| {
-            let halt_ns = if nth % 80 < 20 { one_ns } else { other_ns };
-            let halt = Halt {
-                wake,
-                start_ns: now_ns,
-                halt_ns,
-                valid: true,
-                window_ns: Some(200_000),
-                poll_ns: Some(halt_ns),
-                polled: Some(true),
-                wake_latency_ns: Some(0),
-                ..Halt::default()
-            };
-            now_ns = halt.end_ns() + 5_000;
-            halt
-        };
-        let halts: Vec<Halt> = (0..8_000).map(one).collect();
-        Stretch {
-            began_ns: 0,
-            span_ns: now_ns,
-            halts,
-        }
+    /// A vCPU that polls for all of its halts, 20 of one length and 60 of another in turn.
+    fn in_turn([one_ns, other_ns]: [u64; 2], wake: WakeSource) -> Stretch {
+        polled(
+            8_000,
+            wake,
+            |nth| {
+                if nth % 80 < 20 { one_ns } else { other_ns }
+            },
+        )
     }
 
     fn chosen(stretch: &Stretch, max_poll_cpu_percent: Option<f64>) -> Choice {
@@ -232,7 +217,7 @@ mod test {
     /// A trial showed that the VM wakes 60 us late where 20 us are calibrated: what gains by the calibration is not tried again.
     #[test]
     fn what_a_trial_showed_of_wake_ups_counts() {
-        let stretch = polled([50_000, 50_000], WakeSource::Timer);
+        let stretch = in_turn([50_000, 50_000], WakeSource::Timer);
         let slept = |halt: &Halt| Halt {
             halt_ns: halt.halt_ns + 60_000,
             waited: true,
@@ -264,7 +249,7 @@ mod test {
     /// A ceiling between the two lengths keeps most of the gain, and polls for most of the short halts.
     #[test]
     fn on_the_way_to_the_best_no_setting_polls_more_than_the_limit() {
-        let stretch = polled([60_000, 190_000], WakeSource::Unknown);
+        let stretch = in_turn([60_000, 190_000], WakeSource::Unknown);
         let free = chosen(&stretch, None);
         assert!(free.poll_cpu_percent > 5.0, "{free:?}");
         assert!(free.gain.value > 0.8, "{free:?}");
@@ -276,7 +261,7 @@ mod test {
     /// Where the best lies above the highest ceiling that may be set, the best of those below it is taken; of VMs and of the host.
     #[test]
     fn a_lower_setting_is_chosen_where_the_best_may_not_be_set() {
-        let stretch = polled([10_000, 190_000], WakeSource::Unknown);
+        let stretch = in_turn([10_000, 190_000], WakeSource::Unknown);
         let chosen = |scope, max_ceiling_ns| {
             let question = Question {
                 scope,
@@ -300,7 +285,7 @@ mod test {
     /// Polls of a load that succeed are more polling than none, whichever of both was found.
     #[test]
     fn how_much_more_is_polled_than_as_found_is_known() {
-        let stretch = polled([50_000, 50_000], WakeSource::Unknown);
+        let stretch = in_turn([50_000, 50_000], WakeSource::Unknown);
         let more = |found_ns| {
             let same = question(None, 0);
             let found = Knobs {
@@ -320,7 +305,7 @@ mod test {
     #[test]
     fn of_timers_no_more_is_promised_than_if_gaps_stayed() {
         let lengths = [15_000, 15_000];
-        let gain = |wake| chosen(&polled(lengths, wake), None).gain.value;
+        let gain = |wake| chosen(&in_turn(lengths, wake), None).gain.value;
         let (timer, device) = (gain(WakeSource::Timer), gain(WakeSource::Device));
         assert!((timer - device).abs() < 0.01, "{timer} {device}");
         assert!((timer - 2.0 / 3.0).abs() < 0.02, "{timer}");
