@@ -122,6 +122,12 @@ impl Guest {
         self
     }
 
+    /// Gives it so many CPUs.
+    pub(crate) fn cpus(mut self, cpus: u32) -> Self {
+        self.cpus = cpus;
+        self
+    }
+
     /// Gives it one CPU once a boot was spoilt. QEMU 10.0 delivers an interrupt that one emulated CPU sends to another where it
     /// must not, right after a VM's exit, with the guest's GS still in place: the host faults until it resets itself. One CPU
     /// sends none; the same takes half as long again.

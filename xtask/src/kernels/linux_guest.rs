@@ -167,7 +167,7 @@ fn phases(depth: Depth) -> Vec<Phase> {
 pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path, depth: Depth) -> Result<()> {
     let phases = phases(depth);
     let script = script(&phases, depth);
-    let Some((run, work)) = boot(kernel, binaries, work, (NAME, limit(depth)), &script)? else {
+    let Some((run, work)) = boot(kernel, binaries, work, (NAME, limit(depth), 2), &script)? else {
         return Ok(());
     };
     let mut wrong = 0;
@@ -195,13 +195,13 @@ pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path, depth: Dept
     ended(&run, wrong, &work)
 }
 
-/// Boots the emulated host with this script, and passes on what it says; gives where its results are. `None` where QEMU's own
+/// Boots the emulated host, which has so many CPUs, with this script, and passes on what it says; gives where its results are. `None` where QEMU's own
 /// files are missing.
 fn boot(
     kernel: &Kernel,
     binaries: &Binaries,
     work: &Path,
-    (name, limit): (&str, Duration),
+    (name, limit, cpus): (&str, Duration, u32),
     script: &str,
 ) -> Result<Option<(GuestRun, PathBuf)>> {
     let firmware = match firmware() {
@@ -216,6 +216,7 @@ fn boot(
     let host = host(kernel, binaries, &firmware)?
         .script(script)
         .begins(UP)
+        .cpus(cpus)
         .with_one_cpu_if_spoilt();
     let run = host.run_patiently(&work, limit)?;
     let said = run.console.lines();
