@@ -75,7 +75,7 @@ const RESULTS: &str = "init: results are on the disk";
 /// within their first 25 s on the machine where this was counted; all others passed.
 const TRIES: usize = 5;
 
-/// What a script returns where a VM inside stands still before its first word, or its guest panics.
+/// What a script returns where a VM inside stands still, whatever is tried, or its guest panics.
 pub(crate) const STOOD_STILL: i32 = 75;
 
 impl Guest {

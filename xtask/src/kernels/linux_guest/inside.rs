@@ -98,8 +98,9 @@ const OUTSIDE_NS: u64 = 20_000;
 const MOST_OUTSIDE_NS: u64 = 60_000_000;
 /// Idle periods while KVM's counters are read.
 const EDGE: u64 = 10;
-/// HLT exits while the guest was not asked yet, or no longer: its network and its shells.
-const AROUND: u64 = 50;
+/// HLT exits while the guest was not asked yet, or no longer: its network and its shells. 49 and 55 were seen on a busy
+/// machine.
+const AROUND: u64 = 100;
 
 /// Periods that must verify where checks are thorough.
 const MANY: u64 = 100_000;
