@@ -42,6 +42,8 @@ pub(crate) struct GuestRun {
     pub(crate) out_dir: PathBuf,
     /// From QEMU's start to its end.
     pub(crate) elapsed: Duration,
+    /// CPUs that it had.
+    pub(crate) cpus: u32,
 }
 
 /// A boot, seen from its end.
@@ -236,6 +238,7 @@ impl Guest {
             exit_code,
             out_dir,
             elapsed,
+            cpus: self.cpus,
         }))
     }
 }

@@ -98,7 +98,7 @@ const OUTSIDE_NS: u64 = 20_000;
 const MOST_OUTSIDE_NS: u64 = 60_000_000;
 /// Idle periods while KVM's counters are read.
 const EDGE: u64 = 10;
-/// HLT exits while the guest was not asked yet, or no longer: its network and its shells. 49 and 55 were seen on a busy
+/// HLT exits while the guest was not asked yet, or no longer: its network and its shells. 49 to 57 were seen on a busy
 /// machine.
 const AROUND: u64 = 100;
 
