@@ -130,9 +130,9 @@ impl Guest {
         self
     }
 
-    /// Gives it one CPU once a boot was spoilt. QEMU 10.0 delivers an interrupt that one emulated CPU sends to another where it
-    /// must not, right after a VM's exit, with the guest's GS still in place: the host faults until it resets itself. One CPU
-    /// sends none; the same takes half as long again.
+    /// Gives it one CPU once a boot was spoilt. QEMU 10.0 at times delivers an interrupt that one emulated CPU sent to another
+    /// at the instruction after VMRUN, where GS is still the guest's: the host faults until it resets itself. One CPU sends
+    /// none; the same takes half as long again.
     pub(crate) fn with_one_cpu_if_spoilt(mut self) -> Self {
         self.cpus_then = 1;
         self
