@@ -52,18 +52,11 @@ pub(crate) struct StepView {
 
 /// Undoes, or says what it would.
 pub(crate) fn run(options: &UndoOptions) -> Outcome {
-    let pilot_pid = kept::acting_pid(&options.root, clock::wall_ns());
-    let done = if options.dry_run {
-        look(options)
+    let (undone, is_partial) = if options.dry_run {
+        look(options)?
     } else {
-        act(options)
+        act(options)?
     };
-    let (mut undone, is_partial) = done.map_err(|failure| match pilot_pid {
-        // In the off periods of a trial nothing is in force.
-        Some(pid) if is_nothing(&failure) => failure.hint(text::pilot(pid)),
-        _ => failure,
-    })?;
-    undone.pilot_pid = pilot_pid;
     terminal::show(options.json, &undone, |undone| {
         text::render(undone, terminal::columns())
     })?;
@@ -74,15 +67,14 @@ pub(crate) fn run(options: &UndoOptions) -> Outcome {
     })
 }
 
-/// Whether there is nothing to undo.
-fn is_nothing(failure: &Failure) -> bool {
-    matches!(failure.error.downcast_ref(), Some(KnobError::Nothing))
-}
-
 fn look(options: &UndoOptions) -> Result<(Undone, bool), Failure> {
     let look = Snapshot::read(&options.root).map_err(explain)?;
     let look = look.ok_or_else(|| explain(KnobError::busy(&options.root)))?;
-    let reversal = reversal(look.reversal(options.take_over), look.cut_off.as_ref())?;
+    let reversal = reversal(
+        look.reversal(options.take_over),
+        look.cut_off.as_ref(),
+        &options.root,
+    )?;
     let undone = Undone::new(&options.root, &reversal, look.cut_off.as_ref(), false);
     Ok((undone, reversal.is_partial()))
 }
@@ -91,11 +83,11 @@ fn act(options: &UndoOptions) -> Result<(Undone, bool), Failure> {
     let (root, take_over) = (&options.root, options.take_over);
     // Where nothing was ever set, nothing is made either.
     if let Some(look) = Snapshot::read(root).map_err(explain)? {
-        reversal(look.reversal(take_over), look.cut_off.as_ref())?;
+        reversal(look.reversal(take_over), look.cut_off.as_ref(), root)?;
     }
     let mut writer = Writer::open(root, &who(), options.fault).map_err(explain)?;
     let cut_off = writer.cut_off().cloned();
-    let reversal = reversal(writer.reversal(take_over), cut_off.as_ref())?;
+    let reversal = reversal(writer.reversal(take_over), cut_off.as_ref(), root)?;
     if !reversal.steps.is_empty() {
         writer.undo(&reversal).map_err(explain)?;
     }
@@ -107,11 +99,22 @@ fn act(options: &UndoOptions) -> Result<(Undone, bool), Failure> {
 fn reversal(
     reversal: Result<Reversal, KnobError>,
     cut_off: Option<&CutOff>,
+    root: &Root,
 ) -> Result<Reversal, Failure> {
     match reversal {
         Err(KnobError::Nothing) if cut_off.is_some() => Ok(Reversal { steps: Vec::new() }),
+        Err(KnobError::Nothing) => Err(match acting_pid(root) {
+            // In the off periods of a trial nothing is in force.
+            Some(pid) => explain(KnobError::Nothing).hint(text::pilot(pid)),
+            None => explain(KnobError::Nothing),
+        }),
         other => other.map_err(explain),
     }
+}
+
+/// Process of a pilot that runs, and may change settings.
+fn acting_pid(root: &Root) -> Option<u32> {
+    kept::acting_pid(root, clock::wall_ns())
 }
 
 impl Undone {
@@ -124,7 +127,7 @@ impl Undone {
                 .collect(),
             settled: cut_off.map(|it| CutOffView::new(root, it)),
             in_force: [],
-            pilot_pid: None,
+            pilot_pid: acting_pid(root),
         }
     }
 }

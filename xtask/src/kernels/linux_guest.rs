@@ -171,6 +171,9 @@ pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path, depth: Dept
         return Ok(());
     };
     let mut wrong = 0;
+    if run.cpus == 1 {
+        say::skipped("what woke the guests: the host has one CPU, so that guests halt less often");
+    }
     for phase in &phases {
         let dir = run.out_dir.join(phase.name);
         let found =
@@ -196,8 +199,8 @@ pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path, depth: Dept
     ended(&run, wrong, &work)
 }
 
-/// Boots the emulated host, which has so many CPUs, with this script, and passes on what it says; gives where its results are. `None` where QEMU's own
-/// files are missing.
+/// Boots the emulated host, which has so many CPUs, with this script, and passes on what it says; gives where its results
+/// are. `None` where QEMU's own files are missing.
 fn boot(
     kernel: &Kernel,
     binaries: &Binaries,
@@ -359,9 +362,10 @@ fn judge(
         verified.judge(phase, &mut found);
     }
     // A guest that polls itself is running when most interrupts come, and of an idle one many belong to the shell
-    // that reads them. Where vCPUs share one CPU with what answers them, they are kept from halting until interrupts
-    // have come.
-    let has_wakes = phase.vm != HALTPOLL && phase.explained.is_none() && cpus > 1;
+    // that reads them.
+    let has_wakes = phase.vm != HALTPOLL && phase.explained.is_none();
+    // With one CPU `disk` left 105 halts for 300 reads, of which 24 ended by the device.
+    let has_wakes = has_wakes && cpus > 1;
     if knows == Knows::Halts && has_wakes {
         let sources = interrupts::Interrupts::between(
             &dir.join("interrupts.before"),
@@ -438,7 +442,7 @@ fn launched(options: &str, root: &str) -> String {
          mkdir /wrapped\nln -s /bin/haltwise-exec /wrapped/qemu-system-x86_64\n\
          launch web1 '' /wrapped/qemu-system-x86_64 384 initramfs\n\
          launch web2 '{options}' qemu-system-x86_64 384 {root}\n\
-         wait_for web1\nwait_for web2\n(watch_over web1 web2 &)\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n"
+         wait_for web1\nwait_for web2\n(watch_over $(($(cat /patience) * 3 / 4)) web1 web2 &)\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n"
     )
 }
 
@@ -600,6 +604,39 @@ mod test {
             std::fs::write(&path, text).unwrap();
             tool::ask(Command::new("sh").arg("-n").arg(&path)).unwrap();
         }
+    }
+
+    /// A VM that answers, or is paused, is left alone; one that runs and thrice gives no answer ends the boot.
+    #[test]
+    fn a_vm_is_given_up_at_the_third_silence_in_a_row() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+            tool::ask(Command::new("chmod").arg("+x").arg(&path)).unwrap();
+        };
+        // Each call of one takes the next line of its own file.
+        let next = "head -1 $0.says; sed -i 1d $0.says";
+        let says = |name: &str, lines: &str| {
+            program(name, next);
+            std::fs::write(dir.path().join(format!("{name}.says")), lines).unwrap();
+        };
+        let (running, paused) = ("{\"running\": true}\n", "{\"running\": false}\n");
+        says(
+            "guest-tool",
+            &format!("{running}{paused}{}", running.repeat(9)),
+        );
+        says("nc", "here\n\n\nhere\n\n\n\n");
+        let host = dir.path().join("host");
+        std::fs::write(&host, include_str!("linux_guest/host.sh")).unwrap();
+        let script = ". $0; sleep() { :; }; timeout() { shift; \"$@\"; }
+            give_up() { echo \"gives up with $1\"; exit; }; watch_over 0 web1";
+        let path = format!("{}:/usr/bin:/bin", dir.path().display());
+        let mut sh = Command::new("sh");
+        let said = tool::ask(sh.args(["-c", script]).arg(&host).env("PATH", path)).unwrap();
+        assert!(said.trim_end().ends_with("gives up with 75"), "{said}");
+        let left = std::fs::read_to_string(dir.path().join("nc.says")).unwrap();
+        assert_eq!(left, "", "asked until then");
     }
 
     #[test]

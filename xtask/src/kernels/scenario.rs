@@ -153,7 +153,7 @@ pub(crate) fn run(
     }
     recordings.retain(|recording| !recording.checks.is_empty());
     let guest = binaries.guest(kernel)?.script(&script(&recordings));
-    let run = guest.run_patiently(work, 2 * LIMIT)?;
+    let run = guest.run_patiently(work, LIMIT)?;
     for line in run
         .console
         .lines()
@@ -198,7 +198,7 @@ pub(crate) fn run(
 
 /// What the script of a guest begins with.
 pub(super) const PRELUDE: &str = r#"lab() { # name, arguments: runs inside the recording
-    for _ in 1 2 3 4; do
+    for _ in 1 2; do
         # shellcheck disable=SC2086
         haltwise-lab run $2 --timeout 8s --json >"/out/$1.json" 2>/run/lab.err && return 0
         # QEMU's emulation of SVM now and then loses an interrupt between two virtual CPUs, which

@@ -276,7 +276,7 @@ fn what_the_pilot_said_last() {
     transcript("pilot", &host, &["status"]);
 }
 
-/// In the off periods of a trial nothing is in force, and the trial goes on: whoever undoes is told what to stop.
+/// In the off periods of a trial nothing is in force, and the trial goes on: undo names the process to stop.
 #[test]
 fn undo_names_a_pilot_that_acts() {
     let host = Host::new("6.12.8-golden");

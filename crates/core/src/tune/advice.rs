@@ -72,7 +72,7 @@ impl<S> Finalist<S> {
         }
     }
 
-    /// The judging blocks under the other assumption; none where nothing depends on it.
+    /// Sums of the blocks of the second half under the other assumption; empty where nothing depends on it.
     pub fn doubted_blocks(&self, doubt: Doubt) -> &[Sums] {
         self.doubted(doubt).get(1..).unwrap_or_default()
     }

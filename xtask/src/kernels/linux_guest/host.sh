@@ -54,8 +54,9 @@ silent() { # VM: whether it runs, and does not answer
 
 # A VM whose interrupt the emulator lost stands still for ever. To ask wakes it, so nothing is asked until the script is late;
 # and more than once, as the script pauses VMs.
-watch_over() { # VMs
-    sleep $(($(cat /patience) * 3 / 4))
+watch_over() { # how long nothing is asked, VMs
+    sleep "$1"
+    shift
     while sleep 10 && [ ! -e /run/over ]; do
         for vm in "$@"; do
             if silent "$vm" && silent "$vm" && silent "$vm"; then
