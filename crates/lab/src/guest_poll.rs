@@ -10,10 +10,13 @@ use haltwise_core::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::memory::{GuestMemory, MemoryError, poll, vcpu_page};
+use crate::running::STOP_GRACE;
 
-/// A guest that never idles polls for so long at a time, and halts in between: as long as 32 bits of the TSC can count,
-/// more than a second, since work that comes later than usual (a busy host, a VM under emulation) must not end it.
-const ALWAYS_NS: u32 = u32::MAX;
+/// How long a guest that never idles polls before it halts once. It looks for its stop line at that halt alone, so this is
+/// well below [`STOP_GRACE`] at any rate of the TSC; and long, since work that comes late on a busy host must not end it.
+const ALWAYS_NS: u32 = 1_000_000_000;
+
+const _: () = assert!(ALWAYS_NS as u64 <= STOP_GRACE.0 / 2);
 
 /// The rule that moves the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,10 +128,7 @@ impl GuestPoll {
         next: u32,
         tsc_khz: u32,
     ) -> Result<(), MemoryError> {
-        let ticks = |ns: u32| {
-            let ticks = u64::from(ns) * u64::from(tsc_khz) / 1_000_000;
-            u32::try_from(ticks).unwrap_or(u32::MAX)
-        };
+        let ticks = |ns| ticks(ns, tsc_khz);
         let mut words = vec![
             (poll::TSC_KHZ, tsc_khz.max(1)),
             (poll::MILLION, 1_000_000),
@@ -168,6 +168,12 @@ impl GuestPoll {
         let mut words = words.into_iter();
         words.try_for_each(|(word, value)| memory.set_word(vcpu, word, value))
     }
+}
+
+/// A time in ticks of the TSC, of which the guest compares 32 bits.
+fn ticks(ns: u32, tsc_khz: u32) -> u32 {
+    let ticks = u64::from(ns) * u64::from(tsc_khz) / 1_000_000;
+    u32::try_from(ticks).unwrap_or(u32::MAX)
 }
 
 /// What a polling guest counted.
@@ -219,6 +225,16 @@ pub(crate) fn notes(memory: &GuestMemory) -> Result<Vec<PollNote>, MemoryError> 
 #[cfg(test)]
 mod test {
     use super::*;
+
+    /// Also where 32 bits of a slow TSC outlast the time in which a guest must stop.
+    #[test]
+    fn a_guest_that_always_polls_halts_before_it_must_have_stopped() {
+        for tsc_khz in [1, 1_000_000, 2_100_000, 2_147_483, 3_000_000, 5_000_000] {
+            let ns = u64::from(ticks(ALWAYS_NS, tsc_khz)) * 1_000_000 / u64::from(tsc_khz);
+            assert!(ns <= STOP_GRACE.0 / 2, "{tsc_khz} kHz: {ns} ns");
+        }
+        assert_eq!(ticks(ALWAYS_NS, 2_100_000), 2_100_000_000);
+    }
 
     #[test]
     fn the_ways_to_poll_are_the_cores_policies() {

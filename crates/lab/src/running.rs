@@ -23,7 +23,7 @@ use crate::vcpu::{Ends, Vcpu, VcpuEnd, VcpuThread};
 use crate::vm::{Lines, Vm};
 
 /// What does not end by its stop line within this is kicked out.
-const STOP_GRACE: Nanos = Nanos(2_000_000_000);
+pub(crate) const STOP_GRACE: Nanos = Nanos(2_000_000_000);
 /// Between two kicks of a vCPU: a signal just before `KVM_RUN` is lost.
 const KICK_INTERVAL: Nanos = Nanos(10_000_000);
 
