@@ -48,6 +48,8 @@ enum Task {
     Python,
     /// Check the rules that no compiler knows
     Tidy,
+    /// Count lines of Rust by crate and by feature, against the budget
+    Size(tidy::SizeArgs),
 }
 
 #[expect(clippy::print_stderr, reason = "the last word of a task that failed")]
@@ -72,7 +74,8 @@ fn run(task: Task) -> Result<()> {
         Task::FuzzSmoke => fuzz::smoke(),
         Task::Bench(bench) => bench::run(&bench),
         Task::Kernels(args) => kernels::run(&args),
-        Task::Python => python::run(),
+        Task::Python => python::run_all(),
         Task::Tidy => tidy::run(),
+        Task::Size(args) => tidy::size(args),
     }
 }

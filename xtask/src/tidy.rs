@@ -7,16 +7,18 @@ mod docs;
 mod layering;
 mod purity;
 mod shape;
+mod size;
 mod source;
 mod unsafety;
 mod verbs;
 mod words;
 
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
-use crate::{repo, say};
+use crate::{repo, say, tool};
 use source::Source;
 
 /// Something to put right.
@@ -51,6 +53,8 @@ pub(crate) struct Repo {
     paths: Vec<String>,
     /// Words that this checkout's owner keeps out of the repository.
     private_words: Vec<String>,
+    /// Versions of the budget that commits have, the last two, newest first.
+    earlier_budgets: Vec<String>,
 }
 
 impl Repo {
@@ -75,12 +79,21 @@ impl Repo {
             sources,
             paths,
             private_words,
+            earlier_budgets: earlier_budgets(root),
         })
     }
 
     fn source(&self, path: &str) -> Option<&Source> {
         self.sources.iter().find(|source| source.path == path)
     }
+}
+
+/// An archive without git has none.
+fn earlier_budgets(root: &Path) -> Vec<String> {
+    let git = |args: &[&str]| tool::ask(Command::new("git").current_dir(root).args(args));
+    let commits = git(&["log", "-2", "--format=%H", "--", size::BUDGET]).unwrap_or_default();
+    let version = |commit| git(&["show", &format!("{commit}:{}", size::BUDGET)]).ok();
+    commits.lines().filter_map(version).collect()
 }
 
 /// Marks the files of modules that their parents declare for tests only, and those below them.
@@ -113,8 +126,9 @@ fn mark_test_files(sources: &mut [Source]) {
 
 type Rule = fn(&Repo) -> Vec<Finding>;
 
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 8] = [
     shape::check,
+    size::check,
     unsafety::check,
     purity::check,
     layering::check,
@@ -136,9 +150,36 @@ pub(crate) fn run() -> Result<()> {
     for finding in &found {
         say::note(&finding.to_string());
     }
-    say::note(&shape::summary(&repo));
     if !found.is_empty() {
         bail!("tidy: {} findings", found.len());
+    }
+    Ok(())
+}
+
+/// What `cargo xtask size` takes.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct SizeArgs {
+    /// Lower the budget to what there is; no number is raised
+    #[arg(long)]
+    lower: bool,
+}
+
+/// Prints how many lines there are and may be, by crate and by feature.
+pub(crate) fn size(args: SizeArgs) -> Result<()> {
+    let root = repo::root();
+    let repo = Repo::load(&root)?;
+    if args.lower {
+        let budget = size::lowered(&repo).context("there is no budget")?;
+        std::fs::write(root.join(size::BUDGET), budget).context("write the budget")?;
+        return size(SizeArgs { lower: false });
+    }
+    say::line(&size::table(&repo));
+    let found = size::check(&repo);
+    for finding in &found {
+        say::note(&finding.to_string());
+    }
+    if !found.is_empty() {
+        bail!("{} findings", found.len());
     }
     Ok(())
 }
@@ -156,6 +197,7 @@ mod fixture {
                 .collect(),
             paths: files.iter().map(|(path, _)| (*path).to_string()).collect(),
             private_words: vec!["codename".into()],
+            earlier_budgets: Vec::new(),
         }
     }
 

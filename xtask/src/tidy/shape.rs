@@ -4,8 +4,6 @@ use super::{Finding, Repo, Source};
 
 /// No file is longer.
 const FILE_LINES: usize = 800;
-/// A longer file is named in the summary.
-const FILE_LINES_WANTED: usize = 400;
 /// No function is longer.
 const FUNCTION_LINES: usize = 70;
 
@@ -132,27 +130,10 @@ fn begins_function(source: &Source, code: &str) -> bool {
     words[..place].iter().all(modifier) && !code.ends_with('}') && !code.ends_with(';')
 }
 
-/// A line for the summary: how long the files are.
-pub(crate) fn summary(repo: &Repo) -> String {
-    let rust = repo.sources.iter().filter(|source| source.is_rust());
-    let mut lengths: Vec<usize> = rust.map(|source| source.text.lines().count()).collect();
-    lengths.sort_unstable();
-    let median = lengths.get(lengths.len() / 2).copied().unwrap_or(0);
-    let long = lengths
-        .iter()
-        .filter(|length| **length > FILE_LINES_WANTED)
-        .count();
-    format!(
-        "{} Rust files, {} lines, median {median}, {long} above {FILE_LINES_WANTED}",
-        lengths.len(),
-        lengths.iter().sum::<usize>()
-    )
-}
-
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::tidy::fixture::{findings, repo};
+    use crate::tidy::fixture::findings;
 
     #[test]
     fn a_file_needs_its_header() {
@@ -208,19 +189,5 @@ mod test {
         let c = |body: usize| format!("/* A. */\nint b(void)\n{{\n{}}}\n", "\tc();\n".repeat(body));
         assert_eq!(findings(check, "a.c", &c(60)), [""; 0]);
         assert_eq!(findings(check, "a.c", &c(69)).len(), 1);
-    }
-
-    #[test]
-    fn the_summary_has_the_median() {
-        let repo = repo(&[
-            ("a.rs", "1\n"),
-            ("b.rs", "1\n2\n"),
-            ("c.rs", "1\n2\n3\n"),
-            ("d.md", ""),
-        ]);
-        assert_eq!(
-            summary(&repo),
-            "3 Rust files, 6 lines, median 2, 0 above 400"
-        );
     }
 }

@@ -10,14 +10,7 @@ const WORDS: &str = include_str!("words.txt");
 const OWN: [&str; 2] = ["xtask/src/tidy/words.rs", "xtask/src/tidy/words.txt"];
 
 /// Where paths begin that only one machine has.
-const MACHINE_PATHS: [&str; 6] = [
-    "/home/",
-    "/root/",
-    "/Users/",
-    "/work/",
-    "/workspace/",
-    "/tmp/",
-];
+const MACHINE_PATHS: [&str; 4] = ["/home/", "/root/", "/Users/", "/tmp/"];
 
 /// Ends of type names that say nothing.
 const VAGUE: [&str; 6] = ["Manager", "Handler", "Helper", "Util", "Utils", "Engine"];
