@@ -3,7 +3,10 @@
 //! It holds no logic of its own: rows come from `haltwise-capture`, results from the verbs themselves
 //! ([`haltwise::answer`]). What is Python (types, errors, Spark) lies in `haltwise/`.
 #![forbid(unsafe_code)]
-#![cfg(feature = "extension")]
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "what comes from Python is owned"
+)]
 
 mod capture;
 mod refusal;

@@ -34,7 +34,7 @@ use haltwise_core::recording::Rung;
 use haltwise_document::csv;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::root::Root;
-use regex::Regex;
+use regex_lite::Regex;
 
 use self::experiment::Experiment;
 use crate::collect::interrupt::Interrupt;

@@ -526,7 +526,7 @@ fn no_halts(side: Side, plan: &Plan, watched: &Watched) -> Failure {
 }
 
 /// The number in the first group of the last match.
-fn last_number(metric: &regex::Regex, text: &str) -> Option<f64> {
+fn last_number(metric: &regex_lite::Regex, text: &str) -> Option<f64> {
     let last = metric.captures_iter(text).last()?;
     let number: f64 = last.get(1)?.as_str().trim().parse().ok()?;
     number.is_finite().then_some(number)
@@ -538,7 +538,7 @@ mod test {
 
     #[test]
     fn the_last_match_counts_if_it_is_a_number() {
-        let metric = regex::Regex::new(r"median\s+([-\d.e]+)").unwrap();
+        let metric = regex_lite::Regex::new(r"median\s+([-\d.e]+)").unwrap();
         for (text, number) in [
             ("median 5", Some(5.0)),
             ("median 5\nmedian  7.25 us\n", Some(7.25)),

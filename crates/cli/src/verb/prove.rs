@@ -10,7 +10,7 @@ use haltwise_core::prove::setting::{GivenSetting, WantedPair};
 use haltwise_core::recording::Rung;
 use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
-use regex::Regex;
+use regex_lite::Regex;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::plan::{Plan, Scope};
