@@ -1,7 +1,7 @@
 # What people type. The work is done by cargo and by `cargo xtask`; this file only puts set-up first.
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build install uninstall dist demo demo-fleet test check bench clean
+.PHONY: help setup build install uninstall dist demo demo-fleet test test-long test-kernels check bench clean
 
 # Where `make install` puts things. Packagers set DESTDIR, and BUILT where they built elsewhere.
 PREFIX ?= /usr/local
@@ -23,7 +23,7 @@ completions := \
 	zsh:share/zsh/site-functions/_haltwise
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install the packages that are missing, for tests too, or say which
 	@tools/setup
@@ -76,10 +76,17 @@ demo-fleet: setup-build ## Say what a fleet of made-up hosts should set, and sho
 	cargo build --profile demo -p xtask
 	@$${CARGO_TARGET_DIR:-target}/demo/xtask demo --fleet
 
-test: setup ## Run all tests, in stock kernels too
+test: setup ## Run the tests, one boot of a stock kernel too: at most 15 minutes
 	cargo xtask test
 
-check: setup ## The gate: format, lints, documentation, tidiness, all tests
+test-long: setup-long ## Run what takes long: long simulations, all pages in a browser, Spark
+	cargo xtask test --long
+
+test-kernels: setup ## Run all checks in all stock kernels: some two hours, and nothing is skipped
+	cargo xtask kernels
+	cargo xtask kernels --thorough
+
+check: setup ## The gate: format, lints, documentation, tidiness, size, tests
 	cargo xtask check
 
 bench: setup ## Measure what recording costs

@@ -1,11 +1,11 @@
 """Tables: the rows of the capture's files, for whoever takes Arrow streams."""
 
+import contextlib
 import json
 import warnings
 
-import duckdb
-import polars
 import pyarrow
+import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
@@ -44,12 +44,44 @@ def test_columns_say_what_they_hold(captures):
     assert field.metadata[b"meaning"].decode() == halts.meanings["halt_ns"]
 
 
+@pytest.mark.long
 def test_every_engine_reads_the_same(captures):
+    import duckdb
+    import polars
+
     halts = haltwise.open(captures / "fleet").table("halts")
     expected = sum(row["halt_ns"] for row in pyarrow.table(halts).to_pylist())
     assert expected > 0
     assert polars.DataFrame(halts)["halt_ns"].sum() == expected
     assert duckdb.sql("SELECT sum(halt_ns)::BIGINT FROM halts").fetchall() == [(expected,)]
+
+
+@pytest.mark.long
+def test_every_engine_reads_the_files_as_they_are(captures):
+    import duckdb
+    import pandas
+    import polars
+
+    file = str(captures / "fleet/halts.parquet")
+    expected = pyarrow.parquet.read_table(file)["halt_ns"].to_pylist()
+    assert expected
+    assert pandas.read_parquet(file).halt_ns.tolist() == expected
+    assert polars.read_parquet(file)["halt_ns"].to_list() == expected
+    assert [row[0] for row in duckdb.sql(f"SELECT halt_ns FROM '{file}'").fetchall()] == expected
+
+
+def test_the_stream_of_a_recording_that_was_cut_is_read_as_it_is(captures):
+    stream = pyarrow.ipc.open_stream(captures / "cut/halts.arrows")
+    batches = []
+    with contextlib.suppress(StopIteration, pyarrow.ArrowInvalid):
+        while True:
+            batches.append(stream.read_next_batch())
+    read = pyarrow.Table.from_batches(batches, stream.schema)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        recovered = pyarrow.table(haltwise.open(captures / "cut").table("halts"))
+    assert read.num_rows > 0
+    assert recovered["halt_ns"].to_pylist() == read["halt_ns"].to_pylist()
 
 
 def test_a_table_that_was_not_recorded_has_no_rows(captures):

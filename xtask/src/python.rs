@@ -1,21 +1,62 @@
 //! `cargo xtask python`: builds the Python package as a wheel, installs it in an environment of its own in the build
-//! directory, and runs its tests. What is missing on this machine is `skipped: reason`.
+//! directory, and runs its tests. `cargo xtask test` runs those that need no more than pyarrow, on the library that is built
+//! with the workspace. What is missing on this machine is `skipped: reason`.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{repo, say, tool};
+use crate::{repo, say, test_run, tool};
 
-/// What the tests need from `PyPI`.
+/// What the tests need from `PyPI`: those of every run of the tests, and all.
 const NEEDED: &str = "python/tests/requirements.txt";
+const NEEDED_BY_ALL: &str = "python/tests/requirements-all.txt";
 
 /// Seeded captures: so many hosts, and halts of each VM.
 const FLEET: [&str; 2] = ["200", "300"];
 
-/// Builds and tests.
+/// Runs the tests that need little, on what was built with the workspace.
 pub(crate) fn run() -> Result<()> {
+    let root = repo::root();
+    let home = home().join("short");
+    let Some(environment) = environment(&root, NEEDED, &home)? else {
+        return Ok(());
+    };
+    let package = home.join("package");
+    drop(std::fs::remove_dir_all(&package));
+    let own = package.join("haltwise");
+    std::fs::create_dir_all(&own).with_context(|| format!("create {}", own.display()))?;
+    let link = |from: &Path, name: &OsStr| {
+        let to = own.join(name);
+        std::os::unix::fs::symlink(from, &to).with_context(|| format!("link {}", to.display()))
+    };
+    for file in std::fs::read_dir(root.join("python/haltwise")).context("list the package")? {
+        let file = file?;
+        link(&file.path(), &file.file_name())?;
+    }
+    let native = std::path::absolute(repo::target_dir().join("debug/lib_native.so"))?;
+    link(&native, "_native.abi3.so".as_ref())?;
+    let mut pytest = pytest(&root, &environment, &home);
+    pytest.args(["-m", "not long", "test_answers.py", "test_tables.py"]);
+    tool::run(pytest.env("PYTHONPATH", package))
+}
+
+/// Tests on the package as it is installed.
+fn pytest(root: &Path, environment: &Environment, home: &Path) -> Command {
+    let tests = ["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"];
+    let mut pytest = environment.python();
+    pytest.current_dir(root.join("python/tests")).args(tests);
+    pytest.arg("--basetemp").arg(home.join("tmp"));
+    let program = std::path::absolute(repo::target_dir().join("debug/haltwise"));
+    pytest.env("HALTWISE_PROGRAM", program.unwrap_or_default());
+    pytest.env("PYTHONDONTWRITEBYTECODE", "1");
+    pytest
+}
+
+/// Builds the wheel and runs all tests.
+pub(crate) fn run_all() -> Result<()> {
     let root = repo::root();
     let home = home();
     let Some(environment) = installed(&root, &home, types)? else {
@@ -24,28 +65,14 @@ pub(crate) fn run() -> Result<()> {
     if tool::find("java").is_none() {
         say::skipped("Spark: java is not installed");
     }
-    let program = ["build", "--quiet", "-p", "haltwise", "--bin", "haltwise"];
-    tool::run(tool::cargo(&root).args(program))?;
+    test_run::build()?;
     let fleet = fleet(&root, &home)?;
-    let tests = [
-        "-m",
-        "pytest",
-        "-q",
-        "-rs",
-        "-p",
-        "no:cacheprovider",
-        "--durations=5",
-        ".",
-    ];
-    let mut pytest = environment.python();
-    pytest.current_dir(root.join("python/tests")).args(tests);
-    pytest.arg("--basetemp").arg(home.join("tmp"));
-    pytest.env("HALTWISE_FLEET", fleet);
-    pytest.env(
-        "HALTWISE_PROGRAM",
-        repo::target_dir().join("debug/haltwise"),
-    );
-    tool::run(pytest.env("PYTHONDONTWRITEBYTECODE", "1"))
+    let mut pytest = pytest(&root, &environment, &home);
+    tool::run(
+        pytest
+            .args(["--durations=5", "."])
+            .env("HALTWISE_FLEET", fleet),
+    )
 }
 
 /// Where all of it lies.
@@ -59,7 +86,7 @@ pub(crate) fn installed(
     home: &Path,
     before: impl FnOnce(&Path, &Environment) -> Result<()>,
 ) -> Result<Option<Environment>> {
-    let Some(environment) = environment(root, home)? else {
+    let Some(environment) = environment(root, NEEDED_BY_ALL, home)? else {
         return Ok(None);
     };
     before(root, &environment)?;
@@ -96,7 +123,7 @@ impl Environment {
 
 /// Makes the environment, or brings it up to date. `None`, after `skipped: reason`, where this machine lacks Python or
 /// a registry.
-fn environment(root: &Path, home: &Path) -> Result<Option<Environment>> {
+fn environment(root: &Path, needed: &str, home: &Path) -> Result<Option<Environment>> {
     let missing = |what: &str| {
         say::skipped(&format!("the Python package: {what} (tools/setup)"));
         Ok(None)
@@ -108,7 +135,8 @@ fn environment(root: &Path, home: &Path) -> Result<Option<Environment>> {
         return missing("python3-venv is not installed");
     }
     let environment = Environment(home.join("venv"));
-    let needed = std::fs::read_to_string(root.join(NEEDED)).context("read what tests need")?;
+    let list = root.join(needed);
+    let needed = std::fs::read_to_string(&list).context("read what tests need")?;
     let stamp = environment.0.join("installed.txt");
     if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == needed) {
         return Ok(Some(environment));
@@ -119,20 +147,13 @@ fn environment(root: &Path, home: &Path) -> Result<Option<Environment>> {
             .arg(&environment.0),
     )?;
     let install = ["-m", "pip", "install", "--quiet", "--requirement"];
-    let installed = tool::ask(environment.python().args(install).arg(root.join(NEEDED)));
+    let installed = tool::ask(environment.python().args(install).arg(list));
     if let Err(error) = installed {
         say::skipped(&format!("the Python package: {error:#}"));
         return Ok(None);
     }
     std::fs::write(stamp, needed).context("note what is installed")?;
     Ok(Some(environment))
-}
-
-/// Lints of the native half: without its feature the crate is empty. Needs no Python.
-pub(crate) fn clippy() -> Result<()> {
-    let package = ["clippy", "-p", "haltwise-python", "--features=extension"];
-    let mut clippy = tool::cargo(&repo::root());
-    tool::run(clippy.args(package).args(["--", "-D", "warnings"]))
 }
 
 /// Types of the other half.
@@ -148,8 +169,7 @@ fn wheel(root: &Path, home: &Path, environment: &Environment) -> Result<PathBuf>
     drop(std::fs::remove_dir_all(&wheels));
     let mut maturin = environment.program("maturin");
     maturin.current_dir(root.join("python"));
-    // Other features of what both use make this build share nothing with the workspace's: the profile `demo` builds
-    // faster.
+    // Maturin builds with other flags, and so shares nothing with the workspace: the profile `demo` builds faster.
     maturin.args([
         "build",
         "--quiet",

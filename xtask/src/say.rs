@@ -2,6 +2,7 @@
 //!
 //! Not a logger. Errors leave through `main`'s result.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Says that a step begins.
@@ -37,8 +38,16 @@ pub(crate) fn line(text: &str) {
     reason = "the rim of xtask: its output is for people"
 )]
 pub(crate) fn skipped(reason: &str) {
+    SKIPPED.fetch_add(1, Ordering::Relaxed);
     println!("skipped: {reason}");
 }
+
+/// How much has been skipped so far.
+pub(crate) fn skips() -> usize {
+    SKIPPED.load(Ordering::Relaxed)
+}
+
+static SKIPPED: AtomicUsize = AtomicUsize::new(0);
 
 /// A duration as people read it: `0.3 s`, `12.0 s`, `3 min 05 s`.
 pub(crate) fn seconds(elapsed: Duration) -> String {

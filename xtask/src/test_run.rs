@@ -1,8 +1,10 @@
-//! `cargo xtask test`: every tier of tests, cheap to dear. The last words are the test runner's.
+//! `cargo xtask test`: the tests of the gate, cheap to dear, or those that take long.
+//!
+//! What is not run is printed as `skipped: reason`, and counted at the end.
 
 mod quiet;
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use anyhow::{Result, bail};
 
@@ -11,74 +13,59 @@ use crate::{check, kernels, python, repo, say, tool};
 /// What `cargo xtask test` takes.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(crate) struct Args {
-    /// Leave out the stock kernels
+    /// Leave out the stock kernel
     #[arg(long)]
-    pub(crate) no_kernels: bool,
+    pub(crate) no_kernel: bool,
+    /// Run what takes long instead: ignored tests, long simulations, Spark, packages of crates
+    #[arg(long)]
+    pub(crate) long: bool,
 }
 
-/// No stock kernel is booted later than this: CI has 40 minutes, and a boot that the emulator spoils
-/// twice takes five.
-const LAST_BOOT: Duration = Duration::from_mins(32);
+/// Simulations as long as they are meant to be; the gate's are samples.
+const LONG: [(&str, &str); 3] = [
+    ("HALTWISE_WORLDS", "10000"),
+    ("HALTWISE_DAYS", "10000"),
+    ("HALTWISE_FLIPS", "500"),
+];
 
-/// The Python package is not begun later than this: its wheel is a build of its own, both take five minutes at the most, and
-/// kernels come after it.
-const LAST_WHEEL: Duration = Duration::from_mins(22);
-
-/// Tests of `tests/kernels.rs`, by how their names begin. Each part runs in all kernels before the next does, so
-/// that none is left out as a whole where time is over.
-const KERNEL_PARTS: [&str; 4] = ["witnesses_on", "linux_guest_on", "rule_on", "rest_on"];
+/// Programs with tests that take long and are ignored for that; other ignored tests are parts of others, or write files.
+const LONG_TESTS: [&str; 8] = [
+    "-p=haltwise",
+    "--test=live",
+    "--test=golden",
+    "--no-fail-fast",
+    "--",
+    "--show-output",
+    "--ignored",
+    "--skip=an_hour_of_ten_vms",
+];
 
 /// Runs the tests. A tier that fails does not keep the next from running.
 pub(crate) fn run(args: Args) -> Result<()> {
-    let root = repo::root();
-    // CI has 40 minutes: its log tells where they went.
     let began = Instant::now();
     let step = |what: &str| say::step(&format!("{what} ({})", say::seconds(began.elapsed())));
     step("building all programs: tests run them as processes");
-    tool::run(tool::cargo(&root).args(["build", "--workspace", "--bins"]))?;
-    // No target of cargo's own depends on a library that is preloaded.
-    tool::run(tool::cargo(&root).args(["build", "-p", "haltwise-preload"]))?;
+    build()?;
     step("tests of all crates");
-    // Tests that cannot run here print `skipped: reason`; that must be seen, and no more of what
-    // tests say that succeed.
-    let all = [
-        "test",
-        "--workspace",
-        "--no-fail-fast",
-        "--",
-        "--show-output",
-    ];
-    let mut cargo = tool::cargo(&root);
-    // Some tests make decoders panic, a thousand times over; a line for each is enough.
-    cargo.args(all).env("RUST_BACKTRACE", "0");
-    let mut quiet = quiet::Quiet::default();
-    let mut outcome = vec![tool::run_reading(&mut cargo, |line| {
-        if quiet.shows(line) {
-            say::line(line);
-        }
-    })];
-    step("packages of crates.io");
-    outcome.push(check::packages());
+    let all = ["--workspace", "--no-fail-fast", "--", "--show-output"];
+    let mut outcome = vec![cargo_test(&all, args.long)];
+    if args.long {
+        outcome.push(cargo_test(&LONG_TESTS, true));
+    }
     step("Python package");
-    if began.elapsed() < LAST_WHEEL {
-        outcome.push(python::run());
+    outcome.push(if args.long {
+        python::run_all()
     } else {
-        say::skipped("the Python package: no time is left; `cargo xtask python` runs it");
+        python::run()
+    });
+    if args.long {
+        step("packages of crates");
+        outcome.push(check::packages());
+    } else if !args.no_kernel {
+        step("a stock kernel under emulation");
+        outcome.push(kernels::gate(&kernels::Binaries::beside_us()?, None));
     }
-    if !args.no_kernels {
-        step("stock kernels under emulation");
-        let left = LAST_BOOT.saturating_sub(began.elapsed());
-        let until = SystemTime::now().duration_since(UNIX_EPOCH);
-        for part in KERNEL_PARTS {
-            let names = ["test", "-p", "xtask", "--test", "kernels", "--", part];
-            let visibly = ["--ignored", "--nocapture", "--test-threads=1"];
-            let mut cargo = tool::cargo(&root);
-            if let Ok(now) = &until {
-                cargo.env(kernels::UNTIL, (*now + left).as_secs().to_string());
-            }
-            outcome.push(tool::run(cargo.args(names).args(visibly)));
-        }
-    }
+    step(&format!("the end: {} skipped", say::skips()));
     let failed: Vec<String> = outcome
         .into_iter()
         .filter_map(|done| Some(format!("{:#}", done.err()?)))
@@ -89,19 +76,26 @@ pub(crate) fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-#[cfg(test)]
-mod test {
-    use super::*;
+/// Builds all programs and the preloaded library, on which no target of cargo's own depends.
+pub(crate) fn build() -> Result<()> {
+    let args = ["build", "--workspace", "--lib", "--bins"];
+    tool::run(tool::cargo(&repo::root()).args(args))
+}
 
-    /// A filter that meets no test is no failure for the test runner.
-    #[test]
-    fn every_kernel_has_a_test_of_every_part() {
-        let tests = include_str!("../tests/kernels.rs");
-        for part in KERNEL_PARTS {
-            for series in kernels::names() {
-                let name = format!(" {part}_{}: ", series.replace('.', "_"));
-                assert!(tests.contains(&name), "{name}");
+/// Tests that cannot run here print `skipped: reason`; that must be seen, and no more of what tests say that succeed.
+fn cargo_test(args: &[&str], long: bool) -> Result<()> {
+    let mut cargo = tool::cargo(&repo::root());
+    cargo.arg("test").args(args);
+    cargo.envs(LONG.into_iter().filter(|_| long));
+    // Some tests make decoders panic, a thousand times over; a line for each is enough.
+    cargo.env("RUST_BACKTRACE", "0");
+    let mut quiet = quiet::Quiet::default();
+    tool::run_reading(&mut cargo, |line| {
+        if quiet.shows(line) {
+            match line.strip_prefix("skipped: ") {
+                Some(reason) => say::skipped(reason),
+                None => say::line(line),
             }
         }
-    }
+    })
 }

@@ -8,16 +8,12 @@ pub(super) mod explained;
 pub(super) mod perf_stat;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::Binaries;
-use super::deb::Kernel;
-use super::guest::Guest;
 use super::witness::{Found, read};
-use crate::say;
 
 /// What we read of `haltwise-lab run --json`.
 #[derive(Debug, Deserialize)]
@@ -116,35 +112,6 @@ pub(super) fn keep_second_count(file: &str) -> String {
 
 /// The guest says by one `out` that it has ended.
 const END: u64 = 1;
-
-/// A check that has a boot of its own.
-type Own = (&'static str, fn(&Kernel, &Binaries, &Path) -> Result<()>);
-
-/// All of them, by name.
-pub(super) const OWN: [Own; 3] = [
-    (perf_stat::NAME, perf_stat::run),
-    (comings::NAME, comings::run),
-    (explained::NAME, explained::run),
-];
-
-/// Runs a script in a boot of its own, and says its complaints; gives the folder of what it left.
-fn boot(guest: Guest, script: &str, work: &Path) -> Result<PathBuf> {
-    std::fs::create_dir_all(work).with_context(|| format!("create {}", work.display()))?;
-    let run = guest.script(script).run_patiently(work, super::LIMIT)?;
-    let said = run.console.lines();
-    for line in said.filter_map(|line| line.strip_prefix("check:")) {
-        say::note(line.trim());
-    }
-    if run.exit_code != 0 {
-        let console = work.join("console");
-        bail!(
-            "the script returned {}; see {}",
-            run.exit_code,
-            console.display()
-        );
-    }
-    Ok(run.out_dir)
-}
 
 /// Compares what one guest did with what was counted meanwhile.
 pub(super) fn compare(dir: &Path, check: &str) -> Result<Found> {

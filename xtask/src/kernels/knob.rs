@@ -4,15 +4,14 @@
 //! judged here, by what haltwise and its recorder left behind.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use serde::Deserialize;
 
-use super::deb::Kernel;
-use super::witness::read;
-use super::{Binaries, LIMIT};
-use crate::say;
+use super::LIMIT;
+use super::check::{Check, tell};
+use super::guest::Left;
+use super::witness::{Found, read};
 
 /// The check's name.
 pub(crate) const NAME: &str = "knob";
@@ -104,25 +103,14 @@ struct Block {
     figures: BTreeMap<String, f64>,
 }
 
-/// Runs it in one boot.
-pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<()> {
-    let work = work.join("knob");
-    std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
-    let guest = binaries.guest(kernel)?.script(SCRIPT);
-    let run = guest.run_patiently(&work, 2 * LIMIT)?;
-    let said = run.console.lines();
-    for line in said.filter_map(|line| line.strip_prefix("check:")) {
-        say::note(line.trim());
-    }
-    if run.exit_code != 0 {
-        let console = work.join("console");
-        bail!(
-            "the script returned {}; see {}",
-            run.exit_code,
-            console.display()
-        );
-    }
-    let dir = run.out_dir.join("knob");
+/// The check.
+pub(crate) fn check() -> Check<'static> {
+    Check::new(NAME, SCRIPT.to_owned(), 2 * LIMIT, judge)
+}
+
+/// What apply, the recorder, status and prove said of the running VMs.
+fn judge(left: &Left) -> Result<usize> {
+    let dir = left.out_dir.join("knob");
     let applied: Applied = read(&dir.join("apply.json"))?;
     let reported: Report = read(&dir.join("report.json"))?;
     let verified: Verified = read(&dir.join("verify.json"))?;
@@ -141,23 +129,15 @@ pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<(
     }
     wrong.extend(settled(&open));
     wrong.extend(proved(&measured));
-    for text in &wrong {
-        say::note(&format!("{NAME:<13} DISAGREES: {text}"));
-    }
-    if !wrong.is_empty() {
-        bail!(
-            "{} disagreements; results are in {}",
-            wrong.len(),
-            dir.display()
-        );
-    }
-    say::note(&format!(
-        "{NAME:<13} applied, planned, proved, killed, refused, taken over, undone; {} halts verify across the \
-         change, within {}",
+    let summary = format!(
+        "applied, planned, proved, killed, refused, taken over, undone; {} halts verify across the change",
         verified.checked,
-        say::seconds(run.elapsed)
-    ));
-    Ok(())
+    );
+    let found = Found {
+        summary,
+        disagreements: wrong,
+    };
+    Ok(tell(NAME, &found))
 }
 
 /// A VM, and what apply must say of it: its effect and its ceiling.

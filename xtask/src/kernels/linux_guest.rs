@@ -24,12 +24,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::de::DeserializeOwned;
 
+use super::check::{Check, tell};
 use super::deb::Kernel;
-use super::guest::{Guest, GuestRun};
+use super::guest::{Guest, Left};
 use super::initramfs::Initramfs;
 use super::rule::Depth;
 use super::witness::{Found, read};
-use super::{Binaries, emulator, knob, tell};
+use super::{Binaries, Boot, Inside, emulator, knob};
 use crate::{say, tool};
 use counters::Knows;
 
@@ -163,84 +164,72 @@ fn phases(depth: Depth) -> Vec<Phase> {
     phases
 }
 
-/// Runs all phases in one boot.
-pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path, depth: Depth) -> Result<()> {
+/// The emulated host, and the check with all phases; `None` where QEMU's own files are missing.
+pub(super) fn boot<'a>(inside: &'a Inside, depth: Depth) -> Result<Option<Boot<'a>>> {
     let phases = phases(depth);
-    let script = script(&phases, depth);
-    let Some((run, work)) = boot(kernel, binaries, work, (NAME, limit(depth), 2), &script)? else {
-        return Ok(());
-    };
-    let mut wrong = 0;
-    if run.cpus == 1 {
-        say::skipped("what woke the guests: the host has one CPU, so that guests halt less often");
-    }
-    for phase in &phases {
-        let dir = run.out_dir.join(phase.name);
-        let found =
-            judge(phase, &dir, kernel, (binaries, run.cpus)).unwrap_or_else(|error| Found {
-                summary: "cannot be judged".to_owned(),
-                disagreements: vec![format!("{error:#}")],
-            });
-        wrong += tell(phase.name, &found);
-    }
-    wrong += tell(
-        "settings",
-        &settings(&run.out_dir.join("settings"), binaries),
-    );
-    wrong += tell(
-        "inside",
-        &inside::judge(&run.out_dir.join("inside"), binaries, depth),
-    );
-    wrong += tell("joined", &joined::judge(&run.out_dir, binaries));
-    wrong += tell("proved", &proved::judge(&run.out_dir.join("proved")));
-    if depth == Depth::Thorough {
-        wrong += tell("tuned", &tuned::judge(&run.out_dir.join("tuned")));
-    }
-    ended(&run, wrong, &work)
+    let script = script(&phases, limit(depth), Some(depth));
+    let judge = move |left: &Left| Ok(judge_all(inside, &phases, depth, left));
+    booted(inside, Check::new(NAME, script, limit(depth), judge))
 }
 
-/// Boots the emulated host, which has so many CPUs, with this script, and passes on what it says; gives where its results
-/// are. `None` where QEMU's own files are missing.
-fn boot(
-    kernel: &Kernel,
-    binaries: &Binaries,
-    work: &Path,
-    (name, limit, cpus): (&str, Duration, u32),
-    script: &str,
-) -> Result<Option<(GuestRun, PathBuf)>> {
+/// The same with some phases alone, and nothing else.
+pub(super) fn short_boot<'a>(inside: &'a Inside) -> Result<Option<Boot<'a>>> {
+    let phases: Vec<Phase> = (phases(Depth::Quick).into_iter())
+        .filter(|phase| SHORT.contains(&phase.name))
+        .collect();
+    let script = script(&phases, SHORT_LIMIT, None);
+    let judge = move |left: &Left| Ok(judge_phases(inside, &phases, left));
+    booted(inside, Check::new(NAME, script, SHORT_LIMIT, judge))
+}
+
+/// Phases that show most: timers and IPIs, a device, halts of a guest that polls itself.
+const SHORT: [&str; 4] = ["timer", "pipe", "disk", "haltpoll"];
+const SHORT_LIMIT: Duration = Duration::from_mins(2);
+
+/// The emulated host with one check, whose own programs run once both VMs are there.
+fn booted<'a>(inside: &Inside, check: Check<'a>) -> Result<Option<Boot<'a>>> {
     let firmware = match firmware() {
         Ok(firmware) => firmware,
         Err(error) => {
-            say::skipped(&format!("{name}: {error:#}"));
+            say::skipped(&format!("{}: {error:#}", check.name));
             return Ok(None);
         }
     };
-    let work = work.join(name);
-    std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
-    let host = host(kernel, binaries, &firmware)?
-        .script(script)
-        .begins(UP)
-        .cpus(cpus)
-        .with_one_cpu_if_spoilt();
-    let run = host.run_patiently(&work, limit)?;
-    let said = run.console.lines();
-    for line in said.filter_map(|line| line.split_once("check:")) {
-        say::note(line.1.trim());
-    }
-    Ok(Some((run, work)))
+    let check = Check {
+        begins: Some(UP),
+        also_on_one_cpu: true,
+        ..check
+    };
+    Ok(Some((host(inside, &firmware)?, vec![check])))
 }
 
-/// Fails where something was wrong.
-fn ended(run: &GuestRun, wrong: usize, work: &Path) -> Result<()> {
-    say::note(&format!("all within {}", say::seconds(run.elapsed)));
-    if wrong > 0 || run.exit_code != 0 {
-        bail!(
-            "{wrong} disagreements, and the script returned {}; see {}",
-            run.exit_code,
-            work.display()
-        );
+fn judge_phases(inside: &Inside, phases: &[Phase], left: &Left) -> usize {
+    if left.cpus == 1 {
+        say::skipped("what woke the guests: the host has one CPU, so that guests halt less often");
     }
-    Ok(())
+    let of = |phase: &Phase| {
+        let dir = left.out_dir.join(phase.name);
+        let found = judge(phase, &dir, inside, left.cpus).unwrap_or_else(|error| Found {
+            summary: "cannot be judged".to_owned(),
+            disagreements: vec![format!("{error:#}")],
+        });
+        tell(phase.name, &found)
+    };
+    phases.iter().map(of).sum()
+}
+
+fn judge_all(inside: &Inside, phases: &[Phase], depth: Depth, left: &Left) -> usize {
+    let (out, binaries) = (&left.out_dir, inside.binaries);
+    let mut wrong = judge_phases(inside, phases, left);
+    wrong += tell("settings", &settings(&out.join("settings"), binaries));
+    let recorded = inside::judge(&out.join("inside"), binaries, depth);
+    wrong += tell("inside", &recorded);
+    wrong += tell("joined", &joined::judge(out, binaries));
+    wrong += tell("proved", &proved::judge(&out.join("proved")));
+    if depth == Depth::Thorough {
+        wrong += tell("tuned", &tuned::judge(&out.join("tuned")));
+    }
+    wrong
 }
 
 /// VMs as a verb tells of them.
@@ -341,12 +330,8 @@ fn settings(dir: &Path, binaries: &Binaries) -> Found {
 }
 
 /// What each phase must show, on a host of so many CPUs.
-fn judge(
-    phase: &Phase,
-    dir: &Path,
-    kernel: &Kernel,
-    (binaries, cpus): (&Binaries, u32),
-) -> Result<Found> {
+fn judge(phase: &Phase, dir: &Path, inside: &Inside, cpus: u32) -> Result<Found> {
+    let binaries = inside.binaries;
     let capture = dir.join("capture");
     let kvm = counters::Counters::between(&dir.join("kvm.before"), &dir.join("kvm.after"))?;
     let report: counters::Report = ask(binaries, &["report", "--json"], &capture)?;
@@ -382,7 +367,7 @@ fn judge(
         explained.judge(expected, &mut found);
     }
     if phase.record == Record::BesideTools {
-        text::judge(dir, &kernel.release, binaries, &mut found)?;
+        text::judge(dir, &inside.kernel.release, binaries, &mut found)?;
     }
     Ok(found)
 }
@@ -436,24 +421,27 @@ const CEILING_NS: u32 = 5_000_000;
 
 /// Two VMs that stand still: one whose QEMU is started by haltwise-exec, and one with these options of its kernel and this
 /// root.
-fn launched(options: &str, root: &str) -> String {
+fn launched(options: &str, root: &str, limit: Duration) -> String {
+    // Before its end, so that there is time to ask.
+    let patience = limit.as_secs() * 3 / 5;
     format!(
         "echo {CEILING_NS} >/sys/module/kvm/parameters/halt_poll_ns\n\
          mkdir /wrapped\nln -s /bin/haltwise-exec /wrapped/qemu-system-x86_64\n\
          launch web1 '' /wrapped/qemu-system-x86_64 384 initramfs\n\
          launch web2 '{options}' qemu-system-x86_64 384 {root}\n\
-         wait_for web1\nwait_for web2\n(watch_over $(($(cat /patience) * 3 / 4)) web1 web2 &)\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n"
+         wait_for web1\nwait_for web2\n(watch_over $(({patience} * $(cat /run/slower))) web1 web2 &)\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n"
     )
 }
 
 /// What the emulated host runs. The guest that records itself is booted with `nopvspin`: a vCPU that waits for a
 /// paravirtual spinlock executes HLT, which is no idle period and which cpuidle does not count.
-fn script(phases: &[Phase], depth: Depth) -> String {
+fn script(phases: &[Phase], limit: Duration, beyond: Option<Depth>) -> String {
     let mut text = String::from(include_str!("linux_guest/host.sh"));
     text.push_str(include_str!("linux_guest/agent.sh"));
     text.push_str(&launched(
         "nopvspin cpuidle_haltpoll.force=1 cpuidle.governor=haltpoll",
         "with-haltwise",
+        limit,
     ));
     for phase in phases {
         let Phase {
@@ -477,26 +465,29 @@ fn script(phases: &[Phase], depth: Depth) -> String {
             "{before}\n{function} {name} {vm} '{record}' '{inside}' '{outside}' ''"
         );
     }
-    let _ = writeln!(text, "specified {HALTPOLL}\nagent {HALTPOLL}");
-    let _ = writeln!(text, "inside {HALTPOLL} {}", inside::load(depth));
-    let _ = writeln!(text, "left_inside {HALTPOLL} proved");
-    if depth == Depth::Thorough {
-        let _ = writeln!(text, "joined {HALTPOLL} {}", joined::LOAD);
-        let _ = writeln!(text, "left_inside {HALTPOLL} tuned");
+    if let Some(depth) = beyond {
+        let _ = writeln!(text, "specified {HALTPOLL}\nagent {HALTPOLL}");
+        let _ = writeln!(text, "inside {HALTPOLL} {}", inside::load(depth));
+        let _ = writeln!(text, "left_inside {HALTPOLL} proved");
+        if depth == Depth::Thorough {
+            let _ = writeln!(text, "joined {HALTPOLL} {}", joined::LOAD);
+            let _ = writeln!(text, "left_inside {HALTPOLL} tuned");
+        }
+        text.push_str("settings web1\n");
     }
-    text.push_str("settings web1\n");
     text.push_str(
-        "touch /run/over; for vm in web1 web2 unstarted; do qmp $vm quit >/dev/null; done\n",
+        "touch /run/over\nfor vm in web1 web2 unstarted; do\n\
+         [ ! -S /run/$vm.qmp ] || qmp $vm quit >/dev/null\ndone\nwait\nexit $failed\n",
     );
-    text.push_str("wait\nexit $failed\n");
     text
 }
 
 /// The emulated host: QEMU as it is installed here, and in the folder `guest` what it boots.
-fn host(kernel: &Kernel, binaries: &Binaries, firmware: &[PathBuf]) -> Result<Guest> {
+fn host(inside: &Inside, firmware: &[PathBuf]) -> Result<Guest> {
+    let (kernel, binaries) = (inside.kernel, inside.binaries);
     let qemu = tool::find(emulator::PROGRAM).context("QEMU is not installed")?;
-    let mut host = binaries
-        .guest(kernel)?
+    let mut host = inside
+        .guest()?
         .memory(MEMORY_MIB)
         .modules(&["tun", "vhost_net"])
         .file(&qemu, "bin/qemu-system-x86_64")?
@@ -597,7 +588,12 @@ mod test {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("script");
         for text in [
-            &script(&phases(Depth::Thorough), Depth::Thorough),
+            &script(
+                &phases(Depth::Thorough),
+                limit(Depth::Thorough),
+                Some(Depth::Thorough),
+            ),
+            &script(&phases(Depth::Quick), SHORT_LIMIT, None),
             include_str!("linux_guest/inside.sh"),
             include_str!("linux_guest/guest.sh"),
         ] {

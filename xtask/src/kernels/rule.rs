@@ -9,15 +9,19 @@ mod grid;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::deb::Kernel;
+use super::Binaries;
+use super::check::{Check, tell};
 use super::scenario::PRELUDE;
-use super::{Binaries, LIMIT};
-use crate::say;
+use super::witness::Found;
 use grid::{Setting, settings};
+
+/// How the names of the checks begin.
+const NAME: &str = "rule";
 
 /// How many halts each setting is to see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,12 +49,11 @@ impl Depth {
         }
     }
 
-    /// Settings to a boot. The emulator spoils a boot now and then, see [`super::guest`]; the longer
-    /// it is the more is to be done again.
-    fn settings_per_boot(self) -> usize {
+    /// How long a setting takes at the most.
+    fn limit(self) -> Duration {
         match self {
-            Self::Quick => 6,
-            Self::Thorough => 4,
+            Self::Quick => Duration::from_secs(50),
+            Self::Thorough => Duration::from_secs(150),
         }
     }
 }
@@ -77,76 +80,23 @@ struct Captured {
     lost: u64,
 }
 
-/// The names of all settings.
-pub(crate) fn names() -> Vec<&'static str> {
-    settings().into_iter().map(|setting| setting.name).collect()
-}
-
-/// Runs the settings whose name contains `filter`.
-pub(crate) fn run(
-    kernel: &Kernel,
-    binaries: &Binaries,
-    filter: Option<&str>,
-    depth: Depth,
-    work: &Path,
-) -> Result<()> {
-    let mut settings = settings();
-    settings.retain(|setting| filter.is_none_or(|text| setting.name.contains(text)));
-    let work = work.join("rule");
-    let mut disagreements = 0;
-    for (boot, settings) in settings.chunks(depth.settings_per_boot()).enumerate() {
-        if !super::has_time(&format!(
-            "the rule under {} and what follows",
-            settings[0].name
-        )) {
-            break;
-        }
-        let work = work.join(boot.to_string());
-        std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
-        disagreements += run_boot(kernel, binaries, settings, depth, &work)?;
-    }
-    if disagreements > 0 {
-        bail!(
-            "{disagreements} disagreements; captures are in {}",
-            work.display()
-        );
-    }
-    Ok(())
-}
-
-/// Runs some settings in one boot; how many disagreed.
-fn run_boot(
-    kernel: &Kernel,
-    binaries: &Binaries,
-    settings: &[Setting],
-    depth: Depth,
-    work: &Path,
-) -> Result<usize> {
-    let guest = binaries.guest(kernel)?.script(&script(settings, depth));
-    let run = guest.run_patiently(work, 2 * LIMIT)?;
-    let said = run.console.lines();
-    for line in said.filter_map(|line| line.strip_prefix("check:")) {
-        say::note(line.trim());
-    }
-    if run.exit_code != 0 {
-        bail!(
-            "the script returned {}; see {}",
-            run.exit_code,
-            work.join("console").display()
-        );
-    }
-    let mut disagreements = 0;
-    for setting in settings {
-        let dir = run.out_dir.join(setting.name);
-        let verified = verify(binaries, &dir).with_context(|| format!("rule {}", setting.name))?;
-        say::note(&format!("{:<16} {}", setting.name, verified.summary()));
-        for text in verified.disagreements(setting, depth) {
-            say::note(&format!("{:<16} DISAGREES: {text}", setting.name));
-            disagreements += 1;
-        }
-    }
-    say::note(&format!("all within {}", say::seconds(run.elapsed)));
-    Ok(disagreements)
+/// A check for each setting.
+pub(crate) fn checks(binaries: &Binaries, depth: Depth) -> Vec<Check<'_>> {
+    let settings = settings().into_iter();
+    let check = |setting: Setting| {
+        let name = format!("{NAME}-{}", setting.name);
+        let script = script(&setting, depth);
+        Check::new(name, script, depth.limit(), move |left| {
+            let dir = left.out_dir.join(setting.name);
+            let verified = verify(binaries, &dir)?;
+            let found = Found {
+                summary: verified.summary(),
+                disagreements: verified.disagreements(&setting, depth),
+            };
+            Ok(tell(setting.name, &found))
+        })
+    };
+    settings.map(check).collect()
 }
 
 /// Verifies a capture that a guest left behind, here and not inside: it is the same program.
@@ -206,40 +156,38 @@ impl Verified {
     }
 }
 
-/// The guest's script: for each setting a folder with the capture.
-fn script(settings: &[Setting], depth: Depth) -> String {
+/// Leaves a folder with the capture.
+fn script(setting: &Setting, depth: Depth) -> String {
     let mut text = format!("cat >/run/lab.sh <<'END'\n{PRELUDE}{SETTER}END\n{SETTER}failed=0\n");
-    for setting in settings {
-        let name = setting.name;
-        // Formatting into a String cannot fail.
-        let _ = writeln!(text, "mkdir /out/{name}\nset_all {}", setting.before);
-        let _ = writeln!(text, "(cat /run/lab.sh; cat <<'END'");
-        // Where settings change, there should be time for all of them.
-        let times = if setting.during.is_empty() { 1 } else { 3 };
-        let rounds = (depth.rounds() * times).to_string();
-        let load = setting.load.replace("ROUNDS", &rounds);
-        if setting.during.is_empty() {
-            let _ = writeln!(text, "lab {name}/lab '{load}'");
-            if let Some(then) = setting.then {
-                let load = then.replace("ROUNDS", &(depth.rounds() / 4).to_string());
-                let _ = writeln!(text, "lab {name}/then '{load}'");
-            }
-        } else {
-            let _ = writeln!(text, "lab {name}/lab '{load}' & lab=$!\n");
-            let _ = writeln!(text, "while kill -0 $lab 2>/dev/null; do");
-            for parameters in setting.during {
-                let _ = writeln!(text, "set_all {parameters}\nsleep 0.5");
-            }
-            let _ = writeln!(text, "done\nwait $lab");
+    let name = setting.name;
+    // Formatting into a String cannot fail.
+    let _ = writeln!(text, "mkdir /out/{name}\nset_all {}", setting.before);
+    let _ = writeln!(text, "(cat /run/lab.sh; cat <<'END'");
+    // Where settings change, there should be time for all of them.
+    let times = if setting.during.is_empty() { 1 } else { 3 };
+    let rounds = (depth.rounds() * times).to_string();
+    let load = setting.load.replace("ROUNDS", &rounds);
+    if setting.during.is_empty() {
+        let _ = writeln!(text, "lab {name}/lab '{load}'");
+        if let Some(then) = setting.then {
+            let load = then.replace("ROUNDS", &(depth.rounds() / 4).to_string());
+            let _ = writeln!(text, "lab {name}/then '{load}'");
         }
-        let rung = setting.rung;
-        let _ = writeln!(
-            text,
-            "END\n) >/run/{name}.sh\n\
-             haltwise record --rung {rung} --json -o /out/{name}/capture -- sh /run/{name}.sh \
-             >/out/{name}/record.json || {{ echo \"check: record {name} returned $?\"; failed=1; }}"
-        );
+    } else {
+        let _ = writeln!(text, "lab {name}/lab '{load}' & lab=$!\n");
+        let _ = writeln!(text, "while kill -0 $lab 2>/dev/null; do");
+        for parameters in setting.during {
+            let _ = writeln!(text, "set_all {parameters}\nsleep 0.5");
+        }
+        let _ = writeln!(text, "done\nwait $lab");
     }
+    let rung = setting.rung;
+    let _ = writeln!(
+        text,
+        "END\n) >/run/{name}.sh\n\
+         haltwise record --rung {rung} --json -o /out/{name}/capture -- sh /run/{name}.sh \
+         >/out/{name}/record.json || {{ echo \"check: record {name} returned $?\"; failed=1; }}"
+    );
     text.push_str("exit $failed\n");
     text
 }

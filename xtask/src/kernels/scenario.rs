@@ -1,21 +1,17 @@
-//! The checks inside a stock kernel: each lab guest runs under `haltwise record`, and its three
-//! cross-checks are compared.
-//!
-//! All checks of a kernel share one boot.
+//! Lab guests run under `haltwise record` inside a stock kernel, and their three cross-checks are compared.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use super::deb::Kernel;
+use super::check::{Check, tell};
 use super::witness::{self, Expected, Wake};
-use super::{Binaries, LIMIT, exits, profile, tell};
-use crate::say;
+use super::{LIMIT, exits, profile};
 
 /// One experiment of the lab.
 #[derive(Debug)]
-struct Check {
+struct Experiment {
     name: &'static str,
     /// Arguments of `haltwise-lab run`.
     lab: &'static str,
@@ -29,7 +25,7 @@ struct Recording {
     name: &'static str,
     /// Arguments of `haltwise record`.
     record: &'static str,
-    checks: Vec<Check>,
+    checks: Vec<Experiment>,
 }
 
 impl Recording {
@@ -44,8 +40,8 @@ impl Recording {
     }
 }
 
-const fn check(name: &'static str, lab: &'static str, wake: Option<Wake>) -> Check {
-    Check {
+const fn check(name: &'static str, lab: &'static str, wake: Option<Wake>) -> Experiment {
+    Experiment {
         name,
         lab,
         expected: Expected {
@@ -131,69 +127,39 @@ fn recordings() -> Vec<Recording> {
     ]
 }
 
-/// The names of all checks.
-pub(crate) fn names() -> Vec<&'static str> {
-    let recordings = recordings().into_iter();
-    let checks = recordings.flat_map(|recording| recording.checks);
-    checks.map(|check| check.name).collect()
+/// A check for each recording, and one of what is said where there is no KVM, which comes last.
+pub(crate) fn checks() -> Vec<Check<'static>> {
+    let mut checks: Vec<Check> = recordings().into_iter().map(check_of).collect();
+    let script = format!("failed=0\n{WITHOUT_KVM}exit $failed\n");
+    checks.push(Check::new("without-kvm", script, LIMIT, |_| Ok(0)));
+    checks
 }
 
-/// Runs all checks whose name contains `filter`.
-pub(crate) fn run(
-    kernel: &Kernel,
-    binaries: &Binaries,
-    filter: Option<&str>,
-    work: &Path,
-) -> Result<()> {
-    let mut recordings = recordings();
-    for recording in &mut recordings {
-        recording
-            .checks
-            .retain(|check| filter.is_none_or(|text| check.name.contains(text)));
-    }
-    recordings.retain(|recording| !recording.checks.is_empty());
-    let guest = binaries.guest(kernel)?.script(&script(&recordings));
-    let run = guest.run_patiently(work, LIMIT)?;
-    for line in run
-        .console
-        .lines()
-        .filter_map(|line| line.strip_prefix("check:"))
-    {
-        say::note(line.trim());
-    }
-    if run.exit_code != 0 {
-        bail!(
-            "the script returned {}; see {}",
-            run.exit_code,
-            work.join("console").display()
-        );
-    }
+fn check_of(recording: Recording) -> Check<'static> {
+    let (name, script) = (recording.name, script(&recording));
+    Check::new(name, script, LIMIT, move |left| {
+        compare(&recording, &left.out_dir.join(name))
+    })
+}
+
+/// Says what was found of each guest of a recording; gives the number of disagreements.
+fn compare(recording: &Recording, dir: &Path) -> Result<usize> {
     let mut disagreements = 0;
-    for recording in &recordings {
-        let dir = run.out_dir.join(recording.name);
-        for check in &recording.checks {
-            let found = witness::compare(&dir, check.name, &check.expected)
-                .with_context(|| format!("check {}", check.name))?;
+    for check in &recording.checks {
+        let found = witness::compare(dir, check.name, &check.expected)
+            .with_context(|| format!("check {}", check.name))?;
+        disagreements += tell(check.name, &found);
+        if recording.counts_exits() {
+            let found = exits::compare(dir, check.name)
+                .with_context(|| format!("exits of check {}", check.name))?;
             disagreements += tell(check.name, &found);
-            if recording.counts_exits() {
-                let found = exits::compare(&dir, check.name)
-                    .with_context(|| format!("exits of check {}", check.name))?;
-                disagreements += tell(check.name, &found);
-            }
-        }
-        if recording.takes_samples() {
-            let found = profile::compare(&dir).context("samples")?;
-            disagreements += tell("samples", &found);
         }
     }
-    say::note(&format!("all within {}", say::seconds(run.elapsed)));
-    if disagreements > 0 {
-        bail!(
-            "{disagreements} disagreements; captures are in {}",
-            run.out_dir.display()
-        );
+    if recording.takes_samples() {
+        let found = profile::compare(dir).context("samples")?;
+        disagreements += tell("samples", &found);
     }
-    Ok(())
+    Ok(disagreements)
 }
 
 /// What the script of a guest begins with.
@@ -213,58 +179,54 @@ pub(super) const PRELUDE: &str = r#"lab() { # name, arguments: runs inside the r
 }
 "#;
 
-/// The guest's script. For each recording it leaves a folder with `record.json`, `report.json`,
-/// the capture, and for each check what the lab found.
-fn script(recordings: &[Recording]) -> String {
+/// Leaves a folder with `record.json`, `report.json`, the capture, and for each guest what the lab found.
+fn script(recording: &Recording) -> String {
+    let Recording {
+        name,
+        record,
+        checks,
+    } = recording;
     let mut text = format!("cat >/run/lab.sh <<'END'\n{PRELUDE}END\nfailed=0\n");
-    for recording in recordings {
-        let Recording {
-            name,
-            record,
-            checks,
-        } = recording;
-        // Formatting into a String cannot fail.
-        if recording.counts_exits() {
-            text.push_str(exits::SECOND_COUNT);
-        }
-        let _ = writeln!(text, "mkdir /out/{name}\n(cat /run/lab.sh; cat <<'END'");
-        for check in checks {
-            let _ = writeln!(text, "lab {name}/{} '{}'", check.name, check.lab);
-        }
+    if recording.counts_exits() {
+        text.push_str(exits::SECOND_COUNT);
+    }
+    // Formatting into a String cannot fail.
+    let _ = writeln!(text, "mkdir /out/{name}\n(cat /run/lab.sh; cat <<'END'");
+    for check in checks {
+        let _ = writeln!(text, "lab {name}/{} '{}'", check.name, check.lab);
+    }
+    let _ = writeln!(
+        text,
+        "END\n) >/run/{name}.sh\n\
+         haltwise record {record} --json -o /out/{name}/capture -- sh /run/{name}.sh \
+         >/out/{name}/record.json || {{ echo \"check: record {name} returned $?\"; failed=1; }}\n\
+         haltwise report --json /out/{name}/capture >/out/{name}/report.json \
+         || {{ echo \"check: report {name} returned $?\"; failed=1; }}"
+    );
+    if recording.counts_exits() {
+        text.push_str(&exits::keep_second_count(&format!(
+            "/out/{name}/kernel_hist"
+        )));
         let _ = writeln!(
             text,
-            "END\n) >/run/{name}.sh\n\
-             haltwise record {record} --json -o /out/{name}/capture -- sh /run/{name}.sh \
-             >/out/{name}/record.json || {{ echo \"check: record {name} returned $?\"; failed=1; }}\n\
-             haltwise report --json /out/{name}/capture >/out/{name}/report.json \
-             || {{ echo \"check: report {name} returned $?\"; failed=1; }}"
+            "haltwise exits --json /out/{name}/capture >/out/{name}/exits.json \
+             || {{ echo \"check: exits {name} returned $?\"; failed=1; }}"
         );
-        if recording.counts_exits() {
-            text.push_str(&exits::keep_second_count(&format!(
-                "/out/{name}/kernel_hist"
-            )));
-            let _ = writeln!(
-                text,
-                "haltwise exits --json /out/{name}/capture >/out/{name}/exits.json \
-                 || {{ echo \"check: exits {name} returned $?\"; failed=1; }}"
-            );
-        }
-        if recording.takes_samples() {
-            let _ = writeln!(
-                text,
-                "haltwise profile --json /out/{name}/capture >/out/{name}/profile.json && \
-                 haltwise profile --folded - /out/{name}/capture >/out/{name}/folded && \
-                 haltwise profile --svg - /out/{name}/capture >/out/{name}/flame.svg \
-                 || {{ echo \"check: profile {name} returned $?\"; failed=1; }}"
-            );
-        }
     }
-    text.push_str(WITHOUT_KVM);
+    if recording.takes_samples() {
+        let _ = writeln!(
+            text,
+            "haltwise profile --json /out/{name}/capture >/out/{name}/profile.json && \
+             haltwise profile --folded - /out/{name}/capture >/out/{name}/folded && \
+             haltwise profile --svg - /out/{name}/capture >/out/{name}/flame.svg \
+             || {{ echo \"check: profile {name} returned $?\"; failed=1; }}"
+        );
+    }
     text.push_str("exit $failed\n");
     text
 }
 
-/// Last: what is said where there is no KVM.
+/// What is said where there is no KVM.
 const WITHOUT_KVM: &str = r#"
 rmmod kvm_amd && rmmod kvm || { echo "check: KVM cannot be unloaded"; failed=1; }
 for act in "haltwise record -o /run/none --duration 1s" "haltwise-lab run idle"; do
@@ -282,24 +244,21 @@ mod test {
     use super::*;
 
     #[test]
-    fn every_check_is_in_the_script_once() {
-        let recordings = recordings();
-        let text = script(&recordings);
-        for check in recordings.iter().flat_map(|recording| &recording.checks) {
-            assert_eq!(text.matches(&format!("/{} '", check.name)).count(), 1);
-            assert!(
-                !check.lab.contains('\''),
-                "{} breaks the quotes",
-                check.name
-            );
-        }
-    }
-
-    #[test]
-    fn the_script_is_a_shell_script() {
+    fn every_check_is_in_a_script_once_and_each_is_a_shell_script() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("script");
-        std::fs::write(&path, script(&recordings())).unwrap();
-        crate::tool::ask(std::process::Command::new("sh").arg("-n").arg(path)).unwrap();
+        for recording in recordings() {
+            let text = script(&recording);
+            for check in &recording.checks {
+                assert_eq!(text.matches(&format!("/{} '", check.name)).count(), 1);
+                assert!(
+                    !check.lab.contains('\''),
+                    "{} breaks the quotes",
+                    check.name
+                );
+            }
+            std::fs::write(&path, text).unwrap();
+            crate::tool::ask(std::process::Command::new("sh").arg("-n").arg(&path)).unwrap();
+        }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use super::deb::Kernel;
-use super::{Binaries, LIMIT};
+use super::check::Check;
+use super::guest::Left;
+use super::{Boot, Inside, LIMIT};
 use crate::{repo, say, tool};
 
 /// The check's name.
@@ -37,17 +38,15 @@ TTYPath=/dev/ttyS0
 
 const SYSTEMD: &str = "/lib/systemd/systemd";
 
-/// Runs them in one boot.
-pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<()> {
+/// The guest with systemd, and the check; `None` where systemd is not installed.
+pub(super) fn boot(inside: &Inside) -> Result<Option<Boot<'static>>> {
     let (systemd, systemctl) = (Path::new(SYSTEMD), tool::find("systemctl"));
     let (true, Some(systemctl)) = (systemd.exists(), systemctl) else {
         say::skipped("units: systemd is not installed");
-        return Ok(());
+        return Ok(None);
     };
-    let work = work.join(NAME);
-    std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
-    let mut guest = binaries
-        .guest(kernel)?
+    let mut guest = inside
+        .guest()?
         .file(systemd, SYSTEMD)?
         .file(&systemctl, "bin/systemctl")?
         .bytes("etc/passwd", b"root:x:0:0:root:/:/bin/sh\n".to_vec())
@@ -69,20 +68,12 @@ pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<(
         let place = format!("etc/systemd/system/{unit}");
         guest = guest.bytes(&place, text.replace("@BIN@", "/bin").into());
     }
-    let guest = guest
-        .file(&contrib.join("pilot.toml"), "etc/haltwise/pilot.toml")?
-        .script(SCRIPT);
-    let run = guest.run_patiently(&work, 2 * LIMIT)?;
-    let said = run.console.lines();
-    for line in said.filter_map(|line| line.strip_prefix("check:")) {
-        say::note(line.trim());
-    }
-    if run.exit_code != 0 {
-        bail!("{NAME}: see {}", work.join("console").display());
-    }
-    say::note(&format!(
-        "{NAME:<13} started, confined, reloaded, watched, killed, acted, recorded, within {}",
-        say::seconds(run.elapsed)
-    ));
-    Ok(())
+    let guest = guest.file(&contrib.join("pilot.toml"), "etc/haltwise/pilot.toml")?;
+    let judge = |_: &Left| {
+        let summary = "started, confined, reloaded, watched, killed, acted, recorded";
+        say::note(&format!("{NAME:<13} {summary}"));
+        Ok(0)
+    };
+    let check = Check::new(NAME, SCRIPT.to_owned(), 2 * LIMIT, judge);
+    Ok(Some((guest, vec![check])))
 }

@@ -7,7 +7,6 @@ mod damage;
 mod document;
 mod edited;
 mod flips;
-mod python;
 mod repair;
 mod round_trip;
 mod size;

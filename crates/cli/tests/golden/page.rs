@@ -454,16 +454,16 @@ fn missing() -> Option<&'static str> {
     }
 }
 
-#[test]
+/// Has a browser look at these pages: sections, links, keys, sizes, contrast, and figures of what-if.
 #[expect(clippy::print_stdout, reason = "what is skipped is said")]
-fn a_browser_shows_every_page_and_the_sliders_give_cores_numbers() {
+fn look_at(is_wanted: impl Fn(&str) -> bool) {
     if let Some(reason) = missing() {
         println!("skipped: {reason}, so no page was looked at in a browser");
         return;
     }
-    let list = pages()
-        .iter()
-        .map(|page| serde_json::json!({ "name": page.name, "sections": page.sections }));
+    let wanted = pages().iter().filter(|page| is_wanted(&page.name));
+    let list =
+        wanted.map(|page| serde_json::json!({ "name": page.name, "sections": page.sections }));
     let list: Vec<_> = list.collect();
     fs::write(out().join("pages.json"), serde_json::to_vec(&list).unwrap()).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/browser.mjs");
@@ -477,4 +477,16 @@ fn a_browser_shows_every_page_and_the_sliders_give_cores_numbers() {
     assert!(output.status.success(), "\n{said}\n{complaints}");
     let pages = format!("{} pages are well", list.len());
     assert!(said.contains(&pages), "\n{said}\n{complaints}");
+}
+
+/// All sections, the longest names, and a guest's own capture.
+#[test]
+fn a_browser_shows_pages_and_the_sliders_give_cores_numbers() {
+    look_at(|name| ["profile", "against", "long-names", "in-guest", "fleet"].contains(&name));
+}
+
+#[test]
+#[ignore = "long: make test-long"]
+fn a_browser_shows_every_page() {
+    look_at(|_| true);
 }

@@ -48,6 +48,7 @@ fn a_quiet_host() {
 }
 
 #[test]
+#[ignore = "long: make test-long"]
 fn busy_vms_long_and_short() {
     let Some(bench) = Bench::set_up() else { return };
     let busy = bench.keep_halting("bimodal:0.7:20us:2ms", &["--name", "agree-busy"]);
@@ -61,6 +62,7 @@ fn busy_vms_long_and_short() {
 }
 
 #[test]
+#[ignore = "long: make test-long"]
 fn many_vms() {
     let Some(bench) = Bench::set_up() else { return };
     let vms = bench.keep_halting("exp:20ms", &["--vms", "60", "--name", "agree-many"]);
@@ -71,6 +73,7 @@ fn many_vms() {
 }
 
 #[test]
+#[ignore = "long: make test-long"]
 fn vms_that_come_and_go() {
     let Some(bench) = Bench::set_up() else { return };
     let shuttle = Running::start(

@@ -18,6 +18,7 @@ fn sources(recorded: &Recorded) -> BTreeMap<WakeSource, usize> {
 }
 
 #[test]
+#[ignore = "long: make test-long"]
 fn each_guest_is_woken_by_what_wakes_it() {
     let cases: [(&[&str], WakeSource); 11] = [
         (&["pingpong", "--cap", "0"], WakeSource::Device),

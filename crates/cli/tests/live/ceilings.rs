@@ -149,6 +149,7 @@ fn a_ceiling_is_set_and_taken_back() {
 }
 
 #[test]
+#[ignore = "long: make test-long"]
 fn a_vmm_without_the_library_or_that_is_stopped_is_reported() {
     let Some(bench) = Bench::set_up() else {
         return;

@@ -14,6 +14,7 @@ const ALWAYS: [&str; 5] = [
 ];
 
 #[test]
+#[ignore = "long: make test-long"]
 fn haltwise_and_the_lab_count_every_experiment_alike() {
     let Some(bench) = Bench::set_up() else { return };
     let output = bench

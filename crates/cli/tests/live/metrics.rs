@@ -291,6 +291,7 @@ fn answers(prometheus: SocketAddr, expressions: &[String]) {
 }
 
 #[test]
+#[ignore = "long: make test-long"]
 fn a_real_prometheus_answers_every_panel_and_evaluates_every_rule() {
     let gaps = ["pingpong", "--gap", "bimodal:0.7:20us:2ms"];
     let Some(scene) = Scene::of("watched", &gaps) else {

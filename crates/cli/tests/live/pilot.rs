@@ -55,6 +55,7 @@ fn decided(pilot: &mut Running, kind: &str) -> Option<String> {
 
 /// It says what it would do, of the VM that is meant, and changes nothing.
 #[test]
+#[ignore = "long: make test-long"]
 fn it_observes_and_says_what_it_would_do() {
     let Some(bench) = Bench::set_up() else {
         return;
@@ -90,6 +91,7 @@ fn it_observes_and_says_what_it_would_do() {
 
 /// What was set when it was killed is undone.
 #[test]
+#[ignore = "long: make test-long"]
 fn what_it_set_is_undone_after_a_kill() {
     let Some(bench) = Bench::set_up() else {
         return;

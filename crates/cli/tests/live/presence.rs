@@ -41,6 +41,7 @@ fn passing(bench: &Bench, guest: &[&str], name: &str, duration: &str) -> (u64, u
 }
 
 #[test]
+#[ignore = "long: make test-long"]
 fn a_vm_that_comes_late_and_goes_early_is_there_that_long_and_is_listed_without_a_halt() {
     let Some(bench) = Bench::set_up() else { return };
     let staying = bench.keep_halting("exp:2ms", &["--name", "presence-stays"]);

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
-use super::super::deb::Kernel;
+use super::super::LIMIT;
+use super::super::check::{Check, tell};
 use super::super::scenario::PRELUDE;
-use super::super::{Binaries, tell};
-use super::{Exits, Found, Lab, boot, judge, read};
+use super::{Exits, Found, Lab, judge, read};
 
 /// The check's name.
 pub(crate) const NAME: &str = "comings";
@@ -64,20 +64,19 @@ for what in hotplug short hop; do
 done
 "#;
 
-/// Runs it in one boot.
-pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<()> {
+/// The check.
+pub(crate) fn check() -> Check<'static> {
     let script = SCRIPT
         .replace("VMS", &SHORT_LIVED.to_string())
         .replace("HOPS", &HOPS.to_string());
     let script = format!("cat >/run/lab.sh <<'END'\n{PRELUDE}END\n{script}");
-    let out = boot(binaries.guest(kernel)?, &script, &work.join(NAME))?;
-    let mut disagreements = tell("hotplug", &hotplug(&out.join("hotplug"))?);
-    disagreements += tell("short-lived", &short_lived(&out.join("short"))?);
-    disagreements += tell("hop", &hop(&out.join("hop"))?);
-    if disagreements > 0 {
-        bail!("{disagreements} disagreements; see {}", out.display());
-    }
-    Ok(())
+    Check::new(NAME, script, LIMIT, |left| {
+        let out = &left.out_dir;
+        let mut disagreements = tell("hotplug", &hotplug(&out.join("hotplug"))?);
+        disagreements += tell("short-lived", &short_lived(&out.join("short"))?);
+        disagreements += tell("hop", &hop(&out.join("hop"))?);
+        Ok(disagreements)
+    })
 }
 
 /// Two VMs whose vCPUs are driven from CPU to CPU: everything to the unit, as where nothing comes or goes.

@@ -8,12 +8,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use super::super::deb::Kernel;
+use super::super::check::{Check, tell};
+use super::super::guest::Left;
 use super::super::scenario::PRELUDE;
-use super::super::{Binaries, tell};
-use super::{Exits, Found, boot, read};
+use super::super::{Boot, Inside, LIMIT};
+use super::{Exits, Found, read};
 use crate::{say, tool};
 
 /// The check's name.
@@ -40,22 +41,19 @@ for run in first second; do
 done
 "#;
 
-/// Runs it in one boot.
-pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<()> {
+/// The guest with perf, and the check; `None` where perf is not installed.
+pub(crate) fn boot(inside: &Inside) -> Result<Option<Boot<'static>>> {
     let Some(perf) = tool::find("perf") else {
         say::skipped("perf kvm stat: perf is not installed");
-        return Ok(());
+        return Ok(None);
     };
-    let guest = binaries.guest(kernel)?.file(&perf, "bin/perf")?;
+    let guest = inside.guest()?.file(&perf, "bin/perf")?;
     let guest_runs = "exits --rounds 11 --pin 1";
     let script =
         format!("cat >/run/lab.sh <<'END'\n{PRELUDE}lab \"$1\" '{guest_runs}'\nEND\n{SCRIPT}");
-    let out = boot(guest, &script, &work.join(NAME))?;
-    let found = compare(&out)?;
-    if tell(NAME, &found) > 0 {
-        bail!("perf kvm stat disagrees; see {}", out.display());
-    }
-    Ok(())
+    let judge = |left: &Left| Ok(tell(NAME, &compare(&left.out_dir)?));
+    let check = Check::new(NAME, script, LIMIT, judge);
+    Ok(Some((guest, vec![check])))
 }
 
 fn compare(out: &Path) -> Result<Found> {

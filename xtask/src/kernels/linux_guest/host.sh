@@ -1,5 +1,7 @@
 # The host's side of the tests with a Linux guest: functions that the phases are made of.
 say() { echo "check: $*"; }
+seconds() { cut -d. -f1 /proc/uptime; }
+begun=$(seconds)
 failed=0 instance=
 fail() {
     say "$*"
@@ -89,7 +91,7 @@ vm() { # as launch; whether it is to be started again, since the emulator had it
 
 wait_for() { # VM: until its first process has come so far
     until grep -q 'guest: up' "/out/$1.console" 2>/dev/null; do
-        [ "$(cut -d. -f1 /proc/uptime)" -lt 150 ] || {
+        [ "$(seconds)" -lt $((begun + 150 * $(cat /run/slower))) ] || {
             say "$1 does not boot: $(tail -3 "/out/$1.console") $(complaints "$1")"
             exit 75 # as STOOD_STILL
         }
@@ -230,12 +232,12 @@ END
 left_inside() { # VM, part
     mkdir "/out/$2"
     qmp "$1" cont >/dev/null
-    begun=$(cut -d. -f1 /proc/uptime)
+    part=$(seconds)
     guest "$1" "sh /inside.sh $2" >"/out/$2/said"
     guest "$1" "tar -c -C /run/$2 ." | tar -x -C "/out/$2" || fail "$2: no results: $(cat "/out/$2/said")"
     [ ! -e "/out/$2/failed" ] || fail "$2: $(cat "/out/$2/failed")"
     qmp "$1" stop >/dev/null
-    say "$2: $(($(cut -d. -f1 /proc/uptime) - begun)) s"
+    say "$2: $(($(seconds) - part)) s"
 }
 
 # Has the guest set what its host specifies by fw_cfg, and restore it.

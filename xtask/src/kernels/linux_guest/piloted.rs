@@ -9,9 +9,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::super::deb::Kernel;
+use super::super::check::{Check, tell};
+use super::super::guest::Left;
 use super::super::witness::{Found, read};
-use super::super::{Binaries, tell};
+use super::super::{Boot, Inside};
 use super::CEILING_NS;
 
 /// The check's name.
@@ -76,19 +77,16 @@ struct Interval {
     value: f64,
 }
 
-/// Runs it in one boot.
-pub(in crate::kernels) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<()> {
-    let boot = super::boot(kernel, binaries, work, (NAME, LIMIT, CPUS), &script())?;
-    let Some((run, work)) = boot else {
-        return Ok(());
-    };
-    let wrong = tell(NAME, &judge(&run.out_dir.join("piloted")));
-    super::ended(&run, wrong, &work)
+/// The emulated host and the check; `None` where QEMU's own files are missing.
+pub(in crate::kernels) fn boot(inside: &Inside) -> Result<Option<Boot<'static>>> {
+    let judge = |left: &Left| Ok(tell(NAME, &judge(&left.out_dir.join("piloted"))));
+    let boot = super::booted(inside, Check::new(NAME, script(), LIMIT, judge))?;
+    Ok(boot.map(|(guest, checks)| (guest.cpus(CPUS), checks)))
 }
 
 fn script() -> String {
     let mut text = String::from(include_str!("host.sh"));
-    text.push_str(&super::launched("", "initramfs"));
+    text.push_str(&super::launched("", "initramfs", LIMIT));
     text.push_str(include_str!("piloted.sh"));
     for vm in VMS {
         // Formatting into a String cannot fail.

@@ -263,6 +263,7 @@ fn metrics(socket: &PathBuf) -> Option<String> {
 }
 
 #[test]
+#[ignore = "long: make test-long"]
 fn a_configuration_is_read_again_and_a_mistake_in_it_changes_nothing() {
     let Some(scene) = Scene::set("reloaded") else {
         return;
@@ -312,6 +313,7 @@ fn a_configuration_is_read_again_and_a_mistake_in_it_changes_nothing() {
 
 /// An ordinary stop keeps what is kept, and so does a word that it may not act any more.
 #[test]
+#[ignore = "long: make test-long"]
 fn what_is_kept_stays_over_a_reload_that_forbids_to_act_and_over_a_stop() {
     let Some(scene) = Scene::set("keeping") else {
         return;
@@ -408,6 +410,7 @@ fn a_ceiling_that_was_only_tried_is_restored() {
 
 /// A VMM that no longer answers, as one that a debugger holds, has the ceiling that it had.
 #[test]
+#[ignore = "long: make test-long"]
 fn a_vmm_that_stands_still_keeps_what_it_said() {
     let guest = ["tick", "--gap", "fixed:1ms", "--cap", "80us"];
     let Some(scene) = Scene::of("stands-still", &guest) else {
@@ -426,6 +429,7 @@ fn a_vmm_that_stands_still_keeps_what_it_said() {
 
 /// What was set of it just before it stopped is what it has, and nobody else's.
 #[test]
+#[ignore = "long: make test-long"]
 fn what_was_set_of_a_vmm_that_stands_still_is_the_pilots() {
     let Some(scene) = Scene::set("set-and-stopped") else {
         return;
@@ -444,6 +448,7 @@ fn what_was_set_of_a_vmm_that_stands_still_is_the_pilots() {
 
 /// What was modified externally is left alone, over restarts, until --take-over.
 #[test]
+#[ignore = "long: make test-long"]
 fn a_value_modified_externally_is_left_alone_until_take_over() {
     let Some(scene) = Scene::set("theirs") else {
         return;
@@ -490,6 +495,7 @@ fn proofs_of_here() -> String {
 /// A look at each VM, an answer, and nothing set, whatever the configuration says. It counts with what proofs measured
 /// here before. A VM that is busy all the time, and never halts, can be read like the others.
 #[test]
+#[ignore = "long: make test-long"]
 fn a_dry_run_ends_by_itself_and_leaves_everything() {
     let Some(scene) = Scene::set("dry") else {
         return;

@@ -1,0 +1,249 @@
+//! A check in a stock kernel: a script that runs inside, and what is judged of what it left. Checks may share a boot.
+//!
+//! A boot that the emulator spoilt is tried again with the checks that it left undone; a fault of ours is a failure.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::guest::{Booted, Guest, Left};
+use super::qemu::Ended;
+use super::witness::Found;
+use crate::say;
+
+type Judge<'a> = Box<dyn Fn(&Left) -> Result<usize> + 'a>;
+
+/// One check.
+pub(crate) struct Check<'a> {
+    pub(crate) name: String,
+    /// What runs inside; its folder is /out, from which everything is brought back.
+    pub(crate) script: String,
+    /// How long it takes at the most, its boot included, on a machine that does nothing else.
+    pub(crate) limit: Duration,
+    /// What the console says before the first of our programs runs, where that is not at once: faults of the kernel before
+    /// it are the emulator's.
+    pub(crate) begins: Option<&'static str>,
+    /// Whether it is worth something on one CPU, too. QEMU 10.0 at times delivers an interrupt that one emulated CPU sent to
+    /// another at the instruction after VMRUN, where GS is still the guest's, and the host faults until it resets itself. One
+    /// CPU sends none.
+    pub(crate) also_on_one_cpu: bool,
+    /// Says what is found; gives the number of disagreements.
+    pub(crate) judge: Judge<'a>,
+}
+
+impl<'a> Check<'a> {
+    /// A check whose programs run from the start.
+    pub(crate) fn new(
+        name: impl Into<String>,
+        script: String,
+        limit: Duration,
+        judge: impl Fn(&Left) -> Result<usize> + 'a,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            script,
+            limit,
+            begins: None,
+            also_on_one_cpu: false,
+            judge: Box::new(judge),
+        }
+    }
+}
+
+/// How often a boot is tried: with all CPUs, and then with one, where the checks allow it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tries {
+    pub(crate) as_is: u32,
+    pub(crate) on_one_cpu: u32,
+}
+
+/// What a script returns where a VM inside stands still, whatever is tried, or its guest panics.
+const STOOD_STILL: i32 = 75;
+
+/// What is wrong with a boot, as its console and its end show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Fault {
+    Emulator(String),
+    Ours(String),
+}
+
+/// Runs checks in one boot of a guest that has the files of all; gives those that the emulator left undone each time, and
+/// why.
+///
+/// # Errors
+/// Where a check fails, the guest does not come to its end in time, or its kernel reports an oops.
+pub(crate) fn run<'a>(
+    guest: &mut Guest,
+    checks: Vec<Check<'a>>,
+    tries: Tries,
+    work: &Path,
+) -> Result<Option<(Vec<Check<'a>>, String)>> {
+    let mut undone = checks;
+    let mut wrong = Vec::new();
+    let mut last = String::new();
+    for nth in 0..tries.as_is + tries.on_one_cpu {
+        if nth >= tries.as_is && undone.iter().all(|check| check.also_on_one_cpu) {
+            guest.cpus = 1;
+        }
+        let scripts = undone.iter().map(|check| (&*check.name, &*check.script));
+        let limit = undone.iter().map(|check| check.limit).sum();
+        let booted = guest.boot(&scripts.collect::<Vec<_>>(), work, limit)?;
+        pass_on(&booted.console);
+        for left in &booted.left {
+            let at = undone.iter().position(|check| check.name == left.name);
+            let at = at.context("a result of no check")?;
+            if left.exit_code == STOOD_STILL {
+                continue;
+            }
+            let check = undone.remove(at);
+            if let Err(error) = judged(&check, left) {
+                say::note(&format!("FAILED: {}: {error:#}", check.name));
+                wrong.push(format!("{}: {error:#}", check.name));
+            }
+        }
+        let elapsed = say::seconds(booted.elapsed);
+        say::note(&format!("{} checks within {elapsed}", booted.left.len()));
+        match fault(&booted, &undone) {
+            None if wrong.is_empty() => break,
+            None => {}
+            Some(Fault::Ours(why)) => wrong.push(why),
+            Some(Fault::Emulator(why)) => {
+                let console = kept_console(work, nth);
+                say::note(&format!("the emulator spoilt this boot: {why}{console}"));
+                last = why;
+            }
+        }
+        if !wrong.is_empty() {
+            bail!("{}; see {}", wrong.join("; "), work.display());
+        }
+    }
+    Ok((!undone.is_empty()).then_some((undone, last)))
+}
+
+/// Passes on what scripts said.
+fn pass_on(console: &str) {
+    let said = console.lines().filter_map(|line| line.split_once("check:"));
+    for (_, text) in said {
+        say::note(text.trim());
+    }
+}
+
+/// The console of a spoilt boot, kept beside the next one's.
+fn kept_console(work: &Path, nth: u32) -> String {
+    let kept: PathBuf = work.join(format!("console.spoilt-{nth}"));
+    match std::fs::copy(work.join("console"), &kept) {
+        Ok(_) => format!("; see {}", kept.display()),
+        Err(_) => String::new(),
+    }
+}
+
+/// Judges what a check left.
+fn judged(check: &Check, left: &Left) -> Result<()> {
+    let dmesg = left.out_dir.join("dmesg");
+    let log = std::fs::read_to_string(&dmesg).context("read dmesg")?;
+    if let Some((_, line)) = trouble(&log) {
+        bail!("the kernel reports `{line}`; see {}", dmesg.display());
+    }
+    let disagreements = (check.judge)(left)?;
+    if disagreements > 0 || left.exit_code != 0 {
+        bail!(
+            "{disagreements} disagreements, and the script returned {}; results are in {}",
+            left.exit_code,
+            left.out_dir.display()
+        );
+    }
+    Ok(())
+}
+
+/// Says what a comparison found; gives the number of disagreements.
+pub(crate) fn tell(check: &str, found: &Found) -> usize {
+    say::note(&format!("{check:<13} {}", found.summary));
+    for text in &found.disagreements {
+        say::note(&format!("{check:<13} DISAGREES: {text}"));
+    }
+    found.disagreements.len()
+}
+
+/// What spoilt a boot in which these checks were left undone.
+fn fault(booted: &Booted, undone: &[Check]) -> Option<Fault> {
+    let begins = |name: &str| {
+        let check = undone.iter().find(|check| check.name == name);
+        check.and_then(|check| check.begins)
+    };
+    let fault = fault_of(&booted.console, &booted.ended, &begins);
+    let stood_still = "a VM inside it stands still, or its guest panics".to_owned();
+    fault.or((!undone.is_empty()).then_some(Fault::Emulator(stood_still)))
+}
+
+/// The same, as the console and its end show; `begins` gives the sign after which a check's own programs run.
+fn fault_of(
+    console: &str,
+    ended: &Ended,
+    begins: &dyn Fn(&str) -> Option<&'static str>,
+) -> Option<Fault> {
+    let emulator = |text: &str| Some(Fault::Emulator(text.to_owned()));
+    if let Some((at, line)) = trouble(console) {
+        let text = format!("the kernel reports `{line}`");
+        return Some(if is_ours_begun(&console[..at], begins) {
+            Fault::Ours(format!("{text}; the console ends:\n{}", tail(console, 60)))
+        } else {
+            Fault::Emulator(text)
+        });
+    }
+    match ended {
+        Ended::ByItself if console.contains(POWERED_OFF) => None,
+        // A machine that resets itself: neither init nor the kernel ends it before.
+        Ended::ByItself => emulator("it ended before its results were on the disk"),
+        Ended::Stalled => emulator("one of its CPUs stands still"),
+        Ended::Frozen(place) => emulator(&format!("it stands still, {place}")),
+        Ended::Late => Some(Fault::Ours(format!(
+            "not at its end in time; the console ends:\n{}",
+            tail(console, 60)
+        ))),
+    }
+}
+
+/// What `finish.sh` says last.
+const POWERED_OFF: &str = "init: all results are on the disk";
+
+/// Whether a program of ours has run, as a console shows up to some place.
+fn is_ours_begun(console: &str, begins: &dyn Fn(&str) -> Option<&'static str>) -> bool {
+    let began = |line: &str| {
+        let (_, name) = line.split_once("init: ")?;
+        Some(name.strip_suffix(" begins")?.to_owned())
+    };
+    let names: Vec<String> = console.lines().filter_map(began).collect();
+    let Some((last, before)) = names.split_last() else {
+        return false;
+    };
+    !before.is_empty() || begins(last).is_none_or(|sign| console.contains(sign))
+}
+
+/// The last lines of a text.
+fn tail(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+/// The first line in which a kernel says that something is wrong with it, and where it is. Stalls and late timers are not
+/// among them: under emulation on a busy machine they say nothing about the kernel.
+fn trouble(log: &str) -> Option<(usize, &str)> {
+    const SIGNS: [&str; 7] = [
+        "Oops:",
+        "BUG:",
+        "Kernel panic",
+        "general protection fault",
+        "kernel NULL pointer",
+        "unable to handle page fault",
+        "WARNING: CPU:",
+    ];
+    let stall = |line: &str| line.contains("soft lockup") || line.contains("workqueue lockup");
+    let line = log
+        .lines()
+        .find(|line| SIGNS.iter().any(|sign| line.contains(sign)) && !stall(line))?;
+    Some((line.as_ptr() as usize - log.as_ptr() as usize, line))
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,93 @@
+//! Whose a fault is, on consoles of boots: recorded, without what the firmware says.
+
+use super::*;
+
+fn no_sign(_: &str) -> Option<&'static str> {
+    None
+}
+
+fn of(console: &str, ended: &Ended) -> Option<Fault> {
+    fault_of(console, ended, &no_sign)
+}
+
+fn is_emulators(fault: Option<&Fault>) -> bool {
+    matches!(fault, Some(Fault::Emulator(_)))
+}
+
+fn is_ours(fault: Option<&Fault>) -> bool {
+    matches!(fault, Some(Fault::Ours(_)))
+}
+
+const PANIC_BEFORE: &str = include_str!("consoles/panic-before-init");
+const PANIC_AFTER: &str = include_str!("consoles/panic-after-a-program");
+const RESET: &str = include_str!("consoles/reset");
+const STANDS_STILL: &str = include_str!("consoles/stands-still");
+const LOST_INTERRUPT: &str = include_str!("consoles/lost-interrupt");
+
+#[test]
+fn a_reset_a_cpu_that_stands_still_and_a_panic_before_our_programs_are_the_emulators() {
+    let frozen = Ended::Frozen("CPUs at 0".to_owned());
+    for (console, ended) in [
+        (RESET, &Ended::ByItself),
+        (STANDS_STILL, &frozen),
+        (STANDS_STILL, &Ended::Stalled),
+        (PANIC_BEFORE, &Ended::ByItself),
+        ("", &Ended::ByItself),
+    ] {
+        let fault = of(console, ended);
+        assert!(is_emulators(fault.as_ref()), "{fault:?}: {console}");
+    }
+}
+
+#[test]
+fn a_panic_after_a_program_of_ours_and_a_program_that_hangs_are_ours() {
+    let fault = of(PANIC_AFTER, &Ended::ByItself);
+    assert!(is_ours(fault.as_ref()), "{fault:?}");
+    let fault = of(STANDS_STILL, &Ended::Late);
+    assert!(is_ours(fault.as_ref()), "{fault:?}");
+    let oops = RESET.replace("sysrq: Resetting", "BUG: kernel NULL pointer dereference");
+    let fault = of(&oops, &Ended::ByItself);
+    assert!(is_ours(fault.as_ref()), "{fault:?}");
+}
+
+/// Of a Linux guest nothing of ours runs before both VMs are there; after another check something of ours has run.
+#[test]
+fn a_check_says_when_its_own_programs_begin() {
+    let sign = |_: &str| Some("web2: up with ");
+    let fault = |console: &str| fault_of(console, &Ended::ByItself, &sign);
+    assert!(is_emulators(fault(PANIC_AFTER).as_ref()));
+    let up = PANIC_AFTER.replace("about to panic", "web2: up with haltpoll");
+    assert!(is_ours(fault(&up).as_ref()));
+    let second = format!("init: knob begins\ninit: knob is on the disk\n{PANIC_AFTER}");
+    assert!(is_ours(fault(&second).as_ref()));
+}
+
+fn booted(console: &str) -> Booted {
+    Booted {
+        console: console.to_owned(),
+        ended: Ended::ByItself,
+        left: Vec::new(),
+        elapsed: Duration::ZERO,
+    }
+}
+
+#[test]
+fn what_is_left_undone_in_a_boot_that_came_to_its_end_lost_an_interrupt() {
+    let check = Check::new("script", String::new(), Duration::ZERO, |_| Ok(0));
+    let booted = booted(LOST_INTERRUPT);
+    assert_eq!(fault(&booted, &[]), None, "all were judged");
+    assert!(is_emulators(fault(&booted, &[check]).as_ref()));
+}
+
+#[test]
+fn a_stall_is_no_trouble_and_the_tail_is_the_end() {
+    let stall = "watchdog: BUG: soft lockup - CPU#0 stuck for 22s!";
+    assert_eq!(trouble(stall), None);
+    assert_eq!(
+        trouble("kvm: SMP vm created on host with unstable TSC"),
+        None
+    );
+    let warning = "fine\n[ 9.0] WARNING: CPU: 1 PID: 7 at a.c";
+    assert_eq!(trouble(warning), Some((5, &warning[5..])));
+    assert_eq!(tail("a\nb\nc", 2), "b\nc");
+}
