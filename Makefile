@@ -22,6 +22,10 @@ completions := \
 	fish:share/fish/vendor_completions.d/haltwise.fish \
 	zsh:share/zsh/site-functions/_haltwise
 
+# `cargo xtask` builds xtask alone, with other features of what it shares with the programs: all of that twice.
+build-all := cargo build --workspace --lib --bins
+xtask := $${CARGO_TARGET_DIR:-target}/debug/xtask
+
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -77,17 +81,21 @@ demo-fleet: setup-build ## Say what a fleet of made-up hosts should set, and sho
 	@$${CARGO_TARGET_DIR:-target}/demo/xtask demo --fleet
 
 test: setup ## Run the tests, one boot of a stock kernel too: at most 15 minutes
-	cargo xtask test
+	$(build-all)
+	$(xtask) test
 
 test-long: setup-long ## Run what takes long: long simulations, all pages in a browser, Spark
-	cargo xtask test --long
+	$(build-all)
+	$(xtask) test --long
 
 test-kernels: setup ## Run all checks in all stock kernels: some two hours, and nothing is skipped
-	cargo xtask kernels
-	cargo xtask kernels --thorough
+	$(build-all)
+	$(xtask) kernels
+	$(xtask) kernels --thorough
 
 check: setup ## The gate: format, lints, documentation, tidiness, size, tests
-	cargo xtask check
+	$(build-all)
+	$(xtask) check
 
 bench: setup ## Measure what recording costs
 	cargo xtask bench overhead

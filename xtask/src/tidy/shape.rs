@@ -72,7 +72,6 @@ fn length(source: &Source) -> Option<Finding> {
 fn name(source: &Source) -> Option<Finding> {
     let file = source.path.rsplit('/').next().unwrap_or_default();
     match file {
-        "mod.rs" => Some(source.finding(1, "name the file after its module instead".into())),
         "utils.rs" | "util.rs" | "helpers.rs" | "helper.rs" | "misc.rs" => {
             Some(source.finding(1, "name the file after what it is about".into()))
         }
@@ -169,7 +168,6 @@ mod test {
 
     #[test]
     fn vague_names_are_refused() {
-        assert_eq!(findings(check, "a/mod.rs", "//! Is a.\n").len(), 1);
         assert_eq!(findings(check, "a/utils.rs", "//! Is a.\n").len(), 1);
     }
 

@@ -33,6 +33,18 @@ fn obstacle(lab: &Path) -> Option<String> {
     None
 }
 
+/// Asks until there is an answer. Nothing is asserted of how long that takes: a busy machine takes what it takes.
+pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let began = std::time::Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(began.elapsed() < Duration::from_mins(3), "never: {what}");
+        std::thread::sleep(Duration::from_millis(25));
+    }
+}
+
 impl Bench {
     /// `None`, and the reason printed, where live tests cannot run.
     pub(crate) fn set_up() -> Option<Self> {
@@ -75,11 +87,7 @@ impl Bench {
             let vms = told["vms"].as_array().unwrap();
             vms.iter().any(|vm| vm["name"] == name)
         };
-        let began = (0..200).any(|_| {
-            std::thread::sleep(Duration::from_millis(25));
-            runs()
-        });
-        assert!(began, "no VM {name}");
+        until(name, || runs().then_some(()));
     }
 
     /// A recorder with these options, once it has begun to record.
@@ -94,11 +102,7 @@ impl Bench {
                 .stderr(Stdio::null()),
         );
         let file = self.path(name).join("capture.json");
-        let begun = (0..800).any(|_| {
-            std::thread::sleep(Duration::from_millis(25));
-            file.exists()
-        });
-        assert!(begun, "{name}");
+        until(name, || file.exists().then_some(()));
         recorder
     }
 

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::bench::{Bench, Running, haltwise, told};
+use crate::bench::{Bench, Running, haltwise, told, until};
 
 /// A recorder of a shell script, which is told a file of its own.
 fn record(capture: &Path, script: &str, file: &Path) -> Command {
@@ -22,13 +21,10 @@ fn record(capture: &Path, script: &str, file: &Path) -> Command {
 
 /// Waits until a file has a line, which is a number.
 fn number_in(file: &Path) -> String {
-    for _ in 0..2400 {
-        match std::fs::read_to_string(file) {
-            Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
-            _ => std::thread::sleep(Duration::from_millis(25)),
-        }
-    }
-    panic!("nothing came to {}", file.display());
+    until("a number", || {
+        let text = std::fs::read_to_string(file).ok()?;
+        Some(text.strip_suffix('\n')?.trim().to_owned())
+    })
 }
 
 /// Whether a process of this group runs; one that nobody has waited for yet has ended.
@@ -45,14 +41,7 @@ fn lives(group: &str) -> bool {
 }
 
 fn assert_ends(group: &str) {
-    let ended = (0..2400).any(|_| {
-        let lives = lives(group);
-        if lives {
-            std::thread::sleep(Duration::from_millis(25));
-        }
-        !lives
-    });
-    assert!(ended, "{group}");
+    until("the end of a group", || (!lives(group)).then_some(()));
 }
 
 /// Says which group it is, with a child that nobody waits for.

@@ -1,12 +1,11 @@
 //! VMs that come and go, VMs that are not wanted, a recorder that falls behind or may not record.
 
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use haltwise_capture::capture::Capture;
 use rustix::process::Signal;
 
-use crate::bench::{Bench, Running, haltwise, told};
+use crate::bench::{Bench, Running, haltwise, told, until};
 
 fn halts_of_vm(capture: &Capture, name: &str) -> usize {
     let roster = &capture.info().roster;
@@ -127,9 +126,8 @@ fn a_recorder_that_falls_behind_counts_what_it_lost() {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped()),
     );
-    while !bench.path("capture/capture.json").exists() {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let begun = bench.path("capture/capture.json");
+    until("a capture", || begun.exists().then_some(()));
     recorder.signal(Signal::STOP);
     // A MiB holds some 12,000 halts; these are 30,000.
     let lab = bench

@@ -9,7 +9,7 @@ use haltwise_capture::capture::Capture;
 use haltwise_core::workload::SplitMix64;
 use rustix::process::Signal;
 
-use crate::bench::{Bench, Running, haltwise, told};
+use crate::bench::{Bench, Running, haltwise, told, until};
 use crate::tries::{judge, tries};
 
 /// BPF programs of ours in the kernel.
@@ -30,13 +30,11 @@ fn recorder(bench: &Bench) -> (Running, Running) {
             .stderr(Stdio::piped()),
     );
     let stream = bench.path("capture/halts.arrows");
-    for _ in 0..200 {
-        if std::fs::metadata(&stream).is_ok_and(|file| file.len() > 20_000) {
-            return (lab, recorder);
-        }
-        std::thread::sleep(Duration::from_millis(25));
-    }
-    panic!("nothing was written to {}", stream.display());
+    until("what is written", || {
+        let file = std::fs::metadata(&stream).ok()?;
+        (file.len() > 20_000).then_some(())
+    });
+    (lab, recorder)
 }
 
 fn halts(bench: &Bench) -> (Capture, usize) {
@@ -319,13 +317,9 @@ fn nothing_of_ours_is_left_in_the_kernel() {
     let before = programs_of_ours();
     bench.record(&[], &["pingpong", "--rounds", "100"]);
     // Other tests of this file may come and go meanwhile; ours must not add to them for good.
-    for _ in 0..400 {
-        if programs_of_ours() <= before {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(25));
-    }
-    panic!("{} programs of ours, {before} before", programs_of_ours());
+    until("as few programs as before", || {
+        (programs_of_ours() <= before).then_some(())
+    });
 }
 
 #[test]

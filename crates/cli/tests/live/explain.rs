@@ -8,17 +8,16 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Running, haltwise, told};
+use crate::bench::{Bench, Running, haltwise, told, until};
 
 /// The rules that fire on the lab's VM.
 fn rules(lab: &[&str]) -> Option<BTreeSet<String>> {
     let bench = Bench::set_up()?;
-    bench.record(
-        &["--exits=pio,mmio"],
-        &[lab, &["--name", "subject"]].concat(),
-    );
+    // Other tests have VMs at the same time.
+    let name = format!("subject-{}", lab[0]);
+    bench.record(&["--exits=pio,mmio"], &[lab, &["--name", &name]].concat());
     let output = Command::new(haltwise())
-        .args(["explain", "--json", "--vm", "subject"])
+        .args(["explain", "--json", "--vm", &name])
         .arg(bench.path("capture"))
         .output()
         .unwrap();
@@ -224,18 +223,13 @@ fn a_guest_that_disabled_host_polling_follows_nothing() {
         (vm["vetoed_vcpus"] == serde_json::json!([0])).then(|| vm.clone())
     };
     // Its first act is to write the MSR.
-    let wait = |verb: &str| {
-        (0..100).find_map(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-            is_ready(verb)
-        })
-    };
-    let vm = wait("status").expect("the guest disables host polling");
+    let wait = |verb: &str| until("the guest disables host polling", || is_ready(verb));
+    let vm = wait("status");
     assert_eq!(vm["effect"], "guest-disabled");
     assert_eq!(
         (&vm["window_ns"], &vm["ceiling_ns"]),
         (&Value::Null, &Value::Null)
     );
-    let vm = wait("doctor").unwrap();
+    let vm = wait("doctor");
     assert_eq!(vm["window_ns"], Value::Null);
 }

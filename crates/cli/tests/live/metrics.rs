@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, Counted, Running, counted, haltwise, told};
+use crate::bench::{Bench, Counted, Running, counted, haltwise, told, until};
 use crate::pilot::daemon::{PARAMETERS, Scene};
 
 /// An exporter that serves, and where.
@@ -78,17 +78,6 @@ fn sample(text: &str, name: &str, vm: &str) -> Option<String> {
             && it.contains(&label)
     })?;
     Some(line.rsplit_once(' ')?.1.to_owned())
-}
-
-/// Asks until an answer is right.
-fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..600 {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("never: {what}");
 }
 
 #[test]

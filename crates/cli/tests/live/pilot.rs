@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::bench::{Bench, Running, haltwise};
+use super::bench::{Bench, Running, haltwise, until};
 use super::ceilings::{Host, in_kernel_by};
 
 pub(crate) mod daemon;
@@ -106,11 +106,9 @@ fn what_it_set_is_undone_after_a_kill() {
     };
     assert!(line.contains("undo: haltwise undo"), "{line}");
     // A period under the setting tried comes within the first round.
-    let is_tried = |_: &u32| {
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        in_kernel_by("tried")[0].1 != "follows"
-    };
-    assert!((0..600).any(|turn| is_tried(&turn)), "it was never set");
+    until("it is set", || {
+        (in_kernel_by("tried")[0].1 != "follows").then_some(())
+    });
     running.end(Signal::KILL);
     let (code, said) = host.run(&["undo"]);
     assert_eq!(code, Some(0), "{said}");

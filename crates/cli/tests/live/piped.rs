@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::bench::{Bench, haltwise, told};
+use crate::bench::{Bench, haltwise, told, until};
 
 #[test]
 fn a_capture_goes_through_a_pipe_whole() {
@@ -67,7 +66,7 @@ fn endless(bench: &Bench, name: &str) -> (Child, PathBuf) {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    until(|| records(&temporary), "it records");
+    until("it records", || records(&temporary).then_some(()));
     (recorder, temporary)
 }
 
@@ -85,14 +84,6 @@ fn is_named(path: &Path) -> bool {
     lines
         .into_iter()
         .any(|line| line.windows(wanted.len()).any(|part| part == wanted))
-}
-
-fn until(is_so: impl Fn() -> bool, what: &str) {
-    let came = (0..2_400).any(|_| {
-        std::thread::sleep(Duration::from_millis(25));
-        is_so()
-    });
-    assert!(came, "{what}");
 }
 
 #[test]
@@ -113,5 +104,7 @@ fn a_recorder_to_a_pipe_does_not_outlive_who_started_it() {
     assert!(is_named(&temporary));
     recorder.kill().unwrap();
     recorder.wait().unwrap();
-    until(|| !is_named(&temporary), "the recorder is gone");
+    until("the end of the recorder", || {
+        (!is_named(&temporary)).then_some(())
+    });
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::bench::{Bench, Running, haltwise, told};
+use super::bench::{Bench, Running, haltwise, told, until};
 use super::ceilings::vmm::{By, Vmm};
 use super::ceilings::{Host, in_kernel_by, start};
 
@@ -124,11 +124,10 @@ fn vms_that_are_not_there_or_cannot_be_set_are_named_and_the_others_are_set() {
             .stderr(Stdio::null()),
     );
     let later = start(&bench, "later", |lab| lab);
-    let is_set = (0..400).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(25));
-        in_kernel_by("later").iter().any(|(ns, _)| *ns == 3_000)
+    until("its ceiling", || {
+        let set = in_kernel_by("later");
+        set.iter().any(|(ns, _)| *ns == 3_000).then_some(())
     });
-    assert!(is_set);
     assert_eq!(waiting.end(Signal::INT).status.code(), Some(5));
     let (code, said) = host.run(&["undo"]);
     assert_eq!(code, Some(0), "{said}");

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 
-use crate::bench::{Bench, Running, haltwise, told};
+use crate::bench::{Bench, Running, haltwise, told, until};
 use crate::documents::contradictions;
 
 const WAYS: [(&str, &[&str]); 4] = [
@@ -123,11 +123,7 @@ fn a_vm_that_is_not_started_is_paused_and_an_idle_one_is_not() {
         vms.iter()
             .any(|vm| vm["name"] == "presence-held" && vm["vcpus"] == 1)
     };
-    let begun = (0..400).any(|_| {
-        std::thread::sleep(Duration::from_millis(25));
-        has_vcpu()
-    });
-    assert!(begun, "no vCPU of presence-held");
+    until("a vCPU of presence-held", || has_vcpu().then_some(()));
     Bench::wait_for("presence-idle");
     for (way, options) in WAYS {
         let name = format!("paused-{way}");

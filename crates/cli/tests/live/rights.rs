@@ -9,7 +9,7 @@ use haltwise_capture::capture::Capture;
 use haltwise_core::profile::Space;
 use rustix::process::Signal;
 
-use crate::bench::{Bench, Running, haltwise, told};
+use crate::bench::{Bench, Running, haltwise, told, until};
 
 const DAC_READ_SEARCH: u64 = 1 << 2;
 const KILL: u64 = 1 << 5;
@@ -32,11 +32,9 @@ pub(crate) fn line(path: &str, field: &str) -> String {
 /// Waits until the process holds to a list of system calls: it gives up its rights after its files are there.
 fn wait_until_confined(process: u32) {
     let status = format!("/proc/{process}/status");
-    let given_up = (0..800).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(25));
-        line(&status, "Seccomp") == "2"
+    until("a filter", || {
+        (line(&status, "Seccomp") == "2").then_some(())
     });
-    assert!(given_up);
 }
 
 /// Before Linux 5.9 a recorder keeps `CAP_SYS_ADMIN` instead of others.
@@ -188,11 +186,7 @@ fn the_command_of_a_proof_has_the_rights_that_the_proof_gave_up() {
             .stderr(Stdio::null()),
     );
     let is_there = || fs::read_to_string(&said).is_ok_and(|text| text.contains("Seccomp"));
-    let began = (0..800).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(25));
-        is_there()
-    });
-    assert!(began);
+    until("the command", || is_there().then_some(()));
     assert_holds(prove.id(), ALWAYS | KILL, "prove");
     let (own, commands) = ("/proc/self/status", said.to_str().unwrap());
     for set in ["CapEff", "CapPrm", "NoNewPrivs", "Seccomp"] {

@@ -10,7 +10,7 @@ use haltwise_capture::ring::{RingInfo, Segment, all_segments};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::bench::{Bench, Running, counted, haltwise, told};
+use crate::bench::{Bench, Running, counted, haltwise, told, until};
 
 /// Segments of a second, which is the shortest there is.
 const KEPT: &[&str] = &["--keep", "12s", "--max-size", "64M"];
@@ -33,14 +33,10 @@ fn ring(bench: &Bench, options: &[&str]) -> (Running, PathBuf) {
 
 fn wait_for_segments(ring: &Path, least: usize) {
     let has_begun = |it: &Segment| it.path.join("capture.json").exists();
-    for _ in 0..1_200 {
+    until("segments", || {
         let there = all_segments(ring).unwrap_or_default();
-        if there.iter().filter(|it| has_begun(it)).count() >= least {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(25));
-    }
-    panic!("there are no {least} segments in {}", ring.display());
+        (there.iter().filter(|it| has_begun(it)).count() >= least).then_some(())
+    });
 }
 
 fn halts_of(capture: &Capture, tid: u32) -> Vec<haltwise_core::event::Halt> {
@@ -149,17 +145,11 @@ fn the_oldest_go_and_what_went_is_reported() {
             .collect()
     };
     let has = |name: &str| names(&path).iter().any(|it| it == name);
-    let until = |is: &dyn Fn() -> bool| {
-        (0..1_200).any(|_| {
-            std::thread::sleep(Duration::from_millis(25));
-            is()
-        })
-    };
-    assert!(until(&|| has("is-gone")), "{:?}", names(&path));
-    assert!(until(&|| !has("is-gone")), "{:?}", names(&path));
+    until("a VM", || has("is-gone").then_some(()));
+    until("its end", || (!has("is-gone")).then_some(()));
     assert!(has("outlives"), "{:?}", names(&path));
     let dropped = || RingInfo::read(&path).map_or(0, |info| info.dropped.segments);
-    assert!(until(&|| dropped() >= 2));
+    until("dropped segments", || (dropped() >= 2).then_some(()));
     let output = recorder.end(Signal::INT);
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     let info = RingInfo::read(&path).unwrap();

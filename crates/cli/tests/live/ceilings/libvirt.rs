@@ -3,12 +3,11 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use haltwise_capture::capture::Capture;
 use serde_json::Value;
 
-use super::super::bench::{Bench, Running, haltwise, told};
+use super::super::bench::{Bench, Running, haltwise, told, until};
 use super::{Host, doctor, in_kernel_by, library};
 
 const DOMAIN: &str = "of-libvirt";
@@ -55,15 +54,11 @@ fn start(bench: &Bench, link: &std::path::Path) -> Running {
 
 /// By the one that libvirt gave it.
 fn is_known_by_its_uuid(bench: &Bench, vm: &Value) {
-    let mut uuid = String::new();
     // libvirt is asked after the VM is there.
-    for _ in 0..200 {
-        uuid = fs::read_to_string(bench.path("uuid")).unwrap_or_default();
-        if uuid.ends_with('\n') {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(25));
-    }
+    let uuid = until("its UUID", || {
+        let uuid = fs::read_to_string(bench.path("uuid")).ok()?;
+        uuid.ends_with('\n').then_some(uuid)
+    });
     assert_eq!(vm["identity"]["uuid"], uuid.trim(), "{vm}");
     let output = Command::new(haltwise())
         .args(["record", "--duration", "1s", "--vm", uuid.trim(), "-o"])

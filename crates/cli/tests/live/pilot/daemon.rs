@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{Bench, Host, Running, haltwise, in_kernel_by};
+use super::{Bench, Host, Running, haltwise, in_kernel_by, until};
 use crate::rights;
 /// The host's parameters, and no ceiling of a VM; VMs of other tests follow them, too.
 pub(crate) const PARAMETERS: &str = "[limits]\nceilings = false\nshared_parameters = true\n";
@@ -239,18 +239,6 @@ impl Daemon {
         );
         serde_json::from_slice(&output.stdout).unwrap()
     }
-}
-
-/// Asks until there is an answer.
-fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let pause = Duration::from_millis(100);
-    for _ in 0..LONG.as_millis() / pause.as_millis() {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        std::thread::sleep(pause);
-    }
-    panic!("never: {what}");
 }
 
 /// What it serves.
