@@ -59,7 +59,6 @@ pub(crate) enum Bench {
     Loss(loss::Args),
 }
 
-/// Measures.
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Overhead(args) => overhead::run(args),

@@ -32,7 +32,6 @@ pub(crate) struct Args {
     fleet: bool,
 }
 
-/// Runs the demo.
 pub(crate) fn run(args: Args) -> Result<()> {
     if args.fleet {
         return fleet::run();

@@ -50,7 +50,6 @@ const PACKAGES: [Package; 2] = [
     },
 ];
 
-/// Makes everything.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let built = match &args.built {
         Some(dir) => std::path::absolute(dir)?,

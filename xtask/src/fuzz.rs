@@ -84,7 +84,6 @@ fn obstacle() -> Option<String> {
     (!cargo(["fuzz", "--version"])).then(|| "cargo-fuzz is not installed".into())
 }
 
-/// The targets by name.
 fn targets(files: &[String]) -> Vec<String> {
     files
         .iter()

@@ -330,7 +330,6 @@ impl Binaries {
         Self::of(dir.context("haltwise-lab is not built: run cargo build --workspace")?)
     }
 
-    /// Those of a folder.
     pub(crate) fn of(dir: &Path) -> Result<Self> {
         let [haltwise, lab, guest_tool] =
             ["haltwise", "haltwise-lab", "guest-tool"].map(|name| dir.join(name));

@@ -112,7 +112,6 @@ impl Environment {
         Command::new(self.0.join("bin").join(name))
     }
 
-    /// The interpreter.
     pub(crate) fn python(&self) -> Command {
         let mut python = self.program("python");
         // Spark's workers run what is run here.
@@ -163,7 +162,6 @@ fn types(root: &Path, environment: &Environment) -> Result<()> {
     tool::run(checked.current_dir(root.join("python")).args(mypy))
 }
 
-/// Builds the wheel.
 fn wheel(root: &Path, home: &Path, environment: &Environment) -> Result<PathBuf> {
     let wheels = home.join("wheels");
     drop(std::fs::remove_dir_all(&wheels));
@@ -188,7 +186,6 @@ fn wheel(root: &Path, home: &Path, environment: &Environment) -> Result<PathBuf>
     Ok(built.context("maturin has built no wheel")??.path())
 }
 
-/// Captures of seeded hosts.
 fn fleet(root: &Path, home: &Path) -> Result<PathBuf> {
     let fleet = home.join("fleet");
     drop(std::fs::remove_dir_all(&fleet));

@@ -143,7 +143,6 @@ fn findings(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// Checks the repository.
 pub(crate) fn run() -> Result<()> {
     let repo = Repo::load(&repo::root())?;
     let found = findings(&repo);

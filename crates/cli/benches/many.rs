@@ -31,7 +31,6 @@ use process::run;
 const KERNEL: Version = Version::new(6, 12);
 
 const START_NS: u64 = 1_000_000_000;
-/// Of each VM.
 const HALTS: u64 = 30;
 
 /// From one halt of a VM to its next, about.

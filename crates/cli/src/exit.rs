@@ -22,7 +22,6 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// Its number.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -77,5 +76,4 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// What a verb returns.
 pub(crate) type Outcome = Result<Exit, Failure>;

@@ -13,7 +13,6 @@ use crate::reading::recording::Recording;
 use crate::words;
 
 figures! {
-    /// Percentiles.
     pub(crate) const SPREAD: Spread {
         /// The median.
         p50: u64 = Nanos,
@@ -27,7 +26,6 @@ figures! {
 }
 
 figures! {
-    /// Where halted time went.
     pub(crate) const PARTS: Parts {
         /// Polled, and woken by that.
         poll_success_ns: u64 = Nanos,
@@ -111,7 +109,6 @@ figures! {
 }
 
 impl Source {
-    /// Of a recording.
     pub(crate) fn of(recording: &Recording) -> Self {
         Self {
             rung: recording.rung,

@@ -29,7 +29,6 @@ use self::markup::short;
 use crate::exit::Failure;
 use crate::webpage;
 
-/// Makes the file's text.
 pub(crate) fn render(content: &Content) -> Result<String, Failure> {
     let host = short(&content.report.host.name);
     let data = section::data(content).context("write the page's data")?;
@@ -37,7 +36,6 @@ pub(crate) fn render(content: &Content) -> Result<String, Failure> {
     Ok(webpage::document(&title, section::all(content), &data))
 }
 
-/// Writes the file.
 pub(crate) fn write(content: &Content, path: &Path) -> Result<usize, Failure> {
     let text = render(content)?;
     output::write(path, text.as_bytes(), Readers::Umask)

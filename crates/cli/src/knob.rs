@@ -26,7 +26,6 @@ use crate::page;
 /// Version of the JSON of `apply`, `undo` and `status`.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// A parameter's value now.
 pub(crate) fn value(root: &Root, parameter: Parameter) -> Option<u32> {
     parameter.value(&root.value(parameter.path()).ok()?).ok()
 }

@@ -63,7 +63,6 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Ledger, Failure> {
 }
 
 impl Ledger {
-    /// Prints it.
     pub(crate) fn print(&mut self, shown: &Shown) -> Outcome {
         shown.sort(&mut [&mut self.entries])?;
         let csv = || csv::rows(&self.entries);

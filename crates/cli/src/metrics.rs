@@ -67,7 +67,6 @@ pub(crate) struct Wanted {
     pub(crate) max_series: usize,
 }
 
-/// Counts and serves.
 pub(crate) fn run(wanted: &Wanted) -> Outcome {
     let interrupt = Interrupt::watch()?;
     let mut notifier = Notifier::connect().context("reach systemd by NOTIFY_SOCKET")?;

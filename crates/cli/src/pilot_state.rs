@@ -11,7 +11,6 @@ use serde::Deserialize;
 
 use crate::figures::INTERVAL;
 
-/// Version of this layout.
 pub(crate) const SCHEMA: u32 = 1;
 
 /// What the page of documentation says before its tables.

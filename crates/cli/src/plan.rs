@@ -116,7 +116,6 @@ impl Scope {
         }
     }
 
-    /// Whose parameters it has.
     pub(crate) fn side(self) -> Side {
         match self {
             Self::Host | Self::HostAndVms => Side::Host,

@@ -8,10 +8,8 @@ use crate::terminal::kept;
 
 /// Nothing is shown of work shorter than this.
 const QUIET: Duration = Duration::from_secs(2);
-/// Between two updates.
 const STEP: Duration = Duration::from_millis(500);
 
-/// When the command began.
 static BEGAN: OnceLock<Instant> = OnceLock::new();
 
 /// How long the command has taken: one clock for all that it does. The first call starts it.

@@ -133,7 +133,6 @@ fn too_short() -> Failure {
     Failure::new(Exit::Failed, error).hint("each round holds three blocks: let it run longer")
 }
 
-/// Prints a result.
 pub(crate) fn show(view: &mut Proof, shown: &Shown) -> Result<(), Failure> {
     shown.sort(&mut [&mut view.figures])?;
     shown.print_text(

@@ -77,7 +77,6 @@ impl Looking {
         }
     }
 
-    /// What takes the rows.
     pub(crate) fn sink(&mut self) -> &mut dyn Sink {
         match self {
             Self::Halts(look) => &mut **look,
@@ -105,7 +104,6 @@ impl Looking {
         }
     }
 
-    /// Recommends.
     pub(crate) fn recommend(
         self,
         opened: &Opened,
@@ -234,7 +232,6 @@ pub(crate) struct InShort {
 }
 
 impl Recommendation {
-    /// Of what [`recommend`] gave.
     pub(crate) fn of(recommended: &Result<Recommended, Failure>) -> Self {
         match recommended {
             Ok(recommended) => Self::Made(Box::new(recommended.told())),
@@ -244,7 +241,6 @@ impl Recommendation {
         }
     }
 
-    /// Of what [`recommend_in_guest`] gave.
     pub(crate) fn in_guest(recommended: &Result<GuestTuneResult, Failure>) -> Self {
         match recommended {
             Ok(tuned) => Self::InGuest(Box::new(GuestInShort::of(tuned))),

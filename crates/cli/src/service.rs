@@ -20,7 +20,6 @@ pub(crate) struct Notifier {
 }
 
 impl Notifier {
-    /// As the environment says.
     pub(crate) fn connect() -> io::Result<Self> {
         let name = std::env::var_os("NOTIFY_SOCKET");
         let socket = name.as_deref().map(connected).transpose()?;
@@ -38,7 +37,6 @@ impl Notifier {
         })
     }
 
-    /// It serves now.
     pub(crate) fn ready(&self) {
         self.send("READY=1");
     }
@@ -61,7 +59,6 @@ impl Notifier {
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={us}"));
     }
 
-    /// It ends.
     pub(crate) fn stopping(&self) {
         self.send("STOPPING=1");
     }

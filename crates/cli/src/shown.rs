@@ -53,7 +53,6 @@ impl Shown {
         }
     }
 
-    /// Columns of the text.
     pub(crate) fn width(&self) -> usize {
         self.width.columns()
     }

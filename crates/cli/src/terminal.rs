@@ -140,7 +140,6 @@ pub(crate) fn show<T: Serialize>(
     }
 }
 
-/// Prints a result.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_bytes(escaped(text, |_| "?".to_owned()).as_bytes())
 }

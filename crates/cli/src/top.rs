@@ -83,7 +83,6 @@ pub(crate) struct FromCapture {
     pub(crate) at: Option<Duration>,
 }
 
-/// Shows a capture.
 pub(crate) fn show_capture(
     wanted: &FromCapture,
     form: Form,
@@ -117,7 +116,6 @@ pub(crate) fn show_capture(
     Ok(outcome(&model, partial))
 }
 
-/// Shows this host.
 pub(crate) fn show_host(wanted: &live::LiveRequest, form: Form) -> Outcome {
     if form == Form::Screen {
         tty::check()?;

@@ -97,7 +97,6 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// Does it.
     pub(crate) fn run(self) -> Outcome {
         match self {
             Self::Now(arguments) => now::run(&arguments),

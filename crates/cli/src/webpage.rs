@@ -10,7 +10,6 @@ use sha2::{Digest, Sha256};
 
 use haltwise_document::html::markup::{Markup, el};
 
-/// The page's style.
 const STYLE: &str = concat!(
     include_str!("html/page/page.css"),
     include_str!("html/page/charts.css")

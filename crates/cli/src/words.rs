@@ -4,7 +4,6 @@ use haltwise_core::event::CeilingSource;
 
 use crate::number::count;
 
-/// Who set a ceiling.
 pub(crate) fn ceiling_source(source: CeilingSource) -> &'static str {
     match source {
         CeilingSource::Param => "module parameter",
@@ -38,7 +37,6 @@ pub(crate) fn capitalised(phrase: &str) -> String {
     first.unwrap_or_default() + chars.as_str()
 }
 
-/// `3 vCPUs`, `1 vCPU`.
 pub(crate) fn plural(n: u64, one: &str) -> String {
     let s = match n {
         1 => "",

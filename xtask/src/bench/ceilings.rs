@@ -101,7 +101,6 @@ fn haltwise(programs: &Programs, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
     bench(args.discard, |programs| {
         let folder = tempfile::tempdir().context("create a folder for the captures")?;

@@ -82,7 +82,6 @@ struct Round {
     said: [[f64; 2]; 2],
 }
 
-/// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
     bench(args.discard, |programs| {
         Ok(Kept {

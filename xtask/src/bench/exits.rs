@@ -142,7 +142,6 @@ struct Play {
 }
 
 impl Play {
-    /// `0,1000,3000,95.1,260.4`
     fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.trim().split(',').collect();
         let [round, vcpus, exits, haltwise_ns, peer_ns] = words[..] else {
@@ -169,7 +168,6 @@ fn play(args: &Args, programs: &Programs) -> Result<Vec<Play>> {
     Ok(text.lines().filter_map(Play::parse).collect())
 }
 
-/// One run.
 struct Figure {
     round: u32,
     watcher: Watcher,
@@ -177,7 +175,6 @@ struct Figure {
     cpu_ns_per_exit: f64,
 }
 
-/// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
     bench(args.discard, |programs| {
         build_peer()?;

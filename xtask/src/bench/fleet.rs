@@ -45,7 +45,6 @@ print(json.dumps({"row": row, "seconds": time.time() - start, "version": duckdb.
   "peak_kb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
 "#;
 
-/// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
     say::step("build haltwise and the example large_fleet for release");
     for what in [

@@ -67,7 +67,6 @@ const LOADS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
     bench(args.discard, |programs| {
         Ok(Kept {

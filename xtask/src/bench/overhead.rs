@@ -50,7 +50,6 @@ struct Figure {
     bytes_per_halt: f64,
 }
 
-/// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
     bench(args.discard, |programs| {
         let mut watchers = Vec::new();

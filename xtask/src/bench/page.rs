@@ -27,7 +27,6 @@ pub(crate) struct Args {
 /// Where the page is made.
 const DIR: &str = "page-bench";
 
-/// Measures and prints.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let scripts = repo::root().join("crates/cli/tests/page");
     let has_modules = scripts.join("node_modules/puppeteer-core").exists();

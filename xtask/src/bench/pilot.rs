@@ -191,7 +191,6 @@ fn wait(seconds: u64) {
     std::thread::sleep(Duration::from_secs(seconds));
 }
 
-/// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
     bench(args.discard, |programs| {
         let folder = tempfile::tempdir().context("create a folder for the captures")?;

@@ -48,7 +48,6 @@ struct Cells<'a> {
     predicted: Vec<Vec<Predicted>>,
 }
 
-/// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
     bench(args.discard, |programs| {
         Ok(Kept {

@@ -32,7 +32,6 @@ pub(crate) struct Args {
     discard: bool,
 }
 
-/// What runs.
 struct Programs {
     vmm: PathBuf,
     library: PathBuf,
@@ -83,7 +82,6 @@ impl Round {
     }
 }
 
-/// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(reason) = obstacle() {
         say::skipped(reason);

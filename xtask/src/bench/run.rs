@@ -10,14 +10,12 @@ use serde_json::Value;
 use super::kept::Kept;
 use crate::{repo, say, tool};
 
-/// The release binaries.
 pub(crate) struct Programs {
     pub(crate) haltwise: PathBuf,
     pub(crate) lab: PathBuf,
 }
 
 impl Programs {
-    /// Builds them.
     pub(crate) fn build() -> Result<Self> {
         say::step("build haltwise and haltwise-lab for release");
         let root = repo::root();

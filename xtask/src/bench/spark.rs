@@ -29,7 +29,6 @@ pub(crate) struct Args {
 /// The ways, as the script names them.
 const WAYS: [&str; 4] = ["loop", "two loops", "local[1]", "local[2]"];
 
-/// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = repo::root();
     if tool::find("java").is_none() {

@@ -36,7 +36,6 @@ const CASES: [(&str, &str); 5] = [
     ("exp:60us", "0"),
 ];
 
-/// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
     bench(args.discard, |programs| {
         Ok(Kept {

@@ -93,7 +93,6 @@ struct Ceiling {
     runs: Vec<Run>,
 }
 
-/// All of one load.
 struct Tuned {
     load: Load,
     said: Said,
@@ -102,7 +101,6 @@ struct Tuned {
     ceilings: Vec<Ceiling>,
 }
 
-/// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
     bench(args.discard, |programs| {
         Ok(Kept {

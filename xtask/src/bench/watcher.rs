@@ -60,7 +60,6 @@ impl Watcher {
         Self::TraceCmd,
     ];
 
-    /// Its name in tables.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Nobody => "nobody".into(),
@@ -158,7 +157,6 @@ pub(crate) fn watch(
     Ok(watching)
 }
 
-/// A watcher at work.
 pub(crate) struct Watching {
     child: Option<Child>,
     out: PathBuf,

@@ -71,7 +71,6 @@ fn echo(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
     }
 }
 
-/// Echoes to one client.
 fn respond(port: &str) -> io::Result<()> {
     let listener = TcpListener::bind(format!("0.0.0.0:{port}"))?;
     let (client, _) = listener.accept()?;

@@ -13,7 +13,6 @@ const FLEET: [&str; 4] = ["40", "12", "3", "1"];
 /// Captures whose costs are computed: they were made from seeds for the tests.
 const CAPTURES: &str = "crates/cli/tests/golden/captures";
 
-/// Runs it.
 pub(super) fn run() -> Result<()> {
     say::note(
         "this installs nothing: it builds haltwise and an example of its sources in the build directory",

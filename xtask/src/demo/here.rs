@@ -14,7 +14,6 @@ const LOAD: &str = "pingpong --name demo --gap fixed:125us --host-wait spin --du
 /// The ceiling that it begins with: KVM's default, set for this VM alone.
 const CEILING_NS: u64 = 200_000;
 
-/// Runs it.
 pub(super) fn run(shell: &Shell) -> Result<()> {
     shell::empty_out()?;
     let calibration = format!("--calibration {OUT}/calibration.json");

@@ -16,7 +16,6 @@ pub(super) struct Figures {
     pub(super) halts_per_s: f64,
 }
 
-/// The three lines.
 pub(super) fn show(before_ns: u64, after_ns: u64, [was, will, is]: [&Figures; 3]) {
     say::step("before, predicted, after");
     say::note(&format!(

@@ -10,7 +10,6 @@ use serde_json::Value;
 use crate::kernels::Binaries;
 use crate::{repo, say, tool};
 
-/// Where everything is left.
 pub(super) const OUT: &str = "demo-out";
 
 /// The folder, without what an earlier demo left.
@@ -23,13 +22,11 @@ pub(super) fn empty_out() -> Result<PathBuf> {
     Ok(out)
 }
 
-/// Runs our programs.
 pub(super) struct Shell {
     pub(super) binaries: Binaries,
 }
 
 impl Shell {
-    /// Those of a folder.
     pub(super) fn new(built: &Path) -> Result<Self> {
         Ok(Self {
             binaries: Binaries::of(built)?,

@@ -58,7 +58,6 @@ impl Package {
         Ok(file)
     }
 
-    /// Its file.
     pub(super) fn archive_name(&self) -> String {
         format!("{}-{VERSION}-x86_64-linux.tar.gz", self.name)
     }
@@ -155,7 +154,6 @@ const STOP: &str = "#!/bin/sh\nset -e\nif [ \"$1\" = remove ] && [ -d /run/syste
 /// The licences of what a program contains.
 const THIRD: &str = "THIRD-PARTY-LICENSES";
 
-/// What only haltwise has.
 const SHARED: &str = "/usr/lib/haltwise/*\n/usr/lib/systemd/system/*\n/usr/share/haltwise/*\n/usr/share/man/man1/*\n/usr/share/bash-completion/completions/*\n\
                       /usr/share/fish/vendor_completions.d/*\n/usr/share/zsh/site-functions/*\n";
 

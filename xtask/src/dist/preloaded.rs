@@ -18,7 +18,6 @@ const RELEASE: &str = "bullseye";
 const GLIBC: (u32, u32) = (2, 31);
 const PACKAGES: [&str; 3] = ["libc6", "libc6-dev", "libgcc-s1"];
 
-/// Builds it.
 pub(super) fn build() -> Result<()> {
     say::step("building the library that is preloaded");
     let root = repo::root();

@@ -14,7 +14,6 @@ use crate::say;
 
 type Judge<'a> = Box<dyn Fn(&Left) -> Result<usize> + 'a>;
 
-/// One check.
 pub(crate) struct Check<'a> {
     pub(crate) name: String,
     /// What runs inside; its folder is /out, from which everything is brought back.
@@ -204,7 +203,6 @@ fn fault_of(
     }
 }
 
-/// What `finish.sh` says last.
 const POWERED_OFF: &str = "init: all results are on the disk";
 
 /// Whether a program of ours has run, as a console shows up to some place.

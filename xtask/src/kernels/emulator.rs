@@ -12,7 +12,6 @@ use anyhow::{Context, Result, bail};
 use super::deb;
 use crate::{say, tool};
 
-/// The program.
 pub(crate) const PROGRAM: &str = "qemu-system-x86_64";
 
 /// The first version, major and minor, that locks pages before it translates them.

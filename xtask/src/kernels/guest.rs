@@ -86,7 +86,6 @@ impl Guest {
         self
     }
 
-    /// Has more modules loaded.
     pub(crate) fn modules(mut self, names: &[&'static str]) -> Self {
         self.modules.extend(names);
         self

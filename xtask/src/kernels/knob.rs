@@ -13,7 +13,6 @@ use super::check::{Check, tell};
 use super::guest::Left;
 use super::witness::{Found, read};
 
-/// The check's name.
 pub(crate) const NAME: &str = "knob";
 
 const SCRIPT: &str = include_str!("knob/script.sh");
@@ -103,7 +102,6 @@ struct Block {
     figures: BTreeMap<String, f64>,
 }
 
-/// The check.
 pub(crate) fn check() -> Check<'static> {
     Check::new(NAME, SCRIPT.to_owned(), 2 * LIMIT, judge)
 }
@@ -143,7 +141,6 @@ fn judge(left: &Left) -> Result<usize> {
 /// A VM, and what apply must say of it: its effect and its ceiling.
 pub(super) type Expected = (&'static str, &'static str, Option<u32>);
 
-/// Where apply reads ceilings.
 const BY_CEILING: [Expected; 2] = [
     ("free", "follows", Some(CEILINGS[1])),
     ("capped", "own-cap", Some(CAP)),
@@ -152,7 +149,6 @@ const BY_CEILING: [Expected; 2] = [
 /// A guest that disabled host polling.
 const DISABLED: Expected = ("haltpoll", "guest-disabled", None);
 
-/// Where halts tell it.
 const BY_HALTS: [Expected; 2] = [
     ("free", "follows", Some(2_000_000)),
     ("capped", "keeps", None),

@@ -34,7 +34,6 @@ use super::{Binaries, Boot, Inside, emulator, knob};
 use crate::{say, tool};
 use counters::Knows;
 
-/// The check's name.
 pub(super) const NAME: &str = "linux-guest";
 
 /// Two kernels boot, one inside the other: 45 s on two cores that have nothing else to do. A hundred thousand idle
@@ -84,7 +83,6 @@ enum Record {
 }
 
 impl Record {
-    /// Arguments of `haltwise record`.
     fn arguments(self) -> &'static str {
         match self {
             Self::Full | Self::BesideTools => "--rung bpf --exits",
@@ -111,7 +109,6 @@ const HALTPOLL: &str = "web2";
 /// What the console says once both VMs are there: nothing of ours but haltwise-exec runs before.
 const UP: &str = "web2: up with ";
 
-/// Loads of the guest.
 const TIMER: &str = "guest-tool timer 1000 300";
 const PIPE: &str = "taskset 1 guest-tool pipe 300";
 /// Windows are known after a call of grow or shrink, which a halt over the ceiling makes; where all fit the window,
@@ -510,7 +507,6 @@ fn host(inside: &Inside, firmware: &[PathBuf]) -> Result<Guest> {
     Ok(host)
 }
 
-/// The Linux guest's root.
 fn guest(kernel: &Kernel, binaries: &Binaries) -> Result<Initramfs> {
     let busybox = tool::find("busybox").context("busybox is not installed")?;
     let mut root = Initramfs::default();

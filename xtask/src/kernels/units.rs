@@ -9,7 +9,6 @@ use super::guest::Left;
 use super::{Boot, Inside, LIMIT};
 use crate::{repo, say, tool};
 
-/// The check's name.
 pub(super) const NAME: &str = "units";
 
 const SCRIPT: &str = include_str!("units/script.sh");

@@ -2,7 +2,6 @@
 
 use super::{Finding, Repo, Source};
 
-/// What every checkout has.
 const REQUIRED: [&str; 6] = [
     "README.md",
     "ARCHITECTURE.md",

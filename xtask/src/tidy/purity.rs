@@ -41,7 +41,6 @@ const EXCEPTIONS: [(&str, &[&str]); 3] = [
     ("xtask/", &["/sys", "/proc", "/dev"]),
 ];
 
-/// Calls that write files.
 const WRITES: [&str; 6] = [
     "fs::write(",
     "File::create(",

@@ -2,9 +2,7 @@
 
 use super::{Finding, Repo, Source};
 
-/// No file is longer.
 const FILE_LINES: usize = 800;
-/// No function is longer.
 const FUNCTION_LINES: usize = 70;
 
 /// All rules of this family.

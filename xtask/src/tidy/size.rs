@@ -8,7 +8,6 @@ use std::fmt::Write as _;
 
 use super::{Finding, Repo, Source};
 
-/// The budget's file.
 pub(super) const BUDGET: &str = "xtask/budget.txt";
 
 /// Crates that a newcomer must know, and their features that can wait.
@@ -170,7 +169,6 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// The table.
 pub(super) fn table(repo: &Repo) -> String {
     let budget = repo.source(BUDGET).map_or("", |source| &source.text);
     let entries = entries(budget);

@@ -19,7 +19,6 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Takes a file apart.
     pub(crate) fn new(path: &str, text: &str) -> Self {
         let is_rust = has_extension(path, "rs");
         let (blanked, literals) = if is_rust {
@@ -43,7 +42,6 @@ impl Source {
         has_extension(&self.path, extension)
     }
 
-    /// Whether this is Rust.
     pub(crate) fn is_rust(&self) -> bool {
         has_extension(&self.path, "rs")
     }
@@ -53,7 +51,6 @@ impl Source {
         has_extension(&self.path, "c") || has_extension(&self.path, "h")
     }
 
-    /// Whether this is prose.
     pub(crate) fn is_prose(&self) -> bool {
         has_extension(&self.path, "md")
     }
@@ -68,12 +65,10 @@ impl Source {
         (1..).zip(self.code.iter().map(String::as_str))
     }
 
-    /// Like [`Self::code`], without tests.
     pub(crate) fn code_without_tests(&self) -> impl Iterator<Item = (usize, &str)> {
         self.code().filter(|(line, _)| !self.is_test(*line))
     }
 
-    /// String literals outside tests.
     pub(crate) fn literals_without_tests(&self) -> impl Iterator<Item = (usize, &str)> {
         self.literals
             .iter()

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use super::{Finding, Repo, Source};
 
-/// Where the modules lie.
 const CLI: &str = "crates/cli/src/";
 
 /// What shows what several verbs say, and the verb that makes it.

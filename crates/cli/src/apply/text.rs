@@ -5,7 +5,6 @@ use crate::knob::ceilings::Unset;
 use crate::knob::text::{changes, page_cut_off, vms};
 use crate::page::{Page, harmless};
 
-/// Lays it out.
 pub(crate) fn render(view: &Applied, width: usize) -> String {
     let mut page = Page::new(width);
     if let Some(settled) = &view.settled {

@@ -77,7 +77,6 @@ fn scope(proposal: &Proposal) -> &'static str {
 }
 
 impl Applied {
-    /// What would be done.
     pub(crate) fn new(
         root: &Root,
         proposal: &Proposal,

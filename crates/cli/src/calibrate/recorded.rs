@@ -43,7 +43,6 @@ impl pass::Sink for Sleeps {
     }
 }
 
-/// Reads them.
 pub(crate) fn sleeps(dir: &Path) -> Result<Sleeps, Failure> {
     let opened = Opened::open(dir)?;
     opened.must_be_of_host("calibrate")?;

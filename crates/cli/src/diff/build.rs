@@ -13,7 +13,6 @@ use super::pair::{Pair, Pairing};
 use super::view::{ComparedCapture, ComparedFigure, Differences, Estimated, ExitCause};
 use super::{SCHEMA, around};
 
-/// Computes it.
 pub(crate) fn build(
     (a, sums_a): (&Side<'_>, Vec<Sums>),
     (b, sums_b): (&Side<'_>, Vec<Sums>),

@@ -105,7 +105,6 @@ impl Sink for ExitsSeen {
     }
 }
 
-/// Looks through a capture.
 pub(crate) fn side(opened: &Opened) -> Result<Side<'_>, Failure> {
     let (mut halts, mut exits) = (HaltsSeen::default(), ExitsSeen::new(opened));
     let (recording, ends) = load::load(opened, OverTime::Host, &mut [&mut halts, &mut exits])?;
@@ -217,7 +216,6 @@ impl Summing {
         }
     }
 
-    /// What came of it.
     pub(crate) fn finish(self) -> Vec<Sums> {
         let all = self.somebody.into_iter();
         all.map(|it| it.finish(self.exits)).collect()

@@ -108,7 +108,6 @@ fn whose(view: &Differences) -> Option<&str> {
     first.vm.as_deref().filter(|_| first.vm == first.vm_b)
 }
 
-/// Why no figure differs.
 fn nothing(view: &Differences, all: bool) -> String {
     let (text, more) = if view.compared == 0 {
         let text = "Too short, or not recorded: no figure has enough time slices with halts or exits in both \

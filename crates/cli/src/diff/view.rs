@@ -51,7 +51,6 @@ figures! {
         pub(crate) comparisons: Vec<ComparedFigure> = List(ComparedFigure::FIGURES),
     }
 
-    /// A capture.
     pub(crate) struct ComparedCapture {
         /// The directory, as it was given.
         pub(crate) path: String = Name,
@@ -97,7 +96,6 @@ figures! {
         pub(crate) b: String = Name "B",
     }
 
-    /// A figure of somebody.
     pub(crate) struct ComparedFigure {
         /// The VM's name in A; `null` for the host. Where each capture has a single VM and every halt is one of
         /// its, the host is not compared besides.

@@ -10,7 +10,6 @@ use haltwise_document::figures;
 pub(crate) const ABOUT: &[&str] = &["`null` means that it is not known."];
 
 figures! {
-    /// Everything that doctor says.
     pub(crate) struct Diagnosis {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
@@ -34,7 +33,6 @@ figures! {
         pub(crate) findings: Vec<HostFinding> = List(HostFinding::FIGURES),
     }
 
-    /// A source of facts.
     pub(crate) struct EventSource {
         /// `bpf` or `tracepoints`.
         pub(crate) rung: Rung = Word,
@@ -44,7 +42,6 @@ figures! {
         pub(crate) denied: bool = Flag,
     }
 
-    /// A capability.
     pub(crate) struct HeldCapability {
         /// Its name.
         pub(crate) name: &'static str = Word,
@@ -54,7 +51,6 @@ figures! {
         pub(crate) gives: &'static str = Word,
     }
 
-    /// A setting.
     pub(crate) struct SettingInForce {
         /// Its name.
         pub(crate) name: String = Name "setting",
@@ -95,7 +91,6 @@ figures! {
         pub(crate) running: Option<bool> = Flag,
     }
 
-    /// Something to know.
     pub(crate) struct HostFinding {
         /// `problem`, `warning`, `note` or `good`.
         pub(crate) level: &'static str = Word,

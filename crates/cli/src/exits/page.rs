@@ -163,7 +163,6 @@ fn untimed(row: &ExitReason) -> bool {
     row.count == row.untimed
 }
 
-/// What exits were about.
 pub(crate) fn subs<'a>(rows: impl IntoIterator<Item = &'a ExitReason>, top: usize) -> Table {
     let rows: Vec<&ExitReason> = rows.into_iter().collect();
     Rows::new("Exit details", &rows, top)
@@ -174,7 +173,6 @@ pub(crate) fn subs<'a>(rows: impl IntoIterator<Item = &'a ExitReason>, top: usiz
         .finish()
 }
 
-/// VMs, vCPUs or seconds.
 pub(crate) fn groups(rows: &[ExitsGroup], top: usize) -> Table {
     let has = |of: fn(&ExitsGroup) -> bool| rows.iter().any(of);
     let who: &[&str] = match (
@@ -212,7 +210,6 @@ pub(crate) fn halted(document: &mut Document, view: &ExitsResult) {
     document.prose(prose![Untrusted::from(&row.name), text]);
 }
 
-/// What is missing.
 pub(crate) fn notes(document: &mut Document, view: &ExitsResult) {
     let total = &view.total;
     let exits = |n: u64| plural(n, "exit");

@@ -42,7 +42,6 @@ figures! {
         pub(crate) groups: Vec<ExitsGroup> = List(ExitsGroup::FIGURES),
     }
 
-    /// How it was recorded.
     pub(crate) struct ExitsRecording {
         #[serde(flatten)]
         pub(crate) source: Source = Flat(Source::FIGURES),
@@ -60,7 +59,6 @@ figures! {
         pub(crate) only_reasons: Vec<String> = Words,
     }
 
-    /// Everything together.
     pub(crate) struct ExitsTotal {
         /// Exits whose reason is known.
         pub(crate) exits: u64 = Count,

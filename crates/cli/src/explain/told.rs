@@ -24,7 +24,6 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// For a host.
     pub(crate) fn of_host(recommended: &Result<Recommended, Failure>) -> Self {
         Self {
             recommendation: Recommendation::of(recommended),

@@ -71,7 +71,6 @@ figures! {
         pub(crate) has_exits: bool = Flag,
     }
 
-    /// One thing found.
     pub(crate) struct RuleFinding {
         /// Which rule.
         pub(crate) rule: &'static str = Word,
@@ -175,7 +174,6 @@ figures! {
 }
 
 figures! {
-    /// The larger of both.
     const GAIN: Gain {
         /// `cpu` of the host, or `latency` of vCPUs that were woken.
         of: Of = Word,

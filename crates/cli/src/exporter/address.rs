@@ -80,7 +80,6 @@ pub(crate) enum Listener {
 }
 
 impl Listener {
-    /// Listens there.
     pub(crate) fn bind(address: &Address) -> Result<Self, Failure> {
         let bound = match address {
             Address::Tcp(address) => TcpListener::bind(address).map(Self::Tcp),

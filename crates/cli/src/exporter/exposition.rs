@@ -11,7 +11,6 @@ use super::figures::Scrapes;
 /// The most series where no other number is specified.
 pub(crate) const MOST_SERIES: usize = 10_000;
 
-/// Adds metrics.
 type Adds = Box<dyn Fn(&mut Metrics) + Send + Sync>;
 
 /// The metrics of this process.

@@ -78,7 +78,6 @@ figures! {
         pub(crate) exit_ns: u64 = Nanos,
     }
 
-    /// A VM now.
     pub(crate) struct VmState {
         /// Its vCPUs.
         pub(crate) vcpus: u64 = Count,
@@ -110,7 +109,6 @@ figures! {
         pub(crate) package_uj: Option<u64> = Microjoules,
     }
 
-    /// The host now.
     pub(crate) struct HostState {
         /// CPUs online.
         pub(crate) cpus: Option<u64> = Count,
@@ -186,7 +184,6 @@ figures! {
         pub(crate) left_out_series: u64 = Count,
     }
 
-    /// What was served last.
     pub(crate) struct ScrapeState {
         /// Series of this text, but for those of the exporter itself.
         pub(crate) series: u64 = Count,

@@ -15,7 +15,6 @@ pub(super) const WAKE_UPS: Bounds = (10, 24, 1);
 /// Of halts: 1 us to 17 s, each four times the one before.
 pub(super) const HALTS: Bounds = (10, 34, 2);
 
-/// The same histogram.
 pub(super) fn of(hist: &LogHist, (from, to, step): Bounds) -> Buckets {
     let mut used = hist.used().peekable();
     let mut below = 0_u64;

@@ -27,7 +27,6 @@ pub(crate) struct Assumptions {
     pub(crate) price_per_cpu_year: Option<f64>,
 }
 
-/// Computes it.
 pub(crate) fn build(loaded: LoadedFleet, assumptions: Assumptions) -> FleetResult {
     let LoadedFleet {
         fleet,

@@ -50,7 +50,6 @@ figures! {
         pub(crate) unlike: Vec<UnlikeHost> = List(UnlikeHost::FIGURES),
     }
 
-    /// What was read.
     pub(crate) struct FleetRead {
         /// Costs tables that count.
         pub(crate) tables: usize = Count,
@@ -91,7 +90,6 @@ figures! {
         pub(crate) price_per_cpu_year: Option<f64> = Real,
     }
 
-    /// A setting.
     pub(crate) struct FleetSetting {
         /// In short: the ceiling, with how windows move where that is not the default since Linux 6.11.
         pub(crate) setting: String = Word,
@@ -127,7 +125,6 @@ figures! {
         pub(crate) price_saved_per_year: Option<f64> = Real,
     }
 
-    /// A cohort.
     pub(crate) struct FleetCohort {
         /// What its VMs have in common.
         pub(crate) cohort: String = Name,

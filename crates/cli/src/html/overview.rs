@@ -12,7 +12,6 @@ use haltwise_core::replay::Seat;
 
 use super::sample::packed::Packed;
 
-/// Steps over the recording.
 pub(crate) const STEPS: usize = 240;
 
 /// vCPUs that are shown: those that halt most. More make the file long and nobody wiser.
@@ -29,7 +28,6 @@ pub(crate) const STATES: [&str; 7] = [
     "not known",
 ];
 
-/// Nanoseconds in each state.
 type Spent = [u64; STATES.len()];
 
 /// All vCPUs.
@@ -62,7 +60,6 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// Before the first halt.
     pub(crate) fn new(start_ns: u64, span_ns: u64) -> Self {
         Self {
             start_ns,
@@ -71,7 +68,6 @@ impl Gather {
         }
     }
 
-    /// Takes a halt.
     pub(crate) fn halt(&mut self, halt: &Halt) {
         let seat = Seat::of(halt);
         let since = |ns: u64| ns.saturating_sub(self.start_ns);
@@ -98,7 +94,6 @@ impl Gather {
         *last = end.max(*last);
     }
 
-    /// What came of it.
     pub(crate) fn finish(self) -> Overview {
         let mut rows: Vec<VcpuLane> = self.seats.into_values().map(|(row, _)| row).collect();
         let left_out = rows.len().saturating_sub(MOST);

@@ -181,7 +181,6 @@ impl<'a> Sampling<'a> {
         }
     }
 
-    /// What came of it.
     pub(crate) fn finish(
         self,
         recording: &Recording,

@@ -187,7 +187,6 @@ fn time(utc: &str) -> Element {
         .with(format!("{utc} (UTC)"))
 }
 
-/// A paragraph of ours.
 fn p(text: impl AsRef<str>) -> Element {
     el("p").with(prose(text.as_ref()))
 }
@@ -197,7 +196,6 @@ fn note(text: impl AsRef<str>) -> Element {
     p(text).class("note")
 }
 
-/// Something that opens.
 fn details(summary: impl Into<Markup>, body: impl Into<Markup>) -> Element {
     el("details").with(el("summary").with(summary)).with(body)
 }

@@ -65,7 +65,6 @@ impl Summary {
         terminal::json(self)
     }
 
-    /// For people.
     pub(super) fn text(&self) -> String {
         let Self {
             halts,

@@ -28,7 +28,6 @@ const CHECK: &[&str] = &[
 const REPAIR: &[&str] = &["The exit code is 0 if nothing was left out, else 5."];
 
 figures! {
-    /// What `haltwise check` prints.
     pub(crate) struct CheckedCapture {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
@@ -60,7 +59,6 @@ figures! {
         pub(crate) rows: u64 = Count,
     }
 
-    /// A table.
     pub(crate) struct CheckedTable {
         /// Its name.
         pub(crate) table: &'static str = Word,
@@ -92,7 +90,6 @@ figures! {
         pub(crate) what: String = Name,
     }
 
-    /// What `haltwise repair` prints.
     pub(crate) struct RepairedCapture {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
@@ -118,7 +115,6 @@ figures! {
 }
 
 impl CheckedCapture {
-    /// Of a capture.
     pub(crate) fn new(dir: &Path, found: &Checkup) -> Self {
         Self {
             schema: SCHEMA,

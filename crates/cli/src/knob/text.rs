@@ -86,7 +86,6 @@ pub(crate) fn disabled(vm: &str, vcpus: &[u32]) -> String {
 pub(crate) const NOT_RUNNING: &str = "not running: none of its vCPUs is in KVM_RUN (paused, not \
                                       started, or stopped after an error). This does not mean idle.";
 
-/// Whether VMs follow.
 pub(crate) fn vms(page: &mut Page, vms: &[VmView], unwatched: Option<&str>) {
     if let Some(why) = unwatched {
         let text = format!("unknown which VMs it applies to: {}.", harmless(why));

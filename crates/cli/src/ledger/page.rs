@@ -64,7 +64,6 @@ fn within(entry: &Entry) -> String {
     }
 }
 
-/// How accurate predictions were.
 pub(crate) fn accuracy(document: &mut Document, all: &Summary) {
     if all.predictions > 0 {
         document.prose(format!(

@@ -68,7 +68,6 @@ figures! {
 }
 
 impl Summary {
-    /// Sums up.
     pub(crate) fn of(entries: &[Entry]) -> Self {
         let (judged, apart): (Vec<&Entry>, Vec<&Entry>) = entries
             .iter()

@@ -23,10 +23,8 @@ use crate::recommend::{Looking, Recommendation, Recommended, say};
 use crate::report;
 use crate::report::view::Report;
 
-/// VMs that are named.
 const WORST: usize = 3;
 
-/// Findings that are listed.
 const FOUND: usize = 2;
 
 /// A VM that polls less is no answer to who does, in % of one CPU.

@@ -10,7 +10,6 @@ use crate::words::plural;
 /// VMs that are named without a recording.
 const NAMED: usize = 3;
 
-/// Lays it out.
 pub(crate) fn document(view: &Answer) -> Document {
     let mut document = Document::new();
     if let Some(of) = &view.outside {

@@ -14,11 +14,9 @@ pub(crate) const ABOUT: &[&str] = &[
      runs or recording is not permitted, `recording` and `capture` are `null`, and `outside` is not.",
 ];
 
-/// Version of the JSON.
 pub(crate) const SCHEMA: u32 = 1;
 
 figures! {
-    /// The answer.
     pub(crate) struct Answer {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
@@ -83,7 +81,6 @@ figures! {
         pub(crate) kernel_cpu_percent: Option<f64> = CpuPercent,
     }
 
-    /// A parameter.
     pub(crate) struct ParameterValue {
         /// As KVM names it.
         pub(crate) name: String = Name,
@@ -91,7 +88,6 @@ figures! {
         pub(crate) value: String = Name,
     }
 
-    /// A VM.
     pub(crate) struct PollingVm {
         /// Its name.
         pub(crate) name: String = Name,
@@ -125,7 +121,6 @@ figures! {
         pub(crate) latency_p99_ns: u64 = Nanos "p99",
     }
 
-    /// Something that `explain` found.
     pub(crate) struct CostlyFinding {
         /// The rule.
         pub(crate) rule: &'static str = Word,

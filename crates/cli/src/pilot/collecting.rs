@@ -15,7 +15,6 @@ use haltwise_host::root::Root;
 use crate::collect::attach::{attach, explain};
 use crate::exit::Failure;
 
-/// Between two drains.
 pub(crate) const DRAIN: Duration = Duration::from_millis(100);
 
 /// What came of a collection, VM by VM.
@@ -91,7 +90,6 @@ impl Collecting {
         self.running.is_some()
     }
 
-    /// Events lost.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
@@ -209,7 +207,6 @@ impl Collecting {
 }
 
 impl Running {
-    /// Of all VMs together.
     fn most_halts(&self) -> usize {
         let wanted = &self.wanted;
         wanted.most_halts.saturating_mul(wanted.vms.len())

@@ -21,7 +21,6 @@ use crate::exit::Failure;
 use crate::knob::{self, watching};
 use crate::reading::select;
 
-/// Between two counts.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
 
 /// KVM's own counters are read once an interval, when at least this has passed: the reading before may have come late.
@@ -117,7 +116,6 @@ impl Machine {
         Ok(facts)
     }
 
-    /// Events lost.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }

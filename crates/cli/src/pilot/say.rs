@@ -127,7 +127,6 @@ pub(crate) fn guard(of: &guards::Standing) -> PilotGuard {
     }
 }
 
-/// Decisions by kind.
 pub(crate) fn decisions(of: &Standing) -> PilotDecisions {
     let count = |kind| of.decided.get(&kind).copied().unwrap_or(0);
     PilotDecisions {

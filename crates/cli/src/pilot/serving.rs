@@ -65,7 +65,6 @@ impl Serving {
         })
     }
 
-    /// Where it writes.
     pub(super) fn writes(&self) -> impl Iterator<Item = PathBuf> {
         let directories = [
             self.listener.as_ref().and_then(Listener::directory),
@@ -118,7 +117,6 @@ impl Serving {
         }
     }
 
-    /// It ends.
     pub(super) fn stop(&mut self) {
         self.notifier.stopping();
         self.server = None;

@@ -55,7 +55,6 @@ pub(crate) fn memory(root: &Root) -> Option<Memory> {
     read(root, "memory")
 }
 
-/// Keeps this instead.
 pub(crate) fn keep(root: &Root, kept: &Kept) -> anyhow::Result<()> {
     Ok(knob::keep(root, &serde_json::to_string(kept)?)?)
 }

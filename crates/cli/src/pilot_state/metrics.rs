@@ -35,7 +35,6 @@ figures! {
         goal: String = Name,
     }
 
-    /// A VM now.
     pub(crate) struct VmNow {
         /// The ceiling in force.
         ceiling_ns: Option<u64> = Nanos,
@@ -109,7 +108,6 @@ figures! {
         bpf_cpu_ns: Option<u64> = Nanos,
     }
 
-    /// The pilot now.
     pub(crate) struct PilotNow {
         /// Whether it may change settings, and does not only observe.
         may_act: bool = Flag,

@@ -73,7 +73,6 @@ impl Settings {
             .filter_map(|(name, value)| Some((name, value?)))
     }
 
-    /// Whether none is said.
     pub(crate) fn is_empty(&self) -> bool {
         self.named().next().is_none()
     }

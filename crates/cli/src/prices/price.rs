@@ -96,7 +96,6 @@ impl Price {
         }
     }
 
-    /// In words.
     pub(crate) fn words(&self) -> String {
         let of = |ns: Option<u64>, source: Option<Source>| {
             ns.zip(source).map(|(ns, source)| {

@@ -42,7 +42,6 @@ pub(crate) struct Flame {
     pub(crate) left_out: u64,
 }
 
-/// Draws the tree.
 pub(crate) fn flame(root: &Node, detail: Detail) -> Flame {
     let mut drawing = Drawing {
         detail,

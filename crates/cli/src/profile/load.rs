@@ -52,7 +52,6 @@ impl Loaded {
         }
     }
 
-    /// How sites are named.
     pub(crate) fn naming(&self) -> Naming<'_> {
         Naming {
             book: &self.book,

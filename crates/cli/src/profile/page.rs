@@ -121,7 +121,6 @@ fn rows<'a, R: Figures>(
     }
 }
 
-/// `33.7-36.5 %`
 fn interval(part: &Part) -> Option<String> {
     let low = share(part.low?);
     Some(format!(

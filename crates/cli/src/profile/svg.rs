@@ -24,7 +24,6 @@ pub(crate) struct About<'a> {
     pub(crate) subtitle: &'a str,
 }
 
-/// Draws the tree.
 pub(crate) fn render(root: &Node, about: About<'_>) -> String {
     let flame = flame(root, DETAIL);
     let (width, height) = (WIDTH + 2.0 * MARGIN, TOP + flame.height + 30.0);

@@ -48,7 +48,6 @@ figures! {
         pub(crate) shallow: Vec<ShallowStacks> = List(ShallowStacks::FIGURES),
     }
 
-    /// How it was recorded.
     pub(crate) struct ProfileRecording {
         #[serde(flatten)]
         pub(crate) source: Source = Flat(Source::FIGURES),
@@ -60,7 +59,6 @@ figures! {
         pub(crate) exits_told: bool = Flag,
     }
 
-    /// Everything together.
     pub(crate) struct ProfileTotal {
         /// How many.
         pub(crate) samples: u64 = Count,
@@ -110,7 +108,6 @@ figures! {
         pub(crate) part: Part = Flat(Part::FIGURES),
     }
 
-    /// A symbol.
     pub(crate) struct ProfiledSymbol {
         /// `kernel`, a kernel module, a program or library, `guest`.
         pub(crate) module: String = Name,
@@ -140,7 +137,6 @@ figures! {
         pub(crate) in_vmm: u64 = Amount,
     }
 
-    /// Another event.
     pub(crate) struct OtherEvent {
         /// What was sampled.
         pub(crate) event: Event = Word,

@@ -54,7 +54,6 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts it.
     pub(crate) fn start(command: &[OsString]) -> Result<Self, Failure> {
         let (program, arguments) = command.split_first().context("start the command")?;
         let name = program.to_string_lossy().into_owned();
@@ -102,7 +101,6 @@ impl Running {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Its name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

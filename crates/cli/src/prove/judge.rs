@@ -23,7 +23,6 @@ use crate::proof::{
     ProvenSetting,
 };
 
-/// Judges.
 pub(crate) fn view(
     wanted: &ProofRequest,
     measured: &Result<'_>,

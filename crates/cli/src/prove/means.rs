@@ -51,7 +51,6 @@ impl Means {
         Ok(Self::Parameters(Box::new(parameters), command))
     }
 
-    /// The name in data.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Command(_) => "vm-ceiling",

@@ -88,7 +88,6 @@ impl Scopes {
         self.vms.iter().flat_map(keys).collect()
     }
 
-    /// What alternates, in words.
     pub(crate) fn alternate(&self, under_a: u32) -> String {
         let one = |scope: &Scope| {
             let (name, ns) = (crate::page::harmless(&scope.name), scope.ceiling_ns);
@@ -110,7 +109,6 @@ impl Scopes {
         Some(if is_b { scope.ceiling_ns } else { under_a })
     }
 
-    /// Halts by place.
     pub(crate) fn split(&self, roster: &[Vm], halts: &[Halt]) -> BTreeMap<usize, Vec<Halt>> {
         let mut split: BTreeMap<usize, Vec<Halt>> = BTreeMap::new();
         if !self.is_empty() {

@@ -113,7 +113,6 @@ impl Sides {
         })
     }
 
-    /// Whose they are.
     pub(crate) fn side(&self) -> Side {
         match &self.of {
             Of::Host(_) => Side::Host,
@@ -173,7 +172,6 @@ impl Sides {
 }
 
 impl Which {
-    /// A or B.
     pub(crate) fn of(is_b: bool) -> Self {
         if is_b { Self::B } else { Self::A }
     }

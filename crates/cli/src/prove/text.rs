@@ -105,7 +105,6 @@ pub(crate) fn verdict(view: &Proof) -> String {
     }
 }
 
-/// What was measured.
 fn machine(view: &Proof) -> &'static str {
     match view.side {
         Side::Host => "host",

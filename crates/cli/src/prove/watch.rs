@@ -85,7 +85,6 @@ pub(crate) enum End {
     Signal(&'static str),
 }
 
-/// A block under way.
 struct Block {
     begun_ns: u64,
     /// Whether a VM counts; decided once for each.
@@ -140,7 +139,6 @@ impl Watcher {
         self.collector.drain(&mut self.facts).map_err(explain)
     }
 
-    /// Watches one block.
     pub(crate) fn block(
         &mut self,
         plan: &Plan,

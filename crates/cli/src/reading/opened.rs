@@ -80,7 +80,6 @@ impl Opened {
         &self.capture
     }
 
-    /// What `capture.json` says.
     pub(crate) fn info(&self) -> &CaptureInfo {
         self.capture.info()
     }
@@ -97,17 +96,14 @@ impl Opened {
             .hint("report, explain, verify, replay, tune, top and diff read it"))
     }
 
-    /// The settings.
     pub(crate) fn knobs(&self) -> &Kept<Knob> {
         self.knobs.get_or_init(|| Kept::read(self.capture.knobs()))
     }
 
-    /// The losses.
     pub(crate) fn lost(&self) -> &Kept<Lost> {
         self.lost.get_or_init(|| Kept::read(self.capture.lost()))
     }
 
-    /// The host's own state.
     pub(crate) fn host_samples(&self) -> &Kept<HostSample> {
         let read = || Kept::read(self.capture.host_samples());
         self.host_samples.get_or_init(read)

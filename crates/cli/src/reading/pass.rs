@@ -36,7 +36,6 @@ pub(crate) trait Sink {
     /// The counts of a vCPU and an interval.
     fn counts(&mut self, _: &HaltCounts) {}
 
-    /// Exits.
     fn exits(&mut self, _: &Exits) {}
 }
 
@@ -163,7 +162,6 @@ fn halts(
     (done, Ok(()))
 }
 
-/// Reads a table through.
 fn feed<T>(
     rows: Result<Rows<T>, CaptureReadError>,
     mut take: impl FnMut(&T),

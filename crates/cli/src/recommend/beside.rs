@@ -14,7 +14,6 @@ use super::view::{PlayedSettings, SettingFigures, TuneResult, VmCeilings};
 use crate::number::{self, nanos_f64};
 use crate::page::harmless;
 
-/// What [`caps`] is about.
 pub(crate) const CAPS: &str = "A ceiling for each VM";
 
 /// What is set now, and for whom it is not.
@@ -109,7 +108,6 @@ pub(crate) fn caps(played: &PlayedSettings) -> Option<String> {
     Some(text)
 }
 
-/// VM by VM.
 pub(crate) fn ceilings(own: &VmCeilings, top: usize) -> Table {
     Rows::new("VMs", &own.vms, top)
         .with("VM", Unit::Name, |vm| {

@@ -364,7 +364,6 @@ impl Look {
         true
     }
 
-    /// What was taken in.
     pub(crate) fn finish(self) -> Result<(Version, Survey, Gather), Failure> {
         let nobody = || Failure::new(Exit::Failed, anyhow!("the halts were not read"));
         let version = self.version.unwrap_or_else(|| Err(nobody()))?;
@@ -419,7 +418,6 @@ impl Sink for Look {
     }
 }
 
-/// No polling.
 fn off(in_force: &Knobs) -> Knobs {
     Knobs {
         halt_poll_ns: 0,

@@ -35,7 +35,6 @@ use crate::reading::pass::{PassEnds, Sink};
 use crate::reading::rule::KernelSought;
 
 figures! {
-    /// What histograms show.
     pub(crate) struct CountedSettings {
         /// The minimax threshold; 0 does not poll.
         pub(crate) threshold_ns: u64 = Nanos,
@@ -175,7 +174,6 @@ impl Histograms {
         }
     }
 
-    /// The pass has ended.
     pub(crate) fn ended(&mut self, ends: &PassEnds) {
         self.broken = ends.broken(Table::HaltCounts).cloned();
     }

@@ -41,12 +41,10 @@ impl Named {
         self.goal().weight_milli()
     }
 
-    /// Name and weight.
     pub(crate) fn named(self) -> (String, u64) {
         (self.as_str().to_owned(), self.weight_milli())
     }
 
-    /// The name.
     pub(crate) fn as_str(self) -> &'static str {
         self.goal().as_str()
     }
@@ -72,7 +70,6 @@ impl Weight {
         }
     }
 
-    /// The weight.
     pub(crate) fn lambda(&self) -> f64 {
         self.named().1 as f64 / 1e3
     }
@@ -177,7 +174,6 @@ fn goal(text: &str) -> Result<GoalFor, String> {
     Ok(GoalFor { vm, goal })
 }
 
-/// A weight in thousandths.
 pub(crate) fn milli(lambda: f64) -> u64 {
     whole(lambda * 1e3)
 }

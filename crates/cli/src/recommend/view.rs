@@ -50,7 +50,6 @@ const ABOUT: &[&str] = &[
 ];
 
 figures! {
-    /// The whole result.
     pub(crate) struct TuneResult {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
@@ -316,7 +315,6 @@ figures! {
         pub(crate) oracle_ns: f64 = MeanNanos "oracle",
     }
 
-    /// One VM's ceiling.
     pub(crate) struct VmCeiling {
         /// The VM; `null` for those that follow `halt_poll_ns`.
         pub(crate) name: Option<String> = Name "VM",
@@ -405,7 +403,6 @@ impl TuneResult {
     }
 }
 
-/// Puts it together.
 pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> TuneResult {
     let material = &candidates.material;
     let reach = Reach::of(&material.terms.rule());
@@ -492,7 +489,6 @@ fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedSe
     }
 }
 
-/// What was asked for.
 pub(crate) fn goal(of: &Goal) -> TuneGoal {
     TuneGoal {
         name: of.name.clone(),

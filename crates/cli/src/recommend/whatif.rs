@@ -36,7 +36,6 @@ pub(crate) struct WhatIf {
 }
 
 impl WhatIf {
-    /// Of a search.
     pub(crate) fn of(candidates: &Candidates) -> Self {
         let material = &candidates.material;
         let choice = candidates.advice.choice.as_ref().map(|choice| choice.knobs);

@@ -38,7 +38,6 @@ pub(crate) struct ReplayRequest {
     pub(crate) seed: u64,
 }
 
-/// What came of it.
 pub(crate) struct Replayed {
     /// Results vCPU by vCPU, in order, each made when it is asked for.
     pub(super) seats: Box<dyn Iterator<Item = SeatResult>>,
@@ -63,7 +62,6 @@ pub(super) struct ReplayModel {
     pub(super) knobs_assumed: Vec<&'static str>,
 }
 
-/// Plays a capture.
 pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, Failure> {
     let info = opened.info();
     refuse_counts(info)?;

@@ -58,7 +58,6 @@ figures! {
 }
 
 figures! {
-    /// Some vCPUs together.
     pub(crate) struct HaltGroup {
         /// The VM's name; `null` for the host, and for halts of unknown VMs.
         pub(crate) name: Option<String> = Name "VM",

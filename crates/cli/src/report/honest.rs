@@ -175,7 +175,6 @@ pub(crate) fn paused(vm: &ReportedVm, report: &Report) -> Option<String> {
     ))
 }
 
-/// What recording cost.
 fn cost(report: &Report) -> String {
     let recording = &report.recording;
     let Some(cost) = recording.overhead else {

@@ -26,7 +26,6 @@ pub(crate) struct Options {
     pub(crate) vcpus: bool,
 }
 
-/// Lays the report out.
 pub(crate) fn render(report: &Report, options: Options, style: Style) -> String {
     let mut page = Page::styled(style);
     host::host(&mut page, report);

@@ -52,7 +52,6 @@ pub(crate) fn concerns(vm: &ReportedVm) -> Vec<String> {
     said
 }
 
-/// The verdict without figures.
 fn in_short(account: &AccountFigures, vetoed: bool) -> &'static str {
     match account.worth {
         Worth::NoHalts => "no halts",

@@ -30,7 +30,6 @@ pub(crate) const ABOUT: &[&str] = &[
 ];
 
 figures! {
-    /// The whole report.
     pub(crate) struct Report {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
@@ -92,7 +91,6 @@ figures! {
         pub(crate) count: u64 = Count,
     }
 
-    /// The host.
     pub(crate) struct ReportedHost {
         /// Its name.
         pub(crate) name: String = Name,
@@ -154,7 +152,6 @@ figures! {
         pub(crate) below: Option<u64> = Count,
     }
 
-    /// A setting in force.
     pub(crate) struct ReportedSetting {
         /// Its name.
         pub(crate) name: String = Name "parameter",
@@ -168,7 +165,6 @@ figures! {
         pub(crate) changes: u64 = Count,
     }
 
-    /// A VM.
     pub(crate) struct ReportedVm {
         /// The VM's row in the capture.
         pub(crate) index: u32 = Number,
@@ -201,7 +197,6 @@ figures! {
         pub(crate) vcpus: Vec<ReportedVcpu> = List(ReportedVcpu::FIGURES),
     }
 
-    /// A vCPU.
     pub(crate) struct ReportedVcpu {
         /// Its number.
         pub(crate) id: u32 = Number "vCPU",
@@ -220,7 +215,6 @@ figures! {
         pub(crate) account: AccountFigures = Record(AccountFigures::FIGURES, "{}"),
     }
 
-    /// A halt account.
     pub(crate) struct AccountFigures {
         /// The time that rates and shares refer to: the recording, or the VM's presence in it.
         pub(crate) span_ns: u64 = Nanos,
@@ -268,7 +262,6 @@ figures! {
         pub(crate) unknown: UnknownFigures = Record(UnknownFigures::FIGURES, "unknown_{}"),
     }
 
-    /// Polling.
     pub(crate) struct PollFigures {
         /// Halts of which it is known whether they polled.
         pub(crate) known: u64 = Count,
@@ -333,7 +326,6 @@ figures! {
         pub(crate) count: u64 = Count,
     }
 
-    /// The window over time.
     pub(crate) struct WindowFigures {
         /// Calls of grow.
         pub(crate) grows: u64 = Count,
@@ -347,7 +339,6 @@ figures! {
         pub(crate) slots: Vec<WindowSlot> = List(WindowSlot::FIGURES),
     }
 
-    /// A slot of time.
     pub(crate) struct WindowSlot {
         /// When it begins.
         pub(crate) start_ns: u64 = Number,

@@ -18,7 +18,6 @@ use crate::knob::view::{ChangeView, CutOffView, name_of};
 use crate::knob::{SCHEMA, watching};
 use crate::pilot_state::kept;
 
-/// Collects everything.
 pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
     let kernel = KernelRelease::read(root)?;
     let look = look(root)?;

@@ -7,7 +7,6 @@ use crate::page::{Page, Stands, harmless};
 use crate::pilot_state::{PilotStatus, PilotVm, text};
 use crate::words::plural;
 
-/// Lays it out.
 pub(crate) fn render(status: &Status, width: usize) -> String {
     let mut page = Page::new(width);
     page.heading(&format!("In force (Linux {})", harmless(&status.kernel)));

@@ -327,7 +327,6 @@ const NAME: u16 = 12;
 /// The most that a name is given while other columns could use them.
 const NAME_WANTED: u16 = 40;
 
-/// Between two columns.
 pub(crate) const GAP: u16 = 1;
 
 /// The columns that fit, with their widths, from left to right.

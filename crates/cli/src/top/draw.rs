@@ -36,7 +36,6 @@ const LEAST: (u16, u16) = (20, 4);
 /// Lines of a table that must remain before anything else is drawn: a heading and some rows.
 const TABLE: u16 = 5;
 
-/// Draws the screen.
 pub(crate) fn draw(model: &Model, theme: Theme, area: Rect, buffer: &mut Buffer) {
     let mut pen = Pen::new(buffer, area, theme);
     pen.clear();

@@ -114,7 +114,6 @@ pub(crate) struct Whose<'a> {
 }
 
 impl Figures {
-    /// Computes them.
     pub(crate) fn of(step: &Step, whose: Whose<'_>) -> Self {
         let halts = &whose.cell.halts;
         let length = whose.length_ns;

@@ -19,7 +19,6 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// One step.
     pub(crate) fn whole(start_ns: u64, end_ns: u64) -> Self {
         Self::ending_at(start_ns, vec![end_ns])
     }
@@ -99,7 +98,6 @@ impl Grid {
         }
     }
 
-    /// The steps.
     pub(crate) fn finish(mut self) -> Vec<Step> {
         self.shrink(CELLS);
         self.steps.iter_mut().for_each(Step::settle);

@@ -44,7 +44,6 @@ pub(crate) struct Parser {
     pending: Vec<u8>,
 }
 
-/// What bytes begin with.
 enum Found {
     /// A key, and its length.
     Key(Key, usize),
@@ -144,7 +143,6 @@ fn named(letter: u8) -> Option<Key> {
     }
 }
 
-/// A character outside ASCII.
 fn character(bytes: &[u8]) -> Found {
     let length = match bytes.first() {
         Some(0xc2..=0xdf) => 2,

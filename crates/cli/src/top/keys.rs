@@ -135,7 +135,6 @@ const USUAL: [Binding; 1] = [bind(
     "into the background",
 )];
 
-/// What a key does.
 pub(crate) fn action(key: Key) -> Option<Action> {
     let all = BINDINGS.iter().chain(&USUAL);
     let mut found = all.filter(|binding| binding.keys.contains(&key));

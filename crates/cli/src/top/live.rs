@@ -66,7 +66,6 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Attaches.
     pub(crate) fn attach(wanted: &LiveRequest) -> Result<(Self, Origin), Failure> {
         let root = Root::host();
         let Watching {

@@ -11,7 +11,6 @@ use super::rows::{self, Key, TopRow};
 use super::step::Step;
 use super::timeline::Timeline;
 
-/// The longest filter.
 const FILTER: usize = 60;
 
 /// Fastest and slowest, as powers of two of the time that was recorded.
@@ -109,7 +108,6 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// The first screen.
     pub(crate) fn new(origin: Origin, timeline: Timeline) -> Self {
         Self {
             origin,
@@ -138,7 +136,6 @@ impl Model {
         }
     }
 
-    /// Whether exits are counted.
     pub(crate) fn exits(&self) -> bool {
         self.origin.names.is_some()
     }
@@ -168,7 +165,6 @@ impl Model {
         }
     }
 
-    /// How that table stands.
     pub(crate) fn standing(&self) -> &Standing {
         match self.screen {
             Screen::Host => &self.vms,

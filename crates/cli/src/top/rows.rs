@@ -66,7 +66,6 @@ pub(crate) fn of_host(step: &Step, names: Option<&Names>) -> Vec<TopRow> {
     rows
 }
 
-/// A VM's row.
 pub(crate) fn of_vm(step: &Step, vm: &Vm, names: Option<&Names>) -> TopRow {
     let known = known(step, vm.index);
     let whose = Whose {

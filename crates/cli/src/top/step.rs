@@ -31,7 +31,6 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Adds another.
     pub(crate) fn fold(&mut self, other: &Self) {
         self.halts.fold(&other.halts);
         self.window.fold(&other.window);
@@ -140,13 +139,11 @@ impl Step {
         facts.lost.iter().for_each(|lost| self.lost(lost));
     }
 
-    /// Adds a loss.
     pub(crate) fn lost(&mut self, lost: &Lost) {
         let at = Span::of_one(lost.time_ns).times(lost.count);
         self.lost.add(lost.place.clone(), &at);
     }
 
-    /// Adds a halt.
     pub(crate) fn halt(&mut self, halt: &Halt) {
         self.cell(halt.vm, halt.vcpu).halts.halt(halt);
     }
@@ -156,12 +153,10 @@ impl Step {
         self.cell(change.vm, change.vcpu).halts.window(change);
     }
 
-    /// Adds counts.
     pub(crate) fn counts(&mut self, counts: &HaltCounts) {
         self.cell(counts.vm, counts.vcpu).halts.counts(counts);
     }
 
-    /// Adds exits.
     pub(crate) fn exits(&mut self, row: &Exits) {
         self.exits_read.row(row);
         self.cell(row.vm, row.vcpu).exits_mut().add(row);
@@ -203,7 +198,6 @@ impl Step {
         self.cells.values_mut().for_each(Cell::settle);
     }
 
-    /// Its length.
     pub(crate) fn length_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
@@ -266,7 +260,6 @@ impl Step {
         self.cells.get(&Place { vm, vcpu })
     }
 
-    /// All cells.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Cell> {
         self.cells.values()
     }

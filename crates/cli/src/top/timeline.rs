@@ -63,7 +63,6 @@ impl Timeline {
         at.map_or(newest, |at| at.min(newest))
     }
 
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.steps.len()
     }
@@ -101,7 +100,6 @@ impl Timeline {
         self.at = None;
     }
 
-    /// Stays where it is.
     pub(crate) fn hold(&mut self) {
         self.seek(self.position());
     }

@@ -62,7 +62,6 @@ pub(crate) fn check() -> Result<(), Failure> {
 }
 
 impl Tty {
-    /// Takes the terminal over.
     pub(crate) fn take() -> Result<Self, Failure> {
         let termios = tcgetattr(keyboard()).context("read the terminal's settings")?;
         let before = Arc::new(Before {

@@ -18,7 +18,6 @@ use super::step::{Cell, Step, lost_by_place, lost_count};
 use crate::figures::{MISSING, PARTS, SPREAD};
 use crate::pilot_state::PilotVm;
 
-/// Version of the JSON.
 const SCHEMA: u32 = 1;
 
 /// What the page of documentation says before its tables.
@@ -35,7 +34,6 @@ const ABOUT: &[&str] = &[
 ];
 
 figures! {
-    /// One step.
     pub(crate) struct Interval {
         /// Version of this layout: 1.
         schema: u32 = Number,
@@ -79,7 +77,6 @@ figures! {
         notes: Vec<String> = Words,
     }
 
-    /// The host.
     struct WatchedHost {
         /// Its name.
         name: String = Name,
@@ -93,7 +90,6 @@ figures! {
         cpu_pressure: Option<f64> = Share,
     }
 
-    /// What watching cost.
     struct WatchingCost {
         /// CPU that the recorder's process took.
         recorder_cpu_percent: Option<f64> = CpuPercent,
@@ -103,7 +99,6 @@ figures! {
         added_ns_per_halt: Option<f64> = MeanNanos,
     }
 
-    /// Losses of one kind.
     struct LossSoFar {
         /// Where.
         place: String = Name,
@@ -111,7 +106,6 @@ figures! {
         count: u64 = Count,
     }
 
-    /// A VM.
     struct WatchedVm {
         /// Its number within this output.
         index: u32 = Number,
@@ -138,7 +132,6 @@ figures! {
         vcpus: Vec<WatchedVcpu> = List(WatchedVcpu::FIGURES),
     }
 
-    /// A vCPU.
     struct WatchedVcpu {
         /// KVM's number of it.
         id: u32 = Number,
@@ -180,7 +173,6 @@ figures! {
         exits: Option<CountedExits> = Record(CountedExits::FIGURES, "exits_{}"),
     }
 
-    /// Ceilings of several vCPUs.
     struct CeilingRange {
         /// The lowest.
         low_ns: u32 = Nanos,
@@ -190,7 +182,6 @@ figures! {
         source: CeilingSource = Word,
     }
 
-    /// Exits.
     struct CountedExits {
         /// `exits`, as the tracepoint `kvm_exit` reports them, or `emulated-instructions` where it reports none. For
         /// an instruction that KVM emulates it does not fire, while KVM's counter `exits` grows.
@@ -203,7 +194,6 @@ figures! {
         reasons: Vec<CountedReason> = List(CountedReason::FIGURES),
     }
 
-    /// A reason of exits.
     struct CountedReason {
         /// As the kernel prints it.
         name: String = Name,
@@ -219,7 +209,6 @@ figures! {
 }
 
 impl Interval {
-    /// Its VMs as CSV.
     pub(crate) fn csv(&self) -> String {
         csv::rows(&self.vms)
     }

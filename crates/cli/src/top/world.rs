@@ -15,7 +15,6 @@ use super::origin::Origin;
 use super::step::Step;
 use super::timeline::Timeline;
 
-/// Length of a step.
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
 /// A VM with so many vCPUs.
@@ -63,7 +62,6 @@ pub(crate) fn slept(vm: u32, id: u32, at_ns: u64) -> Halt {
     }
 }
 
-/// Exits of a vCPU.
 pub(crate) fn exits(vm: u32, id: u32, at_ns: u64, reason: u32, count: u64) -> Exits {
     let mut handling_ns = LogHist::default();
     (0..count).for_each(|_| handling_ns.record(2_000));
@@ -128,7 +126,6 @@ pub(crate) fn model(live: bool, steps: Vec<Step>) -> Model {
     Model::new(origin(live), timeline)
 }
 
-/// The same with exits.
 pub(crate) fn with_exits(mut model: Model) -> Model {
     model.origin.names = Some(Names::default());
     model

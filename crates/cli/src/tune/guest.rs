@@ -20,7 +20,6 @@ use crate::recommend::{recommend_in_guest, say};
 use crate::shown::Shown;
 use crate::tune::plan;
 
-/// Searches and prints.
 pub(crate) fn run(
     opened: &Opened,
     request: &TuneRequest,

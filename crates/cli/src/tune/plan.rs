@@ -14,7 +14,6 @@ use crate::recommend::view::{
     HaltFigures, PlayedSettings, TuneGoal, TuneResult, VmCeiling, VmCeilings,
 };
 
-/// Makes it.
 pub(crate) fn plan(info: &CaptureInfo, view: &TuneResult) -> Plan {
     let scope = match view.ceilings() {
         Some(_) => Scope::HostAndVms,

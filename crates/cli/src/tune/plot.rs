@@ -11,7 +11,6 @@ pub(super) struct Mark {
     pub(super) letter: char,
 }
 
-/// Lines of the field.
 const LINES: usize = 10;
 
 /// Draws points in a field of `width` columns: the lines from top to bottom, and the largest values of

@@ -79,7 +79,6 @@ fn with_ceilings(view: &TuneResult) -> String {
     )
 }
 
-/// The table of settings.
 pub(crate) fn lines(view: &TuneResult) -> Vec<SettingLine> {
     let played = view.played.iter();
     let rows = played.clone().flat_map(|played| &played.rows).map(|row| {

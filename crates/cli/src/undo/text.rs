@@ -4,7 +4,6 @@ use super::{StepView, Undone};
 use crate::knob::text::{changes, page_cut_off};
 use crate::page::{Page, harmless};
 
-/// Lays it out.
 pub(crate) fn render(undone: &Undone, width: usize) -> String {
     let mut page = Page::new(width);
     if let Some(cut_off) = &undone.settled {

@@ -52,7 +52,6 @@ pub(crate) struct Arguments {
     width: Width,
 }
 
-/// Measures.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let recorded = arguments.dir.as_deref().map(recorded::sleeps).transpose()?;
     let cpus = wakeup::allowed_cpus().context("read our CPU affinity")?;

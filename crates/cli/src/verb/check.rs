@@ -35,7 +35,6 @@ pub(crate) struct Arguments {
     shown: Shown,
 }
 
-/// Checks it.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let place = Place::of(&arguments.dir)?;
     let found = check::check(place.path()).map_err(explain)?;

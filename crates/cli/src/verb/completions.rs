@@ -14,7 +14,6 @@ pub(crate) struct Arguments {
     shell: clap_complete::Shell,
 }
 
-/// Prints the completions.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), "haltwise", &mut text);

@@ -70,7 +70,6 @@ pub(crate) struct Arguments {
     shown: Shown,
 }
 
-/// Plays and writes.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut result = CostsResult {
         schema: SCHEMA,

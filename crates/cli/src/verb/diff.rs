@@ -40,7 +40,6 @@ pub(crate) struct Arguments {
     shown: Shown,
 }
 
-/// Compares and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut view = diff::compare(&arguments.a, &arguments.b, &arguments.vm)?;
     let shown = &arguments.shown;

@@ -100,7 +100,6 @@ fn recorded(arguments: &Arguments) -> Result<PathBuf, Failure> {
     Ok(wanted.output)
 }
 
-/// Shows them.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let dir = match &arguments.dir {
         Some(dir) => dir.clone(),

@@ -42,7 +42,6 @@ pub(crate) struct Arguments {
     shown: Shown,
 }
 
-/// Explains.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let opened = Opened::open(&arguments.dir)?;
     let vms = select::vms(&opened.info().roster, arguments.vm.as_deref())?;

@@ -61,14 +61,12 @@ pub(crate) struct Arguments {
     shown: Shown,
 }
 
-/// Reads a factor.
 fn factor(text: &str) -> Result<f64, String> {
     let factor = text.parse::<f64>().ok();
     let factor = factor.filter(|factor| (0.0..=1e9).contains(factor));
     factor.ok_or_else(|| "expected a number from 0 to 1e9".to_owned())
 }
 
-/// Adds up and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let goal = arguments.weight.named();
     let asked = Asked {

@@ -69,7 +69,6 @@ fn kernel(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Imports.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     let given = arguments.given;
     let told = GivenSettings {

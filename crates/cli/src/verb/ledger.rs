@@ -30,7 +30,6 @@ pub(crate) struct Arguments {
     shown: Shown,
 }
 
-/// Lists and sums up.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     ledger::read(arguments.ledger.as_deref())?.print(&arguments.shown)
 }

@@ -87,10 +87,8 @@ fn mode(text: &str) -> Result<Mode, String> {
     }
 }
 
-/// The shortest interval.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// Serves.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     let interval = Duration::from_nanos(arguments.interval.0);
     if interval < SHORTEST {

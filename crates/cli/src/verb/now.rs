@@ -61,7 +61,6 @@ pub(crate) struct Asked {
 /// How long is recorded where nobody says otherwise.
 const LONG_ENOUGH: Nanos = Nanos(10_000_000_000);
 
-/// Answers.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     match &arguments.dir {
         Some(dir) => answer(&arguments.asked, dir),

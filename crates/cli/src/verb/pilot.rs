@@ -103,7 +103,6 @@ pub(crate) struct Arguments {
     root: Option<PathBuf>,
 }
 
-/// Runs it.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     // Before anything is attached: a calibration that cannot be used is refused at once.
     prices::calibration(&arguments.costs)?;

@@ -61,7 +61,6 @@ pub(crate) struct Arguments {
     shown: Shown,
 }
 
-/// Shows them.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let loaded = load::load(&arguments.dir, |recording| {
         let selector = arguments.vm.as_deref();

@@ -184,7 +184,6 @@ fn wanted_exits(
     }))
 }
 
-/// Records.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     if arguments.output == Path::new(PIPE) {
         if arguments.keep.is_some() || arguments.max_size.is_some() {

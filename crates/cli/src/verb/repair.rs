@@ -46,7 +46,6 @@ pub(crate) struct Arguments {
     shown: Shown,
 }
 
-/// Repairs it.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let place = Place::of(&arguments.dir)?;
     let dir = place.path();

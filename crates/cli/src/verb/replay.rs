@@ -102,7 +102,6 @@ const FIRST_LOOK_GUEST: [&str; 12] = [
     "clairvoyant",
 ];
 
-/// Plays and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let shown = &arguments.shown;
     let Some(dir) = arguments.dir.as_deref().filter(|_| !arguments.policies) else {

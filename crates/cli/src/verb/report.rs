@@ -92,7 +92,6 @@ const SORT: [(&str, &str); 7] = [
     ("wake", "account.wake_latency_ns.p50"),
 ];
 
-/// What `--sort` is here.
 const HELP: &str = "Sort VMs by this field, largest first: poll, failed, halts, halted, waits, gap, wake, name, \
                     or as --json names it [default: poll]";
 
@@ -149,7 +148,6 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     })
 }
 
-/// Writes the page.
 fn page_for_browsers(arguments: &Arguments, file: &Path) -> Outcome {
     let content = content::content(&PageRequest {
         dir: &arguments.dir,

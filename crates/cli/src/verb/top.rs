@@ -103,7 +103,6 @@ impl Printed {
 /// The shortest interval: of a capture, and of this host.
 const SHORTEST: [(bool, u64, &str); 2] = [(true, 1_000_000, "1ms"), (false, 100_000_000, "100ms")];
 
-/// Shows it.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     let captured = arguments.dir.is_some();
     for (of_captures, least, text) in SHORTEST {

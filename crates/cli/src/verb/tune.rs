@@ -118,7 +118,6 @@ impl Arguments {
     }
 }
 
-/// Seeks and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let opened = Opened::open(&arguments.dir)?;
     let host = arguments.host.as_deref().map(Opened::open).transpose()?;

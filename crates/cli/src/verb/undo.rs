@@ -50,7 +50,6 @@ pub(crate) struct Arguments {
     die_before: Option<u64>,
 }
 
-/// Undoes.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     undo::run(&UndoOptions {
         dry_run: arguments.dry_run,

@@ -55,7 +55,6 @@ pub(crate) struct Arguments {
 const ALL: &str = "Print all differences";
 const TOP: &str = "Print the first differences, so many; 0 prints all";
 
-/// Verifies and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let shown = &arguments.shown;
     let opened = Opened::open(&arguments.dir)?;

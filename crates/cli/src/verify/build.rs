@@ -18,7 +18,6 @@ use super::view::{
 use crate::reading::opened::Opened;
 use crate::reading::rule::{GuestSetup, Origin, Setup};
 
-/// Says what was found.
 pub(crate) fn build(opened: &Opened, setup: &Setup, fed: &Fed) -> Verified {
     let settings = Parameter::ALL.into_iter().zip(setup.origins);
     let carried = setup.carried.as_ref();

@@ -8,7 +8,6 @@ use super::view::{DifferentHalt, ResultLine, TakenParameter, Verified, WindowSte
 use crate::number::percent;
 use crate::reading::rule::Origin;
 
-/// Lays it out.
 pub(crate) fn document(view: &Verified) -> Document {
     let mut document = Document::new();
     let capture = &view.capture;
@@ -36,7 +35,6 @@ fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// What halts.
 fn cpu(view: &Verified) -> &'static str {
     match view.rule.polls {
         Side::Host => "vCPU",

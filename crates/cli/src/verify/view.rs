@@ -60,7 +60,6 @@ figures! {
         pub(crate) shown: Vec<DifferentHalt> = List(DifferentHalt::FIGURES),
     }
 
-    /// What was read.
     pub(crate) struct VerifiedCapture {
         /// The capture.
         pub(crate) dir: String = Name,
@@ -82,7 +81,6 @@ figures! {
         pub(crate) notes: Vec<String> = Words,
     }
 
-    /// The algorithm.
     pub(crate) struct Algorithm {
         /// Whose it is: KVM's (`host`), or that of the governor haltpoll in a guest (`guest`).
         pub(crate) polls: Side = Word,
@@ -109,7 +107,6 @@ figures! {
         pub(crate) could_be_other: bool = Flag,
     }
 
-    /// A parameter.
     pub(crate) struct TakenParameter {
         /// KVM's name for the parameter.
         pub(crate) name: &'static str = Word,
@@ -125,7 +122,6 @@ figures! {
 }
 
 figures! {
-    /// Halts of one kind.
     pub(crate) const COUNT: Count {
         /// Those that could be checked.
         checked: u64 = Count,

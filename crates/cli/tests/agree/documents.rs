@@ -99,7 +99,6 @@ impl Documents {
         }
     }
 
-    /// Compares.
     fn judge(mut self) -> Vec<String> {
         for verb in ["report", "top"] {
             if !self.by_verb.contains_key(verb) {

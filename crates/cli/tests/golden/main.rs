@@ -64,7 +64,6 @@ use unicode_width::UnicodeWidthStr;
 /// Start of every recording on the host's clock.
 const START_NS: u64 = 100_000_000_000;
 
-/// Length of every recording.
 const LENGTH_NS: u64 = 60_000_000;
 
 fn home() -> PathBuf {

@@ -36,7 +36,6 @@ const OTHERS: [&[&str]; 6] = [
     &["report", "--html", "page.html"],
 ];
 
-/// Any of them.
 fn any<'a, T>(of: &'a [T], random: &mut SplitMix64) -> &'a T {
     let place = random.below(of.len().max(1) as u64);
     &of[usize::try_from(place).unwrap()]
@@ -277,7 +276,6 @@ fn rows(dir: &Path, random: &mut SplitMix64) {
     }
 }
 
-/// Another `capture.json`.
 fn json(dir: &Path, random: &mut SplitMix64) {
     copy(any::<PathBuf>(&captures(), random), &dir.join("cap"));
     let path = dir.join("cap/capture.json");
@@ -298,7 +296,6 @@ fn json(dir: &Path, random: &mut SplitMix64) {
     fs::write(path, value.to_string()).unwrap();
 }
 
-/// Another text, imported.
 fn text(dir: &Path, random: &mut SplitMix64) {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capture/tests/import/samples");
     let entries = fs::read_dir(samples).unwrap();

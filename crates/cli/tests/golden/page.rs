@@ -71,7 +71,6 @@ struct Wish {
     more: Vec<String>,
 }
 
-/// All pages, made once.
 fn pages() -> &'static [Page] {
     static PAGES: OnceLock<Vec<Page>> = OnceLock::new();
     PAGES.get_or_init(|| {

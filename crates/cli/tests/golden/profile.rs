@@ -17,7 +17,6 @@ use haltwise_core::profile::{
 use super::schema::conforms;
 use super::{START_NS, compare, fits, flat, haltwise, home, info_of, knobs, scenarios};
 
-/// 997 samples a second.
 const PERIOD_NS: u64 = 1_003_009;
 
 /// A function that no XML, no line and no terminal likes.

@@ -25,7 +25,6 @@ pub(crate) struct Scenario {
     pub(crate) ending: Option<Ending>,
 }
 
-/// Every scenario.
 pub(crate) fn all() -> Vec<Scenario> {
     vec![
         idle(),
@@ -263,7 +262,6 @@ fn lossy() -> Scenario {
     scenario
 }
 
-/// Counts only.
 fn counts() -> Scenario {
     let guests = [
         Guest::default(),
@@ -288,7 +286,6 @@ fn counts() -> Scenario {
     scenario
 }
 
-/// KVM's own statistics only.
 fn kvm_stats() -> Scenario {
     let mut scenario = counts();
     scenario.name = "kvm-stats";
@@ -383,7 +380,6 @@ fn tracepoints() -> Scenario {
     scenario
 }
 
-/// The recorder was killed.
 fn cut() -> Scenario {
     let mut scenario = scenario("cut", &[("web-1", 1)], &[Guest::default()]);
     scenario.ending = None;

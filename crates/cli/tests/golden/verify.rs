@@ -51,7 +51,6 @@ fn results_are_as_committed() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-/// Code, stdout and stderr.
 fn verify(home: &Path, arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
         .arg("verify")

@@ -8,7 +8,6 @@ use rustix::process::Signal;
 use crate::bench::{Bench, Running, haltwise, told};
 use crate::documents::contradictions;
 
-/// Ways of recording.
 const WAYS: [(&str, &[&str]); 4] = [
     ("full", &["--exits"]),
     (

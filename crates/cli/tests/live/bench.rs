@@ -63,7 +63,6 @@ impl Bench {
         self.dir.path().join(name)
     }
 
-    /// The lab's binary.
     pub(crate) fn lab(&self) -> Command {
         Command::new(&self.lab)
     }
@@ -154,7 +153,6 @@ impl Bench {
 /// What the tracepoint source loses on some kernels, 6.18 at rest among them; the halts themselves stay exact.
 pub(crate) const LOST_WAKE_UPS: &str = "wake-up or sleep counted but not recorded";
 
-/// The binary under test.
 pub(crate) fn haltwise() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_haltwise"))
 }
@@ -183,7 +181,6 @@ impl Running {
         (child.stdin.take().unwrap(), child.stdout.take().unwrap())
     }
 
-    /// Its process.
     pub(crate) fn id(&self) -> u32 {
         self.0.as_ref().unwrap().id()
     }

@@ -82,7 +82,6 @@ const REST: [u8; 7] = [
     0xeb, 0xfa, // jmp to the line before
 ];
 
-/// The timer's interrupt.
 const TICK: [u8; 7] = [
     0x50, // push %ax
     0xb0, 0x20, 0xe6, 0x20, // mov $0x20, %al; out %al, $0x20 (it is done)

@@ -17,7 +17,6 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::bench::{Bench, LOST_WAKE_UPS, Recorded, Running, haltwise, told};
 
-/// Of each CPU.
 const HZ: u64 = 997;
 const PERIOD_NS: u64 = 1_000_000_000 / HZ;
 

@@ -63,7 +63,6 @@ pub(crate) fn assert_holds(process: u32, kept: u64, name: &str) {
     }
 }
 
-/// Where it can write.
 pub(crate) fn writable(process: u32) -> Vec<PathBuf> {
     let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap();
     let writable = mounts.lines().filter_map(|line| {

@@ -61,7 +61,6 @@ impl Tmux {
         output
     }
 
-    /// Types a line.
     pub(crate) fn line(&self, text: &str) {
         self.run(&["send-keys", "-l", text]);
         self.run(&["send-keys", "Enter"]);
@@ -78,7 +77,6 @@ impl Tmux {
         self.run(&["resize-window", "-x", &width, "-y", &height]);
     }
 
-    /// What the screen shows.
     pub(crate) fn screen(&self) -> String {
         let output = self.run(&["capture-pane", "-p"]);
         String::from_utf8(output.stdout).unwrap()
@@ -114,7 +112,6 @@ impl Tmux {
         self.wait(text, |screen| screen.contains(text))
     }
 
-    /// The terminal goes away.
     pub(crate) fn hang_up(&self) {
         self.run(&["kill-pane"]);
     }

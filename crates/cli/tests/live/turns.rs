@@ -23,7 +23,6 @@ fn ticking(bench: &Bench, name: &str) -> (Running, Pid) {
     (vm, pid)
 }
 
-/// Halts of a while.
 fn collect(collector: &mut BpfCollector) -> Facts {
     let began_ns = collector.begin().unwrap();
     let mut facts = Facts::default();

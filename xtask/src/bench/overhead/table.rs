@@ -38,7 +38,6 @@ fn us(estimate: Estimate) -> String {
     )
 }
 
-/// All tables.
 pub(super) fn summary(args: &Args, watchers: &[Watcher], figures: &[Figure]) -> String {
     let mut text = String::new();
     for load in LOADS {

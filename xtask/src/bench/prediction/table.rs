@@ -137,7 +137,6 @@ impl Errors {
     }
 }
 
-/// Median, least and most.
 fn spread(values: impl Iterator<Item = f64>) -> Option<[f64; 3]> {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_by(f64::total_cmp);

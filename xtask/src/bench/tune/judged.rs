@@ -11,7 +11,6 @@ const EQUAL: f64 = 1.02;
 /// How near the best of the sweep a recommendation should come.
 pub(super) const NEAR: f64 = 1.10;
 
-/// Twice as cheap.
 const HALF: f64 = 0.5;
 
 /// Where a ratio stands to a line that a promise draws.
@@ -97,7 +96,6 @@ impl Judged {
         self.to_force.median <= HALF
     }
 
-    /// What the law says.
     pub(super) fn law(&self) -> Law {
         if self.off_by_law <= HALF {
             Law::Twice

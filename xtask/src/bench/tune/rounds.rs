@@ -23,7 +23,6 @@ pub(super) struct Time {
 }
 
 impl Time {
-    /// From now on.
     pub(super) fn of_minutes(minutes: u32) -> Self {
         Self {
             began: Instant::now(),
@@ -31,7 +30,6 @@ impl Time {
         }
     }
 
-    /// Nothing more should begin.
     pub(super) fn is_over(&self) -> bool {
         self.began.elapsed() >= self.limit
     }

@@ -9,7 +9,6 @@ use super::super::check::{Check, tell};
 use super::super::scenario::PRELUDE;
 use super::{Exits, Found, Lab, judge, read};
 
-/// The check's name.
 pub(crate) const NAME: &str = "comings";
 
 /// VMs, one after the other.
@@ -64,7 +63,6 @@ for what in hotplug short hop; do
 done
 "#;
 
-/// The check.
 pub(crate) fn check() -> Check<'static> {
     let script = SCRIPT
         .replace("VMS", &SHORT_LIVED.to_string())

@@ -12,7 +12,6 @@ use super::super::check::{Check, tell};
 use super::super::scenario::PRELUDE;
 use super::{Found, read};
 
-/// The check's name.
 pub(crate) const NAME: &str = "explained";
 
 /// A name, arguments of the lab, and the rule that must fire.
@@ -48,7 +47,6 @@ struct Finding {
     rule: String,
 }
 
-/// The check.
 pub(crate) fn check() -> Check<'static> {
     Check::new(NAME, script(), LIMIT, |left| compare(&left.out_dir))
 }

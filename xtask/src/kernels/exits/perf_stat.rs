@@ -17,7 +17,6 @@ use super::super::{Boot, Inside, LIMIT};
 use super::{Exits, Found, read};
 use crate::{say, tool};
 
-/// The check's name.
 pub(crate) const NAME: &str = "perf-kvm-stat";
 
 /// How far the times may be apart, all exits together.

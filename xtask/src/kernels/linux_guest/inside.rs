@@ -72,7 +72,6 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// Of what `capture-halts` prints.
     fn of(text: &str, [before, after]: &[Counted; 2]) -> Result<Self> {
         Ok(Self {
             least: stays(text, before.read_ns[1] + TICK_NS..=after.read_ns[0])?,

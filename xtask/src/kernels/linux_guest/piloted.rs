@@ -15,7 +15,6 @@ use super::super::witness::{Found, read};
 use super::super::{Boot, Inside};
 use super::CEILING_NS;
 
-/// The check's name.
 pub(in crate::kernels) const NAME: &str = "piloted";
 
 /// A trial of 18 periods takes a minute, and there are some twenty.

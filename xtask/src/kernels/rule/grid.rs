@@ -62,10 +62,8 @@ const fn cycled(name: &'static str, before: &'static str) -> Setting {
     }
 }
 
-/// Every transition.
 const ALL: &[&str] = &["grow", "shrink", "silent", "none"];
 
-/// All settings.
 pub(super) fn settings() -> Vec<Setting> {
     vec![
         cycled("usual", "3000000 2 400000 2"),

@@ -35,7 +35,6 @@ impl Child {
         Ok(Self { name, running })
     }
 
-    /// Whether a command runs.
     pub(crate) fn is_there(&self) -> bool {
         self.running.is_some()
     }

@@ -73,7 +73,6 @@ fn wait(recorder: &Running, interrupt: &Interrupt, out: impl AsFd) {
     }
 }
 
-/// As the recorder ended.
 fn exit(status: ExitStatus) -> Exit {
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     code.map_or(Exit::Failed, Exit::Command)

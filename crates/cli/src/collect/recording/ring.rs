@@ -253,7 +253,6 @@ impl Ring {
 }
 
 impl RingSummary {
-    /// In a line.
     pub(super) fn text(&self) -> String {
         let kept = format!(
             "Kept {} segments ({:.1} MB)",

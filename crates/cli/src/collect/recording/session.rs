@@ -40,7 +40,6 @@ const LOOK_NS: u64 = 100_000_000;
 /// The place of halts that came after a write had failed.
 const UNWRITTEN: &str = "not written: the recording could not go on";
 
-/// A recording under way.
 pub(crate) struct Session {
     collector: Box<dyn Collector>,
     profiler: Option<Profiler>,

@@ -79,7 +79,6 @@ impl Summary {
         terminal::json(&value)
     }
 
-    /// For people.
     pub(crate) fn text(&self) -> String {
         let mut lines = vec![self.what()];
         lines.extend(self.exits.map(|exits| format!("Counted {exits} exits")));
@@ -154,7 +153,6 @@ impl Summary {
     }
 }
 
-/// `1 VM`, `2 VMs`.
 fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -16,7 +16,6 @@ use haltwise_core::replay::sample::polled_ns;
 pub(crate) struct Packed(Vec<u8>);
 
 impl Packed {
-    /// Adds a number.
     pub(crate) fn number(&mut self, mut value: u64) {
         loop {
             let [low, ..] = (value & 0x7f).to_le_bytes();
@@ -34,7 +33,6 @@ impl Packed {
         self.0.extend_from_slice(bytes);
     }
 
-    /// As text.
     pub(crate) fn text(&self) -> String {
         STANDARD.encode(&self.0)
     }

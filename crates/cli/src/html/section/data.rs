@@ -15,7 +15,6 @@ use crate::recommend::candidates::SettingRow;
 use crate::recommend::view::settings;
 use crate::recommend::whatif::WhatIf;
 
-/// All of it.
 pub(crate) fn data(content: &Content) -> serde_json::Result<Markup> {
     let overview = &content.overview;
     let lanes = overview.rows.iter().map(|row| {

@@ -6,7 +6,6 @@ use crate::diff::page;
 use crate::html::content::Content;
 use crate::html::markup::Markup;
 
-/// Rows of a table.
 const MOST: usize = 200;
 
 /// The section. `None` if nothing was to be compared.

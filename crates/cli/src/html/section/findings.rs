@@ -11,7 +11,6 @@ use crate::words::plural;
 /// Findings of one rule that are told in full; the others are named.
 const ALIKE: usize = 3;
 
-/// The section.
 pub(super) fn findings(content: &Content) -> Markup {
     let view = &content.findings;
     let mut out = Markup::none();

@@ -12,7 +12,6 @@ use crate::html::markup::{Element, Markup, el};
 use crate::number::{nanos_f64, share};
 use crate::recommend::{beside, say};
 
-/// The section.
 pub(super) fn first(content: &Content) -> Element {
     let Words {
         title,

@@ -11,7 +11,6 @@ use crate::report::honest::recorded;
 /// Lines of one kind that are shown.
 const MOST: usize = 20;
 
-/// The section.
 pub(super) fn honesty(content: &Content) -> Markup {
     let mut document = Document::new();
     document.prose(

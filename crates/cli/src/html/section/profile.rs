@@ -10,7 +10,6 @@ use crate::profile::flame::{Detail, KINDS, WIDTH, flame};
 use crate::profile::page;
 use crate::words::plural;
 
-/// Rows of a table.
 const ROWS: usize = 15;
 
 /// Boxes of the flame graph: as much as can be seen without zooming.

@@ -71,7 +71,6 @@ pub(super) fn timeline(content: &Content) -> Option<Markup> {
     Some(out.and(note(beside)))
 }
 
-/// Whose a lane is.
 fn label(content: &Content, row: &VcpuLane) -> Markup {
     let vm = row.seat.vm.and_then(|index| {
         let mut vms = content.recording.roster.vms.iter();

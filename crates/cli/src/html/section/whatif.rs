@@ -16,7 +16,6 @@ use crate::recommend::say;
 use crate::recommend::view::{HaltFigures, PlayedSettings, settings};
 use crate::recommend::whatif::WhatIf;
 
-/// The section.
 pub(super) fn whatif(content: &Content) -> Option<Markup> {
     let Some((advice, played, grid)) = played(content) else {
         return without_halts(content);
@@ -200,7 +199,6 @@ impl Shown {
     }
 }
 
-/// Rejected candidates.
 fn rejected(content: &Content) -> Option<Element> {
     let played = content.advice.as_ref().ok()?.tuned.played.as_ref()?;
     if played.rejected.is_empty() {

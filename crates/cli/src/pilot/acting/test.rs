@@ -33,7 +33,6 @@ impl Host {
         host
     }
 
-    /// Somebody else sets them.
     fn set(&self, knobs: Knobs) {
         for parameter in Parameter::KVM {
             let value = knob::of_kvm(&knobs, parameter).unwrap();

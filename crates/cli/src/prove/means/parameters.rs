@@ -13,7 +13,6 @@ use haltwise_host::root::Root;
 use super::{Sides, Which};
 use crate::exit::{Exit, Failure};
 
-/// Whom the journal names.
 const WHO: &str = "haltwise prove";
 
 /// The parameters, while a proof sets them.
@@ -139,7 +138,6 @@ impl Parameters {
         self.writer.writes()
     }
 
-    /// The name in data.
     pub(super) fn name(&self) -> &'static str {
         match self.sets {
             _ if self.is_of_guest => "guest-parameters",

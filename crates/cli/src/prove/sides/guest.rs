@@ -55,7 +55,6 @@ impl Governor {
         Ok(Self { params })
     }
 
-    /// One of three.
     pub(crate) fn of(&self, which: Which) -> &Params {
         match which {
             Which::InForce => &self.params.in_force,

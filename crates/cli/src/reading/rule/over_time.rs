@@ -22,7 +22,6 @@ pub(super) struct Change<P> {
     value: u32,
 }
 
-/// Settings and losses.
 pub(super) fn over_time<P: Copy + Ord>(
     opened: &Opened,
     of: impl Fn(&Knob) -> Option<(P, u32)>,

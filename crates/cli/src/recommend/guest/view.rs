@@ -37,7 +37,6 @@ const ABOUT: &[&str] = &[
 ];
 
 figures! {
-    /// The whole result.
     pub(crate) struct GuestTuneResult {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
@@ -175,7 +174,6 @@ figures! {
     }
 }
 
-/// Puts it together.
 pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestTuneResult {
     let (advice, in_force) = (&of.advice, of.governor.in_force);
     let place = of.place();

@@ -7,7 +7,6 @@ use crate::page::{Page, Stands, harmless};
 use crate::report::view::{AccountFigures, Report, ReportedIdleState, ReportedSetting};
 use crate::words::plural;
 
-/// Shows the host.
 pub(super) fn host(page: &mut Page, report: &Report) {
     let host = &report.host;
     let side = report.recording.side;
@@ -83,7 +82,6 @@ fn idle_states(page: &mut Page, states: &[ReportedIdleState]) {
     }
 }
 
-/// What `tune` recommends.
 pub(super) fn recommendation(page: &mut Page, report: &Report) {
     page.gap();
     page.advice("  tune: ", &report.recommendation.text(), 8);

@@ -12,7 +12,6 @@ use crate::report::verdict::ceilings;
 use crate::report::view::{AccountFigures, Report, ReportedVcpu, ReportedVm};
 use crate::words::plural;
 
-/// Shows a VM.
 pub(super) fn vm(page: &mut Page, report: &Report, vm: &ReportedVm, vcpus: bool) {
     let which = match vm.ordinal {
         0 => String::new(),

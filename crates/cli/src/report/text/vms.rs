@@ -17,7 +17,6 @@ const NAMES: usize = 4;
 /// Columns of a name in a note.
 const NAME_WIDTH: usize = 32;
 
-/// Shows the VMs.
 pub(super) fn vms(page: &mut Page, report: &Report, options: Options) {
     if report.vms.is_empty() {
         page.wrapped("  ", "No VM was seen.", 2);

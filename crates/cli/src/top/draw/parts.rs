@@ -17,7 +17,6 @@ const MARKS: [(char, &str); 6] = [
     ('?', "unknown"),
 ];
 
-/// Rows of exits.
 const EXITS: u16 = 5;
 
 /// The least lines of it: an empty one, and all but the exits.
@@ -32,7 +31,6 @@ pub(super) fn height(model: &Model) -> u16 {
     }
 }
 
-/// Draws it.
 pub(super) fn draw(model: &Model, cell: &Cell, pen: &mut Pen<'_>, top: u16, height: u16) {
     let Some(step) = model.step() else { return };
     let parts = cell.halts.parts;

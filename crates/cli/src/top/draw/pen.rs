@@ -15,7 +15,6 @@ pub(crate) struct Theme {
 }
 
 impl Theme {
-    /// With colours or without.
     pub(crate) fn new(colours: bool) -> Self {
         Self {
             colours,
@@ -36,22 +35,18 @@ impl Theme {
         self.marks
     }
 
-    /// Most of it.
     pub(super) fn plain() -> Style {
         Style::new()
     }
 
-    /// What matters most.
     pub(super) fn strong() -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// What explains the rest.
     pub(super) fn faint() -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
 
-    /// Headings of columns.
     pub(super) fn heading(self) -> Style {
         self.coloured(Color::Cyan)
             .add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
@@ -62,12 +57,10 @@ impl Theme {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// Time well spent.
     pub(super) fn good(self) -> Style {
         self.coloured(Color::Green)
     }
 
-    /// Worth a look.
     pub(super) fn worth(self) -> Style {
         self.coloured(Color::Yellow)
     }
@@ -125,17 +118,14 @@ impl<'a> Pen<'a> {
         }
     }
 
-    /// Columns.
     pub(super) fn width(&self) -> u16 {
         self.area.width
     }
 
-    /// Lines.
     pub(super) fn height(&self) -> u16 {
         self.area.height
     }
 
-    /// Wipes everything.
     pub(super) fn clear(&mut self) {
         for y in self.area.top()..self.area.bottom() {
             for x in self.area.left()..self.area.right() {

@@ -11,7 +11,6 @@ use crate::top::model::Model;
 use crate::top::rows::{self, Key, TopRow};
 use crate::top::step::Cell;
 
-/// Draws it.
 pub(super) fn draw(
     model: &Model,
     (vm, id): (VmIndex, VcpuId),

@@ -9,7 +9,6 @@ use crate::plan::{Effect, Expected, Interval, Plan, SCHEMA, Scope, Settings};
 use crate::recommend::guest::view::{GuestFigures, GuestTuneResult};
 use crate::recommend::guest::{GuestRow, Place, say};
 
-/// Makes it.
 pub(crate) fn plan(info: &CaptureInfo, view: &GuestTuneResult) -> Plan {
     let scope = Scope::Guest;
     let recommended = view.recommended.as_ref();

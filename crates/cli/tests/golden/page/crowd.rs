@@ -25,7 +25,6 @@ const GAPS: [&str; 4] = [
     "exp:300us",
 ];
 
-/// Writes the capture.
 pub(super) fn write(dir: &Path, names: Names) {
     let count = match names {
         Names::Plain => 64,

@@ -38,7 +38,6 @@ const ALL: [Disturbance; 9] = [
     Disturbance::Reset,
 ];
 
-/// Who takes part.
 struct Scene {
     bench: Bench,
     host: Host,
@@ -236,7 +235,6 @@ impl Scene {
 }
 
 impl Host {
-    /// A controller.
     fn start(&self, pid: u32, ns: u64) -> Running {
         Running::start(
             Command::new(haltwise())

@@ -19,7 +19,6 @@ pub(crate) enum By {
     Nothing,
 }
 
-/// `small_vmm`.
 pub(crate) struct Vmm {
     process: Running,
     stdin: ChildStdin,
@@ -65,7 +64,6 @@ impl Vmm {
         self.process.id()
     }
 
-    /// Has it do something.
     pub(super) fn command(&mut self, line: &str) {
         writeln!(self.stdin, "{line}").unwrap();
         self.expect(if line == "exec" { "ready" } else { "done" });

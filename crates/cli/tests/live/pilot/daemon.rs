@@ -241,7 +241,6 @@ impl Daemon {
     }
 }
 
-/// What it serves.
 fn metrics(socket: &PathBuf) -> Option<String> {
     let mut stream = UnixStream::connect(socket).ok()?;
     write!(stream, "GET /metrics HTTP/1.0\r\n\r\n").ok()?;

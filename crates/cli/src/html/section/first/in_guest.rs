@@ -14,7 +14,6 @@ pub(super) fn title(tuned: &GuestTuneResult) -> String {
     what.trim_end_matches('.').to_owned()
 }
 
-/// Why.
 pub(super) fn reason(tuned: &GuestTuneResult) -> Markup {
     prose(&tuned.reason)
 }

@@ -60,7 +60,6 @@ pub(super) fn cpus(percent: f64) -> String {
     }
 }
 
-/// Puts them together.
 pub(super) fn words(content: &Content) -> Words {
     let mut told = Vec::new();
     let mut sentences = vec![found(&content.report, &mut told)];
