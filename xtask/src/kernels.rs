@@ -229,6 +229,9 @@ pub(crate) fn gate(binaries: &Binaries, filter: Option<&str>) -> Result<()> {
         None => inside.guest()?,
     };
     checks.retain(|check| filter.is_none_or(|text| check.name.contains(text)));
+    if checks.is_empty() {
+        bail!("no check of the short boot is named like the filter");
+    }
     let undone = check::run(&mut guest, checks, TWICE, &work(&kernel, "gate"))?;
     if let Some((undone, why)) = undone {
         for check in undone {

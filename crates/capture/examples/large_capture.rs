@@ -25,10 +25,8 @@ use haltwise_core::workload::SplitMix64;
 /// The thread of the first VM's vCPU.
 const FIRST_TID: u32 = 4711;
 
-/// When the recording begins.
 const START_NS: u64 = 5_000_000_000_000;
 
-/// Rows of one flush.
 const FLUSH: u64 = 10_000;
 
 fn main() -> anyhow::Result<()> {

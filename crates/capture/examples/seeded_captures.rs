@@ -24,7 +24,6 @@ use haltwise_core::workload::{Gaps, SplitMix64};
 const START_NS: u64 = 100_000_000_000;
 const START_UNIX_NS: u64 = 1_767_225_600_000_000_000;
 
-/// Time between two halts.
 const RUN_NS: u64 = 15_000;
 
 /// Loads, and the classes of VMs that have them.
@@ -35,7 +34,6 @@ const LOADS: [(&str, &str); 4] = [
     ("idle", "uniform:1ms:4ms"),
 ];
 
-/// Kernels of hosts.
 const KERNELS: [&str; 2] = ["6.1.0", "6.12.0"];
 
 fn main() -> anyhow::Result<()> {

@@ -84,7 +84,6 @@ impl Batches {
         }
     }
 
-    /// From a stream.
     pub(crate) fn of_stream<R: Read + Seek + Send + 'static>(
         table: Table,
         path: PathBuf,
@@ -98,7 +97,6 @@ impl Batches {
         Ok(batches)
     }
 
-    /// From a Parquet file.
     pub(crate) fn of_parquet<R: parquet::file::reader::ChunkReader + 'static>(
         table: Table,
         path: PathBuf,
@@ -212,12 +210,10 @@ impl Batches {
         }
     }
 
-    /// The table.
     pub(crate) fn table(&self) -> Table {
         self.table
     }
 
-    /// The file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

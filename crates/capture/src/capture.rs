@@ -125,7 +125,6 @@ impl Capture {
         Ok(capture)
     }
 
-    /// Notes what `capture.json` counts.
     fn note_sums(&mut self) {
         if self.info.halts_out_of_order > 0 {
             let halts = self.info.halts_out_of_order;

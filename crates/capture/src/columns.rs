@@ -32,7 +32,6 @@ pub(crate) struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// How many rows.
     pub(crate) fn len(&self) -> usize {
         self.batch.num_rows()
     }
@@ -150,7 +149,6 @@ impl<'a> Columns<'a> {
             .ok_or_else(|| self.wrong_type(name, array, "bool"))
     }
 
-    /// A column of truths.
     pub(crate) fn bools(&self, name: &str) -> Result<&'a BooleanArray, CaptureReadError> {
         let array = self.maybe_bools(name)?;
         self.no_nulls(name, array)?;
@@ -165,7 +163,6 @@ impl<'a> Columns<'a> {
             .ok_or_else(|| self.wrong_type(name, array, "string"))
     }
 
-    /// A column of texts.
     pub(crate) fn texts(&self, name: &str) -> Result<&'a StringArray, CaptureReadError> {
         let array = self.maybe_texts(name)?;
         self.no_nulls(name, array)?;

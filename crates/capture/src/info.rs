@@ -275,7 +275,6 @@ impl From<serde_json::Error> for ParseError {
 
 /// What comes before the checksum of `capture.json` itself, its last field.
 const SEAL: &[u8] = b",\n  \"crc32\": \"";
-/// What comes after it.
 const END: &[u8] = b"\"\n}\n";
 
 /// The text of `capture.json`: its last field is the checksum of all before it.

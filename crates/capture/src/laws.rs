@@ -90,7 +90,6 @@ impl LeftOut {
         *known = rows.max(*known);
     }
 
-    /// All of them.
     pub(crate) fn all(&self) -> BTreeMap<(Table, Law), u64> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.clone()

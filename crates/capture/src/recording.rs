@@ -572,7 +572,6 @@ impl Recording {
         streams.chain(self.profile.iter().flatten())
     }
 
-    /// What the streams hold.
     fn summary(&self) -> Summary {
         Summary {
             directory: self.directory.path().to_owned(),
@@ -720,7 +719,6 @@ fn replace(directory: &Directory, text: &[u8]) -> Result<(), CaptureWriteError> 
     })
 }
 
-/// The text of `capture.json`.
 fn text_of(directory: &Directory, info: &CaptureInfo) -> Result<Vec<u8>, CaptureWriteError> {
     info::text(info).map_err(json_error(directory))
 }
@@ -753,7 +751,6 @@ impl StartOrder {
         *latest = (*latest).max(halt.start_ns);
     }
 
-    /// How many.
     pub(crate) fn violations(&self) -> u64 {
         self.violations
     }

@@ -24,7 +24,6 @@ use crate::tables::{Row, batch_of};
 /// Bytes to which buffers inside a batch are padded.
 const ALIGNMENT: usize = 8;
 
-/// A table that grows.
 pub(crate) struct TableStream {
     table: Table,
     path: PathBuf,
@@ -125,7 +124,6 @@ impl TableStream {
         (self.table.to_string(), size)
     }
 
-    /// The file, open.
     pub(crate) fn file(&self) -> &Sink {
         &self.file
     }

@@ -23,7 +23,6 @@ use crate::pages::MAX_HEADER;
 /// How long a block is, in bytes. The last of a file may be shorter.
 pub const BLOCK_BYTES: u64 = 256 << 10;
 
-/// Digits of a checksum.
 const DIGITS: usize = 8;
 
 /// The checksums of a file's blocks, in their order. In JSON: eight hexadecimal digits each, in one string.

@@ -227,7 +227,6 @@ impl Kind {
         }
     }
 
-    /// How Arrow calls it.
     pub(crate) fn data_type(self) -> DataType {
         match self {
             Self::U64 => DataType::UInt64,

@@ -26,7 +26,6 @@ pub(crate) mod window_changes;
 
 /// A fact that is a row of a table.
 pub(crate) trait Row: Sized {
-    /// The table.
     const TABLE: Table;
 
     /// One array for each of the table's columns, in their order.

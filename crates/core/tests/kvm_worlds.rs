@@ -63,12 +63,10 @@ struct Literal {
     call: Option<(bool, u128, u128)>,
 }
 
-/// An `unsigned int`.
 fn cut(value: u128) -> u128 {
     value % (1 << 32)
 }
 
-/// Back from 128 bits.
 fn uint(value: u128) -> u32 {
     u32::try_from(value).expect("every sum was cut")
 }

@@ -56,7 +56,6 @@ figures! {
 }
 
 figures! {
-    /// The whole result.
     struct Result {
         /// Version of this layout.
         schema: u32 = Number,
@@ -359,7 +358,6 @@ proptest! {
     #[test]
     fn numbers_are_sorted_from_the_largest_whatever_their_sign(values in prop::collection::vec(-1e9..1e9_f64, 0..20)) {
         figures! {
-            /// A number.
             struct One {
                 /// It.
                 value: f64 = Real,

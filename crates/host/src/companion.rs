@@ -13,9 +13,7 @@ use std::process::{Command, Stdio};
 use crate::root::Root;
 use crate::{bpf, profile};
 
-/// Names functions.
 pub(crate) const NAMER: &str = "--name-functions";
-/// Times programs.
 pub(crate) const TIMER: &str = "--time-programs";
 
 /// Serves whoever has started this process beside itself, until they end. `None` if nobody has: the arguments (without

@@ -50,7 +50,6 @@ fn listed(root: &Root, file: &str) -> Result<Vec<u32>, RootError> {
     list(&text).ok_or_else(|| root.malformed(file, &text, "a list of CPUs"))
 }
 
-/// Reads `0-3,8,10-11`.
 fn list(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for part in text.split(',') {

@@ -26,7 +26,6 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// With these CPUs.
     pub(crate) fn new(root: Root, cpus: &[u32]) -> Self {
         let has_ceiling = governor(&root).as_deref() == Some("haltpoll");
         let mut machine = Self {
@@ -64,12 +63,10 @@ impl Machine {
         }
     }
 
-    /// Where its files are.
     pub(crate) fn root(&self) -> &Root {
         &self.root
     }
 
-    /// Who is there.
     pub(crate) fn roster(&self) -> &Roster {
         self.roster.roster()
     }
@@ -104,7 +101,6 @@ pub(crate) fn polls_in_state_0(root: &Root) -> bool {
     name.is_ok_and(|name| name == "POLL")
 }
 
-/// cpuidle's governor.
 pub(crate) fn governor(root: &Root) -> Option<String> {
     let path = "sys/devices/system/cpu/cpuidle/current_governor_ro";
     root.value(path).ok()

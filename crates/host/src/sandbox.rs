@@ -25,7 +25,6 @@ const READER_BYTES: u64 = 1 << 30;
 /// CPU time of the same, in seconds.
 const READER_SECONDS: u64 = 60;
 
-/// Descriptors of the same.
 const READER_FILES: u64 = 512;
 
 /// Above 2, Debian's kernels open no event without `CAP_SYS_ADMIN`, whatever else a process has.

@@ -115,7 +115,6 @@ pub(crate) fn states_of_cpu(root: &Root, cpu: u32) -> Result<Vec<(u32, IdleState
     states.map(read).collect()
 }
 
-/// A driver's own text.
 fn printed(root: &Root, file: &str) -> Result<String, RootError> {
     let text = root.value(file)?;
     Ok(printable(&text).unwrap_or_default())

@@ -22,7 +22,6 @@ const SHRINK: Step = Call {
 const LATER: Step = Pause(Duration::from_millis(2));
 /// Longer than any test takes.
 const LONG: Step = HaltOf(60_000_000_000);
-/// Shorter than the pause.
 const SHORT: Step = HaltOf(1_000);
 
 /// The first calls may be of halts from before the recording.

@@ -114,11 +114,9 @@ pub(crate) struct ExperimentArgs {
     pub(crate) resctrl: Option<PathBuf>,
 }
 
-/// The budget of `--quick`.
 const QUICK: Nanos = Nanos(15_000_000_000);
 
 impl ExperimentArgs {
-    /// How to measure.
     pub(crate) fn options(&self) -> Options {
         Options {
             seed: self.seed,

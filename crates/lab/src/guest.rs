@@ -308,7 +308,6 @@ impl Assembly {
         })
     }
 
-    /// Writes to an MSR.
     fn wrmsr(&mut self, register: u32, high: u32, low: u32) -> Result<(), IcedError> {
         let a = &mut self.asm;
         a.mov(ecx, register)?;

@@ -120,7 +120,6 @@ impl Default for GuestPoll {
 }
 
 impl GuestPoll {
-    /// Tells a vCPU.
     pub(crate) fn tell(
         &self,
         memory: &GuestMemory,

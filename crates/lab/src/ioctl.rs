@@ -20,7 +20,6 @@ const KVM_INTERRUPT: u32 = 0x86;
 const KVM_GET_STATS_FD: u32 = 0xce;
 const KVM_GET_DEVICE_ATTR: u32 = 0xe2;
 
-/// `_IO(KVMIO, nr)`.
 fn request(nr: u32) -> std::ffi::c_ulong {
     ioctl_expr(_IOC_NONE, KVMIO, nr, 0)
 }

@@ -163,7 +163,6 @@ fn poll_table(vm: &VmOutcome) -> String {
     table(&heads, rows.collect())
 }
 
-/// Right-aligned columns of nine.
 fn table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut text = String::new();
     let heads = heads.iter().map(|head| (*head).to_owned()).collect();

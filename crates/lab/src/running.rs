@@ -48,7 +48,6 @@ struct RunningVm {
     vcpus: Vec<RunningVcpu>,
 }
 
-/// A run.
 pub(crate) struct Running<'a> {
     load: &'a Load,
     vms: Vec<RunningVm>,
@@ -92,7 +91,6 @@ fn change(stats: Option<&StatsFd>, before: Option<&Stats>) -> Result<Stats, RunE
 }
 
 impl<'a> Running<'a> {
-    /// Nothing runs yet.
     pub(crate) fn new(load: &'a Load, vms: Vec<Vm>) -> Result<Self, RunError> {
         let failed = || io_step("create an eventfd");
         let vms = vms.into_iter().zip(0..).map(|(vm, index)| {

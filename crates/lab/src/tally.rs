@@ -14,7 +14,6 @@ use crate::outcome::{
 use crate::run::{Finished, RunError};
 use crate::running::{Ended, EndedVcpu, EndedVm};
 
-/// Adds up a run.
 pub(crate) fn tally(load: &Load, ended: Ended, ended_by: EndedBy) -> Result<Finished, RunError> {
     let mut vms = Vec::new();
     let mut rounds = Vec::new();

@@ -281,7 +281,6 @@ impl Vcpu {
         Ok(())
     }
 
-    /// The run loop.
     fn run_here(&mut self, kicked: &AtomicBool, exits: &mut ExitCounts) -> Result<Left, VcpuError> {
         let vcpu = self.id;
         loop {

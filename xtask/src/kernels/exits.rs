@@ -84,6 +84,9 @@ const SUBS: [(&str, &str, u64); 7] = [
     ("wrmsr", "msr_write", 0x17a),
 ];
 
+/// A VM whose interrupt was lost has made exits, too: where all are counted, it is not tried again in the same recording.
+pub(super) const ONCE: &str = "tries=1\n";
+
 /// Makes the kernel itself pair exits with entries, by triggers of its tracepoints, and sum up counts
 /// and times by reason: what `perf kvm stat` does of the same tracepoints.
 pub(super) const SECOND_COUNT: &str = r#"

@@ -164,7 +164,7 @@ fn compare(recording: &Recording, dir: &Path) -> Result<usize> {
 
 /// What the script of a guest begins with.
 pub(super) const PRELUDE: &str = r#"lab() { # name, arguments: runs inside the recording
-    for _ in 1 2; do
+    for _ in ${tries:-1 2}; do
         # shellcheck disable=SC2086
         haltwise-lab run $2 --timeout 8s --json >"/out/$1.json" 2>/run/lab.err && return 0
         # QEMU's emulation of SVM now and then loses an interrupt between two virtual CPUs, which
@@ -192,6 +192,9 @@ fn script(recording: &Recording) -> String {
     }
     // Formatting into a String cannot fail.
     let _ = writeln!(text, "mkdir /out/{name}\n(cat /run/lab.sh; cat <<'END'");
+    if recording.counts_exits() {
+        text.push_str(exits::ONCE);
+    }
     for check in checks {
         let _ = writeln!(text, "lab {name}/{} '{}'", check.name, check.lab);
     }

@@ -26,9 +26,7 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
     fn sync(&self, file: u64) -> io::Result<()>;
     /// A file gets another name, whose file goes.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// A name goes.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// Names become durable.
     fn sync_names(&self) -> io::Result<()>;
 }
 

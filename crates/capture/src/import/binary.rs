@@ -1,6 +1,5 @@
 //! Files that are recordings and yet no text: known by their first bytes.
 
-/// How many bytes tell.
 pub(super) const TELLING: usize = 16;
 
 /// What begins like this, and what makes text of it.

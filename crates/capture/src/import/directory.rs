@@ -43,12 +43,10 @@ impl Directory {
         })
     }
 
-    /// Where to write.
     pub(super) fn temporary(&self) -> &Path {
         &self.temporary
     }
 
-    /// Gives it its place.
     pub(super) fn settle(mut self) -> Result<PathBuf, ImportError> {
         directory::rename(&self.temporary, &self.output).map_err(|source| ImportError::Output {
             act: "give its place to",

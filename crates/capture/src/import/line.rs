@@ -47,7 +47,6 @@ pub(super) enum Damage {
     OfAnybody,
 }
 
-/// Reads a line.
 pub(super) fn read(line: &[u8]) -> Said<'_> {
     if let Some(notice) = notice::read(line) {
         return Said::Notice(notice);

@@ -31,7 +31,6 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// Bytes read so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -77,7 +77,6 @@ pub(super) struct Settled {
 }
 
 impl Places {
-    /// A thread halts.
     pub(super) fn halts(&mut self, tid: Tid, process: Process, comm: Comm) -> Halting {
         let mut halting = Halting::Known;
         if let (Process::Is(pid), Some(&at)) = (process, self.now.get(&tid))
@@ -135,7 +134,6 @@ impl Places {
         self.now.contains_key(&tid)
     }
 
-    /// How many were seen.
     pub(super) fn count(&self) -> usize {
         self.threads.len()
     }
@@ -182,7 +180,6 @@ impl Places {
         waker::source(Waker { tid: waker, flags }, kin)
     }
 
-    /// Everyone seen.
     pub(super) fn settle(&self) -> Settled {
         let mut doubts = BTreeSet::new();
         let mut known = Vec::new();

@@ -85,7 +85,6 @@ impl TextFacts {
         }
     }
 
-    /// Whether it was seen.
     pub(super) fn saw(&self, sign: Sign) -> bool {
         self.signs.contains(&sign)
     }
@@ -130,7 +129,6 @@ impl Reading {
         self.clock.gap();
     }
 
-    /// Takes the next line.
     pub(super) fn line(&mut self, line: &[u8], facts: &mut Facts) {
         match line::read(line) {
             Said::Event(head, what) => {

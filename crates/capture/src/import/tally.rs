@@ -73,7 +73,6 @@ impl Tally {
         }
     }
 
-    /// How much, by reason.
     pub(super) fn skipped(&self) -> &BTreeMap<Skipped, u64> {
         &self.skipped
     }

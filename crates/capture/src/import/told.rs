@@ -80,7 +80,6 @@ impl GivenSettings {
         .collect()
     }
 
-    /// A VM's own setting.
     pub(super) fn knob_of(&self, vm: &Vm, time_ns: u64) -> Option<Knob> {
         self.vm_max_halt_poll_ns.map(|value| Knob {
             time_ns,

@@ -23,7 +23,6 @@ const MOST: usize = 2048;
 /// Rows of another table that wait.
 const MOST_WAITING: usize = 16 * 1024;
 
-/// Who halted.
 type Who = (Option<VmIndex>, Option<VcpuId>, Tid);
 
 /// What waits to be written.
@@ -59,12 +58,10 @@ impl Default for Backlog {
 }
 
 impl Backlog {
-    /// Another flush begins.
     pub(super) fn begin(&mut self) {
         self.grew = false;
     }
 
-    /// Whether something waits.
     pub(super) fn waits(&self) -> bool {
         !(self.counts.is_empty() && self.losses.is_empty() && self.waiting.is_empty())
     }
@@ -103,7 +100,6 @@ impl Backlog {
         taken.map(|(_, counts)| counts).collect()
     }
 
-    /// Losses to write, likewise.
     pub(super) fn take_losses(&mut self, all: bool) -> Vec<Lost> {
         let taken = self.losses.take(all || !self.grew).into_iter();
         let lost = taken.map(|(table, loss)| Lost {

@@ -11,7 +11,6 @@ use crate::laws::Laws;
 use crate::table::{Column, Kind as Of, Table};
 use crate::tables::{Row, array, place};
 
-/// The columns.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::new("time_ns", Of::U64, "End of the interval."),
     Column::new("interval_ns", Of::U64, "Its length."),

@@ -12,7 +12,6 @@ use crate::laws::Laws;
 use crate::table::{Column, Kind, Table, number_field};
 use crate::tables::{Row, array};
 
-/// The columns.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::new("time_ns", Kind::U64, "End of the interval."),
     Column::new("interval_ns", Kind::U64, "Its length."),
@@ -230,7 +229,6 @@ pub(crate) fn bucket_lists<'a>(hists: impl Iterator<Item = &'a LogHist>) -> Arra
     number_lists(hists.map(LogHist::counts))
 }
 
-/// Lists of numbers.
 pub(crate) fn number_lists(rows: impl Iterator<Item = impl AsRef<[u64]>>) -> ArrayRef {
     let mut lists = ListBuilder::new(UInt64Builder::new()).with_field(number_field());
     for numbers in rows {

@@ -10,7 +10,6 @@ use crate::laws::Laws;
 use crate::table::{Column, Kind, Table};
 use crate::tables::{Row, array};
 
-/// The columns.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::new(
         "start_ns",

@@ -9,7 +9,6 @@ use crate::laws::Laws;
 use crate::table::{Column, Kind, Table};
 use crate::tables::{Row, array};
 
-/// The columns.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::new("time_ns", Kind::U64, "When."),
     Column::new(

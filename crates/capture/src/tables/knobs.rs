@@ -9,7 +9,6 @@ use crate::error::CaptureReadError;
 use crate::table::{Column, Kind, Table};
 use crate::tables::{Row, array};
 
-/// The columns.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::new("time_ns", Kind::U64, "When it had this value."),
     Column::new(

@@ -8,7 +8,6 @@ use crate::error::CaptureReadError;
 use crate::table::{Column, Kind, Table};
 use crate::tables::{Row, array};
 
-/// The columns.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::new("time_ns", Kind::U64, "When the loss was noticed."),
     Column::new("count", Kind::U64, "How many events."),

@@ -12,7 +12,6 @@ use crate::laws::Laws;
 use crate::table::{Column, Kind, Table};
 use crate::tables::{Row, array, place};
 
-/// The columns of `samples`.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::new("time_ns", Kind::U64, "When."),
     Column::nullable(
@@ -67,7 +66,6 @@ pub(crate) const COLUMNS: &[Column] = &[
     ),
 ];
 
-/// The columns of `sample_frames`.
 pub(crate) const FRAMES: &[Column] = &[
     Column::new("frame", Kind::U64, "Its number, from 1 on."),
     Column::new("space", Kind::Name, "Whose code: `kernel`, `user`."),
@@ -90,7 +88,6 @@ pub(crate) const FRAMES: &[Column] = &[
     ),
 ];
 
-/// The columns of `sample_stacks`.
 pub(crate) const STACKS: &[Column] = &[
     Column::new("stack", Kind::U64, "Its number, from 1 on."),
     Column::new(
@@ -105,7 +102,6 @@ pub(crate) const STACKS: &[Column] = &[
     ),
 ];
 
-/// The columns of `sample_threads`.
 pub(crate) const THREADS: &[Column] = &[
     Column::nullable("vm", Kind::U32, "not known", "Its VM, as in `samples`."),
     Column::new("pid", Kind::U32, "Its process."),

@@ -10,7 +10,6 @@ use crate::table::{Column, Kind, Table};
 use crate::tables::halts::{ceiling_source_of, ceiling_sources};
 use crate::tables::{Row, array};
 
-/// The columns.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::new("vm", Kind::U32, "Its VM."),
     Column::new("vcpu", Kind::U32, "Its number."),

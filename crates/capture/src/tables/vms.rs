@@ -11,7 +11,6 @@ use crate::error::CaptureReadError;
 use crate::table::{Column, Kind, Table};
 use crate::tables::{Row, array};
 
-/// The columns.
 pub(crate) const COLUMNS: &[Column] = &[
     Column::new("vm", Kind::U32, "The number that `vm` columns hold."),
     Column::new(
@@ -350,7 +349,6 @@ fn machines_of(columns: &Columns<'_>) -> Result<Vec<Option<Machine>>, CaptureRea
     Ok((0..columns.len()).map(machine).collect())
 }
 
-/// The inverse of [`threads`].
 fn threads_of(columns: &Columns<'_>) -> Result<Vec<Option<Threads>>, CaptureReadError> {
     let over_ns = columns.later_u64s("threads_ns")?;
     let vcpu_cpu_ns = columns.later_u64s("vcpu_cpu_ns")?;

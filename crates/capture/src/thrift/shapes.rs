@@ -35,9 +35,7 @@ pub(crate) const PAGE_HEADER: Shape = shape(
         (8, Struct(&DATA_PAGE_V2)),
     ],
 );
-/// `PageHeader.uncompressed_page_size`.
 pub(crate) const PAGE_UNPACKED: i16 = 2;
-/// `PageHeader.compressed_page_size`.
 pub(crate) const PAGE_PACKED: i16 = 3;
 
 /// `num_values` in the header of a data page of either version, and of a dictionary.
@@ -67,9 +65,7 @@ pub(crate) const DATA_PAGE_V2: Shape = shape(
         (8, Struct(&STATISTICS)),
     ],
 );
-/// `DataPageHeaderV2.definition_levels_byte_length`.
 pub(crate) const V2_DEFINITION_BYTES: i16 = 5;
-/// `DataPageHeaderV2.repetition_levels_byte_length`.
 pub(crate) const V2_REPETITION_BYTES: i16 = 6;
 
 pub(crate) const DICTIONARY_PAGE: Shape = shape(

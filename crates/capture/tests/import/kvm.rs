@@ -202,7 +202,6 @@ impl Tool {
         matches!(self, Self::TraceCmd | Self::PerfPid)
     }
 
-    /// One line.
     pub(crate) fn line(self, event: &Printed) -> String {
         let Printed {
             cpu, plain, bare, ..
@@ -258,7 +257,6 @@ impl Tool {
         line
     }
 
-    /// All lines.
     pub(crate) fn text(self, events: &[Printed]) -> String {
         events.iter().map(|event| self.line(event)).collect()
     }

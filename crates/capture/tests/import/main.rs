@@ -24,7 +24,6 @@ pub(crate) struct Made {
     _dir: TempDir,
 }
 
-/// Imports a text.
 pub(crate) fn capture_of(text: &[u8], told: GivenSettings) -> Result<Made, ImportError> {
     let dir = tempfile::tempdir().unwrap();
     let output = dir.path().join("cap");

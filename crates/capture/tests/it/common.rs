@@ -377,7 +377,6 @@ fn samples() -> impl Strategy<Value = profile::Rows> {
         })
 }
 
-/// One flush of anything.
 pub(crate) fn facts() -> impl Strategy<Value = Facts> {
     (
         prop::collection::vec(halt(), 0..40),

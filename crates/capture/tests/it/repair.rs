@@ -32,7 +32,6 @@ fn flip(path: &Path, offset: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-/// The repaired capture.
 fn repaired(dir: &Path) -> (TempDir, Capture) {
     let new = tempfile::tempdir().unwrap();
     repair(dir, new.path()).unwrap();

@@ -26,7 +26,6 @@ use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{WriterProperties, WriterVersion};
 
-/// Where the seeds are.
 pub(crate) fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds")
 }

@@ -45,6 +45,19 @@ pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Whether a thread that wants a CPU gets most of one: what a test says of shares of CPU time holds there alone.
+pub(crate) fn gets_a_cpu() -> bool {
+    let cpu = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let nanos = |time: rustix::time::Timespec| {
+        i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+    };
+    let (began, before) = (std::time::Instant::now(), nanos(cpu()));
+    while began.elapsed() < Duration::from_millis(500) {
+        std::hint::spin_loop();
+    }
+    nanos(cpu()) - before > 400_000_000
+}
+
 impl Bench {
     /// `None`, and the reason printed, where live tests cannot run.
     pub(crate) fn set_up() -> Option<Self> {

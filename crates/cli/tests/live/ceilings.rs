@@ -17,7 +17,7 @@ mod libvirt;
 pub(crate) mod vmm;
 
 use self::vmm::{By, Vmm};
-use super::bench::{Bench, Running, haltwise, told};
+use super::bench::{Bench, Running, haltwise, told, until};
 
 /// Where haltwise keeps what it sets: not the host's own place, whose processes are seen all the same.
 pub(crate) struct Host(pub(crate) tempfile::TempDir);
@@ -43,7 +43,10 @@ impl Host {
 
     pub(crate) fn ceiling(&self) -> u64 {
         let path = self.0.path().join("sys/module/kvm/parameters/halt_poll_ns");
-        fs::read_to_string(path).unwrap().trim().parse().unwrap()
+        // A file is empty for a moment while it is written.
+        until("a ceiling", || {
+            fs::read_to_string(&path).unwrap().trim().parse().ok()
+        })
     }
 
     /// Exit code and everything that is said.

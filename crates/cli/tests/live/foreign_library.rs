@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use haltwise_capture::capture::Capture;
 use rustix::process::Signal;
 
-use crate::bench::{Bench, Running, haltwise, told};
+use crate::bench::{Bench, Running, haltwise, told, until};
 
 /// The C library of this process.
 fn library() -> PathBuf {
@@ -71,7 +71,7 @@ fn record_beside(name: &str, change: fn(&File)) {
                 "run",
                 "pingpong",
                 "--duration",
-                "60s",
+                "600s",
                 "--gap",
                 "fixed:100us",
             ])
@@ -83,20 +83,26 @@ fn record_beside(name: &str, change: fn(&File)) {
     let maps = fs::read_to_string(format!("/proc/{}/maps", lab.id())).unwrap();
     assert!(maps.contains(mine.to_str().unwrap()), "{maps}");
     change(&File::options().read(true).write(true).open(&mine).unwrap());
-    let output = Command::new(haltwise())
-        .args(["record", "--profile", "997hz", "--vm", name])
-        .args(["--duration", "2s", "-o"])
-        .arg(bench.path("capture"))
-        .output()
-        .unwrap();
+    let mut tries = 0;
+    let capture = until("a sample", || {
+        tries += 1;
+        let path = bench.path(&format!("capture-{tries}"));
+        let output = Command::new(haltwise())
+            .args(["record", "--profile", "997hz", "--vm", name])
+            .args(["--duration", "2s", "-o"])
+            .arg(&path)
+            .output()
+            .unwrap();
+        assert!(
+            matches!(output.status.code(), Some(0 | 5)),
+            "{}",
+            told(&output)
+        );
+        let capture = Capture::open(&path).unwrap();
+        let samples = capture.samples().unwrap().count();
+        (samples > 0).then_some(capture)
+    });
     lab.end(Signal::TERM);
-    assert!(
-        matches!(output.status.code(), Some(0 | 5)),
-        "{}",
-        told(&output)
-    );
-    let capture = Capture::open(&bench.path("capture")).unwrap();
-    assert!(capture.samples().unwrap().count() > 0);
     assert!(capture.info().ended.is_some());
     let notes = &capture.info().missing;
     let said = notes

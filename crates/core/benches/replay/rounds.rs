@@ -72,7 +72,6 @@ impl Rounds {
         }
     }
 
-    /// All rounds.
     pub(crate) fn csv(&self) -> String {
         let row = |(load, what, round, value): &(String, String, usize, f64)| {
             format!("{load},{what},{round},{value}\n")

@@ -4,7 +4,6 @@ use haltwise_core::kvm::{Arch, Knobs, Rule, Version};
 use haltwise_core::policy::Start;
 use haltwise_core::replay::grid::Choice;
 
-/// In microseconds.
 const CEILINGS: [u32; 16] = [
     0, 10, 20, 30, 40, 50, 75, 100, 125, 150, 200, 250, 300, 400, 500, 1_000,
 ];

@@ -41,7 +41,6 @@ pub(crate) fn measure(scale: &Scale, rounds: &mut Rounds) {
     println!();
 }
 
-/// One comparison, in nanoseconds.
 fn nanos(scale: &Scale, same: impl Fn() -> bool) -> f64 {
     let times = (scale.drawn / 1_000).max(1);
     let (seconds, all) = timed(|| (0..times).all(|_| same()));

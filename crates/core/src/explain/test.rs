@@ -230,7 +230,6 @@ impl Bench {
         explain(&evidence)
     }
 
-    /// What a rule found.
     fn finding(&self, id: &str) -> Option<Finding> {
         let mut known = RULES.iter().chain(in_guest::RULES);
         assert!(known.any(|rule| rule.id == id), "no rule {id}");
@@ -261,7 +260,6 @@ impl Bench {
         self.explain().small.iter().any(|it| it.rule.id == id)
     }
 
-    /// What a rule lacks.
     fn lacks(&self, id: &str) -> Option<String> {
         let explained = self.explain();
         let blind = explained.blind.iter().find(|it| it.rule.id == id)?;

@@ -123,7 +123,6 @@ impl Machine {
         }
     }
 
-    /// A human writes it.
     pub(crate) fn is_set_by_human(&mut self, scope: Scope, ns: u32) {
         let has_it = match scope {
             Scope::Vm(vm) => self.ceilings[&vm] == Some(ns),
@@ -229,7 +228,6 @@ impl Machine {
         assert_eq!(undone.param_ns, undone.param_without(), "of the host, too");
     }
 
-    /// `haltwise undo`.
     pub(crate) fn undo(&mut self) {
         self.settle();
         let journal = std::mem::take(&mut self.journal);

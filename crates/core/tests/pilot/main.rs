@@ -33,10 +33,8 @@ use haltwise_core::pilot::decision::Kind;
 
 use self::world::{Calm, World};
 
-/// Days of one world.
 const DAYS: u64 = 5;
 
-/// Days in the gate.
 const GATE: u64 = 100;
 
 fn number(name: &str) -> Option<u64> {

@@ -15,7 +15,6 @@ use haltwise_core::workload::SplitMix64;
 const LATENCY_NS: f64 = 20_000.0;
 const SWITCH_NS: f64 = 10_000.0;
 
-/// What things cost.
 pub(crate) const COST: Cost = Cost {
     switch_cpu_ns: 10_000,
     latency_weight_milli: 1_000,

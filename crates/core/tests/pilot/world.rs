@@ -225,7 +225,6 @@ impl World {
         self.take(|pilot, clock| pilot.step(clock, seen));
     }
 
-    /// Time passes.
     fn pass(&mut self, ns: u64) {
         self.now += ns;
         self.clock += ns;
@@ -249,7 +248,6 @@ impl World {
         }
     }
 
-    /// What befalls the fleet.
     fn fate(&mut self) {
         match self.calm {
             Some(Calm::Quiet) => return,
@@ -613,7 +611,6 @@ impl World {
         self.machine.is_undone();
     }
 
-    /// Kept settings so far.
     pub(crate) fn count(&self, kind: Kind) -> u64 {
         self.laws.counts.get(&kind).copied().unwrap_or(0)
     }

@@ -8,7 +8,6 @@ use super::*;
 use crate::figures;
 
 figures! {
-    /// Labels.
     struct Of {
         /// Its name.
         vm: String = Name,
@@ -16,7 +15,6 @@ figures! {
         uuid: Option<String> = Name,
     }
 
-    /// Counters.
     struct Totals {
         /// Halts.
         halts: u64 = Count,
@@ -28,7 +26,6 @@ figures! {
         wake_latency_ns: Buckets = Buckets,
     }
 
-    /// Gauges.
     struct Now {
         /// Text that is no metric.
         name: String = Name,

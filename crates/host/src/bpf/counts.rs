@@ -160,7 +160,6 @@ pub(super) struct CountsReader {
 }
 
 impl CountsReader {
-    /// The first interval begins.
     pub(super) fn start(&mut self, now_ns: u64) {
         self.last_ns = Some(now_ns);
     }

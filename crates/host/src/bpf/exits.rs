@@ -37,7 +37,6 @@ use crate::exits::ExitOptions;
 /// Between two looks at the kernel's table.
 const INTERVAL_NS: u64 = 1_000_000_000;
 
-/// `CELL_OTHER` in `exits_intf.h`.
 const CELL_OTHER: u32 = 1;
 
 /// Whose exits a count is of, as the kernel knows it.

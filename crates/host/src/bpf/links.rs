@@ -21,7 +21,6 @@ impl<L> Links<L> {
         self.0.len()
     }
 
-    /// Detaches all.
     pub(super) fn detach(&mut self) {
         while let Some(link) = self.0.pop() {
             drop(link);

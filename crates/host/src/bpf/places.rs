@@ -48,7 +48,6 @@ impl Places {
         }
     }
 
-    /// The recording begins.
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.roster.begin(now_ns);
         self.pauses.begin(&self.root, &mut self.roster, now_ns);
@@ -120,7 +119,6 @@ impl Places {
         self.roster.there(&there, &new, now_ns);
     }
 
-    /// All that were seen.
     pub(super) fn roster(&self) -> &Roster {
         self.roster.roster()
     }

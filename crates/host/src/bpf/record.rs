@@ -11,7 +11,6 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use super::skel::types::{halt_flag, halt_record};
 use super::wake;
 
-/// Bytes of a halt.
 pub(super) const SIZE: usize = size_of::<halt_record>();
 const _: () = assert!(
     SIZE == 80,

@@ -25,7 +25,6 @@ const _: () = assert!(offset_of!(sample_tag, event) == 12);
 const _: () = assert!(offset_of!(sample_tag, isa) == 13);
 const _: () = assert!(offset_of!(sample_tag, phase) == 14);
 
-/// The program, loaded.
 pub(crate) struct SampleFilter {
     skel: SampleSkel<'static>,
     links: Vec<Link>,
@@ -86,7 +85,6 @@ impl SampleFilter {
             .map_err(|error| explain("note whom to sample", &error))
     }
 
-    /// Samples it no more.
     pub(crate) fn remove(&self, pid: u32) {
         // It need not be there.
         drop(self.skel.maps.sampled.delete(&pid.to_ne_bytes()));

@@ -18,7 +18,6 @@ use super::skel::types::halt_flag;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WakeFacts(u8);
 
-/// `WAKE_SHIFT` in `intf.h`.
 const SHIFT: u32 = 16;
 const _: () = assert!(
     halt_flag::HALT_WOKEN.0 == 1 << SHIFT,
@@ -45,7 +44,6 @@ impl WakeFacts {
     }
 }
 
-/// What ended the halt.
 pub(super) fn source(facts: WakeFacts) -> WakeSource {
     if facts.has(halt_flag::HALT_WAKER_HRTIMER) || facts.has(halt_flag::HALT_WAKER_PIT) {
         return WakeSource::Timer;

@@ -105,7 +105,6 @@ impl Pauses {
         }
     }
 
-    /// These ended long ago.
     pub(crate) fn forget(&mut self, vms: &BTreeSet<VmIndex>) {
         if let Known::ByNames(all) = &mut self.known {
             all.retain(|vm, _| !vms.contains(vm));
@@ -114,7 +113,6 @@ impl Pauses {
         self.work.forget(vms);
     }
 
-    /// The recording begins.
     pub(crate) fn begin(&mut self, root: &Root, roster: &mut RosterBuilder, now_ns: u64) {
         self.held.clear();
         self.look_at(root, roster, now_ns, |_| true);

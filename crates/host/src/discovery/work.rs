@@ -15,7 +15,6 @@ use super::pauses::Known;
 use super::running::VcpuThreads;
 use crate::root::Root;
 
-/// Between two looks.
 const LOOK_NS: u64 = 10_000_000_000;
 
 /// What VMMs have done so far.
@@ -47,7 +46,6 @@ struct Schedstat {
 }
 
 impl Work {
-    /// The recording begins.
     pub(super) fn begin(
         &mut self,
         root: &Root,
@@ -59,7 +57,6 @@ impl Work {
         self.look(root, roster, known, now_ns);
     }
 
-    /// These ended long ago.
     pub(super) fn forget(&mut self, vms: &BTreeSet<VmIndex>) {
         self.vms.retain(|vm, _| !vms.contains(vm));
     }

@@ -63,7 +63,6 @@ pub fn advice(
     said
 }
 
-/// About one time.
 fn time(parameter: Parameter, ns: u32) -> Option<String> {
     match ns {
         0 => None,

@@ -83,7 +83,6 @@ pub(super) fn propose(
     Ok(proposal)
 }
 
-/// Adds the boot files.
 fn persist(
     root: &Root,
     agents: &Sessions,
@@ -195,7 +194,6 @@ impl Proposal {
         self.changes.iter().map(|it| it.target).chain(already)
     }
 
-    /// Whether boot files change.
     pub(super) fn persists(&self) -> bool {
         self.changes.iter().any(|it| it.target.file().is_some())
     }

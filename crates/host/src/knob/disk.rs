@@ -167,7 +167,6 @@ impl Disk {
         Ok(())
     }
 
-    /// Removes a file.
     pub(super) fn remove(&mut self, path: &Path) -> Result<(), DiskError> {
         let told = |source| failed("remove", path, source);
         self.effect(|_| Ok(())).map_err(told)?;

@@ -143,7 +143,6 @@ impl Watch for Halts {
     }
 }
 
-/// vCPUs by VM.
 fn by_vm(found: &[FoundVcpu]) -> BTreeMap<(Pid, u64), Vec<&FoundVcpu>> {
     let mut vms: BTreeMap<(Pid, u64), Vec<&FoundVcpu>> = BTreeMap::new();
     for vcpu in found {

@@ -20,12 +20,10 @@ use crate::root::{Root, RootError};
 /// No boot file that we keep for an undo is longer, in bytes.
 const LONGEST_FILE: u64 = 64 << 10;
 
-/// This boot's name.
 pub(super) fn boot(root: &Root) -> Result<String, KnobError> {
     Ok(root.value("proc/sys/kernel/random/boot_id")?)
 }
 
-/// What something is now.
 pub(super) fn read(root: &Root, agents: &Sessions, target: Target) -> Result<Found, KnobError> {
     match target {
         Target::Parameter(parameter) => Ok(self::parameter(root, parameter)?.into()),
@@ -49,7 +47,6 @@ fn parameter(root: &Root, parameter: Parameter) -> Result<Option<String>, KnobEr
     }
 }
 
-/// Y or N.
 fn flag(root: &Root, path: &str) -> Result<String, RootError> {
     let value = root.value(path)?;
     match value.as_str() {

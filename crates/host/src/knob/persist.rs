@@ -12,7 +12,6 @@ use super::parameter::Parameter;
 use super::target::BootFile;
 use crate::root::Root;
 
-/// Values by parameter.
 pub(super) type Values = BTreeMap<Parameter, u32>;
 
 /// The modules whose options are written.

@@ -127,7 +127,6 @@ impl From<Option<Seen>> for Found {
 }
 
 impl Found {
-    /// The value.
     pub(super) fn text(&self) -> Option<&str> {
         self.value.as_deref()
     }

@@ -57,7 +57,6 @@ impl Counts {
         self.close(now_ns, out);
     }
 
-    /// Counts a halt.
     pub(super) fn add(&mut self, halt: &Halt) {
         let row = self.rows.entry(halt.tid).or_default();
         let counts = &mut row.counts;

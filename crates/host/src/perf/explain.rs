@@ -35,7 +35,6 @@ pub(super) fn explain_tracefs(error: TracefsError) -> CollectError {
     }
 }
 
-/// The CPU went offline.
 pub(crate) fn is_gone(error: &io::Error) -> bool {
     is_errno(error, Errno::NODEV)
 }

@@ -147,7 +147,6 @@ pub fn decode(bytes: &[u8]) -> u64 {
     halts
 }
 
-/// An instruction.
 enum Step {
     Wait(u64),
     Param(Option<u32>),

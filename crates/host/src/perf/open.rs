@@ -33,9 +33,7 @@ pub(super) fn tracepoint(id: u64, cpu: u32, ring_bytes: usize) -> io::Result<Cou
         .build()
 }
 
-/// `PERF_EVENT_IOC_SET_OUTPUT` of `include/uapi/linux/perf_event.h`.
 const SET_OUTPUT: Opcode = opcode::none(b'$', 5);
-/// `PERF_EVENT_IOC_SET_FILTER`.
 const SET_FILTER: Opcode = opcode::write::<*mut c_char>(b'$', 6);
 
 /// Lets the kernel drop events for which `filter` is false.

@@ -93,7 +93,6 @@ impl Places {
         }
     }
 
-    /// The recording begins.
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.roster.begin(now_ns);
         self.pauses.begin(&self.root, &mut self.roster, now_ns);
@@ -208,7 +207,6 @@ impl Places {
         thread.ceiling = halt.ceiling_ns.or(thread.ceiling);
     }
 
-    /// Where a thread belongs.
     pub(super) fn vm_of(&self, tid: Tid) -> Option<VmIndex> {
         self.threads.get(&tid).map(|thread| thread.vm)
     }

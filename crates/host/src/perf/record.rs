@@ -3,9 +3,7 @@
 //! The layout is that of `PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_RAW` with
 //! `sample_id_all`, in the order of `perf_output_sample` in `kernel/events/core.c`.
 
-/// `PERF_RECORD_LOST` of `include/uapi/linux/perf_event.h`.
 const PERF_RECORD_LOST: u32 = 2;
-/// `PERF_RECORD_SAMPLE`.
 const PERF_RECORD_SAMPLE: u32 = 9;
 
 /// What a record says.

@@ -9,7 +9,6 @@ use super::buffer::{Buffer, Given};
 use super::events::{Events, Filter, Seen, SeenWhat};
 use super::{events, filter, open};
 
-/// One CPU's events.
 pub(super) struct Ring {
     cpu: u32,
     bytes: usize,

@@ -338,7 +338,6 @@ impl Functions {
         })
     }
 
-    /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.functions.len()
     }

@@ -70,7 +70,6 @@ struct Running {
 }
 
 impl Namer {
-    /// Starts nothing yet.
     pub(super) fn new(root: &Root) -> Self {
         Self {
             root: root.clone(),

@@ -21,7 +21,6 @@ pub(super) const SAMPLED: SampleFlag = SampleFlag::IDENTIFIER
     .union(SampleFlag::PERIOD)
     .union(SampleFlag::CALLCHAIN);
 
-/// One CPU.
 pub(super) struct Ring {
     /// Owns the ring: the event that the BPF program writes to, or the first that is sampled.
     owner: Sampler,

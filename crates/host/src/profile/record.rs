@@ -7,19 +7,14 @@
 use haltwise_core::exit::Isa;
 use haltwise_core::profile::{Hit, Phase};
 
-/// `PERF_RECORD_LOST` of `include/uapi/linux/perf_event.h`.
 const PERF_RECORD_LOST: u32 = 2;
-/// `PERF_RECORD_SAMPLE`.
 const PERF_RECORD_SAMPLE: u32 = 9;
-/// `PERF_RECORD_MISC_CPUMODE_MASK`.
 const CPUMODE: u16 = 7;
 
 /// From here on, a number in a call chain is no address, but says whose the next ones are
 /// (`PERF_CONTEXT_MAX`).
 const CONTEXTS: u64 = 0u64.wrapping_sub(4095);
-/// `PERF_CONTEXT_KERNEL`.
 const CONTEXT_KERNEL: u64 = 0u64.wrapping_sub(128);
-/// `PERF_CONTEXT_USER`.
 const CONTEXT_USER: u64 = 0u64.wrapping_sub(512);
 
 /// Addresses of one side of a stack that are kept: more than the kernel walks, unless its

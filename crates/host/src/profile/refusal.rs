@@ -36,7 +36,6 @@ pub(super) enum Refusal {
     OverTime,
 }
 
-/// All, by their numbers.
 const ALL: [Refusal; 13] = [
     Refusal::Denied,
     Refusal::NotRegular,

@@ -35,7 +35,6 @@ pub(super) struct Place {
     pub(super) address: Option<u64>,
 }
 
-/// Finds functions.
 pub(super) struct Symbols {
     root: Root,
     kernel: Kallsyms,
@@ -60,7 +59,6 @@ impl std::fmt::Debug for Symbols {
 }
 
 impl Symbols {
-    /// Reads the kernel's functions.
     pub(super) fn load(root: &Root) -> Self {
         let kallsyms = root.long_bytes("proc/kallsyms", KALLSYMS_MOST);
         let kallsyms = kallsyms.unwrap_or_default();

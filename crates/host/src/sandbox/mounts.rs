@@ -29,7 +29,6 @@ struct Attributes {
 const READ_ONLY: u64 = 1;
 /// `MS_SLAVE`: what is mounted on the host later is seen, and what is mounted here is not seen there.
 const SLAVE: u64 = 1 << 19;
-/// `AT_RECURSIVE` of `include/uapi/linux/fcntl.h`.
 const RECURSIVE: libc::c_uint = 0x8000;
 
 /// Makes all mounts read-only for this process and its children to come, but for some directories.

@@ -95,7 +95,6 @@ mod filter {
         libc::SYS_exit_group,
     ];
 
-    /// `BPF_ENABLE_STATS` of `include/uapi/linux/bpf.h`.
     const ENABLE_STATS: libc::c_int = 32;
 
     /// What no recorder calls once it is attached: it neither changes the machine, nor becomes somebody else, nor

@@ -16,7 +16,6 @@ const WARM_UP: u64 = 8;
 /// A sleep of the waker ends so long before its instant; the rest is spent reading the clock.
 const SPIN_MARGIN_NS: u64 = 200_000;
 
-/// A run.
 pub(super) struct Pair {
     /// From an answer to the next signal.
     pub(super) gap: Nanos,

@@ -25,7 +25,6 @@ use crate::memory::MMIO;
 pub const SECTOR: u64 = 512;
 /// Entries of the queue.
 pub const ENTRIES: u16 = 16;
-/// The device's number.
 const BLOCK_ID: u32 = 2;
 /// Data of a request: more is refused.
 const LONGEST: usize = 1 << 16;

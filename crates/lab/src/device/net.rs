@@ -38,7 +38,6 @@ pub const MAC: [u8; 6] = [0x02, 0, 0, 0, 0, 1];
 pub const FEATURE_MAC: u64 = 1 << 5;
 /// All that is offered.
 pub const FEATURES: u64 = FEATURE_MAC | feature::EVENT_IDX | feature::VERSION_1 | feature::IN_ORDER;
-/// The device's number.
 const NET_ID: u32 = 1;
 /// What a frame to the guest begins with: it is whole (`num_buffers` is 1), and nothing else.
 const TO_GUEST: [u8; HEADER] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];

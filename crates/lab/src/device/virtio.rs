@@ -74,7 +74,6 @@ pub mod feature {
 
 /// Bit of [`register::INTERRUPT_STATUS`]: the device has used a buffer.
 pub const USED_BUFFER: u32 = 1;
-/// "virt" in little endian.
 const MAGIC: u32 = 0x7472_6976;
 
 /// Why a device interrupts. It takes no lock, so that whoever handles an interrupt waits for nobody who serves.

@@ -44,7 +44,6 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Adds up.
     pub(super) fn of(outcome: &Outcome) -> Self {
         let vcpus = || outcome.vms.iter().flat_map(|vm| &vm.vcpus);
         let sum = |of: fn(&VcpuOutcome) -> Option<u64>| {
@@ -64,7 +63,6 @@ impl Account {
         }
     }
 
-    /// So many a second.
     pub(super) fn per_second(&self, count: f64) -> f64 {
         count / (self.elapsed_ns / 1e9)
     }

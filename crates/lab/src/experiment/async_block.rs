@@ -34,7 +34,6 @@ use crate::memory::{MMIO, param};
 use crate::run::{RunError, io_step};
 use crate::vm::{Vm, VmError};
 
-/// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "async-block",
     title: "a disk served by a worker, against inside the vCPU's exit",

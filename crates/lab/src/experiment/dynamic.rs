@@ -20,7 +20,6 @@ use crate::halt_loop::HaltPolicy;
 use crate::load::{Load, LoadError};
 use crate::run::{RunError, run};
 
-/// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "dynamic",
     title: "off, always, the kernel's rule, and the rules proposed before it",

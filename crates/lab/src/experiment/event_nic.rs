@@ -32,7 +32,6 @@ use crate::run::{RunError, io_step};
 use crate::thread_stats::ThreadUse;
 use crate::vm::{Vm, VmError};
 
-/// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "event-nic",
     title: "a network backend woken by events, against one that polls in a loop",

@@ -26,7 +26,6 @@ use crate::vm::Vm;
 
 mod lateness;
 
-/// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "exitless-timer",
     title: "deadlines in a shared page and an agent, against PIT and TSC deadline",

@@ -20,7 +20,6 @@ use crate::load::{Load, LoadError};
 use crate::outcome::Outcome;
 use crate::run::{RunError, run};
 
-/// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "guest-halt-poll",
     title: "polling in the guest before HLT, against polling in the host",

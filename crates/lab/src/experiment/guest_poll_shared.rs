@@ -12,7 +12,6 @@ use super::{
 use crate::guest::Peer;
 use crate::run::{RunError, run};
 
-/// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: NAME,
     title: "polling in a guest whose vCPUs share a CPU, against polling in the host, and none",

@@ -15,7 +15,6 @@ use crate::guest::pic_driver;
 use crate::memory::param;
 use crate::run::RunError;
 
-/// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "pic-in-kernel",
     title: "the interrupt controllers in the kernel, against in the VMM",

@@ -19,7 +19,6 @@ use crate::drive::Round;
 use crate::load::Load;
 use crate::run::{Finished, RunError, run};
 
-/// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "poll-sweep",
     title: "the ceiling of halt polling against request/response loads",

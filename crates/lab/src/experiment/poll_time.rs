@@ -23,7 +23,6 @@ use crate::halt_loop::{HaltPolicy, UserHalt};
 use crate::load::LoadError;
 use crate::run::{RunError, run};
 
-/// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "poll-time-vs-count",
     title: "the default parameters against a lower ceiling, halving and a floor",

@@ -27,7 +27,6 @@ use crate::outcome::Outcome;
 use crate::resctrl::{self, Classes, ResctrlError, Root};
 use crate::run::{Finished, RunError, io_step, run};
 
-/// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "resource-isolation",
     title: "classes of cache and memory bandwidth for a VM beside a neighbour",

@@ -18,7 +18,6 @@ use crate::device::machine::{Ended, Machine, Running};
 use crate::guest::paint;
 use crate::run::RunError;
 
-/// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "shared-framebuffer",
     title: "video memory shared with the device model, against an exit for each write",

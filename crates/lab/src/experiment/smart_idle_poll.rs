@@ -21,7 +21,6 @@ use crate::load::LoadError;
 use crate::outcome::Quantiles;
 use crate::run::{Finished, RunError, run};
 
-/// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "smart-idle-poll",
     title: "a predicted time of polling in the guest, against completions after 1, 20, 50 us",

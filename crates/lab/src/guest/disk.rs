@@ -184,7 +184,6 @@ pub fn prepare(memory: &GuestMemory) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// Flags of a descriptor.
 const NEXT: u32 = 1;
 const DEVICE_WRITES: u32 = 2;
 

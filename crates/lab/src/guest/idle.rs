@@ -41,7 +41,6 @@ use crate::memory::param;
 
 /// LVT timer in periodic mode.
 const PERIODIC_MODE: u32 = 1 << 17;
-/// Divide configuration: by one.
 const BY_ONE: u32 = 0b1011;
 
 /// Assembles it.

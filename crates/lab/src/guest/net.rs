@@ -110,7 +110,6 @@ const BUFFERS: [u32; 2] = [0x1000, 0x5000];
 const STRIDE_BITS: u32 = 11;
 /// A frame and its header.
 const BYTES: usize = HEADER + LONGEST;
-/// Flag of a descriptor.
 const DEVICE_WRITES: u32 = 2;
 
 /// Where the driver says from which index on it wants to be told of a queue of so many entries, and where the

@@ -30,7 +30,6 @@ use crate::memory::{counter, param};
 
 /// Writes in a round.
 pub const WRITES: u32 = 256;
-/// Bytes of each.
 const WIDTH: u32 = 4;
 /// What a round begins with is its number times this: any odd number moves every byte.
 const MIX: u32 = 0x9e37_79b1;

@@ -61,7 +61,6 @@ use crate::memory::{counter, param};
 
 /// Accesses to the controllers for each interrupt.
 pub const PIC_ACCESSES: u32 = 4;
-/// The device's line.
 const LINE: u8 = 0;
 const COMMAND: u32 = 0x20;
 const DATA: u32 = 0x21;

@@ -90,7 +90,6 @@ fn begin(a: &mut CodeAssembler, peer: Peer, places: &Places) -> Result<(), IcedE
     Ok(())
 }
 
-/// Work has come?
 fn look(a: &mut CodeAssembler, found: CodeLabel) -> Result<(), IcedError> {
     a.mov(eax, dword_ptr(mailbox::WORK))?;
     a.cmp(eax, dword_ptr(poll::SEEN))?;

@@ -265,7 +265,6 @@ fn failure(found: &Found) -> Option<String> {
     Some(format!("could not be done: {why}"))
 }
 
-/// How it was measured.
 fn how(report: &Report, found: &Found) -> String {
     format!(
         "{} rounds of {} variants, {} each, in an order drawn from seed {}; medians with 95 % intervals",

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use super::schemata::{Bandwidth, Cache, Found, NotSchemata, Schemata};
 
-/// `RDTGROUP_SUPER_MAGIC` (`include/uapi/linux/magic.h`).
 const MAGIC: u64 = 0x0765_5821;
 /// Folders of a root that are no classes.
 const NO_CLASSES: [&str; 3] = ["info", "mon_groups", "mon_data"];

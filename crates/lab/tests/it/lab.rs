@@ -4,7 +4,6 @@ use std::process::{Command, Output};
 
 use haltwise_lab::outcome::{Outcome, VcpuOutcome};
 
-/// The binary under test.
 pub(crate) const LAB: &str = env!("CARGO_BIN_EXE_haltwise-lab");
 
 /// Whether KVM can be used; says why a test is skipped if not.

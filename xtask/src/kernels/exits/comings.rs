@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::super::LIMIT;
 use super::super::check::{Check, tell};
 use super::super::scenario::PRELUDE;
-use super::{Exits, Found, Lab, judge, read};
+use super::{Exits, Found, Lab, ONCE, judge, read};
 
 pub(crate) const NAME: &str = "comings";
 
@@ -67,7 +67,7 @@ pub(crate) fn check() -> Check<'static> {
     let script = SCRIPT
         .replace("VMS", &SHORT_LIVED.to_string())
         .replace("HOPS", &HOPS.to_string());
-    let script = format!("cat >/run/lab.sh <<'END'\n{PRELUDE}END\n{script}");
+    let script = format!("cat >/run/lab.sh <<'END'\n{PRELUDE}{ONCE}END\n{script}");
     Check::new(NAME, script, LIMIT, |left| {
         let out = &left.out_dir;
         let mut disagreements = tell("hotplug", &hotplug(&out.join("hotplug"))?);

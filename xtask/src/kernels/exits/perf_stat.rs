@@ -14,7 +14,7 @@ use super::super::check::{Check, tell};
 use super::super::guest::Left;
 use super::super::scenario::PRELUDE;
 use super::super::{Boot, Inside, LIMIT};
-use super::{Exits, Found, read};
+use super::{Exits, Found, ONCE, read};
 use crate::{say, tool};
 
 pub(crate) const NAME: &str = "perf-kvm-stat";
@@ -48,8 +48,9 @@ pub(crate) fn boot(inside: &Inside) -> Result<Option<Boot<'static>>> {
     };
     let guest = inside.guest()?.file(&perf, "bin/perf")?;
     let guest_runs = "exits --rounds 11 --pin 1";
-    let script =
-        format!("cat >/run/lab.sh <<'END'\n{PRELUDE}lab \"$1\" '{guest_runs}'\nEND\n{SCRIPT}");
+    let script = format!(
+        "cat >/run/lab.sh <<'END'\n{PRELUDE}{ONCE}lab \"$1\" '{guest_runs}'\nEND\n{SCRIPT}"
+    );
     let judge = |left: &Left| Ok(tell(NAME, &compare(&left.out_dir)?));
     let check = Check::new(NAME, script, LIMIT, judge);
     Ok(Some((guest, vec![check])))

@@ -68,7 +68,6 @@ impl Comm {
         Self(comm)
     }
 
-    /// Whether there is none.
     pub(in crate::import) fn is_empty(&self) -> bool {
         self.0[0] == 0
     }

@@ -69,7 +69,6 @@ fn loss(text: &[u8]) -> Option<Notice<'_>> {
     (text == b"EVENTS DROPPED").then_some(Notice::Lost { events: None })
 }
 
-/// ftrace's and perf's headers.
 fn of_comment(text: &[u8]) -> Option<Notice<'_>> {
     if let Some(counts) = text.strip_prefix(b"entries-in-buffer/entries-written:") {
         let mut words = counts

@@ -13,7 +13,6 @@ use haltwise_core::profile::{self, Frame, Hit, Phase, Sample, Space, Stack, Thre
 use haltwise_core::recording::{Mode, Roster};
 use haltwise_core::workload::SplitMix64;
 
-/// When the recording begins.
 pub(super) const START_NS: u64 = 1_000_000_000;
 
 const FLUSH_NS: u64 = 500_000_000;

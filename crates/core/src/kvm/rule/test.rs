@@ -97,7 +97,6 @@ fn each_era_differs_from_the_last_by_what_its_commits_did() {
     }
 }
 
-/// What 5.13 did.
 fn mend(rule: &mut Rule) {
     rule.growth_cap = GrowthCap::Ceiling;
     rule.stops_on_need_resched = true;

@@ -6,7 +6,6 @@ use super::super::*;
 use super::every_policy;
 use super::model::{build, cost_ns, seen, setting, walk};
 
-/// Nanoseconds of every size.
 fn ns() -> impl Strategy<Value = u64> {
     prop_oneof![
         1 => Just(0),

@@ -16,7 +16,6 @@ const _: () = assert!(
     "exit_cell in exits_intf.h changed: look at this decoder"
 );
 
-/// `EXIT_NO_REASON` in `exits_intf.h`.
 const NO_REASON: u32 = u32::MAX;
 
 /// Who and what a cell counts.

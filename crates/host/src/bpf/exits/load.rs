@@ -64,7 +64,6 @@ fn size_of_table(map: &MapMut<'_>) -> u64 {
     u64::from(map.max_entries()) * u64::from(map.key_size() + map.value_size())
 }
 
-/// Loads and attaches.
 pub(super) fn load(
     options: &ExitOptions,
     vms: &[Pid],

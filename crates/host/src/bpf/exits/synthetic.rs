@@ -48,7 +48,6 @@ pub struct Played {
     pub table_bytes: u64,
 }
 
-/// `KVM_ISA_VMX` in `arch/x86/kvm/trace.h`.
 const VMX: u64 = 1;
 
 /// Plays; an error where BPF is not to be had. x86 only: the arguments are laid out as its older

@@ -10,7 +10,6 @@ use haltwise_core::event::{Halt, WakeSource, WindowChange};
 use super::skel::types::{idle_flag, idle_record};
 use crate::bpf::record::{u32_at, u64_at};
 
-/// Bytes of a period.
 pub(super) const SIZE: usize = size_of::<idle_record>();
 const _: () = assert!(
     SIZE == 64,

@@ -34,7 +34,6 @@ pub(super) struct Vmm {
 }
 
 impl Vmm {
-    /// This process.
     pub(super) fn pid() -> Pid {
         Pid(std::process::id())
     }
@@ -73,7 +72,6 @@ impl Vmm {
         }
     }
 
-    /// One VM ends.
     pub(super) fn end(&self, root: &Path, ordinal: u32) {
         let fd = FIRST + ordinal.cast_signed();
         self.ceilings.lock().unwrap().remove(&fd);

@@ -109,7 +109,6 @@ impl World {
         key(ordinal, self.starts)
     }
 
-    /// What KVM goes by.
     pub(super) fn ceiling(&self, ordinal: u32) -> u32 {
         let own = self.vmm.ceiling(ordinal);
         own.unwrap_or_else(|| self.get(Parameter::HaltPollNs))

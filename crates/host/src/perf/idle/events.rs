@@ -34,7 +34,6 @@ pub(super) enum Seen {
     Gap,
 }
 
-/// `PWR_EVENT_EXIT` of `include/trace/events/power.h`.
 const PWR_EVENT_EXIT: u32 = u32::MAX;
 
 /// The events of the idle task alone.

@@ -13,7 +13,6 @@ pub(super) const PATH_MOST: usize = 4096;
 /// An answer is no longer: what it is, a length, a text.
 pub(super) const ANSWER_MOST: usize = 3 + NAME_MOST;
 
-/// How an answer begins.
 const NAME: u8 = 0;
 const NAMELESS: u8 = 1;
 const REFUSED: u8 = 2;
@@ -83,7 +82,6 @@ impl Front<'_> {
     }
 }
 
-/// Bytes as an ask.
 pub(super) fn ask(bytes: &[u8]) -> Parsed<Ask> {
     let mut front = Front(bytes);
     let numbers = |front: &mut Front<'_>| {
@@ -107,7 +105,6 @@ pub(super) fn ask(bytes: &[u8]) -> Parsed<Ask> {
     }
 }
 
-/// An answer as bytes.
 pub(super) fn answered(answer: &Answer) -> Vec<u8> {
     let (kind, text) = match answer {
         Answer::Name(name) => (NAME, name.as_str()),
@@ -121,7 +118,6 @@ pub(super) fn answered(answer: &Answer) -> Vec<u8> {
     bytes
 }
 
-/// Bytes as an answer.
 pub(super) fn answer(bytes: &[u8]) -> Parsed<Answer> {
     let mut front = Front(bytes);
     let Some([kind]) = front.take::<1>() else {

@@ -18,7 +18,6 @@ use crate::clock;
 
 /// Batches of each kind in a repetition.
 const BATCHES: usize = 16;
-/// CPUIDs in a batch.
 const BATCH: u32 = 32;
 
 /// Devices of guests whose memory is encrypted: there CPUID is an exception of the guest's own, and what answers it

@@ -25,11 +25,9 @@ use crate::clock;
 
 /// Pairs of calls of each kind in a repetition.
 const PAIRS: usize = 128;
-/// Of the near timer.
 const WRITES: f64 = 2.0;
 /// Nearer than the tick, and later than both calls take.
 const NEAR: Itimerspec = in_time(0, 100_000);
-/// Behind all others.
 const FAR: Itimerspec = in_time(3_600, 0);
 const DISARMED: Itimerspec = in_time(0, 0);
 

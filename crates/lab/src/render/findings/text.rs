@@ -8,7 +8,6 @@ use crate::experiment::{Chart, Table};
 
 const WIDTH: usize = 80;
 const BAR: usize = 40;
-/// Between two columns.
 const GAP: usize = 2;
 
 /// One experiment in full, or several with a table of all effects at the end.

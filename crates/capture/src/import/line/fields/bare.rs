@@ -43,12 +43,10 @@ impl<'a> Bare<'a> {
         known.find(|field| field.0 == name).map(|field| field.1)
     }
 
-    /// A number.
     pub(super) fn number(&self, name: &[u8]) -> Option<u64> {
         number::any(self.value(name)?)
     }
 
-    /// A `bool`.
     pub(super) fn flag(&self, name: &[u8]) -> Option<bool> {
         match self.number(name)? {
             0 => Some(false),
@@ -58,7 +56,6 @@ impl<'a> Bare<'a> {
     }
 }
 
-/// What stands in parentheses.
 fn inner(text: &[u8]) -> Option<&[u8]> {
     text.strip_prefix(b"(")?.strip_suffix(b")")
 }
