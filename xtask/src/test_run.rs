@@ -55,8 +55,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds all programs and the preloaded library, on which no target of cargo's own depends.
+/// Builds all programs, the preloaded library, on which no target of cargo's own depends, and a VMM that live tests start.
 pub(crate) fn build() -> Result<()> {
     let args = ["build", "--workspace", "--lib", "--bins"];
-    tool::run(tool::cargo(&repo::root()).args(args))
+    let vmm = ["--example", "small_vmm"];
+    tool::run(tool::cargo(&repo::root()).args(args).args(vmm))
 }

@@ -165,7 +165,6 @@ fn vms_that_come_and_go_keep_their_exits() {
     for name in ["first", "second", "third"] {
         let roster = &capture.info().roster;
         let Some(vm) = roster.vms.iter().find(|vm| vm.name == name) else {
-            // A process that is gone when the recorder gets a CPU has no name any more.
             assert!(!gets_a_cpu(), "no VM {name}");
             println!("skipped: other work takes the CPUs, and {name} was gone before it was named");
             return;

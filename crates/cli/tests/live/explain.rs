@@ -13,7 +13,6 @@ use crate::bench::{Bench, Running, haltwise, told, until};
 /// The rules that fire on the lab's VM.
 fn rules(lab: &[&str]) -> Option<BTreeSet<String>> {
     let bench = Bench::set_up()?;
-    // Other tests have VMs at the same time.
     let name = format!("subject-{}", lab[0]);
     bench.record(&["--exits=pio,mmio"], &[lab, &["--name", &name]].concat());
     let output = Command::new(haltwise())

@@ -99,8 +99,7 @@ fn record_beside(name: &str, change: fn(&File)) {
             told(&output)
         );
         let capture = Capture::open(&path).unwrap();
-        let samples = capture.samples().unwrap().count();
-        (samples > 0).then_some(capture)
+        (capture.samples().unwrap().count() > 0).then_some(capture)
     });
     lab.end(Signal::TERM);
     assert!(capture.info().ended.is_some());
