@@ -81,7 +81,7 @@ impl Interrupts {
     }
 }
 
-/// Compares shares, and that most wake-ups come from where they should.
+/// Compares shares, and that most wake-ups come from where they should, where interrupts do: emulated slowly, ticks are more.
 pub(super) fn judge(
     interrupts: &Interrupts,
     wakes: &BTreeMap<String, u64>,
@@ -107,7 +107,7 @@ pub(super) fn judge(
             let text = format!("{name}: {wakes} wake-ups by {interrupts} interrupts");
             found.disagreements.push(text);
         }
-        if expected == Some(source) && ours < LEAST {
+        if expected == Some(source) && ours < LEAST && theirs >= LEAST {
             let text = format!("only {ours:.1} % of wake-ups by {name}");
             found.disagreements.push(text);
         }
