@@ -196,14 +196,13 @@ fn all<'a>(inside: &'a Inside<'a>, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Settings of the rule that the short boot has: both sources, a ceiling of the VM's own, and settings that change.
+/// Rules of the short boot: both sources, a VM's own ceiling, changing settings.
 const GATE_RULES: [&str; 4] = [
     "rule-usual",
     "rule-tracepoints",
     "rule-cap-below",
     "rule-changed",
 ];
-/// Recordings that it has: halts by the lab, KVM and the recorder, and exits.
 const GATE_RECORDINGS: [&str; 2] = ["full", "exits-counted"];
 
 /// Runs the checks that matter most in one boot of the newest kernel. What the emulator spoils twice is skipped.
@@ -253,7 +252,6 @@ fn newest() -> Option<Kernel> {
     fetched.flatten().next()
 }
 
-/// Where the boots of a check leave what they leave.
 fn work(kernel: &Kernel, check: &str) -> PathBuf {
     cache().join(format!("{}.run", kernel.release)).join(check)
 }

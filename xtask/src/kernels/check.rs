@@ -2,7 +2,7 @@
 //!
 //! A boot that the emulator spoilt is tried again with the checks that it left undone; a fault of ours is a failure.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -130,11 +130,9 @@ fn pass_on(console: &str) {
 
 /// The console of a spoilt boot, kept beside the next one's.
 fn kept_console(work: &Path, nth: u32) -> String {
-    let kept: PathBuf = work.join(format!("console.spoilt-{nth}"));
-    match std::fs::copy(work.join("console"), &kept) {
-        Ok(_) => format!("; see {}", kept.display()),
-        Err(_) => String::new(),
-    }
+    let kept = work.join(format!("console.spoilt-{nth}"));
+    let copied = std::fs::copy(work.join("console"), &kept);
+    copied.map_or_else(|_| String::new(), |_| format!("; see {}", kept.display()))
 }
 
 /// Judges what a check left.
