@@ -6,7 +6,7 @@ pub(crate) mod summary;
 
 use std::path::Path;
 
-use haltwise_document::{csv, figures};
+use haltwise_document::figures;
 
 use self::summary::Summary;
 use crate::exit::{Exit, Failure, Outcome};
@@ -65,8 +65,7 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Ledger, Failure> {
 impl Ledger {
     pub(crate) fn print(&mut self, shown: &Shown) -> Outcome {
         shown.sort(&mut [&mut self.entries])?;
-        let csv = || csv::rows(&self.entries);
-        shown.print(self, csv, |top| page::document(self, top))?;
+        shown.print(self, |top| page::document(self, top))?;
         Ok(if self.unread > 0 {
             Exit::Partial
         } else {

@@ -58,7 +58,6 @@ const ABOUT: &[&str] = &[
      the packages, `metric` of the command.",
     "Of a guest also `hlt-exits`, `ipis` (sent by the CPU that ended a halt), `ipis-spared` (polls that another CPU \
      ended) and `context-switches`, each for one halt; `blocks` are those that entered HLT, and there is no `vcpu-cpu`.",
-    "CSV has the figures.",
 ];
 
 figures! {

@@ -31,7 +31,6 @@ use std::time::Duration;
 
 use haltwise_core::prove::setting::WantedPair;
 use haltwise_core::recording::Rung;
-use haltwise_document::csv;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::root::Root;
 use regex_lite::Regex;
@@ -135,11 +134,7 @@ fn too_short() -> Failure {
 
 pub(crate) fn show(view: &mut Proof, shown: &Shown) -> Result<(), Failure> {
     shown.sort(&mut [&mut view.figures])?;
-    shown.print_text(
-        view,
-        || csv::rows(&view.figures),
-        |style| text::render(view, shown.rows(), style),
-    )
+    shown.print_text(view, |style| text::render(view, shown.rows(), style))
 }
 
 /// How a result ends the program.

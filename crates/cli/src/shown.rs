@@ -1,4 +1,4 @@
-//! How a result is shown: as text, JSON or CSV, and how much of it. Options that verbs share.
+//! How a result is shown: as text or JSON, and how much of it. Options that verbs share.
 
 use anyhow::anyhow;
 use haltwise_document::text::Style;
@@ -24,9 +24,6 @@ pub(crate) struct Shown {
     /// Sort rows by this field, as --json names it, largest first [default: what costs most]
     #[arg(long, value_name = "FIELD")]
     sort: Option<String>,
-    /// Print the table as CSV
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
     /// Print JSON (see docs/)
     #[arg(long)]
     json: bool,
@@ -35,11 +32,6 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Whether it is printed for other programs.
-    pub(crate) fn is_data(&self) -> bool {
-        self.csv || self.json
-    }
-
     /// Whether every row is printed.
     pub(crate) fn is_all(&self) -> bool {
         self.all
@@ -99,11 +91,10 @@ impl Shown {
     pub(crate) fn print(
         &self,
         result: &impl Serialize,
-        csv: impl FnOnce() -> String,
         document: impl FnOnce(usize) -> Document,
     ) -> Result<(), Failure> {
-        if self.is_data() {
-            return self.print_text(result, csv, |_| String::new());
+        if self.json {
+            return terminal::print_json(result);
         }
         terminal::document(&document(self.rows()), self.width())
     }
@@ -112,13 +103,11 @@ impl Shown {
     pub(crate) fn print_text(
         &self,
         result: &impl Serialize,
-        csv: impl FnOnce() -> String,
         text: impl FnOnce(Style) -> String,
     ) -> Result<(), Failure> {
-        match (self.json, self.csv) {
-            (true, _) => terminal::print_json(result),
-            (_, true) => terminal::print(&csv()),
-            _ => terminal::page(self.width(), text),
+        if self.json {
+            return terminal::print_json(result);
         }
+        terminal::page(self.width(), text)
     }
 }

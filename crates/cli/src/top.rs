@@ -57,8 +57,6 @@ pub(crate) enum Form {
     Screen,
     /// One interval as a page, in so many columns.
     Page(usize),
-    /// The VMs of one interval as CSV.
-    Csv,
     /// JSON: one interval, or one after the other.
     Json {
         /// Only one.
@@ -68,7 +66,7 @@ pub(crate) enum Form {
 
 impl Form {
     fn is_once(self) -> bool {
-        matches!(self, Self::Page(_) | Self::Csv | Self::Json { once: true })
+        matches!(self, Self::Page(_) | Self::Json { once: true })
     }
 }
 
@@ -163,7 +161,6 @@ fn print(model: &Model, form: Form) -> Result<(), Failure> {
     let text = match form {
         Form::Screen => return Ok(()),
         Form::Page(width) => draw::text(model, u16::try_from(width).unwrap_or(u16::MAX)),
-        Form::Csv => view::of(model).map_or_else(String::new, |interval| interval.csv()),
         Form::Json { once: true } => return terminal::print_json(&view::of(model)),
         Form::Json { once: false } => serde_json::to_string(&view::of(model))? + "\n",
     };

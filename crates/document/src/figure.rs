@@ -61,7 +61,7 @@ pub enum Unit {
     Name,
     /// An object whose fields depend on what it says; its meaning tells of them.
     Object,
-    /// An object; in CSV its fields are columns, named by the pattern.
+    /// An object. Nothing reads the pattern; it goes when its last users are changed.
     Record(&'static [Figure], &'static str),
     /// Fields that stand beside the others (`#[serde(flatten)]`).
     Flat(&'static [Figure]),
@@ -138,17 +138,6 @@ impl Unit {
             _ => plain(value),
         }
     }
-
-    /// A value for other programs; nothing where it is not known.
-    pub fn raw(self, value: &Value) -> String {
-        match (self, value) {
-            (Self::Share, Value::Number(n)) => format!("{:.6}", n.as_f64().unwrap_or(0.0)),
-            (Self::PerSecond | Self::CpuPercent, Value::Number(n)) => {
-                format!("{:.3}", n.as_f64().unwrap_or(0.0))
-            }
-            _ => plain(value),
-        }
-    }
 }
 
 fn plain(value: &Value) -> String {
@@ -160,15 +149,13 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// A figure that is no object: where it stands in a result, and its column's name in CSV.
+/// A figure that is no object, and where it stands in a result.
 #[derive(Debug, Clone)]
 pub struct Leaf {
     /// The figure.
     pub figure: &'static Figure,
     /// Names from the result down to it.
     pub path: Vec<&'static str>,
-    /// Its column's name in CSV.
-    pub column: String,
 }
 
 impl Leaf {
@@ -182,29 +169,23 @@ impl Leaf {
 /// All figures of a result that are no objects, in their order; lists are results of their own.
 pub fn leaves(figures: &'static [Figure]) -> Vec<Leaf> {
     let mut found = Vec::new();
-    walk(figures, &mut Vec::new(), "{}", &mut found);
+    walk(figures, &mut Vec::new(), &mut found);
     found
 }
 
-fn walk(
-    figures: &'static [Figure],
-    path: &mut Vec<&'static str>,
-    pattern: &str,
-    found: &mut Vec<Leaf>,
-) {
+fn walk(figures: &'static [Figure], path: &mut Vec<&'static str>, found: &mut Vec<Leaf>) {
     for figure in figures {
         match figure.unit {
-            Unit::Flat(inner) => walk(inner, path, pattern, found),
+            Unit::Flat(inner) => walk(inner, path, found),
             Unit::List(_) | Unit::Object => {}
-            Unit::Record(inner, pattern) => {
+            Unit::Record(inner, _) => {
                 path.push(figure.name);
-                walk(inner, path, pattern, found);
+                walk(inner, path, found);
                 path.pop();
             }
             _ => found.push(Leaf {
                 figure,
                 path: path.iter().copied().chain([figure.name]).collect(),
-                column: pattern.replace("{}", figure.name),
             }),
         }
     }

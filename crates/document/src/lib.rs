@@ -6,7 +6,7 @@
 //! | [`figure`] | figures, their units, the macro that declares them |
 //! | [`block`] | documents: headings, prose, facts, tables, bars, notes; untrusted text |
 //! | [`table`] | tables of declared figures |
-//! | [`text`], [`html`], [`csv`], [`markdown`] | documents and tables for each medium |
+//! | [`text`], [`html`], [`markdown`] | documents and tables for each medium |
 //! | [`openmetrics`] | figures as metrics for Prometheus |
 //! | [`schema`] | JSON Schema and the page of documentation of declared figures |
 //! | [`number`], [`page`], [`chart`] | numbers, lines and bars of text |
@@ -17,7 +17,6 @@
 
 pub mod block;
 pub mod chart;
-pub mod csv;
 pub mod figure;
 pub mod html;
 pub mod markdown;

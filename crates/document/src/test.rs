@@ -193,17 +193,6 @@ fn figures_that_are_said_to_be_unknown_are_a_dash() {
 }
 
 #[test]
-fn results_as_csv() {
-    let made = csv::rows([reason("say \"hi\",\n", 2), reason("b", 0)]);
-    assert_eq!(
-        made,
-        "name,kind,count,share,host_ns,p50_ns,max_ns\n\
-         \"say \"\"hi\"\",\n\",exit,2,0.250000,3000,1200,40000\n\
-         b,exit,0,,0,,\n"
-    );
-}
-
-#[test]
 fn the_schema_says_type_unit_and_meaning() {
     let schema = schema::json_schema("exits", Result::FIGURES);
     assert_eq!(
@@ -327,9 +316,6 @@ proptest! {
         prop_assert!(!page.as_str().contains("<script") && !page.as_str().contains(steers));
         let tags = |name: &str| html::render(&self::document(name)).as_str().matches('<').count();
         prop_assert_eq!(tags(&name), tags("plain"));
-
-        let rows = csv::rows([reason(&name, 1)]);
-        prop_assert!(rows.matches('"').count() % 2 == 0);
 
         let marked = markdown::render(&document);
         prop_assert!(!marked.contains("<script") && !marked.contains(steers));

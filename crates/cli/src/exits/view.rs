@@ -1,4 +1,4 @@
-//! The result: each figure with its name, unit and meaning. JSON, its schema and documentation, CSV and tables
+//! The result: each figure with its name, unit and meaning. JSON, its schema and documentation, and tables
 //! come of these declarations.
 
 use haltwise_core::account::Spread;
@@ -16,7 +16,6 @@ pub(crate) const ABOUT: &[&str] = &[
     "`null` means not recorded. It never means zero.",
     "Percentiles are known to 12.5 %; `max` is the upper edge of its bucket where an interval's own largest value \
      is not known.",
-    "CSV has the same fields; those of `spread_ns` are `p50_ns` and so on.",
 ];
 
 figures! {

@@ -23,7 +23,6 @@ const ABOUT: &[&str] = &[
     "[The rules](rules.md): what each finds, and how costs and evidence are judged.",
     "Times are nanoseconds, and their names end in `_ns`.",
     "`null` means not recorded. It never means zero.",
-    "CSV has the findings.",
 ];
 
 figures! {

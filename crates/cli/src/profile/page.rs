@@ -2,10 +2,10 @@
 
 use haltwise_core::profile::Event;
 use haltwise_document::block::{self, Block};
-use haltwise_document::{Document, Figures, Prose, Rows, Table, Unit, Untrusted, csv, prose};
+use haltwise_document::{Document, Figures, Prose, Rows, Table, Unit, Untrusted, prose};
 
 use super::build::By;
-use super::view::{AreaOfExit, Part, ProfileGroup, ProfileResult, ProfiledExit, ProfiledSymbol};
+use super::view::{Part, ProfileGroup, ProfileResult, ProfiledExit, ProfiledSymbol};
 use crate::number::{count, nanos, scaled, share};
 use crate::words::plural;
 
@@ -35,25 +35,6 @@ pub(crate) fn document(view: &ProfileResult, by: Option<By>, top: usize) -> Docu
     notes(&mut document, view);
     document.remark("95 % confidence intervals, assuming independent samples.");
     document
-}
-
-/// The table by this for other programs; of an exit, a line for all of it and one for each of its areas.
-pub(crate) fn csv(view: &ProfileResult, by: Option<By>) -> String {
-    match by {
-        None | Some(By::Area) => csv::rows(&view.areas),
-        Some(By::Symbol) => csv::rows(&view.symbols),
-        Some(By::Vm | By::Vcpu | By::Thread | By::Module) => csv::rows(&view.groups),
-        Some(By::Exit) => csv::rows(view.exits.iter().flat_map(|exit| {
-            let mut all = exit.part.clone();
-            "all".clone_into(&mut all.name);
-            let parts = std::iter::once(all).chain(exit.areas.iter().cloned());
-            parts.map(|part| AreaOfExit {
-                exit: exit.part.name.clone(),
-                by: exit.by,
-                part,
-            })
-        })),
-    }
 }
 
 fn opening(document: &mut Document, view: &ProfileResult) {

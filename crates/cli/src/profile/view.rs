@@ -1,4 +1,4 @@
-//! The result: each figure with its name, unit and meaning. JSON, its schema and documentation, CSV and tables
+//! The result: each figure with its name, unit and meaning. JSON, its schema and documentation, and tables
 //! come of these declarations.
 
 use haltwise_core::profile::{Event, Space};
@@ -96,16 +96,6 @@ figures! {
         pub(crate) areas: Vec<Part> = List(Part::FIGURES),
         /// The functions that its samples hit most; shares of its own.
         pub(crate) symbols: Vec<Part> = List(Part::FIGURES),
-    }
-
-    /// An area of an exit: a line of CSV.
-    pub(crate) struct AreaOfExit {
-        /// The exit.
-        pub(crate) exit: String = Name,
-        /// How it is known.
-        pub(crate) by: Option<&'static str> = Word,
-        #[serde(flatten)]
-        pub(crate) part: Part = Flat(Part::FIGURES),
     }
 
     pub(crate) struct ProfiledSymbol {

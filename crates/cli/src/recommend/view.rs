@@ -46,7 +46,6 @@ const ABOUT: &[&str] = &[
      [what tuning can gain](tuning.md#what-was-never-seen)), `no-polling` (the kernel does not poll), `nothing-follows` \
      (every VM has a ceiling of its own, which `halt_poll_ns` does not move).",
     "What `--plan` writes is another object: [the plan file](plan-json.md).",
-    "CSV has the table of settings.",
 ];
 
 figures! {
@@ -212,7 +211,7 @@ figures! {
         pub(crate) ratio: Option<f64> = Real "x oracle",
     }
 
-    /// A line of the table of settings, and of CSV.
+    /// A line of the table of settings.
     pub(crate) struct SettingLine {
         /// The setting: `current`, `default`, `recommended` or `best found`, `off`, `oracle`, or the best policy of
         /// any other kind.

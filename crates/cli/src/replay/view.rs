@@ -19,8 +19,6 @@ pub(crate) const ABOUT: &[&str] = &[
     "Another task that wants the CPU ends a poll of KVM's, and is replayed so. It does not end a poll of the guest, \
      which is guest code: the scheduler shares the CPU, and how late that makes the wake-up is not in a recording. \
      Such polls are counted in `contended_polls`.",
-    "CSV has a line for what was recorded and for each policy, of the host and of each VM, with the fields of \
-     `recorded`.",
 ];
 
 figures! {
@@ -183,7 +181,7 @@ figures! {
         pub(crate) latency_calibrated: u64 = Count,
     }
 
-    /// A line of the tables and of CSV: a group as recorded, or under a policy.
+    /// A line of the tables: a group as recorded, or under a policy.
     pub(crate) struct ReplayLine {
         /// The VM's name; empty for the host, and for halts of unknown VMs.
         pub(crate) name: Option<String> = Name "VM",

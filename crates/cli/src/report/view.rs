@@ -20,7 +20,6 @@ pub(crate) const ABOUT: &[&str] = &[
     "Shares are 0 to 1. What ends in `_percent` is in % of **one** CPU.",
     "`null` means not recorded. It never means zero.",
     "Percentiles are known to 12.5 %; `max` is exact in full mode.",
-    "CSV has a line for each VM, without lists.",
     "`worth` has a `verdict`. `no-halts`, `unknown`: nothing more. `not-polling`: `why` is `off`, `gaps-too-long`, \
      `locked-out` or `other`, and `gaps_within` is the share of gaps that the ceiling would cover. `in-vain`: \
      `poll_ns` was polled, and no poll was successful. `polling`: `caught` is the share of halts that a poll ended; \

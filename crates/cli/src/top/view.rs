@@ -9,7 +9,7 @@ use haltwise_core::exit::names::Names;
 use haltwise_core::identity::Identity;
 use haltwise_core::ids::VmmKind;
 use haltwise_core::recording::{Missing, Mode, Rung};
-use haltwise_document::{csv, figures};
+use haltwise_document::figures;
 
 use super::figures::{self as of_step, Figures as StepFigures};
 use super::model::Model;
@@ -30,7 +30,6 @@ const ABOUT: &[&str] = &[
     "Percentiles are known to 12.5 %; `max` is the upper edge of its bucket where the kernel counted.",
     "Intervals follow each other without a gap, and what is summed up in them adds up to what `haltwise report` says of \
      the whole.",
-    "CSV (`--once --csv`) has the VMs.",
 ];
 
 figures! {
@@ -205,12 +204,6 @@ figures! {
         time_ns: Option<u64> = Nanos,
         /// Of that, time in the VMM.
         user_ns: u64 = Nanos,
-    }
-}
-
-impl Interval {
-    pub(crate) fn csv(&self) -> String {
-        csv::rows(&self.vms)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use haltwise_document::text::{self, Style};
-use haltwise_document::{Rows, Unit, csv};
+use haltwise_document::{Rows, Unit};
 
 use crate::exit::{Exit, Outcome};
 use crate::number::{count, nanos, percent, share};
@@ -34,14 +34,10 @@ pub(crate) fn run(
         plan::guest::plan(opened.info(), &view).write(path)?;
     }
     shown.sort(&mut [&mut view.rows])?;
-    shown.print_text(
-        &view,
-        || csv::rows(&view.rows),
-        |style| {
-            let plan = plan.map(|path| path.display().to_string());
-            render(&view, plan.as_deref(), shown.rows(), style)
-        },
-    )?;
+    shown.print_text(&view, |style| {
+        let plan = plan.map(|path| path.display().to_string());
+        render(&view, plan.as_deref(), shown.rows(), style)
+    })?;
     Ok(if view.basis.partial || view.basis.lost > 0 {
         Exit::Partial
     } else {

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use haltwise_capture::check;
-use haltwise_document::csv;
 
 use crate::exit::{Exit, Outcome};
 use crate::integrity::page;
@@ -42,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let shown = &arguments.shown;
     shown.sort(&mut [&mut view.tables])?;
     let document = |top| page::check(&view, top);
-    shown.print(&view, || csv::rows(&view.tables), document)?;
+    shown.print(&view, document)?;
     Ok(if view.whole {
         Exit::Done
     } else {

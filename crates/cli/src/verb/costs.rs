@@ -11,7 +11,6 @@ use haltwise_core::costs::{GRID, grid, table};
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::replay::Arrivals;
 use haltwise_core::stats::total;
-use haltwise_document::csv;
 
 use crate::costs::play::{self, PlayRequest};
 use crate::costs::view::{CostsResult, WrittenTable};
@@ -92,11 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     let shown = &arguments.shown;
     shown.sort(&mut [&mut result.tables])?;
-    shown.print(
-        &result,
-        || csv::rows(&result.tables),
-        |top| page::document(&result, top),
-    )?;
+    shown.print(&result, |top| page::document(&result, top))?;
     let partial = !result.failed.is_empty() || result.tables.iter().any(|table| table.partial);
     Ok(if partial { Exit::Partial } else { Exit::Done })
 }

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use haltwise_document::csv;
-
 use crate::diff::{self, page};
 use crate::exit::{Exit, Outcome};
 use crate::shown::Shown;
@@ -44,9 +42,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut view = diff::compare(&arguments.a, &arguments.b, &arguments.vm)?;
     let shown = &arguments.shown;
     shown.sort(&mut [&mut view.comparisons])?;
-    let csv = || csv::rows(&view.comparisons);
     let document = |top| page::document(&view, top, shown.is_all());
-    shown.print(&view, csv, document)?;
+    shown.print(&view, document)?;
     let partial = [&view.a, &view.b]
         .iter()
         .any(|it| it.lost > 0 || it.cut || it.damaged);

@@ -1,6 +1,5 @@
 //! `haltwise doctor`: what can be seen on this host, and which settings are in force.
 
-use haltwise_document::csv;
 use haltwise_host::root::Root;
 
 use crate::doctor::view::Diagnosis;
@@ -27,7 +26,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let shown = &arguments.shown;
     shown.sort(&mut [&mut diagnosis.vms])?;
     let document = |top| page::document(&diagnosis, top);
-    shown.print(&diagnosis, || csv::rows(&diagnosis.vms), document)?;
+    shown.print(&diagnosis, document)?;
     Ok(exit(&diagnosis))
 }
 

@@ -6,7 +6,6 @@ use anyhow::anyhow;
 use clap::ValueEnum;
 use haltwise_core::exit::{SubKey, account};
 use haltwise_core::units::Nanos;
-use haltwise_document::csv;
 
 use crate::collect::exits::ExitsWanted;
 use crate::collect::recording;
@@ -27,7 +26,6 @@ use crate::time;
   haltwise exits cap --by vm                by VM (or vcpu, second)
   haltwise exits cap --sub                  by MSR, port, page and so on
   haltwise exits cap --reason MSR_WRITE --sub    the MSRs that were written
-  haltwise exits cap --csv > exits.csv      for a spreadsheet
 
 Without DIR, ten seconds are recorded with all details, and the capture is kept.
 A capture must contain exits: record it with `haltwise record --exits`, or
@@ -130,13 +128,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         (_, true) => ExitsTable::Groups,
         _ => ExitsTable::Reasons,
     };
-    let csv = || match wanted {
-        ExitsTable::Reasons => csv::rows(view.reasons.iter().chain(&view.userspace)),
-        ExitsTable::Subs => csv::rows(&view.subs),
-        ExitsTable::Groups => csv::rows(&view.groups),
-    };
     let document = |top| page::document(&view, wanted, top);
-    shown.print(&view, csv, document)?;
+    shown.print(&view, document)?;
     let partial = view.recording.source.lost > 0 || loaded.recording.is_partial();
     Ok(if partial { Exit::Partial } else { Exit::Done })
 }

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use haltwise_document::csv;
-
 use crate::exit::{Exit, Outcome};
 use crate::explain::told::Told;
 use crate::explain::{load, text, view};
@@ -62,11 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut view = view::view(&loaded, &vms, arguments.weight.lambda(), told);
     let shown = &arguments.shown;
     shown.sort(&mut [&mut view.findings])?;
-    shown.print_text(
-        &view,
-        || csv::rows(&view.findings),
-        |style| text::render(&view, shown.rows(), style),
-    )?;
+    shown.print_text(&view, |style| text::render(&view, shown.rows(), style))?;
     let partial = view.recording.source.lost > 0 || loaded.recording.is_partial();
     Ok(if partial { Exit::Partial } else { Exit::Done })
 }

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use haltwise_core::fleet::By;
 use haltwise_core::fleet::gather::Asked;
-use haltwise_document::csv;
 
 use crate::exit::{Exit, Outcome};
 use crate::fleet::build::{self, Assumptions};
@@ -93,8 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             bytes.div_ceil(1000)
         ));
     }
-    let csv = || csv::rows(&result.cohorts);
-    shown.print(&result, csv, |top| page::document(&result, top))?;
+    shown.print(&result, |top| page::document(&result, top))?;
     let partial = !result.read.refused.is_empty() || result.read.rows_of_other_grids > 0;
     Ok(if partial { Exit::Partial } else { Exit::Done })
 }

@@ -83,9 +83,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     ])?;
     let printed = exports(arguments, &loaded, event)?;
     if !printed {
-        let (csv, by) = (|| page::csv(&view, arguments.by), arguments.by);
-        let document = |top| page::document(&view, by, top);
-        arguments.shown.print(&view, csv, document)?;
+        let document = |top| page::document(&view, arguments.by, top);
+        arguments.shown.print(&view, document)?;
     }
     let partial = view.recording.source.lost > 0 || loaded.recording.is_partial();
     Ok(if partial { Exit::Partial } else { Exit::Done })
@@ -96,9 +95,9 @@ fn exports(arguments: &Arguments, loaded: &Loaded, event: Event) -> Result<bool,
     let wanted = [&arguments.folded, &arguments.speedscope, &arguments.svg];
     let files = wanted.iter().filter_map(|file| file.as_deref());
     let to_stdout = files.filter(|file| is_stdout(file)).count();
-    if to_stdout > 1 || (to_stdout > 0 && arguments.shown.is_data()) {
+    if to_stdout > 1 || (to_stdout > 0 && arguments.shown.is_json()) {
         let error = anyhow!(
-            "write to stdout: more than one of --folded, --speedscope, --svg, --json and --csv would"
+            "write to stdout: more than one of --folded, --speedscope, --svg and --json would"
         );
         return Err(Failure::new(Exit::Usage, error).hint("name a file for all but one"));
     }

@@ -9,7 +9,6 @@ use haltwise_capture::error::CaptureWriteError;
 use haltwise_capture::info::State;
 use haltwise_capture::recording::Summary;
 use haltwise_capture::repair::repair;
-use haltwise_document::csv;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::integrity::page;
@@ -65,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let shown = &arguments.shown;
     shown.sort(&mut [&mut view.tables])?;
     let document = |top| page::repair(&view, top);
-    shown.print(&view, || csv::rows(&view.tables), document)?;
+    shown.print(&view, document)?;
     let is_all = view.left_out.is_empty();
     Ok(if is_all { Exit::Done } else { Exit::Partial })
 }

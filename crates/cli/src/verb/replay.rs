@@ -8,7 +8,7 @@ use haltwise_core::policy::{POLICIES, Setting, Spec, SpecError};
 use haltwise_core::recording::Side;
 use haltwise_core::replay::Arrivals;
 use haltwise_core::verify::guest::Parameter;
-use haltwise_document::{Document, csv};
+use haltwise_document::Document;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::prices::GivenCosts;
@@ -129,7 +129,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         .any(|note| !matches!(note, Note::OutOfOrder { .. } | Note::Dropped(_)));
     let arrivals = arguments.arrivals;
     let detail = arguments.detail || by_vcpu;
-    let mut shortened = Shortened::new(shown, !shown.is_data() && !detail);
+    let mut shortened = Shortened::new(shown, !shown.is_json() && !detail);
     let leave_out = |vms: &mut Vec<HaltGroup>| shortened.leave_out(vms);
     let subjects = (&specs[..], by_vcpu);
     let mut view = build::build(
@@ -141,11 +141,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         leave_out,
     );
     shown.sort(&mut [&mut view.vms])?;
-    let groups = || std::iter::once(&view.host).chain(&view.vms);
-    let csv = || csv::rows(groups().flat_map(HaltGroup::lines));
     let document =
         |top| page::document(&view, (top, shortened.left_out), shown.is_sorted(), detail);
-    shown.print(&view, csv, document)?;
+    shown.print(&view, document)?;
     Ok(if partial || view.basis.lost > 0 {
         Exit::Partial
     } else {

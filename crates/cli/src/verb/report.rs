@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
-use haltwise_document::csv;
 
 use crate::exit::{Exit, Outcome};
 use crate::html;
@@ -53,7 +52,7 @@ pub(crate) struct Arguments {
     vcpus: bool,
     /// Write an HTML page, one file that needs no network: findings, remedies, charts,
     /// and the cost of the recorded halts under other settings
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "vcpus", "csv", "width", "top", "all", "sort", "detail"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "vcpus", "width", "top", "all", "sort", "detail"])]
     html: Option<PathBuf>,
     /// Add a comparison with this capture to the page, as `haltwise diff`
     #[arg(long, value_name = "DIR", requires = "html")]
@@ -136,11 +135,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         detail,
         vcpus: arguments.vcpus,
     };
-    shown.print_text(
-        &report,
-        || csv::rows(&report.vms),
-        |style| text::render(&report, options, style),
-    )?;
+    shown.print_text(&report, |style| text::render(&report, options, style))?;
     Ok(if report.recording.lost > 0 || recording.is_partial() {
         Exit::Partial
     } else {

@@ -81,9 +81,6 @@ struct Printed {
     /// document
     #[arg(long)]
     json: bool,
-    /// With --once: print the table of VMs as CSV
-    #[arg(long, conflicts_with = "json", requires = "once")]
-    csv: bool,
     /// Width of --once in columns, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]
     width: Option<u16>,
@@ -92,7 +89,6 @@ struct Printed {
 impl Printed {
     fn form(&self) -> Form {
         match (self.json, self.once) {
-            _ if self.csv => Form::Csv,
             (true, once) => Form::Json { once },
             (false, true) => Form::Page(self.width.map_or_else(terminal::columns, usize::from)),
             (false, false) => Form::Screen,

@@ -8,7 +8,6 @@ use anyhow::anyhow;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::replay::Arrivals;
-use haltwise_document::csv;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::prices::GivenCosts;
@@ -164,14 +163,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let shown = &arguments.shown;
     let mut lines = text::lines(&view);
     shown.sort(&mut [&mut lines])?;
-    shown.print_text(
-        &view,
-        || csv::rows(&lines),
-        |style| {
-            let plan = path.map(|path| path.display().to_string());
-            text::render(&view, &lines, plan.as_deref(), shown.rows(), style)
-        },
-    )?;
+    shown.print_text(&view, |style| {
+        let plan = path.map(|path| path.display().to_string());
+        text::render(&view, &lines, plan.as_deref(), shown.rows(), style)
+    })?;
     if arguments.plan.is_some() && path.is_none() {
         let error = anyhow!(
             "no plan was written: halt_poll_ns applies to no VM of this capture, because each has its \

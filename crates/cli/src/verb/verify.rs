@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use haltwise_core::recording::Side;
-use haltwise_document::csv;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reading::opened::Opened;
@@ -76,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     shown.sort(&mut [&mut view.shown])?;
     let document = |_| page::document(&view);
-    shown.print(&view, || csv::rows(&view.shown), document)?;
+    shown.print(&view, document)?;
     if view.checked == 0 {
         let error = anyhow!("no halt could be checked: {}", view.why_not_checked());
         return Err(Failure::new(Exit::Failed, error).hint(view.hint_if_not_checked()));

@@ -152,30 +152,23 @@ fn run(dir: &Path, options: &[&str]) -> (String, Option<i32>) {
 }
 
 #[test]
-fn every_table_fits_and_is_the_same_as_csv() {
+fn every_table_fits() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir.path().join("cap"), false);
-    for (options, row, rows) in [
-        (&[][..], "IO_INSTRUCTION      18.0ms  0.93%    900", 9),
-        (&["--by", "vm"], "web-1  50.1ms  10.3ms  23.3k", 2),
-        (&["--by", "vcpu"], "web-1     1  25.2ms", 3),
-        (&["--by", "second"], "     2  25.0ms", 3),
-        (&["--sub"], "msr_write 0x6e0 (IA32_TSC_DEADLINE)", 3),
-        (&["--sub", "--reason", "msr_write"], "(x2APIC ICR)", 2),
+    for (options, row) in [
+        (&[][..], "IO_INSTRUCTION      18.0ms  0.93%    900"),
+        (&["--by", "vm"], "web-1  50.1ms  10.3ms  23.3k"),
+        (&["--by", "vcpu"], "web-1     1  25.2ms"),
+        (&["--by", "second"], "     2  25.0ms"),
+        (&["--sub"], "msr_write 0x6e0 (IA32_TSC_DEADLINE)"),
+        (&["--sub", "--reason", "msr_write"], "(x2APIC ICR)"),
     ] {
         let (text, _) = run(dir.path(), options);
         fits("exits", &text).unwrap();
         assert!(text.contains(row), "{options:?}: {text}");
-        let (csv, _) = run(dir.path(), &[&["--csv"], options].concat());
-        assert_eq!(csv.lines().count(), rows + 1, "{options:?}: {csv}");
     }
     let (text, _) = run(dir.path(), &["--top", "2"]);
     assert!(text.contains("  and 6 more (--all shows all)\n"), "{text}");
-    let (csv, _) = run(dir.path(), &["--csv", "--by", "second"]);
-    assert!(csv.starts_with(
-        "vm,vm_name,vcpu,second,exits,halt_exits,untimed,time_ns,kernel_ns,user_ns,p50_ns,p95_ns,p99_ns,max_ns,\
-         entries,userspace_exits,injections,emulations\n,,,0,"
-    ), "{csv}");
 }
 
 #[test]

@@ -236,28 +236,13 @@ fn text_json_and_stacks_are_as_committed() {
 }
 
 #[test]
-fn every_table_fits_and_has_the_rows_of_the_json() {
+fn every_table_fits() {
     let dir = tempfile::tempdir().unwrap();
     for (name, told, lost) in [("fleet", true, false), ("hostile-names", false, true)] {
         write(&dir.path().join("cap"), name, told, lost);
-        for (by, field) in [
-            ("vm", "groups"),
-            ("vcpu", "groups"),
-            ("thread", "groups"),
-            ("module", "groups"),
-            ("area", "areas"),
-            ("symbol", "symbols"),
-        ] {
+        for by in ["vm", "vcpu", "thread", "module", "area", "symbol"] {
             let text = run(dir.path(), &["--by", by, "--all"]);
             fits("profile", &text).unwrap();
-            let json = run(dir.path(), &["--json", "--by", by]);
-            let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-            let csv = run(dir.path(), &["--csv", "--by", by]);
-            // Ends of lines between quotes are part of a name.
-            let outside = csv.split('"').step_by(2);
-            let lines: usize = outside.map(|part| part.matches('\n').count()).sum();
-            let rows = json[field].as_array().unwrap().len();
-            assert_eq!(lines, rows + 1, "{name}, {by}: {csv}");
         }
         for options in [
             &["--by", "exit"][..],
@@ -269,13 +254,6 @@ fn every_table_fits_and_has_the_rows_of_the_json() {
         fs::remove_dir_all(dir.path().join("cap")).unwrap();
     }
     write(&dir.path().join("cap"), "fleet", true, false);
-    let csv = run(dir.path(), &["--csv", "--by", "exit"]);
-    assert!(
-        csv.starts_with("exit,by,name,samples,weight,share,low,high\n"),
-        "{csv}"
-    );
-    assert!(csv.contains("\nHLT,kvm_exit,all,"), "{csv}");
-    assert!(csv.contains("\nHLT,kvm_exit,halt polling,"), "{csv}");
     let text = run(dir.path(), &["--event", "page-faults"]);
     assert!(text.contains("samples of page-faults of"), "{text}");
 }

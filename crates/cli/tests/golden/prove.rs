@@ -156,7 +156,7 @@ fn the_ledger_is_as_committed() {
 }
 
 #[test]
-fn the_json_is_as_published_and_csv_has_the_figures() {
+fn the_json_is_as_published() {
     if updates() {
         return;
     }
@@ -164,10 +164,8 @@ fn the_json_is_as_published_and_csv_has_the_figures() {
     let file = dir.path().join("result.json");
     for (_, result) in results() {
         fs::write(&file, serde_json::to_vec(&result).unwrap()).unwrap();
-        let said = |form| haltwise(dir.path(), &["prove", "--from", "result.json", form]).0;
-        conforms("prove", &serde_json::from_str(&said("--json")).unwrap());
-        let figures = result["figures"].as_array().unwrap().len();
-        assert_eq!(said("--csv").lines().count(), figures + 1);
+        let said = haltwise(dir.path(), &["prove", "--from", "result.json", "--json"]).0;
+        conforms("prove", &serde_json::from_str(&said).unwrap());
     }
     let ledger = ["ledger", "--ledger", "prove/ledger.jsonl", "--json"];
     let (text, _) = haltwise(&home(), &ledger);

@@ -179,7 +179,7 @@ fn what_was_lost_is_in_the_last_line_and_in_the_exit_code() {
 }
 
 #[test]
-fn the_json_is_as_published_and_csv_has_the_vms() {
+fn the_json_is_as_published() {
     for name in ["fleet", "lossy"] {
         for step in json(&["top", &format!("captures/{name}"), "--json"]) {
             conforms("top", &step);
@@ -192,8 +192,4 @@ fn the_json_is_as_published_and_csv_has_the_vms() {
     let reason = &with_exits["total"]["exits"]["reasons"][0];
     assert_eq!(reason["name"], "MSR_WRITE");
     conforms("top", &with_exits);
-    let (csv, _) = haltwise(dir.path(), &["top", "cap", "--once", "--csv"]);
-    let vms = with_exits["vms"].as_array().unwrap();
-    assert_eq!(csv.lines().count(), vms.len() + 1, "{csv}");
-    assert!(csv.starts_with("index,name,vmm,pid,"), "{csv}");
 }

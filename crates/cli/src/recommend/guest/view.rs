@@ -120,7 +120,7 @@ figures! {
         pub(crate) partial: bool = Flag,
     }
 
-    /// A setting that is always shown, on the validation half; also a line of CSV.
+    /// A setting that is always shown, on the validation half.
     #[derive(Clone)]
     pub(crate) struct GuestFigures {
         /// `in-force`, `default`, `choice`, `off` (neither guest nor host polls), `host` (its best setting polls in the
