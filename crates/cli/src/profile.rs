@@ -6,16 +6,12 @@
 //! | [`view`] | the figures, declared |
 //! | [`build`] | the figures, computed from the account |
 //! | [`page`] | what is shown of them |
-//! | [`speedscope`] | the stacks for speedscope.app |
-//! | [`flame`] | the boxes of a flame graph, for the page too |
-//! | [`svg`] | the same as a picture of its own |
+//! | [`flame`] | the boxes of the page's flame graph |
 
 pub(crate) mod build;
 pub(crate) mod flame;
 pub(crate) mod load;
 pub(crate) mod page;
-pub(crate) mod speedscope;
-pub(crate) mod svg;
 pub(crate) mod view;
 
 /// Version of the JSON; documented in `docs/profile-json.md`.

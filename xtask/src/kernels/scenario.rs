@@ -220,8 +220,7 @@ fn script(recording: &Recording) -> String {
         let _ = writeln!(
             text,
             "haltwise profile --json /out/{name}/capture >/out/{name}/profile.json && \
-             haltwise profile --folded - /out/{name}/capture >/out/{name}/folded && \
-             haltwise profile --svg - /out/{name}/capture >/out/{name}/flame.svg \
+             haltwise profile --folded - /out/{name}/capture >/out/{name}/folded \
              || {{ echo \"check: profile {name} returned $?\"; failed=1; }}"
         );
     }

@@ -1,5 +1,4 @@
-//! The boxes of a flame graph, for the page and for a file: callers above what they call, each as wide as its
-//! share.
+//! The boxes of a flame graph: callers above what they call, each as wide as its share.
 
 use haltwise_core::profile::tree::{Kind, Node};
 use haltwise_document::html::bars::at;
@@ -13,7 +12,7 @@ use crate::words::plural;
 pub(crate) const WIDTH: f64 = 1_160.0;
 const ROW: f64 = 18.0;
 /// A letter in a box: monospace, at 11 units.
-pub(crate) const LETTER: f64 = 6.6;
+const LETTER: f64 = 6.6;
 
 /// Colours of what boxes are, and their names.
 pub(crate) const KINDS: [(&str, &str); 5] = [
@@ -24,12 +23,9 @@ pub(crate) const KINDS: [(&str, &str); 5] = [
     ("f-who", "VM, thread"),
 ];
 
-/// What is drawn: boxes narrower than this are left out, with all behind them, and deeper rows.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Detail {
-    pub(crate) narrowest: f64,
-    pub(crate) rows: usize,
-}
+/// Boxes narrower than this are left out, with all behind them, and deeper rows: they are seen only enlarged.
+const NARROWEST: f64 = 1.0;
+const MOST_ROWS: usize = 60;
 
 /// A flame graph that was drawn.
 #[derive(Debug)]
@@ -38,40 +34,32 @@ pub(crate) struct Flame {
     pub(crate) boxes: Markup,
     /// Its height.
     pub(crate) height: f64,
-    /// Boxes that were left out, without those behind them.
-    pub(crate) left_out: u64,
 }
 
-pub(crate) fn flame(root: &Node, detail: Detail) -> Flame {
+pub(crate) fn flame(root: &Node) -> Flame {
     let mut drawing = Drawing {
-        detail,
         boxes: Vec::new(),
         whole: root.all.weight.max(1) as f64,
         deepest: 0,
-        left_out: 0,
     };
     drawing.node(root, 0, 0);
     Flame {
         boxes: drawing.boxes.into_iter().collect(),
         height: ROW * (drawing.deepest + 1) as f64,
-        left_out: drawing.left_out,
     }
 }
 
 struct Drawing {
-    detail: Detail,
     boxes: Vec<Element>,
     whole: f64,
     deepest: usize,
-    left_out: u64,
 }
 
 impl Drawing {
     /// Draws a node whose left edge lies behind so much weight, and everything below it.
     fn node(&mut self, node: &Node, before: u64, depth: usize) {
         let width = node.all.weight as f64 / self.whole * WIDTH;
-        if width < self.detail.narrowest || depth >= self.detail.rows {
-            self.left_out += 1;
+        if width < NARROWEST || depth >= MOST_ROWS {
             return;
         }
         self.deepest = self.deepest.max(depth);

@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::page::harmless;
 use crate::profile::build::{self, By};
 use crate::profile::load::Loaded;
-use crate::profile::{load, page, speedscope, svg};
+use crate::profile::{load, page};
 use crate::reading::select;
 use crate::shown::Shown;
 use crate::terminal;
@@ -24,7 +24,6 @@ use crate::terminal;
   haltwise profile cap --vm web-1           one VM only
   haltwise profile cap --exit EPT_VIOLATION only samples of this exit
   haltwise profile cap --by thread          vm, vcpu, thread, area, exit, ...
-  haltwise profile cap --svg flame.svg      a flame graph
   haltwise profile cap --folded - | ...     folded stacks for other tools
 
 The capture must contain samples: record it with `haltwise record --profile
@@ -51,12 +50,6 @@ pub(crate) struct Arguments {
     /// `VM;thread;...;function samples`
     #[arg(long, value_name = "FILE")]
     folded: Option<PathBuf>,
-    /// Write a file for speedscope.app to FILE (`-`: stdout)
-    #[arg(long, value_name = "FILE")]
-    speedscope: Option<PathBuf>,
-    /// Write a flame graph to FILE (`-`: stdout)
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
     #[command(flatten)]
     shown: Shown,
 }
@@ -81,8 +74,15 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         &mut view.exits,
         &mut view.symbols,
     ])?;
-    let printed = exports(arguments, &loaded, event)?;
-    if !printed {
+    let folded = arguments.folded.as_deref();
+    if folded.is_some_and(is_stdout) && arguments.shown.is_json() {
+        let error = anyhow!("write to stdout: both --folded and --json would");
+        return Err(Failure::new(Exit::Usage, error).hint("name a file for --folded"));
+    }
+    if let Some(file) = folded {
+        write_folded(file, arguments, &loaded, event)?;
+    }
+    if !folded.is_some_and(is_stdout) {
         let document = |top| page::document(&view, arguments.by, top);
         arguments.shown.print(&view, document)?;
     }
@@ -90,47 +90,22 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(if partial { Exit::Partial } else { Exit::Done })
 }
 
-/// Writes the files that were asked for; whether one of them went to stdout, in the page's place.
-fn exports(arguments: &Arguments, loaded: &Loaded, event: Event) -> Result<bool, Failure> {
-    let wanted = [&arguments.folded, &arguments.speedscope, &arguments.svg];
-    let files = wanted.iter().filter_map(|file| file.as_deref());
-    let to_stdout = files.filter(|file| is_stdout(file)).count();
-    if to_stdout > 1 || (to_stdout > 0 && arguments.shown.is_json()) {
-        let error = anyhow!(
-            "write to stdout: more than one of --folded, --speedscope, --svg and --json would"
-        );
-        return Err(Failure::new(Exit::Usage, error).hint("name a file for all but one"));
-    }
-    if wanted.iter().all(|file| file.is_none()) {
-        return Ok(false);
-    }
+fn write_folded(
+    file: &Path,
+    arguments: &Arguments,
+    loaded: &Loaded,
+    event: Event,
+) -> Result<(), Failure> {
     let tree = tree_of(arguments, loaded, event);
-    if let Some(file) = &arguments.folded {
-        let lines = tree::folded(&tree);
-        let text = lines
-            .iter()
-            .map(|line| line.clone() + "\n")
-            .collect::<String>();
-        write(file, &text)?;
+    let text: String = (tree::folded(&tree).iter())
+        .map(|line| line.clone() + "\n")
+        .collect();
+    if is_stdout(file) {
+        return terminal::print(&text);
     }
-    let dir = arguments.dir.display().to_string();
-    if let Some(file) = &arguments.speedscope {
-        let value = speedscope::render(&tree, event, &dir);
-        write(file, &(serde_json::to_string(&value)? + "\n"))?;
-    }
-    if let Some(file) = &arguments.svg {
-        let title = format!("{event} of {}", loaded.recording.hostname);
-        let subtitle = format!(
-            "{} samples at {} Hz, {}",
-            tree.all.samples, loaded.recorded.hz, dir
-        );
-        let about = svg::About {
-            title: &title,
-            subtitle: &subtitle,
-        };
-        write(file, &svg::render(&tree, about))?;
-    }
-    Ok(to_stdout > 0)
+    output::write(file, text.as_bytes(), Readers::Owner)
+        .with_context(|| format!("write {}", file.display()))
+        .map_err(Failure::from)
 }
 
 fn is_stdout(file: &Path) -> bool {
@@ -146,13 +121,4 @@ fn tree_of(arguments: &Arguments, loaded: &Loaded, event: Event) -> Node {
     let sites = loaded.account.sites(event);
     let sites = sites.filter(|(site, _): &(&Site, &Sum)| wanted(site));
     tree::tree(sites, &naming)
-}
-
-fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    if is_stdout(file) {
-        return terminal::print(text);
-    }
-    output::write(file, text.as_bytes(), Readers::Owner)
-        .with_context(|| format!("write {}", file.display()))
-        .map_err(Failure::from)
 }

@@ -155,8 +155,7 @@ fn what_is_written_goes_through_no_link() {
     for words in [
         "report cap --html out",
         "tune cap --plan out",
-        "profile cap --svg out",
-        "profile cap --speedscope out",
+        "profile cap --folded out",
         "import -o out text",
         "record -o out --duration 1s",
     ] {

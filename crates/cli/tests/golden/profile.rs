@@ -19,7 +19,7 @@ use super::{START_NS, compare, fits, flat, haltwise, home, info_of, knobs, scena
 
 const PERIOD_NS: u64 = 1_003_009;
 
-/// A function that no XML, no line and no terminal likes.
+/// A function that no markup, no line and no terminal likes.
 const HOSTILE: &str = "std::vec<\"a\", 'b'>::op;\u{1b}[2J&\n\u{202e}\0x";
 
 /// Stacks, the innermost function first: kernel, user space.
@@ -228,7 +228,6 @@ fn text_json_and_stacks_are_as_committed() {
         ("page.txt", run(dir.path(), &[])),
         ("vcpu.json", flat(&json, 0) + "\n"),
         ("stacks.folded", run(dir.path(), &["--folded", "-"])),
-        ("flame.svg", run(dir.path(), &["--svg", "-"])),
     ];
     let wrong = texts.map(|(file, text)| compare(&format!("profile/{file}"), &text).err());
     let wrong: String = wrong.into_iter().flatten().collect();
@@ -287,139 +286,6 @@ fn folded_stacks_hold_every_sample_once_and_a_name_ends_no_line() {
     assert_eq!(deepest.max(), Some(3 + 8));
 }
 
-/// The shape that speedscope's `file-format-schema.json` asks of a sampled profile.
-#[test]
-fn a_speedscope_file_has_the_shape_of_its_schema() {
-    let dir = tempfile::tempdir().unwrap();
-    write(&dir.path().join("cap"), "fleet", true, false);
-    let out = dir.path().join("cap.speedscope.json");
-    let (page, _) = haltwise(
-        dir.path(),
-        &["profile", "cap", "--speedscope", out.to_str().unwrap()],
-    );
-    assert!(page.contains("By exit"), "the page is printed as well");
-    let file: serde_json::Value = serde_json::from_slice(&fs::read(out).unwrap()).unwrap();
-    assert_eq!(
-        file["$schema"],
-        "https://www.speedscope.app/file-format-schema.json"
-    );
-    let frames = file["shared"]["frames"].as_array().unwrap();
-    assert!(frames.iter().all(|frame| frame["name"].is_string()));
-    let profiles = file["profiles"].as_array().unwrap();
-    let active = file["activeProfileIndex"].as_u64().unwrap();
-    assert!(active < profiles.len() as u64);
-    let mut all = 0;
-    for profile in profiles {
-        assert_eq!(profile["type"], "sampled");
-        assert_eq!(profile["unit"], "nanoseconds");
-        assert!(profile["name"].is_string());
-        let samples = profile["samples"].as_array().unwrap();
-        let weights = profile["weights"].as_array().unwrap();
-        assert_eq!(samples.len(), weights.len());
-        for number in samples.iter().flat_map(|sample| sample.as_array().unwrap()) {
-            assert!(number.as_u64().unwrap() < frames.len() as u64);
-        }
-        let sum: u64 = weights.iter().map(|weight| weight.as_u64().unwrap()).sum();
-        assert_eq!(profile["startValue"], 0);
-        assert_eq!(profile["endValue"], sum);
-        all += sum;
-    }
-    assert_eq!(all, clock_samples() * PERIOD_NS);
-}
-
-/// Enough of XML 1.0 to know a well-formed document from another: one root, every element closed in its
-/// turn, attributes between quotes, no stray `<` or `&`, no character that XML forbids. Gives how many
-/// elements there are of each name.
-fn parse_xml(text: &str) -> Result<BTreeMap<String, usize>, String> {
-    if let Some(bad) = text.chars().find(|c| c.is_control() && *c != '\n') {
-        return Err(format!("{bad:?} is no XML"));
-    }
-    let mut open: Vec<&str> = Vec::new();
-    let mut seen = BTreeMap::new();
-    let mut rest = text;
-    while let Some(at) = rest.find(['<', '&']) {
-        if rest.as_bytes()[at] == b'&' {
-            let entity = rest[at..].split(';').next().unwrap_or_default();
-            let number = entity.strip_prefix("&#").and_then(|n| n.parse().ok());
-            // XML 1.0, 2.2: Char.
-            let is_char = |n: u32| n > 0x9f && !(0xfffe..=0xffff).contains(&n) || n == 39;
-            let is_known = ["&lt", "&gt", "&amp", "&quot", "&apos"].contains(&entity);
-            if !is_known && !number.is_some_and(is_char) {
-                return Err(format!("the entity {entity}"));
-            }
-            rest = &rest[at + 1..];
-            continue;
-        }
-        // Values hold no `>`: it is escaped in all of ours.
-        let end = rest[at..].find('>').ok_or("a tag without end")? + at;
-        let tag = &rest[at + 1..end];
-        rest = &rest[end + 1..];
-        if tag.starts_with('?') {
-            continue;
-        }
-        if let Some(name) = tag.strip_prefix('/') {
-            if open.pop() != Some(name) {
-                return Err(format!("</{name}> ends another element"));
-            }
-            continue;
-        }
-        let name = tag.split([' ', '/']).next().unwrap_or_default();
-        if tag.contains('<') || tag.matches('"').count() % 2 == 1 {
-            return Err(format!("the tag <{tag}>"));
-        }
-        if open.is_empty() && !seen.is_empty() {
-            return Err("two roots".to_owned());
-        }
-        *seen.entry(name.to_owned()).or_default() += 1;
-        if !tag.ends_with('/') {
-            open.push(name);
-        }
-    }
-    match open.last() {
-        None => Ok(seen),
-        Some(open) => Err(format!("<{open}> never ends")),
-    }
-}
-
-#[test]
-fn the_little_xml_reader_refuses_what_is_none() {
-    for good in ["<a/>", "<?xml version=\"1.0\"?>\n<a b=\"c\"><d/>&lt;</a>"] {
-        parse_xml(good).unwrap();
-    }
-    for bad in [
-        "<a>",
-        "<a></b>",
-        "<a/><b/>",
-        "<a>&x;</a>",
-        "<a b=\"/>",
-        "<a>\u{1b}</a>",
-        "<a <b/>",
-    ] {
-        assert!(parse_xml(bad).is_err(), "{bad}");
-    }
-}
-
-#[test]
-fn a_flame_graph_is_xml_whatever_functions_and_vms_are_called() {
-    let dir = tempfile::tempdir().unwrap();
-    for (name, told) in [("fleet", true), ("hostile-names", false)] {
-        let cap = dir.path().join("cap");
-        write(&cap, name, told, false);
-        let svg = run(dir.path(), &["--svg", "-"]);
-        let elements = parse_xml(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(elements["svg"], 1);
-        assert!(elements["rect"] > 26, "{elements:?}");
-        // One title of the picture and one of each box, but for its ground and the five of the legend; no script
-        // and nothing from elsewhere.
-        assert_eq!(elements["title"], elements["rect"] - 5);
-        assert!(!elements.contains_key("script"));
-        let outside = svg.matches("http").count();
-        assert_eq!(outside, 1, "only the name of SVG itself");
-        assert!(svg.contains("std::vec&lt;&quot;a&quot;"), "{name}");
-        fs::remove_dir_all(cap).unwrap();
-    }
-}
-
 #[test]
 fn a_capture_without_what_samples_point_to_is_shown_as_far_as_it_goes() {
     let dir = tempfile::tempdir().unwrap();
@@ -439,7 +305,6 @@ fn a_capture_without_what_samples_point_to_is_shown_as_far_as_it_goes() {
     assert_eq!(code, Some(5));
     assert!(text.contains("No samples: no VMM ran."), "{text}");
     assert_eq!(run(dir.path(), &["--folded", "-"]), "");
-    parse_xml(&run(dir.path(), &["--svg", "-"])).unwrap();
 }
 
 #[test]
@@ -464,16 +329,15 @@ fn what_cannot_be_shown_is_said_with_what_to_do() {
             &["--event", "cycles"],
             "no samples of cycles\nhint: it contains samples of cpu-clock",
         ),
-        (&["--svg", "-", "--json"], "more than one"),
-        (&["--svg", "-", "--folded", "-"], "more than one"),
+        (&["--folded", "-", "--json"], "both --folded and --json"),
     ] {
         let (code, said) = run(dir.path(), &[&["profile", "cap"], options].concat());
         assert_eq!(code, Some(2), "{said}");
         assert!(said.contains(words), "{said}");
     }
-    let (code, said) = run(dir.path(), &["profile", "cap", "--svg", "/nowhere/x.svg"]);
+    let (code, said) = run(dir.path(), &["profile", "cap", "--folded", "/nowhere/x"]);
     assert_eq!(code, Some(1));
-    assert!(said.contains("write /nowhere/x.svg: "), "{said}");
+    assert!(said.contains("write /nowhere/x: "), "{said}");
     let (code, said) = run(dir.path(), &["record", "-o", "x", "--profile", "1mhz"]);
     assert_eq!(code, Some(2));
     assert!(said.contains("a rate from 1hz to 20khz"), "{said}");

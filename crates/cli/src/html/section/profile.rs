@@ -6,17 +6,11 @@ use super::{note, p};
 use crate::html::chart::{bars, figure};
 use crate::html::content::Content;
 use crate::html::markup::{Markup, el};
-use crate::profile::flame::{Detail, KINDS, WIDTH, flame};
+use crate::profile::flame::{KINDS, WIDTH, flame};
 use crate::profile::page;
 use crate::words::plural;
 
 const ROWS: usize = 15;
-
-/// Boxes of the flame graph: as much as can be seen without zooming.
-const DETAIL: Detail = Detail {
-    narrowest: 1.0,
-    rows: 60,
-};
 
 /// The section. `None` where no samples were taken.
 pub(super) fn profile(content: &Content) -> Option<Markup> {
@@ -28,7 +22,7 @@ pub(super) fn profile(content: &Content) -> Option<Markup> {
     );
     let label =
         format!("Flame graph of {samples}; the symbols that were hit most are in the table");
-    let drawn = flame(tree, DETAIL);
+    let drawn = flame(tree);
     let graph = el("div")
         .class("scroll flame")
         .attr("tabindex", 0)
@@ -47,6 +41,6 @@ pub(super) fn profile(content: &Content) -> Option<Markup> {
         .and(search)
         .and(graph)
         .and(el("div").class("two").with_all(tables));
-    let beside = "Boxes too narrow to see are left out; `haltwise profile --svg` has them.";
+    let beside = "Boxes too narrow to see are left out; `haltwise profile --folded` has them.";
     Some(out.and(note(beside)))
 }
