@@ -12,7 +12,6 @@ mod simulation;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use haltwise_core::event::{
     Facts, Halt, HaltCounts, HostSample, IdleState, Knob, Lost, WindowChange,
@@ -64,48 +63,6 @@ pub struct Recording {
     falls_short: bool,
     /// Room for the last word.
     spare: Spare,
-    durability: Durability,
-    /// Whether tables were made that a loss of power may take.
-    has_new_names: bool,
-}
-
-/// When what is written is flushed to the disk, so that a loss of power does not take it.
-///
-/// Whatever it is, what was written outlives the recorder: the kernel has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// With each flush of the recorder: a loss of power takes no more than the last.
-    Each,
-    /// When the recording ends; until then a loss of power takes what the kernel has not written back by itself.
-    #[default]
-    End,
-    /// Never: a loss of power may take a recording that has ended, too.
-    Never,
-}
-
-impl Durability {
-    const ALL: [(Self, &'static str); 3] = [
-        (Self::Each, "each"),
-        (Self::End, "end"),
-        (Self::Never, "never"),
-    ];
-}
-
-/// A word that says no [`Durability`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is none of each, end, never")]
-pub struct UnknownDurability(String);
-
-impl FromStr for Durability {
-    type Err = UnknownDurability;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut all = Self::ALL.into_iter();
-        let found = all.find(|(_, name)| *name == text);
-        found
-            .map(|(durability, _)| durability)
-            .ok_or_else(|| UnknownDurability(text.to_owned()))
-    }
 }
 
 /// What became of a flush.
@@ -151,23 +108,13 @@ pub struct Summary {
 impl Recording {
     /// Starts a capture in a directory that is empty or does not exist yet.
     pub fn create(directory: &Path, info: CaptureInfo) -> Result<Self, CaptureWriteError> {
-        Self::create_with(directory, info, Durability::default())
-    }
-
-    /// The same, with what a loss of power may take.
-    pub fn create_with(
-        directory: &Path,
-        info: CaptureInfo,
-        durability: Durability,
-    ) -> Result<Self, CaptureWriteError> {
-        Self::create_on(directory, info, durability, None)
+        Self::create_on(directory, info, None)
     }
 
     /// The same, asking this disk.
     fn create_on(
         directory: &Path,
         info: CaptureInfo,
-        durability: Durability,
         asked: Asked,
     ) -> Result<Self, CaptureWriteError> {
         let ours = Directory::make(directory).map_err(|source| CaptureWriteError::Io {
@@ -175,16 +122,11 @@ impl Recording {
             path: directory.to_owned(),
             source,
         })?;
-        Self::create_in(ours.asking(asked), info, durability)
+        Self::create_in(ours.asking(asked), info)
     }
 
     /// The same, in a directory that is open.
-    pub fn create_in(
-        ours: Directory,
-        info: CaptureInfo,
-        durability: Durability,
-    ) -> Result<Self, CaptureWriteError> {
-        let ours = ours.durable(durability != Durability::Never);
+    pub fn create_in(ours: Directory, info: CaptureInfo) -> Result<Self, CaptureWriteError> {
         let is_empty = ours.is_empty().map_err(|source| CaptureWriteError::Io {
             act: "list",
             path: ours.path().to_owned(),
@@ -200,9 +142,7 @@ impl Recording {
             // Best effort: the first error is the one that matters.
             drop(remove_all(&ours));
         }
-        let mut recording = started.map(|recording| recording(ours))?;
-        recording.durability = durability;
-        Ok(recording)
+        started.map(|recording| recording(ours))
     }
 
     /// Makes the files; what is made takes the directory.
@@ -245,8 +185,6 @@ impl Recording {
             is_behind: false,
             falls_short: false,
             spare,
-            durability: Durability::default(),
-            has_new_names: false,
         })
     }
 
@@ -333,36 +271,7 @@ impl Recording {
         if self.is_behind {
             failures.push(self.catch_up().err());
         }
-        if self.durability == Durability::Each {
-            failures.push(self.sync().err());
-        }
         failures.into_iter().flatten().next()
-    }
-
-    /// Makes durable what was written.
-    fn sync(&mut self) -> Result<(), CaptureWriteError> {
-        let always = [
-            &mut self.halts,
-            &mut self.windows,
-            &mut self.counts,
-            &mut self.knobs,
-            &mut self.host,
-            &mut self.lost,
-        ];
-        let optional = self.idle_states.iter_mut().chain(&mut self.exits);
-        let streams = always.into_iter().chain(optional);
-        let mut streams = streams.chain(self.profile.iter_mut().flatten());
-        streams.try_for_each(TableStream::sync)?;
-        if self.has_new_names {
-            let synced = self.directory.sync();
-            synced.map_err(|source| CaptureWriteError::Io {
-                act: "flush",
-                path: self.directory.path().to_owned(),
-                source,
-            })?;
-            self.has_new_names = false;
-        }
-        Ok(())
     }
 
     /// Counts rows that are not written and not tried again.
@@ -418,7 +327,6 @@ impl Recording {
         let waiting = &mut self.backlog.waiting.idle_states;
         let has_rows = !(rows.is_empty() && waiting.is_empty());
         let made = make::<IdleState>(&mut self.idle_states, has_rows, &self.directory);
-        self.has_new_names |= matches!(made, Ok(true));
         let waited = wait(self.idle_states.as_mut(), waiting, rows, now);
         self.refuse(Table::IdleStates, waited.dropped);
         made.err().or(waited.failed)
@@ -429,7 +337,6 @@ impl Recording {
         let waiting = &mut self.backlog.waiting.exits;
         let has_rows = !(rows.is_empty() && waiting.is_empty());
         let made = make::<Exits>(&mut self.exits, has_rows, &self.directory);
-        self.has_new_names |= matches!(made, Ok(true));
         let waited = wait(self.exits.as_mut(), waiting, rows, now);
         self.refuse(Table::Exits, waited.dropped);
         made.err().or(waited.failed)
@@ -440,7 +347,7 @@ impl Recording {
         let mut failures = Vec::new();
         if self.profile.is_none() && !(rows.is_empty() && self.backlog.waiting.profile.is_empty()) {
             match create_profile(&self.directory) {
-                Ok(streams) => (self.profile, self.has_new_names) = (Some(streams), true),
+                Ok(streams) => self.profile = Some(streams),
                 Err(error) => failures.push(Some(error)),
             }
         }
@@ -647,17 +554,16 @@ fn remove_all(directory: &Directory) -> std::io::Result<()> {
     directory.unmake()
 }
 
-/// Makes a table's stream if it has rows and there is none yet; says whether it did.
+/// Makes a table's stream if it has rows and there is none yet.
 fn make<R: Row>(
     stream: &mut Option<TableStream>,
     has_rows: bool,
     directory: &Directory,
-) -> Result<bool, CaptureWriteError> {
-    if stream.is_some() || !has_rows {
-        return Ok(false);
+) -> Result<(), CaptureWriteError> {
+    if stream.is_none() && has_rows {
+        *stream = Some(TableStream::create::<R>(directory)?);
     }
-    *stream = Some(TableStream::create::<R>(directory)?);
-    Ok(true)
+    Ok(())
 }
 
 /// All or none: what is made of them is removed again.

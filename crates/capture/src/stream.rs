@@ -38,8 +38,6 @@ pub(crate) struct TableStream {
     rows: u64,
     /// Whether bytes may follow those.
     torn: bool,
-    /// Whether all that was written is durable.
-    durable: bool,
     /// When to write again after a failure.
     pause: Pause,
 }
@@ -104,7 +102,6 @@ impl TableStream {
             bytes: 0,
             rows: 0,
             torn: false,
-            durable: false,
             pause: Pause::default(),
         };
         if let Err(source) = stream.write_out() {
@@ -136,25 +133,6 @@ impl TableStream {
             }),
             Ok(true) | Err(_) => Ok(()),
         }
-    }
-
-    /// Makes durable what was written, if it is not.
-    pub(crate) fn sync(&mut self) -> Result<(), CaptureWriteError> {
-        if !self.durable {
-            self.file.sync().map_err(|source| CaptureWriteError::Io {
-                act: "flush",
-                path: self.path.clone(),
-                source,
-            })?;
-            self.durable = true;
-        }
-        Ok(())
-    }
-
-    /// Whether all that was written is durable.
-    #[cfg(test)]
-    pub(crate) fn is_durable(&self) -> bool {
-        self.durable
     }
 
     /// Appends rows unless an earlier append has failed and it is too early to try again; `now`: it never is.
@@ -217,7 +195,7 @@ impl TableStream {
         let length = self.sealed.len() as u64;
         match written {
             Ok(()) => {
-                (self.torn, self.durable) = (false, false);
+                self.torn = false;
                 self.bytes += length;
             }
             // If even this fails, the reader finds a torn tail and leaves it out, and the next append tries.

@@ -37,8 +37,6 @@ pub struct Directory {
     files_of: Option<Account>,
     /// It was not there before.
     made: bool,
-    /// Whether what takes its place is durable before the next step.
-    durable: bool,
     /// Who is asked before the file system is, in tests.
     asked: Asked,
 }
@@ -80,7 +78,6 @@ impl Directory {
             descriptor,
             files_of: writer.is_for(owner.uid).then_some(owner),
             made: false,
-            durable: true,
             asked: None,
         })
     }
@@ -89,13 +86,6 @@ impl Directory {
     #[must_use]
     pub(crate) fn asking(mut self, asked: Asked) -> Self {
         self.asked = asked;
-        self
-    }
-
-    /// The same, with files that take their places at once or only when they are durable.
-    #[must_use]
-    pub fn durable(mut self, durable: bool) -> Self {
-        self.durable = durable;
         self
     }
 
@@ -189,15 +179,10 @@ impl Directory {
 
     /// Lets a file that has another name take the place of `name`, durably.
     pub fn replace_by(&self, file: &Sink, from: &str, name: &str) -> io::Result<()> {
-        if self.durable {
-            file.sync()?;
-        }
+        file.sync()?;
         self.ask(|disk| disk.rename(from, name))?;
         rustix::fs::renameat(&self.descriptor, from, &self.descriptor, name)?;
-        if self.durable {
-            self.sync()?;
-        }
-        Ok(())
+        self.sync()
     }
 
     /// Makes its names durable.

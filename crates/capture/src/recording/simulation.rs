@@ -21,7 +21,7 @@ use haltwise_core::workload::SplitMix64;
 
 use self::collector::{Collector, START_NS};
 use self::disk::{Plan, SimulatedDisk};
-use super::{Durability, Ending, Recording};
+use super::{Ending, Recording};
 use crate::error::CaptureWriteError;
 use crate::info::{Clock, Ended, example};
 use crate::table::Table;
@@ -47,13 +47,10 @@ struct World {
     directory: PathBuf,
     disk: Arc<SimulatedDisk>,
     collector: Collector,
-    durability: Durability,
     lies: bool,
     end: End,
     /// Rows of halts that the disk took, in order.
     taken: Vec<Halt>,
-    /// How many of them a loss of power cannot take.
-    safe: usize,
     /// Whether the recorder began to end the recording.
     ending: bool,
 }
@@ -82,20 +79,16 @@ impl World {
         };
         let lies = random.below(6) == 0;
         let plan = plan(&mut random, end, lies);
-        let durability =
-            [Durability::Each, Durability::End, Durability::Never][pick(&mut random, 3)];
         let disk = SimulatedDisk::new(&directory, random.next_u64(), plan);
         Self {
             seed,
             collector: Collector::new(random.next_u64()),
             disk: Arc::new(disk),
             directory,
-            durability,
             lies,
             end,
             random,
             taken: Vec::new(),
-            safe: 0,
             ending: false,
         }
     }
@@ -105,7 +98,7 @@ impl World {
             Ok(recording) => recording,
             Err(error) => return Outcome::NotCreated(error),
         };
-        if self.durability == Durability::Never || self.lies {
+        if self.lies {
             // What the kernel does by itself is what such recordings stand on.
             self.disk.write_back();
         }
@@ -131,12 +124,7 @@ impl World {
         let mut info = example(clock, Rung::Bpf);
         info.mode = self.collector.mode();
         info.roster.clone_from(&self.collector.roster);
-        Recording::create_on(
-            &self.directory,
-            info,
-            self.durability,
-            Some(self.disk.clone()),
-        )
+        Recording::create_on(&self.directory, info, Some(self.disk.clone()))
     }
 
     /// One flush, as the recorder makes it.
@@ -149,10 +137,6 @@ impl World {
         let told = &self.collector.told.halts[first..];
         let taken = told.len() - (self::refused(recording) - refused);
         self.taken.extend_from_slice(&told[..taken]);
-        let flushed = self.durability == Durability::Each && recording.halts.is_durable();
-        if flushed && self.disk.is_true() && !self.disk.has_ended() {
-            self.safe = self.taken.len();
-        }
     }
 
     /// What happens to the disk meanwhile.
@@ -195,10 +179,6 @@ impl World {
 fn refused(recording: &Recording) -> usize {
     let refused = recording.refused.get(&Table::Halts).copied();
     usize::try_from(refused.unwrap_or(0)).unwrap()
-}
-
-fn pick(random: &mut SplitMix64, of: u64) -> usize {
-    usize::try_from(random.below(of)).unwrap()
 }
 
 fn plan(random: &mut SplitMix64, end: End, lies: bool) -> Plan {

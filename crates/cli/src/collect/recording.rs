@@ -20,7 +20,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haltwise_capture::recording::Durability;
 use haltwise_core::recording::{Mode, Roster, Rung, Side};
 use haltwise_host::clock;
 use haltwise_host::discovery::VmSelector;
@@ -50,7 +49,6 @@ pub(crate) struct RecordingRequest {
     pub(crate) buffer_bytes: u32,
     pub(crate) exits: Option<ExitsWanted>,
     pub(crate) profile: Option<ProfileWanted>,
-    pub(crate) durability: Durability,
     pub(crate) json: bool,
     pub(crate) command: Vec<OsString>,
     /// Who runs it, if not we.
@@ -78,7 +76,6 @@ impl RecordingRequest {
             buffer_bytes: 16 << 20,
             exits,
             profile: None,
-            durability: Durability::End,
             json: false,
             command: Vec::new(),
             user: None,

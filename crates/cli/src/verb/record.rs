@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use haltwise_capture::recording::Durability;
 use haltwise_core::exit::SubKey;
 use haltwise_core::profile::Event;
 use haltwise_core::recording::{Mode, Rung, Side};
@@ -138,12 +137,6 @@ pub(crate) struct Arguments {
     /// Do not store the command line in the capture: it may contain a secret
     #[arg(long)]
     no_command: bool,
-    /// When to fsync: each (every write, twice a second), end (when the recording
-    /// ends) or never. A power failure loses up to a second with each; with end
-    /// what the kernel has not written back yet (about 30 s); with never even a
-    /// finished capture may be damaged. A crash of haltwise loses no written data
-    #[arg(long, value_name = "WHEN", default_value = "end")]
-    sync: Durability,
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
@@ -217,7 +210,6 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             events: arguments.profile_events,
         }),
         no_command: arguments.no_command,
-        durability: arguments.sync,
         json: arguments.json,
         command: arguments.command,
         user: arguments.user,

@@ -11,7 +11,7 @@ use haltwise_capture::error::CaptureWriteError;
 use haltwise_capture::files::Directory;
 use haltwise_capture::info::CaptureInfo;
 use haltwise_capture::note::Note;
-use haltwise_capture::recording::{Durability, Ending, Recording, Summary};
+use haltwise_capture::recording::{Ending, Recording, Summary};
 use haltwise_capture::ring::{Dropped, Kept, RingInfo, Segment, all_segments};
 use haltwise_host::clock;
 use serde::Serialize;
@@ -116,37 +116,24 @@ impl Ring {
     }
 
     /// Begins the segment that is written.
-    pub(super) fn create_current(
-        &self,
-        info: CaptureInfo,
-        durability: Durability,
-    ) -> Result<Recording, CaptureWriteError> {
-        self.create(&self.current, info, durability)
+    pub(super) fn create_current(&self, info: CaptureInfo) -> Result<Recording, CaptureWriteError> {
+        self.create(&self.current, info)
     }
 
     /// Begins the one after it.
-    pub(super) fn create_next(
-        &self,
-        info: CaptureInfo,
-        durability: Durability,
-    ) -> Result<Recording, CaptureWriteError> {
-        self.create(&self.next(), info, durability)
+    pub(super) fn create_next(&self, info: CaptureInfo) -> Result<Recording, CaptureWriteError> {
+        self.create(&self.next(), info)
     }
 
     /// By the ring's descriptor: its name may lead elsewhere by now.
-    fn create(
-        &self,
-        segment: &Segment,
-        info: CaptureInfo,
-        durability: Durability,
-    ) -> Result<Recording, CaptureWriteError> {
+    fn create(&self, segment: &Segment, info: CaptureInfo) -> Result<Recording, CaptureWriteError> {
         let made = self.directory.make_in(&segment.name());
         let made = made.map_err(|source| CaptureWriteError::Io {
             act: "create",
             path: segment.path.clone(),
             source,
         })?;
-        Recording::create_in(made, info, durability)
+        Recording::create_in(made, info)
     }
 
     fn next(&self) -> Segment {

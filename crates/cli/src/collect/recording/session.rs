@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use haltwise_capture::error::CaptureWriteError;
 use haltwise_capture::info::{Clock, Ended};
-use haltwise_capture::recording::{Durability, Ending, Flush, Recording};
+use haltwise_capture::recording::{Ending, Flush, Recording};
 use haltwise_core::event::{Facts, HostSample};
 use haltwise_core::exit::Kind;
 use haltwise_core::recording::{Overhead, Roster, Rung};
@@ -64,7 +64,6 @@ pub(crate) struct Session {
     cpu_before_ns: u64,
     output: std::path::PathBuf,
     ring: Option<Ring>,
-    durability: Durability,
     /// Of segments that have ended.
     earlier: Earlier,
 }
@@ -104,7 +103,6 @@ impl Session {
             cpu_before_ns,
             output: started.output,
             ring: started.ring,
-            durability: started.durability,
             earlier: Earlier::default(),
         }
     }
@@ -205,7 +203,7 @@ impl Session {
         info.clock = Clock::new(now_ns, clock::wall_ns());
         info.knobs = params::read(&self.root, now_ns).unwrap_or_default();
         info.roster = stored(self.collector.roster(), self.no_command);
-        let next = match ring.create_next(info, self.durability) {
+        let next = match ring.create_next(info) {
             Ok(next) => next,
             Err(error) => {
                 ring.put_off(now_ns);

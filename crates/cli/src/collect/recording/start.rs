@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use haltwise_capture::files::directory::is_unused;
 use haltwise_capture::info::{CaptureInfo, Clock, Tool};
-use haltwise_capture::recording::{Durability, Recording};
+use haltwise_capture::recording::Recording;
 use haltwise_core::event::Vm;
 use haltwise_core::recording::{Missing, Roster, Rung, Side};
 use haltwise_host::clock;
@@ -30,7 +30,6 @@ pub(crate) struct Started {
     pub(crate) start_ns: u64,
     pub(crate) output: std::path::PathBuf,
     pub(crate) ring: Option<Ring>,
-    pub(crate) durability: Durability,
     /// Names that VMMs were not given are not stored.
     pub(crate) no_command: bool,
 }
@@ -103,8 +102,8 @@ pub(crate) fn start(
     info.knobs = first_knobs;
     info.roster = stored(collector.roster(), wanted.no_command);
     let recording = match &ring {
-        Some(ring) => ring.create_current(info, wanted.durability)?,
-        None => Recording::create_with(&wanted.output, info, wanted.durability)?,
+        Some(ring) => ring.create_current(info)?,
+        None => Recording::create(&wanted.output, info)?,
     };
     Ok(Started {
         collector,
@@ -115,7 +114,6 @@ pub(crate) fn start(
         start_ns,
         output: wanted.output.clone(),
         ring,
-        durability: wanted.durability,
         no_command: wanted.no_command,
     })
 }
