@@ -15,25 +15,6 @@ use crate::tracefs::Tracefs;
 pub struct ExitOptions {
     /// What to tell beside their reasons.
     pub sub_keys: BTreeSet<SubKey>,
-    /// Only these vCPUs, by number; empty for all.
-    pub vcpus: BTreeSet<u32>,
-    /// Only exits of these reasons, by number; empty for all.
-    pub reasons: BTreeSet<u32>,
-}
-
-/// The instruction set whose exits this host's KVM would tell, by its CPU; none where it is not known.
-pub fn isa(root: &Root) -> Isa {
-    let has = |module| root.list(format!("sys/module/{module}")).is_ok();
-    match std::env::consts::ARCH {
-        "aarch64" => Isa::Arm64,
-        "s390x" => Isa::S390,
-        "riscv64" => Isa::Riscv,
-        "loongarch64" => Isa::Loongarch,
-        "powerpc64" => Isa::Powerpc,
-        "x86_64" if has("kvm_amd") => Isa::Svm,
-        "x86_64" if has("kvm_intel") => Isa::Vmx,
-        _ => Isa::None,
-    }
 }
 
 /// The names that the running kernel has and our tables have not, or have otherwise.

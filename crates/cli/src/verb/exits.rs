@@ -84,7 +84,6 @@ fn recorded(arguments: &Arguments) -> Result<PathBuf, Failure> {
     let Nanos(ns) = arguments.duration.unwrap_or(LONG_ENOUGH);
     let exits = ExitsWanted {
         sub_keys: SubKey::ALL.into_iter().collect(),
-        ..ExitsWanted::default()
     };
     let wanted = recording::RecordingRequest::brief(arguments.vm.as_deref(), ns, Some(exits));
     let recorded = recording::record_if(&wanted, |roster| !roster.vms.is_empty())?;

@@ -111,13 +111,6 @@ pub(crate) struct Arguments {
         default_missing_value = ""
     )]
     exits: Option<Vec<String>>,
-    /// Only exits of this vCPU, by number; may be repeated [default: all]
-    #[arg(long = "exits-vcpu", value_name = "N", requires = "exits")]
-    exit_vcpus: Vec<u32>,
-    /// Only exits with this reason, by the kernel's name or number; may be
-    /// repeated [default: all]
-    #[arg(long = "exits-reason", value_name = "NAME", requires = "exits")]
-    exit_reasons: Vec<String>,
     /// Also sample the threads of VMMs at this frequency, for example
     /// `--profile 99hz`. Sampling the CPU clock wakes idle CPUs and so changes
     /// the wake-up latencies that are recorded [default: 997hz]
@@ -158,23 +151,15 @@ fn buffer_mib(text: &str) -> Result<u32, String> {
     }
 }
 
-/// What is asked for of exits. Reasons stay texts until the host's own names are known.
-fn wanted_exits(
-    keys: Option<&[String]>,
-    vcpus: Vec<u32>,
-    reasons: Vec<String>,
-) -> Result<Option<ExitsWanted>, Failure> {
+/// What is asked for of exits.
+fn wanted_exits(keys: Option<&[String]>) -> Result<Option<ExitsWanted>, Failure> {
     let Some(keys) = keys else { return Ok(None) };
     let keys = keys.iter().filter(|key| !key.is_empty());
     let sub_keys = keys
         .map(|key| key.parse::<SubKey>())
         .collect::<Result<_, _>>()
         .map_err(|error| Failure::new(Exit::Usage, anyhow::anyhow!("--exits: {error}")))?;
-    Ok(Some(ExitsWanted {
-        sub_keys,
-        vcpus: vcpus.into_iter().collect(),
-        reasons,
-    }))
+    Ok(Some(ExitsWanted { sub_keys }))
 }
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {
@@ -200,11 +185,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         mode: arguments.mode,
         interval: Duration::from_nanos(arguments.interval.0),
         buffer_bytes: arguments.buffer << 20,
-        exits: wanted_exits(
-            arguments.exits.as_deref(),
-            arguments.exit_vcpus,
-            arguments.exit_reasons,
-        )?,
+        exits: wanted_exits(arguments.exits.as_deref())?,
         profile: arguments.profile.map(|rate| ProfileWanted {
             rate,
             events: arguments.profile_events,

@@ -109,21 +109,14 @@ fn times_in_the_vmm_are_of_returns_and_all_but_the_last_have_one() {
 }
 
 #[test]
-fn filters_hold_in_the_kernel() {
+fn a_vm_that_is_named_is_the_only_one_counted() {
     let Some(bench) = Bench::set_up() else { return };
     let labs = ["wanted", "other"]
         .map(|name| bench.keep_halting("fixed:500us", &["--name", name, "--vcpus", "2"]));
     ["wanted", "other"].into_iter().for_each(Bench::wait_for);
     let out = bench.path("capture");
     let output = Command::new(haltwise())
-        .args([
-            "record",
-            "--vm",
-            "wanted",
-            "--exits=pio",
-            "--exits-vcpu",
-            "1",
-        ])
+        .args(["record", "--vm", "wanted", "--exits=pio"])
         .args(["--duration", "1200ms", "-o"])
         .arg(&out)
         .output()
@@ -140,11 +133,8 @@ fn filters_hold_in_the_kernel() {
         capture.info().roster.vms[vm.0 as usize].name.clone()
     };
     for row in &rows {
-        let whose = (names(row), row.vcpu.map(|vcpu| vcpu.0));
-        assert_eq!(whose, ("wanted".to_owned(), Some(1)));
+        assert_eq!(names(row), "wanted");
     }
-    let recorded = capture.info().exits.clone().unwrap();
-    assert_eq!(recorded.vcpus, [1]);
 }
 
 #[test]

@@ -60,27 +60,6 @@ impl Names {
             None => format!("{reason:#x} ({isa})"),
         }
     }
-
-    /// The reasons that this text means: a name in any case, or a number.
-    ///
-    /// Empty if it means none.
-    pub fn find(&self, isa: Isa, text: &str) -> Vec<u32> {
-        let told = self.told.iter().filter(|((of, _), _)| *of == isa);
-        let told = told.map(|((_, reason), name)| (*reason, name.as_str()));
-        let named: Vec<u32> = told
-            .chain(table(isa).iter().copied())
-            .filter(|(_, name)| name.eq_ignore_ascii_case(text))
-            .map(|(reason, _)| reason)
-            .collect();
-        if !named.is_empty() {
-            return named;
-        }
-        let number = match text.strip_prefix("0x") {
-            Some(digits) => u32::from_str_radix(digits, 16).ok(),
-            None => text.parse().ok(),
-        };
-        number.into_iter().collect()
-    }
 }
 
 /// The name that our table has for a reason.

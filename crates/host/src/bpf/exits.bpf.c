@@ -67,8 +67,6 @@ static __always_inline int note_exit(const struct told_exit *exit)
 	thread->exit_reason = exit->reason;
 	thread->exit_isa = exit->isa;
 	cell = cell_of_exit(thread, exit);
-	if (cell == CELL_UNWANTED)
-		return 0;
 	thread->exit_cell = cell;
 	thread->exit_user_ns = 0;
 	thread->exit_ns = now;
@@ -266,8 +264,6 @@ __noinline int count_sub(__u32 kind, __u64 sub)
 	__u32 isa, reason, cell;
 
 	if (!thread)
-		return 0;
-	if (filter_by_reason && !thread->exit_cell)
 		return 0;
 	isa = thread->exit_cell ? thread->exit_isa : EXIT_ISA_NONE;
 	reason = thread->exit_cell ? thread->exit_reason : EXIT_NO_REASON;

@@ -9,11 +9,8 @@
 
 /* Settings, fixed when the programs are loaded. */
 const volatile bool filter_by_process = false; /* only processes in `wanted` */
-const volatile bool filter_by_vcpu = false; /* only numbers in `wanted_vcpus` */
-const volatile bool filter_by_reason = false; /* only reasons in `wanted_reasons` */
 
 /* How many cells there are, which the recorder sets, and the last that was given out. */
-#define CELL_UNWANTED 0xffff
 __u32 cells_max = 0;
 __u32 cells_last = 0;
 /* Beyond this sub-keys have none: those of one guest must not take the room of everybody's exits. */
@@ -41,20 +38,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u8);
 } wanted SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, __u32);
-	__type(value, __u8);
-} wanted_vcpus SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, __u32);
-	__type(value, __u8);
-} wanted_reasons SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -101,12 +84,8 @@ __noinline int has_cell(struct exit_thread *thread, __u32 kind, __u32 isa, __u32
 static __always_inline __u32 make_cell(const struct exit_thread *thread, const struct exit_key *key)
 {
 	struct exit_cell *cell;
-	__u32 reason = key->reason;
 	__u32 slot;
 
-	if (filter_by_reason && key->kind == EXIT_KIND_EXIT &&
-	    !bpf_map_lookup_elem(&wanted_reasons, &reason))
-		return CELL_UNWANTED;
 	if (key->kind >= EXIT_FIRST_SUB && cells_last + CELL_OTHER >= cells_max_subs) {
 		count_lost(EXIT_LOST_SUBS);
 		return 0;
@@ -141,7 +120,7 @@ __noinline __u32 find_cell(struct exit_thread *thread, __u32 kind, __u32 isa, __
 	if (found)
 		return *found;
 	slot = make_cell(thread, &key);
-	if (slot <= CELL_OTHER || slot == CELL_UNWANTED)
+	if (slot <= CELL_OTHER)
 		return slot;
 	if (bpf_map_update_elem(&cell_of, &key, &slot, BPF_ANY))
 		return CELL_OTHER;
@@ -170,7 +149,7 @@ __noinline int adopt_vcpu(struct exit_thread *thread, __u64 address)
 {
 	struct kvm_vcpu *vcpu = (void *)address;
 	__u64 id = bpf_get_current_pid_tgid();
-	__u32 number, vcpus;
+	__u32 vcpus;
 
 	if (!thread)
 		return 0;
@@ -187,9 +166,6 @@ __noinline int adopt_vcpu(struct exit_thread *thread, __u64 address)
 		thread->kvm = (__u64)BPF_CORE_READ(vcpu, kvm);
 		thread->vcpu_id = BPF_CORE_READ(vcpu, vcpu_id);
 	}
-	number = thread->vcpu_id;
-	if (filter_by_vcpu && (!address || !bpf_map_lookup_elem(&wanted_vcpus, &number)))
-		thread->unwanted = true;
 	return 0;
 }
 
@@ -212,7 +188,7 @@ static __always_inline struct exit_thread *this_thread(__u64 vcpu)
 	}
 	if (!thread->known || (vcpu && thread->vcpu != vcpu))
 		adopt_vcpu(thread, vcpu);
-	return thread->unwanted ? NULL : thread;
+	return thread;
 }
 
 static __always_inline struct exit_cell *cell_at(__u32 slot)

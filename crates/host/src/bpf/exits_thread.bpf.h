@@ -25,7 +25,6 @@ struct exit_thread {
 	__u32 subs; /* sub-kinds it has, a bit each */
 	__u32 user_cell; /* of the time in user space under way; 0: there is none */
 	bool known; /* adopt_vcpu ran */
-	bool unwanted; /* by a filter */
 	bool entered; /* the last of kvm_entry and kvm_exit was an entry */
 	/* cells that are often needed */
 	__u16 entry_cell;

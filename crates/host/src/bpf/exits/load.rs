@@ -79,10 +79,11 @@ pub(super) fn load(
     let skel = open
         .load()
         .map_err(|error| explain("load the BPF programs for exits", &error))?;
-    let processes = vms.iter().map(|pid| pid.0);
-    fill(&skel.maps.wanted, processes)?;
-    fill(&skel.maps.wanted_vcpus, options.vcpus.iter().copied())?;
-    fill(&skel.maps.wanted_reasons, options.reasons.iter().copied())?;
+    for vm in vms {
+        let wanted = &skel.maps.wanted;
+        let noted = wanted.update(&vm.0.to_ne_bytes(), &[1], MapFlags::ANY);
+        noted.map_err(|error| explain("note whose exits are wanted", &error))?;
+    }
     let (links, missing) = attach(&skel.progs, options);
     Ok(Loaded {
         skel,
@@ -110,8 +111,6 @@ fn settle(
 ) -> Result<(), CollectError> {
     if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
         settings.filter_by_process = !vms.is_empty();
-        settings.filter_by_vcpu = !options.vcpus.is_empty();
-        settings.filter_by_reason = !options.reasons.is_empty();
     }
     let cells = cells_for(options, vcpus);
     open.maps
@@ -135,14 +134,6 @@ fn settle(
     progs.on_hypercall.set_autoload(has(SubKey::Hypercall));
     progs.on_vector.set_autoload(has(SubKey::Vector));
     progs.on_cpuid.set_autoload(has(SubKey::Cpuid));
-    Ok(())
-}
-
-fn fill(map: &MapMut<'_>, wanted: impl Iterator<Item = u32>) -> Result<(), CollectError> {
-    for number in wanted {
-        map.update(&number.to_ne_bytes(), &[1], MapFlags::ANY)
-            .map_err(|error| explain("note whose exits are wanted", &error))?;
-    }
     Ok(())
 }
 

@@ -141,10 +141,7 @@ pub fn play_telling(
     sub_keys: BTreeSet<SubKey>,
     threads: &[&[Step]],
 ) -> Result<(Vec<Exits>, Vec<Lost>), CollectError> {
-    let options = ExitOptions {
-        sub_keys,
-        ..ExitOptions::default()
-    };
+    let options = ExitOptions { sub_keys };
     let mut counter = counter(1, &options)?;
     let progs = &counter.loaded.skel.progs;
     let (exit, entry) = (progs.on_exit_before.as_fd(), progs.on_entry.as_fd());
