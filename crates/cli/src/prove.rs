@@ -62,8 +62,6 @@ pub(crate) struct ProofRequest {
     pub(crate) metric: Option<Regex>,
     /// The weight of latency, in thousandths.
     pub(crate) latency_weight_milli: u64,
-    /// The smallest difference that matters, as a share of A.
-    pub(crate) detect: f64,
     /// What is known of costs.
     pub(crate) costs: GivenCosts,
     /// What is known of exits and IPIs of a guest.

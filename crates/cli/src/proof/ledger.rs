@@ -53,8 +53,7 @@ pub(crate) fn keep(path: &Path, proof: &mut Proof) {
     match file::append(path, &entry) {
         Ok(()) => proof.ledger = Some(path.display().to_string()),
         Err(error) => terminal::say(&format!(
-            "warning: the ledger was not written: {error:#}\nhint: name another with --ledger FILE, \
-             or keep none with --no-ledger"
+            "warning: the ledger was not written: {error:#}\nhint: name another with --ledger FILE"
         )),
     }
 }

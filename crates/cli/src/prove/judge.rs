@@ -23,6 +23,9 @@ use crate::proof::{
     ProvenSetting,
 };
 
+/// The smallest difference that matters, as a share of A: a smaller one says that there is none.
+const DETECT: f64 = 0.1;
+
 pub(crate) fn view(
     wanted: &ProofRequest,
     measured: &Result<'_>,
@@ -45,7 +48,7 @@ pub(crate) fn view(
         .collect();
     let main = compared.iter().find(|one| one.figure == Figure::Cost);
     let verdict = main.map_or(Verdict::TooFewRounds { needed: FEWEST }, |main| {
-        main.verdict(wanted.detect)
+        main.verdict(DETECT)
     });
     let blocks = blocks(measured, &cost);
     let name = rustix::system::uname();
@@ -202,7 +205,7 @@ fn design(wanted: &ProofRequest, rounds: &[[&Measured; 3]]) -> ProofDesign {
                 .collect(),
         ),
         vms: blocks().map(|block| block.vms as u64).max().unwrap_or(0),
-        detect_percent: wanted.detect * 100.0,
+        detect_percent: DETECT * 100.0,
     }
 }
 

@@ -91,10 +91,6 @@ pub(crate) struct Arguments {
     metric: Option<Regex>,
     #[command(flatten)]
     weight: Weight,
-    /// Smallest relevant difference in percent of A; the result says if the host is too
-    /// noisy to detect it
-    #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = percent)]
-    detect: f64,
     #[command(flatten)]
     costs: GivenCosts,
     #[command(flatten)]
@@ -126,9 +122,6 @@ struct Kept {
     /// Ledger file of predictions and results [default: see `haltwise ledger --help`]
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
-    /// Do not write to the ledger
-    #[arg(long, conflicts_with = "ledger")]
-    no_ledger: bool,
     /// Store COMMAND neither in the result nor in the ledger: it may contain a secret
     #[arg(long)]
     no_command: bool,
@@ -140,13 +133,6 @@ fn metric(text: &str) -> Result<Regex, String> {
         2 => Ok(regex),
         n => Err(format!("must have one group in parentheses, not {}", n - 1)),
     }
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
-    let number = number.ok().filter(|number| (0.0..=100.0).contains(number));
-    let percent = number.ok_or_else(|| "expected 0% to 100%".to_owned())?;
-    Ok(percent / 100.0)
 }
 
 /// The parameters of a plan.
@@ -203,11 +189,6 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         no_prices(arguments.price)?;
     }
     let kept = arguments.kept;
-    let ledger = match (kept.ledger, kept.no_ledger) {
-        (Some(file), _) => Some(file),
-        (None, true) => None,
-        (None, false) => ledger::usual_place(),
-    };
     let duration = |ns: Nanos| Duration::from_nanos(ns.0);
     prove::run(&ProofRequest {
         pair,
@@ -220,13 +201,12 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             goal::milli(plan.goal.lambda)
         }),
         plan,
-        detect: arguments.detect,
         costs: arguments.costs,
         price: arguments.price,
         vms: arguments.vms,
         rung: arguments.rung,
         yes: arguments.yes,
-        ledger,
+        ledger: kept.ledger.or_else(ledger::usual_place),
         shown: arguments.shown,
         command: arguments.command,
         no_command: kept.no_command,

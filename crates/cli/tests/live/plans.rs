@@ -220,15 +220,7 @@ fn a_plan_is_proved_vm_by_vm() {
     let path = plan(&bench, &json!({}), &[("proved-a", 0), ("proved-b", 5_000)]);
     let prove = |options: &[&str]| {
         let output = Command::new(haltwise())
-            .args([
-                "prove",
-                "--json",
-                "--no-ledger",
-                "--rounds",
-                "2",
-                "--duration",
-                "300ms",
-            ])
+            .args(["prove", "--json", "--rounds", "2", "--duration", "300ms"])
             .args([
                 "--switch-cpu",
                 "5us",

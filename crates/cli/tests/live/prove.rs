@@ -35,12 +35,11 @@ const LAB: [&str; 7] = [
 ];
 
 /// Two rounds of nothing but what the lab counts itself.
-const EXACT: [&str; 7] = [
+const EXACT: [&str; 6] = [
     "--rounds",
     "2",
     "--warm-up",
     "0",
-    "--no-ledger",
     "--metric",
     r"halt_wait_hist \((\d+) in all\)",
 ];
@@ -147,14 +146,7 @@ fn a_vm_that_runs_is_measured_under_what_is_in_force() {
     let prove = || {
         Command::new(haltwise())
             .args(["prove", "--a", "current", "--b", "current", "--rounds", "2"])
-            .args([
-                "--duration",
-                "200ms",
-                "--no-ledger",
-                "--json",
-                "--vm",
-                "in-force",
-            ])
+            .args(["--duration", "200ms", "--json", "--vm", "in-force"])
             .output()
             .unwrap()
     };
@@ -179,7 +171,7 @@ fn what_goes_wrong_is_said_with_its_block() {
     let Some(bench) = Bench::set_up() else { return };
     let shell = |script: &str| {
         let output = Command::new(haltwise())
-            .args(["prove", "--a", "off", "--b", "kvm:max=50us", "--no-ledger"])
+            .args(["prove", "--a", "off", "--b", "kvm:max=50us"])
             .args(["--", "sh", "-c", script, "sh", "{halt_poll_ns}"])
             .arg(bench.lab().get_program())
             .arg(bench.dir.path())
@@ -274,7 +266,7 @@ fn a_command_that_fails_later_keeps_the_rounds_before() {
     let begun = bench.path("begun");
     let script = "echo $$ >>\"$1\"; test $(wc -l <\"$1\") -lt 8 || exit 9; shift; exec \"$@\"";
     let output = Command::new(haltwise())
-        .args(["prove", "--a", "off", "--b", "kvm:max=50us", "--no-ledger"])
+        .args(["prove", "--a", "off", "--b", "kvm:max=50us"])
         .args(["--", "sh", "-c", script, "sh"])
         .arg(&begun)
         .arg(bench.lab().get_program())
@@ -329,7 +321,7 @@ fn idle_periods_of_this_machine_are_measured_under_what_is_in_force() {
     let output = Command::new(haltwise())
         .args(["prove", "--guest", "--a", "current", "--b", "current"])
         .args(["--rounds", "2", "--warm-up", "0", "--switch-cpu", "10us"])
-        .args(["--no-ledger", "--json", "--", "sh", "-c"])
+        .args(["--json", "--", "sh", "-c"])
         .arg("for n in $(seq 60); do sleep 0.005; done")
         .output()
         .unwrap();
@@ -363,7 +355,7 @@ fn what_cannot_be_measured_in_this_guest_is_refused() {
     let before = haltpoll();
     let refused = |options: &[&str], code: i32, reason: &str| {
         let output = Command::new(haltwise())
-            .args(["prove", "--no-ledger"])
+            .arg("prove")
             .args(options)
             .output()
             .unwrap();

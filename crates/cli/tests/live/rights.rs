@@ -178,7 +178,7 @@ fn the_command_of_a_proof_has_the_rights_that_the_proof_gave_up() {
     let said = bench.path("status");
     let prove = Running::start(
         Command::new(haltwise())
-            .args(["prove", "--a", "off", "--b", "kvm:max=50us", "--no-ledger"])
+            .args(["prove", "--a", "off", "--b", "kvm:max=50us"])
             .args(["--", "sh", "-c", script, "sh", "{halt_poll_ns}"])
             .arg(&said)
             .stdout(Stdio::null())

@@ -46,7 +46,7 @@ proved() {
     has_governor || return 0
     start_over
     before=$(cat $params/* | md5sum)
-    haltwise prove --a guest_halt_poll_ns=0 --plan /plan.json --rounds 2 --warm-up 0 --no-ledger --yes --json -- \
+    haltwise prove --a guest_halt_poll_ns=0 --plan /plan.json --rounds 2 --warm-up 0 --yes --json -- \
         guest-tool pipe 60 >$out/proof.json 2>$out/said || return 1
     [ "$(cat $params/* | md5sum)" = "$before" ] || return 1
     haltwise apply /plan.json --yes >>$out/said 2>&1 || return 1
@@ -78,7 +78,7 @@ tuned() {
         haltwise tune --json --plan $into/plan.json $into/default >$into/tune.json 2>>$into/said || [ $? = 5 ] || return 1
         grep -q '"settings": {}' $into/plan.json && continue
         defaults=$(cat $params/*)
-        haltwise prove --plan $into/plan.json --rounds 2 --warm-up 0 --no-ledger --yes --json -- sh -c "$load" \
+        haltwise prove --plan $into/plan.json --rounds 2 --warm-up 0 --yes --json -- sh -c "$load" \
             >$into/proof.json 2>>$into/said || return 1
         [ "$(cat $params/*)" = "$defaults" ] || return 1
     done </loads
