@@ -66,7 +66,6 @@ impl Table {
         Self(Source::Costs(path))
     }
 
-    /// Its name.
     #[getter]
     fn name(&self) -> &'static str {
         match &self.0 {

@@ -58,7 +58,6 @@ pub const fn bucket_high(bucket: usize) -> u64 {
 pub struct LogHist {
     /// Counts by [`bucket_of`].
     counts: Counts,
-    /// How many values.
     count: u64,
     /// Their sum (saturating), where the values themselves were seen.
     sum: u64,

@@ -98,7 +98,6 @@ impl Page {
         }
     }
 
-    /// One of them.
     pub(crate) fn note(&mut self, note: &str) {
         self.warning("note: ", note, 6);
     }

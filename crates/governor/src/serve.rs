@@ -24,7 +24,6 @@ fn this_process() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// Whether controllers are answered.
 pub(crate) fn is_served() -> bool {
     SERVED.load(Ordering::Acquire) == this_process()
 }

@@ -11,14 +11,12 @@ const FREE: i32 = -1;
 /// No ceiling of its own.
 const FOLLOWS: i64 = -1;
 
-/// A VM.
 #[derive(Debug)]
 struct Slot {
     fd: AtomicI32,
     ceiling_ns: AtomicI64,
 }
 
-/// All of them.
 #[derive(Debug)]
 pub(crate) struct Vms([Slot; MAX_VMS]);
 

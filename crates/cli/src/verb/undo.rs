@@ -27,9 +27,6 @@ shows what is set, and what was there before.",
 Exits with 5 if a parameter was left alone because it was modified externally."
 )]
 pub(crate) struct Arguments {
-    /// For scripts: undo restores all settings with or without it
-    #[arg(long, hide = true)]
-    all: bool,
     /// Only print what would change
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,

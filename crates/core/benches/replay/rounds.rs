@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use haltwise_core::stats::median_estimate;
 
-/// How much is measured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     pub(crate) rounds: usize,

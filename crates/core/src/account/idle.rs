@@ -58,7 +58,6 @@ impl StateUse<'_> {
 }
 
 impl IdleStates {
-    /// Adds a reading.
     pub(super) fn see(&mut self, read: &IdleState) {
         let mut seen = StateSeen {
             last: Newest::default(),

@@ -202,7 +202,6 @@ impl Parts {
         self.less(&self.first(self.total_ns().saturating_sub(ns)))
     }
 
-    /// Without these.
     fn less(mut self, other: &Self) -> Self {
         let mut other = *other;
         for (part, less) in self.in_order().into_iter().zip(other.in_order()) {

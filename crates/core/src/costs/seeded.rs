@@ -14,7 +14,6 @@ use crate::ids::VmIndex;
 use crate::kvm::{Arch, Knobs, Version};
 use crate::workload::SplitMix64;
 
-/// Nanoseconds of a day.
 const DAY_NS: u64 = 86_400_000_000_000;
 
 /// When the first day begins, in nanoseconds since 1970: 2026-11-01.

@@ -80,11 +80,9 @@ pub(super) struct Assumed {
     /// Windows are cut down to this when a halt begins; `None` where this kernel does not, or nobody
     /// knows.
     pub(super) clamp: Option<u32>,
-    /// What was told.
     pub(super) told: Option<ToldCeiling>,
 }
 
-/// How a halt polled.
 #[derive(Debug, Clone, Copy)]
 struct Poll {
     ns: u64,
@@ -130,7 +128,6 @@ impl Thread {
         }
     }
 
-    /// Ends a halt.
     pub(super) fn end(&mut self, tid: Tid, ended: Ended, assumed: Assumed) -> Halt {
         let change = self.own_call();
         // The first event after the halt is closest to its end.

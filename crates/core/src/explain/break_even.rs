@@ -51,11 +51,9 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
 /// Halts that slept although their gap was at most the break-even, the median wake-up latency.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TooSoon {
-    /// How many.
     pub(super) slept: u64,
     /// Of all halts.
     pub(super) share: Option<Share>,
-    /// The break-even.
     pub(super) break_even_ns: u64,
     /// The mean gap of those within the break-even.
     gap_ns: f64,

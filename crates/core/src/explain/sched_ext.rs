@@ -26,7 +26,6 @@ const TERMS: Terms = Terms::new(
 /// The setting that says so, as `/sys/kernel/sched_ext/state` has it.
 const STATE: &str = "sched_ext.state";
 
-/// Whether one is active.
 pub(super) fn is_active(evidence: &Evidence<'_>) -> bool {
     evidence.setting(STATE) == Some("enabled")
 }

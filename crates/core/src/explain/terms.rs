@@ -45,7 +45,6 @@ const fn is_sentence(text: &str) -> bool {
     }
 }
 
-/// The host polls more.
 pub(super) const HOST_POLLS_MORE: Terms = Terms::new(
     "CPU time and power of the host: a poll that fails takes the whole window, and then the vCPU sleeps all the \
      same.",
@@ -53,7 +52,6 @@ pub(super) const HOST_POLLS_MORE: Terms = Terms::new(
      others.",
 );
 
-/// The host polls less.
 pub(super) const HOST_POLLS_LESS: Terms = Terms::new(
     "Latency: wake-ups that polls met until now take a sleep and its wake-up.",
     "A guest whose replies come within the window: each of them gets later.",
@@ -80,7 +78,6 @@ pub(super) const HOST_POLLS_FOR_GUEST: Terms = Terms::new(
      interrupt longer.",
 );
 
-/// Nothing is done.
 pub(super) const NOTHING_DONE: Terms = Terms::new(
     "None: nothing is changed.",
     "None, as long as what is read from the recording takes it into account.",
@@ -99,7 +96,6 @@ pub(super) const MODULE_RELOADED: Terms = Terms::new(
     "Where VMs must not stop, or where the parameter was set otherwise because of a processor erratum.",
 );
 
-/// Hyper-V's interface.
 pub(super) const HYPERV: Terms = Terms::new(
     "It holds from the VM's next start, and every host to which the VM may migrate has to offer the same.",
     "A Linux guest: it then uses Hyper-V's interface in place of KVM's.",

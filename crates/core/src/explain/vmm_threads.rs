@@ -71,7 +71,6 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     }
 }
 
-/// What polls.
 #[derive(Clone, Copy)]
 enum Poller {
     Iothread,

@@ -81,7 +81,6 @@ impl Small {
     }
 }
 
-/// A VM.
 #[derive(Debug, Clone)]
 struct OfVm {
     name: Option<String>,

@@ -7,7 +7,6 @@ use super::align::Anchor;
 const STAYS: usize = 256;
 const LONGEST_NS: i128 = 2_000_000_000;
 
-/// Stretches that are tried.
 const STRETCHES: usize = 5;
 
 /// Of a stretch, so many of the longest stays vote: short ones are too much alike.

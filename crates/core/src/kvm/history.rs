@@ -83,7 +83,6 @@ impl Proposal {
         }
     }
 
-    /// Cuts to the ceiling.
     fn cut(&self, grown: u64) -> u32 {
         u32::try_from(grown).map_or(self.ceiling, |ns| ns.min(self.ceiling))
     }

@@ -59,7 +59,6 @@ impl Budget {
         self.left_ns > 0.0 || self.looked_ns.is_none_or(|at| since_ns(at) >= ALWAYS_NS)
     }
 
-    /// A look begins.
     pub(super) fn look(&mut self, now_ns: u64) {
         self.looked_ns = Some(now_ns);
     }

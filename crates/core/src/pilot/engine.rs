@@ -65,7 +65,6 @@ pub struct Setup<E> {
     pub seed: u64,
 }
 
-/// What facts are for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Purpose {
     Look,

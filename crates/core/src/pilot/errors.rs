@@ -11,7 +11,6 @@ pub const PRIOR: f64 = 0.1;
 /// So many measured predictions replace the prior: a 90th percentile of fewer is their largest, or beyond it.
 const ENOUGH: usize = 10;
 
-/// Errors that are kept.
 const KEPT: usize = 64;
 
 /// Errors of predictions, as shares.

@@ -24,7 +24,6 @@ pub(super) const BLIND: u32 = 3;
 /// A VM with so many halts in a second has one in a look of 3 s, but for one look of 160,000 (Poisson).
 const SURE_PER_S: f64 = 4.0;
 
-/// One VM.
 #[derive(Debug)]
 pub(super) struct Member<C> {
     pub(super) seen: VmSeen,
@@ -38,7 +37,6 @@ pub(super) struct Member<C> {
     pub(super) blind: u32,
     pub(super) looked_ns: Option<u64>,
     spacing_ns: u64,
-    /// Looks that brought nothing.
     pub(super) empty_looks: u32,
 }
 

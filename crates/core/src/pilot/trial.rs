@@ -20,7 +20,6 @@ const LOOKS: [usize; 2] = [FEWEST, 2 * FEWEST];
 /// Of a period, the first part in which the window finds its length does not count, as in `prove`.
 const WARM_UP_PART: u64 = 10;
 
-/// Rounds that are drawn.
 const ROUNDS: u32 = 12;
 
 /// Changes that a trial makes at most: one period of each round is under the setting tried.
@@ -53,7 +52,6 @@ pub(super) fn usual_ns(length_ns: u64) -> u64 {
     length_ns * (LOOKS[0] * Block::ALL.len()) as u64
 }
 
-/// A trial under way.
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
     pub(super) from: Knobs,
@@ -67,10 +65,8 @@ pub(super) struct Trial {
     halts_per_s: f64,
 }
 
-/// What comes next.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Next {
-    /// Another period.
     Period,
     /// Its load is another one now.
     Changed,
@@ -80,7 +76,6 @@ pub(super) enum Next {
     Back(Option<Outcome>, &'static str),
 }
 
-/// What a trial measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Outcome {
     /// Change of the cost of a halt, as a share.

@@ -20,14 +20,11 @@ pub(super) fn is_same(scope: Scope, one: Knobs, other: Knobs) -> bool {
     }
 }
 
-/// Where a target stands.
 #[derive(Debug, Clone)]
 pub(super) enum State {
     /// Looked at, as it was found.
     Watching,
-    /// A setting is tried.
     Trial(Box<Trial>),
-    /// A setting is kept.
     Kept,
     /// What was found is restored, or is to be; nothing is tried for a while.
     BackOff,
@@ -358,7 +355,6 @@ impl Unit {
         true
     }
 
-    /// Notes a change.
     pub(super) fn changed(&mut self, now_ns: u64) {
         self.changes.push_back(now_ns);
         while self.changes.len() > CHANGES {

@@ -39,10 +39,8 @@ impl Load {
     }
 }
 
-/// What an interval was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compared {
-    /// As before.
     Same,
     /// Unlike before; the next tells whether that stays.
     Unlike,
@@ -102,7 +100,6 @@ impl View {
         age_ns.max(usual)
     }
 
-    /// Takes an interval in.
     pub(super) fn take(&mut self, counts: &Counts, now_ns: u64) -> Compared {
         let load = Load::of(counts);
         if std::mem::take(&mut self.relearn) {

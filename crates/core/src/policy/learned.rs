@@ -34,7 +34,6 @@ pub(super) const ENTRY: Entry = Entry {
     },
 };
 
-/// How [`Terms`] are written.
 pub(super) const FORM: &str = "half_life=HALTS,clamp=N, each optional";
 
 /// What a learner goes by.

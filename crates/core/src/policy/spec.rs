@@ -203,7 +203,6 @@ impl FromStr for Spec {
 }
 
 impl fmt::Display for Spec {
-    /// As it was given.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text)
     }

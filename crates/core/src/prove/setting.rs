@@ -167,7 +167,6 @@ fn mixed(host: &WantedSetting, guest: &WantedParams) -> SettingError {
 }
 
 impl fmt::Display for GivenSetting {
-    /// As it was given.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kvm(setting) => setting.fmt(f),
@@ -227,7 +226,6 @@ impl FromStr for WantedSetting {
 }
 
 impl fmt::Display for WantedSetting {
-    /// As it was given.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text)
     }

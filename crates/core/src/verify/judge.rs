@@ -248,7 +248,6 @@ enum Veto {
     Unseen,
 }
 
-/// What explains a halt.
 #[derive(Debug, Default)]
 struct Answers {
     first: Option<Transitions>,

@@ -47,7 +47,6 @@ pub(crate) struct Vm {
     pub(crate) stands_still: bool,
 }
 
-/// What happened, and when.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Event {
     Look(VmKey),

@@ -45,7 +45,6 @@ enum Keeps {
     Nothing,
     /// Somebody else wants the CPUs, or it polls what it may.
     Guard,
-    /// Nobody knows.
     Unknown,
 }
 

@@ -45,7 +45,6 @@ pub(crate) fn knobs(halt_poll_ns: u32) -> Knobs {
     }
 }
 
-/// A load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Load {
     pub(crate) halts_per_s: f64,

@@ -18,7 +18,6 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const STEP: u64 = 10 * SECOND;
 const HOUR: u64 = 3_600 * SECOND;
 
-/// One VM.
 #[derive(Debug)]
 pub(crate) struct SimVm {
     pub(crate) load: Load,
@@ -60,7 +59,6 @@ pub(crate) struct World {
     has_no_psi: bool,
     /// How busy the host is, is not known until then.
     unknown_until: u64,
-    /// What a configuration says.
     limits: Limits,
     /// Nothing befalls it but what it is made for.
     calm: Option<Calm>,

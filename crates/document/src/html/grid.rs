@@ -17,7 +17,6 @@ pub enum Is {
 #[derive(Debug)]
 pub struct Cell {
     content: Markup,
-    /// What it sorts by.
     value: Option<f64>,
 }
 

@@ -87,12 +87,10 @@ pub fn declared(kind: Kind, prefix: &str, leaf: &Leaf) -> Option<Declared> {
     })
 }
 
-/// A sample.
 #[derive(Debug)]
 pub(super) enum Sample {
     /// A number, in the unit of its figure.
     One(Value, Unit),
-    /// A histogram.
     Buckets(Buckets),
 }
 
@@ -167,7 +165,6 @@ impl Family {
     }
 }
 
-/// Writes a line.
 pub(super) fn line(text: &mut String, name: &str, labels: &str, value: &str) {
     text.push_str(name);
     if !labels.is_empty() {

@@ -36,7 +36,6 @@ fn is_unknown(place: &Place, memory: Option<&OfTarget>) -> bool {
 }
 
 impl<E: Evidence> Pilot<E> {
-    /// Takes the reading in.
     pub(super) fn take_readings(&mut self) -> Vec<Decision> {
         let seen = std::mem::take(&mut self.seen);
         let here: BTreeSet<VmKey> = seen.vms.iter().map(|vm| vm.key).collect();
@@ -328,7 +327,6 @@ impl<E: Evidence> Pilot<E> {
         })
     }
 
-    /// Looks at the guards.
     pub(super) fn guard(&mut self) {
         // Where one is not known, nobody knows what all take.
         let counts = self.members.values().map(|member| member.counts.as_ref());

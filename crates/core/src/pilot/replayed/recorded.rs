@@ -66,7 +66,6 @@ pub(super) struct Recorded {
     vcpus: u64,
     /// Wake-up latencies of those that slept.
     latencies_ns: Vec<u64>,
-    /// Sums in a second.
     per_s: PerSecond,
 }
 

@@ -81,7 +81,6 @@ impl FromStr for WantedParams {
 }
 
 impl fmt::Display for WantedParams {
-    /// As it was given.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text)
     }
