@@ -16,11 +16,11 @@ units := haltwise-record.service haltwise-metrics.service haltwise-pilot.service
 # For VMMs: docs/ceilings.md.
 lib := $(to)/lib/haltwise
 preloaded := haltwise-exec libhaltwise_preload.so
-# As the program names its shells, and where each of them looks.
+# As the program names its completions, and where each shell looks.
 completions := \
-	bash:share/bash-completion/completions/haltwise \
-	fish:share/fish/vendor_completions.d/haltwise.fish \
-	zsh:share/zsh/site-functions/_haltwise
+	haltwise.bash:share/bash-completion/completions/haltwise \
+	haltwise.fish:share/fish/vendor_completions.d/haltwise.fish \
+	_haltwise:share/zsh/site-functions/_haltwise
 
 # `cargo xtask` builds xtask alone, with other features of what it shares with the programs: all of that twice.
 build-all := cargo build --workspace --lib --bins
@@ -48,11 +48,10 @@ install: ## Install haltwise below PREFIX (/usr/local), with manual pages and co
 		! test -e $(BUILT)/$$it || { install -d $(lib) && strip -o $(lib)/$$it $(BUILT)/$$it && \
 		chmod 755 $(lib)/$$it; } || exit 1; \
 	done
-	umask 022 && $(to)/bin/haltwise man --dir $(man)
-	@umask 022; for it in $(completions); do \
-		mkdir -p $$(dirname $(to)/$${it#*:}) && \
-		$(to)/bin/haltwise completions $${it%%:*} >$(to)/$${it#*:} || exit 1; \
-	done
+	@pages=$$(mktemp -d) && $(to)/bin/haltwise pages $$pages && install -m 644 $$pages/*.1 $(man) && \
+		for it in $(completions); do \
+			install -D -m 644 $$pages/$${it%%:*} $(to)/$${it#*:} || exit 1; \
+		done && rm -r $$pages
 	install -d $(unit) $(to)/share/haltwise
 	@umask 022; for it in $(units); do \
 		sed 's|@BIN@|$(PREFIX)/bin|' contrib/$$it >$(unit)/$$it && chmod 644 $(unit)/$$it || exit 1; \
@@ -62,8 +61,8 @@ install: ## Install haltwise below PREFIX (/usr/local), with manual pages and co
 
 # Its manual pages are those that it would write: others may begin with its name.
 uninstall: ## Remove what make install installed
-	@pages=$$(mktemp -d) && $(to)/bin/haltwise man --dir $$pages && \
-		(cd $$pages && ls) | while read page; do rm -f $(man)/$$page; done; rm -r $$pages
+	@pages=$$(mktemp -d) && $(to)/bin/haltwise pages $$pages && \
+		(cd $$pages && ls *.1) | while read page; do rm -f $(man)/$$page; done; rm -r $$pages
 	rm -f $(foreach it,$(completions),$(to)/$(lastword $(subst :, ,$(it)))) $(to)/bin/haltwise
 	rm -f $(addprefix $(unit)/,$(units))
 	rm -rf $(doc) $(lib) $(to)/share/haltwise

@@ -168,7 +168,7 @@ pub(crate) fn page(width: usize, text: impl FnOnce(Style) -> String) -> Result<(
 }
 
 /// Prints a result that need not be text.
-pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     if kept::print(bytes) {
         return Ok(());
     }

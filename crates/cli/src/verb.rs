@@ -3,7 +3,6 @@
 mod apply;
 mod calibrate;
 mod check;
-mod completions;
 mod costs;
 mod diff;
 mod doctor;
@@ -12,9 +11,9 @@ mod explain;
 mod fleet;
 mod import;
 mod ledger;
-mod man;
 mod metrics;
 pub(crate) mod now;
+mod pages;
 mod pilot;
 mod profile;
 mod prove;
@@ -28,12 +27,10 @@ mod top;
 mod tune;
 mod undo;
 mod verify;
-mod version;
 
 use clap::Subcommand;
 
 use crate::exit::Outcome;
-use crate::report::SCHEMA as REPORT_SCHEMA;
 
 /// What haltwise can do.
 #[derive(Debug, Subcommand)]
@@ -88,12 +85,9 @@ pub(crate) enum Verb {
     Status(status::Arguments),
     /// Check what haltwise can record on this host
     Doctor(doctor::Arguments),
-    /// Print the version
-    Version(version::Arguments),
-    /// Print shell completions
-    Completions(completions::Arguments),
-    /// Print or write the manual pages
-    Man(man::Arguments),
+    /// Write the manual pages and the shell completions, which packages have
+    #[command(hide = true)]
+    Pages(pages::Arguments),
 }
 
 impl Verb {
@@ -124,9 +118,7 @@ impl Verb {
             Self::Pilot(arguments) => pilot::run(*arguments),
             Self::Status(arguments) => status::run(arguments),
             Self::Doctor(arguments) => doctor::run(&arguments),
-            Self::Version(arguments) => version::run(&arguments, REPORT_SCHEMA),
-            Self::Completions(arguments) => completions::run(&arguments),
-            Self::Man(arguments) => man::run(&arguments),
+            Self::Pages(arguments) => pages::run(&arguments),
         }
     }
 }

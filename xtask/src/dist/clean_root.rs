@@ -57,10 +57,10 @@ fn in_root(package: &Package, out: &Path, dir: &Path, host: &Path) -> Result<()>
         std::fs::copy(from, host.join(to)).with_context(|| format!("copy {to}"))?;
     }
     let before = files(host)?;
-    let unpack = "mkdir /alone && tar -C /alone -xf /archive.tar.gz && /alone/bin/haltwise version && rm -r /alone";
+    let unpack = "mkdir /alone && tar -C /alone -xf /archive.tar.gz && /alone/bin/haltwise --version && rm -r /alone";
     let version = inside(host, unpack)?;
     ensure!(version.starts_with("haltwise "), "it says {version}");
-    inside(host, "dpkg -i /first.deb >/dev/null && haltwise version")?;
+    inside(host, "dpkg -i /first.deb >/dev/null && haltwise --version")?;
     // Whatever the dynamic linker says of the library, it says on stderr.
     let wrapped = "mount -t proc proc /proc; mkdir /link; ln -s /usr/lib/haltwise/haltwise-exec /link/printenv; \
                    LD_BIND_NOW=1 /link/printenv LD_PRELOAD 2>&1; rm -r /link; umount /proc";
@@ -156,7 +156,7 @@ fn rpm(package: &Package, out: &Path) -> Result<()> {
         "the .rpm cannot be unpacked"
     );
     let program = dir.path().join("usr/bin").join(package.name);
-    let version = tool::ask(Command::new(program).arg("version"))?;
+    let version = tool::ask(Command::new(program).arg("--version"))?;
     ensure!(version.starts_with("haltwise "), "it says {version}");
     say::note("rpm reads the .rpm, and its program runs");
     Ok(())

@@ -180,7 +180,7 @@ fn what_is_installed_runs_and_goes_without_a_trace() {
     let built = fs::metadata(PROGRAM).unwrap().len();
     let stripped = fs::metadata(&program).unwrap().len();
     assert!(stripped < built, "{stripped} bytes of {built}");
-    let version = Command::new(&program).arg("version").output().unwrap();
+    let version = Command::new(&program).arg("--version").output().unwrap();
     assert!(version.status.success());
     assert!(version.stdout.starts_with(b"haltwise "), "{version:?}");
 
