@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::knob::effect::CeilingChange;
 use haltwise_host::knob::{
-    self, Baseline, Fault, KnobError, Parameter, Proposal, Request, Snapshot, Target, Writer,
+    self, Baseline, KnobError, Parameter, Proposal, Request, Snapshot, Target, Writer,
 };
 use haltwise_host::params;
 use haltwise_host::root::Root;
@@ -45,7 +45,6 @@ pub(crate) struct ApplyOptions {
     pub(crate) follow: bool,
     pub(crate) json: bool,
     pub(crate) root: Root,
-    pub(crate) fault: Option<Fault>,
 }
 
 /// Where the values come from.
@@ -138,7 +137,7 @@ fn act(
     if let Some(look) = Snapshot::read(root).map_err(explain)? {
         look.propose(request).map_err(explain)?;
     }
-    let mut writer = Writer::open(root, &who(), options.fault).map_err(explain)?;
+    let mut writer = Writer::open(root, &who()).map_err(explain)?;
     let proposal = writer.propose(request).map_err(explain)?;
     warnings.extend(until_boot(writer.baseline(), request));
     let cut_off = writer.cut_off().cloned();

@@ -3,7 +3,7 @@
 mod text;
 
 use haltwise_host::clock;
-use haltwise_host::knob::{CutOff, Fault, KnobError, Reversal, Snapshot, UndoneStep, Writer};
+use haltwise_host::knob::{CutOff, KnobError, Reversal, Snapshot, UndoneStep, Writer};
 use haltwise_host::root::Root;
 use serde::Serialize;
 
@@ -21,7 +21,6 @@ pub(crate) struct UndoOptions {
     pub(crate) take_over: bool,
     pub(crate) json: bool,
     pub(crate) root: Root,
-    pub(crate) fault: Option<Fault>,
 }
 
 /// Everything that is said; the JSON of `--json`.
@@ -85,7 +84,7 @@ fn act(options: &UndoOptions) -> Result<(Undone, bool), Failure> {
     if let Some(look) = Snapshot::read(root).map_err(explain)? {
         reversal(look.reversal(take_over), look.cut_off.as_ref(), root)?;
     }
-    let mut writer = Writer::open(root, &who(), options.fault).map_err(explain)?;
+    let mut writer = Writer::open(root, &who()).map_err(explain)?;
     let cut_off = writer.cut_off().cloned();
     let reversal = reversal(writer.reversal(take_over), cut_off.as_ref(), root)?;
     if !reversal.steps.is_empty() {

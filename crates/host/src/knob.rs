@@ -47,7 +47,6 @@ mod writer;
 pub use self::advice::advice;
 pub use self::apply::{Proposal, Request};
 pub use self::baseline::{Baseline, CutOff, Held, Outcome};
-pub use self::disk::Fault;
 pub use self::error::{Foreign, KnobError};
 pub use self::parameter::{Parameter, ValueError};
 pub use self::persist::{Rival, rivals};

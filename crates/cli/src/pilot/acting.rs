@@ -54,7 +54,7 @@ fn set(
     expected: &[(Target, u32)],
     has_failed: bool,
 ) -> Result<(), KnobError> {
-    let mut writer = Writer::open(root, &knob::who(), None)?;
+    let mut writer = Writer::open(root, &knob::who())?;
     let proposal = writer.propose_on(request, expected, has_failed)?;
     writer.apply(&proposal)?;
     Ok(())

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::knob::Parameter;
 
-use super::root::{fault, root};
+use super::root::root;
 use crate::apply::{self, ApplyOptions, Source};
 use crate::exit::{Exit, Failure, Outcome};
 
@@ -98,9 +98,6 @@ pub(crate) struct Arguments {
     /// Directory that holds /sys, /proc, /etc and /var, to try it out [default: /]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// For tests: exit as if killed before the Nth write
-    #[arg(long, value_name = "N", hide = true)]
-    die_before: Option<u64>,
 }
 
 /// Applies, or says what it would do.
@@ -127,7 +124,6 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         follow: arguments.follow,
         json: arguments.json,
         root: root(arguments.root),
-        fault: fault(arguments.die_before),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::root::{fault, root};
+use super::root::root;
 use crate::exit::Outcome;
 use crate::undo::{self, UndoOptions};
 
@@ -42,9 +42,6 @@ pub(crate) struct Arguments {
     /// Directory that holds /sys, /proc, /etc and /var, to try it out [default: /]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// For tests: exit as if killed before the Nth write
-    #[arg(long, value_name = "N", hide = true)]
-    die_before: Option<u64>,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {
@@ -53,6 +50,5 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         take_over: arguments.take_over,
         json: arguments.json,
         root: root(arguments.root),
-        fault: fault(arguments.die_before),
     })
 }

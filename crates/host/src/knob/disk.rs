@@ -1,7 +1,7 @@
 //! Every write to the machine, one small effect after the other, and the ways in which they can end.
 //!
-//! An effect is what a crash can fall between: a write, a flush, a rename. Each is counted, so that
-//! tests can end the program before any of them, or amid the one that a crash can cut.
+//! An effect is what a crash can fall between: a write, a flush, a rename. Tests can stop before any of them, or
+//! amid the one that a crash can cut.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use super::target::Form;
+#[cfg(test)]
+use super::test::fault::effect;
 
 /// Flags with which files are opened that should be ours: what another put in their place is neither waited
 /// for nor followed.
@@ -35,32 +37,6 @@ pub(super) fn read_regular(path: &Path, flags: i32) -> io::Result<File> {
     regular(options.read(true).custom_flags(flags).open(path)?)
 }
 
-/// Where the program is to end, for tests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// Before this effect, counted from 1, end as `kill -9` would; a line that is being appended is
-    /// cut in its middle.
-    Kill {
-        /// The effect.
-        before: u64,
-    },
-    /// Before this effect, and at every later one, fail as if there were no more program; a line that
-    /// is being appended is cut after some bytes.
-    Stop {
-        /// The effect.
-        before: u64,
-        /// How much of a line is written.
-        torn: usize,
-    },
-}
-
-/// The hand that writes.
-#[derive(Debug, Default)]
-pub(super) struct Disk {
-    effects: u64,
-    fault: Option<Fault>,
-}
-
 /// What went wrong with an effect.
 #[derive(Debug)]
 pub(super) struct DiskError {
@@ -72,119 +48,84 @@ pub(super) struct DiskError {
     pub(super) source: io::Error,
 }
 
-impl Disk {
-    pub(super) fn new(fault: Option<Fault>) -> Self {
-        Self { effects: 0, fault }
-    }
+/// An effect is next. `cut` is what a crash in its middle leaves of it.
+#[cfg(not(test))]
+#[expect(clippy::unnecessary_wraps, reason = "tests stop here")]
+fn effect(_cut: impl FnOnce(usize) -> io::Result<()>) -> io::Result<()> {
+    Ok(())
+}
 
-    /// How many effects there were.
-    pub(super) fn effects(&self) -> u64 {
-        self.effects
-    }
+/// Appends a line, and has it on the disk before it returns.
+pub(super) fn append(file: &mut File, path: &Path, line: &[u8]) -> Result<(), DiskError> {
+    let told = |what| move |source| failed(what, path, source);
+    let cut = |torn: usize| file.write_all(&line[..torn.min(line.len())]);
+    effect(cut).map_err(told("append to"))?;
+    file.write_all(line).map_err(told("append to"))?;
+    effect(|_| Ok(())).map_err(told("flush"))?;
+    file.sync_data().map_err(told("flush"))
+}
 
-    /// Counts an effect; ends the program there if that is wanted. `cut` is what a crash in its
-    /// middle leaves.
-    fn effect(&mut self, cut: impl FnOnce(Option<usize>) -> io::Result<()>) -> io::Result<()> {
-        self.effects += 1;
-        match self.fault {
-            Some(Fault::Kill { before }) if self.effects >= before => {
-                // Whether it is cut or not, there is nobody left to tell.
-                drop(cut(None));
-                let this = rustix::process::getpid();
-                let _ = rustix::process::kill_process(this, rustix::process::Signal::KILL);
-                Err(stopped())
-            }
-            Some(Fault::Stop { before, torn }) if self.effects >= before => {
-                if self.effects == before {
-                    drop(cut(Some(torn)));
-                }
-                Err(stopped())
-            }
-            _ => Ok(()),
-        }
-    }
+/// Writes a value into a file of the kernel, in one call.
+pub(super) fn set(path: &Path, value: &str) -> Result<(), DiskError> {
+    let told = |source| failed("write", path, source);
+    effect(|_| Ok(())).map_err(told)?;
+    let set = || {
+        // Not created: a parameter that went away with its module stays away.
+        let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
+        file.write_all(format!("{value}\n").as_bytes())
+    };
+    set().map_err(told)
+}
 
-    /// Appends a line, and has it on the disk before it returns.
-    pub(super) fn append(
-        &mut self,
-        file: &mut File,
-        path: &Path,
-        line: &[u8],
-    ) -> Result<(), DiskError> {
-        let told = |what| move |source| failed(what, path, source);
-        let cut = |torn: Option<usize>| {
-            let keep = torn.unwrap_or(line.len() / 2).min(line.len());
-            file.write_all(&line[..keep])
-        };
-        self.effect(cut).map_err(told("append to"))?;
-        file.write_all(line).map_err(told("append to"))?;
-        self.effect(|_| Ok(())).map_err(told("flush"))?;
-        file.sync_data().map_err(told("flush"))
-    }
+/// What is about to be set by another process, on our behalf.
+pub(super) fn set_outside(path: &Path) -> Result<(), DiskError> {
+    let told = |source| failed("ask", path, source);
+    effect(|_| Ok(())).map_err(told)
+}
 
-    /// Writes a value into a file of the kernel, in one call.
-    pub(super) fn set(&mut self, path: &Path, value: &str) -> Result<(), DiskError> {
-        let told = |source| failed("write", path, source);
-        self.effect(|_| Ok(())).map_err(told)?;
-        let set = || {
-            // Not created: a parameter that went away with its module stays away.
-            let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
-            file.write_all(format!("{value}\n").as_bytes())
-        };
-        set().map_err(told)
-    }
+/// Puts a small file in the place of another, or where none was: whoever looks sees one or the
+/// other, whole. Ours, with this mode, unless it is to lie there in another form.
+pub(super) fn replace(
+    path: &Path,
+    text: &str,
+    mode: u32,
+    form: Option<&Form>,
+) -> Result<(), DiskError> {
+    let temporary = temporary(path);
+    let told = |what| move |source| failed(what, path, source);
+    effect(|_| Ok(())).map_err(told("write"))?;
+    make(&temporary, text, mode, form).map_err(told("write"))?;
+    effect(|_| Ok(())).map_err(told("rename to"))?;
+    fs::rename(&temporary, path).map_err(told("rename to"))?;
+    flush_directory_of(path)
+}
 
-    /// What is about to be set by another process, on our behalf.
-    pub(super) fn set_outside(&mut self, path: &Path) -> Result<(), DiskError> {
-        let told = |source| failed("ask", path, source);
-        self.effect(|_| Ok(())).map_err(told)
+/// Removes what a crash left of [`replace`].
+pub(super) fn clear(path: &Path) -> Result<(), DiskError> {
+    let temporary = temporary(path);
+    if temporary.symlink_metadata().is_ok() {
+        remove(&temporary)?;
     }
+    Ok(())
+}
 
-    /// Puts a small file in the place of another, or where none was: whoever looks sees one or the
-    /// other, whole. Ours, with this mode, unless it is to lie there in another form.
-    pub(super) fn replace(
-        &mut self,
-        path: &Path,
-        text: &str,
-        mode: u32,
-        form: Option<&Form>,
-    ) -> Result<(), DiskError> {
-        let temporary = temporary(path);
-        let told = |what| move |source| failed(what, path, source);
-        self.effect(|_| Ok(())).map_err(told("write"))?;
-        make(&temporary, text, mode, form).map_err(told("write"))?;
-        self.effect(|_| Ok(())).map_err(told("rename to"))?;
-        fs::rename(&temporary, path).map_err(told("rename to"))?;
-        self.flush_directory_of(path)
-    }
+pub(super) fn remove(path: &Path) -> Result<(), DiskError> {
+    let told = |source| failed("remove", path, source);
+    effect(|_| Ok(())).map_err(told)?;
+    fs::remove_file(path).map_err(told)?;
+    flush_directory_of(path)
+}
 
-    /// Removes what a crash left of [`Disk::replace`].
-    pub(super) fn clear(&mut self, path: &Path) -> Result<(), DiskError> {
-        let temporary = temporary(path);
-        if temporary.symlink_metadata().is_ok() {
-            self.remove(&temporary)?;
-        }
-        Ok(())
-    }
-
-    pub(super) fn remove(&mut self, path: &Path) -> Result<(), DiskError> {
-        let told = |source| failed("remove", path, source);
-        self.effect(|_| Ok(())).map_err(told)?;
-        fs::remove_file(path).map_err(told)?;
-        self.flush_directory_of(path)
-    }
-
-    /// Has the names in a file's directory on the disk.
-    pub(super) fn flush_directory_of(&mut self, path: &Path) -> Result<(), DiskError> {
-        let Some(directory) = path.parent() else {
-            return Ok(());
-        };
-        let told = |source| failed("flush", directory, source);
-        self.effect(|_| Ok(())).map_err(told)?;
-        File::open(directory)
-            .and_then(|directory| directory.sync_all())
-            .map_err(told)
-    }
+/// Has the names in a file's directory on the disk.
+pub(super) fn flush_directory_of(path: &Path) -> Result<(), DiskError> {
+    let Some(directory) = path.parent() else {
+        return Ok(());
+    };
+    let told = |source| failed("flush", directory, source);
+    effect(|_| Ok(())).map_err(told)?;
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(told)
 }
 
 /// Where a file is written before it takes its place; nothing that reads such directories minds it,
@@ -224,8 +165,4 @@ fn failed(what: &'static str, path: &Path, source: io::Error) -> DiskError {
         path: path.to_owned(),
         source,
     }
-}
-
-fn stopped() -> io::Error {
-    io::Error::other("ended here, as a test wanted")
 }

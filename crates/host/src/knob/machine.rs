@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use haltwise_core::ids::VmKey;
 use rustix::fs::OFlags;
 
-use super::disk::{self, Disk};
+use super::disk;
 use super::error::KnobError;
 use super::own;
 use super::parameter::{Parameter, ValueError};
@@ -222,15 +222,10 @@ fn is_writable(root: &Root, parameter: Parameter) -> Result<(), KnobError> {
 }
 
 /// Makes a change, and looks whether it was taken.
-pub(super) fn write(
-    root: &Root,
-    agents: &Sessions,
-    disk: &mut Disk,
-    change: &Change,
-) -> Result<(), KnobError> {
+pub(super) fn write(root: &Root, agents: &Sessions, change: &Change) -> Result<(), KnobError> {
     match (change.target, &change.new) {
         (Target::Parameter(parameter), Some(value)) => {
-            disk.set(&root.path(parameter.path()), value)?;
+            disk::set(&root.path(parameter.path()), value)?;
         }
         (Target::File(file), Some(text)) => {
             let path = root.path(file.path());
@@ -241,19 +236,19 @@ pub(super) fn write(
             if !may_lie_there {
                 return Err(KnobError::Forged { path });
             }
-            disk.replace(&path, text, 0o644, form)?;
+            disk::replace(&path, text, 0o644, form)?;
         }
         (Target::Ceiling(vm), Some(value)) => {
-            disk.set_outside(&root.path(format!("proc/{}", vm.pid)))?;
+            disk::set_outside(&root.path(format!("proc/{}", vm.pid)))?;
             set_ceiling(root, vm, value)?;
         }
         (Target::Guest(InGuest { vm, parameter }), Some(value)) => {
-            disk.set_outside(&root.path(format!("proc/{}", vm.pid)))?;
+            disk::set_outside(&root.path(format!("proc/{}", vm.pid)))?;
             agents.write(root, vm, parameter, value)?;
         }
         // None of these can be taken away; no baseline says so.
         (Target::Parameter(_) | Target::Ceiling(_) | Target::Guest(_), None) => return Ok(()),
-        (Target::File(file), None) => disk.remove(&root.path(file.path()))?,
+        (Target::File(file), None) => disk::remove(&root.path(file.path()))?,
     }
     // What a link leads to is not ours, and may have changed since.
     let form = change.new_form.as_ref();

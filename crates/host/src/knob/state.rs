@@ -4,7 +4,7 @@
 
 use std::io::Read;
 
-use super::disk::{Disk, DiskError};
+use super::disk::{self, DiskError};
 use super::error::KnobError;
 use super::own;
 use crate::root::Root;
@@ -53,7 +53,7 @@ pub fn make_place(root: &Root) -> Result<(), KnobError> {
 pub fn keep(root: &Root, text: &str) -> Result<(), KnobError> {
     let path = root.path(PILOT);
     make_place(root)?;
-    Ok(Disk::default().replace(&path, text, 0o600, None)?)
+    Ok(disk::replace(&path, text, 0o600, None)?)
 }
 
 #[cfg(test)]

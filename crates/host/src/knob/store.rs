@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::baseline::{Baseline, Outcome};
-use super::disk::Disk;
+use super::disk;
 use super::earlier;
 use super::error::KnobError;
 use super::own::{self, Lock, Shared};
@@ -134,7 +134,7 @@ pub(super) struct Store {
 
 impl Store {
     /// Takes the lock, makes the journal if it is not there, and reads both.
-    pub(super) fn open(root: &Root, disk: &mut Disk) -> Result<(Self, Stored), KnobError> {
+    pub(super) fn open(root: &Root) -> Result<(Self, Stored), KnobError> {
         let lock = Lock::take(root)?;
         let journal_path = root.path(JOURNAL);
         let mut options = OpenOptions::new();
@@ -144,9 +144,9 @@ impl Store {
         let stored = Stored::read(root)?;
         // Not only when it was made just now: whoever made it may not have come that far.
         if stored.journal == JournalSize::default() {
-            disk.flush_directory_of(&journal_path)?;
+            disk::flush_directory_of(&journal_path)?;
             if let Some(directory) = journal_path.parent() {
-                disk.flush_directory_of(directory)?;
+                disk::flush_directory_of(directory)?;
             }
         }
         let store = Self {
@@ -160,13 +160,18 @@ impl Store {
     }
 
     /// Writes the baseline: it is on the disk when this returns.
-    pub(super) fn write(&mut self, disk: &mut Disk, baseline: &Baseline) -> Result<(), KnobError> {
+    pub(super) fn write(&self, baseline: &Baseline) -> Result<(), KnobError> {
         let text = serde_json::to_string_pretty(baseline).map_err(KnobError::Encode)?;
-        Ok(disk.replace(&self.path, &format!("{text}\n"), 0o600, None)?)
+        Ok(disk::replace(
+            &self.path,
+            &format!("{text}\n"),
+            0o600,
+            None,
+        )?)
     }
 
     /// Adds a line to the journal: it is on the disk when this returns.
-    pub(super) fn log(&mut self, disk: &mut Disk, by: &By, act: Act<'_>) -> Result<(), KnobError> {
+    pub(super) fn log(&mut self, by: &By, act: Act<'_>) -> Result<(), KnobError> {
         let entry = Entry {
             unix_ns: clock::wall_ns(),
             boot: &by.boot,
@@ -176,7 +181,7 @@ impl Store {
         let text = serde_json::to_string(&entry).map_err(KnobError::Encode)?;
         let end_of_torn = if self.torn { "\n" } else { "" };
         let line = format!("{end_of_torn}{text}\n");
-        disk.append(&mut self.journal, &self.journal_path, line.as_bytes())?;
+        disk::append(&mut self.journal, &self.journal_path, line.as_bytes())?;
         self.torn = false;
         Ok(())
     }

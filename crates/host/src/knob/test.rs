@@ -2,6 +2,7 @@
 
 mod ceilings;
 mod earlier;
+pub(super) mod fault;
 mod guests;
 mod laws;
 mod steps;

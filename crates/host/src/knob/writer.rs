@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::apply::{self, Proposal, Request};
 use super::baseline::{Baseline, CutOff, Held, Intent, settle};
-use super::disk::{Disk, Fault};
+use super::disk;
 use super::error::KnobError;
 use super::machine;
 use super::parameter::Parameter;
@@ -22,7 +22,6 @@ use crate::root::Root;
 pub struct Writer {
     root: Root,
     agents: Sessions,
-    disk: Disk,
     by: By,
     store: Store,
     baseline: Baseline,
@@ -37,17 +36,15 @@ impl Writer {
     ///
     /// # Errors
     /// If another holds the lock, or the baseline is damaged, or cannot be written.
-    pub fn open(root: &Root, who: &str, fault: Option<Fault>) -> Result<Self, KnobError> {
-        let mut disk = Disk::new(fault);
+    pub fn open(root: &Root, who: &str) -> Result<Self, KnobError> {
         let by = By {
             who: who.to_owned(),
             boot: machine::boot(root)?,
         };
-        let (store, stored) = Store::open(root, &mut disk)?;
+        let (store, stored) = Store::open(root)?;
         let mut writer = Self {
             root: root.clone(),
             agents: Sessions::default(),
-            disk,
             by,
             store,
             baseline: stored.baseline,
@@ -77,16 +74,16 @@ impl Writer {
     fn record_settled(&mut self, before: &Baseline) -> Result<(), KnobError> {
         for held in before.held.iter().filter(|it| it.intent.is_some()) {
             if let Some(file) = held.target.file() {
-                self.disk.clear(&self.root.path(file.path()))?;
+                disk::clear(&self.root.path(file.path()))?;
             }
         }
-        self.store.write(&mut self.disk, &self.baseline)?;
+        self.store.write(&self.baseline)?;
         let Some(cut_off) = &self.cut_off else {
             return Ok(());
         };
         let (step, results) = (cut_off.step, cut_off.results.as_slice());
         let act = Act::CutOff { step, results };
-        self.store.log(&mut self.disk, &self.by, act)
+        self.store.log(&self.by, act)
     }
 
     /// The directories in which setting parameters writes, those that are there.
@@ -107,11 +104,6 @@ impl Writer {
     /// Ceilings, and parameters in guests, that were not set because their VMs have ended since it was looked.
     pub fn ended(&self) -> &[Target] {
         &self.ended
-    }
-
-    /// How many effects on the machine there were: what a [`Fault`] counts.
-    pub fn effects(&self) -> u64 {
-        self.disk.effects()
     }
 
     /// Looks what a request comes to.
@@ -163,7 +155,7 @@ impl Writer {
             }
         }
         self.baseline.forget_restored();
-        self.store.write(&mut self.disk, &self.baseline)?;
+        self.store.write(&self.baseline)?;
         Ok(Some(step))
     }
 
@@ -207,8 +199,8 @@ impl Writer {
     fn make(&mut self, changes: &[Change], act: Act<'_>) -> Result<(), KnobError> {
         let made = self
             .store
-            .write(&mut self.disk, &self.baseline)
-            .and_then(|()| self.store.log(&mut self.disk, &self.by, act))
+            .write(&self.baseline)
+            .and_then(|()| self.store.log(&self.by, act))
             .and_then(|()| self.change_all(changes));
         if made.is_err() {
             // What went wrong is reported, whether or not that works.
@@ -251,7 +243,7 @@ impl Writer {
                 name: change.target.name(),
             });
         }
-        machine::write(&self.root, &self.agents, &mut self.disk, change)
+        machine::write(&self.root, &self.agents, change)
     }
 
     /// Looks what undoing comes to.
@@ -274,8 +266,8 @@ impl Writer {
             }
         }
         let act = Act::Undo { changes: &changes };
-        let intended = (self.store.write(&mut self.disk, &self.baseline))
-            .and_then(|()| self.store.log(&mut self.disk, &self.by, act));
+        let intended =
+            (self.store.write(&self.baseline)).and_then(|()| self.store.log(&self.by, act));
         let mut wrong = None;
         for change in &changes {
             match self.change(change) {
@@ -311,7 +303,7 @@ impl Writer {
             drop(self.settle(false));
             return Err(error);
         }
-        let recorded = self.store.write(&mut self.disk, &self.baseline);
+        let recorded = self.store.write(&self.baseline);
         let unrecorded = |error| KnobError::Unrecorded(Box::new(error));
         intended.and(recorded).map_err(unrecorded)
     }
@@ -358,7 +350,7 @@ impl Writer {
                 self.baseline.entry(change.target, || was.clone());
             }
         }
-        self.store.write(&mut self.disk, &self.baseline)?;
+        self.store.write(&self.baseline)?;
         Ok(foreign)
     }
 }

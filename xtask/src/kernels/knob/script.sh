@@ -162,11 +162,16 @@ grep -q '"halts_per_s": [1-9]' /out/knob/by-tracepoints || wrong "the pilot with
 end $vms
 
 # Cut off between the record and the parameter, then between the two parameters.
-run killed-1 137 apply --set halt_poll_ns=50us --yes --die-before 6
-is halt_poll_ns 200000 "a kill before the write"
+# What such an apply leaves is written here: a kill from outside comes at no such moment.
+intent() { # parameter, value
+    echo "{\"target\": {\"parameter\": \"$1\"}, \"before\": \"$(cat $P/$1)\", \"ours\": null, \"intent\": {\"set\": \"$2\"}," \
+        "\"boot\": \"$(cat /proc/sys/kernel/random/boot_id)\", \"step\": 99, \"who\": \"killed\", \"unix_ns\": 1}"
+}
+baseline=/var/lib/haltwise/baseline.json
+echo "{\"schema\": 1, \"step\": 99, \"held\": [$(intent halt_poll_ns 50000)]}" >$baseline
 run open.json 0 status --json
-run killed-2 137 apply --set halt_poll_ns=50us --set halt_poll_ns_shrink=4 --yes --die-before 12
-is halt_poll_ns_shrink 4 "a kill after the write"
+echo "{\"schema\": 1, \"step\": 99, \"held\": [$(intent halt_poll_ns_shrink 4), $(intent halt_poll_ns 50000)]}" >$baseline
+echo 4 >$P/halt_poll_ns_shrink
 run undo-killed 0 undo
 is halt_poll_ns 200000 "undo of what a kill cut off"
 [ "$(values)" = "$before" ] || wrong "parameters are $(values), and were $before"

@@ -107,7 +107,7 @@ pub(super) fn refusal(sides: &Sides) -> Failure {
 impl Parameters {
     /// Takes the lock and looks whether both settings can be made.
     pub(super) fn take(root: &Root, sides: &Sides) -> Result<Self, Failure> {
-        let writer = Writer::open(root, WHO, None).map_err(explain)?;
+        let writer = Writer::open(root, WHO).map_err(explain)?;
         let is_of_guest = !sides.side().is_host();
         let names = if is_of_guest {
             sides.parameters().collect()

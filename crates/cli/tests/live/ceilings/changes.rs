@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use rustix::process::Signal;
+
 use super::super::bench::{Bench, Running, haltwise, told};
 use super::super::tries::{judge, tries};
 use super::Host;
@@ -110,16 +112,13 @@ impl Scene {
         has(pid, &[ns])
     }
 
-    /// It dies before one of its effects, or lives if it has fewer. What comes next works.
+    /// It is killed at any moment of the change, or has ended before. What comes next works.
     fn controller_killed(&self, which: usize, ns: u64, turn: u64) -> Result<(), String> {
-        let vm = self.vmms[which].id().to_string();
-        let (ceiling, effect) = ((ns + 1).to_string(), (turn / 18 % 12 + 1).to_string());
-        let line = ["apply", "--vm", &vm, "--ceiling", &ceiling, "--yes"];
-        let (code, said) = self
-            .host
-            .run(&[&line[..], &["--die-before", &effect]].concat());
-        if !matches!(code, Some(0) | None) {
-            return Err(said);
+        let apply = self.host.start(self.vmms[which].id(), ns + 1);
+        sleep(Duration::from_millis(turn / 18 * 7 % 64));
+        let output = apply.end(Signal::KILL);
+        if !matches!(output.status.code(), Some(0) | None) {
+            return Err(told(&output));
         }
         self.changed(which, ns)
     }

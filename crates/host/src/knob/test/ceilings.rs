@@ -22,16 +22,16 @@ fn in_force(world: &World) -> (u32, [u32; 2]) {
 fn parameters_and_ceilings_are_set_and_undone_together() {
     let world = World::new();
     let wanted = both(&world, 50_000, &[(1, 0)]);
-    world.apply(&wanted, None).unwrap();
+    world.apply(&wanted).unwrap();
     // The other VM follows the parameter.
     assert_eq!(in_force(&world), (50_000, [50_000, 0]));
     assert_eq!(world.vmm.ceiling(0), None);
     // Again is nothing to do.
-    assert_eq!(world.apply(&wanted, None).unwrap(), None);
-    let undone = world.undo(None).unwrap();
+    assert_eq!(world.apply(&wanted).unwrap(), None);
+    let undone = world.undo().unwrap();
     assert_eq!(undone.steps.len(), 1);
     assert_eq!(in_force(&world), (AT_BOOT[3], [AT_BOOT[3]; 2]));
-    assert!(matches!(world.undo(None), Err(KnobError::Nothing)));
+    assert!(matches!(world.undo(), Err(KnobError::Nothing)));
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_ceiling_is_set_before_the_parameter_that_the_vm_followed() {
 fn a_vm_that_follows_is_given_the_ceiling_that_it_has() {
     let world = World::new();
     let wanted = both(&world, 0, &[(0, AT_BOOT[3])]);
-    world.apply(&wanted, None).unwrap();
+    world.apply(&wanted).unwrap();
     assert_eq!(in_force(&world), (0, [AT_BOOT[3], 0]));
     world.undo_whole();
     assert_eq!(in_force(&world), (AT_BOOT[3], [AT_BOOT[3]; 2]));
@@ -59,25 +59,25 @@ fn a_vm_that_follows_is_given_the_ceiling_that_it_has() {
 fn undo_gives_a_vm_that_followed_what_the_parameter_is_then() {
     let world = World::new();
     // Set by an apply before, whose value the VM had when it got its own.
-    world.apply(&request(&[(CEILING, 50_000)]), None).unwrap();
+    world.apply(&request(&[(CEILING, 50_000)])).unwrap();
     let ceiling = Request {
         parameters: Vec::new(),
         ..both(&world, 0, &[(0, 9_000)])
     };
-    world.apply(&ceiling, None).unwrap();
+    world.apply(&ceiling).unwrap();
     world.undo_whole();
     assert_eq!(in_force(&world), (AT_BOOT[3], [AT_BOOT[3]; 2]));
     // Set by somebody else meanwhile.
-    world.apply(&both(&world, 60_000, &[(1, 1)]), None).unwrap();
+    world.apply(&both(&world, 60_000, &[(1, 1)])).unwrap();
     world.set(CEILING, 70_000);
-    assert!(world.undo(None).unwrap().is_partial());
+    assert!(world.undo().unwrap().is_partial());
     assert_eq!(in_force(&world), (70_000, [AT_BOOT[3], 70_000]));
 }
 
 #[test]
 fn a_vm_that_ends_between_look_and_change_keeps_no_other_from_being_set() {
     let world = World::new();
-    let mut writer = Writer::open(&world.root(), "haltwise apply", None).unwrap();
+    let mut writer = Writer::open(&world.root(), "haltwise apply").unwrap();
     let proposal = writer
         .propose(&both(&world, 50_000, &[(0, 0), (1, 0)]))
         .unwrap();
@@ -89,7 +89,7 @@ fn a_vm_that_ends_between_look_and_change_keeps_no_other_from_being_set() {
     drop(writer);
     // The only one of a request is an error, and leaves nothing.
     let world = World::new();
-    let mut writer = Writer::open(&world.root(), "haltwise apply", None).unwrap();
+    let mut writer = Writer::open(&world.root(), "haltwise apply").unwrap();
     let only = Request {
         parameters: Vec::new(),
         ..both(&world, 0, &[(1, 0)])
@@ -104,9 +104,9 @@ fn a_vm_that_ends_between_look_and_change_keeps_no_other_from_being_set() {
 #[test]
 fn a_vmm_that_replaces_its_vm_leaves_nothing_to_undo() {
     let mut world = World::new();
-    world.apply(&both(&world, 50_000, &[(0, 0)]), None).unwrap();
+    world.apply(&both(&world, 50_000, &[(0, 0)])).unwrap();
     world.restart();
-    let undone = world.undo(None).unwrap();
+    let undone = world.undo().unwrap();
     assert_eq!(undone.steps[0].left[0].why, Why::Ended);
     assert_eq!(in_force(&world), (AT_BOOT[3], [AT_BOOT[3]; 2]));
     assert_eq!(world.vmm.ceiling(0), None);
@@ -116,7 +116,7 @@ fn a_vmm_that_replaces_its_vm_leaves_nothing_to_undo() {
 fn what_was_modified_since_it_was_looked_at_is_left() {
     for is_ceiling in [true, false] {
         let world = World::new();
-        let mut writer = Writer::open(&world.root(), "haltwise apply", None).unwrap();
+        let mut writer = Writer::open(&world.root(), "haltwise apply").unwrap();
         let proposal = writer.propose(&both(&world, 50_000, &[(1, 7)])).unwrap();
         if is_ceiling {
             world.vmm.cap(1, 9);
@@ -140,7 +140,7 @@ fn what_was_modified_since_it_was_looked_at_is_left() {
 fn a_request_can_rest_on_what_was_read() {
     let world = World::new();
     let set = |expected: u32, to: u32, has_failed| {
-        let mut writer = Writer::open(&world.root(), "haltwise pilot", None).unwrap();
+        let mut writer = Writer::open(&world.root(), "haltwise pilot").unwrap();
         let wanted = Request {
             ceilings: vec![(world.vm(1), to)],
             ..Request::default()
@@ -183,7 +183,7 @@ fn a_request_can_rest_on_what_was_read() {
 #[test]
 fn a_writer_returns_ceilings_to_what_they_were() {
     let world = World::new();
-    let mut writer = Writer::open(&world.root(), "haltwise prove", None).unwrap();
+    let mut writer = Writer::open(&world.root(), "haltwise prove").unwrap();
     let earlier = writer.baseline().clone();
     for (parameter, ns) in [(50_000, 0), (AT_BOOT[3], AT_BOOT[3]), (50_000, 0)] {
         let proposal = writer
@@ -205,7 +205,7 @@ fn a_vmm_that_closes_its_socket_during_an_apply_leaves_nothing_behind() {
         let mut world = World::new();
         world.vmm.closes_after(requests);
         let wanted = both(&world, 50_000, &[(0, 7), (1, 9)]);
-        let Err(error) = world.apply(&wanted, None) else {
+        let Err(error) = world.apply(&wanted) else {
             break;
         };
         refused += 1;
@@ -213,7 +213,7 @@ fn a_vmm_that_closes_its_socket_during_an_apply_leaves_nothing_behind() {
         let says = ["has closed its socket", "ended, or refused the request"];
         assert!(says.iter().any(|text| error.contains(text)), "{error}");
         assert_eq!(world.get(CEILING), AT_BOOT[3], "after {requests} requests");
-        match world.undo(None) {
+        match world.undo() {
             Ok(undone) => assert!(undone.is_partial()),
             Err(KnobError::Nothing) => {
                 assert_eq!([0, 1].map(|vm| world.vmm.ceiling(vm)), [None; 2]);

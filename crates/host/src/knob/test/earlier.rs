@@ -6,6 +6,7 @@ use std::fs;
 
 use serde::Deserialize;
 
+use super::fault;
 use super::world::{World, request};
 use crate::knob::*;
 
@@ -68,7 +69,7 @@ fn journals_of_earlier_versions_are_undone() {
     assert!(cases.len() > 30);
     for case in cases {
         let world = case.world();
-        match world.undo(None) {
+        match world.undo() {
             Ok(_) | Err(KnobError::Nothing) => {}
             Err(error) => panic!("{}: {error}", case.name),
         }
@@ -88,8 +89,8 @@ fn journals_of_earlier_versions_go_on() {
             let text = text.as_deref().unwrap_or_default();
             !text.is_empty() && !text.contains("haltwise")
         });
-        world.apply(&more, None).unwrap();
-        match world.undo(None) {
+        world.apply(&more).unwrap();
+        match world.undo() {
             Ok(_) | Err(KnobError::Nothing) => {}
             Err(error) => panic!("{}: {error}", case.name),
         }
@@ -103,9 +104,8 @@ fn journals_of_earlier_versions_survive_a_cut() {
     for case in cases() {
         for before in 1..20 {
             let world = case.world();
-            let fault = Fault::Stop { before, torn: 20 };
-            let whole = world.undo(Some(fault)).is_ok();
-            match world.undo(None) {
+            let whole = fault::with(Some((before, 20)), || world.undo()).is_ok();
+            match world.undo() {
                 Ok(_) | Err(KnobError::Nothing) => {}
                 Err(error) => panic!("{}, before effect {before}: {error}", case.name),
             }

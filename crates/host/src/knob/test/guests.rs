@@ -4,6 +4,7 @@ use std::fs;
 
 use haltwise_core::ids::{Pid, VmKey};
 
+use super::fault;
 use super::world::AT_BOOT;
 use crate::guest_agent::test::fake::{BOOTS, FakeAgent, Mood};
 use crate::knob::*;
@@ -45,7 +46,7 @@ impl Guest {
     }
 
     fn writer(&self) -> Writer {
-        Writer::open(&self.root(), "haltwise apply", None).unwrap()
+        Writer::open(&self.root(), "haltwise apply").unwrap()
     }
 
     fn apply(&self, values: &[(Parameter, u32)]) -> Result<Option<u64>, KnobError> {
@@ -242,19 +243,14 @@ fn an_agent_that_denies_keeps_its_entry_until_it_permits() {
 fn an_apply_that_is_cut_off_is_undone() {
     for before in 1.. {
         let guest = Guest::new();
-        let fault = Fault::Stop { before, torn: 3 };
-        let opened = Writer::open(&guest.root(), "haltwise apply", Some(fault));
-        let applied = opened.and_then(|mut writer| {
+        let applied = fault::with(Some((before, 3)), || {
+            let mut writer = Writer::open(&guest.root(), "haltwise apply")?;
             let proposal = writer.propose(&request(&[(CEILING, 5), (GROW, 4)]))?;
             writer.apply(&proposal)
         });
         let _nothing_to_undo = guest.undo();
-        assert_eq!(
-            guest.agent.value(CEILING),
-            "200000",
-            "before effect {before}"
-        );
-        assert_eq!(guest.agent.value(GROW), "2", "before effect {before}");
+        let left = [CEILING, GROW].map(|name| guest.agent.value(name));
+        assert_eq!(left, ["200000", "2"], "before effect {before}");
         if applied.is_ok() {
             assert!(before > 8, "{before}");
             return;

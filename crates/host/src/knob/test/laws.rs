@@ -5,6 +5,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
+use super::fault::{self, Fault};
 use super::world::{AT_BOOT, VMS, World, key};
 use crate::knob::*;
 
@@ -38,8 +39,7 @@ fn parameter() -> impl Strategy<Value = Parameter> {
 }
 
 fn fault() -> impl Strategy<Value = Option<Fault>> {
-    let stop = (1_u64..24, 0_usize..600).prop_map(|(before, torn)| Fault::Stop { before, torn });
-    prop::option::of(stop)
+    prop::option::of((1_u64..24, 0_usize..600))
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -102,9 +102,9 @@ fn happen(world: &mut World, others: &mut Others, at: usize, event: Event) {
             for (vm, _) in &mut request.ceilings {
                 *vm = world.vm(vm.ordinal);
             }
-            world.apply(&request, fault).map(drop)
+            fault::with(fault, || world.apply(&request)).map(drop)
         }
-        Event::Undo(fault) => world.undo(fault).map(drop),
+        Event::Undo(fault) => fault::with(fault, || world.undo()).map(drop),
         Event::Set(parameter) => {
             let value = u32::try_from(at).unwrap() * 1_000 + 7;
             world.set(parameter, value);
@@ -126,7 +126,7 @@ fn happen(world: &mut World, others: &mut Others, at: usize, event: Event) {
         Event::SetFile(file, there) => {
             // What nobody can tell: that a file cut off in its making was there at a boot, once
             // somebody else has removed it before any command has looked.
-            drop(Writer::open(&world.root(), "haltwise undo", None).unwrap());
+            drop(Writer::open(&world.root(), "haltwise undo").unwrap());
             let text = there.then(|| format!("# somebody else's, at {at}\n"));
             world.set_file(file, text.as_deref());
             let place = BootFile::ALL.iter().position(|it| *it == file);
@@ -231,7 +231,6 @@ fn undoing_leaves_nothing_of_ours_and_everything_of_others() {
 /// undo of it the same.
 #[test]
 fn a_cut_at_every_effect_is_undone() {
-    let world = World::new();
     let request = Request {
         guests: Vec::new(),
         parameters: vec![(Parameter::HaltPollNs, 80_001), (Parameter::Shrink, 2_001)],
@@ -239,37 +238,27 @@ fn a_cut_at_every_effect_is_undone() {
         persist: true,
         take_over: false,
     };
-    let effects = |cut: &dyn Fn(&World, Fault) -> bool| {
+    let effects = |first: &dyn Fn(&World), cut: &dyn Fn(&World) -> bool| {
         (1..100)
             .find(|before| {
                 let world = World::new();
-                let fault = Fault::Stop {
-                    before: *before,
-                    torn: 100,
-                };
-                let whole = cut(&world, fault);
+                first(&world);
+                let whole = fault::with(Some((*before, 100)), || cut(&world));
                 world.undo_whole();
                 assert_eq!(world.values(), AT_BOOT, "before effect {before}");
-                let ceilings = (0..VMS).map(|vm| world.ceiling(vm));
-                assert!(
-                    ceilings.into_iter().all(|ns| ns == AT_BOOT[3]),
-                    "before {before}"
-                );
+                let ceilings = [0, 1].map(|vm| world.ceiling(vm));
+                assert_eq!(ceilings, [AT_BOOT[3]; 2], "before effect {before}");
                 assert!(BootFile::ALL.iter().all(|it| world.file(*it).is_none()));
                 whole
             })
             .unwrap()
             - 1
     };
-    let applied = effects(&|world, fault| world.apply(&request, Some(fault)).is_ok());
-    let undone = effects(&|world, fault| {
-        world.apply(&request, None).unwrap();
-        world.undo(Some(fault)).is_ok()
+    let apply = |world: &World| world.apply(&request).is_ok();
+    effects(&|_| (), &apply);
+    let undone = effects(&|world| assert!(apply(world)), &|world| {
+        world.undo().is_ok()
     });
-    let mut writer = Writer::open(&world.root(), "haltwise apply", None).unwrap();
-    let proposal = writer.propose(&request).unwrap();
-    writer.apply(&proposal).unwrap();
-    assert_eq!(applied, writer.effects());
     // The baseline before and after, a line of the journal, two ceilings, two parameters, two files removed.
     assert_eq!(undone, 3 + 3 + 2 + 2 + 2 + 4);
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
+use super::fault;
 use super::world::{AT_BOOT, World, request};
 use crate::knob::*;
 
@@ -11,57 +12,44 @@ const CEILING: Parameter = Parameter::HaltPollNs;
 #[test]
 fn undo_restores_what_was_before_the_first_apply() {
     let world = World::new();
-    let apply = |parameter, value| world.apply(&request(&[(parameter, value)]), None).unwrap();
+    let apply = |parameter, value| world.apply(&request(&[(parameter, value)])).unwrap();
     assert_eq!(apply(CEILING, 80_000), Some(1));
     assert_eq!(apply(CEILING, 50_000), Some(2));
     assert_eq!(apply(Parameter::Shrink, 4), Some(3));
     // Nothing to do is no apply.
     assert_eq!(apply(Parameter::Shrink, 4), None);
     let look = Snapshot::read(&world.root()).unwrap().unwrap();
-    let held: Vec<_> = (look.baseline.held.iter())
-        .map(|held| {
-            (
-                held.target,
-                held.before.as_deref(),
-                held.ours.as_deref(),
-                held.step,
-            )
-        })
-        .collect();
-    assert_eq!(
-        held,
-        [
-            (
-                Target::Parameter(Parameter::Shrink),
-                Some("0"),
-                Some("4"),
-                3
-            ),
-            (Target::Parameter(CEILING), Some("200000"), Some("50000"), 2),
-        ]
-    );
-    let undone = world.undo(None).unwrap();
+    let held = look.baseline.held.iter();
+    let held = held.map(|it| (it.target, it.before.clone(), it.ours.clone(), it.step));
+    let of = |parameter, before: &str, ours: &str, step| {
+        let [before, ours] = [before, ours].map(|text| Some(text.to_owned()));
+        (Target::Parameter(parameter), before, ours, step)
+    };
+    let expected = [
+        of(Parameter::Shrink, "0", "4", 3),
+        of(CEILING, "200000", "50000", 2),
+    ];
+    assert!(held.eq(expected), "{:?}", look.baseline);
+    let undone = world.undo().unwrap();
     let steps: Vec<u64> = undone.steps.iter().map(|step| step.step).collect();
     assert_eq!(steps, [3, 2]);
     assert_eq!(world.values(), AT_BOOT);
-    assert!(matches!(world.undo(None), Err(KnobError::Nothing)));
+    assert!(matches!(world.undo(), Err(KnobError::Nothing)));
 }
 
 #[test]
 fn a_value_from_before_is_nothing_to_undo() {
     let world = World::new();
     for value in [80_000, AT_BOOT[3]] {
-        world.apply(&request(&[(CEILING, value)]), None).unwrap();
+        world.apply(&request(&[(CEILING, value)])).unwrap();
     }
-    assert!(matches!(world.undo(None), Err(KnobError::Nothing)));
+    assert!(matches!(world.undo(), Err(KnobError::Nothing)));
     // Unless a boot file of ours sets the parameter.
     let mut wanted = request(&[(CEILING, 80_000)]);
     wanted.persist = true;
-    world.apply(&wanted, None).unwrap();
-    world
-        .apply(&request(&[(CEILING, AT_BOOT[3])]), None)
-        .unwrap();
-    let undone = world.undo(None).unwrap();
+    world.apply(&wanted).unwrap();
+    world.apply(&request(&[(CEILING, AT_BOOT[3])])).unwrap();
+    let undone = world.undo().unwrap();
     assert_eq!(undone.steps.len(), 2);
     assert_eq!(world.file(BootFile::Modprobe), None);
 }
@@ -70,12 +58,10 @@ fn a_value_from_before_is_nothing_to_undo() {
 fn what_somebody_else_set_is_theirs() {
     let world = World::new();
     world
-        .apply(&request(&[(CEILING, 80_000), (Parameter::Shrink, 4)]), None)
+        .apply(&request(&[(CEILING, 80_000), (Parameter::Shrink, 4)]))
         .unwrap();
     world.set(CEILING, 70_000);
-    let refused = world
-        .apply(&request(&[(CEILING, 50_000)]), None)
-        .unwrap_err();
+    let refused = world.apply(&request(&[(CEILING, 50_000)])).unwrap_err();
     let said = refused.to_string();
     assert!(
         said.contains("halt_poll_ns is 70000, and apply 1 (`haltwise apply`) wrote 80000"),
@@ -84,7 +70,7 @@ fn what_somebody_else_set_is_theirs() {
     assert!(said.contains("modified externally"), "{said}");
     assert_eq!(world.get(CEILING), 70_000);
     // The other one is still ours.
-    let undone = world.undo(None).unwrap();
+    let undone = world.undo().unwrap();
     assert!(undone.is_partial());
     assert_eq!(
         (world.get(CEILING), world.get(Parameter::Shrink)),
@@ -92,11 +78,11 @@ fn what_somebody_else_set_is_theirs() {
     );
     // And theirs it stays, until somebody says otherwise, or the host is booted.
     let mut again = request(&[(CEILING, 50_000)]);
-    let refused = world.apply(&again, None).unwrap_err();
+    let refused = world.apply(&again).unwrap_err();
     assert!(matches!(refused, KnobError::Theirs(_)), "{refused}");
-    assert!(matches!(world.undo(None), Err(KnobError::Nothing)));
+    assert!(matches!(world.undo(), Err(KnobError::Nothing)));
     again.take_over = true;
-    world.apply(&again, None).unwrap();
+    world.apply(&again).unwrap();
     world.undo_whole();
     assert_eq!(world.get(CEILING), 70_000);
 }
@@ -104,30 +90,30 @@ fn what_somebody_else_set_is_theirs() {
 #[test]
 fn taking_over_is_undone_to_what_they_had() {
     let world = World::new();
-    world.apply(&request(&[(CEILING, 80_000)]), None).unwrap();
+    world.apply(&request(&[(CEILING, 80_000)])).unwrap();
     world.set(CEILING, 70_000);
     let mut wanted = request(&[(CEILING, 50_000)]);
     wanted.take_over = true;
-    world.apply(&wanted, None).unwrap();
+    world.apply(&wanted).unwrap();
     assert_eq!(world.get(CEILING), 50_000);
     world.undo_whole();
     assert_eq!(world.get(CEILING), 70_000);
 
-    world.apply(&request(&[(CEILING, 80_000)]), None).unwrap();
+    world.apply(&request(&[(CEILING, 80_000)])).unwrap();
     world.set(CEILING, 60_000);
-    world.undo_as(true, None).unwrap();
+    world.undo_as(true).unwrap();
     assert_eq!(world.get(CEILING), 70_000);
 }
 
 #[test]
 fn a_boot_undoes_what_no_file_repeats() {
     let mut world = World::new();
-    world.apply(&request(&[(CEILING, 80_000)]), None).unwrap();
+    world.apply(&request(&[(CEILING, 80_000)])).unwrap();
     world.reboot();
     // What was ours is gone, so that nothing is refused.
-    world.apply(&request(&[(CEILING, 60_000)]), None).unwrap();
+    world.apply(&request(&[(CEILING, 60_000)])).unwrap();
     world.reboot();
-    let undone = world.undo(None).unwrap();
+    let undone = world.undo().unwrap();
     assert_eq!(undone.steps[0].changes, []);
     assert_eq!(undone.steps[0].left[0].why, Why::Rebooted);
     assert_eq!(world.values(), AT_BOOT);
@@ -136,22 +122,22 @@ fn a_boot_undoes_what_no_file_repeats() {
 #[test]
 fn what_a_file_repeats_is_undone_after_a_boot() {
     let mut world = World::new();
-    world.apply(&request(&[(CEILING, 100_000)]), None).unwrap();
+    world.apply(&request(&[(CEILING, 100_000)])).unwrap();
     let mut wanted = request(&[(CEILING, 80_000), (Parameter::Shrink, 2)]);
     wanted.persist = true;
-    world.apply(&wanted, None).unwrap();
+    world.apply(&wanted).unwrap();
     let modprobe = world.file(BootFile::Modprobe).unwrap();
     assert!(modprobe.ends_with("options kvm halt_poll_ns_shrink=2 halt_poll_ns=80000\n"));
     let tmpfiles = world.file(BootFile::Tmpfiles).unwrap();
     assert!(tmpfiles.ends_with("w /sys/module/kvm/parameters/halt_poll_ns - - - - 80000\n"));
     let mut more = request(&[(Parameter::Grow, 3)]);
     more.persist = true;
-    world.apply(&more, None).unwrap();
+    world.apply(&more).unwrap();
     world.reboot();
     assert_eq!(world.values()[..4], [3, 10_000, 2, 80_000]);
     // Set since by somebody else, while our file would set it at boot.
     world.set(Parameter::Grow, 7);
-    let undone = world.undo(None).unwrap();
+    let undone = world.undo().unwrap();
     assert!(undone.is_partial());
     assert_eq!(world.values()[..4], [7, 10_000, 0, 200_000]);
     assert_eq!(world.file(BootFile::Modprobe), None);
@@ -162,35 +148,34 @@ fn what_a_file_repeats_is_undone_after_a_boot() {
 #[test]
 fn a_full_disk_keeps_nothing_from_being_undone() {
     let world = World::new();
-    world.apply(&request(&[(CEILING, 80_000)]), None).unwrap();
+    world.apply(&request(&[(CEILING, 80_000)])).unwrap();
     // A directory in the place of the temporary file: the baseline cannot be replaced.
     let in_the_way = world.path("var/lib/haltwise/baseline.haltwise-new");
     fs::create_dir(&in_the_way).unwrap();
     let error = world
-        .apply(&request(&[(Parameter::Shrink, 4)]), None)
+        .apply(&request(&[(Parameter::Shrink, 4)]))
         .unwrap_err();
     assert!(matches!(error, KnobError::Failed { .. }), "{error}");
     assert_eq!(world.get(Parameter::Shrink), 0);
-    let error = world.undo(None).unwrap_err();
+    let error = world.undo().unwrap_err();
     assert!(matches!(error, KnobError::Unrecorded(_)), "{error}");
     assert_eq!(world.values(), AT_BOOT);
     fs::remove_dir(&in_the_way).unwrap();
-    let again = world.undo(None).unwrap();
+    let again = world.undo().unwrap();
     assert_eq!(again.steps[0].left[0].why, Why::Restored);
     assert!(!again.is_partial(), "nothing is left that is set");
     assert_eq!(world.values(), AT_BOOT);
-    let error = world.undo(None).unwrap_err();
+    let error = world.undo().unwrap_err();
     assert!(matches!(error, KnobError::Nothing), "{error}");
     // Nor where an apply was cut off after its write, and that cannot be recorded either.
     let world = World::new();
     let in_the_way = world.path("var/lib/haltwise/baseline.haltwise-new");
-    let fault = Fault::Stop { before: 9, torn: 0 };
-    let cut = world.apply(&request(&[(CEILING, 80_000)]), Some(fault));
+    let cut = fault::with(Some((9, 0)), || world.apply(&request(&[(CEILING, 80_000)])));
     assert!(cut.is_err());
     assert_eq!(world.get(CEILING), 80_000);
     drop(fs::remove_file(&in_the_way));
     fs::create_dir(&in_the_way).unwrap();
-    let error = world.undo(None).unwrap_err();
+    let error = world.undo().unwrap_err();
     assert!(matches!(error, KnobError::Unrecorded(_)), "{error}");
     assert_eq!(world.values(), AT_BOOT);
 }
@@ -201,13 +186,13 @@ fn a_file_of_somebody_else_is_kept() {
     world.set_file(BootFile::Modprobe, Some("options kvm ignore_msrs=1\n"));
     let mut wanted = request(&[(CEILING, 80_000)]);
     wanted.persist = true;
-    let error = world.apply(&wanted, None).unwrap_err().to_string();
+    let error = world.apply(&wanted).unwrap_err().to_string();
     assert!(
         error.ends_with("is there already, and is not ours"),
         "{error}"
     );
     wanted.take_over = true;
-    world.apply(&wanted, None).unwrap();
+    world.apply(&wanted).unwrap();
     world.undo_whole();
     assert_eq!(
         world.file(BootFile::Modprobe).unwrap(),
@@ -221,7 +206,7 @@ fn a_kernel_that_lacks_or_locks_a_parameter_is_told() {
     let path = world.path(Parameter::GrowStart.path());
     fs::remove_file(&path).unwrap();
     let error = world
-        .apply(&request(&[(Parameter::GrowStart, 1)]), None)
+        .apply(&request(&[(Parameter::GrowStart, 1)]))
         .unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -230,7 +215,7 @@ fn a_kernel_that_lacks_or_locks_a_parameter_is_told() {
     let path = world.path(CEILING.path());
     fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
     let error = world
-        .apply(&request(&[(CEILING, 1)]), None)
+        .apply(&request(&[(CEILING, 1)]))
         .unwrap_err()
         .to_string();
     assert!(
@@ -238,7 +223,7 @@ fn a_kernel_that_lacks_or_locks_a_parameter_is_told() {
         "{error}"
     );
     fs::remove_dir_all(world.path("sys/module/kvm")).unwrap();
-    let error = world.apply(&request(&[(CEILING, 1)]), None).unwrap_err();
+    let error = world.apply(&request(&[(CEILING, 1)])).unwrap_err();
     assert!(matches!(error, KnobError::NoKvm));
     assert_eq!(world.journal(), b"");
 }
@@ -246,8 +231,8 @@ fn a_kernel_that_lacks_or_locks_a_parameter_is_told() {
 #[test]
 fn one_writer_at_a_time_and_readers_wait_for_nobody() {
     let world = World::new();
-    let held = Writer::open(&world.root(), "haltwise apply", None).unwrap();
-    let error = Writer::open(&world.root(), "haltwise undo", None).unwrap_err();
+    let held = Writer::open(&world.root(), "haltwise apply").unwrap();
+    let error = Writer::open(&world.root(), "haltwise undo").unwrap_err();
     assert!(matches!(error, KnobError::Busy { .. }), "{error}");
     assert!(Snapshot::read(&world.root()).unwrap().is_none());
     drop(held);
@@ -263,10 +248,8 @@ fn looking_writes_nothing_and_knows_what_was_cut_off() {
     // Cut off between the journal and the parameter, then between the parameter and the baseline.
     for (before, outcome) in [(8, Outcome::NotDone), (9, Outcome::Done)] {
         let world = World::new();
-        let fault = Fault::Stop { before, torn: 0 };
-        world
-            .apply(&request(&[(CEILING, 80_000)]), Some(fault))
-            .unwrap_err();
+        let wanted = request(&[(CEILING, 80_000)]);
+        fault::with(Some((before, 0)), || world.apply(&wanted)).unwrap_err();
         let files = || [JOURNAL, BASELINE].map(|file| fs::read(world.path(file)).unwrap());
         let left = files();
         let results = [(Target::Parameter(CEILING), outcome)];
@@ -275,7 +258,7 @@ fn looking_writes_nothing_and_knows_what_was_cut_off() {
         let is_set = outcome == Outcome::Done;
         assert_eq!(look.baseline.held.len(), usize::from(is_set));
         assert_eq!(files(), left);
-        let writer = Writer::open(&world.root(), "haltwise undo", None).unwrap();
+        let writer = Writer::open(&world.root(), "haltwise undo").unwrap();
         assert_eq!(writer.cut_off().unwrap().results, results);
     }
 }
@@ -283,7 +266,7 @@ fn looking_writes_nothing_and_knows_what_was_cut_off() {
 #[test]
 fn a_damaged_baseline_stops_everything_and_says_where() {
     let world = World::new();
-    world.apply(&request(&[(CEILING, 80_000)]), None).unwrap();
+    world.apply(&request(&[(CEILING, 80_000)])).unwrap();
     let text = fs::read_to_string(world.path(BASELINE)).unwrap();
     for (from, to, said) in [
         (
@@ -295,7 +278,7 @@ fn a_damaged_baseline_stops_everything_and_says_where() {
         ("\"schema\": 1", "\"schema\": 2", "has schema 2, not 1"),
     ] {
         fs::write(world.path(BASELINE), text.replace(from, to)).unwrap();
-        let error = world.undo(None).unwrap_err().to_string();
+        let error = world.undo().unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
         assert_eq!(world.get(CEILING), 80_000);
     }
@@ -309,13 +292,13 @@ fn what_others_may_write_is_not_believed() {
     };
     for file in [JOURNAL, BASELINE] {
         let world = World::new();
-        world.apply(&request(&[(CEILING, 80_000)]), None).unwrap();
+        world.apply(&request(&[(CEILING, 80_000)])).unwrap();
         let path = world.path(file);
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(path.parent().unwrap()), 0o700);
         assert_eq!(mode(&world.path("var/lib/haltwise/lock")), 0o600);
         let refused = |what: &str| {
-            let undo = world.undo(None).unwrap_err().to_string();
+            let undo = world.undo().unwrap_err().to_string();
             let look = Snapshot::read(&world.root()).unwrap_err().to_string();
             assert!(
                 undo.ends_with(what) && look.ends_with(what),
@@ -326,7 +309,7 @@ fn what_others_may_write_is_not_believed() {
         refused("others may write it");
         allow(&path, 0o600);
         allow(&world.path("var/lib/haltwise/lock"), 0o644);
-        let error = world.undo(None).unwrap_err().to_string();
+        let error = world.undo().unwrap_err().to_string();
         assert!(
             error.ends_with("others may open it, and so lock it"),
             "{error}"
@@ -337,14 +320,8 @@ fn what_others_may_write_is_not_believed() {
         std::os::unix::fs::symlink(&aside, &path).unwrap();
         refused("it is a link");
         fs::remove_file(&path).unwrap();
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &path,
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
-            0,
-        )
-        .unwrap();
+        let (fifo, mode) = (rustix::fs::FileType::Fifo, 0o600.into());
+        rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, mode, 0).unwrap();
         refused("it is no regular file");
         assert_eq!(world.get(CEILING), 80_000);
     }
@@ -359,7 +336,7 @@ fn a_boot_file_of_somebody_else_gets_back_its_mode_and_its_link() {
     let path = world.path(BootFile::Modprobe.path());
     world.set_file(BootFile::Modprobe, Some("options kvm ignore_msrs=1\n"));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    world.apply(&wanted, None).unwrap();
+    world.apply(&wanted).unwrap();
     world.undo_whole();
     let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
     assert_eq!(mode, 0o640);
@@ -367,7 +344,7 @@ fn a_boot_file_of_somebody_else_gets_back_its_mode_and_its_link() {
     let group = 12_345;
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(&path, None, Some(group)).unwrap();
-        world.apply(&wanted, None).unwrap();
+        world.apply(&wanted).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().gid(), 0);
         world.undo_whole();
         assert_eq!(fs::metadata(&path).unwrap().gid(), group);
@@ -375,7 +352,7 @@ fn a_boot_file_of_somebody_else_gets_back_its_mode_and_its_link() {
     let elsewhere = world.path("etc/kvm-options");
     fs::rename(&path, &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
-    world.apply(&wanted, None).unwrap();
+    world.apply(&wanted).unwrap();
     assert!(!path.symlink_metadata().unwrap().is_symlink());
     world.undo_whole();
     assert_eq!(fs::read_link(&path).unwrap(), elsewhere);
@@ -388,8 +365,8 @@ fn a_forged_baseline_writes_nothing_to_boot_files() {
     let world = World::new();
     let mut wanted = request(&[(CEILING, 80_000)]);
     wanted.persist = true;
-    world.apply(&wanted, None).unwrap();
-    let mut writer = Writer::open(&world.root(), "haltwise undo", None).unwrap();
+    world.apply(&wanted).unwrap();
+    let mut writer = Writer::open(&world.root(), "haltwise undo").unwrap();
     let mut reversal = writer.reversal(false).unwrap();
     for change in &mut reversal.steps[0].changes {
         if change.target == Target::File(BootFile::Modprobe) {
@@ -410,7 +387,7 @@ fn a_forged_file_of_somebody_else_is_not_restored() {
     let mut wanted = request(&[(CEILING, 80_000)]);
     wanted.persist = true;
     wanted.take_over = true;
-    world.apply(&wanted, None).unwrap();
+    world.apply(&wanted).unwrap();
     let elsewhere = world.path("etc/evil");
     fs::write(&elsewhere, "install kvm /bin/sh -c evil\n").unwrap();
     fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o666)).unwrap();
@@ -423,7 +400,7 @@ fn a_forged_file_of_somebody_else_is_not_restored() {
         ("options kvm a=1\n", 0o777, link("../evil")),
         ("options kvm a=1\n", 0o777, link("../nowhere")),
     ] {
-        let mut writer = Writer::open(&world.root(), "haltwise undo", None).unwrap();
+        let mut writer = Writer::open(&world.root(), "haltwise undo").unwrap();
         let mut reversal = writer.reversal(false).unwrap();
         for change in &mut reversal.steps[0].changes {
             if change.target == Target::File(BootFile::Modprobe) {
@@ -447,7 +424,7 @@ fn what_undo_could_not_restore_is_not_taken_over() {
     let world = World::new();
     let text = "options kvm a=1\ninstall kvm /bin/true\n";
     world.set_file(BootFile::Modprobe, Some(text));
-    let error = world.apply(&wanted, None).unwrap_err().to_string();
+    let error = world.apply(&wanted).unwrap_err().to_string();
     assert!(error.contains("it does more than set options"), "{error}");
     assert_eq!(world.file(BootFile::Modprobe).unwrap(), text);
     let tmpfiles = [
@@ -514,7 +491,7 @@ fn what_is_read_after_our_boot_files_is_named() {
 fn a_writer_returns_to_an_earlier_baseline() {
     let world = World::new();
     let applied = request(&[(CEILING, 80_000)]);
-    world.apply(&applied, None).unwrap();
+    world.apply(&applied).unwrap();
     let set = |writer: &mut Writer, value| {
         let wanted = request(&[(CEILING, value), (Parameter::Shrink, value)]);
         let proposal = writer.propose(&wanted).unwrap();
@@ -522,7 +499,7 @@ fn a_writer_returns_to_an_earlier_baseline() {
     };
     // The last of them is what it was before the first apply.
     for last in [30_000, AT_BOOT[3]] {
-        let mut writer = Writer::open(&world.root(), "haltwise prove", None).unwrap();
+        let mut writer = Writer::open(&world.root(), "haltwise prove").unwrap();
         let earlier = writer.baseline().clone();
         for value in [50_000, last] {
             set(&mut writer, value);
@@ -535,7 +512,7 @@ fn a_writer_returns_to_an_earlier_baseline() {
             (80_000, 0)
         );
     }
-    let mut writer = Writer::open(&world.root(), "haltwise prove", None).unwrap();
+    let mut writer = Writer::open(&world.root(), "haltwise prove").unwrap();
     let earlier = writer.baseline().clone();
     set(&mut writer, 50_000);
     world.set(CEILING, 7);
@@ -543,7 +520,7 @@ fn a_writer_returns_to_an_earlier_baseline() {
     assert_eq!(left, [Target::Parameter(CEILING)]);
     assert_eq!((world.get(CEILING), world.get(Parameter::Shrink)), (7, 0));
     drop(writer);
-    assert!(world.undo(None).unwrap().is_partial());
+    assert!(world.undo().unwrap().is_partial());
 }
 
 #[test]
@@ -557,7 +534,7 @@ fn the_governor_of_a_guest_is_set_kept_and_restored() {
         (CEILING, 80_000),
     ]);
     wanted.persist = true;
-    world.apply(&wanted, None).unwrap();
+    world.apply(&wanted).unwrap();
     assert_eq!(fs::read_to_string(&shrink).unwrap().trim(), "N");
     let modprobe = world.file(BootFile::Modprobe).unwrap();
     assert!(modprobe.contains("options kvm halt_poll_ns=80000\noptions haltpoll "));
@@ -571,11 +548,11 @@ fn the_governor_of_a_guest_is_set_kept_and_restored() {
     // A guest has no KVM of its own.
     fs::remove_dir_all(kvm).unwrap();
     let wanted = request(&[(Parameter::GuestAllowShrink, 0)]);
-    world.apply(&wanted, None).unwrap();
+    world.apply(&wanted).unwrap();
     fs::write(&shrink, "maybe").unwrap();
-    let error = world.undo(None).unwrap_err();
+    let error = world.undo().unwrap_err();
     assert!(error.to_string().contains("Y or N"), "{error}");
     fs::write(&shrink, "Y").unwrap();
-    let taken_back = world.apply(&wanted, None);
+    let taken_back = world.apply(&wanted);
     assert!(taken_back.is_err(), "it was modified externally");
 }

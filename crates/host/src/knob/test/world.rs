@@ -149,26 +149,18 @@ impl World {
         fs::read(self.path(JOURNAL)).unwrap_or_default()
     }
 
-    pub(super) fn apply(
-        &self,
-        request: &Request,
-        fault: Option<Fault>,
-    ) -> Result<Option<u64>, KnobError> {
-        let mut writer = Writer::open(&self.root(), "haltwise apply", fault)?;
+    pub(super) fn apply(&self, request: &Request) -> Result<Option<u64>, KnobError> {
+        let mut writer = Writer::open(&self.root(), "haltwise apply")?;
         let proposal = writer.propose(request)?;
         writer.apply(&proposal)
     }
 
-    pub(super) fn undo(&self, fault: Option<Fault>) -> Result<Reversal, KnobError> {
-        self.undo_as(false, fault)
+    pub(super) fn undo(&self) -> Result<Reversal, KnobError> {
+        self.undo_as(false)
     }
 
-    pub(super) fn undo_as(
-        &self,
-        take_over: bool,
-        fault: Option<Fault>,
-    ) -> Result<Reversal, KnobError> {
-        let mut writer = Writer::open(&self.root(), "haltwise undo", fault)?;
+    pub(super) fn undo_as(&self, take_over: bool) -> Result<Reversal, KnobError> {
+        let mut writer = Writer::open(&self.root(), "haltwise undo")?;
         let reversal = writer.reversal(take_over)?;
         writer.undo(&reversal)?;
         Ok(reversal)
@@ -178,12 +170,12 @@ impl World {
     pub(super) fn undo_whole(&self) {
         let look = Snapshot::read(&self.root()).unwrap().unwrap();
         let meant = look.reversal(false);
-        match (meant, self.undo(None)) {
+        match (meant, self.undo()) {
             (Ok(meant), Ok(done)) => assert_eq!(meant, done),
             (Err(KnobError::Nothing), Err(KnobError::Nothing)) => {}
             (meant, done) => panic!("{meant:?}, {done:?}"),
         }
-        let nothing = self.undo(None).unwrap_err();
+        let nothing = self.undo().unwrap_err();
         assert!(matches!(nothing, KnobError::Nothing), "{nothing}");
     }
 }

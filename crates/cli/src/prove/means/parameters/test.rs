@@ -134,7 +134,7 @@ fn each_setting_is_in_force_while_it_should_be_and_none_afterwards() {
         assert_eq!(world.now(), files(&sides, Which::InForce));
         // Nothing is left for an undo.
         drop(parameters);
-        let writer = Writer::open(&world.root(), "test", None).unwrap();
+        let writer = Writer::open(&world.root(), "test").unwrap();
         assert_eq!(writer.baseline().held, []);
     }
 }
@@ -168,7 +168,7 @@ fn what_a_killed_proof_had_set_is_undone() {
             .status();
         assert!(status.unwrap().success());
         let world = World { dir: copy };
-        let mut writer = Writer::open(&world.root(), "test", None).unwrap();
+        let mut writer = Writer::open(&world.root(), "test").unwrap();
         let reversal = writer.reversal(false).unwrap();
         writer.undo(&reversal).unwrap();
         assert_eq!(world.now(), files(&sides, Which::InForce));
