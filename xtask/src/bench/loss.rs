@@ -137,7 +137,7 @@ fn one(
 ) -> Result<Seen> {
     let folder = tempfile::tempdir().context("create a folder for the capture")?;
     let mut record = Command::new(&programs.haltwise);
-    record.args(["record", "--json", "--rung", rung, "--mode", mode, "-o"]);
+    record.args(["record", "--json", "--source", rung, "--mode", mode, "-o"]);
     record.arg(folder.path().join("capture"));
     let guest = [&["--duration", duration], guest].concat();
     let (text, lab) = recorded(

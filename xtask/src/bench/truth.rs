@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     bench(args.discard, |programs| {
         Ok(Kept {
             name: "truth",
-            method: "A pingpong guest recorded with `--rung bpf`; the lab's medians of gap (answer to \
+            method: "A pingpong guest recorded with `--source bpf`; the lab's medians of gap (answer to \
                      next signal) and round trip (signal to answer) beside the recorder's medians of \
                      gap (start of halt to wake event) and wake-up latency (wake event until running).",
             columns: &[

@@ -88,7 +88,7 @@ impl Watcher {
             Self::Haltwise { rung, mode } => {
                 command
                     .arg(&programs.haltwise)
-                    .args(["record", "--rung", rung, "--mode", mode]);
+                    .args(["record", "--source", rung, "--mode", mode]);
                 command.arg("-o").arg(out.join("capture"));
             }
             Self::Perf(events) => {

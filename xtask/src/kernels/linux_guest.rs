@@ -85,11 +85,11 @@ enum Record {
 impl Record {
     fn arguments(self) -> &'static str {
         match self {
-            Self::Full | Self::BesideTools => "--rung bpf --exits",
-            Self::Detailed => "--rung bpf --exits=pio,mmio,msr",
-            Self::Counts => "--rung bpf --mode counts --exits",
-            Self::Stats => "--rung bpf --mode stats --interval 200ms --exits",
-            Self::Tracepoints => "--rung tracepoints",
+            Self::Full | Self::BesideTools => "--source bpf --exits",
+            Self::Detailed => "--source bpf --exits=pio,mmio,msr",
+            Self::Counts => "--source bpf --mode counts --exits",
+            Self::Stats => "--source bpf --mode stats --interval 200ms --exits",
+            Self::Tracepoints => "--source tracepoints",
         }
     }
 

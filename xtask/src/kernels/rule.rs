@@ -185,7 +185,7 @@ fn script(setting: &Setting, depth: Depth) -> String {
     let _ = writeln!(
         text,
         "END\n) >/run/{name}.sh\n\
-         haltwise record --rung {rung} --json -o /out/{name}/capture -- sh /run/{name}.sh \
+         haltwise record --source {rung} --json -o /out/{name}/capture -- sh /run/{name}.sh \
          >/out/{name}/record.json || {{ echo \"check: record {name} returned $?\"; failed=1; }}"
     );
     text.push_str("exit $failed\n");

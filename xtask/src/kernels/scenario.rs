@@ -74,7 +74,7 @@ fn recordings() -> Vec<Recording> {
     vec![
         Recording {
             name: "full",
-            record: "--rung bpf",
+            record: "--source bpf",
             checks: vec![
                 check(
                     "pingpong",
@@ -96,12 +96,12 @@ fn recordings() -> Vec<Recording> {
         },
         Recording {
             name: "exits-counted",
-            record: "--rung bpf --exits=msr,pio,mmio,gpa,hypercall,vector,cpuid",
+            record: "--source bpf --exits=msr,pio,mmio,gpa,hypercall,vector,cpuid",
             checks: vec![check("primes", "exits --rounds 11", None)],
         },
         Recording {
             name: "profile",
-            record: "--rung bpf --exits --profile 199hz",
+            record: "--source bpf --exits --profile 199hz",
             checks: vec![check(
                 "sampled",
                 "pingpong --vcpus 2 --rounds 600 --gap exp:1ms --host-wait block",
@@ -110,18 +110,18 @@ fn recordings() -> Vec<Recording> {
         },
         Recording {
             name: "counts",
-            record: "--rung bpf --mode counts",
+            record: "--source bpf --mode counts",
             checks: vec![check("counts", several, None)],
         },
         Recording {
             name: "stats",
-            record: "--rung bpf --mode stats --interval 200ms",
+            record: "--source bpf --mode stats --interval 200ms",
             // Until the counters have been read after the last halt.
             checks: vec![check("stats", LINGERING, None)],
         },
         Recording {
             name: "tracepoints",
-            record: "--rung tracepoints",
+            record: "--source tracepoints",
             checks: vec![plain],
         },
     ]

@@ -99,7 +99,7 @@ pub(crate) struct Arguments {
     #[arg(long = "vm", value_name = "PID|NAME")]
     vms: Vec<VmSelector>,
     /// Source of events: bpf or tracepoints [default: the best available]
-    #[arg(long = "source", alias = "rung", value_name = "SOURCE")]
+    #[arg(long = "source", value_name = "SOURCE")]
     rung: Option<Rung>,
     /// Set the parameters, and restore them at the end
     #[arg(long)]

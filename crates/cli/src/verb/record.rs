@@ -87,7 +87,7 @@ pub(crate) struct Arguments {
     vms: Vec<VmSelector>,
     /// Source of events: bpf or tracepoints; with --guest also cpuidle [default: the
     /// best available]
-    #[arg(long = "source", alias = "rung", value_name = "SOURCE")]
+    #[arg(long = "source", value_name = "SOURCE")]
     rung: Option<Rung>,
     /// What to record: full (a row for each halt), counts (histograms for each
     /// interval), or stats (KVM's own statistics, or with --guest cpuidle's; runs no

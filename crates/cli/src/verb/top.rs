@@ -62,12 +62,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "counts", conflicts_with = "dir")]
     mode: Mode,
     /// Source of events: bpf or tracepoints [default: the best available]
-    #[arg(
-        long = "source",
-        alias = "rung",
-        value_name = "SOURCE",
-        conflicts_with = "dir"
-    )]
+    #[arg(long = "source", value_name = "SOURCE", conflicts_with = "dir")]
     rung: Option<Rung>,
 }
 

@@ -15,7 +15,7 @@ const WAYS: [(&str, &[&str]); 4] = [
         &["--mode", "counts", "--interval", "200ms", "--exits"],
     ),
     ("stats", &["--mode", "stats", "--interval", "200ms"]),
-    ("tracepoints", &["--rung", "tracepoints"]),
+    ("tracepoints", &["--source", "tracepoints"]),
 ];
 
 /// Records in each way for so long, and looks for contradictions.

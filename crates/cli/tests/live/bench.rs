@@ -126,7 +126,7 @@ impl Bench {
     /// The same through tracepoints, of which this kernel may count wake-ups that it does not record
     /// (those of other tests' VMs too); nothing else may be lost, and halts are whole.
     pub(crate) fn record_by_tracepoints(&self, lab: &[&str]) -> Recorded {
-        let recorded = self.record_ending(&["--rung", "tracepoints"], lab, &[0, 5]);
+        let recorded = self.record_ending(&["--source", "tracepoints"], lab, &[0, 5]);
         let lost = &recorded.capture.info().lost;
         let known = |place: &String| place == LOST_WAKE_UPS;
         assert!(lost.keys().all(known), "{lost:?}");

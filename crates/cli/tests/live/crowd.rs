@@ -67,7 +67,7 @@ fn only_the_vms_asked_for_are_recorded() {
         let output = Command::new(haltwise())
             .args([
                 "record",
-                "--rung",
+                "--source",
                 rung,
                 "--vm",
                 "wanted",

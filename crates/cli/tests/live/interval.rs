@@ -17,8 +17,8 @@ const WAYS: [(&str, &[&str]); 6] = [
     ("beside", &["--exits", "--profile", "997hz"]),
     ("counts", &["--mode", "counts", "--interval", "100ms"]),
     ("stats", &["--mode", "stats", "--interval", "100ms"]),
-    ("tracepoints", &["--rung", "tracepoints"]),
-    ("counted", &["--rung", "tracepoints", "--mode", "counts"]),
+    ("tracepoints", &["--source", "tracepoints"]),
+    ("counted", &["--source", "tracepoints", "--mode", "counts"]),
 ];
 
 /// Every number below `value` whose name says that it is a share of time.

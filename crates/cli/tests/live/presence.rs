@@ -16,7 +16,7 @@ const WAYS: [(&str, &[&str]); 4] = [
     ("full", &[]),
     ("counts", &["--mode", "counts", "--interval", "200ms"]),
     ("stats", &["--mode", "stats", "--interval", "200ms"]),
-    ("tracepoints", &["--rung", "tracepoints"]),
+    ("tracepoints", &["--source", "tracepoints"]),
 ];
 
 fn now_ns() -> u64 {

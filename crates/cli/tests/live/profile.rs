@@ -290,7 +290,7 @@ fn without_bpf_only_vmms_are_kept_too() {
     let lab = bench.keep_halting("fixed:200us", &["--name", "wanted"]);
     std::thread::sleep(Duration::from_millis(300));
     let output = Command::new(haltwise())
-        .args(["record", "--rung", "tracepoints", "--vm", "wanted"])
+        .args(["record", "--source", "tracepoints", "--vm", "wanted"])
         .args(["--profile", "997hz", "--profile-event", "cpu-clock"])
         .args(["--profile-event", "page-faults", "--duration", "1s", "-o"])
         .arg(bench.path("capture"))

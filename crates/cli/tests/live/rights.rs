@@ -85,7 +85,7 @@ fn a_recorder_keeps_the_rights_that_it_needs() {
         ("halts", &[][..], ALWAYS),
         ("samples", &["--profile"], ALWAYS | CHECKPOINT_RESTORE),
         ("counts", &["--mode", "counts"], ALWAYS),
-        ("tracepoints", &["--rung", "tracepoints"], ALWAYS),
+        ("tracepoints", &["--source", "tracepoints"], ALWAYS),
     ] {
         let recorder = bench.recorder(name, options);
         let process = recorder.id();
@@ -288,7 +288,7 @@ fn nobody_records_with_exactly_the_capabilities_that_it_takes() {
         (
             "tracepoints",
             "+perfmon,+sys_ptrace,+dac_read_search,+ipc_lock",
-            &["--rung", "tracepoints"],
+            &["--source", "tracepoints"],
             true,
         ),
     ] {

@@ -310,7 +310,7 @@ fn the_second_rung_shows_the_same_halts() {
         "--name",
         "seen-by-perf",
     ];
-    let (shown, lab) = watched(&bench, &["--rung", "tracepoints"], &guest);
+    let (shown, lab) = watched(&bench, &["--source", "tracepoints"], &guest);
     assert_eq!(
         (&shown["rung"], &shown["mode"]),
         (&"tracepoints".into(), &"full".into())

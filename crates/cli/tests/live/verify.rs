@@ -75,7 +75,7 @@ fn every_transition_is_as_the_rule_has_it() {
         let Some(bench) = Bench::set_up() else { return };
         let arguments = load.split_whitespace().chain(["--name", "verified"]);
         let arguments: Vec<&str> = arguments.collect();
-        let recorded = bench.record(&["--rung", "bpf"], &arguments);
+        let recorded = bench.record(&["--source", "bpf"], &arguments);
         assert_eq!(recorded.lost(), 0, "{load}");
         let vms: BTreeSet<String> = recorded.counted().into_iter().map(|it| it.vm).collect();
         for vm in vms {
@@ -119,7 +119,7 @@ fn a_recording_that_ends_before_its_vm_is_right_to_the_last_halt() {
     for rung in ["bpf", "bpf", "bpf", "bpf", "bpf", "tracepoints"] {
         let Some(bench) = Bench::set_up() else { return };
         let output = Command::new(haltwise())
-            .args(["record", "--rung", rung, "--vm", "goes-on"])
+            .args(["record", "--source", rung, "--vm", "goes-on"])
             .args(["--duration", "400ms", "-o"])
             .arg(bench.path("capture"))
             .output()
@@ -142,7 +142,7 @@ fn a_wrong_setting_differs() {
     let Some(bench) = Bench::set_up() else { return };
     let load = "pingpong --rounds 1000 --gap uniform:5us:240us --cap 150us";
     let arguments: Vec<&str> = load.split_whitespace().collect();
-    bench.record(&["--rung", "bpf"], &arguments);
+    bench.record(&["--source", "bpf"], &arguments);
     for wrong in [
         ["--grow", "3"],
         ["--shrink", "7"],

@@ -245,7 +245,7 @@ fn tracepoints_take_the_vms_of_one_process_apart() {
     let lab = bench.keep_halting("fixed:1ms", &vms);
     Bench::wait_for("apart");
     let process = lab.id().to_string();
-    let options = ["--rung", "tracepoints", "--vm", &process];
+    let options = ["--source", "tracepoints", "--vm", &process];
     let recorder = bench.recorder("apart", &options);
     std::thread::sleep(std::time::Duration::from_secs(1));
     let output = recorder.end(Signal::INT);

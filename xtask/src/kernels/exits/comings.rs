@@ -51,7 +51,7 @@ cat >/run/hop.sh <<'END'
 . /run/lab.sh
 lab hop/lab 'hop --rounds HOPS --gap fixed:2ms'
 END
-record="haltwise record --rung bpf --json"
+record="haltwise record --source bpf --json"
 all="--exits=msr,pio,mmio,gpa,hypercall,vector,cpuid"
 for what in hotplug short hop; do
     mkdir /out/$what

@@ -79,7 +79,7 @@ fn script() -> String {
         let _ = write!(
             text,
             "mkdir /out/{name}\n\
-             haltwise record --rung bpf --exits=pio,mmio,msr --json -o /out/{name}/capture -- \
+             haltwise record --source bpf --exits=pio,mmio,msr --json -o /out/{name}/capture -- \
              sh /run/lab.sh {name}/lab '{lab}' >/out/{name}/record.json \
              || {{ echo \"check: record {name} returned $?\"; exit 1; }}\n\
              haltwise explain --json /out/{name}/capture >/out/{name}/explain.json \

@@ -26,7 +26,7 @@ const APART: f64 = 0.05;
 const SCRIPT: &str = r#"
 lab="sh /run/lab.sh"
 perf="taskset 1 perf kvm stat record -a -m 2048"
-ours="taskset 1 haltwise record --rung bpf --exits --json"
+ours="taskset 1 haltwise record --source bpf --exits --json"
 mkdir /out/first /out/second
 $ours -o /out/first/capture -- $perf -o /run/first.data $lab first/lab >/out/first/record.json \
     || { echo "check: the first run returned $?"; exit 1; }

@@ -39,7 +39,7 @@ record_of_both() { # name
     while [ $tries -lt 4 ]; do
         tries=$((tries + 1))
         rm -rf "/out/knob/$1"
-        haltwise record --rung bpf --duration 1s -o "/out/knob/$1" >/dev/null 2>&1 || wrong "record returned $?"
+        haltwise record --source bpf --duration 1s -o "/out/knob/$1" >/dev/null 2>&1 || wrong "record returned $?"
         run "$1.json" 0 report "/out/knob/$1" --json
         # Ceilings of all, of two VMs, and of their vCPUs.
         [ "$(grep -c '"ceilings": \[$' "/out/knob/$1.json")" = 5 ] && return
@@ -74,7 +74,7 @@ haltwise apply --set halt_poll_ns=80us --yes --json >/out/knob/apply.json
 echo $? >/out/knob/apply.code
 sleep 3
 END
-haltwise record --rung bpf --json -o /out/knob/capture -- sh /run/knob.sh >/out/knob/record.json \
+haltwise record --source bpf --json -o /out/knob/capture -- sh /run/knob.sh >/out/knob/record.json \
     || wrong "record returned $?"
 # One of the two VMs has a ceiling of its own: it is warned of, and the exit code says so.
 [ "$(cat /out/knob/apply.code)" = 5 ] || wrong "apply returned $(cat /out/knob/apply.code), not 5"

@@ -155,8 +155,8 @@ paused() { # VM that is to run
     haltwise doctor --json >/out/settings/paused.json 2>/run/said || fail "doctor: $(cat /run/said)"
     qmp "$1" cont >/dev/null
     for source in bpf tracepoints; do
-        haltwise record --rung $source -o /out/settings/$source --duration 1s >/run/said 2>&1 \
-            || fail "record --rung $source: $(cat /run/said)"
+        haltwise record --source $source -o /out/settings/$source --duration 1s >/run/said 2>&1 \
+            || fail "record --source $source: $(cat /run/said)"
     done
     for mode in counts stats; do
         haltwise record --mode $mode -o /out/settings/$mode --duration 1s >/run/said 2>&1 \
@@ -268,7 +268,7 @@ guest-tool qmp /run/$1.qmp cont >/dev/null
 echo 'sh /inside.sh $2' | nc $(address_of "$1") 7 >/out/inside/said
 guest-tool qmp /run/$1.qmp stop >/dev/null
 END
-    haltwise record --rung bpf --vm "$1" --json -o /out/inside/host -- sh /run/inside.sh >/out/inside/host.json \
+    haltwise record --source bpf --vm "$1" --json -o /out/inside/host -- sh /run/inside.sh >/out/inside/host.json \
         2>/out/inside/host.err || fail "inside: record of the host returned $?: $(cat /out/inside/host.err)"
     counters "$1" >/out/inside/kvm.after
     qmp "$1" cont >/dev/null
@@ -286,7 +286,7 @@ guest-tool qmp /run/$1.qmp cont >/dev/null
 echo 'sh /inside.sh joined $2 $3' | nc $(address_of "$1") 7 >/out/joined/said
 guest-tool qmp /run/$1.qmp stop >/dev/null
 END
-    haltwise record --rung bpf --exits -o /out/joined/host -- sh /run/joined.sh >/run/said 2>&1 \
+    haltwise record --source bpf --exits -o /out/joined/host -- sh /run/joined.sh >/run/said 2>&1 \
         || fail "record of the host: $(cat /run/said)"
     qmp "$1" cont >/dev/null
     guest "$1" 'tar -c -C /run/joined .' | tar -x -C /out/joined || fail "joined: no results: $(cat /out/joined/said)"
