@@ -1,4 +1,4 @@
-//! Any bytes as the baseline of settings, or as the journal of an earlier version: read, or refused.
+//! Any bytes as the baseline of settings: read, or refused.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

@@ -133,7 +133,7 @@ fn act(
     plan: Option<PlanView>,
 ) -> Result<Applied, Failure> {
     let root = &options.root;
-    // What cannot be done leaves no trace, not even an empty journal.
+    // What cannot be done leaves no trace, not even an empty directory.
     if let Some(look) = Snapshot::read(root).map_err(explain)? {
         look.propose(request).map_err(explain)?;
     }

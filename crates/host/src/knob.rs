@@ -10,8 +10,7 @@
 //! | `target` | what can be set: parameters and boot files; a change of it |
 //! | `advice` | values that are allowed and likely to be a slip or to cost |
 //! | `baseline` | what is set and what was there before; what a crash or a boot made of it |
-//! | `store` | the baseline and the journal on disk, held by one writer |
-//! | `earlier` | journals of earlier versions, as a baseline |
+//! | `store` | the baseline on disk, held by one writer |
 //! | `own` | which files are ours to believe and to lock |
 //! | `machine` | what the machine says now |
 //! | `disk` | each single effect on the machine, with the ways it can end |
@@ -22,13 +21,12 @@
 //! | `state` | what the pilot keeps |
 //! | [`effect`] | whether running VMs follow, found out by watching them |
 //!
-//! `docs/journal.md` describes the files. Every path lies below a [`crate::root::Root`].
+//! `docs/journal.md` describes the file. Every path lies below a [`crate::root::Root`].
 
 mod advice;
 mod apply;
 mod baseline;
 mod disk;
-mod earlier;
 pub mod effect;
 mod error;
 #[doc(hidden)]
@@ -52,7 +50,7 @@ pub use self::parameter::{Parameter, ValueError};
 pub use self::persist::{Rival, rivals};
 pub use self::snapshot::Snapshot;
 pub use self::state::{PILOT, keep, kept, make_place};
-pub use self::store::{BASELINE, JOURNAL, JournalSize};
+pub use self::store::BASELINE;
 pub use self::target::{BootFile, Change, Form, InGuest, Target};
 pub use self::undo::{Left, Reversal, UndoneStep, Why};
 pub use self::writer::{Writer, writes};

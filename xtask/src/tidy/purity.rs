@@ -50,7 +50,7 @@ const WRITES: [&str; 6] = [
     "create_dir",
 ];
 
-/// The parts of `host` that may write to the machine: parameters and boot files, and the journal.
+/// The parts of `host` that may write to the machine: parameters and boot files, and the baseline.
 const WRITERS: [&str; 3] = [
     "crates/host/src/knob/disk.rs",
     "crates/host/src/knob/store.rs",

@@ -6,7 +6,7 @@ use haltwise_capture::info::Clock;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::kvm::guest::Params;
 use haltwise_host::knob::{
-    Baseline, Foreign, Held, JOURNAL, KnobError, Parameter, Snapshot, Target,
+    BASELINE, Baseline, Foreign, Held, KnobError, Parameter, Snapshot, Target,
 };
 use haltwise_host::root::{Root, RootError};
 use haltwise_host::support::KernelRelease;
@@ -145,10 +145,8 @@ fn steps(
 fn journal(root: &Root, look: &Result<Snapshot, String>) -> Journal {
     let known = look.as_ref().ok();
     Journal {
-        path: root.path(JOURNAL).display().to_string(),
-        entries: known.map(|it| it.journal.entries),
+        path: root.path(BASELINE).display().to_string(),
         unknown: look.as_ref().err().cloned(),
-        torn_bytes: known.map_or(0, |it| it.journal.torn_bytes),
         open: known
             .and_then(|it| it.cut_off.as_ref())
             .map(|it| CutOffView::new(root, it)),

@@ -5,7 +5,6 @@ use crate::knob::text::{changes, page_cut_off, vms};
 use crate::number::{maybe_nanos, nanos};
 use crate::page::{Page, Stands, harmless};
 use crate::pilot_state::{PilotStatus, PilotVm, text};
-use crate::words::plural;
 
 pub(crate) fn render(status: &Status, width: usize) -> String {
     let mut page = Page::new(width);
@@ -96,19 +95,8 @@ fn journal(page: &mut Page, status: &Status) {
     if let Some(why) = &journal.unknown {
         let text = format!("{path}: cannot be read: {}.", harmless(why));
         page.wrapped("  ", &text, 4);
-    }
-    if let Some(entries) = journal.entries {
-        let entries = match entries {
-            1 => "1 entry".to_owned(),
-            n => format!("{n} entries"),
-        };
-        page.wrapped("  ", &format!("{path}, {entries}"), 4);
-    }
-    if journal.torn_bytes > 0 {
-        let bytes = plural(journal.torn_bytes, "byte");
-        let text =
-            format!("Its last line is incomplete ({bytes}); no completed change is affected.");
-        page.wrapped("  ", &text, 4);
+    } else {
+        page.wrapped("  ", &path, 4);
     }
     if let Some(open) = &journal.open {
         page_cut_off(page, open);

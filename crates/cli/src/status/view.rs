@@ -78,15 +78,12 @@ pub(crate) struct Persisted {
     pub(crate) value: u32,
 }
 
-/// The journal, a line for each act.
+/// The record of what is set.
 #[derive(Debug, Serialize)]
 pub(crate) struct Journal {
     pub(crate) path: String,
-    pub(crate) entries: Option<usize>,
     /// Why nothing of it is known: then neither is who set what, nor what can be undone.
     pub(crate) unknown: Option<String>,
-    /// Length of a last line that was cut.
-    pub(crate) torn_bytes: u64,
     /// An apply or undo that was cut off, and what became of it.
     pub(crate) open: Option<CutOffView>,
 }

@@ -156,7 +156,7 @@ fn a_journal_that_is_a_fifo_or_a_link_is_refused() {
         let host = Host::new("6.12.8-golden");
         host.set("victim", "mine");
         fs::create_dir_all(host.path("var/lib/haltwise")).unwrap();
-        make(&host.path("var/lib/haltwise/journal"));
+        make(&host.path(BASELINE));
         for (line, ends) in [
             ("status", 5),
             ("apply --set halt_poll_ns=80us --yes", 1),
@@ -165,7 +165,7 @@ fn a_journal_that_is_a_fifo_or_a_link_is_refused() {
             let (code, out, said) = host.run(line);
             assert_eq!(code, Some(ends), "{line}: {said}");
             let said = format!("{out}{said}");
-            assert!(said.contains("var/lib/haltwise/journal"), "{line}: {said}");
+            assert!(said.contains(BASELINE), "{line}: {said}");
         }
         assert_eq!(host.parameter("halt_poll_ns"), "200000");
         assert_eq!(fs::read_to_string(host.path("victim")).unwrap(), "mine\n");
@@ -372,10 +372,7 @@ fn hosts_on_which_it_cannot_be() {
 #[test]
 fn a_journal_that_cannot_be_trusted() {
     let host = Host::new("6.12.8-golden");
-    host.set(
-        "var/lib/haltwise/journal",
-        "{\"sum\":\"00000000\",\"entry\":{}}",
-    );
+    host.set(BASELINE, "{\"schema\": 1, \"step\": 1}");
     transcript(
         "damaged",
         &host,

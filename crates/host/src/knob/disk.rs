@@ -1,7 +1,6 @@
 //! Every write to the machine, one small effect after the other, and the ways in which they can end.
 //!
-//! An effect is what a crash can fall between: a write, a flush, a rename. Tests can stop before any of them, or
-//! amid the one that a crash can cut.
+//! An effect is what a crash can fall between: a write, a flush, a rename. Tests can stop before any of them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -48,27 +47,17 @@ pub(super) struct DiskError {
     pub(super) source: io::Error,
 }
 
-/// An effect is next. `cut` is what a crash in its middle leaves of it.
+/// An effect is next.
 #[cfg(not(test))]
 #[expect(clippy::unnecessary_wraps, reason = "tests stop here")]
-fn effect(_cut: impl FnOnce(usize) -> io::Result<()>) -> io::Result<()> {
+fn effect() -> io::Result<()> {
     Ok(())
-}
-
-/// Appends a line, and has it on the disk before it returns.
-pub(super) fn append(file: &mut File, path: &Path, line: &[u8]) -> Result<(), DiskError> {
-    let told = |what| move |source| failed(what, path, source);
-    let cut = |torn: usize| file.write_all(&line[..torn.min(line.len())]);
-    effect(cut).map_err(told("append to"))?;
-    file.write_all(line).map_err(told("append to"))?;
-    effect(|_| Ok(())).map_err(told("flush"))?;
-    file.sync_data().map_err(told("flush"))
 }
 
 /// Writes a value into a file of the kernel, in one call.
 pub(super) fn set(path: &Path, value: &str) -> Result<(), DiskError> {
     let told = |source| failed("write", path, source);
-    effect(|_| Ok(())).map_err(told)?;
+    effect().map_err(told)?;
     let set = || {
         // Not created: a parameter that went away with its module stays away.
         let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
@@ -80,7 +69,7 @@ pub(super) fn set(path: &Path, value: &str) -> Result<(), DiskError> {
 /// What is about to be set by another process, on our behalf.
 pub(super) fn set_outside(path: &Path) -> Result<(), DiskError> {
     let told = |source| failed("ask", path, source);
-    effect(|_| Ok(())).map_err(told)
+    effect().map_err(told)
 }
 
 /// Puts a small file in the place of another, or where none was: whoever looks sees one or the
@@ -93,9 +82,9 @@ pub(super) fn replace(
 ) -> Result<(), DiskError> {
     let temporary = temporary(path);
     let told = |what| move |source| failed(what, path, source);
-    effect(|_| Ok(())).map_err(told("write"))?;
+    effect().map_err(told("write"))?;
     make(&temporary, text, mode, form).map_err(told("write"))?;
-    effect(|_| Ok(())).map_err(told("rename to"))?;
+    effect().map_err(told("rename to"))?;
     fs::rename(&temporary, path).map_err(told("rename to"))?;
     flush_directory_of(path)
 }
@@ -111,7 +100,7 @@ pub(super) fn clear(path: &Path) -> Result<(), DiskError> {
 
 pub(super) fn remove(path: &Path) -> Result<(), DiskError> {
     let told = |source| failed("remove", path, source);
-    effect(|_| Ok(())).map_err(told)?;
+    effect().map_err(told)?;
     fs::remove_file(path).map_err(told)?;
     flush_directory_of(path)
 }
@@ -122,7 +111,7 @@ pub(super) fn flush_directory_of(path: &Path) -> Result<(), DiskError> {
         return Ok(());
     };
     let told = |source| failed("flush", directory, source);
-    effect(|_| Ok(())).map_err(told)?;
+    effect().map_err(told)?;
     File::open(directory)
         .and_then(|directory| directory.sync_all())
         .map_err(told)

@@ -61,7 +61,7 @@ pub enum KnobError {
         /// The file.
         path: PathBuf,
     },
-    /// The baseline, or the journal of an earlier version, is damaged.
+    /// The baseline is damaged.
     #[error("read {}: it is damaged: {what}", path.display())]
     Damaged {
         /// The file.
@@ -206,7 +206,7 @@ impl KnobError {
 
     /// Another haltwise changes settings of this host.
     pub fn busy(root: &crate::root::Root) -> Self {
-        let path = root.path(super::JOURNAL);
+        let path = root.path(super::own::LOCK);
         Self::Busy { path }
     }
 }

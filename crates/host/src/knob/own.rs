@@ -1,6 +1,6 @@
 //! Which files are ours to believe and to lock: what lies in `/var/lib/haltwise`.
 //!
-//! Whoever could write the journal could have undo write their text to a boot file, and whoever could lock
+//! Whoever could write the baseline could have undo write their text to a boot file, and whoever could lock
 //! it could keep everybody from undoing. So both belong to root (or to whoever runs us, below another
 //! [`Root`]), nobody else may write them, and the file that is locked can be opened by nobody else.
 
@@ -16,8 +16,8 @@ use super::disk::{DiskError, WARY};
 use super::error::KnobError;
 use crate::root::Root;
 
-/// What is locked while the journal is written, below a [`Root`].
-const LOCK: &str = "var/lib/haltwise/lock";
+/// What is locked while the baseline is written, below a [`Root`].
+pub(super) const LOCK: &str = "var/lib/haltwise/lock";
 /// How long somebody else's change is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
@@ -93,22 +93,7 @@ pub(super) fn open_to_read(path: &Path) -> Result<File, KnobError> {
     open(path, OpenOptions::new().read(true))
 }
 
-/// Takes away what others may do with a file of an earlier version's making.
-pub(super) fn close_to_others(path: &Path, file: &File) -> Result<(), KnobError> {
-    let failed = |source| DiskError {
-        what: "close to others",
-        path: path.to_owned(),
-        source,
-    };
-    let mut permissions = file.metadata().map_err(failed)?.permissions();
-    if permissions.mode() & 0o077 != 0 {
-        permissions.set_mode(0o600);
-        file.set_permissions(permissions).map_err(failed)?;
-    }
-    Ok(())
-}
-
-/// Held while the journal is written, or read.
+/// Held while the baseline is written, or read.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
@@ -137,7 +122,7 @@ impl Lock {
         Ok(Self { _file: file })
     }
 
-    /// Whether nobody writes just now; what this gives is to be kept while the journal is read.
+    /// Whether nobody writes just now; what this gives is to be kept while the baseline is read.
     pub(super) fn share(root: &Root) -> Result<Shared, KnobError> {
         let path = root.path(LOCK);
         if !path.exists() {

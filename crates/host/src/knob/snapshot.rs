@@ -4,7 +4,7 @@ use super::apply::{self, Proposal, Request};
 use super::baseline::{Baseline, CutOff, Held, settle};
 use super::error::{Foreign, KnobError};
 use super::machine;
-use super::store::{JournalSize, Stored};
+use super::store;
 use super::target::Target;
 use super::undo::{self, Reversal};
 use crate::guest_agent::Sessions;
@@ -15,8 +15,6 @@ use crate::root::Root;
 pub struct Snapshot {
     /// What is set in this boot, and what was there before.
     pub baseline: Baseline,
-    /// How much the journal holds.
-    pub journal: JournalSize,
     /// A change that was cut off, and what became of it by what can be seen.
     pub cut_off: Option<CutOff>,
     /// Parameters that a boot has reset, and what was set of VMs that have ended.
@@ -28,17 +26,14 @@ pub struct Snapshot {
 impl Snapshot {
     /// Reads it. `None`: another haltwise is writing it just now.
     pub fn read(root: &Root) -> Result<Option<Self>, KnobError> {
-        let Some(stored) = Stored::look(root)? else {
+        let Some(baseline) = store::look(root)? else {
             return Ok(None);
         };
         let agents = Sessions::default();
         let boot = machine::boot(root)?;
-        let settled = settle(&stored.baseline, &boot, |it| {
-            machine::read(root, &agents, it)
-        })?;
+        let settled = settle(&baseline, &boot, |it| machine::read(root, &agents, it))?;
         Ok(Some(Self {
             baseline: settled.baseline,
-            journal: stored.journal,
             cut_off: settled.cut_off,
             gone: settled.gone,
             root: root.clone(),

@@ -1,4 +1,4 @@
-//! What the pilot keeps: a file of ours beside the journal, replaced as a whole.
+//! What the pilot keeps: a file of ours beside the baseline, replaced as a whole.
 //!
 //! It sets nothing and nothing is undone from it; what was set stands in the baseline.
 
@@ -38,7 +38,7 @@ pub fn kept(root: &Root) -> Result<Option<String>, KnobError> {
     Ok(Some(text))
 }
 
-/// Makes the directory of this and of the journal, where it is not there yet.
+/// Makes the directory of this and of the baseline, where it is not there yet.
 ///
 /// # Errors
 /// If it cannot be made, or others than root and us may write in it.

@@ -67,7 +67,7 @@ pub(super) struct Found {
 }
 
 /// A change of one target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// What.
     pub target: Target,
@@ -76,16 +76,12 @@ pub struct Change {
     /// What it is to be.
     pub new: Option<String>,
     /// The VM has no ceiling of its own before: `old` is the value of `halt_poll_ns`, which it follows.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub follows: bool,
     /// The boot of the guest that it is in.
-    #[serde(skip)]
     pub(super) guest_boot: Option<String>,
     /// Mode and owner of the file before, where it is not ours.
-    #[serde(skip)]
     pub(super) old_form: Option<Form>,
     /// Mode and owner to restore, of a file that is not ours.
-    #[serde(skip)]
     pub(super) new_form: Option<Form>,
 }
 

@@ -1,7 +1,6 @@
 //! Settings of a made-up host: what is set, refused, and left behind when it is cut off.
 
 mod ceilings;
-mod earlier;
 pub(super) mod fault;
 mod guests;
 mod laws;

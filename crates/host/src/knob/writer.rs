@@ -10,7 +10,7 @@ use super::disk;
 use super::error::KnobError;
 use super::machine;
 use super::parameter::Parameter;
-use super::store::{Act, By, Store};
+use super::store::Store;
 use super::target::{Change, Target};
 use super::undo::{self, Reversal, Why};
 use crate::clock;
@@ -22,7 +22,8 @@ use crate::root::Root;
 pub struct Writer {
     root: Root,
     agents: Sessions,
-    by: By,
+    who: String,
+    boot: String,
     store: Store,
     baseline: Baseline,
     cut_off: Option<CutOff>,
@@ -37,22 +38,20 @@ impl Writer {
     /// # Errors
     /// If another holds the lock, or the baseline is damaged, or cannot be written.
     pub fn open(root: &Root, who: &str) -> Result<Self, KnobError> {
-        let by = By {
-            who: who.to_owned(),
-            boot: machine::boot(root)?,
-        };
-        let (store, stored) = Store::open(root)?;
+        let boot = machine::boot(root)?;
+        let (store, baseline) = Store::open(root)?;
         let mut writer = Self {
             root: root.clone(),
             agents: Sessions::default(),
-            by,
+            who: who.to_owned(),
+            boot,
             store,
-            baseline: stored.baseline,
+            baseline,
             cut_off: None,
             gone: Vec::new(),
             ended: Vec::new(),
         };
-        writer.settle(stored.is_on_disk)?;
+        writer.settle(true)?;
         Ok(writer)
     }
 
@@ -60,7 +59,7 @@ impl Writer {
     /// to undo: an apply records before it sets anything, an undo afterwards says that it could not.
     fn settle(&mut self, is_on_disk: bool) -> Result<(), KnobError> {
         let read = |target| machine::read(&self.root, &self.agents, target);
-        let settled = settle(&self.baseline, &self.by.boot, read)?;
+        let settled = settle(&self.baseline, &self.boot, read)?;
         let before = std::mem::replace(&mut self.baseline, settled.baseline);
         self.cut_off = settled.cut_off;
         self.gone = settled.gone;
@@ -70,20 +69,13 @@ impl Writer {
         Ok(())
     }
 
-    /// The baseline first: beside a line of this format, a journal of an earlier version is read no more.
     fn record_settled(&mut self, before: &Baseline) -> Result<(), KnobError> {
         for held in before.held.iter().filter(|it| it.intent.is_some()) {
             if let Some(file) = held.target.file() {
                 disk::clear(&self.root.path(file.path()))?;
             }
         }
-        self.store.write(&self.baseline)?;
-        let Some(cut_off) = &self.cut_off else {
-            return Ok(());
-        };
-        let (step, results) = (cut_off.step, cut_off.results.as_slice());
-        let act = Act::CutOff { step, results };
-        self.store.log(&self.by, act)
+        self.store.write(&self.baseline)
     }
 
     /// The directories in which setting parameters writes, those that are there.
@@ -123,7 +115,7 @@ impl Writer {
         has_failed: bool,
     ) -> Result<Proposal, KnobError> {
         let proposal = self.propose(request)?;
-        let failed_before = has_failed.then_some(&*self.by.who);
+        let failed_before = has_failed.then_some(&*self.who);
         proposal.rests_on(expected, &self.baseline, failed_before)?;
         Ok(proposal)
     }
@@ -146,9 +138,7 @@ impl Writer {
             (held.unix_ns, held.boot) = (new.unix_ns, new.boot);
             held.guest_boot = new.guest_boot;
         }
-        let changes = proposal.changes.as_slice();
-        let act = Act::Apply { step, changes };
-        self.make(changes, act)?;
+        self.make(&proposal.changes)?;
         for (target, value) in &proposal.already {
             if proposal.persists() || proposal.takes_over.contains(target) {
                 self.keep(*target, *value);
@@ -170,9 +160,9 @@ impl Writer {
             guest_boot: change.guest_boot.clone(),
             intent: None,
             left: false,
-            boot: self.by.boot.clone(),
+            boot: self.boot.clone(),
             step: self.baseline.step,
-            who: self.by.who.clone(),
+            who: self.who.clone(),
             unix_ns: clock::wall_ns(),
         }
     }
@@ -196,11 +186,10 @@ impl Writer {
 
     /// Writes the intents down, then makes the changes. What was made is ours in the baseline, which is not
     /// on disk yet; after an error it is, as if we had been cut off.
-    fn make(&mut self, changes: &[Change], act: Act<'_>) -> Result<(), KnobError> {
+    fn make(&mut self, changes: &[Change]) -> Result<(), KnobError> {
         let made = self
             .store
             .write(&self.baseline)
-            .and_then(|()| self.store.log(&self.by, act))
             .and_then(|()| self.change_all(changes));
         if made.is_err() {
             // What went wrong is reported, whether or not that works.
@@ -265,9 +254,7 @@ impl Writer {
                 held.before.clone_from(&change.new);
             }
         }
-        let act = Act::Undo { changes: &changes };
-        let intended =
-            (self.store.write(&self.baseline)).and_then(|()| self.store.log(&self.by, act));
+        let intended = self.store.write(&self.baseline);
         let mut wrong = None;
         for change in &changes {
             match self.change(change) {
@@ -341,8 +328,7 @@ impl Writer {
             held.intent = change.new.clone().map(Intent::Set);
         }
         if !changes.is_empty() {
-            let (step, changes) = (self.baseline.step, changes.as_slice());
-            self.make(changes, Act::Apply { step, changes })?;
+            self.make(&changes)?;
         }
         for change in &changes {
             self.baseline.forget(change.target);
@@ -355,10 +341,10 @@ impl Writer {
     }
 }
 
-/// The directories in which setting these parameters writes, those that are there: theirs and the journal's.
+/// The directories in which setting these parameters writes, those that are there: theirs and the baseline's.
 pub fn writes(root: &Root, parameters: &[Parameter]) -> Vec<PathBuf> {
     let files = parameters.iter().map(|parameter| parameter.path());
-    let files = files.chain([super::JOURNAL]);
+    let files = files.chain([super::BASELINE]);
     let directories: BTreeSet<PathBuf> = files
         .filter_map(|file| Some(root.path(file).parent()?.to_owned()))
         .collect();

@@ -204,5 +204,5 @@ insmod /lib/modules/kvm.ko $options && insmod /lib/modules/kvm_amd.ko || wrong "
 is halt_poll_ns 90000 "loading the module with the boot file's options"
 run end 0 undo
 is halt_poll_ns 200000 "the last undo"
-cp /var/lib/haltwise/journal /var/lib/haltwise/baseline.json /out/knob/
+cp /var/lib/haltwise/baseline.json /out/knob/
 exit $failed

@@ -92,7 +92,7 @@ kill -9 "$second"
 restarts "$second" signal
 [ "$(show $pilot NRestarts)" = 2 ] || wrong "it was started again $(show $pilot NRestarts) times, not twice"
 stops $pilot
-[ ! -e /var/lib/haltwise/journal ] || wrong "it has set something while it observed"
+[ ! -e /var/lib/haltwise/baseline.json ] || wrong "it has set something while it observed"
 
 # Allowed to act, it sets the ceiling of the VM; undo restores it.
 parameters=/sys/module/kvm/parameters

@@ -526,7 +526,7 @@ fn a_dry_run_ends_by_itself_and_leaves_everything() {
     assert!(errors["proofs"].as_u64().unwrap() > 1, "{errors}");
     assert!(errors["p90"].as_f64().unwrap() > 0.0, "{errors}");
     assert_eq!(scene.host.ceiling(), 200_000);
-    assert!(!scene.path("var/lib/haltwise/journal").exists());
+    assert!(!scene.path("var/lib/haltwise/baseline.json").exists());
 }
 
 /// A guest that forbids its host to poll is left alone from the first reading on.

@@ -170,7 +170,7 @@ fn a_request_can_rest_on_what_was_read() {
     assert!(otherwise(set(7_000, 9_000, false)));
     set(7_000, 9_000, true).unwrap();
     assert_eq!(world.ceiling(1), 9_000);
-    // What an attempt that failed has set nevertheless is in the journal.
+    // What an attempt that failed has set nevertheless is in the baseline.
     set(9_000, 7_000, false).unwrap();
     assert!(otherwise(set(9_000, 8_000, false)));
     set(9_000, 8_000, true).unwrap();

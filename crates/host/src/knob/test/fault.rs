@@ -3,9 +3,8 @@
 use std::cell::Cell;
 use std::io;
 
-/// Before this effect, counted from 1, and at every later one, it fails as if there were no more program. A line that is
-/// being appended is cut after so many bytes.
-pub(super) type Fault = (u64, usize);
+/// Before this effect, counted from 1, and at every later one, it fails as if there were no more program.
+pub(super) type Fault = u64;
 
 thread_local! {
     static NOW: Cell<(u64, Option<Fault>)> = const { Cell::new((0, None)) };
@@ -18,14 +17,11 @@ pub(super) fn with<T>(fault: Option<Fault>, act: impl FnOnce() -> T) -> T {
     done
 }
 
-pub(in crate::knob) fn effect(cut: impl FnOnce(usize) -> io::Result<()>) -> io::Result<()> {
+pub(in crate::knob) fn effect() -> io::Result<()> {
     let (done, fault) = NOW.get();
     NOW.set((done + 1, fault));
-    let Some((before, torn)) = fault.filter(|(before, _)| done + 1 >= *before) else {
-        return Ok(());
-    };
-    if done + 1 == before {
-        drop(cut(torn));
+    match fault {
+        Some(before) if done + 1 >= before => Err(io::Error::other("ended here, as a test wanted")),
+        _ => Ok(()),
     }
-    Err(io::Error::other("ended here, as a test wanted"))
 }

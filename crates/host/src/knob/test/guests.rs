@@ -1,4 +1,4 @@
-//! Parameters in the guest of a VM, set from the host: journaled, undone and settled as every other target.
+//! Parameters in the guest of a VM, set from the host: recorded, undone and settled as every other target.
 
 use std::fs;
 
@@ -243,7 +243,7 @@ fn an_agent_that_denies_keeps_its_entry_until_it_permits() {
 fn an_apply_that_is_cut_off_is_undone() {
     for before in 1.. {
         let guest = Guest::new();
-        let applied = fault::with(Some((before, 3)), || {
+        let applied = fault::with(Some(before), || {
             let mut writer = Writer::open(&guest.root(), "haltwise apply")?;
             let proposal = writer.propose(&request(&[(CEILING, 5), (GROW, 4)]))?;
             writer.apply(&proposal)

@@ -35,7 +35,7 @@ pub(super) fn key(ordinal: u32, starts: u64) -> VmKey {
 
 impl World {
     pub(super) fn new() -> Self {
-        // In memory where that can be had: every entry of the journal is flushed.
+        // In memory where that can be had: every baseline is flushed.
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let dir = dir.unwrap();
         for below in [
@@ -138,15 +138,6 @@ impl World {
             Some(text) => fs::write(path, text).unwrap(),
             None => drop(fs::remove_file(path)),
         }
-    }
-
-    pub(super) fn set_boot(&self, boot: &str) {
-        let path = self.path("proc/sys/kernel/random/boot_id");
-        fs::write(path, format!("{boot}\n")).unwrap();
-    }
-
-    pub(super) fn journal(&self) -> Vec<u8> {
-        fs::read(self.path(JOURNAL)).unwrap_or_default()
     }
 
     pub(super) fn apply(&self, request: &Request) -> Result<Option<u64>, KnobError> {
