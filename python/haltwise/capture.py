@@ -88,7 +88,6 @@ class Capture:
         policies: Sequence[str] = (),
         *,
         goal: Optional[str] = None,
-        weight: Optional[float] = None,
         arrivals: Optional[str] = None,
         calibration: Optional[Path] = None,
         switch_cpu: Optional[str] = None,
@@ -97,15 +96,11 @@ class Capture:
         arch: Optional[str] = None,
         seed: Optional[int] = None,
     ) -> Result:
-        """What the recorded halts would have cost under other policies: ``haltwise replay --json``.
-
-        ``weight`` is what a nanosecond of latency is worth in nanoseconds of CPU time, instead of a ``goal``.
-        """
+        """What the recorded halts would have cost under other policies: ``haltwise replay --json``."""
         return self._answer(
             "replay",
             policy=list(policies),
             goal=goal,
-            **{"lambda": weight},
             arrivals=arrivals,
             calibration=calibration,
             switch_cpu=switch_cpu,
@@ -119,7 +114,6 @@ class Capture:
         self,
         goal: Union[None, str, Sequence[str]] = None,
         *,
-        weight: Optional[float] = None,
         max_poll_cpu: Optional[str] = None,
         vm: Optional[str] = None,
         ceiling_only: bool = False,
@@ -140,7 +134,6 @@ class Capture:
         return self._answer(
             "tune",
             goal=goals,
-            **{"lambda": weight},
             max_poll_cpu=max_poll_cpu,
             vm=vm,
             ceiling_only=ceiling_only,

@@ -86,7 +86,7 @@ pub(crate) struct Basis {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Goal {
-    /// `density`, `balanced`, `latency`, or `lambda` for a weight of the user's own.
+    /// `density`, `balanced` or `latency`.
     pub(crate) name: String,
     /// What a nanosecond of wake-up latency is worth in nanoseconds of CPU: 0 to 1000000.
     pub(crate) lambda: f64,

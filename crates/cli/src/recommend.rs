@@ -40,7 +40,6 @@ use self::counted::Histograms;
 use self::guest::joined::Joined;
 use self::view::{SettingPoint, TuneGoal, TuneResult};
 use crate::exit::Failure;
-use crate::number::three_digits;
 use crate::plan::Settings;
 use crate::prices::price::GivenPrice;
 use crate::reading::opened::Opened;
@@ -255,27 +254,24 @@ impl Recommendation {
         let told = match self {
             Self::Made(told) => told,
             Self::InGuest(told) => {
-                let goal = goal_of(&told.goal);
+                let goal = &told.goal.name;
                 let what = told.what();
-                return format!("{} ({goal}). {}", what.trim_end_matches('.'), told.reason);
+                return format!(
+                    "{} (goal {goal}). {}",
+                    what.trim_end_matches('.'),
+                    told.reason
+                );
             }
             Self::None { why_not } => {
                 return format!("No setting can be recommended: {why_not}.");
             }
         };
-        let goal = goal_of(&told.goal);
+        let goal = &told.goal.name;
         let what = match &told.recommended {
             Some(setting) => format!("Set {}", say::parameters(&setting.beyond(&told.in_force))),
             None => "Leave KVM's parameters as they are".to_owned(),
         };
-        format!("{what} ({goal}). {}", told.reason)
-    }
-}
-
-fn goal_of(goal: &TuneGoal) -> String {
-    match goal.name.as_str() {
-        "lambda" => format!("lambda {}", three_digits(goal.lambda)),
-        name => format!("goal {name}"),
+        format!("{what} (goal {goal}). {}", told.reason)
     }
 }
 

@@ -78,7 +78,7 @@ figures! {
 
     /// What was assumed beside the tables.
     pub(crate) struct Assumed {
-        /// What latency is worth to VMs without a goal of their own: `density`, `balanced`, `latency` or `lambda`.
+        /// What latency is worth to VMs without a goal of their own: `density`, `balanced` or `latency`.
         pub(crate) goal: String = Word,
         /// The same as a number: ns of CPU time for each ns of latency.
         pub(crate) lambda: f64 = Real,

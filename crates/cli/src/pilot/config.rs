@@ -204,7 +204,7 @@ fn of_vms(table: Spanned<VmTable>) -> Result<GoalOfVms, Wrong> {
     })
 }
 
-/// The goal that a name or a number means, as `--goal` and `--lambda` have it.
+/// The goal that a name or a number means.
 fn goal(
     name: Option<&Spanned<String>>,
     weight: Option<&Spanned<f64>>,

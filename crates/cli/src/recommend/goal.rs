@@ -1,4 +1,4 @@
-//! What latency is worth, by name or by number, to all VMs and to single ones.
+//! What latency is worth, to all VMs and to single ones.
 
 use std::collections::BTreeMap;
 
@@ -56,18 +56,12 @@ pub(crate) struct Weight {
     /// How much latency counts against CPU time
     #[arg(long, value_name = "GOAL", default_value = "balanced")]
     goal: Named,
-    /// The weight of latency as a number: ns of CPU time per ns of latency
-    #[arg(long, value_name = "X", conflicts_with = "goal", value_parser = weight)]
-    lambda: Option<u64>,
 }
 
 impl Weight {
-    /// Its name, `lambda` for a number of the user's own, and the weight in thousandths of CPU.
+    /// Its name, and the weight in thousandths of CPU.
     pub(crate) fn named(&self) -> (String, u64) {
-        match self.lambda {
-            Some(milli) => ("lambda".to_owned(), milli),
-            None => self.goal.named(),
-        }
+        self.goal.named()
     }
 
     pub(crate) fn lambda(&self) -> f64 {
@@ -84,9 +78,6 @@ pub(crate) struct Goals {
     /// patterns, of which the first counts
     #[arg(long = "goal", value_name = "[VM=]GOAL", value_parser = goal)]
     goals: Vec<GoalFor>,
-    /// The weight of latency as a number: ns of CPU time per ns of latency
-    #[arg(long, value_name = "X", value_parser = weight)]
-    lambda: Option<u64>,
 }
 
 /// A goal, and the VM that it is for, if not for all.
@@ -100,15 +91,14 @@ impl Goals {
     /// What holds for VMs without a goal of their own.
     pub(crate) fn of_all(&self) -> Result<(String, u64), Failure> {
         let mut of_all = self.goals.iter().filter(|it| it.vm.is_none());
-        let usage = |what: &str| Failure::new(Exit::Usage, anyhow!("{what}"));
-        match (of_all.next(), of_all.next(), self.lambda) {
-            (_, Some(_), _) => Err(usage("--goal is given twice for all VMs")
-                .hint("a goal for one VM is --goal VM=GOAL")),
-            (Some(_), None, Some(_)) => Err(usage("--lambda and --goal exclude each other")),
-            (Some(of_all), None, None) => Ok(of_all.goal.named()),
-            (None, _, Some(milli)) => Ok(("lambda".to_owned(), milli)),
-            (None, _, None) => Ok(Named::Balanced.named()),
+        let goal = of_all.next().map_or(Named::Balanced, |it| it.goal);
+        if of_all.next().is_some() {
+            let error = anyhow!("--goal is given twice for all VMs");
+            return Err(
+                Failure::new(Exit::Usage, error).hint("a goal for one VM is --goal VM=GOAL")
+            );
         }
+        Ok(goal.named())
     }
 
     /// The goals as patterns, for VMs that come: those that name a VM outrank patterns.
@@ -178,15 +168,6 @@ pub(crate) fn milli(lambda: f64) -> u64 {
     whole(lambda * 1e3)
 }
 
-/// Reads a weight: nanoseconds of CPU for one of latency; gives thousandths.
-fn weight(text: &str) -> Result<u64, String> {
-    let weight = text.parse::<f64>().ok();
-    let weight = weight.filter(|weight| (0.0..=1e6).contains(weight));
-    weight
-        .map(milli)
-        .ok_or_else(|| "expected a number from 0 to 1000000".to_owned())
-}
-
 /// Reads a share of one CPU: `2%`, `2`, `0.5%`; gives percent.
 pub(crate) fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim();
@@ -211,15 +192,7 @@ mod test {
     }
 
     #[test]
-    fn weights_and_shares_read_as_people_write_them() {
-        for (text, milli) in [
-            ("0", 0),
-            ("1", 1_000),
-            ("2.5", 2_500),
-            ("1000000", 1_000_000_000),
-        ] {
-            assert_eq!(weight(text), Ok(milli), "{text}");
-        }
+    fn shares_read_as_people_write_them() {
         for (text, wanted) in [
             ("2%", 2.0),
             ("2", 2.0),
@@ -231,7 +204,7 @@ mod test {
             assert!((read - wanted).abs() < 1e-9, "{text}");
         }
         for bad in ["", "-1", "NaN", "inf", "1e7", "x", "%", "2%%"] {
-            assert!(percent(bad).is_err() && weight(bad).is_err(), "{bad}");
+            assert!(percent(bad).is_err(), "{bad}");
         }
     }
 }

@@ -86,7 +86,7 @@ pub(crate) struct Arguments {
     json: bool,
     /// Read goals, limits and where metrics are served from this file (see
     /// contrib/pilot.toml); SIGHUP has it read again. The unit of systemd uses it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["goals", "lambda", "act", "max_poll_cpu", "listen", "textfile"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["goals", "act", "max_poll_cpu", "listen", "textfile"])]
     config: Option<PathBuf>,
     /// Check a configuration, and exit
     #[arg(long, value_name = "FILE", conflicts_with = "config")]

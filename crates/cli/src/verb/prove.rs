@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
     b: Option<GivenSetting>,
     /// Setting B is this plan: its parameters, and the ceilings of its VMs. Its goals
     /// count, and --goal does not
-    #[arg(long, value_name = "PLAN", conflicts_with_all = ["b", "from", "lambda"])]
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["b", "from"])]
     plan: Option<PathBuf>,
     /// Measure this machine's own idle CPUs, as a guest, also where no setting says so
     #[arg(long, conflicts_with = "from")]

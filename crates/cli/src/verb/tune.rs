@@ -28,7 +28,7 @@ use crate::tune::{guest, plan, text};
 #[command(after_help = "EXAMPLES
   haltwise tune cap                                  the best setting
   haltwise tune cap --goal density --max-poll-cpu 2%
-  haltwise tune cap --lambda 3 --calibration cal.json
+  haltwise tune cap --goal latency --calibration cal.json
   haltwise tune cap --plan plan.json && haltwise apply plan.json
   haltwise tune cap --goal web=latency --goal batch=density --plan plan.json
   haltwise tune guest --host host                    both captures of one VM

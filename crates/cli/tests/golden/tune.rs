@@ -128,7 +128,7 @@ fn recommendations_are_as_committed() {
     let limited = tune(
         dir.path(),
         "in-vain",
-        &["--max-poll-cpu", "2%", "--lambda", "20"],
+        &["--max-poll-cpu", "2%", "--goal", "latency"],
     );
     check("tune/in-vain-limited.txt".to_owned(), limited);
     let json = flat(&tuned(dir.path(), "two-vms", &[]), 0) + "\n";
@@ -458,18 +458,6 @@ fn what_cannot_be_tuned_says_why() {
             "no VM `nobody`",
         ),
         (&["tune", "captures/idle", "--goal", "speed"], 2, "density"),
-        (
-            &[
-                "tune",
-                "captures/idle",
-                "--goal",
-                "latency",
-                "--lambda",
-                "2",
-            ],
-            2,
-            "--lambda",
-        ),
         (
             &["tune", "captures/idle", "--max-poll-cpu=-1"],
             2,

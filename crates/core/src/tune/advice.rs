@@ -18,7 +18,7 @@ use crate::replay::session::BISTABLE_SHARE;
 /// What is wanted: a name for people, and the aim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Goal {
-    /// `density`, `balanced`, `latency`, `lambda`.
+    /// `density`, `balanced` or `latency`.
     pub name: String,
     /// What is sought.
     pub aim: Aim,
