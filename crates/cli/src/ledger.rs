@@ -34,7 +34,7 @@ figures! {
         /// Lines that are no proof: cut short by a crash, or of a newer haltwise.
         unread: usize = Count,
         /// How accurate predictions were.
-        summary: Summary = Record(Summary::FIGURES, "{}"),
+        summary: Summary = Record(Summary::FIGURES),
         /// The lines of the file.
         entries: Vec<Entry> = List(Entry::FIGURES),
     }

@@ -45,11 +45,11 @@ figures! {
         /// What keeps it from acting.
         pub(crate) guards: Vec<PilotGuard> = List(PilotGuard::FIGURES),
         /// How many decisions there were.
-        pub(crate) decisions: PilotDecisions = Record(PilotDecisions::FIGURES, "decisions_{}"),
+        pub(crate) decisions: PilotDecisions = Record(PilotDecisions::FIGURES),
         /// What it costs.
-        pub(crate) own: PilotCost = Record(PilotCost::FIGURES, "own_{}"),
+        pub(crate) own: PilotCost = Record(PilotCost::FIGURES),
         /// How far its predictions of a cost were off.
-        pub(crate) errors: PilotErrors = Record(PilotErrors::FIGURES, "errors_{}"),
+        pub(crate) errors: PilotErrors = Record(PilotErrors::FIGURES),
     }
 
     /// One VM.
@@ -83,12 +83,12 @@ figures! {
         /// Where it observes: the ceiling that it would set.
         pub(crate) would_set_ns: Option<u64> = Nanos "would set",
         /// Change of the cost of a halt, as a share, as predicted before it was tried.
-        pub(crate) predicted: Option<Interval> = Record(INTERVAL, "predicted_{}"),
+        pub(crate) predicted: Option<Interval> = Record(INTERVAL),
         /// The same, as measured in drawn on and off periods.
-        pub(crate) measured: Option<Interval> = Record(INTERVAL, "measured_{}"),
+        pub(crate) measured: Option<Interval> = Record(INTERVAL),
         /// CPU time (with latency by the goal) saved since the pilot first looked at the VM, or its goal changed,
         /// by replay: of the setting found where it acts or what it set is in force, else of the one that it would set.
-        pub(crate) saved_ns: Option<Interval> = Record(INTERVAL, "saved_ns_{}"),
+        pub(crate) saved_ns: Option<Interval> = Record(INTERVAL),
         /// Whether settings in force saved that; `false`: it would have been saved, by the setting that the pilot would
         /// set; `null` in what an earlier version wrote.
         pub(crate) is_saved: Option<bool> = Flag,

@@ -70,9 +70,9 @@ figures! {
         #[serde(default)]
         pub(crate) side: Side = Word,
         /// The first setting: what is measured against.
-        pub(crate) a: ProvenSetting = Record(ProvenSetting::FIGURES, "{}"),
+        pub(crate) a: ProvenSetting = Record(ProvenSetting::FIGURES),
         /// The second.
-        pub(crate) b: ProvenSetting = Record(ProvenSetting::FIGURES, "{}"),
+        pub(crate) b: ProvenSetting = Record(ProvenSetting::FIGURES),
         /// How they were put in force: `vm-ceiling` (by the command, for each VM), `host-parameters`,
         /// `vm-ceilings` (of a plan), `host-parameters-and-vm-ceilings`, `guest-parameters` (in the guest itself), or
         /// `in-force` (nothing was set).
@@ -80,11 +80,11 @@ figures! {
         /// The words of the command of each period; empty where there was none, and with `--no-command`.
         pub(crate) command: Vec<String> = Words,
         /// Where it was measured.
-        pub(crate) host: MeasuredHost = Record(MeasuredHost::FIGURES, "{}"),
+        pub(crate) host: MeasuredHost = Record(MeasuredHost::FIGURES),
         /// How it was measured.
-        pub(crate) design: ProofDesign = Record(ProofDesign::FIGURES, "{}"),
+        pub(crate) design: ProofDesign = Record(ProofDesign::FIGURES),
         /// What things cost.
-        pub(crate) cost: ProofCost = Record(ProofCost::FIGURES, "{}"),
+        pub(crate) cost: ProofCost = Record(ProofCost::FIGURES),
         /// On the cost of a halt: what it `says`, and with it `seen_from` (with `no-difference`: a difference of so
         /// much would have been detected), `noise` (with `too-noisy`: A against itself may differ by so much) or
         /// `needed` (with `too-few-rounds`: so many are needed).
@@ -92,7 +92,7 @@ figures! {
         /// What was measured, figure by figure.
         pub(crate) figures: Vec<MeasuredFigure> = List(MeasuredFigure::FIGURES),
         /// What replay had said.
-        pub(crate) predictions: Predictions = Record(Predictions::FIGURES, "{}"),
+        pub(crate) predictions: Predictions = Record(Predictions::FIGURES),
         /// VM by VM that the plan gives a ceiling, then, without a name, those that follow the host's parameters; empty
         /// without a plan that has ceilings.
         #[serde(default)]
@@ -129,9 +129,9 @@ figures! {
         /// Under B.
         pub(crate) b: f64 = MeanNanos,
         /// B less A.
-        pub(crate) effect: Interval = Record(ROUNDS, "effect_{}"),
+        pub(crate) effect: Interval = Record(ROUNDS),
         /// A again less A.
-        pub(crate) noise: Interval = Record(ROUNDS, "noise_{}"),
+        pub(crate) noise: Interval = Record(ROUNDS),
         /// What a replay of the periods under A said of B.
         pub(crate) predicted: Option<f64> = MeanNanos,
         /// Whether the measured difference lies within the predicted interval, widened by the noise.
@@ -214,7 +214,7 @@ figures! {
         pub(crate) latency_weight: f64 = Real,
         /// Exits and IPIs of a guest; `null` of a host, whose halts exit under every setting.
         #[serde(default)]
-        pub(crate) price: Option<Price> = Record(Price::FIGURES, "{}"),
+        pub(crate) price: Option<Price> = Record(Price::FIGURES),
     }
 
     /// One figure.
@@ -284,9 +284,9 @@ figures! {
         /// Median of the control periods.
         control: f64 = Real,
         /// B less A.
-        effect: Interval = Record(ROUNDS, "effect_{}"),
+        effect: Interval = Record(ROUNDS),
         /// The control less A: what the host makes of settings that are the same.
-        noise: Interval = Record(ROUNDS, "noise_{}"),
+        noise: Interval = Record(ROUNDS),
     }
 }
 
@@ -300,11 +300,11 @@ figures! {
         /// Median of what was measured.
         measured: f64 = Real,
         /// Predicted minus measured, round by round.
-        error: Interval = Record(ROUNDS, "error_{}"),
+        error: Interval = Record(ROUNDS),
         /// The predicted difference from the setting that the prediction was made from.
-        effect: Interval = Record(ROUNDS, "effect_{}"),
+        effect: Interval = Record(ROUNDS),
         /// The measured one.
-        measured_effect: Interval = Record(ROUNDS, "measured_effect_{}"),
+        measured_effect: Interval = Record(ROUNDS),
         /// Whether the measured difference lies within the predicted interval, widened by the noise.
         within: bool = Flag,
     }

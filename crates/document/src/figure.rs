@@ -61,8 +61,8 @@ pub enum Unit {
     Name,
     /// An object whose fields depend on what it says; its meaning tells of them.
     Object,
-    /// An object. Nothing reads the pattern; it goes when its last users are changed.
-    Record(&'static [Figure], &'static str),
+    /// An object. A pattern that [`figures!`](crate::figures) is still given behind its figures is not read.
+    Record(&'static [Figure]),
     /// Fields that stand beside the others (`#[serde(flatten)]`).
     Flat(&'static [Figure]),
     /// A list of objects.
@@ -178,7 +178,7 @@ fn walk(figures: &'static [Figure], path: &mut Vec<&'static str>, found: &mut Ve
         match figure.unit {
             Unit::Flat(inner) => walk(inner, path, found),
             Unit::List(_) | Unit::Object => {}
-            Unit::Record(inner, _) => {
+            Unit::Record(inner) => {
                 path.push(figure.name);
                 walk(inner, path, found);
                 path.pop();
@@ -251,7 +251,7 @@ macro_rules! figures {
         $vis:vis struct $name:ident {
             $(
                 $(#[$($of:tt)*])*
-                $seen:vis $field:ident: $type:ty = $unit:ident $(($($arg:tt)*))? $($title:literal)?
+                $seen:vis $field:ident: $type:ty = $unit:ident $(($arg:expr $(, $unread:literal)?))? $($title:literal)?
             ),* $(,)?
         }
     )+) => {$(
@@ -265,7 +265,7 @@ macro_rules! figures {
             const FIGURES: &'static [$crate::Figure] = &[$($crate::Figure {
                 name: stringify!($field),
                 title: concat!($($title)?),
-                unit: $crate::Unit::$unit $(($($arg)*))?,
+                unit: $crate::Unit::$unit $(($arg))?,
                 nullable: $crate::figure::is_option(stringify!($type)),
                 meaning: concat!($($crate::doc_comment!($($of)*)),*),
             },)*];
@@ -276,7 +276,7 @@ macro_rules! figures {
         $vis:vis const $name:ident: $other:path {
             $(
                 $(#[$($of:tt)*])*
-                $field:ident: $type:ty = $unit:ident $(($($arg:tt)*))? $($title:literal)?
+                $field:ident: $type:ty = $unit:ident $(($arg:expr $(, $unread:literal)?))? $($title:literal)?
             ),* $(,)?
         }
     ) => {
@@ -284,7 +284,7 @@ macro_rules! figures {
         $vis const $name: &[$crate::Figure] = &[$($crate::Figure {
             name: stringify!($field),
             title: concat!($($title)?),
-            unit: $crate::Unit::$unit $(($($arg)*))?,
+            unit: $crate::Unit::$unit $(($arg))?,
             nullable: $crate::figure::is_option(stringify!($type)),
             meaning: concat!($($crate::doc_comment!($($of)*)),*),
         },)*];

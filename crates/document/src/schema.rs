@@ -45,7 +45,7 @@ fn property(figure: &Figure) -> Value {
         Unit::Word | Unit::Name | Unit::Shown | Unit::Drawn => json!({ "type": "string" }),
         Unit::Words => json!({ "type": "array" }),
         Unit::Object | Unit::Buckets => json!({ "type": "object" }),
-        Unit::Record(inner, _) | Unit::Flat(inner) => object(inner),
+        Unit::Record(inner) | Unit::Flat(inner) => object(inner),
         Unit::List(inner) => json!({ "type": "array", "items": object(inner) }),
     };
     if let Value::Object(fields) = &mut schema {
@@ -130,7 +130,7 @@ type Section = (Vec<String>, Vec<Figure>);
 
 fn collect(figures: &[Figure], at: &str, sections: &mut Vec<Section>) {
     for figure in flat(figures) {
-        let (Unit::Record(inner, _) | Unit::List(inner)) = figure.unit else {
+        let (Unit::Record(inner) | Unit::List(inner)) = figure.unit else {
             continue;
         };
         let list = if matches!(figure.unit, Unit::List(_)) {

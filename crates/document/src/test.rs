@@ -51,7 +51,7 @@ figures! {
         host_ns: u64 = Nanos "time",
         /// Its times; `null` where none
         /// is known.
-        spread_ns: Option<other::Spread> = Record(SPREAD, "{}_ns"),
+        spread_ns: Option<other::Spread> = Record(SPREAD),
     }
 }
 

@@ -34,9 +34,9 @@ figures! {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
         /// The first capture.
-        pub(crate) a: ComparedCapture = Record(ComparedCapture::FIGURES, "a_{}"),
+        pub(crate) a: ComparedCapture = Record(ComparedCapture::FIGURES),
         /// The second capture.
-        pub(crate) b: ComparedCapture = Record(ComparedCapture::FIGURES, "b_{}"),
+        pub(crate) b: ComparedCapture = Record(ComparedCapture::FIGURES),
         /// What differs and is no figure: settings, kernel, source, length, losses.
         pub(crate) circumstances: Vec<Circumstance> = List(Circumstance::FIGURES),
         /// VMs that only the first has, by name.
@@ -105,18 +105,18 @@ figures! {
         /// Which figure, as listed above.
         pub(crate) figure: Figure = Word,
         /// What the exits were, if it is a figure of exits.
-        pub(crate) cause: Option<ExitCause> = Record(ExitCause::FIGURES, "exit_{}"),
+        pub(crate) cause: Option<ExitCause> = Record(ExitCause::FIGURES),
         /// What it is counted in.
         pub(crate) unit: Unit = Word,
         /// `different`; `may-be-chance`; `too-short` (too few blocks hold samples of it); `not-told` (by one of
         /// the captures); `in-neither` (0 in both, and not among the `compared`).
         pub(crate) verdict: Verdict = Word,
         /// The figure in A.
-        pub(crate) a: Option<Estimated> = Record(Estimated::FIGURES, "a_{}"),
+        pub(crate) a: Option<Estimated> = Record(Estimated::FIGURES),
         /// The figure in B.
-        pub(crate) b: Option<Estimated> = Record(Estimated::FIGURES, "b_{}"),
+        pub(crate) b: Option<Estimated> = Record(Estimated::FIGURES),
         /// B minus A. The interval holds the true difference of this figure in 95 of 100 comparisons.
-        pub(crate) difference: Option<Interval> = Record(INTERVAL, "difference_{}"),
+        pub(crate) difference: Option<Interval> = Record(INTERVAL),
         /// B as a multiple of A.
         pub(crate) ratio: Option<f64> = Real,
         /// The difference as a share of both together: the same whichever comes first.

@@ -24,13 +24,13 @@ figures! {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
         /// How the facts were obtained, and what is missing from them.
-        pub(crate) recording: ExitsRecording = Record(ExitsRecording::FIGURES, "{}"),
+        pub(crate) recording: ExitsRecording = Record(ExitsRecording::FIGURES),
         /// Everything that passed between the guests and the host.
-        pub(crate) total: ExitsTotal = Record(ExitsTotal::FIGURES, "{}"),
+        pub(crate) total: ExitsTotal = Record(ExitsTotal::FIGURES),
         /// Where the time of these halts went, of those whose exits were seen: never more than the time of these
         /// exits. Which halts an exit held is not recorded; of a vCPU with fewer timed exits than halts it is
         /// their part.
-        pub(crate) halted: Parts = Record(PARTS, "{}"),
+        pub(crate) halted: Parts = Record(PARTS),
         /// Exits by reason, what cost the host most first; only those that `--reason` picks.
         pub(crate) reasons: Vec<ExitReason> = List(ExitReason::FIGURES),
         /// Returns of `KVM_RUN` to the VMM, by reason.
@@ -120,7 +120,7 @@ figures! {
         /// Of that, in the VMM.
         pub(crate) user_ns: u64 = Nanos "in VMM",
         /// Percentiles of the times; `null` of halts, whose length says nothing, and where no time is known.
-        pub(crate) spread_ns: Option<Spread> = Record(SPREAD, "{}_ns"),
+        pub(crate) spread_ns: Option<Spread> = Record(SPREAD),
     }
 
     /// One VM, vCPU or second.
@@ -146,7 +146,7 @@ figures! {
         /// Of that, in the VMM.
         pub(crate) user_ns: u64 = Nanos "in VMM",
         /// Percentiles of the times.
-        pub(crate) spread_ns: Option<Spread> = Record(SPREAD, "{}_ns"),
+        pub(crate) spread_ns: Option<Spread> = Record(SPREAD),
         /// Entries into guests.
         pub(crate) entries: u64 = Count,
         /// Returns of `KVM_RUN` to the VMM.

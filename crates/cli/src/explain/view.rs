@@ -31,7 +31,7 @@ figures! {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
         /// How the facts were obtained, and what is missing from them.
-        pub(crate) recording: ExplainedRecording = Record(ExplainedRecording::FIGURES, "{}"),
+        pub(crate) recording: ExplainedRecording = Record(ExplainedRecording::FIGURES),
         /// Nanoseconds of CPU that a nanosecond of wake-up latency is worth, by the goal.
         pub(crate) lambda: f64 = Real,
         /// What [`tune`](tune-json.md) recommends for KVM's parameters by the same goal; fields as in
@@ -90,9 +90,9 @@ figures! {
         /// The same one by one, each with what it costs and when it does harm.
         pub(crate) remedies: Vec<RemedyTerms> = List(RemedyTerms::FIGURES),
         /// What was spent on the cause, the most that a remedy can save; `null` where that cannot be computed.
-        pub(crate) cost: Option<FindingCost> = Record(FindingCost::FIGURES, "{}"),
+        pub(crate) cost: Option<FindingCost> = Record(FindingCost::FIGURES),
         /// The same as one number, the larger of the two by `lambda`.
-        pub(crate) gain: Option<Gain> = Record(GAIN, "gain_{}"),
+        pub(crate) gain: Option<Gain> = Record(GAIN),
         /// `certain`: the recording shows cause and effect; `likely`: other causes are rare; `possible`: one of
         /// several.
         pub(crate) sure: Sure = Word,
@@ -148,7 +148,7 @@ figures! {
         /// How many.
         pub(crate) findings: usize = Count,
         /// What they cost together.
-        pub(crate) cost: FindingCost = Record(FindingCost::FIGURES, "{}"),
+        pub(crate) cost: FindingCost = Record(FindingCost::FIGURES),
     }
 
     /// A rule that could not judge.

@@ -23,13 +23,13 @@ figures! {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
         /// What was read.
-        pub(crate) read: FleetRead = Record(FleetRead::FIGURES, "{}"),
+        pub(crate) read: FleetRead = Record(FleetRead::FIGURES),
         /// What was assumed.
-        pub(crate) assumed: Assumed = Record(Assumed::FIGURES, "{}"),
+        pub(crate) assumed: Assumed = Record(Assumed::FIGURES),
         /// By what VMs are put together: `kernel`, `cpu`, `arch`, `host`, `vmm`, `class`, `goal`, `label:KEY`.
         pub(crate) by: Vec<String> = Words,
         /// The setting that is best for all hosts together.
-        pub(crate) one: FleetSetting = Record(FleetSetting::FIGURES, "{}"),
+        pub(crate) one: FleetSetting = Record(FleetSetting::FIGURES),
         /// What to do with it: `set`, `leave` (it gains less than 2 %), `uncertain` (the interval of its gain contains
         /// zero), `few-units` (there are too few hosts and days for an interval).
         pub(crate) verdict: Verdict = Word,
@@ -112,13 +112,13 @@ figures! {
         /// The same of all halts, in thousandths of a ns of CPU: a whole number, as text since it may exceed 64 bits.
         pub(crate) cost_milli: String = Word,
         /// The gain.
-        pub(crate) gain: Interval = Record(INTERVAL, "gain_{}"),
+        pub(crate) gain: Interval = Record(INTERVAL),
         /// Mean wake-up latency.
         pub(crate) latency_mean_ns: f64 = MeanNanos "latency",
         /// CPUs that are busy with polling and switching, in all hosts.
         pub(crate) cpus: f64 = Real "CPUs",
         /// CPUs saved in all hosts; negative if it takes more.
-        pub(crate) cpus_saved: Interval = Record(INTERVAL, "cpus_saved_{}"),
+        pub(crate) cpus_saved: Interval = Record(INTERVAL),
         /// Power saved, in watts: `cpus_saved` times `watts_per_cpu`.
         pub(crate) watts_saved: Option<f64> = Real,
         /// Money saved in a year: `cpus_saved` times `price_per_cpu_year`.
@@ -146,13 +146,13 @@ figures! {
         /// What it would cost under the one setting for all.
         pub(crate) one_per_halt_ns: f64 = MeanNanos "one",
         /// The gain.
-        pub(crate) gain: Interval = Record(INTERVAL, "gain_{}"),
+        pub(crate) gain: Interval = Record(INTERVAL),
         /// Mean wake-up latency now.
         pub(crate) latency_now_mean_ns: f64 = MeanNanos,
         /// And then.
         pub(crate) latency_mean_ns: f64 = MeanNanos,
         /// CPUs saved on the average of its hosts.
-        pub(crate) cpus_saved_per_host: Interval = Record(INTERVAL, "cpus_saved_per_host_{}"),
+        pub(crate) cpus_saved_per_host: Interval = Record(INTERVAL),
     }
 
     /// A VM that would lose.

@@ -25,7 +25,7 @@ figures! {
         /// The same by figure.
         pub(crate) figures: Vec<FigureAccuracy> = List(FigureAccuracy::FIGURES),
         /// Proofs that were too noisy, or too short, to decide.
-        pub(crate) inconclusive: Inconclusive = Record(Inconclusive::FIGURES, "inconclusive_{}"),
+        pub(crate) inconclusive: Inconclusive = Record(Inconclusive::FIGURES),
     }
 
     /// Proofs that test no prediction.

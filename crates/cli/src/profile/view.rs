@@ -25,13 +25,13 @@ figures! {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
         /// How the facts were obtained, and what is missing from them.
-        pub(crate) recording: ProfileRecording = Record(ProfileRecording::FIGURES, "{}"),
+        pub(crate) recording: ProfileRecording = Record(ProfileRecording::FIGURES),
         /// What the figures are samples of: the first event recorded, or that of `--event`.
         pub(crate) event: Event = Word,
         /// What weights are counted in: `ns`, `cycles`, `instructions`, `misses`, `faults`.
         pub(crate) unit: &'static str = Word,
         /// All samples that the page is about: of `--vm` and `--exit`.
-        pub(crate) total: ProfileTotal = Record(ProfileTotal::FIGURES, "{}"),
+        pub(crate) total: ProfileTotal = Record(ProfileTotal::FIGURES),
         /// Parts of the total: guest, kernel, VMM.
         pub(crate) sides: Vec<Part> = List(Part::FIGURES),
         /// Parts of the total: what the guest, KVM, the kernel or the VMM was busy with, by names of functions.
@@ -104,9 +104,9 @@ figures! {
         /// `kernel`, `user`; `null` of a guest.
         pub(crate) space: Option<Space> = Word,
         /// Samples that hit it, as a part.
-        pub(crate) own: Part = Record(Part::FIGURES, "{}"),
+        pub(crate) own: Part = Record(Part::FIGURES),
         /// Samples that hit it or what it called, as a part.
-        pub(crate) all: Part = Record(Part::FIGURES, "all_{}"),
+        pub(crate) all: Part = Record(Part::FIGURES),
     }
 
     /// One VM, vCPU, thread or module.

@@ -27,11 +27,11 @@ figures! {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
         /// What the figures rest on.
-        pub(crate) basis: ReplayBasis = Record(ReplayBasis::FIGURES, "{}"),
+        pub(crate) basis: ReplayBasis = Record(ReplayBasis::FIGURES),
         /// A group for each VM; with `--vcpus` one for each vCPU after its VM's.
         pub(crate) vms: Vec<HaltGroup> = List(HaltGroup::FIGURES),
         /// The group of all halts.
-        pub(crate) host: HaltGroup = Record(HaltGroup::FIGURES, "{}"),
+        pub(crate) host: HaltGroup = Record(HaltGroup::FIGURES),
     }
 
     /// What the figures rest on.
@@ -47,7 +47,7 @@ figures! {
         /// Halts left out because their timestamps go backwards.
         pub(crate) out_of_order: u64 = Count,
         /// Halts on which an assumption rests, whatever the policy.
-        pub(crate) doubts: Doubts = Record(DOUBTS, "{}"),
+        pub(crate) doubts: Doubts = Record(DOUBTS),
         /// vCPUs whose guest disabled host polling: no setting of the host reaches them.
         pub(crate) vetoed_vcpus: u64 = Count,
         /// The capture is cut or damaged.
@@ -70,7 +70,7 @@ figures! {
         /// Median gap: from the halt to its wake event.
         pub(crate) gap_p50_ns: Option<u64> = Nanos,
         /// What was recorded.
-        pub(crate) recorded: HaltCosts = Record(HaltCosts::FIGURES, "{}"),
+        pub(crate) recorded: HaltCosts = Record(HaltCosts::FIGURES),
         /// Under each policy.
         pub(crate) played: Vec<PlayedPolicy> = List(PlayedPolicy::FIGURES),
     }
@@ -84,17 +84,17 @@ figures! {
         /// It is a lower bound (the oracle), not a policy that could be used.
         pub(crate) sees_the_future: bool = Flag,
         /// Starting without a window.
-        pub(crate) from_zero: HaltCosts = Record(HaltCosts::FIGURES, "{}"),
+        pub(crate) from_zero: HaltCosts = Record(HaltCosts::FIGURES),
         /// Starting with the largest window.
-        pub(crate) from_ceiling: HaltCosts = Record(HaltCosts::FIGURES, "{}"),
+        pub(crate) from_ceiling: HaltCosts = Record(HaltCosts::FIGURES),
         /// The two end differently.
         pub(crate) bistable: bool = Flag,
         /// Starting without a window, if wake-ups were shorter than recorded. `null` where at least one halt in
         /// ten polled while recorded. A recording without polling does not show wake-ups as they are with it: a
         /// CPU that polls stays in C0, and so do those who wait for its answers.
-        pub(crate) quicker_wakes: Option<QuickerWakes> = Record(QuickerWakes::FIGURES, "{}"),
+        pub(crate) quicker_wakes: Option<QuickerWakes> = Record(QuickerWakes::FIGURES),
         /// What polling in the guest is worth; `null` for policies of the host.
-        pub(crate) in_guest: Option<GuestPolling> = Record(GuestPolling::FIGURES, "{}"),
+        pub(crate) in_guest: Option<GuestPolling> = Record(GuestPolling::FIGURES),
     }
 
     /// What would change if wake-ups were shorter than recorded.

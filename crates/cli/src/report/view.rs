@@ -33,9 +33,9 @@ figures! {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
         /// How the facts were obtained, and what is missing from them.
-        pub(crate) recording: ReportedRecording = Record(ReportedRecording::FIGURES, "{}"),
+        pub(crate) recording: ReportedRecording = Record(ReportedRecording::FIGURES),
         /// The host, and the account of all halts.
-        pub(crate) host: ReportedHost = Record(ReportedHost::FIGURES, "{}"),
+        pub(crate) host: ReportedHost = Record(ReportedHost::FIGURES),
         /// What [`tune`](tune-json.md) recommends for KVM's parameters by the goal balanced: `goal` (`name`,
         /// `lambda`, `max_poll_cpu_percent`), `verdict`, `changes`, `follows`, `reason`, `in_force` and
         /// `recommended` as there; `cost_share`: what the best setting that was found changes of the cost in force,
@@ -47,7 +47,7 @@ figures! {
         /// The VMs, in the order in which they were first seen; only those that `--vm` picks.
         pub(crate) vms: Vec<ReportedVm> = List(ReportedVm::FIGURES),
         /// The account of halts that could not be given to a VM; `null` if there are none.
-        pub(crate) unplaced: Option<AccountFigures> = Record(AccountFigures::FIGURES, "{}"),
+        pub(crate) unplaced: Option<AccountFigures> = Record(AccountFigures::FIGURES),
     }
 
     /// How the facts were obtained, and what is missing from them.
@@ -121,7 +121,7 @@ figures! {
         /// VMs that were seen, reported here or not.
         pub(crate) vms: usize = Count,
         /// All halts, placed or not.
-        pub(crate) account: AccountFigures = Record(AccountFigures::FIGURES, "{}"),
+        pub(crate) account: AccountFigures = Record(AccountFigures::FIGURES),
     }
 
     /// A state of cpuidle, all CPUs together, between its first and last reading.
@@ -191,7 +191,7 @@ figures! {
         /// looked at once a second.
         pub(crate) paused_ns: Option<u64> = Nanos,
         /// The sum of its vCPUs.
-        pub(crate) account: AccountFigures = Record(AccountFigures::FIGURES, "{}"),
+        pub(crate) account: AccountFigures = Record(AccountFigures::FIGURES),
         /// Its vCPUs.
         pub(crate) vcpus: Vec<ReportedVcpu> = List(ReportedVcpu::FIGURES),
     }
@@ -211,7 +211,7 @@ figures! {
         /// The guest disabled host polling.
         pub(crate) guest_veto: Option<bool> = Flag,
         /// Its halts.
-        pub(crate) account: AccountFigures = Record(AccountFigures::FIGURES, "{}"),
+        pub(crate) account: AccountFigures = Record(AccountFigures::FIGURES),
     }
 
     pub(crate) struct AccountFigures {
@@ -236,29 +236,29 @@ figures! {
         pub(crate) halted_share: f64 = Share "halted",
         /// Where halted time went. The parts add up to `halted_ns`. Where `unknown_ns` is not 0, the others are
         /// what is known at least.
-        pub(crate) parts: Parts = Record(PARTS, "{}"),
+        pub(crate) parts: Parts = Record(PARTS),
         /// Polling.
-        pub(crate) poll: PollFigures = Record(PollFigures::FIGURES, "poll_{}"),
+        pub(crate) poll: PollFigures = Record(PollFigures::FIGURES),
         /// Halts by what ended them.
-        pub(crate) wakes: WakeCounts = Record(WakeCounts::FIGURES, "wakes_{}"),
+        pub(crate) wakes: WakeCounts = Record(WakeCounts::FIGURES),
         /// Whole halts.
-        pub(crate) halt_ns: Option<Spread> = Record(SPREAD, "halt_{}_ns"),
+        pub(crate) halt_ns: Option<Spread> = Record(SPREAD),
         /// Gaps: from the halt to its wake event.
-        pub(crate) gap_ns: Option<Spread> = Record(SPREAD, "gap_{}_ns"),
+        pub(crate) gap_ns: Option<Spread> = Record(SPREAD),
         /// Wake-up latency of halts that waited.
-        pub(crate) wake_latency_ns: Option<Spread> = Record(SPREAD, "wake_latency_{}_ns"),
+        pub(crate) wake_latency_ns: Option<Spread> = Record(SPREAD),
         /// Gaps by powers of two.
         pub(crate) gap_histogram: Vec<GapBucket> = List(GapBucket::FIGURES),
         /// Wake-up latencies by powers of two.
         pub(crate) wake_latency_histogram: Vec<GapBucket> = List(GapBucket::FIGURES),
         /// The window over time.
-        pub(crate) window: WindowFigures = Record(WindowFigures::FIGURES, "window_{}"),
+        pub(crate) window: WindowFigures = Record(WindowFigures::FIGURES),
         /// Ceilings in force, lowest first.
         pub(crate) ceilings: Vec<CeilingFigures> = List(CeilingFigures::FIGURES),
         /// What the account says about polling: see above.
         pub(crate) worth: Worth = Object,
         /// Shares of halts that lack a field.
-        pub(crate) unknown: UnknownFigures = Record(UnknownFigures::FIGURES, "unknown_{}"),
+        pub(crate) unknown: UnknownFigures = Record(UnknownFigures::FIGURES),
     }
 
     pub(crate) struct PollFigures {
@@ -283,7 +283,7 @@ figures! {
         /// The same by polls that failed.
         pub(crate) wasted_cpu_percent: Option<f64> = CpuPercent "failed",
         /// Polls of no time at all.
-        pub(crate) zero: PollBar = Record(PollBar::FIGURES, "zero_{}"),
+        pub(crate) zero: PollBar = Record(PollBar::FIGURES),
         /// Poll time against count, by powers of two.
         pub(crate) time_against_count: Vec<PollBar> = List(PollBar::FIGURES),
     }

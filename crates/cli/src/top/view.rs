@@ -39,7 +39,7 @@ figures! {
         /// `live`, or `capture`.
         source: &'static str = Word,
         /// The host.
-        host: WatchedHost = Record(WatchedHost::FIGURES, "{}"),
+        host: WatchedHost = Record(WatchedHost::FIGURES),
         /// Where the facts come from: `bpf`, `tracepoints`, `stats`, `import`.
         rung: Rung = Word,
         /// `counts`: the kernel counted; `full`: each halt was recorded.
@@ -57,13 +57,13 @@ figures! {
         /// kernel prints them.
         knobs: BTreeMap<String, String> = Object,
         /// What watching cost.
-        cost: WatchingCost = Record(WatchingCost::FIGURES, "{}"),
+        cost: WatchingCost = Record(WatchingCost::FIGURES),
         /// All halts, also those of no known VM.
-        total: IntervalFigures = Record(IntervalFigures::FIGURES, "{}"),
+        total: IntervalFigures = Record(IntervalFigures::FIGURES),
         /// The VMs that were there or did something.
         vms: Vec<WatchedVm> = List(WatchedVm::FIGURES),
         /// Halts that could be given to no VM; `null` if there were none.
-        unplaced: Option<IntervalFigures> = Record(IntervalFigures::FIGURES, "{}"),
+        unplaced: Option<IntervalFigures> = Record(IntervalFigures::FIGURES),
         /// Events reported as lost in this interval.
         lost: u64 = Count,
         /// Events lost since the start, without halts that are counts only.
@@ -159,17 +159,17 @@ figures! {
         /// Time of failed polls, which ended in a wait.
         wasted_cpu_percent: Option<f64> = CpuPercent,
         /// Halted time by what it was spent on.
-        parts: Option<Parts> = Record(PARTS, "{}"),
+        parts: Option<Parts> = Record(PARTS),
         /// Halts by what ended them: `timer`, `ipi`, `device`, `other`, `unknown`.
         wakes: Option<BTreeMap<&'static str, u64>> = Object,
         /// Wake-up latency of the halts that waited.
-        wake_latency_ns: Option<Spread> = Record(SPREAD, "wake_latency_{}_ns"),
+        wake_latency_ns: Option<Spread> = Record(SPREAD),
         /// Mean polling window of the halts; live, of the vCPUs as last seen.
         window_ns: Option<u64> = Nanos,
         /// The ceilings in force.
-        ceiling: Option<CeilingRange> = Record(CeilingRange::FIGURES, "ceiling_{}"),
+        ceiling: Option<CeilingRange> = Record(CeilingRange::FIGURES),
         /// Exits; `null` unless they are counted.
-        exits: Option<CountedExits> = Record(CountedExits::FIGURES, "exits_{}"),
+        exits: Option<CountedExits> = Record(CountedExits::FIGURES),
     }
 
     struct CeilingRange {

@@ -26,9 +26,9 @@ figures! {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
         /// What was read.
-        pub(crate) capture: VerifiedCapture = Record(VerifiedCapture::FIGURES, "{}"),
+        pub(crate) capture: VerifiedCapture = Record(VerifiedCapture::FIGURES),
         /// The algorithm that halts were checked against.
-        pub(crate) rule: Algorithm = Record(Algorithm::FIGURES, "{}"),
+        pub(crate) rule: Algorithm = Record(Algorithm::FIGURES),
         /// The parameters of the module `kvm`, or of `haltpoll` in a guest, as they were taken.
         pub(crate) settings: Vec<TakenParameter> = List(TakenParameter::FIGURES),
         /// The ceiling of every VM, where `--cap` specified it; else `null`, and each halt has its own.
@@ -53,9 +53,9 @@ figures! {
         pub(crate) differences_assumed: u64 = Count,
         /// What was done. A halt counts in `silent` and in `grow` or `shrink` if its window was cut where it
         /// began and called for where it ended.
-        pub(crate) transitions: BTreeMap<&'static str, Count> = Record(TRANSITIONS, "{}"),
+        pub(crate) transitions: BTreeMap<&'static str, Count> = Record(TRANSITIONS),
         /// Halts that were not checked, by reason.
-        pub(crate) skipped: BTreeMap<&'static str, u64> = Record(SKIPPED, "{}"),
+        pub(crate) skipped: BTreeMap<&'static str, u64> = Record(SKIPPED),
         /// The differences: the first 20, or as many as `--top` says, or all with `--all`.
         pub(crate) shown: Vec<DifferentHalt> = List(DifferentHalt::FIGURES),
     }
@@ -146,7 +146,7 @@ const fn transition(name: &'static str, meaning: &'static str) -> Figure {
     Figure {
         name,
         title: "",
-        unit: Unit::Record(COUNT, "{}"),
+        unit: Unit::Record(COUNT),
         nullable: false,
         meaning,
     }
@@ -230,9 +230,9 @@ figures! {
         /// KVM did as for a vCPU that may not poll.
         pub(crate) as_if_vetoed: bool = Flag,
         /// What the algorithm does, under the newest settings.
-        pub(crate) expected: WindowStep = Record(WindowStep::FIGURES, "expected_{}"),
+        pub(crate) expected: WindowStep = Record(WindowStep::FIGURES),
         /// What was recorded.
-        pub(crate) found: WindowStep = Record(WindowStep::FIGURES, "found_{}"),
+        pub(crate) found: WindowStep = Record(WindowStep::FIGURES),
     }
 
     /// What happened to a window in a halt.

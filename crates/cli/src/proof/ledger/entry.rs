@@ -28,9 +28,9 @@ figures! {
         /// On which kernel.
         pub(crate) kernel: String = Name,
         /// The first setting, as in [a comparison's JSON](prove-json.md).
-        pub(crate) a: ProvenSetting = Record(ProvenSetting::FIGURES, "a_{}"),
+        pub(crate) a: ProvenSetting = Record(ProvenSetting::FIGURES),
         /// The second setting.
-        pub(crate) b: ProvenSetting = Record(ProvenSetting::FIGURES, "b_{}"),
+        pub(crate) b: ProvenSetting = Record(ProvenSetting::FIGURES),
         /// How they were put in force.
         pub(crate) means: String = Name,
         /// What ran.
