@@ -155,6 +155,7 @@ fn info(vms: u32) -> CaptureInfo {
             ceiling_ns: None,
             ceiling_source: CeilingSource::Unknown,
             guest_veto: None,
+            time: None,
         });
     }
     info

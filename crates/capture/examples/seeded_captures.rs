@@ -206,6 +206,7 @@ fn add_vm(info: &mut CaptureInfo, vm: u32, class: &str, knobs: &Knobs) {
         ceiling_ns: Some(knobs.halt_poll_ns),
         ceiling_source: CeilingSource::Param,
         guest_veto: Some(false),
+        time: None,
     });
 }
 

@@ -176,6 +176,7 @@ fn vcpu(vm: u32, set: &Knobs) -> Vcpu {
         ceiling_ns: Some(set.halt_poll_ns),
         ceiling_source: CeilingSource::Param,
         guest_veto: None,
+        time: None,
     }
 }
 

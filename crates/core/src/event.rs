@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::hist::LogHist;
 use crate::identity::Identity;
 use crate::ids::{Tid, VcpuId, VmIndex, VmKey, VmmKind};
-use crate::vmm::{Machine, Threads};
+use crate::vmm::{Machine, Threads, VcpuTime};
 
 /// What ended a halt.
 #[derive(
@@ -336,6 +336,9 @@ pub struct Vcpu {
     pub ceiling_source: CeilingSource,
     /// The guest switched host polling off (x86 `MSR_KVM_POLL_CONTROL` bit 0 clear).
     pub guest_veto: Option<bool>,
+    /// What that thread did; `None` where that was not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<VcpuTime>,
 }
 
 /// A setting in force.

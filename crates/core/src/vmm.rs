@@ -26,7 +26,68 @@ pub struct Threads {
     pub busiest_cpu_ns: Option<u64>,
 }
 
+/// What the thread of a vCPU did in the time of its VM's [`Threads`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct VcpuTime {
+    /// CPU time.
+    pub cpu_ns: u64,
+    /// Time in which it was runnable and waited for a CPU.
+    pub queued_ns: u64,
+    /// CPU time in the guest, as the kernel's tick samples it (`guest_time` of `/proc/PID/task/TID/stat`).
+    pub guest_ns: u64,
+}
+
+/// The CPU time of a VM by what it was spent on, in CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CpuUse {
+    /// All threads of the VMM.
+    pub all: f64,
+    /// The guest; `None` where the kernel counts no guest time, as where KVM virtualises in software.
+    pub guest: Option<f64>,
+    /// The rest of the threads that run vCPUs, without polling: exits, and what KVM and the VMM do about them.
+    pub exits: Option<f64>,
+    /// Threads that run no vCPU.
+    pub vmm: f64,
+}
+
+/// With so much CPU time of vCPUs a tick has found one in its guest, if the kernel counts guest time.
+const SAMPLED_NS: u64 = 100_000_000;
+
 impl Threads {
+    /// What a VM used whose vCPUs polled on so many CPUs; `None` where its vCPUs' threads are not known.
+    pub fn cpu_use(
+        &self,
+        vcpus: impl Iterator<Item = Option<VcpuTime>>,
+        polling: Option<f64>,
+    ) -> Option<CpuUse> {
+        let cpus = |ns: u64| self.per_s(ns) / 1e9;
+        let (vcpu_ns, vmm_ns) = (self.vcpu_cpu_ns?, self.others_cpu_ns?);
+        let guest = self.guest_ns(vcpus).map(cpus);
+        let exits = guest.zip(polling);
+        if self.over_ns == 0 {
+            return None;
+        }
+        Some(CpuUse {
+            all: cpus(self.cpu_ns()?),
+            guest,
+            exits: exits.map(|(guest, polling)| (cpus(vcpu_ns) - guest - polling).max(0.0)),
+            vmm: cpus(vmm_ns),
+        })
+    }
+
+    /// CPU time of the guest; `None` where the kernel counts none.
+    pub fn guest_ns(&self, vcpus: impl Iterator<Item = Option<VcpuTime>>) -> Option<u64> {
+        let all_ns = self.vcpu_cpu_ns?;
+        let guest_ns: Option<u64> = vcpus.map(|time| Some(time?.guest_ns)).sum();
+        let counted = guest_ns.filter(|ns| *ns > 0 || all_ns < SAMPLED_NS);
+        counted.map(|ns| ns.min(all_ns))
+    }
+
+    /// CPU time of all threads.
+    pub fn cpu_ns(&self) -> Option<u64> {
+        Some(self.vcpu_cpu_ns?.saturating_add(self.others_cpu_ns?))
+    }
+
     /// A count in each second of those looks.
     pub fn per_s(&self, count: u64) -> f64 {
         if self.over_ns == 0 {
@@ -56,4 +117,51 @@ pub struct Machine {
     pub huge_pages: bool,
     /// Halts stay inside the guest (`-overcommit cpu-pm=on`).
     pub cpu_pm: bool,
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn cpu_time_is_told_by_what_it_was_spent_on() {
+        let threads = Threads {
+            over_ns: 2 * SECOND,
+            vcpu_cpu_ns: Some(SECOND),
+            others_cpu_ns: Some(SECOND / 2),
+            ..Threads::default()
+        };
+        let time = |guest_ns| {
+            Some(VcpuTime {
+                guest_ns,
+                ..VcpuTime::default()
+            })
+        };
+        let of = |times: &[_], polling| threads.cpu_use(times.iter().copied(), polling).unwrap();
+        let known = of(&[time(SECOND / 4), time(SECOND / 4)], Some(0.125));
+        let expected = CpuUse {
+            all: 0.75,
+            guest: Some(0.25),
+            exits: Some(0.125),
+            vmm: 0.25,
+        };
+        assert_eq!(known, expected);
+        // A tick samples: no part is above its whole.
+        let much = of(&[time(3 * SECOND)], Some(0.1));
+        assert_eq!((much.guest, much.exits), (Some(0.5), Some(0.0)));
+        for unknown in [
+            of(&[time(0)], Some(0.1)),
+            of(&[time(SECOND), None], Some(0.1)),
+        ] {
+            assert_eq!(
+                (unknown.all, unknown.guest, unknown.exits),
+                (0.75, None, None)
+            );
+        }
+        assert_eq!(of(&[time(SECOND)], None).exits, None);
+        let no_looks = Threads::default();
+        assert_eq!(no_looks.cpu_use([].into_iter(), Some(0.0)), None);
+    }
 }

@@ -276,6 +276,7 @@ fn vcpu_row(vm: VmIndex, thread: &Thread, vcpu: Option<VcpuId>) -> Option<Vcpu> 
         ceiling_ns: None,
         ceiling_source: CeilingSource::Unknown,
         guest_veto: None,
+        time: None,
     })
 }
 

@@ -1,8 +1,9 @@
 //! `vcpus`: the vCPUs that were seen, as the roster in `capture.json` names them.
 
-use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array};
+use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array, UInt64Array};
 use haltwise_core::event::Vcpu;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use haltwise_core::vmm::VcpuTime;
 
 use crate::columns::{Columns, maybe};
 use crate::error::CaptureReadError;
@@ -33,6 +34,24 @@ pub(crate) const COLUMNS: &[Column] = &[
         "not readable",
         "The guest switched host polling off (x86 `MSR_KVM_POLL_CONTROL`, bit 0 clear).",
     ),
+    Column::nullable(
+        "cpu_ns",
+        Kind::U64,
+        "not known",
+        "CPU time of its thread in the VM's `threads_ns`. Older captures lack it.",
+    ),
+    Column::nullable(
+        "queued_ns",
+        Kind::U64,
+        "not known",
+        "Time in which its thread was runnable and waited for a CPU. Older captures lack it.",
+    ),
+    Column::nullable(
+        "guest_ns",
+        Kind::U64,
+        "not known",
+        "CPU time in the guest, as the kernel's tick samples it: 0 where the kernel counts none. Older captures lack it.",
+    ),
 ];
 
 impl Row for Vcpu {
@@ -42,6 +61,10 @@ impl Row for Vcpu {
         let u32s = |of: fn(&Self) -> u32| array(UInt32Array::from_iter_values(rows.iter().map(of)));
         let maybe_u32s =
             |of: fn(&Self) -> Option<u32>| array(rows.iter().map(of).collect::<UInt32Array>());
+        let times = |of: fn(VcpuTime) -> u64| {
+            let each = rows.iter().map(|v| v.time.map(of));
+            array(each.collect::<UInt64Array>())
+        };
         let guest_veto: BooleanArray = rows.iter().map(|v| v.guest_veto).collect();
         vec![
             u32s(|v| v.vm.0),
@@ -51,6 +74,9 @@ impl Row for Vcpu {
             maybe_u32s(|v| v.ceiling_ns),
             ceiling_sources(rows.iter().map(|v| v.ceiling_source)),
             array(guest_veto),
+            times(|it| it.cpu_ns),
+            times(|it| it.queued_ns),
+            times(|it| it.guest_ns),
         ]
     }
 
@@ -62,6 +88,16 @@ impl Row for Vcpu {
         let ceiling_ns = columns.maybe_u32s("ceiling_ns")?;
         let ceiling_source = columns.names("ceiling_source", ceiling_source_of)?;
         let guest_veto = columns.maybe_bools("guest_veto")?;
+        let cpu_ns = columns.later_u64s("cpu_ns")?;
+        let queued_ns = columns.later_u64s("queued_ns")?;
+        let guest_ns = columns.later_u64s("guest_ns")?;
+        let time = |row| {
+            Some(VcpuTime {
+                cpu_ns: maybe(cpu_ns?, row)?,
+                queued_ns: maybe(queued_ns?, row)?,
+                guest_ns: maybe(guest_ns?, row)?,
+            })
+        };
         let vcpu = |row| Self {
             vm: VmIndex(vm[row]),
             id: VcpuId(id[row]),
@@ -70,6 +106,7 @@ impl Row for Vcpu {
             ceiling_ns: maybe(ceiling_ns, row),
             ceiling_source: ceiling_source[row],
             guest_veto: guest_veto.is_valid(row).then(|| guest_veto.value(row)),
+            time: time(row),
         };
         Ok((0..columns.len()).map(vcpu).collect())
     }

@@ -152,6 +152,7 @@ fn roster() -> Roster {
         ceiling_ns: Some(200_000),
         ceiling_source: CeilingSource::Param,
         guest_veto: Some(false),
+        time: None,
     };
     Roster {
         vms: vec![vm],

@@ -70,6 +70,7 @@ mod test {
             ceiling_ns: None,
             ceiling_source: CeilingSource::Unknown,
             guest_veto,
+            time: None,
         }
     }
 

@@ -43,6 +43,7 @@ pub(crate) fn vcpu(vm: u32, id: u32) -> Vcpu {
         ceiling_ns: Some(200_000),
         ceiling_source: CeilingSource::Param,
         guest_veto: Some(false),
+        time: None,
     }
 }
 

@@ -52,6 +52,7 @@ fn write(dir: &Path) {
             vm: VmIndex(vm),
             tid: tid(vm, 0),
             guest_veto: Some(vm == 12),
+            time: None,
             ..vcpu.clone()
         })
         .collect();

@@ -87,6 +87,7 @@ fn roster(vms: &[(&str, u32)], guests: &[Guest]) -> Roster {
                 ceiling_ns: guest.map(|guest| guest.ceiling_ns),
                 ceiling_source: guest.map(|guest| guest.source).unwrap_or_default(),
                 guest_veto: Some(guest.is_some_and(|guest| guest.veto)),
+                time: None,
             });
         }
     }

@@ -84,6 +84,7 @@ impl Bench {
             ceiling_ns: None,
             ceiling_source: CeilingSource::Unknown,
             guest_veto: Some(false),
+            time: None,
         };
         let roster = Roster {
             vms: vec![Vm {

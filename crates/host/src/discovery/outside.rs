@@ -60,7 +60,7 @@ fn look(root: &Root, pid: Pid) -> Option<OutsideVmm> {
 }
 
 /// Fields 14, 15 and 43 of `/proc/PID/stat` (`proc_pid_stat(5)`): user time contains guest time.
-fn time(stat: &str) -> Option<OutsideTime> {
+pub(super) fn time(stat: &str) -> Option<OutsideTime> {
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let ticks = |field: usize| fields.get(field - 3)?.parse().ok().map(clock::ticks_long);

@@ -147,6 +147,12 @@ impl RosterBuilder {
         place.ok().map(|at| &mut vms[at])
     }
 
+    /// The rows of the vCPUs of a VM.
+    pub fn vcpus_mut(&mut self, vm: VmIndex) -> impl Iterator<Item = &mut Vcpu> {
+        let vcpus = self.roster.vcpus.iter_mut();
+        vcpus.filter(move |vcpu| vcpu.vm == vm)
+    }
+
     /// The row of a vCPU, new if it was never seen; a vCPU that moved to another thread keeps its row.
     pub fn vcpu(&mut self, vm: VmIndex, id: VcpuId, tid: Tid) -> &mut Vcpu {
         let place = self
@@ -177,6 +183,7 @@ fn fresh(vm: VmIndex, id: VcpuId, tid: Tid) -> Vcpu {
         ceiling_ns: None,
         ceiling_source: CeilingSource::Unknown,
         guest_veto: None,
+        time: None,
     }
 }
 

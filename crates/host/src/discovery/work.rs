@@ -1,18 +1,18 @@
 //! What a VMM's threads do beside running vCPUs: CPU time and runs, from the scheduler's counts.
 //!
 //! Counts grow, so that two looks are enough: one when a VM is first seen and one at the end. Those between are
-//! for threads that end before that, and for a recorder that is killed. A look costs a small file for each
-//! thread, 3 us or so.
+//! for threads that end before that, and for a recorder that is killed. A look costs two small files for
+//! each thread, some 10 us.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::event::Vm;
 use haltwise_core::ids::{Pid, Tid, VmIndex};
-use haltwise_core::vmm::Threads;
+use haltwise_core::vmm::{Threads, VcpuTime};
 
-use super::RosterBuilder;
 use super::pauses::Known;
 use super::running::VcpuThreads;
+use super::{RosterBuilder, outside};
 use crate::root::Root;
 
 const LOOK_NS: u64 = 10_000_000_000;
@@ -38,11 +38,13 @@ struct Counts {
     last: Schedstat,
 }
 
-/// CPU time, and how often the thread was given a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Schedstat {
     cpu_ns: u64,
+    queued_ns: u64,
     runs: u64,
+    /// From `stat`, not `schedstat`.
+    guest_ns: u64,
 }
 
 impl Work {
@@ -104,6 +106,7 @@ impl Work {
                 let done = seen.done(root, pid, &vcpus, now_ns);
                 if let (Some(done), Some(row)) = (done, roster.vm_mut(vm)) {
                     row.threads = Some(done);
+                    seen.tell_vcpus(vm, &vcpus, roster);
                 }
             }
         }
@@ -116,10 +119,12 @@ impl Seen {
         let tids = root.numbers(format!("proc/{pid}/task")).unwrap_or_default();
         let mut any = false;
         for tid in tids {
-            let text = root.text(format!("proc/{pid}/task/{tid}/schedstat"));
-            let Some(now) = text.ok().and_then(|text| parse(&text)) else {
+            let text = |file| root.text(format!("proc/{pid}/task/{tid}/{file}")).ok();
+            let Some(mut now) = text("schedstat").and_then(|text| parse(&text)) else {
                 continue;
             };
+            let time = text("stat").and_then(|stat| outside::time(&stat));
+            now.guest_ns = time.map_or(0, |time| time.guest_ns);
             any = true;
             // One that came later has counted from nothing.
             let first = if is_first { now } else { Schedstat::default() };
@@ -167,9 +172,30 @@ impl Seen {
             busiest_cpu_ns: busiest.map(|(_, it)| it.cpu_ns()),
         })
     }
+
+    fn tell_vcpus(&self, vm: VmIndex, vcpus: &VcpuThreads, roster: &mut RosterBuilder) {
+        let VcpuThreads::Known(tids) = vcpus else {
+            return;
+        };
+        for vcpu in roster.vcpus_mut(vm) {
+            let counts = self.threads.get(&vcpu.tid);
+            let counts = counts.filter(|_| tids.contains(&vcpu.tid));
+            let has_not_run = (vcpu.tid == Tid(0)).then(VcpuTime::default);
+            vcpu.time = counts.map(Counts::vcpu_time).or(has_not_run).or(vcpu.time);
+        }
+    }
 }
 
 impl Counts {
+    fn vcpu_time(&self) -> VcpuTime {
+        let (first, last) = (&self.first, &self.last);
+        VcpuTime {
+            cpu_ns: self.cpu_ns(),
+            queued_ns: last.queued_ns.saturating_sub(first.queued_ns),
+            guest_ns: last.guest_ns.saturating_sub(first.guest_ns),
+        }
+    }
+
     fn cpu_ns(&self) -> u64 {
         self.last.cpu_ns.saturating_sub(self.first.cpu_ns)
     }
@@ -179,7 +205,12 @@ impl Counts {
 fn parse(text: &str) -> Option<Schedstat> {
     let fields: Result<Vec<u64>, _> = text.split_ascii_whitespace().map(str::parse).collect();
     match fields.ok()?[..] {
-        [cpu_ns, _, runs] if runs > 0 => Some(Schedstat { cpu_ns, runs }),
+        [cpu_ns, queued_ns, runs] if runs > 0 => Some(Schedstat {
+            cpu_ns,
+            queued_ns,
+            runs,
+            guest_ns: 0,
+        }),
         _ => None,
     }
 }

@@ -31,6 +31,7 @@ fn vcpu(number: u32) -> Vcpu {
         ceiling_ns: None,
         ceiling_source: CeilingSource::Unknown,
         guest_veto: None,
+        time: None,
     }
 }
 

@@ -92,6 +92,7 @@ impl Collector {
                 ceiling_ns: None,
                 ceiling_source: haltwise_core::event::CeilingSource::Unknown,
                 guest_veto: None,
+                time: None,
             });
         }
     }

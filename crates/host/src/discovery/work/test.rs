@@ -6,6 +6,7 @@ use haltwise_core::identity::Identity;
 use haltwise_core::ids::{VcpuId, VmKey, VmmKind};
 
 use super::*;
+use crate::clock;
 use crate::discovery::VmLabel;
 use crate::root::made_up;
 
@@ -58,6 +59,13 @@ impl World {
         fs::write(own.join("comm"), comm).unwrap();
     }
 
+    fn guest_ticks(&self, tid: u32, ticks: u64) {
+        let path = self.dir.path().join(format!("proc/7/task/{tid}/stat"));
+        let zeros = vec!["0"; 29].join(" ");
+        let stat = format!("{tid} (CPU 0/KVM) S 1 1 1 0 -1 0 0 0 0 0 {zeros} {ticks} 0 0\n");
+        fs::write(path, stat).unwrap();
+    }
+
     fn look(&mut self, now_ns: u64, known: &Known) -> Option<Threads> {
         self.work.look(&self.root, &mut self.roster, known, now_ns);
         self.roster.roster().vms[0].threads.clone()
@@ -71,9 +79,11 @@ fn threads_are_told_by_what_they_did_between_two_looks() {
     world.thread(8, "CPU 0/KVM", "9000 1 90\n");
     world.roster.vcpu(VmIndex(0), VcpuId(0), Tid(8));
     let vcpus = Known::ByTheKernel;
+    world.guest_ticks(8, 5);
     assert_eq!(world.look(SECOND, &vcpus), None, "one look says nothing");
+    world.guest_ticks(8, 7);
     world.thread(7, "qemu", "35000 1 1050\n");
-    world.thread(8, "CPU 0/KVM", "9400 1 95\n");
+    world.thread(8, "CPU 0/KVM", "9400 31 95\n");
     world.thread(9, "\x1b[31mworker", "700 0 3\n");
     let expected = Threads {
         over_ns: SECOND,
@@ -85,6 +95,12 @@ fn threads_are_told_by_what_they_did_between_two_looks() {
         busiest_cpu_ns: Some(700),
     };
     assert_eq!(world.look(2 * SECOND, &vcpus), Some(expected.clone()));
+    let time = VcpuTime {
+        cpu_ns: 400,
+        queued_ns: 30,
+        guest_ns: 2 * clock::ticks_long(1),
+    };
+    assert_eq!(world.roster.roster().vcpus[0].time, Some(time));
     // What a thread did before it ended stays done.
     fs::remove_dir_all(world.dir.path().join("proc/7/task/9")).unwrap();
     let later = world.look(3 * SECOND, &vcpus).unwrap();

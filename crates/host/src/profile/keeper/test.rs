@@ -35,6 +35,7 @@ fn roster(pids: &[u32]) -> Roster {
             ceiling_ns: None,
             ceiling_source: CeilingSource::Unknown,
             guest_veto: None,
+            time: None,
         }],
     }
 }
