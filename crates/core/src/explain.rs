@@ -70,6 +70,9 @@ const STORM_PER_S: f64 = 1_000.0;
 /// takes at most 133 and 170 us to leave (`drivers/idle/intel_idle.c`), a switch some 10.
 const LONG_NS: u64 = 200_000;
 
+/// The rule that names vCPUs which never halt.
+pub const NEVER_HALTS: &str = "guest-never-halts";
+
 /// A rule.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {

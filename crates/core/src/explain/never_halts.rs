@@ -1,29 +1,41 @@
-//! A guest that never halts, on vCPUs that are busy all the time: it polls for itself, or it computes.
+//! A vCPU that never halts and wants a CPU all the time: it computes, polls for itself, or waits for an interrupt
+//! that was lost.
 //!
 //! `idle=poll`, a polling driver (DPDK), or `guest_halt_poll_ns` longer than any gap keep a vCPU running
-//! through its idle time; the host sees a load like any other. A recorder cannot look into the guest, so that
-//! this is possible only. A guest that polls and still halts at times is `guest-veto`'s.
+//! through its idle time; so does a restored microVM whose vCPU waits for an IPI that never comes. The host sees a
+//! load like any other. A recorder cannot look into the guest, so that this is possible only. A guest that polls and
+//! still halts at times is `guest-veto`'s.
 
-use super::evidence::{Evidence, Guest};
+use super::evidence::{Evidence, Guest, Seat};
 use super::remedy::{Does, Remedy};
-use super::say::{nanos, percent};
-use super::terms::HOST_POLLS_FOR_GUEST;
-use super::{Found, Judgement, Rule, Sure};
+use super::say::percent;
+use super::terms::{HOST_POLLS_FOR_GUEST, Terms};
+use super::{Found, Judgement, Rule, Sure, Who};
 use crate::event::Observable;
+use crate::ids::VcpuId;
+use crate::stats::total;
 
 pub(super) const RULE: Rule = Rule {
-    id: "guest-never-halts",
-    title: "a guest that never halts and takes all of its CPUs",
+    id: super::NEVER_HALTS,
+    title: "a vCPU that never halts",
     source: "Documentation/virt/guest-halt-polling.rst; idle= in kernel-parameters.txt",
-    remedies: &[Does::GuestPollsLess],
+    remedies: &[Does::Nothing, Does::GuestPollsLess],
     look,
 };
 
-/// The vCPUs took this share of their time on CPUs.
+/// A vCPU ran, or waited for a CPU, for this share of the time.
 const BUSY: f64 = 0.9;
 
 /// A vCPU that is at work halts less than once in so long.
 const LONG_NS: u64 = 1_000_000_000;
+
+/// vCPUs whose numbers are printed.
+const NAMED: usize = 8;
+
+const LOOK: Terms = Terms::new(
+    "Nothing: no setting is changed.",
+    "Nowhere: a guest that computes all the time is left as it is.",
+);
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     let unknown = evidence.guests.is_empty()
@@ -37,34 +49,100 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     }
 }
 
+/// A vCPU that wanted a CPU all the time.
+struct Spinning {
+    id: VcpuId,
+    /// Shares of the time.
+    ran: f64,
+    queued: f64,
+    halts: u64,
+}
+
+impl Spinning {
+    fn of(guest: &Guest<'_>, seat: &Seat<'_>) -> Option<Self> {
+        let threads = guest.vm.threads.as_ref()?;
+        let share = |ns: u64| threads.per_s(ns) / 1e9;
+        let (ran, queued) = match seat.listed.and_then(|vcpu| vcpu.time) {
+            Some(time) => (share(time.cpu_ns), share(time.queued_ns)),
+            // Older captures have the sum of all vCPUs.
+            None => (share(threads.vcpu_cpu_ns?) / guest.seats.len() as f64, 0.0),
+        };
+        let halts = seat.account.map_or(0, |account| account.halts);
+        let is_it = ran + queued >= BUSY && guest.per_s(halts) < 1.0;
+        is_it.then_some(Self {
+            id: seat.id,
+            ran,
+            queued,
+            halts,
+        })
+    }
+}
+
+/// `vCPU 1 ran 96 % of the time and never halted.`
+fn signature(all: &[Spinning]) -> String {
+    // The scheduler counts at its ticks, which may put a little more between two looks.
+    let mean = |of: fn(&Spinning) -> f64| {
+        let sum: f64 = all.iter().map(of).sum();
+        (sum / all.len() as f64).min(1.0)
+    };
+    let (ran, queued) = (mean(|it| it.ran), mean(|it| it.queued));
+    let halted = match total(all.iter().map(|it| it.halts)) {
+        0 => "never halted".to_owned(),
+        1 => "halted once".to_owned(),
+        halts => format!("halted {halts} times"),
+    };
+    let ids: Vec<String> = all.iter().map(|it| it.id.to_string()).collect();
+    let who = match (all.len(), all.len().saturating_sub(NAMED)) {
+        (1, _) => format!("vCPU {}", ids[0]),
+        (_, 0) => format!("vCPUs {} each", ids.join(", ")),
+        (_, more) => format!("vCPUs {} and {more} more each", ids[..NAMED].join(", ")),
+    };
+    let ran_text = format!("{who} ran {} of the time", percent(ran));
+    if ran >= BUSY {
+        format!("{ran_text} and {halted}.")
+    } else {
+        let waited = percent(queued);
+        format!("{ran_text}, waited {waited} for a CPU that others used, and {halted}.")
+    }
+}
+
 fn of_guest(guest: &Guest<'_>) -> Option<Found> {
-    let threads = guest.vm.threads.as_ref()?;
-    let vcpus = guest.seats.len() as f64;
-    let busy = threads.per_s(threads.vcpu_cpu_ns?) / 1e9;
-    let span_ns = guest.interval.length_ns();
-    let rare = guest.per_s(guest.account.halts) < vcpus;
-    let is_it = busy >= BUSY * vcpus && rare && span_ns >= LONG_NS;
-    if !is_it || guest.seats.is_empty() || guest.vm.observable != Observable::Yes {
+    let placed = guest.seats.iter().filter_map(|seat| seat.account);
+    let placed = total(placed.map(|account| account.halts));
+    // A halt whose vCPU is not known may be of any.
+    let unplaced = guest.per_s(guest.account.halts.saturating_sub(placed));
+    let is_long = guest.interval.length_ns() >= LONG_NS;
+    if !is_long || unplaced >= 1.0 || guest.vm.observable != Observable::Yes {
+        return None;
+    }
+    let seats = guest.seats.iter();
+    let spinning: Vec<Spinning> = seats.filter_map(|it| Spinning::of(guest, it)).collect();
+    if spinning.is_empty() {
         return None;
     }
     Some(Found {
-        who: guest.whole(),
-        signature: format!(
-            "{} halts in {}, and the vCPUs took {} of a CPU.",
-            guest.account.halts,
-            nanos(span_ns),
-            percent(busy)
-        ),
-        cause: "The guest computes all the time, or polls for itself where it would halt: `idle=poll`, a \
-                driver that polls, or cpuidle_haltpoll with a long guest_halt_poll_ns. From outside these \
-                look the same."
+        who: Who {
+            vm: Some(guest.vm.index),
+            vcpus: spinning.iter().map(|it| it.id).collect(),
+        },
+        signature: signature(&spinning),
+        cause: "The guest computes all the time, waits in a loop for an interrupt that was lost, or polls for itself \
+                where it would halt: `idle=poll`, a driver that polls, or cpuidle_haltpoll with a long \
+                guest_halt_poll_ns. From outside these look the same."
             .to_owned(),
-        remedies: vec![Remedy::new(
-            Does::GuestPollsLess,
-            "Look in the guest: where `top` shows it idle, it polls. Boot it without `idle=poll`, or lower \
-             guest_halt_poll_ns.",
-            HOST_POLLS_FOR_GUEST,
-        )],
+        remedies: vec![
+            Remedy::new(
+                Does::Nothing,
+                "No setting of KVM helps: look in the guest, or for a lost interrupt.",
+                LOOK,
+            ),
+            Remedy::new(
+                Does::GuestPollsLess,
+                "Where `top` in the guest shows it idle, it polls: boot it without `idle=poll`, or lower \
+                 guest_halt_poll_ns.",
+                HOST_POLLS_FOR_GUEST,
+            ),
+        ],
         cost: None,
         sure: Sure::Possible,
     })

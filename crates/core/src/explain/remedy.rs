@@ -64,7 +64,7 @@ pub enum Does {
     SparesVmm,
     /// Fewer vCPUs on these CPUs, or more CPUs.
     SparesCpus,
-    /// Nothing has to be done.
+    /// Nothing is changed.
     Nothing,
 }
 

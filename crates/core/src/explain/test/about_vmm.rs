@@ -1,7 +1,7 @@
 //! Rules that ask what the VMM, its command line and the host's settings say.
 
 use super::*;
-use crate::vmm::{Machine, Threads};
+use crate::vmm::{Machine, Threads, VcpuTime};
 
 /// A guest at 100 Hz that rests otherwise.
 pub(super) const RESTING: Load = Load {
@@ -128,8 +128,9 @@ fn a_guest_that_never_halts() {
     let why = full(0.0, 19 * SECOND).withholds(id).unwrap();
     assert_eq!(why, "no other task uses the CPUs on which the guest polls");
     assert_eq!(full(0.5, 9 * SECOND).says(id), None, "half of its CPUs");
-    let halts = full(0.5, 19 * SECOND).load(LOAD);
-    assert_eq!(halts.says(id), None);
+    let one_halts = full(0.5, 19 * SECOND).load(LOAD);
+    let found = one_halts.finding(id).unwrap().found;
+    assert_eq!(found.who.vcpus, [VcpuId(1)]);
     let lacks = Bench::new(1).lacks(id).unwrap();
     assert_eq!(lacks, "the CPU time of vCPUs was not recorded");
 }
@@ -412,4 +413,59 @@ fn devices_that_the_vcpu_waits_for() {
     let untimed = kicked(off, (Kind::MmioWrite, 0, Some(0xfe00_3000), 20_000, 0));
     let signature = untimed.finding(id).unwrap().found.signature;
     assert!(signature.contains("no known time. QEMU"), "{signature}");
+}
+
+/// A VM of two vCPUs, of which the second does this in ten seconds.
+fn second(time: VcpuTime) -> Bench {
+    let mut bench = Bench::new(2);
+    bench.roster.vms[0].threads = Some(Threads {
+        over_ns: 10 * SECOND,
+        vcpu_cpu_ns: Some(time.cpu_ns),
+        ..Threads::default()
+    });
+    bench.roster.vcpus[0].time = Some(VcpuTime::default());
+    bench.roster.vcpus[1].time = Some(time);
+    bench
+}
+
+#[test]
+fn a_vcpu_that_never_halts_is_found_beside_one_that_sleeps() {
+    let id = "guest-never-halts";
+    let time = |cpu_ns, queued_ns| VcpuTime {
+        cpu_ns,
+        queued_ns,
+        guest_ns: 0,
+    };
+    let said = |bench: Bench| bench.finding(id).map(|it| it.found.signature);
+    let spins = second(time(9_600_000_000, 0));
+    let found = spins.finding(id).unwrap().found;
+    assert_eq!(found.who.vcpus, [VcpuId(1)]);
+    let whole = "vCPU 1 ran 96 % of the time and never halted.";
+    assert_eq!(found.signature, whole);
+    assert!(found.remedies[0].text.contains("lost interrupt"));
+    let shares = second(time(SECOND, 8_700_000_000));
+    let text =
+        "vCPU 1 ran 10 % of the time, waited 87 % for a CPU that others used, and never halted.";
+    assert_eq!(said(shares).unwrap(), text);
+    assert_eq!(said(second(time(5 * SECOND, SECOND))), None, "it sleeps");
+    // A vCPU that halts often is at work; once in a while it spins all the same.
+    let halts = |count| {
+        let load = Load {
+            vcpu: 1,
+            count,
+            period_ns: SECOND,
+            ..LOAD
+        };
+        second(time(9_600_000_000, 0)).load(load)
+    };
+    assert_eq!(said(halts(10)), None);
+    assert!(said(halts(2)).unwrap().ends_with("halted 2 times."));
+    // An older capture has the sum of all vCPUs alone.
+    let mut older = second(time(9_600_000_000, 0));
+    older.roster.vcpus.iter_mut().for_each(|it| it.time = None);
+    assert_eq!(said(older), None);
+    let mut older = second(time(19_600_000_000, 0));
+    older.roster.vcpus.iter_mut().for_each(|it| it.time = None);
+    let text = "vCPUs 0, 1 each ran 98 % of the time and never halted.";
+    assert_eq!(said(older).unwrap(), text);
 }

@@ -289,6 +289,12 @@ fn about_the_vmm() -> Vec<Case> {
             spinning(0.5),
             spinning(0.0),
         ),
+        case(
+            "guest-never-halts",
+            Does::Nothing,
+            spinning(0.0),
+            Bench::calm(1),
+        ),
         case(hpet, Does::SparesVmm, pulsed(RESTING), pulsed(LOAD)),
         case(
             "vmm-devices",
