@@ -46,6 +46,7 @@ mod time;
 mod top;
 mod tune;
 mod undo;
+mod usage;
 mod verb;
 mod verify;
 mod webpage;

@@ -6,9 +6,11 @@
 //! | [`view`] | the figures |
 //! | [`build`] | from a capture to the figures |
 //! | [`page`] | the figures on a screen |
+//! | [`usage`] | which VMs take CPU time |
 //! | [`outside`] | what is known without the right to record |
 
 pub(crate) mod build;
 pub(crate) mod outside;
 pub(crate) mod page;
+pub(crate) mod usage;
 pub(crate) mod view;

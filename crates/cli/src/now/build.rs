@@ -7,7 +7,8 @@ use haltwise_core::ids::VmIndex;
 use haltwise_core::tune::advice::Comparison;
 use haltwise_core::tune::interval::Interval;
 
-use super::view::{Answer, ComparedSetting, CostlyFinding, PollingVm, SCHEMA};
+use super::usage;
+use super::view::{Answer, ComparedSetting, CostlyFinding, SCHEMA};
 use crate::exit::Failure;
 use crate::explain;
 use crate::figures::Source;
@@ -21,14 +22,8 @@ use crate::recommend::goal::Named;
 use crate::recommend::view::{HaltFigures, PlayedSettings};
 use crate::recommend::{Looking, Recommendation, Recommended, say};
 use crate::report;
-use crate::report::view::Report;
-
-const WORST: usize = 3;
 
 const FOUND: usize = 2;
-
-/// A VM that polls less is no answer to who does, in % of one CPU.
-const NAMED_FROM_PERCENT: f64 = 0.05;
 
 /// Reads a capture; also whether something is missing from it.
 pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(Answer, bool), Failure> {
@@ -56,7 +51,7 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(Answer, bool), Fail
     let told = explain::told::Told::of_host(&recommended);
     let explained = explain::view::view(&loaded, &vms, lambda, told);
     let is_partial = report.recording.lost > 0 || recording.is_partial();
-    let polling = Polling::of(&report);
+    let account = &report.host.account;
     let made = recommended.as_ref().ok();
     let view = Answer {
         schema: SCHEMA,
@@ -64,9 +59,10 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(Answer, bool), Fail
         outside: None,
         capture: Some(dir.display().to_string()),
         cpus: report.host.cpus,
-        poll_cpu_percent: polling.all,
-        failed_cpu_percent: polling.failed,
-        vms: polling.worst,
+        halts: Some(account.halts),
+        poll_cpu_percent: account.poll.cpu_percent,
+        failed_cpu_percent: account.poll.wasted_cpu_percent,
+        vms: usage::of(&report),
         own_ceilings: own_ceilings(&opened, &picked),
         settings: made.map_or_else(Vec::new, settings),
         verdict: made.map(|made| made.view.verdict),
@@ -82,39 +78,6 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(Answer, bool), Fail
 fn own_ceilings(opened: &Opened, picked: &BTreeSet<VmIndex>) -> usize {
     let own = follow::own(opened.info()).into_iter().map(|(vm, _)| vm);
     own.collect::<BTreeSet<_>>().intersection(picked).count()
-}
-
-/// Polling in % of one CPU.
-struct Polling {
-    all: Option<f64>,
-    failed: Option<f64>,
-    worst: Vec<PollingVm>,
-}
-
-impl Polling {
-    /// As `report` has it: of the host, or of the VM that was asked for.
-    fn of(report: &Report) -> Self {
-        let mut vms: Vec<PollingVm> = (report.vms.iter())
-            .filter_map(|vm| {
-                let poll = &vm.account.poll;
-                Some(PollingVm {
-                    name: vm.name.clone(),
-                    pid: vm.pid,
-                    poll_cpu_percent: poll.cpu_percent?,
-                    failed_cpu_percent: poll.wasted_cpu_percent?,
-                })
-            })
-            .filter(|vm| vm.poll_cpu_percent >= NAMED_FROM_PERCENT)
-            .collect();
-        vms.sort_by(|a, b| b.poll_cpu_percent.total_cmp(&a.poll_cpu_percent));
-        vms.truncate(WORST);
-        let poll = &report.host.account.poll;
-        Self {
-            all: poll.cpu_percent,
-            failed: poll.wasted_cpu_percent,
-            worst: vms,
-        }
-    }
 }
 
 /// The current setting, no polling, and the recommended setting; each once.
@@ -198,14 +161,19 @@ fn advice(made: &Result<Recommended, Failure>, summary: &Recommendation) -> Stri
 fn findings(of: &explain::view::Explanation) -> Vec<CostlyFinding> {
     let mut told: Vec<CostlyFinding> = Vec::new();
     for finding in &of.findings {
-        if told.len() < FOUND && told.iter().all(|known| known.rule != finding.rule) {
-            told.push(CostlyFinding {
-                rule: finding.rule,
-                title: finding.title,
-                vm: finding.vm_name.clone(),
-                cpu_percent: finding.cost.map(|of| of.cost.cpu_ns_per_s / 1e7),
-                remedy: finding.remedy.clone(),
-            });
+        let found = CostlyFinding {
+            rule: finding.rule,
+            title: finding.title,
+            vm: finding.vm_name.clone(),
+            signature: finding.signature.clone(),
+            cpu_percent: finding.cost.map(|of| of.cost.cpu_ns_per_s / 1e7),
+            remedy: finding.remedy.clone(),
+        };
+        let of_rule = told.iter().filter(|known| known.rule == finding.rule);
+        let most = if usage::is_spinning(&found) { FOUND } else { 1 };
+        let others = told.iter().filter(|known| !usage::is_spinning(known));
+        if of_rule.count() < most && (most > 1 || others.count() < FOUND) {
+            told.push(found);
         }
     }
     told

@@ -35,6 +35,7 @@ pub(crate) fn view(root: &Root, advice: String) -> anyhow::Result<Answer> {
         outside: Some(outside),
         capture: None,
         cpus: None,
+        halts: None,
         poll_cpu_percent: None,
         failed_cpu_percent: None,
         vms: Vec::new(),

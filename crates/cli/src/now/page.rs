@@ -2,6 +2,7 @@
 
 use haltwise_document::{Document, Prose, Rows, Table, Unit, Untrusted, prose};
 
+use super::usage;
 use super::view::{Answer, ComparedSetting, CostlyFinding, UnrecordedHost};
 use crate::figures::Source;
 use crate::number::{nanos, share, three_digits};
@@ -21,7 +22,8 @@ pub(crate) fn document(view: &Answer) -> Document {
     if view.outside.is_some() || view.recording.as_ref().is_some_and(|source| source.vms > 0) {
         document.fact("advice", view.advice.clone());
     }
-    for finding in &view.findings {
+    let is_new = |finding: &&CostlyFinding| !usage::is_spinning(finding);
+    for finding in view.findings.iter().filter(is_new) {
         document.fact("also", also(finding));
     }
     if let (Some(apply), Some(undo), Some(prove)) = (&view.apply, &view.undo, &view.prove) {
@@ -56,10 +58,9 @@ fn recorded(document: &mut Document, source: &Source, view: &Answer) {
         document.fact("polling", "no KVM virtual machine ran");
         return;
     }
+    usage::show(document, &view.vms);
+    usage::spinning(document, &view.findings);
     document.fact("polling", polling(view));
-    if !view.vms.is_empty() {
-        document.fact("most of it", worst(view));
-    }
     if !view.settings.is_empty() {
         document.table(settings(&view.settings));
     }
@@ -123,6 +124,9 @@ fn cpus(percent: f64) -> String {
 
 fn polling(view: &Answer) -> String {
     let Some(all) = view.poll_cpu_percent else {
+        if view.halts == Some(0) {
+            return "none: no vCPU halted".to_owned();
+        }
         return "the time polled was not recorded".to_owned();
     };
     let of = view.cpus.map_or_else(String::new, |cpus| {
@@ -133,17 +137,6 @@ fn polling(view: &Answer) -> String {
         format!("; {} of it in polls that failed", share(failed / all))
     });
     format!("{}{of}{failed}", cpus(all))
-}
-
-fn worst(view: &Answer) -> Prose {
-    let mut worst = Prose::default();
-    for (nth, vm) in view.vms.iter().enumerate() {
-        let comma = if nth == 0 { "" } else { ", " };
-        let failed = share(vm.failed_cpu_percent / vm.poll_cpu_percent);
-        let text = format!(" {} ({failed} failed)", cpus(vm.poll_cpu_percent));
-        worst.extend(prose![comma, Untrusted::from(&vm.name), text]);
-    }
-    worst
 }
 
 fn settings(rows: &[ComparedSetting]) -> Table {

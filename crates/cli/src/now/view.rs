@@ -2,6 +2,7 @@
 
 use haltwise_document::figures;
 
+use super::usage::UsingVm;
 use crate::figures::Source;
 
 /// What the page of documentation says before its tables.
@@ -28,12 +29,14 @@ figures! {
         pub(crate) capture: Option<String> = Name,
         /// CPUs of the host.
         pub(crate) cpus: Option<u32> = Count,
+        /// Halts that were recorded.
+        pub(crate) halts: Option<u64> = Count,
         /// CPU time spent polling.
         pub(crate) poll_cpu_percent: Option<f64> = CpuPercent,
         /// Of that, in polls that failed.
         pub(crate) failed_cpu_percent: Option<f64> = CpuPercent,
-        /// The VMs that poll most, at most three.
-        pub(crate) vms: Vec<PollingVm> = List(PollingVm::FIGURES),
+        /// The VMs, most CPU time first; without those of which only little polling is known.
+        pub(crate) vms: Vec<UsingVm> = List(UsingVm::FIGURES),
         /// VMs with a ceiling of their own (`KVM_CAP_HALT_POLL`), for which `halt_poll_ns` means nothing.
         pub(crate) own_ceilings: usize = Count,
         /// The current setting, then no polling and the recommended setting where they differ from it; empty where
@@ -43,7 +46,8 @@ figures! {
         pub(crate) verdict: Option<&'static str> = Word,
         /// The same in a sentence or two.
         pub(crate) advice: String = Word,
-        /// What `explain` found beside polling, most expensive first, at most two.
+        /// What `explain` found beside polling, most expensive first, at most two; and at most two VMs whose vCPUs
+        /// never halt.
         pub(crate) findings: Vec<CostlyFinding> = List(CostlyFinding::FIGURES),
         /// The command that applies the recommendation; `null` where nothing is to be set.
         pub(crate) apply: Option<String> = Word,
@@ -88,17 +92,6 @@ figures! {
         pub(crate) value: String = Name,
     }
 
-    pub(crate) struct PollingVm {
-        /// Its name.
-        pub(crate) name: String = Name,
-        /// Its VMM's process.
-        pub(crate) pid: u32 = Number,
-        /// CPU time spent polling.
-        pub(crate) poll_cpu_percent: f64 = CpuPercent,
-        /// Of that, in polls that failed.
-        pub(crate) failed_cpu_percent: f64 = CpuPercent,
-    }
-
     /// A setting, and what it comes to on the second half of the recording.
     pub(crate) struct ComparedSetting {
         /// Which it is: `current`, `off` or `recommended`.
@@ -128,10 +121,20 @@ figures! {
         pub(crate) title: &'static str = Word,
         /// Whom it is about: `null` is the host.
         pub(crate) vm: Option<String> = Name,
+        /// What was seen, with its numbers, in words.
+        pub(crate) signature: String = Name,
         /// What it costs at most in CPU time; `null` where that cannot be computed.
         pub(crate) cpu_percent: Option<f64> = CpuPercent,
         /// What can be done.
         pub(crate) remedy: String = Name,
+    }
+}
+
+impl CostlyFinding {
+    /// Several are separated by ` Or: `.
+    pub(crate) fn first_remedy(&self) -> &str {
+        let first = self.remedy.split_once(" Or: ");
+        first.map_or(&self.remedy, |(first, _)| first)
     }
 }
 

@@ -12,6 +12,7 @@ use haltwise_core::account::{Account, Ceiling, Spread};
 use haltwise_core::event::{KnobScope, Observable, Vcpu, Vm};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{VcpuId, VmIndex};
+use haltwise_core::vmm::VcpuTime;
 
 use super::SCHEMA;
 use super::view::{
@@ -22,6 +23,7 @@ use super::view::{
 use crate::reading::recording::Recording;
 
 use crate::recommend::Recommendation;
+use crate::usage::CpuFigures;
 
 /// How much is said of each VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -255,6 +257,7 @@ fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm, extent: Extent) 
             add_ceiling(&mut account, vcpu);
         }
     }
+    let figures = account_view(&account, &Time::of(within, span_ns, ids.len().max(1)));
     ReportedVm {
         index: vm.index.0,
         name: vm.name.clone(),
@@ -270,10 +273,8 @@ fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm, extent: Extent) 
         from_ns: Some(there.start_ns).filter(|from_ns| *from_ns > whole.start_ns),
         to_ns: Some(there.end_ns).filter(|to_ns| *to_ns < whole.end_ns),
         paused_ns: whole.paused_of(vm),
-        account: extent.of(account_view(
-            &account,
-            &Time::of(within, span_ns, ids.len().max(1)),
-        )),
+        cpu: CpuFigures::of(vm, listed.of_vm(vm).iter().copied(), &figures),
+        account: extent.of(figures),
         vcpus: ids
             .into_iter()
             .map(|id| {
@@ -312,6 +313,10 @@ fn vcpu_view(
     let within = account.within(recording.interval_of(vm));
     let newest = account.ceilings.rows().max_by_key(|(_, span)| span.last_ns);
     let newest = newest.map(|(ceiling, _)| *ceiling);
+    let percent = |of: fn(VcpuTime) -> u64| {
+        let threads = vm.threads.as_ref()?;
+        Some(threads.per_s(of(listed?.time?)) / 1e7)
+    };
     ReportedVcpu {
         id: id.0,
         tid: listed.map(|vcpu| vcpu.tid.0),
@@ -323,6 +328,8 @@ fn vcpu_view(
         ceiling_ns: newest.map(|c| c.ns),
         ceiling_source: newest.map(|c| c.source).unwrap_or_default(),
         guest_veto: listed.and_then(|vcpu| vcpu.guest_veto),
+        cpu_percent: percent(|time| time.cpu_ns),
+        queued_percent: percent(|time| time.queued_ns),
         account: account_view(&account, &Time::of(within, span_ns, 1)),
     }
 }

@@ -11,6 +11,7 @@ use haltwise_document::figures;
 
 use crate::figures::{MISSING, PARTS, SPREAD};
 use crate::recommend::Recommendation;
+use crate::usage::CpuFigures;
 
 /// What the page of documentation says before its tables.
 #[cfg(test)]
@@ -190,6 +191,8 @@ figures! {
         /// the source `tracepoints` also: its VMM handles HLT itself); `null` where that is not known. Each VM is
         /// looked at once a second.
         pub(crate) paused_ns: Option<u64> = Nanos,
+        /// CPU time, by the scheduler's counts; `null` where that was not recorded.
+        pub(crate) cpu: Option<CpuFigures> = Record(CpuFigures::FIGURES, "{}"),
         /// The sum of its vCPUs.
         pub(crate) account: AccountFigures = Record(AccountFigures::FIGURES),
         /// Its vCPUs.
@@ -210,6 +213,10 @@ figures! {
         pub(crate) ceiling_source: CeilingSource = Word,
         /// The guest disabled host polling.
         pub(crate) guest_veto: Option<bool> = Flag,
+        /// CPU time of its thread.
+        pub(crate) cpu_percent: Option<f64> = CpuPercent,
+        /// Time in which its thread was runnable and waited for a CPU.
+        pub(crate) queued_percent: Option<f64> = CpuPercent,
         /// Its halts.
         pub(crate) account: AccountFigures = Record(AccountFigures::FIGURES),
     }

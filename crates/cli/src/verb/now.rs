@@ -19,7 +19,7 @@ use crate::time;
     long_about = "Record for ten seconds and say what polling costs here
 
 Records the halts of all VMs, then prints the CPU time spent polling, the VMs \
-that poll most, what halt_poll_ns=0 and the recommended setting would save and do \
+that take most CPU time and what it is spent on, vCPUs that never halt, what halt_poll_ns=0 and the recommended setting would save and do \
 to the wake-up latency, what else stands out, and the commands that apply, \
 undo and prove the recommendation. Does not change any setting. The capture is \
 kept, and named. `haltwise` without a command does the same. Where no VM runs, \

@@ -81,7 +81,8 @@ impl Arguments {
 }
 
 /// Short names of fields to sort by.
-const SORT: [(&str, &str); 7] = [
+const SORT: [(&str, &str); 8] = [
+    ("cpu", "cpu.cpu_percent"),
     ("poll", "account.poll.cpu_percent"),
     ("failed", "account.poll.wasted_cpu_percent"),
     ("halts", "account.halts_per_s"),
@@ -91,8 +92,8 @@ const SORT: [(&str, &str); 7] = [
     ("wake", "account.wake_latency_ns.p50"),
 ];
 
-const HELP: &str = "Sort VMs by this field, largest first: poll, failed, halts, halted, waits, gap, wake, name, \
-                    or as --json names it [default: poll]";
+const HELP: &str = "Sort VMs by this field, largest first: cpu, poll, failed, halts, halted, waits, gap, wake, name, \
+                    or as --json names it [default: cpu, then poll]";
 
 /// Makes the report and prints it.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {

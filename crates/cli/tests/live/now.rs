@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::bench::{Bench, haltwise, told};
+use crate::bench::{Bench, Running, haltwise, told};
 
 fn json(command: &mut Command) -> Value {
     let output = command.output().unwrap();
@@ -50,6 +50,47 @@ fn an_answer_names_the_vm_and_keeps_its_capture_for_others() {
     // Of the capture, the same is said again.
     let again = json(Command::new(haltwise()).args(["now", capture, "--json"]));
     assert_eq!(answer, again);
+}
+
+/// Nothing is asserted of how much CPU time the vCPU gets: others may use its CPU.
+#[test]
+fn a_vcpu_that_never_halts_is_named_with_the_cpu_time_of_its_vm() {
+    let Some(bench) = Bench::set_up() else {
+        return;
+    };
+    let mut spins = bench.lab();
+    spins
+        .args(["run", "cpuid", "--rounds", "4000000000"])
+        .args(["--name", "now-spins"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let _vm = Running::start(&mut spins);
+    Bench::wait_for("now-spins");
+    let mut now = Command::new(haltwise());
+    now.args(["now", "--for", "5s", "--vm", "now-spins", "--json"]);
+    let answer = json(now.env("TMPDIR", bench.dir.path()));
+    assert_eq!(answer["halts"], 0, "{answer}");
+    let vms = answer["vms"].as_array().unwrap();
+    assert_eq!(vms.len(), 1, "{answer}");
+    assert!(
+        vms[0]["cpu"]["cpu_percent"].as_f64() > Some(0.0),
+        "{answer}"
+    );
+    let findings = answer["findings"].as_array().unwrap().iter();
+    let rules: Vec<&Value> = findings.map(|it| &it["rule"]).collect();
+    assert_eq!(rules, ["guest-never-halts"], "{answer}");
+
+    let capture = answer["capture"].as_str().unwrap();
+    let text = Command::new(haltwise()).args(["now", capture]).output();
+    let text = String::from_utf8(text.unwrap().stdout).unwrap();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let text = words.join(" ");
+    for said in [
+        "spins: now-spins: vCPU 0 ran ",
+        "and never halted. No setting of KVM helps: look in the guest, or for a lost interrupt.",
+    ] {
+        assert!(text.contains(said), "{text}");
+    }
 }
 
 #[test]

@@ -147,24 +147,35 @@ fn knobs(page: &mut Page, knobs: &[ReportedSetting], side: Side) {
 pub(super) const STANDS: [Stands; 8] = Stands::of_numbers();
 
 /// Names of the columns of [`row`].
-pub(super) fn header(first: &str) -> Vec<String> {
-    [
-        first, "halts/s", "halted", "poll CPU", "failed", "waits/s", "gap p50", "wake p50",
-    ]
-    .map(str::to_owned)
-    .to_vec()
+pub(super) fn header(first: &str, has_cpu: bool) -> Vec<String> {
+    let mut names = vec![first, "halts/s", "halted", "poll CPU", "failed"];
+    names.extend((!has_cpu).then_some("waits/s"));
+    names.extend(["gap p50", "wake p50"]);
+    if has_cpu {
+        names.insert(1, "CPU");
+    }
+    names.into_iter().map(str::to_owned).collect()
 }
 
-/// An account in a row.
-pub(super) fn row(account: &AccountFigures) -> Vec<String> {
-    let percent = |p: Option<f64>| p.map_or_else(|| "-".to_owned(), |p| share(p / 100.0));
-    vec![
+pub(super) fn percent(percent: Option<f64>) -> String {
+    percent.map_or_else(|| "-".to_owned(), |percent| share(percent / 100.0))
+}
+
+/// An account in a row; where CPU time was recorded, it stands first, in place of the waits.
+pub(super) fn row(account: &AccountFigures, has_cpu: bool, cpu: Option<f64>) -> Vec<String> {
+    let mut cells = vec![
         scaled(account.halts_per_s),
         share(account.halted_share),
         percent(account.poll.cpu_percent),
         percent(account.poll.wasted_cpu_percent),
-        scaled(account.waits_per_s),
+    ];
+    cells.extend((!has_cpu).then(|| scaled(account.waits_per_s)));
+    cells.extend([
         maybe_nanos(account.gap_ns.map(|spread| spread.p50)),
         maybe_nanos(account.wake_latency_ns.map(|spread| spread.p50)),
-    ]
+    ]);
+    if has_cpu {
+        cells.insert(0, percent(cpu));
+    }
+    cells
 }

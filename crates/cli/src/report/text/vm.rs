@@ -4,7 +4,7 @@ use haltwise_core::recording::Side;
 
 use super::account::{account, parts_bar};
 use super::charts::window;
-use super::host::{STANDS, header, row};
+use super::host::{STANDS, header, percent, row};
 use crate::number::{count, nanos};
 use crate::page::{Page, Stands, harmless};
 use crate::report::honest::{is_paused, paused, presence};
@@ -43,6 +43,9 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &ReportedVm, vcpus: bool)
     if let Some(text) = paused(vm, report) {
         page.wrapped("  ", &text, 2);
     }
+    if let Some(text) = cpu(vm) {
+        page.wrapped("  CPU     ", &text, 10);
+    }
     if report.recording.side.is_host() {
         page.wrapped("  ceiling ", &ceilings(vm), 10);
     }
@@ -64,6 +67,27 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &ReportedVm, vcpus: bool)
     if vcpus {
         vcpu_table(page, report, vm);
     }
+}
+
+/// What a VM's CPU time was spent on.
+fn cpu(vm: &ReportedVm) -> Option<String> {
+    let cpu = vm.cpu?;
+    let of = |name: &str, figure: Option<f64>| Some(format!("{name} {}", percent(Some(figure?))));
+    // Without guest time exits are not known either.
+    let rest = cpu.cpu_percent - cpu.vmm_cpu_percent;
+    let parts = [
+        of("guest", cpu.guest_cpu_percent),
+        of(
+            "vCPU threads",
+            Some(rest).filter(|_| cpu.guest_cpu_percent.is_none()),
+        ),
+        of("polling", vm.account.poll.cpu_percent),
+        of("exits", cpu.exits_cpu_percent),
+        of("VMM threads", Some(cpu.vmm_cpu_percent)),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let all = percent(Some(cpu.cpu_percent));
+    Some(format!("{all} of a CPU: {}", parts.join(", ")))
 }
 
 /// What a guest's own polls spare: exits.
@@ -99,10 +123,11 @@ fn vetoes(page: &mut Page, vm: &ReportedVm) {
 
 fn vcpu_table(page: &mut Page, report: &Report, vm: &ReportedVm) {
     page.gap();
-    let mut rows = vec![header("vCPU (tid)")];
+    let has_cpu = vm.vcpus.iter().any(|vcpu| vcpu.cpu_percent.is_some());
+    let mut rows = vec![header("vCPU (tid)", has_cpu)];
     for vcpu in &vm.vcpus {
         let mut cells = vec![name(vcpu)];
-        cells.extend(row(&vcpu.account));
+        cells.extend(row(&vcpu.account, has_cpu, vcpu.cpu_percent));
         rows.push(cells);
     }
     page.table(2, &STANDS, &rows);

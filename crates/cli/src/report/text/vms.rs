@@ -1,9 +1,11 @@
 //! The VMs of a report: a table of those that cost most, and a note for what concerns many of them.
 
+use std::cmp::Ordering;
+
 use haltwise_core::event::CeilingSource;
 
 use super::Options;
-use super::host::{STANDS, header, row};
+use super::host::{STANDS, header, percent, row};
 use crate::number::{nanos, scaled, share};
 use crate::page::{Page, fit_middle, harmless};
 use crate::report::honest::{came_or_went, is_paused};
@@ -24,9 +26,10 @@ pub(super) fn vms(page: &mut Page, report: &Report, options: Options) {
     }
     page.gap();
     let (shown, rest) = report.vms.split_at(options.top.min(report.vms.len()));
-    let mut rows = vec![header("VM")];
+    let has_cpu = shown.iter().any(|vm| vm.cpu.is_some());
+    let mut rows = vec![header("VM", has_cpu)];
     let common = common_end(shown);
-    rows.extend(shown.iter().map(|vm| cells(vm, common)));
+    rows.extend(shown.iter().map(|vm| cells(vm, common, has_cpu)));
     page.table(2, &STANDS, &rows);
     if !rest.is_empty() {
         page.wrapped("  ", &others(rest), 2);
@@ -36,18 +39,20 @@ pub(super) fn vms(page: &mut Page, report: &Report, options: Options) {
     }
 }
 
-/// Puts those first that poll most, and those last that could not be seen.
+/// Puts those first that take most CPU time; where that was not recorded, those that poll most.
 pub(crate) fn order(vms: &mut [ReportedVm]) {
     let rank = |vm: &ReportedVm| {
         let seen = vm.account.halts > 0 || (vm.not_observable.is_none() && !is_paused(vm));
         // Those that do not poll cost by their halts.
         let [poll, halts] = [vm.account.poll.cpu_percent, Some(vm.account.halts_per_s)];
         let known = |figure: Option<f64>| figure.filter(|_| seen).unwrap_or(-1.0);
-        (known(poll), known(halts))
+        let cpu = vm.cpu.map(|cpu| cpu.cpu_percent);
+        [cpu.unwrap_or(-1.0), known(poll), known(halts)]
     };
     vms.sort_by(|a, b| {
-        let (a, b) = (rank(a), rank(b));
-        b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
+        let pairs = rank(b).into_iter().zip(rank(a));
+        let orders = pairs.map(|(b, a)| b.total_cmp(&a));
+        orders.fold(Ordering::Equal, Ordering::then)
     });
 }
 
@@ -64,12 +69,13 @@ fn common_end(vms: &[ReportedVm]) -> usize {
     if common > SHORT { common } else { 0 }
 }
 
-fn cells(vm: &ReportedVm, common_end: usize) -> Vec<String> {
+fn cells(vm: &ReportedVm, common_end: usize, has_cpu: bool) -> Vec<String> {
     let own = vm.name.len().saturating_sub(common_end);
     let name = match vm.name.get(..own) {
         Some(own) if common_end > 0 && !own.is_empty() => format!("{}~", harmless(own)),
         _ => harmless(&vm.name),
     };
+    let cpu = vm.cpu.map(|cpu| cpu.cpu_percent);
     let mut cells = vec![name];
     let blind = match () {
         () if vm.not_observable.is_some() && vm.account.halts == 0 => Some("not seen"),
@@ -78,10 +84,11 @@ fn cells(vm: &ReportedVm, common_end: usize) -> Vec<String> {
     };
     match blind {
         Some(why) => {
+            cells.extend(has_cpu.then(|| percent(cpu)));
             cells.push(why.to_owned());
             cells.resize(STANDS.len(), "-".to_owned());
         }
-        None => cells.extend(row(&vm.account)),
+        None => cells.extend(row(&vm.account, has_cpu, cpu)),
     }
     cells
 }

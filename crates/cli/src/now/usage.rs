@@ -1,0 +1,94 @@
+//! Which VMs take CPU time, and which of their vCPUs never halt.
+
+use haltwise_core::explain::NEVER_HALTS;
+use haltwise_document::{Document, Rows, Table, Untrusted, figures, prose};
+
+use super::view::CostlyFinding;
+use crate::report::view::Report;
+use crate::usage::CpuFigures;
+use crate::words::plural;
+
+const NAMED: usize = 3;
+
+/// A VM of which nothing but polling is known is no answer if it polls less, in % of one CPU.
+const NAMED_FROM_PERCENT: f64 = 0.05;
+
+figures! {
+    pub(crate) struct UsingVm {
+        /// Its name.
+        pub(crate) name: String = Name "VM",
+        /// Its VMM's process.
+        pub(crate) pid: u32 = Number,
+        /// What its VMM's threads took; `null` where that was not recorded.
+        pub(crate) cpu: Option<CpuFigures> = Record(CpuFigures::FIGURES, "{}"),
+        /// CPU time spent polling; `null` where that was not recorded, or no vCPU halted.
+        pub(crate) poll_cpu_percent: Option<f64> = CpuPercent "polling",
+        /// Of that, in polls that failed.
+        pub(crate) failed_cpu_percent: Option<f64> = CpuPercent "failed",
+    }
+}
+
+/// The VMs of a report, most CPU time first; where that was not recorded, most polling first.
+pub(super) fn of(report: &Report) -> Vec<UsingVm> {
+    let mut vms: Vec<UsingVm> = (report.vms.iter())
+        .map(|vm| UsingVm {
+            name: vm.name.clone(),
+            pid: vm.pid,
+            cpu: vm.cpu,
+            poll_cpu_percent: vm.account.poll.cpu_percent,
+            failed_cpu_percent: vm.account.poll.wasted_cpu_percent,
+        })
+        .filter(|vm| vm.cpu.is_some() || vm.poll_cpu_percent >= Some(NAMED_FROM_PERCENT))
+        .collect();
+    let rank = |vm: &UsingVm| {
+        let cpu = vm.cpu.map(|cpu| cpu.cpu_percent);
+        (cpu.unwrap_or(-1.0), vm.poll_cpu_percent.unwrap_or(-1.0))
+    };
+    vms.sort_by(|a, b| {
+        let (a, b) = (rank(a), rank(b));
+        b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
+    });
+    vms
+}
+
+/// A row for each of the first VMs.
+pub(super) fn show(document: &mut Document, vms: &[UsingVm]) {
+    let shown = &vms[..vms.len().min(NAMED)];
+    if shown.is_empty() {
+        return;
+    }
+    document.table(table(shown));
+    let more = vms.len() - shown.len();
+    if more > 0 {
+        let text = format!(
+            "and {} (`haltwise report` has all)",
+            plural(more as u64, "more VM")
+        );
+        document.note(text);
+    }
+}
+
+fn table(vms: &[UsingVm]) -> Table {
+    let rows = Rows::new("CPU time", vms, usize::MAX).show(&["name"]);
+    let polling = ["poll_cpu_percent", "failed_cpu_percent"];
+    if vms.iter().all(|vm| vm.cpu.is_none()) {
+        return rows.show(&polling).finish();
+    }
+    rows.show(&["cpu.cpu_percent", "cpu.guest_cpu_percent"])
+        .show(&polling)
+        .show(&["cpu.exits_cpu_percent", "cpu.vmm_cpu_percent"])
+        .finish()
+}
+
+/// vCPUs that never halt, each VM in a sentence; true of findings that are shown here.
+pub(super) fn spinning(document: &mut Document, findings: &[CostlyFinding]) {
+    for finding in findings.iter().filter(|finding| is_spinning(finding)) {
+        let name = finding.vm.as_deref().unwrap_or_default();
+        let what = format!(": {} {}", finding.signature, finding.first_remedy());
+        document.fact("spins", prose![Untrusted::from(name), what]);
+    }
+}
+
+pub(super) fn is_spinning(finding: &CostlyFinding) -> bool {
+    finding.rule == NEVER_HALTS
+}
