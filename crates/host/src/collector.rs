@@ -66,6 +66,9 @@ pub trait Collector: std::fmt::Debug {
     /// for weeks does not grow with every VM that ever ran.
     fn forget_ended(&mut self, before_ns: u64) -> usize;
 
+    /// Reads the CPU time of all VMs' threads now, and not only every ten seconds: the roster has it.
+    fn look_at_threads(&mut self) {}
+
     /// Who was seen so far, and is not forgotten.
     fn roster(&self) -> &Roster;
 

@@ -16,6 +16,8 @@ pub(crate) enum Column {
     Name,
     /// vCPUs.
     Vcpus,
+    /// CPU time of all threads.
+    Cpu,
     /// Halts in a second.
     Halts,
     /// CPU that polled without success.
@@ -53,7 +55,13 @@ pub(crate) enum Table {
 
 /// What there is to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a column of its own, or two"
+)]
 pub(crate) struct There {
+    /// CPU time was read.
+    pub(crate) cpu: bool,
     /// Exits are counted.
     pub(crate) exits: bool,
     /// There is more than one step.
@@ -64,9 +72,10 @@ pub(crate) struct There {
 
 impl Column {
     /// All of them, from left to right.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Name,
         Self::Vcpus,
+        Self::Cpu,
         Self::Halts,
         Self::Wasted,
         Self::Useful,
@@ -87,6 +96,7 @@ impl Column {
             Self::Name if table == Table::Vms => "VM",
             Self::Name => "VCPU",
             Self::Vcpus => "VCPUS",
+            Self::Cpu => "CPU",
             Self::Halts => "HALTS/S",
             Self::Wasted => "WASTED",
             Self::Useful => "USEFUL",
@@ -102,11 +112,12 @@ impl Column {
         }
     }
 
-    /// What it says, for the page of help.
+    /// What it says, for the page of help; empty where its title says it.
     pub(crate) fn help(self) -> &'static str {
         match self {
             Self::Name => "the VM's name, or the vCPU and its thread",
-            Self::Vcpus => "vCPUs",
+            Self::Vcpus => "",
+            Self::Cpu => "CPU time of all threads, in percent of one CPU",
             Self::Halts => "halts per second",
             Self::Wasted => "failed polls, in percent of one CPU",
             Self::Useful => "successful polls, in percent of one CPU",
@@ -127,7 +138,8 @@ impl Column {
         match self {
             Self::Name => NAME,
             Self::Vcpus => 6,
-            Self::Halts
+            Self::Cpu
+            | Self::Halts
             | Self::Wasted
             | Self::Useful
             | Self::P50
@@ -145,7 +157,8 @@ impl Column {
     /// What stays longest when the screen is narrow: the larger.
     fn rank(self) -> u8 {
         match self {
-            Self::Name => 13,
+            Self::Name => 14,
+            Self::Cpu => 13,
             Self::Halts => 12,
             Self::Wasted => 11,
             Self::P99 => 10,
@@ -171,6 +184,7 @@ impl Column {
         match self {
             Self::History => there.history,
             Self::Vcpus => table == Table::Vms,
+            Self::Cpu => there.cpu,
             Self::Window => table == Table::Vcpus,
             Self::Pilot | Self::Saved => there.pilot && table == Table::Vms,
             Self::Exits | Self::Reasons => there.exits,
@@ -185,6 +199,7 @@ impl Column {
             Self::Name => row.name.clone(),
             Self::Vcpus if figures.vcpus == 0 => dash(),
             Self::Vcpus => figures.vcpus.to_string(),
+            Self::Cpu => cpu(figures.cpu),
             Self::Halts => scaled(figures.halts_per_s),
             Self::Wasted => cpu(figures.wasted),
             Self::Useful => cpu(figures.useful),
@@ -226,6 +241,7 @@ impl Column {
             Self::Window => "windows were not recorded",
             Self::Ceiling => "ceilings were not recorded",
             Self::Vcpus => "halts of unknown VMs",
+            Self::Cpu => "which threads run vCPUs is not known",
             Self::Pilot => "not among the pilot's VMs",
             Self::Saved => "the pilot can set nothing for the VM",
             _ => "not recorded",
@@ -243,6 +259,7 @@ impl Column {
             // Names ascend where numbers descend.
             Self::Name => natural(&b.name, &a.name),
             Self::Vcpus => a.figures.vcpus.cmp(&b.figures.vcpus),
+            Self::Cpu => by(&|row| row.figures.cpu),
             Self::Halts | Self::History => by(&|row| Some(row.figures.halts_per_s)),
             Self::Wasted => by(&|row| row.figures.wasted),
             Self::Useful => by(&|row| row.figures.useful),

@@ -76,6 +76,8 @@ pub(crate) struct ExitFigures {
 pub(crate) struct Figures {
     /// vCPUs that it sums up.
     pub(crate) vcpus: usize,
+    /// CPUs that its threads took; `None` if that is not known.
+    pub(crate) cpu: Option<f64>,
     /// Halts.
     pub(crate) halts: u64,
     /// Halts in a second.
@@ -107,6 +109,8 @@ pub(crate) struct Whose<'a> {
     pub(crate) known: &'a [&'a Vcpu],
     /// vCPUs that are known or did something.
     pub(crate) vcpus: usize,
+    /// CPUs that their threads took.
+    pub(crate) cpu: Option<f64>,
     /// How long they were there.
     pub(crate) length_ns: u64,
     /// What exits are called; `None` if none are recorded.
@@ -121,6 +125,7 @@ impl Figures {
         let polled = halts.polled_of(length.saturating_mul(vcpus));
         Self {
             vcpus: whose.vcpus,
+            cpu: whose.cpu,
             halts: halts.halts,
             halts_per_s: per_s(halts.halts, length),
             waits: halts.waits,

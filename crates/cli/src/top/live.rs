@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use haltwise_capture::info::Clock;
+use haltwise_core::account::ledger::Place;
 use haltwise_core::account::seen::Fold;
 use haltwise_core::event::{Facts, HostSample, KnobScope, Paused, Vcpu, Vm};
 use haltwise_core::ids::{Pid, VmIndex};
@@ -22,7 +23,7 @@ use haltwise_host::{clock, host_sample, sandbox};
 
 use super::origin::Origin;
 use super::piloted::Reader;
-use super::step::{Around, Losses, Step};
+use super::step::{Around, Losses, Step, Used};
 use crate::collect::attach::{self, explain};
 use crate::collect::exits::ExitsWanted;
 use crate::collect::watching::{ToWatch, Watching};
@@ -61,6 +62,7 @@ pub(crate) struct Live {
     sample: Option<HostSample>,
     gone: BTreeSet<VmIndex>,
     around: Around,
+    used: BTreeMap<Place, Used>,
     pilot: Reader,
     step: Step,
 }
@@ -108,6 +110,7 @@ impl Live {
             sample: None,
             gone: BTreeSet::new(),
             around: Around::default(),
+            used: BTreeMap::new(),
             pilot: Reader::default(),
             step: Step::between(start_ns, start_ns),
         };
@@ -186,6 +189,14 @@ impl Live {
         step.settle();
         self.lost.fold(&step.lost);
         step.around = self.around(&step);
+        self.collector.look_at_threads();
+        let now = Used::so_far(self.collector.roster());
+        let since = |(place, used): (&Place, &Used)| {
+            let before = self.used.get(place).copied().unwrap_or_default();
+            (*place, used.since(before))
+        };
+        step.used = now.iter().map(since).collect();
+        self.used = now;
         if let Some(sample) = &self.sample {
             self.step.host(sample);
         }
@@ -231,7 +242,7 @@ impl Live {
             if threads.is_none() && !acted {
                 continue;
             }
-            // Only whether it is paused now: what is over would make each step's another.
+            // Only whether it is paused now: what is over would make each step's another, as counts of threads would.
             let from_ns = vm.paused.map(|paused| paused.from_ns);
             let paused = from_ns.map(|from_ns| Paused {
                 over_ns: 0,
@@ -239,20 +250,22 @@ impl Live {
             });
             vms.push(Vm {
                 paused,
+                threads: None,
                 ..vm.clone()
             });
             let first = roster.vcpus.partition_point(|vcpu| vcpu.vm < vm.index);
             let own = roster.vcpus[first..]
                 .iter()
                 .take_while(|v| v.vm == vm.index);
-            vcpus.extend(
-                own.filter(|vcpu| {
-                    let runs = threads.as_ref().is_some_and(|all| all.contains(&vcpu.tid));
-                    // Before its first KVM_RUN a vCPU has no thread.
-                    runs || vcpu.tid.0 == 0 || step.vcpu(vm.index, vcpu.id).is_some()
-                })
-                .cloned(),
-            );
+            let own = own.filter(|vcpu| {
+                let runs = threads.as_ref().is_some_and(|all| all.contains(&vcpu.tid));
+                // Before its first KVM_RUN a vCPU has no thread.
+                runs || vcpu.tid.0 == 0 || step.vcpu(vm.index, vcpu.id).is_some()
+            });
+            vcpus.extend(own.map(|vcpu| Vcpu {
+                time: None,
+                ..vcpu.clone()
+            }));
         }
         // A history holds thousands of steps: what has not changed is held once.
         if *self.around.vms != vms {

@@ -30,7 +30,7 @@ pub(crate) enum Screen {
 /// How a table stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// Sorted by.
+    /// The column of [`Model::sorted_by`].
     pub(crate) by: Column,
     /// The other way round.
     pub(crate) reversed: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Standing {
 impl Default for Standing {
     fn default() -> Self {
         Self {
-            by: Column::Halts,
+            by: Column::Cpu,
             reversed: false,
             marked: None,
             place: 0,
@@ -130,6 +130,7 @@ impl Model {
     /// What there is to show.
     pub(crate) fn there(&self) -> There {
         There {
+            cpu: self.step().is_some_and(|it| !it.used.is_empty()),
             exits: self.exits(),
             history: self.timeline.len() > 1,
             pilot: self.step().is_some_and(|it| !it.around.pilot.is_empty()),
@@ -196,8 +197,16 @@ impl Model {
             rows.retain(|row| rows::is_meant(row, &self.filter));
         }
         let standing = self.standing();
-        columns::sort(&mut rows, standing.by, standing.reversed);
+        columns::sort(&mut rows, self.sorted_by(), standing.reversed);
         rows
+    }
+
+    /// CPU time is not known of every step.
+    pub(crate) fn sorted_by(&self) -> Column {
+        match self.standing().by {
+            Column::Cpu if !self.there().cpu => Column::Halts,
+            by => by,
+        }
     }
 
     /// A key was pressed. `page`: how many rows a screen shows.
@@ -319,10 +328,10 @@ impl Model {
         let columns = columns::fitting(table, self.there(), u16::MAX);
         let columns: Vec<Column> = columns.into_iter().map(|(column, _)| column).collect();
         let columns: Vec<Column> = columns.into_iter().filter(|c| c.sorts()).collect();
-        let standing = self.standing_mut();
-        let place = columns.iter().position(|column| *column == standing.by);
+        let sorted_by = self.sorted_by();
+        let place = columns.iter().position(|column| *column == sorted_by);
         let place = place.unwrap_or(0).saturating_add_signed(by);
-        standing.by = columns[place.min(columns.len() - 1)];
+        self.standing_mut().by = columns[place.min(columns.len() - 1)];
     }
 
     fn pause(&mut self) {

@@ -18,7 +18,7 @@ use haltwise_core::recording::{Mode, Roster};
 
 use super::grid::Grid;
 use super::origin::Origin;
-use super::step::{Losses, Step};
+use super::step::{Losses, Step, Used};
 use super::timeline::Timeline;
 use crate::exit::Failure;
 use crate::number::count;
@@ -280,6 +280,10 @@ impl Reader {
             step.around.knobs = Rc::clone(&in_force);
             step.around.lost = Rc::new(lost.clone());
             step.around.added_ns_per_halt = info.overhead.and_then(|o| o.added_ns_per_halt);
+        }
+        // A capture has the CPU time of all of it.
+        if let [whole] = &mut steps[..] {
+            whole.used = Used::so_far(roster);
         }
         if let Some(last) = steps.last_mut() {
             let lost = info

@@ -72,6 +72,7 @@ pub(crate) fn of_vm(step: &Step, vm: &Vm, names: Option<&Names>) -> TopRow {
         cell: &step.vm(vm.index),
         known: &known,
         vcpus: ids(step, vm.index, &known).len(),
+        cpu: step.cpus(vm.index, None),
         length_ns: step.there_ns(vm),
         names,
     };
@@ -129,6 +130,7 @@ pub(crate) fn of_vcpus(step: &Step, vm: &Vm, names: Option<&Names>) -> Vec<TopRo
             cell: step.vcpu(vm.index, id).unwrap_or(&nothing),
             known: &own,
             vcpus: 1,
+            cpu: step.cpus(vm.index, Some(id)),
             length_ns: step.there_ns(vm),
             names,
         };
@@ -158,6 +160,7 @@ pub(crate) fn host(step: &Step, names: Option<&Names>) -> Figures {
         cell: &step.total(),
         known: &known,
         vcpus: of_vms.sum(),
+        cpu: None,
         length_ns: step.length_ns(),
         names,
     };
@@ -169,6 +172,7 @@ fn unplaced(step: &Step, vm: Option<VmIndex>, cell: &Cell, names: Option<&Names>
         cell,
         known: &[],
         vcpus: 0,
+        cpu: None,
         length_ns: step.length_ns(),
         names,
     };

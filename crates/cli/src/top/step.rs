@@ -16,6 +16,7 @@ use haltwise_core::exit::Exits;
 use haltwise_core::exit::account::{Account as ExitAccount, By, Counted};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{VcpuId, VmIndex};
+use haltwise_core::recording::Roster;
 
 use super::piloted::Piloted;
 
@@ -101,6 +102,47 @@ pub(crate) struct Around {
     pub(crate) pilot: Rc<Piloted>,
 }
 
+/// CPU time of threads between two looks at them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Used {
+    pub(crate) cpu_ns: u64,
+    pub(crate) over_ns: u64,
+}
+
+impl Used {
+    /// What the scheduler has counted since the first look.
+    pub(crate) fn so_far(roster: &Roster) -> BTreeMap<Place, Self> {
+        let mut used = BTreeMap::new();
+        for vm in &roster.vms {
+            let Some(threads) = &vm.threads else { continue };
+            let over_ns = threads.over_ns;
+            let mut add = |vcpu, cpu_ns| {
+                let vm = Some(vm.index);
+                used.insert(Place { vm, vcpu }, Self { cpu_ns, over_ns });
+            };
+            if let Some(cpu_ns) = threads.cpu_ns() {
+                add(None, cpu_ns);
+            }
+            let own = roster.vcpus.iter().filter(|vcpu| vcpu.vm == vm.index);
+            for (vcpu, time) in own.filter_map(|vcpu| Some((vcpu.id, vcpu.time?))) {
+                add(Some(vcpu), time.cpu_ns);
+            }
+        }
+        used
+    }
+
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            over_ns: self.over_ns.saturating_sub(before.over_ns),
+        }
+    }
+
+    fn cpus(self) -> Option<f64> {
+        (self.over_ns > 0).then(|| self.cpu_ns as f64 / self.over_ns as f64)
+    }
+}
+
 /// What happened in one step.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Step {
@@ -112,6 +154,8 @@ pub(crate) struct Step {
     pub(crate) lost: Losses,
     /// Who was there, and what was in force.
     pub(crate) around: Around,
+    /// CPU time of threads: of a VM's together, and of those of its vCPUs.
+    pub(crate) used: BTreeMap<Place, Used>,
     cells: BTreeMap<Place, Cell>,
     /// The readings of exits in this step.
     exits_read: Counted,
@@ -184,6 +228,11 @@ impl Step {
         self.around = next.around;
         for (place, cell) in &next.cells {
             self.cells.entry(*place).or_default().fold(cell);
+        }
+        for (place, used) in next.used {
+            let sum = self.used.entry(place).or_default();
+            sum.cpu_ns = sum.cpu_ns.saturating_add(used.cpu_ns);
+            sum.over_ns = sum.over_ns.saturating_add(used.over_ns);
         }
         self.exits_read.extend(next.exits_read);
         if let Some((first, last)) = next.samples {
@@ -262,6 +311,12 @@ impl Step {
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Cell> {
         self.cells.values()
+    }
+
+    /// CPUs that the threads of a VM took, or the thread of a vCPU.
+    pub(crate) fn cpus(&self, vm: VmIndex, vcpu: Option<VcpuId>) -> Option<f64> {
+        let place = Place { vm: Some(vm), vcpu };
+        self.used.get(&place)?.cpus()
     }
 
     /// The cells of a VM.

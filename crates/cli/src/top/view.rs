@@ -144,6 +144,9 @@ figures! {
 
     /// What is said of everybody.
     struct IntervalFigures {
+        /// CPU time of all threads of the VM's VMM, or of the vCPU's thread. A capture has that of all of it: with
+        /// `--once`.
+        cpu_percent: Option<f64> = CpuPercent,
         /// Halts that ended in the interval.
         halts: Option<u64> = Count,
         /// The same in a second.
@@ -308,6 +311,7 @@ fn figures(figures: &StepFigures, cell: &Cell, seen: bool) -> IntervalFigures {
     let percent = |cpus: Option<f64>| cpus.filter(|_| seen).map(|cpus| cpus * 100.0);
     let wakes = of_step::wakes(halts).into_iter();
     IntervalFigures {
+        cpu_percent: figures.cpu.map(|cpus| cpus * 100.0),
         halts: seen.then_some(figures.halts),
         halts_per_s: seen.then_some(figures.halts_per_s),
         waits: seen.then_some(halts.waits),

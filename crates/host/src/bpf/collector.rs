@@ -561,6 +561,10 @@ impl Collector for BpfCollector {
         self.places.forget_ended(before_ns)
     }
 
+    fn look_at_threads(&mut self) {
+        self.places.look_at_threads();
+    }
+
     fn roster(&self) -> &Roster {
         self.places.roster()
     }

@@ -142,8 +142,7 @@ impl Pauses {
     /// The recording has ended: looks once more at those that seem to be paused, until that is sure.
     pub(crate) fn end(&mut self, root: &Root, roster: &mut RosterBuilder, facts: &Facts) {
         self.weigh(roster, facts);
-        self.work
-            .look(root, roster, &self.known, clock::monotonic_ns());
+        self.look_at_threads(root, roster);
         for _ in 0..LOOKS {
             if self.held.values().all(Held::is_sure) {
                 return;
@@ -151,6 +150,11 @@ impl Pauses {
             std::thread::sleep(AGAIN);
             self.look_again(root, roster, clock::monotonic_ns());
         }
+    }
+
+    pub(crate) fn look_at_threads(&mut self, root: &Root, roster: &mut RosterBuilder) {
+        let now_ns = clock::monotonic_ns();
+        self.work.look(root, roster, &self.known, now_ns);
     }
 
     fn look_again(&mut self, root: &Root, roster: &mut RosterBuilder, now_ns: u64) {

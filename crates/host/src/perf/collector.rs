@@ -344,6 +344,10 @@ impl Collector for PerfCollector {
         self.places.forget_ended(before_ns)
     }
 
+    fn look_at_threads(&mut self) {
+        self.places.look_at_threads();
+    }
+
     fn roster(&self) -> &Roster {
         self.places.roster()
     }

@@ -120,6 +120,10 @@ impl Places {
         ended.len()
     }
 
+    pub(super) fn look_at_threads(&mut self) {
+        self.pauses.look_at_threads(&self.root, &mut self.roster);
+    }
+
     /// The recording has ended, and all facts have come.
     pub(super) fn end(&mut self, facts: &Facts) {
         self.pauses.end(&self.root, &mut self.roster, facts);

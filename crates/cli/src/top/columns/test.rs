@@ -8,11 +8,13 @@ use crate::top::world::{step, vm};
 use haltwise_core::event::Observable;
 
 const ALL: There = There {
+    cpu: true,
     exits: true,
     history: true,
     pilot: false,
 };
 const FEW: There = There {
+    cpu: false,
     exits: false,
     history: false,
     pilot: false,
@@ -24,7 +26,7 @@ fn names(columns: &[(Column, u16)]) -> Vec<Column> {
 
 #[test]
 fn eighty_columns_hold_what_matters() {
-    use Column::{Ceiling, Exits, Halts, Name, P50, P99, Pilot, Saved, Useful, Vcpus, Wasted};
+    use Column::{Ceiling, Cpu, Exits, Halts, Name, P50, P99, Pilot, Saved, Useful, Vcpus, Wasted};
     let plain = fitting(Table::Vms, FEW, 80);
     assert_eq!(
         names(&plain),
@@ -33,21 +35,21 @@ fn eighty_columns_hold_what_matters() {
     let exits = fitting(Table::Vms, ALL, 80);
     assert_eq!(
         names(&exits),
-        [Name, Halts, Wasted, Useful, P50, P99, Ceiling, Exits]
+        [Name, Cpu, Halts, Wasted, Useful, P99, Ceiling, Exits]
     );
     assert_eq!(
         names(&fitting(Table::Vms, ALL, 40)),
-        [Name, Halts, Wasted, P99]
+        [Name, Cpu, Halts, Wasted]
     );
     assert_eq!(names(&fitting(Table::Vms, ALL, 10)), [Name]);
     assert_eq!(
         fitting(Table::Vms, ALL, 200).len(),
-        11,
+        12,
         "all but the window"
     );
     assert_eq!(
         fitting(Table::Vcpus, ALL, 200).len(),
-        11,
+        12,
         "all but the number of vCPUs"
     );
     let pilot = |there| There {
@@ -60,11 +62,11 @@ fn eighty_columns_hold_what_matters() {
     );
     assert_eq!(
         names(&fitting(Table::Vms, pilot(ALL), 80)),
-        [Name, Halts, Wasted, Useful, P99, Ceiling, Pilot, Exits]
+        [Name, Cpu, Halts, Wasted, Useful, P99, Ceiling, Pilot]
     );
     assert_eq!(
         fitting(Table::Vcpus, pilot(ALL), 200).len(),
-        11,
+        12,
         "the pilot sets VMs"
     );
 }
@@ -126,9 +128,9 @@ fn what_is_not_known_comes_after_what_is() {
 proptest! {
     /// On any screen the columns fit, in their order, and the name is never missing.
     #[test]
-    fn columns_fit(width in 1_u16..400, exits in any::<bool>(), history in any::<bool>(), pilot in any::<bool>()) {
+    fn columns_fit(width in 1_u16..400, cpu in any::<bool>(), exits in any::<bool>(), history in any::<bool>(), pilot in any::<bool>()) {
         for table in [Table::Vms, Table::Vcpus] {
-            let columns = fitting(table, There { exits, history, pilot }, width);
+            let columns = fitting(table, There { cpu, exits, history, pilot }, width);
             let taken: u16 = columns.iter().map(|(_, width)| width + GAP).sum::<u16>() - GAP;
             prop_assert!(taken <= width, "{taken} in {width}");
             prop_assert_eq!(columns[0].0, Column::Name);

@@ -14,7 +14,7 @@ pub(super) fn draw(model: &Model, pen: &mut Pen<'_>) {
     pen.text(0, 0, "haltwise top: keys", Theme::strong());
     let columns: Vec<Column> = Column::ALL
         .into_iter()
-        .filter(|it| is_there(model, *it))
+        .filter(|it| !it.help().is_empty() && is_there(model, *it))
         .collect();
     let halves = pen.width() / HALF;
     let beside = halves.clamp(1, 2);

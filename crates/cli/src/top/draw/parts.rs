@@ -100,6 +100,7 @@ fn exits(model: &Model, step: &Step, cell: &Cell, pen: &mut Pen<'_>, top: u16, r
         cell,
         known: &[],
         vcpus: 0,
+        cpu: None,
         length_ns: step.length_ns(),
         names: model.origin.names.as_ref(),
     };

@@ -64,7 +64,7 @@ fn heading(
     let mut x = 0;
     for (column, width) in columns {
         let mut title = column.title(table).to_owned();
-        if *column == standing.by && pen.theme.marks() {
+        if *column == model.sorted_by() && pen.theme.marks() {
             title.push(if standing.reversed {
                 '\u{25b2}'
             } else {

@@ -1,8 +1,10 @@
 //! What each wish makes of the model: tables, and the laws of time travel.
 
+use haltwise_core::account::ledger::Place;
 use proptest::prelude::*;
 
 use super::*;
+use crate::top::step::Used;
 use crate::top::world::{self, SECOND, step, vm};
 
 const PAGE: usize = 10;
@@ -62,11 +64,55 @@ fn rows_stand_by_halts_and_by_any_other_column() {
     let sortable = Column::ALL.into_iter().filter(|c| c.sorts());
     let here: Vec<Column> = sortable
         .filter(|c| {
-            let elsewhere = [Column::Window, Column::Exits, Column::Pilot, Column::Saved];
+            let elsewhere = [
+                Column::Cpu,
+                Column::Window,
+                Column::Exits,
+                Column::Pilot,
+                Column::Saved,
+            ];
             !elsewhere.contains(c)
         })
         .collect();
     assert_eq!(seen, here, "every column can be reached");
+}
+
+/// Where CPU time is known, it comes first; steps side by side have that of both.
+#[test]
+fn rows_stand_by_cpu_time_where_that_is_known() {
+    let using = |nth, vm, cpu_ns| {
+        let mut step = step(nth, &three());
+        let place = Place {
+            vm: Some(VmIndex(vm)),
+            vcpu: None,
+        };
+        let over_ns = SECOND;
+        step.used.insert(place, Used { cpu_ns, over_ns });
+        step
+    };
+    let of = |step: &Step, vm| step.cpus(VmIndex(vm), None);
+    let mut both = using(0, 1, SECOND);
+    both.join(using(1, 1, 0));
+    both.join(using(2, 0, SECOND / 4));
+    assert_eq!(
+        [of(&both, 0), of(&both, 1), of(&both, 2)],
+        [Some(0.25), Some(0.5), None]
+    );
+    let mut model = world::model(true, vec![both]);
+    assert_eq!(model.sorted_by(), Column::Cpu);
+    assert_eq!(names(&model), ["beta", "alpha", "gamma"]);
+    press(&mut model, ">");
+    assert_eq!(model.sorted_by(), Column::Halts);
+    let later = Used {
+        cpu_ns: 30,
+        over_ns: 50,
+    };
+    let before = Used {
+        cpu_ns: 10,
+        over_ns: 20,
+    };
+    let since = later.since(before);
+    assert_eq!((since.cpu_ns, since.over_ns), (20, 30));
 }
 
 #[test]
