@@ -64,6 +64,20 @@ figures! {
         pub(crate) wake_latency_ns: Option<Buckets> = Buckets,
     }
 
+    /// CPU time of a VMM's threads, by the scheduler's counts.
+    #[expect(
+        clippy::struct_field_names,
+        reason = "names of metrics say what they count"
+    )]
+    pub(crate) struct CpuTotals {
+        /// CPU time of all threads of its VMM. Read every ten seconds.
+        pub(crate) cpu_ns: Option<u64> = Nanos,
+        /// CPU time in the guest, as the kernel's tick samples it; absent where the kernel counts none.
+        pub(crate) guest_cpu_ns: Option<u64> = Nanos,
+        /// CPU time of threads of its VMM that run no vCPU.
+        pub(crate) vmm_cpu_ns: Option<u64> = Nanos,
+    }
+
     /// Halts of one wake source, in the label `source`: timer, ipi, device, other, unknown.
     pub(crate) struct WakeTotals {
         /// Halts by what woke the vCPU.

@@ -10,8 +10,9 @@ use haltwise_document::figure::{Figure, leaves};
 use haltwise_document::openmetrics::{Declared, Format, Kind, declared};
 
 use super::figures::{
-    BuildNames, CostState, CostTotals, ExitTotals, HaltTotals, HostState, HostTotals, LostTotals,
-    MissingNames, Parameter, ScrapeState, ScrapeTotals, VmLabels, VmNames, VmState, WakeTotals,
+    BuildNames, CostState, CostTotals, CpuTotals, ExitTotals, HaltTotals, HostState, HostTotals,
+    LostTotals, MissingNames, Parameter, ScrapeState, ScrapeTotals, VmLabels, VmNames, VmState,
+    WakeTotals,
 };
 use super::test::exposition;
 
@@ -33,6 +34,13 @@ const LISTED: &[Listed] = &[
         OF_VMS,
         Kind::Counter,
         HaltTotals::FIGURES,
+    ),
+    (
+        "VMs",
+        "haltwise_vm",
+        OF_VMS,
+        Kind::Counter,
+        CpuTotals::FIGURES,
     ),
     (
         "VMs",

@@ -7,6 +7,7 @@ use haltwise_core::event::{Facts, Halt, HaltCounts, Knob, KnobScope, Lost, Obser
 use haltwise_core::identity::Identity;
 use haltwise_core::ids::{Pid, VcpuId, VmIndex, VmKey};
 use haltwise_core::recording::{Missing, Roster};
+use haltwise_core::vmm::Threads;
 use haltwise_document::openmetrics::{Format, Metrics};
 
 use super::address::Address;
@@ -77,6 +78,12 @@ fn fed() -> Watched {
             vm(2, "alike"),
             Vm {
                 observable: Observable::No("no irqchip".to_owned()),
+                threads: Some(Threads {
+                    over_ns: 2_000_000_000,
+                    vcpu_cpu_ns: Some(1_000_000_000),
+                    others_cpu_ns: Some(500_000_000),
+                    ..Threads::default()
+                }),
                 ..vm(3, "hidden")
             },
         ],
@@ -116,6 +123,8 @@ fn vms_alike_in_name_and_uuid_are_told_apart_and_hidden_ones_have_no_zeros() {
         format!("haltwise_vm_halts_total{{vm=\"alike\",{uuid},pid=\"102\"}} 4\n"),
         format!("haltwise_vm_poll_fail_seconds_total{{vm=\"alike\",{uuid}}} 0.00015\n"),
         format!("haltwise_vm_observable{{vm=\"hidden\",{uuid}}} 0\n"),
+        format!("haltwise_vm_cpu_seconds_total{{vm=\"hidden\",{uuid}}} 1.5\n"),
+        format!("haltwise_vm_vmm_cpu_seconds_total{{vm=\"hidden\",{uuid}}} 0.5\n"),
         format!(
             "haltwise_vm_wake_latency_seconds_bucket{{vm=\"alike\",{uuid},le=\"1.6384e-05\"}} 0\n"
         ),
@@ -129,6 +138,7 @@ fn vms_alike_in_name_and_uuid_are_told_apart_and_hidden_ones_have_no_zeros() {
         assert!(text.contains(&line), "{line}\n{text}");
     }
     assert!(!text.contains("haltwise_vm_halts_total{vm=\"hidden\""));
+    assert!(!text.contains("haltwise_vm_cpu_seconds_total{vm=\"alike\""));
 }
 
 #[test]

@@ -14,13 +14,14 @@ use haltwise_core::exit::account::{Account as ExitAccount, By};
 use haltwise_core::exit::names::Names;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Missing, Roster};
+use haltwise_core::vmm::Threads;
 use haltwise_document::openmetrics::{Kind, Labels, Metrics};
 use haltwise_host::clock;
 
 use super::exposition::PREFIX;
 use super::figures::{
-    BuildNames, CostState, CostTotals, ExitTotals, HaltTotals, HostState, HostTotals, LostTotals,
-    MissingNames, Parameter, VmLabels, VmNames, VmState, WakeTotals,
+    BuildNames, CostState, CostTotals, CpuTotals, ExitTotals, HaltTotals, HostState, HostTotals,
+    LostTotals, MissingNames, Parameter, VmLabels, VmNames, VmState, WakeTotals,
 };
 use super::histogram;
 
@@ -292,6 +293,7 @@ impl Seen {
         if self.vm.to_ns.is_none() {
             metrics.add(Kind::Gauge, VM, &labels, &self.state());
         }
+        metrics.add(Kind::Counter, VM, &labels, &self.cpu());
         // What cannot be observed is not zero.
         if self.is_observable() || self.halts.halts > 0 {
             metrics.add(Kind::Counter, VM, &labels, &totals(&self.halts));
@@ -326,6 +328,16 @@ impl Seen {
             pod: identity.pod.clone(),
             pod_uid: identity.pod_uid.clone(),
             cgroup: identity.cgroup.clone(),
+        }
+    }
+
+    fn cpu(&self) -> CpuTotals {
+        let threads = self.vm.threads.as_ref();
+        let times = self.vcpus.iter().map(|vcpu| vcpu.time);
+        CpuTotals {
+            cpu_ns: threads.and_then(Threads::cpu_ns),
+            guest_cpu_ns: threads.and_then(|threads| threads.guest_ns(times)),
+            vmm_cpu_ns: threads.and_then(|threads| threads.others_cpu_ns),
         }
     }
 
