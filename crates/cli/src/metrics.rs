@@ -34,24 +34,18 @@ use crate::terminal;
 /// Between two drains: so long a VM must run to be known by its name.
 const DRAIN: Duration = Duration::from_millis(200);
 
-/// Where it is shown.
 #[derive(Debug)]
 pub(crate) enum Shown {
-    /// On stdout, once.
     Once(Format),
-    /// Until it ends.
     Served {
-        /// Where requests come.
         listen: Option<Address>,
         /// The file that is written.
         textfile: Option<PathBuf>,
     },
 }
 
-/// What is asked for.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    /// Where it is shown.
     pub(crate) shown: Shown,
     /// Only these VMs; empty for all.
     pub(crate) vms: Vec<VmSelector>,
@@ -59,7 +53,6 @@ pub(crate) struct Wanted {
     pub(crate) mode: Mode,
     /// The source of the facts, or the best that works.
     pub(crate) rung: Option<Rung>,
-    /// Exits too.
     pub(crate) exits: Option<ExitsWanted>,
     /// How often counts are read.
     pub(crate) interval: Duration,

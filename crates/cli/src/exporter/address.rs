@@ -20,7 +20,6 @@ const LOCAL_ONLY: &str = "metrics are served without authentication, and name ev
                           (127.0.0.1:PORT, [::1]:PORT) or unix:PATH is accepted. For other hosts use a proxy with TLS, \
                           or --textfile and node_exporter";
 
-/// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
     /// A port of a loopback address.

@@ -204,7 +204,6 @@ figures! {
     }
 }
 
-/// What serving metrics costs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Scrapes {
     pub(crate) renders: u64,

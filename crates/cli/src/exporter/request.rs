@@ -8,7 +8,6 @@ pub(super) const LONGEST: usize = 8 << 10;
 /// The most headers of a request.
 const HEADERS: usize = 48;
 
-/// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     /// Metrics, with their text or without (`HEAD`).

@@ -28,7 +28,6 @@ const MOST_TIME: Duration = Duration::from_secs(5);
 /// Between two looks at whether to end.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A thread that serves.
 #[derive(Debug)]
 pub(crate) struct Server {
     ends: Arc<AtomicBool>,

@@ -30,7 +30,6 @@ use crate::usage::CpuFigures;
 pub(crate) enum Extent {
     /// What a table has: no lists over time and length, which of many VMs would be most of the memory.
     Table,
-    /// All of it.
     Whole,
 }
 
@@ -148,7 +147,6 @@ fn many(vcpus: usize) -> u64 {
 pub(crate) struct Time {
     /// So long there were vCPUs.
     pub(crate) span_ns: u64,
-    /// So many.
     pub(crate) vcpus: usize,
     /// The time of all of them together.
     pub(crate) available_ns: u64,

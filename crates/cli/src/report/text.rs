@@ -15,10 +15,8 @@ use super::honest::recorded;
 use super::view::Report;
 use crate::page::Page;
 
-/// What to show.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Options {
-    /// VMs in the table.
     pub(crate) top: usize,
     /// A screen for each VM.
     pub(crate) detail: bool,

@@ -9,36 +9,27 @@ use crate::number::{maybe_nanos, nanos, scaled, share};
 use crate::page::harmless;
 use crate::pilot_state::text::short;
 
-/// A column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Column {
-    /// The name.
     Name,
-    /// vCPUs.
     Vcpus,
     /// CPU time of all threads.
     Cpu,
-    /// Halts in a second.
     Halts,
     /// CPU that polled without success.
     Wasted,
     /// CPU that polled with success.
     Useful,
-    /// Median wake-up latency.
     P50,
     /// 99 of 100 wake-ups are no later.
     P99,
-    /// The window.
     Window,
-    /// The ceiling in force.
     Ceiling,
     /// What the pilot does with the VM.
     Pilot,
     /// What it saved.
     Saved,
-    /// Exits in a second.
     Exits,
-    /// Halts over time.
     History,
     /// The most frequent reasons of exits.
     Reasons,
@@ -60,13 +51,10 @@ pub(crate) enum Table {
     reason = "each is a column of its own, or two"
 )]
 pub(crate) struct There {
-    /// CPU time was read.
     pub(crate) cpu: bool,
-    /// Exits are counted.
     pub(crate) exits: bool,
     /// There is more than one step.
     pub(crate) history: bool,
-    /// A pilot runs.
     pub(crate) pilot: bool,
 }
 

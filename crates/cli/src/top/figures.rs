@@ -14,9 +14,7 @@ const REASONS: usize = 5;
 /// Ceilings of the vCPUs of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ceilings {
-    /// The lowest.
     pub(crate) low_ns: u32,
-    /// The highest.
     pub(crate) high_ns: u32,
     /// Who set them, if it is the same for all.
     pub(crate) source: CeilingSource,
@@ -43,12 +41,10 @@ impl Ceilings {
     }
 }
 
-/// One reason of exits.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reason {
     /// Its name, as the kernel prints it.
     pub(crate) name: String,
-    /// How often.
     pub(crate) count: u64,
     /// How often in a second.
     pub(crate) per_s: f64,
@@ -58,7 +54,6 @@ pub(crate) struct Reason {
     pub(crate) user_ns: u64,
 }
 
-/// Exits of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExitFigures {
     /// How many; where KVM virtualises in software and tells of none, instructions emulated.
@@ -78,9 +73,7 @@ pub(crate) struct Figures {
     pub(crate) vcpus: usize,
     /// CPUs that its threads took; `None` if that is not known.
     pub(crate) cpu: Option<f64>,
-    /// Halts.
     pub(crate) halts: u64,
-    /// Halts in a second.
     pub(crate) halts_per_s: f64,
     /// Halts in which the vCPU slept.
     pub(crate) waits: u64,
@@ -92,7 +85,6 @@ pub(crate) struct Figures {
     pub(crate) latency: Option<Spread>,
     /// Mean window, where known.
     pub(crate) window_ns: Option<u64>,
-    /// Ceilings in force.
     pub(crate) ceilings: Option<Ceilings>,
     /// vCPUs whose guest switched host polling off.
     pub(crate) vetoes: usize,
@@ -103,7 +95,6 @@ pub(crate) struct Figures {
 /// Who a row is about.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whose<'a> {
-    /// What they did.
     pub(crate) cell: &'a Cell,
     /// The vCPUs known, with what was in force for each.
     pub(crate) known: &'a [&'a Vcpu],

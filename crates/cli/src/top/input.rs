@@ -5,33 +5,20 @@
 /// A key that was pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
-    /// A character.
     Char(char),
     /// A letter with Ctrl, lower case.
     Ctrl(char),
-    /// Arrow up.
     Up,
-    /// Arrow down.
     Down,
-    /// Arrow left.
     Left,
-    /// Arrow right.
     Right,
-    /// Home.
     Home,
-    /// End.
     End,
-    /// Page up.
     PageUp,
-    /// Page down.
     PageDown,
-    /// Enter.
     Enter,
-    /// Escape.
     Esc,
-    /// Backspace.
     Backspace,
-    /// A function key.
     Function(u8),
 }
 
@@ -49,7 +36,6 @@ enum Found {
     Key(Key, usize),
     /// Nothing of ours, and its length.
     Nothing(usize),
-    /// The beginning of something.
     More,
 }
 

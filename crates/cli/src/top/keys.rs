@@ -2,7 +2,6 @@
 
 use super::input::Key;
 
-/// What the user wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     /// So many rows down, or up.
@@ -11,46 +10,31 @@ pub(crate) enum Action {
     Page(isize),
     /// Into the row that is marked.
     Open,
-    /// Back out.
     Back,
     /// Sort by the next column to the right, or to the left.
     Sort(isize),
-    /// The other way round.
     Reverse,
-    /// Type a filter.
     Filter,
-    /// Hold, or go on.
     Pause,
     /// So many steps on, or back.
     Travel(isize),
-    /// To the oldest step.
     First,
-    /// To the newest step.
     Last,
-    /// Play faster.
     Faster,
-    /// Play more slowly.
     Slower,
-    /// The page of help.
     Help,
-    /// Draw everything anew.
     Redraw,
-    /// Into the background.
     Suspend,
-    /// The end.
     Quit,
 }
 
 /// Keys and what they do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Binding {
-    /// The keys.
     pub(crate) keys: &'static [Key],
     /// What stands on the page of help.
     pub(crate) shown: &'static str,
-    /// What they do.
     pub(crate) action: Action,
-    /// The same in words.
     pub(crate) help: &'static str,
 }
 

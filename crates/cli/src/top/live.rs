@@ -34,18 +34,14 @@ const DRAIN_HALTS: Duration = Duration::from_millis(20);
 /// Between two drains when only counts are read: so long a VM must run to be known by its name.
 const DRAIN_COUNTS: Duration = Duration::from_millis(100);
 
-/// What to watch.
 #[derive(Debug)]
 pub(crate) struct LiveRequest {
-    /// Length of a step.
     pub(crate) interval: Duration,
     /// Only these VMs; empty for all.
     pub(crate) vms: Vec<VmSelector>,
     /// The source of the facts, or the best that works.
     pub(crate) rung: Option<Rung>,
-    /// Counts, or every halt.
     pub(crate) mode: Mode,
-    /// Exits too.
     pub(crate) exits: Option<ExitsWanted>,
 }
 

@@ -16,23 +16,17 @@ const FILTER: usize = 60;
 /// Fastest and slowest, as powers of two of the time that was recorded.
 const SPEEDS: std::ops::RangeInclusive<i32> = -4..=8;
 
-/// A screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Screen {
-    /// All VMs.
     Host,
-    /// A VM's vCPUs.
     Vm(VmIndex),
-    /// One vCPU.
     Vcpu(VmIndex, VcpuId),
 }
 
-/// How a table stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// The column of [`Model::sorted_by`].
     pub(crate) by: Column,
-    /// The other way round.
     pub(crate) reversed: bool,
     /// The row that is marked; the first, as long as nobody has moved.
     marked: Option<Key>,
@@ -72,11 +66,9 @@ impl Standing {
 pub(crate) enum Effect {
     /// Nothing but draw.
     None,
-    /// Draw everything anew.
     Redraw,
     /// Leave the terminal to the shell for a while.
     Suspend,
-    /// End.
     Quit,
 }
 
@@ -85,13 +77,9 @@ pub(crate) enum Effect {
 pub(crate) struct Model {
     /// Where the steps come from.
     pub(crate) origin: Origin,
-    /// The steps.
     pub(crate) timeline: Timeline,
-    /// The screen.
     pub(crate) screen: Screen,
-    /// The table of VMs.
     pub(crate) vms: Standing,
-    /// The table of vCPUs.
     pub(crate) vcpus: Standing,
     /// Only VMs whose names hold this.
     pub(crate) filter: String,

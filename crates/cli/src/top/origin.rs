@@ -9,9 +9,7 @@ use haltwise_core::recording::{Missing, Mode, Rung};
 pub(crate) struct Origin {
     /// The capture's directory; `None` of a live view.
     pub(crate) capture: Option<String>,
-    /// The host's name.
     pub(crate) hostname: String,
-    /// Its kernel's release.
     pub(crate) kernel: String,
     /// Where the facts come from.
     pub(crate) rung: Rung,

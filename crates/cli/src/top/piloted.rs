@@ -18,7 +18,6 @@ const EACH: Duration = Duration::from_secs(5);
 /// VMs that the pilot knows; none where no pilot runs.
 pub(crate) type Piloted = BTreeMap<VmIndex, Rc<PilotVm>>;
 
-/// Reads it.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     at: Option<Instant>,

@@ -29,7 +29,6 @@ use crate::reading::opened::{Broken, Opened};
 /// After so many rows it is said how far the reading is.
 const LOOK: u64 = 1 << 16;
 
-/// How long steps are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Length {
     /// So many nanoseconds, or more where the capture is long.

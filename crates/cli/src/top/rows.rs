@@ -21,18 +21,14 @@ const NOT_RUNNING: &str = "not running: paused, not started or stopped after an 
 /// Who a row is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
-    /// A VM.
     Vm(VmIndex),
-    /// A vCPU.
     Vcpu(VmIndex, VcpuId),
     /// What could be given to nobody, of all VMs or of one.
     Unplaced(Option<VmIndex>),
 }
 
-/// A row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TopRow {
-    /// Who.
     pub(crate) key: Key,
     /// What it is called; steers no terminal.
     pub(crate) name: String,
@@ -42,7 +38,6 @@ pub(crate) struct TopRow {
     pub(crate) paused: bool,
     /// What the pilot says of it, if it is a VM.
     pub(crate) pilot: Option<Rc<PilotVm>>,
-    /// What it did.
     pub(crate) figures: Figures,
 }
 

@@ -23,9 +23,7 @@ use super::piloted::Piloted;
 /// Halts and exits of one vCPU, or of several together.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Cell {
-    /// The halt account.
     pub(crate) halts: Account,
-    /// Windows of its halts.
     pub(crate) window: Levels,
     /// Exits, if there were any.
     pub(crate) exits: Option<Box<ExitAccount>>,
@@ -90,7 +88,6 @@ pub(crate) fn lost_count(losses: &Losses) -> u64 {
 pub(crate) struct Around {
     /// VMs that were there, or did something.
     pub(crate) vms: Rc<Vec<Vm>>,
-    /// Their vCPUs.
     pub(crate) vcpus: Rc<Vec<Vcpu>>,
     /// The host's settings, by KVM's names.
     pub(crate) knobs: Rc<BTreeMap<String, String>>,
@@ -148,7 +145,6 @@ impl Used {
 pub(crate) struct Step {
     /// From when, on the host's `CLOCK_MONOTONIC`.
     pub(crate) start_ns: u64,
-    /// Until when.
     pub(crate) end_ns: u64,
     /// Events that the step was told were lost, by place.
     pub(crate) lost: Losses,

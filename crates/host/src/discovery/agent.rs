@@ -19,7 +19,6 @@ pub(crate) enum AgentChannel {
     Closed,
     /// QEMU has no such port.
     Absent,
-    /// Not QEMU.
     OtherVmm,
 }
 

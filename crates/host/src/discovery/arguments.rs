@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-/// Arguments of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Arguments(Vec<String>);
 

@@ -19,7 +19,6 @@ const LONGEST: u64 = 2 << 20;
 /// What libvirt calls a domain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Domain {
-    /// Its UUID.
     pub(super) uuid: Option<String>,
     /// The display name of an OpenStack instance.
     pub(super) instance: Option<String>,

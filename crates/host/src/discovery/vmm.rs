@@ -10,7 +10,6 @@ use super::{cloud_hypervisor, crosvm, firecracker, lab, qemu};
 /// What we know of one VMM.
 #[derive(Debug)]
 pub(super) struct Vmm {
-    /// Its kind.
     pub(super) kind: VmmKind,
     /// Whether a program of this name is it.
     is: fn(&str) -> bool,

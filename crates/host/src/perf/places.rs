@@ -42,7 +42,6 @@ pub(super) struct Places {
 struct Thread {
     pid: Pid,
     comm: String,
-    /// Its VM.
     vm: VmIndex,
     /// Its halts were placed: it stays with its VM.
     halted: bool,

@@ -79,12 +79,10 @@ impl Theme {
     }
 }
 
-/// Draws texts.
 #[derive(Debug)]
 pub(crate) struct Pen<'a> {
     buffer: &'a mut Buffer,
     area: Rect,
-    /// How things look.
     pub(super) theme: Theme,
 }
 
