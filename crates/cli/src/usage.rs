@@ -1,6 +1,6 @@
 //! The CPU time of a VM, from the scheduler's counts of its VMM's threads.
 
-use haltwise_core::event::{Vcpu, Vm};
+use haltwise_core::event::{Observable, Vcpu, Vm};
 use haltwise_document::figures;
 
 use crate::report::view::AccountFigures;
@@ -32,7 +32,8 @@ impl CpuFigures {
         vcpus: impl Iterator<Item = &'a Vcpu>,
         account: &AccountFigures,
     ) -> Option<Self> {
-        let no_halt = (account.halts == 0).then_some(0.0);
+        let is_seen = vm.observable == Observable::Yes;
+        let no_halt = (account.halts == 0 && is_seen).then_some(0.0);
         let polling = account.poll.cpu_percent.or(no_halt);
         let times = vcpus.map(|vcpu| vcpu.time);
         let threads = vm.threads.as_ref()?;

@@ -52,6 +52,7 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(Answer, bool), Fail
     let explained = explain::view::view(&loaded, &vms, lambda, told);
     let is_partial = report.recording.lost > 0 || recording.is_partial();
     let account = &report.host.account;
+    let is_seen = report.vms.iter().all(|vm| vm.not_observable.is_none());
     let made = recommended.as_ref().ok();
     let view = Answer {
         schema: SCHEMA,
@@ -59,7 +60,7 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(Answer, bool), Fail
         outside: None,
         capture: Some(dir.display().to_string()),
         cpus: report.host.cpus,
-        halts: Some(account.halts),
+        halts: Some(account.halts).filter(|halts| *halts > 0 || is_seen),
         poll_cpu_percent: account.poll.cpu_percent,
         failed_cpu_percent: account.poll.wasted_cpu_percent,
         vms: usage::of(&report),

@@ -29,7 +29,7 @@ figures! {
         pub(crate) capture: Option<String> = Name,
         /// CPUs of the host.
         pub(crate) cpus: Option<u32> = Count,
-        /// Halts that were recorded.
+        /// Halts that were recorded; `null` where there are none and a VM is not observable.
         pub(crate) halts: Option<u64> = Count,
         /// CPU time spent polling.
         pub(crate) poll_cpu_percent: Option<f64> = CpuPercent,
