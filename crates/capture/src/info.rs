@@ -9,6 +9,7 @@ use haltwise_core::event::{HaltCounts, Knob};
 use haltwise_core::exit::Recorded;
 use haltwise_core::profile;
 use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung, Side};
+use haltwise_core::replay::calibration::written::Written;
 use haltwise_core::verify::carried::Carried;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -53,6 +54,9 @@ pub struct CaptureInfo {
     /// Settings in force at the start; later ones are in the table `knobs`.
     #[serde(default)]
     pub knobs: Vec<Knob>,
+    /// What a sleep and a wake-up cost on this host, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Box<Written>>,
     /// VMs and vCPUs seen so far.
     #[serde(default)]
     pub roster: Roster,
@@ -133,6 +137,7 @@ impl CaptureInfo {
             command: Vec::new(),
             missing: Vec::new(),
             knobs: Vec::new(),
+            price: None,
             roster: Roster::default(),
             lost: BTreeMap::new(),
             overhead: None,

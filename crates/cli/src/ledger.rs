@@ -7,11 +7,12 @@ pub(crate) mod summary;
 use std::path::Path;
 
 use haltwise_document::figures;
+use haltwise_host::root::Root;
 
 use self::summary::Summary;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::proof::ledger::entry::Entry;
-use crate::proof::ledger::{file, usual_place};
+use crate::proof::ledger::{file, place};
 use crate::shown::Shown;
 
 /// Version of the JSON that `haltwise ledger` prints. In 1, inconclusive proofs were in the accuracy.
@@ -47,7 +48,7 @@ pub(crate) fn summary_of(path: &Path) -> Result<Summary, Failure> {
 
 /// Reads a ledger: this one, or that of the user.
 pub(crate) fn read(path: Option<&Path>) -> Result<Ledger, Failure> {
-    let usual = usual_place();
+    let usual = place(&Root::host());
     let Some(path) = path.or(usual.as_deref()) else {
         let error = anyhow::anyhow!("find the ledger: neither XDG_STATE_HOME nor HOME is set");
         return Err(Failure::new(Exit::Usage, error).hint("name it: --ledger FILE"));

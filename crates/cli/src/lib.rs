@@ -40,6 +40,7 @@ mod replay;
 mod report;
 mod service;
 mod shown;
+mod state;
 mod status;
 mod terminal;
 mod time;

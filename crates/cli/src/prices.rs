@@ -3,6 +3,7 @@
 //! page share all of it.
 
 pub(crate) mod doubts;
+pub(crate) mod kept;
 pub(crate) mod model;
 pub(crate) mod price;
 pub(crate) mod words;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use haltwise_capture::files;
 use haltwise_core::recording::Side;
+use haltwise_core::replay::calibration::written::Written;
 use haltwise_core::replay::calibration::{Calibration, Prices};
 use haltwise_core::replay::cost::Assumed;
 use haltwise_core::replay::latency::Latencies;
@@ -57,7 +59,7 @@ impl Source {
 pub(crate) struct Known {
     /// CPU time of one block and wake, in nanoseconds, and where that comes from.
     pub(crate) switch_cpu_ns: u64,
-    /// The ends of its interval, where it was calibrated.
+    /// How far it may be off, where it was not given.
     pub(crate) switch_cpu_ends_ns: Option<[u64; 2]>,
     /// Where that comes from.
     pub(crate) source: Source,
@@ -84,19 +86,31 @@ pub(crate) struct GivenCosts {
     pub(crate) wake_latency: Option<Nanos>,
 }
 
-/// Puts together what is known.
-pub(crate) fn know(given: &GivenCosts, survey: &Survey) -> Result<Known, Failure> {
+/// Puts together what is known: what is given comes before the price that the capture carries.
+pub(crate) fn know(
+    given: &GivenCosts,
+    carried: Option<&Written>,
+    survey: &Survey,
+) -> Result<Known, Failure> {
     Ok(Known {
         overruns: survey.overruns(),
-        ..of_latency(given, survey.shortest_sleeps_ns())?
+        ..of_latency(given, carried, survey.shortest_sleeps_ns())?
     })
 }
 
-/// The same, where the capture's shortest sleeps take `shortest_ns` to wake.
-pub(crate) fn of_latency(given: &GivenCosts, shortest_ns: Option<u64>) -> Result<Known, Failure> {
-    let calibration = calibration(given)?;
-    let mut elsewhere =
-        (calibration.as_ref()).map_or_else(Latencies::default, Calibration::latencies);
+/// The same, where the capture's shortest sleeps take this to wake: [`Latencies::shortest_sleeps_ns`].
+pub(crate) fn of_latency(
+    given: &GivenCosts,
+    carried: Option<&Written>,
+    shortest_ns: Option<[u64; 2]>,
+) -> Result<Known, Failure> {
+    let calibration = match calibration(given)? {
+        Some(given) => Some(given),
+        None => carried.and_then(|carried| Calibration::try_from(carried).ok()),
+    };
+    let mut elsewhere = (calibration.as_ref()).map_or_else(Latencies::default, |calibration| {
+        calibration.latencies().clone()
+    });
     if let Some(latency_ns) = given.wake_latency.map(|Nanos(ns)| ns) {
         elsewhere.add(0, latency_ns);
     }
@@ -110,7 +124,10 @@ pub(crate) fn of_latency(given: &GivenCosts, shortest_ns: Option<u64>) -> Result
             switch_cpu_ends_ns = Some(measured.ends_ns);
             (measured.ns, Source::Calibrated)
         }
-        (None, None, Some(ns)) => assumed(ns),
+        (None, None, Some([low_ns, ns])) => {
+            switch_cpu_ends_ns = Some(Assumed::ends_ns(low_ns, ns));
+            assumed(ns)
+        }
         (None, None, None) => return Err(nothing_known()),
     };
     Ok(Known {

@@ -3,8 +3,6 @@
 use haltwise_core::event::{Observable, Vcpu, Vm};
 use haltwise_document::figures;
 
-use crate::report::view::AccountFigures;
-
 figures! {
     /// CPU time of a VM between two looks at the threads of its VMM.
     #[derive(Clone, Copy)]
@@ -30,11 +28,11 @@ impl CpuFigures {
     pub(crate) fn of<'a>(
         vm: &Vm,
         vcpus: impl Iterator<Item = &'a Vcpu>,
-        account: &AccountFigures,
+        (halts, poll_cpu_percent): (u64, Option<f64>),
     ) -> Option<Self> {
         let is_seen = vm.observable == Observable::Yes;
-        let no_halt = (account.halts == 0 && is_seen).then_some(0.0);
-        let polling = account.poll.cpu_percent.or(no_halt);
+        let no_halt = (halts == 0 && is_seen).then_some(0.0);
+        let polling = poll_cpu_percent.or(no_halt);
         let times = vcpus.map(|vcpu| vcpu.time);
         let threads = vm.threads.as_ref()?;
         let spent = threads.cpu_use(times, polling.map(|percent| percent / 100.0))?;

@@ -16,6 +16,7 @@
 //! | [`pareto`] | settings that no other beats in both polling and latency |
 //! | [`interval`] | how far a difference can be trusted: bootstrap over blocks of time |
 //! | [`doubt`] | whether a gain outlives what nobody recorded: wake-ups of a calibration, and how timers follow |
+//! | [`finalist`] | settings that are played on the whole capture, from both starts and under each doubt |
 //! | [`advice`] | one recommendation for a goal, and why others were not taken |
 //! | [`caps`] | what a ceiling for each VM of its own would add |
 //! | [`figures`] | finalists and policies of any kind, with all figures that a page shows |
@@ -26,8 +27,8 @@
 //!
 //! **What a recommendation rests on.** All that a replay rests on ([`crate::replay`]), and that the
 //! load stays as it was. The second is tested within the capture: what gains on its first part and not
-//! on the rest is rejected. So is what gains only if wake-ups that were never recorded are as fast as a
-//! calibration has them, or only if timers come at a fixed time where nothing shows it ([`doubt`]).
+//! on the rest is not taken. What gains only if wake-ups that were never recorded are as a calibration has them, or only if
+//! timers come at a fixed time where nothing shows it, is to be proved first ([`doubt`]).
 
 pub mod advice;
 pub mod candidates;
@@ -36,6 +37,7 @@ pub mod counted;
 pub mod crew;
 pub mod doubt;
 pub mod figures;
+pub mod finalist;
 pub mod gain;
 pub mod gather;
 pub mod guest;

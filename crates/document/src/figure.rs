@@ -251,7 +251,7 @@ macro_rules! figures {
         $vis:vis struct $name:ident {
             $(
                 $(#[$($of:tt)*])*
-                $seen:vis $field:ident: $type:ty = $unit:ident $(($arg:expr $(, $unread:literal)?))? $($title:literal)?
+                $seen:vis $field:ident: $type:ty = $unit:ident $(($arg:expr))? $($title:literal)?
             ),* $(,)?
         }
     )+) => {$(
@@ -276,7 +276,7 @@ macro_rules! figures {
         $vis:vis const $name:ident: $other:path {
             $(
                 $(#[$($of:tt)*])*
-                $field:ident: $type:ty = $unit:ident $(($arg:expr $(, $unread:literal)?))? $($title:literal)?
+                $field:ident: $type:ty = $unit:ident $(($arg:expr))? $($title:literal)?
             ),* $(,)?
         }
     ) => {

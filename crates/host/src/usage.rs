@@ -64,6 +64,31 @@ pub fn idle(root: &Root) -> Result<Idle, RootError> {
     Ok(idle)
 }
 
+/// Idle time of each CPU in ticks: the fourth number of its line in `/proc/stat` (`show_stat`, `fs/proc/stat.c`).
+pub(crate) fn idle_of_cpus(root: &Root) -> BTreeMap<u32, u64> {
+    let text = root.text("proc/stat").unwrap_or_default();
+    let of_line = |line: &str| {
+        let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
+        Some((fields.next()?.parse().ok()?, fields.nth(3)?.parse().ok()?))
+    };
+    text.lines().filter_map(of_line).collect()
+}
+
+/// What idles the CPUs: driver, governor, and the states of the first CPU that are not disabled.
+pub(crate) fn idle_setup(root: &Root) -> Vec<String> {
+    let mut setup: Vec<String> = ["current_driver", "current_governor"]
+        .iter()
+        .filter_map(|file| root.value(format!("{CPUS}/cpuidle/{file}")).ok())
+        .collect();
+    let states = states_of(root, 0).unwrap_or_default().into_iter();
+    let enabled = states.filter(|(_, folder)| {
+        root.value(format!("{folder}/disable"))
+            .is_ok_and(|text| text == "0")
+    });
+    setup.extend(enabled.filter_map(|(_, folder)| root.value(format!("{folder}/name")).ok()));
+    setup
+}
+
 /// The state in which a CPU spins.
 pub(crate) const POLL: &str = "POLL";
 

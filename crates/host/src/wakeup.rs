@@ -16,14 +16,18 @@
 mod pair;
 pub mod prices;
 
+use std::time::Duration;
+
 use haltwise_core::replay::calibration::SCHEMA;
+pub use haltwise_core::replay::calibration::written::Measured;
 use haltwise_core::replay::calibration::written::{Samples, Sleeper, Written, of_repetitions};
 use haltwise_core::stats::percentile_of_sorted;
 use haltwise_core::units::Nanos;
 use rustix::thread::CpuSet;
 
 use self::pair::{Pair, Round};
-use crate::clock;
+use crate::root::Root;
+use crate::{clock, host_sample, usage};
 
 /// Rounds of a run that are looked at: as many as fit in this time, within bounds.
 const RUN_NS: u64 = 40_000_000;
@@ -52,7 +56,7 @@ impl Plan {
     /// All classes in some 20 s, or a rough idea in a few.
     pub fn new(quick: bool, sleeper_cpu: u32, waker_cpu: u32) -> Self {
         let gaps_us: &[u64] = if quick {
-            &[30, 100, 300, 3_000]
+            &[30, 100, 300, 1_000, 3_000, 10_000]
         } else {
             &[10, 30, 100, 300, 1_000, 3_000, 10_000, 20_000]
         };
@@ -63,6 +67,33 @@ impl Plan {
             sleeper_cpu,
             waker_cpu,
         }
+    }
+}
+
+/// So long CPUs are watched.
+const WATCHED: Duration = Duration::from_millis(100);
+
+/// Two CPUs that we may use and that were idle for longest just now: for the sleeper, and for its waker. With one CPU it is
+/// both.
+pub fn idlest_cpus(root: &Root) -> std::io::Result<[u32; 2]> {
+    let before = usage::idle_of_cpus(root);
+    std::thread::sleep(WATCHED);
+    let after = usage::idle_of_cpus(root);
+    let idle = |cpu: &u32| after.get(cpu)?.checked_sub(*before.get(cpu)?);
+    let mut cpus = allowed_cpus()?;
+    cpus.sort_by_key(|cpu| std::cmp::Reverse(idle(cpu)));
+    let first = cpus.first().copied().ok_or(std::io::ErrorKind::NotFound)?;
+    Ok([first, cpus.get(1).copied().unwrap_or(first)])
+}
+
+/// What decides the price of a sleep here, as far as it can be read.
+pub fn host(root: &Root) -> Measured {
+    let name = rustix::system::uname();
+    Measured {
+        unix_ns: clock::wall_ns(),
+        kernel_release: name.release().to_string_lossy().into_owned(),
+        cpu_model: host_sample::cpu_model(root),
+        idle: usage::idle_setup(root),
     }
 }
 
@@ -112,6 +143,8 @@ pub fn measure(plan: &Plan, is_over: impl Fn() -> bool) -> std::io::Result<Writt
         timer_write_cpu_ns: None,
         ipi_cpu_ns: None,
         polled_round_trip_ns: None,
+        kvm_ns: None,
+        host: None,
         notes: notes(plan, repetitions, &classes),
     })
 }
@@ -121,6 +154,15 @@ fn add(samples: &mut Samples, asleep: &[Round], polled: &[Round]) {
     let latency = |run: &[Round]| median(run, |round| round.latency_ns);
     let waking = |run: &[Round]| median(run, |round| round.waking_ns);
     samples.blocked.extend(latency(asleep));
+    let polled_ns = polled
+        .iter()
+        .map(|round| round.latency_ns)
+        .min()
+        .unwrap_or(0);
+    let longer = asleep
+        .iter()
+        .map(|round| round.latency_ns.saturating_sub(polled_ns));
+    samples.single_ns.extend(longer);
     let sum = |run: &[Round], of: fn(&Round) -> u64| run.iter().map(of).sum::<u64>() as f64;
     let cpu = sum(polled, |round| round.cpu_ns);
     let poll = sum(polled, |round| round.poll_ns);

@@ -153,6 +153,8 @@ pub fn calibrate(
         timer_write_cpu_ns: None,
         ipi_cpu_ns: None,
         polled_round_trip_ns: median_estimate(&round_trips),
+        kvm_ns: None,
+        host: None,
         notes: notes(plan, repetitions, &classes),
     })
 }
@@ -368,6 +370,8 @@ mod test {
             timer_write_cpu_ns: None,
             ipi_cpu_ns: None,
             polled_round_trip_ns: None,
+            kvm_ns: None,
+            host: None,
             notes: Vec::new(),
         };
         let json = serde_json::to_string(&written).unwrap();
@@ -377,7 +381,7 @@ mod test {
         assert_eq!((prices.exit_cpu_ns, prices.ipi_cpu_ns), (Some(1_400), None));
         let mut latencies = Latencies::default();
         latencies.add(30_000, 22_000);
-        assert_eq!(read.latencies(), latencies);
+        assert_eq!(read.latencies(), &latencies);
     }
 
     #[test]

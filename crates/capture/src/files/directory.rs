@@ -253,7 +253,7 @@ pub(crate) fn temporary(name: &str) -> String {
 }
 
 /// Makes the directories above a path that are not there.
-pub(super) fn make_above(path: &Path) -> io::Result<()> {
+pub fn make_above(path: &Path) -> io::Result<()> {
     let is_missing = |above: &&Path| !above.as_os_str().is_empty() && !above.exists();
     let missing: Vec<_> = path.ancestors().skip(1).take_while(is_missing).collect();
     missing.into_iter().rev().try_for_each(make_one)

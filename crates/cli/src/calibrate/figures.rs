@@ -1,7 +1,7 @@
 //! What a calibration is as JSON, declared beside it: `calibrate` and the lab write it, `--calibration` reads it.
 //! Only the page of documentation and the schema come of it.
 
-use haltwise_core::replay::calibration::written::{GapClass, Sleeper, Written};
+use haltwise_core::replay::calibration::written::{GapClass, Measured, Sleeper, Written};
 use haltwise_core::stats::Estimate;
 use haltwise_document::figures;
 
@@ -35,15 +35,17 @@ figures! {
         /// How long it was left to sleep.
         gap_ns: u64 = Nanos,
         /// What sleeping adds between signal and sleeper.
-        wake_latency_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        wake_latency_ns: Option<Estimate> = Record(ESTIMATE),
+        /// 32 quantiles of that over single wake-ups, in an order that mixes them; empty of vCPUs.
+        wake_latency_quantiles_ns: Vec<u64> = Words,
         /// From the signal until a sleeper ran.
-        signal_to_guest_blocked_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        signal_to_guest_blocked_ns: Option<Estimate> = Record(ESTIMATE),
         /// From the signal until a poller saw it.
-        signal_to_guest_polled_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        signal_to_guest_polled_ns: Option<Estimate> = Record(ESTIMATE),
         /// CPU time of the sleeper for one block and wake-up.
-        switch_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        switch_cpu_ns: Option<Estimate> = Record(ESTIMATE),
         /// What waking a sleeper costs the waker more than waking a poller.
-        waker_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        waker_cpu_ns: Option<Estimate> = Record(ESTIMATE),
     }
 }
 
@@ -65,20 +67,25 @@ figures! {
         /// Costs by length of sleep, ascending.
         classes: Vec<GapClass> = List(CLASS),
         /// CPU time of the sleeper for one block and wake-up, over all lengths.
-        switch_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        switch_cpu_ns: Option<Estimate> = Record(ESTIMATE),
         /// The same of the waker.
-        waker_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        waker_cpu_ns: Option<Estimate> = Record(ESTIMATE),
         /// CPU time of one exit that KVM handles by itself: CPUID less an empty loop. Of `vcpu` that of the host's
         /// guests; of `thread` that of the guest in which it was measured, `null` where CPUID reports no hypervisor.
-        exit_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        exit_cpu_ns: Option<Estimate> = Record(ESTIMATE),
         /// CPU time of one write of the CPU's timer, in a guest: a timer armed 100 us ahead and disarmed, less one armed
         /// an hour ahead and disarmed, by two. `null` of vCPUs.
-        timer_write_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        timer_write_cpu_ns: Option<Estimate> = Record(ESTIMATE),
         /// CPU time that an IPI takes its sender, in a guest: a signal to a thread that runs on the other CPU, less one
         /// that it has blocked. Without the receiver's interrupt. `null` of vCPUs.
-        ipi_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        ipi_cpu_ns: Option<Estimate> = Record(ESTIMATE),
+        /// By how much vCPUs' wake-ups took longer than threads', as sleeps of a capture have shown; the costs contain it.
+        /// `null` where none have.
+        kvm_ns: Option<Estimate> = Record(ESTIMATE),
+        /// The host: `unix_ns` (when), `kernel_release`, `cpu_model`, `idle` (driver, governor, enabled states).
+        host: Option<Measured> = Object,
         /// From signal to answer where every poll succeeds; `null` of threads.
-        polled_round_trip_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        polled_round_trip_ns: Option<Estimate> = Record(ESTIMATE),
         /// What could not be measured, and why.
         notes: Vec<String> = Words,
     }

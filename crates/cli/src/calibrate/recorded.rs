@@ -7,17 +7,20 @@ use anyhow::anyhow;
 use haltwise_capture::table::Table;
 use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::replay::calibration::written::{GapClass, Written};
-use haltwise_core::replay::latency::{ENOUGH, class_of};
+use haltwise_core::replay::latency::{ENOUGH, TYPICAL, class_of};
 use haltwise_core::stats::{Estimate, median_estimate};
 
 use crate::exit::{Exit, Failure};
-use crate::number::nanos_f64;
+use crate::number::{nanos_f64, whole};
 use crate::reading::opened::Opened;
 use crate::reading::pass;
 
-/// Wake-up latencies of a capture's undisturbed sleeps, by class of their length.
+/// Wake-up latencies of a capture's undisturbed sleeps, by class of their length, and how many there were.
 #[derive(Debug, Default)]
-pub(crate) struct Sleeps(BTreeMap<usize, Vec<f64>>);
+pub(crate) struct Sleeps {
+    halts: u64,
+    classes: BTreeMap<usize, (u64, Vec<f64>)>,
+}
 
 /// So many of each class are enough for a median.
 const KEPT: usize = 4_096;
@@ -28,6 +31,7 @@ impl pass::Sink for Sleeps {
     }
 
     fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
+        self.halts += 1;
         let Some(latency_ns) = halt
             .wake_latency_ns
             .filter(|_| halt.waited && !halt.poll_cut)
@@ -36,7 +40,8 @@ impl pass::Sink for Sleeps {
         };
         let awake_ns = halt.poll_ns.unwrap_or(0).saturating_add(latency_ns);
         let class = class_of(halt.halt_ns.saturating_sub(awake_ns));
-        let kept = self.0.entry(class).or_default();
+        let (seen, kept) = self.classes.entry(class).or_default();
+        *seen += 1;
         if kept.len() < KEPT {
             kept.push(latency_ns as f64);
         }
@@ -48,10 +53,10 @@ pub(crate) fn sleeps(dir: &Path) -> Result<Sleeps, Failure> {
     opened.must_be_of_host("calibrate")?;
     let mut sleeps = Sleeps::default();
     pass::pass(&opened, "reading", &mut [&mut sleeps]).whole(Table::Halts)?;
-    sleeps
-        .0
-        .retain(|_, latencies| latencies.len() as u64 >= ENOUGH);
-    if sleeps.0.is_empty() {
+    let halts = sleeps.halts;
+    let is_typical = |seen: u64| seen >= ENOUGH && seen.saturating_mul(TYPICAL) >= halts;
+    sleeps.classes.retain(|_, (seen, _)| is_typical(*seen));
+    if sleeps.classes.is_empty() {
         let error = anyhow!("no length of sleep is often enough in {}", dir.display());
         return Err(Failure::new(Exit::Failed, error)
             .hint("record a VM whose vCPUs sleep, or leave the capture out"));
@@ -63,7 +68,7 @@ pub(crate) fn sleeps(dir: &Path) -> Result<Sleeps, Failure> {
 /// says how much that was.
 pub(crate) fn add(found: &mut Written, recorded: &Sleeps) {
     let of = |class: &GapClass| {
-        let latencies = recorded.0.get(&class_of(class.gap_ns))?;
+        let (_, latencies) = recorded.classes.get(&class_of(class.gap_ns))?;
         median_estimate(latencies)
     };
     let recorded: Vec<Option<Estimate>> = found.classes.iter().map(of).collect();
@@ -78,9 +83,17 @@ pub(crate) fn add(found: &mut Written, recorded: &Sleeps) {
         let own = class.wake_latency_ns;
         let shifted = own.map(|own| added.map_or(own, |by| shift(own, by)));
         class.wake_latency_ns = recorded.or(shifted);
+        let longer_ns = class
+            .wake_latency_ns
+            .zip(own)
+            .map(|(now, own)| now.median - own.median);
+        for quantile_ns in &mut class.wake_latency_quantiles_ns {
+            *quantile_ns = whole(*quantile_ns as f64 + longer_ns.unwrap_or(0.0));
+        }
         class.switch_cpu_ns = class.switch_cpu_ns.map(|own| with(own, added));
     }
     found.switch_cpu_ns = found.switch_cpu_ns.map(|own| with(own, added));
+    found.kvm_ns = added;
     let lengths = recorded.iter().flatten().count();
     found.notes.push(match added {
         Some(added) => format!(
@@ -160,14 +173,24 @@ mod test {
             timer_write_cpu_ns: None,
             ipi_cpu_ns: None,
             polled_round_trip_ns: None,
+            kvm_ns: None,
+            host: None,
             notes: Vec::new(),
+        }
+    }
+
+    fn of_class(slept_ns: u64, latency_ns: f64) -> Sleeps {
+        let class = (20, vec![latency_ns; 20]);
+        Sleeps {
+            halts: 20,
+            classes: BTreeMap::from([(class_of(slept_ns), class)]),
         }
     }
 
     #[test]
     fn what_recorded_sleeps_took_longer_is_added_to_lengths_that_were_not_recorded() {
         let mut found = measured();
-        let recorded = Sleeps(BTreeMap::from([(class_of(30_000), vec![12_000.0; 20])]));
+        let recorded = of_class(30_000, 12_000.0);
         add(&mut found, &recorded);
         let latency = |nth: usize| found.classes[nth].wake_latency_ns.unwrap();
         assert_eq!((latency(0).median, latency(0).samples), (12_000.0, 20));
@@ -187,7 +210,7 @@ mod test {
     #[test]
     fn a_capture_of_other_lengths_adds_nothing_and_that_is_said() {
         let mut found = measured();
-        let recorded = Sleeps(BTreeMap::from([(class_of(200), vec![1.0; 20])]));
+        let recorded = of_class(200, 1.0);
         add(&mut found, &recorded);
         assert_eq!(found.classes, measured().classes);
         assert!(found.notes[0].contains("nothing is added"));
@@ -200,7 +223,7 @@ mod test {
         for class in &mut found.classes {
             (class.wake_latency_ns, class.switch_cpu_ns) = (None, None);
         }
-        let recorded = Sleeps(BTreeMap::from([(class_of(30_000), vec![12_000.0; 20])]));
+        let recorded = of_class(30_000, 12_000.0);
         add(&mut found, &recorded);
         let latencies = found.classes.iter().map(|it| it.wake_latency_ns);
         let medians: Vec<_> = latencies.map(|it| it.map(|it| it.median)).collect();

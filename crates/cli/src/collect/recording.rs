@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haltwise_core::recording::{Mode, Roster, Rung, Side};
+use haltwise_core::replay::calibration::written::Written;
 use haltwise_host::clock;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::root::Root;
@@ -55,6 +56,8 @@ pub(crate) struct RecordingRequest {
     pub(crate) user: Option<String>,
     /// Keep our own command line out of the capture.
     pub(crate) no_command: bool,
+    /// What a sleep costs here; what is kept with the host if `None`.
+    pub(crate) price: Option<Box<Written>>,
     /// Record to a ring, and keep so much.
     pub(crate) ring: Option<Limits>,
 }
@@ -80,6 +83,7 @@ impl RecordingRequest {
             command: Vec::new(),
             user: None,
             no_command: false,
+            price: None,
             ring: None,
         }
     }

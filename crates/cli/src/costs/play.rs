@@ -75,7 +75,7 @@ pub(crate) fn play(opened: &Opened, request: &PlayRequest) -> Result<PlayedCaptu
     let is_too_long = look.ended(&ends);
     let span = look.span();
     let (version, survey, gather) = look.finish()?;
-    let known = prices::know(&request.costs, &survey)?;
+    let known = prices::know(&request.costs, info.price.as_deref(), &survey)?;
     let arch = arch_of(info, &tune);
     let terms = Terms {
         version,

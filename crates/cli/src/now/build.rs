@@ -3,12 +3,16 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
-use haltwise_core::tune::advice::Comparison;
+use haltwise_core::tune::Advice;
+use haltwise_core::tune::advice::{Comparison, Verdict};
+use haltwise_core::tune::candidates::Reach;
+use haltwise_core::tune::finalist::Finalist;
 use haltwise_core::tune::interval::Interval;
 
 use super::usage;
-use super::view::{Answer, ComparedSetting, CostlyFinding, SCHEMA};
+use super::view::{Answer, AnswerForGoal, ComparedSetting, CostlyFinding, SCHEMA};
 use crate::exit::Failure;
 use crate::explain;
 use crate::figures::Source;
@@ -16,23 +20,27 @@ use crate::number::whole;
 use crate::plan::Settings;
 use crate::reading::opened::Opened;
 use crate::reading::select;
-use crate::recommend::candidates::{Extent, SettingRow, TuneRequest};
+use crate::recommend::candidates::{Candidates, Extent, SettingRow, TuneRequest};
 use crate::recommend::follow;
 use crate::recommend::goal::Named;
-use crate::recommend::view::{HaltFigures, PlayedSettings};
+use crate::recommend::view::{HaltFigures, PlayedSettings, settings as settings_of};
 use crate::recommend::{Looking, Recommendation, Recommended, say};
 use crate::report;
 
 const FOUND: usize = 2;
 
 /// Reads a capture; also whether something is missing from it.
-pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(Answer, bool), Failure> {
+pub(crate) fn build(dir: &Path, vm: Option<&str>, goal: Named) -> Result<(Answer, bool), Failure> {
     let opened = Opened::open(dir)?;
     opened.must_be_of_host("now")?;
     let vms = select::vms(&opened.info().roster, vm)?;
+    let picked: BTreeSet<_> = vms.iter().copied().collect();
+    let own_ceilings = own_ceilings(&opened, &picked);
     let request = TuneRequest {
         extent: Extent::WithOff,
-        ..TuneRequest::of_goal(Named::Balanced.named(), vm.map(|_| vms.clone()))
+        // Where halt_poll_ns applies to nobody, the ceilings that do are the question.
+        ceiling_only: own_ceilings > 0 && own_ceilings == picked.len(),
+        ..TuneRequest::of_goal(goal.named(), vm.map(|_| vms.clone()))
     };
     let mut looking = Looking::new(&opened, &request);
     let (loaded, ends) = explain::load::load(&opened, &mut [looking.sink()])?;
@@ -40,20 +48,26 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(Answer, bool), Fail
     let recommended = looking.recommend(&opened, &request);
     let recording = &loaded.recording;
     let summary = Recommendation::of(&recommended);
-    let picked: BTreeSet<_> = vms.iter().copied().collect();
     let report = report::build::report(
         recording,
         |it| picked.contains(&it.index),
         summary,
         report::build::Extent::Table,
     );
-    let lambda = Named::Balanced.weight_milli() as f64 / 1e3;
+    let lambda = goal.weight_milli() as f64 / 1e3;
     let told = explain::told::Told::of_host(&recommended);
     let explained = explain::view::view(&loaded, &vms, lambda, told);
     let is_partial = report.recording.lost > 0 || recording.is_partial();
     let account = &report.host.account;
+    let one_ceiling =
+        (opened.info().roster.vms.iter()).find(|vm| vms == [vm.index] && request.ceiling_only);
     let is_seen = report.vms.iter().all(|vm| vm.not_observable.is_none());
     let made = recommended.as_ref().ok();
+    let apply = made.and_then(|made| match one_ceiling {
+        Some(vm) => apply_ceiling(made, vm),
+        None if request.ceiling_only => None,
+        None => apply(made),
+    });
     let view = Answer {
         schema: SCHEMA,
         recording: Some(Source::of(recording)),
@@ -64,14 +78,16 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(Answer, bool), Fail
         poll_cpu_percent: account.poll.cpu_percent,
         failed_cpu_percent: account.poll.wasted_cpu_percent,
         vms: usage::of(&report),
-        own_ceilings: own_ceilings(&opened, &picked),
+        own_ceilings,
         settings: made.map_or_else(Vec::new, settings),
+        goals: made.map_or_else(Vec::new, goals),
+        goal: goal.as_str(),
         verdict: made.map(|made| made.view.verdict),
-        advice: advice(&recommended, &report.recommendation),
+        advice: advice(&recommended, &report.recommendation, one_ceiling),
         findings: findings(&explained),
-        apply: made.and_then(apply),
-        undo: made.and_then(apply).map(|_| "haltwise undo".to_owned()),
-        prove: made.and_then(prove),
+        undo: apply.as_ref().map(|_| "haltwise undo".to_owned()),
+        prove: made.filter(|_| !request.ceiling_only).and_then(prove),
+        apply,
     };
     Ok((view, is_partial))
 }
@@ -112,6 +128,45 @@ fn settings(made: &Recommended) -> Vec<ComparedSetting> {
     settings
 }
 
+/// What to do for each goal.
+fn goals(made: &Recommended) -> Vec<AnswerForGoal> {
+    let reaches = |it: &&Candidates| made.view.follows || it.material.terms.ceiling_only;
+    let Some(candidates) = made.candidates.as_ref().filter(reaches) else {
+        return Vec::new();
+    };
+    let wall = &candidates.material.judged_wall;
+    let of = |advice: &Advice| {
+        let told = advice.choice.as_ref().zip(advice.against_in_force);
+        let is_told = advice.verdict.changes() || advice.verdict == Verdict::Unproven;
+        let told = told.filter(|_| is_told);
+        let name = |choice: &Finalist| {
+            let reach = Reach::of(&candidates.material.terms.rule());
+            say::setting(&settings_of(&choice.knobs, reach))
+        };
+        let judged = told
+            .as_ref()
+            .map_or(&candidates.of.in_force, |(choice, _)| choice);
+        let judged = judged.judged();
+        let share = told.as_ref().map(|(_, against)| against.cost_share);
+        let end = |end: fn(&Interval) -> f64| share.as_ref().map(end).filter(|it| it.is_finite());
+        AnswerForGoal {
+            goal: advice.goal.name.clone(),
+            verdict: say::verdict(advice.verdict),
+            advice: match &told {
+                None => "leave".to_owned(),
+                Some((choice, _)) if advice.verdict.changes() => name(choice),
+                Some((choice, _)) => format!("prove {}", name(choice)),
+            },
+            cost_share: end(|of| of.value),
+            cost_share_low: end(|of| of.low),
+            cost_share_high: end(|of| of.high),
+            poll_cpu_percent: wall.poll_cpu_percent(&judged),
+            latency_mean_ns: whole(judged.latency_mean_ns()),
+        }
+    };
+    candidates.others.iter().map(of).collect()
+}
+
 fn figures(played: &PlayedSettings, wanted: SettingRow) -> Option<&HaltFigures> {
     let found = played.rows.iter().find(|row| row.row == wanted);
     found.map(|row| &row.figures)
@@ -128,8 +183,9 @@ fn row(
     let end = |base: f64, end: f64| end.is_finite().then_some((base + end).max(0.0));
     let poll =
         |of: fn(&Interval) -> f64| end(current.poll_cpu_percent, of(&against?.poll_cpu_percent));
-    let latency = |of: fn(&Interval) -> f64| {
-        end(current.latency_mean_ns, of(&against?.latency_mean_ns)).map(whole)
+    let latency = |nth: usize| {
+        let end = say::latency_ends(current.latency_mean_ns, against?)[nth];
+        end.is_finite().then(|| whole(end))
     };
     ComparedSetting {
         which,
@@ -138,20 +194,36 @@ fn row(
         poll_cpu_percent_low: poll(|of| of.low),
         poll_cpu_percent_high: poll(|of| of.high),
         latency_mean_ns: whole(of.latency_mean_ns),
-        latency_mean_low_ns: latency(|of| of.low),
-        latency_mean_high_ns: latency(|of| of.high),
+        latency_mean_low_ns: latency(0),
+        latency_mean_high_ns: latency(1),
         latency_p99_ns: of.latency_p99_ns,
     }
 }
 
 /// What to do about KVM's parameters. What a change does stands in the table.
-fn advice(made: &Result<Recommended, Failure>, summary: &Recommendation) -> String {
+fn advice(
+    made: &Result<Recommended, Failure>,
+    summary: &Recommendation,
+    one_ceiling: Option<&Vm>,
+) -> String {
     let change = made.as_ref().ok().and_then(|made| {
         let setting = made.view.for_host()?.beyond(&made.view.in_force);
         let against = made.candidates.as_ref()?.advice.against_in_force.as_ref()?;
+        let what = match one_ceiling {
+            None => say::parameters(&setting),
+            Some(vm) => {
+                let ceiling = say::time(setting.halt_poll_ns.unwrap_or(0));
+                let by = if vm.ceiling_settable == Some(true) {
+                    ""
+                } else {
+                    ", which only its VMM can"
+                };
+                format!("the ceiling of this VM to {ceiling}{by}")
+            }
+        };
         Some(format!(
-            "Set {}: a halt costs {} ({})",
-            say::parameters(&setting),
+            "Set {what} (goal {}): a halt costs {} ({})",
+            made.view.goal.name,
             say::change(against.cost_share.value),
             say::interval(&against.cost_share),
         ))
@@ -184,6 +256,13 @@ fn findings(of: &explain::view::Explanation) -> Vec<CostlyFinding> {
 fn apply(made: &Recommended) -> Option<String> {
     let setting = made.view.for_host()?.beyond(&made.view.in_force);
     Some(say::apply(&setting))
+}
+
+/// The same of a VM with a ceiling of its own, if that can be asked for.
+fn apply_ceiling(made: &Recommended, vm: &Vm) -> Option<String> {
+    let ceiling_ns = made.view.for_host()?.halt_poll_ns?;
+    let (pid, is_settable) = (vm.key.pid.0, vm.ceiling_settable == Some(true));
+    is_settable.then(|| format!("haltwise apply --vm {pid} --ceiling {ceiling_ns} --yes"))
 }
 
 /// The command that measures it against what is in force.

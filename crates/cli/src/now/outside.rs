@@ -8,6 +8,7 @@ use haltwise_host::root::Root;
 use haltwise_host::{clock, discovery, host_sample, params};
 
 use super::view::{Answer, ParameterValue, SCHEMA, UnrecordedHost, UnrecordedVm};
+use crate::recommend::goal::Named;
 
 /// So long the CPU time of VMMs is watched.
 const WATCHED: Duration = Duration::from_secs(1);
@@ -41,6 +42,8 @@ pub(crate) fn view(root: &Root, advice: String) -> anyhow::Result<Answer> {
         vms: Vec::new(),
         own_ceilings: 0,
         settings: Vec::new(),
+        goals: Vec::new(),
+        goal: Named::Balanced.as_str(),
         verdict: None,
         advice,
         findings: Vec::new(),

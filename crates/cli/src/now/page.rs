@@ -3,7 +3,7 @@
 use haltwise_document::{Document, Prose, Rows, Table, Unit, Untrusted, prose};
 
 use super::usage;
-use super::view::{Answer, ComparedSetting, CostlyFinding, UnrecordedHost};
+use super::view::{Answer, AnswerForGoal, ComparedSetting, CostlyFinding, UnrecordedHost};
 use crate::figures::Source;
 use crate::number::{nanos, share, three_digits};
 use crate::words::plural;
@@ -63,6 +63,9 @@ fn recorded(document: &mut Document, source: &Source, view: &Answer) {
     document.fact("polling", polling(view));
     if !view.settings.is_empty() {
         document.table(settings(&view.settings));
+        if !view.goals.is_empty() {
+            document.table(goals(&view.goals));
+        }
     }
     if view.own_ceilings > 0 {
         document.fact(
@@ -151,6 +154,17 @@ fn settings(rows: &[ComparedSetting]) -> Table {
             ends.map(|(low, high)| format!("{} to {}", nanos(low), nanos(high)))
         })
         .show(&["latency_p99_ns"])
+        .finish()
+}
+
+fn goals(rows: &[AnswerForGoal]) -> Table {
+    Rows::new("Goals", rows, usize::MAX)
+        .show(&["goal", "advice"])
+        .with("cost", Unit::Word, |row| {
+            let ends = row.cost_share_low.zip(row.cost_share_high);
+            ends.map(|(low, high)| format!("{:+.0} to {:+.0} %", 100.0 * low, 100.0 * high))
+        })
+        .show(&["poll_cpu_percent", "latency_mean_ns"])
         .finish()
 }
 

@@ -22,9 +22,9 @@ figures! {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
         /// How the facts were obtained, and what is missing from them.
-        pub(crate) recording: Option<Source> = Record(Source::FIGURES, "{}"),
+        pub(crate) recording: Option<Source> = Record(Source::FIGURES),
         /// What is known without a recording, where there is none.
-        pub(crate) outside: Option<UnrecordedHost> = Record(UnrecordedHost::FIGURES, "{}"),
+        pub(crate) outside: Option<UnrecordedHost> = Record(UnrecordedHost::FIGURES),
         /// The capture's directory.
         pub(crate) capture: Option<String> = Name,
         /// CPUs of the host.
@@ -42,7 +42,11 @@ figures! {
         /// The current setting, then no polling and the recommended setting where they differ from it; empty where
         /// nothing can be replayed.
         pub(crate) settings: Vec<ComparedSetting> = List(ComparedSetting::FIGURES),
-        /// What to do about KVM's parameters, in a word; `null` where nothing can be recommended.
+        /// What to do for each goal; empty where nothing can be replayed.
+        pub(crate) goals: Vec<AnswerForGoal> = List(AnswerForGoal::FIGURES),
+        /// The goal that the answer is for.
+        pub(crate) goal: &'static str = Word,
+        /// What to do about KVM's parameters for it, in a word; `null` where nothing can be recommended.
         pub(crate) verdict: Option<&'static str> = Word,
         /// The same in a sentence or two.
         pub(crate) advice: String = Word,
@@ -112,6 +116,27 @@ figures! {
         pub(crate) latency_mean_high_ns: Option<u64> = Nanos,
         /// 99th percentile of the wake-up latency.
         pub(crate) latency_p99_ns: u64 = Nanos "p99",
+    }
+
+    /// What to do for a goal.
+    pub(crate) struct AnswerForGoal {
+        /// The goal: `density` counts CPU time alone, `balanced` a nanosecond of latency as one of CPU time, `latency` as
+        /// ten.
+        pub(crate) goal: String = Word,
+        /// What to do, in a word.
+        pub(crate) verdict: &'static str = Word,
+        /// The same with the setting.
+        pub(crate) advice: String = Word,
+        /// What that changes of a halt's cost, as a share; `null` where nothing is to be changed or proved.
+        pub(crate) cost_share: Option<f64> = Real,
+        /// Its interval's lower end.
+        pub(crate) cost_share_low: Option<f64> = Real,
+        /// Its interval's upper end.
+        pub(crate) cost_share_high: Option<f64> = Real,
+        /// CPU time spent polling then.
+        pub(crate) poll_cpu_percent: f64 = CpuPercent "polling",
+        /// Mean wake-up latency then.
+        pub(crate) latency_mean_ns: u64 = Nanos "latency",
     }
 
     pub(crate) struct CostlyFinding {

@@ -107,15 +107,26 @@ pub(crate) fn run(options: &PilotOptions) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// What replays start from: what was calibrated or given, else nothing.
+/// What replays start from: what was given, else the price of a sleep that is kept with the host, or measured now.
 fn evidence(options: &PilotOptions, kernel: (Version, Arch)) -> Result<Replayed, Failure> {
-    let calibration = prices::calibration(&options.costs)?;
+    let kept = || {
+        let root = &options.root;
+        let price = if root.is_host() {
+            prices::kept::or_measured(root, || false)
+        } else {
+            prices::kept::of_host(root)
+        };
+        Calibration::try_from(&price?).ok()
+    };
+    let calibration = prices::calibration(&options.costs)?.or_else(kept);
     let calibration = calibration.as_ref();
     let given = options.costs.switch_cpu.map(|Nanos(ns)| SwitchCpu {
         ns,
         ends_ns: [ns, ns],
     });
-    let mut latencies = calibration.map_or_else(Latencies::default, Calibration::latencies);
+    let mut latencies = calibration.map_or_else(Latencies::default, |calibration| {
+        calibration.latencies().clone()
+    });
     if let Some(Nanos(latency_ns)) = options.costs.wake_latency {
         latencies.add(0, latency_ns);
     }

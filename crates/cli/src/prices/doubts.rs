@@ -2,15 +2,12 @@
 //! the page.
 
 use haltwise_core::replay::Doubts;
-use haltwise_core::replay::latency::ENOUGH;
+use haltwise_core::replay::latency::{ENOUGH, TYPICAL};
 
 use crate::number::percent;
 
 /// A doubt: what it is about in a word, and how far it goes.
 pub(crate) type Doubt = (&'static str, String);
-
-/// The doubt of those that wake as calibrated.
-pub(crate) const CALIBRATED: &str = "calibrated";
 
 /// Of so many `halts`, which are `whose`. `under` names what they are played under where they sleep for
 /// lengths that were never recorded, for lengths that were recorded a few times, and for lengths that were
@@ -44,7 +41,7 @@ pub(crate) fn of_halts(doubts: &Doubts, halts: u64, whose: &str, under: [&str; 3
             "sleeps",
             doubts.latency_guessed,
             format!(
-                "with {never} they sleep for a time for which no wake-up was recorded; the latency at \
+                "with {never} they sleep for a time for which too few wake-ups were recorded; the latency at \
                  the nearest recorded time is used"
             ),
         ),
@@ -52,16 +49,16 @@ pub(crate) fn of_halts(doubts: &Doubts, halts: u64, whose: &str, under: [&str; 3
             "few sleeps",
             doubts.latency_thin,
             format!(
-                "with {seldom} they sleep for a time for which fewer than {ENOUGH} undisturbed wake-ups \
-                 were recorded; the latency of those is used"
+                "with {seldom} they sleep for a time for which fewer than {ENOUGH} wake-ups or one halt in {TYPICAL} \
+                 were recorded; their latency is used, and may be that of disturbed ones"
             ),
         ),
         (
-            CALIBRATED,
+            "calibrated",
             doubts.latency_calibrated,
             format!(
-                "with {elsewhere} they sleep for a time for which fewer than {ENOUGH} wake-ups were \
-                 recorded; the calibrated or specified latency is used"
+                "with {elsewhere} they sleep for a time for which fewer than {ENOUGH} wake-ups or one halt in {TYPICAL} \
+                 were recorded; the calibrated or specified latency is used"
             ),
         ),
     ];

@@ -15,33 +15,15 @@ use haltwise_host::root::Root;
 
 use self::entry::Entry;
 use super::Proof;
+use crate::state;
 use crate::terminal;
 
-/// Where root keeps it, below a root.
-const OF_ROOT: &str = "var/lib/haltwise/ledger.jsonl";
+/// Its name among the files that are kept.
+const FILE: &str = "ledger.jsonl";
 
-/// Where the ledger lies if nobody says otherwise: for root a place of the system, else one of the
-/// user's state. `None` where there is no home.
-pub(crate) fn usual_place() -> Option<PathBuf> {
-    if rustix::process::geteuid().is_root() {
-        return Some(Path::new("/").join(OF_ROOT));
-    }
-    let absolute = |name| {
-        let path = PathBuf::from(std::env::var_os(name)?);
-        path.is_absolute().then_some(path)
-    };
-    let state = absolute("XDG_STATE_HOME");
-    let state = state.or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
-    Some(state.join("haltwise/ledger.jsonl"))
-}
-
-/// The same of a host that lies elsewhere: what root keeps there.
+/// Where the ledger of a host lies. `None` where there is no home.
 pub(crate) fn place(root: &Root) -> Option<PathBuf> {
-    if root.is_host() {
-        usual_place()
-    } else {
-        Some(root.path(OF_ROOT))
-    }
+    state::place(root, FILE)
 }
 
 /// Adds a proof, and says in its result where. A ledger that cannot be written does not spoil what was

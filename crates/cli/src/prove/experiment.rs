@@ -10,6 +10,7 @@ use haltwise_core::policy::{Setting, Start};
 use haltwise_core::prove::schedule::{Block, draw};
 use haltwise_core::prove::tally::{Tally, tally};
 use haltwise_core::recording::{Mode, Rung, Side};
+use haltwise_core::replay::calibration::written::Written;
 use haltwise_core::replay::latency::Latencies;
 use haltwise_core::replay::session::Survey;
 use haltwise_core::units::Nanos;
@@ -28,7 +29,7 @@ use crate::collect::attach::{attach, attach_idle};
 use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure};
 use crate::number::{nanos, percent};
-use crate::prices;
+use crate::prices::{self, kept};
 use crate::progress::Progress;
 use crate::words::{ceiling_source, plural};
 
@@ -41,6 +42,7 @@ pub(crate) struct Experiment<'a> {
     means: Means,
     watcher: Watcher,
     elsewhere: Option<Latencies>,
+    price: Option<Written>,
     survey: Survey,
     rounds: Vec<Vec<Measured>>,
     ended_by: &'static str,
@@ -80,6 +82,8 @@ pub(crate) struct Result<'a> {
     pub(crate) means: &'static str,
     /// All halts, for what a block costs.
     pub(crate) survey: &'a Survey,
+    /// The price of a sleep that is kept with this host.
+    pub(crate) price: Option<&'a Written>,
     /// Where the facts came from.
     pub(crate) rung: String,
     /// Why it ended.
@@ -106,12 +110,12 @@ impl<'a> Experiment<'a> {
         let sides = Sides::read(wanted, root)?;
         let means = Means::choose(wanted, &sides, root)?;
         // What a block costs is asked after all blocks; here, only which latencies are known already.
-        prices::calibration(&wanted.costs)?;
+        let price = kept::of_host(root);
         let given = prices::GivenCosts {
             switch_cpu: Some(Nanos(0)),
             ..wanted.costs.clone()
         };
-        let elsewhere = prices::know(&given, &Survey::default())?.elsewhere;
+        let elsewhere = prices::know(&given, price.as_ref(), &Survey::default())?.elsewhere;
         let mut options = CollectOptions::default();
         if !wanted.vms.is_empty() {
             let scan = discovery::scan(root)?;
@@ -143,6 +147,7 @@ impl<'a> Experiment<'a> {
             means,
             watcher,
             elsewhere,
+            price,
             survey: Survey::default(),
             rounds: Vec::new(),
             ended_by: "all rounds",
@@ -387,6 +392,7 @@ impl<'a> Experiment<'a> {
             sides: &self.sides,
             means: self.means.name(),
             survey: &self.survey,
+            price: self.price.as_ref(),
             rung: self.watcher.collector().rung().to_string(),
             ended_by: self.ended_by,
             missing: meters::missing(&self.root, self.sides.side(), self.watcher.cycles()),

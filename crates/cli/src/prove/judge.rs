@@ -30,7 +30,7 @@ pub(crate) fn view(
     wanted: &ProofRequest,
     measured: &Result<'_>,
 ) -> std::result::Result<Proof, Failure> {
-    let known = prices::know(&wanted.costs, measured.survey)?;
+    let known = prices::know(&wanted.costs, measured.price, measured.survey)?;
     let side = measured.sides.side();
     let (cost, price) = cost_of(wanted, &known, side);
     let rounds: Vec<[&Measured; 3]> = measured.rounds.iter().filter_map(|r| sorted(r)).collect();

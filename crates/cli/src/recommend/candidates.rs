@@ -6,15 +6,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::anyhow;
 use haltwise_capture::info::CaptureInfo;
 use haltwise_capture::table::Table;
+use haltwise_core::account::ledger::Ledger;
 use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::kvm::{Arch, Knobs, Version};
+use haltwise_core::pilot::guards::is_contended;
 use haltwise_core::policy::Spec;
 use haltwise_core::recording::Side;
 use haltwise_core::replay::session::Survey;
 use haltwise_core::replay::{Arrivals, Cost};
-use haltwise_core::tune::advice::{self, Comparison, Final, Finalist};
+use haltwise_core::tune::advice::{self, Comparison};
 use haltwise_core::tune::figures::{self, OF_ANY_KIND, Played, Subject};
+use haltwise_core::tune::finalist::{self, Final, Finalist};
 use haltwise_core::tune::search::{self, Aim, Found};
 use haltwise_core::tune::stage::{CeilingsOf, Entry};
 use haltwise_core::tune::{Advice, Gather, Goal, Keep, Material, Terms};
@@ -121,6 +124,8 @@ pub(crate) struct Candidates {
     pub(crate) off: Option<Comparison>,
     /// What the host's CPUs were idle, in % of one CPU.
     pub(crate) idle_cpu_percent: Option<f64>,
+    /// Tasks waited for CPUs: no setting that polls more is recommended.
+    pub(crate) contended: bool,
     /// vCPUs whose guest switched host polling off, left out.
     pub(crate) vetoed_vcpus: u64,
 }
@@ -152,7 +157,7 @@ pub(crate) fn search(
 ) -> Result<Candidates, Failure> {
     let info = opened.info();
     let (version, survey, gather) = look.finish()?;
-    let known = prices::know(&request.costs, &survey)?;
+    let known = prices::know(&request.costs, info.price.as_deref(), &survey)?;
     let arch = arch_of(info, request);
     let (in_force, knobs_assumed) = knobs_of(&info.knobs, version, arch);
     let terms = Terms {
@@ -167,17 +172,20 @@ pub(crate) fn search(
             .map(|(vm, goal)| (*vm, goal.weight_milli()))
             .collect(),
     };
-    let material = gather.finish(terms, survey).map_err(refused)?;
+    let mut material = gather.finish(terms, survey).map_err(refused)?;
+    material.take_own_ceiling();
     if material.seats.is_empty() {
         return Err(all_disabled());
     }
     let idle_cpu_percent = idle_cpu_percent(opened);
-    let possible = idle_cpu_percent.map(|idle| idle + material.recorded_poll_cpu_percent());
+    let contended = contended(opened);
+    let room = contended.then_some(0.0).or(idle_cpu_percent);
+    let possible = room.map(|room| room + material.recorded_poll_cpu_percent());
     let goals = goals(request, &known, possible);
     let crew = Threads::new();
     let aims: Vec<Aim> = goals.iter().map(|goal| goal.aim).collect();
     let found: Vec<Found> = search::search(&material, &aims, &crew);
-    let of = advice::play_final(&material, &found, &aims, &crew);
+    let of = finalist::play_final(&material, &found, &aims, &crew);
     let mut advices = goals
         .iter()
         .map(|goal| advice::advise(&material, &of, goal));
@@ -189,8 +197,9 @@ pub(crate) fn search(
         Extent::Setting | Extent::WithOff => None,
         Extent::All => caps::seek(info, request, (&material, &of, &advice), &crew)?,
     };
-    let off = (request.extent == Extent::WithOff)
-        .then(|| advice::against_in_force(&material, &of, off(&in_force), &advice.goal.aim, &crew));
+    let off = (of.all()).find(|it| it.knobs.halt_poll_ns == 0 && request.extent == Extent::WithOff);
+    let aim = &advice.goal.aim;
+    let off = off.map(|off| advice::compare_finalists(&material, off, &of.in_force, aim));
     let (rows, best_policy) = figures(&material, (&of, &advice), request.extent, &crew)?;
     Ok(Candidates {
         looked_at: found.len(),
@@ -205,6 +214,7 @@ pub(crate) fn search(
         known,
         knobs_assumed,
         idle_cpu_percent,
+        contended,
         vetoed_vcpus: follow::disabled(info).len() as u64,
         material,
     })
@@ -252,6 +262,21 @@ pub(super) fn idle_cpu_percent(opened: &Opened) -> Option<f64> {
     let busy_ns = last.busy_ns.checked_sub(first.busy_ns)?;
     let idle = 1.0 - busy_ns as f64 / total_ns as f64;
     Some(100.0 * idle.max(0.0) * f64::from(last.cpus))
+}
+
+/// Whether the host's CPUs were contended, as the pilot's guards have it.
+pub(super) fn contended(opened: &Opened) -> bool {
+    let mut ledger = Ledger::default();
+    opened
+        .host_samples()
+        .rows
+        .iter()
+        .for_each(|sample| ledger.host(sample));
+    let host = &ledger.host;
+    let vcpus = opened.info().roster.vcpus.len() as u64;
+    let cpus = opened.info().host.cpus;
+    host.busy_cpus()
+        .is_some_and(|busy| is_contended(cpus, vcpus, busy, host.cpu_pressure()))
 }
 
 /// The setting that stands after the recommendation is followed.

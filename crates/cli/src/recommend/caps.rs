@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use haltwise_capture::info::CaptureInfo;
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
-use haltwise_core::tune::advice::{Final, LEAST_GAIN};
+use haltwise_core::tune::advice::LEAST_GAIN;
 use haltwise_core::tune::caps::{self, Caps};
+use haltwise_core::tune::finalist::Final;
 use haltwise_core::tune::stage::{CeilingsOf, Entry};
 use haltwise_core::tune::{Advice, Material};
 

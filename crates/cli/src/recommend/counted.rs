@@ -10,13 +10,12 @@ use haltwise_core::event::HaltCounts;
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::kvm::{Knobs, Rule};
 use haltwise_core::recording::Mode;
-use haltwise_core::replay::latency::{Sources, Table as Latencies};
+use haltwise_core::replay::latency::Table as Latencies;
 use haltwise_core::replay::{Cost, Doubts};
 use haltwise_core::stats::total;
 use haltwise_core::tune::advice::Verdict;
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::counted::{Bound, Counted, CountedAdvice, advise};
-use haltwise_core::tune::doubt;
 use haltwise_document::figures;
 
 use super::candidates::{self, TuneRequest, arch_of, goals, idle_cpu_percent};
@@ -44,11 +43,11 @@ figures! {
         pub(crate) gap_unknown: u64 = Count,
         /// What was counted of the current setting. Each of the three lies between two ends, wherever in its bucket
         /// each gap lay.
-        pub(crate) in_force: BoundedFigures = Record(BoundedFigures::FIGURES, "{}"),
+        pub(crate) in_force: BoundedFigures = Record(BoundedFigures::FIGURES),
         /// What the threshold comes to.
-        pub(crate) threshold: BoundedFigures = Record(BoundedFigures::FIGURES, "{}"),
+        pub(crate) threshold: BoundedFigures = Record(BoundedFigures::FIGURES),
         /// What not polling comes to.
-        pub(crate) off: BoundedFigures = Record(BoundedFigures::FIGURES, "{}"),
+        pub(crate) off: BoundedFigures = Record(BoundedFigures::FIGURES),
     }
 
     /// Figures between two ends.
@@ -94,13 +93,13 @@ pub(crate) fn search(
     let reach = Reach::of(&Rule::of(version, arch));
     let rows = histograms.finish()?;
     let (own_ceilings, follows) = own_ceilings(info, &rows);
-    let known = prices::of_latency(&request.costs, latency_seen_ns(&rows))?;
-    let (counted, late) = counted(&rows, info, &in_force, &known)?;
+    let price = info.price.as_deref();
+    let known = prices::of_latency(&request.costs, price, latency_seen_ns(&rows))?;
+    let (counted, otherwise) = counted(&rows, info, &in_force, &known)?;
     let idle_cpu_percent = idle_cpu_percent(opened);
     let polls = counted.poll_ns.map_or(0.0, |ns| counted.percent(ns));
-    let possible = idle_cpu_percent.map(|idle| idle + polls);
-    let aim = goals(request, &known, possible)[0].aim;
-    let advice = advise(&counted, late.as_ref(), reach, &in_force, &aim);
+    let aim = goals(request, &known, idle_cpu_percent.map(|idle| idle + polls))[0].aim;
+    let advice = advise(&counted, &otherwise, reach, &in_force, &aim);
     let advice = advice.ok_or_else(prices::nothing_known)?;
     let recommended = (advice.changes && follows).then(|| settings(&advice.knobs, reach));
     let basis = TuneBasis {
@@ -121,7 +120,7 @@ pub(crate) fn search(
         doubts: Doubts::default(),
         latency_guessed: 0,
         latency_thin: 0,
-        latency_calibrated: late.as_ref().map_or(0, |_| sleeps(&counted, &advice)),
+        latency_calibrated: otherwise.first().map_or(0, |_| sleeps(&counted, &advice)),
         idle_cpu_percent,
         skipped: 0,
         out_of_order: 0,
@@ -240,12 +239,12 @@ fn sleeps(counted: &Counted, advice: &CountedAdvice) -> u64 {
 }
 
 /// The mean wake-up latency that was counted, if any was.
-fn latency_seen_ns(rows: &[HaltCounts]) -> Option<u64> {
+fn latency_seen_ns(rows: &[HaltCounts]) -> Option<[u64; 2]> {
     let seen = rows.iter().map(|row| &row.wake_latency_ns);
     let (sum, count) = seen.fold((0_u64, 0_u64), |(sum, count), hist| {
         (total([sum, hist.sum()]), total([count, hist.count()]))
     });
-    sum.checked_div(count)
+    sum.checked_div(count).map(|ns| [ns; 2])
 }
 
 fn counted(
@@ -253,7 +252,7 @@ fn counted(
     info: &CaptureInfo,
     in_force: &Knobs,
     known: &Known,
-) -> Result<(Counted, Option<Counted>), Failure> {
+) -> Result<(Counted, Vec<Counted>), Failure> {
     let vcpus: BTreeSet<_> = rows.iter().map(|row| (row.vm, row.vcpu, row.tid)).collect();
     let first = (rows.iter())
         .map(|row| row.time_ns.saturating_sub(row.interval_ns))
@@ -262,20 +261,17 @@ fn counted(
     let span_ns = last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
     let vcpus = vcpus.len() as u64;
     if info.mode == Mode::Counts {
-        return Ok((Counted::of_counts(rows, vcpus, span_ns), None));
+        return Ok((Counted::of_counts(rows, vcpus, span_ns), Vec::new()));
     }
-    let elsewhere = Sources {
-        elsewhere: known.elsewhere.as_ref(),
-        ..Sources::default()
-    };
-    let latencies = Latencies::new(&elsewhere).ok_or_else(prices::nothing_known)?;
+    let latencies = known.elsewhere.as_ref().and_then(Latencies::of_price);
+    let latencies = latencies.ok_or_else(prices::nothing_known)?;
     // The longest that anybody may have polled.
     let ceilings = info.roster.vcpus.iter().filter_map(|vcpu| vcpu.ceiling_ns);
     let window_ns = ceilings.max().unwrap_or(in_force.halt_poll_ns);
     let window_ns = u64::from(window_ns);
     let counted = |latencies: &_| Counted::of_kvm(rows, vcpus, span_ns, window_ns, latencies);
-    let late = latencies.calibrated_times(doubt::TIMES);
-    Ok((counted(&latencies), late.as_ref().map(counted)))
+    let otherwise = [latencies.early(), latencies.late()];
+    Ok((counted(&latencies), otherwise.iter().map(counted).collect()))
 }
 
 fn per_halt(milli: u128, counted: &Counted) -> f64 {

@@ -16,9 +16,10 @@ use haltwise_core::kvm::guest::{Params, Rule, teo};
 use haltwise_core::kvm::{Arch, Backports, Knobs, Version};
 use haltwise_core::policy::Start;
 use haltwise_core::replay::Cost;
-use haltwise_core::tune::advice::{self, Comparison, Final, Finalist, LEAST_GAIN};
+use haltwise_core::tune::advice::{self, Comparison, LEAST_GAIN, Verdict};
 use haltwise_core::tune::candidates::Candidate;
 use haltwise_core::tune::figures::{self, Played, Subject};
+use haltwise_core::tune::finalist::{Final, Finalist};
 use haltwise_core::tune::guest::{self, Entry, Governor, Limits};
 use haltwise_core::tune::material::Seated;
 use haltwise_core::tune::search::{self, Aim};
@@ -167,7 +168,7 @@ pub(crate) fn search(
     // Its host knows better what a block takes there.
     let known = match &joined {
         Some(joined) => joined.known.clone(),
-        None => prices::know(&request.costs, &survey)?,
+        None => prices::know(&request.costs, opened.info().price.as_deref(), &survey)?,
     };
     let price = Price::new(given, known.prices(opened.info().side));
     let price = price.or_joined(joined.as_ref().map(|joined| joined.join.exit_ns));
@@ -409,9 +410,13 @@ fn of_host(
     let aim = &advice.goal.aim;
     let aims = [*aim];
     let found = search::search(material, &aims, crew);
-    let finals = advice::play_final(material, &found, &aims, crew);
-    let chosen = advice::advise(material, &finals, &advice.goal).choice;
-    let choice = chosen.unwrap_or(finals.in_force);
+    let finals = haltwise_core::tune::finalist::play_final(material, &found, &aims, crew);
+    let chosen = advice::advise(material, &finals, &advice.goal);
+    let is_taken = |it: &advice::Advice| it.verdict.changes() || it.verdict == Verdict::Unproven;
+    let choice = Some(chosen)
+        .filter(is_taken)
+        .and_then(|it| it.choice)
+        .unwrap_or(finals.in_force);
     let parts = guest::exits_as(&choice.parts, &guest::never_polls(material, rule, crew));
     let best = advice.choice.as_ref().filter(|_| advice.verdict.changes());
     let blocks = parts.get(1..).unwrap_or_default();

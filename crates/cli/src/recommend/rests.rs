@@ -2,10 +2,9 @@
 
 use haltwise_core::replay::Doubts;
 
-use super::say;
 use super::view::{TuneBasis, TuneResult};
 use crate::number::{count, nanos, percent, share};
-use crate::prices::doubts::{CALIBRATED, of_halts};
+use crate::prices::doubts::of_halts;
 use crate::prices::words;
 use crate::words::plural;
 
@@ -24,7 +23,7 @@ pub(crate) fn rests(view: &TuneResult) -> Vec<Line> {
         let ends = [nanos(low_ns), nanos(high_ns)].join(" to ");
         cost.push_str("; confidence intervals cover a block of ");
         cost.push_str(&ends);
-        cost.push_str(", the calibration's error");
+        cost.push_str(", as far as that may be off");
     }
     let mut said = vec![("cost", cost)];
     if let Some(played) = &view.played {
@@ -85,28 +84,7 @@ fn assumed(view: &TuneResult) -> Vec<Line> {
         ..basis.doubts
     };
     let under = ["the best setting found"; 3];
-    let mut said = of_halts(&doubts, basis.judged_halts, "the validated halts", under);
-    let calibrated = said.iter_mut().find(|(what, _)| *what == CALIBRATED);
-    if let Some((_, text)) = calibrated {
-        text.push_str(&if_late(view));
-    }
-    said
-}
-
-/// What is left of the gain were what was calibrated twice as late, and how to know.
-fn if_late(view: &TuneResult) -> String {
-    let late = view.played.as_ref().and_then(|played| {
-        let share = played.against_in_force.as_ref()?.cost_share.value;
-        Some((share, played.late_cost_share?))
-    });
-    let left = late.map_or_else(String::new, |(share, late)| {
-        format!(
-            ". With twice these latencies a halt would cost {} than now, instead of {}",
-            say::change(late),
-            say::change(share),
-        )
-    });
-    format!("{left}. To be sure, use `haltwise prove` or record with that setting")
+    of_halts(&doubts, basis.judged_halts, "the validated halts", under)
 }
 
 /// What the recommendation does not stand on.

@@ -2,9 +2,12 @@
 
 use haltwise_core::kvm::Rule;
 use haltwise_core::kvm::ceiling::CeilingRule;
+use haltwise_core::replay::calibration::DRIFT_PERCENT;
 use haltwise_core::tune::Material;
-use haltwise_core::tune::advice::{Advice, Finalist, LEAST_GAIN, Rejected, Verdict};
+use haltwise_core::tune::advice::{Advice, Comparison, HangsOn, LEAST_GAIN, Rejected, Verdict};
 use haltwise_core::tune::candidates::Reach;
+use haltwise_core::tune::doubt::Doubt;
+use haltwise_core::tune::finalist::Finalist;
 use haltwise_core::tune::interval::Interval;
 
 use super::candidates::Candidates;
@@ -27,16 +30,12 @@ pub(crate) fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A goal and its limit: `balanced`, `lambda 3.00, polling at most 2.00 % of a CPU`.
+/// A goal and its limit: `balanced, polling at most 2.00 % of a CPU`.
 pub(crate) fn goal(of: &TuneGoal) -> String {
-    let name = match of.name.as_str() {
-        "lambda" => format!("lambda {}", three_digits(of.lambda)),
-        name => name.to_owned(),
-    };
     let limit = of.max_poll_cpu_percent.map_or_else(String::new, |max| {
         format!(", polling at most {} of a CPU", share(max / 100.0))
     });
-    name + &limit
+    of.name.clone() + &limit
 }
 
 /// A time as a person writes it: exact, without naughts that say nothing.
@@ -136,7 +135,7 @@ pub(crate) fn reason(
     reach: Reach,
 ) -> String {
     if advice.verdict == Verdict::Unproven {
-        return unproven(advice, reach);
+        return unproven(material, advice, in_force, reach);
     }
     let cost = &advice.goal.aim.cost;
     let (Some(choice), Some(against)) = (&advice.choice, &advice.against_in_force) else {
@@ -183,46 +182,44 @@ pub(crate) fn reason(
     }
 }
 
-/// What would be better if what was not recorded is as the replay takes it, and what to do about it.
-fn unproven(advice: &Advice, reach: Reach) -> String {
-    const CALIBRATION: &str = "According to the calibration";
-    let mut rejected = advice.rejected.iter();
-    let first = rejected.find_map(|(knobs, why)| {
-        let (lead, gain, doubt) = match *why {
-            Rejected::Calibrated(gain, late) => (
-                CALIBRATION,
-                gain,
-                format!(
-                    "{} if wake-up latencies were twice those calibrated; too few sleeps were recorded to know",
-                    change(-late)
-                ),
-            ),
-            Rejected::Timers(gain, staying) => (
-                "If timers expire at fixed times,",
-                gain,
-                format!(
-                    "{} if the guest sets them relative to each wake-up; too few sleeps were recorded to know",
-                    change(-staying)
-                ),
-            ),
-            Rejected::WithinError(gain, least) => (
-                CALIBRATION,
-                gain,
-                format!(
-                    "{} at the other end of the calibration's confidence interval",
-                    change(-least)
-                ),
-            ),
-            _ => return None,
-        };
-        Some(format!(
-            "{lead} {} would cost {} than the current setting, but {doubt}. Measure both first with \
-             `haltwise prove`.",
-            setting(&settings(knobs, reach)),
-            change(-gain),
-        ))
-    });
-    first.unwrap_or_default()
+/// Between which ends the mean wake-up latency of a setting will be measured, in nanoseconds: later, on a host that has
+/// drifted.
+pub(crate) fn latency_ends(now_ns: f64, against: &Comparison) -> [f64; 2] {
+    let late = against.latency_mean_ns;
+    let drifts = [100 - DRIFT_PERCENT, 100 + DRIFT_PERCENT].map(|percent| percent as f64 / 100.0);
+    let ends = [late.low, late.high].into_iter().zip(drifts);
+    let mut ends = ends.map(|(more_ns, drift)| ((now_ns + more_ns) * drift).max(0.0));
+    [(); 2].map(|()| ends.next().unwrap_or(0.0))
+}
+
+/// Both outcomes of what is to be proved first, and what they depend on.
+fn unproven(material: &Material, advice: &Advice, in_force: &Finalist, reach: Reach) -> String {
+    let (Some(choice), Some(against)) = (&advice.choice, &advice.against_in_force) else {
+        return without_choice(advice);
+    };
+    let wall = &material.judged_wall;
+    let doubt = match advice.hangs_on {
+        None | Some(HangsOn::Block) => "what a sleep and a wake-up cost here",
+        Some(HangsOn::Doubt(Doubt::Early | Doubt::Late)) => {
+            "how late vCPUs wake: too few of them slept to show it"
+        }
+        Some(HangsOn::Doubt(Doubt::Staying)) => {
+            "whether timers expire at fixed times or relative to each wake-up: too few sleeps show it"
+        }
+    };
+    let now = in_force.judged();
+    let [low_ns, high_ns] = latency_ends(now.latency_mean_ns(), against);
+    format!(
+        "Not known: {} would cost {} than the current setting. Polling would take {} of a CPU instead of {}; the mean \
+         wake-up latency would be {} to {} instead of {}. It depends on {doubt}. `haltwise prove` measures both.",
+        setting(&settings(&choice.knobs, reach)),
+        interval(&against.cost_share),
+        share(wall.poll_cpu_percent(&choice.judged()) / 100.0),
+        share(wall.poll_cpu_percent(&now) / 100.0),
+        nanos_f64(low_ns),
+        nanos_f64(high_ns),
+        nanos_f64(now.latency_mean_ns()),
+    )
 }
 
 fn without_choice(advice: &Advice) -> String {
@@ -268,6 +265,11 @@ pub(crate) fn notes(candidates: &Candidates) -> Vec<String> {
             },
         ));
     }
+    if candidates.contended {
+        notes.push(
+            "Tasks waited for CPUs while this was recorded: no setting that polls more is recommended.".to_owned(),
+        );
+    }
     let judged = in_force.judged().halts.max(1) as f64;
     let cut = candidates
         .rows
@@ -291,31 +293,15 @@ pub(crate) fn rejected(why: &Rejected) -> String {
             nanos_f64(zero),
             nanos_f64(ceiling),
         ),
-        Rejected::OverFitted(fitted, kept) => format!(
-            "over-fitted: {} on the first half, {} on the validation half",
-            change(-fitted),
-            change(-kept),
+        Rejected::Edge(gain, near) => format!(
+            "at the edge: {} as it is, {} with a ceiling one wake-up latency lower or higher",
+            change(-gain),
+            change(-near),
         ),
         Rejected::OverLimit(percent) => {
             let polls = share(percent / 100.0);
             format!("polls for {polls} of a CPU on the validation half")
         }
-        Rejected::Calibrated(gain, late) => format!(
-            "depends on the calibration: {} with calibrated wake-up latencies, {} with twice those",
-            change(-gain),
-            change(-late),
-        ),
-        Rejected::Timers(gain, staying) => format!(
-            "depends on how the guest sets timers: {} if they expire at fixed times, {} if they are relative to each \
-             wake-up",
-            change(-gain),
-            change(-staying),
-        ),
-        Rejected::WithinError(gain, least) => format!(
-            "within the calibration's error: {} as calibrated, {} at the other end of its confidence interval",
-            change(-gain),
-            change(-least),
-        ),
     }
 }
 

@@ -9,10 +9,11 @@ use haltwise_core::kvm::Knobs;
 use haltwise_core::replay::session::Seat;
 use haltwise_core::replay::{Cost, Doubts};
 use haltwise_core::stats::total;
-use haltwise_core::tune::advice::{Comparison, Finalist, Rejected};
+use haltwise_core::tune::advice::{Comparison, Rejected};
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::caps::{Cap, Costs, Group};
 use haltwise_core::tune::figures::Played;
+use haltwise_core::tune::finalist::Finalist;
 use haltwise_core::tune::interval::Interval;
 use haltwise_core::tune::sums::Wall;
 use haltwise_core::tune::{Advice, Goal, Sums, pareto};
@@ -42,7 +43,7 @@ const ABOUT: &[&str] = &[
     "Verdicts that change something: `change` (certainly better), `obey-limit` (what is in force polls for more than it \
      may). Those that leave everything as it is: `already-best`, `not-significant` (may be chance), `too-small` (certain, \
      and below 2 %), `too-short` (fewer than eight of fifty time slices of the validation half have halts), \
-     `all-rejected`, `unproven` (what would be better depends on what was not recorded: prove it first, see \
+     `all-rejected`, `unproven` (not known: what is best depends on what was not recorded, so prove `choice` first, see \
      [what tuning can gain](tuning.md#what-was-never-seen)), `no-polling` (the kernel does not poll), `nothing-follows` \
      (every VM has a ceiling of its own, which `halt_poll_ns` does not move).",
     "What `--plan` writes is another object: [the plan file](plan-json.md).",
@@ -53,9 +54,9 @@ figures! {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
         /// What it rests on.
-        pub(crate) basis: TuneBasis = Record(TuneBasis::FIGURES, "{}"),
+        pub(crate) basis: TuneBasis = Record(TuneBasis::FIGURES),
         /// What was asked for.
-        pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES, "{}"),
+        pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES),
         /// VMs with a goal of their own: the settings of the host are chosen by the sum of what the halts of all
         /// VMs cost, each by its own goal. Empty for a capture of counts, in which such goals have no effect.
         pub(crate) vm_goals: Vec<VmGoal> = List(VmGoal::FIGURES),
@@ -74,9 +75,9 @@ figures! {
         /// The setting to write; `null` to leave it.
         pub(crate) recommended: Option<Settings> = Object,
         /// What was found by playing each halt; `null` for a capture of counts.
-        pub(crate) played: Option<PlayedSettings> = Record(PlayedSettings::FIGURES, "{}"),
+        pub(crate) played: Option<PlayedSettings> = Record(PlayedSettings::FIGURES),
         /// What histograms show; `null` for all other captures.
-        pub(crate) counted: Option<CountedSettings> = Record(CountedSettings::FIGURES, "{}"),
+        pub(crate) counted: Option<CountedSettings> = Record(CountedSettings::FIGURES),
         /// How to write by hand what differs from `in_force`.
         pub(crate) commands: Vec<String> = Words,
     }
@@ -85,23 +86,20 @@ figures! {
     pub(crate) struct PlayedSettings {
         /// How many settings were evaluated.
         pub(crate) looked_at: usize = Count,
-        /// The best setting that was not rejected, recommended or not.
+        /// The setting to take or to prove; else the best that was not rejected.
         pub(crate) choice: Option<Settings> = Object,
-        /// It less what is in force. Intervals reach to what holds if gaps stay, where nothing recorded shows how
-        /// timers follow.
-        pub(crate) against_in_force: Option<Comparison> = Record(COMPARISON, "{}"),
+        /// It less what is in force. Intervals cover which halts were drawn, both ends of the price of a block, and what
+        /// was not recorded: wake-up latencies of lengths that few halts slept for, and how timers follow.
+        pub(crate) against_in_force: Option<Comparison> = Record(COMPARISON),
         /// It less the kernel's default, likewise.
-        pub(crate) against_default: Option<Comparison> = Record(COMPARISON, "{}"),
-        /// The share of `against_in_force`, were what was calibrated or given twice as late; `null` where neither
-        /// rests on it.
-        pub(crate) late_cost_share: Option<f64> = Real,
+        pub(crate) against_default: Option<Comparison> = Record(COMPARISON),
         /// What is in force is the kernel's default.
         pub(crate) is_default_in_force: bool = Flag,
         /// The settings that are always shown, with their figures.
         pub(crate) rows: Vec<SettingFigures> = List(SettingFigures::FIGURES),
         /// The cheapest of the policies of any other kind; on the first half they learn from the last 65,536 halts
         /// of each vCPU.
-        pub(crate) best_policy: Option<BestPolicy> = Record(BestPolicy::FIGURES, "{}"),
+        pub(crate) best_policy: Option<BestPolicy> = Record(BestPolicy::FIGURES),
         /// A recommendation for each goal that has a name.
         pub(crate) goals: Vec<GoalAdvice> = List(GoalAdvice::FIGURES),
         /// Settings that no other beats in both polling and latency.
@@ -110,13 +108,13 @@ figures! {
         pub(crate) rejected: Vec<RejectedSetting> = List(RejectedSetting::FIGURES),
         /// What ceilings of VMs would come to, each VM by its own goal, within the limit of polling; `null` with
         /// fewer than two VMs, with `--ceilings none`, and where the gain depends on what was not recorded.
-        pub(crate) caps: Option<VmCeilings> = Record(VmCeilings::FIGURES, "{}"),
+        pub(crate) caps: Option<VmCeilings> = Record(VmCeilings::FIGURES),
     }
 
     /// What was asked for.
     #[derive(Clone)]
     pub(crate) struct TuneGoal {
-        /// Its name; `lambda` for a weight of the user's own.
+        /// Its name.
         pub(crate) name: String = Name,
         /// Nanoseconds of CPU for one of latency.
         pub(crate) lambda: f64 = Real,
@@ -153,7 +151,7 @@ figures! {
         /// The same as the replay of the setting in force has them: the nearer, the better.
         pub(crate) blocks_replayed: u64 = Count,
         /// Validated halts on which an assumption rests, under the setting in force.
-        pub(crate) doubts: Doubts = Record(DOUBTS, "{}"),
+        pub(crate) doubts: Doubts = Record(DOUBTS),
         /// Validated halts that under `choice` sleep for a length of which no wake-up was recorded.
         pub(crate) latency_guessed: u64 = Count,
         /// Validated halts that under `choice` sleep for a length of which fewer than sixteen undisturbed wake-ups
@@ -189,7 +187,7 @@ figures! {
         /// `in-force`, `default`, `choice`, `off`, or `clairvoyant`: the oracle, a lower bound.
         pub(crate) row: SettingRow = Word,
         /// Its figures.
-        pub(crate) figures: HaltFigures = Record(HaltFigures::FIGURES, "{}"),
+        pub(crate) figures: HaltFigures = Record(HaltFigures::FIGURES),
     }
 
     /// Figures of the validation half.
@@ -225,13 +223,13 @@ figures! {
         /// Its name.
         pub(crate) policy: String = Name,
         /// Its figures.
-        pub(crate) figures: HaltFigures = Record(HaltFigures::FIGURES, "{}"),
+        pub(crate) figures: HaltFigures = Record(HaltFigures::FIGURES),
     }
 
     /// A recommendation in a line.
     pub(crate) struct GoalAdvice {
         /// For what.
-        pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES, "{}"),
+        pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES),
         /// What to do, in a word.
         pub(crate) verdict: &'static str = Word,
         /// Whether a setting is to be written.
@@ -243,7 +241,7 @@ figures! {
         /// Mean wake-up latency under it.
         pub(crate) latency_mean_ns: f64 = MeanNanos "latency",
         /// What it changes of the cost, as a share of the cost in force; `null` where nothing changes.
-        pub(crate) cost_share: Option<Interval> = Record(INTERVAL, "{}"),
+        pub(crate) cost_share: Option<Interval> = Record(INTERVAL),
     }
 
     /// A setting on the validation half.
@@ -263,7 +261,7 @@ figures! {
     pub(crate) struct RejectedSetting {
         /// The setting.
         pub(crate) setting: Settings = Object,
-        /// `bistable`, `over-fitted`, `over-limit`, `calibrated`, `timers` or `within-error`.
+        /// `bistable`, `edge` or `over-limit`.
         pub(crate) why: &'static str = Word,
         /// The same in words, with figures.
         pub(crate) text: String = Word,
@@ -283,15 +281,15 @@ figures! {
         /// VM by VM; last, without a name, those that follow `halt_poll_ns`.
         pub(crate) vms: Vec<VmCeiling> = List(VmCeiling::FIGURES),
         /// What they change of the cost against the one setting, as a share of it.
-        pub(crate) cost_share: Interval = Record(INTERVAL, "{}"),
+        pub(crate) cost_share: Interval = Record(INTERVAL),
         /// They and the parameters that go with them, less what is in force.
-        pub(crate) against_in_force: Comparison = Record(COMPARISON, "{}"),
+        pub(crate) against_in_force: Comparison = Record(COMPARISON),
         /// Under ceilings and the parameters that go with them, polling.
         pub(crate) poll_cpu_percent: f64 = CpuPercent,
         /// The same, mean wake-up latency.
         pub(crate) latency_mean_ns: f64 = MeanNanos,
         /// What a halt costs, all VMs together.
-        pub(crate) costs: HaltCosts = Record(HaltCosts::FIGURES, "{}"),
+        pub(crate) costs: HaltCosts = Record(HaltCosts::FIGURES),
         /// How much of what the oracle would save on what is in force the one setting saves.
         pub(crate) one_of_oracle: Option<f64> = Real,
         /// The same of ceilings.
@@ -336,13 +334,13 @@ figures! {
     /// Differences of two settings: own less other.
     pub(crate) const COMPARISON: Comparison {
         /// Cost of a halt.
-        cost_ns_per_halt: Interval = Record(INTERVAL, "cost_{}"),
+        cost_ns_per_halt: Interval = Record(INTERVAL),
         /// The same as a share of the other's.
-        cost_share: Interval = Record(INTERVAL, "cost_share_{}"),
+        cost_share: Interval = Record(INTERVAL),
         /// Polling, in % of one CPU.
-        poll_cpu_percent: Interval = Record(INTERVAL, "poll_cpu_percent_{}"),
+        poll_cpu_percent: Interval = Record(INTERVAL),
         /// Mean wake-up latency.
-        latency_mean_ns: Interval = Record(INTERVAL, "latency_mean_{}"),
+        latency_mean_ns: Interval = Record(INTERVAL),
     }
 }
 
@@ -466,7 +464,6 @@ fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedSe
         choice: (advice.choice.as_ref()).map(|choice| settings(&choice.knobs, reach)),
         against_in_force: advice.against_in_force,
         against_default: advice.against_default,
-        late_cost_share: advice.late_gain.map(|gain| -gain),
         is_default_in_force: reach
             .is_same(&material.terms.in_force, &material.terms.default_knobs()),
         rows: candidates.rows.iter().map(row).collect(),
@@ -562,11 +559,8 @@ fn rejected(setting: Settings, of: &Rejected) -> RejectedSetting {
 pub(crate) fn why(of: &Rejected) -> &'static str {
     match of {
         Rejected::Bistable(..) => "bistable",
-        Rejected::OverFitted(..) => "over-fitted",
+        Rejected::Edge(..) => "edge",
         Rejected::OverLimit(_) => "over-limit",
-        Rejected::Calibrated(..) => "calibrated",
-        Rejected::Timers(..) => "timers",
-        Rejected::WithinError(..) => "within-error",
     }
 }
 

@@ -81,7 +81,7 @@ pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, 
         let error = anyhow!("this capture contains no halts: nothing to replay");
         return Err(Failure::new(Exit::Failed, error).hint("`haltwise report` says why"));
     }
-    let known = prices::know(&request.costs, &survey)?;
+    let known = prices::know(&request.costs, info.price.as_deref(), &survey)?;
     let price = Price::new(request.price, known.prices(info.side));
     let cost = price.on(Cost {
         switch_cpu_ns: known.switch_cpu_ns,

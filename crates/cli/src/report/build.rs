@@ -271,7 +271,11 @@ fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm, extent: Extent) 
         from_ns: Some(there.start_ns).filter(|from_ns| *from_ns > whole.start_ns),
         to_ns: Some(there.end_ns).filter(|to_ns| *to_ns < whole.end_ns),
         paused_ns: whole.paused_of(vm),
-        cpu: CpuFigures::of(vm, listed.of_vm(vm).iter().copied(), &figures),
+        cpu: CpuFigures::of(
+            vm,
+            listed.of_vm(vm).iter().copied(),
+            (figures.halts, figures.poll.cpu_percent),
+        ),
         account: extent.of(figures),
         vcpus: ids
             .into_iter()

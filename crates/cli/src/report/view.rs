@@ -192,7 +192,7 @@ figures! {
         /// looked at once a second.
         pub(crate) paused_ns: Option<u64> = Nanos,
         /// CPU time, by the scheduler's counts; `null` where that was not recorded.
-        pub(crate) cpu: Option<CpuFigures> = Record(CpuFigures::FIGURES, "{}"),
+        pub(crate) cpu: Option<CpuFigures> = Record(CpuFigures::FIGURES),
         /// The sum of its vCPUs.
         pub(crate) account: AccountFigures = Record(AccountFigures::FIGURES),
         /// Its vCPUs.

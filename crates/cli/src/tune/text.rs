@@ -208,14 +208,7 @@ fn rejected(page: &mut Page, played: &PlayedSettings) {
         return;
     }
     page.heading("Rejected candidates");
-    for why in [
-        "bistable",
-        "over-fitted",
-        "over-limit",
-        "calibrated",
-        "timers",
-        "within-error",
-    ] {
+    for why in ["bistable", "edge", "over-limit"] {
         let mut like = played.rejected.iter().filter(|of| of.why == why);
         if let Some(first) = like.next() {
             let more = match like.count() {

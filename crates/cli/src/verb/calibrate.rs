@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
+use haltwise_host::root::Root;
 use haltwise_host::wakeup::{self, Plan, prices};
 
 use crate::calibrate::{page, recorded};
 use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::prices::kept;
 use crate::terminal::{self, Width};
 
 /// What to measure, and where.
@@ -21,8 +23,8 @@ lengths: the wake-up latency by length of sleep, and the CPU time of a block \
 and wake-up. A vCPU's sleep costs more, since KVM takes its state off the CPU \
 and puts it back. With a capture of this host, what its sleeps took longer is \
 added to every length. In a guest on x86 it also measures what an exit, a \
-write of the timer and an IPI cost, for captures of this guest. Does not change any setting. Measure while two CPUs \
-are idle.",
+write of the timer and an IPI cost, for captures of this guest. What is measured is kept with the host: \
+recordings carry it, and every verb uses it. Does not change any setting. Measure while two CPUs are idle.",
     after_help = "EXAMPLES
   haltwise calibrate                        print the costs
   haltwise calibrate --json > cal.json      for --calibration of other commands
@@ -39,10 +41,10 @@ pub(crate) struct Arguments {
     /// A rough idea in five seconds, instead of a good one in half a minute
     #[arg(long)]
     quick: bool,
-    /// CPU of the thread that sleeps [default: the last that we may use]
+    /// CPU of the thread that sleeps [default: the one that was idle for longest]
     #[arg(long, value_name = "CPU")]
     pin: Option<u32>,
-    /// CPU of the thread that wakes it [default: the first that we may use]
+    /// CPU of the thread that wakes it [default: the next idle one]
     #[arg(long, value_name = "CPU")]
     waker_pin: Option<u32>,
     /// Print JSON (schema 1, see docs/calibrate-json.md): a calibration, as --calibration takes it
@@ -54,9 +56,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let recorded = arguments.dir.as_deref().map(recorded::sleeps).transpose()?;
-    let cpus = wakeup::allowed_cpus().context("read our CPU affinity")?;
-    let sleeper = arguments.pin.or(cpus.last().copied()).unwrap_or(0);
-    let waker = arguments.waker_pin.or(cpus.first().copied()).unwrap_or(0);
+    let idlest = wakeup::idlest_cpus(&Root::host()).context("read our CPU affinity")?;
+    let sleeper = arguments.pin.unwrap_or(idlest[0]);
+    let waker = arguments.waker_pin.unwrap_or(idlest[1]);
     let plan = Plan::new(arguments.quick, sleeper, waker);
     let interrupt = Interrupt::watch()?;
     terminal::say(&format!(
@@ -72,8 +74,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if interrupt.came().is_none() {
         prices::add(&mut found, &plan);
     }
+    found.host = Some(wakeup::host(&Root::host()));
     if let Some(recorded) = &recorded {
         recorded::add(&mut found, recorded);
+    }
+    if !is_partial {
+        kept::keep(&Root::host(), &found);
     }
     if arguments.json {
         terminal::print(&terminal::json(&found)?)?;

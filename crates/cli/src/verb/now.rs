@@ -4,12 +4,17 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use haltwise_core::units::Nanos;
+use haltwise_host::discovery;
 use haltwise_host::root::Root;
 
+use crate::calibrate;
+use crate::collect::interrupt::Interrupt;
 use crate::collect::recording::{self, RecordingRequest};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::now::view::Answer;
 use crate::now::{build, outside, page};
+use crate::prices::kept;
+use crate::recommend::goal::Named;
 use crate::terminal::{self, Width};
 use crate::time;
 
@@ -51,6 +56,9 @@ pub(crate) struct Asked {
     /// Only this VM, by a name, UUID, VMID or PID [default: all]
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
+    /// How much latency counts against CPU time in the answer; all goals are listed
+    #[arg(long, value_name = "GOAL", default_value = "balanced")]
+    goal: Named,
     /// Print JSON (schema 1, see docs/now-json.md)
     #[arg(long)]
     json: bool,
@@ -71,6 +79,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 /// Answers from a recording of its own.
 pub(crate) fn record(asked: &Asked) -> Outcome {
     if let Some(dir) = recorded(asked)? {
+        if let Some(mut price) = kept::of_host(&Root::host()).filter(kept::lacks_kvm)
+            && let Ok(sleeps) = calibrate::recorded::sleeps(&dir)
+        {
+            calibrate::recorded::add(&mut price, &sleeps);
+            kept::keep(&Root::host(), &price);
+        }
         return answer(asked, &dir);
     }
     let advice = "No KVM virtual machine runs here: there is nothing to record.";
@@ -79,7 +93,7 @@ pub(crate) fn record(asked: &Asked) -> Outcome {
 }
 
 fn answer(asked: &Asked, dir: &Path) -> Outcome {
-    let (view, is_partial) = build::build(dir, asked.vm.as_deref())?;
+    let (view, is_partial) = build::build(dir, asked.vm.as_deref(), asked.goal)?;
     show(asked, &view)?;
     Ok(if is_partial {
         Exit::Partial
@@ -99,7 +113,23 @@ fn show(asked: &Asked, view: &Answer) -> Result<(), Failure> {
 /// Records into a directory of its own; `None` where no VM runs.
 fn recorded(asked: &Asked) -> Result<Option<PathBuf>, Failure> {
     let Nanos(ns) = asked.duration.unwrap_or(LONG_ENOUGH);
-    let wanted = RecordingRequest::brief(asked.vm.as_deref(), ns, None);
+    let root = Root::host();
+    let has_vms = discovery::scan(&root).is_ok_and(|scan| !scan.vms.is_empty());
+    let price = if has_vms {
+        let interrupt = Interrupt::watch()?;
+        let price = kept::or_measured(&root, || interrupt.came().is_some());
+        if interrupt.came().is_some() {
+            let error = anyhow::anyhow!("interrupted before anything was recorded");
+            return Err(Failure::new(Exit::Failed, error));
+        }
+        price
+    } else {
+        None
+    };
+    let wanted = RecordingRequest {
+        price: price.map(Box::new),
+        ..RecordingRequest::brief(asked.vm.as_deref(), ns, None)
+    };
     match recording::record_if(&wanted, |roster| !roster.vms.is_empty()) {
         Ok(recorded) => Ok(recorded.map(|_| wanted.output)),
         Err(failure) if failure.exit == Exit::Denied => {

@@ -10,6 +10,7 @@ use haltwise_core::prove::setting::{GivenSetting, WantedPair};
 use haltwise_core::recording::Rung;
 use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
+use haltwise_host::root::Root;
 use regex_lite::Regex;
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -206,7 +207,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         vms: arguments.vms,
         rung: arguments.rung,
         yes: arguments.yes,
-        ledger: kept.ledger.or_else(ledger::usual_place),
+        ledger: (kept.ledger).or_else(|| ledger::place(&Root::host())),
         shown: arguments.shown,
         command: arguments.command,
         no_command: kept.no_command,

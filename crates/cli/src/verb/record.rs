@@ -194,6 +194,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         json: arguments.json,
         command: arguments.command,
         user: arguments.user,
+        price: None,
         ring: (arguments.keep.is_some() || arguments.max_size.is_some()).then(|| Limits {
             keep: Duration::from_nanos(arguments.keep.map_or(KEEP_NS, |Nanos(ns)| ns)),
             most_bytes: arguments.max_size.unwrap_or(MOST_BYTES),

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Running, haltwise, told};
+use crate::bench::{Bench, Running, gets_a_cpu, haltwise, told};
 
 fn json(command: &mut Command) -> Value {
     let output = command.output().unwrap();
@@ -120,4 +120,50 @@ fn who_may_not_record_is_told_what_is_known_and_what_to_run() {
     let named = |name: &str| parameters.iter().any(|it| it["name"] == name);
     assert!(named("halt_poll_ns"), "{known}");
     assert!(known["advice"].as_str().unwrap().contains("sudo haltwise"));
+}
+
+/// Nearly all polls of a VM that is woken each 125 us are met, so that few of its halts sleep, and those were disturbed. What
+/// is answered is the same each time, or that it is not known; and no interval excludes another.
+#[test]
+fn a_steady_vm_that_is_asked_again_gets_the_same_answer() {
+    let Some(bench) = Bench::set_up() else {
+        return;
+    };
+    let _vm = bench.keep_halting("fixed:125us", &["--name", "now-steady"]);
+    Bench::wait_for("now-steady");
+    let mut answers = Vec::new();
+    for _ in 0..6 {
+        let mut now = Command::new(haltwise());
+        now.args(["now", "--for", "2s", "--vm", "now-steady", "--json"]);
+        let answer = json(now.env("TMPDIR", bench.dir.path()));
+        if gets_a_cpu() {
+            answers.push(answer);
+        }
+    }
+    if answers.len() < 6 {
+        println!(
+            "skipped: other tasks took the CPU in {} of 6 recordings",
+            6 - answers.len()
+        );
+    }
+    for goal in 0..3 {
+        let of = |answer: &Value| answer["goals"][goal].clone();
+        let known = (answers.iter().map(of)).filter(|it| it["verdict"] == "change");
+        let known: Vec<Value> = known.collect();
+        let end = |name: &str| {
+            known
+                .iter()
+                .filter_map(|it| it[name].as_f64())
+                .collect::<Vec<_>>()
+        };
+        let low = end("cost_share_low")
+            .into_iter()
+            .fold(f64::NEG_INFINITY, f64::max);
+        let high = end("cost_share_high")
+            .into_iter()
+            .fold(f64::INFINITY, f64::min);
+        assert!(low <= high, "{known:#?}");
+        let same = |it: &Value| it["advice"] == known[0]["advice"];
+        assert!(known.iter().all(same), "{known:#?}");
+    }
 }

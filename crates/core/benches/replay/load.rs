@@ -3,7 +3,9 @@
 use haltwise_core::event::{Halt, WakeSource};
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::replay::Sample;
-use haltwise_core::replay::latency::{Latencies, Sources, Table};
+use haltwise_core::replay::Seat;
+use haltwise_core::replay::latency::{Latencies, Table};
+use haltwise_core::replay::session::Survey;
 use haltwise_core::workload::{Gaps, SplitMix64};
 
 /// A load: its name, its gaps in the grammar of `core::workload`, and what ends them.
@@ -117,19 +119,14 @@ fn latency(slept_ns: u64, draw: &mut SplitMix64) -> u64 {
 
 /// The wake-up latencies that such a recording shows.
 pub(crate) fn table(halts: &[Halt]) -> Table {
-    let mut own = Latencies::default();
+    let mut survey = Survey::default();
     for halt in halts {
-        if let (Some(slept_ns), Some(latency_ns)) = (halt.sleep_ns(), halt.wake_latency_ns) {
-            own.add(slept_ns, latency_ns);
-        }
+        survey.halt(halt);
     }
-    let elsewhere = elsewhere();
-    let sources = Sources {
-        recorded: &[&own],
-        elsewhere: Some(&elsewhere),
-        ..Sources::default()
-    };
-    Table::new(&sources).expect("sleeps")
+    let first = halts.first().expect("halts");
+    survey
+        .table_of(Seat::of(first), Some(&elsewhere()))
+        .expect("sleeps")
 }
 
 /// What is known of lengths of sleep that a load lacks.

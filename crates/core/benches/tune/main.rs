@@ -25,6 +25,7 @@ use haltwise_core::replay::{Arrivals, Cost};
 use haltwise_core::stats::median_estimate;
 use haltwise_core::tune::advice::{self, Goal};
 use haltwise_core::tune::figures::{self, OF_ANY_KIND, Subject};
+use haltwise_core::tune::finalist;
 use haltwise_core::tune::search::{self, Aim};
 use haltwise_core::tune::stage::Entry;
 use haltwise_core::tune::{Crew, Gather, Keep, Material, Terms};
@@ -128,7 +129,7 @@ fn round(load: &Load, drawn: usize, crew: &Threads) -> [f64; 6] {
     });
     let found = search::search(&material, &aims, crew);
     lap(1);
-    let of = advice::play_final(&material, &found, &aims, crew);
+    let of = finalist::play_final(&material, &found, &aims, crew);
     let goal = Goal {
         name: "balanced".to_owned(),
         aim: aims[1],

@@ -19,7 +19,8 @@ use crate::replay::latency::{Latencies, class_of};
 use crate::replay::sample::sleep_and_latency_ns;
 use crate::replay::session::Survey;
 use crate::replay::{Arrivals, Cost, Outcome};
-use crate::tune::advice::{self, Final, Verdict};
+use crate::tune::advice::{self, Verdict};
+use crate::tune::finalist::{self, Final};
 use crate::tune::interval::Interval;
 use crate::tune::material::Seated;
 use crate::tune::search::{self, Aim};
@@ -83,8 +84,8 @@ impl Replayed {
             return Some(measured.ns);
         }
         let shortest = survey.shortest_sleeps_ns();
-        let shortest = shortest.or_else(|| self.elsewhere.shortest_sleeps_ns())?;
-        Some(Assumed::of_shortest_sleeps(shortest).switch_cpu_ns)
+        let [_, shortest_ns] = shortest.or_else(|| self.elsewhere.shortest_sleeps_ns())?;
+        Some(Assumed::of_shortest_sleeps(shortest_ns).switch_cpu_ns)
     }
 
     fn gather(&self, vms: &[OfVm<'_, Stretch>], question: &Question) -> Option<(Material, Aim)> {
@@ -96,7 +97,7 @@ impl Replayed {
                 weights_milli.insert(vm, of.weight_milli);
             }
             for halt in placed(vm, &of.tried, question, MILLI) {
-                survey.halt(&halt);
+                survey.tried(&halt);
             }
             for halt in placed(vm, &of.chunks, question, *milli) {
                 survey.halt(&halt);
@@ -255,7 +256,7 @@ impl Evidence for Replayed {
         let recorded = Recorded::of(vms, &aim.cost);
         let highest_ns = question.max_ceiling_ns;
         let found = search::search_up_to(&material, &[aim], highest_ns, &Alone);
-        let of = advice::play_final(&material, &found, &[aim], &Alone);
+        let of = finalist::play_final(&material, &found, &[aim], &Alone);
         let goal = advice::Goal {
             name: String::new(),
             aim,

@@ -59,6 +59,9 @@ pub const MOST_ASSUMED_NS: u64 = 100_000;
 /// 10.4 of 19.2 us.
 const ASSUMED_SHARE: u64 = 2;
 
+/// The least of it that was calibrated: 2.7 of 15 us, of a thread.
+const LEAST_SHARE: u64 = 5;
+
 /// CPU time of one block and wake where nobody measured it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assumed {
@@ -69,6 +72,13 @@ pub struct Assumed {
 }
 
 impl Assumed {
+    /// How far it may be off, where the fastest and the median of the shortest sleeps take this to wake: calibrations had
+    /// 18 to 54 % of it (docs/tuning.md), and no block takes longer than its wake-up.
+    pub fn ends_ns(fastest_ns: u64, median_ns: u64) -> [u64; 2] {
+        let high_ns = median_ns.min(MOST_ASSUMED_NS);
+        [(fastest_ns / LEAST_SHARE).min(high_ns), high_ns]
+    }
+
     /// Where the shortest sleeps take `shortest_ns` to wake.
     pub fn of_shortest_sleeps(shortest_ns: u64) -> Self {
         let half = shortest_ns / ASSUMED_SHARE;

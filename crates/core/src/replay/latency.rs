@@ -5,7 +5,12 @@
 //! replayed sleep takes the one whose turn it is, by the number of the halt: no dice, every policy
 //! gets the same, and the spread of the latencies stays what it was. (One median for a class would
 //! lose that spread, and with it whether a noisy latency now and then opens or shuts the window.)
-//! What a vCPU never did is taken from its VM, else from the host, else from the nearest class.
+//!
+//! **Which sleeps stand for others.** Where nearly every poll is met, the halts that sleep are those that something
+//! disturbed; where nothing polls, gaps shorter than the load has any are those of halts that began late. A class speaks
+//! for itself only where one in [`TYPICAL`] of the vCPU's halts slept in it. Another class takes the latencies of its VM,
+//! else of the host; else the [`Price`] that was measured on purpose, corrected by the nearest class that speaks; else
+//! the few sleeps there are, which may be disturbed: [`Table::early`] and [`Table::late`] say how far either may be off.
 
 mod round;
 
@@ -21,6 +26,15 @@ pub const CLASSES: usize = 26;
 
 /// Latencies kept of each class: enough for a 99th percentile, small for ten thousand vCPUs.
 const KEPT: usize = 512;
+
+/// One in so many halts must have slept in a class for its sleeps to stand for others of that length. A steady VM whose
+/// polls are met has 1 to 4 % of halts that sleep, in several classes, and their wake-ups took ten times as long as
+/// those of the same VM without polling; the rarest of ten classes that exponential gaps fill has 2 to 3 %.
+pub const TYPICAL: u64 = 32;
+
+/// A latency that was measured at another time may be so many times shorter or longer in the VM. Seen: 22 us calibrated
+/// and 47 us in a VM woken each 60 us (measurements/2026-11-22-vm-tune); 18.3 us calibrated and 8.8 us in the demo's VM.
+pub const TIMES: u64 = 2;
 
 /// The class of a sleep of `ns` nanoseconds.
 pub fn class_of(ns: u64) -> usize {
@@ -67,6 +81,13 @@ impl Selection {
         self.kept.as_deref().map_or(&[], Vec::as_slice)
     }
 
+    fn change(&mut self, to: impl Fn(u64) -> u64) {
+        let kept = Arc::make_mut(self.kept.get_or_insert_default());
+        for value in kept {
+            *value = to(*value);
+        }
+    }
+
     fn add(&mut self, value: u64) {
         if self.is_next_kept() {
             let kept = Arc::make_mut(self.kept.get_or_insert_default());
@@ -89,6 +110,8 @@ impl Selection {
 /// Recorded wake-up latencies of one vCPU, VM or host, by class of sleep; of a host also how halts ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Latencies {
+    /// Halts among which these sleeps were.
+    halts: u64,
     /// A bit for each class of which there are any.
     seen: u32,
     /// These, in rising order: each vCPU has a handful.
@@ -106,6 +129,39 @@ impl Latencies {
             self.classes.insert(place, Selection::default());
         }
         self.classes[place].add(latency_ns);
+    }
+
+    /// Counts a halt, whether it slept or not.
+    pub fn halted(&mut self) {
+        self.halts += 1;
+    }
+
+    /// Adds those classes of others that speak for themselves.
+    pub(super) fn add_typical(&mut self, others: &Self) {
+        for class in (0..CLASSES).filter(|&class| others.speaks(class)) {
+            let place = self.place(class);
+            if self.seen & (1 << class) == 0 {
+                self.seen |= 1 << class;
+                self.classes.insert(place, Selection::default());
+            }
+            let kept = others.class(class).map_or(&[][..], Selection::kept);
+            for &ns in kept {
+                self.classes[place].add(ns);
+            }
+        }
+    }
+
+    /// Whether enough halts slept in a class, in all and of those that there were.
+    fn speaks(&self, class: usize) -> bool {
+        let seen = self.seen(class);
+        seen >= ENOUGH && seen.saturating_mul(TYPICAL) >= self.halts
+    }
+
+    /// The nearest class of those that are asked for, and its median latency.
+    fn nearest(&self, class: usize, is_asked: impl Fn(usize) -> bool) -> Option<(usize, u64)> {
+        let asked = (0..CLASSES).filter(|&other| is_asked(other));
+        let nearest = asked.min_by_key(|other| (class.abs_diff(*other), *other))?;
+        Some((nearest, median(self.class(nearest)?.kept())?))
     }
 
     /// Adds how a halt of the host ended.
@@ -138,37 +194,75 @@ impl Latencies {
         self.classes.is_empty()
     }
 
-    /// The median latency of the shortest sleeps of which there are [`ENOUGH`], in nanoseconds; where there
-    /// are so many of no length, of the shortest there are.
-    pub fn shortest_sleeps_ns(&self) -> Option<u64> {
-        let from = |least| self.classes.iter().find(move |class| class.seen >= least);
-        median(from(ENOUGH).or_else(|| from(1))?.kept())
+    /// The median latency of the shortest sleeps that are typical; where there are none, the fastest tenth of the shortest
+    /// sleeps of which there are [`ENOUGH`], or of any, and their median. In nanoseconds.
+    pub fn shortest_sleeps_ns(&self) -> Option<[u64; 2]> {
+        let first = |asked: &dyn Fn(usize) -> bool| (0..CLASSES).find(|&class| asked(class));
+        if let Some(class) = first(&|class| self.speaks(class)) {
+            return median(self.class(class)?.kept()).map(|ns| [ns; 2]);
+        }
+        let class = first(&|class| self.seen(class) >= ENOUGH);
+        let class = class.or_else(|| first(&|class| self.seen(class) > 0))?;
+        let kept = self.class(class)?.kept();
+        Some([percentile(kept, FASTEST)?, median(kept)?])
     }
 }
 
 fn median(values: &[u64]) -> Option<u64> {
+    percentile(values, 0.5)
+}
+
+fn percentile(values: &[u64], share: f64) -> Option<u64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
-    crate::stats::percentile_of_sorted(&sorted, 0.5)
+    crate::stats::percentile_of_sorted(&sorted, share)
+}
+
+/// What was measured on purpose, as far as it stands for the sleeps of a capture.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Price {
+    latencies: Latencies,
+    /// By how much the capture's own sleeps of the nearest length take longer; `None` where it has none that speak.
+    longer_ns: [Option<i64>; CLASSES],
+}
+
+impl Price {
+    /// Corrected by the typical sleeps of a capture.
+    pub(crate) fn new(measured: &Latencies, typical: &Latencies) -> Self {
+        let longer_ns = std::array::from_fn(|class| {
+            let (nearest, recorded_ns) = typical.nearest(class, |it| typical.speaks(it))?;
+            let (_, measured_ns) = measured.nearest(nearest, |it| measured.seen(it) > 0)?;
+            Some(recorded_ns.cast_signed() - measured_ns.cast_signed())
+        });
+        let mut latencies = measured.clone();
+        for class in 0..CLASSES {
+            if let (Some(Some(by)), true) = (longer_ns.get(class), latencies.seen(class) > 0) {
+                let place = latencies.place(class);
+                latencies.classes[place].change(|ns| ns.saturating_add_signed(*by));
+            }
+        }
+        Self {
+            latencies,
+            longer_ns,
+        }
+    }
 }
 
 /// Who may know how long a wake-up takes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Sources<'a> {
-    /// Sleeps of this capture, in order of preference: the vCPU's own first.
-    pub recorded: &'a [&'a Latencies],
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sources<'a> {
+    /// Sleeps of this capture that stand for others of their length, in order of preference: the vCPU's own first.
+    pub(crate) typical: &'a [&'a Latencies],
     /// What was measured another time, on purpose.
-    pub elsewhere: Option<&'a Latencies>,
-    /// Sleeps of this capture that began because another task wanted the CPU, which then held up the
+    pub(crate) price: Option<&'a Price>,
+    /// All sleeps of this capture, and those that began because another task wanted the CPU, which then held up the
     /// wake-up: better than nothing, no more.
-    pub disturbed: Option<&'a Latencies>,
+    pub(crate) few: [&'a Latencies; 2],
     /// How long after its window a halt of the host does not sleep.
-    pub overruns: Overruns,
+    pub(crate) overruns: Overruns,
 }
 
-/// So many sleeps of a length stand for the others of that length. Where nearly every poll is met, the
-/// few sleeps that there are were the first ones or were disturbed, and those measured on purpose say
-/// more.
+/// So many sleeps of a length stand for the others of that length.
 pub const ENOUGH: u64 = 16;
 
 impl<'a> Sources<'a> {
@@ -182,20 +276,15 @@ impl<'a> Sources<'a> {
         )
     }
 
-    /// The first to have seen enough sleeps of a class; then what was measured; then whoever saw one. And
-    /// which of these it is.
+    /// Who knows a class, and which of them it is.
     fn of_class(&self, class: usize) -> Option<(&'a Latencies, Origin)> {
-        let seen = |latencies: &Latencies| latencies.seen(class);
-        let recorded = || self.recorded.iter().copied();
-        let known = |source: &&Latencies| seen(source) > 0;
-        let enough = || recorded().find(|source| seen(source) >= ENOUGH);
-        let few = || {
-            recorded()
-                .find(known)
-                .or_else(|| self.disturbed.filter(known))
-        };
-        let firm = enough().map(|source| (source, Origin::Recorded));
-        firm.or_else(|| Some((self.elsewhere.filter(known)?, Origin::Calibrated)))
+        let known = |source: &&Latencies| source.seen(class) > 0;
+        let mut typical = self.typical.iter().copied();
+        let typical = typical.find(|source| source.speaks(class));
+        let price = || self.price.map(|price| &price.latencies).filter(known);
+        let few = || self.few.iter().copied().find(known);
+        (typical.map(|source| (source, Origin::Recorded)))
+            .or_else(|| Some((price()?, Origin::Calibrated)))
             .or_else(|| Some((few()?, Origin::Few)))
     }
 }
@@ -221,32 +310,62 @@ pub struct Table {
     guessed: [bool; CLASSES],
     /// Where they come from; for a class that was guessed, where those of the nearest do.
     origins: [Origin; CLASSES],
+    /// By how much a price was corrected.
+    longer_ns: [Option<i64>; CLASSES],
     overruns: Overruns,
 }
 
+/// A class that was guessed from one that is further off than this counts as one of few sleeps: wake-ups of sleeps that are
+/// 16 times as long take up to twice as long (docs/tuning.md).
+const NEAR: usize = 2;
+
 impl Table {
     /// Puts a table together from the nearest source that knows. `None` if none saw any sleep.
-    pub fn new(sources: &Sources<'_>) -> Option<Self> {
+    pub(crate) fn new(sources: &Sources<'_>) -> Option<Self> {
         let of_class = |class: usize| {
             let (source, origin) = sources.of_class(class)?;
             Some((source.class(class)?.kept.clone()?, origin))
         };
         let known: [Option<(Arc<Vec<u64>>, Origin)>; CLASSES] = std::array::from_fn(of_class);
+        let is_firm = |class: usize| (known[class].as_ref()).is_some_and(|it| it.1 != Origin::Few);
+        // Few sleeps stand back where a class nearby, or a price, says more.
         let nearest = |class: usize| {
-            let distance = |other: &usize| (class.abs_diff(*other), *other);
-            let others = (0..CLASSES).filter(|&other| known[other].is_some());
-            known[others.min_by_key(distance)?].as_ref()
+            let by_distance = |other: &usize| (class.abs_diff(*other), *other);
+            let all = (0..CLASSES).filter(|other| known[*other].is_some());
+            let firm = all
+                .clone()
+                .filter(|&other| is_firm(other))
+                .min_by_key(by_distance);
+            let is_far = |other: usize| {
+                let (_, origin) = known[other].as_ref()?;
+                Some(class.abs_diff(other) > NEAR && *origin == Origin::Recorded)
+            };
+            let near = firm.filter(|&other| is_far(other) == Some(false));
+            let nearest = near.or_else(|| all.min_by_key(by_distance))?;
+            let (turns, origin) = known[nearest].as_ref()?;
+            let origin = if is_far(nearest)? {
+                Origin::Few
+            } else {
+                *origin
+            };
+            Some((nearest, turns, origin))
         };
-        let (_, first) = nearest(0)?;
-        let turns = |class| nearest(class).map(|(turns, _)| Arc::clone(turns));
-        let origin = |class| nearest(class).map_or(*first, |(_, origin)| *origin);
-        let turns: [Arc<Vec<u64>>; CLASSES] =
-            std::array::from_fn(|class| turns(class).unwrap_or_default());
+        nearest(0)?;
+        let turns: [Arc<Vec<u64>>; CLASSES] = std::array::from_fn(|class| {
+            nearest(class).map_or_else(Arc::default, |(_, turns, _)| Arc::clone(turns))
+        });
         Some(Self {
             rounds: std::array::from_fn(|class| Round::new(turns[class].len())),
             turns,
-            guessed: std::array::from_fn(|class| known[class].is_none()),
-            origins: std::array::from_fn(origin),
+            guessed: std::array::from_fn(|class| {
+                nearest(class).is_none_or(|(other, ..)| other != class)
+            }),
+            origins: std::array::from_fn(|class| {
+                nearest(class).map_or(Origin::Few, |(.., origin)| origin)
+            }),
+            longer_ns: sources
+                .price
+                .map_or([None; CLASSES], |price| price.longer_ns),
             overruns: sources.overruns,
         })
     }
@@ -256,11 +375,6 @@ impl Table {
     #[must_use]
     pub(crate) fn with_overruns(self, overruns: Overruns) -> Self {
         Self { overruns, ..self }
-    }
-
-    /// Those of its host.
-    pub(super) fn overruns(&self) -> Overruns {
-        self.overruns
     }
 
     /// Up to which time after its window a halt does not sleep that a wake of this source ends.
@@ -274,9 +388,17 @@ impl Table {
         for &(slept_ns, latency_ns) in points {
             latencies.add(slept_ns, latency_ns);
         }
+        Self::of_price(&latencies)
+    }
+
+    /// A table of a price alone.
+    pub fn of_price(measured: &Latencies) -> Option<Self> {
+        let nothing = Latencies::default();
         Self::new(&Sources {
-            elsewhere: Some(&latencies),
-            ..Sources::default()
+            typical: &[],
+            price: Some(&Price::new(measured, &nothing)),
+            few: [&nothing; 2],
+            overruns: Overruns::default(),
         })
     }
 
@@ -295,24 +417,50 @@ impl Table {
         self.origins[class]
     }
 
-    /// Whether any latency of it was measured another time.
-    pub fn is_calibrated(&self) -> bool {
-        self.origins.contains(&Origin::Calibrated)
+    /// Whether any latency of it is not what enough sleeps of the capture took.
+    pub fn is_doubtful(&self) -> bool {
+        self.origins
+            .iter()
+            .any(|origin| *origin != Origin::Recorded)
     }
 
-    /// The same, were what was measured another time so many `times` as late; `None` where nothing of it
-    /// was.
+    /// The same, were doubtful wake-ups as early as they may be: a price [`TIMES`] shorter, or without its correction;
+    /// a few sleeps [`TIMES`] shorter than the fastest tenth of them, since a disturbance only adds and may have met all.
     #[must_use]
-    pub fn calibrated_times(&self, times: u64) -> Option<Self> {
-        let mut late = self.is_calibrated().then(|| self.clone())?;
-        for (turns, origin) in late.turns.iter_mut().zip(&late.origins) {
-            if *origin == Origin::Calibrated {
-                for latency_ns in Arc::make_mut(turns) {
-                    *latency_ns = latency_ns.saturating_mul(times);
-                }
+    pub fn early(&self) -> Self {
+        self.otherwise(|class, ns| match self.origins[class] {
+            Origin::Recorded => ns,
+            Origin::Calibrated => {
+                self.longer_ns[class].map_or(ns / TIMES, |by| ns.saturating_add_signed(-by.max(0)))
             }
+            Origin::Few => ns.min(percentile(&self.turns[class], FASTEST).unwrap_or(ns) / TIMES),
+        })
+    }
+
+    /// The same, were doubtful wake-ups as late as they may be: a price [`TIMES`] longer, or corrected twice. A few
+    /// sleeps are as late as they were.
+    #[must_use]
+    pub fn late(&self) -> Self {
+        self.otherwise(|class, ns| match self.origins[class] {
+            Origin::Recorded | Origin::Few => ns,
+            Origin::Calibrated => self.longer_ns[class].map_or(ns.saturating_mul(TIMES), |by| {
+                ns.saturating_add(by.unsigned_abs())
+            }),
+        })
+    }
+
+    fn otherwise(&self, latency_ns: impl Fn(usize, u64) -> u64) -> Self {
+        let turns = std::array::from_fn(|class| {
+            if self.origins[class] == Origin::Recorded {
+                return Arc::clone(&self.turns[class]);
+            }
+            let other = self.turns[class].iter().map(|&ns| latency_ns(class, ns));
+            Arc::new(other.collect())
+        });
+        Self {
+            turns,
+            ..self.clone()
         }
-        Some(late)
     }
 
     /// The median latency of a class, in nanoseconds.
@@ -320,6 +468,9 @@ impl Table {
         median(&self.turns[class]).unwrap_or(0)
     }
 }
+
+/// The share of few sleeps that is taken for undisturbed.
+const FASTEST: f64 = 0.1;
 
 #[cfg(test)]
 mod test {
@@ -363,112 +514,127 @@ mod test {
         );
     }
 
+    /// So many sleeps of one length, among as many halts as are given.
+    fn slept(slept_ns: u64, latency_ns: u64, sleeps: u64, halts: u64) -> Latencies {
+        let mut latencies = Latencies::default();
+        (0..halts).for_each(|_| latencies.halted());
+        (0..sleeps).for_each(|_| latencies.add(slept_ns, latency_ns));
+        latencies
+    }
+
+    fn table(typical: &[&Latencies], price: Option<&Price>, few: &Latencies) -> Option<Table> {
+        Table::new(&Sources {
+            typical,
+            price,
+            few: [few, &Latencies::default()],
+            overruns: Overruns::default(),
+        })
+    }
+
     #[test]
-    fn the_nearest_source_that_knows_a_class_answers() {
-        let (mut own, mut vm, mut host) = (
-            Latencies::default(),
-            Latencies::default(),
-            Latencies::default(),
-        );
-        assert_eq!(Table::new(&Sources::default()), None);
-        own.add(5_000, 20);
-        own.add(5_000, 21);
-        vm.add(5_000, 99);
-        vm.add(40_000, 30);
-        host.add(40_000, 98);
-        host.add(1_000_000, 50);
-        let sources = Sources {
-            recorded: &[&own, &vm, &host],
-            ..Sources::default()
-        };
-        let table = Table::new(&sources).unwrap();
-        let at = |ns, turn| table.at(class_of(ns), turn);
-        assert_eq!(
-            (at(5_000, 0), at(5_000, 1), at(5_000, 2)),
-            ((20, false), (21, false), (20, false))
-        );
-        assert_eq!(at(40_000, 7), (30, false));
-        assert_eq!(at(1_000_000, 7), (50, false));
-        assert_eq!(at(100_000_000, 3), (50, true));
-        assert_eq!(at(100, 0), (20, true));
-        assert_eq!(table.median(class_of(5_000)), 20);
-        assert_eq!(own.shortest_sleeps_ns(), Some(20));
-        for _ in 0..ENOUGH {
-            own.add(40_000, 30);
+    fn sleeps_speak_where_they_are_enough_and_one_halt_in_32() {
+        let price = Price::new(&slept(40_000, 20, 1, 0), &Latencies::default());
+        for (sleeps, halts, speaks) in [
+            (15, 15, false),
+            (16, 16, true),
+            (16, 512, true),
+            (16, 513, false),
+        ] {
+            let own = slept(40_000, 90, sleeps, halts);
+            let of = |table: Table| {
+                (
+                    table.at(class_of(40_000), 0).0,
+                    table.origin(class_of(40_000)),
+                )
+            };
+            let expected = if speaks {
+                (90, Origin::Recorded)
+            } else {
+                (20, Origin::Calibrated)
+            };
+            assert_eq!(
+                of(table(&[&own], Some(&price), &own).unwrap()),
+                expected,
+                "{sleeps} of {halts}"
+            );
+            let without = if speaks {
+                (90, Origin::Recorded)
+            } else {
+                (90, Origin::Few)
+            };
+            assert_eq!(
+                of(table(&[&own], None, &own).unwrap()),
+                without,
+                "{sleeps} of {halts}"
+            );
         }
-        assert_eq!(own.shortest_sleeps_ns(), Some(30), "two sleeps are few");
+        let nothing = Latencies::default();
+        assert_eq!(table(&[&nothing], None, &nothing), None);
+    }
+
+    /// What nobody slept for is taken from the nearest length; from far away it is doubtful.
+    #[test]
+    fn the_nearest_length_answers_for_others() {
+        let own = slept(40_000, 30, 100, 100);
+        let nothing = Latencies::default();
+        let table = table(&[&own], None, &nothing).unwrap();
+        let at = |ns| (table.at(class_of(ns), 0), table.origin(class_of(ns)));
+        assert_eq!(at(40_000), ((30, false), Origin::Recorded));
+        assert_eq!(at(20_000), ((30, true), Origin::Recorded));
+        assert_eq!(at(10_000_000), ((30, true), Origin::Few));
+    }
+
+    /// A price stands for a vCPU's sleeps as far as those of the host take as long; else it is shifted, and doubtful by as
+    /// much. Without any it is doubtful by a factor of two, and a few sleeps downwards.
+    #[test]
+    fn how_early_and_how_late_a_wake_up_may_be() {
+        let measured = slept(40_000, 20_000, 1, 0);
+        let nothing = Latencies::default();
+        let class = class_of(40_000);
+        let ends = |table: &Table| {
+            [table.early(), table.clone(), table.late()].map(|it| it.at(class, 0).0)
+        };
+        let price = Price::new(&measured, &nothing);
+        let alone = table(&[&nothing], Some(&price), &nothing).unwrap();
+        assert_eq!(ends(&alone), [10_000, 20_000, 40_000]);
+        let typical = slept(1_000_000, 26_000, 100, 100);
+        let price = Price::new(&measured, &typical);
+        let corrected = table(&[&nothing], Some(&price), &nothing).unwrap();
+        assert_eq!(ends(&corrected), [20_000, 26_000, 32_000]);
+        let mut few = slept(40_000, 24_000, 10, 10_000);
+        (0..10).for_each(|_| few.add(40_000, 300_000));
+        let few = table(&[&nothing], None, &few).unwrap();
+        assert_eq!(ends(&few), [12_000, 24_000, 24_000]);
+        assert!([alone, corrected, few].iter().all(Table::is_doubtful));
+        let own = slept(40_000, 90, 100, 100);
+        let known = table(&[&own], None, &nothing).unwrap();
+        assert_eq!(ends(&known), [90; 3]);
+    }
+
+    #[test]
+    fn the_shortest_sleeps_are_typical_ones_or_a_range() {
+        let mut some = slept(40_000, 30, 100, 1_000);
+        some.add(5_000, 900);
+        assert_eq!(some.shortest_sleeps_ns(), Some([30; 2]));
+        let mut few = slept(40_000, 30, 10, 10_000);
+        (0..10).for_each(|_| few.add(40_000, 400));
+        assert_eq!(few.shortest_sleeps_ns(), Some([30, 30]));
+        assert_eq!(Latencies::default().shortest_sleeps_ns(), None);
     }
 
     /// A hundred thousand vCPUs that hardly slept have the latencies of the host, and not each a copy.
     #[test]
     fn tables_share_what_they_have_from_the_same_source() {
-        let mut host = Latencies::default();
+        let mut host = slept(5_000, 0, 0, 1_000);
         (0..1_000).for_each(|n| host.add(5_000, n));
-        let sources = Sources {
-            recorded: &[&host],
-            ..Sources::default()
-        };
-        let tables = [(); 2].map(|()| Table::new(&sources).unwrap());
+        let tables = [(); 2].map(|()| table(&[&host], None, &host).unwrap());
         let own = host.class(class_of(5_000)).unwrap().kept.as_ref();
-        for turns in tables.iter().flat_map(|table| &table.turns) {
+        for turns in &tables
+            .iter()
+            .map(|table| &table.turns[class_of(5_000)])
+            .collect::<Vec<_>>()
+        {
             assert!(Arc::ptr_eq(turns, own.unwrap()));
         }
-        // The copy that is made later is another's own.
-        let late = Table::new(&Sources {
-            elsewhere: Some(&host),
-            ..Sources::default()
-        });
-        let late = late.unwrap().calibrated_times(2).unwrap();
-        assert_eq!(
-            late.at(class_of(5_000), 1).0,
-            2 * tables[0].at(class_of(5_000), 1).0
-        );
-    }
-
-    /// Nearly every poll was met: what few sleeps there are say less than those measured on purpose.
-    #[test]
-    fn a_few_sleeps_stand_back_behind_those_that_were_measured() {
-        let mut all: [Latencies; 4] = std::array::from_fn(|_| Latencies::default());
-        let [own, host, elsewhere, disturbed] = &mut all;
-        for _ in 1..ENOUGH {
-            own.add(5_000, 90);
-            host.add(5_000, 80);
-        }
-        own.add(1_000_000, 91);
-        elsewhere.add(5_000, 20);
-        elsewhere.add(40_000, 25);
-        disturbed.add(5_000, 700);
-        disturbed.add(1_000_000, 700);
-        disturbed.add(30_000_000, 800);
-        let at = |all: &[Latencies; 4], ns| {
-            let [own, host, elsewhere, disturbed] = all;
-            let sources = Sources {
-                recorded: &[own, host],
-                elsewhere: Some(elsewhere),
-                disturbed: Some(disturbed),
-                ..Sources::default()
-            };
-            let table = Table::new(&sources).unwrap();
-            let class = class_of(ns);
-            let twice = table.calibrated_times(2).unwrap_or(table.clone());
-            (
-                table.at(class, 0),
-                table.origin(class),
-                twice.at(class, 0).0,
-            )
-        };
-        let calibrated = |ns, guessed| ((ns, guessed), Origin::Calibrated, 2 * ns);
-        let recorded = |ns| ((ns, false), Origin::Recorded, ns);
-        let few = |ns, guessed| ((ns, guessed), Origin::Few, ns);
-        assert_eq!(at(&all, 5_000), calibrated(20, false), "on purpose");
-        assert_eq!(at(&all, 100), calibrated(20, true), "the nearest was");
-        assert_eq!(at(&all, 40_000), calibrated(25, false));
-        assert_eq!(at(&all, 1_000_000), few(91, false));
-        assert_eq!(at(&all, 30_000_000), few(800, false), "disturbed ones");
-        assert_eq!(at(&all, 8_000_000_000), few(800, true), "guessed");
-        all[1].add(5_000, 80);
-        assert_eq!(at(&all, 5_000), recorded(80), "the host has enough of them");
-        all[0].add(5_000, 90);
-        assert_eq!(at(&all, 5_000), recorded(90), "the vCPU has enough itself");
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::arrivals::{Arrivals, Evidence, Follow};
 use super::cost::Cost;
-use super::latency::{Latencies, Sources, Table};
+use super::latency::{Latencies, Price, Sources, Table};
 use super::outcome::Outcome;
 use super::overrun::Overruns;
 use super::quicker::hardly_polled;
@@ -47,6 +47,8 @@ impl Seat {
 /// What the first pass learns of a vCPU.
 #[derive(Debug, Default)]
 struct Learned {
+    /// Of a trial of another setting: a few halts that speak for themselves.
+    tried: Latencies,
     latencies: Latencies,
     evidence: Evidence,
     halts: u64,
@@ -54,12 +56,11 @@ struct Learned {
     polled: u64,
 }
 
-/// What a VM's vCPUs slept together.
-#[derive(Debug)]
-enum OfVm {
-    /// What this one did, the only one so far.
-    Only(Seat),
-    Several(Box<Latencies>),
+impl Learned {
+    fn add_typical_to(&self, typical: &mut Latencies) {
+        typical.add_typical(&self.tried);
+        typical.add_typical(&self.latencies);
+    }
 }
 
 /// The first pass: what the recorded sleeps tell of wake-ups, and of what follows them.
@@ -67,7 +68,6 @@ enum OfVm {
 pub struct Survey {
     /// Boxed as all that is large, since a map keeps half of its room free.
     seats: BTreeMap<Seat, Box<Learned>>,
-    vms: BTreeMap<Option<VmIndex>, OfVm>,
     host: Latencies,
     /// Of sleeps that began because another task wanted the CPU.
     disturbed: Latencies,
@@ -84,18 +84,25 @@ impl Survey {
         }
     }
 
+    /// Adds a halt of a trial of another setting.
+    pub fn tried(&mut self, halt: &Halt) {
+        self.take(halt, |own| &mut own.tried);
+    }
+
     /// Adds a halt.
     pub fn halt(&mut self, halt: &Halt) {
+        self.take(halt, |own| &mut own.latencies);
+    }
+
+    fn take(&mut self, halt: &Halt, latencies: impl Fn(&mut Learned) -> &mut Latencies) {
         let seat = Seat::of(halt);
-        if !self.seats.contains_key(&seat) {
-            self.come(seat);
-        }
         let own = self.seats.entry(seat).or_default();
         own.evidence.halt(halt);
         if !self.is_of_guest {
             self.host.halt_ended(halt);
         }
         own.halts += 1;
+        latencies(own).halted();
         let may_poll = halt.window_ns.is_some_and(|window| window > 0);
         own.polled += u64::from(halt.has_polled().unwrap_or(may_poll));
         let Some((slept_ns, latency_ns)) = sleep_and_latency_ns(halt) else {
@@ -105,26 +112,8 @@ impl Survey {
             self.disturbed.add(slept_ns, latency_ns);
             return;
         }
-        own.latencies.add(slept_ns, latency_ns);
+        latencies(own).add(slept_ns, latency_ns);
         self.host.add(slept_ns, latency_ns);
-        if let Some(OfVm::Several(together)) = self.vms.get_mut(&seat.vm) {
-            together.add(slept_ns, latency_ns);
-        }
-    }
-
-    /// Before the first halt of a vCPU.
-    fn come(&mut self, seat: Seat) {
-        match self.vms.entry(seat.vm) {
-            Entry::Vacant(free) => {
-                free.insert(OfVm::Only(seat));
-            }
-            Entry::Occupied(mut known) => {
-                if let OfVm::Only(first) = known.get() {
-                    let until_now = self.seats.get(first).map(|first| first.latencies.clone());
-                    known.insert(OfVm::Several(Box::new(until_now.unwrap_or_default())));
-                }
-            }
-        }
     }
 
     /// Whose halts were seen.
@@ -132,10 +121,19 @@ impl Survey {
         self.seats.keys().copied()
     }
 
-    /// The median wake-up latency of the host's shortest sleeps, in nanoseconds.
-    pub fn shortest_sleeps_ns(&self) -> Option<u64> {
-        let host = self.host.shortest_sleeps_ns();
-        host.or_else(|| self.disturbed.shortest_sleeps_ns())
+    /// The wake-up latency of the host's shortest sleeps: see [`Latencies::shortest_sleeps_ns`].
+    pub fn shortest_sleeps_ns(&self) -> Option<[u64; 2]> {
+        let sources = [&self.typical(|_| true), &self.host, &self.disturbed];
+        sources.into_iter().find_map(Latencies::shortest_sleeps_ns)
+    }
+
+    /// What stands for other sleeps of its length, of some vCPUs.
+    fn typical(&self, is_asked: impl Fn(&Seat) -> bool) -> Latencies {
+        let mut typical = Latencies::default();
+        for (_, own) in self.seats.iter().filter(|(seat, _)| is_asked(seat)) {
+            own.add_typical_to(&mut typical);
+        }
+        typical
     }
 
     /// How long after their windows halts of the host do not sleep.
@@ -149,66 +147,52 @@ impl Survey {
         self.overruns().or(others)
     }
 
-    /// Wake-up latencies of a vCPU, from itself, its VM, the host, or `elsewhere` (measured another
-    /// time). `None` where nobody knows any.
-    pub fn table(&self, seat: Seat, elsewhere: Option<&Latencies>) -> Option<Table> {
-        Table::new(&Sources {
-            overruns: self.overruns_or(elsewhere),
-            ..self.sources(&self.known_of(seat), elsewhere)
-        })
-    }
-
-    /// Who knows of a vCPU's wake-ups from this capture: itself, its VM, the host.
-    fn known_of(&self, seat: Seat) -> Vec<&Latencies> {
-        let own = self.seats.get(&seat).map(|own| &own.latencies);
-        let of_vm = self.vms.get(&seat.vm).and_then(|of_vm| match of_vm {
-            OfVm::Only(_) => None,
-            OfVm::Several(together) => Some(&**together),
-        });
-        own.into_iter().chain(of_vm).chain([&self.host]).collect()
-    }
-
-    fn sources<'a>(
-        &'a self,
-        recorded: &'a [&'a Latencies],
-        elsewhere: Option<&'a Latencies>,
-    ) -> Sources<'a> {
-        Sources {
-            recorded,
-            elsewhere,
-            disturbed: Some(&self.disturbed),
-            ..Sources::default()
-        }
-    }
-
-    /// The table of a vCPU that saw too little itself.
+    /// What is the same for all vCPUs. `elsewhere` was measured another time, on purpose.
     pub(crate) fn common(&self, elsewhere: Option<&Latencies>) -> Common {
-        let table = Table::new(&Sources {
+        let host = self.typical(|_| true);
+        let mut common = Common {
+            price: elsewhere.map(|measured| Price::new(measured, &host)),
+            vms: self.vms(),
+            host,
+            few: self.host.clone(),
+            disturbed: self.disturbed.clone(),
             overruns: self.overruns_or(elsewhere),
-            ..self.sources(&[&self.host], elsewhere)
-        });
-        Common(table.map(Arc::new))
+            table: None,
+        };
+        common.table = Table::new(&common.sources(&[&common.host])).map(Arc::new);
+        common
     }
 
-    /// [`Self::table`], which `common` is for many.
-    pub(crate) fn shared_table(
-        &self,
-        seat: Seat,
-        elsewhere: Option<&Latencies>,
-        common: &Common,
-    ) -> Option<Arc<Table>> {
-        let recorded = self.known_of(seat);
-        let sources = self.sources(&recorded, elsewhere);
-        if sources.answer_as(&self.sources(&[&self.host], elsewhere)) {
-            return common.0.clone();
+    /// The same of one vCPU alone.
+    pub fn table_of(&self, seat: Seat, elsewhere: Option<&Latencies>) -> Option<Table> {
+        let table = self.table(seat, &self.common(elsewhere))?;
+        Some(Arc::unwrap_or_clone(table))
+    }
+
+    /// What is typical of the vCPUs of each VM that has several.
+    fn vms(&self) -> BTreeMap<Option<VmIndex>, Latencies> {
+        let mut vms = BTreeMap::<_, (u32, Latencies)>::new();
+        for (seat, own) in &self.seats {
+            let (vcpus, typical) = vms.entry(seat.vm).or_default();
+            *vcpus += 1;
+            own.add_typical_to(typical);
         }
-        // Those of the host, worked out once.
-        let overruns = common.0.as_ref()?.overruns();
-        let table = Table::new(&Sources {
-            overruns,
-            ..sources
-        });
-        table.map(Arc::new)
+        let several = vms.into_iter().filter(|(_, (vcpus, _))| *vcpus > 1);
+        several.map(|(vm, (_, typical))| (vm, typical)).collect()
+    }
+
+    /// Wake-up latencies of a vCPU: its own, its VM's, the host's, or those measured on purpose. `None` where nobody knows
+    /// any.
+    pub(crate) fn table(&self, seat: Seat, common: &Common) -> Option<Arc<Table>> {
+        let own = self.seats.get(&seat);
+        let own = own.into_iter().flat_map(|own| [&own.tried, &own.latencies]);
+        let of_vm = common.vms.get(&seat.vm);
+        let typical: Vec<&Latencies> = (own.chain(of_vm)).chain([&common.host]).collect();
+        let sources = common.sources(&typical);
+        if sources.answer_as(&common.sources(&[&common.host])) {
+            return common.table.clone();
+        }
+        Table::new(&sources).map(Arc::new)
     }
 
     /// Forgets a vCPU that nobody asks for again.
@@ -230,9 +214,28 @@ impl Survey {
     }
 }
 
-/// The latencies of the host, as the table of all vCPUs that saw too little themselves.
+/// What is the same for the tables of all vCPUs, and the table of those that saw too little themselves.
 #[derive(Debug)]
-pub(crate) struct Common(Option<Arc<Table>>);
+pub(crate) struct Common {
+    host: Latencies,
+    vms: BTreeMap<Option<VmIndex>, Latencies>,
+    price: Option<Price>,
+    few: Latencies,
+    disturbed: Latencies,
+    overruns: Overruns,
+    table: Option<Arc<Table>>,
+}
+
+impl Common {
+    fn sources<'a>(&'a self, typical: &'a [&'a Latencies]) -> Sources<'a> {
+        Sources {
+            typical,
+            price: self.price.as_ref(),
+            few: [&self.few, &self.disturbed],
+            overruns: self.overruns,
+        }
+    }
+}
 
 /// What holds for all of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -420,8 +423,7 @@ impl Player {
         base: Setting,
         first: &Halt,
     ) -> Result<Self, SessionError> {
-        let elsewhere = plan.elsewhere.as_ref();
-        let table = survey.shared_table(seat, elsewhere, common);
+        let table = survey.table(seat, common);
         let table = table.ok_or(SessionError::NoLatency)?;
         let build = |spec: &Spec, start: Start| -> Result<Run, SpecError> {
             let break_even_ns = plan.cost.break_even_ns(table.median(0));

@@ -27,7 +27,7 @@ const GROWS: [u32; 3] = [1, 2, 4];
 const SHRINKS: [u32; 4] = [0, 1, 2, 4];
 
 /// No ceiling is sought above this, in nanoseconds: longer polls burn a CPU for most of the time.
-pub const LONGEST_NS: u32 = 2_000_000;
+pub const LONGEST_NS: u32 = 1_000_000;
 
 /// Shortest ceiling and first window that are sought, in nanoseconds.
 pub const SHORTEST_NS: u32 = 1_000;
@@ -56,6 +56,9 @@ pub trait Candidate: Copy + PartialEq {
 
     /// How many parameters differ.
     fn changes(&self, from: &Self, terms: &Terms) -> u32;
+
+    /// Whether it does not poll.
+    fn is_off(&self) -> bool;
 }
 
 impl Candidate for Knobs {
@@ -74,6 +77,10 @@ impl Candidate for Knobs {
 
     fn changes(&self, from: &Self, terms: &Terms) -> u32 {
         Reach::of(&terms.rule()).changes(self, from)
+    }
+
+    fn is_off(&self) -> bool {
+        self.halt_poll_ns == 0
     }
 }
 

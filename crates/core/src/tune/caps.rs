@@ -9,10 +9,11 @@
 
 use std::collections::BTreeSet;
 
-use super::advice::{self, Comparison, Final};
+use super::advice::{self, Comparison};
 use super::crew::Crew;
 use super::doubt::Doubt;
 use super::figures;
+use super::finalist::Final;
 use super::interval::Interval;
 use super::material::Material;
 use super::search::Aim;
@@ -128,13 +129,12 @@ pub fn seek(
             one: for_all(base, part),
         })
     };
-    let staying = doubted(Doubt::Staying);
+    let otherwise: Vec<Three> = Doubt::ALL.into_iter().filter_map(doubted).collect();
     let against = |than: fn(&Three) -> &Tally| {
         let compared =
             |of: &Three| advice::compare(material, of.own.blocks(), than(of).blocks(), aim);
-        let otherwise = staying.as_ref().map(compared);
-        let taken = compared(&taken);
-        otherwise.map_or(taken, |otherwise| taken.out_to(&otherwise))
+        let otherwise = otherwise.iter().map(compared);
+        otherwise.fold(compared(&taken), |all, one| all.out_to(&one))
     };
     let judged = Sums::total(own.tally.blocks());
     let tallies = [&taken.current, &taken.one, &taken.own];
@@ -151,9 +151,7 @@ pub fn seek(
         vms: caps(&crowds, &own),
     };
     let gains_nothing = |of: &Three| of.gain(&aim.cost) <= 0.0;
-    let hangs = caps.cost_share.value < 0.0
-        && (staying.as_ref().is_some_and(gains_nothing)
-            || doubted(Doubt::Late).as_ref().is_some_and(gains_nothing));
+    let hangs = caps.cost_share.value < 0.0 && otherwise.iter().any(gains_nothing);
     Ok((!hangs).then_some(caps))
 }
 

@@ -311,12 +311,11 @@ pub struct CountedAdvice {
     pub hangs_on_calibration: bool,
 }
 
-/// Recommends a threshold for an aim. `late` are the same counts were what was calibrated as late as
-/// [`super::doubt`] asks, where anything was. `None` where no wake-up was seen, or nothing stays within
-/// the limit.
+/// Recommends a threshold for an aim. `otherwise` are the same counts with doubtful wake-ups as early and as late as they
+/// may be ([`super::doubt`]). `None` where no wake-up was seen, or nothing stays within the limit.
 pub fn advise(
     counted: &Counted,
-    late: Option<&Counted>,
+    otherwise: &[Counted],
     reach: Reach,
     knobs: &Knobs,
     aim: &Aim,
@@ -332,7 +331,7 @@ pub fn advise(
         bounds.is_some_and(|bounds| bounds.high.milli < counted.in_force(cost).least_milli)
     };
     let outlives =
-        late.is_none_or(|late| gains(late, cost)) && aim.ends().all(|end| gains(counted, &end));
+        otherwise.iter().all(|it| gains(it, cost)) && aim.ends().all(|end| gains(counted, &end));
     let hangs_on_calibration = worth_it && !outlives;
     let ceiling_ns = u32::try_from(threshold_ns).unwrap_or(LONGEST_NS);
     let threshold = candidates::threshold(reach, knobs, ceiling_ns);

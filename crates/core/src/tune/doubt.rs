@@ -1,59 +1,52 @@
-//! Whether a gain outlives what nobody recorded.
+//! What nobody recorded, taken otherwise.
 //!
-//! Two things may be missing from a recording, and a recommendation may hang on either. So everybody who comes into the
-//! final is played once more with each of them otherwise. What gains as taken and no longer then is not recommended: it is
+//! Two things may be missing from a recording, and a recommendation may depend on either. Every setting of the final is
+//! played once more with each of them otherwise; intervals cover all of it, and a gain that is lost under one of them is
 //! to be proved first. What the recording itself shows stays as it is.
 //!
-//! **Wake-ups** ([`Doubt::Late`]). Where a vCPU never slept, nothing in its recording says what a sleep would cost: its
-//! wake-up latency is that of another guest at another time, the calibration's. It is taken to be [`TIMES`] as long. Why
-//! twice: a timer every 60 us woke its vCPU 47 us late where the calibration of the same run said 22
-//! (measurements/2026-11-22-vm-tune): 2.1 times. And nothing is lost that is sure: what is at most half
-//! as dear as what is in force stays cheaper, since a sleep of the switch `s` and the latency's price `l`
-//! costs `s + 2 l` then, less than `2 (s + l)`. A calibration's own interval is within that: a latency that
-//! was measured less well is none ([`calibration::NOISE`]).
+//! **Wake-ups** ([`Doubt::Early`], [`Doubt::Late`]). Where too few halts slept for a length of time, the wake-up latency is
+//! that of a calibration or of a few sleeps: [`Table::early`] and [`Table::late`] say how far it may be off.
 //!
 //! **Timers** ([`Doubt::Staying`]). A timer that comes at a fixed time comes the sooner the later its vCPU wakes; one that
 //! is set anew after each wake-up does not. Of a vCPU that hardly slept nothing shows which it is
-//! ([`crate::replay::arrivals`]), and a vCPU that polls well is one that hardly slept. Intervals of what is compared reach
-//! to both readings.
+//! ([`crate::replay::arrivals`]), and a vCPU that polls well is one that hardly slept.
 
-use super::advice::{Final, Finalist};
 use super::crew::Crew;
+use super::finalist::Final;
 use super::material::{Material, Seated};
 use super::stage::{self, Entry, Part};
-use super::sums::Sums;
 use crate::replay::arrivals::Follow;
 use crate::replay::latency::Table;
-use crate::replay::{Cost, calibration};
-
-/// How many times as late as calibrated wake-ups may be for a gain that is recommended.
-pub const TIMES: u64 = calibration::NOISE;
 
 /// What is taken otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
-    /// Wake-ups that a calibration tells are [`TIMES`] as late.
+    /// Doubtful wake-ups are as early as they may be.
+    Early,
+    /// Doubtful wake-ups are as late as they may be.
     Late,
     /// Gaps stay, wherever nothing recorded shows how they follow.
     Staying,
 }
 
 impl Doubt {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Late, Self::Staying];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Early, Self::Late, Self::Staying];
 
-    /// Whether anything may rest on it.
+    /// Whether anything may depend on it.
     pub(crate) fn is_asked(self, material: &Material) -> bool {
         (material.seats.iter()).any(|seated| match self {
-            Self::Late => seated.table.is_calibrated(),
+            Self::Early | Self::Late => seated.table.is_doubtful(),
             Self::Staying => seated.follow.staying().is_some(),
         })
     }
 
     /// The wake-up latencies of a vCPU then, where they are others.
     pub(super) fn table(self, seated: &Seated) -> Option<Table> {
+        let doubtful = Some(&seated.table).filter(|table| table.is_doubtful())?;
         match self {
-            Self::Late => seated.table.calibrated_times(TIMES),
+            Self::Early => Some(doubtful.early()),
+            Self::Late => Some(doubtful.late()),
             Self::Staying => None,
         }
     }
@@ -61,14 +54,14 @@ impl Doubt {
     /// How far its gaps follow then.
     pub(super) fn follow(self, seated: &Seated) -> Follow {
         match self {
-            Self::Late => seated.follow,
+            Self::Early | Self::Late => seated.follow,
             Self::Staying => seated.follow.staying().unwrap_or(seated.follow),
         }
     }
 }
 
-/// Plays everybody in the final anew, where that may change anything. `entries` are what is in
-/// force, the default, and the others.
+/// Plays all settings of the final anew, where that may change anything. `entries` are what is in force, the default, and
+/// the others.
 pub(super) fn play(material: &Material, entries: &[Entry], of: &mut Final, crew: &impl Crew) {
     let seats: Vec<&Seated> = material.seats.iter().collect();
     for doubt in Doubt::ALL {
@@ -78,15 +71,9 @@ pub(super) fn play(material: &Material, entries: &[Entry], of: &mut Final, crew:
         let part = Part::Doubted(doubt);
         let parts = stage::play(material, &seats, entries, part, "doubt", crew);
         for (finalist, parts) in of.all_mut().zip(parts) {
-            *finalist.doubted_mut(doubt) = parts;
+            if parts != finalist.parts {
+                finalist.doubted.push((doubt, parts));
+            }
         }
     }
-}
-
-/// By how much less one setting costs than another on the validation half, as a share of it, with something taken
-/// otherwise. `None` where neither rests on that.
-pub fn gain<S>(own: &Finalist<S>, other: &Finalist<S>, cost: &Cost, doubt: Doubt) -> Option<f64> {
-    let rests = |of: &Finalist<S>| of.rests_on(doubt);
-    let judged = |of: &Finalist<S>| Sums::total(of.doubted_blocks(doubt));
-    (rests(own) || rests(other)).then(|| judged(own).gain_on(&judged(other), cost))
 }

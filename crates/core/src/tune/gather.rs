@@ -222,7 +222,7 @@ impl Taken {
         survey: &Survey,
         common: &Common,
     ) -> Result<Seated, SessionError> {
-        let table = survey.shared_table(seat, terms.elsewhere.as_ref(), common);
+        let table = survey.table(seat, common);
         let table = table.ok_or(SessionError::NoLatency)?;
         for owed in &self.owed {
             let sample = &mut self.samples[owed.at];

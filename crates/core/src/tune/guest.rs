@@ -13,10 +13,10 @@ mod test;
 
 use std::collections::BTreeSet;
 
-use super::advice::{self, Final, Finalist};
 use super::candidates::Candidate;
 use super::crew::Crew;
 use super::figures;
+use super::finalist::{self, Final, Finalist};
 use super::material::{Material, Seated, Terms};
 use super::search::{self, Aim, Found};
 use super::stage;
@@ -102,6 +102,10 @@ impl Candidate for Params {
         let differ = self.key().into_iter().zip(from.key());
         differ.map(|(own, other)| u32::from(own != other)).sum()
     }
+
+    fn is_off(&self) -> bool {
+        self.guest_halt_poll_ns == 0
+    }
 }
 
 /// Factors for times, round by round.
@@ -169,7 +173,7 @@ pub fn play_final(
     let Governor { rule, in_force } = governor;
     let rule = *rule;
     let mut all = vec![*in_force, Params::default()];
-    all.extend(advice::wanted(material, in_force, found, aims));
+    all.extend(finalist::wanted(material, in_force, found, aims));
     let entry = |params, limits| Entry {
         rule,
         params,
@@ -182,15 +186,15 @@ pub fn play_final(
     };
     let entries: Vec<Entry> = all.iter().enumerate().flat_map(pair).collect();
     let sums = play(material, &entries, true, "judge", crew);
-    let finalist = |(params, pair): (&Params, &[Vec<Sums>])| Finalist {
+    let of_pair = |(params, pair): (&Params, &[Vec<Sums>])| Finalist {
         knobs: *params,
         start: Start::Zero,
         parts: pair[0].clone(),
         others: pair[1].clone(),
-        late: Vec::new(),
-        staying: Vec::new(),
+        doubted: Vec::new(),
+        near: Vec::new(),
     };
-    let finalists = all.iter().zip(sums.chunks(2)).map(finalist);
+    let finalists = all.iter().zip(sums.chunks(2)).map(of_pair);
     let mut finalists: Vec<Finalist<Params>> = finalists.collect();
     // Whoever is what is in force under another name has the same figures.
     let (first, rest) = finalists.split_at_mut(1);

@@ -174,6 +174,16 @@ pub struct Material {
 }
 
 impl Material {
+    /// Where only a ceiling is sought and all vCPUs have the same, it is the one in force.
+    pub fn take_own_ceiling(&mut self) {
+        let mut ceilings = self.seats.iter().map(|seated| seated.ceiling_ns);
+        if let Some(first_ns) = ceilings.next().filter(|_| self.terms.ceiling_only)
+            && ceilings.all(|ns| ns == first_ns)
+        {
+            self.terms.in_force.halt_poll_ns = first_ns;
+        }
+    }
+
     /// Where the parts of a vCPU's halts end, as places among them.
     pub(super) fn ends(&self, seated: &Seated) -> Vec<usize> {
         let mut ends: Vec<usize> = (self.ends_ns.iter()).map(|ns| seated.end(*ns)).collect();

@@ -9,6 +9,7 @@ use super::stage::{self, Entry, Part};
 use super::sums::Sums;
 use crate::kvm::Knobs;
 use crate::replay::Cost;
+use crate::replay::calibration::DRIFT_PERCENT;
 use crate::replay::thresholds::Thresholds;
 
 /// What is sought.
@@ -26,12 +27,15 @@ pub struct Aim {
 }
 
 impl Aim {
-    /// What things cost at the ends of the calibration's interval; nothing where none was measured.
+    /// What things cost at the ends of the price of a block, where wake-ups are as much shorter and longer as they are at
+    /// another time ([`DRIFT_PERCENT`]: of all settings alike, so that it weighs as the weight of latency); nothing where no
+    /// ends are known.
     pub fn ends(&self) -> impl Iterator<Item = Cost> {
         let ends = self.switch_cpu_ends_ns.into_iter().flatten();
-        let cost = self.cost;
-        ends.map(move |switch_cpu_ns| Cost {
+        let (cost, drifts) = (self.cost, [100 - DRIFT_PERCENT, 100 + DRIFT_PERCENT]);
+        ends.zip(drifts).map(move |(switch_cpu_ns, percent)| Cost {
             switch_cpu_ns,
+            latency_weight_milli: cost.latency_weight_milli * percent / 100,
             ..cost
         })
     }

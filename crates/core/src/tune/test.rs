@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::advice::{Final, Rejected, Verdict, advise, play_final};
+use super::advice::{Rejected, Verdict, advise};
 use super::candidates::{self, Moves, Reach};
+use super::finalist::{Final, play_final};
 use super::search::{Aim, search};
 use super::stage::{self, Entry, Part};
 use super::*;

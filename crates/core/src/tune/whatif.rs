@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::advice::Final;
 use super::candidates::{CEILINGS_NS, Moves, Reach};
 use super::crew::Crew;
+use super::finalist::Final;
 use super::material::{Material, Seated};
 use super::stage::{self, CeilingsOf, Entry, Part};
 use super::sums::Sums;

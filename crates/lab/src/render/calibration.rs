@@ -113,6 +113,7 @@ mod test {
         let class = |switch_cpu_ns| GapClass {
             gap_ns: 20_000_000,
             wake_latency_ns: estimate,
+            wake_latency_quantiles_ns: Vec::new(),
             signal_to_guest_blocked_ns: estimate,
             signal_to_guest_polled_ns: None,
             switch_cpu_ns,
@@ -132,6 +133,8 @@ mod test {
             timer_write_cpu_ns: None,
             ipi_cpu_ns: None,
             polled_round_trip_ns: estimate,
+            kvm_ns: None,
+            host: None,
             notes: vec!["short".to_owned()],
         });
         let longest = text.lines().map(|line| line.chars().count()).max();

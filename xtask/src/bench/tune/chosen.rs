@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use haltwise_core::replay::calibration::Calibration;
-use haltwise_core::replay::latency::{Sources, Table, class_of};
+use haltwise_core::replay::latency::{Table, class_of};
 use haltwise_core::units::Nanos;
 use haltwise_core::workload::{GapSpec, Gaps};
 
@@ -40,14 +40,9 @@ impl Costs {
     }
 
     fn of(calibration: &Calibration) -> Option<Self> {
-        let latencies = calibration.latencies();
-        let elsewhere = Sources {
-            elsewhere: Some(&latencies),
-            ..Sources::default()
-        };
         Some(Self {
             switch_cpu_ns: calibration.switch_cpu()?.ns as f64,
-            latencies: Table::new(&elsewhere)?,
+            latencies: Table::of_price(calibration.latencies())?,
         })
     }
 

@@ -19,6 +19,7 @@ use super::RecordingRequest;
 use super::ring::Ring;
 use crate::collect::attach::{attach, attach_idle, check_kvm, explain, select, this_host};
 use crate::exit::{Exit, Failure};
+use crate::prices::kept;
 
 /// Attached, and a capture open to write to.
 pub(crate) struct Started {
@@ -100,6 +101,7 @@ pub(crate) fn start(
     info.profile = profiler.as_ref().map(Profiler::recorded);
     info.exits = exits.map(|exits| exits.recorded);
     info.knobs = first_knobs;
+    info.price = (wanted.price.clone()).or_else(|| kept::of_host(root).map(Box::new));
     info.roster = stored(collector.roster(), wanted.no_command);
     let recording = match &ring {
         Some(ring) => ring.create_current(info)?,

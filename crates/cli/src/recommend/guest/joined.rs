@@ -121,7 +121,7 @@ figures! {
         /// adds to it.
         pub(crate) exit_ns: u64 = Nanos,
         /// The host's load.
-        pub(crate) host: HostLoad = Record(HostLoad::FIGURES, "{}"),
+        pub(crate) host: HostLoad = Record(HostLoad::FIGURES),
     }
 }
 
@@ -300,7 +300,7 @@ pub(crate) fn read(
         known: Known {
             // What is played is the guest's polls.
             overruns: Overruns::default(),
-            ..prices::know(given, &of_vm.survey)?
+            ..prices::know(given, host.info().price.as_deref(), &of_vm.survey)?
         },
         contention,
         load,

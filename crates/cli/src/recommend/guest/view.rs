@@ -43,11 +43,11 @@ figures! {
         /// `guest`.
         pub(crate) side: &'static str = Word,
         /// What it rests on.
-        pub(crate) basis: GuestBasis = Record(GuestBasis::FIGURES, "{}"),
+        pub(crate) basis: GuestBasis = Record(GuestBasis::FIGURES),
         /// How it was matched with its host's capture, and what that says; `null` without `--host`.
-        pub(crate) join: Option<JoinFigures> = Record(JoinFigures::FIGURES, "{}"),
+        pub(crate) join: Option<JoinFigures> = Record(JoinFigures::FIGURES),
         /// What was asked for.
-        pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES, "{}"),
+        pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES),
         /// Where to change something: `guest` (its parameters), `host` (no polling in the guest, and the setting
         /// `host` in its host), `cpu-pm` (the VM's definition: HLT and MWAIT without exits) or `nowhere`.
         pub(crate) place: Place = Word,
@@ -67,12 +67,12 @@ figures! {
         /// How to have the host poll, if `place` is `host`: what is run in the guest, then on the host.
         pub(crate) host_commands: Vec<String> = Words,
         /// The best setting in the guest less what is in force.
-        pub(crate) against_in_force: Option<haltwise_core::tune::advice::Comparison> = Record(COMPARISON, "{}"),
+        pub(crate) against_in_force: Option<haltwise_core::tune::advice::Comparison> = Record(COMPARISON),
         /// The setting `host` less what is in force in the guest.
-        pub(crate) host_against_in_force: haltwise_core::tune::advice::Comparison = Record(COMPARISON, "{}"),
+        pub(crate) host_against_in_force: haltwise_core::tune::advice::Comparison = Record(COMPARISON),
         /// The row `cpu-pm` less the best of guest and host. It is recommended only if it costs less and steal is known to
         /// be low.
-        pub(crate) cpu_pm_against_best: haltwise_core::tune::advice::Comparison = Record(COMPARISON, "{}"),
+        pub(crate) cpu_pm_against_best: haltwise_core::tune::advice::Comparison = Record(COMPARISON),
         /// The settings that are always shown, with their figures.
         pub(crate) rows: Vec<GuestFigures> = List(GuestFigures::FIGURES),
         /// A recommendation for each goal that has a name, in the guest alone.
@@ -111,7 +111,7 @@ figures! {
         /// `null` where that was not recorded.
         pub(crate) stolen_of_wanted: Option<f64> = Share,
         /// Validated periods on which an assumption rests, under the setting in force.
-        pub(crate) doubts: Doubts = Record(DOUBTS, "{}"),
+        pub(crate) doubts: Doubts = Record(DOUBTS),
         /// Periods left out by stretches of time, because there were too many to play.
         pub(crate) skipped: u64 = Count,
         /// Events lost while recording.
@@ -158,7 +158,7 @@ figures! {
     /// A recommendation in a line.
     pub(crate) struct GuestGoalAdvice {
         /// For what.
-        pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES, "{}"),
+        pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES),
         /// What to do, in a word.
         pub(crate) verdict: &'static str = Word,
         /// Whether a setting is to be written.
@@ -170,7 +170,7 @@ figures! {
         /// Mean wake-up latency under it.
         pub(crate) latency_mean_ns: f64 = MeanNanos "latency",
         /// What it changes of the cost, as a share of the cost in force; `null` where nothing changes.
-        pub(crate) cost_share: Option<Interval> = Record(INTERVAL, "{}"),
+        pub(crate) cost_share: Option<Interval> = Record(INTERVAL),
     }
 }
 

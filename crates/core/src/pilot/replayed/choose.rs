@@ -5,9 +5,10 @@ use super::super::input::Scope;
 use super::recorded::Recorded;
 use super::{blocks, both, latest_ns};
 use crate::kvm::Knobs;
-use crate::tune::advice::{self, Advice, Final, Finalist, LEAST_GAIN, Verdict};
+use crate::tune::advice::{self, Advice, LEAST_GAIN, Verdict};
 use crate::tune::candidates::CEILINGS_NS;
 use crate::tune::doubt::Doubt;
+use crate::tune::finalist::{Final, Finalist};
 use crate::tune::interval::Interval;
 use crate::tune::search::Aim;
 use crate::tune::stage::{Entry, Part};
@@ -25,7 +26,7 @@ fn nearest(
     advice: &Advice,
     question: &Question,
 ) -> Option<(Knobs, Vec<Sums>)> {
-    let choice = to_prove(of, advice)?;
+    let choice = to_prove(advice)?;
     let aim = &advice.goal.aim;
     let gain_of = |blocks: &[Sums]| Sums::total(blocks).gain_on(&of.in_force.judged(), &aim.cost);
     let polls = |blocks: &[Sums]| material.judged_wall.poll_cpu_percent(&Sums::total(blocks));
@@ -67,17 +68,10 @@ fn first_off_edge<T>(mut path: impl Iterator<Item = (f64, T)>, enough: f64) -> O
     Some(next.map_or(first, |(_, next)| next))
 }
 
-/// What is advised; where that hangs on what nobody recorded, what would be better if that is as it is taken. `tune` says
-/// to prove that first, and a trial does.
-fn to_prove<'a>(of: &'a Final, advice: &'a Advice) -> Option<&'a Finalist> {
-    if advice.verdict.changes() {
-        return advice.choice.as_ref();
-    }
-    let mut rejected = (advice.rejected.iter()).filter(|(_, why)| why.is_to_be_proved());
-    let (knobs, _) = rejected
-        .next()
-        .filter(|_| advice.verdict == Verdict::Unproven)?;
-    of.others.iter().find(|finalist| finalist.knobs == *knobs)
+/// What is advised, or what is to be proved first: a trial does that.
+fn to_prove(advice: &Advice) -> Option<&Finalist> {
+    let is_tried = advice.verdict.changes() || advice.verdict == Verdict::Unproven;
+    advice.choice.as_ref().filter(|_| is_tried)
 }
 
 pub(super) fn choice(

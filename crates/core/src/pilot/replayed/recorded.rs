@@ -12,7 +12,7 @@ use crate::ids::VmIndex;
 use crate::kvm::Knobs;
 use crate::replay::Cost;
 use crate::replay::cost::MILLI;
-use crate::tune::doubt;
+use crate::replay::latency;
 
 /// For how long a VM was recorded, in nanoseconds.
 fn span_ns(of: &OfVm<'_, Stretch>) -> u64 {
@@ -152,7 +152,7 @@ impl Recorded {
         let mut sorted = self.latencies_ns.clone();
         sorted.sort_unstable();
         let recorded_ns = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
-        let latency_ns = doubt::TIMES * calibrated_ns.max(recorded_ns);
+        let latency_ns = latency::TIMES * calibrated_ns.max(recorded_ns);
         let most_polled_ns = (self.per_halt(self.per_s.halt_ns)).min(f64::from(to.halt_poll_ns));
         let worst_ns = most_polled_ns + cost.break_even_ns(latency_ns) as f64;
         let more_ns = worst_ns - self.cost_per_halt_ns();

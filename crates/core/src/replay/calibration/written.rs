@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::stats::{Estimate, FEWEST, median_estimate};
+use crate::stats::{Estimate, FEWEST, median_estimate, percentile_of_sorted};
 
 /// What slept and was woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub enum Sleeper {
 }
 
 /// What blocking costs on a host.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Written {
     /// [`super::SCHEMA`].
     pub schema: u32,
@@ -47,10 +47,29 @@ pub struct Written {
     /// CPU that an IPI takes its sender, in a guest.
     #[serde(default)]
     pub ipi_cpu_ns: Option<Estimate>,
+    /// By how much a vCPU's wake-up takes longer than a thread's, as sleeps of vCPUs have shown; the costs contain it.
+    #[serde(default)]
+    pub kvm_ns: Option<Estimate>,
+    /// Where and when it was measured; `None` where nobody asked.
+    #[serde(default)]
+    pub host: Option<Measured>,
     /// Signal to answer of plain `pingpong` when the poll succeeds.
     pub polled_round_trip_ns: Option<Estimate>,
     /// What could not be measured, and why.
     pub notes: Vec<String>,
+}
+
+/// The host whose costs they are. Costs of another kernel, CPU or set of idle states are others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// When, in nanoseconds since 1970 (UTC).
+    pub unix_ns: u64,
+    /// `uname -r`.
+    pub kernel_release: String,
+    /// The CPU's name, where known.
+    pub cpu_model: Option<String>,
+    /// The idle driver and governor, and the idle states that are enabled.
+    pub idle: Vec<String>,
 }
 
 /// Costs of one gap class. `None`: polling was cut in every repetition.
@@ -60,6 +79,9 @@ pub struct GapClass {
     pub gap_ns: u64,
     /// What a wait adds between signal and sleeper.
     pub wake_latency_ns: Option<Estimate>,
+    /// Quantiles of it over single wake-ups, each as likely as the others, in an order that mixes them.
+    #[serde(default)]
+    pub wake_latency_quantiles_ns: Vec<u64>,
     /// Signal to first instruction, blocked.
     pub signal_to_guest_blocked_ns: Option<Estimate>,
     /// Signal to first instruction, polled.
@@ -83,6 +105,23 @@ pub struct Samples {
     pub switch_cpu: Vec<f64>,
     /// What a wait costs the waker.
     pub waker_cpu: Vec<f64>,
+    /// What a wait adds, wake-up by wake-up.
+    pub single_ns: Vec<u64>,
+}
+
+/// Quantiles of single wake-ups that are kept.
+const QUANTILES: usize = 32;
+
+/// Quantiles in an order in which neighbours are far apart (bits reversed), so that any run of them is spread.
+fn quantiles(of: &[u64]) -> Vec<u64> {
+    let mut sorted = of.to_vec();
+    sorted.sort_unstable();
+    let at = |nth: usize| {
+        let mixed = nth.reverse_bits() >> (usize::BITS - QUANTILES.ilog2());
+        let share = (mixed as f64 + 0.5) / QUANTILES as f64;
+        percentile_of_sorted(&sorted, share)
+    };
+    (0..QUANTILES).filter_map(at).collect()
 }
 
 impl Samples {
@@ -91,6 +130,7 @@ impl Samples {
         GapClass {
             gap_ns,
             wake_latency_ns: median_estimate(&self.latency),
+            wake_latency_quantiles_ns: quantiles(&self.single_ns),
             signal_to_guest_blocked_ns: median_estimate(&self.blocked),
             signal_to_guest_polled_ns: median_estimate(&self.polled),
             switch_cpu_ns: median_estimate(&self.switch_cpu),

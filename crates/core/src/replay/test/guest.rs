@@ -38,7 +38,7 @@ fn samples_of(halts: &[Halt]) -> (Vec<Sample>, latency::Table) {
         survey.halt(halt);
     }
     let plan = plan(&[]);
-    let table = survey.table(Seat::of(&halts[0]), plan.elsewhere.as_ref());
+    let table = survey.table_of(Seat::of(&halts[0]), plan.elsewhere.as_ref());
     let table = table.unwrap();
     let sample = |(turn, halt): (u64, &Halt)| Sample::new(halt, &table, turn);
     ((0..).zip(halts).map(sample).collect(), table)

@@ -65,7 +65,7 @@ fn shown() -> Survey {
     for halt in &halts {
         survey.halt(halt);
     }
-    let table = survey.table(Seat::of(&halts[0]), None).unwrap();
+    let table = survey.table_of(Seat::of(&halts[0]), None).unwrap();
     let overrun_ns = u64::from(table.overrun(WakeSource::Timer).polling_ns);
     assert!(
         (8 * US..=HANDLER_NS + 500).contains(&overrun_ns),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::kvm::{Arch, Rule, Version};
-use crate::replay::latency::{Latencies, Sources};
+use crate::replay::latency::Latencies;
 use crate::workload::SplitMix64;
 
 const COST: Cost = Cost {
@@ -90,7 +90,7 @@ fn short_gaps_are_worth_a_threshold_above_them() {
     let mut draw = SplitMix64(1);
     let gaps: Vec<u64> = (0..1_000).map(|_| 5_000 + draw.below(10_000)).collect();
     let counted = counted(&gaps);
-    let advice = advise(&counted, None, reach(), &defaults(), &AIM).unwrap();
+    let advice = advise(&counted, &[], reach(), &defaults(), &AIM).unwrap();
     // Halts of 25 us open nothing below that, gaps of 15 us need no more.
     assert!((25_000..30_000).contains(&advice.threshold_ns) || advice.threshold_ns == 0);
     let (best, _) = counted.best(&COST, None).unwrap();
@@ -118,7 +118,7 @@ fn a_recording_that_polled_tells_what_it_cost() {
         in_force.known_milli,
         Some(COST.milli(2_000_000, 10, 200_000))
     );
-    let advice = advise(&counted, None, reach(), &defaults(), &AIM).unwrap();
+    let advice = advise(&counted, &[], reach(), &defaults(), &AIM).unwrap();
     assert_eq!((advice.threshold_ns, advice.changes), (0, true));
     assert_eq!(advice.knobs.halt_poll_ns, 0);
     assert_eq!(advice.bounds.low, advice.bounds.high);
@@ -130,7 +130,7 @@ fn where_polling_is_unknown_only_a_certain_gain_counts() {
     row.polled = None;
     let counted = Counted::of_counts([&row], 1, 10_000_000);
     assert_eq!(counted.in_force(&COST).known_milli, None);
-    let advice = advise(&counted, None, reach(), &defaults(), &AIM).unwrap();
+    let advice = advise(&counted, &[], reach(), &defaults(), &AIM).unwrap();
     assert!(!advice.changes, "off is no better than blocks alone");
 }
 
@@ -138,7 +138,7 @@ fn where_polling_is_unknown_only_a_certain_gain_counts() {
 #[test]
 fn a_threshold_that_gains_only_within_the_calibrations_error_is_unproven() {
     let mut gaps_ns = vec![2_000; 5];
-    gaps_ns.extend([27_000; 1_000]);
+    gaps_ns.extend([22_000; 1_000]);
     let counted = Counted::of_counts([&counts(&gaps_ns)], 1, 1_000_000_000);
     for (ends, hangs) in [
         (None, false),
@@ -149,8 +149,8 @@ fn a_threshold_that_gains_only_within_the_calibrations_error_is_unproven() {
             switch_cpu_ends_ns: ends,
             ..AIM
         };
-        let advice = advise(&counted, None, reach(), &defaults(), &aim).unwrap();
-        assert!(advice.threshold_ns > 27_000, "{advice:?}");
+        let advice = advise(&counted, &[], reach(), &defaults(), &aim).unwrap();
+        assert!(advice.threshold_ns > 22_000, "{advice:?}");
         let said = (advice.changes, advice.hangs_on_calibration);
         assert_eq!(said, (!hangs, hangs), "{ends:?}");
     }
@@ -159,7 +159,7 @@ fn a_threshold_that_gains_only_within_the_calibrations_error_is_unproven() {
 #[test]
 fn nothing_counted_recommends_nothing() {
     let none = Counted::of_counts([], 0, 0);
-    assert_eq!(advise(&none, None, reach(), &defaults(), &AIM), None);
+    assert_eq!(advise(&none, &[], reach(), &defaults(), &AIM), None);
 }
 
 /// What `--mode stats` tells of some gaps under a fixed window: successful polls, and waits after polls
@@ -194,11 +194,7 @@ fn as_kvm_counts(gaps_ns: &[u64], window_ns: u64) -> HaltCounts {
 fn always_as_late() -> Table {
     let mut latencies = Latencies::default();
     latencies.add(0, LATENCY_NS);
-    Table::new(&Sources {
-        elsewhere: Some(&latencies),
-        ..Sources::default()
-    })
-    .unwrap()
+    Table::of_price(&latencies).unwrap()
 }
 
 proptest::proptest! {
@@ -227,7 +223,7 @@ fn where_nobody_slept_elsewhere_tells_of_sleeps() {
     let counted = Counted::of_kvm([&row], 1, 10_000_000, 200_000, &always_as_late());
     assert_eq!((counted.blocks, counted.latency_ns), (0, 0));
     assert_eq!(counted.latency_mean_ns(), Some(LATENCY_NS));
-    let advice = advise(&counted, None, reach(), &defaults(), &AIM).unwrap();
+    let advice = advise(&counted, &[], reach(), &defaults(), &AIM).unwrap();
     assert_eq!((advice.threshold_ns, advice.changes), (0, true));
 }
 

@@ -9,6 +9,7 @@ use crate::kvm::{Arch, Knobs, Version};
 use crate::policy::Spec;
 use crate::replay::Arrivals;
 use crate::replay::session::Survey;
+use crate::tune::advice;
 use crate::tune::advice::{Verdict, advise};
 use crate::tune::figures::{Subject, figures};
 use crate::tune::{Alone, Gather, Goal, Keep};
