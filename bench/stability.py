@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Whether advice holds: one VM, recorded again and again, and what its settings come to when they are measured.
+
+For each load a VM of the lab runs under KVM's parameters as they are, and `haltwise` answers RECORDINGS times. Then the same
+load runs without polling, and its halts are measured. Printed for each load and for each number of busy loops beside it:
+
+  agree    answers that say the same (a command, or to leave all as it is), or that it is not known
+  cost     predicted cost of a halt without polling (goal balanced), all intervals together, and whether they cover what was
+           measured, with the CPU time of a block as calibrated
+  latency  the same of the mean wake-up latency over all halts
+  worse    answers whose setting cost more than the current one when measured
+
+    bench/stability.py [--haltwise BIN] [--lab BIN] [--recordings 10] [--seconds 10] [--loops 0,1,3] [--json FILE]
+
+Nothing of this machine is set: polling is switched off by the ceiling of the lab's own VM (KVM_CAP_HALT_POLL). Times depend on
+the host; counts of agreement are the result.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+LOADS = [
+    ("steady 125us", ["pingpong", "--gap", "fixed:125us"]),
+    ("steady 125us, waker sleeps", ["pingpong", "--gap", "fixed:125us", "--host-wait", "block"]),
+    ("steady 40us", ["pingpong", "--gap", "fixed:40us"]),
+    ("steady 500us", ["pingpong", "--gap", "fixed:500us", "--host-wait", "block"]),
+    ("exponential 60us", ["pingpong", "--gap", "exp:60us"]),
+    ("bimodal 25/900us", ["pingpong", "--gap", "bimodal:0.7:25us:900us"]),
+    ("uniform 5-400us", ["pingpong", "--gap", "uniform:5us:400us"]),
+    ("phases", ["pingpong", "--gap", "phases:20us*200:3ms*50"]),
+    ("timer 1ms", ["tick", "--gap", "fixed:1ms"]),
+    ("timer 60us", ["tick", "--gap", "fixed:60us"]),
+]
+
+
+class Vm:
+    """A VM of the lab for the time of a block."""
+
+    def __init__(self, lab, load, more=()):
+        words = [lab, "run", *load, "--name", "stability", "--duration", "600s", "--timeout", "660s", *more]
+        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(1)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+
+def run_json(words, where):
+    """The JSON of a command; partial recordings (5) count."""
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "TMPDIR": where}, check=False)
+    if done.returncode not in (0, 5):
+        sys.exit(f"{' '.join(words)}: exit {done.returncode}\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def answers(args, load, where):
+    """What `haltwise` answers of one VM, again and again."""
+    with Vm(args.lab, load):
+        words = [args.haltwise, "now", "--for", f"{args.seconds}s", "--json"]
+        return [run_json(words, where) for _ in range(args.recordings)]
+
+
+def measured(args, load, where, more):
+    """Mean wake-up latency and cost of a halt, as recorded."""
+    with Vm(args.lab, load, more):
+        cap = os.path.join(where, f"measured-{time.monotonic_ns()}")
+        subprocess.run([args.haltwise, "record", "--duration", f"{args.seconds}s", "-o", cap],
+                       capture_output=True, check=False)
+    replayed = run_json([args.haltwise, "replay", "--json", "--policy", "off", cap], where)
+    shutil.rmtree(cap)
+    host = replayed["host"]
+    recorded = host["recorded"]
+    return {"latency_ns": recorded["latency_mean_ns"], "cost_ns": recorded["cost_ns"] / host["halts"]}
+
+
+def of_off(answer):
+    """The row of no polling: predicted latency and its interval."""
+    rows = [row for row in answer["settings"] if row["setting"] == "off"]
+    return rows[0] if rows else None
+
+
+def judge(args, name, load, loops):
+    """One row of the table."""
+    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(loops)]
+    where = tempfile.mkdtemp(prefix="stability-")
+    try:
+        said = answers(args, load, where)
+        off = [measured(args, load, where, ["--cap", "0"]) for _ in range(2)]
+        current = [measured(args, load, where, []) for _ in range(2)]
+    finally:
+        for loop in busy:
+            loop.kill()
+        shutil.rmtree(where, ignore_errors=True)
+    action = lambda answer: answer["apply"] or ("unproven" if answer["verdict"] == "unproven" else "leave")
+    verdicts = [action(answer) for answer in said]
+    known = [verdict for verdict in verdicts if verdict != "unproven"]
+    most = max((known.count(verdict) for verdict in known), default=0)
+    rows = [row for row in map(of_off, said) if row and row["latency_mean_low_ns"] is not None]
+    latency = sum(one["latency_ns"] for one in off) / len(off)
+    covers = sum(row["latency_mean_low_ns"] <= latency <= row["latency_mean_high_ns"] for row in rows)
+    costs = [sum(one["cost_ns"] for one in of) / len(of) for of in (current, off)]
+    to_off = [verdict for verdict in known if "halt_poll_ns=0 " in verdict]
+    return {
+        "load": name, "loops": loops, "answers": len(said), "unproven": len(said) - len(known),
+        "agree": most + len(said) - len(known), "verdicts": sorted(set(verdicts)),
+        "intervals_ns": [[row["latency_mean_low_ns"], row["latency_mean_high_ns"]] for row in rows],
+        "predicted_latency_ns": [min((row["latency_mean_low_ns"] for row in rows), default=None),
+                                 max((row["latency_mean_high_ns"] for row in rows), default=None)],
+        "measured_latency_ns": latency, "covers": covers, "of": len(rows),
+        "measured_cost_ns": {"current": costs[0], "off": costs[1]},
+        "worse": len(to_off) if costs[1] > costs[0] else 0,
+    }
+
+
+def us(nanos):
+    return "-" if nanos is None else f"{nanos / 1e3:.1f}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--haltwise", default="target/release/haltwise")
+    parser.add_argument("--lab", default="target/release/haltwise-lab")
+    parser.add_argument("--recordings", type=int, default=10)
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--loops", default="0,1,3")
+    parser.add_argument("--loads", type=int, default=len(LOADS), help="only the first N loads")
+    parser.add_argument("--json", help="write the rows to this file")
+    args = parser.parse_args()
+    rows = []
+    print(f"{'load':28} loops agree unproven latency of off: predicted, measured   covers worse")
+    for loops in (int(text) for text in args.loops.split(",")):
+        for name, load in LOADS[: args.loads]:
+            row = judge(args, name, load, loops)
+            rows.append(row)
+            low, high = row["predicted_latency_ns"]
+            print(f"{name:28} {loops:5} {row['agree']:2}/{row['answers']:<2} {row['unproven']:8} "
+                  f"{us(low):>12} to {us(high):>6}, {us(row['measured_latency_ns']):>7} us "
+                  f"{row['covers']:6}/{row['of']:<2} {row['worse']:4}", flush=True)
+            if args.json:
+                with open(args.json, "w", encoding="utf-8") as file:
+                    json.dump(rows, file, indent=1)
+    total = {key: sum(row[key] for row in rows) for key in ("answers", "agree", "covers", "of", "worse")}
+    print(f"all: {total['agree']} of {total['answers']} answers agree, {total['covers']} of {total['of']} intervals cover, "
+          f"{total['worse']} recommendations cost more when measured")
+
+
+if __name__ == "__main__":
+    main()
