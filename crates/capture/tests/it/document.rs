@@ -120,7 +120,9 @@ fn the_document_and_the_code_have_the_same_files_and_fields() {
     // Fields that are only there if they hold something.
     info.unwritten.push(HaltCounts::default());
     info.side = Side::Guest;
-    info.price = Some(Box::new(haltwise_core::replay::calibration::written::Written::default()));
+    info.price = Some(Box::new(
+        haltwise_core::replay::calibration::written::Written::default(),
+    ));
     info.carried = Some(Carried::default());
     info.repaired
         .insert("halts".to_owned(), Repaired::default());
