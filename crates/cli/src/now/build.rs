@@ -38,7 +38,7 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>, goal: Named) -> Result<(Answer
     let own_ceilings = own_ceilings(&opened, &picked);
     let request = TuneRequest {
         extent: Extent::WithOff,
-        // Where halt_poll_ns applies to nobody, the ceilings that do are the question.
+        // Where halt_poll_ns applies to no VM, tune the VMs' own ceilings.
         ceiling_only: own_ceilings > 0 && own_ceilings == picked.len(),
         ..TuneRequest::of_goal(goal.named(), vm.map(|_| vms.clone()))
     };

@@ -16,7 +16,7 @@ use crate::terminal;
 /// Its name among the files that are kept.
 const FILE: &str = "price.json";
 
-/// An older price is measured anew: firmware and idle governors change what kernel and states do not tell.
+/// An older price is measured again: firmware updates change it, and kernel, CPU and idle states do not show them.
 const RENEWED: Duration = Duration::from_hours(7 * 24);
 
 /// What is kept of this host, unless the host has changed since.
@@ -41,7 +41,7 @@ pub(crate) fn or_measured(root: &Root, is_over: impl Fn() -> bool) -> Option<Wri
     if let Some(kept) = of_host(root) {
         return Some(kept);
     }
-    terminal::say("Measuring what a sleep costs on this host, once: 5 s.");
+    terminal::say("Measuring what a sleep costs on this host: 5 s.");
     let [sleeper, waker] = wakeup::idlest_cpus(root).ok()?;
     let plan = Plan::new(true, sleeper, waker);
     let mut found = wakeup::measure(&plan, is_over).ok()?;
@@ -50,6 +50,10 @@ pub(crate) fn or_measured(root: &Root, is_over: impl Fn() -> bool) -> Option<Wri
     let is_usable = usable.switch_cpu().is_some() && !usable.latencies().is_empty();
     if is_usable && found.notes.is_empty() {
         keep(root, &found);
+    } else {
+        terminal::say(
+            "Other tasks wanted these CPUs: what a sleep costs is measured again next time.",
+        );
     }
     is_usable.then_some(found)
 }

@@ -4,7 +4,7 @@ use haltwise_core::kvm::Rule;
 use haltwise_core::kvm::ceiling::CeilingRule;
 use haltwise_core::replay::calibration::DRIFT_PERCENT;
 use haltwise_core::tune::Material;
-use haltwise_core::tune::advice::{Advice, Comparison, HangsOn, LEAST_GAIN, Rejected, Verdict};
+use haltwise_core::tune::advice::{Advice, Comparison, LEAST_GAIN, Rejected, Verdict};
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::doubt::Doubt;
 use haltwise_core::tune::finalist::Finalist;
@@ -199,11 +199,9 @@ fn unproven(material: &Material, advice: &Advice, in_force: &Finalist, reach: Re
     };
     let wall = &material.judged_wall;
     let doubt = match advice.hangs_on {
-        None | Some(HangsOn::Block) => "what a sleep and a wake-up cost here",
-        Some(HangsOn::Doubt(Doubt::Early | Doubt::Late)) => {
-            "how late vCPUs wake: too few of them slept to show it"
-        }
-        Some(HangsOn::Doubt(Doubt::Staying)) => {
+        None => "what a sleep and a wake-up cost here",
+        Some(Doubt::Early | Doubt::Late) => "how late vCPUs wake: too few of them slept to show it",
+        Some(Doubt::Staying) => {
             "whether timers expire at fixed times or relative to each wake-up: too few sleeps show it"
         }
     };

@@ -1,4 +1,4 @@
-//! `haltwise pages DIR`: manual pages and shell completions, for whoever packages haltwise.
+//! `haltwise pages DIR`: manual pages and shell completions, for packages.
 
 use std::path::PathBuf;
 

@@ -157,7 +157,7 @@ pub(super) fn free_cpus(cpus: u32) -> f64 {
     FREE_CPUS.min(f64::from(cpus) / 4.0)
 }
 
-/// Whether nobody may be advised to poll more: tasks wait for a CPU, or there are more vCPUs than CPUs and none of these is
+/// Whether more polling must not be recommended: tasks wait for a CPU, or there are more vCPUs than CPUs and none of these is
 /// free. `pressure` is the share of time in which some task waits, where that is known.
 pub fn is_contended(cpus: u32, vcpus: u64, busy_cpus: f64, pressure: Option<f64>) -> bool {
     let has_none_free = f64::from(cpus) - busy_cpus < free_cpus(cpus);

@@ -229,16 +229,16 @@ pub(crate) struct Price {
 impl Price {
     /// Corrected by the typical sleeps of a capture.
     pub(crate) fn new(measured: &Latencies, typical: &Latencies) -> Self {
-        let longer_ns = std::array::from_fn(|class| {
+        let longer_ns: [Option<i64>; CLASSES] = std::array::from_fn(|class| {
             let (nearest, recorded_ns) = typical.nearest(class, |it| typical.speaks(it))?;
             let (_, measured_ns) = measured.nearest(nearest, |it| measured.seen(it) > 0)?;
             Some(recorded_ns.cast_signed() - measured_ns.cast_signed())
         });
         let mut latencies = measured.clone();
-        for class in 0..CLASSES {
-            if let (Some(Some(by)), true) = (longer_ns.get(class), latencies.seen(class) > 0) {
+        for (class, by) in longer_ns.iter().enumerate() {
+            if let Some(by) = by.filter(|_| latencies.seen(class) > 0) {
                 let place = latencies.place(class);
-                latencies.classes[place].change(|ns| ns.saturating_add_signed(*by));
+                latencies.classes[place].change(|ns| ns.saturating_add_signed(by));
             }
         }
         Self {
@@ -350,19 +350,14 @@ impl Table {
             };
             Some((nearest, turns, origin))
         };
-        nearest(0)?;
-        let turns: [Arc<Vec<u64>>; CLASSES] = std::array::from_fn(|class| {
-            nearest(class).map_or_else(Arc::default, |(_, turns, _)| Arc::clone(turns))
-        });
+        let first = nearest(0)?;
+        // Where one class is known, each has a nearest.
+        let nearest: [_; CLASSES] = std::array::from_fn(|class| nearest(class).unwrap_or(first));
         Some(Self {
-            rounds: std::array::from_fn(|class| Round::new(turns[class].len())),
-            turns,
-            guessed: std::array::from_fn(|class| {
-                nearest(class).is_none_or(|(other, ..)| other != class)
-            }),
-            origins: std::array::from_fn(|class| {
-                nearest(class).map_or(Origin::Few, |(.., origin)| origin)
-            }),
+            rounds: nearest.map(|(_, turns, _)| Round::new(turns.len())),
+            turns: nearest.map(|(_, turns, _)| Arc::clone(turns)),
+            guessed: std::array::from_fn(|class| nearest[class].0 != class),
+            origins: nearest.map(|(.., origin)| origin),
             longer_ns: sources
                 .price
                 .map_or([None; CLASSES], |price| price.longer_ns),
@@ -428,12 +423,17 @@ impl Table {
     /// a few sleeps [`TIMES`] shorter than the fastest tenth of them, since a disturbance only adds and may have met all.
     #[must_use]
     pub fn early(&self) -> Self {
+        let is_few = |class: usize| self.origins[class] == Origin::Few;
+        let fastest_ns: [Option<u64>; CLASSES] = std::array::from_fn(|class| {
+            let turns = Some(&self.turns[class]).filter(|_| is_few(class));
+            percentile(turns?, FASTEST)
+        });
         self.otherwise(|class, ns| match self.origins[class] {
             Origin::Recorded => ns,
             Origin::Calibrated => {
                 self.longer_ns[class].map_or(ns / TIMES, |by| ns.saturating_add_signed(-by.max(0)))
             }
-            Origin::Few => ns.min(percentile(&self.turns[class], FASTEST).unwrap_or(ns) / TIMES),
+            Origin::Few => ns.min(fastest_ns[class].unwrap_or(ns) / TIMES),
         })
     }
 
@@ -572,7 +572,7 @@ mod test {
         assert_eq!(table(&[&nothing], None, &nothing), None);
     }
 
-    /// What nobody slept for is taken from the nearest length; from far away it is doubtful.
+    /// A length without a sleep takes the nearest length; from far away it is doubtful.
     #[test]
     fn the_nearest_length_answers_for_others() {
         let own = slept(40_000, 30, 100, 100);

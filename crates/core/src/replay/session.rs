@@ -123,14 +123,14 @@ impl Survey {
 
     /// The wake-up latency of the host's shortest sleeps: see [`Latencies::shortest_sleeps_ns`].
     pub fn shortest_sleeps_ns(&self) -> Option<[u64; 2]> {
-        let sources = [&self.typical(|_| true), &self.host, &self.disturbed];
+        let sources = [&self.typical(), &self.host, &self.disturbed];
         sources.into_iter().find_map(Latencies::shortest_sleeps_ns)
     }
 
-    /// What stands for other sleeps of its length, of some vCPUs.
-    fn typical(&self, is_asked: impl Fn(&Seat) -> bool) -> Latencies {
+    /// What stands for other sleeps of its length, of all vCPUs.
+    fn typical(&self) -> Latencies {
         let mut typical = Latencies::default();
-        for (_, own) in self.seats.iter().filter(|(seat, _)| is_asked(seat)) {
+        for own in self.seats.values() {
             own.add_typical_to(&mut typical);
         }
         typical
@@ -149,7 +149,7 @@ impl Survey {
 
     /// What is the same for all vCPUs. `elsewhere` was measured another time, on purpose.
     pub(crate) fn common(&self, elsewhere: Option<&Latencies>) -> Common {
-        let host = self.typical(|_| true);
+        let host = self.typical();
         let mut common = Common {
             price: elsewhere.map(|measured| Price::new(measured, &host)),
             vms: self.vms(),
@@ -169,20 +169,22 @@ impl Survey {
         Some(Arc::unwrap_or_clone(table))
     }
 
-    /// What is typical of the vCPUs of each VM that has several.
+    /// What is typical of the vCPUs of each VM that has several: those of a VM stand side by side.
     fn vms(&self) -> BTreeMap<Option<VmIndex>, Latencies> {
-        let mut vms = BTreeMap::<_, (u32, Latencies)>::new();
-        for (seat, own) in &self.seats {
-            let (vcpus, typical) = vms.entry(seat.vm).or_default();
-            *vcpus += 1;
-            own.add_typical_to(typical);
+        let mut vms = BTreeMap::new();
+        let seats: Vec<_> = self.seats.iter().collect();
+        for of_vm in seats.chunk_by(|(one, _), (next, _)| one.vm == next.vm) {
+            if let [(first, _), _, ..] = of_vm {
+                let mut typical = Latencies::default();
+                (of_vm.iter()).for_each(|(_, own)| own.add_typical_to(&mut typical));
+                vms.insert(first.vm, typical);
+            }
         }
-        let several = vms.into_iter().filter(|(_, (vcpus, _))| *vcpus > 1);
-        several.map(|(vm, (_, typical))| (vm, typical)).collect()
+        vms
     }
 
-    /// Wake-up latencies of a vCPU: its own, its VM's, the host's, or those measured on purpose. `None` where nobody knows
-    /// any.
+    /// Wake-up latencies of a vCPU: its own, its VM's, the host's, or those measured on purpose. `None` where none is
+    /// known.
     pub(crate) fn table(&self, seat: Seat, common: &Common) -> Option<Arc<Table>> {
         let own = self.seats.get(&seat);
         let own = own.into_iter().flat_map(|own| [&own.tried, &own.latencies]);

@@ -6,7 +6,7 @@
 //! told apart stays as it is. Not taken either is a setting that has two steady states, one whose gain a ceiling a wake-up
 //! latency off loses, and one that polls for more than it may.
 //!
-//! Where the answer depends on what nobody recorded ([`super::doubt`]), or on a price within its error, it is
+//! Where the answer depends on what was not recorded ([`super::doubt`]), or on a price within its error, it is
 //! [`Verdict::Unproven`].
 
 use std::cmp::Ordering;
@@ -59,7 +59,7 @@ pub enum Verdict {
     TooShort,
     /// Leave it: everything that looked better was rejected.
     AllRejected,
-    /// Not known: what is best depends on what nobody recorded.
+    /// Not known: the best setting depends on what was not recorded.
     Unproven,
     /// Leave it: this kernel does not poll.
     NoPolling,
@@ -83,7 +83,7 @@ pub const TIE: f64 = 0.01;
 const LEFT: f64 = 0.5;
 
 /// The differences between two settings on the validation half: own less other. Intervals hold which halts were drawn,
-/// both ends of the price of a block, and what nobody recorded.
+/// both ends of the price of a block, and what was not recorded.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Comparison {
     /// Cost per halt, in nanoseconds of CPU.
@@ -110,8 +110,8 @@ pub struct Advice<S = Knobs> {
     pub against_in_force: Option<Comparison>,
     /// It against the kernel's default.
     pub against_default: Option<Comparison>,
-    /// What it depends on most whether that gains on what is in force.
-    pub hangs_on: Option<HangsOn>,
+    /// What its gain on the setting in force depends on most; `None` is the price of a block.
+    pub hangs_on: Option<Doubt>,
     /// Settings that looked better on the part that fits, and why they were not taken.
     pub rejected: Vec<(S, Rejected)>,
 }
@@ -201,7 +201,7 @@ fn share_of(ns: u64, share: f64) -> u64 {
     (ns as f64 * share) as u64
 }
 
-/// What is taken of what nobody recorded, and the price of a block.
+/// Assumptions about what was not recorded, and about the price of a block.
 #[derive(Debug, Clone, Copy)]
 struct World {
     doubt: Option<Doubt>,
@@ -217,32 +217,19 @@ impl World {
         doubts.chain(aim.ends().map(|cost| Self { doubt: None, cost }))
     }
 
-    fn judged<'a, S>(&self, of: &'a Finalist<S>) -> &'a [Sums] {
-        of.under(self.doubt).get(1..).unwrap_or_default()
-    }
-
     fn milli<S>(&self, of: &Finalist<S>) -> u128 {
-        Sums::total(self.judged(of)).milli(&self.cost)
+        Sums::total(of.blocks_under(self.doubt)).milli(&self.cost)
     }
 }
 
-/// What a change depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HangsOn {
-    /// What a block costs.
-    Block,
-    /// What nobody recorded.
-    Doubt(Doubt),
-}
-
-/// In which world a setting gains least on another.
-fn hangs_on<S>(own: &Finalist<S>, other: &Finalist<S>, aim: &Aim) -> Option<HangsOn> {
+/// Under which doubt a setting gains least on another; `None` is the price of a block.
+fn hangs_on<S>(own: &Finalist<S>, other: &Finalist<S>, aim: &Aim) -> Option<Doubt> {
     let gain = |world: &World| {
-        let [own, other] = [own, other].map(|of| Sums::total(world.judged(of)));
+        let [own, other] = [own, other].map(|of| Sums::total(of.blocks_under(world.doubt)));
         own.gain_on(&other, &world.cost)
     };
     let least = World::all(aim).min_by(|a, b| gain(a).total_cmp(&gain(b)))?;
-    Some(least.doubt.map_or(HangsOn::Block, HangsOn::Doubt))
+    least.doubt
 }
 
 /// Recommends for a goal.
@@ -254,14 +241,16 @@ pub fn advise<S: Candidate>(material: &Material, of: &Final<S>, goal: &Goal) -> 
         must_change: is_over_limit(material, &of.in_force, &goal.aim),
     };
     let mut rejected = Vec::new();
-    let mut admitted = vec![&of.default];
+    let mut admitted: Vec<&Finalist<S>> = [&of.default]
+        .into_iter()
+        .filter(|it| judge.rejects_limit(it).is_none())
+        .collect();
     for finalist in &of.others {
         match judge.reject(finalist) {
             Some(why) => rejected.push((finalist, why)),
             None => admitted.push(finalist),
         }
     }
-    admitted.retain(|of| judge.rejects_limit(of).is_none());
     let fit = |of: &&Finalist<S>| of.fit().milli(&goal.aim.cost);
     let mut worlds = World::all(&goal.aim);
     let taken = worlds
@@ -414,7 +403,7 @@ impl<'a, S: Candidate> Judge<'a, S> {
     /// Whether the first of two costs surely less, in most parts that differ, by as much as a change is worth.
     fn is_better(&self, both: [&Finalist<S>; 2], world: &World) -> bool {
         let cost = &world.cost;
-        let [own, other] = both.map(|of| world.judged(of));
+        let [own, other] = both.map(|of| of.blocks_under(world.doubt));
         let gain = Sums::total(own).gain_on(&Sums::total(other), cost);
         let parts = own.iter().zip(other);
         let parts = parts.map(|(own, other)| own.milli(cost).cmp(&other.milli(cost)));

@@ -1,4 +1,4 @@
-//! The final: settings that are played on the whole capture, from both starts, with what nobody recorded taken otherwise,
+//! The final: settings that are played on the whole capture, from both starts, with what was not recorded taken otherwise,
 //! and with their ceilings a little lower and higher.
 
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ pub struct Finalist<S = Knobs> {
     pub others: Vec<Sums>,
     /// From the start that counts, with something taken otherwise; nothing where all was recorded.
     pub doubted: Vec<(Doubt, Vec<Sums>)>,
-    /// With the ceiling lower, and higher, by a wake-up latency.
+    /// With the ceiling lower, and higher, by a wake-up latency; nothing where it gains for no aim.
     pub near: Vec<Vec<Sums>>,
 }
 
@@ -231,13 +231,21 @@ pub fn play_final(material: &Material, found: &[Found], aims: &[Aim], crew: &imp
         }
     }
     doubt::play(material, &zero, &mut of, crew);
-    play_near(material, &mut of.others, crew);
+    play_near(material, &mut of, aims, crew);
     of
 }
 
-/// Plays settings with their ceilings a wake-up latency lower and higher, and with them a first window that is the ceiling.
-fn play_near(material: &Material, finalists: &mut [Finalist], crew: &impl Crew) {
+/// Plays settings that gain for some aim with their ceilings a wake-up latency lower and higher, and with them a first
+/// window that is the ceiling.
+fn play_near(material: &Material, of: &mut Final, aims: &[Aim], crew: &impl Crew) {
     let seats: Vec<&Seated> = material.seats.iter().collect();
+    let in_force = of.in_force.judged();
+    let gains = |of: &Finalist| {
+        let judged = of.judged();
+        aims.iter()
+            .any(|aim| judged.gain_on(&in_force, &aim.cost) > 0.0)
+    };
+    let mut finalists: Vec<&mut Finalist> = of.others.iter_mut().filter(|it| gains(it)).collect();
     let near = |of: &Finalist| {
         let ceiling_ns = of.knobs.halt_poll_ns;
         let class = class_of(u64::from(ceiling_ns));
@@ -264,7 +272,7 @@ fn play_near(material: &Material, finalists: &mut [Finalist], crew: &impl Crew) 
             }
         })
     };
-    let entries: Vec<Entry> = finalists.iter().flat_map(near).collect();
+    let entries: Vec<Entry> = finalists.iter().flat_map(|it| near(it)).collect();
     let sums = stage::play(material, &seats, &entries, Part::Whole, "near", crew);
     for (finalist, near) in finalists.iter_mut().zip(sums.chunks(2)) {
         finalist.near = near.to_vec();

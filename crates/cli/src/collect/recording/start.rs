@@ -8,6 +8,7 @@ use haltwise_capture::info::{CaptureInfo, Clock, Tool};
 use haltwise_capture::recording::Recording;
 use haltwise_core::event::Vm;
 use haltwise_core::recording::{Missing, Roster, Rung, Side};
+use haltwise_core::replay::calibration::written::Written;
 use haltwise_host::clock;
 use haltwise_host::collector::{CollectOptions, Collector};
 use haltwise_host::params::{Look, Watch};
@@ -71,6 +72,7 @@ pub(crate) fn start(
     };
     // Only that source counts exits: without it there is nothing to fall back to.
     let source = exits.as_ref().map_or(wanted.rung, |_| Some(Rung::Bpf));
+    let price = price(wanted, root);
     let (mut collector, mode) = match wanted.side {
         Side::Host => (attach(source, &options, root)?, wanted.mode),
         Side::Guest => attach_idle(source, &options, root)?,
@@ -101,7 +103,7 @@ pub(crate) fn start(
     info.profile = profiler.as_ref().map(Profiler::recorded);
     info.exits = exits.map(|exits| exits.recorded);
     info.knobs = first_knobs;
-    info.price = (wanted.price.clone()).or_else(|| kept::of_host(root).map(Box::new));
+    info.price = price;
     info.roster = stored(collector.roster(), wanted.no_command);
     let recording = match &ring {
         Some(ring) => ring.create_current(info)?,
@@ -118,6 +120,12 @@ pub(crate) fn start(
         ring,
         no_command: wanted.no_command,
     })
+}
+
+/// The price of a sleep of this host's vCPUs, read before the recording begins.
+fn price(wanted: &RecordingRequest, root: &Root) -> Option<Box<Written>> {
+    let kept = || wanted.side.is_host().then(|| kept::of_host(root)).flatten();
+    wanted.price.clone().or_else(|| kept().map(Box::new))
 }
 
 /// The roster as a capture stores it: without command lines, nothing that VMMs' own tell but their VMs' names.

@@ -50,7 +50,7 @@ pub struct Written {
     /// By how much a vCPU's wake-up takes longer than a thread's, as sleeps of vCPUs have shown; the costs contain it.
     #[serde(default)]
     pub kvm_ns: Option<Estimate>,
-    /// Where and when it was measured; `None` where nobody asked.
+    /// Where and when it was measured; `None` of a calibration that did not look.
     #[serde(default)]
     pub host: Option<Measured>,
     /// Signal to answer of plain `pingpong` when the poll succeeds.

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::replay::latency::Latencies;
-use crate::tune::advice::HangsOn;
 use crate::tune::doubt::Doubt;
 
 /// Wake-ups as a calibration has them, in nanoseconds: two thirds of what a sleep costs.
@@ -82,7 +81,7 @@ fn a_gain_is_recommended_if_it_outlives_wake_ups_twice_as_late_and_known_to_be_n
 fn both_gains_are_told() {
     let near = |a: f64, b: f64| (a - b).abs() < 0.01;
     let advice = advised(&polled(40_000, 4_000), AIM);
-    assert_eq!(advice.hangs_on, Some(HangsOn::Doubt(Doubt::Late)));
+    assert_eq!(advice.hangs_on, Some(Doubt::Late));
     let share = advice.against_in_force.unwrap().cost_share;
     assert!(
         near(share.value, -0.25) && near(share.low, -0.5) && near(share.high, 0.25),
@@ -115,7 +114,7 @@ fn what_gains_only_within_the_calibrations_error_is_not_certain() {
     assert!(widened.low < alone.low - 0.02 && widened.high > alone.high + 0.02);
     assert!((widened.value - alone.value).abs() < 1e-12);
     assert_eq!(wide.verdict, Verdict::Unproven);
-    assert_eq!(wide.hangs_on, Some(HangsOn::Block));
+    assert_eq!(wide.hangs_on, None, "the price of a block");
 }
 
 /// Every sleep was recorded, so the calibration is not asked; half of the halts slept, so it is not
@@ -222,7 +221,7 @@ fn a_gain_by_timers_at_a_fixed_time_that_nothing_shows_is_to_be_proved() {
     assert!(gain > 0.1 && staying < -0.1, "{gain} {staying}");
     let advice = tune(&material, AIM).1;
     assert_eq!(advice.verdict, Verdict::Unproven);
-    assert_eq!(advice.hangs_on, Some(HangsOn::Doubt(Doubt::Staying)));
+    assert_eq!(advice.hangs_on, Some(Doubt::Staying));
 }
 
 /// Where latency counts for nothing, not polling gains by both readings.
