@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -136,6 +137,8 @@ def main():
     parser.add_argument("--loads", type=int, default=len(LOADS), help="only the first N loads")
     parser.add_argument("--json", help="write the rows to this file")
     args = parser.parse_args()
+    # A benchmark that is ended takes its busy loops and VMs along.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     rows = []
     print(f"{'load':28} loops agree unproven latency of off: predicted, measured   covers worse")
     for loops in (int(text) for text in args.loops.split(",")):

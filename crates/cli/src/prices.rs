@@ -74,7 +74,8 @@ pub(crate) struct Known {
 /// What the command line says of costs.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct GivenCosts {
-    /// Output of `haltwise calibrate --json` on the recorded host
+    /// Output of `haltwise calibrate --json` on the recorded host [default: the price
+    /// that the capture carries]
     #[arg(long, value_name = "FILE")]
     pub(crate) calibration: Option<PathBuf>,
     /// CPU time of one block and wake-up [default: calibrated, else estimated from

@@ -6,12 +6,14 @@ use std::path::Path;
 use anyhow::anyhow;
 use haltwise_capture::table::Table;
 use haltwise_core::event::{Halt, WindowChange};
-use haltwise_core::replay::calibration::written::{GapClass, Written};
+use haltwise_core::replay::calibration::written::{GapClass, Sleeper, Written};
 use haltwise_core::replay::latency::{ENOUGH, TYPICAL, class_of};
 use haltwise_core::stats::{Estimate, median_estimate};
+use haltwise_host::root::Root;
 
 use crate::exit::{Exit, Failure};
 use crate::number::{nanos_f64, whole};
+use crate::prices::kept;
 use crate::reading::opened::Opened;
 use crate::reading::pass;
 
@@ -62,6 +64,17 @@ pub(crate) fn sleeps(dir: &Path) -> Result<Sleeps, Failure> {
             .hint("record a VM whose vCPUs sleep, or leave the capture out"));
     }
     Ok(sleeps)
+}
+
+/// Adds KVM's part to the price that is kept, if it lacks that and a capture of this host shows it.
+pub(crate) fn learn(root: &Root, capture: &Path) {
+    let lacks_kvm = |of: &Written| of.sleeper == Sleeper::Thread && of.kvm_ns.is_none();
+    if let Some(mut price) = kept::of_host(root).filter(lacks_kvm)
+        && let Ok(sleeps) = sleeps(capture)
+    {
+        add(&mut price, &sleeps);
+        kept::keep(root, &price);
+    }
 }
 
 /// Takes recorded latencies where there are some, and adds what they took longer than threads' to the other lengths;
@@ -149,7 +162,7 @@ fn signed(ns: f64) -> String {
 mod test {
     use super::*;
     use haltwise_core::replay::calibration::SCHEMA;
-    use haltwise_core::replay::calibration::written::{Samples, Sleeper};
+    use haltwise_core::replay::calibration::written::Samples;
 
     fn measured() -> Written {
         let class = |gap_ns, latency| {

@@ -1,19 +1,17 @@
 //! The price of a sleep on this host: measured once, kept, renewed when it may be another.
 
-use std::path::Path;
 use std::time::Duration;
 
 use haltwise_capture::files::output::{self, Readers};
 use haltwise_capture::files::{self, directory};
 use haltwise_core::replay::calibration::Calibration;
-use haltwise_core::replay::calibration::written::{Sleeper, Written};
+use haltwise_core::replay::calibration::written::Written;
 use haltwise_host::root::Root;
 use haltwise_host::wakeup::{self, Plan};
 
 use crate::state;
 use crate::terminal;
 
-/// Its name among the files that are kept.
 const FILE: &str = "price.json";
 
 /// An older price is measured again: firmware updates change it, and kernel, CPU and idle states do not show them.
@@ -21,11 +19,8 @@ const RENEWED: Duration = Duration::from_hours(7 * 24);
 
 /// What is kept of this host, unless the host has changed since.
 pub(crate) fn of_host(root: &Root) -> Option<Written> {
-    read(&state::place(root, FILE)?, root)
-}
-
-fn read(path: &Path, root: &Root) -> Option<Written> {
-    let kept: Written = serde_json::from_slice(&files::read(path).ok()?).ok()?;
+    let path = state::place(root, FILE)?;
+    let kept: Written = serde_json::from_slice(&files::read(&path).ok()?).ok()?;
     let (of, now) = (kept.host.as_ref()?, wakeup::host(root));
     let is_same = wakeup::Measured {
         unix_ns: now.unix_ns,
@@ -72,11 +67,6 @@ pub(crate) fn keep(root: &Root, price: &Written) {
             "warning: the price of a sleep was not kept in {path}: {error}"
         ));
     }
-}
-
-/// Whether sleeps of vCPUs have still to show KVM's part of it.
-pub(crate) fn lacks_kvm(price: &Written) -> bool {
-    price.sleeper == Sleeper::Thread && price.kvm_ns.is_none()
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@ use super::Proof;
 use crate::state;
 use crate::terminal;
 
-/// Its name among the files that are kept.
 const FILE: &str = "ledger.jsonl";
 
 /// Where the ledger of a host lies. `None` where there is no home.

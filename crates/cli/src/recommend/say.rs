@@ -186,10 +186,11 @@ pub(crate) fn reason(
 /// drifted.
 pub(crate) fn latency_ends(now_ns: f64, against: &Comparison) -> [f64; 2] {
     let late = against.latency_mean_ns;
-    let drifts = [100 - DRIFT_PERCENT, 100 + DRIFT_PERCENT].map(|percent| percent as f64 / 100.0);
-    let ends = [late.low, late.high].into_iter().zip(drifts);
-    let mut ends = ends.map(|(more_ns, drift)| ((now_ns + more_ns) * drift).max(0.0));
-    [(); 2].map(|()| ends.next().unwrap_or(0.0))
+    [
+        (late.low, 100 - DRIFT_PERCENT),
+        (late.high, 100 + DRIFT_PERCENT),
+    ]
+    .map(|(more_ns, percent)| ((now_ns + more_ns) * percent as f64 / 100.0).max(0.0))
 }
 
 /// Both outcomes of what is to be proved first, and what they depend on.

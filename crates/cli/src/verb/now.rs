@@ -26,8 +26,8 @@ use crate::time;
 Records the halts of all VMs, then prints the CPU time spent polling, the VMs \
 that take most CPU time and what it is spent on, vCPUs that never halt, what halt_poll_ns=0 and the recommended setting would save and do \
 to the wake-up latency, what else stands out, and the commands that apply, \
-undo and prove the recommendation. Does not change any setting. The capture is \
-kept, and named. `haltwise` without a command does the same. Where no VM runs, \
+undo and prove the recommendation, for each goal. Does not change any setting. The capture is \
+kept, and named. Where no price of a sleep is kept with this host, 5 s more go into measuring it. `haltwise` without a command does the same. Where no VM runs, \
 it says so at once.",
     after_help = "EXAMPLES
   haltwise                     the answer, from ten seconds
@@ -79,12 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 /// Answers from a recording of its own.
 pub(crate) fn record(asked: &Asked) -> Outcome {
     if let Some(dir) = recorded(asked)? {
-        if let Some(mut price) = kept::of_host(&Root::host()).filter(kept::lacks_kvm)
-            && let Ok(sleeps) = calibrate::recorded::sleeps(&dir)
-        {
-            calibrate::recorded::add(&mut price, &sleeps);
-            kept::keep(&Root::host(), &price);
-        }
+        calibrate::recorded::learn(&Root::host(), &dir);
         return answer(asked, &dir);
     }
     let advice = "No KVM virtual machine runs here: there is nothing to record.";

@@ -176,7 +176,9 @@ impl Survey {
         for of_vm in seats.chunk_by(|(one, _), (next, _)| one.vm == next.vm) {
             if let [(first, _), _, ..] = of_vm {
                 let mut typical = Latencies::default();
-                (of_vm.iter()).for_each(|(_, own)| own.add_typical_to(&mut typical));
+                for (_, own) in of_vm {
+                    own.add_typical_to(&mut typical);
+                }
                 vms.insert(first.vm, typical);
             }
         }

@@ -338,11 +338,9 @@ impl<'a, S: Candidate> Judge<'a, S> {
 
     fn rejects_limit(&self, finalist: &Finalist<S>) -> Option<Rejected> {
         let most = self.aim.limit_percent();
-        let fit_polls = self.material.fit_wall.poll_cpu_percent(&finalist.fit());
-        let polls = self
-            .material
-            .judged_wall
-            .poll_cpu_percent(&finalist.judged());
+        let (fit, judged) = (&self.material.fit_wall, &self.material.judged_wall);
+        let fit_polls = fit.poll_cpu_percent(&finalist.fit());
+        let polls = judged.poll_cpu_percent(&finalist.judged());
         (polls.max(fit_polls) > most).then_some(Rejected::OverLimit(polls))
     }
 
@@ -365,14 +363,8 @@ impl<'a, S: Candidate> Judge<'a, S> {
 
     /// Whether anything costs something else in a world than as all is taken.
     fn differs(&self, admitted: &[&Finalist<S>], world: &World) -> bool {
-        let is_asked = |of: &Finalist<S>| {
-            of.doubted
-                .iter()
-                .any(|(doubt, _)| Some(*doubt) == world.doubt)
-        };
-        world.doubt.is_none()
-            || is_asked(&self.of.in_force)
-            || admitted.iter().any(|of| is_asked(of))
+        let mut all = admitted.iter().copied().chain([&self.of.in_force]);
+        world.doubt.is_none() || all.any(|of| of.under(world.doubt) != of.under(None))
     }
 
     /// The simplest setting that no simpler one comes near to; `None` where that is what is in force.

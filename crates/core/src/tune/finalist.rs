@@ -108,7 +108,6 @@ impl<S> Final<S> {
         first.chain(&self.others)
     }
 
-    /// The same, to change them.
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Finalist<S>> {
         let first = [&mut self.in_force, &mut self.default].into_iter();
         first.chain(&mut self.others)

@@ -77,8 +77,7 @@ pub(crate) fn start(
         Side::Host => (attach(source, &options, root)?, wanted.mode),
         Side::Guest => attach_idle(source, &options, root)?,
     };
-    let profile = wanted.profile.as_ref();
-    let profiler = profile
+    let profiler = (wanted.profile.as_ref())
         .map(|profile| profile.start(&options.vms, &*collector, root))
         .transpose()?;
     let mut knobs = Watch::default();
