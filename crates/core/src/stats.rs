@@ -5,12 +5,19 @@
 pub struct Estimate {
     /// The sample median.
     pub median: f64,
-    /// Lower end of the 95 % interval.
+    /// Lower end of the 95 % interval; NaN where a file has none.
+    #[serde(default = "unknown")]
     pub low: f64,
-    /// Upper end of the 95 % interval.
+    /// Upper end of the 95 % interval; NaN where a file has none.
+    #[serde(default = "unknown")]
     pub high: f64,
     /// Samples it rests on.
+    #[serde(default)]
     pub samples: usize,
+}
+
+fn unknown() -> f64 {
+    f64::NAN
 }
 
 /// The quantile of the normal distribution that leaves 2.5 % on either side.

@@ -15,7 +15,7 @@ use haltwise_core::profile::{Event, Hit, Phase, Sample, Space};
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::bench::{Bench, LOST_WAKE_UPS, Recorded, Running, haltwise, told};
+use crate::bench::{Bench, LOST_WAKE_UPS, Recorded, Running, haltwise, has_recorded, told};
 
 const HZ: u64 = 997;
 const PERIOD_NS: u64 = 1_000_000_000 / HZ;
@@ -299,11 +299,7 @@ fn without_bpf_only_vmms_are_kept_too() {
     let process = lab.id();
     lab.end(Signal::TERM);
     // With 5 where this kernel counted wake-ups that it did not record.
-    assert!(
-        matches!(output.status.code(), Some(0 | 5)),
-        "{}",
-        told(&output)
-    );
+    has_recorded(&output);
     let capture = Capture::open(&bench.path("capture")).unwrap();
     let mut lost = capture.info().lost.keys();
     assert!(lost.all(|place| place == LOST_WAKE_UPS));

@@ -7,7 +7,7 @@ use haltwise_core::event::{Halt, HaltCounts};
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use rustix::process::Signal;
 
-use crate::bench::{Bench, Counted, Recorded, counted, told};
+use crate::bench::{Bench, Counted, Recorded, counted, has_recorded, told};
 use crate::tries::{judge, tries};
 
 /// Guests with enough options that each takes well under three seconds.
@@ -249,11 +249,7 @@ fn tracepoints_take_the_vms_of_one_process_apart() {
     let recorder = bench.recorder("apart", &options);
     std::thread::sleep(std::time::Duration::from_secs(1));
     let output = recorder.end(Signal::INT);
-    assert!(
-        matches!(output.status.code(), Some(0 | 5)),
-        "{}",
-        told(&output)
-    );
+    has_recorded(&output);
     let named = named_vcpus(lab.id());
     assert_eq!(named.len(), 4, "{named:?}");
     let capture = Capture::open(&bench.path("apart")).unwrap();

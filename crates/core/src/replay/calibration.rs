@@ -5,7 +5,7 @@ pub mod written;
 
 use serde::Deserialize;
 
-use self::written::Sleeper;
+use self::written::{GapClass, Sleeper, Written};
 use super::latency::Latencies;
 use crate::recording::Side;
 use crate::stats::Estimate;
@@ -55,39 +55,6 @@ pub struct Prices {
 #[error("it has schema {0}; this haltwise reads {SCHEMA}")]
 pub struct OtherSchema(u32);
 
-#[derive(Debug, Deserialize)]
-struct Written {
-    schema: u32,
-    #[serde(default)]
-    sleeper: Sleeper,
-    classes: Vec<Class>,
-    switch_cpu_ns: Option<Estimated>,
-    /// Calibrations made before exits were measured lack it.
-    #[serde(default)]
-    exit_cpu_ns: Option<Estimated>,
-    #[serde(default)]
-    ipi_cpu_ns: Option<Estimated>,
-    /// Known where sleeps of vCPUs have shown KVM's part.
-    #[serde(default)]
-    kvm_ns: Option<Estimated>,
-}
-
-#[derive(Debug, Deserialize)]
-#[expect(clippy::struct_field_names, reason = "names in the JSON")]
-struct Class {
-    gap_ns: u64,
-    wake_latency_ns: Option<Estimated>,
-    #[serde(default)]
-    wake_latency_quantiles_ns: Vec<u64>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-struct Estimated {
-    median: f64,
-    low: Option<f64>,
-    high: Option<f64>,
-}
-
 /// A wake-up latency counts as measured where its interval ends at no more than so many times the median:
 /// `tune` asks of a gain that it outlives wake-ups so many times as late as calibrated, and a noisier figure
 /// may be further off than that.
@@ -102,119 +69,86 @@ fn whole_ns(ns: f64) -> u64 {
     ns.round() as u64
 }
 
-impl Estimated {
-    /// The median in whole nanoseconds; `None` where the difference of two runs came out at nothing.
-    fn ns(&self) -> Option<u64> {
-        Some(whole_ns(self.median)).filter(|&ns| ns > 0)
-    }
+/// The median in whole nanoseconds; `None` where the difference of two runs came out at nothing.
+fn ns(of: &Estimate) -> Option<u64> {
+    Some(whole_ns(of.median)).filter(|&ns| ns > 0)
+}
 
-    fn latency_ns(&self) -> Option<u64> {
-        let is_noisy = self
-            .high
-            .is_some_and(|high| high > NOISE as f64 * self.median);
-        self.ns().filter(|_| !is_noisy)
-    }
+fn latency_ns(of: &Estimate) -> Option<u64> {
+    let is_noisy = of.high > NOISE as f64 * of.median;
+    ns(of).filter(|_| !is_noisy)
+}
 
-    /// Of a vCPU, to whose block KVM adds this, at the most that.
-    fn switch_cpu(&self, [kvm_ns, most_ns]: [u64; 2]) -> Option<SwitchCpu> {
-        let ns = self.ns()?;
-        let low_ns = whole_ns(self.low.unwrap_or(self.median)).min(ns);
-        let high_ns = whole_ns(self.high.unwrap_or(self.median)).max(ns);
-        Some(SwitchCpu {
-            ns: ns + kvm_ns,
-            ends_ns: [
-                low_ns * (100 - DRIFT_PERCENT) / 100,
-                (high_ns + most_ns) * (100 + DRIFT_PERCENT) / 100,
-            ],
-        })
+/// Of a vCPU, to whose block KVM adds this, at the most that.
+fn switch_cpu(of: &Estimate, [kvm_ns, most_ns]: [u64; 2]) -> Option<SwitchCpu> {
+    let ns = ns(of)?;
+    // A file may have no interval.
+    let low_ns = whole_ns(of.low.min(of.median)).min(ns);
+    let high_ns = whole_ns(of.high.max(of.median)).max(ns);
+    Some(SwitchCpu {
+        ns: ns + kvm_ns,
+        ends_ns: [
+            low_ns * (100 - DRIFT_PERCENT) / 100,
+            (high_ns + most_ns) * (100 + DRIFT_PERCENT) / 100,
+        ],
+    })
+}
+
+/// What KVM adds to a wake-up of what was measured, and at the most.
+fn kvm_ns(of: &Written) -> [u64; 2] {
+    let of_thread = of.sleeper == Sleeper::Thread && of.kvm_ns.is_none();
+    let mut classes = of.classes.iter();
+    let shortest = classes.find_map(|class| latency_ns(&class.wake_latency_ns?));
+    let most_ns = shortest.filter(|_| of_thread).unwrap_or(0);
+    [most_ns * KVM_PERCENT / 100, most_ns]
+}
+
+/// The latencies of a class, as many as tell how they spread, each longer by KVM's part.
+fn add(class: &GapClass, latencies: &mut Latencies, kvm_ns: u64) {
+    let Some(median_ns) = class.wake_latency_ns.and_then(|of| latency_ns(&of)) else {
+        return;
+    };
+    let quantiles = &class.wake_latency_quantiles_ns;
+    let all = if quantiles.is_empty() {
+        &[median_ns][..]
+    } else {
+        quantiles
+    };
+    for latency_ns in all {
+        latencies.add(class.gap_ns, latency_ns.saturating_add(kvm_ns));
     }
 }
 
-impl Written {
-    /// What KVM adds to a wake-up of what was measured, and at the most.
-    fn kvm_ns(&self) -> [u64; 2] {
-        let of_thread = self.sleeper == Sleeper::Thread && self.kvm_ns.is_none();
-        let shortest = self
-            .classes
-            .iter()
-            .find_map(|class| class.wake_latency_ns?.latency_ns());
-        let most_ns = shortest.filter(|_| of_thread).unwrap_or(0);
-        [most_ns * KVM_PERCENT / 100, most_ns]
-    }
-}
-
-impl Class {
-    /// Its latencies, as many as tell how they spread, each [`KVM_PERCENT`] longer.
-    fn add_to(&self, latencies: &mut Latencies, kvm_ns: u64) {
-        let Some(median_ns) = self.wake_latency_ns.and_then(|of| of.latency_ns()) else {
-            return;
-        };
-        let quantiles = &self.wake_latency_quantiles_ns;
-        let all = if quantiles.is_empty() {
-            &[median_ns][..]
-        } else {
-            quantiles
-        };
-        for latency_ns in all {
-            latencies.add(self.gap_ns, latency_ns.saturating_add(kvm_ns));
-        }
-    }
-}
-
-impl TryFrom<&written::Written> for Calibration {
+impl TryFrom<&Written> for Calibration {
     type Error = OtherSchema;
 
-    fn try_from(of: &written::Written) -> Result<Self, OtherSchema> {
-        let estimated = |of: Option<Estimate>| of.map(Estimated::from);
-        let class = |class: &written::GapClass| Class {
-            gap_ns: class.gap_ns,
-            wake_latency_ns: estimated(class.wake_latency_ns),
-            wake_latency_quantiles_ns: class.wake_latency_quantiles_ns.clone(),
-        };
-        Self::try_from(Written {
-            schema: of.schema,
-            sleeper: of.sleeper,
-            classes: of.classes.iter().map(class).collect(),
-            switch_cpu_ns: estimated(of.switch_cpu_ns),
-            exit_cpu_ns: estimated(of.exit_cpu_ns),
-            ipi_cpu_ns: estimated(of.ipi_cpu_ns),
-            kvm_ns: estimated(of.kvm_ns),
-        })
-    }
-}
-
-impl From<Estimate> for Estimated {
-    fn from(of: Estimate) -> Self {
-        Self {
-            median: of.median,
-            low: Some(of.low),
-            high: Some(of.high),
+    fn try_from(of: &Written) -> Result<Self, OtherSchema> {
+        if of.schema != SCHEMA {
+            return Err(OtherSchema(of.schema));
         }
+        let price = |of: Option<Estimate>| of.and_then(|of| latency_ns(&of));
+        let kvm = kvm_ns(of);
+        let mut latencies = Latencies::default();
+        for class in &of.classes {
+            add(class, &mut latencies, kvm[0]);
+        }
+        Ok(Self {
+            switch_cpu: of.switch_cpu_ns.and_then(|of| switch_cpu(&of, kvm)),
+            sleeper: of.sleeper,
+            prices: Prices {
+                exit_cpu_ns: price(of.exit_cpu_ns),
+                ipi_cpu_ns: price(of.ipi_cpu_ns),
+            },
+            latencies,
+        })
     }
 }
 
 impl TryFrom<Written> for Calibration {
     type Error = OtherSchema;
 
-    fn try_from(written: Written) -> Result<Self, OtherSchema> {
-        if written.schema != SCHEMA {
-            return Err(OtherSchema(written.schema));
-        }
-        let price = |of: Option<Estimated>| of.and_then(|median| median.latency_ns());
-        let kvm = written.kvm_ns();
-        let mut latencies = Latencies::default();
-        for class in &written.classes {
-            class.add_to(&mut latencies, kvm[0]);
-        }
-        Ok(Self {
-            switch_cpu: (written.switch_cpu_ns).and_then(|median| median.switch_cpu(kvm)),
-            sleeper: written.sleeper,
-            prices: Prices {
-                exit_cpu_ns: price(written.exit_cpu_ns),
-                ipi_cpu_ns: price(written.ipi_cpu_ns),
-            },
-            latencies,
-        })
+    fn try_from(of: Written) -> Result<Self, OtherSchema> {
+        Self::try_from(&of)
     }
 }
 

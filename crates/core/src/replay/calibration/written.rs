@@ -18,11 +18,11 @@ pub enum Sleeper {
 
 /// What blocking costs on a host.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Written {
     /// [`super::SCHEMA`].
     pub schema: u32,
     /// What slept. Calibrations made before there were two lack it.
-    #[serde(default)]
     pub sleeper: Sleeper,
     /// CPU of what slept.
     pub vcpu_cpu: u32,
@@ -39,19 +39,14 @@ pub struct Written {
     /// The same for the waker's thread.
     pub waker_cpu_ns: Option<Estimate>,
     /// CPU of one exit that KVM handles by itself.
-    #[serde(default)]
     pub exit_cpu_ns: Option<Estimate>,
     /// CPU of one write of the timer, in a guest.
-    #[serde(default)]
     pub timer_write_cpu_ns: Option<Estimate>,
     /// CPU that an IPI takes its sender, in a guest.
-    #[serde(default)]
     pub ipi_cpu_ns: Option<Estimate>,
     /// By how much a vCPU's wake-up takes longer than a thread's, as sleeps of vCPUs have shown; the costs contain it.
-    #[serde(default)]
     pub kvm_ns: Option<Estimate>,
     /// Where and when it was measured; `None` of a calibration that did not look.
-    #[serde(default)]
     pub host: Option<Measured>,
     /// Signal to answer of plain `pingpong` when the poll succeeds.
     pub polled_round_trip_ns: Option<Estimate>,
@@ -73,14 +68,14 @@ pub struct Measured {
 }
 
 /// Costs of one gap class. `None`: polling was cut in every repetition.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct GapClass {
     /// How long it was left to sleep.
     pub gap_ns: u64,
     /// What a wait adds between signal and sleeper.
     pub wake_latency_ns: Option<Estimate>,
     /// Quantiles of it over single wake-ups, each as likely as the others, in an order that mixes them.
-    #[serde(default)]
     pub wake_latency_quantiles_ns: Vec<u64>,
     /// Signal to first instruction, blocked.
     pub signal_to_guest_blocked_ns: Option<Estimate>,
