@@ -262,7 +262,7 @@ impl Evidence for Replayed {
             aim,
         };
         let advice = advice::advise(&material, &of, &goal);
-        let choice = choose::choice(&material, &of, &advice, question, &recorded);
+        let choice = choose::choice(&material, &of, &advice, &recorded);
         let (found_ratio, more_poll_than_found_percent) =
             against_found(&material, &of, question, &aim);
         Some(Answer {

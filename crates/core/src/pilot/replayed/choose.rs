@@ -1,72 +1,15 @@
 //! Which setting is to be tried, of those that were played.
 
 use super::super::evidence::{Choice, Question};
-use super::super::input::Scope;
 use super::recorded::Recorded;
 use super::{blocks, both, latest_ns};
-use crate::kvm::Knobs;
-use crate::tune::advice::{self, Advice, LEAST_GAIN, Verdict};
-use crate::tune::candidates::CEILINGS_NS;
+use crate::tune::advice::{self, Advice, Verdict};
 use crate::tune::doubt::Doubt;
 use crate::tune::finalist::{Final, Finalist};
 use crate::tune::interval::Interval;
 use crate::tune::search::Aim;
 use crate::tune::stage::{Entry, Part};
 use crate::tune::{Material, Sums};
-
-/// The smallest change is taken that keeps so much of the gain. What it gives up of a gain of half the cost is a tenth
-/// of the cost, no more than what predictions are off by ([`super::super::errors::PRIOR`]).
-const MOST_OF_GAIN: f64 = 0.8;
-
-/// The setting that is nearest to what is in force and keeps most of what the advised one gains, with its blocks from
-/// the dearer of both starts.
-fn nearest(
-    material: &Material,
-    of: &Final,
-    advice: &Advice,
-    question: &Question,
-) -> Option<(Knobs, Vec<Sums>)> {
-    let choice = to_prove(advice)?;
-    let aim = &advice.goal.aim;
-    let gain_of = |blocks: &[Sums]| Sums::total(blocks).gain_on(&of.in_force.judged(), &aim.cost);
-    let polls = |blocks: &[Sums]| material.judged_wall.poll_cpu_percent(&Sums::total(blocks));
-    let most = aim.max_poll_cpu_percent.unwrap_or(f64::INFINITY);
-    let between = between(choice.knobs, question).into_iter().map(|knobs| {
-        let [_, dearer] = both(material, knobs, aim, Part::Whole);
-        (gain_of(&dearer), (knobs, dearer))
-    });
-    let between = between.filter(|(_, (_, blocks))| polls(blocks) <= most);
-    let advised = (choice.knobs, choice.blocks().to_vec());
-    let gain = gain_of(choice.blocks());
-    let path = between.chain(std::iter::once((gain, advised.clone())));
-    first_off_edge(path, MOST_OF_GAIN * gain).or(Some(advised))
-}
-
-/// The settings between what is in force and this, the nearest to what is in force first.
-fn between(to: Knobs, question: &Question) -> Vec<Knobs> {
-    if matches!(question.scope, Scope::Host) {
-        // Other parameters changed with it: what lies between is no smaller change.
-        return Vec::new();
-    }
-    let (from, ns) = (question.in_force.halt_poll_ns, to.halt_poll_ns);
-    let within = CEILINGS_NS.into_iter();
-    let within = within.filter(|it| *it <= question.max_ceiling_ns);
-    let mut between: Vec<u32> = within
-        .filter(|it| (from.min(ns) + 1..from.max(ns)).contains(it))
-        .collect();
-    between.sort_by_key(|it| it.abs_diff(from));
-    let knobs = |halt_poll_ns| Knobs { halt_poll_ns, ..to };
-    between.into_iter().map(knobs).collect()
-}
-
-/// Of settings with their gains, the first that gains enough; the one after it where that gains [`LEAST_GAIN`] more. A
-/// setting next to a better one lies where halts just miss it, and misses more or fewer of them when it is tried:
-/// timers expire later while a vCPU sleeps than while it polls, which halts recorded while it polled cannot show.
-fn first_off_edge<T>(mut path: impl Iterator<Item = (f64, T)>, enough: f64) -> Option<T> {
-    let (gain, first) = path.find(|(gain, _)| *gain >= enough)?;
-    let next = path.next().filter(|(next, _)| next - gain >= LEAST_GAIN);
-    Some(next.map_or(first, |(_, next)| next))
-}
 
 /// What is advised, or what is to be proved first: a trial does that.
 fn to_prove(advice: &Advice) -> Option<&Finalist> {
@@ -78,16 +21,16 @@ pub(super) fn choice(
     material: &Material,
     of: &Final,
     advice: &Advice,
-    question: &Question,
     recorded: &Recorded,
 ) -> Option<Choice> {
-    let (knobs, blocks) = nearest(material, of, advice, question)?;
+    let chosen = to_prove(advice)?;
+    let (knobs, blocks) = (chosen.knobs, chosen.blocks());
     let aim = &advice.goal.aim;
-    let against = advice::compare(material, &blocks, of.in_force.blocks(), aim);
+    let against = advice::compare(material, blocks, of.in_force.blocks(), aim);
     Some(Choice {
         knobs,
         gain: gain(&against.cost_share),
-        poll_cpu_percent: material.judged_wall.poll_cpu_percent(&Sums::total(&blocks)),
+        poll_cpu_percent: material.judged_wall.poll_cpu_percent(&Sums::total(blocks)),
         more_poll_cpu_percent: against.poll_cpu_percent.value,
         worst_ns_per_s: recorded.worst_ns_per_s(latest_ns(material), knobs, &aim.cost),
     })
@@ -137,11 +80,12 @@ pub(super) fn promised(
 #[cfg(test)]
 mod test {
     use super::super::super::evidence::{Answer, Evidence, OfVm};
+    use super::super::super::input::Scope;
     use super::super::test::polled;
     use super::super::{Replayed, Stretch};
     use super::*;
     use crate::event::{Halt, WakeSource};
-    use crate::kvm::{Arch, Version};
+    use crate::kvm::{Arch, Knobs, Version};
     use crate::replay::calibration::SwitchCpu;
     use crate::replay::latency::Latencies;
 
@@ -156,8 +100,8 @@ mod test {
         )
     }
 
-    fn chosen(stretch: &Stretch, max_poll_cpu_percent: Option<f64>) -> Choice {
-        let answer = answer(stretch, &[], (max_poll_cpu_percent, 0));
+    fn chosen(stretch: &Stretch) -> Choice {
+        let answer = answer(stretch, &[], (None, 0));
         answer
             .choice
             .unwrap_or_else(|| panic!("{}", answer.verdict))
@@ -240,16 +184,12 @@ mod test {
         assert!(gain(&[&tried]) <= 0.0, "{}", gain(&[&tried]));
     }
 
-    /// A ceiling between the two lengths keeps most of the gain, and polls for most of the short halts.
+    /// Also where latency is worth so much that polling pays.
     #[test]
-    fn on_the_way_to_the_best_no_setting_polls_more_than_the_limit() {
+    fn no_setting_polls_more_than_the_limit() {
         let stretch = in_turn([60_000, 190_000], WakeSource::Unknown);
-        let free = chosen(&stretch, None);
-        assert!(free.poll_cpu_percent > 5.0, "{free:?}");
-        assert!(free.gain.value > 0.8, "{free:?}");
-        let limited = chosen(&stretch, Some(5.0));
+        let limited = answer(&stretch, &[], (Some(5.0), 10_000)).choice.unwrap();
         assert!(limited.poll_cpu_percent <= 5.0, "{limited:?}");
-        assert!(limited.knobs.halt_poll_ns < free.knobs.halt_poll_ns);
     }
 
     /// Where the best lies above the highest ceiling that may be set, the best of those below it is taken; of VMs and of the host.
@@ -299,22 +239,9 @@ mod test {
     #[test]
     fn of_timers_no_more_is_promised_than_if_gaps_stayed() {
         let lengths = [15_000, 15_000];
-        let gain = |wake| chosen(&in_turn(lengths, wake), None).gain.value;
+        let gain = |wake| chosen(&in_turn(lengths, wake)).gain.value;
         let (timer, device) = (gain(WakeSource::Timer), gain(WakeSource::Device));
         assert!((timer - device).abs() < 0.01, "{timer} {device}");
         assert!((timer - 2.0 / 3.0).abs() < 0.02, "{timer}");
-    }
-
-    #[test]
-    fn the_first_that_gains_enough_is_taken_or_the_next_where_a_step_gains_more() {
-        let taken = |gains: &[f64], enough| {
-            let path = gains.iter().copied().zip(0..);
-            first_off_edge(path, enough)
-        };
-        assert_eq!(taken(&[0.1, 0.75, 0.76, 0.9], 0.72), Some(1));
-        assert_eq!(taken(&[0.1, 0.75, 0.89, 0.9], 0.72), Some(2));
-        assert_eq!(taken(&[0.1, 0.75, 0.7, 0.9], 0.72), Some(1));
-        assert_eq!(taken(&[0.1, 0.9], 0.72), Some(1));
-        assert_eq!(taken(&[-0.5], -0.4), None);
     }
 }
