@@ -69,6 +69,7 @@ pub(crate) fn build(loaded: LoadedFleet, assumptions: Assumptions) -> FleetResul
             .collect(),
         cohorts: answer.cohorts.iter().map(cohort).collect(),
         with_ceiling: answer.with_ceiling,
+        had_ceiling: answer.had_ceiling,
         losers: answer.losers,
         losing: answer
             .losing
@@ -140,6 +141,7 @@ fn cohort(of: &OfCohort) -> FleetCohort {
         halts: of.in_force.halts,
         setting: setting(&of.knobs),
         verdict: of.verdict,
+        takes: of.takes,
         now_per_halt_ns: of.in_force.per_halt_ns(),
         cost_per_halt_ns: of.own.per_halt_ns(),
         one_per_halt_ns: of.one.per_halt_ns(),

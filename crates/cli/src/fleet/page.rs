@@ -3,6 +3,7 @@
 use haltwise_core::fleet::answer::PlanKind;
 use haltwise_core::fleet::choose::Verdict;
 use haltwise_core::fleet::gather::Level;
+use haltwise_core::fleet::vms::Takes;
 use haltwise_core::tune::interval::Interval;
 use haltwise_document::{Document, Rows, Unit, Untrusted, prose};
 
@@ -87,6 +88,7 @@ fn named(plan: PlanKind) -> &'static str {
     match plan {
         PlanKind::InForce => "in force",
         PlanKind::Default => "kernels' defaults",
+        PlanKind::Off => "halt_poll_ns=0",
         PlanKind::One => "one setting",
         PlanKind::Cohorts => "by cohort",
         PlanKind::Ceilings => "+ ceilings of VMs",
@@ -116,6 +118,13 @@ fn plans(document: &mut Document, result: &FleetResult) {
         .with("CPUs", Unit::Shown, |it| three_digits(it.cpus))
         .with("saved", Unit::Shown, saved);
     document.table(table.finish());
+    if result.had_ceiling > 0 {
+        document.prose(format!(
+            "{} of {} had a ceiling of their own, which halt_poll_ns does not change: off does not reach them.",
+            plural(result.had_ceiling, "VM"),
+            count(result.read.vms)
+        ));
+    }
     for plan in &result.plans {
         let watts = plan.watts_saved.map(|it| format!("{} W", three_digits(it)));
         let price = plan
@@ -128,8 +137,11 @@ fn plans(document: &mut Document, result: &FleetResult) {
     }
 }
 
-fn verdict(of: Verdict) -> &'static str {
-    match of {
+fn verdict(of: &FleetCohort) -> &'static str {
+    if of.takes == Takes::One {
+        return "as all";
+    }
+    match of.verdict {
         Verdict::Set => "set",
         Verdict::Leave => "leave",
         Verdict::Uncertain => "uncertain",
@@ -149,20 +161,25 @@ fn cohorts(document: &mut Document, result: &FleetResult, top: usize) {
         ])
         .with("less", Unit::Shown, |it: &FleetCohort| share(it.gain.value))
         .with("interval", Unit::Shown, |it| range(&it.gain))
-        .with("verdict", Unit::Word, |it| verdict(it.verdict))
+        .with("verdict", Unit::Word, verdict)
         .spare(&["vms", "interval"]);
     document.table(table.finish());
+    if result.cohorts.iter().any(|it| it.takes == Takes::One) {
+        document.prose(
+            "`as all`: the cohort takes the one setting, since it is too small to be certain of another, or since settings by \
+             cohort cost more together.",
+        );
+    }
 }
 
 fn losing(document: &mut Document, result: &FleetResult, top: usize) {
     if result.losers == 0 {
-        document
-            .prose("No VM would lose 2 % or more by the settings of cohorts that are to be set.");
+        document.prose("No VM would lose 2 % or more by the setting that its cohort takes.");
         return;
     }
     document.heading("VMs that would lose");
     document.prose(format!(
-        "{} of {} would cost at least 2 % more under their cohort's setting than now.",
+        "{} of {} would cost at least 2 % more under the setting that their cohort takes than now.",
         plural(result.losers, "VM"),
         count(result.read.vms)
     ));

@@ -3,6 +3,7 @@
 use haltwise_core::fleet::answer::PlanKind;
 use haltwise_core::fleet::choose::Verdict;
 use haltwise_core::fleet::gather::Level;
+use haltwise_core::fleet::vms::Takes;
 use haltwise_core::tune::interval::Interval;
 use haltwise_document::figures;
 
@@ -33,16 +34,18 @@ figures! {
         /// What to do with it: `set`, `leave` (it gains less than 2 %), `uncertain` (the interval of its gain contains
         /// zero), `few-units` (there are too few hosts and days for an interval).
         pub(crate) verdict: Verdict = Word,
-        /// What the hosts could do: `in-force`, `default`, `one` (the one setting), `cohorts` (its own for each cohort whose
-        /// verdict is `set`), `ceilings` (the same, with ceilings of their own for VMs that gain at least 2 % by them; such as
-        /// `KVM_CAP_HALT_POLL` makes of the cohort's setting),
+        /// What the hosts could do: `in-force`, `default`, `off` (`halt_poll_ns` 0 on each host), `one` (the one setting),
+        /// `cohorts` (what each cohort `takes`), `ceilings` (the same, with ceilings of their own for VMs that gain at least
+        /// 2 % by them; such as `KVM_CAP_HALT_POLL` makes of the cohort's setting),
         /// `bound` (the least that any policy can cost; only for goals that have names).
         pub(crate) plans: Vec<FleetPlan> = List(FleetPlan::FIGURES),
         /// Cohorts, what costs most first.
         pub(crate) cohorts: Vec<FleetCohort> = List(FleetCohort::FIGURES),
         /// VMs with a ceiling of their own in the plan `ceilings`.
         pub(crate) with_ceiling: u64 = Count,
-        /// VMs whose halts would cost at least 2 % more under their cohort's setting than now, of cohorts whose verdict is `set`.
+        /// VMs that had a ceiling of their own while recorded, which `halt_poll_ns` does not reach.
+        pub(crate) had_ceiling: u64 = Count,
+        /// VMs whose halts would cost at least 2 % more under what their cohort takes than now.
         pub(crate) losers: u64 = Count,
         /// The thousand of them that would lose most.
         pub(crate) losing: Vec<LosingVm> = List(LosingVm::FIGURES),
@@ -139,6 +142,9 @@ figures! {
         pub(crate) setting: FleetSetting = Flat(FleetSetting::FIGURES),
         /// What to do with it, as above.
         pub(crate) verdict: Verdict = Word,
+        /// What the cohort takes in the plan `cohorts`: `own` (this setting), `one` (the one setting, where that is certain and this
+        /// one is not, or where those of all cohorts together cost more), `in-force`.
+        pub(crate) takes: Takes = Word,
         /// What a halt costs now.
         pub(crate) now_per_halt_ns: f64 = MeanNanos "now",
         /// What it would cost.

@@ -6,8 +6,9 @@ use super::cell::{BOUND, Cell, Costed, DEFAULT, IN_FORCE};
 use super::choose::{Pair, Verdict, best, interval};
 use super::cohort::Cohort;
 use super::gather::{Fleet, OfUnit, Unit};
-use super::vms::{Chosen, Small, VmAnswer, VmSums};
+use super::vms::{Choice, Chosen, Small, Takes, VmAnswer, VmSums};
 use crate::account::seen::Fold;
+use crate::costs::grid::OFF;
 use crate::kvm::Knobs;
 use crate::tune::advice::LEAST_GAIN;
 use crate::tune::interval::Interval;
@@ -26,9 +27,11 @@ pub enum PlanKind {
     InForce,
     /// Each kernel's default.
     Default,
+    /// No polling where `halt_poll_ns` reaches.
+    Off,
     /// One setting for all.
     One,
-    /// One for each cohort whose verdict is to set it.
+    /// What each cohort takes: the setting that is best for it, the one setting, or what is in force.
     Cohorts,
     /// The same, and ceilings of their own for VMs that gain by them.
     Ceilings,
@@ -60,8 +63,10 @@ pub struct OfCohort {
     pub vms: u64,
     /// The setting that is best on the half that fits.
     pub knobs: Knobs,
-    /// What is to be done.
+    /// What is to be done with it.
     pub verdict: Verdict,
+    /// What the cohort takes instead.
+    pub takes: Takes,
     /// What is in force, on the half that validates.
     pub in_force: Costed,
     /// The setting.
@@ -113,7 +118,9 @@ pub struct Answer {
     pub vms: u64,
     /// VMs with a ceiling of their own in [`PlanKind::Ceilings`].
     pub with_ceiling: u64,
-    /// VMs that would lose under their cohort's setting.
+    /// VMs that had a ceiling of their own while recorded, which `halt_poll_ns` does not reach.
+    pub had_ceiling: u64,
+    /// VMs that would lose under what their cohort takes.
     pub losers: u64,
     /// Those that would lose most.
     pub losing: Vec<Loser>,
@@ -121,47 +128,70 @@ pub struct Answer {
     pub unlike: Vec<Unlike>,
 }
 
-/// What is chosen for all and for each cohort; `None` without halts.
+/// What is chosen for all and for each cohort; `None` without halts. A cohort whose own gain is not certain takes the setting
+/// of the whole, where that is to be set; so do all, where the settings of their own cost more together.
 pub fn choose(fleet: &Fleet) -> Option<Chosen> {
     let places = &fleet.places;
-    let cohorts = fleet.cohorts().into_iter();
-    let cohorts = cohorts.filter_map(|(cohort, cell)| Some((cohort, best(&cell, places)?.0)));
-    Some(Chosen {
-        one: Some(best(&fleet.total(), places)?.0),
-        cohorts: cohorts.collect(),
-    })
+    let compare = Compare { fleet };
+    let one = best(&fleet.total(), places)?.0;
+    let whole = interval(compare.pairs(None, |_| Some(one)), Pair::gain);
+    let is_set = Verdict::of(&whole) == Verdict::Set;
+    let cells = fleet.cohorts();
+    let choice = |(cohort, cell): (&Cohort, &Cell)| {
+        let best = best(cell, places)?.0;
+        let gain = interval(compare.pairs(Some(cohort), |_| Some(best)), Pair::gain);
+        let (takes, place) = match Verdict::of(&gain) {
+            Verdict::Set => (Takes::Own, best),
+            Verdict::Uncertain | Verdict::FewUnits if is_set => (Takes::One, one),
+            _ => (Takes::InForce, IN_FORCE),
+        };
+        let choice = Choice {
+            best,
+            gain,
+            takes,
+            place,
+        };
+        Some((cohort.clone(), choice))
+    };
+    let mut cohorts: BTreeMap<Cohort, Choice> = cells.iter().filter_map(choice).collect();
+    let costs = |place: &dyn Fn(&Choice) -> usize| {
+        let of = |(cohort, choice)| cells[cohort].judged(place(choice)).milli;
+        cohorts.iter().map(of).sum::<u128>()
+    };
+    if is_set && costs(&|choice| choice.place) > costs(&|_| one) {
+        for choice in cohorts.values_mut() {
+            (choice.takes, choice.place) = (Takes::One, one);
+        }
+    }
+    Some(Chosen { one, cohorts })
 }
 
 /// Puts it together.
 pub fn answer(fleet: &Fleet, chosen: &Chosen, vms: VmSums) -> Option<Answer> {
-    let one = chosen.one?;
+    let one = chosen.one;
     let total = fleet.total();
     let compare = Compare { fleet };
     let everywhere = |_: &Cohort| Some(one);
     let gain = interval(compare.pairs(None, everywhere), Pair::gain);
-    let mut cohorts = compare.cohorts(chosen, one);
-    let is_set: BTreeSet<&Cohort> = (cohorts.iter())
-        .filter(|of| of.verdict == Verdict::Set)
-        .map(|of| &of.cohort)
-        .collect();
-    let of_cohort = |cohort: &Cohort| {
-        let own = chosen
-            .cohorts
-            .get(cohort)
-            .filter(|_| is_set.contains(cohort));
-        Some(own.copied().unwrap_or(IN_FORCE))
-    };
+    let mut cohorts = compare.cohorts(chosen);
+    let taken = |cohort: &Cohort| Some(chosen.cohorts.get(cohort)?.place);
     let mut seen = VmsSeen::default();
-    vms.finish().for_each(|vm| seen.see(vm, &is_set));
-    let bound = total.judged(BOUND).halts == total.judged(IN_FORCE).halts;
+    vms.finish().for_each(|vm| seen.see(vm));
+    let by_cohort = compare.plan(PlanKind::Cohorts, taken);
+    let mut ceilings = compare.with_ceilings(&seen.with_ceilings);
+    if ceilings.sums.milli > by_cohort.sums.milli {
+        ceilings = compare.plan(PlanKind::Ceilings, taken);
+        seen.with_ceiling = 0;
+    }
     let mut plans = vec![
         compare.plan(PlanKind::InForce, |_| Some(IN_FORCE)),
         compare.plan(PlanKind::Default, |_| Some(DEFAULT)),
+        compare.plan(PlanKind::Off, |_| fleet.places.place(&OFF)),
         compare.plan(PlanKind::One, everywhere),
-        compare.plan(PlanKind::Cohorts, of_cohort),
-        compare.with_ceilings(&seen.with_ceilings),
+        by_cohort,
+        ceilings,
     ];
-    if bound {
+    if total.judged(BOUND).halts == total.judged(IN_FORCE).halts {
         plans.push(compare.plan(PlanKind::Bound, |_| Some(BOUND)));
     }
     for of in &mut cohorts {
@@ -178,6 +208,7 @@ pub fn answer(fleet: &Fleet, chosen: &Chosen, vms: VmSums) -> Option<Answer> {
         cohorts,
         vms: seen.vms,
         with_ceiling: seen.with_ceiling,
+        had_ceiling: seen.had_ceiling,
         losers: seen.losers,
         losing: seen.losing,
     })
@@ -189,27 +220,27 @@ struct VmsSeen {
     vms: u64,
     by_cohort: BTreeMap<Cohort, u64>,
     with_ceiling: u64,
+    had_ceiling: u64,
     losers: u64,
     losing: Vec<Loser>,
     with_ceilings: BTreeMap<Unit, Small>,
 }
 
 impl VmsSeen {
-    fn see(&mut self, vm: VmAnswer, is_set: &BTreeSet<&Cohort>) {
-        let is_set = is_set.contains(&vm.cohort);
-        self.vms += u64::from(vm.name.is_some());
-        *self.by_cohort.entry(vm.cohort.clone()).or_default() += u64::from(vm.name.is_some());
-        self.with_ceiling += u64::from(is_set && vm.ceiling_ns.is_some());
-        for (unit, [then, now]) in &vm.with_ceiling {
-            // Where nothing is to be set for a cohort, what is in force stays.
-            let small = if is_set { then } else { now };
-            let sum = self.with_ceilings.entry(unit.clone()).or_default();
-            sum.milli = sum.milli.saturating_add(small.milli);
-            sum.cpu_ns = sum.cpu_ns.saturating_add(small.cpu_ns);
-            sum.latency_ns = sum.latency_ns.saturating_add(small.latency_ns);
+    fn see(&mut self, vm: VmAnswer) {
+        let is_named = u64::from(vm.name.is_some());
+        self.vms += is_named;
+        *self.by_cohort.entry(vm.cohort.clone()).or_default() += is_named;
+        self.with_ceiling += u64::from(vm.ceiling_ns.is_some());
+        self.had_ceiling += u64::from(vm.has_ceiling);
+        for (unit, small) in &vm.with_ceiling {
+            self.with_ceilings
+                .entry(unit.clone())
+                .or_default()
+                .add(small);
         }
         let (now, then) = (vm.in_force.milli as f64, vm.of_cohort.milli as f64);
-        if is_set && vm.name.is_some() && then > now * (1.0 + LEAST_GAIN) {
+        if vm.name.is_some() && then > now * (1.0 + LEAST_GAIN) {
             self.losers += 1;
             self.losing.push(Loser {
                 loss: then / now.max(1.0) - 1.0,
@@ -269,37 +300,31 @@ impl Compare<'_> {
         of_pairs(PlanKind::Ceilings, pairs)
     }
 
-    fn cohorts(&self, chosen: &Chosen, one: usize) -> Vec<OfCohort> {
+    fn cohorts(&self, chosen: &Chosen) -> Vec<OfCohort> {
         let cohorts = self.fleet.cohorts().into_iter();
         let mut cohorts: Vec<OfCohort> = cohorts
-            .filter_map(|(cohort, cell)| self.of_cohort(cohort, &cell, chosen, one))
+            .filter_map(|(cohort, cell)| self.of_cohort(cohort, &cell, chosen))
             .collect();
         cohorts.sort_by_key(|of| std::cmp::Reverse(of.in_force.milli));
         cohorts
     }
 
-    fn of_cohort(
-        &self,
-        cohort: Cohort,
-        cell: &Cell,
-        chosen: &Chosen,
-        one: usize,
-    ) -> Option<OfCohort> {
-        let place = *chosen.cohorts.get(&cohort)?;
-        let pairs = self.pairs(Some(&cohort), |_| Some(place));
-        let gain = interval(pairs.clone(), Pair::gain);
+    fn of_cohort(&self, cohort: Cohort, cell: &Cell, chosen: &Chosen) -> Option<OfCohort> {
+        let choice = chosen.cohorts.get(&cohort)?;
+        let pairs = self.pairs(Some(&cohort), |_| Some(choice.best));
         let units = self.fleet.units().iter();
         let hosts = units.filter(|(_, of)| of.cohorts.contains_key(&cohort));
         let hosts: BTreeSet<&str> = hosts.map(|(unit, _)| unit.host.as_str()).collect();
         Some(OfCohort {
             hosts: hosts.len(),
             vms: 0,
-            knobs: self.fleet.places.knobs(place)?,
-            verdict: Verdict::of(&gain),
+            knobs: self.fleet.places.knobs(choice.best)?,
+            verdict: Verdict::of(&choice.gain),
+            takes: choice.takes,
             in_force: *cell.judged(IN_FORCE),
-            own: *cell.judged(place),
-            one: *cell.judged(one),
-            gain,
+            own: *cell.judged(choice.best),
+            one: *cell.judged(chosen.one),
+            gain: choice.gain,
             cpus_saved: interval(pairs, Pair::cpus_saved),
             cohort,
         })
@@ -316,7 +341,7 @@ impl Compare<'_> {
             }
         }
         let one = |((host, cohort), cell): ((&str, &Cohort), Cell)| {
-            let place = *chosen.cohorts.get(cohort)?;
+            let place = chosen.cohorts.get(cohort)?.best;
             let (own, knobs) = best(&cell, &self.fleet.places)?;
             let (own, of_cohort) = (*cell.judged(own), *cell.judged(place));
             (own.gain_on(&of_cohort) >= UNLIKE).then(|| Unlike {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::answer::{PlanKind, answer, choose};
 use super::cell::IN_FORCE;
-use super::choose::{Verdict, best};
+use super::choose::{Pair, Verdict, best, interval};
 use super::gather::{Asked, ENOUGH_HOSTS, Level, Refused};
-use super::vms::{Chosen, VmSums};
+use super::vms::{Choice, Chosen, Takes, VmSums};
 use super::*;
 use crate::costs::figures::Sums;
 use crate::costs::grid::Shape;
@@ -146,12 +146,11 @@ fn cohorts_cost_no_more_than_one_setting_where_they_are_chosen() {
     }
     assert_eq!(fleet.level(), Level::Host);
     let chosen = choose(&fleet).unwrap();
-    let one = chosen.one.unwrap();
     let cohorts = fleet.cohorts();
     let by_cohort: u128 = (cohorts.iter())
-        .map(|(cohort, cell)| cell.fit(chosen.cohorts[cohort]).milli)
+        .map(|(cohort, cell)| cell.fit(chosen.cohorts[cohort].best).milli)
         .sum();
-    assert!(by_cohort <= fleet.total().fit(one).milli);
+    assert!(by_cohort <= fleet.total().fit(chosen.one).milli);
     let (answer, _) = said(&asked, &tables);
     let plan = |kind| answer.plans.iter().find(|plan| plan.kind == kind).unwrap();
     let [in_force, cohorts] = [PlanKind::InForce, PlanKind::Cohorts].map(plan);
@@ -266,10 +265,16 @@ fn a_vm_gets_a_ceiling_only_where_that_makes_the_setting() {
         fleet.add(part(&asked, rows)).unwrap();
     }
     let with_ceilings = |shape: Shape, kernel: Option<&str>| {
-        let place = fleet.places.place(&shape.with(100_000));
+        let place = fleet.places.place(&shape.with(100_000)).unwrap();
+        let choice = Choice {
+            best: place,
+            gain: interval(Vec::new(), Pair::gain),
+            takes: Takes::Own,
+            place,
+        };
         let chosen = Chosen {
             one: place,
-            cohorts: [(Cohort::default(), place.unwrap())].into(),
+            cohorts: [(Cohort::default(), choice)].into(),
         };
         let mut rows = tables.concat();
         for row in &mut rows {
@@ -308,6 +313,42 @@ fn too_few_units_give_no_recommendation() {
     let [cohorts, ceilings] = [PlanKind::Cohorts, PlanKind::Ceilings].map(plan);
     assert_eq!(ceilings.sums.milli, cohorts.sums.milli);
     assert_eq!(answer.with_ceiling, 0);
+}
+
+/// By `host` each cohort is a single unit, of which nothing is certain: what holds for the whole is taken, and not what is in force.
+#[test]
+fn a_cohort_that_is_too_small_takes_the_setting_of_the_whole() {
+    let asked = asked(&[By::Host]);
+    let tables: Vec<Vec<Row>> = (0..10).map(|host| of(host, 0)).collect();
+    let (answer, _) = said(&asked, &tables);
+    assert_eq!(answer.verdict, Verdict::Set);
+    let plan = |kind| answer.plans.iter().find(|plan| plan.kind == kind).unwrap();
+    let small = answer.cohorts.iter();
+    let mut small = small.filter(|of| of.verdict == Verdict::FewUnits);
+    assert!(small.clone().count() > 5 && small.all(|of| of.takes == Takes::One));
+    assert!(plan(PlanKind::Cohorts).sums.milli <= plan(PlanKind::One).sums.milli);
+}
+
+/// What leaves more freedom costs no more than the one setting, also on the half on which it was not chosen.
+#[test]
+fn no_plan_is_worse_than_a_simpler_one() {
+    for (by, hosts) in [
+        (By::Kernel, 9),
+        (By::Class, 9),
+        (By::Vmm, 12),
+        (By::Class, 16),
+    ] {
+        let tables: Vec<Vec<Row>> = (0..hosts).map(|host| of(host, 0)).collect();
+        let (answer, _) = said(&asked(&[by]), &tables);
+        let milli = |kind| {
+            let plan = answer.plans.iter().find(|plan| plan.kind == kind).unwrap();
+            plan.sums.milli
+        };
+        let [one, cohorts, ceilings] =
+            [PlanKind::One, PlanKind::Cohorts, PlanKind::Ceilings].map(milli);
+        assert!(ceilings <= cohorts);
+        assert!(answer.verdict != Verdict::Set || cohorts <= one);
+    }
 }
 
 /// What VMs cost adds up to what the fleet costs, also where the cohort of a VM changes from one day to the next.

@@ -12,21 +12,46 @@ use crate::costs::table::{Host, VmOf};
 use crate::costs::{Half, Kind};
 use crate::kvm::{Arch, Knobs, Rule, Version};
 use crate::tune::advice::LEAST_GAIN;
+use crate::tune::interval::Interval;
 
 /// What was chosen.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Chosen {
-    /// For all.
-    pub one: Option<usize>,
+    /// The place of the setting for all.
+    pub one: usize,
     /// For each cohort.
-    pub cohorts: BTreeMap<Cohort, usize>,
+    pub cohorts: BTreeMap<Cohort, Choice>,
+}
+
+/// What was chosen for a cohort.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice {
+    /// The place of the setting that is best for it.
+    pub best: usize,
+    /// By how much less that costs than what is in force, as a share.
+    pub gain: Interval,
+    /// What it takes.
+    pub takes: Takes,
+    /// The place of that.
+    pub place: usize,
+}
+
+/// What a cohort takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Takes {
+    /// The setting that is best for it.
+    Own,
+    /// The one setting for all.
+    One,
+    /// What is in force.
+    InForce,
 }
 
 /// What is kept of each VM: sums of these, slot by slot.
 const SLOT_IN_FORCE: usize = 0;
-const SLOT_ONE: usize = 1;
-const SLOT_COHORT: usize = 2;
-const SLOT_CEILINGS: usize = 3;
+const SLOT_COHORT: usize = 1;
+const SLOT_CEILINGS: usize = 2;
 
 /// The slots of a cohort: which places they hold, and the reverse.
 #[derive(Debug, Clone)]
@@ -39,18 +64,15 @@ struct Slots {
 
 impl Slots {
     fn new(places: &Places, chosen: &Chosen, cohort: &Cohort) -> Self {
-        let own = chosen.cohorts.get(cohort).or(chosen.one.as_ref()).copied();
-        let host = own.and_then(|place| places.knobs(place));
+        let own = chosen.cohorts.get(cohort);
+        let own = own.map_or(IN_FORCE, |choice| choice.place);
+        let host = places.knobs(own);
         let is_made = |wanted: &Knobs| host.is_some_and(|host| is_made_by_cap(&host, wanted));
         let settings = places.settings().filter(|(_, knobs)| is_made(knobs));
         let ceilings: Vec<usize> = settings.map(|(place, _)| place).collect();
         let mut of = vec![Vec::new(); places.count()];
         of[IN_FORCE].push(SLOT_IN_FORCE);
-        for (slot, place) in [(SLOT_ONE, chosen.one), (SLOT_COHORT, own)] {
-            if let Some(place) = place {
-                of[place].push(slot);
-            }
-        }
+        of[own].push(SLOT_COHORT);
         for (at, place) in ceilings.iter().enumerate() {
             of[*place].push(SLOT_CEILINGS + at);
         }
@@ -74,7 +96,8 @@ pub struct Small {
 }
 
 impl Small {
-    fn add(&mut self, other: &Self) {
+    /// Adds another.
+    pub fn add(&mut self, other: &Self) {
         self.milli = self.milli.saturating_add(other.milli);
         self.cpu_ns = self.cpu_ns.saturating_add(other.cpu_ns);
         self.latency_ns = self.latency_ns.saturating_add(other.latency_ns);
@@ -85,8 +108,10 @@ impl Small {
 struct OfVm {
     name: Option<String>,
     cohort: Cohort,
-    /// It gets no ceiling: it has one, or its kernel plays none as a parameter of that value.
-    keeps_ceiling: bool,
+    /// It has a ceiling, which no parameter reaches.
+    has_ceiling: bool,
+    /// A ceiling does in its kernel what the parameter of that value does.
+    takes_ceiling: bool,
     units: BTreeMap<Unit, OfUnit>,
 }
 
@@ -146,10 +171,12 @@ impl VmSums {
         let of = self.vms.entry(key).or_insert_with(|| OfVm {
             name: vm.name.clone(),
             cohort,
-            keeps_ceiling: false,
+            has_ceiling: false,
+            takes_ceiling: true,
             units: BTreeMap::new(),
         });
-        of.keeps_ceiling |= vm.own_ceiling_ns.is_some() || !takes_caps(host);
+        of.has_ceiling |= vm.own_ceiling_ns.is_some();
+        of.takes_ceiling &= takes_caps(host);
         let unit = of.units.entry(Unit::of(self.level, &capture));
         VmRun {
             places: &self.places,
@@ -176,7 +203,8 @@ impl VmSums {
                 self.vms.insert(key, vm);
                 continue;
             };
-            own.keeps_ceiling |= vm.keeps_ceiling;
+            own.has_ceiling |= vm.has_ceiling;
+            own.takes_ceiling &= vm.takes_ceiling;
             for (unit, more) in vm.units {
                 match own.units.get_mut(&unit) {
                     None => drop(own.units.insert(unit, more)),
@@ -245,16 +273,16 @@ pub struct VmAnswer {
     pub cohort: Cohort,
     /// Halts.
     pub halts: u64,
-    /// Under the setting in force, the one setting, its cohort's.
+    /// It has a ceiling, which no parameter reaches.
+    pub has_ceiling: bool,
+    /// Under the setting in force.
     pub in_force: Small,
-    /// Under the one setting for all.
-    pub one: Small,
-    /// Under its cohort's.
+    /// Under what its cohort takes.
     pub of_cohort: Small,
     /// The ceiling of its own that is best, if one is by [`LEAST_GAIN`].
     pub ceiling_ns: Option<u32>,
-    /// Under its ceiling, else its cohort's setting; unit by unit, with what is in force there.
-    pub with_ceiling: Vec<(Unit, [Small; 2])>,
+    /// Under its ceiling, else what its cohort takes; unit by unit.
+    pub with_ceiling: Vec<(Unit, Small)>,
 }
 
 /// Whether a VM's own ceiling does on that host what the parameter of the same value does.
@@ -279,22 +307,20 @@ fn answer(host: String, vm: OfVm, slots: &Slots, places: &Places) -> VmAnswer {
     let best = ceilings.min_by_key(|at| sum(SLOT_CEILINGS + at, 0).milli);
     let best = best.filter(|at| {
         let least = sum(SLOT_CEILINGS + at, 0).milli as f64;
-        !vm.keeps_ceiling && vm.name.is_some() && least < own * (1.0 - LEAST_GAIN)
+        let may = vm.takes_ceiling && !vm.has_ceiling && vm.name.is_some();
+        may && least < own * (1.0 - LEAST_GAIN)
     });
     let slot = best.map_or(SLOT_COHORT, |at| SLOT_CEILINGS + at);
     let knobs = best.and_then(|at| places.knobs(slots.ceilings[at]));
     VmAnswer {
         host,
         halts: crate::stats::total(vm.units.values().map(|of| of.halts)),
+        has_ceiling: vm.has_ceiling,
         in_force: sum(SLOT_IN_FORCE, 1),
-        one: sum(SLOT_ONE, 1),
         of_cohort: sum(SLOT_COHORT, 1),
         ceiling_ns: knobs.map(|knobs| knobs.halt_poll_ns),
         with_ceiling: (vm.units.iter())
-            .map(|(unit, of)| {
-                let both = [slot, SLOT_IN_FORCE].map(|slot| of.slots[slot][1]);
-                (unit.clone(), both)
-            })
+            .map(|(unit, of)| (unit.clone(), of.slots[slot][1]))
             .collect(),
         name: vm.name,
         cohort: vm.cohort,
