@@ -169,7 +169,7 @@ pub(crate) fn calibration(given: &GivenCosts) -> Result<Option<Calibration>, Fai
     let has_price = calibration.switch_cpu().is_some();
     let lacks = match (has_price, has_latencies) {
         (false, false) => "it measured nothing",
-        (false, true) if given.switch_cpu.is_none() => "it did not measure the CPU time of a block",
+        (false, true) if given.switch_cpu.is_none() => "it did not measure the CPU time of a sleep",
         _ => return Ok(Some(calibration)),
     };
     let error = anyhow!(
@@ -184,7 +184,7 @@ pub(crate) fn calibration(given: &GivenCosts) -> Result<Option<Calibration>, Fai
 /// The failure that nobody knows what a wake-up costs.
 pub(crate) fn nothing_known() -> Failure {
     let error = anyhow!(
-        "no sleep in this capture has a known wake-up latency, so the cost of a block is unknown"
+        "no sleep in this capture has a known wake-up latency, so the cost of a sleep is unknown"
     );
     Failure::new(Exit::Failed, error).hint(
         "measure it with `haltwise calibrate --json > FILE` and give --calibration FILE, or give \

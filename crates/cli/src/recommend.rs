@@ -268,8 +268,18 @@ impl Recommendation {
         };
         let goal = &told.goal.name;
         let what = match &told.recommended {
-            Some(setting) => format!("Set {}", say::parameters(&setting.beyond(&told.in_force))),
-            None => "Leave KVM's parameters as they are".to_owned(),
+            Some(setting) => {
+                let changes = setting.beyond(&told.in_force);
+                match changes.halt_poll_ns.filter(|_| !told.follows) {
+                    Some(ceiling_ns) => {
+                        let ceiling = say::time(ceiling_ns);
+                        format!("Set the VMs' own ceiling (KVM_CAP_HALT_POLL) to {ceiling}")
+                    }
+                    None => format!("Set {}", say::parameters(&changes)),
+                }
+            }
+            None if told.follows => "Leave KVM's parameters as they are".to_owned(),
+            None => "Leave the ceilings as they are".to_owned(),
         };
         format!("{what} (goal {goal}). {}", told.reason)
     }

@@ -14,7 +14,7 @@ figures! {
         /// What sleeping adds between signal and sleeper.
         wake_latency: String = Word "wake-up latency",
         /// CPU time of a block and wake-up.
-        switch_cpu: String = Word "CPU of a block",
+        switch_cpu: String = Word "CPU of a sleep",
     }
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn document(found: &Written, is_of_kvm: bool) -> Document {
             .show(&columns)
             .finish(),
     );
-    document.fact("CPU of a block and wake-up", interval(found.switch_cpu_ns));
+    document.fact("CPU of a sleep and wake-up", interval(found.switch_cpu_ns));
     document.fact("the same for the waker", interval(found.waker_cpu_ns));
     prices(&mut document, found);
     if !is_of_kvm {

@@ -5,14 +5,11 @@ use std::path::Path;
 
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
-use haltwise_core::tune::Advice;
-use haltwise_core::tune::advice::{Comparison, Verdict};
-use haltwise_core::tune::candidates::Reach;
-use haltwise_core::tune::finalist::Finalist;
+use haltwise_core::tune::advice::Comparison;
 use haltwise_core::tune::interval::Interval;
 
 use super::usage;
-use super::view::{Answer, AnswerForGoal, ComparedSetting, CostlyFinding, SCHEMA};
+use super::view::{Answer, ComparedSetting, CostlyFinding, SCHEMA};
 use crate::exit::Failure;
 use crate::explain;
 use crate::figures::Source;
@@ -23,7 +20,7 @@ use crate::reading::select;
 use crate::recommend::candidates::{Candidates, Extent, SettingRow, TuneRequest};
 use crate::recommend::follow;
 use crate::recommend::goal::Named;
-use crate::recommend::view::{HaltFigures, PlayedSettings, settings as settings_of};
+use crate::recommend::view::{GoalAdvice, HaltFigures, PlayedSettings};
 use crate::recommend::{Looking, Recommendation, Recommended, say};
 use crate::report;
 
@@ -38,8 +35,6 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>, goal: Named) -> Result<(Answer
     let own_ceilings = own_ceilings(&opened, &picked);
     let request = TuneRequest {
         extent: Extent::WithOff,
-        // Where halt_poll_ns applies to no VM, tune the VMs' own ceilings.
-        ceiling_only: own_ceilings > 0 && own_ceilings == picked.len(),
         ..TuneRequest::of_goal(goal.named(), vm.map(|_| vms.clone()))
     };
     let mut looking = Looking::new(&opened, &request);
@@ -59,15 +54,10 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>, goal: Named) -> Result<(Answer
     let explained = explain::view::view(&loaded, &vms, lambda, told);
     let is_partial = report.recording.lost > 0 || recording.is_partial();
     let account = &report.host.account;
-    let one_ceiling =
-        (opened.info().roster.vms.iter()).find(|vm| vms == [vm.index] && request.ceiling_only);
     let is_seen = report.vms.iter().all(|vm| vm.not_observable.is_none());
     let made = recommended.as_ref().ok();
-    let apply = made.and_then(|made| match one_ceiling {
-        Some(vm) => apply_ceiling(made, vm),
-        None if request.ceiling_only => None,
-        None => apply(made),
-    });
+    let one = (opened.info().roster.vms.iter()).find(|vm| vms == [vm.index]);
+    let apply = made.and_then(|made| apply(made).or_else(|| apply_ceiling(made, one?)));
     let view = Answer {
         schema: SCHEMA,
         recording: Some(Source::of(recording)),
@@ -83,10 +73,10 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>, goal: Named) -> Result<(Answer
         goals: made.map_or_else(Vec::new, goals),
         goal: goal.as_str(),
         verdict: made.map(|made| made.view.verdict),
-        advice: advice(&recommended, &report.recommendation, one_ceiling),
+        advice: advice(&recommended, &report.recommendation, one),
         findings: findings(&explained),
         undo: apply.as_ref().map(|_| "haltwise undo".to_owned()),
-        prove: made.filter(|_| !request.ceiling_only).and_then(prove),
+        prove: made.and_then(prove),
         apply,
     };
     Ok((view, is_partial))
@@ -129,42 +119,11 @@ fn settings(made: &Recommended) -> Vec<ComparedSetting> {
 }
 
 /// What to do for each goal.
-fn goals(made: &Recommended) -> Vec<AnswerForGoal> {
-    let reaches = |it: &&Candidates| made.view.follows || it.material.terms.ceiling_only;
-    let Some(candidates) = made.candidates.as_ref().filter(reaches) else {
-        return Vec::new();
-    };
-    let wall = &candidates.material.judged_wall;
-    let of = |advice: &Advice| {
-        let told = advice.choice.as_ref().zip(advice.against_in_force);
-        let is_told = advice.verdict.changes() || advice.verdict == Verdict::Unproven;
-        let told = told.filter(|_| is_told);
-        let name = |choice: &Finalist| {
-            let reach = Reach::of(&candidates.material.terms.rule());
-            say::setting(&settings_of(&choice.knobs, reach))
-        };
-        let judged = told
-            .as_ref()
-            .map_or(&candidates.of.in_force, |(choice, _)| choice);
-        let judged = judged.judged();
-        let share = told.as_ref().map(|(_, against)| against.cost_share);
-        let end = |end: fn(&Interval) -> f64| share.as_ref().map(end).filter(|it| it.is_finite());
-        AnswerForGoal {
-            goal: advice.goal.name.clone(),
-            verdict: say::verdict(advice.verdict),
-            advice: match &told {
-                None => "leave".to_owned(),
-                Some((choice, _)) if advice.verdict.changes() => name(choice),
-                Some((choice, _)) => format!("prove {}", name(choice)),
-            },
-            cost_share: end(|of| of.value),
-            cost_share_low: end(|of| of.low),
-            cost_share_high: end(|of| of.high),
-            poll_cpu_percent: wall.poll_cpu_percent(&judged),
-            latency_mean_ns: whole(judged.latency_mean_ns()),
-        }
-    };
-    candidates.others.iter().map(of).collect()
+fn goals(made: &Recommended) -> Vec<GoalAdvice> {
+    let reaches = |it: &Candidates| made.view.follows || it.material.terms.ceiling_only;
+    let is_told = made.candidates.as_ref().is_some_and(reaches);
+    let played = made.view.played.as_ref().filter(|_| is_told);
+    played.map_or_else(Vec::new, |played| played.goals.clone())
 }
 
 fn figures(played: &PlayedSettings, wanted: SettingRow) -> Option<&HaltFigures> {
@@ -189,7 +148,7 @@ fn row(
     };
     ComparedSetting {
         which,
-        setting: say::setting(setting),
+        setting: say::played(setting, of.poll_cpu_percent),
         poll_cpu_percent: of.poll_cpu_percent,
         poll_cpu_percent_low: poll(|of| of.low),
         poll_cpu_percent_high: poll(|of| of.high),
@@ -204,21 +163,18 @@ fn row(
 fn advice(
     made: &Result<Recommended, Failure>,
     summary: &Recommendation,
-    one_ceiling: Option<&Vm>,
+    one: Option<&Vm>,
 ) -> String {
     let change = made.as_ref().ok().and_then(|made| {
-        let setting = made.view.for_host()?.beyond(&made.view.in_force);
         let against = made.candidates.as_ref()?.advice.against_in_force.as_ref()?;
-        let what = match one_ceiling {
-            None => say::parameters(&setting),
-            Some(vm) => {
-                let ceiling = say::time(setting.halt_poll_ns.unwrap_or(0));
-                let by = if vm.ceiling_settable == Some(true) {
-                    ""
-                } else {
-                    ", which only its VMM can"
-                };
-                format!("the ceiling of this VM to {ceiling}{by}")
+        let what = match made.view.own_ceiling_ns() {
+            None => say::parameters(&made.view.for_host()?.beyond(&made.view.in_force)),
+            Some(ceiling_ns) => {
+                let ceiling = say::time(ceiling_ns);
+                match one?.ceiling_settable {
+                    Some(true) => format!("the ceiling of this VM to {ceiling}"),
+                    _ => format!("the ceiling of this VM to {ceiling}, which only its VMM can"),
+                }
             }
         };
         Some(format!(
@@ -260,7 +216,7 @@ fn apply(made: &Recommended) -> Option<String> {
 
 /// The same of a VM with a ceiling of its own, if that can be asked for.
 fn apply_ceiling(made: &Recommended, vm: &Vm) -> Option<String> {
-    let ceiling_ns = made.view.for_host()?.halt_poll_ns?;
+    let ceiling_ns = made.view.own_ceiling_ns()?;
     let (pid, is_settable) = (vm.key.pid.0, vm.ceiling_settable == Some(true));
     is_settable.then(|| format!("haltwise apply --vm {pid} --ceiling {ceiling_ns} --yes"))
 }

@@ -1,11 +1,13 @@
 //! The answer on a screen: ten lines.
 
+use haltwise_core::tune::interval::Interval;
 use haltwise_document::{Document, Prose, Rows, Table, Unit, Untrusted, prose};
 
 use super::usage;
-use super::view::{Answer, AnswerForGoal, ComparedSetting, CostlyFinding, UnrecordedHost};
+use super::view::{Answer, ComparedSetting, CostlyFinding, UnrecordedHost};
 use crate::figures::Source;
 use crate::number::{nanos, share, three_digits};
+use crate::recommend::view::GoalAdvice;
 use crate::words::plural;
 
 /// VMs that are named without a recording.
@@ -145,8 +147,8 @@ fn polling(view: &Answer) -> String {
 fn settings(rows: &[ComparedSetting]) -> Table {
     Rows::new("Settings", rows, usize::MAX)
         .with("second half", Unit::Word, |row| match row.which {
-            "off" => "halt_poll_ns=0",
-            which => which,
+            "off" => row.setting.clone(),
+            which => which.to_owned(),
         })
         .show(&["poll_cpu_percent", "latency_mean_ns"])
         .with("95 % confidence", Unit::Word, |row| {
@@ -157,12 +159,13 @@ fn settings(rows: &[ComparedSetting]) -> Table {
         .finish()
 }
 
-fn goals(rows: &[AnswerForGoal]) -> Table {
+fn goals(rows: &[GoalAdvice]) -> Table {
     Rows::new("Goals", rows, usize::MAX)
-        .show(&["goal", "advice"])
+        .with("goal", Unit::Word, |row| row.goal.name.clone())
+        .show(&["advice"])
         .with("cost", Unit::Word, |row| {
-            let ends = row.cost_share_low.zip(row.cost_share_high);
-            ends.map(|(low, high)| format!("{:+.0} to {:+.0} %", 100.0 * low, 100.0 * high))
+            let share = row.cost_share.filter(Interval::is_known);
+            share.map(|of| format!("{:+.0} to {:+.0} %", 100.0 * of.low, 100.0 * of.high))
         })
         .show(&["poll_cpu_percent", "latency_mean_ns"])
         .finish()

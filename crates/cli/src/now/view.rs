@@ -4,6 +4,7 @@ use haltwise_document::figures;
 
 use super::usage::UsingVm;
 use crate::figures::Source;
+use crate::recommend::view::GoalAdvice;
 
 /// What the page of documentation says before its tables.
 #[cfg(test)]
@@ -43,7 +44,7 @@ figures! {
         /// nothing can be replayed.
         pub(crate) settings: Vec<ComparedSetting> = List(ComparedSetting::FIGURES),
         /// What to do for each goal; empty where nothing can be replayed.
-        pub(crate) goals: Vec<AnswerForGoal> = List(AnswerForGoal::FIGURES),
+        pub(crate) goals: Vec<GoalAdvice> = List(GoalAdvice::FIGURES),
         /// The goal that the answer is for.
         pub(crate) goal: &'static str = Word,
         /// What to do about KVM's parameters for it, in a word; `null` where nothing can be recommended.
@@ -116,27 +117,6 @@ figures! {
         pub(crate) latency_mean_high_ns: Option<u64> = Nanos,
         /// 99th percentile of the wake-up latency.
         pub(crate) latency_p99_ns: u64 = Nanos "p99",
-    }
-
-    /// What to do for a goal.
-    pub(crate) struct AnswerForGoal {
-        /// The goal: `density` counts CPU time alone, `balanced` a nanosecond of latency as one of CPU time, `latency` as
-        /// ten.
-        pub(crate) goal: String = Word,
-        /// What to do, in a word.
-        pub(crate) verdict: &'static str = Word,
-        /// The same with the setting.
-        pub(crate) advice: String = Word,
-        /// What that changes of a halt's cost, as a share; `null` where nothing is to be changed or proved.
-        pub(crate) cost_share: Option<f64> = Real,
-        /// Its interval's lower end.
-        pub(crate) cost_share_low: Option<f64> = Real,
-        /// Its interval's upper end.
-        pub(crate) cost_share_high: Option<f64> = Real,
-        /// CPU time spent polling then.
-        pub(crate) poll_cpu_percent: f64 = CpuPercent "polling",
-        /// Mean wake-up latency then.
-        pub(crate) latency_mean_ns: u64 = Nanos "latency",
     }
 
     pub(crate) struct CostlyFinding {

@@ -25,7 +25,7 @@ pub(crate) fn source(of: Source) -> &'static str {
 /// What a block costs, and a nanosecond of latency.
 pub(crate) fn cost(switch_cpu_ns: u64, of: Source, latency_weight: f64) -> String {
     format!(
-        "a block costs {} of CPU time ({}); 1 ns of latency counts as {} of CPU time",
+        "a sleep costs {} of CPU time ({}); 1 ns of latency counts as {} of CPU time",
         nanos(switch_cpu_ns),
         source(of),
         three_digits(latency_weight),

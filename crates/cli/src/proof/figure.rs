@@ -14,7 +14,7 @@ pub(crate) fn name(figure: Figure) -> &'static str {
         Figure::LatencyP99 => "latency, p99",
         Figure::Halts => "halts/s",
         Figure::SuccessfulPolls => "ended by poll",
-        Figure::Blocks => "blocks",
+        Figure::Blocks => "sleeps",
         Figure::HltExits => "HLT exits/halt",
         Figure::Ipis => "IPIs/halt",
         Figure::IpisSpared => "IPIs spared",

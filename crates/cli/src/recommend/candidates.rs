@@ -167,7 +167,7 @@ pub(crate) fn search(
         arrivals: request.arrivals,
         elsewhere: known.elsewhere.clone(),
         seed: request.seed,
-        ceiling_only: request.ceiling_only,
+        ceiling_only: request.ceiling_only || follow::have_own(info, request.vms.as_deref()),
         weights_milli: (request.goals.iter())
             .map(|(vm, goal)| (*vm, goal.weight_milli()))
             .collect(),

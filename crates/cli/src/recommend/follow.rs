@@ -17,9 +17,8 @@ use crate::plan::Settings;
 pub(crate) const VERDICT: &str = "nothing-follows";
 
 /// Why there is nothing to set.
-const REASON: &str = "halt_poll_ns applies to no VM of this capture: each has its own ceiling \
-                                 (KVM_CAP_HALT_POLL), which only its VMM can set. `--ceiling-only` tunes \
-                                 that.";
+const REASON: &str = "halt_poll_ns applies to no vCPU that halted: each of their VMs has its own ceiling \
+                      (KVM_CAP_HALT_POLL). `--vm` tunes that of one.";
 
 /// A verdict in a word: the search's, if somebody follows.
 pub(crate) fn verdict(follows: bool, of: Verdict) -> &'static str {
@@ -39,6 +38,16 @@ pub(crate) fn disabled(info: &CaptureInfo) -> BTreeSet<(VmIndex, VcpuId)> {
 /// vCPUs with a ceiling of their VM's own.
 pub(crate) fn own(info: &CaptureInfo) -> BTreeSet<(VmIndex, VcpuId)> {
     of(info, |vcpu| vcpu.ceiling_source == CeilingSource::Cap)
+}
+
+/// Whether each of these VMs' vCPUs has a ceiling of its VM's own: then that is what can be tuned.
+pub(crate) fn have_own(info: &CaptureInfo, vms: Option<&[VmIndex]>) -> bool {
+    let of_these = |vcpu: &&Vcpu| vms.is_none_or(|vms| vms.contains(&vcpu.vm));
+    let vcpus = info.roster.vcpus.iter().filter(of_these);
+    let mut seen = vcpus
+        .filter(|vcpu| vcpu.guest_veto != Some(true))
+        .peekable();
+    seen.peek().is_some() && seen.all(|vcpu| vcpu.ceiling_source == CeilingSource::Cap)
 }
 
 fn of(info: &CaptureInfo, is_it: impl Fn(&Vcpu) -> bool) -> BTreeSet<(VmIndex, VcpuId)> {

@@ -21,7 +21,7 @@ pub(crate) fn rests(view: &TuneResult) -> Vec<Line> {
     );
     if let Some([low_ns, high_ns]) = basis.switch_cpu_ends_ns.filter(|[low, high]| low < high) {
         let ends = [nanos(low_ns), nanos(high_ns)].join(" to ");
-        cost.push_str("; confidence intervals cover a block of ");
+        cost.push_str("; confidence intervals cover a sleep of ");
         cost.push_str(&ends);
         cost.push_str(", as far as that may be off");
     }

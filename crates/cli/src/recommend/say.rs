@@ -73,6 +73,14 @@ pub(crate) fn setting(of: &Settings) -> String {
     }
 }
 
+/// The same beside its figures: `off` polls nowhere, as `halt_poll_ns` 0 does not where a VM has a ceiling of its own.
+pub(crate) fn played(of: &Settings, poll_cpu_percent: f64) -> String {
+    match of.halt_poll_ns {
+        Some(0) if poll_cpu_percent > 0.0 => "halt_poll_ns=0".to_owned(),
+        _ => setting(of),
+    }
+}
+
 /// The parameters one by one, as the kernel names them.
 pub(crate) fn parameters(of: &Settings) -> String {
     let all: Vec<String> = (of.named())
@@ -143,7 +151,8 @@ pub(crate) fn reason(
     };
     let wall = &material.judged_wall;
     let (own, other) = (choice.judged(), in_force.judged());
-    let name = setting(&settings(&choice.knobs, reach));
+    let poll_cpu_percent = wall.poll_cpu_percent(&own);
+    let name = played(&settings(&choice.knobs, reach), poll_cpu_percent);
     let effect = format!(
         "a halt costs {} instead of {}, {} ({} with 95 % confidence); polling takes {} of a CPU \
          instead of {}, the mean wake-up latency is {} instead of {}",
@@ -151,7 +160,7 @@ pub(crate) fn reason(
         nanos_f64(other.cost_per_halt_ns(cost)),
         change(against.cost_share.value),
         interval(&against.cost_share),
-        share(wall.poll_cpu_percent(&own) / 100.0),
+        share(poll_cpu_percent / 100.0),
         share(wall.poll_cpu_percent(&other) / 100.0),
         nanos_f64(own.latency_mean_ns()),
         nanos_f64(other.latency_mean_ns()),
@@ -207,13 +216,14 @@ fn unproven(material: &Material, advice: &Advice, in_force: &Finalist, reach: Re
         }
     };
     let now = in_force.judged();
+    let poll_cpu_percent = wall.poll_cpu_percent(&choice.judged());
     let [low_ns, high_ns] = latency_ends(now.latency_mean_ns(), against);
     format!(
         "Not known: {} would cost {} than the current setting. Polling would take {} of a CPU instead of {}; the mean \
          wake-up latency would be {} to {} instead of {}. It depends on {doubt}. `haltwise prove` measures both.",
-        setting(&settings(&choice.knobs, reach)),
+        played(&settings(&choice.knobs, reach), poll_cpu_percent),
         interval(&against.cost_share),
-        share(wall.poll_cpu_percent(&choice.judged()) / 100.0),
+        share(poll_cpu_percent / 100.0),
         share(wall.poll_cpu_percent(&now) / 100.0),
         nanos_f64(low_ns),
         nanos_f64(high_ns),

@@ -9,7 +9,7 @@ use haltwise_core::kvm::Knobs;
 use haltwise_core::replay::session::Seat;
 use haltwise_core::replay::{Cost, Doubts};
 use haltwise_core::stats::total;
-use haltwise_core::tune::advice::{Comparison, Rejected};
+use haltwise_core::tune::advice::{Comparison, Rejected, Verdict};
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::caps::{Cap, Costs, Group};
 use haltwise_core::tune::figures::Played;
@@ -198,7 +198,7 @@ figures! {
         /// Polling and switching.
         pub(crate) cpu_percent: f64 = CpuPercent "CPU",
         /// Halts that slept, by second.
-        pub(crate) blocks_per_s: f64 = PerSecond "blocks/s",
+        pub(crate) blocks_per_s: f64 = PerSecond "sleeps/s",
         /// Mean wake-up latency over all halts, 0 for those that did not sleep.
         pub(crate) latency_mean_ns: f64 = MeanNanos "latency",
         /// Its 99th percentile over all halts.
@@ -227,6 +227,7 @@ figures! {
     }
 
     /// A recommendation in a line.
+    #[derive(Clone)]
     pub(crate) struct GoalAdvice {
         /// For what.
         pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES),
@@ -234,13 +235,15 @@ figures! {
         pub(crate) verdict: &'static str = Word,
         /// Whether a setting is to be written.
         pub(crate) changes: bool = Flag,
-        /// The setting that stands afterwards.
+        /// What to do, with the setting: `leave`, `off`, `prove off`.
+        pub(crate) advice: String = Word,
+        /// The setting to take or to prove, else the one in force.
         pub(crate) setting: Settings = Object,
         /// Polling under it.
         pub(crate) poll_cpu_percent: f64 = CpuPercent "polling",
         /// Mean wake-up latency under it.
         pub(crate) latency_mean_ns: f64 = MeanNanos "latency",
-        /// What it changes of the cost, as a share of the cost in force; `null` where nothing changes.
+        /// What it changes of the cost, as a share of the cost in force; `null` where nothing is to be taken or proved.
         pub(crate) cost_share: Option<Interval> = Record(INTERVAL),
     }
 
@@ -388,6 +391,13 @@ impl TuneResult {
         }
     }
 
+    /// The ceiling that VMs with one of their own are to have; no parameter of the host.
+    pub(crate) fn own_ceiling_ns(&self) -> Option<u32> {
+        let setting = self.recommended.filter(|_| !self.follows)?;
+        let ceiling_ns = setting.halt_poll_ns;
+        ceiling_ns.filter(|_| ceiling_ns != self.in_force.halt_poll_ns)
+    }
+
     /// The ceilings of VMs that the plan has.
     pub(crate) fn ceilings(&self) -> Option<&VmCeilings> {
         let own = self.played.as_ref()?.caps.as_ref();
@@ -508,17 +518,29 @@ fn vm_goals(info: &CaptureInfo, goals: &BTreeMap<VmIndex, Named>) -> Vec<VmGoal>
 fn goal_advice(candidates: &Candidates, advice: &Advice, reach: Reach) -> GoalAdvice {
     let material = &candidates.material;
     let changes = advice.verdict.changes();
-    let choice = advice.choice.as_ref().filter(|_| changes);
+    let is_told = changes || advice.verdict == Verdict::Unproven;
+    let choice = advice.choice.as_ref().filter(|_| is_told);
     let judged = choice.unwrap_or(&candidates.of.in_force).judged();
+    let poll_cpu_percent = material.judged_wall.poll_cpu_percent(&judged);
+    let setting = settings(
+        &choice.map_or(material.terms.in_force, |choice| choice.knobs),
+        reach,
+    );
+    let named = say::played(&setting, poll_cpu_percent);
     GoalAdvice {
         goal: goal(&advice.goal),
         verdict: say::verdict(advice.verdict),
         changes,
-        setting: settings(&candidates::base(advice, &material.terms.in_force), reach),
-        poll_cpu_percent: material.judged_wall.poll_cpu_percent(&judged),
+        advice: match choice {
+            None => "leave".to_owned(),
+            Some(_) if changes => named,
+            Some(_) => format!("prove {named}"),
+        },
+        setting,
+        poll_cpu_percent,
         latency_mean_ns: judged.latency_mean_ns(),
         cost_share: (advice.against_in_force.as_ref())
-            .filter(|_| changes)
+            .filter(|_| is_told)
             .map(|against| against.cost_share),
     }
 }

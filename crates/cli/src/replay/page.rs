@@ -107,7 +107,7 @@ fn show(document: &mut Document, group: &HaltGroup, title: Prose, price: &Price)
     let costs = Rows::new("CPU cost", &lines, usize::MAX)
         .with("CPU cost", Unit::Name, name)
         .with("polled", Unit::Share, |it| of_halts(it.costs.polls, it))
-        .with("caught", Unit::Share, |it| {
+        .with("success", Unit::Share, |it| {
             of_halts(it.costs.successful_polls, it)
         })
         .show(&["blocks_per_s", "poll_cpu_percent", "cpu_percent"])

@@ -133,7 +133,7 @@ figures! {
         /// Halts that slept: two context switches each.
         pub(crate) blocks: u64 = Count,
         /// The same per second and vCPU.
-        pub(crate) blocks_per_s: f64 = PerSecond "blocks/s",
+        pub(crate) blocks_per_s: f64 = PerSecond "sleeps/s",
         /// Time polled.
         pub(crate) poll_ns: Option<u64> = Nanos,
         /// Of that, in polls that failed.

@@ -56,7 +56,7 @@ fn in_short(account: &AccountFigures, vetoed: bool) -> &'static str {
     match account.worth {
         Worth::NoHalts => "no halts",
         Worth::Unknown | Worth::Polling { price: None, .. } => "unknown whether polling pays",
-        Worth::InVain { .. } => "polling does not pay: no poll caught a wake",
+        Worth::InVain { .. } => "polling does not pay: no poll was successful",
         Worth::NotPolling { .. } if vetoed => "the guest disabled host polling",
         Worth::NotPolling { why, .. } => match why {
             NotPolling::Off => "polling is off: the ceiling is 0",
@@ -118,7 +118,7 @@ fn worth(account: &AccountFigures, vetoed: bool) -> String {
             "Unknown whether polling pays: the time polled was not recorded.".to_owned()
         }
         Worth::InVain { poll_ns } => format!(
-            "Polling does not pay here: {} of CPU went into it, and no poll caught a wake.",
+            "Polling does not pay here: {} of CPU went into it, and no poll was successful.",
             nanos(poll_ns)
         ),
         Worth::NotPolling { .. } if vetoed => {
@@ -131,26 +131,29 @@ fn worth(account: &AccountFigures, vetoed: bool) -> String {
             spared_ns,
             price,
         } => {
-            let each = format!("Each wake caught cost {} of CPU", nanos_f64(cost_ns));
+            let each = format!("Each successful poll cost {} of CPU", nanos_f64(cost_ns));
             let (Some(spared), Some(price)) = (spared_ns, price) else {
                 let why = match account.waits {
                     0 => "no halt slept",
                     _ => "wake-up latency was not recorded",
                 };
                 return format!(
-                    "Polling caught {} of the wakes. {each}; what a sleep would have cost is unknown: \
+                    "Polls were successful at {} of the halts. {each}; what a sleep would have cost is unknown: \
                      {why}.",
                     share(caught)
                 );
             };
             let caught = if caught < HARDLY && price <= 10.0 {
                 format!(
-                    "Polling hardly matters: it caught {} of the wakes.",
+                    "Polling hardly matters: polls were successful at {} of the halts.",
                     share(caught)
                 )
             } else {
                 let pays = capitalised(pays(price));
-                format!("{pays}. It caught {} of the wakes.", share(caught))
+                format!(
+                    "{pays}. Polls were successful at {} of the halts.",
+                    share(caught)
+                )
             };
             format!(
                 "{caught} {each} and avoided a sleep with a wake-up latency of {} (median): at most {} \

@@ -233,7 +233,7 @@ figures! {
         /// Halts in which the vCPU was scheduled out: two context switches each.
         pub(crate) waits: u64 = Count,
         /// The same per second.
-        pub(crate) waits_per_s: f64 = PerSecond "waits/s",
+        pub(crate) waits_per_s: f64 = PerSecond "sleeps/s",
         /// Wake-ups that KVM did not count as valid (s390).
         pub(crate) invalid: u64 = Count,
         /// Halted time, KVM's own measure.

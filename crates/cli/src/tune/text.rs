@@ -87,6 +87,7 @@ pub(crate) fn lines(view: &TuneResult) -> Vec<SettingLine> {
             SettingRow::Default => "default",
             SettingRow::Choice if view.changes => "recommended",
             SettingRow::Choice => "best found",
+            SettingRow::Off if row.figures.poll_cpu_percent > 0.0 => "halt_poll_ns=0",
             SettingRow::Off => "off",
             SettingRow::Clairvoyant => "oracle",
         };
@@ -133,14 +134,7 @@ fn goals(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
             let is_asked = *name == view.goal.name;
             format!("{name}{}", if is_asked { "*" } else { "" })
         })
-        .with("setting", Unit::Word, |advice| {
-            if advice.changes {
-                say::setting(&advice.setting)
-            } else {
-                "no change".to_owned()
-            }
-        })
-        .show(&["poll_cpu_percent", "latency_mean_ns"])
+        .show(&["advice", "poll_cpu_percent", "latency_mean_ns"])
         .with("cost", Unit::Shown, |advice| {
             advice
                 .cost_share

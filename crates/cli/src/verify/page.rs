@@ -125,7 +125,7 @@ fn one(document: &mut Document, it: &DifferentHalt) {
     let mut text = format!(
         "at {seconds}.{nanos:09} s: {} ns, {}, window before {}, ceiling {}",
         it.halt_ns,
-        if it.waited { "waited" } else { "did not wait" },
+        if it.waited { "slept" } else { "did not sleep" },
         it.before_ns,
         it.ceiling_ns
     );

@@ -382,7 +382,7 @@ fn a_calibration_that_measured_nothing_is_refused() {
         (
             no_price,
             &[],
-            Some("it did not measure the CPU time of a block"),
+            Some("it did not measure the CPU time of a sleep"),
         ),
         (no_price, &COST[..2], None),
     ] {

@@ -66,7 +66,7 @@ pub(super) const GUEST_POLLS_MORE: Terms = Terms::new(
 
 /// The guest polls less before it executes HLT.
 pub(super) const GUEST_POLLS_LESS: Terms = Terms::new(
-    "Latency: wakes that polls caught until now take an exit, and the wake-up of a vCPU.",
+    "Latency: halts that a poll ended until now take an exit, and the wake-up of a vCPU.",
     "A guest on CPUs of its own whose tasks wake each other within the limit: each wake gets later, and needs an \
      IPI.",
 );

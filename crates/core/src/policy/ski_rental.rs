@@ -15,7 +15,7 @@ use crate::workload::SplitMix64;
 pub(super) const ENTRY: Entry = Entry {
     name: "ski-rental",
     form: "draw=random, optional",
-    summary: "polls as long as a block costs: at most twice the oracle",
+    summary: "polls as long as a sleep costs: at most twice the oracle",
     build: |args, setting| {
         let draw = args.word("draw", &[("random", true)], "`random`")?;
         let random = draw.map(|_| SplitMix64(setting.seed));

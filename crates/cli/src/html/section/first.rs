@@ -87,7 +87,7 @@ fn other_goals(advice: &Advice) -> Option<Element> {
         &[
             (Is::Text, "goal"),
             (Is::Text, "a nanosecond of latency counts as"),
-            (Is::Text, "setting"),
+            (Is::Text, "advice"),
             (Is::Number, "polling, of a CPU"),
             (Is::Number, "mean wake-up latency"),
             (Is::Number, "cost of a halt"),
@@ -98,12 +98,6 @@ fn other_goals(advice: &Advice) -> Option<Element> {
             none if none <= 0.0 => "nothing: CPU alone counts".to_owned(),
             weight => format!("{weight} ns of CPU"),
         };
-        let setting = say::setting(&goal.setting);
-        let setting = if goal.changes {
-            setting
-        } else {
-            format!("{setting} (as it is)")
-        };
         let cost = goal
             .cost_share
             .as_ref()
@@ -111,7 +105,7 @@ fn other_goals(advice: &Advice) -> Option<Element> {
         table.row(vec![
             cell(goal.goal.name.clone()),
             cell(weight),
-            cell(setting),
+            cell(goal.advice.clone()),
             cell(share(goal.poll_cpu_percent / 100.0)),
             cell(nanos_f64(goal.latency_mean_ns)),
             cell(cost),

@@ -128,7 +128,14 @@ fn rows(content: &Content, advice: &Advice, played: &PlayedSettings, grid: &What
                 let setting = played.choice.as_ref().map_or_else(String::new, said);
                 ("p-choice", choice, choice, setting)
             }
-            SettingRow::Off => ("p-off", "no polling", "no polling", "off".to_owned()),
+            SettingRow::Off => {
+                let off = Settings {
+                    halt_poll_ns: Some(0),
+                    ..Settings::default()
+                };
+                let off = say::played(&off, row.figures.poll_cpu_percent);
+                ("p-off", "no polling", "no polling", off)
+            }
             SettingRow::Clairvoyant => (
                 "p-bound",
                 "oracle",

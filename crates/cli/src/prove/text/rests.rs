@@ -105,7 +105,7 @@ fn cost(view: &Proof) -> String {
         format!("; of HLT exits {}", price.words())
     });
     format!(
-        "polling, {} of CPU time per block ({}), and 1 ns of latency counted as {} of CPU time{exits}",
+        "polling, {} of CPU time per sleep ({}), and 1 ns of latency counted as {} of CPU time{exits}",
         nanos(cost.switch_cpu_ns),
         words::source(cost.switch_cpu_source),
         three_digits(cost.latency_weight),

@@ -39,7 +39,7 @@ fn halted_time(page: &mut Page, account: &AccountFigures) {
     page.wrapped(
         "  ",
         &format!(
-            "Halted {} of {} time: {} halts/s, {} waits/s (two context switches each)",
+            "Halted {} of {} time: {} halts/s, {} sleeps/s (two context switches each)",
             share(account.halted_share),
             if account.vcpus == 1 {
                 "the"
@@ -95,7 +95,7 @@ fn spreads(page: &mut Page, account: &AccountFigures) {
     let mut rows = vec![["", "p50", "p95", "p99", "max"].map(str::to_owned).to_vec()];
     for (name, spread) in [
         ("gap (halt to wake event)", account.gap_ns),
-        ("wake-up latency", account.wake_latency_ns),
+        ("wake-up latency of sleeps", account.wake_latency_ns),
         ("whole halt", account.halt_ns),
     ] {
         let mut cells = vec![name.to_owned()];

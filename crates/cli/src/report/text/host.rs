@@ -149,7 +149,7 @@ pub(super) const STANDS: [Stands; 8] = Stands::of_numbers();
 /// Names of the columns of [`row`].
 pub(super) fn header(first: &str, has_cpu: bool) -> Vec<String> {
     let mut names = vec![first, "halts/s", "halted", "poll CPU", "failed"];
-    names.extend((!has_cpu).then_some("waits/s"));
+    names.extend((!has_cpu).then_some("sleeps/s"));
     names.extend(["gap p50", "wake p50"]);
     if has_cpu {
         names.insert(1, "CPU");

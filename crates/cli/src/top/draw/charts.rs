@@ -77,7 +77,7 @@ pub(super) fn halts(model: &Model, key: Key, steps: usize) -> Vec<Option<u64>> {
     series(model, steps, &|step| Some(Whose::Row(key).halts(step)))
 }
 
-/// The host's halts and wasted polling side by side.
+/// The host's halts and failed polls side by side.
 pub(super) fn host(model: &Model, pen: &mut Pen<'_>, y: u16) {
     let half = pen.width() / 2;
     let place = (0, y, half.saturating_sub(1));
@@ -88,7 +88,7 @@ pub(super) fn host(model: &Model, pen: &mut Pen<'_>, y: u16) {
     let style = pen.theme.worth();
     line(
         model,
-        "Wasted",
+        "Failed",
         &|step| Whose::Host.wasted(step),
         pen,
         place,
@@ -119,8 +119,13 @@ pub(super) fn four(model: &Model, key: Key, pen: &mut Pen<'_>, (top, end): (u16,
     let of = |figure: &Figure<'_>| series(model, steps, figure);
     let all = [
         ("Halts/s", Unit::PerSecond, halts(model, key, steps), good),
-        ("Wasted", Unit::Cpu, of(&|step| whose.wasted(step)), worth),
-        ("Useful", Unit::Cpu, of(&|step| whose.useful(step)), good),
+        ("Failed", Unit::Cpu, of(&|step| whose.wasted(step)), worth),
+        (
+            "Successful",
+            Unit::Cpu,
+            of(&|step| whose.useful(step)),
+            good,
+        ),
         (
             "Wake-up p99",
             Unit::Nanos,

@@ -172,11 +172,11 @@ fn said(figures: &Figures) -> Vec<String> {
     if let Some(exits) = &figures.exits {
         said.push(format!("{} exits/s", scaled(exits.per_s)));
     }
-    said.push(format!("wasted {}", cpu(figures.wasted)));
-    said.push(format!("useful {}", cpu(figures.useful)));
+    said.push(format!("failed {}", cpu(figures.wasted)));
+    said.push(format!("successful {}", cpu(figures.useful)));
     if let Some(latency) = figures.latency {
-        said.push(format!("p50 {}", nanos(latency.p50)));
-        said.push(format!("p99 {}", nanos(latency.p99)));
+        let (p50, p99) = (nanos(latency.p50), nanos(latency.p99));
+        said.push(format!("sleeps p50 {p50}, p99 {p99}"));
     }
     said.push(limits(figures));
     said

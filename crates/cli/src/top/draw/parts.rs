@@ -9,8 +9,8 @@ use crate::top::step::{Cell, Step};
 
 /// Marks of the parts of halted time and what they are called, in the order of `Parts::named`.
 const MARKS: [(char, &str); 6] = [
-    ('#', "useful poll"),
-    ('!', "wasted poll"),
+    ('#', "successful poll"),
+    ('!', "failed poll"),
     (' ', "sleep"),
     ('>', "wake-up"),
     ('<', "no schedule()"),

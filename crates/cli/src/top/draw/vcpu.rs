@@ -58,8 +58,8 @@ fn said(row: &TopRow, pen: &mut Pen<'_>, top: u16) -> u16 {
     let x = pen.text(0, top, &row.name, Theme::strong());
     let mut pieces = vec![
         format!("{} halts/s", scaled(figures.halts_per_s)),
-        format!("wasted {}", cpu(figures.wasted)),
-        format!("useful {}", cpu(figures.useful)),
+        format!("failed {}", cpu(figures.wasted)),
+        format!("successful {}", cpu(figures.useful)),
     ];
     if let Some(exits) = &figures.exits {
         pieces.push(format!("{} exits/s", scaled(exits.per_s)));
@@ -68,7 +68,7 @@ fn said(row: &TopRow, pen: &mut Pen<'_>, top: u16) -> u16 {
     pen.text(x, top, &text, Theme::plain());
     let latency = |of: &dyn Fn(Spread) -> u64| maybe_nanos(figures.latency.map(of));
     let text = format!(
-        "wake-up p50 {}, p95 {}, p99 {}, max {}",
+        "sleeps: wake-up p50 {}, p95 {}, p99 {}, max {}",
         latency(&|l| l.p50),
         latency(&|l| l.p95),
         latency(&|l| l.p99),

@@ -235,7 +235,7 @@ fn effect(advice: &Advice, told: &mut Vec<LinkedNumber>) -> Vec<Markup> {
     ) else {
         return reason();
     };
-    let setting = say::setting(recommended);
+    let setting = say::played(recommended, after.poll_cpu_percent);
     let judged = format!(
         "replay of {} halts that did not choose it",
         tuned.basis.judged_halts
