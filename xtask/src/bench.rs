@@ -5,7 +5,6 @@
 
 mod ceilings;
 mod cell;
-mod edge;
 mod exits;
 mod experiments;
 mod fleet;
@@ -37,8 +36,6 @@ pub(crate) enum Bench {
     Prediction(prediction::Args),
     /// What `haltwise tune` recommends, against every other ceiling as measured
     Tune(tune::Args),
-    /// What polling burns where a guest wakes near the ceiling, measured and replayed
-    Edge(edge::Args),
     /// What counting exits costs, for each exit: nothing, haltwise, perf
     Exits(exits::Args),
     /// Every experiment of the lab; the page docs/experiments.md is made of what is kept
@@ -65,7 +62,6 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Truth(args) => truth::run(args),
         Bench::Prediction(args) => prediction::run(args),
         Bench::Tune(args) => tune::run(args),
-        Bench::Edge(args) => edge::run(args),
         Bench::Exits(args) => exits::run(args),
         Bench::Experiments(args) => experiments::run(args),
         Bench::Ceilings(args) => ceilings::run(args),

@@ -46,6 +46,7 @@ pub use self::advice::advice;
 pub use self::apply::{Proposal, Request};
 pub use self::baseline::{Baseline, CutOff, Held, Outcome};
 pub use self::error::{Foreign, KnobError};
+pub use self::machine::is_writable;
 pub use self::parameter::{Parameter, ValueError};
 pub use self::persist::{Rival, rivals};
 pub use self::snapshot::Snapshot;

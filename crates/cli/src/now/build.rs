@@ -7,6 +7,8 @@ use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::tune::advice::Comparison;
 use haltwise_core::tune::interval::Interval;
+use haltwise_host::knob::{Parameter, is_writable};
+use haltwise_host::root::Root;
 
 use super::usage;
 use super::view::{Answer, ComparedSetting, CostlyFinding, SCHEMA};
@@ -15,6 +17,7 @@ use crate::explain;
 use crate::figures::Source;
 use crate::number::whole;
 use crate::plan::Settings;
+use crate::prices::{self, words};
 use crate::reading::opened::Opened;
 use crate::reading::select;
 use crate::recommend::candidates::{Candidates, Extent, SettingRow, TuneRequest};
@@ -26,8 +29,13 @@ use crate::report;
 
 const FOUND: usize = 2;
 
-/// Reads a capture; also whether something is missing from it.
-pub(crate) fn build(dir: &Path, vm: Option<&str>, goal: Named) -> Result<(Answer, bool), Failure> {
+/// Reads a capture, made `here` or elsewhere; also whether something is missing from it.
+pub(crate) fn build(
+    dir: &Path,
+    vm: Option<&str>,
+    goal: Named,
+    here: Option<&Root>,
+) -> Result<(Answer, bool), Failure> {
     let opened = Opened::open(dir)?;
     opened.must_be_of_host("now")?;
     let vms = select::vms(&opened.info().roster, vm)?;
@@ -57,7 +65,7 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>, goal: Named) -> Result<(Answer
     let is_seen = report.vms.iter().all(|vm| vm.not_observable.is_none());
     let made = recommended.as_ref().ok();
     let one = (opened.info().roster.vms.iter()).find(|vm| vms == [vm.index]);
-    let apply = made.and_then(|made| apply(made).or_else(|| apply_ceiling(made, one?)));
+    let apply = made.and_then(|made| apply(made, here).or_else(|| apply_ceiling(made, one?)));
     let view = Answer {
         schema: SCHEMA,
         recording: Some(Source::of(recording)),
@@ -71,6 +79,7 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>, goal: Named) -> Result<(Answer
         own_ceilings,
         settings: made.map_or_else(Vec::new, settings),
         goals: made.map_or_else(Vec::new, goals),
+        price: made.map(|made| price(&opened, made)),
         goal: goal.as_str(),
         verdict: made.map(|made| made.view.verdict),
         advice: advice(&recommended, &report.recommendation, one),
@@ -124,6 +133,22 @@ fn goals(made: &Recommended) -> Vec<GoalAdvice> {
     let is_told = made.candidates.as_ref().is_some_and(reaches);
     let played = made.view.played.as_ref().filter(|_| is_told);
     played.map_or_else(Vec::new, |played| played.goals.clone())
+}
+
+fn price(opened: &Opened, made: &Recommended) -> String {
+    let model = &made.view.basis.model;
+    let mut text = words::sleep(model.switch_cpu_ns, model.switch_cpu_source);
+    let measured = opened.info().price.as_deref();
+    let is_used = model.switch_cpu_source == prices::Source::Calibrated;
+    for note in measured
+        .filter(|_| is_used)
+        .into_iter()
+        .flat_map(|of| &of.notes)
+    {
+        text.push_str("; ");
+        text.push_str(note);
+    }
+    text
 }
 
 fn figures(played: &PlayedSettings, wanted: SettingRow) -> Option<&HaltFigures> {
@@ -209,9 +234,14 @@ fn findings(of: &explain::view::Explanation) -> Vec<CostlyFinding> {
 }
 
 /// The command that sets what is recommended.
-fn apply(made: &Recommended) -> Option<String> {
+fn apply(made: &Recommended, here: Option<&Root>) -> Option<String> {
     let setting = made.view.for_host()?.beyond(&made.view.in_force);
-    Some(say::apply(&setting))
+    let is_writable = |root: &Root| {
+        let mut parameters = setting.named().filter_map(|(name, _)| name.parse().ok());
+        parameters.all(|it: Parameter| is_writable(root, it).is_ok())
+    };
+    let can = here.is_none_or(is_writable);
+    Some((if can { say::apply } else { say::boot })(&setting))
 }
 
 /// The same of a VM with a ceiling of its own, if that can be asked for.

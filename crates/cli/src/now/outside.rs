@@ -43,6 +43,7 @@ pub(crate) fn view(root: &Root, advice: String) -> anyhow::Result<Answer> {
         own_ceilings: 0,
         settings: Vec::new(),
         goals: Vec::new(),
+        price: None,
         goal: Named::Balanced.as_str(),
         verdict: None,
         advice,

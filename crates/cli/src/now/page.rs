@@ -68,6 +68,9 @@ fn recorded(document: &mut Document, source: &Source, view: &Answer) {
         if !view.goals.is_empty() {
             document.table(goals(&view.goals));
         }
+        if let Some(price) = &view.price {
+            document.fact("price", Untrusted::from(price));
+        }
     }
     if view.own_ceilings > 0 {
         document.fact(

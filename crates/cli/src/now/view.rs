@@ -45,6 +45,8 @@ figures! {
         pub(crate) settings: Vec<ComparedSetting> = List(ComparedSetting::FIGURES),
         /// What to do for each goal; empty where nothing can be replayed.
         pub(crate) goals: Vec<GoalAdvice> = List(GoalAdvice::FIGURES),
+        /// What a sleep costs, where that comes from, and what disturbed its measurement; `null` where nothing can be replayed.
+        pub(crate) price: Option<String> = Name,
         /// The goal that the answer is for.
         pub(crate) goal: &'static str = Word,
         /// What to do about KVM's parameters for it, in a word; `null` where nothing can be recommended.

@@ -10,7 +10,7 @@ use haltwise_core::pilot::input::{Counts, Held, HostSeen, Pressure, Seen, VmSeen
 use haltwise_core::pilot::{Goal, Goals};
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_host::collector::{CollectOptions, Collector};
-use haltwise_host::knob::{Baseline, Held as Recorded, Parameter, Snapshot, Target};
+use haltwise_host::knob::{Baseline, Held as Recorded, Parameter, Snapshot, Target, is_writable};
 use haltwise_host::root::Root;
 use haltwise_host::{clock, host_sample, params};
 
@@ -147,7 +147,7 @@ impl Machine {
         // After the ceilings: what a VMM has made late is then in both.
         let baseline = self.baseline();
         self.host.knobs = watching::knobs(&self.root);
-        self.host.is_writable = is_writable(&self.root);
+        self.host.is_writable = is_writable(&self.root, Parameter::HaltPollNs).is_ok();
         self.host.held = self
             .host
             .knobs
@@ -259,13 +259,6 @@ fn add(sum: &mut Counts, row: &HaltCounts) {
         .saturating_add(failed_ns)
         .saturating_add(row.poll_success_ns.sum());
     sum.halt_ns = sum.halt_ns.saturating_add(row.halt_ns.sum());
-}
-
-/// Whether KVM's parameters can be written here, by their mode.
-fn is_writable(root: &Root) -> bool {
-    let path = root.path(Parameter::HaltPollNs.path());
-    let metadata = std::fs::metadata(path);
-    metadata.is_ok_and(|it| std::os::unix::fs::PermissionsExt::mode(&it.permissions()) & 0o222 != 0)
 }
 
 /// What the pilot has set of a VM, by the journal. One that followed `halt_poll_ns` would follow it again without the pilot,

@@ -22,14 +22,16 @@ pub(crate) fn source(of: Source) -> &'static str {
     }
 }
 
-/// What a block costs, and a nanosecond of latency.
+/// What a sleep costs.
+pub(crate) fn sleep(switch_cpu_ns: u64, of: Source) -> String {
+    let (cost, source) = (nanos(switch_cpu_ns), source(of));
+    format!("a sleep costs {cost} of CPU time ({source})")
+}
+
+/// The same, and what a nanosecond of latency costs.
 pub(crate) fn cost(switch_cpu_ns: u64, of: Source, latency_weight: f64) -> String {
-    format!(
-        "a sleep costs {} of CPU time ({}); 1 ns of latency counts as {} of CPU time",
-        nanos(switch_cpu_ns),
-        source(of),
-        three_digits(latency_weight),
-    )
+    let (sleep, weight) = (sleep(switch_cpu_ns, of), three_digits(latency_weight));
+    format!("{sleep}; 1 ns of latency counts as {weight} of CPU time")
 }
 
 /// Whether waking earlier makes the next gap longer.

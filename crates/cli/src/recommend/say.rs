@@ -97,6 +97,15 @@ pub(crate) fn apply(of: &Settings) -> String {
     format!("haltwise apply{} --yes", each.collect::<String>())
 }
 
+/// The same where the host's files of parameters cannot be written.
+pub(crate) fn boot(of: &Settings) -> String {
+    let each = of
+        .named()
+        .map(|(name, value)| format!("kvm.{name}={value}"));
+    let all = each.collect::<Vec<_>>().join(" ");
+    format!("{all} on the kernel command line (here the parameters are read-only)")
+}
+
 /// A parameter's value as `apply --set` takes it.
 fn with_unit(name: &str, value: u32) -> String {
     let is_time = matches!(name, "halt_poll_ns" | "halt_poll_ns_grow_start");

@@ -71,7 +71,7 @@ const LONG_ENOUGH: Nanos = Nanos(10_000_000_000);
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     match &arguments.dir {
-        Some(dir) => answer(&arguments.asked, dir),
+        Some(dir) => answer(&arguments.asked, dir, None),
         None => record(&arguments.asked),
     }
 }
@@ -79,16 +79,17 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 /// Answers from a recording of its own.
 pub(crate) fn record(asked: &Asked) -> Outcome {
     if let Some(dir) = recorded(asked)? {
-        calibrate::recorded::learn(&Root::host(), &dir);
-        return answer(asked, &dir);
+        let root = Root::host();
+        calibrate::recorded::learn(&root, &dir);
+        return answer(asked, &dir, Some(&root));
     }
     let advice = "No KVM virtual machine runs here: there is nothing to record.";
     show(asked, &outside::view(&Root::host(), advice.to_owned())?)?;
     Ok(Exit::Done)
 }
 
-fn answer(asked: &Asked, dir: &Path) -> Outcome {
-    let (view, is_partial) = build::build(dir, asked.vm.as_deref(), asked.goal)?;
+fn answer(asked: &Asked, dir: &Path, here: Option<&Root>) -> Outcome {
+    let (view, is_partial) = build::build(dir, asked.vm.as_deref(), asked.goal, here)?;
     show(asked, &view)?;
     Ok(if is_partial {
         Exit::Partial

@@ -42,12 +42,12 @@ const RUNS: [(&str, &[&str]); 9] = [
     ),
     ("ipi --rounds 3000 --vcpus 3 --cap 200us", &["grow", "none"]),
     (
-        "pingpong --vms 2 --vcpus 2 --duration 3s --gap uniform:5us:300us --host-wait block \
+        "pingpong --vms 2 --vcpus 2 --rounds 6000 --gap uniform:5us:300us --host-wait block \
          --caps 0,200us,20us,500us,10us,50us --caps-every 100ms",
         ALL,
     ),
     (
-        "pingpong --duration 2s --gap uniform:5us:300us --caps 500us,0,90us,300us --caps-every 7ms",
+        "pingpong --rounds 6000 --gap uniform:5us:300us --caps 500us,0,90us,300us --caps-every 7ms",
         ALL,
     ),
 ];

@@ -277,6 +277,8 @@ pub fn advise<S: Candidate>(material: &Material, of: &Final<S>, goal: &Goal) -> 
         (_, Some(against)) if taken.is_some() && against.cost_share.is_below_zero() => {
             Verdict::Change
         }
+        // Whatever was not recorded, it gains: most probably too little.
+        (_, Some(against)) if left(&against.cost_share) == Verdict::TooSmall => Verdict::TooSmall,
         (Some(_), _) if taken.or(otherwise).is_some() => Verdict::Unproven,
         (Some(_), Some(against)) => left(&against.cost_share),
         _ if rejected.is_empty() => Verdict::AlreadyBest,

@@ -208,14 +208,18 @@ pub(super) fn wanted(
     Ok(found)
 }
 
-fn is_writable(root: &Root, parameter: Parameter) -> Result<(), KnobError> {
+/// Fails where nobody can write a parameter, by the mode of its file or since its file system is mounted read-only.
+pub fn is_writable(root: &Root, parameter: Parameter) -> Result<(), KnobError> {
     let path = root.path(parameter.path());
     let mode = match fs::metadata(&path) {
         Ok(metadata) => metadata.permissions().mode(),
         Err(source) => return Err(RootError::Failed { path, source }.into()),
     };
     // sysfs refuses to open such a file for writing, whoever asks (kernfs_fop_open, fs/kernfs/file.c).
-    if mode & 0o222 == 0 {
+    let mount = rustix::fs::statvfs(&path);
+    let is_mounted_read_only =
+        mount.is_ok_and(|it| it.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY));
+    if mode & 0o222 == 0 || is_mounted_read_only {
         return Err(KnobError::ReadOnly { parameter, path });
     }
     Ok(())

@@ -29,7 +29,7 @@ fn verified(differences: u64, silent: u64) -> Verified {
             "silent": {"checked": silent, "matched": silent},
             "none": {"checked": 400, "matched": 400},
         },
-        "skipped": {"first": 1}, "capture": {"lost": 0},
+        "skipped": {"first": 1}, "capture": {"lost": 0}, "settings": [{"changes": 1}, {"changes": 2}],
         "shown": [{"vm": 0}],
     }))
     .unwrap()
@@ -58,6 +58,12 @@ fn what_differs_is_missing_or_was_lost_disagrees() {
         verified(2, 9).disagreements(&usual, quick),
         ["2 differences, the first: {\"vm\":0}"]
     );
+    let differ = |written| {
+        let mut of = verified(2, 9);
+        of.forgive(written);
+        of.differences
+    };
+    assert_eq!(["", "1\n2\n", "1\n2\n3\n"].map(differ), [2, 2, 0]);
     let mut lossy = verified(0, 9);
     lossy.capture.lost = 3;
     assert_eq!(lossy.disagreements(&usual, quick), ["3 events were lost"]);
