@@ -17,7 +17,6 @@ mod pilot;
 mod prediction;
 mod preload;
 mod run;
-mod spark;
 mod truth;
 mod tune;
 mod watcher;
@@ -50,8 +49,6 @@ pub(crate) enum Bench {
     Page(page::Args),
     /// How fast costs tables of a fleet are added up, beside DuckDB
     Fleet(fleet::Args),
-    /// How much faster a fleet's captures are played on Spark with two tasks at a time than with one
-    Spark(spark::Args),
     /// Losses at the highest rate of halts that this machine can make
     Loss(loss::Args),
 }
@@ -69,7 +66,6 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Preload(args) => preload::run(args),
         Bench::Page(args) => page::run(args),
         Bench::Fleet(args) => fleet::run(args),
-        Bench::Spark(args) => spark::run(args),
         Bench::Loss(args) => loss::run(args),
     }
 }

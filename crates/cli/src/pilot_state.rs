@@ -28,7 +28,7 @@ figures! {
         pub(crate) schema: u32 = Number,
         /// Process of the pilot.
         pub(crate) pid: u32 = Number,
-        /// `observe`: it changes nothing; `act`: it may change settings.
+        /// `observe`: it changes nothing; `act`: it may change settings; in `status` also `ended`: its process is gone.
         pub(crate) mode: String = Word,
         /// When it started.
         pub(crate) started_utc: String = Name,

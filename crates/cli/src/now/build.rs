@@ -5,7 +5,7 @@ use std::path::Path;
 
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
-use haltwise_core::tune::advice::Comparison;
+use haltwise_core::tune::advice::{Comparison, Verdict};
 use haltwise_core::tune::interval::Interval;
 use haltwise_host::knob::{Parameter, is_writable};
 use haltwise_host::root::Root;
@@ -65,7 +65,8 @@ pub(crate) fn build(
     let is_seen = report.vms.iter().all(|vm| vm.not_observable.is_none());
     let made = recommended.as_ref().ok();
     let one = (opened.info().roster.vms.iter()).find(|vm| vms == [vm.index]);
-    let apply = made.and_then(|made| apply(made, here).or_else(|| apply_ceiling(made, one?)));
+    let can_set = here.is_none_or(|root| is_writable(root, Parameter::HaltPollNs).is_ok());
+    let apply = made.and_then(|made| apply(made, can_set).or_else(|| apply_ceiling(made, one?)));
     let view = Answer {
         schema: SCHEMA,
         recording: Some(Source::of(recording)),
@@ -84,8 +85,10 @@ pub(crate) fn build(
         verdict: made.map(|made| made.view.verdict),
         advice: advice(&recommended, &report.recommendation, one),
         findings: findings(&explained),
-        undo: apply.as_ref().map(|_| "haltwise undo".to_owned()),
-        prove: made.and_then(prove),
+        undo: (apply.as_ref())
+            .filter(|_| can_set)
+            .map(|_| "haltwise undo".to_owned()),
+        prove: made.filter(|_| can_set).and_then(prove),
         apply,
     };
     Ok((view, is_partial))
@@ -234,14 +237,9 @@ fn findings(of: &explain::view::Explanation) -> Vec<CostlyFinding> {
 }
 
 /// The command that sets what is recommended.
-fn apply(made: &Recommended, here: Option<&Root>) -> Option<String> {
+fn apply(made: &Recommended, can_set: bool) -> Option<String> {
     let setting = made.view.for_host()?.beyond(&made.view.in_force);
-    let is_writable = |root: &Root| {
-        let mut parameters = setting.named().filter_map(|(name, _)| name.parse().ok());
-        parameters.all(|it: Parameter| is_writable(root, it).is_ok())
-    };
-    let can = here.is_none_or(is_writable);
-    Some((if can { say::apply } else { say::boot })(&setting))
+    Some((if can_set { say::apply } else { say::boot })(&setting))
 }
 
 /// The same of a VM with a ceiling of its own, if that can be asked for.
@@ -251,9 +249,12 @@ fn apply_ceiling(made: &Recommended, vm: &Vm) -> Option<String> {
     is_settable.then(|| format!("haltwise apply --vm {pid} --ceiling {ceiling_ns} --yes"))
 }
 
-/// The command that measures it against what is in force.
+/// The command that measures it, or what is to be proved first, against what is in force.
 fn prove(made: &Recommended) -> Option<String> {
-    let setting = made.view.for_host()?;
+    let view = &made.view;
+    let is_unproven = view.follows && view.verdict == say::verdict(Verdict::Unproven);
+    let unproven = || view.played.as_ref().filter(|_| is_unproven)?.choice;
+    let setting = view.for_host().or_else(unproven)?;
     let spec = if setting.halt_poll_ns == Some(0) {
         "off".to_owned()
     } else {

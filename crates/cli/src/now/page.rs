@@ -28,10 +28,15 @@ pub(crate) fn document(view: &Answer) -> Document {
     for finding in view.findings.iter().filter(is_new) {
         document.fact("also", also(finding));
     }
-    if let (Some(apply), Some(undo), Some(prove)) = (&view.apply, &view.undo, &view.prove) {
-        document.command("apply", apply);
-        document.command("undo", undo);
-        document.command("prove", prove);
+    let commands = [
+        ("apply", &view.apply),
+        ("undo", &view.undo),
+        ("prove", &view.prove),
+    ];
+    for (name, command) in commands {
+        if let Some(command) = command {
+            document.command(name, command);
+        }
     }
     if let Some(capture) = &view.capture {
         document.fact("capture", Untrusted::from(capture));

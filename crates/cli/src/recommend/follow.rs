@@ -40,14 +40,16 @@ pub(crate) fn own(info: &CaptureInfo) -> BTreeSet<(VmIndex, VcpuId)> {
     of(info, |vcpu| vcpu.ceiling_source == CeilingSource::Cap)
 }
 
-/// Whether each of these VMs' vCPUs has a ceiling of its VM's own: then that is what can be tuned.
+/// Whether these VMs' vCPUs have the same ceiling, of their VMs' own: then that is what can be tuned.
 pub(crate) fn have_own(info: &CaptureInfo, vms: Option<&[VmIndex]>) -> bool {
     let of_these = |vcpu: &&Vcpu| vms.is_none_or(|vms| vms.contains(&vcpu.vm));
     let vcpus = info.roster.vcpus.iter().filter(of_these);
     let mut seen = vcpus
         .filter(|vcpu| vcpu.guest_veto != Some(true))
         .peekable();
-    seen.peek().is_some() && seen.all(|vcpu| vcpu.ceiling_source == CeilingSource::Cap)
+    let first_ns = seen.peek().map(|vcpu| vcpu.ceiling_ns);
+    let is_own = |vcpu: &Vcpu| vcpu.ceiling_source == CeilingSource::Cap;
+    first_ns.is_some() && seen.all(|vcpu| is_own(vcpu) && Some(vcpu.ceiling_ns) == first_ns)
 }
 
 fn of(info: &CaptureInfo, is_it: impl Fn(&Vcpu) -> bool) -> BTreeSet<(VmIndex, VcpuId)> {

@@ -121,7 +121,7 @@ fn pilot(page: &mut Page, pilot: &PilotStatus) {
         page.wrapped("  ", text::SAVED, 4);
     }
     for guard in pilot.guards.iter().filter(|it| it.holds) {
-        page.wrapped("  It may not act: ", &harmless(&guard.why), 4);
+        page.wrapped("  Guard: ", &harmless(&guard.why), 4);
     }
 }
 

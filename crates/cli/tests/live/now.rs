@@ -119,7 +119,8 @@ fn who_may_not_record_is_told_what_is_known_and_what_to_run() {
 }
 
 /// Nearly all polls of a VM that is woken each 125 us are met, so that few of its halts sleep, and those were disturbed. What
-/// is answered is the same each time, or that it is not known; and no interval excludes another.
+/// is answered is the same each time, or that it is not known; and no interval excludes another. Not asked for goal latency: what
+/// longer polls catch there is what disturbs the host, which differs from one second to the next.
 #[test]
 fn a_steady_vm_that_is_asked_again_gets_the_same_answer() {
     let Some(bench) = Bench::set_up() else {
@@ -130,7 +131,7 @@ fn a_steady_vm_that_is_asked_again_gets_the_same_answer() {
     let mut answers = Vec::new();
     for _ in 0..6 {
         let mut now = Command::new(haltwise());
-        now.args(["now", "--for", "2s", "--vm", "now-steady", "--json"]);
+        now.args(["now", "--for", "3s", "--vm", "now-steady", "--json"]);
         let answer = json(now.env("TMPDIR", bench.dir.path()));
         if gets_a_cpu() {
             answers.push(answer);
@@ -142,7 +143,7 @@ fn a_steady_vm_that_is_asked_again_gets_the_same_answer() {
             6 - answers.len()
         );
     }
-    for goal in 0..3 {
+    for goal in 0..2 {
         let of = |answer: &Value| answer["goals"][goal].clone();
         let known = (answers.iter().map(of)).filter(|it| it["verdict"] == "change");
         let known: Vec<Value> = known.collect();

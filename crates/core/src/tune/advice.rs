@@ -1,10 +1,11 @@
 //! One recommendation for a goal: the simplest setting that no simpler one comes near to.
 //!
 //! Settings are asked in order of what they change: what is in force, the kernel's default, no polling, one value, two.
-//! Each that is asked must cost [`LEAST_GAIN`] less than the one taken so far, on the validation half, by the whole of the
-//! interval and in most parts of that half: so what is fitted to the first half alone is not taken, and what cannot be
-//! told apart stays as it is. Not taken either is a setting that has two steady states, one whose gain a ceiling a wake-up
-//! latency off loses, and one that polls for more than it may.
+//! Each that is asked must cost [`LEAST_GAIN`] less than the one taken so far, on the validation half and in most parts of it:
+//! surely, and than another that was taken also whatever was not recorded. So
+//! what is fitted to the first half alone is not taken, and what cannot be told apart stays as it is. Not taken either is a
+//! setting that has two steady states, one whose gain a ceiling a wake-up latency off loses, and one that polls for more than
+//! it may.
 //!
 //! Where the answer depends on what was not recorded ([`super::doubt`]), or on a price within its error, it is
 //! [`Verdict::Unproven`].
@@ -371,23 +372,29 @@ impl<'a, S: Candidate> Judge<'a, S> {
 
     /// The simplest setting that no simpler one comes near to; `None` where that is what is in force.
     fn simplest(&self, admitted: &[&'a Finalist<S>], world: &World) -> Option<&'a Finalist<S>> {
-        let fit = |of: &&&Finalist<S>| {
+        let fit = |of: &&Finalist<S>| {
             let fit = of.under(world.doubt).first();
-            fit.map(|sums| sums.milli(&world.cost))
+            fit.map_or(f64::INFINITY, |sums| sums.milli(&world.cost) as f64)
         };
         let of_rank = |rank| admitted.iter().filter(move |it| self.rank(it) == rank);
         let plain = [1, 2].into_iter().flat_map(of_rank);
         let plain = plain.map(|of| world.milli(of)).min();
         let mut best: Option<&Finalist<S>> = None;
         for rank in 1..=MOST_RANK {
-            let Some(next) = of_rank(rank).min_by_key(fit) else {
+            // Of those that cost about the same, the lowest: which of them costs least is chance.
+            let least = of_rank(rank).map(fit).fold(f64::INFINITY, f64::min);
+            let near = of_rank(rank).filter(|it| fit(it) <= least * (1.0 + LEAST_GAIN));
+            let Some(next) = near.min_by_key(|it| it.knobs.key()) else {
                 continue;
             };
             if rank > 2 && plain.is_some_and(|plain| world.milli(next) > plain) {
                 continue;
             }
             let is_first = self.must_change && best.is_none();
-            if is_first || self.is_better([next, best.unwrap_or(&self.of.in_force)], world) {
+            let is_sure =
+                |other| World::all(self.aim).all(|world| world.milli(next) <= world.milli(other));
+            let other = best.unwrap_or(&self.of.in_force);
+            if is_first || self.is_better([next, other], world) && best.is_none_or(is_sure) {
                 best = Some(next);
             }
         }
