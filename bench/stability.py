@@ -5,9 +5,10 @@ For each load a VM of the lab runs under KVM's parameters as they are, and `halt
 load runs without polling, and its halts are measured. Printed for each load and for each number of busy loops beside it:
 
   agree    answers that say the same (a command, or to leave all as it is), or that it is not known
-  cost     predicted cost of a halt without polling (goal balanced), all intervals together, and whether they cover what was
-           measured, with the CPU time of a block as calibrated
-  latency  the same of the mean wake-up latency over all halts
+  latency  predicted mean wake-up latency over all halts without polling, all intervals together, what was measured, and how many
+           of the intervals cover it
+  cost     of answers that name no polling (goal balanced): how many intervals of what it changes of a halt's cost cover what
+           was measured, with the CPU time of a sleep as calibrated
   worse    answers whose setting cost more than the current one when measured
 
     bench/stability.py [--haltwise BIN] [--lab BIN] [--recordings 10] [--seconds 10] [--loops 0,1,3] [--json FILE]
@@ -110,6 +111,9 @@ def judge(args, name, load, loops):
     latency = sum(one["latency_ns"] for one in off) / len(off)
     covers = sum(row["latency_mean_low_ns"] <= latency <= row["latency_mean_high_ns"] for row in rows)
     costs = [sum(one["cost_ns"] for one in of) / len(of) for of in (current, off)]
+    changed = costs[1] / costs[0] - 1
+    shares = [goal["cost_share"] for answer in said for goal in answer["goals"]
+              if goal["goal"]["name"] == "balanced" and goal["advice"] in ("off", "prove off")]
     to_off = [verdict for verdict in known if "halt_poll_ns=0 " in verdict]
     return {
         "load": name, "loops": loops, "answers": len(said), "unproven": len(said) - len(known),
@@ -118,6 +122,8 @@ def judge(args, name, load, loops):
         "predicted_latency_ns": [min((row["latency_mean_low_ns"] for row in rows), default=None),
                                  max((row["latency_mean_high_ns"] for row in rows), default=None)],
         "measured_latency_ns": latency, "covers": covers, "of": len(rows),
+        "measured_share": changed, "shares": [[share["low"], share["high"]] for share in shares],
+        "cost_covers": sum(share["low"] <= changed <= share["high"] for share in shares), "cost_of": len(shares),
         "measured_cost_ns": {"current": costs[0], "off": costs[1]},
         "worse": len(to_off) if costs[1] > costs[0] else 0,
     }
@@ -140,7 +146,7 @@ def main():
     # A benchmark that is ended takes its busy loops and VMs along.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     rows = []
-    print(f"{'load':28} loops agree unproven latency of off: predicted, measured   covers worse")
+    print(f"{'load':28} loops agree unproven latency of off: predicted, measured   covers   cost worse")
     for loops in (int(text) for text in args.loops.split(",")):
         for name, load in LOADS[: args.loads]:
             row = judge(args, name, load, loops)
@@ -148,12 +154,14 @@ def main():
             low, high = row["predicted_latency_ns"]
             print(f"{name:28} {loops:5} {row['agree']:2}/{row['answers']:<2} {row['unproven']:8} "
                   f"{us(low):>12} to {us(high):>6}, {us(row['measured_latency_ns']):>7} us "
-                  f"{row['covers']:6}/{row['of']:<2} {row['worse']:4}", flush=True)
+                  f"{row['covers']:6}/{row['of']:<2} {row['cost_covers']:3}/{row['cost_of']:<2} {row['worse']:4}", flush=True)
             if args.json:
                 with open(args.json, "w", encoding="utf-8") as file:
                     json.dump(rows, file, indent=1)
-    total = {key: sum(row[key] for row in rows) for key in ("answers", "agree", "covers", "of", "worse")}
-    print(f"all: {total['agree']} of {total['answers']} answers agree, {total['covers']} of {total['of']} intervals cover, "
+    keys = ("answers", "agree", "covers", "of", "cost_covers", "cost_of", "worse")
+    total = {key: sum(row[key] for row in rows) for key in keys}
+    print(f"all: {total['agree']} of {total['answers']} answers agree; intervals that cover: {total['covers']} of {total['of']} of "
+          f"the latency, {total['cost_covers']} of {total['cost_of']} of the cost; "
           f"{total['worse']} recommendations cost more when measured")
 
 

@@ -274,7 +274,10 @@ fn a_plan_of_tune() {
 fn what_the_pilot_said_last() {
     let host = Host::new("6.12.8-golden");
     host.set("var/lib/haltwise/pilot.json", include_str!("pilot.json"));
+    host.set("proc/900/comm", "haltwise\n");
     transcript("pilot", &host, &["status"]);
+    std::fs::remove_dir_all(host.path("proc/900")).unwrap();
+    assert!(host.run("status").1.contains("mode ended"));
 }
 
 /// In the off periods of a trial nothing is in force, and the trial goes on: undo names the process to stop.

@@ -147,14 +147,13 @@ fn a_steady_vm_that_is_asked_again_gets_the_same_answer() {
         let of = |answer: &Value| answer["goals"][goal].clone();
         let known = (answers.iter().map(of)).filter(|it| it["verdict"] == "change");
         let known: Vec<Value> = known.collect();
-        let end = |name: &str| {
+        let ends = |name| {
             known
                 .iter()
-                .filter_map(|it| it["cost_share"][name].as_f64())
-                .collect::<Vec<_>>()
+                .filter_map(move |it| it["cost_share"][name].as_f64())
         };
-        let low = end("low").into_iter().fold(f64::NEG_INFINITY, f64::max);
-        let high = end("high").into_iter().fold(f64::INFINITY, f64::min);
+        let low = ends("low").fold(f64::NEG_INFINITY, f64::max);
+        let high = ends("high").fold(f64::INFINITY, f64::min);
         assert!(low <= high, "{known:#?}");
         let same = |it: &Value| it["advice"] == known[0]["advice"];
         assert!(known.iter().all(same), "{known:#?}");

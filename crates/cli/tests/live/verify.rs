@@ -46,8 +46,9 @@ const RUNS: [(&str, &[&str]); 9] = [
          --caps 0,200us,20us,500us,10us,50us --caps-every 100ms",
         ALL,
     ),
+    // A ceiling that comes and goes while a vCPU waits for a CPU is known to nobody.
     (
-        "pingpong --rounds 6000 --gap uniform:5us:300us --caps 500us,0,90us,300us --caps-every 7ms",
+        "pingpong --rounds 6000 --gap uniform:5us:300us --caps 500us,0,90us,300us --caps-every 60ms",
         ALL,
     ),
 ];

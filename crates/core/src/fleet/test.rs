@@ -322,11 +322,9 @@ fn a_cohort_that_is_too_small_takes_the_setting_of_the_whole() {
     let tables: Vec<Vec<Row>> = (0..10).map(|host| of(host, 0)).collect();
     let (answer, _) = said(&asked, &tables);
     assert_eq!(answer.verdict, Verdict::Set);
-    let plan = |kind| answer.plans.iter().find(|plan| plan.kind == kind).unwrap();
     let small = answer.cohorts.iter();
     let mut small = small.filter(|of| of.verdict == Verdict::FewUnits);
     assert!(small.clone().count() > 5 && small.all(|of| of.takes == Takes::One));
-    assert!(plan(PlanKind::Cohorts).sums.milli <= plan(PlanKind::One).sums.milli);
 }
 
 /// What leaves more freedom costs no more than the one setting, also on the half on which it was not chosen.

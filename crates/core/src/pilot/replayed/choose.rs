@@ -184,7 +184,6 @@ mod test {
         assert!(gain(&[&tried]) <= 0.0, "{}", gain(&[&tried]));
     }
 
-    /// Also where latency is worth so much that polling pays.
     #[test]
     fn no_setting_polls_more_than_the_limit() {
         let stretch = in_turn([60_000, 190_000], WakeSource::Unknown);
