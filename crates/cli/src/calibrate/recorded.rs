@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use haltwise_capture::table::Table;
 use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::replay::calibration::written::{GapClass, Sleeper, Written};
-use haltwise_core::replay::latency::{ENOUGH, TYPICAL, class_of};
+use haltwise_core::replay::latency::{class_of, is_typical};
 use haltwise_core::stats::{Estimate, median_estimate};
 use haltwise_host::root::Root;
 
@@ -56,8 +56,9 @@ pub(crate) fn sleeps(dir: &Path) -> Result<Sleeps, Failure> {
     let mut sleeps = Sleeps::default();
     pass::pass(&opened, "reading", &mut [&mut sleeps]).whole(Table::Halts)?;
     let halts = sleeps.halts;
-    let is_typical = |seen: u64| seen >= ENOUGH && seen.saturating_mul(TYPICAL) >= halts;
-    sleeps.classes.retain(|_, (seen, _)| is_typical(*seen));
+    sleeps
+        .classes
+        .retain(|_, (seen, _)| is_typical(*seen, halts));
     if sleeps.classes.is_empty() {
         let error = anyhow!("no length of sleep is often enough in {}", dir.display());
         return Err(Failure::new(Exit::Failed, error)

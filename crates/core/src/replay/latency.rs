@@ -32,6 +32,11 @@ const KEPT: usize = 512;
 /// those of the same VM without polling; the rarest of ten classes that exponential gaps fill has 2 to 3 %.
 pub const TYPICAL: u64 = 32;
 
+/// Whether so many sleeps of a length, among so many halts, stand for others of that length.
+pub const fn is_typical(sleeps: u64, halts: u64) -> bool {
+    sleeps >= ENOUGH && sleeps.saturating_mul(TYPICAL) >= halts
+}
+
 /// A latency that was measured at another time may be so many times shorter or longer in the VM. Seen: 22 us calibrated
 /// and 47 us in a VM woken each 60 us (measurements/2026-11-22-vm-tune); 18.3 us calibrated and 8.8 us in the demo's VM.
 pub const TIMES: u64 = 2;
@@ -153,8 +158,7 @@ impl Latencies {
 
     /// Whether enough halts slept in a class, in all and of those that there were.
     fn speaks(&self, class: usize) -> bool {
-        let seen = self.seen(class);
-        seen >= ENOUGH && seen.saturating_mul(TYPICAL) >= self.halts
+        is_typical(self.seen(class), self.halts)
     }
 
     /// The nearest class of those that are asked for, and its median latency.
@@ -541,32 +545,19 @@ mod test {
             (16, 513, false),
         ] {
             let own = slept(40_000, 90, sleeps, halts);
-            let of = |table: Table| {
-                (
-                    table.at(class_of(40_000), 0).0,
-                    table.origin(class_of(40_000)),
-                )
-            };
-            let expected = if speaks {
-                (90, Origin::Recorded)
-            } else {
-                (20, Origin::Calibrated)
-            };
-            assert_eq!(
-                of(table(&[&own], Some(&price), &own).unwrap()),
-                expected,
-                "{sleeps} of {halts}"
-            );
-            let without = if speaks {
-                (90, Origin::Recorded)
-            } else {
-                (90, Origin::Few)
-            };
-            assert_eq!(
-                of(table(&[&own], None, &own).unwrap()),
-                without,
-                "{sleeps} of {halts}"
-            );
+            for (price, otherwise) in [
+                (Some(&price), (20, Origin::Calibrated)),
+                (None, (90, Origin::Few)),
+            ] {
+                let (table, class) = (table(&[&own], price, &own).unwrap(), class_of(40_000));
+                let expected = if speaks {
+                    (90, Origin::Recorded)
+                } else {
+                    otherwise
+                };
+                let found = (table.at(class, 0).0, table.origin(class));
+                assert_eq!(found, expected, "{sleeps} of {halts}");
+            }
         }
         let nothing = Latencies::default();
         assert_eq!(table(&[&nothing], None, &nothing), None);

@@ -1,11 +1,11 @@
 //! One recommendation for a goal: the simplest setting that no simpler one comes near to.
 //!
 //! Settings are asked in order of what they change: what is in force, the kernel's default, no polling, one value, two.
-//! Each that is asked must cost [`LEAST_GAIN`] less than the one taken so far, on the validation half and in most parts of it:
-//! surely, and than another that was taken also whatever was not recorded. So
-//! what is fitted to the first half alone is not taken, and what cannot be told apart stays as it is. Not taken either is a
-//! setting that has two steady states, one whose gain a ceiling a wake-up latency off loses, and one that polls for more than
-//! it may.
+//! A setting must cost [`LEAST_GAIN`] less than the one taken so far, on the validation half, by its whole interval and in most
+//! parts of that half. A setting that replaces another than the one in force must also cost no more under any assumption
+//! about what was not recorded. So a setting fitted to the first half alone is not taken, and settings that cannot be told
+//! apart leave the simpler one. Rejected are settings with two steady states, settings that lose their gain with a ceiling
+//! one wake-up latency off, and settings that poll for more than the limit.
 //!
 //! Where the answer depends on what was not recorded ([`super::doubt`]), or on a price within its error, it is
 //! [`Verdict::Unproven`].

@@ -1,4 +1,4 @@
-//! What nobody recorded, taken otherwise.
+//! Assumptions about what was not recorded.
 //!
 //! Two things may be missing from a recording, and a recommendation may depend on either. Every setting of the final is
 //! played once more with each of them otherwise; intervals cover all of it, and a gain that is lost under one of them is
@@ -60,7 +60,7 @@ impl Doubt {
     }
 }
 
-/// Plays all settings of the final anew, where that may change anything. `entries` are what is in force, the default, and
+/// Replays all settings of the final round under each assumption that may change a figure. `entries` are what is in force, the default, and
 /// the others.
 pub(super) fn play(material: &Material, entries: &[Entry], of: &mut Final, crew: &impl Crew) {
     let seats: Vec<&Seated> = material.seats.iter().collect();

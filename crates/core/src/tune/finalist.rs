@@ -24,7 +24,7 @@ pub struct Finalist<S = Knobs> {
     pub knobs: S,
     /// The start that counts: where windows begin.
     pub start: Start,
-    /// Sums of each part from the start that counts: the part that fits, then the judging blocks.
+    /// Sums of each part from the start that counts: the fit half, then the blocks of the validation half.
     pub parts: Vec<Sums>,
     /// From the other start.
     pub others: Vec<Sums>,
@@ -40,7 +40,7 @@ impl<S> Finalist<S> {
         self.parts.first().copied().unwrap_or_default()
     }
 
-    /// The judging blocks.
+    /// The blocks of the validation half.
     pub fn blocks(&self) -> &[Sums] {
         self.parts.get(1..).unwrap_or_default()
     }
@@ -50,7 +50,7 @@ impl<S> Finalist<S> {
         Sums::total(self.blocks())
     }
 
-    /// The judging blocks under a doubt.
+    /// The blocks of the validation half under a doubt.
     pub fn blocks_under(&self, doubt: Option<Doubt>) -> &[Sums] {
         self.under(doubt).get(1..).unwrap_or_default()
     }
@@ -220,7 +220,7 @@ pub fn play_final(material: &Material, found: &[Found], aims: &[Aim], crew: &imp
         others: finalists.collect(),
     };
     if is_from_ceiling {
-        // Whoever is what is in force under another name has the same figures.
+        // A setting equal to the one in force has the same figures.
         let (in_force, finalists) = (zero[0], of.all_mut());
         for (entry, finalist) in zero.iter_mut().zip(finalists) {
             if entry.does_the_same(&in_force, material) {

@@ -196,7 +196,7 @@ pub fn play_final(
     };
     let finalists = all.iter().zip(sums.chunks(2)).map(of_pair);
     let mut finalists: Vec<Finalist<Params>> = finalists.collect();
-    // Whoever is what is in force under another name has the same figures.
+    // A setting equal to the one in force has the same figures.
     let (first, rest) = finalists.split_at_mut(1);
     for finalist in rest {
         if finalist.knobs.is_same(&first[0].knobs, &material.terms) {

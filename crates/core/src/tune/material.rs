@@ -174,7 +174,7 @@ pub struct Material {
 }
 
 impl Material {
-    /// Where only a ceiling is sought and all vCPUs have the same, it is the one in force.
+    /// Takes the ceiling of all vCPUs for the one in force, where only the ceiling is tuned and they have the same.
     pub fn take_own_ceiling(&mut self) {
         let mut ceilings = self.seats.iter().map(|seated| seated.ceiling_ns);
         if let Some(first_ns) = ceilings.next().filter(|_| self.terms.ceiling_only)

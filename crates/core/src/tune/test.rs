@@ -83,6 +83,13 @@ pub(crate) fn terms(version: &str) -> Terms {
     }
 }
 
+fn terms_of_default() -> Terms {
+    Terms {
+        in_force: Knobs::defaults(Version::new(6, 12), Arch::X86),
+        ..terms("6.12")
+    }
+}
+
 fn material(terms: Terms, halts: &[Halt]) -> Material {
     gathered(terms, Keep::ALL, halts)
 }

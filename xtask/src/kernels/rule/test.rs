@@ -58,12 +58,20 @@ fn what_differs_is_missing_or_was_lost_disagrees() {
         verified(2, 9).disagreements(&usual, quick),
         ["2 differences, the first: {\"vm\":0}"]
     );
-    let differ = |written| {
-        let mut of = verified(2, 9);
+    let differ = |(differences, settings, written)| {
+        let mut of = verified(differences, 9);
+        of.shown[0]["settings"] = serde_json::Value::from(settings);
         of.forgive(written);
         of.differences
     };
-    assert_eq!(["", "1\n2\n", "1\n2\n3\n"].map(differ), [2, 2, 0]);
+    let three = "1\n2\n3\n";
+    let all = [
+        (1, 2, "1\n2\n"),
+        (1, 1, three),
+        (2, 2, three),
+        (1, 2, three),
+    ];
+    assert_eq!(all.map(differ), [1, 1, 2, 0]);
     let mut lossy = verified(0, 9);
     lossy.capture.lost = 3;
     assert_eq!(lossy.disagreements(&usual, quick), ["3 events were lost"]);

@@ -33,9 +33,8 @@ fn calibrated() -> Terms {
         elsewhere.add(slept_ns, CALIBRATED);
     }
     Terms {
-        in_force: Knobs::defaults(Version::new(6, 12), Arch::X86),
         elsewhere: Some(elsewhere),
-        ..terms("6.12")
+        ..terms_of_default()
     }
 }
 
@@ -243,5 +242,24 @@ fn intervals_reach_to_both_readings_of_timers() {
     assert!(
         share.value <= -gain + 0.01 && share.high >= -staying - 0.01,
         "{share:?}"
+    );
+}
+
+/// Off costs 30 us a halt as calibrated, and a ceiling between 22 and 190 us less; 20 us if wake-ups are as early as they may
+/// be, and the ceiling more. Both cost far less than the default: the simpler one is taken.
+#[test]
+fn a_value_that_some_assumption_makes_dearer_does_not_replace_off() {
+    let mut halts = [22_000, 190_000]
+        .map(|gap_ns| polled(gap_ns, 80))
+        .concat()
+        .repeat(50);
+    for nth in 1..halts.len() {
+        halts[nth].start_ns = halts[nth - 1].end_ns() + 5_000;
+    }
+    let advice = advised(&halts, AIM);
+    let choice = advice.choice.unwrap();
+    assert_eq!(
+        (advice.verdict, choice.knobs.halt_poll_ns),
+        (Verdict::Change, 0)
     );
 }

@@ -54,13 +54,11 @@ fn long_gaps_are_left_alone_under_off() {
 
 #[test]
 fn long_gaps_are_not_polled_where_the_default_polls() {
-    let in_force = Knobs::defaults(Version::new(6, 12), Arch::X86);
-    let terms = Terms {
-        in_force,
-        ..terms("6.12")
-    };
     // Every 150 us: the default polls all of it to the end, five times what a block costs.
-    let material = material(terms, &under_default(load(0, "fixed:150us", 4_000, 3)));
+    let material = material(
+        terms_of_default(),
+        &under_default(load(0, "fixed:150us", 4_000, 3)),
+    );
     let (_, advice) = tune(&material, AIM);
     assert_eq!(advice.verdict, Verdict::Change, "{}", said(&advice));
     let choice = advice.choice.unwrap();
@@ -69,12 +67,10 @@ fn long_gaps_are_not_polled_where_the_default_polls() {
 
 #[test]
 fn a_limit_is_obeyed_and_said() {
-    let in_force = Knobs::defaults(Version::new(6, 12), Arch::X86);
-    let terms = Terms {
-        in_force,
-        ..terms("6.12")
-    };
-    let material = material(terms, &under_default(load(0, "fixed:20us", 4_000, 4)));
+    let material = material(
+        terms_of_default(),
+        &under_default(load(0, "fixed:20us", 4_000, 4)),
+    );
     let aim = Aim {
         max_poll_cpu_percent: Some(2.0),
         ..AIM
@@ -103,17 +99,12 @@ fn what_fits_the_first_part_alone_is_rejected() {
 /// Gaps of 60 us: a ceiling that meets them all, and one that meets none, cost what they cost only where they are.
 #[test]
 fn a_setting_at_the_edge_is_rejected() {
-    let in_force = Knobs::defaults(Version::new(6, 12), Arch::X86);
-    let terms = Terms {
-        in_force,
-        ..terms("6.12")
-    };
     let halts = under_default(load(0, "fixed:60us", 4_000, 3));
-    let material = material(terms, &halts);
+    let material = material(terms_of_default(), &halts);
     let ceiling = |halt_poll_ns| search::Found {
         knobs: Knobs {
             halt_poll_ns,
-            ..in_force
+            ..material.terms.in_force
         },
         fit: Sums::default(),
     };
@@ -177,11 +168,7 @@ fn corners_have_answers() {
         ("polls cut at once", &all_cut[..], Verdict::Change),
         ("polls unknown", &all_unseen[..], Verdict::AlreadyBest),
     ] {
-        let terms = Terms {
-            in_force: Knobs::defaults(Version::new(6, 12), Arch::X86),
-            ..terms("6.12")
-        };
-        let material = material(terms, &under_default(halts.to_vec()));
+        let material = material(terms_of_default(), &under_default(halts.to_vec()));
         let (of, advice) = tune(&material, AIM);
         assert_eq!(of.in_force.judged().halts, of.default.judged().halts);
         assert_eq!(advice.verdict, verdict, "{what}: {}", said(&advice));
