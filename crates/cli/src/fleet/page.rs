@@ -1,9 +1,8 @@
 //! What is shown of the result.
 
 use haltwise_core::fleet::answer::PlanKind;
-use haltwise_core::fleet::choose::Verdict;
+use haltwise_core::fleet::choose::{Takes, Verdict};
 use haltwise_core::fleet::gather::Level;
-use haltwise_core::fleet::vms::Takes;
 use haltwise_core::tune::interval::Interval;
 use haltwise_document::{Document, Rows, Unit, Untrusted, prose};
 

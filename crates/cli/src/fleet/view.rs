@@ -1,9 +1,8 @@
 //! The result: each figure with its name, unit and meaning.
 
 use haltwise_core::fleet::answer::PlanKind;
-use haltwise_core::fleet::choose::Verdict;
+use haltwise_core::fleet::choose::{Takes, Verdict};
 use haltwise_core::fleet::gather::Level;
-use haltwise_core::fleet::vms::Takes;
 use haltwise_core::tune::interval::Interval;
 use haltwise_document::figures;
 

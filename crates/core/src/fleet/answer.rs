@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cell::{BOUND, Cell, Costed, DEFAULT, IN_FORCE};
-use super::choose::{Pair, Verdict, best, interval};
+use super::choose::{Choice, Chosen, Pair, Takes, Verdict, best, interval};
 use super::cohort::Cohort;
 use super::gather::{Fleet, OfUnit, Unit};
-use super::vms::{Choice, Chosen, Small, Takes, VmAnswer, VmSums};
+use super::vms::{Small, VmAnswer, VmSums};
 use crate::account::seen::Fold;
 use crate::costs::grid::OFF;
 use crate::kvm::Knobs;
@@ -134,7 +134,7 @@ pub fn choose(fleet: &Fleet) -> Option<Chosen> {
     let places = &fleet.places;
     let compare = Compare { fleet };
     let one = best(&fleet.total(), places)?.0;
-    let whole = interval(compare.pairs(None, |_| Some(one)), Pair::gain);
+    let whole = compare.plan(PlanKind::One, |_| Some(one)).gain;
     let is_set = Verdict::of(&whole) == Verdict::Set;
     let cells = fleet.cohorts();
     let choice = |(cohort, cell): (&Cohort, &Cell)| {
@@ -171,8 +171,8 @@ pub fn answer(fleet: &Fleet, chosen: &Chosen, vms: VmSums) -> Option<Answer> {
     let one = chosen.one;
     let total = fleet.total();
     let compare = Compare { fleet };
-    let everywhere = |_: &Cohort| Some(one);
-    let gain = interval(compare.pairs(None, everywhere), Pair::gain);
+    let of_one = compare.plan(PlanKind::One, |_| Some(one));
+    let verdict = Verdict::of(&of_one.gain);
     let mut cohorts = compare.cohorts(chosen);
     let taken = |cohort: &Cohort| Some(chosen.cohorts.get(cohort)?.place);
     let mut seen = VmsSeen::default();
@@ -187,7 +187,7 @@ pub fn answer(fleet: &Fleet, chosen: &Chosen, vms: VmSums) -> Option<Answer> {
         compare.plan(PlanKind::InForce, |_| Some(IN_FORCE)),
         compare.plan(PlanKind::Default, |_| Some(DEFAULT)),
         compare.plan(PlanKind::Off, |_| fleet.places.place(&OFF)),
-        compare.plan(PlanKind::One, everywhere),
+        of_one,
         by_cohort,
         ceilings,
     ];
@@ -202,7 +202,7 @@ pub fn answer(fleet: &Fleet, chosen: &Chosen, vms: VmSums) -> Option<Answer> {
     seen.losing.truncate(NAMED);
     Some(Answer {
         one: fleet.places.knobs(one)?,
-        verdict: Verdict::of(&gain),
+        verdict,
         plans,
         unlike: compare.unlike(chosen),
         cohorts,

@@ -1,6 +1,9 @@
 //! The best setting by sums, and how sure a difference is.
 
+use std::collections::BTreeMap;
+
 use super::cell::{Cell, Costed, IN_FORCE, Places};
+use super::cohort::Cohort;
 use crate::account::seen::Fold;
 use crate::diff::jackknife::{Estimate, Jackknife};
 use crate::diff::student;
@@ -18,6 +21,40 @@ pub fn best(cell: &Cell, places: &Places) -> Option<(usize, Knobs)> {
         .filter(|(place, _)| halts > 0 && cell.fit(*place).halts == halts);
     let least = settings.min_by_key(|(place, knobs)| (cell.fit(*place).milli, knobs.key()));
     least.map(|(place, knobs)| (place, *knobs))
+}
+
+/// What was chosen.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    /// The place of the setting for all.
+    pub one: usize,
+    /// For each cohort.
+    pub cohorts: BTreeMap<Cohort, Choice>,
+}
+
+/// What was chosen for a cohort.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice {
+    /// The place of the setting that is best for it.
+    pub best: usize,
+    /// By how much less that costs than what is in force, as a share.
+    pub gain: Interval,
+    /// What it takes.
+    pub takes: Takes,
+    /// The place of that.
+    pub place: usize,
+}
+
+/// What a cohort takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Takes {
+    /// The setting that is best for it.
+    Own,
+    /// The one setting for all.
+    One,
+    /// What is in force.
+    InForce,
 }
 
 /// Two settings on the same halts of a unit, on the half that validates.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::answer::{PlanKind, answer, choose};
 use super::cell::IN_FORCE;
-use super::choose::{Pair, Verdict, best, interval};
+use super::choose::{Choice, Chosen, Pair, Takes, Verdict, best, interval};
 use super::gather::{Asked, ENOUGH_HOSTS, Level, Refused};
-use super::vms::{Choice, Chosen, Takes, VmSums};
+use super::vms::VmSums;
 use super::*;
 use crate::costs::figures::Sums;
 use crate::costs::grid::Shape;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::cell::{Costed, IN_FORCE, Places, Terms};
+use super::choose::Chosen;
 use super::cohort::{Cohort, weight_milli};
 use super::gather::{Asked, CaptureOf, Level, Unit};
 use crate::costs::figures::Sums;
@@ -12,41 +13,6 @@ use crate::costs::table::{Host, VmOf};
 use crate::costs::{Half, Kind};
 use crate::kvm::{Arch, Knobs, Rule, Version};
 use crate::tune::advice::LEAST_GAIN;
-use crate::tune::interval::Interval;
-
-/// What was chosen.
-#[derive(Debug, Clone)]
-pub struct Chosen {
-    /// The place of the setting for all.
-    pub one: usize,
-    /// For each cohort.
-    pub cohorts: BTreeMap<Cohort, Choice>,
-}
-
-/// What was chosen for a cohort.
-#[derive(Debug, Clone, Copy)]
-pub struct Choice {
-    /// The place of the setting that is best for it.
-    pub best: usize,
-    /// By how much less that costs than what is in force, as a share.
-    pub gain: Interval,
-    /// What it takes.
-    pub takes: Takes,
-    /// The place of that.
-    pub place: usize,
-}
-
-/// What a cohort takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Takes {
-    /// The setting that is best for it.
-    Own,
-    /// The one setting for all.
-    One,
-    /// What is in force.
-    InForce,
-}
 
 /// What is kept of each VM: sums of these, slot by slot.
 const SLOT_IN_FORCE: usize = 0;
