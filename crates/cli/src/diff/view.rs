@@ -17,7 +17,7 @@ pub(crate) const ABOUT: &[&str] = &[
     "A difference is B minus A.",
     "Figures of halts: `halts`, `blocks` (halts that were scheduled out), `cut-polls`, `grows`, `shrinks` per \
      second; `successful-polls` in % of polls; `poll-useful-cpu` and `poll-wasted-cpu` in % of one CPU; \
-     `wake-latency-mean` of all halts, 0 of those that did not wait; `wake-latency-p50` and `wake-latency-p99` of halts that waited; `gap-p50`. Percentiles \
+     `wake-latency-mean`, `wake-latency-p50` and `wake-latency-p99` of halts that waited; `gap-p50`. Percentiles \
      are known to 12.5 % and interpolated within.",
     "Figures of exits of one cause: `exits` per second; `exit-time`, handling, in % of one CPU; `handling-mean`, \
      `handling-p99`. Exits by which a guest halts have the first alone.",

@@ -284,7 +284,7 @@ fn a_replay_that_cannot_be_made_says_why_and_what_to_do() {
             "idle",
             &["--calibration", "cap/capture.json"],
             1,
-            "cap/capture.json is not a calibration: missing field",
+            "cap/capture.json is not a calibration: missing field `unix_ns`",
             "`haltwise calibrate --json` writes such files",
         ),
     ] {

@@ -194,12 +194,7 @@ impl Halted {
             Figure::CutPolls if cuts_told => per_s(self.poll_cuts),
             Figure::Grows if self.tells_changes => per_s(self.grows),
             Figure::Shrinks if self.tells_changes => per_s(self.shrinks),
-            // Of all halts: of sleeps alone, a setting under which fewer sleep would be judged by its slowest.
-            Figure::WakeLatencyMean if self.waits == 0 => (self.halts > 0).then_some(0.0),
-            Figure::WakeLatencyMean => {
-                let slept = self.waits as f64 / self.halts.max(1) as f64;
-                mean(&self.wake_latency_ns).map(|ns| ns * slept)
-            }
+            Figure::WakeLatencyMean => mean(&self.wake_latency_ns),
             Figure::WakeLatencyP50 => of(&self.wake_latency_ns, 0.5),
             Figure::WakeLatencyP99 => of(&self.wake_latency_ns, 0.99),
             Figure::GapP50 => of(&self.gap_ns, 0.5),
