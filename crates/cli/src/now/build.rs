@@ -86,7 +86,7 @@ pub(crate) fn build(
         advice: advice(&recommended, &report.recommendation, one),
         findings: findings(&explained),
         undo: (apply.as_ref())
-            .filter(|_| can_set)
+            .filter(|apply| apply.starts_with("haltwise "))
             .map(|_| "haltwise undo".to_owned()),
         prove: made.filter(|_| can_set).and_then(prove),
         apply,
@@ -141,15 +141,13 @@ fn goals(made: &Recommended) -> Vec<GoalAdvice> {
 fn price(opened: &Opened, made: &Recommended) -> String {
     let model = &made.view.basis.model;
     let mut text = words::sleep(model.switch_cpu_ns, model.switch_cpu_source);
-    let measured = opened.info().price.as_deref();
-    let is_used = model.switch_cpu_source == prices::Source::Calibrated;
-    for note in measured
-        .filter(|_| is_used)
-        .into_iter()
-        .flat_map(|of| &of.notes)
+    if let Some(measured) = &opened.info().price
+        && model.switch_cpu_source == prices::Source::Calibrated
     {
-        text.push_str("; ");
-        text.push_str(note);
+        for note in &measured.notes {
+            text.push_str("; ");
+            text.push_str(note);
+        }
     }
     text
 }

@@ -28,9 +28,14 @@ fn read<T: DeserializeOwned>(root: &Root, part: &str) -> Option<T> {
     serde_json::from_value(kept.get_mut(part)?.take()).ok()
 }
 
-/// What the pilot said last.
+/// What the pilot said last. A pilot that was killed could not say that it has ended.
 pub(crate) fn status(root: &Root) -> Option<PilotStatus> {
-    read(root, "status")
+    let mut status: PilotStatus = read(root, "status")?;
+    let name = root.value(format!("proc/{}/comm", status.pid));
+    if name.ok().as_deref() != Some("haltwise") {
+        "ended".clone_into(&mut status.mode);
+    }
+    Some(status)
 }
 
 /// A pilot that runs renews its state each minute. What is older than three was not written by one that runs.

@@ -18,7 +18,7 @@ pub(crate) const VERDICT: &str = "nothing-follows";
 
 /// Why there is nothing to set.
 const REASON: &str = "halt_poll_ns applies to no vCPU that halted: each of their VMs has its own ceiling \
-                      (KVM_CAP_HALT_POLL). `--vm` tunes that of one.";
+                      (KVM_CAP_HALT_POLL). `tune --vm` tunes that of one VM, where single halts were recorded.";
 
 /// A verdict in a word: the search's, if somebody follows.
 pub(crate) fn verdict(follows: bool, of: Verdict) -> &'static str {

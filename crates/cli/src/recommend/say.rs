@@ -344,6 +344,8 @@ mod test {
 
     #[test]
     fn settings_have_short_names() {
+        let change = of([0, 2, 10_000, 2]).beyond(&of([200_000, 2, 10_000, 2]));
+        assert!(boot(&change).starts_with("kvm.halt_poll_ns=0 on the kernel"));
         for (values, name) in [
             ([0, 2, 10_000, 2], "off"),
             ([50_000, 1, 50_000, 1], "50 us, fixed"),

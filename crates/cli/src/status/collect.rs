@@ -16,7 +16,7 @@ use crate::exit::Failure;
 use crate::knob::explain::explain;
 use crate::knob::view::{ChangeView, CutOffView, name_of};
 use crate::knob::{SCHEMA, watching};
-use crate::pilot_state::{PilotStatus, kept};
+use crate::pilot_state::kept;
 
 pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
     let kernel = KernelRelease::read(root)?;
@@ -77,17 +77,8 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
         vms: vms.rows,
         vms_unwatched: vms.unwatched,
         journal: journal(root, &look),
-        pilot: kept::status(root).map(|pilot| now(root, pilot)),
+        pilot: kept::status(root),
     })
-}
-
-/// A pilot that was killed could not say that it has ended.
-fn now(root: &Root, mut pilot: PilotStatus) -> PilotStatus {
-    let name = root.value(format!("proc/{}/comm", pilot.pid));
-    if name.ok().as_deref() != Some("haltwise") {
-        "ended".clone_into(&mut pilot.mode);
-    }
-    pilot
 }
 
 /// What is recorded, or why nothing of it is known.

@@ -290,6 +290,7 @@ fn undo_names_a_pilot_that_acts() {
         let text = text.replace("2026-01-01T00:00:00.000Z", &rfc3339(written_ns));
         host.set("var/lib/haltwise/pilot.json", &text);
     };
+    host.set("proc/900/comm", "haltwise\n");
     let hour_ago = now - 3_600_000_000_000;
     for (mode, written_ns, is_named) in [
         ("act", now, true),

@@ -142,19 +142,8 @@ fn a_ceiling_of_the_vms_own_is_not_planned_for_the_host() {
     let Some(bench) = Bench::set_up() else {
         return;
     };
-    let load = [
-        "pingpong",
-        "--rounds",
-        "4000",
-        "--gap",
-        "exp:60us",
-        "--host-wait",
-        "block",
-    ];
-    bench.record(
-        &[],
-        &[&load[..], &["--cap", "3ms", "--name", "subject"]].concat(),
-    );
+    let load = "pingpong --rounds 4000 --gap exp:60us --host-wait block --cap 3ms --name subject";
+    bench.record(&[], &load.split(' ').collect::<Vec<_>>());
     let plan = bench.path("plan.json");
     let plan = plan.to_str().unwrap();
     let (page, code) = says(&bench, &["tune", "--vm", "subject", "--plan", plan]);

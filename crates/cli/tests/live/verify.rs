@@ -46,7 +46,7 @@ const RUNS: [(&str, &[&str]); 9] = [
          --caps 0,200us,20us,500us,10us,50us --caps-every 100ms",
         ALL,
     ),
-    // A ceiling that comes and goes while a vCPU waits for a CPU is known to nobody.
+    // The recorder cannot see a ceiling that comes and goes while a vCPU waits for a CPU.
     (
         "pingpong --rounds 6000 --gap uniform:5us:300us --caps 500us,0,90us,300us --caps-every 60ms",
         ALL,

@@ -208,7 +208,7 @@ pub(super) fn wanted(
     Ok(found)
 }
 
-/// Fails where nobody can write a parameter, by the mode of its file or since its file system is mounted read-only.
+/// Fails where a parameter is read-only, by the mode of its file or of its mount.
 pub fn is_writable(root: &Root, parameter: Parameter) -> Result<(), KnobError> {
     let path = root.path(parameter.path());
     let mode = match fs::metadata(&path) {
