@@ -93,6 +93,8 @@ pub struct Pilot<E: Evidence> {
     guards: Vec<Standing>,
     /// When the last two readings with counts were taken: they are of the time between.
     counted_ns: [u64; 2],
+    /// CPU pressure of the last three readings with counts, where it is known.
+    pressures: [Option<f64>; 3],
     /// When anything was set last.
     changed_ns: u64,
     budget: Budget,
@@ -129,6 +131,7 @@ impl<E: Evidence> Pilot<E> {
             units: BTreeMap::new(),
             guards: Vec::new(),
             counted_ns: [0; 2],
+            pressures: [None; 3],
             changed_ns: 0,
             budget: Budget::default(),
             collecting: None,
@@ -147,6 +150,11 @@ impl<E: Evidence> Pilot<E> {
         self.budget
             .take(self.now_ns, own_cpu_ns, self.gained_ns(), is_on_trial);
         self.seen = seen;
+        if self.seen.counted {
+            let [_, before, last] = self.pressures;
+            self.pressures = [before, last, self.seen.host.cpu_pressure.share()];
+            self.judge_trials();
+        }
         let mut decisions = self.take_readings();
         if stood_ns > LONGEST_STEP_NS {
             // Whatever was collected across such a step holds no known time, nor do periods of a trial.

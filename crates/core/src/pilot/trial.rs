@@ -63,6 +63,8 @@ pub(super) struct Trial {
     at: usize,
     /// Of the load that it began with.
     halts_per_s: f64,
+    /// CPU pressure when it began, where that was known.
+    pub(super) pressure: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -90,6 +92,7 @@ impl Trial {
         choice: Choice,
         cost: Cost,
         halts_per_s: f64,
+        pressure: Option<f64>,
         seed: u64,
     ) -> Self {
         Self {
@@ -101,6 +104,7 @@ impl Trial {
             rounds: Vec::new(),
             at: 0,
             halts_per_s,
+            pressure,
         }
     }
 

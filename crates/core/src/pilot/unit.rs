@@ -73,6 +73,15 @@ pub(super) struct Failing {
     restore_at_ns: u64,
 }
 
+/// A trial that has ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) failed: bool,
+    pub(super) trial_ns: u64,
+    /// CPU pressure when it began, where that was known.
+    pub(super) pressure: Option<f64>,
+}
+
 /// One target.
 #[derive(Debug)]
 pub(super) struct Unit {
@@ -94,6 +103,10 @@ pub(super) struct Unit {
     pub(super) regret: Regret,
     pub(super) failed: u32,
     pub(super) not_before_ns: u64,
+    /// Why nothing is tried before then.
+    pub(super) waits: String,
+    /// A trial that ended since the last reading with counts.
+    pub(super) ended: Option<Ended>,
     pub(super) proven: Vec<Proven>,
     /// What was decided last, periods of trials apart, and when.
     pub(super) decided: Option<(Kind, u64)>,
@@ -137,6 +150,8 @@ impl Unit {
             regret: Regret::default(),
             failed: 0,
             not_before_ns: 0,
+            waits: "a trial of an earlier run has failed".to_owned(),
+            ended: None,
             proven: Vec::new(),
             decided: None,
             changes: VecDeque::new(),
@@ -278,7 +293,19 @@ impl Unit {
     /// Tries nothing for so long; nothing speaks against the setting that was tried.
     pub(super) fn wait(&mut self, ns: u64, why: impl Into<String>, now_ns: u64) {
         self.not_before_ns = now_ns.saturating_add(ns);
-        self.become_(State::BackOff, why, now_ns);
+        self.waits = why.into();
+        self.become_(State::BackOff, self.waits.clone(), now_ns);
+    }
+
+    /// The trial that ended last says nothing of the setting: the next may begin as soon as after one that did not fail.
+    pub(super) fn has_not_failed(&mut self, ended: &Ended, why: String, now_ns: u64) {
+        self.failed = self.failed.saturating_sub(u32::from(ended.failed));
+        let soon_ns = now_ns.saturating_add(ended.trial_ns);
+        self.not_before_ns = self.not_before_ns.min(soon_ns);
+        if matches!(self.state, State::BackOff) {
+            self.why.clone_from(&why);
+        }
+        self.waits = why;
     }
 
     /// Takes the goals of VMs in, by what latency is worth to each that is there and has one; gives whether one of them has

@@ -102,22 +102,23 @@ fn a_look_under_way_ends_where_its_vms_setting_changes() {
     assert_ne!(host.pilot.wanted(), Some(&wanted), "another look, if any");
 }
 
-/// A VM whose load changes each few minutes does not have the host's parameters tried for all others each time.
+/// A VM whose load changes each few minutes does not have the host's parameters tried for all others each time; nor do others
+/// that want the CPUs now and then, for which all VMs halt less often.
 #[test]
 fn a_back_off_ends_with_the_load_of_most_halts() {
-    let tries = |changes: usize| {
+    let tries = |which: usize, part: f64, pressed: f64| {
         let mut host = Host::new();
         host.refuses = |decision| {
             let is_new = !decision.kind.restores();
             is_new.then(|| Refusal::Failed("it is refused".to_owned()))
         };
-        let vms: Vec<VmKey> = (0..8)
-            .map(|_| host.comes(EACH_150_US, Ceiling::Fixed(None)))
-            .collect();
+        let loads = [[EACH_150_US].as_slice(), &[TICKING; 7]].concat();
+        let comes = |load: &Load| host.comes(*load, Ceiling::Fixed(None));
+        let vms: Vec<VmKey> = loads.iter().map(comes).collect();
         for phase in 0..100 {
-            for vm in &vms[..changes] {
-                host.vm(*vm).load = [EACH_150_US, TICKING][phase % 2];
-            }
+            host.vm(vms[which]).load.halts_per_s =
+                loads[which].halts_per_s * [1.0, part][phase % 2];
+            host.cpu_pressure = Pressure::Share([0.01, pressed][phase % 2]);
             host.pass(30);
         }
         let tried = Event::Decided(Scope::Host, Kind::Try);
@@ -125,10 +126,13 @@ fn a_back_off_ends_with_the_load_of_most_halts() {
             .filter(|(_, event)| *event == tried)
             .count()
     };
-    let (steady, one) = (tries(0), tries(1));
+    let (steady, one) = (tries(0, 1.0, 0.01), tries(1, 0.5, 0.01));
+    let [most, of_host] = [0.01, 0.4].map(|pressure| tries(0, 0.5, pressure));
     // It doubles: 100 phases of five minutes have room for six or seven times ten minutes, doubled each time.
     assert!((3..20).contains(&steady), "{steady}");
     assert!(one <= steady + 2, "{one} and {steady}");
+    assert!(most > 2 * steady, "{most} and {steady}");
+    assert!(of_host <= steady + 2, "{of_host} and {steady}");
 }
 
 /// A trial waits for a look at another VM, whose setting is restored meanwhile.
@@ -175,4 +179,23 @@ fn a_period_holds_no_halts_of_an_earlier_look() {
     host.until(Event::Decided(Scope::Host, Kind::Keep));
     let back = Event::Decided(Scope::Host, Kind::GoBack);
     assert!(!host.events.iter().any(|(_, event)| *event == back));
+}
+
+/// A VM that halts less often since others want the CPUs has no other load.
+#[test]
+fn a_trial_that_the_host_disturbs_ends_for_that_and_not_for_its_vm() {
+    for (pressure, why) in [
+        (0.4, "other tasks want the CPUs"),
+        (0.01, "the load of its VM"),
+    ] {
+        let mut host = Host::new();
+        let vm = host.comes(EACH_150_US, FOUND);
+        host.until(decided(vm, Kind::Try));
+        host.vm(vm).load.halts_per_s /= 3.0;
+        host.cpu_pressure = Pressure::Share(pressure);
+        host.until(decided(vm, Kind::GoBack));
+        host.pass(1);
+        let of = &host.pilot.standing().vms[0];
+        assert!(of.why.starts_with(why), "{}", of.why);
+    }
 }

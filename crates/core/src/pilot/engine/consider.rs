@@ -238,7 +238,7 @@ impl<E: Evidence> Pilot<E> {
     /// What keeps from trying a setting, in words.
     fn may_try(&self, unit: &Unit, answer: &Answer, choice: &Choice) -> Result<(), String> {
         if self.now_ns < unit.not_before_ns {
-            return Err("a trial has failed, and nothing is tried for a while".to_owned());
+            return Err(format!("{}; nothing is tried for a while", unit.waits));
         }
         self.is_looked_at(unit)?;
         if let Some(why) = self.forbids(unit.scope, choice.knobs) {

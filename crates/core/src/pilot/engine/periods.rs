@@ -5,8 +5,10 @@ use super::super::evidence::{Answer, Choice, Evidence};
 use super::super::input::Scope;
 use super::super::memory::Proven;
 use super::super::trial::{self, Next, Outcome, Trial};
-use super::super::unit::{State, Unit, is_same};
+use super::super::unit::{Ended, State, Unit, is_same};
+use super::readings::wider;
 use super::{Pilot, Purpose, facts_of};
+use crate::explain::HABIT;
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
 use crate::prove::schedule::Block;
@@ -73,6 +75,7 @@ impl<E: Evidence> Pilot<E> {
             choice,
             answer.cost,
             answer.halts_per_s,
+            self.seen.host.cpu_pressure.share(),
             seed,
         );
         self.forget_trials(|vm| unit.members.contains(vm));
@@ -161,6 +164,7 @@ impl<E: Evidence> Pilot<E> {
             return Vec::new();
         };
         let measured = self.measure(unit, facts, other);
+        let margin = self.errors().margin();
         let State::Trial(trial) = &mut unit.state else {
             return Vec::new();
         };
@@ -180,7 +184,9 @@ impl<E: Evidence> Pilot<E> {
             Some(before) if is_on && per_halt > 0.0 => found_ratio * before / per_halt,
             _ => found_ratio,
         };
-        unit.regret.add(cost_ns, &same_interval(ratio));
+        let ratio = same_interval(ratio);
+        let ratio = if is_on { wider(ratio, margin) } else { ratio };
+        unit.regret.add(cost_ns, &ratio);
         let next = trial.take(&measured);
         if matches!(next, Next::Period) && unit.regret.allowance_ns() < 0.0 {
             let why = "more than 3 % of what was found would be lost".to_owned();
@@ -191,7 +197,8 @@ impl<E: Evidence> Pilot<E> {
             Next::Changed => {
                 Self::forget(&mut self.members, unit);
                 self.forget_trials(|vm| unit.members.contains(vm));
-                self.go_back(unit, "the load has changed".to_owned(), None, false)
+                let why = "the load of its VM has changed".to_owned();
+                self.go_back(unit, why, None, false)
             }
             Next::Keep(outcome) => self.keep(unit, outcome),
             Next::Back(outcome, why) => self.go_back(unit, why.to_owned(), outcome, true),
@@ -330,6 +337,11 @@ impl<E: Evidence> Pilot<E> {
         let is_there = is_same(unit.scope, now, trial.from);
         unit.owed = (!is_there).then_some(trial.from);
         let trial_ns = trial::usual_ns(trial.length_ns);
+        unit.ended = Some(Ended {
+            failed,
+            trial_ns,
+            pressure: trial.pressure,
+        });
         if failed {
             unit.back_off(trial_ns, why.clone(), self.now_ns);
         } else {
@@ -349,6 +361,26 @@ impl<E: Evidence> Pilot<E> {
             measured: outcome.map(|outcome| outcome.measured),
             found: unit.found,
         }]
+    }
+
+    /// A trial that ended since the last reading says nothing of its VM if other tasks began to want the CPUs meanwhile.
+    pub(super) fn judge_trials(&mut self) {
+        let now = self.seen.host.cpu_pressure.share();
+        for unit in self.units.values_mut() {
+            let Some(ended) = unit.ended.take() else {
+                continue;
+            };
+            if let Some((before, now)) = ended.pressure.zip(now)
+                && now - before >= HABIT
+            {
+                let why = format!(
+                    "other tasks want the CPUs: some task waits for {:.0} % of the time, {:.0} % when the trial began",
+                    now * 100.0,
+                    before * 100.0
+                );
+                unit.has_not_failed(&ended, why, self.now_ns);
+            }
+        }
     }
 
     /// Ends a trial before its time.

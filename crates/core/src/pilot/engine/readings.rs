@@ -12,8 +12,10 @@ use super::super::memory::OfTarget;
 use super::super::unit::{State, Unit, is_same};
 use super::super::view::Compared;
 use super::{Pilot, Purpose};
+use crate::explain::HABIT;
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
+use crate::tune::interval::Interval;
 
 /// A target as it was read.
 struct Place {
@@ -33,6 +35,15 @@ fn is_unknown(place: &Place, memory: Option<&OfTarget>) -> bool {
     });
     let mut known = held.chain(kept);
     !known.any(|known| is_same(place.scope, known, place.now))
+}
+
+/// A share of a halt's cost by replay, with what nine in ten predictions are off by.
+pub(super) fn wider(of: Interval, margin: f64) -> Interval {
+    Interval {
+        value: of.value,
+        low: of.low - margin,
+        high: of.high + margin,
+    }
 }
 
 impl<E: Evidence> Pilot<E> {
@@ -97,8 +108,11 @@ impl<E: Evidence> Pilot<E> {
     }
 
     /// What was known of the load before counts no longer. A back-off ends with its load: of several VMs, with that of
-    /// most of their halts.
+    /// most of their halts. It does not where other tasks began to want the CPUs at the same time, or ceased to: the load is the
+    /// host's then.
     fn is_unlike(&mut self, vm: VmKey, compared: Compared) {
+        let [before, _, now] = self.pressures;
+        let of_host = before.zip(now).is_some_and(|(a, b)| (a - b).abs() >= HABIT);
         let members = &self.members;
         let halts = |vm: &VmKey| {
             let counts = members.get(vm).and_then(|member| member.counts);
@@ -112,7 +126,7 @@ impl<E: Evidence> Pilot<E> {
             unit.is_new = false;
             let all: u64 = unit.members.iter().map(halts).sum();
             let is_most = unit.members.len() == 1 || 2 * halts(&vm) > all;
-            if compared != Compared::Phase || !is_most {
+            if compared != Compared::Phase || !is_most || of_host {
                 continue;
             }
             // What failed did so under another load.
@@ -336,6 +350,7 @@ impl<E: Evidence> Pilot<E> {
 
     /// Adds up what the time since the last counts has cost, and would have cost as found.
     pub(super) fn account(&mut self) {
+        let margin = self.errors().margin();
         for unit in self.units.values_mut() {
             let Some(answer) = &unit.answer else {
                 continue;
@@ -351,9 +366,13 @@ impl<E: Evidence> Pilot<E> {
                 .filter_map(|vm| self.members.get(vm)?.counts.as_ref());
             let halts: u64 = counts.map(|counts| counts.halts).sum();
             let cost_ns = halts as f64 * answer.cost_per_halt_ns;
-            unit.regret.add(cost_ns, &answer.found_ratio);
+            let ratio = match unit.set {
+                Some(_) => &wider(answer.found_ratio, margin),
+                None => &answer.found_ratio,
+            };
+            unit.regret.add(cost_ns, ratio);
             if let (Some(choice), true) = (&answer.choice, unit.would.is_some()) {
-                unit.regret.would_save(cost_ns, &choice.gain);
+                unit.regret.would_save(cost_ns, &wider(choice.gain, margin));
             }
         }
     }
