@@ -126,7 +126,8 @@ fn recorded(asked: &Asked) -> Result<Option<PathBuf>, Failure> {
         price: price.map(Box::new),
         ..RecordingRequest::brief(asked.vm.as_deref(), ns, None)
     };
-    match recording::record_if(&wanted, |roster| !roster.vms.is_empty()) {
+    // A VM that is being made has no vCPU yet.
+    match recording::record_if(&wanted, |roster| has_vms || !roster.vms.is_empty()) {
         Ok(recorded) => Ok(recorded.map(|_| wanted.output)),
         Err(failure) if failure.exit == Exit::Denied => {
             let advice = "Recording is not permitted: run `sudo haltwise`.".to_owned();

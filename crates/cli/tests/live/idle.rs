@@ -44,7 +44,7 @@ fn json(arguments: &[&str], capture: &Path, code: i32) -> Value {
 }
 
 #[test]
-fn idle_periods_of_this_machine_are_those_of_its_own_counters_and_as_its_governor_has_them() {
+fn at_rest_idle_periods_are_those_of_the_kernels_counters_and_as_its_governor_has_them() {
     let Some(bench) = Bench::set_up() else { return };
     let capture = bench.path("idle");
     let before = cpuidle();
@@ -177,7 +177,7 @@ impl Compared {
 /// Two recorders of the same idle CPUs, one by BPF within the time of one by tracepoints, see the same periods in the same
 /// order: each polls and halts alike, under the same limit, woken by the same.
 #[test]
-fn both_sources_record_the_same_periods() {
+fn at_rest_both_sources_record_the_same_periods() {
     let Some(bench) = Bench::set_up() else { return };
     let [by_bpf, by_tracepoints] = ["bpf", "tracepoints"].map(|source| bench.path(source));
     let load = "for n in $(seq 100); do sleep 0.005; done";

@@ -27,7 +27,9 @@ fn an_answer_names_the_vm_and_keeps_its_capture_for_others() {
     let mut now = Command::new(haltwise());
     now.args(["now", "--for", "1s", "--vm", "now-subject", "--json"]);
     let answer = json(now.env("TMPDIR", &kept));
-    let capture = answer["capture"].as_str().unwrap();
+    let capture = answer["capture"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{answer}"));
     assert!(capture.starts_with(kept.to_str().unwrap()), "{capture}");
 
     let mut report = Command::new(haltwise());
@@ -122,7 +124,7 @@ fn who_may_not_record_is_told_what_is_known_and_what_to_run() {
 /// is answered is the same each time, or that it is not known; and no interval excludes another. Not asked for goal latency: what
 /// longer polls catch there is what disturbs the host, which differs from one second to the next.
 #[test]
-fn a_steady_vm_that_is_asked_again_gets_the_same_answer() {
+fn at_rest_a_steady_vm_that_is_asked_again_gets_the_same_answer() {
     let Some(bench) = Bench::set_up() else {
         return;
     };

@@ -317,7 +317,7 @@ fn haltpoll() -> Vec<(String, String)> {
 
 /// Nothing is written: both settings are the one in force.
 #[test]
-fn idle_periods_of_this_machine_are_measured_under_what_is_in_force() {
+fn at_rest_idle_periods_are_measured_under_what_is_in_force() {
     let Some(_bench) = Bench::set_up() else {
         return;
     };
