@@ -10,14 +10,12 @@ mod experiments;
 mod fleet;
 mod kept;
 mod loads;
-mod loss;
 mod overhead;
 mod page;
 mod pilot;
 mod prediction;
 mod preload;
 mod run;
-mod truth;
 mod tune;
 mod watcher;
 
@@ -29,8 +27,6 @@ use clap::Subcommand;
 pub(crate) enum Bench {
     /// Time per round trip and bytes per halt: nothing, haltwise, perf, trace-cmd
     Overhead(overhead::Args),
-    /// Gap and wake-up latency as recorded, against the lab's own clock
-    Truth(truth::Args),
     /// What a replay predicts of other settings, against what they give
     Prediction(prediction::Args),
     /// What `haltwise tune` recommends, against every other ceiling as measured
@@ -49,14 +45,11 @@ pub(crate) enum Bench {
     Page(page::Args),
     /// How fast costs tables of a fleet are added up, beside DuckDB
     Fleet(fleet::Args),
-    /// Losses at the highest rate of halts that this machine can make
-    Loss(loss::Args),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Overhead(args) => overhead::run(args),
-        Bench::Truth(args) => truth::run(args),
         Bench::Prediction(args) => prediction::run(args),
         Bench::Tune(args) => tune::run(args),
         Bench::Exits(args) => exits::run(args),
@@ -66,6 +59,5 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Preload(args) => preload::run(args),
         Bench::Page(args) => page::run(args),
         Bench::Fleet(args) => fleet::run(args),
-        Bench::Loss(args) => loss::run(args),
     }
 }

@@ -1,7 +1,7 @@
 //! The programs with tests: built by cargo, run two at a time, since live tests wait most of their time.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Mutex;
 
@@ -26,6 +26,10 @@ const LONG: [(&str, &str); 3] = [
 const WITH_LONG_TESTS: [&str; 2] = ["live", "golden"];
 const OF_A_BENCHMARK: &str = "an_hour_of_ten_vms";
 
+/// Tests of this program whose name begins so need idle CPUs: they run when nothing else does.
+const LIVE: &str = "live";
+const AT_REST: &str = "::at_rest_";
+
 /// One program with tests.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
@@ -33,6 +37,22 @@ pub(crate) struct Program {
     path: PathBuf,
     /// Where its crate is, and where cargo would run it.
     home: PathBuf,
+}
+
+/// Which tests of a program.
+#[derive(Debug, Clone, Copy)]
+enum Tests {
+    Ordinary,
+    Ignored,
+    AtRest,
+}
+
+/// A program to run.
+#[derive(Debug, Clone, Copy)]
+struct Run<'a> {
+    program: &'a Program,
+    tests: Tests,
+    long: bool,
 }
 
 /// A line of cargo's, as far as we read it.
@@ -83,27 +103,39 @@ fn program(line: &str) -> Option<Program> {
 
 /// Runs all; with `long`, simulations at full length and what is ignored since it takes long.
 pub(crate) fn run(programs: &[Program], long: bool) -> Result<()> {
-    let mut waiting: VecDeque<(&Program, bool)> = programs.iter().map(|it| (it, false)).collect();
+    let of = |tests| {
+        move |program| Run {
+            program,
+            tests,
+            long,
+        }
+    };
+    let mut runs: VecDeque<Run<'_>> = programs.iter().map(of(Tests::Ordinary)).collect();
     if long {
         let with = |it: &&Program| WITH_LONG_TESTS.contains(&&*it.name);
-        waiting.extend(programs.iter().filter(with).map(|it| (it, true)));
+        runs.extend(programs.iter().filter(with).map(of(Tests::Ignored)));
     }
-    let (waiting, failed) = (Mutex::new(waiting), Mutex::new(Vec::new()));
-    let next = || waiting.lock().ok()?.pop_front();
-    let work = || {
-        while let Some((program, ignored)) = next() {
-            if let Err(error) = program.run(long, ignored)
-                && let Ok(mut failed) = failed.lock()
-            {
-                failed.push(format!("{error:#}"));
-            }
+    let (runs, failed) = (Mutex::new(runs), Mutex::new(Vec::new()));
+    let next = || runs.lock().ok()?.pop_front();
+    let note = |done: Result<()>| {
+        if let Err(error) = done
+            && let Ok(mut failed) = failed.lock()
+        {
+            failed.push(format!("{error:#}"));
         }
     };
     std::thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
-            scope.spawn(work);
+            scope.spawn(|| {
+                while let Some(run) = next() {
+                    note(run.run());
+                }
+            });
         }
     });
+    for live in programs.iter().filter(|it| it.name == LIVE) {
+        note(of(Tests::AtRest)(live).run());
+    }
     let failed = failed.into_inner().unwrap_or_default();
     if !failed.is_empty() {
         bail!("{}", failed.join("\n"));
@@ -111,16 +143,19 @@ pub(crate) fn run(programs: &[Program], long: bool) -> Result<()> {
     Ok(())
 }
 
-impl Program {
+impl Run<'_> {
     /// Runs it, and says then what it said. Tests that cannot run here print `skipped: reason`; that must be seen, and no
     /// more of what tests say that succeed.
-    fn run(&self, long: bool, ignored: bool) -> Result<()> {
-        let mut command = Command::new(&self.path);
-        command.current_dir(&self.home).arg("--show-output");
-        if ignored {
-            command.args(["--ignored", "--skip", OF_A_BENCHMARK]);
-        }
-        command.envs(LONG.into_iter().filter(|_| long));
+    fn run(self) -> Result<()> {
+        let Program { name, path, home } = self.program;
+        let mut command = Command::new(path);
+        command.current_dir(home).arg("--show-output");
+        command.args(match self.tests {
+            Tests::Ordinary => &["--skip", AT_REST] as &[&str],
+            Tests::Ignored => &["--ignored", "--skip", OF_A_BENCHMARK],
+            Tests::AtRest => &["--test-threads", "1", AT_REST],
+        });
+        command.envs(LONG.into_iter().filter(|_| self.long));
         // Some tests make decoders panic, a thousand times over; a line for each is enough.
         command.env("RUST_BACKTRACE", "0");
         let mut quiet = Quiet::default();
@@ -133,32 +168,11 @@ impl Program {
                 }
             }
         });
-        let home = self.home.strip_prefix(repo::root());
-        let home = home.unwrap_or(&self.home as &Path).display();
-        say::line(&format!("tests of {home}, {}{said}", self.name));
+        let home = home.strip_prefix(repo::root()).unwrap_or(home).display();
+        say::line(&format!("tests of {home}, {name}{said}"));
         for reason in &skipped {
             say::skipped(reason);
         }
-        done.with_context(|| format!("tests of {home}, {}", self.name))
-    }
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn of_what_cargo_built_only_programs_with_tests_are_run() {
-        let line = |test: bool, executable: &str| {
-            format!(
-                r#"{{"reason":"compiler-artifact","manifest_path":"/a/Cargo.toml","target":{{"name":"live"}},
-                "profile":{{"test":{test}}},"executable":{executable}}}"#
-            )
-        };
-        let found = program(&line(true, "\"/t/live\"")).unwrap();
-        assert_eq!((&*found.name, found.home), ("live", PathBuf::from("/a")));
-        assert!(program(&line(false, "\"/t/live\"")).is_none());
-        assert!(program(&line(true, "null")).is_none());
-        assert!(program("{\"reason\":\"build-finished\"}").is_none());
+        done.with_context(|| format!("tests of {home}, {name}"))
     }
 }
