@@ -12,15 +12,22 @@ use crate::tune::advice::LEAST_GAIN;
 use crate::tune::candidates::Candidate;
 use crate::tune::interval::Interval;
 
-/// The setting of the grid that costs least on the half that fits; of equal ones, the lowest.
+/// The lowest setting of the grid of those that cost about as little as the cheapest, on the half that fits: which of them
+/// costs least is chance.
 pub fn best(cell: &Cell, places: &Places) -> Option<(usize, Knobs)> {
     // A setting of which rows are missing, or repeated, is of other halts.
     let halts = cell.fit(IN_FORCE).halts;
-    let settings = places
-        .settings()
-        .filter(|(place, _)| halts > 0 && cell.fit(*place).halts == halts);
-    let least = settings.min_by_key(|(place, knobs)| (cell.fit(*place).milli, knobs.key()));
-    least.map(|(place, knobs)| (place, *knobs))
+    let settings = || {
+        let all = places.settings();
+        all.filter(|(place, _)| halts > 0 && cell.fit(*place).halts == halts)
+    };
+    let milli = |place: usize| cell.fit(place).milli as f64;
+    let least = settings()
+        .map(|(place, _)| milli(place))
+        .fold(f64::INFINITY, f64::min);
+    let near = settings().filter(|(place, _)| milli(*place) <= least * (1.0 + LEAST_GAIN));
+    near.min_by_key(|(_, knobs)| knobs.key())
+        .map(|(place, knobs)| (place, *knobs))
 }
 
 /// What was chosen.
