@@ -15,6 +15,7 @@ ip link set lo up
 # shellcheck disable=SC2154 # from the kernel's command line
 ip addr add "$address/24" dev eth0
 ip link set eth0 up
+arp -s "${address%2}1" 52:54:00:00:00:01
 idle=/sys/devices/system/cpu/cpuidle
 echo "guest: up with $(cat $idle/current_driver), $(cat $idle/current_governor)"
 nc -ll -p 7 -e sh

@@ -26,7 +26,10 @@ launch() { # VM, options of its kernel, QEMU, memory in MiB, its root
     number=${1#web}
     tunctl -t "tap$number" >/dev/null
     ip addr add "10.9.$number.1/24" dev "tap$number"
+    ip link set "tap$number" address 52:54:00:00:00:01
     ip link set "tap$number" up
+    # Nobody asks who has an address: a VM that gets no CPU for three seconds would not be reached.
+    arp -s "$(address_of "$1")" 52:54:00:00:00:02
     dd if=/dev/zero of="/run/$1.disk" bs=1M count=4 2>/dev/null
     while vm "$@"; do sleep 1; done &
 }
@@ -75,7 +78,7 @@ vm() { # as launch; whether it is to be started again, since the emulator had it
         -append "console=ttyS0 quiet panic=-1 tsc=reliable iomem=relaxed address=$(address_of "$1") $2" \
         -serial "file:/out/$1.console" -qmp "unix:/run/$1.qmp,server=on,wait=off" \
         -netdev "tap,id=n0,ifname=tap$number,script=no,downscript=no,vhost=on" \
-        -device virtio-net-pci,netdev=n0,romfile= \
+        -device virtio-net-pci,netdev=n0,romfile=,mac=52:54:00:00:00:02 \
         -fw_cfg "name=opt/org.haltwise/haltpoll,string=guest_halt_poll_ns=750000 guest_halt_poll_grow=4" \
         -chardev "socket,path=/run/$1.agent,server=on,wait=off,id=agent" -device virtio-serial-pci \
         -device virtserialport,chardev=agent,name=org.qemu.guest_agent.0 \
