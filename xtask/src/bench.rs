@@ -14,7 +14,6 @@ mod overhead;
 mod page;
 mod pilot;
 mod prediction;
-mod preload;
 mod run;
 mod tune;
 mod watcher;
@@ -39,8 +38,6 @@ pub(crate) enum Bench {
     Ceilings(ceilings::Args),
     /// What the pilot does to VMs whose loads change, and in the published case
     Pilot(pilot::Args),
-    /// What the preloaded library costs on the way of `KVM_RUN`
-    Preload(preload::Args),
     /// How fast the page of `report --html` is in a browser
     Page(page::Args),
     /// How fast costs tables of a fleet are added up, beside DuckDB
@@ -56,7 +53,6 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Experiments(args) => experiments::run(args),
         Bench::Ceilings(args) => ceilings::run(args),
         Bench::Pilot(args) => pilot::run(args),
-        Bench::Preload(args) => preload::run(args),
         Bench::Page(args) => page::run(args),
         Bench::Fleet(args) => fleet::run(args),
     }

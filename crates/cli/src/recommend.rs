@@ -279,6 +279,9 @@ impl Recommendation {
                 }
             }
             None if told.follows => "Leave KVM's parameters as they are".to_owned(),
+            None if told.verdict == follow::VERDICT => {
+                "No single setting reaches these VMs".to_owned()
+            }
             None => "Leave the ceilings as they are".to_owned(),
         };
         format!("{what} (goal {goal}). {}", told.reason)

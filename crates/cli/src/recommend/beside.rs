@@ -59,9 +59,10 @@ pub(crate) fn distance(played: &PlayedSettings) -> Option<String> {
     let name = &best.policy;
     Some(if theirs < ours {
         format!(
-            "The best of seven other policies, {name}, would cost {} than the best setting of KVM's \
+            "The best of seven other policies, {name}, would cost {} {} the best setting of KVM's \
              parameters.",
-            say::change(theirs / ours - 1.0)
+            say::change(theirs / ours - 1.0),
+            say::than(theirs / ours - 1.0)
         )
     } else {
         format!(
@@ -82,7 +83,7 @@ pub(crate) fn caps(played: &PlayedSettings) -> Option<String> {
     let costs = &own.costs;
     let mut text = format!(
         "A halt costs {} now, {} under the best single setting ({} of what the oracle saves), {} with ceilings \
-         ({}), {} under the oracle. Ceilings cost {} than the single setting.",
+         ({}), {} under the oracle. Ceilings cost {} {} the single setting.",
         nanos_f64(costs.current_ns),
         nanos_f64(costs.one_ns),
         saved(own.one_of_oracle),
@@ -90,6 +91,7 @@ pub(crate) fn caps(played: &PlayedSettings) -> Option<String> {
         saved(own.own_of_oracle),
         nanos_f64(costs.oracle_ns),
         difference(&own.cost_share),
+        say::than(own.cost_share.value),
     );
     text.push_str(match own.withheld {
         None => "",

@@ -17,8 +17,9 @@ use crate::plan::Settings;
 pub(crate) const VERDICT: &str = "nothing-follows";
 
 /// Why there is nothing to set.
-const REASON: &str = "halt_poll_ns applies to no vCPU that halted: each of their VMs has its own ceiling \
-                      (KVM_CAP_HALT_POLL). `tune --vm` tunes that of one VM, where single halts were recorded.";
+const REASON: &str = "halt_poll_ns applies to no vCPU that halted: their VMs have ceilings of their own \
+                      (KVM_CAP_HALT_POLL). Where single halts were recorded, `tune` plans a ceiling for each VM, and \
+                      `tune --vm` tunes that of one.";
 
 /// A verdict in a word: the search's, if somebody follows.
 pub(crate) fn verdict(follows: bool, of: Verdict) -> &'static str {

@@ -122,13 +122,18 @@ pub(crate) fn commands(of: &Settings) -> Vec<String> {
     of.named().map(write).collect()
 }
 
-/// `33 % less`, `2.1 % more`, `as much`.
+/// `33 % less`, `2.1 % more`, `the same`.
 pub(crate) fn change(part: f64) -> String {
-    if part.abs() < 5e-5 {
-        return "the same".to_owned();
+    match than(part) {
+        "as" => "the same".to_owned(),
+        _ if part < 0.0 => format!("{} less", share(-part)),
+        _ => format!("{} more", share(part)),
     }
-    let word = if part < 0.0 { "less" } else { "more" };
-    format!("{} {word}", share(part.abs()))
+}
+
+/// What stands between a change and what it is compared with.
+pub(crate) fn than(part: f64) -> &'static str {
+    if part.abs() < 5e-5 { "as" } else { "than" }
 }
 
 /// The interval of a share in the same words: `31 to 35 % less`.

@@ -13,7 +13,7 @@ use super::{GuestCandidates, Place};
 use crate::number::{nanos_f64, percent, share};
 use crate::page::harmless;
 use crate::plan::Settings;
-use crate::recommend::say::{apply as apply_on_host, change, interval, parameters, time};
+use crate::recommend::say::{apply as apply_on_host, change, interval, parameters, than, time};
 use crate::recommend::view::settings;
 
 /// How a VM gets HLT and MWAIT without exits: QEMU's option, and how libvirt passes it on (`qemu:commandline`).
@@ -229,8 +229,9 @@ pub(crate) fn notes(of: &GuestCandidates) -> Vec<String> {
             "it is not known whether others want its CPUs"
         };
         notes.push(format!(
-            "HLT and MWAIT without exits (cpu-pm=on) would cost {} than the best of the above; not recommended: {why}.",
+            "HLT and MWAIT without exits (cpu-pm=on) would cost {} {} the best of the above; not recommended: {why}.",
             change(of.cpu_pm.cost_share.value),
+            than(of.cpu_pm.cost_share.value),
         ));
     }
     match of.governor_name.as_deref() {
