@@ -11,6 +11,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use haltwise_capture::files;
+use haltwise_core::explain::HABIT;
 use haltwise_core::prove::compare::{Comparison, Verdict};
 use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::prove::predict::Prediction;
@@ -34,6 +35,11 @@ pub(crate) fn schema(side: Side) -> u32 {
         Side::Host => SCHEMA,
         Side::Guest => SCHEMA_OF_GUEST,
     }
+}
+
+/// Whether others wanted the CPUs for so much of the time that what was measured is theirs, too.
+pub(crate) fn is_pressed(cpu_pressure: Option<f64>) -> bool {
+    cpu_pressure.is_some_and(|share| share >= HABIT)
 }
 
 /// Whether results of that version are read.
@@ -169,7 +175,7 @@ figures! {
     }
 
     /// Where it was measured.
-    #[derive(Clone, PartialEq, Eq, Deserialize)]
+    #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct MeasuredHost {
         /// Its name.
         pub(crate) hostname: String = Name,
@@ -179,6 +185,9 @@ figures! {
         pub(crate) rung: String = Word,
         /// Parameters that cannot be read on the host, taken at its kernel's defaults.
         pub(crate) knobs_assumed: Vec<String> = Words,
+        /// Share of the measured time in which some task waited for a CPU (PSI).
+        #[serde(default)]
+        pub(crate) cpu_pressure: Option<f64> = Share,
     }
 
     /// How it was measured.

@@ -19,10 +19,7 @@ pub fn read(root: &Root, kernel_cpu_ns: Option<u64>) -> Result<HostSample, RootE
         cpus: stat.cpus,
         busy_ns: stat.busy.saturating_mul(ns_per_tick),
         total_ns: stat.total.saturating_mul(ns_per_tick),
-        cpu_pressure_ns: root
-            .text("proc/pressure/cpu")
-            .ok()
-            .and_then(|text| pressure_ns(&text)),
+        cpu_pressure_ns: cpu_pressure_ns(root),
         recorder_cpu_ns: clock::process_cpu_ns(),
         bpf_cpu_ns: kernel_cpu_ns,
         recorder_rss_bytes: resident_bytes(&root.text("proc/self/statm").unwrap_or_default()),
@@ -69,6 +66,11 @@ impl CpuTimes {
             steal: fields.get(7).copied(),
         })
     }
+}
+
+/// Time in which some task waited for a CPU, since boot; `None` on kernels that do not account it.
+pub fn cpu_pressure_ns(root: &Root) -> Option<u64> {
+    pressure_ns(&root.text("proc/pressure/cpu").ok()?)
 }
 
 /// `total` of the line `some`, which the kernel counts in microseconds.

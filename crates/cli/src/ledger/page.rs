@@ -57,7 +57,7 @@ fn verdict(entry: &Entry) -> String {
 fn within(entry: &Entry) -> String {
     let within = entry.predictions.iter();
     let within = within.filter(|kept| kept.prediction.within).count();
-    if entry.verdict.is_conclusive() {
+    if entry.is_judged() {
         format!("{within} of {}", entry.predictions.len())
     } else {
         "not judged".to_owned()
@@ -109,8 +109,8 @@ fn apart(inconclusive: Inconclusive) -> String {
         "were"
     };
     format!(
-        "Not counted: {} in {} that {were} too noisy to decide, of which {} fell within an interval that \
-         the noise made too wide to test anything.",
+        "Not counted: {} in {} that {were} too noisy to decide, or of a host under CPU pressure; {} of them fell within \
+         the interval.",
         plural(inconclusive.predictions as u64, "prediction"),
         plural(inconclusive.proofs as u64, "proof"),
         inconclusive.within,

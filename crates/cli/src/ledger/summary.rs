@@ -2,7 +2,7 @@
 //! by how much predicted and measured differ.
 //!
 //! A proof that was too noisy to decide anything tests no prediction: its noise widens every interval, so
-//! nearly every difference lies within. Such proofs are counted apart and are in no figure of accuracy.
+//! nearly every difference lies within. Nor does one under CPU pressure: what waited for a CPU is no polling's. Such proofs are counted apart and are in no figure of accuracy.
 
 use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::stats::percentile_of_sorted;
@@ -24,7 +24,7 @@ figures! {
         pub(crate) within_by_noise: usize = Count,
         /// The same by figure.
         pub(crate) figures: Vec<FigureAccuracy> = List(FigureAccuracy::FIGURES),
-        /// Proofs that were too noisy, or too short, to decide.
+        /// Proofs that were too noisy, or too short, to decide, or others wanted the CPUs meanwhile.
         pub(crate) inconclusive: Inconclusive = Record(Inconclusive::FIGURES),
     }
 
@@ -69,9 +69,8 @@ figures! {
 
 impl Summary {
     pub(crate) fn of(entries: &[Entry]) -> Self {
-        let (judged, apart): (Vec<&Entry>, Vec<&Entry>) = entries
-            .iter()
-            .partition(|entry| entry.verdict.is_conclusive());
+        let (judged, apart): (Vec<&Entry>, Vec<&Entry>) =
+            entries.iter().partition(|entry| entry.is_judged());
         let of = |entries: &[&'_ Entry]| entries.iter().map(|entry| entry.predictions.len()).sum();
         let kept: Vec<&Kept> = judged.iter().flat_map(|entry| &entry.predictions).collect();
         let apart_within = apart.iter().flat_map(|entry| &entry.predictions);
@@ -156,12 +155,13 @@ mod test {
     fn proofs_that_decide_nothing_stand_apart() {
         let judged = [entry(103.0, 100.0, true), entry(120.0, 100.0, false)];
         let alone = Summary::of(&judged);
-        for verdict in [
-            Verdict::TooNoisy { noise: 900.0 },
-            Verdict::TooFewRounds { needed: 6 },
+        for (verdict, cpu_pressure) in [
+            (Verdict::TooNoisy { noise: 900.0 }, None),
+            (Verdict::TooFewRounds { needed: 6 }, Some(0.01)),
+            (Verdict::Better, Some(0.2)),
         ] {
             let mut noisy = entry(900.0, 100.0, true);
-            noisy.verdict = verdict;
+            (noisy.verdict, noisy.cpu_pressure) = (verdict, cpu_pressure);
             noisy.predictions[0].noise = 900.0;
             let mut entries = judged.to_vec();
             entries.push(noisy);

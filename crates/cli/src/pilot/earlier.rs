@@ -34,7 +34,7 @@ pub(crate) fn errors(root: &Root) -> Errors {
 fn errors_of(entries: &[Entry], hostname: &str) -> Errors {
     let mut errors = Errors::default();
     let here = entries.iter().filter(|entry| {
-        entry.side == Side::Host && entry.hostname == hostname && entry.verdict.is_conclusive()
+        entry.side == Side::Host && entry.hostname == hostname && entry.is_judged()
     });
     let kept = here.flat_map(|entry| &entry.predictions);
     let costs = kept.filter(|kept| kept.of == "b" && kept.prediction.figure == Figure::Cost);

@@ -556,23 +556,4 @@ mod test {
             assert_eq!(last_number(&metric, text), number, "{text}");
         }
     }
-
-    #[test]
-    fn progress_says_what_is_left() {
-        let place = Place {
-            number: 4,
-            all: 36,
-            round: 2,
-            block: Block::Control,
-        };
-        assert_eq!(
-            place.progress(Duration::from_secs(6)),
-            "block 4 of 36 (A again), about 66 s left"
-        );
-        let failure = place.explain(Failure::from(anyhow!("x")));
-        assert_eq!(
-            format!("{:#}", failure.error),
-            "block 4 (round 2, A again): x"
-        );
-    }
 }

@@ -66,6 +66,7 @@ pub(crate) fn view(
             kernel: name.release().to_string_lossy().into_owned(),
             rung: measured.rung.clone(),
             knobs_assumed: sides.assumed.iter().map(|&name| name.to_owned()).collect(),
+            cpu_pressure: mean(rounds.iter().flatten().map(|it| it.used.cpu_pressure)),
         },
         design: design(wanted, &rounds),
         cost: ProofCost {
@@ -89,6 +90,14 @@ pub(crate) fn view(
         ended_by: measured.ended_by.to_owned(),
         ledger: None,
     })
+}
+
+/// The mean of what is known.
+fn mean(all: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let (sum, count) = all
+        .flatten()
+        .fold((0.0, 0.0), |(sum, count), of| (sum + of, count + 1.0));
+    (count > 0.0).then(|| sum / count)
 }
 
 /// The words of the command, unless it is to be kept out of the result.

@@ -8,6 +8,7 @@ use haltwise_core::ids::Tid;
 use haltwise_core::recording::Side;
 use haltwise_host::collector::CollectError;
 use haltwise_host::cycles::Cycles;
+use haltwise_host::host_sample;
 use haltwise_host::root::{Root, RootError};
 use haltwise_host::usage::{self, Idle, Package};
 
@@ -21,6 +22,7 @@ struct Reading {
     idle: Option<Idle>,
     packages: Option<Vec<Package>>,
     switches: Option<u64>,
+    pressure_ns: Option<u64>,
 }
 
 /// Meters of one block.
@@ -46,6 +48,8 @@ pub(crate) struct Used {
     pub(crate) vcpu_percent: Option<f64>,
     /// Context switches a second, of all CPUs.
     pub(crate) switches_per_s: Option<f64>,
+    /// Share of the time in which some task waited for a CPU.
+    pub(crate) cpu_pressure: Option<f64>,
 }
 
 impl Meters {
@@ -56,6 +60,7 @@ impl Meters {
             idle: usage::idle(root).ok(),
             packages: usage::packages(root).ok(),
             switches: usage::context_switches(root).ok(),
+            pressure_ns: host_sample::cpu_pressure_ns(root),
         });
         for tid in tids {
             if let Ok(cpu_ns) = usage::thread_cpu_ns(root, tid) {
@@ -105,12 +110,15 @@ impl Meters {
         let energy = energy.and_then(|(before, after)| usage::energy_uj(before, after));
         let switches = first.switches.zip(last.switches);
         let switches = switches.and_then(|(before, after)| after.checked_sub(before));
+        let waited = first.pressure_ns.zip(last.pressure_ns);
         Used {
             awake_percent,
             watts: energy.map(|uj| uj as f64 * 1e3 / wall_ns),
             vcpu_percent,
             cycles_per_s,
             switches_per_s: switches.map(|switches| switches as f64 * 1e9 / wall_ns),
+            cpu_pressure: waited
+                .map(|(before, after)| after.saturating_sub(before) as f64 / wall_ns),
         }
     }
 
@@ -173,6 +181,7 @@ mod test {
                 range_uj: 1_000_000,
             }]),
             switches: Some(time_ns * 7),
+            pressure_ns: Some(time_ns / 4),
         }
     }
 
@@ -201,6 +210,7 @@ mod test {
         assert_eq!(used.cycles_per_s, Some(4e9));
         assert_eq!(used.vcpu_percent, Some(105.0));
         assert_eq!(used.switches_per_s, Some(7e9));
+        assert_eq!(used.cpu_pressure, Some(0.25));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use haltwise_document::text::Style;
 
 use crate::number::{nanos, three_digits};
 use crate::page::{Page, Stands, harmless};
-use crate::proof::{MeasuredFigure, Proof, figure};
+use crate::proof::{self, MeasuredFigure, Proof, figure};
 use crate::words::plural;
 
 /// Lays a result out, with so many figures.
@@ -255,25 +255,38 @@ fn within(view: &Proof) -> String {
         text.push_str("; ! marks those that did not");
     }
     text.push('.');
-    if let Some(apart) = not_judged(view.verdict) {
+    if let Some(apart) = not_judged(view) {
         text.push(' ');
-        text.push_str(apart);
+        text.push_str(&apart);
     }
     text
 }
 
 /// Why lying within an interval says nothing of the predictions. `None` where it does.
-pub(crate) fn not_judged(verdict: Verdict) -> Option<&'static str> {
-    match verdict {
-        Verdict::TooNoisy { .. } => Some(
-            "The noise makes these intervals too wide to test a prediction: the ledger does not count \
-             them.",
-        ),
-        Verdict::TooFewRounds { .. } => {
-            Some("Too few rounds to test a prediction: the ledger does not count them.")
-        }
-        Verdict::Better | Verdict::Worse | Verdict::NoDifference { .. } => None,
+pub(crate) fn not_judged(view: &Proof) -> Option<String> {
+    if let Some(share) = view
+        .host
+        .cpu_pressure
+        .filter(|_| proof::is_pressed(view.host.cpu_pressure))
+    {
+        return Some(format!(
+            "Some task waited for a CPU for {:.0} % of the time: what was measured is of a busy {}, and the ledger does not \
+             count it.",
+            share * 100.0,
+            machine(view),
+        ));
     }
+    let why = match view.verdict {
+        Verdict::TooNoisy { .. } => {
+            "The noise makes these intervals too wide to test a prediction: the ledger does not count \
+             them."
+        }
+        Verdict::TooFewRounds { .. } => {
+            "Too few rounds to test a prediction: the ledger does not count them."
+        }
+        Verdict::Better | Verdict::Worse | Verdict::NoDifference { .. } => return None,
+    };
+    Some(why.to_owned())
 }
 
 #[cfg(test)]

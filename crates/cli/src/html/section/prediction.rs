@@ -120,7 +120,7 @@ fn predicted(view: &Proof) -> Markup {
         "{within} of {} measured differences fell within the predicted interval, widened by the noise.",
         all.len()
     );
-    let apart = not_judged(view.verdict).map(p);
+    let apart = not_judged(view).map(p);
     Markup::none().and(table.finish()).and(p(text)).and(apart)
 }
 

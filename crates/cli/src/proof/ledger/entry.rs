@@ -35,6 +35,9 @@ figures! {
         pub(crate) means: String = Name,
         /// What ran.
         pub(crate) command: Vec<String> = Words,
+        /// Share of the measured time in which some task waited for a CPU.
+        #[serde(default)]
+        pub(crate) cpu_pressure: Option<f64> = Share,
         /// Rounds that it rests on.
         pub(crate) rounds: u64 = Count,
         /// Events lost.
@@ -78,6 +81,11 @@ impl Kept {
 }
 
 impl Entry {
+    /// Whether it tests predictions: it decided, and no others wanted the CPUs.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.verdict.is_conclusive() && !proof::is_pressed(self.cpu_pressure)
+    }
+
     /// Of a result. `None` if too few rounds stand behind it, or if nothing was predicted.
     pub(crate) fn of(view: &Proof) -> Option<Self> {
         let enough = usize::try_from(view.design.rounds).is_ok_and(|rounds| rounds >= FEWEST);
@@ -109,6 +117,7 @@ impl Entry {
             b: view.b.clone(),
             means: view.means.clone(),
             command: view.command.clone(),
+            cpu_pressure: view.host.cpu_pressure,
             rounds: view.design.rounds,
             lost: view.lost,
             verdict: view.verdict,

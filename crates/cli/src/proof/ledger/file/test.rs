@@ -38,6 +38,7 @@ pub(crate) fn entry(predicted: f64, measured: f64, within: bool) -> Entry {
         a: setting("off", 0),
         b: setting("kvm:max=50us", 50_000),
         means: "vm-ceiling".to_owned(),
+        cpu_pressure: None,
         command: vec!["lab".to_owned()],
         rounds: 12,
         lost: 0,
