@@ -182,7 +182,8 @@ fn fault_of(
     let emulator = |text: &str| Some(Fault::Emulator(text.to_owned()));
     if let Some((at, line)) = trouble(console) {
         let text = format!("the kernel reports `{line}`");
-        return Some(if is_ours_begun(&console[..at], begins) {
+        let is_stale = is_of_stale_code(&console[at..]);
+        return Some(if is_ours_begun(&console[..at], begins) && !is_stale {
             Fault::Ours(format!("{text}; the console ends:\n{}", tail(console, 60)))
         } else {
             Fault::Emulator(text)
@@ -214,6 +215,21 @@ fn is_ours_begun(console: &str, begins: &dyn Fn(&str) -> Option<&'static str>) -
         return false;
     };
     !before.is_empty() || begins(last).is_none_or(|sign| console.contains(sign))
+}
+
+/// Whether a kernel stumbles over a breakpoint where its code has none: it patches itself by breakpoints (static branches,
+/// trampolines), and the emulator ran what it had translated before the last patch.
+fn is_of_stale_code(trouble: &str) -> bool {
+    let code = trouble
+        .lines()
+        .find_map(|line| Some(line.split_once(" Code: ")?.1));
+    // RIP, in angle brackets, is behind the breakpoint.
+    let before = code.and_then(|code| code.split_once(" <")?.0.rsplit(' ').next());
+    trouble
+        .lines()
+        .next()
+        .is_some_and(|line| line.contains("Oops: int3"))
+        && before.is_some_and(|byte| byte != "cc")
 }
 
 /// The last lines of a text.

@@ -22,16 +22,18 @@ const PANIC_BEFORE: &str = include_str!("consoles/panic-before-init");
 const PANIC_AFTER: &str = include_str!("consoles/panic-after-a-program");
 const RESET: &str = include_str!("consoles/reset");
 const STANDS_STILL: &str = include_str!("consoles/stands-still");
+const NO_INT3: &str = include_str!("consoles/int3-that-is-not-there");
 const LOST_INTERRUPT: &str = include_str!("consoles/lost-interrupt");
 
 #[test]
-fn a_reset_a_cpu_that_stands_still_and_a_panic_before_our_programs_are_the_emulators() {
+fn a_reset_a_cpu_that_stands_still_a_panic_before_our_programs_and_stale_code_are_the_emulators() {
     let frozen = Ended::Frozen("CPUs at 0".to_owned());
     for (console, ended) in [
         (RESET, &Ended::ByItself),
         (STANDS_STILL, &frozen),
         (STANDS_STILL, &Ended::Stalled),
         (PANIC_BEFORE, &Ended::ByItself),
+        (NO_INT3, &Ended::ByItself),
         ("", &Ended::ByItself),
     ] {
         let fault = of(console, ended);
@@ -46,8 +48,14 @@ fn a_panic_after_a_program_of_ours_and_a_program_that_hangs_are_ours() {
     let fault = of(STANDS_STILL, &Ended::Late);
     assert!(is_ours(fault.as_ref()), "{fault:?}");
     let oops = RESET.replace("sysrq: Resetting", "BUG: kernel NULL pointer dereference");
-    let fault = of(&oops, &Ended::ByItself);
-    assert!(is_ours(fault.as_ref()), "{fault:?}");
+    for oops in [
+        oops,
+        NO_INT3.replace("e9 <25>", "cc <25>"),
+        NO_INT3.replace(" int3", ""),
+    ] {
+        let fault = of(&oops, &Ended::ByItself);
+        assert!(is_ours(fault.as_ref()), "{fault:?}");
+    }
 }
 
 /// Of a Linux guest nothing of ours runs before both VMs are there; after another check something of ours has run.
