@@ -7,7 +7,6 @@ mod ceilings;
 mod cell;
 mod exits;
 mod experiments;
-mod fleet;
 mod kept;
 mod loads;
 mod overhead;
@@ -40,8 +39,6 @@ pub(crate) enum Bench {
     Pilot(pilot::Args),
     /// How fast the page of `report --html` is in a browser
     Page(page::Args),
-    /// How fast costs tables of a fleet are added up, beside DuckDB
-    Fleet(fleet::Args),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
@@ -54,6 +51,5 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Ceilings(args) => ceilings::run(args),
         Bench::Pilot(args) => pilot::run(args),
         Bench::Page(args) => page::run(args),
-        Bench::Fleet(args) => fleet::run(args),
     }
 }
