@@ -11,7 +11,10 @@ load runs without polling, and its halts are measured. Printed for each load and
            was measured, with the CPU time of a sleep as calibrated
   worse    answers whose setting cost more than the current one when measured
 
-    bench/stability.py [--haltwise BIN] [--lab BIN] [--recordings 10] [--seconds 10] [--loops 0,1,3] [--json FILE]
+With --predictions, instead: share of halts whose polls succeed, as replayed and as measured, under ceilings that the recording did
+not have, from recordings without polling and under the parameters in force; the least and the most of three recordings each.
+
+    bench/stability.py [--haltwise BIN] [--lab BIN] [--recordings 10] [--seconds 10] [--loops 0,1,3] [--predictions] [--json FILE]
 
 Nothing of this machine is set: polling is switched off by the ceiling of the lab's own VM (KVM_CAP_HALT_POLL). Times depend on
 the host; counts of agreement are the result.
@@ -129,6 +132,43 @@ def judge(args, name, load, loops):
     }
 
 
+PREDICTED = ["exponential 60us", "bimodal 25/900us", "uniform 5-400us", "phases"]
+CEILINGS = ["400us", "100us", "50us"]
+
+
+def shares(args, load, where, more, policies):
+    """Of one recording: share of halts whose polls succeeded, then the same under each policy."""
+    with Vm(args.lab, load, more):
+        cap = os.path.join(where, f"shares-{time.monotonic_ns()}")
+        subprocess.run([args.haltwise, "record", "--duration", f"{args.seconds}s", "-o", cap], capture_output=True, check=False)
+    asked = [word for policy in policies or ["off"] for word in ("--policy", policy)]
+    host = run_json([args.haltwise, "replay", "--json", *asked, cap], where)["host"]
+    shutil.rmtree(cap)
+    played = [one["from_zero"] for one in host["played"]] if policies else []
+    return [of["successful_polls"] / host["halts"] for of in [host["recorded"], *played]]
+
+
+def predict(args):
+    """Rows of shares, predicted and measured; prints them."""
+    rows = []
+    print(f"{'load':20} {'recorded':10} {'ceiling':8} predicted        measured         error")
+    where = tempfile.mkdtemp(prefix="stability-")
+    policies = [f"kvm:max={ceiling}" for ceiling in CEILINGS]
+    for name, load in (it for it in LOADS if it[0] in PREDICTED):
+        measured = [[shares(args, load, where, ["--cap", ceiling], [])[0] for _ in range(3)] for ceiling in CEILINGS]
+        for recorded, more in [("off", ["--cap", "0"]), ("in force", [])]:
+            said = list(zip(*[shares(args, load, where, more, policies)[1:] for _ in range(3)]))
+            for ceiling, predicted, seen in zip(CEILINGS, said, measured):
+                error = max(abs(one - sorted(seen)[1]) for one in predicted)
+                rows.append({"load": name, "recorded": recorded, "ceiling": ceiling, "predicted": predicted, "measured": seen,
+                             "error": error})
+                ends = lambda of: f"{min(of):.3f} to {max(of):.3f}"
+                print(f"{name:20} {recorded:10} {ceiling:8} {ends(predicted):16} {ends(seen):16} {error:.3f}", flush=True)
+    shutil.rmtree(where, ignore_errors=True)
+    print(f"worst error, of single recordings against the median measured: {max(row['error'] for row in rows):.3f}")
+    return rows
+
+
 def us(nanos):
     return "-" if nanos is None else f"{nanos / 1e3:.1f}"
 
@@ -141,10 +181,17 @@ def main():
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--loops", default="0,1,3")
     parser.add_argument("--loads", type=int, default=len(LOADS), help="only the first N loads")
+    parser.add_argument("--predictions", action="store_true", help="compare predicted and measured shares of successful polls")
     parser.add_argument("--json", help="write the rows to this file")
     args = parser.parse_args()
     # A benchmark that is ended takes its busy loops and VMs along.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    if args.predictions:
+        rows = predict(args)
+        if args.json:
+            with open(args.json, "w", encoding="utf-8") as file:
+                json.dump(rows, file, indent=1)
+        return
     rows = []
     print(f"{'load':28} loops agree unproven latency of off: predicted, measured   covers   cost worse")
     for loops in (int(text) for text in args.loops.split(",")):
