@@ -212,16 +212,4 @@ mod test {
         assert_eq!(used.switches_per_s, Some(7e9));
         assert_eq!(used.cpu_pressure, Some(0.25));
     }
-
-    #[test]
-    fn too_few_readings_tell_nothing() {
-        assert_eq!(Meters::default().used(0), Used::default());
-        let meters = Meters {
-            host: vec![reading(100, 0, 0)],
-            cycles: vec![(100, 5)],
-            threads: BTreeMap::from([(Tid(1), vec![(100, 5)])]),
-        };
-        assert_eq!(meters.used(0), Used::default());
-        assert_eq!(meters.used(200), Used::default());
-    }
 }

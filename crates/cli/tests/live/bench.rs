@@ -1,7 +1,9 @@
 //! The workbench of these tests: run the lab under the recorder, read both sides back.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use haltwise_capture::capture::Capture;
@@ -20,11 +22,7 @@ fn obstacle(lab: &Path) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("not root: BPF cannot be loaded".into());
     }
-    if let Err(error) = std::fs::File::options()
-        .read(true)
-        .write(true)
-        .open("/dev/kvm")
-    {
+    if let Err(error) = File::options().read(true).write(true).open("/dev/kvm") {
         return Some(format!("no use of /dev/kvm: {error}"));
     }
     if !lab.exists() {
@@ -58,9 +56,17 @@ pub(crate) fn gets_a_cpu() -> bool {
     nanos(cpu()) - before > 400_000_000
 }
 
+/// Held while tests of this program run: those of another checkout would find VMs of the same names.
+static ALONE: LazyLock<Option<File>> = LazyLock::new(|| {
+    let path = std::env::temp_dir().join("haltwise-live-tests");
+    let file = File::options().append(true).create(true).open(path).ok()?;
+    file.lock().ok().map(|()| file)
+});
+
 impl Bench {
     /// `None`, and the reason printed, where live tests cannot run.
     pub(crate) fn set_up() -> Option<Self> {
+        LazyLock::force(&ALONE);
         let lab = haltwise().with_file_name("haltwise-lab");
         if let Some(reason) = obstacle(&lab) {
             println!("skipped: {reason}");
