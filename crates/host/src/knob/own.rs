@@ -96,7 +96,14 @@ pub(super) fn open_to_read(path: &Path) -> Result<File, KnobError> {
 /// Held while the baseline is written, or read.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
+}
+
+/// Given back at once, also where a child that was started meanwhile still has a copy of the descriptor.
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _released = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 impl Lock {
@@ -119,7 +126,7 @@ impl Lock {
             }
             std::thread::sleep(PAUSE);
         }
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 
     /// Whether nobody writes just now; what this gives is to be kept while the baseline is read.
@@ -132,7 +139,7 @@ impl Lock {
         if flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
             return Ok(Shared::Writing);
         }
-        Ok(Shared::Held(Self { _file: file }))
+        Ok(Shared::Held(Self { file }))
     }
 }
 
