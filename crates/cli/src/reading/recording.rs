@@ -64,7 +64,15 @@ impl Recording {
 
     /// From when to when a VM was there.
     pub(crate) fn interval_of(&self, vm: &Vm) -> Interval {
-        self.interval().of_vm(vm)
+        let whole = self.interval();
+        let there = whole.of_vm(vm);
+        let has_halted = || self.ledger.of_vm(vm.index).any(|(_, of)| of.halts > 0);
+        // One that did something after it was gone was there: `top` has it so, too.
+        if there.length_ns() == 0 && has_halted() {
+            whole
+        } else {
+            there
+        }
     }
 
     /// Halted time of those picked, while they were there.
