@@ -24,7 +24,7 @@ figures! {
         pub(crate) within_by_noise: usize = Count,
         /// The same by figure.
         pub(crate) figures: Vec<FigureAccuracy> = List(FigureAccuracy::FIGURES),
-        /// Proofs that were too noisy, or too short, to decide, or others wanted the CPUs meanwhile.
+        /// Proofs that were too noisy, or too short, to decide, or others wanted the CPUs.
         pub(crate) inconclusive: Inconclusive = Record(Inconclusive::FIGURES),
     }
 

@@ -416,7 +416,7 @@ fn a_vm_that_the_other_capture_lacks_is_said_to_be_lacking() {
     assert!(said.contains("hint: B holds "), "{said}");
 }
 
-/// For `cargo xtask bench page`: where to, and how many halts, comes by the environment.
+/// For `bench/page.py`: where to, and how many halts, comes by the environment.
 #[test]
 #[ignore = "makes what a benchmark looks at"]
 fn an_hour_of_ten_vms() {
