@@ -37,7 +37,7 @@ const TOLERANCE: f64 = 45.0;
 /// Wake-ups while the recording had begun and the guest had not yet counted, or had counted already.
 const OUTSIDE: u64 = 40;
 
-/// The least share of wake-ups, in percent, of the source that a load is about.
+/// The least share of wake-ups, in percent, of the source that a load is about, unless it has half of its share of interrupts.
 const LEAST: f64 = 30.0;
 
 impl Interrupts {
@@ -111,7 +111,7 @@ pub(super) fn judge(
             let text = format!("only {ours:.1} % of wake-ups by {name}");
             if theirs < LEAST {
                 crate::say::skipped(&format!("{text}: the guest had no more interrupts"));
-            } else {
+            } else if 2.0 * ours < theirs {
                 found.disagreements.push(text);
             }
         }
