@@ -10,7 +10,6 @@ mod experiments;
 mod kept;
 mod loads;
 mod overhead;
-mod page;
 mod pilot;
 mod prediction;
 mod run;
@@ -37,8 +36,6 @@ pub(crate) enum Bench {
     Ceilings(ceilings::Args),
     /// What the pilot does to VMs whose loads change, and in the published case
     Pilot(pilot::Args),
-    /// How fast the page of `report --html` is in a browser
-    Page(page::Args),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
@@ -50,6 +47,5 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Experiments(args) => experiments::run(args),
         Bench::Ceilings(args) => ceilings::run(args),
         Bench::Pilot(args) => pilot::run(args),
-        Bench::Page(args) => page::run(args),
     }
 }
