@@ -2,7 +2,8 @@
 //! by how much predicted and measured differ.
 //!
 //! A proof that was too noisy to decide anything tests no prediction: its noise widens every interval, so
-//! nearly every difference lies within. Nor does one under CPU pressure: what waited for a CPU is no polling's. Such proofs are counted apart and are in no figure of accuracy.
+//! nearly every difference lies within. A proof under CPU pressure tests none either: time that tasks waited for a CPU is not
+//! the setting's. Such proofs are counted apart and are in no figure of accuracy.
 
 use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::stats::percentile_of_sorted;

@@ -24,11 +24,12 @@ pub struct Regret {
 }
 
 impl Regret {
-    /// A time in which halts cost so much, and would have cost so many times as much under the setting found.
-    pub fn add(&mut self, cost_ns: f64, found_ratio: &Interval) {
+    /// A time in which halts cost so much, and would have cost so many times as much under the setting found; replays are off
+    /// by `off_by` of the cost.
+    pub fn add(&mut self, cost_ns: f64, found_ratio: &Interval, off_by: f64) {
         self.actual_ns += cost_ns;
         self.found_ns += cost_ns * found_ratio.value;
-        let ends = [found_ratio.low, found_ratio.high];
+        let ends = [found_ratio.low - off_by, found_ratio.high + off_by];
         for (sum, ratio) in self.found_ends_ns.iter_mut().zip(ends) {
             let ratio = if ratio.is_finite() { ratio } else { 1.0 };
             *sum += cost_ns * ratio.max(0.0);
@@ -36,9 +37,13 @@ impl Regret {
     }
 
     /// A time in which nothing was set and so much would have been saved.
-    pub fn would_save(&mut self, cost_ns: f64, gain: &Interval) {
+    pub fn would_save(&mut self, cost_ns: f64, gain: &Interval, off_by: f64) {
         self.would_ns += cost_ns * gain.value;
-        for (sum, share) in self.would_ends_ns.iter_mut().zip([gain.low, gain.high]) {
+        for (sum, share) in self
+            .would_ends_ns
+            .iter_mut()
+            .zip([gain.low - off_by, gain.high + off_by])
+        {
             *sum += cost_ns * if share.is_finite() { share } else { 0.0 };
         }
     }

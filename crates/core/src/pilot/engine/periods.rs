@@ -6,7 +6,6 @@ use super::super::input::Scope;
 use super::super::memory::Proven;
 use super::super::trial::{self, Next, Outcome, Trial};
 use super::super::unit::{Ended, State, Unit, is_same};
-use super::readings::wider;
 use super::{Pilot, Purpose, facts_of};
 use crate::explain::HABIT;
 use crate::ids::VmKey;
@@ -184,9 +183,8 @@ impl<E: Evidence> Pilot<E> {
             Some(before) if is_on && per_halt > 0.0 => found_ratio * before / per_halt,
             _ => found_ratio,
         };
-        let ratio = same_interval(ratio);
-        let ratio = if is_on { wider(ratio, margin) } else { ratio };
-        unit.regret.add(cost_ns, &ratio);
+        let off_by = if unit.set.is_some() { margin } else { 0.0 };
+        unit.regret.add(cost_ns, &same_interval(ratio), off_by);
         let next = trial.take(&measured);
         if matches!(next, Next::Period) && unit.regret.allowance_ns() < 0.0 {
             let why = "more than 3 % of what was found would be lost".to_owned();

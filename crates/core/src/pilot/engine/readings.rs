@@ -15,7 +15,6 @@ use super::{Pilot, Purpose};
 use crate::explain::HABIT;
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
-use crate::tune::interval::Interval;
 
 /// A target as it was read.
 struct Place {
@@ -35,15 +34,6 @@ fn is_unknown(place: &Place, memory: Option<&OfTarget>) -> bool {
     });
     let mut known = held.chain(kept);
     !known.any(|known| is_same(place.scope, known, place.now))
-}
-
-/// A share of a halt's cost by replay, with what nine in ten predictions are off by.
-pub(super) fn wider(of: Interval, margin: f64) -> Interval {
-    Interval {
-        value: of.value,
-        low: of.low - margin,
-        high: of.high + margin,
-    }
 }
 
 impl<E: Evidence> Pilot<E> {
@@ -366,13 +356,10 @@ impl<E: Evidence> Pilot<E> {
                 .filter_map(|vm| self.members.get(vm)?.counts.as_ref());
             let halts: u64 = counts.map(|counts| counts.halts).sum();
             let cost_ns = halts as f64 * answer.cost_per_halt_ns;
-            let ratio = match unit.set {
-                Some(_) => &wider(answer.found_ratio, margin),
-                None => &answer.found_ratio,
-            };
-            unit.regret.add(cost_ns, ratio);
+            let off_by = if unit.set.is_some() { margin } else { 0.0 };
+            unit.regret.add(cost_ns, &answer.found_ratio, off_by);
             if let (Some(choice), true) = (&answer.choice, unit.would.is_some()) {
-                unit.regret.would_save(cost_ns, &wider(choice.gain, margin));
+                unit.regret.would_save(cost_ns, &choice.gain, margin);
             }
         }
     }
