@@ -5,16 +5,13 @@
 
 mod ceilings;
 mod cell;
-mod exits;
 mod experiments;
 mod kept;
 mod loads;
-mod overhead;
 mod pilot;
 mod prediction;
 mod run;
 mod tune;
-mod watcher;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -22,14 +19,10 @@ use clap::Subcommand;
 /// What to measure.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Time per round trip and bytes per halt: nothing, haltwise, perf, trace-cmd
-    Overhead(overhead::Args),
     /// What a replay predicts of other settings, against what they give
     Prediction(prediction::Args),
     /// What `haltwise tune` recommends, against every other ceiling as measured
     Tune(tune::Args),
-    /// What counting exits costs, for each exit: nothing, haltwise, perf
-    Exits(exits::Args),
     /// Every experiment of the lab; the page docs/experiments.md is made of what is kept
     Experiments(experiments::Args),
     /// What ceilings of single VMs save over one setting, predicted and measured
@@ -40,10 +33,8 @@ pub(crate) enum Bench {
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
-        Bench::Overhead(args) => overhead::run(args),
         Bench::Prediction(args) => prediction::run(args),
         Bench::Tune(args) => tune::run(args),
-        Bench::Exits(args) => exits::run(args),
         Bench::Experiments(args) => experiments::run(args),
         Bench::Ceilings(args) => ceilings::run(args),
         Bench::Pilot(args) => pilot::run(args),

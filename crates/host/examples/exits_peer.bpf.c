@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
 /*
  * Exits counted as scripts for bcc and bpftrace do it: hash maps, by thread and reason. The peer of
- * `cargo xtask bench exits`, and no part of haltwise.
+ * `bench/overhead.py exits`, and no part of haltwise.
  *
  * On an exit the moment and the reason go into a map by thread; on the entry they come out of it, and the
  * time goes to a histogram by powers of two, found by thread and reason. What this host tells in place of

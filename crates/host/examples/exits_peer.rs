@@ -1,4 +1,4 @@
-//! The peer of `cargo xtask bench exits`: exits counted by hash maps, as scripts for bcc do it.
+//! The peer of `bench/overhead.py exits`: exits counted by hash maps, as scripts for bcc do it.
 //!
 //! `exits_peer watch` counts until it is interrupted. `exits_peer play ROUNDS` plays the same exits that
 //! never happened to haltwise's programs and to its own, in turn, and prints what each took, as CSV.

@@ -34,16 +34,6 @@ impl Programs {
             lab: release.join("haltwise-lab"),
         })
     }
-
-    /// One run of the lab: what it prints as JSON.
-    pub(crate) fn lab(&self, arguments: &[&str]) -> Result<Value> {
-        let text = tool::ask(
-            Command::new(&self.lab)
-                .args(["run", "--json"])
-                .args(arguments),
-        )?;
-        serde_json::from_str(&text).context("read what the lab printed")
-    }
 }
 
 /// Measures, prints the summary and keeps the figures; says so where nothing can be measured.
