@@ -82,13 +82,13 @@ def vm(args, load, name, *more):
     return started
 
 
-def recorded(args, record, lab, pin, capture):
+def recorded(args, record, lab, pin):
     """Records one run of the lab; gives the recorder's JSON and the lab's. With `pin` the vCPU has CPU 1 for itself."""
     with tempfile.NamedTemporaryFile() as out:
         shell = ["sh", "-c", 'out=$1; shift; exec "$@" >"$out"', "sh", out.name]
         on = [["taskset", "-c", "0"], ["taskset", "-c", "0,1"]] if pin else [[], []]
         lab = [*lab, "--pin", "1", "--host-pin", "0"] if pin else lab
-        words = [*on[0], args.haltwise, "record", "--json", *record, "-o", capture, "--", *shell, *on[1], args.lab]
+        words = [*on[0], args.haltwise, "record", "--json", *record, "--", *shell, *on[1], args.lab]
         return ask([*words, "run", "--json", *lab]), json.load(out)
 
 

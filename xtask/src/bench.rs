@@ -4,14 +4,10 @@
 //! its 95 % interval, and the raw rounds are kept under `measurements/`.
 
 mod ceilings;
-mod cell;
 mod experiments;
 mod kept;
-mod loads;
 mod pilot;
-mod prediction;
 mod run;
-mod tune;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -19,10 +15,6 @@ use clap::Subcommand;
 /// What to measure.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// What a replay predicts of other settings, against what they give
-    Prediction(prediction::Args),
-    /// What `haltwise tune` recommends, against every other ceiling as measured
-    Tune(tune::Args),
     /// Every experiment of the lab; the page docs/experiments.md is made of what is kept
     Experiments(experiments::Args),
     /// What ceilings of single VMs save over one setting, predicted and measured
@@ -33,8 +25,6 @@ pub(crate) enum Bench {
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
-        Bench::Prediction(args) => prediction::run(args),
-        Bench::Tune(args) => tune::run(args),
         Bench::Experiments(args) => experiments::run(args),
         Bench::Ceilings(args) => ceilings::run(args),
         Bench::Pilot(args) => pilot::run(args),

@@ -1,11 +1,9 @@
-//! What every benchmark does: build the programs once, for release, measure, print, keep. And what it
-//! does it with: one run of the lab, alone or recorded.
+//! What every benchmark does: build the programs once, for release, measure, print, keep.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use anyhow::Result;
 
 use super::kept::Kept;
 use crate::{repo, say, tool};
@@ -55,32 +53,6 @@ pub(crate) fn bench<'a>(
     Ok(())
 }
 
-/// Makes `record` record the lab, which prints its JSON into a file, and gives what both say. `pin` is
-/// a command that starts the lab, if any; `ask` runs the recorder and gives its stdout.
-pub(crate) fn recorded(
-    programs: &Programs,
-    ask: fn(&mut Command) -> Result<String>,
-    record: &mut Command,
-    pin: &[&str],
-    lab: &[&str],
-    folder: &Path,
-) -> Result<(String, Value)> {
-    let lab_json = folder.join("lab.json");
-    // stdout is the recorder's.
-    record.args([
-        "--",
-        "sh",
-        "-c",
-        "out=$1; shift; exec \"$@\" >\"$out\"",
-        "sh",
-    ]);
-    record.arg(&lab_json).args(pin).arg(&programs.lab);
-    let said = ask(record.args(["run", "--json"]).args(lab))?;
-    let text = std::fs::read_to_string(&lab_json).context("read what the lab printed")?;
-    let lab = serde_json::from_str(&text).context("read what the lab printed")?;
-    Ok((said, lab))
-}
-
 /// Why nothing can be measured here, if so.
 pub(super) fn obstacle() -> Option<&'static str> {
     let kvm = std::fs::File::options()
@@ -94,12 +66,4 @@ pub(super) fn obstacle() -> Option<&'static str> {
         return Some("not root");
     }
     None
-}
-
-/// A number of the lab's JSON, by its path (`/vms/0/round_trip_ns/p50`).
-pub(crate) fn number(outcome: &Value, pointer: &str) -> Result<f64> {
-    match outcome.pointer(pointer).and_then(Value::as_f64) {
-        Some(number) => Ok(number),
-        None => bail!("the lab's output has no number at {pointer}"),
-    }
 }
