@@ -29,23 +29,6 @@ pub(crate) struct Figures {
     pub(crate) summary: String,
 }
 
-impl Figures {
-    /// None yet, below these lines.
-    pub(crate) fn new(head: String) -> Self {
-        Self {
-            rows: Vec::new(),
-            summary: head,
-        }
-    }
-
-    /// One more row, and the line that tells of it.
-    pub(crate) fn add(&mut self, row: Row, line: &str) {
-        self.rows.push(row);
-        self.summary.push_str(line);
-        self.summary.push('\n');
-    }
-}
-
 impl Kept<'_> {
     /// Writes the folder; an older one of the same name and day gets a sibling.
     pub(crate) fn write(&self) -> Result<PathBuf> {

@@ -1,11 +1,10 @@
-//! What every benchmark does: build the programs once, for release, measure, print, keep.
+//! The programs, built once for release, and why nothing can be measured.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
 
-use super::kept::Kept;
 use crate::{repo, say, tool};
 
 pub(crate) struct Programs {
@@ -32,25 +31,6 @@ impl Programs {
             lab: release.join("haltwise-lab"),
         })
     }
-}
-
-/// Measures, prints the summary and keeps the figures; says so where nothing can be measured.
-pub(crate) fn bench<'a>(
-    discard: bool,
-    measure: impl FnOnce(&Programs) -> Result<Kept<'a>>,
-) -> Result<()> {
-    if let Some(reason) = obstacle() {
-        say::skipped(reason);
-        return Ok(());
-    }
-    let kept = measure(&Programs::build()?)?;
-    for line in kept.figures.summary.lines() {
-        say::note(line);
-    }
-    if !discard {
-        kept.write()?;
-    }
-    Ok(())
 }
 
 /// Why nothing can be measured here, if so.

@@ -8,7 +8,7 @@ const SHARE: f64 = 0.002;
 /// of the gain.
 const OF_GAIN: f64 = 0.01;
 
-/// At first, and at most: some seventy looks beside 25 VMs (`cargo xtask bench pilot --own`), so that these are known within
+/// At first, and at most: some seventy looks beside 25 VMs (`bench/pilot.py own`), so that these are known within
 /// minutes.
 const MOST_NS: f64 = 5e9;
 
