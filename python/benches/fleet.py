@@ -5,7 +5,7 @@ one and with two tasks at a time.
     python fleet.py DIR --spark N      Spark alone, with N tasks at a time
     python fleet.py DIR --half N       the loop alone, over every second capture from the Nth on
 
-`cargo xtask bench spark` makes the captures, runs this, and keeps what it prints.
+`cargo run -p haltwise-capture --example seeded_captures -- DIR 200 2000` makes the captures.
 """
 
 import json

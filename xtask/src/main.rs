@@ -1,10 +1,9 @@
-//! The tasks of the repository: the gate, the tests in stock kernels, the benchmarks.
+//! The tasks of the repository: the gate, the tests in stock kernels, packages.
 //!
 //! One file per command. What needs a tool that is missing says `skipped: reason`.
 
 #![forbid(unsafe_code)]
 
-mod bench;
 mod check;
 mod demo;
 mod dist;
@@ -35,9 +34,6 @@ enum Task {
     Dist(dist::Args),
     /// Run every tier of tests
     Test(test_run::Args),
-    /// Measure: overhead, truth, loss
-    #[command(subcommand)]
-    Bench(bench::Bench),
     /// Test inside Debian's stock kernels, under emulation
     Kernels(kernels::Args),
     /// Fuzz every reader of bytes
@@ -72,7 +68,6 @@ fn run(task: Task) -> Result<()> {
         Task::Test(args) => test_run::run(args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::FuzzSmoke => fuzz::smoke(),
-        Task::Bench(bench) => bench::run(&bench),
         Task::Kernels(args) => kernels::run(&args),
         Task::Python => python::run_all(),
         Task::Tidy => tidy::run(),

@@ -292,7 +292,7 @@ fn the_page_of_findings_is_made_of_the_newest_run_that_was_kept() {
     assert!(
         page.is_ok_and(|page| page == made),
         "docs/experiments.md is not what {} makes: write it by `haltwise-lab experiment --read` with \
-         --markdown, or by `cargo xtask bench experiments`",
+         --markdown",
         run.display()
     );
 }
