@@ -34,7 +34,8 @@ def options(doc, what=(), **defaults):
         parser.add_argument("what", choices=what)
     programs = {"haltwise": "target/release/haltwise", "lab": "target/release/haltwise-lab"}
     for name, default in {**programs, "json": "", **defaults}.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
+        kind = {"action": "store_true"} if default is False else {"type": type(default)}
+        parser.add_argument(f"--{name.replace('_', '-')}", default=default, **kind)
     # A benchmark that is ended takes its VMs, recorders and busy loops along.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     return parser.parse_args()

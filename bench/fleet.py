@@ -8,7 +8,6 @@ one setting (the lowest of those that cost no more than 2 % above the cheapest) 
 Tables are of made-up hosts, one day each: `cargo build --release -p haltwise-capture --examples` makes the maker.
 """
 
-import argparse
 import json
 import os
 import resource
@@ -16,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import common
 
 SQL = """
 WITH costs AS (
@@ -73,14 +74,9 @@ def one(args, lake, hosts):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--haltwise", default="target/release/haltwise")
-    parser.add_argument("--maker", default="target/release/examples/large_fleet")
-    parser.add_argument("--hosts", default="100,1000,10000")
-    parser.add_argument("--vms", type=int, default=28)
-    parser.add_argument("--json", help="write the rows to this file")
-    parser.add_argument("--duckdb", help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    maker = "target/release/examples/large_fleet"
+    # --duckdb is this script's own: it runs itself in a process whose memory is DuckDB's alone.
+    args = common.options(__doc__, maker=maker, hosts="100,1000,10000", vms=28, duckdb="")
     if args.duckdb:
         by_duckdb(args.duckdb)
         return
@@ -94,9 +90,7 @@ def main():
         print(f"{hosts:6} {row['rows']:10} {row['bytes'] // 1_000_000:6} MB {shown('seconds', 1, 's'):>10} "
               f"{shown('peak_kb', 1024, 'MB'):>8} {shown('duckdb_seconds', 1, 's'):>10} {shown('duckdb_peak_kb', 1024, 'MB'):>8}",
               flush=True)
-    if args.json:
-        with open(args.json, "w", encoding="utf-8") as file:
-            json.dump(rows, file, indent=1)
+    common.keep(args, rows)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,12 @@ setting of the grid. Measured in the browser that the tests use (tools/setup): m
     bench/page.py [--rounds 15] [--halts 2000000] [--page FILE]
 """
 
-import argparse
 import json
 import os
 import subprocess
 import sys
+
+import common
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SCRIPTS = os.path.join(ROOT, "crates/cli/tests/page")
@@ -35,11 +36,7 @@ def make(halts):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--halts", type=int, default=2_000_000)
-    parser.add_argument("--page", help="measure this page instead")
-    args = parser.parse_args()
+    args = common.options(__doc__, rounds=15, halts=2_000_000, page="")
     if not os.path.exists(os.path.join(SCRIPTS, "node_modules/puppeteer-core")):
         sys.exit("node_modules of the page's tests are missing: run tools/setup")
     page = os.path.abspath(args.page or make(args.halts))

@@ -11,12 +11,10 @@ Options: [--haltwise BIN] [--lab BIN] [--duration 5s] [--rounds 5] [--trips 2000
 Needs root, /dev/kvm and, for `truth`, two CPUs and taskset.
 """
 
-import argparse
-import json
 import os
-import subprocess
-import sys
 import tempfile
+
+import common
 
 BUSIEST = [
     ("ipi, 2 vCPUs", ["ipi", "--vcpus", "2", "--gap", "fixed:0ns", "--cap", "200us"]),
@@ -25,26 +23,7 @@ BUSIEST = [
 ]
 RECORDERS = [("bpf", "full"), ("bpf", "counts"), ("tracepoints", "full")]
 TRIPS = [("fixed:20us", "200us"), ("fixed:100us", "200us"), ("fixed:50us", "0"), ("fixed:300us", "0"), ("exp:60us", "0")]
-
-
-def recorded(args, record, pin, lab):
-    """Records the lab; gives the recorder's JSON, the lab's, and the exact medians of its halts if `pin`."""
-    with tempfile.TemporaryDirectory() as where:
-        capture, out = os.path.join(where, "capture"), os.path.join(where, "lab.json")
-        shell = ["sh", "-c", 'out=$1; shift; exec "$@" >"$out"', "sh", out]
-        on = (["taskset", "-c", "0"], ["taskset", "-c", "0,1"]) if pin else ([], [])
-        words = [*on[0], args.haltwise, "record", "--json", *record, "-o", capture, "--"]
-        done = subprocess.run([*words, *shell, *on[1], args.lab, "run", "--json", *lab], capture_output=True, text=True,
-                              check=False)
-        # Exit code 5: something was lost, which is what is to be seen.
-        if done.returncode not in (0, 5):
-            sys.exit(f"{' '.join(words)}: exit {done.returncode}\n{done.stderr}")
-        medians = None
-        if pin:
-            cargo = ["cargo", "run", "--release", "--quiet", "-p", "haltwise-capture", "--example", "medians", "--", capture]
-            medians = json.loads(subprocess.run(cargo, capture_output=True, text=True, check=True).stdout)
-        with open(out, encoding="utf-8") as file:
-            return json.loads(done.stdout), json.load(file), medians
+MEDIANS = ["cargo", "run", "--release", "--quiet", "-p", "haltwise-capture", "--example", "medians", "--"]
 
 
 def loss(args):
@@ -52,8 +31,9 @@ def loss(args):
     print(f"{'load':20} {'recorder':18} {'halts/s':>10} {'kvm saw':>10} {'recorded':>10} {'lost':>7}")
     for load, guest in BUSIEST:
         for source, mode in RECORDERS:
-            record = ["--source", source, "--mode", mode]
-            summary, lab, _ = recorded(args, record, False, [*guest, "--duration", args.duration])
+            with tempfile.TemporaryDirectory() as where:
+                record = ["--source", source, "--mode", mode, "-o", os.path.join(where, "capture")]
+                summary, lab = common.recorded(args, record, [*guest, "--duration", args.duration], False)
             vcpus = [vcpu for vm in lab["vms"] for vcpu in vm["vcpus"]]
             kvm = sum(sum(vcpu["hist"]["halt_wait_hist"]) + vcpu["stats"]["halt_successful_poll"] for vcpu in vcpus)
             lost = sum(it for it in (summary["lost"] or {}).values() if isinstance(it, int))
@@ -68,9 +48,11 @@ def truth(args):
     print(f"{'gap':12} {'ceiling':>8} {'lab gap':>10} {'rec. gap':>10} {'lab trip':>12} {'rec. latency':>12}")
     for number in range(args.rounds):
         for gap, cap in TRIPS:
-            guest = ["pingpong", "--rounds", str(args.trips), "--gap", gap, "--cap", cap, "--pin", "1", "--host-pin", "0",
-                     "--host-wait", "spin"]
-            _, lab, medians = recorded(args, [], True, guest)
+            guest = ["pingpong", "--rounds", str(args.trips), "--gap", gap, "--cap", cap, "--host-wait", "spin"]
+            with tempfile.TemporaryDirectory() as where:
+                capture = os.path.join(where, "capture")
+                _, lab = common.recorded(args, ["-o", capture], guest, True)
+                medians = common.ask([*MEDIANS, capture])
             vm = lab["vms"][0]
             ns = [vm["gap_ns"]["p50"], medians["gap_ns"], vm["round_trip_ns"]["p50"], medians["wake_latency_ns"] or 0]
             print(f"{gap:12} {cap:>8} {ns[0] / 1e3:10.2f} {ns[1] / 1e3:10.2f} {ns[2] / 1e3:12.2f} {ns[3] / 1e3:12.2f}", flush=True)
@@ -79,19 +61,9 @@ def truth(args):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["loss", "truth"])
-    parser.add_argument("--haltwise", default="target/release/haltwise")
-    parser.add_argument("--lab", default="target/release/haltwise-lab")
-    parser.add_argument("--duration", default="5s")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--trips", type=int, default=20_000)
-    parser.add_argument("--json", help="write the rows to this file")
-    args = parser.parse_args()
+    args = common.options(__doc__, ["loss", "truth"], duration="5s", rounds=5, trips=20_000)
     rows = list(loss(args) if args.what == "loss" else truth(args))
-    if args.json:
-        with open(args.json, "w", encoding="utf-8") as file:
-            json.dump(rows, file, indent=1)
+    common.keep(args, rows)
 
 
 if __name__ == "__main__":

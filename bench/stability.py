@@ -20,15 +20,13 @@ Nothing of this machine is set: polling is switched off by the ceiling of the la
 the host; counts of agreement are the result.
 """
 
-import argparse
-import json
 import os
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 import time
+
+import common
 
 LOADS = [
     ("steady 125us", ["pingpong", "--gap", "fixed:125us"]),
@@ -44,44 +42,20 @@ LOADS = [
 ]
 
 
-class Vm:
-    """A VM of the lab for the time of a block."""
-
-    def __init__(self, lab, load, more=()):
-        words = [lab, "run", *load, "--name", "stability", "--duration", "600s", "--timeout", "660s", *more]
-        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(1)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait()
-
-
-def run_json(words, where):
-    """The JSON of a command; partial recordings (5) count."""
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "TMPDIR": where}, check=False)
-    if done.returncode not in (0, 5):
-        sys.exit(f"{' '.join(words)}: exit {done.returncode}\n{done.stderr}")
-    return json.loads(done.stdout)
-
-
 def answers(args, load, where):
     """What `haltwise` answers of one VM, again and again."""
-    with Vm(args.lab, load):
+    with common.vm(args, load, "stability"):
         words = [args.haltwise, "now", "--for", f"{args.seconds}s", "--json"]
-        return [run_json(words, where) for _ in range(args.recordings)]
+        return [common.ask(words, env={**os.environ, "TMPDIR": where}) for _ in range(args.recordings)]
 
 
 def measured(args, load, where, more):
     """Mean wake-up latency and cost of a halt, as recorded."""
-    with Vm(args.lab, load, more):
+    with common.vm(args, load, "stability", *more):
         cap = os.path.join(where, f"measured-{time.monotonic_ns()}")
         subprocess.run([args.haltwise, "record", "--duration", f"{args.seconds}s", "-o", cap],
                        capture_output=True, check=False)
-    replayed = run_json([args.haltwise, "replay", "--json", "--policy", "off", cap], where)
+    replayed = common.ask([args.haltwise, "replay", "--json", "--policy", "off", cap])
     shutil.rmtree(cap)
     host = replayed["host"]
     recorded = host["recorded"]
@@ -138,11 +112,11 @@ CEILINGS = ["400us", "100us", "50us"]
 
 def shares(args, load, where, more, policies):
     """Of one recording: share of halts whose polls succeeded, then the same under each policy."""
-    with Vm(args.lab, load, more):
+    with common.vm(args, load, "stability", *more):
         cap = os.path.join(where, f"shares-{time.monotonic_ns()}")
         subprocess.run([args.haltwise, "record", "--duration", f"{args.seconds}s", "-o", cap], capture_output=True, check=False)
     asked = [word for policy in policies or ["off"] for word in ("--policy", policy)]
-    host = run_json([args.haltwise, "replay", "--json", *asked, cap], where)["host"]
+    host = common.ask([args.haltwise, "replay", "--json", *asked, cap])["host"]
     shutil.rmtree(cap)
     played = [one["from_zero"] for one in host["played"]] if policies else []
     return [of["successful_polls"] / host["halts"] for of in [host["recorded"], *played]]
@@ -176,23 +150,9 @@ def us(nanos):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--haltwise", default="target/release/haltwise")
-    parser.add_argument("--lab", default="target/release/haltwise-lab")
-    parser.add_argument("--recordings", type=int, default=10)
-    parser.add_argument("--seconds", type=int, default=10)
-    parser.add_argument("--loops", default="0,1,3")
-    parser.add_argument("--loads", type=int, default=len(LOADS), help="only the first N loads")
-    parser.add_argument("--predictions", action="store_true", help="compare predicted and measured shares of successful polls")
-    parser.add_argument("--json", help="write the rows to this file")
-    args = parser.parse_args()
-    # A benchmark that is ended takes its busy loops and VMs along.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    args = common.options(__doc__, recordings=10, seconds=10, loops="0,1,3", loads=len(LOADS), predictions=False)
     if args.predictions:
-        rows = predict(args)
-        if args.json:
-            with open(args.json, "w", encoding="utf-8") as file:
-                json.dump(rows, file, indent=1)
+        common.keep(args, predict(args))
         return
     rows = []
     print(f"{'load':28} loops agree unproven latency of off: predicted, measured   covers   cost worse")
@@ -204,9 +164,7 @@ def main():
             print(f"{name:28} {loops:5} {row['agree']:2}/{row['answers']:<2} {row['unproven']:8} "
                   f"{us(low):>12} to {us(high):>6}, {us(row['measured_latency_ns']):>7} us "
                   f"{row['covers']:6}/{row['of']:<2} {row['cost_covers']:3}/{row['cost_of']:<2} {row['worse']:4}", flush=True)
-            if args.json:
-                with open(args.json, "w", encoding="utf-8") as file:
-                    json.dump(rows, file, indent=1)
+            common.keep(args, rows)
     keys = ("answers", "agree", "covers", "of", "cost_covers", "cost_of", "worse")
     total = {key: sum(row[key] for row in rows) for key in keys}
     print(f"all: {total['agree']} of {total['answers']} answers agree; intervals that cover: {total['covers']} of {total['of']} of "
