@@ -21,7 +21,6 @@
 //! | [`caps`] | what a ceiling for each VM of its own would add |
 //! | [`figures`] | finalists and policies of any kind, with all figures that a page shows |
 //! | [`guest`] | the same question for the governor of a guest |
-//! | [`gain`] | how much can be gained at all, and where twice as cheap can hold |
 //! | [`whatif`] | a grid of settings with their figures, for a page |
 //! | [`counted`] | the same question where only histograms were kept: answers with bounds |
 //!
@@ -38,7 +37,6 @@ pub mod crew;
 pub mod doubt;
 pub mod figures;
 pub mod finalist;
-pub mod gain;
 pub mod gather;
 pub mod guest;
 pub mod interval;

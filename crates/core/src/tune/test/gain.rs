@@ -1,9 +1,9 @@
-//! The laws of [`super::super::gain`], held against replays of the same gaps.
+//! How much can be gained on the setting in force, and where twice as cheap can hold: the laws of docs/tuning.md, held
+//! against replays of the same gaps.
 
 use proptest::prelude::*;
 
 use super::super::figures::OF_ANY_KIND;
-use super::super::gain::off_share;
 use super::*;
 use crate::policy::Setting;
 use crate::replay::session::{Plan, Session};
@@ -84,10 +84,7 @@ fn twice_as_cheap_begins_at_two_break_evens() {
         };
         assert_eq!(2.0 * off <= in_force, is_twice, "{gap_ns}: {costs:?}");
         assert!(near(off, least), "{gap_ns}: nobody does better than off");
-        assert!(near(
-            off / in_force,
-            off_share(gap_ns as f64, 0.0, 30_000.0)
-        ));
+        assert!(near(off / in_force, 30_000.0 / gap_ns as f64));
     }
 }
 
@@ -144,7 +141,8 @@ proptest! {
         let asleep = gaps_ns.iter().filter(|&&gap| gap > CEILING).count() as f64;
         let asleep = asleep / gaps_ns.len() as f64;
         let polled = law.in_force - asleep * BREAK_EVEN as f64;
-        let share = off_share(polled, asleep, BREAK_EVEN as f64);
+        // What not polling costs: c / (p + b c).
+        let share = BREAK_EVEN as f64 / (polled + asleep * BREAK_EVEN as f64);
         prop_assert!(near(share, law.off / law.in_force));
     }
 }
