@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a test that cannot run here says why")]
 #![cfg(target_arch = "x86_64")]
 
+use haltwise_core::exit::account::{Account, By};
 use haltwise_core::exit::{Exits, Kind, SubKey};
 use haltwise_host::bpf::synthetic_exits::{
     Played, Step, Synthetic, play, play_steps, play_telling,
@@ -204,6 +205,26 @@ fn time_in_the_vmm_belongs_to_its_exit_and_not_to_the_next() {
     let returned = returns.next().unwrap();
     assert_eq!((returned.count, returned.handling_ns.count()), (2, 1));
     assert_eq!(returned.user_ns, io.user_ns);
+}
+
+/// From Linux 6.15 on, guests on Zen 5 halt by Idle HLT.
+#[test]
+fn an_exit_by_idle_hlt_is_that_of_a_halt() {
+    use Step::{Entry, SvmExit};
+    const IDLE_HLT: u32 = 0xa6;
+    const IO: u32 = 0x7b;
+    let steps: Vec<Step> = (0..100)
+        .flat_map(|_| [SvmExit(0, IDLE_HLT), Entry(0), SvmExit(0, IO), Entry(0)])
+        .collect();
+    let Some(rows) = had(|| play_steps(&[&steps])) else {
+        return;
+    };
+    let mut account = Account::new(By::Reason, 0);
+    for row in &rows {
+        account.add(row);
+    }
+    let passed = account.total();
+    assert_eq!((passed.halts.count, passed.exits.count), (100, 100));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The result, computed from the account.
 
 use haltwise_core::account::Spread;
-use haltwise_core::exit::account::{Group, Passed, Tally, host_ns};
+use haltwise_core::exit::account::{Group, Passed, Tally};
 use haltwise_core::exit::names::Names;
 use haltwise_core::exit::{Cause, Kind};
 use haltwise_core::stats;
@@ -20,8 +20,8 @@ pub(crate) fn build(loaded: &Loaded, reason: Option<&str>, groups: bool) -> Opti
             belongs(cause.kind) && reason.is_none_or(|text| means(cause, text, &names))
         };
         let rows = loaded.account.ranked(is_wanted, &loaded.halted);
-        let costs = rows.iter();
-        let costs = costs.map(|(cause, tally)| host_ns(cause, tally, &loaded.halted));
+        let cost = |cause| loaded.account.host_ns(cause, &loaded.halted);
+        let costs = rows.iter().map(|(cause, _)| cost(cause));
         let all = whole_ns.unwrap_or_else(|| costs.fold(0, u64::saturating_add));
         let rows = rows.into_iter();
         rows.map(|(cause, tally)| row(loaded, cause, tally, all, &names))
@@ -51,9 +51,15 @@ pub(crate) fn build(loaded: &Loaded, reason: Option<&str>, groups: bool) -> Opti
     (found || reason.is_none()).then_some(view)
 }
 
-/// Whether a text means this cause: the name of its reason in any case, or its number.
+/// Whether a text means this cause: the name of its reason in any case, or its number. The name of the oldest reason
+/// of halts means all of them.
 fn means(cause: &Cause, text: &str, names: &Names) -> bool {
-    let by_name = cause.name(names).eq_ignore_ascii_case(text);
+    let halts = cause.isa.halt_reasons().first();
+    let halts = halts.filter(|_| cause.is_halt()).copied();
+    let by_name = [cause.reason, halts].into_iter().any(|reason| {
+        let cause = Cause { reason, ..*cause };
+        cause.name(names).eq_ignore_ascii_case(text)
+    });
     let number = match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
@@ -85,7 +91,7 @@ fn total(loaded: &Loaded) -> ExitsTotal {
 fn row(loaded: &Loaded, cause: Cause, tally: &Tally, all: u64, names: &Names) -> ExitReason {
     let seconds = loaded.counted_ns as f64 / 1e9;
     let per_second = (seconds > 0.0).then(|| tally.count as f64 / seconds);
-    let host_ns = host_ns(&cause, tally, &loaded.halted);
+    let host_ns = loaded.account.host_ns(&cause, &loaded.halted);
     let spread_ns = Spread::of(&tally.handling_ns).filter(|_| !cause.is_halt());
     ExitReason {
         kind: cause.kind,

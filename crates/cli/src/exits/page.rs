@@ -1,6 +1,7 @@
 //! What is shown of the result, on a screen and on the page of `report --html`.
 
 use haltwise_core::exit::Kind;
+use haltwise_core::stats;
 use haltwise_document::{Document, Rows, Table, Untrusted, prose};
 
 use super::view::{ExitReason, ExitsGroup, ExitsResult};
@@ -193,9 +194,12 @@ pub(crate) fn groups(rows: &[ExitsGroup], top: usize) -> Table {
 
 /// The halt account in place of one meaningless duration.
 pub(crate) fn halted(document: &mut Document, view: &ExitsResult) {
-    let Some(row) = view.reasons.iter().find(|row| row.is_halt) else {
+    let halts = view.reasons.iter().filter(|row| row.is_halt);
+    let names: Vec<&str> = halts.clone().map(|row| &*row.name).collect();
+    if names.is_empty() {
         return;
-    };
+    }
+    let time_ns = stats::total(halts.map(|row| row.time_ns));
     let parts = view.halted.named();
     let parts = parts.iter().filter(|(_, ns)| *ns > 0);
     let parts: Vec<String> = parts
@@ -206,8 +210,8 @@ pub(crate) fn halted(document: &mut Document, view: &ExitsResult) {
     } else {
         parts.join(", ")
     };
-    let text = format!(": {} in all; {parts}.", nanos(row.time_ns));
-    document.prose(prose![Untrusted::from(&row.name), text]);
+    let text = format!(": {} in all; {parts}.", nanos(time_ns));
+    document.prose(prose![Untrusted::from(names.join(" and ")), text]);
 }
 
 pub(crate) fn notes(document: &mut Document, view: &ExitsResult) {

@@ -75,6 +75,24 @@ fn rows() -> Vec<Exits> {
 
 /// The guests of another scenario, with exits beside their halts.
 pub(super) fn write(dir: &Path, software: bool) {
+    let mut exits = rows();
+    if software {
+        exits.retain(|row| row.cause.kind == Kind::UserspaceExit);
+    } else {
+        exits.push(Exits {
+            vm: None,
+            vcpu: None,
+            tid: Tid(0),
+            cause: OTHER,
+            user_ns: 0,
+            handling_ns: LogHist::default(),
+            ..exits[0].clone()
+        });
+    }
+    write_rows(dir, exits);
+}
+
+fn write_rows(dir: &Path, exits: Vec<Exits>) {
     let scenario = scenarios::all()
         .into_iter()
         .find(|it| it.name == "fleet")
@@ -93,20 +111,6 @@ pub(super) fn write(dir: &Path, software: bool) {
     });
     let mut recording = Recording::create(dir, info).unwrap();
     recording.append(&scenario.facts).unwrap();
-    let mut exits = rows();
-    if software {
-        exits.retain(|row| row.cause.kind == Kind::UserspaceExit);
-    } else {
-        exits.push(Exits {
-            vm: None,
-            vcpu: None,
-            tid: Tid(0),
-            cause: OTHER,
-            user_ns: 0,
-            handling_ns: LogHist::default(),
-            ..exits[0].clone()
-        });
-    }
     let lost = vec![Lost {
         time_ns: START_NS,
         count: 0,
@@ -149,6 +153,38 @@ fn text_and_json_are_as_committed() {
 
 fn run(dir: &Path, options: &[&str]) -> (String, Option<i32>) {
     haltwise(dir, &[&["exits", "cap"], options].concat())
+}
+
+/// Linux 6.15 on Zen 5: vCPUs halt by Idle HLT. `hlt` means these too, and their sleep is no cost.
+#[test]
+fn exits_by_idle_hlt_are_halts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rows = rows();
+    for row in &mut rows {
+        if row.cause.isa == Isa::Vmx {
+            let numbers = [(12, 0xa6), (32, 0x7c), (30, 0x7b)];
+            let number = numbers.iter().find(|it| Some(it.0) == row.cause.reason);
+            row.cause.reason = number.map_or(row.cause.reason, |it| Some(it.1));
+            row.cause.isa = Isa::Svm;
+        }
+    }
+    write_rows(&dir.path().join("cap"), rows);
+    let (json, _) = run(dir.path(), &["--json", "--reason", "hlt"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let rows = json["reasons"].as_array().unwrap();
+    let [row] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!(
+        (&row["name"], &row["reason"]),
+        (&"idle-halt".into(), &0xa6.into())
+    );
+    assert_eq!(
+        (&row["is_halt"], &row["spread_ns"]),
+        (&true.into(), &().into())
+    );
+    assert_eq!(json["total"]["halt_exits"], row["count"]);
+    assert!(row["host_ns"].as_u64() < row["time_ns"].as_u64(), "{row}");
+    let (text, _) = run(dir.path(), &[]);
+    assert!(text.contains("idle-halt: "), "{text}");
 }
 
 #[test]

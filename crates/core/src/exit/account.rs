@@ -214,7 +214,7 @@ impl Account {
     }
 
     /// Causes of a kind, the longest time first, then the most frequent, then by number. A halt's
-    /// exits stand by what they cost the host: see [`host_ns`].
+    /// exits stand by what they cost the host: see [`Account::host_ns`].
     pub fn ranked(&self, wanted: impl Fn(&Cause) -> bool, halted: &Parts) -> Vec<(Cause, &Tally)> {
         let mut rows: Vec<_> = self
             .causes
@@ -222,11 +222,30 @@ impl Account {
             .filter(|(cause, _)| wanted(cause))
             .map(|(cause, tally)| (*cause, tally))
             .collect();
-        rows.sort_by_key(|(cause, tally)| {
-            let first = std::cmp::Reverse((host_ns(cause, tally, halted), tally.count));
+        rows.sort_by_cached_key(|(cause, tally)| {
+            let first = std::cmp::Reverse((self.host_ns(cause, halted), tally.count));
             (first, *cause)
         });
         rows
+    }
+
+    /// What exits of a cause cost the host: all of their time, but for the sleep of halts.
+    ///
+    /// `halted` is the halted time of the halts whose exits these are ([`super::halted`]). Where guests halt by exits
+    /// of two reasons, each has its part of the sleep, by its time; the parts add up.
+    pub fn host_ns(&self, cause: &Cause, halted: &Parts) -> u64 {
+        let time_ns = self.causes.get(cause).map_or(0, Tally::time_ns);
+        if !cause.is_halt() {
+            return time_ns;
+        }
+        let (mut before, mut whole) = (0_u128, 0_u128);
+        for (other, tally) in self.causes.iter().filter(|(other, _)| other.is_halt()) {
+            whole += u128::from(tally.time_ns());
+            before += u128::from(if other < cause { tally.time_ns() } else { 0 });
+        }
+        let slept = |ns: u128| u128::from(halted.sleep_ns) * ns / whole.max(1);
+        let part = slept(before + u128::from(time_ns)) - slept(before);
+        time_ns.saturating_sub(u64::try_from(part).unwrap_or(u64::MAX))
     }
 
     /// The instruction set of the exits, if there were any.
@@ -258,17 +277,6 @@ impl Counted {
             .values()
             .fold(0, |sum: u64, ns| sum.saturating_add(*ns));
         (sum > 0).then_some(sum)
-    }
-}
-
-/// What exits of a cause cost the host: all of their time, but for the sleep of halts.
-///
-/// `halted` is the halted time of the halts whose exits these are ([`super::halted`]).
-pub fn host_ns(cause: &Cause, tally: &Tally, halted: &Parts) -> u64 {
-    if cause.is_halt() {
-        tally.time_ns().saturating_sub(halted.sleep_ns)
-    } else {
-        tally.time_ns()
     }
 }
 

@@ -71,15 +71,16 @@ impl Isa {
             .unwrap_or_default()
     }
 
-    /// The reason of an exit by which a guest halts, where it has one of its own.
-    pub fn halt_reason(self) -> Option<u32> {
+    /// The reasons of exits by which a guest halts, the oldest first. From Linux 6.15 on, KVM intercepts `IDLE_HLT`
+    /// in place of HLT on AMD processors that have it (Zen 5); a nested guest's HLT keeps the old number.
+    pub fn halt_reasons(self) -> &'static [u32] {
         match self {
-            Self::Vmx => Some(12),
-            Self::Svm => Some(0x78),
-            Self::Arm64 => Some(1),
-            Self::S390 => Some(0x1c),
-            Self::Loongarch => Some(64),
-            Self::None | Self::Riscv | Self::Powerpc => None,
+            Self::Vmx => &[12],
+            Self::Svm => &[0x78, 0xa6],
+            Self::Arm64 => &[1],
+            Self::S390 => &[0x1c],
+            Self::Loongarch => &[64],
+            Self::None | Self::Riscv | Self::Powerpc => &[],
         }
     }
 }
@@ -227,7 +228,8 @@ impl Cause {
 
     /// Whether it is an exit by which the guest halted.
     pub fn is_halt(&self) -> bool {
-        self.kind == Kind::Exit && self.reason.is_some() && self.reason == self.isa.halt_reason()
+        let is_known = |reason| self.isa.halt_reasons().contains(&reason);
+        self.kind == Kind::Exit && self.reason.is_some_and(is_known)
     }
 }
 

@@ -110,7 +110,10 @@ mod test {
     #[test]
     fn the_sleep_of_halts_without_an_exit_is_not_taken_off() {
         let mut seen = HaltExits::default();
-        seen.add(&exits(0, &[1_200, 1_200]));
+        seen.add(&exits(0, &[1_200]));
+        let mut idle_hlt = exits(0, &[1_200]);
+        idle_hlt.cause.reason = Some(0xa6);
+        seen.add(&idle_hlt);
         // vCPU 0 halted four times, twice by an exit that was seen; vCPU 1 by none.
         let ledger = ledger(&[(0, 1_000), (0, 1_000), (0, 1_000), (0, 1_000), (1, 9_000)]);
         let halted = seen.halted(&ledger);

@@ -29,15 +29,16 @@ fn an_exit_is_a_halt_by_the_number_of_its_own_instruction_set() {
         reason: Some(reason),
         sub: None,
     };
-    for (isa, name) in [
-        (Isa::Vmx, "HLT"),
-        (Isa::Svm, "hlt"),
-        (Isa::Arm64, "WFx"),
-        (Isa::S390, "Wait state"),
-        (Isa::Loongarch, "IDLE"),
+    for (isa, reason, name) in [
+        (Isa::Vmx, 12, "HLT"),
+        (Isa::Svm, 0x78, "hlt"),
+        (Isa::Svm, 0xa6, "idle-halt"),
+        (Isa::Arm64, 1, "WFx"),
+        (Isa::S390, 0x1c, "Wait state"),
+        (Isa::Loongarch, 64, "IDLE"),
     ] {
-        let halt = exit(isa, isa.halt_reason().unwrap());
-        assert!(halt.is_halt());
+        let halt = exit(isa, reason);
+        assert!(halt.is_halt(), "{name}");
         assert_eq!(halt.name(&Names::default()), name);
     }
     assert!(!exit(Isa::Svm, 12).is_halt());

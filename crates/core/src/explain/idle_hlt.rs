@@ -8,6 +8,7 @@ use super::evidence::Evidence;
 use super::remedy::{Does, Remedy};
 use super::terms::NOTHING_DONE;
 use super::{Found, Judgement, Rule, Sure, Who};
+use crate::exit::{Isa, Kind};
 
 pub(super) const RULE: Rule = Rule {
     id: "amd-idle-hlt",
@@ -17,8 +18,16 @@ pub(super) const RULE: Rule = Rule {
     look,
 };
 
+/// `SVM_EXIT_IDLE_HLT`.
+const IDLE_HLT: u32 = 0xa6;
+
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    let has = evidence.setting("cpu.idle_hlt") == Some("Y");
+    let told = evidence.exits.iter().flat_map(|seen| seen.vms.values());
+    let mut causes = told.flat_map(|account| account.causes.keys());
+    let exits = causes.any(|cause| {
+        (cause.kind, cause.isa, cause.reason) == (Kind::Exit, Isa::Svm, Some(IDLE_HLT))
+    });
+    let has = exits || evidence.setting("cpu.idle_hlt") == Some("Y");
     let found = has && evidence.total.halts > 0;
     Judgement::from(found.then(|| Found {
         who: Who::HOST,

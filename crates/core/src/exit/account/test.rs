@@ -53,7 +53,7 @@ fn exits_rank_by_what_they_cost_the_host() {
     let ranked = account.ranked(|cause| cause.kind == Kind::Exit, &halted);
     let order: Vec<_> = ranked
         .iter()
-        .map(|(cause, tally)| (cause.reason, host_ns(cause, tally, &halted)))
+        .map(|(cause, _)| (cause.reason, account.host_ns(cause, &halted)))
         .collect();
     let expected = [(Some(IO), 11_000), (Some(MSR), 2_100), (Some(HLT), 2_000)];
     assert_eq!(order, expected);
@@ -61,6 +61,24 @@ fn exits_rank_by_what_they_cost_the_host() {
     assert_eq!((io.count, io.untimed()), (3, 1));
     assert_eq!((io.user_ns, io.kernel_ns()), (8_000, 3_000));
     assert_eq!(account.isa(), Some(Isa::Svm));
+}
+
+/// Linux 6.15 on Zen 5: a guest's own halts exit by Idle HLT, those of its nested guest by HLT.
+#[test]
+fn halts_of_two_reasons_share_the_sleep_and_none_of_it_is_cost() {
+    let (idle, nested) = (cause(Kind::Exit, 0xa6), cause(Kind::Exit, HLT));
+    let mut account = Account::new(By::Reason, 0);
+    account.add(&row(1, 1, idle, &[9_000_000, 1], 0, 0));
+    account.add(&row(1, 1, nested, &[3_000_001], 0, 0));
+    let halted = Parts {
+        sleep_ns: 11_999_000,
+        ..Parts::default()
+    };
+    let costs = [idle, nested].map(|cause| account.host_ns(&cause, &halted));
+    assert_eq!(costs, [751, 251]);
+    let halts = account.total().halts;
+    assert_eq!(halts.count, 3);
+    assert_eq!(costs[0] + costs[1], halts.time_ns() - halted.sleep_ns);
 }
 
 #[test]

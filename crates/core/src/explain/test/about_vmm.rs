@@ -169,6 +169,12 @@ fn a_processor_with_idle_hlt() {
     assert_eq!(of("Y").says(id), Some(Sure::Certain));
     assert_eq!(of("N").says(id), None);
     assert_eq!(Bench::calm(1).load(LOAD).says(id), None);
+    let exits = |reason| {
+        let row = (Kind::Exit, reason, None, 1_000, 5_000);
+        Bench::calm(1).load(LOAD).exits_on(Isa::Svm, &[], &[row])
+    };
+    assert_eq!(exits(0xa6).says(id), Some(Sure::Certain));
+    assert_eq!(exits(0x78).says(id), None);
 }
 
 pub(super) const FAULT: (Kind, u32, Option<u64>, u64, u64) = (Kind::Exit, 48, None, 20_000, 5_000);

@@ -49,6 +49,7 @@ pub struct Played {
 }
 
 const VMX: u64 = 1;
+const SVM: u64 = 2;
 
 /// Plays; an error where BPF is not to be had. x86 only: the arguments are laid out as its older
 /// kernels do, where the reason is one of them.
@@ -121,8 +122,10 @@ pub fn time(programs: [BorrowedFd<'_>; 3], wanted: Synthetic) -> Result<Timed, C
 pub enum Step {
     /// `kvm_entry` of this vCPU.
     Entry(u32),
-    /// `kvm_exit` of this vCPU, for this reason.
+    /// `kvm_exit` of this vCPU, for this reason of VMX.
     Exit(u32, u32),
+    /// The same for a reason of SVM.
+    SvmExit(u32, u32),
     /// `kvm_userspace_exit`, for this reason.
     Return(u32),
     /// `kvm_fpu`: `KVM_RUN` begins.
@@ -150,6 +153,7 @@ pub fn play_telling(
     let step = |step: &Step| match *step {
         Step::Entry(vcpu) => run(entry, &[address(vcpu)]),
         Step::Exit(vcpu, reason) => run(exit, &[reason.into(), address(vcpu), VMX]),
+        Step::SvmExit(vcpu, reason) => run(exit, &[reason.into(), address(vcpu), SVM]),
         Step::Return(reason) => run(returned, &[reason.into(), 0]),
         Step::Run => run(fpu, &[1]),
         Step::Wrmsr(register) => {
