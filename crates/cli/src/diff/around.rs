@@ -7,6 +7,7 @@ use haltwise_core::account::Account;
 use haltwise_core::account::ledger::HostUse;
 use haltwise_core::account::seen::Fold;
 use haltwise_core::event::KnobScope;
+use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::stats::total;
 
 use super::load::{Side, fields};
@@ -45,6 +46,9 @@ pub(crate) fn circumstances(a: &Side<'_>, b: &Side<'_>, pairing: &Pairing) -> Ve
     let mut say = |what: &str, a: String, b: String| differ(&mut all, what, a, b);
     say("host", one.hostname.clone(), other.hostname.clone());
     say("kernel", one.kernel.clone(), other.kernel.clone());
+    if let Some((one, other)) = pending(a).zip(pending(b)) {
+        say("HLT with an event pending", one.into(), other.into());
+    }
     let cpu = |info: &haltwise_capture::info::CaptureInfo| {
         let host = &info.host;
         let model = host.cpu_model.as_deref().unwrap_or(&host.arch);
@@ -87,6 +91,19 @@ pub(crate) fn circumstances(a: &Side<'_>, b: &Side<'_>, pairing: &Pairing) -> Ve
     };
     say("capture", whole(a).to_owned(), whole(b).to_owned());
     all
+}
+
+/// How KVM treats a HLT whose event is already pending; `None` if unknown or not x86.
+fn pending(side: &Side<'_>) -> Option<&'static str> {
+    let version: Version = side.recording.kernel.parse().ok()?;
+    if Arch::of_machine(&side.opened.info().host.arch) != Some(Arch::X86) {
+        return None;
+    }
+    Some(if version < Version::new(6, 12) {
+        "a halt, and a successful poll where the window is open"
+    } else {
+        "no halt (fast path of Linux 6.12): shares of successful polls and halts for each HLT do not compare"
+    })
 }
 
 /// What the CPUs of the machine did meanwhile.

@@ -277,6 +277,25 @@ fn b_against_a_is_the_mirror_and_a_against_a_is_nothing() {
     }
 }
 
+/// Linux 6.12 takes halts whose event is pending away from KVM's rule.
+#[test]
+fn kernels_that_count_halts_differently_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("old"), BEFORE, "6.11.0-golden");
+    write(&dir.path().join("new"), BEFORE, "6.12.0-golden");
+    write(&dir.path().join("newer"), BEFORE, "6.18.0-golden");
+    let said = |a, b| {
+        let json = json(dir.path(), a, b);
+        let rows = json["circumstances"].as_array().unwrap().clone();
+        let is_it = |row: &Value| row["what"] == "HLT with an event pending";
+        let row = rows.into_iter().find(is_it)?;
+        Some([&row["a"], &row["b"]].map(|it| it.as_str().unwrap().contains("do not compare")))
+    };
+    assert_eq!(said("old", "new"), Some([false, true]));
+    assert_eq!(said("newer", "old"), Some([true, false]));
+    assert_eq!(said("new", "newer"), None);
+}
+
 /// A text that holds wake-ups alone tells of no cut polls, grows or shrinks: that is not none of them.
 #[test]
 fn what_a_capture_does_not_tell_is_not_zero() {
