@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::knob::effect::CeilingChange;
 use haltwise_host::knob::{
-    self, Baseline, KnobError, Parameter, Proposal, Request, Snapshot, Target, Writer,
+    self, Baseline, KnobError, Parameter, Proposal, Remark, Request, Settings, Snapshot, Target,
+    Writer,
 };
 use haltwise_host::params;
 use haltwise_host::root::Root;
@@ -26,8 +27,8 @@ use crate::knob::guests;
 use crate::knob::view::name_of;
 use crate::knob::watching::VmView;
 use crate::knob::{value, vms, watching, who};
-use crate::plan::{Plan, Scope};
-use crate::{page, terminal};
+use crate::plan::Plan;
+use crate::terminal;
 
 /// What to do.
 #[derive(Debug)]
@@ -83,11 +84,7 @@ pub(crate) fn run(options: &ApplyOptions) -> Outcome {
     }
     let root = &options.root;
     let mut warnings = plan.as_ref().map_or_else(Vec::new, |it| suits(root, it));
-    warnings.extend(knob::advice(&request.parameters, |it| value(root, it)));
-    if let Source::Guest(_, parameters) = &options.source {
-        warnings.extend(knob::advice(parameters, |_| None));
-    }
-    warnings.extend(overruled(root, &request));
+    warnings.extend(remarks(root, &request, &options.source));
     let planned = plan.as_ref().map(PlanView::of);
     let mut view = if options.yes {
         act(options, &request, warnings, planned)?
@@ -191,13 +188,6 @@ fn suits(root: &Root, plan: &Plan) -> Vec<String> {
             "the plan was made under Linux {made_on}; here runs {here}"
         ));
     }
-    let governor = params::cpuidle_governor(root);
-    if plan.scope == Scope::Guest && governor.as_deref() != Some("haltpoll") {
-        let found = governor.map_or_else(|| "none".to_owned(), |it| page::harmless(&it));
-        said.push(format!(
-            "the cpuidle governor is not haltpoll ({found}): its parameters have no effect until it is"
-        ));
-    }
     for (name, before) in plan.before.named() {
         let now = name.parse().ok().and_then(|it| value(root, it));
         if let Some(now) = now.filter(|now| *now != before) {
@@ -223,19 +213,26 @@ fn until_boot(baseline: &Baseline, request: &Request) -> Vec<String> {
     others.collect()
 }
 
-/// Who else sets what we would have set at boot, and is read after us.
-fn overruled(root: &Root, request: &Request) -> Vec<String> {
-    if !request.persist {
-        return Vec::new();
+/// Remarks on the values, and lines that set these parameters at boot and are read after ours.
+fn remarks(root: &Root, request: &Request, source: &Source) -> Vec<String> {
+    let wanted = &request.parameters;
+    let now = Settings::of(&params::read(root, 0).unwrap_or_default());
+    let mut all = knob::remarks(&now.with(wanted));
+    if let Source::Guest(_, parameters) = source {
+        all.extend(knob::remarks(&Settings::default().with(parameters)));
     }
-    let values = request.parameters.iter().copied().collect();
-    let rivals = knob::rivals(root, &values).into_iter();
-    let said = |it: knob::Rival| {
-        let (parameter, value) = (it.parameter, page::harmless(&it.value));
+    let text = |remark: Remark| remark.finding.to_string();
+    if !request.persist {
+        return all.into_iter().map(text).collect();
+    }
+    let lines = knob::lines(root);
+    let values = wanted.iter().copied().collect();
+    let overruled = knob::rivals(&lines, &values).map(|it| {
         format!(
-            "{} sets {parameter}={value} at boot too, and is read after what --persist writes",
-            page::harmless(&it.place)
+            "{} sets {}={} at boot too, and is read after what --persist writes",
+            it.place, it.parameter, it.value
         )
-    };
-    rivals.map(said).collect()
+    });
+    all.extend(knob::at_boot(&lines, wanted));
+    all.into_iter().map(text).chain(overruled).collect()
 }

@@ -8,7 +8,8 @@
 //! |---|---|
 //! | `parameter` | the parameters and the values they take |
 //! | `target` | what can be set: parameters and boot files; a change of it |
-//! | `advice` | values that are allowed and likely to be a slip or to cost |
+//! | `advice` | settings without effect, and values that are likely to be a slip or to cost |
+//! | `origin` | lines of files that set parameters: at boot, by scripts, or without effect |
 //! | `baseline` | what is set and what was there before; what a crash or a boot made of it |
 //! | `store` | the baseline on disk, held by one writer |
 //! | `own` | which files are ours to believe and to lock |
@@ -32,6 +33,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod machine;
+mod origin;
 mod own;
 mod parameter;
 mod persist;
@@ -42,13 +44,13 @@ mod target;
 mod undo;
 mod writer;
 
-pub use self::advice::advice;
+pub use self::advice::{Remark, Settings, at_boot, remarks, without_effect};
 pub use self::apply::{Proposal, Request};
 pub use self::baseline::{Baseline, CutOff, Held, Outcome};
 pub use self::error::{Foreign, KnobError};
 pub use self::machine::is_writable;
+pub use self::origin::{Line, Reach, holder, lines, rivals};
 pub use self::parameter::{Parameter, ValueError};
-pub use self::persist::{Rival, rivals};
 pub use self::snapshot::Snapshot;
 pub use self::state::{PILOT, keep, kept, make_place};
 pub use self::store::BASELINE;

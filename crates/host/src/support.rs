@@ -7,9 +7,12 @@ mod kernel;
 pub(crate) mod rights;
 mod traps;
 
+use std::fmt;
+
 use haltwise_core::event::Knob;
 use haltwise_core::recording::Rung;
 
+use crate::knob;
 use crate::params;
 use crate::root::{Root, RootError};
 use crate::tracefs::{self, Standing};
@@ -44,13 +47,28 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(level: Level, what: impl Into<String>, why: &str, remedy: Option<&str>) -> Self {
+    pub(crate) fn new(
+        level: Level,
+        what: impl Into<String>,
+        why: &str,
+        remedy: Option<&str>,
+    ) -> Self {
         Self {
             level,
             what: what.into(),
             why: why.to_owned(),
             remedy: remedy.map(str::to_owned),
         }
+    }
+}
+
+impl fmt::Display for Finding {
+    /// All of it in a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)?;
+        self.remedy
+            .as_ref()
+            .map_or(Ok(()), |remedy| write!(f, "; {remedy}"))
     }
 }
 
@@ -110,6 +128,9 @@ pub fn inspect(root: &Root, time_ns: u64) -> Result<Support, RootError> {
     let knobs = params::read(root, time_ns)?;
     let mut findings = traps::by_version(&kernel);
     findings.extend(traps::by_settings(&kernel, &knobs));
+    let lines = knob::lines(root);
+    let dead = knob::without_effect(&lines).into_iter();
+    findings.extend(dead.map(|remark| remark.finding));
     findings.extend(kvm(root));
     findings.extend(own_rights(rights));
     Ok(Support {

@@ -6,8 +6,9 @@ use haltwise_capture::info::Clock;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::kvm::guest::Params;
 use haltwise_host::knob::{
-    BASELINE, Baseline, Foreign, Held, KnobError, Parameter, Snapshot, Target,
+    self, BASELINE, Baseline, Foreign, Held, KnobError, Line, Parameter, Settings, Snapshot, Target,
 };
+use haltwise_host::params;
 use haltwise_host::root::{Root, RootError};
 use haltwise_host::support::KernelRelease;
 
@@ -31,8 +32,9 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
     let unknown = look.as_ref().map_or_else(|_| Vec::new(), Snapshot::unknown);
     let defaults =
         watching::kernel(&kernel.text).map(|(version, arch)| Knobs::defaults(version, arch));
+    let lines = knob::lines(root);
     let is_foreign = |target| foreign.iter().any(|it| it.target == target);
-    let knob = |parameter: Parameter| {
+    let view = |parameter: Parameter| {
         let target = Target::Parameter(parameter);
         let value = crate::knob::value(root, parameter);
         let default = default(defaults.as_ref(), parameter);
@@ -47,6 +49,9 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
                 None if look.is_err() => "unknown",
                 None => "other",
             },
+            origin: (value.filter(|_| ours.is_none()))
+                .and_then(|value| knob::holder(&lines, parameter, value))
+                .map(|line| line.place.clone()),
             step: ours.map(|held| held.step),
         }
     };
@@ -64,7 +69,7 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
         // The ceiling first, as people think of it.
         knobs: (Parameter::ALL.into_iter().rev())
             .filter(|it| !it.is_of_guest() || crate::knob::value(root, *it).is_some())
-            .map(knob)
+            .map(view)
             .collect(),
         steps: steps(root, &baseline, &foreign, &unknown),
         persisted: persisted
@@ -73,12 +78,22 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
                 value,
             })
             .collect(),
+        remarks: remarks(root, &lines),
         theirs: foreign.iter().map(ToString::to_string).collect(),
         vms: vms.rows,
         vms_unwatched: vms.unwatched,
         journal: journal(root, &look),
         pilot: kept::status(root),
     })
+}
+
+/// Remarks on the settings in force, on lines without effect, and on the next boot where that differs.
+fn remarks(root: &Root, lines: &[Line]) -> Vec<String> {
+    let now = knob::remarks(&Settings::of(&params::read(root, 0).unwrap_or_default()));
+    let mut next = knob::at_boot(lines, &[]);
+    next.retain(|it| !(now.iter()).any(|now| now.finding.why == it.finding.why));
+    let all = now.into_iter().chain(knob::without_effect(lines));
+    all.chain(next).map(|it| it.finding.to_string()).collect()
 }
 
 /// What is recorded, or why nothing of it is known.
@@ -155,13 +170,6 @@ fn journal(root: &Root, look: &Result<Snapshot, String>) -> Journal {
 
 /// What a parameter is when it was never set; of KVM's, on this kernel, if that is known.
 fn default(kvm: Option<&Knobs>, parameter: Parameter) -> Option<u32> {
-    let guest = Params::default();
-    match parameter {
-        Parameter::GuestHaltPollNs => Some(guest.guest_halt_poll_ns),
-        Parameter::GuestGrow => Some(guest.grow),
-        Parameter::GuestGrowStart => Some(guest.grow_start),
-        Parameter::GuestShrink => Some(guest.shrink),
-        Parameter::GuestAllowShrink => Some(u32::from(guest.allow_shrink)),
-        _ => crate::knob::of_kvm(kvm?, parameter),
-    }
+    let of_guest = parameter.in_guest(&Params::default());
+    of_guest.or_else(|| crate::knob::of_kvm(kvm?, parameter))
 }

@@ -1,5 +1,7 @@
 //! Status on a screen.
 
+use haltwise_host::knob::Parameter;
+
 use super::view::{KnobView, Status, StepView};
 use crate::knob::text::{changes, page_cut_off, vms};
 use crate::number::{maybe_nanos, nanos};
@@ -16,13 +18,23 @@ pub(crate) fn render(status: &Status, width: usize) -> String {
     ];
     rows.extend(status.knobs.iter().map(row));
     page.table(2, &[Stands::Left; 4], &rows);
+    for knob in &status.knobs {
+        if let (Some(origin), Some(value)) = (&knob.origin, knob.value) {
+            let value = written(knob.name, value);
+            let text = format!("{}={value} is set in {}", knob.name, harmless(origin));
+            page.wrapped("  ", &text, 4);
+        }
+    }
+    for text in &status.remarks {
+        page.wrapped("  Warning: ", &harmless(text), 4);
+    }
     for text in &status.theirs {
         page.wrapped("  Modified externally: ", &harmless(text), 4);
     }
     if !status.persisted.is_empty() {
         let values = status.persisted.iter();
         let values: Vec<String> = values
-            .map(|it| format!("{}={}", it.name, it.value))
+            .map(|it| format!("{}={}", it.name, written(it.name, it.value)))
             .collect();
         page.wrapped("  Set again at every boot: ", &values.join(" "), 4);
     }
@@ -50,14 +62,21 @@ pub(crate) fn render(status: &Status, width: usize) -> String {
     page.finish()
 }
 
+/// A value as the parameter's file has it.
+fn written(name: &str, value: u32) -> String {
+    let parameter = name.parse::<Parameter>();
+    parameter.map_or_else(|_| value.to_string(), |it| it.written(value))
+}
+
 fn row(knob: &KnobView) -> Vec<String> {
     let is_time = knob.name.ends_with("_ns") || knob.name.ends_with("_start");
     let text = |value: Option<u32>| match value {
         None => "-".to_owned(),
         Some(value) if is_time => format!("{value} ({})", nanos(value.into())),
-        Some(value) => value.to_string(),
+        Some(value) => written(knob.name, value),
     };
     let set_by = match (knob.value, knob.set_by, knob.step) {
+        _ if knob.origin.is_some() => "see below".to_owned(),
         (None, ..) => "not in this kernel".to_owned(),
         (_, _, Some(step)) => format!("haltwise, apply {step}"),
         (_, "default", _) => "the kernel".to_owned(),

@@ -16,6 +16,8 @@ pub(crate) struct Status {
     pub(crate) steps: Vec<StepView>,
     /// What our files set at boot.
     pub(crate) persisted: Vec<Persisted>,
+    /// Remarks in words: settings without effect, likely slips, and changes by the next boot.
+    pub(crate) remarks: Vec<String>,
     /// What we had set and somebody else has since, in words.
     pub(crate) theirs: Vec<String>,
     pub(crate) vms: Vec<VmView>,
@@ -36,6 +38,8 @@ pub(crate) struct KnobView {
     pub(crate) default: Option<u32>,
     /// `haltwise`, `default` (as the kernel sets it), `other`, or `unknown` without the journal.
     pub(crate) set_by: &'static str,
+    /// The file, or the kernel's command line, that has this value, where haltwise did not set it.
+    pub(crate) origin: Option<String>,
     /// Number of the apply, if it was haltwise.
     pub(crate) step: Option<u64>,
 }

@@ -194,6 +194,64 @@ fn values_that_cannot_be_and_values_that_cost() {
     assert!(!host.path("var").exists());
 }
 
+/// Files and command lines as people have them: what stands where, what has no effect, now and at the next boot.
+#[test]
+fn settings_without_effect() {
+    let host = Host::new("6.12.30-golden");
+    for (file, text) in [
+        ("sys/module/kvm/parameters/halt_poll_ns", "500000"),
+        ("etc/modprobe.d/kvm.conf", "options kvm halt_poll_ns=0"),
+        (
+            "etc/modprobe.d/zz-perf.conf",
+            "options kvm halt_poll_ns=500000",
+        ),
+        ("etc/sysctl.d/99-kvm.conf", "kvm.halt_poll_ns = 0"),
+        (
+            "etc/modprobe.d/kvm-intel.conf",
+            "options kvm_intel halt_poll_ns=0",
+        ),
+        ("proc/cmdline", "ro kvm.halt_poll_ns_grow=0"),
+    ] {
+        host.set(file, text);
+    }
+    transcript(
+        "no-effect",
+        &host,
+        &[
+            "status",
+            "apply --set halt_poll_ns=80us --persist",
+            "set sys/module/kvm/parameters/halt_poll_ns_grow 0",
+            "apply --set halt_poll_ns=80us",
+        ],
+    );
+}
+
+/// Nanoseconds in the place of factors, and a guest whose governor has no driver.
+#[test]
+fn values_of_another_unit_and_a_guest_without_a_driver() {
+    let host = Host::new("6.8.0-45-golden");
+    for (name, value) in [("", "5000"), ("_grow", "20000"), ("_shrink", "1000")] {
+        let file = format!("sys/module/kvm/parameters/halt_poll_ns{name}");
+        host.set(&file, value);
+    }
+    for (name, value) in [
+        ("ns", "4000000"),
+        ("grow_start", "4000000"),
+        ("allow_shrink", "N"),
+    ] {
+        let file = format!("sys/module/haltpoll/parameters/guest_halt_poll_{name}");
+        host.set(&file, value);
+    }
+    let cpuidle = "sys/devices/system/cpu/cpuidle";
+    host.set(&format!("{cpuidle}/current_driver"), "none");
+    host.set(&format!("{cpuidle}/current_governor_ro"), "haltpoll");
+    transcript(
+        "units",
+        &host,
+        &["status", "apply --set guest_halt_poll_ns=200us"],
+    );
+}
+
 #[test]
 fn what_others_set_is_theirs() {
     let host = Host::new("6.12.8-golden");

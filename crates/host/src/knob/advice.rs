@@ -1,9 +1,23 @@
-//! Values that a kernel takes and that are likely to be a slip, or to cost more than was meant.
+//! Remarks on settings, before they are written and in force: values without effect, likely slips, and values that
+//! cost more than was meant.
+//!
+//! `apply`, `status` and `doctor` print the same remarks. Pure: settings in, remarks out.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use haltwise_core::event::Knob;
+use haltwise_core::kvm::guest::Params;
+use haltwise_core::units::Nanos;
+
+use super::origin::{Line, Reach, taken};
 use super::parameter::Parameter;
+use crate::support::{Finding, Level};
 
 /// At this ceiling a vCPU that ticks a thousand times a second never waits.
 const TICK_NS: u32 = 1_000_000;
+
+/// The same of a tick at HZ=250, the usual one of Linux.
+const TICK_OF_LINUX_NS: u32 = 4_000_000;
 
 /// Ceilings from here on are ten times what anybody has been seen to mean: the guest governor of SAP
 /// HANA guides polls for 2.4 ms, and was seen mistyped as 24 ms.
@@ -12,72 +26,295 @@ const TEN_TIMES_NS: u32 = 10_000_000;
 /// Below this a poll is over before it has looked at the clock a second time.
 const ONE_LOOK_NS: u32 = 1_000;
 
-/// What to know before these values are written. `in_force` tells the others.
-pub fn advice(
-    wanted: &[(Parameter, u32)],
-    in_force: impl Fn(Parameter) -> Option<u32>,
-) -> Vec<String> {
-    let value = |parameter| {
-        let wanted = wanted.iter().find(|(it, _)| *it == parameter);
-        wanted
-            .map(|(_, value)| *value)
-            .or_else(|| in_force(parameter))
-    };
-    let is_wanted = |parameter| wanted.iter().any(|(it, _)| *it == parameter);
-    let mut said = Vec::new();
-    for (parameter, ns) in wanted.iter().filter(|(it, _)| it.is_time()) {
-        // A guest's governor polls for milliseconds where a guide says so.
-        let is_slip = !parameter.is_of_guest() || *ns < ONE_LOOK_NS;
-        said.extend(time(*parameter, *ns).filter(|_| is_slip));
+/// No factor or divisor that was seen in use is half as large; times in nanoseconds are larger.
+const NO_FACTOR: u32 = 100;
+
+/// Settings of a machine, in force or wanted.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// The values.
+    pub values: BTreeMap<Parameter, u32>,
+    /// Parameters that a request changes; `None` asks about all.
+    wanted: Option<BTreeSet<Parameter>>,
+    /// Values before the request.
+    before: BTreeMap<Parameter, u32>,
+    /// cpuidle's driver and governor, if known.
+    driver: Option<String>,
+    governor: Option<String>,
+}
+
+/// A remark on settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// Parameters concerned, the cause first.
+    pub about: Vec<Parameter>,
+    /// The remark itself.
+    pub finding: Finding,
+}
+
+impl Settings {
+    /// Settings in force.
+    pub fn of(knobs: &[Knob]) -> Self {
+        let text = |name: &str| {
+            let mut knobs = knobs.iter();
+            Some(knobs.find(|knob| knob.name == name)?.value.clone())
+        };
+        let value = |it: Parameter| Some((it, it.value(&text(it.name())?).ok()?));
+        Self {
+            values: Parameter::ALL.into_iter().filter_map(value).collect(),
+            driver: text("cpuidle.current_driver"),
+            governor: text("cpuidle.current_governor"),
+            ..Self::default()
+        }
     }
-    let (ceiling, start) = (value(Parameter::HaltPollNs), value(Parameter::GrowStart));
+
+    /// Settings after these changes; remarks then concern these parameters alone.
+    #[must_use]
+    pub fn with(self, wanted: &[(Parameter, u32)]) -> Self {
+        let mut values = self.values.clone();
+        values.extend(wanted.iter().copied());
+        Self {
+            before: self.values,
+            values,
+            wanted: Some(wanted.iter().map(|(it, _)| *it).collect()),
+            ..self
+        }
+    }
+
+    fn get(&self, parameter: Parameter) -> Option<u32> {
+        self.values.get(&parameter).copied()
+    }
+
+    /// Guest parameters that a request changes, or that differ from their defaults.
+    fn of_guest(&self) -> Vec<Parameter> {
+        let default = Params::default();
+        let is_set = |it: &Parameter| match (&self.wanted, self.get(*it)) {
+            (_, None) => false,
+            (Some(wanted), _) => wanted.contains(it),
+            (None, value) => value != it.in_guest(&default),
+        };
+        let of_guest = Parameter::ALL.into_iter().filter(|it| it.is_of_guest());
+        of_guest.filter(is_set).collect()
+    }
+}
+
+/// All remarks on these settings.
+pub fn remarks(settings: &Settings) -> Vec<Remark> {
+    let mut all = Vec::new();
+    for (parameter, value) in &settings.values {
+        all.extend(slip(*parameter, *value));
+    }
+    windows(&mut all, settings);
+    guest(&mut all, settings);
+    if let Some(wanted) = &settings.wanted {
+        all.retain(|remark| remark.about.iter().any(|it| wanted.contains(it)));
+    }
+    all
+}
+
+/// Remarks on the next boot, by the lines that set parameters then. With `ours`, the values that `--persist` writes,
+/// only remarks that other lines cause.
+pub fn at_boot(lines: &[Line], ours: &[(Parameter, u32)]) -> Vec<Remark> {
+    let is_of_boot = |line: &&Line| matches!(line.reach, Reach::Boot { .. });
+    let value = |line: &Line| Some((line.parameter, taken(line.parameter, &line.value)?));
+    let lines = lines.iter().filter(is_of_boot);
+    let mut places: BTreeMap<_, _> = lines
+        .clone()
+        .map(|line| (line.parameter, &line.place))
+        .collect();
+    for (parameter, _) in ours {
+        places.remove(parameter);
+    }
+    let settings = Settings {
+        values: (lines.filter_map(value))
+            .chain(ours.iter().copied())
+            .collect(),
+        ..Settings::default()
+    };
+    let is_asked = |remark: &Remark| {
+        let mut ours = ours.iter();
+        ours.len() == 0 || ours.any(|(it, _)| remark.about.contains(it))
+    };
+    let all = remarks(&settings).into_iter().filter(is_asked);
+    let told = all.filter_map(|mut remark| {
+        let place = remark.about.iter().find_map(|it| places.get(it))?;
+        remark.finding.what = format!("at the next boot, by {place}: {}", remark.finding.what);
+        Some(remark)
+    });
+    told.collect()
+}
+
+/// Remarks on lines without effect.
+pub fn without_effect(lines: &[Line]) -> Vec<Remark> {
+    let told = lines.iter().filter_map(|line| {
+        let Reach::Nothing(why) = &line.reach else {
+            return None;
+        };
+        let (place, parameter, value) = (&line.place, line.parameter, &line.value);
+        let what = format!("{place} sets {parameter}={value} without effect");
+        Some(remark(&[parameter], what, why, None))
+    });
+    told.collect()
+}
+
+fn remark(about: &[Parameter], what: impl Into<String>, why: &str, remedy: Option<&str>) -> Remark {
+    Remark {
+        about: about.to_vec(),
+        finding: Finding::new(Level::Warning, what, why, remedy),
+    }
+}
+
+/// A value that is probably a slip.
+fn slip(parameter: Parameter, value: u32) -> Option<Remark> {
+    let say = |why: String, remedy| {
+        Some(remark(
+            &[parameter],
+            format!("{parameter} {value}"),
+            &why,
+            remedy,
+        ))
+    };
+    if !parameter.is_time() {
+        let (why, remedy) = match parameter {
+            _ if value < NO_FACTOR => return None,
+            Parameter::Grow | Parameter::GuestGrow => (
+                "it is a factor, not nanoseconds: the second step is at the ceiling",
+                "2 is the default",
+            ),
+            _ => (
+                "it is a divisor, not nanoseconds: one step goes to 0, as with 0",
+                "2 is the default (for halt_poll_ns_shrink 0 before Linux 6.11)",
+            ),
+        };
+        return say(why.to_owned(), Some(remedy));
+    }
+    match (value, parameter.is_of_guest()) {
+        (0, _) => None,
+        (1..ONE_LOOK_NS, _) => say(
+            format!("{value} nanoseconds are less than one look at the clock; is {value}us meant?"),
+            None,
+        ),
+        // A guest's governor polls for milliseconds where a guide says so.
+        (ONE_LOOK_NS..TICK_NS, _) | (TICK_NS..TICK_OF_LINUX_NS, true) => None,
+        (TICK_NS..TICK_OF_LINUX_NS, false) => say(
+            "from 1 ms on, an idle vCPU with a timer tick burns a whole CPU".to_owned(),
+            None,
+        ),
+        (TEN_TIMES_NS.., false) => say(
+            format!(
+                "is there a zero too many? {} would be a tenth; either lets an idle vCPU burn a whole CPU, and \
+                 guides that name such values mean the guest's guest_halt_poll_ns",
+                value / 10
+            ),
+            None,
+        ),
+        (TEN_TIMES_NS.., true) => say(
+            format!(
+                "is there a zero too many? {} would be a tenth; with either, the host sees idle CPUs of this guest as \
+                 busy",
+                value / 10
+            ),
+            None,
+        ),
+        (TICK_OF_LINUX_NS.., false) => say(
+            "from 4 ms on, an idle vCPU that ticks at HZ=250 burns a whole CPU".to_owned(),
+            None,
+        ),
+        (TICK_OF_LINUX_NS.., true) => say(
+            "from 4 ms on, the host sees an idle CPU that ticks at HZ=250 as busy".to_owned(),
+            None,
+        ),
+    }
+}
+
+/// KVM's four parameters together.
+fn windows(all: &mut Vec<Remark>, settings: &Settings) {
+    use Parameter::{Grow, GrowStart, HaltPollNs, Shrink};
+    let [ceiling, start, grow] = [HaltPollNs, GrowStart, Grow].map(|it| settings.get(it));
     if let (Some(ceiling @ 1..), Some(start)) = (ceiling, start)
         && start >= ceiling
-        && (is_wanted(Parameter::HaltPollNs) || is_wanted(Parameter::GrowStart))
     {
-        said.push(format!(
-            "halt_poll_ns_grow_start ({start}) is not below halt_poll_ns ({ceiling}): windows are \
-             either 0 or the ceiling"
+        all.push(remark(
+            &[GrowStart, HaltPollNs],
+            format!("halt_poll_ns_grow_start ({start}) is not below halt_poll_ns ({ceiling})"),
+            "windows are either 0 or the ceiling, nothing between",
+            None,
         ));
     }
-    let grow = value(Parameter::Grow);
-    if is_wanted(Parameter::Grow) && grow == Some(0) {
-        said.push(
-            "halt_poll_ns_grow 0: a window at 0 stays there, whatever the ceiling".to_owned(),
-        );
+    if grow == Some(0) && ceiling != Some(0) {
+        all.push(remark(
+            &[Grow, HaltPollNs],
+            "halt_poll_ns_grow is 0: windows do not grow",
+            "a window at 0 stays there, whatever the ceiling: nothing polls",
+            Some("set halt_poll_ns_grow=2, the default"),
+        ));
     }
     if let (Some(ceiling), Some(grow)) = (ceiling, grow)
         && ceiling.checked_mul(grow).is_none()
     {
-        said.push(format!(
-            "halt_poll_ns_grow ({grow}) times halt_poll_ns ({ceiling}) exceeds 32 bits: the kernel \
-             multiplies without a check, so that windows wrap around"
+        all.push(remark(
+            &[Grow, HaltPollNs],
+            format!("halt_poll_ns_grow ({grow}) times halt_poll_ns ({ceiling}) exceeds 32 bits"),
+            "the kernel multiplies without a check, so that windows wrap around",
+            None,
         ));
     }
-    if is_wanted(Parameter::Shrink) && value(Parameter::Shrink) == Some(1) {
-        said.push(
-            "halt_poll_ns_shrink 1: a window that is at least halt_poll_ns_grow_start never shrinks"
-                .to_owned(),
-        );
+    if settings.get(Shrink) == Some(1) {
+        all.push(remark(
+            &[Shrink],
+            "halt_poll_ns_shrink 1",
+            "a window that is at least halt_poll_ns_grow_start never shrinks",
+            None,
+        ));
     }
-    said
 }
 
-fn time(parameter: Parameter, ns: u32) -> Option<String> {
-    match ns {
-        0 => None,
-        1..ONE_LOOK_NS => Some(format!(
-            "{parameter} {ns}: {ns} nanoseconds are less than one look at the clock; is {ns}us meant?"
+/// The guest governor's five parameters together.
+fn guest(all: &mut Vec<Remark>, settings: &Settings) {
+    use Parameter::{GuestAllowShrink, GuestGrowStart, GuestHaltPollNs, GuestShrink};
+    let set = settings.of_guest();
+    match (settings.driver.as_deref(), settings.governor.as_deref()) {
+        _ if set.is_empty() => {}
+        (Some("none"), _) => all.push(remark(
+            &set,
+            "no cpuidle driver is loaded",
+            "guest_halt_poll_* do nothing until `modprobe cpuidle_haltpoll force=1`",
+            Some("where it is built in, boot with cpuidle_haltpoll.force=1"),
         )),
-        ONE_LOOK_NS..TICK_NS => None,
-        TICK_NS..TEN_TIMES_NS => Some(format!(
-            "{parameter} {ns}: from 1 ms on, an idle vCPU with a timer tick burns a whole CPU"
+        (_, Some(governor)) if governor != "haltpoll" => all.push(remark(
+            &set,
+            format!("the cpuidle governor is not haltpoll ({governor})"),
+            "its parameters have no effect until it is",
+            Some("boot with cpuidle.governor=haltpoll"),
         )),
-        _ => Some(format!(
-            "{parameter} {ns}: is there a zero too many? {} would be a tenth; either lets an idle vCPU \
-             burn a whole CPU, and guides that name such values mean the guest's guest_halt_poll_ns",
-            ns / 10
-        )),
+        _ => {}
+    }
+    let (ceiling, start) = (settings.get(GuestHaltPollNs), settings.get(GuestGrowStart));
+    if let (Some(ceiling @ 1..), Some(start)) = (ceiling, start)
+        && start > ceiling
+    {
+        all.push(remark(
+            &[GuestGrowStart, GuestHaltPollNs],
+            format!("guest_halt_poll_grow_start ({start}) is above guest_halt_poll_ns ({ceiling})"),
+            "limits are either 0 or the ceiling, nothing between",
+            None,
+        ));
+    }
+    let before = settings.before.get(&GuestHaltPollNs).copied();
+    let lowered = before.filter(|before| ceiling.is_some_and(|now| now < *before));
+    let stays = match (settings.get(GuestAllowShrink), settings.get(GuestShrink)) {
+        (Some(0), _) => Some(("guest_halt_poll_allow_shrink is N", "set Y first, or boot")),
+        (_, Some(1)) => Some(("guest_halt_poll_shrink is 1", "set 2 first, or boot")),
+        _ => None,
+    };
+    if let (Some(before), Some((what, remedy))) = (lowered, stays) {
+        let grown = Nanos(before.into());
+        all.push(remark(
+            &[GuestHaltPollNs, GuestAllowShrink, GuestShrink],
+            what,
+            &format!("limits that have grown, to as much as {grown}, stay"),
+            Some(remedy),
+        ));
     }
 }
 

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use haltwise_core::kvm::guest::Params;
 use haltwise_core::units::{DurationParseError, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -186,6 +187,23 @@ impl Parameter {
         )
     }
 
+    /// Whether it is Y or N.
+    pub const fn is_flag(self) -> bool {
+        matches!(self, Self::GuestAllowShrink)
+    }
+
+    /// Its value among those of a guest; `None` of KVM's.
+    pub fn in_guest(self, params: &Params) -> Option<u32> {
+        match self {
+            Self::GuestHaltPollNs => Some(params.guest_halt_poll_ns),
+            Self::GuestGrow => Some(params.grow),
+            Self::GuestGrowStart => Some(params.grow_start),
+            Self::GuestShrink => Some(params.shrink),
+            Self::GuestAllowShrink => Some(u32::from(params.allow_shrink)),
+            Self::Grow | Self::GrowStart | Self::Shrink | Self::HaltPollNs => None,
+        }
+    }
+
     /// The first kernel that lets it be written while it runs.
     pub const fn since(self) -> &'static str {
         match self {
@@ -204,7 +222,7 @@ impl Parameter {
     pub fn value(self, text: &str) -> Result<u32, ValueError> {
         let text = text.trim();
         let own = || text.to_owned();
-        if self == Self::GuestAllowShrink {
+        if self.is_flag() {
             return match text {
                 "Y" | "y" | "1" => Ok(1),
                 "N" | "n" | "0" => Ok(0),

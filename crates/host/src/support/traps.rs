@@ -6,6 +6,7 @@ use haltwise_core::event::Knob;
 
 use super::kernel::KernelRelease;
 use super::{Finding, Level};
+use crate::knob;
 
 /// What the kernel's version alone says.
 pub(super) fn by_version(kernel: &KernelRelease) -> Vec<Finding> {
@@ -74,8 +75,7 @@ pub(super) fn by_settings(kernel: &KernelRelease, knobs: &[Knob]) -> Vec<Finding
     let mut add = |level, what: String, why: &str, remedy: Option<&str>| {
         findings.push(Finding::new(level, what, why, remedy));
     };
-    let ceiling = number("halt_poll_ns");
-    if ceiling == Some(0) {
+    if number("halt_poll_ns") == Some(0) {
         add(
             Level::Note,
             "halt_poll_ns is 0".into(),
@@ -97,24 +97,8 @@ pub(super) fn by_settings(kernel: &KernelRelease, knobs: &[Knob]) -> Vec<Finding
             None,
         );
     }
-    if number("halt_poll_ns_grow") == Some(0) {
-        add(
-            Level::Warning,
-            "halt_poll_ns_grow is 0: windows do not grow".into(),
-            "a window at 0 stays there, whatever the ceiling says",
-            Some("2 is the default"),
-        );
-    }
-    if let (Some(start), Some(max @ 1..)) = (number("halt_poll_ns_grow_start"), ceiling)
-        && start >= max
-    {
-        add(
-            Level::Note,
-            format!("halt_poll_ns_grow_start ({start}) is not below halt_poll_ns ({max})"),
-            "windows toggle between 0 and the ceiling",
-            None,
-        );
-    }
+    let remarks = knob::remarks(&knob::Settings::of(knobs)).into_iter();
+    findings.extend(remarks.map(|remark| remark.finding));
     findings.extend(as_guest(knobs));
     findings
 }
@@ -224,6 +208,9 @@ mod test {
             ("halt_poll_ns", "0", "halt_poll_ns is 0"),
             ("halt_poll_ns_shrink", "0", "resets the window"),
             ("halt_poll_ns_grow", "0", "do not grow"),
+            ("halt_poll_ns", "5000000", "halt_poll_ns 5000000"),
+            ("halt_poll_ns_grow", "20000", "halt_poll_ns_grow 20000"),
+            ("halt_poll_ns_shrink", "1000", "halt_poll_ns_shrink 1000"),
         ] {
             assert!(
                 settings("6.18.0", &[(name, value)]).contains(said),

@@ -470,8 +470,8 @@ fn what_is_read_after_our_boot_files_is_named() {
         "quiet kvm.halt_poll_ns=80000 kvm.halt_poll_ns_grow=9\n",
     );
     let values = [(CEILING, 80_000), (Parameter::Grow, 3)].into();
-    let found = rivals(&world.root(), &values);
-    let found: Vec<_> = (found.iter())
+    let lines = lines(&world.root());
+    let found: Vec<_> = rivals(&lines, &values)
         .map(|it| (it.place.as_str(), it.parameter, it.value.as_str()))
         .collect();
     assert_eq!(
