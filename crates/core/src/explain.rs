@@ -22,6 +22,7 @@ mod apic_writes;
 mod break_even;
 pub mod contention;
 pub mod cost;
+mod deep_idle;
 mod devices;
 pub mod evidence;
 mod framebuffer;
@@ -47,6 +48,7 @@ mod shrink_zero;
 pub mod terms;
 mod tick_storm;
 mod timer_exits;
+mod unknown_exits;
 mod unseen_polling;
 mod vmm_threads;
 

@@ -102,8 +102,8 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
             .to_owned(),
         remedies: vec![Remedy::new(
             Does::ForWindows,
-            "QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer`; libvirt `<vpindex/>`, `<synic/>`, \
-             `<stimer/>` with state='on', and `<timer name='hypervclock' present='yes'/>`.",
+            "QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer,hv-avic`; libvirt `<vpindex/>`, `<synic/>`, \
+             `<stimer/>`, `<avic/>` with state='on', and `<timer name='hypervclock' present='yes'/>`.",
             HYPERV,
         )],
         cost: Some(Cost::cpu(guest.per_s(awake))),

@@ -6,7 +6,7 @@
 
 use super::evidence::Evidence;
 use super::remedy::{Does, Remedy};
-use super::terms::NOTHING_DONE;
+use super::terms::{NOTHING_DONE, Terms};
 use super::{Found, Judgement, Rule, Sure, Who};
 use crate::exit::{Isa, Kind};
 
@@ -14,9 +14,14 @@ pub(super) const RULE: Rule = Rule {
     id: "amd-idle-hlt",
     title: "halts that would end at once stay inside the guest (Idle HLT)",
     source: "SVM: Idle HLT intercept, Linux 6.15, arch/x86/kvm/svm/svm.c",
-    remedies: &[Does::Nothing],
+    remedies: &[Does::Nothing, Does::SparesVmm],
     look,
 };
+
+const NO_IDLE_HLT: Terms = Terms::new(
+    "The host boots again, and halts that would end at once exit again.",
+    "Where no guest stalls: then it costs exits and cures nothing.",
+);
 
 /// `SVM_EXIT_IDLE_HLT`.
 const IDLE_HLT: u32 = 0xa6;
@@ -38,11 +43,19 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
         cause: "A HLT with an interrupt pending does not exit: the guests halted more often than was recorded, \
                 and the shortest gaps are not in this recording."
             .to_owned(),
-        remedies: vec![Remedy::new(
-            Does::Nothing,
-            "Nothing. Compare with recordings of processors without it by time halted, not by halts.",
-            NOTHING_DONE,
-        )],
+        remedies: vec![
+            Remedy::new(
+                Does::Nothing,
+                "Nothing. Compare with recordings of processors without it by time halted, not by halts.",
+                NOTHING_DONE,
+            ),
+            Remedy::new(
+                Does::SparesVmm,
+                "Where guests stall for seconds (reported of Zen 5 under Linux 6.17 and 6.18): boot the host with \
+                 `clearcpuid=510`, which switches Idle HLT off. `halt_poll_ns=0` cures stalls of idle guests alone.",
+                NO_IDLE_HLT,
+            ),
+        ],
         cost: None,
         sure: Sure::Certain,
     }))

@@ -14,6 +14,10 @@ use super::terms::FEWER_VCPUS;
 use super::{Found, HABIT, Judgement, Rule, Sure};
 use crate::account::Account;
 
+/// Wake-up latency (95th percentile) from which woken vCPUs wait for a CPU: a switch takes some 10 us, a slice of the
+/// scheduler 700 us and more (`base_slice_ns`). vCPUs with real-time priority do not wait, whatever else is runnable.
+const WAITS_NS: u64 = 100_000;
+
 pub(super) const RULE: Rule = Rule {
     id: "over-committed-polling",
     title: "vCPUs on overcommitted CPUs",
@@ -85,9 +89,16 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
             "{polls}; {waited}; polling took {} of a CPU{wakes}.",
             percent(polled_ns / 1e9)
         ),
-        cause: "The host is overcommitted: other tasks wait while a vCPU polls, and a woken vCPU waits \
-                for a CPU."
-            .to_owned(),
+        cause: match latencies.percentile(0.95) {
+            Some(ns) if ns < WAITS_NS => {
+                "The host is overcommitted: other tasks wait while a vCPU polls. Woken vCPUs do not wait for a CPU: \
+                 they have real-time priority, or another CPU is idle."
+            }
+            _ => {
+                "The host is overcommitted: other tasks wait while a vCPU polls, and a woken vCPU waits for a CPU."
+            }
+        }
+        .to_owned(),
         remedies,
         cost: Some(Cost {
             cpu_ns_per_s: polled_ns,

@@ -3,10 +3,10 @@
 use super::evidence::Evidence;
 use super::{Rule, in_guest};
 use super::{
-    apic_writes, break_even, devices, framebuffer, guest_veto, high_ceiling, hpet, hyperv_timers,
-    idle_hlt, ipi_storm, lock_out, never_halts, not_observable, over_commitment, page_faults,
-    pause_loop, port_polling, sched_ext, shrink_zero, tick_storm, timer_exits, unseen_polling,
-    vmm_threads,
+    apic_writes, break_even, deep_idle, devices, framebuffer, guest_veto, high_ceiling, hpet,
+    hyperv_timers, idle_hlt, ipi_storm, lock_out, never_halts, not_observable, over_commitment,
+    page_faults, pause_loop, port_polling, sched_ext, shrink_zero, tick_storm, timer_exits,
+    unknown_exits, unseen_polling, vmm_threads,
 };
 
 /// Every rule, in the order in which those that could not judge are listed.
@@ -16,6 +16,7 @@ pub const RULES: &[Rule] = &[
     high_ceiling::RULE,
     shrink_zero::RULE,
     over_commitment::RULE,
+    deep_idle::RULE,
     guest_veto::RULE,
     not_observable::RULE,
     tick_storm::RULE,
@@ -32,6 +33,7 @@ pub const RULES: &[Rule] = &[
     vmm_threads::RULE,
     timer_exits::RULE,
     page_faults::RULE,
+    unknown_exits::RULE,
     sched_ext::RULE,
     idle_hlt::RULE,
 ];

@@ -98,7 +98,8 @@ pub(super) const MODULE_RELOADED: Terms = Terms::new(
 
 pub(super) const HYPERV: Terms = Terms::new(
     "It holds from the VM's next start, and every host to which the VM may migrate has to offer the same.",
-    "A Linux guest: it then uses Hyper-V's interface in place of KVM's.",
+    "A Linux guest: it then uses Hyper-V's interface in place of KVM's. `hv-synic` without `hv-avic` (QEMU 6.2, Linux \
+     5.15) switches APICv and AVIC off; leave `hv-avic` out where the CPU has neither.",
 );
 
 #[cfg(test)]

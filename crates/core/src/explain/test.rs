@@ -17,8 +17,8 @@ use super::{Explained, Finding, Sure, explain};
 use crate::account::ledger::Ledger;
 use crate::account::within::Interval;
 use crate::event::{
-    CeilingSource, Halt, HostSample, Knob, KnobScope, Observable, Paused, Vcpu, Vm, WakeSource,
-    WindowChange,
+    CeilingSource, Halt, HostSample, IdleState, Knob, KnobScope, Observable, Paused, Vcpu, Vm,
+    WakeSource, WindowChange,
 };
 use crate::exit::account::{Account as ExitAccount, By};
 use crate::exit::{Cause, Exits, Isa, Kind, Recorded, SubKey};

@@ -41,8 +41,8 @@ fn remedy(guest: Does) -> Remedy {
          CONFIG_NO_HZ_IDLE.";
         (text, TICKLESS)
     } else {
-        let text = "Windows guest: QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer`, libvirt `<timer \
-         name='hypervclock' present='yes'/>` with `<synic/>` and `<stimer/>`; `powercfg /energy` in \
+        let text = "Windows guest: QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer,hv-avic`, libvirt `<timer \
+         name='hypervclock' present='yes'/>` with `<synic/>`, `<stimer/>` and `<avic/>`; `powercfg /energy` in \
          the guest lists who requests a 1 ms timer.";
         (text, HYPERV)
     };

@@ -74,6 +74,13 @@ fn eoi_writes_that_exit() {
     );
     let few = (Kind::MsrWrite, 32, Some(0x80b), 9_000, 1_500);
     assert_eq!(of(&[SubKey::Msr], &[msr, few]).says(id), None);
+    assert!(!bench.gives(id).contains(&Does::ForWindows));
+    let hyperv = [0x4000_0070, 0x4000_0071].map(|it| (Kind::MsrWrite, 32, Some(it), 15_000, 1_500));
+    let hyperv = of(&[SubKey::Msr], &[msr, hyperv[0], hyperv[1]]);
+    assert_eq!(hyperv.says(id), Some(Sure::Certain));
+    let found = hyperv.finding(id).unwrap().found;
+    assert!(found.cause.contains("`hv-synic` without `hv-avic`"));
+    assert!(found.remedies[0].text.contains("`hv-avic`"));
 }
 
 #[test]

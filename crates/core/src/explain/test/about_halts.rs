@@ -168,6 +168,13 @@ fn vcpus_on_cpus_that_others_want() {
     );
     let untold = Bench::new(1).load(LOAD);
     assert!(untold.lacks(id).is_some(), "{:?}", untold.explain());
+    // vCPUs with real-time priority run at once, whatever else is runnable.
+    let cause = |latency_ns| {
+        let load = Load { latency_ns, ..cut };
+        bench(load, 0.5).finding(id).unwrap().found.cause
+    };
+    assert!(cause(8_000).contains("Woken vCPUs do not wait for a CPU"));
+    assert!(cause(900_000).contains("a woken vCPU waits for a CPU"));
 }
 
 /// Of one poll that was preempted, or ninety-nine, nothing follows.

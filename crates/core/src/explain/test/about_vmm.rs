@@ -177,6 +177,72 @@ fn a_processor_with_idle_hlt() {
     assert_eq!(exits(0x78).says(id), None);
 }
 
+/// Wake-ups that take 200 us.
+pub(super) const DEEP: Load = Load {
+    gap_ns: 600_000,
+    latency_ns: 200_000,
+    ..LOAD
+};
+
+/// The CPUs of the host rest in this state of cpuidle for half of the time.
+pub(super) fn resting(load: Load, state: u32) -> Bench {
+    let mut bench = Bench::calm(1).load(load);
+    for second in [0, 10] {
+        bench.ledger.idle_state(&IdleState {
+            time_ns: second * SECOND,
+            state,
+            name: "C6".into(),
+            description: "MWAIT 0x20".into(),
+            cpus: 4,
+            entries: second * 1_000,
+            residency_ns: second * 2 * SECOND,
+            above: None,
+            below: None,
+        });
+    }
+    bench
+}
+
+#[test]
+fn wake_ups_from_deep_idle_states() {
+    let id = "deep-idle-states";
+    let deep = resting(DEEP, 3);
+    assert_eq!(deep.says(id), Some(Sure::Likely));
+    let found = deep.finding(id).unwrap().found;
+    assert!(
+        found.signature.contains("in state 3 (C6)"),
+        "{}",
+        found.signature
+    );
+    assert!(found.remedies[0].text.contains("`cpupower idle-set -D 20`"));
+    // 1000 wake-ups a second, each 170 us later than from a shallow state.
+    assert!(
+        (deep.cost(id) / 1.7e8 - 1.0).abs() < 0.1,
+        "{}",
+        deep.cost(id)
+    );
+    assert_eq!(resting(DEEP, 1).says(id), None, "a shallow state");
+    assert_eq!(resting(LOAD, 3).says(id), None, "wake-ups of 30 us");
+    assert_eq!(resting(DEEP, 3).pressure(0.5).says(id), None, "they wait");
+    let why = Bench::calm(1).load(DEEP);
+    assert!(why.lacks(id).unwrap().contains("idle states"));
+}
+
+/// So many returns to the VMM with `KVM_EXIT_UNKNOWN`.
+pub(super) fn returning(count: u64) -> Bench {
+    let unknown = (Kind::UserspaceExit, 0, None, count, 20_000);
+    let exit = (Kind::Exit, 48, None, 10, 1_000);
+    Bench::calm(1).load(LOAD).exits(&[], &[exit, unknown])
+}
+
+#[test]
+fn returns_that_the_vmm_does_not_handle() {
+    let id = "unknown-exits";
+    assert_eq!(returning(20_000).says(id), Some(Sure::Likely));
+    assert!((returning(20_000).cost(id) / 4e7 - 1.0).abs() < 0.1);
+    assert_eq!(returning(9_000).says(id), None);
+}
+
 pub(super) const FAULT: (Kind, u32, Option<u64>, u64, u64) = (Kind::Exit, 48, None, 20_000, 5_000);
 
 #[test]

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::super::remedy::Lever;
 use super::about_vmm::{
-    ADVANCE, DEADLINE, FAULT, KICK, RESTING, THROUGH, kicked, polling, pulsed, with,
+    ADVANCE, DEADLINE, DEEP, FAULT, KICK, RESTING, THROUGH, kicked, polling, pulsed, resting,
+    returning, with,
 };
 use super::*;
 use crate::kvm::Knobs;
@@ -230,6 +231,12 @@ fn about_exits() -> Vec<Case> {
     let loads = Does::LoadsModule(&["kvm_intel.enable_apicv", "kvm_amd.avic"]);
     let spares = Does::SparesExits;
     let eois = || told(calm(LOAD), &[MSR, EOI]);
+    let by_hyperv = || {
+        told(
+            calm(LOAD),
+            &[MSR, (Kind::MsrWrite, 32, Some(0x4000_0070), 15_000, 1_500)],
+        )
+    };
     let on = eois().param("kvm_intel.enable_apicv", "Y");
     let free = || told(calm(LOAD), &[PAUSE]);
     let wanted = || told(pressed(LOAD), &[PAUSE]);
@@ -242,6 +249,7 @@ fn about_exits() -> Vec<Case> {
     vec![
         case(apic, loads, eois(), on),
         case(apic, spares, eois(), of(MSR)),
+        case(apic, Does::ForWindows, by_hyperv(), vetoed(by_hyperv())),
         case(pause, Does::SparesCpus, wanted(), free()),
         case(pause, Does::NoPauseExits, free(), wanted()),
         case(pause, spares, free(), wanted()),
@@ -310,12 +318,30 @@ fn about_the_vmm() -> Vec<Case> {
         ),
         case("sched-ext", Does::Nothing, scx("enabled"), scx("disabled")),
         case("amd-idle-hlt", Does::Nothing, idle_hlt("Y"), idle_hlt("N")),
+        case(
+            "amd-idle-hlt",
+            Does::SparesVmm,
+            idle_hlt("Y"),
+            idle_hlt("N"),
+        ),
     ]
 }
 
 fn about_timers_and_threads() -> Vec<Case> {
     let timers = |bench| told(bench, &[DEADLINE]);
     vec![
+        case(
+            "deep-idle-states",
+            Does::SparesVmm,
+            resting(DEEP, 3),
+            resting(DEEP, 1),
+        ),
+        case(
+            "unknown-exits",
+            Does::SparesVmm,
+            returning(20_000),
+            returning(9_000),
+        ),
         case(
             "timer-exits",
             Does::HaltsInGuest,
