@@ -81,7 +81,7 @@ pub fn groups(threads: &[Known]) -> Vec<Group> {
     for ((process, _), mut class) in classes {
         class.sort_by_key(|&at| threads[at].tid);
         let parts = match process {
-            None => in_a_row(threads, &class, true),
+            None => near_each_other(threads, &class),
             Some(_) if is_one(threads, &class) => vec![class],
             Some(_) => {
                 let mut names = BTreeMap::<&str, Vec<usize>>::new();
@@ -90,7 +90,7 @@ pub fn groups(threads: &[Known]) -> Vec<Group> {
                 }
                 let mut parts: Vec<_> = names
                     .values()
-                    .flat_map(|class| in_a_row(threads, class, false))
+                    .flat_map(|class| in_a_row(threads, class))
                     .collect();
                 parts.sort();
                 parts
@@ -115,7 +115,14 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// Whether a thread's number was met before; it is now.
+    /// Whether a thread's number was met before.
+    fn has(&self, thread: &Known) -> bool {
+        let told = thread.told.is_some_and(|vcpu| self.told.contains(&vcpu));
+        let named = thread.name.1;
+        told || named.is_some_and(|number| self.named.contains(&number))
+    }
+
+    /// The same; it is now.
     fn meet(&mut self, thread: &Known) -> bool {
         let told = thread.told.is_some_and(|vcpu| !self.told.insert(vcpu));
         let named = thread
@@ -133,27 +140,55 @@ fn is_one(threads: &[Known], class: &[usize]) -> bool {
     moves || !class.iter().any(|&at| numbers.meet(&threads[at]))
 }
 
-/// Threads in order of their own numbers, cut where a vCPU's number comes again, and where threads are
-/// far from each other or without a number if that matters.
-fn in_a_row(threads: &[Known], class: &[usize], only_near: bool) -> Vec<Vec<usize>> {
+/// Threads in order of their own numbers, cut where a vCPU's number comes again.
+fn in_a_row(threads: &[Known], class: &[usize]) -> Vec<Vec<usize>> {
     let mut parts: Vec<Vec<usize>> = Vec::new();
     let mut numbers = Numbers::default();
-    let mut last: Option<&Known> = None;
     for &at in class {
-        let thread = &threads[at];
-        let far = last.is_none_or(|last| {
-            let lone = !thread.is_numbered() || !last.is_numbered();
-            only_near && (lone || thread.tid.0.saturating_sub(last.tid.0) > NEAR)
-        });
-        if numbers.meet(thread) || far {
+        if numbers.meet(&threads[at]) || parts.is_empty() {
             numbers = Numbers::default();
-            numbers.meet(thread);
+            numbers.meet(&threads[at]);
             parts.push(Vec::new());
         }
         if let Some(part) = parts.last_mut() {
             part.push(at);
         }
-        last = Some(thread);
+    }
+    parts
+}
+
+/// VMs that start at the same time mix the numbers of their threads. So a thread joins a VM near it that lacks
+/// its vCPU: the one whose last thread precedes it directly, else the oldest. A thread whose vCPU has no number
+/// joins none.
+fn near_each_other(threads: &[Known], class: &[usize]) -> Vec<Vec<usize>> {
+    let mut parts: Vec<Vec<usize>> = Vec::new();
+    // Parts that threads may still join, with the numbers that they have and their last thread.
+    let mut open: Vec<(usize, Numbers, Tid)> = Vec::new();
+    for &at in class {
+        let thread = &threads[at];
+        let distance = |last: Tid| thread.tid.0.saturating_sub(last.0);
+        open.retain(|(_, _, last)| distance(*last) <= NEAR);
+        let lacks = |(_, numbers, _): &&mut (usize, Numbers, Tid)| !numbers.has(thread);
+        let next = |(_, numbers, last): &(usize, Numbers, Tid)| {
+            distance(*last) == 1 && !numbers.has(thread)
+        };
+        let place = open.iter().position(next);
+        let found = match place {
+            Some(place) => open.get_mut(place),
+            None => open.iter_mut().find(lacks),
+        };
+        if let Some((part, numbers, last)) = found.filter(|_| thread.is_numbered()) {
+            numbers.meet(thread);
+            *last = thread.tid;
+            parts[*part].push(at);
+            continue;
+        }
+        if thread.is_numbered() {
+            let mut numbers = Numbers::default();
+            numbers.meet(thread);
+            open.push((parts.len(), numbers, thread.tid));
+        }
+        parts.push(vec![at]);
     }
     parts
 }

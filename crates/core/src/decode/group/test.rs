@@ -155,3 +155,32 @@ proptest! {
         }
     }
 }
+
+/// Firecracker's threads have the number of their vCPU in their names; VMs that start together mix them.
+#[test]
+fn vms_that_start_together_mix_the_numbers_of_their_threads() {
+    let all = [
+        thread(10, None, "fc_vcpu 0", Some(0)),
+        thread(12, None, "fc_vcpu 0", Some(0)),
+        thread(15, None, "fc_vcpu 1", Some(1)),
+        thread(17, None, "fc_vcpu 1", Some(1)),
+        // The second vCPU first.
+        thread(31, None, "fc_vcpu 1", Some(1)),
+        thread(32, None, "fc_vcpu 0", Some(0)),
+        thread(50, None, "fc_vcpu 0", Some(0)),
+        // One vCPU, then two that follow each other.
+        thread(200, None, "fc_vcpu 0", Some(0)),
+        thread(202, None, "fc_vcpu 0", Some(0)),
+        thread(203, None, "fc_vcpu 1", Some(1)),
+    ];
+    let pair = |one, other| vec![(one, Some(0)), (other, Some(1))];
+    let expected = [
+        pair(10, 15),
+        pair(12, 17),
+        vec![(31, Some(1)), (32, Some(0))],
+        vec![(50, Some(0))],
+        vec![(200, Some(0))],
+        pair(202, 203),
+    ];
+    assert_eq!(vms(&all), expected);
+}
