@@ -229,7 +229,8 @@ impl Account {
         rows
     }
 
-    /// What exits of a cause cost the host: all of their time, but for the sleep of halts.
+    /// What exits of a cause cost the host: all of their time, but for the sleep of halts, and for what is not known of
+    /// them.
     ///
     /// `halted` is the halted time of the halts whose exits these are ([`super::halted`]). Where guests halt by exits
     /// of two reasons, each has its part of the sleep, by its time; the parts add up.
@@ -243,7 +244,8 @@ impl Account {
             whole += u128::from(tally.time_ns());
             before += u128::from(if other < cause { tally.time_ns() } else { 0 });
         }
-        let slept = |ns: u128| u128::from(halted.sleep_ns) * ns / whole.max(1);
+        let asleep_ns = u128::from(halted.sleep_ns) + u128::from(halted.unknown_ns);
+        let slept = |ns: u128| asleep_ns * ns / whole.max(1);
         let part = slept(before + u128::from(time_ns)) - slept(before);
         time_ns.saturating_sub(u64::try_from(part).unwrap_or(u64::MAX))
     }
