@@ -30,6 +30,14 @@ pub(crate) fn some(names: &[String], most: usize) -> String {
     }
 }
 
+/// What a sum of polls is, before its figure: nothing where it is exact.
+pub(crate) fn bound(bound: &str) -> String {
+    match bound {
+        "exact" => String::new(),
+        bound => format!("{bound} "),
+    }
+}
+
 /// A phrase as the beginning of a sentence.
 pub(crate) fn capitalised(phrase: &str) -> String {
     let mut chars = phrase.chars();

@@ -51,8 +51,10 @@ pub struct Account {
     pub polled: u64,
     /// Halts that polled and were never scheduled out (KVM's `halt_successful_poll`).
     pub successful_polls: u64,
-    /// Halts of which it is known whether their poll was cut.
-    pub cut_known: u64,
+    /// Polls of which it is not known whether they were cut.
+    pub cut_unknown: u64,
+    /// Of these, polls of which nobody counted how long they took: each is counted as long as it can have been.
+    pub poll_bounds: u64,
     /// Polls that stopped because another task wanted the CPU.
     pub poll_cuts: u64,
     /// Halted time, split.
@@ -126,7 +128,6 @@ impl Account {
         count(&mut self.halts, true);
         count(&mut self.waits, halt.waited);
         count(&mut self.invalid, !halt.valid);
-        count(&mut self.cut_known, true);
         let parts = Parts::of_halt(halt);
         self.parts.fold(&parts);
         self.edges.fold(&Edges::of(halt, parts));
@@ -153,7 +154,12 @@ impl Account {
             return;
         }
         count(&mut self.polled, true);
-        count(&mut self.poll_cuts, halt.poll_cut);
+        count(&mut self.poll_cuts, halt.is_preempted());
+        count(&mut self.cut_unknown, halt.poll_cut.is_none());
+        count(
+            &mut self.poll_bounds,
+            halt.poll_cut.is_none() && halt.polled.is_none(),
+        );
         if halt.waited {
             self.poll_fail_ns.record(poll_ns);
         } else {
@@ -191,9 +197,9 @@ impl Account {
         add(&mut self.poll_known, known);
         add(&mut self.polled, counts.polls());
         add(&mut self.successful_polls, counts.polls_met());
-        if let Some(cuts) = counts.poll_cuts {
-            add(&mut self.cut_known, known);
-            add(&mut self.poll_cuts, cuts);
+        match counts.poll_cuts {
+            Some(cuts) => add(&mut self.poll_cuts, cuts),
+            None => add(&mut self.cut_unknown, counts.polls()),
         }
         self.parts.fold(&Parts::of_counts(counts));
         for (sum, &n) in self.wakes.iter_mut().zip(&counts.wakes) {
@@ -226,16 +232,35 @@ impl Account {
         (self.poll_known > 0).then(|| self.poll_known.saturating_sub(self.polled))
     }
 
-    /// Polls that ended in a wait.
-    pub fn failed_polls(&self) -> u64 {
-        self.polled.saturating_sub(self.successful_polls)
+    /// Polls that ended in a wait; `None` where those of more than a few halts are not known, or all halts that
+    /// tell are halts that did not wait.
+    pub fn failed_polls(&self) -> Option<u64> {
+        let told = matches!(self.poll_bound(), PollBound::Exact | PollBound::AtMost);
+        told.then(|| self.polled.saturating_sub(self.successful_polls))
     }
 
     /// The share of polls that ended because another task wanted the CPU; `None` where that is not
     /// known, or of too few polls to tell.
     pub fn preempted(&self) -> Option<Share> {
-        let is_known = self.cut_known >= self.polled;
-        is_known.then(|| Share::of(self.poll_cuts, self.polled))?
+        self.poll_cuts()
+            .and_then(|cuts| Share::of(cuts, self.polled))
+    }
+
+    /// Polls that stopped because another task wanted the CPU, if that is known of all but a few polls.
+    pub fn poll_cuts(&self) -> Option<u64> {
+        is_few(self.cut_unknown, self.polled).then_some(self.poll_cuts)
+    }
+
+    /// What the sums of polls are, where some halts do not tell how long they polled.
+    pub fn poll_bound(&self) -> PollBound {
+        let all_told = is_few(self.unknown.poll_ns, self.halts);
+        let all_counted = is_few(self.poll_bounds, self.polled);
+        match (all_told, all_counted) {
+            (true, true) => PollBound::Exact,
+            (false, true) => PollBound::AtLeast,
+            (true, false) => PollBound::AtMost,
+            (false, false) => PollBound::About,
+        }
     }
 
     /// Time polled, in the two parts of it, by vCPUs that had so much time together: never more than that.
@@ -256,6 +281,36 @@ impl Account {
             .saturating_add(self.poll_fail_ns.sum());
         (self.poll_known > 0).then_some(sum)
     }
+}
+
+/// What a sum of polls is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PollBound {
+    /// All polls, or all but a few, were recorded.
+    Exact,
+    /// Of some halts it is not known whether and how long they polled.
+    AtLeast,
+    /// Polls whose end was not recorded count with their whole window.
+    AtMost,
+    /// Both.
+    About,
+}
+
+impl PollBound {
+    /// The name printed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::AtLeast => "at least",
+            Self::AtMost => "at most",
+            Self::About => "about",
+        }
+    }
+}
+
+/// Whether so few of all that figures hold without them: those before a vCPU's first call of grow or shrink, say.
+fn is_few(part: u64, all: u64) -> bool {
+    part.saturating_mul(32) <= all
 }
 
 impl Unknown {
@@ -312,7 +367,8 @@ impl Fold for Account {
         add(&mut self.poll_known, other.poll_known);
         add(&mut self.polled, other.polled);
         add(&mut self.successful_polls, other.successful_polls);
-        add(&mut self.cut_known, other.cut_known);
+        add(&mut self.cut_unknown, other.cut_unknown);
+        add(&mut self.poll_bounds, other.poll_bounds);
         add(&mut self.poll_cuts, other.poll_cuts);
         self.parts.fold(&other.parts);
         for (sum, &n) in self.wakes.iter_mut().zip(&other.wakes) {

@@ -166,7 +166,8 @@ pub struct Halt {
     pub ceiling_source: CeilingSource,
     /// KVM called its grow or shrink for this halt (`kvm_halt_poll_ns` fired).
     pub change: WindowCall,
-    /// Time polled, as KVM booked it. 0 where the vCPU was not allowed to poll.
+    /// Time polled, as KVM booked it. 0 where the vCPU was not allowed to poll. Where `poll_cut` is `None` and
+    /// the vCPU slept, it is the longest that the poll can have taken.
     pub poll_ns: Option<u64>,
     /// KVM counted an attempted poll (`halt_attempted_poll`); `None` where nobody read that counter. A poll
     /// that is met at its first look takes 0 ns. See [`Halt::has_polled`].
@@ -175,8 +176,9 @@ pub struct Halt {
     pub wake_latency_ns: Option<u64>,
     /// What ended the halt.
     pub wake: WakeSource,
-    /// Polling stopped because another task wanted the CPU (`kvm_vcpu_can_poll`).
-    pub poll_cut: bool,
+    /// Polling stopped because another task wanted the CPU (`kvm_vcpu_can_poll`); `None` where that is not
+    /// known.
+    pub poll_cut: Option<bool>,
 }
 
 /// Which of the window's two rules KVM called.
@@ -228,8 +230,13 @@ impl Halt {
     pub fn has_polled(&self) -> Option<bool> {
         let poll_ns = self.poll_ns?;
         let at_first_look = !self.waited && self.window_ns.is_some_and(|window| window > 0);
-        let by_its_looks = at_first_look || self.poll_cut;
+        let by_its_looks = at_first_look || self.is_preempted();
         Some(poll_ns > 0 || self.polled.unwrap_or(by_its_looks))
+    }
+
+    /// Whether its poll is known to have been preempted.
+    pub fn is_preempted(&self) -> bool {
+        self.poll_cut == Some(true)
     }
 
     /// Time neither polled nor waking: the vCPU slept and its CPU was free for others.

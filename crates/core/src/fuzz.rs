@@ -78,7 +78,7 @@ pub fn must_be_sound(halt: &Halt, told_ns: u64) {
     }
     if !halt.waited {
         assert_eq!(halt.wake_latency_ns, Some(0), "{halt:?}");
-        assert!(!halt.poll_cut, "{halt:?}");
+        assert!(!halt.is_preempted(), "{halt:?}");
     }
     let parts = [halt.wake_latency_ns, halt.poll_ns];
     for part in parts.into_iter().flatten() {
@@ -89,7 +89,7 @@ pub fn must_be_sound(halt: &Halt, told_ns: u64) {
             poll <= u64::from(window),
             "polled past its window: {halt:?}"
         );
-        assert!(!halt.poll_cut || poll < u64::from(window), "{halt:?}");
+        assert!(!halt.is_preempted() || poll < u64::from(window), "{halt:?}");
     }
     if let (Some(window), Some(ceiling)) = (halt.window_ns, halt.ceiling_ns) {
         assert!(window <= ceiling, "a window above its ceiling: {halt:?}");

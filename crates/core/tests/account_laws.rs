@@ -36,7 +36,7 @@ prop_compose! {
     fn halt()(
         (vm, vcpu) in place(),
         (start_ns, halt_ns) in (time(), length()),
-        (waited, valid, poll_cut) in any::<(bool, bool, bool)>(),
+        (waited, valid, poll_cut) in any::<(bool, bool, Option<bool>)>(),
         window_ns in proptest::option::of(0..200_000_u32),
         window_next_ns in proptest::option::of(0..200_000_u32),
         ceiling_ns in proptest::option::of(0..40_u32),

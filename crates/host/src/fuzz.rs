@@ -77,7 +77,7 @@ fn check_halt(halt: &Halt, change: Option<WindowChange>) {
     assert!(halt.waited || halt.wake_latency_ns == Some(0), "{halt:?}");
     assert!(halt.gap_ns() <= Some(halt.halt_ns), "{halt:?}");
     assert!(halt.sleep_ns() <= Some(halt.halt_ns), "{halt:?}");
-    assert!(!halt.poll_cut || halt.waited, "{halt:?}");
+    assert!(!halt.is_preempted() || halt.waited, "{halt:?}");
     if let Some(change) = change {
         assert_eq!(change.tid, halt.tid, "{change:?}");
     }

@@ -65,7 +65,7 @@ pub(crate) const COLUMNS: &[Column] = &[
         "poll_ns",
         Kind::U64,
         "not known",
-        "Time polled, as KVM booked it; 0 where the vCPU was not allowed to poll.",
+        "Time polled, as KVM booked it; 0 where the vCPU was not allowed to poll. Where `poll_cut` and `polled` are NULL and the vCPU slept, the longest that the poll can have taken.",
     ),
     Column::nullable(
         "polled",
@@ -84,9 +84,10 @@ pub(crate) const COLUMNS: &[Column] = &[
         Kind::Name,
         "What ended the halt: `timer`, `ipi`, `device`, `other`, `unknown`.",
     ),
-    Column::new(
+    Column::nullable(
         "poll_cut",
         Kind::Bool,
+        "not known",
         "Polling stopped because another task wanted the CPU (`kvm_vcpu_can_poll`).",
     ),
 ];
@@ -100,6 +101,8 @@ impl Row for Halt {
             |of: fn(&Self) -> Option<u64>| array(rows.iter().map(of).collect::<UInt64Array>());
         let maybe_u32s =
             |of: fn(&Self) -> Option<u32>| array(rows.iter().map(of).collect::<UInt32Array>());
+        let maybe_bools =
+            |of: fn(&Self) -> Option<bool>| array(rows.iter().map(of).collect::<BooleanArray>());
         let bools = |of: fn(&Self) -> bool| {
             array(rows.iter().map(|h| Some(of(h))).collect::<BooleanArray>())
         };
@@ -120,13 +123,13 @@ impl Row for Halt {
                 rows.iter().map(|h| window_call_place(h.change)),
             ),
             maybe_u64s(|h| h.poll_ns),
-            array(rows.iter().map(|h| h.polled).collect::<BooleanArray>()),
+            maybe_bools(|h| h.polled),
             maybe_u64s(|h| h.wake_latency_ns),
             name_array(
                 &WakeSource::ALL.map(WakeSource::as_str),
                 rows.iter().map(|h| h.wake.code()),
             ),
-            bools(|h| h.poll_cut),
+            maybe_bools(|h| h.poll_cut),
         ]
     }
 
@@ -155,7 +158,8 @@ impl Row for Halt {
         let wake = columns.names("wake", |name| {
             WakeSource::ALL.into_iter().find(|w| w.as_str() == name)
         })?;
-        let poll_cut = columns.bools("poll_cut")?;
+        let poll_cut = columns.maybe_bools("poll_cut")?;
+        let truth = |column: &BooleanArray, row| column.is_valid(row).then(|| column.value(row));
         let halt = |row| Self {
             start_ns: start_ns[row],
             halt_ns: halt_ns[row],
@@ -170,10 +174,10 @@ impl Row for Halt {
             ceiling_source: ceiling_source[row],
             change: change[row],
             poll_ns: maybe(poll_ns, row),
-            polled: polled.and_then(|polled| polled.is_valid(row).then(|| polled.value(row))),
+            polled: polled.and_then(|polled| truth(polled, row)),
             wake_latency_ns: maybe(wake_latency_ns, row),
             wake: wake[row],
-            poll_cut: poll_cut.value(row),
+            poll_cut: truth(poll_cut, row),
         };
         Ok((0..columns.len()).map(halt).collect())
     }

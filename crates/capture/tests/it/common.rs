@@ -144,7 +144,7 @@ fn halt() -> impl Strategy<Value = Halt> {
             polled: bools.3,
             wake_latency_ns: wake.1,
             wake: wake.2,
-            poll_cut: bools.2,
+            poll_cut: Some(bools.2),
         },
     )
 }

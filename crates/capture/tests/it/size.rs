@@ -77,7 +77,7 @@ impl Vcpu {
             } else {
                 WakeSource::Timer
             },
-            poll_cut: false,
+            poll_cut: Some(false),
         }
     }
 }

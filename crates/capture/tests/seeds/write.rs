@@ -253,7 +253,7 @@ fn facts(from: u64) -> Facts {
         polled: i.is_multiple_of(2).then_some(true),
         wake_latency_ns: Some(i * 100),
         wake: WakeSource::ALL[usize::try_from(i % 5).unwrap()],
-        poll_cut: i.is_multiple_of(7),
+        poll_cut: Some(i.is_multiple_of(7)),
     };
     let mut halt_ns = LogHist::default();
     for value in [0, 3, 3, 5_700, 91_000] {

@@ -36,7 +36,7 @@ impl pass::Sink for Sleeps {
         self.halts += 1;
         let Some(latency_ns) = halt
             .wake_latency_ns
-            .filter(|_| halt.waited && !halt.poll_cut)
+            .filter(|_| halt.waited && !halt.is_preempted())
         else {
             return;
         };

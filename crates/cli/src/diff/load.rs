@@ -277,7 +277,6 @@ fn is_compared(row: &Exits) -> bool {
 /// Blocks of somebody while a capture is read.
 struct Somebody {
     cut: Cut,
-    tells_cuts: bool,
     halts: Vec<Halted>,
     exits_cut: Cut,
     exits: BTreeMap<Cause, Vec<Exited>>,
@@ -311,7 +310,6 @@ impl Somebody {
         Self {
             halts: vec![block; cut.count()],
             cut,
-            tells_cuts: side.tells("poll_cut"),
             exits_cut: Cut::new(from_ns, to_ns, side.exits_interval_ns),
             exits: BTreeMap::new(),
         }
@@ -328,13 +326,7 @@ impl Somebody {
         self.exits.entry(cause).or_insert(none)[place].exits(row);
     }
 
-    fn finish(mut self, with_exits: bool) -> Sums {
-        if !self.tells_cuts {
-            // Not told is not never.
-            for block in &mut self.halts {
-                block.cut_known = 0;
-            }
-        }
+    fn finish(self, with_exits: bool) -> Sums {
         let exits = self.exits.into_iter();
         Sums {
             block_ns: self.halts.first().map_or(0, |block| block.span_ns),

@@ -368,7 +368,6 @@ impl Seen {
 fn totals(account: &Account) -> HaltTotals {
     // Without a halt yet, a 0 is right.
     let polls_known = account.poll_known > 0 || account.halts == 0;
-    let cuts_known = account.cut_known >= account.polled;
     let latency_known = account.wake_latency_ns.count() > 0 || account.waits == 0;
     let known = |value: u64| polls_known.then_some(value);
     HaltTotals {
@@ -376,8 +375,8 @@ fn totals(account: &Account) -> HaltTotals {
         sleeps: account.waits,
         polls: known(account.polled),
         successful_polls: known(account.successful_polls),
-        failed_polls: known(account.failed_polls()),
-        preempted_polls: known(account.poll_cuts).filter(|_| cuts_known),
+        failed_polls: account.failed_polls().filter(|_| polls_known),
+        preempted_polls: account.poll_cuts().filter(|_| polls_known),
         poll_success_ns: known(account.poll_success_ns.sum()),
         poll_fail_ns: known(account.poll_fail_ns.sum()),
         sleep_ns: latency_known.then_some(account.parts.sleep_ns),

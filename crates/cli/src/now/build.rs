@@ -75,6 +75,7 @@ pub(crate) fn build(
         cpus: report.host.cpus,
         halts: Some(account.halts).filter(|halts| *halts > 0 || is_seen),
         poll_cpu_percent: account.poll.cpu_percent,
+        poll_bound: account.poll.cpu_percent.map(|_| account.poll.bound),
         failed_cpu_percent: account.poll.wasted_cpu_percent,
         vms: usage::of(&report),
         own_ceilings,

@@ -38,6 +38,7 @@ pub(crate) fn view(root: &Root, advice: String) -> anyhow::Result<Answer> {
         cpus: None,
         halts: None,
         poll_cpu_percent: None,
+        poll_bound: None,
         failed_cpu_percent: None,
         vms: Vec::new(),
         own_ceilings: 0,

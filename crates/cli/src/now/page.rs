@@ -8,7 +8,7 @@ use super::view::{Answer, ComparedSetting, CostlyFinding, UnrecordedHost};
 use crate::figures::Source;
 use crate::number::{nanos, share, three_digits};
 use crate::recommend::view::GoalAdvice;
-use crate::words::plural;
+use crate::words::{bound, plural};
 
 /// VMs that are named without a recording.
 const NAMED: usize = 3;
@@ -149,7 +149,8 @@ fn polling(view: &Answer) -> String {
     let failed = failed.map_or_else(String::new, |failed| {
         format!("; {} of it in polls that failed", share(failed / all))
     });
-    format!("{}{of}{failed}", cpus(all))
+    let bound = view.poll_bound.map_or_else(String::new, bound);
+    format!("{bound}{}{of}{failed}", cpus(all))
 }
 
 fn settings(rows: &[ComparedSetting]) -> Table {

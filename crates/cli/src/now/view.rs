@@ -34,6 +34,8 @@ figures! {
         pub(crate) halts: Option<u64> = Count,
         /// CPU time spent polling.
         pub(crate) poll_cpu_percent: Option<f64> = CpuPercent,
+        /// What times of polls are: `exact`, `at least`, `at most` or `about`.
+        pub(crate) poll_bound: Option<&'static str> = Name,
         /// Of that, in polls that failed.
         pub(crate) failed_cpu_percent: Option<f64> = CpuPercent,
         /// The VMs, most CPU time first; without those of which only little polling is known.

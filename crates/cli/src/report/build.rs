@@ -380,6 +380,7 @@ pub(crate) fn account_view(account: &Account, time: &Time) -> AccountFigures {
 
 fn poll_view(account: &Account, time: &Time) -> PollFigures {
     let ns = account.poll_ns();
+    let failed = account.failed_polls().filter(|_| ns.is_some());
     let Parts {
         poll_success_ns: useful_ns,
         poll_fail_ns: wasted_ns,
@@ -396,13 +397,14 @@ fn poll_view(account: &Account, time: &Time) -> PollFigures {
         known: account.poll_known,
         polled: account.polled,
         successful: account.successful_polls,
-        failed: account.failed_polls(),
-        cut: (account.cut_known > 0).then_some(account.poll_cuts),
+        failed,
+        cut: account.poll_cuts().filter(|_| ns.is_some()),
+        bound: account.poll_bound().as_str(),
         not_polled: account.not_polled(),
         ns,
         cpu_percent: ns.map(|_| time.cpu_percent(useful_ns.saturating_add(wasted_ns))),
         useful_cpu_percent: ns.map(|_| time.cpu_percent(useful_ns)),
-        wasted_cpu_percent: ns.map(|_| time.cpu_percent(wasted_ns)),
+        wasted_cpu_percent: failed.map(|_| time.cpu_percent(wasted_ns)),
         zero,
         time_against_count: bars,
     }

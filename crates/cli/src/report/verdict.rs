@@ -8,8 +8,8 @@ use haltwise_core::stats::total;
 
 use super::honest::is_paused;
 use super::view::{AccountFigures, CeilingFigures, ReportedVm};
-use crate::number::{nanos, nanos_f64, percent, share, three_digits};
-use crate::words::{capitalised, ceiling_source};
+use crate::number::{count, nanos, nanos_f64, percent, share, three_digits};
+use crate::words::{bound, capitalised, ceiling_source};
 
 /// Below this share of the wakes, it matters little what polling costs or spares.
 const HARDLY: f64 = 0.05;
@@ -114,11 +114,16 @@ fn waits_for_cpus(account: &AccountFigures) -> bool {
 fn worth(account: &AccountFigures, vetoed: bool) -> String {
     match account.worth {
         Worth::NoHalts => "No halt was seen.".to_owned(),
+        Worth::Unknown if account.poll.successful > 0 => format!(
+            "Unknown whether polling pays: {} successful polls were recorded, failed polls were not.",
+            count(account.poll.successful)
+        ),
         Worth::Unknown => {
             "Unknown whether polling pays: the time polled was not recorded.".to_owned()
         }
         Worth::InVain { poll_ns } => format!(
-            "Polling does not pay here: {} of CPU went into it, and no poll was successful.",
+            "Polling does not pay here: {}{} of CPU went into it, and no poll was successful.",
+            bound(account.poll.bound),
             nanos(poll_ns)
         ),
         Worth::NotPolling { .. } if vetoed => {
@@ -131,7 +136,11 @@ fn worth(account: &AccountFigures, vetoed: bool) -> String {
             spared_ns,
             price,
         } => {
-            let each = format!("Each successful poll cost {} of CPU", nanos_f64(cost_ns));
+            let at_most = bound(account.poll.bound);
+            let each = format!(
+                "Each successful poll cost {at_most}{} of CPU",
+                nanos_f64(cost_ns)
+            );
             let (Some(spared), Some(price)) = (spared_ns, price) else {
                 let why = match account.waits {
                     0 => "no halt slept",
@@ -280,7 +289,7 @@ mod test {
                 poll_ns: Some(20_000),
                 window_ns: Some(50_000),
                 wake_latency_ns: Some(if nth < preempted { 5_000 } else { 0 }),
-                poll_cut: nth < preempted,
+                poll_cut: Some(nth < preempted),
                 ..Halt::default()
             });
         }

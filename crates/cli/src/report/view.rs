@@ -275,12 +275,15 @@ figures! {
         pub(crate) polled: u64 = Count,
         /// Of these, those never scheduled out (KVM's `halt_successful_poll`).
         pub(crate) successful: u64 = Count,
-        /// The others.
-        pub(crate) failed: u64 = Count,
+        /// The others; `null` where it is not known of more than one in 32 halts whether it polled.
+        pub(crate) failed: Option<u64> = Count,
         /// Polls that ended because another task wanted the CPU.
         pub(crate) cut: Option<u64> = Count,
         /// Halts that did not poll.
         pub(crate) not_polled: Option<u64> = Count,
+        /// What the times of polls are: `exact`, or a bound (`at least`, `at most`, `about`) where it was not
+        /// recorded of more than one in 32 halts whether or how long they polled.
+        pub(crate) bound: &'static str = Name,
         /// CPU time spent polling.
         pub(crate) ns: Option<u64> = Nanos,
         /// The same.

@@ -78,6 +78,7 @@ fn halts(load: Load, vm: u32, facts: &mut Facts) {
             window_next_ns: Some(ceiling_ns),
             ceiling_ns: Some(ceiling_ns),
             ceiling_source: CeilingSource::Cap,
+            poll_cut: Some(false),
             poll_ns: Some(gap_ns.min(u64::from(ceiling_ns))),
             wake_latency_ns: Some(latency_ns),
             wake: WakeSource::Device,

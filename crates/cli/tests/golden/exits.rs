@@ -192,7 +192,7 @@ fn every_table_fits() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir.path().join("cap"), false);
     for (options, row) in [
-        (&[][..], "IO_INSTRUCTION      18.0ms  0.93%    900"),
+        (&[][..], "IO_INSTRUCTION      18.0ms  1.39%    900"),
         (&["--by", "vm"], "web-1  50.1ms  10.3ms  23.3k"),
         (&["--by", "vcpu"], "web-1     1  25.2ms"),
         (&["--by", "second"], "     2  25.0ms"),

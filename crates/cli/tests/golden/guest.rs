@@ -109,7 +109,7 @@ impl Guest {
             poll_ns: Some(poll_ns),
             wake_latency_ns: Some(if caught { 0 } else { latency }),
             wake: self.wakes[usize::try_from(which).unwrap()],
-            poll_cut: is_cut && !caught,
+            poll_cut: Some(is_cut && !caught),
             ..Halt::default()
         }
     }

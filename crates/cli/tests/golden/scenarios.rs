@@ -339,7 +339,7 @@ fn counted(halts: &[&Halt]) -> HaltCounts {
         counts.waited += u64::from(halt.waited);
         bump(&mut counts.polled, polled);
         bump(&mut counts.successful_polls, polled && !halt.waited);
-        bump(&mut counts.poll_cuts, halt.poll_cut);
+        bump(&mut counts.poll_cuts, halt.is_preempted());
         counts.wakes[usize::from(halt.wake.code())] += 1;
         counts.halt_ns.record(halt.halt_ns);
         counts.gap_ns.record(halt.gap_ns().unwrap());

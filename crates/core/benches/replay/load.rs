@@ -98,7 +98,7 @@ impl Load {
                 } else {
                     WakeSource::Device
                 },
-                poll_cut: is_cut,
+                poll_cut: Some(is_cut),
                 ..Halt::default()
             };
             now_ns = halt.end_ns() + 5_000;

@@ -89,7 +89,10 @@ fn two_halts_by_hand() {
         }
     );
     assert_eq!((account.halts, account.waits, account.polled), (2, 1, 2));
-    assert_eq!((account.successful_polls, account.failed_polls()), (1, 1));
+    assert_eq!(
+        (account.successful_polls, account.failed_polls()),
+        (1, Some(1))
+    );
     assert_eq!(account.poll_ns(), Some(70_000));
     assert_eq!(account.wakes, [1, 0, 1, 0, 0]);
     assert_eq!(account.gap_ns.sum(), 90_000);
@@ -120,13 +123,13 @@ fn a_poll_of_no_time_is_a_poll_only_with_a_window() {
     // One that another task cut at its first look is a poll, and no more is cut than polled.
     account.halt(&Halt {
         poll_ns: Some(0),
-        poll_cut: true,
+        poll_cut: Some(true),
         ..slept()
     });
     assert_eq!((account.polled, account.poll_cuts), (2, 1));
     account.halt(&Halt {
         poll_ns: None,
-        poll_cut: true,
+        poll_cut: Some(true),
         ..slept()
     });
     assert_eq!((account.polled, account.poll_cuts), (2, 1));

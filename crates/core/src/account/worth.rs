@@ -14,6 +14,7 @@
 
 use serde::Serialize;
 
+use super::PollBound;
 use super::{Account, Ceiling};
 
 /// What an account says about polling.
@@ -76,7 +77,10 @@ impl Worth {
         if account.halts == 0 {
             return Self::NoHalts;
         }
-        if account.poll_known.saturating_mul(2) < account.halts {
+        let bound = account.poll_bound();
+        if account.poll_known.saturating_mul(2) < account.halts
+            || matches!(bound, PollBound::AtLeast | PollBound::About)
+        {
             return Self::Unknown;
         }
         if (account.polled as f64) < HARDLY * account.poll_known as f64 {

@@ -153,15 +153,11 @@ proptest! {
             let latest = 300.min(truth.halt_ns - truth.wake_latency_ns);
             prop_assert!(late == 0 || (late == latest && truth.waited));
             known |= halt.change != WindowCall::None;
-            if !known {
-                prop_assert_eq!((halt.window_ns, halt.poll_ns), (None, None));
-                continue;
-            }
-            prop_assert_eq!(halt.window_ns, Some(truth.window_ns));
+            prop_assert_eq!(halt.window_ns, known.then_some(truth.window_ns));
             // So is the start, and a cut so close to the window's end is not called one.
             let poll = halt.poll_ns.unwrap();
             prop_assert!(poll.abs_diff(truth.poll_ns) <= 2_300, "{:?} for {:?}", halt, truth);
-            if halt.poll_cut != truth.poll_cut {
+            if halt.poll_cut.is_some_and(|cut| cut != truth.poll_cut) {
                 prop_assert!(u64::from(truth.window_ns) - truth.poll_ns <= 2_300);
             }
             let told = [WakeSource::Unknown, WakeSource::Timer];
@@ -254,7 +250,61 @@ fn a_failed_poll_in_full() {
         (halt.gap_ns(), halt.sleep_ns()),
         (Some(70_000), Some(30_000))
     );
-    assert_eq!((halt.change, halt.poll_cut), (WindowCall::Grow, false));
+    assert_eq!(
+        (halt.change, halt.poll_cut),
+        (WindowCall::Grow, Some(false))
+    );
+}
+
+/// Without the scheduler's events a failed poll is as long as its window at most, and without windows
+/// a halt that never slept polled all the time.
+#[test]
+fn polls_are_told_by_windows_or_by_the_wake_up_alone() {
+    let mut kvm = Kvm::new(MAX);
+    for (gap, cut_at) in [
+        (30_000, None),
+        (70_000, None),
+        (90_000, Some(5_000)),
+        (15_000, None),
+        (500, None),
+    ] {
+        kvm.halt(gap, 5_000, cut_at);
+    }
+    let told = |kinds: fn(&What) -> bool| {
+        let mut decoder = Decoder::new(Rules {
+            clamps_at_entry: true,
+        });
+        let events: Vec<Event> = kvm
+            .events
+            .iter()
+            .filter(|event| kinds(&event.what))
+            .copied()
+            .collect();
+        let halts = halts(&mut decoder, &events);
+        let polls = halts.iter().map(|halt| (halt.poll_ns, halt.poll_cut));
+        polls.collect::<Vec<_>>()
+    };
+    let (sure, open) = (Some(false), None);
+    let of_kvm = |what: &What| matches!(what, What::VcpuWakeup { .. } | What::HaltPollNs { .. });
+    let all = [
+        (Some(0), sure),
+        (Some(10_000), open),
+        (Some(20_000), open),
+        (Some(15_000), sure),
+        (Some(500), sure),
+    ];
+    assert_eq!(told(of_kvm), all);
+    let alone = |what: &What| matches!(what, What::VcpuWakeup { .. });
+    assert_eq!(
+        told(alone),
+        [
+            (None, open),
+            (None, open),
+            (None, open),
+            (Some(15_000), sure),
+            (Some(0), sure)
+        ]
+    );
 }
 
 #[test]
@@ -290,8 +340,8 @@ fn before_a_thread_is_watched_its_sleep_is_unknown_and_not_zero() {
     let events: Vec<Event> = kvm.events.iter().filter(hidden).copied().collect();
     let halt = halts(&mut decoder, &events)[1];
     assert_eq!(halt.window_ns, Some(10_000));
-    assert_eq!((halt.poll_ns, halt.wake_latency_ns), (None, None));
-    assert_eq!(halt.gap_ns(), None);
+    assert_eq!((halt.poll_ns, halt.poll_cut), (Some(10_000), None));
+    assert_eq!((halt.wake_latency_ns, halt.gap_ns()), (None, None));
 }
 
 #[test]
@@ -303,7 +353,7 @@ fn a_wake_up_seen_counts_even_if_the_halt_began_unwatched() {
     decoder.forget(TID);
     decoder.watch(TID, kvm.now - 20_000);
     let halt = halts(&mut decoder, &kvm.events)[1];
-    assert_eq!(halt.poll_ns, None);
+    assert_eq!((halt.poll_ns, halt.poll_cut), (Some(10_000), None));
     assert_eq!(halt.wake_latency_ns, Some(truth.wake_latency_ns));
     assert_eq!(halt.gap_ns(), Some(30_000));
 }
@@ -327,7 +377,7 @@ fn after_a_gap_nothing_old_is_believed() {
         Some(160_000)
     );
     let after = halts(&mut decoder, &kvm.events[last..])[0];
-    assert_eq!((after.window_ns, after.poll_ns), (None, None));
+    assert_eq!((after.window_ns, after.poll_ns), (None, Some(50_000)));
     assert_eq!((after.halt_ns, after.wake_latency_ns), (50_000, Some(0)));
 }
 

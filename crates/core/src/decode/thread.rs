@@ -86,7 +86,7 @@ pub(super) struct Assumed {
 #[derive(Debug, Clone, Copy)]
 struct Poll {
     ns: u64,
-    cut: bool,
+    cut: Option<bool>,
 }
 
 impl Thread {
@@ -170,7 +170,7 @@ impl Thread {
                 (true, None) => None,
             },
             wake: woken.map_or(WakeSource::Unknown, |(_, source)| source),
-            poll_cut: poll.is_some_and(|poll| poll.cut),
+            poll_cut: poll.and_then(|poll| poll.cut),
         }
     }
 
@@ -206,16 +206,29 @@ impl Thread {
         watched: bool,
         woken: Option<(u64, WakeSource)>,
     ) -> Option<Poll> {
-        let window = u64::from(window?);
-        let whole = ended.halt_ns.min(window);
-        if window == 0 || !ended.waited {
-            return Some(Poll {
-                ns: whole,
-                cut: false,
-            });
+        let cut = Some(false);
+        if !ended.waited {
+            // It polled until its end, unless its wake-up was pending and polling is off.
+            let longest = match window {
+                Some(window) => u64::from(window),
+                None if ended.halt_ns <= MARGIN_NS => 0,
+                None => u64::MAX,
+            };
+            let ns = ended.halt_ns.min(longest);
+            return Some(Poll { ns, cut });
+        }
+        let window = window.map(u64::from);
+        let whole = window.map(|window| ended.halt_ns.min(window));
+        if window == Some(0) {
+            return Some(Poll { ns: 0, cut });
         }
         if !watched {
-            return None;
+            // Whether it was cut short is not known.
+            let woken_ns = woken.map_or(u64::MAX, |(time, _)| time.saturating_sub(start_ns));
+            return whole.map(|whole| Poll {
+                ns: whole.min(woken_ns),
+                cut: None,
+            });
         }
         let slept = self.slept.first_since(start_ns.saturating_sub(MARGIN_NS));
         // A sleep after the halt's end is not its own.
@@ -223,16 +236,22 @@ impl Thread {
             // It polled until it slept; what lies between the two is KVM's way there.
             Some(slept) => {
                 let until_slept = slept.saturating_sub(start_ns);
-                let cut = until_slept.saturating_add(MARGIN_NS) < window;
+                let Some((window, whole)) = window.zip(whole) else {
+                    // So soon, it was on its way to sleep from the start; no window is as short.
+                    let polled = until_slept > 2 * MARGIN_NS;
+                    let ns = if polled { until_slept } else { 0 };
+                    return Some(Poll { ns, cut: None });
+                };
+                let is_cut = until_slept.saturating_add(MARGIN_NS) < window;
                 Some(Poll {
-                    ns: if cut { until_slept } else { whole },
-                    cut,
+                    ns: if is_cut { until_slept } else { whole },
+                    cut: Some(is_cut),
                 })
             }
             // Woken before it slept: it polled until then at the longest.
-            None => woken.map(|(time, _)| Poll {
+            None => whole.zip(woken).map(|(whole, (time, _))| Poll {
                 ns: whole.min(time.saturating_sub(start_ns)),
-                cut: false,
+                cut,
             }),
         }
     }

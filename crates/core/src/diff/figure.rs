@@ -109,8 +109,8 @@ pub struct Halted {
     pub poll_success_ns: u64,
     /// Time polled by the others.
     pub poll_fail_ns: u64,
-    /// Halts of which it is known whether their poll was cut.
-    pub cut_known: u64,
+    /// Polls of which it is not known whether they were cut.
+    pub cut_unknown: u64,
     /// Polls that were.
     pub poll_cuts: u64,
     /// Calls of grow.
@@ -128,7 +128,6 @@ impl Halted {
     pub fn halt(&mut self, halt: &Halt) {
         add(&mut self.halts, 1);
         add(&mut self.waits, u64::from(halt.waited));
-        add(&mut self.cut_known, 1);
         if let Some(gap) = halt.gap_ns() {
             self.gap_ns.record(gap);
         }
@@ -141,7 +140,8 @@ impl Halted {
             return;
         }
         add(&mut self.polled, 1);
-        add(&mut self.poll_cuts, u64::from(halt.poll_cut));
+        add(&mut self.poll_cuts, u64::from(halt.is_preempted()));
+        add(&mut self.cut_unknown, u64::from(halt.poll_cut.is_none()));
         if halt.waited {
             add(&mut self.poll_fail_ns, poll_ns);
         } else {
@@ -164,9 +164,9 @@ impl Halted {
         add(&mut self.poll_known, known);
         add(&mut self.polled, counts.polls());
         add(&mut self.successful_polls, counts.polls_met());
-        if let Some(cuts) = counts.poll_cuts {
-            add(&mut self.cut_known, known);
-            add(&mut self.poll_cuts, cuts);
+        match counts.poll_cuts {
+            Some(cuts) => add(&mut self.poll_cuts, cuts),
+            None => add(&mut self.cut_unknown, counts.polls()),
         }
         add(&mut self.poll_success_ns, counts.poll_success_ns.sum());
         add(&mut self.poll_fail_ns, counts.poll_fail_ns.sum());
@@ -180,7 +180,7 @@ impl Halted {
         let percent = |ns: u64| (self.span_ns > 0).then(|| 100.0 * ns as f64 / self.span_ns as f64);
         // Without halts nothing is known of polls, but nothing was polled either.
         let polls_told = self.poll_known > 0 || self.halts == 0;
-        let cuts_told = self.cut_known > 0 || self.halts == 0;
+        let cuts_told = self.cut_unknown.saturating_mul(32) <= self.polled;
         let of = |hist: &LogHist, p| hist.percentile(p).map(|ns| ns as f64);
         match figure {
             Figure::Halts => per_s(self.halts),
@@ -191,7 +191,7 @@ impl Halted {
             }
             Figure::PollUsefulCpu if polls_told => percent(self.poll_success_ns),
             Figure::PollWastedCpu if polls_told => percent(self.poll_fail_ns),
-            Figure::CutPolls if cuts_told => per_s(self.poll_cuts),
+            Figure::CutPolls if polls_told && cuts_told => per_s(self.poll_cuts),
             Figure::Grows if self.tells_changes => per_s(self.grows),
             Figure::Shrinks if self.tells_changes => per_s(self.shrinks),
             Figure::WakeLatencyMean => mean(&self.wake_latency_ns),
@@ -214,7 +214,7 @@ impl Fold for Halted {
             (&mut self.successful_polls, other.successful_polls),
             (&mut self.poll_success_ns, other.poll_success_ns),
             (&mut self.poll_fail_ns, other.poll_fail_ns),
-            (&mut self.cut_known, other.cut_known),
+            (&mut self.cut_unknown, other.cut_unknown),
             (&mut self.poll_cuts, other.poll_cuts),
             (&mut self.grows, other.grows),
             (&mut self.shrinks, other.shrinks),

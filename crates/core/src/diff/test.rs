@@ -103,7 +103,7 @@ impl Guest {
                 poll_ns: Some(gap_ns.min(window_ns)),
                 window_ns: Some(1_000_000),
                 wake_latency_ns: Some(latency_ns),
-                poll_cut: draw.below(200) == 0,
+                poll_cut: Some(draw.below(200) == 0),
                 ..Halt::default()
             };
             now_ns = halt.end_ns() + 50_000;

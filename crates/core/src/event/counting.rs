@@ -25,13 +25,13 @@ impl HaltCounts {
         let known = halt.poll_ns.is_some();
         let poll_ns = halt.poll_ns.unwrap_or(0);
         let at_first_look = !halt.waited && halt.window_ns.is_some_and(|window| window > 0);
-        let polled = known && (poll_ns > 0 || at_first_look || halt.poll_cut);
+        let polled = known && (poll_ns > 0 || at_first_look || halt.is_preempted());
         let met = polled && !halt.waited;
         let counts = [
             (&mut self.poll_known, known),
             (&mut self.polled, polled),
             (&mut self.successful_polls, met),
-            (&mut self.poll_cuts, polled && halt.poll_cut),
+            (&mut self.poll_cuts, polled && halt.is_preempted()),
         ];
         for (count, more) in counts {
             add(count.get_or_insert(0), u64::from(more));
@@ -113,7 +113,7 @@ mod test {
                 0
             }),
             wake: WakeSource::ALL[usize::try_from(i % 5).unwrap()],
-            poll_cut: i.is_multiple_of(11),
+            poll_cut: Some(i.is_multiple_of(11)),
             ..Halt::default()
         };
         (0..60).map(halt).collect()

@@ -304,7 +304,7 @@ impl Load {
             poll_ns: Some(window.min(self.gap_ns)),
             wake_latency_ns: Some(latency),
             wake: self.wake,
-            poll_cut: cut,
+            poll_cut: Some(cut),
             ..Halt::default()
         }
     }

@@ -230,7 +230,7 @@ impl Evidence for Replayed {
         if self.is_calibrated {
             return;
         }
-        let undisturbed = chunk.halts.iter().filter(|halt| !halt.poll_cut);
+        let undisturbed = chunk.halts.iter().filter(|halt| !halt.is_preempted());
         for (slept_ns, latency_ns) in undisturbed.filter_map(sleep_and_latency_ns) {
             self.elsewhere.add(slept_ns, latency_ns);
         }

@@ -20,6 +20,12 @@ pub struct Overrun {
 }
 
 impl Overrun {
+    /// The longest that is told from a preemption.
+    pub const LONGEST: Self = Self {
+        polling_ns: LONGEST_NS,
+        unpolled_ns: LONGEST_NS,
+    };
+
     /// That of a window of this length.
     pub fn of_window_ns(&self, window_ns: u64) -> u64 {
         u64::from(if window_ns > 0 {
@@ -78,6 +84,7 @@ const STEP_NS: u32 = 256;
 
 /// So many of them: longer overruns (64 us) are preemptions of the CPU, which end nothing sooner.
 const STEPS: usize = 256;
+const LONGEST_NS: u32 = 65_536;
 
 /// Of the halts that were woken after their window without having slept, the share that sets a limit to the overrun, in
 /// percent: the rest were held up by something else, and where none slept so soon, nothing else limits it.
@@ -155,7 +162,7 @@ impl HaltEnds {
         let (Some(window_ns), Some(gap_ns)) = (halt.window_ns, halt.gap_ns()) else {
             return;
         };
-        if halt.poll_cut || halt.has_polled() != Some(window_ns > 0) {
+        if halt.is_preempted() || halt.has_polled() != Some(window_ns > 0) {
             return;
         }
         let Some(after_ns) = gap_ns.checked_sub(u64::from(window_ns)) else {
@@ -262,7 +269,7 @@ mod test {
     #[test]
     fn what_did_not_poll_to_the_end_of_its_window_shows_nothing() {
         let cut = Halt {
-            poll_cut: true,
+            poll_cut: Some(true),
             ..halt(4_000, false)
         };
         let vetoed = Halt {

@@ -25,6 +25,17 @@ pub struct Sample {
     pub valid: bool,
     /// The gap had to be guessed: the wake-up latency was not recorded.
     pub gap_guessed: bool,
+    /// Its wake-up was pending when it began: it does not sleep, whatever the window.
+    pub pending: bool,
+}
+
+/// KVM looks for a wake-up once more on its way to sleep (`kvm_vcpu_check_block`), so soon after the halt began: halts
+/// of a window of 0 that do not sleep take 200 to 460 ns.
+const PENDING_NS: u64 = 500;
+
+/// Whether a halt ended at KVM's first look: it neither slept nor polled, or not for longer than it takes to sleep.
+fn is_pending(halt: &Halt) -> bool {
+    !halt.waited && (halt.poll_ns == Some(0) || halt.halt_ns <= PENDING_NS)
 }
 
 impl Sample {
@@ -51,10 +62,15 @@ impl Sample {
             halt_ns: halt.halt_ns,
             latency_ns: latency_ns.min(halt.halt_ns),
             slept_class: short_class(slept_ns).filter(|_| halt.waited && !gap_guessed),
-            cut_ns: if halt.poll_cut { polled_ns } else { u64::MAX },
+            cut_ns: if halt.is_preempted() {
+                polled_ns
+            } else {
+                u64::MAX
+            },
             wake: halt.wake,
             valid: halt.valid,
             gap_guessed,
+            pending: is_pending(halt),
         };
         (sample, gap_guessed.then(|| class_of(slept_ns)))
     }
@@ -67,7 +83,9 @@ impl Sample {
     /// Up to which time after its window it does not sleep in the host. What was cut was not interrupted by its
     /// wake until then, and slept.
     pub fn overrun(&self, table: &Table) -> Overrun {
-        if self.cut_ns == u64::MAX {
+        if self.pending {
+            Overrun::LONGEST
+        } else if self.cut_ns == u64::MAX {
             table.overrun(self.wake)
         } else {
             Overrun::default()

@@ -108,7 +108,7 @@ impl Survey {
         let Some((slept_ns, latency_ns)) = sleep_and_latency_ns(halt) else {
             return;
         };
-        if halt.poll_cut {
+        if halt.is_preempted() {
             self.disturbed.add(slept_ns, latency_ns);
             return;
         }

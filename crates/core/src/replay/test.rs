@@ -138,7 +138,7 @@ fn a_timer_stays_due_when_the_vcpu_wakes_sooner() {
 #[test]
 fn a_poll_cut_short_is_cut_at_the_same_length() {
     let mut halts = slept([100 * US], 30 * US, WakeSource::Device);
-    halts[0].poll_cut = true;
+    halts[0].poll_cut = Some(true);
     halts[0].window_ns = Some(200_000);
     halts[0].poll_ns = Some(3 * US);
     let outcome = &replay(plan(&["fixed:200us"]), &halts).played[0].from_zero;
@@ -234,7 +234,7 @@ fn any_halts() -> impl Strategy<Value = Vec<Halt>> {
                 poll_ns: Some(poll_ns),
                 wake_latency_ns: Some(latency_ns),
                 wake: WakeSource::from_code(wake),
-                poll_cut: waited && cut,
+                poll_cut: Some(waited && cut),
                 ..Halt::default()
             };
             now_ns = halt.end_ns() + 1;
@@ -357,7 +357,7 @@ proptest! {
             let own = known.entry(Seat::of(&halt)).or_default();
             own.halted();
             let Some((slept_ns, latency_ns)) = sample::sleep_and_latency_ns(&halt) else { continue };
-            if halt.poll_cut {
+            if halt.is_preempted() {
                 disturbed.add(slept_ns, latency_ns);
                 continue;
             }
@@ -449,4 +449,23 @@ fn both_in_full(plan: &Plan, halts: &[Halt]) -> [String; 3] {
     let halted_ns = halts.iter().map(|halt| halt.halt_ns).sum();
     let [zero, ceiling] = runs.map(|run| format!("{:?}", run.finish(span_ns, halted_ns)));
     [zero, ceiling, apart.to_string()]
+}
+
+/// Text of other tools has no time polled, but a halt of so few ns found its wake-up pending.
+#[test]
+fn a_wake_up_that_was_pending_never_sleeps() {
+    let mut halts = slept([30 * US; 40], 20 * US, WakeSource::Device);
+    for halt in halts.iter_mut().step_by(2) {
+        *halt = Halt {
+            halt_ns: 354,
+            waited: false,
+            window_ns: None,
+            poll_ns: None,
+            wake_latency_ns: Some(0),
+            ..*halt
+        };
+    }
+    let result = replay(plan(&["off"]), &halts);
+    let outcome = &result.played[0].from_zero;
+    assert_eq!((outcome.halts, outcome.blocks), (40, 20));
 }

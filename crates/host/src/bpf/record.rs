@@ -137,12 +137,13 @@ impl RawHalt {
 
     /// The poll ended before its window did, and yet the vCPU slept: another task wanted the CPU
     /// (`kvm_vcpu_can_poll`; a poll that runs its course is booked with at least the window).
-    fn poll_cut(&self) -> bool {
-        let known = halt_flag::HALT_POLL_KNOWN.0
-            | halt_flag::HALT_POLLED.0
-            | halt_flag::HALT_WINDOW_KNOWN.0
-            | halt_flag::HALT_WAITED.0;
-        self.flags & known == known && self.poll_ns < self.window_ns
+    fn poll_cut(&self) -> Option<bool> {
+        if !self.has(halt_flag::HALT_WAITED) {
+            return Some(false);
+        }
+        let known = halt_flag::HALT_POLL_KNOWN.0 | halt_flag::HALT_WINDOW_KNOWN.0;
+        let polled = self.has(halt_flag::HALT_POLLED);
+        (self.flags & known == known).then_some(polled && self.poll_ns < self.window_ns)
     }
 
     /// The halt, with its place.
@@ -254,7 +255,7 @@ mod test {
             (halt.wake, halt.change),
             (WakeSource::Timer, WindowCall::Shrink)
         );
-        assert!(!halt.poll_cut);
+        assert!(!halt.is_preempted());
     }
 
     #[test]
@@ -267,10 +268,10 @@ mod test {
         ];
         let mut cut = raw(&flags);
         cut.poll_ns = 49_999;
-        assert!(cut.poll_cut());
+        assert_eq!(cut.poll_cut(), Some(true));
         let mut woke = raw(&flags[..3]);
         woke.poll_ns = 49_999;
-        assert!(!woke.poll_cut());
+        assert_ne!(woke.poll_cut(), Some(true));
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl Counts {
         }
         if let Some(poll) = halt.poll_ns {
             row.polls_known += 1;
-            row.cut += u64::from(halt.poll_cut);
+            row.cut += u64::from(halt.is_preempted());
             if !halt.waited {
                 row.turned_back_ns += halt.halt_ns.saturating_sub(poll);
             }

@@ -136,7 +136,7 @@ fn halts_of_a_real_guest() {
         (last.window_ns, last.window_next_ns),
         (Some(160_000), Some(80_000))
     );
-    assert!(last.poll_cut && last.poll_ns.unwrap() < 2_000);
+    assert!(last.is_preempted() && last.poll_ns.unwrap() < 2_000);
 }
 
 #[test]

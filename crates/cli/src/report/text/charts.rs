@@ -35,7 +35,7 @@ pub(super) fn poll_chart(page: &mut Page, account: &AccountFigures) {
             "Polls by duration: {} polls, # {} successful, x {} failed{cut}",
             count(poll.polled),
             count(poll.successful),
-            count(poll.failed),
+            poll.failed.map_or_else(|| "-".to_owned(), count),
         ),
         2,
     );

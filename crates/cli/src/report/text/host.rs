@@ -5,7 +5,7 @@ use haltwise_core::recording::Side;
 use crate::number::{count, maybe_nanos, nanos, scaled, share, three_digits};
 use crate::page::{Page, Stands, harmless};
 use crate::report::view::{AccountFigures, Report, ReportedIdleState, ReportedSetting};
-use crate::words::plural;
+use crate::words::{bound, plural};
 
 pub(super) fn host(page: &mut Page, report: &Report) {
     let host = &report.host;
@@ -37,7 +37,8 @@ pub(super) fn host(page: &mut Page, report: &Report) {
     let account = &host.account;
     let cpus_polling = account.poll.ns.map(|ns| {
         let cpus = ns as f64 / account.span_ns.max(1) as f64;
-        format!(", polling takes {} of a CPU", share(cpus))
+        let bound = bound(account.poll.bound);
+        format!(", polling takes {bound}{} of a CPU", share(cpus))
     });
     page.wrapped(
         "  ",
@@ -161,13 +162,25 @@ pub(super) fn percent(percent: Option<f64>) -> String {
     percent.map_or_else(|| "-".to_owned(), |percent| share(percent / 100.0))
 }
 
+/// A share of a CPU that polls take, or its bound.
+fn polls(account: &AccountFigures, cpu_percent: Option<f64>) -> String {
+    let sign = match account.poll.bound {
+        _ if cpu_percent.is_none() => "",
+        "at least" => ">",
+        "at most" => "<",
+        "about" => "~",
+        _ => "",
+    };
+    format!("{sign}{}", percent(cpu_percent))
+}
+
 /// An account in a row; where CPU time was recorded, it stands first, in place of the waits.
 pub(super) fn row(account: &AccountFigures, has_cpu: bool, cpu: Option<f64>) -> Vec<String> {
     let mut cells = vec![
         scaled(account.halts_per_s),
         share(account.halted_share),
-        percent(account.poll.cpu_percent),
-        percent(account.poll.wasted_cpu_percent),
+        polls(account, account.poll.cpu_percent),
+        polls(account, account.poll.wasted_cpu_percent),
     ];
     cells.extend((!has_cpu).then(|| scaled(account.waits_per_s)));
     cells.extend([

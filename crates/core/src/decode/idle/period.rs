@@ -94,7 +94,7 @@ impl Period {
             polled: Some(self.polled),
             wake_latency_ns: self.wake_latency_ns(),
             wake: self.wake,
-            poll_cut: false,
+            poll_cut: Some(false),
         }
     }
 

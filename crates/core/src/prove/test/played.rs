@@ -41,7 +41,8 @@ fn halts(policy: &Spec, seed: u64, wake: WakeSource) -> Vec<Halt> {
     let mut gaps = Gaps::new("exp:60us".parse::<GapSpec>().unwrap(), seed).unwrap();
     let mut now_ns = 1_000_000;
     let mut halt = |_| {
-        let gap_ns = gaps.draw().0;
+        // Sooner, the wake-up is pending when the vCPU halts, and it sleeps under no setting.
+        let gap_ns = gaps.draw().0.max(501);
         let window_ns = policy.window(&Ask {
             now_ns,
             ..Ask::default()

@@ -73,13 +73,14 @@ impl World {
                 0
             };
             let slept_ns = gap_ns - draw.below(gap_ns / 2 + 1);
+            let is_cut = draw.below(100) < self.cuts;
             Sample {
                 start_ns: turn * self.gap_ns,
                 gap_ns,
                 halt_ns: gap_ns + latency_ns,
                 latency_ns,
                 slept_class: super::super::sample::short_class(slept_ns).filter(|_| waits),
-                cut_ns: if draw.below(100) < self.cuts {
+                cut_ns: if is_cut {
                     draw.below(gap_ns + 1)
                 } else {
                     u64::MAX
@@ -87,6 +88,7 @@ impl World {
                 wake: WakeSource::ALL[usize::try_from(draw.below(5)).unwrap()],
                 valid: draw.below(8) > 0,
                 gap_guessed: false,
+                pending: !is_cut && gap_ns < self.gap_ns / 16,
             }
         };
         (0..self.halts).map(&mut one).collect()

@@ -147,7 +147,7 @@ proptest! {
     fn the_clairvoyant_knows_of_overruns(halts in any_halts(), policy in any_policy(), arrivals in any_arrivals(), weight in 0..20_000_u64) {
         let cost = Cost { switch_cpu_ns: 10 * US, latency_weight_milli: weight, ..Cost::FREE };
         let plan = Plan { cost, arrivals, ..plan(&[&policy, "clairvoyant"]) };
-        let halts: Vec<Halt> = halts.into_iter().map(|halt| Halt { poll_cut: false, ..halt }).collect();
+        let halts: Vec<Halt> = halts.into_iter().map(|halt| Halt { poll_cut: None, ..halt }).collect();
         let result = replay_after(shown(), plan, &halts);
         let milli = |outcome: &Outcome| cost.milli(outcome.poll_ns, outcome.blocks, outcome.latency_ns);
         for played in &result.played {

@@ -53,6 +53,7 @@ fn any_samples() -> impl Strategy<Value = Vec<Sample>> {
         wake: WakeSource::ALL[usize::try_from(cut / 6 % 5).unwrap()],
         valid: true,
         gap_guessed: false,
+        pending: cut % 6 > 1 && gap_ns < 2_000,
     });
     prop::collection::vec(one, 0..60)
 }
@@ -138,6 +139,7 @@ fn a_threshold_that_reaches_most_gaps_is_best_where_blocks_are_dear() {
         wake: WakeSource::Device,
         valid: true,
         gap_guessed: false,
+        pending: false,
     };
     let samples = [15_000; 9].into_iter().chain([2_000_000]).map(sample);
     let thresholds = Thresholds::new(samples, &table);

@@ -146,7 +146,7 @@ fn a_setting_with_two_steady_states_is_rejected() {
 #[test]
 fn corners_have_answers() {
     let cut = |halt: Halt| Halt {
-        poll_cut: true,
+        poll_cut: Some(true),
         poll_ns: Some(1_000),
         window_ns: Some(200_000),
         ..halt
