@@ -13,8 +13,12 @@
 //! | `places` | which thread is which vCPU |
 //! | `reading` | all of these, and [`haltwise_core::decode`] at their end |
 //! | `told` | what only the user knows: [`GivenSettings`] |
+//! | `exits` | exits by thread and cause |
+//! | `idle` | idle states of CPUs |
 //! | `tally` | what was passed over: [`Skipped`] |
 //! | `missing` | what such a capture cannot hold |
+//! | `text` | what is learnt of the text as a whole |
+//! | `tables` | tables of counters, which are no recordings |
 //! | `directory` | all of a capture, or nothing |
 //! | `binary` | recordings that are no text |
 
@@ -22,13 +26,17 @@ mod binary;
 mod clock;
 mod directory;
 mod error;
+mod exits;
 pub(crate) mod fuzz;
+mod idle;
 mod line;
 mod lines;
 mod missing;
 mod places;
 mod reading;
+mod tables;
 mod tally;
+mod text;
 mod told;
 
 use std::collections::BTreeMap;
@@ -37,9 +45,12 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use haltwise_core::event::Facts;
-use haltwise_core::recording::{Missing, Mode, Rung};
+use haltwise_core::exit::Recorded;
+use haltwise_core::recording::{Missing, Mode, Roster, Rung};
+use haltwise_core::units::Nanos;
 
 pub use self::error::ImportError;
+pub use self::exits::Spinning;
 pub use self::tally::Skipped;
 pub use self::told::GivenSettings;
 
@@ -47,7 +58,9 @@ use self::directory::Directory;
 use self::line::About;
 use self::lines::{Line, Lines};
 use self::places::Settled;
-use self::reading::{Reading, Sign};
+use self::reading::Reading;
+use self::text::Sign;
+use crate::convert::Place;
 use crate::files::directory::DirectoryId;
 use crate::info::{CaptureInfo, Clock, Ended, Host, Tool};
 use crate::recording::{Ending, Recording};
@@ -76,6 +89,10 @@ pub struct Imported {
     pub events: u64,
     /// Halts written.
     pub halts: u64,
+    /// Exits counted.
+    pub exits: u64,
+    /// vCPUs that do nothing but run at one address.
+    pub spinning: Vec<Spinning>,
     /// Calls of grow and shrink written.
     pub window_changes: u64,
     /// VMs seen.
@@ -138,6 +155,10 @@ pub fn import(
             Some(Line::Text(line)) => writing.reading.line(line, &mut writing.facts),
         }
         count += 1;
+        if let (Some(one), Some(other)) = writing.reading.text.threadless {
+            let vcpus = format!(" and several vCPUs ({one} and {other})");
+            return Err(ImportError::Threadless { vcpus });
+        }
         writing.flush(FLUSH)?;
         let hopeless = writing.reading.tally.events == 0 && bytes > HOPELESS_BYTES;
         if hopeless {
@@ -204,6 +225,7 @@ impl Writing {
         let mut info = CaptureInfo::new(tool, host, clock, Rung::Import, Mode::Full);
         info.command = command;
         info.knobs = self.reading.told().knobs(start_ns);
+        info.exits = Some(Recorded::default()).filter(|_| self.reading.exits.exits > 0);
         info
     }
 
@@ -212,14 +234,27 @@ impl Writing {
         let (text, tally) = (&self.reading.text, &self.reading.tally);
         let skipped = |why| tally.skipped().get(&why).copied().unwrap_or(0);
         let ticks = skipped(Skipped::Ticks);
-        if text.halts > 0 {
+        let damaged = text.damaged.as_ref().map_or_else(String::new, |it| {
+            it.in_words(skipped(Skipped::Damaged), text.continued)
+        });
+        if text.halts > 0 && text.saw(Sign::Threadless) && text.threadless.0.is_none() {
+            let vcpus = " and no vCPU".to_owned();
+            Err(ImportError::Threadless { vcpus })
+        } else if text.halts > 0 || (self.reading.exits.exits > 0 && !text.halts_are_damaged()) {
             Ok(())
         } else if bytes == 0 {
             Err(ImportError::Empty)
-        } else if ticks > tally.events {
+        } else if ticks > tally.events && text.timeless_halts > 0 {
             Err(ImportError::Ticks { lines: ticks })
-        } else if tally.events == 0 {
-            Err(ImportError::NoTrace { lines })
+        } else if tally.events == 0
+            && let Some((what, found)) = self.reading.tables.found()
+        {
+            Err(ImportError::Counters { what, found })
+        } else if tally.events == 0 && ticks == 0 {
+            Err(ImportError::NoTrace {
+                lines,
+                why: damaged,
+            })
         } else if text.saw(Sign::ValidTold) || text.saw(Sign::ValidAssumed) {
             Err(ImportError::NothingLeft {
                 events: tally.events,
@@ -227,14 +262,40 @@ impl Writing {
             })
         } else {
             let names = missing::names(&self.reading);
+            let names = match names.as_str() {
+                "" => String::new(),
+                names => format!("; there are {names}"),
+            };
+            let windows = text.windows.map_or_else(String::new, |(low, high)| {
+                let (low, high) = (Nanos(low.into()), Nanos(high.into()));
+                format!(
+                    "; kvm_halt_poll_ns tells windows of {low} to {high}, so that a ceiling above {high} was not reached"
+                )
+            });
+            let others = names + &windows;
             Err(ImportError::NoHalts {
-                events: tally.events,
-                others: match names.as_str() {
-                    "" => String::new(),
-                    names => format!("; there are {names}"),
-                },
+                events: tally.events + ticks,
+                others,
+                damaged,
             })
         }
+    }
+
+    /// vCPUs that spin, with the names of their VMs.
+    fn spinning(&self, roster: &Roster, places: &[Place]) -> Vec<Spinning> {
+        let spinning = self.reading.exits.spinning();
+        let named = spinning.map(|(tid, entries, address)| {
+            let (at, vcpu) = self.reading.places.of(tid);
+            let at = at.and_then(|at| places.get(usize::try_from(at.0).ok()?));
+            let vm = at.and_then(|place| roster.vms.iter().find(|vm| Some(vm.index) == place.vm));
+            Spinning {
+                vm: vm.map_or_else(String::new, |vm| vm.name.clone()),
+                vcpu: at.and_then(|place| place.vcpu).or(vcpu),
+                entries,
+                address,
+            }
+        });
+        named.collect()
     }
 
     fn finish(mut self, bytes_read: u64, lines: u64) -> Result<Imported, ImportError> {
@@ -246,12 +307,25 @@ impl Writing {
         let missing = missing::of(&self.reading, &doubts);
         let skipped = self.reading.tally.skipped().clone();
         let (mut bytes_written, mut id) = (0, None);
+        let spinning = self.spinning(&roster, &places);
+        if self.recording.is_none() {
+            let info = self.info();
+            self.recording = Some(Recording::create(self.directory.temporary(), info)?);
+        }
         if let Some(mut recording) = self.recording.take() {
             recording.set_roster(&roster)?;
             recording.set_missing(&missing)?;
             let start_ns = self.reading.text.first_ns.unwrap_or(0);
             let vms = roster.vms.iter();
+            let span = (start_ns, self.reading.text.last_ns);
+            let place = |tid| {
+                let (at, _) = self.reading.places.of(tid);
+                let at = at.and_then(|at| places.get(usize::try_from(at.0).ok()?));
+                at.map_or((None, None), |place| (place.vm, place.vcpu))
+            };
             recording.append(&Facts {
+                exits: self.reading.exits.rows(span, place),
+                idle_states: self.reading.idle.rows(span),
                 knobs: vms
                     .filter_map(|vm| self.reading.told().knob_of(vm, start_ns))
                     .collect(),
@@ -282,6 +356,8 @@ impl Writing {
             window_changes: text.window_calls,
             vms: roster.vms.len(),
             vcpus: roster.vcpus.len(),
+            exits: self.reading.exits.exits,
+            spinning,
             span_ns: text.last_ns.saturating_sub(text.first_ns.unwrap_or(0)),
             bytes_written,
             skipped,

@@ -22,11 +22,27 @@ pub enum ImportError {
     },
     /// No line of it is an event.
     #[error(
-        "none of its {lines} lines is an event as ftrace, perf script or trace-cmd report print them"
+        "none of its {lines} lines is an event as ftrace, perf script or trace-cmd report print them{why}"
     )]
     NoTrace {
         /// Lines read.
         lines: u64,
+        /// Why not, of its first line.
+        why: String,
+    },
+    /// It is a table of counters.
+    #[error("it is {what}: counters, no halts{found}")]
+    Counters {
+        /// Whose.
+        what: &'static str,
+        /// What they tell.
+        found: String,
+    },
+    /// Its lines do not tell whose halts they are.
+    #[error("its lines name no thread{vcpus}, so that it is not known whose halts they are")]
+    Threadless {
+        /// The vCPUs that they name.
+        vcpus: String,
     },
     /// Its times are not in seconds.
     #[error("its {lines} events have times in ticks of a clock of unknown speed")]
@@ -35,12 +51,14 @@ pub enum ImportError {
         lines: u64,
     },
     /// No event tells of a halt.
-    #[error("none of its {events} events is a halt (kvm_vcpu_wakeup){others}")]
+    #[error("none of its {events} events is a halt (kvm_vcpu_wakeup){others}{damaged}")]
     NoHalts {
         /// Events read.
         events: u64,
         /// Which there were, in words.
         others: String,
+        /// What is wrong with a line that would be one.
+        damaged: String,
     },
     /// All events of halts were passed over.
     #[error("nothing is left of its {events} events: {skipped}")]

@@ -30,12 +30,36 @@ pub(super) enum Said<'a> {
     Notice(Notice<'a>),
     /// Nothing: a blank line, a comment, a stack.
     Nothing,
-    /// It was an event, but its time is in ticks of a clock of unknown speed.
-    Ticks,
+    /// It was an event, but its time is in ticks of a clock of unknown speed; what it says, if that is of KVM's
+    /// halts.
+    Ticks(Option<What>),
     /// More than one event on a line.
     RunTogether,
     /// Not what any tool prints.
-    Damaged(Damage),
+    Damaged(Damage, Fault),
+}
+
+/// What is wrong with a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// An event of this name, whose fields are not those that a kernel prints: these are.
+    Fields(&'static str, &'static str),
+    /// A time, and before it no thread that could be told.
+    NoThread,
+    /// No time.
+    NoTime,
+}
+
+impl Fault {
+    /// The less, the more it tells of why a text holds no halts.
+    pub(super) fn rank(self) -> u8 {
+        match self {
+            Self::Fields("kvm_vcpu_wakeup:", _) => 0,
+            Self::Fields(..) => 1,
+            Self::NoThread => 2,
+            Self::NoTime => 3,
+        }
+    }
 }
 
 /// Whom a damaged line concerns.
@@ -55,10 +79,12 @@ pub(super) fn read(line: &[u8]) -> Said<'_> {
         return Said::Nothing;
     }
     let Some(parts) = head::split(line) else {
-        return if head::has_ticks(line) {
-            Said::Ticks
+        return if let Some(rest) = head::after_ticks(line) {
+            Said::Ticks(of_halts(rest))
+        } else if head::has_time(line) {
+            Said::Damaged(Damage::OfAnybody, Fault::NoThread)
         } else {
-            Said::Damaged(Damage::OfAnybody)
+            Said::Damaged(Damage::OfAnybody, Fault::NoTime)
         };
     };
     if parts.is_preceded {
@@ -82,12 +108,33 @@ pub(super) fn read(line: &[u8]) -> Said<'_> {
         fields::Read::Useless if !mentions_kvm(fields) => Said::OtherEvent(name),
         fields::Read::Known(_) | fields::Read::Useless => Said::RunTogether,
         fields::Read::Damaged if head::follows(fields) => Said::RunTogether,
-        fields::Read::Damaged => Said::Damaged(if name.starts_with(b"kvm_") {
-            Damage::Of(head)
-        } else {
-            Damage::OfAnybody
-        }),
+        fields::Read::Damaged => {
+            let (name, form) = fields::form(name);
+            let fault = Fault::Fields(name, form);
+            let whose = if name.starts_with("kvm_") {
+                Damage::Of(head)
+            } else {
+                Damage::OfAnybody
+            };
+            Said::Damaged(whose, fault)
+        }
     }
+}
+
+/// What an event of halts says, from its name on.
+fn of_halts(rest: &[u8]) -> Option<What> {
+    let rest = rest.strip_prefix(b"kvm:").unwrap_or(rest);
+    let colon = rest.iter().position(|byte| *byte == b':')?;
+    match fields::read(&rest[..colon], rest[colon + 1..].trim_ascii()) {
+        fields::Read::Known(what) => Some(what),
+        fields::Read::Useless | fields::Read::Damaged => None,
+    }
+}
+
+/// Whether a line continues another that was wrapped on its way.
+pub(super) fn continues(first: &[u8], second: &[u8]) -> bool {
+    let joined = [first.trim_ascii_end(), b" ", second.trim_ascii()].concat();
+    matches!(read(&joined), Said::Event(..))
 }
 
 /// Comments, blank lines, and the frames of a stack.

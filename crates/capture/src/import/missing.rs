@@ -6,7 +6,8 @@ use haltwise_core::recording::Missing;
 
 use super::line::About;
 use super::places::Doubt;
-use super::reading::{Reading, Sign, TextFacts};
+use super::reading::Reading;
+use super::text::{Sign, TextFacts};
 use super::told::GivenSettings;
 
 /// What the text left open, from its end.
@@ -16,6 +17,12 @@ pub(super) fn of(reading: &Reading, doubts: &BTreeSet<Doubt>) -> Vec<Missing> {
     windows(text, told, &mut missing);
     sched(text, &mut missing);
     places(doubts, &mut missing);
+    if let Some(vcpu) = text.threadless.0 {
+        let reason = format!(
+            "the lines name no thread, and all that name a vCPU name vCPU {vcpu}: one vCPU is assumed"
+        );
+        missing.push(Missing::new("vm, vcpu, tid", reason));
+    }
     let mut say = |field: &str, reason: String| {
         missing.push(Missing {
             field: field.to_owned(),
@@ -61,10 +68,14 @@ fn windows(text: &TextFacts, told: &GivenSettings, missing: &mut Vec<Missing>) {
         missing.push(Missing::new(field, reason));
     };
     if text.window_calls == 0 {
-        say(
-            "window_ns, change, poll_ns",
-            "the text contains no kvm_halt_poll_ns",
-        );
+        say("window_ns, change", "the text contains no kvm_halt_poll_ns");
+        if !text.saw(Sign::Switches) {
+            say(
+                "poll_ns",
+                "the text contains neither kvm_halt_poll_ns nor sched_switch: only polls of halts that did not \
+                 sleep are known, by kvm_vcpu_wakeup",
+            );
+        }
     } else {
         say(
             "window_ns",
@@ -113,8 +124,12 @@ fn sched(text: &TextFacts, missing: &mut Vec<Missing>) {
             "KVM's own count is not visible: a preempted poll is counted until the vCPU left its CPU, \
              about 1 us too long",
         );
-    } else {
-        say("poll_ns, poll_cut", "the text contains no sched_switch");
+    } else if text.window_calls > 0 {
+        say(
+            "poll_ns, poll_cut",
+            "the text contains no sched_switch: a failed poll counts with its whole window, although it may have been \
+             preempted",
+        );
     }
 }
 

@@ -50,7 +50,6 @@ struct Thread {
     process: Option<Pid>,
     /// The text names processes.
     has_process: bool,
-    halts: bool,
     vcpu: Option<VcpuId>,
     /// It ran several vCPUs.
     moves: bool,
@@ -77,7 +76,8 @@ pub(super) struct Settled {
 }
 
 impl Places {
-    pub(super) fn halts(&mut self, tid: Tid, process: Process, comm: Comm) -> Halting {
+    /// Takes a thread that halts or runs a guest.
+    pub(super) fn vcpu(&mut self, tid: Tid, process: Process, comm: Comm) -> Halting {
         let mut halting = Halting::Known;
         if let (Process::Is(pid), Some(&at)) = (process, self.now.get(&tid))
             && self.threads[at].process.is_some_and(|before| before != pid)
@@ -88,7 +88,6 @@ impl Places {
         let Some(thread) = self.vcpu_thread(tid) else {
             return Halting::Refused;
         };
-        thread.halts = true;
         if thread.comm.is_empty() {
             thread.comm = comm;
         }
@@ -109,7 +108,6 @@ impl Places {
                     comm: Comm::default(),
                     process: None,
                     has_process: false,
-                    halts: false,
                     vcpu: None,
                     moves: false,
                 });
@@ -184,7 +182,7 @@ impl Places {
         let mut doubts = BTreeSet::new();
         let mut known = Vec::new();
         let mut of_known = Vec::new();
-        for (at, thread) in self.threads.iter().enumerate().filter(|(_, it)| it.halts) {
+        for (at, thread) in self.threads.iter().enumerate() {
             if thread.has_process && thread.process.is_none() {
                 doubts.insert(Doubt::UnknownProcess);
                 continue;

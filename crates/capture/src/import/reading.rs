@@ -4,21 +4,34 @@
 //! line ─► read ─► clock: each CPU's times ─► order: all CPUs' ─► places: who ─► decoder ─► facts
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use haltwise_core::decode::{Decoder, Event, Fact, Order, What as Happened};
-use haltwise_core::event::Facts;
-use haltwise_core::ids::Tid;
+use haltwise_core::event::{Facts, WakeSource};
+use haltwise_core::ids::{Tid, VcpuId};
 
 use super::clock::{Clock, Dropped};
+use super::exits::ExitCounts;
+use super::idle::IdleTimes;
 use super::line::fields::What;
 use super::line::{self, About, Damage, Head, Notice, Said};
 use super::places::{Halting, Places};
+use super::tables::Tables;
 use super::tally::{Skipped, Tally};
+use super::text::{Sign, TextFacts};
 use super::told::GivenSettings;
 
 /// Events read in one round: one that is overtaken by two rounds of others comes too late.
 const ROUND: u32 = 4096;
+
+/// Times of different CPUs and halts printed in microseconds may seem to overlap by so much.
+const OVERLAP_NS: u64 = 10_000;
+
+/// An injection belongs to the waking that its thread does next, if that comes as soon.
+const INJECTION_NS: u64 = 20_000;
+
+/// Events of which each is asked for the architecture, until one tells.
+const ASKED: u64 = 4096;
 
 /// The longest value of a host's fact that is kept.
 const LONGEST_FACT: usize = 128;
@@ -32,7 +45,14 @@ pub(super) struct Reading {
     decoder: Decoder,
     pub(super) places: Places,
     pub(super) tally: Tally,
+    pub(super) tables: Tables,
+    pub(super) exits: ExitCounts,
+    pub(super) idle: IdleTimes,
     pub(super) text: TextFacts,
+    /// What KVM told last of each thread's halts.
+    latest: BTreeMap<Tid, Latest>,
+    /// The last interrupt that was injected on each CPU: when, by which thread, and what it was.
+    injected: BTreeMap<Option<u32>, (u64, Option<Tid>, WakeSource)>,
     /// Events of this round.
     in_round: u32,
     /// The time that was read last, and that when this round began. Not the latest: a wrong time must
@@ -41,53 +61,13 @@ pub(super) struct Reading {
     round_began_ns: u64,
 }
 
-/// What was learnt of the text as a whole.
+/// The latest of a thread's halts.
 #[derive(Debug, Default)]
-pub(super) struct TextFacts {
-    /// The first time.
-    pub(super) first_ns: Option<u64>,
-    /// The last time that went into the capture.
-    pub(super) last_ns: u64,
-    /// Facts about the host.
-    pub(super) host: BTreeMap<About, String>,
-    /// Halts were told.
-    pub(super) halts: u64,
-    /// Calls of the window's rule were told.
-    pub(super) window_calls: u64,
-    signs: BTreeSet<Sign>,
-}
-
-/// Something seen once at least.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Sign {
-    /// Times printed to the microsecond.
-    Rounded,
-    /// Names of threads.
-    Names,
-    /// KVM's word on whether a wake-up was valid.
-    ValidTold,
-    /// A wake-up without it, which is taken for valid.
-    ValidAssumed,
-    /// Wake-ups.
-    Wakings,
-    /// Threads giving up their CPUs.
-    Switches,
-    /// A waker without its context.
-    NoFlags,
-    /// Older events of some CPUs were overwritten.
-    Overwritten,
-}
-
-impl TextFacts {
-    fn see(&mut self, sign: Sign) {
-        if !self.saw(sign) {
-            self.signs.insert(sign);
-        }
-    }
-
-    pub(super) fn saw(&self, sign: Sign) -> bool {
-        self.signs.contains(&sign)
-    }
+struct Latest {
+    call: Option<(u64, What)>,
+    wakeup: Option<(u64, What)>,
+    /// The halt among the facts that are not written yet, and when it began, until the guest runs again.
+    halt: Option<(usize, u64)>,
 }
 
 /// An event on its way.
@@ -111,7 +91,12 @@ impl Reading {
             decoder,
             places: Places::default(),
             tally: Tally::default(),
+            tables: Tables::default(),
+            exits: ExitCounts::default(),
+            idle: IdleTimes::default(),
             text: TextFacts::default(),
+            latest: BTreeMap::new(),
+            injected: BTreeMap::new(),
             in_round: 0,
             read_ns: 0,
             round_began_ns: 0,
@@ -130,9 +115,17 @@ impl Reading {
     }
 
     pub(super) fn line(&mut self, line: &[u8], facts: &mut Facts) {
+        self.text.begin_line();
+        if self.tally.events < ASKED && !self.text.host.contains_key(&About::Arch) {
+            self.text.note_arch(line);
+        }
         match line::read(line) {
             Said::Event(head, what) => {
                 self.tally.events += 1;
+                self.text.note(what, false);
+                if head.is_threadless {
+                    self.text.threadless(what);
+                }
                 if self.is_cut(&head, what) {
                     self.tally.skip(Skipped::Damaged, 1);
                     self.clock.gap();
@@ -146,13 +139,22 @@ impl Reading {
             }
             Said::Notice(notice) => self.notice(notice),
             Said::Nothing => {}
-            Said::Ticks => self.tally.skip(Skipped::Ticks, 1),
+            Said::Ticks(what) => {
+                self.tally.skip(Skipped::Ticks, 1);
+                if let Some(what) = what {
+                    self.text.note(what, true);
+                }
+            }
             Said::RunTogether => {
                 self.tally.skip(Skipped::RunTogether, 1);
                 self.clock.gap();
             }
-            Said::Damaged(damage) => {
+            Said::Damaged(damage, fault) => {
                 self.tally.skip(Skipped::Damaged, 1);
+                self.text.damage(line, fault);
+                if self.tally.events == 0 {
+                    self.tables.line(line);
+                }
                 match damage {
                     Damage::OfAnybody => self.clock.gap(),
                     Damage::Of(head) => {
@@ -255,10 +257,18 @@ impl Reading {
             self.text.first_ns.get_or_insert(time_ns);
             let what = match item {
                 Item::Event(head, what) => self.place(&head, what),
-                Item::Gap => Some(Happened::Gap),
+                Item::Gap => {
+                    self.exits.gap();
+                    Some(Happened::Gap)
+                }
                 Item::ThreadGap(tid) => Some(Happened::ThreadGap { tid }),
             };
-            let Some(what) = what else { continue };
+            let Some(what) = what else {
+                if let Item::Event(head, what) = item {
+                    self.between_halts(&head, what, facts);
+                }
+                continue;
+            };
             self.text.last_ns = self.text.last_ns.max(time_ns);
             match self.decoder.push(&Event { time_ns, what }) {
                 Some(Fact::Halt(mut halt)) => {
@@ -266,6 +276,8 @@ impl Reading {
                     halt.vm = vm;
                     halt.vcpu = halt.vcpu.or(vcpu);
                     self.text.halts += 1;
+                    self.latest.entry(halt.tid).or_default().halt =
+                        Some((facts.halts.len(), halt.start_ns));
                     facts.halts.push(halt);
                 }
                 Some(Fact::Window(mut change)) => {
@@ -283,6 +295,10 @@ impl Reading {
         match what {
             What::VcpuWakeup { ns, waited, valid } => {
                 let tid = self.halting(head)?;
+                if let Some(why) = self.is_told_again(tid, head.time_ns, what) {
+                    self.tally.skip(why, 1);
+                    return (why == Skipped::Overlapping).then_some(Happened::ThreadGap { tid });
+                }
                 Some(Happened::VcpuWakeup {
                     tid,
                     ns,
@@ -297,6 +313,10 @@ impl Reading {
                 new,
             } => {
                 let tid = self.halting(head)?;
+                if let Some(why) = self.is_told_again(tid, head.time_ns, what) {
+                    self.tally.skip(why, 1);
+                    return None;
+                }
                 self.places.runs(tid, Some(vcpu));
                 Some(Happened::HaltPollNs {
                     tid,
@@ -306,15 +326,20 @@ impl Reading {
                     new,
                 })
             }
+            What::Waking { .. } | What::Slept { .. } if head.is_threadless => None,
             What::Waking { woken } => {
                 self.text.see(Sign::Wakings);
                 self.places.knows(woken).then(|| {
                     if head.flags.is_none() {
                         self.text.see(Sign::NoFlags);
                     }
+                    let injected = self.injected.remove(&head.cpu).filter(|(time, by, _)| {
+                        *by == head.tid && head.time_ns.saturating_sub(*time) <= INJECTION_NS
+                    });
+                    let source = injected.map(|(_, _, source)| source);
                     Happened::Waking {
                         tid: woken,
-                        source: self.places.source(woken, head),
+                        source: source.unwrap_or_else(|| self.places.source(woken, head)),
                     }
                 })
             }
@@ -326,21 +351,98 @@ impl Reading {
                     Happened::Slept { tid }
                 })
             }
-            What::Runs(vcpu) => {
-                self.places.runs(head.tid?, vcpu);
-                None
-            }
-            What::Switched => None,
+            What::Switched
+            | What::Injects(_)
+            | What::Exit(..)
+            | What::Entry(..)
+            | What::Idle { .. } => None,
         }
     }
 
-    /// The thread that halts, if it can be told apart.
+    /// Takes what is no event of a halt: exits and entries, interrupts, idle states.
+    fn between_halts(&mut self, head: &Head, what: What, facts: &mut Facts) {
+        match what {
+            What::Injects(source) => self.inject(head, source, facts),
+            What::Idle { cpu, state } => self.idle.see(cpu, state, head.time_ns),
+            What::Exit(vcpu, reason) => {
+                let Some(tid) = self.running(head, vcpu) else {
+                    return;
+                };
+                if !self.exits.exit(tid, head.time_ns, reason) {
+                    self.tally.skip(Skipped::Repeated, 1);
+                }
+            }
+            What::Entry(vcpu, address) => {
+                if let Some(tid) = self.running(head, vcpu) {
+                    self.exits.entry(tid, head.time_ns, address);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes an interrupt of a vCPU: it belongs to the waking that follows it; or, where the vCPU's own thread
+    /// injects it before the guest runs again, to the halt that it ended, of which nobody said what woke it.
+    fn inject(&mut self, head: &Head, source: WakeSource, facts: &mut Facts) {
+        let own = head
+            .tid
+            .and_then(|tid| self.latest.get_mut(&tid)?.halt.take());
+        let halt = own.and_then(|(at, start_ns)| {
+            let halt = facts.halts.get_mut(at)?;
+            (halt.start_ns == start_ns && Some(halt.tid) == head.tid).then_some(halt)
+        });
+        match halt {
+            Some(halt) if halt.wake == WakeSource::Unknown => halt.wake = source,
+            Some(_) => {}
+            None => {
+                self.injected
+                    .insert(head.cpu, (head.time_ns, head.tid, source));
+            }
+        }
+    }
+
+    /// Why an event of a halt cannot be true: it is the last one again, or the thread had not ended its last halt
+    /// when this one began.
+    fn is_told_again(&mut self, tid: Tid, time_ns: u64, what: What) -> Option<Skipped> {
+        let latest = self.latest.entry(tid).or_default();
+        let told = Some((time_ns, what));
+        let What::VcpuWakeup { ns, .. } = what else {
+            let before = std::mem::replace(&mut latest.call, told);
+            return (before == told).then_some(Skipped::Repeated);
+        };
+        if latest.wakeup == told {
+            return Some(Skipped::Repeated);
+        }
+        let began_ns = time_ns.saturating_sub(ns).saturating_add(OVERLAP_NS);
+        if latest
+            .wakeup
+            .is_some_and(|(ended_ns, _)| began_ns < ended_ns)
+        {
+            return Some(Skipped::Overlapping);
+        }
+        latest.wakeup = told;
+        None
+    }
+
+    /// The thread that runs this vCPU's guest; the halt before is settled.
+    fn running(&mut self, head: &Head, vcpu: Option<VcpuId>) -> Option<Tid> {
+        let tid = self.halting(head)?;
+        self.places.runs(tid, vcpu);
+        self.text.last_ns = self.text.last_ns.max(head.time_ns);
+        if let Some(latest) = self.latest.get_mut(&tid) {
+            latest.halt = None;
+        }
+        Some(tid)
+    }
+
+    /// The thread of a vCPU, if it can be told apart.
     fn halting(&mut self, head: &Head) -> Option<Tid> {
         let tid = head.tid?;
-        match self.places.halts(tid, head.process, head.comm) {
+        match self.places.vcpu(tid, head.process, head.comm) {
             Halting::Known => Some(tid),
             Halting::Reused => {
                 self.decoder.forget(tid);
+                self.latest.remove(&tid);
                 Some(tid)
             }
             Halting::Refused => {

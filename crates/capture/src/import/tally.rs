@@ -13,6 +13,10 @@ pub enum Skipped {
     RunTogether,
     /// An event whose time does not fit to the others.
     OutOfOrder,
+    /// A line that was printed twice.
+    Repeated,
+    /// A halt of a thread that had not ended its last one.
+    Overlapping,
     /// An event from a clock that stepped back and had not caught up.
     SteppedBack,
     /// An event whose time is in ticks.
@@ -32,6 +36,8 @@ impl Skipped {
             Self::Damaged => "import: damaged lines",
             Self::RunTogether => "import: lines run together",
             Self::OutOfOrder => "import: events out of order",
+            Self::Repeated => "import: lines printed twice",
+            Self::Overlapping => "import: halts that overlap others of their thread",
             Self::SteppedBack => "import: events after the clock stepped back",
             Self::Ticks => "import: times in ticks of an unknown clock",
             Self::TooManyThreads => "import: events of too many threads",

@@ -85,7 +85,7 @@ fn texts_that_hold_no_halt_are_refused_with_the_reason() {
     assert!(matches!(error(b""), ImportError::Empty));
     assert!(matches!(
         error(b"hello\nworld\n"),
-        ImportError::NoTrace { lines: 2 }
+        ImportError::NoTrace { lines: 2, .. }
     ));
     let packed = error(b"\x1f\x8b\x08\0\0");
     assert_eq!(packed.to_string(), "it is packed with gzip, not text");

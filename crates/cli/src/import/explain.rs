@@ -57,7 +57,19 @@ fn hint(error: &ImportError, name: &str) -> Option<String> {
             "make text of it first: {} | haltwise import -o DIR -",
             remedy.replace("FILE", name)
         ),
+        ImportError::NoHalts { damaged, .. } if !damaged.is_empty() => {
+            "import reads text as perf script, trace-cmd report and ftrace print it, unchanged"
+                .to_owned()
+        }
         ImportError::Empty | ImportError::NoHalts { .. } => EVENTS.to_owned(),
+        ImportError::Counters { .. } => format!(
+            "counters do not tell what another setting would do: run haltwise on the host, or {EVENTS}; for the time \
+             between two snapshots put both into one file"
+        ),
+        ImportError::Threadless { .. } => {
+            "print them with threads: `perf script --ns -F comm,pid,tid,cpu,time,event,trace`"
+                .to_owned()
+        }
         ImportError::NoTrace { .. } => "import reads what ftrace's trace and trace_pipe hold and \
                                         what perf script and trace-cmd report print"
             .to_owned(),

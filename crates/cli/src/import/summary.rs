@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use haltwise_capture::import::{Imported, Progress};
+use haltwise_capture::import::{Imported, Progress, Spinning};
 use haltwise_core::recording::Missing;
 use haltwise_core::units::Nanos;
 use serde::Serialize;
@@ -19,7 +19,10 @@ pub(super) struct Summary {
     lines: u64,
     events: u64,
     halts: u64,
+    exits: u64,
     window_changes: u64,
+    /// vCPUs that do nothing but run at one address, in words.
+    spinning: Vec<String>,
     vms: usize,
     vcpus: usize,
     span_ns: u64,
@@ -39,6 +42,8 @@ impl Summary {
             lines: imported.lines,
             events: imported.events,
             halts: imported.halts,
+            exits: imported.exits,
+            spinning: imported.spinning.iter().map(spins).collect(),
             window_changes: imported.window_changes,
             vms: imported.vms,
             vcpus: imported.vcpus,
@@ -68,18 +73,29 @@ impl Summary {
     pub(super) fn text(&self) -> String {
         let Self {
             halts,
+            exits,
             lines,
             events,
             ..
         } = self;
+        let exits = match exits {
+            0 => String::new(),
+            exits => format!(" and {exits} exits"),
+        };
+        let mut spinning = self.spinning.join("\n");
+        if !spinning.is_empty() {
+            spinning.push('\n');
+        }
+        let next = if *halts > 0 { "report" } else { "exits" };
         format!(
             "Read {lines} lines, {events} of them events\n\
-             Imported {halts} halts of {} over {} to {} ({:.1} MB)\n\
-             Next: haltwise report {}\n",
+             Imported {halts} halts{exits} of {} over {} to {} ({:.1} MB)\n\
+             {}Next: haltwise {next} {}\n",
             self.who(),
             Nanos(self.span_ns),
             self.output.display(),
             self.bytes_written as f64 / 1e6,
+            spinning,
             self.output.display(),
         )
     }
@@ -95,6 +111,21 @@ impl Summary {
             vcpus => format!("{vms} and {}", counted(vcpus, "vCPU")),
         }
     }
+}
+
+/// A vCPU that spins, in words.
+fn spins(spinning: &Spinning) -> String {
+    let Spinning {
+        vm,
+        vcpu,
+        entries,
+        address,
+    } = spinning;
+    let vcpu = vcpu.map_or_else(|| "a vCPU".to_owned(), |vcpu| format!("vCPU {vcpu}"));
+    format!(
+        "Spins: {vcpu} of {vm}: {entries} entries at one address ({address:#x}), no HLT; look in the guest, no setting \
+         of KVM helps"
+    )
 }
 
 /// One line while it goes on.

@@ -67,6 +67,16 @@ pub fn known(isa: Isa, reason: u32) -> Option<&'static str> {
     look_up(table(isa), reason)
 }
 
+/// The reason that a kernel prints so; the names of x86 and arm64 differ.
+pub fn by_name(name: &str) -> Option<(Isa, u32)> {
+    [Isa::Vmx, Isa::Svm, Isa::Arm64]
+        .into_iter()
+        .find_map(|isa| {
+            let found = table(isa).iter().find(|(_, known)| *known == name)?;
+            Some((isa, found.0))
+        })
+}
+
 /// Why `KVM_RUN` returned: `KVM_EXIT_*`; `restart` for EINTR and `error` for another errno, as
 /// `kvm_userspace_exit` prints them.
 pub fn userspace_exit(reason: u32) -> String {

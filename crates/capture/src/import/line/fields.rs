@@ -1,4 +1,4 @@
-//! What an event says: KVM's two of each halt, the scheduler's two, and those that name a vCPU.
+//! What an event says: KVM's two of each halt, the scheduler's two, exits and entries, idle states.
 //!
 //! Each is read in every form in which it is printed: by the kernel's own format (`TP_printk` in
 //! `include/trace/events/kvm.h` and `sched.h`), by libtraceevent's plugins (trace-cmd, perf), and as
@@ -7,10 +7,13 @@
 mod bare;
 mod sched;
 
+use haltwise_core::event::WakeSource;
+use haltwise_core::exit::names;
 use haltwise_core::ids::{Tid, VcpuId};
 
 use self::bare::Bare;
 use super::number;
+use crate::import::exits::Reason;
 
 /// An event of use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +50,20 @@ pub(in crate::import) enum What {
     },
     /// `sched_switch` for any other reason.
     Switched,
-    /// `kvm_exit` or `kvm_entry`: the thread runs this vCPU, where they name it.
-    Runs(Option<VcpuId>),
+    /// An interrupt for a vCPU, by what it stands for.
+    Injects(WakeSource),
+    /// `kvm_exit`: the thread runs this vCPU, where that is named, and left its guest for this reason, where the
+    /// name is known.
+    Exit(Option<VcpuId>, Reason),
+    /// `kvm_entry`: likewise; the guest goes on at this address.
+    Entry(Option<VcpuId>, Option<u64>),
+    /// `power:cpu_idle`: a CPU enters this idle state, or leaves it.
+    Idle {
+        /// Which CPU.
+        cpu: u32,
+        /// The state.
+        state: Option<u32>,
+    },
 }
 
 /// What became of an event's fields.
@@ -68,10 +83,62 @@ pub(super) fn read(name: &[u8], fields: &[u8]) -> Read {
         b"kvm_halt_poll_ns" => halt_poll(fields),
         b"sched_waking" => sched::waking(fields),
         b"sched_switch" => sched::switch(fields),
-        b"kvm_exit" | b"kvm_entry" => Some(What::Runs(vcpu(fields))),
-        _ => return Read::Useless,
+        b"kvm_exit" => Some(What::Exit(vcpu(fields), exit_reason(fields))),
+        b"kvm_entry" => Some(What::Entry(vcpu(fields), address(fields))),
+        b"cpu_idle" => idle(fields),
+        _ => match injects(name, fields) {
+            Some(source) => Some(What::Injects(source)),
+            None => return Read::Useless,
+        },
     };
     what.map_or(Read::Damaged, Read::Known)
+}
+
+/// The fields of an event as the kernel prints them, after its name.
+pub(super) fn form(name: &[u8]) -> (&'static str, &'static str) {
+    match name {
+        b"kvm_vcpu_wakeup" => (
+            "kvm_vcpu_wakeup:",
+            "{wait|poll} time N ns, polling {valid|invalid}",
+        ),
+        b"kvm_halt_poll_ns" => (
+            "kvm_halt_poll_ns:",
+            "vcpu N: halt_poll_ns N ({grow|shrink} N)",
+        ),
+        b"sched_waking" => ("sched_waking:", "comm=NAME pid=N prio=N target_cpu=N"),
+        _ => (
+            "sched_switch:",
+            "prev_comm=NAME prev_pid=N prev_prio=N prev_state=S ==> next_comm=NAME next_pid=N next_prio=N",
+        ),
+    }
+}
+
+/// What an interrupt stands for, where its event tells. x86: by its vector, as Linux guests number them
+/// (`arch/x86/include/asm/irq_vectors.h`); arm64: by its number in the interrupt controller, below 16 another
+/// vCPU's, 26 to 30 the timers'.
+fn injects(name: &[u8], fields: &[u8]) -> Option<WakeSource> {
+    let after = |word: &[u8]| {
+        let at = fields.windows(word.len()).position(|piece| piece == word)?;
+        let rest = fields[at + word.len()..].trim_ascii_start();
+        number::decimal(&rest[..number::digits(rest)])
+    };
+    match name {
+        b"kvm_timer_update_irq" => Some(WakeSource::Timer),
+        b"kvm_apic_ipi" => Some(WakeSource::Ipi),
+        b"kvm_irq_line" | b"kvm_msi_set_irq" => Some(WakeSource::Device),
+        b"vgic_update_irq_pending" => match after(b"IRQ")? {
+            0..16 => Some(WakeSource::Ipi),
+            26..=30 => Some(WakeSource::Timer),
+            32.. => Some(WakeSource::Device),
+            _ => None,
+        },
+        b"kvm_apic_accept_irq" => match after(b"vec")? {
+            0xec => Some(WakeSource::Timer),
+            0xfb..=0xfd => Some(WakeSource::Ipi),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// `wait time 12345 ns, polling valid`; before 4.7 only `wait time 12345 ns`.
@@ -141,6 +208,41 @@ fn bare_halt_poll(text: &[u8]) -> Option<What> {
         old: number::window(fields.value(b"old")?)?,
         new: number::window(fields.value(b"new")?)?,
     })
+}
+
+/// `reason HLT …`, `TRAP: HSR_EC: 0x0001 (WFx), …`, `IRQ: …`.
+fn exit_reason(text: &[u8]) -> Reason {
+    let text = std::str::from_utf8(text).ok()?;
+    let name = match text.split_once("reason ") {
+        Some((_, rest)) => rest.split([' ', ',']).next()?,
+        None => match text.strip_prefix("TRAP:") {
+            Some(trap) => trap.split_once('(')?.1.split_once(')')?.0,
+            None => text.split_once(':')?.0,
+        },
+    };
+    names::by_name(name)
+}
+
+/// `… rip 0xffffffff81e0115a …`, or arm64's `PC: 0x…`.
+fn address(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (_, rest) = text
+        .split_once("rip 0x")
+        .or_else(|| text.split_once("PC: 0x"))?;
+    let end = rest.find(|digit: char| !digit.is_ascii_hexdigit());
+    u64::from_str_radix(&rest[..end.unwrap_or(rest.len())], 16).ok()
+}
+
+/// `state=3 cpu_id=3`; a CPU that leaves its state prints `PWR_EVENT_EXIT`.
+fn idle(text: &[u8]) -> Option<What> {
+    const PWR_EVENT_EXIT: u64 = u32::MAX as u64;
+    let fields = Bare::read(text)?;
+    let state = match fields.number(b"state")? {
+        PWR_EVENT_EXIT => None,
+        state => Some(u32::try_from(state).ok()?),
+    };
+    let cpu = u32::try_from(fields.number(b"cpu_id")?).ok()?;
+    Some(What::Idle { cpu, state })
 }
 
 /// x86 prints `vcpu 0, …` or `vcpu 0 …` first, or a field `vcpu_id`; other ports may not name it.

@@ -38,7 +38,12 @@ pub(in crate::import) struct Head {
     pub(in crate::import) is_perf: bool,
     /// The time was printed to the microsecond only.
     pub(in crate::import) is_rounded: bool,
+    /// The line has no column for threads: [`NOBODY`] stands for all.
+    pub(in crate::import) is_threadless: bool,
 }
+
+/// The thread of lines that name none; no vCPU runs in the idle thread.
+const NOBODY: Tid = Tid(0);
 
 /// The process of a thread, as a line tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +135,23 @@ impl<'a> Parts<'a> {
 pub(super) fn split(line: &[u8]) -> Option<Parts<'_>> {
     let time = find_time(&line[..line.len().min(LATEST)])?;
     let (cpu, flags, who) = place(line[..time.start].trim_ascii_end())?;
-    let (tool, comm, tid, process) = thread(who)?;
+    let rest = &line[time.end..];
+    let (tool, comm, tid, process) = if who.is_empty() {
+        // perf names the system of an event, ftrace does not.
+        let name = rest
+            .trim_ascii_start()
+            .split(u8::is_ascii_whitespace)
+            .next()?;
+        let name = name.strip_suffix(b":").unwrap_or(name);
+        let tool = if name.contains(&b':') {
+            Tool::Perf
+        } else {
+            Tool::Ftrace
+        };
+        (tool, &b"vcpu"[..], Some(NOBODY), Process::NotPrinted)
+    } else {
+        thread(who)?
+    };
     Some(Parts {
         head: Head {
             tid,
@@ -141,8 +162,9 @@ pub(super) fn split(line: &[u8]) -> Option<Parts<'_>> {
             time_ns: time.ns,
             is_perf: tool == Tool::Perf,
             is_rounded: time.is_rounded,
+            is_threadless: who.is_empty(),
         },
-        rest: &line[time.end..],
+        rest,
         is_preceded: comm.trim_ascii().len() > LONGEST_COMM,
         tool,
     })
@@ -153,20 +175,25 @@ pub(super) fn follows(fields: &[u8]) -> bool {
     find_time(fields).is_some()
 }
 
-/// Whether a line has the form of an event, but its time is a whole number: ticks of a processor's
-/// clock, or of another of unknown speed.
-pub(super) fn has_ticks(line: &[u8]) -> bool {
+/// What follows the time of a line that has the form of an event, but whose time is a whole number: ticks of a
+/// processor's clock, or of another of unknown speed.
+pub(super) fn after_ticks(line: &[u8]) -> Option<&[u8]> {
     let text = &line[..line.len().min(LATEST)];
     let colons = (1..text.len().saturating_sub(1)).filter(|&at| text[at..].starts_with(b": "));
-    colons.into_iter().any(|at| {
+    colons.into_iter().find_map(|at| {
         let start = text[..at].iter().rposition(|byte| !byte.is_ascii_digit());
         let start = start.map_or(0, |before| before + 1);
         let is_number = at - start >= 6 && (start == 0 || text[start - 1] == b' ');
-        is_number
-            && place(text[..start].trim_ascii_end())
-                .and_then(|(_, _, who)| thread(who))
-                .is_some()
+        let (_, _, who) = place(text[..start].trim_ascii_end()).filter(|_| is_number)?;
+        let rest = line[at + 1..].trim_ascii_start();
+        let is_event = thread(who).is_some() || (who.is_empty() && rest.starts_with(b"kvm"));
+        is_event.then_some(rest)
     })
+}
+
+/// Whether a text holds the time of an event.
+pub(super) fn has_time(line: &[u8]) -> bool {
+    find_time(&line[..line.len().min(LATEST)]).is_some()
 }
 
 struct Time {

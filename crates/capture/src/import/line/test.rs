@@ -107,7 +107,7 @@ fn damage_is_told_from_lines_run_together() {
         ),
     ] {
         let whole = format!("{HEAD}{line}");
-        let Said::Damaged(damage) = read(whole.as_bytes()) else {
+        let Said::Damaged(damage, _) = read(whole.as_bytes()) else {
             panic!("{line}: {:?}", read(whole.as_bytes()));
         };
         assert_eq!(
@@ -124,7 +124,7 @@ fn damage_is_told_from_lines_run_together() {
             );
             let said = read(together.as_bytes());
             assert!(
-                matches!(said, Said::RunTogether | Said::Damaged(_)),
+                matches!(said, Said::RunTogether | Said::Damaged(..)),
                 "{together}: {said:?}"
             );
         }
@@ -161,7 +161,7 @@ fn wrecks_of_lines_are_no_events() {
         let said = read(line.as_bytes());
         // What has a time and names a halt is a wreck of two; the rest is damage.
         assert!(
-            matches!(said, Said::Damaged(_) | Said::RunTogether),
+            matches!(said, Said::Damaged(..) | Said::RunTogether),
             "{line}: {said:?}"
         );
     }
@@ -210,5 +210,10 @@ fn what_stands_between_events_is_known() {
         Said::OtherEvent(b"kvm_msr")
     ));
     let ticks = "       vm0-vcpu1-21848   [000] ..... 2289408631289: kvm_vcpu_wakeup: wait time 438476 ns, polling valid";
-    assert_eq!(read(ticks.as_bytes()), Said::Ticks);
+    let wakeup = What::VcpuWakeup {
+        ns: 438_476,
+        waited: true,
+        valid: Some(true),
+    };
+    assert_eq!(read(ticks.as_bytes()), Said::Ticks(Some(wakeup)));
 }

@@ -1,0 +1,127 @@
+//! Exits of a text, counted as a recorder counts them: by thread and cause, with the times from exit to entry.
+
+use std::collections::BTreeMap;
+
+use haltwise_core::exit::{Cause, Exits, Isa, Kind};
+use haltwise_core::hist::LogHist;
+use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+
+/// Entries at one address that show a loop.
+const MANY: u64 = 100;
+
+/// A reason, where its name is known.
+pub(super) type Reason = Option<(Isa, u32)>;
+
+/// The exits of all threads.
+#[derive(Debug, Default)]
+pub(super) struct ExitCounts {
+    threads: BTreeMap<Tid, OfThread>,
+    pub(super) exits: u64,
+}
+
+/// The exits of a thread.
+#[derive(Debug, Default)]
+struct OfThread {
+    /// The exit whose entry has not come yet.
+    open: Option<(u64, Reason)>,
+    causes: BTreeMap<Reason, (u64, LogHist)>,
+    entries: u64,
+    address: Option<u64>,
+    moves: bool,
+}
+
+/// A thread that enters its guest at one address alone and never halts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spinning {
+    /// The VM's name.
+    pub vm: String,
+    /// The vCPU.
+    pub vcpu: Option<VcpuId>,
+    /// How often it entered the guest.
+    pub entries: u64,
+    /// Where.
+    pub address: u64,
+}
+
+impl ExitCounts {
+    /// Takes an exit; false if it is the last one again.
+    pub(super) fn exit(&mut self, tid: Tid, time_ns: u64, reason: Reason) -> bool {
+        let thread = self.threads.entry(tid).or_default();
+        if thread.open == Some((time_ns, reason)) {
+            return false;
+        }
+        thread.open = Some((time_ns, reason));
+        thread.causes.entry(reason).or_default().0 += 1;
+        self.exits += 1;
+        true
+    }
+
+    pub(super) fn entry(&mut self, tid: Tid, time_ns: u64, address: Option<u64>) {
+        let thread = self.threads.entry(tid).or_default();
+        thread.entries += 1;
+        let before = thread.address.replace(address.unwrap_or_default());
+        thread.moves |=
+            address.is_none() || before.is_some_and(|before| thread.address != Some(before));
+        if let Some((exit_ns, reason)) = thread.open.take()
+            && let Some((_, times)) = thread.causes.get_mut(&reason)
+        {
+            times.record(time_ns.saturating_sub(exit_ns));
+        }
+    }
+
+    /// Events of some CPU are missing: what is open stays without a time.
+    pub(super) fn gap(&mut self) {
+        for thread in self.threads.values_mut() {
+            thread.open = None;
+        }
+    }
+
+    /// All counts, over the whole text.
+    pub(super) fn rows(
+        &self,
+        (start_ns, end_ns): (u64, u64),
+        place: impl Fn(Tid) -> (Option<VmIndex>, Option<VcpuId>),
+    ) -> Vec<Exits> {
+        let row = |tid: Tid, kind: Kind, reason: Reason, (count, times): &(u64, LogHist)| {
+            let (vm, vcpu) = place(tid);
+            let (isa, reason) = reason.unzip();
+            Exits {
+                time_ns: end_ns,
+                interval_ns: end_ns.saturating_sub(start_ns),
+                vm,
+                vcpu,
+                tid,
+                cause: Cause {
+                    kind,
+                    isa: isa.unwrap_or_default(),
+                    reason,
+                    sub: None,
+                },
+                count: *count,
+                user_ns: 0,
+                handling_ns: times.clone(),
+            }
+        };
+        let mut rows = Vec::new();
+        for (&tid, thread) in &self.threads {
+            let causes = thread.causes.iter();
+            rows.extend(causes.map(|(reason, counted)| row(tid, Kind::Exit, *reason, counted)));
+            let entries = (thread.entries, LogHist::default());
+            rows.extend((entries.0 > 0).then(|| row(tid, Kind::Entry, None, &entries)));
+        }
+        rows
+    }
+
+    /// Threads that spin, and where.
+    pub(super) fn spinning(&self) -> impl Iterator<Item = (Tid, u64, u64)> {
+        let is_halt = |(isa, reason): &(Isa, u32)| isa.halt_reasons().contains(reason);
+        let spins = move |thread: &&OfThread| {
+            let halts = thread.causes.keys().flatten().any(is_halt);
+            !thread.moves && !halts && thread.entries >= MANY
+        };
+        let threads = self.threads.iter();
+        threads
+            .filter(move |(_, thread)| spins(thread))
+            .filter_map(|(tid, thread)| Some((*tid, thread.entries, thread.address?)))
+    }
+}

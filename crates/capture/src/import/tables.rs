@@ -1,0 +1,221 @@
+//! Tables of counters, which people bring in place of a trace: whose they are, and what they tell of polling.
+
+use std::collections::BTreeMap;
+
+use haltwise_core::units::Nanos;
+
+/// Counters that are kept.
+const MOST: usize = 1 << 16;
+
+/// Bytes of a counter's name.
+const LONGEST: usize = 256;
+
+/// Whose table it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    KvmStat,
+    PerfKvmStat,
+    Domstats,
+    Qmp,
+    Debugfs,
+}
+
+/// A text that may be a table.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    kind: Option<Kind>,
+    /// `virsh domstats` prints one domain after the other.
+    domain: String,
+    /// The counter whose value comes next.
+    name: String,
+    counters: BTreeMap<String, Counter>,
+}
+
+/// A counter's first and last value, and how often it was printed.
+#[derive(Debug, Clone, Copy)]
+struct Counter {
+    first: u64,
+    last: u64,
+    times: u32,
+}
+
+impl Tables {
+    /// Takes a line that is no event.
+    pub(super) fn line(&mut self, line: &[u8]) {
+        let line = String::from_utf8_lossy(line);
+        let text = line.trim();
+        let known = [
+            (text.starts_with("kvm statistics"), Kind::KvmStat),
+            (
+                text.contains("VM-EXIT") && text.contains("Samples"),
+                Kind::PerfKvmStat,
+            ),
+            (text.starts_with("Domain:"), Kind::Domstats),
+            (text.contains("\"provider\""), Kind::Qmp),
+            (text.contains("/debug/kvm/"), Kind::Debugfs),
+            (text.starts_with("halt_poll_success_ns"), Kind::Debugfs),
+        ];
+        let kind = known.iter().find(|(is, _)| *is).map(|(_, kind)| *kind);
+        self.kind = self.kind.or(kind);
+        match self.kind {
+            Some(Kind::Domstats) => match text.strip_prefix("Domain:") {
+                Some(domain) => domain.trim().clone_into(&mut self.domain),
+                None => self.value(text.split_once('=')),
+            },
+            Some(Kind::Qmp) => self.json(text),
+            Some(Kind::Debugfs) => self.value(text.rsplit_once([':', ' ', '\t', '='])),
+            Some(Kind::KvmStat | Kind::PerfKvmStat) => {
+                // Totals; percent and times; rates of kvm_stat.
+                let mut words = text.split_whitespace();
+                let name = words.next();
+                self.value(name.zip(words.next()));
+                let rate = name.map(|name| format!("{name}/s"));
+                self.value(rate.as_deref().zip(words.next_back()));
+            }
+            None => {}
+        }
+    }
+
+    fn value(&mut self, pair: Option<(&str, &str)>) {
+        let Some((name, Ok(value))) = pair.map(|(name, value)| (name, value.trim().parse())) else {
+            return;
+        };
+        let key = format!("{} {}", self.domain, name.trim().trim_end_matches(':'));
+        let is_new = !self.counters.contains_key(&key);
+        if key.len() > LONGEST || (is_new && self.counters.len() >= MOST) {
+            return;
+        }
+        let (first, last, times) = (value, value, 0);
+        let counter = self
+            .counters
+            .entry(key)
+            .or_insert(Counter { first, last, times });
+        counter.last = value;
+        counter.times += 1;
+    }
+
+    /// `{"name": "halt_poll_fail_ns", "value": 640842567464}`, on one line or several.
+    fn json(&mut self, text: &str) {
+        let mut words = text
+            .split(['"', ':', ',', '{', '}', '[', ']', ' '])
+            .filter(|word| !word.is_empty());
+        while let Some(word) = words.next() {
+            match word {
+                "name" => words.next().unwrap_or_default().clone_into(&mut self.name),
+                "qom-path" => words
+                    .next()
+                    .unwrap_or_default()
+                    .clone_into(&mut self.domain),
+                "value" => {
+                    let name = std::mem::take(&mut self.name);
+                    self.value(words.next().map(|value| (name.as_str(), value)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whose table it is, and what it tells of polling.
+    pub(super) fn found(&self) -> Option<(&'static str, String)> {
+        let what = match self.kind? {
+            Kind::KvmStat => "statistics of kvm_stat",
+            Kind::PerfKvmStat => "a report of perf kvm stat",
+            Kind::Domstats => "statistics of virsh domstats",
+            Kind::Qmp => "statistics of QEMU (query-stats)",
+            Kind::Debugfs => "statistics of KVM's debugfs",
+        };
+        let one = |name: &str| self.counters.get(name).map(|counter| counter.last);
+        let rate = one(" kvm_vcpu_wakeup/s").map(|rate| format!("; {rate} wake-ups/s"));
+        let halts = one(" HLT").map(|halts| format!("; {halts} HLT exits"));
+        let found = [rate, halts, self.polled(), self.successful()];
+        Some((what, found.into_iter().flatten().collect()))
+    }
+
+    /// How many polls were successful.
+    fn successful(&self) -> Option<String> {
+        let of = |name: &str| self.sum(&[name, &format!("{name}.sum")]);
+        let (successful, attempted) = (of("halt_successful_poll")?, of("halt_attempted_poll")?);
+        let text = || {
+            format!(
+                "; {} of {} polls were successful",
+                successful.sum, attempted.sum
+            )
+        };
+        (attempted.sum > 0).then(text)
+    }
+
+    /// How long was polled: since the start, or between snapshots where there are several.
+    fn polled(&self) -> Option<String> {
+        let vcpus = self.sum(&["halt_poll_success_ns", "halt_poll_success_ns.sum"]);
+        let (success, fail) = match vcpus {
+            Some(success) => (
+                success,
+                self.sum(&["halt_poll_fail_ns", "halt_poll_fail_ns.sum"])?,
+            ),
+            None => (
+                self.sum(&["haltpoll.success.time"])?,
+                self.sum(&["haltpoll.fail.time"])?,
+            ),
+        };
+        let polled = success.sum.saturating_add(fail.sum);
+        let seconds = |ns: u64| match ns {
+            0..10_000_000_000 => Nanos(ns).to_string(),
+            _ => format!("{:.1} s", ns as f64 / 1e9),
+        };
+        let share = match polled {
+            0 => String::new(),
+            _ => format!(
+                ", {} ({:.1} %) in vain",
+                seconds(fail.sum),
+                100.0 * fail.sum as f64 / polled as f64
+            ),
+        };
+        let when = match success.snapshots {
+            1 => "since the VM started".to_owned(),
+            snapshots => format!("between the first and the last of {snapshots} snapshots"),
+        };
+        let cpu = self
+            .sum(&[".time"])
+            .filter(|cpu| cpu.sum >= polled && self.kind == Some(Kind::Domstats));
+        let cpu = cpu.map_or_else(String::new, |cpu| {
+            let percent = 100.0 * polled as f64 / cpu.sum as f64;
+            format!(
+                ", {percent:.2} % of the vCPUs' {} of CPU time",
+                Nanos(cpu.sum)
+            )
+        });
+        Some(format!(
+            "; {when} {} were polled{cpu}{share}",
+            seconds(polled)
+        ))
+    }
+
+    /// The sum of all counters whose name ends so, of vCPUs where they are told apart.
+    fn sum(&self, ends: &[&str]) -> Option<Sum> {
+        let is_meant = |name: &&String| {
+            let own = ends.iter().any(|end| name.ends_with(end));
+            own && (!ends.contains(&".time") || name.contains(" vcpu."))
+        };
+        let counters = self.counters.iter().filter(|(name, _)| is_meant(name));
+        counters.fold(None, |sum, (_, counter)| {
+            let Sum {
+                sum: before,
+                snapshots,
+            } = sum.unwrap_or_default();
+            let more = match counter.times {
+                1 => counter.last,
+                _ => counter.last.saturating_sub(counter.first),
+            };
+            Some(Sum {
+                sum: before.saturating_add(more),
+                snapshots: snapshots.max(counter.times),
+            })
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    sum: u64,
+    snapshots: u32,
+}
