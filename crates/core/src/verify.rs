@@ -41,7 +41,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{Halt, WindowChange};
 use crate::ids::{Tid, VcpuId, VmIndex};
-use crate::kvm::{Arch, Call, Rule};
+use crate::kvm::{Arch, Backport, Call, Rule};
 
 use self::judge::{Found, Judged, Thread};
 use self::loss::Losses;
@@ -78,7 +78,7 @@ pub struct Setup {
 }
 
 /// Holds halts against the rule, one by one.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Verifier {
     setup: Setup,
     threads: BTreeMap<Tid, Thread>,
@@ -134,6 +134,13 @@ impl Verifier {
             threads: BTreeMap::new(),
             tally: Tally::default(),
         }
+    }
+
+    /// The same, with all that was found so far, for a kernel that carries one more change.
+    fn carrying(&self, backport: Backport) -> Self {
+        let mut other = self.clone();
+        other.setup.rule = other.setup.rule.with(backport);
+        other
     }
 
     /// What was found so far.

@@ -37,7 +37,8 @@ pub(crate) struct GivenHost {
     /// Architecture: x86, arm64, s390, powerpc, riscv, … [default: recorded]
     #[arg(long, value_name = "NAME")]
     arch: Option<Arch>,
-    /// Backport in this kernel: need-resched, shrink-floor, live-ceiling; may be repeated
+    /// Backport in this kernel: grow-start, vm-ceiling, growth-cap, need-resched, shrink-floor,
+    /// live-ceiling; may be repeated
     /// [default: detected from the recording]
     #[arg(long = "backport", value_name = "NAME")]
     backports: Vec<Backport>,

@@ -1,8 +1,10 @@
 //! `haltwise verify` on the captures, and on what cannot be verified.
 
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use haltwise_core::kvm::{Arch, Knobs, Observed, Rule, Version};
 use serde_json::Value;
 
 use super::schema::conforms;
@@ -278,10 +280,87 @@ fn what_a_stable_kernel_carries_is_found_and_used_by_every_verb() {
     same_kernel_by_every_verb(dir.path(), &names);
 }
 
+/// What a tracer writes of one vCPU of a kernel: each halt, and the call that it made.
+fn traced(kernel: &str, cap: u32, lengths: &[u64]) -> String {
+    let kernel: Version = kernel.parse().unwrap();
+    let rule = Rule::of(kernel, Arch::X86);
+    let knobs = Knobs {
+        shrink: 2,
+        ..Knobs::defaults(kernel, Arch::X86)
+    };
+    let (mut text, mut window, mut now) = (String::new(), 0, 5_000_000);
+    for &halt_ns in lengths {
+        let entry = rule.entry(window, cap);
+        let step = rule.after(&knobs, cap, entry, Observed::valid(halt_ns));
+        window = step.window;
+        now += halt_ns / 1000 + 20;
+        let (seconds, micros) = (now / 1_000_000, now % 1_000_000);
+        let head =
+            format!("       CPU 0/KVM-4201    (   4190) [000] d..1.     {seconds}.{micros:06}: ");
+        if let Some(call) = step.call {
+            let how = if call.grow { "grow" } else { "shrink" };
+            let (new, old) = (call.new, call.old);
+            writeln!(
+                text,
+                "{head}kvm_halt_poll_ns: vcpu 0: halt_poll_ns {new} ({how} {old})"
+            )
+            .unwrap();
+        }
+        let how = if halt_ns > entry.into() {
+            "wait"
+        } else {
+            "poll"
+        };
+        writeln!(
+            text,
+            "{head}kvm_vcpu_wakeup: {how} time {halt_ns} ns, polling valid"
+        )
+        .unwrap();
+    }
+    text
+}
+
+/// Debian's 5.10.0-32 carries the shrink floor and the VM's own ceiling of growth; neither alone explains it.
+#[test]
+fn two_changes_of_a_stable_kernel_are_found_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let lengths = [[450_000; 8], [900_000; 8]].concat().repeat(8);
+    let carried = "growth-cap+shrink-floor";
+    let text = traced(&format!("5.10+{carried}"), 500_000, &lengths);
+    std::fs::write(dir.path().join("text"), text).unwrap();
+    let import = [
+        "import",
+        "text",
+        "-o",
+        "stable",
+        "--kernel",
+        "5.10.0-32-amd64",
+        "--max",
+        "200us",
+        "--cap",
+        "500us",
+        "--shrink",
+        "2",
+    ];
+    let (said, code) = haltwise(dir.path(), &import);
+    assert_eq!(code, Some(0), "{said}");
+    let (text, code) = haltwise(dir.path(), &["verify", "stable"]);
+    let text = text + &format!("(exit code {})\n", code.unwrap());
+    compare("stable/verify.txt", &text).unwrap();
+    let names: Vec<&str> = carried.split('+').collect();
+    same_kernel_by_every_verb(&dir.path().join("stable"), &names);
+    let (_, out, _) = verify(
+        dir.path(),
+        &["stable", "--json", "--backport", "shrink-floor"],
+    );
+    let one: Value = serde_json::from_str(&out).unwrap();
+    assert!(one["differences"].as_u64().unwrap() > 0, "{out}");
+}
+
 fn same_kernel_by_every_verb(dir: &Path, carried: &[&str]) {
     let kernel = format!("5.10+{}", carried.join("+"));
     for (verb, path) in [("replay", "/basis/kernel"), ("tune", "/basis/kernel")] {
-        let (out, _) = haltwise(dir, &[verb, ".", "--json"]);
+        let (out, _) = haltwise(dir, &[verb, ".", "--json", "--wake-latency", "30us"]);
         let json: Value = serde_json::from_str(&out).unwrap();
         assert_eq!(json.pointer(path), Some(&kernel.as_str().into()), "{verb}");
     }

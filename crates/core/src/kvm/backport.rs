@@ -11,11 +11,20 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::ceiling::CeilingRule;
-use super::rule::{Rule, WindowOf};
+use super::rule::{GrowStart, GrowthCap, Rule, WindowOf};
 
 /// A change of the rule that is known, or likely, to be in kernels older than the one it came with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Backport {
+    /// The parameter `grow_start`, which a window that grows is lifted to; a factor of 0 leaves the window.
+    /// Upstream 5.1 (commits 7fa08e71, 49113d36, dee339b5).
+    GrowStart,
+    /// A VM may have a ceiling of its own, and keeps the parameter of its start without one. Upstream 5.8
+    /// (commit acd05785).
+    VmCeiling,
+    /// Growth is capped at the VM's own ceiling, no longer at the module parameter. Upstream 5.13; in
+    /// Debian's 5.10.0-32.
+    GrowthCap,
     /// Polling stops when the CPU has to reschedule. Upstream 5.13; in stable 5.10.223 (read there).
     NeedResched,
     /// A window that shrinks below `grow_start` goes to 0. Upstream 5.16; in stable 5.10.223 and in a
@@ -24,22 +33,41 @@ pub enum Backport {
     ShrinkFloor,
     /// VMs without a cap follow the module parameter live, the window is clamped when a halt begins
     /// and no longer when it grows. Upstream 6.1 (commits 97b6847a, 175d5dc7, 9eb8ca04); whether
-    /// 6.0.y took it is not known here.
+    /// 6.0.y took it is not known here. A kernel before 5.8 that carries it has [`Self::VmCeiling`] with it.
     LiveCeiling,
 }
 
 /// Why a text does not name a backport.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a known backport: need-resched, shrink-floor, live-ceiling")]
+#[error(
+    "`{0}` is not a known backport: grow-start, vm-ceiling, growth-cap, need-resched, shrink-floor, \
+     live-ceiling"
+)]
 pub struct BackportParseError(pub String);
 
 impl Backport {
     /// All of them, oldest first.
-    pub const ALL: [Self; 3] = [Self::NeedResched, Self::ShrinkFloor, Self::LiveCeiling];
+    pub const ALL: [Self; 6] = [
+        Self::GrowStart,
+        Self::VmCeiling,
+        Self::GrowthCap,
+        Self::NeedResched,
+        Self::ShrinkFloor,
+        Self::LiveCeiling,
+    ];
+
+    /// Those that show in windows. (When polling stops, no window tells.)
+    pub fn of_windows() -> impl Iterator<Item = Self> + Clone {
+        let all = Self::ALL.into_iter();
+        all.filter(|backport| *backport != Self::NeedResched)
+    }
 
     /// The name read and printed.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::GrowStart => "grow-start",
+            Self::VmCeiling => "vm-ceiling",
+            Self::GrowthCap => "growth-cap",
             Self::NeedResched => "need-resched",
             Self::ShrinkFloor => "shrink-floor",
             Self::LiveCeiling => "live-ceiling",
@@ -76,13 +104,6 @@ impl Backports {
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
-
-    /// All sets of those that show in windows, the smallest first. (When polling stops, no window tells.)
-    pub fn of_windows() -> [Self; 4] {
-        let floor = Self::NONE.with(Backport::ShrinkFloor);
-        let live = Self::NONE.with(Backport::LiveCeiling);
-        [Self::NONE, floor, live, floor.with(Backport::LiveCeiling)]
-    }
 }
 
 impl FromIterator<Backport> for Backports {
@@ -117,31 +138,31 @@ impl fmt::Display for Backports {
 impl Rule {
     /// Whether a kernel of this rule may carry a change that windows show.
     pub fn may_carry_more(self) -> bool {
-        let sets = Backports::of_windows().into_iter();
-        sets.flat_map(Backports::iter)
-            .any(|backport| self.with(backport) != self)
+        Backport::of_windows().any(|backport| self.with(backport) != self)
     }
 
     /// The same rule with one change taken back into it; as it is where the kernel has it already, or
-    /// has nothing that it could change.
+    /// has nothing that it could change. Several are taken back oldest first.
     #[must_use]
-    pub fn with(self, backport: Backport) -> Self {
-        match (backport, self.window) {
-            (Backport::NeedResched, _) => Self {
-                stops_on_need_resched: true,
-                ..self
-            },
-            (Backport::ShrinkFloor, WindowOf::Vcpu) => Self {
-                shrink_floor: true,
-                ..self
-            },
-            (Backport::LiveCeiling, WindowOf::Vcpu)
-                if self.ceiling == CeilingRule::SnapshotOrCap =>
-            {
-                self.with_live_ceiling()
+    pub fn with(mut self, backport: Backport) -> Self {
+        match backport {
+            Backport::NeedResched => self.stops_on_need_resched = true,
+            _ if self.window != WindowOf::Vcpu => {}
+            Backport::GrowStart => self.grow_start = GrowStart::Param,
+            Backport::VmCeiling if self.ceiling == CeilingRule::Param => {
+                self.ceiling = CeilingRule::SnapshotOrCap;
             }
-            (Backport::ShrinkFloor | Backport::LiveCeiling, _) => self,
+            Backport::GrowthCap
+                if self.ceiling == CeilingRule::SnapshotOrCap
+                    && self.growth_cap == GrowthCap::Param =>
+            {
+                self.growth_cap = GrowthCap::Ceiling;
+            }
+            Backport::ShrinkFloor => self.shrink_floor = true,
+            Backport::LiveCeiling => return self.with_live_ceiling(),
+            Backport::VmCeiling | Backport::GrowthCap => {}
         }
+        self
     }
 }
 

@@ -1,25 +1,43 @@
 //! Which changes of later kernels a recorded kernel carries, found out from what it did.
 //!
-//! Stable trees and distributions take changes back and keep the kernel's number. Every rule that such
-//! a kernel may have is held against the same halts; the one that leaves no difference, with as few
-//! changes as possible, is the kernel's. Where the rule of the number itself leaves none, nothing speaks
-//! for any change.
+//! Stable trees and distributions take changes back and keep the kernel's number. The rule that leaves no
+//! difference, with as few changes as possible, is the kernel's. Where the rule of the number itself leaves
+//! none, nothing speaks for any change.
+//!
+//! **Order.** All sets are held against the halts in one pass, and each set joins late and leaves early:
+//!
+//! 1. The rule of the number is held from the first halt to the last.
+//! 2. A change joins at the first halt that can show it (`Trial::shows`), oldest change first. Until then
+//!    the rules with and without it agree on every halt, so the sets with it begin as copies of those without.
+//! 3. A set whose rule is that of another set is left out: the smaller set is there already.
+//! 4. A set leaves when it has more differences than noise explains (`REFUTED`).
+//! 5. At the end the set with the fewest differences is taken; among equals the smallest, then the oldest.
+//!
+//! So a kernel that carries nothing, or one change, soon costs two or three rules, not all of them.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Setup, Verifier};
-use crate::event::{Halt, WindowChange};
-use crate::kvm::{Backport, Backports, Rule};
+use crate::event::{CeilingSource, Halt, WindowCall, WindowChange};
+use crate::kvm::{Backport, Backports};
 
 /// Of the differences that the rule of the number leaves, one of so many may be left by another one:
 /// windows also change for reasons that no recording has.
 const NOISE: u64 = 100;
 
+/// A set with more differences than this, and than noise explains so far, is refuted. Noise may come before
+/// the differences that it is measured by, so this is far above what noise alone amounts to.
+const REFUTED: u64 = 1000;
+
 /// Rules that a kernel may have, each held against the same halts.
 #[derive(Debug)]
 pub struct Trial {
-    /// The rule of the kernel's number first, then those with fewer changes first.
+    /// The rule of the kernel's number.
+    upstream: Verifier,
+    /// The others that are not refuted.
     candidates: Vec<(Backports, Verifier)>,
+    /// Changes that no halt could show yet, oldest first.
+    waiting: Vec<Backport>,
 }
 
 /// What a recording says of the changes that its kernel carries.
@@ -41,38 +59,66 @@ impl Trial {
     /// A trial of all that may be carried by the kernel whose rule `setup` has; `None` if that is
     /// nothing that windows show.
     pub fn new(setup: &Setup) -> Option<Self> {
-        let mut candidates: Vec<(Backports, Rule)> = Vec::new();
-        for backports in Backports::of_windows() {
-            let rule = backports.iter().fold(setup.rule, Rule::with);
-            if candidates.iter().all(|(_, other)| *other != rule) {
-                candidates.push((backports, rule));
-            }
-        }
-        let held = |(backports, rule)| {
-            let setup = Setup {
-                rule,
-                ..setup.clone()
-            };
-            (backports, Verifier::new(setup))
-        };
-        (candidates.len() > 1).then(|| Self {
-            candidates: candidates.into_iter().map(held).collect(),
+        setup.rule.may_carry_more().then(|| Self {
+            upstream: Verifier::new(setup.clone()),
+            candidates: Vec::new(),
+            waiting: Backport::of_windows().collect(),
         })
     }
 
     /// The next halt, as [`Verifier::halt`] takes it.
     pub fn halt(&mut self, halt: &Halt, row: Option<&WindowChange>) {
-        for (_, verifier) in &mut self.candidates {
+        let cap = self.upstream.setup().cap;
+        let mut waiting = std::mem::take(&mut self.waiting);
+        for backport in waiting.extract_if(.., |it| Self::shows(*it, halt, cap)) {
+            self.join(backport);
+        }
+        self.waiting = waiting;
+        self.upstream.halt(halt, row);
+        let most = REFUTED + self.upstream.tally().differences() / NOISE;
+        self.candidates.retain_mut(|(_, verifier)| {
             verifier.halt(halt, row);
+            verifier.tally().differences() <= most
+        });
+    }
+
+    /// Whether the rules with and without a change may judge a halt differently, `cap` being the ceiling of
+    /// every VM if that is given.
+    fn shows(backport: Backport, halt: &Halt, cap: Option<u32>) -> bool {
+        match backport {
+            Backport::NeedResched => false,
+            Backport::GrowStart => halt.change == WindowCall::Grow,
+            // Without a ceiling of its own a VM has that of the module parameter.
+            Backport::VmCeiling | Backport::GrowthCap => {
+                cap.is_some()
+                    || halt.ceiling_ns.is_some() && halt.ceiling_source != CeilingSource::Param
+            }
+            Backport::ShrinkFloor => halt.change == WindowCall::Shrink,
+            Backport::LiveCeiling => true,
+        }
+    }
+
+    /// From here on every set is also held with this change.
+    fn join(&mut self, backport: Backport) {
+        let without = std::iter::once((Backports::NONE, &self.upstream));
+        let without = without.chain(self.candidates.iter().map(|(set, it)| (*set, it)));
+        let with = without.map(|(set, it)| (set.with(backport), it.carrying(backport)));
+        for (set, verifier) in with.collect::<Vec<_>>() {
+            let rule = verifier.setup().rule;
+            let mut held = self.candidates.iter().map(|(_, it)| it.setup().rule);
+            if rule != self.upstream.setup().rule && !held.any(|held| held == rule) {
+                self.candidates.push((set, verifier));
+            }
         }
     }
 
     /// What came of it.
-    pub fn finish(self) -> Carried {
-        let found: Vec<(Backports, u64)> = self
-            .candidates
-            .iter()
-            .map(|(backports, verifier)| (*backports, verifier.tally().differences()))
+    pub fn finish(mut self) -> Carried {
+        self.candidates.sort_by_key(|(set, _)| (set.len(), *set));
+        let upstream = (Backports::NONE, self.upstream);
+        let all = std::iter::once(&upstream).chain(&self.candidates);
+        let found: Vec<(Backports, u64)> = all
+            .map(|(set, verifier)| (*set, verifier.tally().differences()))
             .collect();
         choose(&found)
     }

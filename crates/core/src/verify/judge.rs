@@ -14,7 +14,7 @@ use self::cases::{Case, Ceiling, MOST, Times};
 pub(super) use self::found::Found;
 
 /// A thread between two halts.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Thread {
     place: Option<(VmIndex, Option<VcpuId>)>,
     end_ns: u64,

@@ -2,11 +2,12 @@
 
 use proptest::prelude::*;
 
-use super::carried::Trial;
 use super::settings::{Parameter, Track};
 use super::*;
 use crate::event::{CeilingSource, WindowCall};
-use crate::kvm::{Backport, Backports, Knobs, Observed, Version};
+use crate::kvm::{Knobs, Observed, Version};
+
+mod carried;
 
 const TID: Tid = Tid(7);
 const CPU: VcpuId = VcpuId(0);
@@ -378,32 +379,6 @@ fn polling_under_a_ceiling_of_zero_differs() {
     ));
 }
 
-/// Debian's 5.10.0-32 shrinks as 5.16 does.
-#[test]
-fn a_stable_kernel_shows_its_shrink_floor() {
-    let mut kernel = Kernel::new(KNOBS);
-    let floor = Backports::NONE.with(Backport::ShrinkFloor);
-    kernel.rule = Rule::of(Version::new(5, 10).with(floor), Arch::X86);
-    let rows = halts(&mut kernel, &[50_000, 50_000, 300_000, 300_000, 50_000]);
-    let upstream = Setup {
-        rule: Rule::of(Version::new(5, 10), Arch::X86),
-        ..setup(Sight::Vcpu)
-    };
-    let found = |rows: &[(Halt, Option<WindowChange>)]| {
-        let mut trial = Trial::new(&upstream).unwrap();
-        for (halt, row) in rows {
-            trial.halt(halt, row.as_ref());
-        }
-        trial.finish()
-    };
-    let all = found(&rows);
-    assert_eq!((all.backports, all.equally), (floor, Vec::new()));
-    assert!(all.differences_upstream > 0 && all.differences == 0);
-    // Until it shrinks to below grow_start nothing speaks for it.
-    assert_eq!(found(&rows[..3]).backports, Backports::NONE);
-    assert!(Trial::new(&setup(Sight::Vcpu)).is_none());
-}
-
 #[test]
 fn between_two_looks_a_halt_may_follow_either_setting() {
     for (changed, first) in [(true, Transition::Grow), (false, Transition::Grow)] {
@@ -711,43 +686,6 @@ proptest! {
         let rest = lengths.len() as u64 - 1;
         prop_assert_eq!((tally.checked.matched, tally.vetoed), (rest, rest));
         prop_assert_eq!(tally.skipped.get(&Skip::First), Some(&1));
-    }
-
-    /// Whatever a kernel carries, its own halts show it, or do not show that it matters: the rule that is
-    /// found leaves no difference, and none with fewer changes does.
-    #[test]
-    fn what_a_kernel_carries_is_found_from_its_halts(
-        carries in prop::sample::select(Backports::of_windows().to_vec()),
-        minor in 4..20_u32,
-        sight in prop_oneof![Just(Sight::Vcpu), Just(Sight::Calls)],
-        lengths in prop::collection::vec(prop_oneof![0..300_000_u64, 0..20_000_u64], 2..200),
-    ) {
-        let plain = Version::new(5, minor);
-        let mut kernel = Kernel::new(KNOBS);
-        kernel.rule = Rule::of(plain.with(carries), Arch::X86);
-        let rows = halts(&mut kernel, &lengths);
-        let upstream = Setup { rule: Rule::of(plain, Arch::X86), ..setup(sight) };
-        let left = |backports| {
-            let rule = Rule::of(plain.with(backports), Arch::X86);
-            verdicts(Setup { rule, ..upstream.clone() }, &rows).1.differences()
-        };
-        let Some(mut trial) = Trial::new(&upstream) else {
-            prop_assert_eq!(kernel.rule, upstream.rule);
-            return Ok(());
-        };
-        for (halt, row) in &rows {
-            trial.halt(halt, row.as_ref());
-        }
-        let found = trial.finish();
-        prop_assert_eq!((found.differences, found.differences_upstream), (0, left(Backports::NONE)));
-        prop_assert_eq!(left(found.backports), 0);
-        for backports in Backports::of_windows() {
-            let fewer = backports.len() < found.backports.len();
-            prop_assert!(!fewer || left(backports) > 0, "{} {}", backports, found.backports);
-        }
-        for backports in found.equally {
-            prop_assert_eq!((left(backports), backports.len()), (0, found.backports.len()));
-        }
     }
 
     /// Under settings that stay, no window can be changed by a nanosecond without a difference.

@@ -39,6 +39,9 @@ fn the_live_ceiling_makes_6_0_into_6_1() {
 #[test]
 fn a_backport_does_nothing_to_a_kernel_that_has_it() {
     for (backport, since) in [
+        (Backport::GrowStart, "5.1"),
+        (Backport::VmCeiling, "5.8"),
+        (Backport::GrowthCap, "5.13"),
         (Backport::NeedResched, "5.13"),
         (Backport::ShrinkFloor, "5.16"),
         (Backport::LiveCeiling, "6.1"),
@@ -53,13 +56,26 @@ fn a_backport_does_nothing_to_a_kernel_that_has_it() {
 
 #[test]
 fn a_backport_needs_something_to_change() {
+    // Without a ceiling of the VM's own the cap of growth is the parameter all the same.
     for kept in ["4.0", "4.3", "5.7"] {
-        assert_eq!(rule(kept).with(Backport::LiveCeiling), rule(kept), "{kept}");
+        assert_eq!(rule(kept).with(Backport::GrowthCap), rule(kept), "{kept}");
     }
-    assert_eq!(rule("4.2").with(Backport::ShrinkFloor), rule("4.2"));
     let core = Rule::of(Version::new(5, 10), Arch::PowerpcHv);
-    assert_eq!(core.with(Backport::ShrinkFloor), core);
-    assert_eq!(core.with(Backport::LiveCeiling), core);
+    for backport in Backport::of_windows() {
+        assert_eq!(rule("4.2").with(backport), rule("4.2"));
+        assert_eq!(core.with(backport), core);
+    }
+}
+
+#[test]
+fn changes_that_build_on_each_other_are_taken_back_oldest_first() {
+    let capped = rule("5.7+growth-cap+vm-ceiling");
+    assert_eq!(capped.growth_cap, GrowthCap::Ceiling);
+    assert_eq!(
+        rule("5.7+live-ceiling+vm-ceiling"),
+        rule("5.7+live-ceiling")
+    );
+    assert_eq!(rule("5.0+grow-start"), rule("5.1"));
 }
 
 #[test]
