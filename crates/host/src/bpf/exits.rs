@@ -150,7 +150,7 @@ impl ExitCounter {
             if at >= self.told.len() {
                 self.told.resize_with(at + 1, ReportedCell::default);
             }
-            let place = match slot {
+            let place = || match slot {
                 CELL_OTHER => Place::default(),
                 _ => place(cell.key.who()),
             };
@@ -220,7 +220,7 @@ const LOST: [(exit_lost, &str); 2] = [
 #[doc(hidden)]
 pub fn fuzz_cell(bytes: &[u8]) -> Option<Exits> {
     let cell = Cell::decode(bytes, false)?;
-    cell.since(&mut ReportedCell::default(), 1, 1, Place::default())
+    cell.since(&mut ReportedCell::default(), 1, 1, Place::default)
 }
 
 type Rows = BTreeMap<(Option<VmIndex>, Option<VcpuId>, Tid, Cause), Exits>;

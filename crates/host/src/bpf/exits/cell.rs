@@ -114,7 +114,8 @@ impl Cell {
         })
     }
 
-    /// What came since `told`, which is then brought up to date; `None` if nothing did.
+    /// What came since `told`, which is then brought up to date; `None` if nothing did. Only what came is placed: the
+    /// kernel keeps the cells of a VM that ended, and to place one makes a row of its VM.
     ///
     /// The kernel's 32-bit counts may have wrapped once.
     pub(super) fn since(
@@ -122,7 +123,7 @@ impl Cell {
         told: &mut ReportedCell,
         time_ns: u64,
         interval_ns: u64,
-        place: Place,
+        place: impl FnOnce() -> Place,
     ) -> Option<Exits> {
         let count = self.count.wrapping_sub(told.count);
         let sum_ns = self.sum_ns.wrapping_sub(told.sum_ns);
@@ -142,6 +143,7 @@ impl Cell {
             None => 0,
         };
         let user_ns = self.user_ns.wrapping_sub(told.user_ns);
+        let place = place();
         *told = ReportedCell {
             count: self.count,
             sum_ns: self.sum_ns,
