@@ -57,6 +57,8 @@ figures! {
     pub(crate) struct PilotVm {
         /// Its name.
         pub(crate) vm: String = Name,
+        /// Its UUID, where known.
+        pub(crate) uuid: Option<String> = Name,
         /// Process of its VMM.
         pub(crate) pid: u32 = Number,
         /// Its vCPUs.

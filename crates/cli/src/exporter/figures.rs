@@ -1,8 +1,28 @@
 //! The metrics, declared. Counters and gauges of one subject are structs of their own; docs/metrics.md and HELP come
 //! of these.
 
+use std::collections::BTreeSet;
+
 use haltwise_document::figures;
 use haltwise_document::openmetrics::Buckets;
+
+impl VmLabels {
+    /// The labels of a VM among others: one that is alike in name and UUID gets its process beside them.
+    pub(crate) fn among(
+        others: &BTreeSet<Self>,
+        vm: &str,
+        uuid: Option<&String>,
+        pid: impl FnOnce() -> String,
+    ) -> Self {
+        let plain = Self {
+            vm: vm.to_owned(),
+            uuid: uuid.cloned(),
+            pid: None,
+        };
+        let pid = others.contains(&plain).then(pid);
+        Self { pid, ..plain }
+    }
+}
 
 figures! {
     /// What distinguishes series of VMs.

@@ -139,6 +139,10 @@ fn of_pilot() -> impl Iterator<Item = Listed> {
 const NAMES: &[(&str, &[Figure])] = &[
     ("Labels of VMs", VmLabels::FIGURES),
     ("haltwise_vm_info", VmNames::FIGURES),
+    (
+        "haltwise_pilot_vm_info",
+        crate::pilot_state::metrics::PilotVmNames::FIGURES,
+    ),
     ("haltwise_build_info", BuildNames::FIGURES),
     ("haltwise_missing_info", MissingNames::FIGURES),
 ];
@@ -158,7 +162,8 @@ program's declarations.
   the nanosecond is counted above it.
 * Beyond `--max-series` whole VMs are left out, the last seen first, and counted in
   `haltwise_exporter_left_out_series_total`; the totals of the host have all VMs.
-* `pid` is there only where another VM has the same name and UUID. The host's name is `instance`, from Prometheus.
+* `pid` is there only where another VM has the same name and UUID. What may change of a VM (`vmm_pid`, `goal`) is a
+  label of `_info` alone, so that series go on. The host's name is `instance`, from Prometheus.
 * Only loopback and unix sockets are listened on: there is no authentication, and the names of VMs are no secret to who
   may connect. Requests are limited to 8 KiB, 5 s and 16 connections at a time; a `Host` header that is not this host is
   refused, so that no page in a browser can read them.
@@ -267,6 +272,13 @@ fn mentioned(text: &str) -> BTreeSet<String> {
     ours.map(str::to_owned).collect()
 }
 
+const POLLS: [(&str, &str); 4] = [
+    ("host", "fail"),
+    ("host", "success"),
+    ("vm", "fail"),
+    ("vm", "success"),
+];
+
 /// Rules and panels ask for nothing that is not served.
 #[test]
 fn contrib_asks_for_metrics_that_there_are() {
@@ -284,5 +296,12 @@ fn contrib_asks_for_metrics_that_there_are() {
         assert!(asked.len() > 8, "{file}");
         let strange: Vec<_> = asked.difference(&there).collect();
         assert!(strange.is_empty(), "{file}: {strange:?}");
+        // Polls cost CPU time whether they succeed or fail, which both are shown.
+        for (of, result) in POLLS {
+            let metric = format!("haltwise_{of}_poll_{result}_seconds_total");
+            assert!(asked.contains(&metric), "{file}: {metric}");
+            let alert = format!("expr: haltwise:{of}_poll_{result}:cpus > ");
+            assert!(!file.ends_with("yml") || text.contains(&alert), "{alert}");
+        }
     }
 }

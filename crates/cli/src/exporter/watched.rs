@@ -178,25 +178,14 @@ impl Watched {
         }
     }
 
-    /// The labels of a VM for as long as it is shown. One that is alike in name and UUID gets its process beside them.
+    /// The labels of a VM for as long as it is shown.
     fn labels(&self, vm: &Vm) -> VmLabels {
-        let plain = VmLabels {
-            vm: vm.name.clone(),
-            uuid: vm.identity.uuid.clone(),
-            pid: None,
-        };
-        if self.vms.values().all(|seen| seen.labels != plain) {
-            return plain;
-        }
-        let ordinal = vm.key.ordinal;
-        let pid = match ordinal {
+        let others = self.vms.values().map(|seen| seen.labels.clone());
+        let uuid = vm.identity.uuid.as_ref();
+        VmLabels::among(&others.collect(), &vm.name, uuid, || match vm.key.ordinal {
             0 => vm.key.pid.to_string(),
-            _ => format!("{}-{ordinal}", vm.key.pid),
-        };
-        VmLabels {
-            pid: Some(pid),
-            ..plain
-        }
+            ordinal => format!("{}-{ordinal}", vm.key.pid),
+        })
     }
 
     /// Adds all metrics: those of the host first, then VM by VM, the longest known first.

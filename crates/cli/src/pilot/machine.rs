@@ -120,6 +120,11 @@ impl Machine {
         self.lost
     }
 
+    pub(crate) fn uuid(&self, key: VmKey) -> Option<String> {
+        let mut vms = self.collector.roster().vms.iter();
+        vms.find(|vm| vm.key == key)?.identity.uuid.clone()
+    }
+
     /// CPU time of the programs in the kernel.
     pub(crate) fn kernel_cpu_ns(&self) -> Option<u64> {
         self.collector.kernel_cpu_ns()

@@ -438,7 +438,9 @@ impl<'a> Running<'a> {
             running_ns: u64::try_from(running.as_nanos()).unwrap_or(u64::MAX),
             goal: self.goals.of_all.name.clone(),
             last_decision: self.last_decision.clone(),
-            vms: standing.vms.iter().map(say::vm).collect(),
+            vms: (standing.vms.iter())
+                .map(|vm| say::vm(vm, self.machine.uuid(vm.key)))
+                .collect(),
             guards: standing.guards.iter().map(say::guard).collect(),
             decisions: say::decisions(&standing),
             own: PilotCost {

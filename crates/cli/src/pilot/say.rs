@@ -85,10 +85,11 @@ fn finite(of: Interval) -> Option<Interval> {
 }
 
 /// A VM as it stands.
-pub(crate) fn vm(of: &OfVm) -> PilotVm {
+pub(crate) fn vm(of: &OfVm, uuid: Option<String>) -> PilotVm {
     let second = |ns: u64| of.counts.map(|counts| 100.0 * counts.per_s(ns) / 1e9);
     PilotVm {
         vm: of.name.clone(),
+        uuid,
         pid: of.key.pid.0,
         vcpus: of.vcpus,
         goal: of

@@ -1,10 +1,14 @@
 //! What the pilot says of itself, as metrics: the same figures as in its status.
 
+use std::collections::BTreeSet;
+
 use haltwise_core::tune::interval::Interval;
 use haltwise_document::figures;
 use haltwise_document::openmetrics::{Kind, Labels, Metrics};
 #[cfg(test)]
 use haltwise_document::{Figure, Figures as _};
+
+use crate::exporter::figures::VmLabels;
 
 use super::{PilotDecisions, PilotGuard, PilotStatus, PilotVm};
 
@@ -25,10 +29,10 @@ const STATES: [&str; 8] = [
 ];
 
 figures! {
-    /// A VM, as the process of its VMM: it joins `vmm_pid` of `haltwise_vm_info`.
-    pub(crate) struct VmLabels {
-        /// Its name.
-        vm: String = Name,
+    /// What may change of a VM while its series go on.
+    pub(crate) struct PilotVmNames {
+        #[serde(flatten)]
+        labels: VmLabels = Flat(VmLabels::FIGURES),
         /// The process of its VMM.
         vmm_pid: String = Word,
         /// Its goal; `excluded` where the pilot leaves it alone.
@@ -129,19 +133,9 @@ figures! {
 /// Metrics, as docs/metrics.md lists them: labels, kind, what they begin with, declarations.
 #[cfg(test)]
 pub(crate) const LISTED: [(&str, &str, Kind, &[Figure]); 7] = [
-    ("vm, vmm_pid, goal", VM, Kind::Gauge, VmNow::FIGURES),
-    (
-        "vm, vmm_pid, goal, state",
-        VM,
-        Kind::Gauge,
-        StateNow::FIGURES,
-    ),
-    (
-        "vm, vmm_pid, goal, kind",
-        VM,
-        Kind::Gauge,
-        DecisionNow::FIGURES,
-    ),
+    ("vm, uuid, pid", VM, Kind::Gauge, VmNow::FIGURES),
+    ("vm, uuid, pid, state", VM, Kind::Gauge, StateNow::FIGURES),
+    ("vm, uuid, pid, kind", VM, Kind::Gauge, DecisionNow::FIGURES),
     ("kind", PILOT, Kind::Counter, KindTotals::FIGURES),
     ("guard", GUARD, Kind::Gauge, GuardNow::FIGURES),
     ("", PILOT, Kind::Counter, PilotTotals::FIGURES),
@@ -177,8 +171,11 @@ pub(crate) fn add(metrics: &mut Metrics, status: &PilotStatus, age_ns: u64) {
         let labels = none.and("guard", &guard.guard);
         metrics.add(Kind::Gauge, GUARD, &labels, &of_guard(guard));
     }
+    let mut known = BTreeSet::new();
     for vm in &status.vms {
-        metrics.subject(|metrics| of_vm(metrics, vm));
+        let labels = VmLabels::among(&known, &vm.vm, vm.uuid.as_ref(), || vm.pid.to_string());
+        metrics.subject(|metrics| of_vm(metrics, vm, &labels));
+        known.insert(labels);
     }
 }
 
@@ -211,12 +208,15 @@ fn of_guard(guard: &PilotGuard) -> GuardNow {
     }
 }
 
-fn of_vm(metrics: &mut Metrics, vm: &PilotVm) {
-    let labels = Labels::of(&VmLabels {
-        vm: vm.vm.clone(),
+fn of_vm(metrics: &mut Metrics, vm: &PilotVm, labels: &VmLabels) {
+    let names = PilotVmNames {
+        labels: labels.clone(),
         vmm_pid: vm.pid.to_string(),
         goal: vm.goal.clone(),
-    });
+    };
+    let help = "Process and goal of a VM; join it by vm, uuid and pid.";
+    metrics.info(VM, help, &Labels::of(&names));
+    let labels = Labels::of(labels);
     let [predicted, measured, saved] =
         [&vm.predicted, &vm.measured, &vm.saved_ns].map(|it| ends(it.as_ref()));
     let now = VmNow {
@@ -254,4 +254,42 @@ fn ends(of: Option<&Interval>) -> [Option<f64>; 3] {
     of.map_or([None; 3], |it| {
         [it.value, it.low, it.high].map(|end| end.is_finite().then_some(end))
     })
+}
+
+#[cfg(test)]
+mod test {
+    use haltwise_document::openmetrics::Format;
+
+    use super::*;
+    use crate::exporter::exposition::Exposition;
+
+    fn series(status: &PilotStatus) -> BTreeSet<String> {
+        let status = status.clone();
+        let text = Exposition::new(1_000).with(move |metrics| add(metrics, &status, 0));
+        let text = text.render(Format::Prometheus);
+        let of_vms = text.lines().filter(|line| line.starts_with(VM));
+        let names = of_vms.filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned()));
+        names.filter(|name| !name.contains("_info{")).collect()
+    }
+
+    #[test]
+    fn series_of_a_vm_have_the_labels_of_the_exporter_and_go_on_under_another_goal_or_process() {
+        let kept = include_str!("../../tests/knob/pilot.json");
+        let kept: serde_json::Value = serde_json::from_str(kept).unwrap();
+        let mut status: PilotStatus = serde_json::from_value(kept["status"].clone()).unwrap();
+        let mut vm = status.vms.remove(0);
+        (vm.vm, vm.uuid) = ("web".to_owned(), Some("6f1d".to_owned()));
+        let mut alike = vm.clone();
+        alike.pid = 7;
+        status.vms = vec![vm, alike];
+        let before = series(&status);
+        let state = |pid: &str| {
+            format!("haltwise_pilot_vm_state{{vm=\"web\",uuid=\"6f1d\"{pid},state=\"kept\"}}")
+        };
+        for name in [state(""), state(",pid=\"7\"")] {
+            assert!(before.contains(&name), "{name} {before:#?}");
+        }
+        (status.vms[0].goal, status.vms[0].pid) = ("latency".to_owned(), 9);
+        assert_eq!(series(&status), before);
+    }
 }
