@@ -101,13 +101,9 @@ fn about(table: Table, info: &CaptureInfo) -> Vec<KeyValue> {
     about
 }
 
-/// Rows of a row group: what a writer must hold in memory, and what a reader can skip.
+/// Rows of a row group, which is decoded at once: what a writer must hold in memory, and what damage costs.
 pub(crate) fn row_group_rows(table: Table) -> usize {
-    match table {
-        Table::HaltCounts | Table::SampleStacks => 16 * 1024,
-        Table::Exits => 64 * 1024,
-        _ => 512 * 1024,
-    }
+    table.batch_rows().min(BATCH_ROWS)
 }
 
 /// Whether a column's values rarely repeat.
@@ -150,7 +146,7 @@ pub(crate) fn open<R: ChunkReader + 'static>(
     let wanted = Wanted {
         columns: table.columns(),
         texts_by_key: false,
-        batch_rows: table.batch_rows().min(BATCH_ROWS),
+        batch_rows: row_group_rows(table),
     };
     open_wanted(&wanted, reader, metadata, from)
 }

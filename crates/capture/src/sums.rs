@@ -18,21 +18,31 @@ use parquet::file::reader::{ChunkReader, Length};
 use serde::{Deserialize, Serialize};
 
 use crate::files;
-use crate::pages::MAX_HEADER;
 
-/// How long a block is, in bytes. The last of a file may be shorter.
-pub const BLOCK_BYTES: u64 = 256 << 10;
+/// How long a block is, in bytes. The last of a file may be shorter. Less than a row group of halts, so that
+/// damage seldom costs two.
+pub const BLOCK_BYTES: u64 = 32 << 10;
+
+/// Where the checksums do not say how long a block is: captures of older versions.
+const OLD_BLOCK_BYTES: u64 = 256 << 10;
 
 const DIGITS: usize = 8;
 
-/// The checksums of a file's blocks, in their order. In JSON: eight hexadecimal digits each, in one string.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// The checksums of a file's blocks, in their order. In JSON a string: how long a block is, a colon, and eight
+/// hexadecimal digits each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Sums(Vec<u32>);
+pub struct Sums {
+    block_bytes: u64,
+    sums: Vec<u32>,
+}
 
 impl From<Sums> for String {
-    fn from(Sums(sums): Sums) -> Self {
-        let mut text = String::with_capacity(sums.len() * DIGITS);
+    fn from(Sums { block_bytes, sums }: Sums) -> Self {
+        let mut text = match block_bytes {
+            OLD_BLOCK_BYTES => String::new(),
+            bytes => format!("{bytes}:"),
+        };
         for sum in sums {
             // Text grows as it must: no error.
             let _ = write!(text, "{sum:08x}");
@@ -52,9 +62,16 @@ impl TryFrom<String> for Sums {
             let plain = text.bytes().all(|digit| digit.is_ascii_hexdigit());
             u32::from_str_radix(text, 16).ok().filter(|_| plain)
         };
+        // A block is read whole, so that a file may not ask for any length.
+        let is_block = |bytes: &u64| (1..=OLD_BLOCK_BYTES).contains(bytes);
+        let (block_bytes, text) = match text.split_once(':') {
+            Some((bytes, sums)) => (bytes.parse().ok().filter(is_block), sums),
+            None => (Some(OLD_BLOCK_BYTES), &*text),
+        };
         let sums = text.as_bytes().chunks(DIGITS).map(of);
         let sums: Option<Vec<_>> = sums.collect();
-        sums.map(Self)
+        let sums = block_bytes.zip(sums);
+        sums.map(|(block_bytes, sums)| Self { block_bytes, sums })
             .ok_or("checksums are hexadecimal numbers of eight digits each")
     }
 }
@@ -93,7 +110,11 @@ impl<W> Summing<W> {
         if self.filled > 0 {
             self.sums.push(self.block.finalize());
         }
-        (self.inner, Sums(self.sums))
+        let sums = Sums {
+            block_bytes: BLOCK_BYTES,
+            sums: self.sums,
+        };
+        (self.inner, sums)
     }
 
     fn take(&mut self, mut bytes: &[u8]) {
@@ -137,28 +158,31 @@ pub(crate) fn damaged_blocks(path: &Path, sums: Option<Sums>) -> Vec<Mismatch> {
     checked.unwrap_or_default()
 }
 
+/// As long as the header of a page is.
+const HEADER_BYTES: usize = 128;
+
 /// The first block of a file that was found damaged.
 pub(crate) type Found = Arc<OnceLock<Mismatch>>;
 
 /// A file whose blocks are checked before they are used.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Checked {
     file: Arc<File>,
     bytes: u64,
-    sums: Option<Sums>,
+    sums: Option<Arc<Sums>>,
     /// By block: whether it was checked, and is what was written.
-    whole: Vec<AtomicBool>,
+    whole: Arc<[AtomicBool]>,
     found: Found,
 }
 
 impl Checked {
     /// A file with its checksums, if there are any.
     pub(crate) fn new(file: File, sums: Option<Sums>) -> io::Result<Self> {
-        let blocks = sums.as_ref().map_or(0, |Sums(sums)| sums.len());
+        let blocks = sums.as_ref().map_or(0, |of| of.sums.len());
         Ok(Self {
             bytes: file.metadata()?.len(),
             file: Arc::new(file),
-            sums,
+            sums: sums.map(Arc::new),
             whole: (0..blocks).map(|_| AtomicBool::new(false)).collect(),
             found: Found::default(),
         })
@@ -173,7 +197,7 @@ impl Checked {
     pub(crate) fn damaged(&self) -> io::Result<Vec<Mismatch>> {
         let mut damaged = Vec::new();
         if let Some(sums) = &self.sums {
-            for block in 0..self.bytes.div_ceil(BLOCK_BYTES) {
+            for block in 0..self.bytes.div_ceil(sums.block_bytes) {
                 damaged.extend(self.differs(sums, block)?);
             }
         }
@@ -186,7 +210,7 @@ impl Checked {
             return Ok(());
         };
         let end = start.saturating_add(length).min(self.bytes);
-        for block in start / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES) {
+        for block in start / sums.block_bytes..end.div_ceil(sums.block_bytes) {
             let whole = usize::try_from(block)
                 .ok()
                 .and_then(|block| self.whole.get(block));
@@ -205,14 +229,14 @@ impl Checked {
     }
 
     /// Reads a block and holds it against its checksum.
-    fn differs(&self, Sums(sums): &Sums, block: u64) -> io::Result<Option<Mismatch>> {
-        let offset = block * BLOCK_BYTES;
-        let bytes = BLOCK_BYTES.min(self.bytes.saturating_sub(offset));
+    fn differs(&self, of: &Sums, block: u64) -> io::Result<Option<Mismatch>> {
+        let offset = block * of.block_bytes;
+        let bytes = of.block_bytes.min(self.bytes.saturating_sub(offset));
         let mut content = vec![0; usize::try_from(bytes).unwrap_or(0)];
         self.file.read_exact_at(&mut content, offset)?;
         let sum = usize::try_from(block)
             .ok()
-            .and_then(|block| sums.get(block));
+            .and_then(|block| of.sums.get(block));
         let is_whole = sum == Some(&crc32fast::hash(&content));
         Ok((!is_whole).then_some(Mismatch { offset, bytes }))
     }
@@ -229,11 +253,11 @@ impl ChunkReader for Checked {
 
     /// For the header of a page, which is all that is read from here.
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        self.check(start, MAX_HEADER)?;
-        Ok(BufReader::new(Onward {
-            file: Arc::clone(&self.file),
+        let onward = Onward {
+            file: self.clone(),
             offset: start,
-        }))
+        };
+        Ok(BufReader::with_capacity(HEADER_BYTES, onward))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
@@ -247,13 +271,23 @@ impl ChunkReader for Checked {
 /// A file from some place on.
 #[derive(Debug)]
 pub(crate) struct Onward {
-    file: Arc<File>,
+    file: Checked,
     offset: u64,
 }
 
 impl Read for Onward {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(bytes, self.offset)?;
+        // To the end of the block: what begins there may be damaged, and not be needed.
+        let block = self
+            .file
+            .sums
+            .as_ref()
+            .map_or(u64::MAX, |of| of.block_bytes);
+        let room = usize::try_from(block - self.offset % block).unwrap_or(usize::MAX);
+        let wanted = bytes.len().min(room);
+        let checked = self.file.check(self.offset, wanted as u64);
+        checked.map_err(io::Error::other)?;
+        let read = self.file.file.read_at(&mut bytes[..wanted], self.offset)?;
         self.offset += read as u64;
         Ok(read)
     }
@@ -279,8 +313,8 @@ mod test {
     fn a_file_has_the_same_checksums_however_it_is_written() {
         let content = content();
         let at_once = Sums::of_file(&file_of(&content)).unwrap();
-        assert_eq!(at_once.0.len(), 3);
-        for piece in [1000, 262_144, 300_001] {
+        assert_eq!(at_once.sums.len(), 3);
+        for piece in [1000, 32_768, 40_001] {
             let mut summing = Summing::new(Vec::new());
             for bytes in content.chunks(piece) {
                 summing.write_all(bytes).unwrap();
@@ -288,9 +322,9 @@ mod test {
             let (written, sums) = summing.finish();
             assert!(written == content && sums == at_once, "{piece}");
         }
-        assert_eq!(Summing::new(io::sink()).finish().1, Sums::default());
+        assert!(Summing::new(io::sink()).finish().1.sums.is_empty());
         let text = serde_json::to_string(&at_once).unwrap();
-        assert_eq!(text.len(), 26);
+        assert!(text.starts_with("\"32768:") && text.len() == 32, "{text}");
         assert_eq!(serde_json::from_str::<Sums>(&text).unwrap(), at_once);
         for wrong in [
             "\"1234567\"",
@@ -298,6 +332,9 @@ mod test {
             "\"+1234567\"",
             "\"1234567g\"",
             "7",
+            "\"0:12345678\"",
+            "\"262145:12345678\"",
+            "\"x:12345678\"",
         ] {
             assert!(serde_json::from_str::<Sums>(wrong).is_err(), "{wrong}");
         }
@@ -307,27 +344,47 @@ mod test {
     fn only_what_is_read_is_checked_and_damage_has_its_place() {
         let mut content = content();
         let sums = Sums::of_file(&file_of(&content)).unwrap();
-        content[300_000] ^= 4;
+        content[40_000] ^= 4;
         let checked = Checked::new(file_of(&content), Some(sums)).unwrap();
-        assert_eq!(checked.get_bytes(0, 262_144).unwrap(), content[..262_144]);
+        assert_eq!(checked.get_bytes(0, 32_768).unwrap(), content[..32_768]);
         assert_eq!(
-            checked.get_bytes(524_288, 9).unwrap(),
-            content[524_288..524_297]
+            checked.get_bytes(65_536, 9).unwrap(),
+            content[65_536..65_545]
         );
         assert_eq!(checked.found().get(), None);
         let damage = Mismatch {
-            offset: 262_144,
-            bytes: 262_144,
+            offset: 32_768,
+            bytes: 32_768,
         };
-        assert!(checked.get_bytes(262_143, 2).is_err());
+        assert!(checked.get_bytes(32_767, 2).is_err());
         assert_eq!(checked.found().get(), Some(&damage));
         assert_eq!(checked.damaged().unwrap(), [damage]);
         let unchecked = Checked::new(file_of(&content), None).unwrap();
         assert_eq!(
-            unchecked.get_bytes(262_143, 2).unwrap(),
-            content[262_143..262_145]
+            unchecked.get_bytes(32_767, 2).unwrap(),
+            content[32_767..32_769]
         );
-        let too_few = Checked::new(file_of(&content), Some(Sums(vec![]))).unwrap();
+        // Pages before the damage are read, however near their headers are to it.
+        let mut near = Vec::new();
+        let header = checked.get_read(32_700).unwrap();
+        header.take(60).read_to_end(&mut near).unwrap();
+        assert_eq!(near, content[32_700..32_760]);
+        assert!(
+            checked
+                .get_read(32_760)
+                .unwrap()
+                .read_exact(&mut [0; 9])
+                .is_err()
+        );
+        let old = format!("\"{:08x}\"", crc32fast::hash(&content));
+        let old: Sums = serde_json::from_str(&old).unwrap();
+        let of_old = Checked::new(file_of(&content), Some(old)).unwrap();
+        assert_eq!(
+            of_old.get_bytes(32_767, 2).unwrap(),
+            content[32_767..32_769]
+        );
+        let none = Summing::new(io::sink()).finish().1;
+        let too_few = Checked::new(file_of(&content), Some(none)).unwrap();
         assert!(too_few.get_bytes(0, 1).is_err());
     }
 }

@@ -161,6 +161,46 @@ fn behind_a_damaged_row_group_a_table_is_read_on() {
     assert_eq!(capture.notes(), [note]);
 }
 
+/// Numbers that do not pack, so that a row group of halts has blocks of its own.
+#[test]
+fn damaged_bytes_cost_the_halts_of_their_row_group() {
+    const GROUP: u64 = 16_384;
+    let dir = tempfile::tempdir().unwrap();
+    let mut recording = Recording::create(dir.path(), info()).unwrap();
+    let mut facts = some_halts(43_196);
+    let mut random = haltwise_core::workload::SplitMix64(7);
+    let mut now_ns = 1_000_000_000;
+    for halt in &mut facts.halts {
+        (halt.start_ns, halt.halt_ns) = (now_ns, 5_700 + (random.next_u64() >> 32));
+        now_ns += halt.halt_ns + 3_000;
+    }
+    recording.append(&facts).unwrap();
+    recording.finish(ending()).unwrap();
+    let path = dir.path().join("halts.parquet");
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 50].fill(0x5a);
+    fs::write(&path, bytes).unwrap();
+    let found = check(dir.path()).unwrap();
+    let halts = &found.tables[0];
+    assert_eq!(
+        (halts.verdict, halts.rows),
+        (Verdict::Damaged, 43_196 - GROUP)
+    );
+    assert_eq!(halts.damage[0].rows, Some(GROUP), "{halts:?}");
+    let new = tempfile::tempdir().unwrap();
+    repair(dir.path(), new.path()).unwrap();
+    let capture = Capture::open(new.path()).unwrap().as_stored();
+    let told = capture.notes();
+    assert!(
+        matches!(told[..], [Note::Repaired { rows: GROUP, .. }]),
+        "{told:?}"
+    );
+    let kept = read_all(&capture).halts;
+    let (first, last) = facts.halts.split_at(16_384);
+    assert_eq!(kept, [first, &last[16_384..]].concat());
+}
+
 #[test]
 fn what_is_missing_rewritten_or_without_checksums_is_told() {
     let dir = recorded(true);

@@ -50,7 +50,9 @@ fn about(error: &CaptureReadError) -> (Exit, Option<&'static str>) {
         | CaptureReadError::NoSuchSchema { .. } => Some(
             "capture.json was cut or changed after it was written; other programs may read the tables",
         ),
-        _ => Some("the file was cut or changed after it was written; the other tables may be read"),
+        _ => Some(
+            "the file was cut or changed after it was written; `haltwise repair` keeps what can be read of it",
+        ),
     };
     let exit = match error {
         CaptureReadError::Io { source, .. }
