@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`start`] | the directory, and what is known at the start |
 //! | [`session`] | the loop from the first drain to the last |
+//! | [`own`] | captures for one question, and how many stay |
 //! | [`piped`] | the capture as an archive on stdout |
 //! | [`ring`] | segments, of which the oldest are dropped |
 //! | [`child`] | the command that runs meanwhile |
 //! | [`summary`] | what is said at the end |
 
 mod child;
+pub(crate) mod own;
 pub(crate) mod piped;
 pub(crate) mod ring;
 mod session;
@@ -22,7 +24,6 @@ use std::time::Duration;
 
 use haltwise_core::recording::{Mode, Roster, Rung, Side};
 use haltwise_core::replay::calibration::written::Written;
-use haltwise_host::clock;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::root::Root;
 
@@ -65,11 +66,9 @@ pub(crate) struct RecordingRequest {
 impl RecordingRequest {
     /// A recording of so many nanoseconds for one question, into a directory of its own.
     pub(crate) fn brief(vm: Option<&str>, ns: u64, exits: Option<ExitsWanted>) -> Self {
-        let seconds = clock::wall_ns() / 1_000_000_000;
-        let name = format!("haltwise-{seconds}-{}", std::process::id());
         let Ok(vm) = vm.map(str::parse).transpose();
         Self {
-            output: std::env::temp_dir().join(name),
+            output: own::next(),
             side: Side::Host,
             duration: Some(Duration::from_nanos(ns)),
             vms: Vec::from_iter(vm),

@@ -86,6 +86,7 @@ fn recorded(arguments: &Arguments) -> Result<PathBuf, Failure> {
         sub_keys: SubKey::ALL.into_iter().collect(),
     };
     let wanted = recording::RecordingRequest::brief(arguments.vm.as_deref(), ns, Some(exits));
+    recording::own::make_room();
     let recorded = recording::record_if(&wanted, |roster| !roster.vms.is_empty())?;
     if recorded.is_none() {
         let error = anyhow!("no KVM virtual machine runs here: there is nothing to record");

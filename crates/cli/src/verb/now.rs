@@ -27,7 +27,7 @@ Records the halts of all VMs, then prints the CPU time spent polling, the VMs \
 that take most CPU time and what it is spent on, vCPUs that never halt, what halt_poll_ns=0 and the recommended setting would save and do \
 to the wake-up latency, what else stands out, and the commands that apply, \
 undo and prove the recommendation, for each goal. Does not change any setting. The capture is \
-kept, and named. Where no price of a sleep is kept with this host, 5 s more go into measuring it. `haltwise` without a command does the same. Where no VM runs, \
+kept and named, with nine older ones (1 GiB at most) in the directory for temporary files. Where no price of a sleep is kept with this host, 5 s more go into measuring it. `haltwise` without a command does the same. Where no VM runs, \
 it says so at once.",
     after_help = "EXAMPLES
   haltwise                     the answer, from ten seconds
@@ -126,6 +126,7 @@ fn recorded(asked: &Asked) -> Result<Option<PathBuf>, Failure> {
         price: price.map(Box::new),
         ..RecordingRequest::brief(asked.vm.as_deref(), ns, None)
     };
+    recording::own::make_room();
     // A VM that is being made has no vCPU yet.
     match recording::record_if(&wanted, |roster| has_vms || !roster.vms.is_empty()) {
         Ok(recorded) => Ok(recorded.map(|_| wanted.output)),
