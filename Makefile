@@ -58,6 +58,7 @@ install: ## Install haltwise below PREFIX (/usr/local), with manual pages and co
 	done
 	install -m 644 contrib/prometheus/haltwise.rules.yml contrib/grafana/haltwise.json contrib/pilot.toml $(to)/share/haltwise
 	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE $(doc)
+	install -d $(doc)/docs && install -m 644 docs/*.md docs/*.json docs/page.png $(doc)/docs
 
 # Its manual pages are those that it would write: others may begin with its name.
 uninstall: ## Remove what make install installed

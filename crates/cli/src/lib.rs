@@ -26,6 +26,7 @@ mod knob;
 mod ledger;
 mod metrics;
 mod now;
+mod offered;
 mod pilot;
 mod pilot_state;
 mod plan;
@@ -78,7 +79,10 @@ use crate::exit::Exit;
 
 EXIT CODES
   0 done   1 failed   2 usage   3 unsupported host   4 not permitted
-  5 data was lost, is damaged or incomplete"
+  5 data was lost, is damaged or incomplete
+
+DOCUMENTS
+  files of docs/ are installed in share/doc/haltwise/docs below the prefix"
 )]
 #[command(args_conflicts_with_subcommands = true)]
 struct Cli {

@@ -12,6 +12,7 @@ use haltwise_host::root::Root;
 
 use super::attach::explain;
 use crate::exit::{Exit, Failure};
+use crate::offered::Offered;
 
 /// What the user asked for.
 #[derive(Debug)]
@@ -45,8 +46,20 @@ impl FromStr for Rate {
     }
 }
 
-/// An event by its name.
-pub(crate) fn event(text: &str) -> Result<Event, String> {
+/// Events, by name.
+pub(crate) const EVENTS: Offered<Event> = Offered {
+    names: &[
+        "cpu-clock",
+        "cycles",
+        "instructions",
+        "cache-misses",
+        "dtlb-misses",
+        "page-faults",
+    ],
+    read: event,
+};
+
+fn event(text: &str) -> Result<Event, String> {
     Event::from_name(text).ok_or_else(|| {
         let names: Vec<&str> = Event::ALL.iter().map(|event| event.as_str()).collect();
         format!("one of {} is needed", names.join(", "))

@@ -7,6 +7,7 @@ use haltwise_document::figures;
 
 use super::{Known, Source};
 use crate::number::nanos;
+use crate::offered::Offered;
 
 figures! {
     /// What figures of a replay rest on, whichever verb prints them.
@@ -71,8 +72,13 @@ fn in_words(overruns: &[HaltOverrun]) -> Option<String> {
     })
 }
 
-/// Reads how wake events move.
-pub(crate) fn arrivals(text: &str) -> Result<Arrivals, String> {
+/// How wake events move, by name.
+pub(crate) const ARRIVALS: Offered<Arrivals> = Offered {
+    names: &["by-source", "fixed-gap", "fixed-time"],
+    read: arrivals,
+};
+
+fn arrivals(text: &str) -> Result<Arrivals, String> {
     let mut all = Arrivals::ALL.into_iter();
     let found = all.find(|arrivals| arrivals.as_str() == text);
     found.ok_or_else(|| "expected by-source, fixed-gap or fixed-time".to_owned())

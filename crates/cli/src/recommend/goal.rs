@@ -76,7 +76,7 @@ pub(crate) struct Goals {
     /// balanced]; VM=GOAL for one VM, by a name, UUID, VMID or PID, or for all whose name
     /// is like a pattern with * and ?; may be repeated. A VM that is named outranks
     /// patterns, of which the first counts
-    #[arg(long = "goal", value_name = "[VM=]GOAL", value_parser = goal)]
+    #[arg(long = "goal", value_name = "[VM=]GOAL", hide_possible_values = true, value_parser = GOALS)]
     goals: Vec<GoalFor>,
 }
 
@@ -152,6 +152,12 @@ impl Goals {
         Ok(goals.collect())
     }
 }
+
+/// What a shell offers; a VM may stand before it.
+const GOALS: crate::offered::Offered<GoalFor> = crate::offered::Offered {
+    names: &["density", "balanced", "latency"],
+    read: goal,
+};
 
 fn goal(text: &str) -> Result<GoalFor, String> {
     let (vm, goal) = match text.rsplit_once('=') {

@@ -18,7 +18,7 @@ use crate::costs::who::{self, GivenNames};
 use crate::costs::{SCHEMA, page};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::prices::GivenCosts;
-use crate::prices::model::arrivals;
+use crate::prices::model::ARRIVALS;
 use crate::reading::opened::Opened;
 use crate::shown::Shown;
 
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     costs: GivenCosts,
     /// How the next wake event moves when a vCPU wakes earlier: by-source, fixed-gap
     /// or fixed-time
-    #[arg(long, value_name = "READING", default_value = "by-source", value_parser = arrivals)]
+    #[arg(long, value_name = "READING", default_value = "by-source", hide_possible_values = true, value_parser = ARRIVALS)]
     arrivals: Arrivals,
     /// Kernel release whose algorithm is used [default: recorded]
     #[arg(long, value_name = "VERSION")]

@@ -23,7 +23,8 @@ $XDG_STATE_HOME/haltwise/ledger.jsonl (~/.local/state).",
 Exits with 5 if some lines cannot be read."
 )]
 pub(crate) struct Arguments {
-    /// Ledger file [default: see above]
+    /// Ledger file [default: /var/lib/haltwise/ledger.jsonl for root, else
+    /// ~/.local/state/haltwise/ledger.jsonl]
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
     #[command(flatten)]

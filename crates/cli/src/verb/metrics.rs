@@ -14,6 +14,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::exporter::address::Address;
 use crate::exporter::exposition::MOST_SERIES;
 use crate::metrics::{self, Shown, Wanted};
+use crate::offered::{self, Offered};
 use crate::time;
 
 /// Arguments of `haltwise metrics`.
@@ -49,17 +50,17 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["listen", "textfile"])]
     once: bool,
     /// Format of --once: openmetrics or prometheus
-    #[arg(long, value_name = "FORMAT", default_value = "prometheus", value_parser = format)]
+    #[arg(long, value_name = "FORMAT", default_value = "prometheus", hide_possible_values = true, value_parser = Offered { names: &["prometheus", "openmetrics"], read: format })]
     format: Format,
     /// Only this VM, by a name, UUID, VMID or PID; may be repeated [default: all]
     #[arg(long = "vm", value_name = "PID|NAME")]
     vms: Vec<VmSelector>,
     /// What to record: counts (histograms kept by BPF programs) or stats (KVM's
     /// own statistics: no wake-up latencies; runs no code when a vCPU halts)
-    #[arg(long, default_value = "counts", value_parser = mode)]
+    #[arg(long, default_value = "counts", hide_possible_values = true, value_parser = Offered { names: &["counts", "stats"], read: mode })]
     mode: Mode,
     /// Source of events: bpf or tracepoints [default: the best available]
-    #[arg(long = "source", value_name = "SOURCE")]
+    #[arg(long = "source", value_name = "SOURCE", hide_possible_values = true, value_parser = offered::known::<Rung>(&["bpf", "tracepoints"]))]
     rung: Option<Rung>,
     /// Also count VM exits by reason
     #[arg(long)]

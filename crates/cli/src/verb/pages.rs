@@ -49,6 +49,50 @@ mod test {
         found
     }
 
+    /// All help texts.
+    fn walk(command: &Command, texts: &mut String) {
+        texts.push_str(&command.clone().render_long_help().to_string());
+        command.get_subcommands().for_each(|it| walk(it, texts));
+    }
+
+    #[test]
+    fn documents_that_help_names_are_there_and_no_default_is_elsewhere() {
+        let mut texts = String::new();
+        walk(&Cli::command(), &mut texts);
+        let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let mut named = 0;
+        for rest in texts.split("docs/").skip(1) {
+            let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '\n');
+            let end = rest.find(|c| !of_name(c)).unwrap_or(rest.len());
+            let name = rest[..end].split('\n').next().unwrap_or_default();
+            let name = name.trim_end_matches('.');
+            assert!(docs.join(name).exists(), "docs/{name}");
+            named += 1;
+        }
+        assert!(named > 10, "{named}");
+        for circle in ["see above", "default: see"] {
+            assert!(!texts.contains(circle), "{circle}");
+        }
+    }
+
+    #[test]
+    fn names_are_completed() {
+        let mut bash = Vec::new();
+        let mut command = Cli::command();
+        clap_complete::generate(Shell::Bash, &mut command, "haltwise", &mut bash);
+        let bash = String::from_utf8(bash).unwrap();
+        for names in [
+            "bpf tracepoints",
+            "full counts stats",
+            "prometheus openmetrics",
+            "by-source fixed-gap fixed-time",
+            "density balanced latency",
+            "cpu-clock cycles instructions",
+        ] {
+            assert!(bash.contains(&format!("compgen -W \"{names}")), "{names}");
+        }
+    }
+
     /// Help is at most 80 columns wide: a longer line of an example would be wrapped, and could not be pasted.
     #[test]
     fn examples_are_printed_as_they_are_written() {

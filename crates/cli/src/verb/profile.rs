@@ -7,7 +7,7 @@ use haltwise_capture::files::output::{self, Readers};
 use haltwise_core::profile::tree::{self, Node};
 use haltwise_core::profile::{Event, account::Site, share::Sum};
 
-use crate::collect::profile::event;
+use crate::collect::profile::EVENTS;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::page::harmless;
 use crate::profile::build::{self, By};
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     exit: Option<String>,
     /// Only samples of this event [default: the first recorded]
-    #[arg(long, value_name = "EVENT", value_parser = event)]
+    #[arg(long, value_name = "EVENT", hide_possible_values = true, value_parser = EVENTS)]
     event: Option<Event>,
     /// Write folded stacks to FILE (`-`: stdout), one per line:
     /// `VM;thread;...;function samples`

@@ -14,6 +14,7 @@ use haltwise_host::root::Root;
 use regex_lite::Regex;
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::offered;
 use crate::plan::{Plan, Scope};
 use crate::prices::GivenCosts;
 use crate::prices::price::{GivenPrice, no_prices};
@@ -100,7 +101,7 @@ pub(crate) struct Arguments {
     #[arg(long = "vm", value_name = "PID|NAME")]
     vms: Vec<VmSelector>,
     /// Source of events: bpf or tracepoints [default: the best available]
-    #[arg(long = "source", value_name = "SOURCE")]
+    #[arg(long = "source", value_name = "SOURCE", hide_possible_values = true, value_parser = offered::known::<Rung>(&["bpf", "tracepoints"]))]
     rung: Option<Rung>,
     /// Set the parameters, and restore them at the end
     #[arg(long)]
@@ -120,7 +121,9 @@ pub(crate) struct Arguments {
 /// What is kept of a comparison.
 #[derive(Debug, clap::Args)]
 struct Kept {
-    /// Ledger file of predictions and results [default: see `haltwise ledger --help`]
+    /// Ledger file of predictions and results [default:
+    /// /var/lib/haltwise/ledger.jsonl for root, else
+    /// ~/.local/state/haltwise/ledger.jsonl]
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
     /// Store COMMAND neither in the result nor in the ledger: it may contain a secret

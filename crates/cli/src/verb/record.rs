@@ -12,10 +12,11 @@ use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
 
 use crate::collect::exits::ExitsWanted;
-use crate::collect::profile::{ProfileWanted, Rate, event};
+use crate::collect::profile::{EVENTS, ProfileWanted, Rate};
 use crate::collect::recording::ring::{self, Limits};
 use crate::collect::recording::{self, RecordingRequest, piped};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::offered;
 use crate::reading::place::PIPE;
 use crate::time;
 
@@ -87,12 +88,12 @@ pub(crate) struct Arguments {
     vms: Vec<VmSelector>,
     /// Source of events: bpf or tracepoints; with --guest also cpuidle [default: the
     /// best available]
-    #[arg(long = "source", value_name = "SOURCE")]
+    #[arg(long = "source", value_name = "SOURCE", hide_possible_values = true, value_parser = offered::known::<Rung>(&["bpf", "tracepoints", "cpuidle"]))]
     rung: Option<Rung>,
     /// What to record: full (a row for each halt), counts (histograms for each
     /// interval), or stats (KVM's own statistics, or with --guest cpuidle's; runs no
     /// code when a vCPU halts)
-    #[arg(long, default_value = "full")]
+    #[arg(long, default_value = "full", hide_possible_values = true, value_parser = offered::known::<Mode>(&["full", "counts", "stats"]))]
     mode: Mode,
     /// Interval of the rows in counts and stats mode
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time::duration)]
@@ -125,7 +126,7 @@ pub(crate) struct Arguments {
     /// dtlb-misses, page-faults; may be repeated [default: cycles,
     /// instructions, cache-misses and dtlb-misses where the host has them,
     /// else cpu-clock]
-    #[arg(long = "profile-event", value_name = "EVENT", requires = "profile", value_parser = event)]
+    #[arg(long = "profile-event", value_name = "EVENT", requires = "profile", hide_possible_values = true, value_parser = EVENTS)]
     profile_events: Vec<Event>,
     /// Do not store the command line in the capture: it may contain a secret
     #[arg(long)]

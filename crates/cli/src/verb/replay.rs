@@ -12,7 +12,7 @@ use haltwise_document::Document;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::prices::GivenCosts;
-use crate::prices::model::arrivals;
+use crate::prices::model::ARRIVALS;
 use crate::prices::price::GivenPrice;
 use crate::reading::opened::Opened;
 use crate::reading::rule;
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     weight: Weight,
     /// How the next wake event moves when a vCPU wakes earlier: by-source, fixed-gap
     /// or fixed-time
-    #[arg(long, value_name = "READING", default_value = "by-source", value_parser = arrivals)]
+    #[arg(long, value_name = "READING", default_value = "by-source", hide_possible_values = true, value_parser = ARRIVALS)]
     arrivals: Arrivals,
     #[command(flatten)]
     costs: GivenCosts,

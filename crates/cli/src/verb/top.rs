@@ -10,6 +10,7 @@ use haltwise_host::discovery::VmSelector;
 
 use crate::collect::exits::ExitsWanted;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::offered;
 use crate::reading::select;
 use crate::terminal;
 use crate::time;
@@ -59,10 +60,10 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "dir")]
     exits: bool,
     /// What to record on this host: counts (less overhead) or full
-    #[arg(long, default_value = "counts", conflicts_with = "dir")]
+    #[arg(long, default_value = "counts", conflicts_with = "dir", hide_possible_values = true, value_parser = offered::known::<Mode>(&["counts", "full"]))]
     mode: Mode,
     /// Source of events: bpf or tracepoints [default: the best available]
-    #[arg(long = "source", value_name = "SOURCE", conflicts_with = "dir")]
+    #[arg(long = "source", value_name = "SOURCE", hide_possible_values = true, value_parser = offered::known::<Rung>(&["bpf", "tracepoints"]), conflicts_with = "dir")]
     rung: Option<Rung>,
 }
 

@@ -169,6 +169,8 @@ fn what_is_installed_runs_and_goes_without_a_trace() {
         "usr/lib/systemd/system/haltwise-costs.timer",
         "usr/share/haltwise/haltwise.rules.yml",
         "usr/share/haltwise/haltwise.json",
+        "usr/share/doc/haltwise/docs/tuning.md",
+        "usr/share/doc/haltwise/docs/page.png",
         "usr/share/doc/haltwise/LICENSE-MIT",
         "usr/share/doc/haltwise/LICENSE-APACHE",
     ] {
