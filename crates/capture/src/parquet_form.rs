@@ -192,7 +192,7 @@ fn check_codecs(columns: &[Column], metadata: &ParquetMetaData) -> Result<(), Pa
         let codec = codec.split('(').next().unwrap_or_default();
         let what = format!(
             "column {name} is compressed with {codec}: ZSTD and UNCOMPRESSED are read, so write the file \
-             with one of these"
+             with one of these (Spark: spark.sql.parquet.compression.codec=zstd; pandas, DuckDB: compression zstd)"
         );
         return Err(ParquetError::NYI(what));
     }

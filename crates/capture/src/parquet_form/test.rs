@@ -107,7 +107,7 @@ fn a_codec_that_is_not_read_is_named() {
         let error = check_codecs(Table::Halts.columns(), &packed("halt_ns", codec)).unwrap_err();
         let what = format!(
             "column halt_ns is compressed with {name}: ZSTD and UNCOMPRESSED are read, so write the file \
-             with one of these"
+             with one of these (Spark: spark.sql.parquet.compression.codec=zstd; pandas, DuckDB: compression zstd)"
         );
         assert!(error.to_string().contains(&what), "{error}");
     }
