@@ -11,6 +11,7 @@
 //! | [`knobs`] | the module parameters and their defaults |
 //! | [`rule`] | what differs between kernels, as a value: [`Rule::of`] |
 //! | [`backport`] | what a stable or distribution kernel may carry early |
+//! | [`distributor`] | whose kernel it is, by its release |
 //! | [`ceiling`] | whose word is the ceiling of a VM |
 //! | [`step`] | the rule itself: [`Rule::entry`] and [`Rule::after`] |
 //! | [`poll`] | when polling stops, and what counts as a success |
@@ -38,6 +39,7 @@
 pub mod arch;
 pub mod backport;
 pub mod ceiling;
+pub mod distributor;
 pub mod guest;
 pub mod history;
 pub mod knobs;
@@ -50,6 +52,7 @@ pub mod version;
 pub use arch::{Arch, ArchParseError};
 pub use backport::{Backport, BackportParseError, Backports};
 pub use ceiling::Ceilings;
+pub use distributor::Distributor;
 pub use knobs::Knobs;
 pub use rule::Rule;
 pub use step::{Call, Observed, Step};

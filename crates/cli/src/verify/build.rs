@@ -2,7 +2,7 @@
 
 use haltwise_capture::info::CaptureInfo;
 use haltwise_capture::note::Note;
-use haltwise_core::kvm::Backports;
+use haltwise_core::kvm::{Backports, Distributor, Version};
 use haltwise_core::recording::Side;
 use haltwise_core::stats::total;
 use haltwise_core::verify::guest;
@@ -24,6 +24,7 @@ pub(crate) fn build(opened: &Opened, setup: &Setup, fed: &Fed) -> Verified {
     let rule = Algorithm {
         polls: Side::Host,
         kernel: setup.kernel.with(Backports::NONE).to_string(),
+        distributor: distributor(opened, setup.kernel),
         arch: setup.core.arch,
         arch_origin: setup.arch_origin,
         backports: words(setup.kernel.backports),
@@ -60,6 +61,7 @@ pub(crate) fn build_guest(opened: &Opened, setup: &GuestSetup, fed: &Fed) -> Ver
     let rule = Algorithm {
         polls: Side::Guest,
         kernel: setup.kernel.with(Backports::NONE).to_string(),
+        distributor: distributor(opened, setup.kernel),
         arch: setup.arch,
         arch_origin: Origin::Recorded,
         backports: Vec::new(),
@@ -71,6 +73,15 @@ pub(crate) fn build_guest(opened: &Opened, setup: &GuestSetup, fed: &Fed) -> Ver
         could_be_other: false,
     };
     verified(opened, rule, settings.collect(), None, &setup.notes, fed)
+}
+
+/// Who built the recorded kernel, unless another number is given than the recorded one.
+fn distributor(opened: &Opened, kernel: Version) -> Option<&'static str> {
+    let release = &opened.info().host.kernel_release;
+    let recorded: Version = release.parse().ok()?;
+    let is_recorded = recorded.with(Backports::NONE) == kernel.with(Backports::NONE);
+    let distributor = Distributor::of(release).filter(|_| is_recorded);
+    distributor.map(|it| it.name)
 }
 
 fn taken(name: &'static str, track: &Track, origin: Origin) -> TakenParameter {

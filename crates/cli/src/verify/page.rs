@@ -71,11 +71,33 @@ fn algorithm(document: &mut Document, view: &Verified) {
         text.push_str(" (unknown kernel: the nearest known algorithm is used)");
     }
     document.fact("algorithm", text);
+    if let Some(distributor) = rule.distributor {
+        document.fact("kernel", assumed(view, distributor));
+    }
     let settings: Vec<String> = view.settings.iter().map(setting).collect();
     document.fact("settings", settings.join(", "));
     if let Some(cap) = view.cap_ns {
         document.fact("ceiling", format!("{cap} for every VM (specified)"));
     }
+}
+
+/// A distributor's kernel is upstream's by assumption; its calls show how far that holds.
+fn assumed(view: &Verified, distributor: &str) -> String {
+    let calls = [Transition::Grow, Transition::Shrink].map(Transition::as_str);
+    let calls = calls.iter().filter_map(|it| view.transitions.get(it));
+    let (checked, matched) = calls.fold((0, 0), |sum, it| (sum.0 + it.checked, sum.1 + it.matched));
+    let rule = &view.rule;
+    let kernel = &rule.kernel;
+    let with = if rule.backports.is_empty() {
+        ""
+    } else {
+        " with these backports"
+    };
+    format!(
+        "Linux {kernel} of {distributor}: upstream's algorithm of {kernel}{with} is assumed; verified on \
+         {matched} of {}",
+        counted(checked, "call")
+    )
 }
 
 fn origin(origin: Origin) -> &'static str {
@@ -261,7 +283,9 @@ fn verdict(view: &Verified) -> String {
         );
     }
     if view.rule.could_be_other {
-        text.push_str(". No known backport explains them; specify one with --backport");
+        text.push_str(
+            ". No set of known backports explains them; specify backports with --backport",
+        );
     }
     text + "."
 }

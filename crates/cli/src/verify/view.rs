@@ -86,6 +86,8 @@ figures! {
         pub(crate) polls: Side = Word,
         /// The kernel.
         pub(crate) kernel: String = Name,
+        /// Who built the recorded kernel, where its release tells: upstream's algorithm is assumed for it.
+        pub(crate) distributor: Option<&'static str> = Name,
         /// The architecture.
         pub(crate) arch: Arch = Word,
         /// `recorded`, `told` (an option), or `assumed`: imported text seldom names the machine.

@@ -320,6 +320,29 @@ fn traced(kernel: &str, cap: u32, lengths: &[u64]) -> String {
     text
 }
 
+/// Imports the text beside it as recorded on a kernel of this release.
+fn import_traced(dir: &Path, name: &str, release: &str, more: &[&str]) {
+    let import = ["import", "text", "-o", name, "--kernel", release];
+    let knobs = ["--max", "200us", "--shrink", "2"];
+    let (said, code) = haltwise(dir, &[&import[..], &knobs, more].concat());
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[test]
+fn a_distributors_kernel_is_assumed_to_be_upstreams_and_verified() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = traced("4.19", 200_000, &[[150_000; 8], [900_000; 8]].concat());
+    std::fs::write(dir.path().join("text"), text).unwrap();
+    import_traced(dir.path(), "euler", "4.19.90-2112.8.0.oe1.x86_64", &[]);
+    let (code, text, _) = verify(dir.path(), &["euler"]);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = "kernel: Linux 4.19 of openEuler: upstream's algorithm of 4.19 is assumed; verified on 12 of 12 calls";
+    assert_eq!((code, words.contains(said)), (0, true), "{text}");
+    // Of another kernel than the recorded one nothing is known.
+    let (_, text, _) = verify(dir.path(), &["euler", "--kernel", "5.0"]);
+    assert!(!text.contains("openEuler"), "{text}");
+}
+
 /// Debian's 5.10.0-32 carries the shrink floor and the VM's own ceiling of growth; neither alone explains it.
 #[test]
 fn two_changes_of_a_stable_kernel_are_found_together() {
@@ -328,22 +351,7 @@ fn two_changes_of_a_stable_kernel_are_found_together() {
     let carried = "growth-cap+shrink-floor";
     let text = traced(&format!("5.10+{carried}"), 500_000, &lengths);
     std::fs::write(dir.path().join("text"), text).unwrap();
-    let import = [
-        "import",
-        "text",
-        "-o",
-        "stable",
-        "--kernel",
-        "5.10.0-32-amd64",
-        "--max",
-        "200us",
-        "--cap",
-        "500us",
-        "--shrink",
-        "2",
-    ];
-    let (said, code) = haltwise(dir.path(), &import);
-    assert_eq!(code, Some(0), "{said}");
+    import_traced(dir.path(), "stable", "5.10.0-32-amd64", &["--cap", "500us"]);
     let (text, code) = haltwise(dir.path(), &["verify", "stable"]);
     let text = text + &format!("(exit code {})\n", code.unwrap());
     compare("stable/verify.txt", &text).unwrap();

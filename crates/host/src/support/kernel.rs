@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use haltwise_core::kvm::Distributor;
+
 use crate::root::{Root, RootError};
 
 /// The number of a kernel's release.
@@ -43,7 +45,7 @@ impl KernelRelease {
 
     /// Whether a distributor keeps an old number and carries newer code under it.
     pub fn has_backports(&self) -> bool {
-        self.text.contains(".el") || self.text.contains(".amzn") || self.text.contains("-uek")
+        Distributor::of(&self.text).is_some_and(|it| it.keeps_number)
     }
 }
 
