@@ -5,9 +5,7 @@ use std::process::ExitCode;
 /// Every way in which haltwise ends. The numbers are a promise to scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Done.
     Done,
-    /// Failed.
     Failed,
     /// The command line is wrong.
     Usage,

@@ -56,9 +56,7 @@ pub(crate) struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tool {
-    /// Its name.
     pub(crate) name: String,
-    /// Its version.
     pub(crate) version: String,
 }
 

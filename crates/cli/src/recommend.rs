@@ -50,7 +50,6 @@ use crate::recommend::guest::view::GuestTuneResult;
 /// Version of the JSON; documented in `docs/tune-json.md`.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// What is recommended.
 #[derive(Debug)]
 pub(crate) struct Recommended {
     /// What is said of it.

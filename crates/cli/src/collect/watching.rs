@@ -12,7 +12,6 @@ use super::attach::{self, explain};
 use super::exits::ExitsWanted;
 use crate::exit::Failure;
 
-/// What to watch.
 #[derive(Debug)]
 pub(crate) struct ToWatch<'a> {
     /// Only these VMs; empty for all.

@@ -39,7 +39,6 @@ pub(crate) struct PlayRequest {
 /// What came of a capture.
 #[derive(Debug)]
 pub(crate) struct PlayedCapture {
-    /// VM by VM.
     pub(crate) vms: Vec<VmCosts>,
     /// The kernel whose algorithm was played.
     pub(crate) version: Version,

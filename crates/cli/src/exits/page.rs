@@ -11,7 +11,6 @@ use crate::words::plural;
 /// Which table is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitsTable {
-    /// By reason.
     Reasons,
     /// By what the exits were about.
     Subs,

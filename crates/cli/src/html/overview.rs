@@ -46,7 +46,6 @@ pub(crate) struct Overview {
 pub(crate) struct VcpuLane {
     /// Which.
     pub(crate) seat: Seat,
-    /// Its halts.
     pub(crate) halts: u64,
     steps: Vec<Spent>,
 }

@@ -32,7 +32,6 @@ const MOST_ROWS: usize = 60;
 pub(crate) struct Flame {
     /// Its boxes with their names.
     pub(crate) boxes: Markup,
-    /// Its height.
     pub(crate) height: f64,
 }
 

@@ -132,11 +132,8 @@ impl GuestRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Place {
-    /// Nowhere.
     Nowhere,
-    /// In the guest.
     Guest,
-    /// In its host.
     Host,
     /// In the VM's definition: the guest keeps its CPU while it is idle.
     CpuPm,

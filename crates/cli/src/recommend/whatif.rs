@@ -17,7 +17,6 @@ const VMS: usize = 12;
 /// Settings on the validation half.
 #[derive(Debug)]
 pub(crate) struct WhatIf {
-    /// The grid.
     pub(crate) grid: whatif::WhatIf,
     /// What of the parameters the kernel has.
     pub(crate) reach: Reach,

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 
-/// What was printed.
 #[derive(Debug, Default)]
 pub(crate) struct Printed {
     /// The result, as it would have gone to stdout.

@@ -27,7 +27,6 @@ pub(crate) enum Column {
     Ceiling,
     /// What the pilot does with the VM.
     Pilot,
-    /// What it saved.
     Saved,
     Exits,
     History,

@@ -17,7 +17,6 @@ pub(super) struct Words {
     pub(super) title: Markup,
     /// What was found.
     pub(super) sentences: Vec<Markup>,
-    /// The numbers in it.
     pub(super) told: Vec<LinkedNumber>,
 }
 
