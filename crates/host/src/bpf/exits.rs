@@ -58,7 +58,6 @@ pub(super) struct Who {
 #[derive(Debug)]
 pub(super) struct ExitCounter {
     loaded: Loaded,
-    /// By cell.
     told: Vec<ReportedCell>,
     last_ns: u64,
     lost_before: [u64; LOST.len()],

@@ -30,7 +30,6 @@ pub(super) struct ExitPrograms<'a> {
     pub(super) exit: [BorrowedFd<'a>; 2],
     /// `kvm_emulate_insn`.
     pub(super) emulation: BorrowedFd<'a>,
-    /// The others.
     pub(super) others: Vec<BorrowedFd<'a>>,
 }
 

@@ -99,7 +99,6 @@ pub struct CutOff {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Settled {
     pub(super) baseline: Baseline,
-    /// What was cut off.
     pub(super) cut_off: Option<CutOff>,
     /// Parameters that a boot has reset, of the host or of a guest, and what was set of VMs that have ended.
     pub(super) gone: Vec<Held>,
