@@ -21,9 +21,7 @@ use crate::table::Table;
 /// A batch, and where it came from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Columns<'a> {
-    /// The batch.
     pub(crate) batch: &'a RecordBatch,
-    /// Its table.
     pub(crate) table: Table,
     /// Its file.
     pub(crate) path: &'a Path,

@@ -71,7 +71,6 @@ pub fn convert(directory: &Path) -> Result<Summary, CaptureWriteError> {
 /// Where the rows of a thread belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Place {
-    /// The VM.
     pub(crate) vm: Option<VmIndex>,
     /// The vCPU, for rows that do not tell it themselves.
     pub(crate) vcpu: Option<VcpuId>,
