@@ -33,7 +33,6 @@ pub(super) struct Account {
     pub(super) cpu_ns: f64,
     /// Of that, polling, by KVM or by the VMM's halt loop.
     pub(super) polled_ns: f64,
-    /// HLTs.
     pub(super) hlts: f64,
     /// Halts that slept.
     pub(super) waits: f64,
