@@ -13,7 +13,6 @@ use crate::{repo, say, tool};
 /// All packages have the workspace's version.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A package.
 #[derive(Debug)]
 pub(super) struct Package {
     pub(super) name: &'static str,

@@ -8,7 +8,6 @@
 pub(crate) struct Source {
     /// Path from the repository's root.
     pub(crate) path: String,
-    /// Its text.
     pub(crate) text: String,
     /// For Rust: the text with comments, strings and characters blanked, line by line.
     code: Vec<String>,

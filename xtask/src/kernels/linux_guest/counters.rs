@@ -205,7 +205,6 @@ const REASONS: [(&str, &str); 6] = [
 pub(super) enum Knows {
     /// Every halt, through BPF.
     Halts,
-    /// Their sums.
     Sums,
     /// KVM's own sums.
     OwnSums,

@@ -24,7 +24,6 @@ pub(super) struct Proof {
     pub(super) blocks: Vec<Block>,
 }
 
-/// One block.
 #[derive(Debug, Deserialize)]
 pub(super) struct Block {
     round: usize,
