@@ -86,7 +86,7 @@ figures! {
         pub(crate) polls: Side = Word,
         /// The kernel.
         pub(crate) kernel: String = Name,
-        /// Who built the recorded kernel, where its release tells: upstream's algorithm is assumed for it.
+        /// Who built the recorded kernel, where its release shows it: upstream's algorithm is assumed for it.
         pub(crate) distributor: Option<&'static str> = Name,
         /// The architecture.
         pub(crate) arch: Arch = Word,

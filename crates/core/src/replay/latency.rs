@@ -9,7 +9,7 @@
 //! **Which sleeps stand for others.** Where nearly every poll is met, the halts that sleep are those that something
 //! disturbed; where nothing polls, gaps shorter than the load has any are those of halts that began late. A class speaks
 //! for itself only where one in [`TYPICAL`] of the vCPU's halts slept in it. Another class takes the latencies of its VM,
-//! else of the host; else the [`Price`] that was measured on purpose, corrected by the nearest class that speaks; else
+//! else of the host; else the `Price` that was measured on purpose, corrected by the nearest class that speaks; else
 //! the few sleeps there are, which may be disturbed: [`Table::early`] and [`Table::late`] say how far either may be off.
 
 mod round;
