@@ -4,7 +4,6 @@
 //! |---|---|---|
 //! | grid | KVM's rule under 1024 settings, halt-settings per second | a plain loop, `NumPy` |
 //! | policy | ten million halts under one policy: survey, both starts, all figures | a second |
-//! | state | whether two policies are in the same state | the texts of their `Debug` |
 //! | thresholds | every fixed threshold of ten million halts | replaying one of them |
 //!
 //! Rounds are interleaved: each peer comes once in each, on the same halts. Printed are medians with
@@ -23,7 +22,6 @@ mod plain;
 mod policy;
 mod rounds;
 mod settings;
-mod state;
 mod thresholds;
 
 use rounds::{Rounds, Scale};
@@ -45,9 +43,6 @@ fn main() {
     }
     if wanted("policy") {
         policy::measure(&loads, &scale, &mut rounds);
-    }
-    if wanted("state") {
-        state::measure(&scale, &mut rounds);
     }
     if wanted("thresholds") {
         thresholds::measure(&loads, &scale, &mut rounds);
