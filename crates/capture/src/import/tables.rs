@@ -96,9 +96,9 @@ impl Tables {
 
     /// `{"name": "halt_poll_fail_ns", "value": 640842567464}`, on one line or several.
     fn json(&mut self, text: &str) {
-        let mut words = text
-            .split(['"', ':', ',', '{', '}', '[', ']', ' '])
-            .filter(|word| !word.is_empty());
+        let words = text.split(['"', ':', ',', '{', '}', ' ']);
+        let words = words.map(|word| word.trim_matches(['[', ']']));
+        let mut words = words.filter(|word| !word.is_empty());
         while let Some(word) = words.next() {
             match word {
                 "name" => words.next().unwrap_or_default().clone_into(&mut self.name),
