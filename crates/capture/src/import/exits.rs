@@ -115,13 +115,13 @@ impl ExitCounts {
     /// Threads that spin, and where.
     pub(super) fn spinning(&self) -> impl Iterator<Item = (Tid, u64, u64)> {
         let is_halt = |(isa, reason): &(Isa, u32)| isa.halt_reasons().contains(reason);
-        let spins = move |thread: &&OfThread| {
+        self.threads.iter().filter_map(move |(tid, thread)| {
             let halts = thread.causes.keys().flatten().any(is_halt);
-            !thread.moves && !halts && thread.entries >= MANY
-        };
-        let threads = self.threads.iter();
-        threads
-            .filter(move |(_, thread)| spins(thread))
-            .filter_map(|(tid, thread)| Some((*tid, thread.entries, thread.address?)))
+            let spins = !thread.moves && !halts && thread.entries >= MANY;
+            thread
+                .address
+                .filter(|_| spins)
+                .map(|address| (*tid, thread.entries, address))
+        })
     }
 }

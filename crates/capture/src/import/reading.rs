@@ -115,7 +115,7 @@ impl Reading {
     }
 
     pub(super) fn line(&mut self, line: &[u8], facts: &mut Facts) {
-        self.text.begin_line();
+        self.text.lines += 1;
         if self.tally.events < ASKED && !self.text.host.contains_key(&About::Arch) {
             self.text.note_arch(line);
         }

@@ -36,7 +36,7 @@ pub(super) struct TextFacts {
     /// Lines that continue others.
     pub(super) continued: u64,
     /// Lines read.
-    lines: u64,
+    pub(super) lines: u64,
     signs: BTreeSet<Sign>,
 }
 
@@ -99,10 +99,6 @@ impl Damaged {
 }
 
 impl TextFacts {
-    pub(super) fn begin_line(&mut self) {
-        self.lines += 1;
-    }
-
     pub(super) fn see(&mut self, sign: Sign) {
         if !self.saw(sign) {
             self.signs.insert(sign);
@@ -165,8 +161,7 @@ impl TextFacts {
 
     /// Whether an event of a halt is not what a kernel prints.
     pub(super) fn halts_are_damaged(&self) -> bool {
-        let damaged = self.damaged.as_ref();
-        damaged.is_some_and(|damaged| matches!(damaged.fault, Fault::Fields(..)))
+        matches!(&self.damaged, Some(damaged) if matches!(damaged.fault, Fault::Fields(..)))
     }
 
     /// Notes a damaged line; one of KVM's events tells more than others.

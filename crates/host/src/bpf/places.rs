@@ -366,7 +366,7 @@ mod test {
         let names: Vec<_> = places.roster().vms.iter().map(|vm| &vm.name).collect();
         assert_eq!(
             names,
-            ["pid 70 (gone)", "pid 70 (gone)-1", "pid 70 (gone)-2"]
+            ["pid 70 (gone)-0", "pid 70 (gone)-1", "pid 70 (gone)-2"]
         );
     }
 

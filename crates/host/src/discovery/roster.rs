@@ -65,6 +65,13 @@ impl RosterBuilder {
         let index = VmIndex(self.seen);
         self.seen += 1;
         let label = describe();
+        // The first VM of a process gets its number when another comes: no name depends on when it was seen.
+        let first = self.find(&VmKey { ordinal: 0, ..key });
+        if let Some(first) = first.and_then(|first| self.vm_mut(first))
+            && label.name == format!("{}-{}", first.name, key.ordinal)
+        {
+            first.name.push_str("-0");
+        }
         self.roster.vms.push(Vm {
             index,
             key,
@@ -218,13 +225,13 @@ mod test {
         let mut builder = RosterBuilder::default();
         assert_eq!(builder.vm(key(70, 0), || label("b")), VmIndex(0));
         assert_eq!(builder.vm(key(7, 0), || label("a")), VmIndex(1));
-        assert_eq!(builder.vm(key(7, 1), || label("c")), VmIndex(2));
+        assert_eq!(builder.vm(key(7, 1), || label("a-1")), VmIndex(2));
         assert_eq!(
             builder.vm(key(70, 0), || unreachable!("known already")),
             VmIndex(0)
         );
         let names: Vec<_> = builder.roster().vms.iter().map(|vm| &vm.name).collect();
-        assert_eq!(names, ["b", "a", "c"]);
+        assert_eq!(names, ["b", "a-0", "a-1"]);
         assert_eq!(builder.find(&key(7, 1)), Some(VmIndex(2)));
         assert_eq!(builder.find(&key(8, 0)), None);
         builder.vm_mut(VmIndex(1)).unwrap().observable = Observable::No("why".into());

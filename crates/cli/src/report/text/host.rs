@@ -164,13 +164,11 @@ pub(super) fn percent(percent: Option<f64>) -> String {
 
 /// A share of a CPU that polls take, or its bound.
 fn polls(account: &AccountFigures, cpu_percent: Option<f64>) -> String {
-    let sign = match account.poll.bound {
-        _ if cpu_percent.is_none() => "",
-        "at least" => ">",
-        "at most" => "<",
-        "about" => "~",
-        _ => "",
-    };
+    let signs = [("at least", ">"), ("at most", "<"), ("about", "~")];
+    let known = signs.iter().find(|(bound, _)| *bound == account.poll.bound);
+    let sign = known
+        .filter(|_| cpu_percent.is_some())
+        .map_or("", |it| it.1);
     format!("{sign}{}", percent(cpu_percent))
 }
 
