@@ -46,6 +46,7 @@ use std::path::{Path, PathBuf};
 
 use haltwise_core::event::Facts;
 use haltwise_core::exit::Recorded;
+use haltwise_core::ids::Tid;
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 use haltwise_core::units::Nanos;
 
@@ -55,7 +56,7 @@ pub use self::tally::Skipped;
 pub use self::told::GivenSettings;
 
 use self::directory::Directory;
-use self::line::About;
+use self::line::{About, Fault};
 use self::lines::{Line, Lines};
 use self::places::Settled;
 use self::reading::Reading;
@@ -234,13 +235,15 @@ impl Writing {
         let (text, tally) = (&self.reading.text, &self.reading.tally);
         let skipped = |why| tally.skipped().get(&why).copied().unwrap_or(0);
         let ticks = skipped(Skipped::Ticks);
+        let fault = text.damaged.as_ref().map(|it| it.fault);
+        let is_of_halts = matches!(fault, Some(Fault::Fields(..)));
         let damaged = text.damaged.as_ref().map_or_else(String::new, |it| {
             it.in_words(skipped(Skipped::Damaged), text.continued)
         });
         if text.halts > 0 && text.saw(Sign::Threadless) && text.threadless.0.is_none() {
             let vcpus = " and no vCPU".to_owned();
             Err(ImportError::Threadless { vcpus })
-        } else if text.halts > 0 || (self.reading.exits.exits > 0 && !text.halts_are_damaged()) {
+        } else if text.halts > 0 || (self.reading.exits.exits > 0 && !is_of_halts) {
             Ok(())
         } else if bytes == 0 {
             Err(ImportError::Empty)
@@ -281,16 +284,21 @@ impl Writing {
         }
     }
 
+    /// The VM and vCPU of a thread.
+    fn place<'a>(&self, tid: Tid, places: &'a [Place]) -> Option<&'a Place> {
+        let (at, _) = self.reading.places.of(tid);
+        places.get(usize::try_from(at?.0).ok()?)
+    }
+
     /// vCPUs that spin, with the names of their VMs.
     fn spinning(&self, roster: &Roster, places: &[Place]) -> Vec<Spinning> {
         let spinning = self.reading.exits.spinning();
         let named = spinning.map(|(tid, entries, address)| {
-            let (at, vcpu) = self.reading.places.of(tid);
-            let at = at.and_then(|at| places.get(usize::try_from(at.0).ok()?));
+            let at = self.place(tid, places);
             let vm = at.and_then(|place| roster.vms.iter().find(|vm| Some(vm.index) == place.vm));
             Spinning {
                 vm: vm.map_or_else(String::new, |vm| vm.name.clone()),
-                vcpu: at.and_then(|place| place.vcpu).or(vcpu),
+                vcpu: at.and_then(|place| place.vcpu),
                 entries,
                 address,
             }
@@ -319,9 +327,8 @@ impl Writing {
             let vms = roster.vms.iter();
             let span = (start_ns, self.reading.text.last_ns);
             let place = |tid| {
-                let (at, _) = self.reading.places.of(tid);
-                let at = at.and_then(|at| places.get(usize::try_from(at.0).ok()?));
-                at.map_or((None, None), |place| (place.vm, place.vcpu))
+                self.place(tid, &places)
+                    .map_or((None, None), |it| (it.vm, it.vcpu))
             };
             recording.append(&Facts {
                 exits: self.reading.exits.rows(span, place),

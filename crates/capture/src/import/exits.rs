@@ -25,6 +25,7 @@ struct OfThread {
     /// The exit whose entry has not come yet.
     open: Option<(u64, Reason)>,
     causes: BTreeMap<Reason, (u64, LogHist)>,
+    entered_ns: Option<u64>,
     entries: u64,
     address: Option<u64>,
     moves: bool,
@@ -56,8 +57,13 @@ impl ExitCounts {
         true
     }
 
-    pub(super) fn entry(&mut self, tid: Tid, time_ns: u64, address: Option<u64>) {
+    /// Takes an entry; false if it is the last one again.
+    pub(super) fn entry(&mut self, tid: Tid, time_ns: u64, address: Option<u64>) -> bool {
         let thread = self.threads.entry(tid).or_default();
+        if thread.open.is_none() && thread.entered_ns == Some(time_ns) {
+            return false;
+        }
+        thread.entered_ns = Some(time_ns);
         thread.entries += 1;
         let before = thread.address.replace(address.unwrap_or_default());
         thread.moves |=
@@ -67,6 +73,7 @@ impl ExitCounts {
         {
             times.record(time_ns.saturating_sub(exit_ns));
         }
+        true
     }
 
     /// Events of some CPU are missing: what is open stays without a time.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use haltwise_core::event::IdleState;
 
-/// CPUs and states that are told apart.
+/// Most CPUs, and most states.
 const MOST: usize = 1 << 13;
 
 /// The idle states of all CPUs.

@@ -30,7 +30,7 @@ const OVERLAP_NS: u64 = 10_000;
 /// An injection belongs to the waking that its thread does next, if that comes as soon.
 const INJECTION_NS: u64 = 20_000;
 
-/// Events of which each is asked for the architecture, until one tells.
+/// Lines in which the architecture is looked for.
 const ASKED: u64 = 4096;
 
 /// The longest value of a host's fact that is kept.
@@ -116,7 +116,7 @@ impl Reading {
 
     pub(super) fn line(&mut self, line: &[u8], facts: &mut Facts) {
         self.text.lines += 1;
-        if self.tally.events < ASKED && !self.text.host.contains_key(&About::Arch) {
+        if self.text.lines <= ASKED && !self.text.host.contains_key(&About::Arch) {
             self.text.note_arch(line);
         }
         match line::read(line) {
@@ -364,25 +364,23 @@ impl Reading {
         match what {
             What::Injects(source) => self.inject(head, source, facts),
             What::Idle { cpu, state } => self.idle.see(cpu, state, head.time_ns),
-            What::Exit(vcpu, reason) => {
+            What::Exit(vcpu, _) | What::Entry(vcpu, _) => {
                 let Some(tid) = self.running(head, vcpu) else {
                     return;
                 };
-                if !self.exits.exit(tid, head.time_ns, reason) {
-                    self.tally.skip(Skipped::Repeated, 1);
-                }
-            }
-            What::Entry(vcpu, address) => {
-                if let Some(tid) = self.running(head, vcpu) {
-                    self.exits.entry(tid, head.time_ns, address);
-                }
+                let is_new = match what {
+                    What::Exit(_, reason) => self.exits.exit(tid, head.time_ns, reason),
+                    What::Entry(_, address) => self.exits.entry(tid, head.time_ns, address),
+                    _ => true,
+                };
+                self.tally.skip(Skipped::Repeated, u64::from(!is_new));
             }
             _ => {}
         }
     }
 
-    /// Takes an interrupt of a vCPU: it belongs to the waking that follows it; or, where the vCPU's own thread
-    /// injects it before the guest runs again, to the halt that it ended, of which nobody said what woke it.
+    /// Takes an interrupt of a vCPU. It belongs to the waking that follows it, or, if the vCPU's own thread injects it
+    /// before the guest runs again, to the halt that it ended and whose wake source is unknown.
     fn inject(&mut self, head: &Head, source: WakeSource, facts: &mut Facts) {
         let own = head
             .tid

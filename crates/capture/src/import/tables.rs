@@ -127,7 +127,10 @@ impl Tables {
         let one = |name: &str| self.counters.get(name).map(|counter| counter.last);
         let rate = one(" kvm_vcpu_wakeup/s").map(|rate| format!("; {rate} wake-ups/s"));
         let halts = one(" HLT").map(|halts| format!("; {halts} HLT exits"));
-        let found = [rate, halts, self.polled(), self.successful()];
+        let shrank = self.counters.values().any(|it| it.last < it.first);
+        let anew = "; counters shrank between snapshots: the VM started anew";
+        let anew = shrank.then(|| anew.to_owned());
+        let found = [rate, halts, anew, self.polled(), self.successful()];
         Some((what, found.into_iter().flatten().collect()))
     }
 
@@ -135,13 +138,8 @@ impl Tables {
     fn successful(&self) -> Option<String> {
         let of = |name: &str| self.sum(&[name, &format!("{name}.sum")]);
         let (successful, attempted) = (of("halt_successful_poll")?, of("halt_attempted_poll")?);
-        let text = || {
-            format!(
-                "; {} of {} polls were successful",
-                successful.sum, attempted.sum
-            )
-        };
-        (attempted.sum > 0).then(text)
+        let (met, all) = (successful.sum, attempted.sum);
+        (all > 0).then(|| format!("; {met} of {all} polls were successful"))
     }
 
     /// How long was polled: since the start, or between snapshots where there are several.
@@ -165,7 +163,7 @@ impl Tables {
         let share = match polled {
             0 => String::new(),
             _ => format!(
-                ", {} ({:.1} %) in vain",
+                ", {} ({:.1} %) by failed polls",
                 seconds(fail.sum),
                 100.0 * fail.sum as f64 / polled as f64
             ),
@@ -190,31 +188,26 @@ impl Tables {
         ))
     }
 
-    /// The sum of all counters whose name ends so, of vCPUs where they are told apart.
+    /// The sum of all counters whose name ends so (of CPU time, those of vCPUs); of several snapshots the growth from
+    /// the first to the last. `None` if a counter is missing in a snapshot or shrank: its VM began anew.
     fn sum(&self, ends: &[&str]) -> Option<Sum> {
-        let is_meant = |name: &&String| {
-            let own = ends.iter().any(|end| name.ends_with(end));
-            own && (!ends.contains(&".time") || name.contains(" vcpu."))
+        let is_meant = |name: &str| {
+            let ends_so = ends.iter().any(|end| name.ends_with(end));
+            ends_so && (!ends.contains(&".time") || name.contains(" vcpu."))
         };
         let counters = self.counters.iter().filter(|(name, _)| is_meant(name));
-        counters.fold(None, |sum, (_, counter)| {
-            let Sum {
-                sum: before,
-                snapshots,
-            } = sum.unwrap_or_default();
-            let more = match counter.times {
-                1 => counter.last,
-                _ => counter.last.saturating_sub(counter.first),
-            };
-            Some(Sum {
-                sum: before.saturating_add(more),
-                snapshots: snapshots.max(counter.times),
-            })
-        })
+        let snapshots = counters.clone().map(|(_, counter)| counter.times).max()?;
+        let mut grown = counters.map(|(_, counter)| match snapshots {
+            1 => Some(counter.last),
+            _ if counter.times < snapshots => None,
+            _ => counter.last.checked_sub(counter.first),
+        });
+        let sum = grown.try_fold(0, |sum: u64, more| Some(sum.saturating_add(more?)))?;
+        Some(Sum { sum, snapshots })
     }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Sum {
     sum: u64,
     snapshots: u32,

@@ -23,7 +23,7 @@ pub(super) struct TextFacts {
     pub(super) halts: u64,
     /// Calls of the window's rule were told.
     pub(super) window_calls: u64,
-    /// The smallest and the largest window that was told, with or without a time.
+    /// The smallest and the largest window of `kvm_halt_poll_ns`, with or without a time.
     pub(super) windows: Option<(u32, u32)>,
     /// Ends of halts whose time cannot be read.
     pub(super) timeless_halts: u64,
@@ -31,8 +31,8 @@ pub(super) struct TextFacts {
     pub(super) threadless: (Option<VcpuId>, Option<VcpuId>),
     /// The first line that is no tool's, as far as it can be told.
     pub(super) damaged: Option<Damaged>,
-    /// The last damaged line, for the one that may continue it.
-    wrapped: Option<Vec<u8>>,
+    /// The last damaged line and its number, for the next one, which may continue it.
+    wrapped: Option<(u64, Vec<u8>)>,
     /// Lines that continue others.
     pub(super) continued: u64,
     /// Lines read.
@@ -159,17 +159,15 @@ impl TextFacts {
         self.host.insert(About::Arch, arch.to_owned());
     }
 
-    /// Whether an event of a halt is not what a kernel prints.
-    pub(super) fn halts_are_damaged(&self) -> bool {
-        matches!(&self.damaged, Some(damaged) if matches!(damaged.fault, Fault::Fields(..)))
-    }
-
     /// Notes a damaged line; one of KVM's events tells more than others.
     pub(super) fn damage(&mut self, line: &[u8], fault: Fault) {
-        if let Some(first) = self.wrapped.take() {
+        if let Some((number, first)) = self.wrapped.take()
+            && number + 1 == self.lines
+        {
             self.continued += u64::from(line::continues(&first, line));
         }
-        self.wrapped = Some(line[..line.len().min(LONGEST_WRAPPED)].to_vec());
+        let part = line[..line.len().min(LONGEST_WRAPPED)].to_vec();
+        self.wrapped = Some((self.lines, part));
         if self
             .damaged
             .as_ref()

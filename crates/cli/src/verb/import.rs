@@ -16,7 +16,7 @@ use crate::reading::given::GivenParameters;
     long_about = "Convert ftrace, perf or trace-cmd output to a capture
 
 Reads text: ftrace's trace and trace_pipe, `perf script`, `trace-cmd report`. It \
-must contain kvm_vcpu_wakeup. kvm_halt_poll_ns gives the windows; sched_waking \
+must contain kvm_vcpu_wakeup, or kvm_exit and kvm_entry. kvm_halt_poll_ns gives the windows; sched_waking \
 and sched_switch give the wake source, the wake-up latency and the time polled. \
 Such text does not contain KVM's parameters: specify those that you know. All \
 others stay unknown.",

@@ -168,15 +168,12 @@ fn near_each_other(threads: &[Known], class: &[usize]) -> Vec<Vec<usize>> {
         let thread = &threads[at];
         let distance = |last: Tid| thread.tid.0.saturating_sub(last.0);
         open.retain(|(_, _, last)| distance(*last) <= NEAR);
-        let lacks = |(_, numbers, _): &&mut (usize, Numbers, Tid)| !numbers.has(thread);
-        let next = |(_, numbers, last): &(usize, Numbers, Tid)| {
-            distance(*last) == 1 && !numbers.has(thread)
+        let lacking = |near: u32| {
+            let mut open = open.iter();
+            open.position(|(_, numbers, last)| distance(*last) <= near && !numbers.has(thread))
         };
-        let place = open.iter().position(next);
-        let found = match place {
-            Some(place) => open.get_mut(place),
-            None => open.iter_mut().find(lacks),
-        };
+        let found = lacking(1).or_else(|| lacking(NEAR));
+        let found = found.and_then(|at| open.get_mut(at));
         if let Some((part, numbers, last)) = found.filter(|_| thread.is_numbered()) {
             numbers.meet(thread);
             *last = thread.tid;

@@ -38,12 +38,12 @@ pub(in crate::import) struct Head {
     pub(in crate::import) is_perf: bool,
     /// The time was printed to the microsecond only.
     pub(in crate::import) is_rounded: bool,
-    /// The line has no column for threads: [`NOBODY`] stands for all.
+    /// The line has no column for threads: [`UNNAMED`] stands for it.
     pub(in crate::import) is_threadless: bool,
 }
 
 /// The thread of lines that name none; no vCPU runs in the idle thread.
-const NOBODY: Tid = Tid(0);
+const UNNAMED: Tid = Tid(0);
 
 /// The process of a thread, as a line tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +148,7 @@ pub(super) fn split(line: &[u8]) -> Option<Parts<'_>> {
         } else {
             Tool::Ftrace
         };
-        (tool, &b"vcpu"[..], Some(NOBODY), Process::NotPrinted)
+        (tool, &b"vcpu"[..], Some(UNNAMED), Process::NotPrinted)
     } else {
         thread(who)?
     };
