@@ -100,7 +100,7 @@ mod test {
         }
         symlink(at("capture"), at("haltwise-1-1")).unwrap();
         fs::create_dir(at("haltwise-2-2")).unwrap();
-        // Whoever is not root has no directories of others.
+        // Only root can make a directory of another user.
         capture(&at("haltwise-3-3"));
         let is_other = chown(at("haltwise-3-3"), Some(12_345), None).is_ok();
         assert_eq!(remove_old(dir.path()), if is_other { 3 } else { 4 });
