@@ -10,7 +10,6 @@ mod shape;
 mod size;
 mod source;
 mod unsafety;
-mod verbs;
 mod words;
 
 use std::path::Path;
@@ -126,7 +125,7 @@ fn mark_test_files(sources: &mut [Source]) {
 
 type Rule = fn(&Repo) -> Vec<Finding>;
 
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 7] = [
     shape::check,
     size::check,
     unsafety::check,
@@ -134,7 +133,6 @@ const RULES: [Rule; 8] = [
     layering::check,
     words::check,
     docs::check,
-    verbs::check,
 ];
 
 fn findings(repo: &Repo) -> Vec<Finding> {

@@ -1,4 +1,4 @@
-//! Words: none that sell, no paths of one machine, nothing left to do without an issue.
+//! Words: none that sell, and no paths of one machine.
 
 use super::{Finding, Repo, Source};
 
@@ -26,7 +26,6 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     for source in repo.sources.iter().filter(|source| is_ours(source)) {
         found.extend(banned(source, &words));
         found.extend(machine_paths(source));
-        found.extend(unfinished(source));
     }
     found
 }
@@ -94,28 +93,6 @@ fn machine_paths(source: &Source) -> Vec<Finding> {
     found
 }
 
-/// What is left to do belongs into an issue, whose number the note names.
-fn unfinished(source: &Source) -> Vec<Finding> {
-    let notes = source.lines().filter(|(_, text)| {
-        let note = ["TODO", "FIXME", "XXX"].iter().any(|word| {
-            let found = text.match_indices(word);
-            let mut alone = found.filter(|(at, _)| {
-                let after = text[at + word.len()..].chars().next();
-                let before = text[..*at].chars().next_back();
-                let letter =
-                    |char: Option<char>| char.is_some_and(|c| c.is_alphanumeric() || c == '_');
-                !letter(after) && !letter(before)
-            });
-            alone.next().is_some()
-        });
-        note && !text.contains('#')
-    });
-    let text = "a note without the number of its issue (TODO #12)";
-    notes
-        .map(|(line, _)| source.finding(line, text.into()))
-        .collect()
-}
-
 #[cfg(test)]
 mod test {
     use super::*;
@@ -146,12 +123,5 @@ mod test {
             0
         );
         assert_eq!(count("docs/a.md", "below $DIR/tmp/x and a/home/b\n"), 0);
-    }
-
-    #[test]
-    fn notes_need_an_issue() {
-        assert_eq!(count("a.rs", "// TODO: later\n"), 1);
-        assert_eq!(count("a.rs", "// TODO #12: later\n"), 0);
-        assert_eq!(count("a.rs", "const XXXL: u8 = 1;\n"), 0);
     }
 }

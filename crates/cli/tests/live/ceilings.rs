@@ -242,18 +242,21 @@ fn a_ceiling_of_the_vmms_own_is_restored() {
     drop(vm);
 }
 
+fn has_qemu() -> bool {
+    let version = Command::new("qemu-system-x86_64").arg("-version").output();
+    if version.is_err() {
+        println!("skipped: no qemu-system-x86_64");
+    }
+    version.is_ok()
+}
+
 /// A QEMU of the distribution, under its strictest sandbox: nothing of it knows of haltwise.
 #[test]
 fn a_stock_qemu_under_its_sandbox() {
     let Some(bench) = Bench::set_up() else {
         return;
     };
-    if Command::new("qemu-system-x86_64")
-        .arg("-version")
-        .output()
-        .is_err()
-    {
-        println!("skipped: no qemu-system-x86_64");
+    if !has_qemu() {
         return;
     }
     let host = Host::new();
@@ -293,12 +296,7 @@ fn a_stock_qemu_by_the_wrapper() {
     let Some(bench) = Bench::set_up() else {
         return;
     };
-    if Command::new("qemu-system-x86_64")
-        .arg("-version")
-        .output()
-        .is_err()
-    {
-        println!("skipped: no qemu-system-x86_64");
+    if !has_qemu() {
         return;
     }
     let exec = haltwise().with_file_name("haltwise-exec");

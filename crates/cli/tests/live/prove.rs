@@ -48,6 +48,16 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(output)))
 }
 
+/// A load of the lab under the setting of a block.
+const PINGPONG: [&str; 6] = [
+    "run",
+    "pingpong",
+    "--rounds",
+    "100",
+    "--cap",
+    "{halt_poll_ns}",
+];
+
 #[test]
 fn every_block_counts_the_halts_of_its_own_vm_and_no_others() {
     let Some(bench) = Bench::set_up() else { return };
@@ -234,14 +244,7 @@ fn an_interrupt_keeps_whole_rounds_and_leaves_nothing_running() {
             .args(["--", "sh", "-c", script, "sh"])
             .arg(&begun)
             .arg(bench.lab().get_program())
-            .args([
-                "run",
-                "pingpong",
-                "--rounds",
-                "100",
-                "--cap",
-                "{halt_poll_ns}",
-            ])
+            .args(PINGPONG)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped()),
     );
@@ -274,14 +277,7 @@ fn a_command_that_fails_later_keeps_the_rounds_before() {
         .args(["--", "sh", "-c", script, "sh"])
         .arg(&begun)
         .arg(bench.lab().get_program())
-        .args([
-            "run",
-            "pingpong",
-            "--rounds",
-            "100",
-            "--cap",
-            "{halt_poll_ns}",
-        ])
+        .args(PINGPONG)
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));

@@ -3,8 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::{CeilingSource, Halt, WakeSource};
-use crate::ids::{VcpuId, VmIndex};
+use crate::event::{Halt, WakeSource};
 use crate::kvm::{Arch, Knobs, Version};
 use crate::policy::Spec;
 use crate::replay::Arrivals;
@@ -12,8 +11,8 @@ use crate::replay::session::Survey;
 use crate::tune::advice;
 use crate::tune::advice::{Verdict, advise};
 use crate::tune::figures::{Subject, figures};
+use crate::tune::test::load;
 use crate::tune::{Alone, Gather, Goal, Keep};
-use crate::workload::{Gaps, SplitMix64};
 
 const VERSION: &str = "6.12";
 
@@ -33,28 +32,10 @@ const OFF: Params = Params {
 
 /// Idle periods of one CPU that never polled: sleeps wake about 20 us after an IPI.
 fn material(spec: &str, count: usize) -> Material {
-    let mut gaps = Gaps::new(spec.parse().unwrap(), 1).unwrap();
-    let mut draw = SplitMix64(1);
-    let mut now_ns = 1_000_000;
     let (mut survey, mut gather) = (Survey::default(), Gather::new(Keep::ALL));
-    for _ in 0..count {
-        let (gap_ns, latency_ns) = (gaps.draw().0, 18_000 + draw.below(4_000));
-        let halt = Halt {
-            start_ns: now_ns,
-            halt_ns: gap_ns + latency_ns,
-            vm: Some(VmIndex(0)),
-            vcpu: Some(VcpuId(0)),
-            waited: true,
-            valid: true,
-            window_ns: Some(0),
-            ceiling_ns: Some(0),
-            ceiling_source: CeilingSource::Param,
-            poll_ns: Some(0),
-            wake_latency_ns: Some(latency_ns),
-            wake: WakeSource::Ipi,
-            ..Halt::default()
-        };
-        now_ns = halt.end_ns() + 5_000;
+    for halt in load(0, spec, count, 1) {
+        let wake = WakeSource::Ipi;
+        let halt = Halt { wake, ..halt };
         survey.halt(&halt);
         gather.halt(&halt);
     }
