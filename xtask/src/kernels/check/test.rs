@@ -23,6 +23,7 @@ const PANIC_AFTER: &str = include_str!("consoles/panic-after-a-program");
 const RESET: &str = include_str!("consoles/reset");
 const STANDS_STILL: &str = include_str!("consoles/stands-still");
 const NO_INT3: &str = include_str!("consoles/int3-that-is-not-there");
+const CORRUPTED_STACK: &str = include_str!("consoles/corrupted-stack");
 const LOST_INTERRUPT: &str = include_str!("consoles/lost-interrupt");
 
 #[test]
@@ -58,7 +59,27 @@ fn a_panic_after_a_program_of_ours_and_a_program_that_hangs_are_ours() {
     }
 }
 
-/// Of a Linux guest nothing of ours runs before both VMs are there; after another check something of ours has run.
+/// Seen while two Linux guests booted, with and without a program of ours that ran.
+#[test]
+fn a_vcpu_that_lost_its_stack_is_the_emulators_unless_a_program_of_ours_stands_on_it() {
+    let fault = |console: &str| of(console, &Ended::ByItself);
+    assert!(is_emulators(fault(CORRUPTED_STACK).as_ref()));
+    for ours in [
+        CORRUPTED_STACK.replace("  schedule+", "  bpf_prog_5f8e+0x1/0x2\n  schedule+"),
+        CORRUPTED_STACK.replace("Comm: CPU 1/KVM", "Comm: haltwise"),
+        CORRUPTED_STACK.replace("corrupted stack", "Fatal exception"),
+    ] {
+        assert_ne!(ours, CORRUPTED_STACK);
+        assert!(is_ours(fault(&ours).as_ref()), "{ours}");
+        let between = ours.replace("init: linux-guest begins", "init: knob is on the disk");
+        assert!(
+            is_emulators(fault(&between).as_ref()),
+            "nothing of ours runs"
+        );
+    }
+}
+
+/// Of a Linux guest nothing of ours runs before both VMs are there, and nothing of the check before it.
 #[test]
 fn a_check_says_when_its_own_programs_begin() {
     let sign = |_: &str| Some("web2: up with ");
@@ -67,7 +88,7 @@ fn a_check_says_when_its_own_programs_begin() {
     let up = PANIC_AFTER.replace("about to panic", "web2: up with haltpoll");
     assert!(is_ours(fault(&up).as_ref()));
     let second = format!("init: knob begins\ninit: knob is on the disk\n{PANIC_AFTER}");
-    assert!(is_ours(fault(&second).as_ref()));
+    assert!(is_emulators(fault(&second).as_ref()));
 }
 
 fn booted(console: &str) -> Booted {
