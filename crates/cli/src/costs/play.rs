@@ -9,32 +9,18 @@ use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::policy::SpecError;
-use haltwise_core::replay::Arrivals;
 use haltwise_core::replay::session::{SessionError, Survey};
 use haltwise_core::tune::{Gather, Keep, Material, Terms};
 
 use crate::exit::{Exit, Failure};
-use crate::prices::{self, GivenCosts, Known, refused};
+use crate::prices::{self, GivenModel, Known, refused};
 use crate::reading::knobs::knobs_of;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{Sink, pass};
-use crate::recommend::candidates::{Look, MOST_HALTS, Span, TuneRequest, arch_of};
+use crate::recommend::candidates::{Look, MOST_HALTS, Span, TuneRequest};
 use crate::recommend::follow;
 use crate::recommend::goal::Named;
 use crate::recommend::threads::Threads;
-
-/// How halts are played.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct PlayRequest {
-    /// What the command line says of costs.
-    pub(crate) costs: GivenCosts,
-    /// Whether waking earlier makes the next gap longer.
-    pub(crate) arrivals: Arrivals,
-    /// The kernel, if not the capture's.
-    pub(crate) kernel: Option<Version>,
-    /// The architecture, if not the capture's.
-    pub(crate) arch: Option<Arch>,
-}
 
 /// What came of a capture.
 #[derive(Debug)]
@@ -53,7 +39,7 @@ pub(crate) struct PlayedCapture {
 }
 
 /// Plays all halts of a capture under all settings.
-pub(crate) fn play(opened: &Opened, request: &PlayRequest) -> Result<PlayedCapture, Failure> {
+pub(crate) fn play(opened: &Opened, given: &GivenModel) -> Result<PlayedCapture, Failure> {
     opened.must_be_of_host("costs")?;
     let info = opened.info();
     if !info.mode.keeps_halts() {
@@ -63,10 +49,7 @@ pub(crate) fn play(opened: &Opened, request: &PlayRequest) -> Result<PlayedCaptu
         );
     }
     let tune = TuneRequest {
-        arrivals: request.arrivals,
-        costs: request.costs.clone(),
-        kernel: request.kernel,
-        arch: request.arch,
+        model: given.clone(),
         ..TuneRequest::of_goal(Named::Balanced.named(), None)
     };
     let mut look = Look::new(opened, &tune).with_recorded();
@@ -74,13 +57,13 @@ pub(crate) fn play(opened: &Opened, request: &PlayRequest) -> Result<PlayedCaptu
     let is_too_long = look.ended(&ends);
     let span = look.span();
     let (version, survey, gather) = look.finish()?;
-    let known = prices::know(&request.costs, info.price.as_deref(), &survey)?;
-    let arch = arch_of(info, &tune);
+    let known = prices::know(&given.costs, info.price.as_deref(), &survey)?;
+    let arch = given.arch_of(info);
     let terms = Terms {
         version,
         arch,
         in_force: knobs_of(&info.knobs, version, arch).0,
-        arrivals: request.arrivals,
+        arrivals: given.arrivals,
         elsewhere: known.elsewhere.clone(),
         seed: 1,
         ceiling_only: false,

@@ -17,7 +17,7 @@ use crate::explain::load::ByVm;
 use crate::explain::told::Told;
 use crate::ledger;
 use crate::ledger::summary::Summary;
-use crate::prices::GivenCosts;
+use crate::prices::{GivenCosts, GivenModel};
 use crate::proof::{self, Proof};
 use crate::reading::load::{self, OverTime};
 use crate::reading::opened::Opened;
@@ -188,9 +188,12 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
 /// What is asked of the search.
 fn asked(request: &PageRequest<'_>, only: Option<Vec<VmIndex>>) -> TuneRequest {
     TuneRequest {
-        costs: GivenCosts {
-            calibration: request.calibration.map(Path::to_owned),
-            ..GivenCosts::default()
+        model: GivenModel {
+            costs: GivenCosts {
+                calibration: request.calibration.map(Path::to_owned),
+                ..GivenCosts::default()
+            },
+            ..GivenModel::default()
         },
         ceiling_only: request.ceiling_only,
         extent: Extent::All,

@@ -4,17 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::anyhow;
-use haltwise_capture::info::CaptureInfo;
 use haltwise_capture::table::Table;
 use haltwise_core::account::ledger::Ledger;
 use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::ids::{VcpuId, VmIndex};
-use haltwise_core::kvm::{Arch, Knobs, Version};
+use haltwise_core::kvm::{Knobs, Version};
 use haltwise_core::pilot::guards::is_contended;
 use haltwise_core::policy::Spec;
 use haltwise_core::recording::Side;
+use haltwise_core::replay::Cost;
 use haltwise_core::replay::session::Survey;
-use haltwise_core::replay::{Arrivals, Cost};
 use haltwise_core::tune::advice::{self, Comparison};
 use haltwise_core::tune::figures::{self, OF_ANY_KIND, Played, Subject};
 use haltwise_core::tune::finalist::{self, Final, Finalist};
@@ -28,14 +27,14 @@ use super::goal::Named;
 use super::guest;
 use super::threads::Threads;
 use crate::exit::{Exit, Failure};
-use crate::prices::{self, GivenCosts, Known, refused};
+use crate::prices::{self, GivenModel, Known, refused};
 use crate::reading::knobs::knobs_of;
 use crate::reading::open::explain_shared;
 use crate::reading::opened::{Broken, Opened};
 use crate::reading::pass::{PassEnds, Sink};
 use crate::reading::rule::KernelSought;
 
-/// What is candidates.
+/// Inputs of one tuning run.
 #[derive(Debug)]
 pub(crate) struct TuneRequest {
     /// The weight of latency, in thousandths, and what to call it.
@@ -48,17 +47,10 @@ pub(crate) struct TuneRequest {
     pub(crate) max_poll_cpu_percent: Option<f64>,
     /// Whose halts count; all if `None`.
     pub(crate) vms: Option<Vec<VmIndex>>,
-    /// Whether waking earlier makes the next gap longer.
-    pub(crate) arrivals: Arrivals,
-    /// What the command line says of costs.
-    pub(crate) costs: GivenCosts,
-    /// The kernel, if not the capture's.
-    pub(crate) kernel: Option<Version>,
-    /// The port, if not the capture's.
-    pub(crate) arch: Option<Arch>,
+    pub(crate) model: GivenModel,
     /// Seed of all draws.
     pub(crate) seed: u64,
-    /// Only the ceiling is candidates.
+    /// Vary only the ceiling.
     pub(crate) ceiling_only: bool,
     /// What is computed beside the recommendation.
     pub(crate) extent: Extent,
@@ -84,10 +76,7 @@ impl TuneRequest {
             ceilings: CeilingsFor::Settable,
             max_poll_cpu_percent: None,
             vms,
-            arrivals: Arrivals::default(),
-            costs: GivenCosts::default(),
-            kernel: None,
-            arch: None,
+            model: GivenModel::default(),
             seed: 1,
             ceiling_only: false,
             extent: Extent::Setting,
@@ -157,14 +146,14 @@ pub(crate) fn search(
 ) -> Result<Candidates, Failure> {
     let info = opened.info();
     let (version, survey, gather) = look.finish()?;
-    let known = prices::know(&request.costs, info.price.as_deref(), &survey)?;
-    let arch = arch_of(info, request);
+    let known = prices::know(&request.model.costs, info.price.as_deref(), &survey)?;
+    let arch = request.model.arch_of(info);
     let (in_force, knobs_assumed) = knobs_of(&info.knobs, version, arch);
     let terms = Terms {
         version,
         arch,
         in_force,
-        arrivals: request.arrivals,
+        arrivals: request.model.arrivals,
         elsewhere: known.elsewhere.clone(),
         seed: request.seed,
         ceiling_only: request.ceiling_only || follow::have_own(info, request.vms.as_deref()),
@@ -218,12 +207,6 @@ pub(crate) fn search(
         vetoed_vcpus: follow::disabled(info).len() as u64,
         material,
     })
-}
-
-/// The port of a capture.
-pub(crate) fn arch_of(info: &CaptureInfo, request: &TuneRequest) -> Arch {
-    let recorded = || Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86);
-    request.arch.unwrap_or_else(recorded)
 }
 
 /// What is asked for first, then every goal that has a name.
@@ -341,7 +324,7 @@ impl Look {
         Self {
             vms: request.vms.clone(),
             vetoed: follow::disabled(opened.info()),
-            kernel: Some(KernelSought::new(opened, request.kernel)),
+            kernel: Some(KernelSought::new(opened, request.model.kernel)),
             version: None,
             survey: Survey::of(opened.info().side),
             span: Span {

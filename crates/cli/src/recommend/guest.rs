@@ -27,7 +27,7 @@ use haltwise_core::tune::stage;
 use haltwise_core::tune::{Advice, Goal, Material, Sums, Terms};
 
 use self::joined::Joined;
-use super::candidates::{Look, TuneRequest, arch_of, goals, idle_cpu_percent};
+use super::candidates::{Look, TuneRequest, goals, idle_cpu_percent};
 use super::threads::Threads;
 use crate::exit::{Exit, Failure};
 use crate::prices::price::{GivenPrice, Price};
@@ -165,17 +165,21 @@ pub(crate) fn search(
     // Its host knows better what a block takes there.
     let known = match &joined {
         Some(joined) => joined.known.clone(),
-        None => prices::know(&request.costs, opened.info().price.as_deref(), &survey)?,
+        None => prices::know(
+            &request.model.costs,
+            opened.info().price.as_deref(),
+            &survey,
+        )?,
     };
     let price = Price::new(given, known.prices(opened.info().side));
     let price = price.or_joined(joined.as_ref().map(|joined| joined.join.exit_ns));
-    let arch = arch_of(opened.info(), request);
+    let arch = request.model.arch_of(opened.info());
     let terms = Terms {
         version,
         arch,
         // The host's: a guest does not see them.
         in_force: Knobs::defaults(version, Arch::X86),
-        arrivals: request.arrivals,
+        arrivals: request.model.arrivals,
         elsewhere: known.elsewhere.clone(),
         seed: request.seed,
         ceiling_only: false,

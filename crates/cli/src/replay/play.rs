@@ -6,12 +6,12 @@ use haltwise_capture::table::Table;
 use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::policy::{Setting, Spec, Start};
+use haltwise_core::replay::Cost;
 use haltwise_core::replay::session::{Plan, SeatResult, Session, SessionError, Survey};
-use haltwise_core::replay::{Arrivals, Cost};
 
 use crate::exit::{Exit, Failure};
 use crate::prices::price::{GivenPrice, Price};
-use crate::prices::{self, GivenCosts, Known, refused};
+use crate::prices::{self, GivenModel, Known, refused};
 use crate::reading::knobs::knobs_of;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{Sink, pass};
@@ -24,16 +24,9 @@ pub(crate) struct ReplayRequest {
     pub(crate) specs: Vec<Spec>,
     /// The weight of latency, in thousandths.
     pub(crate) latency_weight_milli: u64,
-    /// Whether waking earlier makes the next gap longer.
-    pub(crate) arrivals: Arrivals,
-    /// What the command line says of costs.
-    pub(crate) costs: GivenCosts,
-    /// What it says of exits and IPIs.
+    pub(crate) model: GivenModel,
+    /// What the command line says of exits and IPIs.
     pub(crate) price: GivenPrice,
-    /// The kernel, if not the capture's.
-    pub(crate) kernel: Option<Version>,
-    /// The port, if not the capture's.
-    pub(crate) arch: Option<Arch>,
     /// Seed of all draws.
     pub(crate) seed: u64,
 }
@@ -66,22 +59,20 @@ pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, 
     let info = opened.info();
     refuse_counts(info)?;
     let mut first = First {
-        kernel: KernelSought::new(opened, request.kernel)?,
+        kernel: KernelSought::new(opened, request.model.kernel)?,
         survey: Survey::of(info.side),
     };
     let ends = pass(opened, "reading", &mut [&mut first]);
     let First { kernel, survey } = first;
     let version = kernel.finish(&ends);
     ends.whole(Table::Halts)?;
-    let arch = request
-        .arch
-        .unwrap_or_else(|| Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86));
+    let arch = request.model.arch_of(info);
     let (knobs, knobs_assumed) = knobs_of(&info.knobs, version, arch);
     if survey.seats().next().is_none() {
         let error = anyhow!("this capture contains no halts: nothing to replay");
         return Err(Failure::new(Exit::Failed, error).hint("`haltwise report` says why"));
     }
-    let known = prices::know(&request.costs, info.price.as_deref(), &survey)?;
+    let known = prices::know(&request.model.costs, info.price.as_deref(), &survey)?;
     let price = Price::new(request.price, known.prices(info.side));
     let cost = price.on(Cost {
         switch_cpu_ns: known.switch_cpu_ns,
@@ -91,7 +82,7 @@ pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, 
     let plan = Plan {
         specs: request.specs,
         cost,
-        arrivals: request.arrivals,
+        arrivals: request.model.arrivals,
         elsewhere: known.elsewhere.clone(),
     };
     let (seed, side) = (request.seed, info.side);

@@ -8,17 +8,14 @@ use haltwise_capture::costs::{lake, write};
 use haltwise_capture::note::Note;
 use haltwise_capture::ring;
 use haltwise_core::costs::{GRID, grid, table};
-use haltwise_core::kvm::{Arch, Version};
-use haltwise_core::replay::Arrivals;
 use haltwise_core::stats::total;
 
-use crate::costs::play::{self, PlayRequest};
+use crate::costs::play;
 use crate::costs::view::{CostsResult, WrittenTable};
 use crate::costs::who::{self, GivenNames};
 use crate::costs::{SCHEMA, page};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::prices::GivenCosts;
-use crate::prices::model::ARRIVALS;
+use crate::prices::GivenModel;
 use crate::reading::opened::Opened;
 use crate::shown::Shown;
 
@@ -54,17 +51,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     names: GivenNames,
     #[command(flatten)]
-    costs: GivenCosts,
-    /// How the next wake event moves when a vCPU wakes earlier: by-source, fixed-gap
-    /// or fixed-time
-    #[arg(long, value_name = "READING", default_value = "by-source", hide_possible_values = true, value_parser = ARRIVALS)]
-    arrivals: Arrivals,
-    /// Kernel release whose algorithm is used [default: recorded]
-    #[arg(long, value_name = "VERSION")]
-    kernel: Option<Version>,
-    /// Architecture [default: recorded]
-    #[arg(long, value_name = "ARCH")]
-    arch: Option<Arch>,
+    model: GivenModel,
     #[command(flatten)]
     shown: Shown,
 }
@@ -141,13 +128,7 @@ fn has(opened: &Opened, arguments: &Arguments) -> bool {
 
 fn one(opened: &Opened, arguments: &Arguments) -> Result<WrittenTable, Failure> {
     let info = opened.info();
-    let request = PlayRequest {
-        costs: arguments.costs.clone(),
-        arrivals: arguments.arrivals,
-        kernel: arguments.kernel,
-        arch: arguments.arch,
-    };
-    let mut played = play::play(opened, &request)?;
+    let mut played = play::play(opened, &arguments.model)?;
     let costs = std::mem::take(&mut played.vms);
     let host = Arc::new(who::host(info, &arguments.names, &played));
     let vms = who::vms(info, &arguments.names, costs);

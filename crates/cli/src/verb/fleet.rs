@@ -8,6 +8,7 @@ use haltwise_core::fleet::gather::Asked;
 use crate::exit::{Exit, Outcome};
 use crate::fleet::build::{self, Assumptions};
 use crate::fleet::{file, load, page};
+use crate::offered;
 use crate::recommend::goal::Weight;
 use crate::shown::Shown;
 use crate::terminal;
@@ -39,7 +40,9 @@ pub(crate) struct Arguments {
         long,
         value_name = "KEY,...",
         value_delimiter = ',',
-        default_value = "kernel"
+        default_value = "kernel",
+        hide_possible_values = true,
+        value_parser = offered::known::<By>(&["kernel", "cpu", "arch", "host", "vmm", "class", "goal", "label:"])
     )]
     by: Vec<By>,
     #[command(flatten)]

@@ -88,6 +88,8 @@ mod test {
             "by-source fixed-gap fixed-time",
             "density balanced latency",
             "cpu-clock cycles instructions",
+            "kernel cpu arch host vmm class",
+            "off fixed",
         ] {
             assert!(bash.contains(&format!("compgen -W \"{names}")), "{names}");
         }

@@ -6,13 +6,12 @@ use haltwise_capture::note::Note;
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::policy::{POLICIES, Setting, Spec, SpecError};
 use haltwise_core::recording::Side;
-use haltwise_core::replay::Arrivals;
 use haltwise_core::verify::guest::Parameter;
 use haltwise_document::Document;
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::prices::GivenCosts;
-use crate::prices::model::ARRIVALS;
+use crate::offered;
+use crate::prices::GivenModel;
 use crate::prices::price::GivenPrice;
 use crate::reading::opened::Opened;
 use crate::reading::rule;
@@ -48,28 +47,17 @@ pub(crate) struct Arguments {
     /// Policy to replay; may be repeated [default: off, kvm, kvm:knobs=default,
     /// learned, oracle; of a guest off, settings of guest-haltpoll, smart-idle-poll,
     /// oracle]
-    #[arg(long = "policy", short, value_name = "SPEC")]
+    #[arg(long = "policy", short, value_name = "SPEC", hide_possible_values = true, value_parser = offered::known::<Spec>(&POLICY_NAMES))]
     policy: Vec<Spec>,
     /// List the policies and their parameters
     #[arg(long)]
     policies: bool,
     #[command(flatten)]
     weight: Weight,
-    /// How the next wake event moves when a vCPU wakes earlier: by-source, fixed-gap
-    /// or fixed-time
-    #[arg(long, value_name = "READING", default_value = "by-source", hide_possible_values = true, value_parser = ARRIVALS)]
-    arrivals: Arrivals,
     #[command(flatten)]
-    costs: GivenCosts,
+    model: GivenModel,
     #[command(flatten)]
     price: GivenPrice,
-    /// Kernel release whose algorithm `kvm`, or of a guest `guest-haltpoll`, uses
-    /// [default: recorded]
-    #[arg(long, value_name = "VERSION")]
-    kernel: Option<Version>,
-    /// Architecture [default: recorded]
-    #[arg(long, value_name = "ARCH")]
-    arch: Option<Arch>,
     /// Seed of randomized policies
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -82,6 +70,17 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     shown: Shown,
 }
+
+/// What shells offer.
+const POLICY_NAMES: [&str; POLICIES.len()] = {
+    let mut names = [""; POLICIES.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = POLICIES[at].name;
+        at += 1;
+    }
+    names
+};
 
 /// Policies that are played when none is named.
 const FIRST_LOOK: [&str; 5] = ["off", "kvm", "kvm:knobs=default", "learned", "clairvoyant"];
@@ -113,11 +112,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let request = ReplayRequest {
         specs: specs.iter().map(|subject| subject.spec.clone()).collect(),
         latency_weight_milli: arguments.weight.named().1,
-        arrivals: arguments.arrivals,
-        costs: arguments.costs.clone(),
+        model: arguments.model.clone(),
         price: arguments.price,
-        kernel: arguments.kernel,
-        arch: arguments.arch,
         seed: arguments.seed,
     };
     let by_vcpu = arguments.vcpus;
@@ -127,7 +123,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         .notes()
         .iter()
         .any(|note| !matches!(note, Note::OutOfOrder { .. } | Note::Dropped(_)));
-    let arrivals = arguments.arrivals;
+    let arrivals = arguments.model.arrivals;
     let detail = arguments.detail || by_vcpu;
     let mut shortened = Shortened::new(shown, !shown.is_json() && !detail);
     let leave_out = |vms: &mut Vec<HaltGroup>| shortened.leave_out(vms);

@@ -6,12 +6,9 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use haltwise_core::ids::VmIndex;
-use haltwise_core::kvm::{Arch, Version};
-use haltwise_core::replay::Arrivals;
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::prices::GivenCosts;
-use crate::prices::model::ARRIVALS;
+use crate::prices::GivenModel;
 use crate::prices::price::{GivenPrice, no_prices};
 use crate::reading::opened::Opened;
 use crate::reading::select;
@@ -79,20 +76,10 @@ pub(crate) struct Arguments {
     /// when the capture was recorded, see `haltwise doctor`), all or none
     #[arg(long, value_name = "VMS", default_value = "settable")]
     ceilings: CeilingsFor,
-    /// How the next wake event moves when a vCPU wakes earlier: by-source, fixed-gap
-    /// or fixed-time
-    #[arg(long, value_name = "READING", default_value = "by-source", hide_possible_values = true, value_parser = ARRIVALS)]
-    arrivals: Arrivals,
     #[command(flatten)]
-    costs: GivenCosts,
+    model: GivenModel,
     #[command(flatten)]
     price: GivenPrice,
-    /// Kernel release to tune for [default: recorded]
-    #[arg(long, value_name = "VERSION")]
-    kernel: Option<Version>,
-    /// Architecture [default: recorded]
-    #[arg(long, value_name = "ARCH")]
-    arch: Option<Arch>,
     /// Seed of the confidence intervals and of randomized policies
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -128,10 +115,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         ceilings: arguments.ceilings,
         max_poll_cpu_percent: arguments.max_poll_cpu,
         vms: vms.transpose()?,
-        arrivals: arguments.arrivals,
-        costs: arguments.costs.clone(),
-        kernel: arguments.kernel,
-        arch: arguments.arch,
+        model: arguments.model.clone(),
         seed: arguments.seed,
         ceiling_only: arguments.ceiling_only,
         extent: Extent::All,
