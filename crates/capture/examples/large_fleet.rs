@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use haltwise_capture::costs::{lake, write};
+use haltwise_capture::costs::{encode, lake};
 use haltwise_core::costs::seeded::{Which, table};
 use haltwise_core::costs::table::rows;
 
@@ -38,10 +38,11 @@ fn main() -> anyhow::Result<()> {
                 vms,
             };
             let (of, vms) = table(which);
-            let path = lake::make(Path::new(directory), &of)?;
-            let (rows, bytes) = write(&path, rows(&Arc::new(of), vms))?;
+            let of = Arc::new(of);
+            let (bytes, rows) = encode(rows(&of, vms))?;
+            lake::write(Path::new(directory), &of, &bytes)?;
             all_rows += rows;
-            all_bytes += bytes as u64;
+            all_bytes += bytes.len() as u64;
         }
     }
     let seconds = start.elapsed().as_secs_f64();

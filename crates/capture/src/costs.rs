@@ -9,21 +9,26 @@
 //! | [`mod@write`] | rows to a file |
 //! | [`read`] | a file that anybody may have written, batch by batch |
 //! | [`batch`] | a batch as runs of rows of one VM |
+//! | `seal` | the checksum of a file |
 //! | [`lake`] | where files lie |
 
 pub mod batch;
 pub mod columns;
 pub mod lake;
 pub mod read;
+mod seal;
 pub mod write;
 
 pub use batch::Batch;
 pub use columns::COLUMNS;
 pub use read::{CostsError, Reader};
-pub use write::{encode, write};
+pub use write::encode;
 
 /// The schema that is written, and the newest that is read.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
+
+/// The first whose files have a checksum.
+const SEALED_SCHEMA: u32 = 2;
 
 /// The entry of a file's metadata that holds it.
 const SCHEMA_KEY: &str = "haltwise.costs";

@@ -89,6 +89,13 @@ const NUMBERS: [&str; 16] = [
     "halt_ns",
 ];
 
+/// No halt of a vCPU follows another within this.
+const SHORTEST_NS: u64 = 1_000;
+/// A capture's first halt of each vCPU began earlier than the capture: polling, no longer before than this.
+const BEGUN_NS: u64 = 1_000_000_000;
+/// Asleep, no longer before than this: 30 days.
+const LONGEST_NS: u64 = 30 * 24 * 3_600 * 1_000_000_000;
+
 /// How many of them do.
 const NUMBERS_OF_WHOM: usize = 6;
 const KNOBS: usize = 6;
@@ -335,6 +342,31 @@ impl<'a> Batch<'a> {
         if sums.sleeps > sums.halts || sums.failed_polls > sums.sleeps {
             let what = format!("{} sleeps of {} halts", sums.sleeps, sums.halts);
             return Err(self.at.value("sleeps", row, what));
+        }
+        let lasted_ns = self.must(1, row)?.saturating_sub(self.must(0, row)?);
+        let vcpus = u64::from(self.narrow(4, row)?.unwrap_or(0)).max(1);
+        let most = |each| vcpus.saturating_mul(lasted_ns.saturating_add(each));
+        for (column, value, most, whose) in [
+            ("poll_ns", sums.poll_ns, sums.halt_ns, "its halts last"),
+            (
+                "latency_ns",
+                sums.latency_ns,
+                sums.halt_ns,
+                "its halts last",
+            ),
+            (
+                "halts",
+                sums.halts,
+                most(BEGUN_NS) / SHORTEST_NS,
+                "its vCPUs can do",
+            ),
+            ("poll_ns", sums.poll_ns, most(BEGUN_NS), "its vCPUs have"),
+            ("halt_ns", sums.halt_ns, most(LONGEST_NS), "its vCPUs have"),
+        ] {
+            if value > most {
+                let what = format!("{value} is more than the {most} that {whose}");
+                return Err(self.at.value(column, row, what));
+            }
         }
         Ok(sums)
     }

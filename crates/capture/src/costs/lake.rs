@@ -12,26 +12,38 @@ use crate::info::rfc3339;
 /// How deep files may lie: a lake has two levels, a copy of several lakes one or two more.
 const DEEPEST: usize = 8;
 
-/// The directory of a table in a lake, and its name there.
-pub fn place(host: &Host) -> (PathBuf, String) {
+/// The two directories of a table in a lake, one below the other, and its name there.
+fn place(host: &Host) -> ([String; 2], String) {
     let date = host.date.as_deref().unwrap_or("unknown");
-    let directory = PathBuf::from(format!("host={}", escaped(&host.name)));
+    let directories = [
+        format!("host={}", escaped(&host.name)),
+        format!("date={}", escaped(date)),
+    ];
     // `2026-11-25T13:00:00.000Z`: digits of the time, to the millisecond.
     let time = rfc3339(host.start_unix_ns);
     let digits = time.get(11..).unwrap_or_default().chars();
     let digits: String = digits.filter(char::is_ascii_digit).collect();
-    (
-        directory.join(format!("date={}", escaped(date))),
-        format!("{digits}.parquet"),
-    )
+    (directories, format!("{digits}.parquet"))
 }
 
-/// Makes the directory of a table in a lake; gives the table's path.
-pub fn make(lake: &Path, host: &Host) -> io::Result<PathBuf> {
-    let (below, name) = place(host);
-    let directory = lake.join(below);
-    Directory::make(&directory)?;
-    Ok(directory.join(name))
+/// Where a table lies in a lake.
+pub fn path(lake: &Path, host: &Host) -> PathBuf {
+    let ([of_host, of_date], name) = place(host);
+    lake.join(of_host).join(of_date).join(name)
+}
+
+/// Writes a table into a lake. Each directory is opened below the one before, must be ours, and is never a link.
+pub fn write(lake: &Path, host: &Host, table: &[u8]) -> io::Result<()> {
+    let (directories, name) = place(host);
+    let mut directory = Directory::make(lake)?;
+    for below in &directories {
+        let of_below = |error: io::Error| {
+            let path = directory.path().join(below);
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        };
+        directory = directory.enter(below).map_err(of_below)?;
+    }
+    directory.replace(&name, table)
 }
 
 /// A text as one name of a path, as Hive writes it: what is no letter, digit, `-`, `_` or inner dot becomes `%XX`.

@@ -13,7 +13,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 
 use super::columns::{COLUMNS, OF_HISTOGRAM};
-use super::{SCHEMA, SCHEMA_KEY};
+use super::{SCHEMA, SCHEMA_KEY, SEALED_SCHEMA, seal};
 use crate::contain::contain;
 use crate::parquet_form::{self, Wanted};
 use crate::table::Column;
@@ -63,6 +63,14 @@ pub enum CostsError {
         path: PathBuf,
         /// What it has.
         found: String,
+    },
+    /// Its bytes are not those that were written.
+    #[error(
+        "read {path}: the checksum of its metadata is not that of the file: it is damaged, or another program changed it"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
     },
     /// A column is not there, or has another type.
     #[error("read {path}: column `{column}` {what}")]
@@ -157,6 +165,7 @@ fn open(path: &Path, file: File, wants: Wants) -> Result<ParquetRecordBatchReade
     };
     let metadata = footer::read(&file).map_err(refused)?;
     check_schema(path, &metadata)?;
+    check_sum(path, &file, &metadata)?;
     let is_wanted = |column: &&Column| wants == Wants::All || !OF_HISTOGRAM.contains(&column.name);
     let columns: Vec<Column> = COLUMNS.iter().filter(is_wanted).copied().collect();
     let wanted = Wanted {
@@ -167,12 +176,33 @@ fn open(path: &Path, file: File, wants: Wants) -> Result<ParquetRecordBatchReade
     parquet_form::open_wanted(&wanted, file, metadata, 0).map_err(refused)
 }
 
-/// A file that another program has written anew may have lost its metadata: then its columns decide.
-fn check_schema(path: &Path, metadata: &ParquetMetaData) -> Result<(), CostsError> {
+/// An entry of a file's metadata.
+fn entry<'a>(metadata: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
     let entries = metadata.file_metadata().key_value_metadata();
     let mut entries = entries.into_iter().flatten();
-    let found = entries.find(|entry| entry.key == SCHEMA_KEY);
-    let Some(found) = found.and_then(|entry| entry.value.as_deref()) else {
+    entries.find(|entry| entry.key == key)?.value.as_deref()
+}
+
+/// Refuses a file that has been changed since it was written, or lost the checksum that its schema demands.
+fn check_sum(path: &Path, file: &File, metadata: &ParquetMetaData) -> Result<(), CostsError> {
+    // pyarrow copies the entries of a file that it read into the one that it writes.
+    let creator = metadata.file_metadata().created_by();
+    if creator.is_some_and(|name| name.starts_with("parquet-cpp")) {
+        return Ok(());
+    }
+    let schema = entry(metadata, SCHEMA_KEY).and_then(|text| text.parse::<u32>().ok());
+    let path = path.to_owned();
+    match entry(metadata, seal::KEY).map(|sum| seal::holds(file, sum)) {
+        Some(Err(source)) => Err(CostsError::Io { path, source }),
+        Some(Ok(true)) => Ok(()),
+        None if schema.is_none_or(|schema| schema < SEALED_SCHEMA) => Ok(()),
+        _ => Err(CostsError::Damaged { path }),
+    }
+}
+
+/// A file that another program has written anew may have lost its metadata: then its columns decide.
+fn check_schema(path: &Path, metadata: &ParquetMetaData) -> Result<(), CostsError> {
+    let Some(found) = entry(metadata, SCHEMA_KEY) else {
         return Ok(());
     };
     match found.parse::<u32>() {

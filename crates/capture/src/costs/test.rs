@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ fn figures(draw: &mut SplitMix64) -> Figures {
         failed_polls: draw.below(sleeps + 1),
         poll_ns: draw.below(1 << 40),
         latency_ns: draw.below(1 << 40),
-        halt_ns: draw.below(1 << 45),
+        halt_ns: (1 << 40) + draw.below(1 << 43),
     };
     for _ in 0..draw.below(50) {
         figures.latency.record(draw.below(1 << 20));
@@ -132,14 +133,44 @@ fn rows_come_back_as_they_were_written() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("costs.parquet");
     let rows = rows(1);
-    let (written, bytes) = write(&path, rows.iter().cloned()).unwrap();
+    let (bytes, written) = encode(rows.iter().cloned()).unwrap();
+    fs::write(&path, &bytes).unwrap();
     assert_eq!(
-        (written, bytes as u64),
+        (written, bytes.len() as u64),
         (rows.len() as u64, fs::metadata(&path).unwrap().len())
     );
     assert_eq!(read(&path).unwrap(), rows);
-    write(&path, std::iter::empty()).unwrap();
+    fs::write(&path, encode(std::iter::empty()).unwrap().0).unwrap();
     assert_eq!(read(&path).unwrap(), []);
+}
+
+/// The same with the checksum of what it is now, if the entry is still there.
+fn sealed_anew(mut table: Vec<u8>) -> Vec<u8> {
+    let key = b"crc32:";
+    let at = table.windows(key.len()).rposition(|it| it == key);
+    if let Some(digits) = at.and_then(|at| table.get_mut(at + key.len()..at + key.len() + 8)) {
+        digits.fill(b'0');
+    }
+    seal::seal(table)
+}
+
+/// One flipped bit anywhere, and no figure is read.
+#[test]
+fn a_table_that_was_damaged_is_refused() {
+    crate::contain::silence_contained_panics();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("costs.parquet");
+    let (whole, _) = encode(rows(2).into_iter().take(20)).unwrap();
+    for at in (0..whole.len()).step_by(5) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        fs::write(&path, &bytes).unwrap();
+        assert!(read(&path).is_err(), "byte {at}");
+    }
+    let key = whole.windows(14).rposition(|it| it == seal::KEY.as_bytes());
+    let without = [&whole[..key.unwrap()], b"H", &whole[key.unwrap() + 1..]].concat();
+    fs::write(&path, without).unwrap();
+    assert!(matches!(read(&path), Err(CostsError::Damaged { .. })));
 }
 
 /// Whatever bytes are changed, cut or put in: an error that names the file, or rows that obey the format.
@@ -169,7 +200,7 @@ fn no_file_makes_the_reader_panic() {
                 bytes[at] = u8::try_from(below(256)).unwrap();
             }
         }
-        fs::write(&path, &bytes).unwrap();
+        fs::write(&path, sealed_anew(bytes)).unwrap();
         match read(&path) {
             Err(error) => {
                 assert!(error.to_string().contains("costs.parquet"), "{error}");
@@ -202,7 +233,7 @@ fn rows_that_no_halts_have_are_refused() {
     let refused = |column: &str, change: fn(&mut Row)| {
         let mut rows = whole.clone();
         change(&mut rows[11]);
-        write(&path, rows.into_iter()).unwrap();
+        fs::write(&path, encode(rows.into_iter()).unwrap().0).unwrap();
         let error = read(&path).unwrap_err();
         assert!(
             matches!(&error, CostsError::Value { column: found, row: 11, .. } if *found == column),
@@ -216,6 +247,15 @@ fn rows_that_no_halts_have_are_refused() {
         row.figures.sums.failed_polls = row.figures.sums.sleeps + 1;
     });
     refused("halt_poll_ns", |row| row.knobs = None);
+    // More than the halts last, or than vCPUs can do in an hour.
+    refused("poll_ns", |row| row.figures.sums.poll_ns *= 1_000);
+    refused("latency_ns", |row| row.figures.sums.latency_ns = u64::MAX);
+    refused("halts", |row| row.figures.sums.halts = u64::MAX);
+    refused("poll_ns", |row| {
+        row.figures.sums.halt_ns = 16_000_000_000_000;
+        row.figures.sums.poll_ns = 15_000_000_000_000;
+    });
+    refused("halt_ns", |row| row.figures.sums.halt_ns = u64::MAX);
 }
 
 #[test]
@@ -230,7 +270,7 @@ fn other_schemas_and_other_files_are_refused() {
         .unwrap();
     let mut newer = whole;
     // The value follows its key: a field, its length, the digit.
-    let digit = newer[at..].iter().position(|byte| *byte == b'1').unwrap();
+    let digit = newer[at..].iter().position(|byte| *byte == b'2').unwrap();
     newer[at + digit] = b'9';
     fs::write(&path, &newer).unwrap();
     let error = read(&path).unwrap_err();
@@ -258,11 +298,11 @@ fn a_host_of_any_name_has_one_directory_in_a_lake() {
             start_unix_ns: 1_764_075_600_123_000_000,
             ..host(1)
         };
-        let (place, file) = lake::place(&host);
-        assert_eq!(place, Path::new(directory).join("date=2026-11-25"));
-        assert_eq!(file, "130000123.parquet");
-        let path = lake::make(dir.path(), &host).unwrap();
-        write(&path, rows(3).into_iter()).unwrap();
+        let place = Path::new(directory).join("date=2026-11-25");
+        let path = lake::path(dir.path(), &host);
+        assert_eq!(path, dir.path().join(place).join("130000123.parquet"));
+        lake::write(dir.path(), &host, &encode(rows(3).into_iter()).unwrap().0).unwrap();
+        assert!(path.exists());
     }
     fs::write(dir.path().join(".hidden.parquet"), b"").unwrap();
     fs::write(dir.path().join("other.txt"), b"").unwrap();
@@ -270,4 +310,24 @@ fn a_host_of_any_name_has_one_directory_in_a_lake() {
     assert_eq!(found.len(), 5, "{found:?}");
     assert!(found.is_sorted());
     assert!(lake::files(&[dir.path().join("absent")]).is_err());
+}
+
+/// A link of that name would have a root's table written elsewhere; what others may write to is not ours.
+#[test]
+fn a_lake_whose_directories_are_not_ours_is_not_written_to() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let refused = |what: &str| {
+        let error = lake::write(dir.path(), &host(1), b"table").unwrap_err();
+        assert!(error.to_string().contains("host=host-1"), "{what}: {error}");
+    };
+    let at = dir.path().join("host=host-1");
+    std::os::unix::fs::symlink(elsewhere.path(), &at).unwrap();
+    refused("a link");
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    fs::remove_file(&at).unwrap();
+    fs::create_dir(&at).unwrap();
+    fs::set_permissions(&at, fs::Permissions::from_mode(0o777)).unwrap();
+    refused("anybody's");
+    fs::set_permissions(&at, fs::Permissions::from_mode(0o700)).unwrap();
+    lake::write(dir.path(), &host(1), b"table").unwrap();
 }

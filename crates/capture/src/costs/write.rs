@@ -1,7 +1,4 @@
-//! Rows to a file, whole or not at all.
-
-use std::io;
-use std::path::Path;
+//! Rows as the bytes of a file.
 
 use arrow_array::builder::{ListBuilder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
@@ -14,8 +11,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 
 use super::columns::{COLUMNS, schema};
-use super::{GRID_KEY, SCHEMA, SCHEMA_KEY};
-use crate::files::output::{self, Readers};
+use super::{GRID_KEY, SCHEMA, SCHEMA_KEY, seal};
 use crate::parquet_form;
 use crate::table::number_field;
 use crate::tables::array;
@@ -36,19 +32,6 @@ pub enum CostsWriteError {
     /// They cannot be put into a file.
     #[error("encode the costs table as Parquet")]
     Parquet(#[from] ParquetError),
-    /// The file cannot be written.
-    #[error("write the costs table")]
-    Io(#[from] io::Error),
-}
-
-/// Writes a file in one step; gives how many rows and bytes.
-pub fn write(
-    path: &Path,
-    rows: impl Iterator<Item = Row>,
-) -> Result<(u64, usize), CostsWriteError> {
-    let (bytes, rows) = encode(rows)?;
-    output::write(path, &bytes, Readers::Owner)?;
-    Ok((rows, bytes.len()))
 }
 
 /// The bytes of a file, and how many rows they hold.
@@ -57,6 +40,7 @@ pub fn encode(rows: impl Iterator<Item = Row>) -> Result<(Vec<u8>, u64), CostsWr
     let about = vec![
         entry(SCHEMA_KEY, SCHEMA.to_string()),
         entry(GRID_KEY, GRID.to_owned()),
+        seal::blank(),
     ];
     let properties = parquet_form::properties_of(COLUMNS, GROUP_ROWS, about)?;
     let mut writer = ArrowWriter::try_new(Vec::new(), schema(), Some(properties))?;
@@ -68,7 +52,7 @@ pub fn encode(rows: impl Iterator<Item = Row>) -> Result<(Vec<u8>, u64), CostsWr
         writer.write(&batch)?;
         count += some.len() as u64;
     }
-    Ok((writer.into_inner()?, count))
+    Ok((seal::seal(writer.into_inner()?), count))
 }
 
 /// Rows as a batch.

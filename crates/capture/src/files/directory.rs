@@ -64,6 +64,17 @@ impl Directory {
         })
     }
 
+    /// Opens a directory below it, which is made if it is not there.
+    pub fn enter(&self, name: &str) -> io::Result<Self> {
+        match self.make_in(name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let there = rustix::fs::openat(&self.descriptor, name, WARY, Mode::empty())?;
+                Self::opened(there, self.path.join(name))
+            }
+            made => made,
+        }
+    }
+
     fn opened(descriptor: OwnedFd, path: PathBuf) -> io::Result<Self> {
         let found = rustix::fs::fstat(&descriptor)?;
         let writer = Writer::us();

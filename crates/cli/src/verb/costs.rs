@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use haltwise_capture::costs::{lake, write};
+use haltwise_capture::costs::{encode, lake};
+use haltwise_capture::files::output::{self, Readers};
 use haltwise_capture::note::Note;
 use haltwise_capture::ring;
 use haltwise_core::costs::{GRID, grid, table};
@@ -122,8 +123,7 @@ fn has(opened: &Opened, arguments: &Arguments) -> bool {
         return false;
     };
     let host = who::host_named(opened.info(), &arguments.names);
-    let (below, name) = lake::place(&host);
-    lake.join(below).join(name).exists()
+    lake::path(lake, &host).exists()
 }
 
 fn one(opened: &Opened, arguments: &Arguments) -> Result<WrittenTable, Failure> {
@@ -142,14 +142,16 @@ fn one(opened: &Opened, arguments: &Arguments) -> Result<WrittenTable, Failure> 
         );
         return Err(Failure::new(Exit::Failed, error).hint("write it with -o FILE"));
     }
-    let path = match (&arguments.output, &arguments.lake) {
-        (_, Some(lake)) => lake::make(lake, &host)
-            .with_context(|| format!("make a directory in {}", lake.display()))?,
-        (Some(path), None) => path.clone(),
+    let (bytes, rows) = encode(table::rows(&host, vms))?;
+    let (path, written) = match (&arguments.output, &arguments.lake) {
+        (_, Some(lake)) => (lake::path(lake, &host), lake::write(lake, &host, &bytes)),
+        (Some(path), None) => {
+            let written = output::write(path, &bytes, Readers::Owner);
+            (path.clone(), written)
+        }
         (None, None) => return Err(Failure::new(Exit::Usage, anyhow!("name a file with -o"))),
     };
-    let (rows, bytes) = write(&path, table::rows(&host, vms))
-        .with_context(|| format!("write {}", path.display()))?;
+    written.with_context(|| format!("write {}", path.display()))?;
     let notes: Vec<String> = notes(opened, &played);
     Ok(WrittenTable {
         partial: !notes.is_empty(),
@@ -160,7 +162,7 @@ fn one(opened: &Opened, arguments: &Arguments) -> Result<WrittenTable, Failure> 
         vms: count,
         halts,
         rows,
-        bytes: bytes as u64,
+        bytes: bytes.len() as u64,
         switch_cpu_ns: host.switch_cpu_ns,
         switch_cpu_source: played.known.source.as_str(),
         notes,
