@@ -35,6 +35,9 @@ pub struct VcpuTime {
     pub queued_ns: u64,
     /// CPU time in the guest, as the kernel's tick samples it (`guest_time` of `/proc/PID/task/TID/stat`).
     pub guest_ns: u64,
+    /// Whether it has a real-time scheduling policy, and so waits for no other task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub real_time: Option<bool>,
 }
 
 /// The CPU time of a VM by what it was spent on, in CPUs.

@@ -52,6 +52,12 @@ pub(crate) const COLUMNS: &[Column] = &[
         "not known",
         "CPU time in the guest, as the kernel's tick samples it: 0 where the kernel counts none. Older captures lack it.",
     ),
+    Column::nullable(
+        "real_time",
+        Kind::Bool,
+        "not known",
+        "Its thread has the policy `SCHED_FIFO`, `SCHED_RR` or `SCHED_DEADLINE`. Older captures lack it.",
+    ),
 ];
 
 impl Row for Vcpu {
@@ -66,6 +72,8 @@ impl Row for Vcpu {
             array(each.collect::<UInt64Array>())
         };
         let guest_veto: BooleanArray = rows.iter().map(|v| v.guest_veto).collect();
+        let real_time = rows.iter().map(|v| v.time.and_then(|it| it.real_time));
+        let real_time: BooleanArray = real_time.collect();
         vec![
             u32s(|v| v.vm.0),
             u32s(|v| v.id.0),
@@ -77,6 +85,7 @@ impl Row for Vcpu {
             times(|it| it.cpu_ns),
             times(|it| it.queued_ns),
             times(|it| it.guest_ns),
+            array(real_time),
         ]
     }
 
@@ -91,11 +100,13 @@ impl Row for Vcpu {
         let cpu_ns = columns.later_u64s("cpu_ns")?;
         let queued_ns = columns.later_u64s("queued_ns")?;
         let guest_ns = columns.later_u64s("guest_ns")?;
+        let real_time = columns.later_bools("real_time")?;
         let time = |row| {
             Some(VcpuTime {
                 cpu_ns: maybe(cpu_ns?, row)?,
                 queued_ns: maybe(queued_ns?, row)?,
                 guest_ns: maybe(guest_ns?, row)?,
+                real_time: real_time.and_then(|it| it.is_valid(row).then(|| it.value(row))),
             })
         };
         let vcpu = |row| Self {

@@ -71,7 +71,7 @@ fn a_text_becomes_a_capture_that_reports_read() {
         out.lines().collect::<Vec<_>>(),
         [
             "Read 212 lines, 200 of them events",
-            "Imported 80 halts of 1 VM and 1 vCPU over 44.8 ms to cap (0.0 MB)",
+            "Imported 80 halts of 1 VM and 1 vCPU over 44.8 ms to cap (0.1 MB)",
             "Next: haltwise report cap",
         ]
     );

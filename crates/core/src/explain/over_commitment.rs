@@ -11,11 +11,11 @@ use super::evidence::{Evidence, Guest};
 use super::remedy::{Does, Lever, Remedy};
 use super::say::{nanos, percent};
 use super::terms::FEWER_VCPUS;
-use super::{Found, HABIT, Judgement, Rule, Sure};
+use super::{Found, HABIT, Judgement, Rule, Sure, Who};
 use crate::account::Account;
 
 /// Wake-up latency (95th percentile) from which woken vCPUs wait for a CPU: a switch takes some 10 us, a slice of the
-/// scheduler 700 us and more (`base_slice_ns`). vCPUs with real-time priority do not wait, whatever else is runnable.
+/// scheduler 700 us and more (`base_slice_ns`).
 const WAITS_NS: u64 = 100_000;
 
 pub(super) const RULE: Rule = Rule {
@@ -42,6 +42,14 @@ fn waited_ns(account: &Account) -> u64 {
     let latencies = &account.wake_latency_ns;
     let alone = latencies.percentile(0.1).unwrap_or(0);
     latencies.sum().saturating_sub(latencies.sum_within(alone))
+}
+
+/// Whether all these vCPUs run before every task without a real-time policy.
+fn are_real_time(guest: &Guest<'_>, who: &Who) -> Option<bool> {
+    let seats = guest.seats.iter();
+    let them = seats.filter(|seat| who.vcpus.is_empty() || who.vcpus.contains(&seat.id));
+    let each: Option<Vec<bool>> = them.map(|seat| seat.listed?.time?.real_time).collect();
+    each.map(|each| each.into_iter().all(|is_it| is_it))
 }
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
@@ -83,22 +91,25 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     }
     let by_polls = preempted.is_some_and(|share| share.is_from(HABIT));
     let by_pressure = pressure.is_some_and(|share| share >= HABIT);
+    let cause = format!(
+        "The host is overcommitted: other tasks wait while a vCPU polls{}",
+        match (are_real_time(guest, &who), latencies.percentile(0.95)) {
+            (Some(true), _) =>
+                ". A woken vCPU waits for none of them: these have a real-time scheduling policy.",
+            (Some(false), Some(ns)) if ns < WAITS_NS =>
+                ". Woken vCPUs do not wait for a CPU: another is idle.",
+            (None, Some(ns)) if ns < WAITS_NS =>
+                ". Woken vCPUs do not wait for a CPU: they have real-time priority, or another CPU is idle.",
+            _ => ", and a woken vCPU waits for a CPU.",
+        }
+    );
     Some(Found {
         who,
         signature: format!(
             "{polls}; {waited}; polling took {} of a CPU{wakes}.",
             percent(polled_ns / 1e9)
         ),
-        cause: match latencies.percentile(0.95) {
-            Some(ns) if ns < WAITS_NS => {
-                "The host is overcommitted: other tasks wait while a vCPU polls. Woken vCPUs do not wait for a CPU: \
-                 they have real-time priority, or another CPU is idle."
-            }
-            _ => {
-                "The host is overcommitted: other tasks wait while a vCPU polls, and a woken vCPU waits for a CPU."
-            }
-        }
-        .to_owned(),
+        cause,
         remedies,
         cost: Some(Cost {
             cpu_ns_per_s: polled_ns,

@@ -59,11 +59,16 @@ fn look(root: &Root, pid: Pid) -> Option<OutsideVmm> {
     })
 }
 
-/// Fields 14, 15 and 43 of `/proc/PID/stat` (`proc_pid_stat(5)`): user time contains guest time.
-pub(super) fn time(stat: &str) -> Option<OutsideTime> {
+/// A field of `/proc/PID/stat` by its number in `proc_pid_stat(5)`, from 3 on.
+fn field(stat: &str, number: usize) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let ticks = |field: usize| fields.get(field - 3)?.parse().ok().map(clock::ticks_long);
+    let mut fields = rest.split_ascii_whitespace();
+    fields.nth(number - 3)?.parse().ok()
+}
+
+/// Fields 14, 15 and 43: user time contains guest time.
+pub(super) fn time(stat: &str) -> Option<OutsideTime> {
+    let ticks = |number| field(stat, number).map(clock::ticks_long);
     let (user, kernel) = (ticks(14)?, ticks(15)?);
     let guest = ticks(43).unwrap_or(0);
     Some(OutsideTime {
@@ -71,6 +76,11 @@ pub(super) fn time(stat: &str) -> Option<OutsideTime> {
         kernel_ns: kernel,
         user_ns: user.saturating_sub(guest),
     })
+}
+
+/// Field 41, the scheduling policy: `SCHED_FIFO`, `SCHED_RR` and `SCHED_DEADLINE` run before all others.
+pub(super) fn is_real_time(stat: &str) -> Option<bool> {
+    field(stat, 41).map(|policy| matches!(policy, 1 | 2 | 6))
 }
 
 #[cfg(test)]

@@ -43,8 +43,9 @@ struct Schedstat {
     cpu_ns: u64,
     queued_ns: u64,
     runs: u64,
-    /// From `stat`, not `schedstat`.
+    /// From `stat`, not `schedstat`; so is the next.
     guest_ns: u64,
+    real_time: Option<bool>,
 }
 
 impl Work {
@@ -123,8 +124,9 @@ impl Seen {
             let Some(mut now) = text("schedstat").and_then(|text| parse(&text)) else {
                 continue;
             };
-            let time = text("stat").and_then(|stat| outside::time(&stat));
-            now.guest_ns = time.map_or(0, |time| time.guest_ns);
+            let stat = text("stat").unwrap_or_default();
+            now.guest_ns = outside::time(&stat).map_or(0, |time| time.guest_ns);
+            now.real_time = outside::is_real_time(&stat);
             any = true;
             // One that came later has counted from nothing.
             let first = if is_first { now } else { Schedstat::default() };
@@ -193,6 +195,7 @@ impl Counts {
             cpu_ns: self.cpu_ns(),
             queued_ns: last.queued_ns.saturating_sub(first.queued_ns),
             guest_ns: last.guest_ns.saturating_sub(first.guest_ns),
+            real_time: last.real_time,
         }
     }
 
@@ -210,6 +213,7 @@ fn parse(text: &str) -> Option<Schedstat> {
             queued_ns,
             runs,
             guest_ns: 0,
+            real_time: None,
         }),
         _ => None,
     }

@@ -1,6 +1,7 @@
 //! Rules that the halt account alone allows.
 
 use super::*;
+use crate::vmm::VcpuTime;
 
 #[test]
 fn halts_shorter_than_a_wake_up_and_slept_through() {
@@ -168,13 +169,20 @@ fn vcpus_on_cpus_that_others_want() {
     );
     let untold = Bench::new(1).load(LOAD);
     assert!(untold.lacks(id).is_some(), "{:?}", untold.explain());
-    // vCPUs with real-time priority run at once, whatever else is runnable.
-    let cause = |latency_ns| {
+    let cause = |latency_ns, real_time| {
         let load = Load { latency_ns, ..cut };
-        bench(load, 0.5).finding(id).unwrap().found.cause
+        let mut bench = bench(load, 0.5);
+        bench.roster.vcpus[0].time = Some(VcpuTime {
+            real_time,
+            ..VcpuTime::default()
+        });
+        bench.finding(id).unwrap().found.cause
     };
-    assert!(cause(8_000).contains("Woken vCPUs do not wait for a CPU"));
-    assert!(cause(900_000).contains("a woken vCPU waits for a CPU"));
+    assert!(cause(8_000, None).contains("they have real-time priority, or another"));
+    assert!(cause(8_000, Some(false)).contains("do not wait for a CPU: another is idle"));
+    assert!(cause(900_000, Some(false)).contains("a woken vCPU waits for a CPU"));
+    // Whatever else is runnable, they run at once: their latency has another reason.
+    assert!(cause(900_000, Some(true)).contains("A woken vCPU waits for none of them"));
 }
 
 /// Of one poll that was preempted, or ninety-nine, nothing follows.

@@ -506,7 +506,7 @@ fn a_vcpu_that_never_halts_is_found_beside_one_that_sleeps() {
     let time = |cpu_ns, queued_ns| VcpuTime {
         cpu_ns,
         queued_ns,
-        guest_ns: 0,
+        ..VcpuTime::default()
     };
     let said = |bench: Bench| bench.finding(id).map(|it| it.found.signature);
     let spins = second(time(9_600_000_000, 0));

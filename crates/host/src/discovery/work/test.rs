@@ -61,8 +61,9 @@ impl World {
 
     fn guest_ticks(&self, tid: u32, ticks: u64) {
         let path = self.dir.path().join(format!("proc/7/task/{tid}/stat"));
-        let zeros = vec!["0"; 29].join(" ");
-        let stat = format!("{tid} (CPU 0/KVM) S 1 1 1 0 -1 0 0 0 0 0 {zeros} {ticks} 0 0\n");
+        // SCHED_FIFO
+        let zeros = vec!["0"; 27].join(" ");
+        let stat = format!("{tid} (CPU 0/KVM) S 1 1 1 0 -1 0 0 0 0 0 {zeros} 1 0 {ticks} 0 0\n");
         fs::write(path, stat).unwrap();
     }
 
@@ -99,6 +100,7 @@ fn threads_are_told_by_what_they_did_between_two_looks() {
         cpu_ns: 400,
         queued_ns: 30,
         guest_ns: 2 * clock::ticks_long(1),
+        real_time: Some(true),
     };
     assert_eq!(world.roster.roster().vcpus[0].time, Some(time));
     // What a thread did before it ended stays done.
