@@ -147,7 +147,7 @@ def tune(costs: DataFrame, by: Union[str, Sequence[str]] = "kernel", **options: 
     """What the hosts of each cohort should set, from costs tables: a row each.
 
     ``by`` and the options are those of :func:`haltwise.best`. A cohort's rows come together in one task. Where a capture
-    could not be read, a row has its ``error``.
+    could not be read, or :func:`haltwise.best` refuses its table, a row has its ``error``.
     """
     by = by.split(",") if isinstance(by, str) else list(by)
     keys = [_key(name).alias(f"_key_{number}") for number, name in enumerate(by)]
@@ -201,8 +201,7 @@ def main(words: Optional[Iterable[str]] = None) -> None:
     }
     result = jobs[given.what](frame)
     if given.output:
-        # What `haltwise fleet` reads: Spark itself would take Snappy.
-        result.write.option("compression", "zstd").parquet(given.output)
+        result.write.parquet(given.output)
     else:
         result.show(1000, truncate=False)
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 
 from . import _native
@@ -192,14 +193,28 @@ def best_of(table: pa.Table, by: List[str], options: Dict[str, Any]) -> pa.Table
     if errors and errors[0] is not None:
         rows = [{"capture": capture, "error": errors[0]} for capture in table.column("capture").to_pylist()]
         return pa.Table.from_pylist(rows, schema=schema)
+    captures = table.column("capture").unique()
     with tempfile.TemporaryDirectory(prefix="haltwise-") as directory:
-        path = os.path.join(directory, "costs.parquet")
-        pyarrow.parquet.write_table(table.select(list(COSTS)), path, compression="zstd")
+        # A file each, since a table is refused as a whole.
+        for number, capture in enumerate(captures):
+            of_capture = table.filter(pc.equal(table.column("capture"), capture)).select(list(COSTS))
+            pyarrow.parquet.write_table(of_capture, os.path.join(directory, f"{number}.parquet"))
         try:
-            result = best(path, by=by, threads=1, **options)
+            with warnings.catch_warnings():
+                # What is refused has rows of its own.
+                warnings.simplefilter("ignore")
+                result = best(directory, by=by, threads=1, **options)
         except Error as error:
             return pa.Table.from_pylist([{"error": str(error)}], schema=schema)
-    return pa.Table.from_pylist([_of_cohort(cohort) for cohort in result["cohorts"]], schema=schema)
+    rows = [_of_cohort(cohort) for cohort in result["cohorts"]]
+    rows += [_refused(text, captures) for text in result["read"]["refused"]]
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _refused(text: str, captures: pa.Array) -> Row:
+    """A table that was refused, by the capture of which it is."""
+    number = re.search(r"/(\d+)\.parquet", text)
+    return {"capture": captures[int(number[1])].as_py() if number else None, "error": text}
 
 
 def _of_cohort(cohort: Row) -> Row:

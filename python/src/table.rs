@@ -112,6 +112,14 @@ impl Table {
         PyCapsule::new_with_value(py, stream, STREAM)
     }
 
+    /// The rows as a data frame of pandas; needs pandas and pyarrow.
+    fn to_pandas<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let arrow = this.py().import("pyarrow")?;
+        arrow
+            .call_method1("table", (this,))?
+            .call_method0("to_pandas")
+    }
+
     /// The schema alone.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = match &self.0 {

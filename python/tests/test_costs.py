@@ -45,9 +45,9 @@ def test_a_table_of_another_grid_and_one_with_a_row_twice_are_no_hosts(lake, tmp
             table = table.set_column(at, name, pyarrow.array([text] * table.num_rows))
         return table
 
-    pyarrow.parquet.write_table(named(rows, host="other", grid="kvm-0"), tmp_path / "other.parquet", compression="zstd")
+    pyarrow.parquet.write_table(named(rows, host="other", grid="kvm-0"), tmp_path / "other.parquet")
     twice = pyarrow.concat_tables([named(rows, host="twice"), named(rows.slice(5, 1), host="twice")])
-    pyarrow.parquet.write_table(twice, tmp_path / "twice.parquet", compression="zstd")
+    pyarrow.parquet.write_table(twice, tmp_path / "twice.parquet")
     with pytest.warns(haltwise.DamageWarning):
         said = haltwise.best(tmp_path)
     other, repeated = sorted(said["read"]["refused"])

@@ -10,6 +10,7 @@ if not shutil.which("java"):
     pytest.skip("java is not installed", allow_module_level=True)
 
 import duckdb
+import pyarrow.parquet
 
 import haltwise
 from conftest import CLASSES, spark_session
@@ -134,6 +135,19 @@ def test_a_cohort_has_the_setting_that_the_program_gives_it(spark, fleet, lake):
         rows = fleet_of.tune(costs, "kernel,class").collect()
         assert not [row.error for row in rows if row.error]
         assert settings_of(rows) == expected
+
+
+def test_a_host_whose_table_is_refused_costs_its_cohort_no_other(spark, lake, tmp_path):
+    first, second = sorted(lake.iterdir())[:2]
+    shutil.copytree(first, tmp_path / first.name)
+    expected = settings_of(haltwise.best(tmp_path)["cohorts"])
+    file = next(shutil.copytree(second, tmp_path / second.name).rglob("*.parquet"))
+    table = pyarrow.parquet.read_table(file, partitioning=None)
+    pyarrow.parquet.write_table(pyarrow.concat_tables([table, table.slice(0, 1)]), file)
+    rows = fleet_of.tune(fleet_of.costs_tables(spark, str(tmp_path))).collect()
+    (refused,) = [row for row in rows if row.error]
+    assert refused.capture.endswith(file.name) and "more than once" in refused.error
+    assert settings_of(row for row in rows if not row.error) == expected
 
 
 def test_directories_are_called_whatever_they_are_called(spark, fleet, tmp_path):

@@ -53,6 +53,7 @@ def test_every_engine_reads_the_same(captures):
     expected = sum(row["halt_ns"] for row in pyarrow.table(halts).to_pylist())
     assert expected > 0
     assert polars.DataFrame(halts)["halt_ns"].sum() == expected
+    assert halts.to_pandas().halt_ns.sum() == expected
     assert duckdb.sql("SELECT sum(halt_ns)::BIGINT FROM halts").fetchall() == [(expected,)]
 
 

@@ -176,7 +176,7 @@ pub(crate) fn open_wanted<R: ChunkReader + 'static>(
 }
 
 /// Refuses columns that are packed as nothing here unpacks, by the name of that codec: tools that rewrite a
-/// table choose their own, most of them Snappy.
+/// table choose their own.
 fn check_codecs(columns: &[Column], metadata: &ParquetMetaData) -> Result<(), ParquetError> {
     let groups = metadata.row_groups().iter();
     for column in groups.flat_map(RowGroupMetaData::columns) {
@@ -186,12 +186,12 @@ fn check_codecs(columns: &[Column], metadata: &ParquetMetaData) -> Result<(), Pa
             continue;
         };
         let codec = match column.compression() {
-            Compression::UNCOMPRESSED | Compression::ZSTD(_) => continue,
+            Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_) => continue,
             codec => codec.to_string(),
         };
         let codec = codec.split('(').next().unwrap_or_default();
         let what = format!(
-            "column {name} is compressed with {codec}: ZSTD and UNCOMPRESSED are read, so write the file \
+            "column {name} is compressed with {codec}: ZSTD, SNAPPY and UNCOMPRESSED are read, so write the file \
              with one of these (Spark: spark.sql.parquet.compression.codec=zstd; pandas, DuckDB: compression zstd)"
         );
         return Err(ParquetError::NYI(what));

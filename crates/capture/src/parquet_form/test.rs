@@ -5,6 +5,7 @@ use bytes::Bytes;
 use haltwise_core::event::{Halt, Knob, KnobScope};
 use haltwise_core::recording::Rung;
 use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
 
 use super::*;
 use crate::info::example;
@@ -100,13 +101,16 @@ fn packed(column: &str, codec: Compression) -> ParquetMetaData {
 fn a_codec_that_is_not_read_is_named() {
     let gzip = Compression::GZIP(parquet::basic::GzipLevel::default());
     for (codec, name) in [
-        (Compression::SNAPPY, "SNAPPY"),
+        (
+            Compression::BROTLI(parquet::basic::BrotliLevel::default()),
+            "BROTLI",
+        ),
         (Compression::LZ4_RAW, "LZ4_RAW"),
         (gzip, "GZIP"),
     ] {
         let error = check_codecs(Table::Halts.columns(), &packed("halt_ns", codec)).unwrap_err();
         let what = format!(
-            "column halt_ns is compressed with {name}: ZSTD and UNCOMPRESSED are read, so write the file \
+            "column halt_ns is compressed with {name}: ZSTD, SNAPPY and UNCOMPRESSED are read, so write the file \
              with one of these (Spark: spark.sql.parquet.compression.codec=zstd; pandas, DuckDB: compression zstd)"
         );
         assert!(error.to_string().contains(&what), "{error}");
@@ -114,8 +118,22 @@ fn a_codec_that_is_not_read_is_named() {
     let plain = packed("halt_ns", Compression::UNCOMPRESSED);
     check_codecs(Table::Halts.columns(), &plain).unwrap();
     // Of a table that does not have such a column.
-    let other = packed("halt_ns", Compression::SNAPPY);
+    let other = packed("halt_ns", Compression::LZ4_RAW);
     check_codecs(Table::Lost.columns(), &other).unwrap();
+}
+
+/// What Spark and pandas write where nobody says otherwise.
+#[test]
+fn snappy_is_read() {
+    let halts = halts(1_000);
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
+    let mut bytes = Vec::new();
+    let mut writer =
+        ArrowWriter::try_new(&mut bytes, halts.schema(), Some(properties.build())).unwrap();
+    writer.write(&halts).unwrap();
+    writer.close().unwrap();
+    let by = |bytes: Vec<u8>| read(Table::Halts, bytes).unwrap();
+    assert_eq!(by(bytes), by(written(Table::Halts, &halts)));
 }
 
 #[test]
