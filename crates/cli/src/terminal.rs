@@ -16,7 +16,7 @@ use haltwise_document::text::{self, Style};
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::page::is_steering;
+use crate::page::is_visible;
 
 /// Columns where nobody says otherwise.
 const COLUMNS: usize = 80;
@@ -66,7 +66,7 @@ pub(crate) fn data() -> Option<io::StdoutLock<'static>> {
 }
 
 fn steers(c: char) -> bool {
-    c.is_control() && !matches!(c, '\n' | '\t') || is_steering(c)
+    !is_visible(c) && !matches!(c, '\n' | '\t')
 }
 
 /// Text with `instead` for whatever would steer a terminal.
@@ -92,7 +92,10 @@ impl<W: Write> Write for Json<W> {
     /// Takes all or nothing: what serializes hands whole characters over.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = std::str::from_utf8(bytes).map_err(io::Error::other)?;
-        let harmless = escaped(text, |c| format!("\\u{:04x}", u32::from(c)));
+        let escape = |unit: &u16| format!("\\u{unit:04x}");
+        let harmless = escaped(text, |c| {
+            c.encode_utf16(&mut [0; 2]).iter().map(escape).collect()
+        });
         self.0.write_all(harmless.as_bytes())?;
         Ok(bytes.len())
     }
@@ -196,9 +199,16 @@ pub(crate) fn say(text: &str) {
     drop(writeln!(io::stderr().lock(), "{text}"));
 }
 
+/// Characters of an error that are printed: one may quote a field of any length.
+const LONGEST_ERROR: usize = 4_000;
+
 /// What failed, as one text whose further lines begin with blanks.
 pub(crate) fn error_text(failure: &Failure) -> String {
-    let error = format!("{:#}", failure.error).replace('\n', "\n  ");
+    let mut error = format!("{:#}", failure.error).replace('\n', "\n  ");
+    if let Some((end, _)) = error.char_indices().nth(LONGEST_ERROR) {
+        error.truncate(end);
+        error.push('…');
+    }
     harmless(&error)
 }
 
@@ -225,6 +235,15 @@ mod test {
     fn nothing_that_steers_a_terminal_leaves() {
         let said = escaped("a\u{1b}[2Jb\u{9b}31mc\rd\u{202e}e\n\tf", |_| "?".to_owned());
         assert_eq!(said, "a?[2Jb?31mc?d?e\n\tf");
+        // One rule with the names of VMs: what these may not contain is not printed.
+        for c in ('\0'..=char::MAX).filter(|c| !matches!(c, '\n' | '\t')) {
+            let name = haltwise_host::discovery::printable(&format!("a{c}a"));
+            assert_eq!(
+                steers(c),
+                name.as_deref() == Some("a?a") && c != '?',
+                "{c:?}"
+            );
+        }
         assert!(matches!(
             escaped("数据库 \n", |_| "?".to_owned()),
             Cow::Borrowed(_)
@@ -233,7 +252,7 @@ mod test {
 
     #[test]
     fn json_keeps_what_it_escapes() {
-        let name = "\u{1b}[2J\u{9b}\u{202e}\u{7f}";
+        let name = "\u{1b}[2J\u{9b}\u{202e}\u{7f}\u{feff}\u{e0001}";
         let text = json(&name).unwrap();
         assert!(!text.contains(steers), "{text:?}");
         assert_eq!(serde_json::from_str::<String>(&text).unwrap(), name);

@@ -237,15 +237,23 @@ pub fn fit_middle(text: &str, width: usize) -> String {
 
 /// A text of a stranger: what could steer a terminal, or hide, becomes `?`.
 pub fn harmless(text: &str) -> String {
-    let shown = |c: char| c.width().is_some_and(|w| w > 0) && !is_steering(c);
+    let shown = |c: char| c.width().is_some_and(|w| w > 0) && is_visible(c);
     text.chars()
         .map(|c| if shown(c) { c } else { '?' })
         .collect()
 }
 
-/// Line and paragraph separators, and marks that turn the writing direction.
-pub fn is_steering(c: char) -> bool {
-    matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+/// Neither a control character nor one that moves, hides or reverses the text around it.
+pub fn is_visible(c: char) -> bool {
+    !c.is_control()
+        && !matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{e000}'..='\u{f8ff}'
+            | '\u{e0000}'..='\u{10ffff}')
 }
 
 #[cfg(test)]
@@ -255,7 +263,7 @@ mod test {
     #[test]
     fn a_strangers_text_steers_nothing() {
         assert_eq!(harmless("web-1"), "web-1");
-        assert_eq!(harmless("a\u{1b}[2Jb\nc\u{202e}d\u{200b}e"), "a?[2Jb?c?d?e");
+        assert_eq!(harmless("a\u{1b}[2Jb\nc\u{202e}d\u{ad}e"), "a?[2Jb?c?d?e");
         assert_eq!(harmless("数据库"), "数据库");
     }
 

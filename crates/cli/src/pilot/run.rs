@@ -355,7 +355,7 @@ impl<'a> Running<'a> {
             }
             if let Err(refused) = &made {
                 terminal::say(&format!(
-                    "warning: {}: not set: {refused:?}",
+                    "warning: {}: not set: {refused}",
                     decision.kind.as_str()
                 ));
             }

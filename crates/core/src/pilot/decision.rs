@@ -102,15 +102,19 @@ pub struct Decision {
 }
 
 /// Why a change was not made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Somebody else has set it since.
+    #[error("it was set by others since")]
     Theirs,
     /// The VM has ended.
+    #[error("the VM has ended")]
     Ended,
     /// The VM has no ceiling of its own, and what it follows is not what it was.
+    #[error("the VM has no ceiling of its own, and the parameter that it follows has changed")]
     Moved,
     /// Anything else, in words.
+    #[error("{0}")]
     Failed(String),
 }
 

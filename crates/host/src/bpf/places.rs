@@ -27,6 +27,8 @@ pub(super) struct Places {
     by_tid: BTreeMap<u32, Place>,
     /// `struct kvm` of each VM of a process, in the order in which they were first seen.
     vms: BTreeMap<Pid, Vec<u64>>,
+    /// What each process is called, by its first VM.
+    labels: BTreeMap<VmKey, VmLabel>,
     living: Living,
     pauses: Pauses,
     /// VMs that were gone before their last statistics were read.
@@ -42,6 +44,7 @@ impl Places {
             by_vcpu: BTreeMap::new(),
             by_tid: BTreeMap::new(),
             vms: BTreeMap::new(),
+            labels: BTreeMap::new(),
             living: Living::default(),
             pauses: Pauses::by_the_kernel(),
             unread: BTreeSet::new(),
@@ -85,6 +88,7 @@ impl Places {
         let rows = self.roster.roster().vms.iter();
         let pids: BTreeSet<Pid> = rows.map(|vm| vm.key.pid).collect();
         self.vms.retain(|pid, _| pids.contains(pid));
+        self.labels.retain(|process, _| pids.contains(&process.pid));
         ended.len()
     }
 
@@ -133,16 +137,27 @@ impl Places {
         for vcpu in found {
             vms_of.entry(vcpu.pid).or_default().insert(vcpu.vm);
         }
+        // One look at each process, however many VMs it has.
+        let mut processes = BTreeMap::new();
         let each = found.iter().map(|vcpu| {
             let several = vms_of.get(&vcpu.pid).is_some_and(|vms| vms.len() > 1);
-            self.learn_one(vcpu, several, param)
+            let process = *processes
+                .entry(vcpu.pid)
+                .or_insert_with(|| self.process(vcpu.pid));
+            self.learn_one(vcpu, process, several, param)
         });
         each.collect()
     }
 
-    fn learn_one(&mut self, found: &FoundVcpu, several: bool, param: Option<u32>) -> VmIndex {
+    fn learn_one(
+        &mut self,
+        found: &FoundVcpu,
+        process: VmKey,
+        several: bool,
+        param: Option<u32>,
+    ) -> VmIndex {
         let ordinal = self.ordinal(found.pid, found.vm);
-        let vm = self.vm_row(found.pid, ordinal, several);
+        let vm = self.vm_row(process, ordinal, several);
         if let Some(reason) = blind(found)
             && let Some(row) = self.roster.vm_mut(vm)
         {
@@ -226,7 +241,7 @@ impl Places {
     fn vm_of(&mut self, pid: Pid, kvm: u64) -> VmIndex {
         let ordinal = if kvm == 0 { 0 } else { self.ordinal(pid, kvm) };
         let several = self.vms.get(&pid).is_some_and(|vms| vms.len() > 1);
-        self.vm_row(pid, ordinal, several)
+        self.vm_row(self.process(pid), ordinal, several)
     }
 
     /// Which VM of its process this is, in the order in which they were first seen.
@@ -240,34 +255,46 @@ impl Places {
         u32::try_from(ordinal).unwrap_or(u32::MAX)
     }
 
-    /// The row of a VM, by its process and its order within it.
-    fn vm_row(&mut self, pid: Pid, ordinal: u32, several: bool) -> VmIndex {
+    /// The first VM of a process.
+    fn process(&self, pid: Pid) -> VmKey {
         // Of a process that is gone, the last that was seen with this number.
         let last = || {
             let vms = self.roster.roster().vms.iter().rev();
             vms.map(|vm| vm.key).find(|key| key.pid == pid)
         };
         let key = discovery::key_of(&self.root, pid).ok().or_else(last);
-        let key = key.unwrap_or(VmKey {
+        let (start_ticks, ordinal) = (key.map_or(0, |key| key.start_ticks), 0);
+        VmKey {
             pid,
-            start_ticks: 0,
-            ordinal: 0,
-        });
-        let root = &self.root;
-        self.roster.vm(VmKey { ordinal, ..key }, || {
-            let label = discovery::identify(root, pid).map_or_else(
-                || VmLabel {
-                    name: discovery::unidentified(root, pid),
-                    identity: Identity::default(),
-                    machine: None,
-                    vmm: VmmKind::Other,
-                    ceiling_settable: None,
-                },
-                |process| process.label(),
-            );
-            label.of_one(ordinal, several)
+            start_ticks,
+            ordinal,
+        }
+    }
+
+    /// The row of a VM, by its process and its order within it. A process is asked for its names once.
+    fn vm_row(&mut self, process: VmKey, ordinal: u32, several: bool) -> VmIndex {
+        let (root, labels) = (&self.root, &mut self.labels);
+        let vm = VmKey { ordinal, ..process };
+        self.roster.vm(vm, || {
+            let label = labels
+                .entry(process)
+                .or_insert_with(|| label_of(root, process.pid));
+            label.clone().of_one(ordinal, several)
         })
     }
+}
+
+fn label_of(root: &Root, pid: Pid) -> VmLabel {
+    discovery::identify(root, pid).map_or_else(
+        || VmLabel {
+            name: discovery::unidentified(root, pid),
+            identity: Identity::default(),
+            machine: None,
+            vmm: VmmKind::Other,
+            ceiling_settable: None,
+        },
+        |process| process.label(),
+    )
 }
 
 /// Why KVM never sees a halt of this vCPU.
