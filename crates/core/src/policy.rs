@@ -23,11 +23,9 @@ mod list_v3;
 mod list_v4;
 mod menu;
 mod off;
-mod share;
 mod ski_rental;
 mod smart_idle_poll;
 mod teo;
-mod timer_aware;
 mod toggle;
 
 use std::any::Any;

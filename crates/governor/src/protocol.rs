@@ -36,11 +36,6 @@ pub enum Request {
         /// The ceiling.
         ns: u32,
     },
-    /// Give the statistics of the VM or vCPU with this fd (`KVM_GET_STATS_FD`); attached to the reply.
-    StatsFd {
-        /// The fd, in the VMM.
-        fd: i32,
-    },
 }
 
 /// Length of a request, in bytes.
@@ -52,7 +47,6 @@ impl Request {
         let (kind, fd, ns) = match self {
             Self::List => (1, -1, 0),
             Self::SetCeiling { fd, ns } => (2, fd, ns),
-            Self::StatsFd { fd } => (3, fd, 0),
         };
         let mut bytes = [0; REQUEST_BYTES];
         bytes[..8].copy_from_slice(&header(kind));
@@ -69,7 +63,6 @@ impl Request {
         match kind(bytes)? {
             1 => Some(Self::List),
             2 => Some(Self::SetCeiling { fd, ns }),
-            3 => Some(Self::StatsFd { fd }),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! The thread that answers controllers.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags,
+    SocketType, recvmsg, send, socketpair,
 };
 
 use crate::protocol::{REQUEST_BYTES, Reply, Request, memfd_name};
 use crate::signals::Blocked;
 use crate::table::VMS;
-use crate::{thread, vm};
+use crate::thread;
 
 /// The process whose controllers are answered; a child is another.
 static SERVED: AtomicI32 = AtomicI32::new(0);
@@ -107,25 +107,14 @@ fn take(socket: BorrowedFd<'_>) -> Result<Option<(Request, OwnedFd)>, Errno> {
 /// Does what was asked, and says what came of it. Never waits for whoever asked.
 fn give(request: Request, to: &OwnedFd) {
     let errno = |error: std::io::Error| error.raw_os_error().unwrap_or(Errno::NOENT.raw_os_error());
-    let (reply, attached) = match request {
-        Request::List => (Reply::list(VMS.list()), None),
+    let reply = match request {
+        Request::List => Reply::list(VMS.list()),
         Request::SetCeiling { fd, ns } => {
             let set = VMS.set_ceiling(fd, ns);
-            (Reply::of(set.map_or_else(errno, |()| 0)), None)
+            Reply::of(set.map_or_else(errno, |()| 0))
         }
-        Request::StatsFd { fd } => match vm::stats_fd(fd) {
-            Ok(stats) => (Reply::of(0), Some(stats)),
-            Err(error) => (Reply::of(errno(error)), None),
-        },
     };
-    let bytes = reply.encode();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let fds = attached.as_ref().map(|fd| [fd.as_fd()]);
-    if let Some(fds) = &fds {
-        control.push(SendAncillaryMessage::ScmRights(fds));
-    }
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     // Whoever is gone needs no reply.
-    let _ = sendmsg(to, &[IoSlice::new(&bytes)], &mut control, flags);
+    let _ = send(to, &reply.encode(), flags);
 }

@@ -1,14 +1,13 @@
-//! The three ioctls that are made on a VM's fd (`linux/kvm.h`), not by way of `ioctl`: the preloaded library
+//! The two ioctls that are made on a VM's fd (`linux/kvm.h`), not by way of `ioctl`: the preloaded library
 //! replaces that, and comes here itself.
 
 use std::ffi::{c_int, c_ulong};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
 
 const KVM_CHECK_EXTENSION: c_ulong = 0xae03;
 /// Enables a capability of a VM: the request of the ioctl.
 pub const KVM_ENABLE_CAP: c_ulong = 0x4068_aea3;
-const KVM_GET_STATS_FD: c_ulong = 0xaece;
 /// The capability that sets the ceiling of a VM, its first argument.
 pub const KVM_CAP_HALT_POLL: u32 = 182;
 
@@ -54,11 +53,4 @@ pub(crate) fn set_ceiling(fd: RawFd, ns: u32) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::last_os_error())
-}
-
-/// The statistics of a VM or vCPU.
-pub(crate) fn stats_fd(fd: RawFd) -> io::Result<OwnedFd> {
-    let stats = ioctl(fd, KVM_GET_STATS_FD, 0)?;
-    // SAFETY: KVM has just made this fd for us.
-    Ok(unsafe { OwnedFd::from_raw_fd(stats) })
 }

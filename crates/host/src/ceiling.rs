@@ -1,31 +1,19 @@
 //! The ceiling of a VM, set from outside its VMM: the controller's side of `haltwise-governor`.
 //!
 //! A VMM that can be asked holds a memfd whose name tells the number of its socket. A duplicate of that socket
-//! comes by `pidfd_getfd`, which the kernel allows to whoever may `ptrace` the VMM. What a VMM answers is not
-//! believed further than it goes: a number of an fd counts only where `/proc` shows a VM there.
+//! comes by `pidfd_getfd`, which the kernel allows to whoever may `ptrace` the VMM; only a child touches it (`asker`).
+//! What a VMM answers is not believed further than it goes: a number of an fd counts only where `/proc` shows a VM there.
 
+mod asker;
 pub(crate) mod sign;
 
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
-
 use haltwise_core::ids::{Pid, VmKey};
-use haltwise_governor::protocol::{MAX_VMS, REPLY_BYTES, Reply, Request, VERSION};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use haltwise_governor::protocol::{MAX_VMS, Reply, Request, VERSION};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
-};
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
+use self::asker::{Failed, Question, Step};
 use crate::discovery::key_of;
 use crate::root::{Root, RootError};
-
-/// How long a VMM may take to answer. It takes 4 to 11 us; one that is stopped never answers.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What `/proc` calls a VM's fd.
 const VM: &str = "anon_inode:kvm-vm";
@@ -123,36 +111,24 @@ pub struct Governed {
 pub struct Governor {
     root: Root,
     key: VmKey,
-    socket: OwnedFd,
+    process: rustix::process::Pid,
+    /// The number of its socket.
+    socket: i32,
 }
 
 impl Governor {
-    /// Finds the socket of a VMM, and takes a duplicate of it.
+    /// Finds the socket of a VMM.
     pub fn of(root: &Root, pid: Pid) -> Result<Self, CeilingError> {
         let key = key_of(root, pid).map_err(|error| gone(error, pid))?;
-        let number = socket_number(root, pid)?;
-        let kernel_pid = i32::try_from(pid.0)
-            .ok()
-            .and_then(rustix::process::Pid::from_raw);
-        let kernel_pid = kernel_pid.ok_or(CeilingError::Gone(pid))?;
-        let refused = |what| {
-            move |source| match source {
-                Errno::SRCH | Errno::BADF => CeilingError::Gone(pid),
-                Errno::PERM | Errno::ACCESS => CeilingError::Denied(pid),
-                source => CeilingError::Failed { what, pid, source },
-            }
-        };
-        let process =
-            pidfd_open(kernel_pid, PidfdFlags::empty()).map_err(refused("open a pidfd"))?;
-        let socket = pidfd_getfd(&process, number, PidfdGetfdFlags::empty())
-            .map_err(refused("duplicate the socket"))?;
-        let governor = Self {
+        let socket = socket_number(root, pid)?;
+        let process = i32::try_from(pid.0).ok();
+        let process = process.and_then(rustix::process::Pid::from_raw);
+        Ok(Self {
             root: root.clone(),
             key,
+            process: process.ok_or(CeilingError::Gone(pid))?,
             socket,
-        };
-        governor.is_same_process()?;
-        Ok(governor)
+        })
     }
 
     /// The process.
@@ -160,18 +136,12 @@ impl Governor {
         self.key
     }
 
-    fn is_same_process(&self) -> Result<(), CeilingError> {
-        let pid = self.key.pid;
-        let now = key_of(&self.root, pid).map_err(|error| gone(error, pid))?;
-        if now == self.key {
-            return Ok(());
-        }
-        Err(CeilingError::Gone(pid))
-    }
-
     /// Its VMs. Fails where there are more than a reply can list: VMs go by their order, which would be wrong.
     pub fn vms(&self) -> Result<Vec<Governed>, CeilingError> {
-        let (reply, _) = self.ask(Request::List)?;
+        self.listed(self.ask(Request::List)?)
+    }
+
+    fn listed(&self, reply: Reply) -> Result<Vec<Governed>, CeilingError> {
         if reply.vms().len() == MAX_VMS {
             let pid = self.key.pid;
             let numbers = self.root.numbers(format!("proc/{pid}/fd"))?.into_iter();
@@ -202,7 +172,7 @@ impl Governor {
         if !self.is_vm(fd) {
             return Err(CeilingError::NoVm { pid, fd });
         }
-        match self.ask(Request::SetCeiling { fd, ns })?.0.errno {
+        match self.ask(Request::SetCeiling { fd, ns })?.errno {
             0 => Ok(()),
             errno if errno == Errno::NOENT.raw_os_error() => Err(CeilingError::NoVm { pid, fd }),
             errno => Err(CeilingError::Refused {
@@ -213,95 +183,105 @@ impl Governor {
         }
     }
 
-    /// KVM's statistics of a VM or vCPU, by its fd in the VMM.
-    pub fn stats(&self, fd: i32) -> Result<OwnedFd, CeilingError> {
-        let (reply, stats) = self.ask(Request::StatsFd { fd })?;
-        let pid = self.key.pid;
-        if reply.errno != 0 {
-            return Err(CeilingError::Refused {
-                what: "open the statistics",
-                pid,
-                source: std::io::Error::from_raw_os_error(reply.errno),
-            });
-        }
-        let why = "it gave no statistics";
-        stats.ok_or(CeilingError::NoAnswer { pid, why })
-    }
-
     fn is_vm(&self, fd: i32) -> bool {
         let link = self.root.link(format!("proc/{}/fd/{fd}", self.key.pid));
         link.is_ok_and(|to| to.as_os_str() == VM)
     }
 
-    fn ask(&self, request: Request) -> Result<(Reply, Option<OwnedFd>), CeilingError> {
-        let pid = self.key.pid;
-        let failed = |what| move |source| CeilingError::Failed { what, pid, source };
-        let (ours, theirs) = socketpair(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(failed("make a socket for the reply"))?;
-        let attached = [theirs.as_fd()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        control.push(SendAncillaryMessage::ScmRights(&attached));
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let bytes = request.encode();
-        let no_answer = |why| CeilingError::NoAnswer { pid, why };
-        match sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut control, flags) {
-            Ok(_) => {}
-            Err(Errno::AGAIN) => return Err(no_answer("it does not read what it is asked")),
-            Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
-                return Err(no_answer("it has closed its socket"));
-            }
-            Err(Errno::NOTSOCK) => return Err(no_answer("what it shows is no socket")),
-            Err(source) => return Err(failed("send a request")(source)),
+    fn question(&self, request: Request) -> Question {
+        Question {
+            process: self.process,
+            socket: self.socket,
+            request,
         }
-        // The only other end is the VMM's now: if it ends, so does the wait.
-        drop(theirs);
-        self.reply(&ours)
     }
 
-    fn reply(&self, from: &OwnedFd) -> Result<(Reply, Option<OwnedFd>), CeilingError> {
+    fn ask(&self, request: Request) -> Result<Reply, CeilingError> {
+        let replies = asker::ask(&[self.question(request)]);
+        let reply = replies.into_iter().next();
+        self.reply(reply.unwrap_or(Err(Failed::NONE)))
+    }
+
+    /// What a child brought, if the process is still the one that was found.
+    fn reply(&self, reply: Result<Vec<u8>, Failed>) -> Result<Reply, CeilingError> {
         let pid = self.key.pid;
-        let no_answer = |why| CeilingError::NoAnswer { pid, why };
-        let failed = |what| move |source| CeilingError::Failed { what, pid, source };
-        let mut ready = [PollFd::new(from, PollFlags::IN)];
-        let patience = Timespec::try_from(PATIENCE).ok();
-        if poll(&mut ready, patience.as_ref()).map_err(failed("wait for a reply"))? == 0 {
-            return Err(no_answer("it did not answer within 2 s; is it stopped?"));
+        let now = key_of(&self.root, pid).map_err(|error| gone(error, pid))?;
+        if now != self.key {
+            return Err(CeilingError::Gone(pid));
         }
-        let mut bytes = [0; REPLY_BYTES + 1];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-        let taken = recvmsg(
-            from,
-            &mut [IoSliceMut::new(&mut bytes)],
-            &mut control,
-            flags,
-        )
-        .map_err(failed("take the reply"))?;
-        let mut attached = None;
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(fds) = message {
-                attached = fds.last().or(attached);
-            }
-        }
-        if taken.bytes == 0 {
-            return Err(no_answer("it ended, or refused the request"));
-        }
-        let reply = bytes.get(..taken.bytes).and_then(Reply::decode);
-        let reply = reply.ok_or_else(|| no_answer("what it answered is no reply"))?;
-        Ok((reply, attached))
+        let bytes = reply.map_err(|failed| refused(failed, pid))?;
+        let why = match bytes.as_slice() {
+            [] => "it ended, or refused the request",
+            bytes => match Reply::decode(bytes) {
+                Some(reply) => return Ok(reply),
+                None => "what it answered is no reply",
+            },
+        };
+        Err(CeilingError::NoAnswer { pid, why })
     }
 }
 
-/// Why the ceiling of a process's VMs cannot be set; `None` if it can.
-pub fn obstacle(root: &Root, pid: Pid) -> Option<String> {
-    let error = match Governor::of(root, pid).and_then(|governor| governor.vms()) {
+/// What a child could not do.
+fn refused(Failed { step, errno }: Failed, pid: Pid) -> CeilingError {
+    let no_answer = |why| CeilingError::NoAnswer { pid, why };
+    let what = match (step, errno) {
+        (Step::Late, _) => return no_answer("it did not answer within 2 s; is it stopped?"),
+        (Step::TooManyLeft, _) => {
+            return no_answer("16 children hang in files that VMMs show as their sockets");
+        }
+        (Step::NoSocket, _) => return no_answer("what it shows is no socket"),
+        (Step::Send, Errno::AGAIN) => return no_answer("it does not read what it is asked"),
+        (Step::Send, Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
+            return no_answer("it has closed its socket");
+        }
+        (Step::Open | Step::Duplicate, Errno::SRCH | Errno::BADF) => {
+            return CeilingError::Gone(pid);
+        }
+        (Step::Open | Step::Duplicate, Errno::PERM | Errno::ACCESS) => {
+            return CeilingError::Denied(pid);
+        }
+        (Step::Open, _) => "open a pidfd",
+        (Step::Duplicate, _) => "duplicate the socket",
+        (Step::Pair, _) => "make a socket for the reply",
+        (Step::Send, _) => "send a request",
+        (Step::Take | Step::Answered, _) => "take the reply",
+        (Step::Start, _) => "start a child that asks",
+    };
+    CeilingError::Failed {
+        what,
+        pid,
+        source: errno,
+    }
+}
+
+/// The VMs of many VMMs, which are asked at the same time, each with the process that answered.
+pub fn vms_of(root: &Root, pids: &[Pid]) -> Vec<Result<(VmKey, Vec<Governed>), CeilingError>> {
+    let found: Vec<_> = pids.iter().map(|pid| Governor::of(root, *pid)).collect();
+    let to_ask = found.iter().flatten();
+    let questions: Vec<_> = to_ask.map(|it| it.question(Request::List)).collect();
+    let mut replies = asker::ask(&questions).into_iter();
+    let answered = found.into_iter().map(|governor| {
+        let governor = governor?;
+        let reply = governor.reply(replies.next().unwrap_or(Err(Failed::NONE)))?;
+        Ok((governor.key, governor.listed(reply)?))
+    });
+    answered.collect()
+}
+
+/// Why the ceilings of processes' VMs cannot be set; `None` where they can.
+pub fn obstacles(root: &Root, pids: &[Pid]) -> Vec<Option<String>> {
+    let answered = vms_of(root, pids).into_iter();
+    let each = pids.iter().zip(answered);
+    each.map(|(pid, answered)| obstacle(root, *pid, answered.map(|(_, vms)| vms)))
+        .collect()
+}
+
+fn obstacle(
+    root: &Root,
+    pid: Pid,
+    answered: Result<Vec<Governed>, CeilingError>,
+) -> Option<String> {
+    let error = match answered {
         Ok(vms) if vms.is_empty() => return Some("its VMM reports no VM".to_owned()),
         Ok(_) => return None,
         Err(error) => error,

@@ -31,9 +31,13 @@ pub(crate) fn examine(root: &Root) -> anyhow::Result<Diagnosis> {
             discovery::is_in_kvm_run(root, *pid, threads)
         })
     });
-    for vm in vms.iter_mut().filter(|_| root.is_host()) {
-        vm.ceiling_obstacle = ceiling::obstacle(root, Pid(vm.pid));
-        vm.ceiling_settable = Some(vm.ceiling_obstacle.is_none());
+    if root.is_host() {
+        let pids: Vec<Pid> = vms.iter().map(|vm| Pid(vm.pid)).collect();
+        let obstacles = ceiling::obstacles(root, &pids);
+        for (vm, obstacle) in vms.iter_mut().zip(obstacles) {
+            vm.ceiling_settable = Some(obstacle.is_none());
+            vm.ceiling_obstacle = obstacle;
+        }
     }
     let mut findings = support.findings.clone();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));

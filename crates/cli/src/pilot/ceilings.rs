@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use haltwise_core::ids::VmKey;
+use haltwise_core::ids::{Pid, VmKey};
 use haltwise_core::pilot::input::Ceiling;
-use haltwise_host::ceiling::{CeilingError, Governed, Governor};
+use haltwise_host::ceiling::{self, CeilingError, Governed};
 use haltwise_host::root::Root;
 
 /// A VMM that does not answer, or cannot be asked, is asked again at the latest after this.
@@ -14,27 +14,21 @@ const LONGEST: Duration = Duration::from_mins(1);
 /// What VMMs have answered.
 #[derive(Debug, Default)]
 pub(crate) struct Ceilings {
-    governors: BTreeMap<VmKey, Governor>,
     answered: Answered,
 }
 
 impl Ceilings {
-    /// Asks the VMMs of these VMs. One that does not answer takes 2 s, in which the pilot stands still.
+    /// Asks the VMMs of these VMs, at the same time. Where one does not answer, the pilot stands still for 2 s.
     pub(crate) fn read(&mut self, root: &Root, vms: &BTreeSet<VmKey>) {
         let processes: BTreeSet<VmKey> = vms.iter().copied().map(process_of).collect();
-        let governors = &mut self.governors;
-        governors.retain(|vmm, _| processes.contains(vmm));
-        self.answered.ask(&processes, Instant::now(), |vmm| {
-            let governor = match governors.remove(&vmm) {
-                Some(governor) => governor,
-                None => Governor::of(root, vmm.pid)?,
-            };
-            let vms = governor.vms()?;
-            if governor.key() != vmm {
-                return Err(CeilingError::Gone(vmm.pid));
-            }
-            governors.insert(vmm, governor);
-            Ok(vms)
+        self.answered.ask(&processes, Instant::now(), |due| {
+            let pids: Vec<Pid> = due.iter().map(|vmm| vmm.pid).collect();
+            let answers = ceiling::vms_of(root, &pids).into_iter().zip(due);
+            let answers = answers.map(|(answer, vmm)| match answer? {
+                (key, vms) if key == *vmm => Ok(vms),
+                _ => Err(CeilingError::Gone(vmm.pid)),
+            });
+            answers.collect()
         });
     }
 
@@ -72,18 +66,15 @@ impl Answered {
         &mut self,
         processes: &BTreeSet<VmKey>,
         now: Instant,
-        mut vms_of: impl FnMut(VmKey) -> Result<Vec<Governed>, CeilingError>,
+        vms_of: impl FnOnce(&[VmKey]) -> Vec<Result<Vec<Governed>, CeilingError>>,
     ) {
         self.ceilings
             .retain(|vm, _| processes.contains(&process_of(*vm)));
         self.silent.retain(|vmm, _| processes.contains(vmm));
-        for vmm in processes {
-            if let Some([_, until]) = self.silent.get(vmm)
-                && now < *until
-            {
-                continue;
-            }
-            let error = match vms_of(*vmm) {
+        let is_due = |vmm: &VmKey| self.silent.get(vmm).is_none_or(|[_, until]| now >= *until);
+        let due: Vec<VmKey> = processes.iter().copied().filter(is_due).collect();
+        for (vmm, answer) in due.iter().zip(vms_of(&due)) {
+            let error = match answer {
                 Ok(vms) => {
                     self.silent.remove(vmm);
                     self.set(*vmm, vms);
@@ -125,8 +116,6 @@ impl Answered {
 
 #[cfg(test)]
 mod test {
-    use haltwise_core::ids::Pid;
-
     use super::*;
 
     const VMM: VmKey = VmKey {
@@ -145,9 +134,9 @@ mod test {
     fn asked(answered: &mut Answered, error: impl Fn() -> CeilingError) -> Vec<u64> {
         let (processes, began, mut at) = ([VMM].into(), Instant::now(), Vec::new());
         for second in (0..=600).step_by(10) {
-            answered.ask(&processes, began + Duration::from_secs(second), |_| {
-                at.push(second);
-                Err(error())
+            answered.ask(&processes, began + Duration::from_secs(second), |due| {
+                at.extend(due.iter().map(|_| second));
+                due.iter().map(|_| Err(error())).collect()
             });
         }
         at
@@ -156,7 +145,9 @@ mod test {
     #[test]
     fn a_vmm_that_does_not_answer_keeps_what_it_said_and_is_asked_less_often() {
         let mut answered = Answered::default();
-        answered.ask(&[VMM].into(), Instant::now(), |_| Ok(vms()));
+        answered.ask(&[VMM].into(), Instant::now(), |due| {
+            due.iter().map(|_| Ok(vms())).collect()
+        });
         let known = BTreeMap::from([(VMM, Ceiling::Follows), (SECOND, Ceiling::Own(50_000))]);
         assert_eq!(answered.ceilings, known);
         let at = asked(&mut answered, || CeilingError::NoAnswer {
@@ -168,7 +159,9 @@ mod test {
         assert_eq!(at.last(), Some(&560));
         assert_eq!(answered.ceilings, known);
         // What has ended is forgotten.
-        answered.ask(&BTreeSet::new(), Instant::now(), |_| Ok(vms()));
+        answered.ask(&BTreeSet::new(), Instant::now(), |due| {
+            due.iter().map(|_| Ok(vms())).collect()
+        });
         assert!(answered.ceilings.is_empty() && answered.silent.is_empty());
     }
 
@@ -176,14 +169,16 @@ mod test {
     fn what_was_set_is_known_until_the_vmm_answers() {
         let (processes, now) = ([VMM].into(), Instant::now());
         let mut answered = Answered::default();
-        answered.ask(&processes, now, |_| Ok(vms()));
+        answered.ask(&processes, now, |due| {
+            due.iter().map(|_| Ok(vms())).collect()
+        });
         answered.was_tried(VMM, Some(20_000));
         answered.was_tried(SECOND, None);
-        let stopped = |_| {
-            Err(CeilingError::NoAnswer {
+        let stopped = |_: &[VmKey]| {
+            vec![Err(CeilingError::NoAnswer {
                 pid: VMM.pid,
                 why: "it is stopped",
-            })
+            })]
         };
         answered.ask(&processes, now, stopped);
         let known = |first| BTreeMap::from([(VMM, first), (SECOND, Ceiling::Own(50_000))]);
@@ -191,7 +186,9 @@ mod test {
         // It is asked at once after a change that it did not answer to.
         answered.ask(&processes, now + Duration::from_mins(1), stopped);
         answered.was_tried(VMM, None);
-        answered.ask(&processes, now + Duration::from_secs(61), |_| Ok(vms()));
+        answered.ask(&processes, now + Duration::from_secs(61), |due| {
+            due.iter().map(|_| Ok(vms())).collect()
+        });
         assert_eq!(
             answered.ceilings,
             known(Ceiling::Follows),
@@ -203,7 +200,9 @@ mod test {
     fn where_nobody_can_be_asked_no_ceiling_is_known() {
         for error in [CeilingError::Absent, CeilingError::Gone] {
             let mut answered = Answered::default();
-            answered.ask(&[VMM].into(), Instant::now(), |_| Ok(vms()));
+            answered.ask(&[VMM].into(), Instant::now(), |due| {
+                due.iter().map(|_| Ok(vms())).collect()
+            });
             let at = asked(&mut answered, || error(VMM.pid));
             assert!(at.len() < 20, "{at:?}");
             assert!(answered.ceilings.is_empty());

@@ -2,7 +2,6 @@
 //! and taken back through the real program. What was set is read back from the kernel's own `struct kvm`, by `status`.
 
 use std::fs;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -127,13 +126,6 @@ fn a_ceiling_is_set_and_taken_back() {
         assert_eq!(code, Some(0), "{said}");
         assert_eq!(in_kernel_by("governed"), [(ns, "own-cap".to_owned())]);
     }
-    // KVM's statistics come the same way, also from a VMM that keeps none of them open.
-    let governor = Governor::of(&Root::host(), Pid(vm.id())).unwrap();
-    let fd = governor.vms().unwrap()[0].fd;
-    let stats = governor.stats(fd).unwrap();
-    let link = fs::read_link(format!("/proc/self/fd/{}", stats.as_raw_fd())).unwrap();
-    assert_eq!(link.to_str(), Some("anon_inode:kvm-vm-stats"));
-    assert!(governor.stats(0).is_err(), "standard input has none");
     let (code, said) = host.run(&["status", "--json"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("ceiling of governed (pid "), "{said}");

@@ -38,14 +38,12 @@ impl Played {
 
 /// Policies that are held against settings: how far the parameters are from the best rule of any kind.
 /// None of them sees the future; what they take is what they are by themselves.
-pub const OF_ANY_KIND: [&str; 7] = [
+pub const OF_ANY_KIND: [&str; 5] = [
     "learned",
     "learned-by-class",
-    "share",
     "ski-rental",
     "list-v3",
     "list-v4",
-    "timer-aware",
 ];
 
 /// Halts of each vCPU before the validation half from which policies learn. All of [`OF_ANY_KIND`] forget: what

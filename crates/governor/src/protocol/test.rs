@@ -12,7 +12,6 @@ fn requests_come_back() {
             fd: i32::MAX,
             ns: u32::MAX,
         },
-        Request::StatsFd { fd: -1 },
     ];
     for request in requests {
         let bytes = request.encode();

@@ -1,13 +1,20 @@
 //! Processes that pretend to be a VMM, this one among them: each is reported as what it is, and nothing waits.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::os::fd::AsRawFd;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use haltwise_governor::protocol::memfd_name;
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::net::{SendFlags, send};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
 
 use super::*;
+
+mod hanging;
 
 fn this() -> Pid {
     Pid(std::process::id())
@@ -62,8 +69,45 @@ fn pretenders_are_told() {
     }
 }
 
+/// To close what these show, or answer with, takes for ever: a child does it, and the answer is there all the same.
+#[test]
+fn a_file_that_cannot_be_closed_holds_nobody_up() {
+    let Some(files) = hanging::Hanging::mount() else {
+        println!("skipped: no FUSE, or not permitted to mount it");
+        return;
+    };
+    let root = |socket: i32| {
+        let (folder, root) = crate::root::made_up(&[(
+            &format!("proc/{}/stat", this()),
+            &format!("{} (vmm) S {}9 0", this(), "0 ".repeat(18)),
+        )]);
+        let fds = folder.path().join(format!("proc/{}/fd", this()));
+        std::fs::create_dir_all(&fds).unwrap();
+        let sign = format!("/memfd:{} (deleted)", memfd_name(socket));
+        std::os::unix::fs::symlink(sign, fds.join("3")).unwrap();
+        (folder, root)
+    };
+    let shown = std::mem::ManuallyDrop::new(files.file());
+    let (_folder, of_file) = root(shown.as_raw_fd());
+    for _ in 0..2 {
+        let error = obstacles(&of_file, &[this()]).remove(0).unwrap();
+        assert!(error.contains("is no socket"), "{error}");
+    }
+    let (end, answering) = pair();
+    let (_folder, of_socket) = root(end.as_raw_fd());
+    let thread = std::thread::spawn(move || answer_with(&answering, &[1, 2, 3], Some(&*shown)));
+    let error = obstacles(&of_socket, &[this()]).remove(0).unwrap();
+    assert!(error.contains("is no reply"), "{error}");
+    thread.join().unwrap();
+}
+
 /// Takes one request and answers it with these bytes.
 fn answer(socket: &OwnedFd, bytes: &[u8]) {
+    answer_with(socket, bytes, None);
+}
+
+/// The same with a file attached.
+fn answer_with(socket: &OwnedFd, bytes: &[u8], file: Option<&std::fs::File>) {
     let mut into = [0; 64];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -72,7 +116,14 @@ fn answer(socket: &OwnedFd, bytes: &[u8]) {
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(fds) = message {
             for fd in fds {
-                send(&fd, bytes, SendFlags::NOSIGNAL).unwrap();
+                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+                let mut control = SendAncillaryBuffer::new(&mut space);
+                let files = file.map(|file| [file.as_fd()]);
+                if let Some(files) = &files {
+                    control.push(SendAncillaryMessage::ScmRights(files));
+                }
+                let bytes = [IoSlice::new(bytes)];
+                sendmsg(&fd, &bytes, &mut control, SendFlags::NOSIGNAL).unwrap();
             }
         }
     }

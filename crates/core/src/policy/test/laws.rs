@@ -119,7 +119,7 @@ proptest! {
         halts in proptest::collection::vec((0..2_000_000_u64, ns()), 1..60),
         first_ns in 0..1_u64 << 40, percent in 0..=100_u64, burst_ns in 0..3_000_000_u64,
         inner in proptest::sample::select(vec![
-            "fixed:always", "fixed:50us", "kvm", "list-v4", "toggle", "learned", "timer-aware", "share",
+            "fixed:always", "fixed:50us", "kvm", "list-v4", "toggle", "learned",
         ]),
     ) {
         let text = format!("budget:{percent}%,burst={burst_ns}ns|{inner}");
@@ -145,23 +145,6 @@ proptest! {
         }
     }
 
-    /// Where a halt ends by its timer at the latest, knowing the timer never makes it cost more.
-    #[test]
-    fn knowing_a_timer_that_is_never_late_costs_nothing(
-        timer_ns in 0..1_u64 << 40, early_ns in ns(), window_ns in 0..1_u64 << 40,
-        break_even_ns in 0..1_u64 << 40,
-    ) {
-        let gap_ns = timer_ns.saturating_sub(early_ns);
-        let cost = |text: &str| {
-            let mut policy = build(text, &setting(break_even_ns));
-            let ask = Ask { timer_ns: Some(timer_ns), ..Ask::default() };
-            cost_ns(gap_ns, policy.window(&ask), break_even_ns)
-        };
-        let alone = format!("fixed:{window_ns}ns");
-        let knowing = format!("timer-aware|{alone}");
-        prop_assert!(cost(&knowing) <= cost(&alone));
-    }
-
     /// What is learned never leaves its safe range, and so no halt costs more than one block and the
     /// range.
     #[test]
@@ -175,19 +158,6 @@ proptest! {
         let text = format!("{name}:half_life={half_life},clamp={clamp}");
         let windows = walk(build(&text, &setting).as_mut(), &gaps);
         prop_assert!(windows.iter().all(|window| *window <= clamp * break_even_ns), "{:?}", windows);
-    }
-
-    /// A share is a mean of its experts: never above the largest.
-    #[test]
-    fn a_share_never_polls_longer_than_two_blocks(
-        gaps in proptest::collection::vec(ns(), 0..200), break_even_ns in 0..1_u64 << 40,
-        eta in 0..=100_u32, percent in 0..=100_u32, at_ceiling in any::<bool>(),
-    ) {
-        let start = if at_ceiling { Start::Ceiling } else { Start::Zero };
-        let setting = Setting { start, ..setting(break_even_ns) };
-        let text = format!("share:eta={eta},alpha={percent}%");
-        let windows = walk(build(&text, &setting).as_mut(), &gaps);
-        prop_assert!(windows.iter().all(|window| *window <= 2 * break_even_ns), "{:?}", windows);
     }
 
     /// A constant gap that is worth polling is polled for always, and one that is not never, by all

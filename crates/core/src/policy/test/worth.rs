@@ -20,7 +20,7 @@ fn costs<const N: usize>(process: &str, break_even_ns: u64, texts: [&str; N]) ->
 /// all gaps between the two are polled for without success.
 #[test]
 fn a_ceiling_far_above_the_break_even_costs_many_times_the_best() {
-    let texts = [KERNEL, "off", "learned", "learned-by-class", "share"];
+    let texts = [KERNEL, "off", "learned", "learned-by-class"];
     for (process, at_least) in [("exp:60us", 3.0), ("fixed:150us", 10.0)] {
         let [kernel, others @ ..] = costs(process, 10 * US, texts);
         assert!(kernel > at_least, "{process}: {kernel}");
@@ -60,7 +60,6 @@ fn on_ping_pong_all_that_poll_do_well() {
         "toggle",
         "learned",
         "learned-by-class",
-        "share",
         "ski-rental",
     ];
     let [off] = costs("fixed:8us", 50 * US, ["off"]);
@@ -74,13 +73,12 @@ fn on_ping_pong_all_that_poll_do_well() {
 #[test]
 fn on_mixtures_learning_beats_the_last_halt() {
     for break_even_ns in [10 * US, 50 * US, 150 * US] {
-        let texts = [KERNEL, "toggle", "learned", "share"];
-        let [kernel, toggle, learned, share] = costs("bimodal:0.8:15us:2ms", break_even_ns, texts);
+        let texts = [KERNEL, "toggle", "learned"];
+        let [kernel, toggle, learned] = costs("bimodal:0.8:15us:2ms", break_even_ns, texts);
         assert!(
             learned * 1.1 < kernel.min(toggle),
             "{learned} {kernel} {toggle}"
         );
-        assert!(share < kernel.min(toggle), "{share} {kernel} {toggle}");
     }
 }
 

@@ -83,7 +83,7 @@ proptest::proptest! {
         let recorded = Entry { ceilings: CeilingsOf::Recorded, ..in_force };
         let high = Entry { start: Start::Ceiling, ..in_force };
         let settings = [in_force, recorded, high, in_force].map(Subject::Setting);
-        let policies = ["share", "share", "ski-rental"].map(|name| Subject::Policy(name.parse().unwrap()));
+        let policies = ["learned", "learned", "ski-rental"].map(|name| Subject::Policy(name.parse().unwrap()));
         let all: Vec<Subject> = settings.into_iter().chain(policies).collect();
         let of = |subjects: &[Subject]| figures(&material, subjects, &cost, &Alone).unwrap();
         let together = of(&all);

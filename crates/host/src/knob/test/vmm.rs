@@ -121,7 +121,6 @@ fn serve(socket: &OwnedFd, ceilings: &Ceilings, patience: &AtomicU32) -> bool {
             }
             None => Reply::of(Errno::NOENT.raw_os_error()),
         },
-        Request::StatsFd { .. } => Reply::of(Errno::NOENT.raw_os_error()),
     };
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(fds) = message {
