@@ -1,5 +1,5 @@
 //! Processes that pretend to be a VMM, this one among them: each is reported as what it is, and nothing waits.
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
