@@ -26,16 +26,8 @@ impl Tmux {
         let shell = "env -u NO_COLOR -u COLUMNS PS1='shell> ' sh";
         let mut command = tmux.command();
         let started = command
-            .args([
-                "-f",
-                "/dev/null",
-                "new-session",
-                "-d",
-                "-x",
-                &width,
-                "-y",
-                &height,
-            ])
+            .args(["-f", "/dev/null", "new-session", "-d"])
+            .args(["-x", &width, "-y", &height])
             .arg(shell)
             .output();
         match started {

@@ -23,8 +23,11 @@ fn on_capture(name: &str, options: &str) -> String {
 /// A terminal whose settings and contents are known, with top running in it.
 fn started(width: u16, height: u16, command: &str) -> Option<Tmux> {
     let tmux = Tmux::start(width, height)?;
-    tmux.line("clear; stty -g > /dev/null; before=$(stty -g)");
-    tmux.line(&format!("echo {BEFORE}"));
+    tmux.line(&format!("before=$(stty -g); clear; echo {BEFORE}"));
+    // What is typed before the shell is ready for it would stand before its prompt, and wrap.
+    tmux.wait("prompt", |screen| {
+        screen.starts_with(&format!("{BEFORE}\nshell> "))
+    });
     tmux.line(command);
     tmux.wait("full screen", |screen| screen.contains("haltwise top: "));
     tmux.wait_for("q quit");

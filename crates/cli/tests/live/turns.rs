@@ -6,6 +6,7 @@ use std::time::Duration;
 use haltwise_core::event::Facts;
 use haltwise_core::ids::{Pid, VmIndex};
 use haltwise_host::bpf::BpfCollector;
+use haltwise_host::clock;
 use haltwise_host::collector::{CollectOptions, Collector};
 use haltwise_host::root::Root;
 
@@ -64,10 +65,13 @@ fn one_vm_after_the_other_is_recorded_by_the_same_programs() {
     // Also back to a VM that halted thousands of times while nobody looked.
     for pid in [second, first, second] {
         assert!(collector.rest().unwrap());
+        let rested_ns = clock::monotonic_ns();
         std::thread::sleep(Duration::from_millis(100));
         let mut between = Facts::default();
         collector.drain(&mut between).unwrap();
-        assert_eq!(between.halts.len(), 0, "it rests");
+        // A program that ran when it was detached may still report the halt that it was called for.
+        let later = between.halts.iter().filter(|it| it.end_ns() > rested_ns);
+        assert_eq!(later.count(), 0, "it rests");
         assert!(collector.turn_to(&[pid]).unwrap());
         let facts = collect(&mut collector);
         are_of(&collector, &facts, pid);
