@@ -1,19 +1,28 @@
 //! The ceiling of a VM, set from outside its VMM: the controller's side of `haltwise-governor`.
 //!
 //! A VMM that can be asked holds a memfd whose name tells the number of its socket. A duplicate of that socket
-//! comes by `pidfd_getfd`, which the kernel allows to whoever may `ptrace` the VMM; only a child touches it (`asker`).
-//! What a VMM answers is not believed further than it goes: a number of an fd counts only where `/proc` shows a VM there.
+//! comes by `pidfd_getfd`, which the kernel allows to whoever may `ptrace` the VMM; a child takes it (`socket`). What a
+//! VMM answers is not believed further than it goes: a number of an fd counts only where `/proc` shows a VM there.
 
-mod asker;
 pub(crate) mod sign;
+mod socket;
+
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use haltwise_core::ids::{Pid, VmKey};
-use haltwise_governor::protocol::{MAX_VMS, Reply, Request, VERSION};
+use haltwise_governor::protocol::{MAX_VMS, REPLY_BYTES, Reply, Request, VERSION};
 use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 
-use self::asker::{Failed, Question, Step};
+use self::socket::{Failed, Shown, Step};
 use crate::discovery::key_of;
 use crate::root::{Root, RootError};
+
+/// How long VMMs may take to answer, all together. One takes 4 to 11 us; one that is stopped never answers.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What `/proc` calls a VM's fd.
 const VM: &str = "anon_inode:kvm-vm";
@@ -111,24 +120,32 @@ pub struct Governed {
 pub struct Governor {
     root: Root,
     key: VmKey,
-    process: rustix::process::Pid,
-    /// The number of its socket.
-    socket: i32,
+    socket: OwnedFd,
 }
 
 impl Governor {
-    /// Finds the socket of a VMM.
+    /// Takes the socket of a VMM.
     pub fn of(root: &Root, pid: Pid) -> Result<Self, CeilingError> {
-        let key = key_of(root, pid).map_err(|error| gone(error, pid))?;
-        let socket = socket_number(root, pid)?;
-        let process = i32::try_from(pid.0).ok();
-        let process = process.and_then(rustix::process::Pid::from_raw);
-        Ok(Self {
-            root: root.clone(),
-            key,
-            process: process.ok_or(CeilingError::Gone(pid))?,
-            socket,
-        })
+        Self::of_all(root, &[pid]).remove(0)
+    }
+
+    /// Those of many VMMs, at the same time; as many as there are processes, in their order.
+    pub fn of_all(root: &Root, pids: &[Pid]) -> Vec<Result<Self, CeilingError>> {
+        let found: Vec<_> = pids.iter().map(|pid| shown(root, *pid)).collect();
+        let all: Vec<Shown> = found.iter().flatten().map(|(_, shown)| *shown).collect();
+        let mut sockets = socket::take(&all).into_iter();
+        let taken = found.into_iter().map(|found| {
+            let (key, _) = found?;
+            let socket = sockets.next().ok_or(CeilingError::Gone(key.pid))?;
+            let governor = Self {
+                root: root.clone(),
+                key,
+                socket: socket.map_err(|failed| not_taken(failed, key.pid))?,
+            };
+            governor.is_same_process()?;
+            Ok(governor)
+        });
+        taken.collect()
     }
 
     /// The process.
@@ -136,9 +153,28 @@ impl Governor {
         self.key
     }
 
+    fn is_same_process(&self) -> Result<(), CeilingError> {
+        let pid = self.key.pid;
+        let now = key_of(&self.root, pid).map_err(|error| gone(error, pid))?;
+        if now == self.key {
+            return Ok(());
+        }
+        Err(CeilingError::Gone(pid))
+    }
+
     /// Its VMs. Fails where there are more than a reply can list: VMs go by their order, which would be wrong.
     pub fn vms(&self) -> Result<Vec<Governed>, CeilingError> {
-        self.listed(self.ask(Request::List)?)
+        Self::vms_of(&[self]).remove(0)
+    }
+
+    /// Those of many VMMs, which are asked at the same time.
+    pub fn vms_of(all: &[&Self]) -> Vec<Result<Vec<Governed>, CeilingError>> {
+        let asked: Vec<_> = all.iter().map(|it| it.send(Request::List)).collect();
+        let until = Instant::now() + PATIENCE;
+        let answers = all.iter().zip(asked);
+        answers
+            .map(|(it, reply)| it.listed(it.receive(&reply?, until)?))
+            .collect()
     }
 
     fn listed(&self, reply: Reply) -> Result<Vec<Governed>, CeilingError> {
@@ -172,7 +208,8 @@ impl Governor {
         if !self.is_vm(fd) {
             return Err(CeilingError::NoVm { pid, fd });
         }
-        match self.ask(Request::SetCeiling { fd, ns })?.errno {
+        let reply = self.send(Request::SetCeiling { fd, ns })?;
+        match self.receive(&reply, Instant::now() + PATIENCE)?.errno {
             0 => Ok(()),
             errno if errno == Errno::NOENT.raw_os_error() => Err(CeilingError::NoVm { pid, fd }),
             errno => Err(CeilingError::Refused {
@@ -188,52 +225,62 @@ impl Governor {
         link.is_ok_and(|to| to.as_os_str() == VM)
     }
 
-    fn question(&self, request: Request) -> Question {
-        Question {
-            process: self.process,
-            socket: self.socket,
-            request,
-        }
-    }
-
-    fn ask(&self, request: Request) -> Result<Reply, CeilingError> {
-        let replies = asker::ask(&[self.question(request)]);
-        let reply = replies.into_iter().next();
-        self.reply(reply.unwrap_or(Err(Failed::NONE)))
-    }
-
-    /// What a child brought, if the process is still the one that was found.
-    fn reply(&self, reply: Result<Vec<u8>, Failed>) -> Result<Reply, CeilingError> {
+    /// Sends a request; gives where its reply comes.
+    fn send(&self, request: Request) -> Result<OwnedFd, CeilingError> {
         let pid = self.key.pid;
-        let now = key_of(&self.root, pid).map_err(|error| gone(error, pid))?;
-        if now != self.key {
-            return Err(CeilingError::Gone(pid));
+        let failed = |what| move |source| CeilingError::Failed { what, pid, source };
+        let (ours, theirs) = socket::pair().map_err(failed("make a socket for the reply"))?;
+        let attached = [theirs.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&attached));
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let bytes = request.encode();
+        let no_answer = |why| CeilingError::NoAnswer { pid, why };
+        // The only other end is the VMM's then: if it ends, so does the wait.
+        match sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut control, flags) {
+            Ok(_) => Ok(ours),
+            Err(Errno::AGAIN) => Err(no_answer("it does not read what it is asked")),
+            Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
+                Err(no_answer("it has closed its socket"))
+            }
+            Err(source) => Err(failed("send a request")(source)),
         }
-        let bytes = reply.map_err(|failed| refused(failed, pid))?;
-        let why = match bytes.as_slice() {
-            [] => "it ended, or refused the request",
-            bytes => match Reply::decode(bytes) {
-                Some(reply) => return Ok(reply),
-                None => "what it answered is no reply",
-            },
-        };
-        Err(CeilingError::NoAnswer { pid, why })
+    }
+
+    fn receive(&self, from: &OwnedFd, until: Instant) -> Result<Reply, CeilingError> {
+        let pid = self.key.pid;
+        let no_answer = |why| CeilingError::NoAnswer { pid, why };
+        let failed = |what| move |source| CeilingError::Failed { what, pid, source };
+        if !socket::is_ready(from, until).map_err(failed("wait for a reply"))? {
+            return Err(no_answer("it did not answer within 2 s; is it stopped?"));
+        }
+        // No room for descriptors: the kernel drops what comes with a reply.
+        let mut bytes = [0; REPLY_BYTES + 1];
+        let taken = recv(from, &mut bytes, RecvFlags::DONTWAIT);
+        let (taken, _) = taken.map_err(failed("take the reply"))?;
+        if taken == 0 {
+            return Err(no_answer("it ended, or refused the request"));
+        }
+        let reply = bytes.get(..taken).and_then(Reply::decode);
+        reply.ok_or_else(|| no_answer("what it answered is no reply"))
     }
 }
 
-/// What a child could not do.
-fn refused(Failed { step, errno }: Failed, pid: Pid) -> CeilingError {
+/// A VMM and the number of its socket.
+fn shown(root: &Root, pid: Pid) -> Result<(VmKey, Shown), CeilingError> {
+    let key = key_of(root, pid).map_err(|error| gone(error, pid))?;
+    let number = socket_number(root, pid)?;
+    let process = rustix::process::Pid::from_raw(pid.0.cast_signed());
+    Ok((key, (process.ok_or(CeilingError::Gone(pid))?, number)))
+}
+
+/// Why a child took no socket.
+fn not_taken((step, errno): Failed, pid: Pid) -> CeilingError {
     let no_answer = |why| CeilingError::NoAnswer { pid, why };
     let what = match (step, errno) {
-        (Step::Late, _) => return no_answer("it did not answer within 2 s; is it stopped?"),
-        (Step::TooManyLeft, _) => {
-            return no_answer("16 children hang in files that VMMs show as their sockets");
-        }
         (Step::NoSocket, _) => return no_answer("what it shows is no socket"),
-        (Step::Send, Errno::AGAIN) => return no_answer("it does not read what it is asked"),
-        (Step::Send, Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
-            return no_answer("it has closed its socket");
-        }
+        (Step::Hangs, _) => return no_answer("the child that asked it before hangs in its file"),
         (Step::Open | Step::Duplicate, Errno::SRCH | Errno::BADF) => {
             return CeilingError::Gone(pid);
         }
@@ -242,10 +289,7 @@ fn refused(Failed { step, errno }: Failed, pid: Pid) -> CeilingError {
         }
         (Step::Open, _) => "open a pidfd",
         (Step::Duplicate, _) => "duplicate the socket",
-        (Step::Pair, _) => "make a socket for the reply",
-        (Step::Send, _) => "send a request",
-        (Step::Take | Step::Answered, _) => "take the reply",
-        (Step::Start, _) => "start a child that asks",
+        (Step::Start, _) => "have a child take the socket",
     };
     CeilingError::Failed {
         what,
@@ -254,26 +298,17 @@ fn refused(Failed { step, errno }: Failed, pid: Pid) -> CeilingError {
     }
 }
 
-/// The VMs of many VMMs, which are asked at the same time, each with the process that answered.
-pub fn vms_of(root: &Root, pids: &[Pid]) -> Vec<Result<(VmKey, Vec<Governed>), CeilingError>> {
-    let found: Vec<_> = pids.iter().map(|pid| Governor::of(root, *pid)).collect();
-    let to_ask = found.iter().flatten();
-    let questions: Vec<_> = to_ask.map(|it| it.question(Request::List)).collect();
-    let mut replies = asker::ask(&questions).into_iter();
-    let answered = found.into_iter().map(|governor| {
-        let governor = governor?;
-        let reply = governor.reply(replies.next().unwrap_or(Err(Failed::NONE)))?;
-        Ok((governor.key, governor.listed(reply)?))
-    });
-    answered.collect()
-}
-
 /// Why the ceilings of processes' VMs cannot be set; `None` where they can.
 pub fn obstacles(root: &Root, pids: &[Pid]) -> Vec<Option<String>> {
-    let answered = vms_of(root, pids).into_iter();
-    let each = pids.iter().zip(answered);
-    each.map(|(pid, answered)| obstacle(root, *pid, answered.map(|(_, vms)| vms)))
-        .collect()
+    let governors = Governor::of_all(root, pids);
+    let taken: Vec<&Governor> = governors.iter().flatten().collect();
+    let mut answers = Governor::vms_of(&taken).into_iter();
+    let each = pids.iter().zip(governors);
+    each.map(|(pid, governor)| {
+        let answer = governor.and_then(|_| answers.next().unwrap_or(Err(CeilingError::Gone(*pid))));
+        obstacle(root, *pid, answer)
+    })
+    .collect()
 }
 
 fn obstacle(

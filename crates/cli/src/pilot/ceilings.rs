@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use haltwise_core::ids::{Pid, VmKey};
 use haltwise_core::pilot::input::Ceiling;
-use haltwise_host::ceiling::{self, CeilingError, Governed};
+use haltwise_host::ceiling::{CeilingError, Governed, Governor};
 use haltwise_host::root::Root;
 
 /// A VMM that does not answer, or cannot be asked, is asked again at the latest after this.
@@ -14,6 +14,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 /// What VMMs have answered.
 #[derive(Debug, Default)]
 pub(crate) struct Ceilings {
+    governors: BTreeMap<VmKey, Governor>,
     answered: Answered,
 }
 
@@ -21,14 +22,27 @@ impl Ceilings {
     /// Asks the VMMs of these VMs, at the same time. Where one does not answer, the pilot stands still for 2 s.
     pub(crate) fn read(&mut self, root: &Root, vms: &BTreeSet<VmKey>) {
         let processes: BTreeSet<VmKey> = vms.iter().copied().map(process_of).collect();
+        let governors = &mut self.governors;
+        governors.retain(|vmm, _| processes.contains(vmm));
         self.answered.ask(&processes, Instant::now(), |due| {
-            let pids: Vec<Pid> = due.iter().map(|vmm| vmm.pid).collect();
-            let answers = ceiling::vms_of(root, &pids).into_iter().zip(due);
-            let answers = answers.map(|(answer, vmm)| match answer? {
-                (key, vms) if key == *vmm => Ok(vms),
-                _ => Err(CeilingError::Gone(vmm.pid)),
-            });
-            answers.collect()
+            let is_new = |vmm: &&VmKey| !governors.contains_key(vmm);
+            let new: Vec<VmKey> = due.iter().filter(is_new).copied().collect();
+            let pids: Vec<Pid> = new.iter().map(|vmm| vmm.pid).collect();
+            let mut refused = BTreeMap::new();
+            for (vmm, taken) in new.into_iter().zip(Governor::of_all(root, &pids)) {
+                match taken {
+                    Ok(governor) if governor.key() == vmm => drop(governors.insert(vmm, governor)),
+                    Ok(_) => drop(refused.insert(vmm, CeilingError::Gone(vmm.pid))),
+                    Err(error) => drop(refused.insert(vmm, error)),
+                }
+            }
+            let asked: Vec<&Governor> = due.iter().filter_map(|vmm| governors.get(vmm)).collect();
+            let mut answers = Governor::vms_of(&asked).into_iter();
+            let answer = |vmm: &VmKey| match refused.remove(vmm) {
+                Some(error) => Err(error),
+                None => answers.next().unwrap_or(Err(CeilingError::Gone(vmm.pid))),
+            };
+            due.iter().map(answer).collect()
         });
     }
 

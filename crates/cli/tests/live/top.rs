@@ -26,7 +26,7 @@ fn started(width: u16, height: u16, command: &str) -> Option<Tmux> {
     tmux.line(&format!("before=$(stty -g); clear; echo {BEFORE}"));
     // What is typed before the shell is ready for it would stand before its prompt, and wrap.
     tmux.wait("prompt", |screen| {
-        screen.starts_with(&format!("{BEFORE}\nshell> "))
+        screen.starts_with(&format!("{BEFORE}\nshell>"))
     });
     tmux.line(command);
     tmux.wait("full screen", |screen| screen.contains("haltwise top: "));

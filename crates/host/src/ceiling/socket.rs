@@ -1,0 +1,231 @@
+//! The socket of a VMM, taken by a child: whatever a VMM shows is touched by a process that nothing is lost with.
+//!
+//! The descriptor behind a number that a VMM shows may be any file, one of its own file system that never answers too:
+//! to close it may take for ever, deaf to signals. So a child duplicates it, hands it on if it is a unix socket, and ends.
+//! All are waited for together; a child that hangs is left behind, and its VMM is not asked again before that ends.
+#![allow(
+    unsafe_code,
+    reason = "the child is forked, and does nothing but system calls"
+)]
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags, open, readlinkat_raw};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_domain;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use rustix::path::DecInt;
+use rustix::process::{
+    Pid, PidfdFlags, PidfdGetfdFlags, Signal, WaitOptions, kill_process, pidfd_getfd, pidfd_open,
+    waitpid,
+};
+
+/// Children at the same time.
+const AT_ONCE: usize = 64;
+
+/// How long these may take, all together.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Children that are left behind: one for each VMM, and so many.
+const LEFT_MOST: usize = 256;
+
+/// How long a child that has answered may take to end.
+const END: Duration = Duration::from_millis(100);
+
+/// Children that had not ended when they were last looked at, with the VMM of each.
+static LEFT: Mutex<Vec<(Pid, Pid)>> = Mutex::new(Vec::new());
+
+/// A VMM, and the number of its socket.
+pub(super) type Shown = (Pid, i32);
+
+/// How far a child came; the first byte that it sends, before an error number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// No child was started, none answered, or it has a socket.
+    Start,
+    Open,
+    Duplicate,
+    NoSocket,
+    /// One that looked at this VMM before.
+    Hangs,
+}
+
+/// Why there is no socket.
+pub(super) type Failed = (Step, Errno);
+
+/// The sockets of VMMs, in their order.
+pub(super) fn take(shown: &[Shown]) -> Vec<Result<OwnedFd, Failed>> {
+    shown.chunks(AT_ONCE).flat_map(take_some).collect()
+}
+
+fn take_some(shown: &[Shown]) -> Vec<Result<OwnedFd, Failed>> {
+    let children: Vec<Result<Child, Failed>> = shown.iter().copied().map(Child::start).collect();
+    let until = Instant::now() + PATIENCE;
+    let taken = children.iter().map(|child| match child {
+        Ok(child) => child.taken(until),
+        Err(failed) => Err(*failed),
+    });
+    let taken = taken.collect();
+    // Those that have answered are about to end.
+    let late = children.iter().flatten();
+    for child in late.filter(|_| Instant::now() >= until) {
+        let _ = kill_process(child.process, Signal::KILL);
+    }
+    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    left.extend(children.into_iter().flatten().map(|it| (it.process, it.of)));
+    taken
+}
+
+/// Whether another child may look at this VMM: none that did hangs, and few hang at all.
+fn may_take(vmm: Pid) -> bool {
+    let until = Instant::now() + END;
+    loop {
+        let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+        left.retain(|(child, _)| matches!(waitpid(Some(*child), WaitOptions::NOHANG), Ok(None)));
+        if left.len() < LEFT_MOST && left.iter().all(|(_, of)| *of != vmm) {
+            return true;
+        }
+        drop(left);
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+struct Child {
+    process: Pid,
+    of: Pid,
+    answers: OwnedFd,
+}
+
+impl Child {
+    fn start(shown: Shown) -> Result<Self, Failed> {
+        let (of, _) = shown;
+        if !may_take(of) {
+            return Err((Step::Hangs, Errno::AGAIN));
+        }
+        let (answers, to) = pair().map_err(|errno| (Step::Start, errno))?;
+        // SAFETY: the child makes system calls on memory of its own, and ends by `_exit`: it takes no lock, allocates
+        // nothing, and drops nothing of its parent's.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            serve(shown, &to);
+        }
+        let process = Pid::from_raw(child).filter(|_| child > 0);
+        let process = process.ok_or((Step::Start, Errno::AGAIN))?;
+        Ok(Self {
+            process,
+            of,
+            answers,
+        })
+    }
+
+    fn taken(&self, until: Instant) -> Result<OwnedFd, Failed> {
+        let failed = |errno| (Step::Start, errno);
+        if !is_ready(&self.answers, until).map_err(failed)? {
+            return Err(failed(Errno::TIMEDOUT));
+        }
+        let mut answer = [0; 5];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut into = [IoSliceMut::new(&mut answer)];
+        let received = recvmsg(
+            &self.answers,
+            &mut into,
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        );
+        received.map_err(failed)?;
+        let socket = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => fds.last(),
+            _ => None,
+        });
+        let [step, errno @ ..] = answer;
+        let steps = [Step::Start, Step::Open, Step::Duplicate, Step::NoSocket];
+        let step = steps.get(usize::from(step)).copied();
+        let errno = i32::from_ne_bytes(errno).max(1);
+        let errno = Errno::from_raw_os_error(errno);
+        socket.ok_or((step.unwrap_or(Step::Start), errno))
+    }
+}
+
+/// Both ends of a socket for messages.
+pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let kind = SocketType::SEQPACKET;
+    socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
+}
+
+/// Waits for something to read, or for the end of whoever writes.
+pub(super) fn is_ready(from: &OwnedFd, until: Instant) -> Result<bool, Errno> {
+    let mut ready = [PollFd::new(from, PollFlags::IN)];
+    loop {
+        let rest = until.saturating_duration_since(Instant::now());
+        match poll(&mut ready, Timespec::try_from(rest).ok().as_ref()) {
+            Err(Errno::INTR) => {}
+            polled => return polled.map(|count| count > 0),
+        }
+    }
+}
+
+/// The child: takes the descriptor, hands it on if it is a socket, and ends. Only the last may hang.
+fn serve(shown: Shown, to: &OwnedFd) -> ! {
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    let _ = rustix::process::setpgid(None, None);
+    let taken = taken(shown);
+    let (step, errno) = match &taken {
+        Ok(fd) if is_unix_socket(fd.as_fd()) => (Step::Start, 0),
+        Ok(_) => (Step::NoSocket, Errno::NOTSOCK.raw_os_error()),
+        Err((step, errno)) => (*step, errno.raw_os_error()),
+    };
+    let mut answer = [step as u8; 5];
+    answer[1..].copy_from_slice(&errno.to_ne_bytes());
+    let fds = taken.as_ref().ok().map(|fd| [fd.as_fd()]);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if let Some(fds) = fds.as_ref().filter(|_| step == Step::Start) {
+        control.push(SendAncillaryMessage::ScmRights(fds));
+    }
+    let _ = sendmsg(
+        to,
+        &[IoSlice::new(&answer)],
+        &mut control,
+        SendFlags::NOSIGNAL,
+    );
+    // What others wait for the end of goes first: locks, pipes.
+    let kept = taken
+        .as_ref()
+        .map_or(u32::MAX, |fd| fd.as_raw_fd().cast_unsigned());
+    for (from, to) in [
+        (0, kept.saturating_sub(1)),
+        (kept.saturating_add(1), u32::MAX),
+    ] {
+        // SAFETY: what it closes are this process's own copies, which nobody uses any more.
+        unsafe { libc::syscall(libc::SYS_close_range, from, to, 0_u32) };
+    }
+    // SAFETY: it ends this process, with no exit handlers, which are its parent's.
+    unsafe { libc::_exit(0) }
+}
+
+fn taken((process, number): Shown) -> Result<OwnedFd, (Step, Errno)> {
+    let process = pidfd_open(process, PidfdFlags::empty());
+    let process = process.map_err(|errno| (Step::Open, errno))?;
+    let taken = pidfd_getfd(&process, number, PidfdGetfdFlags::empty());
+    taken.map_err(|errno| (Step::Duplicate, errno))
+}
+
+/// By its name first, since nothing may be asked of another file.
+fn is_unix_socket(fd: BorrowedFd<'_>) -> bool {
+    let own = open(c"/proc/self/fd", OFlags::PATH, Mode::empty());
+    let mut name = [0; 8];
+    let read = own.and_then(|own| readlinkat_raw(own, DecInt::from_fd(fd), &mut name));
+    read.is_ok() && &name == b"socket:[" && socket_domain(fd) == Ok(AddressFamily::UNIX)
+}
