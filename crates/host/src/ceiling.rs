@@ -1,7 +1,7 @@
 //! The ceiling of a VM, set from outside its VMM: the controller's side of `haltwise-governor`.
 //!
 //! A VMM that can be asked holds a memfd whose name tells the number of its socket. A duplicate of that socket
-//! comes by `pidfd_getfd`, which the kernel allows to whoever may `ptrace` the VMM; a child takes it (`socket`). What a
+//! comes by `pidfd_getfd`, which requires the right to `ptrace` the VMM; a child takes it (`socket`). What a
 //! VMM answers is not believed further than it goes: a number of an fd counts only where `/proc` shows a VM there.
 
 pub(crate) mod sign;
@@ -10,19 +10,16 @@ mod socket;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use haltwise_core::ids::{Pid, VmKey};
 use haltwise_governor::protocol::{MAX_VMS, REPLY_BYTES, Reply, Request, VERSION};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 
-use self::socket::{Failed, Shown, Step};
+use self::socket::{Failed, PATIENCE, Shown, Step};
 use crate::discovery::key_of;
 use crate::root::{Root, RootError};
-
-/// How long VMMs may take to answer, all together. One takes 4 to 11 us; one that is stopped never answers.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What `/proc` calls a VM's fd.
 const VM: &str = "anon_inode:kvm-vm";
@@ -142,8 +139,10 @@ impl Governor {
                 key,
                 socket: socket.map_err(|failed| not_taken(failed, key.pid))?,
             };
-            governor.is_same_process()?;
-            Ok(governor)
+            match key_of(root, key.pid).map_err(|error| gone(error, key.pid))? {
+                now if now == key => Ok(governor),
+                _ => Err(CeilingError::Gone(key.pid)),
+            }
         });
         taken.collect()
     }
@@ -151,15 +150,6 @@ impl Governor {
     /// The process.
     pub fn key(&self) -> VmKey {
         self.key
-    }
-
-    fn is_same_process(&self) -> Result<(), CeilingError> {
-        let pid = self.key.pid;
-        let now = key_of(&self.root, pid).map_err(|error| gone(error, pid))?;
-        if now == self.key {
-            return Ok(());
-        }
-        Err(CeilingError::Gone(pid))
     }
 
     /// Its VMs. Fails where there are more than a reply can list: VMs go by their order, which would be wrong.

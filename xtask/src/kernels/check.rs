@@ -183,7 +183,7 @@ fn fault_of(
     if let Some((at, line)) = trouble(console) {
         let text = format!("the kernel reports `{line}`");
         let is_known = is_of_stale_code(&console[at..]) || is_of_a_vcpu(&console[at..]);
-        return Some(if runs_ours(&console[..at], begins) && !is_known {
+        return Some(if is_ours_begun(&console[..at], begins) && !is_known {
             Fault::Ours(format!("{text}; the console ends:\n{}", tail(console, 60)))
         } else {
             Fault::Emulator(text)
@@ -204,17 +204,17 @@ fn fault_of(
 
 const POWERED_OFF: &str = "init: all results are on the disk";
 
-/// Whether a program of ours runs where a console ends: those of a check whose results are on the disk have ended.
-fn runs_ours(console: &str, begins: &dyn Fn(&str) -> Option<&'static str>) -> bool {
-    let said = console.lines().filter_map(|line| line.split_once("init: "));
-    let running = said.fold(None, |running, (_, text)| {
-        match text.strip_suffix(" begins") {
-            Some(name) => Some(name),
-            None if text.ends_with(" on the disk") => None,
-            None => running,
-        }
-    });
-    running.is_some_and(|name| begins(name).is_none_or(|sign| console.contains(sign)))
+/// Whether a program of ours has run, as a console shows up to some place.
+fn is_ours_begun(console: &str, begins: &dyn Fn(&str) -> Option<&'static str>) -> bool {
+    let began = |line: &str| {
+        let (_, name) = line.split_once("init: ")?;
+        Some(name.strip_suffix(" begins")?.to_owned())
+    };
+    let names: Vec<String> = console.lines().filter_map(began).collect();
+    let Some((last, before)) = names.split_last() else {
+        return false;
+    };
+    !before.is_empty() || begins(last).is_none_or(|sign| console.contains(sign))
 }
 
 /// Whether a kernel's own stack or registers are lost in the thread of a vCPU, where no program of ours stands on that

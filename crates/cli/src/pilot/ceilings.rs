@@ -42,7 +42,12 @@ impl Ceilings {
                 Some(error) => Err(error),
                 None => answers.next().unwrap_or(Err(CeilingError::Gone(vmm.pid))),
             };
-            due.iter().map(answer).collect()
+            let answers: Vec<_> = due.iter().map(answer).collect();
+            // A VMM that did not answer may have a new socket by the next time.
+            for (vmm, _) in due.iter().zip(&answers).filter(|(_, it)| it.is_err()) {
+                governors.remove(vmm);
+            }
+            answers
         });
     }
 
@@ -144,6 +149,10 @@ mod test {
         vec![vm(21, Some(50_000)), vm(9, None)]
     }
 
+    fn answers(due: &[VmKey]) -> Vec<Result<Vec<Governed>, CeilingError>> {
+        due.iter().map(|_| Ok(vms())).collect()
+    }
+
     /// Seconds of the next ten minutes, in steps of ten, at which it was asked.
     fn asked(answered: &mut Answered, error: impl Fn() -> CeilingError) -> Vec<u64> {
         let (processes, began, mut at) = ([VMM].into(), Instant::now(), Vec::new());
@@ -159,9 +168,7 @@ mod test {
     #[test]
     fn a_vmm_that_does_not_answer_keeps_what_it_said_and_is_asked_less_often() {
         let mut answered = Answered::default();
-        answered.ask(&[VMM].into(), Instant::now(), |due| {
-            due.iter().map(|_| Ok(vms())).collect()
-        });
+        answered.ask(&[VMM].into(), Instant::now(), answers);
         let known = BTreeMap::from([(VMM, Ceiling::Follows), (SECOND, Ceiling::Own(50_000))]);
         assert_eq!(answered.ceilings, known);
         let at = asked(&mut answered, || CeilingError::NoAnswer {
@@ -173,9 +180,7 @@ mod test {
         assert_eq!(at.last(), Some(&560));
         assert_eq!(answered.ceilings, known);
         // What has ended is forgotten.
-        answered.ask(&BTreeSet::new(), Instant::now(), |due| {
-            due.iter().map(|_| Ok(vms())).collect()
-        });
+        answered.ask(&BTreeSet::new(), Instant::now(), answers);
         assert!(answered.ceilings.is_empty() && answered.silent.is_empty());
     }
 
@@ -183,9 +188,7 @@ mod test {
     fn what_was_set_is_known_until_the_vmm_answers() {
         let (processes, now) = ([VMM].into(), Instant::now());
         let mut answered = Answered::default();
-        answered.ask(&processes, now, |due| {
-            due.iter().map(|_| Ok(vms())).collect()
-        });
+        answered.ask(&processes, now, answers);
         answered.was_tried(VMM, Some(20_000));
         answered.was_tried(SECOND, None);
         let stopped = |_: &[VmKey]| {
@@ -200,9 +203,7 @@ mod test {
         // It is asked at once after a change that it did not answer to.
         answered.ask(&processes, now + Duration::from_mins(1), stopped);
         answered.was_tried(VMM, None);
-        answered.ask(&processes, now + Duration::from_secs(61), |due| {
-            due.iter().map(|_| Ok(vms())).collect()
-        });
+        answered.ask(&processes, now + Duration::from_secs(61), answers);
         assert_eq!(
             answered.ceilings,
             known(Ceiling::Follows),
@@ -214,9 +215,7 @@ mod test {
     fn where_nobody_can_be_asked_no_ceiling_is_known() {
         for error in [CeilingError::Absent, CeilingError::Gone] {
             let mut answered = Answered::default();
-            answered.ask(&[VMM].into(), Instant::now(), |due| {
-                due.iter().map(|_| Ok(vms())).collect()
-            });
+            answered.ask(&[VMM].into(), Instant::now(), answers);
             let at = asked(&mut answered, || error(VMM.pid));
             assert!(at.len() < 20, "{at:?}");
             assert!(answered.ceilings.is_empty());

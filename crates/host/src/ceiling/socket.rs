@@ -31,8 +31,8 @@ use rustix::process::{
 /// Children at the same time.
 const AT_ONCE: usize = 64;
 
-/// How long these may take, all together.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long they may take, all together; so do VMMs to answer. One takes 4 to 11 us; one that is stopped never answers.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Children that are left behind: one for each VMM, and so many.
 const LEFT_MOST: usize = 256;
@@ -67,7 +67,14 @@ pub(super) fn take(shown: &[Shown]) -> Vec<Result<OwnedFd, Failed>> {
 }
 
 fn take_some(shown: &[Shown]) -> Vec<Result<OwnedFd, Failed>> {
-    let children: Vec<Result<Child, Failed>> = shown.iter().copied().map(Child::start).collect();
+    let hanging = hanging(shown);
+    let start = |shown: &Shown| {
+        if hanging.len() >= LEFT_MOST || hanging.contains(&shown.0) {
+            return Err((Step::Hangs, Errno::AGAIN));
+        }
+        Child::start(*shown)
+    };
+    let children: Vec<Result<Child, Failed>> = shown.iter().map(start).collect();
     let until = Instant::now() + PATIENCE;
     let taken = children.iter().map(|child| match child {
         Ok(child) => child.taken(until),
@@ -84,18 +91,16 @@ fn take_some(shown: &[Shown]) -> Vec<Result<OwnedFd, Failed>> {
     taken
 }
 
-/// Whether another child may look at this VMM: none that did hangs, and few hang at all.
-fn may_take(vmm: Pid) -> bool {
+/// The VMMs whose children have not ended. Children of these VMMs have a moment to end, all together.
+fn hanging(shown: &[Shown]) -> Vec<Pid> {
     let until = Instant::now() + END;
     loop {
         let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
         left.retain(|(child, _)| matches!(waitpid(Some(*child), WaitOptions::NOHANG), Ok(None)));
-        if left.len() < LEFT_MOST && left.iter().all(|(_, of)| *of != vmm) {
-            return true;
-        }
+        let of: Vec<Pid> = left.iter().map(|(_, of)| *of).collect();
         drop(left);
-        if Instant::now() >= until {
-            return false;
+        if Instant::now() >= until || shown.iter().all(|(vmm, _)| !of.contains(vmm)) {
+            return of;
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -110,9 +115,6 @@ struct Child {
 impl Child {
     fn start(shown: Shown) -> Result<Self, Failed> {
         let (of, _) = shown;
-        if !may_take(of) {
-            return Err((Step::Hangs, Errno::AGAIN));
-        }
         let (answers, to) = pair().map_err(|errno| (Step::Start, errno))?;
         // SAFETY: the child makes system calls on memory of its own, and ends by `_exit`: it takes no lock, allocates
         // nothing, and drops nothing of its parent's.
@@ -164,7 +166,7 @@ pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
 }
 
-/// Waits for something to read, or for the end of whoever writes.
+/// Waits until there is something to read or the other end is closed; false at the deadline.
 pub(super) fn is_ready(from: &OwnedFd, until: Instant) -> Result<bool, Errno> {
     let mut ready = [PollFd::new(from, PollFlags::IN)];
     loop {
@@ -208,7 +210,7 @@ fn serve(shown: Shown, to: &OwnedFd) -> ! {
         (0, kept.saturating_sub(1)),
         (kept.saturating_add(1), u32::MAX),
     ] {
-        // SAFETY: what it closes are this process's own copies, which nobody uses any more.
+        // SAFETY: it closes this process's copies of descriptors, and uses none of them afterwards.
         unsafe { libc::syscall(libc::SYS_close_range, from, to, 0_u32) };
     }
     // SAFETY: it ends this process, with no exit handlers, which are its parent's.

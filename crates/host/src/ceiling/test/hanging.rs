@@ -26,14 +26,8 @@ impl Hanging {
         let number = device.as_raw_fd();
         let options = format!("fd={number},rootmode=40000,user_id=0,group_id=0\0");
         let options = std::ffi::CStr::from_bytes_with_nul(options.as_bytes()).unwrap();
-        mount(
-            "hanging",
-            folder.path(),
-            "fuse",
-            MountFlags::empty(),
-            options,
-        )
-        .ok()?;
+        let (path, none) = (folder.path(), MountFlags::empty());
+        mount("hanging", path, "fuse", none, options).ok()?;
         std::thread::spawn(move || while serve(&device).is_ok() {});
         Some(Self { folder })
     }
@@ -81,22 +75,18 @@ fn serve(mut device: &File) -> std::io::Result<()> {
         }
         GETATTR => {
             let mut bytes = vec![0; 16];
-            let is_root = request[16] == 1;
-            bytes.extend(attributes(
-                1 + u64::from(!is_root),
-                if is_root { 0o40_755 } else { 0o100_644 },
-            ));
+            bytes.extend(match request[16] {
+                1 => attributes(1, 0o40_755),
+                _ => attributes(2, 0o100_644),
+            });
             bytes
         }
         OPEN => vec![0; 16],
         _ => Vec::new(),
     };
     let errno = if body.is_empty() { -38_i32 } else { 0 };
-    let mut reply = u32::try_from(16 + body.len())
-        .unwrap()
-        .to_ne_bytes()
-        .to_vec();
-    reply.extend(errno.to_ne_bytes());
+    let length = i32::try_from(16 + body.len()).unwrap();
+    let mut reply = [length, errno].map(i32::to_ne_bytes).concat();
     reply.extend(unique);
     reply.extend(body);
     // Nobody waits for some of the replies.
