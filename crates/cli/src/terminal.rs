@@ -251,6 +251,12 @@ mod test {
     }
 
     #[test]
+    fn an_error_is_as_long_as_is_read() {
+        let failure = Failure::from(anyhow::anyhow!("ä".repeat(100_000)));
+        assert_eq!(error_text(&failure).chars().count(), LONGEST_ERROR + 1);
+    }
+
+    #[test]
     fn json_keeps_what_it_escapes() {
         let name = "\u{1b}[2J\u{9b}\u{202e}\u{7f}\u{feff}\u{e0001}";
         let text = json(&name).unwrap();

@@ -89,17 +89,19 @@ const NUMBERS: [&str; 16] = [
     "halt_ns",
 ];
 
-/// No halt of a vCPU follows another within this.
-const SHORTEST_NS: u64 = 1_000;
-/// A capture's first halt of each vCPU began earlier than the capture: polling, no longer before than this.
-const BEGUN_NS: u64 = 1_000_000_000;
-/// Asleep, no longer before than this: 30 days.
-const LONGEST_NS: u64 = 30 * 24 * 3_600 * 1_000_000_000;
-
 /// How many of them do.
 const NUMBERS_OF_WHOM: usize = 6;
 const KNOBS: usize = 6;
 const SUMS: usize = 10;
+
+/// The shortest halt, with what comes before the next.
+const SHORTEST_NS: u64 = 1_000;
+
+/// How long a vCPU may have polled before the capture, in its first halt.
+const POLLED_BEFORE_NS: u64 = 1_000_000_000;
+
+/// How long it may have halted before, in all: 30 days.
+const HALTED_BEFORE_NS: u64 = 30 * 24 * 3_600 * 1_000_000_000;
 
 /// A column of texts.
 #[derive(Debug, Clone, Copy)]
@@ -344,27 +346,23 @@ impl<'a> Batch<'a> {
             return Err(self.at.value("sleeps", row, what));
         }
         let lasted_ns = self.must(1, row)?.saturating_sub(self.must(0, row)?);
-        let vcpus = u64::from(self.narrow(4, row)?.unwrap_or(0)).max(1);
-        let most = |each| vcpus.saturating_mul(lasted_ns.saturating_add(each));
-        for (column, value, most, whose) in [
-            ("poll_ns", sums.poll_ns, sums.halt_ns, "its halts last"),
-            (
-                "latency_ns",
-                sums.latency_ns,
-                sums.halt_ns,
-                "its halts last",
-            ),
-            (
-                "halts",
-                sums.halts,
-                most(BEGUN_NS) / SHORTEST_NS,
-                "its vCPUs can do",
-            ),
-            ("poll_ns", sums.poll_ns, most(BEGUN_NS), "its vCPUs have"),
-            ("halt_ns", sums.halt_ns, most(LONGEST_NS), "its vCPUs have"),
+        // Halts of vCPUs without a number are in one row: as many poll at once as there are CPUs.
+        let vcpus = self.narrow(2, row)?.max(self.narrow(4, row)?).unwrap_or(0);
+        // Any number of vCPUs may be in the row of the halts without a VM.
+        let most = |before_ns| match self.texts[VM].key(row) {
+            Some(_) => u64::from(vcpus.max(1)).saturating_mul(lasted_ns.saturating_add(before_ns)),
+            None => u64::MAX,
+        };
+        let (polled, halts) = (most(POLLED_BEFORE_NS), most(POLLED_BEFORE_NS) / SHORTEST_NS);
+        let (poll, latency, halt) = (sums.poll_ns, sums.latency_ns, sums.halt_ns);
+        for (column, value, most) in [
+            ("poll_ns", poll, halt.min(polled)),
+            ("latency_ns", latency, halt),
+            ("halts", sums.halts, halts),
+            ("halt_ns", halt, most(HALTED_BEFORE_NS)),
         ] {
             if value > most {
-                let what = format!("{value} is more than the {most} that {whose}");
+                let what = format!("{value} is more than the {most} that is possible");
                 return Err(self.at.value(column, row, what));
             }
         }

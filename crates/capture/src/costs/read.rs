@@ -200,7 +200,7 @@ fn check_sum(path: &Path, file: &File, metadata: &ParquetMetaData) -> Result<(),
     }
 }
 
-/// A file that another program has written anew may have lost its metadata: then its columns decide.
+/// A file that another program rewrote may have lost its metadata; it is read by its columns.
 fn check_schema(path: &Path, metadata: &ParquetMetaData) -> Result<(), CostsError> {
     let Some(found) = entry(metadata, SCHEMA_KEY) else {
         return Ok(());

@@ -232,11 +232,11 @@ fn rows_that_no_halts_have_are_refused() {
     let whole = rows(2);
     let refused = |column: &str, change: fn(&mut Row)| {
         let mut rows = whole.clone();
-        change(&mut rows[11]);
+        change(&mut rows[23]);
         fs::write(&path, encode(rows.into_iter()).unwrap().0).unwrap();
         let error = read(&path).unwrap_err();
         assert!(
-            matches!(&error, CostsError::Value { column: found, row: 11, .. } if *found == column),
+            matches!(&error, CostsError::Value { column: found, row: 23, .. } if *found == column),
             "{error}"
         );
     };
@@ -247,15 +247,22 @@ fn rows_that_no_halts_have_are_refused() {
         row.figures.sums.failed_polls = row.figures.sums.sleeps + 1;
     });
     refused("halt_poll_ns", |row| row.knobs = None);
-    // More than the halts last, or than vCPUs can do in an hour.
-    refused("poll_ns", |row| row.figures.sums.poll_ns *= 1_000);
+    // More than the halts last, or than 64 CPUs can do in an hour.
+    refused("poll_ns", |row| row.figures.sums.poll_ns = u64::MAX);
     refused("latency_ns", |row| row.figures.sums.latency_ns = u64::MAX);
     refused("halts", |row| row.figures.sums.halts = u64::MAX);
-    refused("poll_ns", |row| {
-        row.figures.sums.halt_ns = 16_000_000_000_000;
-        row.figures.sums.poll_ns = 15_000_000_000_000;
-    });
+    let polls = |row: &mut Row| {
+        row.figures.sums.halt_ns = 400_000_000_000_000;
+        row.figures.sums.poll_ns = 300_000_000_000_000;
+    };
+    refused("poll_ns", polls);
     refused("halt_ns", |row| row.figures.sums.halt_ns = u64::MAX);
+    // Without a VM nobody knows of how many vCPUs they are.
+    let mut rows = whole.clone();
+    assert_eq!(rows[11].vm.name, None);
+    polls(&mut rows[11]);
+    fs::write(&path, encode(rows.iter().cloned()).unwrap().0).unwrap();
+    assert_eq!(read(&path).unwrap(), rows);
 }
 
 #[test]

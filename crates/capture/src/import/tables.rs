@@ -128,9 +128,9 @@ impl Tables {
         let rate = one(" kvm_vcpu_wakeup/s").map(|rate| format!("; {rate} wake-ups/s"));
         let halts = one(" HLT").map(|halts| format!("; {halts} HLT exits"));
         let shrank = self.counters.values().any(|it| it.last < it.first);
-        let anew = "; counters shrank between snapshots: the VM started anew";
-        let anew = shrank.then(|| anew.to_owned());
-        let found = [rate, halts, anew, self.polled(), self.successful()];
+        let restarted = "; counters shrank between snapshots: the VM restarted";
+        let restarted = shrank.then(|| restarted.to_owned());
+        let found = [rate, halts, restarted, self.polled(), self.successful()];
         Some((what, found.into_iter().flatten().collect()))
     }
 
@@ -189,7 +189,7 @@ impl Tables {
     }
 
     /// The sum of all counters whose name ends so (of CPU time, those of vCPUs); of several snapshots the growth from
-    /// the first to the last. `None` if a counter is missing in a snapshot or shrank: its VM began anew.
+    /// the first to the last. `None` if a counter is missing in a snapshot or shrank: its VM restarted.
     fn sum(&self, ends: &[&str]) -> Option<Sum> {
         let is_meant = |name: &str| {
             let ends_so = ends.iter().any(|end| name.ends_with(end));

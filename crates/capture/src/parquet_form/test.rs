@@ -122,7 +122,7 @@ fn a_codec_that_is_not_read_is_named() {
     check_codecs(Table::Lost.columns(), &other).unwrap();
 }
 
-/// What Spark and pandas write where nobody says otherwise.
+/// Spark and pandas compress with Snappy by default.
 #[test]
 fn snappy_is_read() {
     let halts = halts(1_000);

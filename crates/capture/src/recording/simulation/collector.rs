@@ -11,6 +11,7 @@ use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::profile::{self, Frame, Hit, Phase, Sample, Space, Stack, Thread};
 use haltwise_core::recording::{Mode, Roster};
+use haltwise_core::vmm::VcpuTime;
 use haltwise_core::workload::SplitMix64;
 
 pub(super) const START_NS: u64 = 1_000_000_000;
@@ -92,7 +93,10 @@ impl Collector {
                 ceiling_ns: None,
                 ceiling_source: haltwise_core::event::CeilingSource::Unknown,
                 guest_veto: None,
-                time: None,
+                time: (id > 0).then(|| VcpuTime {
+                    real_time: Some(number > 1),
+                    ..VcpuTime::default()
+                }),
             });
         }
     }

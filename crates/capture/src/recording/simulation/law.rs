@@ -106,6 +106,10 @@ pub(super) fn holds(world: &World, outcome: Outcome) -> &'static str {
     let kind = if ended {
         assert!(whole, "{outcome:?} {:?}", capture.notes());
         exact(world, &capture, &facts);
+        if complete {
+            let rows = capture.vcpus().unwrap().map(Result::unwrap);
+            assert!(rows.eq(capture.info().roster.vcpus.iter().cloned()));
+        }
         if complete { "complete" } else { "ended" }
     } else {
         cut(world, &capture, &facts, whole);
