@@ -9,7 +9,6 @@
 pub mod registry;
 pub mod spec;
 
-mod budget;
 mod clairvoyant;
 mod cpu_pm;
 mod cpuidle;

@@ -30,7 +30,7 @@ use crate::terminal;
   haltwise replay cap                                  a selection of policies
   haltwise replay cap --policy off --policy kvm:max=50us
   haltwise replay cap --policy kvm:max=80us,shrink=0 --goal latency
-  haltwise replay cap --policy 'budget:2%|learned' --vcpus
+  haltwise replay cap --policy learned --vcpus
   haltwise replay cap --policy off --policy guest-haltpoll --exit-cpu 1500ns
   haltwise replay --policies                           list the policies
   haltwise replay cap --json | jq '.host.played[].from_zero.ratio'

@@ -3,8 +3,8 @@
 use super::spec::{Args, SpecError};
 use super::{Policy, Setting};
 use super::{
-    budget, clairvoyant, cpu_pm, fixed, guest_haltpoll, idle_poll, kvm, learned, learned_by_class,
-    list_v3, list_v4, menu, off, ski_rental, smart_idle_poll, teo, toggle,
+    clairvoyant, cpu_pm, fixed, guest_haltpoll, idle_poll, kvm, learned, learned_by_class, list_v3,
+    list_v4, menu, off, ski_rental, smart_idle_poll, teo, toggle,
 };
 
 /// Makes a policy for one vCPU out of its arguments.
@@ -40,6 +40,5 @@ pub const POLICIES: &[Entry] = &[
     ski_rental::ENTRY,
     learned::ENTRY,
     learned_by_class::ENTRY,
-    budget::ENTRY,
     clairvoyant::ENTRY,
 ];

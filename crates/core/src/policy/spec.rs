@@ -6,9 +6,7 @@
 //! ```
 //!
 //! A value without a key comes first, and only where the policy has one that needs no name. Times
-//! carry units (`50us`; a bare 0 needs none), factors are whole numbers, shares end in `%`. A policy
-//! that wraps another takes its own arguments first and the other's spec after a bar:
-//! `budget:2%|kvm:max=200us`.
+//! carry units (`50us`; a bare 0 needs none), and factors are whole numbers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -37,12 +35,6 @@ pub enum SpecError {
         key: String,
         /// What it takes.
         form: String,
-    },
-    /// Policies within policies within policies.
-    #[error("a policy wraps {bars} others; {MOST_BARS} is the most")]
-    TooDeep {
-        /// Bars in the text.
-        bars: usize,
     },
     /// The same key twice.
     #[error("policy `{policy}` is given `{key}` twice")]
@@ -96,9 +88,6 @@ pub enum SpecError {
     },
 }
 
-/// How many policies may be wrapped in one: more says nothing, and far more would exhaust the stack.
-const MOST_BARS: usize = 8;
-
 /// Names a key, where the value has one.
 fn of_key(key: &str) -> String {
     match key {
@@ -125,7 +114,6 @@ pub struct Spec {
     text: String,
     name: String,
     args: Vec<(String, String)>,
-    inner: Option<Box<Spec>>,
 }
 
 impl Spec {
@@ -136,7 +124,6 @@ impl Spec {
             spec: self,
             form: entry.form,
             used: vec![false; self.args.len()],
-            inner_used: false,
         };
         let policy = (entry.build)(&mut args, setting)?;
         args.finish()?;
@@ -168,15 +155,7 @@ impl FromStr for Spec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bars = text.matches('|').count();
-        if bars > MOST_BARS {
-            return Err(SpecError::TooDeep { bars });
-        }
-        let (own, inner) = match text.split_once('|') {
-            Some((own, inner)) => (own, Some(Box::new(inner.parse()?))),
-            None => (text, None),
-        };
-        let (name, rest) = own.split_once(':').unwrap_or((own, ""));
+        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let pair = |arg: &str| {
             let (key, value) = arg.split_once('=').unwrap_or(("", arg));
             (key.trim().to_owned(), value.trim().to_owned())
@@ -189,7 +168,6 @@ impl FromStr for Spec {
             text: text.trim().to_owned(),
             name: name.trim().to_owned(),
             args,
-            inner,
         };
         spec.entry()?;
         for (index, (key, _)) in spec.args.iter().enumerate() {
@@ -214,7 +192,6 @@ pub struct Args<'a> {
     spec: &'a Spec,
     form: &'static str,
     used: Vec<bool>,
-    inner_used: bool,
 }
 
 impl Args<'_> {
@@ -253,20 +230,6 @@ impl Args<'_> {
             .ok_or_else(|| self.refuse(key, "a whole number of 32 bits"))
     }
 
-    /// A share, from `0%` to `100%`, as a number from 0 to 1.
-    pub fn share(&mut self, key: &'static str) -> Result<Option<f64>, SpecError> {
-        let Some(value) = self.take(key) else {
-            return Ok(None);
-        };
-        let share = value
-            .strip_suffix('%')
-            .and_then(|percent| percent.trim().parse::<f64>().ok())
-            .filter(|percent| (0.0..=100.0).contains(percent));
-        share
-            .map(|percent| Some(percent / 100.0))
-            .ok_or_else(|| self.refuse(key, "a share from 0% to 100%"))
-    }
-
     /// A kernel's version.
     pub fn kernel(&mut self, key: &'static str) -> Result<Option<Version>, SpecError> {
         let Some(value) = self.take(key) else {
@@ -294,13 +257,6 @@ impl Args<'_> {
         found
             .map(|(_, meaning)| Some(*meaning))
             .ok_or_else(|| self.refuse(key, expected))
-    }
-
-    /// The policy after the bar.
-    pub fn inner(&mut self, setting: &Setting) -> Result<Option<Box<dyn Policy>>, SpecError> {
-        self.inner_used = true;
-        let inner = self.spec.inner.as_ref();
-        inner.map(|inner| inner.build(setting)).transpose()
     }
 
     /// The error that something is missing.
@@ -337,14 +293,12 @@ impl Args<'_> {
     }
 
     fn finish(&self) -> Result<(), SpecError> {
-        let unknown = self.used.iter().position(|used| !used);
-        let key = match unknown {
-            Some(index) => match &self.spec.args[index] {
-                (key, value) if key.is_empty() => value.clone(),
-                (key, _) => key.clone(),
-            },
-            None if self.spec.inner.is_some() && !self.inner_used => "|".to_owned(),
-            None => return Ok(()),
+        let Some(unknown) = self.used.iter().position(|used| !used) else {
+            return Ok(());
+        };
+        let key = match &self.spec.args[unknown] {
+            (key, value) if key.is_empty() => value.clone(),
+            (key, _) => key.clone(),
         };
         Err(SpecError::UnknownKey {
             policy: self.spec.name.clone(),

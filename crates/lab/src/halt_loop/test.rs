@@ -51,7 +51,6 @@ proptest! {
         let name = POLICIES[which].name;
         let spec = match name {
             "fixed" => "fixed:50us".to_owned(),
-            "budget" => "budget:5%|kvm".to_owned(),
             "kvm" => "kvm:max=200us".to_owned(),
             name => name.to_owned(),
         };

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::*;
 use super::every_policy;
-use super::model::{build, cost_ns, seen, setting, walk};
+use super::model::{build, cost_ns, setting, walk};
 
 fn ns() -> impl Strategy<Value = u64> {
     prop_oneof![
@@ -110,39 +110,6 @@ proptest! {
         let setting = Setting { seed, ..setting(break_even_ns) };
         let windows = walk(build("ski-rental:draw=random", &setting).as_mut(), &gaps);
         prop_assert!(windows.iter().all(|window| *window <= break_even_ns));
-    }
-
-    /// Whatever the halts, the time polled since the first never exceeds the share of the time passed
-    /// since, and that between any two of them never exceeds the share of it and one burst.
-    #[test]
-    fn a_budget_is_never_exceeded(
-        halts in proptest::collection::vec((0..2_000_000_u64, ns()), 1..60),
-        first_ns in 0..1_u64 << 40, percent in 0..=100_u64, burst_ns in 0..3_000_000_u64,
-        inner in proptest::sample::select(vec![
-            "fixed:always", "fixed:50us", "kvm", "list-v4", "toggle", "learned",
-        ]),
-    ) {
-        let text = format!("budget:{percent}%,burst={burst_ns}ns|{inner}");
-        let mut policy = build(&text, &setting(30_000));
-        let (mut now_ns, mut polled) = (first_ns, vec![]);
-        for (between_ns, gap_ns) in &halts {
-            now_ns += between_ns;
-            let window_ns = policy.window(&Ask { now_ns, ..Ask::default() });
-            let gap_ns = (*gap_ns).min(1 << 40);
-            let halt = seen(gap_ns, window_ns, 20_000);
-            policy.learn(&halt);
-            polled.push((now_ns, halt.poll_ns));
-            now_ns += halt.halt_ns;
-        }
-        for (first, (start_ns, _)) in polled.iter().enumerate() {
-            let burst_ns = if first == 0 { 0 } else { burst_ns };
-            let mut sum_ns = 0;
-            for (begun_ns, poll_ns) in &polled[first..] {
-                sum_ns += poll_ns;
-                let allowed = u128::from(begun_ns - start_ns) * u128::from(percent);
-                prop_assert!(u128::from(sum_ns) * 100 <= allowed + u128::from(burst_ns) * 100);
-            }
-        }
     }
 
     /// What is learned never leaves its safe range, and so no halt costs more than one block and the

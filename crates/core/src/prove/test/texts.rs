@@ -62,7 +62,7 @@ fn what_no_kernel_can_be_put_under_is_refused_with_the_reason() {
         let error = text.parse::<WantedSetting>().unwrap_err();
         assert!(error.to_string().contains(reason), "{text}: {error}");
     }
-    let error = "budget:2%|kvm".parse::<WantedSetting>().unwrap_err();
+    let error = "learned".parse::<WantedSetting>().unwrap_err();
     assert!(matches!(error, SettingError::NotKvms { .. }), "{error}");
 }
 
