@@ -14,6 +14,7 @@
 //! | `walk` | the vCPUs of the host |
 //! | `record` | the bytes of a halt, decoded |
 //! | `wake` | what ended it |
+//! | `ring` | the ring buffers, and the thread that empties them |
 //! | `places` | whose halt, counts or exits these are |
 //! | `counts` | counts mode |
 //! | `program` | the programs as a whole, and what the kernel says of each |
@@ -38,6 +39,7 @@ mod on_request;
 mod places;
 mod program;
 mod record;
+mod ring;
 pub(crate) mod sample;
 mod skel;
 mod stats;

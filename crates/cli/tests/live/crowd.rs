@@ -57,6 +57,27 @@ fn vms_that_come_and_go_are_each_named() {
 }
 
 #[test]
+fn a_process_of_many_vms_that_comes_while_recording_is_recorded_whole() {
+    let Some(bench) = Bench::set_up() else { return };
+    let output = Command::new(haltwise())
+        .args(["record", "-o"])
+        .arg(bench.path("capture"))
+        .arg("--")
+        .arg(haltwise().with_file_name("haltwise-lab"))
+        .args(["run", "tick", "--vms", "300", "--rounds", "20"])
+        .args(["--gap", "fixed:20ms", "--name", "many"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    let capture = Capture::open(&bench.path("capture")).unwrap();
+    let names = (0..300).map(|number| format!("many-{number}"));
+    let few = names.map(|name| (halts_of_vm(&capture, &name), name));
+    // A tick that is late finds the next one pending, and makes no halt.
+    let few: Vec<_> = few.filter(|(halts, _)| *halts < 10).collect();
+    assert_eq!(few, [], "of 20 halts each");
+}
+
+#[test]
 fn only_the_vms_asked_for_are_recorded() {
     let Some(bench) = Bench::set_up() else { return };
     let labs = ["wanted", "other"].map(|name| bench.keep_halting("fixed:500us", &["--name", name]));

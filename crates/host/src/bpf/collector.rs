@@ -1,18 +1,16 @@
 //! The BPF source as a [`Collector`]: drains the ring, places each halt, looks for new VMs.
 
-use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::rc::Rc;
 use std::time::Duration;
 
 use haltwise_core::event::{Facts, Lost};
 use haltwise_core::ids::Pid;
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
-use libbpf_rs::{RingBuffer, RingBufferBuilder};
+use libbpf_rs::MapCore;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 
-use super::attach::{Attached, attach, explain};
+use super::attach::{Attached, attach};
 use super::cost::Cost;
 use super::counts::{CountsReader, Seen};
 use super::exits::ExitCounter;
@@ -20,12 +18,13 @@ use super::missed::{Missed, OF_KVM, lost_by};
 use super::places::Places;
 use super::program::Programs;
 use super::record::{RawHalt, SIZE as HALT_SIZE};
+use super::ring::Ring;
 use super::skel::CollectorProgs;
 use super::skel::types::{kernel_support, lost_cause};
 use super::stats::{self, StatsReader, VcpuStats};
 use super::walk::{FoundVcpu, SIZE_WITH_STATS, decode_with_stats, walk, walk_with_stats};
 use crate::clock;
-use crate::collector::{CollectError, CollectOptions, Collector, Counting, SOON};
+use crate::collector::{CollectError, CollectOptions, Collector, Counting};
 use crate::params;
 use crate::root::Root;
 
@@ -35,8 +34,6 @@ const WALK_NS: std::ops::RangeInclusive<u64> = 500_000_000..=2_000_000_000;
 const WALK_PART: u64 = 400;
 /// Between two walks, however much of the unknown halts.
 const WALK_AGAIN_NS: u64 = 20_000_000;
-/// A ring that holds a tenth of a second of a million halts a second.
-const ROOMY: u32 = 8 << 20;
 /// Between two looks at the kernel's counts of losses.
 const LOSSES_NS: u64 = 500_000_000;
 
@@ -44,10 +41,11 @@ const LOSSES_NS: u64 = 500_000_000;
 #[derive(Debug)]
 pub struct BpfCollector {
     attached: Attached,
-    ring: RingBuffer<'static>,
+    ring: Ring,
+    /// Rights were given up: a thread that starts now has no more than is left.
+    is_confined: bool,
     /// Readable when a program wakes the recorder.
     woken: OwnedFd,
-    drained: Rc<RefCell<Drained>>,
     options: CollectOptions,
     root: Root,
     places: Places,
@@ -68,27 +66,22 @@ pub struct BpfCollector {
 
 const LOST_CAUSES: usize = lost_cause::LOST_CAUSES.0 as usize;
 
-/// What the ring's callback leaves behind.
-#[derive(Debug, Default)]
-struct Drained {
-    halts: Vec<RawHalt>,
-    /// Of threads that ended.
-    last: Vec<(FoundVcpu, VcpuStats)>,
-    short: Option<(usize, usize)>,
-}
-
 impl BpfCollector {
     /// Loads, attaches, and looks for the VMs that already run.
     pub fn start(options: CollectOptions, root: Root) -> Result<Self, CollectError> {
         let attached = attach(&options)?;
-        let drained = Rc::new(RefCell::new(Drained::default()));
-        let ring = ring(&attached, &drained)?;
+        let maps = &attached.skel.maps;
+        let rings: [(&dyn MapCore, usize); 2] = [
+            (&maps.halts, HALT_SIZE),
+            (&maps.last_stats, SIZE_WITH_STATS),
+        ];
+        let ring = Ring::map(&rings, options.buffer_bytes)?;
         let woken = woken(&attached)?;
         let mut collector = Self {
             attached,
             ring,
+            is_confined: false,
             woken,
-            drained,
             options,
             places: Places::new(root.clone()),
             root,
@@ -208,23 +201,24 @@ impl BpfCollector {
     }
 
     fn drain_ring(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
-        self.ring
-            .consume()
-            .map_err(|error| explain("read the ring", &error))?;
-        let drained = std::mem::take(&mut *self.drained.borrow_mut());
-        if let Some((got, expected)) = drained.short {
-            return Err(CollectError::Record { got, expected });
-        }
-        self.last_stats.extend(drained.last);
-        let unknown = drained
-            .halts
+        let taken = self.ring.take()?;
+        let records = |of: usize, size| {
+            taken
+                .get(of)
+                .map_or(&[] as &[u8], |it| it)
+                .chunks_exact(size)
+        };
+        let last = records(1, SIZE_WITH_STATS).filter_map(decode_with_stats);
+        self.last_stats.extend(last);
+        let halts: Vec<RawHalt> = records(0, HALT_SIZE).filter_map(RawHalt::decode).collect();
+        let unknown = halts
             .iter()
             .any(|halt| self.places.of_walked(halt).is_none());
         if unknown && now_ns.saturating_sub(self.last_walk_ns) >= WALK_AGAIN_NS {
             self.walk(now_ns)?;
         }
-        facts.halts.reserve(drained.halts.len());
-        for halt in &drained.halts {
+        facts.halts.reserve(halts.len());
+        for halt in &halts {
             let place = self.places.of_halt(halt);
             // In counts mode a thread's first halt comes through the ring only to be placed.
             if self.options.mode == Mode::Full && self.counting.holds(halt.end_ns) {
@@ -347,39 +341,6 @@ fn woken(attached: &Attached) -> Result<OwnedFd, CollectError> {
     Ok(fd)
 }
 
-/// The ring that fills `drained`.
-fn ring(
-    attached: &Attached,
-    drained: &Rc<RefCell<Drained>>,
-) -> Result<RingBuffer<'static>, CollectError> {
-    let into = Rc::clone(drained);
-    let mut builder = RingBufferBuilder::new();
-    builder
-        .add(&attached.skel.maps.halts, move |bytes| {
-            let mut drained = into.borrow_mut();
-            match RawHalt::decode(bytes) {
-                Some(halt) => drained.halts.push(halt),
-                None => drained.short = Some((bytes.len(), HALT_SIZE)),
-            }
-            0
-        })
-        .map_err(|error| explain("map the ring", &error))?;
-    let into = Rc::clone(drained);
-    builder
-        .add(&attached.skel.maps.last_stats, move |bytes| {
-            let mut drained = into.borrow_mut();
-            match decode_with_stats(bytes) {
-                Some(last) => drained.last.push(last),
-                None => drained.short = Some((bytes.len(), SIZE_WITH_STATS)),
-            }
-            0
-        })
-        .map_err(|error| explain("map the ring of last statistics", &error))?;
-    builder
-        .build()
-        .map_err(|error| explain("map the ring", &error))
-}
-
 /// What a mode does not keep.
 fn not_kept(mode: Mode) -> Vec<Missing> {
     let stats = "not in KVM's statistics";
@@ -412,9 +373,14 @@ impl Collector for BpfCollector {
 
     fn confine(&mut self) {
         self.cost.hand_over(&self.root);
+        self.is_confined = true;
     }
 
     fn drain(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
+        // KVM's own counters wait.
+        if self.is_confined && self.options.mode != Mode::Stats {
+            self.ring.keep_empty()?;
+        }
         let now = clock::monotonic_ns();
         self.refresh_param();
         let since = now.saturating_sub(self.last_walk_ns);
@@ -483,11 +449,7 @@ impl Collector for BpfCollector {
 
     /// A thread's first halt ends it: its VM may be gone soon, and has to be placed before.
     fn wait(&mut self, at_most: Duration) -> Result<(), CollectError> {
-        let at_most = if self.options.buffer_bytes < ROOMY {
-            at_most.min(SOON)
-        } else {
-            at_most
-        };
+        let at_most = at_most.min(self.ring.period());
         let timeout = rustix::time::Timespec::try_from(at_most).ok();
         let mut events = [epoll::Event {
             flags: epoll::EventFlags::empty(),

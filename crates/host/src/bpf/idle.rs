@@ -7,16 +7,13 @@
 mod record;
 mod skel;
 
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
-use std::rc::Rc;
 
-use haltwise_core::decode::idle::Period;
 use haltwise_core::event::{Facts, Lost};
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{OpenObject, ProgramMut, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{OpenObject, ProgramMut};
 
 use self::record::SIZE;
 use self::skel::types::idle_lost_cause;
@@ -26,6 +23,7 @@ use super::cost::Cost;
 use super::links::Links;
 use super::missed::{Missed, OF_IDLE, lost_by};
 use super::program::Programs;
+use super::ring::Ring;
 use crate::clock;
 use crate::collector::{CollectError, CollectOptions, Collector};
 use crate::cpus;
@@ -38,8 +36,9 @@ pub use self::record::fuzz_idle;
 pub struct IdleCollector {
     skel: IdleSkel<'static>,
     links: Links,
-    ring: RingBuffer<'static>,
-    drained: Rc<RefCell<Drained>>,
+    ring: Ring,
+    /// Rights were given up: a thread that starts now has no more than is left.
+    is_confined: bool,
     machine: Machine,
     missing: Vec<Missing>,
     device: Device,
@@ -57,13 +56,6 @@ impl std::fmt::Debug for IdleCollector {
     }
 }
 
-/// What the ring's callback leaves behind.
-#[derive(Debug, Default)]
-struct Drained {
-    periods: Vec<Period>,
-    short: Option<usize>,
-}
-
 impl IdleCollector {
     /// Loads and attaches.
     pub fn start(options: &CollectOptions, root: Root) -> Result<Self, CollectError> {
@@ -75,14 +67,13 @@ impl IdleCollector {
         }
         let cpus = cpus::online(&root)?;
         let (skel, device) = load(options, cpus::end(&root, &cpus), polls_in_state_0(&root))?;
-        let drained = Rc::new(RefCell::new(Drained::default()));
-        let ring = ring(&skel, &drained)?;
+        let ring = Ring::map(&[(&skel.maps.periods, SIZE)], options.buffer_bytes)?;
         let (links, missing) = attach(&skel.progs, device)?;
         let mut collector = Self {
             skel,
             links,
             ring,
-            drained,
+            is_confined: false,
             machine: Machine::new(root, &cpus),
             missing,
             device,
@@ -95,17 +86,11 @@ impl IdleCollector {
     }
 
     fn drain_ring(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
-        self.ring
-            .consume()
-            .map_err(|error| explain("read the ring", &error))?;
-        let drained = std::mem::take(&mut *self.drained.borrow_mut());
-        if let Some(got) = drained.short {
-            let expected = SIZE;
-            return Err(CollectError::Record { got, expected });
-        }
         let ceiling_ns = self.machine.ceiling_ns();
-        for period in &drained.periods {
-            self.machine.take(period, ceiling_ns, facts);
+        for bytes in self.ring.take()? {
+            for period in bytes.chunks_exact(SIZE).filter_map(record::decode) {
+                self.machine.take(&period, ceiling_ns, facts);
+            }
         }
         Ok(())
     }
@@ -326,27 +311,6 @@ fn attach(
     Ok((links, missing))
 }
 
-fn ring(
-    skel: &IdleSkel<'static>,
-    drained: &Rc<RefCell<Drained>>,
-) -> Result<RingBuffer<'static>, CollectError> {
-    let into = Rc::clone(drained);
-    let mut builder = RingBufferBuilder::new();
-    builder
-        .add(&skel.maps.periods, move |bytes| {
-            let mut drained = into.borrow_mut();
-            match record::decode(bytes) {
-                Some(period) => drained.periods.push(period),
-                None => drained.short = Some(bytes.len()),
-            }
-            0
-        })
-        .map_err(|error| explain("map the ring", &error))?;
-    builder
-        .build()
-        .map_err(|error| explain("map the ring", &error))
-}
-
 impl Collector for IdleCollector {
     fn rung(&self) -> Rung {
         Rung::Bpf
@@ -354,9 +318,13 @@ impl Collector for IdleCollector {
 
     fn confine(&mut self) {
         self.cost.hand_over(self.machine.root());
+        self.is_confined = true;
     }
 
     fn drain(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
+        if self.is_confined {
+            self.ring.keep_empty()?;
+        }
         let now_ns = clock::monotonic_ns();
         self.drain_ring(facts)?;
         self.drain_lost(facts, now_ns)?;

@@ -211,10 +211,8 @@ impl Places {
         {
             return place;
         }
-        let place = Place {
-            vm: Some(self.vm_of(Pid(halt.tgid), halt.kvm)),
-            vcpu: halt.vcpu_id(),
-        };
+        let vm = self.vm_of(Pid(halt.tgid), halt.kvm);
+        let place = self.place(vm, halt.vcpu_id(), halt.tid);
         // Its VM may be gone before anybody looks; a walk that finds it knows better.
         self.by_tid.insert(halt.tid, place);
         place
@@ -231,8 +229,13 @@ impl Places {
         }
         let vm = self.vm_of(Pid(who.tgid), who.kvm);
         let vcpu = (who.vcpu != 0).then_some(VcpuId(who.vcpu_id));
+        self.place(vm, vcpu, who.tid)
+    }
+
+    /// A vCPU that no walk met has a row too.
+    fn place(&mut self, vm: VmIndex, vcpu: Option<VcpuId>, tid: u32) -> Place {
         if let Some(id) = vcpu {
-            self.roster.vcpu(vm, id, Tid(who.tid));
+            self.roster.vcpu(vm, id, Tid(tid));
         }
         Place { vm: Some(vm), vcpu }
     }
@@ -378,6 +381,9 @@ mod test {
         let mut places = places();
         assert_eq!(places.of_halt(&halt(0xa, 0xa0, 0, 100)), place(0, 0));
         assert_eq!(places.of_halt(&halt(0xb, 0xb0, 0, 200)), place(1, 0));
+        let vcpus = places.roster().vcpus.iter();
+        let vcpus: Vec<_> = vcpus.map(|vcpu| (vcpu.vm.0, vcpu.tid.0)).collect();
+        assert_eq!(vcpus, [(0, 100), (1, 200)]);
         let who = |kvm, tid| Who {
             kvm,
             vcpu: 0xc0,

@@ -1,0 +1,190 @@
+//! The ring buffers that programs write, and a thread that empties them while their reader does something else.
+//!
+//! A ring holds a second of halts at most. Its reader looks for VMs, asks VMMs and waits for a disk as well; meanwhile the
+//! thread moves records into memory, and does nothing else.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
+
+use super::attach::explain;
+use crate::collector::{CollectError, SOON};
+
+/// A ring that holds a tenth of a second of a million halts a second.
+const ROOMY: u32 = 8 << 20;
+/// Between two looks at such a ring.
+const PERIOD: Duration = Duration::from_millis(100);
+/// Bytes of records that wait in memory before no more are read: more than 800,000 halts. Later records stay in the ring;
+/// when that is full too, the programs count them as lost.
+const MOST_WAITING: usize = 64 << 20;
+
+/// Ring buffers of one reader.
+#[derive(Debug)]
+pub(super) struct Ring {
+    shared: Arc<Shared>,
+    period: Duration,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    ring: Mutex<RingBuffer<'static>>,
+    waiting: Arc<Mutex<Waiting>>,
+    ends: AtomicBool,
+}
+
+/// Records that were read, and not taken.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// The bytes of each ring buffer.
+    bytes: Vec<Vec<u8>>,
+    /// Length of a record that is too short, and the length that it should have.
+    short: Option<(usize, usize)>,
+}
+
+impl Waiting {
+    fn add(&mut self, map: usize, record: &[u8], size: usize) {
+        match (record.get(..size), self.bytes.get_mut(map)) {
+            (Some(record), Some(bytes)) => bytes.extend_from_slice(record),
+            _ => self.short = Some((record.len(), size)),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes.iter().map(Vec::len).sum::<usize>() >= MOST_WAITING
+    }
+}
+
+impl Ring {
+    /// Maps ring buffers, each with the length of its records; the first has so many bytes.
+    pub(super) fn map(maps: &[(&dyn MapCore, usize)], bytes: u32) -> Result<Self, CollectError> {
+        let failed = |error| explain("map the ring", &error);
+        let waiting = Arc::new(Mutex::new(Waiting {
+            bytes: vec![Vec::new(); maps.len()],
+            short: None,
+        }));
+        let mut builder = RingBufferBuilder::new();
+        for (index, &(map, size)) in maps.iter().enumerate() {
+            let waiting = Arc::clone(&waiting);
+            let keep = move |record: &[u8]| {
+                locked(&waiting).add(index, record, size);
+                0
+            };
+            builder.add(map, keep).map_err(failed)?;
+        }
+        let shared = Shared {
+            ring: Mutex::new(builder.build().map_err(failed)?),
+            waiting,
+            ends: AtomicBool::new(false),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            period: period(bytes),
+            thread: None,
+        })
+    }
+
+    /// How often the ring is to be read.
+    pub(super) fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// Starts the thread, if there is none. It has the rights that the caller has now.
+    pub(super) fn keep_empty(&mut self) -> Result<(), CollectError> {
+        if self.thread.is_some() {
+            return Ok(());
+        }
+        let (shared, period) = (Arc::clone(&self.shared), self.period);
+        let thread = std::thread::Builder::new().name("ring".to_owned());
+        let started = thread.spawn(move || {
+            while !shared.ends.load(Ordering::Relaxed) {
+                shared.read_if_room();
+                std::thread::park_timeout(period);
+            }
+        });
+        let started = started.map_err(|source| CollectError::Failed {
+            what: "start the thread that reads the ring".to_owned(),
+            source,
+        })?;
+        self.thread = Some(started);
+        Ok(())
+    }
+
+    /// All records until now, of each ring buffer.
+    pub(super) fn take(&self) -> Result<Vec<Vec<u8>>, CollectError> {
+        self.shared.read()?;
+        let mut waiting = locked(&self.shared.waiting);
+        if let Some((got, expected)) = waiting.short {
+            return Err(CollectError::Record { got, expected });
+        }
+        Ok(waiting.bytes.iter_mut().map(std::mem::take).collect())
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        self.shared.ends.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic in it has been printed.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Shared {
+    fn read(&self) -> Result<(), CollectError> {
+        let read = locked(&self.ring).consume();
+        read.map_err(|error| explain("read the ring", &error))
+    }
+
+    /// An error shows when the reader takes records.
+    fn read_if_room(&self) {
+        let is_full = locked(&self.waiting).is_full();
+        if !is_full {
+            drop(self.read());
+        }
+    }
+}
+
+fn period(bytes: u32) -> Duration {
+    if bytes < ROOMY { SOON } else { PERIOD }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn records_wait_whole_and_a_short_one_is_an_error() {
+        let mut waiting = Waiting {
+            bytes: vec![Vec::new(); 2],
+            short: None,
+        };
+        waiting.add(1, &[1, 2, 3, 4], 3);
+        waiting.add(1, &[5, 6, 7], 3);
+        assert_eq!(waiting.bytes, [vec![], vec![1, 2, 3, 5, 6, 7]]);
+        assert_eq!(waiting.short, None);
+        waiting.add(0, &[1, 2], 3);
+        assert_eq!(waiting.short, Some((2, 3)));
+    }
+
+    #[test]
+    fn no_more_is_read_when_enough_waits() {
+        let half = vec![0; MOST_WAITING / 2];
+        let mut waiting = Waiting {
+            bytes: vec![half.clone(), half[1..].to_vec()],
+            short: None,
+        };
+        assert!(!waiting.is_full());
+        waiting.add(1, &[0], 1);
+        assert!(waiting.is_full());
+    }
+}
