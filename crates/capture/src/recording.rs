@@ -166,7 +166,9 @@ impl Recording {
         let host = TableStream::create::<HostSample>(directory)?;
         let lost = TableStream::create::<Lost>(directory)?;
         let mut spare = Spare::default();
-        write_and_keep(directory, &info, &mut spare)?;
+        let text = text_of(directory, &info)?;
+        replace(directory, &text)?;
+        keep(directory, &text, &mut spare)?;
         Ok(|directory| Self {
             windows,
             counts,
@@ -403,7 +405,11 @@ impl Recording {
 
     fn catch_up(&mut self) -> Result<(), CaptureWriteError> {
         self.is_behind = true;
-        write_and_keep(&self.directory, &self.info, &mut self.spare)?;
+        let text = text_of(&self.directory, &self.info)?;
+        // Who records must not wait for a disk that is slow; the first copy is durable.
+        let written = self.directory.replace_at_once(FILE, &text);
+        written.map_err(not_written(&self.directory))?;
+        keep(&self.directory, &text, &mut self.spare)?;
         self.is_behind = false;
         Ok(())
     }
@@ -600,15 +606,9 @@ pub(crate) fn write_info(
     replace(directory, &text)
 }
 
-/// The same, and keeps room to write it once more.
-fn write_and_keep(
-    directory: &Directory,
-    info: &CaptureInfo,
-    spare: &mut Spare,
-) -> Result<(), CaptureWriteError> {
-    let text = text_of(directory, info)?;
-    replace(directory, &text)?;
-    let kept = spare.keep(directory, &text);
+/// Keeps room to write it once more.
+fn keep(directory: &Directory, text: &[u8], spare: &mut Spare) -> Result<(), CaptureWriteError> {
+    let kept = spare.keep(directory, text);
     kept.map_err(|source| CaptureWriteError::Io {
         act: "keep room in",
         path: directory.path().to_owned(),
@@ -618,11 +618,16 @@ fn write_and_keep(
 
 fn replace(directory: &Directory, text: &[u8]) -> Result<(), CaptureWriteError> {
     let written = directory.replace(FILE, text);
-    written.map_err(|source| CaptureWriteError::Io {
+    written.map_err(not_written(directory))
+}
+
+fn not_written(directory: &Directory) -> impl Fn(std::io::Error) -> CaptureWriteError {
+    let path = directory.path().join(FILE);
+    move |source| CaptureWriteError::Io {
         act: "write",
-        path: directory.path().join(FILE),
+        path: path.clone(),
         source,
-    })
+    }
 }
 
 fn text_of(directory: &Directory, info: &CaptureInfo) -> Result<Vec<u8>, CaptureWriteError> {

@@ -25,7 +25,7 @@ pub(crate) struct Spare {
 
 impl Spare {
     /// Keeps a copy of `capture.json`, and room for twice as much. Where that grows, room is added behind the first
-    /// copy, which stays as it is: whatever a loss of power takes, it is not both.
+    /// copy, which is durable and stays as it is: whatever a loss of power takes, it is not both.
     pub(crate) fn keep(&mut self, directory: &Directory, text: &[u8]) -> io::Result<()> {
         let wanted = (text.len() as u64).saturating_mul(2).max(LEAST);
         if wanted <= self.bytes {
@@ -40,6 +40,10 @@ impl Spare {
             None => self.file.insert(directory.create(NAME)?),
         };
         file.write_all_at(&more_bytes, self.bytes)?;
+        if self.bytes == 0 {
+            file.sync()?;
+            directory.sync()?;
+        }
         self.bytes = wanted;
         Ok(())
     }

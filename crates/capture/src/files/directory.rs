@@ -191,9 +191,14 @@ impl Directory {
     /// Lets a file that has another name take the place of `name`, durably.
     pub fn replace_by(&self, file: &Sink, from: &str, name: &str) -> io::Result<()> {
         file.sync()?;
-        self.ask(|disk| disk.rename(from, name))?;
-        rustix::fs::renameat(&self.descriptor, from, &self.descriptor, name)?;
+        self.rename(from, name)?;
         self.sync()
+    }
+
+    fn rename(&self, from: &str, name: &str) -> io::Result<()> {
+        self.ask(|disk| disk.rename(from, name))?;
+        let renamed = rustix::fs::renameat(&self.descriptor, from, &self.descriptor, name);
+        Ok(renamed?)
     }
 
     /// Makes its names durable.
@@ -209,12 +214,26 @@ impl Directory {
         }
     }
 
-    /// Replaces a small file in one step: a reader sees the old or the new, never a part.
+    /// Replaces a small file in one step, durably: a reader sees the old or the new, never a part.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.replace_with(name, bytes, |file| self.settle(file, name))
+    }
+
+    /// The same without a wait for the disk: after a loss of power the file may be damaged.
+    pub fn replace_at_once(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.replace_with(name, bytes, |_| self.rename(&temporary(name), name))
+    }
+
+    fn replace_with(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        settle: impl FnOnce(&Sink) -> io::Result<()>,
+    ) -> io::Result<()> {
         let written = (|| {
             let mut file = self.create_temporary(name)?;
             file.write_all(bytes)?;
-            self.settle(&file, name)
+            settle(&file)
         })();
         if written.is_err() {
             self.give_up(name);
