@@ -18,7 +18,7 @@ mod sessions;
 mod socket;
 mod virsh;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -35,8 +35,10 @@ use crate::root::{Root, RootError};
 
 pub(crate) use self::sessions::Sessions;
 
-/// How long an agent may take for an answer.
+/// How long an agent may take in all.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// What reading or writing a parameter takes does not count up to here: a recording may ask for hours.
+const QUICK: Duration = Duration::from_millis(250);
 /// No value of a parameter is longer, in bytes, and neither is the name of a boot.
 const LONGEST_VALUE: usize = 64;
 /// A new one at each boot of a Linux guest (random(4)).
@@ -92,7 +94,7 @@ pub enum AgentError {
     },
     /// No answer in time.
     #[error(
-        "ask the guest agent of pid {0}: the guest's agent did not answer within 5 s: is qemu-guest-agent running in \
+        "ask the guest agent of pid {0}: the guest's agent took longer than 5 s: is qemu-guest-agent running in \
          the guest?"
     )]
     Silent(Pid),
@@ -150,6 +152,8 @@ pub(crate) struct GuestAgent {
     key: VmKey,
     line: Line,
     boot: Option<String>,
+    /// Until when it may answer.
+    until: Instant,
 }
 
 /// A parameter in a guest.
@@ -169,11 +173,11 @@ enum Line {
 
 impl GuestAgent {
     /// Finds the agent of a VM that runs, and asks it what it permits.
-    pub(crate) fn of(root: &Root, vm: VmKey) -> Result<Self, AgentError> {
+    pub(crate) fn of(root: &Root, vm: VmKey, until: Instant) -> Result<Self, AgentError> {
         let pid = vm.pid;
         is_running(root, vm)?;
         let line = match agent_channel(root, pid)? {
-            AgentChannel::Socket(path) => Line::Socket(Socket::connect(&path, pid)?),
+            AgentChannel::Socket(path) => Line::Socket(Socket::connect(&path, pid, until)?),
             AgentChannel::Libvirt(uuid) => Line::Virsh(Virsh::new("virsh", uuid, pid)),
             AgentChannel::Closed => return Err(AgentError::NoPath(pid)),
             AgentChannel::Absent => return Err(AgentError::NoPort(pid)),
@@ -184,6 +188,7 @@ impl GuestAgent {
             key: vm,
             line,
             boot: None,
+            until,
         };
         agent.permits()?;
         agent.boot = agent.boot_id()?;
@@ -286,8 +291,8 @@ impl GuestAgent {
         }
         let pid = self.key.pid;
         let asked = match &mut self.line {
-            Line::Socket(socket) => socket.ask(&request.to_string()),
-            Line::Virsh(virsh) => virsh.ask(command, &request.to_string()),
+            Line::Socket(socket) => socket.ask(&request.to_string(), self.until),
+            Line::Virsh(virsh) => virsh.ask(command, &request.to_string(), self.until),
         };
         let bytes = match asked {
             Ok(bytes) => bytes,

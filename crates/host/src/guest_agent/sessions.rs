@@ -2,21 +2,25 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use haltwise_core::ids::VmKey;
 
-use super::{AgentError, GuestAgent, Seen};
+use super::{AgentError, GuestAgent, PATIENCE, QUICK, Seen};
 use crate::knob::Parameter;
 use crate::root::Root;
 
-/// Agents that were asked. One that was silent once is not waited for again.
+/// Agents that were asked. All that one takes for its answers is limited together: one that was silent once is not waited for
+/// again, and one that is slow is silent.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(RefCell<BTreeMap<VmKey, Session>>);
 
 #[derive(Debug)]
-enum Session {
-    Open(GuestAgent),
-    Silent,
+struct Session {
+    /// `None` where an answer may still be under way: the next conversation begins with another connection.
+    agent: Option<GuestAgent>,
+    /// How long it may still take.
+    patience: Duration,
 }
 
 impl Sessions {
@@ -51,29 +55,34 @@ impl Sessions {
         act: impl FnOnce(&mut GuestAgent) -> Result<T, AgentError>,
     ) -> Result<T, AgentError> {
         let mut sessions = self.0.borrow_mut();
-        let agent = match sessions.remove(&vm) {
-            Some(Session::Open(agent)) => Ok(agent),
-            Some(Session::Silent) => Err(AgentError::Silent(vm.pid)),
-            None => GuestAgent::of(root, vm),
-        };
-        let (agent, done) = match agent {
-            Ok(mut agent) => {
-                let done = act(&mut agent);
-                (Some(agent), done)
-            }
-            Err(error) => (None, Err(error)),
-        };
-        // Where an answer may still be under way, the next conversation begins with another connection.
-        let session = match (&done, agent) {
-            (Err(AgentError::Silent(_)), _) => Some(Session::Silent),
-            (Ok(_) | Err(AgentError::Refused { .. } | AgentError::Absent { .. }), Some(agent)) => {
-                Some(Session::Open(agent))
-            }
-            _ => None,
-        };
-        if let Some(session) = session {
-            sessions.insert(vm, session);
+        let session = sessions.entry(vm).or_insert(Session {
+            agent: None,
+            patience: PATIENCE,
+        });
+        if session.patience.is_zero() {
+            return Err(AgentError::Silent(vm.pid));
         }
+        let began = Instant::now();
+        let until = began + session.patience;
+        let agent = match session.agent.take() {
+            Some(agent) => Ok(agent),
+            None => GuestAgent::of(root, vm, until),
+        };
+        let done = agent.and_then(|mut agent| {
+            agent.until = until;
+            let done = act(&mut agent);
+            let is_kept = matches!(
+                done,
+                Ok(_) | Err(AgentError::Refused { .. } | AgentError::Absent { .. })
+            );
+            session.agent = is_kept.then_some(agent);
+            done
+        });
+        let took = began.elapsed().saturating_sub(QUICK);
+        session.patience = match done {
+            Err(AgentError::Silent(_)) => Duration::ZERO,
+            _ => session.patience.saturating_sub(took),
+        };
         done
     }
 }

@@ -1,4 +1,4 @@
-//! QEMU's socket of the agent: requests and answers are lines of JSON, in order, each within a time limit.
+//! QEMU's socket of the agent: requests and answers are lines of JSON, in order.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
-use super::{AgentError, PATIENCE, reply};
+use super::{AgentError, reply};
 use crate::clock;
 use crate::root::Root;
 
@@ -30,21 +30,12 @@ pub(super) struct Socket {
     pid: Pid,
     /// Received, and not used yet.
     held: Vec<u8>,
-    patience: Duration,
 }
 
 impl Socket {
     /// Connects, and finds the start of the answers: an agent may still have one for whoever was connected before.
-    pub(super) fn connect(path: &Path, pid: Pid) -> Result<Self, AgentError> {
-        Self::connect_within(path, pid, PATIENCE)
-    }
-
-    pub(super) fn connect_within(
-        path: &Path,
-        pid: Pid,
-        patience: Duration,
-    ) -> Result<Self, AgentError> {
-        let stream = connect(path, patience).map_err(|source| match source {
+    pub(super) fn connect(path: &Path, pid: Pid, until: Instant) -> Result<Self, AgentError> {
+        let stream = connect(path, rest(pid, until)?).map_err(|source| match source {
             // Another client is connected, and the queue is full.
             Errno::AGAIN => AgentError::Silent(pid),
             source => AgentError::Failed {
@@ -67,14 +58,12 @@ impl Socket {
             stream,
             pid,
             held: Vec::new(),
-            patience,
         };
-        socket.synchronise()?;
+        socket.synchronise(until)?;
         Ok(socket)
     }
 
-    fn synchronise(&mut self) -> Result<(), AgentError> {
-        let until = Instant::now() + self.patience;
+    fn synchronise(&mut self, until: Instant) -> Result<(), AgentError> {
         let id = clock::monotonic_ns() & LARGEST_ID;
         let request =
             serde_json::json!({"execute": "guest-sync-delimited", "arguments": {"id": id}});
@@ -93,15 +82,14 @@ impl Socket {
     }
 
     /// One request and the line that answers it.
-    pub(super) fn ask(&mut self, request: &str) -> Result<Vec<u8>, AgentError> {
-        let until = Instant::now() + self.patience;
+    pub(super) fn ask(&mut self, request: &str, until: Instant) -> Result<Vec<u8>, AgentError> {
         self.send(format!("{request}\n").as_bytes(), until)?;
         self.take(b'\n', until)
     }
 
     fn send(&mut self, mut bytes: &[u8], until: Instant) -> Result<(), AgentError> {
         while !bytes.is_empty() {
-            let rest = self.rest(until)?;
+            let rest = rest(self.pid, until)?;
             let sent = self.stream.set_write_timeout(Some(rest));
             match sent.and_then(|()| self.stream.write(bytes)) {
                 Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
@@ -127,7 +115,7 @@ impl Socket {
                 let why = "its answer is longer than 256 KiB";
                 return Err(AgentError::Malformed { pid: self.pid, why });
             }
-            let rest = self.rest(until)?;
+            let rest = rest(self.pid, until)?;
             let mut piece = [0; 4096];
             let read = self.stream.set_read_timeout(Some(rest));
             match read.and_then(|()| self.stream.read(&mut piece)) {
@@ -141,15 +129,6 @@ impl Socket {
         }
     }
 
-    /// The time that is left; a time limit of 0 would be none.
-    fn rest(&self, until: Instant) -> Result<Duration, AgentError> {
-        let rest = until.saturating_duration_since(Instant::now());
-        if rest.is_zero() {
-            return Err(AgentError::Silent(self.pid));
-        }
-        Ok(rest)
-    }
-
     /// Nothing, if it is to be tried again until the time is over.
     fn failed(&self, what: &'static str, source: io::Error) -> Result<(), AgentError> {
         let pid = self.pid;
@@ -158,6 +137,15 @@ impl Socket {
             _ => Err(AgentError::Failed { what, pid, source }),
         }
     }
+}
+
+/// The time that is left; a time limit of 0 would be none.
+pub(super) fn rest(pid: Pid, until: Instant) -> Result<Duration, AgentError> {
+    let rest = until.saturating_duration_since(Instant::now());
+    if rest.is_zero() {
+        return Err(AgentError::Silent(pid));
+    }
+    Ok(rest)
 }
 
 /// Connects by the socket's directory: a path through `/proc/PID/root` may be longer than an address can be.

@@ -3,11 +3,12 @@
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use haltwise_core::ids::Pid;
 
-use super::{AgentError, PATIENCE, reply};
+use super::socket::rest;
+use super::{AgentError, reply};
 
 /// More is not read of what virsh prints, in bytes.
 const LONGEST: u64 = 256 << 10;
@@ -21,7 +22,6 @@ pub(super) struct Virsh {
     /// No word that virsh could take for an option.
     uuid: String,
     pid: Pid,
-    patience: Duration,
 }
 
 impl Virsh {
@@ -30,24 +30,25 @@ impl Virsh {
             program: program.to_owned(),
             uuid,
             pid,
-            patience: PATIENCE + OWN,
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn within(self, patience: Duration) -> Self {
-        Self { patience, ..self }
-    }
-
     /// One request and its answer.
-    pub(super) fn ask(&self, command: &'static str, request: &str) -> Result<Vec<u8>, AgentError> {
+    pub(super) fn ask(
+        &self,
+        command: &'static str,
+        request: &str,
+        until: Instant,
+    ) -> Result<Vec<u8>, AgentError> {
         let pid = self.pid;
         let failed = |source| AgentError::Failed {
             what: "run virsh to ask the guest agent",
             pid,
             source,
         };
-        let seconds = PATIENCE.as_secs().to_string();
+        // To libvirt 0 is no wait at all.
+        let seconds = rest(pid, until)?.as_secs().max(1).to_string();
+        let until = until + OWN;
         let mut child = Command::new(&self.program)
             .args(["-c", "qemu:///system", "qemu-agent-command"])
             .args(["--timeout", &seconds, &self.uuid, request])
@@ -60,7 +61,10 @@ impl Virsh {
         let (sender, ended) = mpsc::channel();
         let said = read(child.stdout.take(), sender.clone());
         let complained = read(child.stderr.take(), sender);
-        let in_time = (0..2).all(|_| ended.recv_timeout(self.patience).is_ok());
+        let in_time = (0..2).all(|_| {
+            let rest = until.saturating_duration_since(Instant::now());
+            ended.recv_timeout(rest).is_ok()
+        });
         if !in_time {
             // It has ended by itself if that fails.
             drop(child.kill());

@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -28,6 +29,8 @@ pub(crate) enum Mood {
     Good,
     /// It takes everything and never answers.
     Silent,
+    /// It answers rightly, each time after so long.
+    Slow(Duration),
     /// It has `guest-file-*` disabled.
     Denied,
     /// It answers that it has written, and has not.
@@ -137,6 +140,7 @@ impl FakeAgent {
         state.asked.push(command.clone());
         match &state.mood {
             Mood::Silent => return Vec::new(),
+            Mood::Slow(time) => std::thread::sleep(*time),
             Mood::Says(of, bytes) if *of == command => return bytes.clone(),
             _ => {}
         }
