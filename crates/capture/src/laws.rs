@@ -26,6 +26,9 @@ use crate::table::Table;
 /// the beginning when halts had been recorded for a while, and counters are read one after the other.
 const ALLOWANCE_NS: u64 = 60_000_000_000;
 
+/// Cycles, instructions and the like of one CPU, far above what any has.
+const MOST_EVENTS_PER_NS: u64 = 100;
+
 /// A law that a row breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -195,7 +198,9 @@ impl Laws {
 
     pub(crate) fn sample(&mut self, row: &Sample) -> Result<(), Law> {
         self.holds(row.time_ns)?;
-        self.knows(row.vm)
+        self.knows(row.vm)?;
+        let passed = row.weight <= row.time_ns.saturating_mul(MOST_EVENTS_PER_NS);
+        passed.then_some(()).ok_or(Law::TimeHasPassed)
     }
 
     pub(crate) fn idle_state(&mut self, row: &IdleState) -> Result<(), Law> {

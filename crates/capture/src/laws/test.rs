@@ -1,8 +1,10 @@
 //! Each law by a table of rows at its edges, and that what recorders write obeys them all.
 
 use haltwise_core::event::{Halt, HaltCounts, Observable, Vm};
+use haltwise_core::exit::Isa;
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
+use haltwise_core::profile::{Event, Hit, Phase};
 use haltwise_core::recording::Rung;
 use proptest::prelude::*;
 
@@ -254,6 +256,23 @@ fn counted_parts_are_within_their_whole() {
 #[test]
 fn rows_of_the_other_tables() {
     let mut laws = laws(Rung::Bpf);
+    let weighs = |weight| Sample {
+        time_ns: START,
+        vm: None,
+        vcpu: None,
+        tid: Tid(7),
+        cpu: 0,
+        event: Event::CpuClock,
+        weight,
+        hit: Hit::GuestKernel,
+        stack: 0,
+        phase: Phase::Entered,
+        isa: Isa::None,
+        reason: None,
+    };
+    assert_eq!(laws.sample(&weighs(100 * START)), Ok(()));
+    let law = laws.sample(&weighs(100 * START + 1));
+    assert_eq!(law, Err(Law::TimeHasPassed));
     let sample = HostSample {
         time_ns: START,
         busy_ns: 5,

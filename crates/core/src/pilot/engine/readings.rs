@@ -306,10 +306,19 @@ impl<E: Evidence> Pilot<E> {
             Self::forget(&mut self.members, unit);
             return None;
         }
-        let what = format!(
-            "halt_poll_ns is {} and was {}: it was modified externally, and is left alone",
-            unit.now.halt_poll_ns, expected.halt_poll_ns
-        );
+        if unit.is_excluded && unit.set.is_none() {
+            return None;
+        }
+        let (now, before) = (unit.now.halt_poll_ns, expected.halt_poll_ns);
+        let what = if has_own {
+            format!(
+                "it has a ceiling of its own now, {now} ns: it was set externally, and is left alone"
+            )
+        } else {
+            format!(
+                "halt_poll_ns is {now} and was {before}: it was modified externally, and is left alone"
+            )
+        };
         self.hands_off(scope, what)
     }
 
