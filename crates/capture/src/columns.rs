@@ -23,7 +23,6 @@ use crate::table::Table;
 pub(crate) struct Columns<'a> {
     pub(crate) batch: &'a RecordBatch,
     pub(crate) table: Table,
-    /// Its file.
     pub(crate) path: &'a Path,
     /// The number of its first row, counted from 0 in the file.
     pub(crate) first_row: u64,

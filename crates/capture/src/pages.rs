@@ -47,7 +47,6 @@ const MAX_RATIO: i64 = (128 << 10) / 4;
 /// A file whose pages may be decoded.
 pub(crate) struct Pages<R> {
     file: R,
-    /// Its length.
     bytes: u64,
 }
 

@@ -42,7 +42,6 @@ impl From<Exit> for ExitCode {
 /// An error, the code to leave with, and what to do about it.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// The code.
     pub(crate) exit: Exit,
     /// What failed; printed as a chain.
     pub(crate) error: anyhow::Error,

@@ -126,7 +126,6 @@ impl Scope {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PlannedCeiling {
-    /// Its name.
     pub(crate) vm: String,
     /// The ceiling, in nanoseconds.
     pub(crate) halt_poll_ns: u32,

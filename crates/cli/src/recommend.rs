@@ -156,7 +156,6 @@ pub(crate) fn recommend_in_guest(
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Recommendation {
-    /// There is one.
     Made(Box<InShort>),
     /// There is one for a guest.
     InGuest(Box<GuestInShort>),
@@ -209,7 +208,6 @@ impl GuestInShort {
 /// What it says.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct InShort {
-    /// For what.
     pub(crate) goal: TuneGoal,
     /// What to do, in a word.
     pub(crate) verdict: &'static str,

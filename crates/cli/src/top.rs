@@ -73,7 +73,6 @@ impl Form {
 /// A capture, and which moment of it.
 #[derive(Debug)]
 pub(crate) struct FromCapture {
-    /// Its directory.
     pub(crate) dir: PathBuf,
     /// Length of a step.
     pub(crate) interval: Duration,

@@ -2,7 +2,6 @@
 
 use haltwise_core::units::Nanos;
 
-/// Whose turn it is.
 #[derive(Debug)]
 pub(crate) struct Turns {
     count: usize,

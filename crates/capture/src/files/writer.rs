@@ -18,7 +18,6 @@ pub(super) struct Account {
     pub(super) gid: u32,
 }
 
-/// Who writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Writer {
     pub(super) us: Account,

@@ -67,7 +67,6 @@ impl Fault {
 pub(super) enum Damage {
     /// This thread alone: the line says so, and that it was an event of KVM.
     Of(Head),
-    /// Anybody.
     OfAnybody,
 }
 

@@ -5,7 +5,6 @@ use std::io::{self, BufRead, Read};
 /// The longest line taken, in bytes. The kernel prints no event longer than 8 KiB (`TRACE_SEQ_SIZE`).
 const LONGEST: u64 = 64 << 10;
 
-/// Reads lines.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     input: R,
@@ -13,7 +12,6 @@ pub(super) struct Lines<R> {
     bytes: u64,
 }
 
-/// A line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// Without its end.

@@ -17,7 +17,6 @@ pub(super) struct TextFacts {
     pub(super) first_ns: Option<u64>,
     /// The last time that went into the capture.
     pub(super) last_ns: u64,
-    /// Facts about the host.
     pub(super) host: BTreeMap<About, String>,
     /// Halts were told.
     pub(super) halts: u64,
@@ -35,7 +34,6 @@ pub(super) struct TextFacts {
     wrapped: Option<(u64, Vec<u8>)>,
     /// Lines that continue others.
     pub(super) continued: u64,
-    /// Lines read.
     pub(super) lines: u64,
     signs: BTreeSet<Sign>,
 }
@@ -51,7 +49,6 @@ pub(super) enum Sign {
     ValidTold,
     /// A wake-up without it, which is taken for valid.
     ValidAssumed,
-    /// Wake-ups.
     Wakings,
     /// Threads giving up their CPUs.
     Switches,

@@ -10,7 +10,6 @@ use crate::knob::view::{ChangeView, CutOffView, name_of};
 use crate::knob::watching::VmView;
 use crate::plan::Plan;
 
-/// Everything.
 #[derive(Debug, Serialize)]
 pub(crate) struct Applied {
     pub(crate) schema: u32,

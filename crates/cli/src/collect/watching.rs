@@ -25,7 +25,6 @@ pub(crate) struct ToWatch<'a> {
     pub(crate) each_halt_of_tracepoints: bool,
     /// Length of an interval.
     pub(crate) interval: Duration,
-    /// Exits too.
     pub(crate) exits: Option<&'a ExitsWanted>,
 }
 

@@ -28,7 +28,6 @@ pub(crate) struct PlayedCapture {
     pub(crate) vms: Vec<VmCosts>,
     /// The kernel whose algorithm was played.
     pub(crate) version: Version,
-    /// Its architecture.
     pub(crate) arch: Arch,
     /// What a sleep costs.
     pub(crate) known: Known,

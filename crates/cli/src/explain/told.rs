@@ -15,7 +15,6 @@ use crate::recommend::{Recommendation, Recommended, recommend_in_guest};
 /// What `tune` says.
 #[derive(Debug)]
 pub(crate) struct Told {
-    /// In short.
     pub(crate) recommendation: Recommendation,
     /// Of KVM's parameters.
     pub(crate) advised: Advised,

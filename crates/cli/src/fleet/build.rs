@@ -21,7 +21,6 @@ pub(crate) struct Assumptions {
     pub(crate) goal: (String, u64),
     /// Hosts of the fleet, if not those that were read.
     pub(crate) hosts: Option<u64>,
-    /// Watts of a CPU.
     pub(crate) watts_per_cpu: Option<f64>,
     /// Price of a CPU for a year.
     pub(crate) price_per_cpu_year: Option<f64>,

@@ -23,7 +23,6 @@ const AT_A_TIME: usize = 32;
 /// What was read.
 #[derive(Debug)]
 pub(crate) struct LoadedFleet {
-    /// The sums.
     pub(crate) fleet: Fleet,
     /// What they say.
     pub(crate) answer: Answer,

@@ -36,7 +36,6 @@ use crate::{diff, exits, profile, report};
 /// What is asked for.
 #[derive(Debug)]
 pub(crate) struct PageRequest<'a> {
-    /// The capture.
     pub(crate) dir: &'a Path,
     /// Only this VM.
     pub(crate) vm: Option<&'a str>,

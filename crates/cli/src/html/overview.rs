@@ -30,7 +30,6 @@ pub(crate) const STATES: [&str; 7] = [
 
 type Spent = [u64; STATES.len()];
 
-/// All vCPUs.
 #[derive(Debug)]
 pub(crate) struct Overview {
     /// vCPU by vCPU; those that could not be placed last.
@@ -41,10 +40,8 @@ pub(crate) struct Overview {
     pub(crate) left_out: usize,
 }
 
-/// One vCPU.
 #[derive(Debug)]
 pub(crate) struct VcpuLane {
-    /// Which.
     pub(crate) seat: Seat,
     pub(crate) halts: u64,
     steps: Vec<Spent>,

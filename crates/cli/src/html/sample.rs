@@ -48,7 +48,6 @@ pub(crate) struct Sampled {
 /// The halts of one vCPU.
 #[derive(Debug)]
 pub(crate) struct SampledSeat {
-    /// Whose.
     pub(crate) seat: Seat,
     /// In order.
     pub(crate) halts: Vec<Halt>,

@@ -27,7 +27,6 @@ pub(super) struct Summary {
     vcpus: usize,
     span_ns: u64,
     bytes_written: u64,
-    /// By reason.
     skipped: BTreeMap<&'static str, u64>,
     missing: Vec<Missing>,
 }

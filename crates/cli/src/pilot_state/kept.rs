@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use super::PilotStatus;
 
-/// The file.
 #[derive(Debug, Serialize)]
 pub(crate) struct Kept {
     /// What it says of itself.

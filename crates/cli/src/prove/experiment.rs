@@ -51,7 +51,6 @@ pub(crate) struct Experiment<'a> {
 /// One block, measured.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// What it is for.
     pub(crate) block: Block,
     /// Its halts, tallied and replayed under the other setting.
     pub(crate) tally: Tally,
@@ -61,7 +60,6 @@ pub(crate) struct Measured {
     pub(crate) vms: usize,
     /// Its length after the warm-up.
     pub(crate) seconds: f64,
-    /// Events lost.
     pub(crate) lost: u64,
     /// What CPUs used.
     pub(crate) used: Used,
@@ -76,7 +74,6 @@ pub(crate) struct Measured {
 pub(crate) struct Result<'a> {
     /// Rounds; the last may lack blocks.
     pub(crate) rounds: &'a [Vec<Measured>],
-    /// Both settings.
     pub(crate) sides: &'a Sides,
     /// How they were put in force.
     pub(crate) means: &'static str,

@@ -32,7 +32,6 @@ struct Scope {
     weight_milli: u64,
 }
 
-/// All of them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scopes {
     vms: Vec<Scope>,

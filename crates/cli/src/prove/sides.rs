@@ -57,9 +57,7 @@ pub(crate) struct Sides {
     pub(crate) of: Of,
     /// Parameters that this machine does not tell, taken at its kernel's defaults.
     pub(crate) assumed: Vec<&'static str>,
-    /// The kernel.
     pub(crate) version: Version,
-    /// Its port.
     pub(crate) arch: Arch,
     /// VMs that a plan gives ceilings.
     pub(crate) scopes: Scopes,

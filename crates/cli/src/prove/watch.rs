@@ -55,11 +55,9 @@ pub(crate) struct Plan {
 pub(crate) struct Watched {
     /// Halts of the VMs that count, after the warm-up.
     pub(crate) halts: Vec<Halt>,
-    /// Those VMs.
     pub(crate) vms: usize,
     /// From the end of the warm-up to the end of the last halt.
     pub(crate) seconds: f64,
-    /// Events lost.
     pub(crate) lost: u64,
     /// What CPUs used.
     pub(crate) used: Used,
@@ -74,7 +72,6 @@ pub(crate) enum End {
     Duration,
     /// The command ended.
     Command {
-        /// How.
         status: ExitStatus,
         /// What it is called.
         name: String,

@@ -16,7 +16,6 @@ pub(crate) const PIPE: &str = "-";
 /// Where a capture is.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// As it was named.
     named: PathBuf,
     path: PathBuf,
     /// Removed when it is no longer read.

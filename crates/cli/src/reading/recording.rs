@@ -49,7 +49,6 @@ pub(crate) struct Recording {
     pub(crate) as_counts: u64,
     /// Events lost, by place, without those.
     pub(crate) lost: Vec<(String, u64)>,
-    /// The accounts.
     pub(crate) ledger: Ledger,
 }
 

@@ -65,9 +65,7 @@ pub(crate) struct Setup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Origin {
-    /// The capture.
     Recorded,
-    /// An option.
     Told,
     /// Nobody said; what the kernel has if nobody sets it.
     Assumed,

@@ -131,7 +131,6 @@ pub(crate) enum SettingRow {
     Choice,
     /// No polling.
     Off,
-    /// The bound.
     Clairvoyant,
 }
 

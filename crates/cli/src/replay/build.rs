@@ -21,9 +21,7 @@ use crate::prices::model::Model;
 /// A policy to be played.
 #[derive(Debug)]
 pub(crate) struct Subject {
-    /// The policy.
     pub(crate) spec: Spec,
-    /// Who polls.
     pub(crate) side: Side,
     /// A yardstick, not a rule.
     pub(crate) sees_the_future: bool,

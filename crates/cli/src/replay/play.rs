@@ -20,7 +20,6 @@ use crate::reading::rule::KernelSought;
 /// What to play.
 #[derive(Debug)]
 pub(crate) struct ReplayRequest {
-    /// The policies.
     pub(crate) specs: Vec<Spec>,
     /// The weight of latency, in thousandths.
     pub(crate) latency_weight_milli: u64,
@@ -49,7 +48,6 @@ pub(super) struct ReplayModel {
     pub(super) price: Price,
     /// The kernel whose rule `kvm` means.
     pub(super) version: Version,
-    /// Its port.
     pub(super) arch: Arch,
     /// Parameters that the capture does not tell, taken at that kernel's defaults.
     pub(super) knobs_assumed: Vec<&'static str>,

@@ -150,7 +150,6 @@ pub(crate) struct Time {
     pub(crate) vcpus: usize,
     /// The time of all of them together.
     pub(crate) available_ns: u64,
-    /// Of that, halted.
     pub(crate) halted: Parts,
 }
 

@@ -6,7 +6,6 @@ use crate::knob::view::{ChangeView, CutOffView};
 use crate::knob::watching::VmView;
 use crate::pilot_state::PilotStatus;
 
-/// Everything.
 #[derive(Debug, Serialize)]
 pub(crate) struct Status {
     pub(crate) schema: u32,
@@ -28,7 +27,6 @@ pub(crate) struct Status {
     pub(crate) pilot: Option<PilotStatus>,
 }
 
-/// A parameter.
 #[derive(Debug, Serialize)]
 pub(crate) struct KnobView {
     pub(crate) name: &'static str,

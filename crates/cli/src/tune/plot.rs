@@ -5,7 +5,6 @@
 pub(super) struct Mark {
     /// To the right.
     pub(super) x: f64,
-    /// Upwards.
     pub(super) y: f64,
     /// What marks it; later marks cover earlier ones.
     pub(super) letter: char,

@@ -82,7 +82,6 @@ pub(super) struct Ended {
     pub(super) pressure: Option<f64>,
 }
 
-/// One target.
 #[derive(Debug)]
 pub(super) struct Unit {
     pub(super) scope: Scope,

@@ -116,7 +116,6 @@ pub enum GridError {
 enum Slot {
     /// In a vector: its number among those.
     Vector(usize),
-    /// One by one.
     Lane(usize),
 }
 

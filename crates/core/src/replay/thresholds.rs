@@ -26,7 +26,6 @@ use super::overrun::Overrun;
 use super::sample::Sample;
 use sweep::Sweep;
 
-/// One halt.
 #[derive(Debug, Clone, Copy)]
 struct Halt {
     gap_ns: u64,

@@ -259,7 +259,6 @@ impl Player {
         }
     }
 
-    /// Plays on.
     pub(crate) fn go(&mut self, samples: &[Sample], taken: &Taken<'_>) {
         match self {
             Self::Grid(grid) => grid.play(samples, taken.table, &taken.follow),

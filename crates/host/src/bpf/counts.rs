@@ -154,7 +154,6 @@ pub(super) struct Seen {
 /// Reads the kernel's counts and remembers what was already handed on.
 #[derive(Debug, Default)]
 pub(super) struct CountsReader {
-    /// By slot.
     before: BTreeMap<u32, Totals>,
     last_ns: Option<u64>,
 }

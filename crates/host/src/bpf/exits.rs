@@ -48,13 +48,10 @@ pub(super) struct Who {
     pub(super) vcpu: u64,
     /// Its number, where it is known.
     pub(super) vcpu_id: u32,
-    /// The thread.
     pub(super) tid: u32,
-    /// Its process.
     pub(super) tgid: u32,
 }
 
-/// Counts exits.
 #[derive(Debug)]
 pub(super) struct ExitCounter {
     loaded: Loaded,

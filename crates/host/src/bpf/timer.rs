@@ -14,7 +14,6 @@ use crate::{companion, sandbox};
 const BEGIN: u8 = 1;
 const END: u8 = 0;
 
-/// Whoever asks.
 #[derive(Debug, Default)]
 pub(super) enum Timer {
     /// This process itself.

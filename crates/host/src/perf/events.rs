@@ -17,11 +17,9 @@ pub(super) struct Seen {
     pub(super) time_ns: u64,
     /// The process that ran.
     pub(super) pid: Pid,
-    /// What happened.
     pub(super) what: SeenWhat,
 }
 
-/// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SeenWhat {
     /// `kvm:kvm_vcpu_wakeup`.

@@ -20,7 +20,6 @@ pub(super) enum Record<'a> {
     },
     /// Events did not fit into the ring.
     Lost {
-        /// How many.
         count: u64,
         /// When the kernel could say so.
         time_ns: u64,

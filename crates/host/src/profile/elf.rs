@@ -111,7 +111,6 @@ struct Function {
 #[derive(Debug, Default)]
 pub(super) struct Functions {
     segments: Vec<Segment>,
-    /// By address.
     functions: Vec<Function>,
 }
 

@@ -42,7 +42,6 @@ enum Reads {
     InService,
 }
 
-/// One controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(
     clippy::struct_excessive_bools,

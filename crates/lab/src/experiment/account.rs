@@ -25,7 +25,6 @@ pub(super) fn load(trial: &Trial<'_>, name: &str, vcpus: u32, how: HostWait) -> 
 /// Sums over a run of `pingpong`. What this kernel does not tell is no number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Account {
-    /// Rounds played.
     pub(super) rounds: f64,
     /// How long it ran, in nanoseconds.
     pub(super) elapsed_ns: f64,

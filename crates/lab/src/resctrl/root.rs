@@ -201,7 +201,6 @@ impl Root {
     }
 }
 
-/// What writes.
 impl Root {
     /// Makes a class. It must not be there yet.
     pub(super) fn make(&self, class: &str) -> Result<(), ResctrlError> {

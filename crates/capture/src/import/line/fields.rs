@@ -29,7 +29,6 @@ pub(in crate::import) enum What {
     },
     /// `kvm_halt_poll_ns`: the rule of the window was called.
     HaltPollNs {
-        /// Whose.
         vcpu: VcpuId,
         /// Grow or shrink.
         grow: bool,
@@ -39,15 +38,9 @@ pub(in crate::import) enum What {
         new: u32,
     },
     /// `sched_waking`: the thread that runs wakes another.
-    Waking {
-        /// That one.
-        woken: Tid,
-    },
+    Waking { woken: Tid },
     /// `sched_switch`: a thread gives up its CPU to sleep where a signal may wake it, as halts do.
-    Slept {
-        /// That thread.
-        tid: Tid,
-    },
+    Slept { tid: Tid },
     /// `sched_switch` for any other reason.
     Switched,
     /// An interrupt for a vCPU, by what it stands for.
@@ -58,12 +51,7 @@ pub(in crate::import) enum What {
     /// `kvm_entry`: likewise; the guest goes on at this address.
     Entry(Option<VcpuId>, Option<u64>),
     /// `power:cpu_idle`: a CPU enters this idle state, or leaves it.
-    Idle {
-        /// Which CPU.
-        cpu: u32,
-        /// The state.
-        state: Option<u32>,
-    },
+    Idle { cpu: u32, state: Option<u32> },
 }
 
 /// What became of an event's fields.

@@ -24,7 +24,6 @@ const LARGEST_CPU: u64 = 65_535;
 pub(in crate::import) struct Head {
     /// The thread that ran; perf does not know those that have ended.
     pub(in crate::import) tid: Option<Tid>,
-    /// Its process.
     pub(in crate::import) process: Process,
     /// Its name; empty where it is not printed.
     pub(in crate::import) comm: Comm,
@@ -48,7 +47,6 @@ const UNNAMED: Tid = Tid(0);
 /// The process of a thread, as a line tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::import) enum Process {
-    /// By number.
     Is(Pid),
     /// There is a column for it, but the tracer did not know.
     NotKnown,

@@ -12,7 +12,6 @@ pub(in crate::import) enum Notice<'a> {
     },
     /// Events from before the oldest one were overwritten.
     Overwritten {
-        /// How many.
         events: u64,
         /// CPUs of the host.
         cpus: Option<u32>,
@@ -28,11 +27,9 @@ pub(in crate::import) enum About {
     Release,
     /// `uname -m`.
     Arch,
-    /// Its name.
     Name,
     /// The processor's name.
     Processor,
-    /// CPUs online.
     Cpus,
 }
 

@@ -41,7 +41,6 @@ pub(crate) struct Limits {
 /// What is said of a ring at the end.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct RingSummary {
-    /// Segments that are there.
     pub(crate) segments: usize,
     /// Their bytes.
     pub(crate) bytes: u64,

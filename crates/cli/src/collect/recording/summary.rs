@@ -37,7 +37,6 @@ impl Started {
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     pub(crate) output: PathBuf,
-    /// Which directory that was.
     #[serde(skip)]
     pub(crate) id: DirectoryId,
     pub(crate) ended_by: String,

@@ -8,7 +8,6 @@ use crate::html::markup::Markup;
 pub(crate) struct LogAxis {
     /// Its lowest value, in nanoseconds.
     low: f64,
-    /// Its highest.
     high: f64,
     from: f64,
     to: f64,

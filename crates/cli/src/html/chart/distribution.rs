@@ -24,7 +24,6 @@ pub(crate) struct Series<'a> {
     pub(crate) name: &'a str,
     /// Its colour, by class.
     pub(crate) class: &'static str,
-    /// The counts.
     pub(crate) hist: &'a LogHist,
 }
 

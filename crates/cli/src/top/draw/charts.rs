@@ -152,7 +152,6 @@ fn series(model: &Model, steps: usize, figure: &Figure<'_>) -> Vec<Option<u64>> 
 /// How the top of a chart is named.
 #[derive(Debug, Clone, Copy)]
 enum Unit {
-    /// In a second.
     PerSecond,
     /// Millionths of a CPU.
     Cpu,

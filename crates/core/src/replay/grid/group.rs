@@ -132,7 +132,6 @@ pub(super) fn reciprocal(divisor: u32) -> (u32, u32) {
 /// A number for each lane.
 pub(super) type Row<T> = [T; LANES];
 
-/// Some lanes.
 #[derive(Debug, Clone, Default)]
 #[repr(align(64))]
 pub(super) struct Group {
@@ -163,7 +162,6 @@ pub(super) struct Group {
 /// What is summed for each lane, over the halts that vectors played.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sums<T> {
-    /// Time polled.
     pub(super) polled: Row<T>,
     /// Halts that slept, but for those that sleep in every lane.
     pub(super) blocks: Row<T>,

@@ -28,7 +28,6 @@ impl Lane {
         }
     }
 
-    /// The setting.
     pub(super) fn choice(&self) -> &Choice {
         &self.choice
     }

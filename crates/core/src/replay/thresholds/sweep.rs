@@ -79,7 +79,6 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// The sweep.
 #[derive(Debug)]
 pub(super) struct Sweep<'a> {
     of: &'a Thresholds<'a>,
@@ -88,7 +87,6 @@ pub(super) struct Sweep<'a> {
     events: Vec<Event>,
     /// The first of the events that is ahead.
     event: usize,
-    /// All gaps.
     gaps_ns: u64,
     /// Gaps that were reached.
     won_ns: u64,

@@ -11,7 +11,6 @@ const PIT_HZ: u64 = 1_193_182;
 /// What guests noted, over all vCPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Timers {
-    /// Timers that came.
     pub(super) came: u64,
     /// Deadlines written to the local APIC.
     pub(super) hardware: u64,

@@ -26,7 +26,6 @@ pub(super) struct LinkedNumber {
     pub(super) id: &'static str,
     /// As it is written.
     pub(super) value: String,
-    /// What it is.
     pub(super) what: String,
     /// Where it is from.
     pub(super) whence: String,
