@@ -57,7 +57,9 @@ pub(crate) fn explain(error: KnobError) -> Failure {
         ),
         KnobError::NotTaken { .. } | KnobError::Failed { .. } | KnobError::Meanwhile { .. } => (
             Exit::Failed,
-            Some("what was set before that is recorded: haltwise status, haltwise undo"),
+            Some(
+                "whatever was set before that is recorded, if anything was: haltwise status, haltwise undo",
+            ),
         ),
         KnobError::Unrecorded(_) => (
             Exit::Failed,

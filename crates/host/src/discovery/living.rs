@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 use haltwise_core::event::Vm;
-use haltwise_core::ids::VmIndex;
+use haltwise_core::ids::{VmIndex, VmKey};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -17,59 +17,61 @@ const DESCRIPTORS: usize = 256;
 /// Between two readings of these files.
 const READ_NS: u64 = 500_000_000;
 
-/// The processes of the VMs that are there.
+/// The processes of the VMs that are there, each by its first VM.
 #[derive(Debug, Default)]
 pub(crate) struct Living {
-    watched: BTreeMap<VmIndex, Option<OwnedFd>>,
+    watched: BTreeMap<VmKey, Option<OwnedFd>>,
     read_ns: u64,
 }
 
 impl Living {
     /// The VMs whose processes are gone since the last look.
     pub(crate) fn look(&mut self, root: &Root, vms: &[Vm], now_ns: u64) -> Vec<VmIndex> {
-        let there = || vms.iter().filter(|vm| vm.to_ns.is_none());
-        let mut gone = Vec::new();
-        let new: Vec<&Vm> = there()
-            .filter(|vm| !self.watched.contains_key(&vm.index))
-            .collect();
-        for vm in new {
-            let watch = self.watch(root, vm);
-            // Only now is its number sure to mean this process.
-            if is_there(root, vm) {
-                self.watched.insert(vm.index, watch);
-            } else {
-                gone.push(vm.index);
-            }
+        let mut processes: BTreeMap<VmKey, Vec<VmIndex>> = BTreeMap::new();
+        for vm in vms.iter().filter(|vm| vm.to_ns.is_none()) {
+            let process = VmKey {
+                ordinal: 0,
+                ..vm.key
+            };
+            processes.entry(process).or_default().push(vm.index);
         }
+        self.watched.retain(|it, _| processes.contains_key(it));
         let read = now_ns.saturating_sub(self.read_ns) >= READ_NS;
         if read {
             self.read_ns = now_ns;
         }
-        for vm in there() {
-            let by_file = matches!(self.watched.get(&vm.index), Some(None));
-            if read && by_file && !is_there(root, vm) {
-                gone.push(vm.index);
+        let mut gone = self.ended();
+        for process in processes.keys() {
+            let is_new = !self.watched.contains_key(process);
+            if is_new {
+                let watch = self.watch(root, *process);
+                self.watched.insert(*process, watch);
+            }
+            // Only after it is watched is its number sure to mean this process.
+            let by_file = matches!(self.watched.get(process), Some(None));
+            if (is_new || read && by_file) && !is_there(root, *process) {
+                gone.push(*process);
             }
         }
-        gone.extend(self.ended());
-        for vm in &gone {
-            self.watched.remove(vm);
-        }
-        gone
+        let ended = |process| {
+            self.watched.remove(&process);
+            processes.remove(&process).unwrap_or_default()
+        };
+        gone.into_iter().flat_map(ended).collect()
     }
 
-    fn watch(&self, root: &Root, vm: &Vm) -> Option<OwnedFd> {
+    fn watch(&self, root: &Root, process: VmKey) -> Option<OwnedFd> {
         let few = self.watched.values().flatten().count() < DESCRIPTORS;
-        let pid = i32::try_from(vm.key.pid.0).ok().and_then(Pid::from_raw)?;
+        let pid = i32::try_from(process.pid.0).ok().and_then(Pid::from_raw)?;
         let open = || pidfd_open(pid, PidfdFlags::empty()).ok();
         (root.is_host() && few).then(open)?
     }
 
     /// Of those watched by a descriptor.
-    fn ended(&self) -> Vec<VmIndex> {
+    fn ended(&self) -> Vec<VmKey> {
         let held = self.watched.iter();
         let held: Vec<_> = held
-            .filter_map(|(vm, fd)| Some((*vm, fd.as_ref()?)))
+            .filter_map(|(process, fd)| Some((*process, fd.as_ref()?)))
             .collect();
         let mut fds: Vec<PollFd<'_>> = held
             .iter()
@@ -86,14 +88,14 @@ impl Living {
             .iter()
             .zip(&fds)
             .filter(|(_, fd)| !fd.revents().is_empty());
-        ended.map(|((vm, _), _)| *vm).collect()
+        ended.map(|((process, _), _)| *process).collect()
     }
 }
 
-/// Whether a VM's process is the one it was.
-fn is_there(root: &Root, vm: &Vm) -> bool {
-    match key_of(root, vm.key.pid) {
-        Ok(key) => key.start_ticks == vm.key.start_ticks,
+/// Whether a process is the one it was.
+fn is_there(root: &Root, process: VmKey) -> bool {
+    match key_of(root, process.pid) {
+        Ok(key) => key.start_ticks == process.start_ticks,
         // What is closed to us may well be there.
         Err(error) => !error.is_absent(),
     }

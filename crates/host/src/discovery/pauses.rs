@@ -35,7 +35,10 @@ pub(super) enum Known {
 impl Known {
     /// The threads that may run the vCPUs of a VM.
     pub(super) fn threads(&self, roster: &Roster, vm: &Vm) -> VcpuThreads {
-        let vcpus = roster.vcpus.iter().filter(|vcpu| vcpu.vm == vm.index);
+        // A builder keeps them in order.
+        let first = roster.vcpus.partition_point(|vcpu| vcpu.vm < vm.index);
+        let vcpus = roster.vcpus.iter().skip(first);
+        let vcpus = vcpus.take_while(|vcpu| vcpu.vm == vm.index);
         let tids = vcpus.map(|vcpu| Some(vcpu.tid).filter(|tid| *tid != Tid(0)));
         let tids: Vec<Option<Tid>> = tids.collect();
         let is_all = match self {

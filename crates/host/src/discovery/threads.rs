@@ -16,30 +16,3 @@ pub fn threads_of(root: &Root, key: &VmKey) -> Option<BTreeSet<Tid>> {
     let tids = root.numbers(format!("proc/{}/task", key.pid)).ok()?;
     Some(tids.into_iter().map(Tid).collect())
 }
-
-#[cfg(test)]
-mod test {
-    use haltwise_core::ids::Pid;
-
-    use super::*;
-    use crate::root::made_up;
-
-    #[test]
-    fn a_process_is_told_from_a_later_one_of_its_number() {
-        let stat = "7 (qemu) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 4000 0 0 0\n";
-        let (_dir, root) = made_up(&[
-            ("proc/7/stat", stat),
-            ("proc/7/task/7/comm", "qemu\n"),
-            ("proc/7/task/9/comm", "CPU 0/KVM\n"),
-        ]);
-        let key = |pid, start_ticks| VmKey {
-            pid: Pid(pid),
-            start_ticks,
-            ordinal: 0,
-        };
-        let threads = threads_of(&root, &key(7, 4_000));
-        assert_eq!(threads, Some(BTreeSet::from([Tid(7), Tid(9)])));
-        assert_eq!(threads_of(&root, &key(7, 3_999)), None);
-        assert_eq!(threads_of(&root, &key(8, 4_000)), None);
-    }
-}

@@ -64,7 +64,6 @@ pub struct Held {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Intent {
-    /// Write this.
     Set(String),
     /// Restore what was before.
     Restore,

@@ -41,7 +41,6 @@ pub(super) fn read_regular(path: &Path, flags: i32) -> io::Result<File> {
 pub(super) struct DiskError {
     /// What was tried: `write`, `rename`.
     pub(super) what: &'static str,
-    /// On what.
     pub(super) path: PathBuf,
     /// What the kernel said.
     pub(super) source: io::Error,

@@ -5,7 +5,6 @@
 //! [`Root`]), nobody else may write them, and the file that is locked can be opened by nobody else.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
-use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -46,20 +45,22 @@ pub(super) fn make_directory_of(path: &Path) -> Result<(), KnobError> {
     let Some(directory) = path.parent() else {
         return Ok(());
     };
-    let failed = |what, source: io::Error| DiskError {
-        what,
+    let mut builder = DirBuilder::new();
+    let made = builder.recursive(true).mode(0o700).create(directory);
+    made.map_err(|source| DiskError {
+        what: "make",
         path: directory.to_owned(),
         source,
-    };
-    let mut builder = DirBuilder::new();
-    builder
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
-        .map_err(|error| failed("make", error))?;
-    let metadata = directory
-        .symlink_metadata()
-        .map_err(|error| failed("look at", error))?;
+    })?;
+    must_be_our_directory(directory)
+}
+
+fn must_be_our_directory(directory: &Path) -> Result<(), KnobError> {
+    let metadata = directory.symlink_metadata().map_err(|source| DiskError {
+        what: "look at",
+        path: directory.to_owned(),
+        source,
+    })?;
     if !metadata.is_dir() {
         return Err(untrusted(directory, "it is no directory"));
     }
@@ -135,6 +136,7 @@ impl Lock {
         if !path.exists() {
             return Ok(Shared::NeverLocked);
         }
+        path.parent().map_or(Ok(()), must_be_our_directory)?;
         let file = open(&path, OpenOptions::new().read(true))?;
         if flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
             return Ok(Shared::Writing);
@@ -148,7 +150,6 @@ impl Lock {
 pub(super) enum Shared {
     /// Nobody has ever written.
     NeverLocked,
-    /// Somebody writes.
     Writing,
     /// Nobody writes while this is held.
     Held(#[expect(dead_code, reason = "held, not read")] Lock),

@@ -307,6 +307,9 @@ fn what_others_may_write_is_not_believed() {
     allow(&path, 0o666);
     refused("others may write it");
     allow(&path, 0o600);
+    allow(path.parent().unwrap(), 0o777);
+    refused("others may write it");
+    allow(path.parent().unwrap(), 0o700);
     allow(&world.path("var/lib/haltwise/lock"), 0o644);
     let error = world.undo().unwrap_err().to_string();
     assert!(
