@@ -1,12 +1,12 @@
 //! The ceiling of a VM, set from outside its VMM: the controller's side of `haltwise-governor`.
 //!
 //! A VMM that can be asked holds a memfd whose name tells the number of its socket. A duplicate of that socket
-//! comes by `pidfd_getfd`, which requires the right to `ptrace` the VMM; a child takes it (`socket`). What a
+//! comes by `pidfd_getfd`, which requires the right to `ptrace` the VMM; a child takes it (`taken`). What a
 //! VMM answers is not believed further than it goes: a number of an fd counts only where `/proc` shows a VM there.
 
 pub(crate) mod sign;
-mod socket;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,9 +17,9 @@ use haltwise_governor::protocol::{MAX_VMS, REPLY_BYTES, Reply, Request, VERSION}
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 
-use self::socket::{Failed, PATIENCE, Shown, Step};
 use crate::discovery::key_of;
 use crate::root::{Root, RootError};
+use crate::taken::{self, At, Failed, PATIENCE, Shown, Step};
 
 /// What `/proc` calls a VM's fd.
 const VM: &str = "anon_inode:kvm-vm";
@@ -129,8 +129,12 @@ impl Governor {
     /// Those of many VMMs, at the same time; as many as there are processes, in their order.
     pub fn of_all(root: &Root, pids: &[Pid]) -> Vec<Result<Self, CeilingError>> {
         let found: Vec<_> = pids.iter().map(|pid| shown(root, *pid)).collect();
-        let all: Vec<Shown> = found.iter().flatten().map(|(_, shown)| *shown).collect();
-        let mut sockets = socket::take(&all).into_iter();
+        let all: Vec<Shown> = found
+            .iter()
+            .flatten()
+            .map(|(_, shown)| shown.clone())
+            .collect();
+        let mut sockets = taken::take(&all).into_iter();
         let taken = found.into_iter().map(|found| {
             let (key, _) = found?;
             let socket = sockets.next().ok_or(CeilingError::Gone(key.pid))?;
@@ -219,7 +223,7 @@ impl Governor {
     fn send(&self, request: Request) -> Result<OwnedFd, CeilingError> {
         let pid = self.key.pid;
         let failed = |what| move |source| CeilingError::Failed { what, pid, source };
-        let (ours, theirs) = socket::pair().map_err(failed("make a socket for the reply"))?;
+        let (ours, theirs) = taken::pair().map_err(failed("make a socket for the reply"))?;
         let attached = [theirs.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -242,7 +246,7 @@ impl Governor {
         let pid = self.key.pid;
         let no_answer = |why| CeilingError::NoAnswer { pid, why };
         let failed = |what| move |source| CeilingError::Failed { what, pid, source };
-        if !socket::is_ready(from, until).map_err(failed("wait for a reply"))? {
+        if !taken::is_ready(from, until).map_err(failed("wait for a reply"))? {
             return Err(no_answer("it did not answer within 2 s; is it stopped?"));
         }
         // No room for descriptors: the kernel drops what comes with a reply.
@@ -261,8 +265,9 @@ impl Governor {
 fn shown(root: &Root, pid: Pid) -> Result<(VmKey, Shown), CeilingError> {
     let key = key_of(root, pid).map_err(|error| gone(error, pid))?;
     let number = socket_number(root, pid)?;
-    let process = rustix::process::Pid::from_raw(pid.0.cast_signed());
-    Ok((key, (process.ok_or(CeilingError::Gone(pid))?, number)))
+    let of = rustix::process::Pid::from_raw(pid.0.cast_signed()).ok_or(CeilingError::Gone(pid))?;
+    let at = At::Number(number);
+    Ok((key, Shown { of, at }))
 }
 
 /// Why a child took no socket.
@@ -279,7 +284,7 @@ fn not_taken((step, errno): Failed, pid: Pid) -> CeilingError {
         }
         (Step::Open, _) => "open a pidfd",
         (Step::Duplicate, _) => "duplicate the socket",
-        (Step::Start, _) => "have a child take the socket",
+        (Step::Start | Step::Connect, _) => "have a child take the socket",
     };
     CeilingError::Failed {
         what,
@@ -288,17 +293,18 @@ fn not_taken((step, errno): Failed, pid: Pid) -> CeilingError {
     }
 }
 
-/// Why the ceilings of processes' VMs cannot be set; `None` where they can.
-pub fn obstacles(root: &Root, pids: &[Pid]) -> Vec<Option<String>> {
-    let governors = Governor::of_all(root, pids);
+/// Why the ceilings of processes' VMs cannot be set, of those of which they cannot.
+pub fn obstacles(root: &Root, processes: &BTreeSet<Pid>) -> BTreeMap<Pid, String> {
+    let pids: Vec<Pid> = processes.iter().copied().collect();
+    let governors = Governor::of_all(root, &pids);
     let taken: Vec<&Governor> = governors.iter().flatten().collect();
     let mut answers = Governor::vms_of(&taken).into_iter();
-    let each = pids.iter().zip(governors);
-    each.map(|(pid, governor)| {
-        let answer = governor.and_then(|_| answers.next().unwrap_or(Err(CeilingError::Gone(*pid))));
-        obstacle(root, *pid, answer)
-    })
-    .collect()
+    let each = pids.into_iter().zip(governors);
+    let each = each.filter_map(|(pid, governor)| {
+        let answer = governor.and_then(|_| answers.next().unwrap_or(Err(CeilingError::Gone(pid))));
+        Some((pid, obstacle(root, pid, answer)?))
+    });
+    each.collect()
 }
 
 fn obstacle(

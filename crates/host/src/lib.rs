@@ -24,6 +24,7 @@
 //! | `idle` | this machine and its own idle CPUs |
 //! | [`host_sample`] | how busy the host is, and what the recorder takes of it |
 //! | [`sandbox`] | what a process gives up before it touches what others may have written |
+//! | `taken` | sockets of VMMs, taken by a child |
 //! | [`support`] | which sources this host allows, and the traps of its kernel |
 //! | [`tracefs`] | where the kernel describes its tracepoints |
 //! | [`usage`] | what CPUs and threads used: time idle, energy, CPU time |
@@ -53,6 +54,7 @@ pub mod profile;
 pub mod root;
 pub mod sandbox;
 pub mod support;
+mod taken;
 pub mod tracefs;
 pub mod usage;
 pub mod wakeup;

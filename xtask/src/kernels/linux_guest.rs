@@ -240,7 +240,6 @@ struct ReportedVm {
     name: String,
     /// doctor and status.
     running: Option<bool>,
-    /// top.
     paused: Option<bool>,
     /// report.
     paused_ns: Option<u64>,

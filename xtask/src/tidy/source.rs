@@ -3,7 +3,6 @@
 //!
 //! Not a parser: it relies on rustfmt having laid out the file, which the gate checks first.
 
-/// A file.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// Path from the repository's root.

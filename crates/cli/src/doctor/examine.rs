@@ -32,11 +32,11 @@ pub(crate) fn examine(root: &Root) -> anyhow::Result<Diagnosis> {
         })
     });
     if root.is_host() {
-        let pids: Vec<Pid> = vms.iter().map(|vm| Pid(vm.pid)).collect();
-        let obstacles = ceiling::obstacles(root, &pids);
-        for (vm, obstacle) in vms.iter_mut().zip(obstacles) {
-            vm.ceiling_settable = Some(obstacle.is_none());
-            vm.ceiling_obstacle = obstacle;
+        let processes = vms.iter().map(|vm| Pid(vm.pid)).collect();
+        let obstacles = ceiling::obstacles(root, &processes);
+        for vm in &mut vms {
+            vm.ceiling_obstacle = obstacles.get(&Pid(vm.pid)).cloned();
+            vm.ceiling_settable = Some(vm.ceiling_obstacle.is_none());
         }
     }
     let mut findings = support.findings.clone();

@@ -39,12 +39,12 @@ fn pretenders_are_told() {
     let file = told(asked(&memfd_name(file.as_raw_fd())));
     assert!(file.contains("is no socket"), "{file}");
     // Nobody at the other end; somebody who never reads.
-    let (end, other_end) = socket::pair().unwrap();
+    let (end, other_end) = taken::pair().unwrap();
     drop(other_end);
     let gone = told(asked(&memfd_name(end.as_raw_fd())));
     assert!(gone.contains("closed its socket"), "{gone}");
     // One who answers what is no reply, and one who lists what is no VM.
-    let (end, answering) = socket::pair().unwrap();
+    let (end, answering) = taken::pair().unwrap();
     let reply = Reply::list([haltwise_governor::protocol::Vm {
         fd: 0,
         ceiling_ns: Some(1),
@@ -84,7 +84,7 @@ fn a_file_that_cannot_be_closed_holds_nobody_up() {
     std::fs::create_dir_all(&fds).unwrap();
     let sign = format!("/memfd:{} (deleted)", memfd_name(3));
     std::os::unix::fs::symlink(sign, fds.join("4")).unwrap();
-    let asked = || obstacles(&root, &[Pid(pid)]).remove(0).unwrap();
+    let asked = || obstacles(&root, &[Pid(pid)].into())[&Pid(pid)].clone();
     let (first, second) = (asked(), asked());
     drop(files);
     vmm.kill().unwrap();
@@ -94,6 +94,26 @@ fn a_file_that_cannot_be_closed_holds_nobody_up() {
         second.contains("the child that asked it before hangs"),
         "{second}"
     );
+}
+
+/// Nor does a path in which nothing is ever found.
+#[test]
+fn a_socket_that_cannot_be_looked_for_holds_nobody_up() {
+    let Some(files) = hanging::Hanging::mount() else {
+        println!("skipped: no FUSE, or not permitted to mount it");
+        return;
+    };
+    let of = rustix::process::Pid::INIT;
+    let take = |name: &str| {
+        let at = At::path(&files.file().with_file_name(name)).unwrap();
+        taken::take(&[Shown { of, at }]).remove(0).unwrap_err()
+    };
+    let no_socket = take("file");
+    let hung = [take("never"), take("never")];
+    drop(files);
+    assert_eq!(no_socket, (Step::Connect, Errno::CONNREFUSED));
+    assert_eq!(hung[0], (Step::Start, Errno::TIMEDOUT));
+    assert_eq!(hung[1].0, Step::Hangs);
 }
 
 /// Takes one request and answers it with these bytes.

@@ -1,20 +1,16 @@
 //! QEMU's socket of the agent: requests and answers are lines of JSON, in order.
 
-use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use haltwise_core::ids::Pid;
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::net::sockopt;
 
 use super::{AgentError, reply};
 use crate::clock;
-use crate::root::Root;
+use crate::taken::{self, At, Shown, Step};
 
 /// No answer is longer, in bytes: `guest-info` of QEMU 7.2 has 4 KiB.
 const LONGEST: usize = 256 << 10;
@@ -35,15 +31,7 @@ pub(super) struct Socket {
 impl Socket {
     /// Connects, and finds the start of the answers: an agent may still have one for whoever was connected before.
     pub(super) fn connect(path: &Path, pid: Pid, until: Instant) -> Result<Self, AgentError> {
-        let stream = connect(path, rest(pid, until)?).map_err(|source| match source {
-            // Another client is connected, and the queue is full.
-            Errno::AGAIN => AgentError::Silent(pid),
-            source => AgentError::Failed {
-                what: "connect to the guest agent",
-                pid,
-                source: source.into(),
-            },
-        })?;
+        let stream = connect(path, pid)?;
         let owner = sockopt::socket_peercred(&stream).map_err(|source| AgentError::Failed {
             what: "look whose socket is the one of the guest agent",
             pid,
@@ -148,22 +136,22 @@ pub(super) fn rest(pid: Pid, until: Instant) -> Result<Duration, AgentError> {
     Ok(rest)
 }
 
-/// Connects by the socket's directory: a path through `/proc/PID/root` may be longer than an address can be.
-fn connect(path: &Path, patience: Duration) -> Result<UnixStream, Errno> {
-    let (directory, name) = path.parent().zip(path.file_name()).ok_or(Errno::INVAL)?;
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = rustix::fs::open(directory, flags, Mode::empty())?;
-    let mut address = OsString::from(format!("proc/self/fd/{}/", directory.as_raw_fd()));
-    address.push(name);
-    let address = SocketAddrUnix::new(Root::host().path(address))?;
-    let socket = rustix::net::socket_with(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
-    // Also how long a connect waits.
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(patience))?;
-    rustix::net::connect(&socket, &address)?;
-    Ok(UnixStream::from(socket))
+/// Connects by a child, since the path may lead to a file system of the VMM's own.
+fn connect(path: &Path, pid: Pid) -> Result<UnixStream, AgentError> {
+    let failed = |source: rustix::io::Errno| AgentError::Failed {
+        what: "connect to the guest agent",
+        pid,
+        source: source.into(),
+    };
+    let of = rustix::process::Pid::from_raw(pid.0.cast_signed());
+    let shown = Shown {
+        of: of.ok_or(AgentError::Gone(pid))?,
+        at: At::path(path).map_err(failed)?,
+    };
+    match taken::take(&[shown]).remove(0) {
+        Ok(socket) => Ok(UnixStream::from(socket)),
+        // Another client is connected and the queue is full, or the path leads nowhere that answers.
+        Err((Step::Start | Step::Hangs, _)) => Err(AgentError::Silent(pid)),
+        Err((_, errno)) => Err(failed(errno)),
+    }
 }

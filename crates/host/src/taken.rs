@@ -1,16 +1,20 @@
 //! The socket of a VMM, taken by a child: whatever a VMM shows is touched by a process that nothing is lost with.
 //!
-//! The descriptor behind a number that a VMM shows may be any file, one of its own file system that never answers too:
-//! to close it may take for ever, deaf to signals. So a child duplicates it, hands it on if it is a unix socket, and ends.
-//! All are waited for together; a child that hangs is left behind, and its VMM is not asked again before that ends.
+//! The descriptor behind a number that a VMM shows may be any file, and a path may lead to any file system, one of its own
+//! that never answers too: to close the one or to look for the other may take for ever, deaf to signals. So a child takes
+//! the descriptor, or connects, hands it on if it is a unix socket, and ends. All are waited for together; a child that hangs
+//! is left behind, and its VMM is not asked again before that ends.
 #![allow(
     unsafe_code,
     reason = "the child is forked, and does nothing but system calls"
 )]
 
+use std::ffi::CString;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,19 +24,20 @@ use rustix::io::Errno;
 use rustix::net::sockopt::socket_domain;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
+    sendmsg, socket_with, socketpair,
 };
 use rustix::path::DecInt;
 use rustix::process::{
-    Pid, PidfdFlags, PidfdGetfdFlags, Signal, WaitOptions, kill_process, pidfd_getfd, pidfd_open,
-    waitpid,
+    Pid, PidfdFlags, PidfdGetfdFlags, Signal, WaitOptions, chdir, kill_process, pidfd_getfd,
+    pidfd_open, waitpid,
 };
 
 /// Children at the same time.
 const AT_ONCE: usize = 64;
 
 /// How long they may take, all together; so do VMMs to answer. One takes 4 to 11 us; one that is stopped never answers.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Children that are left behind: one for each VMM, and so many.
 const LEFT_MOST: usize = 256;
@@ -43,36 +48,59 @@ const END: Duration = Duration::from_millis(100);
 /// Children that had not ended when they were last looked at, with the VMM of each.
 static LEFT: Mutex<Vec<(Pid, Pid)>> = Mutex::new(Vec::new());
 
-/// A VMM, and the number of its socket.
-pub(super) type Shown = (Pid, i32);
+/// A socket that a VMM shows.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    pub(crate) of: Pid,
+    pub(crate) at: At,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum At {
+    /// The number of its descriptor.
+    Number(i32),
+    /// The directory where it listens for streams, and the name there.
+    Path(CString, SocketAddrUnix),
+}
+
+impl At {
+    /// In two parts, since a path may be longer than an address can be.
+    pub(crate) fn path(path: &Path) -> Result<Self, Errno> {
+        let (directory, name) = path.parent().zip(path.file_name()).ok_or(Errno::INVAL)?;
+        let directory = CString::new(directory.as_os_str().as_bytes());
+        let directory = directory.map_err(|_| Errno::INVAL)?;
+        Ok(Self::Path(directory, SocketAddrUnix::new(name)?))
+    }
+}
 
 /// How far a child came; the first byte that it sends, before an error number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// No child was started, none answered, or it has a socket.
     Start,
     Open,
     Duplicate,
     NoSocket,
+    Connect,
     /// One that looked at this VMM before.
     Hangs,
 }
 
 /// Why there is no socket.
-pub(super) type Failed = (Step, Errno);
+pub(crate) type Failed = (Step, Errno);
 
 /// The sockets of VMMs, in their order.
-pub(super) fn take(shown: &[Shown]) -> Vec<Result<OwnedFd, Failed>> {
+pub(crate) fn take(shown: &[Shown]) -> Vec<Result<OwnedFd, Failed>> {
     shown.chunks(AT_ONCE).flat_map(take_some).collect()
 }
 
 fn take_some(shown: &[Shown]) -> Vec<Result<OwnedFd, Failed>> {
     let hanging = hanging(shown);
     let start = |shown: &Shown| {
-        if hanging.len() >= LEFT_MOST || hanging.contains(&shown.0) {
+        if hanging.len() >= LEFT_MOST || hanging.contains(&shown.of) {
             return Err((Step::Hangs, Errno::AGAIN));
         }
-        Child::start(*shown)
+        Child::start(shown)
     };
     let children: Vec<Result<Child, Failed>> = shown.iter().map(start).collect();
     let until = Instant::now() + PATIENCE;
@@ -99,7 +127,7 @@ fn hanging(shown: &[Shown]) -> Vec<Pid> {
         left.retain(|(child, _)| matches!(waitpid(Some(*child), WaitOptions::NOHANG), Ok(None)));
         let of: Vec<Pid> = left.iter().map(|(_, of)| *of).collect();
         drop(left);
-        if Instant::now() >= until || shown.iter().all(|(vmm, _)| !of.contains(vmm)) {
+        if Instant::now() >= until || shown.iter().all(|shown| !of.contains(&shown.of)) {
             return of;
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -113,8 +141,7 @@ struct Child {
 }
 
 impl Child {
-    fn start(shown: Shown) -> Result<Self, Failed> {
-        let (of, _) = shown;
+    fn start(shown: &Shown) -> Result<Self, Failed> {
         let (answers, to) = pair().map_err(|errno| (Step::Start, errno))?;
         // SAFETY: the child makes system calls on memory of its own, and ends by `_exit`: it takes no lock, allocates
         // nothing, and drops nothing of its parent's.
@@ -126,7 +153,7 @@ impl Child {
         let process = process.ok_or((Step::Start, Errno::AGAIN))?;
         Ok(Self {
             process,
-            of,
+            of: shown.of,
             answers,
         })
     }
@@ -152,7 +179,13 @@ impl Child {
             _ => None,
         });
         let [step, errno @ ..] = answer;
-        let steps = [Step::Start, Step::Open, Step::Duplicate, Step::NoSocket];
+        let steps = [
+            Step::Start,
+            Step::Open,
+            Step::Duplicate,
+            Step::NoSocket,
+            Step::Connect,
+        ];
         let step = steps.get(usize::from(step)).copied();
         let errno = i32::from_ne_bytes(errno).max(1);
         let errno = Errno::from_raw_os_error(errno);
@@ -161,13 +194,13 @@ impl Child {
 }
 
 /// Both ends of a socket for messages.
-pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     let kind = SocketType::SEQPACKET;
     socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
 }
 
 /// Waits until there is something to read or the other end is closed; false at the deadline.
-pub(super) fn is_ready(from: &OwnedFd, until: Instant) -> Result<bool, Errno> {
+pub(crate) fn is_ready(from: &OwnedFd, until: Instant) -> Result<bool, Errno> {
     let mut ready = [PollFd::new(from, PollFlags::IN)];
     loop {
         let rest = until.saturating_duration_since(Instant::now());
@@ -178,11 +211,16 @@ pub(super) fn is_ready(from: &OwnedFd, until: Instant) -> Result<bool, Errno> {
     }
 }
 
-/// The child: takes the descriptor, hands it on if it is a socket, and ends. Only the last may hang.
-fn serve(shown: Shown, to: &OwnedFd) -> ! {
+/// The child: takes the socket, hands it on if it is one, and ends.
+fn serve(shown: &Shown, to: &OwnedFd) -> ! {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let _ = rustix::process::setpgid(None, None);
-    let taken = taken(shown);
+    let taken = match &shown.at {
+        At::Number(number) => duplicated(shown.of, *number),
+        At::Path(directory, name) => {
+            connected(directory, name).map_err(|errno| (Step::Connect, errno))
+        }
+    };
     let (step, errno) = match &taken {
         Ok(fd) if is_unix_socket(fd.as_fd()) => (Step::Start, 0),
         Ok(_) => (Step::NoSocket, Errno::NOTSOCK.raw_os_error()),
@@ -217,7 +255,19 @@ fn serve(shown: Shown, to: &OwnedFd) -> ! {
     unsafe { libc::_exit(0) }
 }
 
-fn taken((process, number): Shown) -> Result<OwnedFd, (Step, Errno)> {
+fn connected(directory: &CString, name: &SocketAddrUnix) -> Result<OwnedFd, Errno> {
+    chdir(directory)?;
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    connect(&socket, name)?;
+    Ok(socket)
+}
+
+fn duplicated(process: Pid, number: i32) -> Result<OwnedFd, Failed> {
     let process = pidfd_open(process, PidfdFlags::empty());
     let process = process.map_err(|errno| (Step::Open, errno))?;
     let taken = pidfd_getfd(&process, number, PidfdGetfdFlags::empty());
