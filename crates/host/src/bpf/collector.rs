@@ -377,8 +377,8 @@ impl Collector for BpfCollector {
     }
 
     fn drain(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
-        // KVM's own counters wait.
-        if self.is_confined && self.options.mode != Mode::Stats {
+        // Counts wait in the kernel.
+        if self.is_confined && self.options.mode == Mode::Full {
             self.ring.keep_empty()?;
         }
         let now = clock::monotonic_ns();
@@ -449,7 +449,6 @@ impl Collector for BpfCollector {
 
     /// A thread's first halt ends it: its VM may be gone soon, and has to be placed before.
     fn wait(&mut self, at_most: Duration) -> Result<(), CollectError> {
-        let at_most = at_most.min(self.ring.period());
         let timeout = rustix::time::Timespec::try_from(at_most).ok();
         let mut events = [epoll::Event {
             flags: epoll::EventFlags::empty(),

@@ -87,11 +87,6 @@ impl Ring {
         })
     }
 
-    /// How often the ring is to be read.
-    pub(super) fn period(&self) -> Duration {
-        self.period
-    }
-
     /// Starts the thread, if there is none. It has the rights that the caller has now.
     pub(super) fn keep_empty(&mut self) -> Result<(), CollectError> {
         if self.thread.is_some() {
