@@ -257,7 +257,7 @@ fn rows_that_no_halts_have_are_refused() {
     };
     refused("poll_ns", polls);
     refused("halt_ns", |row| row.figures.sums.halt_ns = u64::MAX);
-    // Without a VM nobody knows of how many vCPUs they are.
+    // Without a VM the number of vCPUs is unknown.
     let mut rows = whole.clone();
     assert_eq!(rows[11].vm.name, None);
     polls(&mut rows[11]);
