@@ -167,8 +167,9 @@ impl Recording {
         let lost = TableStream::create::<Lost>(directory)?;
         let mut spare = Spare::default();
         let text = text_of(directory, &info)?;
-        replace(directory, &text)?;
         keep(directory, &text, &mut spare)?;
+        // Makes the names of both durable.
+        replace(directory, &text)?;
         Ok(|directory| Self {
             windows,
             counts,

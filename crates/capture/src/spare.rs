@@ -42,7 +42,6 @@ impl Spare {
         file.write_all_at(&more_bytes, self.bytes)?;
         if self.bytes == 0 {
             file.sync()?;
-            directory.sync()?;
         }
         self.bytes = wanted;
         Ok(())

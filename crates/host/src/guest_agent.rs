@@ -94,7 +94,7 @@ pub enum AgentError {
     },
     /// No answer in time.
     #[error(
-        "ask the guest agent of pid {0}: the guest's agent took longer than 5 s: is qemu-guest-agent running in \
+        "ask the guest agent of pid {0}: the guest's agent did not answer in time: is qemu-guest-agent running in \
          the guest?"
     )]
     Silent(Pid),

@@ -270,9 +270,8 @@ fn rows_of_the_other_tables() {
         isa: Isa::None,
         reason: None,
     };
-    assert_eq!(laws.sample(&weighs(100 * START)), Ok(()));
-    let law = laws.sample(&weighs(100 * START + 1));
-    assert_eq!(law, Err(Law::TimeHasPassed));
+    let judged = [0, 1].map(|more| laws.sample(&weighs(100 * START + more)).is_ok());
+    assert_eq!(judged, [true, false]);
     let sample = HostSample {
         time_ns: START,
         busy_ns: 5,

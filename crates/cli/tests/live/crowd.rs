@@ -64,8 +64,7 @@ fn a_process_of_many_vms_that_comes_while_recording_is_recorded_whole() {
         .arg(bench.path("capture"))
         .arg("--")
         .arg(haltwise().with_file_name("haltwise-lab"))
-        .args(["run", "tick", "--vms", "300", "--rounds", "20"])
-        .args(["--gap", "fixed:20ms", "--name", "many"])
+        .args("run tick --vms 300 --rounds 20 --gap fixed:20ms --name many".split(' '))
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", told(&output));

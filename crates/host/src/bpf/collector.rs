@@ -42,8 +42,6 @@ const LOSSES_NS: u64 = 500_000_000;
 pub struct BpfCollector {
     attached: Attached,
     ring: Ring,
-    /// Rights were given up: a thread that starts now has no more than is left.
-    is_confined: bool,
     /// Readable when a program wakes the recorder.
     woken: OwnedFd,
     options: CollectOptions,
@@ -80,7 +78,6 @@ impl BpfCollector {
         let mut collector = Self {
             attached,
             ring,
-            is_confined: false,
             woken,
             options,
             places: Places::new(root.clone()),
@@ -373,14 +370,13 @@ impl Collector for BpfCollector {
 
     fn confine(&mut self) {
         self.cost.hand_over(&self.root);
-        self.is_confined = true;
+        // Counts wait in the kernel.
+        if self.options.mode == Mode::Full {
+            self.ring.keep_empty();
+        }
     }
 
     fn drain(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
-        // Counts wait in the kernel.
-        if self.is_confined && self.options.mode == Mode::Full {
-            self.ring.keep_empty()?;
-        }
         let now = clock::monotonic_ns();
         self.refresh_param();
         let since = now.saturating_sub(self.last_walk_ns);

@@ -37,8 +37,6 @@ pub struct IdleCollector {
     skel: IdleSkel<'static>,
     links: Links,
     ring: Ring,
-    /// Rights were given up: a thread that starts now has no more than is left.
-    is_confined: bool,
     machine: Machine,
     missing: Vec<Missing>,
     device: Device,
@@ -73,7 +71,6 @@ impl IdleCollector {
             skel,
             links,
             ring,
-            is_confined: false,
             machine: Machine::new(root, &cpus),
             missing,
             device,
@@ -318,13 +315,10 @@ impl Collector for IdleCollector {
 
     fn confine(&mut self) {
         self.cost.hand_over(self.machine.root());
-        self.is_confined = true;
+        self.ring.keep_empty();
     }
 
     fn drain(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
-        if self.is_confined {
-            self.ring.keep_empty()?;
-        }
         let now_ns = clock::monotonic_ns();
         self.drain_ring(facts)?;
         self.drain_lost(facts, now_ns)?;

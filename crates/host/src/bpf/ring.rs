@@ -26,7 +26,15 @@ const MOST_WAITING: usize = 64 << 20;
 pub(super) struct Ring {
     shared: Arc<Shared>,
     period: Duration,
-    thread: Option<JoinHandle<()>>,
+    thread: Thread,
+}
+
+#[derive(Debug)]
+enum Thread {
+    None,
+    /// With the next reading, when rights have been given up: it has those that its parent has then.
+    Wanted,
+    Runs(JoinHandle<()>),
 }
 
 #[derive(Debug)]
@@ -82,16 +90,17 @@ impl Ring {
         };
         Ok(Self {
             shared: Arc::new(shared),
-            period: period(bytes),
-            thread: None,
+            period: if bytes < ROOMY { SOON } else { PERIOD },
+            thread: Thread::None,
         })
     }
 
-    /// Starts the thread, if there is none. It has the rights that the caller has now.
-    pub(super) fn keep_empty(&mut self) -> Result<(), CollectError> {
-        if self.thread.is_some() {
-            return Ok(());
-        }
+    /// From the next reading on a thread reads too.
+    pub(super) fn keep_empty(&mut self) {
+        self.thread = Thread::Wanted;
+    }
+
+    fn start(&mut self) -> Result<(), CollectError> {
         let (shared, period) = (Arc::clone(&self.shared), self.period);
         let thread = std::thread::Builder::new().name("ring".to_owned());
         let started = thread.spawn(move || {
@@ -104,12 +113,15 @@ impl Ring {
             what: "start the thread that reads the ring".to_owned(),
             source,
         })?;
-        self.thread = Some(started);
+        self.thread = Thread::Runs(started);
         Ok(())
     }
 
     /// All records until now, of each ring buffer.
-    pub(super) fn take(&self) -> Result<Vec<Vec<u8>>, CollectError> {
+    pub(super) fn take(&mut self) -> Result<Vec<Vec<u8>>, CollectError> {
+        if matches!(self.thread, Thread::Wanted) {
+            self.start()?;
+        }
         self.shared.read()?;
         let mut waiting = locked(&self.shared.waiting);
         if let Some((got, expected)) = waiting.short {
@@ -122,7 +134,7 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         self.shared.ends.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
+        if let Thread::Runs(thread) = std::mem::replace(&mut self.thread, Thread::None) {
             thread.thread().unpark();
             // A panic in it has been printed.
             drop(thread.join());
@@ -145,10 +157,6 @@ impl Shared {
     }
 }
 
-fn period(bytes: u32) -> Duration {
-    if bytes < ROOMY { SOON } else { PERIOD }
-}
-
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -158,28 +166,18 @@ mod test {
     use super::*;
 
     #[test]
-    fn records_wait_whole_and_a_short_one_is_an_error() {
-        let mut waiting = Waiting {
-            bytes: vec![Vec::new(); 2],
-            short: None,
-        };
+    fn records_wait_whole_up_to_a_limit_and_a_short_one_is_an_error() {
+        let mut waiting = Waiting::default();
+        waiting.bytes.resize(2, Vec::new());
         waiting.add(1, &[1, 2, 3, 4], 3);
         waiting.add(1, &[5, 6, 7], 3);
         assert_eq!(waiting.bytes, [vec![], vec![1, 2, 3, 5, 6, 7]]);
-        assert_eq!(waiting.short, None);
+        let many = vec![0; MOST_WAITING - 7];
+        waiting.add(0, &many, many.len());
+        assert_eq!((waiting.is_full(), waiting.short), (false, None));
+        waiting.add(0, &[0], 1);
+        assert!(waiting.is_full());
         waiting.add(0, &[1, 2], 3);
         assert_eq!(waiting.short, Some((2, 3)));
-    }
-
-    #[test]
-    fn no_more_is_read_when_enough_waits() {
-        let half = vec![0; MOST_WAITING / 2];
-        let mut waiting = Waiting {
-            bytes: vec![half.clone(), half[1..].to_vec()],
-            short: None,
-        };
-        assert!(!waiting.is_full());
-        waiting.add(1, &[0], 1);
-        assert!(waiting.is_full());
     }
 }

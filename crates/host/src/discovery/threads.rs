@@ -16,3 +16,29 @@ pub fn threads_of(root: &Root, key: &VmKey) -> Option<BTreeSet<Tid>> {
     let tids = root.numbers(format!("proc/{}/task", key.pid)).ok()?;
     Some(tids.into_iter().map(Tid).collect())
 }
+
+#[cfg(test)]
+mod test {
+    use haltwise_core::ids::Pid;
+
+    use super::*;
+    use crate::root::made_up;
+
+    #[test]
+    fn a_process_is_told_from_a_later_one_of_its_number() {
+        let stat = format!("7 (qemu) S {}4000 0", "0 ".repeat(18));
+        let (_dir, root) = made_up(&[
+            ("proc/7/stat", &stat),
+            ("proc/7/task/9/comm", "CPU 0/KVM\n"),
+        ]);
+        for (pid, start_ticks, found) in [(7, 4_000, true), (7, 3_999, false), (8, 4_000, false)] {
+            let key = VmKey {
+                pid: Pid(pid),
+                start_ticks,
+                ordinal: 0,
+            };
+            let threads = found.then(|| BTreeSet::from([Tid(9)]));
+            assert_eq!(threads_of(&root, &key), threads);
+        }
+    }
+}

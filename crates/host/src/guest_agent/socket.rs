@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use haltwise_core::ids::Pid;
+use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::{AgentError, reply};
@@ -138,7 +139,7 @@ pub(super) fn rest(pid: Pid, until: Instant) -> Result<Duration, AgentError> {
 
 /// Connects by a child, since the path may lead to a file system of the VMM's own.
 fn connect(path: &Path, pid: Pid) -> Result<UnixStream, AgentError> {
-    let failed = |source: rustix::io::Errno| AgentError::Failed {
+    let failed = |source: Errno| AgentError::Failed {
         what: "connect to the guest agent",
         pid,
         source: source.into(),
@@ -151,7 +152,7 @@ fn connect(path: &Path, pid: Pid) -> Result<UnixStream, AgentError> {
     match taken::take(&[shown]).remove(0) {
         Ok(socket) => Ok(UnixStream::from(socket)),
         // Another client is connected and the queue is full, or the path leads nowhere that answers.
-        Err((Step::Start | Step::Hangs, _)) => Err(AgentError::Silent(pid)),
+        Err((Step::Start, Errno::TIMEDOUT) | (Step::Hangs, _)) => Err(AgentError::Silent(pid)),
         Err((_, errno)) => Err(failed(errno)),
     }
 }

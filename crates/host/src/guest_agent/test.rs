@@ -75,7 +75,6 @@ fn an_agent_that_denies_files_is_named_with_its_setting() {
     assert!(!agent.asked().contains(&"guest-file-open".to_owned()));
 }
 
-/// Whatever it takes for its answers counts together.
 #[test]
 fn an_agent_that_is_silent_or_slow_is_waited_for_once() {
     for mood in [Mood::Silent, Mood::Slow(Duration::from_millis(700))] {
@@ -86,7 +85,7 @@ fn an_agent_that_is_silent_or_slow_is_waited_for_once() {
         let read = (0..20).map(|_| sessions.read(&root, key(), CEILING));
         let error = read.last().unwrap().unwrap_err().to_string();
         let took = begin.elapsed();
-        assert!(error.contains("took longer than 5 s: is"), "{error}");
+        assert!(error.contains("did not answer in time: is"), "{error}");
         assert!(took >= PATIENCE && took < 2 * PATIENCE, "{took:?}");
     }
 }

@@ -42,9 +42,9 @@ agent() { # VM
     said 0 "guest_halt_poll_ns in $1" status
     guest "$1" 'kill $(cat /run/qga.pid)'
     # shellcheck disable=SC2086
-    said 1 'took longer than 5 s' $set_it
+    said 1 'did not answer in time' $set_it
     said 0 'not known' status
-    said 5 'took longer than 5 s' undo
+    said 5 'did not answer in time' undo
     start_agent "$1"
     said 0 'No setting of haltwise is in force' undo
     after=$(guest "$1" "$inside")
