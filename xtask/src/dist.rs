@@ -18,7 +18,6 @@ use anyhow::{Context, Result, bail};
 use self::package::Package;
 use crate::{repo, say, tool};
 
-/// What programs are built for.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 const STATIC: &str = "-C target-feature=+crt-static";

@@ -19,7 +19,6 @@ pub(crate) struct Args {
     filter: Option<String>,
 }
 
-/// Runs each target for some minutes.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let filter = args.filter.as_deref().unwrap_or_default();
     each(filter, &[format!("-max_total_time={}", args.minutes * 60)])
@@ -68,7 +67,6 @@ fn each(filter: &str, limits: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Why fuzzing cannot run here.
 fn obstacle() -> Option<String> {
     let cargo = |args: [&str; 2]| {
         let mut command = Command::new("cargo");

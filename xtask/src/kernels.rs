@@ -56,7 +56,6 @@ pub(crate) struct Args {
 /// Checks that share a boot, and the guest with what they need.
 type Boot<'a> = (Guest, Vec<Check<'a>>);
 
-/// What a guest is made of.
 #[derive(Debug)]
 struct Inside<'a> {
     kernel: &'a Kernel,
@@ -71,7 +70,6 @@ impl Inside<'_> {
             .file(&self.binaries.lab, "bin/haltwise-lab")
     }
 
-    /// A guest with such checks.
     fn with<'a>(&self, checks: Vec<Check<'a>>) -> Result<Option<Boot<'a>>> {
         Ok(Some((self.guest()?, checks)))
     }
@@ -273,7 +271,6 @@ pub(crate) fn run_in_newest(
     script_alone(&inside, script).map(Some)
 }
 
-/// Runs a script, whatever it is.
 fn script_alone(inside: &Inside, script: &str) -> Result<(String, PathBuf)> {
     let judge = |_: &guest::Left| Ok(0);
     let check = Check::new("script", script.to_owned(), LIMIT, judge);
@@ -320,7 +317,6 @@ pub(crate) struct Binaries {
 }
 
 impl Binaries {
-    /// Those that lie beside this program.
     pub(crate) fn beside_us() -> Result<Self> {
         let own = std::env::current_exe().context("find our own program")?;
         // A test's program lies one folder deeper.

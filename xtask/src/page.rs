@@ -17,7 +17,6 @@ fn found(root: &Path, name: &str) -> Option<PathBuf> {
     is_there.then_some(program)
 }
 
-/// Checks types, lints and format.
 pub(crate) fn lint() -> Result<()> {
     let root = repo::root();
     let (Some(types), Some(style)) = (found(&root, "tsc"), found(&root, "biome")) else {

@@ -103,7 +103,6 @@ pub(crate) fn installed(
     Ok(Some(environment))
 }
 
-/// Python with what the tests need.
 #[derive(Debug)]
 pub(crate) struct Environment(PathBuf);
 
@@ -155,7 +154,6 @@ fn environment(root: &Path, needed: &str, home: &Path) -> Result<Option<Environm
     Ok(Some(environment))
 }
 
-/// Types of the other half.
 fn types(root: &Path, environment: &Environment) -> Result<()> {
     let mypy = ["--no-incremental", "--strict", "haltwise"];
     let mut checked = environment.program("mypy");

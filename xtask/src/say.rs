@@ -5,7 +5,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Says that a step begins.
 #[expect(
     clippy::print_stdout,
     reason = "the rim of xtask: its output is for people"

@@ -20,7 +20,6 @@ use anyhow::{Context as _, Result, bail};
 use crate::{repo, say, tool};
 use source::Source;
 
-/// Something to put right.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     path: String,
@@ -44,7 +43,6 @@ impl Source {
     }
 }
 
-/// The files that rules look at.
 #[derive(Debug)]
 pub(crate) struct Repo {
     sources: Vec<Source>,
@@ -185,7 +183,6 @@ pub(crate) fn size(args: SizeArgs) -> Result<()> {
 mod fixture {
     use super::*;
 
-    /// A repository of these files.
     pub(crate) fn repo(files: &[(&str, &str)]) -> Repo {
         Repo {
             sources: files

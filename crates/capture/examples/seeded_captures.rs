@@ -48,7 +48,6 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the capture of one host.
 fn write(directory: &Path, seed: u64, halts: u64) -> anyhow::Result<()> {
     let mut random = SplitMix64(seed);
     let kernel = KERNELS[usize::try_from(random.below(2))?];

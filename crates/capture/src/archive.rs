@@ -13,7 +13,6 @@ use crate::files::{self, Directory};
 /// Longer names are no names of a capture's files.
 const LONGEST_NAME: usize = 64;
 
-/// A capture has some twenty files.
 const MOST_FILES: usize = 256;
 
 /// Why an archive is not unpacked.

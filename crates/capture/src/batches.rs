@@ -27,13 +27,9 @@ use crate::table::Table;
 pub(crate) enum BatchError {
     /// Not frames of a stream.
     Frame(u64, String),
-    /// The file cannot be read.
     Io(std::io::Error),
-    /// The Arrow decoder refused.
     Arrow(ArrowError),
-    /// The Parquet decoder refused.
     Parquet(ParquetError),
-    /// A decoder panicked.
     Panicked(String),
 }
 
@@ -51,7 +47,6 @@ impl fmt::Display for BatchError {
 
 type Source = Box<dyn Iterator<Item = Result<RecordBatch, BatchError>> + Send>;
 
-/// The batches of one table.
 pub(crate) struct Batches {
     table: Table,
     path: PathBuf,
@@ -218,7 +213,6 @@ impl Batches {
         &self.path
     }
 
-    /// Rows handed out so far.
     pub(crate) fn rows(&self) -> u64 {
         self.rows
     }

@@ -441,7 +441,6 @@ fn read_info(directory: &Path, name: &str) -> Result<(CaptureInfo, Intact), Capt
     info_of(&file, path, name)
 }
 
-/// The same of an open file.
 pub(crate) fn info_of(
     file: &File,
     path: PathBuf,

@@ -209,7 +209,6 @@ impl<'a> Columns<'a> {
             .collect()
     }
 
-    /// A column of lists of numbers.
     pub(crate) fn lists(&self, name: &str) -> Result<Vec<Vec<u64>>, CaptureReadError> {
         let array = self.column(name)?;
         let wrong = || self.wrong_type(name, array, "list of uint64");

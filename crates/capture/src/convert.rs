@@ -137,7 +137,6 @@ fn summary(directory: &Directory, info: &CaptureInfo) -> Summary {
     }
 }
 
-/// A file that was written.
 #[derive(Debug)]
 pub(crate) struct Written {
     size: TableSize,
@@ -193,7 +192,6 @@ fn convert_table(
     size.map(Some)
 }
 
-/// Batches with every row changed.
 fn changed<R: Row>(
     batches: Batches,
     mut change: impl FnMut(&mut R),

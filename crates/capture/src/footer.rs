@@ -15,7 +15,6 @@ use crate::thrift::{self, Refused, shapes::FOOTER};
 /// Footer length and magic number, at the end of every Parquet file.
 const TAIL_BYTES: usize = 8;
 
-/// Reads the footer of a file.
 pub(crate) fn read<R: ChunkReader>(reader: &R) -> Result<Arc<ParquetMetaData>, ParquetError> {
     let too_short = || ParquetError::EOF("the file ends before its footer".to_owned());
     let tail_at = reader.len().checked_sub(TAIL_BYTES as u64);

@@ -34,14 +34,11 @@ const PIECE: u64 = 4 << 20;
 
 const MARKER: [u8; 4] = [0xff; 4];
 
-/// Why a frame cannot be had.
 #[derive(Debug)]
 pub(crate) enum FrameError {
-    /// The file ends inside it.
     Torn,
     /// It is not a frame, or it claims what no recorder writes.
     Bad(String),
-    /// The file cannot be read.
     Io(io::Error),
 }
 
@@ -64,18 +61,15 @@ struct Frame {
     seal: Option<Seal>,
 }
 
-/// What was found in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Extent {
     /// Bytes of whole frames.
     pub(crate) whole_bytes: u64,
     /// Bytes after them.
     pub(crate) torn_bytes: u64,
-    /// Rows in the whole frames.
     pub(crate) rows: u64,
 }
 
-/// Reads frames one by one.
 #[derive(Debug)]
 pub(crate) struct Frames<R> {
     reader: R,
@@ -89,7 +83,6 @@ pub(crate) struct Frames<R> {
 }
 
 impl<R: Read + Seek> Frames<R> {
-    /// From the start of a file.
     pub(crate) fn new(mut reader: R) -> io::Result<Self> {
         let end = reader.seek(SeekFrom::End(0))?;
         reader.rewind()?;

@@ -66,7 +66,6 @@ use crate::files::directory::DirectoryId;
 use crate::info::{CaptureInfo, Clock, Ended, Host, Tool};
 use crate::recording::{Ending, Recording};
 
-/// Rows that are written together.
 const FLUSH: usize = 1 << 14;
 
 /// Lines between two looks at whether to go on.
@@ -179,7 +178,6 @@ pub fn import(
     writing.finish(bytes_read, count)
 }
 
-/// A capture that is being made.
 struct Writing {
     reading: Reading,
     facts: Facts,
@@ -374,7 +372,6 @@ impl Writing {
     }
 }
 
-/// What was passed over, in words.
 fn in_words(skipped: &BTreeMap<Skipped, u64>) -> String {
     let words: Vec<String> = skipped
         .iter()

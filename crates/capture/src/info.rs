@@ -19,7 +19,6 @@ use crate::table::Table;
 /// The schema that this code writes, and the newest that it reads.
 pub const SCHEMA: u32 = 1;
 
-/// The name of the file.
 pub(crate) const FILE: &str = "capture.json";
 
 /// The largest `capture.json` that is read, in bytes: 100,000 VMs of one vCPU take 45 MB.
@@ -297,9 +296,7 @@ pub(crate) fn text(info: &CaptureInfo) -> Result<Vec<u8>, serde_json::Error> {
 /// Whether a `capture.json` is as it was written, by its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Intact {
-    /// It is.
     Yes,
-    /// It was changed.
     No,
     /// It has no checksum.
     Unknown,

@@ -132,7 +132,6 @@ impl Header {
         };
     }
 
-    /// What it claims and cannot hold.
     fn lie(&self) -> Option<String> {
         let (unpacked, packed) = (self.unpacked, self.packed);
         let most = |claimed: i64, what: &str, most: i64| {

@@ -106,7 +106,6 @@ pub(crate) fn row_group_rows(table: Table) -> usize {
     table.batch_rows().min(BATCH_ROWS)
 }
 
-/// Whether a column's values rarely repeat.
 fn is_delta(column: &Column) -> bool {
     column.kind == Kind::U64
 }
@@ -125,12 +124,10 @@ pub(crate) fn check_texts(batch: &RecordBatch) -> Result<(), ParquetError> {
     Ok(())
 }
 
-/// What is read of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     /// The columns; others are not decoded.
     pub(crate) columns: &'a [Column],
-    /// Texts are read as dictionaries too.
     pub(crate) texts_by_key: bool,
     /// Rows that are decoded at once.
     pub(crate) batch_rows: usize,

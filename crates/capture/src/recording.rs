@@ -55,7 +55,6 @@ pub struct Recording {
     order: StartOrder,
     /// Rows that could not be appended, by table.
     refused: BTreeMap<Table, u64>,
-    /// What waits for room.
     backlog: Backlog,
     /// Whether `capture.json` says less than is known.
     is_behind: bool,
@@ -111,7 +110,6 @@ impl Recording {
         Self::create_on(directory, info, None)
     }
 
-    /// The same, asking this disk.
     fn create_on(
         directory: &Path,
         info: CaptureInfo,
@@ -651,7 +649,6 @@ pub(crate) struct StartOrder {
 }
 
 impl StartOrder {
-    /// Looks at the next halt.
     pub(crate) fn see(&mut self, halt: &Halt) {
         let latest = self
             .latest

@@ -20,7 +20,6 @@ use crate::table::Table;
 /// The file that makes a directory a ring.
 pub const FILE: &str = "ring.json";
 
-/// The schema of that file.
 const SCHEMA: u32 = 1;
 
 /// What segments are called before their number.

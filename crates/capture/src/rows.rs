@@ -22,7 +22,6 @@ pub struct Rows<T> {
     batch: std::vec::IntoIter<T>,
     /// Rows that follow those of the file.
     more: Vec<T>,
-    /// Rows of other files that follow.
     others: VecDeque<Self>,
     ended: bool,
 }

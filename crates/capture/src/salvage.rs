@@ -36,11 +36,9 @@ pub struct Damage {
 pub(crate) struct Salvage<R> {
     path: PathBuf,
     source: Source,
-    /// Rows handed out.
     rows: u64,
     /// Bytes at the end of a stream that are no whole batch.
     torn_bytes: u64,
-    /// Whether there are checksums.
     is_summed: bool,
     damage: Vec<Damage>,
     row: PhantomData<R>,
@@ -86,12 +84,10 @@ impl<R: Row> Salvage<R> {
         salvage
     }
 
-    /// What was found wrong so far.
     pub(crate) fn damage(&self) -> &[Damage] {
         &self.damage
     }
 
-    /// Rows handed out so far.
     pub(crate) fn rows(&self) -> u64 {
         self.rows
     }

@@ -8,7 +8,6 @@
 use arrow_ipc::root_as_message;
 use crc32fast::Hasher;
 
-/// How long a seal is.
 pub(crate) const BYTES: usize = 16;
 
 /// Marker and length, before the metadata.
@@ -16,7 +15,6 @@ const PREFIX: usize = 8;
 
 const MAGIC: [u8; 4] = *b"HWcs";
 
-/// The checksums of one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seal {
     body: u32,

@@ -10,7 +10,6 @@ use crate::files::Directory;
 use crate::files::disk::Sink;
 use crate::info::FILE;
 
-/// The name of the file.
 pub(crate) const NAME: &str = "capture.json.spare";
 
 /// The least that is kept: as much as a hundred VMs need.
@@ -47,7 +46,6 @@ impl Spare {
         Ok(())
     }
 
-    /// How much there is room for.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }

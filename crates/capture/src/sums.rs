@@ -77,7 +77,6 @@ impl TryFrom<String> for Sums {
 }
 
 impl Sums {
-    /// Of a file as it is.
     pub(crate) fn of_file(mut file: &File) -> io::Result<Self> {
         let mut summing = Summing::new(io::sink());
         io::copy(&mut file, &mut summing)?;
@@ -85,7 +84,6 @@ impl Sums {
     }
 }
 
-/// Makes checksums of what passes through.
 #[derive(Debug)]
 pub(crate) struct Summing<W> {
     inner: W,
@@ -268,7 +266,6 @@ impl ChunkReader for Checked {
     }
 }
 
-/// A file from some place on.
 #[derive(Debug)]
 pub(crate) struct Onward {
     file: Checked,
@@ -304,7 +301,6 @@ mod test {
         file
     }
 
-    /// Two blocks and a half.
     fn content() -> Vec<u8> {
         (0..BLOCK_BYTES * 5 / 2).map(|n| (n % 251) as u8).collect()
     }

@@ -142,7 +142,6 @@ impl Table {
         }
     }
 
-    /// The Arrow schema of these columns.
     pub(crate) fn schema(self) -> SchemaRef {
         static SCHEMAS: LazyLock<BTreeMap<Table, SchemaRef>> = LazyLock::new(|| {
             let schemas = Table::ALL.map(|table| (table, table.made_schema()));

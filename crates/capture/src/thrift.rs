@@ -20,7 +20,6 @@ pub(crate) mod shapes;
 /// A footer of ours is nested eight deep, lists counted; the decoder gives up at 64.
 const DEEPEST: u32 = 64;
 
-/// What a known field holds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
     Bool,
@@ -28,7 +27,6 @@ pub(crate) enum Kind {
     /// i16, i32, i64 and enumerations, which are written alike.
     Number,
     Double,
-    /// Binary data and text.
     Bytes,
     Struct(&'static Shape),
     List(&'static Self),
@@ -52,7 +50,6 @@ const UNKNOWN: Shape = Shape {
 pub(crate) enum Refused {
     /// It does not follow the protocol, or claims what no honest one holds.
     Because(String),
-    /// It cannot be read.
     Io(io::Error),
 }
 
@@ -83,7 +80,6 @@ struct Walk<'a, R> {
 }
 
 impl<R: Read> Walk<'_, R> {
-    /// Fields up to the stop.
     fn structure(&mut self, shape: &Shape, depth: u32) -> Result<(), Refused> {
         let depth = deeper(depth)?;
         let mut last = 0;
@@ -130,7 +126,6 @@ impl<R: Read> Walk<'_, R> {
         Ok(None)
     }
 
-    /// A value that the decoder skips.
     fn unknown(&mut self, wire: u8, depth: u32) -> Result<(), Refused> {
         match wire {
             3 => self.skip(1),

@@ -20,7 +20,6 @@ use crate::recommend::threads::at_most;
 use crate::terminal::{self, kept};
 use crate::verb::Verb;
 
-/// What was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The result as JSON, as the verb prints it.
@@ -38,7 +37,6 @@ pub struct Refusal {
     pub exit: u8,
     /// What failed, where and why.
     pub error: String,
-    /// What to do about it.
     pub hint: Option<String>,
 }
 

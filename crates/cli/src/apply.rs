@@ -30,7 +30,6 @@ use crate::knob::{value, vms, watching, who};
 use crate::plan::Plan;
 use crate::terminal;
 
-/// What to do.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -55,7 +54,6 @@ pub(crate) enum Source {
     Set(Vec<(Parameter, u32)>),
     /// The ceiling of VMs, in nanoseconds.
     Ceiling(Vec<VmSelector>, u32),
-    /// Parameters in the guests of VMs.
     Guest(Vec<VmSelector>, Vec<(Parameter, u32)>),
 }
 
@@ -116,7 +114,6 @@ pub(crate) fn run(options: &ApplyOptions) -> Outcome {
     }
 }
 
-/// The parameters of a plan.
 fn parameters(plan: &Plan) -> Result<Vec<(Parameter, u32)>, Failure> {
     let named = plan.settings.named();
     let named = named.map(|(name, value)| Ok((name.parse()?, value)));

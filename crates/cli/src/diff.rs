@@ -78,7 +78,6 @@ impl<'a> Begun<'a> {
         self.pairing.pairs.iter().map(of).cloned().collect()
     }
 
-    /// What takes the rows of A.
     pub(crate) fn summing_a(&self) -> Summing {
         self.a.summing(&self.whose(|pair| &pair.a))
     }

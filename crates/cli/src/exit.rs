@@ -7,7 +7,6 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     Done,
     Failed,
-    /// The command line is wrong.
     Usage,
     /// This host lacks what the verb needs.
     Unsupported,
@@ -43,14 +42,11 @@ impl From<Exit> for ExitCode {
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
-    /// What failed; printed as a chain.
     pub(crate) error: anyhow::Error,
-    /// What to do about it.
     pub(crate) hint: Option<String>,
 }
 
 impl Failure {
-    /// A failure with its code.
     pub(crate) fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
         Self {
             exit,
@@ -59,7 +55,6 @@ impl Failure {
         }
     }
 
-    /// The same with a hint.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

@@ -41,7 +41,6 @@ pub(crate) fn of_kvm(knobs: &Knobs, parameter: Parameter) -> Option<u32> {
     }
 }
 
-/// The same, to set it.
 pub(crate) fn of_kvm_mut(knobs: &mut Knobs, parameter: Parameter) -> Option<&mut u32> {
     match parameter {
         Parameter::HaltPollNs => Some(&mut knobs.halt_poll_ns),

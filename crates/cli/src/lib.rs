@@ -93,7 +93,6 @@ struct Cli {
     asked: verb::now::Asked,
 }
 
-/// The program.
 pub fn run() -> ExitCode {
     // Started by a recorder, beside itself: no verb, since nobody else asks for it.
     if let Some(served) = companion::serve(std::env::args_os().skip(1)) {

@@ -39,7 +39,6 @@ pub(crate) enum Shown {
     Once(Format),
     Served {
         listen: Option<Address>,
-        /// The file that is written.
         textfile: Option<PathBuf>,
     },
 }
@@ -216,7 +215,6 @@ impl Counting {
         Ok(())
     }
 
-    /// Detaches, and takes what is left.
     fn end(&mut self) -> Result<(), Failure> {
         let mut facts = Facts::default();
         self.collector.end(&mut facts).map_err(explain)?;

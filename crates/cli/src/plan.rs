@@ -30,13 +30,10 @@ pub(crate) struct Plan {
     pub(crate) schema: String,
     /// [`VERSION`] or [`VERSION_OF_GUEST`].
     pub(crate) version: u32,
-    /// What made it.
     pub(crate) tool: Tool,
-    /// The recording that it rests on.
     pub(crate) capture: Basis,
     /// What it is to be good at.
     pub(crate) goal: Goal,
-    /// For whom the parameters hold.
     pub(crate) scope: Scope,
     /// The parameters in force when the capture was made.
     pub(crate) before: Settings,
@@ -48,11 +45,9 @@ pub(crate) struct Plan {
     /// What that changes, against [`Plan::before`]; `None` where nothing changes.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) expected: Option<Expected>,
-    /// Why, in a sentence for people.
     pub(crate) reason: String,
 }
 
-/// A program and its version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tool {
@@ -76,7 +71,6 @@ pub(crate) struct Basis {
     /// When it ended, by the same count; `None` where it was cut.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) ended_unix_ns: Option<u64>,
-    /// How many halts it holds.
     pub(crate) halts: u64,
 }
 
@@ -93,13 +87,11 @@ pub(crate) struct Goal {
     pub(crate) max_poll_cpu_percent: Option<f64>,
 }
 
-/// For whom parameters hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Scope {
     /// KVM's module parameters: every VM of the host.
     Host,
-    /// The same, and ceilings of VMs.
     HostAndVms,
     /// The guest that was recorded: parameters of its governor haltpoll.
     Guest,
@@ -139,7 +131,6 @@ pub(crate) struct PlannedCeiling {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Expected {
-    /// What the intervals mean.
     pub(crate) interval: Interval,
     /// The halts that it was judged on.
     pub(crate) halts: u64,
@@ -151,7 +142,6 @@ pub(crate) struct Expected {
     pub(crate) wake_latency_mean_ns: Effect,
 }
 
-/// What an interval means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Interval {
     /// It holds the true change in 95 of 100 repetitions (bootstrap over blocks of time).
@@ -172,7 +162,6 @@ pub(crate) struct Effect {
     pub(crate) after: f64,
     /// Lower end of the interval of `after - before`.
     pub(crate) change_low: f64,
-    /// Its upper end.
     pub(crate) change_high: f64,
 }
 

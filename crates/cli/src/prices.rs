@@ -34,7 +34,6 @@ use crate::time;
 pub(crate) enum Source {
     /// `haltwise calibrate` measured it.
     Calibrated,
-    /// The command line says so.
     Given,
     /// Half of the wake-up latency of the shortest sleeps in the capture.
     Assumed,
@@ -68,7 +67,6 @@ pub(crate) struct Known {
     pub(crate) source: Source,
     /// How long after its window a halt of the host does not sleep, as recorded.
     pub(crate) overruns: Overruns,
-    /// Wake-up latencies measured another time.
     pub(crate) elsewhere: Option<Latencies>,
     /// The calibration, which says what exits and IPIs cost.
     pub(crate) calibration: Option<Calibration>,
@@ -108,7 +106,6 @@ pub(crate) struct GivenModel {
 }
 
 impl GivenModel {
-    /// The architecture, for a capture.
     pub(crate) fn arch_of(&self, info: &CaptureInfo) -> Arch {
         let recorded = || Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86);
         self.arch.unwrap_or_else(recorded)

@@ -35,7 +35,6 @@ impl Progress {
         }
     }
 
-    /// Says how far the work is.
     pub(crate) fn show(&mut self, elapsed: Duration, what: impl FnOnce() -> String) {
         let due = self.shown_at.map_or(QUIET, |last| last + STEP);
         if !self.on_terminal || elapsed < due {

@@ -335,7 +335,6 @@ figures! {
     }
 }
 
-/// Reads a result that was kept.
 pub(crate) fn read(file: &Path) -> Result<Proof, Failure> {
     let text = files::read(file).with_context(|| format!("read {}", file.display()))?;
     let hint = "write it with `haltwise prove --json > FILE`";

@@ -45,30 +45,22 @@ use crate::proof::{Proof, ledger};
 use crate::shown::Shown;
 use crate::terminal;
 
-/// What the user asked for.
 #[derive(Debug)]
 pub(crate) struct ProofRequest {
-    /// The two settings.
     pub(crate) pair: WantedPair,
-    /// Rounds of three blocks.
     pub(crate) rounds: u32,
     /// Length of a block without a command.
     pub(crate) duration: Duration,
     /// What to cut off the beginning of each block; a tenth of it if not given.
     pub(crate) warm_up: Option<Duration>,
-    /// Seed of the orders.
     pub(crate) seed: u64,
-    /// The command's own figure.
     pub(crate) metric: Option<Regex>,
-    /// The weight of latency, in thousandths.
     pub(crate) latency_weight_milli: u64,
-    /// What is known of costs.
     pub(crate) costs: GivenCosts,
     /// What is known of exits and IPIs of a guest.
     pub(crate) price: GivenPrice,
     /// Where the facts come from, if not from the best that works.
     pub(crate) rung: Option<Rung>,
-    /// The plan that B is.
     pub(crate) plan: Option<Plan>,
     /// VMs, where not all.
     pub(crate) vms: Vec<VmSelector>,
@@ -76,7 +68,6 @@ pub(crate) struct ProofRequest {
     pub(crate) yes: bool,
     /// Where predictions and outcomes are kept.
     pub(crate) ledger: Option<PathBuf>,
-    /// How it is printed.
     pub(crate) shown: Shown,
     /// The command that makes the load, or starts the VMs.
     pub(crate) command: Vec<OsString>,
@@ -85,7 +76,6 @@ pub(crate) struct ProofRequest {
 }
 
 impl ProofRequest {
-    /// Both settings as they were given.
     fn specs(&self) -> [String; 2] {
         match &self.pair {
             WantedPair::Host([a, b]) => [a.to_string(), b.to_string()],
@@ -94,7 +84,6 @@ impl ProofRequest {
     }
 }
 
-/// Measures, judges, keeps and prints.
 pub(crate) fn run(wanted: &ProofRequest) -> Outcome {
     let root = Root::host();
     let interrupt = Interrupt::watch()?;
@@ -135,7 +124,6 @@ pub(crate) fn show(view: &mut Proof, shown: &Shown) -> Result<(), Failure> {
     shown.print_text(view, |style| text::render(view, shown.rows(), style))
 }
 
-/// How a result ends the program.
 pub(crate) fn exit_of(view: &Proof) -> Exit {
     if view.partial || view.lost > 0 {
         Exit::Partial

@@ -52,7 +52,6 @@ pub(crate) const SCHEMA: u32 = 1;
 
 #[derive(Debug)]
 pub(crate) struct Recommended {
-    /// What is said of it.
     pub(crate) view: TuneResult,
     /// The search behind it, where single halts were recorded.
     pub(crate) candidates: Option<Candidates>,
@@ -157,7 +156,6 @@ pub(crate) fn recommend_in_guest(
 #[serde(untagged)]
 pub(crate) enum Recommendation {
     Made(Box<InShort>),
-    /// There is one for a guest.
     InGuest(Box<GuestInShort>),
     /// There is none.
     None {
@@ -205,19 +203,15 @@ impl GuestInShort {
     }
 }
 
-/// What it says.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct InShort {
     pub(crate) goal: TuneGoal,
-    /// What to do, in a word.
     pub(crate) verdict: &'static str,
     /// Whether a setting is to be written.
     pub(crate) changes: bool,
     /// Whether any VM follows `halt_poll_ns`.
     pub(crate) follows: bool,
-    /// Why, in a sentence.
     pub(crate) reason: String,
-    /// The parameters in force when recorded.
     pub(crate) in_force: Settings,
     /// The parameters to write; `None` to leave them.
     pub(crate) recommended: Option<Settings>,

@@ -32,7 +32,6 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Whether every row is printed.
     pub(crate) fn is_all(&self) -> bool {
         self.all
     }
@@ -54,7 +53,6 @@ impl Shown {
         self.sort.is_some()
     }
 
-    /// Whether it is printed as JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }

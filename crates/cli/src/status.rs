@@ -11,7 +11,6 @@ use haltwise_host::root::Root;
 use crate::exit::{Exit, Outcome};
 use crate::terminal;
 
-/// Prints what is in force.
 pub(crate) fn run(root: &Root, json: bool) -> Outcome {
     let status = collect::collect(root)?;
     terminal::show(json, &status, |status| {

@@ -50,10 +50,8 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use crate::words::plural;
 
-/// How it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// The full screen.
     Screen,
     /// One interval as a page, in so many columns.
     Page(usize),
@@ -74,7 +72,6 @@ impl Form {
 #[derive(Debug)]
 pub(crate) struct FromCapture {
     pub(crate) dir: PathBuf,
-    /// Length of a step.
     pub(crate) interval: Duration,
     /// The moment to begin with, from the beginning of the recording.
     pub(crate) at: Option<Duration>,

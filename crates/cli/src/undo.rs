@@ -14,7 +14,6 @@ use crate::knob::{SCHEMA, who};
 use crate::pilot_state::kept;
 use crate::terminal;
 
-/// What to do.
 #[derive(Debug)]
 pub(crate) struct UndoOptions {
     pub(crate) dry_run: bool,
@@ -39,17 +38,14 @@ pub(crate) struct Undone {
     pub(crate) pilot_pid: Option<u32>,
 }
 
-/// What is undone of an apply.
 #[derive(Debug, Serialize)]
 pub(crate) struct StepView {
     pub(crate) step: u64,
-    /// Its command line.
     pub(crate) who: String,
     pub(crate) turns: Vec<ChangeView>,
     pub(crate) left: Vec<LeftView>,
 }
 
-/// Undoes, or says what it would.
 pub(crate) fn run(options: &UndoOptions) -> Outcome {
     let (undone, is_partial) = if options.dry_run {
         look(options)?

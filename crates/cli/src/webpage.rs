@@ -90,7 +90,6 @@ fn file(title: &str, policy: String, style: Markup, body: Markup) -> String {
     format!("<!DOCTYPE html>\n{}\n", Markup::from(html).as_str())
 }
 
-/// What a policy calls a text.
 fn hash(of: &Markup) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(of.as_str())))
 }

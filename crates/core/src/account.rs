@@ -146,7 +146,6 @@ impl Account {
         self.span.fold(&Span::between(halt.start_ns, halt.end_ns()));
     }
 
-    /// Books the poll of a halt.
     fn poll(&mut self, halt: &Halt) {
         let Some(poll_ns) = halt.poll_ns else { return };
         count(&mut self.poll_known, true);

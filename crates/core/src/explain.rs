@@ -100,7 +100,6 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Lacks something, for this reason.
     fn blind(reason: impl Into<String>) -> Self {
         Self {
             found: Vec::new(),

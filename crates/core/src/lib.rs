@@ -29,6 +29,7 @@
 //!
 //! Later modules stand on these in this order: `kvm -> policy -> replay -> tune -> pilot`.
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 pub mod account;
 pub mod costs;

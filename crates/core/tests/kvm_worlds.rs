@@ -49,7 +49,6 @@ const RELEASES: [(u32, u32); 17] = [
 /// One port of each kind: `Arm64` stands for all that have nothing of their own.
 const PORTS: [Arch; 4] = [Arch::X86, Arch::Arm64, Arch::S390, Arch::PowerpcHv];
 
-/// The variables of the kernel's code.
 struct Literal {
     kernel: (u32, u32),
     arch: Arch,

@@ -8,7 +8,6 @@ use crate::table::Table;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Untrusted(pub(crate) String);
 
-/// A piece of a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Span {
     /// Words of ours; what stands between backquotes is code.
@@ -17,33 +16,24 @@ pub enum Span {
     Theirs(Untrusted),
 }
 
-/// Sentences.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prose(pub(crate) Vec<Span>);
 
-/// A part of a whole.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// What it is.
     pub name: Prose,
     /// Its colour on a page, by class.
     pub class: &'static str,
-    /// How much.
     pub value: u64,
 }
 
-/// What stands below each other.
 #[derive(Debug, Clone)]
 pub enum Block {
-    /// A heading.
     Heading(Prose),
-    /// A paragraph.
     Prose(Prose),
-    /// Names and what they have.
     Facts(Vec<(Prose, Prose)>),
     /// A command of ours to paste, under a name: it is never wrapped or cut.
     Command(&'static str, String),
-    /// A table.
     Table(Table),
     /// Parts of a whole as one bar.
     Bar(Vec<Part>),
@@ -51,11 +41,9 @@ pub enum Block {
     Folded(Prose, Document),
     /// What must be known beside the figures.
     Note(Prose),
-    /// How figures are to be read.
     Remark(Prose),
 }
 
-/// A document.
 #[derive(Debug, Clone, Default)]
 pub struct Document(pub(crate) Vec<Block>);
 
@@ -110,12 +98,10 @@ macro_rules! prose {
 }
 
 impl Prose {
-    /// A sentence of these pieces.
     pub fn of(pieces: impl IntoIterator<Item = Span>) -> Self {
         Self(pieces.into_iter().collect())
     }
 
-    /// Adds the pieces of another.
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }
@@ -127,17 +113,14 @@ impl Document {
         Self::default()
     }
 
-    /// Adds a block.
     pub fn push(&mut self, block: Block) {
         self.0.push(block);
     }
 
-    /// Adds a heading.
     pub fn heading(&mut self, text: impl Into<Prose>) {
         self.push(Block::Heading(text.into()));
     }
 
-    /// Adds a paragraph.
     pub fn prose(&mut self, text: impl Into<Prose>) {
         self.push(Block::Prose(text.into()));
     }
@@ -152,17 +135,14 @@ impl Document {
         }
     }
 
-    /// Adds a command to paste.
     pub fn command(&mut self, name: &'static str, command: impl Into<String>) {
         self.push(Block::Command(name, command.into()));
     }
 
-    /// Adds a table.
     pub fn table(&mut self, table: Table) {
         self.push(Block::Table(table));
     }
 
-    /// Adds what opens on a page.
     pub fn folded(&mut self, title: impl Into<Prose>, content: Self) {
         self.push(Block::Folded(title.into(), content));
     }
@@ -177,12 +157,10 @@ impl Document {
         self.push(Block::Remark(text.into()));
     }
 
-    /// Adds all of another document.
     pub fn append(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
-    /// Its blocks.
     pub fn blocks(&self) -> &[Block] {
         &self.0
     }

@@ -5,14 +5,11 @@ use serde_json::Value;
 
 use crate::number;
 
-/// A field of a result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure {
-    /// Its name in JSON.
     pub name: &'static str,
     /// What stands above its column; the name where it is empty.
     pub title: &'static str,
-    /// What it is counted in.
     pub unit: Unit,
     /// Whether it may be `null`: not known.
     pub nullable: bool,
@@ -23,7 +20,6 @@ pub struct Figure {
 /// What a field is counted in, or holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Unit {
-    /// How many.
     Count,
     /// Nanoseconds.
     Nanos,
@@ -37,13 +33,11 @@ pub enum Unit {
     CpuPercent,
     /// Bytes.
     Bytes,
-    /// Microjoules.
     Microjoules,
     /// A histogram of times ([`crate::openmetrics::Buckets`]).
     Buckets,
     /// An amount whose unit another field of the result names.
     Amount,
-    /// A number that identifies something.
     Number,
     /// A number of either sign, in the unit that another field names; `null` where nothing bounds it.
     Real,
@@ -53,9 +47,7 @@ pub enum Unit {
     Drawn,
     /// Yes or no.
     Flag,
-    /// A text of ours.
     Word,
-    /// Texts.
     Words,
     /// A text that somebody else wrote.
     Name,
@@ -65,11 +57,9 @@ pub enum Unit {
     Record(&'static [Figure]),
     /// Fields that stand beside the others (`#[serde(flatten)]`).
     Flat(&'static [Figure]),
-    /// A list of objects.
     List(&'static [Figure]),
 }
 
-/// A result whose figures are declared.
 pub trait Figures: Serialize {
     /// Its fields, in their order.
     const FIGURES: &'static [Figure];
@@ -80,7 +70,6 @@ impl<R: Figures> Figures for &R {
 }
 
 impl Figure {
-    /// What stands above its column.
     pub fn title(&self) -> String {
         if self.title.is_empty() {
             self.name.trim_end_matches("_ns").replace('_', " ")
@@ -152,14 +141,12 @@ fn plain(value: &Value) -> String {
 /// A figure that is no object, and where it stands in a result.
 #[derive(Debug, Clone)]
 pub struct Leaf {
-    /// The figure.
     pub figure: &'static Figure,
     /// Names from the result down to it.
     pub path: Vec<&'static str>,
 }
 
 impl Leaf {
-    /// Its value in a result.
     pub fn of<'a>(&self, result: &'a Value) -> &'a Value {
         let found = self.path.iter().try_fold(result, |at, name| at.get(name));
         found.unwrap_or(&Value::Null)

@@ -64,7 +64,6 @@ fn one(block: &Block) -> Markup {
     }
 }
 
-/// A sentence.
 pub fn prose(prose: &Prose) -> Markup {
     let span = |span: &Span| match span {
         Span::Ours(text) => markup::prose(text),

@@ -7,7 +7,6 @@ use crate::figure::Unit;
 use crate::page::harmless;
 use crate::table::Table;
 
-/// The document's text.
 pub fn render(document: &Document) -> String {
     let mut text = String::new();
     let mut after_note = false;

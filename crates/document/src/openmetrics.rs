@@ -30,7 +30,6 @@ pub use labels::Labels;
 use crate::figure::{Figures, Leaf, Unit, leaves};
 use family::Family;
 
-/// Which format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// OpenMetrics 1.0.
@@ -40,7 +39,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// Its media type.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -49,7 +47,6 @@ impl Format {
     }
 }
 
-/// Metrics of one moment.
 #[derive(Debug)]
 pub struct Metrics {
     families: Vec<Family>,
@@ -113,7 +110,6 @@ impl Metrics {
         }
     }
 
-    /// How many series there are.
     pub fn series(&self) -> usize {
         self.series
     }
@@ -123,7 +119,6 @@ impl Metrics {
         self.left_out
     }
 
-    /// The text that is served.
     pub fn render(&self, format: Format) -> String {
         let mut text = String::with_capacity(self.series * 96);
         for family in &self.families {

@@ -4,7 +4,6 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::text::Style;
 
-/// A page that grows downwards.
 #[derive(Debug)]
 pub struct Page {
     width: usize,
@@ -15,9 +14,7 @@ pub struct Page {
 /// How a column of a table stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stands {
-    /// Texts.
     Left,
-    /// Numbers.
     Right,
 }
 
@@ -48,12 +45,10 @@ impl Page {
         }
     }
 
-    /// Its columns.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// The page as text.
     pub fn finish(self) -> String {
         self.text
     }
@@ -109,7 +104,6 @@ impl Page {
         self.colour_from(start, "\u{1b}[1;32m");
     }
 
-    /// What to beware of, wrapped likewise.
     pub fn warning(&mut self, first: &str, text: &str, indent: usize) {
         let start = self.text.len();
         self.wrapped(first, text, indent);

@@ -4,14 +4,11 @@ use serde_json::Value;
 
 use crate::figure::{Figures, Leaf, Unit, leaves};
 
-/// A column.
 #[derive(Debug, Clone)]
 pub struct Column {
-    /// What stands above it.
     pub title: String,
     /// What it means; empty where the title says it.
     pub meaning: &'static str,
-    /// What it is counted in.
     pub unit: Unit,
     /// When it goes where a screen is too narrow: the lowest goes first. `None` if it stays.
     pub spare: Option<usize>,
@@ -19,18 +16,13 @@ pub struct Column {
     pub bar: Option<&'static str>,
 }
 
-/// A table.
 #[derive(Debug, Clone)]
 pub struct Table {
-    /// What it shows.
     pub caption: &'static str,
     /// Its name for the page's script, which may sort it then.
     pub id: Option<&'static str>,
-    /// Its columns.
     pub columns: Vec<Column>,
-    /// A value for each column.
     pub rows: Vec<Vec<Value>>,
-    /// Rows that were left out.
     pub more: usize,
 }
 
@@ -121,7 +113,6 @@ impl<'a, R: Figures> Rows<'a, R> {
         self
     }
 
-    /// Gives a column another title.
     #[must_use]
     pub fn titled(mut self, path: &str, title: &str) -> Self {
         title.clone_into(&mut self.column(path).title);
@@ -160,19 +151,16 @@ impl<'a, R: Figures> Rows<'a, R> {
         self
     }
 
-    /// Lets the page's script sort it.
     #[must_use]
     pub fn sortable(mut self, id: &'static str) -> Self {
         self.table.id = Some(id);
         self
     }
 
-    /// The table.
     pub fn finish(self) -> Table {
         self.table
     }
 
-    /// A column by its path.
     fn column(&mut self, path: &str) -> &mut Column {
         let at = self.paths.iter().position(|it| it == path);
         debug_assert!(at.is_some(), "no column `{path}` is shown");

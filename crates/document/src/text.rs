@@ -12,10 +12,8 @@ use crate::number::{count, share};
 use crate::page::{Page, fit_middle, harmless};
 use crate::table::{Column, Table};
 
-/// How a document is laid out.
 #[derive(Debug, Clone, Copy)]
 pub struct Style {
-    /// Columns of the screen.
     pub width: usize,
     /// Whether headings, advice and warnings have colours.
     pub colour: bool,
@@ -27,7 +25,6 @@ const SHORTEST: usize = 6;
 /// Down to this, names are cut before other texts are.
 const LONG_NAME: usize = 12;
 
-/// The document's text.
 pub fn render(document: &Document, style: Style) -> String {
     let mut page = Page::styled(style);
     blocks(&mut page, document);
@@ -108,7 +105,6 @@ fn bar(page: &mut Page, parts: &[Part]) {
     page.wrapped("  ", &said.collect::<Vec<_>>().join(", "), 2);
 }
 
-/// A table.
 pub fn table(page: &mut Page, table: &Table) {
     let columns: Vec<&Column> = table.columns.iter().filter(|it| is_text(it)).collect();
     let cells = |row: &Vec<serde_json::Value>| -> Vec<String> {
@@ -141,7 +137,6 @@ pub fn table(page: &mut Page, table: &Table) {
     }
 }
 
-/// Whether a column can be written.
 fn is_text(column: &Column) -> bool {
     column.unit != Unit::Drawn
 }

@@ -17,7 +17,6 @@ use std::process::{Command, ExitCode};
 const EMULATOR: &str = "HALTWISE_EMULATOR";
 /// Names the library, where it is not beside this program.
 const LIBRARY: &str = "HALTWISE_PRELOAD";
-/// The library, beside this program.
 const LIBRARY_NAME: &str = "libhaltwise_preload.so";
 /// What a diverted program is called (dpkg-divert(1)), and what people call it.
 const SUFFIXES: [&str; 2] = ["distrib", "real"];

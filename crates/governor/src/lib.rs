@@ -55,7 +55,6 @@ pub fn note_ceiling(vm: &impl AsRawFd, ns: u32) {
     table::VMS.note(vm.as_raw_fd(), ns);
 }
 
-/// The ceiling that the environment gives.
 fn first_ceiling() -> Option<u32> {
     std::env::var(ENVIRONMENT).ok()?.parse().ok()
 }

@@ -24,16 +24,12 @@ pub fn read_memfd_name(name: &str) -> Option<(u16, i32)> {
     Some((version.parse().ok()?, fd.parse().ok()?))
 }
 
-/// What a controller asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
-    /// Which VMs there are.
     List,
     /// Set the ceiling of the VM with this fd, in nanoseconds (`KVM_CAP_HALT_POLL`).
     SetCeiling {
-        /// The VM's fd, in the VMM.
         fd: i32,
-        /// The ceiling.
         ns: u32,
     },
 }
@@ -71,13 +67,11 @@ impl Request {
 /// A VM, as the VMM knows it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Vm {
-    /// Its fd, in the VMM.
     pub fd: i32,
     /// The ceiling that was set, in nanoseconds; `None` if it follows `halt_poll_ns`.
     pub ceiling_ns: Option<u32>,
 }
 
-/// What a VMM answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
     /// 0, or why it failed (`errno`).
@@ -109,7 +103,6 @@ impl Reply {
         reply
     }
 
-    /// The VMs.
     pub fn vms(&self) -> &[Vm] {
         &self.vms[..self.count]
     }

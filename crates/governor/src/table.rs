@@ -78,7 +78,6 @@ impl Vms {
         vms.filter(|vm| vm.fd != FREE && vm::has_ceiling(vm.fd))
     }
 
-    /// Sets the ceiling of one.
     pub(crate) fn set_ceiling(&self, fd: RawFd, ns: u32) -> std::io::Result<()> {
         let slot = self.slot(fd).ok_or(std::io::ErrorKind::NotFound)?;
         vm::set_ceiling(fd, ns)?;

@@ -15,10 +15,8 @@ pub const KVM_CAP_HALT_POLL: u32 = 182;
 #[derive(Debug)]
 #[repr(C)]
 pub struct EnableCap {
-    /// The capability.
     pub cap: u32,
     flags: u32,
-    /// Its arguments.
     pub args: [u64; 4],
     pad: [u8; 64],
 }
@@ -38,7 +36,6 @@ pub(crate) fn has_ceiling(fd: RawFd) -> bool {
     ioctl(fd, KVM_CHECK_EXTENSION, KVM_CAP_HALT_POLL.into()).is_ok_and(|has| has > 0)
 }
 
-/// Sets the ceiling of a VM.
 pub(crate) fn set_ceiling(fd: RawFd, ns: u32) -> io::Result<()> {
     let cap = EnableCap {
         cap: KVM_CAP_HALT_POLL,

@@ -31,16 +31,10 @@ pub enum CeilingError {
     /// No library is in the VMM.
     #[error("ask pid {0}: its VMM was started without libhaltwise_preload.so or haltwise-governor")]
     Absent(Pid),
-    /// One of another version is.
     #[error(
         "ask pid {pid}: its VMM has version {found} of haltwise-governor, and this is version {VERSION}"
     )]
-    Version {
-        /// The VMM.
-        pid: Pid,
-        /// Its version.
-        found: u16,
-    },
+    Version { pid: Pid, found: u16 },
     /// The process has ended, or its number is another's.
     #[error("ask pid {0}: the VMM has ended")]
     Gone(Pid),
@@ -51,39 +45,19 @@ pub enum CeilingError {
     Denied(Pid),
     /// No answer, or none that can be understood.
     #[error("ask pid {pid}: {why}")]
-    NoAnswer {
-        /// The VMM.
-        pid: Pid,
-        /// What came instead.
-        why: &'static str,
-    },
+    NoAnswer { pid: Pid, why: &'static str },
     /// The VMM has no VM at that fd.
     #[error("set the ceiling of pid {pid}: it has no VM with fd {fd} (any more)")]
-    NoVm {
-        /// The VMM.
-        pid: Pid,
-        /// The number.
-        fd: i32,
-    },
-    /// More VMs than are answered for.
+    NoVm { pid: Pid, fd: i32 },
     #[error(
         "ask pid {pid}: its VMM answers for {MAX_VMS} VMs of a process, and this one has {vms}, of which it cannot \
          be told which they are"
     )]
-    TooMany {
-        /// The VMM.
-        pid: Pid,
-        /// Its VMs.
-        vms: usize,
-    },
-    /// KVM refused.
+    TooMany { pid: Pid, vms: usize },
     #[error("{what} of pid {pid}")]
     Refused {
-        /// What was asked.
         what: &'static str,
-        /// The VMM.
         pid: Pid,
-        /// What KVM said.
         #[source]
         source: std::io::Error,
     },
@@ -93,11 +67,8 @@ pub enum CeilingError {
     /// The kernel refused a step of ours.
     #[error("{what} of pid {pid}")]
     Failed {
-        /// Which step.
         what: &'static str,
-        /// The VMM.
         pid: Pid,
-        /// What it said.
         #[source]
         source: Errno,
     },
@@ -106,13 +77,11 @@ pub enum CeilingError {
 /// A VM whose ceiling can be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Governed {
-    /// Its fd in the VMM.
     pub fd: i32,
     /// The ceiling that was set, in nanoseconds; `None` if it follows `halt_poll_ns`.
     pub ceiling_ns: Option<u32>,
 }
 
-/// A VMM that can be asked.
 #[derive(Debug)]
 pub struct Governor {
     root: Root,
@@ -121,7 +90,6 @@ pub struct Governor {
 }
 
 impl Governor {
-    /// Takes the socket of a VMM.
     pub fn of(root: &Root, pid: Pid) -> Result<Self, CeilingError> {
         Self::of_all(root, &[pid]).remove(0)
     }
@@ -151,7 +119,6 @@ impl Governor {
         taken.collect()
     }
 
-    /// The process.
     pub fn key(&self) -> VmKey {
         self.key
     }
@@ -196,7 +163,6 @@ impl Governor {
         Ok(vms.get(place).copied())
     }
 
-    /// Sets the ceiling of one.
     pub(crate) fn set(&self, fd: i32, ns: u32) -> Result<(), CeilingError> {
         let pid = self.key.pid;
         if !self.is_vm(fd) {

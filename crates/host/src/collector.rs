@@ -17,7 +17,6 @@ pub const SOON: Duration = Duration::from_millis(20);
 
 /// A source of halts that is attached to this host.
 pub trait Collector: std::fmt::Debug {
-    /// Which source this is.
     fn rung(&self) -> Rung;
 
     /// Moves everything that is ready into `facts`. Does not wait for more.
@@ -111,7 +110,6 @@ impl Counting {
     }
 }
 
-/// What to collect.
 #[derive(Debug, Clone)]
 pub struct CollectOptions {
     /// One record for each halt, or counts only.
@@ -138,16 +136,13 @@ impl Default for CollectOptions {
     }
 }
 
-/// Why halts cannot be collected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectError {
     /// The kernel lacks something that this source stands on.
     #[error("{what}: not offered by this kernel")]
     Unsupported {
-        /// What was tried.
         what: String,
-        /// What the kernel said.
         #[source]
         source: Option<std::io::Error>,
     },
@@ -162,27 +157,18 @@ pub enum CollectError {
     NotInEvents,
     /// We are not allowed to.
     #[error("{what}: not permitted (needs {need})")]
-    Denied {
-        /// What was tried.
-        what: String,
-        /// Which capability it takes.
-        need: &'static str,
-    },
+    Denied { what: String, need: &'static str },
     /// A file of the kernel could not be read.
     #[error("read {}", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// What the kernel said.
         #[source]
         source: std::io::Error,
     },
     /// Anything else.
     #[error("{what}")]
     Failed {
-        /// What was tried.
         what: String,
-        /// What the kernel said.
         #[source]
         source: std::io::Error,
     },

@@ -41,12 +41,9 @@ pub struct Running {
     reaped: bool,
 }
 
-/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// By itself.
     Itself(ExitStatus),
-    /// By us.
     Asked,
 }
 
@@ -113,7 +110,6 @@ impl Running {
             .spawn()
     }
 
-    /// Its process group, by its leader.
     pub fn group(&self) -> Pid {
         self.group
     }
@@ -167,7 +163,6 @@ impl Running {
         let _gone_already = kill_process_group(self.group, signal);
     }
 
-    /// There is nobody left to kill.
     fn dismiss_watcher(&mut self) {
         if let Some(mut watcher) = self.watcher.take() {
             let told = watcher.stdin.take().map(|mut pipe| pipe.write_all(b"\n"));

@@ -18,7 +18,6 @@ use crate::idle::{Machine, governor};
 use crate::root::{Root, RootError};
 use crate::usage::{POLL, cpus_with_cpuidle, states_of_cpu};
 
-/// Reads cpuidle's counters.
 #[derive(Debug)]
 pub struct CpuidleCollector {
     machine: Machine,
@@ -26,7 +25,6 @@ pub struct CpuidleCollector {
     interval_ns: u64,
     /// What was read last, by CPU.
     before: BTreeMap<u32, Counters>,
-    /// When that was.
     last_ns: u64,
     follows: Follows,
 }
@@ -227,7 +225,6 @@ impl Collector for CpuidleCollector {
         self.end(facts).map(drop)
     }
 
-    /// This machine is always there.
     fn forget_ended(&mut self, _: u64) -> usize {
         0
     }

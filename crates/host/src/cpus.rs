@@ -11,7 +11,6 @@ use crate::root::{Root, RootError};
 const ONLINE: &str = "sys/devices/system/cpu/online";
 const POSSIBLE: &str = "sys/devices/system/cpu/possible";
 
-/// The CPUs that are online.
 pub(crate) fn online(root: &Root) -> Result<Vec<u32>, CollectError> {
     listed(root, ONLINE).map_err(|error| CollectError::Failed {
         what: "find the CPUs".to_owned(),

@@ -25,7 +25,6 @@ pub struct Cycles {
     cpus: Vec<OnCpu>,
 }
 
-/// Counters of one CPU.
 #[derive(Debug)]
 struct OnCpu {
     cycles: Counter,
@@ -35,13 +34,11 @@ struct OnCpu {
 /// What was counted since the counters were opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counted {
-    /// Cycles of all CPUs together.
     pub cycles: u64,
     /// Instructions that they retired, where all of them count these.
     pub instructions: Option<u64>,
 }
 
-/// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     Cycles,

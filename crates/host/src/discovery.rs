@@ -60,7 +60,6 @@ pub use self::threads::threads_of;
 pub struct VmProcess {
     /// The process, as the first VM in it.
     pub key: VmKey,
-    /// Which VMM it is.
     pub vmm: VmmKind,
     /// What its operator calls it; else the process's name and number. Printable and short.
     pub name: String,
@@ -81,19 +80,15 @@ pub struct VmProcess {
     pub is_governed: bool,
 }
 
-/// A thread that runs a vCPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VcpuThread {
-    /// The thread.
     pub tid: Tid,
     /// The vCPU that its name tells of.
     pub id: VcpuId,
-    /// That name.
     pub comm: String,
 }
 
 impl VmProcess {
-    /// Name and kind, for a roster.
     pub fn label(&self) -> VmLabel {
         VmLabel {
             name: self.name.clone(),
@@ -104,7 +99,6 @@ impl VmProcess {
         }
     }
 
-    /// The process.
     pub fn pid(&self) -> Pid {
         self.key.pid
     }
@@ -118,7 +112,6 @@ impl VmProcess {
 /// Everything found in one look at all processes.
 #[derive(Debug, Default)]
 pub struct Scan {
-    /// Processes with VMs, by process number.
     pub vms: Vec<VmProcess>,
     /// Processes that we may not look into.
     pub denied: usize,
@@ -212,7 +205,6 @@ fn look(root: &Root, pid: Pid) -> Result<Option<VmProcess>, RootError> {
     }))
 }
 
-/// KVM's descriptors that a process holds.
 #[derive(Debug, Default)]
 struct Held {
     vms: usize,

@@ -10,10 +10,8 @@ use haltwise_core::exit::{Isa, Named, SubKey};
 use crate::root::Root;
 use crate::tracefs::Tracefs;
 
-/// What to record of exits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExitOptions {
-    /// What to tell beside their reasons.
     pub sub_keys: BTreeSet<SubKey>,
 }
 

@@ -43,7 +43,6 @@ const QUICK: Duration = Duration::from_millis(250);
 const LONGEST_VALUE: usize = 64;
 /// A new one at each boot of a Linux guest (random(4)).
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// Its length, in characters: a UUID.
 const BOOT_ID_LENGTH: usize = 36;
 /// The commands without which nothing can be read or set.
 const NEEDED: [&str; 4] = [
@@ -71,24 +70,15 @@ pub enum AgentError {
         "ask the guest agent of pid {0}: its port is not a socket with a path, and libvirt does not list the VM"
     )]
     NoPath(Pid),
-    /// The socket belongs to another process.
     #[error(
         "ask the guest agent of pid {pid}: the socket on its command line belongs to pid {found}"
     )]
-    OtherOwner {
-        /// The VMM.
-        pid: Pid,
-        /// Who listens there.
-        found: i32,
-    },
+    OtherOwner { pid: Pid, found: i32 },
     /// The socket cannot be connected to, or broke.
     #[error("{what} of pid {pid}")]
     Failed {
-        /// Which step.
         what: &'static str,
-        /// The VMM.
         pid: Pid,
-        /// What the kernel said.
         #[source]
         source: std::io::Error,
     },
@@ -100,19 +90,13 @@ pub enum AgentError {
     Silent(Pid),
     /// What came is no answer.
     #[error("ask the guest agent of pid {pid}: {why}")]
-    Malformed {
-        /// The VMM.
-        pid: Pid,
-        /// What is wrong with it.
-        why: &'static str,
-    },
+    Malformed { pid: Pid, why: &'static str },
     /// The agent does not permit what is needed.
     #[error(
         "ask the guest agent of pid {pid}: the agent does not permit {command}: its setting --block-rpcs or \
          --allow-rpcs (older: --blacklist; BLACKLIST_RPC or FILTER_RPC_ARGS in /etc/sysconfig/qemu-ga) denies it"
     )]
     Disabled {
-        /// The VMM.
         pid: Pid,
         /// The first command that is denied.
         command: &'static str,
@@ -120,11 +104,8 @@ pub enum AgentError {
     /// The agent, or libvirt, answered with an error.
     #[error("{command} in the guest of pid {pid}: {text}")]
     Refused {
-        /// The VMM.
         pid: Pid,
-        /// The command.
         command: &'static str,
-        /// What was answered, cut and printable.
         text: String,
     },
     /// The guest has no such parameter.
@@ -133,11 +114,8 @@ pub enum AgentError {
          haltpoll): {text}"
     )]
     Absent {
-        /// The VMM.
         pid: Pid,
-        /// The parameter.
         parameter: Parameter,
-        /// What was answered, cut and printable.
         text: String,
     },
     /// A file of the process could not be read.
@@ -156,7 +134,6 @@ pub(crate) struct GuestAgent {
     until: Instant,
 }
 
-/// A parameter in a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// Its value, as the kernel writes it.
@@ -278,7 +255,6 @@ impl GuestAgent {
             .map(drop)
     }
 
-    /// One command and its answer.
     fn ask<T: DeserializeOwned>(
         &mut self,
         command: &'static str,

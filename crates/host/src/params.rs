@@ -16,7 +16,6 @@ pub const KVM: &str = "/sys/module/kvm/parameters";
 /// Where those of the guest's governor are.
 pub const HALTPOLL: &str = "/sys/module/haltpoll/parameters";
 
-/// A file that holds one setting.
 #[derive(Debug)]
 struct Source {
     name: &'static str,
@@ -206,10 +205,8 @@ pub fn param_halt_poll_ns(root: &Root) -> Result<u32, RootError> {
     root.number("sys/module/kvm/parameters/halt_poll_ns")
 }
 
-/// Which settings are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// All of them.
     All,
     /// The parameters of the polling window, KVM's four or the governor's five: cheap enough to be looked at often,
     /// and what a replay of the kernel's rule has to know to the moment.

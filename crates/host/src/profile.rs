@@ -45,7 +45,6 @@ use haltwise_core::profile::Event;
 
 pub use self::profiler::Profiler;
 
-/// What to sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfileOptions {
     /// Samples a second, of each CPU.

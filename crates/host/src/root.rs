@@ -25,33 +25,22 @@ pub struct Root {
 pub enum RootError {
     /// It is not there: this kernel lacks it, or the process it belonged to has ended.
     #[error("read {}: not there", path.display())]
-    Absent {
-        /// The file.
-        path: PathBuf,
-    },
+    Absent { path: PathBuf },
     /// We may not read it.
     #[error("read {}: not permitted", path.display())]
-    Denied {
-        /// The file.
-        path: PathBuf,
-    },
+    Denied { path: PathBuf },
     /// Anything else.
     #[error("read {}", path.display())]
     Failed {
-        /// The file.
         path: PathBuf,
-        /// What the kernel said.
         #[source]
         source: io::Error,
     },
     /// It was read, and does not say what it should.
     #[error("read {}: `{text}` is not {expected}", path.display())]
     Malformed {
-        /// The file.
         path: PathBuf,
-        /// What it says, shortened.
         text: String,
-        /// What it should say.
         expected: &'static str,
     },
 }
@@ -73,12 +62,10 @@ impl RootError {
         matches!(self, Self::Absent { .. })
     }
 
-    /// Whether more rights would help.
     pub fn is_denied(&self) -> bool {
         matches!(self, Self::Denied { .. })
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         match self {
             Self::Absent { path }
@@ -96,7 +83,6 @@ impl Default for Root {
 }
 
 impl Root {
-    /// The machine itself.
     pub fn host() -> Self {
         Self::at("/")
     }
@@ -123,7 +109,6 @@ impl Root {
         self.long_bytes(relative, LONGEST_FILE)
     }
 
-    /// The same, up to another bound.
     pub fn long_bytes(&self, relative: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, RootError> {
         let path = self.path(relative);
         let mut bytes = Vec::new();

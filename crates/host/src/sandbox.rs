@@ -90,7 +90,6 @@ pub fn starter(root: &Root, duties: Duties<'_>) -> Result<(), SandboxError> {
     give_up_all_but(kept)
 }
 
-/// The capabilities that these duties take.
 fn needed(root: &Root, duties: Duties<'_>) -> Result<CapabilitySet, SandboxError> {
     let threads = root
         .numbers("proc/self/task")

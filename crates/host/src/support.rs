@@ -20,29 +20,21 @@ use crate::tracefs::{self, Standing};
 pub use self::kernel::KernelRelease;
 pub use self::rights::{Capability, Rights};
 
-/// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// As it should be.
     Good,
-    /// Worth knowing.
     Note,
-    /// Likely to mislead or to cost.
     Warning,
     /// Something does not work.
     Problem,
 }
 
-/// Something to know about this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// How much it matters.
     pub level: Level,
-    /// What was found.
     pub what: String,
     /// Why it matters, or where it comes from.
     pub why: String,
-    /// What to do about it.
     pub remedy: Option<String>,
 }
 
@@ -63,7 +55,6 @@ impl Finding {
 }
 
 impl fmt::Display for Finding {
-    /// All of it in a line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, self.why)?;
         self.remedy
@@ -75,34 +66,23 @@ impl fmt::Display for Finding {
 /// Why a source cannot be used here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The kernel lacks something.
     #[error("{what}: not offered by this kernel")]
-    Unsupported {
-        /// What it lacks.
-        what: &'static str,
-    },
-    /// We lack a right.
+    Unsupported { what: &'static str },
     #[error("{what}: not permitted (needs {need})")]
     Denied {
         /// What we may not do.
         what: &'static str,
-        /// What it takes.
         need: &'static str,
     },
 }
 
-/// What this host allows.
 #[derive(Debug, Clone)]
 pub struct Support {
     /// What this process may do.
     pub rights: Rights,
-    /// The kernel.
     pub kernel: KernelRelease,
-    /// The settings in force.
     pub knobs: Vec<Knob>,
-    /// Whether the BPF source should work.
     pub bpf: Result<(), Refusal>,
-    /// Whether the tracepoint source should work.
     pub tracepoints: Result<(), Refusal>,
     /// Everything worth knowing, in no order of weight.
     pub findings: Vec<Finding>,
@@ -121,7 +101,6 @@ impl Support {
     }
 }
 
-/// Looks at the host.
 pub fn inspect(root: &Root, time_ns: u64) -> Result<Support, RootError> {
     let kernel = KernelRelease::read(root)?;
     let rights = Rights::read(root)?;

@@ -33,7 +33,6 @@ use rustix::process::{
     pidfd_open, waitpid,
 };
 
-/// Children at the same time.
 const AT_ONCE: usize = 64;
 
 /// How long they may take, all together; so do VMMs to answer. One takes 4 to 11 us; one that is stopped never answers.
@@ -48,7 +47,6 @@ const END: Duration = Duration::from_millis(100);
 /// Children that had not ended when they were last looked at, with the VMM of each.
 static LEFT: Mutex<Vec<(Pid, Pid)>> = Mutex::new(Vec::new());
 
-/// A socket that a VMM shows.
 #[derive(Debug, Clone)]
 pub(crate) struct Shown {
     pub(crate) of: Pid,
@@ -57,7 +55,6 @@ pub(crate) struct Shown {
 
 #[derive(Debug, Clone)]
 pub(crate) enum At {
-    /// The number of its descriptor.
     Number(i32),
     /// The directory where it listens for streams, and the name there.
     Path(CString, SocketAddrUnix),

@@ -16,14 +16,12 @@ pub use self::format::{EventFormat, Field, FormatError};
 /// Where tracefs is looked for, in this order.
 const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
-/// tracefs, mounted and readable.
 #[derive(Debug, Clone)]
 pub struct Tracefs {
     root: Root,
     at: &'static str,
 }
 
-/// Why tracepoints cannot be looked up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TracefsError {
@@ -33,19 +31,15 @@ pub enum TracefsError {
     /// It is there, or could be mounted, but not by us.
     #[error("{what} {}: not permitted (needs {need})", path.display())]
     Denied {
-        /// What was tried.
         what: &'static str,
         /// Where.
         path: PathBuf,
-        /// What it takes.
         need: &'static str,
     },
-    /// Mounting failed for another reason.
     #[error("mount tracefs at {}", path.display())]
     Mount {
         /// Where.
         path: PathBuf,
-        /// What the kernel said.
         #[source]
         source: std::io::Error,
     },
@@ -63,7 +57,6 @@ pub enum TracefsError {
     Format {
         /// The event as `system:name`.
         event: String,
-        /// What is wrong with it.
         #[source]
         source: FormatError,
     },
@@ -72,13 +65,10 @@ pub enum TracefsError {
 /// Where tracefs stands on this host, without changing anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Mounted and readable, here.
     Mounted(&'static str),
-    /// Mounted, but closed to us.
     Closed(&'static str),
     /// Not mounted; the kernel has it.
     Mountable,
-    /// The kernel lacks it.
     Unsupported,
 }
 

@@ -37,7 +37,6 @@ pub fn context_switches(root: &Root) -> Result<u64, RootError> {
 /// Time that CPUs spent idle, all of them together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Idle {
-    /// CPUs that keep it.
     pub cpus: u32,
     /// In nanoseconds.
     pub idle_ns: u64,
@@ -170,11 +169,9 @@ fn states_of(root: &Root, cpu: u32) -> Result<Vec<(u32, String)>, RootError> {
 /// Energy that a package has used, as RAPL counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Package {
-    /// Its number.
     pub package: u32,
     /// In microjoules; begins again at 0 after [`Package::range_uj`].
     pub energy_uj: u64,
-    /// The largest value.
     pub range_uj: u64,
 }
 

@@ -37,16 +37,13 @@ const FEWEST_ROUNDS: u64 = 5;
 /// A thread that had less of the time it polled was preempted: what it cost is not known.
 const POLLED: f64 = 0.95;
 
-/// What to measure.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Gap classes.
     pub gaps: Vec<Nanos>,
     /// How often, if time allows.
     pub repetitions: u32,
     /// No repetition begins that would probably not end within this.
     pub budget: Nanos,
-    /// CPU of the thread that sleeps.
     pub sleeper_cpu: u32,
     /// CPU of the thread that wakes it.
     pub waker_cpu: u32,
@@ -70,7 +67,6 @@ impl Plan {
     }
 }
 
-/// So long CPUs are watched.
 const WATCHED: Duration = Duration::from_millis(100);
 
 /// Two CPUs that we may use and that were idle for longest just now: for the sleeper, and for its waker. With one CPU it is

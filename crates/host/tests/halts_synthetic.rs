@@ -20,7 +20,6 @@ const SHRINK: Step = Call {
     new_ns: 0,
 };
 const LATER: Step = Pause(Duration::from_millis(2));
-/// Longer than any test takes.
 const LONG: Step = HaltOf(60_000_000_000);
 const SHORT: Step = HaltOf(1_000);
 

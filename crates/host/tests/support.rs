@@ -19,7 +19,6 @@ struct FakeHost {
 }
 
 impl FakeHost {
-    /// A host on which everything works.
     fn new() -> Self {
         let host = Self {
             dir: tempfile::tempdir().unwrap(),

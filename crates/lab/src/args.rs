@@ -278,7 +278,6 @@ pub(crate) enum HostWaitArg {
 }
 
 impl RunArgs {
-    /// The load that is asked for.
     pub(crate) fn load(&self) -> anyhow::Result<Load> {
         let mut load = Load::new(self.guest);
         load.vms = self.vms;

@@ -11,7 +11,6 @@ use crate::clock;
 use crate::event::Event;
 use crate::guest;
 
-/// Lines of one vCPU.
 #[derive(Debug)]
 pub struct Bell {
     pending: AtomicU32,
@@ -20,7 +19,6 @@ pub struct Bell {
     event: Event,
 }
 
-/// A line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// Raises [`guest::WAKE`].
@@ -59,7 +57,6 @@ impl Bell {
         })
     }
 
-    /// Raises a line.
     pub fn raise(&self, signal: Signal) -> io::Result<()> {
         self.raised_ns.store(clock::now_ns(), Ordering::Relaxed);
         // In one total order with `sleep`: either it sees the bit, or we see that it sleeps.
@@ -70,7 +67,6 @@ impl Bell {
         Ok(())
     }
 
-    /// Whether a line is raised.
     pub fn is_raised(&self) -> bool {
         self.pending.load(Ordering::Acquire) != 0
     }
@@ -109,14 +105,11 @@ impl Bell {
 /// A line to a vCPU, whoever takes the interrupt to the guest.
 #[derive(Debug)]
 pub enum Line {
-    /// KVM's irqchip, through an irqfd.
     Irqfd(Event),
-    /// The VMM's halt loop.
     Bell(Arc<Bell>, Signal),
 }
 
 impl Line {
-    /// Raises it.
     pub fn signal(&self) -> io::Result<()> {
         match self {
             Self::Irqfd(event) => event.signal(),

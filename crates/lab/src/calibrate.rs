@@ -58,16 +58,13 @@ const ROUND_TRIP_GAP: Nanos = Nanos(50_000);
 /// Rounds of CPUIDs in a repetition: some milliseconds, a hundred where each is emulated.
 const EXIT_ROUNDS: u32 = 5;
 
-/// What to measure.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Gap classes.
     pub gaps: Vec<Nanos>,
     /// How often, if time allows.
     pub repetitions: u32,
     /// No repetition begins that would probably not end within this.
     pub budget: Nanos,
-    /// CPU of the vCPU.
     pub vcpu_cpu: u32,
     /// CPU of the host's thread; the guest can only be polled for if it is another one.
     pub host_cpu: u32,
@@ -176,7 +173,6 @@ fn notes(plan: &Plan, repetitions: u32, classes: &[Samples]) -> Vec<String> {
     notes
 }
 
-/// Takes the values of a repetition.
 fn add(to: &mut Samples, blocked: &Measured, polled: &Measured) {
     let signal_cost = |run: &Measured| run.median(Round::signal_cost_ns);
     let latency = |run: &Measured| median(run.rounds.wake_latencies_ns());
@@ -208,7 +204,6 @@ fn switch_cpu(blocked: &VcpuOutcome, polled: &VcpuOutcome) -> Option<f64> {
     (waits0 - waits1 >= 0.5).then(|| (busy0 - busy1) / (waits0 - waits1))
 }
 
-/// Whether a run is polled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Polling {
     Never,

@@ -7,7 +7,6 @@ use std::path::Path;
 use anyhow::Context as _;
 use haltwise_lab::run::Finished;
 
-/// Every round that the host played.
 pub(crate) fn rounds(path: &Path, finished: &Finished) -> anyhow::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     writeln!(file, "vm,vcpu,round,gap_ns,signal_ns,woke_ns,answer_ns")?;
@@ -25,7 +24,6 @@ pub(crate) fn rounds(path: &Path, finished: &Finished) -> anyhow::Result<()> {
     Ok(file.flush()?)
 }
 
-/// Every halt that the VMM handled.
 pub(crate) fn halts(path: &Path, finished: &Finished) -> anyhow::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     writeln!(
@@ -47,7 +45,6 @@ pub(crate) fn halts(path: &Path, finished: &Finished) -> anyhow::Result<()> {
     Ok(file.flush()?)
 }
 
-/// Whole numbers, one a line.
 pub(crate) fn lengths(path: &Path) -> anyhow::Result<Vec<u64>> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("read `{name}`"))?;

@@ -63,7 +63,6 @@ pub trait Devices: Debug + Send {
 pub struct Shared<D>(Arc<Mutex<D>>);
 
 impl<D> Shared<D> {
-    /// Shares it.
     pub fn new(device: D) -> Self {
         Self(Arc::new(Mutex::new(device)))
     }

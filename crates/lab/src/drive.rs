@@ -42,12 +42,10 @@ pub struct Round {
     pub interrupted: bool,
     /// The guest's stamp of its first instruction after the wake-up, if it takes any.
     pub woke_tsc: Option<u64>,
-    /// When the host saw the answer.
     pub answer_ns: u64,
 }
 
 impl Round {
-    /// From the signal to the answer.
     pub fn round_trip_ns(&self) -> u64 {
         self.answer_ns.saturating_sub(self.signal_ns)
     }
@@ -63,7 +61,6 @@ impl Round {
 pub struct VcpuRounds {
     /// In the order played.
     pub rounds: Vec<Round>,
-    /// What turns stamps into monotonic time.
     pub tsc: Option<TscClock>,
 }
 

@@ -16,7 +16,6 @@ impl Event {
         EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).map(Self)
     }
 
-    /// Adds one.
     pub fn signal(&self) -> io::Result<()> {
         self.0.write(1)
     }
@@ -29,7 +28,6 @@ impl Event {
         }
     }
 
-    /// As kvm-ioctls wants it.
     pub fn fd(&self) -> &EventFd {
         &self.0
     }
@@ -58,13 +56,11 @@ impl Flag {
         })
     }
 
-    /// Now, and for ever.
     pub fn raise(&self) -> io::Result<()> {
         self.raised.store(true, Ordering::Release);
         self.event.signal()
     }
 
-    /// Whether it has happened.
     pub fn is_raised(&self) -> bool {
         self.raised.load(Ordering::Acquire)
     }

@@ -45,10 +45,8 @@ impl fmt::Display for UserspaceExit {
     }
 }
 
-/// How often each was made.
 pub type ExitCounts = BTreeMap<UserspaceExit, u64>;
 
-/// What the run loop does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// Counts it and runs on; reads have been answered with zeroes.
@@ -57,7 +55,6 @@ pub enum Next {
     Hop(UserspaceExit),
     /// Counts it, waits until something comes for the vCPU, and runs on.
     Halt,
-    /// Ends: the guest said so.
     Stop,
     /// Ends with an error: no guest of ours does this.
     Unexpected(String),

@@ -87,18 +87,13 @@ pub use crate::vcpu_counts::VcpuCounts;
 pub use block::Block;
 pub use results::{Chart, Conclusion, Results, Table};
 
-/// An experiment.
 #[derive(Debug, Clone, Copy)]
 pub struct Experiment {
-    /// Its name on the command line.
     pub name: &'static str,
-    /// What it shows, in a line.
     pub title: &'static str,
-    /// Whose effect it reproduces.
     pub source: Source,
     /// The figures of a variant, in the order in which they are shown.
     pub figures: &'static [Figure],
-    /// What is compared.
     pub variants: fn() -> Vec<Variant>,
     /// What the source reports, as comparisons of two variants.
     pub effects: fn() -> Vec<Effect>,
@@ -112,10 +107,8 @@ pub struct Experiment {
     pub conclude: fn(&Results<'_>) -> Conclusion,
 }
 
-/// A document and what it reports.
 #[derive(Debug, Clone, Copy)]
 pub struct Source {
-    /// The document: who, what, when.
     pub document: &'static str,
     /// What it reports, a sentence each, in our words.
     pub reports: &'static [&'static str],
@@ -125,29 +118,23 @@ pub struct Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
-    /// Small values.
     Less,
-    /// Large values.
     More,
     /// It is an account, not a goal.
     Neither,
 }
 
-/// A figure that every variant gives.
 #[derive(Debug, Clone, Copy)]
 pub struct Figure {
     /// Its name in data and in tables.
     pub name: &'static str,
     /// What it is counted in: `us`, `%`, `1/s`; empty for a plain number.
     pub unit: &'static str,
-    /// Which direction is good.
     pub better: Better,
-    /// What it is, for people.
     pub what: &'static str,
 }
 
 impl Figure {
-    /// From its four parts.
     pub const fn new(
         name: &'static str,
         unit: &'static str,
@@ -163,19 +150,15 @@ impl Figure {
     }
 }
 
-/// One of the things compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
     /// The load or setting that it shares with those it may be compared with.
     pub group: String,
-    /// Its name within the group.
     pub name: String,
-    /// What it is, for people.
     pub what: String,
 }
 
 impl Variant {
-    /// From its three texts.
     pub fn new(group: impl Into<String>, name: impl Into<String>, what: impl Into<String>) -> Self {
         Self {
             group: group.into(),
@@ -189,9 +172,7 @@ impl Variant {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is", content = "within")]
 pub enum Expected {
-    /// The figure is smaller.
     Less,
-    /// It is larger.
     More,
     /// It is larger by at most this share of `from`'s: any decrease meets it.
     NoMoreThan(f64),
@@ -218,15 +199,12 @@ pub enum Kind {
 pub struct Effect {
     /// Whether it may fail.
     pub kind: Kind,
-    /// What is compared, for people.
     pub what: String,
     /// By [`Figure::name`].
     pub figure: &'static str,
-    /// The group of both variants.
     pub group: String,
     /// The variant that it is seen from.
     pub from: String,
-    /// The variant that differs.
     pub to: String,
     /// The direction that the source's words lead to.
     pub expected: Expected,
@@ -245,7 +223,6 @@ pub type EffectRow = (
 );
 
 impl Effect {
-    /// The claims of a table.
     pub fn claims(rows: &[EffectRow]) -> Vec<Self> {
         rows.iter().map(|row| Self::of(Kind::Claim, row)).collect()
     }
@@ -274,15 +251,12 @@ impl Effect {
 /// A value that a figure has to have in every block of a group's variants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Integrity {
-    /// What it shows, for people.
     pub what: &'static str,
     /// By [`Figure::name`].
     pub figure: &'static str,
-    /// The group.
     pub group: &'static str,
     /// The variants of the group that it is demanded of; all of them if there is none.
     pub variants: &'static [&'static str],
-    /// The value, exactly.
     pub demanded: f64,
 }
 
@@ -297,7 +271,6 @@ impl Integrity {
 /// One run of one variant to be.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial<'a> {
-    /// Index of the variant.
     pub variant: usize,
     /// Which round, from 0.
     pub round: u32,

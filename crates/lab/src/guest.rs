@@ -40,13 +40,10 @@ pub use timed::Clock;
 use crate::exit::STOP_PORT;
 use crate::memory::{CODE, CODE_BYTES, STACK_TOP, counter, param};
 
-/// Vector of the host's wake line.
 pub const WAKE: u8 = 0x40;
-/// Vector of every timer.
 pub const TICK: u8 = 0x41;
 /// Vector of the interrupts that vCPUs send each other.
 pub const IPI: u8 = 0x42;
-/// Vector of the host's stop line.
 pub const STOP: u8 = 0x50;
 
 /// x2APIC registers and the deadline as MSRs: Intel SDM volume 3, "x2APIC register address space".
@@ -66,7 +63,6 @@ pub struct Program {
     pub code: Vec<u8>,
     /// First instruction.
     pub entry: u16,
-    /// Vectors and their instruction pointers.
     pub vectors: Vec<(u8, u16)>,
 }
 
@@ -76,7 +72,6 @@ pub enum Timer {
     /// The local APIC's, one-shot, armed anew each round by TSC deadline.
     #[default]
     TscDeadline,
-    /// The in-kernel PIT, periodic.
     Pit,
     /// The same, acknowledged at an RTC that is not in the kernel.
     Rtc,
@@ -92,30 +87,22 @@ pub enum Stamps {
     Woke,
 }
 
-/// A guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guest {
-    /// Answers the host.
     Pingpong(Stamps),
-    /// Wakes itself.
     Tick(Timer),
-    /// vCPUs wake each other.
     Ipi,
     /// Does next to nothing.
     Idle,
-    /// Makes known numbers of exits.
     Exits,
     /// Goes on in another thread, again and again.
     Hop,
-    /// Polls a port.
     PortPoll,
-    /// Draws into emulated memory.
     Framebuffer,
     /// Makes exits that KVM handles by itself.
     Cpuid,
     /// Polls for work before it halts.
     Poller(Peer),
-    /// Notes how late its timers are.
     Timed(Clock),
 }
 
@@ -225,7 +212,6 @@ impl Guest {
         }
     }
 
-    /// Whether the PIT wakes it.
     pub fn has_pit(self) -> bool {
         matches!(
             self,
@@ -233,7 +219,6 @@ impl Guest {
         )
     }
 
-    /// Assembles it.
     pub fn program(self) -> Result<Program, IcedError> {
         match self {
             Self::Pingpong(stamps) => pingpong::program(stamps),

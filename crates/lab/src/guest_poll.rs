@@ -18,30 +18,23 @@ const ALWAYS_NS: u32 = 1_000_000_000;
 
 const _: () = assert!(ALWAYS_NS as u64 <= STOP_GRACE.0 / 2);
 
-/// The rule that moves the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PollRule {
     /// None: it does not poll.
     Never,
     /// None: it polls until work comes.
     Always,
-    /// The governor haltpoll.
     Haltpoll(Params),
-    /// Smart idle poll.
     Smart {
         /// Idle times above it are long, in nanoseconds; also the most that it polls.
         threshold_ns: u32,
-        /// Factor by which the limit grows.
         grow: u32,
-        /// Divisor by which it shrinks.
         shrink: u32,
     },
 }
 
-/// How a guest polls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuestPoll {
-    /// Its rule.
     pub rule: PollRule,
     /// Whether the host may poll for it as well: what it writes to `MSR_KVM_POLL_CONTROL`.
     pub host_polls: bool,
@@ -175,14 +168,11 @@ fn ticks(ns: u32, tsc_khz: u32) -> u32 {
     u32::try_from(ticks).unwrap_or(u32::MAX)
 }
 
-/// What a polling guest counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GuestPollCounts {
-    /// Pieces of work done.
     pub rounds: u64,
     /// Of these, those that a poll found.
     pub successful_polls: u64,
-    /// IPIs sent to the next vCPU.
     pub ipis_sent: u64,
     /// IPIs that the next vCPU did not need.
     pub ipis_spared: u64,

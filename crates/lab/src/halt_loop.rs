@@ -32,7 +32,6 @@ pub trait World {
     fn now_ns(&mut self) -> u64;
     /// Whether something has come. Never waits.
     fn is_woken(&mut self) -> bool;
-    /// Between two looks while polling.
     fn relax(&mut self, deadline_ns: u64);
     /// Sleeps until something comes; says whether it slept at all.
     fn sleep(&mut self) -> io::Result<bool>;
@@ -40,20 +39,16 @@ pub trait World {
     fn raised_ns(&mut self) -> u64;
 }
 
-/// One halt that the VMM handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserHalt {
     /// When it began, on `CLOCK_MONOTONIC`.
     pub start_ns: u64,
-    /// The window in force.
     pub window_ns: u64,
     /// From the HLT until running again.
     pub halt_ns: u64,
-    /// Of that, polling.
     pub poll_ns: u64,
     /// From the wake event until running again, if it slept.
     pub wake_latency_ns: u64,
-    /// It slept.
     pub waited: bool,
 }
 
@@ -64,7 +59,6 @@ pub struct HaltLoop {
 }
 
 impl HaltLoop {
-    /// With a policy.
     pub fn new(policy: Box<dyn Policy>) -> Self {
         Self { policy }
     }
@@ -121,9 +115,7 @@ impl HaltLoop {
 /// The policy of a VM's halt loops; each vCPU has its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HaltPolicy {
-    /// Which.
     pub spec: Spec,
-    /// What it is built upon.
     pub setting: Setting,
 }
 
@@ -141,7 +133,6 @@ impl HaltPolicy {
         }
     }
 
-    /// A halt loop for one vCPU.
     pub fn halt_loop(&self) -> Result<HaltLoop, SpecError> {
         Ok(HaltLoop::new(self.spec.build(&self.setting)?))
     }

@@ -7,7 +7,6 @@ use std::thread::{Builder, JoinHandle};
 use crate::clock;
 use crate::event::Flag;
 
-/// One that runs. Dropped, it ends.
 #[derive(Debug)]
 pub(crate) struct HostThread<T> {
     stop: Arc<Flag>,

@@ -11,7 +11,6 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 pub struct Interrupt(UnixStream);
 
 impl Interrupt {
-    /// Listens from now on.
     pub fn new() -> io::Result<Self> {
         let (reader, writer) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM] {

@@ -82,7 +82,6 @@ pub fn tsc_offset(vcpu: &VcpuFd) -> io::Result<u64> {
     Ok(offset)
 }
 
-/// The host's TSC.
 pub fn host_tsc() -> u64 {
     // SAFETY: every x86-64 CPU has RDTSC, and Linux does not forbid it to user space.
     unsafe { std::arch::x86_64::_rdtsc() }
@@ -95,7 +94,6 @@ pub enum SetMemoryError {
     /// It has no address.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// KVM refused it.
     #[error("set a memory slot")]
     Ioctl(#[source] kvm_ioctls::Error),
 }
@@ -123,7 +121,6 @@ pub fn cut_window(
     })
 }
 
-/// The end of a guest's memory.
 const WHOLE: u32 = {
     assert!(MEMORY_BYTES <= 1 << 30, "addresses are of 32 bits");
     #[allow(clippy::cast_possible_truncation, reason = "asserted above")]

@@ -15,19 +15,15 @@ use crate::routing::Interrupts;
 const MIN_PERIOD: Nanos = Nanos(200_000);
 const PIT_HZ: u64 = 1_193_182;
 
-/// How long a run lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// So many rounds on each vCPU.
     Rounds(u32),
-    /// So long.
     Duration(Nanos),
 }
 
 /// A gap process with what it needs to be drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rhythm {
-    /// The process.
     pub spec: GapSpec,
     /// The gaps of its file, if it is a trace.
     pub trace: Vec<Nanos>,
@@ -45,28 +41,20 @@ impl Rhythm {
     }
 }
 
-/// A run to be.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// What runs in the VMs.
     pub guest: Guest,
-    /// How many VMs.
     pub vms: u32,
-    /// How many vCPUs in each.
     pub vcpus: u32,
-    /// How long.
     pub length: Length,
-    /// The gaps between wake-ups.
     pub rhythm: Rhythm,
     /// Ceiling of halt polling of each VM; the module parameter if `None`.
     pub vm_max_halt_poll_ns: Option<HaltPollNs>,
     /// Ceilings that each VM is given while it runs, in turn and again and again.
     pub caps: Vec<HaltPollNs>,
-    /// How long each of these lasts.
     pub caps_every: Nanos,
     /// Gaps that each VM has while it runs, in turn and again and again, in place of `rhythm`'s.
     pub gaps: Vec<GapSpec>,
-    /// How long each of these lasts.
     pub gaps_every: Nanos,
     /// CPUs that vCPU threads are pinned to, in turn; not pinned if empty.
     pub vcpu_cpus: Vec<u32>,
@@ -80,7 +68,6 @@ pub struct Load {
     pub timeout: Nanos,
     /// How `poller` polls.
     pub guest_poll: GuestPoll,
-    /// Interrupts go through KVM's IOAPIC.
     pub ioapic: bool,
     /// How long the VMs are kept after their vCPUs have ended, for those who read their statistics.
     pub linger: Nanos,
@@ -92,12 +79,9 @@ pub struct Load {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// Too few or too many vCPUs.
     #[error("`{guest}` takes {low} to {high} vCPUs per VM, not {vcpus}")]
     Vcpus {
-        /// Which guest.
         guest: Guest,
-        /// How many were wanted.
         vcpus: u32,
         /// At least.
         low: u32,
@@ -107,19 +91,14 @@ pub enum LoadError {
     /// No VM, or nothing to do.
     #[error("a run needs at least one VM and one round")]
     Nothing,
-    /// A periodic timer has one period.
     #[error("`{0}` has a periodic timer: its gap is `fixed:T`")]
     NotFixed(Guest),
     /// A period out of its timer's reach.
     #[error("`{guest}` cannot tick every {period}: from {low} to {high} is possible")]
     Period {
-        /// Which guest.
         guest: Guest,
-        /// Which period was wanted.
         period: Nanos,
-        /// The shortest.
         low: Nanos,
-        /// The longest.
         high: Nanos,
     },
     /// Gaps that are read once.
@@ -131,13 +110,10 @@ pub enum LoadError {
     /// A halt loop takes no interrupts from KVM.
     #[error("a halt loop in the VMM has no IOAPIC")]
     NoIoapic,
-    /// The guest's polling.
     #[error("guest polling")]
     GuestPoll(#[from] GuestPollError),
-    /// The policy of the halt loop.
     #[error("halt loop")]
     Policy(#[from] SpecError),
-    /// The gaps cannot be drawn.
     #[error("draw gaps")]
     Gaps(#[from] GapSpecError),
 }
@@ -183,7 +159,6 @@ impl Load {
         }
     }
 
-    /// How interrupts reach the vCPUs.
     pub fn interrupts(&self) -> Interrupts {
         match (self.halt_policy.is_some(), self.ioapic) {
             (true, _) => Interrupts::Vmm,
@@ -265,7 +240,6 @@ impl Load {
         }
     }
 
-    /// The name of a VM.
     pub fn vm_name(&self, vm: u32) -> String {
         if self.vms == 1 {
             self.name.clone()
@@ -274,7 +248,6 @@ impl Load {
         }
     }
 
-    /// The CPU of a vCPU.
     pub fn cpu_of(&self, vm: u32, vcpu: u32) -> Option<u32> {
         let index = (vm * self.vcpus + vcpu) as usize;
         let cpus = &self.vcpu_cpus;

@@ -14,11 +14,9 @@ use std::sync::atomic::Ordering;
 
 use vm_memory::{AtomicAccess, Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
-/// Size of a guest's memory.
 pub const MEMORY_BYTES: usize = 1 << 20;
 /// Where code is loaded; also the `ip` of its first byte, as `cs` is 0.
 pub const CODE: u16 = 0x2000;
-/// Room for code.
 pub const CODE_BYTES: usize = 0x1000;
 /// Where the table of timer deltas lies.
 pub const TABLE: u32 = 0x1_0000;
@@ -30,22 +28,16 @@ pub const VCPU_PAGES: u32 = 0x2_0000;
 pub const VCPU_STRIDE: u32 = 0x2000;
 /// First byte above a vCPU's stack, as an offset from `ss`.
 pub const STACK_TOP: u16 = 0x1000;
-/// vCPUs that fit.
 pub const MAX_VCPUS: u32 = 64;
 /// Guest-physical address of the emulated device that nothing in memory backs, `fs:0`.
 pub const MMIO: u32 = 0xd000_0000;
 
 /// Words of a vCPU's page that the guest counts in (offsets from `ds`).
 pub mod counter {
-    /// HLTs about to be executed.
     pub const HALTS: u16 = 0;
-    /// Interrupts taken.
     pub const INTERRUPTS: u16 = 4;
-    /// CPUIDs executed.
     pub const CPUIDS: u16 = 8;
-    /// RDMSRs of the counted register executed.
     pub const RDMSRS: u16 = 12;
-    /// WRMSRs of the counted register executed.
     pub const WRMSRS: u16 = 16;
     /// Rounds done, of a guest that does not halt.
     pub const ROUNDS: u16 = 20;
@@ -73,17 +65,14 @@ pub mod mailbox {
 
 /// Words of a vCPU's page for the polling of `poller` (offsets from `ds`).
 pub mod poll {
-    /// The work that it has done.
     pub const SEEN: u16 = 0x80;
     /// Whether its last poll came to its limit.
     pub const TIMED_OUT: u16 = 0x84;
-    /// For how long it polls.
     pub const LIMIT_NS: u16 = 0x88;
     /// The same in ticks of the TSC.
     pub const LIMIT_TICKS: u16 = 0x8c;
     /// The most that it may poll; idle times above it are long.
     pub const CEILING_NS: u16 = 0x90;
-    /// Factor by which the limit grows.
     pub const GROW: u16 = 0x94;
     /// The least limit above 0.
     pub const GROW_START_NS: u16 = 0x98;
@@ -91,7 +80,6 @@ pub mod poll {
     pub const SHRINK: u16 = 0x9c;
     /// Whether it may shrink.
     pub const ALLOW_SHRINK: u16 = 0xa0;
-    /// Which rule moves the limit.
     pub const RULE: u16 = 0xa4;
     /// Ticks of the TSC in a millisecond.
     pub const TSC_KHZ: u16 = 0xa8;
@@ -109,9 +97,7 @@ pub mod poll {
     pub const IDLE_SINCE: u16 = 0xc0;
     /// TSC when it began to poll or halt, 64 bits.
     pub const BEGAN: u16 = 0xc8;
-    /// Polls that found work.
     pub const SUCCESSES: u16 = 0xd0;
-    /// IPIs sent.
     pub const IPIS_SENT: u16 = 0xd4;
     /// IPIs that it did not need to send.
     pub const IPIS_SPARED: u16 = 0xd8;
@@ -134,11 +120,9 @@ pub mod timer {
     pub const PAGE: u16 = 0x100;
     /// The deadline waited for, or, of the PIT, the TSC of the last tick; 64 bits.
     pub const DUE: u16 = 0x180;
-    /// Timers that came, and were due.
     pub const TIMERS: u16 = 0x188;
     /// Interrupts that came before the deadline.
     pub const EARLY: u16 = 0x18c;
-    /// Deadlines armed at the local APIC.
     pub const HARDWARE: u16 = 0x190;
     /// How late each timer was, in ticks of the TSC; of the PIT, low halves of the TSC. A ring.
     pub const SAMPLES: u16 = 0x800;
@@ -153,10 +137,8 @@ pub enum MemoryError {
     /// The memory itself could not be had.
     #[error("map {MEMORY_BYTES} bytes of guest memory")]
     Map(#[source] vm_memory::mmap::FromRangesError),
-    /// An address outside of it.
     #[error("access guest memory at {address:#x}")]
     Access {
-        /// Guest-physical.
         address: u32,
         /// Why not.
         #[source]
@@ -164,19 +146,16 @@ pub enum MemoryError {
     },
 }
 
-/// A guest's memory.
 #[derive(Debug, Clone)]
 pub struct GuestMemory(GuestMemoryMmap<()>);
 
 impl GuestMemory {
-    /// One MiB of zeroes.
     pub fn new() -> Result<Self, MemoryError> {
         GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)])
             .map(Self)
             .map_err(MemoryError::Map)
     }
 
-    /// As libraries of devices want it.
     pub fn mapped(&self) -> &GuestMemoryMmap<()> {
         &self.0
     }
@@ -222,7 +201,6 @@ impl GuestMemory {
             .map_err(|source| MemoryError::Access { address, source })
     }
 
-    /// Points an interrupt vector at code.
     pub fn set_vector(&self, vector: u8, ip: u16) -> Result<(), MemoryError> {
         self.write(u32::from(vector) * 4, &u32::from(ip).to_le_bytes())
     }

@@ -12,27 +12,20 @@ use crate::guest_poll::GuestPollCounts;
 use crate::halt_loop::UserHalt;
 use crate::stats_fd::{StatKind, Stats};
 
-/// Version of the shape.
 pub const SCHEMA: u32 = 1;
 
-/// What ended a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndedBy {
-    /// All rounds were played.
     Rounds,
-    /// The time was up.
     Duration,
-    /// SIGINT or SIGTERM.
     Signal,
 }
 
-/// A whole run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// The guest's name.
     pub guest: String,
     /// The seed that the gaps were drawn with.
     pub seed: u64,
@@ -46,7 +39,6 @@ pub struct Outcome {
     /// How the guest polled, if it did.
     #[serde(default)]
     pub guest_poll: Option<String>,
-    /// What ended it.
     pub ended_by: EndedBy,
     /// From the start of the first vCPU to the end of the last.
     pub elapsed_ns: u64,
@@ -54,20 +46,16 @@ pub struct Outcome {
     pub vms: Vec<VmOutcome>,
 }
 
-/// One VM of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VmOutcome {
-    /// Its name.
     pub name: String,
     /// The process that ran it: the same for all VMs of a run.
     pub pid: u32,
     /// The ceiling it was given; the module parameter was in force if `None`.
     pub vm_max_halt_poll_ns: Option<u32>,
-    /// Its vCPUs by index.
     pub vcpus: Vec<VcpuOutcome>,
     /// From signal to answer, over all vCPUs, where the host wakes the guest.
     pub round_trip_ns: Option<Quantiles>,
-    /// From answer to signal, likewise.
     pub gap_ns: Option<Quantiles>,
     /// From signal to the guest's first instruction, where it stamps that.
     pub wake_latency_ns: Option<Quantiles>,
@@ -75,14 +63,11 @@ pub struct VmOutcome {
     pub stats: BTreeMap<String, u64>,
 }
 
-/// One vCPU of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VcpuOutcome {
     /// KVM's `vcpu_id`.
     pub id: u32,
-    /// Its thread.
     pub tid: u32,
-    /// HLTs, as the guest counted them.
     pub halts: u64,
     /// Interrupts taken, as the guest counted them.
     pub interrupts: u64,
@@ -98,7 +83,6 @@ pub struct VcpuOutcome {
     pub exits: BTreeMap<String, u64>,
     /// What each single statistic grew by (states: what it was at the end), by KVM's names.
     pub stats: BTreeMap<String, u64>,
-    /// What each logarithmic histogram grew by.
     pub hist: BTreeMap<String, KvmHist>,
     /// Halts that the VMM handled, if it did.
     #[serde(default)]
@@ -111,22 +95,18 @@ pub struct VcpuOutcome {
 /// Sums over the halts of one vCPU that the VMM handled; names as in KVM's statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UserHaltCounts {
-    /// Halts.
     pub halts: u64,
-    /// Of these, those that slept.
     pub waits: u64,
     /// Those that polled: their window was not 0.
     pub halt_attempted_poll: u64,
     /// Those that polled and did not sleep.
     pub halt_successful_poll: u64,
-    /// Time of polls that succeeded.
     pub halt_poll_success_ns: u64,
     /// Time of polls that did not.
     pub halt_poll_fail_ns: u64,
 }
 
 impl UserHaltCounts {
-    /// Adds up.
     pub fn of(halts: &[UserHalt]) -> Self {
         let mut sum = Self::default();
         for halt in halts {
@@ -155,18 +135,14 @@ impl VcpuOutcome {
 /// Order statistics of some times, and their mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quantiles {
-    /// How many.
     pub count: u64,
-    /// The mean.
     #[serde(default)]
     pub mean: u64,
-    /// The median.
     pub p50: u64,
     /// 95 of 100 are not longer.
     pub p95: u64,
     /// 99 of 100 are not longer.
     pub p99: u64,
-    /// The longest.
     pub max: u64,
 }
 
@@ -193,7 +169,6 @@ fn mean(times: &[u64]) -> u64 {
     u64::try_from(mean).unwrap_or(u64::MAX)
 }
 
-/// The single values among statistics.
 pub fn scalars(stats: &Stats) -> BTreeMap<String, u64> {
     let names = stats.0.keys();
     names
@@ -201,7 +176,6 @@ pub fn scalars(stats: &Stats) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// The logarithmic histograms among statistics.
 pub fn log_hists(stats: &Stats) -> BTreeMap<String, KvmHist> {
     let logarithmic = stats.0.iter().filter(|(_, s)| s.kind == StatKind::LogHist);
     logarithmic

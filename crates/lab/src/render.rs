@@ -22,7 +22,6 @@ const BAR_COLUMNS: usize = 24;
 /// Failed polls shorter than this on average were cut: no window is that short.
 const CUT_SHORT_NS: u64 = 1_000;
 
-/// The whole outcome.
 pub fn outcome(outcome: &Outcome) -> String {
     let mut text = headline(outcome);
     for vm in &outcome.vms {

@@ -35,7 +35,6 @@ pub enum Interrupts {
     /// As MSIs, to local APICs in KVM.
     #[default]
     Msi,
-    /// Through KVM's IOAPIC.
     Ioapic,
     /// KVM has no irqchip: the VMM handles halts and hands vectors in.
     Vmm,
@@ -56,12 +55,10 @@ impl Interrupts {
     }
 }
 
-/// The GSI that wakes a vCPU.
 pub(crate) fn wake_gsi(vcpu: u32) -> u32 {
     FIRST_LINE_GSI + 2 * vcpu
 }
 
-/// The GSI that stops it.
 pub(crate) fn stop_gsi(vcpu: u32) -> u32 {
     wake_gsi(vcpu) + 1
 }
@@ -84,7 +81,6 @@ fn lines(vcpus: u32) -> impl Iterator<Item = (u32, u32, u8)> {
     std::iter::once((PIT_GSI, 0, guest::TICK)).chain((0..vcpus).flat_map(lines))
 }
 
-/// The routing table of a VM.
 pub(crate) fn table(interrupts: Interrupts, vcpus: u32) -> KvmIrqRouting {
     let entry = |(gsi, vcpu, vector)| match interrupts {
         Interrupts::Ioapic => pin(gsi),

@@ -30,7 +30,6 @@ use crate::tally;
 use crate::vcpu::VcpuError;
 use crate::vm::{OpenError, Vm, VmConfig, VmError};
 
-/// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -43,32 +42,20 @@ pub enum RunError {
     /// A VM could not be made.
     #[error(transparent)]
     Vm(#[from] VmError),
-    /// A vCPU failed.
     #[error("VM `{vm}`")]
     Vcpu {
-        /// Which VM.
         vm: String,
-        /// What is wrong.
         #[source]
         source: VcpuError,
     },
     /// A vCPU made no progress.
     #[error("run VM `{vm}`: vCPU {vcpu} made no progress for {after}")]
-    Hung {
-        /// Which VM.
-        vm: String,
-        /// Which vCPU.
-        vcpu: u32,
-        /// How long.
-        after: Nanos,
-    },
-    /// Guest memory.
+    Hung { vm: String, vcpu: u32, after: Nanos },
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// The guest could not be assembled.
     #[error("assemble `{guest}`")]
     Assemble {
-        /// Which guest.
         guest: String,
         /// Why not.
         #[source]
@@ -77,21 +64,15 @@ pub enum RunError {
     /// Gaps could not be drawn.
     #[error("draw gaps")]
     Gaps(#[from] GapSpecError),
-    /// The agent of exitless timers.
     #[error("serve exitless timers")]
     Agent(#[from] AgentError),
-    /// Classes of cache and bandwidth.
     #[error("isolate resources")]
     Resctrl(#[from] ResctrlError),
-    /// The statistics.
     #[error(transparent)]
     Stats(#[from] StatsReadError),
-    /// Something of the host's side.
     #[error("{step}")]
     Io {
-        /// Which step.
         step: &'static str,
-        /// The system's answer.
         #[source]
         source: io::Error,
     },
@@ -101,7 +82,6 @@ pub(crate) fn io_step(step: &'static str) -> impl Fn(io::Error) -> RunError {
     move |source| RunError::Io { step, source }
 }
 
-/// What a run leaves.
 #[derive(Debug)]
 pub struct Finished {
     /// Counts and times.

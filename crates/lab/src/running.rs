@@ -57,25 +57,20 @@ pub(crate) struct Running<'a> {
     start_ns: u64,
 }
 
-/// What is left of a vCPU.
 pub(crate) struct EndedVcpu {
     pub(crate) id: VcpuId,
     pub(crate) tid: Option<Tid>,
     pub(crate) end: VcpuEnd,
     pub(crate) rounds: Option<Vec<Round>>,
-    /// What its statistics changed by.
     pub(crate) stats: Stats,
 }
 
-/// What is left of a VM.
 pub(crate) struct EndedVm {
     pub(crate) vm: Vm,
     pub(crate) vcpus: Vec<EndedVcpu>,
-    /// What its statistics changed by.
     pub(crate) stats: Stats,
 }
 
-/// What is left of a run.
 pub(crate) struct Ended {
     pub(crate) vms: Vec<EndedVm>,
     pub(crate) elapsed_ns: u64,

@@ -22,10 +22,8 @@ const DESCRIPTOR_BYTES: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatsParseError {
-    /// They end too early.
     #[error("read {what} at byte {offset}: {needed} bytes needed, the file ends at {end}")]
     Truncated {
-        /// What was read.
         what: &'static str,
         /// Where.
         offset: u64,
@@ -37,27 +35,21 @@ pub enum StatsParseError {
     /// Descriptors share data, which no kernel's do, and together claim more than the file holds.
     #[error("read statistic {index}: all up to it claim more bytes than the {end} of the file")]
     Overlap {
-        /// Which descriptor.
         index: u32,
         /// Where the bytes end.
         end: usize,
     },
     /// A name is not text.
     #[error("read the name of statistic {index}: not UTF-8")]
-    Name {
-        /// Which descriptor.
-        index: u32,
-    },
+    Name { index: u32 },
 }
 
 /// Why statistics could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatsReadError {
-    /// The file.
     #[error("read the stats fd")]
     Io(#[from] io::Error),
-    /// Its content.
     #[error("parse the stats fd")]
     Parse(#[from] StatsParseError),
 }
@@ -67,15 +59,12 @@ pub enum StatsReadError {
 pub enum StatKind {
     /// Only ever grows.
     Cumulative,
-    /// Goes up and down.
     Instant,
-    /// The highest so far.
     Peak,
     /// Counts in buckets of equal width.
     LinearHist,
     /// Counts in buckets by powers of two.
     LogHist,
-    /// Of a newer kernel.
     Unknown(u8),
 }
 
@@ -92,10 +81,8 @@ impl StatKind {
     }
 }
 
-/// One statistic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
-    /// What its values mean.
     pub kind: StatKind,
     /// One value, or the buckets of a histogram.
     pub values: Vec<u64>,
@@ -217,7 +204,6 @@ impl StatsFd {
         ioctl::stats_fd(fd).map(Self)
     }
 
-    /// Reads them as they are now.
     pub fn read(&self) -> Result<Stats, StatsReadError> {
         let mut bytes = Vec::new();
         let mut chunk = [0; 16 << 10];

@@ -9,10 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock;
 
-/// Context switches of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Switches {
-    /// It waited for something.
     pub voluntary: u64,
     /// Somebody else was given its CPU.
     pub involuntary: u64,
@@ -21,7 +19,6 @@ pub struct Switches {
 /// What a thread has used so far, or between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ThreadUse {
-    /// CPU time, user and kernel.
     pub cpu_ns: u64,
     /// Context switches; `None` if `/proc` does not tell.
     pub switches: Option<Switches>,

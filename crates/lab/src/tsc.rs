@@ -13,10 +13,8 @@ const IA32_TSC: u32 = 0x10;
 /// The quickest of so many readings is kept: nothing came between its two clocks.
 const TRIES: usize = 16;
 
-/// Both clocks at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// The guest's TSC.
     pub tsc: u64,
     /// `CLOCK_MONOTONIC`.
     pub ns: u64,
@@ -53,7 +51,6 @@ fn read_msr(vcpu: &VcpuFd) -> Option<u64> {
     Some(msrs.as_slice().first().filter(|_| read == 1)?.data)
 }
 
-/// The line through two moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TscClock {
     first: Moment,

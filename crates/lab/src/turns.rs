@@ -22,7 +22,6 @@ impl Turns {
         }
     }
 
-    /// When the next value is due.
     pub(crate) fn next_ns(&self) -> u64 {
         self.next_ns
     }

@@ -42,57 +42,35 @@ const KICK: i32 = signal_hook::consts::SIGUSR1;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VcpuError {
-    /// KVM refused a step.
     #[error("{step} of vCPU {vcpu}")]
     Ioctl {
-        /// Which step.
         step: &'static str,
-        /// Which vCPU.
         vcpu: VcpuId,
-        /// KVM's answer.
         #[source]
         source: kvm_ioctls::Error,
     },
-    /// Something about its thread.
     #[error("{step} of vCPU {vcpu}")]
     Thread {
-        /// Which step.
         step: &'static str,
-        /// Which vCPU.
         vcpu: VcpuId,
-        /// The system's answer.
         #[source]
         source: std::io::Error,
     },
     /// It left the guest for a reason that no guest of ours gives.
     #[error("run vCPU {vcpu}: unexpected exit {exit}")]
-    UnexpectedExit {
-        /// Which vCPU.
-        vcpu: VcpuId,
-        /// The exit as KVM names it.
-        exit: String,
-    },
+    UnexpectedExit { vcpu: VcpuId, exit: String },
     /// It did not end by itself and was taken out.
     #[error("run vCPU {vcpu}: it hung and was kicked out")]
-    Kicked {
-        /// Which vCPU.
-        vcpu: VcpuId,
-    },
+    Kicked { vcpu: VcpuId },
     /// The VMM could not handle its halt.
     #[error("halt vCPU {vcpu}")]
     Halt {
-        /// Which vCPU.
         vcpu: VcpuId,
-        /// The system's answer.
         #[source]
         source: std::io::Error,
     },
-    /// Its thread panicked.
     #[error("run vCPU {vcpu}: its thread panicked")]
-    Panicked {
-        /// Which vCPU.
-        vcpu: VcpuId,
-    },
+    Panicked { vcpu: VcpuId },
 }
 
 /// A vCPU that has not been started.
@@ -177,7 +155,6 @@ impl Vcpu {
         ioctl::tsc_offset(&self.fd)
     }
 
-    /// Its guest's memory.
     pub fn memory(&self) -> &GuestMemory {
         &self.memory
     }
@@ -357,19 +334,15 @@ impl Vcpu {
     }
 }
 
-/// How a thread left its vCPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
-    /// The guest has ended.
     ForEver,
-    /// It goes on elsewhere.
     ForAnotherThread,
 }
 
 /// Where the vCPUs of a run say that they have ended.
 #[derive(Debug)]
 pub struct Ends {
-    /// One for each end.
     pub event: Event,
     failed: AtomicBool,
 }
@@ -383,7 +356,6 @@ impl Ends {
         })
     }
 
-    /// Whether one of them failed.
     pub fn failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
@@ -394,10 +366,8 @@ impl Ends {
     }
 }
 
-/// A running vCPU.
 #[derive(Debug)]
 pub struct VcpuThread {
-    /// Which.
     pub id: VcpuId,
     tid: Arc<OnceLock<Tid>>,
     kicked: Arc<AtomicBool>,
@@ -414,9 +384,7 @@ pub struct VcpuEnd {
     pub thread: ThreadUse,
     /// What turns its TSC into monotonic time, if KVM tells.
     pub tsc: Option<TscClock>,
-    /// Every halt that the VMM handled.
     pub halts: Vec<UserHalt>,
-    /// Whether the guest ended it.
     pub result: Result<(), VcpuError>,
 }
 
@@ -426,7 +394,6 @@ impl VcpuThread {
         self.tid.get().copied()
     }
 
-    /// Whether its thread has ended.
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
@@ -438,7 +405,6 @@ impl VcpuThread {
         let _ = self.handle.kill(KICK);
     }
 
-    /// Waits for its end.
     pub fn join(self) -> VcpuEnd {
         let vcpu = self.id;
         let panicked = |_| VcpuEnd {

@@ -7,9 +7,7 @@ use crate::outcome::VcpuOutcome;
 /// What the lab knows of one vCPU's halts and exits, from the guest, KVM's stats fd and the run loop.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VcpuCounts {
-    /// KVM's number for it.
     pub id: u32,
-    /// HLTs that the guest counted.
     pub hlts: u64,
     /// KVM's `halt_exits`. A HLT that exits to the VMM is not among them.
     pub halt_exits: Option<u64>,
@@ -23,7 +21,6 @@ pub struct VcpuCounts {
     pub success_ns: Option<u64>,
     /// KVM's `halt_poll_fail_ns`.
     pub fail_ns: Option<u64>,
-    /// CPU time of its thread.
     pub cpu_ns: u64,
     /// Context switches because it waited.
     pub voluntary_switches: Option<u64>,

@@ -43,67 +43,46 @@ pub enum OpenError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VmError {
-    /// KVM refused a step.
     #[error("{step} of VM `{vm}`")]
     Ioctl {
-        /// Which step.
         step: &'static str,
-        /// Which VM.
         vm: String,
-        /// KVM's answer.
         #[source]
         source: kvm_ioctls::Error,
     },
     /// The kernel refused a step outside of kvm-ioctls.
     #[error("{step} of VM `{vm}`")]
     Io {
-        /// Which step.
         step: &'static str,
-        /// Which VM.
         vm: String,
-        /// Its answer.
         #[source]
         source: io::Error,
     },
-    /// Guest memory.
     #[error("lay out memory of VM `{vm}`")]
     Memory {
-        /// Which VM.
         vm: String,
-        /// What is wrong.
         #[source]
         source: MemoryError,
     },
-    /// Guest memory, in KVM's hands.
     #[error("give memory to VM `{vm}`")]
     SetMemory {
-        /// Which VM.
         vm: String,
-        /// What is wrong.
         #[source]
         source: SetMemoryError,
     },
-    /// A vCPU.
     #[error("create vCPU of VM `{vm}`")]
     Vcpu {
-        /// Which VM.
         vm: String,
-        /// What is wrong.
         #[source]
         source: VcpuError,
     },
     /// This kernel has no per-VM cap.
     #[error("set the polling cap of VM `{vm}`: this kernel has no KVM_CAP_HALT_POLL (since 5.8)")]
-    NoCap {
-        /// Which VM.
-        vm: String,
-    },
-    /// Too many.
+    NoCap { vm: String },
     #[error("create {0} vCPUs in a VM: 1 to {MAX_VCPUS} are possible")]
     VcpuCount(u32),
 }
 
-/// Opens /dev/kvm.
 pub fn open() -> Result<Kvm, OpenError> {
     Kvm::new().map_err(
         |error| match rustix::io::Errno::from_raw_os_error(error.errno()) {
@@ -116,18 +95,13 @@ pub fn open() -> Result<Kvm, OpenError> {
     )
 }
 
-/// What a VM is to be.
 #[derive(Debug, Clone)]
 pub struct VmConfig {
-    /// Its name, for people.
     pub name: String,
-    /// How many vCPUs.
     pub vcpus: u32,
     /// Its ceiling of halt polling (`KVM_CAP_HALT_POLL`); the module parameter is in force if `None`.
     pub vm_max_halt_poll_ns: Option<HaltPollNs>,
-    /// Whether it has a PIT.
     pub pit: bool,
-    /// How interrupts reach its vCPUs.
     pub interrupts: Interrupts,
 }
 
@@ -147,11 +121,8 @@ pub struct Lines {
 /// A VM whose vCPUs have not been started.
 #[derive(Debug)]
 pub struct Vm {
-    /// What it was made from.
     pub config: VmConfig,
-    /// Its memory.
     pub memory: GuestMemory,
-    /// Lines by vCPU.
     pub lines: Vec<Arc<Lines>>,
     /// vCPUs by index, until their threads take them.
     pub vcpus: Vec<Vcpu>,

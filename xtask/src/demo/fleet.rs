@@ -7,7 +7,6 @@ use anyhow::Result;
 use super::shell::{OUT, empty_out};
 use crate::{repo, say, tool};
 
-/// Hosts, VMs of each, days, seed.
 const FLEET: [&str; 4] = ["40", "12", "3", "1"];
 
 /// Captures whose costs are computed: they were made from seeds for the tests.

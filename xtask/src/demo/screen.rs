@@ -4,13 +4,11 @@ use haltwise_core::units::Nanos;
 
 use crate::say;
 
-/// What a ceiling comes to.
 pub(super) struct Figures {
     /// Polling, as a share of one CPU.
     pub(super) poll: f64,
     /// CPU time of the vCPU's thread, likewise.
     pub(super) thread: f64,
-    /// Wake-up latency over all halts.
     pub(super) mean_ns: f64,
     pub(super) p99_ns: f64,
     pub(super) halts_per_s: f64,

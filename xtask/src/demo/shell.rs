@@ -45,7 +45,6 @@ impl Shell {
         command
     }
 
-    /// Shows the words, and runs them.
     pub(super) fn run(&self, words: &str) -> Result<()> {
         say::step(words);
         tool::run(&mut self.command(words))

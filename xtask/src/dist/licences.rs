@@ -66,7 +66,6 @@ impl Package {
     }
 }
 
-/// The text for a program.
 pub(super) fn of(program: &str) -> Result<String> {
     let packages = packages(program)?;
     let mut text = format!("What {program} contains beside its own code, and on which terms.\n");

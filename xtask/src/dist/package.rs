@@ -10,7 +10,6 @@ use anyhow::{Context, Result};
 use super::licences;
 use crate::{repo, say, tool};
 
-/// All packages have the workspace's version.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(Debug)]

@@ -120,7 +120,6 @@ pub(crate) fn run<'a>(
     Ok((!undone.is_empty()).then_some((undone, last)))
 }
 
-/// Passes on what scripts said.
 fn pass_on(console: &str) {
     let said = console.lines().filter_map(|line| line.split_once("check:"));
     for (_, text) in said {
@@ -135,7 +134,6 @@ fn kept_console(work: &Path, nth: u32) -> String {
     copied.map_or_else(|_| String::new(), |_| format!("; see {}", kept.display()))
 }
 
-/// Judges what a check left.
 fn judged(check: &Check, left: &Left) -> Result<()> {
     let dmesg = left.out_dir.join("dmesg");
     let log = std::fs::read_to_string(&dmesg).context("read dmesg")?;

@@ -31,14 +31,11 @@ pub(crate) const SERIES: [Series; 2] = [
     },
 ];
 
-/// An unpacked kernel package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kernel {
     /// Its release, as `uname -r` says inside: `6.1.0-56-cloud-amd64`.
     pub(crate) release: String,
-    /// The image that QEMU loads.
     pub(crate) image: PathBuf,
-    /// The folder of its modules.
     pub(crate) modules: PathBuf,
 }
 
@@ -178,7 +175,6 @@ fn unpack(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the general package points to.
 fn resolve(package: &str) -> Result<String> {
     asked(package, || {
         let depends =

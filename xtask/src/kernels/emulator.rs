@@ -28,7 +28,6 @@ const PACKAGES: [&str; 4] = [
 /// Where those packages keep what QEMU loads.
 const DATA: [&str; 2] = ["usr/share/qemu", "usr/share/seabios"];
 
-/// A QEMU that can run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Emulator {
     program: PathBuf,
@@ -37,7 +36,6 @@ pub(crate) struct Emulator {
 }
 
 impl Emulator {
-    /// A command that starts it.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         for dir in &self.data {

@@ -17,7 +17,6 @@ use super::initramfs::Initramfs;
 use super::qemu::{self, Ended};
 use crate::tool;
 
-/// A guest that is being prepared.
 #[derive(Debug)]
 pub(crate) struct Guest {
     emulator: Emulator,
@@ -28,7 +27,6 @@ pub(crate) struct Guest {
     memory_mib: u32,
 }
 
-/// A boot, seen from its end.
 #[derive(Debug)]
 pub(crate) struct Booted {
     /// All that the kernel, init and the scripts wrote to the console.
@@ -36,7 +34,6 @@ pub(crate) struct Booted {
     pub(crate) ended: Ended,
     /// What each script left that came to its end, in order.
     pub(crate) left: Vec<Left>,
-    /// From QEMU's start to its end.
     pub(crate) elapsed: Duration,
 }
 
@@ -44,11 +41,9 @@ pub(crate) struct Booted {
 #[derive(Debug, Clone)]
 pub(crate) struct Left {
     pub(crate) name: String,
-    /// What it returned.
     pub(crate) exit_code: i32,
     /// The folder with what it left in /out.
     pub(crate) out_dir: PathBuf,
-    /// CPUs that the guest had.
     pub(crate) cpus: u32,
 }
 
@@ -91,13 +86,11 @@ impl Guest {
         self
     }
 
-    /// Gives it as much memory.
     pub(crate) fn memory(mut self, mib: u32) -> Self {
         self.memory_mib = mib;
         self
     }
 
-    /// Gives it so many CPUs.
     pub(crate) fn cpus(mut self, cpus: u32) -> Self {
         self.cpus = cpus;
         self

@@ -146,7 +146,6 @@ const BY_CEILING: [Expected; 2] = [
     ("capped", "own-cap", Some(CAP)),
 ];
 
-/// A guest that disabled host polling.
 const DISABLED: Expected = ("haltpoll", "guest-disabled", None);
 
 const BY_HALTS: [Expected; 2] = [

@@ -59,9 +59,7 @@ struct Phase {
     record: Record,
     /// What its host runs before.
     before: &'static str,
-    /// What the guest runs.
     inside: &'static str,
-    /// What its host runs meanwhile.
     outside: &'static str,
     /// What most wake-ups come from.
     wake: Option<interrupts::Source>,
@@ -69,11 +67,9 @@ struct Phase {
     explained: Option<&'static [&'static str]>,
 }
 
-/// How it is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Record {
     Full,
-    /// In full, with what distinguishes exits.
     Detailed,
     Counts,
     Stats,
@@ -238,10 +234,8 @@ struct ReportedVms {
 #[derive(Debug, serde::Deserialize)]
 struct ReportedVm {
     name: String,
-    /// doctor and status.
     running: Option<bool>,
     paused: Option<bool>,
-    /// report.
     paused_ns: Option<u64>,
     account: Option<Span>,
 }
@@ -525,7 +519,6 @@ fn guest(kernel: &Kernel, binaries: &Binaries) -> Result<Initramfs> {
     Ok(root)
 }
 
-/// The same with what records inside.
 fn with_haltwise(kernel: &Kernel, binaries: &Binaries) -> Result<Vec<u8>> {
     let mut root = guest(kernel, binaries)?;
     root.program("bin/haltwise", &binaries.haltwise)?;

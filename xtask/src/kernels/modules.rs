@@ -11,7 +11,6 @@ use anyhow::{Context, Result, bail};
 
 use super::deb::Kernel;
 
-/// A module, ready to be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Module {
     pub(crate) name: String,

@@ -17,10 +17,8 @@ use crate::say;
 /// How long a pulse may stay away. It comes every two seconds once the guest has booted.
 const PULSE_PATIENCE: Duration = Duration::from_mins(1);
 
-/// How a guest's time ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It switched itself off.
     ByItself,
     /// It stood still, with its CPUs as QEMU describes them.
     Frozen(String),
@@ -30,7 +28,6 @@ pub(crate) enum Ended {
     Late,
 }
 
-/// What is emulated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Machine<'a> {
     pub(crate) emulator: &'a Emulator,

@@ -29,12 +29,10 @@ const NAME: &str = "rule";
 pub(crate) enum Depth {
     /// Some hundreds: what every run of all tests can afford.
     Quick,
-    /// Five thousand.
     Thorough,
 }
 
 impl Depth {
-    /// Rounds of the lab's guest.
     fn rounds(self) -> u32 {
         match self {
             Self::Quick => 600,
@@ -87,7 +85,6 @@ struct Captured {
     lost: u64,
 }
 
-/// A check for each setting.
 pub(crate) fn checks(binaries: &Binaries, depth: Depth) -> Vec<Check<'_>> {
     let settings = settings().into_iter();
     let check = |setting: Setting| {
@@ -183,7 +180,6 @@ impl Verified {
     }
 }
 
-/// Leaves a folder with the capture.
 fn script(setting: &Setting, depth: Depth) -> String {
     let mut text = format!("cat >/run/lab.sh <<'END'\n{PRELUDE}{SETTER}END\n{SETTER}failed=0\n");
     let name = setting.name;

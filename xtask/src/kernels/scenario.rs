@@ -9,7 +9,6 @@ use super::check::{Check, tell};
 use super::witness::{self, Expected, Wake};
 use super::{LIMIT, exits, profile};
 
-/// One experiment of the lab.
 #[derive(Debug)]
 struct Experiment {
     name: &'static str,
@@ -34,7 +33,6 @@ impl Recording {
         self.record.contains("--exits=")
     }
 
-    /// Whether it takes samples too.
     fn takes_samples(&self) -> bool {
         self.record.contains("--profile")
     }

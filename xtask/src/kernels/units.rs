@@ -13,7 +13,6 @@ pub(super) const NAME: &str = "units";
 
 const SCRIPT: &str = include_str!("units/script.sh");
 
-/// The units, as contrib has them.
 const UNITS: [&str; 4] = [
     "haltwise-pilot.service",
     "haltwise-record.service",

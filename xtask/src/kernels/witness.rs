@@ -12,18 +12,14 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// What a check expects beside agreement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
-    /// What nearly all wake-ups come from.
     pub(crate) wake: Option<Wake>,
-    /// The recorder knows about polls.
     pub(crate) polls: bool,
     /// The ceiling that each VM was given.
     pub(crate) ceiling_ns: Option<u32>,
 }
 
-/// A wake source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wake {
     Timer,
@@ -31,7 +27,6 @@ pub(crate) enum Wake {
     Device,
 }
 
-/// The result of a comparison.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// One line with the counts.

@@ -11,7 +11,6 @@ use serde::Deserialize;
 use super::quiet::Quiet;
 use crate::{repo, say, tool};
 
-/// How many run at a time.
 const AT_A_TIME: usize = 2;
 
 /// Simulations as long as they are meant to be; the gate's are samples.
@@ -30,7 +29,6 @@ const OF_A_BENCHMARK: &str = "an_hour_of_ten_vms";
 const LIVE: &str = "live";
 const AT_REST: &str = "::at_rest_";
 
-/// One program with tests.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     name: String,
@@ -39,7 +37,6 @@ pub(crate) struct Program {
     home: PathBuf,
 }
 
-/// Which tests of a program.
 #[derive(Debug, Clone, Copy)]
 enum Tests {
     Ordinary,
@@ -47,7 +44,6 @@ enum Tests {
     AtRest,
 }
 
-/// A program to run.
 #[derive(Debug, Clone, Copy)]
 struct Run<'a> {
     program: &'a Program,

@@ -10,7 +10,6 @@ pub(super) struct Quiet {
 }
 
 impl Quiet {
-    /// Whether the next line is shown.
     pub(super) fn shows(&mut self, line: &str) -> bool {
         match line {
             "successes:" => self.within_successes = true,

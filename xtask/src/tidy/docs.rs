@@ -11,7 +11,6 @@ const REQUIRED: [&str; 6] = [
     "LICENSE-APACHE",
 ];
 
-/// All rules of this family.
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     let missing = REQUIRED
         .iter()

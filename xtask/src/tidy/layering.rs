@@ -31,7 +31,6 @@ const CORE_USES: [&str; 3] = ["pulp", "serde", "thiserror"];
 /// How many dependencies may share one comment, when they are parts of one thing.
 const SHARED: usize = 5;
 
-/// All rules of this family.
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
     for source in repo

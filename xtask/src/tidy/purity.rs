@@ -80,7 +80,6 @@ const OPENS: [&str; 10] = [
 /// The one home of these in `capture` and `cli`, which looks before it opens.
 const OPENER: &str = "crates/capture/src/files";
 
-/// All rules of this family.
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
     for source in repo.sources.iter().filter(|source| source.is_rust()) {

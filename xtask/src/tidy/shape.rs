@@ -4,7 +4,6 @@ use super::{Finding, Repo, Source};
 
 const FILE_LINES: usize = 800;
 
-/// All rules of this family.
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
     for source in repo

@@ -14,7 +14,6 @@ pub(super) const BUDGET: &str = "xtask/budget.txt";
 const NEWCOMER_CRATES: [&str; 5] = ["core", "capture", "host", "document", "cli"];
 const NEWCOMER_CAN_WAIT: [&str; 3] = ["pilot", "fleet", "guest"];
 
-/// Product lines and test lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Lines {
     product: usize,
@@ -82,7 +81,6 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// All entries of a budget.
 fn entries(budget: &str) -> Vec<Entry<'_>> {
     budget.lines().filter_map(Entry::parse).collect()
 }
@@ -131,7 +129,6 @@ fn count<'a>(repo: &'a Repo, entries: &[Entry<'a>]) -> Counted<'a> {
     counted
 }
 
-/// All rules of this family.
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     let Some(budget) = repo.source(BUDGET) else {
         return Vec::new();

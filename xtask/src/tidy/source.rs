@@ -5,7 +5,6 @@
 
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Path from the repository's root.
     pub(crate) path: String,
     pub(crate) text: String,
     /// For Rust: the text with comments, strings and characters blanked, line by line.
@@ -35,7 +34,6 @@ impl Source {
         }
     }
 
-    /// Whether the file's name ends so.
     pub(crate) fn is_a(&self, extension: &str) -> bool {
         has_extension(&self.path, extension)
     }

@@ -7,7 +7,6 @@ use super::{Finding, Repo, Source};
 /// The files that may hold it.
 const ALLOWED: &str = include_str!("unsafe_files.txt");
 
-/// All rules of this family.
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     check_against(repo, ALLOWED)
 }

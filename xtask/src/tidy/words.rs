@@ -2,7 +2,6 @@
 
 use super::{Finding, Repo, Source};
 
-/// Words for people who sell.
 const WORDS: &str = include_str!("words.txt");
 
 /// The files that must name what they forbid.
@@ -11,7 +10,6 @@ const OWN: [&str; 2] = ["xtask/src/tidy/words.rs", "xtask/src/tidy/words.txt"];
 /// Where paths begin that only one machine has.
 const MACHINE_PATHS: [&str; 4] = ["/home/", "/root/", "/Users/", "/tmp/"];
 
-/// All rules of this family.
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     let listed = WORDS
         .lines()

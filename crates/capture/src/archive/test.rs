@@ -10,7 +10,6 @@ fn directory(at: &Path) -> Directory {
     Directory::make(at).unwrap()
 }
 
-/// An archive of these entries.
 fn archive(entries: &[(&str, EntryType, &[u8])]) -> Vec<u8> {
     let mut made = Builder::new(Vec::new());
     for (name, kind, bytes) in entries {

@@ -61,7 +61,6 @@ const TEXTS: [&str; 21] = [
     "half",
 ];
 
-/// How many of them do.
 const TEXTS_OF_WHOM: usize = 18;
 /// Where the names of a VM begin among them.
 const VM: usize = 8;
@@ -89,7 +88,6 @@ const NUMBERS: [&str; 16] = [
     "halt_ns",
 ];
 
-/// How many of them do.
 const NUMBERS_OF_WHOM: usize = 6;
 const KNOBS: usize = 6;
 const SUMS: usize = 10;
@@ -103,7 +101,6 @@ const POLLED_BEFORE_NS: u64 = 1_000_000_000;
 /// How long it may have halted before, in all: 30 days.
 const HALTED_BEFORE_NS: u64 = 30 * 24 * 3_600 * 1_000_000_000;
 
-/// A column of texts.
 #[derive(Debug, Clone, Copy)]
 struct Texts<'a> {
     dictionary: &'a DictionaryArray<Int32Type>,

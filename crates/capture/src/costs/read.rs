@@ -176,7 +176,6 @@ fn open(path: &Path, file: File, wants: Wants) -> Result<ParquetRecordBatchReade
     parquet_form::open_wanted(&wanted, file, metadata, 0).map_err(refused)
 }
 
-/// An entry of a file's metadata.
 fn entry<'a>(metadata: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
     let entries = metadata.file_metadata().key_value_metadata();
     let mut entries = entries.into_iter().flatten();

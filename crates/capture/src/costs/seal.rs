@@ -19,7 +19,6 @@ const TAIL_BYTES: u64 = 256 * 1024;
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// The entry to write.
 pub(super) fn blank() -> KeyValue {
     KeyValue::new(KEY.to_owned(), BLANK.to_owned())
 }
@@ -33,7 +32,6 @@ pub(super) fn seal(mut table: Vec<u8>) -> Vec<u8> {
     table
 }
 
-/// Whether a file has this checksum.
 pub(super) fn holds(file: &File, sum: &str) -> io::Result<bool> {
     let length = file.metadata()?.len();
     let tail_at = length.saturating_sub(TAIL_BYTES);

@@ -19,7 +19,6 @@ use crate::tables::array;
 /// Rows that are encoded at once.
 const BATCH_ROWS: usize = 8 * 1024;
 
-/// Rows of a row group.
 const GROUP_ROWS: usize = 64 * 1024;
 
 /// Why a costs table cannot be written.

@@ -13,7 +13,6 @@ use super::disk::{Asked, Disk, Sink};
 use super::writer::{Account, Writer, give};
 use super::{Refused, identity, kind};
 
-/// Permissions of directories that we make.
 const OURS: Mode = Mode::RWXU;
 /// Permissions of files that we make in them.
 const FILE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -93,7 +92,6 @@ impl Directory {
         })
     }
 
-    /// The same, asking this disk.
     #[must_use]
     pub(crate) fn asking(mut self, asked: Asked) -> Self {
         self.asked = asked;

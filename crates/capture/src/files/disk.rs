@@ -16,11 +16,9 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
     fn create(&self, name: &str) -> io::Result<u64>;
     /// A file of this name is opened for reading.
     fn open(&self, name: &str) -> io::Result<()>;
-    /// A path is looked at.
     fn look(&self) -> io::Result<()>;
     /// So many bytes are written; gives back how many of them.
     fn write(&self, file: u64, at: u64, bytes: usize) -> io::Result<usize>;
-    /// A file gets this length.
     fn set_len(&self, file: u64, bytes: u64) -> io::Result<()>;
     /// What was written to a file becomes durable.
     fn sync(&self, file: u64) -> io::Result<()>;

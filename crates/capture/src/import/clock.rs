@@ -13,20 +13,17 @@
 
 use std::collections::BTreeMap;
 
-/// What came of an event's time.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Passed<T> {
     /// The event before it, which may go on now.
     pub(super) ready: Option<(u64, T)>,
     /// After that event, and at this time, something is missing on this CPU.
     pub(super) gap_ns: Option<u64>,
-    /// Something was dropped, and why.
     pub(super) dropped: Option<Dropped>,
     /// It is the first event of its CPU.
     pub(super) first: bool,
 }
 
-/// Why an event was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dropped {
     /// Its time fits neither those before nor those after it.
@@ -35,7 +32,6 @@ pub(super) enum Dropped {
     SteppedBack,
 }
 
-/// The latest events of all CPUs.
 #[derive(Debug)]
 pub(super) struct Clock<T> {
     cpus: BTreeMap<Option<u32>, Cpu<T>>,
@@ -45,7 +41,6 @@ pub(super) struct Clock<T> {
 
 #[derive(Debug)]
 struct Cpu<T> {
-    /// The latest time that went on.
     passed_ns: u64,
     waiting: Option<(u64, T)>,
     /// An event came that lies before what went on, and none since that does not.

@@ -10,7 +10,6 @@ use super::error::ImportError;
 use crate::error::CaptureWriteError;
 use crate::files::directory;
 
-/// A directory on its way.
 #[derive(Debug)]
 pub(super) struct Directory {
     output: PathBuf,

@@ -12,14 +12,12 @@ const MANY: u64 = 100;
 /// A reason, where its name is known.
 pub(super) type Reason = Option<(Isa, u32)>;
 
-/// The exits of all threads.
 #[derive(Debug, Default)]
 pub(super) struct ExitCounts {
     threads: BTreeMap<Tid, OfThread>,
     pub(super) exits: u64,
 }
 
-/// The exits of a thread.
 #[derive(Debug, Default)]
 struct OfThread {
     /// The exit whose entry has not come yet.

@@ -7,7 +7,6 @@ use haltwise_core::event::IdleState;
 /// Most CPUs, and most states.
 const MOST: usize = 1 << 13;
 
-/// The idle states of all CPUs.
 #[derive(Debug, Default)]
 pub(super) struct IdleTimes {
     /// The state that each CPU is in, and since when.

@@ -19,14 +19,11 @@ use self::fields::What;
 pub(super) use self::head::{Comm, Head, Process};
 pub(super) use self::notice::{About, Notice};
 
-/// What a line says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Said<'a> {
-    /// An event of use.
     Event(Head, What),
     /// An event of no use, by its name.
     OtherEvent(&'a [u8]),
-    /// Something about the recording.
     Notice(Notice<'a>),
     /// Nothing: a blank line, a comment, a stack.
     Nothing,
@@ -39,7 +36,6 @@ pub(super) enum Said<'a> {
     Damaged(Damage, Fault),
 }
 
-/// What is wrong with a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     /// An event of this name, whose fields are not those that a kernel prints: these are.
@@ -62,7 +58,6 @@ impl Fault {
     }
 }
 
-/// Whom a damaged line concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Damage {
     /// This thread alone: the line says so, and that it was an event of KVM.

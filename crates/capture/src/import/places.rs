@@ -19,12 +19,9 @@ use crate::convert::Place;
 /// Threads that halt in one recording, at most. A host runs some ten thousand vCPUs.
 const THREADS: usize = 1 << 16;
 
-/// The vCPU threads known.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// Who has a number now.
     now: BTreeMap<Tid, usize>,
-    /// Everybody who was seen.
     threads: Vec<Thread>,
 }
 
@@ -48,21 +45,17 @@ struct Thread {
     tid: Tid,
     comm: Comm,
     process: Option<Pid>,
-    /// The text names processes.
     has_process: bool,
     vcpu: Option<VcpuId>,
-    /// It ran several vCPUs.
     moves: bool,
 }
 
 /// What became of a thread that halts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Halting {
-    /// It is the one it was.
     Known,
     /// It is another process's now: what was known of its number is void.
     Reused,
-    /// There are too many threads.
     Refused,
 }
 
@@ -70,7 +63,6 @@ pub(super) enum Halting {
 #[derive(Debug)]
 pub(super) struct Settled {
     pub(super) roster: Roster,
-    /// VM and vCPU of each thread.
     pub(super) places: Vec<Place>,
     pub(super) doubts: BTreeSet<Doubt>,
 }
@@ -230,7 +222,6 @@ impl Places {
         }
     }
 
-    /// The row of a VM.
     fn vm(&self, index: VmIndex, group: &Group, of_known: &[usize]) -> Vm {
         let mut threads = group.threads.iter().map(|&at| &self.threads[of_known[at]]);
         let (comm, tid, process) = match threads.next() {

@@ -36,7 +36,6 @@ const ASKED: u64 = 4096;
 /// The longest value of a host's fact that is kept.
 const LONGEST_FACT: usize = 128;
 
-/// A text that is being read.
 #[derive(Debug)]
 pub(super) struct Reading {
     told: GivenSettings,
@@ -53,7 +52,6 @@ pub(super) struct Reading {
     latest: BTreeMap<Tid, Latest>,
     /// The last interrupt that was injected on each CPU: when, by which thread, and what it was.
     injected: BTreeMap<Option<u32>, (u64, Option<Tid>, WakeSource)>,
-    /// Events of this round.
     in_round: u32,
     /// The time that was read last, and that when this round began. Not the latest: a wrong time must
     /// not make all others late.
@@ -61,7 +59,6 @@ pub(super) struct Reading {
     round_began_ns: u64,
 }
 
-/// The latest of a thread's halts.
 #[derive(Debug, Default)]
 struct Latest {
     call: Option<(u64, What)>,
@@ -70,7 +67,6 @@ struct Latest {
     halt: Option<(usize, u64)>,
 }
 
-/// An event on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Item {
     Event(Head, What),
@@ -166,7 +162,6 @@ impl Reading {
         }
     }
 
-    /// The text is at its end.
     pub(super) fn finish(&mut self, facts: &mut Facts) {
         for (time_ns, item) in self.clock.finish() {
             self.order.push(time_ns, (time_ns, item));

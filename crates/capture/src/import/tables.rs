@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 
 use haltwise_core::units::Nanos;
 
-/// Counters that are kept.
 const MOST: usize = 1 << 16;
 
 /// Bytes of a counter's name.
 const LONGEST: usize = 256;
 
-/// Whose table it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     KvmStat,
@@ -26,7 +24,6 @@ pub(super) struct Tables {
     kind: Option<Kind>,
     /// `virsh domstats` prints one domain after the other.
     domain: String,
-    /// The counter whose value comes next.
     name: String,
     counters: BTreeMap<String, Counter>,
 }
@@ -134,7 +131,6 @@ impl Tables {
         Some((what, found.into_iter().flatten().collect()))
     }
 
-    /// How many polls were successful.
     fn successful(&self) -> Option<String> {
         let of = |name: &str| self.sum(&[name, &format!("{name}.sum")]);
         let (successful, attempted) = (of("halt_successful_poll")?, of("halt_attempted_poll")?);

@@ -53,14 +53,11 @@ const NAMES: usize = 8;
 /// Counts of one import.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Lines that were an event.
     pub(super) events: u64,
     /// Events of no use.
     pub(super) other_events: u64,
-    /// Some of their names.
     pub(super) other_names: BTreeSet<Vec<u8>>,
     skipped: BTreeMap<Skipped, u64>,
-    /// What of it was handed out.
     told: BTreeMap<Skipped, u64>,
 }
 

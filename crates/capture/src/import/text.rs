@@ -18,7 +18,6 @@ pub(super) struct TextFacts {
     /// The last time that went into the capture.
     pub(super) last_ns: u64,
     pub(super) host: BTreeMap<About, String>,
-    /// Halts were told.
     pub(super) halts: u64,
     /// Calls of the window's rule were told.
     pub(super) window_calls: u64,
@@ -32,7 +31,6 @@ pub(super) struct TextFacts {
     pub(super) damaged: Option<Damaged>,
     /// The last damaged line and its number, for the next one, which may continue it.
     wrapped: Option<(u64, Vec<u8>)>,
-    /// Lines that continue others.
     pub(super) continued: u64,
     pub(super) lines: u64,
     signs: BTreeSet<Sign>,
@@ -41,16 +39,13 @@ pub(super) struct TextFacts {
 /// Something seen once at least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sign {
-    /// Times printed to the microsecond.
     Rounded,
-    /// Names of threads.
     Names,
     /// KVM's word on whether a wake-up was valid.
     ValidTold,
     /// A wake-up without it, which is taken for valid.
     ValidAssumed,
     Wakings,
-    /// Threads giving up their CPUs.
     Switches,
     /// A waker without its context.
     NoFlags,

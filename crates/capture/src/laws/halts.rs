@@ -17,11 +17,9 @@ const MOST_SEATS: usize = 1 << 20;
 /// tracepoints which thread halted, and all of their vCPUs for those of the first VM.
 type Seat = (Option<VmIndex>, Option<VcpuId>, Tid);
 
-/// The latest halt of each vCPU.
 #[derive(Debug, Default)]
 pub(super) struct Seats {
     latest: HashMap<Seat, Latest>,
-    /// Which rows are at hand.
     batch: u64,
 }
 

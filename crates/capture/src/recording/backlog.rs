@@ -20,12 +20,10 @@ const WIDTH_NS: u64 = 1_000_000_000;
 /// Rows of counts, and of losses, that are kept: some ten megabytes.
 const MOST: usize = 2048;
 
-/// Rows of another table that wait.
 const MOST_WAITING: usize = 16 * 1024;
 
 type Who = (Option<VmIndex>, Option<VcpuId>, Tid);
 
-/// What waits to be written.
 #[derive(Debug)]
 pub(super) struct Backlog {
     counts: Intervals<Who, HaltCounts>,
@@ -85,7 +83,6 @@ impl Backlog {
         self.counts.fit();
     }
 
-    /// Notes rows that are lost.
     pub(super) fn lose(&mut self, table: Table, rows: u64, time_ns: u64) {
         let loss = self.losses.of(time_ns, table);
         loss.rows = loss.rows.saturating_add(rows);

@@ -26,16 +26,12 @@ use crate::error::CaptureWriteError;
 use crate::info::{Clock, Ended, example};
 use crate::table::Table;
 
-/// How a world ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// The recorder ends the recording.
     Finish,
-    /// The recorder gives up.
     Abandon,
     /// The recorder is killed; the kernel has what was written.
     Killed,
-    /// The host loses power.
     PowerLost,
 }
 
@@ -55,7 +51,6 @@ struct World {
     ending: bool,
 }
 
-/// What became of the recorder.
 #[derive(Debug)]
 enum Outcome {
     /// It never began.
@@ -139,7 +134,6 @@ impl World {
         self.taken.extend_from_slice(&told[..taken]);
     }
 
-    /// What happens to the disk meanwhile.
     fn between(&mut self, recording: &Recording) {
         match self.random.below(12) {
             0 => self.disk.write_back(),

@@ -199,7 +199,6 @@ pub(crate) fn ceiling_sources(sources: impl Iterator<Item = CeilingSource>) -> A
     )
 }
 
-/// The source of a name.
 pub(crate) fn ceiling_source_of(name: &str) -> Option<CeilingSource> {
     CeilingSource::ALL.into_iter().find(|s| s.as_str() == name)
 }

@@ -7,7 +7,6 @@
 use super::Kind::{Bool, Byte, Bytes, Double, List, Number, Struct};
 use super::{Kind, Shape};
 
-/// The end of a file.
 pub(crate) const FOOTER: Shape = shape(
     "FileMetaData",
     &[

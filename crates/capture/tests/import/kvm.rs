@@ -101,7 +101,6 @@ fn halt(vcpu: usize, start: u64, (gap, latency): (u64, u64), window: u32) -> Tru
     }
 }
 
-/// The window that a halt leaves.
 fn window_after(truth: &Truth) -> u32 {
     let old = truth.window_ns;
     match truth.change {
@@ -174,7 +173,6 @@ fn sleep(who: &Who, cpu: u32, [slept_ns, woken_ns]: [u64; 2], events: &mut Vec<P
     });
 }
 
-/// A tool that prints events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tool {
     Ftrace,

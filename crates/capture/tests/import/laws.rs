@@ -33,7 +33,6 @@ fn by_vcpu(halts: &[Halt]) -> BTreeMap<Tid, Vec<Halt>> {
     threads
 }
 
-/// One vCPU's halts against what happened.
 fn check(tool: Tool, halts: &[Halt], truths: &[&Truth]) -> Result<(), TestCaseError> {
     prop_assert_eq!(halts.len(), truths.len());
     let (mut window_known, mut watched) = (false, false);

@@ -15,12 +15,10 @@ use haltwise_capture::info::Tool;
 use haltwise_core::event::Halt;
 use tempfile::TempDir;
 
-/// What became of a text.
 pub(crate) struct Made {
     pub(crate) imported: Imported,
     pub(crate) capture: Capture,
     pub(crate) halts: Vec<Halt>,
-    /// The capture is read from here.
     _dir: TempDir,
 }
 

@@ -20,7 +20,6 @@ pub(crate) struct Applied {
     /// `host`: for every VM without a ceiling of its own; `vm`: the ceilings of VMs, or in their guests; `both`.
     pub(crate) scope: &'static str,
     pub(crate) turns: Vec<ChangeView>,
-    /// What has the wanted value already.
     pub(crate) already: Vec<Already>,
     pub(crate) warnings: Vec<String>,
     /// Ceilings of the plan that were not set.
@@ -34,7 +33,6 @@ pub(crate) struct Applied {
     pub(crate) vms: Vec<VmView>,
     /// Why they were not watched.
     pub(crate) vms_unwatched: Option<String>,
-    /// The command that takes it back.
     pub(crate) undo: Option<String>,
 }
 
@@ -45,7 +43,6 @@ pub(crate) struct Already {
     pub(crate) value: u32,
 }
 
-/// The plan that was applied.
 #[derive(Debug, Serialize)]
 pub(crate) struct PlanView {
     pub(crate) goal: String,

@@ -144,7 +144,6 @@ fn switch(own: Estimate, kvm: Estimate) -> Estimate {
     }
 }
 
-/// As wide as both are uncertain.
 fn shift(own: Estimate, by: Estimate) -> Estimate {
     Estimate {
         median: own.median + by.median,

@@ -177,7 +177,6 @@ pub(crate) fn explain(error: CollectError) -> Failure {
     Failure::new(exit, error).hint(hint)
 }
 
-/// The machine we run on.
 pub(crate) fn this_host(root: &Root) -> Host {
     let name = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();

@@ -10,7 +10,6 @@ use haltwise_host::root::Root;
 
 use crate::exit::{Exit, Failure};
 
-/// What the user asked for.
 #[derive(Debug, Default)]
 pub(crate) struct ExitsWanted {
     pub(crate) sub_keys: BTreeSet<SubKey>,

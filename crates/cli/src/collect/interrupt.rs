@@ -16,7 +16,6 @@ pub(crate) fn outlive_file_size_limit() {
     ));
 }
 
-/// Remembers the signal that came.
 #[derive(Debug)]
 pub(crate) struct Interrupt {
     signal: Arc<AtomicUsize>,

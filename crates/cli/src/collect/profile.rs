@@ -14,7 +14,6 @@ use super::attach::explain;
 use crate::exit::{Exit, Failure};
 use crate::offered::Offered;
 
-/// What the user asked for.
 #[derive(Debug)]
 pub(crate) struct ProfileWanted {
     pub(crate) rate: Rate,
@@ -46,7 +45,6 @@ impl FromStr for Rate {
     }
 }
 
-/// Events, by name.
 pub(crate) const EVENTS: Offered<Event> = Offered {
     names: &[
         "cpu-clock",
@@ -67,7 +65,6 @@ fn event(text: &str) -> Result<Event, String> {
 }
 
 impl ProfileWanted {
-    /// Starts sampling beside what records halts.
     pub(crate) fn start(
         &self,
         vms: &[Pid],

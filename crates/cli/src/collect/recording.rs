@@ -38,7 +38,6 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::reading::rule;
 use crate::terminal;
 
-/// What the user asked for.
 #[derive(Debug)]
 pub(crate) struct RecordingRequest {
     pub(crate) output: PathBuf,

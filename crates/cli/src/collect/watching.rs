@@ -23,17 +23,14 @@ pub(crate) struct ToWatch<'a> {
     /// Every halt where counts come of tracepoints: each comes to us there anyway, and counts of intervals of its own
     /// come late.
     pub(crate) each_halt_of_tracepoints: bool,
-    /// Length of an interval.
     pub(crate) interval: Duration,
     pub(crate) exits: Option<&'a ExitsWanted>,
 }
 
-/// A collector that has begun.
 pub(crate) struct Watching {
     pub(crate) collector: Box<dyn Collector>,
     /// How it counts, and of whom.
     pub(crate) options: CollectOptions,
-    /// What is counted of exits.
     pub(crate) exits: Option<Recorded>,
     pub(crate) began_ns: u64,
     /// What it does not know.
@@ -41,7 +38,6 @@ pub(crate) struct Watching {
 }
 
 impl ToWatch<'_> {
-    /// Attaches the source and begins.
     pub(crate) fn begin(&self, root: &Root) -> Result<Watching, Failure> {
         attach::check_kvm(root)?;
         let exits = self.exits.map(|exits| exits.settle(self.rung, root));

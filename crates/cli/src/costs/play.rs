@@ -22,14 +22,11 @@ use crate::recommend::follow;
 use crate::recommend::goal::Named;
 use crate::recommend::threads::Threads;
 
-/// What came of a capture.
 #[derive(Debug)]
 pub(crate) struct PlayedCapture {
     pub(crate) vms: Vec<VmCosts>,
-    /// The kernel whose algorithm was played.
     pub(crate) version: Version,
     pub(crate) arch: Arch,
-    /// What a sleep costs.
     pub(crate) known: Known,
     /// From the first halt to the end of the last, in nanoseconds.
     pub(crate) span_ns: u64,

@@ -58,7 +58,6 @@ pub(crate) fn host_named(info: &CaptureInfo, given: &GivenNames) -> Host {
     }
 }
 
-/// The host of a capture.
 pub(crate) fn host(info: &CaptureInfo, given: &GivenNames, played: &PlayedCapture) -> Host {
     let named = host_named(info, given);
     let start_unix_ns = named.start_unix_ns;
@@ -79,7 +78,6 @@ pub(crate) fn host(info: &CaptureInfo, given: &GivenNames, played: &PlayedCaptur
     }
 }
 
-/// The VMs, each with its figures.
 pub(crate) fn vms(
     info: &CaptureInfo,
     given: &GivenNames,

@@ -139,7 +139,6 @@ fn machine(all: &mut Vec<Circumstance>, a: &Side<'_>, b: &Side<'_>) {
 #[derive(Debug, Clone, Copy)]
 enum Least {
     By(f64),
-    /// Of the larger one.
     Share(f64),
 }
 
@@ -192,7 +191,6 @@ fn settings(all: &mut Vec<Circumstance>, a: &Side<'_>, b: &Side<'_>) {
     }
 }
 
-/// Ceilings and vCPUs of a VM.
 fn of_vm(all: &mut Vec<Circumstance>, a: &Side<'_>, b: &Side<'_>, pair: &Pair) {
     let (Whose::Vm(in_a), Whose::Vm(in_b)) = (&pair.a, &pair.b) else {
         return;

@@ -61,7 +61,6 @@ pub(crate) fn build(
     }
 }
 
-/// A comparison, and of what.
 struct JudgedFigure<'a> {
     pair: &'a Pair,
     figure: Figure,

@@ -40,7 +40,6 @@ pub(crate) struct Side<'a> {
     exits_whole: bool,
 }
 
-/// What is known of somebody.
 #[derive(Debug)]
 pub(crate) struct Sums {
     pub(crate) halts: Jackknife<Halted>,
@@ -261,7 +260,6 @@ impl Sink for Summing {
     }
 }
 
-/// The fields that are missing together.
 pub(super) fn fields(missing: &Missing) -> impl Iterator<Item = &str> {
     missing.field.split(',').map(str::trim)
 }

@@ -138,7 +138,6 @@ fn table(view: &Differences, caption: &'static str, rows: &[&ComparedFigure], to
     table.finish()
 }
 
-/// What a figure is called.
 fn name(row: &ComparedFigure) -> String {
     let figure = match row.figure {
         Figure::Halts => "halts/s",
@@ -169,7 +168,6 @@ fn name(row: &ComparedFigure) -> String {
     format!("{vmm}{what}{figure}")
 }
 
-/// A figure of one capture.
 fn value(estimate: Option<Estimated>, unit: Unit) -> Option<String> {
     estimate.map(|it| match unit {
         Unit::Nanos => nanos_f64(it.estimate),

@@ -10,7 +10,6 @@ use crate::exit::{Exit, Failure};
 use crate::page::harmless;
 use crate::reading::select;
 
-/// Whose figures, in one capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Whose {
     /// Everyone's, also of threads that could not be placed.
@@ -19,12 +18,10 @@ pub(crate) enum Whose {
     Vm(Vec<VmIndex>),
 }
 
-/// Somebody who is in both captures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pair {
     /// The VM's name in A; `None` for the host.
     pub(crate) name_a: Option<String>,
-    /// The same in B.
     pub(crate) name_b: Option<String>,
     pub(crate) a: Whose,
     pub(crate) b: Whose,

@@ -17,18 +17,14 @@ use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
 use crate::reading::recording::Recording;
 
-/// What the page is made from.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     /// How it was recorded, and the halts.
     pub(crate) recording: Recording,
-    /// How the exits were recorded.
     pub(crate) recorded: Recorded,
-    /// The exits of the VMs wanted.
     pub(crate) account: Account,
     /// Halted time of the halts whose exits these are.
     pub(crate) halted: Parts,
-    /// Over how long exits were counted.
     pub(crate) counted_ns: u64,
 }
 

@@ -8,11 +8,9 @@ use super::view::{ExitReason, ExitsGroup, ExitsResult};
 use crate::number::{count, nanos, share};
 use crate::words::plural;
 
-/// Which table is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitsTable {
     Reasons,
-    /// By what the exits were about.
     Subs,
     /// By VM, vCPU or second.
     Groups,

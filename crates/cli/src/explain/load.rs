@@ -15,7 +15,6 @@ use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
 use crate::reading::recording::Recording;
 
-/// What the page is made from.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     /// How it was recorded, and the halts.

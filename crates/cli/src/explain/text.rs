@@ -146,7 +146,6 @@ fn block(page: &mut Page, nth: usize, alike: &[&RuleFinding]) {
     }
 }
 
-/// Whom a finding is about.
 pub(crate) fn who_of(finding: &RuleFinding) -> String {
     who(finding.vm, finding.vm_name.as_deref(), &finding.vcpus)
 }
@@ -184,7 +183,6 @@ fn ranges(numbers: &[u32]) -> String {
     runs.collect::<Vec<_>>().join(", ")
 }
 
-/// What a finding costs, in words.
 pub(crate) fn cost(of: Option<&FindingCost>) -> String {
     let Some(of) = of else {
         return "cannot be computed from a recording".to_owned();

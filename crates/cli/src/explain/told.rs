@@ -16,7 +16,6 @@ use crate::recommend::{Recommendation, Recommended, recommend_in_guest};
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) recommendation: Recommendation,
-    /// Of KVM's parameters.
     pub(crate) advised: Advised,
     /// Of a guest that recorded itself, and what else is known of it.
     pub(crate) in_guest: Option<InGuest>,

@@ -22,9 +22,7 @@ const LOCAL_ONLY: &str = "metrics are served without authentication, and name ev
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// A port of a loopback address.
     Tcp(SocketAddr),
-    /// A unix socket of this name.
     Unix(PathBuf),
 }
 

@@ -13,7 +13,6 @@ pub(crate) const MOST_SERIES: usize = 10_000;
 
 type Adds = Box<dyn Fn(&mut Metrics) + Send + Sync>;
 
-/// The metrics of this process.
 pub(crate) struct Exposition {
     most_series: usize,
     adds: Vec<Adds>,
@@ -37,7 +36,6 @@ impl Exposition {
         }
     }
 
-    /// Also shows what this adds.
     #[must_use]
     pub(crate) fn with(mut self, add: impl Fn(&mut Metrics) + Send + Sync + 'static) -> Self {
         self.adds.push(Box::new(add));

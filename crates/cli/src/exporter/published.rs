@@ -135,7 +135,6 @@ fn of_pilot() -> impl Iterator<Item = Listed> {
     listed.map(|(labels, prefix, kind, figures)| ("The pilot", prefix, labels, kind, figures))
 }
 
-/// Labels, with what they are about.
 const NAMES: &[(&str, &[Figure])] = &[
     ("Labels of VMs", VmLabels::FIGURES),
     ("haltwise_vm_info", VmNames::FIGURES),

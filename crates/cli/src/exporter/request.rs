@@ -18,7 +18,6 @@ pub(super) enum Asked {
     Refused(Refusal),
 }
 
-/// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// It is not HTTP, or has a header too many.

@@ -159,7 +159,6 @@ impl Serving {
         }
     }
 
-    /// Removes the name of the socket.
     fn end(self) {
         if let Listener::Unix(_, path) = &self.listener {
             // Best effort: the next one to listen replaces it.

@@ -48,7 +48,6 @@ impl Textfile {
         })
     }
 
-    /// The directory that it is in.
     pub(crate) fn directory(&self) -> Option<&Path> {
         self.path.parent()
     }

@@ -34,7 +34,6 @@ const PLACES: usize = 16;
 const VM: &str = "haltwise_vm";
 const HOST: &str = "haltwise_host";
 
-/// What is known so far.
 #[derive(Debug)]
 pub(crate) struct Watched {
     build: BuildNames,
@@ -353,7 +352,6 @@ impl Seen {
     }
 }
 
-/// The counters of an account.
 fn totals(account: &Account) -> HaltTotals {
     // Without a halt yet, a 0 is right.
     let polls_known = account.poll_known > 0 || account.halts == 0;

@@ -80,7 +80,6 @@ pub(crate) fn build(loaded: LoadedFleet, assumptions: Assumptions) -> FleetResul
     }
 }
 
-/// A setting in few words.
 fn short(knobs: &Knobs) -> String {
     if *knobs == OFF {
         return "off".to_owned();
@@ -105,7 +104,6 @@ fn setting(knobs: &Knobs) -> FleetSetting {
     }
 }
 
-/// So many times as much.
 fn times(interval: &Interval, factor: f64) -> Interval {
     Interval {
         value: interval.value * factor,

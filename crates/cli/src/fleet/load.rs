@@ -20,11 +20,9 @@ use crate::recommend::threads::Threads;
 /// Files that are read before their sums are added up, for each CPU.
 const AT_A_TIME: usize = 32;
 
-/// What was read.
 #[derive(Debug)]
 pub(crate) struct LoadedFleet {
     pub(crate) fleet: Fleet,
-    /// What they say.
     pub(crate) answer: Answer,
     /// Files that count.
     pub(crate) files: usize,
@@ -116,7 +114,6 @@ fn each<T: Send>(
     }
 }
 
-/// The sums of a file.
 fn sums(path: &Path, asked: &Asked) -> Result<Part, CostsError> {
     let mut part = Part::new(asked);
     let mut settings = Vec::new();
@@ -159,7 +156,6 @@ fn of_grid(
     Ok(others)
 }
 
-/// The sums of a file's VMs.
 fn vm_sums(path: &Path, mut vms: VmSums) -> Result<VmSums, CostsError> {
     let mut settings = Vec::new();
     let mut reader = Reader::open(path, Wants::Sums)?;

@@ -43,7 +43,6 @@ impl Path {
         self.0.is_empty()
     }
 
-    /// The outline as an element.
     pub(crate) fn drawn(self, class: &'static str) -> Element {
         el("path").class(class).attr("d", self.0)
     }
@@ -58,7 +57,6 @@ pub(crate) fn figure(width: f64, height: f64, label: &str) -> Element {
         .attr("aria-label", label)
 }
 
-/// A line from here to there.
 pub(crate) fn line(class: &'static str, from: (f64, f64), to: (f64, f64)) -> Element {
     el("line")
         .class(class)

@@ -33,17 +33,14 @@ use crate::recommend::{Looking, Recommended, why_not};
 use crate::report::view::Report;
 use crate::{diff, exits, profile, report};
 
-/// What is asked for.
 #[derive(Debug)]
 pub(crate) struct PageRequest<'a> {
     pub(crate) dir: &'a Path,
     /// Only this VM.
     pub(crate) vm: Option<&'a str>,
-    /// Another capture to compare it with.
     pub(crate) against: Option<&'a Path>,
     /// What `prove --json` wrote.
     pub(crate) proof: Option<&'a Path>,
-    /// A ledger of predictions.
     pub(crate) ledger: Option<&'a Path>,
     /// What `haltwise calibrate --json` wrote.
     pub(crate) calibration: Option<&'a Path>,
@@ -51,10 +48,8 @@ pub(crate) struct PageRequest<'a> {
     pub(crate) ceiling_only: bool,
 }
 
-/// The page's content.
 #[derive(Debug)]
 pub(crate) struct Content {
-    /// The directory, as it was given.
     pub(crate) dir: String,
     /// How it was recorded, with the accounts.
     pub(crate) recording: Recording,
@@ -74,17 +69,14 @@ pub(crate) struct Content {
     pub(crate) diff: Option<diff::view::Differences>,
     /// What `prove` said.
     pub(crate) proof: Option<Proof>,
-    /// What the ledger says.
     pub(crate) ledger: Option<Summary>,
     /// Other settings; `None` where nothing can be replayed.
     pub(crate) whatif: Option<WhatIf>,
     /// Halts that go into the file; `None` where the capture has no single halts.
     pub(crate) sampled: Option<Sampled>,
-    /// What vCPUs did over time.
     pub(crate) overview: Overview,
 }
 
-/// What to set.
 #[derive(Debug)]
 pub(crate) struct Advice {
     /// All that `tune` says.
@@ -104,7 +96,6 @@ impl Advice {
 pub(crate) struct Exits {
     /// What `exits` says.
     pub(crate) view: exits::view::ExitsResult,
-    /// The account behind it.
     pub(crate) loaded: exits::load::Loaded,
 }
 
@@ -184,7 +175,6 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     })
 }
 
-/// What is asked of the search.
 fn asked(request: &PageRequest<'_>, only: Option<Vec<VmIndex>>) -> TuneRequest {
     TuneRequest {
         model: GivenModel {

@@ -47,7 +47,6 @@ pub(crate) struct VcpuLane {
     steps: Vec<Spent>,
 }
 
-/// Takes halts in.
 #[derive(Debug)]
 pub(crate) struct Gather {
     start_ns: u64,
@@ -155,7 +154,6 @@ impl VcpuLane {
         shares.collect()
     }
 
-    /// The same for the page.
     pub(crate) fn packed(&self, span_ns: u64) -> String {
         let mut packed = Packed::default();
         for shares in self.shares(span_ns) {

@@ -30,7 +30,6 @@ const SEATS: usize = 256;
 /// holds hundreds of halts.
 const STRETCHES: u64 = 48;
 
-/// The halts that are kept.
 #[derive(Debug)]
 pub(crate) struct Sampled {
     /// vCPU by vCPU; those that could not be placed last.
@@ -39,13 +38,10 @@ pub(crate) struct Sampled {
     pub(crate) stretches: Vec<(u64, u64)>,
     /// vCPUs that are left out, for there are too many.
     pub(crate) seats_left_out: usize,
-    /// How many halts these are.
     pub(crate) halts: u64,
-    /// Of how many.
     pub(crate) of: u64,
 }
 
-/// The halts of one vCPU.
 #[derive(Debug)]
 pub(crate) struct SampledSeat {
     pub(crate) seat: Seat,
@@ -54,7 +50,6 @@ pub(crate) struct SampledSeat {
 }
 
 impl Sampled {
-    /// Whether every halt is here.
     pub(crate) fn is_whole(&self) -> bool {
         self.halts == self.of
     }

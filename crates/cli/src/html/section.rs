@@ -72,7 +72,6 @@ fn sections(content: &Content) -> Vec<Section> {
     made.collect()
 }
 
-/// The whole body of the page.
 pub(crate) fn all(content: &Content) -> Markup {
     let sections = sections(content);
     let links = sections.iter().map(|section| {

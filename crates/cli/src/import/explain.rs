@@ -10,7 +10,6 @@ use haltwise_capture::import::ImportError;
 use super::source::NotOpened;
 use crate::exit::{Exit, Failure};
 
-/// The file cannot be opened.
 pub(super) fn opening(error: NotOpened) -> Failure {
     let (exit, hint) = match error.source.kind() {
         io::ErrorKind::PermissionDenied => (Exit::Denied, Some("recordings are often root's")),
@@ -28,7 +27,6 @@ pub(super) fn opening(error: NotOpened) -> Failure {
     }
 }
 
-/// The text cannot be imported.
 pub(super) fn importing(error: ImportError, file: &Path, signal: Option<&str>) -> Failure {
     let name = if file == Path::new("-") {
         "stdin".to_owned()

@@ -11,20 +11,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::collect::interrupt::Interrupt;
 
-/// Between two looks for a signal.
 const WAIT: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 200_000_000,
 };
 
-/// A text that can be interrupted.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
     file: File,
     interrupt: &'a Interrupt,
 }
 
-/// Why a text cannot be opened.
 #[derive(Debug)]
 pub(super) struct NotOpened {
     pub(super) path: PathBuf,

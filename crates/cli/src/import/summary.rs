@@ -10,7 +10,6 @@ use serde::Serialize;
 
 use crate::terminal;
 
-/// An import that has ended.
 #[derive(Debug, Serialize)]
 pub(super) struct Summary {
     schema: u32,
@@ -53,7 +52,6 @@ impl Summary {
         }
     }
 
-    /// Whether anything was passed over.
     pub(super) fn is_partial(&self) -> bool {
         self.skipped.values().any(|count| *count > 0)
     }
@@ -64,7 +62,6 @@ impl Summary {
         self.skipped.iter().map(line).collect()
     }
 
-    /// As JSON, with its schema.
     pub(super) fn json(&self) -> serde_json::Result<String> {
         terminal::json(self)
     }
@@ -112,7 +109,6 @@ impl Summary {
     }
 }
 
-/// A vCPU that spins, in words.
 fn spins(spinning: &Spinning) -> String {
     let Spinning {
         vm,
@@ -127,7 +123,6 @@ fn spins(spinning: &Spinning) -> String {
     )
 }
 
-/// One line while it goes on.
 pub(super) fn so_far(now: Progress, size: Option<u64>) -> String {
     let of = size.map_or(String::new(), |size| {
         format!(" of {:.0}", size as f64 / 1e6)

@@ -20,7 +20,6 @@ pub(crate) type Ceilings = Vec<(VmKey, u32)>;
 pub(crate) struct Unset {
     /// The VM, as the plan names it.
     pub(crate) vm: String,
-    /// Why.
     pub(crate) why: String,
 }
 
@@ -119,7 +118,6 @@ fn meant(vm: &VmProcess, name: &str) -> Option<Meant> {
     Some(Meant::One(ordinal))
 }
 
-/// All VMs of a process.
 fn governed(root: &Root, vm: &VmProcess) -> Result<Vec<VmKey>, CeilingError> {
     let governor = Governor::of(root, vm.pid())?;
     let vms = governor.vms()?;

@@ -109,7 +109,6 @@ fn agent(error: &AgentError) -> (Exit, Option<&'static str>) {
     }
 }
 
-/// The same for a VM's ceiling.
 fn ceiling(error: &CeilingError) -> (Exit, Option<&'static str>) {
     match error {
         CeilingError::Absent(_) => (

@@ -6,7 +6,6 @@ use haltwise_host::knob::{Change, CutOff, Left, Outcome, Target, Why};
 use haltwise_host::root::Root;
 use serde::Serialize;
 
-/// A change of one target.
 #[derive(Debug, Serialize)]
 pub(crate) struct ChangeView {
     /// A parameter's name, in which guest if it is in one, the path of a boot file, or whose ceiling it is.
@@ -39,7 +38,6 @@ pub(crate) struct CutOffView {
     pub(crate) turns: Vec<CutOffChange>,
 }
 
-/// A change of such an apply.
 #[derive(Debug, Serialize)]
 pub(crate) struct CutOffChange {
     pub(crate) name: String,

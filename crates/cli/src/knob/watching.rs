@@ -17,16 +17,13 @@ use super::value;
 /// halts of each idle vCPU.
 const TIME: Duration = Duration::from_secs(2);
 
-/// What was found out.
 #[derive(Debug)]
 pub(crate) struct Vms {
-    /// A row for each VM.
     pub(crate) rows: Vec<VmView>,
     /// Why there is none.
     pub(crate) unwatched: Option<String>,
 }
 
-/// A VM that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct VmView {
     pub(crate) name: String,
@@ -45,7 +42,6 @@ pub(crate) struct VmView {
     pub(crate) vetoed_vcpus: Vec<u32>,
     /// Whether any of its vCPUs runs or is idle in the kernel; `null` if that cannot be told.
     pub(crate) running: Option<bool>,
-    /// Why it cannot be told.
     pub(crate) why: Option<String>,
 }
 
@@ -95,7 +91,6 @@ impl Vms {
     }
 }
 
-/// Watches the VMs of the host.
 pub(crate) fn watch(root: &Root, change: &CeilingChange) -> Vms {
     match watcher(root) {
         Ok(mut watcher) => watch_with(watcher.as_mut(), change),
@@ -120,7 +115,6 @@ pub(crate) fn look(root: &Root, now: Knobs) -> Vms {
     watch_with(&mut Walk { root }, &change)
 }
 
-/// The same, by a given way.
 pub(crate) fn watch_with(watcher: &mut dyn Watch, change: &CeilingChange) -> Vms {
     match watcher.watch(change) {
         Ok(vms) => Vms {

@@ -131,7 +131,6 @@ fn settings(made: &Recommended) -> Vec<ComparedSetting> {
     settings
 }
 
-/// What to do for each goal.
 fn goals(made: &Recommended) -> Vec<GoalAdvice> {
     let reaches = |it: &Candidates| made.view.follows || it.material.terms.ceiling_only;
     let is_told = made.candidates.as_ref().is_some_and(reaches);

@@ -7,7 +7,6 @@ use haltwise_host::root::Root;
 
 use crate::knob;
 
-/// Sets what a decision wants.
 pub(crate) fn make(
     root: &Root,
     decision: &Decision,

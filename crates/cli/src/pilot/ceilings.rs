@@ -11,7 +11,6 @@ use haltwise_host::root::Root;
 /// A VMM that does not answer, or cannot be asked, is asked again at the latest after this.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// What VMMs have answered.
 #[derive(Debug, Default)]
 pub(crate) struct Ceilings {
     governors: BTreeMap<VmKey, Governor>,

@@ -85,7 +85,6 @@ impl Collecting {
             .is_none_or(|running| Some(&running.wanted) == wanted)
     }
 
-    /// Whether a stretch is being recorded.
     pub(crate) fn is_running(&self) -> bool {
         self.running.is_some()
     }
@@ -161,7 +160,6 @@ impl Collecting {
         Ok(())
     }
 
-    /// Lets go of what is attached.
     pub(crate) fn detach(&mut self) {
         self.running = None;
         if let Some(Attached { collector, .. }) = self.attached.take() {

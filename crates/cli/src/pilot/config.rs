@@ -23,7 +23,6 @@ const MAX_BYTES: u64 = 256 << 10;
 
 const HINT: &str = "contrib/pilot.toml in the package describes each key";
 
-/// What a configuration says.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
     /// What latency is worth, to all VMs and to some.
@@ -146,7 +145,6 @@ fn text_of(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Reads the text of a configuration.
 pub(crate) fn parse(text: &str) -> Result<Config, Mistake> {
     let mistake = |(at, what): Wrong| located(text, at.start, &what);
     let tables: Tables = toml::from_str(text).map_err(|error| {

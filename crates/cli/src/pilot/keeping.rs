@@ -23,7 +23,6 @@ struct Said {
     has_been_looked_at: bool,
 }
 
-/// Keeps the state.
 #[derive(Debug, Default)]
 pub(super) struct Keeping {
     at: Option<Instant>,
@@ -44,7 +43,6 @@ fn said(status: &PilotStatus) -> Vec<Said> {
 }
 
 impl Keeping {
-    /// Whether this is to be kept.
     pub(super) fn is_due(&self, status: &PilotStatus) -> bool {
         self.at.is_none_or(|at| at.elapsed() >= OLDEST) || self.said != said(status)
     }

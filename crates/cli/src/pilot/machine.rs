@@ -32,7 +32,6 @@ const FORGET: Duration = Duration::from_mins(1);
 /// Who set something, in the journal, where it was the pilot.
 const WHO: &str = "haltwise pilot";
 
-/// Reads the machine.
 #[derive(Debug)]
 pub(crate) struct Machine {
     root: Root,
@@ -226,7 +225,6 @@ impl Machine {
     }
 }
 
-/// CPU pressure between two readings.
 fn pressure(before: Option<&HostSample>, now: &HostSample) -> Pressure {
     let Some(now_ns) = now.cpu_pressure_ns else {
         return Pressure::NotThere;

@@ -58,7 +58,6 @@ pub(crate) struct PilotOptions {
     pub(crate) only: Vec<String>,
     pub(crate) costs: GivenCosts,
     pub(crate) take_over: bool,
-    /// It ends after so long.
     pub(crate) duration: Option<Duration>,
     /// It ends when it has looked at each VM often enough to say what it would do.
     pub(crate) dry_run: bool,
@@ -67,7 +66,6 @@ pub(crate) struct PilotOptions {
     pub(crate) root: Root,
 }
 
-/// The pilot and what it needs.
 struct Running<'a> {
     options: &'a PilotOptions,
     goals: Goals,
@@ -392,7 +390,6 @@ impl<'a> Running<'a> {
         done
     }
 
-    /// Keeps the state on disk.
     fn keep(&mut self) {
         self.keep_as(self.status());
     }
@@ -417,7 +414,6 @@ impl<'a> Running<'a> {
         self.pilot.memory()
     }
 
-    /// All that it says of itself.
     pub(crate) fn status(&self) -> PilotStatus {
         let standing = self.pilot.standing();
         let running = self.began.elapsed();

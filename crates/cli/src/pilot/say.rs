@@ -12,7 +12,6 @@ use crate::number::{nanos, whole};
 use crate::page::harmless;
 use crate::pilot_state::{PilotDecisions, PilotErrors, PilotGuard, PilotVm};
 
-/// Now, as people write it.
 pub(crate) fn utc() -> String {
     of_ago(0)
 }
@@ -84,7 +83,6 @@ fn finite(of: Interval) -> Option<Interval> {
     of.is_known().then_some(of)
 }
 
-/// A VM as it stands.
 pub(crate) fn vm(of: &OfVm, uuid: Option<String>) -> PilotVm {
     let second = |ns: u64| of.counts.map(|counts| 100.0 * counts.per_s(ns) / 1e9);
     PilotVm {
@@ -118,7 +116,6 @@ pub(crate) fn vm(of: &OfVm, uuid: Option<String>) -> PilotVm {
     }
 }
 
-/// A guard as it stands.
 pub(crate) fn guard(of: &guards::Standing) -> PilotGuard {
     PilotGuard {
         guard: of.guard.as_str().to_owned(),
@@ -142,7 +139,6 @@ pub(crate) fn decisions(of: &Standing) -> PilotDecisions {
     }
 }
 
-/// How far predictions were off.
 pub(crate) fn errors(of: &Standing) -> PilotErrors {
     PilotErrors {
         trials: of.trials as u64,

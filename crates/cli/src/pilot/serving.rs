@@ -20,7 +20,6 @@ use crate::terminal;
 pub(crate) struct Shown {
     /// Where requests come.
     pub(crate) listen: Option<Address>,
-    /// The file that is written.
     pub(crate) textfile: Option<PathBuf>,
     /// The most series of VMs.
     pub(crate) max_series: usize,
@@ -29,7 +28,6 @@ pub(crate) struct Shown {
 /// Its state, and when it was that.
 type State = Option<(PilotStatus, u64)>;
 
-/// All of it at work.
 #[derive(Debug)]
 pub(super) struct Serving {
     notifier: Notifier,
@@ -73,7 +71,6 @@ impl Serving {
         directories.into_iter().flatten().map(PathBuf::from)
     }
 
-    /// Whether connections will be accepted.
     pub(super) fn listens(&self) -> bool {
         self.listener.is_some()
     }
@@ -93,12 +90,10 @@ impl Serving {
         self.notifier.ready();
     }
 
-    /// It reads its configuration again.
     pub(super) fn reloading(&self) {
         self.notifier.reloading();
     }
 
-    /// Its state from now on.
     pub(super) fn shows(&self, status: &PilotStatus) {
         if let Some(line) = &status.last_decision {
             self.notifier.status(line);

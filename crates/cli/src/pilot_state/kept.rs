@@ -13,7 +13,6 @@ use super::PilotStatus;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Kept {
-    /// What it says of itself.
     pub(crate) status: PilotStatus,
     /// What it has to know after a restart.
     pub(crate) memory: Memory,

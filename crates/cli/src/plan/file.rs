@@ -45,7 +45,6 @@ impl Plan {
             .map_err(|error| Failure::new(Exit::Failed, error).hint(HINT))
     }
 
-    /// Reads the text of a plan.
     pub(super) fn parse(bytes: &[u8]) -> anyhow::Result<Self> {
         if bytes.len() as u64 > MAX_BYTES {
             return Err(anyhow!(
@@ -71,7 +70,6 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What is wrong with the values.
     fn check(&self) -> Result<(), String> {
         self.check_scope()?;
         self.settings

@@ -36,7 +36,6 @@ pub(crate) struct Settings {
     /// The divisor by which a limit shrinks; 0 for at once to 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) guest_halt_poll_shrink: Option<u32>,
-    /// Whether limits shrink.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) guest_halt_poll_allow_shrink: Option<bool>,
 }
@@ -107,7 +106,6 @@ impl Settings {
         }
     }
 
-    /// All five of a guest.
     pub(crate) fn of_guest(params: &Params) -> Self {
         Self {
             guest_halt_poll_ns: Some(params.guest_halt_poll_ns),

@@ -72,7 +72,6 @@ fn in_words(overruns: &[HaltOverrun]) -> Option<String> {
     })
 }
 
-/// How wake events move, by name.
 pub(crate) const ARRIVALS: Offered<Arrivals> = Offered {
     names: &["by-source", "fixed-gap", "fixed-time"],
     read: arrivals,

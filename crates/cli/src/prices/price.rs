@@ -87,7 +87,6 @@ impl Price {
         }
     }
 
-    /// A cost with these prices.
     pub(crate) fn on(&self, cost: Cost) -> Cost {
         Cost {
             exit_cpu_ns: self.exit_cpu_ns.unwrap_or(0),

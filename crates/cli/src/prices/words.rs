@@ -22,7 +22,6 @@ pub(crate) fn source(of: Source) -> &'static str {
     }
 }
 
-/// What a sleep costs.
 pub(crate) fn sleep(switch_cpu_ns: u64, of: Source) -> String {
     let (cost, source) = (nanos(switch_cpu_ns), source(of));
     format!("a sleep costs {cost} of CPU time ({source})")

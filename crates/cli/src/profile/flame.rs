@@ -8,7 +8,6 @@ use crate::number::share;
 use crate::page::fit;
 use crate::words::plural;
 
-/// Of the graph, in user units.
 pub(crate) const WIDTH: f64 = 1_160.0;
 const ROW: f64 = 18.0;
 /// A letter in a box: monospace, at 11 units.
@@ -27,10 +26,8 @@ pub(crate) const KINDS: [(&str, &str); 5] = [
 const NARROWEST: f64 = 1.0;
 const MOST_ROWS: usize = 60;
 
-/// A flame graph that was drawn.
 #[derive(Debug)]
 pub(crate) struct Flame {
-    /// Its boxes with their names.
     pub(crate) boxes: Markup,
     pub(crate) height: f64,
 }

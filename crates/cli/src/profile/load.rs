@@ -19,16 +19,11 @@ use crate::reading::load::{self, OverTime};
 use crate::reading::opened::Opened;
 use crate::reading::recording::Recording;
 
-/// What the page is made from.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// How it was recorded.
     pub(crate) recording: Recording,
-    /// How samples were recorded.
     pub(crate) recorded: Recorded,
-    /// The samples of the VMs wanted.
     pub(crate) account: Account,
-    /// What they point to.
     pub(crate) book: Book,
     /// What the host calls its exit reasons.
     pub(crate) reasons: Names,

@@ -111,7 +111,6 @@ fn interval(part: &Part) -> Option<String> {
     ))
 }
 
-/// What samples were busy with.
 pub(crate) fn areas(view: &ProfileResult, top: usize) -> Table {
     rows(view, "By area", &view.areas, top)
         .show(&["name", "share"])
@@ -122,7 +121,6 @@ pub(crate) fn areas(view: &ProfileResult, top: usize) -> Table {
         .finish()
 }
 
-/// What a weight's column is called.
 fn weighed(view: &ProfileResult) -> &'static str {
     match view.event {
         Event::CpuClock => "time",

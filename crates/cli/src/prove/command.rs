@@ -24,7 +24,6 @@ const MOST_OUTPUT: u64 = 4 << 20;
 const PATIENCE: u32 = 200;
 const STEP: Duration = Duration::from_millis(10);
 
-/// Whether a command takes the ceiling.
 pub(crate) fn takes_ceiling(command: &[OsString]) -> bool {
     command.iter().any(|word| find(word).is_some())
 }
@@ -45,7 +44,6 @@ pub(crate) fn with_ceiling(command: &[OsString], ceiling_ns: u32) -> Vec<OsStrin
     command.iter().map(word).collect()
 }
 
-/// A command under way.
 #[derive(Debug)]
 pub(crate) struct Running {
     name: String,
@@ -79,7 +77,6 @@ impl Running {
         })
     }
 
-    /// Its process group, by its leader.
     pub(crate) fn group(&self) -> Option<Pid> {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }

@@ -48,7 +48,6 @@ pub(crate) struct Experiment<'a> {
     ended_by: &'static str,
 }
 
-/// One block, measured.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) block: Block,
@@ -56,26 +55,19 @@ pub(crate) struct Measured {
     pub(crate) tally: Tally,
     /// The same of the VMs that a plan gives ceilings, and of all others, by their places.
     pub(crate) scopes: Tallies,
-    /// VMs that counted.
     pub(crate) vms: usize,
-    /// Its length after the warm-up.
     pub(crate) seconds: f64,
     pub(crate) lost: u64,
-    /// What CPUs used.
     pub(crate) used: Used,
-    /// The command's own figure.
     pub(crate) metric: Option<f64>,
-    /// What there is to say.
     pub(crate) notes: Vec<String>,
 }
 
-/// What an experiment gave.
 #[derive(Debug)]
 pub(crate) struct Result<'a> {
     /// Rounds; the last may lack blocks.
     pub(crate) rounds: &'a [Vec<Measured>],
     pub(crate) sides: &'a Sides,
-    /// How they were put in force.
     pub(crate) means: &'static str,
     /// All halts, for what a block costs.
     pub(crate) survey: &'a Survey,
@@ -83,14 +75,12 @@ pub(crate) struct Result<'a> {
     pub(crate) price: Option<&'a Written>,
     /// Where the facts came from.
     pub(crate) rung: String,
-    /// Why it ended.
     pub(crate) ended_by: &'static str,
     /// Figures that this host does not tell, and why.
     pub(crate) missing: Vec<(&'static str, String)>,
 }
 
 impl Result<'_> {
-    /// Rounds with all their blocks.
     pub(crate) fn whole_rounds(&self) -> usize {
         let is_whole = |round: &&Vec<Measured>| round.len() == Block::ALL.len();
         self.rounds.iter().filter(is_whole).count()
@@ -382,7 +372,6 @@ impl<'a> Experiment<'a> {
         self.means.restore()
     }
 
-    /// What was measured so far.
     pub(crate) fn measured(&self) -> Result<'_> {
         Result {
             rounds: &self.rounds,
@@ -397,7 +386,6 @@ impl<'a> Experiment<'a> {
     }
 }
 
-/// Which block of all this is.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     number: usize,

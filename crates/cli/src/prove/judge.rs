@@ -92,7 +92,6 @@ pub(crate) fn view(
     })
 }
 
-/// The mean of what is known.
 fn mean(all: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let (sum, count) = all
         .flatten()
@@ -141,7 +140,6 @@ fn figures(measured: &Measured, sides: &Sides, cost: &Cost) -> Figures {
         .with(Figure::Metric, measured.metric)
 }
 
-/// Figures of recorded or replayed halts.
 fn of(outcome: &Outcome, measured: &Measured, sides: &Sides, cost: &Cost) -> Figures {
     let figures = Figures::of(outcome, measured.tally.vcpus, cost);
     match sides.side() {

@@ -59,7 +59,6 @@ impl Means {
         }
     }
 
-    /// Puts a setting in force.
     pub(crate) fn put(&mut self, sides: &Sides, is_b: bool) -> Result<(), Failure> {
         match self {
             Self::Parameters(parameters, _) => parameters.put(sides, is_b),
@@ -67,7 +66,6 @@ impl Means {
         }
     }
 
-    /// The directories in which that writes.
     pub(crate) fn writes(&self) -> Vec<PathBuf> {
         match self {
             Self::Parameters(parameters, _) => parameters.writes(),

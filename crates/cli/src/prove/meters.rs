@@ -15,7 +15,6 @@ use haltwise_host::usage::{self, Idle, Package};
 /// Between two readings of the CPUs' PMUs, which interrupt each CPU.
 const CYCLES_NS: u64 = 1_000_000_000;
 
-/// A reading of the host.
 #[derive(Debug)]
 struct Reading {
     time_ns: u64,
@@ -25,7 +24,6 @@ struct Reading {
     pressure_ns: Option<u64>,
 }
 
-/// Meters of one block.
 #[derive(Debug, Default)]
 pub(crate) struct Meters {
     host: Vec<Reading>,
@@ -35,14 +33,12 @@ pub(crate) struct Meters {
     threads: BTreeMap<Tid, Vec<(u64, u64)>>,
 }
 
-/// What they show.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Used {
     /// CPUs awake, in %.
     pub(crate) awake_percent: Option<f64>,
     /// Cycles a second, of all CPUs.
     pub(crate) cycles_per_s: Option<f64>,
-    /// In watts.
     pub(crate) watts: Option<f64>,
     /// CPU time of vCPUs, in % of a CPU, all together.
     pub(crate) vcpu_percent: Option<f64>,

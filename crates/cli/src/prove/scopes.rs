@@ -23,7 +23,6 @@ use crate::plan::Plan;
 use crate::proof::ProvenScope;
 use crate::recommend::goal;
 
-/// A VM with a ceiling.
 #[derive(Debug, Clone)]
 struct Scope {
     name: String,
@@ -73,7 +72,6 @@ impl Scopes {
         self.vms.is_empty()
     }
 
-    /// The ceilings of a side.
     pub(crate) fn request(&self, under_a: u32, is_b: bool) -> Vec<(VmKey, u32)> {
         let of = |scope: &Scope| if is_b { scope.ceiling_ns } else { under_a };
         let keys = |scope: &Scope| {
@@ -95,7 +93,6 @@ impl Scopes {
         self.vms.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
-    /// The place of a VM.
     pub(crate) fn place(&self, roster: &[Vm], vm: Option<VmIndex>) -> usize {
         let key = vm.and_then(|vm| roster.get(usize::try_from(vm.0).ok()?).map(|vm| vm.key));
         let is_it = |scope: &Scope| key.is_some_and(|key| scope.keys.contains(&key));
@@ -139,7 +136,6 @@ impl Scopes {
         (halts > 0.0).then(|| sum / halts)
     }
 
-    /// Each scope, measured and predicted.
     pub(crate) fn proven(
         &self,
         rounds: &[[&Measured; 3]],

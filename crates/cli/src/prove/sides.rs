@@ -23,11 +23,8 @@ use crate::reading::knobs::knobs_of;
 /// What was in force at the beginning, and what the two settings come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Three<T> {
-    /// At the beginning.
     pub(crate) in_force: T,
-    /// Under A.
     pub(crate) a: T,
-    /// Under B.
     pub(crate) b: T,
 }
 
@@ -41,29 +38,24 @@ impl<T: PartialEq> Three<T> {
     }
 }
 
-/// Whose parameters are measured.
 #[derive(Debug, Clone)]
 pub(crate) enum Of {
     /// KVM's, which hold for the VMs of this host.
     Host(Three<Knobs>),
-    /// Those of this guest's governor.
     Guest(Governor),
 }
 
 /// What both settings come to on this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Sides {
-    /// All three of them.
     pub(crate) of: Of,
     /// Parameters that this machine does not tell, taken at its kernel's defaults.
     pub(crate) assumed: Vec<&'static str>,
     pub(crate) version: Version,
     pub(crate) arch: Arch,
-    /// VMs that a plan gives ceilings.
     pub(crate) scopes: Scopes,
 }
 
-/// Which of three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
     InForce,
@@ -152,7 +144,6 @@ impl Sides {
         all.filter(move |parameter| parameter.is_of_guest() == is_guest)
     }
 
-    /// One of them under a setting.
     pub(crate) fn value(&self, which: Which, parameter: Parameter) -> Option<u32> {
         match &self.of {
             Of::Host(_) => of_kvm(self.knobs(which)?, parameter),
@@ -160,7 +151,6 @@ impl Sides {
         }
     }
 
-    /// The policy that plays a setting.
     pub(crate) fn policy(&self, is_b: bool) -> Result<Spec, Failure> {
         Ok(match &self.of {
             Of::Host(_) => "kvm".parse()?,

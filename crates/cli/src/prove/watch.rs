@@ -29,7 +29,6 @@ const SHORT_NS: u64 = 1_000_000_000;
 /// Of a block whose warm-up nobody gave, the first tenth.
 const WARM_UP_PART: u64 = 10;
 
-/// The recorder of all blocks.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     collector: Box<dyn Collector>,
@@ -39,18 +38,15 @@ pub(crate) struct Watcher {
     facts: Facts,
 }
 
-/// What a block is made of.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// Until the command ends, or for so long.
     pub(crate) duration: Duration,
     /// Only VMs that the command started count.
     pub(crate) own_vms: bool,
-    /// What to cut off.
     pub(crate) warm_up: Option<Duration>,
 }
 
-/// What came of a block.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     /// Halts of the VMs that count, after the warm-up.
@@ -59,26 +55,18 @@ pub(crate) struct Watched {
     /// From the end of the warm-up to the end of the last halt.
     pub(crate) seconds: f64,
     pub(crate) lost: u64,
-    /// What CPUs used.
     pub(crate) used: Used,
-    /// What there is to say.
     pub(crate) notes: Vec<String>,
 }
 
-/// How a block ended.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// The time was up.
     Duration,
-    /// The command ended.
     Command {
         status: ExitStatus,
-        /// What it is called.
         name: String,
-        /// What it printed.
         output: String,
     },
-    /// A signal came.
     Signal(&'static str),
 }
 
@@ -93,7 +81,6 @@ struct Block {
 }
 
 impl Watcher {
-    /// With a collector that is attached.
     pub(crate) fn new(collector: Box<dyn Collector>, root: &Root, side: Side) -> Self {
         Self {
             collector,

@@ -13,12 +13,10 @@ use super::pass::{PassEnds, Sink, pass};
 use super::recording::Recording;
 use crate::exit::Failure;
 
-/// Whose halts are kept over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OverTime {
     /// All of the host together: of many VMs, each by itself would be most of the memory.
     Host,
-    /// Each vCPU's too.
     Vcpus,
 }
 

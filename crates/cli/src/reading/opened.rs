@@ -20,7 +20,6 @@ use crate::exit::{Exit, Failure};
 /// What broke while a table was read, for everyone who read it.
 pub(crate) type Broken = Arc<CaptureReadError>;
 
-/// A capture that was opened.
 #[derive(Debug)]
 pub(crate) struct Opened {
     capture: Capture,
@@ -70,12 +69,10 @@ impl Opened {
         })
     }
 
-    /// What the user calls it.
     pub(crate) fn named(&self) -> &Path {
         self.place.named()
     }
 
-    /// The capture, for its larger tables.
     pub(crate) fn capture(&self) -> &Capture {
         &self.capture
     }

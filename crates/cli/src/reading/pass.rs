@@ -17,7 +17,6 @@ use crate::exit::Failure;
 use crate::number::count;
 use crate::progress::{Progress, elapsed};
 
-/// Who wants rows of a capture.
 pub(crate) trait Sink {
     /// Whether it wants those of a table.
     fn wants(&self, table: Table) -> bool;
@@ -30,7 +29,6 @@ pub(crate) trait Sink {
     /// A halt, with its call if anybody wants calls and the table of them has it.
     fn halt(&mut self, _: &Halt, _: Option<&WindowChange>) {}
 
-    /// A call of grow or shrink.
     fn change(&mut self, _: &WindowChange) {}
 
     /// The counts of a vCPU and an interval.
@@ -45,7 +43,6 @@ pub(crate) struct PassEnds {
     broken: Vec<(Table, Broken)>,
     /// Those of which not even a first row could be asked for.
     unopened: Vec<Table>,
-    /// Halts that were read.
     pub(crate) halts: u64,
 }
 

@@ -55,7 +55,6 @@ impl Place {
         }
     }
 
-    /// What the user calls it.
     pub(crate) fn named(&self) -> &Path {
         &self.named
     }

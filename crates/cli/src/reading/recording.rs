@@ -12,20 +12,13 @@ use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung, Side};
 
-/// What a report is made from.
 #[derive(Debug, Clone)]
 pub(crate) struct Recording {
-    /// From which source.
     pub(crate) rung: Rung,
-    /// Whose halts they are.
     pub(crate) side: Side,
-    /// What was kept.
     pub(crate) mode: Mode,
-    /// The host's name.
     pub(crate) hostname: String,
-    /// Its kernel's release.
     pub(crate) kernel: String,
-    /// Who recorded, with version.
     pub(crate) recorder: String,
     /// Wall clock at the start (RFC 3339), where known.
     pub(crate) started_utc: Option<String>,
@@ -39,11 +32,8 @@ pub(crate) struct Recording {
     pub(crate) damaged: bool,
     /// Anything else the reader of the capture has to say.
     pub(crate) notes: Vec<String>,
-    /// Who was seen.
     pub(crate) roster: Roster,
-    /// What this recording cannot hold.
     pub(crate) missing: Vec<Missing>,
-    /// What the recorder cost.
     pub(crate) overhead: Option<Overhead>,
     /// Halts that have no row and are in the accounts as counts.
     pub(crate) as_counts: u64,

@@ -159,7 +159,6 @@ fn prepare(opened: &Opened, given: &GivenHost) -> Result<(Setup, Option<Tried>),
 }
 
 impl Setup {
-    /// Takes over what was found.
     fn carry(&mut self, found: Option<Carried>) {
         if let Some(found) = &found {
             self.kernel = self.kernel.with(found.backports);

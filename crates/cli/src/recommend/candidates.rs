@@ -34,12 +34,10 @@ use crate::reading::opened::{Broken, Opened};
 use crate::reading::pass::{PassEnds, Sink};
 use crate::reading::rule::KernelSought;
 
-/// Inputs of one tuning run.
 #[derive(Debug)]
 pub(crate) struct TuneRequest {
     /// The weight of latency, in thousandths, and what to call it.
     pub(crate) weight: (String, u64),
-    /// Goals of single VMs.
     pub(crate) goals: BTreeMap<VmIndex, Named>,
     /// Whose ceilings may be set.
     pub(crate) ceilings: CeilingsFor,
@@ -48,15 +46,12 @@ pub(crate) struct TuneRequest {
     /// Whose halts count; all if `None`.
     pub(crate) vms: Option<Vec<VmIndex>>,
     pub(crate) model: GivenModel,
-    /// Seed of all draws.
     pub(crate) seed: u64,
     /// Vary only the ceiling.
     pub(crate) ceiling_only: bool,
-    /// What is computed beside the recommendation.
     pub(crate) extent: Extent,
 }
 
-/// What is computed beside a recommendation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// Nothing.
@@ -84,22 +79,16 @@ impl TuneRequest {
     }
 }
 
-/// What was found.
 #[derive(Debug)]
 pub(crate) struct Candidates {
     /// The halts and what holds for them.
     pub(crate) material: Material,
-    /// What is known about blocks.
     pub(crate) known: Known,
     /// Parameters that the capture does not tell.
     pub(crate) knobs_assumed: Vec<&'static str>,
-    /// How many settings were looked at.
     pub(crate) looked_at: usize,
-    /// Who came into the final.
     pub(crate) of: Final,
-    /// The recommendation that was asked for.
     pub(crate) advice: Advice,
-    /// Goals of single VMs.
     pub(crate) goals: BTreeMap<VmIndex, Named>,
     /// One for each goal that has a name.
     pub(crate) others: Vec<Advice>,
@@ -107,7 +96,6 @@ pub(crate) struct Candidates {
     pub(crate) caps: Option<OwnCeilings>,
     /// With all figures: in force, default, the choice (if any), the oracle.
     pub(crate) rows: Vec<(SettingRow, Played)>,
-    /// The cheapest policy of any kind.
     pub(crate) best_policy: Option<(String, Played)>,
     /// No polling against what is in force, if [`Extent::WithOff`] asks for it.
     pub(crate) off: Option<Comparison>,
@@ -119,13 +107,10 @@ pub(crate) struct Candidates {
     pub(crate) vetoed_vcpus: u64,
 }
 
-/// Whose figures these are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum SettingRow {
-    /// The setting in force when recorded.
     InForce,
-    /// The kernel's default.
     Default,
     /// The recommendation, or what came nearest to one.
     Choice,
@@ -137,7 +122,6 @@ pub(crate) enum SettingRow {
 /// Halts that are kept in memory at most: 1.5 GB. More are thinned by stretches of time.
 pub(crate) const MOST_HALTS: u64 = 32_000_000;
 
-/// Seeks in what was looked at.
 pub(crate) fn search(
     opened: &Opened,
     request: &TuneRequest,
@@ -306,7 +290,6 @@ pub(crate) struct Look {
     /// Whether this pass gathers: not the first one where not all halts find room.
     gathers: bool,
     gather: Gather,
-    /// Halts of everybody, by the capture.
     rows: u64,
     /// Halts that are kept at most.
     most: u64,

@@ -340,7 +340,6 @@ fn reason(counted: &Counted, advice: &CountedAdvice) -> String {
     )
 }
 
-/// The table of the page.
 pub(crate) fn show(page: &mut Page, view: &CountedSettings) {
     page.gap();
     let mut stands = [Stands::Right; 4];

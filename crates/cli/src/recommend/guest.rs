@@ -36,24 +36,19 @@ use crate::reading::opened::Opened;
 use crate::reading::pass::pass;
 use crate::reading::rule;
 
-/// What was found.
 #[derive(Debug)]
 pub(crate) struct GuestCandidates {
     /// The idle periods and what holds for them.
     pub(crate) material: Material,
-    /// What is known about blocks.
     pub(crate) known: Known,
     /// What is known about exits and IPIs.
     pub(crate) price: Price,
-    /// The guest's kernel.
     pub(crate) version: Version,
     /// The governor and its parameters in force.
     pub(crate) governor: Governor,
     /// The guest's cpuidle governor, by its name.
     pub(crate) governor_name: Option<String>,
-    /// How many settings were evaluated.
     pub(crate) looked_at: usize,
-    /// Who came into the final.
     pub(crate) of: Final<Params>,
     /// Entries into HLT as the replay of the guest's own setting has them, whether its host polls or not.
     pub(crate) hlts_replayed: u64,
@@ -65,7 +60,6 @@ pub(crate) struct GuestCandidates {
     pub(crate) host: OfHost,
     /// The guest with a CPU of its own, less the best of what the guest and the host can do.
     pub(crate) cpu_pm: Comparison,
-    /// Who shares the host with it.
     pub(crate) shared: Others,
     /// With all figures: in force, default, the choice (if any), off, the host, the others, in this order.
     pub(crate) rows: Vec<(GuestRow, Played)>,
@@ -76,7 +70,6 @@ pub(crate) struct GuestCandidates {
 /// What polling in the host would do for the same halts.
 #[derive(Debug)]
 pub(crate) struct OfHost {
-    /// Its best setting.
     pub(crate) choice: Finalist,
     /// Its parts, with the exits of a guest that never polls.
     pub(crate) parts: Vec<Sums>,
@@ -86,13 +79,10 @@ pub(crate) struct OfHost {
     pub(crate) against_guest: Comparison,
 }
 
-/// Whose figures these are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum GuestRow {
-    /// The setting in force when recorded.
     InForce,
-    /// The governor's default.
     Default,
     /// The recommendation, or what came nearest to one.
     Choice,
@@ -100,9 +90,7 @@ pub(crate) enum GuestRow {
     Off,
     /// No polling in the guest, the best setting of the host.
     Host,
-    /// cpuidle's governor menu.
     Menu,
-    /// cpuidle's governor teo.
     Teo,
     /// A guest booted with `idle=poll`.
     IdlePoll,
@@ -143,7 +131,6 @@ pub(crate) enum Place {
 /// settings, one by one.
 pub(super) const MOST_PERIODS: u64 = 1_000_000;
 
-/// Searches the settings, and advises.
 pub(crate) fn search(
     opened: &Opened,
     request: &TuneRequest,

@@ -15,7 +15,6 @@ use super::view::{TuneGoal, settings};
 use crate::number::{nanos_f64, share, three_digits};
 use crate::plan::Settings;
 
-/// A verdict in a word.
 pub(crate) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Change => "change",

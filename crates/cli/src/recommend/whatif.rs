@@ -11,10 +11,8 @@ use super::candidates::Candidates;
 use super::say;
 use super::threads::Threads;
 
-/// VMs that are told apart.
 const VMS: usize = 12;
 
-/// Settings on the validation half.
 #[derive(Debug)]
 pub(crate) struct WhatIf {
     pub(crate) grid: whatif::WhatIf,
@@ -22,13 +20,10 @@ pub(crate) struct WhatIf {
     pub(crate) reach: Reach,
     /// What a halt costs, by the goal that was asked for.
     pub(crate) cost: Cost,
-    /// The time of the validation half.
     pub(crate) wall: Wall,
     /// What is in force, each VM under its own ceiling.
     pub(crate) in_force: (Knobs, Sums),
-    /// The kernel's default.
     pub(crate) default: Knobs,
-    /// The best that was found.
     pub(crate) choice: Option<Knobs>,
     /// vCPUs, and those of them with a ceiling of their VM's own.
     pub(crate) vcpus: (usize, usize),

@@ -18,7 +18,6 @@ use super::view::{
 };
 use crate::prices::model::Model;
 
-/// A policy to be played.
 #[derive(Debug)]
 pub(crate) struct Subject {
     pub(crate) spec: Spec,

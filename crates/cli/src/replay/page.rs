@@ -50,7 +50,6 @@ pub(crate) fn document(
     document
 }
 
-/// A row for each VM.
 fn table_of_vms(document: &mut Document, vms: &[&HaltGroup], (top, left_out): (usize, usize)) {
     let mut table = Rows::new("VMs", vms, top)
         .with("VM", Unit::Name, |it| {
@@ -71,7 +70,6 @@ fn table_of_vms(document: &mut Document, vms: &[&HaltGroup], (top, left_out): (u
     );
 }
 
-/// The cheapest policy that exists.
 fn best(group: &HaltGroup) -> Option<&PlayedPolicy> {
     let real = group.played.iter().filter(|played| !played.sees_the_future);
     let cost = |played: &&PlayedPolicy| played.from_zero.cost_ns.unwrap_or(f64::INFINITY);

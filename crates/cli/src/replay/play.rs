@@ -17,32 +17,25 @@ use crate::reading::opened::Opened;
 use crate::reading::pass::{Sink, pass};
 use crate::reading::rule::KernelSought;
 
-/// What to play.
 #[derive(Debug)]
 pub(crate) struct ReplayRequest {
     pub(crate) specs: Vec<Spec>,
-    /// The weight of latency, in thousandths.
     pub(crate) latency_weight_milli: u64,
     pub(crate) model: GivenModel,
     /// What the command line says of exits and IPIs.
     pub(crate) price: GivenPrice,
-    /// Seed of all draws.
     pub(crate) seed: u64,
 }
 
 pub(crate) struct Replayed {
     /// Results vCPU by vCPU, in order, each made when it is asked for.
     pub(super) seats: Box<dyn Iterator<Item = SeatResult>>,
-    /// What it rests on.
     pub(super) model: ReplayModel,
 }
 
-/// What a replay rests on.
 #[derive(Debug)]
 pub(super) struct ReplayModel {
-    /// What things cost.
     pub(super) cost: Cost,
-    /// What is known about blocks.
     pub(super) known: Known,
     /// What is known about exits and IPIs.
     pub(super) price: Price,

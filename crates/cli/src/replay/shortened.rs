@@ -12,7 +12,6 @@ const TOGETHER: usize = 512;
 pub(crate) struct Shortened<'a> {
     shown: &'a Shown,
     most: usize,
-    /// How many were left out.
     pub(crate) left_out: usize,
 }
 

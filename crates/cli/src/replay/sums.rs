@@ -5,7 +5,6 @@ use haltwise_core::ids::VmIndex;
 use haltwise_core::replay::Outcome;
 use haltwise_core::replay::session::{Played, SeatResult};
 
-/// vCPUs added up.
 #[derive(Debug, Default)]
 pub(super) struct Sum {
     pub(super) vcpus: u64,

@@ -145,7 +145,6 @@ fn many(vcpus: usize) -> u64 {
 /// The time that an account is about.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Time {
-    /// So long there were vCPUs.
     pub(crate) span_ns: u64,
     pub(crate) vcpus: usize,
     /// The time of all of them together.
@@ -409,7 +408,6 @@ fn poll_view(account: &Account, time: &Time) -> PollFigures {
     }
 }
 
-/// Both histograms in the same buckets.
 fn poll_bars(success: &LogHist, fail: &LogHist) -> Vec<PollBar> {
     let mut both = success.clone();
     both.merge(fail);

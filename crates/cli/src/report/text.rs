@@ -18,7 +18,6 @@ use crate::page::Page;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Options {
     pub(crate) top: usize,
-    /// A screen for each VM.
     pub(crate) detail: bool,
     /// A row and a chart for each vCPU.
     pub(crate) vcpus: bool,

@@ -13,7 +13,6 @@ pub(crate) struct Status {
     pub(crate) knobs: Vec<KnobView>,
     /// What is set, by the apply that set it last, newest first.
     pub(crate) steps: Vec<StepView>,
-    /// What our files set at boot.
     pub(crate) persisted: Vec<Persisted>,
     /// Remarks in words: settings without effect, likely slips, and changes by the next boot.
     pub(crate) remarks: Vec<String>,
@@ -55,7 +54,6 @@ pub(crate) struct StepView {
     pub(crate) unknown: Vec<UnknownView>,
     /// What was modified externally since.
     pub(crate) gone: Vec<String>,
-    /// It wrote boot files.
     pub(crate) persists: bool,
     /// The command that restores what was before.
     pub(crate) undo: String,
@@ -73,14 +71,12 @@ pub(crate) struct UnknownView {
     pub(crate) why: String,
 }
 
-/// A value set at boot.
 #[derive(Debug, Serialize)]
 pub(crate) struct Persisted {
     pub(crate) name: &'static str,
     pub(crate) value: u32,
 }
 
-/// The record of what is set.
 #[derive(Debug, Serialize)]
 pub(crate) struct Journal {
     pub(crate) path: String,

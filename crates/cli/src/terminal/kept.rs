@@ -30,7 +30,6 @@ pub(crate) fn keep<T>(work: impl FnOnce() -> T) -> (T, Printed) {
     (done, printed)
 }
 
-/// Whether what is printed is kept.
 pub(crate) fn is_on() -> bool {
     KEPT.with_borrow(Option::is_some)
 }

@@ -13,12 +13,10 @@ use crate::pilot_state::text::short;
 pub(crate) enum Column {
     Name,
     Vcpus,
-    /// CPU time of all threads.
     Cpu,
     Halts,
     /// CPU that polled without success.
     Wasted,
-    /// CPU that polled with success.
     Useful,
     P50,
     /// 99 of 100 wake-ups are no later.
@@ -34,16 +32,12 @@ pub(crate) enum Column {
     Reasons,
 }
 
-/// In which table a column stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Table {
-    /// A row for each VM.
     Vms,
-    /// A row for each vCPU.
     Vcpus,
 }
 
-/// What there is to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -52,7 +46,6 @@ pub(crate) enum Table {
 pub(crate) struct There {
     pub(crate) cpu: bool,
     pub(crate) exits: bool,
-    /// There is more than one step.
     pub(crate) history: bool,
     pub(crate) pilot: bool,
 }

@@ -8,7 +8,6 @@ use haltwise_core::exit::{Cause, Kind};
 
 use super::step::{Around, Cell, Step};
 
-/// Reasons named of a row's exits.
 const REASONS: usize = 5;
 
 /// Ceilings of the vCPUs of a row.
@@ -50,7 +49,6 @@ pub(crate) struct Reason {
     pub(crate) per_s: f64,
     /// Time that they took, where it is known and means something: not of halts.
     pub(crate) time_ns: Option<u64>,
-    /// Of that, in the VMM.
     pub(crate) user_ns: u64,
 }
 
@@ -58,7 +56,6 @@ pub(crate) struct Reason {
 pub(crate) struct ExitFigures {
     /// How many; where KVM virtualises in software and tells of none, instructions emulated.
     pub(crate) count: u64,
-    /// They are instructions emulated.
     pub(crate) emulated: bool,
     /// In a second.
     pub(crate) per_s: f64,
@@ -66,16 +63,13 @@ pub(crate) struct ExitFigures {
     pub(crate) reasons: Vec<Reason>,
 }
 
-/// The figures of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figures {
-    /// vCPUs that it sums up.
     pub(crate) vcpus: usize,
     /// CPUs that its threads took; `None` if that is not known.
     pub(crate) cpu: Option<f64>,
     pub(crate) halts: u64,
     pub(crate) halts_per_s: f64,
-    /// Halts in which the vCPU slept.
     pub(crate) waits: u64,
     /// CPUs that polled with success; `None` if no halt says whether it polled.
     pub(crate) useful: Option<f64>,
@@ -92,7 +86,6 @@ pub(crate) struct Figures {
     pub(crate) exits: Option<ExitFigures>,
 }
 
-/// Who a row is about.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whose<'a> {
     pub(crate) cell: &'a Cell,
@@ -100,9 +93,7 @@ pub(crate) struct Whose<'a> {
     pub(crate) known: &'a [&'a Vcpu],
     /// vCPUs that are known or did something.
     pub(crate) vcpus: usize,
-    /// CPUs that their threads took.
     pub(crate) cpu: Option<f64>,
-    /// How long they were there.
     pub(crate) length_ns: u64,
     /// What exits are called; `None` if none are recorded.
     pub(crate) names: Option<&'a Names>,

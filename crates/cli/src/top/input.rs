@@ -2,11 +2,9 @@
 //!
 //! Own reading and not crossterm's: its reader spins for ever on a terminal that went away.
 
-/// A key that was pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     Char(char),
-    /// A letter with Ctrl, lower case.
     Ctrl(char),
     Up,
     Down,
@@ -32,7 +30,6 @@ pub(crate) struct Parser {
 }
 
 enum Found {
-    /// A key, and its length.
     Key(Key, usize),
     /// Nothing of ours, and its length.
     Nothing(usize),

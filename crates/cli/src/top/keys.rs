@@ -4,11 +4,8 @@ use super::input::Key;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// So many rows down, or up.
     Move(isize),
-    /// So many screens down, or up.
     Page(isize),
-    /// Into the row that is marked.
     Open,
     Back,
     /// Sort by the next column to the right, or to the left.
@@ -16,7 +13,6 @@ pub(crate) enum Action {
     Reverse,
     Filter,
     Pause,
-    /// So many steps on, or back.
     Travel(isize),
     First,
     Last,
@@ -28,7 +24,6 @@ pub(crate) enum Action {
     Quit,
 }
 
-/// Keys and what they do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Binding {
     pub(crate) keys: &'static [Key],

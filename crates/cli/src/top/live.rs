@@ -156,7 +156,6 @@ impl Live {
         Ok(self.end_step(ended_ns))
     }
 
-    /// Whether the step is over.
     pub(crate) fn is_due(&self) -> bool {
         clock::monotonic_ns() >= self.due_ns()
     }

@@ -46,7 +46,6 @@ impl Default for Standing {
 }
 
 impl Standing {
-    /// The place of the marked row.
     pub(crate) fn place(&self, rows: &[TopRow]) -> usize {
         let there = |key: Key| rows.iter().position(|row| row.key == key);
         let found = self.marked.and_then(there);
@@ -87,7 +86,6 @@ pub(crate) struct Model {
     pub(crate) typing: Option<String>,
     /// The page of help covers the screen.
     pub(crate) help: bool,
-    /// A capture is played.
     pub(crate) playing: bool,
     /// Its speed, as a power of two.
     pub(crate) speed: i32,
@@ -115,7 +113,6 @@ impl Model {
         }
     }
 
-    /// What there is to show.
     pub(crate) fn there(&self) -> There {
         There {
             cpu: self.step().is_some_and(|it| !it.used.is_empty()),
@@ -129,7 +126,6 @@ impl Model {
         self.origin.names.is_some()
     }
 
-    /// The step that is looked at.
     pub(crate) fn step(&self) -> Option<&Step> {
         self.timeline.now()
     }
@@ -145,7 +141,6 @@ impl Model {
         before.find_map(|step| step.around.vms.get(of(step)?))
     }
 
-    /// The table that the screen shows.
     pub(crate) fn table(&self) -> Option<Table> {
         match self.screen {
             Screen::Host => Some(Table::Vms),

@@ -13,13 +13,10 @@ pub(crate) struct Origin {
     pub(crate) kernel: String,
     /// Where the facts come from.
     pub(crate) rung: Rung,
-    /// What is kept of each halt.
     pub(crate) mode: Mode,
-    /// The beginning, on both clocks.
     pub(crate) clock: Clock,
     /// What exits are called; `None` if they are not counted.
     pub(crate) names: Option<Names>,
-    /// What cannot be told, and why.
     pub(crate) missing: Vec<Missing>,
     /// What else must be known of a capture.
     pub(crate) notes: Vec<String>,

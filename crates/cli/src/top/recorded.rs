@@ -33,7 +33,6 @@ const LOOK: u64 = 1 << 16;
 pub(crate) enum Length {
     /// So many nanoseconds, or more where the capture is long.
     Ns(u64),
-    /// One step is everything.
     Whole,
 }
 

@@ -18,7 +18,6 @@ const NAME: usize = 400;
 /// Of a VM none of whose vCPUs was in `KVM_RUN`.
 const NOT_RUNNING: &str = "not running: paused, not started or stopped after an error";
 
-/// Who a row is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     Vm(VmIndex),

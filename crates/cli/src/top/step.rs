@@ -89,13 +89,11 @@ pub(crate) struct Around {
     /// VMs that were there, or did something.
     pub(crate) vms: Rc<Vec<Vm>>,
     pub(crate) vcpus: Rc<Vec<Vcpu>>,
-    /// The host's settings, by KVM's names.
     pub(crate) knobs: Rc<BTreeMap<String, String>>,
     /// Events lost since the beginning, by place.
     pub(crate) lost: Rc<Losses>,
     /// Time that the recorder's programs add to a halt.
     pub(crate) added_ns_per_halt: Option<f64>,
-    /// What the pilot says of them.
     pub(crate) pilot: Rc<Piloted>,
 }
 
@@ -140,7 +138,6 @@ impl Used {
     }
 }
 
-/// What happened in one step.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Step {
     /// From when, on the host's `CLOCK_MONOTONIC`.
@@ -202,7 +199,6 @@ impl Step {
         self.cell(row.vm, row.vcpu).exits_mut().add(row);
     }
 
-    /// Adds a sample of the host.
     pub(crate) fn host(&mut self, sample: &HostSample) {
         let (first, last) = self.samples.get_or_insert((*sample, *sample));
         if sample.time_ns < first.time_ns {
@@ -217,7 +213,6 @@ impl Step {
         self.cells.entry(Place { vm, vcpu }).or_default()
     }
 
-    /// Adds the step that follows.
     pub(crate) fn join(&mut self, next: Self) {
         self.end_ns = self.end_ns.max(next.end_ns);
         self.lost.fold(&next.lost);
@@ -278,12 +273,10 @@ impl Step {
         self.exits_read.length_ns().unwrap_or(self.length_ns())
     }
 
-    /// How many cells it holds.
     pub(crate) fn cells(&self) -> usize {
         self.cells.len()
     }
 
-    /// Everybody together, unplaced halts too.
     pub(crate) fn total(&self) -> Cell {
         sum(self.cells.values())
     }
@@ -315,7 +308,6 @@ impl Step {
         self.used.get(&place)?.cpus()
     }
 
-    /// The cells of a VM.
     pub(crate) fn of_vm(
         &self,
         vm: Option<VmIndex>,
@@ -331,7 +323,6 @@ impl Step {
         self.samples.as_ref().map(|(_, last)| last)
     }
 
-    /// The host between its samples.
     pub(crate) fn host_use(&self) -> HostUse {
         let mut ledger = Ledger::default();
         if let Some((first, last)) = &self.samples {

@@ -67,7 +67,6 @@ impl Timeline {
         self.steps.len()
     }
 
-    /// The step that is looked at.
     pub(crate) fn now(&self) -> Option<&Step> {
         self.steps.get(self.position())
     }

@@ -24,16 +24,13 @@ use crate::exit::{Exit, Failure};
 /// How long after an escape the rest of a key may come.
 const ESCAPE: Duration = Duration::from_millis(40);
 
-/// A terminal that is ours.
 pub(crate) struct Tty {
-    /// Draws to it.
     pub(crate) screen: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
     before: Arc<Before>,
     parser: Parser,
     resized: Arc<AtomicBool>,
 }
 
-/// The terminal as it was.
 struct Before {
     termios: Termios,
     taken: AtomicBool,
@@ -115,7 +112,6 @@ impl Tty {
         self.redraw()
     }
 
-    /// The next drawing draws every cell.
     pub(crate) fn redraw(&mut self) -> Result<(), Failure> {
         self.screen
             .clear()

@@ -210,7 +210,6 @@ figures! {
     }
 }
 
-/// The step that is looked at.
 pub(crate) fn of(model: &Model) -> Option<Interval> {
     let step = model.step()?;
     let origin = &model.origin;

@@ -17,7 +17,6 @@ use super::timeline::Timeline;
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
-/// A VM with so many vCPUs.
 pub(crate) fn vm(index: u32, name: &str) -> Vm {
     Vm {
         index: VmIndex(index),

@@ -1,9 +1,7 @@
 //! A plot in text: points in a frame, latency upwards, polling to the right. Pure.
 
-/// A point and what marks it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Mark {
-    /// To the right.
     pub(super) x: f64,
     pub(super) y: f64,
     /// What marks it; later marks cover earlier ones.

@@ -36,7 +36,6 @@ pub(crate) fn render(undone: &Undone, width: usize) -> String {
     page.finish()
 }
 
-/// Of a pilot that acts.
 pub(super) fn pilot(pid: u32) -> String {
     format!(
         "a pilot (process {pid}) runs, and may change settings again; in the off periods of a trial nothing is in \

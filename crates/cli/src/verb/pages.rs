@@ -49,7 +49,6 @@ mod test {
         found
     }
 
-    /// All help texts.
     fn walk(command: &Command, texts: &mut String) {
         texts.push_str(&command.clone().render_long_help().to_string());
         command.get_subcommands().for_each(|it| walk(it, texts));

@@ -139,7 +139,6 @@ fn metric(text: &str) -> Result<Regex, String> {
     }
 }
 
-/// The parameters of a plan.
 fn setting(plan: &Plan) -> Result<GivenSetting, Failure> {
     let of = plan.settings;
     if plan.scope == Scope::Guest {

@@ -152,7 +152,6 @@ fn buffer_mib(text: &str) -> Result<u32, String> {
     }
 }
 
-/// What is asked for of exits.
 fn wanted_exits(keys: Option<&[String]>) -> Result<Option<ExitsWanted>, Failure> {
     let Some(keys) = keys else { return Ok(None) };
     let keys = keys.iter().filter(|key| !key.is_empty());

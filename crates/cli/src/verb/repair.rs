@@ -69,7 +69,6 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(if is_all { Exit::Done } else { Exit::Partial })
 }
 
-/// Finishes a capture in place.
 fn finish(dir: &Path, found: &Checkup) -> Result<Summary, Failure> {
     let refused = |what: &str| {
         let error = anyhow!("repair {}: {what}", dir.display());

@@ -71,7 +71,6 @@ pub(crate) struct Arguments {
     shown: Shown,
 }
 
-/// What shells offer.
 const POLICY_NAMES: [&str; POLICIES.len()] = {
     let mut names = [""; POLICIES.len()];
     let mut at = 0;

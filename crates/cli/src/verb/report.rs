@@ -95,7 +95,6 @@ const SORT: [(&str, &str); 8] = [
 const HELP: &str = "Sort VMs by this field, largest first: cpu, poll, failed, halts, halted, waits, gap, wake, name, \
                     or as --json names it [default: cpu, then poll]";
 
-/// Makes the report and prints it.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if let Some(file) = &arguments.html {
         return page_for_browsers(arguments, file);

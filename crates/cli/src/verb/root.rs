@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use haltwise_host::root::Root;
 
-/// The machine, or a directory instead.
 pub(super) fn root(directory: Option<PathBuf>) -> Root {
     directory.map_or_else(Root::host, Root::at)
 }

@@ -26,7 +26,6 @@ pub(crate) struct Arguments {
     root: Option<PathBuf>,
 }
 
-/// Prints what is in force.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     status::run(&root(arguments.root), arguments.json)
 }

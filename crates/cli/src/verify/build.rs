@@ -130,7 +130,6 @@ fn verified(
     }
 }
 
-/// Changes, each by its name.
 fn words(backports: Backports) -> Vec<String> {
     backports.iter().map(|it| it.to_string()).collect()
 }

@@ -12,7 +12,6 @@ use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
 use crate::reading::rule::{GuestSetup, Setup};
 
-/// What was found.
 #[derive(Debug)]
 pub(crate) struct Fed {
     pub(crate) tally: Tally,
@@ -20,15 +19,12 @@ pub(crate) struct Fed {
     pub(crate) differences: Vec<Difference>,
     /// Halts whose ceiling was not recorded.
     pub(crate) ceiling_assumed: u64,
-    /// Differences among these.
     pub(crate) differences_assumed: u64,
     /// Halts that made a call which the table of calls does not have.
     pub(crate) calls_missing: u64,
-    /// What broke while it was read.
     pub(crate) notes: Vec<String>,
 }
 
-/// Whose rule halts are held against.
 enum Checker<'a> {
     Host(&'a Setup, Box<Verifier>),
     Guest(Box<guest::Verifier>),
@@ -62,7 +58,6 @@ impl Checker<'_> {
     }
 }
 
-/// Holds halts against the rule.
 struct Held<'a> {
     checker: Checker<'a>,
     vms: Option<&'a [VmIndex]>,

@@ -281,7 +281,6 @@ impl Verified {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// What to do about it.
     pub(crate) fn hint_if_not_checked(&self) -> &'static str {
         match self.reasons().first() {
             None => "`haltwise doctor` lists possible reasons",

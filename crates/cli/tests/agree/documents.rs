@@ -33,7 +33,6 @@ struct Documents {
     wrong: Vec<String>,
 }
 
-/// Why a document cannot be read.
 type Error = Box<dyn std::error::Error>;
 
 /// What a verb prints; nothing where it cannot do that with the capture, which it says on stderr.
@@ -44,7 +43,6 @@ fn said(command: &mut Command) -> Result<Option<Vec<u8>>, Error> {
     Ok(told.then_some(output.stdout))
 }
 
-/// The data of the capture's page.
 fn page(haltwise: &Path, capture: &Path) -> Result<Option<Value>, Error> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("page.html");
@@ -90,7 +88,6 @@ impl Documents {
         }
     }
 
-    /// The same of documents at hand.
     #[cfg(test)]
     fn from(documents: Vec<(&'static str, Value)>) -> Self {
         Self {

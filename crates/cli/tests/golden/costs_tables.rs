@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use super::{fits, haltwise, home, scenarios, schema, write};
 
-/// Captures of which tables are made.
 const CAPTURES: [&str; 3] = ["transactional", "fleet", "over-committed"];
 
 fn json(dir: &Path, arguments: &[&str], code: i32) -> Value {

@@ -129,7 +129,6 @@ fn exits(load: Load, facts: &mut Facts) {
     }
 }
 
-/// Writes a load as a capture.
 fn write(dir: &Path, load: Load, kernel: &str) {
     let tool = Tool {
         name: "haltwise".into(),

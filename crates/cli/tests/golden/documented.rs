@@ -17,7 +17,6 @@ const PAGES: [(&str, usize); 3] = [
     ("docs/guest.md", 3),
 ];
 
-/// Lines that a page leaves out.
 const LEFT_OUT: &str = "…";
 
 fn root() -> PathBuf {

@@ -13,17 +13,13 @@ pub(crate) struct Guest {
     /// Process of gaps, as [`haltwise_core::workload::GapSpec`] reads it.
     pub(crate) gaps: &'static str,
     pub(crate) seed: u64,
-    /// Time between two halts.
     pub(crate) run_ns: u64,
     pub(crate) ceiling_ns: u32,
     pub(crate) source: CeilingSource,
-    /// Range of wake-up latencies.
     pub(crate) latency_ns: (u64, u64),
     /// Share of the polls that another task cuts short.
     pub(crate) cut: f64,
-    /// What wakes it, drawn evenly.
     pub(crate) wakes: &'static [WakeSource],
-    /// The guest switched host polling off.
     pub(crate) veto: bool,
     pub(crate) shrink: u32,
     pub(crate) from_ns: u64,
@@ -114,7 +110,6 @@ impl Guest {
         }
     }
 
-    /// KVM's rule after a halt.
     fn next_window(&self, window: u32, halt: &mut Halt, facts: &mut Facts) -> u32 {
         let (length, ceiling) = (halt.halt_ns, u64::from(self.ceiling_ns));
         let window_ns = u64::from(window);
@@ -144,7 +139,6 @@ impl Guest {
     }
 }
 
-/// The thread that runs a vCPU.
 pub(crate) fn tid(vm: u32, vcpu: u32) -> Tid {
     Tid(4_712 + vm * 100 + vcpu)
 }

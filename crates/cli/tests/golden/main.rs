@@ -141,7 +141,6 @@ fn info_of(scenario: &Scenario) -> CaptureInfo {
     CaptureInfo::new(tool, host, clock, scenario.rung, scenario.mode)
 }
 
-/// Writes a scenario as a capture.
 fn write(scenario: Scenario, dir: &Path) {
     let mut info = info_of(&scenario);
     info.knobs = knobs(START_NS, "200000");

@@ -177,7 +177,6 @@ fn another(number: u64, random: &mut SplitMix64) -> u64 {
     }
 }
 
-/// The places of all numbers.
 fn numbers(value: &Value, place: &str, found: &mut Vec<String>) {
     match value {
         Value::Number(_) => found.push(place.to_owned()),

@@ -6,7 +6,6 @@ use super::schema::conforms;
 use super::tune::{LOADS, record};
 use super::{compare, fits, flat, haltwise, home};
 
-/// What is wrong with a text.
 fn check(file: &str, (text, code): (String, Option<i32>)) -> Vec<String> {
     // Commands are for pasting: they stay on their line.
     let is_command = |line: &&str| ["apply: ", "prove: "].iter().any(|it| line.starts_with(it));

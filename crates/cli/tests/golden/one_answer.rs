@@ -21,7 +21,6 @@ fn said(home: &Path, verb: &[&str], capture: &str) -> Option<Value> {
     serde_json::from_slice(&output.stdout).ok()
 }
 
-/// What is recommended, whoever says it.
 fn recommended(of: &Value) -> Value {
     let fields = [
         "goal",

@@ -23,7 +23,6 @@ use super::{START_NS, exits, home, import, profile, scenarios, write};
 /// The most that a file may take.
 const MOST_BYTES: u64 = 2_000_000;
 
-/// Sections that every page has.
 const ALWAYS: [&str; 3] = ["found", "findings", "honesty"];
 
 /// Sections of a page whose halts can be played.

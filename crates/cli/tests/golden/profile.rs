@@ -88,7 +88,6 @@ const SAMPLES: [(u64, u32, u32, Hit, u64, Option<u32>); 13] = [
     (2, 1, 0, Hit::Unknown, 0, None),
 ];
 
-/// The stacks and their functions.
 fn stacks() -> Rows {
     let mut rows = Rows::default();
     let mut known = BTreeMap::new();

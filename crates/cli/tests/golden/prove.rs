@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use super::schema::conforms;
 use super::{compare, fits, flat, haltwise, home, updates};
 
-/// Results as they were measured.
 const MEASURED: [&str; 5] = ["better", "worse", "same", "noisy", "bistable"];
 
 fn measured(name: &str) -> Value {

@@ -397,7 +397,6 @@ fn no_halts() -> Scenario {
     scenario
 }
 
-/// Names that a stranger chose.
 fn hostile_names() -> Scenario {
     let long = "a-name-that-goes-on-and-on-".repeat(5);
     let names = [

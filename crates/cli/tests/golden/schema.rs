@@ -71,7 +71,6 @@ fn check(at: &str, schema: &Value, json: &Value, wrong: &mut Vec<String>) {
     }
 }
 
-/// Everything between backticks in a text.
 fn quoted(text: &str) -> BTreeSet<String> {
     text.split('`')
         .skip(1)

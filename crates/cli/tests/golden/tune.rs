@@ -27,7 +27,6 @@ pub(super) const LOADS: [(&str, &str, &[&str]); 5] = [
 /// How long a load is recorded, in nanoseconds.
 const SPAN_NS: u64 = 150_000_000;
 
-/// Writes a load as a capture.
 pub(super) fn record(dir: &Path, ceiling: &str, gaps: &[&'static str]) {
     let guest = |(vm, gaps): (u32, &&'static str)| Guest {
         vm,
@@ -96,7 +95,6 @@ fn tuned(home: &Path, capture: &str, options: &[&str]) -> Value {
     serde_json::from_str(&tune(home, capture, &options).0).unwrap()
 }
 
-/// The page of a capture.
 fn html(home: &Path, capture: &str, options: &[&str]) -> String {
     let written = Command::new(env!("CARGO_BIN_EXE_haltwise"))
         .args(["report", capture, "--html", "page.html"])

@@ -11,7 +11,6 @@ use super::Host;
 
 const PARAMETERS: &str = "sys/module/haltpoll/parameters";
 
-/// What the capture was recorded under.
 const BEFORE: [(&str, &str); 5] = [
     ("guest_halt_poll_allow_shrink", "Y"),
     ("guest_halt_poll_grow", "2"),
@@ -29,7 +28,6 @@ fn guest() -> Host {
     guest
 }
 
-/// Every parameter's file, byte by byte.
 fn files(guest: &Host) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(guest.path(PARAMETERS)).unwrap();
     let read = |file: fs::DirEntry| {

@@ -231,7 +231,6 @@ pub(crate) fn has_recorded(output: &Output) {
     assert!(is_done, "{}", told(output));
 }
 
-/// Everything a failed command said.
 pub(crate) fn told(output: &Output) -> String {
     format!(
         "{}\nstdout: {}\nstderr: {}",
@@ -254,7 +253,6 @@ pub(crate) struct Counted {
     pub(crate) vm: String,
     pub(crate) id: u32,
     pub(crate) tid: u32,
-    /// HLTs that the guest executed.
     pub(crate) hlts: u64,
     pub(crate) halt_exits: u64,
     pub(crate) waits: u64,
@@ -296,7 +294,6 @@ pub(crate) fn counted(lab: &Value) -> Vec<Counted> {
 }
 
 impl Recorded {
-    /// All vCPUs of all VMs.
     pub(crate) fn counted(&self) -> Vec<Counted> {
         counted(&self.lab)
     }

@@ -201,7 +201,6 @@ fn a_vcpu_that_goes_from_thread_to_thread_keeps_its_exits_and_halts() {
     assert_eq!(recorded.lost(), 0);
 }
 
-/// BPF programs that a process holds.
 fn programs_of(process: u32) -> usize {
     let files = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
     files

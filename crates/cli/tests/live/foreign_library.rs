@@ -14,7 +14,6 @@ use rustix::process::Signal;
 
 use crate::bench::{Bench, Running, haltwise, has_recorded, until};
 
-/// The C library of this process.
 fn library() -> PathBuf {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let paths = maps.lines().filter_map(|line| line.split_once('/'));

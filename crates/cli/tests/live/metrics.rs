@@ -61,7 +61,6 @@ fn answer(address: SocketAddr, path: &str, accept: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-/// The body of a good answer.
 fn get(address: SocketAddr, path: &str, accept: &str) -> String {
     let (head, body) = answer(address, path, accept);
     assert!(head.contains(" 200 "), "{path}: {head}\n{body}");

@@ -43,7 +43,6 @@ pub(crate) fn kernel_has_them() -> bool {
     last.trim().parse::<u32>().unwrap() >= 40
 }
 
-/// The status files of its threads.
 pub(crate) fn tasks(process: u32) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let status = |task: std::io::Result<fs::DirEntry>| {

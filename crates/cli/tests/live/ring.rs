@@ -96,7 +96,6 @@ fn segments_together_have_each_halt_once() {
     other_verbs_read_it(&path, &segments[1], halts.len());
 }
 
-/// What they show is whole.
 fn other_verbs_read_it(path: &Path, segment: &Segment, halts: usize) {
     let report = Command::new(haltwise())
         .args(["report", "--json"])

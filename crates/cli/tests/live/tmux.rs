@@ -10,7 +10,6 @@ const STEP: Duration = Duration::from_millis(30);
 
 static SERVERS: AtomicU32 = AtomicU32::new(0);
 
-/// A shell in a terminal.
 pub(crate) struct Tmux {
     server: String,
 }
@@ -58,7 +57,6 @@ impl Tmux {
         self.run(&["send-keys", "Enter"]);
     }
 
-    /// Presses keys, by tmux's names.
     pub(crate) fn press(&self, keys: &[&str]) {
         self.run(&[&["send-keys"], keys].concat());
     }

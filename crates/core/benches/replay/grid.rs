@@ -16,7 +16,6 @@ const BY_SOURCE: &str = "grid by source";
 const PLAIN: &str = "plain loop";
 const NUMPY: &str = "NumPy";
 
-/// Measures, and prints a table.
 pub(crate) fn measure(loads: &[&Load], scale: &Scale, rounds: &mut Rounds) {
     let choices = choices();
     let numpy = NumPy::find();

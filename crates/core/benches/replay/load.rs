@@ -138,7 +138,6 @@ pub(crate) fn elsewhere() -> Latencies {
     elsewhere
 }
 
-/// What a replay takes of them.
 pub(crate) fn samples(halts: &[Halt], table: &Table) -> Vec<Sample> {
     let turns = (0..).zip(halts);
     turns

@@ -21,7 +21,6 @@ pub(crate) const COST: Cost = Cost {
 /// The first pass, which all policies of a replay share.
 const SURVEY: &str = "survey";
 
-/// Measures, and prints a table.
 pub(crate) fn measure(loads: &[&Load], scale: &Scale, rounds: &mut Rounds) {
     let millions = (scale.drawn as u64 * TIMES) as f64 / 1e6;
     for load in loads {

@@ -9,7 +9,6 @@ pub(crate) struct Scale {
     pub(crate) rounds: usize,
     /// Halts that the grid plays in a round.
     pub(crate) grid: usize,
-    /// Halts that its slower peers play.
     pub(crate) peers: usize,
     /// Halts of one drawing; policies and thresholds take it ten times over.
     pub(crate) drawn: usize,
@@ -34,14 +33,12 @@ impl Scale {
 /// How often the drawn halts are played, one behind the other.
 pub(crate) const TIMES: u64 = 10;
 
-/// Every round of every figure.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     rows: Vec<(String, String, usize, f64)>,
 }
 
 impl Rounds {
-    /// Notes a figure of a round.
     pub(crate) fn add(&mut self, load: &str, what: &str, round: usize, value: f64) {
         self.rows
             .push((load.to_owned(), what.to_owned(), round, value));

@@ -11,7 +11,6 @@ const SORT: &str = "sort";
 const CURVE: &str = "1000 thresholds";
 const BEST: &str = "best of all";
 
-/// Measures, and prints a table.
 pub(crate) fn measure(loads: &[&Load], scale: &Scale, rounds: &mut Rounds) {
     let millions = (scale.drawn as u64 * TIMES) as f64 / 1e6;
     for load in loads {

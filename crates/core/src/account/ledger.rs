@@ -14,7 +14,6 @@ use crate::ids::{VcpuId, VmIndex};
 /// Settings told apart; a host has a dozen.
 const KNOBS: usize = 1024;
 
-/// Places of loss told apart.
 const LOSSES: usize = 16;
 
 /// Whose halts these are. `None`: the thread could not be placed.

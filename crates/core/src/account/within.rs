@@ -120,7 +120,6 @@ impl Edges {
         }
     }
 
-    /// What of these two lies outside.
     fn outside(&self, interval: Interval) -> Parts {
         let mut outside = Parts::default();
         if let Some(first) = &self.first {

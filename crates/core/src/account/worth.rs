@@ -134,7 +134,6 @@ mod test {
     use super::*;
     use crate::event::Halt;
 
-    /// Length, time polled, latency, window, ceiling.
     type Row = (u64, Option<u64>, Option<u64>, u32, u32);
 
     fn account(halts: &[Row]) -> Account {

@@ -122,7 +122,6 @@ impl Numbers {
         told || named.is_some_and(|number| self.named.contains(&number))
     }
 
-    /// The same; it is now.
     fn meet(&mut self, thread: &Known) -> bool {
         let told = thread.told.is_some_and(|vcpu| !self.told.insert(vcpu));
         let named = thread

@@ -88,7 +88,6 @@ impl IdleDecoder {
     }
 }
 
-/// What is known of a CPU.
 #[derive(Debug, Default)]
 struct Cpu {
     /// The period under way, or over and not yet given; `None` before the first.

@@ -20,7 +20,6 @@ struct Kvm {
     events: Vec<Event>,
 }
 
-/// What really happened in a halt.
 #[derive(Debug, PartialEq)]
 struct Truth {
     halt_ns: u64,

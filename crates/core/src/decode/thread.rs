@@ -13,7 +13,6 @@ use crate::ids::{Tid, VcpuId};
 /// [`Thread::own_call`].
 const MARGIN_NS: u64 = 2_000;
 
-/// A thread between two halts.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
     /// Since when its sleeping and waking is seen.

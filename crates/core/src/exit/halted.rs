@@ -17,7 +17,6 @@ use crate::account::seen::Fold;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HaltExits(BTreeMap<Place, Timed>);
 
-/// Exits whose time is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Timed {
     count: u64,

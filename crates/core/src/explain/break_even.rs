@@ -52,7 +52,6 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TooSoon {
     pub(super) slept: u64,
-    /// Of all halts.
     pub(super) share: Option<Share>,
     pub(super) break_even_ns: u64,
     /// The mean gap of those within the break-even.

@@ -28,7 +28,6 @@ const BLOCKS_NS: u64 = 20_000;
 /// Ports below are those of the PC's own devices (console, timers), which no ioeventfd and no thread would serve.
 const DEVICE_PORTS: u64 = 0x400;
 
-/// Of threads for devices.
 const TERMS: Terms = Terms::new(
     "These threads take CPU time of their own, and a kick reaches its device a switch later.",
     "Overcommitted hosts, where the vCPUs compete with these threads for CPUs.",

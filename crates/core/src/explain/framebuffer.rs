@@ -35,10 +35,8 @@ const PAGES: u64 = 16;
 
 const PAGE: u64 = 4096;
 
-/// The VGA window, in pages.
 const VGA: std::ops::RangeInclusive<u64> = 0xa0..=0xbf;
 
-/// Of another display.
 const TERMS: Terms = Terms::new(
     "It holds from the VM's next start; a frame buffer takes host memory of the size of the screen.",
     "A guest without a driver for it shows no picture; a serial console exits for each character.",

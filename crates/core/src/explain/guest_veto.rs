@@ -27,7 +27,6 @@ pub(super) const RULE: Rule = Rule {
     look,
 };
 
-/// Of leaving it as it is.
 const TERMS: Terms = Terms::new(
     "None beyond what the guest's polling takes, up to guest_halt_poll_ns for each halt.",
     "Where other tasks want the CPUs: a guest that polls does not give its CPU up, and the host cannot see that it \

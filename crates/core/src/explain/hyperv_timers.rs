@@ -27,7 +27,6 @@ pub(super) const RULE: Rule = Rule {
     look,
 };
 
-/// IN and OUT.
 const IO: [(Isa, u32); 2] = [(Isa::Vmx, 30), (Isa::Svm, 0x7b)];
 
 /// Ports of clocks: PIT (`drivers/clocksource/i8253.c`), RTC (`asm/mc146818rtc.h`), and the ACPI PM

@@ -33,7 +33,6 @@ const EXITS: f64 = 2.0;
 /// Share of the wakes.
 const MOSTLY: f64 = 0.5;
 
-/// Of polling in the guest.
 const TERMS: Terms = Terms::new(
     "CPU time: the guest polls up to guest_halt_poll_ns for each halt, which its host sees as work.",
     "Where other tasks want the CPUs: KVM does not preempt a poll of the guest for them as it does its own.",

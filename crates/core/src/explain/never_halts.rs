@@ -29,7 +29,6 @@ const BUSY: f64 = 0.9;
 /// A vCPU that is at work halts less than once in so long.
 const LONG_NS: u64 = 1_000_000_000;
 
-/// vCPUs whose numbers are printed.
 const NAMED: usize = 8;
 
 const LOOK: Terms = Terms::new(
@@ -52,7 +51,6 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
 /// A vCPU that wanted a CPU all the time.
 struct Spinning {
     id: VcpuId,
-    /// Shares of the time.
     ran: f64,
     queued: f64,
     halts: u64,

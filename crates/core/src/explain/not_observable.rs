@@ -28,13 +28,11 @@ const LONG_NS: u64 = 1_000_000_000;
 /// handling takes 50 us is half of that.
 const BUSY: f64 = 0.1;
 
-/// Of halts that exit.
 const TRAPPED: Terms = Terms::new(
     "Each halt exits, and its wake-up takes an interrupt of the host and a switch; it holds from the VM's next start.",
     "A VM on CPUs of its own that is bought for its latency.",
 );
 
-/// Of interrupt controllers in the kernel.
 const IN_KERNEL: Terms = Terms::new(
     "It holds from the VM's next start, and the VM no longer migrates to where QEMU emulates them.",
     "A VM whose virtual IOMMU remaps interrupts: it needs `kernel-irqchip=split`.",

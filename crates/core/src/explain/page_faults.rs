@@ -35,7 +35,6 @@ const ASKED: Terms = Terms::new(
      split huge pages.",
 );
 
-/// Of huge pages for every process.
 const ALWAYS: Terms = Terms::new(
     "Every process of the host gets huge pages: what is touched in parts takes more memory, and the kernel \
      compacts memory for it.",
@@ -49,7 +48,6 @@ const SHARED: Terms = Terms::new(
     "Where memory is short: shmem_enabled applies to each program that asks for huge pages of shared memory.",
 );
 
-/// Of hugetlbfs.
 const RESERVED: Terms = Terms::new(
     "It holds from the VM's next start; all of its memory is reserved, in huge pages that the host has to have \
      free, and cannot be overcommitted, swapped or merged.",

@@ -25,7 +25,6 @@ pub(super) const RULE: Rule = Rule {
 /// `PAUSE_INSTRUCTION`, `pause`.
 const PAUSE: [(Isa, u32); 2] = [(Isa::Vmx, 40), (Isa::Svm, 0x77)];
 
-/// Of looking for the lock.
 const LOOKED_FOR: Terms = Terms::new(
     "The guest's own CPU time while it is traced.",
     "A guest that is near its limit: events of a contended lock are many, and tracing each slows it down.",

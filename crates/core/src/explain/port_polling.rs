@@ -28,14 +28,12 @@ pub(super) const RULE: Rule = Rule {
 /// Share of all port accesses.
 const DOMINANT: f64 = 0.5;
 
-/// Of another clocksource.
 const CLOCK: Terms = Terms::new(
     "None while it runs; a guest that has it on its command line has to boot again.",
     "The TSC, where the host's is not invariant or the VM migrates to a host with another frequency that it does not \
      scale to.",
 );
 
-/// Of another device.
 const DEVICE: Terms = Terms::new(
     "It holds from the VM's next start, and the guest needs a driver for the other device.",
     "A guest without that driver, and firmware or a boot loader that knows the old device alone.",

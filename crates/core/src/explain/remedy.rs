@@ -275,7 +275,6 @@ impl Remedy {
         })
     }
 
-    /// Of one that has somebody poll.
     fn takes_cpu(&self, evidence: &Evidence<'_>, seen: &Seen) -> Guarded {
         if let Contention::Wanted(why) = seen.contention(evidence) {
             return harms(why);

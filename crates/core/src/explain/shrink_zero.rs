@@ -22,7 +22,6 @@ pub(super) const RULE: Rule = Rule {
     look,
 };
 
-/// Grows for each shrink.
 const CLIMBS: u64 = 2;
 
 /// Share of the halts that only grow the window again.

@@ -90,7 +90,6 @@ pub(super) const FEWER_VCPUS: Terms = Terms::new(
     "A VM that needs all of its vCPUs at once gets slower, and CPUs of another NUMA node make its memory remote.",
 );
 
-/// KVM's vendor module is loaded again.
 pub(super) const MODULE_RELOADED: Terms = Terms::new(
     "All VMs of the host have to stop, or move to another host, while the module is loaded again.",
     "Where VMs must not stop, or where the parameter was set otherwise because of a processor erratum.",

@@ -38,16 +38,13 @@ struct Bench {
     /// What a nanosecond of latency is worth.
     weight: f64,
     advised: Advised,
-    /// For a guest that recorded itself.
     in_guest: Option<InGuest>,
 }
 
-/// Halts of one vCPU, all alike.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     vcpu: u32,
     count: u64,
-    /// From one halt to the next.
     period_ns: u64,
     gap_ns: u64,
     latency_ns: u64,
@@ -176,7 +173,6 @@ impl Bench {
         self.exits_on(Isa::Vmx, keys, rows)
     }
 
-    /// The same with another instruction set.
     fn exits_on(
         mut self,
         isa: Isa,

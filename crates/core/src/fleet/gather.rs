@@ -81,7 +81,6 @@ struct RowsSeen {
 }
 
 impl RowsSeen {
-    /// Rows of a host follow.
     fn begin(&mut self, host: &str) {
         if self.hosts.last().is_none_or(|last| last != host) {
             self.hosts.push(host.to_owned());
@@ -318,7 +317,6 @@ pub struct Fleet {
     units: BTreeMap<Unit, OfUnit>,
     /// Of each host, from when to when it was recorded.
     times: BTreeMap<String, Times>,
-    /// Days and captures.
     days: BTreeSet<String>,
     captures: usize,
     /// Rows.

@@ -24,7 +24,6 @@ const SLOT_CEILINGS: usize = 2;
 struct Slots {
     /// The places of what ceilings make of the cohort's setting, from off on.
     ceilings: Vec<usize>,
-    /// The slots of each place.
     of: Vec<Vec<usize>>,
 }
 
@@ -83,7 +82,6 @@ struct OfVm {
 
 #[derive(Debug, Clone)]
 struct OfUnit {
-    /// Halts of the half that validates.
     halts: u64,
     slots: Box<[[Small; 2]]>,
 }

@@ -8,7 +8,6 @@ use super::{BUCKETS, SUB_BITS};
 /// two that were seen: 32 bytes for each, so that gaps from 10 us to 10 ms take less than 400.
 pub(super) const FEW: usize = 32;
 
-/// Buckets of a power of two.
 const PARTS: usize = 1 << SUB_BITS;
 
 /// Which of these it is depends on the counts alone: equal counts are equal, whatever their order.
@@ -26,7 +25,6 @@ pub(super) enum Counts {
 /// Counts of those powers of two of which there are any.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Octaves<T> {
-    /// A bit for each.
     seen: u64,
     /// These, in rising order.
     counts: Vec<[T; PARTS]>,

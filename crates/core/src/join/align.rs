@@ -9,7 +9,6 @@ pub(super) struct Anchor {
     pub(super) offset_ns: i128,
 }
 
-/// A stay that holds halts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Matched {
     /// When it began, on the guest's clock.
@@ -22,14 +21,12 @@ pub(super) struct Matched {
     pub(super) is_near: bool,
     /// By how much it is longer than its halts with what lies between them.
     pub(super) extra_ns: i128,
-    /// How many halts it holds.
     pub(super) halts: u64,
 }
 
 /// Of the stays that were tried, those whose first halt begins when it is expected to, and how far from that.
 #[derive(Debug, Clone)]
 pub(super) struct Near {
-    /// From the nearest on.
     residuals_ns: Vec<i128>,
     hlts: u64,
 }
@@ -58,7 +55,6 @@ pub(super) fn tolerance(usually_ns: i128) -> i128 {
     (8 * usually_ns).max(LEAST_NS)
 }
 
-/// What came of an offset.
 #[derive(Debug, Default)]
 pub(super) struct Aligned {
     /// In order of time.
@@ -67,9 +63,7 @@ pub(super) struct Aligned {
     hlts: u64,
     /// Of them, those in which no halt began or ended.
     without: u64,
-    /// Halts while the guest recorded.
     halts: u64,
-    /// For how long both recorded.
     overlap_ns: i128,
 }
 

@@ -112,7 +112,6 @@ impl FromIterator<Backport> for Backports {
     }
 }
 
-/// A list of names.
 impl Serialize for Backports {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter().map(Backport::as_str))

@@ -16,13 +16,11 @@ const MOST_NS: f64 = 5e9;
 /// take more than the share.
 const ALWAYS_NS: u64 = 60_000_000_000;
 
-/// What is left of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
     left_ns: f64,
     /// The time of the last reading, and what this program had taken by then.
     last: Option<(u64, u64)>,
-    /// What was gained by then.
     gained_ns: f64,
     looked_ns: Option<u64>,
 }

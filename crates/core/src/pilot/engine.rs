@@ -99,7 +99,6 @@ pub struct Pilot<E: Evidence> {
     changed_ns: u64,
     budget: Budget,
     collecting: Option<(Purpose, Wanted)>,
-    /// How often facts were wanted.
     wanted: u64,
     decided: BTreeMap<Kind, u64>,
     failed: u64,
@@ -468,7 +467,6 @@ impl<E: Evidence> Pilot<E> {
         &self.decided
     }
 
-    /// All that were measured here.
     pub(super) fn errors(&self) -> Errors {
         self.proofs.and(&self.errors)
     }
@@ -510,7 +508,6 @@ impl<E: Evidence> Pilot<E> {
     }
 }
 
-/// The facts of one target.
 fn facts_of<'a, C>(members: &'a BTreeMap<VmKey, Member<C>>, unit: &Unit) -> Vec<OfVm<'a, C>> {
     let members = unit.members.iter().filter_map(|vm| members.get(vm));
     let members = members.filter(|member| !member.chunks.is_empty());

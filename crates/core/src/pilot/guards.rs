@@ -216,7 +216,6 @@ fn of_polling(seen: &Seen, limits: &Limits, polled: Option<f64>) -> [Standing; 4
     [pressure, over_commitment, free_cpus, budget]
 }
 
-/// All of them, as they stand.
 pub(super) fn look(
     seen: &Seen,
     rule: &Rule,

@@ -88,7 +88,6 @@ impl<C> Member<C> {
         self.blind >= BLIND || self.empty_looks >= BLIND
     }
 
-    /// When the next look is due.
     pub(super) fn due_ns(&self, is_held: bool) -> u64 {
         let spacing = if is_held {
             self.spacing_ns.min(HELD_NS)

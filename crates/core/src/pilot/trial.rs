@@ -70,9 +70,7 @@ pub(super) struct Trial {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Next {
     Period,
-    /// Its load is another one now.
     Changed,
-    /// The measurement agrees.
     Keep(Outcome),
     /// It does not, and why.
     Back(Option<Outcome>, &'static str),
@@ -108,7 +106,6 @@ impl Trial {
         }
     }
 
-    /// The period that is under way.
     pub(super) fn block(&self) -> Option<Block> {
         let places = Block::ALL.len();
         self.orders
@@ -116,7 +113,6 @@ impl Trial {
             .map(|order| order[self.at % places])
     }
 
-    /// The setting that this period wants.
     pub(super) fn wanted(&self) -> Knobs {
         match self.block() {
             Some(Block::B) => self.choice.knobs,

@@ -22,7 +22,6 @@ pub(super) fn is_same(scope: Scope, one: Knobs, other: Knobs) -> bool {
 
 #[derive(Debug, Clone)]
 pub(super) enum State {
-    /// Looked at, as it was found.
     Watching,
     Trial(Box<Trial>),
     Kept,
@@ -63,7 +62,6 @@ const RESTORE_DOUBLED: u32 = 6;
 /// A target of several VMs is weighed anew when one in so many of them was looked at: that plays the halts of all.
 const OF_MEMBERS: usize = 8;
 
-/// What changes that failed have left.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Failing {
     /// The last one may have been made nevertheless.
@@ -73,7 +71,6 @@ pub(super) struct Failing {
     restore_at_ns: u64,
 }
 
-/// A trial that has ended.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) failed: bool,
@@ -116,7 +113,6 @@ pub(super) struct Unit {
     looks: usize,
     /// What latency is worth to each of its VMs, as last read.
     goals: BTreeMap<VmKey, u64>,
-    /// The answer is to be considered.
     pub(super) is_new: bool,
     /// A setting that is to be restored, until it is.
     pub(super) owed: Option<Knobs>,

@@ -48,7 +48,6 @@ pub(super) enum Compared {
     Phase,
 }
 
-/// The views of one VM.
 #[derive(Debug, Clone)]
 pub(super) struct View {
     mean: [f64; 2],
@@ -87,7 +86,6 @@ impl View {
         self.unlike.is_some()
     }
 
-    /// How long this phase has lasted.
     pub(super) fn age_ns(&self, now_ns: u64) -> u64 {
         now_ns.saturating_sub(self.since_ns)
     }

@@ -6,7 +6,6 @@ use crate::kvm::Version;
 use crate::kvm::guest::State;
 use crate::kvm::guest::cpuidle::{Driver, Ended, Governor};
 
-/// What such a policy takes.
 pub(super) const FORM: &str =
     "residency=TIME, exit_latency=TIME, hz=N, kernel=VERSION, each optional";
 

@@ -36,7 +36,6 @@ pub(super) const ENTRY: Entry = Entry {
 
 pub(super) const FORM: &str = "half_life=HALTS,clamp=N, each optional";
 
-/// What a learner goes by.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
     /// In halts, from 1 to [`LONGEST_HALF_LIFE`].
@@ -83,11 +82,9 @@ const LONGEST_NS: u64 = 1 << 31;
 /// Buckets below this share of the break-even are one: there is nothing to choose between.
 const FINEST: u64 = 64;
 
-/// Gaps up to a length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Bucket {
     weight: u32,
-    /// The longest of them.
     high_ns: u32,
     /// What one of them is taken for.
     middle_ns: u32,
@@ -100,11 +97,9 @@ struct Bucket {
 #[derive(Debug, PartialEq)]
 pub(super) struct Learner {
     break_even_ns: u64,
-    /// The top of the safe range.
     limit_ns: u64,
     /// The bucket of [`bucket_of`] that is the first here.
     lowest: usize,
-    /// Gaps up to the limit.
     buckets: Box<[Bucket]>,
     /// Weight of all gaps, those beyond the limit too.
     total: u32,
@@ -160,7 +155,6 @@ impl Learner {
         self.threshold_ns
     }
 
-    /// Takes a gap into account.
     pub(super) fn learn(&mut self, gap_ns: u64) {
         self.total += NEW;
         if gap_ns <= self.limit_ns {

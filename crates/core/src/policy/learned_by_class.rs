@@ -25,7 +25,6 @@ pub(super) const ENTRY: Entry = Entry {
 /// How many break-evens the shortest long gap has at least.
 const MIDDLING: u64 = 8;
 
-/// The class of long gaps.
 const LONG: usize = 2;
 
 #[derive(Debug, PartialEq)]

@@ -45,7 +45,6 @@ pub enum Figure {
     Metric,
 }
 
-/// How many figures there are.
 const COUNT: usize = 17;
 
 impl Figure {

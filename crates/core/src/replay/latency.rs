@@ -115,7 +115,6 @@ impl Selection {
 /// Recorded wake-up latencies of one vCPU, VM or host, by class of sleep; of a host also how halts ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Latencies {
-    /// Halts among which these sleeps were.
     halts: u64,
     /// A bit for each class of which there are any.
     seen: u32,

@@ -36,7 +36,6 @@ impl Overrun {
     }
 }
 
-/// What is known of an overrun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Shown {
     polling_ns: Option<u32>,
@@ -48,7 +47,6 @@ struct Shown {
 pub struct Overruns([Shown; WakeSource::ALL.len()]);
 
 impl Overruns {
-    /// These for each source.
     #[cfg(test)]
     pub(crate) fn of_each(of: impl Fn(WakeSource) -> Overrun) -> Self {
         Self(WakeSource::ALL.map(|wake| Shown {

@@ -43,7 +43,6 @@ pub(super) struct Played {
     pub(super) origin: Origin,
 }
 
-/// A halt that was played.
 struct Went {
     gap_ns: u64,
     window_ns: u64,
@@ -234,7 +233,6 @@ impl Run {
     }
 }
 
-/// So many percent of a time.
 fn of_hundred(ns: u64, percent: u64) -> u64 {
     if percent == 100 {
         return ns;

@@ -43,7 +43,6 @@ fn replay(plan: Plan, halts: &[Halt]) -> session::SeatResult {
     replay_after(Survey::default(), plan, halts)
 }
 
-/// The same after other halts.
 fn replay_after(mut survey: Survey, plan: Plan, halts: &[Halt]) -> session::SeatResult {
     for halt in halts {
         survey.halt(halt);

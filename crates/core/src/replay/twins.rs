@@ -13,13 +13,11 @@ use super::session::Played;
 /// as much as this many halts.
 const FIRST_LOOK: u64 = 4;
 
-/// Two replays of the same halts.
 #[derive(Debug)]
 pub(super) struct Twins {
     /// From no window; and, once the two are one, both.
     zero: Run,
     ceiling: Other,
-    /// Halts at which the windows differed.
     apart: u64,
     /// Halts with equal windows since the states were last compared, and how many there shall be.
     alike: u64,
@@ -48,7 +46,6 @@ impl Twins {
         twins
     }
 
-    /// Plays one halt.
     pub(super) fn step(&mut self, sample: &Sample, frame: &Frame<'_>, yardstick: &mut Yardstick) {
         let zero_ns = self.zero.step_beside(sample, frame, Some(yardstick));
         let Other::Apart(ceiling) = &mut self.ceiling else {

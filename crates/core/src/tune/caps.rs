@@ -170,7 +170,6 @@ impl Three {
     }
 }
 
-/// The ceilings of VMs.
 fn caps(crowds: &[Crowd<'_>], own: &Own) -> Vec<Cap> {
     let cap = |(crowd, entry): (&Crowd<'_>, &Entry)| match (crowd.vm, entry.ceilings) {
         (Some(vm), CeilingsOf::Caps(ceiling_ns)) => Some(Cap { vm, ceiling_ns }),
@@ -205,7 +204,6 @@ fn groups(
     crowds.iter().enumerate().map(group).collect()
 }
 
-/// What all cost together, by halts.
 fn total(groups: &[Group]) -> Costs {
     let halts: u64 = groups.iter().map(|group| group.halts).sum();
     let mean = |of: fn(&Costs) -> f64| {

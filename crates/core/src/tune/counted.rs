@@ -155,7 +155,6 @@ impl Counted {
         counted
     }
 
-    /// So many gaps between two ends.
     fn take(&mut self, low_ns: u64, high_ns: u64, halts: u64) {
         if halts == 0 {
             return;

@@ -51,7 +51,6 @@ impl Doubt {
         }
     }
 
-    /// How far its gaps follow then.
     pub(super) fn follow(self, seated: &Seated) -> Follow {
         match self {
             Self::Early | Self::Late => seated.follow,

@@ -60,7 +60,6 @@ impl Keep {
     }
 }
 
-/// The halts of one vCPU.
 #[derive(Debug)]
 struct Taken {
     samples: Vec<Sample>,
@@ -77,7 +76,6 @@ struct Taken {
 /// A halt whose wake-up latency is to be taken from a table.
 #[derive(Debug)]
 struct Owed {
-    /// Its place among the samples.
     at: usize,
     slept_class: usize,
 }

@@ -127,7 +127,6 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Adds a halt.
     pub(super) fn halt(&mut self, halt: &Halt) {
         self.blocks += u64::from(halt.waited);
         self.poll_ns = self.poll_ns.saturating_add(halt.poll_ns.unwrap_or(0));

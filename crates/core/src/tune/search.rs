@@ -56,7 +56,6 @@ pub struct Found<S = Knobs> {
     pub fit: Sums,
 }
 
-/// Factors for times, round by round.
 const STEPS: [&[f64]; 2] = [&[0.75, 0.875, 1.125, 1.25], &[0.94, 1.06]];
 
 /// Around how many of the best, for each aim, a round looks.

@@ -203,7 +203,6 @@ fn play_piece(
 
 /// What of a vCPU is taken as recorded, or otherwise.
 pub(crate) struct Taken<'a> {
-    /// Its wake-up latencies.
     pub(crate) table: &'a Table,
     /// How far its gaps follow its wake-ups.
     pub(crate) follow: Follow,
@@ -221,7 +220,6 @@ impl<'a> Taken<'a> {
 
 /// Settings on their way through the halts of one vCPU.
 pub(crate) enum Player {
-    /// Side by side.
     Grid(Box<Grid>),
     /// One by one, where the rule has no window that adapts.
     Runs(Vec<Run>),
@@ -251,7 +249,6 @@ impl Player {
         self.tallies().iter().map(Sums::of_tally).collect()
     }
 
-    /// What came of all so far.
     pub(crate) fn tallies(&self) -> Vec<Tally> {
         match self {
             Self::Grid(grid) => grid.tallies(),

@@ -76,7 +76,6 @@ impl Sums {
         }
     }
 
-    /// So many thousandths of a sum.
     pub(super) fn scaled(sum: u64, milli: u64) -> u64 {
         let scaled = u128::from(sum) * u128::from(milli) / u128::from(MILLI);
         u64::try_from(scaled).unwrap_or(u64::MAX)
@@ -115,7 +114,6 @@ impl Sums {
         self.ipis += other.ipis;
     }
 
-    /// Adds parts to parts.
     pub(super) fn add_parts(sums: &mut Vec<Self>, parts: &[Self]) {
         sums.resize(sums.len().max(parts.len()), Self::default());
         for (sum, part) in sums.iter_mut().zip(parts) {

@@ -158,7 +158,6 @@ pub fn play(
     }
 }
 
-/// The same from the other start.
 fn other(entry: Entry) -> Entry {
     let start = match entry.start {
         Start::Zero => Start::Ceiling,

@@ -32,7 +32,6 @@ const REFUTED: u64 = 1000;
 /// Rules that a kernel may have, each held against the same halts.
 #[derive(Debug)]
 pub struct Trial {
-    /// The rule of the kernel's number.
     upstream: Verifier,
     /// The others that are not refuted.
     candidates: Vec<(Backports, Verifier)>,

@@ -52,7 +52,6 @@ pub struct Verifier {
     tally: Tally,
 }
 
-/// A CPU between two periods.
 #[derive(Debug)]
 struct Cpu {
     end_ns: u64,

@@ -13,21 +13,18 @@ use crate::kvm::{Arch, Observed, Step};
 use self::cases::{Case, Ceiling, MOST, Times};
 pub(super) use self::found::Found;
 
-/// A thread between two halts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Thread {
     place: Option<(VmIndex, Option<VcpuId>)>,
     end_ns: u64,
     /// What the last halt may have left; empty if that is unknown.
     windows: Vec<u32>,
-    /// Why it is unknown.
     lost_by: Option<Skip>,
     ceiling: Option<Ceiling>,
     /// The last halt that could tell was not allowed to poll.
     vetoed: bool,
 }
 
-/// What came of a halt.
 pub(super) enum Judged {
     Matched {
         transitions: Transitions,
@@ -75,7 +72,6 @@ impl Thread {
         (unknown && in_order && stands && cases::only_zero(setup, halt)).then_some(window)
     }
 
-    /// Why this halt cannot be checked.
     pub(super) fn not_checked(
         &self,
         setup: &Setup,

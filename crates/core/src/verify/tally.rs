@@ -101,7 +101,6 @@ pub struct Count {
     pub matched: u64,
 }
 
-/// The transitions of one halt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Transitions {
     /// The window was cut where the halt began, beside what happened at its end.

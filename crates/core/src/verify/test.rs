@@ -137,7 +137,6 @@ fn halts(kernel: &mut Kernel, lengths: &[u64]) -> Vec<(Halt, Option<WindowChange
     lengths.iter().map(|ns| kernel.halt(*ns)).collect()
 }
 
-/// Something that was recorded otherwise.
 type Edit = fn(&mut Halt, &mut Option<WindowChange>);
 
 const SKIPPED_FIRST: Verdict = Verdict::Skipped(Skip::First);

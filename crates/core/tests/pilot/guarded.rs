@@ -43,7 +43,6 @@ fn polls(percent: f64) -> Load {
 #[derive(Debug)]
 struct Told {
     model: Modelled,
-    /// Loads poll more under lower ceilings.
     is_inverted: bool,
     /// Better, in nanoseconds, where this is not in force.
     better: Rc<Cell<Option<u32>>>,

@@ -36,7 +36,6 @@ pub(crate) struct Vm {
     key: VmKey,
     pub(crate) load: Load,
     pub(crate) ceiling: Ceiling,
-    /// What the journal has of it.
     pub(crate) held: Option<Held<u32>>,
     /// The pilot is to leave it alone.
     pub(crate) is_left_alone: bool,
@@ -84,7 +83,6 @@ impl Host {
         });
     }
 
-    /// The same with these limits.
     pub(crate) fn restarts_within(&mut self, limits: Limits) {
         let mut setup = setup(Modelled::right(2), self.pilot.memory(), 2);
         setup.limits = limits;
@@ -211,7 +209,6 @@ impl<E: Evidence<Chunk = Chunk>> Host<E> {
         }
     }
 
-    /// A configuration is read again.
     pub(crate) fn limit(&mut self, limits: Limits) {
         let decisions = self.pilot.limit(limits);
         self.make(decisions);
@@ -231,7 +228,6 @@ impl<E: Evidence<Chunk = Chunk>> Host<E> {
             .sum()
     }
 
-    /// Lets so many intervals pass.
     pub(crate) fn pass(&mut self, steps: u64) {
         for _ in 0..steps {
             let until = self.now + STEP;

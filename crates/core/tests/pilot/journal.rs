@@ -30,7 +30,6 @@ pub(crate) struct Machine {
     pub(crate) fixed: BTreeSet<VmKey>,
     pub(crate) param_ns: u32,
     pub(crate) journal: BTreeMap<Scope, Entry>,
-    /// What a human has set.
     pub(crate) theirs: BTreeMap<Scope, u32>,
     /// The ceiling of its own that each VM came with.
     pub(crate) at_first: BTreeMap<VmKey, Option<u32>>,
@@ -52,7 +51,6 @@ pub(crate) enum NotSet {
     Died,
     /// It is somebody else's.
     Theirs,
-    /// What it follows has changed.
     Moved,
 }
 

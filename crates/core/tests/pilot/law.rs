@@ -39,7 +39,6 @@ pub(crate) fn polled(vms: &[VmSeen]) -> Option<f64> {
     each.sum()
 }
 
-/// What keeps from more polling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keeps {
     Nothing,

@@ -99,7 +99,6 @@ impl Load {
         self.halts_per_s * self.cost_ns(ceiling_ns).1
     }
 
-    /// What it polls, in CPUs.
     pub(crate) fn polled_cpus(&self, ceiling_ns: u32) -> f64 {
         self.halts_per_s * self.cost_ns(ceiling_ns).0 / 1e9
     }
@@ -123,7 +122,6 @@ pub(crate) struct Modelled {
 }
 
 impl Modelled {
-    /// What it says is right.
     pub(crate) fn right(seed: u64) -> Self {
         Self {
             bias: 0.0,

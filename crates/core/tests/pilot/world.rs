@@ -45,7 +45,6 @@ pub(crate) struct World {
     pub(crate) draw: SplitMix64,
     pub(crate) now: u64,
     clock: u64,
-    /// The host's parameter can be written.
     is_writable: bool,
     pub(crate) machine: Machine,
     pub(crate) vms: BTreeMap<VmKey, SimVm>,
@@ -487,7 +486,6 @@ impl World {
         }
     }
 
-    /// Facts that were wanted are there.
     fn collected(&mut self) {
         let Some((wanted, _, _)) = self.collecting.take() else {
             return;
@@ -582,7 +580,6 @@ impl World {
         }
     }
 
-    /// What the pilot wants is collected.
     fn collect(&mut self) {
         let wanted = self
             .pilot

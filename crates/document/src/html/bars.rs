@@ -3,14 +3,10 @@
 use super::markup::{Element, Markup, el};
 use crate::number::share;
 
-/// A part of a whole.
 #[derive(Debug, Clone, Copy)]
 pub struct Part<'a> {
-    /// Its colour, by class.
     pub class: &'static str,
-    /// What it is.
     pub name: &'a str,
-    /// How much.
     pub value: f64,
 }
 
@@ -62,7 +58,6 @@ fn piece(class: &'static str, from: f64, width: f64) -> Element {
         .attr("height", "100%")
 }
 
-/// What the colours of bars mean.
 pub fn legend<'a>(parts: impl IntoIterator<Item = (&'static str, &'a str)>) -> Markup {
     let items = parts.into_iter().map(|(class, name)| {
         let swatch = el("svg")
@@ -96,7 +91,6 @@ pub fn interval(drawn: &serde_json::Value) -> Markup {
         .into()
 }
 
-/// Size of a drawn interval.
 const WIDTH: f64 = 120.0;
 const HEIGHT: f64 = 16.0;
 

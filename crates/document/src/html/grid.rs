@@ -2,18 +2,13 @@
 
 use super::markup::{Element, Markup, el};
 
-/// How a column stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Is {
-    /// Texts.
     Text,
-    /// Numbers, at the right.
     Number,
-    /// Bars.
     Bar,
 }
 
-/// A cell.
 #[derive(Debug)]
 pub struct Cell {
     content: Markup,
@@ -44,18 +39,14 @@ pub fn maybe(value: Option<f64>, text: impl Fn(f64) -> String) -> Cell {
     }
 }
 
-/// What stands above a column.
 #[derive(Debug, Clone)]
 pub struct Head {
-    /// How the column stands.
     pub is: Is,
-    /// Its title.
     pub title: String,
     /// What it means, shown where a pointer rests on it; empty where the title says it.
     pub meaning: &'static str,
 }
 
-/// A table that grows downwards.
 #[derive(Debug)]
 pub struct Table {
     caption: String,

@@ -10,7 +10,6 @@ use serde::Serialize;
 
 use crate::page::harmless;
 
-/// A piece of a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Markup(String);
 
@@ -20,7 +19,6 @@ impl Markup {
         Self::default()
     }
 
-    /// A text, whoever wrote it.
     pub fn text(text: &str) -> Self {
         let mut out = String::with_capacity(text.len());
         escape(&harmless(text), &mut out);
@@ -67,19 +65,16 @@ impl Markup {
         Self(script)
     }
 
-    /// Puts more behind it.
     pub fn push(&mut self, more: impl Into<Self>) {
         self.0.push_str(&more.into().0);
     }
 
-    /// The same, in one expression.
     #[must_use]
     pub fn and(mut self, more: impl Into<Self>) -> Self {
         self.push(more);
         self
     }
 
-    /// As it goes into the file.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -126,7 +121,6 @@ pub struct Element {
 /// Elements that have no end tag.
 const VOID: [&str; 6] = ["meta", "link", "input", "br", "hr", "col"];
 
-/// A new element.
 pub fn el(name: &'static str) -> Element {
     Element {
         name,
@@ -136,7 +130,6 @@ pub fn el(name: &'static str) -> Element {
 }
 
 impl Element {
-    /// An attribute.
     #[must_use]
     pub fn attr(mut self, name: &'static str, value: impl fmt::Display) -> Self {
         self.attributes.push(' ');
@@ -155,7 +148,6 @@ impl Element {
         self
     }
 
-    /// Its class.
     #[must_use]
     pub fn class(self, name: &'static str) -> Self {
         self.attr("class", name)
@@ -168,7 +160,6 @@ impl Element {
         self
     }
 
-    /// Several things in it.
     #[must_use]
     pub fn with_all<M: Into<Markup>>(mut self, more: impl IntoIterator<Item = M>) -> Self {
         for one in more {
@@ -234,7 +225,6 @@ pub fn code(text: &str) -> Element {
     el("code").with_all(words)
 }
 
-/// Units that stand behind a number.
 const UNITS: [&str; 13] = [
     "%", "ns", "us", "ms", "s", "k", "M", "G", "CPUs", "VMs", "VM", "vCPUs", "vCPU",
 ];

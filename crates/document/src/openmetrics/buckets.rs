@@ -10,7 +10,6 @@ use super::family::{line, shifted};
 pub struct Buckets {
     /// Rising bounds in nanoseconds, each with how many times are at most this.
     pub below: Vec<(u64, u64)>,
-    /// How many times there are.
     pub count: u64,
     /// Their sum in nanoseconds.
     pub sum_ns: u64,

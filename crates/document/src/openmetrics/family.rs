@@ -9,21 +9,17 @@ use serde_json::Value;
 use super::{Buckets, Format};
 use crate::figure::{Leaf, Unit};
 
-/// What a metric is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// It only grows, until its program starts again.
     Counter,
-    /// It goes up and down.
     Gauge,
-    /// How often which values came.
     Histogram,
     /// Texts in labels, with the value 1.
     Info,
 }
 
 impl Kind {
-    /// Its name in OpenMetrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -34,16 +30,13 @@ impl Kind {
     }
 }
 
-/// What is declared of a metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Declared {
     /// Its name, without `_total` or `_info`.
     pub name: String,
-    /// What it is.
     pub kind: Kind,
     /// Its unit, the last word of its name; empty if it has none.
     pub unit: &'static str,
-    /// What it means.
     pub help: &'static str,
 }
 
@@ -95,7 +88,6 @@ pub(super) enum Sample {
 }
 
 impl Sample {
-    /// How many series it is.
     pub(super) fn lines(&self) -> usize {
         match self {
             Self::One(..) => 1,
@@ -104,7 +96,6 @@ impl Sample {
     }
 }
 
-/// A metric and its samples.
 #[derive(Debug)]
 pub(super) struct Family {
     pub(super) declared: Declared,

@@ -32,7 +32,6 @@ impl Labels {
         labels
     }
 
-    /// One more.
     #[must_use]
     pub fn and(&self, name: &'static str, value: &str) -> Self {
         let mut more = self.clone();
@@ -48,7 +47,6 @@ impl Labels {
         }
     }
 
-    /// As they stand between braces.
     pub(super) fn text(&self) -> Rc<str> {
         let mut text = String::new();
         for (name, value) in &self.all {

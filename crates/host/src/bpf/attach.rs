@@ -112,7 +112,6 @@ fn choose_programs(open: &mut OpenCollectorSkel<'_>, stats: bool) {
     }
 }
 
-/// Loads the programs and attaches them.
 pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError> {
     hush_libbpf();
     // libbpf-rs wants the object's place to outlive the skeleton. It is a few words, and a process

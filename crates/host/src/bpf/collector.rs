@@ -37,7 +37,6 @@ const WALK_AGAIN_NS: u64 = 20_000_000;
 /// Between two looks at the kernel's counts of losses.
 const LOSSES_NS: u64 = 500_000_000;
 
-/// Records through BPF.
 #[derive(Debug)]
 pub struct BpfCollector {
     attached: Attached,
@@ -55,7 +54,6 @@ pub struct BpfCollector {
     cost: Cost,
     counting: Counting,
     last_walk_ns: u64,
-    /// How long it took.
     walk_took_ns: u64,
     last_losses_ns: u64,
     lost_before: [u64; LOST_CAUSES],

@@ -84,7 +84,6 @@ impl Cost {
         self.attached_ns + now_ns.saturating_sub(since_ns)
     }
 
-    /// Ends a sample under way.
     fn end_sample(&mut self, now_ns: u64, programs: &Programs<'_>) {
         let Some(timing) = self.timing.take() else {
             return;

@@ -163,7 +163,6 @@ impl CountsReader {
         self.last_ns = Some(now_ns);
     }
 
-    /// When the interval under way began.
     pub(super) fn interval_start_ns(&self) -> Option<u64> {
         self.last_ns
     }

@@ -77,7 +77,6 @@ impl ExitCounter {
         })
     }
 
-    /// Whether it is time to look.
     pub(super) fn is_due(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.last_ns) >= INTERVAL_NS
     }
@@ -200,7 +199,6 @@ impl ExitCounter {
     }
 }
 
-/// What is lost with each cause.
 const LOST: [(exit_lost, &str); 2] = [
     (
         exit_lost::EXIT_LOST_THREADS,

@@ -32,7 +32,6 @@ use crate::root::Root;
 
 pub use self::record::fuzz_idle;
 
-/// Records idle periods through BPF.
 pub struct IdleCollector {
     skel: IdleSkel<'static>,
     links: Links,
@@ -55,7 +54,6 @@ impl std::fmt::Debug for IdleCollector {
 }
 
 impl IdleCollector {
-    /// Loads and attaches.
     pub fn start(options: &CollectOptions, root: Root) -> Result<Self, CollectError> {
         if options.mode != Mode::Full {
             return Err(CollectError::Unsupported {
@@ -355,7 +353,6 @@ impl Collector for IdleCollector {
         self.drain_lost(facts, now_ns)
     }
 
-    /// This machine is always there.
     fn forget_ended(&mut self, _: u64) -> usize {
         0
     }

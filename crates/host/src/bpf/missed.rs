@@ -29,7 +29,6 @@ pub(super) const OF_IDLE: [&str; 5] = [
     "exits: runs of programs that the kernel left out",
 ];
 
-/// Misses of each kind, ever.
 type Misses = [u64; OF_KVM.len()];
 
 /// How often the programs could not hand something over, on all CPUs, by a cause of their map of losses.
@@ -44,7 +43,6 @@ pub(super) fn lost_by(map: &impl MapCore, cause: u32) -> Result<u64, CollectErro
         .sum())
 }
 
-/// The misses that were told already.
 #[derive(Debug)]
 pub(super) struct Missed {
     places: &'static [&'static str; OF_KVM.len()],

@@ -17,7 +17,6 @@ const _: () = assert!(
     "halt_record in intf.h changed: look at this decoder"
 );
 
-/// A halt as sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RawHalt {
     pub(super) end_ns: u64,
@@ -146,7 +145,6 @@ impl RawHalt {
         (self.flags & known == known).then_some(polled && self.poll_ns < self.window_ns)
     }
 
-    /// The halt, with its place.
     pub(super) fn halt(&self, place: Place) -> Halt {
         Halt {
             start_ns: self.end_ns.saturating_sub(self.halt_ns),

@@ -21,7 +21,6 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// when that is full too, the programs count them as lost.
 const MOST_WAITING: usize = 64 << 20;
 
-/// Ring buffers of one reader.
 #[derive(Debug)]
 pub(super) struct Ring {
     shared: Arc<Shared>,

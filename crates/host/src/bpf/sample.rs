@@ -43,7 +43,6 @@ impl std::fmt::Debug for SampleFilter {
 pub(crate) struct Counted {
     /// Times that an event fired, whoever ran.
     pub(crate) fired: u64,
-    /// Samples that went into a ring.
     pub(crate) kept: u64,
     /// Samples that found no room.
     pub(crate) lost: u64,
@@ -78,7 +77,6 @@ impl SampleFilter {
         Ok(Self { skel, links })
     }
 
-    /// Samples this process from now on.
     pub(crate) fn add(&self, pid: u32) -> Result<(), CollectError> {
         let map = &self.skel.maps.sampled;
         map.update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
@@ -119,7 +117,6 @@ impl SampleFilter {
         self.links.clear();
     }
 
-    /// What was counted so far.
     pub(crate) fn counted(&self) -> Result<Counted, CollectError> {
         let count = |what: sample_count| -> Result<u64, CollectError> {
             let map = &self.skel.maps.counts;

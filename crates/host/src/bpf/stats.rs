@@ -133,7 +133,6 @@ fn key(vcpu: &FoundVcpu) -> Key {
 pub(super) struct Latest {
     vcpu: FoundVcpu,
     stats: VcpuStats,
-    /// Its thread has ended.
     has_ended: bool,
 }
 
@@ -160,7 +159,6 @@ pub(super) fn with_last(
     all.into_values().collect()
 }
 
-/// What a reading brought.
 #[derive(Debug, Default)]
 pub(super) struct Read {
     /// One row for each vCPU that halted since the reading before.
@@ -179,7 +177,6 @@ struct Known {
     has_ended: bool,
 }
 
-/// Remembers what was already handed on.
 #[derive(Debug, Default)]
 pub(super) struct StatsReader {
     before: BTreeMap<Key, Known>,
@@ -187,7 +184,6 @@ pub(super) struct StatsReader {
 }
 
 impl StatsReader {
-    /// When the interval under way began.
     pub(super) fn interval_start_ns(&self) -> Option<u64> {
         self.last_ns
     }

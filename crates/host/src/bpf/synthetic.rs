@@ -14,19 +14,16 @@ use super::on_request::{in_a_thread, run};
 use crate::collector::{CollectError, CollectOptions, Collector};
 use crate::root::Root;
 
-/// What a thread tells the programs.
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
     /// `kvm_halt_poll_ns` of vCPU 0: grow or shrink, by what it does to the window.
     Call {
         /// The window before, in nanoseconds.
         old_ns: u32,
-        /// The window after.
         new_ns: u32,
     },
     /// `kvm_vcpu_wakeup` of a halt that polled until it was woken, of so many nanoseconds.
     Halt(u64),
-    /// Time that passes.
     Pause(Duration),
 }
 

@@ -16,7 +16,6 @@ const END: u8 = 0;
 
 #[derive(Debug, Default)]
 pub(super) enum Timer {
-    /// This process itself.
     #[default]
     Own,
     Helper {
@@ -33,7 +32,6 @@ pub(super) enum Timing {
 }
 
 impl Timer {
-    /// From now on a child asks.
     pub(super) fn hand_over(&mut self, root: &Root) -> io::Result<()> {
         let mut process = companion::command(root, companion::TIMER).spawn()?;
         let asks = process.stdin.take();

@@ -23,21 +23,17 @@ const _: () = assert!(
 /// A vCPU, found by its open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FoundVcpu {
-    /// The process that holds it.
     pub pid: Pid,
     /// Its VM: an address in the kernel, good for telling VMs apart and nothing else.
     pub vm: u64,
     /// Itself: an address in the kernel, as above.
     pub address: u64,
-    /// Its number.
     pub id: VcpuId,
     /// The thread that last ran it; `None` if it never ran.
     pub tid: Option<Tid>,
-    /// Its polling window.
     pub window_ns: u32,
     /// The VM's own ceiling, where it is in force (a cap), or may be (a snapshot).
     pub vm_ceiling: Option<(u32, CeilingSource)>,
-    /// The guest switched host polling off.
     pub guest_veto: Option<bool>,
     /// Exits on HLT are disabled: no halt ever reaches KVM.
     pub hlt_in_guest: bool,

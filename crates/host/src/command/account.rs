@@ -13,13 +13,11 @@ use rustix::thread::{
 /// Why an account is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
-    /// Nobody has that name.
     #[error("there is no user `{0}`")]
     Unknown(String),
     /// The system's own tools could not be asked.
     #[error("ask `{program}` for the user")]
     Ask {
-        /// Which.
         program: &'static str,
         /// Why not.
         source: io::Error,
@@ -27,14 +25,11 @@ pub enum AccountError {
     /// An answer that is not understood.
     #[error("`{program}` said of the user: `{answer}`")]
     Answer {
-        /// Who said so.
         program: &'static str,
-        /// What.
         answer: String,
     },
 }
 
-/// A user, with all its groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     name: String,
@@ -81,12 +76,10 @@ impl Account {
         })
     }
 
-    /// Its number.
     pub fn uid(&self) -> u32 {
         self.uid.as_raw()
     }
 
-    /// What a login would set.
     pub(super) fn environment(&self) -> [(&'static str, OsString); 3] {
         [
             ("USER", self.name.clone().into()),

@@ -18,14 +18,11 @@ use crate::root::Root;
 /// Longest path kept: three slices of Kubernetes and the 64 digits of a container's scope have room.
 const LONGEST: usize = 256;
 
-/// What is known of a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Cgroup {
     /// From the root of the hierarchy to the scope.
     pub(super) path: Option<String>,
-    /// Proxmox VE's number of the VM.
     pub(super) vmid: Option<String>,
-    /// The UID of a pod.
     pub(super) pod_uid: Option<String>,
 }
 

@@ -7,7 +7,6 @@ pub(super) fn is(program: &str) -> bool {
     program.starts_with("cloud-hyperviso")
 }
 
-/// The name of the VM.
 pub(super) fn name(arguments: &Arguments) -> Option<String> {
     let socket = || {
         let value = arguments.option("--api-socket")?;

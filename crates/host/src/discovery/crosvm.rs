@@ -7,7 +7,6 @@ pub(super) fn is(program: &str) -> bool {
     program == "crosvm"
 }
 
-/// The name of the VM.
 pub(super) fn name(arguments: &Arguments) -> Option<String> {
     let named = arguments.option("--name").map(str::to_owned);
     let socket = || {

@@ -7,7 +7,6 @@ pub(super) fn is(program: &str) -> bool {
     program == "firecracker" || program.starts_with("firecracker-v")
 }
 
-/// The name of the VM.
 pub(super) fn name(arguments: &Arguments) -> Option<String> {
     arguments
         .option("--id")

@@ -16,7 +16,6 @@ const FOLDER: &str = "run/libvirt/qemu";
 /// A longer file is not libvirt's: a domain of a hundred disks has 200 kB.
 const LONGEST: u64 = 2 << 20;
 
-/// What libvirt calls a domain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Domain {
     pub(super) uuid: Option<String>,

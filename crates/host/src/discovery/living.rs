@@ -14,7 +14,6 @@ use crate::root::Root;
 /// Processes that are watched by a descriptor; the files of others are read now and then.
 const DESCRIPTORS: usize = 256;
 
-/// Between two readings of these files.
 const READ_NS: u64 = 500_000_000;
 
 /// The processes of the VMs that are there, each by its first VM.
@@ -67,7 +66,6 @@ impl Living {
         (root.is_host() && few).then(open)?
     }
 
-    /// Of those watched by a descriptor.
     fn ended(&self) -> Vec<VmKey> {
         let held = self.watched.iter();
         let held: Vec<_> = held

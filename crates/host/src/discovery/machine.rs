@@ -4,7 +4,6 @@ use haltwise_core::vmm::Machine;
 
 use super::arguments::Arguments;
 
-/// What this command line says.
 pub(super) fn of(arguments: &Arguments) -> Machine {
     let values = |names: &'static [&'static str]| names.iter().flat_map(|name| arguments.all(name));
     let any = |names: &'static [&'static str], texts: &[&str]| {

@@ -3,7 +3,6 @@
 //! A VMM's command line and a thread's name belong to whoever started the VMM. They may hold control
 //! characters, text that runs backwards, or 100 kB; a report must show none of that.
 
-/// Longest name kept, in characters.
 pub const LONGEST_NAME: usize = 96;
 
 /// The printable part of a name: control and invisible characters become `?`, the rest is cut at
@@ -12,7 +11,6 @@ pub fn printable(text: &str) -> Option<String> {
     printable_within(text, LONGEST_NAME)
 }
 
-/// The same with another bound.
 pub(crate) fn printable_within(text: &str, longest: usize) -> Option<String> {
     let mut characters = text
         .trim()

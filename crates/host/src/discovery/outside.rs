@@ -14,7 +14,6 @@ use crate::root::Root;
 /// A process that looks like a VMM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutsideVmm {
-    /// The process.
     pub pid: Pid,
     /// What its command line and its cgroup call the VM; else the process's name and number.
     pub name: String,
@@ -25,11 +24,9 @@ pub struct OutsideVmm {
 /// CPU time of a process, as `/proc/PID/stat` has it: ticks of 10 ms or so, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutsideTime {
-    /// In its guests.
     pub guest_ns: u64,
     /// In the kernel: exits, halt polling, and what its other threads call.
     pub kernel_ns: u64,
-    /// In its own program.
     pub user_ns: u64,
 }
 

@@ -23,7 +23,6 @@ const LOOK_NS: u64 = 1_000_000_000;
 /// Between two looks at one that seems to be paused.
 const AGAIN: Duration = PAUSE;
 
-/// What the roster knows of threads.
 #[derive(Debug)]
 pub(super) enum Known {
     /// The kernel was asked who runs each vCPU; one that has never run has no thread.
@@ -101,7 +100,6 @@ impl Pauses {
         }
     }
 
-    /// A VM has so many vCPUs.
     pub(crate) fn expect(&mut self, vm: VmIndex, vcpus: usize) {
         if let Known::ByNames(all) = &mut self.known {
             all.insert(vm, vcpus);

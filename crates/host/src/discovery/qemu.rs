@@ -14,7 +14,6 @@ pub(super) fn is(program: &str) -> bool {
     program.starts_with("qemu-system-") || matches!(program, "qemu-kvm" | "qemu" | "kvm")
 }
 
-/// The name of the VM.
 pub(super) fn name(arguments: &Arguments) -> Option<String> {
     let given = option(arguments, "name")?;
     let parts = split_at_commas(given);
@@ -52,7 +51,6 @@ pub(super) fn vmid(arguments: &Arguments) -> Option<String> {
 /// The name of the agent's port in a guest.
 const AGENT: &str = "org.qemu.guest_agent.0";
 
-/// The port of the guest's agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AgentPort {
     /// The path of the socket that it leads to, if that has one.

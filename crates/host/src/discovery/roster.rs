@@ -17,13 +17,10 @@ use crate::clock;
 /// What a VM is called, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VmLabel {
-    /// Its name.
     pub name: String,
     /// What else it is called.
     pub identity: Identity,
-    /// What its VMM's command line says.
     pub machine: Option<Machine>,
-    /// Its VMM.
     pub vmm: VmmKind,
     /// Whether its ceiling can be set from outside its VMM, where that is known.
     pub ceiling_settable: Option<bool>,
@@ -45,14 +42,12 @@ impl VmLabel {
 pub struct RosterBuilder {
     roster: Roster,
     by_key: BTreeMap<VmKey, VmIndex>,
-    /// VMs that were ever seen.
     seen: u32,
     /// Who comes later than this came while recording.
     began_ns: Option<u64>,
 }
 
 impl RosterBuilder {
-    /// The roster so far.
     pub fn roster(&self) -> &Roster {
         &self.roster
     }
@@ -138,7 +133,6 @@ impl RosterBuilder {
         }
     }
 
-    /// These are gone.
     pub fn gone(&mut self, gone: &[VmIndex], now_ns: u64) {
         for vm in &mut self.roster.vms {
             if gone.contains(&vm.index) {

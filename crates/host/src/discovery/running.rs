@@ -87,7 +87,6 @@ pub fn settled<T>(vms: &[T], look: impl Fn(&T) -> Option<bool>) -> Vec<Option<bo
     known
 }
 
-/// What a thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waits {
     /// For nothing: it runs, or would if it had a CPU.

@@ -18,17 +18,13 @@ pub enum SelectError {
     /// Nothing of that number or name.
     #[error("no VM is `{wanted}`; there is {}", Listing(.found))]
     NoSuchVm {
-        /// What was asked for.
         wanted: String,
         /// What there is: number and name of each.
         found: Vec<(u32, String)>,
     },
-    /// Several of that name.
     #[error("`{wanted}` means {} VMs; say which by its process: {}", .found.len(), Listing(.found))]
     Ambiguous {
-        /// What was asked for.
         wanted: String,
-        /// The VMs of that name.
         found: Vec<(u32, String)>,
     },
 }

@@ -7,7 +7,6 @@ use haltwise_core::ids::{VcpuId, VmmKind};
 use super::arguments::Arguments;
 use super::{cloud_hypervisor, crosvm, firecracker, lab, qemu};
 
-/// What we know of one VMM.
 #[derive(Debug)]
 pub(super) struct Vmm {
     pub(super) kind: VmmKind,

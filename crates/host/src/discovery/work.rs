@@ -17,14 +17,12 @@ use crate::root::Root;
 
 const LOOK_NS: u64 = 10_000_000_000;
 
-/// What VMMs have done so far.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     vms: BTreeMap<VmIndex, Seen>,
     looked_ns: u64,
 }
 
-/// The threads of a VMM.
 #[derive(Debug)]
 struct Seen {
     first_ns: u64,

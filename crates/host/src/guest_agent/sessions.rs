@@ -37,7 +37,6 @@ impl Sessions {
         }
     }
 
-    /// Writes a value in a guest.
     pub(crate) fn write(
         &self,
         root: &Root,

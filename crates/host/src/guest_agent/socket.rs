@@ -20,7 +20,6 @@ const SENTINEL: u8 = 0xff;
 /// What `guest-sync-delimited` may name: an `int` in old agents.
 const LARGEST_ID: u64 = 0x7fff_ffff;
 
-/// A connection to the agent.
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: UnixStream,

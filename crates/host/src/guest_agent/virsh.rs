@@ -15,7 +15,6 @@ const LONGEST: u64 = 256 << 10;
 /// Beside the agent's own time: libvirt waits for it, and ends the wait itself.
 const OWN: Duration = Duration::from_secs(2);
 
-/// A domain of libvirt.
 #[derive(Debug)]
 pub(super) struct Virsh {
     program: String,
@@ -33,7 +32,6 @@ impl Virsh {
         }
     }
 
-    /// One request and its answer.
     pub(super) fn ask(
         &self,
         command: &'static str,

@@ -32,7 +32,6 @@ const NO_FACTOR: u32 = 100;
 /// Settings of a machine, in force or wanted.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// The values.
     pub values: BTreeMap<Parameter, u32>,
     /// Parameters that a request changes; `None` asks about all.
     wanted: Option<BTreeSet<Parameter>>,
@@ -43,17 +42,14 @@ pub struct Settings {
     governor: Option<String>,
 }
 
-/// A remark on settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
     /// Parameters concerned, the cause first.
     pub about: Vec<Parameter>,
-    /// The remark itself.
     pub finding: Finding,
 }
 
 impl Settings {
-    /// Settings in force.
     pub fn of(knobs: &[Knob]) -> Self {
         let text = |name: &str| {
             let mut knobs = knobs.iter();
@@ -98,7 +94,6 @@ impl Settings {
     }
 }
 
-/// All remarks on these settings.
 pub fn remarks(settings: &Settings) -> Vec<Remark> {
     let mut all = Vec::new();
     for (parameter, value) in &settings.values {
@@ -227,7 +222,6 @@ fn slip(parameter: Parameter, value: u32) -> Option<Remark> {
     }
 }
 
-/// KVM's four parameters together.
 fn windows(all: &mut Vec<Remark>, settings: &Settings) {
     use Parameter::{Grow, GrowStart, HaltPollNs, Shrink};
     let [ceiling, start, grow] = [HaltPollNs, GrowStart, Grow].map(|it| settings.get(it));
@@ -269,7 +263,6 @@ fn windows(all: &mut Vec<Remark>, settings: &Settings) {
     }
 }
 
-/// The guest governor's five parameters together.
 fn guest(all: &mut Vec<Remark>, settings: &Settings) {
     use Parameter::{GuestAllowShrink, GuestGrowStart, GuestHaltPollNs, GuestShrink};
     let set = settings.of_guest();

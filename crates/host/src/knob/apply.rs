@@ -11,22 +11,17 @@ use super::target::{BootFile, Change, InGuest, Target};
 use crate::guest_agent::Sessions;
 use crate::root::Root;
 
-/// What somebody wants to have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
-    /// Parameters and their values.
     pub parameters: Vec<(Parameter, u32)>,
     /// VMs and the ceilings that they should have, in nanoseconds.
     pub ceilings: Vec<(VmKey, u32)>,
     /// Parameters of the governor haltpoll in the guests of VMs, and their values.
     pub guests: Vec<(InGuest, u32)>,
-    /// To be set at boot, too.
     pub persist: bool,
-    /// Also what was modified externally.
     pub take_over: bool,
 }
 
-/// What an apply would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proposal {
     /// What would be set, in order.
@@ -188,7 +183,6 @@ impl Proposal {
         Ok(())
     }
 
-    /// Everything that it is about.
     pub fn targets(&self) -> impl Iterator<Item = Target> {
         let already = self.already.iter().map(|(target, _)| *target);
         self.changes.iter().map(|it| it.target).chain(already)

@@ -11,7 +11,6 @@ use super::parameter::Parameter;
 use super::persist::Values;
 use super::target::{Form, Found, Target};
 
-/// The number of this format.
 pub(super) const SCHEMA: u32 = 1;
 
 /// Everything that haltwise has set on a host.
@@ -21,15 +20,12 @@ pub struct Baseline {
     pub(super) schema: u32,
     /// Number of the last apply.
     pub step: u64,
-    /// What is set, ordered by target.
     pub held: Vec<Held>,
 }
 
-/// A target that haltwise has set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Held {
-    /// What.
     pub target: Target,
     /// What it was before the first apply: a number, the text of a file, or `null` for no file.
     pub before: Option<String>,
@@ -44,7 +40,6 @@ pub struct Held {
     /// The boot of the guest that it is in, as the guest named it; nothing where it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) guest_boot: Option<String>,
-    /// What was about to be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) intent: Option<Intent>,
     /// It was modified externally, and undo left it: not ours until a boot, or until it is taken over.
@@ -54,7 +49,6 @@ pub struct Held {
     pub(super) boot: String,
     /// Number of the apply that set it last.
     pub step: u64,
-    /// The command line of that apply.
     pub who: String,
     /// When, in nanoseconds since 1970 (UTC).
     pub unix_ns: u64,
@@ -73,7 +67,6 @@ pub(super) enum Intent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It was made.
     Done,
     /// It was not.
     NotDone,
@@ -86,11 +79,8 @@ pub enum Outcome {
 pub struct CutOff {
     /// Number of the apply, or of the one that was being undone.
     pub step: u64,
-    /// Its command line.
     pub who: String,
-    /// Whether it was an undo.
     pub undo: bool,
-    /// What became of each change.
     pub results: Vec<(Target, Outcome)>,
 }
 
@@ -122,12 +112,10 @@ impl Default for Baseline {
 }
 
 impl Baseline {
-    /// What is held of a target.
     pub fn get(&self, target: Target) -> Option<&Held> {
         self.held.iter().find(|held| held.target == target)
     }
 
-    /// The same, to change it.
     pub(super) fn get_mut(&mut self, target: Target) -> Option<&mut Held> {
         self.held.iter_mut().find(|held| held.target == target)
     }

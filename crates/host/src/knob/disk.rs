@@ -36,17 +36,14 @@ pub(super) fn read_regular(path: &Path, flags: i32) -> io::Result<File> {
     regular(options.read(true).custom_flags(flags).open(path)?)
 }
 
-/// What went wrong with an effect.
 #[derive(Debug)]
 pub(super) struct DiskError {
     /// What was tried: `write`, `rename`.
     pub(super) what: &'static str,
     pub(super) path: PathBuf,
-    /// What the kernel said.
     pub(super) source: io::Error,
 }
 
-/// An effect is next.
 #[cfg(not(test))]
 #[expect(clippy::unnecessary_wraps, reason = "tests stop here")]
 fn effect() -> io::Result<()> {

@@ -18,19 +18,16 @@ use crate::discovery::{self, VcpuThreads, VmProcess};
 use crate::perf::PerfCollector;
 use crate::root::Root;
 
-/// A ceiling that was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CeilingChange {
     /// `halt_poll_ns` before, in nanoseconds.
     pub old: u32,
-    /// All four parameters now.
     pub now: Knobs,
 }
 
 /// What a running VM does about a new ceiling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// It follows.
     Follows,
     /// It has a cap of its own, in nanoseconds, which no parameter changes.
     OwnCap(u32),
@@ -39,31 +36,25 @@ pub enum Effect {
     /// It keeps another ceiling, in nanoseconds where that is known: the one copied when it was made,
     /// or its own cap, which looks the same on such kernels. It has to be started anew to follow.
     Keeps(Option<u32>),
-    /// It cannot be told.
     NotTold(String),
 }
 
 /// A running VM and what it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watched {
-    /// Its process.
     pub pid: Pid,
-    /// What its VMM calls it.
     pub name: String,
-    /// How many vCPUs were seen.
     pub vcpus: usize,
     /// Smallest and largest window of the vCPUs for which KVM may poll, in nanoseconds, where they could be
     /// read. Where the guest disabled host polling KVM leaves the window as it was, and does not poll it.
     pub window_ns: Option<(u32, u32)>,
     /// The vCPUs on which the guest disabled host polling, where that could be read.
     pub disabled: Vec<VcpuId>,
-    /// What it does.
     pub effect: Effect,
     /// Whether any of its vCPUs runs or is idle in `KVM_RUN`, where that can be told.
     pub running: Option<bool>,
 }
 
-/// A way to find out.
 pub trait Watch: std::fmt::Debug {
     /// Watches every VM of the host under a change that has been made; or the value in force, if the
     /// change is none.
@@ -103,11 +94,8 @@ impl Watch for Walk {
 /// Watches halts for a while: the second rung.
 #[derive(Debug)]
 pub struct Halts {
-    /// The host.
     pub root: Root,
-    /// How long.
     pub time: Duration,
-    /// The kernel's rule.
     pub kernel: (Version, Arch),
 }
 

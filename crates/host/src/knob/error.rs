@@ -18,7 +18,6 @@ pub enum KnobError {
     /// KVM is not loaded.
     #[error("find KVM's parameters: module kvm is not loaded")]
     NoKvm,
-    /// This kernel lacks a parameter.
     #[error(
         "set {0}: this kernel has no such parameter (it came with Linux {since})",
         since = .0.since()
@@ -29,42 +28,26 @@ pub enum KnobError {
         "set {parameter}: {} is read-only on this host, for everybody (writable since Linux {since})",
         path.display(), since = parameter.since()
     )]
-    ReadOnly {
-        /// The parameter.
-        parameter: Parameter,
-        /// Its file.
-        path: PathBuf,
-    },
+    ReadOnly { parameter: Parameter, path: PathBuf },
     /// A file of the kernel could not be read.
     #[error(transparent)]
     Read(#[from] RootError),
-    /// A value cannot be.
     #[error(transparent)]
     Value(#[from] ValueError),
-    /// Another haltwise holds the lock.
     #[error("lock {}: another haltwise is changing settings", path.display())]
-    Busy {
-        /// The lock.
-        path: PathBuf,
-    },
+    Busy { path: PathBuf },
     /// Somebody else can have written it, or can lock it.
     #[error("open {}: {why}", path.display())]
     Untrusted {
-        /// The file or directory.
         path: PathBuf,
         /// Why it is not believed.
         why: &'static str,
     },
     /// The baseline has a text for a boot file that haltwise cannot have written or found.
     #[error("restore {}: the baseline has a text for it that haltwise never wrote", path.display())]
-    Forged {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The baseline is damaged.
+    Forged { path: PathBuf },
     #[error("read {}: it is damaged: {what}", path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
         /// Where, and how.
         what: String,
@@ -80,28 +63,21 @@ pub enum KnobError {
     Theirs(Vec<Foreign>),
     /// It was modified externally between the look and the write.
     #[error("set {name}: it was modified externally at the same time")]
-    Meanwhile {
-        /// What.
-        name: String,
-    },
+    Meanwhile { name: String },
     /// It is not what whoever asks has read before.
     #[error("set {name}: it is {found} and was {expected}: it was modified externally")]
     Otherwise {
-        /// What.
         name: String,
         /// What was read before.
         expected: String,
-        /// What is there now.
         found: String,
     },
     /// The same of a VM without a ceiling of its own.
     #[error("set {name}: it follows halt_poll_ns, which is {found}; {expected} was expected")]
     Follows {
-        /// Whose ceiling.
         name: String,
         /// What was read before.
         expected: String,
-        /// What the parameter is now.
         found: String,
     },
     /// Neither directory for boot files is there.
@@ -109,45 +85,28 @@ pub enum KnobError {
     NoPlace,
     /// A boot file of our name is somebody else's.
     #[error("persist: {} is there already, and is not ours", path.display())]
-    Occupied {
-        /// The file.
-        path: PathBuf,
-    },
+    Occupied { path: PathBuf },
     /// A file of our name is there, and cannot be kept for the undo.
     #[error("read {}: {why}, so it cannot be kept for the undo", path.display())]
     NotText {
-        /// The file.
         path: PathBuf,
         /// Why not.
         why: &'static str,
     },
-    /// A write was refused.
     #[error("{what} {}: not permitted", path.display())]
-    Denied {
-        /// What was tried.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-    },
-    /// A write failed.
+    Denied { what: &'static str, path: PathBuf },
     #[error("{what} {}", path.display())]
     Failed {
-        /// What was tried.
         what: &'static str,
-        /// The file.
         path: PathBuf,
-        /// What the kernel said.
         #[source]
         source: io::Error,
     },
     /// A write was taken and did nothing.
     #[error("set {name} to {wanted}: it was written, and reads {found}")]
     NotTaken {
-        /// What.
         name: String,
-        /// The value written.
         wanted: String,
-        /// The value read.
         found: String,
     },
     /// A VM's ceiling could not be read or set.
@@ -164,15 +123,10 @@ pub enum KnobError {
 /// Something that haltwise had set and that was modified externally since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Foreign {
-    /// What.
     pub target: Target,
-    /// What it is.
     pub found: Option<String>,
-    /// What haltwise had written.
     pub ours: Option<String>,
-    /// Number of the apply that did.
     pub step: u64,
-    /// Its command line.
     pub who: String,
 }
 

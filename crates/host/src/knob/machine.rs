@@ -86,7 +86,6 @@ fn governed(root: &Root, vm: VmKey) -> Result<Option<(Governor, Governed)>, Knob
     Ok(governed.map(|governed| (governor, governed)))
 }
 
-/// Sets the ceiling of a VM.
 fn set_ceiling(root: &Root, vm: VmKey, value: &str) -> Result<(), KnobError> {
     let gone = || KnobError::from(CeilingError::Gone(vm.pid));
     let (governor, governed) = governed(root, vm)?.ok_or_else(gone)?;
@@ -146,7 +145,6 @@ fn restorable(root: &Root, file: BootFile, text: &str, form: &Form) -> Result<()
     own::is_ours(&metadata.ok_or("its link leads nowhere")?)
 }
 
-/// How a file lies there.
 fn form(root: &Root, file: BootFile) -> Result<Form, KnobError> {
     let path = root.path(file.path());
     let look = || -> io::Result<Form> {

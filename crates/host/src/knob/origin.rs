@@ -11,22 +11,15 @@ use crate::root::Root;
 pub struct Line {
     /// The file, or the kernel's command line.
     pub place: String,
-    /// Which parameter.
     pub parameter: Parameter,
-    /// To what.
     pub value: String,
-    /// Its effect.
     pub reach: Reach,
 }
 
-/// Effect of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
     /// It sets the parameter at boot; whether it is read after what `--persist` writes.
-    Boot {
-        /// It wins over ours.
-        after_ours: bool,
-    },
+    Boot { after_ours: bool },
     /// A unit, hook or script sets it, at a time of its own.
     Script,
     /// It has no effect, for this reason.
@@ -76,7 +69,6 @@ const SCRIPTS: [&str; 13] = [
 /// Longest piece of a file that is read, in bytes.
 const LONGEST: u64 = 64 << 10;
 
-/// The place of options in /proc/cmdline.
 const COMMAND_LINE: &str = "the kernel's command line";
 
 /// All such lines; lines of a boot in the order of reading.

@@ -89,7 +89,6 @@ pub(super) fn open(path: &Path, options: &mut OpenOptions) -> Result<File, KnobE
     Ok(file)
 }
 
-/// The same to read it.
 pub(super) fn open_to_read(path: &Path) -> Result<File, KnobError> {
     open(path, OpenOptions::new().read(true))
 }
@@ -145,12 +144,9 @@ impl Lock {
     }
 }
 
-/// What a reader finds.
 #[derive(Debug)]
 pub(super) enum Shared {
-    /// Nobody has ever written.
     NeverLocked,
     Writing,
-    /// Nobody writes while this is held.
     Held(#[expect(dead_code, reason = "held, not read")] Lock),
 }

@@ -65,47 +65,29 @@ pub enum ValueError {
          default; {zero}"
     )]
     Negative {
-        /// The parameter.
         parameter: Parameter,
-        /// The text.
         text: String,
         /// What 0 means there.
         zero: &'static str,
     },
     /// Above 2^32-1.
     #[error("{parameter} cannot be `{text}`: it is an unsigned int, 4294967295 at most")]
-    Large {
-        /// The parameter.
-        parameter: Parameter,
-        /// The text.
-        text: String,
-    },
+    Large { parameter: Parameter, text: String },
     /// A factor or divisor with a unit, or no number at all.
     #[error("{parameter} cannot be `{text}`: it is a {kind}, a whole number without a unit")]
     NoFactor {
-        /// The parameter.
         parameter: Parameter,
-        /// The text.
         text: String,
-        /// What it is.
         kind: &'static str,
     },
     /// Neither yes nor no.
     #[error("{parameter} cannot be `{text}`: it is Y or N")]
-    NoFlag {
-        /// The parameter.
-        parameter: Parameter,
-        /// The text.
-        text: String,
-    },
+    NoFlag { parameter: Parameter, text: String },
     /// No time.
     #[error("{parameter} cannot be `{text}`; it takes nanoseconds (80000) or a time (80us)")]
     NoTime {
-        /// The parameter.
         parameter: Parameter,
-        /// The text.
         text: String,
-        /// What is wrong with it.
         #[source]
         source: DurationParseError,
     },
@@ -125,10 +107,8 @@ impl Parameter {
         Self::GuestHaltPollNs,
     ];
 
-    /// Those of KVM.
     pub const KVM: [Self; 4] = [Self::Grow, Self::GrowStart, Self::Shrink, Self::HaltPollNs];
 
-    /// The kernel's name for it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::HaltPollNs => "halt_poll_ns",
@@ -143,7 +123,6 @@ impl Parameter {
         }
     }
 
-    /// The module that has it.
     pub const fn module(self) -> &'static str {
         if self.is_of_guest() {
             "haltpoll"
@@ -187,7 +166,6 @@ impl Parameter {
         )
     }
 
-    /// Whether it is Y or N.
     pub const fn is_flag(self) -> bool {
         matches!(self, Self::GuestAllowShrink)
     }

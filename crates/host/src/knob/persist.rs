@@ -14,13 +14,11 @@ use crate::root::Root;
 
 pub(super) type Values = BTreeMap<Parameter, u32>;
 
-/// The modules whose options are written.
 const MODULES: [&str; 2] = ["kvm", "haltpoll"];
 
 const HEAD: &str = "# Written by haltwise; see `haltwise status` and `haltwise undo`.\n";
 
 impl BootFile {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::Modprobe, Self::Tmpfiles];
 
     /// Its path, below a [`Root`].

@@ -10,7 +10,6 @@ use super::undo::{self, Reversal};
 use crate::guest_agent::Sessions;
 use crate::root::Root;
 
-/// What is set.
 #[derive(Debug)]
 pub struct Snapshot {
     /// What is set in this boot, and what was there before.
@@ -46,7 +45,6 @@ impl Snapshot {
         apply::propose(&self.root, &self.agents, &self.baseline, request)
     }
 
-    /// Looks what undoing would come to.
     pub fn reversal(&self, take_over: bool) -> Result<Reversal, KnobError> {
         let read = |target| machine::read(&self.root, &self.agents, target);
         undo::propose(&self.baseline, &self.gone, take_over, read)

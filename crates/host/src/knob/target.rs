@@ -6,11 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::parameter::Parameter;
 use crate::guest_agent::Seen;
 
-/// Something that haltwise sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
-    /// A module parameter.
     Parameter(Parameter),
     /// A file that sets parameters at boot.
     File(BootFile),
@@ -24,9 +22,7 @@ pub enum Target {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InGuest {
-    /// The VM.
     pub vm: VmKey,
-    /// One of the guest's governor.
     pub parameter: Parameter,
 }
 
@@ -47,15 +43,12 @@ pub enum BootFile {
 pub struct Form {
     /// Permissions, as `chmod` takes them.
     pub mode: u32,
-    /// Number of the owner.
     pub uid: u32,
-    /// Number of the group.
     pub gid: u32,
     /// Where it leads, if it is a symbolic link.
     pub link: Option<String>,
 }
 
-/// What a target is now.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Found {
     /// A number, the text of a file, or `None` if it is not there.
@@ -66,14 +59,11 @@ pub(super) struct Found {
     pub(super) guest_boot: Option<String>,
 }
 
-/// A change of one target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// What.
     pub target: Target,
     /// What it was: a number, the text of a file, or `null` for a file that was not there.
     pub old: Option<String>,
-    /// What it is to be.
     pub new: Option<String>,
     /// The VM has no ceiling of its own before: `old` is the value of `halt_poll_ns`, which it follows.
     pub follows: bool,

@@ -8,7 +8,6 @@ use super::error::KnobError;
 use super::parameter::Parameter;
 use super::target::{Change, Found, Target};
 
-/// What an undo would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reversal {
     /// By the apply that set it last, newest first.
@@ -18,9 +17,7 @@ pub struct Reversal {
 /// What an undo would do with what one apply has set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndoneStep {
-    /// Number of the apply.
     pub step: u64,
-    /// Its command line.
     pub who: String,
     /// What would be restored, in order.
     pub changes: Vec<Change>,
@@ -31,11 +28,8 @@ pub struct UndoneStep {
 /// Something that an undo leaves as it is, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
-    /// What.
     pub target: Target,
-    /// What it is.
     pub found: Option<String>,
-    /// Why.
     pub why: Why,
     /// What was said where there is no answer.
     pub said: Option<String>,
@@ -44,7 +38,6 @@ pub struct Left {
 /// Why something is left as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// It was modified externally.
     Theirs,
     /// It has its value from before already: restored by hand, by an undo that a full disk kept from recording that, or by a
     /// boot of a guest that does not say in which boot it is.
@@ -53,7 +46,6 @@ pub enum Why {
     Rebooted,
     /// Its guest has booted since, which reset it.
     GuestBooted,
-    /// Its VM has ended.
     Ended,
     /// Its VMM, or the agent in its guest, does not answer, or denies it; the next undo tries again.
     NoAnswer,

@@ -98,7 +98,6 @@ impl Writer {
         &self.ended
     }
 
-    /// Looks what a request comes to.
     pub fn propose(&self, request: &Request) -> Result<Proposal, KnobError> {
         apply::propose(&self.root, &self.agents, &self.baseline, request)
     }
@@ -235,7 +234,6 @@ impl Writer {
         machine::write(&self.root, &self.agents, change)
     }
 
-    /// Looks what undoing comes to.
     pub fn reversal(&self, take_over: bool) -> Result<Reversal, KnobError> {
         let read = |target| machine::read(&self.root, &self.agents, target);
         undo::propose(&self.baseline, &self.gone, take_over, read)

@@ -23,17 +23,13 @@ pub(super) struct Losses {
     pub(super) unreadable: u64,
 }
 
-/// What a ring gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Given<'a> {
-    /// A tracepoint fired.
     Event {
-        /// The process that ran.
         pid: u32,
         /// The event's own bytes.
         raw: &'a [u8],
     },
-    /// Events were lost.
     Gap,
 }
 
@@ -71,7 +67,6 @@ impl Buffer {
         })
     }
 
-    /// The event that owns the ring.
     pub(super) fn owner(&self) -> &Sampler {
         &self.owner
     }
@@ -117,7 +112,6 @@ impl Buffer {
         self.losses
     }
 
-    /// How many events the kernel counted.
     pub(super) fn counted(&mut self) -> io::Result<u64> {
         let mut sum = self.owner.read()?;
         for counter in &mut self.others {

@@ -60,7 +60,6 @@ impl Keeps {
     }
 }
 
-/// Losses already handed out.
 #[derive(Debug, Default)]
 struct ReportedLosses {
     lost: u64,

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use haltwise_core::event::{Halt, HaltCounts};
 use haltwise_core::ids::Tid;
 
-/// The interval that is being counted.
 #[derive(Debug)]
 pub(super) struct Counts {
     interval_ns: u64,
@@ -34,7 +33,6 @@ impl Counts {
         }
     }
 
-    /// When the interval under way began.
     pub(super) fn interval_start_ns(&self) -> u64 {
         self.began_ns
     }

@@ -13,9 +13,7 @@ use crate::tracefs::{EventFormat, Field, FormatError, Tracefs, TracefsError};
 /// An event as the ring gave it, before the waker was looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// When.
     pub(super) time_ns: u64,
-    /// The process that ran.
     pub(super) pid: Pid,
     pub(super) what: SeenWhat,
 }
@@ -38,10 +36,14 @@ pub(super) enum SeenWhat {
         new: u32,
     },
     /// `sched:sched_waking`.
-    Waking { tid: Tid, waker: Waker },
+    Waking {
+        tid: Tid,
+        waker: Waker,
+    },
     /// `sched:sched_switch` of a thread that goes to sleep.
-    Slept { tid: Tid },
-    /// Events were lost.
+    Slept {
+        tid: Tid,
+    },
     Gap,
 }
 
@@ -101,9 +103,7 @@ pub(super) fn telling_state() -> String {
 pub(super) enum Filter {
     /// Every event is wanted: vCPU threads tell themselves.
     None,
-    /// Threads that are woken.
     Waking,
-    /// Threads that give up their CPU.
     Switch,
 }
 
@@ -250,7 +250,6 @@ impl Switch {
     }
 }
 
-/// A field that holds one number.
 pub(super) fn number(format: &EventFormat, field: &str) -> Result<Field, CollectError> {
     format.number(field).map_err(|error| unsupported(&error))
 }

@@ -27,7 +27,6 @@ use crate::idle::{Machine, governor, polls_in_state_0};
 use crate::root::Root;
 use crate::tracefs::Tracefs;
 
-/// Records idle periods through perf events.
 #[derive(Debug)]
 pub struct IdlePerfCollector {
     events: Events,
@@ -49,7 +48,6 @@ struct Ring {
 }
 
 impl IdlePerfCollector {
-    /// Opens the tracepoints on every CPU.
     pub fn start(options: &CollectOptions, root: Root) -> Result<Self, CollectError> {
         if options.mode != Mode::Full {
             return Err(CollectError::Unsupported {
@@ -258,7 +256,6 @@ impl Collector for IdlePerfCollector {
         reported
     }
 
-    /// This machine is always there.
     fn forget_ended(&mut self, _: u64) -> usize {
         0
     }

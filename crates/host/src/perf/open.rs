@@ -56,7 +56,6 @@ pub(crate) fn share_ring(counter: &Counter, ring: &Sampler) -> io::Result<()> {
     unsafe { ioctl(borrow(counter), request) }.map_err(Into::into)
 }
 
-/// The descriptor of an event.
 pub(crate) fn borrow(counter: &Counter) -> BorrowedFd<'_> {
     // SAFETY: the descriptor belongs to `counter`, which stays borrowed for as long as the result.
     unsafe { BorrowedFd::borrow_raw(counter.as_raw_fd()) }

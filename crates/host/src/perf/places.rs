@@ -33,11 +33,9 @@ pub(super) struct Places {
     changed: bool,
     living: Living,
     pauses: Pauses,
-    /// VMs whose halts were placed.
     halted: BTreeSet<VmIndex>,
 }
 
-/// A thread that runs a vCPU.
 #[derive(Debug, Clone)]
 struct Thread {
     pid: Pid,
@@ -50,7 +48,6 @@ struct Thread {
     ceiling: Option<u32>,
 }
 
-/// A process that runs VMs.
 #[derive(Debug, Clone)]
 struct Process {
     key: VmKey,

@@ -6,24 +6,17 @@
 const PERF_RECORD_LOST: u32 = 2;
 const PERF_RECORD_SAMPLE: u32 = 9;
 
-/// What a record says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Record<'a> {
-    /// A tracepoint fired.
     Sample {
         /// The process that ran, as this PID namespace numbers it.
         pid: u32,
-        /// When.
         time_ns: u64,
         /// The event's own bytes.
         raw: &'a [u8],
     },
     /// Events did not fit into the ring.
-    Lost {
-        count: u64,
-        /// When the kernel could say so.
-        time_ns: u64,
-    },
+    Lost { count: u64, time_ns: u64 },
     /// Of a kind that we did not ask for (throttling): nothing of ours.
     Other,
 }

@@ -44,7 +44,6 @@ fn events() -> Events {
     Events::load(&tracefs).unwrap().0
 }
 
-/// Type and body of each record.
 fn records(mut bytes: &[u8]) -> Vec<(u32, &[u8])> {
     let mut records = Vec::new();
     while let [_cpu, kind, low, high, rest @ ..] = bytes {

@@ -101,7 +101,6 @@ impl Ring {
         Ok(())
     }
 
-    /// Reads what is in the ring.
     pub(super) fn read(&mut self, events: &Events, mut sink: impl FnMut(Seen)) {
         let tally = &mut self.tally;
         self.buffer.read(|time_ns, given| {
@@ -123,7 +122,6 @@ impl Ring {
         (self.tally.lost, self.tally.unreadable) = (losses.lost, losses.unreadable);
     }
 
-    /// What was read so far.
     pub(super) fn tally(&self) -> Tally {
         self.tally
     }

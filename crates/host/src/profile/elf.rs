@@ -107,14 +107,12 @@ struct Function {
     is_local: bool,
 }
 
-/// The functions of one file.
 #[derive(Debug, Default)]
 pub(super) struct Functions {
     segments: Vec<Segment>,
     functions: Vec<Function>,
 }
 
-/// How a file writes numbers.
 #[derive(Debug, Clone, Copy)]
 struct Form {
     is_little: bool,

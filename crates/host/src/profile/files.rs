@@ -20,7 +20,6 @@ use crate::root::Root;
 /// Functions that are kept, of all files.
 const FUNCTIONS_KEPT: usize = 8 << 20;
 
-/// Files that are kept open.
 const FILES_KEPT: usize = 200;
 
 /// An address in a file that a process has mapped.
@@ -33,7 +32,6 @@ pub(super) struct Ask {
     /// As the kernel tells them of the mapping.
     pub(super) device: (u32, u32),
     pub(super) inode: u64,
-    /// Into the file.
     pub(super) offset: u64,
     pub(super) path: String,
 }
@@ -63,7 +61,6 @@ enum Whose {
     },
 }
 
-/// Files by what they are.
 #[derive(Debug)]
 pub(super) struct Files {
     root: Root,
@@ -93,7 +90,6 @@ impl Files {
         }
     }
 
-    /// The function at an address.
     pub(super) fn answer(&mut self, ask: &Ask) -> Answer {
         let everybody = Whose::Everybody {
             device: ask.device,
@@ -207,7 +203,6 @@ fn regular(path: &Path) -> Result<(OwnedFd, (u32, u32), u64), Unopened> {
     Ok((handle, device, stat.st_ino))
 }
 
-/// The same file, to read.
 fn reopened(handle: &OwnedFd) -> Result<Opened, Unopened> {
     // Of this process, wherever the others' folders lie.
     let path = format!("/proc/self/fd/{}", handle.as_raw_fd());

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 /// A function is no longer than this; what lies further behind the last one belongs to none.
 const LONGEST: u64 = 1 << 20;
 
-/// Functions by address.
 #[derive(Debug, Default)]
 pub(super) struct Kallsyms {
     /// Sorted; each once.
@@ -18,7 +17,6 @@ pub(super) struct Kallsyms {
     modules: Vec<String>,
 }
 
-/// A function of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Function<'a> {
     pub(super) name: &'a str,
@@ -57,7 +55,6 @@ impl Kallsyms {
         self.starts.is_empty()
     }
 
-    /// The function at an address.
     pub(super) fn find(&self, address: u64) -> Option<Function<'_>> {
         let at = self.starts.partition_point(|start| *start <= address);
         let at = at.checked_sub(1)?;

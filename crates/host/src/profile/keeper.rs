@@ -12,7 +12,6 @@ use super::symbols::{Place, Symbols};
 /// numbered anew when they come again: readers put equal ones together.
 const REMEMBERED: usize = 1 << 17;
 
-/// Numbers frames and stacks.
 #[derive(Debug, Default)]
 pub(super) struct Keeper {
     frames: BTreeMap<Place, u64>,

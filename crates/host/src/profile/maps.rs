@@ -10,14 +10,12 @@ pub(super) struct Mapping {
     pub(super) offset: u64,
     /// The file's number on its device; 0 where there is no file.
     pub(super) inode: u64,
-    /// Its device, major and minor.
     pub(super) device: (u32, u32),
     /// The file, or a name like `[vdso]`; empty where there is none.
     pub(super) path: String,
 }
 
 impl Mapping {
-    /// Whether a file lies behind it.
     pub(super) fn is_file(&self) -> bool {
         self.inode != 0 && self.path.starts_with('/')
     }
@@ -56,7 +54,6 @@ fn line(text: &str) -> Option<Mapping> {
     (permissions.as_bytes().get(2) == Some(&b'x') && mapping.start < mapping.end).then_some(mapping)
 }
 
-/// The mapping that holds an address.
 pub(super) fn find(mappings: &[Mapping], address: u64) -> Option<&Mapping> {
     let at = mappings.partition_point(|mapping| mapping.start <= address);
     let mapping = mappings.get(at.checked_sub(1)?)?;

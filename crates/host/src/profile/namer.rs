@@ -48,7 +48,6 @@ const NAMED: usize = 8;
 /// Files that a child was lost with, and how.
 type Bad = BTreeMap<((u32, u32), u64), Refusal>;
 
-/// Asks the child.
 #[derive(Debug)]
 pub(super) struct Namer {
     root: Root,

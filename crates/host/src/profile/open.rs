@@ -12,7 +12,6 @@ use crate::bpf::sample::SampleFilter;
 use crate::collector::CollectError;
 use crate::perf::open::{borrow, share_ring};
 
-/// What perf tells of each sample.
 pub(super) const SAMPLED: SampleFlag = SampleFlag::IDENTIFIER
     .union(SampleFlag::IP)
     .union(SampleFlag::TID)
@@ -37,7 +36,6 @@ impl std::fmt::Debug for Ring {
     }
 }
 
-/// What came out of a ring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct RingLosses {
     /// Samples of which the ring says that it had no room for them.
@@ -154,12 +152,9 @@ impl Ring {
     }
 }
 
-/// Why a CPU cannot be opened.
 #[derive(Debug)]
 pub(super) enum OpenError {
-    /// The kernel refused an event.
     Io(io::Error),
-    /// The program for it.
     Collect(CollectError),
 }
 

@@ -8,7 +8,6 @@ use haltwise_core::recording::Roster;
 use crate::discovery;
 use crate::root::Root;
 
-/// Whose thread it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Whose {
     pub(super) vm: VmIndex,
@@ -24,7 +23,6 @@ pub(super) struct Name {
 /// Threads whose names are remembered; when there are more, all are forgotten and told again.
 const REMEMBERED: usize = 1 << 17;
 
-/// Processes that run VMs.
 #[derive(Debug)]
 pub(super) struct People {
     root: Root,
@@ -37,7 +35,6 @@ pub(super) struct People {
     seen: (Option<VmIndex>, usize, usize),
 }
 
-/// What came and went.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     pub(super) came: Vec<u32>,

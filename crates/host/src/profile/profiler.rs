@@ -26,7 +26,6 @@ const LOOK_NS: u64 = 1_000_000_000;
 /// What is sampled beside time where it is there and nothing else was asked for.
 const BESIDE: [Event; 3] = [Event::Instructions, Event::CacheMisses, Event::DtlbMisses];
 
-/// Samples the threads of VMMs.
 #[derive(Debug)]
 pub struct Profiler {
     root: Root,
@@ -215,7 +214,6 @@ impl Profiler {
         Ok(())
     }
 
-    /// How samples are recorded.
     pub fn recorded(&self) -> Recorded {
         Recorded {
             hz: self.options.hz,
@@ -229,7 +227,6 @@ impl Profiler {
         &self.missing
     }
 
-    /// Samples handed over so far.
     pub fn samples(&self) -> u64 {
         self.samples
     }

@@ -35,11 +35,8 @@ pub(super) struct Raw {
     pub(super) hit: Hit,
     /// The kernel's addresses, the innermost first.
     pub(super) kernel: Vec<u64>,
-    /// Those of user space.
     pub(super) user: Vec<u64>,
-    /// More was walked than is kept.
     pub(super) cut: bool,
-    /// What the BPF program added.
     pub(super) tag: Option<Tag>,
 }
 
@@ -53,7 +50,6 @@ pub(super) struct Tag {
     pub(super) reason: u32,
 }
 
-/// What a record says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Record {
     Sample(Raw),

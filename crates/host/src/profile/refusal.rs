@@ -53,13 +53,11 @@ const ALL: [Refusal; 13] = [
 ];
 
 impl Refusal {
-    /// Its number, between recorder and child.
     pub(super) fn code(self) -> u8 {
         let place = ALL.iter().position(|it| *it == self);
         place.and_then(|at| u8::try_from(at).ok()).unwrap_or(0)
     }
 
-    /// What a number stands for.
     pub(super) fn from_code(code: u8) -> Option<Self> {
         ALL.get(usize::from(code)).copied()
     }

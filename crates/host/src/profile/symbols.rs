@@ -25,7 +25,6 @@ const LOOK_AGAIN_NS: u64 = 200_000_000;
 /// The code that the kernel maps into every process.
 const VDSO: &str = "[vdso]";
 
-/// A place in code.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) space: Space,
@@ -89,7 +88,6 @@ impl Symbols {
         }
     }
 
-    /// A function of the kernel.
     pub(super) fn kernel(&self, address: u64) -> Place {
         let function = self.kernel.find(address);
         Place {

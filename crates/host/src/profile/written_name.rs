@@ -25,7 +25,6 @@ impl Write for Bounded {
     }
 }
 
-/// The name behind a symbol.
 pub(super) fn written_name(symbol: &[u8]) -> String {
     let symbol = String::from_utf8_lossy(symbol);
     let mut name = Bounded::default();

@@ -5,7 +5,6 @@ use std::io;
 
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-/// Whether this kernel has a capability.
 fn is_known(capability: CapabilitySet) -> bool {
     rustix::thread::capability_is_in_bounding_set(capability).is_ok()
 }

@@ -6,12 +6,10 @@ use haltwise_core::kvm::Distributor;
 
 use crate::root::{Root, RootError};
 
-/// The number of a kernel's release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelRelease {
     /// `(6, 18, 44)` of `6.18.44-1-amd64`; a number that is not there is 0.
     pub version: (u32, u32, u32),
-    /// The whole text.
     pub text: String,
 }
 

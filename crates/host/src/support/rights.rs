@@ -7,19 +7,14 @@ use crate::root::{Root, RootError};
 /// A capability that a recorder makes use of, with its bit in `/proc/self/status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
-    /// Read what other users' files say.
     DacReadSearch = 2,
     /// Lock memory beyond the limit.
     IpcLock = 14,
-    /// Look into other users' processes.
     SysPtrace = 19,
     /// Everything, before the others were split off (5.8).
     SysAdmin = 21,
-    /// See addresses of the kernel.
     Syslog = 34,
-    /// Trace the kernel.
     Perfmon = 38,
-    /// Load BPF programs.
     Bpf = 39,
     /// Open the files that a process has mapped (5.9).
     CheckpointRestore = 40,
@@ -38,7 +33,6 @@ impl Capability {
         Self::SysAdmin,
     ];
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::DacReadSearch => "CAP_DAC_READ_SEARCH",
@@ -102,7 +96,6 @@ fn holds(wanted: CapabilitySet) -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(wanted))
 }
 
-/// The rights of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rights {
     effective: u64,
@@ -113,7 +106,6 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// Reads them.
     pub fn read(root: &Root) -> Result<Self, RootError> {
         let status = root.text(STATUS)?;
         let effective = effective(&status)
@@ -133,7 +125,6 @@ impl Rights {
         })
     }
 
-    /// Whether a capability is effective.
     pub fn has(&self, capability: Capability) -> bool {
         self.effective & (1 << (capability as u64)) != 0
     }

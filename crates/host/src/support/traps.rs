@@ -65,7 +65,6 @@ pub(super) fn by_version(kernel: &KernelRelease) -> Vec<Finding> {
     findings
 }
 
-/// What the settings in force say.
 pub(super) fn by_settings(kernel: &KernelRelease, knobs: &[Knob]) -> Vec<Finding> {
     let number = |name: &str| -> Option<u64> {
         let knob = knobs.iter().find(|knob| knob.name == name)?;

@@ -3,20 +3,16 @@
 //! Pure, and safe on any text: what cannot be understood is an error or a field left out, never a
 //! panic. A decoding crate would bring printing and types of its own; we need offsets alone.
 
-/// The layout of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventFormat {
-    /// Its name.
     pub name: String,
     /// Its number: `common_type` of its records, and what perf is asked for.
     pub id: u64,
     fields: Vec<Field>,
 }
 
-/// One field of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
     pub name: String,
     /// Where it begins.
     pub offset: usize,
@@ -33,26 +29,18 @@ pub enum FormatError {
     /// A line that every format file has is not there.
     #[error("no line `{0}`")]
     NoLine(&'static str),
-    /// A line cannot be read.
     #[error("line {line}: `{text}` is no field")]
     BadField {
         /// Which line, from 1.
         line: usize,
-        /// What it says, shortened.
         text: String,
     },
     /// A field that we need is not there.
     #[error("event {event} has no field `{field}` of 1, 2, 4 or 8 bytes")]
-    NoField {
-        /// The event.
-        event: String,
-        /// The field.
-        field: String,
-    },
+    NoField { event: String, field: String },
 }
 
 impl EventFormat {
-    /// Reads a format file.
     pub fn parse(text: &str) -> Result<Self, FormatError> {
         let after = |prefix: &'static str| {
             text.lines()
@@ -88,7 +76,6 @@ impl EventFormat {
         &self.fields
     }
 
-    /// A field by its name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }

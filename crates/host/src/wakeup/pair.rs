@@ -22,19 +22,15 @@ pub(super) struct Pair {
     pub(super) rounds: u64,
     /// Whether the sleeper sleeps, or looks for the signal all the time.
     pub(super) sleeps: bool,
-    /// The sleeper's and the waker's.
     pub(super) cpus: [u32; 2],
 }
 
-/// What came of a signal.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_field_names, reason = "units are in the names")]
 pub(super) struct Round {
     /// From the signal to the sleeper's first instruction.
     pub(super) latency_ns: u64,
-    /// What the signal took its sender.
     pub(super) waking_ns: u64,
-    /// CPU time of the sleeper.
     pub(super) cpu_ns: u64,
     /// Of a sleeper that polls: how long it did.
     pub(super) poll_ns: u64,

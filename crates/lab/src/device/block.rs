@@ -23,7 +23,6 @@ use crate::memory::MMIO;
 
 /// Bytes of a sector.
 pub const SECTOR: u64 = 512;
-/// Entries of the queue.
 pub const ENTRIES: u16 = 16;
 const BLOCK_ID: u32 = 2;
 /// Data of a request: more is refused.
@@ -38,21 +37,17 @@ const OK: u8 = 0;
 const IOERR: u8 = 1;
 const UNSUPPORTED: u8 = 2;
 
-/// What was asked of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Served {
-    /// Requests done.
     pub done: u64,
     /// Requests refused: malformed, too long, beyond the end, of an unknown kind.
     pub refused: u64,
-    /// Requests that the file failed at.
     pub failed: u64,
 }
 
 /// A guest's memory, as long as a request is under way.
 type Memory = Arc<GuestMemoryMmap<()>>;
 
-/// What a file is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transfer {
     /// Whether it takes the bytes, or gives them.
@@ -90,9 +85,7 @@ struct Refused(u8);
 /// A disk behind registers in a guest's memory.
 #[derive(Debug)]
 pub struct BlockDevice {
-    /// Registers and queue.
     pub transport: Transport,
-    /// What was asked of it.
     pub served: Served,
     /// Time spent serving, from taking each request to using it.
     pub serving_ns: u64,
@@ -244,21 +237,17 @@ fn answer(
     u32::try_from(data.len() + 1).ok()
 }
 
-/// Who serves requests.
 #[derive(Debug)]
 pub enum Server {
     /// The vCPU's thread, before it goes on.
     Exit,
-    /// A worker, which this wakes.
     Worker(Arc<Event>),
 }
 
 /// The device at [`MMIO`], as the vCPU's exits see it.
 #[derive(Debug)]
 pub struct BlockBoard {
-    /// The device.
     pub device: Shared<BlockDevice>,
-    /// Who serves it.
     pub server: Server,
 }
 

@@ -36,7 +36,6 @@ fn steps(port: u16, bytes: &[u8]) -> Option<(u8, &'static [bool])> {
 /// The controllers are in the VMM: every access to them is an exit.
 #[derive(Debug, Default)]
 pub struct UserBoard {
-    /// The controllers.
     pub pic: PicPair,
 }
 

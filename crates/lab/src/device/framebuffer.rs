@@ -79,12 +79,10 @@ impl Screen {
         Ok(copied)
     }
 
-    /// Its pixels, row after row.
     pub fn pixels(&self) -> &[u8] {
         &self.pixels
     }
 
-    /// Accesses outside of the window.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -117,7 +115,6 @@ impl SharedScreen {
     }
 }
 
-/// Draws the screen from exits.
 #[derive(Debug)]
 pub struct ExitPerWrite(pub SharedScreen);
 

@@ -32,7 +32,6 @@ const KICK_INTERVAL: Nanos = Nanos(10_000_000);
 /// A VM that does not run yet.
 #[derive(Debug)]
 pub struct Machine {
-    /// The VM, to be shaped.
     pub vm: Vm,
     devices: Option<Box<dyn Devices>>,
 }
@@ -96,7 +95,6 @@ impl Machine {
     }
 }
 
-/// A VM that runs.
 #[derive(Debug)]
 pub struct Running {
     /// The VM: its memory and its descriptor.
@@ -127,7 +125,6 @@ impl Running {
         }
     }
 
-    /// When it was started.
     pub fn start_ns(&self) -> u64 {
         self.start_ns
     }
@@ -193,20 +190,15 @@ fn failed(vm: &Vm, source: VcpuError) -> RunError {
     }
 }
 
-/// What is left of it.
 #[derive(Debug)]
 pub struct Ended {
-    /// The VM, for its memory.
     pub vm: Vm,
-    /// Rounds that its guest did.
     pub rounds: u32,
-    /// Interrupts that its guest took.
     pub interrupts: u32,
     /// All that is known of its vCPU.
     pub counts: VcpuCounts,
     /// Exits to the VMM, other than the last.
     pub exits: ExitCounts,
-    /// How long it ran.
     pub elapsed_ns: u64,
 }
 

@@ -28,15 +28,12 @@ pub const TRANSMIT: usize = 1;
 pub const ENTRIES: u16 = 256;
 /// Bytes before a frame: `virtio_net_hdr_v1`.
 pub const HEADER: usize = 12;
-/// The shortest frame: an Ethernet header.
 pub const SHORTEST: usize = 14;
 /// The longest frame: an Ethernet header and 1500 bytes.
 pub const LONGEST: usize = 1514;
-/// The guest's address, locally administered.
 pub const MAC: [u8; 6] = [0x02, 0, 0, 0, 0, 1];
 /// `VIRTIO_NET_F_MAC`: the address is in the configuration.
 pub const FEATURE_MAC: u64 = 1 << 5;
-/// All that is offered.
 pub const FEATURES: u64 = FEATURE_MAC | feature::EVENT_IDX | feature::VERSION_1 | feature::IN_ORDER;
 const NET_ID: u32 = 1;
 /// What a frame to the guest begins with: it is whole (`num_buffers` is 1), and nothing else.
@@ -47,7 +44,6 @@ const TO_GUEST: [u8; HEADER] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
 pub struct Link(UnixDatagram);
 
 impl Link {
-    /// Both ends.
     pub fn pair() -> io::Result<(Self, Self)> {
         let (one, other) = UnixDatagram::pair()?;
         one.set_nonblocking(true)?;
@@ -82,7 +78,6 @@ impl AsFd for Link {
 /// What became of the frames of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Frames {
-    /// They arrived on the other side.
     pub done: u64,
     /// The guest's chain was not fit for one.
     pub refused: u64,
@@ -102,7 +97,6 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// Both together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -116,11 +110,8 @@ impl Pass {
 /// A network device behind registers in a guest's memory.
 #[derive(Debug)]
 pub struct NetDevice {
-    /// Registers and queues.
     pub transport: Transport,
-    /// Frames from the guest.
     pub transmitted: Frames,
-    /// Frames to the guest.
     pub received: Frames,
     link: Arc<Link>,
     memory: GuestMemoryMmap<()>,
@@ -292,20 +283,15 @@ fn to_guest(
 pub enum Sender {
     /// The vCPU's thread, before it goes on; the driver is interrupted through these lines.
     Exit(Arc<Lines>),
-    /// A worker.
     Worker,
 }
 
 /// The device at [`MMIO`], as the vCPU's exits see it.
 #[derive(Debug)]
 pub struct NetBoard {
-    /// The device.
     pub device: Shared<NetDevice>,
-    /// Why it interrupts.
     pub interrupt: Arc<InterruptStatus>,
-    /// Wake the worker, by queue.
     pub kicks: [Arc<Event>; 2],
-    /// Who sends.
     pub sender: Sender,
 }
 

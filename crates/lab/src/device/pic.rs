@@ -12,7 +12,6 @@
 //! In two others the kernel leaves the data sheet, and this does not: its polled reads do not set a bit in
 //! service and answer 0xff for none; its special mask mode has no effect.
 
-/// Lines of a pair.
 pub const LINES: u8 = 16;
 /// The line of the first controller that the second one is at.
 const CASCADE: u8 = 2;
@@ -23,7 +22,6 @@ pub const PORTS: [u16; 6] = [0x20, 0x21, 0xa0, 0xa1, 0x4d0, 0x4d1];
 /// Lines that a PC lets be level-triggered: not timer, keyboard, cascade, RTC, nor FPU.
 const MAY_BE_LEVEL: [u8; 2] = [0xf8, 0xde];
 
-/// Which initialization word is expected next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Expects {
     /// None: a write of data is OCW1.
@@ -209,7 +207,6 @@ impl Chip {
     }
 }
 
-/// A pair of controllers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PicPair {
     first: Chip,
@@ -218,7 +215,6 @@ pub struct PicPair {
 }
 
 impl PicPair {
-    /// A line rises or falls.
     pub fn set(&mut self, line: u8, raised: bool) {
         match line {
             0..8 => self.first.set(line, raised),
@@ -246,7 +242,6 @@ impl PicPair {
         self.cascade();
     }
 
-    /// A read of the guest, likewise.
     pub fn read(&mut self, port: u16, bytes: &mut [u8]) {
         bytes.fill(0);
         let [value] = bytes else {

@@ -10,53 +10,35 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use virtio_queue::{Queue, QueueT};
 use vm_memory::GuestMemoryMmap;
 
-/// Registers by offset.
 pub mod register {
-    /// "virt".
     pub const MAGIC: u32 = 0x00;
-    /// Of the registers' layout.
     pub const VERSION: u32 = 0x04;
-    /// What kind of device it is.
     pub const DEVICE_ID: u32 = 0x08;
     /// Features of the device, the half that is selected.
     pub const DEVICE_FEATURES: u32 = 0x10;
-    /// Selects that half.
     pub const DEVICE_FEATURES_SEL: u32 = 0x14;
     /// Features that the driver takes, the half that is selected.
     pub const DRIVER_FEATURES: u32 = 0x20;
-    /// Selects that half.
     pub const DRIVER_FEATURES_SEL: u32 = 0x24;
-    /// Selects a queue.
     pub const QUEUE_SEL: u32 = 0x30;
     /// The most entries that it may have.
     pub const QUEUE_NUM_MAX: u32 = 0x34;
-    /// How many it has.
     pub const QUEUE_NUM: u32 = 0x38;
-    /// Whether it is ready.
     pub const QUEUE_READY: u32 = 0x44;
     /// There is something new in the queue of this index.
     pub const QUEUE_NOTIFY: u32 = 0x50;
-    /// Why the device interrupts.
     pub const INTERRUPT_STATUS: u32 = 0x60;
-    /// The driver has seen why.
     pub const INTERRUPT_ACK: u32 = 0x64;
     /// How far the driver has come, and 0 to reset.
     pub const STATUS: u32 = 0x70;
-    /// Its descriptors, lower and upper half.
     pub const QUEUE_DESC: [u32; 2] = [0x80, 0x84];
-    /// What the driver offers.
     pub const QUEUE_DRIVER: [u32; 2] = [0x90, 0x94];
-    /// What the device has used.
     pub const QUEUE_DEVICE: [u32; 2] = [0xa0, 0xa4];
-    /// The device's own.
     pub const CONFIG: u32 = 0x100;
 }
 
-/// How far a driver has come.
 pub mod status {
-    /// It has negotiated features.
     pub const FEATURES_OK: u32 = 8;
-    /// It is ready to drive.
     pub const DRIVER_OK: u32 = 4;
     /// All of a driver that is ready: acknowledged, driver, and these two.
     pub const READY: u32 = 1 | 2 | FEATURES_OK | DRIVER_OK;
@@ -81,7 +63,6 @@ const MAGIC: u32 = 0x7472_6976;
 pub struct InterruptStatus(AtomicU32);
 
 impl InterruptStatus {
-    /// The device has used a buffer.
     pub fn raise(&self) {
         self.0.fetch_or(USED_BUFFER, Ordering::AcqRel);
     }
@@ -107,15 +88,12 @@ impl InterruptStatus {
 /// What a kind of device is to its driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model {
-    /// Its number.
     pub device_id: u32,
     /// What it offers, [`feature::VERSION_1`] among it.
     pub features: u64,
-    /// Its configuration.
     pub config: Vec<u8>,
 }
 
-/// Registers and queues of a device.
 #[derive(Debug)]
 pub struct Transport {
     model: Model,
@@ -158,7 +136,6 @@ impl Transport {
         &self.interrupt
     }
 
-    /// Accesses refused.
     pub fn refused(&self) -> u64 {
         self.refused
     }

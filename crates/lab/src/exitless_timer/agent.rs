@@ -7,14 +7,11 @@ use super::page::{FIRED, NEXT_SYNC, Page, Snapshot};
 use super::slot::{Look, Slot};
 use crate::memory::MemoryError;
 
-/// A vCPU that the agent serves.
 #[derive(Debug)]
 pub struct Client<P> {
-    /// Its page.
     pub page: P,
     /// What its TSC is ahead of the host's, modulo 2^64.
     pub tsc_offset: u64,
-    /// What is known of it.
     pub slot: Slot,
 }
 
@@ -30,7 +27,6 @@ impl<P: Page> Client<P> {
     }
 }
 
-/// Why an agent cannot go on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
@@ -40,18 +36,14 @@ pub enum AgentError {
     /// A vCPU could not be interrupted.
     #[error("interrupt client {client}")]
     Fire {
-        /// Which.
         client: usize,
-        /// The system's answer.
         #[source]
         source: io::Error,
     },
     /// Its thread could not run as it should.
     #[error("{step}")]
     Thread {
-        /// Which step.
         step: &'static str,
-        /// The system's answer.
         #[source]
         source: io::Error,
     },
@@ -60,7 +52,6 @@ pub enum AgentError {
 /// An agent and those it serves. Times are the host's TSC.
 #[derive(Debug)]
 pub struct Agent<P> {
-    /// Those it serves.
     pub clients: Vec<Client<P>>,
     /// Between two interrupts of one client lie at least so many ticks: so much work can a guest make.
     pub least_gap: u64,

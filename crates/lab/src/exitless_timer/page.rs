@@ -35,7 +35,6 @@ pub trait Page {
 /// A page in the memory of a guest of ours.
 #[derive(Debug, Clone)]
 pub struct GuestPage {
-    /// The guest's memory.
     pub memory: GuestMemory,
     /// Where the page lies, guest-physical.
     pub address: u32,
@@ -61,10 +60,8 @@ impl Page for GuestPage {
     }
 }
 
-/// What the guest has written, whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Its sequence, even.
     pub sequence: u32,
     /// Its deadline; 0 for none.
     pub deadline: u64,

@@ -5,7 +5,6 @@ use super::page::Snapshot;
 /// What came of a page, so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Interrupts raised.
     pub fired: u64,
     /// Writes of the guest that were seen; some may come between two looks.
     pub seen: u64,
@@ -46,10 +45,8 @@ pub struct Slot {
     sequence: u32,
     /// Its deadline, until it has fired.
     armed: Option<u64>,
-    /// Whether that was put off.
     held: bool,
     last_fired: Option<u64>,
-    /// What came of it.
     pub counts: Counts,
 }
 
@@ -96,7 +93,6 @@ impl Slot {
         Look::Fire(self.sequence)
     }
 
-    /// Takes over what the guest wrote.
     fn take(&mut self, read: Snapshot, now: u64) {
         let deadline = (read.deadline != 0).then_some(read.deadline);
         let counts = &mut self.counts;

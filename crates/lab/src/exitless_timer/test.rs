@@ -137,11 +137,9 @@ fn a_reader_in_another_thread_never_sees_a_mixture() {
 /// An honest guest: writes only when nothing is armed, or what is armed is not due yet.
 #[derive(Debug, Clone)]
 enum Act {
-    /// Time goes on.
     Wait(u64),
     /// A deadline so far ahead, or none.
     Write(Option<u64>),
-    /// The agent looks.
     Look,
 }
 

@@ -17,7 +17,6 @@ use crate::{clock, ioctl};
 /// (`min_timer_period_us`), one-shot ones by nothing.
 pub const LEAST_GAP: Nanos = Nanos(10_000);
 
-/// How an agent spends its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
     /// Looks all the time, and takes a CPU for it.
@@ -26,14 +25,10 @@ pub enum Pace {
     Sync(Nanos),
 }
 
-/// What an agent leaves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentReport {
-    /// From its start to its end.
     pub elapsed_ns: u64,
-    /// CPU time of its thread.
     pub cpu_ns: u64,
-    /// Passes over all pages.
     pub passes: u64,
     /// What came of each page, in the order of VMs and vCPUs.
     pub counts: Vec<Counts>,
@@ -46,7 +41,6 @@ impl AgentReport {
     }
 }
 
-/// A running agent. Dropped, it ends.
 #[derive(Debug)]
 pub struct AgentThread(HostThread<Result<AgentReport, AgentError>>);
 
@@ -96,13 +90,11 @@ impl AgentThread {
         Ok(Self(thread.map_err(step("start the agent"))?))
     }
 
-    /// Ends it.
     pub fn end(self) -> Result<AgentReport, AgentError> {
         self.0.end().map_err(step("run the agent"))?
     }
 }
 
-/// The TSC's rate.
 #[derive(Debug, Clone, Copy)]
 struct Ticks {
     khz: u32,

@@ -33,7 +33,6 @@ pub(super) struct Account {
     /// Of that, polling, by KVM or by the VMM's halt loop.
     pub(super) polled_ns: f64,
     pub(super) hlts: f64,
-    /// Halts that slept.
     pub(super) waits: f64,
     /// Voluntary context switches of the vCPU threads.
     pub(super) switches: f64,

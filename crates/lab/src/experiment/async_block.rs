@@ -177,7 +177,6 @@ struct Serving {
 }
 
 impl Serving {
-    /// Waits for the file itself.
     fn wait_for_the_file(&self, stop: &Flag) -> std::io::Result<()> {
         while !stop.is_raised() {
             clock::wait_any([self.kicks.as_fd(), stop.as_fd()], None)?;
@@ -188,7 +187,6 @@ impl Serving {
         Ok(())
     }
 
-    /// Has a ring wait for it.
     fn with_ring(&self, mut ring: Ring, stop: &Flag) -> std::io::Result<()> {
         let mut under_way = BTreeMap::new();
         while !stop.is_raised() {
@@ -252,7 +250,6 @@ impl Worker {
     }
 }
 
-/// What is left of a run.
 struct Stored {
     ended: Ended,
     device: Shared<BlockDevice>,

@@ -5,16 +5,13 @@ use std::collections::BTreeMap;
 use crate::outcome::Outcome;
 use crate::vcpu_counts::VcpuCounts;
 
-/// One run of one variant.
 #[derive(Debug, Clone, Default)]
 pub struct Block {
     /// Its figures by name; one that could not be had is not there.
     pub figures: BTreeMap<&'static str, f64>,
-    /// Every vCPU that ran in it.
     pub vcpus: Vec<VcpuCounts>,
     /// Counts for a chart, by name, as many as it has labels; those of a variant's blocks are added up.
     pub counts: BTreeMap<&'static str, Vec<u64>>,
-    /// Why a figure is missing.
     pub note: Option<String>,
 }
 

@@ -25,12 +25,9 @@ const BLOCK: std::ops::RangeInclusive<u64> = 30_000_000..=1_000_000_000;
 /// Failed polls shorter than this on average were cut: no window is that short.
 const CUT_SHORT_NS: u64 = 1_000;
 
-/// How to measure.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Seed of orders and loads.
     pub seed: u64,
-    /// Time for one experiment.
     pub budget: Nanos,
     /// So many rounds, however long they take, instead of as many as fit the budget.
     pub rounds: Option<u32>,
@@ -49,16 +46,11 @@ impl Options {
     }
 }
 
-/// What is told while experiments run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Which experiment.
     pub name: &'static str,
-    /// Rounds done.
     pub rounds: u32,
-    /// Blocks done in this one.
     pub blocks: usize,
-    /// Blocks of a round.
     pub of: usize,
 }
 
@@ -137,7 +129,6 @@ fn failed(experiment: &Experiment, error: &RunError) -> Found {
     }
 }
 
-/// The source of an experiment.
 pub(super) fn source_of(experiment: &Experiment) -> FoundSource {
     let reports = experiment.source.reports.iter();
     FoundSource {

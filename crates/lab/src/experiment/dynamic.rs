@@ -87,9 +87,7 @@ const LOADS: [(&str, &str, HostWait); 3] = [
     (REQUESTS, "exp:15us", HostWait::Spin),
 ];
 
-/// Who handles the halts, and how.
 enum Rule {
-    /// The VMM, by a policy.
     User(&'static str),
     /// KVM, under a ceiling of the VM's own; the other parameters as they are in force.
     Kernel(u32),

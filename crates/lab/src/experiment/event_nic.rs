@@ -125,7 +125,6 @@ const IN_EXIT: &str = "sends in the exit";
 /// Between two looks of a loop that sleeps. The source does not say how long its loop did, or whether it slept.
 const PAUSE: Nanos = Nanos(1_000_000);
 
-/// Backends: name, how, in words.
 const BACKENDS: [(&str, How, &str); 4] = [
     (POLLS, How::Polls, "a thread that looks and never sleeps"),
     (
@@ -144,7 +143,6 @@ const BACKENDS: [(&str, How, &str); 4] = [
 /// What the guest and its peer do.
 struct Traffic {
     group: &'static str,
-    /// The peer, about each frame.
     think: Nanos,
     /// Frames under way, a power of 2.
     window: u32,
@@ -220,7 +218,6 @@ fn integrity_of(load: &Traffic) -> Integrity {
     }
 }
 
-/// What is left of a run.
 struct Exchanged {
     ended: Ended,
     device: Shared<NetDevice>,

@@ -94,7 +94,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const ONE: &str = "one vCPU";
 const EIGHT: &str = "eight vCPUs, one agent";
 
-/// Groups: name, vCPUs, time between timers.
 const GROUPS: [(&str, u32, &str); 2] = [(ONE, 1, "fixed:1ms"), (EIGHT, 8, "exp:2ms")];
 
 /// An agent with less of its CPU does not look all the time.
@@ -194,7 +193,6 @@ fn variants() -> Vec<Variant> {
     VARIANTS.iter().map(of).collect()
 }
 
-/// What lies beside a run.
 struct Beside {
     memories: Vec<GuestMemory>,
     agent: Option<AgentThread>,

@@ -204,7 +204,6 @@ pub(super) fn load(
     Ok(load)
 }
 
-/// The figures of a run.
 pub(super) fn block_of(outcome: &Outcome) -> Block {
     let account = Account::of(outcome);
     let polls = outcome

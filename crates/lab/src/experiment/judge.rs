@@ -19,7 +19,6 @@ pub enum SameDirection {
 }
 
 impl SameDirection {
-    /// The word printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Yes => "yes",

@@ -113,7 +113,6 @@ const LOADS: [Clients; 4] = [
     },
 ];
 
-/// The study's range, with its best.
 const CEILINGS: [(&str, u32); 7] = [
     ("off", 0),
     ("20us", 20_000),

@@ -73,7 +73,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const MIX: &str = "Android-like mix";
 
-/// Who handles the halts, and how.
 enum Setting {
     User(&'static str),
     Kernel(u32),

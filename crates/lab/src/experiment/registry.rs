@@ -6,7 +6,6 @@ use super::{
     shared_framebuffer, smart_idle_poll,
 };
 
-/// Every experiment.
 pub const EXPERIMENTS: &[Experiment] = &[
     poll_sweep::EXPERIMENT,
     dynamic::EXPERIMENT,
@@ -22,7 +21,6 @@ pub const EXPERIMENTS: &[Experiment] = &[
     resource_isolation::EXPERIMENT,
 ];
 
-/// The experiment of that name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
     EXPERIMENTS
         .iter()

@@ -127,7 +127,6 @@ const STREAMED_BYTES: usize = 64 << 20;
 /// Words between two looks at the flag: some tens of microseconds.
 const CHUNK: usize = 1 << 15;
 
-/// A thread that streams through memory.
 struct Neighbour {
     stop: Arc<Flag>,
     tid: u32,

@@ -7,30 +7,23 @@ use super::judge::Change;
 use super::recorder::Haltwise;
 use super::{Block, Effect, Experiment, Trial, Variant};
 
-/// Every block by round and variant.
 #[derive(Debug)]
 pub struct Results<'a> {
-    /// What was measured.
     pub experiment: &'a Experiment,
-    /// Its variants.
     pub variants: &'a [Variant],
-    /// Blocks of whole rounds, by variant.
     pub rounds: &'a [Vec<Block>],
     /// What further runs need; `None` where a kept run is judged anew.
     pub further: Option<Further<'a>>,
 }
 
-/// What further runs need.
 #[derive(Debug, Clone, Copy)]
 pub struct Further<'a> {
-    /// What any trial was given.
     pub trial: Trial<'a>,
     /// `haltwise`, where it is there.
     pub haltwise: Option<&'a Haltwise>,
 }
 
 impl Results<'_> {
-    /// The index of a variant.
     pub fn index(&self, group: &str, name: &str) -> Option<usize> {
         let is = |variant: &Variant| variant.group == group && variant.name == name;
         self.variants.iter().position(is)
@@ -87,20 +80,15 @@ impl Results<'_> {
 pub struct Conclusion {
     /// Why the sizes differ from the source's, in a line.
     pub differs: String,
-    /// Tables of its own.
     pub tables: Vec<Table>,
-    /// Charts of its own.
     pub charts: Vec<Chart>,
     /// What else is to be said.
     pub notes: Vec<String>,
 }
 
-/// A table of texts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
-    /// What it shows.
     pub title: String,
-    /// Heads of its columns.
     pub columns: Vec<String>,
     /// Rows, each as long as `columns`.
     pub rows: Vec<Vec<String>>,
@@ -109,9 +97,7 @@ pub struct Table {
 /// Bars, several series of them side by side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Chart {
-    /// What it shows.
     pub title: String,
-    /// What the labels are.
     pub labels_are: String,
     /// A label for each bar of a series.
     pub labels: Vec<String>,

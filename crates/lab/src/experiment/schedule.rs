@@ -11,7 +11,6 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// From a seed.
     pub fn new(seed: u64, variants: usize) -> Self {
         Self {
             random: SplitMix64(seed),

@@ -112,7 +112,6 @@ const REFRESH: Nanos = Nanos(16_666_667);
 /// CPU of four instructions, above which they do not run on the CPU itself: a hundred times what they take there.
 const INTERPRETED_NS: f64 = 200.0;
 
-/// What the host's side did.
 #[derive(Debug, Default)]
 struct Scans {
     looks: u64,

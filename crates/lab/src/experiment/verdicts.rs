@@ -11,7 +11,6 @@ use super::results::Results;
 use super::witness::Witness;
 use super::{Block, Effect, Experiment, Integrity, Variant};
 
-/// The effects of an experiment.
 pub fn effects(results: &Results<'_>) -> Vec<FoundEffect> {
     let found = |effect: Effect| {
         let change = results.change(&effect);

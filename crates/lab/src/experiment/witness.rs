@@ -20,9 +20,7 @@ pub enum Witness {
     Yes {
         /// Each count that both have.
         checks: Vec<Check>,
-        /// vCPUs that ran.
         vcpus: usize,
-        /// Events that it says were lost.
         lost: u64,
         /// What it could not record, and why.
         missing: Vec<String>,
@@ -37,7 +35,6 @@ pub enum Witness {
 /// A count that both have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// What was counted.
     pub what: String,
     /// By the lab: the least and the most that it may be.
     pub lab: (u64, u64),
@@ -77,7 +74,6 @@ impl Witness {
     }
 }
 
-/// Records while an experiment runs.
 #[derive(Debug)]
 pub struct Watch(Result<(Haltwise, Recording), String>);
 
@@ -90,7 +86,6 @@ impl Watch {
         }))
     }
 
-    /// Ends the recording, and compares.
     pub fn end(self, vcpus: &[VcpuCounts]) -> Witness {
         let compared = self.0.and_then(|(haltwise, mut recording)| {
             recording.end()?;

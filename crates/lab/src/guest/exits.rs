@@ -92,14 +92,12 @@ pub const PER_ROUND: [(&str, u32); 8] = [
 pub const OUT_PORT: u16 = 0x510;
 /// `in` comes from here.
 pub const IN_PORT: u16 = 0x511;
-/// Leaf of CPUID: the hypervisor's signature.
 pub const CPUID_LEAF: u32 = 0x4000_0000;
 /// Read: `IA32_MCG_CAP`, which KVM emulates on every CPU.
 pub const READ_MSR: u32 = 0x179;
 /// Written with 0: `IA32_MCG_STATUS`, likewise.
 pub const WRITE_MSR: u32 = 0x17a;
 
-/// Assembles it.
 pub fn program() -> Result<Program, IcedError> {
     let [out, r#in, write, read, cpuid, rdmsr, wrmsr, hlt] = PER_ROUND.map(|(_, count)| count);
     let mut assembly = Assembly::new()?;

@@ -41,7 +41,6 @@ use super::tick::{DEADLINE_MODE, arm_deadline};
 use super::{Assembly, Program, TICK, msr};
 use crate::exit::HOP_PORT;
 
-/// Assembles it.
 pub fn program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     assembly.asm.xor(si, si)?;

@@ -39,11 +39,9 @@ use iced_x86::code_asm::{dword_ptr, eax, ecx, edx};
 use super::{Assembly, Program, TICK, msr};
 use crate::memory::param;
 
-/// LVT timer in periodic mode.
 const PERIODIC_MODE: u32 = 1 << 17;
 const BY_ONE: u32 = 0b1011;
 
-/// Assembles it.
 pub fn program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     assembly.wrmsr(msr::TIMER_DIVIDE, 0, BY_ONE)?;

@@ -44,7 +44,6 @@ use super::{Assembly, IPI, Program, msr};
 use crate::exit::ANSWER_PORT;
 use crate::memory::{counter, param};
 
-/// Assembles it.
 pub fn program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     let done = assembly.done;

@@ -94,7 +94,6 @@ use crate::memory::{GuestMemory, MemoryError, TABLE, counter, param};
 pub const ERRORS: u16 = 0x104;
 /// Most frames under way.
 pub const MOST: u32 = 8;
-/// The other side's address, locally administered.
 pub const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 2];
 /// What the frames carry: the `EtherType` for local experiments (IEEE 802).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
@@ -108,7 +107,6 @@ const USED: [u32; 2] = [0x200, 0x500];
 const BUFFERS: [u32; 2] = [0x1000, 0x5000];
 /// Distance of buffers, as a power of 2.
 const STRIDE_BITS: u32 = 11;
-/// A frame and its header.
 const BYTES: usize = HEADER + LONGEST;
 const DEVICE_WRITES: u32 = 2;
 

@@ -28,17 +28,14 @@ use super::{Assembly, Program};
 use crate::device::framebuffer::WINDOW_BYTES;
 use crate::memory::{counter, param};
 
-/// Writes in a round.
 pub const WRITES: u32 = 256;
 const WIDTH: u32 = 4;
 /// What a round begins with is its number times this: any odd number moves every byte.
 const MIX: u32 = 0x9e37_79b1;
 /// From one write's value to the next one's.
 const STEP: u32 = 0x0101_0103;
-/// The window as a real-mode segment.
 const SEGMENT: u32 = 0xa000;
 
-/// Assembles it.
 pub fn program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     let a = &mut assembly.asm;
@@ -63,7 +60,6 @@ pub fn program() -> Result<Program, IcedError> {
     assembly.finish()
 }
 
-/// The window after so many rounds.
 pub fn picture(rounds: u32) -> Vec<u8> {
     let mut pixels = vec![0; WINDOW_BYTES];
     let per_screen = u32::try_from(WINDOW_BYTES).unwrap_or(u32::MAX) / (WRITES * WIDTH);

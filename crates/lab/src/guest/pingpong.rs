@@ -69,7 +69,6 @@ use iced_x86::code_asm::{al, bp, dword_ptr, dx, eax, ecx, edx, sp};
 use super::{Assembly, Program, Stamps, WAKE, msr};
 use crate::memory::{STACK_TOP, counter};
 
-/// Assembles it.
 pub fn program(stamps: Stamps) -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     let a = &mut assembly.asm;

@@ -43,7 +43,6 @@ const POLL_CONTROL: u32 = 0x4b56_4d05;
 /// The first polling time above 0 of rule 2, in nanoseconds.
 const SMART_FIRST_NS: u32 = 10_000;
 
-/// Places that the parts jump to.
 struct Places {
     begin_idle: CodeLabel,
     idle: CodeLabel,
@@ -52,7 +51,6 @@ struct Places {
     send: CodeLabel,
 }
 
-/// Assembles it.
 pub fn program(peer: Peer) -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     let a = &mut assembly.asm;

@@ -21,14 +21,10 @@ const DELAY_PORT: u8 = 0x80;
 /// Exits of a window: more than there are lines.
 const LOOKS: u32 = 24;
 
-/// A step of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// A value to a port.
     Out(u16, u8),
-    /// A port's value into the log.
     In(u16),
-    /// Lets in whatever interrupts there are.
     Window,
 }
 
@@ -44,7 +40,6 @@ impl Step {
     }
 }
 
-/// Assembles it.
 pub fn program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     let done = assembly.done;

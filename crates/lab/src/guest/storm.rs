@@ -71,9 +71,7 @@ use crate::memory::{counter, param};
 
 /// Line status register of the first serial port.
 pub const POLLED_PORT: u16 = 0x3fd;
-/// Reads of it in a round.
 pub const POLLS: u32 = 1000;
-/// CPUIDs in a round.
 pub const CPUIDS: u32 = 1000;
 /// From one byte drawn to the next.
 pub const STRIDE: u32 = 64;

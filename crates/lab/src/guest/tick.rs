@@ -66,14 +66,12 @@ use iced_x86::code_asm::{CodeLabel, ah, al, ax, dword_ptr, eax, ecx, edx, si, wo
 use super::{Assembly, Program, TICK, msr};
 use crate::memory::param;
 
-/// LVT timer in TSC-deadline mode.
 pub(super) const DEADLINE_MODE: u32 = 2 << 17;
 const PIT_CHANNEL_0: u32 = 0x40;
 const PIT_COMMAND: u32 = 0x43;
 /// Channel 0, low byte then high byte, mode 2.
 const RATE_GENERATOR: u32 = 0x34;
 
-/// Assembles the guest of one-shot deadlines.
 pub fn deadline_program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     assembly.asm.xor(si, si)?;
@@ -98,7 +96,6 @@ pub(super) fn arm_deadline(assembly: &mut Assembly) -> Result<(), IcedError> {
     a.wrmsr()
 }
 
-/// Assembles the guest of the PIT.
 pub fn pit_program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     let again = start_pit(&mut assembly)?;

@@ -46,7 +46,6 @@ const RTC_REGISTER_C: u32 = 0x0c;
 /// The PM timer where `SeaBIOS` puts it.
 const PM_TIMER: u32 = 0x608;
 
-/// Assembles it.
 pub fn program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     let again = tick::start_pit(&mut assembly)?;

@@ -22,16 +22,11 @@ use super::{Assembly, Program, TICK, WAKE, msr, tick};
 use crate::exitless_timer::page::{self, NEVER};
 use crate::memory::{GuestMemory, MemoryError, param, timer, vcpu_page};
 
-/// What times a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
-    /// The in-kernel PIT, periodic.
     Pit,
-    /// The local APIC's TSC deadline.
     TscDeadline,
-    /// The page shared with an agent.
     Exitless,
-    /// The same, used badly.
     Nonsense,
 }
 
@@ -49,7 +44,6 @@ pub(crate) fn tell(memory: &GuestMemory, vcpu: u32) -> Result<(), MemoryError> {
     memory.store(address, NEVER, Ordering::Release)
 }
 
-/// Assembles it.
 pub fn program(clock: Clock) -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     assembly.asm.xor(si, si)?;

@@ -13,7 +13,6 @@ fn policy(spec: &str) -> HaltPolicy {
     }
 }
 
-/// What KVM's rule itself says.
 fn kernel_windows(knobs: &Knobs, halts_ns: &[u64]) -> Vec<u64> {
     let rule = Rule::of(Version::new(6, 18), Arch::X86);
     let mut window = 0;

@@ -6,7 +6,6 @@ use haltwise_core::replay::calibration::written::{GapClass, Written};
 use haltwise_core::stats::Estimate;
 use haltwise_core::units::Nanos;
 
-/// The whole calibration.
 pub fn calibration(found: &Written) -> String {
     let mut text = format!(
         "vCPU on CPU {}, host on CPU {}, {} repetitions in {}\n\

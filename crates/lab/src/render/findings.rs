@@ -46,7 +46,6 @@ pub(super) fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A median with its interval.
 fn estimate(estimate: &Estimate) -> String {
     let Estimate {
         median, low, high, ..
@@ -103,7 +102,6 @@ fn measured(found: &Found, effect: &FoundEffect) -> String {
     text
 }
 
-/// The cells of an effect's row.
 fn effect_row(found: &Found, effect: &FoundEffect) -> Vec<String> {
     vec![
         format!("{}: {}", effect.group, effect.what),
@@ -113,7 +111,6 @@ fn effect_row(found: &Found, effect: &FoundEffect) -> Vec<String> {
     ]
 }
 
-/// The cells of a check's row.
 fn integrity_row(check: &FoundIntegrity) -> Vec<String> {
     let what = if check.group.is_empty() {
         check.what.clone()

@@ -40,7 +40,6 @@ impl Classes {
         Ok(placed)
     }
 
-    /// The root that they are in.
     pub fn root(&self) -> &Root {
         &self.root
     }

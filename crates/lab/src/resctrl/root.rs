@@ -15,23 +15,17 @@ const NO_CLASSES: [&str; 3] = ["info", "mon_groups", "mon_data"];
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResctrlError {
-    /// A file or a folder.
     #[error("{step} `{}`", path.display())]
     Io {
-        /// What was tried.
         step: &'static str,
-        /// On what.
         path: PathBuf,
-        /// The system's answer.
         #[source]
         source: io::Error,
     },
     /// A file that is not what the kernel writes.
     #[error("read `{}`", path.display())]
     Schemata {
-        /// Which.
         path: PathBuf,
-        /// What is wrong.
         #[source]
         source: NotSchemata,
     },
@@ -43,7 +37,6 @@ pub enum ResctrlError {
     TooSmall(PathBuf),
 }
 
-/// A root of resctrl.
 #[derive(Debug, Clone)]
 pub struct Root {
     path: PathBuf,
@@ -99,7 +92,6 @@ impl Root {
         &self.path
     }
 
-    /// What it offers.
     pub fn discover(&self) -> Result<Found, ResctrlError> {
         let number = |file: &str, radix: u32| {
             let text = fs::read_to_string(self.path.join("info").join(file)).ok()?;
@@ -155,7 +147,6 @@ impl Root {
         Ok(names)
     }
 
-    /// Threads of a class.
     pub fn tasks(&self, class: Option<&str>) -> Result<Vec<u32>, ResctrlError> {
         let path = self.folder(class).join("tasks");
         let text = fs::read_to_string(&path).map_err(failed("read", &path))?;

@@ -22,16 +22,13 @@ pub struct Bandwidth {
     pub min_bandwidth: u32,
     /// Steps, in percent (`bandwidth_gran`).
     pub bandwidth_gran: u32,
-    /// Classes that the hardware knows.
     pub num_closids: u32,
 }
 
 /// What a root offers. What is not there is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Found {
-    /// Cache ways.
     pub cache: Option<Cache>,
-    /// Memory bandwidth.
     pub bandwidth: Option<Bandwidth>,
     /// What can be monitored (`info/L3_MON/mon_features`).
     pub monitors: Vec<String>,

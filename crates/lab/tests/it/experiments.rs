@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use crate::lab::{kvm, lab};
 
-/// Everything between backticks in a text.
 fn quoted(text: &str) -> BTreeSet<String> {
     let quoted = text.split('`').skip(1).step_by(2);
     quoted.map(str::to_owned).collect()

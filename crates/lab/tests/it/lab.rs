@@ -18,7 +18,6 @@ pub(crate) fn kvm() -> bool {
     }
 }
 
-/// Runs with arguments separated by spaces.
 pub(crate) fn lab(args: &str) -> Output {
     let mut command = Command::new(LAB);
     command.args(args.split_whitespace());
@@ -37,7 +36,6 @@ pub(crate) fn parse(output: &Output) -> Outcome {
     serde_json::from_slice(&output.stdout).expect("JSON of the documented shape")
 }
 
-/// All vCPUs of a run.
 pub(crate) fn vcpus(outcome: &Outcome) -> impl Iterator<Item = &VcpuOutcome> {
     outcome.vms.iter().flat_map(|vm| &vm.vcpus)
 }

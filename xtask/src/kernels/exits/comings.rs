@@ -11,7 +11,6 @@ use super::{Exits, Found, Lab, ONCE, judge, read};
 
 pub(crate) const NAME: &str = "comings";
 
-/// VMs, one after the other.
 const SHORT_LIVED: u64 = 6;
 
 /// Rounds of the guest that changes its thread with each.

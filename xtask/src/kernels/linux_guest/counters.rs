@@ -16,7 +16,6 @@ pub(super) struct Counters {
     threads: BTreeMap<u32, BTreeMap<String, u64>>,
 }
 
-/// An answer of QMP.
 #[derive(Debug, Deserialize)]
 struct Answer<T> {
     #[serde(rename = "return")]
@@ -47,7 +46,6 @@ struct Stat {
 }
 
 impl Counters {
-    /// What was counted between two answers.
     pub(super) fn between(before: &Path, after: &Path) -> Result<Self> {
         let read = |path: &Path| -> Result<Self> {
             let text = std::fs::read_to_string(path);
@@ -200,13 +198,10 @@ const REASONS: [(&str, &str); 6] = [
     ("hypercall", "hypercalls"),
 ];
 
-/// How much a recording can know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Knows {
-    /// Every halt, through BPF.
     Halts,
     Sums,
-    /// KVM's own sums.
     OwnSums,
     /// Every halt, through tracepoints, which do not tell how long KVM books a poll, and which a slow
     /// machine may deliver too late: then the recording says so.

@@ -57,7 +57,6 @@ const MORE_MEMORY: &str =
 
 const TIMERS: &str = "guest-tool timer 1 3000 & guest-tool timer 1 3000; wait";
 
-/// What each rule is shown.
 pub(super) fn phases() -> [Phase; 6] {
     let of = |name, fires, before, inside| Phase {
         before,

@@ -25,7 +25,6 @@ const ALL: [(Source, &str); 3] = [
     (Source::Device, "device"),
 ];
 
-/// Interrupts of all CPUs by source.
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
     counts: BTreeMap<Source, u64>,

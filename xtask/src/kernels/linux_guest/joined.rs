@@ -16,7 +16,6 @@ use crate::tool;
 /// thorough runs do.
 pub(super) const LOAD: &str = "1200 menu";
 
-/// The CPUs of the guest.
 const GUEST_CPUS: [u32; 2] = [0, 1];
 
 /// Entries into HLT of a hundred that the host's halts may contradict, or halts that lie in no entry, and some more where

@@ -95,7 +95,6 @@ fn script() -> String {
     text
 }
 
-/// What is left after each step.
 fn judge(dir: &Path) -> Found {
     let mut found = Found::default();
     for vm in VMS {

@@ -15,14 +15,11 @@ use self::bare::Bare;
 use super::number;
 use crate::import::exits::Reason;
 
-/// An event of use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::import) enum What {
     /// `kvm_vcpu_wakeup`: a halt ended.
     VcpuWakeup {
-        /// The whole halt.
         ns: u64,
-        /// It was scheduled out.
         waited: bool,
         /// KVM counts the wake-up as valid; kernels before 4.7 do not say.
         valid: Option<bool>,
@@ -30,11 +27,9 @@ pub(in crate::import) enum What {
     /// `kvm_halt_poll_ns`: the rule of the window was called.
     HaltPollNs {
         vcpu: VcpuId,
-        /// Grow or shrink.
         grow: bool,
         /// Window before.
         old: u32,
-        /// Window after.
         new: u32,
     },
     /// `sched_waking`: the thread that runs wakes another.
@@ -54,7 +49,6 @@ pub(in crate::import) enum What {
     Idle { cpu: u32, state: Option<u32> },
 }
 
-/// What became of an event's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
     Known(What),

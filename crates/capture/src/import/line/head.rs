@@ -54,7 +54,6 @@ pub(in crate::import) enum Process {
     NotPrinted,
 }
 
-/// A thread's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::import) struct Comm([u8; LONGEST_COMM]);
 
@@ -82,18 +81,15 @@ impl Comm {
     }
 }
 
-/// A line taken apart.
 #[derive(Debug)]
 pub(super) struct Parts<'a> {
     pub(super) head: Head,
-    /// What follows the time.
     pub(super) rest: &'a [u8],
     /// More stands before it than a thread's name: the beginning of another line.
     pub(super) is_preceded: bool,
     tool: Tool,
 }
 
-/// Who prints heads like this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tool {
     /// `comm-pid`, and event names without their system.

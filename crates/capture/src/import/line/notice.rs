@@ -5,7 +5,6 @@ use super::number;
 /// A line that is no event and yet of use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::import) enum Notice<'a> {
-    /// Events were lost here.
     Lost {
         /// How many, where told.
         events: Option<u64>,
@@ -13,14 +12,11 @@ pub(in crate::import) enum Notice<'a> {
     /// Events from before the oldest one were overwritten.
     Overwritten {
         events: u64,
-        /// CPUs of the host.
         cpus: Option<u32>,
     },
-    /// A fact about the host.
     Host(About, &'a [u8]),
 }
 
-/// Which fact about the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::import) enum About {
     /// `uname -r`.
@@ -28,7 +24,6 @@ pub(in crate::import) enum About {
     /// `uname -m`.
     Arch,
     Name,
-    /// The processor's name.
     Processor,
     Cpus,
 }

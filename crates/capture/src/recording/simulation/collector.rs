@@ -28,7 +28,6 @@ pub(super) struct Collector {
     mode: Mode,
     with_exits: bool,
     with_samples: bool,
-    /// Characters of a VM's name.
     name: usize,
     /// Everything reported so far, the halts of a flush in order of their start.
     pub(super) told: Facts,
@@ -107,7 +106,6 @@ impl Collector {
         self.roster.vms[gone].to_ns.get_or_insert(now_ns);
     }
 
-    /// What the next flush brings.
     pub(super) fn flush(&mut self) -> Facts {
         let before_ns = self.now_ns;
         self.now_ns += if self.chance(20) { JUMP_NS } else { FLUSH_NS };

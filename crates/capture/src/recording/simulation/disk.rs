@@ -18,16 +18,13 @@ use crate::files::disk::Disk;
 /// Bytes that reach a disk together. Smaller than real ones, as are the files.
 const PAGE: usize = 512;
 
-/// What will go wrong.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Plan {
     /// Bytes that all files may have.
     pub(super) room: Option<u64>,
-    /// Effects of which half fail (EIO).
     pub(super) fails: Vec<Range<u64>>,
     /// Effects among which no file can be opened (EMFILE).
     pub(super) no_descriptors: Vec<Range<u64>>,
-    /// Writes are done in part.
     pub(super) writes_short: bool,
     /// Flushes are said to be done and are not.
     pub(super) lies: bool,
@@ -107,7 +104,6 @@ impl SimulatedDisk {
         self.0.lock().unwrap()
     }
 
-    /// Whether the program has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.state().ended
     }

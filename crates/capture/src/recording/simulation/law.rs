@@ -54,7 +54,6 @@ fn read(capture: &Capture) -> (Facts, bool) {
     (facts, whole)
 }
 
-/// A reader beside the recorder.
 pub(super) fn while_recording(directory: &std::path::Path, recording: &Recording, taken: &[Halt]) {
     let capture = Capture::open(directory).unwrap().as_stored();
     assert!(capture.notes().contains(&Note::StillRecording));

@@ -58,7 +58,6 @@ impl Child {
     }
 }
 
-/// How the command ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     name: String,

@@ -19,13 +19,11 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::reading::place::{PIPE, Place};
 use crate::terminal;
 
-/// Between two looks at the recorder.
 const PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 20_000_000,
 };
 
-/// Records, and writes the archive.
 pub(crate) fn run() -> Outcome {
     let Some(out) = terminal::data() else {
         let error = anyhow::anyhow!("write a capture to stdout: it is a terminal");

@@ -29,10 +29,8 @@ const SHORTEST: Duration = Duration::from_secs(1);
 const FREE_BYTES: u64 = 1 << 30;
 const FREE_SHARE: u64 = 20;
 
-/// How much is kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// What ended longer ago is dropped.
     pub(crate) keep: Duration,
     /// What is beyond so many bytes is dropped.
     pub(crate) most_bytes: u64,
@@ -50,13 +48,11 @@ pub(crate) struct RingSummary {
     pub(crate) vms_dropped: usize,
 }
 
-/// A ring under way.
 #[derive(Debug)]
 pub(crate) struct Ring {
     directory: Directory,
     limits: Limits,
     info: RingInfo,
-    /// The segment that is written.
     current: Segment,
     began_ns: u64,
     /// Segments that count and have ended, the oldest first: each is read once.
@@ -114,12 +110,10 @@ impl Ring {
         })
     }
 
-    /// Begins the segment that is written.
     pub(super) fn create_current(&self, info: CaptureInfo) -> Result<Recording, CaptureWriteError> {
         self.create(&self.current, info)
     }
 
-    /// Begins the one after it.
     pub(super) fn create_next(&self, info: CaptureInfo) -> Result<Recording, CaptureWriteError> {
         self.create(&self.next(), info)
     }
@@ -225,7 +219,6 @@ impl Ring {
         Ok(())
     }
 
-    /// What there is at the end.
     pub(super) fn summary(&self, vms_dropped: usize) -> RingSummary {
         let mut segments = all_segments(self.directory.path()).unwrap_or_default();
         segments.retain(|it| it.number >= self.info.oldest);

@@ -64,7 +64,6 @@ pub(crate) struct Session {
     cpu_before_ns: u64,
     output: std::path::PathBuf,
     ring: Option<Ring>,
-    /// Of segments that have ended.
     earlier: Earlier,
 }
 
@@ -77,7 +76,6 @@ struct Earlier {
 }
 
 impl Session {
-    /// Takes over what was started.
     pub(crate) fn begin(started: Started, root: Root) -> Self {
         let roster = started.collector.roster().clone();
         let cpu_before_ns = host_sample::read(&root, None).map_or(0, |host| host.recorder_cpu_ns);

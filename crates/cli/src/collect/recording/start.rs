@@ -49,7 +49,6 @@ pub(crate) fn check_output(output: &Path) -> Result<(), Failure> {
     .map_err(|error| Failure::new(Exit::Failed, error).hint(hint))
 }
 
-/// Attaches and opens the capture.
 pub(crate) fn start(
     wanted: &RecordingRequest,
     root: &Root,
@@ -136,7 +135,6 @@ pub(super) fn stored(roster: &Roster, no_command: bool) -> Roster {
     roster
 }
 
-/// What this recording cannot hold.
 pub(super) fn missing(
     collector: &dyn Collector,
     profiler: Option<&Profiler>,

@@ -33,7 +33,6 @@ impl Started {
     }
 }
 
-/// A recording that has ended.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     pub(crate) output: PathBuf,
@@ -69,7 +68,6 @@ impl Summary {
         self.unfinished.is_some() || self.lost.values().any(|count| *count > 0)
     }
 
-    /// As JSON, with its schema.
     pub(crate) fn json(&self) -> serde_json::Result<String> {
         let mut value = serde_json::to_value(self)?;
         if let Some(object) = value.as_object_mut() {

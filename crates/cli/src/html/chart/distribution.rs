@@ -17,12 +17,10 @@ const RIGHT: f64 = 394.0;
 const TOP: f64 = 18.0;
 const BOTTOM: f64 = 162.0;
 
-/// A histogram and its colour.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Series<'a> {
     /// What it counts.
     pub(crate) name: &'a str,
-    /// Its colour, by class.
     pub(crate) class: &'static str,
     pub(crate) hist: &'a LogHist,
 }

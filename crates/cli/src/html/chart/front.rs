@@ -13,10 +13,8 @@ const RIGHT: f64 = 530.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 296.0;
 
-/// A setting in the figure.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
-    /// Its sign, by class.
     pub(crate) class: &'static str,
     /// What it is; nothing for the points between.
     pub(crate) name: String,

@@ -89,7 +89,6 @@ pub(crate) fn windows(recording: &ReportedRecording, account: &AccountFigures) -
     Some(svg.with(values).into())
 }
 
-/// The values of a slot.
 fn said(slot: &WindowSlot, recording: &ReportedRecording) -> String {
     format!(
         "{}: window {} on average, largest {}; {}",

@@ -38,7 +38,6 @@ impl Packed {
     }
 }
 
-/// The halts of one vCPU.
 pub(crate) fn halts(halts: &[Halt], start_ns: u64) -> String {
     let mut packed = Packed::default();
     let mut last_ns = start_ns;

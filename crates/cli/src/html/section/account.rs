@@ -19,7 +19,6 @@ const PARTS: [(&str, &str); 6] = [
     ("s-unknown", "not known"),
 ];
 
-/// What wakes: colour and name.
 const WAKES: [(&str, &str); 5] = [
     ("w-timer", "timer"),
     ("w-ipi", "IPI of another vCPU"),
@@ -119,7 +118,6 @@ pub(super) fn table(caption: &str, first: &'static str) -> Table {
     Table::new(caption, &columns)
 }
 
-/// An account in a row.
 pub(super) fn row(first: impl Into<Markup>, whose: &str, account: &AccountFigures) -> Vec<Cell> {
     let whose = crate::html::markup::short(whose);
     let median = |spread: Option<haltwise_core::account::Spread>| {

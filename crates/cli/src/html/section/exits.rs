@@ -15,7 +15,6 @@ use crate::words::plural;
 /// Reasons that open with a figure of their times: those that cost most.
 const FIGURES: usize = 12;
 
-/// Rows of sub-keys under a reason.
 const SUBS: usize = 20;
 
 /// The section. `None` where exits were not recorded.

@@ -56,7 +56,6 @@ pub(super) fn findings(content: &Content) -> Markup {
         .and(not_judged(content))
 }
 
-/// Remedies that would do harm here.
 fn withheld(content: &Content) -> Option<Element> {
     let withheld = &content.findings.withheld;
     if withheld.is_empty() {

@@ -83,7 +83,6 @@ fn label(content: &Content, row: &VcpuLane) -> Markup {
     }
 }
 
-/// The same as a text.
 pub(super) fn plain(content: &Content, row: &VcpuLane) -> String {
     seat_name(content, &row.seat)
 }

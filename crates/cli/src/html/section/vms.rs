@@ -122,7 +122,6 @@ fn body(content: &Content, vm: &ReportedVm) -> Markup {
     out.and(vcpus(vm))
 }
 
-/// The four figures of an account.
 fn charts(content: &Content, account: &AccountFigures, ledger: &Account) -> Vec<Element> {
     // Counts do not tell which halts a ceiling governed.
     let any = account.ceilings.iter().all(|ceiling| ceiling.halts == 0);

@@ -194,7 +194,6 @@ fn table(rows: &[Shown]) -> Element {
 }
 
 impl Shown {
-    /// Its sign in the table.
     fn key(&self) -> &'static str {
         match self.class {
             "p-force" => "key p-force",

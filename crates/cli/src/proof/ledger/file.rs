@@ -16,7 +16,6 @@ use super::entry::Entry;
 use crate::exit::{Exit, Failure};
 use crate::proof;
 
-/// What a file holds.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     pub(crate) entries: Vec<Entry>,

@@ -22,7 +22,6 @@ pub(crate) struct Parameters {
     root: Root,
     /// Those that are set: of a host those that either setting changes, of a guest all.
     names: Vec<Parameter>,
-    /// What was recorded when we came.
     baseline: Baseline,
     /// The setting of a host that is in force; `None` where nothing of ours is.
     under: Option<Which>,
@@ -37,7 +36,6 @@ pub(crate) struct Parameters {
     touched: bool,
 }
 
-/// The parameters that either setting changes.
 fn changed(sides: &Sides) -> Vec<Parameter> {
     let differs = |parameter: &Parameter| {
         let of = |which| sides.value(which, *parameter);
@@ -133,7 +131,6 @@ impl Parameters {
         Ok(parameters)
     }
 
-    /// The directories in which that writes.
     pub(super) fn writes(&self) -> Vec<PathBuf> {
         self.writer.writes()
     }

@@ -14,7 +14,6 @@ use crate::exit::{Exit, Failure};
 use crate::prove::ProofRequest;
 use crate::prove::command;
 
-/// The governor's parameters.
 #[derive(Debug, Clone)]
 pub(crate) struct Governor {
     /// Under all three. Where another governor is in force, or none, nothing polls, whatever they are.

@@ -78,7 +78,6 @@ fn settings(view: &Proof) -> String {
     text
 }
 
-/// What a setting comes to.
 fn values(of: &ProvenSetting) -> String {
     let number = |name, value: Option<u32>| Some((name, value?.to_string()));
     let shrinks = of.guest_halt_poll_allow_shrink;

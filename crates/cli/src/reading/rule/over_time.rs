@@ -85,7 +85,6 @@ pub(super) fn recorded<P: Copy + Ord>(changes: &[Change<P>], parameter: P) -> Op
 /// A loss, and where its events may lie.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stretch {
-    /// When it was recorded.
     told_ns: u64,
     pub(super) from: u64,
     pub(super) to: u64,

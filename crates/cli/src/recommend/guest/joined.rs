@@ -35,17 +35,12 @@ pub(crate) struct Beside<'a> {
 /// What the match and the host's capture say.
 #[derive(Debug)]
 pub(crate) struct Joined {
-    /// How the two belong together.
     pub(crate) join: Join,
-    /// The VM's name on its host.
     pub(crate) vm: String,
     /// What is known of blocks by the VM's halts on the host.
     pub(crate) known: Known,
-    /// Whether other tasks want the CPUs.
     pub(crate) contention: Contention,
-    /// The same, in figures.
     pub(crate) load: HostLoad,
-    /// The host's settings.
     pub(crate) knobs: Knobs,
     /// Its kernel, if its version was understood.
     pub(crate) version: Option<Version>,
@@ -157,7 +152,6 @@ impl JoinFigures {
 }
 
 impl Joined {
-    /// Whether others want the VM's CPUs.
     pub(crate) fn is_contended(&self) -> bool {
         self.contention.is_wanted()
     }
@@ -211,7 +205,6 @@ impl Sink for Stays {
     }
 }
 
-/// What wake-ups of one VM take.
 struct OfVm {
     vm: VmIndex,
     survey: Survey,
@@ -323,7 +316,6 @@ fn of_vcpus(vcpus: &[Vcpu], vm: VmIndex) -> HostLoad {
     }
 }
 
-/// The VM that matches best.
 fn nearest(
     own: &Lanes,
     mut vms: BTreeMap<VmIndex, Lanes>,

@@ -61,7 +61,6 @@ pub(crate) fn apply(from: &Params, to: &Params) -> Option<String> {
     (!each.is_empty()).then(|| format!("haltwise apply{each} --yes"))
 }
 
-/// What to do, in a sentence.
 pub(crate) fn what(
     place: Place,
     in_force: &Params,

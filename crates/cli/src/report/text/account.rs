@@ -10,7 +10,6 @@ use crate::report::view::{AccountFigures, Report};
 /// Marks of the parts of halted time, in the order of `Parts::named`.
 const MARKS: [char; 6] = ['#', 'x', '.', 'w', '~', '?'];
 
-/// Shows an account in short.
 pub(super) fn short(page: &mut Page, account: &AccountFigures) {
     let text = format!("{} halts", count(account.halts));
     page.wrapped("  ", &text, 2);

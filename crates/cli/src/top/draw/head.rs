@@ -182,7 +182,6 @@ fn said(figures: &Figures) -> Vec<String> {
     said
 }
 
-/// The parameters by KVM's names.
 fn settings(step: &Step) -> String {
     let knobs = &step.around.knobs;
     let known: Vec<String> = [

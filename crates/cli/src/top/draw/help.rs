@@ -42,7 +42,6 @@ pub(super) fn draw(model: &Model, pen: &mut Pen<'_>) {
     }
 }
 
-/// Whether a column is explained.
 fn is_there(model: &Model, column: Column) -> bool {
     match column {
         Column::Exits | Column::Reasons => model.exits(),

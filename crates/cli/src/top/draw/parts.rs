@@ -22,7 +22,6 @@ const EXITS: u16 = 5;
 /// The least lines of it: an empty one, and all but the exits.
 pub(super) const LEAST: u16 = 5;
 
-/// How many lines it takes.
 pub(super) fn height(model: &Model) -> u16 {
     if model.exits() {
         LEAST + 1 + EXITS

@@ -30,7 +30,6 @@ impl Theme {
         }
     }
 
-    /// Whether a row is marked.
     pub(super) fn marks(self) -> bool {
         self.marks
     }
@@ -52,7 +51,6 @@ impl Theme {
             .add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
     }
 
-    /// The row that is marked.
     pub(super) fn marked() -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
@@ -86,7 +84,6 @@ pub(crate) struct Pen<'a> {
     pub(super) theme: Theme,
 }
 
-/// How many columns a text takes.
 pub(super) fn columns(text: &str) -> u16 {
     u16::try_from(text.width()).unwrap_or(u16::MAX)
 }

@@ -95,7 +95,6 @@ fn compare(name: &str, model: &Model) -> Result<(), String> {
     same(name, &got)
 }
 
-/// Whether a text is as committed.
 fn same(name: &str, got: &str) -> Result<(), String> {
     let path = golden().join("expected/top").join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {

@@ -6,7 +6,6 @@ use std::path::Path;
 use super::*;
 use crate::top::world::{SECOND, vm};
 
-/// When the state was written.
 const WRITTEN: u64 = 1_767_225_600 * SECOND;
 
 /// A state of a pilot that observes: it kept a setting while it might act, would set one, and leaves a VM alone.
@@ -22,7 +21,6 @@ fn read(after: i64) -> Option<PilotStatus> {
     kept::status_at(&root, WRITTEN.saturating_add_signed(after * 1_000_000_000))
 }
 
-/// What it says of these VMs.
 pub(crate) fn said(vms: &[Vm]) -> Piloted {
     of(&read(20).unwrap(), vms)
 }

@@ -8,7 +8,6 @@ use haltwise_core::event::{Facts, Observable, WakeSource};
 use super::super::guest::Guest;
 use super::super::{START_NS, info_of, knobs, scenarios};
 
-/// How the VMs are called.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Names {
     /// `vm-00` to `vm-63`.

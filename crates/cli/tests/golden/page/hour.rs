@@ -14,7 +14,6 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 /// Pieces that the hour is written in: memory holds one.
 const PIECES: u64 = 120;
 
-/// Gaps of the VMs in turn.
 const GAPS: [&str; 6] = [
     "exp:40us",
     "exp:120us",

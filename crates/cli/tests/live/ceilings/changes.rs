@@ -14,7 +14,6 @@ use super::super::tries::{judge, tries};
 use super::Host;
 use super::vmm::{By, Qemu, Vmm};
 
-/// What disturbs a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Disturbance {
     Nothing,
@@ -43,7 +42,6 @@ const ALL: [Disturbance; 9] = [
 struct Scene {
     bench: Bench,
     host: Host,
-    /// The other controller's.
     other: Host,
     vmms: [Vmm; 2],
     qemu: Option<Qemu>,
@@ -219,7 +217,6 @@ impl Scene {
         has(pid, &[ns])
     }
 
-    /// What every VMM is left with.
     fn end(&mut self) {
         // Where the last turn has undone all, there is something to undo again.
         self.failures.extend(self.changed(0, 1).err());

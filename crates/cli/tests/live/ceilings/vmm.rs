@@ -11,7 +11,6 @@ use serde_json::Value;
 use super::super::bench::{Bench, Running, haltwise};
 use super::library;
 
-/// How its VMs can be governed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     Preload,
@@ -146,7 +145,6 @@ impl Qemu {
     }
 }
 
-/// Fds and threads of a process.
 fn counts(pid: u32) -> (usize, usize) {
     let many = |what: &str| fs::read_dir(format!("/proc/{pid}/{what}")).unwrap().count();
     (many("fd"), many("task"))

@@ -35,7 +35,6 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// With a VM that halts.
     fn set(name: &'static str) -> Option<Self> {
         Self::of(name, &["tick", "--gap", "fixed:1ms"])
     }
@@ -84,7 +83,6 @@ impl Scene {
         Daemon::start(command)
     }
 
-    /// The same by the configuration.
     pub(crate) fn daemon(&self, more: &[&str]) -> Daemon {
         let path = self.path("pilot.toml");
         let mut line = vec!["--config", path.to_str().unwrap()];
@@ -175,7 +173,6 @@ impl Scene {
     }
 }
 
-/// The pilot, and what it says.
 pub(crate) struct Daemon {
     running: Running,
     lines: Receiver<String>,
@@ -226,7 +223,6 @@ impl Daemon {
         self.running.signal(Signal::HUP);
     }
 
-    /// Its state at the end.
     fn end(self) -> Value {
         self.running.signal(Signal::TERM);
         self.end_by_itself()

@@ -4,7 +4,6 @@
 //! From 0x100 on: exits that are no trap (`kvm_arm_exception_type` in `arch/arm64/include/asm/kvm_asm.h`),
 //! which the tracepoint tells apart from the classes.
 
-/// Number and name, by number.
 pub(super) const NAMES: &[(u32, &str)] = &[
     (0x0, "UNKNOWN"),
     (0x1, "WFx"),

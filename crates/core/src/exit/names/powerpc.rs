@@ -1,7 +1,6 @@
 //! Exits of PowerPC: `kvm_trace_symbol_exit`, below 0x100 of Book E (`arch/powerpc/kvm/trace_booke.h`),
 //! from there on of Book 3S (`arch/powerpc/kvm/trace_book3s.h`).
 
-/// Number and name, by number.
 pub(super) const NAMES: &[(u32, &str)] = &[
     (0x0, "CRITICAL"),
     (0x1, "MACHINE_CHECK"),

@@ -1,7 +1,6 @@
 //! Causes of RISC-V traps: `EXC_*` and, with the highest bit set, `IRQ_*` in
 //! `arch/riscv/include/asm/csr.h`. The kernel's tracepoint prints the bare number.
 
-/// Number and name, by number.
 pub(super) const NAMES: &[(u32, &str)] = &[
     (0x0, "INST_MISALIGNED"),
     (0x1, "INST_ACCESS"),

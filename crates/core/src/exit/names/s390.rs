@@ -1,6 +1,5 @@
 //! Interceptions of s390: `sie_intercept_code` in `arch/s390/include/uapi/asm/sie.h`.
 
-/// Number and name, by number.
 pub(super) const NAMES: &[(u32, &str)] = &[
     (0x0, "Host interruption"),
     (0x4, "Instruction"),

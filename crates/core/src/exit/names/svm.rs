@@ -1,6 +1,5 @@
 //! Exit codes of SVM: `SVM_EXIT_REASONS` in `arch/x86/include/uapi/asm/svm.h` (Linux 6.18).
 
-/// Number and name, by number.
 pub(super) const NAMES: &[(u32, &str)] = &[
     (0x0, "read_cr0"),
     (0x2, "read_cr2"),

@@ -1,7 +1,6 @@
 //! Why KVM returned to user space: `KVM_EXIT_*` in `include/uapi/linux/kvm.h` (Linux 6.18), as
 //! `kvm_userspace_exit` prints them (`kvm_trace_exit_reason` in `include/trace/events/kvm.h`).
 
-/// Number and name, by number.
 pub(super) const NAMES: &[(u32, &str)] = &[
     (0, "KVM_EXIT_UNKNOWN"),
     (1, "KVM_EXIT_EXCEPTION"),

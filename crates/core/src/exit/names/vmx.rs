@@ -1,6 +1,5 @@
 //! Exit reasons of VMX: `VMX_EXIT_REASONS` in `arch/x86/include/uapi/asm/vmx.h` (Linux 6.18).
 
-/// Number and name, by number.
 pub(super) const NAMES: &[(u32, &str)] = &[
     (0, "EXCEPTION_NMI"),
     (1, "EXTERNAL_INTERRUPT"),

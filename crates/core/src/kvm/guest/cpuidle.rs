@@ -46,7 +46,6 @@ impl Driver {
         }
     }
 
-    /// The exit latency of a state.
     pub(super) fn latency_ns(&self, state: State) -> u64 {
         match state {
             State::Poll => 0,

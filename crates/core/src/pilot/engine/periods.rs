@@ -203,7 +203,6 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
-    /// A period's facts, as measured.
     fn measure(
         &mut self,
         unit: &Unit,
@@ -392,7 +391,6 @@ impl<E: Evidence> Pilot<E> {
         decisions
     }
 
-    /// A change is in force.
     pub(super) fn is_made(&mut self, decision: &Decision) -> Vec<Decision> {
         let now_ns = self.now_ns;
         let Some(change) = decision.change else {

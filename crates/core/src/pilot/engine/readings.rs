@@ -16,7 +16,6 @@ use crate::explain::HABIT;
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
 
-/// A target as it was read.
 struct Place {
     scope: Scope,
     members: Vec<VmKey>,

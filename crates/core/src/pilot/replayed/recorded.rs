@@ -64,7 +64,6 @@ pub(super) fn placed<'a>(
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
     vcpus: u64,
-    /// Wake-up latencies of those that slept.
     latencies_ns: Vec<u64>,
     per_s: PerSecond,
 }

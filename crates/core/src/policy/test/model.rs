@@ -9,7 +9,6 @@ pub(in crate::policy) fn setting(break_even_ns: u64) -> Setting {
     Setting::upstream(Version::new(6, 12), Arch::X86, break_even_ns)
 }
 
-/// A policy from its text.
 pub(in crate::policy) fn build(text: &str, setting: &Setting) -> Box<dyn Policy> {
     let spec: Spec = text
         .parse()

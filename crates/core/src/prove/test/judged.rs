@@ -5,10 +5,8 @@ use crate::prove::figure::{Figure, Figures};
 use crate::prove::schedule::{Block, draw};
 use crate::workload::SplitMix64;
 
-/// How a host spoils measurements.
 #[derive(Debug, Clone, Copy)]
 enum Noise {
-    /// Even around the truth.
     Uniform,
     /// Many a little above, few far above.
     Skewed,

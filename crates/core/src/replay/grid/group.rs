@@ -129,13 +129,11 @@ pub(super) fn reciprocal(divisor: u32) -> (u32, u32) {
     (u32::try_from(magic).unwrap_or(u32::MAX), shift)
 }
 
-/// A number for each lane.
 pub(super) type Row<T> = [T; LANES];
 
 #[derive(Debug, Clone, Default)]
 #[repr(align(64))]
 pub(super) struct Group {
-    /// Windows of the next halt.
     pub(super) window: Row<i32>,
     /// Wake-up latencies of the last halt.
     pub(super) last: Row<i32>,
@@ -165,9 +163,7 @@ pub(super) struct Sums<T> {
     pub(super) polled: Row<T>,
     /// Halts that slept, but for those that sleep in every lane.
     pub(super) blocks: Row<T>,
-    /// Halts that slept after a poll.
     pub(super) failed: Row<T>,
-    /// Wake-up latency.
     pub(super) latency: Row<T>,
     /// By how much gaps were shorter than [`Ahead`] has it for all lanes.
     pub(super) shorter: Row<T>,
@@ -196,7 +192,6 @@ impl<T> Sums<T> {
 }
 
 impl Group {
-    /// Puts a setting in a lane.
     pub(super) fn put(&mut self, index: usize, terms: &Terms) {
         self.window[index] = terms.window;
         self.ceiling[index] = terms.ceiling;

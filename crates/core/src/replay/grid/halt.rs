@@ -34,7 +34,6 @@ pub(super) enum Kind {
     Odd,
 }
 
-/// A halt, ready for all lanes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Prepared {
     pub(super) kind: Kind,
@@ -42,7 +41,6 @@ pub(super) struct Prepared {
     pub(super) due: bool,
     /// Whether sums must be emptied first.
     pub(super) empties: bool,
-    /// KVM takes the wake-up for invalid.
     pub(super) invalid: bool,
     /// The gap; where it is due, the gap after a halt without latency.
     pub(super) gap: i32,
@@ -59,13 +57,10 @@ pub(super) struct Prepared {
     pub(super) unpolled: i32,
     /// Where polling was cut; [`LONGEST`] where it was not.
     pub(super) cut: i32,
-    /// The latency of the longest sleep.
     pub(super) top: i32,
-    /// How many steps follow.
     pub(super) steps: usize,
     /// The longest sleep of each step, falling; [`i32::MIN`] where there is no step.
     pub(super) ends: [i32; CLASSES],
-    /// The latency of each step.
     pub(super) latencies: [i32; CLASSES],
 }
 
@@ -74,7 +69,6 @@ pub(super) struct Prepared {
 pub(super) struct Ahead {
     /// The longest window of any lane, in nanoseconds; no ceiling is above it.
     longest: u32,
-    /// Halts that vectors played.
     pub(super) halts: u64,
     /// Gaps of all of them, before lanes' [shares](super::group::Sums::shorter) come off.
     pub(super) gaps_ns: u64,
@@ -98,7 +92,6 @@ impl Ahead {
         }
     }
 
-    /// The number of the next halt.
     pub(super) fn turn(&self) -> u64 {
         self.turn
     }
@@ -216,7 +209,6 @@ struct Steps<'a> {
     sample: &'a Sample,
     table: &'a Table,
     turn: u64,
-    /// What is taken off all times.
     off_ns: u64,
     /// No sleep is as short.
     met_ns: u64,

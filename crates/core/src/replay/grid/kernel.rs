@@ -188,7 +188,6 @@ fn grown<const BINARY: bool>(group: &Group, index: usize) -> i32 {
     product.max(group.start[index]).min(group.cap[index])
 }
 
-/// The window after a halt.
 #[inline(always)]
 fn next<const BINARY: bool>(group: &Group, index: usize, halt_ns: i32) -> i32 {
     let (window, ceiling) = (group.window[index], group.ceiling[index]);
@@ -220,7 +219,6 @@ fn zero(groups: &mut [Group]) {
     }
 }
 
-/// Everybody sleeps, every window shrinks.
 #[inline(always)]
 fn long<const STEPS: usize, const BINARY: bool, const DUE: bool>(
     groups: &mut [Group],
@@ -245,7 +243,6 @@ fn long<const STEPS: usize, const BINARY: bool, const DUE: bool>(
     }
 }
 
-/// Lanes differ.
 #[inline(always)]
 fn mixed<const STEPS: usize, const BINARY: bool, const DUE: bool>(
     groups: &mut [Group],

@@ -52,7 +52,6 @@ impl Lane {
         self.tally
     }
 
-    /// Plays one halt.
     pub(super) fn step(
         &mut self,
         rule: &Rule,

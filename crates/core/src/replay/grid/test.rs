@@ -21,7 +21,6 @@ const KERNELS: [&str; 8] = ["4.4", "4.19", "5.2", "5.10", "5.15", "5.19", "6.1",
 struct World {
     seed: u64,
     halts: u64,
-    /// Gaps up to this.
     gap_ns: u64,
     latency_ns: u64,
     /// Of a hundred halts, how many polls were cut.

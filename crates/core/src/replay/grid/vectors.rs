@@ -19,7 +19,6 @@ const BLOCK: usize = 256;
 /// Groups that play a block together: few enough for a first-level cache of 32 KiB.
 const TILE: usize = 8;
 
-/// A setting in a lane.
 #[derive(Debug)]
 struct Member {
     lane: usize,
@@ -71,18 +70,15 @@ impl Vectors {
         vectors
     }
 
-    /// Lanes that are played.
     #[cfg(test)]
     pub(super) fn lanes(&self) -> usize {
         self.lanes.len()
     }
 
-    /// The number of the next halt.
     pub(super) fn turn(&self) -> u64 {
         self.ahead.turn()
     }
 
-    /// Plays the next halts.
     pub(super) fn play(&mut self, samples: &[Sample], table: &Table, follow: &Follow) {
         for sample in samples {
             let prepared = &mut self.block[self.filled];

@@ -12,7 +12,6 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// Of turns among so many.
     pub(super) fn new(length: usize) -> Self {
         let length = length.max(1) as u64;
         Self {
@@ -21,7 +20,6 @@ impl Round {
         }
     }
 
-    /// Whose turn it is: the remainder.
     pub(super) fn at(self, turn: u64) -> u64 {
         if (turn | self.length) >> 32 != 0 {
             return turn % self.length;

@@ -88,7 +88,6 @@ pub(super) struct Sweep<'a> {
     /// The first of the events that is ahead.
     event: usize,
     gaps_ns: u64,
-    /// Gaps that were reached.
     won_ns: u64,
     /// Halts whose polls stopped at their cut, and how long they polled.
     stopped: u64,
@@ -234,7 +233,6 @@ impl<'a> Sweep<'a> {
         cost.milli(self.poll_ns(), 0, 0)
     }
 
-    /// What the threshold gives.
     pub(super) fn point(&self) -> Threshold {
         let sorted = self.of.sorted.iter().map(|sorted| sorted.halts.len());
         let halts = (sorted.sum::<usize>() + self.of.cut.len()) as u64;

@@ -10,7 +10,6 @@ use super::crowd::{self, BATCH, Crowd, Tally};
 use crate::kvm::Knobs;
 use crate::policy::Start;
 
-/// Ceilings, and what comes of them.
 pub(super) struct Own {
     pub(super) knobs: Knobs,
     /// Crowd by crowd: each from the worse of both starts.

@@ -21,17 +21,14 @@ pub(super) struct Crowd<'a> {
 /// The part that fits, then the blocks that judge.
 pub(super) type Parts = Vec<Sums>;
 
-/// What came of crowds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
-    /// Part by part, all crowds together.
     pub(super) all: Parts,
     /// Crowd by crowd, of the parts that judge.
     pub(super) each: Vec<Sums>,
 }
 
 impl Tally {
-    /// The blocks that judge.
     pub(super) fn blocks(&self) -> &[Sums] {
         self.all.get(1..).unwrap_or_default()
     }

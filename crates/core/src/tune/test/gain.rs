@@ -20,7 +20,6 @@ const CEILING: u64 = 200_000;
 struct Gain {
     in_force: f64,
     off: f64,
-    /// For the oracle.
     least: f64,
 }
 

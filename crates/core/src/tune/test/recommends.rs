@@ -18,7 +18,6 @@ fn said(advice: &Advice) -> String {
     )
 }
 
-/// Halts under the default ceiling.
 fn under_default(mut halts: Vec<Halt>) -> Vec<Halt> {
     for halt in &mut halts {
         halt.ceiling_ns = Some(200_000);

@@ -11,7 +11,6 @@ pub(super) const MOST: usize = 1024;
 /// Where a ceiling was taken from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ceiling {
-    /// The module parameter, of the moment.
     Param,
     /// The VM's own, as read when the halt ended.
     Told(u32),

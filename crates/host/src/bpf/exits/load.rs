@@ -18,7 +18,6 @@ use crate::exits::ExitOptions;
 const CELLS_PER_VCPU: usize = 32;
 /// The same with sub-keys: ports, MSRs, pages.
 const SUB_CELLS_PER_VCPU: usize = 200;
-/// Cells for vCPUs to come.
 const CELLS_SPARE: usize = 4096;
 /// The programs keep their numbers in 16 bits.
 const CELLS_MOST: usize = 60_000;
@@ -52,7 +51,6 @@ impl Loaded {
         bss.map_or(0, |bss| bss.threads_begun)
     }
 
-    /// How many cells were given out.
     pub(super) fn cells_given(&self) -> u32 {
         let bss = self.skel.maps.bss_data.as_ref();
         // The two that are none's and everybody's do not count; racing threads may have gone beyond.

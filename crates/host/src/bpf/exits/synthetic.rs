@@ -21,20 +21,17 @@ use crate::clock;
 use crate::collector::CollectError;
 use crate::exits::ExitOptions;
 
-/// What to play.
 #[derive(Debug, Clone, Copy)]
 pub struct Synthetic {
     /// Threads, each a vCPU of its own; all alive at once.
     pub vcpus: u32,
     /// Of so many the table of counts is told before.
     pub expected_vcpus: u32,
-    /// Exits of each.
     pub exits: u32,
     /// Their reasons, one after the other, from 0 up.
     pub reasons: u32,
 }
 
-/// What came of it.
 #[derive(Debug)]
 pub struct Played {
     /// The rows of one reading after all was played.
@@ -75,7 +72,6 @@ pub fn play(wanted: Synthetic) -> Result<Played, CollectError> {
     })
 }
 
-/// What programs took.
 #[derive(Debug, Clone, Copy)]
 pub struct Timed {
     /// As in [`Played`].
@@ -117,7 +113,6 @@ pub fn time(programs: [BorrowedFd<'_>; 3], wanted: Synthetic) -> Result<Timed, C
     })
 }
 
-/// What a thread tells the programs.
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
     /// `kvm_entry` of this vCPU.

@@ -3,7 +3,6 @@
     unsafe_code,
     unreachable_pub,
     missing_debug_implementations,
-    missing_docs,
     clippy::all,
     clippy::pedantic,
     clippy::restriction,

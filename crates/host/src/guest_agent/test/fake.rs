@@ -16,13 +16,11 @@ use serde_json::{Value, json};
 
 use crate::knob::Parameter;
 
-/// Names of the guest's boots.
 pub(crate) const BOOTS: [&str; 2] = [
     "0d4b3f6c-6f4a-4d4c-9a55-0f6a2b1c7e10",
     "7be1c0de-21d5-4f0e-8c3b-5a9d84e2f311",
 ];
 
-/// How it behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mood {
     /// As `qemu-ga` does.
@@ -43,7 +41,6 @@ pub(crate) enum Mood {
 struct State {
     mood: Mood,
     values: BTreeMap<String, String>,
-    /// Every command that came.
     asked: Vec<String>,
 }
 

@@ -3,7 +3,6 @@
 use super::*;
 use haltwise_core::event::KnobScope;
 
-/// Settings as they are read.
 fn knobs(values: &[(&str, &str)]) -> Settings {
     let knob = |(name, value): &(&str, &str)| Knob {
         time_ns: 0,

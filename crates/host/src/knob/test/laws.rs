@@ -79,7 +79,6 @@ struct Others {
     parameters: [Option<u32>; 9],
     /// Whether they did, and the text if they left one.
     files: [(bool, Option<String>); 2],
-    /// Of VMs that run.
     ceilings: [Option<u32>; VMS as usize],
 }
 

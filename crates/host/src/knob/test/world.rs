@@ -12,14 +12,12 @@ use crate::root::Root;
 /// What the parameters are after a boot, in the order of [`Parameter::ALL`].
 pub(super) const AT_BOOT: [u32; 9] = [2, 10_000, 0, 200_000, 2, 50_000, 2, 1, 200_000];
 
-/// VMs of the one VMM.
 pub(super) const VMS: u32 = 2;
 
 #[derive(Debug)]
 pub(super) struct World {
     dir: tempfile::TempDir,
     boots: u32,
-    /// The start time of the VMM.
     starts: u64,
     pub(super) vmm: Vmm,
 }

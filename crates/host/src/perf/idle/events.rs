@@ -13,24 +13,38 @@ use crate::tracefs::{EventFormat, Field, Tracefs, TracefsError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
     /// `power:cpu_idle`.
-    Enter { cpu: u32, state: u32 },
+    Enter {
+        cpu: u32,
+        state: u32,
+    },
     /// The same with `PWR_EVENT_EXIT`.
-    Leave { cpu: u32 },
+    Leave {
+        cpu: u32,
+    },
     /// `power:guest_halt_poll_ns`.
     Adjust(LimitChange),
     /// An interrupt on this CPU, in its idle task.
     Interrupt(WakeSource),
     /// `timer:hrtimer_start`.
-    Arm { timer: u64, expires_ns: u64 },
+    Arm {
+        timer: u64,
+        expires_ns: u64,
+    },
     /// `timer:hrtimer_expire_entry` in the idle task. `now_ns` is the time of the timer's own clock.
-    Expire { timer: u64, now_ns: u64 },
+    Expire {
+        timer: u64,
+        now_ns: u64,
+    },
     /// `sched:sched_wake_idle_without_ipi`.
-    Store { cpu: u32 },
+    Store {
+        cpu: u32,
+    },
     /// `ipi:ipi_send_cpu`.
-    Send { cpu: u32 },
+    Send {
+        cpu: u32,
+    },
     /// `sched:sched_switch` from the idle task.
     Switch,
-    /// Events were lost.
     Gap,
 }
 
@@ -146,7 +160,6 @@ impl Kind {
         }
     }
 
-    /// The fields that are read.
     fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Adjust => &["grow", "old", "new"],
@@ -158,7 +171,6 @@ impl Kind {
     }
 }
 
-/// An event that this kernel has.
 #[derive(Debug)]
 struct Layout {
     id: u64,

@@ -27,14 +27,12 @@ const CONFIDENTIAL: [&str; 2] = [
     "/sys/devices/virtual/misc/tdx_guest",
 ];
 
-/// What this machine is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(
     target_arch = "x86_64",
     expect(dead_code, reason = "each architecture has its own")
 )]
 pub(super) enum Place {
-    /// A hypervisor is reported.
     Guest,
     /// None is.
     Machine,
@@ -57,7 +55,6 @@ pub(super) fn place() -> Place {
     Place::Elsewhere
 }
 
-/// Measures it on a CPU.
 pub(super) fn price(cpu: u32) -> Priced {
     if CONFIDENTIAL.iter().any(|path| Path::new(path).exists()) {
         return Err("in a confidential guest CPUID need not exit".to_owned());
@@ -85,7 +82,6 @@ fn repetition() -> Option<f64> {
     difference(&with, &without, BATCH.into())
 }
 
-/// How long a batch takes.
 fn timed(of: fn(u32)) -> u64 {
     let before_ns = clock::monotonic_ns();
     for nth in 0..BATCH {

@@ -34,7 +34,6 @@ struct Line {
     sent: AtomicU64,
 }
 
-/// Measures it between two CPUs.
 pub(super) fn price(sender: u32, receiver: u32) -> Priced {
     if sender == receiver {
         return Err("both threads have one CPU".to_owned());
@@ -48,7 +47,6 @@ pub(super) fn price(sender: u32, receiver: u32) -> Priced {
     of_differences(&values)
 }
 
-/// Odd rounds send an IPI.
 fn is_open(round: u64) -> bool {
     round % 2 == 1
 }
@@ -62,7 +60,6 @@ fn of_repetition(times: &[u64]) -> Option<f64> {
     difference(&every_other(0), &every_other(1), 1.0)
 }
 
-/// What each round took its sender.
 fn times(sender: u32, receiver: u32) -> io::Result<Vec<u64>> {
     let handled = Handled::install()?;
     let line = Line::default();

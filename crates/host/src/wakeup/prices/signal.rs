@@ -15,10 +15,8 @@ fn number() -> libc::c_int {
     libc::SIGRTMIN() + 3
 }
 
-/// It arrived. That is all.
 extern "C" fn arrived(_: libc::c_int) {}
 
-/// The handler, while this lives.
 #[derive(Debug)]
 pub(super) struct Handled {
     before: libc::sigaction,

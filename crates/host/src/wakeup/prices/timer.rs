@@ -44,7 +44,6 @@ const fn in_time(seconds: i64, nanoseconds: i64) -> Itimerspec {
     }
 }
 
-/// Measures it on a CPU.
 pub(super) fn price(cpu: u32) -> Priced {
     let measured = thread::scope(|scope| {
         let measuring = scope.spawn(|| {

@@ -23,14 +23,11 @@ pub struct Ring {
     file: File,
 }
 
-/// A transfer that is over.
 #[derive(Debug)]
 pub struct Completed {
-    /// The number that it was given.
     pub number: u64,
     /// It, with the bytes that were read.
     pub transfer: Transfer,
-    /// What came of it.
     pub result: io::Result<()>,
 }
 

@@ -33,7 +33,6 @@ impl Peer {
         Ok(Self(thread.map_err(io_step("start the other side"))?))
     }
 
-    /// Ends it; what it did.
     pub(super) fn end(self) -> Result<Echoed, RunError> {
         self.0.end().map_err(io_step("send frames back"))
     }

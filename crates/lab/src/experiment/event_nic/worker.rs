@@ -36,7 +36,6 @@ pub(super) struct Served {
     pub(super) link: Arc<Link>,
     /// By queue: what the guest's notifications become.
     pub(super) kicks: [Arc<Event>; 2],
-    /// To the vCPU.
     pub(super) lines: Arc<Lines>,
 }
 
@@ -61,7 +60,6 @@ impl Worker {
         Ok(Self(thread.map_err(io_step("start a worker"))?))
     }
 
-    /// Ends it; what it used.
     pub(super) fn end(self) -> Result<ThreadUse, RunError> {
         self.0.end().map_err(io_step("serve the network device"))
     }

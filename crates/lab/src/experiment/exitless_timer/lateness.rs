@@ -8,11 +8,9 @@ use crate::tsc::TscClock;
 /// The PIT's input clock in Hz.
 const PIT_HZ: u64 = 1_193_182;
 
-/// What guests noted, over all vCPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Timers {
     pub(super) came: u64,
-    /// Deadlines written to the local APIC.
     pub(super) hardware: u64,
     /// Interrupts before their deadline.
     pub(super) early: u64,

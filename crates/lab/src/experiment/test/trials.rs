@@ -25,7 +25,6 @@ impl Trials {
         Some(Self { interrupt })
     }
 
-    /// A trial of a variant.
     pub(in crate::experiment) fn of(&self, variant: usize) -> Trial<'_> {
         Trial {
             variant,

@@ -14,7 +14,6 @@ th{background:#f6f6f6}.yes{color:#176b2c}.no{color:#a11}.bar{fill:#4477aa}text{f
 @media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}th{background:#262626}\
 th,td{border-color:#3a3a3a}.yes{color:#6c6}.no{color:#f77}text{fill:#ddd}}";
 
-/// The page.
 pub fn html(report: &Report) -> String {
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\

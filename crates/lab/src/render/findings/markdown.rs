@@ -6,7 +6,6 @@ use super::{counts, failure, groups, how, legend, limits, number, verdicts, witn
 use crate::experiment::found::{Found, Report};
 use crate::experiment::{Chart, Table};
 
-/// The whole document.
 pub fn markdown(report: &Report) -> String {
     let mut text = String::from(
         "# The sources' experiments, reproduced\n\n\

@@ -111,7 +111,6 @@ fn wrap(text: &str, indent: usize) -> String {
     lines.collect()
 }
 
-/// A table whose cells are folded.
 fn wrapped_table(table: &Table) -> String {
     // The tables of verdicts: what, reported, measured, same.
     const WIDTHS: [usize; 4] = [27, 15, 23, 9];

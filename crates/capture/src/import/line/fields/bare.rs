@@ -37,7 +37,6 @@ impl<'a> Bare<'a> {
         (bare.known > 0).then_some(bare)
     }
 
-    /// A field's value, as printed.
     pub(super) fn value(&self, name: &[u8]) -> Option<&'a [u8]> {
         let mut known = self.fields[..self.known].iter();
         known.find(|field| field.0 == name).map(|field| field.1)

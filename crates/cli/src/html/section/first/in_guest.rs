@@ -7,7 +7,6 @@ use crate::number::{nanos, nanos_f64, share, three_digits};
 use crate::recommend::guest::view::{GuestFigures, GuestTuneResult};
 use crate::recommend::guest::{Place, say};
 
-/// What to do, in a sentence.
 pub(super) fn title(tuned: &GuestTuneResult) -> String {
     let to = tuned.recommended.as_ref();
     let what = say::what(tuned.place, &tuned.in_force, to, &tuned.host);

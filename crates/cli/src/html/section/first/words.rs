@@ -15,21 +15,16 @@ use haltwise_core::recording::Side;
 pub(super) struct Words {
     /// What to do, in half a line.
     pub(super) title: Markup,
-    /// What was found.
     pub(super) sentences: Vec<Markup>,
     pub(super) told: Vec<LinkedNumber>,
 }
 
-/// A number that is told.
 pub(super) struct LinkedNumber {
-    /// Its row in the table behind.
     pub(super) id: &'static str,
-    /// As it is written.
     pub(super) value: String,
     pub(super) what: String,
     /// Where it is from.
     pub(super) whence: String,
-    /// The section that shows it.
     pub(super) place: String,
 }
 
@@ -154,7 +149,6 @@ fn found(report: &Report, told: &mut Vec<LinkedNumber>) -> Markup {
     out
 }
 
-/// Who counted halts and polls.
 fn counted(report: &Report) -> &'static str {
     match report.recording.side {
         Side::Host => "counted by KVM for each halt",

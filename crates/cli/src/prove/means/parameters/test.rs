@@ -63,7 +63,6 @@ impl World {
     }
 }
 
-/// What files have under a setting.
 fn files(sides: &Sides, which: Which) -> BTreeMap<Parameter, String> {
     let value = |parameter: Parameter| {
         let value = sides.value(which, parameter).unwrap();
