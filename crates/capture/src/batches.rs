@@ -18,7 +18,7 @@ use crate::contain::contain;
 use crate::error::CaptureReadError;
 use crate::files;
 use crate::frames::{FrameError, Frames};
-use crate::parquet_form;
+use crate::parquet_form::{self, Promised};
 use crate::sums::{Checked, Found, Sums};
 use crate::table::Table;
 
@@ -144,17 +144,16 @@ impl Batches {
         Self::of_checked_parquet(table, path.to_owned(), file, found, from)
     }
 
-    /// How many rows the footer of a Parquet file promises.
-    pub(crate) fn parquet_rows(
+    pub(crate) fn promised(
         table: Table,
         path: &Path,
         file: File,
         sums: Option<Sums>,
-    ) -> Result<u64, CaptureReadError> {
+    ) -> Result<Promised, CaptureReadError> {
         let mut batches = Self::none(table, path.to_owned());
         let file = batches.checked(file, sums)?;
-        let rows = decode(|| parquet_form::rows(&file), BatchError::Parquet);
-        rows.map_err(|error| batches.error(error))
+        let promised = decode(|| parquet_form::promised(&file), BatchError::Parquet);
+        promised.map_err(|error| batches.error(error))
     }
 
     /// A file that is held against its checksums, if it has any.

@@ -97,8 +97,7 @@ impl Capture {
             parts: Vec::new(),
         };
         if intact == Intact::No {
-            let path = directory.join(FILE);
-            capture.notes.push(Note::InfoChanged { path });
+            capture.note_changed();
         }
         if capture.info.state == State::Recording {
             let live = is_being_written(directory);
@@ -123,6 +122,16 @@ impl Capture {
             }));
         capture.note_sums();
         Ok(capture)
+    }
+
+    /// Its `capture.json` is not the one that its recorder wrote.
+    fn note_changed(&mut self) {
+        let path = self.directory.join(FILE);
+        let note = Note::InfoChanged { path };
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+        self.intact = Intact::No;
     }
 
     fn note_sums(&mut self) {
@@ -357,7 +366,12 @@ impl Capture {
         };
         let file = files::open_member(path).map_err(|source| io("open", source))?;
         if is_parquet(path) {
-            return Batches::parquet_rows(table, path, file, self.sums(table, path));
+            let promised = Batches::promised(table, path, file, self.sums(table, path))?;
+            let has_sums = self.info.checksums.contains_key(table.as_str());
+            if promised.is_summed && !has_sums && self.info.state == State::Complete {
+                self.note_changed();
+            }
+            return Ok(promised.rows);
         }
         let frames = Frames::new(BufReader::new(file)).map_err(|source| io("read", source))?;
         let extent = frames

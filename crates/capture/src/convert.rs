@@ -169,7 +169,7 @@ fn convert_table(
         let bytes = file
             .metadata()
             .map_err(|source| io("look at", &path, source))?;
-        let rows = Batches::parquet_rows(table, &path, file, None)?;
+        let rows = Batches::promised(table, &path, file, None)?.rows;
         let bytes = bytes.len();
         let size = TableSize { rows, bytes };
         return Ok(Some(Written { size, sums }));

@@ -141,8 +141,8 @@ impl fmt::Display for Note {
             ),
             Self::InfoChanged { path } => write!(
                 f,
-                "{} does not match its checksum: it was damaged, or edited (whoever edits it removes the \
-                 last field, `crc32`)",
+                "{} does not match its checksum, or lacks the checksums of its tables: it was damaged or edited \
+                 (to edit it, remove its last field, `crc32`)",
                 path.display()
             ),
             Self::Rewritten { table, path } => write!(

@@ -44,6 +44,9 @@ const PAGE_ROWS: usize = 20_000;
 /// memory, `MAX_ARG_STRLEN`), values of settings, and our own words.
 pub(crate) const MAX_TEXT: usize = 4 << 20;
 
+/// Before the version in `created_by`. Other programs copy the other metadata, and not this.
+const CREATOR: &str = "haltwise ";
+
 /// How a table of a capture is written.
 pub(crate) fn properties(
     table: Table,
@@ -66,7 +69,7 @@ pub(crate) fn properties_of(
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_max_row_group_row_count(Some(row_group_rows))
         .set_key_value_metadata(Some(about))
-        .set_created_by(format!("haltwise {}", env!("CARGO_PKG_VERSION")));
+        .set_created_by(format!("{CREATOR}{}", env!("CARGO_PKG_VERSION")));
     for column in columns.iter().filter(|column| is_delta(column)) {
         let path = ColumnPath::from(column.name);
         properties = properties
@@ -91,6 +94,7 @@ fn about(table: Table, info: &CaptureInfo) -> Vec<KeyValue> {
         entry("clock", "CLOCK_MONOTONIC".to_owned()),
         entry("start_monotonic_ns", start_monotonic_ns.to_string()),
         entry("start_unix_ns", start_unix_ns.to_string()),
+        entry("checksums", "capture.json".to_owned()),
     ];
     about.extend(
         info.host
@@ -196,10 +200,24 @@ fn check_codecs(columns: &[Column], metadata: &ParquetMetaData) -> Result<(), Pa
     Ok(())
 }
 
-/// How many rows the footer of a Parquet file promises.
-pub(crate) fn rows<R: ChunkReader>(reader: &R) -> Result<u64, ParquetError> {
-    let rows = footer::read(reader)?.file_metadata().num_rows();
-    u64::try_from(rows).map_err(|_| ParquetError::General(format!("{rows} rows")))
+/// What the footer of a Parquet file promises.
+pub(crate) struct Promised {
+    pub(crate) rows: u64,
+    /// haltwise wrote the file, and its checksums to `capture.json`.
+    pub(crate) is_summed: bool,
+}
+
+pub(crate) fn promised<R: ChunkReader>(reader: &R) -> Result<Promised, ParquetError> {
+    let footer = footer::read(reader)?;
+    let file = footer.file_metadata();
+    let rows = file.num_rows();
+    let is_ours = |name: &str| name.starts_with(CREATOR);
+    let mut entries = file.key_value_metadata().into_iter().flatten();
+    Ok(Promised {
+        rows: u64::try_from(rows).map_err(|_| ParquetError::General(format!("{rows} rows")))?,
+        is_summed: file.created_by().is_some_and(is_ours)
+            && entries.any(|entry| entry.key == "haltwise.checksums"),
+    })
 }
 
 /// The row after each row group, as the footer of a Parquet file has them.

@@ -297,7 +297,7 @@ fn captures_without_checksums_are_read_and_halves_of_them_are_not() {
     assert!(removed.iter().all(Option::is_some));
     fs::write(&path, fields.to_string()).unwrap();
     let capture = Capture::open(dir.path()).unwrap();
-    assert_eq!(capture.notes(), [Note::Cut]);
+    assert_eq!(capture.notes(), [Note::Cut, Note::InfoChanged { path }]);
     assert_eq!(capture.halts().unwrap().map(Result::unwrap).count(), 100);
 }
 

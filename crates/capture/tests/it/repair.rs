@@ -234,10 +234,10 @@ fn what_is_missing_rewritten_or_without_checksums_is_told() {
     }
     fs::write(&path, fields.to_string()).unwrap();
     let found = check(dir.path()).unwrap();
-    assert!(found.is_whole());
+    assert!(!found.is_whole());
     assert_eq!(
         (found.info, found.tables[0].verdict),
-        (Verdict::Unsummed, Verdict::Unsummed)
+        (Verdict::Damaged, Verdict::Unsummed)
     );
 }
 
