@@ -54,7 +54,6 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
 }
 
-/// Why the demo cannot run on this machine itself.
 fn obstacle() -> Option<String> {
     let kvm = Path::new("/dev/kvm");
     if !kvm.exists() {

@@ -91,7 +91,6 @@ const TWICE: Tries = Tries {
     on_one_cpu: 1,
 };
 
-/// Runs the checks, or the caller's script, in each kernel.
 pub(crate) fn run(args: &Args) -> Result<()> {
     test_run::build()?;
     if args.gate {
@@ -349,7 +348,6 @@ impl Binaries {
     }
 }
 
-/// Runs any script inside: for looking at a kernel by hand.
 fn plain(inside: &Inside, script: &Path) -> Result<()> {
     let text =
         std::fs::read_to_string(script).with_context(|| format!("read {}", script.display()))?;

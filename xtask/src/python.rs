@@ -55,7 +55,6 @@ fn pytest(root: &Path, environment: &Environment, home: &Path) -> Command {
     pytest
 }
 
-/// Builds the wheel and runs all tests.
 pub(crate) fn run_all() -> Result<()> {
     let root = repo::root();
     let home = home();

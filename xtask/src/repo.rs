@@ -7,7 +7,6 @@ use anyhow::{Context, Result};
 
 use crate::tool;
 
-/// The repository's root: the folder above this crate.
 pub(crate) fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest

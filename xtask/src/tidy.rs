@@ -195,7 +195,6 @@ mod fixture {
         }
     }
 
-    /// What a rule finds in a repository of one file.
     pub(crate) fn findings(rule: Rule, path: &str, text: &str) -> Vec<String> {
         rule(&repo(&[(path, text)]))
             .iter()

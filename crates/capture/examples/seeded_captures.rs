@@ -81,7 +81,6 @@ fn write(directory: &Path, seed: u64, halts: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The halts of a VM's one vCPU.
 fn halt(
     facts: &mut Facts,
     vm: u32,

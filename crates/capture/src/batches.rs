@@ -120,7 +120,6 @@ impl Batches {
         Ok(batches)
     }
 
-    /// The row after each row group of a Parquet file.
     pub(crate) fn row_groups(
         table: Table,
         path: &Path,
@@ -132,7 +131,6 @@ impl Batches {
         groups.map_err(|error| batches.error(error))
     }
 
-    /// The rows of a Parquet file from a row group on.
     pub(crate) fn of_groups(
         table: Table,
         path: &Path,
@@ -164,7 +162,6 @@ impl Batches {
         Ok(checked)
     }
 
-    /// What is wrong with the frames of a stream.
     pub(crate) fn frame_error(
         table: Table,
         path: &Path,
@@ -179,7 +176,6 @@ impl Batches {
         Self::none(table, path.to_owned()).error(error)
     }
 
-    /// From a file of either form, by its name.
     pub(crate) fn of_file(
         table: Table,
         path: &Path,
@@ -293,7 +289,6 @@ fn decode<T, E>(
         .map_err(error)
 }
 
-/// The batches of a stream: whole frames, each handed to the decoder.
 pub(crate) struct StreamBatches<R> {
     frames: Frames<R>,
     decoder: StreamDecoder,

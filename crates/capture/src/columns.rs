@@ -166,7 +166,6 @@ impl<'a> Columns<'a> {
         Ok(array)
     }
 
-    /// A column of names, each turned into what it stands for.
     pub(crate) fn names<T: Copy>(
         &self,
         name: &str,

@@ -282,7 +282,6 @@ impl Writing {
         }
     }
 
-    /// The VM and vCPU of a thread.
     fn place<'a>(&self, tid: Tid, places: &'a [Place]) -> Option<&'a Place> {
         let (at, _) = self.reading.places.of(tid);
         places.get(usize::try_from(at?.0).ok()?)

@@ -359,7 +359,6 @@ pub fn rfc3339(unix_ns: u64) -> String {
     )
 }
 
-/// What a recorder on some host begins with.
 #[cfg(test)]
 pub(crate) fn example(clock: Clock, rung: Rung) -> CaptureInfo {
     let tool = Tool {

@@ -99,7 +99,6 @@ impl LeftOut {
     }
 }
 
-/// The laws of one capture, while one of its tables is read.
 #[derive(Debug)]
 pub(crate) struct Laws {
     from_ns: u64,
@@ -174,7 +173,6 @@ impl Laws {
         rows
     }
 
-    /// Tells what has been left out up to now.
     pub(crate) fn tell(&self, table: Table) {
         for (law, rows) in &self.broken {
             self.left_out.at_least(table, *law, *rows);

@@ -47,7 +47,6 @@ pub(crate) const MAX_TEXT: usize = 4 << 20;
 /// Before the version in `created_by`. Other programs copy the other metadata, and not this.
 const CREATOR: &str = "haltwise ";
 
-/// How a table of a capture is written.
 pub(crate) fn properties(
     table: Table,
     info: &CaptureInfo,
@@ -137,7 +136,6 @@ pub(crate) struct Wanted<'a> {
     pub(crate) batch_rows: usize,
 }
 
-/// Opens the Parquet form of a table, from a row group on.
 pub(crate) fn open<R: ChunkReader + 'static>(
     table: Table,
     reader: R,
@@ -200,7 +198,6 @@ fn check_codecs(columns: &[Column], metadata: &ParquetMetaData) -> Result<(), Pa
     Ok(())
 }
 
-/// What the footer of a Parquet file promises.
 pub(crate) struct Promised {
     pub(crate) rows: u64,
     /// haltwise wrote the file, and its checksums to `capture.json`.

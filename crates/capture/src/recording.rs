@@ -143,7 +143,6 @@ impl Recording {
         started.map(|recording| recording(ours))
     }
 
-    /// Makes the files; what is made takes the directory.
     fn start_in(
         directory: &Directory,
         mut info: CaptureInfo,

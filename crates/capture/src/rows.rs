@@ -56,7 +56,6 @@ impl<T> Rows<T> {
         self
     }
 
-    /// The same, and behind them these of other files.
     pub(crate) fn then(mut self, others: Vec<Self>) -> Self {
         self.others = others.into();
         self

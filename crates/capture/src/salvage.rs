@@ -61,7 +61,6 @@ struct Groups {
 }
 
 impl<R: Row> Salvage<R> {
-    /// Opens a table's file of either form.
     pub(crate) fn open(path: &Path, sums: Option<Sums>) -> Self {
         let mut salvage = Self {
             path: path.to_owned(),

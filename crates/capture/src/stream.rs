@@ -112,7 +112,6 @@ impl TableStream {
         Ok(stream)
     }
 
-    /// The name of its table, and what it holds.
     pub(crate) fn size(&self) -> (String, TableSize) {
         let size = TableSize {
             rows: self.rows,
@@ -155,7 +154,6 @@ impl TableStream {
         (written, failed)
     }
 
-    /// Appends rows and hands them to the kernel.
     pub(crate) fn append<R: Row>(&mut self, rows: &[R]) -> Result<(), CaptureWriteError> {
         debug_assert_eq!(R::TABLE, self.table);
         let mut written = 0;

@@ -103,7 +103,6 @@ impl<W> Summing<W> {
         }
     }
 
-    /// What was written to, and the checksums.
     pub(crate) fn finish(mut self) -> (W, Sums) {
         if self.filled > 0 {
             self.sums.push(self.block.finalize());
@@ -226,7 +225,6 @@ impl Checked {
         Ok(())
     }
 
-    /// Reads a block and holds it against its checksum.
     fn differs(&self, of: &Sums, block: u64) -> io::Result<Option<Mismatch>> {
         let offset = block * of.block_bytes;
         let bytes = of.block_bytes.min(self.bytes.saturating_sub(offset));

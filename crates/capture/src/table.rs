@@ -172,7 +172,6 @@ impl Table {
     }
 }
 
-/// The Arrow schema of columns, each with what it holds.
 pub(crate) fn documented(columns: &[Column]) -> SchemaRef {
     let documented = |column: &Column| {
         let unit = column.unit().map(|unit| ("unit", unit));
@@ -239,7 +238,6 @@ impl Kind {
     }
 }
 
-/// The field of one number inside a list.
 pub(crate) fn number_field() -> Arc<Field> {
     Arc::new(Field::new("element", DataType::UInt64, false))
 }

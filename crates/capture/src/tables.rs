@@ -31,7 +31,6 @@ pub(crate) trait Row: Sized {
     /// One array for each of the table's columns, in their order.
     fn encode(rows: &[Self]) -> Vec<ArrayRef>;
 
-    /// The rows of a batch; every value is checked.
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError>;
 
     /// Those that obey the laws, of the next rows of the table.

@@ -45,7 +45,6 @@ const UNKNOWN: Shape = Shape {
     fields: &[],
 };
 
-/// Why a structure is refused; reads on after "the footer".
 #[derive(Debug)]
 pub(crate) enum Refused {
     /// It does not follow the protocol, or claims what no honest one holds.

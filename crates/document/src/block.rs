@@ -125,7 +125,6 @@ impl Document {
         self.push(Block::Prose(text.into()));
     }
 
-    /// Adds a name and what it has.
     pub fn fact(&mut self, name: impl Into<Prose>, text: impl Into<Prose>) {
         let fact = (name.into(), text.into());
         if let Some(Block::Facts(facts)) = self.0.last_mut() {
@@ -152,7 +151,6 @@ impl Document {
         self.push(Block::Note(text.into()));
     }
 
-    /// Adds how figures are to be read.
     pub fn remark(&mut self, text: impl Into<Prose>) {
         self.push(Block::Remark(text.into()));
     }

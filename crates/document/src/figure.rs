@@ -17,7 +17,6 @@ pub struct Figure {
     pub meaning: &'static str,
 }
 
-/// What a field is counted in, or holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Unit {
     Count,
@@ -142,7 +141,6 @@ fn plain(value: &Value) -> String {
 #[derive(Debug, Clone)]
 pub struct Leaf {
     pub figure: &'static Figure,
-    /// Names from the result down to it.
     pub path: Vec<&'static str>,
 }
 

@@ -11,7 +11,6 @@ pub struct Page {
     colour: bool,
 }
 
-/// How a column of a table stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stands {
     Left,
@@ -75,7 +74,6 @@ impl Page {
         }
     }
 
-    /// A heading with a line to the right edge.
     pub fn heading(&mut self, text: &str) {
         self.gap();
         let text = fit(text, self.width.saturating_sub(4));

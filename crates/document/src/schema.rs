@@ -85,7 +85,6 @@ fn unit(unit: Unit) -> Option<&'static str> {
     }
 }
 
-/// What a value is, in a word or two.
 fn kind(figure: &Figure) -> String {
     let kind = match figure.unit {
         Unit::Amount => "amount",
@@ -151,7 +150,6 @@ fn collect(figures: &[Figure], at: &str, sections: &mut Vec<Section>) {
     }
 }
 
-/// Each figure with what it is and what it means.
 fn table(figures: &[Figure]) -> Table {
     let column = |title: &str| Column {
         title: title.to_owned(),

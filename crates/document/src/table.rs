@@ -26,7 +26,6 @@ pub struct Table {
     pub more: usize,
 }
 
-/// Makes a table of results, column by column.
 #[derive(Debug)]
 pub struct Rows<'a, R> {
     results: &'a [R],
@@ -91,7 +90,6 @@ impl<'a, R: Figures> Rows<'a, R> {
         self
     }
 
-    /// Shows what is computed of each result.
     #[must_use]
     pub fn with<V: Into<Value>>(
         mut self,
@@ -203,7 +201,6 @@ impl<R: Figures> Sortable for Vec<R> {
     }
 }
 
-/// What is smaller the larger a number is.
 fn descending(value: f64) -> u64 {
     let bits = value.to_bits();
     // The bits of floats are in the order of their values but for the sign.

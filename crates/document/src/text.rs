@@ -87,7 +87,6 @@ fn plain(prose: &Prose) -> String {
     prose.0.iter().map(span).collect()
 }
 
-/// Parts of a whole: a letter for each, and what they are.
 fn bar(page: &mut Page, parts: &[Part]) {
     let whole: u64 = parts.iter().map(|part| part.value).sum();
     let named = parts.iter().map(|part| {

@@ -18,7 +18,6 @@ pub fn memfd_name(fd: i32) -> String {
     format!("{PREFIX}{VERSION}:{fd}")
 }
 
-/// Reads such a name; the version, and the number of the fd.
 pub fn read_memfd_name(name: &str) -> Option<(u16, i32)> {
     let (version, fd) = name.strip_prefix(PREFIX)?.split_once(':')?;
     Some((version.parse().ok()?, fd.parse().ok()?))

@@ -68,7 +68,6 @@ impl Vms {
         }
     }
 
-    /// The VMs whose fd is still one.
     pub(crate) fn list(&self) -> impl Iterator<Item = Vm> {
         let vm = |slot: &Slot| Vm {
             fd: slot.fd.load(Ordering::Acquire),

@@ -8,7 +8,6 @@ use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 /// What a thread takes that only receives and sends.
 const STACK: usize = 64 << 10;
 
-/// What the thread does with its socket.
 type Work = fn(&OwnedFd);
 
 struct Start {

@@ -21,7 +21,6 @@ pub struct EnableCap {
     pad: [u8; 64],
 }
 
-/// An ioctl whose argument is a number.
 fn ioctl(fd: RawFd, request: c_ulong, argument: u64) -> io::Result<c_int> {
     // SAFETY: none of the requests that come here reads memory by this argument.
     let result = unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) };

@@ -77,7 +77,6 @@ fn play(rounds: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Time of the peer's two programs for one exit and its entry.
 fn peers(wanted: Synthetic) -> Result<f64, Error> {
     let mut place = MaybeUninit::uninit();
     let skel = skel::ExitsPeerSkelBuilder::default()

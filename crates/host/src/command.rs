@@ -54,7 +54,6 @@ impl Running {
         Self::start_to(words, account, Stdio::inherit())
     }
 
-    /// The same with a stdout of its own.
     pub fn start_to(
         words: &[OsString],
         account: Option<Account>,

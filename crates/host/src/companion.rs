@@ -26,7 +26,6 @@ pub fn serve(mut arguments: impl Iterator<Item = OsString>) -> Option<io::Result
     (kind == TIMER).then(bpf::serve_timing)
 }
 
-/// One of them, to be started: asked through its stdin.
 pub(crate) fn command(root: &Root, kind: &str) -> Command {
     // This very program, also if another lies where it was started from.
     let mut command = Command::new(root.path("proc/self/exe"));

@@ -38,7 +38,6 @@ struct Counters {
     halt_ns: u64,
 }
 
-/// How a halt and a poll make an idle period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Follows {
     /// The governor haltpoll halts after each poll that ends by its limit, and polls before each halt but where its

@@ -91,7 +91,6 @@ impl Cycles {
         Ok(sum)
     }
 
-    /// What cannot be counted on this machine, and why.
     pub fn missing(opened: &Result<Self, CollectError>) -> Vec<Missing> {
         let missing = |field: &str, reason: String| Missing {
             field: field.to_owned(),
@@ -108,7 +107,6 @@ impl Cycles {
     }
 }
 
-/// Opens an event on one CPU, for everybody, and starts it.
 fn counter(event: Event, cpu: u32) -> io::Result<Counter> {
     let mut builder = match event {
         Event::Cycles => Builder::new(Hardware::CPU_CYCLES),
@@ -138,7 +136,6 @@ fn count(counter: &mut Counter) -> io::Result<u64> {
     .ok_or_else(|| io::Error::other("the event never had a counter"))
 }
 
-/// What an event would have counted in all of its time.
 fn scaled(count: u64, enabled_ns: u128, running_ns: u128) -> Option<u64> {
     if running_ns >= enabled_ns {
         return Some(count);

@@ -65,9 +65,7 @@ pub struct VmProcess {
     pub name: String,
     /// What else it is called.
     pub identity: Identity,
-    /// What its command line says, of QEMU.
     pub machine: Option<Machine>,
-    /// How many descriptors of VMs it holds.
     pub vm_descriptors: usize,
     /// The vCPUs it holds descriptors of, in order; a number that comes twice belongs to two VMs,
     /// or its descriptor was copied.
@@ -109,7 +107,6 @@ impl VmProcess {
     }
 }
 
-/// Everything found in one look at all processes.
 #[derive(Debug, Default)]
 pub struct Scan {
     pub vms: Vec<VmProcess>,
@@ -119,7 +116,6 @@ pub struct Scan {
     pub failed: Vec<RootError>,
 }
 
-/// Looks at every process of the host.
 pub fn scan(root: &Root) -> Result<Scan, RootError> {
     let mut scan = Scan::default();
     for pid in root.numbers("proc")? {
@@ -162,7 +158,6 @@ pub fn key_of(root: &Root, pid: Pid) -> Result<VmKey, RootError> {
     })
 }
 
-/// The name of a process or thread, printable.
 pub fn comm_of(root: &Root, tid: Tid) -> Result<String, RootError> {
     let comm = root.value(format!("proc/{tid}/comm"))?;
     Ok(printable(&comm).unwrap_or_default())

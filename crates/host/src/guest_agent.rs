@@ -123,7 +123,6 @@ pub enum AgentError {
     Read(#[from] RootError),
 }
 
-/// A conversation with the agent of one guest.
 #[derive(Debug)]
 pub(crate) struct GuestAgent {
     root: Root,

@@ -42,13 +42,11 @@ pub struct Duties<'a> {
     pub ends_command: bool,
     /// It opens perf events as VMs come: the source tracepoints does, and a profiler.
     pub opens_events: bool,
-    /// It asks VMMs to set ceilings, with a socket for each reply.
     pub sets_ceilings: bool,
     /// It accepts connections on a socket that listens already.
     pub serves: bool,
 }
 
-/// Why a process kept what it was to give up.
 #[derive(Debug, thiserror::Error)]
 #[error("give up {what}")]
 pub struct SandboxError {

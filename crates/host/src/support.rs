@@ -63,7 +63,6 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Why a source cannot be used here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("{what}: not offered by this kernel")]
@@ -122,7 +121,6 @@ pub fn inspect(root: &Root, time_ns: u64) -> Result<Support, RootError> {
     })
 }
 
-/// The BPF source: rights, types of the kernel and of kvm.
 fn bpf(root: &Root, kernel: &KernelRelease, rights: Rights) -> Result<(), Refusal> {
     if !root.exists("sys/module/kvm") {
         return Err(Refusal::Unsupported { what: "find KVM" });
@@ -157,7 +155,6 @@ fn bpf(root: &Root, kernel: &KernelRelease, rights: Rights) -> Result<(), Refusa
     Ok(())
 }
 
-/// The tracepoint source: perf events, tracefs and the events themselves.
 fn tracepoints(root: &Root, rights: Rights) -> Result<(), Refusal> {
     if rights.perf_event_paranoid.is_none() {
         return Err(Refusal::Unsupported {

@@ -118,7 +118,6 @@ pub fn idle_states(root: &Root, time_ns: u64) -> Result<Vec<IdleState>, RootErro
     Ok(states.into_values().collect())
 }
 
-/// The states of one CPU, with their folders' numbers.
 pub(crate) fn states_of_cpu(root: &Root, cpu: u32) -> Result<Vec<(u32, IdleState)>, RootError> {
     let states = states_of(root, cpu)?.into_iter();
     let read = |(number, folder): (u32, String)| {
@@ -157,7 +156,6 @@ pub(crate) fn cpus_with_cpuidle(root: &Root) -> Result<Vec<u32>, RootError> {
     Ok(cpus)
 }
 
-/// The states of a CPU by number, each with its folder.
 fn states_of(root: &Root, cpu: u32) -> Result<Vec<(u32, String)>, RootError> {
     let folder = format!("{CPUS}/cpu{cpu}/cpuidle");
     let states = numbered(root, &folder, "state")?.into_iter();

@@ -61,7 +61,6 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// What the lab says of the vCPU's thread while it was recorded.
 struct Run {
     cpu_ns: f64,
     elapsed_ns: f64,

@@ -7,7 +7,6 @@ use crate::say;
 pub(super) struct Figures {
     /// Polling, as a share of one CPU.
     pub(super) poll: f64,
-    /// CPU time of the vCPU's thread, likewise.
     pub(super) thread: f64,
     pub(super) mean_ns: f64,
     pub(super) p99_ns: f64,

@@ -59,7 +59,6 @@ impl Shell {
         first.with_context(|| format!("read what `{words}` prints"))
     }
 
-    /// Writes what is printed to a file of the demo.
     pub(super) fn keep(&self, words: &str, file: &str) -> Result<()> {
         say::step(&format!("{words} >{OUT}/{file}"));
         let said = tool::ask(&mut self.command(words))?;

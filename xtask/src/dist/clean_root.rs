@@ -162,7 +162,6 @@ fn rpm(package: &Package, out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs a line in the clean root.
 fn inside(host: &Path, line: &str) -> Result<String> {
     let mut chroot = Command::new("chroot");
     chroot.arg(host).args(["sh", "-c", line]);
@@ -189,7 +188,6 @@ mod test {
 
     use super::*;
 
-    /// A package whose program is a script.
     fn packed(says: &str, out: &Path) -> Package {
         let package = Package {
             name: "haltwise-lab",

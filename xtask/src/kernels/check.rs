@@ -27,12 +27,10 @@ pub(crate) struct Check<'a> {
     /// another at the instruction after VMRUN, where GS is still the guest's, and the host faults until it resets itself. One
     /// CPU sends none.
     pub(crate) also_on_one_cpu: bool,
-    /// Says what is found; gives the number of disagreements.
     pub(crate) judge: Judge<'a>,
 }
 
 impl<'a> Check<'a> {
-    /// A check whose programs run from the start.
     pub(crate) fn new(
         name: impl Into<String>,
         script: String,
@@ -127,7 +125,6 @@ fn pass_on(console: &str) {
     }
 }
 
-/// The console of a spoilt boot, kept beside the next one's.
 fn kept_console(work: &Path, nth: u32) -> String {
     let kept = work.join(format!("console.spoilt-{nth}"));
     let copied = std::fs::copy(work.join("console"), &kept);
@@ -151,7 +148,6 @@ fn judged(check: &Check, left: &Left) -> Result<()> {
     Ok(())
 }
 
-/// Says what a comparison found; gives the number of disagreements.
 pub(crate) fn tell(check: &str, found: &Found) -> usize {
     say::note(&format!("{check:<13} {}", found.summary));
     for text in &found.disagreements {

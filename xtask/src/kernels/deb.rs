@@ -146,7 +146,6 @@ fn debian_in(sources: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// apt-get, quiet and working in a folder.
 fn apt(verb: &str, dir: &Path) -> Command {
     let mut apt = Command::new("apt-get");
     apt.current_dir(dir).args(["-q", verb]);

@@ -116,7 +116,6 @@ pub(super) fn keep_second_count(file: &str) -> String {
 /// The guest says by one `out` that it has ended.
 const END: u64 = 1;
 
-/// Compares what one guest did with what was counted meanwhile.
 pub(super) fn compare(dir: &Path, check: &str) -> Result<Found> {
     let lab: Lab = read(&dir.join(check).with_extension("json"))?;
     let exits: Exits = read(&dir.join("exits.json"))?;

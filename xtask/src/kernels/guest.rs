@@ -42,7 +42,6 @@ pub(crate) struct Booted {
 pub(crate) struct Left {
     pub(crate) name: String,
     pub(crate) exit_code: i32,
-    /// The folder with what it left in /out.
     pub(crate) out_dir: PathBuf,
     pub(crate) cpus: u32,
 }
@@ -52,7 +51,6 @@ pub(crate) struct Left {
 const RESULTS_MIB: u64 = 256;
 
 impl Guest {
-    /// A guest of two CPUs with busybox and with KVM's modules.
     pub(crate) fn new(emulator: Emulator, kernel: Kernel) -> Result<Self> {
         let busybox = tool::find("busybox").context("busybox is not installed")?;
         let mut root = Initramfs::default();

@@ -22,7 +22,6 @@ const DIRECTORY: u32 = 0o040_755;
 const EXECUTABLE: u32 = 0o100_755;
 
 impl Initramfs {
-    /// Adds a folder and those above it.
     pub(crate) fn dir(&mut self, path: &str) {
         let path = path.trim_matches('/');
         for (end, _) in path.match_indices('/') {

@@ -106,7 +106,6 @@ pub(crate) fn check() -> Check<'static> {
     Check::new(NAME, SCRIPT.to_owned(), 2 * LIMIT, judge)
 }
 
-/// What apply, the recorder, status and prove said of the running VMs.
 fn judge(left: &Left) -> Result<usize> {
     let dir = left.out_dir.join("knob");
     let applied: Applied = read(&dir.join("apply.json"))?;
@@ -153,7 +152,6 @@ const BY_HALTS: [Expected; 2] = [
     ("capped", "keeps", None),
 ];
 
-/// What apply itself saw of the VMs.
 pub(super) fn watched(applied: &Applied, expected: &[Expected]) -> Vec<String> {
     let mut wrong = Vec::new();
     if let Some(why) = &applied.vms_unwatched {
@@ -173,7 +171,6 @@ fn saw(verb: &str, vms: &[Vm], expected: &[Expected]) -> Vec<String> {
     expected.iter().filter_map(differs).collect()
 }
 
-/// What the recorder saw of the same change.
 fn recorded(reported: &Report, verified: &Verified) -> Vec<String> {
     let mut wrong = Vec::new();
     for (name, ceilings) in [("free", &CEILINGS[..]), ("capped", &[CAP])] {

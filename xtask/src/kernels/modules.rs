@@ -56,7 +56,6 @@ fn add(
     Ok(())
 }
 
-/// Every module below a folder, by its canonical name.
 fn index_dir(dir: &Path, index: &mut BTreeMap<String, PathBuf>) -> Result<()> {
     for entry in std::fs::read_dir(dir).with_context(|| format!("list {}", dir.display()))? {
         let path = entry?.path();

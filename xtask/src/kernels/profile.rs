@@ -56,7 +56,6 @@ const ENOUGH: u64 = 30;
 /// 50 samples it was a quarter, of 30 a third: what sleeps is not sampled.
 const LEAST_HALTING: u64 = 6;
 
-/// Looks at what one recording has left.
 pub(super) fn compare(dir: &Path) -> Result<Found> {
     let profile: Profile = read(&dir.join("profile.json"))?;
     let folded = dir.join("folded");

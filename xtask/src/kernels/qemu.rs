@@ -160,7 +160,6 @@ fn registers(child: &mut Child, work: &Path) -> String {
     places(&answer)
 }
 
-/// The instruction pointers in the monitor's answer.
 fn places(answer: &str) -> String {
     let pointers: Vec<&str> = answer
         .split_whitespace()

@@ -24,7 +24,6 @@ use grid::{Setting, settings};
 /// How the names of the checks begin.
 const NAME: &str = "rule";
 
-/// How many halts each setting is to see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// Some hundreds: what every run of all tests can afford.

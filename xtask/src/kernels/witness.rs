@@ -106,14 +106,12 @@ struct Poll {
     successful: u64,
 }
 
-/// Compares what a check has left in the folder of its recording.
 pub(crate) fn compare(dir: &Path, check: &str, expected: &Expected) -> Result<Found> {
     let lab: Lab = read(&dir.join(check).with_extension("json"))?;
     let report: Report = read(&dir.join("report.json"))?;
     Ok(judge(&lab, &report, expected))
 }
 
-/// Reads what a program in the guest printed.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("understand {}", path.display()))

@@ -85,7 +85,6 @@ fn entries(budget: &str) -> Vec<Entry<'_>> {
     budget.lines().filter_map(Entry::parse).collect()
 }
 
-/// What a budget allows all crates together.
 fn allowed(budget: &str) -> Lines {
     let entries = entries(budget).into_iter();
     let crates = entries.filter(|entry| entry.kind == "crate");

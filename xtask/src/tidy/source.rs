@@ -56,7 +56,6 @@ impl Source {
         (1..).zip(self.text.lines())
     }
 
-    /// All lines of code with their numbers, comments and strings blanked.
     pub(crate) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(self.code.iter().map(String::as_str))
     }

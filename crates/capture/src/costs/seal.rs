@@ -23,7 +23,6 @@ pub(super) fn blank() -> KeyValue {
     KeyValue::new(KEY.to_owned(), BLANK.to_owned())
 }
 
-/// Enters the checksum into a file with a blank entry.
 pub(super) fn seal(mut table: Vec<u8>) -> Vec<u8> {
     let sum = format!("crc32:{:08x}", crc32fast::hash(&table));
     if let Some(at) = last(&table, BLANK.as_bytes()) {

@@ -14,15 +14,12 @@ use std::sync::Arc;
 pub(crate) trait Disk: fmt::Debug + Send + Sync {
     /// A file of this name is created; the number names it from then on.
     fn create(&self, name: &str) -> io::Result<u64>;
-    /// A file of this name is opened for reading.
     fn open(&self, name: &str) -> io::Result<()>;
     fn look(&self) -> io::Result<()>;
     /// So many bytes are written; gives back how many of them.
     fn write(&self, file: u64, at: u64, bytes: usize) -> io::Result<usize>;
     fn set_len(&self, file: u64, bytes: u64) -> io::Result<()>;
-    /// What was written to a file becomes durable.
     fn sync(&self, file: u64) -> io::Result<()>;
-    /// A file gets another name, whose file goes.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
     fn sync_names(&self) -> io::Result<()>;

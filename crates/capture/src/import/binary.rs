@@ -2,7 +2,6 @@
 
 pub(super) const TELLING: usize = 16;
 
-/// What begins like this, and what makes text of it.
 pub(super) fn known(start: &[u8]) -> Option<(&'static str, &'static str)> {
     let kinds: [(&[u8], &str, &str); 9] = [
         (b"PERFILE2", "perf.data", "perf script -i FILE"),

@@ -115,7 +115,6 @@ pub(super) fn read(line: &[u8]) -> Said<'_> {
     }
 }
 
-/// What an event of halts says, from its name on.
 fn of_halts(rest: &[u8]) -> Option<What> {
     let rest = rest.strip_prefix(b"kvm:").unwrap_or(rest);
     let colon = rest.iter().position(|byte| *byte == b':')?;
@@ -131,7 +130,6 @@ pub(super) fn continues(first: &[u8], second: &[u8]) -> bool {
     matches!(read(&joined), Said::Event(..))
 }
 
-/// Comments, blank lines, and the frames of a stack.
 fn is_nothing(line: &[u8]) -> bool {
     let text = line.trim_ascii();
     if text.is_empty() || text.starts_with(b"#") || text.starts_with(b"=>") {

@@ -10,7 +10,6 @@ use super::reading::Reading;
 use super::text::{Sign, TextFacts};
 use super::told::GivenSettings;
 
-/// What the text left open, from its end.
 pub(super) fn of(reading: &Reading, doubts: &BTreeSet<Doubt>) -> Vec<Missing> {
     let (text, told) = (&reading.text, reading.told());
     let mut missing = Vec::new();

@@ -25,7 +25,6 @@ pub(super) struct Places {
     threads: Vec<Thread>,
 }
 
-/// What had to be assumed, or stays unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Doubt {
     /// Threads were taken for those of one VM by their names and numbers, for want of their process.
@@ -59,7 +58,6 @@ pub(super) enum Halting {
     Refused,
 }
 
-/// Everybody, at the end of the text.
 #[derive(Debug)]
 pub(super) struct Settled {
     pub(super) roster: Roster,

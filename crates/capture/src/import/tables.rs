@@ -112,7 +112,6 @@ impl Tables {
         }
     }
 
-    /// Whose table it is, and what it tells of polling.
     pub(super) fn found(&self) -> Option<(&'static str, String)> {
         let what = match self.kind? {
             Kind::KvmStat => "statistics of kvm_stat",

@@ -19,11 +19,9 @@ pub(super) struct TextFacts {
     pub(super) last_ns: u64,
     pub(super) host: BTreeMap<About, String>,
     pub(super) halts: u64,
-    /// Calls of the window's rule were told.
     pub(super) window_calls: u64,
     /// The smallest and the largest window of `kvm_halt_poll_ns`, with or without a time.
     pub(super) windows: Option<(u32, u32)>,
-    /// Ends of halts whose time cannot be read.
     pub(super) timeless_halts: u64,
     /// The vCPU of lines that name no thread, and one more if there are several.
     pub(super) threadless: (Option<VcpuId>, Option<VcpuId>),
@@ -129,7 +127,6 @@ impl TextFacts {
         }
     }
 
-    /// Notes what a line shows of the architecture.
     pub(super) fn note_arch(&mut self, line: &[u8]) {
         let any = |names: &[&[u8]]| {
             let mut names = names.iter();
@@ -151,7 +148,6 @@ impl TextFacts {
         self.host.insert(About::Arch, arch.to_owned());
     }
 
-    /// Notes a damaged line; one of KVM's events tells more than others.
     pub(super) fn damage(&mut self, line: &[u8], fault: Fault) {
         if let Some((number, first)) = self.wrapped.take()
             && number + 1 == self.lines

@@ -200,7 +200,6 @@ fn plan(random: &mut SplitMix64, end: End, lies: bool) -> Plan {
     plan
 }
 
-/// One world: what happens by its seed, and the law.
 fn live(seed: u64, directory: PathBuf) -> &'static str {
     let mut world = World::new(seed, directory);
     let outcome = world.run();

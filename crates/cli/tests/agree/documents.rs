@@ -24,7 +24,6 @@ pub(crate) const VERBS: [(&str, &[&str]); 6] = [
 /// Two sums of floating-point numbers in another order differ by less than this part.
 const NEAR: f64 = 1e-9;
 
-/// What the documents of a capture tell.
 #[derive(Debug, Default)]
 struct Documents {
     by_verb: BTreeMap<&'static str, Value>,
@@ -58,7 +57,6 @@ fn page(haltwise: &Path, capture: &Path) -> Result<Option<Value>, Error> {
     Ok(Some(serde_json::from_str(data)?))
 }
 
-/// Every contradiction of the documents of a capture, in words.
 pub(crate) fn contradictions(haltwise: &Path, capture: &Path) -> Vec<String> {
     Documents::of(haltwise, capture).judge()
 }
@@ -210,7 +208,6 @@ impl Documents {
         }
     }
 
-    /// An account of the report: what it tells, and its laws.
     fn account(&mut self, who: &str, account: &Value) {
         for figure in ["halts", "halts_per_s", "waits", "span_ns"] {
             self.tell("report", who, figure, &account[figure]);
@@ -422,7 +419,6 @@ impl Documents {
         }
     }
 
-    /// The laws of a row of replay.
     fn row(&mut self, who: &str, group: &Value, row: &Value) {
         let of = |name: &str| number(&row[name]);
         for (what, part, whole) in [
@@ -465,14 +461,12 @@ impl Documents {
         self.setting("page", &grid["inForce"]["setting"], &grid["inForce"]);
     }
 
-    /// Settings with their figures, each in a row of its own.
     fn settings(&mut self, verb: &str, rows: &Value) {
         for row in items(rows) {
             self.setting(verb, &row["setting"], row);
         }
     }
 
-    /// What a setting costs is the same wherever it is told.
     fn setting(&mut self, verb: &str, setting: &Value, figures: &Value) {
         if setting.is_null() {
             return;
@@ -487,7 +481,6 @@ impl Documents {
         }
     }
 
-    /// What is recommended is the same wherever it is.
     fn recommended(&mut self, verb: &str, document: &Value) {
         for field in ["recommended", "in_force"] {
             if let Some(ceiling) = document[field].get("halt_poll_ns") {

@@ -22,7 +22,6 @@ use super::{START_NS, compare, fits, flat, haltwise, home, knobs, scenarios, upd
 const SECOND: u64 = 1_000_000_000;
 const SECONDS: u64 = 40;
 
-/// What a host does in a capture.
 #[derive(Clone, Copy)]
 struct Load {
     seed: u64,

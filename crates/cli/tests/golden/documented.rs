@@ -23,7 +23,6 @@ fn root() -> PathBuf {
     home().join("../../../..")
 }
 
-/// A command of a page, and the output below it.
 #[derive(Debug, PartialEq)]
 struct Block<'a> {
     command: &'a str,

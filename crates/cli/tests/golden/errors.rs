@@ -14,7 +14,6 @@ fn capture(name: &str) -> tempfile::TempDir {
     dir
 }
 
-/// Exit code, stdout and stderr of haltwise in a directory.
 fn haltwise(dir: &Path, arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
         .args(arguments)

@@ -73,7 +73,6 @@ fn rows() -> Vec<Exits> {
     rows
 }
 
-/// The guests of another scenario, with exits beside their halts.
 pub(super) fn write(dir: &Path, software: bool) {
     let mut exits = rows();
     if software {

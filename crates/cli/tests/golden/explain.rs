@@ -246,7 +246,6 @@ fn the_json_is_as_published_and_every_rule_described() {
     assert_eq!(field_names(&fs::read_to_string(page).unwrap()), known);
 }
 
-/// Sorting and cutting are reported, and JSON has every finding.
 #[test]
 fn findings_are_sorted_and_cut() {
     let dir = tempfile::tempdir().unwrap();

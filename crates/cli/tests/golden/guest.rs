@@ -5,7 +5,6 @@ use haltwise_core::event::{CeilingSource, Facts, Halt, WakeSource, WindowCall, W
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use haltwise_core::workload::{Gaps, SplitMix64};
 
-/// What a vCPU does and what its host does to it.
 #[derive(Clone)]
 pub(crate) struct Guest {
     pub(crate) vm: u32,
@@ -52,7 +51,6 @@ const GROW: u32 = 2;
 const GROW_START: u32 = 10_000;
 
 impl Guest {
-    /// Halts from the beginning to the end.
     pub(crate) fn run(&self, facts: &mut Facts) {
         self.run_for(facts, u64::MAX);
     }

@@ -14,7 +14,6 @@ use super::{scenarios, write};
 /// What `timeout` ends with where it had to end a command.
 const WAITED: i32 = 124;
 
-/// Exit code and stderr; the command is ended after a minute.
 fn haltwise(dir: &Path, arguments: &[&str]) -> (i32, String) {
     let output = Command::new("timeout")
         .args(["-s", "KILL", "60"])

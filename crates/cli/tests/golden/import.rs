@@ -5,7 +5,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A piece of what a tool printed.
 fn sample(name: &str) -> PathBuf {
     let samples = "../capture/tests/import/samples";
     Path::new(env!("CARGO_MANIFEST_DIR"))

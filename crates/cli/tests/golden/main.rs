@@ -204,7 +204,6 @@ fn flat(json: &serde_json::Value, indent: usize) -> String {
     )
 }
 
-/// Compares a text with the committed one, or commits it.
 fn compare(file: &str, got: &str) -> Result<(), String> {
     let path = home().join("expected").join(file);
     if updates() {

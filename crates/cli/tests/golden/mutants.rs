@@ -202,7 +202,6 @@ fn change(value: &mut Value, place: &str, random: &mut SplitMix64) {
     }
 }
 
-/// Changes a number of one row, or of all of them alike.
 fn change_rows<T: Serialize + DeserializeOwned>(rows: &mut [T], random: &mut SplitMix64) {
     if rows.is_empty() || random.below(3) == 0 {
         return;

@@ -477,7 +477,6 @@ fn look_at(is_wanted: impl Fn(&str) -> bool) {
     assert!(said.contains(&pages), "\n{said}\n{complaints}");
 }
 
-/// All sections, the longest names, and a guest's own capture.
 #[test]
 fn a_browser_shows_pages_and_the_sliders_give_cores_numbers() {
     look_at(|name| ["profile", "against", "long-names", "in-guest", "fleet"].contains(&name));

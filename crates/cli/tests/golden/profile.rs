@@ -177,7 +177,6 @@ fn rows(told: bool) -> Rows {
     rows
 }
 
-/// Samples of the guests of another scenario.
 pub(super) fn write(dir: &Path, scenario: &str, told: bool, lost: bool) {
     let scenario = scenarios::all()
         .into_iter()

@@ -43,7 +43,6 @@ fn interrupted() -> Value {
     result
 }
 
-/// Neither cost nor any prediction is known.
 fn blind() -> Value {
     let mut result = measured("same");
     let figures = result["figures"].as_array_mut().unwrap();

@@ -85,7 +85,6 @@ fn files(dir: &Path, ends: &str, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Names of fields and values are what they are: JSON keeps them.
 fn without_code(page: &str) -> String {
     page.split('`').step_by(2).collect()
 }

@@ -30,7 +30,6 @@ fn make(target: &str, host: &Path) {
     assert!(output.status.success(), "make {target}: {said}");
 }
 
-/// All files below a folder, by their paths from there.
 fn files(root: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut folders = vec![root.to_owned()];
@@ -61,7 +60,6 @@ fn for_vmms(installed: &BTreeSet<String>) {
     }
 }
 
-/// Programs can be started by everybody, the rest is read.
 fn modes(host: &Path, installed: &BTreeSet<String>, theirs: &str) {
     for file in installed {
         let mode = fs::metadata(host.join(file)).unwrap();

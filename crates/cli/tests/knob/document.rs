@@ -10,7 +10,6 @@ use haltwise_host::knob::BASELINE;
 
 use super::{CUT_OFF, Host};
 
-/// All names of fields in a value.
 fn fields(value: &Value, into: &mut BTreeSet<String>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| fields(item, into)),

@@ -13,7 +13,6 @@ use super::Host;
 
 const PARAMETERS: &str = "sys/module/haltpoll/parameters";
 
-/// An agent in mounts of its own.
 struct Agent(Child);
 
 impl Drop for Agent {

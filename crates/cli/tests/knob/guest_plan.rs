@@ -37,7 +37,6 @@ fn files(guest: &Host) -> BTreeMap<String, Vec<u8>> {
     files.map(|file| read(file.unwrap())).collect()
 }
 
-/// Makes a plan of the recorded guest, beside the made-up one's root.
 fn tune(guest: &Host, goal: &str) -> Value {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/recorded/inside");
     let file = guest.0.path().join("plan.json");

@@ -74,7 +74,6 @@ impl Host {
     }
 }
 
-/// Puts the same time in the place of every time.
 fn timeless(text: &str) -> String {
     const TIME: &str = "2026-01-01T00:00:00.000Z";
     let is_time = |at: usize| {

@@ -124,7 +124,6 @@ impl Bench {
         recorder
     }
 
-    /// Records while the lab runs with these arguments; both succeed.
     pub(crate) fn record(&self, options: &[&str], lab: &[&str]) -> Recorded {
         self.record_ending(options, lab, &[0])
     }
@@ -208,7 +207,6 @@ impl Running {
         self.0.take().unwrap().wait_with_output().unwrap()
     }
 
-    /// Sends a signal and waits for the end.
     pub(crate) fn end(self, signal: Signal) -> Output {
         self.signal(signal);
         self.output()
@@ -240,7 +238,6 @@ pub(crate) fn told(output: &Output) -> String {
     )
 }
 
-/// A recording and what the lab says of the same run.
 pub(crate) struct Recorded {
     pub(crate) capture: Capture,
     pub(crate) lab: Value,

@@ -6,7 +6,6 @@ use haltwise_core::event::{CeilingSource, WakeSource};
 
 use crate::bench::{Bench, Recorded};
 
-/// Wake sources of all halts of the lab's vCPUs.
 fn sources(recorded: &Recorded) -> BTreeMap<WakeSource, usize> {
     let mut sources = BTreeMap::new();
     for counted in recorded.counted() {
@@ -96,7 +95,6 @@ fn without_a_cap_the_modules_parameter_is_the_ceiling() {
     }
 }
 
-/// The lab's own times of each round: signal sent, answer seen.
 fn rounds(csv: &str) -> Vec<(u64, u64)> {
     let mut lines = csv.lines().filter(|line| !line.starts_with('#'));
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();

@@ -12,7 +12,6 @@ use rustix::process::Signal;
 use crate::bench::{Bench, Running, haltwise, told, until};
 use crate::tries::{judge, tries};
 
-/// BPF programs of ours in the kernel.
 fn programs_of_ours() -> usize {
     libbpf_rs::query::ProgInfoIter::default()
         .filter(|program| program.name.to_string_lossy().starts_with("on_vcpu_wakeup"))

@@ -44,7 +44,6 @@ fn count(rows: &[Exits], is_it: impl Fn(&Exits) -> bool) -> u64 {
         .sum()
 }
 
-/// A number of the lab's, of all vCPUs together.
 fn of_lab(recorded: &Recorded, of: &str, name: &str) -> u64 {
     let vms = recorded.lab["vms"].as_array().unwrap().iter();
     let vcpus = vms.flat_map(|vm| vm["vcpus"].as_array().unwrap());

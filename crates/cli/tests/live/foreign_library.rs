@@ -52,7 +52,6 @@ fn absurd(file: &File) {
     }
 }
 
-/// Cut behind what is loaded: the headers of sections are gone.
 fn cut(file: &File) {
     let segments = (0..number(file, 56, 2)).map(|nth| number(file, 32, 8) + 56 * nth);
     let ends = segments.map(|at| number(file, at + 8, 8) + number(file, at + 32, 8));

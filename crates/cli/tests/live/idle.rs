@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use crate::bench::{Bench, haltwise, told};
 
-/// Entries into idle states of all CPUs, and the microseconds there.
 fn cpuidle() -> Option<(u64, u64)> {
     let number = |path: &Path| -> Option<u64> {
         let text = std::fs::read_to_string(path).ok()?;
@@ -144,7 +143,6 @@ fn periods(capture: &Path) -> BTreeMap<u32, Vec<Halt>> {
     cpus
 }
 
-/// How many periods were seen, differ, and were woken alike.
 #[derive(Default)]
 struct Compared {
     seen: u64,

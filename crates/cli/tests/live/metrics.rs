@@ -44,7 +44,6 @@ fn exporter(options: &[&str]) -> Exporter {
     }
 }
 
-/// The head and the body of an answer.
 fn answer(address: SocketAddr, path: &str, accept: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream
@@ -67,7 +66,6 @@ fn get(address: SocketAddr, path: &str, accept: &str) -> String {
     body
 }
 
-/// The value of a sample of a VM.
 fn sample(text: &str, name: &str, vm: &str) -> Option<String> {
     let label = format!("vm=\"{vm}\"");
     let mut lines = text.lines();
@@ -238,7 +236,6 @@ fn prometheus(bench: &Bench, scraped: &[SocketAddr]) -> Option<(Running, SocketA
     Some((running, address))
 }
 
-/// What a query gives: the series, or Prometheus' complaint.
 fn query(prometheus: SocketAddr, expression: &str) -> Vec<Value> {
     let encoded = expression.bytes().fold(String::new(), |text, byte| {
         if byte.is_ascii_alphanumeric() {

@@ -89,7 +89,6 @@ fn it_observes_and_says_what_it_would_do() {
     assert!(of_vm["would_set_ns"].as_u64().unwrap() < 200_000, "{of_vm}");
 }
 
-/// What was set when it was killed is undone.
 #[test]
 #[ignore = "long: make test-long"]
 fn what_it_set_is_undone_after_a_kill() {

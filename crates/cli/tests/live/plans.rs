@@ -10,7 +10,6 @@ use super::bench::{Bench, Running, haltwise, has_recorded, told, until};
 use super::ceilings::vmm::{By, Vmm};
 use super::ceilings::{Host, in_kernel_by, start};
 
-/// A plan with these parameters and ceilings.
 fn plan(bench: &Bench, settings: &Value, ceilings: &[(&str, u64)]) -> PathBuf {
     let ceilings: Vec<Value> = (ceilings.iter())
         .map(|(vm, ns)| json!({"vm": vm, "halt_poll_ns": ns, "goal": "latency", "lambda": 10.0}))

@@ -25,7 +25,6 @@ fn now_ns() -> u64 {
     u64::try_from(now.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap()
 }
 
-/// What the scheduler has booked for a thread.
 #[derive(Debug, Clone, Copy, Default)]
 struct Booked {
     cpu_ns: u64,
@@ -33,7 +32,6 @@ struct Booked {
     runs: u64,
 }
 
-/// The same for each thread of a process.
 fn booked(process: u32) -> BTreeMap<u32, Booked> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let of = |tid: u32| {
@@ -220,7 +218,6 @@ fn functions_have_their_names_and_exits_are_known() {
     what_is_said_adds_up(&recorded, &samples);
 }
 
-/// What is said of samples adds up, however it is told.
 fn what_is_said_adds_up(recorded: &Recorded, samples: &[Sample]) {
     let run = |options: &[&str]| {
         let output = Command::new(haltwise())

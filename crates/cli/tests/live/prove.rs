@@ -297,7 +297,6 @@ fn told_page(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// The values of the governor's parameters here.
 fn haltpoll() -> Vec<(String, String)> {
     let Ok(files) = fs::read_dir("/sys/module/haltpoll/parameters") else {
         return Vec::new();

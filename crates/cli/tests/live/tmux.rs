@@ -61,7 +61,6 @@ impl Tmux {
         self.run(&[&["send-keys"], keys].concat());
     }
 
-    /// The size of the terminal from now on.
     pub(crate) fn resize(&self, width: u16, height: u16) {
         let (width, height) = (width.to_string(), height.to_string());
         self.run(&["resize-window", "-x", &width, "-y", &height]);

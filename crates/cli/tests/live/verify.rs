@@ -137,7 +137,6 @@ fn a_recording_that_ends_before_its_vm_is_right_to_the_last_halt() {
     drop(lab);
 }
 
-/// A wrong setting is found out: the test above can fail.
 #[test]
 fn a_wrong_setting_differs() {
     let Some(bench) = Bench::set_up() else { return };

@@ -10,7 +10,6 @@ pub(crate) struct Scale {
     /// Halts that the grid plays in a round.
     pub(crate) grid: usize,
     pub(crate) peers: usize,
-    /// Halts of one drawing; policies and thresholds take it ten times over.
     pub(crate) drawn: usize,
 }
 

@@ -134,7 +134,6 @@ fn vm(
     (of, costs)
 }
 
-/// The figures of halts whose gaps have this median.
 fn figures(draw: &mut SplitMix64, kind: Kind, knobs: Knobs, gap_ns: u64, halts: u64) -> Figures {
     let window_ns = u64::from(knobs.halt_poll_ns);
     // Windows that adapt are not always open.

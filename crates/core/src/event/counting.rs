@@ -76,7 +76,6 @@ impl HaltCounts {
         self.wake_latency_ns.merge(&other.wake_latency_ns);
     }
 
-    /// Lets the interval hold these moments too.
     fn stretch(&mut self, start_ns: u64, end_ns: u64) {
         let (mut first_ns, mut last_ns) = (start_ns, end_ns);
         if self.halts > 0 {

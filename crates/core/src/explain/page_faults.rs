@@ -141,7 +141,6 @@ fn asks(vmm: VmmKind) -> bool {
     matches!(vmm, VmmKind::Qemu | VmmKind::CloudHypervisor)
 }
 
-/// What is left to do under this setting.
 fn remedies(thp: Option<&str>, vmm: VmmKind) -> Vec<Remedy> {
     let by_request = thp.is_some_and(|it| it.contains("[madvise]"));
     let (text, terms) = match (by_request, asks(vmm)) {

@@ -43,7 +43,6 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     evidence.each_about(SubKey::Pio, |guest, exits| of_guest(evidence, guest, exits))
 }
 
-/// Whose a port is, and what to use in its place.
 fn device(port: u64) -> (&'static str, &'static str) {
     match port {
         0x3f8..=0x3ff | 0x2f8..=0x2ff => (

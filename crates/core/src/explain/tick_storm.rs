@@ -34,7 +34,6 @@ const LINUX: &[Does] = &[Does::ForLinux];
 const WINDOWS: &[Does] = &[Does::ForWindows];
 const EITHER: &[Does] = &[Does::ForLinux, Does::ForWindows];
 
-/// What to do about a tick of such a guest.
 fn remedy(guest: Does) -> Remedy {
     let (text, terms) = if guest == Does::ForLinux {
         let text = "Linux guest: boot it with `nohz=on`, without `nohz=off` or `highres=off`, and a kernel with \

@@ -33,7 +33,6 @@ pub(super) struct Octaves<T> {
 const _: () = assert!(BUCKETS <= PARTS * u64::BITS as usize);
 
 impl<T: Copy + Default + Into<u64>> Octaves<T> {
-    /// How many powers of two below this one there are.
     fn place(&self, octave: usize) -> usize {
         (self.seen & ((1 << octave) - 1)).count_ones() as usize
     }

@@ -232,7 +232,6 @@ impl Walk<'_> {
         }
     }
 
-    /// How many halts had ended by a moment.
     fn ended_by(&self, ns: i128) -> usize {
         self.halts.partition_point(|halt| halt.end_ns() <= ns)
     }

@@ -24,7 +24,6 @@ const WINDOWS_NS: [i128; 2] = [400_000, 60_000];
 /// Offsets that a stretch may name.
 const OFFSETS: usize = 4;
 
-/// Stretches of a CPU's stays, spread over its recording.
 pub(super) fn stretches(stays: &[Span]) -> Vec<&[Span]> {
     let steps = STRETCHES.min(stays.len().div_ceil(STAYS)).max(1);
     let cut = |step: usize| {

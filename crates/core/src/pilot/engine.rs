@@ -399,7 +399,6 @@ impl<E: Evidence> Pilot<E> {
         goals.next().map_or(0, |goal| goal.weight_milli)
     }
 
-    /// A look is over: its VM's targets are weighed anew.
     fn look(&mut self, facts: Vec<(VmKey, Option<E::Chunk>)>) -> Vec<Decision> {
         let mut looked = BTreeSet::new();
         for (vm, chunk) in facts {

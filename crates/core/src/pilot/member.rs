@@ -98,7 +98,6 @@ impl<C> Member<C> {
             .map_or(0, |looked_ns| looked_ns.saturating_add(spacing))
     }
 
-    /// A look has been taken; the next one waits longer.
     pub(super) fn looked(&mut self, chunk: Option<C>, now_ns: u64) {
         if self.looked_ns.is_some() && self.chunks.len() >= CHUNKS {
             self.spacing_ns = (self.spacing_ns * 2).min(*LOOKS_NS.end());

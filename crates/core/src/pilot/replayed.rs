@@ -340,7 +340,6 @@ mod test {
     use super::*;
     use crate::event::WakeSource;
 
-    /// Of VMs with different goals, each is measured by its own.
     #[test]
     fn a_period_of_several_vms_costs_each_by_its_own_goal() {
         let version = Version::new(6, 12);

@@ -117,7 +117,6 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
-    /// The targets of a VM: its own ceiling, and the host's parameters.
     fn units_of(&self, vm: VmKey) -> impl Iterator<Item = &Unit> {
         let units = self.units().values();
         units.filter(move |unit| unit.members.contains(&vm))

@@ -169,7 +169,6 @@ impl Trial {
         before.ends_with(&[true, true])
     }
 
-    /// Takes the period's measurement, and says what is next.
     pub(super) fn take(&mut self, measured: &Measured) -> Next {
         let Some(block) = self.block() else {
             return self.look();

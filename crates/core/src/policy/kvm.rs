@@ -37,7 +37,6 @@ pub(super) const ENTRY: Entry = Entry {
     },
 };
 
-/// KVM's rule, with the window of one vCPU.
 #[derive(Debug, PartialEq)]
 pub(super) struct Kvm {
     rule: Rule,

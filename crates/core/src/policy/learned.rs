@@ -40,7 +40,6 @@ pub(super) const FORM: &str = "half_life=HALTS,clamp=N, each optional";
 pub(super) struct Terms {
     /// In halts, from 1 to [`LONGEST_HALF_LIFE`].
     pub(super) half_life: u32,
-    /// The top of the safe range in break-evens.
     pub(super) clamp: u32,
 }
 

@@ -78,7 +78,6 @@ pub fn symbols<'a>(
     heats
 }
 
-/// Sums by stack and by what was hit.
 fn by_stack<'a>(sites: impl Iterator<Item = (&'a Site, &'a Sum)>) -> BTreeMap<(u64, Hit), Sum> {
     let mut sums = BTreeMap::<(u64, Hit), Sum>::new();
     for (site, sum) in sites {

@@ -178,7 +178,6 @@ impl Latencies {
         ends.map_or_else(Overruns::default, |ends| ends.overruns())
     }
 
-    /// How many classes below this one there are.
     fn place(&self, class: usize) -> usize {
         (self.seen & ((1 << class) - 1)).count_ones() as usize
     }
@@ -187,7 +186,6 @@ impl Latencies {
         (self.seen & (1 << class) != 0).then(|| &self.classes[self.place(class)])
     }
 
-    /// How many of a class were added.
     fn seen(&self, class: usize) -> u64 {
         self.class(class).map_or(0, |class| class.seen)
     }
@@ -230,7 +228,6 @@ pub(crate) struct Price {
 }
 
 impl Price {
-    /// Corrected by the typical sleeps of a capture.
     pub(crate) fn new(measured: &Latencies, typical: &Latencies) -> Self {
         let longer_ns: [Option<i64>; CLASSES] = std::array::from_fn(|class| {
             let (nearest, recorded_ns) = typical.nearest(class, |it| typical.speaks(it))?;
@@ -256,7 +253,6 @@ impl Price {
 pub(crate) struct Sources<'a> {
     /// Sleeps of this capture that stand for others of their length, in order of preference: the vCPU's own first.
     pub(crate) typical: &'a [&'a Latencies],
-    /// What was measured another time, on purpose.
     pub(crate) price: Option<&'a Price>,
     /// All sleeps of this capture, and those that began because another task wanted the CPU, which then held up the
     /// wake-up: better than nothing, no more.
@@ -368,7 +364,6 @@ impl Table {
         })
     }
 
-    /// The same on a host with these overruns.
     #[cfg(test)]
     #[must_use]
     pub(crate) fn with_overruns(self, overruns: Overruns) -> Self {

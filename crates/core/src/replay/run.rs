@@ -33,7 +33,6 @@ pub struct Run {
     wake_percent: u64,
 }
 
-/// What a halt comes to under a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Played {
     pub(super) poll_ns: u64,
@@ -266,7 +265,6 @@ impl Window {
     }
 }
 
-/// What a gap comes to under a window.
 pub(super) fn play(
     gap_ns: u64,
     window: Window,

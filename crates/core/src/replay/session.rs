@@ -127,7 +127,6 @@ impl Survey {
         sources.into_iter().find_map(Latencies::shortest_sleeps_ns)
     }
 
-    /// What stands for other sleeps of its length, of all vCPUs.
     fn typical(&self) -> Latencies {
         let mut typical = Latencies::default();
         for own in self.seats.values() {

@@ -33,7 +33,6 @@ enum Other {
 }
 
 impl Twins {
-    /// The same policy, built for the two starts.
     pub(super) fn new(zero: Run, ceiling: Run) -> Self {
         let mut twins = Self {
             zero,

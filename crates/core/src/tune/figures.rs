@@ -222,7 +222,6 @@ fn build(
     }
 }
 
-/// A policy on a vCPU, built upon the setting in force.
 pub(super) fn policy(
     material: &Material,
     seated: &Seated,

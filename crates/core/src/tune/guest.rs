@@ -282,7 +282,6 @@ fn parts(seated: &Seated, ends: Vec<usize>, mut run: Run) -> Vec<Sums> {
     ends.into_iter().map(&mut part).collect()
 }
 
-/// The governor under a setting, ready to run on a CPU.
 pub(super) fn run(entry: &Entry, seated: &Seated) -> Run {
     let limit_ns = entry.limits.limit_ns(&entry.params, seated);
     Run::new(policy::guest_haltpoll(entry.rule, entry.params, limit_ns))

@@ -204,7 +204,6 @@ fn play_piece(
 /// What of a vCPU is taken as recorded, or otherwise.
 pub(crate) struct Taken<'a> {
     pub(crate) table: &'a Table,
-    /// How far its gaps follow its wake-ups.
     pub(crate) follow: Follow,
 }
 
@@ -218,7 +217,6 @@ impl<'a> Taken<'a> {
     }
 }
 
-/// Settings on their way through the halts of one vCPU.
 pub(crate) enum Player {
     Grid(Box<Grid>),
     /// One by one, where the rule has no window that adapts.
@@ -280,7 +278,6 @@ impl Player {
     }
 }
 
-/// A vCPU's own terms of a replay.
 pub(crate) fn frame(seated: &Seated, cost: Cost) -> Frame<'_> {
     Frame {
         table: &seated.table,
@@ -289,14 +286,12 @@ pub(crate) fn frame(seated: &Seated, cost: Cost) -> Frame<'_> {
     }
 }
 
-/// KVM's rule under a setting, ready to run on a vCPU.
 pub(super) fn kvm(terms: &Terms, seated: &Seated, entry: &Entry) -> Result<Run, SpecError> {
     let spec: Spec = "kvm".parse()?;
     let policy = spec.build(&setting(terms, seated, entry, 0))?;
     Ok(Run::new(policy))
 }
 
-/// What a policy on a vCPU is built upon.
 pub(crate) fn setting(
     terms: &Terms,
     seated: &Seated,

@@ -97,7 +97,6 @@ impl Trial {
         }
     }
 
-    /// From here on every set is also held with this change.
     fn join(&mut self, backport: Backport) {
         let without = std::iter::once((Backports::NONE, &self.upstream));
         let without = without.chain(self.candidates.iter().map(|(set, it)| (*set, it)));

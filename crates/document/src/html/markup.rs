@@ -153,7 +153,6 @@ impl Element {
         self.attr("class", name)
     }
 
-    /// What is in it, after what there is already.
     #[must_use]
     pub fn with(mut self, more: impl Into<Markup>) -> Self {
         self.content.push(more);

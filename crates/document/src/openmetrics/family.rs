@@ -41,7 +41,6 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// The name of its samples; of a histogram, what they begin with.
     pub fn sample(&self) -> String {
         match self.kind {
             Kind::Counter => format!("{}_total", self.name),

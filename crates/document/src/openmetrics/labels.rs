@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::figure::{Figures, leaves};
 
-/// Labels: names of ours, values of anybody.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels {
     all: Vec<(&'static str, String)>,

@@ -22,7 +22,6 @@ const SAMPLE_NS: u64 = 200_000_000;
 /// From the start of one sample to the start of the next.
 const PERIOD_NS: u64 = 4_000_000_000;
 
-/// Runs and run time of all programs.
 #[derive(Debug, Clone, Copy, Default)]
 struct AllRuns {
     halt: Runs,
@@ -34,10 +33,8 @@ struct AllRuns {
     about_exits: Runs,
 }
 
-/// Samples the run time of our programs.
 #[derive(Debug, Default)]
 pub(super) struct Cost {
-    /// Held while the kernel is asked to time programs.
     timing: Option<Timing>,
     timer: Timer,
     sample_start_ns: u64,

@@ -88,7 +88,6 @@ impl ExitCounter {
         before != self.threads_begun
     }
 
-    /// The map of what is known of threads.
     pub(super) fn threads(&self) -> BorrowedFd<'_> {
         self.loaded.skel.maps.threads.as_fd()
     }
@@ -122,7 +121,6 @@ impl ExitCounter {
         }
     }
 
-    /// What cannot be told on this host.
     pub(super) fn missing(&self) -> &[Missing] {
         &self.loaded.missing
     }

@@ -17,7 +17,6 @@ pub(super) struct Programs<'a> {
     pub(super) window: BorrowedFd<'a>,
     /// `sched_waking`: for every task that is woken; once for a halt that waited.
     pub(super) waking: BorrowedFd<'a>,
-    /// The others: interrupts and timers of the whole host.
     pub(super) others: Vec<BorrowedFd<'a>>,
     /// Where exits are counted.
     pub(super) exits: Option<ExitPrograms<'a>>,
@@ -40,7 +39,6 @@ impl ExitPrograms<'_> {
     }
 }
 
-/// Runs and run time of a program.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Runs {
     pub(super) count: u64,

@@ -38,7 +38,6 @@ impl std::fmt::Debug for SampleFilter {
     }
 }
 
-/// What the program has counted, on all CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counted {
     /// Times that an event fired, whoever ran.

@@ -128,7 +128,6 @@ fn key(vcpu: &FoundVcpu) -> Key {
     (vcpu.vm, vcpu.address, vcpu.id)
 }
 
-/// A vCPU with the latest of its statistics.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Latest {
     vcpu: FoundVcpu,

@@ -28,7 +28,6 @@ const _: () = assert!(
     "the wake bits in intf.h are no longer eight"
 );
 
-/// The wake facts among a record's flags.
 pub(super) fn facts(flags: u32) -> WakeFacts {
     WakeFacts(flags.to_le_bytes()[2])
 }

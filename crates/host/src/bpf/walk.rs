@@ -20,7 +20,6 @@ const _: () = assert!(
     "vcpu_record in intf.h changed: look at this decoder"
 );
 
-/// A vCPU, found by its open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FoundVcpu {
     pub pid: Pid,
@@ -140,7 +139,6 @@ fn records<T: Addressed>(
     Ok(found)
 }
 
-/// What stands at an address in the kernel.
 trait Addressed {
     fn address(&self) -> u64;
 }

@@ -35,7 +35,6 @@ impl Arguments {
             .map(|pair| pair[1].as_str())
     }
 
-    /// Each word with the one after it.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.0.windows(2).skip(1);
         pairs.map(|pair| (pair[0].as_str(), pair[1].as_str()))

@@ -20,7 +20,6 @@ const LONGEST: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Cgroup {
-    /// From the root of the hierarchy to the scope.
     pub(super) path: Option<String>,
     pub(super) vmid: Option<String>,
     pub(super) pod_uid: Option<String>,

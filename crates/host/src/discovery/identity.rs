@@ -15,7 +15,6 @@ pub(super) struct Named {
     pub(super) identity: Identity,
 }
 
-/// What the VM of this process is called.
 pub(super) fn of(root: &Root, pid: Pid, vmm: &Vmm, arguments: &Arguments) -> Named {
     let raw = (vmm.name)(arguments);
     let given = raw.as_deref().and_then(printable);

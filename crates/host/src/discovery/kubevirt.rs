@@ -19,7 +19,6 @@ pub(super) fn named(domain: &str) -> Option<String> {
     (is_label(namespace) && is_label(name)).then(|| format!("{namespace}/{name}"))
 }
 
-/// The name of the pod with this UID.
 pub(super) fn pod(root: &Root, uid: &str) -> Option<String> {
     let folders = root.list(LOGS).ok()?;
     folders.iter().find_map(|folder| {

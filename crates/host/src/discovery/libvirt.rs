@@ -19,7 +19,6 @@ const LONGEST: u64 = 2 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Domain {
     pub(super) uuid: Option<String>,
-    /// The display name of an OpenStack instance.
     pub(super) instance: Option<String>,
 }
 
@@ -35,7 +34,6 @@ pub(super) fn domain(root: &Root, pid: Pid, name: &str) -> Domain {
     read(&String::from_utf8_lossy(&bytes), pid).unwrap_or_default()
 }
 
-/// What a status file says of a process.
 fn read(text: &str, pid: Pid) -> Option<Domain> {
     let document = Document::parse(text).ok()?;
     let status = document.root_element();

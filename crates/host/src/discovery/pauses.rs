@@ -81,7 +81,6 @@ impl Held {
 }
 
 impl Pauses {
-    /// The roster has what the kernel says of each vCPU.
     pub(crate) fn by_the_kernel() -> Self {
         Self::by(Known::ByTheKernel)
     }

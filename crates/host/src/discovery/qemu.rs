@@ -97,7 +97,6 @@ fn properties(text: &str) -> Option<Properties> {
     Some(found)
 }
 
-/// All values of an option, in either spelling.
 fn every<'a>(arguments: &'a Arguments, name: &str) -> impl Iterator<Item = &'a str> {
     let spelled = [format!("-{name}"), format!("--{name}")];
     arguments.pairs().filter_map(move |(option, value)| {
@@ -119,7 +118,6 @@ fn option<'a>(arguments: &'a Arguments, name: &str) -> Option<&'a str> {
         .or_else(|| arguments.option(&format!("--{name}")))
 }
 
-/// Splits at single commas; two commas are one comma of the text.
 fn split_at_commas(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut characters = text.chars().peekable();

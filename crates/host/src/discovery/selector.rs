@@ -19,7 +19,6 @@ pub enum SelectError {
     #[error("no VM is `{wanted}`; there is {}", Listing(.found))]
     NoSuchVm {
         wanted: String,
-        /// What there is: number and name of each.
         found: Vec<(u32, String)>,
     },
     #[error("`{wanted}` means {} VMs; say which by its process: {}", .found.len(), Listing(.found))]

@@ -16,7 +16,6 @@ pub(super) struct Vmm {
     pub(super) name: fn(&Arguments) -> Option<String>,
     /// The UUID that its command line gives to the VM.
     pub(super) uuid: fn(&Arguments) -> Option<String>,
-    /// Proxmox VE's number of the VM, on its command line.
     pub(super) vmid: fn(&Arguments) -> Option<String>,
     /// Whether libvirt may have started it.
     pub(super) is_managed: bool,

@@ -10,7 +10,6 @@ use crate::discovery::printable_within;
 /// More of an error is not shown, in characters.
 const LONGEST_TEXT: usize = 240;
 
-/// The number of an open file in the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Handle(i64);

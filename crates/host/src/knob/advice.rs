@@ -29,7 +29,6 @@ const ONE_LOOK_NS: u32 = 1_000;
 /// No factor or divisor that was seen in use is half as large; times in nanoseconds are larger.
 const NO_FACTOR: u32 = 100;
 
-/// Settings of a machine, in force or wanted.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     pub values: BTreeMap<Parameter, u32>,

@@ -28,7 +28,6 @@ pub struct Proposal {
     pub changes: Vec<Change>,
     /// Targets that have the wanted value already.
     pub already: Vec<(Target, u32)>,
-    /// What was modified externally and would be taken over.
     pub taken_over: Vec<Foreign>,
     pub(super) takes_over: Vec<Target>,
 }

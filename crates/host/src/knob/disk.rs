@@ -62,7 +62,6 @@ pub(super) fn set(path: &Path, value: &str) -> Result<(), DiskError> {
     set().map_err(told)
 }
 
-/// What is about to be set by another process, on our behalf.
 pub(super) fn set_outside(path: &Path) -> Result<(), DiskError> {
     let told = |source| failed("ask", path, source);
     effect().map_err(told)
@@ -101,7 +100,6 @@ pub(super) fn remove(path: &Path) -> Result<(), DiskError> {
     flush_directory_of(path)
 }
 
-/// Has the names in a file's directory on the disk.
 pub(super) fn flush_directory_of(path: &Path) -> Result<(), DiskError> {
     let Some(directory) = path.parent() else {
         return Ok(());

@@ -25,7 +25,6 @@ pub struct CeilingChange {
     pub now: Knobs,
 }
 
-/// What a running VM does about a new ceiling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     Follows,
@@ -39,7 +38,6 @@ pub enum Effect {
     NotTold(String),
 }
 
-/// A running VM and what it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watched {
     pub pid: Pid,

@@ -143,7 +143,6 @@ impl KnobError {
         }
     }
 
-    /// Itself and what it comes from, in one line.
     pub(super) fn with_sources(&self) -> String {
         let mut text = self.to_string();
         let mut source = std::error::Error::source(self);
@@ -158,7 +157,6 @@ impl KnobError {
         text
     }
 
-    /// Another haltwise changes settings of this host.
     pub fn busy(root: &crate::root::Root) -> Self {
         let path = root.path(super::own::LOCK);
         Self::Busy { path }

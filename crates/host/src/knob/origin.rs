@@ -9,7 +9,6 @@ use crate::root::Root;
 /// A line that sets a parameter, or is meant to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The file, or the kernel's command line.
     pub place: String,
     pub parameter: Parameter,
     pub value: String,

@@ -93,7 +93,6 @@ pub(super) fn open_to_read(path: &Path) -> Result<File, KnobError> {
     open(path, OpenOptions::new().read(true))
 }
 
-/// Held while the baseline is written, or read.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,

@@ -29,7 +29,6 @@ impl BootFile {
         }
     }
 
-    /// What the file says for these values.
     pub(super) fn text(self, values: &Values) -> String {
         let mut text = HEAD.to_owned();
         // Formatting into a String cannot fail.

@@ -40,7 +40,6 @@ impl Snapshot {
         }))
     }
 
-    /// Looks what a request would come to.
     pub fn propose(&self, request: &Request) -> Result<Proposal, KnobError> {
         apply::propose(&self.root, &self.agents, &self.baseline, request)
     }

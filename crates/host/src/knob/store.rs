@@ -48,7 +48,6 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Takes the lock and reads the baseline.
     pub(super) fn open(root: &Root) -> Result<(Self, Baseline), KnobError> {
         let lock = Lock::take(root)?;
         let path = root.path(BASELINE);

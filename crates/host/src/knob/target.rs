@@ -18,7 +18,6 @@ pub enum Target {
     Guest(InGuest),
 }
 
-/// A parameter in the guest of a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InGuest {
@@ -37,7 +36,6 @@ pub enum BootFile {
     Tmpfiles,
 }
 
-/// What a file is besides its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Form {
@@ -76,7 +74,6 @@ pub struct Change {
 }
 
 impl Change {
-    /// From what was found to a value of ours.
     pub(super) fn plain(target: Target, old: impl Into<Found>, new: Option<String>) -> Self {
         let old = old.into();
         Self {

@@ -14,7 +14,6 @@ pub struct Reversal {
     pub steps: Vec<UndoneStep>,
 }
 
-/// What an undo would do with what one apply has set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndoneStep {
     pub step: u64,

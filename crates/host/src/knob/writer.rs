@@ -83,7 +83,6 @@ impl Writer {
         writes(&self.root, &Parameter::ALL)
     }
 
-    /// What was cut off, and what became of it.
     pub fn cut_off(&self) -> Option<&CutOff> {
         self.cut_off.as_ref()
     }

@@ -43,7 +43,6 @@ impl fmt::Debug for Buffer {
 }
 
 impl Buffer {
-    /// Opens tracepoints by their numbers, each with its filter, disabled.
     pub(super) fn open(ids: &[(u64, Option<&str>)], cpu: u32, bytes: usize) -> io::Result<Self> {
         let counter = |id, filter: Option<&str>| {
             let counter = open::tracepoint(id, cpu, bytes)?;

@@ -24,7 +24,6 @@ use crate::tracefs::Tracefs;
 /// Between two looks at all processes and CPUs.
 const SCAN_NS: u64 = 5_000_000_000;
 
-/// Records through perf events on KVM's tracepoints.
 #[derive(Debug)]
 pub struct PerfCollector {
     options: CollectOptions,

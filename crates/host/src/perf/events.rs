@@ -155,7 +155,6 @@ impl Events {
         })
     }
 
-    /// The events to open: number, and by what they are filtered.
     pub(super) fn to_open(&self) -> Vec<(u64, Filter)> {
         let mut ids = vec![(self.wakeup.id, Filter::None)];
         ids.extend(self.window.as_ref().map(|e| (e.id, Filter::None)));

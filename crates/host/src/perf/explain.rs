@@ -52,7 +52,6 @@ pub(crate) fn lacking(may_trace: bool) -> &'static str {
     }
 }
 
-/// A failed request to a CPU's events.
 pub(super) fn explain(cpu: u32, source: io::Error) -> CollectError {
     explain_to(cpu, source, rights::may_trace_now())
 }

@@ -209,7 +209,6 @@ impl Script<'_> {
     }
 }
 
-/// Pushes events; gives how many halts came out.
 fn fold(decoder: &mut Decoder, events: Vec<Event>) -> u64 {
     let mut halts = 0;
     for event in events {

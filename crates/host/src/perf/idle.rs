@@ -40,7 +40,6 @@ pub struct IdlePerfCollector {
     reported: Losses,
 }
 
-/// A CPU's ring, and how many events were read from it.
 #[derive(Debug)]
 struct Ring {
     buffer: Buffer,

@@ -39,7 +39,6 @@ pub(super) fn of_every_kernel() -> Vec<Missing> {
     .collect()
 }
 
-/// What a PID namespace of our own hides.
 pub(super) fn of_namespace(rights: Rights) -> Option<Missing> {
     (!rights.initial_pid_namespace).then(|| {
         Missing::new(

@@ -16,7 +16,6 @@ use haltwise_core::recording::{Missing, Roster};
 use crate::discovery::{self, Living, Pauses, RosterBuilder, VmLabel, VmProcess};
 use crate::root::{Root, RootError};
 
-/// The vCPU threads and VMM processes known.
 #[derive(Debug)]
 pub(super) struct Places {
     root: Root,
@@ -120,7 +119,6 @@ impl Places {
         self.pauses.look_at_threads(&self.root, &mut self.roster);
     }
 
-    /// The recording has ended, and all facts have come.
     pub(super) fn end(&mut self, facts: &Facts) {
         self.pauses.end(&self.root, &mut self.roster, facts);
     }
@@ -251,7 +249,6 @@ impl Places {
         self.roster.roster()
     }
 
-    /// What cannot be told of these processes.
     pub(super) fn missing(&self) -> Vec<Missing> {
         let mut missing = Vec::new();
         for (pid, process) in &self.processes {

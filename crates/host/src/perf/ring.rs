@@ -25,7 +25,6 @@ pub(super) struct Ring {
 pub(super) struct Tally {
     /// Samples read of the events that are not filtered: KVM's.
     pub(super) kvm: u64,
-    /// Samples read of the filtered events: the scheduler's.
     pub(super) sched: u64,
     /// Events of which the kernel said that they were lost.
     pub(super) lost: u64,

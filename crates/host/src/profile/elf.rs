@@ -201,7 +201,6 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Headers of one kind, one after the other.
     fn headers(&self, offset: u64, count: u64, size: u64) -> Result<Vec<u8>, ElfError> {
         if count > HEADERS_MOST {
             return Err(ElfError::TooLarge);
@@ -255,7 +254,6 @@ impl<'a> Reader<'a> {
         Ok(headers.map(section).collect())
     }
 
-    /// Adds the functions of a table of symbols.
     fn table(
         &self,
         table: Section,

@@ -36,7 +36,6 @@ pub(super) struct Ask {
     pub(super) path: String,
 }
 
-/// What there is to say of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     Name(String),

@@ -66,7 +66,6 @@ impl Keeper {
         });
     }
 
-    /// Forgets what is known of a process's addresses.
     pub(super) fn forget(&mut self, pid: u32) {
         let gone: Vec<(u32, u64)> = self
             .user

@@ -150,7 +150,6 @@ impl Namer {
         *count += 1;
     }
 
-    /// What is missing for want of names.
     pub(super) fn missing(&self) -> Vec<Missing> {
         let missing = |(refusal, (files, count)): (&Refusal, &(BTreeSet<String>, u64))| {
             let files: Vec<&str> = files.iter().map(String::as_str).collect();

@@ -45,7 +45,6 @@ pub(super) struct RingLosses {
 }
 
 impl Ring {
-    /// Opens the events of a CPU and starts them.
     pub(super) fn open(
         cpu: u32,
         hz: u32,

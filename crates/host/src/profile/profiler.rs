@@ -152,7 +152,6 @@ impl Profiler {
         self.count(lost, now_ns)
     }
 
-    /// Ends sampling and moves what is left.
     pub fn stop(
         &mut self,
         roster: &Roster,
@@ -222,7 +221,6 @@ impl Profiler {
         }
     }
 
-    /// What cannot be told on this host.
     pub fn missing(&self) -> &[Missing] {
         &self.missing
     }

@@ -102,7 +102,6 @@ fn sample(misc: u16, body: &[u8], tagged: bool) -> Option<Raw> {
     Some(raw)
 }
 
-/// Sorts the addresses of a call chain by whose they are.
 fn split(chain: &[u8], raw: &mut Raw) {
     let mut context = 0;
     for bytes in chain.chunks_exact(8) {

@@ -80,7 +80,6 @@ impl Symbols {
         self.processes.remove(&pid);
     }
 
-    /// Looks at a process while it is there.
     pub(super) fn meet(&mut self, pid: u32, now_ns: u64) {
         let known = self.processes.entry(pid).or_default();
         if known.looked_ns == 0 {
@@ -135,7 +134,6 @@ impl Symbols {
         })
     }
 
-    /// What is missing for want of names of VMMs' functions.
     pub(super) fn missing(&self) -> Vec<Missing> {
         self.namer.missing()
     }

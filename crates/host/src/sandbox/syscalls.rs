@@ -172,7 +172,6 @@ mod filter {
     #[cfg(target_arch = "x86_64")]
     const OF_X32: [libc::c_long; 6] = [520, 521, 528, 539, 540, 545];
 
-    /// The same calls by the other ways in.
     #[cfg(target_arch = "x86_64")]
     fn other_ways(rules: &mut BTreeMap<i64, Vec<SeccompRule>>) {
         let same: Vec<_> = rules.keys().copied().chain(OF_X32).collect();
@@ -231,7 +230,6 @@ mod filter {
         rule(argument, SeccompCmpOp::MaskedEq(bits), 0)
     }
 
-    /// Allows a call with this value of an argument.
     fn only(argument: u8, value: libc::c_int) -> io::Result<Vec<SeccompRule>> {
         rule(argument, SeccompCmpOp::Eq, value.cast_unsigned())
     }

@@ -14,7 +14,6 @@ pub struct KernelRelease {
 }
 
 impl KernelRelease {
-    /// Reads the release of the running kernel.
     pub fn read(root: &Root) -> Result<Self, RootError> {
         const PATH: &str = "proc/sys/kernel/osrelease";
         let text = root.value(PATH)?;

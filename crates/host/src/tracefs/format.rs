@@ -22,7 +22,6 @@ pub struct Field {
     pub signed: bool,
 }
 
-/// Why a format file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {

@@ -36,7 +36,6 @@ pub(super) struct Round {
     pub(super) poll_ns: u64,
 }
 
-/// What the sleeper saw of a round.
 #[expect(clippy::struct_field_names, reason = "units are in the names")]
 struct Woken {
     at_ns: u64,
@@ -77,7 +76,6 @@ impl Pair {
         scope.spawn(move || self.wake(line, &sleeper))
     }
 
-    /// Waits for every signal, and answers it.
     fn sleep(&self, line: &Line) -> io::Result<Vec<Woken>> {
         // Whoever could not be pinned answers all the same: the waker waits for it.
         let pinned = pin(self.cpus[0]);
@@ -147,7 +145,6 @@ fn rounds(sent: &[[u64; 2]], woken: &[Woken]) -> Vec<Round> {
     .collect()
 }
 
-/// Keeps the calling thread on one CPU.
 pub(super) fn pin(cpu: u32) -> io::Result<()> {
     let mut set = CpuSet::new();
     let index = usize::try_from(cpu).unwrap_or(usize::MAX);

@@ -47,7 +47,6 @@ pub fn add(found: &mut Written, plan: &Plan) {
     put(found, guests);
 }
 
-/// Of an exit, of a write of the timer, of an IPI.
 fn measured(plan: &Plan) -> [Priced; 3] {
     [
         exit::price(plan.sleeper_cpu),

@@ -38,7 +38,6 @@ struct Stats {
     stats: Vec<Stat>,
 }
 
-/// A number, a flag, or the buckets of a histogram.
 #[derive(Debug, Deserialize)]
 struct Stat {
     name: String,
@@ -55,7 +54,6 @@ impl Counters {
         Ok(read(after)?.since(&read(before)?))
     }
 
-    /// Two lines: the threads of the vCPUs, and their counters.
     fn parse(text: &str) -> Result<Self> {
         let mut lines = text.lines();
         let cpus: Vec<Cpu> = answer(lines.next())?;
@@ -137,7 +135,6 @@ struct Poll {
 }
 
 impl Report {
-    /// Halts by what ended them, of all VMs.
     pub(super) fn wakes(&self) -> BTreeMap<String, u64> {
         let mut sum = BTreeMap::new();
         for vcpu in self.vms.iter().flat_map(|vm| &vm.vcpus) {
@@ -208,7 +205,6 @@ pub(super) enum Knows {
     Tracepoints,
 }
 
-/// Halts, waits and polls, with their times.
 pub(super) fn judge_halts(kvm: &Counters, report: &Report, knows: Knows) -> Found {
     let mut found = Found::default();
     let lost = report.recording.lost;
@@ -259,7 +255,6 @@ pub(super) fn judge_halts(kvm: &Counters, report: &Report, knows: Knows) -> Foun
     found
 }
 
-/// Exits by vCPU and by reason, and interrupts injected.
 pub(super) fn judge_exits(kvm: &Counters, report: &Report, exits: &Exits, found: &mut Found) {
     for (thread, counters) in &kvm.threads {
         let place = report.vcpu(*thread).map(|(vm, vcpu)| (vm.index, vcpu.id));

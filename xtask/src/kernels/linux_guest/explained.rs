@@ -21,7 +21,6 @@ const RULES: [&str; 6] = [
 #[derive(Debug, Deserialize)]
 pub(super) struct Explained {
     findings: Vec<Finding>,
-    /// What cost too little to be shown.
     small: Vec<Finding>,
 }
 

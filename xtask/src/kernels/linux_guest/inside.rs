@@ -22,7 +22,6 @@ pub(super) fn load(depth: Depth) -> u64 {
     }
 }
 
-/// Entries into the polling state or the others, and the time there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Stay {
     entered: u64,
@@ -100,7 +99,6 @@ const EDGE: u64 = 10;
 /// Periods that must verify where checks are thorough.
 const MANY: u64 = 100_000;
 
-/// Judges what the guest left in a folder.
 pub(super) fn judge(dir: &Path, binaries: &Binaries, depth: Depth) -> Found {
     let mut found = Found::default();
     let judged = judge_all(dir, binaries, depth, &mut found)
@@ -190,7 +188,6 @@ struct ReportedPoll {
     ns: Option<u64>,
 }
 
-/// What another source recorded, beside cpuidle's own counters.
 fn judge_source(dir: &Path, name: &str, binaries: &Binaries, found: &mut Found) -> Result<()> {
     let dir = dir.join(name);
     let kept = [counted(&dir.join("before"))?, counted(&dir.join("after"))?];
@@ -275,7 +272,6 @@ fn judge_stats(dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<()>
     Ok(())
 }
 
-/// What was recorded of each CPU, beside what its kernel counted.
 fn compare(recorded: &Recorded, counted: &Stays, found: &mut Found) {
     for (place @ (cpu, polled), theirs) in counted {
         let of = |stays: &Stays| stays.get(place).copied().unwrap_or_default();
@@ -334,7 +330,6 @@ fn counted(path: &Path) -> Result<Counted> {
     parse(&read(path)?).with_context(|| format!("understand {}", path.display()))
 }
 
-/// Lines of a file's path and what it holds.
 fn parse(text: &str) -> Result<Counted> {
     let files: Vec<(&str, &str)> = text
         .lines()

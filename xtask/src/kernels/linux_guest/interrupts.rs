@@ -11,7 +11,6 @@ use anyhow::{Context, Result};
 
 use crate::kernels::witness::Found;
 
-/// What an interrupt, or a wake-up, came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
     Timer,

@@ -49,7 +49,6 @@ impl Status {
     }
 }
 
-/// What the pilot says at its end.
 #[derive(Debug, Deserialize)]
 struct Pilot {
     vms: Vec<Piloted>,

@@ -37,7 +37,6 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// How many there were of what is counted for each halt.
     pub(super) fn count(&self, figure: &str) -> Option<f64> {
         Some(self.figures.get(figure)? * self.halts as f64)
     }
@@ -49,7 +48,6 @@ impl Block {
 }
 
 impl Proof {
-    /// What is wrong with any proof inside.
     pub(super) fn wrong(&self, rounds: usize) -> Vec<String> {
         let blocks = self.blocks.len();
         let mut wrong = Vec::new();
@@ -70,7 +68,6 @@ impl Proof {
     }
 }
 
-/// Judges what the guest left in a folder.
 pub(super) fn judge(dir: &Path) -> Found {
     let mut found = Found::default();
     if dir.join("without-governor").exists() {

@@ -33,7 +33,6 @@ struct Halt {
 /// The halts of each thread in the order in which they ended.
 type Threads = BTreeMap<u32, Vec<Halt>>;
 
-/// Imports what each tool recorded, and compares.
 pub(super) fn judge(
     dir: &Path,
     release: &str,

@@ -84,7 +84,6 @@ struct Counted {
     a: f64,
     b: f64,
     control: f64,
-    /// Of B, from the blocks under A.
     predicted: Option<f64>,
 }
 
@@ -116,7 +115,6 @@ impl Counted {
     }
 }
 
-/// A load under the default and under what was chosen.
 #[derive(Debug)]
 struct Load {
     name: String,

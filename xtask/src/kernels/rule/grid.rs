@@ -5,7 +5,6 @@
 //! doubling them passes the ceiling. What a setting must have shown is never left to the draw of a gap:
 //! where the drawn gaps bring a transition about only now and then, a second load forces it.
 
-/// One setting, and what runs under it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setting {
     pub(super) name: &'static str,

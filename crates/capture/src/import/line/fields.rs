@@ -58,7 +58,6 @@ pub(super) enum Read {
     Damaged,
 }
 
-/// Reads the fields of an event by its name.
 pub(super) fn read(name: &[u8], fields: &[u8]) -> Read {
     let what = match name {
         b"kvm_vcpu_wakeup" => wakeup(fields),

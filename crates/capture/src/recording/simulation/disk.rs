@@ -124,7 +124,6 @@ impl SimulatedDisk {
         self.state().kept
     }
 
-    /// From now on there is this much room.
     pub(super) fn set_room(&self, room: Option<u64>) {
         self.state().plan.room = room;
     }
@@ -148,7 +147,6 @@ impl SimulatedDisk {
         state.settle_names();
     }
 
-    /// Leaves of the files what a loss of power leaves.
     pub(super) fn lose_power(&self) {
         let mut state = self.state();
         let mut names = state.durable_names.clone();

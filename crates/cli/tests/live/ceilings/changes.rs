@@ -97,7 +97,6 @@ impl Scene {
         }
     }
 
-    /// Sets the ceiling, and reads it back.
     fn changed(&self, which: usize, ns: u64) -> Result<(), String> {
         self.set(self.vmms[which].id(), ns)
     }

@@ -25,7 +25,6 @@ fn has(program: &str) -> bool {
     found.is_ok_and(|it| it.status.success())
 }
 
-/// A libvirtd of our own, with the domain.
 fn start(bench: &Bench, link: &std::path::Path) -> Running {
     let namespaces = [
         "--mount",

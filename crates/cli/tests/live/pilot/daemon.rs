@@ -90,7 +90,6 @@ impl Scene {
         self.pilot(&line)
     }
 
-    /// What the pilot has kept on disk.
     fn kept(&self) -> Value {
         let text = fs::read_to_string(self.path("var/lib/haltwise/pilot.json"));
         text.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
@@ -165,7 +164,6 @@ impl Scene {
         fs::write(path, kept.to_string()).unwrap();
     }
 
-    /// A part of what the next run knows of earlier ones.
     pub(crate) fn remember(&self, part: &str, value: &Value) {
         let mut kept = self.kept();
         kept["memory"][part] = value.clone();

@@ -21,7 +21,6 @@ const LOOKS: usize = 2;
 const MOST_HALTS: f64 = 0.9;
 
 impl<E: Evidence> Pilot<E> {
-    /// What to do about a target now.
     pub(super) fn consider(&mut self, scope: Scope) -> Vec<Decision> {
         let Some(unit) = self.units.get(&scope) else {
             return Vec::new();
@@ -62,7 +61,6 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
-    /// What the configuration says against setting this, in words.
     fn forbids(&self, scope: Scope, knobs: Knobs) -> Option<String> {
         let limits = &self.limits;
         let may_be_set = match scope {
@@ -151,7 +149,6 @@ impl<E: Evidence> Pilot<E> {
         })
     }
 
-    /// Restores what was found, and backs off.
     fn give_up(&mut self, scope: Scope, why: String) -> Vec<Decision> {
         let trial_ns = self.trial_ns(scope);
         let now_ns = self.now_ns;
@@ -169,7 +166,6 @@ impl<E: Evidence> Pilot<E> {
         vec![self.restore(scope, found, Kind::Restore, why)]
     }
 
-    /// How long a trial of a target takes.
     pub(super) fn trial_ns(&self, scope: Scope) -> u64 {
         let answer = self.units.get(&scope).and_then(|unit| unit.answer.as_ref());
         trial::usual_ns(trial::length_ns(
@@ -191,7 +187,6 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
-    /// Looks for a better setting than what is in force.
     fn choose(&mut self, scope: Scope) -> Vec<Decision> {
         let Some(mut unit) = self.units.remove(&scope) else {
             return Vec::new();
@@ -235,7 +230,6 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
-    /// What keeps from trying a setting, in words.
     fn may_try(&self, unit: &Unit, answer: &Answer, choice: &Choice) -> Result<(), String> {
         if self.now_ns < unit.not_before_ns {
             return Err(format!("{}; nothing is tried for a while", unit.waits));
@@ -323,7 +317,6 @@ impl<E: Evidence> Pilot<E> {
         Ok(())
     }
 
-    /// What keeps from changing anything, in words.
     fn may_change(&self, unit: &Unit, answer: &Answer, choice: &Choice) -> Result<(), String> {
         if !unit.may_change(trial::MOST_CHANGES, self.now_ns) {
             return Err("it was changed too often within an hour".to_owned());

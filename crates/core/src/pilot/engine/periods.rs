@@ -33,7 +33,6 @@ fn same_interval(share: f64) -> Interval {
 }
 
 impl<E: Evidence> Pilot<E> {
-    /// Sets what was proven for such a load, or begins a trial.
     pub(super) fn act(
         &mut self,
         unit: &mut Unit,
@@ -140,7 +139,6 @@ impl<E: Evidence> Pilot<E> {
         self.want(purpose, unit.members.clone(), trial.parts_ns(), most_halts);
     }
 
-    /// The facts of a period are there.
     pub(super) fn period_is_over(
         &mut self,
         scope: Scope,

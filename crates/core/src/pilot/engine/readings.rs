@@ -173,7 +173,6 @@ impl<E: Evidence> Pilot<E> {
         places
     }
 
-    /// Puts each VM with a goal under its target.
     fn place(&mut self) {
         for unit in self.units.values_mut() {
             unit.is_read = false;

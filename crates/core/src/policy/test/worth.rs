@@ -34,7 +34,6 @@ fn a_ceiling_far_above_the_break_even_costs_many_times_the_best() {
     assert!(others.iter().all(|cost| *cost < 1.25), "{others:?}");
 }
 
-/// The same rule with a ceiling near the break-even does well there.
 #[test]
 fn a_ceiling_at_the_break_even_mends_it() {
     for (process, break_even_ns) in [

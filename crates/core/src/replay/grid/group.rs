@@ -106,7 +106,6 @@ fn halvings(shrink: u32) -> Option<u32> {
     }
 }
 
-/// The nearest there is: what is longer than any window compares alike.
 fn signed(value: u32) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
 }

@@ -64,7 +64,6 @@ pub(super) struct Prepared {
     pub(super) latencies: [i32; CLASSES],
 }
 
-/// What is known for all lanes on their way through the halts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ahead {
     /// The longest window of any lane, in nanoseconds; no ceiling is above it.

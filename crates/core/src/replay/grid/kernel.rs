@@ -143,7 +143,6 @@ impl<const STEPS: usize> Stairs<STEPS> {
         }
     }
 
-    /// The latency of a length of sleep.
     #[inline(always)]
     fn latency(&self, slept: i32) -> i32 {
         let mut known = self.top;

@@ -7,7 +7,6 @@ use super::super::sample::Sample;
 use super::{Choice, Tally};
 use crate::kvm::{Observed, Rule};
 
-/// A setting on its way through the halts of a vCPU.
 #[derive(Debug, Clone)]
 pub(super) struct Lane {
     choice: Choice,

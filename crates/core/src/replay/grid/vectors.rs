@@ -26,7 +26,6 @@ struct Member {
     more: Tally,
 }
 
-/// Settings on their way through the halts of one vCPU.
 #[derive(Debug)]
 pub(super) struct Vectors {
     rule: Rule,

@@ -4,7 +4,6 @@
 //! fraction of the round that is over, near enough to give the very remainder (Lemire, Kaser, Kurz,
 //! "Faster remainder by direct computation", 2019).
 
-/// How often turns go round, and what they come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Round {
     length: u64,

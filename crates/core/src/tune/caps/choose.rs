@@ -12,7 +12,6 @@ use crate::policy::Start;
 
 pub(super) struct Own {
     pub(super) knobs: Knobs,
-    /// Crowd by crowd: each from the worse of both starts.
     pub(super) entries: Vec<Entry>,
     pub(super) tally: Tally,
 }

@@ -48,7 +48,6 @@ pub(super) fn crowds<'a>(material: &'a Material, settable: &BTreeSet<VmIndex>) -
     by_vm.into_values().collect()
 }
 
-/// Crowd by crowd and entry by entry.
 pub(super) fn play(
     material: &Material,
     crowds: &[Crowd<'_>],
@@ -60,7 +59,6 @@ pub(super) fn play(
     stage::play_each(material, &seats, entries, part, "caps", crew)
 }
 
-/// Plays each crowd under an entry of its own.
 pub(super) fn tally(
     material: &Material,
     crowds: &[Crowd<'_>],

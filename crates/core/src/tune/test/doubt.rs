@@ -26,7 +26,6 @@ fn polled(gap_ns: u64, count: u64) -> Vec<Halt> {
     (0..count).map(one).collect()
 }
 
-/// The default in force, and a calibration.
 fn calibrated() -> Terms {
     let mut elsewhere = Latencies::default();
     for slept_ns in [60_000, 1_000_000] {

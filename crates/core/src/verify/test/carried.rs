@@ -7,7 +7,6 @@ use crate::kvm::ceiling::CeilingRule;
 use crate::kvm::{Backport, Backports};
 use crate::verify::carried::{Carried, Trial};
 
-/// What is found in halts whose kernel has this number.
 fn found(setup: &Setup, rows: &[(Halt, Option<WindowChange>)]) -> Carried {
     let mut trial = Trial::new(setup).unwrap();
     for (halt, row) in rows {

@@ -42,7 +42,6 @@ pub(super) struct Cell {
     hist: Vec<u32>,
 }
 
-/// What was handed on of a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ReportedCell {
     count: u64,

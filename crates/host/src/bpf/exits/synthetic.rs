@@ -34,7 +34,6 @@ pub struct Synthetic {
 
 #[derive(Debug)]
 pub struct Played {
-    /// The rows of one reading after all was played.
     pub rows: Vec<Exits>,
     /// Time of the two programs together for one exit and its entry, as the kernel measures it, less
     /// `measuring_ns`.
@@ -134,7 +133,6 @@ pub fn play_steps(threads: &[&[Step]]) -> Result<Vec<Exits>, CollectError> {
     play_telling(BTreeSet::new(), threads).map(|(rows, _)| rows)
 }
 
-/// The same with what was lost, and with sub-keys.
 pub fn play_telling(
     sub_keys: BTreeSet<SubKey>,
     threads: &[&[Step]],
@@ -191,7 +189,6 @@ fn address(vcpu: u32) -> u64 {
     0xdead_0000_0000_0000 | u64::from(vcpu + 1) << 12
 }
 
-/// One vCPU: an entry, then exits, each with the next entry.
 fn one(programs: [BorrowedFd<'_>; 3], vcpu: u32, wanted: Synthetic) -> io::Result<()> {
     let [exit, entry, idle] = programs;
     let address = address(vcpu);

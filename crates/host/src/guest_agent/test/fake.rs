@@ -44,7 +44,6 @@ struct State {
     asked: Vec<String>,
 }
 
-/// The agent, and what is in its guest.
 #[derive(Debug, Clone)]
 pub(crate) struct FakeAgent(Arc<Mutex<State>>);
 

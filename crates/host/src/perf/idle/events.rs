@@ -228,7 +228,6 @@ impl Events {
         Ok(())
     }
 
-    /// The events to open: number and filter.
     pub(super) fn to_open(&self) -> Vec<(u64, Option<&'static str>)> {
         let others = self.others.iter();
         let others = others.map(|layout| (layout.id, layout.kind.filter()));

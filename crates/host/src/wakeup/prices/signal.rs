@@ -52,7 +52,6 @@ impl Drop for Handled {
     }
 }
 
-/// Sends it to a thread of ours.
 pub(super) fn send(thread: Pid) -> io::Result<()> {
     let (process, thread) = (
         getpid().as_raw_nonzero().get(),

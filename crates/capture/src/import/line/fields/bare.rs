@@ -5,7 +5,6 @@ use super::number;
 /// More fields than KVM's widest event has.
 const MOST: usize = 16;
 
-/// The fields of an event, each a name and a value.
 #[derive(Debug)]
 pub(super) struct Bare<'a> {
     fields: [(&'a [u8], &'a [u8]); MOST],
