@@ -164,6 +164,9 @@ pub struct Overhead {
     /// The same of an exit and its entry; of an emulated instruction where KVM tells no exits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_ns_per_exit: Option<f64>,
+    /// Most bytes of records that waited in memory at once, of the 64 MiB that may, where a thread reads them ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_waiting_bytes: Option<u64>,
 }
 
 impl Overhead {
@@ -177,6 +180,7 @@ impl Overhead {
             recorder_rss_bytes: self.recorder_rss_bytes.max(later.recorder_rss_bytes),
             added_ns_per_halt: later.added_ns_per_halt.or(self.added_ns_per_halt),
             added_ns_per_exit: later.added_ns_per_exit.or(self.added_ns_per_exit),
+            most_waiting_bytes: self.most_waiting_bytes.max(later.most_waiting_bytes),
         }
     }
 }

@@ -33,6 +33,7 @@ mod cost;
 mod counts;
 mod exits;
 mod idle;
+mod labels;
 mod links;
 mod missed;
 mod on_request;

@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Instant;
 
 use haltwise_core::ids::{Pid, VmKey};
 use haltwise_governor::protocol::{MAX_VMS, REPLY_BYTES, Reply, Request, VERSION};
@@ -19,7 +18,7 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlag
 
 use crate::discovery::key_of;
 use crate::root::{Root, RootError};
-use crate::taken::{self, At, Failed, PATIENCE, Shown, Step};
+use crate::taken::{self, At, Failed, Shown, Step, Wait};
 
 /// What `/proc` calls a VM's fd.
 const VM: &str = "anon_inode:kvm-vm";
@@ -74,7 +73,6 @@ pub enum CeilingError {
     },
 }
 
-/// A VM whose ceiling can be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Governed {
     pub fd: i32,
@@ -131,11 +129,28 @@ impl Governor {
     /// Those of many VMMs, which are asked at the same time.
     pub fn vms_of(all: &[&Self]) -> Vec<Result<Vec<Governed>, CeilingError>> {
         let asked: Vec<_> = all.iter().map(|it| it.send(Request::List)).collect();
-        let until = Instant::now() + PATIENCE;
+        let wait = Wait::begin();
         let answers = all.iter().zip(asked);
         answers
-            .map(|(it, reply)| it.listed(it.receive(&reply?, until)?))
+            .map(|(it, reply)| it.listed(it.receive(&reply?, &wait)?))
             .collect()
+    }
+
+    /// The VMs of many VMMs, and whom to ask about them, in their order.
+    pub fn list_all(
+        root: &Root,
+        pids: &[Pid],
+    ) -> Vec<Result<(VmKey, Vec<Governed>), CeilingError>> {
+        let governors = Self::of_all(root, pids);
+        let taken: Vec<&Self> = governors.iter().flatten().collect();
+        let mut answers = Self::vms_of(&taken).into_iter();
+        let each = pids.iter().zip(governors);
+        let listed = each.map(|(pid, governor)| {
+            let key = governor?.key;
+            let vms = answers.next().unwrap_or(Err(CeilingError::Gone(*pid)))?;
+            Ok((key, vms))
+        });
+        listed.collect()
     }
 
     fn listed(&self, reply: Reply) -> Result<Vec<Governed>, CeilingError> {
@@ -169,7 +184,7 @@ impl Governor {
             return Err(CeilingError::NoVm { pid, fd });
         }
         let reply = self.send(Request::SetCeiling { fd, ns })?;
-        match self.receive(&reply, Instant::now() + PATIENCE)?.errno {
+        match self.receive(&reply, &Wait::begin())?.errno {
             0 => Ok(()),
             errno if errno == Errno::NOENT.raw_os_error() => Err(CeilingError::NoVm { pid, fd }),
             errno => Err(CeilingError::Refused {
@@ -208,12 +223,12 @@ impl Governor {
         }
     }
 
-    fn receive(&self, from: &OwnedFd, until: Instant) -> Result<Reply, CeilingError> {
+    fn receive(&self, from: &OwnedFd, wait: &Wait) -> Result<Reply, CeilingError> {
         let pid = self.key.pid;
         let no_answer = |why| CeilingError::NoAnswer { pid, why };
         let failed = |what| move |source| CeilingError::Failed { what, pid, source };
-        if !taken::is_ready(from, until).map_err(failed("wait for a reply"))? {
-            return Err(no_answer("it did not answer within 2 s; is it stopped?"));
+        if !taken::is_ready(from, wait.until).map_err(failed("wait for a reply"))? {
+            return Err(no_answer("it did not answer in time; is it stopped?"));
         }
         // No room for descriptors: the kernel drops what comes with a reply.
         let mut bytes = [0; REPLY_BYTES + 1];
@@ -227,7 +242,6 @@ impl Governor {
     }
 }
 
-/// A VMM and the number of its socket.
 fn shown(root: &Root, pid: Pid) -> Result<(VmKey, Shown), CeilingError> {
     let key = key_of(root, pid).map_err(|error| gone(error, pid))?;
     let number = socket_number(root, pid)?;
@@ -262,15 +276,12 @@ fn not_taken((step, errno): Failed, pid: Pid) -> CeilingError {
 /// Why the ceilings of processes' VMs cannot be set, of those of which they cannot.
 pub fn obstacles(root: &Root, processes: &BTreeSet<Pid>) -> BTreeMap<Pid, String> {
     let pids: Vec<Pid> = processes.iter().copied().collect();
-    let governors = Governor::of_all(root, &pids);
-    let taken: Vec<&Governor> = governors.iter().flatten().collect();
-    let mut answers = Governor::vms_of(&taken).into_iter();
-    let each = pids.into_iter().zip(governors);
-    let each = each.filter_map(|(pid, governor)| {
-        let answer = governor.and_then(|_| answers.next().unwrap_or(Err(CeilingError::Gone(pid))));
-        Some((pid, obstacle(root, pid, answer)?))
-    });
-    each.collect()
+    let each = pids.iter().zip(Governor::list_all(root, &pids));
+    each.filter_map(|(pid, listed)| {
+        let listed = listed.map(|(_, vms)| vms);
+        Some((*pid, obstacle(root, *pid, listed)?))
+    })
+    .collect()
 }
 
 fn obstacle(

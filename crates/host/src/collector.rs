@@ -71,7 +71,6 @@ pub trait Collector: std::fmt::Debug {
     /// Who was seen so far, and is not forgotten.
     fn roster(&self) -> &Roster;
 
-    /// What this source cannot tell on this host, and why.
     fn missing(&self) -> Vec<Missing>;
 
     /// CPU time that the kernel spent for us (BPF programs), where it accounts that.
@@ -92,6 +91,11 @@ pub trait Collector: std::fmt::Debug {
     /// Time that our programs add to one exit and its entry, where exits are counted; to an emulated
     /// instruction where the kernel tells no exits.
     fn added_ns_per_exit(&self) -> Option<f64> {
+        None
+    }
+
+    /// Most bytes of records that waited in memory at once, where a thread reads them ahead.
+    fn most_waiting_bytes(&self) -> Option<u64> {
         None
     }
 }

@@ -9,6 +9,7 @@
     reason = "the child is forked, and does nothing but system calls"
 )]
 
+use std::cell::Cell;
 use std::ffi::CString;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -35,8 +36,11 @@ use rustix::process::{
 
 const AT_ONCE: usize = 64;
 
-/// How long they may take, all together; so do VMMs to answer. One takes 4 to 11 us; one that is stopped never answers.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+/// How long VMMs and children are waited for, all together. A VMM answers within 4 to 11 us; one that is stopped never does.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// One that has used that up waits so long for each answer, and for a twentieth of the time that goes by.
+const QUICK: Duration = Duration::from_millis(50);
+const REGAINED: u32 = 20;
 
 /// Children that are left behind: one for each VMM, and so many.
 const LEFT_MOST: usize = 256;
@@ -46,6 +50,52 @@ const END: Duration = Duration::from_millis(100);
 
 /// Children that had not ended when they were last looked at, with the VMM of each.
 static LEFT: Mutex<Vec<(Pid, Pid)>> = Mutex::new(Vec::new());
+
+/// How long a thread may still wait for what tenants answer, and when that was known.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    left: Duration,
+    at: Instant,
+}
+
+thread_local! {
+    static LEFT_TO_WAIT: Cell<Option<Patience>> = const { Cell::new(None) };
+}
+
+/// A wait that began.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    began: Patience,
+    pub(crate) until: Instant,
+}
+
+impl Wait {
+    pub(crate) fn begin() -> Self {
+        Self::after(LEFT_TO_WAIT.get(), Instant::now())
+    }
+
+    fn after(before: Option<Patience>, now: Instant) -> Self {
+        let left = before.map_or(PATIENCE, |Patience { left, at }| {
+            PATIENCE.min(left + now.duration_since(at) / REGAINED)
+        });
+        Self {
+            began: Patience { left, at: now },
+            until: now + left.max(QUICK),
+        }
+    }
+
+    fn end(&self, now: Instant) -> Patience {
+        let took = now.duration_since(self.began.at);
+        let left = self.began.left.saturating_sub(took);
+        Patience { left, at: now }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        LEFT_TO_WAIT.set(Some(self.end(Instant::now())));
+    }
+}
 
 #[derive(Debug, Clone)]
 pub(crate) struct Shown {
@@ -100,15 +150,15 @@ fn take_some(shown: &[Shown]) -> Vec<Result<OwnedFd, Failed>> {
         Child::start(shown)
     };
     let children: Vec<Result<Child, Failed>> = shown.iter().map(start).collect();
-    let until = Instant::now() + PATIENCE;
+    let wait = Wait::begin();
     let taken = children.iter().map(|child| match child {
-        Ok(child) => child.taken(until),
+        Ok(child) => child.taken(wait.until),
         Err(failed) => Err(*failed),
     });
     let taken = taken.collect();
     // Those that have answered are about to end.
     let late = children.iter().flatten();
-    for child in late.filter(|_| Instant::now() >= until) {
+    for child in late.filter(|_| Instant::now() >= wait.until) {
         let _ = kill_process(child.process, Signal::KILL);
     }
     let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -190,7 +240,6 @@ impl Child {
     }
 }
 
-/// Both ends of a socket for messages.
 pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     let kind = SocketType::SEQPACKET;
     socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
@@ -277,4 +326,25 @@ fn is_unix_socket(fd: BorrowedFd<'_>) -> bool {
     let mut name = [0; 8];
     let read = own.and_then(|own| readlinkat_raw(own, DecInt::from_fd(fd), &mut name));
     read.is_ok() && &name == b"socket:[" && socket_domain(fd) == Ok(AddressFamily::UNIX)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn those_that_do_not_answer_take_two_seconds_and_a_twentieth_of_the_time() {
+        let began = Instant::now();
+        let (mut now, mut left) = (began, None);
+        for _ in 0..100 {
+            let wait = Wait::after(left, now);
+            left = Some(wait.end(wait.until));
+            now = wait.until + Duration::from_secs(1);
+        }
+        let waited = (now - began).saturating_sub(100 * Duration::from_secs(1));
+        let most = PATIENCE + 100 * (QUICK + Duration::from_secs(1) / REGAINED);
+        assert!(waited > PATIENCE && waited <= most, "{waited:?}");
+        let rested = Wait::after(left, now + PATIENCE * REGAINED);
+        assert_eq!(rested.until - rested.began.at, PATIENCE);
+    }
 }

@@ -1,7 +1,7 @@
 //! Which VMs are meant, and which of them can be given a ceiling.
 
-use haltwise_core::ids::VmKey;
-use haltwise_host::ceiling::{CeilingError, Governor};
+use haltwise_core::ids::{Pid, VmKey};
+use haltwise_host::ceiling::{CeilingError, Governed, Governor};
 use haltwise_host::discovery::{self, VmProcess, VmSelector};
 use haltwise_host::knob::Target;
 use haltwise_host::root::Root;
@@ -49,12 +49,13 @@ impl Unset {
 /// Every VM of the processes that are meant. All must be there.
 pub(crate) fn of_vms(root: &Root, wanted: &[VmSelector], ns: u32) -> Result<Ceilings, Failure> {
     let vms = discovery::scan(root)?.vms;
+    let selected = wanted.iter().map(|selector| selector.select(&vms));
+    let selected: Result<Vec<_>, _> = selected.collect();
+    let selected =
+        selected.map_err(|error| Failure::new(Exit::Usage, anyhow::Error::new(error)))?;
     let mut ceilings = Vec::new();
-    for selector in wanted {
-        let vm = selector
-            .select(&vms)
-            .map_err(|error| Failure::new(Exit::Usage, anyhow::Error::new(error)))?;
-        let keys = governed(root, vm).map_err(|it| explain(it.into()))?;
+    for (vm, keys) in selected.iter().zip(governed(root, &selected)) {
+        let keys = keys.map_err(|it| explain(it.into()))?;
         if keys.is_empty() {
             let error = anyhow::anyhow!("set the ceiling of {}: its VMM reports no VM", vm.pid());
             return Err(Failure::new(Exit::Failed, error));
@@ -76,25 +77,30 @@ pub(crate) fn of_plan(
         return Ok((ceilings, unset));
     }
     let vms = discovery::scan(root)?.vms;
-    for wanted in wanted {
-        let mut found = (vms.iter())
-            .filter_map(|vm| Some((vm, meant(vm, &wanted.vm)?)))
-            .peekable();
-        if found.peek().is_none() {
-            unset.push(Unset::absent(&wanted.vm));
-        }
-        for (vm, meant) in found {
-            let is_meant = |key: &VmKey| match meant {
-                Meant::All => true,
-                Meant::One(ordinal) => key.ordinal == ordinal,
-            };
-            match governed(root, vm) {
-                Ok(keys) => {
-                    let keys = keys.into_iter().filter(is_meant);
-                    ceilings.extend(keys.map(|key| (key, wanted.halt_poll_ns)));
-                }
-                Err(error) => unset.push(Unset::refused(&wanted.vm, &error)),
+    let found = wanted.iter().flat_map(|wanted| {
+        let of = move |vm| Some((wanted, vm, meant(vm, &wanted.vm)?));
+        vms.iter().filter_map(of)
+    });
+    let found: Vec<_> = found.collect();
+    let is_absent = |it: &&PlannedCeiling| found.iter().all(|(of, ..)| of.vm != it.vm);
+    unset.extend(
+        wanted
+            .iter()
+            .filter(is_absent)
+            .map(|it| Unset::absent(&it.vm)),
+    );
+    let processes: Vec<&VmProcess> = found.iter().map(|(_, vm, _)| *vm).collect();
+    for ((wanted, _, meant), keys) in found.iter().zip(governed(root, &processes)) {
+        let is_meant = |key: &VmKey| match meant {
+            Meant::All => true,
+            Meant::One(ordinal) => key.ordinal == *ordinal,
+        };
+        match keys {
+            Ok(keys) => {
+                let keys = keys.into_iter().filter(is_meant);
+                ceilings.extend(keys.map(|key| (key, wanted.halt_poll_ns)));
             }
+            Err(error) => unset.push(Unset::refused(&wanted.vm, &error)),
         }
     }
     ceilings.sort_unstable();
@@ -118,12 +124,13 @@ fn meant(vm: &VmProcess, name: &str) -> Option<Meant> {
     Some(Meant::One(ordinal))
 }
 
-fn governed(root: &Root, vm: &VmProcess) -> Result<Vec<VmKey>, CeilingError> {
-    let governor = Governor::of(root, vm.pid())?;
-    let vms = governor.vms()?;
-    let key = governor.key();
-    Ok((0..)
-        .zip(&vms)
-        .map(|(ordinal, _)| VmKey { ordinal, ..key })
-        .collect())
+/// The VMs of each process, all asked at the same time.
+fn governed(root: &Root, vms: &[&VmProcess]) -> Vec<Result<Vec<VmKey>, CeilingError>> {
+    let pids: Vec<Pid> = vms.iter().map(|vm| vm.pid()).collect();
+    let listed = Governor::list_all(root, &pids).into_iter();
+    let keys = |(key, vms): (VmKey, Vec<Governed>)| {
+        let each = (0..).zip(&vms);
+        each.map(|(ordinal, _)| VmKey { ordinal, ..key }).collect()
+    };
+    listed.map(|listed| listed.map(keys)).collect()
 }

@@ -18,7 +18,8 @@ pub(crate) struct Ceilings {
 }
 
 impl Ceilings {
-    /// Asks the VMMs of these VMs, at the same time. Where one does not answer, the pilot stands still for 2 s.
+    /// Asks the VMMs of these VMs, at the same time. Where some do not answer, the pilot stands still for 2 s, and later
+    /// for a twentieth of the time.
     pub(crate) fn read(&mut self, root: &Root, vms: &BTreeSet<VmKey>) {
         let processes: BTreeSet<VmKey> = vms.iter().copied().map(process_of).collect();
         let governors = &mut self.governors;

@@ -180,5 +180,6 @@ fn sampled_cost(ledger: &Ledger) -> Option<Overhead> {
         recorder_rss_bytes: ledger.host.recorder_rss_bytes,
         added_ns_per_halt: None,
         added_ns_per_exit: None,
+        most_waiting_bytes: None,
     })
 }

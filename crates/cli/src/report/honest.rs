@@ -196,6 +196,10 @@ fn cost(report: &Report) -> String {
     );
     let mib = cost.recorder_rss_bytes as f64 / f64::from(1 << 20);
     told.push(format!("{} MiB of memory", three_digits(mib)));
+    told.extend(cost.most_waiting_bytes.map(|bytes| {
+        let mib = bytes as f64 / f64::from(1 << 20);
+        format!("at most {} of 64 MiB of records waiting", three_digits(mib))
+    }));
     told.join(", ")
 }
 

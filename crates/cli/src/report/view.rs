@@ -78,8 +78,8 @@ figures! {
         pub(crate) missing: Vec<Missing> = List(MISSING),
         /// What else the reader of the capture found.
         pub(crate) notes: Vec<String> = Words,
-        /// What the recorder cost: `recorder_cpu_ns`, `bpf_cpu_ns`, `recorder_rss_bytes`, `added_ns_per_halt`, and
-        /// where exits were counted `added_ns_per_exit`.
+        /// What the recorder cost: `recorder_cpu_ns`, `bpf_cpu_ns`, `recorder_rss_bytes`, `added_ns_per_halt`,
+        /// where exits were counted `added_ns_per_exit`, and `most_waiting_bytes` of records that waited in memory.
         pub(crate) overhead: Option<Overhead> = Object,
     }
 

@@ -126,6 +126,7 @@ fn ending() -> Ending {
             recorder_rss_bytes: 23 << 20,
             added_ns_per_halt: Some(214.0),
             added_ns_per_exit: None,
+            most_waiting_bytes: None,
         }),
     }
 }
@@ -317,7 +318,6 @@ fn kvm_stats() -> Scenario {
     scenario
 }
 
-/// What the kernel would have counted of these halts.
 fn counted(halts: &[&Halt]) -> HaltCounts {
     let (first, last) = (halts[0], halts[halts.len() - 1]);
     let mut counts = HaltCounts {

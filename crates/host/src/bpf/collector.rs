@@ -41,7 +41,6 @@ const LOSSES_NS: u64 = 500_000_000;
 pub struct BpfCollector {
     attached: Attached,
     ring: Ring,
-    /// Readable when a program wakes the recorder.
     woken: OwnedFd,
     options: CollectOptions,
     root: Root,
@@ -105,7 +104,6 @@ impl BpfCollector {
         Ok(collector)
     }
 
-    /// The programs, for what runs them on request.
     pub(super) fn progs(&self) -> &CollectorProgs<'static> {
         &self.attached.skel.progs
     }
@@ -236,7 +234,6 @@ impl BpfCollector {
         Ok(now_ns)
     }
 
-    /// What the kernel has counted, and when it had been read.
     fn look_at_counts(&self) -> Result<(Vec<Seen>, u64), CollectError> {
         let used = self.attached.counts_used();
         let seen = CountsReader::look(&self.attached.skel.maps.counts, used)?;
@@ -531,7 +528,7 @@ impl Collector for BpfCollector {
             missing.extend_from_slice(exits.missing());
         }
         missing.extend(not_kept(self.options.mode));
-        missing.extend(self.places.unread());
+        missing.extend(self.places.missing());
         missing
     }
 
@@ -552,5 +549,9 @@ impl Collector for BpfCollector {
 
     fn added_ns_per_exit(&self) -> Option<f64> {
         self.cost.per_exit_ns()
+    }
+
+    fn most_waiting_bytes(&self) -> Option<u64> {
+        self.ring.most_waiting_bytes()
     }
 }

@@ -7,14 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::event::{CeilingSource, Facts, Observable};
-use haltwise_core::identity::Identity;
-use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
+use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey};
 use haltwise_core::recording::{Missing, Roster};
 
 use super::exits::Who;
+use super::labels::Labels;
 use super::record::{Place, RawHalt};
 use super::walk::FoundVcpu;
-use crate::discovery::{self, Living, Pauses, RosterBuilder, VmLabel};
+use crate::discovery::{self, Living, Pauses, RosterBuilder};
 use crate::root::Root;
 
 /// Who is who, as far as walks, halts and exits have told.
@@ -27,8 +27,7 @@ pub(super) struct Places {
     by_tid: BTreeMap<u32, Place>,
     /// `struct kvm` of each VM of a process, in the order in which they were first seen.
     vms: BTreeMap<Pid, Vec<u64>>,
-    /// What each process is called, by its first VM.
-    labels: BTreeMap<VmKey, VmLabel>,
+    labels: Labels,
     living: Living,
     pauses: Pauses,
     /// VMs that were gone before their last statistics were read.
@@ -39,12 +38,12 @@ impl Places {
     /// Nobody is known; processes are looked up under `root`.
     pub(super) fn new(root: Root) -> Self {
         Self {
+            labels: Labels::new(root.clone()),
             root,
             roster: RosterBuilder::default(),
             by_vcpu: BTreeMap::new(),
             by_tid: BTreeMap::new(),
             vms: BTreeMap::new(),
-            labels: BTreeMap::new(),
             living: Living::default(),
             pauses: Pauses::by_the_kernel(),
             unread: BTreeSet::new(),
@@ -69,8 +68,8 @@ impl Places {
         self.pauses.look_at_threads(&self.root, &mut self.roster);
     }
 
-    /// The recording has ended, and all facts have come.
     pub(super) fn end(&mut self, facts: &Facts) {
+        self.name_waiting();
         self.pauses.end(&self.root, &mut self.roster, facts);
     }
 
@@ -88,7 +87,7 @@ impl Places {
         let rows = self.roster.roster().vms.iter();
         let pids: BTreeSet<Pid> = rows.map(|vm| vm.key.pid).collect();
         self.vms.retain(|pid, _| pids.contains(pid));
-        self.labels.retain(|process, _| pids.contains(&process.pid));
+        self.labels.retain(&pids);
         ended.len()
     }
 
@@ -102,11 +101,11 @@ impl Places {
         }
     }
 
-    /// Whose last statistics were not read.
-    pub(super) fn unread(&self) -> Vec<Missing> {
+    /// Whose last statistics were not read, and how many have no name.
+    pub(super) fn missing(&self) -> Vec<Missing> {
         let vms = self.roster.roster().vms.iter();
         let unread = vms.filter(|vm| self.unread.contains(&vm.index));
-        unread
+        let unread = unread
             .map(|vm| Missing {
                 field: "halts".to_owned(),
                 reason: format!(
@@ -114,8 +113,25 @@ impl Places {
                      before",
                     vm.name
                 ),
-            })
-            .collect()
+            });
+        let waiting = Some(self.labels.waiting()).filter(|waiting| *waiting > 0);
+        let unnamed = waiting.map(|waiting| {
+            let why = "there was no time to look for the names of their VMs";
+            Missing::new("vms", format!("{waiting} processes: {why}"))
+        });
+        unread.chain(unnamed).collect()
+    }
+
+    /// VMs that were called by the number of their process get their names.
+    fn name_waiting(&mut self) {
+        for (process, label) in self.labels.walk() {
+            let several = self.has_several(process.pid);
+            self.roster.name(process, &label, several);
+        }
+    }
+
+    fn has_several(&self, pid: Pid) -> bool {
+        self.vms.get(&pid).is_some_and(|vms| vms.len() > 1)
     }
 
     /// Takes over what a walk over all vCPUs found: other VMs are gone.
@@ -133,6 +149,7 @@ impl Places {
 
     /// Takes over what a walk found, while the module's ceiling is `param`; gives the VMs.
     pub(super) fn learn(&mut self, found: &[FoundVcpu], param: Option<u32>) -> BTreeSet<VmIndex> {
+        self.name_waiting();
         let mut vms_of: BTreeMap<Pid, BTreeSet<u64>> = BTreeMap::new();
         for vcpu in found {
             vms_of.entry(vcpu.pid).or_default().insert(vcpu.vm);
@@ -243,7 +260,7 @@ impl Places {
     /// The VM that something outside a walk named; a process's first where it could not say.
     fn vm_of(&mut self, pid: Pid, kvm: u64) -> VmIndex {
         let ordinal = if kvm == 0 { 0 } else { self.ordinal(pid, kvm) };
-        let several = self.vms.get(&pid).is_some_and(|vms| vms.len() > 1);
+        let several = self.has_several(pid);
         self.vm_row(self.process(pid), ordinal, several)
     }
 
@@ -274,30 +291,12 @@ impl Places {
         }
     }
 
-    /// The row of a VM, by its process and its order within it. A process is asked for its names once.
+    /// The row of a VM, by its process and its order within it.
     fn vm_row(&mut self, process: VmKey, ordinal: u32, several: bool) -> VmIndex {
-        let (root, labels) = (&self.root, &mut self.labels);
+        let labels = &mut self.labels;
         let vm = VmKey { ordinal, ..process };
-        self.roster.vm(vm, || {
-            let label = labels
-                .entry(process)
-                .or_insert_with(|| label_of(root, process.pid));
-            label.clone().of_one(ordinal, several)
-        })
+        (self.roster).vm(vm, || labels.of(process).of_one(ordinal, several))
     }
-}
-
-fn label_of(root: &Root, pid: Pid) -> VmLabel {
-    discovery::identify(root, pid).map_or_else(
-        || VmLabel {
-            name: discovery::unidentified(root, pid),
-            identity: Identity::default(),
-            machine: None,
-            vmm: VmmKind::Other,
-            ceiling_settable: None,
-        },
-        |process| process.label(),
-    )
 }
 
 /// Why KVM never sees a halt of this vCPU.

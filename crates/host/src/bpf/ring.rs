@@ -50,6 +50,8 @@ struct Waiting {
     bytes: Vec<Vec<u8>>,
     /// Length of a record that is too short, and the length that it should have.
     short: Option<(usize, usize)>,
+    /// The most bytes that waited at once.
+    most: usize,
 }
 
 impl Waiting {
@@ -60,8 +62,8 @@ impl Waiting {
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.bytes.iter().map(Vec::len).sum::<usize>() >= MOST_WAITING
+    fn length(&self) -> usize {
+        self.bytes.iter().map(Vec::len).sum()
     }
 }
 
@@ -71,7 +73,7 @@ impl Ring {
         let failed = |error| explain("map the ring", &error);
         let waiting = Arc::new(Mutex::new(Waiting {
             bytes: vec![Vec::new(); maps.len()],
-            short: None,
+            ..Waiting::default()
         }));
         let mut builder = RingBufferBuilder::new();
         for (index, &(map, size)) in maps.iter().enumerate() {
@@ -94,7 +96,6 @@ impl Ring {
         })
     }
 
-    /// From the next reading on a thread reads too.
     pub(super) fn keep_empty(&mut self) {
         self.thread = Thread::Wanted;
     }
@@ -126,7 +127,13 @@ impl Ring {
         if let Some((got, expected)) = waiting.short {
             return Err(CollectError::Record { got, expected });
         }
+        waiting.most = waiting.most.max(waiting.length());
         Ok(waiting.bytes.iter_mut().map(std::mem::take).collect())
+    }
+
+    pub(super) fn most_waiting_bytes(&self) -> Option<u64> {
+        let runs = matches!(self.thread, Thread::Runs(_));
+        runs.then(|| locked(&self.shared.waiting).most as u64)
     }
 }
 
@@ -149,8 +156,7 @@ impl Shared {
 
     /// An error shows when the reader takes records.
     fn read_if_room(&self) {
-        let is_full = locked(&self.waiting).is_full();
-        if !is_full {
+        if locked(&self.waiting).length() < MOST_WAITING {
             drop(self.read());
         }
     }
@@ -173,9 +179,7 @@ mod test {
         assert_eq!(waiting.bytes, [vec![], vec![1, 2, 3, 5, 6, 7]]);
         let many = vec![0; MOST_WAITING - 7];
         waiting.add(0, &many, many.len());
-        assert_eq!((waiting.is_full(), waiting.short), (false, None));
-        waiting.add(0, &[0], 1);
-        assert!(waiting.is_full());
+        assert_eq!((waiting.length(), waiting.short), (MOST_WAITING - 1, None));
         waiting.add(0, &[1, 2], 3);
         assert_eq!(waiting.short, Some((2, 3)));
     }

@@ -14,7 +14,6 @@ use haltwise_core::vmm::Machine;
 
 use crate::clock;
 
-/// What a VM is called, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VmLabel {
     pub name: String,
@@ -43,7 +42,6 @@ pub struct RosterBuilder {
     roster: Roster,
     by_key: BTreeMap<VmKey, VmIndex>,
     seen: u32,
-    /// Who comes later than this came while recording.
     began_ns: Option<u64>,
 }
 
@@ -85,6 +83,24 @@ impl RosterBuilder {
         });
         self.by_key.insert(key, index);
         index
+    }
+
+    /// The VMs of a process are called so from now on.
+    pub fn name(&mut self, process: VmKey, label: &VmLabel, several: bool) {
+        let is_of = |vm: &&mut Vm| {
+            VmKey {
+                ordinal: 0,
+                ..vm.key
+            } == process
+        };
+        for vm in self.roster.vms.iter_mut().filter(is_of) {
+            let label = label.clone().of_one(vm.key.ordinal, several);
+            vm.name = label.name;
+            vm.identity = label.identity;
+            vm.machine = label.machine;
+            vm.vmm = label.vmm;
+            vm.ceiling_settable = label.ceiling_settable;
+        }
     }
 
     /// How many VMs were ever seen: later ones have this index and higher ones.
@@ -148,7 +164,6 @@ impl RosterBuilder {
         place.ok().map(|at| &mut vms[at])
     }
 
-    /// The rows of the vCPUs of a VM.
     pub fn vcpus_mut(&mut self, vm: VmIndex) -> impl Iterator<Item = &mut Vcpu> {
         let vcpus = self.roster.vcpus.iter_mut();
         vcpus.filter(move |vcpu| vcpu.vm == vm)

@@ -240,6 +240,7 @@ impl Session {
             recorder_rss_bytes: self.peak_rss.max(cost.recorder_rss_bytes),
             added_ns_per_halt: self.collector.added_ns_per_halt(),
             added_ns_per_exit: self.collector.added_ns_per_exit(),
+            most_waiting_bytes: self.collector.most_waiting_bytes(),
         };
         self.cpu_before_ns = self.cpu_before_ns.max(cost.recorder_cpu_ns);
         self.earlier.bpf_cpu_ns = bpf_cpu_ns.unwrap_or(0);

@@ -143,8 +143,14 @@ impl Summary {
             Some(each) => format!("; {} per sample", Nanos(whole(each))),
             None => String::new(),
         };
+        let waiting = match self.overhead.most_waiting_bytes {
+            Some(bytes) if bytes >= 1 << 20 => {
+                format!("; at most {} of 64 MiB of records waiting", bytes >> 20)
+            }
+            _ => String::new(),
+        };
         format!(
-            "Cost: recorder {recorder:.1} % of a CPU, {:.0} MB{programs}{sampling}",
+            "Cost: recorder {recorder:.1} % of a CPU, {:.0} MB{programs}{sampling}{waiting}",
             self.overhead.recorder_rss_bytes as f64 / 1e6,
         )
     }
