@@ -10,6 +10,11 @@ pub fn whole(of: f64) -> u64 {
     of.round() as u64
 }
 
+/// `1 halt`, `12 halts`.
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// `740 ns`, `5.71 us`, `30.6 us`, `1.20 ms`, `45.0 s`.
 pub fn nanos(ns: u64) -> String {
     let (value, unit) = match ns {

@@ -8,6 +8,7 @@ use haltwise_core::recording::Missing;
 use haltwise_core::units::Nanos;
 use serde::Serialize;
 
+use crate::number::counted;
 use crate::terminal;
 
 #[derive(Debug, Serialize)]
@@ -67,26 +68,22 @@ impl Summary {
     }
 
     pub(super) fn text(&self) -> String {
-        let Self {
-            halts,
-            exits,
-            lines,
-            events,
-            ..
-        } = self;
-        let exits = match exits {
+        let exits = match self.exits {
             0 => String::new(),
-            exits => format!(" and {exits} exits"),
+            exits => format!(" and {}", counted(exits, "exit")),
         };
         let mut spinning = self.spinning.join("\n");
         if !spinning.is_empty() {
             spinning.push('\n');
         }
-        let next = if *halts > 0 { "report" } else { "exits" };
+        let next = if self.halts > 0 { "report" } else { "exits" };
         format!(
-            "Read {lines} lines, {events} of them events\n\
-             Imported {halts} halts{exits} of {} over {} to {} ({:.1} MB)\n\
+            "Read {}, {} of them events\n\
+             Imported {}{exits} of {} over {} to {} ({:.1} MB)\n\
              {}Next: haltwise {next} {}\n",
+            counted(self.lines, "line"),
+            self.events,
+            counted(self.halts, "halt"),
             self.who(),
             Nanos(self.span_ns),
             self.output.display(),
@@ -97,14 +94,10 @@ impl Summary {
     }
 
     fn who(&self) -> String {
-        let counted = |count: usize, what: &str| {
-            let plural = if count == 1 { "" } else { "s" };
-            format!("{count} {what}{plural}")
-        };
-        let vms = counted(self.vms, "VM");
+        let vms = counted(self.vms as u64, "VM");
         match self.vcpus {
             0 => vms,
-            vcpus => format!("{vms} and {}", counted(vcpus, "vCPU")),
+            vcpus => format!("{vms} and {}", counted(vcpus as u64, "vCPU")),
         }
     }
 }

@@ -5,7 +5,7 @@ use haltwise_core::verify::tally::{Count, Transition};
 use haltwise_document::{Document, Rows, Unit, Untrusted, prose};
 
 use super::view::{DifferentHalt, ResultLine, TakenParameter, Verified, WindowStep};
-use crate::number::percent;
+use crate::number::{counted, percent};
 use crate::reading::rule::Origin;
 
 pub(crate) fn document(view: &Verified) -> Document {
@@ -28,11 +28,6 @@ pub(crate) fn document(view: &Verified) -> Document {
         document.note(Untrusted::from(note));
     }
     document
-}
-
-/// Exact: what is counted here may differ by one.
-fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn cpu(view: &Verified) -> &'static str {

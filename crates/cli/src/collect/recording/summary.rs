@@ -12,7 +12,7 @@ use super::RecordingRequest;
 use super::ring::RingSummary;
 use super::start::Started;
 use crate::exit::Failure;
-use crate::number::whole;
+use crate::number::{counted, whole};
 use crate::terminal;
 
 impl Started {
@@ -26,8 +26,8 @@ impl Started {
         };
         format!(
             "Recording halts of {} ({}) and of those to come, by {}. {end}.",
-            counted(roster.vms.len(), "VM"),
-            counted(roster.vcpus.len(), "vCPU"),
+            counted(roster.vms.len() as u64, "VM"),
+            counted(roster.vcpus.len() as u64, "vCPU"),
             self.collector.rung(),
         )
     }
@@ -111,10 +111,10 @@ impl Summary {
             halts => format!(", {:.1} bytes per halt", self.bytes as f64 / halts as f64),
         };
         format!(
-            "Recorded {} halts of {} and {} in {:.1} s to {} ({:.1} MB{per_halt})",
-            self.halts,
-            counted(self.vms, "VM"),
-            counted(self.vcpus, "vCPU"),
+            "Recorded {} of {} and {} in {:.1} s to {} ({:.1} MB{per_halt})",
+            counted(self.halts, "halt"),
+            counted(self.vms as u64, "VM"),
+            counted(self.vcpus as u64, "vCPU"),
             self.seconds,
             self.output.display(),
             self.bytes as f64 / 1e6,
@@ -154,8 +154,4 @@ impl Summary {
             self.overhead.recorder_rss_bytes as f64 / 1e6,
         )
     }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
