@@ -88,26 +88,18 @@ class Capture:
         policies: Sequence[str] = (),
         *,
         goal: Optional[str] = None,
-        arrivals: Optional[str] = None,
         calibration: Optional[Path] = None,
         switch_cpu: Optional[str] = None,
         wake_latency: Optional[str] = None,
-        kernel: Optional[str] = None,
-        arch: Optional[str] = None,
-        seed: Optional[int] = None,
     ) -> Result:
         """What the recorded halts would have cost under other policies: ``haltwise replay --json``."""
         return self._answer(
             "replay",
             policy=list(policies),
             goal=goal,
-            arrivals=arrivals,
             calibration=calibration,
             switch_cpu=switch_cpu,
             wake_latency=wake_latency,
-            kernel=kernel,
-            arch=arch,
-            seed=seed,
         )
 
     def tune(
@@ -118,13 +110,9 @@ class Capture:
         vm: Optional[str] = None,
         ceiling_only: bool = False,
         ceilings: Optional[str] = None,
-        arrivals: Optional[str] = None,
         calibration: Optional[Path] = None,
         switch_cpu: Optional[str] = None,
         wake_latency: Optional[str] = None,
-        kernel: Optional[str] = None,
-        arch: Optional[str] = None,
-        seed: Optional[int] = None,
     ) -> Result:
         """Which setting is best for the recorded halts: ``haltwise tune --json``.
 
@@ -138,13 +126,9 @@ class Capture:
             vm=vm,
             ceiling_only=ceiling_only,
             ceilings=ceilings,
-            arrivals=arrivals,
             calibration=calibration,
             switch_cpu=switch_cpu,
             wake_latency=wake_latency,
-            kernel=kernel,
-            arch=arch,
-            seed=seed,
         )
 
     def verify(
@@ -180,12 +164,9 @@ class Capture:
         labels: Optional[Dict[str, str]] = None,
         classes: Optional[Dict[str, str]] = None,
         goals: Optional[Dict[str, str]] = None,
-        arrivals: Optional[str] = None,
         calibration: Optional[Path] = None,
         switch_cpu: Optional[str] = None,
         wake_latency: Optional[str] = None,
-        kernel: Optional[str] = None,
-        arch: Optional[str] = None,
     ) -> Costs:
         """What every setting of a grid would have cost each VM: ``haltwise costs``.
 
@@ -199,12 +180,9 @@ class Capture:
             labels=labels,
             classes=classes,
             goals=goals,
-            arrivals=arrivals,
             calibration=calibration,
             switch_cpu=switch_cpu,
             wake_latency=wake_latency,
-            kernel=kernel,
-            arch=arch,
         )
         return Costs.of(self._path, output, **options)
 

@@ -13,13 +13,13 @@ from conftest import NAMES
 VERBS = {
     "report": lambda capture: capture.account(),
     "replay": lambda capture: capture.replay(["off", "kvm:max=50us"], goal="latency"),
-    "tune": lambda capture: capture.tune("density", seed=7),
+    "tune": lambda capture: capture.tune("density"),
     "verify": lambda capture: capture.verify(kernel="6.12"),
 }
 OPTIONS = {
     "report": [],
     "replay": ["--policy", "off", "--policy", "kvm:max=50us", "--goal", "latency"],
-    "tune": ["--goal", "density", "--seed", "7"],
+    "tune": ["--goal", "density"],
     "verify": ["--kernel", "6.12"],
 }
 EXCEPTIONS = {1: haltwise.Error, 2: haltwise.UsageError, 3: haltwise.UnsupportedError, 5: haltwise.DamageError}

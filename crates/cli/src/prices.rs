@@ -13,9 +13,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use haltwise_capture::files;
 use haltwise_capture::info::CaptureInfo;
-use haltwise_core::kvm::{Arch, Version};
+use haltwise_core::kvm::Arch;
 use haltwise_core::recording::Side;
-use haltwise_core::replay::Arrivals;
 use haltwise_core::replay::calibration::written::Written;
 use haltwise_core::replay::calibration::{Calibration, Prices};
 use haltwise_core::replay::cost::Assumed;
@@ -88,28 +87,9 @@ pub(crate) struct GivenCosts {
     pub(crate) wake_latency: Option<Nanos>,
 }
 
-/// What the command line says of a replay: what things cost, whose algorithm it is, and when wake events come.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub(crate) struct GivenModel {
-    #[command(flatten)]
-    pub(crate) costs: GivenCosts,
-    /// How the next wake event moves when a vCPU wakes earlier: by-source, fixed-gap
-    /// or fixed-time
-    #[arg(long, value_name = "READING", default_value = "by-source", hide_possible_values = true, value_parser = model::ARRIVALS)]
-    pub(crate) arrivals: Arrivals,
-    /// Kernel release whose algorithm is used [default: recorded]
-    #[arg(long, value_name = "VERSION")]
-    pub(crate) kernel: Option<Version>,
-    /// Architecture whose algorithm is used [default: recorded]
-    #[arg(long, value_name = "ARCH")]
-    pub(crate) arch: Option<Arch>,
-}
-
-impl GivenModel {
-    pub(crate) fn arch_of(&self, info: &CaptureInfo) -> Arch {
-        let recorded = || Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86);
-        self.arch.unwrap_or_else(recorded)
-    }
+/// The architecture that was recorded. An import seldom names it, and nearly all of them are of x86.
+pub(crate) fn arch_of(info: &CaptureInfo) -> Arch {
+    Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86)
 }
 
 /// Puts together what is known: what is given comes before the price that the capture carries.

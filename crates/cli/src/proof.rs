@@ -1,5 +1,5 @@
 //! The result of a proof, which `prove` makes, `ledger` keeps and the page of `report --html` shows: the JSON, and
-//! what `--from` reads back.
+//! what `--proof` reads back.
 //!
 //! [`figure`] words its figures, [`ledger`] is the file in which predictions and outcomes are kept.
 
@@ -50,7 +50,7 @@ pub(crate) fn is_read(schema: u64) -> bool {
 /// What the page of documentation says before its tables.
 #[cfg(test)]
 const ABOUT: &[&str] = &[
-    "`haltwise prove --from FILE` shows a result that was saved.",
+    "`haltwise report --html FILE --proof FILE` shows a result that was saved.",
     "Times are whole nanoseconds where their names end in `_ns`. Figures are in the `unit` beside them. What ends in \
      `_percent` is in %.",
     "`null`, and a figure that is not there, mean that it is not known. They never mean zero.",
@@ -73,7 +73,6 @@ figures! {
         /// Version of this layout: 1, or 2 of a guest, which earlier versions cannot read.
         pub(crate) schema: u32 = Number,
         /// Whose halts were measured: `host`, of its VMs, or `guest`, the idle periods of the machine's own CPUs.
-        #[serde(default)]
         pub(crate) side: Side = Word,
         /// The first setting: what is measured against.
         pub(crate) a: ProvenSetting = Record(ProvenSetting::FIGURES),
@@ -101,7 +100,6 @@ figures! {
         pub(crate) predictions: Predictions = Record(Predictions::FIGURES),
         /// VM by VM that the plan gives a ceiling, then, without a name, those that follow the host's parameters; empty
         /// without a plan that has ceilings.
-        #[serde(default)]
         pub(crate) scopes: Vec<ProvenScope> = List(ProvenScope::FIGURES),
         /// Figures that are not there, each with the reason.
         pub(crate) missing: BTreeMap<String, String> = Object,
@@ -158,19 +156,14 @@ figures! {
         /// Divisor of shrinking.
         pub(crate) halt_poll_ns_shrink: Option<u32> = Number,
         /// Of a guest, the ceiling of its limits; this and the next four `null` of a host.
-        #[serde(default)]
         pub(crate) guest_halt_poll_ns: Option<u32> = Nanos,
         /// Factor of growth.
-        #[serde(default)]
         pub(crate) guest_halt_poll_grow: Option<u32> = Number,
         /// First limit.
-        #[serde(default)]
         pub(crate) guest_halt_poll_grow_start: Option<u32> = Nanos,
         /// Divisor of shrinking.
-        #[serde(default)]
         pub(crate) guest_halt_poll_shrink: Option<u32> = Number,
         /// Whether limits shrink.
-        #[serde(default)]
         pub(crate) guest_halt_poll_allow_shrink: Option<bool> = Flag,
     }
 
@@ -186,7 +179,6 @@ figures! {
         /// Parameters that cannot be read on the host, taken at its kernel's defaults.
         pub(crate) knobs_assumed: Vec<String> = Words,
         /// Share of the measured time in which some task waited for a CPU (PSI).
-        #[serde(default)]
         pub(crate) cpu_pressure: Option<f64> = Share,
     }
 
@@ -222,7 +214,6 @@ figures! {
         /// Nanoseconds of CPU that one of latency counts as.
         pub(crate) latency_weight: f64 = Real,
         /// Exits and IPIs of a guest; `null` of a host, whose halts exit under every setting.
-        #[serde(default)]
         pub(crate) price: Option<Price> = Record(Price::FIGURES),
     }
 
@@ -337,39 +328,27 @@ figures! {
 
 pub(crate) fn read(file: &Path) -> Result<Proof, Failure> {
     let text = files::read(file).with_context(|| format!("read {}", file.display()))?;
-    let hint = "write it with `haltwise prove --json > FILE`";
-    let refuse = |error: anyhow::Error| Failure::new(Exit::Failed, error).hint(hint);
+    let refuse = |error: anyhow::Error| {
+        Failure::new(Exit::Failed, error).hint("write it with `haltwise prove --json > FILE`")
+    };
+    let of_others = || {
+        format!(
+            "{} is not output of `haltwise prove --json`",
+            file.display()
+        )
+    };
     let value: serde_json::Value = serde_json::from_slice(&text)
-        .with_context(|| {
-            format!(
-                "{} is not output of `haltwise prove --json`",
-                file.display()
-            )
-        })
+        .with_context(of_others)
         .map_err(refuse)?;
     match value.get("schema").and_then(serde_json::Value::as_u64) {
-        Some(schema) if is_read(schema) => {}
-        Some(other) => {
-            let file = file.display();
-            return Err(refuse(anyhow!(
-                "{file} has schema {other}; this haltwise reads {SCHEMA} and {SCHEMA_OF_GUEST}"
-            )));
-        }
-        None => {
-            return Err(refuse(anyhow!(
-                "{} is not output of `haltwise prove --json`",
-                file.display()
-            )));
-        }
+        Some(schema) if !is_read(schema) => Err(refuse(anyhow!(
+            "{} has schema {schema}; this haltwise reads {SCHEMA} and {SCHEMA_OF_GUEST}",
+            file.display()
+        ))),
+        _ => serde_json::from_value(value)
+            .with_context(of_others)
+            .map_err(refuse),
     }
-    serde_json::from_value(value)
-        .with_context(|| {
-            format!(
-                "{} is not output of `haltwise prove --json`",
-                file.display()
-            )
-        })
-        .map_err(refuse)
 }
 
 #[cfg(test)]

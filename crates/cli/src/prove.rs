@@ -41,7 +41,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::plan::Plan;
 use crate::prices::GivenCosts;
 use crate::prices::price::GivenPrice;
-use crate::proof::{Proof, ledger};
+use crate::proof::ledger;
 use crate::shown::Shown;
 use crate::terminal;
 
@@ -53,7 +53,6 @@ pub(crate) struct ProofRequest {
     pub(crate) duration: Duration,
     /// What to cut off the beginning of each block; a tenth of it if not given.
     pub(crate) warm_up: Option<Duration>,
-    pub(crate) seed: u64,
     pub(crate) metric: Option<Regex>,
     pub(crate) latency_weight_milli: u64,
     pub(crate) costs: GivenCosts,
@@ -106,9 +105,15 @@ pub(crate) fn run(wanted: &ProofRequest) -> Outcome {
     if let Some(file) = &wanted.ledger {
         ledger::keep(file, &mut view);
     }
-    show(&mut view, &wanted.shown)?;
+    let shown = &wanted.shown;
+    shown.sort(&mut [&mut view.figures])?;
+    shown.print_text(&view, |style| text::render(&view, shown.rows(), style))?;
     finished?;
-    Ok(exit_of(&view))
+    Ok(if view.partial || view.lost > 0 {
+        Exit::Partial
+    } else {
+        Exit::Done
+    })
 }
 
 /// A result of fewer rounds would be a guess.
@@ -117,17 +122,4 @@ const FEWEST_SHOWN: usize = 2;
 fn too_short() -> Failure {
     let error = anyhow::anyhow!("ended before two rounds were measured: no result");
     Failure::new(Exit::Failed, error).hint("each round holds three blocks: let it run longer")
-}
-
-pub(crate) fn show(view: &mut Proof, shown: &Shown) -> Result<(), Failure> {
-    shown.sort(&mut [&mut view.figures])?;
-    shown.print_text(view, |style| text::render(view, shown.rows(), style))
-}
-
-pub(crate) fn exit_of(view: &Proof) -> Exit {
-    if view.partial || view.lost > 0 {
-        Exit::Partial
-    } else {
-        Exit::Done
-    }
 }

@@ -70,6 +70,9 @@ pub(crate) fn attach(
     choose(rung, bpf, tracepoints)
 }
 
+/// A guest may have little memory.
+const BUFFER_OF_GUEST: u32 = 4 << 20;
+
 /// The source of this machine's own idle CPUs, and the mode in which it records: where neither BPF nor tracepoints
 /// work, what cpuidle has counted is left.
 pub(crate) fn attach_idle(
@@ -93,8 +96,12 @@ pub(crate) fn attach_idle(
         (Mode::Full, None | Some(Rung::Bpf | Rung::Tracepoints)) => {}
         _ => return Err(no_such_idle(options.mode)),
     }
-    let bpf = || Ok(Box::new(IdleCollector::start(options, root.clone())?) as _);
-    let tracepoints = || Ok(Box::new(IdlePerfCollector::start(options, root.clone())?) as _);
+    let full = CollectOptions {
+        buffer_bytes: BUFFER_OF_GUEST,
+        ..options.clone()
+    };
+    let bpf = || Ok(Box::new(IdleCollector::start(&full, root.clone())?) as _);
+    let tracepoints = || Ok(Box::new(IdlePerfCollector::start(&full, root.clone())?) as _);
     let failure = match choose(rung, bpf, tracepoints) {
         Ok(collector) => return Ok((collector, Mode::Full)),
         Err(failure) => failure,

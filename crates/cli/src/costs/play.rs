@@ -9,11 +9,13 @@ use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::policy::SpecError;
+use haltwise_core::replay::Arrivals;
 use haltwise_core::replay::session::{SessionError, Survey};
 use haltwise_core::tune::{Gather, Keep, Material, Terms};
 
+use crate::SEED;
 use crate::exit::{Exit, Failure};
-use crate::prices::{self, GivenModel, Known, refused};
+use crate::prices::{self, GivenCosts, Known, refused};
 use crate::reading::knobs::knobs_of;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{Sink, pass};
@@ -35,7 +37,7 @@ pub(crate) struct PlayedCapture {
 }
 
 /// Plays all halts of a capture under all settings.
-pub(crate) fn play(opened: &Opened, given: &GivenModel) -> Result<PlayedCapture, Failure> {
+pub(crate) fn play(opened: &Opened, given: &GivenCosts) -> Result<PlayedCapture, Failure> {
     opened.must_be_of_host("costs")?;
     let info = opened.info();
     if !info.mode.keeps_halts() {
@@ -45,7 +47,7 @@ pub(crate) fn play(opened: &Opened, given: &GivenModel) -> Result<PlayedCapture,
         );
     }
     let tune = TuneRequest {
-        model: given.clone(),
+        costs: given.clone(),
         ..TuneRequest::of_goal(Named::Balanced.named(), None)
     };
     let mut look = Look::new(opened, &tune).with_recorded();
@@ -53,15 +55,15 @@ pub(crate) fn play(opened: &Opened, given: &GivenModel) -> Result<PlayedCapture,
     let is_too_long = look.ended(&ends);
     let span = look.span();
     let (version, survey, gather) = look.finish()?;
-    let known = prices::know(&given.costs, info.price.as_deref(), &survey)?;
-    let arch = given.arch_of(info);
+    let known = prices::know(given, info.price.as_deref(), &survey)?;
+    let arch = prices::arch_of(info);
     let terms = Terms {
         version,
         arch,
         in_force: knobs_of(&info.knobs, version, arch).0,
-        arrivals: given.arrivals,
+        arrivals: Arrivals::BySource,
         elsewhere: known.elsewhere.clone(),
-        seed: 1,
+        seed: SEED,
         ceiling_only: false,
         weights_milli: BTreeMap::new(),
     };

@@ -17,7 +17,7 @@ use crate::explain::load::ByVm;
 use crate::explain::told::Told;
 use crate::ledger;
 use crate::ledger::summary::Summary;
-use crate::prices::{GivenCosts, GivenModel};
+use crate::prices::GivenCosts;
 use crate::proof::{self, Proof};
 use crate::reading::load::{self, OverTime};
 use crate::reading::opened::Opened;
@@ -177,12 +177,9 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
 
 fn asked(request: &PageRequest<'_>, only: Option<Vec<VmIndex>>) -> TuneRequest {
     TuneRequest {
-        model: GivenModel {
-            costs: GivenCosts {
-                calibration: request.calibration.map(Path::to_owned),
-                ..GivenCosts::default()
-            },
-            ..GivenModel::default()
+        costs: GivenCosts {
+            calibration: request.calibration.map(Path::to_owned),
+            ..GivenCosts::default()
         },
         ceiling_only: request.ceiling_only,
         extent: Extent::All,

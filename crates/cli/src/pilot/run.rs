@@ -25,6 +25,7 @@ use super::keeping::Keeping;
 use super::machine::{INTERVAL, Machine};
 use super::serving::{Serving, Shown};
 use super::{acting, earlier, say};
+use crate::SEED;
 use crate::collect::attach::{self, check_kvm};
 use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure, Outcome};
@@ -61,7 +62,6 @@ pub(crate) struct PilotOptions {
     pub(crate) duration: Option<Duration>,
     /// It ends when it has looked at each VM often enough to say what it would do.
     pub(crate) dry_run: bool,
-    pub(crate) seed: u64,
     pub(crate) json: bool,
     pub(crate) root: Root,
 }
@@ -129,7 +129,7 @@ fn evidence(options: &PilotOptions, kernel: (Version, Arch)) -> Result<Replayed,
         latencies.add(0, latency_ns);
     }
     let switch_cpu = given.or_else(|| calibration.and_then(Calibration::switch_cpu));
-    Ok(Replayed::new(kernel, switch_cpu, latencies, options.seed))
+    Ok(Replayed::new(kernel, switch_cpu, latencies, SEED))
 }
 
 impl<'a> Running<'a> {
@@ -151,7 +151,7 @@ impl<'a> Running<'a> {
             memory: kept::memory(root).unwrap_or_default(),
             proofs: earlier::errors(root),
             recording_ns_per_halt: RECORDING_NS,
-            seed: options.seed,
+            seed: SEED,
         });
         if options.take_over {
             pilot.take_over();

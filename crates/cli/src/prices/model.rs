@@ -7,7 +7,6 @@ use haltwise_document::figures;
 
 use super::{Known, Source};
 use crate::number::nanos;
-use crate::offered::Offered;
 
 figures! {
     /// What figures of a replay rest on, whichever verb prints them.
@@ -25,7 +24,7 @@ figures! {
         /// Where that comes from: `calibrated`, `given`, `assumed` (half of what the shortest sleeps take to wake)
         /// or `bounded` (that would be more than the 100 us that hardware can need, and is taken as those).
         pub(crate) switch_cpu_source: Source = Word,
-        /// How wake events move when a vCPU wakes earlier: `by-source`, `fixed-gap` or `fixed-time`.
+        /// How wake events move when a vCPU wakes earlier: `by-source`, as recorded for each vCPU and wake source.
         pub(crate) arrivals: Arrivals = Word,
         /// By wake source, how soon after its window a halt still ends without sleep: KVM looks for a wake before it
         /// looks at the time, and once more before it sleeps. A source is missing where fewer than sixteen halts ended
@@ -72,17 +71,6 @@ fn in_words(overruns: &[HaltOverrun]) -> Option<String> {
     })
 }
 
-pub(crate) const ARRIVALS: Offered<Arrivals> = Offered {
-    names: &["by-source", "fixed-gap", "fixed-time"],
-    read: arrivals,
-};
-
-fn arrivals(text: &str) -> Result<Arrivals, String> {
-    let mut all = Arrivals::ALL.into_iter();
-    let found = all.find(|arrivals| arrivals.as_str() == text);
-    found.ok_or_else(|| "expected by-source, fixed-gap or fixed-time".to_owned())
-}
-
 impl Model {
     /// Of a capture, replayed by a kernel's algorithm on an architecture.
     pub(crate) fn new(
@@ -90,7 +78,6 @@ impl Model {
         [kernel, arch]: [String; 2],
         knobs_assumed: Vec<&'static str>,
         known: &Known,
-        arrivals: Arrivals,
     ) -> Self {
         Self {
             hostname: info.host.hostname.clone(),
@@ -99,7 +86,7 @@ impl Model {
             knobs_assumed,
             switch_cpu_ns: known.switch_cpu_ns,
             switch_cpu_source: known.source,
-            arrivals,
+            arrivals: Arrivals::BySource,
             overruns: overruns(known),
         }
     }

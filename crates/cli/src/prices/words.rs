@@ -1,7 +1,5 @@
 //! What figures of a replay rest on, in words: one home for `replay`, `tune`, `prove` and the page.
 
-use haltwise_core::replay::Arrivals;
-
 use super::Source;
 use crate::number::{nanos, three_digits};
 
@@ -34,11 +32,4 @@ pub(crate) fn cost(switch_cpu_ns: u64, of: Source, latency_weight: f64) -> Strin
 }
 
 /// Whether waking earlier makes the next gap longer.
-pub(crate) fn arrivals(of: Arrivals) -> String {
-    let text = match of {
-        Arrivals::BySource => "for each vCPU and wake source, as recorded",
-        Arrivals::FixedGap => "every wake event comes the same time after the start of its halt",
-        Arrivals::FixedTime => "every wake event comes at its recorded time",
-    };
-    format!("{}: {text}", of.as_str())
-}
+pub(crate) const ARRIVALS: &str = "by-source: for each vCPU and wake source, as recorded";

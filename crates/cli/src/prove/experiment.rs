@@ -25,6 +25,7 @@ use super::rule;
 use super::scopes::Tallies;
 use super::sides::{self, Sides};
 use super::watch::{End, Plan, Watched, Watcher};
+use crate::SEED;
 use crate::collect::attach::{attach, attach_idle};
 use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure};
@@ -113,7 +114,6 @@ impl<'a> Experiment<'a> {
         let collector = match sides.side() {
             Side::Host => attach(wanted.rung, &options, root)?,
             Side::Guest => {
-                options.buffer_bytes = BUFFER_OF_GUEST;
                 let (collector, mode) = attach_idle(wanted.rung, &options, root)?;
                 if mode != Mode::Full {
                     return Err(counted_alone());
@@ -172,7 +172,7 @@ impl<'a> Experiment<'a> {
     pub(crate) fn run(&mut self, interrupt: &Interrupt) -> std::result::Result<(), Failure> {
         let begun = Instant::now();
         let mut progress = Progress::start(None);
-        let orders = draw(self.wanted.seed, self.wanted.rounds);
+        let orders = draw(SEED, self.wanted.rounds);
         let all = orders.len() * Block::ALL.len();
         for (round, order) in orders.into_iter().enumerate() {
             self.rounds.push(Vec::new());
@@ -281,7 +281,7 @@ impl<'a> Experiment<'a> {
                 knobs,
                 ceiling_ns,
                 break_even_ns: 0,
-                seed: self.wanted.seed,
+                seed: SEED,
                 start: Start::Zero,
             }
         };
@@ -426,9 +426,6 @@ fn counted_alone() -> Failure {
     );
     Failure::new(Exit::Unsupported, error).hint("`haltwise doctor` says what this machine offers")
 }
-
-/// A guest may have little memory, and its ring is emptied every 20 ms.
-const BUFFER_OF_GUEST: u32 = 4 << 20;
 
 /// From this share on, halts under another ceiling are told of: those that were under way while it
 /// changed are fewer.

@@ -15,6 +15,7 @@ use haltwise_host::knob::Parameter;
 use super::ProofRequest;
 use super::experiment::{Measured, Result};
 use super::sides::{Sides, Which};
+use crate::SEED;
 use crate::exit::Failure;
 use crate::prices::price::Price;
 use crate::prices::{self, Known};
@@ -201,7 +202,7 @@ fn design(wanted: &ProofRequest, rounds: &[[&Measured; 3]]) -> ProofDesign {
     ProofDesign {
         rounds: rounds.len() as u64,
         rounds_wanted: wanted.rounds,
-        seed: wanted.seed,
+        seed: SEED,
         warm_up_ns: wanted
             .warm_up
             .map(|warm_up| u64::try_from(warm_up.as_nanos()).unwrap_or(u64::MAX)),

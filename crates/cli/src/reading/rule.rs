@@ -23,6 +23,7 @@ use self::over_time::{Change, over_time, recorded};
 use super::opened::Opened;
 use super::pass::{PassEnds, Sink, pass};
 use crate::exit::{Exit, Failure};
+use crate::prices;
 use crate::reading::given::GivenParameters;
 use crate::terminal;
 
@@ -171,7 +172,7 @@ impl Setup {
 /// What the capture says of it, where that holds: it was found under what is recorded.
 fn kept(info: &CaptureInfo, given: &GivenHost, setup: &Setup) -> Option<Carried> {
     let is_recorded = info.host.kernel_release.parse::<Version>() == Ok(setup.kernel)
-        && Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86) == setup.core.arch
+        && prices::arch_of(info) == setup.core.arch
         && given.parameters.all() == [None; 4]
         && given.parameters.cap.is_none();
     info.carried.clone().filter(|_| is_recorded)
@@ -199,8 +200,7 @@ fn find_and_keep(directory: &Path, recorded: DirectoryId) -> Result<(), Failure>
     Ok(())
 }
 
-/// The kernel whose rule a verb means: the one of the command line, else the recorded one; that with
-/// what it carries of later kernels, found out from its halts.
+/// The recorded kernel with what it carries of later kernels, found out from its halts.
 ///
 /// One type for every verb, so that all mean the same rule.
 #[derive(Debug)]
@@ -211,24 +211,18 @@ pub(crate) struct KernelSought {
 
 impl KernelSought {
     /// Before its halts are read.
-    pub(crate) fn new(opened: &Opened, told: Option<Version>) -> Result<Self, Failure> {
+    pub(crate) fn new(opened: &Opened) -> Result<Self, Failure> {
         let info = opened.info();
-        let recorded = info.host.kernel_release.parse::<Version>();
+        let kernel = info.host.kernel_release.parse().map_err(|error| {
+            let error = anyhow::Error::new(error).context("the capture does not name its kernel");
+            Failure::new(Exit::Failed, error)
+                .hint("import it again with --kernel, for example 6.12")
+        })?;
         let known = |kernel| Self {
             kernel,
             tried: None,
         };
-        let kernel = match (told, recorded) {
-            // Nothing was recorded of another kernel than the recorded one.
-            (Some(told), Ok(recorded)) if told != recorded => return Ok(known(told)),
-            (Some(kernel), _) | (None, Ok(kernel)) => kernel,
-            (None, Err(error)) => {
-                let error =
-                    anyhow::Error::new(error).context("the capture does not name its kernel");
-                return Err(Failure::new(Exit::Failed, error).hint("specify it: --kernel 6.12"));
-            }
-        };
-        let arch = Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86);
+        let arch = prices::arch_of(info);
         if !info.side.is_host()
             || !info.mode.keeps_halts()
             || !Rule::of(kernel, arch).may_carry_more()

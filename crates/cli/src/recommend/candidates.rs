@@ -12,8 +12,8 @@ use haltwise_core::kvm::{Knobs, Version};
 use haltwise_core::pilot::guards::is_contended;
 use haltwise_core::policy::Spec;
 use haltwise_core::recording::Side;
-use haltwise_core::replay::Cost;
 use haltwise_core::replay::session::Survey;
+use haltwise_core::replay::{Arrivals, Cost};
 use haltwise_core::tune::advice::{self, Comparison};
 use haltwise_core::tune::figures::{self, OF_ANY_KIND, Played, Subject};
 use haltwise_core::tune::finalist::{self, Final, Finalist};
@@ -26,8 +26,9 @@ use super::follow;
 use super::goal::Named;
 use super::guest;
 use super::threads::Threads;
+use crate::SEED;
 use crate::exit::{Exit, Failure};
-use crate::prices::{self, GivenModel, Known, refused};
+use crate::prices::{self, GivenCosts, Known, refused};
 use crate::reading::knobs::knobs_of;
 use crate::reading::open::explain_shared;
 use crate::reading::opened::{Broken, Opened};
@@ -45,8 +46,7 @@ pub(crate) struct TuneRequest {
     pub(crate) max_poll_cpu_percent: Option<f64>,
     /// Whose halts count; all if `None`.
     pub(crate) vms: Option<Vec<VmIndex>>,
-    pub(crate) model: GivenModel,
-    pub(crate) seed: u64,
+    pub(crate) costs: GivenCosts,
     /// Vary only the ceiling.
     pub(crate) ceiling_only: bool,
     pub(crate) extent: Extent,
@@ -71,8 +71,7 @@ impl TuneRequest {
             ceilings: CeilingsFor::Settable,
             max_poll_cpu_percent: None,
             vms,
-            model: GivenModel::default(),
-            seed: 1,
+            costs: GivenCosts::default(),
             ceiling_only: false,
             extent: Extent::Setting,
         }
@@ -129,16 +128,16 @@ pub(crate) fn search(
 ) -> Result<Candidates, Failure> {
     let info = opened.info();
     let (version, survey, gather) = look.finish()?;
-    let known = prices::know(&request.model.costs, info.price.as_deref(), &survey)?;
-    let arch = request.model.arch_of(info);
+    let known = prices::know(&request.costs, info.price.as_deref(), &survey)?;
+    let arch = prices::arch_of(info);
     let (in_force, knobs_assumed) = knobs_of(&info.knobs, version, arch);
     let terms = Terms {
         version,
         arch,
         in_force,
-        arrivals: request.model.arrivals,
+        arrivals: Arrivals::BySource,
         elsewhere: known.elsewhere.clone(),
-        seed: request.seed,
+        seed: SEED,
         ceiling_only: request.ceiling_only || follow::have_own(info, request.vms.as_deref()),
         weights_milli: (request.goals.iter())
             .map(|(vm, goal)| (*vm, goal.weight_milli()))
@@ -306,7 +305,7 @@ impl Look {
         Self {
             vms: request.vms.clone(),
             vetoed: follow::disabled(opened.info()),
-            kernel: Some(KernelSought::new(opened, request.model.kernel)),
+            kernel: Some(KernelSought::new(opened)),
             version: None,
             survey: Survey::of(opened.info().side),
             span: Span {

@@ -87,14 +87,14 @@ pub(crate) fn search(
     histograms: Histograms,
 ) -> Result<TuneResult, Failure> {
     let info = opened.info();
-    let version = KernelSought::new(opened, request.model.kernel)?.finish(&PassEnds::default());
-    let arch = request.model.arch_of(info);
+    let version = KernelSought::new(opened)?.finish(&PassEnds::default());
+    let arch = prices::arch_of(info);
     let (in_force, knobs_assumed) = knobs_of(&info.knobs, version, arch);
     let reach = Reach::of(&Rule::of(version, arch));
     let rows = histograms.finish()?;
     let (own_ceilings, follows) = own_ceilings(info, &rows);
     let price = info.price.as_deref();
-    let known = prices::of_latency(&request.model.costs, price, latency_seen_ns(&rows))?;
+    let known = prices::of_latency(&request.costs, price, latency_seen_ns(&rows))?;
     let (counted, otherwise) = counted(&rows, info, &in_force, &known)?;
     let idle_cpu_percent = idle_cpu_percent(opened);
     let polls = counted.poll_ns.map_or(0.0, |ns| counted.percent(ns));
@@ -108,7 +108,6 @@ pub(crate) fn search(
             [version.to_string(), arch.to_string()],
             knobs_assumed,
             &known,
-            request.model.arrivals,
         ),
         switch_cpu_ends_ns: known.switch_cpu_ends_ns,
         halts: total([counted.halts, counted.gap_unknown]),

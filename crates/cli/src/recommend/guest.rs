@@ -15,7 +15,7 @@ use haltwise_core::explain::in_guest::MOST_STEAL;
 use haltwise_core::kvm::guest::{Params, Rule, teo};
 use haltwise_core::kvm::{Arch, Backports, Knobs, Version};
 use haltwise_core::policy::Start;
-use haltwise_core::replay::Cost;
+use haltwise_core::replay::{Arrivals, Cost};
 use haltwise_core::tune::advice::{self, Comparison, LEAST_GAIN, Verdict};
 use haltwise_core::tune::candidates::Candidate;
 use haltwise_core::tune::figures::{self, Played, Subject};
@@ -29,6 +29,7 @@ use haltwise_core::tune::{Advice, Goal, Material, Sums, Terms};
 use self::joined::Joined;
 use super::candidates::{Look, TuneRequest, goals, idle_cpu_percent};
 use super::threads::Threads;
+use crate::SEED;
 use crate::exit::{Exit, Failure};
 use crate::prices::price::{GivenPrice, Price};
 use crate::prices::{self, Known, refused};
@@ -152,23 +153,19 @@ pub(crate) fn search(
     // Its host knows better what a block takes there.
     let known = match &joined {
         Some(joined) => joined.known.clone(),
-        None => prices::know(
-            &request.model.costs,
-            opened.info().price.as_deref(),
-            &survey,
-        )?,
+        None => prices::know(&request.costs, opened.info().price.as_deref(), &survey)?,
     };
     let price = Price::new(given, known.prices(opened.info().side));
     let price = price.or_joined(joined.as_ref().map(|joined| joined.join.exit_ns));
-    let arch = request.model.arch_of(opened.info());
+    let arch = prices::arch_of(opened.info());
     let terms = Terms {
         version,
         arch,
         // The host's: a guest does not see them.
         in_force: Knobs::defaults(version, Arch::X86),
-        arrivals: request.model.arrivals,
+        arrivals: Arrivals::BySource,
         elsewhere: known.elsewhere.clone(),
-        seed: request.seed,
+        seed: SEED,
         ceiling_only: false,
         weights_milli: std::collections::BTreeMap::new(),
     };

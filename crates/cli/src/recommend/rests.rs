@@ -36,7 +36,7 @@ pub(crate) fn rests(view: &TuneResult) -> Vec<Line> {
         );
         said.push(("halts", halts));
         said.push(("replay", replay(basis)));
-        said.push(("arrivals", words::arrivals(basis.model.arrivals)));
+        said.push(("arrivals", words::ARRIVALS.to_owned()));
         said.extend(basis.model.overrun().map(|overrun| ("overrun", overrun)));
         if let Some(idle) = basis.idle_cpu_percent {
             let text = format!(

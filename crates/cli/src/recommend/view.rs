@@ -671,7 +671,6 @@ fn basis(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> TuneBasi
             [terms.version.to_string(), terms.arch.to_string()],
             candidates.knobs_assumed.clone(),
             &candidates.known,
-            terms.arrivals,
         ),
         switch_cpu_ends_ns: candidates.known.switch_cpu_ends_ns,
         halts: material.halts(),

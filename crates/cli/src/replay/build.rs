@@ -8,7 +8,7 @@ use haltwise_core::ids::VmIndex;
 use haltwise_core::policy::{Side, Spec};
 use haltwise_core::replay::quicker::WAKE_PERCENT;
 use haltwise_core::replay::session::Played;
-use haltwise_core::replay::{Arrivals, Cost, Doubts, Outcome};
+use haltwise_core::replay::{Cost, Doubts, Outcome};
 use haltwise_core::stats::total;
 
 use super::play::{ReplayModel, Replayed};
@@ -130,7 +130,6 @@ pub(crate) fn build(
     info: &CaptureInfo,
     replayed: Replayed,
     (subjects, by_vcpu): (&[Subject], bool),
-    arrivals: Arrivals,
     partial: bool,
     mut shown: impl FnMut(&mut Vec<HaltGroup>),
 ) -> Replay {
@@ -160,7 +159,7 @@ pub(crate) fn build(
     }
     Replay {
         schema: super::SCHEMA,
-        basis: basis(info, &model, (&host, out_of_order), arrivals, partial),
+        basis: basis(info, &model, (&host, out_of_order), partial),
         vms: groups,
         host: host.group(subjects, cost),
     }
@@ -170,7 +169,6 @@ fn basis(
     info: &CaptureInfo,
     replayed: &ReplayModel,
     (host, out_of_order): (&Sum, u64),
-    arrivals: Arrivals,
     partial: bool,
 ) -> ReplayBasis {
     let vetoed = info
@@ -185,7 +183,6 @@ fn basis(
             [replayed.version.to_string(), replayed.arch.to_string()],
             replayed.knobs_assumed.clone(),
             &replayed.known,
-            arrivals,
         ),
         price: replayed.price,
         latency_weight: replayed.cost.latency_weight_milli as f64 / 1e3,

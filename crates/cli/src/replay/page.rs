@@ -172,7 +172,7 @@ fn closing(document: &mut Document, view: &Replay) {
     if basis.price.exit_cpu_ns.is_some() || view.host.played.iter().any(is_guests) {
         document.fact("exits", basis.price.words());
     }
-    document.fact("arrivals", words::arrivals(basis.model.arrivals));
+    document.fact("arrivals", words::ARRIVALS);
     if let Some(overrun) = basis.model.overrun() {
         document.fact("overrun", overrun);
     }

@@ -6,12 +6,13 @@ use haltwise_capture::table::Table;
 use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::policy::{Setting, Spec, Start};
-use haltwise_core::replay::Cost;
 use haltwise_core::replay::session::{Plan, SeatResult, Session, SessionError, Survey};
+use haltwise_core::replay::{Arrivals, Cost};
 
+use crate::SEED;
 use crate::exit::{Exit, Failure};
 use crate::prices::price::{GivenPrice, Price};
-use crate::prices::{self, GivenModel, Known, refused};
+use crate::prices::{self, GivenCosts, Known, refused};
 use crate::reading::knobs::knobs_of;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{Sink, pass};
@@ -21,10 +22,9 @@ use crate::reading::rule::KernelSought;
 pub(crate) struct ReplayRequest {
     pub(crate) specs: Vec<Spec>,
     pub(crate) latency_weight_milli: u64,
-    pub(crate) model: GivenModel,
+    pub(crate) costs: GivenCosts,
     /// What the command line says of exits and IPIs.
     pub(crate) price: GivenPrice,
-    pub(crate) seed: u64,
 }
 
 pub(crate) struct Replayed {
@@ -50,20 +50,20 @@ pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, 
     let info = opened.info();
     refuse_counts(info)?;
     let mut first = First {
-        kernel: KernelSought::new(opened, request.model.kernel)?,
+        kernel: KernelSought::new(opened)?,
         survey: Survey::of(info.side),
     };
     let ends = pass(opened, "reading", &mut [&mut first]);
     let First { kernel, survey } = first;
     let version = kernel.finish(&ends);
     ends.whole(Table::Halts)?;
-    let arch = request.model.arch_of(info);
+    let arch = prices::arch_of(info);
     let (knobs, knobs_assumed) = knobs_of(&info.knobs, version, arch);
     if survey.seats().next().is_none() {
         let error = anyhow!("this capture contains no halts: nothing to replay");
         return Err(Failure::new(Exit::Failed, error).hint("`haltwise report` says why"));
     }
-    let known = prices::know(&request.model.costs, info.price.as_deref(), &survey)?;
+    let known = prices::know(&request.costs, info.price.as_deref(), &survey)?;
     let price = Price::new(request.price, known.prices(info.side));
     let cost = price.on(Cost {
         switch_cpu_ns: known.switch_cpu_ns,
@@ -73,10 +73,10 @@ pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, 
     let plan = Plan {
         specs: request.specs,
         cost,
-        arrivals: request.model.arrivals,
+        arrivals: Arrivals::BySource,
         elsewhere: known.elsewhere.clone(),
     };
-    let (seed, side) = (request.seed, info.side);
+    let side = info.side;
     let setting = move |halt: &Halt| Setting {
         version,
         side,
@@ -84,7 +84,7 @@ pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, 
         knobs,
         ceiling_ns: halt.ceiling_ns.unwrap_or(knobs.halt_poll_ns),
         break_even_ns: 0,
-        seed,
+        seed: SEED,
         start: Start::Zero,
     };
     let mut second = Second {

@@ -28,7 +28,7 @@ pub(crate) fn run(
     plan: Option<&Path>,
     shown: &Shown,
 ) -> Outcome {
-    let joined = beside.map(|beside| joined::read(opened, beside, &request.model.costs));
+    let joined = beside.map(|beside| joined::read(opened, beside, &request.costs));
     let mut view = recommend_in_guest(opened, request, price, joined.transpose()?)?;
     if let Some(path) = plan {
         plan::guest::plan(opened.info(), &view).write(path)?;
@@ -195,7 +195,7 @@ fn rests(view: &GuestTuneResult) -> Vec<(&'static str, String)> {
                 of(basis.blocks_recorded),
             ),
         ),
-        ("arrivals", words::arrivals(model.arrivals)),
+        ("arrivals", words::ARRIVALS.to_owned()),
         (
             "algorithm",
             format!(

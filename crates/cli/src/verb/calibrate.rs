@@ -9,7 +9,7 @@ use haltwise_host::wakeup::{self, Plan, prices};
 
 use crate::calibrate::{page, recorded};
 use crate::collect::interrupt::Interrupt;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::prices::kept;
 use crate::terminal::{self, Width};
 
@@ -41,12 +41,6 @@ pub(crate) struct Arguments {
     /// A rough idea in five seconds, instead of a good one in half a minute
     #[arg(long)]
     quick: bool,
-    /// CPU of the thread that sleeps [default: the one that was idle for longest]
-    #[arg(long, value_name = "CPU")]
-    pin: Option<u32>,
-    /// CPU of the thread that wakes it [default: the next idle one]
-    #[arg(long, value_name = "CPU")]
-    waker_pin: Option<u32>,
     /// Print JSON (schema 1, see docs/calibrate-json.md): a calibration, as --calibration takes it
     #[arg(long)]
     json: bool,
@@ -56,9 +50,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let recorded = arguments.dir.as_deref().map(recorded::sleeps).transpose()?;
-    let idlest = wakeup::idlest_cpus(&Root::host()).context("read our CPU affinity")?;
-    let sleeper = arguments.pin.unwrap_or(idlest[0]);
-    let waker = arguments.waker_pin.unwrap_or(idlest[1]);
+    let [sleeper, waker] = wakeup::idlest_cpus(&Root::host()).context("read our CPU affinity")?;
     let plan = Plan::new(arguments.quick, sleeper, waker);
     let interrupt = Interrupt::watch()?;
     terminal::say(&format!(
@@ -66,10 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         plan.budget.0 / 1_000_000_000
     ));
     let mut found = wakeup::measure(&plan, || interrupt.came().is_some())
-        .with_context(|| format!("measure on CPUs {sleeper} and {waker}"))
-        .map_err(|error| {
-            Failure::new(Exit::Failed, error).hint("name CPUs that this process may use")
-        })?;
+        .with_context(|| format!("measure on CPUs {sleeper} and {waker}"))?;
     let is_partial = !found.notes.is_empty();
     if interrupt.came().is_none() {
         prices::add(&mut found, &plan);

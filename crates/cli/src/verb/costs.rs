@@ -16,7 +16,7 @@ use crate::costs::view::{CostsResult, WrittenTable};
 use crate::costs::who::{self, GivenNames};
 use crate::costs::{SCHEMA, page};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::prices::GivenModel;
+use crate::prices::GivenCosts;
 use crate::reading::opened::Opened;
 use crate::shown::Shown;
 
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     names: GivenNames,
     #[command(flatten)]
-    model: GivenModel,
+    costs: GivenCosts,
     #[command(flatten)]
     shown: Shown,
 }
@@ -128,7 +128,7 @@ fn has(opened: &Opened, arguments: &Arguments) -> bool {
 
 fn one(opened: &Opened, arguments: &Arguments) -> Result<WrittenTable, Failure> {
     let info = opened.info();
-    let mut played = play::play(opened, &arguments.model)?;
+    let mut played = play::play(opened, &arguments.costs)?;
     let costs = std::mem::take(&mut played.vms);
     let host = Arc::new(who::host(info, &arguments.names, &played));
     let vms = who::vms(info, &arguments.names, costs);

@@ -84,7 +84,6 @@ mod test {
             "bpf tracepoints",
             "full counts stats",
             "prometheus openmetrics",
-            "by-source fixed-gap fixed-time",
             "density balanced latency",
             "cpu-clock cycles instructions",
             "kernel cpu arch host vmm class",

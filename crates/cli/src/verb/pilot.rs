@@ -78,9 +78,6 @@ pub(crate) struct Arguments {
     /// End after this time
     #[arg(long = "for", value_name = "TIME", value_parser = time::duration)]
     duration: Option<Nanos>,
-    /// Seed of the order of periods
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
     /// Print the state as JSON at the end (see docs/pilot-json.md)
     #[arg(long)]
     json: bool,
@@ -131,7 +128,6 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         take_over: arguments.take_over,
         duration: arguments.duration.map(|Nanos(ns)| Duration::from_nanos(ns)),
         dry_run: arguments.dry_run,
-        seed: arguments.seed,
         json: arguments.json,
         root: root(arguments.root),
     })

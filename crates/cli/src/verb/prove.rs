@@ -18,7 +18,7 @@ use crate::offered;
 use crate::plan::{Plan, Scope};
 use crate::prices::GivenCosts;
 use crate::prices::price::{GivenPrice, no_prices};
-use crate::proof::{self, ledger};
+use crate::proof::ledger;
 use crate::prove::{self, ProofRequest};
 use crate::recommend::goal::{self, Weight};
 use crate::shown::Shown;
@@ -52,7 +52,6 @@ own CPUs are measured, with HLT exits, IPIs and context switches.",
   haltwise prove --plan plan.json --duration 10s --yes
   haltwise prove --a guest_halt_poll_ns=0 \\
       --b guest_halt_poll_ns=750us,guest_halt_poll_grow=4 --yes
-  haltwise prove --from result.json        print a result saved with --json
 
 SPEC is `off`, `current`, or `kvm:max=TIME,grow=N,grow_start=TIME,shrink=N`; in
 a guest guest_halt_poll_ns=TIME and _grow, _grow_start, _shrink, _allow_shrink.
@@ -62,17 +61,17 @@ Exits with 5 if it was interrupted or if events were lost."
 )]
 pub(crate) struct Arguments {
     /// Setting A, the baseline [default with --plan: current]
-    #[arg(long, value_name = "SPEC", required_unless_present_any = ["from", "plan"])]
+    #[arg(long, value_name = "SPEC", required_unless_present = "plan")]
     a: Option<GivenSetting>,
     /// Setting B
-    #[arg(long, value_name = "SPEC", required_unless_present_any = ["from", "plan"])]
+    #[arg(long, value_name = "SPEC", required_unless_present = "plan")]
     b: Option<GivenSetting>,
     /// Setting B is this plan: its parameters, and the ceilings of its VMs. Its goals
     /// count, and --goal does not
-    #[arg(long, value_name = "PLAN", conflicts_with_all = ["b", "from"])]
+    #[arg(long, value_name = "PLAN", conflicts_with = "b")]
     plan: Option<PathBuf>,
     /// Measure this machine's own idle CPUs, as a guest, also where no setting says so
-    #[arg(long, conflicts_with = "from")]
+    #[arg(long)]
     guest: bool,
     /// Number of rounds; with 12, one may be disturbed without effect on the verdict
     #[arg(long, value_name = "N", default_value_t = 12,
@@ -84,9 +83,6 @@ pub(crate) struct Arguments {
     /// Time to ignore at the start of each period [default: a tenth of it]
     #[arg(long, value_name = "TIME", value_parser = time::duration)]
     warm_up: Option<Nanos>,
-    /// Seed of the order of periods
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
     /// Metric printed by COMMAND: a regular expression with one group that matches a
     /// number; the last match in the output counts
     #[arg(long, value_name = "REGEX", value_parser = metric, requires = "command")]
@@ -108,9 +104,6 @@ pub(crate) struct Arguments {
     yes: bool,
     #[command(flatten)]
     kept: Kept,
-    /// Do not measure; print a result saved with --json
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["a", "b", "command"])]
-    from: Option<PathBuf>,
     #[command(flatten)]
     shown: Shown,
     /// Command to run in each period: starts the VMs or generates the load
@@ -166,13 +159,7 @@ fn setting(plan: &Plan) -> Result<GivenSetting, Failure> {
     Ok(text.parse()?)
 }
 
-/// Measures, or prints what was measured before.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
-    if let Some(file) = &arguments.from {
-        let mut view = proof::read(file)?;
-        prove::show(&mut view, &arguments.shown)?;
-        return Ok(prove::exit_of(&view));
-    }
     let plan = arguments.plan.as_deref().map(Plan::read).transpose()?;
     let (a, b) = match &plan {
         Some(plan) => {
@@ -198,7 +185,6 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         rounds: arguments.rounds,
         duration: duration(arguments.duration),
         warm_up: arguments.warm_up.map(duration),
-        seed: arguments.seed,
         metric: arguments.metric,
         latency_weight_milli: (plan.as_ref()).map_or(arguments.weight.named().1, |plan| {
             goal::milli(plan.goal.lambda)

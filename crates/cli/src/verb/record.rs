@@ -98,9 +98,6 @@ pub(crate) struct Arguments {
     /// Interval of the rows in counts and stats mode
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time::duration)]
     interval: Nanos,
-    /// Size of the ring buffer in MiB, a power of two
-    #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = buffer_mib)]
-    buffer: u32,
     /// Also count VM exits; with KEYS also by MSR, port and so on, for example
     /// `--exits=msr,pio` (msr, pio, mmio, gpa, hypercall, vector, cpuid)
     #[arg(
@@ -145,13 +142,6 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
-fn buffer_mib(text: &str) -> Result<u32, String> {
-    match text.parse::<u32>() {
-        Ok(mib) if mib.is_power_of_two() && mib <= 1024 => Ok(mib),
-        _ => Err("must be a power of two from 1 to 1024".to_owned()),
-    }
-}
-
 fn wanted_exits(keys: Option<&[String]>) -> Result<Option<ExitsWanted>, Failure> {
     let Some(keys) = keys else { return Ok(None) };
     let keys = keys.iter().filter(|key| !key.is_empty());
@@ -184,7 +174,6 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         rung: arguments.rung,
         mode: arguments.mode,
         interval: Duration::from_nanos(arguments.interval.0),
-        buffer_bytes: arguments.buffer << 20,
         exits: wanted_exits(arguments.exits.as_deref())?,
         profile: arguments.profile.map(|rate| ProfileWanted {
             rate,

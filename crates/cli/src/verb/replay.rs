@@ -11,7 +11,7 @@ use haltwise_document::Document;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::offered;
-use crate::prices::GivenModel;
+use crate::prices::GivenCosts;
 use crate::prices::price::GivenPrice;
 use crate::reading::opened::Opened;
 use crate::reading::rule;
@@ -55,12 +55,9 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     weight: Weight,
     #[command(flatten)]
-    model: GivenModel,
+    costs: GivenCosts,
     #[command(flatten)]
     price: GivenPrice,
-    /// Seed of randomized policies
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
     /// Also print each VM in detail, as for a capture of one VM
     #[arg(long)]
     detail: bool,
@@ -111,9 +108,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let request = ReplayRequest {
         specs: specs.iter().map(|subject| subject.spec.clone()).collect(),
         latency_weight_milli: arguments.weight.named().1,
-        model: arguments.model.clone(),
+        costs: arguments.costs.clone(),
         price: arguments.price,
-        seed: arguments.seed,
     };
     let by_vcpu = arguments.vcpus;
     let replayed = play::play(&opened, request)?;
@@ -122,19 +118,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         .notes()
         .iter()
         .any(|note| !matches!(note, Note::OutOfOrder { .. } | Note::Dropped(_)));
-    let arrivals = arguments.model.arrivals;
     let detail = arguments.detail || by_vcpu;
     let mut shortened = Shortened::new(shown, !shown.is_json() && !detail);
     let leave_out = |vms: &mut Vec<HaltGroup>| shortened.leave_out(vms);
     let subjects = (&specs[..], by_vcpu);
-    let mut view = build::build(
-        opened.info(),
-        replayed,
-        subjects,
-        arrivals,
-        partial,
-        leave_out,
-    );
+    let mut view = build::build(opened.info(), replayed, subjects, partial, leave_out);
     shown.sort(&mut [&mut view.vms])?;
     let document =
         |top| page::document(&view, (top, shortened.left_out), shown.is_sorted(), detail);

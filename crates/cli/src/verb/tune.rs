@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use haltwise_core::ids::VmIndex;
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::prices::GivenModel;
+use crate::prices::GivenCosts;
 use crate::prices::price::{GivenPrice, no_prices};
 use crate::reading::opened::Opened;
 use crate::reading::select;
@@ -77,12 +77,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "VMS", default_value = "settable")]
     ceilings: CeilingsFor,
     #[command(flatten)]
-    model: GivenModel,
+    costs: GivenCosts,
     #[command(flatten)]
     price: GivenPrice,
-    /// Seed of the confidence intervals and of randomized policies
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
     #[command(flatten)]
     shown: Shown,
 }
@@ -115,8 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         ceilings: arguments.ceilings,
         max_poll_cpu_percent: arguments.max_poll_cpu,
         vms: vms.transpose()?,
-        model: arguments.model.clone(),
-        seed: arguments.seed,
+        costs: arguments.costs.clone(),
         ceiling_only: arguments.ceiling_only,
         extent: Extent::All,
     };

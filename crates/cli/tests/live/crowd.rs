@@ -141,7 +141,7 @@ fn a_recorder_that_falls_behind_counts_what_it_lost() {
     let Some(bench) = Bench::set_up() else { return };
     let recorder = Running::start(
         Command::new(haltwise())
-            .args(["record", "--buffer", "1", "-o"])
+            .args(["record", "-o"])
             .arg(bench.path("capture"))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped()),
@@ -149,16 +149,16 @@ fn a_recorder_that_falls_behind_counts_what_it_lost() {
     let begun = bench.path("capture/capture.json");
     until("a capture", || begun.exists().then_some(()));
     recorder.signal(Signal::STOP);
-    // A MiB holds some 12,000 halts; these are 30,000.
+    // The ring holds some 190,000 halts; these are 250,000.
     let lab = bench
         .lab()
         .args([
             "run",
             "pingpong",
             "--rounds",
-            "30000",
+            "250000",
             "--gap",
-            "fixed:20us",
+            "fixed:1us",
             "--json",
         ])
         .output()

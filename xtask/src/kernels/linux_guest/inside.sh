@@ -59,7 +59,7 @@ proved() {
 # A recording of a load, of which the emulator may have lost an event: then haltwise returns 5, and what reads the capture
 # knows.
 recorded() { # where to, the load
-    haltwise record --guest --buffer 4 -o "$1" -- sh -c "$2"
+    haltwise record --guest -o "$1" -- sh -c "$2"
     code=$?
     [ $code = 0 ] || [ $code = 5 ]
 }
@@ -111,7 +111,7 @@ by_source() { # name, size of the load, arguments of record
     mkdir $into
     counters >$into/first
     # shellcheck disable=SC2086
-    haltwise record --guest $3 --buffer 4 --json -o $into/capture -- sh /inside.sh once "$into" "$2" \
+    haltwise record --guest $3 --json -o $into/capture -- sh /inside.sh once "$into" "$2" \
         >$into/record.json 2>$into/record.err || echo "record --guest $3 returned $?: $(cat $into/record.err)" >$out/failed
     counters >$into/last
 }
@@ -164,7 +164,7 @@ tuned)
     mkdir $out
     mv /run/first $out
     cat /sys/devices/system/cpu/cpuidle/current_governor >$out/governor
-    haltwise record --guest --buffer 4 --json -o $out/capture -- sh /inside.sh under-sets "$1" \
+    haltwise record --guest --json -o $out/capture -- sh /inside.sh under-sets "$1" \
         >$out/record.json 2>$out/record.err || echo "record --guest returned $?: $(cat $out/record.err)" >$out/failed
     counters >$out/last
     [ ! -d $params ] || start_over

@@ -66,8 +66,8 @@ pub(crate) fn start(
         mode: wanted.mode,
         vms: select(&wanted.vms, root)?,
         interval: wanted.interval,
-        buffer_bytes: wanted.buffer_bytes,
         exits: exits.as_ref().map(|exits| exits.options.clone()),
+        ..CollectOptions::default()
     };
     // Only that source counts exits: without it there is nothing to fall back to.
     let source = exits.as_ref().map_or(wanted.rung, |_| Some(Rung::Bpf));

@@ -36,7 +36,6 @@ figures! {
         /// What ran.
         pub(crate) command: Vec<String> = Words,
         /// Share of the measured time in which some task waited for a CPU.
-        #[serde(default)]
         pub(crate) cpu_pressure: Option<f64> = Share,
         /// Rounds that it rests on.
         pub(crate) rounds: u64 = Count,

@@ -1,4 +1,8 @@
-//! Results that nobody measured: whatever a file of `--from` holds, the page is made, and fits.
+//! Results that were measured and odd ones made from them, against committed texts; whatever a result holds, its text is
+//! made, and fits.
+
+use std::fs;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
@@ -10,6 +14,71 @@ const RESULTS: [&str; 3] = [
     include_str!("../../../tests/golden/prove/noisy.json"),
     include_str!("../../../tests/golden/prove/same.json"),
 ];
+
+fn measured(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// A result that was interrupted after three rounds, with losses, of VMs that come and go.
+fn interrupted() -> Value {
+    let mut result = measured(RESULTS[0]);
+    result["partial"] = json!(true);
+    result["ended_by"] = json!("SIGINT");
+    result["design"]["rounds"] = json!(3);
+    result["design"]["warm_up_ns"] = json!(100_000_000);
+    result["means"] = json!("host-parameters");
+    result["command"] = json!([]);
+    result["verdict"] = json!({"says": "too-few-rounds", "needed": 6});
+    for figure in result["figures"].as_array_mut().unwrap() {
+        figure["differs"] = json!(false);
+        figure["effect"]["confidence"] = json!(0.75);
+        figure["effect"]["rounds"] = json!(3);
+    }
+    result["lost"] = json!(41);
+    result["ledger"] = Value::Null;
+    result["blocks"][1]["lost"] = json!(41);
+    for block in 2..10 {
+        result["blocks"][block]["notes"] = json!(["VM web\u{1b}[2J-1 ended during the experiment"]);
+    }
+    result["host"]["knobs_assumed"] = json!(["halt_poll_ns_grow_start"]);
+    result
+}
+
+/// Neither cost nor any prediction is known.
+fn blind() -> Value {
+    let mut result = measured(RESULTS[2]);
+    let figures = result["figures"].as_array_mut().unwrap();
+    figures.retain(|figure| !["cost", "poll-cpu"].contains(&figure["figure"].as_str().unwrap()));
+    result["predictions"] = json!({"of_a": [], "of_b": [], "bistable_a": 0, "bistable_b": 0,
+        "notes": ["B is not predicted from 12 of 12 blocks under A: no halt slept in them, so the \
+                   wake-up latency is unknown; give --calibration or --wake-latency"]});
+    result["missing"]["cost"] = json!("polling time was not recorded");
+    result
+}
+
+#[test]
+fn texts_of_results_are_as_committed() {
+    let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/expected/prove");
+    for (name, result) in [
+        ("better", measured(RESULTS[0])),
+        ("same", measured(RESULTS[2])),
+        ("interrupted", interrupted()),
+        ("blind", blind()),
+    ] {
+        let view: Proof = serde_json::from_value(result.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&view).unwrap(), result, "{name}");
+        let style = Style {
+            width: 80,
+            colour: false,
+        };
+        let text = render(&view, 20, style);
+        let file = expected.join(format!("{name}.txt"));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            fs::write(&file, &text).unwrap();
+        }
+        assert_eq!(text, fs::read_to_string(&file).unwrap(), "{name}");
+    }
+}
 
 /// Every place of a value that holds nothing else, as a path.
 fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {

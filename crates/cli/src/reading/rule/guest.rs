@@ -7,6 +7,7 @@ use haltwise_core::verify::guest::{Parameter, Settings, Setup};
 use super::over_time::{over_time, recorded};
 use super::{GivenHost, Origin, kernel};
 use crate::exit::{Exit, Failure};
+use crate::prices;
 use crate::reading::opened::Opened;
 
 /// What idle periods are held against, and where it was taken from.
@@ -95,7 +96,7 @@ pub(crate) fn guest_setup(opened: &Opened, given: &GivenHost) -> Result<GuestSet
     }
     Ok(GuestSetup {
         kernel,
-        arch: Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86),
+        arch: prices::arch_of(info),
         core: Setup {
             rule,
             settings,

@@ -269,7 +269,6 @@ fn basis(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestBasis 
             [of.version.to_string(), terms.arch.to_string()],
             Vec::new(),
             &of.known,
-            terms.arrivals,
         ),
         price: of.price,
         governor: of.governor_name.clone(),
