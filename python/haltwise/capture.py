@@ -139,12 +139,12 @@ class Capture:
         arch: Optional[str] = None,
         backports: Sequence[str] = (),
         parameters: Optional[Dict[str, Union[int, str]]] = None,
-        top: Optional[int] = None,
+        rows: Union[None, int, str] = None,
     ) -> Result:
         """Check the recorded halts against KVM's halt polling algorithm: ``haltwise verify --json``.
 
         ``parameters`` gives what was not recorded, as the verb's options are called: ``max``, ``grow``,
-        ``grow_start``, ``shrink``, ``cap``. ``top`` limits the differences that are listed; 0 lists all.
+        ``grow_start``, ``shrink``, ``cap``. ``rows`` is how many differences are listed, or ``all``.
         """
         return self._answer(
             "verify",
@@ -152,7 +152,7 @@ class Capture:
             kernel=kernel,
             arch=arch,
             backport=list(backports),
-            top=top,
+            rows=rows,
             **(parameters or {}),
         )
 

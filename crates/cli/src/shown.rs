@@ -9,18 +9,12 @@ use crate::exit::{Exit, Failure};
 use crate::page::harmless;
 use crate::terminal::{self, Width};
 
-/// Rows of a table where nobody says otherwise.
-const ROWS: usize = 20;
-
 /// What a user can choose.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Shown {
-    /// Print so many rows of each table, what costs most first; 0 prints all
-    #[arg(long, value_name = "N", default_value_t = ROWS)]
-    top: usize,
-    /// Print every row
-    #[arg(long, conflicts_with = "top")]
-    all: bool,
+    /// Rows to print of each table: a number, or `all`
+    #[arg(long, value_name = "N", default_value = "20", value_parser = rows)]
+    rows: usize,
     /// Sort rows by this field, as --json names it, largest first [default: what costs most]
     #[arg(long, value_name = "FIELD")]
     sort: Option<String>,
@@ -31,17 +25,27 @@ pub(crate) struct Shown {
     width: Width,
 }
 
+/// What `--rows all` is as a number.
+const ALL: usize = usize::MAX;
+
+fn rows(text: &str) -> Result<usize, String> {
+    let number = if text == "all" {
+        Some(ALL)
+    } else {
+        text.parse().ok()
+    };
+    let number = number.filter(|rows| *rows > 0);
+    number.ok_or_else(|| "expected a number from 1, or `all`".to_owned())
+}
+
 impl Shown {
     pub(crate) fn is_all(&self) -> bool {
-        self.all
+        self.rows == ALL
     }
 
     /// Rows of a table, at most.
     pub(crate) fn rows(&self) -> usize {
-        match self.top {
-            top if top > 0 && !self.all => top,
-            _ => usize::MAX,
-        }
+        self.rows
     }
 
     pub(crate) fn width(&self) -> usize {

@@ -131,7 +131,7 @@ MSR_WRITE: 36 exits in 3.00 s
 reason     count    time  share     p50     max
 MSR_WRITE  27.9k  41.9ms  25.0%  1.20us  40.0us
 other          0     0ns      -       -       -
-  and 1 more (--all shows all)
+  and 1 more (--rows all)
 ";
     assert!(made.starts_with(expected.trim_start()), "{made}");
     assert!(

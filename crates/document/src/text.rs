@@ -131,7 +131,7 @@ pub fn table(page: &mut Page, table: &Table) {
         page.whole_line(&text);
     }
     if table.more > 0 {
-        let text = format!("and {} more (--all shows all)", count(table.more as u64));
+        let text = format!("and {} more (--rows all)", count(table.more as u64));
         page.wrapped("  ", &text, 2);
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn run() -> Result<()> {
     let mut made = Command::new(built.join("examples/large_fleet"));
     tool::run(made.arg(&lake).args(FLEET).current_dir(repo::root()))?;
     words(&format!(
-        "fleet {lake} --by kernel,class --watts-per-cpu 4.5 --price-per-cpu-year 60 --top 8 --html {OUT}/fleet.html"
+        "fleet {lake} --by kernel,class --watts-per-cpu 4.5 --price-per-cpu-year 60 --rows 8 --html {OUT}/fleet.html"
     ))?;
     say::note(&format!(
         "{OUT}/fleet.html shows the same in a browser, all of it"

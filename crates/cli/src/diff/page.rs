@@ -112,9 +112,9 @@ fn nothing(view: &Differences, all: bool) -> String {
     let (text, more) = if view.compared == 0 {
         let text = "Too short, or not recorded: no figure has enough time slices with halts or exits in both \
                     captures.";
-        (text, " --all shows what was recorded.")
+        (text, " --rows all shows what was recorded.")
     } else {
-        let more = " --all prints every figure with its confidence interval.";
+        let more = " --rows all prints every figure with its confidence interval.";
         ("No significant differences.", more)
     };
     format!("{text}{}", if all { "" } else { more })
@@ -250,7 +250,7 @@ fn notes(document: &mut Document, view: &Differences, all: bool) {
     if short > 0 && !all {
         let figures = plural(short as u64, "figure");
         document.remark(format!(
-            "The captures are too short to compare {figures} (see --all)."
+            "The captures are too short to compare {figures} (see --rows all)."
         ));
     }
     let blocks = [view.a.block_ns, view.b.block_ns].into_iter();

@@ -20,11 +20,7 @@ pub(crate) fn render(view: &Explanation, top: usize, style: Style) -> String {
     if let Some(more) = rules.len().checked_sub(top).filter(|more| *more > 0) {
         page.gap();
         let more = plural(more as u64, "other rule");
-        page.wrapped(
-            "  ",
-            &format!("and findings of {more} (--all shows all)"),
-            2,
-        );
+        page.wrapped("  ", &format!("and findings of {more} (--rows all)"), 2);
     }
     withheld(&mut page, view);
     small(&mut page, view);

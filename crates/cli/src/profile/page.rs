@@ -181,7 +181,7 @@ fn exits(document: &mut Document, exits: &[ProfiledExit], top: usize) {
     }
     if exits.len() > top {
         let more = count((exits.len() - top) as u64);
-        document.prose(format!("and {more} more (--all)"));
+        document.prose(format!("and {more} more (--rows all)"));
     }
 }
 

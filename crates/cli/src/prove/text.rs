@@ -150,7 +150,7 @@ fn measured(page: &mut Page, view: &Proof, top: usize) {
     rows.extend(view.figures.iter().take(top).map(row));
     page.table(0, &STANDS[..6], &rows);
     if let Some(more) = view.figures.len().checked_sub(top).filter(|more| *more > 0) {
-        page.wrapped("  ", &format!("and {more} more (--all shows all)"), 2);
+        page.wrapped("  ", &format!("and {more} more (--rows all)"), 2);
     }
     page.gap();
     let confidences = view

@@ -60,10 +60,10 @@ mod test {
     #[test]
     fn those_that_are_left_are_the_first_of_all() {
         for options in [
-            vec!["", "--top", "7"],
-            vec!["", "--top", "7", "--sort", "halts"],
-            vec!["", "--top", "700", "--sort", "name"],
-            vec!["", "--all"],
+            vec!["", "--rows", "7"],
+            vec!["", "--rows", "7", "--sort", "halts"],
+            vec!["", "--rows", "700", "--sort", "name"],
+            vec!["", "--rows", "all"],
         ] {
             let shown = Line::parse_from(&options).shown;
             let mut random = SplitMix64(3);

@@ -6,15 +6,11 @@ use crate::diff::{self, page};
 use crate::exit::{Exit, Outcome};
 use crate::shown::Shown;
 
-/// What `--all` and `--top` are here.
-const ALL: &str = "Print every figure, also differences that are not significant or not known";
-const TOP: &str = "Print so many rows of each table; 0 prints all";
-
 /// Arguments of `haltwise diff`.
 #[derive(Debug, clap::Args)]
-#[command(mut_arg("all", |all| all.help(ALL)), mut_arg("top", |top| top.help(TOP)), after_help = "EXAMPLES
+#[command(after_help = "EXAMPLES
   haltwise diff before after                   what differs significantly
-  haltwise diff before after --all             every figure with its interval
+  haltwise diff before after --rows all        every figure with its interval
   haltwise diff before after --vm web-1        this VM alone
   haltwise diff before after --vm web-1=web-2  VMs with different names
   haltwise diff before after --json | jq '.comparisons[0]'

@@ -27,7 +27,7 @@ use crate::terminal;
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("sort", |sort| sort.help(HELP)), after_help = "EXAMPLES
   haltwise report cap                  summary, and the VMs that poll most
-  haltwise report cap --top 0 --sort wake   all VMs, by wake-up latency
+  haltwise report cap --rows all --sort wake    all VMs, by wake-up latency
   haltwise report cap --vm web-1       one VM in detail, by name
   haltwise report cap --vm 4711        by the PID of its VMM
   haltwise report cap --vcpus          also a row and a chart for each vCPU
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     vcpus: bool,
     /// Write an HTML page, one file that needs no network: findings, remedies, charts,
     /// and the cost of the recorded halts under other settings
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "vcpus", "width", "top", "all", "sort", "detail"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "vcpus", "width", "rows", "sort", "detail"])]
     html: Option<PathBuf>,
     /// Add a comparison with this capture to the page, as `haltwise diff`
     #[arg(long, value_name = "DIR", requires = "html")]

@@ -15,8 +15,6 @@ use crate::verify::{build, feed, page};
 /// Arguments of `haltwise verify`.
 #[derive(Debug, clap::Args)]
 #[command(
-    mut_arg("all", |all| all.help(ALL)),
-    mut_arg("top", |top| top.help(TOP)),
     long_about = "Check recorded halts against KVM's halt polling algorithm
 
 Replays every halt with the algorithm of the recorded kernel and the parameters \
@@ -27,7 +25,7 @@ and override what it does. Of a capture of a guest (record --guest), checks the 
 guest's governor haltpoll instead of KVM.",
     after_help = "EXAMPLES
   haltwise verify cap
-  haltwise verify cap --all               all differences, not only the first 20
+  haltwise verify cap --rows all          all differences, not only the first 20
   haltwise verify cap --json | jq .shown
   haltwise verify imported --kernel 6.1 --max 200us --shrink 0
   haltwise verify cap --backport shrink-floor
@@ -49,10 +47,6 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     shown: Shown,
 }
-
-/// What `--all` and `--top` are here.
-const ALL: &str = "Print all differences";
-const TOP: &str = "Print the first differences, so many; 0 prints all";
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let shown = &arguments.shown;

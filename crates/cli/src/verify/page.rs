@@ -122,7 +122,7 @@ fn differences(document: &mut Document, view: &Verified) {
     document.heading(if shown as u64 == all {
         format!("Differences: {all}")
     } else {
-        format!("Differences: the first {shown} of {all} (--all shows all)")
+        format!("Differences: the first {shown} of {all} (--rows all)")
     });
     for difference in &view.shown {
         one(document, difference);

@@ -56,7 +56,7 @@ figures! {
         pub(crate) transitions: BTreeMap<&'static str, Count> = Record(TRANSITIONS),
         /// Halts that were not checked, by reason.
         pub(crate) skipped: BTreeMap<&'static str, u64> = Record(SKIPPED),
-        /// The differences: the first 20, or as many as `--top` says, or all with `--all`.
+        /// The differences: the first 20, or as many as `--rows` says.
         pub(crate) shown: Vec<DifferentHalt> = List(DifferentHalt::FIGURES),
     }
 

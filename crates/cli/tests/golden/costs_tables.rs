@@ -146,7 +146,7 @@ fn a_fleet_fits_on_a_screen_and_on_a_page() {
         html.contains("<table") && !html.contains("<script"),
         "nothing runs on it"
     );
-    let (_, code) = haltwise(&home(), &["fleet", path, "--sort", "halts", "--top", "1"]);
+    let (_, code) = haltwise(&home(), &["fleet", path, "--sort", "halts", "--rows", "1"]);
     assert_eq!(code, Some(0));
 }
 

@@ -190,13 +190,13 @@ fn pages_are_as_committed() {
     say(
         dir.path(),
         "diff/shift-all.txt",
-        &["before", "after", "--all"],
+        &["before", "after", "--rows", "all"],
     );
     say(dir.path(), "diff/same.txt", &["before", "again"]);
     say(
         dir.path(),
         "diff/other-vm.txt",
-        &["before", "after", "--vm", "web-1=db", "--all"],
+        &["before", "after", "--vm", "web-1=db", "--rows", "all"],
     );
     for (file, a, b) in [
         ("diff/counts-fleet.txt", "captures/counts", "captures/fleet"),
@@ -381,8 +381,8 @@ fn no_page_is_wider_than_its_screen() {
         return;
     }
     for width in ["60", "132"] {
-        let arguments = ["captures/hostile-names", "captures/fleet", "--width", width];
-        let (text, _) = haltwise(&home(), &[&["diff", "--all"], &arguments[..]].concat());
+        let line = format!("diff captures/hostile-names captures/fleet --rows all --width {width}");
+        let (text, _) = haltwise(&home(), &line.split(' ').collect::<Vec<_>>());
         let limit: usize = width.parse().unwrap();
         for line in text.lines() {
             let columns = unicode_width::UnicodeWidthStr::width(line);

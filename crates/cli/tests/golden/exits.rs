@@ -202,8 +202,8 @@ fn every_table_fits() {
         fits("exits", &text).unwrap();
         assert!(text.contains(row), "{options:?}: {text}");
     }
-    let (text, _) = run(dir.path(), &["--top", "2"]);
-    assert!(text.contains("  and 6 more (--all shows all)\n"), "{text}");
+    let (text, _) = run(dir.path(), &["--rows", "2"]);
+    assert!(text.contains("  and 6 more (--rows all)\n"), "{text}");
 }
 
 #[test]

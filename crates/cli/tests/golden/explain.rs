@@ -251,7 +251,7 @@ fn findings_are_sorted_and_cut() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir.path().join("told"), Some(&KEYS));
     let run = |options: &[&str]| haltwise(dir.path(), &[&["explain", "told"], options].concat()).0;
-    let text = run(&["--top", "2"]);
+    let text = run(&["--rows", "2"]);
     assert!(text.contains("== 2.") && !text.contains("== 3."), "{text}");
     assert!(text.contains("and findings of 4 other rules"), "{text}");
     let json: serde_json::Value =

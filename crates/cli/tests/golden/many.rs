@@ -126,7 +126,7 @@ fn a_report_of_many_vms_fits_a_screen_and_lists_what_costs_most() {
             })
             .collect();
         expected.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let got = listed(&report(&["--sort", key, "--top", "7", "--width", "120"]));
+        let got = listed(&report(&["--sort", key, "--rows", "7", "--width", "120"]));
         assert_eq!(got.len(), 7);
         let value = |wanted: u32| expected.iter().find(|(_, vm)| *vm == wanted).unwrap().0;
         let got: Vec<f64> = got.into_iter().map(value).collect();
@@ -134,7 +134,7 @@ fn a_report_of_many_vms_fits_a_screen_and_lists_what_costs_most() {
         assert_eq!(got, best, "{key}");
     }
     assert_eq!(
-        listed(&report(&["--top", "0", "--width", "120"])).len(),
+        listed(&report(&["--rows", "all", "--width", "120"])).len(),
         VMS as usize
     );
 }

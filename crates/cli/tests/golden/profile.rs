@@ -238,13 +238,13 @@ fn every_table_fits() {
     for (name, told, lost) in [("fleet", true, false), ("hostile-names", false, true)] {
         write(&dir.path().join("cap"), name, told, lost);
         for by in ["vm", "vcpu", "thread", "module", "area", "symbol"] {
-            let text = run(dir.path(), &["--by", by, "--all"]);
+            let text = run(dir.path(), &["--by", by, "--rows", "all"]);
             fits("profile", &text).unwrap();
         }
         for options in [
             &["--by", "exit"][..],
             &["--exit", "ept_violation"],
-            &["--top", "1"],
+            &["--rows", "1"],
         ] {
             fits("profile", &run(dir.path(), options)).unwrap();
         }

@@ -92,7 +92,7 @@ impl Watch {
             let pid = std::process::id().to_string();
             let capture = recording.capture();
             let report = haltwise.ask(&["report", "--vm", &pid], &capture)?;
-            let exits = haltwise.ask(&["exits", "--all", "--vm", &pid], &capture);
+            let exits = haltwise.ask(&["exits", "--rows", "all", "--vm", &pid], &capture);
             Ok(compare(vcpus, &report, exits))
         });
         compared.unwrap_or_else(|reason| Witness::No { reason })

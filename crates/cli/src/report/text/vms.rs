@@ -99,7 +99,7 @@ fn others(rest: &[ReportedVm]) -> String {
     let polls = rest.iter().filter_map(|vm| vm.account.poll.cpu_percent);
     let polls: f64 = polls.sum();
     format!(
-        "and {}: {} halts/s, polling {} of a CPU (--top 0 lists all)",
+        "and {}: {} halts/s, polling {} of a CPU (--rows all)",
         plural(rest.len() as u64, "more VM"),
         scaled(halts),
         share(polls / 100.0)
