@@ -103,11 +103,7 @@ pub(crate) fn run(options: &ApplyOptions) -> Outcome {
     let is_meant = |pid: u32| request.ceilings.iter().any(|(vm, _)| vm.pid.0 == pid);
     let refuses = |vm: &VmView| vm.refuses().is_some() && !is_meant(vm.pid);
     let is_partial = view.scope != "vm" && view.vms.iter().any(refuses);
-    let outcome = Ok(if is_partial || !view.unset.is_empty() {
-        Exit::Partial
-    } else {
-        Exit::Done
-    });
+    let outcome = Ok(Exit::of_partial(is_partial || !view.unset.is_empty()));
     match plan {
         Some(plan) if options.follow => follow::follow(options, &plan, &request.ceilings, outcome),
         _ => outcome,

@@ -19,6 +19,15 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
+    /// With a result, from which something may be missing.
+    pub(crate) fn of_partial(is_partial: bool) -> Self {
+        if is_partial {
+            Self::Partial
+        } else {
+            Self::Done
+        }
+    }
+
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done => 0,

@@ -74,9 +74,5 @@ pub(crate) fn run(
     } else {
         terminal::print(&summary.text())?;
     }
-    Ok(if summary.is_partial() {
-        Exit::Partial
-    } else {
-        Exit::Done
-    })
+    Ok(Exit::of_partial(summary.is_partial()))
 }

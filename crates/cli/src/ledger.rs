@@ -67,11 +67,7 @@ impl Ledger {
     pub(crate) fn print(&mut self, shown: &Shown) -> Outcome {
         shown.sort(&mut [&mut self.entries])?;
         shown.print(self, |top| page::document(self, top))?;
-        Ok(if self.unread > 0 {
-            Exit::Partial
-        } else {
-            Exit::Done
-        })
+        Ok(Exit::of_partial(self.unread > 0))
     }
 }
 

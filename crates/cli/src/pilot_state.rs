@@ -178,9 +178,4 @@ figures! {
 }
 
 #[cfg(test)]
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use haltwise_document::Figures;
-    let title = "The pilot's state as JSON";
-    crate::figures::test::is_published("pilot", title, ABOUT, PilotStatus::FIGURES);
-}
+crate::figures::test::published!("pilot", "The pilot's state as JSON", ABOUT, PilotStatus);

@@ -352,8 +352,4 @@ pub(crate) fn read(file: &Path) -> Result<Proof, Failure> {
 }
 
 #[cfg(test)]
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use haltwise_document::Figures;
-    crate::figures::test::is_published("prove", "A comparison as JSON", ABOUT, Proof::FIGURES);
-}
+crate::figures::test::published!("prove", "A comparison as JSON", ABOUT, Proof);

@@ -109,11 +109,7 @@ pub(crate) fn run(wanted: &ProofRequest) -> Outcome {
     shown.sort(&mut [&mut view.figures])?;
     shown.print_text(&view, |style| text::render(&view, shown.rows(), style))?;
     finished?;
-    Ok(if view.partial || view.lost > 0 {
-        Exit::Partial
-    } else {
-        Exit::Done
-    })
+    Ok(Exit::of_partial(view.partial || view.lost > 0))
 }
 
 /// A result of fewer rounds would be a guess.

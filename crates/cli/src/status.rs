@@ -16,9 +16,5 @@ pub(crate) fn run(root: &Root, json: bool) -> Outcome {
     terminal::show(json, &status, |status| {
         text::render(status, terminal::columns())
     })?;
-    Ok(if status.journal.unknown.is_some() {
-        Exit::Partial
-    } else {
-        Exit::Done
-    })
+    Ok(Exit::of_partial(status.journal.unknown.is_some()))
 }

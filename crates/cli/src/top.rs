@@ -165,11 +165,7 @@ fn print(model: &Model, form: Form) -> Result<(), Failure> {
 
 fn outcome(model: &Model, partial: bool) -> Exit {
     let lost = model.step().map_or(0, |step| lost_count(&step.around.lost));
-    if partial || lost > 0 {
-        Exit::Partial
-    } else {
-        Exit::Done
-    }
+    Exit::of_partial(partial || lost > 0)
 }
 
 fn nanos(time: Duration) -> u64 {

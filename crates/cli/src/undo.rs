@@ -55,11 +55,7 @@ pub(crate) fn run(options: &UndoOptions) -> Outcome {
     terminal::show(options.json, &undone, |undone| {
         text::render(undone, terminal::columns())
     })?;
-    Ok(if is_partial {
-        Exit::Partial
-    } else {
-        Exit::Done
-    })
+    Ok(Exit::of_partial(is_partial))
 }
 
 fn look(options: &UndoOptions) -> Result<(Undone, bool), Failure> {

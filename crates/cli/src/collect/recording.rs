@@ -106,11 +106,7 @@ pub(crate) fn run(wanted: &RecordingRequest) -> Outcome {
         terminal::say(&failed);
         return Ok(exit);
     }
-    Ok(if summary.is_partial() {
-        Exit::Partial
-    } else {
-        Exit::Done
-    })
+    Ok(Exit::of_partial(summary.is_partial()))
 }
 
 /// Records until something ends it; not at all, and leaves nothing, where those who are there are not worth it.

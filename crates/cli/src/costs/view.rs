@@ -58,8 +58,4 @@ figures! {
 }
 
 #[cfg(test)]
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use haltwise_document::Figures;
-    crate::figures::test::is_published("costs", "Costs as JSON", ABOUT, CostsResult::FIGURES);
-}
+crate::figures::test::published!("costs", "Costs as JSON", ABOUT, CostsResult);

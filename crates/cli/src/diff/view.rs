@@ -155,8 +155,4 @@ figures! {
 }
 
 #[cfg(test)]
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use haltwise_document::Figures;
-    crate::figures::test::is_published("diff", "Differences as JSON", ABOUT, Differences::FIGURES);
-}
+crate::figures::test::published!("diff", "Differences as JSON", ABOUT, Differences);

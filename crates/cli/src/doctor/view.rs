@@ -104,13 +104,4 @@ figures! {
 }
 
 #[cfg(test)]
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use haltwise_document::Figures;
-    crate::figures::test::is_published(
-        "doctor",
-        "The diagnosis as JSON",
-        ABOUT,
-        Diagnosis::FIGURES,
-    );
-}
+crate::figures::test::published!("doctor", "The diagnosis as JSON", ABOUT, Diagnosis);

@@ -159,8 +159,4 @@ figures! {
 }
 
 #[cfg(test)]
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use haltwise_document::Figures;
-    crate::figures::test::is_published("exits", "Exits as JSON", ABOUT, ExitsResult::FIGURES);
-}
+crate::figures::test::published!("exits", "Exits as JSON", ABOUT, ExitsResult);

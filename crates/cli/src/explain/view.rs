@@ -310,8 +310,4 @@ fn blind_view(blind: Blind) -> UnjudgedRule {
 }
 
 #[cfg(test)]
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use haltwise_document::Figures;
-    crate::figures::test::is_published("explain", "Findings as JSON", ABOUT, Explanation::FIGURES);
-}
+crate::figures::test::published!("explain", "Findings as JSON", ABOUT, Explanation);

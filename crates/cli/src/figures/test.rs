@@ -29,6 +29,19 @@ pub(crate) fn is_published(name: &str, title: &'static str, about: &[&'static st
     }
 }
 
+/// The test that a verb's page and schema are as declared.
+macro_rules! published {
+    ($name:literal, $title:literal, $about:ident, $of:ident) => {
+        #[test]
+        fn what_is_published_is_what_is_declared() {
+            let figures = <$of as haltwise_document::Figures>::FIGURES;
+            crate::figures::test::is_published($name, $title, $about, figures);
+        }
+    };
+}
+
+pub(crate) use published;
+
 /// The crate for documents has its own formatter of times, since it knows nothing of ours.
 #[test]
 fn a_time_has_one_form() {

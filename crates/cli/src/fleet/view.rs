@@ -200,8 +200,4 @@ figures! {
 }
 
 #[cfg(test)]
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use haltwise_document::Figures;
-    crate::figures::test::is_published("fleet", "A fleet as JSON", ABOUT, FleetResult::FIGURES);
-}
+crate::figures::test::published!("fleet", "A fleet as JSON", ABOUT, FleetResult);

@@ -36,8 +36,5 @@ fn a_line_that_was_changed_hurts_no_other() {
     }
 }
 
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use haltwise_document::Figures;
-    crate::figures::test::is_published("ledger", "The ledger as JSON", ABOUT, Ledger::FIGURES);
-}
+#[cfg(test)]
+crate::figures::test::published!("ledger", "The ledger as JSON", ABOUT, Ledger);

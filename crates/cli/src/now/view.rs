@@ -148,8 +148,4 @@ impl CostlyFinding {
 }
 
 #[cfg(test)]
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use haltwise_document::Figures;
-    crate::figures::test::is_published("now", "The answer as JSON", ABOUT, Answer::FIGURES);
-}
+crate::figures::test::published!("now", "The answer as JSON", ABOUT, Answer);

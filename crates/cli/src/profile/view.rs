@@ -150,13 +150,4 @@ figures! {
 }
 
 #[cfg(test)]
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use haltwise_document::Figures;
-    crate::figures::test::is_published(
-        "profile",
-        "Hot spots as JSON",
-        ABOUT,
-        ProfileResult::FIGURES,
-    );
-}
+crate::figures::test::published!("profile", "Hot spots as JSON", ABOUT, ProfileResult);

@@ -695,13 +695,4 @@ fn basis(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> TuneBasi
 }
 
 #[cfg(test)]
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use haltwise_document::Figures;
-    crate::figures::test::is_published(
-        "tune",
-        "The recommendation as JSON",
-        ABOUT,
-        TuneResult::FIGURES,
-    );
-}
+crate::figures::test::published!("tune", "The recommendation as JSON", ABOUT, TuneResult);

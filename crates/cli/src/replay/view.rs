@@ -221,8 +221,4 @@ impl HaltGroup {
 }
 
 #[cfg(test)]
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use haltwise_document::Figures;
-    crate::figures::test::is_published("replay", "The replay as JSON", ABOUT, Replay::FIGURES);
-}
+crate::figures::test::published!("replay", "The replay as JSON", ABOUT, Replay);

@@ -393,8 +393,4 @@ figures! {
 }
 
 #[cfg(test)]
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use haltwise_document::Figures;
-    crate::figures::test::is_published("report", "The report as JSON", ABOUT, Report::FIGURES);
-}
+crate::figures::test::published!("report", "The report as JSON", ABOUT, Report);

@@ -349,8 +349,4 @@ fn figures(figures: &StepFigures, cell: &Cell, seen: bool) -> IntervalFigures {
 }
 
 #[cfg(test)]
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use haltwise_document::Figures;
-    crate::figures::test::is_published("top", "Intervals as JSON", ABOUT, Interval::FIGURES);
-}
+crate::figures::test::published!("top", "Intervals as JSON", ABOUT, Interval);

@@ -38,11 +38,7 @@ pub(crate) fn run(
         let plan = plan.map(|path| path.display().to_string());
         render(&view, plan.as_deref(), shown.rows(), style)
     })?;
-    Ok(if view.basis.partial || view.basis.lost > 0 {
-        Exit::Partial
-    } else {
-        Exit::Done
-    })
+    Ok(Exit::of_partial(view.basis.partial || view.basis.lost > 0))
 }
 
 fn render(view: &GuestTuneResult, plan: Option<&str>, top: usize, style: Style) -> String {

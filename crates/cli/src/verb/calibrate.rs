@@ -76,9 +76,5 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         let document = page::document(&found, recorded.is_some());
         terminal::document(&document, arguments.width.columns())?;
     }
-    Ok(if is_partial {
-        Exit::Partial
-    } else {
-        Exit::Done
-    })
+    Ok(Exit::of_partial(is_partial))
 }

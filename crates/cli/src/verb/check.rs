@@ -42,9 +42,5 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     shown.sort(&mut [&mut view.tables])?;
     let document = |top| page::check(&view, top);
     shown.print(&view, document)?;
-    Ok(if view.whole {
-        Exit::Done
-    } else {
-        Exit::Partial
-    })
+    Ok(Exit::of_partial(!view.whole))
 }

@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     shown.sort(&mut [&mut result.tables])?;
     shown.print(&result, |top| page::document(&result, top))?;
     let partial = !result.failed.is_empty() || result.tables.iter().any(|table| table.partial);
-    Ok(if partial { Exit::Partial } else { Exit::Done })
+    Ok(Exit::of_partial(partial))
 }
 
 /// Each segment of a ring that has ended and that the lake does not have.

@@ -43,5 +43,5 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let partial = [&view.a, &view.b]
         .iter()
         .any(|it| it.lost > 0 || it.cut || it.damaged);
-    Ok(if partial { Exit::Partial } else { Exit::Done })
+    Ok(Exit::of_partial(partial))
 }

@@ -131,5 +131,5 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let document = |top| page::document(&view, wanted, top);
     shown.print(&view, document)?;
     let partial = view.recording.source.lost > 0 || loaded.recording.is_partial();
-    Ok(if partial { Exit::Partial } else { Exit::Done })
+    Ok(Exit::of_partial(partial))
 }

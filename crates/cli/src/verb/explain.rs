@@ -62,5 +62,5 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     shown.sort(&mut [&mut view.findings])?;
     shown.print_text(&view, |style| text::render(&view, shown.rows(), style))?;
     let partial = view.recording.source.lost > 0 || loaded.recording.is_partial();
-    Ok(if partial { Exit::Partial } else { Exit::Done })
+    Ok(Exit::of_partial(partial))
 }

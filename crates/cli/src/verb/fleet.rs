@@ -97,5 +97,5 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     shown.print(&result, |top| page::document(&result, top))?;
     let partial = !result.read.refused.is_empty() || result.read.rows_of_other_grids > 0;
-    Ok(if partial { Exit::Partial } else { Exit::Done })
+    Ok(Exit::of_partial(partial))
 }

@@ -91,11 +91,7 @@ pub(crate) fn record(asked: &Asked) -> Outcome {
 fn answer(asked: &Asked, dir: &Path, here: Option<&Root>) -> Outcome {
     let (view, is_partial) = build::build(dir, asked.vm.as_deref(), asked.goal, here)?;
     show(asked, &view)?;
-    Ok(if is_partial {
-        Exit::Partial
-    } else {
-        Exit::Done
-    })
+    Ok(Exit::of_partial(is_partial))
 }
 
 fn show(asked: &Asked, view: &Answer) -> Result<(), Failure> {

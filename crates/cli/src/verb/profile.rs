@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         arguments.shown.print(&view, document)?;
     }
     let partial = view.recording.source.lost > 0 || loaded.recording.is_partial();
-    Ok(if partial { Exit::Partial } else { Exit::Done })
+    Ok(Exit::of_partial(partial))
 }
 
 fn write_folded(

@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let document = |top| page::repair(&view, top);
     shown.print(&view, document)?;
     let is_all = view.left_out.is_empty();
-    Ok(if is_all { Exit::Done } else { Exit::Partial })
+    Ok(Exit::of_partial(!is_all))
 }
 
 fn finish(dir: &Path, found: &Checkup) -> Result<Summary, Failure> {

@@ -127,11 +127,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let document =
         |top| page::document(&view, (top, shortened.left_out), shown.is_sorted(), detail);
     shown.print(&view, document)?;
-    Ok(if partial || view.basis.lost > 0 {
-        Exit::Partial
-    } else {
-        Exit::Done
-    })
+    Ok(Exit::of_partial(partial || view.basis.lost > 0))
 }
 
 /// The policies wanted, each tried before a long capture is read.

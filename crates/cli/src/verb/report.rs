@@ -136,11 +136,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         vcpus: arguments.vcpus,
     };
     shown.print_text(&report, |style| text::render(&report, options, style))?;
-    Ok(if report.recording.lost > 0 || recording.is_partial() {
-        Exit::Partial
-    } else {
-        Exit::Done
-    })
+    Ok(Exit::of_partial(
+        report.recording.lost > 0 || recording.is_partial(),
+    ))
 }
 
 fn page_for_browsers(arguments: &Arguments, file: &Path) -> Outcome {
@@ -156,9 +154,5 @@ fn page_for_browsers(arguments: &Arguments, file: &Path) -> Outcome {
     let bytes = html::write(&content, file)?;
     let kilobytes = count(bytes.div_ceil(1_000) as u64);
     terminal::say(&format!("Wrote {}, {kilobytes} kB", file.display()));
-    Ok(if content.is_partial() {
-        Exit::Partial
-    } else {
-        Exit::Done
-    })
+    Ok(Exit::of_partial(content.is_partial()))
 }

@@ -155,9 +155,5 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Err(Failure::new(Exit::Failed, error)
             .hint("let each VMM set the ceiling of its VM (KVM_CAP_HALT_POLL)"));
     }
-    Ok(if view.basis.partial || view.basis.lost > 0 {
-        Exit::Partial
-    } else {
-        Exit::Done
-    })
+    Ok(Exit::of_partial(view.basis.partial || view.basis.lost > 0))
 }

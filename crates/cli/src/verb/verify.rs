@@ -76,9 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     Ok(if view.differences > 0 {
         Exit::Failed
-    } else if view.is_partial() {
-        Exit::Partial
     } else {
-        Exit::Done
+        Exit::of_partial(view.is_partial())
     })
 }

@@ -287,13 +287,9 @@ fn basis(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestBasis 
 }
 
 #[cfg(test)]
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use haltwise_document::Figures;
-    crate::figures::test::is_published(
-        "tune-guest",
-        "The recommendation for a guest as JSON",
-        ABOUT,
-        GuestTuneResult::FIGURES,
-    );
-}
+crate::figures::test::published!(
+    "tune-guest",
+    "The recommendation for a guest as JSON",
+    ABOUT,
+    GuestTuneResult
+);
