@@ -28,23 +28,33 @@ use crate::knob::view::name_of;
 use crate::knob::watching::VmView;
 use crate::knob::{value, vms, watching, who};
 use crate::plan::Plan;
+use crate::state::GivenRoot;
 use crate::terminal;
 
-#[derive(Debug)]
+/// What the command line says beside the values.
+#[derive(Debug, clap::Args)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "the command line's own switches"
 )]
 pub(crate) struct ApplyOptions {
-    /// Where the values come from.
-    pub(crate) source: Source,
-    pub(crate) yes: bool,
+    /// Make the changes
+    #[arg(long)]
+    yes: bool,
+    /// Go on until interrupted: set the ceilings of VMs of the plan that come later
+    #[arg(long, requires = "plan", requires = "yes")]
+    follow: bool,
+    /// Also set the parameters at every boot
+    #[arg(long)]
     pub(crate) persist: bool,
-    pub(crate) take_over: bool,
-    /// Go on with VMs of the plan that come later.
-    pub(crate) follow: bool,
-    pub(crate) json: bool,
-    pub(crate) root: Root,
+    /// Also overwrite parameters that were modified externally
+    #[arg(long)]
+    take_over: bool,
+    /// Print JSON (schema 1, see docs/status-json.md)
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    root: GivenRoot,
 }
 
 /// Where the values come from.
@@ -58,14 +68,14 @@ pub(crate) enum Source {
 }
 
 /// Does it, or says what it would do.
-pub(crate) fn run(options: &ApplyOptions) -> Outcome {
+pub(crate) fn run(options: &ApplyOptions, source: &Source) -> Outcome {
     let mut request = Request {
         persist: options.persist,
         take_over: options.take_over,
         ..Request::default()
     };
     let (mut plan, mut unset) = (None, Vec::new());
-    match &options.source {
+    match source {
         Source::Set(parameters) => request.parameters.clone_from(parameters),
         Source::Ceiling(vms, ns) => {
             request.ceilings = ceilings::of_vms(&options.root, vms, *ns)?;
@@ -82,7 +92,7 @@ pub(crate) fn run(options: &ApplyOptions) -> Outcome {
     }
     let root = &options.root;
     let mut warnings = plan.as_ref().map_or_else(Vec::new, |it| suits(root, it));
-    warnings.extend(remarks(root, &request, &options.source));
+    warnings.extend(remarks(root, &request, source));
     let planned = plan.as_ref().map(PlanView::of);
     let mut view = if options.yes {
         act(options, &request, warnings, planned)?

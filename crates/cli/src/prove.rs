@@ -27,10 +27,10 @@ mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use haltwise_core::prove::setting::WantedPair;
 use haltwise_core::recording::Rung;
+use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::root::Root;
 use regex_lite::Regex;
@@ -38,40 +38,71 @@ use regex_lite::Regex;
 use self::experiment::Experiment;
 use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::offered;
 use crate::plan::Plan;
 use crate::prices::GivenCosts;
 use crate::prices::price::GivenPrice;
 use crate::proof::ledger;
 use crate::shown::Shown;
 use crate::terminal;
+use crate::time;
+
+/// What the command line says beside the settings.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Given {
+    /// Number of rounds; with 12, one may be disturbed without effect on the verdict
+    #[arg(long, value_name = "N", default_value_t = 12,
+          value_parser = clap::value_parser!(u32).range(2..=200))]
+    pub(crate) rounds: u32,
+    /// Length of a period if COMMAND does not determine it
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time::duration)]
+    pub(crate) duration: Nanos,
+    /// Time to ignore at the start of each period [default: a tenth of it]
+    #[arg(long, value_name = "TIME", value_parser = time::duration)]
+    pub(crate) warm_up: Option<Nanos>,
+    /// Metric printed by COMMAND: a regular expression with one group that matches a
+    /// number; the last match in the output counts
+    #[arg(long, value_name = "REGEX", value_parser = metric, requires = "command")]
+    pub(crate) metric: Option<Regex>,
+    #[command(flatten)]
+    pub(crate) costs: GivenCosts,
+    #[command(flatten)]
+    pub(crate) price: GivenPrice,
+    /// Only this VM, by a name, UUID, VMID or PID; may be repeated [default: all]
+    #[arg(long = "vm", value_name = "PID|NAME")]
+    pub(crate) vms: Vec<VmSelector>,
+    /// Source of events: bpf or tracepoints [default: the best available]
+    #[arg(long = "source", value_name = "SOURCE", hide_possible_values = true, value_parser = offered::known::<Rung>(&["bpf", "tracepoints"]))]
+    pub(crate) rung: Option<Rung>,
+    /// Set the parameters, and restore them at the end
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Store COMMAND neither in the result nor in the ledger: it may contain a secret
+    #[arg(long)]
+    pub(crate) no_command: bool,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    /// Command to run in each period: starts the VMs or generates the load
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+fn metric(text: &str) -> Result<Regex, String> {
+    let regex = Regex::new(text).map_err(|error| error.to_string())?;
+    match regex.captures_len() {
+        2 => Ok(regex),
+        n => Err(format!("must have one group in parentheses, not {}", n - 1)),
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct ProofRequest {
     pub(crate) pair: WantedPair,
-    pub(crate) rounds: u32,
-    /// Length of a block without a command.
-    pub(crate) duration: Duration,
-    /// What to cut off the beginning of each block; a tenth of it if not given.
-    pub(crate) warm_up: Option<Duration>,
-    pub(crate) metric: Option<Regex>,
     pub(crate) latency_weight_milli: u64,
-    pub(crate) costs: GivenCosts,
-    /// What is known of exits and IPIs of a guest.
-    pub(crate) price: GivenPrice,
-    /// Where the facts come from, if not from the best that works.
-    pub(crate) rung: Option<Rung>,
     pub(crate) plan: Option<Plan>,
-    /// VMs, where not all.
-    pub(crate) vms: Vec<VmSelector>,
-    /// The machine's parameters may be written.
-    pub(crate) yes: bool,
     /// Where predictions and outcomes are kept.
     pub(crate) ledger: Option<PathBuf>,
-    pub(crate) shown: Shown,
-    /// The command that makes the load, or starts the VMs.
-    pub(crate) command: Vec<OsString>,
-    /// Keep it out of the result and the ledger.
-    pub(crate) no_command: bool,
+    pub(crate) given: Given,
 }
 
 impl ProofRequest {
@@ -105,7 +136,7 @@ pub(crate) fn run(wanted: &ProofRequest) -> Outcome {
     if let Some(file) = &wanted.ledger {
         ledger::keep(file, &mut view);
     }
-    let shown = &wanted.shown;
+    let shown = &wanted.given.shown;
     shown.sort(&mut [&mut view.figures])?;
     shown.print_text(&view, |style| text::render(&view, shown.rows(), style))?;
     finished?;

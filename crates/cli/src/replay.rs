@@ -1,13 +1,12 @@
-//! The replay of a capture under other policies: [`play`] reads and plays, [`sums`] adds up, [`shortened`] keeps what a
-//! table shows of many VMs, [`guest`] says what polling in the guest is worth, [`quicker`]
-//! what shorter wake-ups would change; [`view`] declares the figures, [`build`] computes them, [`page`] shows them.
+//! The replay of a capture under other policies: [`play`] reads and plays, [`sums`] adds up, [`guest`] says what polling
+//! in the guest is worth, [`quicker`] what shorter wake-ups would change; [`view`] declares the figures, [`build`]
+//! computes them, [`page`] shows them.
 
 pub(crate) mod build;
 mod guest;
 pub(crate) mod page;
 pub(crate) mod play;
 pub(crate) mod quicker;
-pub(crate) mod shortened;
 mod sums;
 pub(crate) mod view;
 

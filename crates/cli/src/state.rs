@@ -1,8 +1,27 @@
 //! Files that are kept with a host beside the settings: the ledger of proofs, the price of a sleep.
 
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use haltwise_host::root::Root;
+
+/// The machine whose settings a verb shows or changes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GivenRoot {
+    /// Directory that holds /sys, /proc, /etc and /var, to try it out
+    #[arg(long, value_name = "DIR", default_value = "/",
+          value_parser = PathBufValueParser::new().map(Root::at))]
+    root: Root,
+}
+
+impl Deref for GivenRoot {
+    type Target = Root;
+
+    fn deref(&self) -> &Root {
+        &self.root
+    }
+}
 
 /// Where root keeps them, below a root.
 const OF_ROOT: &str = "var/lib/haltwise";

@@ -12,14 +12,23 @@ use crate::knob::explain::explain;
 use crate::knob::view::{ChangeView, CutOffView, LeftView};
 use crate::knob::{SCHEMA, who};
 use crate::pilot_state::kept;
+use crate::state::GivenRoot;
 use crate::terminal;
 
-#[derive(Debug)]
+/// What the command line says.
+#[derive(Debug, clap::Args)]
 pub(crate) struct UndoOptions {
-    pub(crate) dry_run: bool,
-    pub(crate) take_over: bool,
-    pub(crate) json: bool,
-    pub(crate) root: Root,
+    /// Only print what would change
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+    /// Also revert parameters that were modified externally
+    #[arg(long)]
+    take_over: bool,
+    /// Print JSON (schema 1, see docs/status-json.md)
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    root: GivenRoot,
 }
 
 /// Everything that is said; the JSON of `--json`.

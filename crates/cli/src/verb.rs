@@ -21,7 +21,6 @@ mod record;
 mod repair;
 mod replay;
 mod report;
-mod root;
 mod status;
 mod top;
 mod tune;
@@ -114,9 +113,9 @@ impl Verb {
             Self::Prove(arguments) => prove::run(*arguments),
             Self::Ledger(arguments) => ledger::run(&arguments),
             Self::Apply(arguments) => apply::run(arguments),
-            Self::Undo(arguments) => undo::run(arguments),
+            Self::Undo(arguments) => undo::run(&arguments),
             Self::Pilot(arguments) => pilot::run(*arguments),
-            Self::Status(arguments) => status::run(arguments),
+            Self::Status(arguments) => status::run(&arguments),
             Self::Doctor(arguments) => doctor::run(&arguments),
             Self::Pages(arguments) => pages::run(&arguments),
         }

@@ -9,8 +9,8 @@ use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::policy::SpecError;
-use haltwise_core::replay::Arrivals;
 use haltwise_core::replay::session::{SessionError, Survey};
+use haltwise_core::replay::{Arrivals, GoalName};
 use haltwise_core::tune::{Gather, Keep, Material, Terms};
 
 use crate::SEED;
@@ -21,7 +21,6 @@ use crate::reading::opened::Opened;
 use crate::reading::pass::{Sink, pass};
 use crate::recommend::candidates::{Look, MOST_HALTS, Span, TuneRequest};
 use crate::recommend::follow;
-use crate::recommend::goal::Named;
 use crate::recommend::threads::Threads;
 
 #[derive(Debug)]
@@ -48,7 +47,7 @@ pub(crate) fn play(opened: &Opened, given: &GivenCosts) -> Result<PlayedCapture,
     }
     let tune = TuneRequest {
         costs: given.clone(),
-        ..TuneRequest::of_goal(Named::Balanced.named(), None)
+        ..TuneRequest::of_goal(GoalName::Balanced, None)
     };
     let mut look = Look::new(opened, &tune).with_recorded();
     let ends = pass(opened, "reading", &mut [&mut look]);

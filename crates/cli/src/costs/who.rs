@@ -7,10 +7,11 @@ use haltwise_core::costs::VmCosts;
 use haltwise_core::costs::table::{Host, VmOf};
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
+use haltwise_core::replay::GoalName;
 
 use super::play::PlayedCapture;
 use crate::reading::select;
-use crate::recommend::goal::Named;
+use crate::recommend::goal::named;
 
 /// What the command line says of the host and its VMs.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -27,7 +28,7 @@ pub(crate) struct GivenNames {
     classes: Vec<(String, String)>,
     /// Goal of such VMs: density, balanced or latency; likewise
     #[arg(long = "goal", value_name = "VM=GOAL", value_parser = goal)]
-    goals: Vec<(String, Named)>,
+    goals: Vec<(String, GoalName)>,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -39,11 +40,9 @@ fn pair(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-fn goal(text: &str) -> Result<(String, Named), String> {
+fn goal(text: &str) -> Result<(String, GoalName), String> {
     let (vm, goal) = pair(text)?;
-    let found = Named::ALL.into_iter().find(|it| it.as_str() == goal);
-    let goal = found.ok_or("possible goals: density, balanced, latency")?;
-    Ok((vm, goal))
+    Ok((vm, named(&goal)?))
 }
 
 /// The host of a capture by name and time alone: where its table lies in a lake.

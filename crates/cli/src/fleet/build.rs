@@ -13,20 +13,31 @@ use super::view::{
     Assumed, FleetCohort, FleetPlan, FleetRead, FleetResult, FleetSetting, LosingVm, UnlikeHost,
 };
 use crate::number::nanos;
+use crate::recommend::goal::Weight;
 
 /// What is assumed, as the command line says it.
-#[derive(Debug, Clone)]
+#[derive(Debug, clap::Args)]
 pub(crate) struct Assumptions {
-    /// The goal's name, and its weight in thousandths.
-    pub(crate) goal: (String, u64),
-    /// Hosts of the fleet, if not those that were read.
-    pub(crate) hosts: Option<u64>,
-    pub(crate) watts_per_cpu: Option<f64>,
-    /// Price of a CPU for a year.
-    pub(crate) price_per_cpu_year: Option<f64>,
+    #[command(flatten)]
+    pub(crate) weight: Weight,
+    /// Hosts that CPUs, power and money are computed for [default: those in the tables]
+    #[arg(long, value_name = "N")]
+    hosts: Option<u64>,
+    /// Power of a busy CPU above an idle one, for the power saved
+    #[arg(long, value_name = "W", value_parser = factor)]
+    watts_per_cpu: Option<f64>,
+    /// Price of a CPU for a year, for the money saved
+    #[arg(long, value_name = "X", value_parser = factor)]
+    price_per_cpu_year: Option<f64>,
 }
 
-pub(crate) fn build(loaded: LoadedFleet, assumptions: Assumptions) -> FleetResult {
+fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse::<f64>().ok();
+    let factor = factor.filter(|factor| (0.0..=1e9).contains(factor));
+    factor.ok_or_else(|| "expected a number from 0 to 1e9".to_owned())
+}
+
+pub(crate) fn build(loaded: LoadedFleet, assumptions: &Assumptions) -> FleetResult {
     let LoadedFleet {
         fleet,
         answer,
@@ -36,8 +47,8 @@ pub(crate) fn build(loaded: LoadedFleet, assumptions: Assumptions) -> FleetResul
     let [hosts, days, captures] = fleet.counts();
     let halts = answer.plans.first().map_or(0, |plan| plan.sums.halts);
     let assumed = Assumed {
-        lambda: assumptions.goal.1 as f64 / 1e3,
-        goal: assumptions.goal.0,
+        lambda: assumptions.weight.milli() as f64 / 1e3,
+        goal: assumptions.weight.goal.as_str().to_owned(),
         hosts: assumptions.hosts.unwrap_or(hosts as u64),
         watts_per_cpu: assumptions.watts_per_cpu,
         price_per_cpu_year: assumptions.price_per_cpu_year,

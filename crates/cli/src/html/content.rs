@@ -6,6 +6,7 @@ use haltwise_capture::table::Table;
 use haltwise_core::exit::account::By;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::profile::tree::{self, Node};
+use haltwise_core::replay::GoalName;
 
 use super::overview::Overview;
 use super::sample::{Sampled, Sampling};
@@ -25,7 +26,6 @@ use crate::reading::pass::{PassEnds, Sink, pass};
 use crate::reading::recording::Recording;
 use crate::reading::select;
 use crate::recommend::candidates::{Candidates, Extent, SettingRow, TuneRequest};
-use crate::recommend::goal::Named;
 use crate::recommend::guest::view::GuestTuneResult;
 use crate::recommend::view::{HaltFigures, TuneResult};
 use crate::recommend::whatif::WhatIf;
@@ -147,7 +147,7 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     let (sampled, overview) = sampling.finish(&recording, &second)?;
     let tuned = tuned(&opened, &asked, looking, &recording);
     let profile = profile_of(&opened, &recording, only.as_deref())?;
-    let lambda = Named::Balanced.weight_milli() as f64 / 1e3;
+    let lambda = GoalName::Balanced.weight_milli() as f64 / 1e3;
     let summary = tuned.told.recommendation.clone();
     let findings = crate::explain::view::view(&loaded, &vms, lambda, tuned.told);
     let recording = loaded.recording;
@@ -183,7 +183,7 @@ fn asked(request: &PageRequest<'_>, only: Option<Vec<VmIndex>>) -> TuneRequest {
         },
         ceiling_only: request.ceiling_only,
         extent: Extent::All,
-        ..TuneRequest::of_goal(Named::Balanced.named(), only)
+        ..TuneRequest::of_goal(GoalName::Balanced, only)
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
+use haltwise_core::replay::GoalName;
 use haltwise_core::tune::advice::{Comparison, Verdict};
 use haltwise_core::tune::interval::Interval;
 use haltwise_host::knob::{Parameter, is_writable};
@@ -22,7 +23,6 @@ use crate::reading::opened::Opened;
 use crate::reading::select;
 use crate::recommend::candidates::{Candidates, Extent, SettingRow, TuneRequest};
 use crate::recommend::follow;
-use crate::recommend::goal::Named;
 use crate::recommend::view::{GoalAdvice, HaltFigures, PlayedSettings};
 use crate::recommend::{Looking, Recommendation, Recommended, say};
 use crate::report;
@@ -33,7 +33,7 @@ const FOUND: usize = 2;
 pub(crate) fn build(
     dir: &Path,
     vm: Option<&str>,
-    goal: Named,
+    goal: GoalName,
     here: Option<&Root>,
 ) -> Result<(Answer, bool), Failure> {
     let opened = Opened::open(dir)?;
@@ -43,7 +43,7 @@ pub(crate) fn build(
     let own_ceilings = own_ceilings(&opened, &picked);
     let request = TuneRequest {
         extent: Extent::WithOff,
-        ..TuneRequest::of_goal(goal.named(), vm.map(|_| vms.clone()))
+        ..TuneRequest::of_goal(goal, vm.map(|_| vms.clone()))
     };
     let mut looking = Looking::new(&opened, &request);
     let (loaded, ends) = explain::load::load(&opened, &mut [looking.sink()])?;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use haltwise_core::account::ledger::Ledger;
+use haltwise_core::replay::GoalName;
 use haltwise_host::discovery::{OutsideTime, OutsideVmm};
 use haltwise_host::root::Root;
 use haltwise_host::{clock, discovery, host_sample, params};
 
 use super::view::{Answer, ParameterValue, SCHEMA, UnrecordedHost, UnrecordedVm};
-use crate::recommend::goal::Named;
 
 /// So long the CPU time of VMMs is watched.
 const WATCHED: Duration = Duration::from_secs(1);
@@ -45,7 +45,7 @@ pub(crate) fn view(root: &Root, advice: String) -> anyhow::Result<Answer> {
         settings: Vec::new(),
         goals: Vec::new(),
         price: None,
-        goal: Named::Balanced.as_str(),
+        goal: GoalName::Balanced.as_str(),
         verdict: None,
         advice,
         findings: Vec::new(),

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use haltwise_capture::files;
 use haltwise_core::pilot::{Goal, GoalOfVms, Goals, Limits, Parameters};
+use haltwise_core::replay::GoalName;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -16,7 +17,7 @@ use crate::exit::{Exit, Failure};
 use crate::exporter::address::Address;
 use crate::exporter::exposition::MOST_SERIES;
 use crate::page::harmless;
-use crate::recommend::goal::{Named, milli};
+use crate::recommend::goal::{for_pilot, milli};
 
 /// The largest file that is read, in bytes: a thousand patterns.
 const MAX_BYTES: u64 = 256 << 10;
@@ -214,16 +215,13 @@ fn goal(
             "goal and weight exclude each other".to_owned(),
         )),
         (Some(name), None) => {
-            let mut all = Named::ALL.into_iter();
-            let named = all.find(|it| it.as_str() == name.get_ref());
-            let named = named.ok_or_else(|| {
+            let named = GoalName::from_name(name.get_ref()).ok_or_else(|| {
                 let given = harmless(name.get_ref());
                 let what =
                     format!("unknown goal `{given}`: possible are density, balanced, latency");
                 (name.span(), what)
             })?;
-            let (name, weight_milli) = named.named();
-            Ok(Some(Goal { name, weight_milli }))
+            Ok(Some(for_pilot(named)))
         }
         (None, Some(weight)) if (0.0..=1e6).contains(weight.get_ref()) => Ok(Some(Goal {
             name: "lambda".to_owned(),

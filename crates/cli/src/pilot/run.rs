@@ -14,7 +14,6 @@ use haltwise_core::replay::calibration::{Calibration, SwitchCpu};
 use haltwise_core::replay::latency::Latencies;
 use haltwise_core::units::Nanos;
 use haltwise_host::knob::{self, Parameter};
-use haltwise_host::root::Root;
 use haltwise_host::sandbox::{self, Duties};
 use haltwise_host::support::KernelRelease;
 use haltwise_host::{clock, host_sample};
@@ -33,7 +32,9 @@ use crate::knob::watching;
 use crate::pilot_state::kept::{self, Kept};
 use crate::pilot_state::{PilotCost, PilotStatus, SCHEMA};
 use crate::prices::{self, GivenCosts};
+use crate::state::GivenRoot;
 use crate::terminal;
+use crate::time;
 
 /// Between two turns while nothing is recorded.
 const TURN: Duration = Duration::from_millis(250);
@@ -41,29 +42,45 @@ const TURN: Duration = Duration::from_millis(250);
 /// CPU time that recording adds to a halt: the median of two hosts (`docs/cost.md`).
 const RECORDING_NS: f64 = 1_000.0;
 
+/// What the command line says, whatever a configuration says.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Given {
+    /// Only this VM, by a name, UUID, VMID or PID, or all whose name is like a pattern with * and
+    /// ?; may be repeated [default: all]. The host's parameters are not set while other VMs
+    /// follow them
+    #[arg(long = "vm", value_name = "VM")]
+    only: Vec<String>,
+    /// Change nothing, and end after a look at each VM
+    #[arg(long, conflicts_with = "act")]
+    pub(crate) dry_run: bool,
+    /// Also set what was modified externally since the pilot set it
+    #[arg(long)]
+    take_over: bool,
+    #[command(flatten)]
+    pub(crate) costs: GivenCosts,
+    /// End after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = time::duration)]
+    duration: Option<Nanos>,
+    /// Print the state as JSON at the end (see docs/pilot-json.md)
+    #[arg(long)]
+    json: bool,
+    /// Read goals, limits and where metrics are served from this file (see
+    /// contrib/pilot.toml); SIGHUP has it read again. The unit of systemd uses it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["goals", "act", "max_poll_cpu", "listen", "textfile"])]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    root: GivenRoot,
+}
+
 /// What the command line, or a configuration, says.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the command line's own switches"
-)]
 pub(crate) struct PilotOptions {
     pub(crate) goals: Goals,
     pub(crate) limits: Limits,
-    /// The configuration that both come from, which SIGHUP has read again.
-    pub(crate) config: Option<PathBuf>,
     /// It changes nothing, whatever a configuration says.
     pub(crate) only_observes: bool,
     pub(crate) shown: Shown,
-    /// Only VMs like one of these, if there are any.
-    pub(crate) only: Vec<String>,
-    pub(crate) costs: GivenCosts,
-    pub(crate) take_over: bool,
-    pub(crate) duration: Option<Duration>,
-    /// It ends when it has looked at each VM often enough to say what it would do.
-    pub(crate) dry_run: bool,
-    pub(crate) json: bool,
-    pub(crate) root: Root,
+    pub(crate) given: Given,
 }
 
 struct Running<'a> {
@@ -85,9 +102,9 @@ struct Running<'a> {
 
 /// Runs until a signal comes or its time is over.
 pub(crate) fn run(options: &PilotOptions) -> Outcome {
-    let root = &options.root;
+    let root = &options.given.root;
     check_kvm(root)?;
-    let interrupt = match options.config {
+    let interrupt = match options.given.config {
         Some(_) => Interrupt::of_daemon()?,
         None => Interrupt::watch()?,
     };
@@ -98,7 +115,7 @@ pub(crate) fn run(options: &PilotOptions) -> Outcome {
     running.serving.ready();
     let ended = running.turns(&interrupt);
     let stopped = running.stop();
-    if options.json {
+    if options.given.json {
         terminal::print_json(&running.status())?;
     }
     ended.and(stopped)?;
@@ -108,7 +125,7 @@ pub(crate) fn run(options: &PilotOptions) -> Outcome {
 /// What replays start from: what was given, else the price of a sleep that is kept with the host, or measured now.
 fn evidence(options: &PilotOptions, kernel: (Version, Arch)) -> Result<Replayed, Failure> {
     let kept = || {
-        let root = &options.root;
+        let root = &options.given.root;
         let price = if root.is_host() {
             prices::kept::or_measured(root, || false)
         } else {
@@ -116,16 +133,16 @@ fn evidence(options: &PilotOptions, kernel: (Version, Arch)) -> Result<Replayed,
         };
         Calibration::try_from(&price?).ok()
     };
-    let calibration = prices::calibration(&options.costs)?.or_else(kept);
+    let calibration = prices::calibration(&options.given.costs)?.or_else(kept);
     let calibration = calibration.as_ref();
-    let given = options.costs.switch_cpu.map(|Nanos(ns)| SwitchCpu {
+    let given = options.given.costs.switch_cpu.map(|Nanos(ns)| SwitchCpu {
         ns,
         ends_ns: [ns, ns],
     });
     let mut latencies = calibration.map_or_else(Latencies::default, |calibration| {
         calibration.latencies().clone()
     });
-    if let Some(Nanos(latency_ns)) = options.costs.wake_latency {
+    if let Some(Nanos(latency_ns)) = options.given.costs.wake_latency {
         latencies.add(0, latency_ns);
     }
     let switch_cpu = given.or_else(|| calibration.and_then(Calibration::switch_cpu));
@@ -134,7 +151,7 @@ fn evidence(options: &PilotOptions, kernel: (Version, Arch)) -> Result<Replayed,
 
 impl<'a> Running<'a> {
     fn start(options: &'a PilotOptions) -> Result<Self, Failure> {
-        let root = &options.root;
+        let root = &options.given.root;
         let release = KernelRelease::read(root)?;
         let unknown = || {
             let error = anyhow::anyhow!(
@@ -153,7 +170,7 @@ impl<'a> Running<'a> {
             recording_ns_per_halt: RECORDING_NS,
             seed: SEED,
         });
-        if options.take_over {
+        if options.given.take_over {
             pilot.take_over();
         }
         let serving = Serving::bind(&options.shown)?;
@@ -177,7 +194,7 @@ impl<'a> Running<'a> {
 
     /// Gives up the rights that neither recording nor setting takes. It goes on without that too, and says so.
     fn confine(&mut self) {
-        let root = &self.options.root;
+        let root = &self.options.given.root;
         let parameters: &[Parameter] = if self.may_come_to_act() {
             &Parameter::KVM
         } else {
@@ -203,7 +220,7 @@ impl<'a> Running<'a> {
     /// Whether it may act, or a configuration may say so later.
     fn may_come_to_act(&self) -> bool {
         let options = self.options;
-        options.limits.may_act || (options.config.is_some() && !options.only_observes)
+        options.limits.may_act || (options.given.config.is_some() && !options.only_observes)
     }
 
     fn greeting(&self) -> String {
@@ -223,11 +240,8 @@ impl<'a> Running<'a> {
             if interrupt.came().is_some() {
                 return Ok(());
             }
-            if self
-                .options
-                .duration
-                .is_some_and(|most| self.began.elapsed() >= most)
-            {
+            let most = self.options.given.duration;
+            if most.is_some_and(|Nanos(ns)| self.began.elapsed() >= Duration::from_nanos(ns)) {
                 return Ok(());
             }
             if interrupt.takes_reload() {
@@ -243,7 +257,7 @@ impl<'a> Running<'a> {
                 next_step = Instant::now() + INTERVAL;
                 let mut seen = self
                     .machine
-                    .read(&self.goals, &self.options.only, !is_first);
+                    .read(&self.goals, &self.options.given.only, !is_first);
                 seen.host.own_cpu_ns = self.process_cpu_ns() + self.kernel_cpu_ns().unwrap_or(0);
                 is_first = false;
                 self.taken_over.retain(|scope| match scope {
@@ -259,7 +273,7 @@ impl<'a> Running<'a> {
                 }
             }
             self.serving.turn()?;
-            if self.options.dry_run && self.has_looked() {
+            if self.options.given.dry_run && self.has_looked() {
                 return Ok(());
             }
             std::thread::sleep(if self.collecting.is_running() {
@@ -272,7 +286,7 @@ impl<'a> Running<'a> {
 
     /// Reads the configuration again. One that is not understood changes nothing.
     fn reload(&mut self) -> Result<(), Failure> {
-        let Some(path) = &self.options.config else {
+        let Some(path) = &self.options.given.config else {
             return Ok(());
         };
         self.serving.reloading();
@@ -345,8 +359,8 @@ impl<'a> Running<'a> {
             let Some(change) = decision.change.filter(|_| is_made) else {
                 continue;
             };
-            let takes_over = self.options.take_over && self.taken_over.insert(decision.scope);
-            let made = acting::make(&self.options.root, &decision, change, takes_over);
+            let takes_over = self.options.given.take_over && self.taken_over.insert(decision.scope);
+            let made = acting::make(&self.options.given.root, &decision, change, takes_over);
             if let Scope::Vm(vm) = decision.scope {
                 let set_ns = made.is_ok().then_some(change.to.halt_poll_ns);
                 self.machine.was_tried(vm, set_ns);
@@ -373,7 +387,7 @@ impl<'a> Running<'a> {
         let name = standing.vms.iter().find(is_it).map_or("", |vm| &vm.name);
         let line = say::line(decision, name);
         self.last_decision = Some(line.clone());
-        if self.options.json {
+        if self.options.given.json {
             terminal::say(&line);
             return Ok(());
         }
@@ -397,7 +411,7 @@ impl<'a> Running<'a> {
     fn keep_as(&mut self, status: PilotStatus) {
         let memory = self.memory();
         let kept = Kept { status, memory };
-        self.keeping.keep(&self.options.root, &kept);
+        self.keeping.keep(&self.options.given.root, &kept);
     }
 
     fn process_cpu_ns(&self) -> u64 {
@@ -419,7 +433,7 @@ impl<'a> Running<'a> {
         let running = self.began.elapsed();
         let (process_cpu_ns, kernel_cpu_ns) = (self.process_cpu_ns(), self.kernel_cpu_ns());
         let cpu_ns = process_cpu_ns + kernel_cpu_ns.unwrap_or(0);
-        let memory = host_sample::read(&self.options.root, None).ok();
+        let memory = host_sample::read(&self.options.given.root, None).ok();
         PilotStatus {
             schema: SCHEMA,
             pid: std::process::id(),

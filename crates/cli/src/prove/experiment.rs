@@ -101,20 +101,20 @@ impl<'a> Experiment<'a> {
         let price = kept::of_host(root);
         let given = prices::GivenCosts {
             switch_cpu: Some(Nanos(0)),
-            ..wanted.costs.clone()
+            ..wanted.given.costs.clone()
         };
         let elsewhere = prices::know(&given, price.as_ref(), &Survey::default())?.elsewhere;
         let mut options = CollectOptions::default();
-        if !wanted.vms.is_empty() {
+        if !wanted.given.vms.is_empty() {
             let scan = discovery::scan(root)?;
-            for selector in &wanted.vms {
+            for selector in &wanted.given.vms {
                 options.vms.push(selector.select(&scan.vms)?.pid());
             }
         }
         let collector = match sides.side() {
-            Side::Host => attach(wanted.rung, &options, root)?,
+            Side::Host => attach(wanted.given.rung, &options, root)?,
             Side::Guest => {
-                let (collector, mode) = attach_idle(wanted.rung, &options, root)?;
+                let (collector, mode) = attach_idle(wanted.given.rung, &options, root)?;
                 if mode != Mode::Full {
                     return Err(counted_alone());
                 }
@@ -126,7 +126,7 @@ impl<'a> Experiment<'a> {
         let ledger = wanted.ledger.as_deref().and_then(directory_above);
         writes.extend(ledger.filter(|directory| !writes.contains(directory)));
         let asks = !sides.scopes.is_empty();
-        watcher.confine(&writes, !wanted.command.is_empty(), asks);
+        watcher.confine(&writes, !wanted.given.command.is_empty(), asks);
         Ok(Self {
             wanted,
             root: root.clone(),
@@ -143,7 +143,7 @@ impl<'a> Experiment<'a> {
 
     /// The line that says what is going on.
     pub(crate) fn greeting(&self) -> String {
-        let rounds = plural(u64::from(self.wanted.rounds), "round");
+        let rounds = plural(u64::from(self.wanted.given.rounds), "round");
         let roster = self.watcher.collector().roster();
         let whose = match self.sides.side() {
             Side::Host => plural(roster.vms.len() as u64, "VM"),
@@ -152,10 +152,13 @@ impl<'a> Experiment<'a> {
                 plural(roster.vcpus.len() as u64, "CPU")
             ),
         };
-        let what = match (self.means.starts_vms(), self.wanted.command.is_empty()) {
+        let what = match (
+            self.means.starts_vms(),
+            self.wanted.given.command.is_empty(),
+        ) {
             (true, _) => "of the VMs that the command starts".to_owned(),
             (false, true) => {
-                let seconds = self.wanted.duration.as_secs_f64();
+                let seconds = self.wanted.given.duration.0 as f64 / 1e9;
                 format!("of {seconds} s each on {whose}")
             }
             (false, false) => format!("on {whose}, as long as the command runs"),
@@ -172,7 +175,7 @@ impl<'a> Experiment<'a> {
     pub(crate) fn run(&mut self, interrupt: &Interrupt) -> std::result::Result<(), Failure> {
         let begun = Instant::now();
         let mut progress = Progress::start(None);
-        let orders = draw(SEED, self.wanted.rounds);
+        let orders = draw(SEED, self.wanted.given.rounds);
         let all = orders.len() * Block::ALL.len();
         for (round, order) in orders.into_iter().enumerate() {
             self.rounds.push(Vec::new());
@@ -211,9 +214,9 @@ impl<'a> Experiment<'a> {
         self.means.put(&self.sides, place.block.is_b())?;
         let command = self.means.command(ceiling_ns);
         let plan = Plan {
-            duration: self.wanted.duration,
+            duration: Duration::from_nanos(self.wanted.given.duration.0),
             own_vms: self.means.starts_vms(),
-            warm_up: self.wanted.warm_up,
+            warm_up: self.wanted.given.warm_up,
         };
         let watched = self
             .watcher
@@ -292,7 +295,7 @@ impl<'a> Experiment<'a> {
             scopes.insert(place, tally(&halts, &policy, elsewhere, setting)?);
         }
         let tally = tally(&watched.halts, &policy, elsewhere, setting)?;
-        let metric = match &self.wanted.metric {
+        let metric = match &self.wanted.given.metric {
             None => None,
             Some(metric) => Some(last_number(metric, output).ok_or_else(|| no_metric(output))?),
         };

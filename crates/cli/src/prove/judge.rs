@@ -10,6 +10,7 @@ use haltwise_core::prove::schedule::Block;
 use haltwise_core::recording::Side;
 use haltwise_core::replay::{Cost, Outcome};
 use haltwise_core::stats::median_estimate;
+use haltwise_core::units::Nanos;
 use haltwise_host::knob::Parameter;
 
 use super::ProofRequest;
@@ -31,7 +32,7 @@ pub(crate) fn view(
     wanted: &ProofRequest,
     measured: &Result<'_>,
 ) -> std::result::Result<Proof, Failure> {
-    let known = prices::know(&wanted.costs, measured.price, measured.survey)?;
+    let known = prices::know(&wanted.given.costs, measured.price, measured.survey)?;
     let side = measured.sides.side();
     let (cost, price) = cost_of(wanted, &known, side);
     let rounds: Vec<[&Measured; 3]> = measured.rounds.iter().filter_map(|r| sorted(r)).collect();
@@ -87,7 +88,7 @@ pub(crate) fn view(
         figures: compared.into_iter().map(figure).collect(),
         lost: blocks.iter().map(|block| block.lost).sum(),
         blocks,
-        partial: rounds.len() < wanted.rounds as usize,
+        partial: rounds.len() < wanted.given.rounds as usize,
         ended_by: measured.ended_by.to_owned(),
         ledger: None,
     })
@@ -102,7 +103,11 @@ fn mean(all: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 
 /// The words of the command, unless it is to be kept out of the result.
 fn command(wanted: &ProofRequest) -> Vec<String> {
-    let words = wanted.command.iter().filter(|_| !wanted.no_command);
+    let words = wanted
+        .given
+        .command
+        .iter()
+        .filter(|_| !wanted.given.no_command);
     words
         .map(|word| word.to_string_lossy().into_owned())
         .collect()
@@ -118,7 +123,7 @@ fn cost_of(wanted: &ProofRequest, known: &Known, side: Side) -> (Cost, Option<Pr
     match side {
         Side::Host => (cost, None),
         Side::Guest => {
-            let price = Price::new(wanted.price, known.prices(side));
+            let price = Price::new(wanted.given.price, known.prices(side));
             (price.on(cost), Some(price))
         }
     }
@@ -201,11 +206,9 @@ fn design(wanted: &ProofRequest, rounds: &[[&Measured; 3]]) -> ProofDesign {
     let median = |values: Vec<f64>| median_estimate(&values).map_or(0.0, |found| found.median);
     ProofDesign {
         rounds: rounds.len() as u64,
-        rounds_wanted: wanted.rounds,
+        rounds_wanted: wanted.given.rounds,
         seed: SEED,
-        warm_up_ns: wanted
-            .warm_up
-            .map(|warm_up| u64::try_from(warm_up.as_nanos()).unwrap_or(u64::MAX)),
+        warm_up_ns: wanted.given.warm_up.map(|Nanos(ns)| ns),
         block_seconds: median(blocks().map(|block| block.seconds).collect()),
         block_halts: median(
             blocks()
@@ -330,7 +333,7 @@ fn missing(
             .find(|(name, _)| *name == figure.as_str());
         let why = match (figure, told) {
             (_, Some((_, why))) => why.clone(),
-            (Figure::Metric, None) if wanted.metric.is_none() => continue,
+            (Figure::Metric, None) if wanted.given.metric.is_none() => continue,
             (Figure::Metric, None) => "no round has it in all blocks".to_owned(),
             (Figure::Cost | Figure::PollCpu | Figure::SuccessfulPolls, None) => {
                 "polling time was not recorded".to_owned()

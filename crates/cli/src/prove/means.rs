@@ -36,7 +36,7 @@ impl Means {
         sides: &Sides,
         root: &Root,
     ) -> Result<Self, Failure> {
-        let command = wanted.command.clone();
+        let command = wanted.given.command.clone();
         if command::takes_ceiling(&command) {
             only_the_ceiling(wanted, sides)?;
             return Ok(Self::Command(command));
@@ -44,7 +44,7 @@ impl Means {
         if sides.are_in_force() {
             return Ok(Self::InForce(command));
         }
-        if !wanted.yes {
+        if !wanted.given.yes {
             return Err(parameters::refusal(sides));
         }
         let parameters = Parameters::take(root, sides)?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use haltwise_core::event::{Facts, Halt, Vm};
 use haltwise_core::ids::{Tid, VmIndex};
 use haltwise_core::recording::{Rung, Side};
+use haltwise_core::units::Nanos;
 use haltwise_host::collector::{CollectError, Collector};
 use haltwise_host::cycles::Cycles;
 use haltwise_host::root::Root;
@@ -44,7 +45,7 @@ pub(crate) struct Plan {
     pub(crate) duration: Duration,
     /// Only VMs that the command started count.
     pub(crate) own_vms: bool,
-    pub(crate) warm_up: Option<Duration>,
+    pub(crate) warm_up: Option<Nanos>,
 }
 
 #[derive(Debug, Default)]
@@ -243,7 +244,7 @@ impl Watcher {
         let last_ns = halts.iter().map(Halt::end_ns).max();
         let (first_ns, last_ns) = (first_ns.unwrap_or(ended_ns), last_ns.unwrap_or(ended_ns));
         let warm_up_ns = match plan.warm_up {
-            Some(given) => u64::try_from(given.as_nanos()).unwrap_or(u64::MAX),
+            Some(Nanos(given)) => given,
             None => last_ns.saturating_sub(first_ns) / WARM_UP_PART,
         };
         let since_ns = first_ns.saturating_add(warm_up_ns);

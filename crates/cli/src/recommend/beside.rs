@@ -1,6 +1,7 @@
 //! What stands beside a recommendation: how it compares with other settings and other rules, and what
 //! reaches whom. `tune` says it, and the page of `report --html` says the same.
 
+use haltwise_core::replay::GoalName;
 use haltwise_core::tune::interval::Interval;
 
 use haltwise_document::table::Table;
@@ -8,7 +9,6 @@ use haltwise_document::{Rows, Unit};
 
 use super::candidates::SettingRow;
 use super::caps::Withheld;
-use super::goal::Named;
 use super::say;
 use super::view::{PlayedSettings, SettingFigures, TuneResult, VmCeilings};
 use crate::number::{self, nanos_f64};
@@ -130,7 +130,7 @@ const NAMED: usize = 4;
 
 /// Who has a goal of its own, and what that means for the host's parameters.
 pub(crate) fn vm_goals(view: &TuneResult) -> Option<String> {
-    let of = |goal: Named| {
+    let of = |goal: GoalName| {
         let mut vms = view.vm_goals.iter().filter(|vm| vm.goal == goal.as_str());
         let names: Vec<String> = vms
             .by_ref()
@@ -143,7 +143,7 @@ pub(crate) fn vm_goals(view: &TuneResult) -> Option<String> {
         };
         (!names.is_empty()).then(|| format!("{} for {}{more}", goal.as_str(), names.join(", ")))
     };
-    let goals: Vec<String> = Named::ALL.into_iter().filter_map(of).collect();
+    let goals: Vec<String> = GoalName::ALL.into_iter().filter_map(of).collect();
     (!goals.is_empty()).then(|| {
         format!(
             "Goals of single VMs: {}. The host's parameters are chosen by the sum of the costs of all VMs, each \

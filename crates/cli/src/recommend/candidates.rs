@@ -13,7 +13,7 @@ use haltwise_core::pilot::guards::is_contended;
 use haltwise_core::policy::Spec;
 use haltwise_core::recording::Side;
 use haltwise_core::replay::session::Survey;
-use haltwise_core::replay::{Arrivals, Cost};
+use haltwise_core::replay::{Arrivals, Cost, GoalName};
 use haltwise_core::tune::advice::{self, Comparison};
 use haltwise_core::tune::figures::{self, OF_ANY_KIND, Played, Subject};
 use haltwise_core::tune::finalist::{self, Final, Finalist};
@@ -23,7 +23,6 @@ use haltwise_core::tune::{Advice, Gather, Goal, Keep, Material, Terms};
 
 use super::caps::{self, CeilingsFor, OwnCeilings};
 use super::follow;
-use super::goal::Named;
 use super::guest;
 use super::threads::Threads;
 use crate::SEED;
@@ -37,9 +36,8 @@ use crate::reading::rule::KernelSought;
 
 #[derive(Debug)]
 pub(crate) struct TuneRequest {
-    /// The weight of latency, in thousandths, and what to call it.
-    pub(crate) weight: (String, u64),
-    pub(crate) goals: BTreeMap<VmIndex, Named>,
+    pub(crate) goal: GoalName,
+    pub(crate) goals: BTreeMap<VmIndex, GoalName>,
     /// Whose ceilings may be set.
     pub(crate) ceilings: CeilingsFor,
     /// The most that polling may take, in % of one CPU.
@@ -64,9 +62,9 @@ pub(crate) enum Extent {
 
 impl TuneRequest {
     /// What is sought where the command line says no more than a goal.
-    pub(crate) fn of_goal(weight: (String, u64), vms: Option<Vec<VmIndex>>) -> Self {
+    pub(crate) fn of_goal(goal: GoalName, vms: Option<Vec<VmIndex>>) -> Self {
         Self {
-            weight,
+            goal,
             goals: BTreeMap::new(),
             ceilings: CeilingsFor::Settable,
             max_poll_cpu_percent: None,
@@ -88,7 +86,7 @@ pub(crate) struct Candidates {
     pub(crate) looked_at: usize,
     pub(crate) of: Final,
     pub(crate) advice: Advice,
-    pub(crate) goals: BTreeMap<VmIndex, Named>,
+    pub(crate) goals: BTreeMap<VmIndex, GoalName>,
     /// One for each goal that has a name.
     pub(crate) others: Vec<Advice>,
     /// Ceilings for each VM of its own.
@@ -197,12 +195,12 @@ pub(super) fn goals(
     known: &Known,
     possible_poll_cpu_percent: Option<f64>,
 ) -> Vec<Goal> {
-    let goal = |name: &str, latency_weight_milli| Goal {
-        name: name.to_owned(),
+    let goal = |named: GoalName| Goal {
+        name: named.as_str().to_owned(),
         aim: Aim {
             cost: Cost {
                 switch_cpu_ns: known.switch_cpu_ns,
-                latency_weight_milli,
+                latency_weight_milli: named.weight_milli(),
                 ..Cost::FREE
             },
             switch_cpu_ends_ns: known.switch_cpu_ends_ns,
@@ -210,10 +208,8 @@ pub(super) fn goals(
             possible_poll_cpu_percent,
         },
     };
-    let mut goals = vec![goal(&request.weight.0, request.weight.1)];
-    let named = Named::ALL.map(|named| goal(named.as_str(), named.weight_milli()));
-    goals.extend(named);
-    goals
+    let goals = std::iter::once(request.goal).chain(GoalName::ALL);
+    goals.map(goal).collect()
 }
 
 /// What the host's CPUs were idle while recorded, in % of one CPU; `None` where that was not sampled.

@@ -133,8 +133,8 @@ pub(crate) fn search(
         schema: SCHEMA,
         basis,
         goal: TuneGoal {
-            name: request.weight.0.clone(),
-            lambda: request.weight.1 as f64 / 1e3,
+            name: request.goal.as_str().to_owned(),
+            lambda: request.goal.weight_milli() as f64 / 1e3,
             max_poll_cpu_percent: request.max_poll_cpu_percent,
         },
         verdict: follow::verdict(follows, verdict(&advice)),

@@ -10,62 +10,22 @@ use haltwise_core::replay::GoalName;
 
 use crate::exit::{Exit, Failure};
 use crate::number::whole;
+use crate::offered::Offered;
 use crate::page::harmless;
 use crate::reading::select;
-
-/// The weights that have names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Named {
-    /// Only CPU time counts.
-    Density,
-    /// 1 ns of latency counts as 1 ns of CPU time.
-    Balanced,
-    /// 1 ns of latency counts as 10 ns of CPU time.
-    Latency,
-}
-
-impl Named {
-    /// All of them, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 3] = [Self::Density, Self::Balanced, Self::Latency];
-
-    fn goal(self) -> GoalName {
-        match self {
-            Self::Density => GoalName::Density,
-            Self::Balanced => GoalName::Balanced,
-            Self::Latency => GoalName::Latency,
-        }
-    }
-
-    /// What latency is worth, in thousandths of CPU.
-    pub(crate) fn weight_milli(self) -> u64 {
-        self.goal().weight_milli()
-    }
-
-    pub(crate) fn named(self) -> (String, u64) {
-        (self.as_str().to_owned(), self.weight_milli())
-    }
-
-    pub(crate) fn as_str(self) -> &'static str {
-        self.goal().as_str()
-    }
-}
 
 /// What latency is worth, as the command line says it.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Weight {
-    /// How much latency counts against CPU time
-    #[arg(long, value_name = "GOAL", default_value = "balanced")]
-    goal: Named,
+    /// How much latency counts against CPU time: density (not at all), balanced (1 ns
+    /// as 1 ns of CPU time) or latency (1 ns as 10 ns of it)
+    #[arg(long, value_name = "GOAL", default_value = "balanced", hide_possible_values = true, value_parser = GOAL)]
+    pub(crate) goal: GoalName,
 }
 
 impl Weight {
-    /// Its name, and the weight in thousandths of CPU.
-    pub(crate) fn named(&self) -> (String, u64) {
-        self.goal.named()
-    }
-
-    pub(crate) fn lambda(&self) -> f64 {
-        self.named().1 as f64 / 1e3
+    pub(crate) fn milli(&self) -> u64 {
+        self.goal.weight_milli()
     }
 }
 
@@ -84,45 +44,44 @@ pub(crate) struct Goals {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct GoalFor {
     vm: Option<String>,
-    goal: Named,
+    goal: GoalName,
 }
 
 impl Goals {
     /// What holds for VMs without a goal of their own.
-    pub(crate) fn of_all(&self) -> Result<(String, u64), Failure> {
+    pub(crate) fn of_all(&self) -> Result<GoalName, Failure> {
         let mut of_all = self.goals.iter().filter(|it| it.vm.is_none());
-        let goal = of_all.next().map_or(Named::Balanced, |it| it.goal);
+        let goal = of_all.next().map_or(GoalName::Balanced, |it| it.goal);
         if of_all.next().is_some() {
             let error = anyhow!("--goal is given twice for all VMs");
             return Err(
                 Failure::new(Exit::Usage, error).hint("a goal for one VM is --goal VM=GOAL")
             );
         }
-        Ok(goal.named())
+        Ok(goal)
     }
 
     /// The goals as patterns, for VMs that come: those that name a VM outrank patterns.
     pub(crate) fn of_patterns(&self) -> Result<pilot::Goals, Failure> {
-        let named = |(name, weight_milli)| pilot::Goal { name, weight_milli };
         let of_vms = self.goals.iter().filter_map(|it| {
             Some(pilot::GoalOfVms {
                 pattern: it.vm.clone()?,
-                goal: Some(named(it.goal.named())),
+                goal: Some(for_pilot(it.goal)),
             })
         });
         let is_pattern = |it: &pilot::GoalOfVms| it.pattern.contains(['*', '?']);
         let (patterns, mut of_vms): (Vec<_>, Vec<_>) = of_vms.partition(is_pattern);
         of_vms.extend(patterns);
         Ok(pilot::Goals {
-            of_all: named(self.of_all()?),
+            of_all: for_pilot(self.of_all()?),
             of_vms,
         })
     }
 
     /// The goals of single VMs: of VMs that are named, then by patterns, of which the first counts. Fails if one is
     /// for no VM of the capture, or two name one.
-    pub(crate) fn of_vms(&self, roster: &Roster) -> Result<BTreeMap<VmIndex, Named>, Failure> {
-        let mut by_vm: BTreeMap<VmIndex, (&str, Named)> = BTreeMap::new();
+    pub(crate) fn of_vms(&self, roster: &Roster) -> Result<BTreeMap<VmIndex, GoalName>, Failure> {
+        let mut by_vm: BTreeMap<VmIndex, (&str, GoalName)> = BTreeMap::new();
         let single = self.goals.iter();
         let single = single.filter_map(|it| Some((it.vm.as_deref()?, it.goal)));
         let (patterns, names): (Vec<_>, Vec<_>) =
@@ -153,11 +112,29 @@ impl Goals {
     }
 }
 
+const NAMES: &[&str] = &["density", "balanced", "latency"];
+
+pub(crate) const GOAL: Offered<GoalName> = Offered {
+    names: NAMES,
+    read: named,
+};
+
 /// What a shell offers; a VM may stand before it.
-const GOALS: crate::offered::Offered<GoalFor> = crate::offered::Offered {
-    names: &["density", "balanced", "latency"],
+const GOALS: Offered<GoalFor> = Offered {
+    names: NAMES,
     read: goal,
 };
+
+pub(crate) fn named(text: &str) -> Result<GoalName, String> {
+    GoalName::from_name(text).ok_or_else(|| format!("possible goals: {}", NAMES.join(", ")))
+}
+
+pub(crate) fn for_pilot(goal: GoalName) -> pilot::Goal {
+    pilot::Goal {
+        name: goal.as_str().to_owned(),
+        weight_milli: goal.weight_milli(),
+    }
+}
 
 fn goal(text: &str) -> Result<GoalFor, String> {
     let (vm, goal) = match text.rsplit_once('=') {
@@ -165,9 +142,10 @@ fn goal(text: &str) -> Result<GoalFor, String> {
         Some(_) => return Err("expected GOAL or VM=GOAL".to_owned()),
         None => (None, text),
     };
-    let named = Named::ALL.into_iter().find(|it| it.as_str() == goal);
-    let goal = named.ok_or("possible goals: density, balanced, latency")?;
-    Ok(GoalFor { vm, goal })
+    Ok(GoalFor {
+        vm,
+        goal: named(goal)?,
+    })
 }
 
 pub(crate) fn milli(lambda: f64) -> u64 {
@@ -189,9 +167,9 @@ mod test {
     #[test]
     fn a_goal_is_for_all_vms_or_for_one() {
         let read = |text: &str| goal(text).map(|it| (it.vm, it.goal));
-        assert_eq!(read("latency"), Ok((None, Named::Latency)));
+        assert_eq!(read("latency"), Ok((None, GoalName::Latency)));
         let web = Some("web=1".to_owned());
-        assert_eq!(read("web=1=density"), Ok((web, Named::Density)));
+        assert_eq!(read("web=1=density"), Ok((web, GoalName::Density)));
         for bad in ["", "web", "=latency", "web=", "web=fast"] {
             assert!(read(bad).is_err(), "{bad}");
         }

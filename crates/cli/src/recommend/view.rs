@@ -7,7 +7,7 @@ use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::replay::session::Seat;
-use haltwise_core::replay::{Cost, Doubts};
+use haltwise_core::replay::{Cost, Doubts, GoalName};
 use haltwise_core::stats::total;
 use haltwise_core::tune::advice::{Comparison, Rejected, Verdict};
 use haltwise_core::tune::candidates::Reach;
@@ -23,7 +23,6 @@ use super::candidates::{self, Candidates, SettingRow};
 use super::caps::{OwnCeilings, Withheld};
 use super::counted::CountedSettings;
 use super::follow;
-use super::goal::Named;
 use super::say;
 use crate::figures::{DOUBTS, INTERVAL};
 use crate::plan::Settings;
@@ -503,7 +502,7 @@ pub(crate) fn goal(of: &Goal) -> TuneGoal {
     }
 }
 
-fn vm_goals(info: &CaptureInfo, goals: &BTreeMap<VmIndex, Named>) -> Vec<VmGoal> {
+fn vm_goals(info: &CaptureInfo, goals: &BTreeMap<VmIndex, GoalName>) -> Vec<VmGoal> {
     let goal = |vm: &Vm| {
         goals.get(&vm.index).map(|goal| VmGoal {
             name: vm.name.clone(),

@@ -124,14 +124,12 @@ impl Sum {
     }
 }
 
-/// Adds up vCPUs, and names what they come to. `shown` is given the groups of VMs from time to time, and may leave out
-/// those that will not be shown.
+/// Adds up vCPUs, and names what they come to.
 pub(crate) fn build(
     info: &CaptureInfo,
     replayed: Replayed,
     (subjects, by_vcpu): (&[Subject], bool),
     partial: bool,
-    mut shown: impl FnMut(&mut Vec<HaltGroup>),
 ) -> Replay {
     let Replayed { seats, model } = replayed;
     let cost = &model.cost;
@@ -155,7 +153,6 @@ pub(crate) fn build(
     let mut groups = Vec::new();
     for of_vm in OfVm::each(seats, by_vcpu) {
         groups.extend(of_vm.groups().map(named));
-        shown(&mut groups);
     }
     Replay {
         schema: super::SCHEMA,

@@ -1,8 +1,6 @@
 //! What is shown of a replay: a row for each VM, two tables for the host and for each VM asked for, what is
 //! bistable, and what it all rests on.
 
-use std::borrow::Borrow;
-
 use haltwise_core::replay::Doubts;
 use haltwise_document::{Document, Prose, Rows, Unit, Untrusted, prose};
 
@@ -15,22 +13,17 @@ use crate::prices::words;
 use crate::words::plural;
 
 /// Puts those VMs first that cost most.
-pub(crate) fn expensive_first<G: Borrow<HaltGroup>>(vms: &mut [G]) {
-    let cost = |group: &G| group.borrow().recorded.cost_ns.unwrap_or(-1.0);
+fn expensive_first(vms: &mut [&HaltGroup]) {
+    let cost = |group: &&HaltGroup| group.recorded.cost_ns.unwrap_or(-1.0);
     vms.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
 }
 
 /// Lays a replay out: so many rows in the table of VMs, in their order where `sorted`, else those that cost most
-/// first, and so many were left out before; `detail` shows each VM.
-pub(crate) fn document(
-    view: &Replay,
-    (top, left_out): (usize, usize),
-    sorted: bool,
-    detail: bool,
-) -> Document {
+/// first; `detail` shows each VM.
+pub(crate) fn document(view: &Replay, top: usize, sorted: bool, detail: bool) -> Document {
     let mut document = Document::new();
     let mut vms: Vec<&HaltGroup> = view.vms.iter().filter(|it| it.vcpu.is_none()).collect();
-    let several = vms.len() + left_out > 1;
+    let several = vms.len() > 1;
     if detail || !several {
         for group in &view.vms {
             show(&mut document, group, title(group), &view.basis.price);
@@ -42,7 +35,7 @@ pub(crate) fn document(
         }
         let order = if sorted { "" } else { ", most expensive first" };
         document.heading(format!("VMs{order}"));
-        table_of_vms(&mut document, &vms, (top, left_out));
+        table_of_vms(&mut document, &vms, top);
         let title = format!("All of the host, {} vCPUs", view.host.vcpus);
         show(&mut document, &view.host, title.into(), &view.basis.price);
     }
@@ -50,8 +43,8 @@ pub(crate) fn document(
     document
 }
 
-fn table_of_vms(document: &mut Document, vms: &[&HaltGroup], (top, left_out): (usize, usize)) {
-    let mut table = Rows::new("VMs", vms, top)
+fn table_of_vms(document: &mut Document, vms: &[&HaltGroup], top: usize) {
+    let table = Rows::new("VMs", vms, top)
         .with("VM", Unit::Name, |it| {
             it.name.as_deref().unwrap_or("(unknown VM)")
         })
@@ -62,7 +55,6 @@ fn table_of_vms(document: &mut Document, vms: &[&HaltGroup], (top, left_out): (u
         .with("policy", Unit::Name, |it| Some(&*best(it)?.policy))
         .spare(&["halts", "gap_p50_ns"])
         .finish();
-    table.more += left_out;
     document.table(table);
     document.prose(
         "Polling, latency (mean) and x oracle are as recorded; best is the cheapest policy of those \

@@ -5,16 +5,11 @@ use std::path::PathBuf;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::knob::Parameter;
 
-use super::root::root;
 use crate::apply::{self, ApplyOptions, Source};
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Arguments of `haltwise apply`.
 #[derive(Debug, clap::Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the command line's own switches"
-)]
 #[command(
     long_about = "Set KVM's halt polling parameters, or the ceiling of a VM
 
@@ -80,24 +75,8 @@ pub(crate) struct Arguments {
         conflicts_with_all = ["plan", "set", "persist"]
     )]
     ceiling: Option<String>,
-    /// Make the changes
-    #[arg(long)]
-    yes: bool,
-    /// Go on until interrupted: set the ceilings of VMs of the plan that come later
-    #[arg(long, requires = "plan", requires = "yes")]
-    follow: bool,
-    /// Also set the parameters at every boot
-    #[arg(long)]
-    persist: bool,
-    /// Also overwrite parameters that were modified externally
-    #[arg(long)]
-    take_over: bool,
-    /// Print JSON (schema 1, see docs/status-json.md)
-    #[arg(long)]
-    json: bool,
-    /// Directory that holds /sys, /proc, /etc and /var, to try it out [default: /]
-    #[arg(long, value_name = "DIR")]
-    root: Option<PathBuf>,
+    #[command(flatten)]
+    options: ApplyOptions,
 }
 
 /// Applies, or says what it would do.
@@ -107,7 +86,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         (None, None) if arguments.vms.is_empty() => Source::Set(settings(&arguments.set)?),
         (None, None) => {
             let settings = settings(&arguments.set)?;
-            may_be_set_in_a_guest(&settings, arguments.persist)?;
+            may_be_set_in_a_guest(&settings, arguments.options.persist)?;
             Source::Guest(arguments.vms, settings)
         }
         (None, Some(text)) => {
@@ -116,15 +95,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             Source::Ceiling(arguments.vms, ns)
         }
     };
-    apply::run(&ApplyOptions {
-        source,
-        yes: arguments.yes,
-        persist: arguments.persist,
-        take_over: arguments.take_over,
-        follow: arguments.follow,
-        json: arguments.json,
-        root: root(arguments.root),
-    })
+    apply::run(&arguments.options, &source)
 }
 
 /// Refuses what cannot be set in a guest from its host.

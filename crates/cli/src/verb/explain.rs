@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let opened = Opened::open(&arguments.dir)?;
     let vms = select::vms(&opened.info().roster, arguments.vm.as_deref())?;
     let only = arguments.vm.as_ref().map(|_| vms.clone());
-    let request = TuneRequest::of_goal(arguments.weight.named(), only);
+    let request = TuneRequest::of_goal(arguments.weight.goal, only);
     let (loaded, told) = if opened.info().side.is_host() {
         let mut looking = Looking::new(&opened, &request);
         let (loaded, ends) = load::load(&opened, &mut [looking.sink()])?;
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         let (told, _) = Told::of_guest(&opened, &request, polled_ns);
         (loaded, told)
     };
-    let mut view = view::view(&loaded, &vms, arguments.weight.lambda(), told);
+    let mut view = view::view(&loaded, &vms, arguments.weight.milli() as f64 / 1e3, told);
     let shown = &arguments.shown;
     shown.sort(&mut [&mut view.findings])?;
     shown.print_text(&view, |style| text::render(&view, shown.rows(), style))?;

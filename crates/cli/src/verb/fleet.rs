@@ -9,7 +9,6 @@ use crate::exit::{Exit, Outcome};
 use crate::fleet::build::{self, Assumptions};
 use crate::fleet::{file, load, page};
 use crate::offered;
-use crate::recommend::goal::Weight;
 use crate::shown::Shown;
 use crate::terminal;
 
@@ -46,16 +45,7 @@ pub(crate) struct Arguments {
     )]
     by: Vec<By>,
     #[command(flatten)]
-    weight: Weight,
-    /// Hosts that CPUs, power and money are computed for [default: those in the tables]
-    #[arg(long, value_name = "N")]
-    hosts: Option<u64>,
-    /// Power of a busy CPU above an idle one, for the power saved
-    #[arg(long, value_name = "W", value_parser = factor)]
-    watts_per_cpu: Option<f64>,
-    /// Price of a CPU for a year, for the money saved
-    #[arg(long, value_name = "X", value_parser = factor)]
-    price_per_cpu_year: Option<f64>,
+    assumptions: Assumptions,
     /// Write the result as a page for a browser
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -63,28 +53,13 @@ pub(crate) struct Arguments {
     shown: Shown,
 }
 
-fn factor(text: &str) -> Result<f64, String> {
-    let factor = text.parse::<f64>().ok();
-    let factor = factor.filter(|factor| (0.0..=1e9).contains(factor));
-    factor.ok_or_else(|| "expected a number from 0 to 1e9".to_owned())
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let goal = arguments.weight.named();
     let asked = Asked {
         by: arguments.by.clone(),
-        weight_milli: goal.1,
+        weight_milli: arguments.assumptions.weight.milli(),
     };
     let loaded = load::load(&arguments.paths, &asked)?;
-    let mut result = build::build(
-        loaded,
-        Assumptions {
-            goal,
-            hosts: arguments.hosts,
-            watts_per_cpu: arguments.watts_per_cpu,
-            price_per_cpu_year: arguments.price_per_cpu_year,
-        },
-    );
+    let mut result = build::build(loaded, &arguments.assumptions);
     let shown = &arguments.shown;
     shown.sort(&mut [&mut result.cohorts, &mut result.losing, &mut result.unlike])?;
     if let Some(path) = &arguments.html {

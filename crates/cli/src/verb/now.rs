@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use haltwise_core::replay::GoalName;
 use haltwise_core::units::Nanos;
 use haltwise_host::discovery;
 use haltwise_host::root::Root;
@@ -14,7 +15,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::now::view::Answer;
 use crate::now::{build, outside, page};
 use crate::prices::kept;
-use crate::recommend::goal::Named;
+use crate::recommend::goal::GOAL;
 use crate::terminal::{self, Width};
 use crate::time;
 
@@ -57,8 +58,8 @@ pub(crate) struct Asked {
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
     /// How much latency counts against CPU time in the answer; all goals are listed
-    #[arg(long, value_name = "GOAL", default_value = "balanced")]
-    goal: Named,
+    #[arg(long, value_name = "GOAL", default_value = "balanced", value_parser = GOAL)]
+    goal: GoalName,
     /// Print JSON (schema 1, see docs/now-json.md)
     #[arg(long)]
     json: bool,

@@ -1,28 +1,18 @@
 //! `haltwise prove`: the command line; the work is in [`crate::prove`].
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use anyhow::anyhow;
 use haltwise_core::prove::setting::{GivenSetting, WantedPair};
-use haltwise_core::recording::Rung;
-use haltwise_core::units::Nanos;
-use haltwise_host::discovery::VmSelector;
 use haltwise_host::root::Root;
-use regex_lite::Regex;
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::offered;
 use crate::plan::{Plan, Scope};
-use crate::prices::GivenCosts;
-use crate::prices::price::{GivenPrice, no_prices};
+use crate::prices::price::no_prices;
 use crate::proof::ledger;
-use crate::prove::{self, ProofRequest};
+use crate::prove::{self, Given, ProofRequest};
 use crate::recommend::goal::{self, Weight};
-use crate::shown::Shown;
-use crate::time;
 
 /// Arguments of `haltwise prove`.
 #[derive(Debug, clap::Args)]
@@ -73,63 +63,15 @@ pub(crate) struct Arguments {
     /// Measure this machine's own idle CPUs, as a guest, also where no setting says so
     #[arg(long)]
     guest: bool,
-    /// Number of rounds; with 12, one may be disturbed without effect on the verdict
-    #[arg(long, value_name = "N", default_value_t = 12,
-          value_parser = clap::value_parser!(u32).range(2..=200))]
-    rounds: u32,
-    /// Length of a period if COMMAND does not determine it
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time::duration)]
-    duration: Nanos,
-    /// Time to ignore at the start of each period [default: a tenth of it]
-    #[arg(long, value_name = "TIME", value_parser = time::duration)]
-    warm_up: Option<Nanos>,
-    /// Metric printed by COMMAND: a regular expression with one group that matches a
-    /// number; the last match in the output counts
-    #[arg(long, value_name = "REGEX", value_parser = metric, requires = "command")]
-    metric: Option<Regex>,
     #[command(flatten)]
     weight: Weight,
-    #[command(flatten)]
-    costs: GivenCosts,
-    #[command(flatten)]
-    price: GivenPrice,
-    /// Only this VM, by a name, UUID, VMID or PID; may be repeated [default: all]
-    #[arg(long = "vm", value_name = "PID|NAME")]
-    vms: Vec<VmSelector>,
-    /// Source of events: bpf or tracepoints [default: the best available]
-    #[arg(long = "source", value_name = "SOURCE", hide_possible_values = true, value_parser = offered::known::<Rung>(&["bpf", "tracepoints"]))]
-    rung: Option<Rung>,
-    /// Set the parameters, and restore them at the end
-    #[arg(long)]
-    yes: bool,
-    #[command(flatten)]
-    kept: Kept,
-    #[command(flatten)]
-    shown: Shown,
-    /// Command to run in each period: starts the VMs or generates the load
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
-}
-
-/// What is kept of a comparison.
-#[derive(Debug, clap::Args)]
-struct Kept {
     /// Ledger file of predictions and results [default:
     /// /var/lib/haltwise/ledger.jsonl for root, else
     /// ~/.local/state/haltwise/ledger.jsonl]
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
-    /// Store COMMAND neither in the result nor in the ledger: it may contain a secret
-    #[arg(long)]
-    no_command: bool,
-}
-
-fn metric(text: &str) -> Result<Regex, String> {
-    let regex = Regex::new(text).map_err(|error| error.to_string())?;
-    match regex.captures_len() {
-        2 => Ok(regex),
-        n => Err(format!("must have one group in parentheses, not {}", n - 1)),
-    }
+    #[command(flatten)]
+    given: Given,
 }
 
 fn setting(plan: &Plan) -> Result<GivenSetting, Failure> {
@@ -176,28 +118,15 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     let pair = WantedPair::of([a, b], in_guest)
         .map_err(|error| Failure::new(Exit::Usage, anyhow!(error)))?;
     if matches!(pair, WantedPair::Host(_)) {
-        no_prices(arguments.price)?;
+        no_prices(arguments.given.price)?;
     }
-    let kept = arguments.kept;
-    let duration = |ns: Nanos| Duration::from_nanos(ns.0);
     prove::run(&ProofRequest {
         pair,
-        rounds: arguments.rounds,
-        duration: duration(arguments.duration),
-        warm_up: arguments.warm_up.map(duration),
-        metric: arguments.metric,
-        latency_weight_milli: (plan.as_ref()).map_or(arguments.weight.named().1, |plan| {
+        latency_weight_milli: (plan.as_ref()).map_or(arguments.weight.milli(), |plan| {
             goal::milli(plan.goal.lambda)
         }),
         plan,
-        costs: arguments.costs,
-        price: arguments.price,
-        vms: arguments.vms,
-        rung: arguments.rung,
-        yes: arguments.yes,
-        ledger: (kept.ledger).or_else(|| ledger::place(&Root::host())),
-        shown: arguments.shown,
-        command: arguments.command,
-        no_command: kept.no_command,
+        ledger: (arguments.ledger).or_else(|| ledger::place(&Root::host())),
+        given: arguments.given,
     })
 }

@@ -18,8 +18,6 @@ use crate::reading::rule;
 use crate::recommend::goal::Weight;
 use crate::replay::build::Subject;
 use crate::replay::play::{self, ReplayRequest};
-use crate::replay::shortened::Shortened;
-use crate::replay::view::HaltGroup;
 use crate::replay::{build, page};
 use crate::shown::Shown;
 use crate::terminal;
@@ -107,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let specs = specs(arguments, &opened)?;
     let request = ReplayRequest {
         specs: specs.iter().map(|subject| subject.spec.clone()).collect(),
-        latency_weight_milli: arguments.weight.named().1,
+        latency_weight_milli: arguments.weight.milli(),
         costs: arguments.costs.clone(),
         price: arguments.price,
     };
@@ -119,13 +117,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         .iter()
         .any(|note| !matches!(note, Note::OutOfOrder { .. } | Note::Dropped(_)));
     let detail = arguments.detail || by_vcpu;
-    let mut shortened = Shortened::new(shown, !shown.is_json() && !detail);
-    let leave_out = |vms: &mut Vec<HaltGroup>| shortened.leave_out(vms);
     let subjects = (&specs[..], by_vcpu);
-    let mut view = build::build(opened.info(), replayed, subjects, partial, leave_out);
+    let mut view = build::build(opened.info(), replayed, subjects, partial);
     shown.sort(&mut [&mut view.vms])?;
-    let document =
-        |top| page::document(&view, (top, shortened.left_out), shown.is_sorted(), detail);
+    let document = |top| page::document(&view, top, shown.is_sorted(), detail);
     shown.print(&view, document)?;
     Ok(Exit::of_partial(partial || view.basis.lost > 0))
 }

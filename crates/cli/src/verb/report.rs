@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
+use haltwise_core::replay::GoalName;
 
 use crate::exit::{Exit, Outcome};
 use crate::html;
@@ -16,7 +17,6 @@ use crate::reading::opened::Opened;
 use crate::reading::pass::Sink;
 use crate::reading::select;
 use crate::recommend::candidates::TuneRequest;
-use crate::recommend::goal::Named;
 use crate::recommend::{Looking, Recommendation, recommend_in_guest};
 use crate::report::build::{self, Extent};
 use crate::report::text::{self, Options};
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let wanted = select::vms(&opened.info().roster, arguments.vm.as_deref())?;
     let only = arguments.vm.as_ref().map(|_| wanted.clone());
     let wanted: BTreeSet<VmIndex> = wanted.into_iter().collect();
-    let request = TuneRequest::of_goal(Named::Balanced.named(), only);
+    let request = TuneRequest::of_goal(GoalName::Balanced, only);
     // What is tuned of a guest has its own search.
     let is_of_host = opened.info().side.is_host();
     let mut looking = is_of_host.then(|| Looking::new(&opened, &request));

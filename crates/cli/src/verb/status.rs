@@ -1,9 +1,7 @@
 //! `haltwise status`: the command line; the work is in [`crate::status`].
 
-use std::path::PathBuf;
-
-use super::root::root;
 use crate::exit::Outcome;
+use crate::state::GivenRoot;
 use crate::status;
 
 /// Arguments of `haltwise status`.
@@ -21,11 +19,10 @@ pub(crate) struct Arguments {
     /// Print JSON (schema 1, see docs/status-json.md)
     #[arg(long)]
     json: bool,
-    /// Directory that holds /sys, /proc, /etc and /var, to try it out [default: /]
-    #[arg(long, value_name = "DIR")]
-    root: Option<PathBuf>,
+    #[command(flatten)]
+    root: GivenRoot,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Outcome {
-    status::run(&root(arguments.root), arguments.json)
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    status::run(&arguments.root, arguments.json)
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use haltwise_core::ids::VmIndex;
+use haltwise_core::replay::GoalName;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::prices::GivenCosts;
@@ -14,7 +15,7 @@ use crate::reading::opened::Opened;
 use crate::reading::select;
 use crate::recommend::candidates::{Extent, TuneRequest};
 use crate::recommend::caps::CeilingsFor;
-use crate::recommend::goal::{self, Goals, Named};
+use crate::recommend::goal::{self, Goals};
 use crate::recommend::guest::joined::Beside;
 use crate::recommend::recommend;
 use crate::shown::Shown;
@@ -86,7 +87,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     /// Refuses what has no meaning for the governor of a guest.
-    fn refuse_for_guest(&self, goals: &BTreeMap<VmIndex, Named>) -> Result<(), Failure> {
+    fn refuse_for_guest(&self, goals: &BTreeMap<VmIndex, GoalName>) -> Result<(), Failure> {
         let given = [
             (self.ceiling_only, "--ceiling-only"),
             (self.ceilings != CeilingsFor::Settable, "--ceilings"),
@@ -107,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let selector = arguments.vm.as_deref().filter(|_| host.is_none());
     let vms = selector.map(|vm| select::vms(&opened.info().roster, Some(vm)));
     let request = TuneRequest {
-        weight: arguments.goals.of_all()?,
+        goal: arguments.goals.of_all()?,
         goals: arguments.goals.of_vms(&opened.info().roster)?,
         ceilings: arguments.ceilings,
         max_poll_cpu_percent: arguments.max_poll_cpu,

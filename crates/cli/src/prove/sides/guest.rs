@@ -111,9 +111,9 @@ pub(super) fn value(params: &Params, parameter: Parameter) -> Option<u32> {
 /// Refuses what has no meaning in a guest.
 pub(super) fn check(wanted: &ProofRequest) -> Result<(), Failure> {
     let given = [
-        (!wanted.vms.is_empty(), "--vm is"),
+        (!wanted.given.vms.is_empty(), "--vm is"),
         (
-            command::takes_ceiling(&wanted.command),
+            command::takes_ceiling(&wanted.given.command),
             "{halt_poll_ns} in the command is",
         ),
     ];
