@@ -8,17 +8,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 use haltwise_core::event::Facts;
-use haltwise_core::recording::{Mode, Rung};
+use haltwise_core::recording::Rung;
 use haltwise_document::openmetrics::Format;
 use haltwise_host::collector::Collector;
-use haltwise_host::discovery::VmSelector;
 use haltwise_host::params::{Look, Watch};
 use haltwise_host::root::Root;
 use haltwise_host::usage::Slow;
 use haltwise_host::{clock, host_sample, sandbox};
 
 use crate::collect::attach::{self, explain};
-use crate::collect::exits::ExitsWanted;
 use crate::collect::interrupt::Interrupt;
 use crate::collect::watching::{ToWatch, Watching};
 use crate::exit::{Exit, Failure, Outcome};
@@ -46,15 +44,7 @@ pub(crate) enum Shown {
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) shown: Shown,
-    /// Only these VMs; empty for all.
-    pub(crate) vms: Vec<VmSelector>,
-    /// Counts of ours, or KVM's own.
-    pub(crate) mode: Mode,
-    /// The source of the facts, or the best that works.
-    pub(crate) rung: Option<Rung>,
-    pub(crate) exits: Option<ExitsWanted>,
-    /// How often counts are read.
-    pub(crate) interval: Duration,
+    pub(crate) watch: ToWatch,
     /// The most series of VMs.
     pub(crate) max_series: usize,
 }
@@ -70,7 +60,7 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
             textfile.as_deref().map(Textfile::new).transpose()?,
         ),
     };
-    let mut counting = Counting::attach(wanted, root)?;
+    let mut counting = Counting::attach(&wanted.watch, root)?;
     let watched = Arc::clone(&counting.watched);
     let exposition = Exposition::new(wanted.max_series).with(move |metrics| {
         let watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +78,7 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
         notifier.alive();
         let now_ns = clock::monotonic_ns();
         if let Shown::Once(format) = wanted.shown
-            && (counting.has_run(wanted.interval, now_ns) || interrupt.came().is_some())
+            && (counting.has_run(wanted.watch.interval, now_ns) || interrupt.came().is_some())
         {
             counting.end()?;
             terminal::print(&exposition.render(format))?;
@@ -142,22 +132,14 @@ struct Counting {
 const SAMPLE_NS: u64 = 1_000_000_000;
 
 impl Counting {
-    fn attach(wanted: &Wanted, root: Root) -> Result<Self, Failure> {
+    fn attach(wanted: &ToWatch, root: Root) -> Result<Self, Failure> {
         let Watching {
             collector,
             exits,
             began_ns,
             missing,
             ..
-        } = ToWatch {
-            vms: &wanted.vms,
-            rung: wanted.rung,
-            mode: wanted.mode,
-            each_halt_of_tracepoints: false,
-            interval: wanted.interval,
-            exits: wanted.exits.as_ref(),
-        }
-        .begin(&root)?;
+        } = wanted.begin(&root)?;
         let host = attach::this_host(&root);
         let build = BuildNames {
             version: env!("CARGO_PKG_VERSION").to_owned(),

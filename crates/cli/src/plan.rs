@@ -9,6 +9,7 @@ mod file;
 mod settings;
 
 use haltwise_core::recording::Side;
+use haltwise_document::figures;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use settings::Settings;
@@ -33,7 +34,7 @@ pub(crate) struct Plan {
     pub(crate) tool: Tool,
     pub(crate) capture: Basis,
     /// What it is to be good at.
-    pub(crate) goal: Goal,
+    pub(crate) goal: TuneGoal,
     pub(crate) scope: Scope,
     /// The parameters in force when the capture was made.
     pub(crate) before: Settings,
@@ -74,17 +75,19 @@ pub(crate) struct Basis {
     pub(crate) halts: u64,
 }
 
-/// What a plan is to be good at.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Goal {
-    /// `density`, `balanced` or `latency`.
-    pub(crate) name: String,
-    /// What a nanosecond of wake-up latency is worth in nanoseconds of CPU: 0 to 1000000.
-    pub(crate) lambda: f64,
-    /// The most that polling may take, in % of one CPU for all vCPUs together.
-    #[serde(deserialize_with = "Option::deserialize")]
-    pub(crate) max_poll_cpu_percent: Option<f64>,
+figures! {
+    /// What was asked for, and what a plan is to be good at.
+    #[derive(Clone, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub(crate) struct TuneGoal {
+        /// Its name.
+        pub(crate) name: String = Name,
+        /// Nanoseconds of CPU for one of latency.
+        pub(crate) lambda: f64 = Real,
+        /// The most that polling may take.
+        #[serde(deserialize_with = "Option::deserialize")]
+        pub(crate) max_poll_cpu_percent: Option<f64> = CpuPercent,
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,7 +124,7 @@ pub(crate) struct PlannedCeiling {
     pub(crate) vm: String,
     /// The ceiling, in nanoseconds.
     pub(crate) halt_poll_ns: u32,
-    /// What it is to be good at, as in [`Goal`].
+    /// What it is to be good at, as in [`TuneGoal`].
     pub(crate) goal: String,
     /// What a nanosecond of wake-up latency is worth to it in nanoseconds of CPU.
     pub(crate) lambda: f64,

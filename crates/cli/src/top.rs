@@ -46,6 +46,7 @@ use self::recorded::Length;
 use self::step::lost_count;
 use self::timeline::Timeline;
 use crate::collect::interrupt::Interrupt;
+use crate::collect::watching::ToWatch;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use crate::words::plural;
@@ -110,7 +111,7 @@ pub(crate) fn show_capture(
     Ok(outcome(&model, partial))
 }
 
-pub(crate) fn show_host(wanted: &live::LiveRequest, form: Form) -> Outcome {
+pub(crate) fn show_host(wanted: &ToWatch, form: Form) -> Outcome {
     if form == Form::Screen {
         tty::check()?;
     }

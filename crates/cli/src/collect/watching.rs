@@ -13,9 +13,9 @@ use super::exits::ExitsWanted;
 use crate::exit::Failure;
 
 #[derive(Debug)]
-pub(crate) struct ToWatch<'a> {
+pub(crate) struct ToWatch {
     /// Only these VMs; empty for all.
-    pub(crate) vms: &'a [VmSelector],
+    pub(crate) vms: Vec<VmSelector>,
     /// The source of the facts, or the best that works.
     pub(crate) rung: Option<Rung>,
     /// Counts, or every halt.
@@ -24,7 +24,7 @@ pub(crate) struct ToWatch<'a> {
     /// come late.
     pub(crate) each_halt_of_tracepoints: bool,
     pub(crate) interval: Duration,
-    pub(crate) exits: Option<&'a ExitsWanted>,
+    pub(crate) exits: Option<ExitsWanted>,
 }
 
 pub(crate) struct Watching {
@@ -37,14 +37,17 @@ pub(crate) struct Watching {
     pub(crate) missing: Vec<Missing>,
 }
 
-impl ToWatch<'_> {
+impl ToWatch {
     pub(crate) fn begin(&self, root: &Root) -> Result<Watching, Failure> {
         attach::check_kvm(root)?;
-        let exits = self.exits.map(|exits| exits.settle(self.rung, root));
+        let exits = self
+            .exits
+            .as_ref()
+            .map(|exits| exits.settle(self.rung, root));
         let exits = exits.transpose()?;
         let mut options = CollectOptions {
             mode: self.mode,
-            vms: attach::select(self.vms, root)?,
+            vms: attach::select(&self.vms, root)?,
             interval: self.interval,
             exits: exits.as_ref().map(|exits| exits.options.clone()),
             ..CollectOptions::default()

@@ -18,7 +18,6 @@ use haltwise_core::recording::{Missing, Mode};
 use super::pair::Whose;
 use crate::exit::Failure;
 use crate::reading::load::{self, OverTime};
-use crate::reading::open::in_a_line;
 use crate::reading::opened::{Broken, Opened};
 use crate::reading::pass::{PassEnds, Sink};
 use crate::reading::recording::Recording;
@@ -164,14 +163,10 @@ impl<'a> Side<'a> {
     /// Says what of the exits is not compared.
     fn note_exits(&mut self, other: u64, broken: Option<&Broken>) {
         self.recording.take_notes(self.opened.capture());
-        let notes = &mut self.recording.notes;
         if let Some(broken) = broken {
-            let note = in_a_line(broken);
-            if !notes.iter().any(|known| known.contains(&note)) {
-                notes.push(note);
-            }
-            self.recording.damaged = true;
+            self.recording.breaks_off(broken);
         }
+        let notes = &mut self.recording.notes;
         if !self.exits_whole {
             notes.push("not all exits can be read, so none are compared".to_owned());
         }

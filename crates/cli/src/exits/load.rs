@@ -12,10 +12,10 @@ use haltwise_core::ids::VmIndex;
 
 use crate::exit::{Exit, Failure};
 use crate::reading::load::{self, OverTime};
-use crate::reading::open::in_a_line;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
 use crate::reading::recording::Recording;
+use crate::reading::select;
 
 #[derive(Debug)]
 pub(crate) struct Loaded {
@@ -56,8 +56,7 @@ impl Taking {
         ends: &PassEnds,
     ) -> Loaded {
         if let Some(broken) = ends.broken(Table::Exits) {
-            recording.notes.push(in_a_line(broken));
-            recording.damaged = true;
+            recording.breaks_off(broken);
         }
         recording.take_notes(opened.capture());
         let halted = self.halts.halted(&recording.ledger);
@@ -79,12 +78,7 @@ impl Sink for Taking {
 
     fn exits(&mut self, row: &Exits) {
         self.counted.row(row);
-        let wanted = match (&self.vms, row.vm) {
-            (None, _) => true,
-            (Some(vms), Some(vm)) => vms.contains(&vm),
-            (Some(_), None) => false,
-        };
-        if wanted {
+        if select::is_among(self.vms.as_deref(), row.vm) {
             self.account.add(row);
             self.halts.add(row);
         }

@@ -10,7 +10,6 @@ use haltwise_core::ids::VmIndex;
 
 use crate::exit::Failure;
 use crate::reading::load::{self, OverTime};
-use crate::reading::open::in_a_line;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
 use crate::reading::recording::Recording;
@@ -50,8 +49,7 @@ impl ByVm {
     ) -> Result<Loaded, Failure> {
         ends.opened(Table::Exits)?;
         if let Some(broken) = ends.broken(Table::Exits) {
-            recording.notes.push(in_a_line(broken));
-            recording.damaged = true;
+            recording.breaks_off(broken);
         }
         if self.recorded.is_some() {
             recording.take_notes(opened.capture());

@@ -17,6 +17,7 @@ use super::overview::{Gather, Overview};
 use crate::exit::Failure;
 use crate::reading::pass::{PassEnds, Sink};
 use crate::reading::recording::Recording;
+use crate::reading::select;
 
 pub(crate) mod packed;
 
@@ -162,10 +163,8 @@ impl<'a> Sampling<'a> {
     /// Once it is known how long the recording is.
     pub(crate) fn new(recording: &Recording, only: Option<&'a [VmIndex]>) -> Self {
         let span_ns = recording.end_ns.saturating_sub(recording.start_ns);
-        let wanted =
-            |vm: Option<VmIndex>| only.is_none_or(|vms| vm.is_some_and(|vm| vms.contains(&vm)));
         let places = recording.ledger.places();
-        let places = places.filter(|(place, _)| wanted(place.vm));
+        let places = places.filter(|(place, _)| select::is_among(only, place.vm));
         let halts = total(places.map(|(_, account)| account.halts));
         let full = recording.mode == Mode::Full;
         Self {
@@ -195,8 +194,7 @@ impl Sink for Sampling<'_> {
     }
 
     fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
-        let of = |vms: &[VmIndex]| halt.vm.is_some_and(|vm| vms.contains(&vm));
-        if !self.only.is_none_or(of) {
+        if !select::is_among(self.only, halt.vm) {
             return;
         }
         if let Some(keep) = &mut self.keep {

@@ -1,7 +1,7 @@
 //! What figures of a replay rest on, in words: one home for `replay`, `tune`, `prove` and the page.
 
 use super::Source;
-use crate::number::{nanos, three_digits};
+use crate::number::{count, nanos, three_digits};
 
 /// Where the CPU time of a block comes from.
 pub(crate) fn source(of: Source) -> &'static str {
@@ -33,3 +33,14 @@ pub(crate) fn cost(switch_cpu_ns: u64, of: Source, latency_weight: f64) -> Strin
 
 /// Whether waking earlier makes the next gap longer.
 pub(crate) const ARRIVALS: &str = "by-source: for each vCPU and wake source, as recorded";
+
+/// How many halts figures rest on, and how many settings were tried on them.
+pub(crate) fn evaluated(halts: u64, judged: u64, judged_ns: u64, settings: usize) -> String {
+    let [halts, judged] = [halts, judged].map(count);
+    let judged_time = nanos(judged_ns);
+    format!(
+        "{halts}, of them {judged} in the validation half, {judged_time}; {settings} settings evaluated"
+    )
+}
+
+pub(crate) const PARTIAL: &str = "rows are missing or damaged; see `haltwise report`";

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::anyhow;
-use haltwise_capture::error::CaptureReadError;
-use haltwise_capture::rows::Rows;
 use haltwise_core::exit::names::Names;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::profile::account::Account;
@@ -16,8 +14,10 @@ use haltwise_core::profile::{Event, Recorded};
 
 use crate::exit::{Exit, Failure};
 use crate::reading::load::{self, OverTime};
-use crate::reading::opened::Opened;
+use crate::reading::opened::{Broken, Opened};
+use crate::reading::pass::feed;
 use crate::reading::recording::Recording;
+use crate::reading::select;
 
 #[derive(Debug)]
 pub(crate) struct Loaded {
@@ -83,27 +83,20 @@ pub(crate) fn samples(
     let vcpus = recording.roster.vcpus.iter();
     let mut account = Account::new(vcpus.map(|vcpu| (vcpu.vm, vcpu.tid, vcpu.id)));
     let mut book = Book::default();
-    let mut broken = [
+    let broken = [
         feed(capture.sample_frames(), |row| book.frame(row)).err(),
         feed(capture.sample_stacks(), |row| book.stack(row)).err(),
         feed(capture.sample_threads(), |row| book.thread(row)).err(),
         feed(capture.samples(), |sample| {
-            let wanted = match (vms, sample.vm) {
-                (None, _) => true,
-                (Some(vms), Some(vm)) => vms.contains(&vm),
-                (Some(_), None) => false,
-            };
-            if wanted {
+            if select::is_among(vms, sample.vm) {
                 account.book(&sample, &book);
             }
         })
         .err(),
     ];
     // What broke off counts up to there.
-    for error in broken.iter_mut().filter_map(Option::take) {
-        let note = format!("{:#}", anyhow::Error::new(error));
-        recording.notes.push(note);
-        recording.damaged = true;
+    for error in broken.into_iter().flatten() {
+        recording.breaks_off(&Broken::new(error));
     }
     recording.take_notes(capture);
     let exits = capture.info().exits.as_ref();
@@ -116,16 +109,6 @@ pub(crate) fn samples(
         book,
         reasons: reasons.unwrap_or_default(),
     }
-}
-
-fn feed<T>(
-    rows: Result<Rows<T>, CaptureReadError>,
-    mut take: impl FnMut(T),
-) -> Result<(), CaptureReadError> {
-    for row in rows? {
-        take(row?);
-    }
-    Ok(())
 }
 
 /// A name for each VM. Two of one name are told apart by their processes.

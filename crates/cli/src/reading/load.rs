@@ -7,7 +7,7 @@ use haltwise_core::account::ledger::Ledger;
 use haltwise_core::event::{Halt, HaltCounts, WindowChange};
 use haltwise_core::recording::{Mode, Overhead};
 
-use super::open::{explain_shared, in_a_line};
+use super::open::explain_shared;
 use super::opened::{Broken, Opened};
 use super::pass::{PassEnds, Sink, pass};
 use super::recording::Recording;
@@ -68,11 +68,7 @@ pub(crate) fn load(
         if is_main && nothing_read {
             return Err(explain_shared(&error));
         }
-        let note = in_a_line(&error);
-        if !recording.notes.iter().any(|known| known.contains(&note)) {
-            recording.notes.push(note);
-        }
-        recording.damaged = true;
+        recording.breaks_off(&error);
     }
     let lost = opened.lost_by_place();
     let lost = lost.into_iter().filter(|(_, n)| *n > 0);

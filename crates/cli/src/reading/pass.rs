@@ -101,12 +101,12 @@ pub(crate) fn pass(opened: &Opened, what: &str, sinks: &mut [&mut dyn Sink]) -> 
     }
     let of_counts = takers(sinks, Table::HaltCounts);
     if !of_counts.is_empty() {
-        let take = |row: &HaltCounts| of_counts.iter().for_each(|&it| sinks[it].counts(row));
+        let take = |row: HaltCounts| of_counts.iter().for_each(|&it| sinks[it].counts(&row));
         ends.note(Table::HaltCounts, feed(capture.halt_counts(), take));
     }
     let of_exits = takers(sinks, Table::Exits);
     if !of_exits.is_empty() {
-        let take = |row: &Exits| of_exits.iter().for_each(|&it| sinks[it].exits(row));
+        let take = |row: Exits| of_exits.iter().for_each(|&it| sinks[it].exits(&row));
         let rows = capture.exits();
         if rows.is_err() {
             ends.unopened.push(Table::Exits);
@@ -159,12 +159,13 @@ fn halts(
     (done, Ok(()))
 }
 
-fn feed<T>(
+/// Hands out the rows of a table, up to where it breaks off.
+pub(crate) fn feed<T>(
     rows: Result<Rows<T>, CaptureReadError>,
-    mut take: impl FnMut(&T),
+    mut take: impl FnMut(T),
 ) -> Result<(), CaptureReadError> {
     for row in rows? {
-        take(&row?);
+        take(row?);
     }
     Ok(())
 }

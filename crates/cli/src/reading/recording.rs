@@ -12,6 +12,9 @@ use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung, Side};
 
+use super::open::in_a_line;
+use super::opened::Broken;
+
 #[derive(Debug, Clone)]
 pub(crate) struct Recording {
     pub(crate) rung: Rung,
@@ -82,6 +85,15 @@ impl Recording {
             sum.fold(&account.within(interval));
         }
         sum
+    }
+
+    /// Notes that a table breaks off there, unless that is known.
+    pub(crate) fn breaks_off(&mut self, broken: &Broken) {
+        let note = in_a_line(broken);
+        if !self.notes.iter().any(|known| known.contains(&note)) {
+            self.notes.push(note);
+        }
+        self.damaged = true;
     }
 
     /// Takes what is to be known about a capture that was read, unless it is known.

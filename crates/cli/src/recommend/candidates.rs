@@ -33,6 +33,7 @@ use crate::reading::open::explain_shared;
 use crate::reading::opened::{Broken, Opened};
 use crate::reading::pass::{PassEnds, Sink};
 use crate::reading::rule::KernelSought;
+use crate::reading::select;
 
 #[derive(Debug)]
 pub(crate) struct TuneRequest {
@@ -383,8 +384,7 @@ impl Sink for Look {
         if let Some(Ok(kernel)) = &mut self.kernel {
             kernel.halt(halt, call);
         }
-        let of = |vms: &Vec<VmIndex>| halt.vm.is_some_and(|vm| vms.contains(&vm));
-        if !self.vms.as_ref().is_none_or(of) {
+        if !select::is_among(self.vms.as_deref(), halt.vm) {
             return;
         }
         if is_first {

@@ -19,12 +19,12 @@ use haltwise_core::tune::counted::{Bound, Counted, CountedAdvice, advise};
 use haltwise_document::figures;
 
 use super::candidates::{self, TuneRequest, goals, idle_cpu_percent};
-use super::view::{TuneBasis, TuneGoal, TuneResult, commands, settings};
+use super::view::{TuneBasis, TuneResult, commands, settings};
 use super::{SCHEMA, follow, say};
 use crate::exit::{Exit, Failure};
 use crate::number::{count, nanos, nanos_f64, share};
 use crate::page::{Page, Stands};
-use crate::plan::{Effect, Expected, Interval};
+use crate::plan::{Effect, Expected, Interval, TuneGoal};
 use crate::prices::model::Model;
 use crate::prices::{self, Known};
 use crate::reading::knobs::knobs_of;
@@ -32,6 +32,7 @@ use crate::reading::open::explain_shared;
 use crate::reading::opened::{Broken, Opened};
 use crate::reading::pass::{PassEnds, Sink};
 use crate::reading::rule::KernelSought;
+use crate::reading::select;
 
 figures! {
     pub(crate) struct CountedSettings {
@@ -202,8 +203,7 @@ impl Sink for Histograms {
             self.left_out |= row.halts > 0;
             return;
         }
-        let vms = self.vms.as_ref();
-        let wanted = vms.is_none_or(|vms| row.vm.is_some_and(|vm| vms.contains(&vm)));
+        let wanted = select::is_among(self.vms.as_deref(), row.vm);
         if wanted && row.halts > 0 {
             self.rows.push(row.clone());
         }

@@ -3,7 +3,7 @@
 use haltwise_core::replay::Doubts;
 
 use super::view::{TuneBasis, TuneResult};
-use crate::number::{count, nanos, percent, share};
+use crate::number::{nanos, percent, share};
 use crate::prices::doubts::of_halts;
 use crate::prices::words;
 use crate::words::plural;
@@ -27,13 +27,8 @@ pub(crate) fn rests(view: &TuneResult) -> Vec<Line> {
     }
     let mut said = vec![("cost", cost)];
     if let Some(played) = &view.played {
-        let halts = format!(
-            "{}, of them {} in the validation half, {}; {} settings evaluated",
-            count(basis.halts),
-            count(basis.judged_halts),
-            nanos(basis.judged_ns),
-            played.looked_at,
-        );
+        let (halts, judged) = (basis.halts, basis.judged_halts);
+        let halts = words::evaluated(halts, judged, basis.judged_ns, played.looked_at);
         said.push(("halts", halts));
         said.push(("replay", replay(basis)));
         said.push(("arrivals", words::ARRIVALS.to_owned()));
@@ -67,8 +62,7 @@ fn doubts(view: &TuneResult) -> Vec<Line> {
     let mut said = assumed(view);
     said.extend(left_out(basis));
     if basis.partial {
-        let text = "rows are missing or damaged; see `haltwise report`";
-        said.push(("partial", text.to_owned()));
+        said.push(("partial", words::PARTIAL.to_owned()));
     }
     said
 }

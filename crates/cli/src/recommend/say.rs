@@ -11,9 +11,9 @@ use haltwise_core::tune::finalist::Finalist;
 use haltwise_core::tune::interval::Interval;
 
 use super::candidates::Candidates;
-use super::view::{TuneGoal, settings};
+use super::view::settings;
 use crate::number::{nanos_f64, share, three_digits};
-use crate::plan::Settings;
+use crate::plan::{Settings, TuneGoal};
 
 pub(crate) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {

@@ -25,7 +25,7 @@ use super::counted::CountedSettings;
 use super::follow;
 use super::say;
 use crate::figures::{DOUBTS, INTERVAL};
-use crate::plan::Settings;
+use crate::plan::{Settings, TuneGoal};
 use crate::prices::model::Model;
 
 /// What the page of documentation says before its tables.
@@ -108,17 +108,6 @@ figures! {
         /// What ceilings of VMs would come to, each VM by its own goal, within the limit of polling; `null` with
         /// fewer than two VMs, with `--ceilings none`, and where the gain depends on what was not recorded.
         pub(crate) caps: Option<VmCeilings> = Record(VmCeilings::FIGURES),
-    }
-
-    /// What was asked for.
-    #[derive(Clone)]
-    pub(crate) struct TuneGoal {
-        /// Its name.
-        pub(crate) name: String = Name,
-        /// Nanoseconds of CPU for one of latency.
-        pub(crate) lambda: f64 = Real,
-        /// The most that polling may take.
-        pub(crate) max_poll_cpu_percent: Option<f64> = CpuPercent,
     }
 
     /// The goal of a VM.

@@ -195,10 +195,7 @@ fn closing(document: &mut Document, view: &Replay) {
         document.fact("lost", text);
     }
     if basis.partial {
-        document.fact(
-            "partial",
-            "rows are missing or damaged; see `haltwise report`",
-        );
+        document.fact("partial", words::PARTIAL);
     }
 }
 

@@ -16,7 +16,7 @@ use haltwise_core::event::{Facts, HostSample, KnobScope, Paused, Vcpu, Vm};
 use haltwise_core::ids::{Pid, VmIndex};
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_host::collector::Collector;
-use haltwise_host::discovery::{VmSelector, threads_of};
+use haltwise_host::discovery::threads_of;
 use haltwise_host::params::{Look, Watch};
 use haltwise_host::root::Root;
 use haltwise_host::{clock, host_sample, sandbox};
@@ -25,7 +25,6 @@ use super::origin::Origin;
 use super::piloted::Reader;
 use super::step::{Around, Losses, Step, Used};
 use crate::collect::attach::{self, explain};
-use crate::collect::exits::ExitsWanted;
 use crate::collect::watching::{ToWatch, Watching};
 use crate::exit::Failure;
 
@@ -33,17 +32,6 @@ use crate::exit::Failure;
 const DRAIN_HALTS: Duration = Duration::from_millis(20);
 /// Between two drains when only counts are read: so long a VM must run to be known by its name.
 const DRAIN_COUNTS: Duration = Duration::from_millis(100);
-
-#[derive(Debug)]
-pub(crate) struct LiveRequest {
-    pub(crate) interval: Duration,
-    /// Only these VMs; empty for all.
-    pub(crate) vms: Vec<VmSelector>,
-    /// The source of the facts, or the best that works.
-    pub(crate) rung: Option<Rung>,
-    pub(crate) mode: Mode,
-    pub(crate) exits: Option<ExitsWanted>,
-}
 
 /// A collector at work, and the step that is under way.
 pub(crate) struct Live {
@@ -64,7 +52,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub(crate) fn attach(wanted: &LiveRequest) -> Result<(Self, Origin), Failure> {
+    pub(crate) fn attach(wanted: &ToWatch) -> Result<(Self, Origin), Failure> {
         let root = Root::host();
         let Watching {
             collector,
@@ -72,15 +60,7 @@ impl Live {
             exits,
             began_ns: start_ns,
             missing,
-        } = ToWatch {
-            vms: &wanted.vms,
-            rung: wanted.rung,
-            mode: wanted.mode,
-            each_halt_of_tracepoints: true,
-            interval: wanted.interval,
-            exits: wanted.exits.as_ref(),
-        }
-        .begin(&root)?;
+        } = wanted.begin(&root)?;
         let host = attach::this_host(&root);
         let origin = Origin {
             capture: None,

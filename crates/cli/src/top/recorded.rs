@@ -25,6 +25,8 @@ use crate::number::count;
 use crate::progress::Progress;
 use crate::reading::open::{explain_shared, in_a_line};
 use crate::reading::opened::{Broken, Opened};
+use crate::reading::pass::feed;
+use crate::reading::select;
 
 /// After so many rows it is said how far the reading is.
 const LOOK: u64 = 1 << 16;
@@ -151,16 +153,6 @@ impl Before {
     }
 }
 
-fn feed<T>(
-    rows: Result<Rows<T>, CaptureReadError>,
-    mut take: impl FnMut(T),
-) -> Result<(), CaptureReadError> {
-    for row in rows? {
-        take(row?);
-    }
-    Ok(())
-}
-
 /// Reads table after table into the steps.
 struct Reader {
     grid: Grid,
@@ -174,10 +166,7 @@ struct Reader {
 
 impl Reader {
     fn is_wanted(&self, vm: Option<VmIndex>) -> bool {
-        match &self.wanted {
-            None => true,
-            Some(wanted) => vm.is_some_and(|vm| wanted.contains(&vm)),
-        }
+        select::is_among(self.wanted.as_deref(), vm)
     }
 
     fn tables(&mut self, opened: &Opened) {

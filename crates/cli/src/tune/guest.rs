@@ -175,11 +175,10 @@ fn rests(view: &GuestTuneResult) -> Vec<(&'static str, String)> {
         ("HLT exits", basis.price.words()),
         (
             "halts",
-            format!(
-                "{}, of them {} in the validation half, {}; {} settings evaluated",
-                count(basis.halts),
-                count(basis.judged_halts),
-                nanos(basis.judged_ns),
+            words::evaluated(
+                basis.halts,
+                basis.judged_halts,
+                basis.judged_ns,
                 basis.looked_at,
             ),
         ),
@@ -210,8 +209,7 @@ fn rests(view: &GuestTuneResult) -> Vec<(&'static str, String)> {
         said.push(("skipped", text));
     }
     if basis.partial {
-        let text = "rows are missing or damaged; see `haltwise report`";
-        said.push(("partial", text.to_owned()));
+        said.push(("partial", words::PARTIAL.to_owned()));
     }
     said
 }

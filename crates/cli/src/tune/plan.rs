@@ -3,16 +3,13 @@
 pub(crate) mod guest;
 
 use haltwise_capture::info::CaptureInfo;
+use haltwise_core::tune::advice::Comparison;
 use haltwise_core::tune::interval::Interval as Confidence;
 
 use crate::number::nanos_f64;
-use crate::plan::{
-    Basis, Effect, Expected, Goal, Interval, Plan, PlannedCeiling, SCHEMA, Scope, Tool,
-};
+use crate::plan::{Basis, Effect, Expected, Interval, Plan, PlannedCeiling, SCHEMA, Scope, Tool};
 use crate::recommend::candidates::SettingRow;
-use crate::recommend::view::{
-    HaltFigures, PlayedSettings, TuneGoal, TuneResult, VmCeiling, VmCeilings,
-};
+use crate::recommend::view::{HaltFigures, PlayedSettings, TuneResult, VmCeiling, VmCeilings};
 
 pub(crate) fn plan(info: &CaptureInfo, view: &TuneResult) -> Plan {
     let scope = match view.ceilings() {
@@ -24,7 +21,7 @@ pub(crate) fn plan(info: &CaptureInfo, view: &TuneResult) -> Plan {
         version: scope.version(),
         tool: tool(),
         capture: basis(info, view.basis.halts),
-        goal: goal(&view.goal),
+        goal: view.goal.clone(),
         scope,
         before: view.in_force,
         settings: view.for_host().unwrap_or_default(),
@@ -62,14 +59,6 @@ fn basis(info: &CaptureInfo, halts: u64) -> Basis {
     }
 }
 
-fn goal(of: &TuneGoal) -> Goal {
-    Goal {
-        name: of.name.clone(),
-        lambda: of.lambda,
-        max_poll_cpu_percent: of.max_poll_cpu_percent,
-    }
-}
-
 /// One of a VM with a ceiling.
 fn ceiling(of: &VmCeiling) -> Option<PlannedCeiling> {
     Some(PlannedCeiling {
@@ -90,24 +79,18 @@ fn reason(own: &VmCeilings) -> String {
 }
 
 fn expected_of_ceilings(view: &TuneResult, own: &VmCeilings) -> Option<Expected> {
-    let played = view.played.as_ref()?;
-    let before = figures(played, SettingRow::InForce)?;
-    let against = &own.against_in_force;
-    let effect = |before, after, interval: &Confidence| Effect {
-        before,
-        after,
-        change_low: end(interval, interval.low),
-        change_high: end(interval, interval.high),
-    };
-    let (polls, latency) = (own.poll_cpu_percent, own.latency_mean_ns);
+    let before = figures(view.played.as_ref()?, SettingRow::InForce)?;
     let costs = &own.costs;
-    Some(Expected {
-        interval: Interval::Confidence95,
-        halts: view.basis.judged_halts,
-        cost_ns_per_halt: effect(costs.current_ns, costs.own_ns, &against.cost_ns_per_halt),
-        poll_cpu_percent: effect(before.poll_cpu_percent, polls, &against.poll_cpu_percent),
-        wake_latency_mean_ns: effect(before.latency_mean_ns, latency, &against.latency_mean_ns),
-    })
+    Some(expected_of(
+        view.basis.judged_halts,
+        &own.against_in_force,
+        [
+            costs.current_ns,
+            before.poll_cpu_percent,
+            before.latency_mean_ns,
+        ],
+        [costs.own_ns, own.poll_cpu_percent, own.latency_mean_ns],
+    ))
 }
 
 fn expected(view: &TuneResult) -> Option<Expected> {
@@ -116,28 +99,37 @@ fn expected(view: &TuneResult) -> Option<Expected> {
         (None, Some(counted)) => return counted.expected(),
         (None, None) => return None,
     };
-    let against = played.against_in_force.as_ref()?;
-    let of = |row| figures(played, row);
-    let effect = |figure: fn(&HaltFigures) -> f64, interval: &Confidence| {
-        Some(Effect {
-            before: figure(of(SettingRow::InForce)?),
-            after: figure(of(SettingRow::Choice)?),
-            change_low: end(interval, interval.low),
-            change_high: end(interval, interval.high),
-        })
+    let of = |row| {
+        let of = figures(played, row)?;
+        Some([of.cost_ns_per_halt, of.poll_cpu_percent, of.latency_mean_ns])
     };
-    Some(Expected {
-        interval: Interval::Confidence95,
-        halts: view.basis.judged_halts,
-        cost_ns_per_halt: effect(|of| of.cost_ns_per_halt, &against.cost_ns_per_halt)?,
-        poll_cpu_percent: effect(|of| of.poll_cpu_percent, &against.poll_cpu_percent)?,
-        wake_latency_mean_ns: effect(|of| of.latency_mean_ns, &against.latency_mean_ns)?,
-    })
+    Some(expected_of(
+        view.basis.judged_halts,
+        played.against_in_force.as_ref()?,
+        of(SettingRow::InForce)?,
+        of(SettingRow::Choice)?,
+    ))
 }
 
-/// An end of an interval; the difference itself where nothing bounds it.
-fn end(interval: &Confidence, end: f64) -> f64 {
-    if end.is_finite() { end } else { interval.value }
+/// Of so many halts; cost of a halt, polling and latency before and after. An end of an interval is the difference
+/// itself where nothing bounds it.
+fn expected_of(halts: u64, against: &Comparison, before: [f64; 3], after: [f64; 3]) -> Expected {
+    let effect = |nth: usize, interval: &Confidence| {
+        let end = |end: f64| if end.is_finite() { end } else { interval.value };
+        Effect {
+            before: before[nth],
+            after: after[nth],
+            change_low: end(interval.low),
+            change_high: end(interval.high),
+        }
+    };
+    Expected {
+        interval: Interval::Confidence95,
+        halts,
+        cost_ns_per_halt: effect(0, &against.cost_ns_per_halt),
+        poll_cpu_percent: effect(1, &against.poll_cpu_percent),
+        wake_latency_mean_ns: effect(2, &against.latency_mean_ns),
+    }
 }
 
 fn figures(played: &PlayedSettings, row: SettingRow) -> Option<&HaltFigures> {

@@ -10,6 +10,7 @@ use haltwise_document::openmetrics::Format;
 use haltwise_host::discovery::VmSelector;
 
 use crate::collect::exits::ExitsWanted;
+use crate::collect::watching::ToWatch;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::exporter::address::Address;
 use crate::exporter::exposition::MOST_SERIES;
@@ -107,11 +108,14 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     };
     metrics::run(&Wanted {
         shown,
-        vms: arguments.vms,
-        mode: arguments.mode,
-        rung: arguments.rung,
-        exits: arguments.exits.then(ExitsWanted::default),
-        interval,
+        watch: ToWatch {
+            vms: arguments.vms,
+            mode: arguments.mode,
+            each_halt_of_tracepoints: false,
+            rung: arguments.rung,
+            exits: arguments.exits.then(ExitsWanted::default),
+            interval,
+        },
         max_series: arguments.max_series,
     })
 }

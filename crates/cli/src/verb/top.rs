@@ -9,12 +9,13 @@ use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
 
 use crate::collect::exits::ExitsWanted;
+use crate::collect::watching::ToWatch;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::offered;
 use crate::reading::select;
 use crate::terminal;
 use crate::time;
-use crate::top::{self, Form, FromCapture, live};
+use crate::top::{self, Form, FromCapture};
 
 /// Arguments of `haltwise top`.
 #[derive(Debug, clap::Args)]
@@ -116,8 +117,9 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             Ok((!arguments.vms.is_empty()).then_some(picked))
         });
     }
-    let wanted = live::LiveRequest {
+    let wanted = ToWatch {
         interval,
+        each_halt_of_tracepoints: true,
         vms: arguments.vms,
         rung: arguments.rung,
         mode: arguments.mode,

@@ -11,6 +11,7 @@ use crate::reading::open::in_a_line;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
 use crate::reading::rule::{GuestSetup, Setup};
+use crate::reading::select;
 
 #[derive(Debug)]
 pub(crate) struct Fed {
@@ -78,8 +79,7 @@ impl Sink for Held<'_> {
     }
 
     fn halt(&mut self, halt: &Halt, call: Option<&WindowChange>) {
-        let is_wanted = |vms: &[VmIndex]| halt.vm.is_some_and(|vm| vms.contains(&vm));
-        if !self.vms.is_none_or(is_wanted) {
+        if !select::is_among(self.vms, halt.vm) {
             return;
         }
         let made_one = halt.change != WindowCall::None;

@@ -45,20 +45,6 @@ fn a_port_that_a_guest_polls_and_memory_that_it_draws_into_are_found() {
     assert!(!drawing.contains("port-polling"), "{drawing:?}");
 }
 
-#[test]
-fn a_guest_that_only_answers_is_no_storm() {
-    let Some(rules) = rules(&["pingpong", "--rounds", "200", "--gap", "fixed:2ms"]) else {
-        return;
-    };
-    for storm in [
-        "port-polling",
-        "emulated-framebuffer",
-        "windows-without-stimer",
-    ] {
-        assert!(!rules.contains(storm), "{rules:?}");
-    }
-}
-
 /// What a verb says of the bench's capture as JSON, and its exit code.
 fn says(bench: &Bench, verb: &[&str]) -> (Value, Option<i32>) {
     let output = Command::new(haltwise())

@@ -13,10 +13,10 @@ use haltwise_document::figures;
 use super::joined::JoinFigures;
 use super::{GuestCandidates, GuestRow, Place, say};
 use crate::figures::{DOUBTS, INTERVAL};
-use crate::plan::Settings;
+use crate::plan::{Settings, TuneGoal};
 use crate::prices::model::Model;
 use crate::prices::price::Price;
-use crate::recommend::view::{COMPARISON, TuneGoal, goal, settings, why};
+use crate::recommend::view::{COMPARISON, goal, settings, why};
 
 /// Version of the JSON; documented in `docs/tune-guest-json.md`.
 const SCHEMA: u32 = 1;
