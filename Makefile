@@ -35,8 +35,8 @@ setup: ## Install the packages that are missing, for tests too, or say which
 setup-%:
 	@tools/setup $*
 
-build: setup-build ## Build haltwise and the lab (optimised: target/release)
-	cargo build --release -p haltwise -p haltwise-lab -p haltwise-exec -p haltwise-preload
+build: setup-build ## Build haltwise, the lab and the experiments (optimised: target/release)
+	cargo build --release -p haltwise -p haltwise-lab -p haltwise-experiments -p haltwise-exec -p haltwise-preload
 
 # Builds nothing: who installs is root, who builds need not be.
 install: ## Install haltwise below PREFIX (/usr/local), with manual pages and completions

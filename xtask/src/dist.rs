@@ -1,5 +1,5 @@
 //! `cargo xtask dist`: static programs as an archive, packages of Debian and of RPM, and their checksums, all
-//! in `target/packages`. The lab is a package of its own: no VMM comes to a host with haltwise.
+//! in `target/packages`. Lab and experiments are packages of their own: no VMM comes to a host with haltwise.
 //!
 //! The programs are linked with glibc's static libraries, and with Debian's static libelf and zlib. musl would
 //! need libelf built for it, and that needs three libraries (argp, fts, obstack) that Debian has for no musl. The library
@@ -37,8 +37,8 @@ pub(crate) struct Args {
     check: bool,
 }
 
-/// Both packages, in the order in which they are made.
-const PACKAGES: [Package; 2] = [
+/// All packages, in the order in which they are made.
+const PACKAGES: [Package; 3] = [
     Package {
         name: "haltwise",
         about: "Measure and tune the halt polling of KVM virtual machines",
@@ -46,6 +46,10 @@ const PACKAGES: [Package; 2] = [
     Package {
         name: "haltwise-lab",
         about: "A small VMM whose guests halt in known ways, for haltwise",
+    },
+    Package {
+        name: "haltwise-experiments",
+        about: "Experiments of the literature on halts, repeated on VMs of the lab",
     },
 ];
 
@@ -88,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds both programs; gives where they are.
+/// Builds all programs; gives where they are.
 fn build() -> Result<PathBuf> {
     preloaded::build()?;
     say::step("building static programs");
@@ -107,6 +111,7 @@ fn build() -> Result<PathBuf> {
         TARGET,
         "--package=haltwise",
         "--package=haltwise-lab",
+        "--package=haltwise-experiments",
         "--package=haltwise-exec",
         "--features=haltwise/static",
     ];

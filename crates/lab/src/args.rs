@@ -10,7 +10,6 @@ use haltwise_core::units::{HaltPollNs, Nanos};
 use haltwise_core::workload::{GapSpec, parse_trace};
 use haltwise_lab::calibrate::Plan;
 use haltwise_lab::clock::{self, HostWait};
-use haltwise_lab::experiment::conduct::Options;
 use haltwise_lab::guest::Guest;
 use haltwise_lab::guest_poll::GuestPoll;
 use haltwise_lab::halt_loop::HaltPolicy;
@@ -28,13 +27,6 @@ const WINDOWS_EXAMPLES: &str = "\
 EXAMPLES:
   haltwise-lab windows --policy kvm:max=200us,grow=2,grow_start=10us,shrink=2 halts.txt";
 
-const EXPERIMENT_EXAMPLES: &str = "\
-EXAMPLES:
-  haltwise-lab experiment poll-sweep
-  haltwise-lab experiment dynamic --quick --json
-  haltwise-lab experiment all --html experiments.html
-  haltwise-lab experiment --read run.json --markdown";
-
 /// Boots guests of a few instructions on real KVM and counts what they do
 #[derive(Debug, Parser)]
 #[command(version, help_expected = true)]
@@ -50,9 +42,6 @@ pub(crate) enum Verb {
     Run(Box<RunArgs>),
     /// Measures what halting costs on this host: wake-up latency, CPU of a wait, a HLT round trip
     Calibrate(CalibrateArgs),
-    /// Reproduces what a source document reports: reported beside measured here
-    #[command(after_help = EXPERIMENT_EXAMPLES)]
-    Experiment(Box<ExperimentArgs>),
     /// Says which windows the halt loop in the VMM gives halts of known lengths
     #[command(after_help = WINDOWS_EXAMPLES)]
     Windows {
@@ -62,69 +51,12 @@ pub(crate) enum Verb {
         /// Lengths of halts in nanoseconds, one a line
         file: PathBuf,
     },
-    /// Lists the guests and the experiments
+    /// Lists the guests
     List {
-        /// Print each guest's disassembly too, and what each experiment compares
+        /// Print each guest's disassembly too
         #[arg(short, long)]
         verbose: bool,
     },
-}
-
-#[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a flag of the command line"
-)]
-pub(crate) struct ExperimentArgs {
-    /// The experiment, or all of them (see list)
-    #[arg(required_unless_present = "read", conflicts_with = "read")]
-    pub(crate) name: Option<String>,
-    /// Print JSON (schema 1, see docs/lab-experiments-json.md) instead of text
-    #[arg(long, conflicts_with = "markdown")]
-    pub(crate) json: bool,
-    /// Print Markdown instead of text
-    #[arg(long)]
-    pub(crate) markdown: bool,
-    /// Write a page of HTML too
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-    /// Measure nothing: show what an earlier --json printed, judged by this version's rules
-    #[arg(long, value_name = "FILE")]
-    pub(crate) read: Option<PathBuf>,
-    /// Seed of the order of variants and of all loads
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub(crate) seed: u64,
-    /// Time for each experiment
-    #[arg(long, value_name = "TIME", default_value = "70s")]
-    pub(crate) budget: Nanos,
-    /// Time for a rough idea only: a budget of 15s
-    #[arg(long, conflicts_with_all = ["budget", "rounds"])]
-    pub(crate) quick: bool,
-    /// So many rounds, however long they take [default: as many as fit the budget]
-    #[arg(long, value_name = "N")]
-    pub(crate) rounds: Option<u32>,
-    /// The program that records meanwhile [default: beside this one, else in PATH]
-    #[arg(long, value_name = "PATH", conflicts_with = "no_haltwise")]
-    pub(crate) haltwise: Option<PathBuf>,
-    /// Record nothing meanwhile
-    #[arg(long)]
-    pub(crate) no_haltwise: bool,
-    /// Make classes in this root of resctrl [default: in a fake one, which isolates nothing]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) resctrl: Option<PathBuf>,
-}
-
-const QUICK: Nanos = Nanos(15_000_000_000);
-
-impl ExperimentArgs {
-    pub(crate) fn options(&self) -> Options {
-        Options {
-            seed: self.seed,
-            budget: if self.quick { QUICK } else { self.budget },
-            rounds: self.rounds,
-            haltwise: Options::look_for(self.haltwise.as_deref(), !self.no_haltwise),
-        }
-    }
 }
 
 #[derive(Debug, Args)]

@@ -1,11 +1,9 @@
 //! What a vCPU comes out of `KVM_RUN` with, parsed once; nothing else looks at `VcpuExit`.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Debug};
 
 use kvm_ioctls::VcpuExit;
-
-use crate::device::Devices;
 
 /// Where a guest says that it has finished: any `out` to it ends the vCPU's thread.
 pub const STOP_PORT: u16 = 0xf4;
@@ -58,6 +56,39 @@ pub enum Next {
     Stop,
     /// Ends with an error: no guest of ours does this.
     Unexpected(String),
+}
+
+/// What a vCPU's exits go to, and where its interrupts come from if KVM has no irqchip.
+pub trait Devices: Debug + Send {
+    /// `in` from a port; the bytes are zeroes until they are answered.
+    fn pio_in(&mut self, port: u16, bytes: &mut [u8]) {
+        let _ = (port, bytes);
+    }
+
+    /// `out` to a port.
+    fn pio_out(&mut self, port: u16, bytes: &[u8]) {
+        let _ = (port, bytes);
+    }
+
+    /// A read where no memory is; the bytes are zeroes until they are answered.
+    fn mmio_read(&mut self, address: u64, bytes: &mut [u8]) {
+        let _ = (address, bytes);
+    }
+
+    /// A write where no memory is.
+    fn mmio_write(&mut self, address: u64, bytes: &[u8]) {
+        let _ = (address, bytes);
+    }
+
+    /// Whether an interrupt controller in the VMM wants to interrupt the vCPU.
+    fn has_interrupt(&self) -> bool {
+        false
+    }
+
+    /// The vCPU takes the interrupt: its vector.
+    fn acknowledge(&mut self) -> Option<u8> {
+        None
+    }
 }
 
 /// Reads an exit, answering reads with zeroes where `devices` have no answer.

@@ -9,9 +9,7 @@
 //! | [`memory`] | where everything lies in a guest's one MiB |
 //! | [`bell`] | interrupt lines for a vCPU whose halts the VMM handles |
 //! | [`halt_loop`] | halts in user space, driven by any policy of the core |
-//! | [`device`] | devices to lift out, and the VM that they are tried in |
 //! | [`event`] | an eventfd that both KVM and `poll` take |
-//! | `host_thread` | a thread of the host's side, until it is told to stop |
 //! | [`interrupt`] | SIGINT and SIGTERM as a file |
 //! | [`ioctl`] | the KVM ioctls that have no safe wrapper elsewhere |
 //! | [`routing`] | which way interrupts go to a vCPU: as MSIs, or through the IOAPIC |
@@ -30,35 +28,28 @@
 //! | [`running`] | everything that is alive during a run |
 //! | [`tally`] | turns what is left of a run into its outcome |
 //! | [`outcome`] | what a run found, as JSON |
-//! | [`vcpu_counts`] | the counts of a vCPU that an observer must come to |
 //! | [`calibrate`] | what halting costs on this host |
-//! | [`exitless_timer`] | a timer that a guest arms without an exit, and its agent |
-//! | [`experiment`] | the sources' effects, each reproduced: what is compared, how it is measured and judged |
-//! | [`resctrl`] | classes of cache and memory bandwidth for threads |
-//! | [`render`] | outcomes as text of 80 columns, findings as text, Markdown and HTML |
+//! | [`render`] | outcomes as text of 80 columns |
+//! | [`program`] | what a program prints, and by which code it ends |
 
 pub mod bell;
 pub mod calibrate;
 pub mod clock;
-pub mod device;
 pub mod drive;
 pub mod event;
 pub mod exit;
-pub mod exitless_timer;
-pub mod experiment;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod guest;
 pub mod guest_poll;
 pub mod halt_loop;
-mod host_thread;
 pub mod interrupt;
 pub mod ioctl;
 pub mod load;
 pub mod memory;
 pub mod outcome;
+pub mod program;
 pub mod render;
-pub mod resctrl;
 pub mod routing;
 pub mod run;
 pub mod running;
@@ -68,5 +59,4 @@ pub mod thread_stats;
 pub mod tsc;
 mod turns;
 pub mod vcpu;
-pub mod vcpu_counts;
 pub mod vm;

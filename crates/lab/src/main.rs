@@ -2,7 +2,6 @@
 
 mod args;
 mod csv;
-mod experiment_verb;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
@@ -14,26 +13,23 @@ use haltwise_core::policy::Spec;
 use haltwise_lab::calibrate::calibrate;
 use haltwise_lab::halt_loop::{HaltPolicy, windows_of};
 use haltwise_lab::interrupt::Interrupt;
+use haltwise_lab::program::{self, print};
 use haltwise_lab::render;
 use haltwise_lab::run::{RunError, run};
-use haltwise_lab::vm::OpenError;
 
 use crate::args::{CalibrateArgs, Cli, RunArgs, Verb};
-use crate::experiment_verb::UnknownExperiment;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let done = match cli.verb {
+    let done = match Cli::parse().verb {
         Verb::Run(args) => run_verb(&args),
         Verb::Calibrate(args) => calibrate_verb(&args),
-        Verb::Experiment(args) => experiment_verb::verb(&args),
         Verb::Windows { policy, file } => windows(policy, &file),
         Verb::List { verbose } => list(verbose),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error),
-    }
+    program::end(done, |error| {
+        let wrong = matches!(error.downcast_ref(), Some(RunError::Load(_)));
+        wrong.then_some("see `haltwise-lab run --help`")
+    })
 }
 
 fn run_verb(args: &RunArgs) -> anyhow::Result<()> {
@@ -61,11 +57,7 @@ fn windows(policy: Spec, file: &Path) -> anyhow::Result<()> {
 }
 
 fn list(verbose: bool) -> anyhow::Result<()> {
-    let guests = render::guests(verbose).context("assemble")?;
-    let experiments = render::experiments(verbose);
-    print(&format!(
-        "GUESTS (run)\n{guests}\nEXPERIMENTS (experiment)\n{experiments}"
-    ))
+    print(&render::guests(verbose).context("assemble")?)
 }
 
 fn calibrate_verb(args: &CalibrateArgs) -> anyhow::Result<()> {
@@ -83,37 +75,4 @@ fn calibrate_verb(args: &CalibrateArgs) -> anyhow::Result<()> {
     } else {
         render::calibration(&found)
     })
-}
-
-/// Prints; a reader that has left (`| head`) is not our failure.
-fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("write to stdout"),
-    }
-}
-
-/// Says what went wrong and what to do, and picks the exit code.
-#[expect(
-    clippy::print_stderr,
-    reason = "the rim: the one place that speaks of errors"
-)]
-fn fail(error: &anyhow::Error) -> ExitCode {
-    eprintln!("error: {error:#}");
-    let (code, hint) = match error.downcast_ref::<RunError>() {
-        Some(RunError::Open(OpenError::Unsupported(_))) => (
-            3,
-            "load the kvm module (modprobe kvm_intel or kvm_amd), or enable nested \
-             virtualisation of this machine",
-        ),
-        Some(RunError::Open(OpenError::Denied(_))) => (
-            4,
-            "run as root, or as a member of the group that owns /dev/kvm",
-        ),
-        Some(RunError::Load(_)) => (2, "see `haltwise-lab run --help`"),
-        _ if error.is::<UnknownExperiment>() => (2, "`haltwise-lab list` names them all"),
-        _ => return ExitCode::from(1),
-    };
-    eprintln!("hint: {hint}");
-    ExitCode::from(code)
 }

@@ -116,7 +116,7 @@ pub mod poll {
 
 /// Words of a vCPU's page for the guests that time their timers (offsets from `ds`).
 pub mod timer {
-    /// What is shared with the agent: [`crate::exitless_timer::page`].
+    /// What is shared with an agent of the host: [`page`].
     pub const PAGE: u16 = 0x100;
     /// The deadline waited for, or, of the PIT, the TSC of the last tick; 64 bits.
     pub const DUE: u16 = 0x180;
@@ -128,6 +128,25 @@ pub mod timer {
     pub const SAMPLES: u16 = 0x800;
     /// Entries of the ring, of 32 bits.
     pub const SAMPLE_COUNT: u16 = 512;
+
+    /// The layout of that page.
+    pub mod page {
+        /// Offset of the guest's sequence, 32 bits.
+        pub const SEQUENCE: u32 = 0;
+        /// Offset of the guest's deadline, 64 bits.
+        pub const DEADLINE: u32 = 8;
+        /// Offset of the time of the agent's next look, 64 bits.
+        pub const NEXT_SYNC: u32 = 64;
+        /// Offset of the sequence that was fired last, 32 bits.
+        pub const FIRED: u32 = 72;
+        /// Size of what is shared; it begins on a boundary of 64.
+        pub const BYTES: u32 = 128;
+
+        /// [`NEXT_SYNC`] of an agent that looks all the time.
+        pub const ALWAYS: u64 = 0;
+        /// [`NEXT_SYNC`] where there is no agent.
+        pub const NEVER: u64 = u64::MAX;
+    }
 }
 
 /// Access to guest memory failed: always a mistake of the VMM.

@@ -1,9 +1,7 @@
 //! Outcomes as text, at most 80 columns wide.
 
 mod calibration;
-mod findings;
 mod guests;
-mod lists;
 
 use std::fmt::Write as _;
 
@@ -14,9 +12,7 @@ use crate::guest::Guest;
 use crate::outcome::{EndedBy, Outcome, Quantiles, VcpuOutcome, VmOutcome};
 
 pub use calibration::calibration;
-pub use findings::{counts as verdict_counts, html, markdown, text as findings};
 pub use guests::guests;
-pub use lists::experiments;
 
 const BAR_COLUMNS: usize = 24;
 /// Failed polls shorter than this on average were cut: no window is that short.

@@ -12,23 +12,20 @@ use std::os::fd::AsFd;
 use haltwise_core::units::Nanos;
 use haltwise_core::workload::GapSpecError;
 use iced_x86::IcedError;
-use kvm_ioctls::Kvm;
 
 use crate::clock;
 use crate::drive::VcpuRounds;
-use crate::exitless_timer::agent::AgentError;
 use crate::guest::{Guest, pingpong, timed};
 use crate::guest_poll::PollNote;
 use crate::halt_loop::{HaltPolicy, UserHalt, UserHalts};
 use crate::load::{Load, LoadError};
 use crate::memory::{MemoryError, param};
 use crate::outcome::Outcome;
-use crate::resctrl::ResctrlError;
 use crate::running::Running;
 use crate::stats_fd::StatsReadError;
 use crate::tally;
 use crate::vcpu::VcpuError;
-use crate::vm::{OpenError, Vm, VmConfig, VmError};
+use crate::vm::{self, OpenError, Vm, VmConfig, VmError};
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -64,10 +61,6 @@ pub enum RunError {
     /// Gaps could not be drawn.
     #[error("draw gaps")]
     Gaps(#[from] GapSpecError),
-    #[error("serve exitless timers")]
-    Agent(#[from] AgentError),
-    #[error("isolate resources")]
-    Resctrl(#[from] ResctrlError),
     #[error(transparent)]
     Stats(#[from] StatsReadError),
     #[error("{step}")]
@@ -96,19 +89,21 @@ pub struct Finished {
 
 /// Runs a load until its end, or until `interrupt` is readable.
 pub fn run(load: &Load, interrupt: &impl AsFd) -> Result<Finished, RunError> {
-    Ok(run_beside(load, interrupt, |_| Ok(()))?.0)
+    Ok(run_beside(load, interrupt, |_| Ok::<_, RunError>(()))?.0)
 }
 
 /// The same, with something of the host that is started before the vCPUs, and returned after their end.
-pub fn run_beside<T>(
+pub fn run_beside<T, E: From<RunError>>(
     load: &Load,
     interrupt: &impl AsFd,
-    beside: impl FnOnce(&[Vm]) -> Result<T, RunError>,
-) -> Result<(Finished, T), RunError> {
-    load.check()?;
-    let kvm = crate::vm::open()?;
-    let vms = create(&kvm, load)?;
+    beside: impl FnOnce(&[Vm]) -> Result<T, E>,
+) -> Result<(Finished, T), E> {
+    let vms = create(load)?;
     let beside = beside(&vms)?;
+    Ok((finish(load, interrupt, vms)?, beside))
+}
+
+fn finish(load: &Load, interrupt: &impl AsFd, vms: Vec<Vm>) -> Result<Finished, RunError> {
     let mut running = Running::new(load, vms)?;
     let started = running.start();
     let supervised = started.and_then(|()| running.supervise(interrupt.as_fd()));
@@ -119,10 +114,12 @@ pub fn run_beside<T>(
         Ok(())
     });
     let ended_by = supervised?;
-    Ok((tally::tally(load, ended?, ended_by)?, beside))
+    tally::tally(load, ended?, ended_by)
 }
 
-fn create(kvm: &Kvm, load: &Load) -> Result<Vec<Vm>, RunError> {
+fn create(load: &Load) -> Result<Vec<Vm>, RunError> {
+    load.check()?;
+    let kvm = vm::open()?;
     let guest = load.guest;
     let program = match &load.halt_policy {
         None => guest.program(),
@@ -141,7 +138,7 @@ fn create(kvm: &Kvm, load: &Load) -> Result<Vec<Vm>, RunError> {
                 pit: guest.has_pit(),
                 interrupts: load.interrupts(),
             };
-            let mut vm = Vm::create(kvm, config, &program)?;
+            let mut vm = Vm::create(&kvm, config, &program)?;
             if let Some(policy) = &load.halt_policy {
                 handle_halts(&mut vm, policy)?;
             }

@@ -25,9 +25,8 @@ use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::signal::Killable;
 
 use crate::clock;
-use crate::device::Devices;
 use crate::event::Event;
-use crate::exit::{self, ANSWER_PORT, ExitCounts, Next, UserspaceExit};
+use crate::exit::{self, ANSWER_PORT, Devices, ExitCounts, Next, UserspaceExit};
 use crate::halt_loop::{UserHalt, UserHalts};
 use crate::ioctl;
 use crate::memory::{GuestMemory, MMIO, STACK_TOP, TABLE, vcpu_page};
@@ -83,7 +82,7 @@ pub struct Vcpu {
     /// What handles its halts, where KVM does not.
     pub(crate) user_halts: Option<UserHalts>,
     /// What its exits go to, and where its interrupts come from where KVM has no irqchip.
-    pub(crate) devices: Option<Box<dyn Devices>>,
+    pub devices: Option<Box<dyn Devices>>,
     fd: VcpuFd,
     /// Keeps the guest's memory mapped as long as this may run.
     memory: GuestMemory,

@@ -3,7 +3,7 @@
 use super::{Finding, Repo, Source};
 
 /// Our crates, with those of ours that each may depend on.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("crates/core", &[]),
     ("crates/capture", &["haltwise-core"]),
     ("crates/document", &[]),
@@ -12,6 +12,7 @@ const LAYERS: [(&str, &[&str]); 11] = [
     ("crates/exec", &[]),
     ("crates/host", &["haltwise-core", "haltwise-governor"]),
     ("crates/lab", &["haltwise-core", "haltwise-governor"]),
+    ("crates/experiments", &["haltwise-core", "haltwise-lab"]),
     (
         "crates/cli",
         &[
@@ -44,34 +45,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
             found.extend(layers(source));
         }
     }
-    found.extend(repo.sources.iter().flat_map(experiments));
     found
-}
-
-/// Who of the lab may know its experiments: themselves, what prints them, the command line.
-const OF_EXPERIMENTS: [&str; 6] = [
-    "experiment",
-    "render",
-    "main.rs",
-    "args.rs",
-    "lib.rs",
-    "fuzz.rs",
-];
-
-/// The VMM, its guests and its devices stand without the experiments that are made with them.
-fn experiments(source: &Source) -> Vec<Finding> {
-    let Some(file) = source.path.strip_prefix("crates/lab/src/") else {
-        return Vec::new();
-    };
-    if !source.is_rust() || OF_EXPERIMENTS.iter().any(|part| file.starts_with(part)) {
-        return Vec::new();
-    }
-    let knows = source
-        .code()
-        .filter(|(_, code)| code.contains("crate::experiment"));
-    knows
-        .map(|(line, _)| source.finding(line, "the lab must not know its experiments".into()))
-        .collect()
 }
 
 /// A dependency as a manifest names it.
@@ -148,17 +122,6 @@ mod test {
     use crate::tidy::fixture::findings;
 
     #[test]
-    fn the_lab_stands_without_its_experiments() {
-        let text = "use crate::experiment::registry;\n";
-        let found = |path: &str| findings(check, path, text).len();
-        assert_eq!(found("crates/lab/src/vm.rs"), 1);
-        assert_eq!(found("crates/lab/src/guest/net.rs"), 1);
-        assert_eq!(found("crates/lab/src/experiment/judge.rs"), 0);
-        assert_eq!(found("crates/lab/src/render/findings.rs"), 0);
-        assert_eq!(found("crates/cli/src/now.rs"), 0);
-    }
-
-    #[test]
     fn the_core_knows_nobody() {
         let core = |text: &str| findings(check, "crates/core/Cargo.toml", text).len();
         assert_eq!(core("[dependencies]\nserde.workspace = true\n"), 0);
@@ -171,7 +134,9 @@ mod test {
     }
 
     #[test]
-    fn host_and_lab_never_meet() {
+    fn host_and_lab_never_meet_and_the_lab_stands_without_experiments() {
+        let text = "[dependencies]\nhaltwise-experiments.workspace = true\n";
+        assert_eq!(findings(check, "crates/lab/Cargo.toml", text).len(), 1);
         let text = "[build-dependencies]\nhaltwise-lab = { path = \"../lab\" }\n";
         assert_eq!(findings(check, "crates/host/Cargo.toml", text).len(), 1);
         let text = "[dependencies]\nhaltwise-host.workspace = true\n";

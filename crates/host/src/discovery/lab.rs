@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 
 /// Whether a program of this name is the lab.
 pub(super) fn is(program: &str) -> bool {
-    program == "haltwise-lab"
+    matches!(program, "haltwise-lab" | "haltwise-experiments")
 }
 
 /// The name of the VM, or of the first of several.

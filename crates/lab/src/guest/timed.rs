@@ -19,7 +19,7 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::{CodeAssembler, CodeLabel, di, dword_ptr, eax, ebx, ecx, edx, si};
 
 use super::{Assembly, Program, TICK, WAKE, msr, tick};
-use crate::exitless_timer::page::{self, NEVER};
+use crate::memory::timer::page::{self, NEVER};
 use crate::memory::{GuestMemory, MemoryError, param, timer, vcpu_page};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -96,3 +96,20 @@ fn a_run_can_be_repeated_from_what_it_prints() {
     ));
     assert_eq!((again.gap, again.seed), (first.gap, first.seed));
 }
+
+#[test]
+fn guests_that_time_their_timers_count_every_one() {
+    if !kvm() {
+        return;
+    }
+    for guest in ["timed-deadline", "timed-exitless", "timed-nonsense"] {
+        let outcome = run(&format!("{guest} --vcpus 2 --rounds 60 --gap fixed:300us"));
+        for vcpu in vcpus(&outcome) {
+            assert_eq!((vcpu.halts, vcpu.interrupts), (60, 60), "{guest}");
+        }
+    }
+    let pit = run("timed-pit --rounds 23 --gap fixed:1ms");
+    for vcpu in vcpus(&pit) {
+        assert_eq!((vcpu.halts, vcpu.interrupts), (23, 23));
+    }
+}

@@ -117,3 +117,9 @@ fn what_a_halt_loop_cannot_do_is_a_usage_error() {
     let error = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(error.contains("line 2 of"), "{error}");
 }
+
+#[test]
+fn the_help_of_windows_gives_examples() {
+    let help = String::from_utf8(lab("windows --help").stdout).unwrap();
+    assert_eq!(help, include_str!("../golden/windows-help.txt"));
+}

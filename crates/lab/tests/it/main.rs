@@ -7,8 +7,6 @@ mod consistency;
 mod counts;
 mod ends;
 mod errors;
-mod exitless_timer;
-mod experiments;
 mod halt_loop;
 mod lab;
 mod poller;

@@ -1,0 +1,48 @@
+//! Devices of the VMM, each a mechanism that a VMM author may lift out, and the VM that they are tried in.
+//!
+//! A device is a model without a thread, a file or an ioctl of its own: it takes what the guest did and
+//! says what the guest shall see. Whatever a guest asks for out of range is refused and counted, and never
+//! more than that.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`block`] | a virtio disk on a file, served in the exit or by a worker |
+//! | [`board`] | a device at a port, whose lines go to 8259s in the VMM or in the kernel |
+//! | [`framebuffer`] | a VGA window: a screen drawn by an exit per write, or found in a dirty log |
+//! | [`machine`] | a VM of one vCPU whose exits go to devices |
+//! | [`net`] | a virtio network device between a guest and a link |
+//! | [`pic`] | a pair of 8259 interrupt controllers |
+//! | [`virtio`] | registers and queues of a virtio device |
+
+pub mod block;
+pub mod board;
+pub mod framebuffer;
+pub mod machine;
+pub mod net;
+pub mod pic;
+pub mod virtio;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use haltwise_lab::exit::Devices;
+
+/// A device that a vCPU's thread and a worker share.
+#[derive(Debug)]
+pub struct Shared<D>(Arc<Mutex<D>>);
+
+impl<D> Shared<D> {
+    pub fn new(device: D) -> Self {
+        Self(Arc::new(Mutex::new(device)))
+    }
+
+    /// For a register, or for serving a queue. Whoever panicked meanwhile has left a device that refuses at worst.
+    pub fn lock(&self) -> MutexGuard<'_, D> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D> Clone for Shared<D> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}

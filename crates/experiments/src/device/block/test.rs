@@ -1,0 +1,251 @@
+//! Requests at a disk's edges, chains that are none, and chains that change while they are under way.
+
+use vm_memory::{Bytes as _, GuestAddress};
+
+use super::*;
+use crate::device::virtio::{register, status};
+use haltwise_lab::memory::GuestMemory;
+
+const SECTORS: u64 = 16;
+const AT: u32 = 0x1_0000;
+
+/// A device whose driver is ready, its queue at [`AT`].
+fn ready() -> (BlockDevice, GuestMemoryMmap<()>) {
+    let memory = GuestMemory::new().unwrap().mapped().clone();
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(SECTORS * SECTOR).unwrap();
+    let mut device = BlockDevice::new(file, SECTORS, memory.clone()).unwrap();
+    for (register, value) in [
+        (register::DRIVER_FEATURES_SEL, 1),
+        (register::DRIVER_FEATURES, 1),
+        (register::STATUS, 3 | status::FEATURES_OK),
+        (register::QUEUE_NUM, 16),
+        (register::QUEUE_DESC[0], AT),
+        (register::QUEUE_DRIVER[0], AT + 0x100),
+        (register::QUEUE_DEVICE[0], AT + 0x200),
+        (register::QUEUE_READY, 1),
+        (register::STATUS, status::READY),
+    ] {
+        device
+            .transport
+            .write(register.into(), &u32::to_le_bytes(value));
+    }
+    assert_eq!(device.transport.refused(), 0);
+    assert!(device.transport.queue(0, &memory).is_some());
+    (device, memory)
+}
+
+/// Offers a chain of (address, length, the device writes it); gives the requests served.
+fn offer(
+    device: &mut BlockDevice,
+    memory: &GuestMemoryMmap<()>,
+    chain: &[(u64, u32, bool)],
+) -> u64 {
+    write_chain(memory, chain);
+    device.serve()
+}
+
+fn write_chain(memory: &GuestMemoryMmap<()>, chain: &[(u64, u32, bool)]) {
+    for (index, (address, length, writes)) in chain.iter().enumerate() {
+        let at = GuestAddress(u64::from(AT) + index as u64 * 16);
+        let next = index + 1 < chain.len();
+        let flags =
+            u32::from(next) | u32::from(*writes) << 1 | u32::try_from(index + 1).unwrap() << 16;
+        memory.write_obj(*address, at).unwrap();
+        memory
+            .write_obj(*length, at.0.checked_add(8).map(GuestAddress).unwrap())
+            .unwrap();
+        memory.write_obj(flags, GuestAddress(at.0 + 12)).unwrap();
+    }
+    let avail = GuestAddress(u64::from(AT) + 0x102);
+    let index: u16 = memory.read_obj(avail).unwrap();
+    let entry = u64::from(AT) + 0x104 + u64::from(index % 16) * 2;
+    memory.write_obj(0_u16, GuestAddress(entry)).unwrap();
+    memory.write_obj(index.wrapping_add(1), avail).unwrap();
+}
+
+fn header(memory: &GuestMemoryMmap<()>, kind: u32, sector: u64) {
+    memory.write_obj(kind, GuestAddress(0x3000)).unwrap();
+    memory.write_obj(sector, GuestAddress(0x3008)).unwrap();
+    memory.write_obj(0xee_u8, GuestAddress(0x3010)).unwrap();
+}
+
+#[test]
+fn requests_at_the_edges_of_the_disk() {
+    let (mut device, memory) = ready();
+    for (kind, sector, length, expected) in [
+        (WRITE, 0, 512, OK),
+        (WRITE, 15, 512, OK),
+        (READ, 14, 1024, OK),
+        (READ, 0, 8192, OK),
+        (WRITE, 15, 1024, IOERR),
+        (READ, 16, 512, IOERR),
+        (WRITE, u64::MAX, 512, IOERR),
+        (WRITE, u64::MAX / 512, 512, IOERR),
+        (WRITE, u64::MAX / 512 + 1, 512, IOERR),
+        (READ, 0, 0, IOERR),
+        (WRITE, 0, 511, IOERR),
+        (READ, 0, 513, IOERR),
+        (WRITE, 0, 0x1_0200, IOERR),
+        (4, 0, 512, UNSUPPORTED),
+        (u32::MAX, 0, 512, UNSUPPORTED),
+    ] {
+        header(&memory, kind, sector);
+        let before = device.served;
+        let chain = [
+            (0x3000, 16, false),
+            (0x4000, length, kind == READ),
+            (0x3010, 1, true),
+        ];
+        let chain: Vec<_> = chain.into_iter().filter(|part| part.1 > 0).collect();
+        assert_eq!(offer(&mut device, &memory, &chain), 1);
+        let status: u8 = memory.read_obj(GuestAddress(0x3010)).unwrap();
+        assert_eq!(status, expected, "{kind} {sector} {length}");
+        let served = device.served;
+        assert_eq!(served.done - before.done, u64::from(expected == OK));
+        assert_eq!(served.refused - before.refused, u64::from(expected != OK));
+    }
+    assert_eq!(device.served.failed, 0, "the file never saw them");
+}
+
+#[test]
+fn what_was_written_is_read_back() {
+    let (mut device, memory) = ready();
+    memory.write_slice(&[7; 512], GuestAddress(0x4000)).unwrap();
+    header(&memory, WRITE, 3);
+    offer(
+        &mut device,
+        &memory,
+        &[(0x3000, 16, false), (0x4000, 512, false), (0x3010, 1, true)],
+    );
+    header(&memory, READ, 2);
+    offer(
+        &mut device,
+        &memory,
+        &[(0x3000, 16, false), (0x5000, 1024, true), (0x3010, 1, true)],
+    );
+    let mut back = [9; 1024];
+    memory.read_slice(&mut back, GuestAddress(0x5000)).unwrap();
+    assert_eq!((&back[..512], &back[512..]), (&[0; 512][..], &[7; 512][..]));
+}
+
+#[test]
+fn chains_that_are_none_are_refused_and_used() {
+    let (mut device, memory) = ready();
+    header(&memory, WRITE, 0);
+    let out = u64::from(u32::MAX) << 8;
+    for (what, chain) in [
+        ("no status", vec![(0x3000, 16, false), (0x4000, 512, false)]),
+        ("no header", vec![(0x3010, 1, true)]),
+        (
+            "a short header",
+            vec![(0x3000, 15, false), (0x3010, 1, true)],
+        ),
+        (
+            "data outside of memory",
+            vec![(0x3000, 16, false), (out, 512, false), (0x3010, 1, true)],
+        ),
+        (
+            "status outside of memory",
+            vec![(0x3000, 16, false), (0x4000, 512, false), (out, 1, true)],
+        ),
+        (
+            "data over the end",
+            vec![
+                (0x3000, 16, false),
+                (0xf_ff00, 512, false),
+                (0x3010, 1, true),
+            ],
+        ),
+        (
+            "a length of 4 GiB",
+            vec![
+                (0x3000, 16, false),
+                (0x4000, u32::MAX, false),
+                (0x3010, 1, true),
+            ],
+        ),
+    ] {
+        let before = device.served;
+        assert_eq!(offer(&mut device, &memory, &chain), 1, "{what}");
+        assert_eq!(device.served.refused, before.refused + 1, "{what}");
+        assert_eq!(device.served.done, before.done, "{what}");
+    }
+}
+
+#[test]
+fn a_queue_outside_of_memory_is_not_served() {
+    let (mut device, memory) = ready();
+    device
+        .transport
+        .write(register::STATUS.into(), &0_u32.to_le_bytes());
+    assert!(device.transport.queue(0, &memory).is_none());
+    assert_eq!(device.serve(), 0);
+    // What is out of order, or not 32 bits, is refused.
+    let refused = device.transport.refused();
+    device
+        .transport
+        .write(register::QUEUE_READY.into(), &1_u32.to_le_bytes());
+    device.transport.write(register::STATUS.into(), &[1]);
+    device.transport.write(1 << 40, &[0; 4]);
+    device.transport.read(2, &mut [0; 4]);
+    device
+        .transport
+        .read(u64::from(register::CONFIG) + 1, &mut [0; 8]);
+    assert_eq!(device.transport.refused(), refused + 5);
+    let mut capacity = [0; 8];
+    device
+        .transport
+        .read(register::CONFIG.into(), &mut capacity);
+    assert_eq!(u64::from_le_bytes(capacity), SECTORS);
+}
+
+#[test]
+fn a_chain_that_changes_while_it_is_under_way_gets_no_byte() {
+    // The data is 512 bytes; then the guest makes its part of the chain shorter, longer, or one for us to read.
+    for (length, flags) in [(511_u32, 3_u16), (513, 3), (512, 1), (u32::MAX, 3)] {
+        let (mut device, memory) = ready();
+        memory
+            .write_slice(&[9; 1024], GuestAddress(0x4000))
+            .unwrap();
+        header(&memory, READ, 0);
+        let chain = [(0x3000, 16, false), (0x4000, 512, true), (0x3010, 1, true)];
+        write_chain(&memory, &chain);
+        let (request, transfer) = device.take().unwrap();
+        let second = u64::from(AT) + 16;
+        memory.write_obj(length, GuestAddress(second + 8)).unwrap();
+        memory.write_obj(flags, GuestAddress(second + 12)).unwrap();
+        device.give_back(&request, &transfer, true);
+        assert_eq!((device.served.done, device.served.refused), (0, 1));
+        let mut bytes = [0; 1024];
+        memory.read_slice(&mut bytes, GuestAddress(0x4000)).unwrap();
+        assert_eq!(bytes, [9; 1024], "{length} {flags}");
+    }
+}
+
+#[test]
+fn a_file_that_fails_and_a_queue_that_goes_away_are_answered_and_not() {
+    let (mut device, memory) = ready();
+    for (done, reset, status) in [(false, false, IOERR), (true, true, 0xee)] {
+        header(&memory, READ, 0);
+        let chain = [(0x3000, 16, false), (0x4000, 512, true), (0x3010, 1, true)];
+        write_chain(&memory, &chain);
+        let (request, transfer) = device.take().unwrap();
+        let used = GuestAddress(u64::from(AT) + 0x202);
+        let before: u16 = memory.read_obj(used).unwrap();
+        if reset {
+            let transport = &mut device.transport;
+            transport.write(register::STATUS.into(), &[0; 4]);
+            // The chain is gone with the guest's table.
+            memory
+                .write_slice(&[0; 0x100], GuestAddress(AT.into()))
+                .unwrap();
+        }
+        device.give_back(&request, &transfer, done);
+        let after: u16 = memory.read_obj(used).unwrap();
+        assert_eq!(after - before, u16::from(!reset));
+        let answered: u8 = memory.read_obj(GuestAddress(0x3010)).unwrap();
+        assert_eq!(answered, status);
+    }
+    assert_eq!(device.served.failed, 1);
+}

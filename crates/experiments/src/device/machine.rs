@@ -1,0 +1,201 @@
+//! A VM of one vCPU whose exits go to devices: made, loaded for a time or a number of rounds, ended, counted.
+//!
+//! ```text
+//! create -> (shape memory, lines) -> start -> wait, again and again, with the device's work between -> end
+//! ```
+//! Its guest counts rounds and goes on until it has done as many as it is told; to end it is to tell it 0.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use haltwise_core::units::Nanos;
+use iced_x86::IcedError;
+
+use super::Devices;
+use crate::vcpu_counts::VcpuCounts;
+use haltwise_lab::clock;
+use haltwise_lab::exit::ExitCounts;
+use haltwise_lab::guest::Program;
+use haltwise_lab::memory::{counter, param};
+use haltwise_lab::outcome::{VcpuOutcome, log_hists, scalars};
+use haltwise_lab::routing::Interrupts;
+use haltwise_lab::stats_fd::{Stats, StatsFd};
+use haltwise_lab::vcpu::{Ends, VcpuThread};
+use haltwise_lab::vm::{self, Vm, VmConfig};
+
+/// What does not end within this, once it was told to, is kicked out.
+const GRACE: Nanos = Nanos(2_000_000_000);
+/// Between two kicks: a signal just before `KVM_RUN` is lost.
+const KICK_INTERVAL: Nanos = Nanos(10_000_000);
+
+/// A VM that does not run yet.
+#[derive(Debug)]
+pub struct Machine {
+    pub vm: Vm,
+    devices: Option<Box<dyn Devices>>,
+}
+
+impl Machine {
+    /// With a guest, with KVM's irqchip or without.
+    pub fn create(
+        name: &str,
+        irqchip: bool,
+        program: Result<Program, IcedError>,
+    ) -> anyhow::Result<Self> {
+        let program = program.with_context(|| format!("assemble `{name}`"))?;
+        let config = VmConfig {
+            name: name.to_owned(),
+            vcpus: 1,
+            vm_max_halt_poll_ns: None,
+            pit: false,
+            interrupts: if irqchip {
+                Interrupts::Msi
+            } else {
+                Interrupts::Vmm
+            },
+        };
+        let vm = Vm::create(&vm::open()?, config, &program)?;
+        Ok(Self { vm, devices: None })
+    }
+
+    /// What its exits go to; they are counted, and answered with zeroes, without.
+    #[must_use]
+    pub fn with(mut self, devices: impl Devices + 'static) -> Self {
+        self.devices = Some(Box::new(devices));
+        self
+    }
+
+    /// Starts it, on a CPU, for so many rounds, or for as long as it is left to.
+    pub fn start(mut self, cpu: Option<u32>, rounds: Option<u32>) -> anyhow::Result<Running> {
+        let name = self.vm.config.name.clone();
+        self.vm
+            .memory
+            .set_word(0, param::ROUNDS, rounds.unwrap_or(u32::MAX))?;
+        let mut vcpu = self.vm.vcpus.remove(0);
+        vcpu.devices = self.devices;
+        let stats = vcpu.stats.clone();
+        let before = stats.as_deref().map(StatsFd::read).transpose()?;
+        let ends = Arc::new(Ends::new().context("create an eventfd")?);
+        let start_ns = clock::now_ns();
+        let thread = vcpu
+            .start(format!("{name}-vcpu"), cpu, Arc::clone(&ends))
+            .with_context(|| format!("VM `{name}`"))?;
+        Ok(Running {
+            vm: self.vm,
+            thread,
+            ends,
+            stats,
+            before,
+            start_ns,
+        })
+    }
+}
+
+#[derive(Debug)]
+pub struct Running {
+    /// The VM: its memory and its descriptor.
+    pub vm: Vm,
+    thread: VcpuThread,
+    ends: Arc<Ends>,
+    stats: Option<Arc<StatsFd>>,
+    before: Option<Stats>,
+    start_ns: u64,
+}
+
+impl Running {
+    /// Waits until an instant; false if the guest has ended or `interrupt` is readable before it.
+    pub fn wait_until(&self, instant_ns: u64, interrupt: BorrowedFd<'_>) -> anyhow::Result<bool> {
+        loop {
+            let now = clock::now_ns();
+            if now >= instant_ns {
+                return Ok(true);
+            }
+            let files = [self.ends.event.as_fd(), interrupt];
+            let ready = clock::wait_any(files, Some(Nanos(instant_ns - now)));
+            if ready.context("wait for the guest")?.contains(&true) {
+                return Ok(false);
+            }
+        }
+    }
+
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    /// Ends it after its round, kicks it out if it does not end, and counts.
+    pub fn end(self) -> anyhow::Result<Ended> {
+        self.vm.memory.set_word(0, param::ROUNDS, 0)?;
+        let grace_ns = clock::now_ns().saturating_add(GRACE.0);
+        let mut wait = GRACE;
+        while !self.thread.is_finished() {
+            clock::wait_readable(&self.ends.event, Some(wait)).context("wait for an end")?;
+            if !self.thread.is_finished() && clock::now_ns() >= grace_ns {
+                self.thread.kick();
+                wait = KICK_INTERVAL;
+            }
+        }
+        let elapsed_ns = clock::now_ns().saturating_sub(self.start_ns);
+        let tid = self.thread.tid();
+        let end = self.thread.join();
+        end.result
+            .with_context(|| format!("VM `{}`", self.vm.config.name))?;
+        let after = self.stats.as_deref().map(StatsFd::read).transpose()?;
+        let stats = after.zip(self.before);
+        let stats = stats
+            .map(|(after, before)| after.since(&before))
+            .unwrap_or_default();
+        let word = |word| self.vm.memory.word(0, word).map(u64::from);
+        let outcome = VcpuOutcome {
+            id: 0,
+            tid: tid.map_or(0, |tid| tid.0),
+            halts: word(counter::HALTS)?,
+            interrupts: word(counter::INTERRUPTS)?,
+            rounds: Some(word(counter::ROUNDS)?),
+            cpu_ns: end.thread.cpu_ns,
+            voluntary_switches: end.thread.switches.map(|switches| switches.voluntary),
+            involuntary_switches: end.thread.switches.map(|switches| switches.involuntary),
+            exits: end
+                .exits
+                .iter()
+                .map(|(exit, n)| (exit.to_string(), *n))
+                .collect(),
+            stats: scalars(&stats),
+            hist: log_hists(&stats),
+            user_halts: None,
+            guest_poll: None,
+        };
+        Ok(Ended {
+            rounds: self.vm.memory.word(0, counter::ROUNDS)?,
+            interrupts: self.vm.memory.word(0, counter::INTERRUPTS)?,
+            vm: self.vm,
+            counts: VcpuCounts::of(&outcome),
+            exits: end.exits,
+            elapsed_ns,
+        })
+    }
+}
+
+#[derive(Debug)]
+pub struct Ended {
+    pub vm: Vm,
+    pub rounds: u32,
+    pub interrupts: u32,
+    /// All that is known of its vCPU.
+    pub counts: VcpuCounts,
+    /// Exits to the VMM, other than the last.
+    pub exits: ExitCounts,
+    pub elapsed_ns: u64,
+}
+
+impl Ended {
+    /// Exits to the VMM, other than the last.
+    pub fn exits_to_vmm(&self) -> u64 {
+        self.exits.values().sum()
+    }
+
+    /// So many a second.
+    pub fn per_second(&self, count: f64) -> f64 {
+        count / (self.elapsed_ns as f64 / 1e9)
+    }
+}

@@ -1,0 +1,438 @@
+//! Frames at the edges of what is one, chains that are none, and the laws of both directions for any chains.
+
+use proptest::prelude::*;
+use vm_memory::{Bytes as _, GuestAddress};
+
+use super::*;
+use crate::device::virtio::{register, status};
+use haltwise_lab::memory::{GuestMemory, MEMORY_BYTES};
+
+/// Where the two queues lie, 16 entries each.
+const AT: [u32; 2] = [0x1_0000, 0x1_1000];
+const ENTRIES_SET: u16 = 16;
+/// Where parts of chains lie.
+const BUFFERS: u64 = 0x2_0000;
+
+/// A part of a chain: address, length, flags.
+type Part = (u64, u32, u16);
+const NEXT: u16 = 1;
+const WRITES: u16 = 2;
+
+struct Nic {
+    device: NetDevice,
+    memory: GuestMemoryMmap<()>,
+    other_end: Link,
+}
+
+/// A device whose driver is ready, with event indices.
+fn ready() -> Nic {
+    let memory = GuestMemory::new().unwrap().mapped().clone();
+    let (link, other_end) = Link::pair().unwrap();
+    let mut device = NetDevice::new(Arc::new(link), memory.clone()).unwrap();
+    let mut writes = vec![
+        (register::DRIVER_FEATURES, 1 << 29),
+        (register::DRIVER_FEATURES_SEL, 1),
+        (register::DRIVER_FEATURES, 1),
+        (register::STATUS, 3 | status::FEATURES_OK),
+    ];
+    for (queue, at) in (0..).zip(AT) {
+        writes.extend([
+            (register::QUEUE_SEL, queue),
+            (register::QUEUE_NUM, u32::from(ENTRIES_SET)),
+            (register::QUEUE_DESC[0], at),
+            (register::QUEUE_DRIVER[0], at + 0x100),
+            (register::QUEUE_DEVICE[0], at + 0x200),
+            (register::QUEUE_READY, 1),
+        ]);
+    }
+    writes.push((register::STATUS, status::READY));
+    for (register, value) in writes {
+        let transport = &mut device.transport;
+        transport.write(register.into(), &u32::to_le_bytes(value));
+    }
+    assert_eq!(device.transport.refused(), 0);
+    Nic {
+        device,
+        memory,
+        other_end,
+    }
+}
+
+impl Nic {
+    /// Writes parts into a queue's table, the next of each as given, and offers the first of them.
+    fn offer(&self, queue: usize, parts: &[(Part, u16)]) {
+        let at = u64::from(AT[queue]);
+        for (slot, ((address, length, flags), next)) in (0_u64..).zip(parts) {
+            let slot = at + 16 * slot;
+            self.memory.write_obj(*address, GuestAddress(slot)).unwrap();
+            let rest = u64::from(*length) | u64::from(*flags) << 32 | u64::from(*next) << 48;
+            self.memory.write_obj(rest, GuestAddress(slot + 8)).unwrap();
+        }
+        let index = GuestAddress(at + 0x102);
+        let offered: u16 = self.memory.read_obj(index).unwrap();
+        let entry = at + 0x104 + u64::from(offered % ENTRIES_SET) * 2;
+        self.memory.write_obj(0_u16, GuestAddress(entry)).unwrap();
+        let offered = offered.wrapping_add(1);
+        self.memory.write_obj(offered, index).unwrap();
+    }
+
+    /// The same for parts one after the other.
+    fn offer_chain(&self, queue: usize, parts: &[Part]) {
+        let chain = (1..).zip(parts).map(|(next, (address, length, flags))| {
+            let more = usize::from(next) < parts.len();
+            ((*address, *length, flags | u16::from(more)), next)
+        });
+        self.offer(queue, &chain.collect::<Vec<_>>());
+    }
+
+    /// Buffers used so far, and the bytes that the last is said to hold.
+    fn used(&self, queue: usize) -> (u16, u32) {
+        let at = u64::from(AT[queue]) + 0x200;
+        let used: u16 = self.memory.read_obj(GuestAddress(at + 2)).unwrap();
+        let last = u64::from(used.wrapping_sub(1) % ENTRIES_SET);
+        let length = GuestAddress(at + 4 + 8 * last + 4);
+        (used, self.memory.read_obj(length).unwrap())
+    }
+
+    fn arrived(&self) -> Option<Vec<u8>> {
+        let mut frame = vec![0; 4096];
+        let length = self.other_end.receive(&mut frame).unwrap()?;
+        frame.truncate(length);
+        Some(frame)
+    }
+}
+
+/// Bytes that differ from their neighbours.
+fn pattern(length: usize) -> Vec<u8> {
+    (1..=251).cycle().take(length).collect()
+}
+
+#[test]
+fn frames_at_the_edges_of_what_is_one() {
+    for (parts, sent) in [
+        (vec![(12, 0), (14, 0)], Some(14)),
+        (vec![(26, 0)], Some(14)),
+        (vec![(1526, 0)], Some(1514)),
+        (vec![(5, 0), (7, 0), (1000, 0), (514, 0)], Some(1514)),
+        (vec![(25, 0)], None),
+        (vec![(1527, 0)], None),
+        (vec![(12, 0)], None),
+        (vec![(11, 0)], None),
+        (vec![(12, 0), (u32::MAX, 0)], None),
+        (vec![(12, 0), (64, WRITES)], None),
+        (vec![(12, WRITES), (64, 0)], None),
+        (vec![(76, WRITES)], None),
+    ] {
+        let mut nic = ready();
+        let bytes = pattern(1600);
+        nic.memory
+            .write_slice(&bytes, GuestAddress(BUFFERS))
+            .unwrap();
+        nic.memory
+            .write_slice(&[0; 12], GuestAddress(BUFFERS))
+            .unwrap();
+        let mut at = BUFFERS;
+        let mut chain = Vec::new();
+        for (length, flags) in &parts {
+            chain.push((at, *length, *flags));
+            at += u64::from(*length);
+        }
+        nic.offer_chain(TRANSMIT, &chain);
+        let pass = nic.device.transmit();
+        assert_eq!(pass.frames, 1, "{parts:?}");
+        assert_eq!(nic.used(TRANSMIT), (1, 0), "{parts:?}");
+        let expected = sent.map(|length| bytes[12..12 + length].to_vec());
+        let counts = nic.device.transmitted;
+        assert_eq!(counts.done, u64::from(expected.is_some()), "{parts:?}");
+        assert_eq!(counts.refused, u64::from(expected.is_none()), "{parts:?}");
+        assert_eq!(nic.arrived(), expected, "{parts:?}");
+    }
+}
+
+#[test]
+fn a_header_that_asks_for_offloads_is_refused() {
+    for (at, refused) in [(0, 1), (1, 1), (2, 0), (10, 0)] {
+        let mut nic = ready();
+        let flag = GuestAddress(BUFFERS + at);
+        nic.memory.write_obj(1_u8, flag).unwrap();
+        nic.offer_chain(TRANSMIT, &[(BUFFERS, 100, 0)]);
+        nic.device.transmit();
+        assert_eq!(nic.device.transmitted.refused, refused, "byte {at}");
+    }
+}
+
+#[test]
+fn chains_in_a_circle_and_out_of_the_table_are_refused() {
+    for (parts, what) in [
+        (vec![((BUFFERS, 4, NEXT), 0)], "itself"),
+        (
+            vec![((BUFFERS, 4, NEXT), 1), ((BUFFERS, 4, NEXT), 0)],
+            "its first",
+        ),
+        (vec![((BUFFERS, 100, NEXT), ENTRIES_SET)], "beyond"),
+        (vec![((BUFFERS, 100, NEXT), u16::MAX)], "far beyond"),
+        (vec![((MEMORY_BYTES as u64, 100, 0), 0)], "out of memory"),
+        (
+            vec![((MEMORY_BYTES as u64 - 50, 100, 0), 0)],
+            "over its end",
+        ),
+        (vec![((u64::MAX - 50, 100, 0), 0)], "over all ends"),
+    ] {
+        for (queue, flags) in [(TRANSMIT, 0), (RECEIVE, WRITES)] {
+            let mut nic = ready();
+            nic.other_end.send(&[7; 60]).unwrap();
+            let parts = parts.iter().map(|((address, length, more), next)| {
+                // A frame of 60 bytes needs 72.
+                let length = if *more == NEXT { *length } else { 100 };
+                ((*address, length, more | flags), *next)
+            });
+            nic.offer(queue, &parts.collect::<Vec<_>>());
+            nic.device.serve();
+            let counts = [nic.device.received, nic.device.transmitted][queue];
+            assert_eq!((counts.done, counts.refused), (0, 1), "{what}, {queue}");
+            assert_eq!(nic.used(queue), (1, 0), "{what}, {queue}");
+            assert_eq!(nic.arrived(), None);
+        }
+    }
+}
+
+#[test]
+fn what_comes_from_the_link_needs_room_and_the_right_way() {
+    for (length, parts, given) in [
+        (60, vec![(72, WRITES)], true),
+        (60, vec![(12, WRITES), (60, WRITES)], true),
+        (60, vec![(71, WRITES)], false),
+        (60, vec![(100, 0)], false),
+        (60, vec![(36, 0), (100, WRITES)], false),
+        (1514, vec![(1526, WRITES)], true),
+        (1514, vec![(1525, WRITES)], false),
+        (14, vec![(26, WRITES)], true),
+    ] {
+        let mut nic = ready();
+        let frame = pattern(length);
+        nic.other_end.send(&frame).unwrap();
+        let mut at = BUFFERS;
+        let mut chain = Vec::new();
+        for (length, flags) in &parts {
+            chain.push((at, *length, *flags));
+            at += u64::from(*length);
+        }
+        nic.offer_chain(RECEIVE, &chain);
+        let pass = nic.device.receive();
+        assert_eq!((pass.frames, pass.starved), (1, true), "{parts:?}");
+        let counts = nic.device.received;
+        assert_eq!((counts.done, counts.refused).0, u64::from(given));
+        assert_eq!(counts.refused, u64::from(!given), "{parts:?}");
+        let mut bytes = vec![0; 12 + length];
+        nic.memory
+            .read_slice(&mut bytes, GuestAddress(BUFFERS))
+            .unwrap();
+        let written = [&TO_GUEST[..], &frame].concat();
+        let (expected, said) = if given {
+            (written, 12 + u32::try_from(length).unwrap())
+        } else {
+            (vec![0; 12 + length], 0)
+        };
+        assert_eq!(bytes, expected, "{parts:?}");
+        assert_eq!(nic.used(RECEIVE), (1, said), "{parts:?}");
+    }
+}
+
+#[test]
+fn what_is_no_frame_is_lost_and_takes_no_buffer() {
+    let mut nic = ready();
+    nic.offer_chain(RECEIVE, &[(BUFFERS, 2000, WRITES)]);
+    for length in [0, 1, 13, 1515, 1516, 3000] {
+        nic.other_end.send(&vec![1; length]).unwrap();
+    }
+    let pass = nic.device.receive();
+    assert_eq!(
+        (pass.frames, pass.interrupt, pass.starved),
+        (6, false, false)
+    );
+    assert_eq!(nic.device.received.lost, 6);
+    assert_eq!(nic.used(RECEIVE).0, 0);
+    nic.other_end.send(&[1; 14]).unwrap();
+    nic.device.receive();
+    assert_eq!(nic.device.received.done, 1);
+}
+
+#[test]
+fn what_finds_no_buffer_waits_and_a_lie_about_buffers_loses_it() {
+    let mut nic = ready();
+    nic.other_end.send(&[1; 60]).unwrap();
+    let pass = nic.device.receive();
+    assert_eq!((pass.frames, pass.starved), (0, true));
+    assert!(!nic.device.arm(RECEIVE), "nothing new came");
+    // More buffers than the queue has entries.
+    let index = GuestAddress(u64::from(AT[RECEIVE]) + 0x102);
+    nic.memory.write_obj(17_u16, index).unwrap();
+    assert!(nic.device.arm(RECEIVE), "so it says");
+    let pass = nic.device.receive();
+    assert_eq!(
+        (pass.frames, pass.interrupt, pass.starved),
+        (1, false, false)
+    );
+    assert_eq!(nic.device.received.lost, 1);
+    // The same of frames to send: there is nothing to do, whatever is claimed.
+    let index = GuestAddress(u64::from(AT[TRANSMIT]) + 0x102);
+    nic.memory.write_obj(17_u16, index).unwrap();
+    assert_eq!(nic.device.transmit(), Pass::default());
+    assert!(nic.device.arm(TRANSMIT));
+}
+
+#[test]
+fn a_full_link_loses_frames_and_a_link_without_an_end_too() {
+    let mut nic = ready();
+    let mut sent = 0;
+    while nic.device.transmitted.lost == 0 {
+        nic.offer_chain(TRANSMIT, &[(BUFFERS, 100, 0)]);
+        assert_eq!(nic.device.transmit().frames, 1);
+        sent += 1;
+        assert!(sent < 100_000, "a pair of sockets holds some frames");
+    }
+    let counts = nic.device.transmitted;
+    assert_eq!((counts.done + 1, counts.lost), (sent, 1));
+    drop(nic.other_end);
+    let (device, memory) = (&mut nic.device, &nic.memory);
+    let index = GuestAddress(u64::from(AT[TRANSMIT]) + 0x102);
+    let offered: u16 = memory.read_obj(index).unwrap();
+    memory.write_obj(offered.wrapping_add(1), index).unwrap();
+    assert_eq!(device.serve().frames, 1);
+    assert_eq!(device.transmitted.lost, 2);
+}
+
+#[test]
+fn interrupts_and_notifications_are_as_each_side_asked() {
+    let mut nic = ready();
+    // The driver wants to hear of the third frame to it.
+    let used_event = GuestAddress(u64::from(AT[RECEIVE]) + 0x104 + 2 * 16);
+    nic.memory.write_obj(2_u16, used_event).unwrap();
+    let interrupts = [1, 2, 3, 4].map(|_| {
+        nic.other_end.send(&[1; 60]).unwrap();
+        nic.offer_chain(RECEIVE, &[(BUFFERS, 100, WRITES)]);
+        nic.device.receive().interrupt
+    });
+    assert_eq!(interrupts, [false, false, true, false]);
+    let mut why = [0; 4];
+    let status = u64::from(register::INTERRUPT_STATUS);
+    nic.device.transport.read(status, &mut why);
+    assert_eq!(why, [1, 0, 0, 0]);
+    // The device asks to hear of the next from where it stands, not before it is armed.
+    let avail_event = GuestAddress(u64::from(AT[TRANSMIT]) + 0x204 + 8 * 16);
+    for frames in 1..4_u16 {
+        nic.offer_chain(TRANSMIT, &[(BUFFERS, 100, 0)]);
+        nic.device.transmit();
+        let before: u16 = nic.memory.read_obj(avail_event).unwrap();
+        assert_eq!(before, frames - 1);
+        assert!(!nic.device.arm(TRANSMIT));
+        let after: u16 = nic.memory.read_obj(avail_event).unwrap();
+        assert_eq!(after, frames);
+    }
+}
+
+#[test]
+fn nothing_is_served_before_the_driver_is_ready() {
+    let mut nic = ready();
+    let reset = u64::from(register::STATUS);
+    nic.device.transport.write(reset, &[0; 4]);
+    nic.other_end.send(&[1; 60]).unwrap();
+    let pass = nic.device.serve();
+    assert_eq!(
+        (pass.frames, pass.interrupt, pass.starved),
+        (0, false, true)
+    );
+    assert!(!nic.device.arm(TRANSMIT) && !nic.device.arm(RECEIVE));
+}
+
+/// Parts of chains, most of them possible, some not.
+fn part() -> impl Strategy<Value = (Part, u16)> {
+    let address = prop_oneof![
+        8 => BUFFERS..BUFFERS + 0x1000,
+        1 => MEMORY_BYTES as u64 - 200..MEMORY_BYTES as u64 + 10,
+        1 => u64::MAX - 200..=u64::MAX,
+    ];
+    let length = prop_oneof![
+        6 => 1_u32..60,
+        2 => Just(12_u32),
+        3 => 1490_u32..1540,
+        1 => any::<u32>().prop_filter("more than nothing", |length| *length > 0)
+    ];
+    let next = prop_oneof![6 => 0_u16..5, 1 => 5_u16..20, 1 => any::<u16>()];
+    (address, length, 0_u16..4, next)
+        .prop_map(|(address, length, flags, next)| ((address, length, flags), next))
+}
+
+/// The parts of the chain from the first of a table on, if it comes to an end, goes one way, and lies in memory.
+fn walk(parts: &[(Part, u16)], device_writes: bool) -> Option<Vec<(u64, u32)>> {
+    let (mut chain, mut at) = (Vec::new(), 0_usize);
+    // What is not set in the table is all zero: a part without bytes, without a next one.
+    while chain.len() < usize::from(ENTRIES_SET) && at < usize::from(ENTRIES_SET) {
+        let ((address, length, flags), next) = parts.get(at).copied().unwrap_or_default();
+        let inside = address
+            .checked_add(length.into())
+            .is_some_and(|end| end <= MEMORY_BYTES as u64);
+        if (flags & WRITES != 0) != device_writes || !inside {
+            return None;
+        }
+        chain.push((address, length));
+        if flags & NEXT == 0 {
+            return Some(chain);
+        }
+        at = next.into();
+    }
+    None
+}
+
+proptest! {
+    #[test]
+    fn a_frame_is_sent_if_and_only_if_its_chain_is_one(parts in prop::collection::vec(part(), 1..6)) {
+        let mut nic = ready();
+        let zeroes = vec![0; 0x2000];
+        nic.memory.write_slice(&zeroes, GuestAddress(BUFFERS)).unwrap();
+        nic.offer(TRANSMIT, &parts);
+        let length = walk(&parts, false).map(|chain| {
+            chain.iter().map(|(_, length)| u64::from(*length)).sum::<u64>()
+        });
+        let frame = length.filter(|length| (12 + 14..=12 + 1514).contains(length));
+        let pass = nic.device.transmit();
+        prop_assert_eq!(pass.frames, 1);
+        let arrived = nic.arrived().map(|frame| frame.len() as u64 + 12);
+        prop_assert_eq!(arrived, frame);
+        let Frames { done, refused, lost } = nic.device.transmitted;
+        let is_one = u64::from(frame.is_some());
+        prop_assert_eq!((done, refused, lost), (is_one, 1 - is_one, 0));
+    }
+
+    #[test]
+    fn a_frame_from_the_link_changes_no_byte_but_those_of_its_chain(
+        parts in prop::collection::vec(part(), 1..6),
+        length in 14_usize..1515,
+    ) {
+        let mut nic = ready();
+        nic.offer(RECEIVE, &parts);
+        nic.other_end.send(&pattern(length)).unwrap();
+        let mut before = vec![0; MEMORY_BYTES];
+        nic.memory.read_slice(&mut before, GuestAddress(0)).unwrap();
+        let pass = nic.device.receive();
+        prop_assert_eq!(pass.frames, 1);
+        let mut after = vec![0; MEMORY_BYTES];
+        nic.memory.read_slice(&mut after, GuestAddress(0)).unwrap();
+        let room = walk(&parts, true).filter(|chain| {
+            chain.iter().map(|(_, length)| u64::from(*length)).sum::<u64>() >= 12 + length as u64
+        });
+        let given = u64::from(room.is_some());
+        let Frames { done, refused, lost } = nic.device.received;
+        prop_assert_eq!((done, refused, lost), (given, 1 - given, 0));
+        // The ring of used buffers is the device's own.
+        let used = AT[RECEIVE] as usize + 0x200..AT[RECEIVE] as usize + 0x200 + 6 + 8 * 16;
+        let within = |at: usize| {
+            let chain = room.iter().flatten();
+            let mut parts = chain.map(|(address, length)| *address..*address + u64::from(*length));
+            parts.any(|part| part.contains(&(at as u64)))
+        };
+        for (at, (before, after)) in before.iter().zip(&after).enumerate() {
+            prop_assert!(before == after || used.contains(&at) || within(at), "{:#x}", at);
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The sources' effects, each reproduced: what is compared, how it is measured, how it is judged.
+//!
+//! An experiment is one file of this folder and one line of [`registry`]. It says, as data, which
+//! document it stands for and what that reports ([`Source`]), which [`Variant`]s are compared, which
+//! [`Figure`]s a variant gives, and which comparisons of two variants show the source's [`Effect`]. Its
+//! `run` measures one variant once. All else is the same for all and done by [`conduct`]: variants take
+//! turns in a newly drawn order for each round, from a seed that is printed; rounds are repeated until
+//! the time is used up; an effect is the change between two variants *within* a round, so what drifts on
+//! the host meets both; [`judge`] says whether the direction is the source's. Meanwhile [`witness`] has
+//! `haltwise` record this very process, and its counts are compared with the lab's own.
+//!
+//! Three kinds of statements are told apart and counted apart. A *claim* has its direction from the source
+//! and may fail. A *construction* ([`Effect::built`]) follows from how the variants are made: it shows that
+//! they are what they are said to be, and nothing about the source. An *integrity* check ([`Integrity`])
+//! demands a value of every block, whatever the variant; that `haltwise` counted the same is one, for every
+//! experiment.
+//!
+//! # How another is added
+//!
+//! 1. A file `experiment/my_name.rs` with `pub(super) const EXPERIMENT: Experiment`, its header saying what
+//!    the source claims and what stands for it here. `variants` and `effects` are functions, so that a
+//!    sweep can be written as loops; the index of a variant is all that `run` is told of it. Effects that
+//!    cannot fail are constructions; what has to be so in every block is an integrity check. `limits` says
+//!    where load or variants are not the source's, and in whose favour that is. Two tests go over the registry
+//!    (`test/registry.rs`): every effect has to be refuted by swapping its variants, and every check by one
+//!    broken value.
+//! 2. `run(&Trial)` boots the VM of `trial.variant`, loads it for `trial.length` with draws from
+//!    `trial.seed` (the same for all variants of a round), ends it, and returns a [`Block`]: its figures
+//!    by name, and a [`VcpuCounts`] for *every* vCPU that ran, which the cross-check needs. Guests of
+//!    [`haltwise_lab::run`] come ready with [`Block::of`]; a VMM of your own fills in what it counted.
+//! 3. `conclude(&Results)` says in a line why the size differs from the source's, and may add tables
+//!    and charts of its own.
+//! 4. One line in [`registry::EXPERIMENTS`], in the order of the sources.
+//!
+//! A block that cannot be measured here is not a failure: leave its figures out and say why in
+//! [`Block::note`]. A figure must be a plain number in the unit that it names. A direction is judged from
+//! six rounds on ([`haltwise_core::prove::rank::FEWEST`]), so with the default budget a block lasts
+//! what [`conduct::block_length`] makes of the number of variants.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`registry`] | all experiments, a line each |
+//! | [`schedule`] | the drawn order of variants |
+//! | [`conduct`] | an experiment, from its description to what was found |
+//! | [`block`] | what one run of one variant gives |
+//! | [`judge`] | an effect from the changes within rounds, a check from the values of blocks |
+//! | [`verdicts`] | all effects and checks of an experiment, measured just now or kept |
+//! | [`found`] | what was found, as JSON |
+//! | [`results`] | all blocks, for those who conclude from them |
+//! | [`witness`] | the same halts and exits as `haltwise` recorded them |
+//! | [`recorder`] | `haltwise` as a process |
+
+pub mod block;
+pub mod conduct;
+pub mod found;
+pub mod judge;
+pub mod recorder;
+pub mod registry;
+pub mod results;
+pub mod schedule;
+pub mod verdicts;
+pub mod witness;
+
+mod account;
+mod async_block;
+mod dynamic;
+mod event_nic;
+mod exitless_timer;
+mod guest_halt_poll;
+mod guest_poll_shared;
+mod pic_in_kernel;
+mod poll_sweep;
+mod poll_time;
+mod resource_isolation;
+mod shared_framebuffer;
+mod smart_idle_poll;
+mod tuned;
+
+use std::os::fd::BorrowedFd;
+
+use haltwise_core::units::Nanos;
+use serde::{Deserialize, Serialize};
+
+pub use crate::vcpu_counts::VcpuCounts;
+pub use block::Block;
+pub use results::{Chart, Conclusion, Results, Table};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Experiment {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub source: Source,
+    /// The figures of a variant, in the order in which they are shown.
+    pub figures: &'static [Figure],
+    pub variants: fn() -> Vec<Variant>,
+    /// What the source reports, as comparisons of two variants.
+    pub effects: fn() -> Vec<Effect>,
+    /// What has to be so in every block.
+    pub integrity: fn() -> Vec<Integrity>,
+    /// Where load or variants differ from the source's so that verdicts are weaker than they look.
+    pub limits: &'static [&'static str],
+    /// Measures one variant once.
+    pub run: fn(&Trial<'_>) -> anyhow::Result<Block>,
+    /// Says why the sizes differ, and whatever else the blocks show.
+    pub conclude: fn(&Results<'_>) -> Conclusion,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Source {
+    pub document: &'static str,
+    /// What it reports, a sentence each, in our words.
+    pub reports: &'static [&'static str],
+}
+
+/// Which direction of a figure is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    Less,
+    More,
+    /// It is an account, not a goal.
+    Neither,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Figure {
+    /// Its name in data and in tables.
+    pub name: &'static str,
+    /// What it is counted in: `us`, `%`, `1/s`; empty for a plain number.
+    pub unit: &'static str,
+    pub better: Better,
+    pub what: &'static str,
+}
+
+impl Figure {
+    pub const fn new(
+        name: &'static str,
+        unit: &'static str,
+        better: Better,
+        what: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            unit,
+            better,
+            what,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variant {
+    /// The load or setting that it shares with those it may be compared with.
+    pub group: String,
+    pub name: String,
+    pub what: String,
+}
+
+impl Variant {
+    pub fn new(group: impl Into<String>, name: impl Into<String>, what: impl Into<String>) -> Self {
+        Self {
+            group: group.into(),
+            name: name.into(),
+            what: what.into(),
+        }
+    }
+}
+
+/// What the source leads us to expect of `to`, seen from `from`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "is", content = "within")]
+pub enum Expected {
+    Less,
+    More,
+    /// It is larger by at most this share of `from`'s: any decrease meets it.
+    NoMoreThan(f64),
+    /// It is smaller by at most this share of `from`'s: any increase meets it.
+    NoLessThan(f64),
+    /// It stays within this share of `from`'s, either way. Swapped variants meet it as well, so no
+    /// experiment may expect it; kept runs of earlier versions have it.
+    AboutSame(f64),
+}
+
+/// Whether an effect may fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Its direction is the source's, and it may fail.
+    #[default]
+    Claim,
+    /// It follows from how the variants are made.
+    Construction,
+}
+
+/// A comparison that shows a source's effect.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Effect {
+    /// Whether it may fail.
+    pub kind: Kind,
+    pub what: String,
+    /// By [`Figure::name`].
+    pub figure: &'static str,
+    pub group: String,
+    /// The variant that it is seen from.
+    pub from: String,
+    pub to: String,
+    /// The direction that the source's words lead to.
+    pub expected: Expected,
+    /// What the source says of it, in a few words.
+    pub reported: String,
+}
+
+/// An effect as a row of a table: what, figure, group, from and to, expected, reported.
+pub type EffectRow = (
+    &'static str,
+    &'static str,
+    &'static str,
+    [&'static str; 2],
+    Expected,
+    &'static str,
+);
+
+impl Effect {
+    pub fn claims(rows: &[EffectRow]) -> Vec<Self> {
+        rows.iter().map(|row| Self::of(Kind::Claim, row)).collect()
+    }
+
+    /// The constructions of a table: what follows from how the variants are made.
+    pub fn built(rows: &[EffectRow]) -> Vec<Self> {
+        let of = |row| Self::of(Kind::Construction, row);
+        rows.iter().map(of).collect()
+    }
+
+    fn of(kind: Kind, row: &EffectRow) -> Self {
+        let (what, figure, group, [from, to], expected, reported) = *row;
+        Self {
+            kind,
+            what: what.to_owned(),
+            figure,
+            group: group.to_owned(),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            expected,
+            reported: reported.to_owned(),
+        }
+    }
+}
+
+/// A value that a figure has to have in every block of a group's variants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Integrity {
+    pub what: &'static str,
+    /// By [`Figure::name`].
+    pub figure: &'static str,
+    pub group: &'static str,
+    /// The variants of the group that it is demanded of; all of them if there is none.
+    pub variants: &'static [&'static str],
+    pub demanded: f64,
+}
+
+impl Integrity {
+    /// Whether it is demanded of a variant.
+    pub fn concerns(&self, variant: &Variant) -> bool {
+        let named = self.variants.is_empty() || self.variants.contains(&variant.name.as_str());
+        variant.group == self.group && named
+    }
+}
+
+/// One run of one variant to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Trial<'a> {
+    pub variant: usize,
+    /// Which round, from 0.
+    pub round: u32,
+    /// How long the load shall last.
+    pub length: Nanos,
+    /// Seed of all draws: the same for all variants of a round.
+    pub seed: u64,
+    /// CPUs that may be used, in order; at least one.
+    pub cpus: &'a [u32],
+    /// Readable once the run shall end.
+    pub interrupt: BorrowedFd<'a>,
+}
+
+impl Trial<'_> {
+    /// The CPU for vCPUs: the last.
+    pub fn vcpu_cpu(&self) -> u32 {
+        self.cpus.last().copied().unwrap_or(0)
+    }
+
+    /// The CPU for the host's side: the first.
+    pub fn host_cpu(&self) -> u32 {
+        self.cpus.first().copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,79 @@
+//! What the rounds of `pingpong` come to, whoever handled its halts.
+
+use super::Trial;
+use haltwise_lab::clock::HostWait;
+use haltwise_lab::guest::{Guest, Stamps};
+use haltwise_lab::load::{Length, Load};
+use haltwise_lab::outcome::{Outcome, VcpuOutcome};
+
+/// A load of `pingpong` for a trial. One vCPU has a CPU of its own, where there are two, and the host
+/// waits as `how` says; several share what there is.
+pub(super) fn load(trial: &Trial<'_>, name: &str, vcpus: u32, how: HostWait) -> Load {
+    let mut load = Load::new(Guest::Pingpong(Stamps::None));
+    load.vcpus = vcpus;
+    load.length = Length::Duration(trial.length);
+    load.rhythm.seed = trial.seed;
+    name.clone_into(&mut load.name);
+    if vcpus == 1 && trial.cpus.len() > 1 {
+        load.vcpu_cpus = vec![trial.vcpu_cpu()];
+        load.host_cpu = Some(trial.host_cpu());
+        load.host_wait = how;
+    }
+    load
+}
+
+/// Sums over a run of `pingpong`. What this kernel does not tell is no number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Account {
+    pub(super) rounds: f64,
+    /// How long it ran, in nanoseconds.
+    pub(super) elapsed_ns: f64,
+    /// CPU of the vCPU threads, in nanoseconds.
+    pub(super) cpu_ns: f64,
+    /// Of that, polling, by KVM or by the VMM's halt loop.
+    pub(super) polled_ns: f64,
+    pub(super) hlts: f64,
+    pub(super) waits: f64,
+    /// Voluntary context switches of the vCPU threads.
+    pub(super) switches: f64,
+    /// Median and 99th percentile from signal to answer, in nanoseconds.
+    pub(super) latency_ns: [f64; 2],
+}
+
+impl Account {
+    pub(super) fn of(outcome: &Outcome) -> Self {
+        let vcpus = || outcome.vms.iter().flat_map(|vm| &vm.vcpus);
+        let sum = |of: fn(&VcpuOutcome) -> Option<u64>| {
+            let sum = vcpus().map(of).sum::<Option<u64>>();
+            sum.map_or(f64::NAN, |sum| sum as f64)
+        };
+        let trips = outcome.vms.first().and_then(|vm| vm.round_trip_ns);
+        Self {
+            rounds: sum(|vcpu| vcpu.rounds.or(vcpu.guest_poll.map(|polls| polls.rounds))),
+            elapsed_ns: outcome.elapsed_ns as f64,
+            cpu_ns: sum(|vcpu| Some(vcpu.cpu_ns)),
+            polled_ns: sum(polled_ns),
+            hlts: sum(|vcpu| Some(vcpu.halts)),
+            waits: sum(|vcpu| vcpu.user_halts.map(|halts| halts.waits).or(vcpu.waits())),
+            switches: sum(|vcpu| vcpu.voluntary_switches),
+            latency_ns: trips.map_or([f64::NAN; 2], |t| [t.p50 as f64, t.p99 as f64]),
+        }
+    }
+
+    pub(super) fn per_second(&self, count: f64) -> f64 {
+        count / (self.elapsed_ns / 1e9)
+    }
+
+    /// A time as a share of the run, in % of one CPU.
+    pub(super) fn percent(&self, ns: f64) -> f64 {
+        100.0 * ns / self.elapsed_ns
+    }
+}
+
+fn polled_ns(vcpu: &VcpuOutcome) -> Option<u64> {
+    if let Some(halts) = vcpu.user_halts {
+        return Some(halts.halt_poll_success_ns + halts.halt_poll_fail_ns);
+    }
+    let stat = |name: &str| vcpu.stats.get(name).copied();
+    Some(stat("halt_poll_success_ns")? + stat("halt_poll_fail_ns")?)
+}

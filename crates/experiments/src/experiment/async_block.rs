@@ -1,0 +1,406 @@
+//! `async-block`: a disk served while the vCPU waits in its exit, against served by a worker beside it.
+//!
+//! The source let disk DMA of Xen's guests complete asynchronously instead of blocking the vCPU. Here a guest
+//! writes blocks to a virtio disk and reads them back, with a bit of work beside each request. In one
+//! variant its notification is an exit to the VMM, which does the I/O before the vCPU goes on; in the others it
+//! is an eventfd that wakes a thread, and the guest works meanwhile. That thread waits for the file itself, or hands
+//! transfers to a ring of `io_uring`, where this system allows one. The file is written through to the disk
+//! (`O_DSYNC`), so that there is something to wait for. At the end the disk is held against what so many rounds leave.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use kvm_ioctls::IoEventAddress;
+use rustix::fs::{Mode, OFlags};
+use tempfile::NamedTempFile;
+
+use super::{
+    Better, Block, Conclusion, Effect, Expected, Experiment, Figure, Integrity, Results, Source,
+    Trial, Variant,
+};
+use crate::device::Shared;
+use crate::device::block::ring::Ring;
+use crate::device::block::{BlockBoard, BlockDevice, ENTRIES, SECTOR, Server};
+use crate::device::machine::{Ended, Machine};
+use crate::device::virtio::register;
+use crate::guest::disk;
+use crate::host_thread::HostThread;
+use haltwise_lab::clock;
+use haltwise_lab::event::{Event, Flag};
+use haltwise_lab::memory::{MMIO, param};
+use haltwise_lab::vm::{Vm, VmError};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "async-block",
+    title: "a disk served by a worker, against inside the vCPU's exit",
+    source: Source {
+        document: "Intel Technology Journal 10(3), 2006: tuning VT-x guests on Xen",
+        reports: &["disk DMA completed asynchronously instead of blocking the vCPU: +8 %"],
+    },
+    figures: &[
+        Figure::new(
+            "requests",
+            "1/s",
+            Better::More,
+            "requests of 4 KiB, writes and reads",
+        ),
+        Figure::new("time", "us", Better::Less, "from one request to the next"),
+        Figure::new(
+            "service",
+            "us",
+            Better::Neither,
+            "of that, the disk's: from taken to used",
+        ),
+        Figure::new("progress", "1/s", Better::More, "turns of work beside them"),
+        Figure::new(
+            "exits",
+            "",
+            Better::Less,
+            "exits to the VMM for each request",
+        ),
+        Figure::new(
+            "cpu",
+            "us",
+            Better::Neither,
+            "CPU of the vCPU thread for each request",
+        ),
+        Figure::new(
+            "worker-cpu",
+            "us",
+            Better::Neither,
+            "CPU of the worker for each request, without the kernel's own threads",
+        ),
+        Figure::new(
+            "switches",
+            "",
+            Better::Less,
+            "times that the vCPU thread waited, for each request",
+        ),
+        Figure::new(
+            "correct",
+            "",
+            Better::More,
+            "1 if every block came back and the disk holds them, byte for byte; 0 if not",
+        ),
+    ],
+    variants: || {
+        vec![
+            Variant::new(
+                GROUP,
+                IN_EXIT,
+                "the VMM does the I/O before the vCPU goes on",
+            ),
+            Variant::new(
+                GROUP,
+                BY_WORKER,
+                "an eventfd wakes a thread that does the I/O",
+            ),
+            Variant::new(
+                GROUP,
+                BY_RING,
+                "an eventfd wakes a thread that hands the I/O to io_uring",
+            ),
+        ]
+    },
+    effects,
+    integrity: || {
+        vec![Integrity {
+            what: "the disk holds what the guest wrote",
+            figure: "correct",
+            group: GROUP,
+            variants: &[],
+            demanded: 1.0,
+        }]
+    },
+    limits: &[
+        "a guest that never waits for its requests is the best that can happen to a disk served beside it",
+    ],
+    run: run_one,
+    conclude,
+};
+
+fn effects() -> Vec<Effect> {
+    let row = |to, what, figure, expected, reported| {
+        (what, figure, GROUP, [IN_EXIT, to], expected, reported)
+    };
+    let mut effects = Effect::claims(&[
+        row(
+            BY_WORKER,
+            "progress beside requests",
+            "progress",
+            Expected::More,
+            "+8 %",
+        ),
+        row(
+            BY_RING,
+            "progress beside requests, with io_uring",
+            "progress",
+            Expected::More,
+            "+8 %",
+        ),
+    ]);
+    effects.extend(Effect::built(&[
+        row(
+            BY_WORKER,
+            "waits of the vCPU thread",
+            "switches",
+            Expected::Less,
+            "does not block the vCPU",
+        ),
+        row(
+            BY_WORKER,
+            "exits for each request",
+            "exits",
+            Expected::Less,
+            "does not block the vCPU",
+        ),
+    ]));
+    effects
+}
+
+const GROUP: &str = "virtio disk";
+const IN_EXIT: &str = "in the exit";
+const BY_WORKER: &str = "by a worker";
+const BY_RING: &str = "by io_uring";
+
+/// Turns of work with a request, whoever serves it.
+const WORK: u32 = 50;
+
+/// What a worker wakes for, and whom it serves.
+struct Serving {
+    device: Shared<BlockDevice>,
+    kicks: Arc<Event>,
+}
+
+impl Serving {
+    fn wait_for_the_file(&self, stop: &Flag) -> std::io::Result<()> {
+        while !stop.is_raised() {
+            clock::wait_any([self.kicks.as_fd(), stop.as_fd()], None)?;
+            if self.kicks.take()? > 0 {
+                self.device.lock().serve();
+            }
+        }
+        Ok(())
+    }
+
+    fn with_ring(&self, mut ring: Ring, stop: &Flag) -> std::io::Result<()> {
+        let mut under_way = BTreeMap::new();
+        while !stop.is_raised() {
+            clock::wait_any([self.kicks.as_fd(), ring.as_fd(), stop.as_fd()], None)?;
+            self.kicks.take()?;
+            while let Some(over) = ring.completed() {
+                if let Some(request) = under_way.remove(&over.number) {
+                    let mut device = self.device.lock();
+                    device.give_back(&request, &over.transfer, over.result.is_ok());
+                }
+            }
+            while ring.has_room()
+                && let Some((request, transfer)) = self.device.lock().take()
+            {
+                under_way.insert(ring.begin(transfer)?, request);
+            }
+            ring.submit()?;
+        }
+        Ok(())
+    }
+}
+
+/// A worker, until it is told to stop.
+struct Worker(HostThread<u64>);
+
+impl Worker {
+    /// Serves a device whenever the guest notifies it, on a CPU of its own if there is one; with a ring, if there is one.
+    fn start(
+        vm: &Vm,
+        device: Shared<BlockDevice>,
+        ring: Option<Ring>,
+        cpu: Option<u32>,
+    ) -> anyhow::Result<(Self, Arc<Event>)> {
+        let event = Arc::new(Event::new().context("create an eventfd")?);
+        let notify = IoEventAddress::Mmio(u64::from(MMIO) + u64::from(register::QUEUE_NOTIFY));
+        vm.fd()
+            .register_ioevent(event.fd(), &notify, 0_u32)
+            .map_err(|source| VmError::Ioctl {
+                step: "KVM_IOEVENTFD",
+                vm: vm.config.name.clone(),
+                source,
+            })?;
+        let serving = Serving {
+            device,
+            kicks: Arc::clone(&event),
+        };
+        let work = move |stop: &Flag| {
+            match ring {
+                Some(ring) => serving.with_ring(ring, stop)?,
+                None => serving.wait_for_the_file(stop)?,
+            }
+            Ok(clock::thread_cpu_ns())
+        };
+        let thread = HostThread::start("block-worker", cpu, work);
+        Ok((Self(thread.context("start a worker")?), event))
+    }
+
+    /// Ends it; the CPU that it used.
+    fn end(self) -> anyhow::Result<u64> {
+        self.0.end().context("serve the disk")
+    }
+}
+
+struct Stored {
+    ended: Ended,
+    device: Shared<BlockDevice>,
+    file: NamedTempFile,
+    worker_cpu_ns: u64,
+}
+
+impl Stored {
+    fn is_correct(&self) -> anyhow::Result<bool> {
+        let mut stored = vec![0; (disk::BLOCKS * disk::BLOCK) as usize];
+        let read = self.file.as_file().read_exact_at(&mut stored, 0);
+        read.context("read the disk back")?;
+        let device = self.device.lock();
+        let served = device.served;
+        Ok(self.ended.vm.memory.word(0, disk::ERRORS)? == 0
+            && (served.refused, served.failed) == (0, 0)
+            && device.transport.refused() == 0
+            && stored == disk::contents(self.ended.rounds))
+    }
+}
+
+/// A file of zeroes that is written through.
+fn backing() -> std::io::Result<(NamedTempFile, File)> {
+    let file = NamedTempFile::new()?;
+    file.as_file()
+        .set_len((disk::BLOCKS * disk::BLOCK).into())?;
+    let flags = OFlags::RDWR | OFlags::DSYNC | OFlags::CLOEXEC;
+    let through = rustix::fs::open(file.path(), flags, Mode::empty())?;
+    Ok((file, File::from(through)))
+}
+
+/// A ring on a file, if this system allows one.
+fn ring(file: &File) -> anyhow::Result<Ring> {
+    let same = file.try_clone();
+    let ring = same.and_then(|file| Ring::new(file, ENTRIES));
+    ring.context("set up io_uring")
+}
+
+/// Why this system allows no ring, if it does not.
+fn why_no_ring() -> Option<String> {
+    let (_file, through) = backing().ok()?;
+    let refused = ring(&through).err()?;
+    Some(format!(
+        "{refused:#}; the worker without it is what is left"
+    ))
+}
+
+/// Writes and reads back for the trial's time, or so many rounds.
+fn store(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Stored> {
+    let machine = Machine::create("disk", true, disk::program())?;
+    disk::prepare(&machine.vm.memory)?;
+    machine.vm.memory.set_word(0, param::PERIOD, WORK)?;
+    let (file, through) = backing().context("make a file for the disk")?;
+    let sectors = u64::from(disk::BLOCKS * disk::BLOCK) / SECTOR;
+    let memory = machine.vm.memory.mapped().clone();
+    let ring = match trial.variant {
+        2 => Some(ring(&through)?),
+        _ => None,
+    };
+    let device = BlockDevice::new(through, sectors, memory).context("make a queue")?;
+    let device = Shared::new(device);
+    let several = trial.cpus.len() > 1;
+    let (worker, server) = if trial.variant == 0 {
+        (None, Server::Exit)
+    } else {
+        let cpu = several.then(|| trial.host_cpu());
+        let (worker, event) = Worker::start(&machine.vm, device.clone(), ring, cpu)?;
+        (Some(worker), Server::Worker(event))
+    };
+    let machine = machine.with(BlockBoard {
+        device: device.clone(),
+        server,
+    });
+    let ended = (|| {
+        let running = machine.start(several.then(|| trial.vcpu_cpu()), rounds)?;
+        let until_ns = running.start_ns().saturating_add(trial.length.0);
+        running.wait_until(until_ns, trial.interrupt)?;
+        running.end()
+    })();
+    let worker_cpu_ns = worker.map_or(Ok(0), Worker::end);
+    Ok(Stored {
+        ended: ended?,
+        device,
+        file,
+        worker_cpu_ns: worker_cpu_ns?,
+    })
+}
+
+fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
+    if trial.variant == 2
+        && let Some(why) = why_no_ring()
+    {
+        return Ok(Block {
+            note: Some(why),
+            ..Block::default()
+        });
+    }
+    let stored = store(trial, None)?;
+    let correct = stored.is_correct()?;
+    let ended = &stored.ended;
+    let requests = f64::from(ended.rounds) * 2.0;
+    let each = |total: f64| total / requests;
+    let serving_ns = stored.device.lock().serving_ns;
+    let work = ended.vm.memory.word(0, disk::WORK)?;
+    let switches = ended.counts.voluntary_switches;
+    let block = Block {
+        vcpus: vec![ended.counts.clone()],
+        ..Block::default()
+    };
+    Ok(block
+        .with("requests", ended.per_second(requests))
+        .with("time", each(ended.elapsed_ns as f64) / 1e3)
+        .with("service", each(serving_ns as f64) / 1e3)
+        .with("progress", ended.per_second(work.into()))
+        .with("exits", each(ended.exits_to_vmm() as f64))
+        .with("cpu", each(ended.counts.cpu_ns as f64) / 1e3)
+        .with("worker-cpu", each(stored.worker_cpu_ns as f64) / 1e3)
+        .with(
+            "switches",
+            switches.map_or(f64::NAN, |switches| each(switches as f64)),
+        )
+        .with("correct", f64::from(u8::from(correct))))
+}
+
+fn conclude(results: &Results<'_>) -> Conclusion {
+    let median = |name: &str, figure: &str| results.median(GROUP, name, figure);
+    let mut notes = Vec::new();
+    for name in [IN_EXIT, BY_WORKER, BY_RING] {
+        if let (Some(time), Some(service), Some(cpu)) = (
+            median(name, "time"),
+            median(name, "service"),
+            median(name, "cpu"),
+        ) {
+            notes.push(format!(
+                "{name}: a request takes {time:.0} us, {service:.0} us of them at the disk; the vCPU thread ran {cpu:.0} us"
+            ));
+        }
+    }
+    notes.push(
+        "with one request under way a worker spares no time at the disk; a vCPU that works instead of waiting \
+         needs its CPU, and where it ran for less than a request took, others had it"
+            .to_owned(),
+    );
+    Conclusion {
+        differs: "this guest has one request under way and can always work meanwhile, so its progress grows by \
+                  all the time that the disk takes; the source's load spends most of its time on other things"
+            .to_owned(),
+        notes,
+        ..Conclusion::default()
+    }
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,309 @@
+//! An experiment, from its description to what was found: rounds, until the time is used up.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use anyhow::Context as _;
+use haltwise_core::units::Nanos;
+
+use super::found::{Found, FoundFigure, FoundSource, FoundVariant, Host, Report, SCHEMA};
+use super::recorder::Haltwise;
+use super::results::{Further, Results};
+use super::schedule::{Orders, seed_of_round};
+use super::verdicts::{effects, integrity, limits_of};
+use super::witness::{Watch, Witness};
+use super::{Block, Experiment, Trial, Variant, VcpuCounts};
+use haltwise_lab::clock;
+use haltwise_lab::program::no_kvm;
+
+/// Rounds that blocks are made short enough for: two more than a direction needs.
+const ROUNDS: u64 = 8;
+/// Of 100 parts of the time, those in which guests are loaded: the others make and end VMs.
+const LOADED_PERCENT: u64 = 75;
+/// Shorter blocks would be all beginning, longer ones waste.
+const BLOCK: std::ops::RangeInclusive<u64> = 30_000_000..=1_000_000_000;
+
+/// Failed polls shorter than this on average were cut: no window is that short.
+const CUT_SHORT_NS: u64 = 1_000;
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub seed: u64,
+    pub budget: Nanos,
+    /// So many rounds, however long they take, instead of as many as fit the budget.
+    pub rounds: Option<u32>,
+    /// `haltwise`, or why it shall not or cannot record.
+    pub haltwise: Result<Haltwise, String>,
+}
+
+impl Options {
+    /// Looks for `haltwise`, where it is wanted.
+    pub fn look_for(named: Option<&Path>, wanted: bool) -> Result<Haltwise, String> {
+        if wanted {
+            Haltwise::find(named)
+        } else {
+            Err("not wanted (--no-haltwise)".to_owned())
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    pub name: &'static str,
+    pub rounds: u32,
+    pub blocks: usize,
+    pub of: usize,
+}
+
+/// How long each of so many variants is loaded in each round.
+pub fn block_length(budget: Nanos, variants: usize) -> Nanos {
+    let blocks = ROUNDS * variants.max(1) as u64;
+    let loaded = budget.0 / 100 * LOADED_PERCENT;
+    Nanos((loaded / blocks).clamp(*BLOCK.start(), *BLOCK.end()))
+}
+
+/// Runs some experiments, one after the other, until they are done or `interrupt` is readable.
+pub fn conduct(
+    experiments: &[&'static Experiment],
+    options: &Options,
+    interrupt: &impl AsFd,
+    mut progress: impl FnMut(Progress),
+) -> anyhow::Result<Report> {
+    let start_ns = clock::now_ns();
+    let cpus = clock::allowed_cpus().context("read our CPU affinity")?;
+    let mut found = Vec::new();
+    for experiment in experiments {
+        if clock::wait_readable(interrupt, Some(Nanos(0))).context("look for a signal")? {
+            break;
+        }
+        match one(experiment, options, &cpus, interrupt, &mut progress) {
+            Ok(one) => found.push(one),
+            // Others may do all the same, if there is KVM at all.
+            Err(error) if experiments.len() > 1 && no_kvm(&error).is_none() => {
+                found.push(failed(experiment, &error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let kernel = rustix::system::uname();
+    Ok(Report {
+        schema: SCHEMA,
+        program: format!("haltwise-experiments {}", env!("CARGO_PKG_VERSION")),
+        host: Host {
+            kernel: kernel.release().to_string_lossy().into_owned(),
+            cpus: cpus.len(),
+        },
+        seed: options.seed,
+        elapsed_ns: clock::now_ns().saturating_sub(start_ns),
+        experiments: found,
+    })
+}
+
+/// What is found of an experiment that could not be done.
+fn failed(experiment: &Experiment, error: &anyhow::Error) -> Found {
+    Found {
+        name: experiment.name.to_owned(),
+        title: experiment.title.to_owned(),
+        source: source_of(experiment),
+        failed: Some(format!("{error:#}")),
+        rounds: 0,
+        block_ns: 0,
+        elapsed_ns: 0,
+        figures: figures(experiment),
+        variants: Vec::new(),
+        effects: Vec::new(),
+        integrity: Vec::new(),
+        limits: Vec::new(),
+        differs: String::new(),
+        tables: Vec::new(),
+        charts: Vec::new(),
+        notes: Vec::new(),
+        witness: Witness::No {
+            reason: "it failed".to_owned(),
+        },
+    }
+}
+
+pub(super) fn source_of(experiment: &Experiment) -> FoundSource {
+    let reports = experiment.source.reports.iter();
+    FoundSource {
+        document: experiment.source.document.to_owned(),
+        reports: reports.map(ToString::to_string).collect(),
+    }
+}
+
+/// Everything that one experiment has measured so far.
+struct Measured {
+    rounds: Vec<Vec<Block>>,
+    /// Of all blocks, also those of a round that was not finished.
+    vcpus: Vec<VcpuCounts>,
+    interrupted: bool,
+}
+
+fn one(
+    experiment: &'static Experiment,
+    options: &Options,
+    cpus: &[u32],
+    interrupt: &impl AsFd,
+    progress: &mut impl FnMut(Progress),
+) -> anyhow::Result<Found> {
+    let start_ns = clock::now_ns();
+    let variants = (experiment.variants)();
+    let first = Trial {
+        variant: 0,
+        round: 0,
+        length: block_length(options.budget, variants.len()),
+        seed: seed_of_round(options.seed, 0),
+        cpus,
+        interrupt: interrupt.as_fd(),
+    };
+    let watch = Watch::start(options.haltwise.as_ref().map_err(String::as_str));
+    let measured = measure(experiment, variants.len(), first, options, progress)?;
+    let witness = watch.end(&measured.vcpus);
+    let results = Results {
+        experiment,
+        variants: &variants,
+        rounds: &measured.rounds,
+        further: Some(Further {
+            trial: first,
+            haltwise: options.haltwise.as_ref().ok(),
+        }),
+    };
+    let conclusion = (experiment.conclude)(&results);
+    let mut notes = conclusion.notes;
+    notes.extend(notes_of(&measured, &variants));
+    Ok(Found {
+        name: experiment.name.to_owned(),
+        title: experiment.title.to_owned(),
+        source: source_of(experiment),
+        failed: None,
+        rounds: measured.rounds.len(),
+        block_ns: first.length.0,
+        elapsed_ns: clock::now_ns().saturating_sub(start_ns),
+        figures: figures(experiment),
+        variants: found_variants(&results),
+        effects: effects(&results),
+        integrity: integrity(&results, &witness),
+        limits: limits_of(experiment),
+        differs: conclusion.differs,
+        tables: conclusion.tables,
+        charts: conclusion.charts,
+        notes,
+        witness,
+    })
+}
+
+fn measure(
+    experiment: &'static Experiment,
+    variants: usize,
+    first: Trial<'_>,
+    options: &Options,
+    progress: &mut impl FnMut(Progress),
+) -> anyhow::Result<Measured> {
+    let start_ns = clock::now_ns();
+    let mut measured = Measured {
+        rounds: Vec::new(),
+        vcpus: Vec::new(),
+        interrupted: false,
+    };
+    for (order, round) in Orders::new(options.seed, variants).zip(0_u32..) {
+        let elapsed = clock::now_ns().saturating_sub(start_ns);
+        let done = u64::from(round);
+        let enough = match options.rounds {
+            Some(rounds) => round >= rounds,
+            // One more as long as the mean one would end too late.
+            None => done > 0 && elapsed / done * (done + 1) > options.budget.0,
+        };
+        if enough {
+            break;
+        }
+        let mut blocks = vec![Block::default(); variants];
+        for (blocks_done, variant) in order.into_iter().enumerate() {
+            progress(Progress {
+                name: experiment.name,
+                rounds: round,
+                blocks: blocks_done,
+                of: variants,
+            });
+            let block = (experiment.run)(&Trial {
+                variant,
+                round,
+                seed: seed_of_round(options.seed, round),
+                ..first
+            })?;
+            measured.vcpus.extend(block.vcpus.iter().cloned());
+            blocks[variant] = block;
+            // A block that a signal cut short is not like the others.
+            if clock::wait_readable(&first.interrupt, Some(Nanos(0)))
+                .context("look for a signal")?
+            {
+                measured.interrupted = true;
+                return Ok(measured);
+            }
+        }
+        measured.rounds.push(blocks);
+    }
+    Ok(measured)
+}
+
+fn notes_of(measured: &Measured, variants: &[Variant]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if measured.interrupted {
+        notes.push("ended early by a signal: the round under way is not counted".to_owned());
+    }
+    let sum =
+        |of: fn(&VcpuCounts) -> Option<u64>| measured.vcpus.iter().filter_map(of).sum::<u64>();
+    let failed = sum(|v| v.attempted).saturating_sub(sum(|v| v.successful));
+    if failed > 100 && sum(|v| v.fail_ns) / failed < CUT_SHORT_NS {
+        notes.push(format!(
+            "the host was busy: {failed} of {} polls failed, most within a microsecond, because \
+             other tasks wanted these CPUs",
+            sum(|v| v.attempted)
+        ));
+    }
+    for (index, variant) in variants.iter().enumerate() {
+        let mut said = measured
+            .rounds
+            .iter()
+            .filter_map(|round| round[index].note.as_ref());
+        if let Some(note) = said.next() {
+            notes.push(format!("{}, {}: {note}", variant.group, variant.name));
+        }
+    }
+    notes
+}
+
+fn figures(experiment: &Experiment) -> Vec<FoundFigure> {
+    let figures = experiment.figures.iter();
+    figures
+        .map(|figure| FoundFigure {
+            name: figure.name.to_owned(),
+            unit: figure.unit.to_owned(),
+            better: figure.better,
+            what: figure.what.to_owned(),
+        })
+        .collect()
+}
+
+fn found_variants(results: &Results<'_>) -> Vec<FoundVariant> {
+    let figures = results.experiment.figures;
+    let found = |(index, variant): (usize, &Variant)| FoundVariant {
+        group: variant.group.clone(),
+        name: variant.name.clone(),
+        what: variant.what.clone(),
+        figures: figures
+            .iter()
+            .map(|figure| results.estimate(index, figure.name))
+            .collect(),
+        samples: figures
+            .iter()
+            .map(|figure| {
+                let rounds = results.rounds.iter();
+                rounds
+                    .map(|round| round[index].figures.get(figure.name).copied())
+                    .collect()
+            })
+            .collect(),
+    };
+    results.variants.iter().enumerate().map(found).collect()
+}

@@ -1,0 +1,259 @@
+//! `dynamic`: the window's rule, as it was proposed, reviewed and merged in 2015.
+//!
+//! The sources are the commit that brought the rule, with the figures of its message, and the review of its
+//! drafts on the kernel list, with figures of one of these. Rules that no kernel has any
+//! more, or ever had, run in the VMM's halt loop ([`haltwise_lab::halt_loop`]), and the kernel's own beside
+//! them in both places, so that what the place costs is seen too. Three loads as there: an idle guest, one that
+//! ticks 250 times a second, and request and response. What was measured there as %C0 of the host is
+//! here the CPU of the vCPU's thread; neither counts the waker.
+
+use haltwise_core::units::HaltPollNs;
+use haltwise_core::workload::GapSpec;
+
+use super::account::{self, Account};
+use super::{
+    Better, Block, Conclusion, Effect, EffectRow, Expected, Experiment, Figure, Results, Source,
+    Trial, Variant,
+};
+use haltwise_lab::clock::HostWait;
+use haltwise_lab::halt_loop::HaltPolicy;
+use haltwise_lab::load::{Load, LoadError};
+use haltwise_lab::run::run;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "dynamic",
+    title: "off, always, the kernel's rule, and the rules proposed before it",
+    source: Source {
+        document: "Linux commit aca6ff29c406 \"KVM: dynamic halt-polling\", Wanpeng Li, 2015; review of \
+                   its drafts on the kernel list, Wanpeng Li and David Matlack, 2015",
+        reports: &[
+            "commit: idle without ticks, %C0: off 0.15, always polling 0.3, dynamic 0.2",
+            "commit: idle with a tick of 250 Hz, %C0: off 1.1, always 4.6 to 14, dynamic 1.2",
+            "commit: TCP_RR: off 34 us, always 27 us, dynamic 26.7 us",
+            "list, a draft: idle, %C0: off 0.9, always polling (500 us) 1.8, dynamic (2 ms) 1.2",
+            "list: v3 grew on every long halt: an idle VM walked to 4 ms and back for nothing",
+            "list: v4 grew on every interrupt: always at the ceiling",
+            "list: on/off toggling is nearly as good",
+        ],
+    },
+    figures: &[
+        Figure::new(
+            "cpu",
+            "%",
+            Better::Less,
+            "CPU of the vCPU thread, in % of one CPU",
+        ),
+        Figure::new("polled", "%", Better::Neither, "of that, polling"),
+        Figure::new(
+            "latency-p50",
+            "us",
+            Better::Less,
+            "signal to answer, median",
+        ),
+        Figure::new(
+            "latency-p99",
+            "us",
+            Better::Less,
+            "signal to answer, 99th percentile",
+        ),
+        Figure::new("answers", "1/s", Better::More, "answers"),
+        Figure::new("hlt-exits", "1/s", Better::Neither, "HLT exits"),
+        Figure::new(
+            "switches",
+            "1/s",
+            Better::Less,
+            "voluntary context switches of the vCPU thread",
+        ),
+    ],
+    variants,
+    effects: || Effect::claims(EFFECTS),
+    integrity: Vec::new,
+    limits: &[
+        "%C0 of a host's CPU is taken for CPU time of the vCPU's thread",
+        "\"nearly as good\" is taken for at most 10 % more latency; less latency meets it",
+    ],
+    run: run_one,
+    conclude,
+};
+
+const IDLE: &str = "idle";
+const TICKING: &str = "idle, 250 Hz";
+const REQUESTS: &str = "request/response";
+
+/// Loads: name, gaps, and whether the host spins to be exact.
+const LOADS: [(&str, &str, HostWait); 3] = [
+    (IDLE, "fixed:20ms", HostWait::Block),
+    (TICKING, "fixed:4ms", HostWait::Block),
+    (REQUESTS, "exp:15us", HostWait::Spin),
+];
+
+enum Rule {
+    User(&'static str),
+    /// KVM, under a ceiling of the VM's own; the other parameters as they are in force.
+    Kernel(u32),
+}
+
+const RULES: [(&str, Rule); 8] = [
+    ("off", Rule::User("off")),
+    ("always", Rule::User("fixed:500us")),
+    (
+        "dynamic",
+        Rule::User("kvm:max=2ms,grow=2,grow_start=10us,shrink=0"),
+    ),
+    ("toggle", Rule::User("toggle:max=2ms")),
+    ("v3", Rule::User("list-v3")),
+    ("v4", Rule::User("list-v4")),
+    ("off, in the kernel", Rule::Kernel(0)),
+    ("dynamic, in the kernel", Rule::Kernel(2_000_000)),
+];
+
+fn variants() -> Vec<Variant> {
+    let of_load = |(load, gaps, _): &(&str, &str, HostWait)| {
+        let (load, gaps) = ((*load).to_owned(), (*gaps).to_owned());
+        RULES.iter().map(move |(name, rule)| {
+            let what = match rule {
+                Rule::User(spec) => format!("gaps {gaps}; the VMM halts by `{spec}`"),
+                Rule::Kernel(0) => format!("gaps {gaps}; KVM halts, polling off"),
+                Rule::Kernel(ns) => format!("gaps {gaps}; KVM halts, ceiling {ns} ns"),
+            };
+            Variant::new(load.clone(), *name, what)
+        })
+    };
+    LOADS.iter().flat_map(of_load).collect()
+}
+
+const OFF_ALWAYS: [&str; 2] = ["off", "always"];
+const ALWAYS_DYNAMIC: [&str; 2] = ["always", "dynamic"];
+const OFF_DYNAMIC: [&str; 2] = ["off", "dynamic"];
+const KERNEL: [&str; 2] = ["off, in the kernel", "dynamic, in the kernel"];
+
+const EFFECTS: &[EffectRow] = &[
+    (
+        "CPU, always against off",
+        "cpu",
+        IDLE,
+        OFF_ALWAYS,
+        Expected::More,
+        "list: 0.9 -> 1.8 %C0",
+    ),
+    (
+        "CPU, dynamic against always",
+        "cpu",
+        IDLE,
+        ALWAYS_DYNAMIC,
+        Expected::Less,
+        "list: 1.8 -> 1.2 %C0",
+    ),
+    (
+        "CPU, v3 against dynamic",
+        "cpu",
+        IDLE,
+        ["dynamic", "v3"],
+        Expected::More,
+        "list: polls for nothing",
+    ),
+    (
+        "CPU, v4 against dynamic",
+        "cpu",
+        IDLE,
+        ["dynamic", "v4"],
+        Expected::More,
+        "list: always at the ceiling",
+    ),
+    (
+        "CPU, always against off",
+        "cpu",
+        TICKING,
+        OFF_ALWAYS,
+        Expected::More,
+        "commit: 1.1 -> 4.6..14 %C0",
+    ),
+    (
+        "CPU, dynamic against always",
+        "cpu",
+        TICKING,
+        ALWAYS_DYNAMIC,
+        Expected::Less,
+        "commit: 4.6..14 -> 1.2 %C0",
+    ),
+    (
+        "latency, always against off",
+        "latency-p50",
+        REQUESTS,
+        OFF_ALWAYS,
+        Expected::Less,
+        "commit: 34 -> 27 us",
+    ),
+    (
+        "latency, dynamic against off",
+        "latency-p50",
+        REQUESTS,
+        OFF_DYNAMIC,
+        Expected::Less,
+        "commit: 34 -> 26.7 us",
+    ),
+    (
+        "latency, toggle against dynamic",
+        "latency-p50",
+        REQUESTS,
+        ["dynamic", "toggle"],
+        Expected::NoMoreThan(0.1),
+        "list: nearly as good",
+    ),
+    (
+        "latency in the kernel, dynamic against off",
+        "latency-p50",
+        REQUESTS,
+        KERNEL,
+        Expected::Less,
+        "commit: 34 -> 26.7 us",
+    ),
+];
+
+fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
+    let (_, gaps, how) = LOADS[trial.variant / RULES.len()];
+    let (_, rule) = &RULES[trial.variant % RULES.len()];
+    let mut load = account::load(trial, "dynamic", 1, how);
+    load.rhythm.spec = gaps.parse::<GapSpec>().map_err(LoadError::from)?;
+    obey(rule, &mut load)?;
+    let outcome = run(&load, &trial.interrupt)?.outcome;
+    let account = Account::of(&outcome);
+    let [p50, p99] = account.latency_ns;
+    Ok(Block::of(&outcome)
+        .with("cpu", account.percent(account.cpu_ns))
+        .with("polled", account.percent(account.polled_ns))
+        .with("latency-p50", p50 / 1e3)
+        .with("latency-p99", p99 / 1e3)
+        .with("answers", account.per_second(account.rounds))
+        .with("hlt-exits", account.per_second(account.hlts))
+        .with("switches", account.per_second(account.switches)))
+}
+
+fn obey(rule: &Rule, load: &mut Load) -> Result<(), LoadError> {
+    match rule {
+        Rule::User(spec) => load.halt_policy = Some(HaltPolicy::here(spec.parse()?)),
+        Rule::Kernel(ceiling) => load.vm_max_halt_poll_ns = Some(HaltPollNs(*ceiling)),
+    }
+    Ok(())
+}
+
+fn conclude(results: &Results<'_>) -> Conclusion {
+    let cpu = |rule: &str| results.median(IDLE, rule, "cpu");
+    let mut notes = Vec::new();
+    if let (Some(off), Some(always), Some(dynamic)) = (cpu("off"), cpu("always"), cpu("dynamic"))
+        && always > off
+    {
+        let gone = 100.0 * (always - dynamic) / (always - off);
+        notes.push(format!(
+            "of what always polling adds on the idle guest, dynamic spares {gone:.0} %; the \
+             list's draft says two thirds"
+        ));
+    }
+    Conclusion {
+        differs: "the guest does nothing but halt, so polling is nearly all of its CPU, and a wake-up under \
+                  this host's own hypervisor costs more than the source's"
+            .to_owned(),
+        notes,
+        ..Conclusion::default()
+    }
+}

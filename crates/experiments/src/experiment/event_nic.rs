@@ -1,0 +1,386 @@
+//! `event-nic`: a network backend that looks in a loop, against one that events wake.
+//!
+//! The source had the NIC of Xen's device model woken by events instead of polling. Here a guest sends
+//! frames of 1514 bytes through a virtio network device to a peer behind a pair of sockets, which sends each back after
+//! a while; every echo is checked and answered by the next frame. The backend is a thread that looks at queues and
+//! socket again and again; one that sleeps a millisecond between two looks, for a "polling loop" may be either;
+//! one that an eventfd of the guest's notification or the socket wakes; and one so woken for what is received, while
+//! the vCPU's exit sends. At the end every buffer is held against the echo that must lie in it.
+
+mod peer;
+mod worker;
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use haltwise_core::units::Nanos;
+use kvm_ioctls::IoEventAddress;
+
+use self::peer::{Echoed, Peer};
+use self::worker::{How, Served, Worker};
+use super::{
+    Better, Block, Conclusion, Effect, Expected, Experiment, Figure, Integrity, Results, Source,
+    Trial, Variant,
+};
+use crate::device::Shared;
+use crate::device::machine::{Ended, Machine};
+use crate::device::net::{Link, NetBoard, NetDevice, RECEIVE, Sender, TRANSMIT};
+use crate::device::virtio::register;
+use crate::guest::net;
+use haltwise_lab::event::Event;
+use haltwise_lab::memory::MMIO;
+use haltwise_lab::thread_stats::ThreadUse;
+use haltwise_lab::vm::{Vm, VmError};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "event-nic",
+    title: "a network backend woken by events, against one that polls in a loop",
+    source: Source {
+        document: "Intel Technology Journal 10(3), 2006: tuning VT-x guests on Xen",
+        reports: &[
+            "the NIC model woken by events instead of a polling loop: scp 10 to 40 times faster",
+        ],
+    },
+    figures: &[
+        Figure::new(
+            "packets",
+            "1/s",
+            Better::More,
+            "frames sent, echoed and checked",
+        ),
+        Figure::new("trip", "us", Better::Less, "from a frame to its echo"),
+        Figure::new(
+            "cpu",
+            "us",
+            Better::Less,
+            "CPU of the vCPU thread for each packet",
+        ),
+        Figure::new(
+            "worker-cpu",
+            "us",
+            Better::Less,
+            "CPU of the backend's thread for each packet",
+        ),
+        Figure::new(
+            "exits",
+            "",
+            Better::Less,
+            "exits to the VMM for each packet",
+        ),
+        Figure::new(
+            "interrupts",
+            "",
+            Better::Less,
+            "interrupts of the guest for each packet",
+        ),
+        Figure::new(
+            "switches",
+            "",
+            Better::Less,
+            "times that the vCPU thread waited, for each packet",
+        ),
+        Figure::new(
+            "worker-waits",
+            "",
+            Better::Neither,
+            "times that the backend's thread waited, for each packet",
+        ),
+        Figure::new(
+            "preempted",
+            "1/s",
+            Better::Less,
+            "times that the backend's thread had to leave its CPU",
+        ),
+        Figure::new(
+            "correct",
+            "",
+            Better::More,
+            "1 if every echo is the frame that was sent, byte for byte; 0 if not",
+        ),
+    ],
+    variants: || {
+        let of_load = |load: &Traffic| {
+            let under_way = match load.window {
+                1 => "one frame under way".to_owned(),
+                frames => format!("{frames} frames under way"),
+            };
+            BACKENDS.map(|(name, _, what)| {
+                Variant::new(load.group, name, format!("{what}; {under_way}"))
+            })
+        };
+        LOADS.iter().flat_map(of_load).collect()
+    },
+    effects: || LOADS.iter().flat_map(effects_of).collect(),
+    integrity: || LOADS.iter().map(integrity_of).collect(),
+    limits: &[],
+    run: run_one,
+    conclude,
+};
+
+const POLLS: &str = "polls";
+const LOOKS: &str = "looks each ms";
+const EVENTS: &str = "events";
+const IN_EXIT: &str = "sends in the exit";
+
+/// Between two looks of a loop that sleeps. The source does not say how long its loop did, or whether it slept.
+const PAUSE: Nanos = Nanos(1_000_000);
+
+const BACKENDS: [(&str, How, &str); 4] = [
+    (POLLS, How::Polls, "a thread that looks and never sleeps"),
+    (
+        LOOKS,
+        How::Looks(PAUSE),
+        "a thread that sleeps 1 ms after a look at nothing",
+    ),
+    (EVENTS, How::Events, "a thread that events wake"),
+    (
+        IN_EXIT,
+        How::Receives,
+        "the vCPU's exit sends; a thread that the socket wakes receives",
+    ),
+];
+
+/// What the guest and its peer do.
+struct Traffic {
+    group: &'static str,
+    think: Nanos,
+    /// Frames under way, a power of 2.
+    window: u32,
+    /// Whether vCPU, backend and peer share one CPU.
+    one_cpu: bool,
+}
+
+const LOADS: [Traffic; 4] = [
+    Traffic {
+        group: "saturated",
+        think: Nanos(0),
+        window: net::MOST,
+        one_cpu: false,
+    },
+    Traffic {
+        group: "peer 50 us away",
+        think: Nanos(50_000),
+        window: 1,
+        one_cpu: false,
+    },
+    Traffic {
+        group: "peer 500 us away",
+        think: Nanos(500_000),
+        window: 1,
+        one_cpu: false,
+    },
+    Traffic {
+        group: "saturated, one CPU",
+        think: Nanos(0),
+        window: net::MOST,
+        one_cpu: true,
+    },
+];
+
+fn effects_of(load: &Traffic) -> Vec<Effect> {
+    let row = |what, figure, from, expected, reported| {
+        (what, figure, load.group, [from, EVENTS], expected, reported)
+    };
+    let mut effects = Effect::claims(&[
+        row(
+            "packets, events against polling",
+            "packets",
+            POLLS,
+            Expected::More,
+            "10 to 40 times (scp)",
+        ),
+        row(
+            "packets, events against looks",
+            "packets",
+            LOOKS,
+            Expected::More,
+            "10 to 40 times (scp)",
+        ),
+    ]);
+    // A thread that never sleeps uses all the CPU that it gets.
+    effects.extend(Effect::built(&[row(
+        "CPU of the backend, against polling",
+        "worker-cpu",
+        POLLS,
+        Expected::Less,
+        "does not poll",
+    )]));
+    effects
+}
+
+fn integrity_of(load: &Traffic) -> Integrity {
+    Integrity {
+        what: "every echo is the frame that was sent",
+        figure: "correct",
+        group: load.group,
+        variants: &[],
+        demanded: 1.0,
+    }
+}
+
+struct Exchanged {
+    ended: Ended,
+    device: Shared<NetDevice>,
+    echoed: Echoed,
+    worker: ThreadUse,
+    window: u32,
+}
+
+impl Exchanged {
+    fn is_correct(&self) -> anyhow::Result<bool> {
+        let memory = &self.ended.vm.memory;
+        let whole = net::echoes_are_whole(memory, self.window)?;
+        let device = self.device.lock();
+        let (sent, received) = (device.transmitted, device.received);
+        let nothing_lost = [sent, received].map(|frames| (frames.refused, frames.lost))
+            == [(0, 0); 2]
+            && (device.transport.refused(), self.echoed.lost) == (0, 0);
+        let rounds = u64::from(self.ended.rounds);
+        let in_order = rounds <= received.done
+            && received.done <= self.echoed.frames
+            && self.echoed.frames <= sent.done
+            && sent.done <= rounds + u64::from(self.window);
+        Ok(whole && nothing_lost && in_order && memory.word(0, net::ERRORS)? == 0)
+    }
+}
+
+/// Makes an eventfd of the guest's notifications of a queue.
+fn notified(vm: &Vm, queue: usize, event: &Event) -> anyhow::Result<()> {
+    let index = u32::try_from(queue).unwrap_or(u32::MAX);
+    let notify = IoEventAddress::Mmio(u64::from(MMIO) + u64::from(register::QUEUE_NOTIFY));
+    vm.fd()
+        .register_ioevent(event.fd(), &notify, index)
+        .map_err(|source| VmError::Ioctl {
+            step: "KVM_IOEVENTFD",
+            vm: vm.config.name.clone(),
+            source,
+        })?;
+    Ok(())
+}
+
+/// Sends and receives for the trial's time, or so many rounds.
+fn exchange(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Exchanged> {
+    let load = &LOADS[trial.variant / BACKENDS.len()];
+    let (_, how, _) = BACKENDS[trial.variant % BACKENDS.len()];
+    let machine = Machine::create("net", true, net::program(load.window))?;
+    net::prepare(&machine.vm.memory, load.window)?;
+    let (link, other_end) = Link::pair().context("create a pair of sockets")?;
+    let link = Arc::new(link);
+    let memory = machine.vm.memory.mapped().clone();
+    let device = NetDevice::new(Arc::clone(&link), memory).context("make a queue")?;
+    let interrupt = Arc::clone(device.transport.interrupt());
+    let device = Shared::new(device);
+    let lines = Arc::clone(&machine.vm.lines[0]);
+    let event = || Event::new().map(Arc::new).context("create an eventfd");
+    let kicks = [event()?, event()?];
+    notified(&machine.vm, RECEIVE, &kicks[RECEIVE])?;
+    let sender = if how == How::Receives {
+        Sender::Exit(Arc::clone(&lines))
+    } else {
+        notified(&machine.vm, TRANSMIT, &kicks[TRANSMIT])?;
+        Sender::Worker
+    };
+    let board = NetBoard {
+        device: device.clone(),
+        interrupt,
+        kicks: kicks.clone(),
+        sender,
+    };
+    let several = trial.cpus.len() > 1;
+    let one = load.one_cpu.then(|| trial.vcpu_cpu());
+    let peer = Peer::start(other_end, load.think, one)?;
+    let served = Served {
+        device: device.clone(),
+        link,
+        kicks,
+        lines,
+    };
+    let worker = Worker::start(served, how, one.or(several.then(|| trial.host_cpu())));
+    let ended = worker.and_then(|worker| {
+        let ended = (|| {
+            let running = machine.with(board);
+            let running = running.start(one.or(several.then(|| trial.vcpu_cpu())), rounds)?;
+            let until_ns = running.start_ns().saturating_add(trial.length.0);
+            running.wait_until(until_ns, trial.interrupt)?;
+            running.end()
+        })();
+        let used = worker.end();
+        Ok((ended?, used?))
+    });
+    let echoed = peer.end();
+    let (ended, worker) = ended?;
+    Ok(Exchanged {
+        ended,
+        device,
+        echoed: echoed?,
+        worker,
+        window: load.window,
+    })
+}
+
+fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
+    let exchanged = exchange(trial, None)?;
+    let correct = exchanged.is_correct()?;
+    let (ended, worker) = (&exchanged.ended, &exchanged.worker);
+    let packets = f64::from(ended.rounds);
+    let each = |total: f64| total / packets;
+    let known = |count: Option<u64>| count.map_or(f64::NAN, |count| count as f64);
+    let worker_switches = worker.switches;
+    let block = Block {
+        vcpus: vec![ended.counts.clone()],
+        ..Block::default()
+    };
+    let window = f64::from(exchanged.window);
+    Ok(block
+        .with("packets", ended.per_second(packets))
+        .with("trip", window * each(ended.elapsed_ns as f64) / 1e3)
+        .with("cpu", each(ended.counts.cpu_ns as f64) / 1e3)
+        .with("worker-cpu", each(worker.cpu_ns as f64) / 1e3)
+        .with("exits", each(ended.exits_to_vmm() as f64))
+        .with("interrupts", each(f64::from(ended.interrupts)))
+        .with("switches", each(known(ended.counts.voluntary_switches)))
+        .with(
+            "worker-waits",
+            each(known(worker_switches.map(|switches| switches.voluntary))),
+        )
+        .with(
+            "preempted",
+            ended.per_second(known(worker_switches.map(|switches| switches.involuntary))),
+        )
+        .with("correct", f64::from(u8::from(correct))))
+}
+
+fn conclude(results: &Results<'_>) -> Conclusion {
+    let of_load = |load: &Traffic| {
+        let median = |name: &str, figure: &str| results.median(load.group, name, figure);
+        let packets = median(EVENTS, "packets")?;
+        Some(format!(
+            "{}: events carry {:.2} times the packets of a loop that never sleeps, {:.2} times those of one that does; \
+             the first used {:.0} us of a CPU for a packet and had to leave it {:.0} times a second, events used \
+             {:.0} us in {:.2} wake-ups",
+            load.group,
+            packets / median(POLLS, "packets")?,
+            packets / median(LOOKS, "packets")?,
+            median(POLLS, "worker-cpu")?,
+            median(POLLS, "preempted")?,
+            median(EVENTS, "worker-cpu")?,
+            median(EVENTS, "worker-waits")?,
+        ))
+    };
+    let mut notes: Vec<String> = LOADS.iter().filter_map(of_load).collect();
+    notes.push(
+        "a loop gains by being awake already, and loses where guest, peer or others want its CPU: they get it when \
+         the scheduler takes it away, and a frame waits as long"
+            .to_owned(),
+    );
+    Conclusion {
+        differs: "the source does not say whether its loop slept, and its device model shared the machine with \
+                  the guest; here each is tried, and what this guest itself needs for a packet bounds every factor"
+            .to_owned(),
+        notes,
+        ..Conclusion::default()
+    }
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,137 @@
+//! The thread that serves a network device: it looks in a loop, or is woken by events.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use haltwise_core::units::Nanos;
+
+use crate::device::Shared;
+use crate::device::net::{Link, NetDevice, Pass, RECEIVE, TRANSMIT};
+use crate::host_thread::HostThread;
+use haltwise_lab::clock;
+use haltwise_lab::event::{Event, Flag};
+use haltwise_lab::thread_stats::ThreadUse;
+use haltwise_lab::vm::Lines;
+
+/// How it knows that there is something to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// It looks, again and again, and never sleeps.
+    Polls,
+    /// It looks, and sleeps for so long before it looks again.
+    Looks(Nanos),
+    /// Notifications of the guest and frames on the link wake it.
+    Events,
+    /// Frames on the link wake it; the vCPU's thread sends.
+    Receives,
+}
+
+/// What it serves, and what may wake it.
+#[derive(Debug)]
+pub(super) struct Served {
+    pub(super) device: Shared<NetDevice>,
+    /// The link that the device is on.
+    pub(super) link: Arc<Link>,
+    /// By queue: what the guest's notifications become.
+    pub(super) kicks: [Arc<Event>; 2],
+    pub(super) lines: Arc<Lines>,
+}
+
+/// A worker, until it is told to stop.
+pub(super) struct Worker(HostThread<ThreadUse>);
+
+impl Worker {
+    /// Serves on a CPU, or wherever it may run.
+    pub(super) fn start(served: Served, how: How, cpu: Option<u32>) -> anyhow::Result<Self> {
+        let work = move |stop: &Flag| {
+            clock::sleep_exactly()?;
+            let before = ThreadUse::of_this_thread()?;
+            match how {
+                How::Polls => served.look(stop, None)?,
+                How::Looks(pause) => served.look(stop, Some(pause))?,
+                How::Events => served.wait(stop, Some(TRANSMIT))?,
+                How::Receives => served.wait(stop, None)?,
+            }
+            Ok(ThreadUse::of_this_thread()?.since(&before))
+        };
+        let thread = HostThread::start("net-worker", cpu, work);
+        Ok(Self(thread.context("start a worker")?))
+    }
+
+    pub(super) fn end(self) -> anyhow::Result<ThreadUse> {
+        self.0.end().context("serve the network device")
+    }
+}
+
+impl Served {
+    /// Looks again and again, with a pause after each time that there was nothing.
+    fn look(&self, stop: &Flag, pause: Option<Nanos>) -> io::Result<()> {
+        while !stop.is_raised() {
+            let pass = self.device.lock().serve();
+            self.interrupt(pass)?;
+            if pass.frames > 0 {
+                continue;
+            }
+            if pause.is_some() {
+                clock::wait_readable(stop, pause)?;
+            }
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }
+
+    /// Sleeps until there is something, and serves all there is; `sends` is the queue that it sends from.
+    fn wait(&self, stop: &Flag, sends: Option<usize>) -> io::Result<()> {
+        let [received, transmitted] = &self.kicks;
+        while !stop.is_raised() {
+            let starved = self.settle(stop, sends)?;
+            // A link that is not empty would wake us for ever while the guest has no buffers for it.
+            let link = if starved {
+                stop.as_fd()
+            } else {
+                self.link.as_fd()
+            };
+            let files = [stop.as_fd(), received.as_fd(), transmitted.as_fd(), link];
+            clock::wait_any(files, None)?;
+            received.take()?;
+            transmitted.take()?;
+        }
+        Ok(())
+    }
+
+    /// Serves until there is nothing more, and the driver will tell of what comes next. Says whether the guest has
+    /// no buffers. A driver that claims to have more than there is gets one more look, and no other.
+    fn settle(&self, stop: &Flag, sends: Option<usize>) -> io::Result<bool> {
+        let mut armed = false;
+        while !stop.is_raised() {
+            let mut device = self.device.lock();
+            let pass = if sends.is_some() {
+                device.serve()
+            } else {
+                device.receive()
+            };
+            let quiet = pass.frames == 0;
+            let mut more = false;
+            if quiet && !armed {
+                more = pass.starved && device.arm(RECEIVE);
+                more |= sends.is_some_and(|queue| device.arm(queue));
+            }
+            drop(device);
+            self.interrupt(pass)?;
+            if quiet && !more {
+                return Ok(pass.starved);
+            }
+            armed = quiet;
+        }
+        Ok(true)
+    }
+
+    fn interrupt(&self, pass: Pass) -> io::Result<()> {
+        if pass.interrupt {
+            self.lines.wake.signal()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,349 @@
+//! `exitless-timer`: deadlines written into a page, against the PIT and the local APIC's TSC deadline.
+//!
+//! The source is Alibaba's talk: a guest leaves its next deadline in a page, an agent on a CPU of its own
+//! scans the pages of all guests and interrupts in time. [`crate::exitless_timer`] is that; the guests of
+//! [`haltwise_lab::guest::timed`] note how late each timer was, by their own TSC. What a deadline costs is
+//! counted by the guest: a write to the deadline's MSR has to be handled by KVM wherever the
+//! guest runs, a store to memory is not. The agent runs in two ways: it looks all the time, or it sleeps until the
+//! next deadline and at most 250 us, and says so in the page.
+//!
+//! A deadline that was lost would leave its guest in HLT for ever: the run would fail, as one that hung.
+
+use haltwise_core::units::Nanos;
+use haltwise_core::workload::GapSpec;
+
+use super::{
+    Better, Block, Conclusion, Effect, EffectRow, Expected, Experiment, Figure, Integrity, Results,
+    Source, Table, Trial, Variant,
+};
+use crate::exitless_timer::{AgentReport, AgentThread, Counts, Pace};
+use haltwise_lab::guest::{Clock, Guest};
+use haltwise_lab::load::{Length, Load};
+use haltwise_lab::memory::GuestMemory;
+use haltwise_lab::outcome::{Outcome, Quantiles, VcpuOutcome};
+use haltwise_lab::run::{Finished, run_beside};
+use haltwise_lab::vm::Vm;
+
+mod lateness;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "exitless-timer",
+    title: "deadlines in a shared page and an agent, against PIT and TSC deadline",
+    source: Source {
+        document: "Alibaba Cloud, KVM Forum 2017, KVM at the scale of millions of VMs",
+        reports: &[
+            "each vCPU writes its next deadline into a page shared with the host, without an exit",
+            "an agent on a dedicated CPU scans the pages, and injects the interrupt without an exit",
+            "the page carries back the next synchronisation time",
+        ],
+    },
+    figures: &[
+        Figure::new(
+            "timer-writes",
+            "",
+            Better::Less,
+            "writes to a timer that KVM handled, for each timer",
+        ),
+        Figure::new(
+            "late-p50",
+            "us",
+            Better::Less,
+            "from the deadline to the handler, median",
+        ),
+        Figure::new("late-p99", "us", Better::Less, "the same, 99th percentile"),
+        Figure::new("timers", "1/s", Better::Neither, "timers that came"),
+        Figure::new("exits", "", Better::Less, "KVM's exits for each timer"),
+        Figure::new(
+            "emulated",
+            "",
+            Better::Less,
+            "instructions that KVM emulated, for each timer",
+        ),
+        Figure::new(
+            "cpu",
+            "us",
+            Better::Less,
+            "CPU of the vCPU threads for each timer",
+        ),
+        Figure::new(
+            "agent-cpu",
+            "%",
+            Better::Less,
+            "CPU of the agent, in % of one CPU",
+        ),
+        Figure::new(
+            "early",
+            "",
+            Better::Less,
+            "interrupts before the deadline, for each timer",
+        ),
+    ],
+    variants,
+    effects,
+    integrity,
+    limits: &[
+        "the source gives no figures; that its agent takes the cost off the vCPU's CPU is the direction of its \
+         design",
+        "an agent that sleeps may still fire for a deadline that its guest has just given to its own timer: such \
+         an interrupt comes before the next deadline, and the guest waits on",
+    ],
+    run: run_one,
+    conclude,
+};
+
+const ONE: &str = "one vCPU";
+const EIGHT: &str = "eight vCPUs, one agent";
+
+const GROUPS: [(&str, u32, &str); 2] = [(ONE, 1, "fixed:1ms"), (EIGHT, 8, "exp:2ms")];
+
+/// An agent with less of its CPU does not look all the time.
+const ENOUGH_PERCENT: u64 = 90;
+
+const SPINS: Option<Pace> = Some(Pace::Spin);
+/// A quarter of the shortest period in use (1 ms): most deadlines are further ahead.
+const SLEEPS: Option<Pace> = Some(Pace::Sync(Nanos(250_000)));
+
+const PIT: &str = "PIT";
+const DEADLINE: &str = "TSC deadline";
+const AGENT_SPINS: &str = "agent spins";
+const AGENT_SLEEPS: &str = "agent sleeps";
+const NONSENSE: &str = "nonsense";
+
+/// What is compared: group, name, the guest's clock, the agent.
+const VARIANTS: [(usize, &str, Clock, Option<Pace>); 8] = [
+    (0, PIT, Clock::Pit, None),
+    (0, DEADLINE, Clock::TscDeadline, None),
+    (0, AGENT_SPINS, Clock::Exitless, SPINS),
+    (0, AGENT_SLEEPS, Clock::Exitless, SLEEPS),
+    (0, NONSENSE, Clock::Nonsense, SPINS),
+    (1, DEADLINE, Clock::TscDeadline, None),
+    (1, AGENT_SPINS, Clock::Exitless, SPINS),
+    (1, AGENT_SLEEPS, Clock::Exitless, SLEEPS),
+];
+
+/// Those where nobody may interrupt before a deadline: an agent that sleeps may, see `limits`.
+const ORDERLY: &[&str] = &[PIT, DEADLINE, AGENT_SPINS];
+
+fn integrity() -> Vec<Integrity> {
+    let of_group = |(group, ..): &(&'static str, u32, &str)| Integrity {
+        what: "no interrupt comes before its deadline",
+        figure: "early",
+        group,
+        variants: ORDERLY,
+        demanded: 0.0,
+    };
+    GROUPS.iter().map(of_group).collect()
+}
+
+fn effects() -> Vec<Effect> {
+    let mut effects = Effect::claims(CLAIMS);
+    effects.extend(Effect::built(BUILT));
+    effects
+}
+
+const NO_EXIT: &str = "a deadline is written without an exit";
+/// A guest with an agent writes its deadlines to a page.
+const BUILT: &[EffectRow] = &[
+    (
+        "writes that KVM handled, agent spins against TSC deadline",
+        "timer-writes",
+        ONE,
+        [DEADLINE, AGENT_SPINS],
+        Expected::Less,
+        NO_EXIT,
+    ),
+    (
+        "writes that KVM handled, agent sleeps against TSC deadline",
+        "timer-writes",
+        ONE,
+        [DEADLINE, AGENT_SLEEPS],
+        Expected::Less,
+        NO_EXIT,
+    ),
+    (
+        "writes that KVM handled, eight vCPUs on one agent",
+        "timer-writes",
+        EIGHT,
+        [DEADLINE, AGENT_SPINS],
+        Expected::Less,
+        "one agent scans the pages of all vCPUs",
+    ),
+];
+
+const CLAIMS: &[EffectRow] = &[(
+    "the vCPU's CPU for a timer, agent spins against TSC deadline",
+    "cpu",
+    ONE,
+    [DEADLINE, AGENT_SPINS],
+    Expected::Less,
+    "the cost of timers goes from the vCPU's CPU to the agent's",
+)];
+
+fn variants() -> Vec<Variant> {
+    let of = |(group, name, clock, pace): &(usize, &str, Clock, Option<Pace>)| {
+        let (group, _, gaps) = GROUPS[*group];
+        let agent = match pace {
+            None => "no agent".to_owned(),
+            Some(Pace::Spin) => "the agent looks all the time".to_owned(),
+            Some(Pace::Sync(every)) => format!("the agent looks at deadlines and every {every}"),
+        };
+        let guest = Guest::Timed(*clock);
+        Variant::new(group, *name, format!("{guest}, {gaps}; {agent}"))
+    };
+    VARIANTS.iter().map(of).collect()
+}
+
+struct Beside {
+    memories: Vec<GuestMemory>,
+    agent: Option<AgentThread>,
+    tsc_khz: u32,
+}
+
+impl Beside {
+    fn start(vms: &[Vm], pace: Option<Pace>, cpu: Option<u32>) -> anyhow::Result<Self> {
+        let Some(first) = vms.first() else {
+            anyhow::bail!("there is no VM");
+        };
+        let tsc_khz = first.vcpus[0].tsc_khz()?;
+        let agent = pace.map(|pace| AgentThread::start(vms, tsc_khz, pace, cpu));
+        Ok(Self {
+            memories: vms.iter().map(|vm| vm.memory.clone()).collect(),
+            agent: agent.transpose()?,
+            tsc_khz,
+        })
+    }
+}
+
+fn load(trial: &Trial<'_>, clock: Clock, vcpus: u32, gaps: &str) -> anyhow::Result<Load> {
+    let mut load = Load::new(Guest::Timed(clock));
+    load.vcpus = vcpus;
+    load.length = Length::Duration(trial.length);
+    load.rhythm.spec = gaps.parse::<GapSpec>()?;
+    load.rhythm.seed = trial.seed;
+    "exitless-timer".clone_into(&mut load.name);
+    if trial.cpus.len() > 1 {
+        load.vcpu_cpus = vec![trial.vcpu_cpu()];
+        load.host_cpu = Some(trial.host_cpu());
+    }
+    Ok(load)
+}
+
+fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
+    let (group, _, clock, pace) = VARIANTS[trial.variant];
+    let (_, vcpus, gaps) = GROUPS[group];
+    let load = load(trial, clock, vcpus, gaps)?;
+    let start = |vms: &[Vm]| Beside::start(vms, pace, load.host_cpu);
+    let (finished, beside) = run_beside(&load, &trial.interrupt, start)?;
+    let report = beside.agent.map(AgentThread::end).transpose()?;
+    let guest = lateness::read(&beside.memories, &finished, clock, beside.tsc_khz)?;
+    let mut block = figures(&finished, &guest, report.as_ref());
+    let spins = report.as_ref().filter(|_| pace == SPINS);
+    block.note = spins.and_then(short_of_cpu);
+    Ok(block)
+}
+
+/// An agent that shall look all the time, and does not get the CPU for it, is late.
+fn short_of_cpu(report: &AgentReport) -> Option<String> {
+    let percent = report.cpu_ns.saturating_mul(100) / report.elapsed_ns.max(1);
+    (percent < ENOUGH_PERCENT).then(|| {
+        format!(
+            "others wanted the agent's CPU, it had {percent} % of it in a round: lateness is theirs"
+        )
+    })
+}
+
+fn figures(finished: &Finished, guest: &lateness::Timers, report: Option<&AgentReport>) -> Block {
+    let outcome = &finished.outcome;
+    let each = |total: f64| total / guest.came as f64;
+    let late = Quantiles::of(guest.late_ns.clone());
+    let [p50, p99] = late.map_or([f64::NAN; 2], |q| [q.p50 as f64, q.p99 as f64]);
+    let seconds = outcome.elapsed_ns as f64 / 1e9;
+    let percent = |report: &AgentReport| 100.0 * report.cpu_ns as f64 / report.elapsed_ns as f64;
+    Block::of(outcome)
+        .with("timer-writes", each(guest.hardware as f64))
+        .with("late-p50", p50 / 1e3)
+        .with("late-p99", p99 / 1e3)
+        .with("timers", guest.came as f64 / seconds)
+        .with("exits", each(stat(outcome, "exits")))
+        .with("emulated", each(stat(outcome, "insn_emulation")))
+        .with("cpu", each(sum(outcome, |vcpu| Some(vcpu.cpu_ns))) / 1e3)
+        .with("agent-cpu", report.map_or(0.0, percent))
+        .with("early", each(guest.early as f64))
+        .with_counts("agent", report.map_or(Vec::new(), counted))
+}
+
+fn sum(outcome: &Outcome, of: impl Fn(&VcpuOutcome) -> Option<u64>) -> f64 {
+    let vcpus = outcome.vms.iter().flat_map(|vm| &vm.vcpus);
+    let sum = vcpus.map(of).sum::<Option<u64>>();
+    sum.map_or(f64::NAN, |sum| sum as f64)
+}
+
+fn stat(outcome: &Outcome, name: &str) -> f64 {
+    sum(outcome, |vcpu| vcpu.stats.get(name).copied())
+}
+
+type CountOf = fn(&Counts) -> u64;
+
+/// What an agent counts, by name.
+const COUNTS: [(&str, CountOf); 9] = [
+    ("fired", |counts| counts.fired),
+    ("seen", |counts| counts.seen),
+    ("replaced", |counts| counts.replaced),
+    ("backwards", |counts| counts.backwards),
+    ("none", |counts| counts.disarmed),
+    ("past", |counts| counts.due_when_seen),
+    ("far", |counts| counts.far),
+    ("held", |counts| counts.held),
+    ("torn", |counts| counts.torn),
+];
+
+fn counted(report: &AgentReport) -> Vec<u64> {
+    COUNTS.iter().map(|(_, of)| report.sum(*of)).collect()
+}
+
+fn conclude(results: &Results<'_>) -> Conclusion {
+    let columns = std::iter::once("agent of")
+        .chain(COUNTS.iter().map(|(name, _)| *name))
+        .map(str::to_owned);
+    let with_agent = VARIANTS.iter().enumerate().filter(|(_, v)| v.3.is_some());
+    let rows = with_agent.map(|(index, (group, name, ..))| {
+        let counts = results.counts(index, "agent");
+        std::iter::once(format!("{name}, {} vCPU", GROUPS[*group].1))
+            .chain(counts.iter().map(ToString::to_string))
+            .collect::<Vec<_>>()
+    });
+    let rows: Vec<_> = rows.filter(|row| row.len() > COUNTS.len()).collect();
+    Conclusion {
+        differs: "the source gives no figures; what a write saves is an exit where the CPU runs the guest, \
+                  and where KVM emulates every instruction of it, the stores to the page cost as much"
+            .to_owned(),
+        tables: vec![Table {
+            title: "What the agents saw, over all rounds: a guest that keeps to the protocol, and one that \
+                    writes nonsense"
+                .to_owned(),
+            columns: columns.collect(),
+            rows,
+        }],
+        notes: account(results).into_iter().collect(),
+        ..Conclusion::default()
+    }
+}
+
+/// Where a timer's cost lies.
+fn account(results: &Results<'_>) -> Option<String> {
+    let of = |name: &str, figure: &str| results.median(ONE, name, figure);
+    Some(format!(
+        "for each timer of one vCPU, TSC deadline against a spinning agent: {:.2} and {:.2} writes that KVM \
+         handled, {:.2} and {:.2} exits, {:.1} and {:.1} emulated instructions, {:.1} and {:.1} us of the \
+         vCPU's thread; a PIT that ticks by itself is written to {:.2} times",
+        of(DEADLINE, "timer-writes")?,
+        of(AGENT_SPINS, "timer-writes")?,
+        of(DEADLINE, "exits")?,
+        of(AGENT_SPINS, "exits")?,
+        of(DEADLINE, "emulated")?,
+        of(AGENT_SPINS, "emulated")?,
+        of(DEADLINE, "cpu")?,
+        of(AGENT_SPINS, "cpu")?,
+        of(PIT, "timer-writes")?,
+    ))
+}

@@ -1,0 +1,177 @@
+//! What experiments found: the shape of `haltwise-experiments --json`.
+//!
+//! `docs/lab-experiments-json.md` describes it, and a test holds the two together. Fields are added,
+//! never renamed or removed, within one [`SCHEMA`].
+
+use haltwise_core::prove::rank::Interval;
+use haltwise_core::stats::Estimate;
+use serde::{Deserialize, Serialize};
+
+use super::judge::SameDirection;
+use super::witness::Witness;
+use super::{Better, Chart, Expected, Kind, Table};
+
+pub const SCHEMA: u32 = 1;
+
+/// One or more experiments on one host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    pub program: String,
+    /// Where it ran.
+    pub host: Host,
+    /// The seed that everything was drawn from.
+    pub seed: u64,
+    pub elapsed_ns: u64,
+    /// The experiments in the order of the registry.
+    pub experiments: Vec<Found>,
+}
+
+/// Where experiments ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    pub kernel: String,
+    /// CPUs that the lab may use.
+    pub cpus: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    pub name: String,
+    pub title: String,
+    pub source: FoundSource,
+    /// Why it could not be done, where others were done all the same.
+    pub failed: Option<String>,
+    pub rounds: usize,
+    /// How long each variant was loaded in each round.
+    pub block_ns: u64,
+    pub elapsed_ns: u64,
+    /// The figures, in the order in which they are shown.
+    pub figures: Vec<FoundFigure>,
+    pub variants: Vec<FoundVariant>,
+    pub effects: Vec<FoundEffect>,
+    /// What had to be so in every block.
+    #[serde(default)]
+    pub integrity: Vec<FoundIntegrity>,
+    /// Where load or variants are not the source's.
+    #[serde(default)]
+    pub limits: Vec<String>,
+    /// Why the sizes differ from the source's.
+    pub differs: String,
+    pub tables: Vec<Table>,
+    pub charts: Vec<Chart>,
+    /// What else is to be said.
+    pub notes: Vec<String>,
+    /// The same halts and exits as `haltwise` recorded them.
+    pub witness: Witness,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundSource {
+    pub document: String,
+    pub reports: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundFigure {
+    pub name: String,
+    pub unit: String,
+    pub better: Better,
+    pub what: String,
+}
+
+/// A variant and what was measured of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FoundVariant {
+    pub group: String,
+    pub name: String,
+    pub what: String,
+    /// An estimate for each of the experiment's figures; `None` if no round has it.
+    pub figures: Vec<Option<Estimate>>,
+    /// The figure in each round, for each of the experiment's figures.
+    pub samples: Vec<Vec<Option<f64>>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FoundEffect {
+    /// Whether it may fail.
+    #[serde(default)]
+    pub kind: Kind,
+    pub what: String,
+    pub figure: String,
+    pub group: String,
+    /// The variant that it is seen from.
+    pub from: String,
+    pub to: String,
+    /// The direction that the source leads to.
+    pub expected: Expected,
+    pub reported: String,
+    /// Median of `from`; `None` if it could not be measured.
+    pub from_median: Option<f64>,
+    /// Median of `to`, likewise.
+    pub to_median: Option<f64>,
+    /// `to` less `from`, round by round.
+    pub difference: Option<Interval>,
+    /// `to` over `from`, round by round; `None` if one of them is not above 0 in every round.
+    #[serde(default)]
+    pub ratio: Option<Interval>,
+    pub same_direction: SameDirection,
+}
+
+/// What had to be so in every block.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundIntegrity {
+    pub what: String,
+    /// The group; empty for what concerns the whole experiment.
+    pub group: String,
+    pub demanded: String,
+    pub checked: usize,
+    /// Of these, those that were not as demanded.
+    pub broken: usize,
+    pub holds: SameDirection,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// As the source says, or as demanded.
+    pub yes: usize,
+    pub no: usize,
+    pub not_shown: usize,
+}
+
+impl Tally {
+    pub fn of(verdicts: impl Iterator<Item = SameDirection>) -> Self {
+        let mut tally = Self::default();
+        for verdict in verdicts {
+            *match verdict {
+                SameDirection::Yes => &mut tally.yes,
+                SameDirection::No => &mut tally.no,
+                SameDirection::NotShown => &mut tally.not_shown,
+            } += 1;
+        }
+        tally
+    }
+
+    pub fn all(&self) -> usize {
+        self.yes + self.no + self.not_shown
+    }
+}
+
+impl Report {
+    fn done(&self) -> impl Iterator<Item = &Found> {
+        let experiments = self.experiments.iter();
+        experiments.filter(|found| found.failed.is_none())
+    }
+
+    pub fn effects(&self, kind: Kind) -> Tally {
+        let effects = self.done().flat_map(|found| &found.effects);
+        let of_kind = effects.filter(|effect| effect.kind == kind);
+        Tally::of(of_kind.map(|effect| effect.same_direction))
+    }
+
+    pub fn integrity(&self) -> Tally {
+        let checks = self.done().flat_map(|found| &found.integrity);
+        Tally::of(checks.map(|check| check.holds))
+    }
+}

@@ -1,0 +1,263 @@
+//! `guest-halt-poll`: the guest polls before it halts, in place of the host, or beside it.
+//!
+//! The sources are Intel's work on ChromeOS and the kernel's governor haltpoll, which it tunes. The guest
+//! `poller` transcribes the governor with its five parameters, forbids the host to poll for it as the
+//! governor's driver does, and tells senders that it polls, so that they spare the interrupt. Three loads:
+//! requests of the host, the mix of [`super::poll_time`], and two vCPUs that hand work to each other.
+
+use haltwise_core::units::HaltPollNs;
+use haltwise_core::workload::GapSpec;
+
+use super::account::{self, Account};
+use super::{
+    Better, Block, Conclusion, Effect, EffectRow, Expected, Experiment, Figure, Results, Source,
+    Trial, Variant, poll_time,
+};
+use haltwise_lab::clock::HostWait;
+use haltwise_lab::guest::{Guest, Peer};
+use haltwise_lab::guest_poll::GuestPoll;
+use haltwise_lab::load::{Load, LoadError};
+use haltwise_lab::outcome::Outcome;
+use haltwise_lab::run::run;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "guest-halt-poll",
+    title: "polling in the guest before HLT, against polling in the host",
+    source: Source {
+        document: "Intel, \"Improving the Performance of VM Workloads by Optimizing Polling Time\", \
+                   2022; Linux commit 2cffe9f6b96f \"cpuidle: add haltpoll governor\", Marcelo Tosatti, \
+                   2019",
+        reports: &[
+            "Intel: guest halt polling, +7 to +10 % on storage and productivity loads",
+            "Intel: 10 % fewer HLT exits",
+            "Intel: 19 % fewer cycles per second, 10 % less power",
+            "commit: ping-pong of small packets: 31.33 on the bare host, 33.40 in a guest with host polling \
+             (93.8 % of the bare host), 32.73 with guest polling (95.7 %); none without polling is given",
+            "commit: to a vCPU that polls, a sender may spare the IPI",
+        ],
+    },
+    figures: FIGURES,
+    variants,
+    effects: || Effect::claims(EFFECTS),
+    integrity: Vec::new,
+    limits: &["cycles are taken for CPU time of the vCPU's thread, without the host's other work"],
+    run: run_one,
+    conclude,
+};
+
+/// What is measured of each piece of work.
+pub(super) const FIGURES: &[Figure] = &[
+    Figure::new("answers", "1/s", Better::More, "pieces of work done"),
+    Figure::new(
+        "latency",
+        "us",
+        Better::Less,
+        "work given to answer, median (between vCPUs: mean time of a hop)",
+    ),
+    Figure::new(
+        "hlt-exits",
+        "",
+        Better::Less,
+        "HLT exits for each piece of work",
+    ),
+    Figure::new(
+        "interrupts",
+        "",
+        Better::Less,
+        "interrupts or IPIs sent for each piece of work",
+    ),
+    Figure::new(
+        "cpu",
+        "us",
+        Better::Less,
+        "CPU of the vCPU threads for each piece of work",
+    ),
+    Figure::new(
+        "host-polled",
+        "us",
+        Better::Neither,
+        "of that, polling by the host",
+    ),
+    Figure::new(
+        "switches",
+        "",
+        Better::Less,
+        "voluntary context switches for each piece of work",
+    ),
+];
+
+const REQUESTS: &str = "requests";
+const MIX: &str = "Android-like mix";
+const RING: &str = "two vCPUs";
+const GROUPS: [&str; 3] = [REQUESTS, MIX, RING];
+
+/// Who polls: name, the guest's rule, and the host's ceiling if it may.
+const WHO: [(&str, &str, Option<u32>); 4] = [
+    ("nobody", "off", Some(0)),
+    ("the host", "off", Some(200_000)),
+    ("the guest", "guest-haltpoll", None),
+    ("both", "guest-haltpoll", Some(200_000)),
+];
+
+const HOST_GUEST: [&str; 2] = ["the host", "the guest"];
+const NOBODY_GUEST: [&str; 2] = ["nobody", "the guest"];
+
+const EFFECTS: &[EffectRow] = &[
+    (
+        "latency, guest against host",
+        "latency",
+        REQUESTS,
+        HOST_GUEST,
+        Expected::Less,
+        "Intel: +7 to +10 % performance",
+    ),
+    (
+        "HLT exits, guest against host",
+        "hlt-exits",
+        REQUESTS,
+        HOST_GUEST,
+        Expected::Less,
+        "Intel: -10 %",
+    ),
+    (
+        "HLT exits, guest against host",
+        "hlt-exits",
+        MIX,
+        HOST_GUEST,
+        Expected::Less,
+        "Intel: -10 %",
+    ),
+    (
+        "CPU, guest against host",
+        "cpu",
+        MIX,
+        HOST_GUEST,
+        Expected::Less,
+        "Intel: -19 % cycles",
+    ),
+    (
+        "time of a hop, guest against host",
+        "latency",
+        RING,
+        HOST_GUEST,
+        Expected::Less,
+        "commit: 33.40 -> 32.73",
+    ),
+    (
+        "IPIs, guest against nobody",
+        "interrupts",
+        RING,
+        NOBODY_GUEST,
+        Expected::Less,
+        "commit: may be spared",
+    ),
+];
+
+fn variants() -> Vec<Variant> {
+    let of_group = |group: &&str| {
+        let group = (*group).to_owned();
+        WHO.iter().map(move |(name, guest, host)| {
+            let host = match host {
+                Some(0) => "host polling off".to_owned(),
+                Some(ns) => format!("the host polls up to {} us", ns / 1_000),
+                None => "host polling forbidden by the guest".to_owned(),
+            };
+            Variant::new(group.clone(), *name, format!("guest: {guest}; {host}"))
+        })
+    };
+    GROUPS.iter().flat_map(of_group).collect()
+}
+
+fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
+    let group = GROUPS[trial.variant / WHO.len()];
+    let (_, guest, host) = WHO[trial.variant % WHO.len()];
+    let peer = if group == RING {
+        Peer::Ring
+    } else {
+        Peer::Host
+    };
+    let mut load = load(trial, "guest-halt-poll", peer, (guest, host))?;
+    match group {
+        RING => load.vcpu_cpus = vec![trial.vcpu_cpu(), trial.host_cpu()],
+        MIX => {
+            load.rhythm.spec = GapSpec::Trace(MIX.to_owned());
+            load.rhythm.trace = poll_time::mix(trial.seed);
+        }
+        _ => load.rhythm.spec = "exp:40us".parse().map_err(LoadError::from)?,
+    }
+    Ok(block_of(&run(&load, &trial.interrupt)?.outcome))
+}
+
+/// The guest `poller` with work of this peer: its rule, and the host's ceiling if the host may poll for it.
+pub(super) fn load(
+    trial: &Trial<'_>,
+    experiment: &'static str,
+    peer: Peer,
+    (guest, host): (&str, Option<u32>),
+) -> anyhow::Result<Load> {
+    let vcpus = if peer == Peer::Ring { 2 } else { 1 };
+    let mut load = account::load(trial, experiment, vcpus, HostWait::Spin);
+    load.guest = Guest::Poller(peer);
+    load.guest_poll = guest.parse::<GuestPoll>().map_err(LoadError::from)?;
+    load.guest_poll.host_polls = host.is_some();
+    load.vm_max_halt_poll_ns = Some(HaltPollNs(host.unwrap_or(200_000)));
+    Ok(load)
+}
+
+pub(super) fn block_of(outcome: &Outcome) -> Block {
+    let account = Account::of(outcome);
+    let polls = outcome
+        .vms
+        .iter()
+        .flat_map(|vm| &vm.vcpus)
+        .filter_map(|vcpu| vcpu.guest_poll);
+    let sent: u64 = polls
+        .map(|polls| match outcome.host_wait {
+            Some(_) => polls.rounds.saturating_sub(polls.interrupts_spared),
+            None => polls.ipis_sent,
+        })
+        .sum();
+    let each = |total: f64| total / account.rounds;
+    let hop = account.elapsed_ns / account.rounds;
+    let latency = match outcome.host_wait {
+        Some(_) => account.latency_ns[0],
+        None => hop,
+    };
+    Block::of(outcome)
+        .with("answers", account.per_second(account.rounds))
+        .with("latency", latency / 1e3)
+        .with("hlt-exits", each(account.hlts))
+        .with("interrupts", each(sent as f64))
+        .with("cpu", each(account.cpu_ns) / 1e3)
+        .with("host-polled", each(account.polled_ns) / 1e3)
+        .with("switches", each(account.switches))
+}
+
+fn conclude(results: &Results<'_>) -> Conclusion {
+    Conclusion {
+        differs: "the guest does nothing else, so each exit and interrupt spared is seen whole; and its \
+                  instructions are emulated one by one where KVM virtualises in software, which makes a turn \
+                  of its polling loop some microseconds long"
+            .to_owned(),
+        notes: GROUPS.iter().filter_map(|group| account_of(results, group)).collect(),
+        ..Conclusion::default()
+    }
+}
+
+/// What the guest's polling takes and spares, and what the host's takes.
+fn account_of(results: &Results<'_>, group: &str) -> Option<String> {
+    let of = |who: &str, figure: &str| results.median(group, who, figure);
+    let spared = |figure: &str| Some(of("nobody", figure)? - of("the guest", figure)?);
+    Some(format!(
+        "{group}: for each piece of work the guest's polling spares {:.2} HLT exits, {:.2} interrupts and {:.2} \
+         context switches; CPU is {:.1} us with nobody polling, {:.1} with the host ({:.1} of it polling), {:.1} \
+         with the guest, which polls also where the host would have slept",
+        spared("hlt-exits")?,
+        spared("interrupts")?,
+        spared("switches")?,
+        of("nobody", "cpu")?,
+        of("the host", "cpu")?,
+        of("the host", "host-polled")?,
+        of("the guest", "cpu")?,
+    ))
+}

@@ -1,0 +1,97 @@
+//! `guest-poll-shared-cpu`: two vCPUs that hand work to each other on one CPU of the host, and poll.
+//!
+//! Why `haltwise tune` recommends no polling in a guest whose host gives its time to others. The same guest as in
+//! [`super::guest_halt_poll`], where each vCPU has a CPU; here the vCPU that polls keeps the other one from the work
+//! that it waits for. KVM ends its own polls when another task wants the CPU (`kvm_vcpu_can_poll`); of a guest's
+//! poll it knows nothing.
+
+use super::guest_halt_poll::{FIGURES, block_of, load};
+use super::{
+    Block, Conclusion, Effect, EffectRow, Expected, Experiment, Results, Source, Trial, Variant,
+};
+use haltwise_lab::guest::Peer;
+use haltwise_lab::run::run;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: NAME,
+    title: "polling in a guest whose vCPUs share a CPU, against polling in the host, and none",
+    source: Source {
+        document: "kvm_arch_no_poll in arch/s390/kvm/kvm-s390.c, Linux 5.2, 2019; kvm_vcpu_can_poll in \
+                   include/linux/kvm_host.h",
+        reports: &[
+            "s390: KVM does not poll for a vCPU of whose time 10 % or more is stolen (halt_poll_max_steal)",
+            "KVM ends a poll when another task wants the CPU",
+        ],
+    },
+    figures: FIGURES,
+    variants,
+    effects: || Effect::claims(EFFECTS),
+    integrity: Vec::new,
+    limits: &["both vCPUs are of one VM; a CPU that two VMs share is not measured"],
+    run: run_one,
+    conclude,
+};
+
+const NAME: &str = "guest-poll-shared-cpu";
+const SHARED: &str = "two vCPUs, one CPU";
+
+/// Who polls: name, the guest's rule, and the host's ceiling if it may.
+const WHO: [(&str, &str, Option<u32>); 3] = [
+    ("nobody", "off", Some(0)),
+    ("the host", "off", Some(200_000)),
+    ("the guest", "guest-haltpoll", None),
+];
+
+const EFFECTS: &[EffectRow] = &[
+    (
+        "time of a hop, guest against nobody",
+        "latency",
+        SHARED,
+        ["nobody", "the guest"],
+        Expected::More,
+        "s390: no polling from 10 % steal on",
+    ),
+    (
+        "CPU, guest against nobody",
+        "cpu",
+        SHARED,
+        ["nobody", "the guest"],
+        Expected::More,
+        "s390: no polling from 10 % steal on",
+    ),
+];
+
+fn variants() -> Vec<Variant> {
+    let each = WHO.iter().map(|(name, guest, host)| {
+        let host = match host {
+            Some(0) => "host polling off".to_owned(),
+            Some(ns) => format!("the host polls up to {} us", ns / 1_000),
+            None => "host polling forbidden by the guest".to_owned(),
+        };
+        Variant::new(SHARED.to_owned(), *name, format!("guest: {guest}; {host}"))
+    });
+    each.collect()
+}
+
+fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
+    let (_, guest, host) = WHO[trial.variant];
+    let mut load = load(trial, NAME, Peer::Ring, (guest, host))?;
+    load.vcpu_cpus = vec![trial.vcpu_cpu(); 2];
+    Ok(block_of(&run(&load, &trial.interrupt)?.outcome))
+}
+
+fn conclude(results: &Results<'_>) -> Conclusion {
+    let of = |who: &str, figure: &str| results.median(SHARED, who, figure);
+    let times = || {
+        Some(format!(
+            "a hop takes {:.2} times as long with the guest polling, {:.2} times with the host polling",
+            of("the guest", "latency")? / of("nobody", "latency")?,
+            of("the host", "latency")? / of("nobody", "latency")?,
+        ))
+    };
+    Conclusion {
+        differs: "the source has a threshold and no figure".to_owned(),
+        notes: times().into_iter().collect(),
+        ..Conclusion::default()
+    }
+}

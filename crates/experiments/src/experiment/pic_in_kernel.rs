@@ -1,0 +1,190 @@
+//! `pic-in-kernel`: the interrupt controllers emulated in the VMM against in the kernel.
+//!
+//! The source moved the 8259s of Xen's guests from a user process into the hypervisor. Here a device in the
+//! VMM raises its line at a guest's demand, and the guest handles the interrupt as Linux does: reads
+//! the mask, masks, ends, unmasks, which is four accesses to the controllers. In one variant the pair is
+//! [`crate::device::pic`], and each access an exit; in the other it is KVM's. The device's own exit is in both.
+
+use super::{
+    Better, Block, Conclusion, Effect, Expected, Experiment, Figure, Results, Source, Trial,
+    Variant,
+};
+use crate::device::board::{KernelBoard, UserBoard};
+use crate::device::machine::{Ended, Machine};
+use crate::guest::pic_driver;
+use haltwise_lab::memory::param;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "pic-in-kernel",
+    title: "the interrupt controllers in the kernel, against in the VMM",
+    source: Source {
+        document: "Intel Technology Journal 10(3), 2006: tuning VT-x guests on Xen",
+        reports: &[
+            "PIC ports emulated in the hypervisor instead of a user process: kernel build +14 %, CPU2000 +7 %",
+        ],
+    },
+    figures: &[
+        Figure::new(
+            "interrupts",
+            "1/s",
+            Better::More,
+            "interrupts handled, work included",
+        ),
+        Figure::new(
+            "time",
+            "us",
+            Better::Less,
+            "time of an interrupt, with its work",
+        ),
+        Figure::new(
+            "exits",
+            "",
+            Better::Less,
+            "exits to the VMM for each interrupt",
+        ),
+        Figure::new(
+            "cpu",
+            "us",
+            Better::Less,
+            "CPU of the vCPU thread for each interrupt",
+        ),
+        Figure::new(
+            "switches",
+            "",
+            Better::Less,
+            "voluntary context switches for each interrupt",
+        ),
+    ],
+    variants: || {
+        let of_load = |(group, work): (&str, u32)| {
+            let work = format!("{work} turns of work after each interrupt");
+            [
+                Variant::new(group, IN_VMM, format!("{work}; the VMM's 8259s")),
+                Variant::new(group, IN_KERNEL, format!("{work}; KVM's 8259s")),
+            ]
+        };
+        LOADS.into_iter().flat_map(of_load).collect()
+    },
+    effects,
+    integrity: Vec::new,
+    limits: &[],
+    run: run_one,
+    conclude,
+};
+
+fn effects() -> Vec<Effect> {
+    let both = [IN_VMM, IN_KERNEL];
+    let of_load = |(group, reported): (&'static str, &'static str)| {
+        let mut effects = Effect::claims(&[
+            (
+                "interrupts, in the kernel against in the VMM",
+                "interrupts",
+                group,
+                both,
+                Expected::More,
+                reported,
+            ),
+            (
+                "CPU of an interrupt and its work",
+                "cpu",
+                group,
+                both,
+                Expected::Less,
+                reported,
+            ),
+        ]);
+        effects.extend(Effect::built(&[(
+            "exits for each interrupt",
+            "exits",
+            group,
+            both,
+            Expected::Less,
+            "none of the PIC's",
+        )]));
+        effects
+    };
+    [(BARE, "faster"), (WORK, "+7 %, +14 %")]
+        .into_iter()
+        .flat_map(of_load)
+        .collect()
+}
+
+const BARE: &str = "interrupts alone";
+const WORK: &str = "interrupts and work";
+const IN_VMM: &str = "in the VMM";
+const IN_KERNEL: &str = "in the kernel";
+
+/// Loads: name, turns of an empty loop after each interrupt.
+const LOADS: [(&str, u32); 2] = [(BARE, 0), (WORK, 500)];
+
+/// Handles interrupts for the trial's time, or so many.
+fn handle(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Ended> {
+    let (_, work) = LOADS[trial.variant / 2];
+    let in_kernel = trial.variant % 2 == 1;
+    let machine = Machine::create("pic-driver", in_kernel, pic_driver::program())?;
+    machine.vm.memory.set_word(0, param::PERIOD, work)?;
+    let machine = if in_kernel {
+        let board = KernelBoard::new(&machine.vm)?;
+        machine.with(board)
+    } else {
+        machine.with(UserBoard::default())
+    };
+    let cpu = (trial.cpus.len() > 1).then(|| trial.vcpu_cpu());
+    let running = machine.start(cpu, rounds)?;
+    running.wait_until(
+        running.start_ns().saturating_add(trial.length.0),
+        trial.interrupt,
+    )?;
+    running.end()
+}
+
+fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
+    let ended = handle(trial, None)?;
+    let each = |total: f64| total / f64::from(ended.interrupts);
+    let counts = &ended.counts;
+    let switches = counts.voluntary_switches;
+    let block = Block {
+        vcpus: vec![counts.clone()],
+        ..Block::default()
+    };
+    Ok(block
+        .with("interrupts", ended.per_second(ended.interrupts.into()))
+        .with("time", each(ended.elapsed_ns as f64) / 1e3)
+        .with("exits", each(ended.exits_to_vmm() as f64))
+        .with("cpu", each(counts.cpu_ns as f64) / 1e3)
+        .with(
+            "switches",
+            switches.map_or(f64::NAN, |switches| each(switches as f64)),
+        ))
+}
+
+fn conclude(results: &Results<'_>) -> Conclusion {
+    let median = |group: &str, name: &str, figure: &str| results.median(group, name, figure);
+    let mut notes = Vec::new();
+    for (group, work) in LOADS {
+        if let (Some(vmm), Some(kernel), Some(vmm_us), Some(kernel_us)) = (
+            median(group, IN_VMM, "exits"),
+            median(group, IN_KERNEL, "exits"),
+            median(group, IN_VMM, "cpu"),
+            median(group, IN_KERNEL, "cpu"),
+        ) && vmm > kernel
+        {
+            let each = (vmm_us - kernel_us) / (vmm - kernel);
+            notes.push(format!(
+                "{work} turns of work: {:.1} exits fewer for each interrupt, {each:.1} us of CPU spared by each",
+                vmm - kernel
+            ));
+        }
+    }
+    Conclusion {
+        differs: "the gain is what a guest's interrupts are of its work: the source's loads compute far more \
+                  between two interrupts than this guest, and its user process is another \
+                  domain's, so that an exit costs a switch of domains as well"
+            .to_owned(),
+        notes,
+        ..Conclusion::default()
+    }
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,305 @@
+//! `poll-sweep`: the ceiling of halt polling, from off to 500 us, under request and response.
+//!
+//! The source is IBM's study of network settings: `halt_poll_ns` swept under uperf, small payloads. Here
+//! a request is an interrupt and a response the guest's next `out`; between a response and the next
+//! request lies the client's think time, which is what a vCPU is halted for. Several clients at once are
+//! vCPUs of one VM with a host thread each: more of them than CPUs is the over-committed host that
+//! the study warns of.
+
+use haltwise_core::units::{HaltPollNs, Nanos};
+use haltwise_core::workload::GapSpec;
+
+use super::account::{self, Account};
+use super::{
+    Better, Block, Conclusion, Effect, EffectRow, Expected, Experiment, Figure, Results, Source,
+    Table, Trial, Variant, tuned,
+};
+use haltwise_lab::clock::HostWait;
+use haltwise_lab::drive::Round;
+use haltwise_lab::load::Load;
+use haltwise_lab::run::{Finished, run};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "poll-sweep",
+    title: "the ceiling of halt polling against request/response loads",
+    source: Source {
+        document: "IBM, KVM settings of a network study",
+        reports: &[
+            "80,000 ns is best: up to +35 % transactions with small payloads",
+            "most of that with little or no loss of CPU efficiency",
+            "0 switches polling off",
+            "counterproductive where CPUs are highly over-committed",
+        ],
+    },
+    figures: &[
+        Figure::new("transactions", "1/s", Better::More, "requests answered"),
+        Figure::new(
+            "latency-p50",
+            "us",
+            Better::Less,
+            "request to response, median",
+        ),
+        Figure::new(
+            "latency-p99",
+            "us",
+            Better::Less,
+            "request to response, 99th percentile",
+        ),
+        Figure::new(
+            "cpu",
+            "us",
+            Better::Less,
+            "CPU of the vCPU threads for each transaction",
+        ),
+        Figure::new("polled", "us", Better::Neither, "of that, polling"),
+        Figure::new(
+            "cost",
+            "us",
+            Better::Less,
+            "that CPU, and latency (mean) at a weight of 1, as tune's goal `balanced` has it",
+        ),
+        Figure::new(
+            "hlt-exits",
+            "",
+            Better::Neither,
+            "HLT exits for each transaction",
+        ),
+        Figure::new(
+            "switches",
+            "",
+            Better::Less,
+            "voluntary context switches of the vCPU threads for each transaction",
+        ),
+    ],
+    variants,
+    effects,
+    integrity: Vec::new,
+    limits: &[
+        "\"little or no loss\" is taken for at most 10 % more CPU for a transaction; less CPU meets it",
+        "\"highly over-committed\" is four clients on the CPUs there are, each halted most of the time",
+    ],
+    run: run_one,
+    conclude,
+};
+
+/// A load: its name, mean think time, and how many clients.
+struct Clients {
+    name: &'static str,
+    think: Nanos,
+    vcpus: u32,
+}
+
+/// Short, middle and long think times of one client, and more clients than this project's hosts have CPUs.
+const LOADS: [Clients; 4] = [
+    Clients {
+        name: "think 15us",
+        think: Nanos(15_000),
+        vcpus: 1,
+    },
+    Clients {
+        name: "think 50us",
+        think: Nanos(50_000),
+        vcpus: 1,
+    },
+    Clients {
+        name: "think 150us",
+        think: Nanos(150_000),
+        vcpus: 1,
+    },
+    Clients {
+        name: "think 50us, 4 clients",
+        think: Nanos(50_000),
+        vcpus: 4,
+    },
+];
+
+const CEILINGS: [(&str, u32); 7] = [
+    ("off", 0),
+    ("20us", 20_000),
+    ("50us", 50_000),
+    ("80us", 80_000),
+    ("120us", 120_000),
+    ("200us", 200_000),
+    ("500us", 500_000),
+];
+
+fn variants() -> Vec<Variant> {
+    let cells = LOADS.iter().flat_map(|load| {
+        CEILINGS.iter().map(|(name, _)| {
+            let what = format!(
+                "{} vCPU, think time exponential, mean {}; ceiling {name}",
+                load.vcpus, load.think
+            );
+            Variant::new(load.name, *name, what)
+        })
+    });
+    cells.collect()
+}
+
+fn effects() -> Vec<Effect> {
+    let of_load = |load: &Clients| {
+        let to_best = ["off", "80us"];
+        [
+            (
+                "transactions at 80 us against off",
+                "transactions",
+                load.name,
+                to_best,
+                Expected::More,
+                "up to +35 %",
+            ),
+            (
+                "CPU for each, at 80 us against off",
+                "cpu",
+                load.name,
+                to_best,
+                Expected::NoMoreThan(0.1),
+                "little or no loss",
+            ),
+        ]
+    };
+    let single = LOADS.iter().filter(|load| load.vcpus == 1);
+    let mut rows: Vec<EffectRow> = single.flat_map(of_load).collect();
+    rows.push((
+        "transactions at 500 us against off, over-committed",
+        "transactions",
+        LOADS[3].name,
+        ["off", "500us"],
+        Expected::Less,
+        "counterproductive",
+    ));
+    Effect::claims(&rows)
+}
+
+fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
+    let clients = &LOADS[trial.variant / CEILINGS.len()];
+    let (_, ceiling) = CEILINGS[trial.variant % CEILINGS.len()];
+    let mut load = load_of(clients, trial);
+    load.vm_max_halt_poll_ns = Some(HaltPollNs(ceiling));
+    Ok(block_of(&run(&load, &trial.interrupt)?))
+}
+
+fn load_of(clients: &Clients, trial: &Trial<'_>) -> Load {
+    let mut load = account::load(trial, "poll-sweep", clients.vcpus, HostWait::Spin);
+    load.rhythm.spec = GapSpec::Exp(clients.think);
+    load
+}
+
+/// The figures of a run of `pingpong`.
+fn block_of(finished: &Finished) -> Block {
+    let account = Account::of(&finished.outcome);
+    let each = |total: f64| total / account.rounds;
+    let [p50, p99] = account.latency_ns;
+    let rounds = finished
+        .rounds
+        .iter()
+        .flatten()
+        .flat_map(|vcpu| &vcpu.rounds);
+    let waited: u64 = rounds.map(Round::round_trip_ns).sum();
+    let cpu = each(account.cpu_ns) / 1e3;
+    Block::of(&finished.outcome)
+        .with("transactions", account.per_second(account.rounds))
+        .with("latency-p50", p50 / 1e3)
+        .with("latency-p99", p99 / 1e3)
+        .with("cpu", cpu)
+        .with("polled", each(account.polled_ns) / 1e3)
+        .with("cost", cpu + each(waited as f64) / 1e3)
+        .with("hlt-exits", each(account.hlts))
+        .with("switches", each(account.switches))
+}
+
+fn conclude(results: &Results<'_>) -> Conclusion {
+    let mut notes = Vec::new();
+    let best = LOADS
+        .iter()
+        .map(|load| best_row(results, load, &mut notes))
+        .collect();
+    notes.extend(LOADS.iter().filter_map(|load| account_of(results, load)));
+    let columns = [
+        "load",
+        "most answers",
+        "least cost",
+        "tune: density",
+        "balanced",
+        "latency",
+    ];
+    Conclusion {
+        differs: "a transaction is an interrupt and a port write, without a network stack: what a wake-up \
+                  costs weighs more, and so does polling"
+            .to_owned(),
+        tables: vec![Table {
+            title: "Best ceilings as measured (those that are not told from the best by an interval), and \
+                    what `haltwise tune` says from a second's recording under the ceiling in force"
+                .to_owned(),
+            columns: columns.map(str::to_owned).to_vec(),
+            rows: best,
+        }],
+        notes,
+        ..Conclusion::default()
+    }
+}
+
+fn best_row(results: &Results<'_>, load: &Clients, notes: &mut Vec<String>) -> Vec<String> {
+    let further = results.further.ok_or("nothing is run any more".to_owned());
+    let tuned =
+        further.and_then(|further| tuned::ceilings(&further, &load_of(load, &further.trial)));
+    let tuned = match tuned {
+        Ok(ceilings) => ceilings,
+        Err(reason) => {
+            notes.push(format!("{}: tune says nothing: {reason}", load.name));
+            Vec::new()
+        }
+    };
+    let goal = |name: &str| {
+        let ceiling = tuned.iter().find(|(goal, _)| goal == name);
+        ceiling.map_or("-".to_owned(), |(_, ns)| match ns {
+            0 => "off".to_owned(),
+            ns => Nanos(*ns).to_string(),
+        })
+    };
+    vec![
+        load.name.to_owned(),
+        region(results, load, "transactions", Expected::More),
+        region(results, load, "cost", Expected::Less),
+        goal("density"),
+        goal("balanced"),
+        goal("latency"),
+    ]
+}
+
+/// From the lowest to the highest ceiling that the interval does not tell from the best.
+fn region(results: &Results<'_>, load: &Clients, figure: &'static str, good: Expected) -> String {
+    let sign = if good == Expected::More { 1.0 } else { -1.0 };
+    let medians = CEILINGS
+        .iter()
+        .filter_map(|(name, _)| Some((*name, sign * results.median(load.name, name, figure)?)));
+    let Some((best, _)) = medians.max_by(|one, other| one.1.total_cmp(&other.1)) else {
+        return "-".to_owned();
+    };
+    let as_good = |name: &&str| {
+        let change = results.between(figure, load.name, best, name);
+        change.is_none_or(|change| !change.excludes_none())
+    };
+    let mut good = CEILINGS.iter().map(|(name, _)| *name).filter(as_good);
+    match (good.next(), good.next_back()) {
+        (Some(first), Some(last)) => format!("{first}..{last}"),
+        (Some(only), None) => only.to_owned(),
+        _ => "-".to_owned(),
+    }
+}
+
+/// What polling takes and spares for each transaction: where CPU goes that the source did not miss.
+fn account_of(results: &Results<'_>, load: &Clients) -> Option<String> {
+    let of = |name: &str, figure: &str| results.median(load.name, name, figure);
+    let ceiling = if load.vcpus == 1 { "80us" } else { "500us" };
+    let spared = of("off", "switches")? - of(ceiling, "switches")?;
+    Some(format!(
+        "{}, {ceiling}: for each transaction polling takes {:.1} us of CPU and spares {spared:.2} of {:.2} \
+         context switches; CPU in all goes from {:.1} to {:.1} us",
+        load.name,
+        of(ceiling, "polled")?,
+        of("off", "switches")?,
+        of("off", "cpu")?,
+        of(ceiling, "cpu")?,
+    ))
+}

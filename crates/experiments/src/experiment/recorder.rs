@@ -1,0 +1,171 @@
+//! `haltwise` as a process: found, started on this host's VMs, ended, asked.
+//!
+//! The lab knows nothing of tracing. Whatever it says of a recording is what `haltwise` printed.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+
+use haltwise_core::units::Nanos;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use haltwise_lab::clock;
+
+/// So long it may take to load its programs; so long to end.
+const PATIENCE: Nanos = Nanos(20_000_000_000);
+/// Between two looks at whether it has.
+const LOOK_AGAIN: Nanos = Nanos(50_000_000);
+
+/// The program `haltwise`.
+#[derive(Debug, Clone)]
+pub struct Haltwise(PathBuf);
+
+impl Haltwise {
+    /// The program named, else the one beside this one, else the first in `PATH`. Says why if there is
+    /// none.
+    pub fn find(named: Option<&Path>) -> Result<Self, String> {
+        if let Some(path) = named {
+            let there = path.is_file();
+            return there
+                .then(|| Self(path.to_owned()))
+                .ok_or_else(|| format!("`{}` is not there", path.display()));
+        }
+        let beside = std::env::current_exe().ok();
+        let beside = beside.map(|own| own.with_file_name("haltwise"));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let in_path = std::env::split_paths(&path).map(|folder| folder.join("haltwise"));
+        let mut candidates = beside.into_iter().chain(in_path);
+        let found = candidates.find(|candidate| candidate.is_file());
+        found.map(Self).ok_or_else(|| {
+            "`haltwise` is neither beside this program nor in PATH (--haltwise)".to_owned()
+        })
+    }
+
+    /// Starts recording every halt and exit of this host's VMs, and waits until it does.
+    pub fn record(&self, mode: &str) -> Result<Recording, String> {
+        let folder = tempfile::tempdir().map_err(|error| format!("make a folder: {error}"))?;
+        let mut child = Command::new(&self.0)
+            .args(["record", "--json", "--exits", "--mode", mode, "-o"])
+            .arg(folder.path().join("capture"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("start `{}`: {error}", self.0.display()))?;
+        let Some(stderr) = child.stderr.take() else {
+            return Err("its stderr is gone".to_owned());
+        };
+        let mut recording = Recording {
+            child,
+            folder,
+            stderr,
+        };
+        recording.wait_for_start()?;
+        Ok(recording)
+    }
+
+    /// What one of its verbs prints as JSON. That data was lost (exit code 5) is no failure here.
+    pub fn ask(&self, arguments: &[&str], capture: &Path) -> Result<Value, String> {
+        let verb = arguments.first().copied().unwrap_or_default();
+        let output = Command::new(&self.0)
+            .args(arguments)
+            .arg(capture)
+            .arg("--json")
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("start `{}`: {error}", self.0.display()))?;
+        if !matches!(output.status.code(), Some(0 | 5)) {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(format!("`haltwise {verb}`: {said}"));
+        }
+        serde_json::from_slice(&output.stdout)
+            .map_err(|error| format!("`haltwise {verb}` printed no JSON: {error}"))
+    }
+}
+
+/// A recording that goes on until it is ended or dropped.
+#[derive(Debug)]
+pub struct Recording {
+    child: Child,
+    folder: tempfile::TempDir,
+    stderr: ChildStderr,
+}
+
+impl Recording {
+    /// Where its capture is.
+    pub fn capture(&self) -> PathBuf {
+        self.folder.path().join("capture")
+    }
+
+    /// It says on stderr that it records, or why it cannot.
+    fn wait_for_start(&mut self) -> Result<(), String> {
+        let until = clock::now_ns().saturating_add(PATIENCE.0);
+        let mut said = String::new();
+        while !said.contains("Recording") {
+            let ended = self.status()?.is_some();
+            said.push_str(&self.heard(LOOK_AGAIN));
+            if ended {
+                return Err(format!("`haltwise record`: {}", said.trim()));
+            }
+            if clock::now_ns() >= until {
+                return Err(format!("`haltwise record` did not begin within {PATIENCE}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends it, as Ctrl-C does, and waits until the capture is whole.
+    pub fn end(&mut self) -> Result<(), String> {
+        self.signal(Signal::INT);
+        let until = clock::now_ns().saturating_add(PATIENCE.0);
+        let mut said = String::new();
+        loop {
+            let status = self.status()?;
+            said.push_str(&self.heard(LOOK_AGAIN));
+            match status {
+                Some(status) if matches!(status.code(), Some(0 | 5)) => return Ok(()),
+                Some(status) => {
+                    let why = said.trim();
+                    return Err(format!("`haltwise record` ended with {status}: {why}"));
+                }
+                None if clock::now_ns() >= until => {
+                    return Err(format!("`haltwise record` did not end within {PATIENCE}"));
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn status(&mut self) -> Result<Option<ExitStatus>, String> {
+        let status = self.child.try_wait();
+        status.map_err(|error| format!("wait for `haltwise record`: {error}"))
+    }
+
+    /// What it says on stderr within a time; nothing if it says nothing or has ended.
+    fn heard(&mut self, within: Nanos) -> String {
+        if !clock::wait_readable(&self.stderr, Some(within)).unwrap_or(false) {
+            // A pipe whose writer has gone is never readable, and never waited for.
+            std::thread::sleep(std::time::Duration::from_nanos(within.0 / 10));
+            return String::new();
+        }
+        let mut chunk = [0; 512];
+        let n = self.stderr.read(&mut chunk).unwrap_or(0);
+        String::from_utf8_lossy(&chunk[..n]).into_owned()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        // It may have ended meanwhile: its status says so.
+        let _sent = pid.map(|pid| kill_process(pid, signal));
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _killed = self.child.kill();
+            let _status = self.child.wait();
+        }
+    }
+}

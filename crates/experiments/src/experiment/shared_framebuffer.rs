@@ -1,0 +1,253 @@
+//! `shared-framebuffer`: video memory as memory shared with the device model, instead of an exit per write.
+//!
+//! The source moved the VGA window of Xen's guests from emulated accesses to pages that guest and device
+//! model share. Here one guest draws into the window at 0xA0000 as fast as it can. In one variant nothing
+//! backs the window, so that each write is an exit that draws one word of the screen; in the other
+//! it is memory whose dirty pages the host copies 60 times a second ([`crate::device::framebuffer`]). At
+//! the end of every run the screen is held, byte for byte, against what so many rounds leave.
+
+use haltwise_core::units::Nanos;
+
+use super::{
+    Better, Block, Conclusion, Effect, Expected, Experiment, Figure, Integrity, Results, Source,
+    Trial, Variant,
+};
+use crate::device::framebuffer::{self, ExitPerWrite, Screen, SharedScreen};
+use crate::device::machine::{Ended, Machine, Running};
+use crate::guest::paint;
+use haltwise_lab::clock;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "shared-framebuffer",
+    title: "video memory shared with the device model, against an exit for each write",
+    source: Source {
+        document: "Intel Technology Journal 10(3), 2006: tuning VT-x guests on Xen",
+        reports: &[
+            "video memory as pages shared with the device model: 5 to 1000 times faster than one exit \
+             per write",
+        ],
+    },
+    figures: &[
+        Figure::new("writes", "1/s", Better::More, "words drawn"),
+        Figure::new("exits", "", Better::Less, "exits to the VMM for each write"),
+        Figure::new(
+            "cpu",
+            "ns",
+            Better::Less,
+            "CPU of the vCPU thread for each write",
+        ),
+        Figure::new("scans", "1/s", Better::Neither, "looks at the dirty log"),
+        Figure::new("pages", "", Better::Neither, "pages copied by a scan"),
+        Figure::new("scan-cpu", "us", Better::Less, "CPU of a scan"),
+        Figure::new(
+            "switches",
+            "1/s",
+            Better::Less,
+            "voluntary context switches of the vCPU thread",
+        ),
+        Figure::new(
+            "identical",
+            "",
+            Better::More,
+            "1 if the screen is what the guest drew, byte for byte; 0 if not",
+        ),
+    ],
+    variants: || {
+        vec![
+            Variant::new(
+                GROUP,
+                EXITS,
+                "nothing backs the window; the VMM draws each write",
+            ),
+            Variant::new(
+                GROUP,
+                SHARED,
+                "the window is memory; the VMM copies its dirty pages at 60 Hz",
+            ),
+        ]
+    },
+    effects,
+    integrity: || {
+        vec![Integrity {
+            what: "the screen is what the guest drew",
+            figure: "identical",
+            group: GROUP,
+            variants: &[],
+            demanded: 1.0,
+        }]
+    },
+    limits: &[],
+    run: run_one,
+    conclude,
+};
+
+fn effects() -> Vec<Effect> {
+    let mut effects = Effect::claims(&[(
+        "writes, shared against an exit each",
+        "writes",
+        GROUP,
+        [EXITS, SHARED],
+        Expected::More,
+        "5 to 1000 times",
+    )]);
+    effects.extend(Effect::built(&[(
+        "exits for each write",
+        "exits",
+        GROUP,
+        [EXITS, SHARED],
+        Expected::Less,
+        "1 -> 0",
+    )]));
+    effects
+}
+
+const GROUP: &str = "VGA window";
+const EXITS: &str = "exit per write";
+const SHARED: &str = "shared";
+
+/// From one refresh of a screen to the next: 60 Hz.
+const REFRESH: Nanos = Nanos(16_666_667);
+
+/// CPU of four instructions, above which they do not run on the CPU itself: a hundred times what they take there.
+const INTERPRETED_NS: f64 = 200.0;
+
+#[derive(Debug, Default)]
+struct Scans {
+    looks: u64,
+    pages: u64,
+    cpu_ns: u64,
+}
+
+impl Scans {
+    fn scan(&mut self, running: &haltwise_lab::vm::Vm, screen: &mut Screen) -> anyhow::Result<()> {
+        let before_ns = clock::thread_cpu_ns();
+        self.pages += framebuffer::scan(running, screen)?;
+        self.cpu_ns += clock::thread_cpu_ns().saturating_sub(before_ns);
+        self.looks += 1;
+        Ok(())
+    }
+
+    fn each(&self, total: u64) -> f64 {
+        total as f64 / self.looks as f64
+    }
+}
+
+/// One run: what is left of the VM, its screen, and what scanning took.
+#[derive(Debug)]
+struct Drawn {
+    ended: Ended,
+    screen: Screen,
+    scans: Scans,
+}
+
+impl Drawn {
+    fn is_identical(&self) -> bool {
+        self.screen.refused() == 0 && self.screen.pixels() == paint::picture(self.ended.rounds)
+    }
+}
+
+/// Draws for the trial's time, or for so many rounds.
+fn draw(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Drawn> {
+    let machine = Machine::create("framebuffer", true, paint::program())?;
+    let until = |running: &Running| running.start_ns().saturating_add(trial.length.0);
+    let cpu = (trial.cpus.len() > 1).then(|| trial.vcpu_cpu());
+    if trial.variant == 0 {
+        framebuffer::back_by_nothing(&machine.vm)?;
+        let screen = SharedScreen::default();
+        let machine = machine.with(ExitPerWrite(screen.clone()));
+        let running = machine.start(cpu, rounds)?;
+        running.wait_until(until(&running), trial.interrupt)?;
+        let ended = running.end()?;
+        let screen = screen.lock().clone();
+        let scans = Scans::default();
+        return Ok(Drawn {
+            ended,
+            screen,
+            scans,
+        });
+    }
+    framebuffer::back_by_logged_memory(&machine.vm)?;
+    let (mut screen, mut scans) = (Screen::default(), Scans::default());
+    let running = machine.start(cpu, rounds)?;
+    let until_ns = until(&running);
+    let mut next_ns = running.start_ns();
+    while next_ns < until_ns {
+        next_ns = next_ns.saturating_add(REFRESH.0).min(until_ns);
+        if !running.wait_until(next_ns, trial.interrupt)? {
+            break;
+        }
+        scans.scan(&running.vm, &mut screen)?;
+    }
+    let ended = running.end()?;
+    scans.scan(&ended.vm, &mut screen)?;
+    Ok(Drawn {
+        ended,
+        screen,
+        scans,
+    })
+}
+
+fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
+    let drawn = draw(trial, None)?;
+    let (ended, scans) = (&drawn.ended, &drawn.scans);
+    let writes = f64::from(ended.rounds) * f64::from(paint::WRITES);
+    let switches = ended.counts.voluntary_switches;
+    let block = Block {
+        vcpus: vec![ended.counts.clone()],
+        ..Block::default()
+    };
+    Ok(block
+        .with("writes", ended.per_second(writes))
+        .with("exits", ended.exits_to_vmm() as f64 / writes)
+        .with("cpu", ended.counts.cpu_ns as f64 / writes)
+        .with("scans", ended.per_second(scans.looks as f64))
+        .with("pages", scans.each(scans.pages))
+        .with("scan-cpu", scans.each(scans.cpu_ns) / 1e3)
+        .with(
+            "switches",
+            switches.map_or(f64::NAN, |switches| ended.per_second(switches as f64)),
+        )
+        .with("identical", f64::from(u8::from(drawn.is_identical()))))
+}
+
+fn conclude(results: &Results<'_>) -> Conclusion {
+    let median = |name: &str, figure: &str| results.median(GROUP, name, figure);
+    let mut notes = Vec::new();
+    let runs: Vec<f64> = [EXITS, SHARED]
+        .iter()
+        .filter_map(|name| results.index(GROUP, name))
+        .flat_map(|variant| results.samples(variant, "identical"))
+        .collect();
+    let same = runs.iter().filter(|identical| **identical > 0.5).count();
+    notes.push(format!(
+        "the screen was what the guest drew, byte for byte, in {same} of {} runs",
+        runs.len()
+    ));
+    if let (Some(exits), Some(shared)) = (median(EXITS, "writes"), median(SHARED, "writes")) {
+        notes.push(format!(
+            "shared memory takes {:.0} times the writes",
+            shared / exits
+        ));
+    }
+    if let Some(cpu) = median(SHARED, "cpu").filter(|cpu| *cpu > INTERPRETED_NS) {
+        notes.push(format!(
+            "a write to memory takes {cpu:.0} ns of CPU: this host's KVM interprets real-mode code, \
+             instruction by instruction, which takes from the factor"
+        ));
+    }
+    if let (Some(cpu), Some(scans)) = (median(SHARED, "scan-cpu"), median(SHARED, "scans")) {
+        let share = cpu * scans / 1e4;
+        notes.push(format!("scanning costs {share:.2} % of a CPU"));
+    }
+    Conclusion {
+        differs:
+            "this guest does nothing but draw, so the whole cost of an exit shows; the source's \
+                  smaller factors are of programs that also compute what they draw"
+                .to_owned(),
+        notes,
+        ..Conclusion::default()
+    }
+}
+
+#[cfg(test)]
+mod test;

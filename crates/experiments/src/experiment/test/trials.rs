@@ -1,0 +1,38 @@
+//! Trials for tests of single experiments, which their rounds end and no clock.
+
+use std::os::fd::AsFd;
+
+use haltwise_core::units::Nanos;
+
+use crate::experiment::Trial;
+use haltwise_lab::event::Event;
+
+/// What trials of a test share.
+#[derive(Debug)]
+pub(in crate::experiment) struct Trials {
+    interrupt: Event,
+}
+
+impl Trials {
+    /// `None`, and the word that the test is skipped, where no VM can run.
+    #[expect(clippy::print_stdout, reason = "a skipped test must say so")]
+    pub(in crate::experiment) fn here() -> Option<Self> {
+        if let Err(error) = haltwise_lab::vm::open() {
+            println!("skipped: {error}");
+            return None;
+        }
+        let interrupt = Event::new().unwrap();
+        Some(Self { interrupt })
+    }
+
+    pub(in crate::experiment) fn of(&self, variant: usize) -> Trial<'_> {
+        Trial {
+            variant,
+            round: 0,
+            length: Nanos(60_000_000_000),
+            seed: 0,
+            cpus: &[0],
+            interrupt: self.interrupt.as_fd(),
+        }
+    }
+}

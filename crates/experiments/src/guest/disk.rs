@@ -1,0 +1,201 @@
+//! `disk`: drives a virtio block device. Each round writes a block and reads it back; while a request is under
+//! way it works, a turn at a time, and then looks whether the device has used it. No interrupts.
+//!
+//! ```nasm
+//! 2000  mov dword [fs:0x70],0x1         ; driver, features, queue, ready
+//! 200a  mov dword [fs:0x70],0x3
+//! 2014  mov dword [fs:0x24],0x1
+//! 201e  mov dword [fs:0x20],0x1
+//! 2028  mov dword [fs:0x70],0xb
+//! 2032  mov dword [fs:0x38],0x10
+//! 203c  mov dword [fs:0x80],0x10000
+//! 2046  mov dword [fs:0x90],0x10100
+//! 2050  mov dword [fs:0xa0],0x10200
+//! 205a  mov dword [fs:0x44],0x1
+//! 2064  mov dword [fs:0x70],0xf
+//! 206e  mov eax,[0x14]                  ; the round's block
+//! 2072  and eax,0x3f
+//! 2078  imul eax,0x8
+//! 207c  mov [gs:0x408],eax
+//! 2081  mov [gs:0x418],eax
+//! 2086  imul eax,[0x14],0x9e3779b1      ; its first and last word
+//! 208f  add eax,0x9e3779b1
+//! 2095  mov [gs:0x1000],eax
+//! 209a  mov [gs:0x1ffc],eax
+//! 209f  mov bx,[gs:0x102]               ; offer the write
+//! 20a4  and bx,0xf
+//! 20a7  add bx,bx
+//! 20a9  mov word [gs:bx+0x104],0x0
+//! 20b0  inc word [gs:0x102]
+//! 20b5  mov dword [fs:0x50],0x0         ; tell the device
+//! 20bf  mov ecx,[0x44]
+//! 20c4  inc dword [0x100]               ; work
+//! 20c9  dec ecx
+//! 20cb  jg 0x20c4
+//! 20cd  mov ax,[gs:0x202]               ; used yet?
+//! 20d1  cmp ax,[gs:0x102]
+//! 20d6  jne 0x20c4
+//! 20d8  mov bx,[gs:0x102]               ; the same for the read
+//! 20dd  and bx,0xf
+//! 20e0  add bx,bx
+//! 20e2  mov word [gs:bx+0x104],0x3
+//! 20e9  inc word [gs:0x102]
+//! 20ee  mov dword [fs:0x50],0x0
+//! 20f8  mov ecx,[0x44]
+//! 20fd  inc dword [0x100]
+//! 2102  dec ecx
+//! 2104  jg 0x20fd
+//! 2106  mov ax,[gs:0x202]
+//! 210a  cmp ax,[gs:0x102]
+//! 210f  jne 0x20fd
+//! 2111  mov eax,[gs:0x1000]             ; did it come back?
+//! 2116  cmp eax,[gs:0x2000]
+//! 211c  jne 0x212d
+//! 211e  mov eax,[gs:0x1ffc]
+//! 2123  cmp eax,[gs:0x2ffc]
+//! 2129  jne 0x212d
+//! 212b  jmp 0x2132
+//! 212d  inc dword [0x104]               ; wrong blocks
+//! 2132  inc dword [0x14]                ; rounds done
+//! 2137  mov eax,[0x14]
+//! 213b  cmp eax,[0x40]                  ; rounds
+//! 2140  jb 0x206e
+//! 2144  jmp 0x214e
+//! 2146  mov sp,0x1000                   ; STOP enters: drop the frame
+//! 2149  inc dword [0x4]
+//! 214e  out 0xf4,al                     ; the end
+//! ```
+
+use iced_x86::IcedError;
+use iced_x86::code_asm::{CodeAssembler, ax, bx, dword_ptr, eax, ecx, word_ptr};
+
+use crate::device::block::{ENTRIES, READ, SECTOR, WRITE};
+use crate::device::virtio::{register, status};
+use haltwise_lab::guest::{Assembly, Program};
+use haltwise_lab::memory::{GuestMemory, MemoryError, TABLE, counter, param};
+
+/// Turns of work done while requests were under way (offset from `ds`).
+pub const WORK: u16 = 0x100;
+/// Blocks that did not come back as they were written.
+pub const ERRORS: u16 = 0x104;
+/// Blocks of the disk, a power of 2.
+pub const BLOCKS: u32 = 64;
+/// Bytes of a block.
+pub const BLOCK: u32 = 4096;
+/// A round's number times this, and one more of it, is what its block begins and ends with.
+const MIX: u32 = 0x9e37_79b1;
+
+/// Offsets from `gs`: the three parts of the queue, headers, status bytes, blocks.
+const DESC: u32 = 0;
+const AVAIL: u32 = 0x100;
+const USED: u32 = 0x200;
+const HEADERS: [u32; 2] = [0x400, 0x410];
+const STATUS: [u32; 2] = [0x420, 0x421];
+const BUFFERS: [u32; 2] = [0x1000, 0x2000];
+/// First descriptors of the two requests.
+const HEADS: [u32; 2] = [0, 3];
+
+/// Assembles it. A request is accompanied by [`param::PERIOD`] turns of work at least.
+pub fn program() -> Result<Program, IcedError> {
+    let mut assembly = Assembly::new()?;
+    let a = &mut assembly.asm;
+    for (register, value) in [
+        (register::STATUS, 1),
+        (register::STATUS, 3),
+        (register::DRIVER_FEATURES_SEL, 1),
+        (register::DRIVER_FEATURES, 1),
+        (register::STATUS, 3 | status::FEATURES_OK),
+        (register::QUEUE_NUM, u32::from(ENTRIES)),
+        (register::QUEUE_DESC[0], TABLE + DESC),
+        (register::QUEUE_DRIVER[0], TABLE + AVAIL),
+        (register::QUEUE_DEVICE[0], TABLE + USED),
+        (register::QUEUE_READY, 1),
+        (register::STATUS, status::READY),
+    ] {
+        a.mov(dword_ptr(register).fs(), value)?;
+    }
+    let mut round = a.create_label();
+    a.set_label(&mut round)?;
+    a.mov(eax, dword_ptr(counter::ROUNDS))?;
+    a.and(eax, BLOCKS - 1)?;
+    a.imul_3(eax, eax, BLOCK / u32::try_from(SECTOR).unwrap_or(1))?;
+    a.mov(dword_ptr(HEADERS[0] + 8).gs(), eax)?;
+    a.mov(dword_ptr(HEADERS[1] + 8).gs(), eax)?;
+    a.imul_3(eax, dword_ptr(counter::ROUNDS), MIX)?;
+    a.add(eax, MIX)?;
+    a.mov(dword_ptr(BUFFERS[0]).gs(), eax)?;
+    a.mov(dword_ptr(BUFFERS[0] + BLOCK - 4).gs(), eax)?;
+    for head in HEADS {
+        request(a, head)?;
+    }
+    let (mut wrong, mut right) = (a.create_label(), a.create_label());
+    for offset in [0, BLOCK - 4] {
+        a.mov(eax, dword_ptr(BUFFERS[0] + offset).gs())?;
+        a.cmp(eax, dword_ptr(BUFFERS[1] + offset).gs())?;
+        a.jne(wrong)?;
+    }
+    a.jmp(right)?;
+    a.set_label(&mut wrong)?;
+    a.inc(dword_ptr(ERRORS))?;
+    a.set_label(&mut right)?;
+    a.inc(dword_ptr(counter::ROUNDS))?;
+    a.mov(eax, dword_ptr(counter::ROUNDS))?;
+    a.cmp(eax, dword_ptr(param::ROUNDS))?;
+    a.jb(round)?;
+    a.jmp(assembly.done)?;
+    assembly.finish()
+}
+
+/// Offers a chain, tells the device, works, and goes on once it is used.
+fn request(a: &mut CodeAssembler, head: u32) -> Result<(), IcedError> {
+    a.mov(bx, word_ptr(AVAIL + 2).gs())?;
+    a.and(bx, u32::from(ENTRIES) - 1)?;
+    a.add(bx, bx)?;
+    a.mov(word_ptr(bx + (AVAIL + 4)).gs(), head)?;
+    a.inc(word_ptr(AVAIL + 2).gs())?;
+    a.mov(dword_ptr(register::QUEUE_NOTIFY).fs(), 0)?;
+    a.mov(ecx, dword_ptr(param::PERIOD))?;
+    let mut work = a.create_label();
+    a.set_label(&mut work)?;
+    a.inc(dword_ptr(WORK))?;
+    a.dec(ecx)?;
+    a.jg(work)?;
+    a.mov(ax, word_ptr(USED + 2).gs())?;
+    a.cmp(ax, word_ptr(AVAIL + 2).gs())?;
+    a.jne(work)
+}
+
+/// Writes the two requests' descriptors and headers into a VM that does not run.
+pub fn prepare(memory: &GuestMemory) -> Result<(), MemoryError> {
+    for (index, kind) in [WRITE, READ].into_iter().enumerate() {
+        memory.write(TABLE + HEADERS[index], &kind.to_le_bytes())?;
+        let data = if kind == READ { DEVICE_WRITES } else { 0 };
+        for (place, (address, length, flags)) in (HEADS[index]..).zip([
+            (HEADERS[index], 16, NEXT),
+            (BUFFERS[index], BLOCK, NEXT | data),
+            (STATUS[index], 1, DEVICE_WRITES),
+        ]) {
+            let next = if flags & NEXT == 0 { 0 } else { place + 1 };
+            let words = [TABLE + address, 0, length, flags | next << 16];
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            memory.write(TABLE + DESC + place * 16, &bytes)?;
+        }
+    }
+    Ok(())
+}
+
+const NEXT: u32 = 1;
+const DEVICE_WRITES: u32 = 2;
+
+/// The disk after so many rounds, from a disk of zeroes.
+pub fn contents(rounds: u32) -> Vec<u8> {
+    let mut disk = vec![0; (BLOCKS * BLOCK) as usize];
+    for round in rounds.saturating_sub(BLOCKS)..rounds {
+        let start = (round % BLOCKS * BLOCK) as usize;
+        let value = round.wrapping_mul(MIX).wrapping_add(MIX).to_le_bytes();
+        disk[start..start + 4].copy_from_slice(&value);
+        let end = start + BLOCK as usize;
+        disk[end - 4..end].copy_from_slice(&value);
+    }
+    disk
+}

@@ -1,0 +1,291 @@
+//! `net`: drives a virtio network device. It keeps a window of frames under way; each that comes back is looked
+//! at, and another is sent in its stead. Buffers are used in order, so entry N of a ring is always buffer N, and
+//! all indices follow from one number, `esi`: how many echoes were taken. It halts while there are none.
+//!
+//! ```nasm
+//! 2000  mov dword [fs:0x70],0x1         ; driver, features
+//! 200a  mov dword [fs:0x70],0x3
+//! 2014  mov dword [fs:0x20],0x20000020
+//! 201e  mov dword [fs:0x24],0x1
+//! 2028  mov dword [fs:0x20],0x9
+//! 2032  mov dword [fs:0x70],0xb
+//! 203c  mov dword [fs:0x30],0x0         ; the queue to receive
+//! 2046  mov dword [fs:0x38],0x8
+//! 2050  mov dword [fs:0x80],0x10000
+//! 205a  mov dword [fs:0x90],0x10100
+//! 2064  mov dword [fs:0xa0],0x10200
+//! 206e  mov dword [fs:0x44],0x1
+//! 2078  mov dword [fs:0x30],0x1         ; the queue to send
+//! 2082  mov dword [fs:0x38],0x8
+//! 208c  mov dword [fs:0x80],0x10300
+//! 2096  mov dword [fs:0x90],0x10400
+//! 20a0  mov dword [fs:0xa0],0x10500
+//! 20aa  mov dword [fs:0x44],0x1
+//! 20b4  mov dword [fs:0x70],0xf         ; ready
+//! 20be  mov dword [fs:0x50],0x0         ; there are buffers, and the first frames
+//! 20c8  mov dword [fs:0x50],0x1
+//! 20d2  xor esi,esi
+//! 20d5  cmp si,[gs:0x202]               ; an echo?
+//! 20da  je 0x2155
+//! 20dc  mov bx,si                       ; is it the next number?
+//! 20de  and bx,0x7
+//! 20e1  shl bx,0xb
+//! 20e4  cmp esi,[gs:bx+0x101a]
+//! 20ea  je 0x20f1
+//! 20ec  inc dword [0x104]               ; wrong frames
+//! 20f1  lea eax,[esi+0x8]               ; the frame in its stead
+//! 20f6  mov [gs:bx+0x501a],eax
+//! 20fc  inc esi
+//! 20fe  cmp si,[gs:0x202]               ; another echo?
+//! 2103  jne 0x20dc
+//! 2105  mov [0x14],esi                  ; rounds done
+//! 210a  cmp esi,[0x40]                  ; rounds
+//! 210f  jae 0x2197
+//! 2113  mov cx,si                       ; offer buffers, then frames
+//! 2115  add cx,0x8
+//! 2118  mov ax,cx
+//! 211a  mov [gs:0x102],ax
+//! 211e  xchg ax,[gs:0x402]
+//! 2123  mov dx,cx                       ; how many
+//! 2125  sub dx,ax
+//! 2127  mov bx,cx                       ; does the device want to hear of the frames?
+//! 2129  sub bx,[gs:0x544]
+//! 212e  dec bx
+//! 212f  cmp bx,dx
+//! 2131  jae 0x213d
+//! 2133  mov dword [fs:0x50],0x1
+//! 213d  mov bx,cx                       ; of the buffers?
+//! 213f  sub bx,[gs:0x244]
+//! 2144  dec bx
+//! 2145  cmp bx,dx
+//! 2147  jae 0x20d5
+//! 2149  mov dword [fs:0x50],0x0
+//! 2153  jmp 0x20d5
+//! 2155  mov ax,si                       ; ask to be interrupted for the next echo
+//! 2157  xchg ax,[gs:0x114]
+//! 215c  cmp si,[gs:0x202]               ; has it come before that?
+//! 2161  jne 0x20dc
+//! 2165  inc dword [0x0]                 ; halts
+//! 216a  sti
+//! 216b  hlt
+//! 216c  mov sp,0x1000                   ; WAKE enters: drop the frame
+//! 216f  inc dword [0x4]                 ; interrupts
+//! 2174  mov eax,[fs:0x60]               ; why? seen
+//! 2179  mov [fs:0x64],eax
+//! 217e  mov ecx,0x80b                   ; EOI
+//! 2184  xor eax,eax
+//! 2187  xor edx,edx
+//! 218a  wrmsr
+//! 218c  jmp 0x20d5
+//! 218f  mov sp,0x1000                   ; STOP enters: drop the frame
+//! 2192  inc dword [0x4]
+//! 2197  out 0xf4,al                     ; the end
+//! ```
+
+use iced_x86::IcedError;
+use iced_x86::code_asm::{CodeLabel, ax, bx, cx, dword_ptr, dx, eax, esi, si, word_ptr};
+
+use crate::device::net::{FEATURE_MAC, HEADER, LONGEST, MAC, RECEIVE, TRANSMIT};
+use crate::device::virtio::{feature, register, status};
+use haltwise_lab::guest::{Assembly, Program, WAKE, msr};
+use haltwise_lab::memory::{GuestMemory, MemoryError, TABLE, counter, param};
+
+/// Frames whose number was not the next one (offset from `ds`).
+pub const ERRORS: u16 = 0x104;
+/// Most frames under way.
+pub const MOST: u32 = 8;
+pub const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 2];
+/// What the frames carry: the `EtherType` for local experiments (IEEE 802).
+const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
+/// Where a frame's number lies in it.
+const NUMBER: u32 = 14;
+
+/// Offsets from `gs` by queue: descriptors, what is offered, what is used, buffers.
+const DESC: [u32; 2] = [0, 0x300];
+const AVAIL: [u32; 2] = [0x100, 0x400];
+const USED: [u32; 2] = [0x200, 0x500];
+const BUFFERS: [u32; 2] = [0x1000, 0x5000];
+/// Distance of buffers, as a power of 2.
+const STRIDE_BITS: u32 = 11;
+const BYTES: usize = HEADER + LONGEST;
+const DEVICE_WRITES: u32 = 2;
+
+/// Where the driver says from which index on it wants to be told of a queue of so many entries, and where the
+/// device does: `used_event` and `avail_event`, section 2.7 of the standard.
+fn events(queue: usize, window: u32) -> (u32, u32) {
+    (AVAIL[queue] + 4 + 2 * window, USED[queue] + 4 + 8 * window)
+}
+
+/// Assembles it, with so many frames under way: a power of 2, at most [`MOST`].
+pub fn program(window: u32) -> Result<Program, IcedError> {
+    let mut assembly = Assembly::new()?;
+    initialize(&mut assembly, window)?;
+    let a = &mut assembly.asm;
+    a.xor(esi, esi)?;
+    let (mut take, mut idle) = (a.create_label(), a.create_label());
+    let mut look = a.create_label();
+    a.set_label(&mut look)?;
+    a.cmp(si, word_ptr(USED[RECEIVE] + 2).gs())?;
+    a.je(idle)?;
+    a.set_label(&mut take)?;
+    take_echo(&mut assembly, window)?;
+    let a = &mut assembly.asm;
+    a.cmp(si, word_ptr(USED[RECEIVE] + 2).gs())?;
+    a.jne(take)?;
+    a.mov(dword_ptr(counter::ROUNDS), esi)?;
+    a.cmp(esi, dword_ptr(param::ROUNDS))?;
+    a.jae(assembly.done)?;
+    offer(&mut assembly, window, look)?;
+    let a = &mut assembly.asm;
+    a.set_label(&mut idle)?;
+    let (wanted, _) = events(RECEIVE, window);
+    a.mov(ax, si)?;
+    a.xchg(word_ptr(wanted).gs(), ax)?;
+    a.cmp(si, word_ptr(USED[RECEIVE] + 2).gs())?;
+    a.jne(take)?;
+    assembly.halt(WAKE)?;
+    let a = &mut assembly.asm;
+    a.mov(eax, dword_ptr(register::INTERRUPT_STATUS).fs())?;
+    a.mov(dword_ptr(register::INTERRUPT_ACK).fs(), eax)?;
+    assembly.wrmsr(msr::EOI, 0, 0)?;
+    assembly.asm.jmp(look)?;
+    assembly.finish()
+}
+
+fn initialize(assembly: &mut Assembly, window: u32) -> Result<(), IcedError> {
+    let half = |features: u64| u32::try_from(features).unwrap_or(u32::MAX);
+    let mut writes = vec![
+        (register::STATUS, 1),
+        (register::STATUS, 3),
+        (
+            register::DRIVER_FEATURES,
+            half(FEATURE_MAC | feature::EVENT_IDX),
+        ),
+        (register::DRIVER_FEATURES_SEL, 1),
+        (
+            register::DRIVER_FEATURES,
+            half((feature::VERSION_1 | feature::IN_ORDER) >> 32),
+        ),
+        (register::STATUS, 3 | status::FEATURES_OK),
+    ];
+    for (queue, index) in [(RECEIVE, 0), (TRANSMIT, 1)] {
+        writes.extend([
+            (register::QUEUE_SEL, index),
+            (register::QUEUE_NUM, window),
+            (register::QUEUE_DESC[0], TABLE + DESC[queue]),
+            (register::QUEUE_DRIVER[0], TABLE + AVAIL[queue]),
+            (register::QUEUE_DEVICE[0], TABLE + USED[queue]),
+            (register::QUEUE_READY, 1),
+        ]);
+    }
+    writes.extend([
+        (register::STATUS, status::READY),
+        (register::QUEUE_NOTIFY, 0),
+        (register::QUEUE_NOTIFY, 1),
+    ]);
+    for (register, value) in writes {
+        assembly.asm.mov(dword_ptr(register).fs(), value)?;
+    }
+    Ok(())
+}
+
+/// Looks at the number of the frame that came back, and writes that of the one to be sent in its stead.
+fn take_echo(assembly: &mut Assembly, window: u32) -> Result<(), IcedError> {
+    let a = &mut assembly.asm;
+    let number = u32::try_from(HEADER).unwrap_or(0) + NUMBER;
+    let mut right = a.create_label();
+    a.mov(bx, si)?;
+    a.and(bx, window - 1)?;
+    a.shl(bx, STRIDE_BITS)?;
+    a.cmp(esi, dword_ptr(bx + (BUFFERS[RECEIVE] + number)).gs())?;
+    a.je(right)?;
+    a.inc(dword_ptr(ERRORS))?;
+    a.set_label(&mut right)?;
+    a.lea(eax, dword_ptr(esi + window))?;
+    a.mov(dword_ptr(bx + (BUFFERS[TRANSMIT] + number)).gs(), eax)?;
+    a.inc(esi)
+}
+
+/// Offers the buffers of the frames taken again, the frames that are sent in their stead, and tells the device
+/// if it wants to be told.
+fn offer(assembly: &mut Assembly, window: u32, look: CodeLabel) -> Result<(), IcedError> {
+    let a = &mut assembly.asm;
+    let mut told = a.create_label();
+    a.mov(cx, si)?;
+    a.add(cx, window)?;
+    a.mov(ax, cx)?;
+    a.mov(word_ptr(AVAIL[RECEIVE] + 2).gs(), ax)?;
+    // Exchanging locks: they are offered before it is looked at what the device wants.
+    a.xchg(word_ptr(AVAIL[TRANSMIT] + 2).gs(), ax)?;
+    a.mov(dx, cx)?;
+    a.sub(dx, ax)?;
+    for (queue, index, skip) in [(TRANSMIT, 1, told), (RECEIVE, 0, look)] {
+        let (_, wanted) = events(queue, window);
+        a.mov(bx, cx)?;
+        a.sub(bx, word_ptr(wanted).gs())?;
+        a.dec(bx)?;
+        a.cmp(bx, dx)?;
+        a.jae(skip)?;
+        a.mov(dword_ptr(register::QUEUE_NOTIFY).fs(), index)?;
+        if queue == TRANSMIT {
+            a.set_label(&mut told)?;
+        }
+    }
+    a.jmp(look)
+}
+
+/// Writes both queues and the first frames into a VM that does not run.
+pub fn prepare(memory: &GuestMemory, window: u32) -> Result<(), MemoryError> {
+    for (queue, flags) in [(RECEIVE, DEVICE_WRITES), (TRANSMIT, 0)] {
+        for slot in 0..window {
+            let length = u32::try_from(BYTES).unwrap_or(0);
+            let words = [TABLE + buffer(queue, slot), 0, length, flags];
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            memory.write(TABLE + DESC[queue] + 16 * slot, &bytes)?;
+            let slot_bytes = slot.to_le_bytes();
+            memory.write(TABLE + AVAIL[queue] + 4 + 2 * slot, &slot_bytes[..2])?;
+        }
+        let offered = window.to_le_bytes();
+        memory.write(TABLE + AVAIL[queue] + 2, &offered[..2])?;
+    }
+    // That a frame was sent is known from its echo: it is told of one in 65536.
+    let (wanted, _) = events(TRANSMIT, window);
+    memory.write(TABLE + wanted, &[0xff, 0xff])?;
+    for number in 0..window {
+        let at = TABLE + buffer(TRANSMIT, number) + u32::try_from(HEADER).unwrap_or(0);
+        memory.write(at, &frame(number, PEER, MAC))?;
+    }
+    Ok(())
+}
+
+fn buffer(queue: usize, slot: u32) -> u32 {
+    BUFFERS[queue] + (slot << STRIDE_BITS)
+}
+
+/// A frame of that number: addresses, type, number, and what fills it, all of the frame's length.
+fn frame(number: u32, to: [u8; 6], from: [u8; 6]) -> Vec<u8> {
+    let head = to.into_iter().chain(from).chain(ETHERTYPE);
+    let frame = head.chain(number.to_le_bytes());
+    let filler = (0..=u8::MAX).cycle();
+    frame.chain(filler).take(LONGEST).collect()
+}
+
+/// Whether every buffer that was used holds, byte for byte, the echo of a frame that was sent from its place.
+pub fn echoes_are_whole(memory: &GuestMemory, window: u32) -> Result<bool, MemoryError> {
+    let mut whole = true;
+    for slot in 0..window {
+        let mut bytes = vec![0; BYTES];
+        memory.read(TABLE + buffer(RECEIVE, slot), &mut bytes)?;
+        let (header, echo) = bytes.split_at(HEADER);
+        if header.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        let at = NUMBER as usize;
+        let number = echo[at..at + 4].iter().rev();
+        let number = number.fold(0, |number, byte| number << 8 | u32::from(*byte));
+        let header_is = header[..10] == [0; 10] && header[10..] == [1, 0];
+        // The filler of a window's slot is that of its first frame: the guest writes numbers alone.
+        whole &= header_is && number % window == slot && echo == frame(number, MAC, PEER);
+    }
+    Ok(whole)
+}

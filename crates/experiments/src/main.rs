@@ -1,0 +1,165 @@
+//! `haltwise-experiments`: which ones, where the findings go, progress on stderr.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Parser;
+use haltwise_core::units::Nanos;
+use haltwise_experiments::experiment::conduct::{Options, Progress, conduct};
+use haltwise_experiments::experiment::found::{Report, SCHEMA};
+use haltwise_experiments::experiment::registry::{EXPERIMENTS, find};
+use haltwise_experiments::experiment::{Experiment, verdicts};
+use haltwise_experiments::render;
+use haltwise_experiments::resctrl::{self, Root};
+use haltwise_lab::interrupt::Interrupt;
+use haltwise_lab::program::{self, print};
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  haltwise-experiments poll-sweep
+  haltwise-experiments dynamic --quick --json
+  haltwise-experiments all > experiments.md
+  haltwise-experiments --read run.json";
+
+const QUICK: Nanos = Nanos(15_000_000_000);
+
+/// Reproduces what a source document reports: reported beside measured here
+#[derive(Debug, Parser)]
+#[command(version, help_expected = true, after_help = EXAMPLES)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+struct Args {
+    /// The experiment, or all of them [default: lists them]
+    #[arg(conflicts_with = "read")]
+    name: Option<String>,
+    /// List what each experiment compares, too
+    #[arg(short, long, conflicts_with_all = ["name", "read"])]
+    verbose: bool,
+    /// Print JSON (schema 1, see docs/lab-experiments-json.md) instead of Markdown
+    #[arg(long)]
+    json: bool,
+    /// Measure nothing: show what an earlier --json printed, judged by this version's rules
+    #[arg(long, value_name = "FILE")]
+    read: Option<PathBuf>,
+    /// Seed of the order of variants and of all loads
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Time for each experiment
+    #[arg(long, value_name = "TIME", default_value = "70s")]
+    budget: Nanos,
+    /// Time for a rough idea only: a budget of 15s
+    #[arg(long, conflicts_with_all = ["budget", "rounds"])]
+    quick: bool,
+    /// So many rounds, however long they take [default: as many as fit the budget]
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
+    /// The program that records meanwhile [default: beside this one, else in PATH]
+    #[arg(long, value_name = "PATH", conflicts_with = "no_haltwise")]
+    haltwise: Option<PathBuf>,
+    /// Record nothing meanwhile
+    #[arg(long)]
+    no_haltwise: bool,
+    /// Make classes in this root of resctrl [default: in a fake one, which isolates nothing]
+    #[arg(long, value_name = "DIR")]
+    resctrl: Option<PathBuf>,
+}
+
+impl Args {
+    fn options(&self) -> Options {
+        Options {
+            seed: self.seed,
+            budget: if self.quick { QUICK } else { self.budget },
+            rounds: self.rounds,
+            haltwise: Options::look_for(self.haltwise.as_deref(), !self.no_haltwise),
+        }
+    }
+}
+
+/// Not an experiment's name.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is not an experiment")]
+struct UnknownExperiment(String);
+
+fn main() -> ExitCode {
+    program::end(run(&Args::parse()), |error| {
+        let unknown = error.is::<UnknownExperiment>();
+        unknown.then_some("`haltwise-experiments` lists them all")
+    })
+}
+
+fn run(args: &Args) -> anyhow::Result<()> {
+    let report = match (&args.read, &args.name) {
+        (Some(file), _) => read(file)?,
+        (None, Some(name)) => measure(args, &named(name)?)?,
+        (None, None) => return print(&render::list(args.verbose)),
+    };
+    print(&if args.json {
+        serde_json::to_string_pretty(&report)? + "\n"
+    } else {
+        render::markdown(&report)
+    })?;
+    let failed = report
+        .experiments
+        .iter()
+        .filter(|found| found.failed.is_some());
+    let failed: Vec<&str> = failed.map(|found| found.name.as_str()).collect();
+    anyhow::ensure!(failed.is_empty(), "could not do {}", failed.join(", "));
+    Ok(())
+}
+
+fn named(name: &str) -> Result<Vec<&'static Experiment>, UnknownExperiment> {
+    if name == "all" {
+        return Ok(EXPERIMENTS.iter().collect());
+    }
+    let found = find(name).ok_or_else(|| UnknownExperiment(name.to_owned()))?;
+    Ok(vec![found])
+}
+
+fn read(file: &Path) -> anyhow::Result<Report> {
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("read `{}`", file.display()))?;
+    let report: Report = serde_json::from_str(&text)
+        .with_context(|| format!("`{}` is not what --json prints", file.display()))?;
+    anyhow::ensure!(
+        report.schema == SCHEMA,
+        "`{}` is of schema {}, this program knows {SCHEMA}",
+        file.display(),
+        report.schema
+    );
+    Ok(verdicts::anew(report))
+}
+
+fn measure(args: &Args, experiments: &[&'static Experiment]) -> anyhow::Result<Report> {
+    if let Some(root) = &args.resctrl {
+        resctrl::grant(Root::open(root)?);
+    }
+    let interrupt = Interrupt::new().context("listen for signals")?;
+    let terminal = std::io::stderr().is_terminal();
+    let mut last = String::new();
+    let report = conduct(experiments, &args.options(), &interrupt, |progress| {
+        let Progress {
+            name,
+            rounds,
+            blocks,
+            of,
+        } = progress;
+        // A stderr that takes nothing is no reason to stop measuring.
+        if terminal {
+            let _ = write!(
+                std::io::stderr(),
+                "\r\x1b[K{name}: round {rounds}, {blocks}/{of}"
+            );
+        } else if last != name {
+            let _ = writeln!(std::io::stderr(), "{name}");
+        }
+        name.clone_into(&mut last);
+    })?;
+    if terminal {
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
+    }
+    Ok(report)
+}

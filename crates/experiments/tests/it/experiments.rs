@@ -1,0 +1,315 @@
+//! The program, and its page in docs.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use haltwise_experiments::experiment::found::{Found, FoundEffect, Report};
+use haltwise_experiments::experiment::judge::SameDirection;
+use haltwise_experiments::experiment::registry::EXPERIMENTS;
+use haltwise_experiments::experiment::{Expected, verdicts};
+use haltwise_experiments::render;
+use serde_json::Value;
+
+use crate::program::{kvm, program};
+
+fn quoted(text: &str) -> BTreeSet<String> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.map(str::to_owned).collect()
+}
+
+fn keys(json: &Value, found: &mut BTreeSet<String>) {
+    match json {
+        Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                found.insert(key.clone());
+                keys(value, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// An experiment of one round, whose JSON is whole.
+fn one_round(name: &str) -> (Value, Report) {
+    let output = program(&format!(
+        "{name} --rounds 1 --budget 1s --no-haltwise --json"
+    ));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {error}");
+    let json = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report = serde_json::from_slice(&output.stdout).expect("a report");
+    (json, report)
+}
+
+#[test]
+fn every_experiment_runs_and_the_page_describes_what_it_prints() {
+    if !kvm() {
+        return;
+    }
+    let page = include_str!("../../../../docs/lab-experiments-json.md");
+    let described = quoted(page);
+    for experiment in EXPERIMENTS {
+        let (json, report) = one_round(experiment.name);
+        let found = &report.experiments[0];
+        assert_eq!((found.name.as_str(), found.rounds), (experiment.name, 1));
+        assert_eq!(found.variants.len(), (experiment.variants)().len());
+        let mut printed = BTreeSet::new();
+        keys(&json, &mut printed);
+        let missing: Vec<_> = printed.difference(&described).collect();
+        assert!(
+            missing.is_empty(),
+            "{}: not described: {missing:?}",
+            found.name
+        );
+        for effect in &found.effects {
+            assert_eq!(effect.same_direction.as_str(), "not shown", "of one round");
+        }
+        // A value that has to be so has to be so in the first round, too; nobody recorded.
+        let (counted, own) = found.integrity.split_last().expect("at least one");
+        assert_eq!(counted.holds.as_str(), "not shown");
+        for check in own {
+            assert_eq!(check.holds.as_str(), "yes", "{}: {check:?}", found.name);
+        }
+    }
+}
+
+#[test]
+fn every_field_of_the_page_exists() {
+    let page = include_str!("../../../../docs/lab-experiments-json.md");
+    let source = include_str!("../../src/experiment/found.rs").to_owned()
+        + include_str!("../../src/experiment/witness.rs")
+        + include_str!("../../src/experiment/results.rs");
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    for name in rows
+        .filter_map(|line| line.split('|').nth(1))
+        .flat_map(quoted)
+    {
+        let field = format!(" {name}: ");
+        let tag = format!("tag = \"{name}\"");
+        assert!(
+            source.contains(&field) || source.contains(&tag),
+            "`{name}` is nowhere"
+        );
+    }
+}
+
+#[test]
+fn the_list_names_every_experiment_and_the_help_gives_examples() {
+    let list = String::from_utf8(program("").stdout).unwrap();
+    let names: Vec<_> = list
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    let expected: Vec<_> = EXPERIMENTS
+        .iter()
+        .map(|experiment| experiment.name)
+        .collect();
+    assert_eq!(names, expected);
+    let all = String::from_utf8(program("--verbose").stdout).unwrap();
+    assert!(
+        EXPERIMENTS
+            .iter()
+            .all(|it| all.contains(it.source.document)),
+        "{all}"
+    );
+    let help = String::from_utf8(program("--help").stdout).unwrap();
+    golden("help.txt", &help);
+}
+
+/// Holds a text against its golden file, or writes that with `UPDATE_GOLDEN=1`.
+fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, text).expect("a golden file");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == text,
+        "{} is no longer what is printed:\n{text}",
+        path.display()
+    );
+}
+
+#[test]
+fn what_is_no_experiment_is_a_usage_error() {
+    for args in [
+        "linux",
+        "all --read x",
+        "all --quick --rounds 3",
+        "all --verbose",
+    ] {
+        assert_eq!(program(args).status.code(), Some(2), "{args}");
+    }
+    let missing = program("--read /nonexistent/run.json");
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("`/nonexistent/run.json`"));
+}
+
+/// Whether two documents are the same, but for the last digits of numbers that were computed anew.
+fn alike(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(a, b)| alike(a, b))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.keys().eq(other.keys())
+                && one.values().zip(other.values()).all(|(a, b)| alike(a, b))
+        }
+        (Value::Number(one), Value::Number(other)) => {
+            let value = |number: &serde_json::Number| number.as_f64().expect("a double");
+            let (one, other) = (value(one), value(other));
+            (one - other).abs() <= 1e-9 * one.abs().max(other.abs())
+        }
+        _ => one == other,
+    }
+}
+
+#[test]
+fn what_was_printed_is_read_back_in_every_form() {
+    if !kvm() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.json");
+    let first = EXPERIMENTS[0].name;
+    let (json, _) = one_round(first);
+    std::fs::write(&file, json.to_string()).unwrap();
+    let read = |more: &str| program(&format!("--read {} {more}", file.display()));
+    let again: Value = serde_json::from_slice(&read("--json").stdout).unwrap();
+    assert!(alike(&again, &json), "{again}\n{json}");
+    assert!(read("").stdout.starts_with(b"# "));
+    let newer = json.to_string().replacen("\"schema\":1", "\"schema\":2", 1);
+    std::fs::write(&file, newer).unwrap();
+    let refused = read("--json");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("schema 2"));
+}
+
+/// The folder of the newest run of all experiments that was kept, if there is one.
+fn newest_run(measurements: &Path) -> Option<PathBuf> {
+    let folders = std::fs::read_dir(measurements).ok()?.flatten();
+    let paths = folders.map(|folder| folder.path().join("run.json"));
+    let kept = paths.filter(|path| path.is_file());
+    // Of one day, the second is called -2, the tenth -10.
+    kept.max_by_key(|path| {
+        let name = path.parent().and_then(Path::file_name).unwrap_or_default();
+        let name = name.to_string_lossy().into_owned();
+        let day: String = name.chars().take(10).collect();
+        (day, name.len(), name)
+    })
+}
+
+/// The newest kept run, judged by this version.
+fn kept_run() -> Option<Report> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(newest_run(&root.join("measurements"))?).ok()?;
+    Some(verdicts::anew(serde_json::from_str(&text).expect("a run")))
+}
+
+/// The same run with the figures of an effect's variants in each other's place.
+fn swapped(report: &Report, at: usize, effect: &FoundEffect) -> Report {
+    let mut report = report.clone();
+    let found = &mut report.experiments[at];
+    let figure = found.figures.iter().position(|f| f.name == effect.figure);
+    let figure = figure.expect("the figure");
+    let index = |found: &Found, name: &str| {
+        let is = |v: &haltwise_experiments::experiment::found::FoundVariant| {
+            v.group == effect.group && v.name == name
+        };
+        found.variants.iter().position(is).expect("the variant")
+    };
+    let [from, to] = [&effect.from, &effect.to].map(|name| index(found, name));
+    let kept = found.variants[from].samples[figure].clone();
+    found.variants[from].samples[figure] =
+        std::mem::replace(&mut found.variants[to].samples[figure], kept);
+    verdicts::anew(report)
+}
+
+#[test]
+fn what_was_measured_is_refuted_with_its_variants_swapped() {
+    let Some(report) = kept_run() else { return };
+    let mut refuted = std::collections::BTreeSet::new();
+    for (at, found) in report.experiments.iter().enumerate() {
+        for (index, effect) in found.effects.iter().enumerate() {
+            let strict = matches!(effect.expected, Expected::Less | Expected::More);
+            if !strict || effect.same_direction != SameDirection::Yes {
+                continue;
+            }
+            let turned = swapped(&report, at, effect);
+            let verdict = turned.experiments[at].effects[index].same_direction;
+            assert_eq!(
+                verdict,
+                SameDirection::No,
+                "{}: {}",
+                found.name,
+                effect.what
+            );
+            refuted.insert(found.name.clone());
+        }
+    }
+    assert!(refuted.len() >= 8, "{refuted:?}");
+}
+
+#[test]
+fn no_figure_of_the_kept_run_falls_by_more_than_all_of_it() {
+    let Some(report) = kept_run() else { return };
+    let page = render::markdown(&report);
+    let words = page.split([' ', '(', ')', ':']);
+    let below = words.filter_map(|word| word.parse::<f64>().ok());
+    let percents = below.filter(|value| *value < -100.0);
+    // No figure of an experiment is below 0, so that only changes in % could be.
+    assert_eq!(percents.collect::<Vec<_>>(), Vec::<f64>::new());
+}
+
+#[test]
+fn the_readme_counts_as_the_page_does() {
+    let Some(report) = kept_run() else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let readme = words(&std::fs::read_to_string(root.join("README.md")).expect("README.md"));
+    for line in render::counts(&report) {
+        assert!(readme.contains(&line), "README.md does not say: {line}");
+    }
+}
+
+#[test]
+fn the_page_of_findings_is_made_of_the_newest_run_that_was_kept() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/experiments.md"));
+    let Some(run) = newest_run(&root.join("measurements")) else {
+        assert!(page.is_err(), "docs/experiments.md is made of nothing");
+        return;
+    };
+    let made = program(&format!("--read {}", run.display()));
+    assert!(made.status.success());
+    let made = String::from_utf8(made.stdout).unwrap();
+    assert!(
+        page.is_ok_and(|page| page == made),
+        "docs/experiments.md is not what {} makes: write it by `haltwise-experiments --read`",
+        run.display()
+    );
+}
+
+#[test]
+fn the_newest_run_is_found_whatever_its_number() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in [
+        "2026-11-20-vm-experiments-3",
+        "2026-11-21-vm-experiments",
+        "2026-11-21-vm-experiments-10",
+        "2026-11-21-vm-experiments-9",
+    ] {
+        let path = folder.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("run.json"), "{}").unwrap();
+    }
+    std::fs::create_dir(folder.path().join("2026-11-22-vm-tune")).unwrap();
+    let newest = newest_run(folder.path()).unwrap();
+    assert!(
+        newest.ends_with("2026-11-21-vm-experiments-10/run.json"),
+        "{newest:?}"
+    );
+}

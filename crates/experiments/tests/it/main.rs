@@ -1,0 +1,5 @@
+//! The experiments on real KVM, and their page in docs.
+
+mod exitless_timer;
+mod experiments;
+mod program;

@@ -1,6 +1,0 @@
-//! Any bytes as accesses to the VGA window and as dirty logs: refused at worst.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    haltwise_lab::fuzz::framebuffer(bytes);
-});
