@@ -10,7 +10,7 @@
 //! `haltwise` record this very process, and its counts are compared with the lab's own.
 //!
 //! Three kinds of statements are told apart and counted apart. A *claim* has its direction from the source
-//! and may fail. A *construction* ([`Effect::built`]) follows from how the variants are made: it shows that
+//! and may fail. A *construction* ([`Kind::Construction`]) follows from how the variants are made: it shows that
 //! they are what they are said to be, and nothing about the source. An *integrity* check ([`Integrity`])
 //! demands a value of every block, whatever the variant; that `haltwise` counted the same is one, for every
 //! experiment.
@@ -50,6 +50,9 @@
 //! | [`witness`] | the same halts and exits as `haltwise` recorded them |
 //! | [`recorder`] | `haltwise` as a process |
 
+#[macro_use]
+mod rows;
+
 pub mod block;
 pub mod conduct;
 pub mod found;
@@ -76,6 +79,7 @@ mod shared_framebuffer;
 mod smart_idle_poll;
 mod tuned;
 
+use std::borrow::Cow;
 use std::os::fd::BorrowedFd;
 
 use haltwise_core::units::Nanos;
@@ -122,33 +126,17 @@ pub enum Better {
     Neither,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figure {
     /// Its name in data and in tables.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it is counted in: `us`, `%`, `1/s`; empty for a plain number.
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     pub better: Better,
-    pub what: &'static str,
+    pub what: Cow<'static, str>,
 }
 
-impl Figure {
-    pub const fn new(
-        name: &'static str,
-        unit: &'static str,
-        better: Better,
-        what: &'static str,
-    ) -> Self {
-        Self {
-            name,
-            unit,
-            better,
-            what,
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variant {
     /// The load or setting that it shares with those it may be compared with.
     pub group: String,
@@ -193,13 +181,14 @@ pub enum Kind {
 }
 
 /// A comparison that shows a source's effect.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// Whether it may fail.
+    #[serde(default)]
     pub kind: Kind,
     pub what: String,
     /// By [`Figure::name`].
-    pub figure: &'static str,
+    pub figure: Cow<'static, str>,
     pub group: String,
     /// The variant that it is seen from.
     pub from: String,
@@ -208,42 +197,6 @@ pub struct Effect {
     pub expected: Expected,
     /// What the source says of it, in a few words.
     pub reported: String,
-}
-
-/// An effect as a row of a table: what, figure, group, from and to, expected, reported.
-pub type EffectRow = (
-    &'static str,
-    &'static str,
-    &'static str,
-    [&'static str; 2],
-    Expected,
-    &'static str,
-);
-
-impl Effect {
-    pub fn claims(rows: &[EffectRow]) -> Vec<Self> {
-        rows.iter().map(|row| Self::of(Kind::Claim, row)).collect()
-    }
-
-    /// The constructions of a table: what follows from how the variants are made.
-    pub fn built(rows: &[EffectRow]) -> Vec<Self> {
-        let of = |row| Self::of(Kind::Construction, row);
-        rows.iter().map(of).collect()
-    }
-
-    fn of(kind: Kind, row: &EffectRow) -> Self {
-        let (what, figure, group, [from, to], expected, reported) = *row;
-        Self {
-            kind,
-            what: what.to_owned(),
-            figure,
-            group: group.to_owned(),
-            from: from.to_owned(),
-            to: to.to_owned(),
-            expected,
-            reported: reported.to_owned(),
-        }
-    }
 }
 
 /// A value that a figure has to have in every block of a group's variants.
@@ -259,6 +212,22 @@ pub struct Integrity {
 }
 
 impl Integrity {
+    /// Of all variants of a group.
+    pub(crate) fn of(
+        what: &'static str,
+        figure: &'static str,
+        group: &'static str,
+        demanded: f64,
+    ) -> Self {
+        Self {
+            what,
+            figure,
+            group,
+            variants: &[],
+            demanded,
+        }
+    }
+
     /// Whether it is demanded of a variant.
     pub fn concerns(&self, variant: &Variant) -> bool {
         let named = self.variants.is_empty() || self.variants.contains(&variant.name.as_str());

@@ -11,6 +11,7 @@
 
 pub mod device;
 pub mod exitless_timer;
+#[macro_use]
 pub mod experiment;
 #[doc(hidden)]
 pub mod fuzz;

@@ -11,7 +11,7 @@ use haltwise_core::units::Nanos;
 use crate::experiment::found::{Found, FoundEffect, FoundIntegrity, FoundVariant, Report, Tally};
 use crate::experiment::judge::SameDirection;
 use crate::experiment::witness::Witness;
-use crate::experiment::{Better, Kind, Table};
+use crate::experiment::{Better, Figure, Kind, Table};
 
 pub use list::list;
 pub use markdown::markdown;
@@ -69,9 +69,9 @@ fn measured(found: &Found, effect: &FoundEffect) -> String {
     let figure = found
         .figures
         .iter()
-        .find(|figure| figure.name == effect.figure);
+        .find(|figure| figure.name == effect.effect.figure);
     let unit = figure
-        .map(|figure| figure.unit.as_str())
+        .map(|figure| figure.unit.as_ref())
         .filter(|unit| !unit.is_empty());
     let unit = unit.map(|unit| format!(" {unit}")).unwrap_or_default();
     let mut text = format!("{} -> {}{unit}", number(from), number(to));
@@ -100,8 +100,8 @@ fn measured(found: &Found, effect: &FoundEffect) -> String {
 
 fn effect_row(found: &Found, effect: &FoundEffect) -> Vec<String> {
     vec![
-        format!("{}: {}", effect.group, effect.what),
-        effect.reported.clone(),
+        format!("{}: {}", effect.effect.group, effect.effect.what),
+        effect.effect.reported.clone(),
         measured(found, effect),
         effect.same_direction.as_str().to_owned(),
     ]
@@ -139,7 +139,10 @@ fn verdicts(experiments: &[Found], named: bool) -> Vec<Table> {
         row
     };
     let of_kind = |found: &Found, kind: Kind| -> Vec<Vec<String>> {
-        let effects = found.effects.iter().filter(|effect| effect.kind == kind);
+        let effects = found
+            .effects
+            .iter()
+            .filter(|effect| effect.effect.kind == kind);
         let rows = effects.map(|effect| name(found, effect_row(found, effect)));
         rows.collect()
     };
@@ -201,8 +204,8 @@ pub fn counts(report: &Report) -> [String; 3] {
 fn groups(found: &Found) -> Vec<Table> {
     let mut names: Vec<&str> = Vec::new();
     for variant in &found.variants {
-        if !names.contains(&variant.group.as_str()) {
-            names.push(&variant.group);
+        if !names.contains(&variant.variant.group.as_str()) {
+            names.push(&variant.variant.group);
         }
     }
     let figures = found
@@ -213,7 +216,9 @@ fn groups(found: &Found) -> Vec<Table> {
     let row = |variant: &FoundVariant| {
         let figures = variant.figures.iter();
         let cells = figures.map(|figure| figure.as_ref().map_or("-".to_owned(), estimate));
-        std::iter::once(variant.name.clone()).chain(cells).collect()
+        std::iter::once(variant.variant.name.clone())
+            .chain(cells)
+            .collect()
     };
     let table = |group: &str| Table {
         title: group.to_owned(),
@@ -221,7 +226,7 @@ fn groups(found: &Found) -> Vec<Table> {
         rows: found
             .variants
             .iter()
-            .filter(|variant| variant.group == group)
+            .filter(|variant| variant.variant.group == group)
             .map(row)
             .collect(),
     };
@@ -237,7 +242,7 @@ fn limits(found: &Found) -> Vec<String> {
 
 /// What the figures are, a line each.
 fn legend(found: &Found) -> Vec<String> {
-    let line = |figure: &crate::experiment::found::FoundFigure| {
+    let line = |figure: &Figure| {
         let better = match figure.better {
             Better::Less => " (less is better)",
             Better::More => " (more is better)",

@@ -18,10 +18,7 @@ use kvm_ioctls::IoEventAddress;
 use rustix::fs::{Mode, OFlags};
 use tempfile::NamedTempFile;
 
-use super::{
-    Better, Block, Conclusion, Effect, Expected, Experiment, Figure, Integrity, Results, Source,
-    Trial, Variant,
-};
+use super::{Block, Conclusion, Effect, Experiment, Integrity, Results, Source, Trial};
 use crate::device::Shared;
 use crate::device::block::ring::Ring;
 use crate::device::block::{BlockBoard, BlockDevice, ENTRIES, SECTOR, Server};
@@ -41,80 +38,32 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         document: "Intel Technology Journal 10(3), 2006: tuning VT-x guests on Xen",
         reports: &["disk DMA completed asynchronously instead of blocking the vCPU: +8 %"],
     },
-    figures: &[
-        Figure::new(
-            "requests",
-            "1/s",
-            Better::More,
-            "requests of 4 KiB, writes and reads",
-        ),
-        Figure::new("time", "us", Better::Less, "from one request to the next"),
-        Figure::new(
-            "service",
-            "us",
-            Better::Neither,
-            "of that, the disk's: from taken to used",
-        ),
-        Figure::new("progress", "1/s", Better::More, "turns of work beside them"),
-        Figure::new(
-            "exits",
-            "",
-            Better::Less,
-            "exits to the VMM for each request",
-        ),
-        Figure::new(
-            "cpu",
-            "us",
-            Better::Neither,
-            "CPU of the vCPU thread for each request",
-        ),
-        Figure::new(
-            "worker-cpu",
-            "us",
-            Better::Neither,
-            "CPU of the worker for each request, without the kernel's own threads",
-        ),
-        Figure::new(
-            "switches",
-            "",
-            Better::Less,
-            "times that the vCPU thread waited, for each request",
-        ),
-        Figure::new(
-            "correct",
-            "",
-            Better::More,
-            "1 if every block came back and the disk holds them, byte for byte; 0 if not",
-        ),
-    ],
+    figures: figures! {
+        "requests", "1/s", More, "requests of 4 KiB, writes and reads";
+        "time", "us", Less, "from one request to the next";
+        "service", "us", Neither, "of that, the disk's: from taken to used";
+        "progress", "1/s", More, "turns of work beside them";
+        "exits", "", Less, "exits to the VMM for each request";
+        "cpu", "us", Neither, "CPU of the vCPU thread for each request";
+        "worker-cpu", "us", Neither, "CPU of the worker for each request, without the kernel's own threads";
+        "switches", "", Less, "times that the vCPU thread waited, for each request";
+        "correct", "", More, "1 if every block came back and the disk holds them, byte for byte; 0 if not";
+    },
     variants: || {
-        vec![
-            Variant::new(
-                GROUP,
-                IN_EXIT,
-                "the VMM does the I/O before the vCPU goes on",
-            ),
-            Variant::new(
-                GROUP,
-                BY_WORKER,
-                "an eventfd wakes a thread that does the I/O",
-            ),
-            Variant::new(
-                GROUP,
-                BY_RING,
-                "an eventfd wakes a thread that hands the I/O to io_uring",
-            ),
-        ]
+        variants! {
+            GROUP, IN_EXIT, "the VMM does the I/O before the vCPU goes on";
+            GROUP, BY_WORKER, "an eventfd wakes a thread that does the I/O";
+            GROUP, BY_RING, "an eventfd wakes a thread that hands the I/O to io_uring";
+        }
     },
     effects,
     integrity: || {
-        vec![Integrity {
-            what: "the disk holds what the guest wrote",
-            figure: "correct",
-            group: GROUP,
-            variants: &[],
-            demanded: 1.0,
-        }]
+        vec![Integrity::of(
+            "the disk holds what the guest wrote",
+            "correct",
+            GROUP,
+            1.0,
+        )]
     },
     limits: &[
         "a guest that never waits for its requests is the best that can happen to a disk served beside it",
@@ -124,42 +73,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 fn effects() -> Vec<Effect> {
-    let row = |to, what, figure, expected, reported| {
-        (what, figure, GROUP, [IN_EXIT, to], expected, reported)
-    };
-    let mut effects = Effect::claims(&[
-        row(
-            BY_WORKER,
-            "progress beside requests",
-            "progress",
-            Expected::More,
-            "+8 %",
-        ),
-        row(
-            BY_RING,
-            "progress beside requests, with io_uring",
-            "progress",
-            Expected::More,
-            "+8 %",
-        ),
-    ]);
-    effects.extend(Effect::built(&[
-        row(
-            BY_WORKER,
-            "waits of the vCPU thread",
-            "switches",
-            Expected::Less,
-            "does not block the vCPU",
-        ),
-        row(
-            BY_WORKER,
-            "exits for each request",
-            "exits",
-            Expected::Less,
-            "does not block the vCPU",
-        ),
-    ]));
-    effects
+    effects! {
+        Claim "progress beside requests", "progress", GROUP, [IN_EXIT, BY_WORKER], More, "+8 %";
+        Claim "progress beside requests, with io_uring", "progress", GROUP, [IN_EXIT, BY_RING], More, "+8 %";
+        Construction "waits of the vCPU thread", "switches", GROUP, [IN_EXIT, BY_WORKER], Less,
+            "does not block the vCPU";
+        Construction "exits for each request", "exits", GROUP, [IN_EXIT, BY_WORKER], Less, "does not block the vCPU";
+    }
 }
 
 const GROUP: &str = "virtio disk";

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use haltwise_core::units::Nanos;
 
-use super::found::{Found, FoundFigure, FoundSource, FoundVariant, Host, Report, SCHEMA};
+use super::found::{Found, FoundSource, FoundVariant, Host, Report, SCHEMA};
 use super::recorder::Haltwise;
 use super::results::{Further, Results};
 use super::schedule::{Orders, seed_of_round};
@@ -109,7 +109,7 @@ fn failed(experiment: &Experiment, error: &anyhow::Error) -> Found {
         rounds: 0,
         block_ns: 0,
         elapsed_ns: 0,
-        figures: figures(experiment),
+        figures: experiment.figures.to_vec(),
         variants: Vec::new(),
         effects: Vec::new(),
         integrity: Vec::new(),
@@ -180,7 +180,7 @@ fn one(
         rounds: measured.rounds.len(),
         block_ns: first.length.0,
         elapsed_ns: clock::now_ns().saturating_sub(start_ns),
-        figures: figures(experiment),
+        figures: experiment.figures.to_vec(),
         variants: found_variants(&results),
         effects: effects(&results),
         integrity: integrity(&results, &witness),
@@ -273,34 +273,20 @@ fn notes_of(measured: &Measured, variants: &[Variant]) -> Vec<String> {
     notes
 }
 
-fn figures(experiment: &Experiment) -> Vec<FoundFigure> {
-    let figures = experiment.figures.iter();
-    figures
-        .map(|figure| FoundFigure {
-            name: figure.name.to_owned(),
-            unit: figure.unit.to_owned(),
-            better: figure.better,
-            what: figure.what.to_owned(),
-        })
-        .collect()
-}
-
 fn found_variants(results: &Results<'_>) -> Vec<FoundVariant> {
     let figures = results.experiment.figures;
     let found = |(index, variant): (usize, &Variant)| FoundVariant {
-        group: variant.group.clone(),
-        name: variant.name.clone(),
-        what: variant.what.clone(),
+        variant: variant.clone(),
         figures: figures
             .iter()
-            .map(|figure| results.estimate(index, figure.name))
+            .map(|figure| results.estimate(index, &figure.name))
             .collect(),
         samples: figures
             .iter()
             .map(|figure| {
                 let rounds = results.rounds.iter();
                 rounds
-                    .map(|round| round[index].figures.get(figure.name).copied())
+                    .map(|round| round[index].figures.get(&*figure.name).copied())
                     .collect()
             })
             .collect(),

@@ -11,10 +11,7 @@ use haltwise_core::units::HaltPollNs;
 use haltwise_core::workload::GapSpec;
 
 use super::account::{self, Account};
-use super::{
-    Better, Block, Conclusion, Effect, EffectRow, Expected, Experiment, Figure, Results, Source,
-    Trial, Variant,
-};
+use super::{Block, Conclusion, Effect, Experiment, Results, Source, Trial, Variant};
 use haltwise_lab::clock::HostWait;
 use haltwise_lab::halt_loop::HaltPolicy;
 use haltwise_lab::load::{Load, LoadError};
@@ -36,37 +33,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "list: on/off toggling is nearly as good",
         ],
     },
-    figures: &[
-        Figure::new(
-            "cpu",
-            "%",
-            Better::Less,
-            "CPU of the vCPU thread, in % of one CPU",
-        ),
-        Figure::new("polled", "%", Better::Neither, "of that, polling"),
-        Figure::new(
-            "latency-p50",
-            "us",
-            Better::Less,
-            "signal to answer, median",
-        ),
-        Figure::new(
-            "latency-p99",
-            "us",
-            Better::Less,
-            "signal to answer, 99th percentile",
-        ),
-        Figure::new("answers", "1/s", Better::More, "answers"),
-        Figure::new("hlt-exits", "1/s", Better::Neither, "HLT exits"),
-        Figure::new(
-            "switches",
-            "1/s",
-            Better::Less,
-            "voluntary context switches of the vCPU thread",
-        ),
-    ],
+    figures: figures! {
+        "cpu", "%", Less, "CPU of the vCPU thread, in % of one CPU";
+        "polled", "%", Neither, "of that, polling";
+        "latency-p50", "us", Less, "signal to answer, median";
+        "latency-p99", "us", Less, "signal to answer, 99th percentile";
+        "answers", "1/s", More, "answers";
+        "hlt-exits", "1/s", Neither, "HLT exits";
+        "switches", "1/s", Less, "voluntary context switches of the vCPU thread";
+    },
     variants,
-    effects: || Effect::claims(EFFECTS),
+    effects,
     integrity: Vec::new,
     limits: &[
         "%C0 of a host's CPU is taken for CPU time of the vCPU's thread",
@@ -127,88 +104,22 @@ const ALWAYS_DYNAMIC: [&str; 2] = ["always", "dynamic"];
 const OFF_DYNAMIC: [&str; 2] = ["off", "dynamic"];
 const KERNEL: [&str; 2] = ["off, in the kernel", "dynamic, in the kernel"];
 
-const EFFECTS: &[EffectRow] = &[
-    (
-        "CPU, always against off",
-        "cpu",
-        IDLE,
-        OFF_ALWAYS,
-        Expected::More,
-        "list: 0.9 -> 1.8 %C0",
-    ),
-    (
-        "CPU, dynamic against always",
-        "cpu",
-        IDLE,
-        ALWAYS_DYNAMIC,
-        Expected::Less,
-        "list: 1.8 -> 1.2 %C0",
-    ),
-    (
-        "CPU, v3 against dynamic",
-        "cpu",
-        IDLE,
-        ["dynamic", "v3"],
-        Expected::More,
-        "list: polls for nothing",
-    ),
-    (
-        "CPU, v4 against dynamic",
-        "cpu",
-        IDLE,
-        ["dynamic", "v4"],
-        Expected::More,
-        "list: always at the ceiling",
-    ),
-    (
-        "CPU, always against off",
-        "cpu",
-        TICKING,
-        OFF_ALWAYS,
-        Expected::More,
-        "commit: 1.1 -> 4.6..14 %C0",
-    ),
-    (
-        "CPU, dynamic against always",
-        "cpu",
-        TICKING,
-        ALWAYS_DYNAMIC,
-        Expected::Less,
-        "commit: 4.6..14 -> 1.2 %C0",
-    ),
-    (
-        "latency, always against off",
-        "latency-p50",
-        REQUESTS,
-        OFF_ALWAYS,
-        Expected::Less,
-        "commit: 34 -> 27 us",
-    ),
-    (
-        "latency, dynamic against off",
-        "latency-p50",
-        REQUESTS,
-        OFF_DYNAMIC,
-        Expected::Less,
-        "commit: 34 -> 26.7 us",
-    ),
-    (
-        "latency, toggle against dynamic",
-        "latency-p50",
-        REQUESTS,
-        ["dynamic", "toggle"],
-        Expected::NoMoreThan(0.1),
-        "list: nearly as good",
-    ),
-    (
-        "latency in the kernel, dynamic against off",
-        "latency-p50",
-        REQUESTS,
-        KERNEL,
-        Expected::Less,
-        "commit: 34 -> 26.7 us",
-    ),
-];
+fn effects() -> Vec<Effect> {
+    effects! {
+        Claim "CPU, always against off", "cpu", IDLE, OFF_ALWAYS, More, "list: 0.9 -> 1.8 %C0";
+        Claim "CPU, dynamic against always", "cpu", IDLE, ALWAYS_DYNAMIC, Less, "list: 1.8 -> 1.2 %C0";
+        Claim "CPU, v3 against dynamic", "cpu", IDLE, ["dynamic", "v3"], More, "list: polls for nothing";
+        Claim "CPU, v4 against dynamic", "cpu", IDLE, ["dynamic", "v4"], More, "list: always at the ceiling";
+        Claim "CPU, always against off", "cpu", TICKING, OFF_ALWAYS, More, "commit: 1.1 -> 4.6..14 %C0";
+        Claim "CPU, dynamic against always", "cpu", TICKING, ALWAYS_DYNAMIC, Less, "commit: 4.6..14 -> 1.2 %C0";
+        Claim "latency, always against off", "latency-p50", REQUESTS, OFF_ALWAYS, Less, "commit: 34 -> 27 us";
+        Claim "latency, dynamic against off", "latency-p50", REQUESTS, OFF_DYNAMIC, Less, "commit: 34 -> 26.7 us";
+        Claim "latency, toggle against dynamic", "latency-p50", REQUESTS, ["dynamic", "toggle"], NoMoreThan(0.1),
+            "list: nearly as good";
+        Claim "latency in the kernel, dynamic against off", "latency-p50", REQUESTS, KERNEL, Less,
+            "commit: 34 -> 26.7 us";
+    }
+}
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let (_, gaps, how) = LOADS[trial.variant / RULES.len()];

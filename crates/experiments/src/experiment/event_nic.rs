@@ -18,10 +18,7 @@ use kvm_ioctls::IoEventAddress;
 
 use self::peer::{Echoed, Peer};
 use self::worker::{How, Served, Worker};
-use super::{
-    Better, Block, Conclusion, Effect, Expected, Experiment, Figure, Integrity, Results, Source,
-    Trial, Variant,
-};
+use super::{Block, Conclusion, Effect, Experiment, Integrity, Results, Source, Trial, Variant};
 use crate::device::Shared;
 use crate::device::machine::{Ended, Machine};
 use crate::device::net::{Link, NetBoard, NetDevice, RECEIVE, Sender, TRANSMIT};
@@ -41,63 +38,18 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "the NIC model woken by events instead of a polling loop: scp 10 to 40 times faster",
         ],
     },
-    figures: &[
-        Figure::new(
-            "packets",
-            "1/s",
-            Better::More,
-            "frames sent, echoed and checked",
-        ),
-        Figure::new("trip", "us", Better::Less, "from a frame to its echo"),
-        Figure::new(
-            "cpu",
-            "us",
-            Better::Less,
-            "CPU of the vCPU thread for each packet",
-        ),
-        Figure::new(
-            "worker-cpu",
-            "us",
-            Better::Less,
-            "CPU of the backend's thread for each packet",
-        ),
-        Figure::new(
-            "exits",
-            "",
-            Better::Less,
-            "exits to the VMM for each packet",
-        ),
-        Figure::new(
-            "interrupts",
-            "",
-            Better::Less,
-            "interrupts of the guest for each packet",
-        ),
-        Figure::new(
-            "switches",
-            "",
-            Better::Less,
-            "times that the vCPU thread waited, for each packet",
-        ),
-        Figure::new(
-            "worker-waits",
-            "",
-            Better::Neither,
-            "times that the backend's thread waited, for each packet",
-        ),
-        Figure::new(
-            "preempted",
-            "1/s",
-            Better::Less,
-            "times that the backend's thread had to leave its CPU",
-        ),
-        Figure::new(
-            "correct",
-            "",
-            Better::More,
-            "1 if every echo is the frame that was sent, byte for byte; 0 if not",
-        ),
-    ],
+    figures: figures! {
+        "packets", "1/s", More, "frames sent, echoed and checked";
+        "trip", "us", Less, "from a frame to its echo";
+        "cpu", "us", Less, "CPU of the vCPU thread for each packet";
+        "worker-cpu", "us", Less, "CPU of the backend's thread for each packet";
+        "exits", "", Less, "exits to the VMM for each packet";
+        "interrupts", "", Less, "interrupts of the guest for each packet";
+        "switches", "", Less, "times that the vCPU thread waited, for each packet";
+        "worker-waits", "", Neither, "times that the backend's thread waited, for each packet";
+        "preempted", "1/s", Less, "times that the backend's thread had to leave its CPU";
+        "correct", "", More, "1 if every echo is the frame that was sent, byte for byte; 0 if not";
+    },
     variants: || {
         let of_load = |load: &Traffic| {
             let under_way = match load.window {
@@ -178,44 +130,18 @@ const LOADS: [Traffic; 4] = [
 ];
 
 fn effects_of(load: &Traffic) -> Vec<Effect> {
-    let row = |what, figure, from, expected, reported| {
-        (what, figure, load.group, [from, EVENTS], expected, reported)
-    };
-    let mut effects = Effect::claims(&[
-        row(
-            "packets, events against polling",
-            "packets",
-            POLLS,
-            Expected::More,
-            "10 to 40 times (scp)",
-        ),
-        row(
-            "packets, events against looks",
-            "packets",
-            LOOKS,
-            Expected::More,
-            "10 to 40 times (scp)",
-        ),
-    ]);
-    // A thread that never sleeps uses all the CPU that it gets.
-    effects.extend(Effect::built(&[row(
-        "CPU of the backend, against polling",
-        "worker-cpu",
-        POLLS,
-        Expected::Less,
-        "does not poll",
-    )]));
-    effects
+    effects! {
+        Claim "packets, events against polling", "packets", load.group, [POLLS, EVENTS], More, "10 to 40 times (scp)";
+        Claim "packets, events against looks", "packets", load.group, [LOOKS, EVENTS], More, "10 to 40 times (scp)";
+        // A thread that never sleeps uses all the CPU that it gets.
+        Construction "CPU of the backend, against polling", "worker-cpu", load.group, [POLLS, EVENTS], Less,
+            "does not poll";
+    }
 }
 
 fn integrity_of(load: &Traffic) -> Integrity {
-    Integrity {
-        what: "every echo is the frame that was sent",
-        figure: "correct",
-        group: load.group,
-        variants: &[],
-        demanded: 1.0,
-    }
+    let what = "every echo is the frame that was sent";
+    Integrity::of(what, "correct", load.group, 1.0)
 }
 
 struct Exchanged {

@@ -13,8 +13,7 @@ use haltwise_core::units::Nanos;
 use haltwise_core::workload::GapSpec;
 
 use super::{
-    Better, Block, Conclusion, Effect, EffectRow, Expected, Experiment, Figure, Integrity, Results,
-    Source, Table, Trial, Variant,
+    Block, Conclusion, Effect, Experiment, Integrity, Results, Source, Table, Trial, Variant,
 };
 use crate::exitless_timer::{AgentReport, AgentThread, Counts, Pace};
 use haltwise_lab::guest::{Clock, Guest};
@@ -37,47 +36,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "the page carries back the next synchronisation time",
         ],
     },
-    figures: &[
-        Figure::new(
-            "timer-writes",
-            "",
-            Better::Less,
-            "writes to a timer that KVM handled, for each timer",
-        ),
-        Figure::new(
-            "late-p50",
-            "us",
-            Better::Less,
-            "from the deadline to the handler, median",
-        ),
-        Figure::new("late-p99", "us", Better::Less, "the same, 99th percentile"),
-        Figure::new("timers", "1/s", Better::Neither, "timers that came"),
-        Figure::new("exits", "", Better::Less, "KVM's exits for each timer"),
-        Figure::new(
-            "emulated",
-            "",
-            Better::Less,
-            "instructions that KVM emulated, for each timer",
-        ),
-        Figure::new(
-            "cpu",
-            "us",
-            Better::Less,
-            "CPU of the vCPU threads for each timer",
-        ),
-        Figure::new(
-            "agent-cpu",
-            "%",
-            Better::Less,
-            "CPU of the agent, in % of one CPU",
-        ),
-        Figure::new(
-            "early",
-            "",
-            Better::Less,
-            "interrupts before the deadline, for each timer",
-        ),
-    ],
+    figures: figures! {
+        "timer-writes", "", Less, "writes to a timer that KVM handled, for each timer";
+        "late-p50", "us", Less, "from the deadline to the handler, median";
+        "late-p99", "us", Less, "the same, 99th percentile";
+        "timers", "1/s", Neither, "timers that came";
+        "exits", "", Less, "KVM's exits for each timer";
+        "emulated", "", Less, "instructions that KVM emulated, for each timer";
+        "cpu", "us", Less, "CPU of the vCPU threads for each timer";
+        "agent-cpu", "%", Less, "CPU of the agent, in % of one CPU";
+        "early", "", Less, "interrupts before the deadline, for each timer";
+    },
     variants,
     effects,
     integrity,
@@ -126,58 +95,34 @@ const ORDERLY: &[&str] = &[PIT, DEADLINE, AGENT_SPINS];
 
 fn integrity() -> Vec<Integrity> {
     let of_group = |(group, ..): &(&'static str, u32, &str)| Integrity {
-        what: "no interrupt comes before its deadline",
-        figure: "early",
-        group,
         variants: ORDERLY,
-        demanded: 0.0,
+        ..Integrity::of(
+            "no interrupt comes before its deadline",
+            "early",
+            group,
+            0.0,
+        )
     };
     GROUPS.iter().map(of_group).collect()
 }
 
 fn effects() -> Vec<Effect> {
-    let mut effects = Effect::claims(CLAIMS);
-    effects.extend(Effect::built(BUILT));
-    effects
+    effects! {
+        Claim "the vCPU's CPU for a timer, agent spins against TSC deadline", "cpu", ONE, [DEADLINE, AGENT_SPINS], Less,
+            "the cost of timers goes from the vCPU's CPU to the agent's";
+        // A guest with an agent writes its deadlines to a page.
+        Construction "writes that KVM handled, agent spins against TSC deadline",
+            "timer-writes", ONE, [DEADLINE, AGENT_SPINS],
+            Less, NO_EXIT;
+        Construction "writes that KVM handled, agent sleeps against TSC deadline", "timer-writes", ONE,
+            [DEADLINE, AGENT_SLEEPS], Less, NO_EXIT;
+        Construction "writes that KVM handled, eight vCPUs on one agent",
+            "timer-writes", EIGHT, [DEADLINE, AGENT_SPINS], Less,
+            "one agent scans the pages of all vCPUs";
+    }
 }
 
 const NO_EXIT: &str = "a deadline is written without an exit";
-/// A guest with an agent writes its deadlines to a page.
-const BUILT: &[EffectRow] = &[
-    (
-        "writes that KVM handled, agent spins against TSC deadline",
-        "timer-writes",
-        ONE,
-        [DEADLINE, AGENT_SPINS],
-        Expected::Less,
-        NO_EXIT,
-    ),
-    (
-        "writes that KVM handled, agent sleeps against TSC deadline",
-        "timer-writes",
-        ONE,
-        [DEADLINE, AGENT_SLEEPS],
-        Expected::Less,
-        NO_EXIT,
-    ),
-    (
-        "writes that KVM handled, eight vCPUs on one agent",
-        "timer-writes",
-        EIGHT,
-        [DEADLINE, AGENT_SPINS],
-        Expected::Less,
-        "one agent scans the pages of all vCPUs",
-    ),
-];
-
-const CLAIMS: &[EffectRow] = &[(
-    "the vCPU's CPU for a timer, agent spins against TSC deadline",
-    "cpu",
-    ONE,
-    [DEADLINE, AGENT_SPINS],
-    Expected::Less,
-    "the cost of timers goes from the vCPU's CPU to the agent's",
-)];
 
 fn variants() -> Vec<Variant> {
     let of = |(group, name, clock, pace): &(usize, &str, Clock, Option<Pace>)| {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::judge::SameDirection;
 use super::witness::Witness;
-use super::{Better, Chart, Expected, Kind, Table};
+use super::{Chart, Effect, Figure, Kind, Table, Variant};
 
 pub const SCHEMA: u32 = 1;
 
@@ -48,7 +48,7 @@ pub struct Found {
     pub block_ns: u64,
     pub elapsed_ns: u64,
     /// The figures, in the order in which they are shown.
-    pub figures: Vec<FoundFigure>,
+    pub figures: Vec<Figure>,
     pub variants: Vec<FoundVariant>,
     pub effects: Vec<FoundEffect>,
     /// What had to be so in every block.
@@ -73,20 +73,11 @@ pub struct FoundSource {
     pub reports: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FoundFigure {
-    pub name: String,
-    pub unit: String,
-    pub better: Better,
-    pub what: String,
-}
-
 /// A variant and what was measured of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FoundVariant {
-    pub group: String,
-    pub name: String,
-    pub what: String,
+    #[serde(flatten)]
+    pub variant: Variant,
     /// An estimate for each of the experiment's figures; `None` if no round has it.
     pub figures: Vec<Option<Estimate>>,
     /// The figure in each round, for each of the experiment's figures.
@@ -95,18 +86,8 @@ pub struct FoundVariant {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FoundEffect {
-    /// Whether it may fail.
-    #[serde(default)]
-    pub kind: Kind,
-    pub what: String,
-    pub figure: String,
-    pub group: String,
-    /// The variant that it is seen from.
-    pub from: String,
-    pub to: String,
-    /// The direction that the source leads to.
-    pub expected: Expected,
-    pub reported: String,
+    #[serde(flatten)]
+    pub effect: Effect,
     /// Median of `from`; `None` if it could not be measured.
     pub from_median: Option<f64>,
     /// Median of `to`, likewise.
@@ -166,7 +147,7 @@ impl Report {
 
     pub fn effects(&self, kind: Kind) -> Tally {
         let effects = self.done().flat_map(|found| &found.effects);
-        let of_kind = effects.filter(|effect| effect.kind == kind);
+        let of_kind = effects.filter(|effect| effect.effect.kind == kind);
         Tally::of(of_kind.map(|effect| effect.same_direction))
     }
 

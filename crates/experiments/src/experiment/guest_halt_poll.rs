@@ -10,8 +10,7 @@ use haltwise_core::workload::GapSpec;
 
 use super::account::{self, Account};
 use super::{
-    Better, Block, Conclusion, Effect, EffectRow, Expected, Experiment, Figure, Results, Source,
-    Trial, Variant, poll_time,
+    Block, Conclusion, Effect, Experiment, Figure, Results, Source, Trial, Variant, poll_time,
 };
 use haltwise_lab::clock::HostWait;
 use haltwise_lab::guest::{Guest, Peer};
@@ -38,7 +37,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     },
     figures: FIGURES,
     variants,
-    effects: || Effect::claims(EFFECTS),
+    effects,
     integrity: Vec::new,
     limits: &["cycles are taken for CPU time of the vCPU's thread, without the host's other work"],
     run: run_one,
@@ -46,45 +45,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// What is measured of each piece of work.
-pub(super) const FIGURES: &[Figure] = &[
-    Figure::new("answers", "1/s", Better::More, "pieces of work done"),
-    Figure::new(
-        "latency",
-        "us",
-        Better::Less,
-        "work given to answer, median (between vCPUs: mean time of a hop)",
-    ),
-    Figure::new(
-        "hlt-exits",
-        "",
-        Better::Less,
-        "HLT exits for each piece of work",
-    ),
-    Figure::new(
-        "interrupts",
-        "",
-        Better::Less,
-        "interrupts or IPIs sent for each piece of work",
-    ),
-    Figure::new(
-        "cpu",
-        "us",
-        Better::Less,
-        "CPU of the vCPU threads for each piece of work",
-    ),
-    Figure::new(
-        "host-polled",
-        "us",
-        Better::Neither,
-        "of that, polling by the host",
-    ),
-    Figure::new(
-        "switches",
-        "",
-        Better::Less,
-        "voluntary context switches for each piece of work",
-    ),
-];
+pub(super) const FIGURES: &[Figure] = figures! {
+    "answers", "1/s", More, "pieces of work done";
+    "latency", "us", Less, "work given to answer, median (between vCPUs: mean time of a hop)";
+    "hlt-exits", "", Less, "HLT exits for each piece of work";
+    "interrupts", "", Less, "interrupts or IPIs sent for each piece of work";
+    "cpu", "us", Less, "CPU of the vCPU threads for each piece of work";
+    "host-polled", "us", Neither, "of that, polling by the host";
+    "switches", "", Less, "voluntary context switches for each piece of work";
+};
 
 const REQUESTS: &str = "requests";
 const MIX: &str = "Android-like mix";
@@ -102,56 +71,16 @@ const WHO: [(&str, &str, Option<u32>); 4] = [
 const HOST_GUEST: [&str; 2] = ["the host", "the guest"];
 const NOBODY_GUEST: [&str; 2] = ["nobody", "the guest"];
 
-const EFFECTS: &[EffectRow] = &[
-    (
-        "latency, guest against host",
-        "latency",
-        REQUESTS,
-        HOST_GUEST,
-        Expected::Less,
-        "Intel: +7 to +10 % performance",
-    ),
-    (
-        "HLT exits, guest against host",
-        "hlt-exits",
-        REQUESTS,
-        HOST_GUEST,
-        Expected::Less,
-        "Intel: -10 %",
-    ),
-    (
-        "HLT exits, guest against host",
-        "hlt-exits",
-        MIX,
-        HOST_GUEST,
-        Expected::Less,
-        "Intel: -10 %",
-    ),
-    (
-        "CPU, guest against host",
-        "cpu",
-        MIX,
-        HOST_GUEST,
-        Expected::Less,
-        "Intel: -19 % cycles",
-    ),
-    (
-        "time of a hop, guest against host",
-        "latency",
-        RING,
-        HOST_GUEST,
-        Expected::Less,
-        "commit: 33.40 -> 32.73",
-    ),
-    (
-        "IPIs, guest against nobody",
-        "interrupts",
-        RING,
-        NOBODY_GUEST,
-        Expected::Less,
-        "commit: may be spared",
-    ),
-];
+fn effects() -> Vec<Effect> {
+    effects! {
+        Claim "latency, guest against host", "latency", REQUESTS, HOST_GUEST, Less, "Intel: +7 to +10 % performance";
+        Claim "HLT exits, guest against host", "hlt-exits", REQUESTS, HOST_GUEST, Less, "Intel: -10 %";
+        Claim "HLT exits, guest against host", "hlt-exits", MIX, HOST_GUEST, Less, "Intel: -10 %";
+        Claim "CPU, guest against host", "cpu", MIX, HOST_GUEST, Less, "Intel: -19 % cycles";
+        Claim "time of a hop, guest against host", "latency", RING, HOST_GUEST, Less, "commit: 33.40 -> 32.73";
+        Claim "IPIs, guest against nobody", "interrupts", RING, NOBODY_GUEST, Less, "commit: may be spared";
+    }
+}
 
 fn variants() -> Vec<Variant> {
     let of_group = |group: &&str| {

@@ -6,9 +6,7 @@
 //! poll it knows nothing.
 
 use super::guest_halt_poll::{FIGURES, block_of, load};
-use super::{
-    Block, Conclusion, Effect, EffectRow, Expected, Experiment, Results, Source, Trial, Variant,
-};
+use super::{Block, Conclusion, Effect, Experiment, Results, Source, Trial, Variant};
 use haltwise_lab::guest::Peer;
 use haltwise_lab::run::run;
 
@@ -25,7 +23,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     },
     figures: FIGURES,
     variants,
-    effects: || Effect::claims(EFFECTS),
+    effects,
     integrity: Vec::new,
     limits: &["both vCPUs are of one VM; a CPU that two VMs share is not measured"],
     run: run_one,
@@ -42,24 +40,14 @@ const WHO: [(&str, &str, Option<u32>); 3] = [
     ("the guest", "guest-haltpoll", None),
 ];
 
-const EFFECTS: &[EffectRow] = &[
-    (
-        "time of a hop, guest against nobody",
-        "latency",
-        SHARED,
-        ["nobody", "the guest"],
-        Expected::More,
-        "s390: no polling from 10 % steal on",
-    ),
-    (
-        "CPU, guest against nobody",
-        "cpu",
-        SHARED,
-        ["nobody", "the guest"],
-        Expected::More,
-        "s390: no polling from 10 % steal on",
-    ),
-];
+fn effects() -> Vec<Effect> {
+    effects! {
+        Claim "time of a hop, guest against nobody", "latency", SHARED, ["nobody", "the guest"], More,
+            "s390: no polling from 10 % steal on";
+        Claim "CPU, guest against nobody", "cpu", SHARED, ["nobody", "the guest"], More,
+            "s390: no polling from 10 % steal on";
+    }
+}
 
 fn variants() -> Vec<Variant> {
     let each = WHO.iter().map(|(name, guest, host)| {

@@ -5,10 +5,7 @@
 //! the mask, masks, ends, unmasks, which is four accesses to the controllers. In one variant the pair is
 //! [`crate::device::pic`], and each access an exit; in the other it is KVM's. The device's own exit is in both.
 
-use super::{
-    Better, Block, Conclusion, Effect, Expected, Experiment, Figure, Results, Source, Trial,
-    Variant,
-};
+use super::{Block, Conclusion, Effect, Experiment, Results, Source, Trial, Variant};
 use crate::device::board::{KernelBoard, UserBoard};
 use crate::device::machine::{Ended, Machine};
 use crate::guest::pic_driver;
@@ -23,38 +20,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "PIC ports emulated in the hypervisor instead of a user process: kernel build +14 %, CPU2000 +7 %",
         ],
     },
-    figures: &[
-        Figure::new(
-            "interrupts",
-            "1/s",
-            Better::More,
-            "interrupts handled, work included",
-        ),
-        Figure::new(
-            "time",
-            "us",
-            Better::Less,
-            "time of an interrupt, with its work",
-        ),
-        Figure::new(
-            "exits",
-            "",
-            Better::Less,
-            "exits to the VMM for each interrupt",
-        ),
-        Figure::new(
-            "cpu",
-            "us",
-            Better::Less,
-            "CPU of the vCPU thread for each interrupt",
-        ),
-        Figure::new(
-            "switches",
-            "",
-            Better::Less,
-            "voluntary context switches for each interrupt",
-        ),
-    ],
+    figures: figures! {
+        "interrupts", "1/s", More, "interrupts handled, work included";
+        "time", "us", Less, "time of an interrupt, with its work";
+        "exits", "", Less, "exits to the VMM for each interrupt";
+        "cpu", "us", Less, "CPU of the vCPU thread for each interrupt";
+        "switches", "", Less, "voluntary context switches for each interrupt";
+    },
     variants: || {
         let of_load = |(group, work): (&str, u32)| {
             let work = format!("{work} turns of work after each interrupt");
@@ -75,38 +47,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 fn effects() -> Vec<Effect> {
     let both = [IN_VMM, IN_KERNEL];
     let of_load = |(group, reported): (&'static str, &'static str)| {
-        let mut effects = Effect::claims(&[
-            (
-                "interrupts, in the kernel against in the VMM",
-                "interrupts",
-                group,
-                both,
-                Expected::More,
-                reported,
-            ),
-            (
-                "CPU of an interrupt and its work",
-                "cpu",
-                group,
-                both,
-                Expected::Less,
-                reported,
-            ),
-        ]);
-        effects.extend(Effect::built(&[(
-            "exits for each interrupt",
-            "exits",
-            group,
-            both,
-            Expected::Less,
-            "none of the PIC's",
-        )]));
-        effects
+        effects! {
+            Claim "interrupts, in the kernel against in the VMM", "interrupts", group, both, More, reported;
+            Claim "CPU of an interrupt and its work", "cpu", group, both, Less, reported;
+            Construction "exits for each interrupt", "exits", group, both, Less, "none of the PIC's";
+        }
     };
-    [(BARE, "faster"), (WORK, "+7 %, +14 %")]
-        .into_iter()
-        .flat_map(of_load)
-        .collect()
+    let loads = [(BARE, "faster"), (WORK, "+7 %, +14 %")];
+    loads.into_iter().flat_map(of_load).collect()
 }
 
 const BARE: &str = "interrupts alone";

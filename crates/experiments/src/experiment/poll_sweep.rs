@@ -11,8 +11,7 @@ use haltwise_core::workload::GapSpec;
 
 use super::account::{self, Account};
 use super::{
-    Better, Block, Conclusion, Effect, EffectRow, Expected, Experiment, Figure, Results, Source,
-    Table, Trial, Variant, tuned,
+    Block, Conclusion, Effect, Expected, Experiment, Results, Source, Table, Trial, Variant, tuned,
 };
 use haltwise_lab::clock::HostWait;
 use haltwise_lab::drive::Round;
@@ -31,46 +30,16 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "counterproductive where CPUs are highly over-committed",
         ],
     },
-    figures: &[
-        Figure::new("transactions", "1/s", Better::More, "requests answered"),
-        Figure::new(
-            "latency-p50",
-            "us",
-            Better::Less,
-            "request to response, median",
-        ),
-        Figure::new(
-            "latency-p99",
-            "us",
-            Better::Less,
-            "request to response, 99th percentile",
-        ),
-        Figure::new(
-            "cpu",
-            "us",
-            Better::Less,
-            "CPU of the vCPU threads for each transaction",
-        ),
-        Figure::new("polled", "us", Better::Neither, "of that, polling"),
-        Figure::new(
-            "cost",
-            "us",
-            Better::Less,
-            "that CPU, and latency (mean) at a weight of 1, as tune's goal `balanced` has it",
-        ),
-        Figure::new(
-            "hlt-exits",
-            "",
-            Better::Neither,
-            "HLT exits for each transaction",
-        ),
-        Figure::new(
-            "switches",
-            "",
-            Better::Less,
-            "voluntary context switches of the vCPU threads for each transaction",
-        ),
-    ],
+    figures: figures! {
+        "transactions", "1/s", More, "requests answered";
+        "latency-p50", "us", Less, "request to response, median";
+        "latency-p99", "us", Less, "request to response, 99th percentile";
+        "cpu", "us", Less, "CPU of the vCPU threads for each transaction";
+        "polled", "us", Neither, "of that, polling";
+        "cost", "us", Less, "that CPU, and latency (mean) at a weight of 1, as tune's goal `balanced` has it";
+        "hlt-exits", "", Neither, "HLT exits for each transaction";
+        "switches", "", Less, "voluntary context switches of the vCPU threads for each transaction";
+    },
     variants,
     effects,
     integrity: Vec::new,
@@ -139,36 +108,19 @@ fn variants() -> Vec<Variant> {
 fn effects() -> Vec<Effect> {
     let of_load = |load: &Clients| {
         let to_best = ["off", "80us"];
-        [
-            (
-                "transactions at 80 us against off",
-                "transactions",
-                load.name,
-                to_best,
-                Expected::More,
-                "up to +35 %",
-            ),
-            (
-                "CPU for each, at 80 us against off",
-                "cpu",
-                load.name,
-                to_best,
-                Expected::NoMoreThan(0.1),
-                "little or no loss",
-            ),
-        ]
+        effects! {
+            Claim "transactions at 80 us against off", "transactions", load.name, to_best, More, "up to +35 %";
+            Claim "CPU for each, at 80 us against off", "cpu", load.name, to_best, NoMoreThan(0.1), "little or no loss";
+        }
     };
     let single = LOADS.iter().filter(|load| load.vcpus == 1);
-    let mut rows: Vec<EffectRow> = single.flat_map(of_load).collect();
-    rows.push((
-        "transactions at 500 us against off, over-committed",
-        "transactions",
-        LOADS[3].name,
-        ["off", "500us"],
-        Expected::Less,
-        "counterproductive",
-    ));
-    Effect::claims(&rows)
+    let mut effects: Vec<Effect> = single.flat_map(of_load).collect();
+    effects.extend(effects! {
+        Claim "transactions at 500 us against off, over-committed", "transactions", LOADS[3].name, ["off",
+            "500us"], Less,
+            "counterproductive";
+    });
+    effects
 }
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {

@@ -14,10 +14,7 @@ use haltwise_core::units::{HaltPollNs, Nanos};
 use haltwise_core::workload::{GapSpec, SplitMix64};
 
 use super::account::{self, Account};
-use super::{
-    Better, Block, Chart, Conclusion, Effect, EffectRow, Expected, Experiment, Figure, Results,
-    Source, Trial, Variant,
-};
+use super::{Block, Chart, Conclusion, Effect, Experiment, Results, Source, Trial, Variant};
 use haltwise_lab::clock::HostWait;
 use haltwise_lab::halt_loop::{HaltPolicy, UserHalt};
 use haltwise_lab::load::LoadError;
@@ -35,32 +32,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "a HLT exit costs context switches",
         ],
     },
-    figures: &[
-        Figure::new("answers", "1/s", Better::More, "events answered"),
-        Figure::new("latency", "us", Better::Less, "event to answer, median"),
-        Figure::new(
-            "latency-p99",
-            "us",
-            Better::Less,
-            "event to answer, 99th percentile",
-        ),
-        Figure::new(
-            "switches",
-            "",
-            Better::Less,
-            "voluntary context switches for each event",
-        ),
-        Figure::new("hlt-exits", "1/s", Better::Neither, "HLT exits"),
-        Figure::new(
-            "cpu",
-            "%",
-            Better::Less,
-            "CPU of the vCPU thread, in % of one CPU",
-        ),
-        Figure::new("polled", "%", Better::Neither, "of that, polling"),
-    ],
+    figures: figures! {
+        "answers", "1/s", More, "events answered";
+        "latency", "us", Less, "event to answer, median";
+        "latency-p99", "us", Less, "event to answer, 99th percentile";
+        "switches", "", Less, "voluntary context switches for each event";
+        "hlt-exits", "1/s", Neither, "HLT exits";
+        "cpu", "%", Less, "CPU of the vCPU thread, in % of one CPU";
+        "polled", "%", Neither, "of that, polling";
+    },
     variants,
-    effects: || Effect::claims(EFFECTS),
+    effects,
     integrity: Vec::new,
     limits: &[
         "the load is unfair to the source: its histogram of poll times has 0 most often and long polls hardly \
@@ -120,40 +102,15 @@ fn variants() -> Vec<Variant> {
 
 const TUNED: [&str; 2] = ["default", "160us, shrink 2, floor"];
 
-const EFFECTS: &[EffectRow] = &[
-    (
-        "context switches, tuned against default",
-        "switches",
-        MIX,
-        TUNED,
-        Expected::Less,
-        "-18 %",
-    ),
-    (
-        "answers, tuned against default",
-        "answers",
-        MIX,
-        TUNED,
-        Expected::More,
-        "+2 to +5 %",
-    ),
-    (
-        "latency, tuned against default",
-        "latency",
-        MIX,
-        TUNED,
-        Expected::Less,
-        "better performance",
-    ),
-    (
-        "context switches, default against off",
-        "switches",
-        MIX,
-        ["off", "default"],
-        Expected::Less,
-        "a HLT costs context switches",
-    ),
-];
+fn effects() -> Vec<Effect> {
+    effects! {
+        Claim "context switches, tuned against default", "switches", MIX, TUNED, Less, "-18 %";
+        Claim "answers, tuned against default", "answers", MIX, TUNED, More, "+2 to +5 %";
+        Claim "latency, tuned against default", "latency", MIX, TUNED, Less, "better performance";
+        Claim "context switches, default against off", "switches", MIX, ["off", "default"], Less,
+            "a HLT costs context switches";
+    }
+}
 
 /// The gaps of some seconds of a device in use, in turn: frames at 60 a second, in each a burst of short
 /// halts, a few requests to storage, a timer or two, and the rest of the frame.

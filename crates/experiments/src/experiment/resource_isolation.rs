@@ -16,10 +16,7 @@ use std::thread::JoinHandle;
 use anyhow::Context as _;
 use haltwise_core::units::Nanos;
 
-use super::{
-    Better, Block, Conclusion, Effect, EffectRow, Expected, Experiment, Figure, Integrity, Results,
-    Source, Trial, Variant,
-};
+use super::{Block, Conclusion, Effect, Experiment, Integrity, Results, Source, Trial, Variant};
 use crate::resctrl::{self, Classes, ResctrlError, Root};
 use haltwise_lab::clock;
 use haltwise_lab::event::{Event, Flag};
@@ -38,36 +35,16 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "no figures are reported",
         ],
     },
-    figures: &[
-        Figure::new(
-            "exit-time",
-            "us",
-            Better::Less,
-            "CPU of the vCPU thread for each exit",
-        ),
-        Figure::new("exits", "1/s", Better::More, "exits that the VMM handled"),
-        Figure::new(
-            "streamed",
-            "MiB/s",
-            Better::Neither,
-            "what the neighbour read",
-        ),
-        Figure::new("placed", "", Better::Neither, "threads placed in a class"),
-        Figure::new(
-            "left-behind",
-            "",
-            Better::Less,
-            "classes still there after the restore",
-        ),
-        Figure::new(
-            "occupancy",
-            "MiB",
-            Better::Neither,
-            "cache that the VM's class held",
-        ),
-    ],
+    figures: figures! {
+        "exit-time", "us", Less, "CPU of the vCPU thread for each exit";
+        "exits", "1/s", More, "exits that the VMM handled";
+        "streamed", "MiB/s", Neither, "what the neighbour read";
+        "placed", "", Neither, "threads placed in a class";
+        "left-behind", "", Less, "classes still there after the restore";
+        "occupancy", "MiB", Neither, "cache that the VM's class held";
+    },
     variants,
-    effects: || Effect::claims(EFFECTS),
+    effects,
     integrity: || {
         vec![Integrity {
             what: "no class is left behind",
@@ -91,33 +68,19 @@ const NEIGHBOUR: &str = "neighbour";
 const CLASSES: &str = "neighbour, classes";
 const PLAN: &str = "planned; no figures";
 
-const EFFECTS: &[EffectRow] = &[
-    (
-        "what a neighbour costs",
-        "exit-time",
-        GROUP,
-        [ALONE, NEIGHBOUR],
-        Expected::More,
-        PLAN,
-    ),
-    (
-        "what classes take back",
-        "exit-time",
-        GROUP,
-        [NEIGHBOUR, CLASSES],
-        Expected::Less,
-        PLAN,
-    ),
-];
+fn effects() -> Vec<Effect> {
+    effects! {
+        Claim "what a neighbour costs", "exit-time", GROUP, [ALONE, NEIGHBOUR], More, PLAN;
+        Claim "what classes take back", "exit-time", GROUP, [NEIGHBOUR, CLASSES], Less, PLAN;
+    }
+}
 
 fn variants() -> Vec<Variant> {
-    [
-        (ALONE, "the VM, and nothing else of ours"),
-        (NEIGHBOUR, "a thread of the host streams through 64 MiB"),
-        (CLASSES, "the same, each in a class of its own"),
-    ]
-    .map(|(name, what)| Variant::new(GROUP, name, what))
-    .into()
+    variants! {
+        GROUP, ALONE, "the VM, and nothing else of ours";
+        GROUP, NEIGHBOUR, "a thread of the host streams through 64 MiB";
+        GROUP, CLASSES, "the same, each in a class of its own";
+    }
 }
 
 /// What a round of a thousand exits lasts, roughly, where exits are slow: makes rounds of a block's length.

@@ -48,7 +48,7 @@ impl Results<'_> {
 
     /// The change that an effect is about.
     pub fn change(&self, effect: &Effect) -> Option<Change> {
-        self.between(effect.figure, &effect.group, &effect.from, &effect.to)
+        self.between(&effect.figure, &effect.group, &effect.from, &effect.to)
     }
 
     /// The change of a figure between two variants of a group, seen from the first.

@@ -8,10 +8,7 @@
 
 use haltwise_core::units::Nanos;
 
-use super::{
-    Better, Block, Conclusion, Effect, Expected, Experiment, Figure, Integrity, Results, Source,
-    Trial, Variant,
-};
+use super::{Block, Conclusion, Effect, Experiment, Integrity, Results, Source, Trial};
 use crate::device::framebuffer::{self, ExitPerWrite, Screen, SharedScreen};
 use crate::device::machine::{Ended, Machine, Running};
 use crate::guest::paint;
@@ -27,54 +24,30 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              per write",
         ],
     },
-    figures: &[
-        Figure::new("writes", "1/s", Better::More, "words drawn"),
-        Figure::new("exits", "", Better::Less, "exits to the VMM for each write"),
-        Figure::new(
-            "cpu",
-            "ns",
-            Better::Less,
-            "CPU of the vCPU thread for each write",
-        ),
-        Figure::new("scans", "1/s", Better::Neither, "looks at the dirty log"),
-        Figure::new("pages", "", Better::Neither, "pages copied by a scan"),
-        Figure::new("scan-cpu", "us", Better::Less, "CPU of a scan"),
-        Figure::new(
-            "switches",
-            "1/s",
-            Better::Less,
-            "voluntary context switches of the vCPU thread",
-        ),
-        Figure::new(
-            "identical",
-            "",
-            Better::More,
-            "1 if the screen is what the guest drew, byte for byte; 0 if not",
-        ),
-    ],
+    figures: figures! {
+        "writes", "1/s", More, "words drawn";
+        "exits", "", Less, "exits to the VMM for each write";
+        "cpu", "ns", Less, "CPU of the vCPU thread for each write";
+        "scans", "1/s", Neither, "looks at the dirty log";
+        "pages", "", Neither, "pages copied by a scan";
+        "scan-cpu", "us", Less, "CPU of a scan";
+        "switches", "1/s", Less, "voluntary context switches of the vCPU thread";
+        "identical", "", More, "1 if the screen is what the guest drew, byte for byte; 0 if not";
+    },
     variants: || {
-        vec![
-            Variant::new(
-                GROUP,
-                EXITS,
-                "nothing backs the window; the VMM draws each write",
-            ),
-            Variant::new(
-                GROUP,
-                SHARED,
-                "the window is memory; the VMM copies its dirty pages at 60 Hz",
-            ),
-        ]
+        variants! {
+            GROUP, EXITS, "nothing backs the window; the VMM draws each write";
+            GROUP, SHARED, "the window is memory; the VMM copies its dirty pages at 60 Hz";
+        }
     },
     effects,
     integrity: || {
-        vec![Integrity {
-            what: "the screen is what the guest drew",
-            figure: "identical",
-            group: GROUP,
-            variants: &[],
-            demanded: 1.0,
-        }]
+        vec![Integrity::of(
+            "the screen is what the guest drew",
+            "identical",
+            GROUP,
+            1.0,
+        )]
     },
     limits: &[],
     run: run_one,
@@ -82,23 +55,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 fn effects() -> Vec<Effect> {
-    let mut effects = Effect::claims(&[(
-        "writes, shared against an exit each",
-        "writes",
-        GROUP,
-        [EXITS, SHARED],
-        Expected::More,
-        "5 to 1000 times",
-    )]);
-    effects.extend(Effect::built(&[(
-        "exits for each write",
-        "exits",
-        GROUP,
-        [EXITS, SHARED],
-        Expected::Less,
-        "1 -> 0",
-    )]));
-    effects
+    effects! {
+        Claim "writes, shared against an exit each", "writes", GROUP, [EXITS, SHARED], More, "5 to 1000 times";
+        Construction "exits for each write", "exits", GROUP, [EXITS, SHARED], Less, "1 -> 0";
+    }
 }
 
 const GROUP: &str = "VGA window";

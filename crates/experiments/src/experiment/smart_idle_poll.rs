@@ -11,8 +11,7 @@ use haltwise_core::workload::GapSpec;
 
 use super::account::{self, Account};
 use super::{
-    Better, Block, Conclusion, Effect, Expected, Experiment, Figure, Kind, Results, Source, Table,
-    Trial, Variant,
+    Block, Conclusion, Effect, Expected, Experiment, Results, Source, Table, Trial, Variant,
 };
 use haltwise_lab::clock::HostWait;
 use haltwise_lab::guest::{Guest, Peer};
@@ -34,40 +33,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "50 us: 98.85, 84.25, 82.06, 77.41",
         ],
     },
-    figures: &[
-        Figure::new(
-            "latency",
-            "us",
-            Better::Less,
-            "submission to submission, median",
-        ),
-        Figure::new(
-            "latency-p99",
-            "us",
-            Better::Less,
-            "the same, 99th percentile",
-        ),
-        Figure::new("requests", "1/s", Better::More, "requests completed"),
-        Figure::new("hlt-exits", "", Better::Less, "HLT exits for each request"),
-        Figure::new(
-            "interrupts",
-            "",
-            Better::Less,
-            "interrupts for each request",
-        ),
-        Figure::new(
-            "cpu",
-            "us",
-            Better::Less,
-            "CPU of the vCPU thread for each request",
-        ),
-        Figure::new(
-            "switches",
-            "",
-            Better::Less,
-            "voluntary context switches for each request",
-        ),
-    ],
+    figures: figures! {
+        "latency", "us", Less, "submission to submission, median";
+        "latency-p99", "us", Less, "the same, 99th percentile";
+        "requests", "1/s", More, "requests completed";
+        "hlt-exits", "", Less, "HLT exits for each request";
+        "interrupts", "", Less, "interrupts for each request";
+        "cpu", "us", Less, "CPU of the vCPU thread for each request";
+        "switches", "", Less, "voluntary context switches for each request";
+    },
     variants,
     effects,
     integrity: Vec::new,
@@ -114,46 +88,24 @@ fn variants() -> Vec<Variant> {
 }
 
 fn effects() -> Vec<Effect> {
-    let mut effects = Vec::new();
-    for (group, us, reported) in ROWS {
-        for (from, to, expected) in [
-            (0, 1, Expected::Less),
-            (0, 2, Expected::Less),
-            (1, 2, Expected::Less),
-            (
-                2,
-                3,
-                if us == 1 {
-                    Expected::NoLessThan(0.1)
-                } else {
-                    Expected::Less
-                },
-            ),
-        ] {
-            let (from_name, to_name) = (COLUMNS[from].0, COLUMNS[to].0);
-            effects.push(Effect {
-                kind: Kind::Claim,
-                what: format!("latency, {to_name} against {from_name}"),
-                figure: "latency",
-                group: group.to_owned(),
-                from: from_name.to_owned(),
-                to: to_name.to_owned(),
-                expected,
-                reported: format!("{} -> {} us", reported[from], reported[to]),
-            });
+    let of_row = |(group, us, reported): (&'static str, u64, [f64; 4])| {
+        let name = |column: usize| COLUMNS[column].0;
+        let what = |from: usize, to: usize| format!("latency, {} against {}", name(to), name(from));
+        let said = |from: usize, to: usize| format!("{} -> {} us", reported[from], reported[to]);
+        let mut effects = effects! {
+            Claim what(0, 1), "latency", group, [name(0), name(1)], Less, said(0, 1);
+            Claim what(0, 2), "latency", group, [name(0), name(2)], Less, said(0, 2);
+            Claim what(1, 2), "latency", group, [name(1), name(2)], Less, said(1, 2);
+            Claim what(2, 3), "latency", group, [name(2), name(3)], Less, said(2, 3);
+            Claim "latency, smart poll of 200 us against host polls",
+                "latency", group, [name(1), WIDER], Less, said(1, 2);
+        };
+        if us == 1 {
+            effects[3].expected = Expected::NoLessThan(0.1);
         }
-        effects.push(Effect {
-            kind: Kind::Claim,
-            what: "latency, smart poll of 200 us against host polls".to_owned(),
-            figure: "latency",
-            group: group.to_owned(),
-            from: COLUMNS[1].0.to_owned(),
-            to: WIDER.to_owned(),
-            expected: Expected::Less,
-            reported: format!("{} -> {} us", reported[1], reported[2]),
-        });
-    }
-    effects
+        effects
+    };
+    ROWS.into_iter().flat_map(of_row).collect()
 }
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {

@@ -14,25 +14,18 @@ use super::{Block, Effect, Experiment, Integrity, Variant};
 pub fn effects(results: &Results<'_>) -> Vec<FoundEffect> {
     let found = |effect: Effect| {
         let change = results.change(&effect);
-        let from_median = results.median(&effect.group, &effect.from, effect.figure);
+        let from_median = results.median(&effect.group, &effect.from, &effect.figure);
         let same_direction = match (from_median, &change) {
             (Some(from), Some(change)) => direction(effect.expected, from, change),
             _ => SameDirection::NotShown,
         };
         FoundEffect {
-            kind: effect.kind,
-            to_median: results.median(&effect.group, &effect.to, effect.figure),
-            what: effect.what,
-            figure: effect.figure.to_owned(),
-            group: effect.group,
-            from: effect.from,
-            to: effect.to,
-            expected: effect.expected,
-            reported: effect.reported,
             from_median,
+            to_median: results.median(&effect.group, &effect.to, &effect.figure),
             difference: change.map(|change| change.difference),
             ratio: change.and_then(|change| change.ratio),
             same_direction,
+            effect,
         }
     };
     (results.experiment.effects)()
@@ -125,7 +118,7 @@ pub(super) fn limits_of(experiment: &Experiment) -> Vec<String> {
 fn blocks(experiment: &Experiment, variants: &[Variant], found: &Found) -> Vec<Vec<Block>> {
     let block = |round: usize, variant: &Variant| {
         let is = |kept: &&super::found::FoundVariant| {
-            kept.group == variant.group && kept.name == variant.name
+            kept.variant.group == variant.group && kept.variant.name == variant.name
         };
         let samples = found.variants.iter().find(is).map(|kept| &kept.samples);
         let value = |name: &str| {
@@ -136,9 +129,11 @@ fn blocks(experiment: &Experiment, variants: &[Variant], found: &Found) -> Vec<V
             *samples?.get(index)?.get(round)?
         };
         let figures = experiment.figures.iter();
-        figures.fold(Block::default(), |block, figure| match value(figure.name) {
-            Some(value) => block.with(figure.name, value),
-            None => block,
+        figures.fold(Block::default(), |block, figure| {
+            match value(&figure.name) {
+                Some(value) => block.with(&figure.name, value),
+                None => block,
+            }
         })
     };
     let round = |round| {

@@ -1,13 +1,15 @@
 //! A made-up report as Markdown.
 
+use std::borrow::Cow;
+
 use haltwise_core::prove::rank::Interval;
 use haltwise_core::stats::median_estimate;
 
 use super::*;
-use crate::experiment::found::{FoundFigure, FoundSource, Host, SCHEMA};
+use crate::experiment::found::{FoundSource, Host, SCHEMA};
 use crate::experiment::judge::demand;
 use crate::experiment::witness::Check;
-use crate::experiment::{Chart, Expected};
+use crate::experiment::{Chart, Effect, Variant};
 
 const SAMPLES: [f64; 8] = [100.0, 101.0, 102.0, 103.0, 104.0, 105.0, 106.0, 107.0];
 
@@ -40,11 +42,11 @@ fn report() -> Report {
 }
 
 fn found() -> Found {
-    let figure = |name: &str, unit: &str, better| FoundFigure {
-        name: name.to_owned(),
-        unit: unit.to_owned(),
+    let figure = |name, unit, better| Figure {
+        name: Cow::Borrowed(name),
+        unit: Cow::Borrowed(unit),
         better,
-        what: "what it is".to_owned(),
+        what: Cow::Borrowed("what it is"),
     };
     Found {
         name: "made-up".to_owned(),
@@ -101,9 +103,7 @@ fn found() -> Found {
 
 fn variant(group: &str, name: &str) -> FoundVariant {
     FoundVariant {
-        group: group.to_owned(),
-        name: name.to_owned(),
-        what: "what <it> is".to_owned(),
+        variant: Variant::new(group, name, "what <it> is"),
         figures: vec![median_estimate(&SAMPLES), None],
         samples: vec![SAMPLES.map(Some).to_vec(), vec![None; 8]],
     }
@@ -122,15 +122,12 @@ fn check(group: &str, checked: usize, broken: usize) -> FoundIntegrity {
 
 /// Claims, one that was measured and one that could not be; and a construction, whose figure falls to 0.
 fn effects_of_both_kinds() -> Vec<FoundEffect> {
+    let claim = effects! {
+        Claim "a figure with a name that needs more than one line of a narrow column", "latency", "load", ["off", "on"], Less,
+            "up to -35 %";
+    };
     let effect = FoundEffect {
-        kind: Kind::Claim,
-        what: "a figure with a name that needs more than one line of a narrow column".to_owned(),
-        figure: "latency".to_owned(),
-        group: "load".to_owned(),
-        from: "off".to_owned(),
-        to: "on".to_owned(),
-        expected: Expected::Less,
-        reported: "up to -35 %".to_owned(),
+        effect: claim[0].clone(),
         from_median: Some(103.5),
         to_median: Some(60.0),
         difference: Interval::of(&[-43.0, -44.0, -42.0, -43.5, -42.5, -43.2]),
@@ -146,8 +143,11 @@ fn effects_of_both_kinds() -> Vec<FoundEffect> {
         ..effect.clone()
     };
     let built = FoundEffect {
-        kind: Kind::Construction,
-        what: "exits".to_owned(),
+        effect: Effect {
+            kind: Kind::Construction,
+            what: "exits".to_owned(),
+            ..claim[0].clone()
+        },
         to_median: Some(0.0),
         difference: Interval::of(&[-103.0, -104.0, -102.0, -103.5, -102.5, -103.2]),
         ratio: None,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use haltwise_experiments::experiment::found::{Found, FoundEffect, Report};
 use haltwise_experiments::experiment::judge::SameDirection;
 use haltwise_experiments::experiment::registry::EXPERIMENTS;
-use haltwise_experiments::experiment::{Expected, verdicts};
+use haltwise_experiments::experiment::{Expected, Variant, verdicts};
 use haltwise_experiments::render;
 use serde_json::Value;
 
@@ -79,7 +79,8 @@ fn every_field_of_the_page_exists() {
     let page = include_str!("../../../../docs/lab-experiments-json.md");
     let source = include_str!("../../src/experiment/found.rs").to_owned()
         + include_str!("../../src/experiment/witness.rs")
-        + include_str!("../../src/experiment/results.rs");
+        + include_str!("../../src/experiment/results.rs")
+        + include_str!("../../src/experiment.rs");
     let rows = page.lines().filter(|line| line.starts_with("| `"));
     for name in rows
         .filter_map(|line| line.split('|').nth(1))
@@ -213,15 +214,17 @@ fn kept_run() -> Option<Report> {
 fn swapped(report: &Report, at: usize, effect: &FoundEffect) -> Report {
     let mut report = report.clone();
     let found = &mut report.experiments[at];
-    let figure = found.figures.iter().position(|f| f.name == effect.figure);
+    let figure = found
+        .figures
+        .iter()
+        .position(|f| f.name == effect.effect.figure);
     let figure = figure.expect("the figure");
     let index = |found: &Found, name: &str| {
-        let is = |v: &haltwise_experiments::experiment::found::FoundVariant| {
-            v.group == effect.group && v.name == name
-        };
-        found.variants.iter().position(is).expect("the variant")
+        let mut variants = found.variants.iter().map(|found| &found.variant);
+        let is = |v: &Variant| v.group == effect.effect.group && v.name == name;
+        variants.position(is).expect("the variant")
     };
-    let [from, to] = [&effect.from, &effect.to].map(|name| index(found, name));
+    let [from, to] = [&effect.effect.from, &effect.effect.to].map(|name| index(found, name));
     let kept = found.variants[from].samples[figure].clone();
     found.variants[from].samples[figure] =
         std::mem::replace(&mut found.variants[to].samples[figure], kept);
@@ -234,7 +237,7 @@ fn what_was_measured_is_refuted_with_its_variants_swapped() {
     let mut refuted = std::collections::BTreeSet::new();
     for (at, found) in report.experiments.iter().enumerate() {
         for (index, effect) in found.effects.iter().enumerate() {
-            let strict = matches!(effect.expected, Expected::Less | Expected::More);
+            let strict = matches!(effect.effect.expected, Expected::Less | Expected::More);
             if !strict || effect.same_direction != SameDirection::Yes {
                 continue;
             }
@@ -245,7 +248,7 @@ fn what_was_measured_is_refuted_with_its_variants_swapped() {
                 SameDirection::No,
                 "{}: {}",
                 found.name,
-                effect.what
+                effect.effect.what
             );
             refuted.insert(found.name.clone());
         }
@@ -290,26 +293,5 @@ fn the_page_of_findings_is_made_of_the_newest_run_that_was_kept() {
         page.is_ok_and(|page| page == made),
         "docs/experiments.md is not what {} makes: write it by `haltwise-experiments --read`",
         run.display()
-    );
-}
-
-#[test]
-fn the_newest_run_is_found_whatever_its_number() {
-    let folder = tempfile::tempdir().unwrap();
-    for name in [
-        "2026-11-20-vm-experiments-3",
-        "2026-11-21-vm-experiments",
-        "2026-11-21-vm-experiments-10",
-        "2026-11-21-vm-experiments-9",
-    ] {
-        let path = folder.path().join(name);
-        std::fs::create_dir(&path).unwrap();
-        std::fs::write(path.join("run.json"), "{}").unwrap();
-    }
-    std::fs::create_dir(folder.path().join("2026-11-22-vm-tune")).unwrap();
-    let newest = newest_run(folder.path()).unwrap();
-    assert!(
-        newest.ends_with("2026-11-21-vm-experiments-10/run.json"),
-        "{newest:?}"
     );
 }

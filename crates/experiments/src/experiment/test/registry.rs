@@ -20,7 +20,7 @@ fn rounds(
     let block = |round: u32, variant: &Variant| {
         let figures = experiment.figures.iter();
         figures.fold(Block::default(), |block, figure| {
-            block.with(figure.name, value(round, variant, figure.name))
+            block.with(&figure.name, value(round, variant, &figure.name))
         })
     };
     let blocks = |round: u32| {
@@ -44,7 +44,7 @@ fn verdict_of_effect(
         let drift = 1.0 + f64::from(round) / 1_000.0;
         let is = |side: &str| {
             (variant.group.as_str(), variant.name.as_str(), figure)
-                == (effect.group.as_str(), side, effect.figure)
+                == (effect.group.as_str(), side, &*effect.figure)
         };
         let [from, to] = sides;
         let measured = match (is(&effect.from), is(&effect.to)) {
