@@ -17,7 +17,6 @@
 //! | [`poll`] | when polling stops, and what counts as a success |
 //! | [`no_poll`] | when a vCPU must not poll: x86's MSR, s390's steal limit |
 //! | [`guest`] | the guest's own rule, cpuidle's haltpoll governor |
-//! | [`history`] | rules that were proposed in 2015 and not taken |
 //!
 //! Sources are named as functions and files of the kernel, or as its commits. Where the words *from
 //! memory* or *inferred* stand, no source was at hand, and the number may be off by a release.
@@ -41,7 +40,6 @@ pub mod backport;
 pub mod ceiling;
 pub mod distributor;
 pub mod guest;
-pub mod history;
 pub mod knobs;
 pub mod no_poll;
 pub mod poll;

@@ -1,4 +1,4 @@
-//! Rules that decide how long a halted vCPU polls: KVM's own, history's, the literature's and ours.
+//! Rules that decide how long a halted vCPU polls: KVM's own, the literature's and ours.
 //!
 //! `kvm` is the reference model, this is opinion. A policy is asked before each halt for its window, and told
 //! afterwards what came of it, exactly what a kernel or a VMM could know at that moment. So the same
@@ -17,15 +17,10 @@ mod guest_haltpoll;
 mod idle_poll;
 mod kvm;
 mod learned;
-mod learned_by_class;
-mod list_v3;
-mod list_v4;
 mod menu;
 mod off;
-mod ski_rental;
 mod smart_idle_poll;
 mod teo;
-mod toggle;
 
 use std::any::Any;
 
@@ -154,8 +149,6 @@ pub struct Setting {
     /// What one block costs, in nanoseconds of CPU: `switch_cpu + lambda x wake-up latency`. A poll
     /// that lasts as long breaks even.
     pub break_even_ns: u64,
-    /// Seed of all draws of this policy.
-    pub seed: u64,
     /// Where to begin.
     pub start: Start,
 }
@@ -171,7 +164,6 @@ impl Setting {
             knobs,
             ceiling_ns: knobs.halt_poll_ns,
             break_even_ns,
-            seed: 0,
             start: Start::Zero,
         }
     }

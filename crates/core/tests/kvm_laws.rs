@@ -1,7 +1,8 @@
 //! Laws of the kernel's rule, each in one sentence, and the walks that follow from it.
 
+use std::cmp::Ordering;
+
 use haltwise_core::kvm::guest;
-use haltwise_core::kvm::history::Proposal;
 use haltwise_core::kvm::{Arch, Backport, Knobs, Observed, Rule, Version};
 use proptest::prelude::*;
 
@@ -188,10 +189,15 @@ proptest! {
     ) {
         let knobs = Knobs { halt_poll_ns: ceiling, grow, grow_start: ceiling, shrink };
         let rule = Rule::of(version, Arch::X86).with(Backport::ShrinkFloor);
-        let toggle = Proposal { ceiling, ..Proposal::REPORTED };
         let mut expected = vec![0];
         for halt_ns in &halts {
-            expected.push(toggle.toggle(expected[expected.len() - 1], *halt_ns));
+            let window: u32 = expected[expected.len() - 1];
+            expected.push(match halt_ns.cmp(&u64::from(ceiling)) {
+                _ if *halt_ns <= u64::from(window) => window,
+                Ordering::Less => ceiling,
+                Ordering::Equal => window,
+                Ordering::Greater => 0,
+            });
         }
         prop_assert_eq!(walk(rule, &knobs, 0, &halts), expected);
     }

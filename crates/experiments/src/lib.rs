@@ -6,6 +6,7 @@
 //! | [`device`] | devices to lift out, and the VM that they are tried in |
 //! | [`guest`] | the guests of the devices, with their disassembly |
 //! | [`exitless_timer`] | a timer that a guest arms without an exit, and its agent |
+//! | `proposal` | rules of 2015 that no kernel has |
 //! | [`resctrl`] | classes of cache and memory bandwidth for threads |
 //! | [`render`] | findings as Markdown |
 
@@ -17,6 +18,7 @@ pub mod experiment;
 pub mod fuzz;
 pub mod guest;
 mod host_thread;
+mod proposal;
 pub mod render;
 pub mod resctrl;
 mod vcpu_counts;

@@ -1,4 +1,4 @@
-//! Halts handled by the VMM: a halt loop in user space, driven by any policy of the core.
+//! Halts handled by the VMM: a halt loop in user space, driven by any policy.
 //!
 //! Where KVM has no irqchip, a HLT comes out to the VMM, which decides how long to poll before it sleeps:
 //! so a policy that no kernel has can be tried on a real vCPU. What a VMM author may lift out is
@@ -113,10 +113,12 @@ impl HaltLoop {
 }
 
 /// The policy of a VM's halt loops; each vCPU has its own.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HaltPolicy {
-    pub spec: Spec,
-    pub setting: Setting,
+#[derive(Debug, Clone)]
+pub enum HaltPolicy {
+    /// Of the core.
+    Core(Spec, Setting),
+    /// Another one, and what it is called.
+    Own(&'static str, fn() -> Box<dyn Policy>),
 }
 
 impl HaltPolicy {
@@ -127,20 +129,23 @@ impl HaltPolicy {
         let release = rustix::system::uname();
         let version = release.release().to_string_lossy().parse();
         let version = version.unwrap_or(Version::LAST_READ);
-        Self {
-            spec,
-            setting: Setting::upstream(version, Arch::X86, BREAK_EVEN_NS),
-        }
+        Self::Core(spec, Setting::upstream(version, Arch::X86, BREAK_EVEN_NS))
     }
 
     pub fn halt_loop(&self) -> Result<HaltLoop, SpecError> {
-        Ok(HaltLoop::new(self.spec.build(&self.setting)?))
+        Ok(HaltLoop::new(match self {
+            Self::Core(spec, setting) => spec.build(setting)?,
+            Self::Own(_, make) => make(),
+        }))
     }
 }
 
 impl fmt::Display for HaltPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.spec.fmt(f)
+        match self {
+            Self::Core(spec, _) => spec.fmt(f),
+            Self::Own(name, _) => f.pad(name),
+        }
     }
 }
 

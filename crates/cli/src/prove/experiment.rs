@@ -284,7 +284,6 @@ impl<'a> Experiment<'a> {
                 knobs,
                 ceiling_ns,
                 break_even_ns: 0,
-                seed: SEED,
                 start: Start::Zero,
             }
         };

@@ -44,7 +44,7 @@ pub(crate) fn default(view: &TuneResult, played: &PlayedSettings) -> Option<Stri
     ))
 }
 
-/// How far the parameters are from the best policy of any kind.
+/// How far the parameters are from the policy that learns.
 pub(crate) fn distance(played: &PlayedSettings) -> Option<String> {
     let best = played.best_policy.as_ref()?;
     let is_ours =
@@ -57,20 +57,12 @@ pub(crate) fn distance(played: &PlayedSettings) -> Option<String> {
     let ours = ours.fold(f64::INFINITY, f64::min);
     let theirs = best.figures.cost_ns_per_halt;
     let name = &best.policy;
-    Some(if theirs < ours {
-        format!(
-            "The best of seven other policies, {name}, would cost {} {} the best setting of KVM's \
-             parameters.",
-            say::change(theirs / ours - 1.0),
-            say::than(theirs / ours - 1.0)
-        )
-    } else {
-        format!(
-            "None of seven other policies beats the best setting of KVM's parameters here; the best of \
-             them, {name}, would cost {}.",
-            say::change(theirs / ours.max(f64::MIN_POSITIVE) - 1.0)
-        )
-    })
+    let change = theirs / ours.max(f64::MIN_POSITIVE) - 1.0;
+    Some(format!(
+        "The policy {name}, which no kernel has, would cost {} {} the best setting of KVM's parameters.",
+        say::change(change),
+        say::than(change)
+    ))
 }
 
 /// What a ceiling for each VM would add, in a sentence or two.

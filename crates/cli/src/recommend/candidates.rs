@@ -10,12 +10,11 @@ use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::kvm::{Knobs, Version};
 use haltwise_core::pilot::guards::is_contended;
-use haltwise_core::policy::Spec;
 use haltwise_core::recording::Side;
 use haltwise_core::replay::session::Survey;
 use haltwise_core::replay::{Arrivals, Cost, GoalName};
 use haltwise_core::tune::advice::{self, Comparison};
-use haltwise_core::tune::figures::{self, OF_ANY_KIND, Played, Subject};
+use haltwise_core::tune::figures::{self, LEARNED, Played, Subject};
 use haltwise_core::tune::finalist::{self, Final, Finalist};
 use haltwise_core::tune::search::{self, Aim, Found};
 use haltwise_core::tune::stage::{CeilingsOf, Entry};
@@ -412,7 +411,7 @@ fn off(in_force: &Knobs) -> Knobs {
 
 type Rows = Vec<(SettingRow, Played)>;
 
-/// The rows of the page, and the cheapest policy of any kind.
+/// The rows of the page, and the policy that learns.
 fn figures(
     material: &Material,
     (of, advice): (&Final, &Advice),
@@ -441,26 +440,14 @@ fn figures(
         let off = Entry::new(off(&material.terms.in_force));
         rows.push((SettingRow::Off, Subject::Setting(off)));
     }
-    let others: &[&str] = match extent {
-        Extent::Setting | Extent::WithOff => &[],
-        Extent::All => {
-            rows.push((
-                SettingRow::Clairvoyant,
-                Subject::Policy("clairvoyant".parse()?),
-            ));
-            &OF_ANY_KIND
-        }
-    };
-    let policies: Vec<Spec> = others
-        .iter()
-        .map(|name| name.parse())
-        .collect::<Result<_, _>>()?;
     let mut subjects: Vec<Subject> = rows.iter().map(|(_, subject)| subject.clone()).collect();
-    subjects.extend(policies.into_iter().map(Subject::Policy));
+    if extent == Extent::All {
+        let oracle = Subject::Policy("clairvoyant".parse()?);
+        rows.push((SettingRow::Clairvoyant, oracle.clone()));
+        subjects.extend([oracle, Subject::Policy(LEARNED.parse()?)]);
+    }
     let mut played = figures::figures(material, &subjects, cost, crew)?;
-    let of_policies = played.split_off(rows.len());
-    let policies = others.iter().copied().zip(of_policies);
-    let best = policies.min_by_key(|(_, played)| played.sums.milli(cost));
+    let learned = played.split_off(rows.len()).pop();
     let rows = rows.into_iter().map(|(row, _)| row).zip(played).collect();
-    Ok((rows, best.map(|(name, played)| (name.to_owned(), played))))
+    Ok((rows, learned.map(|played| (LEARNED.to_owned(), played))))
 }

@@ -84,7 +84,6 @@ pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, 
         knobs,
         ceiling_ns: halt.ceiling_ns.unwrap_or(knobs.halt_poll_ns),
         break_even_ns: 0,
-        seed: SEED,
         start: Start::Zero,
     };
     let mut second = Second {

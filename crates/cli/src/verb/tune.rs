@@ -81,6 +81,9 @@ pub(crate) struct Arguments {
     costs: GivenCosts,
     #[command(flatten)]
     price: GivenPrice,
+    /// Seed of the confidence intervals
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
     #[command(flatten)]
     shown: Shown,
 }

@@ -65,7 +65,7 @@ fn what_polling_in_the_guest_is_worth_is_as_committed() {
 fn the_same_capture_gives_the_same_bytes() {
     for options in [
         &["--json"][..],
-        &["--policy", "ski-rental:draw=random", "--policy", "learned"],
+        &["--policy", "guest-haltpoll", "--policy", "learned"],
     ] {
         let run = || haltwise(&home(), &arguments("captures/bursty", options));
         assert_eq!(run(), run());

@@ -292,7 +292,6 @@ impl Evidence for Replayed {
             knobs: other,
             ceiling_ns: other.halt_poll_ns,
             break_even_ns: 0,
-            seed: self.seed,
             start: Start::Zero,
         };
         let chunks = vms.iter().flat_map(|of| &of.chunks);

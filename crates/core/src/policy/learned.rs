@@ -26,45 +26,31 @@ use crate::hist::{bucket_high, bucket_low, bucket_of};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "learned",
-    form: FORM,
+    form: "half_life=HALTS,clamp=N, each optional",
     summary: "the threshold that would have cost least recently",
     build: |args, setting| {
         let terms = Terms::of(args)?;
-        Ok(Box::new(Learned(Learner::new(terms, setting))))
+        Ok(Box::new(Learned::new(terms, setting)))
     },
 };
 
-pub(super) const FORM: &str = "half_life=HALTS,clamp=N, each optional";
-
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
+struct Terms {
     /// In halts, from 1 to [`LONGEST_HALF_LIFE`].
-    pub(super) half_life: u32,
-    pub(super) clamp: u32,
+    half_life: u32,
+    /// The top of the safe range in break-evens.
+    clamp: u32,
 }
 
 impl Terms {
     /// What is given, and the rest as this file's head says.
-    pub(super) fn of(args: &mut Args<'_>) -> Result<Self, SpecError> {
+    fn of(args: &mut Args<'_>) -> Result<Self, SpecError> {
         let half_life = args.whole("half_life")?.unwrap_or(64);
         if !(1..=LONGEST_HALF_LIFE).contains(&half_life) {
             return Err(args.refuse("half_life", "a number of halts from 1 to 65536"));
         }
         let clamp = args.whole("clamp")?.unwrap_or(2);
         Ok(Self { half_life, clamp })
-    }
-}
-
-#[derive(Debug, PartialEq)]
-struct Learned(Learner);
-
-impl Policy for Learned {
-    fn window(&mut self, _: &Ask) -> u64 {
-        self.0.threshold_ns()
-    }
-
-    fn learn(&mut self, seen: &Seen) {
-        self.0.learn(seen.gap_ns());
     }
 }
 
@@ -94,7 +80,7 @@ struct Bucket {
 /// A gap costs a few instructions; the judgement, some 60 buckets at the default clamp, comes once in
 /// an eighth of a half-life.
 #[derive(Debug, PartialEq)]
-pub(super) struct Learner {
+struct Learned {
     break_even_ns: u64,
     limit_ns: u64,
     /// The bucket of [`bucket_of`] that is the first here.
@@ -113,9 +99,9 @@ pub(super) struct Learner {
     kept: u64,
 }
 
-impl Learner {
+impl Learned {
     /// A learner that has seen nothing.
-    pub(super) fn new(terms: Terms, setting: &Setting) -> Self {
+    fn new(terms: Terms, setting: &Setting) -> Self {
         let break_even_ns = setting.break_even_ns.min(LONGEST_NS);
         let limit_ns = break_even_ns.saturating_mul(u64::from(terms.clamp));
         let limit_ns = limit_ns.min(LONGEST_NS);
@@ -146,28 +132,6 @@ impl Learner {
             interval: 1,
             full_interval,
             kept: kept(full_interval, terms.half_life),
-        }
-    }
-
-    /// The threshold that was cheapest when it was last judged, in nanoseconds.
-    pub(super) fn threshold_ns(&self) -> u64 {
-        self.threshold_ns
-    }
-
-    pub(super) fn learn(&mut self, gap_ns: u64) {
-        self.total += NEW;
-        if gap_ns <= self.limit_ns {
-            let index = bucket_of(gap_ns).saturating_sub(self.lowest);
-            self.buckets[index].weight += NEW;
-        }
-        self.due -= 1;
-        if self.due == 0 {
-            self.threshold_ns = self.cheapest();
-            if self.interval == self.full_interval {
-                self.forget();
-            }
-            self.due = self.interval;
-            self.interval = self.interval.saturating_mul(2).min(self.full_interval);
         }
     }
 
@@ -203,6 +167,30 @@ impl Learner {
         for bucket in &mut self.buckets {
             bucket.weight = left(bucket.weight);
             self.total += bucket.weight;
+        }
+    }
+}
+
+impl Policy for Learned {
+    fn window(&mut self, _: &Ask) -> u64 {
+        self.threshold_ns
+    }
+
+    fn learn(&mut self, seen: &Seen) {
+        let gap_ns = seen.gap_ns();
+        self.total += NEW;
+        if gap_ns <= self.limit_ns {
+            let index = bucket_of(gap_ns).saturating_sub(self.lowest);
+            self.buckets[index].weight += NEW;
+        }
+        self.due -= 1;
+        if self.due == 0 {
+            self.threshold_ns = self.cheapest();
+            if self.interval == self.full_interval {
+                self.forget();
+            }
+            self.due = self.interval;
+            self.interval = self.interval.saturating_mul(2).min(self.full_interval);
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::spec::{Args, SpecError};
 use super::{Policy, Setting};
 use super::{
-    clairvoyant, cpu_pm, fixed, guest_haltpoll, idle_poll, kvm, learned, learned_by_class, list_v3,
-    list_v4, menu, off, ski_rental, smart_idle_poll, teo, toggle,
+    clairvoyant, cpu_pm, fixed, guest_haltpoll, idle_poll, kvm, learned, menu, off,
+    smart_idle_poll, teo,
 };
 
 /// Makes a policy for one vCPU out of its arguments.
@@ -28,17 +28,12 @@ pub const POLICIES: &[Entry] = &[
     off::ENTRY,
     fixed::ENTRY,
     kvm::ENTRY,
-    toggle::ENTRY,
-    list_v3::ENTRY,
-    list_v4::ENTRY,
     guest_haltpoll::ENTRY,
     menu::ENTRY,
     teo::ENTRY,
     idle_poll::ENTRY,
     cpu_pm::ENTRY,
     smart_idle_poll::ENTRY,
-    ski_rental::ENTRY,
     learned::ENTRY,
-    learned_by_class::ENTRY,
     clairvoyant::ENTRY,
 ];

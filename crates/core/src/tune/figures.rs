@@ -36,20 +36,12 @@ impl Played {
     }
 }
 
-/// Policies that are held against settings: how far the parameters are from the best rule of any kind.
-/// None of them sees the future; what they take is what they are by themselves.
-pub const OF_ANY_KIND: [&str; 5] = [
-    "learned",
-    "learned-by-class",
-    "ski-rental",
-    "list-v3",
-    "list-v4",
-];
+/// The policy that settings are compared with: how far the parameters are from a rule that learns. It does not see
+/// the future; its arguments are its defaults.
+pub const LEARNED: &str = "learned";
 
-/// Halts of each vCPU before the validation half from which policies learn. All of [`OF_ANY_KIND`] forget: what
-/// forgets slowest halves a halt's weight every 64 halts ([`crate::policy`]), `learned-by-class` every 64 of its
-/// class, where only a class that is one in thousands remembers for longer. Settings of the module play all halts,
-/// since an early one can lead windows where they then stay.
+/// Halts of each vCPU before the validation half from which policies learn: [`LEARNED`] halves a halt's weight every
+/// 64 halts. Settings of the module play all halts, since an early one can lead windows where they then stay.
 const WARM_UP: usize = 1 << 16;
 
 /// Plays each up to the end of the capture; gives what came of the validation half. What the least is that halts

@@ -28,7 +28,7 @@ pub struct Terms {
     pub arrivals: Arrivals,
     /// Wake-up latencies measured another time, for lengths of sleep that the capture lacks.
     pub elsewhere: Option<Latencies>,
-    /// Seed of policies that draw, and of the bootstrap.
+    /// Seed of the bootstrap.
     pub seed: u64,
     /// Only the ceiling is sought, as a VM's own cap sets it; the other parameters stay as they are, and
     /// a VM's own ceiling is taken for one that can be moved.

@@ -305,7 +305,6 @@ pub(crate) fn setting(
         knobs: entry.knobs,
         ceiling_ns: entry.ceiling_ns(seated),
         break_even_ns,
-        seed: terms.seed,
         start: entry.start,
     }
 }

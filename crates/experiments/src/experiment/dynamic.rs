@@ -7,11 +7,13 @@
 //! ticks 250 times a second, and request and response. What was measured there as %C0 of the host is
 //! here the CPU of the vCPU's thread; neither counts the waker.
 
+use haltwise_core::policy::Policy;
 use haltwise_core::units::HaltPollNs;
 use haltwise_core::workload::GapSpec;
 
 use super::account::{self, Account};
 use super::{Block, Conclusion, Effect, Experiment, Results, Source, Trial, Variant};
+use crate::proposal::{self, Proposal};
 use haltwise_lab::clock::HostWait;
 use haltwise_lab::halt_loop::HaltPolicy;
 use haltwise_lab::load::{Load, LoadError};
@@ -66,6 +68,7 @@ const LOADS: [(&str, &str, HostWait); 3] = [
 
 enum Rule {
     User(&'static str),
+    Proposed(&'static str, fn() -> Box<dyn Policy>),
     /// KVM, under a ceiling of the VM's own; the other parameters as they are in force.
     Kernel(u32),
 }
@@ -77,19 +80,36 @@ const RULES: [(&str, Rule); 8] = [
         "dynamic",
         Rule::User("kvm:max=2ms,grow=2,grow_start=10us,shrink=0"),
     ),
-    ("toggle", Rule::User("toggle:max=2ms")),
-    ("v3", Rule::User("list-v3")),
-    ("v4", Rule::User("list-v4")),
+    (
+        "toggle",
+        Rule::Proposed("toggle:max=2ms", || {
+            proposed(proposal::Rule::Toggle, 2_000_000)
+        }),
+    ),
+    (
+        "v3",
+        Rule::Proposed("list-v3", || proposed(proposal::Rule::V3, 4_000_000)),
+    ),
+    (
+        "v4",
+        Rule::Proposed("list-v4", || proposed(proposal::Rule::V4, 4_000_000)),
+    ),
     ("off, in the kernel", Rule::Kernel(0)),
     ("dynamic, in the kernel", Rule::Kernel(2_000_000)),
 ];
+
+fn proposed(rule: proposal::Rule, ceiling: u32) -> Box<dyn Policy> {
+    Box::new(Proposal::new(rule, ceiling))
+}
 
 fn variants() -> Vec<Variant> {
     let of_load = |(load, gaps, _): &(&str, &str, HostWait)| {
         let (load, gaps) = ((*load).to_owned(), (*gaps).to_owned());
         RULES.iter().map(move |(name, rule)| {
             let what = match rule {
-                Rule::User(spec) => format!("gaps {gaps}; the VMM halts by `{spec}`"),
+                Rule::User(spec) | Rule::Proposed(spec, _) => {
+                    format!("gaps {gaps}; the VMM halts by `{spec}`")
+                }
                 Rule::Kernel(0) => format!("gaps {gaps}; KVM halts, polling off"),
                 Rule::Kernel(ns) => format!("gaps {gaps}; KVM halts, ceiling {ns} ns"),
             };
@@ -143,6 +163,7 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
 fn obey(rule: &Rule, load: &mut Load) -> Result<(), LoadError> {
     match rule {
         Rule::User(spec) => load.halt_policy = Some(HaltPolicy::here(spec.parse()?)),
+        Rule::Proposed(name, make) => load.halt_policy = Some(HaltPolicy::Own(name, *make)),
         Rule::Kernel(ceiling) => load.vm_max_halt_poll_ns = Some(HaltPollNs(*ceiling)),
     }
     Ok(())

@@ -7,10 +7,8 @@ use proptest::prelude::*;
 use super::*;
 
 fn policy(spec: &str) -> HaltPolicy {
-    HaltPolicy {
-        spec: spec.parse().unwrap(),
-        setting: Setting::upstream(Version::new(6, 18), Arch::X86, 31_000),
-    }
+    let setting = Setting::upstream(Version::new(6, 18), Arch::X86, 31_000);
+    HaltPolicy::Core(spec.parse().unwrap(), setting)
 }
 
 fn kernel_windows(knobs: &Knobs, halts_ns: &[u64]) -> Vec<u64> {
@@ -64,17 +62,6 @@ proptest! {
             now_ns = world.now_ns;
         }
     }
-}
-
-#[test]
-fn the_idle_vm_of_2015_walks_up_for_nothing_and_starts_again() {
-    let idle = [20_000_000; 6];
-    let windows = windows_of(&policy("list-v3"), &idle).unwrap();
-    let us: Vec<u64> = windows.iter().map(|ns| ns / 1_000).collect();
-    assert_eq!(us, [0, 500, 1_000, 2_000, 4_000, 0]);
-    let never_down = windows_of(&policy("list-v4"), &idle).unwrap();
-    assert_eq!(never_down.last(), Some(&4_000_000));
-    assert_eq!(windows_of(&policy("kvm:max=2ms"), &idle).unwrap(), [0; 6]);
 }
 
 #[test]

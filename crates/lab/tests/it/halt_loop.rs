@@ -10,13 +10,7 @@ fn every_hlt_comes_out_and_is_handled_once() {
     if !kvm() {
         return;
     }
-    for policy in [
-        "off",
-        "fixed:always",
-        "kvm:max=100us",
-        "list-v3",
-        "toggle:max=200us",
-    ] {
+    for policy in ["off", "fixed:always", "kvm:max=100us", "learned"] {
         let outcome = run(&format!(
             "pingpong --vcpus 2 --rounds 150 --gap exp:200us --halt-loop {policy}"
         ));
@@ -45,11 +39,7 @@ fn the_windows_are_those_that_the_policy_gives_these_halts() {
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("halts.csv");
-    for spec in [
-        "kvm:max=200us,grow=2,grow_start=10us,shrink=2",
-        "list-v3",
-        "list-v4",
-    ] {
+    for spec in ["kvm:max=200us,grow=2,grow_start=10us,shrink=2", "learned"] {
         run(&format!(
             "pingpong --rounds 400 --gap bimodal:0.8:30us:1ms --halt-loop {spec} --halts-out {}",
             file.display()

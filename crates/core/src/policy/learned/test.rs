@@ -1,8 +1,8 @@
 //! What is kept, what is chosen, and how close to the best it comes.
 
-use super::{LONGEST_NS, Learner, Terms, kept};
+use super::{LONGEST_NS, Learned, Terms, kept};
 use crate::policy::test::model::{build, gaps, ratio, refusal, seen, setting, walk};
-use crate::policy::{Ask, Setting, Start};
+use crate::policy::{Ask, Policy as _, Setting, Start};
 
 const BREAK_EVEN_NS: u64 = 30_000;
 
@@ -12,12 +12,12 @@ fn learned(gaps: &[u64]) -> u64 {
         half_life: 8,
         clamp: 2,
     };
-    let mut learner = Learner::new(terms, &setting(BREAK_EVEN_NS));
+    let mut learner = Learned::new(terms, &setting(BREAK_EVEN_NS));
     learner.kept = 1 << 16;
     for gap_ns in gaps {
-        learner.learn(*gap_ns);
+        learner.learn(&seen(*gap_ns, 0, 0));
     }
-    learner.threshold_ns()
+    learner.threshold_ns
 }
 
 #[test]
@@ -154,13 +154,11 @@ fn on_stationary_loads_it_comes_near_the_best_fixed_threshold() {
         let gaps = gaps(process, 10_000);
         for break_even_ns in [10_000, 50_000, 150_000] {
             let best = best_fixed(break_even_ns, &gaps);
-            for text in ["learned", "learned-by-class"] {
-                let learned = ratio(text, break_even_ns, &gaps);
-                assert!(
-                    learned < best * 1.02,
-                    "{text} {process} {break_even_ns}: {learned} against {best}"
-                );
-            }
+            let learned = ratio("learned", break_even_ns, &gaps);
+            assert!(
+                learned < best * 1.02,
+                "{process} {break_even_ns}: {learned} against {best}"
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What holds for every load.
 
 use super::*;
-use crate::tune::figures::{OF_ANY_KIND, Played, Subject, figures, figures_after};
+use crate::tune::figures::{LEARNED, Played, Subject, figures, figures_after};
 use crate::tune::material::Recorded;
 use crate::tune::stage::CeilingsOf;
 
@@ -83,7 +83,7 @@ proptest::proptest! {
         let recorded = Entry { ceilings: CeilingsOf::Recorded, ..in_force };
         let high = Entry { start: Start::Ceiling, ..in_force };
         let settings = [in_force, recorded, high, in_force].map(Subject::Setting);
-        let policies = ["learned", "learned", "ski-rental"].map(|name| Subject::Policy(name.parse().unwrap()));
+        let policies = ["learned", "learned", "fixed:50us"].map(|name| Subject::Policy(name.parse().unwrap()));
         let all: Vec<Subject> = settings.into_iter().chain(policies).collect();
         let of = |subjects: &[Subject]| figures(&material, subjects, &cost, &Alone).unwrap();
         let together = of(&all);
@@ -167,15 +167,15 @@ fn what_a_pass_owes_is_paid_as_a_second_pass_would_have_it() {
     assert!(seated.samples[0].gap_guessed && seated.samples[0].latency_ns > 0);
 }
 
-/// Policies that forget do the same whether they learned from all halts before or from the last ones. What
-/// draws by chance draws other numbers: within a hundredth.
+/// Policies that forget do the same whether they learned from all halts before or from the last ones, within a
+/// hundredth.
 #[test]
 fn what_policies_learned_long_ago_is_forgotten() {
     let some = ["exp:60us", "bimodal:0.8:15us:2ms", "phases:20us*200:3ms*50"];
     for (spec, seed) in some.into_iter().zip(1..) {
         let material = material(terms("6.12"), &load(0, spec, 60_000, seed));
         let mut subjects = vec![Subject::Setting(Entry::new(material.terms.default_knobs()))];
-        let others = OF_ANY_KIND.into_iter().chain(["clairvoyant"]);
+        let others = [LEARNED, "clairvoyant"];
         subjects.extend(others.map(|spec| Subject::Policy(spec.parse().unwrap())));
         let after = |warm_up| figures_after(warm_up, &material, &subjects, &COST, &Alone).unwrap();
         let (all, last) = (after(usize::MAX), after(5_000));

@@ -1,0 +1,91 @@
+//! Rules that were proposed for the host and not taken, on the list in August and September 2015.
+//!
+//! None of them was ever in a kernel. They are here because their failures explain the rule that was
+//! taken: v3 polls longest where nothing ever comes, v4 always polls as long as it may. The rule of 4.3
+//! decides on the length of the halt instead.
+//!
+//! **Documented** (thread of 2015-09-01): v3 grows on long halts, so that the window of an idle vCPU
+//! goes 0, 500 us, 1 ms, 2 ms, 4 ms, 0; v4 grows on every interrupt, so that the window is always at the
+//! ceiling and never follows the halts down; toggling (Matlack) knows two windows, 0 and the ceiling.
+//!
+//! **Our reading** is all else, and each rule below says what of it: the patches themselves were not
+//! at hand.
+
+use haltwise_core::policy::{Ask, Policy, Seen};
+
+/// The first window above 0, behind the walk reported of v3.
+const GROW_START: u32 = 500_000;
+const GROW: u32 = 2;
+
+/// A proposal, and the window of the vCPU that it serves.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Proposal {
+    pub(crate) rule: Rule,
+    /// In nanoseconds, as the window.
+    pub(crate) ceiling: u32,
+    window: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// A window that was too short grows; one that cannot grow any more starts again.
+    ///
+    /// Documented: the walk of an idle vCPU. Our reading: a halt is long if it outlasts its window; the
+    /// window goes to 0 when the next step would pass the ceiling, rather than being cut to it; a
+    /// successful poll changes nothing.
+    V3,
+    /// Every wake-up by an interrupt grows the window.
+    ///
+    /// Documented: that it grows then, and that the window ends at the ceiling and stays. Our reading:
+    /// growth is cut to the ceiling. No halt loop tells interrupts from other wake-ups: each valid one counts.
+    V4,
+    /// All or nothing, by whether the halt would have fitted under the ceiling.
+    ///
+    /// Documented: the two windows. Our reading: the conditions are those of the rule that was taken,
+    /// equality included, which with `grow_start` at the ceiling and a divisor of 2 or more is exactly
+    /// this.
+    Toggle,
+}
+
+impl Proposal {
+    pub(crate) fn new(rule: Rule, ceiling: u32) -> Self {
+        let window = 0;
+        Self {
+            rule,
+            ceiling,
+            window,
+        }
+    }
+
+    fn next(&self, seen: &Seen) -> u32 {
+        let (halt_ns, ceiling) = (seen.halt_ns, u64::from(self.ceiling));
+        let fits = halt_ns <= u64::from(self.window);
+        let grown = match self.window {
+            0 => GROW_START,
+            window => window.saturating_mul(GROW),
+        };
+        match self.rule {
+            Rule::V3 if fits => self.window,
+            Rule::V3 if grown > self.ceiling => 0,
+            Rule::V3 => grown,
+            Rule::V4 if seen.valid => grown.min(self.ceiling),
+            Rule::V4 => self.window,
+            Rule::Toggle if fits || halt_ns == ceiling => self.window,
+            Rule::Toggle if halt_ns < ceiling => self.ceiling,
+            Rule::Toggle => 0,
+        }
+    }
+}
+
+impl Policy for Proposal {
+    fn window(&mut self, _: &Ask) -> u64 {
+        self.window.into()
+    }
+
+    fn learn(&mut self, seen: &Seen) {
+        self.window = self.next(seen);
+    }
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,78 @@
+//! The behaviours reported on the list.
+
+use haltwise_core::kvm::{Arch, Version};
+use haltwise_core::policy::Setting;
+use proptest::prelude::*;
+
+use super::*;
+
+const MS: u32 = 1_000_000;
+
+/// The windows after each of some halts.
+fn walk(policy: &mut dyn Policy, halts_ns: &[u64]) -> Vec<u64> {
+    let windows = halts_ns.iter().map(|halt_ns| {
+        policy.learn(&Seen {
+            halt_ns: *halt_ns,
+            valid: true,
+            ..Seen::default()
+        });
+        policy.window(&Ask::default())
+    });
+    windows.collect()
+}
+
+#[test]
+fn v3_walks_an_idle_vcpu_up_and_drops_it_and_the_rule_that_was_taken_does_not() {
+    let idle = [1_000_000_000; 6];
+    let walked = walk(&mut Proposal::new(Rule::V3, 4 * MS), &idle);
+    let reported = [500_000, 1_000_000, 2_000_000, 4_000_000, 0, 500_000];
+    assert_eq!(walked, reported);
+    let setting = Setting::upstream(Version::new(4, 3), Arch::X86, 0);
+    let taken = "kvm:max=4ms"
+        .parse::<haltwise_core::policy::Spec>()
+        .unwrap();
+    let taken = walk(taken.build(&setting).unwrap().as_mut(), &idle);
+    assert_eq!(taken, [0; 6]);
+}
+
+#[test]
+fn v3_keeps_a_window_that_was_long_enough() {
+    for (window, halt_ns, expected) in [
+        (0, 0, 0),
+        (500_000, 500_000, 500_000),
+        (500_000, 500_001, 1_000_000),
+        (4_000_000, 4_000_000, 4_000_000),
+        (4_000_000, 4_000_001, 0),
+        (3_000_000, 3_000_001, 0),
+    ] {
+        let mut proposal = Proposal {
+            window,
+            ..Proposal::new(Rule::V3, 4 * MS)
+        };
+        assert_eq!(walk(&mut proposal, &[halt_ns]), [expected], "{window}");
+    }
+}
+
+#[test]
+fn v4_ends_at_the_ceiling_and_stays() {
+    let mut proposal = Proposal::new(Rule::V4, 3 * MS);
+    let climb = [500_000, 1_000_000, 2_000_000, 3_000_000, 3_000_000];
+    assert_eq!(walk(&mut proposal, &[0, 1, u64::MAX, 60_000, 7]), climb);
+    proposal.learn(&Seen::default());
+    assert_eq!(proposal.window, 3 * MS, "an invalid wake-up moves nothing");
+}
+
+proptest! {
+    /// KVM's rule with the start at the ceiling and a divisor of 2 or more is the toggle.
+    #[test]
+    fn the_toggle_is_kvm_with_the_start_at_the_ceiling(
+        halts_ns in prop::collection::vec(prop_oneof![0..3_000_000_u64, any::<u64>()], 0..60),
+        ceiling in 1..2_000_000_u32, grow in 1..5_u32, shrink in 2..5_u32,
+    ) {
+        let text = format!("kvm:max={ceiling}ns,grow={grow},grow_start={ceiling}ns,shrink={shrink}");
+        let spec: haltwise_core::policy::Spec = text.parse().unwrap();
+        let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
+        let kvm = walk(spec.build(&setting).unwrap().as_mut(), &halts_ns);
+        prop_assert_eq!(walk(&mut Proposal::new(Rule::Toggle, ceiling), &halts_ns), kvm);
+    }
+}
