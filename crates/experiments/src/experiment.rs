@@ -85,6 +85,7 @@ use std::os::fd::BorrowedFd;
 use haltwise_core::units::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::device::machine::{Ended, Machine};
 pub use crate::vcpu_counts::VcpuCounts;
 pub use block::Block;
 pub use results::{Chart, Conclusion, Results, Table};
@@ -255,6 +256,19 @@ impl Trial<'_> {
     /// The CPU for vCPUs: the last.
     pub fn vcpu_cpu(&self) -> u32 {
         self.cpus.last().copied().unwrap_or(0)
+    }
+
+    /// Runs a VM for the trial's time, or so many rounds.
+    fn run(
+        &self,
+        machine: Machine,
+        cpu: Option<u32>,
+        rounds: Option<u32>,
+    ) -> anyhow::Result<Ended> {
+        let running = machine.start(cpu, rounds)?;
+        let until_ns = running.start_ns().saturating_add(self.length.0);
+        running.wait_until(until_ns, self.interrupt)?;
+        running.end()
     }
 
     /// The CPU for the host's side: the first.

@@ -1,43 +1,45 @@
 //! A thread of the host's side that works until it is told to stop.
 
-use std::io;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
+use anyhow::Context as _;
 use haltwise_lab::clock;
 use haltwise_lab::event::Flag;
 
 #[derive(Debug)]
 pub(crate) struct HostThread<T> {
+    name: &'static str,
     stop: Arc<Flag>,
-    thread: Option<JoinHandle<io::Result<T>>>,
+    thread: Option<JoinHandle<anyhow::Result<T>>>,
 }
 
 impl<T: Send + 'static> HostThread<T> {
     /// Has it work, on a CPU or wherever it may run, until the flag that it gets is raised.
     pub(crate) fn start(
-        name: &str,
+        name: &'static str,
         cpu: Option<u32>,
-        work: impl FnOnce(&Flag) -> io::Result<T> + Send + 'static,
-    ) -> io::Result<Self> {
-        let stop = Arc::new(Flag::new()?);
+        work: impl FnOnce(&Flag) -> anyhow::Result<T> + Send + 'static,
+    ) -> anyhow::Result<Self> {
+        let stop = Arc::new(Flag::new().context("create an eventfd")?);
         let seen = Arc::clone(&stop);
         let thread = Builder::new().name(name.to_owned()).spawn(move || {
             cpu.map_or(Ok(()), clock::pin)?;
             work(&seen)
-        })?;
+        });
         Ok(Self {
+            name,
             stop,
-            thread: Some(thread),
+            thread: Some(thread.with_context(|| format!("start the thread `{name}`"))?),
         })
     }
 
     /// Ends it; what came of its work.
-    pub(crate) fn end(mut self) -> io::Result<T> {
+    pub(crate) fn end(mut self) -> anyhow::Result<T> {
         self.stop.raise()?;
-        let panicked = || Err(io::Error::other("it panicked"));
-        let ended = self.thread.take().map(JoinHandle::join);
-        ended.map_or_else(panicked, |ended| ended.unwrap_or_else(|_| panicked()))
+        let ended = self.thread.take().and_then(|thread| thread.join().ok());
+        let result = ended.unwrap_or_else(|| Err(anyhow::anyhow!("it panicked")));
+        result.with_context(|| format!("run the thread `{}`", self.name))
     }
 }
 

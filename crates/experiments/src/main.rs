@@ -9,6 +9,7 @@ use clap::Parser;
 use haltwise_core::units::Nanos;
 use haltwise_experiments::experiment::conduct::{Options, Progress, conduct};
 use haltwise_experiments::experiment::found::{Report, SCHEMA};
+use haltwise_experiments::experiment::recorder::Haltwise;
 use haltwise_experiments::experiment::registry::{EXPERIMENTS, find};
 use haltwise_experiments::experiment::{Experiment, verdicts};
 use haltwise_experiments::render;
@@ -74,7 +75,11 @@ impl Args {
             seed: self.seed,
             budget: if self.quick { QUICK } else { self.budget },
             rounds: self.rounds,
-            haltwise: Options::look_for(self.haltwise.as_deref(), !self.no_haltwise),
+            haltwise: if self.no_haltwise {
+                Err("not wanted (--no-haltwise)".to_owned())
+            } else {
+                Haltwise::find(self.haltwise.as_deref())
+            },
         }
     }
 }

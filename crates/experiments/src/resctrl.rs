@@ -22,7 +22,7 @@ pub mod root;
 pub mod schemata;
 
 pub use classes::Classes;
-pub use root::{ResctrlError, Root};
+pub use root::Root;
 pub use schemata::{Bandwidth, Cache, Found, Schemata};
 
 static GRANTED: OnceLock<Root> = OnceLock::new();

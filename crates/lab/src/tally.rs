@@ -1,6 +1,6 @@
 //! Turns what is left of a run into its outcome: reads the guest's counters, names, adds up.
 
-use std::collections::BTreeMap;
+use haltwise_core::ids::{Tid, VcpuId};
 
 use crate::clock::HostWait;
 use crate::drive::{Round, VcpuRounds};
@@ -13,6 +13,8 @@ use crate::outcome::{
 };
 use crate::run::{Finished, RunError};
 use crate::running::{Ended, EndedVcpu, EndedVm};
+use crate::stats_fd::Stats;
+use crate::vcpu::VcpuEnd;
 
 pub(crate) fn tally(load: &Load, ended: Ended, ended_by: EndedBy) -> Result<Finished, RunError> {
     let mut vms = Vec::new();
@@ -95,32 +97,49 @@ fn tally_vm(load: &Load, ended: EndedVm) -> Result<(VmOutcome, Vec<VcpuRounds>),
 fn tally_vcpu(
     load: &Load,
     memory: &GuestMemory,
-    vcpu: &EndedVcpu,
+    ended: &EndedVcpu,
 ) -> Result<VcpuOutcome, MemoryError> {
-    let count = |word| Ok(u64::from(memory.word(vcpu.id.0, word)?));
-    let exits = vcpu.end.exits.iter();
-    let mut exits: BTreeMap<_, _> = exits.map(|(exit, n)| (exit.to_string(), *n)).collect();
+    let mut outcome = vcpu(memory, ended.id, ended.tid, &ended.end, &ended.stats)?;
     if load.guest == Guest::Exits {
-        exits.insert("cpuid".to_owned(), count(counter::CPUIDS)?);
-        exits.insert("rdmsr".to_owned(), count(counter::RDMSRS)?);
-        exits.insert("wrmsr".to_owned(), count(counter::WRMSRS)?);
-        exits.insert("hlt".to_owned(), count(counter::HALTS)?);
+        let count = |word| Ok(u64::from(memory.word(ended.id.0, word)?));
+        for (name, word) in [
+            ("cpuid", counter::CPUIDS),
+            ("rdmsr", counter::RDMSRS),
+            ("wrmsr", counter::WRMSRS),
+            ("hlt", counter::HALTS),
+        ] {
+            outcome.exits.insert(name.to_owned(), count(word)?);
+        }
     }
-    let used = &vcpu.end.thread;
+    outcome.rounds = ended.rounds.as_ref().map(|rounds| rounds.len() as u64);
+    outcome.guest_poll = guest_polls(load, memory, ended)?;
+    Ok(outcome)
+}
+
+/// What a guest, KVM's statistics and the run loop counted of a vCPU.
+pub fn vcpu(
+    memory: &GuestMemory,
+    id: VcpuId,
+    tid: Option<Tid>,
+    end: &VcpuEnd,
+    stats: &Stats,
+) -> Result<VcpuOutcome, MemoryError> {
+    let count = |word| Ok(u64::from(memory.word(id.0, word)?));
+    let exits = end.exits.iter().map(|(exit, n)| (exit.to_string(), *n));
     Ok(VcpuOutcome {
-        id: vcpu.id.0,
-        tid: vcpu.tid.map_or(0, |tid| tid.0),
+        id: id.0,
+        tid: tid.map_or(0, |tid| tid.0),
         halts: count(counter::HALTS)?,
         interrupts: count(counter::INTERRUPTS)?,
-        rounds: vcpu.rounds.as_ref().map(|rounds| rounds.len() as u64),
-        cpu_ns: used.cpu_ns,
-        voluntary_switches: used.switches.map(|switches| switches.voluntary),
-        involuntary_switches: used.switches.map(|switches| switches.involuntary),
-        exits,
-        stats: scalars(&vcpu.stats),
-        hist: log_hists(&vcpu.stats),
+        rounds: None,
+        cpu_ns: end.thread.cpu_ns,
+        voluntary_switches: end.thread.switches.map(|switches| switches.voluntary),
+        involuntary_switches: end.thread.switches.map(|switches| switches.involuntary),
+        exits: exits.collect(),
+        stats: scalars(stats),
+        hist: log_hists(stats),
         user_halts: None,
-        guest_poll: guest_polls(load, memory, vcpu)?,
+        guest_poll: None,
     })
 }
 

@@ -87,15 +87,6 @@ impl Screen {
         self.refused
     }
 
-    /// FNV-1a of all pixels, 64 bits: to tell screens apart at a glance.
-    pub fn hash(&self) -> u64 {
-        self.pixels
-            .iter()
-            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-                (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-            })
-    }
-
     fn at(&self, address: u64, length: usize) -> Option<Range<usize>> {
         let start = address.checked_sub(WINDOW.start.into())?;
         let start = usize::try_from(start).ok()?;

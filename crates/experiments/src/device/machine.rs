@@ -9,18 +9,22 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use haltwise_core::ids::VcpuId;
 use haltwise_core::units::Nanos;
 use iced_x86::IcedError;
+use kvm_ioctls::IoEventAddress;
 
 use super::Devices;
+use super::virtio::register;
 use crate::vcpu_counts::VcpuCounts;
 use haltwise_lab::clock;
+use haltwise_lab::event::Event;
 use haltwise_lab::exit::ExitCounts;
 use haltwise_lab::guest::Program;
-use haltwise_lab::memory::{counter, param};
-use haltwise_lab::outcome::{VcpuOutcome, log_hists, scalars};
+use haltwise_lab::memory::{MMIO, counter, param};
 use haltwise_lab::routing::Interrupts;
 use haltwise_lab::stats_fd::{Stats, StatsFd};
+use haltwise_lab::tally;
 use haltwise_lab::vcpu::{Ends, VcpuThread};
 use haltwise_lab::vm::{self, Vm, VmConfig};
 
@@ -64,6 +68,15 @@ impl Machine {
     pub fn with(mut self, devices: impl Devices + 'static) -> Self {
         self.devices = Some(Box::new(devices));
         self
+    }
+
+    /// Makes an eventfd of the guest's notifications of a queue.
+    pub(crate) fn notify(&self, queue: usize, event: &Event) -> anyhow::Result<()> {
+        let index = u32::try_from(queue).unwrap_or(u32::MAX);
+        let address = u64::from(MMIO) + u64::from(register::QUEUE_NOTIFY);
+        let fd = self.vm.fd();
+        fd.register_ioevent(event.fd(), &IoEventAddress::Mmio(address), index)
+            .with_context(|| format!("KVM_IOEVENTFD of VM `{}`", self.vm.config.name))
     }
 
     /// Starts it, on a CPU, for so many rounds, or for as long as it is left to.
@@ -137,34 +150,15 @@ impl Running {
         }
         let elapsed_ns = clock::now_ns().saturating_sub(self.start_ns);
         let tid = self.thread.tid();
-        let end = self.thread.join();
-        end.result
-            .with_context(|| format!("VM `{}`", self.vm.config.name))?;
+        let mut end = self.thread.join();
+        let result = std::mem::replace(&mut end.result, Ok(()));
+        result.with_context(|| format!("VM `{}`", self.vm.config.name))?;
         let after = self.stats.as_deref().map(StatsFd::read).transpose()?;
         let stats = after.zip(self.before);
         let stats = stats
             .map(|(after, before)| after.since(&before))
             .unwrap_or_default();
-        let word = |word| self.vm.memory.word(0, word).map(u64::from);
-        let outcome = VcpuOutcome {
-            id: 0,
-            tid: tid.map_or(0, |tid| tid.0),
-            halts: word(counter::HALTS)?,
-            interrupts: word(counter::INTERRUPTS)?,
-            rounds: Some(word(counter::ROUNDS)?),
-            cpu_ns: end.thread.cpu_ns,
-            voluntary_switches: end.thread.switches.map(|switches| switches.voluntary),
-            involuntary_switches: end.thread.switches.map(|switches| switches.involuntary),
-            exits: end
-                .exits
-                .iter()
-                .map(|(exit, n)| (exit.to_string(), *n))
-                .collect(),
-            stats: scalars(&stats),
-            hist: log_hists(&stats),
-            user_halts: None,
-            guest_poll: None,
-        };
+        let outcome = tally::vcpu(&self.vm.memory, VcpuId(0), tid, &end, &stats)?;
         Ok(Ended {
             rounds: self.vm.memory.word(0, counter::ROUNDS)?,
             interrupts: self.vm.memory.word(0, counter::INTERRUPTS)?,

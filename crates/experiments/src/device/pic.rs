@@ -17,8 +17,6 @@ pub const LINES: u8 = 16;
 const CASCADE: u8 = 2;
 /// What a controller answers if a request went away: its lowest line.
 const SPURIOUS: u8 = 7;
-/// Ports: command and data of the first, of the second, and which lines are level-triggered.
-pub const PORTS: [u16; 6] = [0x20, 0x21, 0xa0, 0xa1, 0x4d0, 0x4d1];
 /// Lines that a PC lets be level-triggered: not timer, keyboard, cascade, RTC, nor FPU.
 const MAY_BE_LEVEL: [u8; 2] = [0xf8, 0xde];
 

@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::atomic::{Ordering, fence};
 
+use anyhow::Context as _;
+
 use super::page::{FIRED, NEXT_SYNC, Page, Snapshot};
 use super::slot::{Look, Slot};
 use haltwise_lab::memory::MemoryError;
@@ -27,28 +29,6 @@ impl<P: Page> Client<P> {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AgentError {
-    /// A page is not where it was said to be.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// A vCPU could not be interrupted.
-    #[error("interrupt client {client}")]
-    Fire {
-        client: usize,
-        #[source]
-        source: io::Error,
-    },
-    /// Its thread could not run as it should.
-    #[error("{step}")]
-    Thread {
-        step: &'static str,
-        #[source]
-        source: io::Error,
-    },
-}
-
 /// An agent and those it serves. Times are the host's TSC.
 #[derive(Debug)]
 pub struct Agent<P> {
@@ -63,7 +43,7 @@ impl<P: Page> Agent<P> {
         &mut self,
         now: impl Fn() -> u64,
         mut fire: impl FnMut(usize) -> io::Result<()>,
-    ) -> Result<Option<u64>, AgentError> {
+    ) -> anyhow::Result<Option<u64>> {
         let mut next: Option<u64> = None;
         for (index, client) in self.clients.iter_mut().enumerate() {
             // Read before the page: what fires lay there when it was due already.
@@ -78,10 +58,7 @@ impl<P: Page> Agent<P> {
                 }
                 Look::Fire(sequence) => {
                     client.page.store32(FIRED, sequence)?;
-                    fire(index).map_err(|source| AgentError::Fire {
-                        client: index,
-                        source,
-                    })?;
+                    fire(index).with_context(|| format!("interrupt client {index}"))?;
                 }
             }
         }
@@ -90,7 +67,7 @@ impl<P: Page> Agent<P> {
 
     /// Tells every guest that the agent looks again at `host` or earlier. A pass has to follow before the
     /// agent sleeps: see the module's header.
-    pub fn promise(&self, host: u64) -> Result<(), AgentError> {
+    pub fn promise(&self, host: u64) -> anyhow::Result<()> {
         for client in &self.clients {
             let guest = host.wrapping_add(client.tsc_offset);
             client.page.store64(NEXT_SYNC, guest)?;
@@ -100,7 +77,7 @@ impl<P: Page> Agent<P> {
     }
 
     /// Tells every guest one of the two that are no times: [`super::page::ALWAYS`], [`super::page::NEVER`].
-    pub fn announce(&self, word: u64) -> Result<(), AgentError> {
+    pub fn announce(&self, word: u64) -> anyhow::Result<()> {
         for client in &self.clients {
             client.page.store64(NEXT_SYNC, word)?;
         }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use haltwise_core::units::Nanos;
 
-use super::agent::{Agent, AgentError, Client};
+use anyhow::Context as _;
+
+use super::agent::{Agent, Client};
 use super::page::{ALWAYS, GuestPage, NEVER};
 use super::slot::Counts;
 use crate::host_thread::HostThread;
@@ -42,20 +44,11 @@ impl AgentReport {
 }
 
 #[derive(Debug)]
-pub struct AgentThread(HostThread<Result<AgentReport, AgentError>>);
-
-fn step(step: &'static str) -> impl Fn(std::io::Error) -> AgentError {
-    move |source| AgentError::Thread { step, source }
-}
+pub struct AgentThread(HostThread<AgentReport>);
 
 impl AgentThread {
     /// Starts one for every vCPU of some VMs, whose TSC has so many ticks in a millisecond.
-    pub fn start(
-        vms: &[Vm],
-        tsc_khz: u32,
-        pace: Pace,
-        cpu: Option<u32>,
-    ) -> Result<Self, AgentError> {
+    pub fn start(vms: &[Vm], tsc_khz: u32, pace: Pace, cpu: Option<u32>) -> anyhow::Result<Self> {
         let mut clients = Vec::new();
         let mut lines: Vec<Arc<Lines>> = Vec::new();
         for vm in vms {
@@ -65,8 +58,7 @@ impl AgentThread {
                     address: vcpu_page(vcpu.id.0) + u32::from(timer::PAGE),
                 };
                 let offset = vcpu.tsc_offset();
-                let offset =
-                    offset.map_err(step("read a vCPU's TSC offset (KVM tells since 5.16)"))?;
+                let offset = offset.context("read a vCPU's TSC offset (KVM tells since 5.16)")?;
                 clients.push(Client::new(shared, offset)?);
                 lines.push(Arc::clone(line));
             }
@@ -84,14 +76,13 @@ impl AgentThread {
         }
         let serves = move |stop: &Flag| {
             clock::sleep_exactly()?;
-            Ok(serve(agent, &lines, ticks, pace, stop))
+            serve(agent, &lines, ticks, pace, stop)
         };
-        let thread = HostThread::start("timer-agent", cpu, serves);
-        Ok(Self(thread.map_err(step("start the agent"))?))
+        Ok(Self(HostThread::start("timer-agent", cpu, serves)?))
     }
 
-    pub fn end(self) -> Result<AgentReport, AgentError> {
-        self.0.end().map_err(step("run the agent"))?
+    pub fn end(self) -> anyhow::Result<AgentReport> {
+        self.0.end()
     }
 }
 
@@ -118,7 +109,7 @@ fn serve(
     ticks: Ticks,
     pace: Pace,
     stop: &Flag,
-) -> Result<AgentReport, AgentError> {
+) -> anyhow::Result<AgentReport> {
     let (start_ns, start_cpu) = (clock::now_ns(), clock::thread_cpu_ns());
     let mut passes = 0;
     let fire = |client: usize| lines[client].wake.signal();
@@ -136,7 +127,7 @@ fn serve(
         passes += 1;
         let wake = due.map_or(wake, |due| due.min(wake));
         let left = wake.saturating_sub(ioctl::host_tsc());
-        clock::wait_readable(stop, Some(ticks.time(left))).map_err(step("let the agent sleep"))?;
+        clock::wait_readable(stop, Some(ticks.time(left)))?;
     }
     agent.announce(NEVER)?;
     Ok(AgentReport {

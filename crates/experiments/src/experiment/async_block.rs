@@ -14,7 +14,6 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use kvm_ioctls::IoEventAddress;
 use rustix::fs::{Mode, OFlags};
 use tempfile::NamedTempFile;
 
@@ -23,13 +22,11 @@ use crate::device::Shared;
 use crate::device::block::ring::Ring;
 use crate::device::block::{BlockBoard, BlockDevice, ENTRIES, SECTOR, Server};
 use crate::device::machine::{Ended, Machine};
-use crate::device::virtio::register;
 use crate::guest::disk;
 use crate::host_thread::HostThread;
 use haltwise_lab::clock;
 use haltwise_lab::event::{Event, Flag};
-use haltwise_lab::memory::{MMIO, param};
-use haltwise_lab::vm::{Vm, VmError};
+use haltwise_lab::memory::param;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "async-block",
@@ -129,45 +126,19 @@ impl Serving {
     }
 }
 
-/// A worker, until it is told to stop.
-struct Worker(HostThread<u64>);
-
-impl Worker {
-    /// Serves a device whenever the guest notifies it, on a CPU of its own if there is one; with a ring, if there is one.
-    fn start(
-        vm: &Vm,
-        device: Shared<BlockDevice>,
-        ring: Option<Ring>,
-        cpu: Option<u32>,
-    ) -> anyhow::Result<(Self, Arc<Event>)> {
-        let event = Arc::new(Event::new().context("create an eventfd")?);
-        let notify = IoEventAddress::Mmio(u64::from(MMIO) + u64::from(register::QUEUE_NOTIFY));
-        vm.fd()
-            .register_ioevent(event.fd(), &notify, 0_u32)
-            .map_err(|source| VmError::Ioctl {
-                step: "KVM_IOEVENTFD",
-                vm: vm.config.name.clone(),
-                source,
-            })?;
-        let serving = Serving {
-            device,
-            kicks: Arc::clone(&event),
-        };
-        let work = move |stop: &Flag| {
-            match ring {
-                Some(ring) => serving.with_ring(ring, stop)?,
-                None => serving.wait_for_the_file(stop)?,
-            }
-            Ok(clock::thread_cpu_ns())
-        };
-        let thread = HostThread::start("block-worker", cpu, work);
-        Ok((Self(thread.context("start a worker")?), event))
-    }
-
-    /// Ends it; the CPU that it used.
-    fn end(self) -> anyhow::Result<u64> {
-        self.0.end().context("serve the disk")
-    }
+/// Serves a device whenever the guest notifies it, on a CPU of its own if there is one; with a ring, if there is one.
+fn worker(
+    serving: Serving,
+    ring: Option<Ring>,
+    cpu: Option<u32>,
+) -> anyhow::Result<HostThread<u64>> {
+    HostThread::start("block-worker", cpu, move |stop: &Flag| {
+        match ring {
+            Some(ring) => serving.with_ring(ring, stop)?,
+            None => serving.wait_for_the_file(stop)?,
+        }
+        Ok(clock::thread_cpu_ns())
+    })
 }
 
 struct Stored {
@@ -236,20 +207,21 @@ fn store(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Stored> {
         (None, Server::Exit)
     } else {
         let cpu = several.then(|| trial.host_cpu());
-        let (worker, event) = Worker::start(&machine.vm, device.clone(), ring, cpu)?;
-        (Some(worker), Server::Worker(event))
+        let kicks = Arc::new(Event::new().context("create an eventfd")?);
+        machine.notify(0, &kicks)?;
+        let serving = Serving {
+            device: device.clone(),
+            kicks: Arc::clone(&kicks),
+        };
+        let worker = worker(serving, ring, cpu)?;
+        (Some(worker), Server::Worker(kicks))
     };
     let machine = machine.with(BlockBoard {
         device: device.clone(),
         server,
     });
-    let ended = (|| {
-        let running = machine.start(several.then(|| trial.vcpu_cpu()), rounds)?;
-        let until_ns = running.start_ns().saturating_add(trial.length.0);
-        running.wait_until(until_ns, trial.interrupt)?;
-        running.end()
-    })();
-    let worker_cpu_ns = worker.map_or(Ok(0), Worker::end);
+    let ended = trial.run(machine, several.then(|| trial.vcpu_cpu()), rounds);
+    let worker_cpu_ns = worker.map_or(Ok(0), HostThread::end);
     Ok(Stored {
         ended: ended?,
         device,
@@ -275,10 +247,7 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let serving_ns = stored.device.lock().serving_ns;
     let work = ended.vm.memory.word(0, disk::WORK)?;
     let switches = ended.counts.voluntary_switches;
-    let block = Block {
-        vcpus: vec![ended.counts.clone()],
-        ..Block::default()
-    };
+    let block = Block::of_machine(ended);
     Ok(block
         .with("requests", ended.per_second(requests))
         .with("time", each(ended.elapsed_ns as f64) / 1e3)

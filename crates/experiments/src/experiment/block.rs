@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::device::machine::Ended;
 use crate::vcpu_counts::VcpuCounts;
 use haltwise_lab::outcome::Outcome;
 
@@ -21,6 +22,14 @@ impl Block {
         let vcpus = outcome.vms.iter().flat_map(|vm| &vm.vcpus);
         Self {
             vcpus: vcpus.map(VcpuCounts::of).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// With the counts of a machine's vCPU, and no figures yet.
+    pub(super) fn of_machine(ended: &Ended) -> Self {
+        Self {
+            vcpus: vec![ended.counts.clone()],
             ..Self::default()
         }
     }

@@ -1,7 +1,6 @@
 //! An experiment, from its description to what was found: rounds, until the time is used up.
 
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use anyhow::Context as _;
 use haltwise_core::units::Nanos;
@@ -34,17 +33,6 @@ pub struct Options {
     pub rounds: Option<u32>,
     /// `haltwise`, or why it shall not or cannot record.
     pub haltwise: Result<Haltwise, String>,
-}
-
-impl Options {
-    /// Looks for `haltwise`, where it is wanted.
-    pub fn look_for(named: Option<&Path>, wanted: bool) -> Result<Haltwise, String> {
-        if wanted {
-            Haltwise::find(named)
-        } else {
-            Err("not wanted (--no-haltwise)".to_owned())
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

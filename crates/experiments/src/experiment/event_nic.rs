@@ -14,20 +14,16 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use haltwise_core::units::Nanos;
-use kvm_ioctls::IoEventAddress;
 
-use self::peer::{Echoed, Peer};
-use self::worker::{How, Served, Worker};
+use self::peer::Echoed;
+use self::worker::{How, Served};
 use super::{Block, Conclusion, Effect, Experiment, Integrity, Results, Source, Trial, Variant};
 use crate::device::Shared;
 use crate::device::machine::{Ended, Machine};
 use crate::device::net::{Link, NetBoard, NetDevice, RECEIVE, Sender, TRANSMIT};
-use crate::device::virtio::register;
 use crate::guest::net;
 use haltwise_lab::event::Event;
-use haltwise_lab::memory::MMIO;
 use haltwise_lab::thread_stats::ThreadUse;
-use haltwise_lab::vm::{Vm, VmError};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "event-nic",
@@ -170,20 +166,6 @@ impl Exchanged {
     }
 }
 
-/// Makes an eventfd of the guest's notifications of a queue.
-fn notified(vm: &Vm, queue: usize, event: &Event) -> anyhow::Result<()> {
-    let index = u32::try_from(queue).unwrap_or(u32::MAX);
-    let notify = IoEventAddress::Mmio(u64::from(MMIO) + u64::from(register::QUEUE_NOTIFY));
-    vm.fd()
-        .register_ioevent(event.fd(), &notify, index)
-        .map_err(|source| VmError::Ioctl {
-            step: "KVM_IOEVENTFD",
-            vm: vm.config.name.clone(),
-            source,
-        })?;
-    Ok(())
-}
-
 /// Sends and receives for the trial's time, or so many rounds.
 fn exchange(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Exchanged> {
     let load = &LOADS[trial.variant / BACKENDS.len()];
@@ -199,11 +181,11 @@ fn exchange(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Exchanged>
     let lines = Arc::clone(&machine.vm.lines[0]);
     let event = || Event::new().map(Arc::new).context("create an eventfd");
     let kicks = [event()?, event()?];
-    notified(&machine.vm, RECEIVE, &kicks[RECEIVE])?;
+    machine.notify(RECEIVE, &kicks[RECEIVE])?;
     let sender = if how == How::Receives {
         Sender::Exit(Arc::clone(&lines))
     } else {
-        notified(&machine.vm, TRANSMIT, &kicks[TRANSMIT])?;
+        machine.notify(TRANSMIT, &kicks[TRANSMIT])?;
         Sender::Worker
     };
     let board = NetBoard {
@@ -214,22 +196,17 @@ fn exchange(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Exchanged>
     };
     let several = trial.cpus.len() > 1;
     let one = load.one_cpu.then(|| trial.vcpu_cpu());
-    let peer = Peer::start(other_end, load.think, one)?;
+    let peer = peer::start(other_end, load.think, one)?;
     let served = Served {
         device: device.clone(),
         link,
         kicks,
         lines,
     };
-    let worker = Worker::start(served, how, one.or(several.then(|| trial.host_cpu())));
+    let worker = worker::start(served, how, one.or(several.then(|| trial.host_cpu())));
     let ended = worker.and_then(|worker| {
-        let ended = (|| {
-            let running = machine.with(board);
-            let running = running.start(one.or(several.then(|| trial.vcpu_cpu())), rounds)?;
-            let until_ns = running.start_ns().saturating_add(trial.length.0);
-            running.wait_until(until_ns, trial.interrupt)?;
-            running.end()
-        })();
+        let cpu = one.or(several.then(|| trial.vcpu_cpu()));
+        let ended = trial.run(machine.with(board), cpu, rounds);
         let used = worker.end();
         Ok((ended?, used?))
     });
@@ -252,10 +229,7 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let each = |total: f64| total / packets;
     let known = |count: Option<u64>| count.map_or(f64::NAN, |count| count as f64);
     let worker_switches = worker.switches;
-    let block = Block {
-        vcpus: vec![ended.counts.clone()],
-        ..Block::default()
-    };
+    let block = Block::of_machine(ended);
     let window = f64::from(exchanged.window);
     Ok(block
         .with("packets", ended.per_second(packets))

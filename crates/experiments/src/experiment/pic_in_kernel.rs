@@ -78,12 +78,7 @@ fn handle(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Ended> {
         machine.with(UserBoard::default())
     };
     let cpu = (trial.cpus.len() > 1).then(|| trial.vcpu_cpu());
-    let running = machine.start(cpu, rounds)?;
-    running.wait_until(
-        running.start_ns().saturating_add(trial.length.0),
-        trial.interrupt,
-    )?;
-    running.end()
+    trial.run(machine, cpu, rounds)
 }
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
@@ -91,10 +86,7 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let each = |total: f64| total / f64::from(ended.interrupts);
     let counts = &ended.counts;
     let switches = counts.voluntary_switches;
-    let block = Block {
-        vcpus: vec![counts.clone()],
-        ..Block::default()
-    };
+    let block = Block::of_machine(&ended);
     Ok(block
         .with("interrupts", ended.per_second(ended.interrupts.into()))
         .with("time", each(ended.elapsed_ns as f64) / 1e3)

@@ -9,15 +9,14 @@
 //! is taken and taken back there, but no hardware isolates, so that variant has no times, and says so.
 
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread::JoinHandle;
 
 use anyhow::Context as _;
 use haltwise_core::units::Nanos;
 
 use super::{Block, Conclusion, Effect, Experiment, Integrity, Results, Source, Trial, Variant};
-use crate::resctrl::{self, Classes, ResctrlError, Root};
+use crate::host_thread::HostThread;
+use crate::resctrl::{self, Classes, Root};
 use haltwise_lab::clock;
 use haltwise_lab::event::{Event, Flag};
 use haltwise_lab::guest::Guest;
@@ -91,45 +90,24 @@ const STREAMED_BYTES: usize = 64 << 20;
 /// Words between two looks at the flag: some tens of microseconds.
 const CHUNK: usize = 1 << 15;
 
+/// A thread that streams, and its id; its end gives the bytes that it read.
 struct Neighbour {
-    stop: Arc<Flag>,
+    thread: HostThread<u64>,
     tid: u32,
-    handle: Option<JoinHandle<u64>>,
 }
 
 impl Neighbour {
-    fn start(cpu: Option<u32>) -> std::io::Result<Self> {
-        let stop = Arc::new(Flag::new()?);
-        let seen = Arc::clone(&stop);
+    fn start(cpu: Option<u32>) -> anyhow::Result<Self> {
         let (sender, receiver) = mpsc::channel();
-        let handle = std::thread::Builder::new()
-            .name("neighbour".to_owned())
-            .spawn(move || {
-                let tid = rustix::thread::gettid().as_raw_nonzero().get();
-                let _ = sender.send(u32::try_from(tid).unwrap_or(0));
-                // On the CPU of the VM it would take time, not cache.
-                let _ = cpu.map(clock::pin);
-                stream(&seen)
-            })?;
-        let tid = receiver.recv().map_err(std::io::Error::other)?;
-        Ok(Self {
-            stop,
-            tid,
-            handle: Some(handle),
-        })
-    }
-
-    /// Ends it; bytes that it read.
-    fn end(&mut self) -> u64 {
-        let _ = self.stop.raise();
-        let handle = self.handle.take();
-        handle.and_then(|handle| handle.join().ok()).unwrap_or(0)
-    }
-}
-
-impl Drop for Neighbour {
-    fn drop(&mut self) {
-        self.end();
+        let thread = HostThread::start("neighbour", None, move |stop: &Flag| {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get();
+            let _ = sender.send(u32::try_from(tid).unwrap_or(0));
+            // On the CPU of the VM it would take time, not cache.
+            let _ = cpu.map(clock::pin);
+            Ok(stream(stop))
+        })?;
+        let tid = receiver.recv().context("start a neighbour")?;
+        Ok(Self { thread, tid })
     }
 }
 
@@ -159,9 +137,12 @@ fn names() -> [String; 2] {
 }
 
 /// Makes both classes and puts the neighbour into its own.
-fn make(root: Root, neighbour: u32) -> Result<Placed, ResctrlError> {
+fn make(root: Root, neighbour: u32) -> anyhow::Result<Placed> {
     let split = root.discover()?.split();
-    let split = split.ok_or_else(|| ResctrlError::TooSmall(root.path().to_owned()))?;
+    let path = root.path().display();
+    let split = split.with_context(|| {
+        format!("split `{path}` in two classes: it offers too few cache ways or classes")
+    })?;
     let mut classes = Classes::new(root);
     for (name, schemata) in names().iter().zip(&split) {
         classes.make(name, schemata)?;
@@ -214,13 +195,13 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
         let finished = run_whole(&load)?;
         return Ok(timed(Block::of(&finished.outcome), &finished.outcome));
     }
-    let mut neighbour = Neighbour::start(host_cpu).context("start a neighbour")?;
+    let neighbour = Neighbour::start(host_cpu)?;
     if trial.variant == 1 {
         let finished = run_whole(&load)?;
         let block = timed(Block::of(&finished.outcome), &finished.outcome);
-        return Ok(with_neighbour(block, &finished.outcome, neighbour.end()));
+        return with_neighbour(block, &finished.outcome, neighbour);
     }
-    with_classes(&load, &mut neighbour)
+    with_classes(&load, neighbour)
 }
 
 /// Runs all rounds: a signal waits for their end, less than a second away.
@@ -229,21 +210,16 @@ fn run_whole(load: &Load) -> anyhow::Result<Finished> {
     Ok(run(load, &never)?)
 }
 
-fn with_classes(load: &Load, neighbour: &mut Neighbour) -> anyhow::Result<Block> {
+fn with_classes(load: &Load, neighbour: Neighbour) -> anyhow::Result<Block> {
     let folder = tempfile::tempdir().context("create a folder for a fake root")?;
     let root = match resctrl::granted() {
         Some(root) => root.clone(),
         None => Root::fake(folder.path())?,
     };
     let made = make(root.clone(), neighbour.tid)?;
-    let stop = Arc::new(Flag::new().context("create an eventfd")?);
-    let ended = Arc::clone(&stop);
-    let helper = std::thread::Builder::new().spawn(move || place(made, &ended));
-    let helper = helper.context("start a thread")?;
+    let placing = HostThread::start("placing", None, move |stop: &Flag| place(made, stop))?;
     let ran = run_whole(load);
-    stop.raise().context("signal the end")?;
-    let lost = |_| anyhow::anyhow!("place threads: the thread panicked");
-    let mut placed = helper.join().map_err(lost)??;
+    let mut placed = placing.end()?;
     let [name, _] = names();
     let used = root.monitor(&name);
     placed.classes.restore()?;
@@ -269,7 +245,7 @@ fn with_classes(load: &Load, neighbour: &mut Neighbour) -> anyhow::Result<Block>
     let block = block
         .with("placed", placed.threads as f64)
         .with("left-behind", left as f64);
-    Ok(with_neighbour(block, &finished.outcome, neighbour.end()))
+    with_neighbour(block, &finished.outcome, neighbour)
 }
 
 fn timed(block: Block, outcome: &Outcome) -> Block {
@@ -282,9 +258,10 @@ fn timed(block: Block, outcome: &Outcome) -> Block {
         .with("exits", exits as f64 / (outcome.elapsed_ns as f64 / 1e9))
 }
 
-fn with_neighbour(block: Block, outcome: &Outcome, bytes: u64) -> Block {
+fn with_neighbour(block: Block, outcome: &Outcome, neighbour: Neighbour) -> anyhow::Result<Block> {
+    let mebibytes = neighbour.thread.end()? as f64 / f64::from(1 << 20);
     let seconds = outcome.elapsed_ns as f64 / 1e9;
-    block.with("streamed", bytes as f64 / f64::from(1 << 20) / seconds)
+    Ok(block.with("streamed", mebibytes / seconds))
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {

@@ -10,7 +10,7 @@ use haltwise_core::units::Nanos;
 
 use super::{Block, Conclusion, Effect, Experiment, Integrity, Results, Source, Trial};
 use crate::device::framebuffer::{self, ExitPerWrite, Screen, SharedScreen};
-use crate::device::machine::{Ended, Machine, Running};
+use crate::device::machine::{Ended, Machine};
 use crate::guest::paint;
 use haltwise_lab::clock;
 
@@ -109,15 +109,12 @@ impl Drawn {
 /// Draws for the trial's time, or for so many rounds.
 fn draw(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Drawn> {
     let machine = Machine::create("framebuffer", true, paint::program())?;
-    let until = |running: &Running| running.start_ns().saturating_add(trial.length.0);
     let cpu = (trial.cpus.len() > 1).then(|| trial.vcpu_cpu());
     if trial.variant == 0 {
         framebuffer::back_by_nothing(&machine.vm)?;
         let screen = SharedScreen::default();
         let machine = machine.with(ExitPerWrite(screen.clone()));
-        let running = machine.start(cpu, rounds)?;
-        running.wait_until(until(&running), trial.interrupt)?;
-        let ended = running.end()?;
+        let ended = trial.run(machine, cpu, rounds)?;
         let screen = screen.lock().clone();
         let scans = Scans::default();
         return Ok(Drawn {
@@ -129,7 +126,7 @@ fn draw(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Drawn> {
     framebuffer::back_by_logged_memory(&machine.vm)?;
     let (mut screen, mut scans) = (Screen::default(), Scans::default());
     let running = machine.start(cpu, rounds)?;
-    let until_ns = until(&running);
+    let until_ns = running.start_ns().saturating_add(trial.length.0);
     let mut next_ns = running.start_ns();
     while next_ns < until_ns {
         next_ns = next_ns.saturating_add(REFRESH.0).min(until_ns);
@@ -152,10 +149,7 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let (ended, scans) = (&drawn.ended, &drawn.scans);
     let writes = f64::from(ended.rounds) * f64::from(paint::WRITES);
     let switches = ended.counts.voluntary_switches;
-    let block = Block {
-        vcpus: vec![ended.counts.clone()],
-        ..Block::default()
-    };
+    let block = Block::of_machine(ended);
     Ok(block
         .with("writes", ended.per_second(writes))
         .with("exits", ended.exits_to_vmm() as f64 / writes)

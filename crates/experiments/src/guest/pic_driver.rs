@@ -59,8 +59,6 @@ use crate::device::board::{LINE_PORT, PULSE};
 use haltwise_lab::guest::{Assembly, Program, WAKE};
 use haltwise_lab::memory::{counter, param};
 
-/// Accesses to the controllers for each interrupt.
-pub const PIC_ACCESSES: u32 = 4;
 const LINE: u8 = 0;
 const COMMAND: u32 = 0x20;
 const DATA: u32 = 0x21;

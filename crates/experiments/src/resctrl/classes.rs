@@ -1,6 +1,6 @@
 //! Classes for as long as they are needed: dropped, they are gone, and every thread is where it was.
 
-use super::root::{ResctrlError, Root};
+use super::root::Root;
 use super::schemata::Schemata;
 
 /// Classes that were made, and threads that were placed in them.
@@ -23,14 +23,14 @@ impl Classes {
     }
 
     /// Makes a class; an error if there is one of that name, which is then left as it is.
-    pub fn make(&mut self, class: &str, schemata: &Schemata) -> Result<(), ResctrlError> {
+    pub fn make(&mut self, class: &str, schemata: &Schemata) -> anyhow::Result<()> {
         self.root.make(class)?;
         self.made.push(class.to_owned());
         self.root.limit(class, schemata)
     }
 
     /// Puts a thread into one of the classes made; false if it has ended.
-    pub fn place(&mut self, class: &str, tid: u32) -> Result<bool, ResctrlError> {
+    pub fn place(&mut self, class: &str, tid: u32) -> anyhow::Result<bool> {
         let origin = self.root.class_of(tid)?;
         let known = self.origins.iter().any(|(known, _)| *known == tid);
         let placed = self.root.place(Some(class), tid)?;
@@ -40,16 +40,12 @@ impl Classes {
         Ok(placed)
     }
 
-    pub fn root(&self) -> &Root {
-        &self.root
-    }
-
     /// Puts every thread back and removes the classes: all of it, even if a step fails. The first failure
     /// is returned, and what is not done yet is tried again when this is dropped.
-    pub fn restore(&mut self) -> Result<(), ResctrlError> {
+    pub fn restore(&mut self) -> anyhow::Result<()> {
         let mut result = Ok(());
         let root = &self.root;
-        let mut done = |step: Result<(), ResctrlError>| {
+        let mut done = |step: anyhow::Result<()>| {
             let is_done = step.is_ok();
             if result.is_ok() {
                 result = step;

@@ -2,40 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::schemata::{Bandwidth, Cache, Found, NotSchemata, Schemata};
+use anyhow::Context as _;
+
+use super::schemata::{Bandwidth, Cache, Found, Schemata};
 
 const MAGIC: u64 = 0x0765_5821;
 /// Folders of a root that are no classes.
 const NO_CLASSES: [&str; 3] = ["info", "mon_groups", "mon_data"];
-
-/// Why a class could not be had.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ResctrlError {
-    #[error("{step} `{}`", path.display())]
-    Io {
-        step: &'static str,
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    /// A file that is not what the kernel writes.
-    #[error("read `{}`", path.display())]
-    Schemata {
-        path: PathBuf,
-        #[source]
-        source: NotSchemata,
-    },
-    /// There is no resctrl.
-    #[error("`{}` is no resctrl: it has no `schemata` (mount -t resctrl resctrl DIR)", .0.display())]
-    NotResctrl(PathBuf),
-    /// Nothing, or too little, to split.
-    #[error("split `{}` in two classes: it offers too few cache ways or classes", .0.display())]
-    TooSmall(PathBuf),
-}
 
 #[derive(Debug, Clone)]
 pub struct Root {
@@ -45,12 +21,14 @@ pub struct Root {
 
 impl Root {
     /// Looks whether there is one, and whether it is the kernel's.
-    pub fn open(path: &Path) -> Result<Self, ResctrlError> {
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
         if !path.join("schemata").is_file() {
-            return Err(ResctrlError::NotResctrl(path.to_owned()));
+            anyhow::bail!(
+                "`{}` is no resctrl: it has no `schemata` (mount -t resctrl resctrl DIR)",
+                path.display()
+            );
         }
-        let stat =
-            rustix::fs::statfs(path).map_err(|errno| failed("look at", path)(errno.into()))?;
+        let stat = rustix::fs::statfs(path).with_context(failed("look at", path))?;
         Ok(Self {
             path: path.to_owned(),
             kernels: u64::try_from(stat.f_type) == Ok(MAGIC),
@@ -58,7 +36,7 @@ impl Root {
     }
 
     /// Fills an empty folder with what a machine of 12 ways, one cache and 16 classes shows.
-    pub fn fake(path: &Path) -> Result<Self, ResctrlError> {
+    pub fn fake(path: &Path) -> anyhow::Result<Self> {
         for (file, text) in [
             ("info/L3/cbm_mask", "fff\n"),
             ("info/L3/min_cbm_bits", "1\n"),
@@ -75,9 +53,9 @@ impl Root {
         ] {
             let file = path.join(file);
             if let Some(folder) = file.parent() {
-                fs::create_dir_all(folder).map_err(failed("create", folder))?;
+                fs::create_dir_all(folder).with_context(failed("create", folder))?;
             }
-            fs::write(&file, text).map_err(failed("write", &file))?;
+            fs::write(&file, text).with_context(failed("write", &file))?;
         }
         Self::open(path)
     }
@@ -92,7 +70,7 @@ impl Root {
         &self.path
     }
 
-    pub fn discover(&self) -> Result<Found, ResctrlError> {
+    pub fn discover(&self) -> anyhow::Result<Found> {
         let number = |file: &str, radix: u32| {
             let text = fs::read_to_string(self.path.join("info").join(file)).ok()?;
             u64::from_str_radix(text.trim(), radix).ok()
@@ -126,16 +104,15 @@ impl Root {
     }
 
     /// What a class may use; the default class if it has no name.
-    pub fn schemata(&self, class: Option<&str>) -> Result<Schemata, ResctrlError> {
+    pub fn schemata(&self, class: Option<&str>) -> anyhow::Result<Schemata> {
         let path = self.folder(class).join("schemata");
-        let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
-        text.parse()
-            .map_err(|source| ResctrlError::Schemata { path, source })
+        let text = fs::read_to_string(&path).with_context(failed("read", &path))?;
+        text.parse().with_context(failed("read", &path))
     }
 
     /// The classes there are, but the default one.
-    pub fn classes(&self) -> Result<Vec<String>, ResctrlError> {
-        let entries = fs::read_dir(&self.path).map_err(failed("list", &self.path))?;
+    pub fn classes(&self) -> anyhow::Result<Vec<String>> {
+        let entries = fs::read_dir(&self.path).with_context(failed("list", &self.path))?;
         let names = entries
             .flatten()
             .filter(|entry| entry.path().join("tasks").is_file());
@@ -147,9 +124,9 @@ impl Root {
         Ok(names)
     }
 
-    pub fn tasks(&self, class: Option<&str>) -> Result<Vec<u32>, ResctrlError> {
+    pub fn tasks(&self, class: Option<&str>) -> anyhow::Result<Vec<u32>> {
         let path = self.folder(class).join("tasks");
-        let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
+        let text = fs::read_to_string(&path).with_context(failed("read", &path))?;
         Ok(text
             .lines()
             .filter_map(|line| line.trim().parse().ok())
@@ -157,7 +134,7 @@ impl Root {
     }
 
     /// The class of a thread; `None` for the default one.
-    pub fn class_of(&self, tid: u32) -> Result<Option<String>, ResctrlError> {
+    pub fn class_of(&self, tid: u32) -> anyhow::Result<Option<String>> {
         for class in self.classes()? {
             if self.tasks(Some(&class))?.contains(&tid) {
                 return Ok(Some(class));
@@ -194,30 +171,30 @@ impl Root {
 
 impl Root {
     /// Makes a class. It must not be there yet.
-    pub(super) fn make(&self, class: &str) -> Result<(), ResctrlError> {
+    pub(super) fn make(&self, class: &str) -> anyhow::Result<()> {
         let folder = self.folder(Some(class));
-        fs::create_dir(&folder).map_err(failed("make class", &folder))?;
+        fs::create_dir(&folder).with_context(failed("make class", &folder))?;
         if !self.kernels {
             // As the kernel does: a new class may use what the default one may.
             let all = self.schemata(None)?.to_string();
             for (file, text) in [("tasks", ""), ("schemata", all.as_str())] {
                 let file = folder.join(file);
-                fs::write(&file, text).map_err(failed("write", &file))?;
+                fs::write(&file, text).with_context(failed("write", &file))?;
             }
         }
         Ok(())
     }
 
     /// Says what a class may use.
-    pub(super) fn limit(&self, class: &str, schemata: &Schemata) -> Result<(), ResctrlError> {
+    pub(super) fn limit(&self, class: &str, schemata: &Schemata) -> anyhow::Result<()> {
         let path = self.folder(Some(class)).join("schemata");
         let mut whole = self.schemata(Some(class))?;
         whole.overlay(schemata);
-        fs::write(&path, whole.to_string()).map_err(failed("write", &path))
+        fs::write(&path, whole.to_string()).with_context(failed("write", &path))
     }
 
     /// Puts a thread into a class, out of that where it was; false if the thread has ended.
-    pub(super) fn place(&self, class: Option<&str>, tid: u32) -> Result<bool, ResctrlError> {
+    pub(super) fn place(&self, class: Option<&str>, tid: u32) -> anyhow::Result<bool> {
         let path = self.folder(class).join("tasks");
         if !self.kernels {
             for other in self.classes()? {
@@ -226,7 +203,7 @@ impl Root {
                     let left = tasks.iter().filter(|other| **other != tid);
                     let lines: Vec<_> = left.map(|tid| format!("{tid}\n")).collect();
                     let path = self.folder(Some(&other)).join("tasks");
-                    fs::write(&path, lines.concat()).map_err(failed("write", &path))?;
+                    fs::write(&path, lines.concat()).with_context(failed("write", &path))?;
                 }
             }
             if class.is_none() {
@@ -237,33 +214,27 @@ impl Root {
         let mut file = OpenOptions::new()
             .append(true)
             .open(&path)
-            .map_err(failed("open", &path))?;
+            .with_context(failed("open", &path))?;
         match file.write_all(format!("{tid}\n").as_bytes()) {
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {
                 Ok(false)
             }
-            Err(error) => Err(failed("write", &path)(error)),
-            Ok(()) => Ok(true),
+            written => written.map(|()| true).with_context(failed("write", &path)),
         }
     }
 
     /// Removes a class; whoever is in it is in the default class from then on.
-    pub(super) fn remove(&self, class: &str) -> Result<(), ResctrlError> {
+    pub(super) fn remove(&self, class: &str) -> anyhow::Result<()> {
         let folder = self.folder(Some(class));
         let removed = if self.kernels {
             fs::remove_dir(&folder)
         } else {
             fs::remove_dir_all(&folder)
         };
-        removed.map_err(failed("remove class", &folder))
+        removed.with_context(failed("remove class", &folder))
     }
 }
 
-fn failed(step: &'static str, path: &Path) -> impl Fn(io::Error) -> ResctrlError {
-    let path = path.to_owned();
-    move |source| ResctrlError::Io {
-        step,
-        path: path.clone(),
-        source,
-    }
+fn failed<'a>(step: &'a str, path: &'a Path) -> impl Fn() -> String + 'a {
+    move || format!("{step} `{}`", path.display())
 }

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd as _;
 
-use anyhow::Context as _;
 use haltwise_core::units::Nanos;
 
 use crate::device::net::{LONGEST, Link};
@@ -19,23 +18,16 @@ pub(super) struct Echoed {
     pub(super) lost: u64,
 }
 
-/// An echo, until it is told to stop.
-pub(super) struct Peer(HostThread<Echoed>);
-
-impl Peer {
-    /// Thinks for so long about each frame; runs on a CPU, or wherever it may.
-    pub(super) fn start(link: Link, think: Nanos, cpu: Option<u32>) -> anyhow::Result<Self> {
-        let echoes = move |stop: &Flag| {
-            clock::sleep_exactly()?;
-            echo(&link, think, stop)
-        };
-        let thread = HostThread::start("net-peer", cpu, echoes);
-        Ok(Self(thread.context("start the other side")?))
-    }
-
-    pub(super) fn end(self) -> anyhow::Result<Echoed> {
-        self.0.end().context("send frames back")
-    }
+/// Starts an echo that thinks for so long about each frame; it runs on a CPU, or wherever it may.
+pub(super) fn start(
+    link: Link,
+    think: Nanos,
+    cpu: Option<u32>,
+) -> anyhow::Result<HostThread<Echoed>> {
+    HostThread::start("net-peer", cpu, move |stop: &Flag| {
+        clock::sleep_exactly()?;
+        Ok(echo(&link, think, stop)?)
+    })
 }
 
 fn echo(link: &Link, think: Nanos, stop: &Flag) -> io::Result<Echoed> {

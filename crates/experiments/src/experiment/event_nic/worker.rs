@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use haltwise_core::units::Nanos;
 
 use crate::device::Shared;
@@ -39,30 +38,23 @@ pub(super) struct Served {
     pub(super) lines: Arc<Lines>,
 }
 
-/// A worker, until it is told to stop.
-pub(super) struct Worker(HostThread<ThreadUse>);
-
-impl Worker {
-    /// Serves on a CPU, or wherever it may run.
-    pub(super) fn start(served: Served, how: How, cpu: Option<u32>) -> anyhow::Result<Self> {
-        let work = move |stop: &Flag| {
-            clock::sleep_exactly()?;
-            let before = ThreadUse::of_this_thread()?;
-            match how {
-                How::Polls => served.look(stop, None)?,
-                How::Looks(pause) => served.look(stop, Some(pause))?,
-                How::Events => served.wait(stop, Some(TRANSMIT))?,
-                How::Receives => served.wait(stop, None)?,
-            }
-            Ok(ThreadUse::of_this_thread()?.since(&before))
-        };
-        let thread = HostThread::start("net-worker", cpu, work);
-        Ok(Self(thread.context("start a worker")?))
-    }
-
-    pub(super) fn end(self) -> anyhow::Result<ThreadUse> {
-        self.0.end().context("serve the network device")
-    }
+/// Starts a worker; it serves on a CPU, or wherever it may run.
+pub(super) fn start(
+    served: Served,
+    how: How,
+    cpu: Option<u32>,
+) -> anyhow::Result<HostThread<ThreadUse>> {
+    HostThread::start("net-worker", cpu, move |stop: &Flag| {
+        clock::sleep_exactly()?;
+        let before = ThreadUse::of_this_thread()?;
+        match how {
+            How::Polls => served.look(stop, None)?,
+            How::Looks(pause) => served.look(stop, Some(pause))?,
+            How::Events => served.wait(stop, Some(TRANSMIT))?,
+            How::Receives => served.wait(stop, None)?,
+        }
+        Ok(ThreadUse::of_this_thread()?.since(&before))
+    })
 }
 
 impl Served {
