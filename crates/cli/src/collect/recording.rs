@@ -25,13 +25,13 @@ use std::time::Duration;
 use haltwise_core::recording::{Mode, Roster, Rung, Side};
 use haltwise_core::replay::calibration::written::Written;
 use haltwise_host::discovery::VmSelector;
+use haltwise_host::exits::ExitOptions;
 use haltwise_host::root::Root;
 
 use self::child::{Child, Ended};
 use self::ring::{Limits, Ring};
 use self::session::Session;
 use self::summary::Summary;
-use crate::collect::exits::ExitsWanted;
 use crate::collect::interrupt::Interrupt;
 use crate::collect::profile::ProfileWanted;
 use crate::exit::{Exit, Failure, Outcome};
@@ -47,7 +47,7 @@ pub(crate) struct RecordingRequest {
     pub(crate) rung: Option<Rung>,
     pub(crate) mode: Mode,
     pub(crate) interval: Duration,
-    pub(crate) exits: Option<ExitsWanted>,
+    pub(crate) exits: Option<ExitOptions>,
     pub(crate) profile: Option<ProfileWanted>,
     pub(crate) json: bool,
     pub(crate) command: Vec<OsString>,
@@ -63,7 +63,7 @@ pub(crate) struct RecordingRequest {
 
 impl RecordingRequest {
     /// A recording of so many nanoseconds for one question, into a directory of its own.
-    pub(crate) fn brief(vm: Option<&str>, ns: u64, exits: Option<ExitsWanted>) -> Self {
+    pub(crate) fn brief(vm: Option<&str>, ns: u64, exits: Option<ExitOptions>) -> Self {
         let Ok(vm) = vm.map(str::parse).transpose();
         Self {
             output: own::next(),

@@ -6,10 +6,11 @@ use haltwise_core::exit::Recorded;
 use haltwise_core::recording::{Missing, Mode, Rung};
 use haltwise_host::collector::{CollectOptions, Collector};
 use haltwise_host::discovery::VmSelector;
+use haltwise_host::exits::ExitOptions;
 use haltwise_host::root::Root;
 
 use super::attach::{self, explain};
-use super::exits::ExitsWanted;
+use super::exits;
 use crate::exit::Failure;
 
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(crate) struct ToWatch {
     /// come late.
     pub(crate) each_halt_of_tracepoints: bool,
     pub(crate) interval: Duration,
-    pub(crate) exits: Option<ExitsWanted>,
+    pub(crate) exits: Option<ExitOptions>,
 }
 
 pub(crate) struct Watching {
@@ -40,16 +41,12 @@ pub(crate) struct Watching {
 impl ToWatch {
     pub(crate) fn begin(&self, root: &Root) -> Result<Watching, Failure> {
         attach::check_kvm(root)?;
-        let exits = self
-            .exits
-            .as_ref()
-            .map(|exits| exits.settle(self.rung, root));
-        let exits = exits.transpose()?;
+        let exits = exits::recorded(self.exits.as_ref(), self.rung, root)?;
         let mut options = CollectOptions {
             mode: self.mode,
             vms: attach::select(&self.vms, root)?,
             interval: self.interval,
-            exits: exits.as_ref().map(|exits| exits.options.clone()),
+            exits: self.exits.clone(),
             ..CollectOptions::default()
         };
         let rung = exits.as_ref().map_or(self.rung, |_| Some(Rung::Bpf));
@@ -69,7 +66,7 @@ impl ToWatch {
         Ok(Watching {
             collector,
             options,
-            exits: exits.map(|exits| exits.recorded),
+            exits,
             began_ns,
             missing,
         })

@@ -6,8 +6,8 @@ use anyhow::anyhow;
 use clap::ValueEnum;
 use haltwise_core::exit::{SubKey, account};
 use haltwise_core::units::Nanos;
+use haltwise_host::exits::ExitOptions;
 
-use crate::collect::exits::ExitsWanted;
 use crate::collect::recording;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::exits::page::{self, ExitsTable};
@@ -82,7 +82,7 @@ const LONG_ENOUGH: Nanos = Nanos(10_000_000_000);
 /// Records exits with all that they can be told apart by.
 fn recorded(arguments: &Arguments) -> Result<PathBuf, Failure> {
     let Nanos(ns) = arguments.duration.unwrap_or(LONG_ENOUGH);
-    let exits = ExitsWanted {
+    let exits = ExitOptions {
         sub_keys: SubKey::ALL.into_iter().collect(),
     };
     let wanted = recording::RecordingRequest::brief(arguments.vm.as_deref(), ns, Some(exits));

@@ -8,8 +8,8 @@ use haltwise_core::recording::{Mode, Rung};
 use haltwise_core::units::Nanos;
 use haltwise_document::openmetrics::Format;
 use haltwise_host::discovery::VmSelector;
+use haltwise_host::exits::ExitOptions;
 
-use crate::collect::exits::ExitsWanted;
 use crate::collect::watching::ToWatch;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::exporter::address::Address;
@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             mode: arguments.mode,
             each_halt_of_tracepoints: false,
             rung: arguments.rung,
-            exits: arguments.exits.then(ExitsWanted::default),
+            exits: arguments.exits.then(ExitOptions::default),
             interval,
         },
         max_series: arguments.max_series,

@@ -10,8 +10,8 @@ use haltwise_core::profile::Event;
 use haltwise_core::recording::{Mode, Rung, Side};
 use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
+use haltwise_host::exits::ExitOptions;
 
-use crate::collect::exits::ExitsWanted;
 use crate::collect::profile::{EVENTS, ProfileWanted, Rate};
 use crate::collect::recording::ring::{self, Limits};
 use crate::collect::recording::{self, RecordingRequest, piped};
@@ -142,14 +142,14 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
-fn wanted_exits(keys: Option<&[String]>) -> Result<Option<ExitsWanted>, Failure> {
+fn wanted_exits(keys: Option<&[String]>) -> Result<Option<ExitOptions>, Failure> {
     let Some(keys) = keys else { return Ok(None) };
     let keys = keys.iter().filter(|key| !key.is_empty());
     let sub_keys = keys
         .map(|key| key.parse::<SubKey>())
         .collect::<Result<_, _>>()
         .map_err(|error| Failure::new(Exit::Usage, anyhow::anyhow!("--exits: {error}")))?;
-    Ok(Some(ExitsWanted { sub_keys }))
+    Ok(Some(ExitOptions { sub_keys }))
 }
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {

@@ -7,8 +7,8 @@ use anyhow::anyhow;
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
+use haltwise_host::exits::ExitOptions;
 
-use crate::collect::exits::ExitsWanted;
 use crate::collect::watching::ToWatch;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::offered;
@@ -123,7 +123,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         vms: arguments.vms,
         rung: arguments.rung,
         mode: arguments.mode,
-        exits: arguments.exits.then(ExitsWanted::default),
+        exits: arguments.exits.then(ExitOptions::default),
     };
     top::show_host(&wanted, form)
 }

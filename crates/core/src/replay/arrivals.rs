@@ -24,17 +24,8 @@ pub enum Arrivals {
 }
 
 impl Arrivals {
-    /// All readings, in the order in which the help lists them.
+    /// All readings.
     pub const ALL: [Self; 3] = [Self::BySource, Self::FixedGap, Self::FixedTime];
-
-    /// The name as options and outputs write it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::BySource => "by-source",
-            Self::FixedGap => "fixed-gap",
-            Self::FixedTime => "fixed-time",
-        }
-    }
 }
 
 /// How far gaps follow: by which share of a wake-up's earliness the next gap grows, in thousandths.

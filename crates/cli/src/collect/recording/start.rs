@@ -19,6 +19,7 @@ use haltwise_host::usage::Slow;
 use super::RecordingRequest;
 use super::ring::Ring;
 use crate::collect::attach::{attach, attach_idle, check_kvm, explain, select, this_host};
+use crate::collect::exits;
 use crate::exit::{Exit, Failure};
 use crate::prices::kept;
 
@@ -57,16 +58,12 @@ pub(crate) fn start(
     if wanted.side.is_host() {
         check_kvm(root)?;
     }
-    let exits = wanted
-        .exits
-        .as_ref()
-        .map(|exits| exits.settle(wanted.rung, root))
-        .transpose()?;
+    let exits = exits::recorded(wanted.exits.as_ref(), wanted.rung, root)?;
     let options = CollectOptions {
         mode: wanted.mode,
         vms: select(&wanted.vms, root)?,
         interval: wanted.interval,
-        exits: exits.as_ref().map(|exits| exits.options.clone()),
+        exits: wanted.exits.clone(),
         ..CollectOptions::default()
     };
     // Only that source counts exits: without it there is nothing to fall back to.
@@ -99,7 +96,7 @@ pub(crate) fn start(
     info.side = wanted.side;
     info.missing = missing(&*collector, profiler.as_ref(), &slow, root);
     info.profile = profiler.as_ref().map(Profiler::recorded);
-    info.exits = exits.map(|exits| exits.recorded);
+    info.exits = exits;
     info.knobs = first_knobs;
     info.price = price;
     info.roster = stored(collector.roster(), wanted.no_command);
