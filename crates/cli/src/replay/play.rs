@@ -9,7 +9,6 @@ use haltwise_core::policy::{Setting, Spec, Start};
 use haltwise_core::replay::session::{Plan, SeatResult, Session, SessionError, Survey};
 use haltwise_core::replay::{Arrivals, Cost};
 
-use crate::SEED;
 use crate::exit::{Exit, Failure};
 use crate::prices::price::{GivenPrice, Price};
 use crate::prices::{self, GivenCosts, Known, refused};
