@@ -17,7 +17,7 @@ use haltwise_core::workload::SplitMix64;
 use serde_json::Value;
 
 use super::schema::conforms;
-use super::{START_NS, compare, fits, flat, haltwise, home, knobs, scenarios, updates};
+use super::{START_NS, compare, flat, haltwise, home, knobs, prints, scenarios, updates};
 
 const SECOND: u64 = 1_000_000_000;
 const SECONDS: u64 = 40;
@@ -181,10 +181,7 @@ fn pages_are_as_committed() {
     write_all(dir.path());
     let mut wrong = String::new();
     let mut say = |home: &Path, file: &str, arguments: &[&str]| {
-        let (text, code) = haltwise(home, &[&["diff"], arguments].concat());
-        let text = text + &format!("(exit code {})\n", code.unwrap());
-        wrong.extend(compare(file, &text).err());
-        wrong.extend(fits(file, &text).err());
+        wrong += &prints(home, file, &[&["diff"], arguments].concat());
     };
     say(dir.path(), "diff/shift.txt", &["before", "after"]);
     say(

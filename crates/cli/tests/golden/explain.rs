@@ -14,7 +14,7 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use super::guest::Guest;
 use super::scenarios::Scenario;
 use super::schema::{conforms, fields as field_names};
-use super::{START_NS, compare, fits, flat, haltwise, home, info_of, knobs, scenarios};
+use super::{START_NS, haltwise, home, info_of, knobs, prints, scenarios};
 
 /// Ten times as long as the scenarios, so that an idle guest has halted often enough.
 const LENGTH_NS: u64 = 10 * super::LENGTH_NS;
@@ -191,15 +191,8 @@ fn pages_are_as_committed() {
     write_storms(&dir.path().join("storms"));
     let mut wrong = String::new();
     let mut say = |home: &Path, file: &str, options: &[&str]| {
-        let (text, code) = haltwise(home, &[&["explain"], options].concat());
-        let file = format!("explain/{file}");
-        let text = if options.contains(&"--json") {
-            flat(&serde_json::from_str(&text).unwrap(), 0) + "\n"
-        } else {
-            wrong.extend(fits(&file, &text).err());
-            text + &format!("(exit code {})\n", code.unwrap())
-        };
-        wrong.extend(compare(&file, &text).err());
+        let arguments = [&["explain"], options].concat();
+        wrong += &prints(home, &format!("explain/{file}"), &arguments);
     };
     say(dir.path(), "told.txt", &["told"]);
     say(dir.path(), "told.json", &["told", "--json"]);

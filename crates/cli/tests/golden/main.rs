@@ -234,6 +234,19 @@ fn fits(file: &str, text: &str) -> Result<(), String> {
     }
 }
 
+/// What is wrong with what is printed, beside the committed file: JSON, or text that fits a screen, with the exit code as
+/// its last line.
+fn prints(home: &Path, file: &str, arguments: &[&str]) -> String {
+    let (text, code) = haltwise(home, arguments);
+    if file.ends_with("json") {
+        let json = flat(&serde_json::from_str(&text).unwrap(), 0) + "\n";
+        return compare(file, &json).err().unwrap_or_default();
+    }
+    let text = text + &format!("(exit code {})\n", code.unwrap());
+    let wrong = [compare(file, &text), fits(file, &text)];
+    wrong.into_iter().filter_map(Result::err).collect()
+}
+
 /// Captures whose reports have different parts, and how they are reported; what the other captures'
 /// reports say is held by `every.rs` and by laws.
 const REPORTS: [(&str, &str, &[&str]); 6] = [
@@ -244,24 +257,6 @@ const REPORTS: [(&str, &str, &[&str]); 6] = [
     ("tracepoints", "report.txt", &[]),
     ("hostile-names", "report.txt", &[]),
 ];
-
-/// Reports on captures, with the exit code as the last line.
-fn reports(home: &Path) -> Vec<(String, String)> {
-    let made = REPORTS.iter().map(|(name, file, options)| {
-        let capture = format!("captures/{name}");
-        let mut arguments = vec!["report", &capture];
-        arguments.extend_from_slice(options);
-        let (text, code) = haltwise(home, &arguments);
-        let code = code.unwrap();
-        let text = if file.ends_with("json") {
-            flat(&serde_json::from_str(&text).unwrap(), 0) + "\n"
-        } else {
-            text + &format!("(exit code {code})\n")
-        };
-        (format!("{name}/{file}"), text)
-    });
-    made.collect()
-}
 
 #[test]
 fn a_report_on_one_vm_says_whose_the_head_is() {
@@ -283,13 +278,12 @@ fn reports_are_as_committed() {
             write(scenario, &dir);
         }
     }
-    let mut wrong = String::new();
-    for (file, text) in reports(&home()) {
-        wrong.extend(compare(&file, &text).err());
-        if !file.ends_with("json") {
-            wrong.extend(fits(&file, &text).err());
-        }
-    }
+    let wrong = REPORTS.map(|(name, file, options)| {
+        let capture = format!("captures/{name}");
+        let arguments = [&["report", &capture], options].concat();
+        prints(&home(), &format!("{name}/{file}"), &arguments)
+    });
+    let wrong = wrong.concat();
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 

@@ -1,7 +1,7 @@
 //! `haltwise replay` on every capture, against committed texts; its JSON against its page.
 
 use super::schema::conforms;
-use super::{compare, fits, flat, haltwise, home, scenarios};
+use super::{haltwise, home, prints, scenarios};
 
 /// Policies whose rule is the kernel's or the field's: their figures change only with the replay.
 const POLICIES: [&str; 8] = [
@@ -30,14 +30,9 @@ fn replayable() -> impl Iterator<Item = &'static str> {
 
 #[test]
 fn replays_are_as_committed() {
-    let mut wrong = String::new();
-    let (text, code) = haltwise(&home(), &arguments("captures/fleet", &[]));
-    let text = text + &format!("(exit code {})\n", code.unwrap());
-    wrong.extend(compare("fleet/replay.txt", &text).err());
-    wrong.extend(fits("fleet/replay.txt", &text).err());
-    let (json, _) = haltwise(&home(), &arguments("captures/fleet", &["--json"]));
-    let json = flat(&serde_json::from_str(&json).unwrap(), 0) + "\n";
-    wrong.extend(compare("fleet/replay.json", &json).err());
+    let of = |options| arguments("captures/fleet", options);
+    let text = prints(&home(), "fleet/replay.txt", &of(&[]));
+    let wrong = text + &prints(&home(), "fleet/replay.json", &of(&["--json"]));
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
@@ -52,11 +47,8 @@ fn what_polling_in_the_guest_is_worth_is_as_committed() {
     ] {
         let capture = format!("captures/{name}");
         let options = [&guests[..], price].concat();
-        let (text, code) = haltwise(&home(), &arguments(&capture, &options));
-        let text = text + &format!("(exit code {})\n", code.unwrap());
         let file = format!("{name}/replay-guest.txt");
-        wrong.extend(compare(&file, &text).err());
-        wrong.extend(fits(&file, &text).err());
+        wrong += &prints(&home(), &file, &arguments(&capture, &options));
     }
     assert!(wrong.is_empty(), "\n{wrong}");
 }

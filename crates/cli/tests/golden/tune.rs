@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::guest::Guest;
 use super::schema::conforms;
-use super::{START_NS, compare, fits, flat, haltwise, home, knobs, scenarios, updates};
+use super::{START_NS, compare, fits, flat, haltwise, home, knobs, prints, scenarios, updates};
 
 /// Loads long enough to judge: a name, the ceiling in force, and each vCPU's gaps.
 pub(super) const LOADS: [(&str, &str, &[&str]); 5] = [
@@ -282,16 +282,12 @@ fn what_hangs_on_the_calibration_is_left_and_all_that_rests_on_it_is_said() {
         ("outlives", "fixed:150us", "change", true),
     ] {
         record(&dir.path().join(name), "200000", &[gaps]);
-        let run = |words: &[&str]| {
-            let words = [words, &["--calibration", "cal.json"]].concat();
-            haltwise(dir.path(), &words)
-        };
-        let (text, code) = run(&["tune", name]);
-        let text = text + &format!("(exit code {})\n", code.unwrap());
+        let given = ["tune", name, "--calibration", "cal.json"];
+        let words = |options: &[&'static str]| [&given, options].concat();
         let file = format!("tune/{name}.txt");
-        wrong.extend(compare(&file, &text).err());
-        wrong.extend(fits(&file, &text).err());
-        let said: Value = serde_json::from_str(&run(&["tune", name, "--json"]).0).unwrap();
+        wrong += &prints(dir.path(), &file, &words(&[]));
+        let (said, _) = haltwise(dir.path(), &words(&["--json"]));
+        let said: Value = serde_json::from_str(&said).unwrap();
         assert_eq!(
             (&said["verdict"], &said["changes"]),
             (&verdict.into(), &changes.into())

@@ -8,7 +8,7 @@ use haltwise_core::kvm::{Arch, Knobs, Observed, Rule, Version};
 use serde_json::Value;
 
 use super::schema::conforms;
-use super::{compare, fits, flat, haltwise, home, scenarios, updates, write};
+use super::{haltwise, home, prints, scenarios, updates, write};
 
 /// Capture, options, and what the text is kept as.
 const CASES: [(&str, &[&str], &str); 5] = [
@@ -40,15 +40,8 @@ fn results_are_as_committed() {
     let mut wrong = String::new();
     for (name, options, file) in CASES {
         let capture = format!("captures/{name}");
-        let (text, code) = haltwise(&home, &[&["verify", &capture], options].concat());
-        let file = format!("{name}/{file}");
-        let text = if options.contains(&"--json") {
-            flat(&serde_json::from_str(&text).unwrap(), 0) + "\n"
-        } else {
-            wrong.extend(fits(&file, &text).err());
-            text + &format!("(exit code {})\n", code.unwrap())
-        };
-        wrong.extend(compare(&file, &text).err());
+        let arguments = [&["verify", &capture], options].concat();
+        wrong += &prints(&home, &format!("{name}/{file}"), &arguments);
     }
     assert!(wrong.is_empty(), "\n{wrong}");
 }
@@ -122,14 +115,19 @@ fn impossible_knobs_are_a_wrong_command_line() {
     }
 }
 
-#[test]
-fn an_unreadable_table_of_calls_is_told_and_the_halts_stand_for_it() {
-    let (_dir, home) = captures();
+fn copy_of(capture: &Path) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(home.join("captures/transactional")).unwrap() {
+    for entry in std::fs::read_dir(capture).unwrap() {
         let entry = entry.unwrap();
         std::fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
     }
+    dir
+}
+
+#[test]
+fn an_unreadable_table_of_calls_is_told_and_the_halts_stand_for_it() {
+    let (_dir, home) = captures();
+    let dir = copy_of(&home.join("captures/transactional"));
     std::fs::write(dir.path().join("window_changes.parquet"), "PAR1 no more").unwrap();
     let (code, out, _) = verify(dir.path(), &["."]);
     assert_eq!(code, 5, "{out}");
@@ -229,11 +227,7 @@ fn under_a_ceiling_of_zero_halts_are_checked_without_any_call() {
 #[test]
 fn what_a_stable_kernel_carries_is_found_and_used_by_every_verb() {
     let (_dir, home) = captures();
-    let dir = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(home.join("captures/transactional")).unwrap() {
-        let entry = entry.unwrap();
-        std::fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
-    }
+    let dir = copy_of(&home.join("captures/transactional"));
     let info = dir.path().join("capture.json");
     let text = std::fs::read_to_string(&info).unwrap();
     let mut json: Value = serde_json::from_str(&text).unwrap();
@@ -352,9 +346,8 @@ fn two_changes_of_a_stable_kernel_are_found_together() {
     let text = traced(&format!("5.10+{carried}"), 500_000, &lengths);
     std::fs::write(dir.path().join("text"), text).unwrap();
     import_traced(dir.path(), "stable", "5.10.0-32-amd64", &["--cap", "500us"]);
-    let (text, code) = haltwise(dir.path(), &["verify", "stable"]);
-    let text = text + &format!("(exit code {})\n", code.unwrap());
-    compare("stable/verify.txt", &text).unwrap();
+    let wrong = prints(dir.path(), "stable/verify.txt", &["verify", "stable"]);
+    assert!(wrong.is_empty(), "\n{wrong}");
     let names: Vec<&str> = carried.split('+').collect();
     same_kernel_by_every_verb(&dir.path().join("stable"), &names);
     let (_, out, _) = verify(

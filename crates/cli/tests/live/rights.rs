@@ -43,6 +43,14 @@ pub(crate) fn kernel_has_them() -> bool {
     last.trim().parse::<u32>().unwrap() >= 40
 }
 
+fn set_up() -> Option<Bench> {
+    let bench = Bench::set_up()?;
+    if !kernel_has_them() {
+        println!("skipped: this kernel has no CAP_BPF");
+    }
+    kernel_has_them().then_some(bench)
+}
+
 pub(crate) fn tasks(process: u32) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let status = |task: std::io::Result<fs::DirEntry>| {
@@ -74,11 +82,7 @@ pub(crate) fn writable(process: u32) -> Vec<PathBuf> {
 
 #[test]
 fn a_recorder_keeps_the_rights_that_it_needs() {
-    let Some(bench) = Bench::set_up() else { return };
-    if !kernel_has_them() {
-        println!("skipped: this kernel has no CAP_BPF");
-        return;
-    }
+    let Some(bench) = set_up() else { return };
     let lab = bench.keep_halting("fixed:200us", &["--name", "watched"]);
     for (name, options, kept) in [
         ("halts", &[][..], ALWAYS),
@@ -107,11 +111,7 @@ fn a_recorder_keeps_the_rights_that_it_needs() {
 
 #[test]
 fn what_watches_and_measures_keeps_the_rights_that_it_needs() {
-    let Some(bench) = Bench::set_up() else { return };
-    if !kernel_has_them() {
-        println!("skipped: this kernel has no CAP_BPF");
-        return;
-    }
+    let Some(bench) = set_up() else { return };
     let lab = bench.keep_halting("fixed:200us", &["--name", "looked-at"]);
     Bench::wait_for("looked-at");
     let ledger = bench.path("ledger.jsonl");
@@ -164,11 +164,7 @@ fn what_watches_and_measures_keeps_the_rights_that_it_needs() {
 /// A command may be anything that its user may start: it has root's capabilities, `prove` itself has not.
 #[test]
 fn the_command_of_a_proof_has_the_rights_that_the_proof_gave_up() {
-    let Some(bench) = Bench::set_up() else { return };
-    if !kernel_has_them() {
-        println!("skipped: this kernel has no CAP_BPF");
-        return;
-    }
+    let Some(bench) = set_up() else { return };
     let script = "cat /proc/self/status > \"$2\"; sleep 600; : $1";
     let said = bench.path("status");
     let prove = Running::start(
@@ -253,11 +249,7 @@ fn as_nobody(program: &Path, capabilities: &str) -> Option<Command> {
 /// files cannot be known by their names.
 #[test]
 fn nobody_records_with_exactly_the_capabilities_that_it_takes() {
-    let Some(bench) = Bench::set_up() else { return };
-    if !kernel_has_them() {
-        println!("skipped: this kernel has no CAP_BPF");
-        return;
-    }
+    let Some(bench) = set_up() else { return };
     let program = for_anybody(&bench);
     let lab = bench.keep_halting("fixed:200us", &["--name", "foreign"]);
     Bench::wait_for("foreign");
