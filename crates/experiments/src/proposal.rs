@@ -19,15 +19,15 @@ const GROW: u32 = 2;
 
 /// A proposal, and the window of the vCPU that it serves.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Proposal {
-    pub(crate) rule: Rule,
+struct Proposal {
+    rule: Rule,
     /// In nanoseconds, as the window.
-    pub(crate) ceiling: u32,
+    ceiling: u32,
     window: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rule {
+enum Rule {
     /// A window that was too short grows; one that cannot grow any more starts again.
     ///
     /// Documented: the walk of an idle vCPU. Our reading: a halt is long if it outlasts its window; the
@@ -47,8 +47,20 @@ pub(crate) enum Rule {
     Toggle,
 }
 
+pub(crate) fn v3() -> Box<dyn Policy> {
+    Box::new(Proposal::new(Rule::V3, 4_000_000))
+}
+
+pub(crate) fn v4() -> Box<dyn Policy> {
+    Box::new(Proposal::new(Rule::V4, 4_000_000))
+}
+
+pub(crate) fn toggle() -> Box<dyn Policy> {
+    Box::new(Proposal::new(Rule::Toggle, 2_000_000))
+}
+
 impl Proposal {
-    pub(crate) fn new(rule: Rule, ceiling: u32) -> Self {
+    fn new(rule: Rule, ceiling: u32) -> Self {
         let window = 0;
         Self {
             rule,

@@ -1,9 +1,15 @@
 //! What the rounds of `pingpong` come to, whoever handled its halts.
 
+use std::fmt;
+
+use haltwise_core::policy::Policy;
+use haltwise_core::units::{HaltPollNs, Nanos};
+
 use super::Trial;
 use haltwise_lab::clock::HostWait;
 use haltwise_lab::guest::{Guest, Stamps};
-use haltwise_lab::load::{Length, Load};
+use haltwise_lab::halt_loop::HaltPolicy;
+use haltwise_lab::load::{Length, Load, LoadError};
 use haltwise_lab::outcome::{Outcome, VcpuOutcome};
 
 /// A load of `pingpong` for a trial. One vCPU has a CPU of its own, where there are two, and the host
@@ -20,6 +26,37 @@ pub(super) fn load(trial: &Trial<'_>, name: &str, vcpus: u32, how: HostWait) -> 
         load.host_wait = how;
     }
     load
+}
+
+/// Who handles halts, and by which rule.
+pub(super) enum Halts {
+    /// The VMM, by a policy of the core.
+    User(&'static str),
+    /// The VMM, by a rule that no kernel has.
+    Proposed(&'static str, fn() -> Box<dyn Policy>),
+    /// KVM, under a ceiling of the VM's own; the other parameters as they are in force.
+    Kernel(u32),
+}
+
+impl Halts {
+    pub(super) fn set(&self, load: &mut Load) -> Result<(), LoadError> {
+        match *self {
+            Self::User(spec) => load.halt_policy = Some(HaltPolicy::here(spec.parse()?)),
+            Self::Proposed(name, make) => load.halt_policy = Some(HaltPolicy::Own(name, make)),
+            Self::Kernel(ceiling) => load.vm_max_halt_poll_ns = Some(HaltPollNs(ceiling)),
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Halts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::User(spec) | Self::Proposed(spec, _) => write!(f, "the VMM halts by `{spec}`"),
+            Self::Kernel(0) => f.write_str("KVM halts, polling off"),
+            Self::Kernel(ns) => write!(f, "KVM halts, ceiling {}", Nanos(ns.into())),
+        }
+    }
 }
 
 /// Sums over a run of `pingpong`. What this kernel does not tell is no number.

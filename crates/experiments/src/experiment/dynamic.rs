@@ -7,16 +7,13 @@
 //! ticks 250 times a second, and request and response. What was measured there as %C0 of the host is
 //! here the CPU of the vCPU's thread; neither counts the waker.
 
-use haltwise_core::policy::Policy;
-use haltwise_core::units::HaltPollNs;
 use haltwise_core::workload::GapSpec;
 
-use super::account::{self, Account};
+use super::account::{self, Account, Halts};
 use super::{Block, Conclusion, Effect, Experiment, Results, Source, Trial, Variant};
-use crate::proposal::{self, Proposal};
+use crate::proposal;
 use haltwise_lab::clock::HostWait;
-use haltwise_lab::halt_loop::HaltPolicy;
-use haltwise_lab::load::{Load, LoadError};
+use haltwise_lab::load::LoadError;
 use haltwise_lab::run::run;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -66,55 +63,30 @@ const LOADS: [(&str, &str, HostWait); 3] = [
     (REQUESTS, "exp:15us", HostWait::Spin),
 ];
 
-enum Rule {
-    User(&'static str),
-    Proposed(&'static str, fn() -> Box<dyn Policy>),
-    /// KVM, under a ceiling of the VM's own; the other parameters as they are in force.
-    Kernel(u32),
-}
-
-const RULES: [(&str, Rule); 8] = [
-    ("off", Rule::User("off")),
-    ("always", Rule::User("fixed:500us")),
+const RULES: [(&str, Halts); 8] = [
+    ("off", Halts::User("off")),
+    ("always", Halts::User("fixed:500us")),
     (
         "dynamic",
-        Rule::User("kvm:max=2ms,grow=2,grow_start=10us,shrink=0"),
+        Halts::User("kvm:max=2ms,grow=2,grow_start=10us,shrink=0"),
     ),
     (
         "toggle",
-        Rule::Proposed("toggle:max=2ms", || {
-            proposed(proposal::Rule::Toggle, 2_000_000)
-        }),
+        Halts::Proposed("toggle:max=2ms", proposal::toggle),
     ),
-    (
-        "v3",
-        Rule::Proposed("list-v3", || proposed(proposal::Rule::V3, 4_000_000)),
-    ),
-    (
-        "v4",
-        Rule::Proposed("list-v4", || proposed(proposal::Rule::V4, 4_000_000)),
-    ),
-    ("off, in the kernel", Rule::Kernel(0)),
-    ("dynamic, in the kernel", Rule::Kernel(2_000_000)),
+    ("v3", Halts::Proposed("list-v3", proposal::v3)),
+    ("v4", Halts::Proposed("list-v4", proposal::v4)),
+    ("off, in the kernel", Halts::Kernel(0)),
+    ("dynamic, in the kernel", Halts::Kernel(2_000_000)),
 ];
 
-fn proposed(rule: proposal::Rule, ceiling: u32) -> Box<dyn Policy> {
-    Box::new(Proposal::new(rule, ceiling))
-}
-
 fn variants() -> Vec<Variant> {
-    let of_load = |(load, gaps, _): &(&str, &str, HostWait)| {
-        let (load, gaps) = ((*load).to_owned(), (*gaps).to_owned());
-        RULES.iter().map(move |(name, rule)| {
-            let what = match rule {
-                Rule::User(spec) | Rule::Proposed(spec, _) => {
-                    format!("gaps {gaps}; the VMM halts by `{spec}`")
-                }
-                Rule::Kernel(0) => format!("gaps {gaps}; KVM halts, polling off"),
-                Rule::Kernel(ns) => format!("gaps {gaps}; KVM halts, ceiling {ns} ns"),
-            };
-            Variant::new(load.clone(), *name, what)
-        })
+    let of_load = |(load, gaps, _): &(&'static str, &'static str, HostWait)| {
+        let (load, gaps) = (*load, *gaps);
+        let of_rule = move |(name, halts): &(&str, Halts)| {
+            Variant::new(load, *name, format!("gaps {gaps}; {halts}"))
+        };
+        RULES.iter().map(of_rule)
     };
     LOADS.iter().flat_map(of_load).collect()
 }
@@ -143,10 +115,10 @@ fn effects() -> Vec<Effect> {
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let (_, gaps, how) = LOADS[trial.variant / RULES.len()];
-    let (_, rule) = &RULES[trial.variant % RULES.len()];
+    let (_, halts) = &RULES[trial.variant % RULES.len()];
     let mut load = account::load(trial, "dynamic", 1, how);
     load.rhythm.spec = gaps.parse::<GapSpec>().map_err(LoadError::from)?;
-    obey(rule, &mut load)?;
+    halts.set(&mut load)?;
     let outcome = run(&load, &trial.interrupt)?.outcome;
     let account = Account::of(&outcome);
     let [p50, p99] = account.latency_ns;
@@ -158,15 +130,6 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
         .with("answers", account.per_second(account.rounds))
         .with("hlt-exits", account.per_second(account.hlts))
         .with("switches", account.per_second(account.switches)))
-}
-
-fn obey(rule: &Rule, load: &mut Load) -> Result<(), LoadError> {
-    match rule {
-        Rule::User(spec) => load.halt_policy = Some(HaltPolicy::here(spec.parse()?)),
-        Rule::Proposed(name, make) => load.halt_policy = Some(HaltPolicy::Own(name, *make)),
-        Rule::Kernel(ceiling) => load.vm_max_halt_poll_ns = Some(HaltPollNs(*ceiling)),
-    }
-    Ok(())
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {

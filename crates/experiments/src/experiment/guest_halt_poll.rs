@@ -61,7 +61,9 @@ const RING: &str = "two vCPUs";
 const GROUPS: [&str; 3] = [REQUESTS, MIX, RING];
 
 /// Who polls: name, the guest's rule, and the host's ceiling if it may.
-const WHO: [(&str, &str, Option<u32>); 4] = [
+pub(super) type Who = (&'static str, &'static str, Option<u32>);
+
+pub(super) const WHO: [Who; 4] = [
     ("nobody", "off", Some(0)),
     ("the host", "off", Some(200_000)),
     ("the guest", "guest-haltpoll", None),
@@ -83,18 +85,20 @@ fn effects() -> Vec<Effect> {
 }
 
 fn variants() -> Vec<Variant> {
-    let of_group = |group: &&str| {
-        let group = (*group).to_owned();
-        WHO.iter().map(move |(name, guest, host)| {
-            let host = match host {
-                Some(0) => "host polling off".to_owned(),
-                Some(ns) => format!("the host polls up to {} us", ns / 1_000),
-                None => "host polling forbidden by the guest".to_owned(),
-            };
-            Variant::new(group.clone(), *name, format!("guest: {guest}; {host}"))
-        })
-    };
+    let of_group = |group: &&'static str| variants_of(group, &WHO);
     GROUPS.iter().flat_map(of_group).collect()
+}
+
+pub(super) fn variants_of(group: &'static str, who: &[Who]) -> Vec<Variant> {
+    let of = |(name, guest, host): &Who| {
+        let host = match host {
+            Some(0) => "host polling off".to_owned(),
+            Some(ns) => format!("the host polls up to {} us", ns / 1_000),
+            None => "host polling forbidden by the guest".to_owned(),
+        };
+        Variant::new(group, *name, format!("guest: {guest}; {host}"))
+    };
+    who.iter().map(of).collect()
 }
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {

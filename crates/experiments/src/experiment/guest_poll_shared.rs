@@ -5,8 +5,8 @@
 //! that it waits for. KVM ends its own polls when another task wants the CPU (`kvm_vcpu_can_poll`); of a guest's
 //! poll it knows nothing.
 
-use super::guest_halt_poll::{FIGURES, block_of, load};
-use super::{Block, Conclusion, Effect, Experiment, Results, Source, Trial, Variant};
+use super::guest_halt_poll::{FIGURES, WHO, block_of, load, variants_of};
+use super::{Block, Conclusion, Effect, Experiment, Results, Source, Trial};
 use haltwise_lab::guest::Peer;
 use haltwise_lab::run::run;
 
@@ -22,7 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         ],
     },
     figures: FIGURES,
-    variants,
+    variants: || variants_of(SHARED, &WHO[..3]),
     effects,
     integrity: Vec::new,
     limits: &["both vCPUs are of one VM; a CPU that two VMs share is not measured"],
@@ -33,13 +33,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const NAME: &str = "guest-poll-shared-cpu";
 const SHARED: &str = "two vCPUs, one CPU";
 
-/// Who polls: name, the guest's rule, and the host's ceiling if it may.
-const WHO: [(&str, &str, Option<u32>); 3] = [
-    ("nobody", "off", Some(0)),
-    ("the host", "off", Some(200_000)),
-    ("the guest", "guest-haltpoll", None),
-];
-
 fn effects() -> Vec<Effect> {
     effects! {
         Claim "time of a hop, guest against nobody", "latency", SHARED, ["nobody", "the guest"], More,
@@ -47,18 +40,6 @@ fn effects() -> Vec<Effect> {
         Claim "CPU, guest against nobody", "cpu", SHARED, ["nobody", "the guest"], More,
             "s390: no polling from 10 % steal on";
     }
-}
-
-fn variants() -> Vec<Variant> {
-    let each = WHO.iter().map(|(name, guest, host)| {
-        let host = match host {
-            Some(0) => "host polling off".to_owned(),
-            Some(ns) => format!("the host polls up to {} us", ns / 1_000),
-            None => "host polling forbidden by the guest".to_owned(),
-        };
-        Variant::new(SHARED.to_owned(), *name, format!("guest: {guest}; {host}"))
-    });
-    each.collect()
 }
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {

@@ -10,14 +10,13 @@
 //! module halves. Parameters of the module are not ours to change, so both settings run in the VMM's halt
 //! loop under the rule of such a kernel, and the two ceilings in the kernel beside them.
 
-use haltwise_core::units::{HaltPollNs, Nanos};
+use haltwise_core::units::Nanos;
 use haltwise_core::workload::{GapSpec, SplitMix64};
 
-use super::account::{self, Account};
+use super::account::{self, Account, Halts};
 use super::{Block, Chart, Conclusion, Effect, Experiment, Results, Source, Trial, Variant};
 use haltwise_lab::clock::HostWait;
-use haltwise_lab::halt_loop::{HaltPolicy, UserHalt};
-use haltwise_lab::load::LoadError;
+use haltwise_lab::halt_loop::UserHalt;
 use haltwise_lab::run::run;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -55,28 +54,23 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const MIX: &str = "Android-like mix";
 
-enum Setting {
-    User(&'static str),
-    Kernel(u32),
-}
-
 /// From the default to the source's setting, one step after the other.
-const SETTINGS: [(&str, Setting); 6] = [
-    ("off", Setting::User("off")),
+const SETTINGS: [(&str, Halts); 6] = [
+    ("off", Halts::User("off")),
     (
         "default",
-        Setting::User("kvm:max=200us,grow=2,grow_start=10us,shrink=0,kernel=5.10"),
+        Halts::User("kvm:max=200us,grow=2,grow_start=10us,shrink=0,kernel=5.10"),
     ),
     (
         "ceiling 160us",
-        Setting::User("kvm:max=160us,grow=2,grow_start=10us,shrink=0,kernel=5.10"),
+        Halts::User("kvm:max=160us,grow=2,grow_start=10us,shrink=0,kernel=5.10"),
     ),
     (
         "160us, shrink 2, floor",
-        Setting::User("kvm:max=160us,grow=2,grow_start=10us,shrink=2,kernel=5.16"),
+        Halts::User("kvm:max=160us,grow=2,grow_start=10us,shrink=2,kernel=5.16"),
     ),
-    ("kernel, 200us", Setting::Kernel(200_000)),
-    ("kernel, 160us", Setting::Kernel(160_000)),
+    ("kernel, 200us", Halts::Kernel(200_000)),
+    ("kernel, 160us", Halts::Kernel(160_000)),
 ];
 
 /// Bars of the chart: polls that ended in each 10 us up to here, no polling before, longer ones after.
@@ -85,18 +79,7 @@ const BAR_NS: u64 = 10_000;
 const POLL_TIMES: &str = "poll-times";
 
 fn variants() -> Vec<Variant> {
-    let variant = |(name, setting): &(&str, Setting)| {
-        let what = match setting {
-            Setting::User(spec) => format!("the VMM halts by `{spec}`"),
-            Setting::Kernel(ns) => {
-                format!(
-                    "KVM halts, ceiling {}, else as in force",
-                    Nanos((*ns).into())
-                )
-            }
-        };
-        Variant::new(MIX, *name, what)
-    };
+    let variant = |(name, halts): &(&str, Halts)| Variant::new(MIX, *name, halts.to_string());
     SETTINGS.iter().map(variant).collect()
 }
 
@@ -137,17 +120,11 @@ pub(super) fn mix(seed: u64) -> Vec<Nanos> {
 }
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
-    let (_, setting) = &SETTINGS[trial.variant];
+    let (_, halts) = &SETTINGS[trial.variant];
     let mut load = account::load(trial, "poll-time-vs-count", 1, HostWait::Spin);
     load.rhythm.spec = GapSpec::Trace(MIX.to_owned());
     load.rhythm.trace = mix(trial.seed);
-    match setting {
-        Setting::User(spec) => {
-            let spec = spec.parse().map_err(LoadError::from)?;
-            load.halt_policy = Some(HaltPolicy::here(spec));
-        }
-        Setting::Kernel(ceiling) => load.vm_max_halt_poll_ns = Some(HaltPollNs(*ceiling)),
-    }
+    halts.set(&mut load)?;
     let finished = run(&load, &trial.interrupt)?;
     let account = Account::of(&finished.outcome);
     let [p50, p99] = account.latency_ns;
