@@ -67,7 +67,6 @@ pub(crate) enum Source {
     Guest(Vec<VmSelector>, Vec<(Parameter, u32)>),
 }
 
-/// Does it, or says what it would do.
 pub(crate) fn run(options: &ApplyOptions, source: &Source) -> Outcome {
     let mut request = Request {
         persist: options.persist,
@@ -203,7 +202,6 @@ fn suits(root: &Root, plan: &Plan) -> Vec<String> {
     said
 }
 
-/// What a boot file of ours says otherwise.
 fn until_boot(baseline: &Baseline, request: &Request) -> Vec<String> {
     let persisted = baseline.persisted();
     let wanted = request.parameters.iter().filter(|_| !request.persist);

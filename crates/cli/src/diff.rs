@@ -82,7 +82,6 @@ impl<'a> Begun<'a> {
         self.a.summing(&self.whose(|pair| &pair.a))
     }
 
-    /// Reads B, and compares it with what was taken of A.
     pub(crate) fn finish(self, in_a: Summing) -> Differences {
         let mut in_b = self.b.summing(&self.whose(|pair| &pair.b));
         pass(self.b.opened, "comparing", &mut [&mut in_b]);

@@ -51,7 +51,6 @@ pub(crate) fn of_kvm_mut(knobs: &mut Knobs, parameter: Parameter) -> Option<&mut
     }
 }
 
-/// Who is asking: the command line, printable and short.
 pub(crate) fn who() -> String {
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
@@ -65,7 +64,6 @@ pub(crate) fn who() -> String {
     page::harmless(&line).chars().take(300).collect()
 }
 
-/// The VMs of the host under the settings in force.
 pub(crate) fn vms(root: &Root) -> Vms {
     match watching::knobs(root) {
         Some(now) => watching::look(root, now),

@@ -41,7 +41,6 @@ figures! {
     }
 }
 
-/// How accurate the predictions of a ledger were.
 pub(crate) fn summary_of(path: &Path) -> Result<Summary, Failure> {
     Ok(Summary::of(&file::read(path)?.entries))
 }

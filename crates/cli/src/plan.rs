@@ -33,10 +33,8 @@ pub(crate) struct Plan {
     pub(crate) version: u32,
     pub(crate) tool: Tool,
     pub(crate) capture: Basis,
-    /// What it is to be good at.
     pub(crate) goal: TuneGoal,
     pub(crate) scope: Scope,
-    /// The parameters in force when the capture was made.
     pub(crate) before: Settings,
     /// The parameters as they shall be; none to leave everything as it is.
     pub(crate) settings: Settings,
@@ -130,7 +128,6 @@ pub(crate) struct PlannedCeiling {
     pub(crate) lambda: f64,
 }
 
-/// What a plan is expected to change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Expected {
@@ -155,7 +152,6 @@ pub(crate) enum Interval {
     Bounds,
 }
 
-/// One figure under the setting in force and under the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Effect {

@@ -43,7 +43,6 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Its name in JSON and in tables.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Calibrated => "calibrated",
@@ -55,7 +54,6 @@ impl Source {
     }
 }
 
-/// What is known about blocks, beside what the capture tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Known {
     /// CPU time of one block and wake, in nanoseconds, and where that comes from.
@@ -197,7 +195,6 @@ pub(crate) fn nothing_known() -> Failure {
     )
 }
 
-/// Says why a replay cannot be made.
 pub(crate) fn refused(error: SessionError) -> Failure {
     match error {
         SessionError::NoLatency => nothing_known(),

@@ -240,7 +240,6 @@ impl Recommendation {
         }
     }
 
-    /// The same in a sentence or two.
     pub(crate) fn text(&self) -> String {
         let told = match self {
             Self::Made(told) => told,

@@ -147,7 +147,6 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_bytes(escaped(text, |_| "?".to_owned()).as_bytes())
 }
 
-/// How a text of this width is to look on stdout.
 fn style(width: usize) -> Style {
     let asked = std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|it| it == "dumb");

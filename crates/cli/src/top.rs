@@ -74,7 +74,6 @@ impl Form {
 pub(crate) struct FromCapture {
     pub(crate) dir: PathBuf,
     pub(crate) interval: Duration,
-    /// The moment to begin with, from the beginning of the recording.
     pub(crate) at: Option<Duration>,
 }
 

@@ -113,7 +113,6 @@ pub struct Experiment {
 #[derive(Debug, Clone, Copy)]
 pub struct Source {
     pub document: &'static str,
-    /// What it reports, a sentence each, in our words.
     pub reports: &'static [&'static str],
 }
 
@@ -129,7 +128,6 @@ pub enum Better {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Its name in data and in tables.
     pub name: Cow<'static, str>,
     /// What it is counted in: `us`, `%`, `1/s`; empty for a plain number.
     pub unit: Cow<'static, str>,
@@ -196,7 +194,6 @@ pub struct Effect {
     pub to: String,
     /// The direction that the source's words lead to.
     pub expected: Expected,
-    /// What the source says of it, in a few words.
     pub reported: String,
 }
 
@@ -213,7 +210,6 @@ pub struct Integrity {
 }
 
 impl Integrity {
-    /// Of all variants of a group.
     pub(crate) fn of(
         what: &'static str,
         figure: &'static str,
@@ -236,7 +232,6 @@ impl Integrity {
     }
 }
 
-/// One run of one variant to be.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial<'a> {
     pub variant: usize,
@@ -244,7 +239,6 @@ pub struct Trial<'a> {
     pub round: u32,
     /// How long the load shall last.
     pub length: Nanos,
-    /// Seed of all draws: the same for all variants of a round.
     pub seed: u64,
     /// CPUs that may be used, in order; at least one.
     pub cpus: &'a [u32],

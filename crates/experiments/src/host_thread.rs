@@ -34,7 +34,6 @@ impl<T: Send + 'static> HostThread<T> {
         })
     }
 
-    /// Ends it; what came of its work.
     pub(crate) fn end(mut self) -> anyhow::Result<T> {
         self.stop.raise()?;
         let ended = self.thread.take().and_then(|thread| thread.join().ok());

@@ -61,7 +61,6 @@ fn head(name: &str, unit: &str) -> String {
     }
 }
 
-/// A measured effect: both medians, and the difference with its interval.
 fn measured(found: &Found, effect: &FoundEffect) -> String {
     let (Some(from), Some(to)) = (effect.from_median, effect.to_median) else {
         return "could not be measured".to_owned();
@@ -240,7 +239,6 @@ fn limits(found: &Found) -> Vec<String> {
     std::iter::once(differs).chain(limits).collect()
 }
 
-/// What the figures are, a line each.
 fn legend(found: &Found) -> Vec<String> {
     let line = |figure: &Figure| {
         let better = match figure.better {
@@ -273,7 +271,6 @@ fn how(report: &Report, found: &Found) -> String {
     )
 }
 
-/// What the cross-check says, in a line or more.
 fn witness(witness: &Witness) -> Vec<String> {
     let (checks, vcpus, lost, missing) = match witness {
         Witness::No { reason } => {

@@ -102,7 +102,6 @@ impl Bell {
     }
 }
 
-/// A line to a vCPU, whoever takes the interrupt to the guest.
 #[derive(Debug)]
 pub enum Line {
     Irqfd(Event),

@@ -33,7 +33,6 @@ pub fn thread_cpu_ns() -> u64 {
     read(ClockId::ThreadCPUTime)
 }
 
-/// How the host waits for an instant or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HostWait {
     /// Keeps its CPU and looks again and again: exact, at the price of a CPU.
@@ -115,7 +114,6 @@ pub fn allowed_cpus() -> io::Result<Vec<u32>> {
     Ok(allowed.filter_map(|cpu| u32::try_from(cpu).ok()).collect())
 }
 
-/// Keeps the calling thread on one CPU.
 pub fn pin(cpu: u32) -> io::Result<()> {
     let mut set = CpuSet::new();
     let index = cpu as usize;

@@ -50,13 +50,11 @@ impl Round {
         self.answer_ns.saturating_sub(self.signal_ns)
     }
 
-    /// What raising the line cost the host's thread.
     pub fn signal_cost_ns(&self) -> u64 {
         self.signalled_ns.saturating_sub(self.signal_ns)
     }
 }
 
-/// The rounds of one vCPU, and what reads its stamps.
 #[derive(Debug, Clone, Default)]
 pub struct VcpuRounds {
     /// In the order played.

@@ -85,7 +85,6 @@ pub trait Devices: Debug + Send {
         false
     }
 
-    /// The vCPU takes the interrupt: its vector.
     fn acknowledge(&mut self) -> Option<u8> {
         None
     }

@@ -129,7 +129,6 @@ impl Guest {
         Self::Timed(Clock::Nonsense),
     ];
 
-    /// Its name on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pingpong(Stamps::None) => "pingpong",
@@ -153,7 +152,6 @@ impl Guest {
         }
     }
 
-    /// What it is for, in a line.
     pub fn purpose(self) -> &'static str {
         match self {
             Self::Pingpong(Stamps::None) => {
@@ -248,7 +246,6 @@ impl fmt::Display for Guest {
     }
 }
 
-/// A program disassembled, an instruction a line, with its address.
 pub fn listing(program: &Program) -> String {
     let mut decoder = Decoder::with_ip(16, &program.code, CODE.into(), DecoderOptions::NONE);
     let mut formatter = NasmFormatter::new();
@@ -274,7 +271,6 @@ pub fn listing(program: &Program) -> String {
 pub struct Assembly {
     pub asm: CodeAssembler,
     pub vectors: Vec<(u8, CodeLabel)>,
-    /// Jump here when all rounds are done.
     pub done: CodeLabel,
 }
 

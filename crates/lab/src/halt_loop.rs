@@ -52,7 +52,6 @@ pub struct UserHalt {
     pub waited: bool,
 }
 
-/// Decides and waits, one halt after the other.
 #[derive(Debug)]
 pub struct HaltLoop {
     policy: Box<dyn Policy>,
@@ -63,7 +62,6 @@ impl HaltLoop {
         Self { policy }
     }
 
-    /// One halt, from HLT to the wake event.
     pub fn halt(&mut self, world: &mut impl World) -> io::Result<UserHalt> {
         let start_ns = world.now_ns();
         let window_ns = self.policy.window(&Ask {
@@ -112,7 +110,6 @@ impl HaltLoop {
     }
 }
 
-/// The policy of a VM's halt loops; each vCPU has its own.
 #[derive(Debug, Clone)]
 pub enum HaltPolicy {
     /// Of the core.

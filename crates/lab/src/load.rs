@@ -21,7 +21,6 @@ pub enum Length {
     Duration(Nanos),
 }
 
-/// A gap process with what it needs to be drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rhythm {
     pub spec: GapSpec,
@@ -32,7 +31,6 @@ pub struct Rhythm {
 }
 
 impl Rhythm {
-    /// A stream of gaps; each has its own draws.
     pub fn gaps(&self, stream: u32) -> Result<Gaps, GapSpecError> {
         match &self.spec {
             GapSpec::Trace(name) => Gaps::from_trace(name, self.trace.clone()),
@@ -62,7 +60,6 @@ pub struct Load {
     pub host_cpu: Option<u32>,
     /// Name of the VM; with several, `-0`, `-1` … are appended in order of creation.
     pub name: String,
-    /// How the host waits for instants and answers.
     pub host_wait: HostWait,
     /// A vCPU that makes no progress for so long has hung.
     pub timeout: Nanos,
@@ -259,7 +256,6 @@ impl Load {
         self.ticks_of(&self.rhythm.spec, vm, tsc_khz)
     }
 
-    /// The same by another process of gaps.
     pub(crate) fn ticks_of(
         &self,
         spec: &GapSpec,

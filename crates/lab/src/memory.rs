@@ -224,7 +224,6 @@ impl GuestMemory {
         self.write(u32::from(vector) * 4, &u32::from(ip).to_le_bytes())
     }
 
-    /// Sets a word of a vCPU's page.
     pub fn set_word(&self, vcpu: u32, offset: u16, value: u32) -> Result<(), MemoryError> {
         let address = vcpu_page(vcpu) + u32::from(offset);
         self.0

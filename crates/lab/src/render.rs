@@ -224,7 +224,6 @@ fn instant_halts(vcpu: &VcpuOutcome) -> Option<u64> {
     Some(vcpu.halts.saturating_sub(vcpu.waits()? + polls))
 }
 
-/// What the numbers need to be read rightly.
 fn notes(outcome: &Outcome) -> String {
     let mut text = String::new();
     let vcpus = || outcome.vms.iter().flat_map(|vm| &vm.vcpus);

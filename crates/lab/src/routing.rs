@@ -29,7 +29,6 @@ const IOAPIC_BASE: u64 = 0xfec0_0000;
 /// An entry that delivers nothing: Intel 82093AA, "I/O redirection table".
 const MASKED: u64 = 1 << 16;
 
-/// How interrupts reach the vCPUs of a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Interrupts {
     /// As MSIs, to local APICs in KVM.

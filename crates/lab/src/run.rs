@@ -148,7 +148,6 @@ fn create(load: &Load) -> Result<Vec<Vm>, RunError> {
         .collect()
 }
 
-/// Gives every vCPU a halt loop of its own.
 fn handle_halts(vm: &mut Vm, policy: &HaltPolicy) -> Result<(), LoadError> {
     for vcpu in &mut vm.vcpus {
         let bell = vm.lines.get(vcpu.id.0 as usize);

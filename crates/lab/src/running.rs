@@ -29,7 +29,6 @@ const KICK_INTERVAL: Nanos = Nanos(10_000_000);
 
 type Driver = JoinHandle<io::Result<Vec<Round>>>;
 
-/// A vCPU and what belongs to it while it runs.
 struct RunningVcpu {
     thread: VcpuThread,
     driver: Option<Driver>,
@@ -39,7 +38,6 @@ struct RunningVcpu {
     progress: u64,
 }
 
-/// A VM and its vCPUs while they run.
 struct RunningVm {
     vm: Vm,
     /// The tables of `gaps` of its load.
@@ -274,7 +272,6 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Ends everything and gathers what is left.
     pub(crate) fn end(self, linger: impl FnOnce() -> io::Result<()>) -> Result<Ended, RunError> {
         self.stop().map_err(io_step("stop the guests"))?;
         let elapsed_ns = clock::now_ns().saturating_sub(self.start_ns);

@@ -84,7 +84,6 @@ impl StatKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
     pub kind: StatKind,
-    /// One value, or the buckets of a histogram.
     pub values: Vec<u64>,
 }
 

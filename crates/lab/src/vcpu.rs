@@ -75,7 +75,6 @@ pub enum VcpuError {
 /// A vCPU that has not been started.
 #[derive(Debug)]
 pub struct Vcpu {
-    /// KVM's number for it, and its APIC id.
     pub id: VcpuId,
     /// Its statistics, if the kernel keeps them.
     pub stats: Option<Arc<StatsFd>>,
@@ -144,7 +143,6 @@ impl Vcpu {
         })
     }
 
-    /// Ticks of its TSC in a millisecond.
     pub fn tsc_khz(&self) -> Result<u32, VcpuError> {
         Steps(self.id).ioctl("KVM_GET_TSC_KHZ", self.fd.get_tsc_khz())
     }
@@ -290,7 +288,6 @@ impl Vcpu {
     }
 }
 
-/// The VMM's part of a halt and of an interrupt.
 impl Vcpu {
     /// Hands in what an interrupt controller in the VMM has, or asks to be told when the guest takes it.
     fn offer_interrupt(&mut self) -> Result<(), VcpuError> {
@@ -374,7 +371,6 @@ pub struct VcpuThread {
     handle: JoinHandle<(VcpuEnd, Vcpu)>,
 }
 
-/// What is left when a vCPU has ended.
 #[derive(Debug)]
 pub struct VcpuEnd {
     /// Exits to the VMM, other than the last.

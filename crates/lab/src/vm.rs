@@ -105,7 +105,6 @@ pub struct VmConfig {
     pub interrupts: Interrupts,
 }
 
-/// The VMM's ends of the lines to one vCPU.
 #[derive(Debug)]
 pub struct Lines {
     /// Raises [`crate::guest::WAKE`].
@@ -182,7 +181,6 @@ impl Vm {
         })
     }
 
-    /// Sets the ceiling of halt polling, at any time.
     pub fn set_cap(&self, ceiling: HaltPollNs) -> Result<(), VmError> {
         set_cap(&self.fd, &self.config.name, ceiling)
     }
@@ -223,7 +221,6 @@ fn create_vcpus(
         .collect()
 }
 
-/// Sets the ceiling of halt polling of one VM.
 fn set_cap(fd: &VmFd, vm: &str, ceiling: HaltPollNs) -> Result<(), VmError> {
     let unknown = rustix::io::Errno::INVAL.raw_os_error();
     haltwise_governor::set_ceiling(fd, ceiling.0).map_err(|source| {

@@ -28,7 +28,6 @@ pub(crate) fn check_kvm(root: &Root) -> Result<(), Failure> {
     ))
 }
 
-/// The processes of the VMs asked for.
 pub(crate) fn select(wanted: &[VmSelector], root: &Root) -> Result<Vec<Pid>, Failure> {
     if wanted.is_empty() {
         return Ok(Vec::new());

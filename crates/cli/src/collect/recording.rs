@@ -53,7 +53,6 @@ pub(crate) struct RecordingRequest {
     pub(crate) command: Vec<OsString>,
     /// Who runs it, if not we.
     pub(crate) user: Option<String>,
-    /// Keep our own command line out of the capture.
     pub(crate) no_command: bool,
     /// What a sleep costs here; what is kept with the host if `None`.
     pub(crate) price: Option<Box<Written>>,

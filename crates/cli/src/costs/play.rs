@@ -35,7 +35,6 @@ pub(crate) struct PlayedCapture {
     pub(crate) out_of_order: u64,
 }
 
-/// Plays all halts of a capture under all settings.
 pub(crate) fn play(opened: &Opened, given: &GivenCosts) -> Result<PlayedCapture, Failure> {
     opened.must_be_of_host("costs")?;
     let info = opened.info();
@@ -130,7 +129,6 @@ struct Stretches {
     survey: Survey,
     disabled: BTreeSet<(VmIndex, VcpuId)>,
     gather: Gather,
-    /// When the stretch ends, and how long each is.
     end_ns: u64,
     length_ns: u64,
     sums: Summing,

@@ -106,7 +106,6 @@ fn pending(side: &Side<'_>) -> Option<&'static str> {
     })
 }
 
-/// What the CPUs of the machine did meanwhile.
 fn machine(all: &mut Vec<Circumstance>, a: &Side<'_>, b: &Side<'_>) {
     let [one, other] = [a, b].map(|side| &side.recording.ledger.host);
     let mut say = |what: &str, both: Option<(f64, f64)>, least: Least, text: fn(f64) -> String| {

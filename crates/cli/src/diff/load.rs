@@ -27,7 +27,6 @@ use crate::words::plural;
 #[derive(Debug)]
 pub(crate) struct Side<'a> {
     pub(crate) opened: &'a Opened,
-    /// How it was recorded, and its accounts.
     pub(crate) recording: Recording,
     /// Longest interval over which halts, and exits, were counted before they were told.
     halts_interval_ns: u64,
@@ -267,7 +266,6 @@ fn is_compared(row: &Exits) -> bool {
     )
 }
 
-/// Blocks of somebody while a capture is read.
 struct Somebody {
     cut: Cut,
     halts: Vec<Halted>,
@@ -342,7 +340,6 @@ fn no_exits(cut: &Cut) -> Vec<Exited> {
     vec![block; cut.count()]
 }
 
-/// Who is meant by a row's VM.
 struct Places {
     hosts: Vec<usize>,
     vms: BTreeMap<VmIndex, Vec<usize>>,

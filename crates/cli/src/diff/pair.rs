@@ -27,7 +27,6 @@ pub(crate) struct Pair {
     pub(crate) b: Whose,
 }
 
-/// Who is compared, and who cannot be.
 #[derive(Debug, Default)]
 pub(crate) struct Pairing {
     /// The host first, if it is more than its only VM.

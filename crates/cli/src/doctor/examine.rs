@@ -14,7 +14,6 @@ use haltwise_host::{ceiling, clock, params};
 use super::SCHEMA;
 use super::view::{Diagnosis, EventSource, HeldCapability, HostFinding, RunningVm, SettingInForce};
 
-/// Looks at the host, its settings and its VMs.
 pub(crate) fn examine(root: &Root) -> anyhow::Result<Diagnosis> {
     let support = support::inspect(root, clock::monotonic_ns())?;
     let scan = discovery::scan(root)?;

@@ -19,11 +19,9 @@ use crate::reading::select;
 
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// How it was recorded, and the halts.
     pub(crate) recording: Recording,
     pub(crate) recorded: Recorded,
     pub(crate) account: Account,
-    /// Halted time of the halts whose exits these are.
     pub(crate) halted: Parts,
     pub(crate) counted_ns: u64,
 }

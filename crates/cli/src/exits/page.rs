@@ -95,7 +95,6 @@ fn opening(document: &mut Document, view: &ExitsResult) {
     }
 }
 
-/// What the exits cost together, and what was counted beside them.
 pub(crate) fn summary(document: &mut Document, view: &ExitsResult) {
     let total = &view.total;
     if total.exits > 0 {
@@ -189,7 +188,6 @@ pub(crate) fn groups(rows: &[ExitsGroup], top: usize) -> Table {
         .finish()
 }
 
-/// The halt account in place of one meaningless duration.
 pub(crate) fn halted(document: &mut Document, view: &ExitsResult) {
     let halts = view.reasons.iter().filter(|row| row.is_halt);
     let names: Vec<&str> = halts.clone().map(|row| &*row.name).collect();

@@ -16,7 +16,6 @@ use crate::reading::recording::Recording;
 
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// How it was recorded, and the halts.
     pub(crate) recording: Recording,
     /// The exits, where they were recorded.
     pub(crate) exits: Option<ExitsSeen>,

@@ -65,7 +65,6 @@ fn opening(page: &mut Page, view: &Explanation) {
     page.wrapped("  ", &text, 2);
 }
 
-/// Whose halts: of VMs, or of this guest's own CPUs.
 fn whose(recording: &ExplainedRecording) -> String {
     match recording.side {
         Side::Host => plural(recording.source.vms as u64, "VM"),
@@ -146,7 +145,6 @@ pub(crate) fn who_of(finding: &RuleFinding) -> String {
     who(finding.vm, finding.vm_name.as_deref(), &finding.vcpus)
 }
 
-/// The same of any VM and its vCPUs.
 pub(crate) fn who(vm: Option<u32>, name: Option<&str>, vcpus: &[u32]) -> String {
     let Some(vm) = vm else {
         return "the host: every VM without its own ceiling".to_owned();
@@ -231,7 +229,6 @@ fn withheld(page: &mut Page, view: &Explanation) {
     }
 }
 
-/// What costs little, a line for each rule.
 fn small(page: &mut Page, view: &Explanation) {
     if view.small.is_empty() {
         return;

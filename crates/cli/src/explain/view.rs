@@ -230,7 +230,6 @@ pub(crate) fn view(loaded: &Loaded, vms: &[VmIndex], lambda: f64, told: Told) ->
     }
 }
 
-/// The VM of a finding: number, name and vCPUs.
 fn named(roster: &Roster, who: &Who) -> (Option<u32>, Option<String>, Vec<u32>) {
     let vm = who.vm;
     let named = roster.vms.iter().find(|known| Some(known.index) == vm);

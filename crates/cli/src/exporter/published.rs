@@ -129,7 +129,6 @@ const LISTED: &[Listed] = &[
     ),
 ];
 
-/// What the pilot adds, in a section of its own.
 fn of_pilot() -> impl Iterator<Item = Listed> {
     let listed = crate::pilot_state::metrics::LISTED.into_iter();
     listed.map(|(labels, prefix, kind, figures)| ("The pilot", prefix, labels, kind, figures))
@@ -240,7 +239,6 @@ fn the_page_of_metrics_is_as_declared() {
     assert!(published == page(), "docs/metrics.md is not as declared");
 }
 
-/// What is served is declared, with the same kind and meaning.
 #[test]
 fn what_is_served_is_on_the_page() {
     let listed: BTreeMap<String, Declared> = all()

@@ -78,7 +78,6 @@ struct Serving {
 }
 
 impl Serving {
-    /// Waits for something to do, and does it.
     fn turn(&mut self) {
         // One that asks nothing keeps nobody else out.
         let is_full = self.connections.len() >= CONNECTIONS && self.oldest_idle().is_none();
@@ -205,7 +204,6 @@ impl AsFd for Stream {
     }
 }
 
-/// A connection: its request comes, then its answer goes, then it ends.
 struct Connection {
     stream: Stream,
     until_ns: u64,
@@ -223,7 +221,6 @@ impl Connection {
         }
     }
 
-    /// Reads or writes what is possible now; false at the end.
     fn turn(&mut self, exposition: &Exposition) -> io::Result<bool> {
         if self.answer.is_empty() && !self.reads(exposition)? {
             return Ok(false);

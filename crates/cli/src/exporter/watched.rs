@@ -78,7 +78,6 @@ impl Watched {
         }
     }
 
-    /// Adds what a drain brought, and who is there now.
     pub(crate) fn facts(&mut self, facts: &Facts, roster: &Roster, now_ns: u64) {
         self.newest_ns = now_ns;
         self.roster(roster, now_ns);

@@ -13,12 +13,10 @@ pub(crate) use haltwise_document::html::bars::{self, at};
 
 use super::markup::{Element, el};
 
-/// An outline, step by step, in the words of SVG's paths.
 #[derive(Debug, Default)]
 pub(crate) struct Path(String);
 
 impl Path {
-    /// A step: its letter and its numbers.
     pub(crate) fn step(&mut self, letter: &str, numbers: &[f64]) {
         self.0.push_str(letter);
         for (n, number) in numbers.iter().enumerate() {
@@ -29,7 +27,6 @@ impl Path {
         }
     }
 
-    /// A box from one corner to the other.
     pub(crate) fn area(&mut self, (left, top): (f64, f64), (right, bottom): (f64, f64)) {
         self.step("M", &[left, bottom]);
         self.step("V", &[top]);

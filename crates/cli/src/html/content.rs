@@ -51,7 +51,6 @@ pub(crate) struct PageRequest<'a> {
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) dir: String,
-    /// How it was recorded, with the accounts.
     pub(crate) recording: Recording,
     /// What `report` says.
     pub(crate) report: Report,
@@ -91,7 +90,6 @@ impl Advice {
     }
 }
 
-/// Exits, and the times of each reason.
 #[derive(Debug)]
 pub(crate) struct Exits {
     /// What `exits` says.
@@ -227,7 +225,6 @@ fn tuned(
     }
 }
 
-/// The exits, for everybody who looks at them.
 struct Read {
     by_vm: ByVm,
     shown: Option<Exits>,

@@ -100,7 +100,6 @@ impl Keep {
         }
     }
 
-    /// Halts came more densely here than on average: every other stretch goes.
     fn thin(&mut self) {
         self.every = self.every.saturating_mul(2);
         let every = self.every;

@@ -28,7 +28,6 @@ use haltwise_core::stats::total;
 
 pub(crate) use data::data;
 
-/// A section, and what leads to it.
 struct Section {
     id: &'static str,
     title: &'static str,
@@ -190,7 +189,6 @@ fn p(text: impl AsRef<str>) -> Element {
     el("p").with(prose(text.as_ref()))
 }
 
-/// Something to be known beside what is shown.
 fn note(text: impl AsRef<str>) -> Element {
     p(text).class("note")
 }

@@ -57,7 +57,6 @@ impl Summary {
         self.skipped.values().any(|count| *count > 0)
     }
 
-    /// What was passed over, a line for each reason.
     pub(super) fn skipped(&self) -> Vec<String> {
         let line = |(why, count): (&&str, &u64)| format!("Skipped: {count} ({why})");
         self.skipped.iter().map(line).collect()

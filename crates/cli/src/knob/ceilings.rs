@@ -124,7 +124,6 @@ fn meant(vm: &VmProcess, name: &str) -> Option<Meant> {
     Some(Meant::One(ordinal))
 }
 
-/// The VMs of each process, all asked at the same time.
 fn governed(root: &Root, vms: &[&VmProcess]) -> Vec<Result<Vec<VmKey>, CeilingError>> {
     let pids: Vec<Pid> = vms.iter().map(|vm| vm.pid()).collect();
     let listed = Governor::list_all(root, &pids).into_iter();

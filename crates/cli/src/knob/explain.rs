@@ -80,7 +80,6 @@ pub(crate) fn explain(error: KnobError) -> Failure {
     hint.into_iter().fold(failure, Failure::hint)
 }
 
-/// The same for a parameter in a guest.
 fn agent(error: &AgentError) -> (Exit, Option<&'static str>) {
     match error {
         AgentError::Disabled { .. } => (

@@ -7,7 +7,6 @@ use super::watching::VmView;
 use crate::number::nanos;
 use crate::page::{Page, Stands, harmless};
 
-/// What is set: parameters in a table, files with their text.
 pub(crate) fn changes(page: &mut Page, changes: &[ChangeView]) {
     let is_file = |change: &&ChangeView| change.name.starts_with('/');
     let mut rows = Vec::new();

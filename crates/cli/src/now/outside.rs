@@ -55,7 +55,6 @@ pub(crate) fn view(root: &Root, advice: String) -> anyhow::Result<Answer> {
     })
 }
 
-/// Who runs VMs, and how much CPU time they take.
 fn vms(root: &Root, outside: &mut UnrecordedHost) -> anyhow::Result<()> {
     let scan = discovery::scan(root)?;
     outside.hidden_processes = scan.denied;

@@ -47,7 +47,6 @@ pub(crate) fn document(view: &Answer) -> Document {
     document
 }
 
-/// What was recorded, who polls, and what settings come to.
 fn recorded(document: &mut Document, source: &Source, view: &Answer) {
     document.fact(
         Untrusted::from(&source.host),

@@ -51,7 +51,6 @@ impl Ceilings {
         });
     }
 
-    /// What is known of a VM's ceiling.
     pub(crate) fn of(&self, vm: VmKey) -> Ceiling {
         let known = self.answered.ceilings.get(&vm).copied();
         known.unwrap_or(Ceiling::Fixed(None))

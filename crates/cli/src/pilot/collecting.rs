@@ -17,7 +17,6 @@ use crate::exit::Failure;
 
 pub(crate) const DRAIN: Duration = Duration::from_millis(100);
 
-/// What came of a collection, VM by VM.
 pub(crate) type Collected = Vec<(VmKey, Option<Stretch>)>;
 
 /// VMs that ended before so long are forgotten.
@@ -172,7 +171,6 @@ impl Collecting {
         self.running = None;
     }
 
-    /// Takes in what was recorded; gives the stretch when it is over.
     pub(crate) fn drain(&mut self) -> Result<Option<Collected>, Failure> {
         let (Some(attached), Some(running)) = (&mut self.attached, &mut self.running) else {
             return Ok(None);

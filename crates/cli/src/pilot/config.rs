@@ -26,7 +26,6 @@ const HINT: &str = "contrib/pilot.toml in the package describes each key";
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
-    /// What latency is worth, to all VMs and to some.
     pub(crate) goals: Goals,
     /// What the pilot may do.
     pub(crate) limits: Limits,
@@ -57,7 +56,6 @@ pub(crate) struct Mistake {
     pub(crate) line: usize,
     /// From 1, in characters.
     pub(crate) column: usize,
-    /// What is wrong, and what is possible.
     pub(crate) what: String,
 }
 

@@ -124,7 +124,6 @@ impl Machine {
         vms.find(|vm| vm.key == key)?.identity.uuid.clone()
     }
 
-    /// CPU time of the programs in the kernel.
     pub(crate) fn kernel_cpu_ns(&self) -> Option<u64> {
         self.collector.kernel_cpu_ns()
     }

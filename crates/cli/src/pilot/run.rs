@@ -72,7 +72,6 @@ pub(crate) struct Given {
     root: GivenRoot,
 }
 
-/// What the command line, or a configuration, says.
 #[derive(Debug)]
 pub(crate) struct PilotOptions {
     pub(crate) goals: Goals,
@@ -317,7 +316,6 @@ impl<'a> Running<'a> {
             && (standing.vms.iter()).all(|vm| vm.scope.is_none() || vm.has_been_looked_at)
     }
 
-    /// Records what the pilot wants to know.
     fn collect(&mut self) -> Result<(), Failure> {
         if !self.collecting.is_for(self.pilot.wanted()) {
             // It spans two settings, or nobody waits for it any more.

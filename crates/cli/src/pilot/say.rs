@@ -67,7 +67,6 @@ fn opposite(gain: Interval) -> Interval {
     }
 }
 
-/// A change of the cost of a halt, with its interval.
 fn change(of: &Interval) -> String {
     // The ends of an interval are estimates too: nothing costs less than nothing.
     let percent = |share: f64| format!("{:+.0} %", share.max(-1.0) * 100.0);

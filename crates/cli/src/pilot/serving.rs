@@ -102,7 +102,6 @@ impl Serving {
         *state = Some((status.clone(), clock::monotonic_ns()));
     }
 
-    /// It is alive; writes the file when it is due.
     pub(super) fn turn(&mut self) -> Result<(), Failure> {
         self.notifier.alive();
         let now_ns = clock::monotonic_ns();

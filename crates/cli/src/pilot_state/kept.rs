@@ -14,7 +14,6 @@ use super::PilotStatus;
 #[derive(Debug, Serialize)]
 pub(crate) struct Kept {
     pub(crate) status: PilotStatus,
-    /// What it has to know after a restart.
     pub(crate) memory: Memory,
 }
 
@@ -53,7 +52,6 @@ pub(crate) fn acting_pid(root: &Root, unix_ns: u64) -> Option<u32> {
     acting.map(|status| status.pid)
 }
 
-/// What it has to know after a restart.
 pub(crate) fn memory(root: &Root) -> Option<Memory> {
     read(root, "memory")
 }

@@ -19,7 +19,6 @@ const MAX_BYTES: u64 = 256 << 10;
 
 const HINT: &str = "`haltwise tune DIR --plan FILE` writes plans; docs/plan-json.md describes them";
 
-/// What every version of a plan says of itself.
 #[derive(Debug, Deserialize)]
 struct Head {
     schema: String,

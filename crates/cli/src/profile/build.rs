@@ -220,7 +220,6 @@ fn groups(loaded: &Loaded, sites: &Sites<'_>, total: &Sum, by: By) -> Vec<Profil
         .collect()
 }
 
-/// The module of what a sample hit.
 fn module(loaded: &Loaded, site: &Site) -> String {
     let first = loaded.book.frames(site.stack).next();
     match first.filter(|_| !site.hit.is_guest()) {

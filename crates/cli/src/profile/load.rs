@@ -25,7 +25,6 @@ pub(crate) struct Loaded {
     pub(crate) recorded: Recorded,
     pub(crate) account: Account,
     pub(crate) book: Book,
-    /// What the host calls its exit reasons.
     pub(crate) reasons: Names,
     /// Names of VMs, each once.
     pub(crate) vms: BTreeMap<VmIndex, String>,
@@ -72,7 +71,6 @@ pub(crate) fn load(
     Ok(samples(&opened, recording, vms.as_deref()))
 }
 
-/// Reads the samples of some VMs, or all.
 pub(crate) fn samples(
     opened: &Opened,
     mut recording: Recording,

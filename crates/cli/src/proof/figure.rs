@@ -4,7 +4,6 @@ use haltwise_core::prove::figure::{Figure, Unit};
 
 use crate::number::three_digits;
 
-/// What a figure is called on a page.
 pub(crate) fn name(figure: Figure) -> &'static str {
     match figure {
         Figure::Cost => "cost of a halt",
@@ -77,7 +76,6 @@ fn number(value: f64) -> String {
     three_digits(value)
 }
 
-/// By how much to divide, and what to write behind.
 fn scale(unit: Unit, size: f64) -> (f64, &'static str) {
     let steps: &[(f64, &str)] = match unit {
         Unit::Nanos => &[(1e9, " s"), (1e6, " ms"), (1e3, " us"), (1.0, " ns")],

@@ -52,7 +52,6 @@ pub(crate) struct Experiment<'a> {
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) block: Block,
-    /// Its halts, tallied and replayed under the other setting.
     pub(crate) tally: Tally,
     /// The same of the VMs that a plan gives ceilings, and of all others, by their places.
     pub(crate) scopes: Tallies,
@@ -70,7 +69,6 @@ pub(crate) struct Result<'a> {
     pub(crate) rounds: &'a [Vec<Measured>],
     pub(crate) sides: &'a Sides,
     pub(crate) means: &'static str,
-    /// All halts, for what a block costs.
     pub(crate) survey: &'a Survey,
     /// The price of a sleep that is kept with this host.
     pub(crate) price: Option<&'a Written>,

@@ -154,7 +154,6 @@ fn of(outcome: &Outcome, measured: &Measured, sides: &Sides, cost: &Cost) -> Fig
     }
 }
 
-/// Context switches of a guest for each of its halts.
 fn switches(measured: &Measured, sides: &Sides) -> Option<f64> {
     let per_s = measured.used.switches_per_s?;
     let halts_per_s = measured.tally.recorded.halts as f64 / measured.seconds;

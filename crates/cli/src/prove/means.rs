@@ -18,7 +18,6 @@ use super::command::{self, PLACE};
 use super::sides::{Sides, Which};
 use crate::exit::{Exit, Failure};
 
-/// How a setting is put in force.
 #[derive(Debug)]
 pub(crate) enum Means {
     /// The command starts VMs under the ceiling that it is given.

@@ -137,7 +137,6 @@ fn rate(seen: &[(u64, u64)], since_ns: u64) -> Option<f64> {
     (seen_ns > 0).then(|| grown as f64 / seen_ns as f64)
 }
 
-/// What cannot be read on this host, by figure, and why.
 pub(crate) fn missing(
     root: &Root,
     side: Side,

@@ -54,7 +54,6 @@ mod test {
     };
     const X86: Arch = Arch::X86;
 
-    /// A vCPU's halts of these lengths under a kernel's rule.
     fn halts(version: Version, lengths: &[u64]) -> Vec<Halt> {
         let rule = Rule::of(version, X86);
         let (mut now, mut window) = (1_000, 0);

@@ -45,7 +45,6 @@ pub(crate) enum Of {
     Guest(Governor),
 }
 
-/// What both settings come to on this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Sides {
     pub(crate) of: Of,
@@ -64,7 +63,6 @@ pub(crate) enum Which {
 }
 
 impl Sides {
-    /// Reads what is in force, and what the settings come to.
     pub(crate) fn read(wanted: &ProofRequest, root: &Root) -> Result<Self, Failure> {
         let name = rustix::system::uname();
         let release = name.release().to_string_lossy();
@@ -128,7 +126,6 @@ impl Sides {
         }
     }
 
-    /// Both settings are the one in force.
     pub(crate) fn are_in_force(&self) -> bool {
         self.scopes.is_empty()
             && match &self.of {

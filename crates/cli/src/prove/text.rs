@@ -35,7 +35,6 @@ pub(crate) fn render(view: &Proof, top: usize, style: Style) -> String {
     page.finish()
 }
 
-/// The verdict in a sentence or two.
 pub(crate) fn verdict(view: &Proof) -> String {
     let main = view
         .figures
@@ -112,7 +111,6 @@ fn machine(view: &Proof) -> &'static str {
     }
 }
 
-/// The cost of a halt VM by VM.
 fn scopes(page: &mut Page, view: &Proof) {
     if view.scopes.is_empty() {
         return;

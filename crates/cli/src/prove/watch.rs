@@ -226,7 +226,6 @@ impl Watcher {
         }
     }
 
-    /// Cuts the warm-up off, and what belongs to others.
     fn finish(&mut self, block: &Block, plan: &Plan, ended_ns: u64) -> Watched {
         let facts = std::mem::take(&mut self.facts);
         let ours = |halt: &Halt| match halt.vm {

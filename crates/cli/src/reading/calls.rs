@@ -59,7 +59,6 @@ impl CallTable {
         self.calls.take(halt)
     }
 
-    /// Why the rest of it cannot be read.
     pub(super) fn end(self) -> Result<(), CaptureReadError> {
         self.broken.map_or(Ok(()), Err)
     }

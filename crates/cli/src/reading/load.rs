@@ -84,7 +84,6 @@ pub(crate) fn load(
     Ok((recording, ends))
 }
 
-/// Takes the accounts of the larger tables.
 struct Accounts<'a>(&'a mut Ledger);
 
 impl Sink for Accounts<'_> {

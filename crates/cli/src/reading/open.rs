@@ -11,13 +11,11 @@ pub(crate) fn explain(error: CaptureReadError) -> Failure {
     with(Failure::new(exit, error), hint)
 }
 
-/// The same of what broke for several readers.
 pub(crate) fn explain_shared(broken: &Broken) -> Failure {
     let (exit, hint) = about(broken);
     with(Failure::new(exit, Broken::clone(broken)), hint)
 }
 
-/// What broke, and why, on one line.
 pub(crate) fn in_a_line(broken: &Broken) -> String {
     format!("{:#}", anyhow::Error::new(Broken::clone(broken)))
 }

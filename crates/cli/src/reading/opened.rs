@@ -17,7 +17,6 @@ use super::open::explain;
 use super::place::Place;
 use crate::exit::{Exit, Failure};
 
-/// What broke while a table was read, for everyone who read it.
 pub(crate) type Broken = Arc<CaptureReadError>;
 
 #[derive(Debug)]
@@ -106,7 +105,6 @@ impl Opened {
         self.host_samples.get_or_init(read)
     }
 
-    /// The states of its CPUs' idle time.
     pub(crate) fn idle_states(&self) -> &Kept<IdleState> {
         let read = || Kept::read(self.capture.idle_states());
         self.idle_states.get_or_init(read)

@@ -37,7 +37,6 @@ pub(crate) trait Sink {
     fn exits(&mut self, _: &Exits) {}
 }
 
-/// How far the tables of a pass could be read.
 #[derive(Debug, Default)]
 pub(crate) struct PassEnds {
     broken: Vec<(Table, Broken)>,
@@ -116,7 +115,6 @@ pub(crate) fn pass(opened: &Opened, what: &str, sinks: &mut [&mut dyn Sink]) -> 
     ends
 }
 
-/// Places of those who want a table.
 fn takers(sinks: &[&mut dyn Sink], table: Table) -> Vec<usize> {
     let all = (0..sinks.len()).filter(|&it| sinks[it].wants(table));
     all.collect()
@@ -173,7 +171,6 @@ pub(crate) fn feed<T>(
 /// Halts between two looks at the clock.
 const BATCH: u64 = 1 << 16;
 
-/// How far a pass is, and how much of it there is.
 struct Clock {
     progress: Progress,
     halts: Option<u64>,

@@ -46,7 +46,6 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// From when to when it was recorded.
     pub(crate) fn interval(&self) -> Interval {
         Interval {
             start_ns: self.start_ns,
@@ -54,7 +53,6 @@ impl Recording {
         }
     }
 
-    /// From when to when a VM was there.
     pub(crate) fn interval_of(&self, vm: &Vm) -> Interval {
         let whole = self.interval();
         let there = whole.of_vm(vm);
@@ -67,7 +65,6 @@ impl Recording {
         }
     }
 
-    /// Halted time of those picked, while they were there.
     pub(crate) fn within(&self, pick: impl Fn(&Place) -> bool) -> Parts {
         // Of two with one index, the first.
         let vms = self.roster.vms.iter().rev();
@@ -77,7 +74,6 @@ impl Recording {
         (self.ledger).within(|place| pick(place).then(|| place.vm.and_then(of_vm).unwrap_or(whole)))
     }
 
-    /// Halted time of a VM while it was there.
     pub(crate) fn within_vm(&self, vm: &Vm) -> Parts {
         let interval = self.interval_of(vm);
         let mut sum = Parts::default();

@@ -72,7 +72,6 @@ pub(crate) enum Origin {
     Assumed,
 }
 
-/// Puts together what the halts of a capture are held against.
 pub(crate) fn setup(opened: &Opened, given: &GivenHost) -> Result<Setup, Failure> {
     let (mut setup, tried) = prepare(opened, given)?;
     if let Some(mut tried) = tried {

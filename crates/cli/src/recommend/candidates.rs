@@ -78,7 +78,6 @@ impl TuneRequest {
 
 #[derive(Debug)]
 pub(crate) struct Candidates {
-    /// The halts and what holds for them.
     pub(crate) material: Material,
     pub(crate) known: Known,
     /// Parameters that the capture does not tell.
@@ -89,7 +88,6 @@ pub(crate) struct Candidates {
     pub(crate) goals: BTreeMap<VmIndex, GoalName>,
     /// One for each goal that has a name.
     pub(crate) others: Vec<Advice>,
-    /// Ceilings for each VM of its own.
     pub(crate) caps: Option<OwnCeilings>,
     /// With all figures: in force, default, the choice (if any), the oracle.
     pub(crate) rows: Vec<(SettingRow, Played)>,

@@ -26,7 +26,6 @@ pub(crate) enum CeilingsFor {
     None,
 }
 
-/// The best ceilings, and what becomes of them.
 #[derive(Debug)]
 pub(crate) struct OwnCeilings {
     pub(crate) caps: Caps,
@@ -48,7 +47,6 @@ pub(crate) enum Withheld {
     SameName,
 }
 
-/// The best ceilings for VMs of a capture.
 pub(super) fn seek(
     info: &CaptureInfo,
     request: &TuneRequest,

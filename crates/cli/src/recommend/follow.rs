@@ -36,7 +36,6 @@ pub(crate) fn disabled(info: &CaptureInfo) -> BTreeSet<(VmIndex, VcpuId)> {
     of(info, |vcpu| vcpu.guest_veto == Some(true))
 }
 
-/// vCPUs with a ceiling of their VM's own.
 pub(crate) fn own(info: &CaptureInfo) -> BTreeSet<(VmIndex, VcpuId)> {
     of(info, |vcpu| vcpu.ceiling_source == CeilingSource::Cap)
 }

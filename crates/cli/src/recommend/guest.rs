@@ -39,15 +39,11 @@ use crate::reading::rule;
 
 #[derive(Debug)]
 pub(crate) struct GuestCandidates {
-    /// The idle periods and what holds for them.
     pub(crate) material: Material,
     pub(crate) known: Known,
-    /// What is known about exits and IPIs.
     pub(crate) price: Price,
     pub(crate) version: Version,
-    /// The governor and its parameters in force.
     pub(crate) governor: Governor,
-    /// The guest's cpuidle governor, by its name.
     pub(crate) governor_name: Option<String>,
     pub(crate) looked_at: usize,
     pub(crate) of: Final<Params>,
@@ -57,7 +53,6 @@ pub(crate) struct GuestCandidates {
     pub(crate) advice: Advice<Params>,
     /// One for each goal that has a name.
     pub(crate) others: Vec<Advice<Params>>,
-    /// The best setting of the host for the same halts.
     pub(crate) host: OfHost,
     /// The guest with a CPU of its own, less the best of what the guest and the host can do.
     pub(crate) cpu_pm: Comparison,
@@ -68,15 +63,12 @@ pub(crate) struct GuestCandidates {
     pub(crate) least_ns: f64,
 }
 
-/// What polling in the host would do for the same halts.
 #[derive(Debug)]
 pub(crate) struct OfHost {
     pub(crate) choice: Finalist,
     /// Its parts, with the exits of a guest that never polls.
     pub(crate) parts: Vec<Sums>,
-    /// It less what is in force in the guest.
     pub(crate) against_in_force: Comparison,
-    /// It less what is best in the guest.
     pub(crate) against_guest: Comparison,
 }
 
@@ -186,7 +178,6 @@ pub(crate) fn search(
 pub(crate) struct Others {
     /// Of the time in which the guest wanted its CPUs, polling included, the share that its host gave to others.
     pub(crate) stolen_of_wanted: Option<f64>,
-    /// What its host recorded at the same time.
     pub(crate) joined: Option<Joined>,
 }
 
@@ -212,7 +203,6 @@ impl Others {
     }
 }
 
-/// The search itself, on what was read.
 fn found(
     material: Material,
     (known, price): (Known, Price),
@@ -286,7 +276,6 @@ impl GuestCandidates {
     }
 }
 
-/// Certainly, and by enough for a change.
 fn is_less(of: &Comparison) -> bool {
     of.cost_share.is_below_zero() && of.cost_share.value <= -LEAST_GAIN
 }
@@ -317,7 +306,6 @@ fn polling_host(shared: &Others, governor: &Governor) -> Option<Knobs> {
     polls.then(|| joined.in_force())
 }
 
-/// Takes the host's polling for what is in force.
 fn in_force_on_host(
     material: &Material,
     of: &mut Final<Params>,

@@ -115,7 +115,6 @@ fn with_unit(name: &str, value: u32) -> String {
     }
 }
 
-/// How to write a setting by hand.
 pub(crate) fn commands(of: &Settings) -> Vec<String> {
     let write = |(name, value)| format!("echo {value} > {}/{name}", haltwise_host::params::KVM);
     of.named().map(write).collect()
@@ -148,7 +147,6 @@ pub(crate) fn interval(of: &Interval) -> String {
     }
 }
 
-/// Why this verdict, in a sentence or two.
 pub(crate) fn reason(
     material: &Material,
     advice: &Advice,

@@ -363,7 +363,6 @@ pub(crate) fn settings(knobs: &Knobs, reach: Reach) -> Settings {
     }
 }
 
-/// How to write by hand what differs.
 pub(crate) fn commands(recommended: Option<Settings>, in_force: Settings) -> Vec<String> {
     let changes = recommended.map(|setting| setting.beyond(&in_force));
     changes.as_ref().map_or_else(Vec::new, say::commands)
@@ -546,7 +545,6 @@ fn front(candidates: &Candidates, cost: &Cost, reach: Reach) -> Vec<SettingPoint
         .collect()
 }
 
-/// A setting with its figures on the validation half.
 pub(crate) fn point(candidates: &Candidates, finalist: &Finalist, reach: Reach) -> SettingPoint {
     let judged = finalist.judged();
     SettingPoint {

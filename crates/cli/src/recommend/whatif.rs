@@ -16,16 +16,13 @@ const VMS: usize = 12;
 #[derive(Debug)]
 pub(crate) struct WhatIf {
     pub(crate) grid: whatif::WhatIf,
-    /// What of the parameters the kernel has.
     pub(crate) reach: Reach,
     /// What a halt costs, by the goal that was asked for.
     pub(crate) cost: Cost,
     pub(crate) wall: Wall,
-    /// What is in force, each VM under its own ceiling.
     pub(crate) in_force: (Knobs, Sums),
     pub(crate) default: Knobs,
     pub(crate) choice: Option<Knobs>,
-    /// vCPUs, and those of them with a ceiling of their VM's own.
     pub(crate) vcpus: (usize, usize),
 }
 
@@ -52,7 +49,6 @@ impl WhatIf {
         }
     }
 
-    /// How windows grow and shrink, in words.
     pub(crate) fn shape(&self, shape: &Shape) -> String {
         let Shape {
             grow,

@@ -124,7 +124,6 @@ impl Sum {
     }
 }
 
-/// Adds up vCPUs, and names what they come to.
 pub(crate) fn build(
     info: &CaptureInfo,
     replayed: Replayed,

@@ -22,7 +22,6 @@ pub(crate) struct ReplayRequest {
     pub(crate) specs: Vec<Spec>,
     pub(crate) latency_weight_milli: u64,
     pub(crate) costs: GivenCosts,
-    /// What the command line says of exits and IPIs.
     pub(crate) price: GivenPrice,
 }
 
@@ -36,7 +35,6 @@ pub(crate) struct Replayed {
 pub(super) struct ReplayModel {
     pub(super) cost: Cost,
     pub(super) known: Known,
-    /// What is known about exits and IPIs.
     pub(super) price: Price,
     /// The kernel whose rule `kvm` means.
     pub(super) version: Version,

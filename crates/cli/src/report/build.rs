@@ -25,7 +25,6 @@ use crate::reading::recording::Recording;
 use crate::recommend::Recommendation;
 use crate::usage::CpuFigures;
 
-/// How much is said of each VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// What a table has: no lists over time and length, which of many VMs would be most of the memory.
@@ -147,7 +146,6 @@ fn many(vcpus: usize) -> u64 {
 pub(crate) struct Time {
     pub(crate) span_ns: u64,
     pub(crate) vcpus: usize,
-    /// The time of all of them together.
     pub(crate) available_ns: u64,
     pub(crate) halted: Parts,
 }
@@ -172,13 +170,11 @@ impl Time {
         }
     }
 
-    /// A time in percent of one CPU's.
     fn cpu_percent(&self, ns: u64) -> f64 {
         ns as f64 / self.span_ns.max(1) as f64 * 100.0
     }
 }
 
-/// How many vCPUs halted or are known to be there.
 fn vcpus_seen(recording: &Recording, listed: &Listed<'_>) -> usize {
     let vms = recording.roster.vms.iter();
     vms.map(|vm| vcpu_ids(recording, listed, vm).len()).sum()

@@ -19,7 +19,6 @@ use crate::page::Page;
 pub(crate) struct Options {
     pub(crate) top: usize,
     pub(crate) detail: bool,
-    /// A row and a chart for each vCPU.
     pub(crate) vcpus: bool,
 }
 

@@ -50,7 +50,6 @@ pub(crate) struct StepView {
     pub(crate) who: String,
     /// What it was before the first apply, and what it was set to.
     pub(crate) turns: Vec<ChangeView>,
-    /// What was set and cannot be read now.
     pub(crate) unknown: Vec<UnknownView>,
     /// What was modified externally since.
     pub(crate) gone: Vec<String>,

@@ -14,7 +14,6 @@ thread_local! {
     static KEPT: RefCell<Option<Printed>> = const { RefCell::new(None) };
 }
 
-/// Does work and keeps what it prints.
 pub(crate) fn keep<T>(work: impl FnOnce() -> T) -> (T, Printed) {
     /// Also where the work panics.
     struct Restore(Option<Printed>);

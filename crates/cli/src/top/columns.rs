@@ -113,7 +113,6 @@ impl Column {
         }
     }
 
-    /// Its columns on the screen; the name takes what is left.
     pub(crate) fn width(self) -> u16 {
         match self {
             Self::Name => NAME,
@@ -134,7 +133,6 @@ impl Column {
         }
     }
 
-    /// What stays longest when the screen is narrow: the larger.
     fn rank(self) -> u8 {
         match self {
             Self::Name => 14,

@@ -10,7 +10,6 @@ use super::step::{Around, Cell, Step};
 
 const REASONS: usize = 5;
 
-/// Ceilings of the vCPUs of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ceilings {
     pub(crate) low_ns: u32,
@@ -80,7 +79,6 @@ pub(crate) struct Figures {
     /// Mean window, where known.
     pub(crate) window_ns: Option<u64>,
     pub(crate) ceilings: Option<Ceilings>,
-    /// vCPUs whose guest switched host polling off.
     pub(crate) vetoes: usize,
     /// Exits; `None` if none were recorded.
     pub(crate) exits: Option<ExitFigures>,
@@ -89,7 +87,6 @@ pub(crate) struct Figures {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whose<'a> {
     pub(crate) cell: &'a Cell,
-    /// The vCPUs known, with what was in force for each.
     pub(crate) known: &'a [&'a Vcpu],
     /// vCPUs that are known or did something.
     pub(crate) vcpus: usize,

@@ -27,7 +27,6 @@ pub(crate) enum Action {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Binding {
     pub(crate) keys: &'static [Key],
-    /// What stands on the page of help.
     pub(crate) shown: &'static str,
     pub(crate) action: Action,
     pub(crate) help: &'static str,

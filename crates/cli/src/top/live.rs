@@ -110,7 +110,6 @@ impl Live {
         attach::say_kept(sandbox::recorder(&self.root, duties));
     }
 
-    /// How many VMs and vCPUs there are.
     pub(crate) fn seen(&self) -> (usize, usize) {
         let roster = self.collector.roster();
         (roster.vms.len(), roster.vcpus.len())
@@ -127,7 +126,6 @@ impl Live {
         Ok(due.then(|| self.end_step(drained_ns)))
     }
 
-    /// Detaches, and gives what there is of the step.
     pub(crate) fn stop(&mut self) -> Result<Step, Failure> {
         let mut facts = Facts::default();
         let ended_ns = self.collector.end(&mut facts).map_err(explain)?;

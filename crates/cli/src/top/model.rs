@@ -84,7 +84,6 @@ pub(crate) struct Model {
     pub(crate) filter: String,
     /// The filter as it was before the user began to type.
     pub(crate) typing: Option<String>,
-    /// The page of help covers the screen.
     pub(crate) help: bool,
     pub(crate) playing: bool,
     /// Its speed, as a power of two.
@@ -262,7 +261,6 @@ impl Model {
         self.standing_mut().mark(&rows, place);
     }
 
-    /// Up and down on a vCPU's screen go to its neighbours.
     fn next_vcpu(&mut self, vm: VmIndex, by: isize) {
         let rows = self.rows();
         let place = self.vcpus.place(&rows).saturating_add_signed(by);

@@ -20,7 +20,6 @@ pub(crate) struct Origin {
     pub(crate) missing: Vec<Missing>,
     /// What else must be known of a capture.
     pub(crate) notes: Vec<String>,
-    /// There was more than can be read.
     pub(crate) partial: bool,
 }
 

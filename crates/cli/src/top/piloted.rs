@@ -25,7 +25,6 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// What the pilot says of these VMs.
     pub(crate) fn of(&mut self, root: &Root, vms: &[Vm]) -> Piloted {
         if self.at.is_none_or(|at| at.elapsed() >= EACH) {
             self.at = Some(Instant::now());

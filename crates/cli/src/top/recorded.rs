@@ -153,7 +153,6 @@ impl Before {
     }
 }
 
-/// Reads table after table into the steps.
 struct Reader {
     grid: Grid,
     knobs: Vec<Knob>,
@@ -228,7 +227,6 @@ impl Reader {
         self.broken.extend(fed.err().map(Broken::new));
     }
 
-    /// Says of every step who was there and what was in force.
     fn finish(mut self, capture: &Capture) -> Vec<Step> {
         let info = capture.info();
         let mut steps = std::mem::take(&mut self.grid).finish();

@@ -81,7 +81,6 @@ pub(crate) fn of_vm(step: &Step, vm: &Vm, names: Option<&Names>) -> TopRow {
 }
 
 impl TopRow {
-    /// What is shown in place of its figures.
     pub(crate) fn instead(&self) -> Option<String> {
         match &self.blind {
             Some(reason) => Some(format!("not observable: {reason}")),
@@ -105,7 +104,6 @@ fn is_idle_by_pause(step: &Step, vm: &Vm) -> bool {
     paused(step, vm) == Some(true) && step.vm(vm.index).halts.halts == 0
 }
 
-/// Why a VM's halts cannot be seen.
 pub(crate) fn blind(vm: &Vm) -> Option<String> {
     match &vm.observable {
         Observable::Yes => None,
@@ -113,7 +111,6 @@ pub(crate) fn blind(vm: &Vm) -> Option<String> {
     }
 }
 
-/// A row for each vCPU of a VM.
 pub(crate) fn of_vcpus(step: &Step, vm: &Vm, names: Option<&Names>) -> Vec<TopRow> {
     let known = known(step, vm.index);
     let mut rows = Vec::new();
@@ -145,7 +142,6 @@ pub(crate) fn of_vcpus(step: &Step, vm: &Vm, names: Option<&Names>) -> Vec<TopRo
     rows
 }
 
-/// The whole host: the sum of all rows.
 pub(crate) fn host(step: &Step, names: Option<&Names>) -> Figures {
     let known: Vec<&Vcpu> = step.around.vcpus.iter().collect();
     let vms = step.around.vms.iter();

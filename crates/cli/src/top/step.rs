@@ -20,7 +20,6 @@ use haltwise_core::recording::Roster;
 
 use super::piloted::Piloted;
 
-/// Halts and exits of one vCPU, or of several together.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Cell {
     pub(crate) halts: Account,
@@ -77,7 +76,6 @@ pub(crate) fn lost_by_place(losses: &Losses) -> Vec<(&str, u64)> {
     all.filter(|(_, count)| *count > 0).collect()
 }
 
-/// How many events were lost in all.
 pub(crate) fn lost_count(losses: &Losses) -> u64 {
     let counts = lost_by_place(losses).into_iter().map(|(_, count)| count);
     counts.fold(0, u64::saturating_add)
@@ -145,12 +143,10 @@ pub(crate) struct Step {
     pub(crate) end_ns: u64,
     /// Events that the step was told were lost, by place.
     pub(crate) lost: Losses,
-    /// Who was there, and what was in force.
     pub(crate) around: Around,
     /// CPU time of threads: of a VM's together, and of those of its vCPUs.
     pub(crate) used: BTreeMap<Place, Used>,
     cells: BTreeMap<Place, Cell>,
-    /// The readings of exits in this step.
     exits_read: Counted,
     /// The host's first and last sample; the first may be the last of the step before.
     samples: Option<(HostSample, HostSample)>,
@@ -185,7 +181,6 @@ impl Step {
         self.cell(halt.vm, halt.vcpu).halts.halt(halt);
     }
 
-    /// Adds a call of grow or shrink.
     pub(crate) fn window(&mut self, change: &WindowChange) {
         self.cell(change.vm, change.vcpu).halts.window(change);
     }
@@ -281,7 +276,6 @@ impl Step {
         sum(self.cells.values())
     }
 
-    /// A VM: the sum of its vCPUs.
     pub(crate) fn vm(&self, vm: VmIndex) -> Cell {
         sum(self.of_vm(Some(vm)).map(|(_, cell)| cell))
     }

@@ -114,7 +114,6 @@ fn rejected(page: &mut Page, view: &GuestTuneResult) {
     }
 }
 
-/// A command, each of its settings on a line of its own.
 fn command(page: &mut Page, text: &str) {
     let mut lines = text.split(" --set ").peekable();
     let mut before = "  ";
@@ -214,7 +213,6 @@ fn rests(view: &GuestTuneResult) -> Vec<(&'static str, String)> {
     said
 }
 
-/// How the two captures belong together, and what the host's says.
 fn of_join(join: &JoinFigures) -> [(&'static str, String); 2] {
     let host = &join.host;
     let cpus = join.cpus.iter();

@@ -59,7 +59,6 @@ fn basis(info: &CaptureInfo, halts: u64) -> Basis {
     }
 }
 
-/// One of a VM with a ceiling.
 fn ceiling(of: &VmCeiling) -> Option<PlannedCeiling> {
     Some(PlannedCeiling {
         vm: of.name.clone()?,

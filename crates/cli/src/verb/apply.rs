@@ -79,7 +79,6 @@ pub(crate) struct Arguments {
     options: ApplyOptions,
 }
 
-/// Applies, or says what it would do.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     let source = match (arguments.plan, &arguments.ceiling) {
         (Some(path), _) => Source::Plan(path),
@@ -98,7 +97,6 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     apply::run(&arguments.options, &source)
 }
 
-/// Refuses what cannot be set in a guest from its host.
 fn may_be_set_in_a_guest(settings: &[(Parameter, u32)], persist: bool) -> Result<(), Failure> {
     let usage = |error: anyhow::Error| Failure::new(Exit::Usage, error);
     let mut others = settings.iter().map(|(parameter, _)| parameter);

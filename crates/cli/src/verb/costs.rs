@@ -173,7 +173,6 @@ fn shown_path(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// What makes a table less than the whole of what there was.
 fn notes(opened: &Opened, played: &play::PlayedCapture) -> Vec<String> {
     let info = opened.info();
     let notes = opened.capture().notes();

@@ -20,7 +20,6 @@ pub(crate) struct Arguments {
     shown: Shown,
 }
 
-/// Examines the host and prints the diagnosis.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut diagnosis = examine::examine(&Root::host())?;
     let shown = &arguments.shown;

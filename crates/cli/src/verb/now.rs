@@ -77,7 +77,6 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
 }
 
-/// Answers from a recording of its own.
 pub(crate) fn record(asked: &Asked) -> Outcome {
     if let Some(dir) = recorded(asked)? {
         let root = Root::host();

@@ -51,7 +51,6 @@ pub(crate) fn build(opened: &Opened, setup: &Setup, fed: &Fed) -> Verified {
     )
 }
 
-/// Says what was found of a guest.
 pub(crate) fn build_guest(opened: &Opened, setup: &GuestSetup, fed: &Fed) -> Verified {
     let settings = guest::Parameter::ALL.into_iter().zip(setup.origins);
     let settings = settings.map(|(parameter, origin)| {

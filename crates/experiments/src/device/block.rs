@@ -82,7 +82,6 @@ pub struct Request {
 #[derive(Debug)]
 struct Refused(u8);
 
-/// A disk behind registers in a guest's memory.
 #[derive(Debug)]
 pub struct BlockDevice {
     pub transport: Transport,
@@ -178,7 +177,6 @@ impl BlockDevice {
         self.serving_ns += clock::now_ns().saturating_sub(request.taken_ns);
     }
 
-    /// What a chain asks the file to do.
     fn transfer(&self, chain: &DescriptorChain<Memory>) -> Result<Transfer, Refused> {
         let no_chain = |_| Refused(IOERR);
         let memory = &self.memory;

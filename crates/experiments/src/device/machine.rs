@@ -70,7 +70,6 @@ impl Machine {
         self
     }
 
-    /// Makes an eventfd of the guest's notifications of a queue.
     pub(crate) fn notify(&self, queue: usize, event: &Event) -> anyhow::Result<()> {
         let index = u32::try_from(queue).unwrap_or(u32::MAX);
         let address = u64::from(MMIO) + u64::from(register::QUEUE_NOTIFY);
@@ -107,7 +106,6 @@ impl Machine {
 
 #[derive(Debug)]
 pub struct Running {
-    /// The VM: its memory and its descriptor.
     pub vm: Vm,
     thread: VcpuThread,
     ends: Arc<Ends>,

@@ -75,7 +75,6 @@ impl AsFd for Link {
     }
 }
 
-/// What became of the frames of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Frames {
     pub done: u64,
@@ -85,7 +84,6 @@ pub struct Frames {
     pub lost: u64,
 }
 
-/// What one look at a queue came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pass {
     /// Frames, or what was none, that were taken from the queue or the link.
@@ -107,7 +105,6 @@ impl Pass {
     }
 }
 
-/// A network device behind registers in a guest's memory.
 #[derive(Debug)]
 pub struct NetDevice {
     pub transport: Transport,
@@ -142,7 +139,6 @@ impl NetDevice {
         self.transmit().and(self.receive())
     }
 
-    /// Sends what the guest has in its queue.
     pub fn transmit(&mut self) -> Pass {
         let mut pass = Pass::default();
         let Some(queue) = self.transport.queue(TRANSMIT, &self.memory) else {

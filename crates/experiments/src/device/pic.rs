@@ -30,7 +30,6 @@ enum Expects {
     Icw4,
 }
 
-/// What a read of the command port gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Reads {
     #[default]
@@ -52,7 +51,6 @@ struct Chip {
     lines: u8,
     level_triggered: u8,
     base: u8,
-    /// The line of the highest priority; the others follow upwards.
     highest: u8,
     expects: Expects,
     wants_icw4: bool,

@@ -85,7 +85,6 @@ impl InterruptStatus {
     }
 }
 
-/// What a kind of device is to its driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model {
     pub device_id: u32,
@@ -140,7 +139,6 @@ impl Transport {
         self.refused
     }
 
-    /// A read of the guest at an offset.
     pub fn read(&mut self, offset: u64, bytes: &mut [u8]) {
         bytes.fill(0);
         let answer = u32::try_from(offset).ok().and_then(|offset| {

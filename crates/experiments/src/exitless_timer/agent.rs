@@ -29,7 +29,6 @@ impl<P: Page> Client<P> {
     }
 }
 
-/// An agent and those it serves. Times are the host's TSC.
 #[derive(Debug)]
 pub struct Agent<P> {
     pub clients: Vec<Client<P>>,

@@ -18,7 +18,6 @@ pub trait Page {
     fn store64(&self, offset: u32, value: u64) -> Result<(), MemoryError>;
 }
 
-/// A page in the memory of a guest of ours.
 #[derive(Debug, Clone)]
 pub struct GuestPage {
     pub memory: GuestMemory,

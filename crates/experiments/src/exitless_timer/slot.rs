@@ -10,11 +10,9 @@ pub struct Counts {
     pub seen: u64,
     /// Of these, those that took the place of a deadline which had not fired.
     pub replaced: u64,
-    /// Of these, those to an earlier deadline.
     pub backwards: u64,
     /// Of those seen, those that wrote "none".
     pub disarmed: u64,
-    /// Of those seen, those whose time had come already.
     pub due_when_seen: u64,
     /// Of those seen, those further ahead than [`FAR`].
     pub far: u64,
@@ -27,7 +25,6 @@ pub struct Counts {
 /// Ticks ahead that no honest guest needs: days, on any CPU.
 pub const FAR: u64 = 1 << 50;
 
-/// What a look at a page leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// Nothing to wait for.
@@ -38,7 +35,6 @@ pub enum Look {
     Fire(u32),
 }
 
-/// What the agent knows of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Slot {
     /// The sequence that was seen last.

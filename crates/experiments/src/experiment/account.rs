@@ -71,7 +71,6 @@ pub(super) struct Account {
     pub(super) polled_ns: f64,
     pub(super) hlts: f64,
     pub(super) waits: f64,
-    /// Voluntary context switches of the vCPU threads.
     pub(super) switches: f64,
     /// Median and 99th percentile from signal to answer, in nanoseconds.
     pub(super) latency_ns: [f64; 2],

@@ -87,7 +87,6 @@ const BY_RING: &str = "by io_uring";
 /// Turns of work with a request, whoever serves it.
 const WORK: u32 = 50;
 
-/// What a worker wakes for, and whom it serves.
 struct Serving {
     device: Shared<BlockDevice>,
     kicks: Arc<Event>,

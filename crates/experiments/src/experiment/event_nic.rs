@@ -88,7 +88,6 @@ const BACKENDS: [(&str, How, &str); 4] = [
     ),
 ];
 
-/// What the guest and its peer do.
 struct Traffic {
     group: &'static str,
     think: Nanos,

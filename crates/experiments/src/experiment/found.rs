@@ -13,7 +13,6 @@ use super::{Chart, Effect, Figure, Kind, Table, Variant};
 
 pub const SCHEMA: u32 = 1;
 
-/// One or more experiments on one host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// [`SCHEMA`].
@@ -44,7 +43,6 @@ pub struct Found {
     /// Why it could not be done, where others were done all the same.
     pub failed: Option<String>,
     pub rounds: usize,
-    /// How long each variant was loaded in each round.
     pub block_ns: u64,
     pub elapsed_ns: u64,
     /// The figures, in the order in which they are shown.
@@ -57,7 +55,6 @@ pub struct Found {
     /// Where load or variants are not the source's.
     #[serde(default)]
     pub limits: Vec<String>,
-    /// Why the sizes differ from the source's.
     pub differs: String,
     pub tables: Vec<Table>,
     pub charts: Vec<Chart>,
@@ -73,14 +70,12 @@ pub struct FoundSource {
     pub reports: Vec<String>,
 }
 
-/// A variant and what was measured of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FoundVariant {
     #[serde(flatten)]
     pub variant: Variant,
     /// An estimate for each of the experiment's figures; `None` if no round has it.
     pub figures: Vec<Option<Estimate>>,
-    /// The figure in each round, for each of the experiment's figures.
     pub samples: Vec<Vec<Option<f64>>>,
 }
 

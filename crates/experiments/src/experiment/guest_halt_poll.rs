@@ -177,7 +177,6 @@ fn conclude(results: &Results<'_>) -> Conclusion {
     }
 }
 
-/// What the guest's polling takes and spares, and what the host's takes.
 fn account_of(results: &Results<'_>, group: &str) -> Option<String> {
     let of = |who: &str, figure: &str| results.median(group, who, figure);
     let spared = |figure: &str| Some(of("nobody", figure)? - of("the guest", figure)?);

@@ -28,7 +28,6 @@ impl SameDirection {
     }
 }
 
-/// How a figure changes from one variant to another, within a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
     /// `to` less `from`, in the figure's unit.

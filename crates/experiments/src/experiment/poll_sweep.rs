@@ -51,7 +51,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     conclude,
 };
 
-/// A load: its name, mean think time, and how many clients.
 struct Clients {
     name: &'static str,
     think: Nanos,

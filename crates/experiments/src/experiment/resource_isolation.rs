@@ -125,7 +125,6 @@ fn stream(stop: &Flag) -> u64 {
     read
 }
 
-/// Two classes, and how many threads are in them.
 struct Placed {
     classes: Classes,
     threads: u64,
@@ -136,7 +135,6 @@ fn names() -> [String; 2] {
     ["vm", "neighbour"].map(|name| format!("haltwise-lab-{}-{name}", std::process::id()))
 }
 
-/// Makes both classes and puts the neighbour into its own.
 fn make(root: Root, neighbour: u32) -> anyhow::Result<Placed> {
     let split = root.discover()?.split();
     let path = root.path().display();

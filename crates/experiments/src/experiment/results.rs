@@ -36,12 +36,10 @@ impl Results<'_> {
         figures.copied().collect()
     }
 
-    /// The median of a figure of a variant.
     pub fn estimate(&self, variant: usize, figure: &str) -> Option<Estimate> {
         median_estimate(&self.samples(variant, figure))
     }
 
-    /// The median of a figure of a variant by name.
     pub fn median(&self, group: &str, name: &str, figure: &str) -> Option<f64> {
         Some(self.estimate(self.index(group, name)?, figure)?.median)
     }
@@ -75,10 +73,8 @@ impl Results<'_> {
     }
 }
 
-/// What an experiment says of itself beside its figures.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Conclusion {
-    /// Why the sizes differ from the source's, in a line.
     pub differs: String,
     pub tables: Vec<Table>,
     pub charts: Vec<Chart>,
@@ -94,13 +90,10 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// Bars, several series of them side by side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Chart {
     pub title: String,
     pub labels_are: String,
-    /// A label for each bar of a series.
     pub labels: Vec<String>,
-    /// Series by name, each with a value for each label.
     pub series: Vec<(String, Vec<f64>)>,
 }

@@ -99,7 +99,6 @@ impl Watch {
     }
 }
 
-/// What the report says of all vCPUs together.
 #[derive(Debug, Default)]
 struct RecordedHalts {
     halts: u64,
@@ -134,7 +133,6 @@ impl RecordedHalts {
     }
 }
 
-/// Holds what was told against what was counted.
 pub fn compare(vcpus: &[VcpuCounts], report: &Value, exits: Result<Value, String>) -> Witness {
     let told = RecordedHalts::of(report);
     let mut missing = Vec::new();

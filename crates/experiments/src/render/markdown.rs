@@ -77,7 +77,6 @@ fn list(lines: &[String]) -> String {
     items.collect()
 }
 
-/// A chart's values: a column for each series.
 fn as_table(chart: &Chart) -> Table {
     let series = chart.series.iter().map(|(name, _)| name.clone());
     let rows = chart.labels.iter().enumerate().map(|(index, label)| {

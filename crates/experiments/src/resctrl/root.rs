@@ -110,7 +110,6 @@ impl Root {
         text.parse().with_context(failed("read", &path))
     }
 
-    /// The classes there are, but the default one.
     pub fn classes(&self) -> anyhow::Result<Vec<String>> {
         let entries = fs::read_dir(&self.path).with_context(failed("list", &self.path))?;
         let names = entries

@@ -139,7 +139,6 @@ impl Cache {
 }
 
 impl Bandwidth {
-    /// Half of it, in steps of the hardware, rounded up.
     fn half(self) -> u32 {
         let steps = 50_u32.div_ceil(self.bandwidth_gran.max(1));
         let half = steps.saturating_mul(self.bandwidth_gran.max(1));

@@ -85,7 +85,6 @@ pub fn deadline_program() -> Result<Program, IcedError> {
     assembly.finish()
 }
 
-/// Arms the deadline by the next delta of the table.
 pub(super) fn arm_deadline(assembly: &mut Assembly) -> Result<(), IcedError> {
     let a = &mut assembly.asm;
     a.mov(ecx, msr::TSC_DEADLINE)?;

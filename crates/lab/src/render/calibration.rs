@@ -86,7 +86,6 @@ fn interval(estimate: Option<Estimate>) -> String {
     format!("{} us ({} .. {})", us(median), us(low), us(high))
 }
 
-/// Microseconds with three significant digits; differences of medians can be negative.
 fn us(ns: f64) -> String {
     let us = ns / 1e3;
     let decimals = match us.abs() {

@@ -36,7 +36,6 @@ pub(crate) struct Limits {
     pub(crate) most_bytes: u64,
 }
 
-/// What is said of a ring at the end.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct RingSummary {
     pub(crate) segments: usize,
@@ -62,7 +61,6 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Makes a ring, or goes on with one.
     pub(super) fn open(path: &Path, limits: Limits) -> Result<Self, Failure> {
         let context = || format!("write {}", path.display());
         let directory = Directory::make(path).with_context(context)?;
@@ -141,7 +139,6 @@ impl Ring {
             || elapsed >= SHORTEST && self.current.bytes() >= self.limits.most_bytes / PARTS
     }
 
-    /// Waits another while with the next segment.
     pub(super) fn put_off(&mut self, now_ns: u64) {
         self.began_ns = now_ns;
     }

@@ -264,7 +264,6 @@ impl Session {
         self.look(Look::All);
     }
 
-    /// What the kernel spent for us: the collector's programs and the profiler's.
     fn kernel_cpu_ns(&self) -> Option<u64> {
         let sampling = self.profiler.as_ref().and_then(Profiler::kernel_cpu_ns);
         let halts = self.collector.kernel_cpu_ns()?;
@@ -305,7 +304,6 @@ impl Session {
         Ok(())
     }
 
-    /// Detaches, writes the rest and ends the capture.
     pub(crate) fn finish(mut self, ended_by: String) -> Result<Summary, Failure> {
         match self.wind_up() {
             Ok((end_ns, overhead)) => self.complete(ended_by, end_ns, overhead),

@@ -23,7 +23,6 @@ use crate::collect::exits;
 use crate::exit::{Exit, Failure};
 use crate::prices::kept;
 
-/// Attached, and a capture open to write to.
 pub(crate) struct Started {
     pub(crate) collector: Box<dyn Collector>,
     pub(crate) profiler: Option<Profiler>,

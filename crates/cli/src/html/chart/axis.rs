@@ -3,7 +3,6 @@
 use super::{line, text};
 use crate::html::markup::Markup;
 
-/// A logarithmic axis of times from one place to another.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogAxis {
     /// Its lowest value, in nanoseconds.

@@ -126,7 +126,6 @@ fn ends(all: &LogHist) -> Option<(u64, u64)> {
     Some((bucket_low(first).max(10), bucket_high(last)))
 }
 
-/// The columns of one histogram upon those below it.
 fn columns(series: &Series<'_>, axis: &LogAxis, tallest: f64, floor: &mut [u64]) -> Element {
     let scale = |n: u64| BOTTOM - n as f64 / tallest * (BOTTOM - TOP);
     let mut path = Path::default();

@@ -80,7 +80,6 @@ pub(crate) fn front(places: &[Place]) -> Markup {
     svg.with(names(named.collect())).into()
 }
 
-/// The line through the points of the front.
 fn joined(places: &[Place], x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) -> Element {
     let mut front: Vec<&Place> = places
         .iter()

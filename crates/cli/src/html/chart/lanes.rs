@@ -18,7 +18,6 @@ pub(crate) const CLASSES: [&str; STATES.len()] = [
 /// Height of a lane in its own units.
 const FULL: u32 = 255;
 
-/// Draws a lane; it is stretched to its place.
 pub(crate) fn lane(row: &VcpuLane, span_ns: u64, label: &str) -> Markup {
     let shares = row.shares(span_ns);
     let mut svg = el("svg")

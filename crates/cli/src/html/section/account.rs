@@ -147,7 +147,6 @@ pub(super) fn row(first: impl Into<Markup>, whose: &str, account: &AccountFigure
     ]
 }
 
-/// The parts of an account's halted time.
 pub(super) fn parts(account: &AccountFigures) -> [Part<'static>; 6] {
     let named = account.parts.named();
     std::array::from_fn(|n| Part {
@@ -172,7 +171,6 @@ fn wakes(wakes: &WakeCounts) -> [Part<'static>; 5] {
     })
 }
 
-/// What was set while it was recorded.
 fn settings(content: &Content) -> Option<Element> {
     let knobs = &content.report.host.knobs;
     if knobs.is_empty() {

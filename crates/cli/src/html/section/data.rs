@@ -123,7 +123,6 @@ fn vms(of: &WhatIf, all: &Sums, vms: &[Sums]) -> Value {
     vms.iter().map(one).collect()
 }
 
-/// To a thousandth: three digits are shown.
 fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }

@@ -50,7 +50,6 @@ pub(super) fn exits(content: &Content) -> Option<Markup> {
     Some(out.and(html::render(&notes)))
 }
 
-/// Each reason with how long it took, and what it was about.
 fn drill(exits: &Exits) -> Vec<Element> {
     let view = &exits.view;
     let tallies = &exits.loaded.account.causes;

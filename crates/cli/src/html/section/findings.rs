@@ -72,7 +72,6 @@ fn withheld(content: &Content) -> Option<Element> {
     Some(details(title, el("ul").with_all(withheld.iter().map(item))))
 }
 
-/// What costs too little to be shown.
 fn small(content: &Content) -> Option<Element> {
     let small = &content.findings.small;
     if small.is_empty() {

@@ -87,7 +87,6 @@ pub(super) fn plain(content: &Content, row: &VcpuLane) -> String {
     seat_name(content, &row.seat)
 }
 
-/// What a vCPU is called in data and labels.
 pub(super) fn seat_name(content: &Content, seat: &haltwise_core::replay::Seat) -> String {
     let mut vms = content.recording.roster.vms.iter();
     let vm = vms.find(|vm| Some(vm.index) == seat.vm);

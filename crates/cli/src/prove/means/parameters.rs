@@ -15,7 +15,6 @@ use crate::exit::{Exit, Failure};
 
 const WHO: &str = "haltwise prove";
 
-/// The parameters, while a proof sets them.
 #[derive(Debug)]
 pub(crate) struct Parameters {
     writer: Writer,
@@ -52,7 +51,6 @@ fn changed(sides: &Sides) -> Vec<Parameter> {
         .collect()
 }
 
-/// The parameters of a side under a setting.
 fn values(sides: &Sides, which: Which) -> impl Iterator<Item = (Parameter, u32)> {
     let value = move |parameter| Some((parameter, sides.value(which, parameter)?));
     sides.parameters().filter_map(value)

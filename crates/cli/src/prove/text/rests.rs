@@ -121,7 +121,6 @@ fn host(view: &Proof) -> String {
     )
 }
 
-/// Blocks with losses, and what happened in blocks.
 fn troubles(view: &Proof) -> Vec<String> {
     let place = |block: &MeasuredBlock| {
         format!(

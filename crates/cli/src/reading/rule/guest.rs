@@ -29,7 +29,6 @@ pub(crate) fn governor(opened: &Opened) -> Option<String> {
     named.next().map(|knob| knob.value.trim().to_owned())
 }
 
-/// The parameters of haltpoll when the recording began.
 pub(crate) fn in_force(opened: &Opened) -> guest::Params {
     let mut params = guest::Params::default();
     for (parameter, value) in opened.info().knobs.iter().filter_map(Parameter::of) {
@@ -52,7 +51,6 @@ pub(crate) fn must_keep_periods(opened: &Opened, verb: &str) -> Result<(), Failu
         .hint("record with `haltwise record --guest` as root: --mode full is the default"))
 }
 
-/// Puts together what the idle periods of a guest are held against.
 pub(crate) fn guest_setup(opened: &Opened, given: &GivenHost) -> Result<GuestSetup, Failure> {
     must_keep_periods(opened, "verify")?;
     let of_kvm = given.parameters.all().iter().any(Option::is_some);

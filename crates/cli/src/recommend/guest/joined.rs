@@ -32,12 +32,10 @@ pub(crate) struct Beside<'a> {
     pub(crate) vm: Option<&'a str>,
 }
 
-/// What the match and the host's capture say.
 #[derive(Debug)]
 pub(crate) struct Joined {
     pub(crate) join: Join,
     pub(crate) vm: String,
-    /// What is known of blocks by the VM's halts on the host.
     pub(crate) known: Known,
     pub(crate) contention: Contention,
     pub(crate) load: HostLoad,
@@ -166,7 +164,6 @@ impl Joined {
         self.load.halt_poll_ns.is_some_and(|ns| ns > 0) && !self.load.guest_disabled
     }
 
-    /// The host's parameters with this VM's ceiling.
     pub(crate) fn in_force(&self) -> Knobs {
         Knobs {
             halt_poll_ns: self.load.halt_poll_ns.unwrap_or(self.knobs.halt_poll_ns),
@@ -233,7 +230,6 @@ fn stays(opened: &Opened, in_guest: bool) -> Result<BTreeMap<VmIndex, Lanes>, Fa
     Ok(stays.vms)
 }
 
-/// Matches the guest's capture with its host's.
 pub(crate) fn read(
     guest: &Opened,
     beside: &Beside<'_>,
@@ -302,7 +298,6 @@ pub(crate) fn read(
     })
 }
 
-/// What the roster tells of a VM's vCPUs.
 fn of_vcpus(vcpus: &[Vcpu], vm: VmIndex) -> HostLoad {
     let own = vcpus.iter().filter(|vcpu| vcpu.vm == vm);
     HostLoad {
@@ -353,7 +348,6 @@ fn refused(guest: &Opened, host: &Opened, why: Refused) -> Failure {
     )
 }
 
-/// What holds for the guest's halts on this host.
 pub(super) fn terms(terms: Terms, joined: Option<&Joined>) -> Terms {
     match joined {
         Some(joined) => Terms {

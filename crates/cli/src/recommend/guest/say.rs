@@ -95,13 +95,11 @@ pub(crate) fn host_commands(of: &GuestCandidates, host: &Settings) -> Vec<String
     unload.into_iter().chain([apply_on_host(host)]).collect()
 }
 
-/// How to write by hand what differs.
 pub(crate) fn commands(from: &Params, to: &Params) -> Vec<String> {
     let write = |(name, value)| format!("echo {value} > {HALTPOLL}/{name}");
     beyond(from, to).into_iter().map(write).collect()
 }
 
-/// The same on the kernel's command line, from the governor's defaults on.
 pub(crate) fn command_line(of: &GuestCandidates, to: &Params) -> Vec<String> {
     let mut all = Vec::new();
     if of.governor_name.as_deref() != Some("haltpoll") {
@@ -117,7 +115,6 @@ pub(crate) fn command_line(of: &GuestCandidates, to: &Params) -> Vec<String> {
     all
 }
 
-/// Why this recommendation, in a sentence or two.
 pub(crate) fn reason(of: &GuestCandidates) -> String {
     let cost = &of.advice.goal.aim.cost;
     let in_force = of.of.in_force.judged().cost_per_halt_ns(cost);

@@ -82,7 +82,6 @@ fn halted_time(page: &mut Page, account: &AccountFigures) {
     page.table(2, &stands, &rows);
 }
 
-/// The parts of halted time in one bar.
 pub(super) fn parts_bar(page: &mut Page, account: &AccountFigures) {
     let parts = account.parts.named().into_iter().zip(MARKS);
     let parts: Vec<(char, u64)> = parts.map(|((_, ns), mark)| (mark, ns)).collect();

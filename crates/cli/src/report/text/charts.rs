@@ -108,7 +108,6 @@ fn fold_ends<T>(rows: Vec<T>, weight: impl Fn(&T) -> u64, add: impl Fn(&mut T, &
     rows.into()
 }
 
-/// Gaps and wake-up latencies side by side, with the ceiling marked.
 pub(super) fn histograms(page: &mut Page, account: &AccountFigures) {
     let rows = octaves(&account.gap_histogram, &account.wake_latency_histogram);
     if rows.is_empty() {
@@ -159,7 +158,6 @@ pub(super) fn histograms(page: &mut Page, account: &AccountFigures) {
     }
 }
 
-/// Both histograms in one power of two.
 #[derive(Debug, Clone, Copy)]
 struct Octave {
     low: u64,
@@ -201,7 +199,6 @@ fn octaves(gaps: &[GapBucket], wakes: &[GapBucket]) -> Vec<Octave> {
     })
 }
 
-/// The window over the time of the recording.
 pub(super) fn window(page: &mut Page, report: &Report, account: &AccountFigures) {
     let view = &account.window;
     let known = view.slots.iter().filter_map(|slot| slot.window_max_ns);

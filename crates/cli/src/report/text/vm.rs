@@ -69,7 +69,6 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &ReportedVm, vcpus: bool)
     }
 }
 
-/// What a VM's CPU time was spent on.
 fn cpu(vm: &ReportedVm) -> Option<String> {
     let cpu = vm.cpu?;
     let of = |name: &str, figure: Option<f64>| Some(format!("{name} {}", percent(Some(figure?))));
@@ -90,7 +89,6 @@ fn cpu(vm: &ReportedVm) -> Option<String> {
     Some(format!("{all} of a CPU: {}", parts.join(", ")))
 }
 
-/// What a guest's own polls spare: exits.
 fn spared(page: &mut Page, report: &Report, account: &AccountFigures) {
     if report.recording.side.is_host() {
         return;

@@ -93,7 +93,6 @@ fn cells(vm: &ReportedVm, common_end: usize, has_cpu: bool) -> Vec<String> {
     cells
 }
 
-/// What the VMs below the table come to.
 fn others(rest: &[ReportedVm]) -> String {
     let halts: f64 = rest.iter().map(|vm| vm.account.halts_per_s).sum();
     let polls = rest.iter().filter_map(|vm| vm.account.poll.cpu_percent);

@@ -77,7 +77,6 @@ pub(super) fn halts(model: &Model, key: Key, steps: usize) -> Vec<Option<u64>> {
     series(model, steps, &|step| Some(Whose::Row(key).halts(step)))
 }
 
-/// The host's halts and failed polls side by side.
 pub(super) fn host(model: &Model, pen: &mut Pen<'_>, y: u16) {
     let half = pen.width() / 2;
     let place = (0, y, half.saturating_sub(1));
@@ -149,7 +148,6 @@ fn series(model: &Model, steps: usize, figure: &Figure<'_>) -> Vec<Option<u64>> 
     model.timeline.before(steps).map(figure).collect()
 }
 
-/// How the top of a chart is named.
 #[derive(Debug, Clone, Copy)]
 enum Unit {
     PerSecond,

@@ -54,7 +54,6 @@ pub(super) fn draw(model: &Model, pen: &mut Pen<'_>, room: u16) -> u16 {
     y
 }
 
-/// The same for a page of text.
 pub(super) fn draw_once(model: &Model, pen: &mut Pen<'_>) -> u16 {
     let Some(step) = model.step() else {
         title(model, None, pen);
@@ -166,7 +165,6 @@ fn totals(model: &Model, step: &Step, pen: &mut Pen<'_>, y: u16) {
     pen.text(x, y, &said, Theme::plain());
 }
 
-/// The figures, in the words of the table's headings.
 fn said(figures: &Figures) -> Vec<String> {
     let mut said = vec![format!("{} halts/s", scaled(figures.halts_per_s))];
     if let Some(exits) = &figures.exits {

@@ -69,7 +69,6 @@ pub(super) fn draw(model: &Model, cell: &Cell, pen: &mut Pen<'_>, top: u16, heig
     }
 }
 
-/// How many vCPUs the screen is about.
 fn vcpus(model: &Model) -> u64 {
     match model.screen {
         Screen::Vcpu(..) => 1,

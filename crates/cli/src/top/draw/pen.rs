@@ -103,7 +103,6 @@ pub(super) fn fitting(pieces: &[String], width: u16) -> String {
 }
 
 impl<'a> Pen<'a> {
-    /// Draws within an area of a buffer.
     pub(super) fn new(buffer: &'a mut Buffer, area: Rect, theme: Theme) -> Self {
         let area = area.intersection(*buffer.area());
         Self {
@@ -129,7 +128,6 @@ impl<'a> Pen<'a> {
         }
     }
 
-    /// A text from a column on; gives the column after it.
     pub(super) fn text(&mut self, x: u16, y: u16, text: &str, style: Style) -> u16 {
         self.within(x, y, self.width().saturating_sub(x), text, style)
     }
@@ -153,7 +151,6 @@ impl<'a> Pen<'a> {
         self.within(x, y, width, &text, style);
     }
 
-    /// Changes how a piece of a line looks.
     pub(super) fn restyle(&mut self, x: u16, y: u16, width: u16, style: Style) {
         if y < self.height() {
             let piece = Rect::new(self.area.x + x, self.area.y + y, width, 1);

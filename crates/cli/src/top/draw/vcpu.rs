@@ -47,7 +47,6 @@ pub(super) fn draw(
     }
 }
 
-/// The figures in words; gives the line after them.
 fn said(row: &TopRow, pen: &mut Pen<'_>, top: u16) -> u16 {
     let figures = &row.figures;
     if let Some(text) = row.instead() {

@@ -116,7 +116,6 @@ impl AsFd for Ring {
 }
 
 impl Drop for Ring {
-    /// Waits for what is under way: the kernel has its addresses.
     fn drop(&mut self) {
         while !self.under_way.is_empty() {
             while self.completed().is_some() {}

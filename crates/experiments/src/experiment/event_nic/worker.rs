@@ -33,7 +33,6 @@ pub(super) struct Served {
     pub(super) device: Shared<NetDevice>,
     /// The link that the device is on.
     pub(super) link: Arc<Link>,
-    /// By queue: what the guest's notifications become.
     pub(super) kicks: [Arc<Event>; 2],
     pub(super) lines: Arc<Lines>,
 }

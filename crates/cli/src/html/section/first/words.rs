@@ -13,7 +13,6 @@ use haltwise_core::recording::Side;
 
 /// What the first screen says.
 pub(super) struct Words {
-    /// What to do, in half a line.
     pub(super) title: Markup,
     pub(super) sentences: Vec<Markup>,
     pub(super) told: Vec<LinkedNumber>,
@@ -28,7 +27,6 @@ pub(super) struct LinkedNumber {
     pub(super) place: String,
 }
 
-/// A number in a sentence: a link to what is behind it.
 fn linked(told: &mut Vec<LinkedNumber>, number: LinkedNumber) -> Markup {
     let link = el("a")
         .class("figure")
@@ -186,7 +184,6 @@ fn busiest(report: &Report) -> Option<&ReportedVm> {
         .max_by_key(|vm| (polls(vm), vm.account.halts))
 }
 
-/// What to do, in half a line.
 fn title(advice: &Advice) -> Markup {
     let tuned = &advice.tuned;
     let Some(recommended) = &tuned.recommended else {
