@@ -320,47 +320,6 @@ fn a_window_comes_back_by_six_misses_and_covers_60_us_after_four() {
 }
 
 #[test]
-fn a_wakeup_each_50_us_does_not_make_the_window_swing() {
-    for version in ["4.3", "5.10", "6.12"] {
-        let (rule, knobs) = on(version);
-        let windows = walk(rule, &knobs, 0, &[50_000; 40]);
-        assert!(
-            windows[4..].iter().all(|window| *window == 80_000),
-            "{version} {windows:?}"
-        );
-    }
-}
-
-#[test]
-fn without_a_floor_a_window_halves_down_to_a_nanosecond() {
-    let (rule, knobs) = on("4.19");
-    let knobs = Knobs { shrink: 2, ..knobs };
-    let windows = walk(rule, &knobs, 10_000, &[1_000_000; 14]);
-    let expected = [
-        10_000, 5_000, 2_500, 1_250, 625, 312, 156, 78, 39, 19, 9, 4, 2, 1, 0,
-    ];
-    assert_eq!(windows, expected);
-}
-
-#[test]
-fn a_vm_with_a_higher_ceiling_never_got_there_before_5_13() {
-    let climb = |version: &str| {
-        let (rule, knobs) = on(version);
-        let mut window = 0;
-        for _ in 0..10 {
-            let halt = Observed::valid(900_000);
-            window = rule
-                .after(&knobs, 1_000_000, rule.entry(window, 1_000_000), halt)
-                .window;
-        }
-        rule.entry(window, 1_000_000)
-    };
-    assert_eq!(climb("5.12"), 200_000);
-    assert_eq!(climb("5.13"), 1_000_000);
-    assert_eq!(climb("6.1"), 1_000_000);
-}
-
-#[test]
 fn the_guests_reach_is_its_limit_and_its_ceiling() {
     let rule = guest::Rule::of(Version::LAST_READ).unwrap();
     let params = guest::Params::default();

@@ -112,23 +112,4 @@ mod test {
             assert_eq!(ceiling, (1, CeilingSource::Param), "{version}");
         }
     }
-
-    #[test]
-    fn a_cap_of_zero_is_a_cap() {
-        let zero = Ceilings {
-            vm_max_halt_poll_ns: Some(0),
-            ..CAPPED
-        };
-        for version in ["5.8", "6.1"] {
-            assert_eq!(on(version, Arch::Arm64, zero), (0, CeilingSource::Cap));
-        }
-    }
-
-    #[test]
-    fn an_untouched_host_has_one_ceiling() {
-        for version in ["4.3", "5.8", "6.1"] {
-            let (ns, _) = on(version, Arch::X86, Ceilings::of_param(200_000));
-            assert_eq!(ns, 200_000);
-        }
-    }
 }

@@ -2,7 +2,6 @@
 
 mod laws;
 pub(super) mod model;
-mod worth;
 
 use super::*;
 

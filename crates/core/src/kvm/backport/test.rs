@@ -1,39 +1,11 @@
 //! Which field each backport moves, and where it does nothing.
 
-use super::super::rule::{Clamp, GrowthCap};
+use super::super::rule::GrowthCap;
 use super::*;
 use crate::kvm::{Arch, Version};
 
 fn rule(version: &str) -> Rule {
     Rule::of(version.parse().unwrap(), Arch::X86)
-}
-
-#[test]
-fn a_stable_5_10_is_described_by_two_backports() {
-    let plain = rule("5.10");
-    let stable = plain
-        .with(Backport::NeedResched)
-        .with(Backport::ShrinkFloor);
-    assert_eq!(
-        stable,
-        Rule {
-            stops_on_need_resched: true,
-            shrink_floor: true,
-            ..plain
-        }
-    );
-    assert_ne!(stable, plain);
-}
-
-#[test]
-fn the_live_ceiling_makes_6_0_into_6_1() {
-    assert_eq!(rule("6.0").with(Backport::LiveCeiling), rule("6.1"));
-    assert_ne!(rule("6.0"), rule("6.1"));
-    let found = rule("5.10").with(Backport::LiveCeiling);
-    assert_eq!(
-        (found.growth_cap, found.clamp),
-        (GrowthCap::None, Clamp::AtEntry)
-    );
 }
 
 #[test]

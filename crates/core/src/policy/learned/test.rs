@@ -1,53 +1,10 @@
 //! What is kept, what is chosen, and how close to the best it comes.
 
-use super::{LONGEST_NS, Learned, Terms, kept};
-use crate::policy::test::model::{build, gaps, ratio, refusal, seen, setting, walk};
-use crate::policy::{Ask, Policy as _, Setting, Start};
+use super::{LONGEST_NS, kept};
+use crate::policy::test::model::{build, gaps, ratio, setting, walk};
+use crate::policy::{Ask, Setting, Start};
 
 const BREAK_EVEN_NS: u64 = 30_000;
-
-/// A learner that judges after each gap and all but forgets nothing.
-fn learned(gaps: &[u64]) -> u64 {
-    let terms = Terms {
-        half_life: 8,
-        clamp: 2,
-    };
-    let mut learner = Learned::new(terms, &setting(BREAK_EVEN_NS));
-    learner.kept = 1 << 16;
-    for gap_ns in gaps {
-        learner.learn(&seen(*gap_ns, 0, 0));
-    }
-    learner.threshold_ns
-}
-
-#[test]
-fn the_cheapest_threshold() {
-    // 8 us lies in the bucket that ends at 8,191 ns; 20 us in that to 20,479; 40 us in that to 40,959.
-    for (gaps, expected) in [
-        (&[][..], 0),
-        (&[0], 479),
-        (&[8_000], 8_191),
-        (&[29_000], 30_719),
-        (&[40_000], 0),
-        (&[60_000], 0),
-        (&[60_001], 0),
-        (&[u64::MAX], 0),
-        // Twice 7.9 us and once 38.2 us, against three times 30 us.
-        (&[8_000, 8_000, u64::MAX], 8_191),
-        // 7.9 + 2 x 38.2 us against 90 us; then 7.9 + 3 x 38.2 us against 120 us.
-        (&[8_000, u64::MAX, u64::MAX], 8_191),
-        (&[8_000, u64::MAX, u64::MAX, u64::MAX], 0),
-        // Once 20 us are polled, 40 us are near: better than to block there.
-        (&[20_000, 20_000, 20_000, 40_000], 40_959),
-        (&[20_000, 20_000, 20_000, 60_001], 20_479),
-    ] {
-        assert_eq!(learned(gaps), expected, "{gaps:?}");
-    }
-    // The way to the top of the range pays by steps of 25 us; what lies beyond it is out of reach.
-    let steps = [vec![10_000; 10], vec![35_000; 8]].concat();
-    assert_eq!(learned(&[&steps[..], &[60_000]].concat()), 60_000);
-    assert_eq!(learned(&[&steps[..], &[60_001]].concat()), 36_863);
-}
 
 #[test]
 fn it_is_judged_soon_and_then_eight_times_in_a_half_life() {
@@ -89,41 +46,6 @@ fn where_it_starts_and_where_it_ends() {
     ] {
         assert_eq!(first(text, Start::Zero, break_even_ns), 0);
         assert_eq!(first(text, Start::Ceiling, break_even_ns), ceiling);
-    }
-}
-
-/// The lock-out of KVM's rule: a gap of 20 us and a wake-up latency of 40 us below a ceiling of 50 us.
-#[test]
-fn the_wake_up_latency_does_not_lock_it_out() {
-    let last = |text: &str| {
-        let mut policy = build(text, &setting(BREAK_EVEN_NS));
-        let halt = |_| {
-            let window_ns = policy.window(&Ask::default());
-            policy.learn(&seen(20_000, window_ns, 40_000));
-            window_ns
-        };
-        (0..100).map(halt).last()
-    };
-    assert_eq!(last("kvm:max=50us"), Some(0));
-    assert_eq!(last("learned"), Some(20_479));
-}
-
-#[test]
-fn terms_that_make_no_sense_are_refused() {
-    for (args, message) in [
-        (
-            "half_life=0",
-            "`half_life=0` is not a number of halts from 1 to 65536",
-        ),
-        (
-            "half_life=65537",
-            "is not a number of halts from 1 to 65536",
-        ),
-        ("clamp=-1", "`clamp=-1` is not a whole number"),
-        ("50us", "takes no `50us`"),
-    ] {
-        let error = refusal(&format!("learned:{args}"));
-        assert!(error.contains(message), "{args}: {error}");
     }
 }
 

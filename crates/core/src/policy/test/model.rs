@@ -17,14 +17,6 @@ pub(in crate::policy) fn build(text: &str, setting: &Setting) -> Box<dyn Policy>
         .unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Why a text builds no policy.
-pub(in crate::policy) fn refusal(text: &str) -> String {
-    let built = text
-        .parse::<Spec>()
-        .and_then(|spec| spec.build(&setting(30_000)));
-    built.expect_err(text).to_string()
-}
-
 /// What came of a halt under a window, on a machine that wakes after `latency_ns`.
 pub(in crate::policy) fn seen(gap_ns: u64, window_ns: u64, latency_ns: u64) -> Seen {
     let waited = gap_ns > window_ns;
