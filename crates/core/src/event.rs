@@ -594,31 +594,6 @@ mod test {
     }
 
     #[test]
-    fn a_halt_has_polled_if_kvm_counted_so_and_else_by_its_looks() {
-        for (poll_ns, polled, window, waited, expected) in [
-            (None, None, 50, false, None),
-            (None, Some(true), 50, false, None),
-            (Some(0), None, 50, false, Some(true)),
-            (Some(0), None, 50, true, Some(false)),
-            (Some(0), None, 0, false, Some(false)),
-            (Some(0), Some(true), 50, false, Some(true)),
-            // Of a guest that disabled host polling, woken before it slept.
-            (Some(0), Some(false), 50, false, Some(false)),
-            (Some(0), Some(true), 50, true, Some(true)),
-            (Some(1), Some(false), 50, true, Some(true)),
-        ] {
-            let halt = Halt {
-                poll_ns,
-                polled,
-                window_ns: Some(window),
-                waited,
-                ..Halt::default()
-            };
-            assert_eq!(halt.has_polled(), expected, "{halt:?}");
-        }
-    }
-
-    #[test]
     fn codes_come_back() {
         for wake in WakeSource::ALL {
             assert_eq!(WakeSource::from_code(wake.code()), wake);

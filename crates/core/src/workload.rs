@@ -315,23 +315,6 @@ mod test {
     }
 
     #[test]
-    fn specs_come_back_as_they_were_written() {
-        for text in [
-            "fixed:20us",
-            "uniform:5us:400us",
-            "exp:60us",
-            "bimodal:0.8:15us:2ms",
-            "phases:20us*200:3ms*50",
-            "trace:/tmp/a:b",
-        ] {
-            let spec: GapSpec = text.parse().unwrap();
-            assert_eq!(spec.to_string(), text);
-        }
-        let odd: GapSpec = "fixed:0.0015ms".parse().unwrap();
-        assert_eq!(odd.to_string(), "fixed:1500ns");
-    }
-
-    #[test]
     fn bad_specs_are_refused() {
         for text in [
             "",

@@ -227,28 +227,4 @@ mod test {
         sum.fold(&series(right));
         assert_eq!(sum, whole);
     }
-
-    #[test]
-    fn an_outline_is_as_wide_and_has_no_slots() {
-        let all: Vec<u64> = (0..300)
-            .map(|n| (n * 7_919_000_003) % 5_000_000_000)
-            .collect();
-        let mut outline = Series::outline();
-        let mut sum = Series::default();
-        for &time in &all {
-            outline.add(time, |slot| slot.halts += 1);
-            sum.fold(&outline);
-        }
-        assert_eq!((outline.slots().count(), sum.slots().count()), (0, 0));
-        let whole = series(&all);
-        assert_eq!(outline.width_ns(), whole.width_ns());
-        sum.fold(&whole);
-        assert_eq!(sum, whole, "an outline of the same adds nothing");
-    }
-
-    #[test]
-    fn the_ends_of_time_fit() {
-        let ends = series(&[0, u64::MAX]);
-        assert_eq!(ends.slots().count(), 2);
-    }
 }

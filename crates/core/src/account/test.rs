@@ -74,121 +74,6 @@ fn a_pause_counts_as_far_as_the_vm_was_there() {
 }
 
 #[test]
-fn two_halts_by_hand() {
-    let mut account = Account::default();
-    account.halt(&slept());
-    account.halt(&caught());
-    assert_eq!(
-        account.parts,
-        Parts {
-            poll_success_ns: 20_000,
-            poll_fail_ns: 50_000,
-            sleep_ns: 20_000,
-            wake_latency_ns: 30_000,
-            ..Parts::default()
-        }
-    );
-    assert_eq!((account.halts, account.waits, account.polled), (2, 1, 2));
-    assert_eq!(
-        (account.successful_polls, account.failed_polls()),
-        (1, Some(1))
-    );
-    assert_eq!(account.poll_ns(), Some(70_000));
-    assert_eq!(account.wakes, [1, 0, 1, 0, 0]);
-    assert_eq!(account.gap_ns.sum(), 90_000);
-    assert_eq!(account.wake_latency_ns.count(), 1);
-    assert_eq!(account.span, Span::between(1_000, 221_000).times(2));
-    assert_eq!(account.window_now.value(), Some(&100_000));
-}
-
-#[test]
-fn a_poll_of_no_time_is_a_poll_only_with_a_window() {
-    let mut account = Account::default();
-    let at_once = Halt {
-        halt_ns: 0,
-        poll_ns: Some(0),
-        ..caught()
-    };
-    account.halt(&at_once);
-    account.halt(&Halt {
-        window_ns: Some(0),
-        ..at_once
-    });
-    account.halt(&Halt {
-        poll_ns: Some(0),
-        ..slept()
-    });
-    assert_eq!((account.polled, account.successful_polls), (1, 1));
-    assert_eq!(account.not_polled(), Some(2));
-    // One that another task cut at its first look is a poll, and no more is cut than polled.
-    account.halt(&Halt {
-        poll_ns: Some(0),
-        poll_cut: Some(true),
-        ..slept()
-    });
-    assert_eq!((account.polled, account.poll_cuts), (2, 1));
-    account.halt(&Halt {
-        poll_ns: None,
-        poll_cut: Some(true),
-        ..slept()
-    });
-    assert_eq!((account.polled, account.poll_cuts), (2, 1));
-}
-
-#[test]
-fn what_a_halt_does_not_say_is_unknown_time() {
-    let unknown = |halt: Halt| Parts::of_halt(&halt).unknown_ns;
-    let slept_known = slept();
-    assert_eq!(unknown(slept_known), 0);
-    assert_eq!(
-        unknown(Halt {
-            poll_ns: None,
-            ..slept()
-        }),
-        70_000
-    );
-    assert_eq!(
-        unknown(Halt {
-            wake_latency_ns: None,
-            ..slept()
-        }),
-        50_000
-    );
-    assert_eq!(
-        unknown(Halt {
-            poll_ns: None,
-            ..caught()
-        }),
-        20_000
-    );
-}
-
-#[test]
-fn time_on_the_way_to_a_sleep_not_entered_is_told_apart() {
-    let parts = Parts::of_halt(&Halt {
-        halt_ns: 21_500,
-        ..caught()
-    });
-    assert_eq!(
-        (parts.poll_success_ns, parts.turned_back_ns),
-        (20_000, 1_500)
-    );
-}
-
-#[test]
-fn parts_that_overlap_are_cut_to_the_halt() {
-    let parts = Parts::of_halt(&Halt {
-        poll_ns: Some(90_000),
-        ..slept()
-    });
-    assert_eq!(
-        (parts.poll_fail_ns, parts.wake_latency_ns),
-        (90_000, 10_000)
-    );
-    assert_eq!(parts.total_ns(), 100_000);
-}
-
-#[test]
 fn a_halt_that_crosses_an_end_counts_up_to_there() {
     let mut account = Account::default();
     account.halt(&slept());
@@ -215,28 +100,6 @@ fn a_halt_that_crosses_an_end_counts_up_to_there() {
         (both.poll_fail_ns, both.sleep_ns, both.wake_latency_ns),
         (10_000, 20_000, 10_000)
     );
-}
-
-#[test]
-fn of_counts_what_exceeds_the_interval_lies_before_it() {
-    let mut halt_ns = LogHist::default();
-    halt_ns.record(5_000_000);
-    let mut account = Account::default();
-    account.counts(&HaltCounts {
-        time_ns: 1_200_000,
-        interval_ns: 200_000,
-        halts: 1,
-        waited: 1,
-        polled: Some(0),
-        halt_ns,
-        ..HaltCounts::default()
-    });
-    let interval = Interval {
-        start_ns: 1_000_000,
-        end_ns: 1_200_000,
-    };
-    assert_eq!(account.within(interval).total_ns(), 200_000);
-    assert_eq!(account.halted_ns(), 5_000_000, "as KVM tells");
 }
 
 #[test]
@@ -332,25 +195,6 @@ fn a_halt_that_was_turned_back_is_no_poll_in_full_and_no_sleep_in_counts() {
     counts.counts(&row);
     assert_eq!(counts.parts, full.parts);
     assert_eq!(counts.parts.turned_back_ns, 900);
-}
-
-#[test]
-fn every_ceiling_is_told_with_the_halts_that_it_governed() {
-    let mut account = Account::default();
-    account.halt(&slept());
-    account.halt(&caught());
-    account.halt(&Halt {
-        start_ns: 500_000,
-        ceiling_ns: Some(50_000),
-        ceiling_source: CeilingSource::Cap,
-        ..slept()
-    });
-    let rows: Vec<_> = account
-        .ceilings
-        .rows()
-        .map(|(c, s)| (c.ns, s.count))
-        .collect();
-    assert_eq!(rows, [(50_000, 1), (200_000, 2)]);
 }
 
 #[test]

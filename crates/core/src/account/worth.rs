@@ -170,21 +170,6 @@ mod test {
     }
 
     #[test]
-    fn a_lock_out_is_told_from_gaps_that_are_too_long() {
-        let why = |halt_ns, ceiling| {
-            let halts = [(halt_ns, Some(0), Some(40_000), 0, ceiling); 50];
-            match Worth::of(&account(&halts)) {
-                Worth::NotPolling { why, .. } => why,
-                other => panic!("{other:?}"),
-            }
-        };
-        assert_eq!(why(60_000, 50_000), NotPolling::LockedOut, "gap 20 us");
-        assert_eq!(why(900_000, 50_000), NotPolling::GapsTooLong);
-        assert_eq!(why(60_000, 0), NotPolling::Off);
-        assert_eq!(why(60_000, 200_000), NotPolling::Other);
-    }
-
-    #[test]
     fn what_cannot_be_told_is_not_told() {
         assert_eq!(Worth::of(&Account::default()), Worth::NoHalts);
         let blind = account(&[(60_000, None, None, 0, 0)]);

@@ -317,22 +317,6 @@ fn what_was_recorded_adds_up_over_a_cut() {
     }
 }
 
-/// Figures of stretches of a capture add up; its vCPUs do not.
-#[test]
-fn figures_of_stretches_add_up_and_vcpus_do_not() {
-    let halts = vm(0, "exp:60us", 3);
-    let (one, other) = halts.split_at(1_000);
-    let [mut sum, other] = [one, other].map(|halts| of(&gathered(None, halts)).remove(0));
-    let wanted = line(&sum, Kind::Default, sum.lines[2].knobs)[0].sums.halts
-        + line(&other, Kind::Default, sum.lines[2].knobs)[0]
-            .sums
-            .halts;
-    sum.add(other);
-    let knobs = sum.lines[2].knobs;
-    assert_eq!(line(&sum, Kind::Default, knobs)[0].sums.halts, wanted);
-    assert_eq!(sum.vcpus, 1);
-}
-
 /// No setting costs less than the bound for the same goal.
 #[test]
 fn nothing_beats_the_bounds() {
@@ -361,31 +345,4 @@ fn labels_are_read_as_they_were_written() {
         .into();
     let text = table::labels_text(&labels).unwrap();
     assert_eq!(table::labels_of(&text), labels);
-}
-
-/// Made-up tables have bounds, too: no setting of a VM costs less than what an oracle of its goal comes to.
-#[test]
-fn no_setting_of_a_made_up_vm_is_below_its_bound() {
-    let which = seeded::Which {
-        seed: 1,
-        host: 3,
-        day: 0,
-        vms: 12,
-    };
-    let (host, vms) = seeded::table(which);
-    for (of, costs) in vms {
-        for (oracle, weight_milli) in Kind::ORACLES {
-            let cost = |sums: &Sums| {
-                let cpu_ns = sums.poll_ns + sums.sleeps * host.switch_cpu_ns;
-                u128::from(cpu_ns) * 1_000 + u128::from(sums.latency_ns) * u128::from(weight_milli)
-            };
-            let of_kind = |kind| {
-                let lines = costs.lines.iter().filter(move |line| line.kind == kind);
-                lines.flat_map(|line| line.halves.each_ref().map(|half| cost(&half.sums)))
-            };
-            let bound = of_kind(oracle).max().unwrap();
-            let least = of_kind(Kind::Grid).min().unwrap();
-            assert!(bound < least, "{:?} {oracle:?}: {bound} {least}", of.name);
-        }
-    }
 }

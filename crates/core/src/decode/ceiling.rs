@@ -88,26 +88,6 @@ mod test {
     const NOBODY: (Option<u32>, CeilingSource) = (None, CeilingSource::Unknown);
 
     #[test]
-    fn a_clamp_shows_the_ceiling() {
-        let ceiling = Ceiling::default()
-            .seen(10_000, 10_000)
-            .seen(320_000, 200_000);
-        let shown = (Some(200_000), CeilingSource::Unknown);
-        assert_eq!(ceiling.known(None, None), shown);
-        assert_eq!(ceiling.clamp(320_000, Some(50_000)), 200_000);
-        assert_eq!(ceiling.seen(40_000, 40_000), ceiling);
-    }
-
-    #[test]
-    fn a_window_above_the_modules_ceiling_shows_that_the_vm_has_its_own() {
-        let ceiling = Ceiling::Unseen.seen(160_000, 160_000);
-        assert_eq!(ceiling, Ceiling::AtLeast(160_000));
-        assert_eq!(ceiling.known(None, None), NOBODY);
-        assert_eq!(ceiling.clamp(160_000, Some(50_000)), 160_000);
-        assert_eq!(ceiling.clamp(160_000, Some(0)), 160_000);
-    }
-
-    #[test]
     fn a_ceiling_that_was_raised_is_not_believed_any_more() {
         assert_eq!(
             Ceiling::Is(50_000).seen(80_000, 80_000),

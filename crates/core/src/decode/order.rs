@@ -88,21 +88,6 @@ mod test {
     use super::*;
 
     #[test]
-    fn an_event_waits_for_one_whole_round() {
-        let mut order = Order::default();
-        order.push(15, "b");
-        order.push(5, "a");
-        assert_eq!(order.end_round(10), [""; 0]);
-        // Written before round 1 began, but read only in round 2: still in time.
-        order.push(4, "c");
-        order.push(25, "d");
-        assert_eq!(order.end_round(20), ["c", "a"]);
-        assert_eq!(order.end_round(30), ["b"]);
-        assert_eq!(order.finish(), ["d"]);
-        assert_eq!(order.take_late(), 0);
-    }
-
-    #[test]
     fn a_late_event_is_counted_and_never_out_of_order() {
         let mut order = Order::default();
         order.push(5, 5);

@@ -227,34 +227,6 @@ fn any_event() -> impl Strategy<Value = Event> {
     (any::<u64>(), what).prop_map(|(time_ns, what)| Event { time_ns, what })
 }
 
-#[test]
-fn a_failed_poll_in_full() {
-    let mut kvm = Kvm::new(MAX);
-    for _ in 0..3 {
-        kvm.halt(30_000, 5_000, None);
-    }
-    let truth = kvm.halt(70_000, 30_000, None);
-    let halt = halts(&mut decoder(MAX), &kvm.events)[3];
-    assert_eq!(truth.window_ns, 40_000);
-    assert_eq!(halt.vcpu, Some(VcpuId(3)));
-    assert_eq!(
-        (halt.window_ns, halt.window_next_ns),
-        (Some(40_000), Some(80_000))
-    );
-    assert_eq!(
-        (halt.poll_ns, halt.wake_latency_ns),
-        (Some(40_000), Some(30_000))
-    );
-    assert_eq!(
-        (halt.gap_ns(), halt.sleep_ns()),
-        (Some(70_000), Some(30_000))
-    );
-    assert_eq!(
-        (halt.change, halt.poll_cut),
-        (WindowCall::Grow, Some(false))
-    );
-}
-
 /// Without the scheduler's events a failed poll is as long as its window at most, and without windows
 /// a halt that never slept polled all the time.
 #[test]
@@ -341,20 +313,6 @@ fn before_a_thread_is_watched_its_sleep_is_unknown_and_not_zero() {
     assert_eq!(halt.window_ns, Some(10_000));
     assert_eq!((halt.poll_ns, halt.poll_cut), (Some(10_000), None));
     assert_eq!((halt.wake_latency_ns, halt.gap_ns()), (None, None));
-}
-
-#[test]
-fn a_wake_up_seen_counts_even_if_the_halt_began_unwatched() {
-    let mut kvm = Kvm::new(MAX);
-    kvm.halt(30_000, 5_000, None);
-    let truth = kvm.halt(30_000, 5_000, None);
-    let mut decoder = decoder(MAX);
-    decoder.forget(TID);
-    decoder.watch(TID, kvm.now - 20_000);
-    let halt = halts(&mut decoder, &kvm.events)[1];
-    assert_eq!((halt.poll_ns, halt.poll_cut), (Some(10_000), None));
-    assert_eq!(halt.wake_latency_ns, Some(truth.wake_latency_ns));
-    assert_eq!(halt.gap_ns(), Some(30_000));
 }
 
 #[test]
@@ -455,32 +413,6 @@ fn a_call_whose_own_wake_up_is_missing_belongs_to_no_other() {
 }
 
 #[test]
-fn a_halt_shorter_than_the_time_between_its_events_keeps_its_change() {
-    // The window was 0 and the interrupt pending. Text may round both times to microseconds besides.
-    let change = What::HaltPollNs {
-        tid: TID,
-        vcpu: VcpuId(0),
-        grow: true,
-        old: 0,
-        new: 10_000,
-    };
-    let wakeup = What::VcpuWakeup {
-        tid: TID,
-        ns: 210,
-        waited: false,
-        valid: true,
-    };
-    let events =
-        [(50_000, change), (50_460, wakeup)].map(|(time_ns, what)| Event { time_ns, what });
-    let halt = halts(&mut decoder(MAX), &events)[0];
-    assert_eq!(halt.change, WindowCall::Grow);
-    assert_eq!(
-        (halt.window_ns, halt.window_next_ns),
-        (Some(0), Some(10_000))
-    );
-}
-
-#[test]
 fn a_gap_in_one_threads_events_leaves_the_others_alone() {
     const OTHER: Tid = Tid(8);
     let mut kvm = Kvm::new(MAX);
@@ -500,25 +432,6 @@ fn a_gap_in_one_threads_events_leaves_the_others_alone() {
         };
         let events = [gap, wakeup].map(|what| Event { time_ns, what });
         assert_eq!(halts(&mut decoder, &events)[0].window_ns, window);
-    }
-}
-
-#[test]
-fn a_ceiling_that_was_told_is_the_ceiling_of_each_halt() {
-    let mut kvm = Kvm::new(MAX);
-    for _ in 0..8 {
-        kvm.halt(150_000, 5_000, None);
-    }
-    let mut decoder = decoder(0);
-    decoder.tell_ceiling(ToldCeiling {
-        ns: MAX,
-        source: CeilingSource::Param,
-    });
-    for halt in halts(&mut decoder, &kvm.events) {
-        assert_eq!(
-            (halt.ceiling_ns, halt.ceiling_source),
-            (Some(MAX), CeilingSource::Param)
-        );
     }
 }
 

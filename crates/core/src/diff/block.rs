@@ -57,22 +57,3 @@ impl Cut {
             .min(self.count() - 1)
     }
 }
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn any_time_is_cut_and_any_moment_has_a_block() {
-        let ends = [0, 1, 1_000, u64::MAX / 2, u64::MAX - 1, u64::MAX];
-        for (from_ns, to_ns) in ends.into_iter().flat_map(|from| ends.map(|to| (from, to))) {
-            for interval_ns in [0, 1, u64::MAX] {
-                let cut = Cut::new(from_ns, to_ns, interval_ns);
-                assert!(cut.block_ns() > 0);
-                for time_ns in ends {
-                    assert!(cut.place(time_ns) < cut.count());
-                }
-            }
-        }
-    }
-}

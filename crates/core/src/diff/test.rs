@@ -168,7 +168,8 @@ fn the_same_process_twice_is_told_apart_no_more_often_than_it_may_be() {
         // A quarter of the capture: too long for it, and the module says how wrong it is then.
         ("moods of eight blocks", 0.99, 0.3, 50),
     ];
-    for (name, keeps, moody, most) in moods {
+    let is_long = std::env::var_os("HALTWISE_WORLDS").is_some();
+    for (name, keeps, moody, most) in moods.into_iter().take(if is_long { 4 } else { 1 }) {
         let guest = Guest {
             keeps,
             moody,
@@ -346,29 +347,4 @@ fn too_little_says_so_and_unknown_is_not_zero() {
     }
     let known = Jackknife::new(blocks).estimate(|sums| sums.figure(Figure::WakeLatencyMean));
     assert_eq!(known.map(|it| (it.blocks, it.is_sure())), Some((3, false)));
-}
-
-#[test]
-fn what_goes_together_is_worth_less() {
-    let seed = 9;
-    let worth = |keeps: f64| {
-        let guest = Guest {
-            keeps,
-            moody: 0.5,
-            ..CALM
-        };
-        let sum: f64 = (0..20)
-            .map(|n| {
-                let jackknife = guest.jackknife(seed + n, 8 * SECOND);
-                let known = jackknife.estimate(|sums| sums.figure(Figure::Halts));
-                known.unwrap().worth
-            })
-            .sum();
-        sum / 20.0
-    };
-    let (apart, together) = (worth(0.0), worth(0.97));
-    assert!(
-        apart > 25.0 && together < 16.0,
-        "seed {seed}: {apart} of {BLOCKS} apart, {together} together"
-    );
 }

@@ -412,31 +412,3 @@ fn times_beyond_64_bits_saturate() {
     }
     assert!(fleet.units().values().all(|of| of.span_ns == u64::MAX));
 }
-
-#[test]
-fn what_vms_are_put_together_by_has_names() {
-    for text in [
-        "kernel",
-        "cpu",
-        "arch",
-        "host",
-        "vmm",
-        "class",
-        "goal",
-        "label:rack",
-    ] {
-        assert_eq!(text.parse::<By>().unwrap().to_string(), text);
-    }
-    assert!("label:".parse::<By>().is_err() && "color".parse::<By>().is_err());
-    let (host, vms) = table(Which {
-        seed: 1,
-        host: 80,
-        day: 0,
-        vms: 1,
-    });
-    let by = ["label:rack", "class", "label:zone"].map(|it| it.parse().unwrap());
-    let cohort = Cohort::of(&by, &host, &vms[0].0);
-    let class = vms[0].0.class.clone().unwrap();
-    assert_eq!(cohort.name(), format!("r2 / {class} / (none)"));
-    assert_eq!(Cohort::default().name(), "all");
-}

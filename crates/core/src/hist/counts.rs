@@ -218,18 +218,4 @@ mod test {
         assert_eq!(rows, [(3, u64::MAX), (BUCKETS - 1, 2)]);
         assert_eq!(of(&[(5, FEW as u64)]), Counts::Few(vec![5; FEW]));
     }
-
-    /// The last count that 32 bits hold, and the next one, come to in one step or in two.
-    #[test]
-    fn counts_beyond_32_bits_are_kept_whole() {
-        let most = u64::from(u32::MAX);
-        assert!(matches!(of(&[(9, most), (100, 7)]), Counts::Many(_)));
-        let beyond = of(&[(9, most), (100, 7), (9, 1)]);
-        assert!(matches!(beyond, Counts::Most(_)));
-        let rows: Vec<(usize, u64)> = beyond.used().collect();
-        assert_eq!(rows, [(9, most + 1), (100, 7)]);
-        assert_eq!(of(&[(100, 7), (9, most + 1)]), beyond);
-        let back: Vec<(usize, u64)> = beyond.used().rev().collect();
-        assert_eq!(back, [(100, 7), (9, most + 1)]);
-    }
 }

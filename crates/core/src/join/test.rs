@@ -152,7 +152,8 @@ fn what_is_of_another_time_or_another_vm_is_refused() {
 /// Under a wrong offset the next halt is never far, either: but not as near as under the right one.
 #[test]
 fn a_load_that_is_nearly_alike_all_the_time_is_matched() {
-    for seed in 1..9 {
+    let is_long = std::env::var_os("HALTWISE_WORLDS").is_some();
+    for seed in 1..if is_long { 9 } else { 3 } {
         let world = World {
             seed,
             exit_ns: 12_000,

@@ -68,36 +68,6 @@ mod test {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Looks of 0.1 s of CPU time each, as often as they are allowed, for so many seconds, in each of which settings gain so
-    /// much.
-    fn looks(seconds: u64, gain: f64, is_on_trial: bool) -> u64 {
-        let (mut budget, mut own, mut looks) = (Budget::default(), 0, 0);
-        for second in 0..seconds {
-            let now = second * SECOND;
-            let gained = gain * now as f64;
-            budget.take(now, own, gained, is_on_trial);
-            if budget.allows(now) {
-                budget.look(now);
-                looks += 1;
-                own += SECOND / 10;
-            }
-        }
-        looks
-    }
-
-    #[test]
-    fn over_time_looks_take_the_share_and_what_was_saved() {
-        // 5 s, and in each second 2 ms and a hundredth of the gain.
-        for (gain, each) in [(0.0, 0.002), (0.5, 0.007), (-0.5, 0.002)] {
-            for seconds in [1_000, 10_000, 100_000] {
-                let may = (5.0 + each * seconds as f64) / 0.1;
-                let did = looks(seconds, gain, false) as f64;
-                assert!((may - 1.0..=may + 2.0).contains(&did), "{did} of {may}");
-            }
-        }
-        assert_eq!(looks(1_000, 0.0, true), 1_000, "trials do not count");
-    }
-
     #[test]
     fn what_readings_took_is_not_owed_for_ever() {
         let (mut budget, mut own) = (Budget::default(), 0);

@@ -192,22 +192,6 @@ mod test {
     }
 
     #[test]
-    fn a_moment_is_no_phase() {
-        let mut view = View::new(0);
-        for n in 1..=20 {
-            let moment = n == 10;
-            let halts = if moment { 200_000 } else { 20_000 };
-            let compared = view.take(&counts(halts, 100_000), n * INTERVAL_NS);
-            let expected = if moment {
-                Compared::Unlike
-            } else {
-                Compared::Same
-            };
-            assert_eq!(compared, expected, "{n}");
-        }
-    }
-
-    #[test]
     fn what_a_new_setting_does_is_no_phase() {
         let mut view = View::new(0);
         for n in 1..=20 {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::account::{Account, ExitOf, Who};
+use super::account::{Account, ExitOf};
 use super::area::{self, Area};
 use super::book::Book;
 use super::share::Sum;
@@ -264,23 +264,6 @@ fn an_exit_is_told_or_read_from_the_stack_or_not_known() {
         let (site, _) = account.sites(Event::CpuClock).next().unwrap();
         assert_eq!(site.exit, exit, "{sample:?}");
     }
-}
-
-/// A thread that runs a vCPU is one from its first sample, also if only the roster knows.
-#[test]
-fn the_roster_places_what_came_too_early() {
-    let book = book();
-    let mut early = sample(Hit::User, 2, Phase::Unknown, None);
-    early.vcpu = None;
-    let mut account = Account::new([(VmIndex(0), Tid(9), VcpuId(3))]);
-    account.book(&early, &book);
-    early.tid = Tid(10);
-    account.book(&early, &book);
-    let who: Vec<Who> = account
-        .sites(Event::CpuClock)
-        .map(|(site, _)| site.who)
-        .collect();
-    assert_eq!(who, [Who::Vcpu(VcpuId(3)), Who::Thread(Tid(10))]);
 }
 
 fn any_sample() -> impl Strategy<Value = Sample> {

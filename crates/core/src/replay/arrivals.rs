@@ -260,18 +260,4 @@ mod test {
         let noisy = timers(false, 900_000 * US, Timer);
         assert_eq!(moved(&noisy, Timer), (130, true));
     }
-
-    #[test]
-    fn readings_that_are_told_leave_nothing_to_the_recording() {
-        let evidence = timers(true, 0, WakeSource::Timer);
-        for (arrivals, gap_ns) in [(Arrivals::FixedGap, 100), (Arrivals::FixedTime, 130)] {
-            let follow = Follow::new(arrivals, &evidence);
-            for wake in WakeSource::ALL {
-                assert_eq!(follow.gap_ns(100, wake, 30), gap_ns);
-                assert!(!follow.is_assumed(wake));
-            }
-        }
-        let all = Follow::new(Arrivals::FixedTime, &evidence);
-        assert_eq!(all.gap_ns(100, WakeSource::Timer, -130), 0);
-    }
 }

@@ -216,53 +216,6 @@ mod test {
     }
 
     #[test]
-    fn what_threads_measure_as_a_guest_is_no_price_of_guests_of_that_machine() {
-        let before = read(r#"{"schema": 1, "classes": [], "exit_cpu_ns": {"median": 1400.4}}"#);
-        let of_vcpu = Prices {
-            exit_cpu_ns: Some(1_400),
-            ipi_cpu_ns: None,
-        };
-        let before = before.unwrap();
-        assert_eq!(before.prices(Side::Host), of_vcpu);
-        assert_eq!(before.prices(Side::Guest), of_vcpu);
-        let inside = read(
-            r#"{"schema": 1, "sleeper": "thread", "classes": [], "exit_cpu_ns": {"median": 3572.8, "high": 3577.7},
-                "timer_write_cpu_ns": {"median": 5253}, "ipi_cpu_ns": {"median": 4642.0, "low": 4627, "high": 4667}}"#,
-        )
-        .unwrap();
-        let own = Prices {
-            exit_cpu_ns: Some(3_573),
-            ipi_cpu_ns: Some(4_642),
-        };
-        assert_eq!(inside.prices(Side::Guest), own);
-        assert_eq!(inside.prices(Side::Host), Prices::default());
-        let noisy = r#"{"schema": 1, "classes": [], "ipi_cpu_ns": {"median": 100.0, "low": 3, "high": 201}}"#;
-        assert_eq!(read(noisy).unwrap().prices(Side::Guest), Prices::default());
-    }
-
-    /// A thread's wake-up lacks KVM's part: two fifths of it are added, in latency and in CPU time, until sleeps of vCPUs
-    /// have shown it.
-    #[test]
-    fn a_threads_price_is_a_vcpus_with_kvms_part() {
-        let of = |rest: &str| {
-            let text = r#"{"schema": 1, "sleeper": "thread", "switch_cpu_ns": {"median": 2000}, "classes":
-                [{"gap_ns": 100000, "wake_latency_ns": {"median": 5000}, "wake_latency_quantiles_ns": [4000, 9000]}]"#;
-            read(&format!("{text}{rest}}}")).unwrap()
-        };
-        let latencies_ns = |of: &Calibration| {
-            let table = Table::of_price(of.latencies()).unwrap();
-            [0, 1].map(|turn| table.at(class_of(100_000), turn).0)
-        };
-        let of_thread = of("");
-        assert_eq!(latencies_ns(&of_thread), [6_000, 11_000]);
-        let switch_cpu = of_thread.switch_cpu().unwrap();
-        assert_eq!((switch_cpu.ns, switch_cpu.ends_ns), (4_000, [1_500, 8_750]));
-        let shown = of(r#", "kvm_ns": {"median": 1700}"#);
-        assert_eq!(latencies_ns(&shown), [4_000, 9_000]);
-        assert_eq!(shown.switch_cpu().unwrap().ends_ns, [1_500, 2_500]);
-    }
-
-    #[test]
     fn another_schema_is_refused_with_its_number() {
         let error = read(r#"{"schema": 2, "classes": []}"#).unwrap_err();
         assert!(

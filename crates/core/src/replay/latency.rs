@@ -595,31 +595,4 @@ mod test {
         let known = table(&[&own], None, &nothing).unwrap();
         assert_eq!(ends(&known), [90; 3]);
     }
-
-    #[test]
-    fn the_shortest_sleeps_are_typical_ones_or_a_range() {
-        let mut some = slept(40_000, 30, 100, 1_000);
-        some.add(5_000, 900);
-        assert_eq!(some.shortest_sleeps_ns(), Some([30; 2]));
-        let mut few = slept(40_000, 30, 10, 10_000);
-        (0..10).for_each(|_| few.add(40_000, 400));
-        assert_eq!(few.shortest_sleeps_ns(), Some([30, 30]));
-        assert_eq!(Latencies::default().shortest_sleeps_ns(), None);
-    }
-
-    /// A hundred thousand vCPUs that hardly slept have the latencies of the host, and not each a copy.
-    #[test]
-    fn tables_share_what_they_have_from_the_same_source() {
-        let mut host = slept(5_000, 0, 0, 1_000);
-        (0..1_000).for_each(|n| host.add(5_000, n));
-        let tables = [(); 2].map(|()| table(&[&host], None, &host).unwrap());
-        let own = host.class(class_of(5_000)).unwrap().kept.as_ref();
-        for turns in &tables
-            .iter()
-            .map(|table| &table.turns[class_of(5_000)])
-            .collect::<Vec<_>>()
-        {
-            assert!(Arc::ptr_eq(turns, own.unwrap()));
-        }
-    }
 }

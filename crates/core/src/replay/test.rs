@@ -83,84 +83,6 @@ pub(crate) fn slept(
     gaps.into_iter().map(halt).collect()
 }
 
-#[test]
-fn a_window_above_the_gaps_saves_every_block() {
-    let halts = slept([20 * US; 100], 30 * US, WakeSource::Device);
-    let result = replay(plan(&["off", "fixed:50us", "fixed:15us"]), &halts);
-    let [off, enough, short] = [0, 1, 2].map(|index| result.played[index].from_zero.clone());
-    assert_eq!(
-        (off.blocks, off.poll_ns, off.latency_ns),
-        (100, 0, 3_000 * US)
-    );
-    assert_eq!(
-        (enough.blocks, enough.poll_ns, enough.latency_ns),
-        (0, 2_000 * US, 0)
-    );
-    assert_eq!(
-        (short.blocks, short.poll_ns, short.poll_fail_ns),
-        (100, 1_500 * US, 1_500 * US)
-    );
-    assert_eq!(off.halt_ns, result.recorded.halt_ns);
-    assert_eq!(
-        (off.sleep_ns, off.span_ns),
-        (result.recorded.sleep_ns, result.recorded.span_ns)
-    );
-}
-
-#[test]
-fn a_ceiling_between_gap_and_gap_plus_latency_has_two_steady_states() {
-    let halts = slept([20 * US; 500], 40 * US, WakeSource::Device);
-    let result = replay(plan(&["kvm:max=50us", "kvm:max=70us"]), &halts);
-    let [narrow, wide] = [0, 1].map(|index| result.played[index].clone());
-    assert_eq!(narrow.from_zero.successful_polls, 0, "locked out");
-    assert_eq!(narrow.from_ceiling.successful_polls, 500, "polls for good");
-    assert!(wide.from_zero.successful_polls > 490);
-    assert_eq!(wide.from_ceiling.successful_polls, 500);
-}
-
-#[test]
-fn a_timer_stays_due_when_the_vcpu_wakes_sooner() {
-    let halts = slept([100 * US; 10], 30 * US, WakeSource::Timer);
-    // Ten equal latencies show nothing, so by its source a timer is due at a fixed time.
-    let gaps = |arrivals| {
-        let plan = Plan {
-            arrivals,
-            ..plan(&["fixed:always"])
-        };
-        replay(plan, &halts).played[0].from_zero.halt_ns
-    };
-    assert_eq!(gaps(Arrivals::FixedGap), 10 * 100 * US);
-    assert_eq!(gaps(Arrivals::BySource), 10 * 100 * US + 9 * 30 * US);
-    assert_eq!(gaps(Arrivals::FixedTime), gaps(Arrivals::BySource));
-}
-
-#[test]
-fn a_poll_cut_short_is_cut_at_the_same_length() {
-    let mut halts = slept([100 * US], 30 * US, WakeSource::Device);
-    halts[0].poll_cut = Some(true);
-    halts[0].window_ns = Some(200_000);
-    halts[0].poll_ns = Some(3 * US);
-    let outcome = &replay(plan(&["fixed:200us"]), &halts).played[0].from_zero;
-    assert_eq!(
-        (outcome.poll_ns, outcome.blocks, outcome.doubts.poll_cut),
-        (3 * US, 1, 1)
-    );
-}
-
-#[test]
-fn what_nobody_recorded_is_counted_as_a_guess() {
-    let mut halts = slept([20 * US; 4], 30 * US, WakeSource::Unknown);
-    halts[0].wake_latency_ns = None;
-    halts[1].halt_ns = 9_000_000 * US;
-    let doubts = replay(plan(&["off"]), &halts).played[0].from_zero.doubts;
-    assert_eq!((doubts.gap_guessed, doubts.wake_unknown), (1, 4));
-    assert_eq!(doubts.latency_guessed, 0, "its own latency is known");
-    let doubts = replay(plan(&["fixed:8s"]), &halts).played[0]
-        .from_zero
-        .doubts;
-    assert_eq!(doubts.latency_guessed, 1);
-}
-
 /// A window of 5 us makes sleeps of 20 us as short as those of 12 us were, of which there are a few.
 #[test]
 fn lengths_of_sleep_that_were_seen_a_few_times_are_a_doubt() {
@@ -189,24 +111,6 @@ fn halts_that_step_back_in_time_are_left_out_and_counted() {
     halts[2].start_ns = 5;
     let result = replay(plan(&["off"]), &halts);
     assert_eq!((result.out_of_order, result.recorded.halts), (1, 3));
-}
-
-#[test]
-fn without_any_sleep_nothing_can_be_said_of_sleeping() {
-    let mut halts = slept([20 * US], 0, WakeSource::Device);
-    halts[0].waited = false;
-    let mut survey = Survey::default();
-    survey.halt(&halts[0]);
-    let plan = Plan {
-        elsewhere: None,
-        ..plan(&["off"])
-    };
-    let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
-    let mut session = Session::new(plan, survey, |_: &Halt| setting);
-    assert_eq!(
-        session.halt(&halts[0]),
-        Err(session::SessionError::NoLatency)
-    );
 }
 
 fn any_halts() -> impl Strategy<Value = Vec<Halt>> {

@@ -44,20 +44,6 @@ fn names_tell_numbers_where_vmms_put_them() {
 }
 
 #[test]
-fn threads_of_a_process_are_one_vm() {
-    let all = [
-        thread(12, Some(10), "CPU 1/KVM", Some(1)),
-        thread(11, Some(10), "CPU 0/KVM", None),
-        thread(31, Some(30), "CPU 0/KVM", Some(0)),
-    ];
-    let expected = [vec![(11, Some(0)), (12, Some(1))], vec![(31, Some(0))]];
-    assert_eq!(vms(&all), expected);
-    assert!(groups(&all).iter().all(|group| !group.split));
-    let numbered: Vec<_> = groups(&all).iter().map(|group| group.numbered).collect();
-    assert_eq!(numbered, [true, false]);
-}
-
-#[test]
 fn a_number_that_comes_twice_in_a_process_is_of_another_vm() {
     // By their names, whatever the order.
     let named = [

@@ -139,62 +139,6 @@ mod test {
     }
 
     #[test]
-    fn a_poll_and_the_halt_after_it_are_one_period() {
-        let period = period();
-        let halt = period.halt(0, Some(200_000));
-        assert_eq!((halt.start_ns, halt.end_ns()), (1_000_000, 1_300_000));
-        assert_eq!((halt.vcpu, halt.tid), (Some(VcpuId(3)), Tid(3)));
-        assert_eq!(
-            (halt.polled, halt.poll_ns, halt.waited),
-            (Some(true), Some(50_000), true)
-        );
-        assert_eq!(
-            (halt.wake, halt.wake_latency_ns),
-            (WakeSource::Timer, Some(20_000))
-        );
-        assert_eq!(
-            (halt.window_ns, halt.window_next_ns, halt.change),
-            (Some(50_000), Some(100_000), WindowCall::Grow)
-        );
-        let change = period.window_change(halt.end_ns()).unwrap();
-        assert_eq!(
-            (change.grow, change.old_ns, change.new_ns, change.time_ns),
-            (true, 50_000, 100_000, 1_300_000)
-        );
-    }
-
-    #[test]
-    fn a_poll_that_was_met_has_no_latency() {
-        let met = Period {
-            halted: false,
-            halt_ns: 0,
-            change: None,
-            ..period()
-        };
-        let halt = met.halt(0, None);
-        assert_eq!((halt.waited, halt.wake_latency_ns), (false, Some(0)));
-        assert_eq!(halt.ceiling_source, CeilingSource::Unknown);
-        assert_eq!(met.window_change(1), None);
-    }
-
-    #[test]
-    fn a_wake_outside_the_halt_is_not_what_ended_it() {
-        for (wake_ns, latency) in [
-            (None, None),
-            (Some(1_049_999), None),
-            (Some(1_050_000), Some(250_000)),
-            (Some(1_300_000), Some(0)),
-            (Some(1_300_001), None),
-        ] {
-            let period = Period {
-                wake_ns,
-                ..period()
-            };
-            assert_eq!(period.halt(0, None).wake_latency_ns, latency, "{wake_ns:?}");
-        }
-    }
-
-    #[test]
     fn a_residency_that_cpuidle_did_not_keep_leaves_the_time_polled_unknown() {
         let both = Period {
             told_apart: false,
@@ -213,10 +157,5 @@ mod test {
             ..both
         };
         assert_eq!(halted.halt(0, None).poll_ns, Some(0));
-    }
-
-    #[test]
-    fn periods_of_a_cpu_do_not_overlap() {
-        assert_eq!(period().halt(1_000_500, None).start_ns, 1_000_500);
     }
 }

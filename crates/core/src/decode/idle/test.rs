@@ -57,22 +57,6 @@ fn a_poll_that_ends_by_its_limit_and_the_halt_after_it_are_one_period() {
 }
 
 #[test]
-fn a_halt_after_another_task_is_a_period_of_its_own() {
-    let given = periods(&[
-        (100, POLL),
-        (150, Did::Leave),
-        (151, Did::Switch),
-        (160, HALT),
-        (170, Did::Leave),
-        (171, Did::Switch),
-        (180, HALT),
-    ]);
-    assert_eq!(given.len(), 2);
-    assert_eq!((given[0].polled, given[0].halted), (true, false));
-    assert_eq!((given[1].polled, given[1].halted), (false, true));
-}
-
-#[test]
 fn a_store_that_a_poll_sees_is_an_ipi_that_was_not_sent() {
     // The waker tells of it after it: here when the poll is over.
     for stored_at in [140, 152] {

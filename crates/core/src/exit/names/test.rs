@@ -49,12 +49,3 @@ fn reasons_read_as_the_kernel_prints_them() {
         assert_eq!(userspace_exit(reason), name);
     }
 }
-
-#[test]
-fn what_the_running_kernel_says_comes_first() {
-    let mut names = Names::default();
-    names.tell(Isa::Vmx, 7, "PENDING_INTERRUPT");
-    names.tell(Isa::Vmx, 99, "NEW_REASON");
-    assert_eq!(names.reason(Isa::Vmx, 7), "PENDING_INTERRUPT");
-    assert_eq!(names.reason(Isa::Vmx, 99), "NEW_REASON");
-}

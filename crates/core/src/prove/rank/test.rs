@@ -36,16 +36,6 @@ fn too_few_say_how_little_they_are_worth() {
 }
 
 #[test]
-fn an_interval_by_hand() {
-    // Means of pairs of 1, 2, 6: 1, 1.5, 2, 3.5, 4, 6.
-    let interval = Interval::of(&[6.0, 1.0, 2.0]).unwrap();
-    assert!(close(interval.estimate, 2.75));
-    assert!(close(interval.low, 1.0) && close(interval.high, 6.0));
-    assert!(interval.excludes_zero());
-    assert!(close(interval.reach(), 6.0));
-}
-
-#[test]
 fn one_disturbed_round_of_twelve_leaves_the_interval_small() {
     let mut differences: Vec<f64> = (0..12).map(|n| f64::from(n) / 10.0).collect();
     let calm = Interval::of(&differences).unwrap();

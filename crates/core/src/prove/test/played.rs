@@ -161,22 +161,6 @@ fn in_a_guest_exits_and_ipis_are_predicted_as_measured() {
 }
 
 #[test]
-fn a_block_that_never_slept_is_tallied_and_not_predicted() {
-    let mut halts = host(&"kvm:max=100us".parse().unwrap(), 1);
-    halts.retain(|halt| !halt.waited);
-    let off: Spec = "kvm:max=0".parse().unwrap();
-    let tallied = tally(&halts, &off, None, setting).unwrap();
-    assert_eq!(tallied.predicted, None);
-    assert_eq!(tallied.recorded.halts, halts.len() as u64);
-    assert_eq!(tallied.recorded.blocks, 0);
-    let mut elsewhere = crate::replay::latency::Latencies::default();
-    elsewhere.add(50_000, 20_000);
-    let tallied = tally(&halts, &off, Some(&elsewhere), setting).unwrap();
-    let played = tallied.predicted.unwrap();
-    assert_eq!(played.from_zero.blocks, halts.len() as u64);
-}
-
-#[test]
 fn no_halts_give_no_figures() {
     let off: Spec = "off".parse().unwrap();
     let nothing = tally(&[], &off, None, setting).unwrap();

@@ -4,7 +4,7 @@ use crate::kvm::guest::{Params, Rule};
 use crate::kvm::{Arch, Knobs, Version};
 use crate::policy::{Ask, Seen, Setting, Side, guest_haltpoll};
 use crate::prove::setting::guest::{self, WantedParams};
-use crate::prove::setting::{GivenSetting, SettingError, WantedPair, WantedSetting};
+use crate::prove::setting::{SettingError, WantedPair, WantedSetting};
 
 const IN_FORCE: Knobs = Knobs {
     halt_poll_ns: 123_000,
@@ -73,52 +73,6 @@ const OF_GUEST: Params = Params {
     shrink: 4,
     allow_shrink: true,
 };
-
-#[test]
-fn parameters_of_a_guest_are_named_as_their_files() {
-    for (text, [max, grow, start, shrink], allow_shrink) in [
-        ("guest_halt_poll_ns=0", [0, 3, 7_000, 4], true),
-        (
-            "guest_halt_poll_ns=750us, guest_halt_poll_grow=4",
-            [750_000, 4, 7_000, 4],
-            true,
-        ),
-        (
-            "guest_halt_poll_ns=750000,guest_halt_poll_grow_start=50us,guest_halt_poll_shrink=0",
-            [750_000, 3, 50_000, 0],
-            true,
-        ),
-        (
-            "guest_halt_poll_allow_shrink=N",
-            [123_000, 3, 7_000, 4],
-            false,
-        ),
-    ] {
-        let wanted: WantedParams = text.parse().unwrap();
-        assert_eq!(wanted.to_string(), text);
-        let params = Params {
-            guest_halt_poll_ns: max,
-            grow,
-            grow_start: start,
-            shrink,
-            allow_shrink,
-        };
-        assert_eq!(wanted.resolve(OF_GUEST), params, "{text}");
-    }
-    for (text, reason) in [
-        ("guest_halt_poll_ns", "takes nanoseconds"),
-        ("guest_halt_poll_ns=-1", "takes nanoseconds"),
-        ("guest_halt_poll_ns=5s", "4294967295 ns at most"),
-        ("guest_halt_poll_grow=2us", "a whole number"),
-        ("guest_halt_poll_allow_shrink=maybe", "Y or N"),
-        ("guest_halt_poll=1", "not a parameter of the governor"),
-        ("guest_halt_poll_ns=1,halt_poll_ns=2", "not a parameter"),
-        ("guest_halt_poll_ns=1,guest_halt_poll_ns=2", "given twice"),
-    ] {
-        let error = text.parse::<GivenSetting>().unwrap_err();
-        assert!(error.to_string().contains(reason), "{text}: {error}");
-    }
-}
 
 /// Names decide the side, `off` and `current` follow, and two sides are no pair.
 #[test]

@@ -114,20 +114,4 @@ mod test {
             "halved windows stay before 5.16"
         );
     }
-
-    #[test]
-    fn what_could_lead_anywhere_is_like_nothing_else() {
-        let choice = Choice {
-            knobs: Knobs {
-                halt_poll_ns: 200_000_000,
-                grow: 3,
-                grow_start: 0,
-                shrink: 2,
-            },
-            ceiling_ns: 200_000_000,
-            start: Start::Ceiling,
-        };
-        let rule = Rule::of(Version::new(5, 10), Arch::X86);
-        assert_eq!(Ladder::of(&choice, &rule, 200_000_000), None);
-    }
 }

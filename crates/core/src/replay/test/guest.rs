@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::policy::Side;
 
 const GUESTS: [&str; 7] = [
     "guest-haltpoll",
@@ -52,60 +51,6 @@ fn cost(exit_cpu_ns: u64) -> Cost {
     }
 }
 
-/// The cheapest of some policies, by the gaps of a ping-pong whose halts end by `wake`.
-fn cheapest(gap_ns: u64, wake: WakeSource, exit_cpu_ns: u64) -> &'static str {
-    let policies = ["off", "fixed:always", "kvm", "guest-haltpoll"];
-    let halts = slept(vec![gap_ns; 400], 30 * US, wake);
-    let (samples, table) = samples_of(&halts);
-    let cost = cost(exit_cpu_ns);
-    let of = |policy: &str| outcome_of(policy, &samples, &table, cost).milli(&cost);
-    policies
-        .into_iter()
-        .min_by_key(|policy| of(policy))
-        .unwrap()
-}
-
-/// Of gaps of 45 us a block is worth 40 us, so that no polling pays for itself; exits and IPIs decide.
-#[test]
-fn polling_in_the_guest_wins_where_exits_are_dear_and_only_there() {
-    for (exit_cpu_ns, wake, best) in [
-        (0, WakeSource::Ipi, "off"),
-        (2 * US, WakeSource::Ipi, "off"),
-        (4 * US, WakeSource::Ipi, "guest-haltpoll"),
-        // Without an IPI there is half as much to spare.
-        (4 * US, WakeSource::Device, "off"),
-        (8 * US, WakeSource::Device, "guest-haltpoll"),
-        // A timer's interrupt costs a running guest the exit that it spares on HLT.
-        (8 * US, WakeSource::Timer, "off"),
-        (800 * US, WakeSource::Timer, "off"),
-    ] {
-        assert_eq!(
-            cheapest(45 * US, wake, exit_cpu_ns),
-            best,
-            "{exit_cpu_ns} {wake:?}"
-        );
-    }
-}
-
-#[test]
-fn the_price_that_breaks_even_is_where_the_costs_meet() {
-    let halts = slept(vec![45 * US; 400], 30 * US, WakeSource::Ipi);
-    let (samples, table) = samples_of(&halts);
-    let of = |policy: &str| outcome_of(policy, &samples, &table, Cost::FREE);
-    let (off, guest) = (of("off"), of("guest-haltpoll"));
-    let price = guest.exit_break_even_ns(&off, &cost(7)).unwrap();
-    assert!((2_500.0..2_700.0).contains(&price), "{price}");
-    assert_eq!(off.exit_break_even_ns(&guest, &cost(7)), None);
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a few microseconds"
-    )]
-    let price = price as u64;
-    assert!(guest.milli(&cost(price)) >= off.milli(&cost(price)));
-    assert!(guest.milli(&cost(price + 1)) < off.milli(&cost(price + 1)));
-}
-
 #[test]
 fn a_poll_in_the_guest_spares_the_exit_and_the_ipi() {
     let mut halts = slept(vec![20 * US; 300], 30 * US, WakeSource::Ipi);
@@ -119,26 +64,6 @@ fn a_poll_in_the_guest_spares_the_exit_and_the_ipi() {
         (1, 300, 1)
     );
     assert_eq!((host.hlt_exits, host.timer_exits, host.ipis), (600, 0, 300));
-}
-
-#[test]
-fn a_guest_that_keeps_its_cpu_exits_for_timers_alone() {
-    let mut halts = slept(vec![700 * US; 300], 30 * US, WakeSource::Ipi);
-    halts.extend(slept(vec![900 * US; 300], 30 * US, WakeSource::Timer));
-    let (samples, table) = samples_of(&halts);
-    for (policy, latency_ns, polls) in [("idle-poll", 0, 600), ("cpu-pm", 2 * US, 0)] {
-        let outcome = outcome_of(policy, &samples, &table, Cost::FREE);
-        assert_eq!(
-            (outcome.hlt_exits, outcome.timer_exits, outcome.ipis),
-            (0, 300, 0)
-        );
-        assert_eq!((outcome.blocks, outcome.polls), (0, polls), "{policy}");
-        assert_eq!(outcome.latency_ns, 600 * latency_ns, "{policy}");
-        // The host loses all of the idle time to both, and only one of them burns it.
-        let idle_ns = 300 * 1_600 * US;
-        assert_eq!(outcome.poll_ns, idle_ns, "{policy}");
-        assert_eq!(outcome.sleep_ns, if polls > 0 { 0 } else { idle_ns });
-    }
 }
 
 #[test]
@@ -218,14 +143,5 @@ proptest! {
         let cost = cost(price);
         let outcome = outcome_of(&policy, &samples, &table, cost);
         prop_assert!(outcome.milli(&cost) >= outcome.clairvoyant_milli);
-    }
-}
-
-#[test]
-fn the_policies_here_are_those_of_the_guest() {
-    let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
-    for policy in GUESTS {
-        let spec: crate::policy::Spec = policy.parse().unwrap();
-        assert_eq!(spec.build(&setting).unwrap().side(), Side::Guest);
     }
 }

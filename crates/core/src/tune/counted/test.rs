@@ -3,7 +3,6 @@
 use super::*;
 use crate::kvm::{Arch, Rule, Version};
 use crate::replay::latency::Latencies;
-use crate::workload::SplitMix64;
 
 const COST: Cost = Cost {
     switch_cpu_ns: 10_000,
@@ -85,19 +84,6 @@ proptest::proptest! {
 }
 
 #[test]
-fn short_gaps_are_worth_a_threshold_above_them() {
-    // Half of the halts are short enough, with their wake-up, to open a window of 50 us.
-    let mut draw = SplitMix64(1);
-    let gaps: Vec<u64> = (0..1_000).map(|_| 5_000 + draw.below(10_000)).collect();
-    let counted = counted(&gaps);
-    let advice = advise(&counted, &[], reach(), &defaults(), &AIM).unwrap();
-    // Halts of 25 us open nothing below that, gaps of 15 us need no more.
-    assert!((25_000..30_000).contains(&advice.threshold_ns) || advice.threshold_ns == 0);
-    let (best, _) = counted.best(&COST, None).unwrap();
-    assert_eq!(best, advice.threshold_ns);
-}
-
-#[test]
 fn a_threshold_that_no_recorded_halt_falls_below_is_not_offered() {
     let counted = counted(&[15_000; 100]);
     assert_eq!(counted.shortest_ns, Some(32_768));
@@ -156,12 +142,6 @@ fn a_threshold_that_gains_only_within_the_calibrations_error_is_unproven() {
     }
 }
 
-#[test]
-fn nothing_counted_recommends_nothing() {
-    let none = Counted::of_counts([], 0, 0);
-    assert_eq!(advise(&none, &[], reach(), &defaults(), &AIM), None);
-}
-
 /// What `--mode stats` tells of some gaps under a fixed window: successful polls, and waits after polls
 /// without success, all wake-ups as late as each other.
 fn as_kvm_counts(gaps_ns: &[u64], window_ns: u64) -> HaltCounts {
@@ -214,32 +194,4 @@ proptest::proptest! {
         proptest::prop_assert!(bounds.low.milli <= exact, "{:?} {}", bounds, exact);
         proptest::prop_assert!(exact <= bounds.high.milli, "{:?} {}", bounds, exact);
     }
-}
-
-/// Every poll succeeded: what sleeps would take is what elsewhere says, and what was counted stays what it was.
-#[test]
-fn where_nobody_slept_elsewhere_tells_of_sleeps() {
-    let row = as_kvm_counts(&[100_000; 10], 200_000);
-    let counted = Counted::of_kvm([&row], 1, 10_000_000, 200_000, &always_as_late());
-    assert_eq!((counted.blocks, counted.latency_ns), (0, 0));
-    assert_eq!(counted.latency_mean_ns(), Some(LATENCY_NS));
-    let advice = advise(&counted, &[], reach(), &defaults(), &AIM).unwrap();
-    assert_eq!((advice.threshold_ns, advice.changes), (0, true));
-}
-
-#[test]
-fn polls_that_are_cut_win_nothing_in_the_worst_case() {
-    // Short halts open the window; every poll was cut for another task.
-    let mut row = counts(&[2_000; 100]);
-    row.halt_ns = LogHist::default();
-    row.halt_ns.record(2_000);
-    row.polled = Some(100);
-    let free = Counted::of_counts([&row], 1, 10_000_000);
-    assert!(free.best(&COST, None).unwrap().0 > 0);
-    row.poll_cuts = Some(100);
-    let crowded = Counted::of_counts([&row], 1, 10_000_000);
-    assert_eq!(crowded.cut_milli, 1_000);
-    assert_eq!(crowded.best(&COST, None).unwrap().0, 0);
-    let threshold = |of: &Counted| of.bounds(3_000, &COST).unwrap();
-    assert_eq!(threshold(&free).low, threshold(&crowded).low);
 }

@@ -112,17 +112,6 @@ fn what_exits_cost_decides_where_sleep_and_poll_cost_the_same() {
 }
 
 #[test]
-fn a_setting_of_the_host_has_every_exit_of_a_guest_that_never_polls() {
-    let material = material("exp:30us", 2_000);
-    let parts = never_polls(&material, governor(OFF).rule, &Alone);
-    let all = Sums::total(&parts);
-    assert_eq!((all.halts, all.exits, all.ipis), (2_000, 2_000, 2_000));
-    let free = vec![Sums::default(); parts.len()];
-    let host = Sums::total(&exits_as(&free, &parts));
-    assert_eq!((host.exits, host.ipis, host.blocks), (2_000, 2_000, 0));
-}
-
-#[test]
 fn parameters_that_make_no_difference_are_the_same_setting() {
     let terms = &material("fixed:20us", 10).terms;
     let stays = Params {
@@ -163,23 +152,4 @@ proptest! {
         prop_assert_eq!(&played[0], &played[1]);
         prop_assert_eq!(Sums::total(&parts[0][1..]), played[0].sums);
     }
-}
-
-/// A limit that an earlier, longer ceiling left behind goes on where it was: what is in force is replayed so.
-#[test]
-fn what_is_in_force_goes_on_from_the_limits_that_were_recorded() {
-    let mut material = material("fixed:300us", 400);
-    let in_force = Params {
-        allow_shrink: false,
-        ..Params::default()
-    };
-    let governor = governor(in_force);
-    let blocks = |material: &Material| {
-        let of = play_final(material, &governor, &[], &[], &Alone);
-        Sums::total(&of.in_force.parts).blocks
-    };
-    // Sleeps of 300 us are longer than the ceiling: a limit of 0 does not grow.
-    assert_eq!(blocks(&material), 400);
-    material.seats[0].first_window_ns = Some(500_000);
-    assert_eq!(blocks(&material), 0);
 }

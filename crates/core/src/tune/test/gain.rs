@@ -68,46 +68,6 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-6 * a.max(b)
 }
 
-/// On either side of the law's edge, and on it: twice as cheap from a mean gap of two break-evens on.
-#[test]
-fn twice_as_cheap_begins_at_two_break_evens() {
-    for (gap_ns, is_twice) in [
-        (BREAK_EVEN, false),
-        (2 * BREAK_EVEN - 1, false),
-        (2 * BREAK_EVEN, true),
-        (CEILING, true),
-    ] {
-        let costs = costs(&[gap_ns; 50], &["kvm:max=200us", "off", "clairvoyant"]);
-        let [in_force, off, least] = costs[..] else {
-            panic!("three policies");
-        };
-        assert_eq!(2.0 * off <= in_force, is_twice, "{gap_ns}: {costs:?}");
-        assert!(near(off, least), "{gap_ns}: nobody does better than off");
-        assert!(near(off / in_force, 30_000.0 / gap_ns as f64));
-    }
-}
-
-/// Exponential gaps: every fixed threshold lies between never and always, the oracle below both.
-#[test]
-fn gaps_without_memory_leave_nothing_between_off_and_always() {
-    for mean_us in [15.0_f64, 60.0] {
-        let mut gaps = Gaps::new(format!("exp:{mean_us}us").parse().unwrap(), 7).unwrap();
-        let gaps_ns: Vec<u64> = (0..20_000).map(|_| gaps.draw().0).collect();
-        let (mean, sleep) = (mean_us * 1e3, BREAK_EVEN as f64);
-        let specs = ["off", "fixed:10us", "fixed:50us", "fixed:1s", "clairvoyant"];
-        let costs = costs(&gaps_ns, &specs);
-        let close = |a: f64, b: f64| (a / b - 1.0).abs() < 0.03;
-        for (spec, cost) in specs.iter().zip(&costs).take(4) {
-            let bounds = [mean.min(sleep), mean.max(sleep)];
-            let inside = (bounds[0] * 0.97..bounds[1] * 1.03).contains(cost);
-            assert!(inside, "{spec}: {cost} of {bounds:?}");
-        }
-        assert!(close(costs[3], mean), "always: {costs:?}");
-        let least = mean * (1.0 - (-sleep / mean).exp());
-        assert!(close(costs[4], least), "{costs:?}: {least}");
-    }
-}
-
 proptest! {
     /// Gaps between break-even and ceiling: what is in force costs the mean gap, not polling the
     /// break-even, and that is the least.

@@ -95,28 +95,6 @@ fn what_fits_the_first_part_alone_is_rejected() {
     assert!(!advice.verdict.changes(), "{}", said(&advice));
 }
 
-/// Gaps of 60 us: a ceiling that meets them all, and one that meets none, cost what they cost only where they are.
-#[test]
-fn a_setting_at_the_edge_is_rejected() {
-    let halts = under_default(load(0, "fixed:60us", 4_000, 3));
-    let material = material(terms_of_default(), &halts);
-    let ceiling = |halt_poll_ns| search::Found {
-        knobs: Knobs {
-            halt_poll_ns,
-            ..material.terms.in_force
-        },
-        fit: Sums::default(),
-    };
-    let of = play_final(&material, &[ceiling(50_000)], &[AIM], &Alone);
-    let advice = advise(&material, &of, &goal(AIM));
-    let (rejected, why) = advice.rejected[0];
-    assert_eq!(rejected.halt_poll_ns, 50_000);
-    assert!(
-        matches!(why, Rejected::Edge(gain, near) if gain > 0.4 && near < 0.1),
-        "{why:?}"
-    );
-}
-
 #[test]
 fn a_setting_with_two_steady_states_is_rejected() {
     let material = material(terms("6.12"), &load(0, "bimodal:0.8:15us:2ms", 4_000, 6));
