@@ -128,31 +128,6 @@ fn a_kept_setting_that_polls_more_under_a_lower_ceiling_is_restored_under_cpu_pr
 }
 
 #[test]
-fn a_kept_setting_that_polls_less_stays_under_cpu_pressure() {
-    let mut host = Host::new();
-    let vm = host.comes(EACH_150_US, FOUND);
-    host.until(decided(vm, Kind::Keep));
-    host.cpu_pressure = PRESSED;
-    host.pass(60);
-    assert_ne!(host.vm(vm).ceiling, FOUND);
-}
-
-/// Periods of a trial under the setting before are under what was kept, which polls more than what was found.
-#[test]
-fn a_trial_ends_where_what_was_kept_before_has_to_go() {
-    let told = Told::new(false);
-    let better = Rc::clone(&told.better);
-    let mut host = Host::with(told);
-    let vm = host.comes(EACH_15_US, OFF);
-    host.until(decided(vm, Kind::Keep));
-    better.set(Some(36_000));
-    host.until(decided(vm, Kind::Try));
-    host.cpu_pressure = PRESSED;
-    host.pass(2);
-    assert_eq!(host.vm(vm).ceiling, OFF);
-}
-
-#[test]
 fn what_is_set_above_a_lowered_limit_is_restored() {
     let mut host = Host::new();
     let (kept, found) = (host.comes(EACH_15_US, OFF), host.comes(EACH_15_US, FOUND));
@@ -174,24 +149,6 @@ fn what_is_set_above_a_lowered_limit_is_restored() {
     // It is not set again, and what was found is not the pilot's.
     assert_eq!(host.vm(kept).ceiling, OFF);
     assert_eq!(host.vm(found).ceiling, FOUND);
-}
-
-#[test]
-fn a_trial_above_a_lowered_limit_ends() {
-    let mut host = Host::new();
-    let vm = host.comes(EACH_15_US, OFF);
-    host.until(decided(vm, Kind::On));
-    host.limit(Limits {
-        max_ceiling_ns: 30_000,
-        ..limits()
-    });
-    assert_eq!(
-        host.events.last().map(|(_, it)| *it),
-        Some(decided(vm, Kind::GoBack))
-    );
-    assert_eq!(host.vm(vm).ceiling, OFF);
-    host.pass(360);
-    assert!(!host.is_decided(Kind::Keep), "{:?}", host.events);
 }
 
 /// Where each is asked for itself, two of 40 % are within a limit of 50 %.
@@ -260,18 +217,6 @@ fn what_is_set_again_at_once_stays_within_the_limit_together() {
 }
 
 #[test]
-fn no_trial_begins_that_would_leave_no_cpu_free() {
-    let mut host = Host::new();
-    host.comes(polls(40.0), OFF);
-    host.busy_cpus = Some(62.7);
-    host.pass(360);
-    assert!(!host.is_decided(Kind::Try), "{:?}", host.events);
-    host.busy_cpus = Some(62.5);
-    host.pass(120);
-    assert!(host.is_decided(Kind::Try));
-}
-
-#[test]
 fn while_a_figure_is_not_known_no_more_polling_is_begun() {
     for (pressure, busy) in [(Pressure::NotYet, Some(2.0)), (FREE, None)] {
         let mut host = Host::new();
@@ -291,20 +236,6 @@ fn while_a_figure_is_not_known_no_more_polling_is_begun() {
         host.pass(120);
         assert!(host.events.iter().any(more), "{:?}", host.events);
     }
-}
-
-#[test]
-fn what_is_kept_stays_while_a_figure_is_not_known() {
-    let mut host = Host::new();
-    let vm = host.comes(EACH_15_US, OFF);
-    host.until(decided(vm, Kind::Keep));
-    (host.cpu_pressure, host.busy_cpus) = (Pressure::NotYet, None);
-    host.restarts();
-    host.pass(30);
-    assert_ne!(host.vm(vm).ceiling, OFF);
-    host.busy_cpus = Some(63.5);
-    host.pass(1);
-    assert_eq!(host.vm(vm).ceiling, OFF);
 }
 
 #[test]

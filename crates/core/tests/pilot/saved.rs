@@ -30,14 +30,3 @@ fn what_was_kept_goes_on_to_save_where_the_pilot_may_no_longer_act() {
     let (later, is_saved) = least_saved(&host, vm);
     assert!(is_saved && later > observing, "{later} {observing}");
 }
-
-#[test]
-fn where_nothing_is_set_it_is_what_would_have_been_saved() {
-    let mut host = Host::new();
-    host.pilot.limit(Limits::default());
-    let vm = host.comes(EACH_150_US, Ceiling::Follows);
-    host.until(Event::Decided(Scope::Vm(vm), Kind::WouldSet));
-    host.pass(36);
-    let (would, is_saved) = least_saved(&host, vm);
-    assert!(!is_saved && would > 0.0, "{would}");
-}

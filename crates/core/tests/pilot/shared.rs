@@ -10,46 +10,6 @@ use super::host::{EACH_15_US, EACH_150_US, Event, FOUND_NS, Host};
 const KEPT: Event = Event::Decided(Scope::Host, Kind::Keep);
 const RESTORED: Event = Event::Decided(Scope::Host, Kind::Restore);
 
-/// A VM that cannot be asked is best without polling; four that could have a ceiling of their own are best polled.
-#[test]
-fn the_parameter_is_chosen_for_all_that_follow_it() {
-    let mut host = Host::new();
-    host.comes(EACH_150_US, Ceiling::Fixed(None));
-    for _ in 0..4 {
-        host.comes(EACH_15_US, Ceiling::Follows);
-    }
-    host.until(KEPT);
-    // Under 40 us polls of 15 us succeed, and those of 150 us fail after a tenth of it.
-    assert_eq!(host.param_ns, 40_000);
-}
-
-#[test]
-fn where_each_vm_can_have_a_ceiling_the_parameter_is_not_set() {
-    let mut host = Host::new();
-    let vm = host.comes(EACH_150_US, Ceiling::Follows);
-    host.until(Event::Decided(Scope::Vm(vm), Kind::Keep));
-    host.pass(360);
-    assert_eq!(host.param_ns, FOUND_NS);
-}
-
-#[test]
-fn while_a_vm_follows_it_that_is_to_be_left_alone_the_parameter_is_not_set() {
-    let mut host = Host::new();
-    host.comes(EACH_150_US, Ceiling::Fixed(None));
-    let alone = host.comes(EACH_15_US, Ceiling::Fixed(None));
-    host.vm(alone).is_left_alone = true;
-    host.pass(360);
-    assert_eq!(host.param_ns, FOUND_NS);
-    let is_decided = |(_, event): &(u64, Event)| matches!(event, Event::Decided(..));
-    assert!(!host.events.iter().any(is_decided), "{:?}", host.events);
-    host.vm(alone).is_left_alone = false;
-    host.until(KEPT);
-    assert_ne!(host.param_ns, FOUND_NS);
-    host.vm(alone).is_left_alone = true;
-    host.until(RESTORED);
-    assert_eq!(host.param_ns, FOUND_NS);
-}
-
 #[test]
 fn it_is_set_for_a_vm_that_is_to_be_left_alone_where_that_is_allowed() {
     let mut host = Host::new();
