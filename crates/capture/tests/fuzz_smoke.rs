@@ -7,6 +7,8 @@
 
 use haltwise_capture::fuzz;
 
+#[path = "it/facts.rs"]
+mod facts;
 #[path = "../../../fuzz/smoke.rs"]
 mod smoke;
 #[path = "seeds/write.rs"]

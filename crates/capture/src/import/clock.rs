@@ -152,15 +152,6 @@ mod test {
     }
 
     #[test]
-    fn a_clock_that_steps_back_is_left_out_until_it_has_caught_up() {
-        assert_eq!(
-            through(&[10, 11, 12, 3, 4, 5, 12, 13]),
-            (vec![10, 11, 12, 12, 13], 1, 2)
-        );
-        assert_eq!(through(&[10, 11, 3, 4]), (vec![10, 11], 1, 1));
-    }
-
-    #[test]
     fn cpus_have_clocks_of_their_own() {
         let mut clock = Clock::default();
         assert!(clock.pass(Some(0), 100, 'a').first);

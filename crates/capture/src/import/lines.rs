@@ -84,16 +84,4 @@ mod test {
         assert!(lines.line.capacity() <= 1 << 18);
         assert_eq!(lines.bytes(), (1 << 30) + 2);
     }
-
-    #[test]
-    fn the_longest_line_is_taken_and_no_longer_one() {
-        let longest = usize::try_from(LONGEST).unwrap();
-        let text = [vec![b'x'; longest - 1], vec![b'y'; longest]].join(&b'\n');
-        let mut lines = Lines::new(&text[..]);
-        assert!(
-            matches!(lines.next().unwrap(), Some(Line::Text(line)) if line.len() == longest - 1)
-        );
-        assert_eq!(lines.next().unwrap(), Some(Line::TooLong));
-        assert_eq!(lines.next().unwrap(), None);
-    }
 }

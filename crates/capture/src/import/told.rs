@@ -126,20 +126,6 @@ mod test {
     }
 
     #[test]
-    fn windows_are_clamped_where_the_kernel_does_it() {
-        for (kernel, clamps) in [
-            (Some("4.9"), false),
-            (Some("6.0"), false),
-            (Some("6.1.0-51-cloud-amd64"), true),
-            (Some("7.2"), true),
-            (None, true),
-        ] {
-            let rules = told(None, None, kernel).rules();
-            assert_eq!(rules.clamps_at_entry, clamps, "{kernel:?}");
-        }
-    }
-
-    #[test]
     fn only_what_is_told_becomes_a_setting() {
         assert_eq!(GivenSettings::default().knobs(0), []);
         let knobs = told(Some(0), Some(5), None).knobs(7);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use haltwise_capture::capture::Capture;
 use haltwise_capture::convert::convert;
-use haltwise_capture::error::{CaptureReadError, CaptureWriteError};
+use haltwise_capture::error::CaptureWriteError;
 use haltwise_capture::note::Note;
 use haltwise_capture::recording::Recording;
 use haltwise_capture::table::Table;
@@ -373,13 +373,6 @@ fn halts_out_of_order_are_counted_and_told() {
     assert_eq!(summary.halts_out_of_order, 2);
     let capture = Capture::open(dir.path()).unwrap();
     assert_eq!(capture.notes(), [Note::OutOfOrder { halts: 2 }]);
-}
-
-#[test]
-fn errors_can_be_sent_and_kept() {
-    fn is_error<E: std::error::Error + Send + Sync + 'static>() {}
-    is_error::<CaptureReadError>();
-    is_error::<CaptureWriteError>();
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod common;
 mod damage;
 mod document;
 mod edited;
+mod facts;
 mod flips;
 mod repair;
 mod round_trip;

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use crate::common::{ending, facts, info, read_all, some_halts, sorted};
+use crate::common::{ending, info, read_all, some_halts, sorted};
+use crate::facts::Draw;
 use haltwise_capture::capture::Capture;
 use haltwise_capture::convert::convert;
 use haltwise_capture::info::State;
@@ -10,7 +11,12 @@ use haltwise_capture::note::Note;
 use haltwise_capture::recording::Recording;
 use haltwise_capture::table::Table;
 use haltwise_core::event::Facts;
+use haltwise_core::workload::SplitMix64;
 use proptest::prelude::*;
+
+fn facts() -> impl Strategy<Value = Facts> {
+    any::<u64>().prop_map(|seed| Draw(SplitMix64(seed)).facts())
+}
 
 fn joined(flushes: &[Facts]) -> Facts {
     let mut all = Facts::default();

@@ -131,18 +131,6 @@ fn damage_is_told_from_lines_run_together() {
     }
 }
 
-/// The name of an event without its end, and a whole line of another event at once.
-#[test]
-fn a_line_cut_in_its_events_name_is_told() {
-    for cut in ["kvm:kvm_vcpu_", "kvm:k", "kvm", ""] {
-        let head = "       CPU 2/KVM  4190/4203  [002]     5.001349960: ";
-        let next =
-            "       CPU 1/KVM  4190/4202  [001]     5.001350100: sched:sched_switch: prev_comm=a";
-        let together = format!("{head}{cut}{next}");
-        assert_eq!(read(together.as_bytes()), Said::RunTogether, "{together}");
-    }
-}
-
 #[test]
 fn wrecks_of_lines_are_no_events() {
     for line in [
