@@ -283,14 +283,6 @@ mod test {
     }
 
     #[test]
-    fn one_halt_that_does_not_say_whether_it_polled_voids_no_other() {
-        let mut now = Totals::none();
-        (now.halts, now.poll_known, now.polled) = (10, 9, 4);
-        let row = now.since(&Totals::none(), 1, 1, Tid(1));
-        assert_eq!((row.polls_known(), row.polled), (9, Some(4)));
-    }
-
-    #[test]
     fn what_was_turned_back_is_told_where_polls_are() {
         let mut now = Totals::none();
         (now.halts, now.poll_known, now.turned_back_ns) = (2, 2, 1_700);

@@ -304,13 +304,6 @@ mod test {
     }
 
     #[test]
-    fn a_window_of_zero_polls_nothing_even_where_kvm_keeps_no_count() {
-        let mut halt = raw(&[halt_flag::HALT_WINDOW_KNOWN]);
-        halt.window_ns = 0;
-        assert_eq!(halt.poll_ns(), Some(0));
-    }
-
-    #[test]
     fn a_call_of_grow_or_shrink_is_a_fact_of_its_own() {
         assert_eq!(raw(&[]).window_change(Place::default()), None);
         let change = raw(&[halt_flag::HALT_GREW])

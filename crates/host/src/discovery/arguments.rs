@@ -70,16 +70,6 @@ mod test {
     use super::*;
 
     #[test]
-    fn options_come_in_both_forms_and_the_last_counts() {
-        let arguments = Arguments::parse(b"/usr/bin/vmm\0--name\0a\0--id=b\0--name=c\0--last\0");
-        assert_eq!(arguments.program(), Some("vmm"));
-        assert_eq!(arguments.option("--name"), Some("c"));
-        assert_eq!(arguments.option("--id"), Some("b"));
-        assert_eq!(arguments.option("--last"), None);
-        assert_eq!(arguments.option("--i"), None);
-    }
-
-    #[test]
     fn odd_command_lines_do_no_harm() {
         for bytes in [&b""[..], b"\0", b"\0\0\0", b"\xff\xfe", b"/", b"--name"] {
             let arguments = Arguments::parse(bytes);

@@ -135,37 +135,6 @@ fn split_at_commas(text: &str) -> Vec<String> {
 mod test {
     use super::*;
 
-    fn named(value: &str) -> Option<String> {
-        name(&Arguments::parse(
-            format!("qemu-system-x86_64\0-name\0{value}\0").as_bytes(),
-        ))
-    }
-
-    #[test]
-    fn all_forms_of_name() {
-        assert_eq!(named("guest=web,debug-threads=on").as_deref(), Some("web"));
-        assert_eq!(named("web").as_deref(), Some("web"));
-        assert_eq!(named("web,process=vm").as_deref(), Some("web"));
-        assert_eq!(named("debug-threads=on,guest=web").as_deref(), Some("web"));
-        assert_eq!(named("guest=a,,b,debug-threads=on").as_deref(), Some("a,b"));
-        assert_eq!(named("debug-threads=on"), None);
-        assert_eq!(
-            name(&Arguments::parse(b"qemu-system-x86_64\0-m\x00512\0")),
-            None
-        );
-    }
-
-    #[test]
-    fn uuid_is_kept() {
-        for line in [
-            &b"/usr/bin/kvm\0-uuid\0c0ffee\0-smbios\0type=1,uuid=other\0"[..],
-            b"/usr/bin/kvm\0-smbios\0type=0,vendor=x\0-smbios\0type=1,product=y,uuid=c0ffee\0",
-        ] {
-            let arguments = Arguments::parse(line);
-            assert_eq!(uuid(&arguments).as_deref(), Some("c0ffee"));
-        }
-    }
-
     #[test]
     fn ports_of_agents() {
         let port = |words: &[&str]| {

@@ -115,69 +115,6 @@ fn waits(syscall: &str) -> Option<Waits> {
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::root::made_up;
-
-    const IDLE: &str = "16 0xd 0xae80 0x0 0x0 0x0 0x0 0x7ffd 0x7f81\n";
-    const HELD: &str = "202 0x55d0 0x80 0x0 0x0 0x0 0x0 0x7ffd 0x7f81\n";
-
-    #[test]
-    fn an_idle_vcpu_is_told_from_one_that_its_vmm_holds() {
-        for (text, expected) in [
-            ("running\n", Some(Waits::Not)),
-            (IDLE, Some(Waits::InKvmRun)),
-            (
-                "54 0xd 0x2000ae80 0x0 0x0 0x0 0x0 0x7ffd 0x7f81\n",
-                Some(Waits::InKvmRun),
-            ),
-            (HELD, Some(Waits::Elsewhere)),
-            (
-                "16 0xd 0xae41 0x0 0x0 0x0 0x0 0x7ffd 0x7f81\n",
-                Some(Waits::Elsewhere),
-            ),
-            ("-1 0x7ffd 0xae80\n", Some(Waits::Elsewhere)),
-            ("16\n", Some(Waits::Elsewhere)),
-            ("", None),
-        ] {
-            assert_eq!(waits(text), expected, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn one_vcpu_inside_is_enough_and_nothing_read_is_not_known() {
-        let (_dir, root) = made_up(&[
-            ("proc/7/task/8/syscall", IDLE),
-            ("proc/7/task/9/syscall", HELD),
-        ]);
-        let of = |tids: &[u32]| {
-            let tids = VcpuThreads::Known(tids.iter().copied().map(Tid).collect());
-            is_in_kvm_run(&root, Pid(7), &tids)
-        };
-        assert_eq!(of(&[8, 9]), Some(true));
-        assert_eq!(of(&[9]), Some(false));
-        assert_eq!(of(&[9, 10]), Some(false));
-        assert_eq!(of(&[10]), None);
-        let never = is_in_kvm_run(&root, Pid(7), &VcpuThreads::NeverRan);
-        assert_eq!(never, Some(false));
-    }
-
-    #[test]
-    fn where_threads_are_not_known_a_busy_one_may_be_in_its_guest() {
-        for (threads, expected) in [
-            ([HELD, HELD], Some(false)),
-            ([HELD, IDLE], Some(true)),
-            (["running\n", IDLE], Some(true)),
-            (["running\n", HELD], None),
-            (["running\n", "running\n"], None),
-        ] {
-            let (_dir, root) = made_up(&[
-                ("proc/7/task/7/syscall", threads[0]),
-                ("proc/7/task/8/syscall", threads[1]),
-            ]);
-            let seen = is_in_kvm_run(&root, Pid(7), &VcpuThreads::Any);
-            assert_eq!(seen, expected, "{threads:?}");
-            assert_eq!(is_in_kvm_run(&root, Pid(8), &VcpuThreads::Any), None);
-        }
-    }
 
     #[test]
     fn a_vm_is_paused_if_every_look_says_so() {

@@ -75,23 +75,6 @@ fn proxmox() {
 }
 
 #[test]
-fn openstack() {
-    let line = include_str!("../fixtures/instance-00000a1b.cmdline");
-    let cgroup = r"/machine.slice/machine-qemu\x2d7\x2dinstance\x2d00000a1b.scope/libvirt";
-    let status = include_str!("../fixtures/instance-00000a1b.xml");
-    let file = "run/libvirt/qemu/instance-00000a1b.xml";
-    let found = named(line, cgroup, &[(file, status)]);
-    assert_eq!(found.name.as_deref(), Some("shop-frontend"));
-    assert_eq!(found.identity.domain.as_deref(), Some("instance-00000a1b"));
-    assert_eq!(found.identity.uuid.as_deref(), Some(UUID));
-    // libvirt's files are not to be seen: from within a container.
-    let found = named(line, cgroup, &[]);
-    assert_eq!(found.name.as_deref(), Some("instance-00000a1b"));
-    assert_eq!(found.identity.domain, None);
-    assert_eq!(found.identity.uuid.as_deref(), Some(UUID));
-}
-
-#[test]
 fn kubevirt() {
     let cgroup = format!(
         "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{}.slice/cri-containerd-{}.scope",

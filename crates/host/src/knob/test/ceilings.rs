@@ -19,22 +19,6 @@ fn in_force(world: &World) -> (u32, [u32; 2]) {
 }
 
 #[test]
-fn parameters_and_ceilings_are_set_and_undone_together() {
-    let world = World::new();
-    let wanted = both(&world, 50_000, &[(1, 0)]);
-    world.apply(&wanted).unwrap();
-    // The other VM follows the parameter.
-    assert_eq!(in_force(&world), (50_000, [50_000, 0]));
-    assert_eq!(world.vmm.ceiling(0), None);
-    // Again is nothing to do.
-    assert_eq!(world.apply(&wanted).unwrap(), None);
-    let undone = world.undo().unwrap();
-    assert_eq!(undone.steps.len(), 1);
-    assert_eq!(in_force(&world), (AT_BOOT[3], [AT_BOOT[3]; 2]));
-    assert!(matches!(world.undo(), Err(KnobError::Nothing)));
-}
-
-#[test]
 fn a_ceiling_is_set_before_the_parameter_that_the_vm_followed() {
     let world = World::new();
     let look = Snapshot::read(&world.root()).unwrap().unwrap();
@@ -42,17 +26,6 @@ fn a_ceiling_is_set_before_the_parameter_that_the_vm_followed() {
     let is_ceiling = |change: &Change| change.target.is_ceiling();
     let order: Vec<bool> = proposal.changes.iter().map(is_ceiling).collect();
     assert_eq!(order, [true, true, false]);
-}
-
-/// The value that the VM has already by `halt_poll_ns`, which then changes.
-#[test]
-fn a_vm_that_follows_is_given_the_ceiling_that_it_has() {
-    let world = World::new();
-    let wanted = both(&world, 0, &[(0, AT_BOOT[3])]);
-    world.apply(&wanted).unwrap();
-    assert_eq!(in_force(&world), (0, [AT_BOOT[3], 0]));
-    world.undo_whole();
-    assert_eq!(in_force(&world), (AT_BOOT[3], [AT_BOOT[3]; 2]));
 }
 
 #[test]
@@ -99,17 +72,6 @@ fn a_vm_that_ends_between_look_and_change_keeps_no_other_from_being_set() {
     let error = writer.apply(&proposal).unwrap_err();
     assert!(error.to_string().contains("has ended"), "{error}");
     assert_eq!(writer.baseline().held, []);
-}
-
-#[test]
-fn a_vmm_that_replaces_its_vm_leaves_nothing_to_undo() {
-    let mut world = World::new();
-    world.apply(&both(&world, 50_000, &[(0, 0)])).unwrap();
-    world.restart();
-    let undone = world.undo().unwrap();
-    assert_eq!(undone.steps[0].left[0].why, Why::Ended);
-    assert_eq!(in_force(&world), (AT_BOOT[3], [AT_BOOT[3]; 2]));
-    assert_eq!(world.vmm.ceiling(0), None);
 }
 
 #[test]

@@ -116,15 +116,6 @@ fn it_is_set_and_undone() {
 }
 
 #[test]
-fn a_look_writes_nothing() {
-    let guest = Guest::new();
-    let look = Snapshot::read(&guest.root()).unwrap().unwrap();
-    let proposal = look.propose(&request(&[(CEILING, 1)])).unwrap();
-    assert_eq!(proposal.changes[0].old.as_deref(), Some("200000"));
-    assert!(!guest.agent.asked().contains(&"guest-file-write".to_owned()));
-}
-
-#[test]
 fn what_was_modified_since_is_left() {
     let guest = Guest::new();
     let mut writer = guest.writer();
@@ -172,21 +163,6 @@ fn a_guest_that_has_booted_since_is_left_alone() {
     guest.apply(&[(CEILING, 6)]).unwrap();
     assert_eq!(why(&guest.undo().unwrap()), []);
     assert_eq!(guest.agent.value(CEILING), "9");
-}
-
-/// The guest has booted, and its agent does not say which boot it is: what was there before is there again.
-#[test]
-fn what_is_restored_already_is_no_foreign_value() {
-    let guest = Guest::new();
-    guest.agent.boots(None);
-    guest.apply(&[(CEILING, 5)]).unwrap();
-    guest.agent.set(CEILING, "200000\n");
-    let undone = guest.undo().unwrap();
-    assert_eq!(
-        (why(&undone), undone.is_partial()),
-        (vec![Why::Restored], false)
-    );
-    assert!(matches!(guest.undo(), Err(KnobError::Nothing)));
 }
 
 #[test]

@@ -106,20 +106,6 @@ fn taking_over_is_undone_to_what_they_had() {
 }
 
 #[test]
-fn a_boot_undoes_what_no_file_repeats() {
-    let mut world = World::new();
-    world.apply(&request(&[(CEILING, 80_000)])).unwrap();
-    world.reboot();
-    // What was ours is gone, so that nothing is refused.
-    world.apply(&request(&[(CEILING, 60_000)])).unwrap();
-    world.reboot();
-    let undone = world.undo().unwrap();
-    assert_eq!(undone.steps[0].changes, []);
-    assert_eq!(undone.steps[0].left[0].why, Why::Rebooted);
-    assert_eq!(world.values(), AT_BOOT);
-}
-
-#[test]
 fn what_a_file_repeats_is_undone_after_a_boot() {
     let mut world = World::new();
     world.apply(&request(&[(CEILING, 100_000)])).unwrap();
@@ -178,26 +164,6 @@ fn a_full_disk_keeps_nothing_from_being_undone() {
     let error = world.undo().unwrap_err();
     assert!(matches!(error, KnobError::Unrecorded(_)), "{error}");
     assert_eq!(world.values(), AT_BOOT);
-}
-
-#[test]
-fn a_file_of_somebody_else_is_kept() {
-    let world = World::new();
-    world.set_file(BootFile::Modprobe, Some("options kvm ignore_msrs=1\n"));
-    let mut wanted = request(&[(CEILING, 80_000)]);
-    wanted.persist = true;
-    let error = world.apply(&wanted).unwrap_err().to_string();
-    assert!(
-        error.ends_with("is there already, and is not ours"),
-        "{error}"
-    );
-    wanted.take_over = true;
-    world.apply(&wanted).unwrap();
-    world.undo_whole();
-    assert_eq!(
-        world.file(BootFile::Modprobe).unwrap(),
-        "options kvm ignore_msrs=1\n"
-    );
 }
 
 #[test]

@@ -64,30 +64,6 @@ fn placed(places: &mut Places, tid: u32) -> (Option<VmIndex>, Option<VcpuId>) {
 const VM0: Option<VmIndex> = Some(VmIndex(0));
 const VCPU0: Option<VcpuId> = Some(VcpuId(0));
 
-#[test]
-fn a_vm_that_comes_later_is_learnt_by_its_first_halt_with_its_vcpus() {
-    let proc = FakeProc::new();
-    let mut places = proc.places(&[]);
-    assert_eq!(places.take_changed(), Some(vec![]));
-    proc.vm(10, &[(10, "vmm"), (11, "vcpu0")]);
-    assert!(places.halts(Tid(11), Pid(10)));
-    assert_eq!(placed(&mut places, 11), (VM0, VCPU0));
-    assert_eq!(places.take_changed(), Some(vec![Tid(11)]));
-    assert_eq!(places.take_changed(), None);
-    assert_eq!(places.roster().vcpus.len(), 1);
-}
-
-#[test]
-fn a_thread_without_a_telling_name_is_known_by_its_halts() {
-    let proc = FakeProc::new();
-    proc.vm(10, &[(10, "vmm"), (11, "worker")]);
-    let mut places = proc.places(&[]);
-    assert!(places.halts(Tid(11), Pid(10)));
-    assert_eq!(placed(&mut places, 11), (VM0, None));
-    places.runs(Tid(11), VcpuId(0));
-    assert_eq!(placed(&mut places, 11), (VM0, VCPU0));
-}
-
 const VM1: Option<VmIndex> = Some(VmIndex(1));
 const VM2: Option<VmIndex> = Some(VmIndex(2));
 const VM3: Option<VmIndex> = Some(VmIndex(3));

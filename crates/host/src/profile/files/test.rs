@@ -35,21 +35,6 @@ fn written(folder: &tempfile::TempDir) -> PathBuf {
 }
 
 #[test]
-fn a_function_has_its_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = written(&folder);
-    let mut files = Files::new(&Root::host());
-    let name = Answer::Name("vmm::run()".to_owned());
-    assert_eq!(files.answer(&ask(&path, 0x1010)), name);
-    assert_eq!(files.answer(&ask(&path, 0x1020)), Answer::Nameless);
-    // Open now: it keeps its names whatever becomes of its path.
-    let kept = ask(&path, 0x1010);
-    fs::remove_file(&path).unwrap();
-    assert_eq!(files.answer(&kept), name);
-    assert_eq!(Files::new(&Root::host()).answer(&kept), Answer::Nameless);
-}
-
-#[test]
 fn only_the_mapped_file_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = written(&folder);
