@@ -107,7 +107,6 @@ fn one_vcpu_has_a_time_for_each_exit() {
     );
 }
 
-/// Exits of a reason, and how many of them have a time.
 fn timed(rows: &[Exits], reason: u32) -> (u64, u64) {
     let exits = rows.iter().filter(|row| row.cause.kind == Kind::Exit);
     let exits = exits.filter(|row| row.cause.reason == Some(reason));

@@ -63,7 +63,6 @@ impl Reader {
         line.unwrap().trim_start_matches(':').trim().to_owned()
     }
 
-    /// It ends by itself when nobody asks any more.
     fn end(mut self) {
         drop(self.0.stdin.take());
         assert!(self.0.wait().unwrap().success());
@@ -80,7 +79,6 @@ fn library() -> PathBuf {
         .unwrap()
 }
 
-/// Offsets of a program's code, spread over it.
 fn offsets(path: &Path) -> impl Iterator<Item = u64> {
     let size = fs::metadata(path).unwrap().len();
     (0..size).step_by(usize::try_from(size / 400).unwrap() + 1)

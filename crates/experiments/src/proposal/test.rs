@@ -8,7 +8,6 @@ use super::*;
 
 const MS: u32 = 1_000_000;
 
-/// The windows after each of some halts.
 fn walk(policy: &mut dyn Policy, halts_ns: &[u64]) -> Vec<u64> {
     let windows = halts_ns.iter().map(|halt_ns| {
         policy.learn(&Seen {

@@ -30,7 +30,6 @@ fn keys(json: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// An experiment of one round, whose JSON is whole.
 fn one_round(name: &str) -> (Value, Report) {
     let output = program(&format!(
         "{name} --rounds 1 --budget 1s --no-haltwise --json"

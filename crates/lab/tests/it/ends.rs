@@ -113,7 +113,6 @@ fn a_guest_without_progress_is_reported_and_ended() {
     assert!(output.stdout.is_empty(), "no numbers of a run that failed");
 }
 
-/// Starts a VM of one vCPU on raw code.
 fn start(code: &[u8], ends: &Arc<Ends>) -> VcpuThread {
     let config = VmConfig {
         name: "raw".to_owned(),

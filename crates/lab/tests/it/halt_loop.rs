@@ -39,7 +39,10 @@ fn the_windows_are_those_that_the_policy_gives_these_halts() {
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("halts.csv");
-    for spec in ["kvm:max=200us,grow=2,grow_start=10us,shrink=2", "learned"] {
+    for spec in [
+        "kvm:max=200us,grow=2,grow_start=10us,shrink=2",
+        "kvm:max=500us,grow=3,grow_start=20us,shrink=0",
+    ] {
         run(&format!(
             "pingpong --rounds 400 --gap bimodal:0.8:30us:1ms --halt-loop {spec} --halts-out {}",
             file.display()

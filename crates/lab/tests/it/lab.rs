@@ -24,7 +24,6 @@ pub(crate) fn lab(args: &str) -> Output {
     command.output().expect("the binary has been built")
 }
 
-/// Runs a guest and parses its JSON.
 pub(crate) fn run(args: &str) -> Outcome {
     parse(&lab(&format!("run {args} --json")))
 }

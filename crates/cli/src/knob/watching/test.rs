@@ -7,7 +7,6 @@ use super::*;
 use crate::knob::text;
 use crate::page::Page;
 
-/// A host whose VMs are made up.
 #[derive(Debug)]
 struct MadeUp(Vec<(&'static str, Effect)>);
 

@@ -44,7 +44,6 @@ fn interrupted() -> Value {
     result
 }
 
-/// Neither cost nor any prediction is known.
 fn blind() -> Value {
     let mut result = measured(RESULTS[2]);
     let figures = result["figures"].as_array_mut().unwrap();

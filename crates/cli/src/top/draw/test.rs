@@ -166,7 +166,6 @@ fn what_the_pilot_says_is_as_committed() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-/// Each VM of the JSON has what the pilot said of it.
 #[test]
 fn the_json_has_what_the_pilot_says() {
     let interval = crate::top::view::of(&piloted()).unwrap();

@@ -59,7 +59,6 @@ fn a_filter_means_a_piece_of_the_name_in_any_case() {
     }
 }
 
-/// Halts of a few VMs and vCPUs, some of nobody.
 fn halts() -> impl Strategy<Value = Vec<Halt>> {
     let place = prop_oneof![
         4 => (0_u32..3, 0_u32..3).prop_map(|(vm, id)| (Some(vm), Some(id))),

@@ -13,7 +13,6 @@ const ENTRIES_SET: u16 = 16;
 /// Where parts of chains lie.
 const BUFFERS: u64 = 0x2_0000;
 
-/// A part of a chain: address, length, flags.
 type Part = (u64, u32, u16);
 const NEXT: u16 = 1;
 const WRITES: u16 = 2;
@@ -24,7 +23,6 @@ struct Nic {
     other_end: Link,
 }
 
-/// A device whose driver is ready, with event indices.
 fn ready() -> Nic {
     let memory = GuestMemory::new().unwrap().mapped().clone();
     let (link, other_end) = Link::pair().unwrap();
@@ -76,7 +74,6 @@ impl Nic {
         self.memory.write_obj(offered, index).unwrap();
     }
 
-    /// The same for parts one after the other.
     fn offer_chain(&self, queue: usize, parts: &[Part]) {
         let chain = (1..).zip(parts).map(|(next, (address, length, flags))| {
             let more = usize::from(next) < parts.len();

@@ -45,7 +45,6 @@ fn negotiate(transport: &mut Transport, lower: u64) {
     );
 }
 
-/// Sets up a queue at an address.
 fn set_up(transport: &mut Transport, queue: u32, size: u32, at: u32) {
     set(
         transport,

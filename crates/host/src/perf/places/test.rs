@@ -24,7 +24,6 @@ impl FakeProc {
         fs::write(task.join("comm"), comm).unwrap();
     }
 
-    /// A VMM with one vCPU and these threads.
     fn vm(&self, pid: u32, threads: &[(u32, &str)]) {
         let folder = self.0.path().join(format!("proc/{pid}"));
         fs::create_dir_all(folder.join("fd")).unwrap();

@@ -4,7 +4,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A sample: hit, call chain, what the BPF program added.
 fn body(chain: &[u64], tag: Option<&[u8]>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in [77_u64, 0x5555] {

@@ -90,7 +90,6 @@ fn sides(a: &str, b: &str) -> Sides {
     }
 }
 
-/// The same of a guest under haltpoll's defaults.
 fn of_guest(a: &str, b: &str) -> Sides {
     let in_force = Params::default();
     let pair = [a, b].map(|text| text.parse().unwrap());
