@@ -51,7 +51,7 @@ fn with_agent(clock: Clock, pace: Pace, gaps: &str) {
         assert_eq!(hardware, 0, "an agent that always looks takes all");
     }
     if clock == Clock::Nonsense {
-        assert!(report.sum(|counts| counts.due_when_seen) > 0, "{report:?}");
+        assert!(gaps != "fixed:15us" || fell_together > 0, "{report:?}");
     } else {
         assert_eq!(report.sum(|counts| counts.backwards + counts.far), 0);
         assert!(early <= hardware, "only what was taken back may come early");
