@@ -82,7 +82,7 @@ fn lines(vcpus: u32) -> impl Iterator<Item = (u32, u32, u8)> {
 
 pub(crate) fn table(interrupts: Interrupts, vcpus: u32) -> KvmIrqRouting {
     let entry = |(gsi, vcpu, vector)| match interrupts {
-        Interrupts::Ioapic => pin(gsi),
+        Interrupts::Ioapic => line(gsi, KVM_IRQCHIP_IOAPIC, pin_of(gsi)),
         Interrupts::Msi | Interrupts::Vmm => msi(gsi, vcpu, vector),
     };
     let entries: Vec<_> = lines(vcpus).map(entry).collect();
@@ -108,17 +108,15 @@ pub(crate) fn ioapic(vcpus: u32) -> kvm_irqchip {
     }
 }
 
-fn pin(gsi: u32) -> kvm_irq_routing_entry {
+/// The line of a chip in the kernel.
+pub fn line(gsi: u32, irqchip: u32, pin: u32) -> kvm_irq_routing_entry {
     kvm_irq_routing_entry {
         gsi,
         type_: KVM_IRQ_ROUTING_IRQCHIP,
         flags: 0,
         pad: 0,
         u: kvm_irq_routing_entry__bindgen_ty_1 {
-            irqchip: kvm_irq_routing_irqchip {
-                irqchip: KVM_IRQCHIP_IOAPIC,
-                pin: pin_of(gsi),
-            },
+            irqchip: kvm_irq_routing_irqchip { irqchip, pin },
         },
     }
 }

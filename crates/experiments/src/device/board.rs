@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use kvm_bindings::{
-    KVM_IRQ_ROUTING_IRQCHIP, KVM_IRQCHIP_PIC_MASTER, KVM_IRQCHIP_PIC_SLAVE, KvmIrqRouting,
-    kvm_irq_routing_entry, kvm_irq_routing_entry__bindgen_ty_1, kvm_irq_routing_irqchip,
+    KVM_IRQCHIP_PIC_MASTER, KVM_IRQCHIP_PIC_SLAVE, KvmIrqRouting, kvm_irq_routing_entry,
 };
 use kvm_ioctls::VmFd;
 
 use super::Devices;
 use super::pic::{LINES, PicPair};
+use haltwise_lab::routing;
 use haltwise_lab::vm::Vm;
 
 /// Port of line 0.
@@ -101,16 +101,5 @@ fn line(gsi: u32) -> kvm_irq_routing_entry {
     } else {
         KVM_IRQCHIP_PIC_SLAVE
     };
-    kvm_irq_routing_entry {
-        gsi,
-        type_: KVM_IRQ_ROUTING_IRQCHIP,
-        flags: 0,
-        pad: 0,
-        u: kvm_irq_routing_entry__bindgen_ty_1 {
-            irqchip: kvm_irq_routing_irqchip {
-                irqchip,
-                pin: gsi % 8,
-            },
-        },
-    }
+    routing::line(gsi, irqchip, gsi % 8)
 }
