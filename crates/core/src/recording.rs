@@ -150,6 +150,9 @@ impl Missing {
     }
 }
 
+/// Bytes of records that may wait in the recorder's memory: more than 800,000 halts.
+pub const MOST_WAITING_BYTES: u64 = 64 << 20;
+
 /// What the recorder itself cost.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Overhead {
@@ -164,7 +167,7 @@ pub struct Overhead {
     /// The same of an exit and its entry; of an emulated instruction where KVM tells no exits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_ns_per_exit: Option<f64>,
-    /// Most bytes of records that waited in memory at once, of the 64 MiB that may, where a thread reads them ahead.
+    /// Most bytes of records that waited in memory at once, of [`MOST_WAITING_BYTES`], where a thread reads them ahead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_waiting_bytes: Option<u64>,
 }

@@ -1,6 +1,6 @@
 //! What a report says of itself, on every kind of page: losses, gaps, cost, accuracy.
 
-use haltwise_core::recording::{Mode, Rung};
+use haltwise_core::recording::{MOST_WAITING_BYTES, Mode, Rung};
 use haltwise_document::{Document, Prose, Untrusted, prose};
 
 use crate::number::{count, nanos, percent, share, three_digits};
@@ -194,11 +194,11 @@ fn cost(report: &Report) -> String {
         cost.added_ns_per_exit
             .map(|ns| format!("{} ns to each exit", three_digits(ns))),
     );
-    let mib = cost.recorder_rss_bytes as f64 / f64::from(1 << 20);
-    told.push(format!("{} MiB of memory", three_digits(mib)));
+    let mib = |bytes: u64| three_digits(bytes as f64 / f64::from(1 << 20));
+    told.push(format!("{} MiB of memory", mib(cost.recorder_rss_bytes)));
     told.extend(cost.most_waiting_bytes.map(|bytes| {
-        let mib = bytes as f64 / f64::from(1 << 20);
-        format!("at most {} of 64 MiB of records waiting", three_digits(mib))
+        let [most, of] = [bytes, MOST_WAITING_BYTES].map(mib);
+        format!("at most {most} of {of} MiB of records waiting")
     }));
     told.join(", ")
 }

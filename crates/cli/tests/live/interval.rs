@@ -67,6 +67,12 @@ fn what_counts_lies_within_the_interval_and_no_share_exceeds_its_whole() {
             .output()
             .unwrap();
         let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+        let waited = &report["recording"]["overhead"]["most_waiting_bytes"];
+        assert_eq!(
+            waited.is_u64(),
+            ["full", "beside"].contains(&name),
+            "{name}: {waited}"
+        );
         let mut found = Vec::new();
         shares(&report, "", &mut found);
         assert!(!found.is_empty(), "{name}");

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use haltwise_core::recording::MOST_WAITING_BYTES;
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 
 use super::attach::explain;
@@ -17,9 +18,6 @@ use crate::collector::{CollectError, SOON};
 const ROOMY: u32 = 8 << 20;
 /// Between two looks at such a ring.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Bytes of records that wait in memory before no more are read: more than 800,000 halts. Later records stay in the ring;
-/// when that is full too, the programs count them as lost.
-const MOST_WAITING: usize = 64 << 20;
 
 #[derive(Debug)]
 pub(super) struct Ring {
@@ -51,7 +49,7 @@ struct Waiting {
     /// Length of a record that is too short, and the length that it should have.
     short: Option<(usize, usize)>,
     /// The most bytes that waited at once.
-    most: usize,
+    most: u64,
 }
 
 impl Waiting {
@@ -62,8 +60,12 @@ impl Waiting {
         }
     }
 
-    fn length(&self) -> usize {
-        self.bytes.iter().map(Vec::len).sum()
+    fn length(&self) -> u64 {
+        self.bytes.iter().map(|bytes| bytes.len() as u64).sum()
+    }
+
+    fn is_full(&self) -> bool {
+        self.length() >= MOST_WAITING_BYTES
     }
 }
 
@@ -133,7 +135,7 @@ impl Ring {
 
     pub(super) fn most_waiting_bytes(&self) -> Option<u64> {
         let runs = matches!(self.thread, Thread::Runs(_));
-        runs.then(|| locked(&self.shared.waiting).most as u64)
+        runs.then(|| locked(&self.shared.waiting).most)
     }
 }
 
@@ -156,7 +158,9 @@ impl Shared {
 
     /// An error shows when the reader takes records.
     fn read_if_room(&self) {
-        if locked(&self.waiting).length() < MOST_WAITING {
+        // Where it is full, later records stay in the ring; when that is full too, the programs count them as lost.
+        let is_full = locked(&self.waiting).is_full();
+        if !is_full {
             drop(self.read());
         }
     }
@@ -177,9 +181,11 @@ mod test {
         waiting.add(1, &[1, 2, 3, 4], 3);
         waiting.add(1, &[5, 6, 7], 3);
         assert_eq!(waiting.bytes, [vec![], vec![1, 2, 3, 5, 6, 7]]);
-        let many = vec![0; MOST_WAITING - 7];
+        let many = vec![0; usize::try_from(MOST_WAITING_BYTES).unwrap() - 7];
         waiting.add(0, &many, many.len());
-        assert_eq!((waiting.length(), waiting.short), (MOST_WAITING - 1, None));
+        assert_eq!((waiting.is_full(), waiting.short), (false, None));
+        waiting.add(0, &[0], 1);
+        assert!(waiting.is_full());
         waiting.add(0, &[1, 2], 3);
         assert_eq!(waiting.short, Some((2, 3)));
     }

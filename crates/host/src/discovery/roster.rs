@@ -243,6 +243,9 @@ mod test {
         assert_eq!(names, ["b", "a-0", "a-1"]);
         assert_eq!(builder.find(&key(7, 1)), Some(VmIndex(2)));
         assert_eq!(builder.find(&key(8, 0)), None);
+        builder.name(key(7, 0), &label("late"), true);
+        let names: Vec<_> = builder.roster().vms.iter().map(|vm| &vm.name).collect();
+        assert_eq!(names, ["b", "late-0", "late-1"]);
         builder.vm_mut(VmIndex(1)).unwrap().observable = Observable::No("why".into());
         assert!(builder.vm_mut(VmIndex(3)).is_none());
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use haltwise_capture::files::directory::DirectoryId;
-use haltwise_core::recording::{Overhead, Rung};
+use haltwise_core::recording::{MOST_WAITING_BYTES, Overhead, Rung};
 use haltwise_core::units::Nanos;
 use serde::Serialize;
 
@@ -145,7 +145,8 @@ impl Summary {
         };
         let waiting = match self.overhead.most_waiting_bytes {
             Some(bytes) if bytes >= 1 << 20 => {
-                format!("; at most {} of 64 MiB of records waiting", bytes >> 20)
+                let [most, of] = [bytes, MOST_WAITING_BYTES].map(|bytes| bytes >> 20);
+                format!("; at most {most} of {of} MiB of records waiting")
             }
             _ => String::new(),
         };
