@@ -104,7 +104,7 @@ pub fn framebuffer(bytes: &[u8]) -> u64 {
 /// kind, a value, a port or a line. Gives how many interrupts came of it.
 ///
 /// # Panics
-/// If an interrupt is taken that is of no line, or one that nobody asked for.
+/// If an interrupt is taken of no line, or of a line that was not raised.
 pub fn pic(bytes: &[u8]) -> u64 {
     let mut pic = PicPair::default();
     let mut taken = 0;

@@ -135,7 +135,7 @@ fn read(file: &Path) -> anyhow::Result<Report> {
         file.display(),
         report.schema
     );
-    Ok(verdicts::anew(report))
+    Ok(verdicts::judge(report))
 }
 
 fn measure(args: &Args, experiments: &[&'static Experiment]) -> anyhow::Result<Report> {

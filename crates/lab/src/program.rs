@@ -1,4 +1,4 @@
-//! The rim of a program of ours: what it prints, and by which code it ends.
+//! What a program prints, and its exit code.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -24,11 +24,8 @@ pub fn no_kvm(error: &anyhow::Error) -> Option<&OpenError> {
     }
 }
 
-/// Reports what went wrong and what to do; `usage` says what a wrong name or value of the command line leads to.
-#[expect(
-    clippy::print_stderr,
-    reason = "the rim: the one place that speaks of errors"
-)]
+/// Reports an error and what to do about it; `usage` is the hint for a wrong name or value on the command line.
+#[expect(clippy::print_stderr, reason = "the one place that prints errors")]
 pub fn end(
     done: anyhow::Result<()>,
     usage: fn(&anyhow::Error) -> Option<&'static str>,

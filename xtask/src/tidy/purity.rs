@@ -61,7 +61,7 @@ const WRITERS: [&str; 3] = [
 /// The part of the experiments that may change what it finds: a root of resctrl that it is given.
 const RESCTRL: &str = "crates/experiments/src/resctrl/root.rs";
 
-/// Calls that change what is there already; lab and experiments else only write files that somebody named.
+/// Calls that change existing files; otherwise lab and experiments write only files named on the command line.
 const CHANGES: [&str; 4] = ["OpenOptions", "fs::remove_", "fs::rename(", "create_dir"];
 
 /// Calls that open, make or remove files by name.

@@ -92,7 +92,6 @@ fn rows(seed: u64) -> Vec<Row> {
     rows
 }
 
-/// All rows of a file, with their histograms.
 fn read(path: &Path) -> Result<Vec<Row>, CostsError> {
     let mut reader = Reader::open(path, Wants::All)?;
     let mut rows = Vec::new();

@@ -13,7 +13,6 @@ use super::{Made, capture_of, import_to};
 
 const HALT: &str = "kvm_vcpu_wakeup: wait time 50000 ns, polling valid";
 
-/// A halt's line at a time in microseconds.
 fn halt(cpu: u32, time_us: u64) -> String {
     let (seconds, micros) = (time_us / 1_000_000, time_us % 1_000_000);
     format!("  CPU 0/KVM-42 [{cpu:03}] d..1. {seconds}.{micros:06}: {HALT}\n")

@@ -18,7 +18,6 @@ fn told() -> GivenSettings {
     }
 }
 
-/// Gaps and wake-up latencies of some vCPUs.
 fn vcpus() -> impl Strategy<Value = Vec<Vec<(u64, u64)>>> {
     let gap = prop_oneof![0..30_000_u64, 0..400_000_u64];
     let halts = prop::collection::vec((gap, 3_000..60_000_u64), 1..40);

@@ -18,7 +18,6 @@ fn told() -> GivenSettings {
     }
 }
 
-/// Everything imported, a line for each halt.
 fn dump(made: &Made) -> String {
     let (imported, capture, halts) = (&made.imported, &made.capture, &made.halts);
     let mut text = String::new();
@@ -169,7 +168,6 @@ fn samples_are_imported_as_committed() {
     assert_eq!(seen, 13);
 }
 
-/// What people brought: the kinds of text in public reports.
 #[test]
 fn cases_are_read_or_refused_as_committed() {
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import/cases");
@@ -184,7 +182,6 @@ fn cases_are_read_or_refused_as_committed() {
     }
 }
 
-/// Compares with the file of this name among those expected.
 fn as_committed(sample: &Path, got: &str) {
     let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import/expected");
     let expected = home.join(sample.file_name().unwrap());

@@ -18,7 +18,6 @@ use crate::damage::complete;
 
 const DOCUMENT: &str = include_str!("../../../../docs/capture-format.md");
 
-/// The rows of each Markdown table, by the heading above it.
 fn tables(document: &'static str) -> BTreeMap<&'static str, Vec<Vec<&'static str>>> {
     let mut tables = BTreeMap::<_, Vec<_>>::new();
     let mut heading = "";

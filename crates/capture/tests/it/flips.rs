@@ -106,7 +106,6 @@ fn files(dir: &Path) -> Vec<(PathBuf, u64)> {
     files
 }
 
-/// Flips bits of a capture, drawn from a seed.
 fn flip(dir: &Path, seed: u64) {
     silence_contained_panics();
     let before = read(dir).unwrap();

@@ -25,7 +25,6 @@ pub(crate) fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds")
 }
 
-/// Writes all seeds of the capture's targets.
 pub(crate) fn all() {
     let capture = tempfile::tempdir().unwrap();
     let mut info = info();

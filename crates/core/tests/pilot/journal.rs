@@ -10,7 +10,6 @@ use haltwise_core::pilot::input::Scope;
 /// The host's ceiling before anybody has changed it.
 pub(crate) const PARAM_NS: u32 = 200_000;
 
-/// What the journal has of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// Before; a VM that followed the host's parameter followed this.
@@ -21,7 +20,6 @@ pub(crate) struct Entry {
     pub(crate) followed: bool,
 }
 
-/// Ceilings, the host's parameter, and the journal.
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
     /// Of each VM its own; `None`: it follows the parameter.

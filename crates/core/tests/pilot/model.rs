@@ -104,7 +104,6 @@ impl Load {
     }
 }
 
-/// Facts of one VM over a time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chunk {
     pub(crate) load: Load,

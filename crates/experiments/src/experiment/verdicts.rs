@@ -1,6 +1,6 @@
 //! All effects and checks of an experiment, from its blocks: those measured just now, or those of a kept run.
 //!
-//! A kept run is judged by the rules and under the words of this version ([`anew`]): what was measured stays
+//! A kept run is judged by the rules and under the words of this version ([`judge`]): what was measured stays
 //! as it is, verdicts and sources are of the registry.
 
 use super::conduct::source_of;
@@ -78,9 +78,9 @@ fn of_witness(witness: &Witness) -> FoundIntegrity {
 }
 
 /// A kept run, judged by this version. An experiment that it does not know is left as it is.
-pub fn anew(report: Report) -> Report {
+pub fn judge(report: Report) -> Report {
     let one = |found: Found| match find(&found.name) {
-        Some(experiment) if found.failed.is_none() => one_anew(experiment, found),
+        Some(experiment) if found.failed.is_none() => judge_one(experiment, found),
         _ => found,
     };
     Report {
@@ -89,7 +89,7 @@ pub fn anew(report: Report) -> Report {
     }
 }
 
-fn one_anew(experiment: &Experiment, found: Found) -> Found {
+fn judge_one(experiment: &Experiment, found: Found) -> Found {
     let variants = (experiment.variants)();
     let rounds = blocks(experiment, &variants, &found);
     let results = Results {

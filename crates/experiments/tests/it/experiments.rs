@@ -206,7 +206,8 @@ fn newest_run(measurements: &Path) -> Option<PathBuf> {
 fn kept_run() -> Option<Report> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = std::fs::read_to_string(newest_run(&root.join("measurements"))?).ok()?;
-    Some(verdicts::anew(serde_json::from_str(&text).expect("a run")))
+    let report = serde_json::from_str(&text).expect("a run");
+    Some(verdicts::judge(report))
 }
 
 /// The same run with the figures of an effect's variants in each other's place.
@@ -227,7 +228,7 @@ fn swapped(report: &Report, at: usize, effect: &FoundEffect) -> Report {
     let kept = found.variants[from].samples[figure].clone();
     found.variants[from].samples[figure] =
         std::mem::replace(&mut found.variants[to].samples[figure], kept);
-    verdicts::anew(report)
+    verdicts::judge(report)
 }
 
 #[test]
