@@ -1,6 +1,6 @@
 //! From streams to Parquet: the end of a recording, or the repair of one that was cut.
 //!
-//! Each table is written under a temporary name, made durable, and renamed; then `capture.json`
+//! All tables are written under temporary names, made durable together, and renamed; then `capture.json`
 //! says that the capture is complete; then the streams go. A crash in between leaves every table
 //! whole in one form at least, and a reader takes exactly one. Memory does not grow with the
 //! capture: a table passes through batch by batch, and a row group at a time.
@@ -18,10 +18,11 @@ use crate::batches::Batches;
 use crate::capture::Capture;
 use crate::error::CaptureWriteError;
 use crate::files::Directory;
-use crate::info::{CaptureInfo, Cut, State, TableSize};
+use crate::files::directory::Temporary;
+use crate::info::{CaptureInfo, Cut, FILE, State, TableSize};
 use crate::note::Note;
 use crate::parquet_form;
-use crate::recording::{StartOrder, Summary, write_info};
+use crate::recording::{StartOrder, Summary, text_of};
 use crate::rows::rows_of;
 use crate::spare;
 use crate::sums::{Summing, Sums};
@@ -100,23 +101,30 @@ pub(crate) fn complete(
     settle(directory, info, written)
 }
 
-/// Ends a capture whose streams are Parquet already: adds the tables of the roster, says in `capture.json` that it is
-/// complete, and removes the streams.
-pub(crate) fn settle(
-    directory: &Directory,
+/// Ends a capture whose streams were turned into these: adds the tables of the roster, gives all their places, says in
+/// `capture.json` that it is complete, and removes the streams.
+pub(crate) fn settle<'a>(
+    directory: &'a Directory,
     info: &mut CaptureInfo,
-    mut written: BTreeMap<String, Written>,
+    mut written: BTreeMap<String, Written<'a>>,
 ) -> Result<Summary, CaptureWriteError> {
     let vms = write_rows::<Vm>(directory, info, &info.roster.vms)?;
     let vcpus = write_rows::<Vcpu>(directory, info, &info.roster.vcpus)?;
     written.insert(Table::Vms.to_string(), vms);
     written.insert(Table::Vcpus.to_string(), vcpus);
+    let mut files = Vec::new();
     (info.tables, info.checksums) = written
         .into_iter()
-        .map(|(table, file)| ((table.clone(), file.size), (table, file.sums)))
+        .map(|(table, file)| {
+            files.extend(file.made);
+            ((table.clone(), file.size), (table, file.sums))
+        })
         .unzip();
     info.state = State::Complete;
-    write_info(directory, info)?;
+    let text = text_of(directory, info)?;
+    let settled = directory.written(FILE, &text);
+    let settled = settled.and_then(|last| directory.settle(files, last));
+    settled.map_err(|source| io("finish", directory.path(), source))?;
     let room = directory.remove(spare::NAME);
     room.map_err(|source| io("remove", &directory.path().join(spare::NAME), source))?;
     for table in Table::STREAMED {
@@ -137,19 +145,22 @@ fn summary(directory: &Directory, info: &CaptureInfo) -> Summary {
     }
 }
 
+/// A table as Parquet.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct Written<'a> {
     size: TableSize,
     sums: Sums,
+    /// Its file, if that has no place yet.
+    made: Option<Temporary<'a>>,
 }
 
 /// Turns one stream into Parquet. `None` where there is neither: the table was lost.
-fn convert_table(
-    directory: &Directory,
+fn convert_table<'a>(
+    directory: &'a Directory,
     info: &CaptureInfo,
     table: Table,
     places: Option<&[Place]>,
-) -> Result<Option<Written>, CaptureWriteError> {
+) -> Result<Option<Written<'a>>, CaptureWriteError> {
     // By the descriptor alone: the directory's path may lead elsewhere by now.
     let (parquet, stream) = (table.parquet_file(), table.stream_file());
     let has = |name: &str| {
@@ -172,7 +183,8 @@ fn convert_table(
         let rows = Batches::promised(table, &path, file, None)?.rows;
         let bytes = bytes.len();
         let size = TableSize { rows, bytes };
-        return Ok(Some(Written { size, sums }));
+        let made = None;
+        return Ok(Some(Written { size, sums, made }));
     }
     let batches = Batches::of_opened(table, &path, file, None)?;
     let size = match (table, places) {
@@ -212,36 +224,23 @@ fn changed<R: Row>(
 }
 
 /// Writes the rows of a table at once.
-fn write_rows<R: Row>(
-    directory: &Directory,
+fn write_rows<'a, R: Row>(
+    directory: &'a Directory,
     info: &CaptureInfo,
     rows: &[R],
-) -> Result<Written, CaptureWriteError> {
+) -> Result<Written<'a>, CaptureWriteError> {
     let table = R::TABLE;
     let batch = batch_of(rows).map_err(|source| CaptureWriteError::Encode { table, source })?;
     write_parquet(directory, info, table, std::iter::once(Ok(batch)))
 }
 
-/// Writes batches as Parquet: under a temporary name first, then in place.
-pub(crate) fn write_parquet(
-    directory: &Directory,
+/// Writes batches as Parquet, under a temporary name.
+pub(crate) fn write_parquet<'a>(
+    directory: &'a Directory,
     info: &CaptureInfo,
     table: Table,
     batches: impl Iterator<Item = Result<RecordBatch, CaptureWriteError>>,
-) -> Result<Written, CaptureWriteError> {
-    let written = write_temporary(directory, info, table, batches);
-    if written.is_err() {
-        directory.give_up(&table.parquet_file());
-    }
-    written
-}
-
-fn write_temporary(
-    directory: &Directory,
-    info: &CaptureInfo,
-    table: Table,
-    batches: impl Iterator<Item = Result<RecordBatch, CaptureWriteError>>,
-) -> Result<Written, CaptureWriteError> {
+) -> Result<Written<'a>, CaptureWriteError> {
     let name = table.parquet_file();
     let target = directory.path().join(&name);
     let parquet = |source: ParquetError| CaptureWriteError::Parquet {
@@ -266,14 +265,13 @@ fn write_temporary(
         writer.write(&batch).map_err(parquet)?;
     }
     let (file, sums) = writer.into_inner().map_err(parquet)?.finish();
-    let settled = directory.settle(&file, &name);
-    settled.map_err(|source| io("write", &target, source))?;
-    let written = file.metadata();
-    let bytes = written
-        .map_err(|source| io("look at", &target, source))?
-        .len();
-    let size = TableSize { rows, bytes };
-    Ok(Written { size, sums })
+    let bytes = file.bytes();
+    let bytes = bytes.map_err(|source| io("look at", &target, source))?;
+    Ok(Written {
+        size: TableSize { rows, bytes },
+        sums,
+        made: Some(file),
+    })
 }
 
 fn io(act: &'static str, path: &Path, source: std::io::Error) -> CaptureWriteError {

@@ -628,7 +628,10 @@ fn not_written(directory: &Directory) -> impl Fn(std::io::Error) -> CaptureWrite
     }
 }
 
-fn text_of(directory: &Directory, info: &CaptureInfo) -> Result<Vec<u8>, CaptureWriteError> {
+pub(crate) fn text_of(
+    directory: &Directory,
+    info: &CaptureInfo,
+) -> Result<Vec<u8>, CaptureWriteError> {
     info::text(info).map_err(json_error(directory))
 }
 

@@ -60,11 +60,11 @@ pub fn repair(old: &Path, new: &Path) -> Result<Summary, CaptureWriteError> {
 }
 
 /// Copies the rows of a table that can be read. `None` where the table is not there.
-fn rescue<R: Row + 'static>(
+fn rescue<'a, R: Row + 'static>(
     capture: &Capture,
-    directory: &Directory,
+    directory: &'a Directory,
     order: &mut StartOrder,
-) -> Result<Option<(Written, Lost)>, CaptureWriteError> {
+) -> Result<Option<(Written<'a>, Lost)>, CaptureWriteError> {
     let table = R::TABLE;
     let Some(path) = file_of(capture.directory(), table, capture.info().state) else {
         return Ok(None);

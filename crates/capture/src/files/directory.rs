@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::disk::{Asked, Disk, Sink};
+use super::disk::{self, Asked, Disk, Sink};
 use super::writer::{Account, Writer, give};
 use super::{Refused, identity, kind};
 
@@ -38,6 +38,47 @@ pub struct Directory {
     made: bool,
     /// Who is asked before the file system is, in tests.
     asked: Asked,
+}
+
+/// A file that is to take the place of another, and goes where it does not.
+#[derive(Debug)]
+pub struct Temporary<'a> {
+    sink: Sink,
+    directory: &'a Directory,
+    name: String,
+    has_place: bool,
+}
+
+impl Temporary<'_> {
+    fn take_place(mut self) -> io::Result<()> {
+        self.directory.rename(&temporary(&self.name), &self.name)?;
+        self.has_place = true;
+        Ok(())
+    }
+
+    /// Its size, in bytes.
+    pub fn bytes(&self) -> io::Result<u64> {
+        Ok(self.sink.metadata()?.len())
+    }
+}
+
+impl io::Write for Temporary<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.sink.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        if !self.has_place {
+            // Best effort: the error that led here is the one that matters.
+            drop(self.directory.remove(&temporary(&self.name)));
+        }
+    }
 }
 
 impl Directory {
@@ -176,14 +217,14 @@ impl Directory {
     }
 
     /// Creates the file that is to take the place of `name`; what a crash left of an earlier one goes.
-    pub fn create_temporary(&self, name: &str) -> io::Result<Sink> {
+    pub fn create_temporary(&self, name: &str) -> io::Result<Temporary<'_>> {
         self.remove(&temporary(name))?;
-        self.create(&temporary(name))
-    }
-
-    /// Gives a file of [`Directory::create_temporary`] its place, durably.
-    pub fn settle(&self, file: &Sink, name: &str) -> io::Result<()> {
-        self.replace_by(file, &temporary(name), name)
+        Ok(Temporary {
+            sink: self.create(&temporary(name))?,
+            directory: self,
+            name: name.to_owned(),
+            has_place: false,
+        })
     }
 
     /// Lets a file that has another name take the place of `name`, durably.
@@ -191,6 +232,19 @@ impl Directory {
         file.sync()?;
         self.rename(from, name)?;
         self.sync()
+    }
+
+    /// Gives files their places, and `last` its own when those are durable: with three waits for the disk, however many files
+    /// there are. Where that fails, each file that has no place yet goes.
+    pub fn settle<'a>(&self, mut files: Vec<Temporary<'a>>, last: Temporary<'a>) -> io::Result<()> {
+        files.push(last);
+        disk::sync_all(files.iter().map(|file| &file.sink))?;
+        let last = files.split_off(files.len() - 1);
+        for part in [files, last].into_iter().filter(|part| !part.is_empty()) {
+            part.into_iter().try_for_each(Temporary::take_place)?;
+            self.sync()?;
+        }
+        Ok(())
     }
 
     fn rename(&self, from: &str, name: &str) -> io::Result<()> {
@@ -214,35 +268,19 @@ impl Directory {
 
     /// Replaces a small file in one step, durably: a reader sees the old or the new, never a part.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        self.replace_with(name, bytes, |file| self.settle(file, name))
+        self.settle(Vec::new(), self.written(name, bytes)?)
     }
 
     /// The same without a wait for the disk: after a loss of power the file may be damaged.
     pub fn replace_at_once(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        self.replace_with(name, bytes, |_| self.rename(&temporary(name), name))
+        self.written(name, bytes)?.take_place()
     }
 
-    fn replace_with(
-        &self,
-        name: &str,
-        bytes: &[u8],
-        settle: impl FnOnce(&Sink) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let written = (|| {
-            let mut file = self.create_temporary(name)?;
-            file.write_all(bytes)?;
-            settle(&file)
-        })();
-        if written.is_err() {
-            self.give_up(name);
-        }
-        written
-    }
-
-    /// Removes the file that was to take the place of `name`.
-    pub fn give_up(&self, name: &str) {
-        // Best effort: the error that led here is the one that matters.
-        drop(self.remove(&temporary(name)));
+    /// A small file that is to take the place of `name`.
+    pub fn written(&self, name: &str, bytes: &[u8]) -> io::Result<Temporary<'_>> {
+        let mut file = self.create_temporary(name)?;
+        file.write_all(bytes)?;
+        Ok(file)
     }
 
     /// Removes a name, if it is there.

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
+use std::thread;
 
 /// Asked before each effect; an error is the effect's.
 pub(crate) trait Disk: fmt::Debug + Send + Sync {
@@ -77,10 +78,7 @@ impl Sink {
 
     /// Makes durable what was written.
     pub fn sync(&self) -> io::Result<()> {
-        if let Some((disk, number)) = &self.asked {
-            disk.sync(*number)?;
-        }
-        self.file.sync_all()
+        sync_all(std::iter::once(self))
     }
 
     /// Its size and the like.
@@ -92,6 +90,25 @@ impl Sink {
     pub fn try_lock(&self) -> io::Result<()> {
         self.file.try_lock().map_err(io::Error::from)
     }
+}
+
+/// Makes durable what was written to all of these. All wait at once, since each may wait long.
+pub(super) fn sync_all<'a>(sinks: impl Iterator<Item = &'a Sink> + Clone) -> io::Result<()> {
+    for (disk, number) in sinks.clone().filter_map(|sink| sink.asked.as_ref()) {
+        disk.sync(*number)?;
+    }
+    thread::scope(|scope| {
+        let wait = |sink: &'a Sink| {
+            let thread = thread::Builder::new().spawn_scoped(scope, || sink.file.sync_all());
+            (sink, thread)
+        };
+        let waits: Vec<_> = sinks.map(wait).collect();
+        waits.into_iter().try_for_each(|(sink, thread)| {
+            // Where no thread can be had, or it had none of what it takes.
+            let done = thread.ok().and_then(|thread| thread.join().ok());
+            done.unwrap_or_else(|| sink.file.sync_all())
+        })
+    })
 }
 
 impl Write for Sink {
