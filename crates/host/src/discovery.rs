@@ -97,6 +97,14 @@ impl VmProcess {
         }
     }
 
+    /// What one of its VMs is called, by its number where there are several.
+    pub fn name_of(&self, number: Option<u32>) -> String {
+        match number {
+            Some(number) => self.label().of_one(number, true).name,
+            None => self.name.clone(),
+        }
+    }
+
     pub fn pid(&self) -> Pid {
         self.key.pid
     }

@@ -1,7 +1,5 @@
 //! Asks the host, and changes nothing on it.
 
-use std::collections::BTreeMap;
-
 use haltwise_core::event::{CeilingSource, KnobScope};
 use haltwise_core::ids::Pid;
 use haltwise_core::recording::Rung;
@@ -123,14 +121,11 @@ fn vms(
     param: Option<u32>,
     runs: Runs<'_>,
 ) -> Vec<RunningVm> {
-    let mut by_vm: BTreeMap<(Pid, u64), Vec<&FoundVcpu>> = BTreeMap::new();
-    for vcpu in found {
-        by_vm.entry((vcpu.pid, vcpu.vm)).or_default().push(vcpu);
-    }
+    let by_vm = bpf::by_vm(found);
     let process = |pid: Pid| named.iter().find(|vm| vm.pid() == pid);
     let mut rows: Vec<RunningVm> = by_vm
         .iter()
-        .map(|((pid, _), vcpus)| walked(*pid, process(*pid), vcpus, param))
+        .map(|((pid, number), vcpus)| walked((*pid, *number), process(*pid), vcpus, param))
         .collect();
     let mut threads: Vec<(Pid, VcpuThreads)> = by_vm
         .iter()
@@ -161,7 +156,7 @@ fn threads_of(vm: &VmProcess) -> VcpuThreads {
 }
 
 fn walked(
-    pid: Pid,
+    (pid, number): (Pid, Option<u32>),
     named: Option<&VmProcess>,
     vcpus: &[&FoundVcpu],
     param: Option<u32>,
@@ -175,7 +170,7 @@ fn walked(
     let windows = vcpus.iter().filter_map(|vcpu| vcpu.polled_window_ns());
     let vetoed = vcpus.iter().filter(|vcpu| vcpu.is_disabled());
     RunningVm {
-        name: named.map_or_else(|| format!("process {pid}"), |vm| vm.name.clone()),
+        name: named.map_or_else(|| format!("process {pid}"), |vm| vm.name_of(number)),
         identity: named.and_then(|vm| vm.identity.known()),
         vmm: named.map_or("other", |vm| vm.vmm.as_str()),
         pid: pid.0,
@@ -275,13 +270,21 @@ mod test {
         );
         let rows: Vec<_> = vms
             .iter()
-            .map(|vm| (vm.vcpus, vm.ceiling_ns, vm.ceiling_source, vm.window_ns))
+            .map(|vm| {
+                let ceiling = (vm.ceiling_ns, vm.ceiling_source);
+                (&*vm.name, vm.vcpus, ceiling, vm.window_ns)
+            })
             .collect();
         assert_eq!(
             rows,
             [
-                (2, Some(200_000), CeilingSource::Param, Some((0, 30_000))),
-                (1, Some(50_000), CeilingSource::Cap, Some((0, 0))),
+                (
+                    "a-0",
+                    2,
+                    (Some(200_000), CeilingSource::Param),
+                    Some((0, 30_000))
+                ),
+                ("a-1", 1, (Some(50_000), CeilingSource::Cap), Some((0, 0))),
             ],
             "two VMs of one process"
         );

@@ -1,5 +1,6 @@
 //! The vCPUs of the host, found by a walk over every open file (`walk.bpf.h`).
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::mem::{MaybeUninit, offset_of, size_of};
 
@@ -51,6 +52,27 @@ impl FoundVcpu {
     pub fn polled_window_ns(&self) -> Option<u32> {
         (!self.is_disabled()).then_some(self.window_ns)
     }
+}
+
+/// The vCPUs of each VM, by its process and by the number in its name, where the process has several: the order in which a
+/// walk finds them.
+pub fn by_vm(found: &[FoundVcpu]) -> BTreeMap<(Pid, Option<u32>), Vec<&FoundVcpu>> {
+    let mut processes: BTreeMap<Pid, Vec<u64>> = BTreeMap::new();
+    for vcpu in found {
+        let vms = processes.entry(vcpu.pid).or_default();
+        if !vms.contains(&vcpu.vm) {
+            vms.push(vcpu.vm);
+        }
+    }
+    let mut by_vm: BTreeMap<_, Vec<&FoundVcpu>> = BTreeMap::new();
+    for vcpu in found {
+        let vms = &processes[&vcpu.pid];
+        let place = vms.iter().position(|vm| *vm == vcpu.vm);
+        let number = place.and_then(|place| u32::try_from(place).ok());
+        let number = number.filter(|_| vms.len() > 1);
+        by_vm.entry((vcpu.pid, number)).or_default().push(vcpu);
+    }
+    by_vm
 }
 
 fn decode(bytes: &[u8]) -> Option<FoundVcpu> {

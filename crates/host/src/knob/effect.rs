@@ -71,7 +71,7 @@ impl Watch for Walk {
         let found = bpf::vcpus()?;
         let named = discovery::scan(&self.root).unwrap_or_default().vms;
         let mut watched = by_ceiling(&found, &named, change.now.halt_poll_ns);
-        let threads: Vec<(Pid, VcpuThreads)> = by_vm(&found)
+        let threads: Vec<(Pid, VcpuThreads)> = bpf::by_vm(&found)
             .into_iter()
             .map(|((pid, _), vcpus)| {
                 let tids = vcpus.iter().map(|vcpu| vcpu.tid);
@@ -129,22 +129,14 @@ impl Watch for Halts {
     }
 }
 
-fn by_vm(found: &[FoundVcpu]) -> BTreeMap<(Pid, u64), Vec<&FoundVcpu>> {
-    let mut vms: BTreeMap<(Pid, u64), Vec<&FoundVcpu>> = BTreeMap::new();
-    for vcpu in found {
-        vms.entry((vcpu.pid, vcpu.vm)).or_default().push(vcpu);
-    }
-    vms
-}
-
 /// What the ceilings that were read say.
 pub fn by_ceiling(found: &[FoundVcpu], named: &[VmProcess], param: u32) -> Vec<Watched> {
-    let vms = by_vm(found);
-    let name = |pid: Pid| {
+    let vms = bpf::by_vm(found);
+    let name = |pid: Pid, number: Option<u32>| {
         let named = named.iter().find(|vm| vm.pid() == pid);
-        named.map_or_else(|| format!("process {pid}"), |vm| vm.name.clone())
+        named.map_or_else(|| format!("process {pid}"), |vm| vm.name_of(number))
     };
-    let rows = vms.iter().map(|((pid, _), vcpus)| {
+    let rows = vms.iter().map(|((pid, number), vcpus)| {
         let windows = || vcpus.iter().filter_map(|vcpu| vcpu.polled_window_ns());
         let disabled = vcpus.iter().filter(|vcpu| vcpu.is_disabled());
         let disabled: Vec<VcpuId> = disabled.map(|vcpu| vcpu.id).collect();
@@ -157,7 +149,7 @@ pub fn by_ceiling(found: &[FoundVcpu], named: &[VmProcess], param: u32) -> Vec<W
         let blind = vcpus.iter().any(|vcpu| vcpu.hlt_in_guest || vcpu.no_lapic);
         Watched {
             pid: *pid,
-            name: name(*pid),
+            name: name(*pid, *number),
             vcpus: vcpus.len(),
             window_ns: windows().min().zip(windows().max()),
             effect: if blind {
