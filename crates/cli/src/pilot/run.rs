@@ -107,7 +107,7 @@ pub(crate) fn run(options: &PilotOptions) -> Outcome {
         Some(_) => Interrupt::of_daemon()?,
         None => Interrupt::watch()?,
     };
-    let mut running = Running::start(options)?;
+    let mut running = Running::start(options, &interrupt)?;
     running.confine();
     running.serving.serve()?;
     terminal::say(&running.greeting());
@@ -122,11 +122,15 @@ pub(crate) fn run(options: &PilotOptions) -> Outcome {
 }
 
 /// What replays start from: what was given, else the price of a sleep that is kept with the host, or measured now.
-fn evidence(options: &PilotOptions, kernel: (Version, Arch)) -> Result<Replayed, Failure> {
+fn evidence(
+    options: &PilotOptions,
+    kernel: (Version, Arch),
+    interrupt: &Interrupt,
+) -> Result<Replayed, Failure> {
     let kept = || {
         let root = &options.given.root;
         let price = if root.is_host() {
-            prices::kept::or_measured(root, || false)
+            prices::kept::or_measured(root, || interrupt.came().is_some())
         } else {
             prices::kept::of_host(root)
         };
@@ -149,7 +153,7 @@ fn evidence(options: &PilotOptions, kernel: (Version, Arch)) -> Result<Replayed,
 }
 
 impl<'a> Running<'a> {
-    fn start(options: &'a PilotOptions) -> Result<Self, Failure> {
+    fn start(options: &'a PilotOptions, interrupt: &Interrupt) -> Result<Self, Failure> {
         let root = &options.given.root;
         let release = KernelRelease::read(root)?;
         let unknown = || {
@@ -159,7 +163,7 @@ impl<'a> Running<'a> {
             Failure::new(Exit::Unsupported, error)
         };
         let (version, arch) = watching::kernel(&release.text).ok_or_else(unknown)?;
-        let evidence = evidence(options, (version, arch))?;
+        let evidence = evidence(options, (version, arch), interrupt)?;
         let mut pilot = Pilot::new(Setup {
             evidence,
             rule: Rule::of(version, arch),
