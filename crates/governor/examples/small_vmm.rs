@@ -1,6 +1,7 @@
 //! A VMM of one VM that does what VMMs do to their VMs and to themselves, for tests and benchmarks of ceilings: it takes
 //! commands on stdin, a line each, and answers each with a line. With `announce` as its argument it announces its VM;
-//! without, `libhaltwise_preload.so` may do so.
+//! without, `libhaltwise_preload.so` may do so. With `silent`, `slow` or `shows FILE` it pretends to: nobody answers, an
+//! answer takes 1.9 s, or what it shows as its socket is that file.
 //!
 //! `replace` closes the VM and creates another, `own NS` sets the ceiling without asking anybody, `fork` starts a child
 //! that has the VM's fds and does nothing, `reap` ends it, `exec` starts this program anew in the same process, `more N`
@@ -9,14 +10,23 @@
 
 #![expect(clippy::print_stdout, reason = "the answers")]
 
-use std::io::{BufRead as _, Error, Result, stdin};
+use std::fs::File;
+use std::io::{BufRead as _, Error, IoSliceMut, Result, stdin};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::Duration;
 
 use haltwise_governor::KVM_CAP_HALT_POLL;
+use haltwise_governor::protocol::{REQUEST_BYTES, Reply, memfd_name};
 use kvm_bindings::{kvm_enable_cap, kvm_userspace_memory_region};
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags,
+    SocketType, recvmsg, send, socketpair,
+};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// Where the guest's only page lies.
@@ -97,8 +107,18 @@ impl Vm {
 fn main() -> Result<()> {
     // As every VMM has: with a single thread the kernel takes a shorter way to a file.
     std::thread::spawn(std::thread::park);
-    let announced = std::env::args().any(|argument| argument == "announce");
+    let mut arguments = std::env::args().skip(1);
+    let role = arguments.next().unwrap_or_default();
+    let announced = role == "announce";
     let mut vm = Vm::create(announced)?;
+    let _shown = match &*role {
+        "silent" => Some(pretend(None)?),
+        "slow" => Some(pretend(Some(Duration::from_millis(1_900)))?),
+        "shows" => Some(show(
+            File::open(arguments.next().unwrap_or_default())?.into(),
+        )?),
+        _ => None,
+    };
     let (mut child, mut more) = (None, Vec::new());
     println!("ready");
     for line in stdin().lock().lines() {
@@ -133,6 +153,45 @@ fn main() -> Result<()> {
             _ => return Err(Error::other("no such command")),
         }
         println!("done");
+    }
+    Ok(())
+}
+
+/// Shows this file to be asked, with the memfd that says so.
+fn show(file: OwnedFd) -> Result<Vec<OwnedFd>> {
+    let sign = memfd_create(memfd_name(file.as_raw_fd()), MemfdFlags::CLOEXEC)?;
+    Ok(vec![file, sign])
+}
+
+/// Shows a socket at which questions are answered after that time, or never.
+fn pretend(after: Option<Duration>) -> Result<Vec<OwnedFd>> {
+    let (unix, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
+    let (asked, answering) = socketpair(unix, SocketType::SEQPACKET, flags, None)?;
+    let mut shown = show(asked)?;
+    match after {
+        Some(after) => drop(std::thread::spawn(move || {
+            while answer(&answering, after).is_ok() {}
+        })),
+        None => shown.push(answering),
+    }
+    Ok(shown)
+}
+
+/// Takes one request, and answers after that time that there is no VM.
+fn answer(socket: &OwnedFd, after: Duration) -> Result<()> {
+    let mut request = [0; REQUEST_BYTES];
+    let mut request = [IoSliceMut::new(&mut request)];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    recvmsg(socket, &mut request, &mut control, RecvFlags::empty())?;
+    std::thread::sleep(after);
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(to) = message {
+            for to in to {
+                // Who asked may have gone.
+                let _ = send(&to, &Reply::of(0).encode(), SendFlags::NOSIGNAL);
+            }
+        }
     }
     Ok(())
 }

@@ -203,6 +203,10 @@ impl Running {
         self.0.as_ref().unwrap().id()
     }
 
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.0.as_mut().unwrap().try_wait().unwrap().is_some()
+    }
+
     pub(crate) fn output(mut self) -> Output {
         self.0.take().unwrap().wait_with_output().unwrap()
     }

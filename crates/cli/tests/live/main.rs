@@ -24,6 +24,7 @@ mod experiments;
 mod explain;
 mod foreign_library;
 mod halt_loop;
+mod hostile;
 mod idle;
 mod interval;
 mod metrics;

@@ -24,7 +24,7 @@ impl Hanging {
         let device = File::options().read(true).write(true).open("/dev/fuse");
         let device = device.ok()?;
         let number = device.as_raw_fd();
-        let options = format!("fd={number},rootmode=40000,user_id=0,group_id=0\0");
+        let options = format!("fd={number},rootmode=40000,user_id=0,group_id=0,allow_other\0");
         let options = std::ffi::CStr::from_bytes_with_nul(options.as_bytes()).unwrap();
         let (path, none) = (folder.path(), MountFlags::empty());
         mount("hanging", path, "fuse", none, options).ok()?;
