@@ -27,7 +27,6 @@
 //! | `twins` | one policy from two starts, as long as they differ |
 //! | [`session`] | many policies on every vCPU of a capture |
 //! | [`grid`] | KVM's rule under many settings at once |
-//! | [`thresholds`] | every fixed threshold at once |
 //!
 //! **Assumptions.** How far the next gap depends on how soon the vCPU ran is taken from the recording,
 //! see [`arrivals`]. A poll of the host that another task cut short is cut at the same length. One of the
@@ -50,7 +49,6 @@ pub mod quicker;
 pub mod run;
 pub mod sample;
 pub mod session;
-pub mod thresholds;
 mod twins;
 
 pub use arrivals::Arrivals;

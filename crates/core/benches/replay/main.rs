@@ -4,7 +4,6 @@
 //! |---|---|---|
 //! | grid | KVM's rule under 1024 settings, halt-settings per second | a plain loop, `NumPy` |
 //! | policy | ten million halts under one policy: survey, both starts, all figures | a second |
-//! | thresholds | every fixed threshold of ten million halts | replaying one of them |
 //!
 //! Rounds are interleaved: each peer comes once in each, on the same halts. Printed are medians with
 //! the interval that holds the true one in 95 of 100 cases. Peers must agree on what they computed.
@@ -22,7 +21,6 @@ mod plain;
 mod policy;
 mod rounds;
 mod settings;
-mod thresholds;
 
 use rounds::{Rounds, Scale};
 
@@ -43,9 +41,6 @@ fn main() {
     }
     if wanted("policy") {
         policy::measure(&loads, &scale, &mut rounds);
-    }
-    if wanted("thresholds") {
-        thresholds::measure(&loads, &scale, &mut rounds);
     }
     if let Some(path) = value("--raw") {
         std::fs::write(&path, rounds.csv()).expect("a file to write to");

@@ -10,7 +10,6 @@ use super::sums::Sums;
 use crate::kvm::Knobs;
 use crate::replay::Cost;
 use crate::replay::calibration::DRIFT_PERCENT;
-use crate::replay::thresholds::Thresholds;
 
 /// What is sought.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -82,9 +81,6 @@ pub fn search_up_to(
     if moves == Moves::All {
         first.push(material.terms.default_knobs());
     }
-    if moves == Moves::All && Reach::of(&rule).grow_start {
-        first.extend(fixed_thresholds(material, aims, highest_ns, crew));
-    }
     let is_allowed = |knobs: &Knobs| knobs.halt_poll_ns <= highest_ns || knobs == in_force;
     first.retain(is_allowed);
     let mut known = BTreeSet::new();
@@ -94,6 +90,9 @@ pub fn search_up_to(
         for aim in aims {
             for best in best(&found, aim, (material, in_force), AROUND) {
                 around.extend(candidates::neighbours(&rule, &best.knobs, steps, moves));
+            }
+            if moves == Moves::All && Reach::of(&rule).grow_start {
+                around.extend(around_fixed(material, &found, aim, steps));
             }
         }
         around.retain(is_allowed);
@@ -170,66 +169,25 @@ pub fn simplest<'a, S: Candidate>(
     near
 }
 
-/// Thresholds that are looked at, in nanoseconds: 16 for each power of two from 1 us to 2 ms.
-fn thresholds_ns() -> impl Iterator<Item = u64> {
-    let octaves = 10..21;
-    octaves.flat_map(|octave| (0..16).map(move |part| (1_u64 << octave) + (part << (octave - 4))))
-}
-
-/// The best fixed threshold for each aim, and the ways in which parameters can come by it: for good
-/// from the first short halt on, and only while halts are short, where short takes in the wake-up of
-/// the threshold's own length.
-fn fixed_thresholds(
-    material: &Material,
-    aims: &[Aim],
-    highest_ns: u32,
-    crew: &impl Crew,
-) -> Vec<Knobs> {
-    let within = |ns: &u64| *ns <= u64::from(highest_ns);
-    let all: Vec<u64> = thresholds_ns().filter(within).collect();
-    let nothing = || vec![Sums::default(); all.len()];
-    let batches: Vec<&[Seated]> = material.batches().collect();
-    let curves = crew.each("evaluating thresholds", batches.len(), |number| {
-        let mut sums = nothing();
-        for seated in batches[number] {
-            let fit = material.halves(seated).0.iter().copied();
-            let thresholds = Thresholds::new(fit, &seated.table);
-            let curve = thresholds.curve(all.iter().copied());
-            for (sum, point) in sums.iter_mut().zip(&curve) {
-                let played = Sums::of_tally(&point.tally).weighed(seated.weight_milli);
-                sum.add(&played.times(seated.stands_for_milli));
-            }
-        }
-        sums
-    });
-    let mut sums = nothing();
-    for curve in &curves {
-        for (sum, point) in sums.iter_mut().zip(curve) {
-            sum.add(point);
-        }
-    }
+/// Around the best fixed threshold that was found, and the ways in which a window comes by it while halts are short: short
+/// takes in the wake-up of the threshold's own length.
+fn around_fixed(material: &Material, found: &[Found], aim: &Aim, steps: &[f64]) -> Vec<Knobs> {
+    let is_fixed = |it: &&Found| it.knobs == candidates::fixed(it.knobs.halt_poll_ns);
+    let fixed: Vec<Found> = found.iter().filter(is_fixed).copied().collect();
+    let in_force = &material.terms.in_force;
+    let Some(best) = best(&fixed, aim, (material, in_force), 1).first().copied() else {
+        return Vec::new();
+    };
+    let rule = material.terms.rule();
+    let mut around = candidates::neighbours(&rule, &best.knobs, steps, Moves::All);
     let latency_ns = material.seats.iter().map(|seated| seated.table.median(0));
-    let latency_ns = latency_ns.max().unwrap_or(0);
-    let mut found = Vec::new();
-    for aim in aims {
-        let points = all.iter().zip(&sums);
-        let within = points.filter(|(_, sums)| is_within(aim, material, sums));
-        let best = within.min_by_key(|(ns, sums)| (sums.milli(&aim.cost), **ns));
-        let Some(Ok(threshold_ns)) = best.map(|(ns, _)| u32::try_from(*ns)) else {
-            continue;
-        };
-        let threshold_ns = candidates::rounded(threshold_ns);
-        found.push(candidates::fixed(threshold_ns));
-        let above = u64::from(threshold_ns).saturating_add(latency_ns);
-        if let Ok(ceiling_ns) = u32::try_from(above) {
-            let gated = |shrink| Knobs {
-                halt_poll_ns: candidates::rounded(ceiling_ns),
-                grow: 1,
-                grow_start: threshold_ns,
-                shrink,
-            };
-            found.extend([gated(0), gated(1)]);
-        }
+    let above_ns = u64::from(best.knobs.halt_poll_ns) + latency_ns.max().unwrap_or(0);
+    if let Ok(ceiling_ns) = u32::try_from(above_ns) {
+        around.extend([0, 1].map(|shrink| Knobs {
+            halt_poll_ns: candidates::rounded(ceiling_ns),
+            shrink,
+            ..best.knobs
+        }));
     }
-    found
+    around
 }
