@@ -221,6 +221,32 @@ mod test {
     }
 
     #[test]
+    fn a_capture_adds_to_the_price_that_is_kept_of_the_host_and_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/captures/idle");
+        let recorded = sleeps(&capture).unwrap().classes;
+        let gaps = recorded
+            .keys()
+            .map(|class| (1..).find(|ns| class_of(*ns) == *class));
+        let mut price = measured();
+        let own = price.classes[0].clone();
+        price.classes = gaps
+            .map(|gap| GapClass {
+                gap_ns: gap.unwrap(),
+                ..own.clone()
+            })
+            .collect();
+        price.host = Some(haltwise_host::wakeup::host(&root));
+        kept::keep(&root, &price);
+        learn(&root, &capture);
+        let learned = kept::of_host(&root).unwrap();
+        assert!(learned.kvm_ns.is_some(), "{:?}", learned.notes);
+        learn(&root, &capture);
+        assert_eq!(kept::of_host(&root).unwrap(), learned);
+    }
+
+    #[test]
     fn a_capture_of_other_lengths_adds_nothing_and_that_is_said() {
         let mut found = measured();
         let recorded = of_class(200, 1.0);
