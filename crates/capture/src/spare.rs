@@ -50,11 +50,14 @@ impl Spare {
         self.bytes
     }
 
-    /// Replaces `capture.json` by this text, in the room that was kept.
+    /// Replaces `capture.json` by this text, in the room that was kept, whose copy goes: what `capture.json` is now must be
+    /// durable before.
     pub(crate) fn spend(&mut self, directory: &Directory, text: &[u8]) -> io::Result<()> {
         let nothing = || io::Error::from(io::ErrorKind::StorageFull);
         let file = self.file.take().ok_or_else(nothing)?;
         self.bytes = 0;
+        // Best effort: a disk that cannot do this may take the last word.
+        drop(directory.sync_file(FILE));
         file.write_all_at(text, 0)?;
         file.set_len(text.len() as u64)?;
         directory.replace_by(&file, NAME, FILE)

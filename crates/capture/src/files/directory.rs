@@ -259,6 +259,12 @@ impl Directory {
         Ok(rustix::fs::fsync(&self.descriptor)?)
     }
 
+    /// Makes durable what was written to the file of this name.
+    pub fn sync_file(&self, name: &str) -> io::Result<()> {
+        self.ask(|disk| disk.sync(disk.number(name)))?;
+        self.read(name)?.sync_all()
+    }
+
     fn ask(&self, effect: impl FnOnce(&dyn Disk) -> io::Result<()>) -> io::Result<()> {
         match &self.asked {
             Some(disk) => effect(&**disk),

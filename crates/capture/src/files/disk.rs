@@ -16,6 +16,8 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
     /// A file of this name is created; the number names it from then on.
     fn create(&self, name: &str) -> io::Result<u64>;
     fn open(&self, name: &str) -> io::Result<()>;
+    /// The number that names the file of this name.
+    fn number(&self, name: &str) -> u64;
     fn look(&self) -> io::Result<()>;
     /// So many bytes are written; gives back how many of them.
     fn write(&self, file: u64, at: u64, bytes: usize) -> io::Result<usize>;

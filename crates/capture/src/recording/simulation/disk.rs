@@ -280,6 +280,10 @@ impl Disk for SimulatedDisk {
         state.take_descriptor()
     }
 
+    fn number(&self, name: &str) -> u64 {
+        self.state().names.get(name).copied().unwrap_or(0)
+    }
+
     /// Not an effect, but it fails where they do.
     fn look(&self) -> io::Result<()> {
         let mut state = self.state();
