@@ -161,9 +161,7 @@ impl PerfCollector {
         let (events, order, places) = (&self.events, &mut self.order, &mut self.places);
         for ring in self.rings.values_mut() {
             ring.read(events, |seen| {
-                if let SeenWhat::VcpuWakeup { tid, .. } | SeenWhat::HaltPollNs { tid, .. } =
-                    seen.what
-                {
+                if let Some(tid) = seen.what.vcpu() {
                     places.halts(tid, seen.pid);
                 }
                 order.push(seen.time_ns, seen);
@@ -205,46 +203,22 @@ impl PerfCollector {
 
     /// An event in the decoder's words; `None` if it concerns nobody who is wanted.
     fn place(&mut self, seen: &Seen) -> Option<What> {
+        if let Some(tid) = seen.what.vcpu()
+            && !self.places.halts(tid, seen.pid)
+        {
+            return None;
+        }
         match seen.what {
-            SeenWhat::VcpuWakeup {
-                tid,
-                ns,
-                waited,
-                valid,
-            } => self
-                .places
-                .halts(tid, seen.pid)
-                .then_some(What::VcpuWakeup {
-                    tid,
-                    ns,
-                    waited,
-                    valid,
-                }),
-            SeenWhat::HaltPollNs {
-                tid,
-                vcpu,
-                grow,
-                old,
-                new,
-            } => {
-                if !self.places.halts(tid, seen.pid) {
-                    return None;
+            SeenWhat::Whole(what) => {
+                if let What::HaltPollNs { tid, vcpu, .. } = what {
+                    self.places.runs(tid, vcpu);
                 }
-                self.places.runs(tid, vcpu);
-                Some(What::HaltPollNs {
-                    tid,
-                    vcpu,
-                    grow,
-                    old,
-                    new,
-                })
+                Some(what)
             }
             SeenWhat::Waking { tid, waker } => {
                 let source = self.places.source(tid, waker, seen.pid)?;
                 Some(What::Waking { tid, source })
             }
-            SeenWhat::Slept { tid } => Some(What::Slept { tid }),
-            SeenWhat::Gap => Some(What::Gap),
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Offsets come from the running kernel's format files and from nowhere else.
 
+use haltwise_core::decode::What;
 use haltwise_core::decode::waker::Waker;
 use haltwise_core::ids::{Pid, Tid, VcpuId};
 use haltwise_core::recording::Missing;
@@ -20,31 +21,22 @@ pub(super) struct Seen {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SeenWhat {
-    /// `kvm:kvm_vcpu_wakeup`.
-    VcpuWakeup {
-        tid: Tid,
-        ns: u64,
-        waited: bool,
-        valid: bool,
-    },
-    /// `kvm:kvm_halt_poll_ns`.
-    HaltPollNs {
-        tid: Tid,
-        vcpu: VcpuId,
-        grow: bool,
-        old: u32,
-        new: u32,
-    },
-    /// `sched:sched_waking`.
+    Whole(What),
+    /// `sched:sched_waking`, by a waker that must be looked up.
     Waking {
         tid: Tid,
         waker: Waker,
     },
-    /// `sched:sched_switch` of a thread that goes to sleep.
-    Slept {
-        tid: Tid,
-    },
-    Gap,
+}
+
+impl SeenWhat {
+    /// The thread of a vCPU, of KVM's own events.
+    pub(super) fn vcpu(self) -> Option<Tid> {
+        match self {
+            Self::Whole(What::VcpuWakeup { tid, .. } | What::HaltPollNs { tid, .. }) => Some(tid),
+            _ => None,
+        }
+    }
 }
 
 /// The layouts of the events that this kernel has.
@@ -174,21 +166,21 @@ impl Events {
         let tid = Tid(self.common_pid.read_u32(raw)?);
         if id == self.wakeup.id {
             let event = &self.wakeup;
-            return Some(SeenWhat::VcpuWakeup {
+            return Some(SeenWhat::Whole(What::VcpuWakeup {
                 tid,
                 ns: event.ns.read(raw)?,
                 waited: event.waited.read(raw)? != 0,
                 valid: event.valid.as_ref().map_or(Some(1), |f| f.read(raw))? != 0,
-            });
+            }));
         }
         if let Some(event) = self.window.as_ref().filter(|event| event.id == id) {
-            return Some(SeenWhat::HaltPollNs {
+            return Some(SeenWhat::Whole(What::HaltPollNs {
                 tid,
                 vcpu: VcpuId(event.vcpu_id.read_u32(raw)?),
                 grow: event.grow.read(raw)? != 0,
                 old: event.old.read_u32(raw)?,
                 new: event.new.read_u32(raw)?,
-            });
+            }));
         }
         if let Some(event) = self.waking.as_ref().filter(|event| event.id == id) {
             let flags = event.flags.read(raw)?;
@@ -202,7 +194,7 @@ impl Events {
         }
         let event = self.switch.as_ref().filter(|event| event.id == id)?;
         let tid = Tid(event.prev_pid.read_u32(raw)?);
-        (event.prev_state.read(raw)? == ASLEEP).then_some(SeenWhat::Slept { tid })
+        (event.prev_state.read(raw)? == ASLEEP).then_some(SeenWhat::Whole(What::Slept { tid }))
     }
 }
 

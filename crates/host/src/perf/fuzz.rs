@@ -72,30 +72,7 @@ fn event(events: &Events, kind: u32, body: &[u8], bits: u8) -> Option<Event> {
         Record::Other => return None,
     };
     let what = match events.parse(raw)? {
-        SeenWhat::VcpuWakeup {
-            tid,
-            ns,
-            waited,
-            valid,
-        } => What::VcpuWakeup {
-            tid,
-            ns,
-            waited,
-            valid,
-        },
-        SeenWhat::HaltPollNs {
-            tid,
-            vcpu,
-            grow,
-            old,
-            new,
-        } => What::HaltPollNs {
-            tid,
-            vcpu,
-            grow,
-            old,
-            new,
-        },
+        SeenWhat::Whole(what) => what,
         SeenWhat::Waking { tid, waker } => {
             let kin = Kin {
                 vcpu_of_same_vm: bits & 1 != 0,
@@ -106,8 +83,6 @@ fn event(events: &Events, kind: u32, body: &[u8], bits: u8) -> Option<Event> {
             let source = waker::source(waker, kin);
             What::Waking { tid, source }
         }
-        SeenWhat::Slept { tid } => What::Slept { tid },
-        SeenWhat::Gap => What::Gap,
     };
     Some(Event { time_ns, what })
 }

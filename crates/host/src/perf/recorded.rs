@@ -65,36 +65,12 @@ fn halts(records: &[(u32, &[u8])]) -> (Vec<Halt>, usize) {
             continue;
         };
         let what = match events.parse(raw) {
-            Some(SeenWhat::VcpuWakeup {
-                tid,
-                ns,
-                waited,
-                valid,
-            }) => What::VcpuWakeup {
-                tid,
-                ns,
-                waited,
-                valid,
-            },
-            Some(SeenWhat::HaltPollNs {
-                tid,
-                vcpu,
-                grow,
-                old,
-                new,
-            }) => What::HaltPollNs {
-                tid,
-                vcpu,
-                grow,
-                old,
-                new,
-            },
+            Some(SeenWhat::Whole(what)) => what,
             Some(SeenWhat::Waking { tid, .. }) => {
                 let source = WakeSource::Device;
                 What::Waking { tid, source }
             }
-            Some(SeenWhat::Slept { tid }) => What::Slept { tid },
-            Some(SeenWhat::Gap) | None => {
+            None => {
                 unreadable += 1;
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use std::{fmt, io};
 
+use haltwise_core::decode::What;
 use haltwise_core::ids::{Pid, Tid};
 use perf_event::Counter;
 
@@ -105,13 +106,13 @@ impl Ring {
         self.buffer.read(|time_ns, given| {
             let (pid, what) = match given {
                 Given::Event { pid, raw } => (pid, events.parse(raw)),
-                Given::Gap => (0, Some(SeenWhat::Gap)),
+                Given::Gap => (0, Some(SeenWhat::Whole(What::Gap))),
             };
             let Some(what) = what else { return false };
             match what {
-                SeenWhat::Waking { .. } | SeenWhat::Slept { .. } => tally.sched += 1,
-                SeenWhat::Gap => {}
-                _ => tally.kvm += 1,
+                SeenWhat::Waking { .. } | SeenWhat::Whole(What::Slept { .. }) => tally.sched += 1,
+                SeenWhat::Whole(What::Gap) => {}
+                SeenWhat::Whole(_) => tally.kvm += 1,
             }
             let pid = Pid(pid);
             sink(Seen { time_ns, pid, what });

@@ -56,12 +56,12 @@ fn every_event_is_read_by_its_format() {
     );
     assert_eq!(
         events.parse(&wakeup),
-        Some(SeenWhat::VcpuWakeup {
+        Some(SeenWhat::Whole(What::VcpuWakeup {
             tid: Tid(77),
             ns: 31_000,
             waited: true,
             valid: true
-        })
+        }))
     );
     let fields: [(usize, &[u8]); 4] = [
         (8, &[1]),
@@ -71,13 +71,13 @@ fn every_event_is_read_by_its_format() {
     ];
     assert_eq!(
         events.parse(&raw(31, 0, 77, 24, &fields)),
-        Some(SeenWhat::HaltPollNs {
+        Some(SeenWhat::Whole(What::HaltPollNs {
             tid: Tid(77),
             vcpu: VcpuId(3),
             grow: true,
             old: 10_000,
             new: 20_000
-        })
+        }))
     );
     let waking = raw(375, 0x0d, 5, 36, &[(24, &77_u32.to_ne_bytes())]);
     assert_eq!(
@@ -95,7 +95,7 @@ fn every_event_is_read_by_its_format() {
         let fields: [(usize, &[u8]); 2] = [(24, &77_u32.to_ne_bytes()), (32, &state.to_ne_bytes())];
         events.parse(&raw(372, 0, 77, 64, &fields))
     };
-    assert_eq!(switch(1), Some(SeenWhat::Slept { tid }));
+    assert_eq!(switch(1), Some(SeenWhat::Whole(What::Slept { tid })));
     // Preempted as 4.14 and later say it, as kernels before do, and running; asleep for a disk, stopped,
     // dead: no halt begins so.
     for state in [0x100, 0x1000, 0, 2, 4, 0x10, 0x80] {
