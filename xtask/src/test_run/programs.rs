@@ -148,7 +148,8 @@ impl Run<'_> {
         command.current_dir(home).arg("--show-output");
         command.args(match self.tests {
             Tests::Ordinary => &["--skip", AT_REST] as &[&str],
-            Tests::Ignored => &["--ignored", "--skip", OF_A_BENCHMARK],
+            // One of them brings thousands of VMs.
+            Tests::Ignored => &["--ignored", "--test-threads", "1", "--skip", OF_A_BENCHMARK],
             Tests::AtRest => &["--test-threads", "1", AT_REST],
         });
         command.envs(LONG.into_iter().filter(|_| self.long));
