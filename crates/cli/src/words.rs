@@ -1,5 +1,7 @@
 //! Words that pages of several verbs share.
 
+use std::collections::BTreeMap;
+
 use haltwise_core::event::CeilingSource;
 
 use crate::number::count;
@@ -28,6 +30,22 @@ pub(crate) fn some(names: &[String], most: usize) -> String {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }
+}
+
+/// What is said of VMs, each text once, behind the first names of those of which it is said.
+pub(crate) fn each_once<'a>(
+    said: impl Iterator<Item = (&'a str, String)>,
+) -> impl Iterator<Item = (String, String)> {
+    const NAMED: usize = 3;
+    let mut by_text: BTreeMap<String, (usize, Vec<String>)> = BTreeMap::new();
+    for (place, (name, text)) in said.enumerate() {
+        let of = by_text.entry(text).or_insert_with(|| (place, Vec::new()));
+        of.1.push(name.to_owned());
+    }
+    let mut in_order: Vec<_> = by_text.into_iter().collect();
+    in_order.sort_by_key(|(_, (place, _))| *place);
+    let named = |(text, (_, names)): (String, (usize, Vec<String>))| (some(&names, NAMED), text);
+    in_order.into_iter().map(named)
 }
 
 /// What a sum of polls is, before its figure: nothing where it is exact.

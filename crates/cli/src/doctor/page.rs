@@ -1,14 +1,11 @@
 //! The diagnosis on a screen.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-
 use haltwise_document::{Document, Rows, Unit, Untrusted, prose};
 
 use super::view::{Diagnosis, RunningVm, SettingInForce};
 use crate::knob::text::{NOT_RUNNING, disabled};
 use crate::number::nanos;
-use crate::words::{ceiling_source, plural};
+use crate::words::{ceiling_source, each_once, plural};
 
 /// Lays the diagnosis out, with so many VMs.
 pub(crate) fn document(diagnosis: &Diagnosis, top: usize) -> Document {
@@ -66,19 +63,13 @@ fn vms(document: &mut Document, diagnosis: &Diagnosis, top: usize) {
             .with("window", Unit::Word, window);
         document.table(vms.finish());
     }
-    for vm in &diagnosis.vms {
-        if let Some(reason) = &vm.not_observable {
-            let name = Untrusted::from(&vm.name);
-            document.prose(prose![name, ": not observable: ", Untrusted::from(reason)]);
-        }
-        if vm.running == Some(false) {
-            document.prose(prose![Untrusted::from(&vm.name), ": ", NOT_RUNNING]);
-        }
-        if !vm.vetoed_vcpus.is_empty() {
-            document.prose(disabled(&vm.name, &vm.vetoed_vcpus));
-        }
+    for (names, text) in each_once(diagnosis.vms.iter().flat_map(of_vm)) {
+        document.prose(prose![
+            Untrusted::from(&names),
+            ": ",
+            Untrusted::from(&text)
+        ]);
     }
-    settable(document, &diagnosis.vms);
     if let Some(reason) = &diagnosis.vms_unread {
         let text = "Ceilings, windows and polling vetoes of VMs are unknown: ";
         document.prose(prose![text, Untrusted::from(reason), "."]);
@@ -91,25 +82,18 @@ fn vms(document: &mut Document, diagnosis: &Diagnosis, top: usize) {
     }
 }
 
-/// For which VMs a ceiling of their own can be set, and why not for the others: a line for each reason.
-fn settable(document: &mut Document, vms: &[RunningVm]) {
-    const NAMED: usize = 3;
-    let mut by_reason: BTreeMap<Option<&str>, Vec<&str>> = BTreeMap::new();
-    for vm in vms.iter().filter(|vm| vm.ceiling_settable.is_some()) {
-        let reason = vm.ceiling_obstacle.as_deref();
-        by_reason.entry(reason).or_default().push(&vm.name);
-    }
-    for (reason, names) in by_reason {
-        let mut said = names[..names.len().min(NAMED)].join(", ");
-        if let Some(more) = names.len().checked_sub(NAMED).filter(|more| *more > 0) {
-            let _ = write!(said, " and {more} more");
-        }
-        let what = match reason {
-            None => ": a ceiling of its own can be set (`haltwise apply --vm`).".to_owned(),
-            Some(reason) => format!(": no ceiling of its own can be set: {reason}."),
-        };
-        document.prose(prose![Untrusted::from(&said), Untrusted::from(&what)]);
-    }
+/// What is said of a VM below the table, its name before each.
+fn of_vm(vm: &RunningVm) -> impl Iterator<Item = (&str, String)> {
+    let hidden = vm.not_observable.as_ref();
+    let hidden = hidden.map(|reason| format!("not observable: {reason}"));
+    let stopped = (vm.running == Some(false)).then(|| NOT_RUNNING.to_owned());
+    let vetoed = (!vm.vetoed_vcpus.is_empty()).then(|| disabled(&vm.vetoed_vcpus));
+    let settable = vm.ceiling_settable.map(|_| match &vm.ceiling_obstacle {
+        None => "a ceiling of its own can be set (`haltwise apply --vm`).".to_owned(),
+        Some(reason) => format!("no ceiling of its own can be set: {reason}."),
+    });
+    let said = [hidden, stopped, vetoed, settable].into_iter().flatten();
+    said.map(|text| (&*vm.name, text))
 }
 
 fn window(vm: &RunningVm) -> Option<String> {

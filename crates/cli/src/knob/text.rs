@@ -5,7 +5,8 @@ use haltwise_host::knob::Outcome;
 use super::view::{ChangeView, CutOffView};
 use super::watching::VmView;
 use crate::number::nanos;
-use crate::page::{Page, Stands, harmless};
+use crate::page::{Page, Stands, fit_middle, harmless};
+use crate::words::{each_once, plural};
 
 pub(crate) fn changes(page: &mut Page, changes: &[ChangeView]) {
     let is_file = |change: &&ChangeView| change.name.starts_with('/');
@@ -71,11 +72,10 @@ pub(crate) fn page_cut_off(page: &mut Page, cut_off: &CutOffView) {
 }
 
 /// That KVM polls for none of these vCPUs.
-pub(crate) fn disabled(vm: &str, vcpus: &[u32]) -> String {
+pub(crate) fn disabled(vcpus: &[u32]) -> String {
     let ids: Vec<String> = vcpus.iter().map(ToString::to_string).collect();
     format!(
-        "{}: the guest disabled host polling on {} {}: their halts are not polled.",
-        harmless(vm),
+        "the guest disabled host polling on {} {}: their halts are not polled.",
         if ids.len() == 1 { "vCPU" } else { "vCPUs" },
         ids.join(", ")
     )
@@ -85,6 +85,38 @@ pub(crate) fn disabled(vm: &str, vcpus: &[u32]) -> String {
 pub(crate) const NOT_RUNNING: &str = "not running: none of its vCPUs is in KVM_RUN (paused, not \
                                       started, or stopped after an error). This does not mean idle.";
 
+/// VMs that a table lists.
+const LISTED: usize = 20;
+
+/// A table with a row for each VM, of many the first.
+pub(crate) fn vm_table(
+    page: &mut Page,
+    stands: &[Stands],
+    header: &[&str],
+    rows: Vec<Vec<String>>,
+) {
+    let more = rows.len().saturating_sub(LISTED);
+    let header = header.iter().map(|&word| word.to_owned()).collect();
+    let shown = rows.into_iter().take(LISTED);
+    page.table(
+        2,
+        stands,
+        &std::iter::once(header).chain(shown).collect::<Vec<_>>(),
+    );
+    if more > 0 {
+        let more = plural(more as u64, "more VM");
+        page.line(&format!("  and {more} (--json has all)"));
+    }
+}
+
+/// A paragraph for each text that is said of VMs.
+pub(crate) fn of_vms<'a>(page: &mut Page, said: impl Iterator<Item = (&'a str, String)>) {
+    for (names, text) in each_once(said) {
+        let names = fit_middle(&harmless(&names), page.width() / 2);
+        page.wrapped(&format!("  {names}: "), &text, 4);
+    }
+}
+
 pub(crate) fn vms(page: &mut Page, vms: &[VmView], unwatched: Option<&str>) {
     if let Some(why) = unwatched {
         let text = format!("unknown which VMs it applies to: {}.", harmless(why));
@@ -93,9 +125,7 @@ pub(crate) fn vms(page: &mut Page, vms: &[VmView], unwatched: Option<&str>) {
     if vms.is_empty() {
         return;
     }
-    let header = ["VM", "pid", "vCPUs", "ceiling", "window", "applies"];
-    let mut rows = vec![header.map(str::to_owned).to_vec()];
-    rows.extend(vms.iter().map(|vm| {
+    let rows = vms.iter().map(|vm| {
         let ceiling = vm.ceiling_ns.map(|ns| nanos(ns.into()));
         let window = match vm.window_ns {
             None if !vm.vetoed_vcpus.is_empty() => Some("not polled".to_owned()),
@@ -120,7 +150,7 @@ pub(crate) fn vms(page: &mut Page, vms: &[VmView], unwatched: Option<&str>) {
             or_dash(window),
             follows,
         ]
-    }));
+    });
     let right = Stands::Right;
     let stands = [
         Stands::Left,
@@ -130,28 +160,55 @@ pub(crate) fn vms(page: &mut Page, vms: &[VmView], unwatched: Option<&str>) {
         Stands::Left,
         Stands::Left,
     ];
-    page.table(2, &stands, &rows);
-    for vm in vms.iter().filter(|vm| !vm.vetoed_vcpus.is_empty()) {
-        page.wrapped("  ", &disabled(&vm.name, &vm.vetoed_vcpus), 4);
-    }
-    for vm in vms.iter().filter(|vm| vm.running == Some(false)) {
-        let name = harmless(&vm.name);
-        page.wrapped("  ", &format!("{name}: {NOT_RUNNING}"), 4);
-    }
-    for vm in vms.iter().filter(|vm| vm.why.is_some()) {
-        let why = vm.why.as_deref().unwrap_or_default();
-        page.wrapped(
-            "  ",
-            &format!("{}: {}.", harmless(&vm.name), harmless(why)),
-            4,
-        );
-    }
+    let header = ["VM", "pid", "vCPUs", "ceiling", "window", "applies"];
+    vm_table(page, &stands, &header, rows.collect());
+    let vetoed = vms.iter().filter(|vm| !vm.vetoed_vcpus.is_empty());
+    of_vms(
+        page,
+        vetoed.map(|vm| (&*vm.name, disabled(&vm.vetoed_vcpus))),
+    );
+    let stopped = vms.iter().filter(|vm| vm.running == Some(false));
+    of_vms(page, stopped.map(|vm| (&*vm.name, NOT_RUNNING.to_owned())));
+    let whys = vms.iter().filter_map(|vm| Some((vm, vm.why.as_deref()?)));
+    of_vms(
+        page,
+        whys.map(|(vm, why)| (&*vm.name, format!("{}.", harmless(why)))),
+    );
     if vms.iter().any(|vm| vm.effect == "keeps") {
         page.wrapped(
             "  ",
             "A VM that keeps its ceiling copied the parameter when it was created (Linux 5.8 to 6.0), \
              or has its own: restart or migrate it, or set the cap in its VMM.",
             4,
+        );
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn of_many_vms_the_first_are_listed_and_each_text_stands_once() {
+        let names: Vec<_> = (0..2_500).map(|n| format!("vm-{n}")).collect();
+        let mut page = Page::new(80);
+        let rows = names.iter().map(|name| vec![name.clone()]);
+        vm_table(&mut page, &[Stands::Left], &["VM"], rows.collect());
+        let text = |n: usize| if n == 1 { "stopped" } else { "runs" }.to_owned();
+        of_vms(
+            &mut page,
+            (0..).zip(&names).map(|(n, name)| (&**name, text(n))),
+        );
+        let said = page.finish();
+        let last: Vec<_> = said.lines().skip(21).map(str::trim).collect();
+        let more = "and 2480 more VMs (--json has all)";
+        assert_eq!(
+            last,
+            [
+                more,
+                "vm-0, vm-2, vm-3 and 2496 more: runs",
+                "vm-1: stopped"
+            ]
         );
     }
 }

@@ -3,7 +3,7 @@
 use haltwise_host::knob::Parameter;
 
 use super::view::{KnobView, Status, StepView};
-use crate::knob::text::{changes, page_cut_off, vms};
+use crate::knob::text::{changes, of_vms, page_cut_off, vm_table, vms};
 use crate::number::{maybe_nanos, nanos};
 use crate::page::{Page, Stands, harmless};
 use crate::pilot_state::{PilotStatus, PilotVm, text};
@@ -125,17 +125,13 @@ fn journal(page: &mut Page, status: &Status) {
 fn pilot(page: &mut Page, pilot: &PilotStatus) {
     page.heading("Pilot");
     page.wrapped("  ", &text::pilot(pilot), 4);
-    let mut rows = vec![
-        ["vm", "ceiling", "found", "state", "since"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
-    rows.extend(pilot.vms.iter().map(pilot_row));
-    page.table(2, &[Stands::Left; 5], &rows);
-    for vm in &pilot.vms {
-        let first = text::name(&vm.vm, page.width());
-        page.wrapped(&first, &text::benefit_and_why(vm), 4);
-    }
+    let header = ["vm", "ceiling", "found", "state", "since"];
+    let rows = pilot.vms.iter().map(pilot_row);
+    vm_table(page, &[Stands::Left; 5], &header, rows.collect());
+    of_vms(
+        page,
+        (pilot.vms.iter()).map(|vm| (&*vm.vm, text::benefit_and_why(vm))),
+    );
     if pilot.vms.iter().any(|vm| vm.saved_ns.is_some()) {
         page.wrapped("  ", text::SAVED, 4);
     }
