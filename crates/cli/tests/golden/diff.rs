@@ -389,38 +389,6 @@ fn no_page_is_wider_than_its_screen() {
 }
 
 #[test]
-fn what_cannot_be_compared_says_why() {
-    for (arguments, code, says) in [
-        (&["diff", "captures/idle"][..], 2, "<B>"),
-        (
-            &["diff", "captures/idle", "captures/none"],
-            1,
-            "captures/none",
-        ),
-        (
-            &[
-                "diff",
-                "captures/idle",
-                "captures/fleet",
-                "--vm",
-                "x\u{1b}=y",
-            ],
-            2,
-            "compare VMs: in A: no VM `x?`",
-        ),
-    ] {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_haltwise"))
-            .args(arguments)
-            .current_dir(home())
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
-        assert!(text.contains(says), "{arguments:?}: {text}");
-    }
-}
-
-#[test]
 fn the_json_is_as_published() {
     let cut = ["diff", "captures/cut", "captures/lossy", "--json"];
     let (text, _) = haltwise(&home(), &cut);

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use haltwise_capture::recording::Recording;
 use haltwise_core::event::{Facts, Knob, WakeSource};
@@ -252,22 +251,4 @@ fn findings_are_sorted_and_cut() {
     let findings = json["findings"].as_array().unwrap().iter();
     let rules: Vec<&str> = findings.map(|it| it["rule"].as_str().unwrap()).collect();
     assert!(rules.len() >= 6 && rules.is_sorted(), "{json}");
-}
-
-#[test]
-fn a_wrong_vm_or_capture_is_said_with_what_to_do() {
-    for (arguments, code, said) in [
-        (["captures/idle", "--vm=gone"], 2, "no VM `gone`"),
-        (["captures", "--json"], 1, "hint: "),
-    ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-            .arg("explain")
-            .args(arguments)
-            .current_dir(home())
-            .output()
-            .unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{stderr}");
-        assert!(stderr.contains(said), "{stderr}");
-    }
 }

@@ -2,7 +2,6 @@
 //! their time to others.
 
 use std::path::Path;
-use std::process::Command;
 
 use haltwise_capture::recording::Recording;
 use haltwise_core::event::{Facts, HostSample, Knob, KnobScope, WakeSource};
@@ -158,25 +157,5 @@ fn where_the_host_should_poll_the_guests_driver_is_unloaded() {
     assert!(
         text.contains("--yes  # on the host") && !text.contains("echo "),
         "{text}"
-    );
-}
-
-#[test]
-fn what_has_no_meaning_there_is_refused() {
-    let refused = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_haltwise"));
-        let output = command.arg("tune").args(arguments).current_dir(home());
-        let output = output.output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        String::from_utf8(output.stderr).unwrap()
-    };
-    for option in [&["--ceiling-only"][..], &["--ceilings", "all"]] {
-        let said = refused(&[&["recorded/inside"], option].concat());
-        assert!(said.contains("this one is of a guest"), "{said}");
-    }
-    let said = refused(&["recorded/windows", "--exit-cpu", "2us"]);
-    assert!(
-        said.contains("under every setting of a host each halt exits"),
-        "{said}"
     );
 }

@@ -166,21 +166,3 @@ fn what_is_no_text_of_a_tracer_is_refused() {
         "something is left"
     );
 }
-
-#[test]
-fn settings_that_cannot_be_are_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    for wrong in [
-        &["--max", "200 elephants"][..],
-        &["--max", "10s"],
-        &["--grow", "-1"],
-        &["--kernel", "new"],
-        &["--kernel", "3.10"],
-    ] {
-        let mut arguments = vec!["import", "-o", "cap", "-"];
-        arguments.extend_from_slice(wrong);
-        let (code, out, err) = haltwise(dir.path(), &arguments, b"");
-        assert_eq!((code, out.as_str()), (2, ""), "{wrong:?}");
-        assert!(err.starts_with("error: "), "{err}");
-    }
-}

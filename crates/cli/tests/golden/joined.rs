@@ -2,8 +2,6 @@
 //! emulated, `xtask/src/kernels/linux_guest/joined.rs`): the guest under haltpoll, then under the governor menu, the host
 //! all the while. Never made anew by these tests.
 
-use std::process::Command;
-
 use serde_json::Value;
 
 use super::{compare, haltwise, home};
@@ -51,25 +49,11 @@ fn a_guest_and_its_host_are_matched_by_time() {
     assert!((offsets[0] - offsets[1]).abs() < 200_000, "{offsets:?}");
 }
 
-/// Which VM it is may be said; another one, another host's and a guest's capture are refused.
+/// Which VM it is may be said.
 #[test]
-fn what_does_not_belong_together_is_refused() {
+fn the_vm_of_a_guest_may_be_named() {
     let own = joined("recorded/joined-guest", &["--vm", "web2"]);
     assert_eq!(own["join"]["vm"], "web2");
-    let other_time = "no offset between the two clocks";
-    for (guest, host, code, why) in [
-        ("recorded/joined-guest", "recorded/crowded", 1, other_time),
-        ("recorded/inside", HOST, 1, other_time),
-        ("recorded/joined-guest", "recorded/inside", 2, "of a guest"),
-        (HOST, "recorded/crowded", 2, "of a host"),
-    ] {
-        let mut refused = Command::new(env!("CARGO_BIN_EXE_haltwise"));
-        let refused = refused.args(["tune", guest, "--host", host]);
-        let output = refused.current_dir(home()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{guest} {host}: {said}");
-        assert!(said.contains(why), "{guest} {host}: {said}");
-    }
 }
 
 #[test]

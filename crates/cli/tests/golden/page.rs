@@ -308,23 +308,6 @@ fn the_same_capture_gives_the_same_bytes() {
     assert_eq!(first, again);
 }
 
-#[test]
-fn what_only_the_page_takes_is_refused_without_it() {
-    for more in [
-        ["--against", "captures/idle"],
-        ["--proof", "prove/better.json"],
-    ] {
-        let mut words = vec!["report", "captures/idle"];
-        words.extend(more);
-        let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-            .args(words)
-            .current_dir(home())
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(2));
-    }
-}
-
 fn named(name: &str) -> String {
     read(pages().iter().find(|page| page.name == name).unwrap())
 }
@@ -392,27 +375,6 @@ fn one_vm_is_compared_with_its_namesake() {
     for other in ["web-1", "late", "haltpoll", "pinned"] {
         assert!(!section.contains(&format!(">{other}<")), "{other}");
     }
-}
-
-#[test]
-fn a_vm_that_the_other_capture_lacks_is_said_to_be_lacking() {
-    let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-        .args([
-            "report",
-            "captures/fleet",
-            "--vm",
-            DB,
-            "--html",
-            "/dev/null",
-        ])
-        .args(["--against", "captures/hostile-names"])
-        .current_dir(home())
-        .output()
-        .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("compare VMs: in B: no VM `db`"), "{said}");
-    assert!(said.contains("hint: B holds "), "{said}");
 }
 
 /// For `bench/page.py`: where to, and how many halts, comes by the environment.

@@ -1,8 +1,6 @@
 //! `haltwise top` on captures without a terminal: pages and JSON against committed texts; the JSON
 //! against its page and against `report`. The full screen is in `crates/cli/src/top/draw/test.rs`.
 
-use std::process::Command;
-
 use serde_json::Value;
 
 use super::schema::conforms;
@@ -104,58 +102,6 @@ fn only_the_vms_and_the_moment_that_are_asked_for() {
     let late = fleet(&["--interval", "10ms", "--at", "45ms"]);
     assert_eq!(late.len(), 2);
     assert!(names(&late[0]).contains(&"\"late\"".to_owned()));
-}
-
-#[test]
-fn what_cannot_be_shown_is_said() {
-    for (arguments, code, said) in [
-        (
-            &["top", "captures/idle"][..],
-            2,
-            "error: show the full screen: stdout is no terminal\nhint: --once prints",
-        ),
-        (
-            &["top"],
-            2,
-            "error: show the full screen: stdout is no terminal\nhint: --once prints",
-        ),
-        (
-            &["top", "nowhere", "--once"],
-            1,
-            "error: read nowhere/capture.json",
-        ),
-        (
-            &["top", "captures/fleet", "--once", "--vm", "x\u{1b}"],
-            2,
-            "error: no VM `x?` in this capture\nhint: it holds web-1 (4711)",
-        ),
-        (
-            &["top", "captures/idle", "--once", "--interval", "0"],
-            2,
-            "error: --interval 0ns: too short\nhint: 1ms is",
-        ),
-        (
-            &["top", "--once", "--interval", "5ms"],
-            2,
-            "error: --interval 5ms: too short\nhint: 100ms is",
-        ),
-        (
-            &["top", "captures/idle", "--exits"],
-            2,
-            "error: the argument '[DIR]' cannot be used with '--exits'",
-        ),
-    ] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_haltwise"));
-        let output = command
-            .args(arguments)
-            .current_dir(home())
-            .output()
-            .unwrap();
-        let err = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {err}");
-        assert!(err.starts_with(said), "{arguments:?}: {err}");
-        assert_eq!(output.stdout, b"", "{arguments:?}");
-    }
 }
 
 /// Losses and captures that are not whole: shown, and said by the exit code.

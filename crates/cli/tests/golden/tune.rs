@@ -426,53 +426,6 @@ fn a_plan_says_what_the_page_says() {
 }
 
 #[test]
-fn what_cannot_be_tuned_says_why() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-            .args(arguments)
-            .current_dir(home())
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stderr).unwrap();
-        (output.status.code().unwrap(), text)
-    };
-    let plan = dir.path().join("none/plan.json");
-    let plan = plan.to_str().unwrap();
-    for (arguments, code, says) in [
-        (&["tune"][..], 2, "<DIR>"),
-        (&["tune", "captures/no-halts"], 1, "contains no halts"),
-        (&["tune", "captures/none"], 1, "captures/none"),
-        (
-            &["tune", "captures/idle", "--vm", "nobody"],
-            2,
-            "no VM `nobody`",
-        ),
-        (&["tune", "captures/idle", "--goal", "speed"], 2, "density"),
-        (
-            &["tune", "captures/idle", "--max-poll-cpu=-1"],
-            2,
-            "a share of one CPU",
-        ),
-        (
-            &["tune", "captures/idle", "--max-poll-cpu", "much"],
-            2,
-            "a share of one CPU",
-        ),
-        (
-            &["tune", "captures/idle", "--plan", plan],
-            1,
-            "write the plan",
-        ),
-    ] {
-        let (got, text) = run(arguments);
-        assert_eq!(got, code, "{arguments:?}: {text}");
-        assert!(text.contains(says), "{arguments:?}: {text}");
-        assert!(!text.contains("panicked"), "{text}");
-    }
-}
-
-#[test]
 fn the_json_is_as_published() {
     let dir = tempfile::tempdir().unwrap();
     let (name, ceiling, gaps) = LOADS[3];
