@@ -125,20 +125,6 @@ impl Bench {
     }
 
     pub(crate) fn record(&self, options: &[&str], lab: &[&str]) -> Recorded {
-        self.record_ending(options, lab, &[0])
-    }
-
-    /// The same through tracepoints, of which this kernel may count wake-ups that it does not record
-    /// (those of other tests' VMs too); nothing else may be lost, and halts are whole.
-    pub(crate) fn record_by_tracepoints(&self, lab: &[&str]) -> Recorded {
-        let recorded = self.record_ending(&["--source", "tracepoints"], lab, &[0, 5]);
-        let lost = &recorded.capture.info().lost;
-        let known = |place: &String| place == LOST_WAKE_UPS;
-        assert!(lost.keys().all(known), "{lost:?}");
-        recorded
-    }
-
-    fn record_ending(&self, options: &[&str], lab: &[&str], codes: &[i32]) -> Recorded {
         let capture = self.path("capture");
         let output = Command::new(haltwise())
             .args(["record", "--json", "-o"])
@@ -153,12 +139,7 @@ impl Bench {
             .args(lab)
             .output()
             .unwrap();
-        let code = output.status.code();
-        assert!(
-            code.is_some_and(|code| codes.contains(&code)),
-            "{}",
-            told(&output)
-        );
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
         let lab = std::fs::read_to_string(self.path("lab.json")).unwrap();
         Recorded {
             capture: Capture::open(&capture).unwrap(),
@@ -224,6 +205,11 @@ impl Drop for Running {
             drop(child.wait());
         }
     }
+}
+
+/// The words of a command line.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
 }
 
 /// It succeeded; partly, where the kernel lost events.

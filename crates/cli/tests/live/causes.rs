@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use haltwise_core::event::{CeilingSource, WakeSource};
 
-use crate::bench::{Bench, Recorded};
+use crate::bench::{Bench, Recorded, words};
 
 fn sources(recorded: &Recorded) -> BTreeMap<WakeSource, usize> {
     let mut sources = BTreeMap::new();
@@ -19,43 +19,29 @@ fn sources(recorded: &Recorded) -> BTreeMap<WakeSource, usize> {
 #[test]
 #[ignore = "long: make test-long"]
 fn each_guest_is_woken_by_what_wakes_it() {
-    let cases: [(&[&str], WakeSource); 11] = [
-        (&["pingpong", "--cap", "0"], WakeSource::Device),
-        (&["pingpong", "--cap", "400us"], WakeSource::Device),
-        (&["tick", "--cap", "0"], WakeSource::Timer),
+    for (guest, expected) in [
+        ("pingpong --cap 0", WakeSource::Device),
+        ("pingpong --cap 400us", WakeSource::Device),
+        ("tick --cap 0", WakeSource::Timer),
+        ("tick --cap 400us --gap fixed:100us", WakeSource::Timer),
+        ("tick-pit", WakeSource::Timer),
+        ("tick-pit --ioapic --cap 0", WakeSource::Timer),
         (
-            &["tick", "--cap", "400us", "--gap", "fixed:100us"],
+            "tick-pit --ioapic --gap fixed:300us --cap 2ms",
             WakeSource::Timer,
         ),
-        (&["tick-pit"], WakeSource::Timer),
-        (&["tick-pit", "--ioapic", "--cap", "0"], WakeSource::Timer),
-        (
-            &[
-                "tick-pit",
-                "--ioapic",
-                "--gap",
-                "fixed:300us",
-                "--cap",
-                "2ms",
-            ],
-            WakeSource::Timer,
-        ),
-        (&["pingpong", "--ioapic", "--cap", "0"], WakeSource::Device),
-        (
-            &["pingpong", "--ioapic", "--cap", "400us"],
-            WakeSource::Device,
-        ),
-        (&["ipi", "--cap", "0"], WakeSource::Ipi),
-        (&["ipi", "--cap", "400us"], WakeSource::Ipi),
-    ];
-    for (guest, expected) in cases {
+        ("pingpong --ioapic --cap 0", WakeSource::Device),
+        ("pingpong --ioapic --cap 400us", WakeSource::Device),
+        ("ipi --cap 0", WakeSource::Ipi),
+        ("ipi --cap 400us", WakeSource::Ipi),
+    ] {
         let Some(bench) = Bench::set_up() else { return };
-        let recorded = bench.record(&[], &[guest, &["--rounds", "500"]].concat());
+        let recorded = bench.record(&[], &[&words(guest)[..], &["--rounds", "500"]].concat());
         let sources = sources(&recorded);
         let all: usize = sources.values().sum();
         let right = sources.get(&expected).copied().unwrap_or(0);
         // The start and the stop of a guest are wake-ups of another kind: a few of 500.
-        assert!(all >= 250 && right + 8 >= all, "{guest:?}: {sources:?}");
+        assert!(all >= 250 && right + 8 >= all, "{guest}: {sources:?}");
     }
 }
 
@@ -116,18 +102,8 @@ fn each_wake_event_lies_between_the_labs_signal_and_its_answer() {
     let Some(bench) = Bench::set_up() else { return };
     let csv = bench.path("rounds.csv");
     let csv = csv.to_str().unwrap();
-    let guest = [
-        "pingpong",
-        "--rounds",
-        "2000",
-        "--gap",
-        "fixed:100us",
-        "--cap",
-        "0",
-        "--rounds-out",
-        csv,
-    ];
-    let recorded = bench.record(&[], &guest);
+    let line = format!("pingpong --rounds 2000 --gap fixed:100us --cap 0 --rounds-out {csv}");
+    let recorded = bench.record(&[], &words(&line));
     let rounds = rounds(&std::fs::read_to_string(csv).unwrap());
     assert_eq!(rounds.len(), 2000);
     let halts = recorded.halts_of(recorded.counted()[0].tid);

@@ -113,9 +113,7 @@ fn doctor(is_meant: impl Fn(&Value) -> bool) -> Value {
 
 #[test]
 fn a_ceiling_is_set_and_taken_back() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     let host = Host::new();
     let vm = start(&bench, "governed", |lab| lab);
     let before = in_kernel_by("governed");
@@ -146,9 +144,7 @@ fn a_ceiling_is_set_and_taken_back() {
 #[test]
 #[ignore = "long: make test-long"]
 fn a_vmm_without_the_library_or_that_is_stopped_is_reported() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     let host = Host::new();
     let plain = Vmm::start(&bench, "plain", By::Nothing);
     let (code, said) = host.set(&plain.id().to_string(), "0");
@@ -174,9 +170,7 @@ fn a_vmm_without_the_library_or_that_is_stopped_is_reported() {
 /// As many VMs as a VMM answers for; one more, and none is changed, because it cannot be told which is which.
 #[test]
 fn a_process_with_more_vms_than_are_answered_for_is_reported() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     for by in [By::Crate, By::Preload] {
         let host = Host::new();
         let mut vmm = Vmm::start(&bench, "many", by);
@@ -207,9 +201,7 @@ fn a_process_with_more_vms_than_are_answered_for_is_reported() {
 /// A VMM that has haltwise-governor and is preloaded too is asked by one of both.
 #[test]
 fn a_vmm_that_has_the_library_and_the_crate() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     let host = Host::new();
     let vm = start(&bench, "both", |lab| lab.env("LD_PRELOAD", library()));
     assert_eq!(host.set("both", "70us").0, Some(0));
@@ -222,9 +214,7 @@ fn a_vmm_that_has_the_library_and_the_crate() {
 /// The ceiling with which a VMM starts its VM is what undo restores.
 #[test]
 fn a_ceiling_of_the_vmms_own_is_restored() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     let host = Host::new();
     let vm = start(&bench, "capped", |lab| lab.args(["--cap", "30us"]));
     assert_eq!(host.set("capped", "70us").0, Some(0));
@@ -245,9 +235,7 @@ fn has_qemu() -> bool {
 /// A QEMU of the distribution, under its strictest sandbox: nothing of it knows of haltwise.
 #[test]
 fn a_stock_qemu_under_its_sandbox() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     if !has_qemu() {
         return;
     }
@@ -285,9 +273,7 @@ fn a_stock_qemu_under_its_sandbox() {
 /// As libvirt names an emulator: a link to `haltwise-exec` with QEMU's name.
 #[test]
 fn a_stock_qemu_by_the_wrapper() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     if !has_qemu() {
         return;
     }

@@ -152,15 +152,7 @@ fn a_recorder_that_falls_behind_counts_what_it_lost() {
     // The ring holds some 190,000 halts; these are 250,000.
     let lab = bench
         .lab()
-        .args([
-            "run",
-            "pingpong",
-            "--rounds",
-            "250000",
-            "--gap",
-            "fixed:1us",
-            "--json",
-        ])
+        .args("run pingpong --rounds 250000 --gap fixed:1us --json".split(' '))
         .output()
         .unwrap();
     recorder.signal(Signal::CONT);

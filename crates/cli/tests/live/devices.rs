@@ -107,14 +107,7 @@ fn rules(bench: &Bench, name: &str, devices: &[&str], code: &[&[u8]]) -> BTreeSe
     let _qemu = Running::start(
         Command::new("qemu-system-x86_64")
             .args(["-name", "guest=kicker,debug-threads=on"])
-            .args([
-                "-machine",
-                "pc,accel=kvm",
-                "-cpu",
-                "qemu64,+x2apic",
-                "-m",
-                "16",
-            ])
+            .args("-machine pc,accel=kvm -cpu qemu64,+x2apic -m 16".split(' '))
             .args(["-nodefaults", "-display", "none", "-bios"])
             .arg(&image)
             .args(devices)

@@ -60,14 +60,7 @@ fn a_recording_through_sudo_is_for_who_ran_it_alone() {
     let Some(bench) = Bench::set_up() else { return };
     let by = 12_345;
     let recorded = Command::new(haltwise())
-        .args([
-            "record",
-            "--duration",
-            "1s",
-            "--exits",
-            "--no-command",
-            "-o",
-        ])
+        .args("record --duration 1s --exits --no-command -o".split(' '))
         .arg(bench.path("above/capture"))
         .env("SUDO_UID", by.to_string())
         .env("SUDO_GID", by.to_string())

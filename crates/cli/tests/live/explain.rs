@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Running, haltwise, has_recorded, until};
+use crate::bench::{Bench, Running, haltwise, has_recorded, until, words};
 
 /// The rules that fire on the lab's VM.
 fn rules(lab: &[&str]) -> Option<BTreeSet<String>> {
@@ -61,45 +61,14 @@ fn says(bench: &Bench, verb: &[&str]) -> (Value, Option<i32>) {
 /// worse, and its remedy names the polls that were preempted.
 #[test]
 fn polling_in_the_guest_is_not_advised_on_a_cpu_that_others_want() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
-    let _spinner = Running::start(
-        bench
-            .lab()
-            .args([
-                "run",
-                "poller",
-                "--guest-poll",
-                "fixed:always",
-                "--gap",
-                "fixed:1ms",
-            ])
-            .args([
-                "--duration",
-                "60s",
-                "--timeout",
-                "120s",
-                "--pin",
-                "0",
-                "--name",
-                "spinner",
-            ])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null()),
-    );
+    let Some(bench) = Bench::set_up() else { return };
+    let spinner = "run poller --guest-poll fixed:always --gap fixed:1ms --duration 60s --timeout 120s --pin 0 \
+                   --name spinner";
+    let mut lab = bench.lab();
+    let quiet = lab.stdout(Stdio::null()).stderr(Stdio::null());
+    let _spinner = Running::start(quiet.args(words(spinner)));
     Bench::wait_for("spinner");
-    let ring = [
-        "ipi",
-        "--rounds",
-        "3000",
-        "--pin",
-        "0",
-        "--timeout",
-        "120s",
-        "--name",
-        "subject",
-    ];
+    let ring = words("ipi --rounds 3000 --pin 0 --timeout 120s --name subject");
     bench.record(&[], &ring);
     let (page, _) = says(&bench, &["explain", "--vm", "subject"]);
     let of = |list: &str| {
@@ -125,9 +94,7 @@ fn polling_in_the_guest_is_not_advised_on_a_cpu_that_others_want() {
 /// A VM with a ceiling of its own: no plan for the host, and nothing blamed on VMs that follow.
 #[test]
 fn a_ceiling_of_the_vms_own_is_not_planned_for_the_host() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     let load = "pingpong --rounds 4000 --gap exp:60us --host-wait block --cap 3ms --name subject";
     bench.record(&[], &load.split(' ').collect::<Vec<_>>());
     let plan = bench.path("plan.json");
@@ -154,22 +121,11 @@ fn a_ceiling_of_the_vms_own_is_not_planned_for_the_host() {
 /// A guest that disabled host polling: nobody says that its window is polled or that it follows.
 #[test]
 fn a_guest_that_disabled_host_polling_follows_nothing() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     let _guest = Running::start(
         bench
             .lab()
-            .args([
-                "run",
-                "poller",
-                "--gap",
-                "fixed:2ms",
-                "--duration",
-                "60s",
-                "--name",
-                "haltpoll",
-            ])
+            .args("run poller --gap fixed:2ms --duration 60s --name haltpoll".split(' '))
             .stdout(Stdio::null())
             .stderr(Stdio::null()),
     );

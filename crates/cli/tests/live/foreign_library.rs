@@ -65,14 +65,7 @@ fn record_beside(name: &str, change: fn(&File)) {
     let lab = Running::start(
         bench
             .lab()
-            .args([
-                "run",
-                "pingpong",
-                "--duration",
-                "600s",
-                "--gap",
-                "fixed:100us",
-            ])
+            .args("run pingpong --duration 600s --gap fixed:100us".split(' '))
             .args(["--host-wait", "block", "--name", name])
             .env("LD_LIBRARY_PATH", bench.dir.path())
             .stdout(Stdio::null()),

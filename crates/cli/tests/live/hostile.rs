@@ -30,12 +30,7 @@ fn tenant(program: &std::path::Path) -> Command {
     let mut command = Command::new("setpriv");
     command
         .args(["--reuid", "65534", "--clear-groups"])
-        .args([
-            "--inh-caps",
-            "+dac_override",
-            "--ambient-caps",
-            "+dac_override",
-        ])
+        .args("--inh-caps +dac_override --ambient-caps +dac_override".split(' '))
         .arg(program);
     command
 }

@@ -23,7 +23,6 @@ mod exits;
 mod experiments;
 mod explain;
 mod foreign_library;
-mod halt_loop;
 mod hostile;
 mod idle;
 mod interval;

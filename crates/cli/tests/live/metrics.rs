@@ -83,15 +83,7 @@ fn the_lab_s_halts_are_served_to_the_unit() {
     let serving = exporter(&[]);
     let lab = bench
         .lab()
-        .args([
-            "run",
-            "pingpong",
-            "--json",
-            "--duration",
-            "1s",
-            "--gap",
-            "bimodal:0.7:20us:2ms",
-        ])
+        .args("run pingpong --json --duration 1s --gap bimodal:0.7:20us:2ms".split(' '))
         .args(["--name", "scraped"])
         .output()
         .unwrap();

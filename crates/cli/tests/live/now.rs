@@ -17,9 +17,7 @@ fn json(command: &mut Command) -> Value {
 
 #[test]
 fn an_answer_names_the_vm_and_keeps_its_capture_for_others() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     let _vm = bench.keep_halting("fixed:500us", &["--name", "now-subject"]);
     Bench::wait_for("now-subject");
     let kept = bench.path("kept");
@@ -53,9 +51,7 @@ fn an_answer_names_the_vm_and_keeps_its_capture_for_others() {
 /// Nothing is asserted of how much CPU time the vCPU gets: others may use its CPU.
 #[test]
 fn a_vcpu_that_never_halts_is_named_with_the_cpu_time_of_its_vm() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     let mut spins = bench.lab();
     spins
         .args(["run", "cpuid", "--rounds", "4000000000"])
@@ -125,9 +121,7 @@ fn who_may_not_record_is_told_what_is_known_and_what_to_run() {
 /// longer polls catch there is what disturbs the host, which differs from one second to the next.
 #[test]
 fn at_rest_a_steady_vm_that_is_asked_again_gets_the_same_answer() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     let _vm = bench.keep_halting("fixed:125us", &["--name", "now-steady"]);
     Bench::wait_for("now-steady");
     let mut answers = Vec::new();

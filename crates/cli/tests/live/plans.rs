@@ -49,9 +49,7 @@ fn own(name: &str) -> u64 {
 
 #[test]
 fn a_plan_sets_parameters_and_ceilings_and_undo_takes_both_back() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     let host = Host::new();
     let before = host.ceiling();
     let vms = ["planned-a", "planned-b"].map(|name| start(&bench, name, |lab| lab));
@@ -93,9 +91,7 @@ fn a_plan_sets_parameters_and_ceilings_and_undo_takes_both_back() {
 
 #[test]
 fn vms_that_are_not_there_or_cannot_be_set_are_named_and_the_others_are_set() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     let host = Host::new();
     let settable = start(&bench, "settable", |lab| lab);
     let unsettable = Vmm::start(&bench, "unsettable", By::Nothing);
@@ -147,9 +143,7 @@ fn vms_that_are_not_there_or_cannot_be_set_are_named_and_the_others_are_set() {
 
 #[test]
 fn a_capture_knows_whose_ceiling_could_be_set_and_tune_plans_for_these() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     let governed = start(&bench, "tuned-a", |lab| lab);
     let plain = Vmm::start(&bench, "tuned-b", By::Nothing);
     let plain_name = format!("small_vmm-{}", plain.id());
@@ -208,23 +202,13 @@ fn a_capture_knows_whose_ceiling_could_be_set_and_tune_plans_for_these() {
 
 #[test]
 fn a_plan_is_proved_vm_by_vm() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     let vms = ["proved-a", "proved-b"].map(|name| start(&bench, name, |lab| lab));
     let path = plan(&bench, &json!({}), &[("proved-a", 0), ("proved-b", 5_000)]);
     let prove = |options: &[&str]| {
         let output = Command::new(haltwise())
             .args(["prove", "--json", "--rounds", "2", "--duration", "300ms"])
-            .args([
-                "--switch-cpu",
-                "5us",
-                "--vm",
-                "proved-a",
-                "--vm",
-                "proved-b",
-                "--plan",
-            ])
+            .args("--switch-cpu 5us --vm proved-a --vm proved-b --plan".split(' '))
             .arg(&path)
             .args(options)
             .output()

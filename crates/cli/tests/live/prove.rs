@@ -231,15 +231,7 @@ fn an_interrupt_keeps_whole_rounds_and_leaves_nothing_running() {
     let script = "echo $$ >>\"$1\"; n=$(wc -l <\"$1\"); shift; test $n -lt 9 || exec sleep 1000; exec \"$@\"";
     let running = Running::start(
         Command::new(haltwise())
-            .args([
-                "prove",
-                "--a",
-                "off",
-                "--b",
-                "kvm:max=50us",
-                "--json",
-                "--ledger",
-            ])
+            .args("prove --a off --b kvm:max=50us --json --ledger".split(' '))
             .arg(&ledger)
             .args(["--", "sh", "-c", script, "sh"])
             .arg(&begun)

@@ -196,15 +196,7 @@ fn a_command_of_another_user_is_ended_and_files_go_to_whoever_ran_sudo() {
             .env("SUDO_GID", "65534")
             .args(["record", "--duration", "1s", "-o"])
             .arg(bench.path("capture"))
-            .args([
-                "--",
-                "setpriv",
-                "--reuid",
-                "65534",
-                "--clear-groups",
-                "sleep",
-                "600",
-            ])
+            .args("-- setpriv --reuid 65534 --clear-groups sleep 600".split(' '))
             .stdout(Stdio::null())
             .stderr(Stdio::null()),
     );

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
-use crate::bench::{Bench, LOST_WAKE_UPS, Running, counted, haltwise};
+use crate::bench::{Bench, LOST_WAKE_UPS, Running, counted, haltwise, words};
 use crate::tmux::{Tmux, wait_until};
 
 /// What was on the screen before.
@@ -176,11 +176,8 @@ fn colours_can_be_done_without() {
 #[test]
 fn live_vms_come_and_go() {
     let Some(bench) = Bench::set_up() else { return };
-    let Some(tmux) = started(
-        80,
-        24,
-        &format!("{} top --interval 200ms", haltwise().display()),
-    ) else {
+    let live = format!("{} top --interval 200ms", haltwise().display());
+    let Some(tmux) = started(80, 24, &live) else {
         return;
     };
     // Other VMs may run on this host.
@@ -252,25 +249,14 @@ fn watched(bench: &Bench, options: &[&str], lab: &[&str]) -> (Value, Value) {
 
 #[test]
 fn one_interval_agrees_with_the_labs_own_counts() {
-    let guests: [&[&str]; 3] = [
-        &[
-            "pingpong", "--rounds", "3000", "--gap", "exp:60us", "--name", "seen",
-        ],
-        &["ipi", "--rounds", "2000", "--vcpus", "3", "--name", "seen"],
-        &[
-            "tick",
-            "--rounds",
-            "1000",
-            "--gap",
-            "uniform:100us:1ms",
-            "--name",
-            "seen",
-        ],
-    ];
-    for guest in guests {
+    for guest in [
+        "pingpong --rounds 3000 --gap exp:60us --name seen",
+        "ipi --rounds 2000 --vcpus 3 --name seen",
+        "tick --rounds 1000 --gap uniform:100us:1ms --name seen",
+    ] {
         for mode in ["counts", "full"] {
             let Some(bench) = Bench::set_up() else { return };
-            let (shown, lab) = watched(&bench, &["--mode", mode], guest);
+            let (shown, lab) = watched(&bench, &["--mode", mode], &words(guest));
             assert_eq!(shown["lost_in_all"], 0);
             assert_eq!(shown["mode"], mode);
             let vms = shown["vms"].as_array().unwrap();
@@ -281,7 +267,7 @@ fn one_interval_agrees_with_the_labs_own_counts() {
                     .iter()
                     .find(|vcpu| vcpu["tid"] == counted.tid)
                     .unwrap();
-                let what = format!("{mode} {guest:?}: {counted:?}\n{vcpu}");
+                let what = format!("{mode} {guest}: {counted:?}\n{vcpu}");
                 assert_eq!(vcpu["waits"], counted.waits, "{what}");
                 assert_eq!(vcpu["parts"]["poll_fail_ns"], counted.fail_ns, "{what}");
                 assert_eq!(
@@ -304,15 +290,7 @@ fn one_interval_agrees_with_the_labs_own_counts() {
 #[test]
 fn the_second_rung_shows_the_same_halts() {
     let Some(bench) = Bench::set_up() else { return };
-    let guest = [
-        "pingpong",
-        "--rounds",
-        "2000",
-        "--gap",
-        "exp:60us",
-        "--name",
-        "seen-by-perf",
-    ];
+    let guest = words("pingpong --rounds 2000 --gap exp:60us --name seen-by-perf");
     let (shown, lab) = watched(&bench, &["--source", "tracepoints"], &guest);
     assert_eq!(
         (&shown["rung"], &shown["mode"]),
@@ -332,43 +310,17 @@ fn the_second_rung_shows_the_same_halts() {
     assert_eq!(vcpu["waits"], counted.waits, "{counted:?} {vcpu}");
 }
 
-#[test]
-fn one_interval_as_a_page() {
-    let Some(bench) = Bench::set_up() else { return };
-    let _running = bench.keep_halting("fixed:1ms", &["--name", "on-the-page"]);
-    let mut top = Command::new(haltwise());
-    top.args(["top", "--once", "--interval", "300ms", "--width", "100"]);
-    let output = top.env_remove("COLUMNS").output().unwrap();
-    let page = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        page.lines().next().unwrap().contains("live, every"),
-        "{page}"
-    );
-    assert!(page.contains("on-the-page"), "{page}");
-    assert!(
-        page.lines().all(|line| line.chars().count() <= 100),
-        "{page}"
-    );
-}
-
 /// The lab's exits guest, where KVM tells of no exits: every port write returns to the VMM.
 #[test]
 fn exits_are_counted_when_they_are_asked_for() {
     let Some(bench) = Bench::set_up() else { return };
-    let (shown, _) = watched(
-        &bench,
-        &["--exits"],
-        &["exits", "--rounds", "3", "--name", "seen-to-exit"],
-    );
+    let guest = words("exits --rounds 3 --name seen-to-exit");
+    let (shown, _) = watched(&bench, &["--exits"], &guest);
     let vms = shown["vms"].as_array().unwrap();
     let vm = vms.iter().find(|vm| vm["name"] == "seen-to-exit").unwrap();
     let reasons = vm["exits"]["reasons"].as_array().unwrap();
     assert!(vm["exits"]["count"].as_u64().unwrap() > 0, "{vm}");
     assert!(!reasons.is_empty(), "{vm}");
-    let (shown, _) = watched(
-        &bench,
-        &[],
-        &["exits", "--rounds", "1", "--name", "seen-to-exit"],
-    );
+    let (shown, _) = watched(&bench, &[], &guest);
     assert_eq!(shown["total"]["exits"], Value::Null);
 }

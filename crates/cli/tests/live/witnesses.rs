@@ -7,46 +7,20 @@ use haltwise_core::event::{Halt, HaltCounts};
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use rustix::process::Signal;
 
-use crate::bench::{Bench, Counted, Recorded, counted, has_recorded, told};
+use crate::bench::{Bench, Counted, Recorded, counted, has_recorded, told, words};
 use crate::tries::{judge, tries};
 
 /// Guests with enough options that each takes well under three seconds.
-const GUESTS: [&[&str]; 9] = [
-    &["pingpong", "--rounds", "3000", "--gap", "exp:60us"],
-    &[
-        "pingpong",
-        "--rounds",
-        "2000",
-        "--gap",
-        "bimodal:0.8:30us:2ms",
-        "--cap",
-        "0",
-    ],
-    &[
-        "pingpong",
-        "--rounds",
-        "3000",
-        "--gap",
-        "fixed:50us",
-        "--cap",
-        "400us",
-    ],
-    &[
-        "pingpong",
-        "--rounds",
-        "500",
-        "--vms",
-        "3",
-        "--vcpus",
-        "2",
-        "--host-wait",
-        "block",
-    ],
-    &["tick", "--rounds", "1000", "--gap", "uniform:100us:1ms"],
-    &["tick-pit", "--rounds", "300"],
-    &["ipi", "--rounds", "2000", "--vcpus", "3"],
-    &["idle", "--rounds", "20"],
-    &["exits", "--rounds", "2"],
+const GUESTS: [&str; 9] = [
+    "pingpong --rounds 3000 --gap exp:60us",
+    "pingpong --rounds 2000 --gap bimodal:0.8:30us:2ms --cap 0",
+    "pingpong --rounds 3000 --gap fixed:50us --cap 400us",
+    "pingpong --rounds 500 --vms 3 --vcpus 2 --host-wait block",
+    "tick --rounds 1000 --gap uniform:100us:1ms",
+    "tick-pit --rounds 300",
+    "ipi --rounds 2000 --vcpus 3",
+    "idle --rounds 20",
+    "exits --rounds 2",
 ];
 
 fn assert_same_counts(counted: &Counted, halts: &[Halt], what: &str) {
@@ -133,8 +107,8 @@ fn assert_agreement(recorded: &Recorded, what: &str) {
 fn every_guest_is_counted_alike_by_all_three() {
     for guest in GUESTS {
         let Some(bench) = Bench::set_up() else { return };
-        let arguments = [guest, &["--name", "witness"]].concat();
-        assert_agreement(&bench.record(&[], &arguments), guest[0]);
+        let lab = format!("{guest} --name witness");
+        assert_agreement(&bench.record(&[], &words(&lab)), guest);
     }
 }
 
@@ -163,10 +137,10 @@ fn assert_same_sums(rows: &[HaltCounts], counted: &Counted, what: &str) {
 fn counts_mode_counts_the_same() {
     for guest in GUESTS {
         let Some(bench) = Bench::set_up() else { return };
-        let recorded = bench.record(&["--mode", "counts", "--interval", "100ms"], guest);
+        let recorded = bench.record(&words("--mode counts --interval 100ms"), &words(guest));
         assert_eq!(recorded.lost(), 0);
         for counted in recorded.counted() {
-            assert_same_sums(&recorded.counts_of(counted.tid), &counted, guest[0]);
+            assert_same_sums(&recorded.counts_of(counted.tid), &counted, guest);
         }
     }
 }
@@ -269,19 +243,19 @@ fn tracepoints_take_the_vms_of_one_process_apart() {
 fn stats_mode_tells_what_kvm_counted() {
     for guest in [GUESTS[0], GUESTS[3], GUESTS[7]] {
         let Some(bench) = Bench::set_up() else { return };
-        let guest = [guest, &["--linger", "1s"]].concat();
-        let recorded = bench.record(&["--mode", "stats", "--interval", "100ms"], &guest);
+        let lab = format!("{guest} --linger 1s");
+        let recorded = bench.record(&words("--mode stats --interval 100ms"), &words(&lab));
         assert_eq!(recorded.lost(), 0);
         let missing = &recorded.capture.info().missing;
         assert!(missing.iter().any(|missing| missing.field == "halts"));
         for counted in recorded.counted() {
             let rows = recorded.counts_of(counted.tid);
-            assert_same_sums(&rows, &counted, guest[0]);
+            assert_same_sums(&rows, &counted, guest);
             let slept_ns: u64 = rows
                 .iter()
                 .map(|r| r.halt_ns.sum() - r.poll_success_ns.sum() - r.poll_fail_ns.sum())
                 .sum();
-            assert_eq!(slept_ns, counted.wait_ns, "{guest:?} {counted:?}");
+            assert_eq!(slept_ns, counted.wait_ns, "{guest} {counted:?}");
         }
     }
 }
@@ -290,16 +264,8 @@ fn stats_mode_tells_what_kvm_counted() {
 #[test]
 fn stats_mode_counts_to_the_end_of_a_vm() {
     let Some(bench) = Bench::set_up() else { return };
-    let guest = [
-        "pingpong",
-        "--rounds",
-        "3000",
-        "--gap",
-        "fixed:1ms",
-        "--vcpus",
-        "2",
-    ];
-    let recorded = bench.record(&["--mode", "stats", "--interval", "1s"], &guest);
+    let guest = words("pingpong --rounds 3000 --gap fixed:1ms --vcpus 2");
+    let recorded = bench.record(&words("--mode stats --interval 1s"), &guest);
     for counted in recorded.counted() {
         assert_same_sums(&recorded.counts_of(counted.tid), &counted, "to the end");
     }

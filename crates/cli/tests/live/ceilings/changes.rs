@@ -50,9 +50,7 @@ struct Scene {
 
 #[test]
 fn many_changes_leave_nothing_behind() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     let vmms = [("preloaded", By::Preload), ("linked", By::Crate)];
     let vmms = vmms.map(|(name, by)| Vmm::start(&bench, name, by));
     let qemu = Qemu::start(&bench);

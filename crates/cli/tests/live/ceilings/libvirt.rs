@@ -74,9 +74,7 @@ fn is_known_by_its_uuid(bench: &Bench, vm: &Value) {
 
 #[test]
 fn a_domain_of_libvirt_by_the_wrapper() {
-    let Some(bench) = Bench::set_up() else {
-        return;
-    };
+    let Some(bench) = Bench::set_up() else { return };
     if let Some((program, package)) = TOOLS.iter().find(|(program, _)| !has(program)) {
         println!("skipped: no {program} (package {package})");
         return;
