@@ -149,37 +149,17 @@ fn a_plan_that_cannot_be_written_leaves_the_old_one() {
 
 #[test]
 fn every_field_must_be_there() {
-    for path in [
-        "tool",
-        "tool/name",
-        "tool/version",
-        "capture",
-        "capture/hostname",
-        "capture/kernel_release",
-        "capture/arch",
-        "capture/started_unix_ns",
-        "capture/ended_unix_ns",
-        "capture/halts",
-        "goal",
-        "goal/name",
-        "goal/lambda",
-        "goal/max_poll_cpu_percent",
-        "scope",
-        "before",
-        "settings",
-        "expected",
-        "expected/interval",
-        "expected/halts",
-        "expected/cost_ns_per_halt",
-        "expected/poll_cpu_percent/change_low",
-        "reason",
-    ] {
+    let paths = "tool tool/name tool/version capture capture/hostname capture/kernel_release capture/arch \
+                 capture/started_unix_ns capture/ended_unix_ns capture/halts goal goal/name goal/lambda \
+                 goal/max_poll_cpu_percent scope before settings expected expected/interval expected/halts \
+                 expected/cost_ns_per_halt expected/poll_cpu_percent/change_low reason";
+    for path in paths.split(' ') {
         let error = refused(&with(path, None));
         let name = path.rsplit('/').next().unwrap();
         assert!(error.contains(&format!("`{name}`")), "{path}: {error}");
     }
-    for (path, name) in [("schema", "schema"), ("version", "version")] {
-        let error = refused(&with(path, None));
+    for name in ["schema", "version"] {
+        let error = refused(&with(name, None));
         assert!(error.starts_with("it is not a plan: "), "{error}");
         assert!(error.contains(name), "{error}");
     }
@@ -187,16 +167,9 @@ fn every_field_must_be_there() {
 
 #[test]
 fn a_field_too_many_is_refused() {
-    for path in [
-        "more",
-        "tool/more",
-        "capture/more",
-        "goal/more",
-        "before/more",
-        "settings/halt_poll_ns_growth",
-        "expected/more",
-        "expected/cost_ns_per_halt/more",
-    ] {
+    let paths = "more tool/more capture/more goal/more before/more settings/halt_poll_ns_growth expected/more \
+                 expected/cost_ns_per_halt/more";
+    for path in paths.split(' ') {
         let error = refused(&with(path, Some(json!(1))));
         assert!(error.contains("unknown field"), "{path}: {error}");
     }
@@ -204,64 +177,36 @@ fn a_field_too_many_is_refused() {
 
 #[test]
 fn values_that_no_setting_can_have_are_refused() {
-    for (path, value, says) in [
-        ("schema", json!("haltwise-report"), "haltwise-report"),
-        ("version", json!(3), "version 3"),
-        ("version", json!(2), "is of version 1"),
-        ("scope", json!("guest"), "is of version 2"),
-        (
-            "settings/guest_halt_poll_ns",
-            json!(1),
-            "settings: it has a guest's parameters",
-        ),
-        (
-            "before/guest_halt_poll_allow_shrink",
-            json!(true),
-            "before: it has a guest's parameters",
-        ),
-        ("version", json!(0), "version 0"),
-        ("version", json!("1"), "it is not a plan"),
-        ("scope", json!("vm"), "unknown variant `vm`"),
-        ("settings/halt_poll_ns", json!(-1), "-1"),
-        (
-            "settings/halt_poll_ns",
-            json!(4_294_967_296_u64),
-            "4294967296",
-        ),
-        (
-            "settings/halt_poll_ns",
-            json!(u32::MAX),
-            "settings: halt_poll_ns is 4294967295; a plan may hold 0 to 1000000000",
-        ),
-        (
-            "settings/halt_poll_ns_grow",
-            json!(u32::MAX),
-            "halt_poll_ns_grow",
-        ),
-        ("settings/halt_poll_ns", json!(0.5), "0.5"),
-        ("settings/halt_poll_ns", json!("80us"), "80us"),
-        ("goal/lambda", json!(-1.0), "lambda is -1"),
-        ("goal/lambda", json!(1e7), "lambda is 10000000"),
-        (
-            "goal/max_poll_cpu_percent",
-            json!(-2.0),
-            "max_poll_cpu_percent is below 0",
-        ),
-        ("reason", json!(" "), "reason: it is empty"),
-        ("settings", json!({}), "expected: it must be null"),
-        (
-            "expected/poll_cpu_percent/change_low",
-            json!(7.0),
-            "ends (-2.1) before it begins (7)",
-        ),
-        (
-            "expected/cost_ns_per_halt/after",
-            json!(-1.0),
-            "cost_ns_per_halt is below 0",
-        ),
+    for row in [
+        r#"schema | "haltwise-report" | haltwise-report"#,
+        "version | 3 | version 3",
+        "version | 2 | is of version 1",
+        r#"scope | "guest" | is of version 2"#,
+        "settings/guest_halt_poll_ns | 1 | settings: it has a guest's parameters",
+        "before/guest_halt_poll_allow_shrink | true | before: it has a guest's parameters",
+        "version | 0 | version 0",
+        r#"version | "1" | it is not a plan"#,
+        r#"scope | "vm" | unknown variant `vm`"#,
+        "settings/halt_poll_ns | -1 | -1",
+        "settings/halt_poll_ns | 4294967296 | 4294967296",
+        "settings/halt_poll_ns | 4294967295 | settings: halt_poll_ns is 4294967295; a plan may hold 0 to 1000000000",
+        "settings/halt_poll_ns_grow | 4294967295 | halt_poll_ns_grow",
+        "settings/halt_poll_ns | 0.5 | 0.5",
+        r#"settings/halt_poll_ns | "80us" | 80us"#,
+        "goal/lambda | -1.0 | lambda is -1",
+        "goal/lambda | 1e7 | lambda is 10000000",
+        "goal/max_poll_cpu_percent | -2.0 | max_poll_cpu_percent is below 0",
+        r#"reason | " " | reason: it is empty"#,
+        "settings | {} | expected: it must be null",
+        "expected/poll_cpu_percent/change_low | 7.0 | ends (-2.1) before it begins (7)",
+        "expected/cost_ns_per_halt/after | -1.0 | cost_ns_per_halt is below 0",
     ] {
-        let error = refused(&with(path, Some(value.clone())));
-        assert!(error.contains(says), "{path} = {value}: {error}");
+        let [path, value, says] = row.split(" | ").collect::<Vec<_>>()[..] else {
+            panic!("{row}");
+        };
+        let value = serde_json::from_str(value).unwrap();
+        let error = refused(&with(path, Some(value)));
+        assert!(error.contains(says), "{row}: {error}");
     }
 }
 

@@ -126,57 +126,40 @@ impl Price {
 mod test {
     use super::*;
 
+    /// Given for an exit and an IPI, calibrated for both; then the price of both.
     #[test]
     fn what_is_given_comes_first_and_an_ipi_is_an_exit_unless_given() {
-        let told = |exit: Option<u64>, ipi: Option<u64>| GivenPrice {
-            exit_cpu: exit.map(Nanos),
-            ipi_cpu: ipi.map(Nanos),
-        };
-        let (given, calibrated) = (Some(Source::Given), Some(Source::Calibrated));
-        let in_guest = (Some(4), calibrated);
-        for (told, calibrated_ns, exit, ipi) in [
-            (told(None, None), [None, None], (None, None), (None, None)),
-            (
-                told(None, None),
-                [Some(9), None],
-                (Some(9), calibrated),
-                (Some(9), calibrated),
-            ),
-            (
-                told(Some(5), None),
-                [Some(9), None],
-                (Some(5), given),
-                (Some(5), given),
-            ),
-            (
-                told(None, Some(0)),
-                [Some(9), Some(4)],
-                (Some(9), calibrated),
-                (Some(0), given),
-            ),
-            (
-                told(None, Some(3)),
-                [None; 2],
-                (None, None),
-                (Some(3), given),
-            ),
-            (
-                told(Some(5), None),
-                [Some(9), Some(4)],
-                (Some(5), given),
-                in_guest,
-            ),
-            (told(None, None), [None, Some(4)], (None, None), in_guest),
+        for (known, expected) in [
+            ("- - - -", "- -"),
+            ("- - 9 -", "9Calibrated 9Calibrated"),
+            ("5 - 9 -", "5Given 5Given"),
+            ("- 0 9 4", "9Calibrated 0Given"),
+            ("- 3 - -", "- 3Given"),
+            ("5 - 9 4", "5Given 4Calibrated"),
+            ("- - - 4", "- 4Calibrated"),
         ] {
-            let [exit_cpu_ns, ipi_cpu_ns] = calibrated_ns;
+            let known: Vec<Option<u64>> = known.split(' ').map(|ns| ns.parse().ok()).collect();
+            let [exit, ipi, exit_cpu_ns, ipi_cpu_ns] = known[..] else {
+                panic!("{known:?}");
+            };
+            let given = GivenPrice {
+                exit_cpu: exit.map(Nanos),
+                ipi_cpu: ipi.map(Nanos),
+            };
             let calibrated = Prices {
                 exit_cpu_ns,
                 ipi_cpu_ns,
             };
-            let price = Price::new(told, calibrated);
-            assert_eq!((price.exit_cpu_ns, price.exit_cpu_source), exit);
-            assert_eq!((price.ipi_cpu_ns, price.ipi_cpu_source), ipi);
-            assert_eq!(price.words().contains("unknown"), exit.0.is_none());
+            let price = Price::new(given, calibrated);
+            let of = |ns: Option<u64>, source: Option<Source>| match (ns, source) {
+                (Some(ns), Some(source)) => format!("{ns}{source:?}"),
+                (None, None) => "-".to_owned(),
+                odd => panic!("{odd:?}"),
+            };
+            let exit = of(price.exit_cpu_ns, price.exit_cpu_source);
+            let ipi = of(price.ipi_cpu_ns, price.ipi_cpu_source);
+            assert_eq!(format!("{exit} {ipi}"), expected);
+            assert_eq!(price.words().contains("unknown"), exit == "-");
         }
     }
 }
