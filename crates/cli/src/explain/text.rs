@@ -295,8 +295,6 @@ fn closing(page: &mut Page, view: &Explanation) {
 
 #[cfg(test)]
 mod test {
-    use haltwise_core::explain::cost::Cost;
-
     use super::*;
 
     #[test]
@@ -309,26 +307,5 @@ mod test {
         ] {
             assert_eq!(ranges(numbers), text);
         }
-    }
-
-    #[test]
-    fn a_cost_has_its_units() {
-        let of = |cpu_ns_per_s, latency_ns_per_s| {
-            let both = Cost {
-                cpu_ns_per_s,
-                latency_ns_per_s,
-            };
-            cost(Some(&FindingCost {
-                cost: both,
-                weighed_ns_per_s: both.weighed(1.0),
-            }))
-        };
-        assert_eq!(of(42e6, 0.0), "at most 4.20 % of a CPU");
-        assert_eq!(of(1.5e9, 0.0), "at most 1.50 CPUs");
-        assert_eq!(
-            of(42e6, 24e6),
-            "at most 4.20 % of a CPU and 24.0 ms of wake-up latency in each second"
-        );
-        assert_eq!(of(0.0, 0.0), "no cost in this recording");
     }
 }

@@ -133,24 +133,6 @@ mod test {
     use super::*;
     use crate::proof::ledger::file::test::entry;
 
-    #[test]
-    fn medians_and_tails_by_hand() {
-        let entries: Vec<Entry> = (1..=10)
-            .map(|n| entry(100.0 + f64::from(n), 100.0, n <= 7))
-            .collect();
-        let summary = Summary::of(&entries);
-        assert_eq!(
-            (summary.proofs, summary.predictions, summary.within),
-            (10, 10, 7)
-        );
-        let [cost] = &summary.figures[..] else {
-            panic!("{summary:?}");
-        };
-        assert_eq!((cost.error_p50, cost.error_p90), (5.0, 9.0));
-        assert_eq!(cost.relative_p50_percent, Some(5.0));
-        assert_eq!(cost.relative_p90_percent, Some(9.0));
-    }
-
     /// An inconclusive proof changes no figure of accuracy, whatever it says.
     #[test]
     fn proofs_that_decide_nothing_stand_apart() {
@@ -179,16 +161,6 @@ mod test {
             };
             assert_eq!(accuracy, alone);
         }
-    }
-
-    #[test]
-    fn widths_hold_the_noise_on_both_sides_and_what_is_within_by_it_is_counted() {
-        // Intervals of 2 about the estimate, and a noise of 2 on both sides.
-        let summary = Summary::of(&[entry(102.0, 100.0, true), entry(100.5, 100.0, true)]);
-        assert_eq!((summary.within, summary.within_by_noise), (2, 1));
-        let cost = &summary.figures[0];
-        assert_eq!((cost.width_p50, cost.width_p90), (6.0, 6.0));
-        assert_eq!((cost.within, cost.within_by_noise), (2, 1));
     }
 
     #[test]

@@ -377,22 +377,4 @@ mod test {
             assert_eq!(time(ns), text);
         }
     }
-
-    #[test]
-    fn intervals_say_which_way() {
-        let of = |low, high| {
-            interval(&Interval {
-                value: 0.0,
-                low,
-                high,
-            })
-        };
-        assert_eq!(of(-0.35, -0.31), "31.0 to 35.0 % less");
-        assert_eq!(of(0.01, 0.02), "1.00 to 2.00 % more");
-        assert_eq!(of(-0.05, 0.1), "5.00 % less to 10.0 % more");
-        assert_eq!(
-            of(f64::NEG_INFINITY, 1.0),
-            "too few halts for a confidence interval"
-        );
-    }
 }

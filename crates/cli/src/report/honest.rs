@@ -202,20 +202,3 @@ fn cost(report: &Report) -> String {
     }));
     told.join(", ")
 }
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn what_is_partly_known_is_said() {
-        let none = UnknownFigures {
-            window_ns: 0.0,
-            ceiling_ns: 0.0,
-            poll_ns: 0.25,
-            wake_latency_ns: 0.0,
-            wake: 0.0,
-        };
-        assert_eq!(partly(&none), "poll_ns of 25.0 % of halts");
-    }
-}

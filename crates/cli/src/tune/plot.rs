@@ -42,29 +42,13 @@ mod test {
     use super::*;
 
     #[test]
-    fn corners_lie_in_the_corners_and_later_marks_cover_earlier() {
-        let at = |x, y, letter| Mark { x, y, letter };
-        let marks = [
-            at(0.0, 8.0, 'a'),
-            at(4.0, 0.0, 'b'),
-            at(2.0, 4.0, 'c'),
-            at(4.0, 0.0, 'd'),
-        ];
-        let (lines, x, y) = draw(&marks, 9);
-        assert_eq!((lines.len(), lines[0].as_str()), (LINES, "a        "));
-        assert_eq!(lines[LINES - 1], "        d");
-        assert!((x - 4.0).abs() < 1e-9 && (y - 8.0).abs() < 1e-9);
-        assert!(lines.concat().contains('c'));
-    }
-
-    #[test]
-    fn nothing_and_naught_are_drawn_too() {
+    fn nothing_and_naught_are_drawn_too_and_later_marks_cover_earlier() {
         assert!(draw(&[], 5).0.iter().all(|line| line == "     "));
-        let naught = [Mark {
+        let naught = ['a', 'o'].map(|letter| Mark {
             x: 0.0,
             y: 0.0,
-            letter: 'o',
-        }];
+            letter,
+        });
         assert_eq!(draw(&naught, 3).0[LINES - 1], "o  ");
     }
 }

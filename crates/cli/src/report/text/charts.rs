@@ -247,24 +247,3 @@ fn timeline(report: &Report, account: &AccountFigures, columns: usize) -> Vec<Op
     }
     values
 }
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn ends_are_folded_and_nothing_is_lost() {
-        let fold = |counts: Vec<u64>| fold_ends(counts, |n| *n, |into, n| *into += n);
-        assert!(fold(vec![]).is_empty());
-        assert_eq!(fold(vec![5]), [5]);
-        assert_eq!(
-            fold(vec![1, 0, 1, 1000, 2]),
-            [2, 1000, 2],
-            "little at the low end"
-        );
-        let many: Vec<u64> = (0..40).map(|n| 100 + n).collect();
-        let folded = fold(many.clone());
-        assert_eq!(folded.len(), ROWS);
-        assert_eq!(folded.iter().sum::<u64>(), many.iter().sum::<u64>());
-    }
-}

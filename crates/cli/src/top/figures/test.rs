@@ -8,29 +8,6 @@ use crate::top::rows;
 use crate::top::world::{self, SECOND, slept, step, vm};
 
 #[test]
-fn a_vm_by_hand() {
-    // Two vCPUs, two halts each, in a second: 20 us polled without success each time.
-    let vms = [vm(0, "a"), vm(1, "b")];
-    let step = step(0, &vms);
-    let row = rows::of_vm(&step, &vms[1], None);
-    let figures = row.figures;
-    assert_eq!((figures.vcpus, figures.halts), (2, 4));
-    assert!((figures.halts_per_s - 4.0).abs() < 1e-9);
-    assert!(
-        (figures.wasted.unwrap() - 80e-6).abs() < 1e-12,
-        "4 x 20 us of a second"
-    );
-    assert!(figures.useful.unwrap().abs() < 1e-12);
-    assert_eq!(
-        figures.window_ns,
-        Some(20_000),
-        "of the halts, not as last seen"
-    );
-    assert_eq!(figures.ceilings.unwrap().high_ns, 200_000);
-    assert_eq!(figures.exits, None);
-}
-
-#[test]
 fn the_ceiling_follows_the_parameter_where_that_binds() {
     let vms = [vm(0, "a")];
     let mut step = step(0, &vms);
