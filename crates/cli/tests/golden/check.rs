@@ -5,9 +5,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use super::{compare, fits, flat, haltwise, home, scenarios, schema, updates, write};
+use super::{compare, fits, flat, haltwise, home, ran, scenarios, schema, updates, write};
 
 /// Text or JSON, with the exit code as the last line.
 fn said(dir: &Path, arguments: &[&str]) -> String {
@@ -74,16 +73,10 @@ fn checks_and_repairs_are_as_committed() {
 #[test]
 fn every_reading_verb_reports_the_damage() {
     for verb in ["report", "verify", "replay", "tune", "explain"] {
-        let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-            .args([verb, "damaged"])
-            .current_dir(home())
-            .output()
-            .unwrap();
-        let code = output.status.code();
-        let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8(text).unwrap();
+        let (code, out, err) = ran(&home(), &[verb, "damaged"]);
+        let text = out + &err;
         let words: Vec<_> = text.split_whitespace().collect();
-        assert_eq!(code, Some(5), "{verb}: {text}");
+        assert_eq!(code, 5, "{verb}: {text}");
         let words = words.join(" ");
         assert!(
             words.contains("do not match their checksum"),
@@ -105,15 +98,9 @@ fn a_cut_capture_is_finished_in_place_if_nothing_is_damaged() {
     let (_, code) = haltwise(dir.path(), &["check", "cap"]);
     assert_eq!(code, Some(0));
     let again = |capture: &Path| {
-        let mut repair = Command::new(env!("CARGO_BIN_EXE_haltwise"));
-        let output = repair
-            .arg("repair")
-            .arg(capture)
-            .arg("--yes")
-            .output()
-            .unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        (output.status.code(), said)
+        let repair = ["repair", capture.to_str().unwrap(), "--yes"];
+        let (code, _, said) = ran(&home(), &repair);
+        (Some(code), said)
     };
     let (code, said) = again(&dir.path().join("cap"));
     assert!(

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use haltwise_capture::costs::Batch;
 use haltwise_capture::costs::read::{Reader, Wants};
@@ -11,7 +10,7 @@ use haltwise_capture::ring::RingInfo;
 use haltwise_core::costs::{Half, Kind};
 use serde_json::Value;
 
-use super::{fits, haltwise, home, scenarios, schema, write};
+use super::{fits, haltwise, home, ran, scenarios, schema, write};
 
 const CAPTURES: [&str; 3] = ["transactional", "fleet", "over-committed"];
 
@@ -136,11 +135,8 @@ fn a_fleet_fits_on_a_screen_and_on_a_page() {
         );
     }
     let page = lake.path().join("fleet.html");
-    let made = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-        .args(["fleet", path, "--html", page.to_str().unwrap()])
-        .output()
-        .unwrap();
-    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let (code, _, said) = ran(&home(), &["fleet", path, "--html", page.to_str().unwrap()]);
+    assert_eq!(code, 0, "{said}");
     let html = fs::read_to_string(page).unwrap();
     assert!(
         html.contains("<table") && !html.contains("<script"),
@@ -178,11 +174,8 @@ fn damaged_and_repeated_tables_are_reported_and_the_rest_counts() {
         (&whole["plans"], &whole["cohorts"])
     );
     let alone = lake.path().join("cut.parquet");
-    let failed = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-        .args(["fleet", alone.to_str().unwrap()])
-        .output()
-        .unwrap();
-    assert_eq!(failed.status.code(), Some(5), "{failed:?}");
+    let (code, _, said) = ran(&home(), &["fleet", alone.to_str().unwrap()]);
+    assert_eq!(code, 5, "{said}");
 }
 
 /// Of a ring each segment that has ended has one table, however often it is asked for.
@@ -229,12 +222,8 @@ fn the_segments_of_a_ring_are_written_once() {
     let text = fs::read_to_string(&info).unwrap();
     fs::write(&info, text.replace("1767225600000000000", "0")).unwrap();
     let timeless = timeless.to_str().unwrap();
-    let refused = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-        .args(["costs", timeless, "--lake", &lake])
-        .output()
-        .unwrap();
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("the calendar time"));
+    let (code, _, said) = ran(&home(), &["costs", timeless, "--lake", &lake]);
+    assert!(code == 1 && said.contains("the calendar time"), "{said}");
     let whole = dir.path().join("whole.parquet");
     let (text, code) = haltwise(
         &home(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use haltwise_capture::info::{CaptureInfo, Clock, Ended, Host, Tool};
+use haltwise_capture::info::Ended;
 use haltwise_capture::recording::{Ending, Recording};
 use haltwise_core::event::{CeilingSource, Facts, Halt, WakeSource, WindowChange};
 use haltwise_core::exit::{Cause, Exits, Isa, Kind, Recorded};
@@ -17,7 +17,9 @@ use haltwise_core::workload::SplitMix64;
 use serde_json::Value;
 
 use super::schema::conforms;
-use super::{START_NS, compare, flat, haltwise, home, knobs, prints, scenarios, updates};
+use super::{
+    START_NS, compare, flat, haltwise, home, info, knobs, prints, ran, scenarios, updates,
+};
 
 const SECOND: u64 = 1_000_000_000;
 const SECONDS: u64 = 40;
@@ -129,19 +131,7 @@ fn exits(load: Load, facts: &mut Facts) {
 }
 
 fn write(dir: &Path, load: Load, kernel: &str) {
-    let tool = Tool {
-        name: "haltwise".into(),
-        version: "0.1.0".into(),
-    };
-    let host = Host {
-        kernel_release: kernel.into(),
-        arch: "x86_64".into(),
-        cpu_model: None,
-        cpus: 4,
-        hostname: Some("golden-1".into()),
-    };
-    let clock = Clock::new(START_NS, 1_767_225_600_000_000_000);
-    let mut info = CaptureInfo::new(tool, host, clock, Rung::Bpf, Mode::Full);
+    let mut info = info(kernel, Rung::Bpf, Mode::Full);
     info.knobs = knobs(START_NS, "200000");
     info.roster = scenarios::all().remove(5).roster;
     info.exits = Some(Recorded::default());
@@ -307,12 +297,8 @@ fn what_a_capture_does_not_tell_is_not_zero() {
         )
     });
     fs::write(dir.path().join("trace.txt"), lines.collect::<String>()).unwrap();
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_haltwise"))
-        .args(["import", "-o", "cap", "trace.txt"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
+    let (code, _, said) = ran(dir.path(), &["import", "-o", "cap", "trace.txt"]);
+    assert_eq!(code, 0, "{said}");
     write(&dir.path().join("after"), AFTER, "6.12.1-golden");
     let json = json(dir.path(), "after", "cap");
     let rows = json["comparisons"].as_array().unwrap();

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::{compare, home, scenarios, write};
+use super::{compare, home, ran, scenarios, write};
 
 /// A capture of its own for each test, named `cap`, in a directory of its own.
 fn capture(name: &str) -> tempfile::TempDir {
@@ -13,18 +13,6 @@ fn capture(name: &str) -> tempfile::TempDir {
     let scenario = scenarios::all().into_iter().find(|s| s.name == name);
     write(scenario.unwrap(), &dir.path().join("cap"));
     dir
-}
-
-fn haltwise(dir: &Path, arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-        .args(arguments)
-        .current_dir(dir)
-        .env_remove("COLUMNS")
-        .output()
-        .unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    let code = output.status.code().unwrap();
-    (code, text(output.stdout), text(output.stderr))
 }
 
 fn cut_file(path: &Path, keep: impl Fn(usize) -> usize) {
@@ -105,7 +93,7 @@ const REFUSED: [&str; 64] = [
 fn refusals_are_as_committed() {
     let mut all = String::new();
     for line in REFUSED {
-        let (code, out, err) = haltwise(&home(), &line.split(' ').collect::<Vec<_>>());
+        let (code, out, err) = ran(&home(), &line.split(' ').collect::<Vec<_>>());
         assert!(code == 1 || out.is_empty(), "{line}: {out}");
         let steers = |c: char| c.is_control() && c != '\n';
         assert!(!err.contains(steers), "{err:?}");
@@ -140,7 +128,7 @@ fn a_capture_of_a_newer_schema() {
     json["schema"] = 99.into();
     json.as_object_mut().unwrap().remove("crc32");
     fs::write(&path, json.to_string()).unwrap();
-    let (code, out, err) = haltwise(dir.path(), &["report", "cap"]);
+    let (code, out, err) = ran(dir.path(), &["report", "cap"]);
     assert_eq!((code, out.as_str()), (1, ""));
     assert!(
         err.contains("written by a newer haltwise (schema 99"),
@@ -184,7 +172,7 @@ fn a_capture_whose_description_is_damaged_beyond_reading() {
                 &[verb, "cap"][..],
                 &["-o", "new"][usize::from(verb != "repair") * 2..],
             ];
-            let (code, out, err) = haltwise(dir.path(), &words.concat());
+            let (code, out, err) = ran(dir.path(), &words.concat());
             assert_eq!((code, out.as_str()), (5, ""), "{verb}: {err}");
             assert!(err.starts_with("error: read cap/capture.json: "), "{err}");
             assert!(err.contains(what) && err.contains("\nhint: "), "{err}");
@@ -199,11 +187,11 @@ fn what_follows_a_whole_description_is_damage() {
         let path = dir.path().join("cap/capture.json");
         let bytes = [&fs::read(&path).unwrap(), more].concat();
         fs::write(&path, bytes).unwrap();
-        let (code, out, err) = haltwise(dir.path(), &["check", "cap", "--json"]);
+        let (code, out, err) = ran(dir.path(), &["check", "cap", "--json"]);
         assert_eq!(code, 5, "{more:?}: {out}{err}");
         let checked: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!(checked["capture_json"], "damaged", "{more:?}");
-        let (code, out, _) = haltwise(dir.path(), &["report", "cap"]);
+        let (code, out, _) = ran(dir.path(), &["report", "cap"]);
         assert_eq!(code, 5, "{more:?}");
         assert!(out.contains("capture.json"), "{more:?}: {out}");
     }
@@ -217,7 +205,7 @@ fn a_description_cannot_steer_the_terminal_through_an_error() {
     let mut info: serde_json::Value = serde_json::from_str(&text).unwrap();
     info["mode"] = "\u{1b}[2J\u{9b}31m\nhint: run this".into();
     fs::write(&path, info.to_string()).unwrap();
-    let (code, _, err) = haltwise(dir.path(), &["report", "cap"]);
+    let (code, _, err) = ran(dir.path(), &["report", "cap"]);
     assert_eq!(code, 5);
     let steers = |c: char| c.is_control() && c != '\n';
     assert!(!err.contains(steers), "{err:?}");
@@ -228,7 +216,7 @@ fn a_description_cannot_steer_the_terminal_through_an_error() {
 fn the_table_of_halts_is_truncated() {
     let dir = capture("transactional");
     cut_file(&dir.path().join("cap/halts.parquet"), |n| n / 2);
-    let (code, out, err) = haltwise(dir.path(), &["report", "cap"]);
+    let (code, out, err) = ran(dir.path(), &["report", "cap"]);
     assert_eq!((code, out.as_str()), (5, ""));
     assert!(
         err.starts_with("error: read table halts: cap/halts.parquet: "),
@@ -241,7 +229,7 @@ fn the_table_of_halts_is_truncated() {
 fn another_table_is_truncated() {
     let dir = capture("transactional");
     cut_file(&dir.path().join("cap/window_changes.parquet"), |n| n / 2);
-    let (code, out, err) = haltwise(dir.path(), &["report", "cap"]);
+    let (code, out, err) = ran(dir.path(), &["report", "cap"]);
     assert_eq!((code, err.as_str()), (5, ""));
     assert!(out.contains("table window_changes cannot be read"), "{out}");
     assert!(
@@ -254,7 +242,7 @@ fn another_table_is_truncated() {
 fn a_stream_ends_in_the_middle_of_a_batch() {
     let dir = capture("cut");
     cut_file(&dir.path().join("cap/halts.arrows"), |n| n - 100);
-    let (code, out, err) = haltwise(dir.path(), &["report", "cap"]);
+    let (code, out, err) = ran(dir.path(), &["report", "cap"]);
     assert_eq!((code, err.as_str()), (5, ""));
     assert!(out.contains("table halts has a torn tail"), "{out}");
     assert!(out.contains("the recording was not finished"), "{out}");
@@ -262,7 +250,7 @@ fn a_stream_ends_in_the_middle_of_a_batch() {
 
 #[test]
 fn a_vm_by_name_and_by_process_is_the_same() {
-    let by = |vm| haltwise(&home(), &["report", "captures/fleet", "--vm", vm]);
+    let by = |vm| ran(&home(), &["report", "captures/fleet", "--vm", vm]);
     let (code, by_name, _) = by("db");
     assert_eq!(code, 0);
     assert!(by_name.contains("== VM db (") && !by_name.contains("== VM web-1 ("));

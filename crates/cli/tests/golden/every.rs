@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::words::found;
-use super::{compare, fits, haltwise, home, scenarios, updates};
+use super::{compare, fits, haltwise, home, ran, scenarios, updates};
 
 /// A verb with its options, and how it is named in the table.
 const VERBS: [(&str, &[&str]); 9] = [
@@ -37,15 +37,8 @@ fn forbidden(text: &str) -> Vec<&'static str> {
 
 /// What a verb answers on stdout, or on stderr where it refuses, and its exit code.
 fn said(arguments: &[&str]) -> (String, i32) {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_haltwise"))
-        .args(arguments)
-        .current_dir(home())
-        .env_remove("COLUMNS")
-        .output()
-        .unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let both = text(&output.stdout) + &text(&output.stderr);
-    (both, output.status.code().unwrap())
+    let (code, out, err) = ran(&home(), arguments);
+    (out + &err, code)
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! `haltwise exits` on a capture drawn from seeds, against committed texts; its JSON against its page.
 
 use std::path::Path;
-use std::process::Command;
 
 use haltwise_capture::recording::Recording;
 use haltwise_core::event::{Facts, Lost};
@@ -10,7 +9,7 @@ use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
 use super::schema::conforms;
-use super::{START_NS, compare, fits, flat, haltwise, home, info_of, knobs, scenarios};
+use super::{START_NS, compare, fits, flat, haltwise, home, info_of, knobs, ran, scenarios};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -222,16 +221,8 @@ fn where_kvm_reports_no_exits_the_first_line_says_so() {
 #[test]
 fn what_cannot_be_shown_is_said_with_what_to_do() {
     let run = |arguments: &[&str]| {
-        let mut haltwise = Command::new(env!("CARGO_BIN_EXE_haltwise"));
-        let output = haltwise
-            .args(arguments)
-            .current_dir(home())
-            .output()
-            .unwrap();
-        (
-            output.status.code(),
-            String::from_utf8(output.stderr).unwrap(),
-        )
+        let (code, _, said) = ran(&home(), arguments);
+        (Some(code), said)
     };
     let dir = tempfile::tempdir().unwrap();
     write(&dir.path().join("cap"), false);

@@ -1,13 +1,12 @@
 //! Rows that no recording can hold are left out, counted and reported, and change nothing else.
 
 use std::path::Path;
-use std::process::Command;
 
 use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::ids::VmIndex;
 use serde_json::Value;
 
-use super::{LENGTH_NS, START_NS, scenarios, write};
+use super::{LENGTH_NS, START_NS, ran, scenarios, write};
 
 /// Verbs that tell of halts, and what their documents say of themselves.
 const VERBS: [&[&str]; 7] = [
@@ -62,14 +61,8 @@ fn false_rows(halts: &[Halt], changes: &[WindowChange]) -> (Vec<Halt>, Vec<Windo
 
 /// What a verb prints, and its exit code; `None` where it prints no document.
 fn document(dir: &Path, words: &[&str], capture: &str) -> (Option<Value>, Option<i32>) {
-    let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-        .args(words)
-        .arg(capture)
-        .current_dir(dir)
-        .output()
-        .unwrap();
-    let document = serde_json::from_slice(&output.stdout).ok();
-    (document, output.status.code())
+    let (code, out, _) = ran(dir, &[words, &[capture]].concat());
+    (serde_json::from_str(&out).ok(), Some(code))
 }
 
 /// All of a document but what it says of the capture as such.

@@ -58,6 +58,7 @@ use std::process::Command;
 use haltwise_capture::info::{CaptureInfo, Clock, Host, Tool};
 use haltwise_capture::recording::Recording;
 use haltwise_core::event::{Knob, KnobScope};
+use haltwise_core::recording::{Mode, Rung};
 use scenarios::Scenario;
 use unicode_width::UnicodeWidthStr;
 
@@ -126,19 +127,23 @@ fn knobs(time_ns: u64, ceiling: &str) -> Vec<Knob> {
 
 /// Who recorded a scenario, where, and when it began.
 fn info_of(scenario: &Scenario) -> CaptureInfo {
+    info("6.12.0-golden", scenario.rung, scenario.mode)
+}
+
+fn info(kernel: &str, rung: Rung, mode: Mode) -> CaptureInfo {
     let tool = Tool {
         name: "haltwise".into(),
         version: "0.1.0".into(),
     };
     let host = Host {
-        kernel_release: "6.12.0-golden".into(),
+        kernel_release: kernel.into(),
         arch: "x86_64".into(),
         cpu_model: None,
         cpus: 4,
         hostname: Some("golden-1".into()),
     };
     let clock = Clock::new(START_NS, 1_767_225_600_000_000_000);
-    CaptureInfo::new(tool, host, clock, scenario.rung, scenario.mode)
+    CaptureInfo::new(tool, host, clock, rung, mode)
 }
 
 fn write(scenario: Scenario, dir: &Path) {
@@ -153,19 +158,24 @@ fn write(scenario: Scenario, dir: &Path) {
     }
 }
 
-/// Runs haltwise where the captures are; gives stdout and the exit code.
-fn haltwise(home: &Path, arguments: &[&str]) -> (String, Option<i32>) {
+/// Runs haltwise in a directory; gives the exit code, stdout and stderr.
+fn ran(dir: &Path, arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
         .args(arguments)
-        .current_dir(home)
+        .current_dir(dir)
         .env_remove("COLUMNS")
         .output()
         .unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
-    (
-        String::from_utf8(output.stdout).unwrap(),
-        output.status.code(),
-    )
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    (code, text(output.stdout), text(output.stderr))
+}
+
+/// Runs haltwise where the captures are; gives stdout and the exit code.
+fn haltwise(home: &Path, arguments: &[&str]) -> (String, Option<i32>) {
+    let (code, out, err) = ran(home, arguments);
+    assert_eq!(err, "", "{arguments:?}");
+    (out, Some(code))
 }
 
 /// JSON in few lines: what holds no other list or object, or fits into 200 columns, is one line, and
@@ -305,34 +315,9 @@ fn captures_made_anew_give_the_same_reports() {
 #[test]
 fn help_is_as_committed_and_ends_with_examples() {
     let mut wrong = String::new();
-    for verb in [
-        "",
-        "record",
-        "top",
-        "import",
-        "check",
-        "repair",
-        "report",
-        "exits",
-        "profile",
-        "explain",
-        "diff",
-        "verify",
-        "replay",
-        "tune",
-        "costs",
-        "fleet",
-        "prove",
-        "ledger",
-        "apply",
-        "undo",
-        "status",
-        "doctor",
-        "now",
-        "calibrate",
-        "metrics",
-        "pilot",
-    ] {
+    let verbs = " record top import check repair report exits profile explain diff verify replay tune costs fleet \
+                 prove ledger apply undo status doctor now calibrate metrics pilot";
+    for verb in verbs.split(' ') {
         let mut arguments: Vec<&str> = vec![verb, "--help"];
         arguments.retain(|argument| !argument.is_empty());
         let (text, code) = haltwise(&home(), &arguments);

@@ -3,22 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::tune::{LOADS, record};
-use super::{home, scenarios};
+use super::{home, ran, scenarios};
 
 /// What a verb says of a capture, if it says anything.
 fn said(home: &Path, verb: &[&str], capture: &str) -> Option<Value> {
-    let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-        .args(verb)
-        .args([capture, "--json"])
-        .current_dir(home)
-        .output()
-        .unwrap();
-    serde_json::from_slice(&output.stdout).ok()
+    let (_, out, _) = ran(home, &[verb, &[capture, "--json"]].concat());
+    serde_json::from_str(&out).ok()
 }
 
 fn recommended(of: &Value) -> Value {
@@ -91,13 +85,9 @@ impl Known {
 fn page(home: &Path, capture: &str) -> Value {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("page.html");
-    let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-        .args(["report", capture, "--html"])
-        .arg(&file)
-        .current_dir(home)
-        .output()
-        .unwrap();
-    assert!(matches!(output.status.code(), Some(0 | 5)), "{output:?}");
+    let words = ["report", capture, "--html", file.to_str().unwrap()];
+    let (code, _, said) = ran(home, &words);
+    assert!(matches!(code, 0 | 5), "{said}");
     let html = std::fs::read_to_string(&file).unwrap();
     let (_, data) = html.split_once("id=\"data\">").unwrap();
     let (data, _) = data.split_once("</script>").unwrap();

@@ -264,28 +264,13 @@ fn a_page_asks_for_nothing_and_holds_no_strangers_markup() {
             page.name
         );
         assert_eq!(script.matches("<script").count(), 1, "{}", page.name);
-        for word in [
-            "src=",
-            "url(",
-            "@import",
-            "style=",
-            " onerror",
-            " onclick",
-            "javascript:",
-            "<iframe",
-            "<img",
-        ] {
+        for word in "src=,url(,@import,style=, onerror, onclick,javascript:,<iframe,<img".split(',')
+        {
             assert!(!body.contains(word), "{}: {word}", page.name);
         }
-        for word in [
-            "innerHTML",
-            "outerHTML",
-            "insertAdjacentHTML",
-            "eval(",
-            "fetch(",
-            "XMLHttpRequest",
-            "document.write",
-        ] {
+        let calls =
+            "innerHTML outerHTML insertAdjacentHTML eval( fetch( XMLHttpRequest document.write";
+        for word in calls.split(' ') {
             assert!(!script.contains(word), "{}: {word}", page.name);
         }
         for code in (0x202a..=0x202e).chain(0x2066..=0x2069).chain([0x1b]) {

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use haltwise_capture::recording::Recording;
 use haltwise_core::event::{Facts, Lost};
@@ -15,7 +14,7 @@ use haltwise_core::profile::{
 };
 
 use super::schema::conforms;
-use super::{START_NS, compare, fits, flat, haltwise, info_of, knobs, scenarios};
+use super::{START_NS, compare, fits, flat, haltwise, info_of, knobs, ran, scenarios};
 
 const PERIOD_NS: u64 = 1_003_009;
 
@@ -310,14 +309,8 @@ fn what_cannot_be_shown_is_said_with_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir.path().join("cap"), "fleet", true, false);
     let run = |arguments: &[&str]| {
-        let mut haltwise = Command::new(env!("CARGO_BIN_EXE_haltwise"));
-        let output = haltwise
-            .args(arguments)
-            .current_dir(dir.path())
-            .output()
-            .unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        (output.status.code(), said)
+        let (code, _, said) = ran(dir.path(), arguments);
+        (Some(code), said)
     };
     for (options, words) in [
         (&["--exit", "hl\u{1b}t"][..], "the exit `hl?t`\nhint: "),

@@ -2,12 +2,11 @@
 //! form. The results are in `prove/`: recorded on a host with two CPUs, with its name taken out.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::schema::conforms;
-use super::{compare, flat, haltwise, home, prints};
+use super::{compare, flat, haltwise, home, prints, ran};
 
 #[test]
 fn a_file_that_is_no_result_is_refused() {
@@ -22,14 +21,10 @@ fn a_file_that_is_no_result_is_refused() {
         (&newer, "has schema 3; this haltwise reads 1 and 2"),
     ] {
         fs::write(&file, text).unwrap();
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_haltwise"))
-            .args(["report", "captures/bursty", "--html"])
-            .args([&page, Path::new("--proof"), &file])
-            .current_dir(home())
-            .output()
-            .unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        let [page, file] = [&page, &file].map(|path| path.to_str().unwrap());
+        let words = ["report", "captures/bursty", "--html", page, "--proof", file];
+        let (code, _, said) = ran(&home(), &words);
+        assert_eq!(code, 1, "{said}");
         assert!(said.contains(reason) && said.contains("hint: "), "{said}");
     }
 }

@@ -3,9 +3,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use haltwise_capture::info::{CaptureInfo, Clock, Ended, Host, Tool};
+use haltwise_capture::info::Ended;
 use haltwise_capture::recording::{Ending, Recording};
 use haltwise_core::event::Facts;
 use haltwise_core::recording::{Mode, Rung};
@@ -13,7 +12,9 @@ use serde_json::Value;
 
 use super::guest::Guest;
 use super::schema::conforms;
-use super::{START_NS, compare, fits, flat, haltwise, home, knobs, prints, scenarios, updates};
+use super::{
+    START_NS, compare, fits, flat, haltwise, home, info, knobs, prints, ran, scenarios, updates,
+};
 
 /// Loads long enough to judge: a name, the ceiling in force, and each vCPU's gaps.
 pub(super) const LOADS: [(&str, &str, &[&str]); 5] = [
@@ -44,21 +45,7 @@ pub(super) fn record(dir: &Path, ceiling: &str, gaps: &[&'static str]) {
 
 /// Writes what some guests did as a capture.
 fn record_guests(dir: &Path, ceiling: &str, guests: &[Guest]) {
-    let (tool, host) = (
-        Tool {
-            name: "haltwise".into(),
-            version: "0.1.0".into(),
-        },
-        Host {
-            kernel_release: "6.12.0-golden".into(),
-            arch: "x86_64".into(),
-            cpu_model: None,
-            cpus: 4,
-            hostname: Some("golden-1".into()),
-        },
-    );
-    let clock = Clock::new(START_NS, 1_767_225_600_000_000_000);
-    let mut info = CaptureInfo::new(tool, host, clock, Rung::Bpf, Mode::Full);
+    let mut info = info("6.12.0-golden", Rung::Bpf, Mode::Full);
     info.knobs = knobs(START_NS, ceiling);
     info.roster = scenarios::all().remove(5).roster;
     let mut facts = Facts::default();
@@ -96,13 +83,9 @@ fn tuned(home: &Path, capture: &str, options: &[&str]) -> Value {
 }
 
 fn html(home: &Path, capture: &str, options: &[&str]) -> String {
-    let written = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-        .args(["report", capture, "--html", "page.html"])
-        .args(options)
-        .current_dir(home)
-        .output()
-        .unwrap();
-    assert!(written.status.success(), "{written:?}");
+    let report = ["report", capture, "--html", "page.html"];
+    let (code, _, said) = ran(home, &[&report, options].concat());
+    assert_eq!(code, 0, "{said}");
     fs::read_to_string(home.join("page.html")).unwrap()
 }
 
@@ -382,14 +365,9 @@ fn a_calibration_that_measured_nothing_is_refused() {
     ] {
         fs::write(dir.path().join("cal.json"), calibration).unwrap();
         for verb in ["tune", "replay"] {
-            let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-                .args([verb, "cap", "--calibration", "cal.json"])
-                .args(more)
-                .current_dir(dir.path())
-                .output()
-                .unwrap();
-            let text = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(output.status.code(), Some(i32::from(lacks.is_some())));
+            let words = [verb, "cap", "--calibration", "cal.json"];
+            let (code, _, text) = ran(dir.path(), &[&words, more].concat());
+            assert_eq!(code, i32::from(lacks.is_some()));
             let says = lacks.is_none_or(|lacks| {
                 text.contains(lacks) && text.contains("cal.json is not usable as a calibration")
             });

@@ -2,13 +2,12 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use haltwise_core::kvm::{Arch, Knobs, Observed, Rule, Version};
 use serde_json::Value;
 
 use super::schema::conforms;
-use super::{haltwise, home, prints, scenarios, updates, write};
+use super::{haltwise, home, prints, ran, scenarios, updates, write};
 
 /// Capture, options, and what the text is kept as.
 const CASES: [(&str, &[&str], &str); 5] = [
@@ -47,16 +46,7 @@ fn results_are_as_committed() {
 }
 
 fn verify(home: &Path, arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-        .arg("verify")
-        .args(arguments)
-        .current_dir(home)
-        .env_remove("COLUMNS")
-        .output()
-        .unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let code = output.status.code().unwrap();
-    (code, text(&output.stdout), text(&output.stderr))
+    ran(home, &[&["verify"], arguments].concat())
 }
 
 #[test]
@@ -104,12 +94,8 @@ fn imported_text_matches() {
         }
         let name = sample.file_stem().unwrap().to_str().unwrap().to_owned();
         let text = sample.to_str().unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-            .args(["import", text, "-o", &name])
-            .current_dir(dir.path())
-            .output()
-            .unwrap();
-        assert!(matches!(output.status.code(), Some(0 | 5)), "{name}");
+        let (code, ..) = ran(dir.path(), &["import", text, "-o", &name]);
+        assert!(matches!(code, 0 | 5), "{name}");
         let arguments = [&name, "--json", "--kernel", "6.18", "--max", "200us"];
         let (_, out, error) = verify(dir.path(), &arguments);
         let result: Value = serde_json::from_str(&out).expect(&error);
@@ -125,13 +111,12 @@ fn what_the_kernel_of_imported_text_carries_is_kept_in_the_capture() {
     let text = Path::new(env!("CARGO_MANIFEST_DIR")).join(text);
     let dir = tempfile::tempdir().unwrap();
     for (kernel, is_open) in [("5.10.0-32-amd64", true), ("6.12.1", false)] {
-        let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-            .args(["import", "--max", "200us", "--kernel", kernel, "-o", kernel])
-            .arg(&text)
-            .current_dir(dir.path())
-            .output()
-            .unwrap();
-        assert!(matches!(output.status.code(), Some(0 | 5)), "{kernel}");
+        let import = ["import", "--max", "200us", "--kernel", kernel, "-o", kernel];
+        let (code, ..) = ran(
+            dir.path(),
+            &[&import[..], &[text.to_str().unwrap()]].concat(),
+        );
+        assert!(matches!(code, 0 | 5), "{kernel}");
         let json = std::fs::read_to_string(dir.path().join(kernel).join("capture.json"));
         let json: Value = serde_json::from_str(&json.unwrap()).unwrap();
         assert_eq!(json["carried"]["backports"].is_array(), is_open, "{kernel}");
@@ -158,12 +143,7 @@ fn under_a_ceiling_of_zero_halts_are_checked_without_any_call() {
         ("capped", &["--max", "200us"], &["--cap", "0"]),
     ] {
         let arguments = [&["import", "text", "-o", name, "--kernel", "6.12"], import].concat();
-        let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-            .args(arguments)
-            .current_dir(dir.path())
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(0), "{name}");
+        assert_eq!(ran(dir.path(), &arguments).0, 0, "{name}");
         let (code, out, error) = verify(dir.path(), &[&[name, "--json"], options].concat());
         let result: Value = serde_json::from_str(&out).expect(&error);
         assert_eq!(
