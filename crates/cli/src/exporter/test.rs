@@ -183,13 +183,7 @@ fn what_does_not_fit_is_counted() {
 
 #[test]
 fn only_this_machine_is_listened_to() {
-    for good in [
-        "127.0.0.1:9477",
-        "[::1]:0",
-        "localhost:80",
-        "unix:/run/x",
-        "127.3.2.1:1",
-    ] {
+    for good in "127.0.0.1:9477 [::1]:0 localhost:80 unix:/run/x 127.3.2.1:1".split(' ') {
         assert!(good.parse::<Address>().is_ok(), "{good}");
     }
     for bad in [
