@@ -10,7 +10,6 @@ mod guest;
 mod initramfs;
 mod knob;
 mod linux_guest;
-mod modules;
 mod profile;
 mod qemu;
 mod rule;

@@ -39,6 +39,22 @@ pub(crate) struct Kernel {
     pub(crate) modules: PathBuf,
 }
 
+impl Kernel {
+    /// Which modules depend on which. A package that was only unpacked has no list of that yet.
+    pub(crate) fn dependencies(&self) -> Result<String> {
+        let list = self.modules.join("modules.dep");
+        if !list.exists() {
+            // The modules lie in lib/modules/RELEASE below it.
+            let base = self.modules.ancestors().nth(3);
+            let base = base.context("a kernel's modules have no base")?;
+            let mut depmod = Command::new("busybox");
+            depmod.args(["depmod", "-b"]).arg(base).arg(&self.release);
+            tool::ask(&mut depmod)?;
+        }
+        std::fs::read_to_string(&list).with_context(|| format!("read {}", list.display()))
+    }
+}
+
 impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.release)

@@ -15,7 +15,6 @@ use super::deb::Kernel;
 use super::emulator::Emulator;
 use super::initramfs::Initramfs;
 use super::qemu::{self, Ended};
-use crate::tool;
 
 #[derive(Debug)]
 pub(crate) struct Guest {
@@ -52,11 +51,8 @@ const RESULTS_MIB: u64 = 256;
 
 impl Guest {
     pub(crate) fn new(emulator: Emulator, kernel: Kernel) -> Result<Self> {
-        let busybox = tool::find("busybox").context("busybox is not installed")?;
-        let mut root = Initramfs::default();
-        root.program("bin/busybox", &busybox)?;
-        root.file("init", include_bytes!("init.sh").to_vec());
-        root.file("finish", include_bytes!("finish.sh").to_vec());
+        let root = Initramfs::new(include_str!("init.sh"))?;
+        root.file("finish", include_str!("finish.sh"))?;
         Ok(Self {
             emulator,
             kernel,
@@ -68,15 +64,20 @@ impl Guest {
     }
 
     /// Adds a program with the libraries that it needs, or any other file.
-    pub(crate) fn file(mut self, source: &Path, path: &str) -> Result<Self> {
+    pub(crate) fn file(self, source: &Path, path: &str) -> Result<Self> {
         self.root.program(path, source)?;
         Ok(self)
     }
 
-    /// Adds bytes as a file.
-    pub(crate) fn bytes(mut self, path: &str, bytes: Vec<u8>) -> Self {
-        self.root.file(path, bytes);
-        self
+    pub(crate) fn text(self, path: &str, text: &str) -> Result<Self> {
+        self.root.file(path, text)?;
+        Ok(self)
+    }
+
+    /// Adds another guest's root file system as an archive.
+    pub(crate) fn nested(self, path: &str, root: &Initramfs) -> Result<Self> {
+        self.root.nested(path, root)?;
+        Ok(self)
     }
 
     pub(crate) fn modules(mut self, names: &[&'static str]) -> Self {
@@ -107,19 +108,17 @@ impl Guest {
     ) -> Result<Booted> {
         let mut order = String::new();
         for (name, script) in scripts {
-            let bytes = script.as_bytes().to_vec();
-            self.root.file(&format!("scripts/{name}"), bytes);
+            self.root.file(&format!("scripts/{name}"), script)?;
             order.push_str(name);
             order.push('\n');
         }
-        self.root.file("order", order.into_bytes());
+        self.root.file("order", order)?;
         self.root.modules(&self.kernel, &self.modules)?;
         // Some time before its end, so that a guest that hangs can say where.
         let patience = limit.as_secs() * 4 / 5;
-        let patience = format!("{patience}\n").into_bytes();
-        self.root.file("patience", patience);
+        self.root.file("patience", format!("{patience}\n"))?;
         std::fs::create_dir_all(work).with_context(|| format!("create {}", work.display()))?;
-        std::fs::write(work.join("initramfs"), self.root.archive()?).context("write initramfs")?;
+        self.root.archive(&work.join("initramfs"))?;
         let disk = std::fs::File::create(work.join("disk")).context("create the disk")?;
         disk.set_len((RESULTS_MIB * scripts.len() as u64) << 20)
             .context("size the disk")?;

@@ -485,8 +485,8 @@ fn host(inside: &Inside, firmware: &[PathBuf]) -> Result<Guest> {
         .file(&binaries.exec, "bin/haltwise-exec")?
         .file(&binaries.preloaded, "bin/libhaltwise_preload.so")?
         .file(&kernel.image, "guest/kernel")?
-        .bytes("guest/initramfs", guest(kernel, binaries)?.archive()?)
-        .bytes("guest/with-haltwise", with_haltwise(kernel, binaries)?);
+        .nested("guest/initramfs", &guest(kernel, binaries)?)?
+        .nested("guest/with-haltwise", &with_haltwise(kernel, binaries)?)?;
     for program in ["perf", "trace-cmd"] {
         match tool::find(program) {
             Some(path) => host = host.file(&path, &format!("bin/{program}"))?,
@@ -500,47 +500,35 @@ fn host(inside: &Inside, firmware: &[PathBuf]) -> Result<Guest> {
     Ok(host)
 }
 
+const DEVICES: [&str; 5] = [
+    "virtio_pci",
+    "virtio_net",
+    "virtio_blk",
+    "virtio_console",
+    "qemu_fw_cfg",
+];
+
 fn guest(kernel: &Kernel, binaries: &Binaries) -> Result<Initramfs> {
-    let busybox = tool::find("busybox").context("busybox is not installed")?;
-    let mut root = Initramfs::default();
-    root.program("bin/busybox", &busybox)?;
+    let root = Initramfs::new(include_str!("linux_guest/guest.sh"))?;
     root.program("bin/guest-tool", &binaries.guest_tool)?;
-    root.file("init", include_bytes!("linux_guest/guest.sh").to_vec());
-    root.modules(
-        kernel,
-        &[
-            "virtio_pci",
-            "virtio_net",
-            "virtio_blk",
-            "virtio_console",
-            "qemu_fw_cfg",
-        ],
-    )?;
+    root.modules(kernel, &DEVICES)?;
     Ok(root)
 }
 
-fn with_haltwise(kernel: &Kernel, binaries: &Binaries) -> Result<Vec<u8>> {
-    let mut root = guest(kernel, binaries)?;
+fn with_haltwise(kernel: &Kernel, binaries: &Binaries) -> Result<Initramfs> {
+    let root = guest(kernel, binaries)?;
     root.program("bin/haltwise", &binaries.haltwise)?;
     match guest_agent() {
         Ok(agent) => root.program("bin/qemu-ga", &agent)?,
         Err(error) => say::skipped(&format!("{NAME}: agent: {error:#}")),
     }
-    root.file(
-        "inside.sh",
-        include_bytes!("linux_guest/inside.sh").to_vec(),
-    );
-    root.file(
-        "haltwise-haltpoll",
-        include_bytes!("../../../contrib/guest/haltwise-haltpoll").to_vec(),
-    );
-    root.file(
-        "plan.json",
-        include_bytes!("linux_guest/plan.json").to_vec(),
-    );
-    root.file("sets", include_bytes!("linux_guest/sets").to_vec());
-    root.file("loads", include_bytes!("linux_guest/loads").to_vec());
-    root.archive()
+    let haltpoll = include_str!("../../../contrib/guest/haltwise-haltpoll");
+    root.file("haltwise-haltpoll", haltpoll)?;
+    root.file("inside.sh", include_str!("linux_guest/inside.sh"))?;
+    root.file("plan.json", include_str!("linux_guest/plan.json"))?;
+    root.file("sets", include_str!("linux_guest/sets"))?;
+    root.file("loads", include_str!("linux_guest/loads"))?;
+    Ok(root)
 }
 
 /// Debian's qemu-ga: the installed one, or one that is fetched and only unpacked.

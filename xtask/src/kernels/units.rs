@@ -47,16 +47,13 @@ pub(super) fn boot(inside: &Inside) -> Result<Option<Boot<'static>>> {
         .guest()?
         .file(systemd, SYSTEMD)?
         .file(&systemctl, "bin/systemctl")?
-        .bytes("etc/passwd", b"root:x:0:0:root:/:/bin/sh\n".to_vec())
-        .bytes("etc/group", b"root:x:0:\n".to_vec())
-        .bytes(
-            "etc/machine-id",
-            b"0123456789abcdef0123456789abcdef\n".to_vec(),
-        )
-        .bytes("etc/systemd/system/check.service", CHECK.into());
+        .text("etc/passwd", "root:x:0:0:root:/:/bin/sh\n")?
+        .text("etc/group", "root:x:0:\n")?
+        .text("etc/machine-id", "0123456789abcdef0123456789abcdef\n")?
+        .text("etc/systemd/system/check.service", CHECK)?;
     for target in TARGETS {
         let path = format!("etc/systemd/system/{target}.target");
-        guest = guest.bytes(&path, b"[Unit]\nDefaultDependencies=no\n".to_vec());
+        guest = guest.text(&path, "[Unit]\nDefaultDependencies=no\n")?;
     }
     let contrib = repo::root().join("contrib");
     for unit in UNITS {
@@ -64,7 +61,7 @@ pub(super) fn boot(inside: &Inside) -> Result<Option<Boot<'static>>> {
         let text = std::fs::read_to_string(&path);
         let text = text.with_context(|| format!("read {}", path.display()))?;
         let place = format!("etc/systemd/system/{unit}");
-        guest = guest.bytes(&place, text.replace("@BIN@", "/bin").into());
+        guest = guest.text(&place, &text.replace("@BIN@", "/bin"))?;
     }
     let guest = guest.file(&contrib.join("pilot.toml"), "etc/haltwise/pilot.toml")?;
     let judge = |_: &Left| {
