@@ -6,7 +6,6 @@
 mod docs;
 mod layering;
 mod purity;
-mod shape;
 mod size;
 mod source;
 mod unsafety;
@@ -123,8 +122,7 @@ fn mark_test_files(sources: &mut [Source]) {
 
 type Rule = fn(&Repo) -> Vec<Finding>;
 
-const RULES: [Rule; 7] = [
-    shape::check,
+const RULES: [Rule; 6] = [
     size::check,
     unsafety::check,
     purity::check,

@@ -1,39 +1,13 @@
-//! Documents: those that must exist, that what they link to exists, headings too, and that the book lists every page.
+//! Documents: that what they link to exists, headings too, and that the book lists every page.
 
 use super::{Finding, Repo, Source};
 
-const REQUIRED: [&str; 6] = [
-    "README.md",
-    "ARCHITECTURE.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "LICENSE-MIT",
-    "LICENSE-APACHE",
-];
-
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
-    let missing = REQUIRED
-        .iter()
-        .filter(|name| !repo.paths.iter().any(|path| path == *name));
-    let mut found: Vec<Finding> = missing
-        .map(|name| Finding {
-            path: (*name).into(),
-            line: 1,
-            text: "is missing".into(),
-        })
-        .collect();
-    for source in repo.sources.iter().filter(|source| source.is_prose()) {
-        found.extend(dead_links(repo, source));
-    }
-    // A README names documents also without linking to them.
-    if let Some(readme) = repo.source("README.md") {
-        found.extend(dead_names(repo, readme));
-    }
+    let pages = repo.sources.iter().filter(|source| source.is_prose());
+    let mut found: Vec<Finding> = pages.flat_map(|page| dead_links(repo, page)).collect();
     if let Some(summary) = repo.source(SUMMARY) {
         found.extend(unlisted(repo, summary));
     }
-    found.sort();
-    found.dedup();
     found
 }
 
@@ -46,12 +20,9 @@ fn unlisted(repo: &Repo, summary: &Source) -> Vec<Finding> {
         .flat_map(|(_, text)| text.split("](").skip(1))
         .filter_map(|part| part.split([')', '#']).next())
         .collect();
-    let pages = repo
-        .paths
-        .iter()
-        .filter_map(|path| path.strip_prefix("docs/"));
-    let pages = pages.filter(|page| is_document(page) && *page != "SUMMARY.md");
-    let missing = pages.filter(|page| !links.contains(page));
+    let pages = repo.sources.iter().filter(|source| source.is_prose());
+    let pages = pages.filter_map(|page| page.path.strip_prefix("docs/"));
+    let missing = pages.filter(|page| *page != "SUMMARY.md" && !links.contains(page));
     missing
         .map(|page| summary.finding(1, format!("does not list {page}")))
         .collect()
@@ -100,26 +71,6 @@ fn anchors(page: &Source) -> impl Iterator<Item = String> {
     })
 }
 
-/// Documents that a text names in backquotes and that are not there.
-fn dead_names(repo: &Repo, source: &Source) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for (line, text) in source.lines() {
-        let quoted = text.split('`').skip(1).step_by(2);
-        for name in quoted.filter(|name| is_document(name)) {
-            if !exists(repo, name) {
-                found.push(source.finding(line, format!("names {name}, which is not there")));
-            }
-        }
-    }
-    found
-}
-
-fn is_document(name: &str) -> bool {
-    name.rsplit_once('.')
-        .is_some_and(|(_, extension)| extension == "md")
-        && !name.contains(' ')
-}
-
 /// A link's target as a path from the repository's root.
 fn resolve(from: &str, target: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').collect();
@@ -149,20 +100,9 @@ mod test {
     use crate::tidy::fixture::repo;
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
-        let required = REQUIRED.map(|name| (name, "\n"));
-        let given = |name: &str| files.iter().any(|(path, _)| *path == name);
-        let mut all: Vec<_> = required
-            .into_iter()
-            .filter(|(name, _)| !given(name))
-            .collect();
-        all.extend_from_slice(files);
+        let readme = [("README.md", "\n")];
+        let all: Vec<_> = readme.iter().chain(files).copied().collect();
         check(&repo(&all)).iter().map(ToString::to_string).collect()
-    }
-
-    #[test]
-    fn required_documents_exist() {
-        assert_eq!(found(&[]), [""; 0]);
-        assert_eq!(check(&repo(&[])).len(), REQUIRED.len());
     }
 
     #[test]
@@ -204,13 +144,5 @@ mod test {
         let found = found(&[summary, ("docs/a.md", "\n"), ("docs/b.md", "\n")]);
         assert_eq!(found.len(), 1);
         assert!(found[0].ends_with("does not list b.md"), "{found:?}");
-    }
-
-    #[test]
-    fn documents_that_the_readme_names_exist() {
-        assert_eq!(
-            found(&[("README.md", "See `docs/none.md` and `CHANGELOG.md`.\n")]).len(),
-            1
-        );
     }
 }

@@ -1,4 +1,4 @@
-//! Who may depend on whom, and that every dependency says why it is here.
+//! Which of our crates may depend on which, and on what the core may.
 
 use super::{Finding, Repo, Source};
 
@@ -29,23 +29,10 @@ const LAYERS: [(&str, &[&str]); 12] = [
 /// All that the core may depend on, tests aside.
 const CORE_USES: [&str; 3] = ["pulp", "serde", "thiserror"];
 
-/// How many dependencies may share one comment, when they are parts of one thing.
-const SHARED: usize = 5;
-
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for source in repo
-        .sources
-        .iter()
-        .filter(|source| source.path.ends_with("Cargo.toml"))
-    {
-        if source.path == "Cargo.toml" {
-            found.extend(reasons(source));
-        } else {
-            found.extend(layers(source));
-        }
-    }
-    found
+    let is_manifest = |source: &&Source| source.path.ends_with("/Cargo.toml");
+    let manifests = repo.sources.iter().filter(is_manifest);
+    manifests.flat_map(layers).collect()
 }
 
 /// A dependency as a manifest names it.
@@ -92,30 +79,6 @@ fn layers(source: &Source) -> Vec<Finding> {
     found
 }
 
-/// In the workspace's list each dependency, or each small group of one kind, has a comment above.
-fn reasons(source: &Source) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let mut listed = false;
-    let mut since_comment = SHARED;
-    for (line, text) in source.lines() {
-        if text.starts_with('[') {
-            listed = text == "[workspace.dependencies]";
-            since_comment = SHARED;
-        } else if text.trim().is_empty() {
-            since_comment = SHARED;
-        } else if text.starts_with('#') {
-            since_comment = 0;
-        } else if listed && !text.starts_with("haltwise") {
-            if since_comment >= SHARED {
-                let name = text.split(['.', '=', ' ']).next().unwrap_or_default();
-                found.push(source.finding(line, format!("say in a comment why {name} is here")));
-            }
-            since_comment += 1;
-        }
-    }
-    found
-}
-
 #[cfg(test)]
 mod test {
     use super::*;
@@ -143,21 +106,5 @@ mod test {
         assert_eq!(findings(check, "crates/lab/Cargo.toml", text).len(), 1);
         assert_eq!(findings(check, "crates/capture/Cargo.toml", text).len(), 1);
         assert_eq!(findings(check, "crates/cli/Cargo.toml", text).len(), 0);
-    }
-
-    #[test]
-    fn a_dependency_needs_a_reason() {
-        let list = |text: &str| {
-            findings(
-                check,
-                "Cargo.toml",
-                &format!("[workspace.dependencies]\n{text}"),
-            )
-            .len()
-        };
-        assert_eq!(list("# Why.\na = \"1\"\nb = \"1\"\n"), 0);
-        assert_eq!(list("a = \"1\"\n"), 1);
-        assert_eq!(list("# Why.\na = \"1\"\n\nb = \"1\"\n"), 1);
-        assert_eq!(list("haltwise-core = { path = \"crates/core\" }\n"), 0);
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! Not a parser: it relies on rustfmt having laid out the file, which the gate checks first.
 
+use proc_macro2::{Span, TokenStream, TokenTree};
+
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) path: String,
@@ -17,13 +19,12 @@ pub(crate) struct Source {
 
 impl Source {
     pub(crate) fn new(path: &str, text: &str) -> Self {
-        let is_rust = has_extension(path, "rs");
-        let (blanked, literals) = if is_rust {
-            blank(text)
+        let Code { lines, literals } = if has_extension(path, "rs") {
+            Code::of(text)
         } else {
-            (text.to_string(), Vec::new())
+            Code::default()
         };
-        let code: Vec<String> = blanked.lines().map(String::from).collect();
+        let code: Vec<String> = lines.into_iter().map(String::from_iter).collect();
         let tests = test_lines(path, &code);
         Self {
             path: path.to_string(),
@@ -131,125 +132,73 @@ fn test_lines(path: &str, code: &[String]) -> Vec<bool> {
     marks
 }
 
-/// Blanks comments, strings and characters, keeping all line breaks; gives the strings apart.
-fn blank(text: &str) -> (String, Vec<(usize, String)>) {
-    let chars: Vec<char> = text.chars().collect();
-    let mut out = String::with_capacity(text.len());
-    let mut literals = Vec::new();
-    let mut line = 1;
-    let mut at = 0;
-    while at < chars.len() {
-        let end = match lexeme(&chars, at) {
-            Lexeme::Code => {
-                out.push(chars[at]);
-                line += usize::from(chars[at] == '\n');
-                at += 1;
-                continue;
-            }
-            Lexeme::Blank(end) => end,
-            Lexeme::Literal(end) => {
-                literals.push((line, chars[at..end].iter().collect::<String>()));
-                end
-            }
+/// The code of a file, with its lines and columns kept.
+#[derive(Default)]
+struct Code {
+    lines: Vec<Vec<char>>,
+    literals: Vec<(usize, String)>,
+}
+
+impl Code {
+    /// Without comments, strings and characters. What is no Rust stays as it is; the compiler refuses it.
+    fn of(text: &str) -> Self {
+        let Ok(tokens) = text.parse::<TokenStream>() else {
+            let lines = text.lines().map(|line| line.chars().collect());
+            let literals = Vec::new();
+            return Self {
+                lines: lines.collect(),
+                literals,
+            };
         };
-        for char in &chars[at..end] {
-            out.push(if *char == '\n' { '\n' } else { ' ' });
-            line += usize::from(*char == '\n');
-        }
-        at = end;
+        let mut code = Self::default();
+        code.lines.resize(text.lines().count(), Vec::new());
+        code.read(tokens);
+        code
     }
-    let contents = |(line, text): (usize, String)| {
-        let text = text
-            .trim_start_matches(['b', 'c', 'r', '#'])
-            .trim_end_matches('#');
-        (line, text.trim_matches('"').to_string())
-    };
-    (out, literals.into_iter().map(contents).collect())
+
+    fn read(&mut self, tokens: TokenStream) {
+        // A comment that is documentation comes as `#[doc = "…"]`, each part of which stands where all of it does.
+        let mut is_comment = false;
+        for token in tokens {
+            let span = token.span();
+            match token {
+                TokenTree::Punct(sign) if sign.as_char() == '#' && !is_one(span) => {
+                    is_comment = true;
+                }
+                TokenTree::Punct(_) if is_comment => {}
+                TokenTree::Group(_) if is_comment => is_comment = false,
+                TokenTree::Group(group) => {
+                    self.write(group.span_open());
+                    self.read(group.stream());
+                    self.write(group.span_close());
+                }
+                TokenTree::Literal(literal) => {
+                    let text = literal.to_string();
+                    if text.ends_with(['"', '#']) {
+                        let text = text.trim_start_matches(['b', 'c', 'r', '#']);
+                        let text = text.trim_end_matches('#').trim_matches('"');
+                        self.literals.push((span.start().line, text.to_owned()));
+                    } else if !text.ends_with('\'') {
+                        self.write(span);
+                    }
+                }
+                TokenTree::Ident(_) | TokenTree::Punct(_) => self.write(span),
+            }
+        }
+    }
+
+    fn write(&mut self, span: Span) {
+        let (at, text) = (span.start(), span.source_text());
+        let line = &mut self.lines[at.line - 1];
+        line.resize(at.column, ' ');
+        line.extend(text.unwrap_or_default().chars());
+    }
 }
 
-/// What begins at a place; with its end where it is not plain code.
-enum Lexeme {
-    Code,
-    Blank(usize),
-    Literal(usize),
-}
-
-fn lexeme(chars: &[char], at: usize) -> Lexeme {
-    let next = |offset: usize| chars.get(at + offset).copied().unwrap_or('\0');
-    let before = if at == 0 { ' ' } else { chars[at - 1] };
-    match chars[at] {
-        '/' if next(1) == '/' => {
-            let end = chars[at..].iter().position(|char| *char == '\n');
-            Lexeme::Blank(end.map_or(chars.len(), |length| at + length))
-        }
-        '/' if next(1) == '*' => Lexeme::Blank(end_of_comment(chars, at)),
-        '"' => Lexeme::Literal(end_of_string(chars, at)),
-        'r' | 'b' | 'c' if !before.is_alphanumeric() && before != '_' => {
-            raw_string(chars, at).map_or(Lexeme::Code, Lexeme::Literal)
-        }
-        // A character, not a lifetime: `'a'` or `'\n'`.
-        '\'' if next(1) == '\\' => {
-            let end = chars[at + 3..].iter().position(|char| *char == '\'');
-            Lexeme::Blank(end.map_or(chars.len(), |length| at + 4 + length))
-        }
-        '\'' if next(2) == '\'' => Lexeme::Blank(at + 3),
-        _ => Lexeme::Code,
-    }
-}
-
-fn end_of_comment(chars: &[char], start: usize) -> usize {
-    let mut depth = 0;
-    let mut at = start;
-    while at < chars.len() {
-        match (chars[at], chars.get(at + 1)) {
-            ('/', Some('*')) => (depth, at) = (depth + 1, at + 2),
-            ('*', Some('/')) => (depth, at) = (depth - 1, at + 2),
-            _ => at += 1,
-        }
-        if depth == 0 {
-            return at;
-        }
-    }
-    chars.len()
-}
-
-fn end_of_string(chars: &[char], start: usize) -> usize {
-    let mut at = start + 1;
-    while at < chars.len() {
-        match chars[at] {
-            '\\' => at += 2,
-            '"' => return at + 1,
-            _ => at += 1,
-        }
-    }
-    chars.len()
-}
-
-/// The end of a string with a prefix: `r"…"`, `br#"…"#`, `b"…"`, `c"…"`.
-fn raw_string(chars: &[char], start: usize) -> Option<usize> {
-    let mut at = start;
-    let mut raw = false;
-    while let Some('r' | 'b' | 'c') = chars.get(at) {
-        raw |= chars[at] == 'r';
-        at += 1;
-    }
-    let hashes = chars[at..].iter().take_while(|char| **char == '#').count();
-    at += hashes;
-    if chars.get(at) != Some(&'"') || at - start > 3 + hashes {
-        return None;
-    }
-    if !raw {
-        return (hashes == 0).then(|| end_of_string(chars, at));
-    }
-    let mut end = at + 1;
-    while end < chars.len() {
-        let closing = chars[end + 1..].iter().take(hashes);
-        if chars[end] == '"' && closing.filter(|char| **char == '#').count() == hashes {
-            return Some(end + 1 + hashes);
-        }
-        end += 1;
-    }
-    Some(chars.len())
+/// Whether a token is one character.
+fn is_one(span: Span) -> bool {
+    let (start, end) = (span.start(), span.end());
+    start.line == end.line && start.column + 1 == end.column
 }
 
 #[cfg(test)]
@@ -262,14 +211,12 @@ mod test {
 
     #[test]
     fn comments_and_strings_are_blanked() {
-        assert_eq!(code("a(\"x // y\"); // z"), ["a(        );     "]);
-        assert_eq!(
-            code("a /* b /* c */ d\ne */ f"),
-            ["a               ", "     f"]
-        );
+        assert_eq!(code("a(\"x // y\"); // z"), ["a(        );"]);
+        assert_eq!(code("a /* b /* c */ d\ne */ f"), ["a", "     f"]);
         assert_eq!(code("'\"' 'a' '\\'' &'a str"), ["             &'a str"]);
         assert_eq!(code("r#\"a\"b\"# c"), ["         c"]);
-        assert_eq!(code("bar\"x\""), ["bar   "]);
+        let documented = "//! unsafe\n/// # x\n#[a]\nfn b() {\n    //! c\n}";
+        assert_eq!(code(documented), ["", "", "#[a]", "fn b() {", "", "}"]);
     }
 
     #[test]
