@@ -12,6 +12,7 @@ mod knob;
 mod linux_guest;
 mod profile;
 mod qemu;
+mod reported;
 mod rule;
 mod scenario;
 mod units;

@@ -10,68 +10,10 @@ pub(super) mod perf_stat;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result};
-use serde::Deserialize;
+use anyhow::Result;
 
-use super::witness::{Found, read};
-
-/// What we read of `haltwise-lab run --json`.
-#[derive(Debug, Deserialize)]
-struct Lab {
-    vms: Vec<LabVm>,
-}
-
-#[derive(Debug, Deserialize)]
-struct LabVm {
-    vcpus: Vec<LabVcpu>,
-}
-
-#[derive(Debug, Deserialize)]
-struct LabVcpu {
-    exits: BTreeMap<String, u64>,
-    stats: BTreeMap<String, u64>,
-}
-
-/// What we read of `haltwise exits --json`.
-#[derive(Debug, Deserialize)]
-struct Exits {
-    total: Total,
-    reasons: Vec<ExitRow>,
-    userspace: Vec<ExitRow>,
-    subs: Vec<ExitRow>,
-    groups: Vec<Group>,
-}
-
-/// A VM or a vCPU, where it was asked for.
-#[derive(Debug, Deserialize)]
-struct Group {
-    vm_name: Option<String>,
-    vcpu: Option<u32>,
-    exits: u64,
-    halt_exits: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Total {
-    exits: u64,
-    entries: u64,
-    lone_entries: u64,
-    other: u64,
-    untimed: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct ExitRow {
-    kind: String,
-    name: String,
-    reason: Option<u32>,
-    sub: Option<u64>,
-    count: u64,
-    untimed: u64,
-    time_ns: u64,
-    kernel_ns: u64,
-    user_ns: u64,
-}
+use super::reported::{ExitRow, Exits, Lab, read, text};
+use super::witness::Found;
 
 /// The guest's kinds that have a sub-key: the lab's name, and what the recorder must call it.
 const SUBS: [(&str, &str, u64); 7] = [
@@ -119,71 +61,52 @@ const END: u64 = 1;
 pub(super) fn compare(dir: &Path, check: &str) -> Result<Found> {
     let lab: Lab = read(&dir.join(check).with_extension("json"))?;
     let exits: Exits = read(&dir.join("exits.json"))?;
-    let hist = dir.join("kernel_hist");
-    let hist =
-        std::fs::read_to_string(&hist).with_context(|| format!("read {}", hist.display()))?;
     let mut found = judge(&lab, &exits);
-    judge_kernel(&kernel_hist(&hist), &exits, &mut found);
+    let kernel = kernel_hist(&text(&dir.join("kernel_hist"))?);
+    judge_kernel(&kernel, &exits, &mut found);
     Ok(found)
 }
 
 fn judge(lab: &Lab, exits: &Exits) -> Found {
     let mut found = Found::default();
-    let vcpus: Vec<&LabVcpu> = lab.vms.iter().flat_map(|vm| &vm.vcpus).collect();
-    let made = |name: &str| -> u64 { vcpus.iter().filter_map(|it| it.exits.get(name)).sum() };
-    let stat = |name: &str| -> u64 { vcpus.iter().filter_map(|it| it.stats.get(name)).sum() };
-    let mut equal = |what: &str, counted: u64, expected: u64| {
-        if counted != expected {
-            let text = format!("{what}: {counted} counted, {expected} made");
-            found.disagreements.push(text);
-        }
-    };
+    let vcpus = lab.vcpus().count() as u64;
     let sum = |rows: &[ExitRow], is_it: &dyn Fn(&ExitRow) -> bool| -> u64 {
-        rows.iter()
-            .filter(|row| is_it(row))
-            .map(|row| row.count)
-            .sum()
+        let rows = rows.iter().filter(|row| is_it(row));
+        rows.map(|row| row.count).sum()
     };
     for (made_as, kind, sub) in SUBS {
         let is_it = |row: &ExitRow| row.kind == kind && row.sub == Some(sub);
-        equal(made_as, sum(&exits.subs, &is_it), made(made_as));
+        found.equal(made_as, lab.made(made_as), sum(&exits.subs, &is_it));
     }
-    let reason = |name: &str| sum(&exits.reasons, &|row| row.name.eq_ignore_ascii_case(name));
+    let reason = |name: &str| exits.of_reason(name);
     let returned = |name: &str| sum(&exits.userspace, &|row| row.name == name);
-    let ports = made("pio-out-0x510") + made("pio-in-0x511") + END * vcpus.len() as u64;
-    let memory = made("mmio-write-0xd0000000") + made("mmio-read-0xd0000004");
+    let ports = lab.made("pio-out-0x510") + lab.made("pio-in-0x511") + END * vcpus;
+    let memory = lab.made("mmio-write-0xd0000000") + lab.made("mmio-read-0xd0000004");
     let msrs = sum(&exits.subs, &|row| row.kind.starts_with("msr_"));
-    equal("reason cpuid", reason("cpuid"), made("cpuid"));
-    equal("reason io", reason("io"), ports);
-    equal("reason msr", reason("msr"), msrs);
-    equal("reason hlt", reason("hlt"), stat("halt_exits"));
-    equal(
-        "all exits, by KVM's own count",
-        exits.total.exits,
-        stat("exits"),
-    );
-    equal("KVM_EXIT_IO", returned("KVM_EXIT_IO"), ports);
-    equal("KVM_EXIT_MMIO", returned("KVM_EXIT_MMIO"), memory);
-    equal("entries", exits.total.entries, exits.total.exits);
-    equal("entries without an exit", exits.total.lone_entries, 0);
-    equal("exits without room", exits.total.other, 0);
-    // The last exit of each vCPU has no entry after it, and every other exit has.
-    equal(
-        "exits without a time",
-        exits.total.untimed,
-        vcpus.len() as u64,
-    );
+    let total = &exits.total;
+    for (what, counted, expected) in [
+        ("reason cpuid", reason("cpuid"), lab.made("cpuid")),
+        ("reason io", reason("io"), ports),
+        ("reason msr", reason("msr"), msrs),
+        ("reason hlt", reason("hlt"), lab.stat("halt_exits")),
+        ("all exits", total.exits, lab.stat("exits")),
+        ("KVM_EXIT_IO", returned("KVM_EXIT_IO"), ports),
+        ("KVM_EXIT_MMIO", returned("KVM_EXIT_MMIO"), memory),
+        ("entries", total.entries, total.exits),
+        ("entries without an exit", total.lone_entries, 0),
+        ("exits without room", total.other, 0),
+        // The last exit of each vCPU has no entry after it, and every other exit has.
+        ("exits without a time", total.untimed, vcpus),
+    ] {
+        found.equal(what, expected, counted);
+    }
     for row in &exits.reasons {
-        let both = row.kernel_ns + row.user_ns;
-        equal(
-            &format!("parts of the time of {}", row.name),
-            both,
-            row.time_ns,
-        );
+        let what = format!("parts of the time of {}", row.name);
+        found.equal(what, row.time_ns, row.kernel_ns + row.user_ns);
     }
     found.summary = format!(
         "{} exits ({} io, {} msr, {} cpuid, {} hlt), {} returns to the VMM: as made",
-        exits.total.exits,
+        total.exits,
         reason("io"),
         reason("msr"),
         reason("cpuid"),
@@ -225,8 +148,9 @@ fn judge_kernel(kernel: &Pairs, exits: &Exits, found: &mut Found) {
             .collect()
     };
     if counts(&ours) != counts(kernel) {
-        let text = format!("the kernel's own pairs by reason: {kernel:?}, ours {ours:?}");
-        found.disagreements.push(text);
+        found.disagree(format!(
+            "the kernel's own pairs by reason: {kernel:?}, ours {ours:?}"
+        ));
     }
     let time = |of: &Pairs| of.values().map(|(_, ns)| *ns as f64).sum::<f64>();
     let more = (time(&ours) / time(kernel) - 1.0) * 100.0;
@@ -238,6 +162,7 @@ fn judge_kernel(kernel: &Pairs, exits: &Exits, found: &mut Found) {
 
 #[cfg(test)]
 mod test {
+    use super::super::reported::{ExitsTotal, LabVcpu};
     use super::*;
 
     fn row(kind: &str, name: &str, sub: Option<u64>, count: u64) -> ExitRow {
@@ -260,22 +185,18 @@ mod test {
             .zip(SUBS)
             .map(|(n, (name, _, _))| (name.to_owned(), n));
         let stats = [("halt_exits", 30), ("exits", 3 + 1 + 13 + 5 + 30 + 7)];
-        let lab = Lab {
-            vms: vec![LabVm {
-                vcpus: vec![LabVcpu {
-                    exits: made.collect(),
-                    stats: stats.map(|(name, n)| (name.to_owned(), n)).into(),
-                }],
-            }],
-        };
+        let lab = Lab::of(LabVcpu {
+            exits: made.collect(),
+            stats: stats.map(|(name, n)| (name.to_owned(), n)).into(),
+            ..LabVcpu::default()
+        });
         let subs = (1..).zip(SUBS);
         let exits = Exits {
-            total: Total {
+            total: ExitsTotal {
                 exits: 59,
                 entries: 59,
-                lone_entries: 0,
-                other: 0,
                 untimed: 1,
+                ..ExitsTotal::default()
             },
             reasons: vec![
                 row("exit", "io", None, 4),

@@ -3,15 +3,14 @@
 //! `knob/script.sh` runs inside and judges values and exit codes; what running VMs made of the write is
 //! judged here, by what haltwise and its recorder left behind.
 
-use std::collections::BTreeMap;
-
 use anyhow::Result;
 use serde::Deserialize;
 
 use super::LIMIT;
 use super::check::{Check, tell};
 use super::guest::Left;
-use super::witness::{Found, read};
+use super::reported::{Proof, Report, Verified, read};
+use super::witness::Found;
 
 pub(crate) const NAME: &str = "knob";
 
@@ -37,34 +36,6 @@ struct Vm {
 }
 
 #[derive(Debug, Deserialize)]
-struct Report {
-    vms: Vec<Reported>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Reported {
-    name: String,
-    account: Account,
-}
-
-#[derive(Debug, Deserialize)]
-struct Account {
-    ceilings: Vec<Ceiling>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Ceiling {
-    ns: u64,
-    halts: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Verified {
-    checked: u64,
-    differences: u64,
-}
-
-#[derive(Debug, Deserialize)]
 struct Status {
     journal: Journal,
     #[serde(default)]
@@ -86,22 +57,6 @@ struct Turn {
     result: String,
 }
 
-#[derive(Debug, Deserialize)]
-struct Proved {
-    means: String,
-    blocks: Vec<Block>,
-    partial: bool,
-}
-
-#[derive(Debug, Deserialize)]
-struct Block {
-    number: u32,
-    #[serde(rename = "block")]
-    under: String,
-    halts: u64,
-    figures: BTreeMap<String, f64>,
-}
-
 pub(crate) fn check() -> Check<'static> {
     Check::new(NAME, SCRIPT.to_owned(), 2 * LIMIT, judge)
 }
@@ -114,7 +69,7 @@ fn judge(left: &Left) -> Result<usize> {
     let open: Status = read(&dir.join("open.json"))?;
     let status: Status = read(&dir.join("status.json"))?;
     let told: Applied = read(&dir.join("halts.json"))?;
-    let measured: Proved = read(&dir.join("prove.json"))?;
+    let measured: Proof = read(&dir.join("prove.json"))?;
     let mut wrong = watched(&applied, &BY_CEILING);
     wrong.extend(saw("status", &status.vms, &BY_CEILING));
     wrong.extend(saw("status", &status.vms, &[DISABLED]));
@@ -219,7 +174,7 @@ fn settled(status: &Status) -> Vec<String> {
 const ROUNDS: usize = 2;
 
 /// What prove measured: a VM that follows polls in the blocks of B, and in no other.
-fn proved(proved: &Proved) -> Vec<String> {
+fn proved(proved: &Proof) -> Vec<String> {
     let mut wrong = Vec::new();
     let blocks = proved.blocks.len();
     if proved.means != "host-parameters" || proved.partial || blocks != 3 * ROUNDS {
@@ -228,7 +183,7 @@ fn proved(proved: &Proved) -> Vec<String> {
             proved.means, proved.partial
         ));
     }
-    for block in &proved.blocks {
+    for (number, block) in (1..).zip(&proved.blocks) {
         let polling = block.figures.get("poll-cpu").copied().unwrap_or(f64::NAN);
         let as_set = if block.under == "b" {
             polling > 0.0
@@ -237,8 +192,8 @@ fn proved(proved: &Proved) -> Vec<String> {
         };
         if block.halts == 0 || !as_set {
             wrong.push(format!(
-                "block {} of prove ({}): {} halts, {polling} % of a CPU in polling",
-                block.number, block.under, block.halts
+                "block {number} of prove ({}): {} halts, {polling} % of a CPU in polling",
+                block.under, block.halts
             ));
         }
     }

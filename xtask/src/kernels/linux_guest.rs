@@ -28,8 +28,9 @@ use super::check::{Check, tell};
 use super::deb::Kernel;
 use super::guest::{Guest, Left};
 use super::initramfs::Initramfs;
+use super::reported::{Exits, Explained, Report, Verified, read};
 use super::rule::Depth;
-use super::witness::{Found, read};
+use super::witness::Found;
 use super::{Binaries, Boot, Inside, emulator, knob};
 use crate::{say, tool};
 use counters::Knows;
@@ -267,8 +268,7 @@ fn told(what: &str, told: &ReportedVms, running: &[&str], found: &mut Found) {
         let vm = told.vms.iter().find(|vm| vm.name == name);
         let expected = running.contains(&name);
         if vm.and_then(ReportedVm::ran) != Some(expected) {
-            let text = format!("{what}: {vm:?}, where running is {expected}");
-            found.disagreements.push(text);
+            found.disagree(format!("{what}: {vm:?}, where running is {expected}"));
         }
     }
 }
@@ -276,7 +276,9 @@ fn told(what: &str, told: &ReportedVms, running: &[&str], found: &mut Found) {
 /// What verbs must say of VMs that are paused, were never started, or run and are idle; and what apply and
 /// status must say of those that follow.
 fn settings(dir: &Path, binaries: &Binaries) -> Found {
-    let judge = |found: &mut Found| -> Result<()> {
+    Found::by(|found| {
+        "paused, unstarted, running, applied, proved, undone, with a ceiling of its own"
+            .clone_into(&mut found.summary);
         told("doctor", &read(&dir.join("paused.json"))?, &[], found);
         let web1 = &["web1"];
         for file in ["running", "status", "top"] {
@@ -307,16 +309,7 @@ fn settings(dir: &Path, binaries: &Binaries) -> Found {
             found.disagreements.extend(knob::watched(&seen, &expected));
         }
         Ok(())
-    };
-    let mut found = Found {
-        summary: "paused, unstarted, running, applied, proved, undone, with a ceiling of its own"
-            .to_owned(),
-        ..Found::default()
-    };
-    if let Err(error) = judge(&mut found) {
-        found.disagreements.push(format!("{error:#}"));
-    }
-    found
+    })
 }
 
 /// What each phase must show, on a host of so many CPUs.
@@ -324,17 +317,17 @@ fn judge(phase: &Phase, dir: &Path, inside: &Inside, cpus: u32) -> Result<Found>
     let binaries = inside.binaries;
     let capture = dir.join("capture");
     let kvm = counters::Counters::between(&dir.join("kvm.before"), &dir.join("kvm.after"))?;
-    let report: counters::Report = ask(binaries, &["report", "--json"], &capture)?;
+    let report: Report = ask(binaries, &["report", "--json"], &capture)?;
     let knows = phase.record.knows();
     let mut found = counters::judge_halts(&kvm, &report, knows);
     if knows != Knows::Tracepoints {
         let exits = ["exits", "--json", "--by", "vcpu"];
-        let exits: counters::Exits = ask(binaries, &exits, &capture)?;
+        let exits: Exits = ask(binaries, &exits, &capture)?;
         counters::judge_exits(&kvm, &report, &exits, &mut found);
     }
     if matches!(knows, Knows::Halts | Knows::Tracepoints) {
         let verified: Verified = ask(binaries, &["verify", "--json"], &capture)?;
-        verified.judge(phase, &mut found);
+        judge_verified(&verified, phase, &mut found);
     }
     // A guest that polls itself is running when most interrupts come, and of an idle one many belong to the shell
     // that reads them.
@@ -346,15 +339,16 @@ fn judge(phase: &Phase, dir: &Path, inside: &Inside, cpus: u32) -> Result<Found>
             &dir.join("interrupts.before"),
             &dir.join("interrupts.after"),
         )?;
-        interrupts::judge(&sources, &report.wakes(), phase.wake, &mut found);
+        let wakes = interrupts::wakes(&report);
+        interrupts::judge(&sources, &wakes, phase.wake, &mut found);
     }
     found
         .disagreements
         .extend(documents::contradictions(&binaries.haltwise, &capture));
     if let Some(expected) = phase.explained {
         let explain = ["explain", "--json", "--vm", phase.vm];
-        let explained: explained::Explained = ask(binaries, &explain, &capture)?;
-        explained.judge(expected, &mut found);
+        let explained: Explained = ask(binaries, &explain, &capture)?;
+        explained::judge(&explained, expected, &mut found);
     }
     if phase.record == Record::BesideTools {
         text::judge(dir, &inside.kernel.release, binaries, &mut found)?;
@@ -362,33 +356,22 @@ fn judge(phase: &Phase, dir: &Path, inside: &Inside, cpus: u32) -> Result<Found>
     Ok(found)
 }
 
-/// What we read of `haltwise verify --json`.
-#[derive(Debug, serde::Deserialize)]
-struct Verified {
-    halts: u64,
-    checked: u64,
-    differences: u64,
-    skipped: std::collections::BTreeMap<String, u64>,
-}
-
-impl Verified {
-    /// Every halt but the first of each vCPU can be checked, and is as KVM's algorithm has it; but for those
-    /// of a guest that disabled host polling, and for what a loss makes unknown.
-    fn judge(&self, phase: &Phase, found: &mut Found) {
-        let mut allowed = vec!["first"];
-        if phase.vm == HALTPOLL {
-            allowed.push("veto");
-        }
-        if phase.record == Record::Tracepoints {
-            allowed.extend(["loss", "out-of-order", "window"]);
-        }
-        let skipped = |reason: &&str| self.skipped.get(*reason).copied().unwrap_or(0);
-        let skipped: u64 = allowed.iter().map(skipped).sum();
-        if self.differences > 0 || self.checked + skipped != self.halts {
-            found.disagreements.push(format!("verify: {self:?}"));
-        }
-        let _ = write!(found.summary, "; {} verified", self.checked);
+/// Every halt but the first of each vCPU can be checked, and is as KVM's algorithm has it; but for those
+/// of a guest that disabled host polling, and for what a loss makes unknown.
+fn judge_verified(verified: &Verified, phase: &Phase, found: &mut Found) {
+    let mut allowed = vec!["first"];
+    if phase.vm == HALTPOLL {
+        allowed.push("veto");
     }
+    if phase.record == Record::Tracepoints {
+        allowed.extend(["loss", "out-of-order", "window"]);
+    }
+    let skipped = |reason: &&str| verified.skipped.get(*reason).copied().unwrap_or(0);
+    let skipped: u64 = allowed.iter().map(skipped).sum();
+    if verified.differences > 0 || verified.checked + skipped != verified.halts {
+        found.disagree(format!("verify: {verified:?}"));
+    }
+    let _ = write!(found.summary, "; {} verified", verified.checked);
 }
 
 /// What a verb prints about a capture. It is asked here, where nothing is emulated.
@@ -621,16 +604,18 @@ mod test {
     }
 
     #[test]
-    fn a_halt_that_was_not_checked_is_told() {
-        let verified = |checked, differences| Verified {
-            halts: 10,
-            checked,
-            differences,
-            skipped: [("first".to_owned(), 2)].into(),
-        };
+    fn a_halt_that_was_not_checked_disagrees() {
         for (checked, differences, wrong) in [(8, 0, 0), (7, 0, 1), (8, 1, 1)] {
+            let verified = Verified {
+                halts: 10,
+                checked,
+                differences,
+                skipped: [("first".to_owned(), 2)].into(),
+                ..Verified::default()
+            };
             let mut found = Found::default();
-            verified(checked, differences).judge(&phases(Depth::Quick)[0], &mut found);
+            let phase = phases(Depth::Quick)[0];
+            judge_verified(&verified, &phase, &mut found);
             assert_eq!(found.disagreements.len(), wrong, "{checked} {differences}");
         }
     }

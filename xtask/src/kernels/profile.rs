@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Deserialize;
 
-use super::witness::{Found, read};
+use super::reported::{read, text};
+use super::witness::Found;
 
 /// What we read of `haltwise profile --json`.
 #[derive(Debug, Deserialize)]
@@ -58,10 +59,7 @@ const LEAST_HALTING: u64 = 6;
 
 pub(super) fn compare(dir: &Path) -> Result<Found> {
     let profile: Profile = read(&dir.join("profile.json"))?;
-    let folded = dir.join("folded");
-    let folded =
-        std::fs::read_to_string(&folded).with_context(|| format!("read {}", folded.display()))?;
-    Ok(judge(&profile, &folded))
+    Ok(judge(&profile, &text(&dir.join("folded"))?))
 }
 
 /// Samples of an exit that poll or block.

@@ -12,10 +12,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
 
 use super::Binaries;
 use super::check::{Check, tell};
+use super::reported::Verified;
 use super::scenario::PRELUDE;
 use super::witness::Found;
 use crate::say;
@@ -54,34 +54,6 @@ impl Depth {
             Self::Thorough => Duration::from_secs(150),
         }
     }
-}
-
-/// What we read of `haltwise verify --json`.
-#[derive(Debug, Deserialize)]
-struct Verified {
-    checked: u64,
-    differences: u64,
-    several_settings: u64,
-    transitions: std::collections::BTreeMap<String, Count>,
-    settings: Vec<Track>,
-    skipped: std::collections::BTreeMap<String, u64>,
-    capture: Captured,
-    shown: Vec<serde_json::Value>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Count {
-    matched: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Track {
-    changes: usize,
-}
-
-#[derive(Debug, Deserialize)]
-struct Captured {
-    lost: u64,
 }
 
 pub(crate) fn checks(binaries: &Binaries, depth: Depth) -> Vec<Check<'_>> {

@@ -5,12 +5,12 @@
 //! whose interrupt is pending already is an exit but no halt of KVM's, so the guest may count
 //! more; how many more is bounded and said.
 
-use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::Path;
 
-use anyhow::{Context, Result};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use anyhow::Result;
+
+use super::reported::{Lab, LabVcpu, Report, Vcpu, read};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
@@ -35,115 +35,51 @@ pub(crate) struct Found {
     pub(crate) disagreements: Vec<String>,
 }
 
-/// What we read of `haltwise-lab run --json`.
-#[derive(Debug, Deserialize)]
-struct Lab {
-    vms: Vec<LabVm>,
-}
-
-#[derive(Debug, Deserialize)]
-struct LabVm {
-    vcpus: Vec<LabVcpu>,
-}
-
-#[derive(Debug, Deserialize)]
-struct LabVcpu {
-    tid: u32,
-    halts: u64,
-    stats: BTreeMap<String, u64>,
-    hist: BTreeMap<String, Vec<u64>>,
-}
-
-impl LabVcpu {
-    fn stat(&self, name: &str) -> u64 {
-        self.stats.get(name).copied().unwrap_or(0)
+impl Found {
+    /// What a judge finds. Where it cannot judge, that is a disagreement.
+    pub(crate) fn by(judge: impl FnOnce(&mut Self) -> Result<()>) -> Self {
+        let mut found = Self::default();
+        if let Err(error) = judge(&mut found) {
+            found.disagree(format!("{error:#}"));
+        }
+        found
     }
 
-    fn waits(&self) -> u64 {
-        self.hist
-            .get("halt_wait_hist")
-            .map_or(0, |counts| counts.iter().sum())
+    pub(crate) fn disagree(&mut self, text: impl Into<String>) {
+        self.disagreements.push(text.into());
     }
-}
 
-/// What we read of `haltwise report --json`.
-#[derive(Debug, Deserialize)]
-struct Report {
-    recording: Recording,
-    vms: Vec<ReportVm>,
-    unplaced: Option<Account>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Recording {
-    lost: u64,
-    cut: bool,
-}
-
-#[derive(Debug, Deserialize)]
-struct ReportVm {
-    vcpus: Vec<ReportVcpu>,
-}
-
-#[derive(Debug, Deserialize)]
-struct ReportVcpu {
-    tid: Option<u32>,
-    ceiling_ns: Option<u32>,
-    account: Account,
-}
-
-#[derive(Debug, Deserialize)]
-struct Account {
-    halts: u64,
-    waits: u64,
-    poll: Poll,
-    wakes: BTreeMap<String, u64>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Poll {
-    polled: u64,
-    successful: u64,
+    pub(crate) fn equal(&mut self, what: impl Display, kvm: u64, recorded: u64) {
+        if kvm != recorded {
+            self.disagree(format!("{what}: KVM {kvm}, recorder {recorded}"));
+        }
+    }
 }
 
 pub(crate) fn compare(dir: &Path, check: &str, expected: &Expected) -> Result<Found> {
     let lab: Lab = read(&dir.join(check).with_extension("json"))?;
-    let report: Report = read(&dir.join("report.json"))?;
-    Ok(judge(&lab, &report, expected))
-}
-
-pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("understand {}", path.display()))
+    Ok(judge(&lab, &read(&dir.join("report.json"))?, expected))
 }
 
 fn judge(lab: &Lab, report: &Report, expected: &Expected) -> Found {
     let mut found = Found::default();
     if report.recording.lost > 0 {
-        found
-            .disagreements
-            .push(format!("{} events were lost", report.recording.lost));
+        found.disagree(format!("{} events were lost", report.recording.lost));
     }
     if report.recording.cut {
-        found.disagreements.push("the recording was cut".into());
+        found.disagree("the recording was cut");
     }
-    if let Some(unplaced) = &report.unplaced
-        && unplaced.halts > 0
-    {
-        found
-            .disagreements
-            .push(format!("{} halts belong to no VM", unplaced.halts));
+    let unplaced = report.unplaced.as_ref().map_or(0, |account| account.halts);
+    if unplaced > 0 {
+        found.disagree(format!("{unplaced} halts belong to no VM"));
     }
     let mut sum = [0; 5];
-    for vcpu in lab.vms.iter().flat_map(|vm| &vm.vcpus) {
-        let seen = report.vms.iter().flat_map(|vm| &vm.vcpus);
-        let Some(seen) = seen.into_iter().find(|seen| seen.tid == Some(vcpu.tid)) else {
-            found
-                .disagreements
-                .push(format!("thread {} was not recorded", vcpu.tid));
+    for vcpu in lab.vcpus() {
+        let Some((_, seen)) = report.of_thread(vcpu.tid) else {
+            found.disagree(format!("thread {} was not recorded", vcpu.tid));
             continue;
         };
-        judge_vcpu(vcpu, seen, expected, &mut found.disagreements);
+        judge_vcpu(vcpu, seen, expected, &mut found);
         let account = &seen.account;
         let counts = [
             vcpu.halts,
@@ -166,54 +102,36 @@ fn judge(lab: &Lab, report: &Report, expected: &Expected) -> Found {
     found
 }
 
-fn judge_vcpu(lab: &LabVcpu, seen: &ReportVcpu, expected: &Expected, out: &mut Vec<String>) {
-    let account = &seen.account;
-    let mut equal = |what: &str, kvm: u64, recorded: u64| {
-        if kvm != recorded {
-            out.push(format!(
-                "thread {}: {what}: KVM {kvm}, recorder {recorded}",
-                lab.tid
-            ));
-        }
+fn judge_vcpu(lab: &LabVcpu, seen: &Vcpu, expected: &Expected, found: &mut Found) {
+    let (account, thread) = (&seen.account, format!("thread {}", lab.tid));
+    let mut equal = |what: &str, kvm, recorded| {
+        found.equal(format_args!("{thread}: {what}"), kvm, recorded);
     };
-    equal("waits", lab.waits(), account.waits);
+    let waits = lab.hist.get("halt_wait_hist");
+    let waits = waits.map_or(0, |counts| counts.iter().sum());
+    equal("waits", waits, account.waits);
+    let successful = lab.stat("halt_successful_poll");
     if expected.polls {
-        equal(
-            "polls",
-            lab.stat("halt_attempted_poll"),
-            account.poll.polled,
-        );
-        equal(
-            "successful polls",
-            lab.stat("halt_successful_poll"),
-            account.poll.successful,
-        );
+        let attempted = lab.stat("halt_attempted_poll");
+        equal("polls", attempted, account.poll.polled);
+        equal("successful polls", successful, account.poll.successful);
     }
     if let Some(ceiling) = expected.ceiling_ns {
-        equal(
-            "ceiling",
-            ceiling.into(),
-            seen.ceiling_ns.unwrap_or(0).into(),
-        );
+        let recorded = seen.ceiling_ns.unwrap_or(0);
+        equal("ceiling", ceiling.into(), recorded.into());
     }
     // Each halt ended either scheduled out or in a successful poll, or was woken before schedule() on the way
     // to sleep; and each is a HLT.
-    let least = lab.waits() + lab.stat("halt_successful_poll");
-    if !(least..=lab.halts).contains(&account.halts) {
-        let recorded = account.halts;
-        let most = lab.halts;
-        out.push(format!(
-            "thread {}: {recorded} halts are not in {least} to {most}",
-            lab.tid
+    let (least, most, recorded) = (waits + successful, lab.halts, account.halts);
+    if !(least..=most).contains(&recorded) {
+        found.disagree(format!(
+            "{thread}: {recorded} halts are not in {least} to {most}"
         ));
     }
     // Emulation now and then delivers an interrupt between STI and HLT, where real CPUs do not.
-    if lab.stat("halt_exits") > lab.halts {
-        let exits = lab.stat("halt_exits");
-        out.push(format!(
-            "thread {}: {} HLTs made {exits} exits",
-            lab.tid, lab.halts
-        ));
+    let exits = lab.stat("halt_exits");
+    if exits > lab.halts {
+        found.disagree(format!("{thread}: {} HLTs made {exits} exits", lab.halts));
     }
     if let Some(wake) = expected.wake {
         let name = match wake {
@@ -221,21 +139,19 @@ fn judge_vcpu(lab: &LabVcpu, seen: &ReportVcpu, expected: &Expected, out: &mut V
             Wake::Ipi => "ipi",
             Wake::Device => "device",
         };
-        let count = |name: &str| account.wakes.get(name).copied().unwrap_or(0);
-        let known = account.halts - count("unknown").min(account.halts);
+        let wakes = &account.wakes;
+        let count = |name: &str| wakes.get(name).copied().unwrap_or(0);
+        let known = recorded - count("unknown").min(recorded);
         // What the recorder does not know it says; what it says must be right.
-        if count(name) * 20 < known * 19 || known * 2 < account.halts {
-            let wakes = &account.wakes;
-            out.push(format!(
-                "thread {}: woken by {wakes:?}, not by {name}",
-                lab.tid
-            ));
+        if count(name) * 20 < known * 19 || known * 2 < recorded {
+            found.disagree(format!("{thread}: woken by {wakes:?}, not by {name}"));
         }
     }
 }
 
 #[cfg(test)]
 mod test {
+    use super::super::reported::{Account, Poll, Vm};
     use super::*;
 
     const EXPECTED: Expected = Expected {
@@ -245,24 +161,45 @@ mod test {
     };
 
     fn lab() -> Lab {
-        serde_json::from_str(
-            r#"{"vms": [{"vcpus": [{"tid": 7, "halts": 100,
-                "stats": {"halt_exits": 100, "halt_attempted_poll": 90, "halt_successful_poll": 40},
-                "hist": {"halt_wait_hist": [0, 50, 10]}}]}]}"#,
-        )
-        .unwrap()
+        let stats = [
+            ("halt_exits", 100),
+            ("halt_attempted_poll", 90),
+            ("halt_successful_poll", 40),
+        ];
+        Lab::of(LabVcpu {
+            tid: 7,
+            halts: 100,
+            stats: stats.map(|(name, count)| (name.to_owned(), count)).into(),
+            hist: [("halt_wait_hist".to_owned(), vec![0, 50, 10])].into(),
+            ..LabVcpu::default()
+        })
     }
 
     fn report(tid: u32, halts: u64, waits: u64, successful: u64) -> Report {
-        serde_json::from_value(serde_json::json!({
-            "recording": {"lost": 0, "cut": false},
-            "unplaced": null,
-            "vms": [{"vcpus": [{"tid": tid, "ceiling_ns": 50_000, "account": {
-                "halts": halts, "waits": waits,
-                "poll": {"polled": 90, "successful": successful},
-                "wakes": {"timer": halts, "ipi": 0}}}]}],
-        }))
-        .unwrap()
+        let mut report = Report::default();
+        let poll = Poll {
+            polled: 90,
+            successful,
+            ns: None,
+        };
+        let account = Account {
+            halts,
+            waits,
+            poll,
+            wakes: [("timer".to_owned(), halts), ("ipi".to_owned(), 0)].into(),
+            ..Account::default()
+        };
+        let vcpus = vec![Vcpu {
+            tid: Some(tid),
+            ceiling_ns: Some(50_000),
+            account,
+            ..Vcpu::default()
+        }];
+        report.vms.push(Vm {
+            vcpus,
+            ..Vm::default()
+        });
+        report
     }
 
     fn disagreements(report: &Report) -> Vec<String> {
@@ -300,34 +237,22 @@ mod test {
     }
 
     #[test]
-    fn loss_wrong_wakes_and_wrong_ceilings_are_told() {
+    fn loss_halts_of_no_vm_wrong_wakes_and_wrong_ceilings_are_told() {
         let mut seen = report(7, 100, 60, 40);
         seen.recording.lost = 3;
         seen.recording.cut = true;
+        seen.unplaced = Some(seen.vms[0].vcpus[0].account.clone());
         seen.vms[0].vcpus[0].ceiling_ns = None;
-        seen.vms[0].vcpus[0].account.wakes =
-            BTreeMap::from([("timer".into(), 94), ("unknown".into(), 1)]);
+        seen.vms[0].vcpus[0].account.wakes = [("timer".into(), 94), ("unknown".into(), 1)].into();
         assert_eq!(
             disagreements(&seen),
             [
                 "3 events were lost",
                 "the recording was cut",
+                "100 halts belong to no VM",
                 "thread 7: ceiling: KVM 50000, recorder 0",
                 "thread 7: woken by {\"timer\": 94, \"unknown\": 1}, not by timer"
             ]
         );
-    }
-
-    #[test]
-    fn halts_without_a_vm_are_told() {
-        let mut seen = report(7, 100, 60, 40);
-        seen.unplaced = report(1, 5, 0, 0)
-            .vms
-            .remove(0)
-            .vcpus
-            .remove(0)
-            .account
-            .into();
-        assert_eq!(disagreements(&seen), ["5 halts belong to no VM"]);
     }
 }

@@ -82,8 +82,7 @@ fn hotplug(dir: &Path) -> Result<Found> {
     let turns: u64 = read(&dir.join("turns"))?;
     let mut found = judge(&lab, &read(&dir.join("exits.json"))?);
     if turns < 2 {
-        let text = format!("the CPU came and went {turns} times only");
-        found.disagreements.push(text);
+        found.disagree(format!("the CPU came and went {turns} times only"));
     }
     found.summary = format!("{}; a CPU came or went {turns} times", found.summary);
     Ok(found)
@@ -102,18 +101,17 @@ fn short_lived(dir: &Path) -> Result<Found> {
 fn judge_each(labs: &[(String, Lab)], exits: &Exits) -> Found {
     let mut found = Found::default();
     for (name, lab) in labs {
-        let made = stat(lab, "exits");
         let groups = exits.groups.iter();
         let groups = groups.filter(|group| group.vm_name.as_deref() == Some(name));
         let counted: u64 = groups.map(|group| group.exits + group.halt_exits).sum();
-        if counted != made {
-            let text = format!("{name}: {counted} exits counted, {made} made");
-            found.disagreements.push(text);
-        }
+        found.equal(name, lab.stat("exits"), counted);
     }
     if exits.groups.len() != labs.len() {
-        let text = format!("{} vCPUs for {} VMs", exits.groups.len(), labs.len());
-        found.disagreements.push(text);
+        found.disagree(format!(
+            "{} vCPUs for {} VMs",
+            exits.groups.len(),
+            labs.len()
+        ));
     }
     found.summary = format!(
         "{} exits of {} VMs one after the other: each has its own",
@@ -133,9 +131,7 @@ fn hop(dir: &Path) -> Result<Found> {
 fn judge_hops(lab: &Lab, exits: &Exits) -> Found {
     let mut found = Found::default();
     let total = &exits.total;
-    let made = stat(lab, "exits");
-    let hops = lab.vms.iter().flat_map(|vm| &vm.vcpus);
-    let hops: u64 = hops.filter_map(|vcpu| vcpu.exits.get("pio-out-0xf5")).sum();
+    let (made, hops) = (lab.stat("exits"), lab.made("pio-out-0xf5"));
     let vcpus: Vec<_> = exits.groups.iter().map(|group| group.vcpu).collect();
     for (what, counted, expected) in [
         ("threads changed", hops, HOPS),
@@ -145,14 +141,10 @@ fn judge_hops(lab: &Lab, exits: &Exits) -> Found {
         ("exits without room", total.other, 0),
         ("exits without a time", total.untimed, hops + super::END),
     ] {
-        if counted != expected {
-            let text = format!("{what}: {counted} counted, {expected} made");
-            found.disagreements.push(text);
-        }
+        found.equal(what, expected, counted);
     }
     if vcpus != [Some(0)] {
-        let text = format!("one vCPU is told as {vcpus:?}");
-        found.disagreements.push(text);
+        found.disagree(format!("one vCPU is recorded as {vcpus:?}"));
     }
     found.summary = format!(
         "{} exits of a vCPU in {} threads: as made, {} without a time",
@@ -163,46 +155,38 @@ fn judge_hops(lab: &Lab, exits: &Exits) -> Found {
     found
 }
 
-fn stat(lab: &Lab, name: &str) -> u64 {
-    let vcpus = lab.vms.iter().flat_map(|vm| &vm.vcpus);
-    vcpus.filter_map(|vcpu| vcpu.stats.get(name)).sum()
-}
-
 #[cfg(test)]
 mod test {
-    use super::super::{Group, LabVcpu, LabVm, Total};
+    use crate::kernels::reported::{ExitsGroup, ExitsTotal, LabVcpu};
+
     use super::*;
 
     fn lab(exits: u64, hops: u64) -> Lab {
-        let vcpu = LabVcpu {
+        Lab::of(LabVcpu {
             exits: [("pio-out-0xf5".to_owned(), hops)].into(),
             stats: [("exits".to_owned(), exits)].into(),
-        };
-        Lab {
-            vms: vec![LabVm { vcpus: vec![vcpu] }],
-        }
+            ..LabVcpu::default()
+        })
     }
 
     fn exits(groups: &[(&str, u64)], untimed: u64) -> Exits {
         let all = groups.iter().map(|(_, exits)| exits).sum();
-        let group = |(name, exits): &(&str, u64)| Group {
+        let group = |(name, exits): &(&str, u64)| ExitsGroup {
             vm_name: Some((*name).to_owned()),
             vcpu: Some(0),
             exits: exits - 1,
             halt_exits: 1,
+            ..ExitsGroup::default()
         };
         Exits {
-            total: Total {
+            total: ExitsTotal {
                 exits: all,
                 entries: all,
-                lone_entries: 0,
-                other: 0,
                 untimed,
+                ..ExitsTotal::default()
             },
-            reasons: Vec::new(),
-            userspace: Vec::new(),
-            subs: Vec::new(),
             groups: groups.iter().map(group).collect(),
+            ..Exits::default()
         }
     }
 

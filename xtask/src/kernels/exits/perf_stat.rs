@@ -8,13 +8,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::super::check::{Check, tell};
 use super::super::guest::Left;
 use super::super::scenario::PRELUDE;
 use super::super::{Boot, Inside, LIMIT};
-use super::{Exits, Found, ONCE, read};
+use super::{Exits, Found, ONCE, read, text};
 use crate::{say, tool};
 
 pub(crate) const NAME: &str = "perf-kvm-stat";
@@ -61,13 +61,10 @@ fn compare(out: &Path) -> Result<Found> {
     let mut runs = Vec::new();
     for run in ["first", "second"] {
         let exits: Exits = read(&out.join(run).join("exits.json"))?;
-        let path = out.join(run).join("perf");
-        let told =
-            std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        let told = text(&out.join(run).join("perf"))?;
         let (perf, ours) = (perf_pairs(&told), our_pairs(&exits));
         if told.contains("lost") || perf.is_empty() {
-            let text = format!("perf lost events or told none: {told}");
-            found.disagreements.push(text);
+            found.disagree(format!("perf lost events or told none: {told}"));
         }
         found.disagreements.extend(judge_counts(&perf, &ours));
         runs.push((perf, ours));
@@ -125,8 +122,7 @@ fn judge_times(runs: &[(Pairs, Pairs)], found: &mut Found) {
     };
     let all = more(&|perf, ours| of_all(ours) / of_all(perf));
     if all.is_nan() || all.abs() > APART {
-        let text = format!("times are {:+.1} % apart", all * 100.0);
-        found.disagreements.push(text);
+        found.disagree(format!("times are {:+.1} % apart", all * 100.0));
     }
     let counted: u64 = runs
         .iter()

@@ -1,6 +1,7 @@
-//! What would be a disagreement is told as one.
+//! Documents that disagree with what was set.
 
 use super::*;
+use crate::kernels::reported::{Account, Block, Ceiling, Vm as ReportedVm};
 
 fn from<T: for<'a> Deserialize<'a>>(text: &str) -> T {
     serde_json::from_str(text).unwrap()
@@ -10,9 +11,21 @@ const VMS: &str = r#"{"vms_unwatched": null, "vms": [
     {"name": "free", "effect": "follows", "ceiling_ns": 80000},
     {"name": "capped", "effect": "own-cap", "ceiling_ns": 70000}]}"#;
 
-const REPORT: &str = r#"{"vms": [
-    {"name": "free", "account": {"ceilings": [{"ns": 80000, "halts": 9}, {"ns": 200000, "halts": 7}]}},
-    {"name": "capped", "account": {"ceilings": [{"ns": 70000, "halts": 9}]}}]}"#;
+fn report(vms: &[(&str, &[(u64, u64)])]) -> Report {
+    let ceiling = |&(ns, halts): &(u64, u64)| Ceiling { ns, halts };
+    let vm = |(name, ceilings): &(&str, &[(u64, u64)])| ReportedVm {
+        name: (*name).to_owned(),
+        account: Account {
+            ceilings: ceilings.iter().map(ceiling).collect(),
+            ..Account::default()
+        },
+        ..ReportedVm::default()
+    };
+    Report {
+        vms: vms.iter().map(vm).collect(),
+        ..Report::default()
+    }
+}
 
 #[test]
 fn vms_that_do_not_follow_are_told() {
@@ -35,20 +48,30 @@ fn vms_that_do_not_follow_are_told() {
 }
 
 #[test]
-fn halts_under_another_ceiling_are_told() {
-    let verified: Verified = from(r#"{"checked": 5, "differences": 0}"#);
-    assert_eq!(recorded(&from(REPORT), &verified), [""; 0]);
-    assert_eq!(
-        recorded(&from(&REPORT.replace(": 7}", ": 0}")), &verified).len(),
-        1
-    );
-    let differs = from(r#"{"checked": 5, "differences": 1}"#);
-    assert_eq!(recorded(&from(REPORT), &differs).len(), 1);
+fn halts_under_another_ceiling_disagree() {
+    let disagreements = |early, differences| {
+        let vms: [(&str, &[(u64, u64)]); 2] = [
+            ("free", &[(80_000, 9), (200_000, early)]),
+            ("capped", &[(70_000, 9)]),
+        ];
+        let verified = Verified {
+            checked: 5,
+            differences,
+            ..Verified::default()
+        };
+        recorded(&report(&vms), &verified).len()
+    };
+    assert_eq!(disagreements(7, 0), 0);
+    assert_eq!(disagreements(0, 0), 1);
+    assert_eq!(disagreements(7, 1), 1);
 }
 
 #[test]
-fn a_vm_under_any_other_ceiling_than_the_plans_is_told() {
-    let reported: Report = from(REPORT);
+fn a_vm_under_any_other_ceiling_than_the_plans_disagrees() {
+    let reported = report(&[
+        ("free", &[(80_000, 9), (200_000, 7)]),
+        ("capped", &[(70_000, 9)]),
+    ]);
     let of = |ceilings| governed("planned", &reported, ceilings).len();
     assert_eq!(of([("capped", 70_000), ("capped", 70_000)]), 0);
     assert_eq!(
@@ -70,43 +93,40 @@ fn a_write_that_was_not_made_is_not_called_made() {
 }
 
 #[test]
-fn a_block_that_was_not_measured_under_its_setting_is_told() {
-    let block = |number: usize, block: &str, polling: f64, halts: u64| {
-        format!(
-            r#"{{"number": {number}, "block": "{block}", "halts": {halts}, "figures": {{"poll-cpu": {polling}}}}}"#
-        )
+fn a_block_that_was_not_measured_under_its_setting_disagrees() {
+    let block = |under: &str, polling: f64, halts| Block {
+        under: under.to_owned(),
+        halts,
+        figures: [("poll-cpu".to_owned(), polling)].into(),
+        ..Block::default()
     };
-    let of = |blocks: &[String], means: &str, partial: bool| {
-        let blocks = blocks.join(", ");
-        proved(&from(&format!(
-            r#"{{"means": "{means}", "partial": {partial}, "blocks": [{blocks}]}}"#
-        )))
+    let good = || Proof {
+        means: "host-parameters".to_owned(),
+        blocks: ["a", "b", "control", "b", "a", "control"]
+            .map(|under| block(under, if under == "b" { 2.5 } else { 0.0 }, 5))
+            .into(),
+        ..Proof::default()
     };
-    let good = [
-        ("a", 0.0),
-        ("b", 2.5),
-        ("control", 0.0),
-        ("b", 2.5),
-        ("a", 0.0),
-        ("control", 0.0),
+    assert_eq!(proved(&good()), [""; 0]);
+    let faults: [fn(&mut Proof); 3] = [
+        |proof| proof.partial = true,
+        |proof| proof.means = "in-force".to_owned(),
+        |proof| drop(proof.blocks.pop()),
     ];
-    let good: Vec<String> = (1..)
-        .zip(good)
-        .map(|(number, (name, polling))| block(number, name, polling, 5))
-        .collect();
-    assert_eq!(of(&good, "host-parameters", false), [""; 0]);
-    assert_eq!(of(&good, "host-parameters", true).len(), 1);
-    assert_eq!(of(&good, "in-force", false).len(), 1);
-    assert_eq!(of(&good[1..], "host-parameters", false).len(), 1);
+    for fault in faults {
+        let mut proof = good();
+        fault(&mut proof);
+        assert_eq!(proved(&proof).len(), 1);
+    }
     for bad in [
-        block(1, "a", 0.5, 5),
-        block(1, "b", 0.0, 5),
-        block(1, "control", 0.5, 5),
-        block(1, "b", 0.5, 0),
+        block("a", 0.5, 5),
+        block("b", 0.0, 5),
+        block("control", 0.5, 5),
+        block("b", 0.5, 0),
     ] {
-        let mut blocks = good.clone();
-        blocks[3] = bad;
-        assert_eq!(of(&blocks, "host-parameters", false).len(), 1, "{blocks:?}");
+        let mut proof = good();
+        proof.blocks[3] = bad;
+        assert_eq!(proved(&proof).len(), 1, "{proof:?}");
     }
 }
 

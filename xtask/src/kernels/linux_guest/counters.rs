@@ -8,12 +8,13 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::kernels::reported::{Account, Counts, Exits, ExitsGroup, Report, text};
 use crate::kernels::witness::Found;
 
 /// By how much each counter of each vCPU grew, by the vCPU's thread.
 #[derive(Debug)]
 pub(super) struct Counters {
-    threads: BTreeMap<u32, BTreeMap<String, u64>>,
+    threads: BTreeMap<u32, Counts>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -46,10 +47,8 @@ struct Stat {
 
 impl Counters {
     pub(super) fn between(before: &Path, after: &Path) -> Result<Self> {
-        let read = |path: &Path| -> Result<Self> {
-            let text = std::fs::read_to_string(path);
-            let text = text.with_context(|| format!("read {}", path.display()))?;
-            Self::parse(&text).with_context(|| format!("understand {}", path.display()))
+        let read = |path: &Path| {
+            Self::parse(&text(path)?).with_context(|| format!("understand {}", path.display()))
         };
         Ok(read(after)?.since(&read(before)?))
     }
@@ -94,97 +93,6 @@ fn answer<T: DeserializeOwned>(line: Option<&str>) -> Result<T> {
     Ok(answer.value)
 }
 
-/// What we read of `haltwise report --json`.
-#[derive(Debug, Deserialize)]
-pub(super) struct Report {
-    recording: Recording,
-    vms: Vec<Vm>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Recording {
-    lost: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Vm {
-    index: u64,
-    vcpus: Vec<Vcpu>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Vcpu {
-    id: u32,
-    tid: Option<u32>,
-    account: Account,
-}
-
-#[derive(Debug, Deserialize)]
-struct Account {
-    halts: u64,
-    waits: u64,
-    poll: Poll,
-    parts: BTreeMap<String, u64>,
-    wakes: BTreeMap<String, u64>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Poll {
-    polled: u64,
-    successful: u64,
-}
-
-impl Report {
-    pub(super) fn wakes(&self) -> BTreeMap<String, u64> {
-        let mut sum = BTreeMap::new();
-        for vcpu in self.vms.iter().flat_map(|vm| &vm.vcpus) {
-            for (wake, count) in &vcpu.account.wakes {
-                *sum.entry(wake.clone()).or_default() += count;
-            }
-        }
-        sum
-    }
-
-    /// The vCPU that a thread runs, with its VM.
-    fn vcpu(&self, thread: u32) -> Option<(&Vm, &Vcpu)> {
-        let all = self
-            .vms
-            .iter()
-            .flat_map(|vm| vm.vcpus.iter().map(move |vcpu| (vm, vcpu)));
-        all.into_iter().find(|(_, vcpu)| vcpu.tid == Some(thread))
-    }
-}
-
-/// What we read of `haltwise exits --json --by vcpu`.
-#[derive(Debug, Deserialize)]
-pub(super) struct Exits {
-    total: Total,
-    reasons: Vec<Reason>,
-    groups: Vec<Group>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Total {
-    other: u64,
-    lone_entries: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Reason {
-    name: String,
-    count: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Group {
-    vm: Option<u64>,
-    vcpu: Option<u32>,
-    exits: u64,
-    halt_exits: u64,
-    injections: u64,
-    emulations: u64,
-}
-
 /// Exits by reason that KVM counts too.
 const REASONS: [(&str, &str); 6] = [
     ("hlt", "halt_exits"),
@@ -209,13 +117,12 @@ pub(super) fn judge_halts(kvm: &Counters, report: &Report, knows: Knows) -> Foun
     let mut found = Found::default();
     let lost = report.recording.lost;
     if lost > 0 && knows != Knows::Tracepoints {
-        found.disagreements.push(format!("{lost} events were lost"));
+        found.disagree(format!("{lost} events were lost"));
     }
     let (mut halts, mut waited_ns) = (0, 0);
     for (thread, counters) in &kvm.threads {
-        let Some((_, vcpu)) = report.vcpu(*thread) else {
-            let text = format!("thread {thread} was not recorded");
-            found.disagreements.push(text);
+        let Some((_, vcpu)) = report.of_thread(*thread) else {
+            found.disagree(format!("thread {thread} was not recorded"));
             continue;
         };
         let Account {
@@ -225,27 +132,23 @@ pub(super) fn judge_halts(kvm: &Counters, report: &Report, knows: Knows) -> Foun
         let part = |name: &str| parts.get(name).copied().unwrap_or(0);
         let wait_ns = part("sleep_ns") + part("wake_latency_ns") + part("unknown_ns");
         waited_ns += wait_ns;
-        let mut pairs = vec![
-            ("halt_wait_hist", *waits),
+        let waited = ("halt_wait_hist", *waits);
+        if knows == Knows::Tracepoints {
+            let counted = counters.get(waited.0).copied().unwrap_or(0);
+            if counted.abs_diff(*waits) > lost {
+                differences(*thread, counters, &[waited], &mut found);
+            }
+            continue;
+        }
+        let pairs = [
+            waited,
             ("halt_attempted_poll", poll.polled),
             ("halt_successful_poll", poll.successful),
             ("halt_poll_success_ns", part("poll_success_ns")),
             ("halt_poll_fail_ns", part("poll_fail_ns")),
             ("halt_wait_ns", wait_ns),
         ];
-        let own = |name: &str| counters.get(name).copied().unwrap_or(0);
-        match knows {
-            Knows::Tracepoints => {
-                pairs.clear();
-                if own("halt_wait_hist").abs_diff(*waits) > lost {
-                    pairs.push(("halt_wait_hist", *waits));
-                }
-            }
-            Knows::Halts | Knows::Sums | Knows::OwnSums => {}
-        }
-        found
-            .disagreements
-            .extend(differences(*thread, counters, &pairs));
+        differences(*thread, counters, &pairs, &mut found);
     }
     found.summary = format!(
         "{halts} halts, {} waits of {waited_ns} ns, {} polls",
@@ -257,11 +160,11 @@ pub(super) fn judge_halts(kvm: &Counters, report: &Report, knows: Knows) -> Foun
 
 pub(super) fn judge_exits(kvm: &Counters, report: &Report, exits: &Exits, found: &mut Found) {
     for (thread, counters) in &kvm.threads {
-        let place = report.vcpu(*thread).map(|(vm, vcpu)| (vm.index, vcpu.id));
-        let is_it = |of: &&Group| of.vm.zip(of.vcpu) == place;
+        let place = report.of_thread(*thread);
+        let place = place.map(|(vm, vcpu)| (vm.index, vcpu.id));
+        let is_it = |of: &&ExitsGroup| of.vm.zip(of.vcpu) == place;
         let Some(of) = exits.groups.iter().find(is_it) else {
-            let text = format!("thread {thread} made no exits");
-            found.disagreements.push(text);
+            found.disagree(format!("thread {thread} made no exits"));
             continue;
         };
         let pairs = [
@@ -270,23 +173,16 @@ pub(super) fn judge_exits(kvm: &Counters, report: &Report, exits: &Exits, found:
             ("irq_injections", of.injections),
             ("insn_emulation", of.emulations),
         ];
-        found
-            .disagreements
-            .extend(differences(*thread, counters, &pairs));
+        differences(*thread, counters, &pairs, found);
     }
     for (reason, counter) in REASONS {
-        let same = |row: &&Reason| row.name.eq_ignore_ascii_case(reason);
-        let counted = exits.reasons.iter().find(same).map_or(0, |row| row.count);
-        if counted != kvm.sum(counter) {
-            let expected = kvm.sum(counter);
-            let text = format!("{counter}: KVM {expected}, recorder {counted} {reason}");
-            found.disagreements.push(text);
-        }
+        found.equal(counter, kvm.sum(counter), exits.of_reason(reason));
     }
     let unexplained = exits.total.other + exits.total.lone_entries;
     if unexplained > 0 {
-        let text = format!("{unexplained} exits without a reason, or entries without an exit");
-        found.disagreements.push(text);
+        found.disagree(format!(
+            "{unexplained} exits without a reason, or entries without an exit"
+        ));
     }
     found.summary = format!(
         "{}, {} exits, {} injections",
@@ -297,21 +193,18 @@ pub(super) fn judge_exits(kvm: &Counters, report: &Report, exits: &Exits, found:
 }
 
 /// Where a recording has another count than KVM. A counter that this kernel lacks is none of these.
-fn differences<'a>(
-    thread: u32,
-    counters: &'a BTreeMap<String, u64>,
-    pairs: &'a [(&str, u64)],
-) -> impl Iterator<Item = String> + 'a {
-    pairs.iter().filter_map(move |(name, recorded)| {
-        let counted = counters.get(*name)?;
-        (counted != recorded)
-            .then(|| format!("thread {thread}: {name}: KVM {counted}, recorder {recorded}"))
-    })
+fn differences(thread: u32, counters: &Counts, pairs: &[(&str, u64)], found: &mut Found) {
+    for (name, recorded) in pairs {
+        if let Some(counted) = counters.get(*name) {
+            found.equal(format_args!("thread {thread}: {name}"), *counted, *recorded);
+        }
+    }
 }
 
 #[cfg(test)]
 mod test {
     use super::*;
+    use crate::kernels::reported::{ExitRow, Vcpu, Vm};
 
     const CPUS: &str = r#"{"return": [{"cpu-index": 0, "qom-path": "/a", "thread-id": 7}]}"#;
 
@@ -330,25 +223,49 @@ mod test {
     }
 
     fn report() -> Report {
-        serde_json::from_value(serde_json::json!({
-            "recording": {"lost": 0},
-            "vms": [{"index": 5, "vcpus": [{"id": 0, "tid": 7, "account": {
-                "halts": 4, "waits": 4, "poll": {"polled": 3, "successful": 0},
-                "parts": {"poll_success_ns": 0, "poll_fail_ns": 20, "sleep_ns": 500,
-                    "wake_latency_ns": 90, "unknown_ns": 10},
-                "wakes": {"timer": 4}}}]}],
-        }))
-        .unwrap()
+        let parts = [
+            ("poll_fail_ns", 20),
+            ("sleep_ns", 500),
+            ("wake_latency_ns", 90),
+            ("unknown_ns", 10),
+        ];
+        let mut vcpu = Vcpu {
+            tid: Some(7),
+            ..Vcpu::default()
+        };
+        vcpu.account.halts = 4;
+        vcpu.account.waits = 4;
+        vcpu.account.poll.polled = 3;
+        vcpu.account.parts = parts.map(|(name, ns)| (name.to_owned(), ns)).into();
+        let vm = Vm {
+            index: 5,
+            vcpus: vec![vcpu],
+            ..Vm::default()
+        };
+        Report {
+            vms: vec![vm],
+            ..Report::default()
+        }
     }
 
     fn exits(injections: u64, interrupts: u64) -> Exits {
-        serde_json::from_value(serde_json::json!({
-            "total": {"other": 0, "lone_entries": 0},
-            "reasons": [{"name": "hlt", "count": 4}, {"name": "interrupt", "count": interrupts}],
-            "groups": [{"vm": 5, "vcpu": 0, "exits": 5, "halt_exits": 4,
-                "injections": injections, "emulations": 0}],
-        }))
-        .unwrap()
+        let reason = |name: &str, count| ExitRow {
+            name: name.to_owned(),
+            count,
+            ..ExitRow::default()
+        };
+        Exits {
+            reasons: vec![reason("hlt", 4), reason("interrupt", interrupts)],
+            groups: vec![ExitsGroup {
+                vm: Some(5),
+                vcpu: Some(0),
+                exits: 5,
+                halt_exits: 4,
+                injections,
+                ..ExitsGroup::default()
+            }],
+            ..Exits::default()
+        }
     }
 
     #[test]
@@ -382,7 +299,7 @@ mod test {
         );
         assert_eq!(
             judge(&counters(4, 9), &exits(2, 0)),
-            ["irq_exits: KVM 1, recorder 0 interrupt"]
+            ["irq_exits: KVM 1, recorder 0"]
         );
     }
 }

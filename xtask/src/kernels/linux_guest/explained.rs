@@ -2,9 +2,8 @@
 //! they do not. Rules judge what happens in a second, and emulation is slow: on a machine with other work they stay
 //! silent, so that these are part of `--thorough` only.
 
-use serde::Deserialize;
-
 use super::{HALTPOLL, Phase, Record, phase};
+use crate::kernels::reported::Explained;
 use crate::kernels::witness::Found;
 
 /// Rules about what the guest and its VMM do. Which others fire depends on how slow emulation is.
@@ -17,28 +16,11 @@ const RULES: [&str; 6] = [
     "vmm-devices",
 ];
 
-/// What `haltwise explain --json` says of a VM, as far as it is judged.
-#[derive(Debug, Deserialize)]
-pub(super) struct Explained {
-    findings: Vec<Finding>,
-    small: Vec<Finding>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Finding {
-    rule: String,
-}
-
-impl Explained {
-    /// Of [`RULES`] these fire, and no other.
-    pub(super) fn judge(&self, expected: &[&str], found: &mut Found) {
-        let fired = self.findings.iter().chain(&self.small);
-        let fired = fired.map(|it| it.rule.as_str());
-        let fired: Vec<&str> = fired.filter(|rule| RULES.contains(rule)).collect();
-        if fired != expected {
-            let text = format!("explain: {fired:?}, where {expected:?} was expected");
-            found.disagreements.push(text);
-        }
+/// Of [`RULES`] these fire, and no other.
+pub(super) fn judge(explained: &Explained, expected: &[&str], found: &mut Found) {
+    let fired = explained.fired(&RULES);
+    if fired != expected {
+        found.disagree(format!("explain: {fired:?}, not {expected:?}"));
     }
 }
 
@@ -83,15 +65,12 @@ mod test {
     #[test]
     fn a_rule_that_is_silent_and_one_too_many_are_found() {
         let judge = |rules: &[&str], expected: &[&str]| {
-            let of = |rule: &&str| Finding {
-                rule: (*rule).to_owned(),
-            };
-            let explained = Explained {
-                findings: rules.iter().map(of).collect(),
-                small: Vec::new(),
-            };
+            let of = |rule: &&str| serde_json::json!({"rule": rule});
+            let findings: Vec<_> = rules.iter().map(of).collect();
+            let explained = serde_json::json!({"findings": findings, "small": []});
             let mut found = Found::default();
-            explained.judge(expected, &mut found);
+            let explained = serde_json::from_value(explained).unwrap();
+            super::judge(&explained, expected, &mut found);
             found.disagreements.len()
         };
         assert_eq!(judge(&["qemu-hpet", "lock-out"], &["qemu-hpet"]), 0);

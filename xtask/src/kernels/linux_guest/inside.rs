@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
 
 use super::counters::Counters;
 use super::{Binaries, Depth};
+use crate::kernels::reported::{Report, Verified, text};
 use crate::kernels::witness::Found;
 use crate::tool;
 
@@ -79,15 +79,6 @@ impl Recorded {
     }
 }
 
-/// What we read of `haltwise verify --json`.
-#[derive(Debug, Deserialize)]
-struct Verified {
-    halts: u64,
-    checked: u64,
-    differences: u64,
-    skipped: BTreeMap<String, u64>,
-}
-
 /// The clock that is read with the counters goes by hundredths of a second.
 const TICK_NS: u64 = 10_000_000;
 /// The kernel tells of a period just outside of the time that cpuidle measures; under emulation that takes 7 to 9 us.
@@ -100,19 +91,16 @@ const EDGE: u64 = 10;
 const MANY: u64 = 100_000;
 
 pub(super) fn judge(dir: &Path, binaries: &Binaries, depth: Depth) -> Found {
-    let mut found = Found::default();
-    let judged = judge_all(dir, binaries, depth, &mut found)
-        .and_then(|()| judge_source(dir, "tracepoints", binaries, &mut found))
-        .and_then(|()| judge_stats(&dir.join("stats"), binaries, &mut found));
-    if let Err(error) = judged {
-        found.disagreements.push(format!("{error:#}"));
-    }
-    found
+    Found::by(|found| {
+        judge_all(dir, binaries, depth, found)?;
+        judge_source(dir, "tracepoints", binaries, found)?;
+        judge_stats(&dir.join("stats"), binaries, found)
+    })
 }
 
 fn judge_all(dir: &Path, binaries: &Binaries, depth: Depth, found: &mut Found) -> Result<()> {
     let capture = dir.join("capture");
-    let governor = read(&dir.join("governor"))?;
+    let governor = text(&dir.join("governor"))?;
     let governor = governor.trim();
     let kept = [counted(&dir.join("before"))?, counted(&dir.join("after"))?];
     let recorded = tool::ask(Command::new(&binaries.halts).arg(&capture))?;
@@ -136,56 +124,13 @@ fn judge_all(dir: &Path, binaries: &Binaries, depth: Depth, found: &mut Found) -
     let around = Counters::between(&idle.join("kvm.before"), &idle.join("kvm.after"))?;
     let too_few = exits + halted / 100 + EDGE < halted;
     if too_few || exits > halted + halted / 1_000 + around.sum("halt_exits") {
-        found.disagreements.push(format!(
+        found.disagree(format!(
             "the guest entered HLT {halted} times, KVM counted {exits} exits"
         ));
     }
     found.summary =
         format!("governor {governor}, {halted} times HLT in the guest, {exits} in KVM; {verified}");
     Ok(())
-}
-
-/// What we read of `haltwise report --json`.
-#[derive(Debug, Deserialize)]
-struct Reported {
-    host: ReportedHost,
-    vms: Vec<ReportedVm>,
-}
-
-#[derive(Debug, Deserialize)]
-struct ReportedHost {
-    idle_states: Vec<ReportedState>,
-}
-
-#[derive(Debug, Deserialize)]
-struct ReportedState {
-    name: String,
-    entries: u64,
-    residency_ns: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct ReportedVm {
-    vcpus: Vec<ReportedVcpu>,
-}
-
-#[derive(Debug, Deserialize)]
-struct ReportedVcpu {
-    id: u32,
-    account: ReportedAccount,
-}
-
-#[derive(Debug, Deserialize)]
-struct ReportedAccount {
-    waits: u64,
-    halted_ns: u64,
-    poll: ReportedPoll,
-}
-
-#[derive(Debug, Deserialize)]
-struct ReportedPoll {
-    polled: u64,
-    ns: Option<u64>,
 }
 
 fn judge_source(dir: &Path, name: &str, binaries: &Binaries, found: &mut Found) -> Result<()> {
@@ -220,13 +165,14 @@ fn judge_source(dir: &Path, name: &str, binaries: &Binaries, found: &mut Found) 
 fn judge_stats(dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<()> {
     let inner = between(&[counted(&dir.join("before"))?, counted(&dir.join("after"))?]);
     let outer = between(&[counted(&dir.join("first"))?, counted(&dir.join("last"))?]);
-    let report: Reported = super::ask(binaries, &["report", "--json"], &dir.join("capture"))?;
+    let report: Report = super::ask(binaries, &["report", "--json"], &dir.join("capture"))?;
     let mut recorded = Stays::new();
-    for ReportedVcpu { id, account } in report.vms.iter().flat_map(|vm| &vm.vcpus) {
+    for (_, vcpu) in report.vcpus() {
+        let account = &vcpu.account;
         let polled_ns = account.poll.ns.unwrap_or(0);
         let halted_ns = account.halted_ns.saturating_sub(polled_ns);
         let mut add = |polls, entered, ns| {
-            recorded.insert((*id, polls), Stay { entered, ns });
+            recorded.insert((vcpu.id, polls), Stay { entered, ns });
         };
         add(true, account.poll.polled, polled_ns);
         add(false, account.waits, halted_ns);
@@ -245,7 +191,7 @@ fn judge_stats(dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<()>
         let within = |ours, least, most| (least..=most).contains(&ours);
         if !within(ours.entered, least.entered, most.entered) || !within(ours.ns, least.ns, most.ns)
         {
-            found.disagreements.push(format!(
+            found.disagree(format!(
                 "stats, {what}: {ours:?}, where cpuidle had at least {least:?} and at most {most:?}"
             ));
         }
@@ -278,7 +224,7 @@ fn compare(recorded: &Recorded, counted: &Stays, found: &mut Found) {
         let (least, most) = (of(&recorded.least), of(&recorded.most));
         if !theirs.is_between(least, most) {
             let what = if *polled { "polled" } else { "halted" };
-            found.disagreements.push(format!(
+            found.disagree(format!(
                 "CPU {cpu} {what}: {least:?} to {most:?} recorded, cpuidle has {theirs:?}"
             ));
         }
@@ -311,9 +257,7 @@ fn judge_rule(
         || too_few
     {
         let skipped = &verified.skipped;
-        found
-            .disagreements
-            .push(format!("verify: {text}; not checked: {skipped:?}"));
+        found.disagree(format!("verify: {text}; not checked: {skipped:?}"));
     }
     Ok(text)
 }
@@ -327,7 +271,7 @@ fn between([before, after]: &[Counted; 2]) -> Stays {
 }
 
 fn counted(path: &Path) -> Result<Counted> {
-    parse(&read(path)?).with_context(|| format!("understand {}", path.display()))
+    parse(&text(path)?).with_context(|| format!("understand {}", path.display()))
 }
 
 fn parse(text: &str) -> Result<Counted> {
@@ -386,10 +330,6 @@ fn stays(text: &str, within: RangeInclusive<u64>) -> Result<Stays> {
         }
     }
     Ok(stays)
-}
-
-fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
+use crate::kernels::reported::{Counts, Report, text};
 use crate::kernels::witness::Found;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,13 +42,7 @@ const LEAST: f64 = 30.0;
 impl Interrupts {
     /// What was counted between two copies of /proc/interrupts.
     pub(super) fn between(before: &Path, after: &Path) -> Result<Self> {
-        let read = |path: &Path| -> Result<Self> {
-            let text = std::fs::read_to_string(path);
-            Ok(Self::parse(
-                &text.with_context(|| format!("read {}", path.display()))?,
-            ))
-        };
-        let (before, mut after) = (read(before)?, read(after)?);
+        let (before, mut after) = (Self::parse(&text(before)?), Self::parse(&text(after)?));
         for (source, count) in &mut after.counts {
             *count = count.saturating_sub(before.of(*source));
         }
@@ -79,10 +74,21 @@ impl Interrupts {
     }
 }
 
+/// Wake-ups of all vCPUs, by what they came from.
+pub(super) fn wakes(report: &Report) -> Counts {
+    let mut sum = Counts::new();
+    for (_, vcpu) in report.vcpus() {
+        for (wake, count) in &vcpu.account.wakes {
+            *sum.entry(wake.clone()).or_default() += count;
+        }
+    }
+    sum
+}
+
 /// Compares shares, and that most wake-ups come from where they should, where interrupts do: emulated slowly, ticks are more.
 pub(super) fn judge(
     interrupts: &Interrupts,
-    wakes: &BTreeMap<String, u64>,
+    wakes: &Counts,
     expected: Option<Source>,
     found: &mut Found,
 ) {
@@ -96,28 +102,30 @@ pub(super) fn judge(
         let theirs = percent(interrupts.of(source), all);
         let _ = write!(found.summary, " {name} {ours:.0}/{theirs:.0} %");
         if (ours - theirs).abs() > TOLERANCE {
-            found.disagreements.push(format!(
+            found.disagree(format!(
                 "{name}: {ours:.1} % of wake-ups, {theirs:.1} % of the guest's interrupts"
             ));
         }
         if woken(name) > interrupts.of(source) + OUTSIDE {
             let (wakes, interrupts) = (woken(name), interrupts.of(source));
-            let text = format!("{name}: {wakes} wake-ups by {interrupts} interrupts");
-            found.disagreements.push(text);
+            found.disagree(format!(
+                "{name}: {wakes} wake-ups by {interrupts} interrupts"
+            ));
         }
         if expected == Some(source) && ours < LEAST {
             let text = format!("only {ours:.1} % of wake-ups by {name}");
             if theirs < LEAST {
                 crate::say::skipped(&format!("{text}: the guest had no more interrupts"));
             } else if 2.0 * ours < theirs {
-                found.disagreements.push(text);
+                found.disagree(text);
             }
         }
     }
     let unknown = woken("unknown") + woken("other");
     if unknown * 20 > all_woken {
-        let text = format!("{unknown} wake-ups beside {all_woken} came from nowhere known");
-        found.disagreements.push(text);
+        found.disagree(format!(
+            "{unknown} wake-ups beside {all_woken} came from nowhere known"
+        ));
     }
 }
 

@@ -93,11 +93,7 @@ struct Polls {
 
 /// Judges what the guest and its host left among the results: of `inside`, and of `joined` where that ran.
 pub(super) fn judge(out_dir: &Path, binaries: &Binaries) -> Found {
-    let mut found = Found::default();
-    if let Err(error) = judge_all(out_dir, binaries, &mut found) {
-        found.disagreements.push(format!("{error:#}"));
-    }
-    found
+    Found::by(|found| judge_all(out_dir, binaries, found))
 }
 
 fn judge_all(out_dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<()> {
@@ -118,7 +114,7 @@ fn judge_all(out_dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<(
             bail!("{name}: tune --host has no join");
         };
         if !join.agrees() {
-            found.disagreements.push(format!("{name}: {join:?}"));
+            found.disagree(format!("{name}: {join:?}"));
         }
         said.push(format!("{name}: {join:?}"));
         if name == "menu" {
@@ -143,7 +139,7 @@ fn governor(name: &str, guest: &Path, binaries: &Binaries, found: &mut Found) ->
         "{name} polls {recorded:.4} recorded, {replayed:.4} replayed, {limited} polls ended by their limit alone"
     );
     if (recorded - replayed).abs() > APART {
-        found.disagreements.push(text.clone());
+        found.disagree(text.clone());
     }
     Ok(text)
 }

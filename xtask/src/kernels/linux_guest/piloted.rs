@@ -11,7 +11,8 @@ use serde::Deserialize;
 
 use super::super::check::{Check, tell};
 use super::super::guest::Left;
-use super::super::witness::{Found, read};
+use super::super::reported::read;
+use super::super::witness::Found;
 use super::super::{Boot, Inside};
 use super::CEILING_NS;
 
@@ -98,7 +99,7 @@ fn judge(dir: &Path) -> Found {
     let mut found = Found::default();
     for vm in VMS {
         if let Err(error) = judge_vm(dir, vm, &mut found) {
-            found.disagreements.push(format!("{vm}: {error:#}"));
+            found.disagree(format!("{vm}: {error:#}"));
         }
     }
     found
@@ -119,14 +120,14 @@ fn judge_vm(dir: &Path, vm: &str, found: &mut Found) -> Result<()> {
                 .iter()
                 .any(|vm| status.ceiling_of(vm) != Some(CEILING_NS))
         {
-            let text = format!("{step} {vm}: after undo: {status:?}");
-            found.disagreements.push(text);
+            found.disagree(format!("{step} {vm}: after undo: {status:?}"));
         }
         in_force += u64::from(is_set(&path("left")));
     }
     if in_force < 2 {
-        let text = format!("{vm}: only {in_force} kills found a setting in force");
-        found.disagreements.push(text);
+        found.disagree(format!(
+            "{vm}: only {in_force} kills found a setting in force"
+        ));
     }
     let kept: Status = read(&dir.join(format!("kept-{vm}.kept")))?;
     let pilot: Pilot = read(&dir.join(format!("kept-{vm}.json")))?;
@@ -145,14 +146,12 @@ fn judge_vm(dir: &Path, vm: &str, found: &mut Found) -> Result<()> {
     );
     let is_kept = of_vm.state == "kept" && pilot.decisions.kept > 0 && pilot.decisions.failed == 0;
     if !is_kept || ceiling_ns.is_none_or(|ns| ns >= CEILING_NS) || measured.value > -0.02 {
-        found
-            .disagreements
-            .push(format!("{vm}: {pilot:?}, {kept:?}"));
+        found.disagree(format!("{vm}: {pilot:?}, {kept:?}"));
     }
     if vm == VMS[1] {
         let foreign: Pilot = read(&dir.join("foreign.json"))?;
         if foreign.decisions.hands_off == 0 {
-            found.disagreements.push(format!("foreign: {foreign:?}"));
+            found.disagree(format!("foreign: {foreign:?}"));
         }
     }
     Ok(())

@@ -1,40 +1,18 @@
 //! A proof inside the Linux guest: a plan that polls against no polling, with a load of fixed size. Counts are judged:
 //! where polls succeed, the guest enters HLT less often. Then the plan applied, and undone.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
 
-use crate::kernels::witness::{Found, read};
+use crate::kernels::reported::{Block, Proof, read, text};
+use crate::kernels::witness::Found;
 
 /// Rounds of the proof; `inside.sh` asks for as many.
 const ROUNDS: usize = 2;
 
 /// The plan's values in the order in which a shell lists their files: `plan.json`.
 const APPLIED: &str = "Y 4 1000000 5000000 0";
-
-/// What we read of `haltwise prove --json`.
-#[derive(Debug, Deserialize)]
-pub(super) struct Proof {
-    side: String,
-    means: String,
-    partial: bool,
-    pub(super) blocks: Vec<Block>,
-}
-
-#[derive(Debug, Deserialize)]
-pub(super) struct Block {
-    round: usize,
-    /// `a`, `b` or `control`.
-    #[serde(rename = "block")]
-    pub(super) under: String,
-    halts: u64,
-    lost: u64,
-    figures: BTreeMap<String, f64>,
-    predicted: BTreeMap<String, f64>,
-}
 
 impl Block {
     pub(super) fn count(&self, figure: &str) -> Option<f64> {
@@ -69,18 +47,14 @@ impl Proof {
 }
 
 pub(super) fn judge(dir: &Path) -> Found {
-    let mut found = Found::default();
-    if dir.join("without-governor").exists() {
-        "this kernel has no governor haltpoll".clone_into(&mut found.summary);
-        return found;
-    }
-    if let Err(error) = judge_all(dir, &mut found) {
-        found.disagreements.push(format!("{error:#}"));
-    }
-    found
+    Found::by(|found| judge_all(dir, found))
 }
 
 fn judge_all(dir: &Path, found: &mut Found) -> Result<()> {
+    if dir.join("without-governor").exists() {
+        "this kernel has no governor haltpoll".clone_into(&mut found.summary);
+        return Ok(());
+    }
     let proof: Proof = read(&dir.join("proof.json"))?;
     found.disagreements.extend(proof.wrong(ROUNDS));
     let mut texts = Vec::new();
@@ -94,7 +68,7 @@ fn judge_all(dir: &Path, found: &mut Found) -> Result<()> {
         let (a, b) = (exits("a")?, exits("b")?);
         texts.push(format!("{a:.0} -> {b:.0}"));
         if b >= a || exits("control")? <= b {
-            found.disagreements.push(format!(
+            found.disagree(format!(
                 "round {round}: {b:.0} HLT exits with polling, {a:.0} and {:.0} without",
                 exits("control")?
             ));
@@ -103,11 +77,9 @@ fn judge_all(dir: &Path, found: &mut Found) -> Result<()> {
             of("b", figure).with_context(|| format!("no {figure}"))?;
         }
     }
-    let applied = std::fs::read_to_string(dir.join("applied")).context("read what was applied")?;
+    let applied = text(&dir.join("applied"))?;
     if applied.trim() != APPLIED {
-        found
-            .disagreements
-            .push(format!("apply set {}, not {APPLIED}", applied.trim()));
+        found.disagree(format!("apply set {}, not {APPLIED}", applied.trim()));
     }
     found.summary = format!(
         "HLT exits of the same work without polling and with it {}; plan applied and undone",

@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::kernels::Binaries;
+use crate::kernels::reported::Verified;
 use crate::kernels::witness::Found;
 use crate::tool;
 
@@ -60,10 +61,9 @@ pub(super) fn judge(
             .flatten()
             .any(|halt| halt.change != "none");
         let checked = if has_calls {
-            let verified: super::Verified = super::ask(binaries, &["verify", "--json"], &capture)?;
+            let verified: Verified = super::ask(binaries, &["verify", "--json"], &capture)?;
             if verified.differences > 0 || verified.checked == 0 {
-                let text = format!("{name}: verify: {verified:?}");
-                found.disagreements.push(text);
+                found.disagree(format!("{name}: verify: {verified:?}"));
             }
             format!("{} verified", verified.checked)
         } else {
@@ -73,9 +73,9 @@ pub(super) fn judge(
         let count: usize = imported.values().map(Vec::len).sum();
         let _ = write!(found.summary, "; {name} {count}, {checked}");
         if other_wakes as f64 > OTHER_WAKES * count as f64 {
-            let text =
-                format!("{name}: {other_wakes} of {count} halts were woken by something else");
-            found.disagreements.push(text);
+            found.disagree(format!(
+                "{name}: {other_wakes} of {count} halts were woken by something else"
+            ));
         }
         let several = differences.len();
         let first = differences.into_iter().take(5);

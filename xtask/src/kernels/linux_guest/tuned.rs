@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::proved::{Block, Proof};
-use crate::kernels::witness::{Found, read};
+use crate::kernels::reported::{Block, Proof, read, text};
+use crate::kernels::witness::Found;
 
 /// What we read of `haltwise tune --json`.
 #[derive(Debug, Deserialize)]
@@ -53,16 +53,14 @@ pub(super) fn judge(dir: &Path) -> Found {
                 found.disagreements.extend(wrong);
                 loads.push(load);
             }
-            Err(error) => found
-                .disagreements
-                .push(format!("load {number}: {error:#}")),
+            Err(error) => found.disagree(format!("load {number}: {error:#}")),
         }
     }
     let measured = loads.iter().filter(|load| !load.counted.is_empty()).count();
     let worse: Vec<&Load> = loads.iter().filter(|load| load.is_worse()).collect();
     if measured < LEAST_MEASURED || worse.len() * 10 > loads.len() {
         let worse: Vec<String> = worse.iter().map(|load| load.text()).collect();
-        found.disagreements.push(format!(
+        found.disagree(format!(
             "more exits, IPIs or switches in {} of {measured} loads for which something was set: {worse:?}",
             worse.len(),
         ));
@@ -141,7 +139,7 @@ impl Load {
 }
 
 fn load(dir: &Path) -> Result<(Load, Vec<String>)> {
-    let name = std::fs::read_to_string(dir.join("load"))?;
+    let name = text(&dir.join("load"))?;
     let tuned: Tuned = read(&dir.join("tune.json"))?;
     let mut load = Load {
         name: name.trim().to_owned(),

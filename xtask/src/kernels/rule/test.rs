@@ -23,7 +23,7 @@ fn each_setting_has_a_shell_script() {
 
 fn verified(differences: u64, silent: u64) -> Verified {
     serde_json::from_value(serde_json::json!({
-        "checked": 599, "differences": differences, "several_settings": 7,
+        "halts": 600, "checked": 599, "differences": differences, "several_settings": 7,
         "transitions": {
             "grow": {"checked": 100, "matched": 100}, "shrink": {"checked": 90, "matched": 90},
             "silent": {"checked": silent, "matched": silent},

@@ -1,0 +1,277 @@
+//! What the lab and haltwise's verbs print as JSON, as far as checks judge it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub(crate) fn text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
+}
+
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    serde_json::from_str(&text(path)?).with_context(|| format!("understand {}", path.display()))
+}
+
+pub(crate) type Counts = BTreeMap<String, u64>;
+
+/// `haltwise-lab run`.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Lab {
+    vms: Vec<LabVm>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct LabVm {
+    vcpus: Vec<LabVcpu>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct LabVcpu {
+    pub(crate) tid: u32,
+    pub(crate) halts: u64,
+    pub(crate) exits: Counts,
+    pub(crate) stats: Counts,
+    pub(crate) hist: BTreeMap<String, Vec<u64>>,
+}
+
+impl Lab {
+    pub(crate) fn vcpus(&self) -> impl Iterator<Item = &LabVcpu> {
+        self.vms.iter().flat_map(|vm| &vm.vcpus)
+    }
+
+    /// Exits of a kind that the guests made.
+    pub(crate) fn made(&self, kind: &str) -> u64 {
+        self.vcpus().filter_map(|vcpu| vcpu.exits.get(kind)).sum()
+    }
+
+    /// A counter of KVM.
+    pub(crate) fn stat(&self, name: &str) -> u64 {
+        self.vcpus().filter_map(|vcpu| vcpu.stats.get(name)).sum()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(vcpu: LabVcpu) -> Self {
+        let vcpus = vec![vcpu];
+        Self {
+            vms: vec![LabVm { vcpus }],
+        }
+    }
+}
+
+impl LabVcpu {
+    pub(crate) fn stat(&self, name: &str) -> u64 {
+        self.stats.get(name).copied().unwrap_or(0)
+    }
+}
+
+/// `haltwise report`.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) recording: Recording,
+    pub(crate) host: Host,
+    pub(crate) vms: Vec<Vm>,
+    pub(crate) unplaced: Option<Account>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Recording {
+    pub(crate) lost: u64,
+    pub(crate) cut: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Host {
+    pub(crate) idle_states: Vec<IdleState>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct IdleState {
+    pub(crate) name: String,
+    pub(crate) entries: u64,
+    pub(crate) residency_ns: u64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Vm {
+    pub(crate) index: u64,
+    pub(crate) name: String,
+    pub(crate) account: Account,
+    pub(crate) vcpus: Vec<Vcpu>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Vcpu {
+    pub(crate) id: u32,
+    pub(crate) tid: Option<u32>,
+    pub(crate) ceiling_ns: Option<u32>,
+    pub(crate) account: Account,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Account {
+    pub(crate) halts: u64,
+    pub(crate) waits: u64,
+    pub(crate) halted_ns: u64,
+    pub(crate) parts: Counts,
+    pub(crate) poll: Poll,
+    pub(crate) wakes: Counts,
+    pub(crate) ceilings: Vec<Ceiling>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Poll {
+    pub(crate) polled: u64,
+    pub(crate) successful: u64,
+    pub(crate) ns: Option<u64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Ceiling {
+    pub(crate) ns: u64,
+    pub(crate) halts: u64,
+}
+
+impl Report {
+    pub(crate) fn vcpus(&self) -> impl Iterator<Item = (&Vm, &Vcpu)> {
+        let of_vm = |vm| Vm::vcpus(vm).map(move |vcpu| (vm, vcpu));
+        self.vms.iter().flat_map(of_vm)
+    }
+
+    /// The vCPU that a thread runs, with its VM.
+    pub(crate) fn of_thread(&self, thread: u32) -> Option<(&Vm, &Vcpu)> {
+        self.vcpus().find(|(_, vcpu)| vcpu.tid == Some(thread))
+    }
+}
+
+impl Vm {
+    fn vcpus(&self) -> impl Iterator<Item = &Vcpu> {
+        self.vcpus.iter()
+    }
+}
+
+/// `haltwise exits`.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Exits {
+    pub(crate) total: ExitsTotal,
+    pub(crate) reasons: Vec<ExitRow>,
+    pub(crate) userspace: Vec<ExitRow>,
+    pub(crate) subs: Vec<ExitRow>,
+    pub(crate) groups: Vec<ExitsGroup>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct ExitsTotal {
+    pub(crate) exits: u64,
+    pub(crate) entries: u64,
+    pub(crate) lone_entries: u64,
+    pub(crate) other: u64,
+    pub(crate) untimed: u64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct ExitRow {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) reason: Option<u32>,
+    pub(crate) sub: Option<u64>,
+    pub(crate) count: u64,
+    pub(crate) untimed: u64,
+    pub(crate) time_ns: u64,
+    pub(crate) kernel_ns: u64,
+    pub(crate) user_ns: u64,
+}
+
+/// A VM or a vCPU, where it was asked for.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct ExitsGroup {
+    pub(crate) vm: Option<u64>,
+    pub(crate) vm_name: Option<String>,
+    pub(crate) vcpu: Option<u32>,
+    pub(crate) exits: u64,
+    pub(crate) halt_exits: u64,
+    pub(crate) injections: u64,
+    pub(crate) emulations: u64,
+}
+
+impl Exits {
+    /// Exits of a reason, by its name.
+    pub(crate) fn of_reason(&self, name: &str) -> u64 {
+        let of = |row: &&ExitRow| row.name.eq_ignore_ascii_case(name);
+        self.reasons.iter().filter(of).map(|row| row.count).sum()
+    }
+}
+
+/// `haltwise verify`.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Verified {
+    pub(crate) halts: u64,
+    pub(crate) checked: u64,
+    pub(crate) differences: u64,
+    pub(crate) several_settings: u64,
+    pub(crate) transitions: BTreeMap<String, Transition>,
+    pub(crate) settings: Vec<Track>,
+    pub(crate) skipped: Counts,
+    pub(crate) capture: Captured,
+    pub(crate) shown: Vec<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Transition {
+    pub(crate) matched: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Track {
+    pub(crate) changes: usize,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Captured {
+    pub(crate) lost: u64,
+}
+
+/// `haltwise prove`.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Proof {
+    pub(crate) side: String,
+    pub(crate) means: String,
+    pub(crate) partial: bool,
+    pub(crate) blocks: Vec<Block>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Block {
+    pub(crate) round: usize,
+    /// `a`, `b` or `control`.
+    #[serde(rename = "block")]
+    pub(crate) under: String,
+    pub(crate) halts: u64,
+    pub(crate) lost: u64,
+    pub(crate) figures: BTreeMap<String, f64>,
+    pub(crate) predicted: BTreeMap<String, f64>,
+}
+
+/// `haltwise explain`: which rules fired, those among them whose cost is too small to be shown.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Explained {
+    findings: Vec<Finding>,
+    small: Vec<Finding>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Finding {
+    rule: String,
+}
+
+impl Explained {
+    /// Those of `rules` that fired.
+    pub(crate) fn fired(&self, rules: &[&str]) -> Vec<&str> {
+        let fired = self.findings.iter().chain(&self.small);
+        let fired = fired.map(|finding| finding.rule.as_str());
+        fired.filter(|rule| rules.contains(rule)).collect()
+    }
+}
