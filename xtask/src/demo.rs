@@ -16,10 +16,14 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::{repo, say, tool};
+use crate::{say, tool};
 
 /// What is built: this program too, so that one call of cargo builds what they share once.
-const PACKAGES: [&str; 3] = ["haltwise", "haltwise-lab", "xtask"];
+const PACKAGES: [&str; 3] = [
+    "--package=haltwise",
+    "--package=haltwise-lab",
+    "--package=xtask",
+];
 
 /// What `cargo xtask demo` takes.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -37,10 +41,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         return fleet::run();
     }
     say::step("building haltwise and the lab");
-    let mut build = tool::cargo(&repo::root());
-    build.args(["build", "--profile=demo"]);
-    tool::run(build.args(PACKAGES.map(|name| format!("--package={name}"))))?;
-    let shell = shell::Shell::new(&repo::target_dir().join("demo"))?;
+    let shell = shell::Shell::new(&PACKAGES)?;
     match obstacle() {
         None if !args.emulated => here::run(&shell),
         Some(reason) => {

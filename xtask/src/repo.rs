@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::tool;
 
@@ -30,40 +30,19 @@ pub(crate) fn files(root: &Path) -> Result<Vec<String>> {
         "--others",
         "--exclude-standard",
     ]));
-    let mut files = match listed {
-        Ok(names) => names
-            .split('\0')
-            .filter(|name| !name.is_empty())
-            .map(String::from)
-            .collect(),
+    let listed = listed.or_else(|_| {
         // A source archive has no git folder: take what lies there.
-        Err(_) => walk(root, root)?,
-    };
+        let mut find = Command::new("find");
+        find.current_dir(root).args([".", "-type", "f"]);
+        find.args(["-not", "-path", "*/.*", "-not", "-path", "./target/*"]);
+        tool::ask(find.args(["-printf", "%P\\0"]))
+    })?;
+    let names = listed.split('\0').filter(|name| !name.is_empty());
+    let mut files: Vec<String> = names.map(String::from).collect();
     files.retain(|name| root.join(name).is_file());
     files.sort();
     files.dedup();
     Ok(files)
-}
-
-fn walk(root: &Path, dir: &Path) -> Result<Vec<String>> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir).with_context(|| format!("list {}", dir.display()))? {
-        let path = entry?.path();
-        let name = path
-            .strip_prefix(root)
-            .unwrap_or(&path)
-            .to_string_lossy()
-            .into_owned();
-        if name.starts_with('.') || name == "target" {
-            continue;
-        }
-        if path.is_dir() {
-            found.extend(walk(root, &path)?);
-        } else {
-            found.push(name);
-        }
-    }
-    Ok(found)
 }
 
 #[cfg(test)]
@@ -84,6 +63,6 @@ mod test {
         std::fs::create_dir_all(dir.path().join("target")).unwrap();
         std::fs::write(dir.path().join("a/b/c.rs"), "").unwrap();
         std::fs::write(dir.path().join("target/d.rs"), "").unwrap();
-        assert_eq!(walk(dir.path(), dir.path()).unwrap(), ["a/b/c.rs"]);
+        assert_eq!(files(dir.path()).unwrap(), ["a/b/c.rs"]);
     }
 }

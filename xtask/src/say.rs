@@ -2,40 +2,26 @@
 //!
 //! Not a logger. Errors leave through `main`'s result.
 
+#![expect(clippy::print_stdout, reason = "the output of tasks is for people")]
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-#[expect(
-    clippy::print_stdout,
-    reason = "the rim of xtask: its output is for people"
-)]
 pub(crate) fn step(what: &str) {
     println!("==> {what}");
 }
 
 /// Says one thing found out on the way.
-#[expect(
-    clippy::print_stdout,
-    reason = "the rim of xtask: its output is for people"
-)]
 pub(crate) fn note(what: &str) {
     println!("    {what}");
 }
 
 /// Passes on a line of something that ran for the reader.
-#[expect(
-    clippy::print_stdout,
-    reason = "the rim of xtask: its output is for people"
-)]
 pub(crate) fn line(text: &str) {
     println!("{text}");
 }
 
 /// Says that something could not run here, and why. Tests and tasks share the form.
-#[expect(
-    clippy::print_stdout,
-    reason = "the rim of xtask: its output is for people"
-)]
 pub(crate) fn skipped(reason: &str) {
     SKIPPED.fetch_add(1, Ordering::Relaxed);
     println!("skipped: {reason}");
@@ -55,17 +41,5 @@ pub(crate) fn seconds(elapsed: Duration) -> String {
         format!("{:.1} s", elapsed.as_secs_f64())
     } else {
         format!("{} min {:02} s", whole / 60, whole % 60)
-    }
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn durations_read_well() {
-        assert_eq!(seconds(Duration::from_millis(250)), "0.2 s");
-        assert_eq!(seconds(Duration::from_secs(119)), "119.0 s");
-        assert_eq!(seconds(Duration::from_secs(185)), "3 min 05 s");
     }
 }

@@ -1,13 +1,12 @@
 //! The loop inside a stock kernel. What it recorded comes out of it, and the page is made here.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::shell::{self, OUT, Shell};
-use crate::{kernels, say, tool};
+use super::shell::{OUT, Shell};
+use crate::{kernels, repo, say, tool};
 
 /// Gaps and ceiling are ten times as long, as everything is there.
 const LOAD: &str = "pingpong --name demo --gap fixed:1250us --host-wait block";
@@ -39,7 +38,8 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
         );
     }
     script.push_str(UNDO);
-    let Some((said, out_dir)) = kernels::run_in_newest(&shell.binaries, &script)? else {
+    let binaries = kernels::Binaries::of(&shell.built)?;
+    let Some((said, out_dir)) = kernels::run_in_newest(&binaries, &script)? else {
         bail!("the demo needs /dev/kvm and root, or qemu and a stock kernel")
     };
     let begin = said.find("==> haltwise").unwrap_or(0);
@@ -48,21 +48,15 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
     for line in shown[..end].lines() {
         say::line(line);
     }
-    take(&out_dir, &shell::empty_out()?)?;
+    // What the guest left stays on its disk until the next boot.
+    let left = ["capture", "plan.json"].map(|name| out_dir.join(name));
+    let mut copy = Command::new("cp");
+    copy.arg("-r").args(left).arg(repo::root().join(OUT));
+    tool::ask(&mut copy).context("keep what the emulated kernel left")?;
     shell.run(&format!(
         "haltwise report {OUT}/capture --html {OUT}/report.html"
     ))?;
     say::note(&format!("{OUT}/report.html shows all of this in a browser"));
     say::note(&format!("all of it is in {OUT}/"));
-    Ok(())
-}
-
-/// Copies what the kernel's user space left: it stays on the guest's disk until the next boot.
-fn take(from: &Path, to: &Path) -> Result<()> {
-    for name in ["capture", "plan.json"] {
-        let left = from.join(name);
-        tool::ask(Command::new("cp").arg("-r").arg(&left).arg(to))
-            .with_context(|| format!("keep {name} of the emulated kernel"))?;
-    }
     Ok(())
 }

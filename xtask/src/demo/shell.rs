@@ -1,45 +1,46 @@
 //! Where a demo leaves what it makes, and our programs by the words that a user would type.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::kernels::Binaries;
 use crate::{repo, say, tool};
 
 pub(super) const OUT: &str = "demo-out";
 
-/// The folder, without what an earlier demo left.
-pub(super) fn empty_out() -> Result<PathBuf> {
-    let out = repo::root().join(OUT);
-    if out.exists() {
-        std::fs::remove_dir_all(&out).context("remove what the last demo left")?;
-    }
-    std::fs::create_dir_all(&out).with_context(|| format!("create {}", out.display()))?;
-    Ok(out)
-}
+/// Our programs, which are built and not installed.
+const PROGRAMS: [&str; 3] = ["haltwise", "haltwise-lab", "examples/large_fleet"];
 
 pub(super) struct Shell {
-    pub(super) binaries: Binaries,
+    pub(super) built: PathBuf,
 }
 
 impl Shell {
-    pub(super) fn new(built: &Path) -> Result<Self> {
-        Ok(Self {
-            binaries: Binaries::of(built)?,
-        })
+    /// Builds what is asked for, and removes what the last demo left.
+    pub(super) fn new(packages: &[&str]) -> Result<Self> {
+        let mut cargo = tool::cargo(&repo::root());
+        tool::run(cargo.args(["build", "--profile=demo"]).args(packages))?;
+        let out = repo::root().join(OUT);
+        if out.exists() {
+            std::fs::remove_dir_all(&out).context("remove what the last demo left")?;
+        }
+        std::fs::create_dir_all(&out).with_context(|| format!("create {}", out.display()))?;
+        let built = repo::target_dir().join("demo");
+        Ok(Self { built })
     }
 
-    /// `haltwise` or `haltwise-lab` with these words. They are not installed.
+    pub(super) fn program(&self, word: &str) -> PathBuf {
+        if PROGRAMS.contains(&word) {
+            self.built.join(word)
+        } else {
+            PathBuf::from(word)
+        }
+    }
+
     fn command(&self, words: &str) -> Command {
-        let mut words = words.split_whitespace().map(|word| match word {
-            "haltwise" => self.binaries.haltwise.as_os_str(),
-            "haltwise-lab" => self.binaries.lab.as_os_str(),
-            _ => OsStr::new(word),
-        });
+        let mut words = words.split_whitespace().map(|word| self.program(word));
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words).current_dir(repo::root());
         command
