@@ -63,7 +63,7 @@ struct Phase {
     inside: &'static str,
     outside: &'static str,
     /// What most wake-ups come from.
-    wake: Option<interrupts::Source>,
+    wake: Option<&'static str>,
     /// Which rules of `explain` fire, where that is judged.
     explained: Option<&'static [&'static str]>,
 }
@@ -128,7 +128,6 @@ const fn phase(name: &'static str, record: Record, inside: &'static str) -> Phas
 
 /// Times are stretched twenty times and more: counts and shares are judged, never times.
 fn phases(depth: Depth) -> Vec<Phase> {
-    use interrupts::Source::{Device, Ipi, Timer};
     let woken = |by, phase| Phase {
         wake: Some(by),
         ..phase
@@ -138,11 +137,11 @@ fn phases(depth: Depth) -> Vec<Phase> {
         ..phase("tcp", Record::Full, "guest-tool respond 9")
     };
     let mut phases = vec![
-        woken(Timer, phase("idle", Record::Full, "sleep 1")),
-        woken(Timer, phase("timer", Record::Full, TIMER)),
-        woken(Ipi, phase("pipe", Record::Full, PIPE)),
-        woken(Device, network),
-        woken(Device, phase("disk", Record::Full, DISK)),
+        woken("timer", phase("idle", Record::Full, "sleep 1")),
+        woken("timer", phase("timer", Record::Full, TIMER)),
+        woken("ipi", phase("pipe", Record::Full, PIPE)),
+        woken("device", network),
+        woken("device", phase("disk", Record::Full, DISK)),
         phase("tracepoints", Record::Tracepoints, SLEEP_AND_PIPE),
         phase("counts", Record::Counts, PIPE),
         phase("stats", Record::Stats, PIPE),

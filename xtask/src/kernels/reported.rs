@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+use super::Binaries;
+use crate::tool;
 
 pub(crate) fn text(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
@@ -273,5 +277,78 @@ impl Explained {
         let fired = self.findings.iter().chain(&self.small);
         let fired = fired.map(|finding| finding.rule.as_str());
         fired.filter(|rule| rules.contains(rule)).collect()
+    }
+}
+
+/// A halt as `capture-halts` prints it.
+#[derive(Debug, Clone)]
+pub(crate) struct Halt {
+    pub(crate) tid: u32,
+    pub(crate) end_ns: u64,
+    pub(crate) length_ns: u64,
+    pub(crate) waited: bool,
+    pub(crate) change: String,
+    pub(crate) window_ns: Option<u64>,
+    /// `None` where it is not known.
+    pub(crate) wake: Option<String>,
+    pub(crate) polled: bool,
+    pub(crate) poll_ns: u64,
+}
+
+pub(crate) fn halts(binaries: &Binaries, capture: &Path) -> Result<Vec<Halt>> {
+    let printed = tool::ask(Command::new(&binaries.halts).arg(capture))?;
+    parse_halts(&printed)
+}
+
+pub(crate) fn parse_halts(printed: &str) -> Result<Vec<Halt>> {
+    let halt = |line: &str| {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [
+            tid,
+            start,
+            halt,
+            waited,
+            change,
+            window,
+            _,
+            wake,
+            polled,
+            poll,
+        ] = fields[..]
+        else {
+            bail!("no halt: {line}");
+        };
+        let length_ns: u64 = halt.parse()?;
+        Ok(Halt {
+            tid: tid.parse()?,
+            end_ns: start.parse::<u64>()?.saturating_add(length_ns),
+            length_ns,
+            waited: waited == "true",
+            change: change.to_owned(),
+            window_ns: window.parse().ok(),
+            wake: (wake != "unknown").then(|| wake.to_owned()),
+            polled: polled == "true",
+            poll_ns: poll.parse().unwrap_or(0),
+        })
+    };
+    printed.lines().skip(1).map(halt).collect()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_no_halt_is_an_error() {
+        let head =
+            "tid,start_ns,halt_ns,waited,change,window_ns,window_next_ns,wake,polled,poll_ns";
+        let halts = parse_halts(&format!("{head}\n7,100,50,true,grow,10,20,unknown,true,\n"));
+        let halts = halts.unwrap();
+        assert_eq!(
+            (halts.len(), halts[0].end_ns, halts[0].poll_ns),
+            (1, 150, 0)
+        );
+        assert_eq!((halts[0].window_ns, &halts[0].wake), (Some(10), &None));
+        assert!(parse_halts(&format!("{head}\n1,2")).is_err());
     }
 }

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::kernels::reported::{Account, Counts, Exits, ExitsGroup, Report, text};
@@ -17,34 +15,6 @@ pub(super) struct Counters {
     threads: BTreeMap<u32, Counts>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Answer<T> {
-    #[serde(rename = "return")]
-    value: T,
-}
-
-/// A vCPU of `query-cpus-fast`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Cpu {
-    qom_path: String,
-    thread_id: u32,
-}
-
-/// A vCPU of `query-stats`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Stats {
-    qom_path: String,
-    stats: Vec<Stat>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Stat {
-    name: String,
-    value: Value,
-}
-
 impl Counters {
     pub(super) fn between(before: &Path, after: &Path) -> Result<Self> {
         let read = |path: &Path| {
@@ -54,20 +24,32 @@ impl Counters {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let mut lines = text.lines();
-        let cpus: Vec<Cpu> = answer(lines.next())?;
-        let stats: Vec<Stats> = answer(lines.next())?;
+        let answers = text.lines().map(serde_json::from_str::<Value>);
+        let answers: Vec<Value> = answers.collect::<Result<_, _>>()?;
+        let [cpus, stats] = &answers[..] else {
+            bail!("{} answers of QEMU", answers.len());
+        };
+        let list = |of: &Value, name: &str| -> Result<Vec<Value>> {
+            let list = of[name].as_array().cloned();
+            list.with_context(|| format!("QEMU gives no {name}"))
+        };
+        let (cpus, vcpus) = (list(cpus, "return")?, list(stats, "return")?);
         let mut threads = BTreeMap::new();
         for cpu in cpus {
-            let of_cpu = stats.iter().filter(|of| of.qom_path == cpu.qom_path);
-            let counters = of_cpu.flat_map(|of| &of.stats).filter_map(|stat| {
-                let count = match &stat.value {
-                    Value::Array(buckets) => buckets.iter().filter_map(Value::as_u64).sum(),
-                    value => value.as_u64()?,
-                };
-                Some((stat.name.clone(), count))
-            });
-            threads.insert(cpu.thread_id, counters.collect());
+            let thread = cpu["thread-id"].as_u64().context("a CPU has no thread")?;
+            let mut counters = Counts::new();
+            for of in vcpus.iter().filter(|of| of["qom-path"] == cpu["qom-path"]) {
+                for stat in list(of, "stats")? {
+                    let name = stat["name"].as_str().context("a counter has no name")?;
+                    let count = match &stat["value"] {
+                        Value::Array(buckets) => buckets.iter().filter_map(Value::as_u64).sum(),
+                        // A state is no counter.
+                        value => value.as_u64().unwrap_or(0),
+                    };
+                    counters.insert(name.to_owned(), count);
+                }
+            }
+            threads.insert(u32::try_from(thread)?, counters);
         }
         Ok(Self { threads })
     }
@@ -86,11 +68,6 @@ impl Counters {
     pub(super) fn sum(&self, name: &str) -> u64 {
         self.threads.values().filter_map(|of| of.get(name)).sum()
     }
-}
-
-fn answer<T: DeserializeOwned>(line: Option<&str>) -> Result<T> {
-    let answer: Answer<T> = serde_json::from_str(line.context("QEMU said too little")?)?;
-    Ok(answer.value)
 }
 
 /// Exits by reason that KVM counts too.

@@ -6,13 +6,12 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::counters::Counters;
 use super::{Binaries, Depth};
-use crate::kernels::reported::{Report, Verified, text};
+use crate::kernels::reported::{Halt, Report, Verified, halts, text};
 use crate::kernels::witness::Found;
-use crate::tool;
 
 /// How large each load is: round trips between the guest's two CPUs, and a third as many timers.
 pub(super) fn load(depth: Depth) -> u64 {
@@ -71,11 +70,11 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn of(text: &str, [before, after]: &[Counted; 2]) -> Result<Self> {
-        Ok(Self {
-            least: stays(text, before.read_ns[1] + TICK_NS..=after.read_ns[0])?,
-            most: stays(text, before.read_ns[0]..=after.read_ns[1] + TICK_NS)?,
-        })
+    fn of(halts: &[Halt], [before, after]: &[Counted; 2]) -> Self {
+        Self {
+            least: stays(halts, before.read_ns[1] + TICK_NS..=after.read_ns[0]),
+            most: stays(halts, before.read_ns[0]..=after.read_ns[1] + TICK_NS),
+        }
     }
 }
 
@@ -103,8 +102,8 @@ fn judge_all(dir: &Path, binaries: &Binaries, depth: Depth, found: &mut Found) -
     let governor = text(&dir.join("governor"))?;
     let governor = governor.trim();
     let kept = [counted(&dir.join("before"))?, counted(&dir.join("after"))?];
-    let recorded = tool::ask(Command::new(&binaries.halts).arg(&capture))?;
-    compare(&Recorded::of(&recorded, &kept)?, &between(&kept), found);
+    let recorded = Recorded::of(&halts(binaries, &capture)?, &kept);
+    compare(&recorded, &between(&kept), found);
     let verified = if governor == "haltpoll" {
         judge_rule(&capture, binaries, depth, found)?
     } else {
@@ -136,8 +135,7 @@ fn judge_all(dir: &Path, binaries: &Binaries, depth: Depth, found: &mut Found) -
 fn judge_source(dir: &Path, name: &str, binaries: &Binaries, found: &mut Found) -> Result<()> {
     let dir = dir.join(name);
     let kept = [counted(&dir.join("before"))?, counted(&dir.join("after"))?];
-    let recorded = tool::ask(Command::new(&binaries.halts).arg(dir.join("capture")))?;
-    let recorded = Recorded::of(&recorded, &kept)?;
+    let recorded = Recorded::of(&halts(binaries, &dir.join("capture"))?, &kept);
     let counted = between(&kept);
     let mut of_source = Found::default();
     compare(&recorded, &counted, &mut of_source);
@@ -308,33 +306,26 @@ fn parse(text: &str) -> Result<Counted> {
     Ok(Counted { read_ns, stays })
 }
 
-/// What `capture-halts` prints of periods that ended in a time.
-fn stays(text: &str, within: RangeInclusive<u64>) -> Result<Stays> {
+/// Periods that ended in a time; their thread is the CPU.
+fn stays(halts: &[Halt], within: RangeInclusive<u64>) -> Stays {
     let mut stays = Stays::new();
-    for line in text.lines().skip(1) {
-        let fields: Vec<&str> = line.split(',').collect();
-        let [cpu, start, halt, waited, .., polled, poll] = fields[..] else {
-            bail!("no halt: {line}");
-        };
-        let (halt_ns, poll_ns): (u64, u64) = (halt.parse()?, poll.parse().unwrap_or(0));
-        if !within.contains(&start.parse::<u64>()?.saturating_add(halt_ns)) {
-            continue;
-        }
-        let cpu: u32 = cpu.parse()?;
+    for halt in halts.iter().filter(|halt| within.contains(&halt.end_ns)) {
+        let halted_ns = halt.length_ns.saturating_sub(halt.poll_ns);
         for (polls, entered, ns) in [
-            (true, polled == "true", poll_ns),
-            (false, waited == "true", halt_ns.saturating_sub(poll_ns)),
+            (true, halt.polled, halt.poll_ns),
+            (false, halt.waited, halted_ns),
         ] {
-            let stay = stays.entry((cpu, polls)).or_default();
+            let stay = stays.entry((halt.tid, polls)).or_default();
             stay.add(u64::from(entered), if entered { ns } else { 0 });
         }
     }
-    Ok(stays)
+    stays
 }
 
 #[cfg(test)]
 mod test {
     use super::*;
+    use crate::kernels::reported::parse_halts;
 
     const COUNTED: &str = "/proc/uptime:12.50 3.00
 /sys/devices/system/cpu/cpu1/cpuidle/state0/name:POLL
@@ -368,7 +359,7 @@ mod test {
 0,200,30,true,none,,,timer,false,0
 1,900,30,false,none,,,ipi,true,30
 ";
-        let stays = stays(text, 150..=900).unwrap();
+        let stays = stays(&parse_halts(text).unwrap(), 150..=900);
         let stay = |entered, ns| Stay { entered, ns };
         assert_eq!(stays[&(1, true)], stay(2, 50));
         assert_eq!(stays[&(1, false)], stay(1, 30));

@@ -12,22 +12,12 @@ use anyhow::Result;
 use crate::kernels::reported::{Counts, Report, text};
 use crate::kernels::witness::Found;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Source {
-    Timer,
-    Ipi,
-    Device,
-}
-
-const ALL: [(Source, &str); 3] = [
-    (Source::Timer, "timer"),
-    (Source::Ipi, "ipi"),
-    (Source::Device, "device"),
-];
+/// Where interrupts come from, as haltwise calls it.
+const SOURCES: [&str; 3] = ["timer", "ipi", "device"];
 
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
-    counts: BTreeMap<Source, u64>,
+    counts: BTreeMap<&'static str, u64>,
 }
 
 /// By how many points of a hundred shares may differ.
@@ -44,7 +34,7 @@ impl Interrupts {
     pub(super) fn between(before: &Path, after: &Path) -> Result<Self> {
         let (before, mut after) = (Self::parse(&text(before)?), Self::parse(&text(after)?));
         for (source, count) in &mut after.counts {
-            *count = count.saturating_sub(before.of(*source));
+            *count = count.saturating_sub(before.of(source));
         }
         Ok(after)
     }
@@ -56,9 +46,9 @@ impl Interrupts {
                 continue;
             };
             let source = match name.trim() {
-                "LOC" => Source::Timer,
-                "RES" | "CAL" => Source::Ipi,
-                name if name.bytes().all(|byte| byte.is_ascii_digit()) => Source::Device,
+                "LOC" => "timer",
+                "RES" | "CAL" => "ipi",
+                name if name.bytes().all(|byte| byte.is_ascii_digit()) => "device",
                 _ => continue,
             };
             let numbers = rest
@@ -69,8 +59,8 @@ impl Interrupts {
         Self { counts }
     }
 
-    fn of(&self, source: Source) -> u64 {
-        self.counts.get(&source).copied().unwrap_or(0)
+    fn of(&self, source: &str) -> u64 {
+        self.counts.get(source).copied().unwrap_or(0)
     }
 }
 
@@ -89,30 +79,30 @@ pub(super) fn wakes(report: &Report) -> Counts {
 pub(super) fn judge(
     interrupts: &Interrupts,
     wakes: &Counts,
-    expected: Option<Source>,
+    expected: Option<&str>,
     found: &mut Found,
 ) {
     let woken = |name: &str| wakes.get(name).copied().unwrap_or(0);
-    let all_woken: u64 = ALL.iter().map(|(_, name)| woken(name)).sum();
+    let all_woken: u64 = SOURCES.iter().map(|name| woken(name)).sum();
     let all: u64 = interrupts.counts.values().sum();
     let percent = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
     let _ = write!(found.summary, "; wakes/interrupts");
-    for (source, name) in ALL {
+    for name in SOURCES {
         let ours = percent(woken(name), all_woken);
-        let theirs = percent(interrupts.of(source), all);
+        let theirs = percent(interrupts.of(name), all);
         let _ = write!(found.summary, " {name} {ours:.0}/{theirs:.0} %");
         if (ours - theirs).abs() > TOLERANCE {
             found.disagree(format!(
                 "{name}: {ours:.1} % of wake-ups, {theirs:.1} % of the guest's interrupts"
             ));
         }
-        if woken(name) > interrupts.of(source) + OUTSIDE {
-            let (wakes, interrupts) = (woken(name), interrupts.of(source));
+        if woken(name) > interrupts.of(name) + OUTSIDE {
+            let (wakes, interrupts) = (woken(name), interrupts.of(name));
             found.disagree(format!(
                 "{name}: {wakes} wake-ups by {interrupts} interrupts"
             ));
         }
-        if expected == Some(source) && ours < LEAST {
+        if expected == Some(name) && ours < LEAST {
             let text = format!("only {ours:.1} % of wake-ups by {name}");
             if theirs < LEAST {
                 crate::say::skipped(&format!("{text}: the guest had no more interrupts"));
@@ -143,7 +133,7 @@ mod test {
     #[test]
     fn interrupts_have_sources() {
         let parsed = Interrupts::parse(BEFORE);
-        let counts = ALL.map(|(source, _)| parsed.of(source));
+        let counts = SOURCES.map(|source| parsed.of(source));
         assert_eq!(counts, [300, 7, 22]);
     }
 
@@ -154,7 +144,7 @@ mod test {
             let wakes = wakes.map(|(name, count)| (name.to_owned(), count));
             let mut found = Found::default();
             let interrupts = Interrupts::parse(BEFORE);
-            judge(&interrupts, &wakes.into(), Some(Source::Timer), &mut found);
+            judge(&interrupts, &wakes.into(), Some("timer"), &mut found);
             found.disagreements.len()
         };
         assert_eq!(judged(90, 10, 0), 0);

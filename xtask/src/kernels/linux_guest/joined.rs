@@ -2,14 +2,13 @@
 //! must choose HLT as often as its replay says. Debian's kernels are built without teo.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Result, bail};
 use serde::Deserialize;
 
 use super::{Binaries, ask};
+use crate::kernels::reported::{Halt, halts};
 use crate::kernels::witness::Found;
-use crate::tool;
 
 /// Round trips (240 are 150 stays in HLT, too few to tell offsets between clocks apart), then the governors that are tried
 /// after haltpoll: each attaches a recorder inside the guest anew, over which an emulator stumbles now and then, so that only
@@ -133,7 +132,7 @@ fn governor(name: &str, guest: &Path, binaries: &Binaries, found: &mut Found) ->
     let share = |polls: u64| polls as f64 / host.halts.max(1) as f64;
     let played = host.played.first();
     let replayed = share(played.map_or(0, |played| played.from_zero.polls));
-    let [ended, limited] = polls(&tool::ask(Command::new(&binaries.halts).arg(guest))?)?;
+    let [ended, limited] = polls(&halts(binaries, guest)?);
     let recorded = share(ended);
     let text = format!(
         "{name} polls {recorded:.4} recorded, {replayed:.4} replayed, {limited} polls ended by their limit alone"
@@ -145,22 +144,19 @@ fn governor(name: &str, guest: &Path, binaries: &Binaries, found: &mut Found) ->
 }
 
 /// Recorded polls: those that a wake or HLT ended, and the others.
-fn polls(halts: &str) -> Result<[u64; 2]> {
+fn polls(halts: &[Halt]) -> [u64; 2] {
     let mut polls = [0, 0];
-    for line in halts.lines().skip(1) {
-        let fields: Vec<&str> = line.split(',').collect();
-        let [_, _, _, waited, .., wake, polled, _] = fields[..] else {
-            bail!("no halt: {line}");
-        };
-        let by_limit = waited == "false" && wake == "unknown";
-        polls[usize::from(by_limit)] += u64::from(polled == "true");
+    for halt in halts.iter().filter(|halt| halt.polled) {
+        let by_limit = !halt.waited && halt.wake.is_none();
+        polls[usize::from(by_limit)] += 1;
     }
-    Ok(polls)
+    polls
 }
 
 #[cfg(test)]
 mod test {
     use super::*;
+    use crate::kernels::reported::parse_halts;
 
     fn join(change: impl Fn(&mut JoinedCpu)) -> Join {
         let cpu = |number| JoinedCpu {
@@ -189,8 +185,7 @@ mod test {
 1,11,9,true,none,250,250,unknown,true,9
 1,21,9,false,none,250,250,timer,true,9
 ";
-        assert_eq!(polls(halts).unwrap(), [2, 1]);
-        assert!(polls("\n1,2").is_err());
+        assert_eq!(polls(&parse_halts(halts).unwrap()), [2, 1]);
     }
 
     #[test]

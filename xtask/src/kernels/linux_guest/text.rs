@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::kernels::Binaries;
-use crate::kernels::reported::Verified;
+use crate::kernels::reported::{Halt, Verified, halts};
 use crate::kernels::witness::Found;
 use crate::tool;
 
@@ -21,16 +21,6 @@ pub(super) const TOOLS: [(&str, bool); 3] =
 /// The share of halts that two interrupts may have woken at once, of which each tool names another.
 const OTHER_WAKES: f64 = 0.02;
 
-/// A halt as `capture-halts` prints it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Halt {
-    length_ns: u64,
-    waited: bool,
-    change: String,
-    window_ns: Option<u64>,
-    wake: Option<String>,
-}
-
 /// The halts of each thread in the order in which they ended.
 type Threads = BTreeMap<u32, Vec<Halt>>;
 
@@ -40,7 +30,7 @@ pub(super) fn judge(
     binaries: &Binaries,
     found: &mut Found,
 ) -> Result<()> {
-    let recorded = halts(binaries, &dir.join("capture"))?;
+    let recorded = threads(halts(binaries, &dir.join("capture"))?);
     for (name, tells_context) in TOOLS {
         let text = dir.join(name);
         if !text.is_file() {
@@ -53,7 +43,7 @@ pub(super) fn judge(
             "import", "--json", "--max", "5ms", "--kernel", release, "-o",
         ]);
         tool::ask(import.arg(&capture).arg(&text)).with_context(|| format!("text of {name}"))?;
-        let imported = halts(binaries, &capture)?;
+        let imported = threads(halts(binaries, &capture)?);
         // A text tells windows by calls of grow and shrink alone: without one there is nothing to check. That none was
         // left out shows below, halt by halt.
         let has_calls = imported
@@ -86,40 +76,13 @@ pub(super) fn judge(
     Ok(())
 }
 
-fn halts(binaries: &Binaries, capture: &Path) -> Result<Threads> {
-    let text = tool::ask(Command::new(&binaries.halts).arg(capture))?;
-    parse(&text)
-}
-
-fn parse(text: &str) -> Result<Threads> {
-    let mut threads: BTreeMap<u32, Vec<(u64, Halt)>> = BTreeMap::new();
-    for line in text.lines().skip(1) {
-        let fields: Vec<&str> = line.split(',').collect();
-        let [tid, start, halt, waited, change, window, _, wake, ..] = fields[..] else {
-            anyhow::bail!("no halt: {line}");
-        };
-        let length_ns: u64 = halt.parse()?;
-        let halt = Halt {
-            length_ns,
-            waited: waited == "true",
-            change: change.to_owned(),
-            window_ns: window.parse().ok(),
-            wake: (wake != "unknown").then(|| wake.to_owned()),
-        };
-        let end_ns = start.parse::<u64>()?.saturating_add(length_ns);
-        threads
-            .entry(tid.parse()?)
-            .or_default()
-            .push((end_ns, halt));
+fn threads(mut halts: Vec<Halt>) -> Threads {
+    halts.sort_by_key(|halt| halt.end_ns);
+    let mut threads = Threads::new();
+    for halt in halts {
+        threads.entry(halt.tid).or_default().push(halt);
     }
-    let in_order = |mut halts: Vec<(u64, Halt)>| {
-        halts.sort_by_key(|(end_ns, _)| *end_ns);
-        halts.into_iter().map(|(_, halt)| halt).collect()
-    };
-    Ok(threads
-        .into_iter()
-        .map(|(tid, halts)| (tid, in_order(halts)))
-        .collect())
+    threads
 }
 
 /// Each halt must be there with its length, whether it waited, and its call of grow or shrink; its window
@@ -163,17 +126,21 @@ fn agree<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
 #[cfg(test)]
 mod test {
     use super::*;
-
-    const HEAD: &str = "tid,start_ns,halt_ns,waited,change,window_ns,window_next_ns,wake\n";
+    use crate::kernels::reported::parse_halts;
 
     #[test]
     fn halts_are_compared_in_the_order_of_their_ends() {
         let recorded = "7,100,50,true,grow,10,20,timer\n7,120,10,false,none,,,unknown\n";
         let imported = "7,120,10,false,none,30,,ipi\n7,100,50,true,grow,10,20,timer\n";
-        let threads = |text: &str| parse(&format!("{HEAD}{text}")).unwrap();
-        let differ = |text: &str, tells_context| {
-            differences(&threads(recorded), &threads(text), tells_context)
+        let of = |text: &str| {
+            let lines: Vec<_> = text
+                .lines()
+                .map(|line| format!("{line},true,9\n"))
+                .collect();
+            threads(parse_halts(&format!("head\n{}", lines.concat())).unwrap())
         };
+        let differ =
+            |text: &str, tells_context| differences(&of(recorded), &of(text), tells_context);
         let judge = |text: &str| {
             let (found, other_wakes) = differ(text, true);
             found.len() + other_wakes
