@@ -303,7 +303,7 @@ fn has_tools(refresh: bool) -> bool {
 }
 
 /// Our programs, as they were built together with us.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Binaries {
     pub(crate) haltwise: PathBuf,
     pub(crate) lab: PathBuf,
@@ -357,4 +357,32 @@ fn plain(inside: &Inside, script: &Path) -> Result<()> {
     }
     say::note(&format!("results in {}", out_dir.display()));
     Ok(())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn all_scripts_are_shell_scripts() {
+        let binaries = Binaries::default();
+        let mut checks = rule::checks(&binaries, Depth::Quick);
+        checks.extend(scenario::checks());
+        checks.extend([knob::check(), exits::explained::check()]);
+        checks.push(exits::comings::check());
+        let scripts = checks.into_iter().map(|check| check.script);
+        let files = [
+            include_str!("kernels/init.sh"),
+            include_str!("kernels/finish.sh"),
+            include_str!("kernels/lab.sh"),
+            include_str!("kernels/exits/perf_stat.sh"),
+            include_str!("kernels/units/script.sh"),
+            include_str!("kernels/linux_guest/guest.sh"),
+            include_str!("kernels/linux_guest/inside.sh"),
+        ];
+        let files = files.into_iter().map(str::to_owned);
+        for script in scripts.chain(linux_guest::scripts()).chain(files) {
+            tool::ask(std::process::Command::new("sh").args(["-n", "-c", &script])).unwrap();
+        }
+    }
 }

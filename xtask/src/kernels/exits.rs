@@ -26,35 +26,6 @@ const SUBS: [(&str, &str, u64); 7] = [
     ("wrmsr", "msr_write", 0x17a),
 ];
 
-/// A VM whose interrupt was lost has made exits, too: where all are counted, it is not tried again in the same recording.
-pub(super) const ONCE: &str = "tries=1\n";
-
-/// Makes the kernel itself pair exits with entries, by triggers of its tracepoints, and sum up counts
-/// and times by reason: what `perf kvm stat` does of the same tracepoints.
-pub(super) const SECOND_COUNT: &str = r#"
-mount -t tracefs none /sys/kernel/tracing 2>/dev/null
-events=/sys/kernel/tracing/events
-told='hist:keys=common_pid:at=common_timestamp,why=exit_reason'
-timed='hist:keys=common_pid:ns=common_timestamp-$at,reason=$why'
-timed="$timed:onmatch(kvm.kvm_exit).exit_time(\$ns,\$reason)"
-summed='hist:keys=reason:vals=ns'
-echo 'exit_time u64 ns; u32 reason' >/sys/kernel/tracing/synthetic_events
-echo "$told" >$events/kvm/kvm_exit/trigger
-echo "$timed" >$events/kvm/kvm_entry/trigger
-echo "$summed" >$events/synthetic/exit_time/trigger
-"#;
-
-/// Keeps what it counted in a file of that name, and takes the triggers away: a module whose tracepoints
-/// have some cannot be unloaded.
-pub(super) fn keep_second_count(file: &str) -> String {
-    format!(
-        "cat $events/synthetic/exit_time/hist >{file}\n\
-         echo \"!$summed\" >$events/synthetic/exit_time/trigger\n\
-         echo \"!$timed\" >$events/kvm/kvm_entry/trigger\n\
-         echo \"!$told\" >$events/kvm/kvm_exit/trigger\n"
-    )
-}
-
 /// The guest says by one `out` that it has ended.
 const END: u64 = 1;
 

@@ -53,6 +53,7 @@ impl Guest {
     pub(crate) fn new(emulator: Emulator, kernel: Kernel) -> Result<Self> {
         let root = Initramfs::new(include_str!("init.sh"))?;
         root.file("finish", include_str!("finish.sh"))?;
+        root.file("lab.sh", include_str!("lab.sh"))?;
         Ok(Self {
             emulator,
             kernel,

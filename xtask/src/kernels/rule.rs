@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use super::Binaries;
 use super::check::{Check, tell};
 use super::reported::Verified;
-use super::scenario::PRELUDE;
+use super::scenario::recording;
 use super::witness::Found;
 use crate::say;
 use grid::{Setting, settings};
@@ -152,51 +152,33 @@ impl Verified {
 }
 
 fn script(setting: &Setting, depth: Depth) -> String {
-    let mut text = format!("cat >/run/lab.sh <<'END'\n{PRELUDE}{SETTER}END\n{SETTER}failed=0\n");
     let name = setting.name;
-    // Formatting into a String cannot fail.
-    let _ = writeln!(text, "mkdir /out/{name}\nset_all {}", setting.before);
-    let _ = writeln!(text, "(cat /run/lab.sh; cat <<'END'");
     // Where settings change, there should be time for all of them.
     let times = if setting.during.is_empty() { 1 } else { 3 };
     let rounds = (depth.rounds() * times).to_string();
     let load = setting.load.replace("ROUNDS", &rounds);
-    if setting.during.is_empty() {
-        let _ = writeln!(text, "lab {name}/lab '{load}'");
-        if let Some(then) = setting.then {
-            let load = then.replace("ROUNDS", &(depth.rounds() / 4).to_string());
-            let _ = writeln!(text, "lab {name}/then '{load}'");
-        }
-    } else {
-        let _ = writeln!(text, "lab {name}/lab '{load}' & lab=$!\n");
-        let _ = writeln!(text, "while kill -0 $lab 2>/dev/null; do");
+    let mut inside = format!("lab {name}/lab '{load}'");
+    // Formatting into a String cannot fail.
+    if !setting.during.is_empty() {
+        inside.push_str(" & lab=$!\nwhile kill -0 $lab 2>/dev/null; do");
         for parameters in setting.during {
-            let _ = writeln!(
-                text,
-                "set_all {parameters}\necho '{parameters}' >>/out/{name}/written\nsleep 0.5"
+            let _ = write!(
+                inside,
+                "\nset_all {parameters}\necho '{parameters}' >>/out/{name}/written\nsleep 0.5"
             );
         }
-        let _ = writeln!(text, "done\nwait $lab");
+        inside.push_str("\ndone\nwait $lab");
+    } else if let Some(then) = setting.then {
+        let load = then.replace("ROUNDS", &(depth.rounds() / 4).to_string());
+        let _ = write!(inside, "\nlab {name}/then '{load}'");
     }
-    let rung = setting.rung;
-    let _ = writeln!(
-        text,
-        "END\n) >/run/{name}.sh\n\
-         haltwise record --source {rung} --json -o /out/{name}/capture -- sh /run/{name}.sh \
-         >/out/{name}/record.json || {{ echo \"check: record {name} returned $?\"; failed=1; }}"
-    );
-    text.push_str("exit $failed\n");
-    text
+    inside.push('\n');
+    let recording = recording(name, &format!("--source {}", setting.rung), &inside);
+    format!(
+        ". /lab.sh\nset_all {}\n{recording}exit $failed\n",
+        setting.before
+    )
 }
-
-/// Sets the four parameters, in KVM's own order: ceiling, grow, `grow_start`, shrink.
-const SETTER: &str = r#"set_all() {
-    echo "$1" >/sys/module/kvm/parameters/halt_poll_ns
-    echo "$2" >/sys/module/kvm/parameters/halt_poll_ns_grow
-    echo "$3" >/sys/module/kvm/parameters/halt_poll_ns_grow_start
-    echo "$4" >/sys/module/kvm/parameters/halt_poll_ns_shrink
-}
-"#;
 
 #[cfg(test)]
 mod test;

@@ -128,7 +128,7 @@ fn recordings() -> Vec<Recording> {
 /// A check for each recording, and one of what is said where there is no KVM, which comes last.
 pub(crate) fn checks() -> Vec<Check<'static>> {
     let mut checks: Vec<Check> = recordings().into_iter().map(check_of).collect();
-    let script = format!("failed=0\n{WITHOUT_KVM}exit $failed\n");
+    let script = include_str!("without_kvm.sh").to_owned();
     checks.push(Check::new("without-kvm", script, LIMIT, |_| Ok(0)));
     checks
 }
@@ -160,105 +160,60 @@ fn compare(recording: &Recording, dir: &Path) -> Result<usize> {
     Ok(disagreements)
 }
 
-/// What the script of a guest begins with.
-pub(super) const PRELUDE: &str = r#"lab() { # name, arguments: runs inside the recording
-    for _ in ${tries:-1 2}; do
-        # shellcheck disable=SC2086
-        haltwise-lab run $2 --timeout 8s --json >"/out/$1.json" 2>/run/lab.err && return 0
-        # QEMU's emulation of SVM now and then loses an interrupt between two virtual CPUs, which
-        # leaves a guest waiting for ever. The guest is not at fault, so it is tried again.
-        grep -q 'made no progress' /run/lab.err || break
-        echo "check: $1: the emulated CPU lost an interrupt" >&2
-    done
-    # Which finish.sh tells of where it is always so.
-    ! grep -q 'made no progress' /run/lab.err || touch /run/lost
-    echo "check: $1: $(cat /run/lab.err)" >&2
-    exit 1
+/// Shell that makes a recording of this name, while other shell runs guests of the lab.
+pub(super) fn recording(name: &str, record: &str, inside: &str) -> String {
+    format!(
+        "cat >/run/{name}.sh <<'END'\n. /lab.sh\n{inside}END\n\
+         record {name} '{record}'\n"
+    )
 }
-"#;
 
 /// Leaves a folder with `record.json`, `report.json`, the capture, and for each guest what the lab found.
 fn script(recording: &Recording) -> String {
-    let Recording {
-        name,
-        record,
-        checks,
-    } = recording;
-    let mut text = format!("cat >/run/lab.sh <<'END'\n{PRELUDE}END\nfailed=0\n");
-    if recording.counts_exits() {
-        text.push_str(exits::SECOND_COUNT);
+    let (name, exits) = (recording.name, recording.counts_exits());
+    let mut inside = String::new();
+    if exits {
+        // A VM whose interrupt was lost has made exits, too: it is not tried again in the same recording.
+        inside.push_str("tries=1\n");
     }
-    // Formatting into a String cannot fail.
-    let _ = writeln!(text, "mkdir /out/{name}\n(cat /run/lab.sh; cat <<'END'");
-    if recording.counts_exits() {
-        text.push_str(exits::ONCE);
+    for check in &recording.checks {
+        // Formatting into a String cannot fail.
+        let _ = writeln!(inside, "lab {name}/{} '{}'", check.name, check.lab);
     }
-    for check in checks {
-        let _ = writeln!(text, "lab {name}/{} '{}'", check.name, check.lab);
+    let mut text = String::from(". /lab.sh\n");
+    if exits {
+        text.push_str("second_count\n");
     }
-    let _ = writeln!(
-        text,
-        "END\n) >/run/{name}.sh\n\
-         haltwise record {record} --json -o /out/{name}/capture -- sh /run/{name}.sh \
-         >/out/{name}/record.json || {{ echo \"check: record {name} returned $?\"; failed=1; }}\n\
-         haltwise report --json /out/{name}/capture >/out/{name}/report.json \
-         || {{ echo \"check: report {name} returned $?\"; failed=1; }}"
-    );
-    if recording.counts_exits() {
-        text.push_str(&exits::keep_second_count(&format!(
-            "/out/{name}/kernel_hist"
-        )));
-        let _ = writeln!(
-            text,
-            "haltwise exits --json /out/{name}/capture >/out/{name}/exits.json \
-             || {{ echo \"check: exits {name} returned $?\"; failed=1; }}"
-        );
+    text.push_str(&self::recording(name, recording.record, &inside));
+    let _ = writeln!(text, "ask {name} report");
+    if exits {
+        let _ = writeln!(text, "keep_second_count /out/{name}/kernel_hist");
+        let _ = writeln!(text, "ask {name} exits");
     }
     if recording.takes_samples() {
         let _ = writeln!(
             text,
-            "haltwise profile --json /out/{name}/capture >/out/{name}/profile.json && \
+            "ask {name} profile\n\
              haltwise profile --folded - /out/{name}/capture >/out/{name}/folded \
-             || {{ echo \"check: profile {name} returned $?\"; failed=1; }}"
+             || wrong \"profile --folded {name} returned $?\""
         );
     }
     text.push_str("exit $failed\n");
     text
 }
 
-/// What is said where there is no KVM.
-const WITHOUT_KVM: &str = r#"
-rmmod kvm_amd && rmmod kvm || { echo "check: KVM cannot be unloaded"; failed=1; }
-for act in "haltwise record -o /run/none --duration 1s" "haltwise-lab run idle"; do
-    $act >/dev/null 2>/run/said
-    code=$?
-    if [ $code != 3 ] || ! grep -q '^hint: ' /run/said; then
-        echo "check: $act without KVM returned $code: $(cat /run/said)"
-        failed=1
-    fi
-done
-"#;
-
 #[cfg(test)]
 mod test {
     use super::*;
 
     #[test]
-    fn every_check_is_in_a_script_once_and_each_is_a_shell_script() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("script");
+    fn every_guest_is_in_a_script_once() {
         for recording in recordings() {
             let text = script(&recording);
             for check in &recording.checks {
                 assert_eq!(text.matches(&format!("/{} '", check.name)).count(), 1);
-                assert!(
-                    !check.lab.contains('\''),
-                    "{} breaks the quotes",
-                    check.name
-                );
+                assert!(!check.lab.contains('\''), "{} has quotes", check.name);
             }
-            std::fs::write(&path, text).unwrap();
-            crate::tool::ask(std::process::Command::new("sh").arg("-n").arg(&path)).unwrap();
         }
     }
 }

@@ -6,8 +6,7 @@ use anyhow::Result;
 
 use super::super::LIMIT;
 use super::super::check::{Check, tell};
-use super::super::scenario::PRELUDE;
-use super::{Exits, Found, Lab, ONCE, judge, read};
+use super::{Exits, Found, Lab, judge, read};
 
 pub(crate) const NAME: &str = "comings";
 
@@ -16,57 +15,10 @@ const SHORT_LIVED: u64 = 6;
 /// Rounds of the guest that changes its thread with each.
 const HOPS: u64 = 60;
 
-/// Each recording leaves what the lab and the recorder counted. A CPU is away when the first begins, and
-/// comes and goes under the guests.
-const SCRIPT: &str = r#"
-cpu=/sys/devices/system/cpu/cpu1/online
-cat >/run/hotplug.sh <<'END'
-. /run/lab.sh
-cpu=/sys/devices/system/cpu/cpu1/online
-: >/run/turning
-(
-    turns=0
-    while [ -e /run/turning ]; do
-        sleep 0.3
-        for to in 1 0; do
-            echo $to >$cpu && turns=$((turns + 1))
-            sleep 0.3
-        done
-    done
-    echo 1 >$cpu
-    echo $turns >/out/hotplug/turns
-) &
-lab hotplug/lab 'exits --rounds 12 --vms 2'
-rm /run/turning
-wait
-END
-cat >/run/short.sh <<END
-. /run/lab.sh
-for nth in $(seq -s ' ' 1 VMS); do
-    lab short/lab\$nth "exits --rounds 1 --name short\$nth"
-done
-END
-cat >/run/hop.sh <<'END'
-. /run/lab.sh
-lab hop/lab 'hop --rounds HOPS --gap fixed:2ms'
-END
-record="haltwise record --source bpf --json"
-all="--exits=msr,pio,mmio,gpa,hypercall,vector,cpuid"
-for what in hotplug short hop; do
-    mkdir /out/$what
-    [ $what != hotplug ] || echo 0 >$cpu
-    $record $all -o /out/$what/capture -- sh /run/$what.sh >/out/$what/record.json \
-        || { echo "check: record $what returned $?"; exit 1; }
-    haltwise exits --json --by vcpu /out/$what/capture >/out/$what/exits.json \
-        || { echo "check: exits $what returned $?"; exit 1; }
-done
-"#;
-
 pub(crate) fn check() -> Check<'static> {
-    let script = SCRIPT
+    let script = include_str!("comings.sh")
         .replace("VMS", &SHORT_LIVED.to_string())
         .replace("HOPS", &HOPS.to_string());
-    let script = format!("cat >/run/lab.sh <<'END'\n{PRELUDE}{ONCE}END\n{script}");
     Check::new(NAME, script, LIMIT, |left| {
         let out = &left.out_dir;
         let mut disagreements = tell("hotplug", &hotplug(&out.join("hotplug"))?);

@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::super::LIMIT;
 use super::super::check::{Check, tell};
 use super::super::reported::Explained;
-use super::super::scenario::PRELUDE;
+use super::super::scenario::recording;
 use super::{Found, read};
 
 pub(crate) const NAME: &str = "explained";
@@ -57,18 +57,14 @@ fn compare(out: &Path) -> Result<usize> {
 }
 
 fn script() -> String {
-    let mut text = format!("cat >/run/lab.sh <<'END'\n{PRELUDE}lab \"$1\" \"$2\"\nEND\n");
+    let mut text = String::from(". /lab.sh\n");
     for (name, lab, _) in GUESTS {
+        let inside = format!("lab {name}/lab '{lab}'\n");
+        let exits = "--source bpf --exits=pio,mmio,msr";
+        text.push_str(&recording(name, exits, &inside));
         // Formatting into a String cannot fail.
-        let _ = write!(
-            text,
-            "mkdir /out/{name}\n\
-             haltwise record --source bpf --exits=pio,mmio,msr --json -o /out/{name}/capture -- \
-             sh /run/lab.sh {name}/lab '{lab}' >/out/{name}/record.json \
-             || {{ echo \"check: record {name} returned $?\"; exit 1; }}\n\
-             haltwise explain --json /out/{name}/capture >/out/{name}/explain.json \
-             || {{ echo \"check: explain {name} returned $?\"; exit 1; }}\n"
-        );
+        let _ = writeln!(text, "ask {name} explain");
     }
+    text.push_str("exit $failed\n");
     text
 }

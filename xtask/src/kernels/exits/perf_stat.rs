@@ -12,33 +12,14 @@ use anyhow::Result;
 
 use super::super::check::{Check, tell};
 use super::super::guest::Left;
-use super::super::scenario::PRELUDE;
 use super::super::{Boot, Inside, LIMIT};
-use super::{Exits, Found, ONCE, read, text};
+use super::{Exits, Found, read, text};
 use crate::{say, tool};
 
 pub(crate) const NAME: &str = "perf-kvm-stat";
 
 /// How far the times may be apart, all exits together.
 const APART: f64 = 0.05;
-
-/// Watchers on one CPU, the vCPU on the other: neither interrupts what it measures.
-const SCRIPT: &str = r#"
-lab="sh /run/lab.sh"
-perf="taskset 1 perf kvm stat record -a -m 2048"
-ours="taskset 1 haltwise record --source bpf --exits --json"
-mkdir /out/first /out/second
-$ours -o /out/first/capture -- $perf -o /run/first.data $lab first/lab >/out/first/record.json \
-    || { echo "check: the first run returned $?"; exit 1; }
-$perf -o /run/second.data $ours -o /out/second/capture -- $lab second/lab >/out/second/record.json \
-    || { echo "check: the second run returned $?"; exit 1; }
-for run in first second; do
-    perf kvm -i /run/$run.data stat report --event=vmexit >/out/$run/perf 2>&1 \
-        || { echo "check: perf returned $?: $(cat /out/$run/perf)"; exit 1; }
-    haltwise exits --json /out/$run/capture >/out/$run/exits.json \
-        || { echo "check: haltwise exits returned $?"; exit 1; }
-done
-"#;
 
 /// The guest with perf, and the check; `None` where perf is not installed.
 pub(crate) fn boot(inside: &Inside) -> Result<Option<Boot<'static>>> {
@@ -47,10 +28,7 @@ pub(crate) fn boot(inside: &Inside) -> Result<Option<Boot<'static>>> {
         return Ok(None);
     };
     let guest = inside.guest()?.file(&perf, "bin/perf")?;
-    let guest_runs = "exits --rounds 11 --pin 1";
-    let script = format!(
-        "cat >/run/lab.sh <<'END'\n{PRELUDE}{ONCE}lab \"$1\" '{guest_runs}'\nEND\n{SCRIPT}"
-    );
+    let script = include_str!("perf_stat.sh").to_owned();
     let judge = |left: &Left| Ok(tell(NAME, &compare(&left.out_dir)?));
     let check = Check::new(NAME, script, LIMIT, judge);
     Ok(Some((guest, vec![check])))

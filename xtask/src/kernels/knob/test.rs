@@ -129,11 +129,3 @@ fn a_block_that_was_not_measured_under_its_setting_disagrees() {
         assert_eq!(proved(&proof).len(), 1, "{proof:?}");
     }
 }
-
-#[test]
-fn the_script_is_a_shell_script() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("script");
-    std::fs::write(&path, SCRIPT).unwrap();
-    crate::tool::ask(std::process::Command::new("sh").arg("-n").arg(path)).unwrap();
-}

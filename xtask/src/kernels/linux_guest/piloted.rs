@@ -83,7 +83,7 @@ pub(in crate::kernels) fn boot(inside: &Inside) -> Result<Option<Boot<'static>>>
     Ok(boot.map(|(guest, checks)| (guest.cpus(CPUS), checks)))
 }
 
-fn script() -> String {
+pub(super) fn script() -> String {
     let mut text = String::from(include_str!("host.sh"));
     text.push_str(&super::launched("", "initramfs", LIMIT));
     text.push_str(include_str!("piloted.sh"));
@@ -169,14 +169,6 @@ fn is_set(baseline: &Path) -> bool {
 #[cfg(test)]
 mod test {
     use super::*;
-
-    #[test]
-    fn the_script_is_a_shell_script() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("script");
-        std::fs::write(&path, script()).unwrap();
-        crate::tool::ask(std::process::Command::new("sh").arg("-n").arg(&path)).unwrap();
-    }
 
     #[test]
     fn a_baseline_without_entries_is_nothing_set() {

@@ -1,23 +1,17 @@
 //! The script of the grid, and what counts as a disagreement.
 
 use super::*;
-use crate::tool;
 
 #[test]
-fn each_setting_has_a_shell_script() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("script");
+fn each_setting_is_in_its_script() {
     for setting in settings() {
         let text = script(&setting, Depth::Quick);
         let name = setting.name;
         assert_eq!(text.matches(&format!("lab {name}/lab '")).count(), 1);
-        let all = setting.during.iter().chain([&setting.before]);
-        for parameters in all {
+        for parameters in setting.during.iter().chain([&setting.before]) {
             assert_eq!(parameters.split(' ').count(), 4, "{name}: {parameters}");
         }
         assert!(!text.contains("ROUNDS"));
-        std::fs::write(&path, text).unwrap();
-        tool::ask(Command::new("sh").arg("-n").arg(&path)).unwrap();
     }
 }
 
