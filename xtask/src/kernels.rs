@@ -34,7 +34,7 @@ use rule::Depth;
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
     /// Only this kernel: 6.1 or 6.12 [default: all]
-    #[arg(long, value_name = "SERIES")]
+    #[arg(long, value_name = "SERIES", value_parser = SERIES.map(|series| series.name))]
     kernel: Option<String>,
     /// Fetch the kernels and the emulator again, in case that Debian has newer ones
     #[arg(long)]
@@ -101,17 +101,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bail!("nothing was run");
     }
     let wanted = |series: &&Series| args.kernel.as_ref().is_none_or(|name| *name == series.name);
-    let chosen: Vec<_> = SERIES.iter().filter(wanted).collect();
-    if chosen.is_empty() {
-        let known = SERIES.map(|series| series.name).join(" or ");
-        bail!(
-            "no kernel `{}`; there is {known}",
-            args.kernel.as_deref().unwrap_or_default()
-        );
-    }
     let binaries = Binaries::beside_us()?;
     let mut failed = Vec::new();
-    for series in chosen {
+    for series in SERIES.iter().filter(wanted) {
         let done = deb::fetch(*series, &cache(), args.refresh).and_then(|kernel| {
             say::step(&format!("kernel {kernel}"));
             let inside = Inside {
@@ -291,11 +283,8 @@ fn cache() -> PathBuf {
 
 /// Whether a guest can be booted here; says what is missing.
 fn has_tools(refresh: bool) -> bool {
-    let tools = || -> Result<()> {
-        tool::find("busybox").context("busybox is not installed; run tools/setup")?;
-        emulator::find(&cache(), refresh).map(drop)
-    };
-    let there = tools();
+    let busybox = tool::find("busybox").context("busybox is not installed; run tools/setup");
+    let there = busybox.and_then(|_| emulator::find(&cache(), refresh));
     if let Err(error) = &there {
         say::skipped(&format!("kernels: {error:#}"));
     }

@@ -62,7 +62,7 @@ fn needs(symbols: &str) -> Option<(u32, u32)> {
 fn old_glibc() -> Result<PathBuf> {
     let home = repo::target_dir().join("glibc");
     if !home.exists() {
-        deb::fetch_release(RELEASE, &PACKAGES, &home)?;
+        deb::fetch_packages(|_| RELEASE.to_owned(), &PACKAGES, &home)?;
         lead_within(&home, &home)?;
     }
     Ok(home)

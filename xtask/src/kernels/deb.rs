@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::{say, tool};
 
@@ -80,32 +80,47 @@ pub(crate) fn fetch(series: Series, cache: &Path, refresh: bool) -> Result<Kerne
     unpacked(&home)
 }
 
-/// Unpacks the newest builds of packages in the backports of the Debian that is installed. apt keeps the lists for
-/// that beside them: what it knows for the system stays as it is.
+/// Unpacks the newest builds of packages in a suite, by the name of the release that is installed. apt keeps the lists for
+/// that beside them: what it knows for the system stays as it is. What is unpacked is not installed: no service of it
+/// starts.
 ///
 /// # Errors
-/// Where apt has no Debian among its sources, or cannot download from that one's backports.
-pub(crate) fn fetch_backports(packages: &[&str], home: &Path) -> Result<()> {
+/// Where apt has no Debian among its sources, or cannot download from that one's archive, which keeps a release for some
+/// years.
+pub(crate) fn fetch_packages(
+    suite: impl FnOnce(&str) -> String,
+    packages: &[&str],
+    home: &Path,
+) -> Result<()> {
     let (uri, release) = archive()?;
-    fetch_from(&uri, &format!("{release}-backports"), packages, home)
-}
-
-/// The same of another release of Debian.
-///
-/// # Errors
-/// As for backports; an archive keeps a release for some years.
-pub(crate) fn fetch_release(release: &str, packages: &[&str], home: &Path) -> Result<()> {
-    let (uri, _) = archive()?;
-    fetch_from(&uri, release, packages, home)
-}
-
-/// The same of the release that is installed. What is unpacked is not installed: no service of it starts.
-///
-/// # Errors
-/// As for backports.
-pub(crate) fn fetch_own_release(packages: &[&str], home: &Path) -> Result<()> {
-    let (uri, release) = archive()?;
-    fetch_from(&uri, &release, packages, home)
+    let suite = suite(&release);
+    replace(home, |fresh| {
+        let (list, lists) = (fresh.join("sources.list"), fresh.join("lists"));
+        let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
+        let source = format!("deb [signed-by={keys}] {uri} {suite} main\n");
+        std::fs::write(&list, source).with_context(|| format!("write {}", list.display()))?;
+        std::fs::create_dir_all(lists.join("partial"))
+            .with_context(|| format!("create {}", lists.display()))?;
+        let apt = |verb| {
+            let mut apt = apt(verb, fresh);
+            let cache = fresh.join("cache");
+            for (name, path) in [
+                ("Dir::Etc::SourceList", list.as_path()),
+                ("Dir::Etc::SourceParts", Path::new("/dev/null")),
+                ("Dir::State::Lists", &lists),
+                ("Dir::Cache", &cache),
+            ] {
+                apt.arg("-o").arg(format!("{name}={}", path.display()));
+            }
+            apt
+        };
+        tool::ask(&mut apt("update"))?;
+        // Named one by one: by `-t`, apt would not go below a version that is installed.
+        let packages = packages.iter().map(|name| format!("{name}/{suite}"));
+        tool::ask(apt("download").args(packages))?;
+        remove(&lists)?;
+        unpack(fresh)
+    })
 }
 
 /// The archive and the release of the Debian that is installed.
@@ -120,36 +135,6 @@ fn archive() -> Result<(String, String)> {
         ]))?;
         let (uri, release) = debian_in(&sources).context("apt has no Debian among its sources")?;
         Ok((uri.to_owned(), release.to_owned()))
-    })
-}
-
-fn fetch_from(uri: &str, suite: &str, packages: &[&str], home: &Path) -> Result<()> {
-    replace(home, |fresh| {
-        let list = fresh.join("sources.list");
-        let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
-        std::fs::write(
-            &list,
-            format!("deb [signed-by={keys}] {uri} {suite} main\n"),
-        )
-        .with_context(|| format!("write {}", list.display()))?;
-        let lists = fresh.join("lists");
-        std::fs::create_dir_all(lists.join("partial"))
-            .with_context(|| format!("create {}", lists.display()))?;
-        let apt = |verb| {
-            let mut apt = apt(verb, fresh);
-            let ours = |name: &str, path: &Path| format!("{name}={}", path.display());
-            apt.arg("-o").arg(ours("Dir::Etc::SourceList", &list));
-            apt.args(["-o", "Dir::Etc::SourceParts=/dev/null"]);
-            apt.arg("-o").arg(ours("Dir::State::Lists", &lists));
-            apt.arg("-o").arg(ours("Dir::Cache", &fresh.join("cache")));
-            apt
-        };
-        tool::ask(&mut apt("update"))?;
-        // Named one by one: by `-t`, apt would not go below a version that is installed.
-        let packages = packages.iter().map(|name| format!("{name}/{suite}"));
-        tool::ask(apt("download").args(packages))?;
-        remove(&lists)?;
-        unpack(fresh)
     })
 }
 
@@ -168,7 +153,7 @@ fn apt(verb: &str, dir: &Path) -> Command {
     apt
 }
 
-/// Fills a folder anew, beside it first: it is whole or as it was.
+/// Fills a new folder beside `home`, and puts it in its place when it is whole.
 fn replace(home: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let fresh = home.with_extension("new");
     remove(&fresh)?;
@@ -219,16 +204,11 @@ fn image_of(depends: &str) -> Option<String> {
 
 /// The kernel that lies unpacked in a folder.
 fn unpacked(home: &Path) -> Result<Kernel> {
-    let image = only_file(&home.join("boot"), "")?;
-    let name = image
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let release = name
-        .strip_prefix("vmlinuz-")
-        .with_context(|| format!("{name} is no kernel"))?
-        .to_string();
+    let boot = home.join("boot");
+    let files = std::fs::read_dir(&boot).with_context(|| format!("list {}", boot.display()))?;
+    let mut names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
+    let release = names.find_map(|name| name.strip_prefix("vmlinuz-").map(String::from));
+    let release = release.with_context(|| format!("{} has no kernel", boot.display()))?;
     // Debian 13 and later unpack to usr/lib.
     let modules = ["lib/modules", "usr/lib/modules"]
         .map(|dir| home.join(dir).join(&release))
@@ -236,34 +216,10 @@ fn unpacked(home: &Path) -> Result<Kernel> {
         .find(|dir| dir.is_dir())
         .with_context(|| format!("{} has no modules of {release}", home.display()))?;
     Ok(Kernel {
+        image: boot.join(format!("vmlinuz-{release}")),
         release,
-        image,
         modules,
     })
-}
-
-/// The one file of a folder with this suffix; kernels' configuration and symbol tables aside.
-fn only_file(dir: &Path, suffix: &str) -> Result<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir).with_context(|| format!("list {}", dir.display()))? {
-        let path = entry?.path();
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let beside = name.starts_with("config-") || name.starts_with("System.map-");
-        if path.is_file() && name.ends_with(suffix) && !beside {
-            found.push(path);
-        }
-    }
-    match found.len() {
-        1 => Ok(found.remove(0)),
-        n => bail!(
-            "{} holds {n} files *{suffix} where 1 was expected",
-            dir.display()
-        ),
-    }
 }
 
 fn remove(dir: &Path) -> Result<()> {
@@ -278,16 +234,6 @@ fn remove(dir: &Path) -> Result<()> {
 #[cfg(test)]
 mod test {
     use super::*;
-
-    #[test]
-    fn the_general_package_names_an_image() {
-        let depends = "linux-image-cloud-amd64\n  Depends: linux-image-6.1.0-56-cloud-amd64\n";
-        assert_eq!(
-            image_of(depends).as_deref(),
-            Some("linux-image-6.1.0-56-cloud-amd64")
-        );
-        assert_eq!(image_of("linux-doc\n  Depends: linux-doc-6.1\n"), None);
-    }
 
     #[test]
     fn the_release_itself_is_found_among_apts_sources() {

@@ -68,7 +68,7 @@ pub(crate) fn find(cache: &Path, refresh: bool) -> Result<Emulator> {
     say::note(&format!(
         "QEMU {major}.{minor} may run code that is being patched: fetching a later one from Debian's backports"
     ));
-    deb::fetch_backports(&PACKAGES, &home)?;
+    deb::fetch_packages(|own| format!("{own}-backports"), &PACKAGES, &home)?;
     unpacked(&home)
 }
 
@@ -111,12 +111,5 @@ mod test {
         assert!(parse("QEMU emulator version 8.0.5") < Some(SOUND));
         assert!(parse("QEMU emulator version 8.1.0") >= Some(SOUND));
         assert_eq!(parse("bash: no such file"), None);
-    }
-
-    #[test]
-    fn an_emulator_that_does_not_start_is_an_error() {
-        let dir = tempfile::tempdir().unwrap();
-        let error = unpacked(dir.path()).expect_err("there is none");
-        assert!(format!("{error:#}").contains(PROGRAM), "{error:#}");
     }
 }

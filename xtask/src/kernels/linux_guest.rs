@@ -521,7 +521,7 @@ fn guest_agent() -> Result<PathBuf> {
     let home = super::cache().join("qemu-guest-agent");
     let program = home.join("usr/sbin/qemu-ga");
     if !program.is_file() {
-        super::deb::fetch_own_release(&["qemu-guest-agent"], &home)?;
+        super::deb::fetch_packages(str::to_owned, &["qemu-guest-agent"], &home)?;
     }
     Ok(program)
 }

@@ -191,10 +191,6 @@ mod test {
         report
     }
 
-    fn disagreements(report: &Report) -> Vec<String> {
-        judge(&lab(), report, &EXPECTED).disagreements
-    }
-
     #[test]
     fn agreement_is_silent() {
         let found = judge(&lab(), &report(7, 100, 60, 40), &EXPECTED);
@@ -206,23 +202,24 @@ mod test {
     }
 
     #[test]
-    fn every_difference_is_told() {
-        assert_eq!(
-            disagreements(&report(7, 100, 59, 40)),
-            ["thread 7: waits: KVM 60, recorder 59"]
-        );
-        assert_eq!(
-            disagreements(&report(7, 100, 60, 41)),
-            ["thread 7: successful polls: KVM 40, recorder 41"]
-        );
-        assert_eq!(
-            disagreements(&report(7, 101, 60, 40)),
-            ["thread 7: 101 halts are not in 100 to 100"]
-        );
-        assert_eq!(
-            disagreements(&report(8, 100, 60, 40)),
-            ["thread 7 was not recorded"]
-        );
+    fn every_difference_disagrees() {
+        for (report, expected) in [
+            (
+                report(7, 100, 59, 40),
+                "thread 7: waits: KVM 60, recorder 59",
+            ),
+            (
+                report(7, 100, 60, 41),
+                "thread 7: successful polls: KVM 40, recorder 41",
+            ),
+            (
+                report(7, 101, 60, 40),
+                "thread 7: 101 halts are not in 100 to 100",
+            ),
+            (report(8, 100, 60, 40), "thread 7 was not recorded"),
+        ] {
+            assert_eq!(judge(&lab(), &report, &EXPECTED).disagreements, [expected]);
+        }
     }
 
     #[test]
@@ -234,7 +231,7 @@ mod test {
         seen.vms[0].vcpus[0].ceiling_ns = None;
         seen.vms[0].vcpus[0].account.wakes = [("timer".into(), 94), ("unknown".into(), 1)].into();
         assert_eq!(
-            disagreements(&seen),
+            judge(&lab(), &seen, &EXPECTED).disagreements,
             [
                 "3 events were lost",
                 "the recording was cut",

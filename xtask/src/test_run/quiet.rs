@@ -28,27 +28,12 @@ mod test {
     #[test]
     fn what_successful_tests_print_is_dropped_but_for_skipped() {
         let output = "test a ... ok\n\nsuccesses:\n\n---- a stdout ----\nnoise\nskipped: no /dev/kvm\n\
-                      \nsuccesses:\n    a\n\nfailures:\n\n---- b stdout ----\nwhy\n\
-                      \nfailures:\n    b\n\ntest result: FAILED. 1 passed; 1 failed\nnext";
+                      \nsuccesses:\n    a\n\nfailures:\n---- b stdout ----\nwhy\ntest result: FAILED\nnext";
         let mut quiet = Quiet::default();
         let shown: Vec<_> = output.lines().filter(|line| quiet.shows(line)).collect();
         assert_eq!(
-            shown,
-            [
-                "test a ... ok",
-                "",
-                "skipped: no /dev/kvm",
-                "failures:",
-                "",
-                "---- b stdout ----",
-                "why",
-                "",
-                "failures:",
-                "    b",
-                "",
-                "test result: FAILED. 1 passed; 1 failed",
-                "next"
-            ]
+            shown.join("|"),
+            "test a ... ok||skipped: no /dev/kvm|failures:|---- b stdout ----|why|test result: FAILED|next"
         );
     }
 }

@@ -296,19 +296,4 @@ mod test {
         ];
         assert_eq!(lines, expected);
     }
-
-    #[test]
-    fn the_table_has_sums_and_what_a_newcomer_must_know() {
-        let table = table(&with(EXACT));
-        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(
-            table
-                .lines()
-                .filter(|line| words(line) == "sum 3 3 5 5")
-                .count(),
-            2,
-            "{table}"
-        );
-        assert!(table.ends_with(": 1 product lines"), "{table}");
-    }
 }

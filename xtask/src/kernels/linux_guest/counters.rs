@@ -256,27 +256,28 @@ mod test {
 
     #[test]
     fn agreement_is_silent_and_one_off_is_not() {
-        let judge = |kvm: &Counters, exits: &Exits| {
-            let mut found = judge_halts(kvm, &report(), Knows::Halts);
-            judge_exits(kvm, &report(), exits, &mut found);
-            found.disagreements
-        };
-        assert_eq!(judge(&counters(4, 9), &exits(2, 1)), [""; 0]);
-        assert_eq!(
-            judge(&counters(5, 9), &exits(2, 1)),
-            ["thread 7: halt_wait_hist: KVM 5, recorder 4"]
-        );
-        assert_eq!(
-            judge(&counters(4, 10), &exits(2, 1)),
-            ["thread 7: exits: KVM 10, recorder 9"]
-        );
-        assert_eq!(
-            judge(&counters(4, 9), &exits(3, 1)),
-            ["thread 7: irq_injections: KVM 2, recorder 3"]
-        );
-        assert_eq!(
-            judge(&counters(4, 9), &exits(2, 0)),
-            ["irq_exits: KVM 1, recorder 0"]
-        );
+        for (kvm, exits, expected) in [
+            (counters(4, 9), exits(2, 1), ""),
+            (
+                counters(5, 9),
+                exits(2, 1),
+                "thread 7: halt_wait_hist: KVM 5, recorder 4",
+            ),
+            (
+                counters(4, 10),
+                exits(2, 1),
+                "thread 7: exits: KVM 10, recorder 9",
+            ),
+            (
+                counters(4, 9),
+                exits(3, 1),
+                "thread 7: irq_injections: KVM 2, recorder 3",
+            ),
+            (counters(4, 9), exits(2, 0), "irq_exits: KVM 1, recorder 0"),
+        ] {
+            let mut found = judge_halts(&kvm, &report(), Knows::Halts);
+            judge_exits(&kvm, &report(), &exits, &mut found);
+            assert_eq!(found.disagreements.concat(), expected);
+        }
     }
 }
