@@ -65,9 +65,12 @@ struct Inside<'a> {
 impl Inside<'_> {
     /// A guest that has haltwise and the lab.
     fn guest(&self) -> Result<Guest> {
-        Guest::new(emulator::find(&cache(), false)?, self.kernel.clone())?
-            .file(&self.binaries.haltwise, "bin/haltwise")?
-            .file(&self.binaries.lab, "bin/haltwise-lab")
+        let guest = Guest::new(emulator::find(&cache(), false)?, self.kernel.clone())?;
+        guest
+            .root
+            .program("bin/haltwise", &self.binaries.haltwise)?;
+        guest.root.program("bin/haltwise-lab", &self.binaries.lab)?;
+        Ok(guest)
     }
 
     fn with<'a>(&self, checks: Vec<Check<'a>>) -> Result<Option<Boot<'a>>> {

@@ -188,7 +188,7 @@ fn fault_of(
         // A machine that resets itself: neither init nor the kernel ends it before.
         Ended::ByItself => emulator("it ended before its results were on the disk"),
         Ended::Stalled => emulator("one of its CPUs stands still"),
-        Ended::Frozen(place) => emulator(&format!("it stands still, {place}")),
+        Ended::Frozen => emulator("it stands still"),
         Ended::Late => Some(Fault::Ours(format!(
             "not at its end in time; the console ends:\n{}",
             tail(console, 60)

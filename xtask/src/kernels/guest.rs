@@ -20,7 +20,7 @@ use super::qemu::{self, Ended};
 pub(crate) struct Guest {
     emulator: Emulator,
     kernel: Kernel,
-    root: Initramfs,
+    pub(crate) root: Initramfs,
     modules: Vec<&'static str>,
     pub(crate) cpus: u32,
     memory_mib: u32,
@@ -62,23 +62,6 @@ impl Guest {
             cpus: 2,
             memory_mib: 1024,
         })
-    }
-
-    /// Adds a program with the libraries that it needs, or any other file.
-    pub(crate) fn file(self, source: &Path, path: &str) -> Result<Self> {
-        self.root.program(path, source)?;
-        Ok(self)
-    }
-
-    pub(crate) fn text(self, path: &str, text: &str) -> Result<Self> {
-        self.root.file(path, text)?;
-        Ok(self)
-    }
-
-    /// Adds another guest's root file system as an archive.
-    pub(crate) fn nested(self, path: &str, root: &Initramfs) -> Result<Self> {
-        self.root.nested(path, root)?;
-        Ok(self)
     }
 
     pub(crate) fn modules(mut self, names: &[&'static str]) -> Self {

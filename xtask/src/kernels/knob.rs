@@ -5,6 +5,7 @@
 
 use anyhow::Result;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::LIMIT;
 use super::check::{Check, tell};
@@ -37,24 +38,9 @@ struct Vm {
 
 #[derive(Debug, Deserialize)]
 struct Status {
-    journal: Journal,
+    journal: Value,
     #[serde(default)]
     vms: Vec<Vm>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Journal {
-    open: Option<Open>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Open {
-    turns: Vec<Turn>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Turn {
-    result: String,
 }
 
 pub(crate) fn check() -> Check<'static> {
@@ -161,13 +147,12 @@ fn governed(recording: &str, reported: &Report, ceilings: [(&str, u64); 2]) -> V
 }
 
 /// What status said of the step that was cut off before its write.
-fn settled(status: &Status) -> Vec<String> {
-    let results = status.journal.open.iter().flat_map(|open| &open.turns);
-    let results: Vec<&str> = results.map(|turn| turn.result.as_str()).collect();
-    if results == ["not-done"] {
-        return Vec::new();
-    }
-    vec![format!("a kill before the write was told as {results:?}")]
+fn settled(status: &Status) -> Option<String> {
+    let turns = status.journal["open"]["turns"].as_array();
+    let results = turns.into_iter().flatten().map(|turn| &turn["result"]);
+    let results: Vec<&Value> = results.collect();
+    let is_settled = results == ["not-done"];
+    (!is_settled).then(|| format!("a kill before the write is reported as {results:?}"))
 }
 
 /// Rounds that are asked for, of three blocks each.

@@ -458,26 +458,31 @@ fn script(phases: &[Phase], limit: Duration, beyond: Option<Depth>) -> String {
 fn host(inside: &Inside, firmware: &[PathBuf]) -> Result<Guest> {
     let (kernel, binaries) = (inside.kernel, inside.binaries);
     let qemu = tool::find(emulator::PROGRAM).context("QEMU is not installed")?;
-    let mut host = inside
+    let host = inside
         .guest()?
         .memory(MEMORY_MIB)
-        .modules(&["tun", "vhost_net"])
-        .file(&qemu, "bin/qemu-system-x86_64")?
-        .file(&binaries.guest_tool, "bin/guest-tool")?
-        .file(&binaries.exec, "bin/haltwise-exec")?
-        .file(&binaries.preloaded, "bin/libhaltwise_preload.so")?
-        .file(&kernel.image, "guest/kernel")?
-        .nested("guest/initramfs", &guest(kernel, binaries)?)?
-        .nested("guest/with-haltwise", &with_haltwise(kernel, binaries)?)?;
+        .modules(&["tun", "vhost_net"]);
+    let root = &host.root;
+    for (path, file) in [
+        ("bin/qemu-system-x86_64", &qemu),
+        ("bin/guest-tool", &binaries.guest_tool),
+        ("bin/haltwise-exec", &binaries.exec),
+        ("bin/libhaltwise_preload.so", &binaries.preloaded),
+        ("guest/kernel", &kernel.image),
+    ] {
+        root.program(path, file)?;
+    }
+    root.nested("guest/initramfs", &guest(kernel, binaries)?)?;
+    root.nested("guest/with-haltwise", &with_haltwise(kernel, binaries)?)?;
     for program in ["perf", "trace-cmd"] {
         match tool::find(program) {
-            Some(path) => host = host.file(&path, &format!("bin/{program}"))?,
+            Some(path) => root.program(&format!("bin/{program}"), &path)?,
             None => say::skipped(&format!("{NAME}: text of {program}: it is not installed")),
         }
     }
     for file in firmware {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        host = host.file(file, &format!("firmware/{name}"))?;
+        root.program(&format!("firmware/{name}"), file)?;
     }
     Ok(host)
 }

@@ -4,7 +4,6 @@
 //! stopped, which no script can bring about; where only the end does not come, a program hangs.
 
 use std::fs::File;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -20,8 +19,8 @@ const PULSE_PATIENCE: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ended {
     ByItself,
-    /// It stood still, with its CPUs as QEMU describes them.
-    Frozen(String),
+    /// It stood still.
+    Frozen,
     /// One of its CPUs stood still for so long that the others said so twice.
     Stalled,
     /// It lived, but did not come to its end in time.
@@ -37,7 +36,7 @@ pub(crate) struct Machine<'a> {
 }
 
 /// Boots a kernel with the files `initramfs` and `disk` of `work`, and waits for its end. Leaves
-/// `console`, `pulse`, `monitor`, `resets` and `qemu` (QEMU's complaints) there.
+/// `console`, `pulse`, `resets` and `qemu` (QEMU's complaints) there.
 pub(crate) fn boot(work: &Path, machine: &Machine<'_>, limit: Duration) -> Result<Ended> {
     let create = |name: &str| {
         let path = work.join(name);
@@ -56,7 +55,6 @@ pub(crate) fn boot(work: &Path, machine: &Machine<'_>, limit: Duration) -> Resul
         .args(["-smp", &machine.cpus.to_string()])
         .args(["-nodefaults", "-display", "none", "-no-reboot"])
         .args(["-serial", "file:console", "-serial", "file:pulse"])
-        .args(["-monitor", "stdio"])
         // What a CPU held when it reset itself.
         .args(["-d", "cpu_reset", "-D", "resets"])
         .args(["-drive", "file=disk,if=virtio,format=raw,cache=unsafe"])
@@ -64,13 +62,12 @@ pub(crate) fn boot(work: &Path, machine: &Machine<'_>, limit: Duration) -> Resul
         .arg(machine.kernel)
         // The emulated TSCs are one clock; the kernel's own check of that is fooled by load and
         // would fall back to a clock that takes 20 us to read here. Without address randomisation
-        // a frozen guest's registers say something.
+        // what a CPU held says something.
         .args([
             "-append",
             "console=ttyS0 quiet panic=-1 tsc=reliable nokaslr",
         ])
-        .stdin(Stdio::piped())
-        .stdout(create("monitor")?)
+        .stdin(Stdio::null())
         .stderr(create("qemu")?)
         .spawn()
         .context("start QEMU")?;
@@ -126,7 +123,7 @@ fn watch(child: &mut Child, work: &Path, limit: Duration) -> Result<Ended> {
             return Ok(Ended::Stalled);
         }
         if now - last.0 > PULSE_PATIENCE {
-            return Ok(Ended::Frozen(registers(child, work)));
+            return Ok(Ended::Frozen);
         }
         if is_late(now - started, cpu_time(child.id()), limit) {
             return Ok(Ended::Late);
@@ -144,28 +141,6 @@ const STALLS: usize = 2;
 fn stalls(console: &str) -> usize {
     let sign = "detected stalls on CPUs";
     console.lines().filter(|line| line.contains(sign)).count()
-}
-
-/// Where each CPU of the guest is, as QEMU's monitor says.
-fn registers(child: &mut Child, work: &Path) -> String {
-    let asked = child
-        .stdin
-        .take()
-        .map(|mut stdin| stdin.write_all(b"info registers -a\n"));
-    if !matches!(asked, Some(Ok(()))) {
-        return "QEMU does not answer".into();
-    }
-    std::thread::sleep(Duration::from_secs(1));
-    let answer = std::fs::read_to_string(work.join("monitor")).unwrap_or_default();
-    places(&answer)
-}
-
-fn places(answer: &str) -> String {
-    let pointers: Vec<&str> = answer
-        .split_whitespace()
-        .filter_map(|word| word.strip_prefix("RIP="))
-        .collect();
-    format!("CPUs at {}", pointers.join(", "))
 }
 
 #[cfg(test)]

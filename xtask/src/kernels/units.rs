@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::check::Check;
 use super::guest::Left;
+use super::reported::text;
 use super::{Boot, Inside, LIMIT};
 use crate::{repo, say, tool};
 
@@ -43,27 +44,26 @@ pub(super) fn boot(inside: &Inside) -> Result<Option<Boot<'static>>> {
         say::skipped("units: systemd is not installed");
         return Ok(None);
     };
-    let mut guest = inside
-        .guest()?
-        .file(systemd, SYSTEMD)?
-        .file(&systemctl, "bin/systemctl")?
-        .text("etc/passwd", "root:x:0:0:root:/:/bin/sh\n")?
-        .text("etc/group", "root:x:0:\n")?
-        .text("etc/machine-id", "0123456789abcdef0123456789abcdef\n")?
-        .text("etc/systemd/system/check.service", CHECK)?;
+    let guest = inside.guest()?;
+    let root = &guest.root;
+    root.program(SYSTEMD, systemd)?;
+    root.program("bin/systemctl", &systemctl)?;
+    root.file("etc/passwd", "root:x:0:0:root:/:/bin/sh\n")?;
+    root.file("etc/group", "root:x:0:\n")?;
+    root.file("etc/machine-id", "0123456789abcdef0123456789abcdef\n")?;
+    let unit = |name: &str, text: &str| root.file(&format!("etc/systemd/system/{name}"), text);
+    unit("check.service", CHECK)?;
     for target in TARGETS {
-        let path = format!("etc/systemd/system/{target}.target");
-        guest = guest.text(&path, "[Unit]\nDefaultDependencies=no\n")?;
+        unit(
+            &format!("{target}.target"),
+            "[Unit]\nDefaultDependencies=no\n",
+        )?;
     }
     let contrib = repo::root().join("contrib");
-    for unit in UNITS {
-        let path = contrib.join(unit);
-        let text = std::fs::read_to_string(&path);
-        let text = text.with_context(|| format!("read {}", path.display()))?;
-        let place = format!("etc/systemd/system/{unit}");
-        guest = guest.text(&place, &text.replace("@BIN@", "/bin"))?;
+    for name in UNITS {
+        unit(name, &text(&contrib.join(name))?.replace("@BIN@", "/bin"))?;
     }
-    let guest = guest.file(&contrib.join("pilot.toml"), "etc/haltwise/pilot.toml")?;
+    root.program("etc/haltwise/pilot.toml", &contrib.join("pilot.toml"))?;
     let judge = |_: &Left| {
         let summary = "started, confined, reloaded, watched, killed, acted, recorded";
         say::note(&format!("{NAME:<13} {summary}"));

@@ -35,15 +35,6 @@ impl std::ops::AddAssign for Lines {
     }
 }
 
-impl std::iter::Sum for Lines {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |mut sum, lines| {
-            sum += lines;
-            sum
-        })
-    }
-}
-
 /// A line of the budget: what it is for, the lines allowed, and for a feature its paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry<'a> {
@@ -86,9 +77,13 @@ fn entries(budget: &str) -> Vec<Entry<'_>> {
 }
 
 fn allowed(budget: &str) -> Lines {
-    let entries = entries(budget).into_iter();
-    let crates = entries.filter(|entry| entry.kind == "crate");
-    crates.map(|entry| entry.allowed).sum()
+    let mut sum = Lines::default();
+    for entry in entries(budget) {
+        if entry.kind == "crate" {
+            sum += entry.allowed;
+        }
+    }
+    sum
 }
 
 /// The crate that a file belongs to.

@@ -1,7 +1,5 @@
 //! Where `unsafe` may stand. Clippy sees to the comment above it.
 
-use std::collections::BTreeSet;
-
 use super::{Finding, Repo, Source};
 
 /// The files that may hold it.
@@ -12,35 +10,25 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
 }
 
 fn check_against(repo: &Repo, allowed: &str) -> Vec<Finding> {
-    let allowed: BTreeSet<&str> = allowed
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .collect();
-    let mut found = Vec::new();
-    for source in repo.sources.iter().filter(|source| source.is_rust()) {
-        let is_allowed = allowed.contains(source.path.as_str());
-        match first_unsafe(source) {
-            Some(line) if !is_allowed => found.push(source.finding(
-                line,
-                "unsafe outside the files of xtask/src/tidy/unsafe_files.txt".into(),
-            )),
-            None if is_allowed => {
-                found.push(source.finding(1, "has no unsafe: take it off unsafe_files.txt".into()));
-            }
-            _ => {}
-        }
-    }
-    found
+    let allowed: Vec<&str> = allowed.lines().collect();
+    let judge = |source: &Source| {
+        let mut code = source.code().filter(|(_, code)| is_unsafe(code));
+        let line = code.next().map(|(line, _)| line);
+        let text = match (line, allowed.contains(&source.path.as_str())) {
+            (Some(_), false) => "unsafe outside the files of xtask/src/tidy/unsafe_files.txt",
+            (None, true) => "has no unsafe: take it off unsafe_files.txt",
+            _ => return None,
+        };
+        Some(source.finding(line.unwrap_or(1), text.to_owned()))
+    };
+    let sources = repo.sources.iter().filter(|source| source.is_rust());
+    sources.filter_map(judge).collect()
 }
 
-/// The first line with an unsafe block, function or impl.
-fn first_unsafe(source: &Source) -> Option<usize> {
-    let is_unsafe = |code: &str| {
-        code.split(|char: char| !char.is_alphanumeric() && char != '_')
-            .any(|word| word == "unsafe")
-    };
-    let mut code = source.code();
-    Some(code.find(|(_, code)| is_unsafe(code))?.0)
+/// Whether a line has an unsafe block, function or impl.
+fn is_unsafe(code: &str) -> bool {
+    code.split(|char: char| !char.is_alphanumeric() && char != '_')
+        .any(|word| word == "unsafe")
 }
 
 #[cfg(test)]

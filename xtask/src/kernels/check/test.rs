@@ -28,10 +28,9 @@ const LOST_INTERRUPT: &str = include_str!("consoles/lost-interrupt");
 
 #[test]
 fn a_reset_a_cpu_that_stands_still_a_panic_before_our_programs_and_stale_code_are_the_emulators() {
-    let frozen = Ended::Frozen("CPUs at 0".to_owned());
     for (console, ended) in [
         (RESET, &Ended::ByItself),
-        (STANDS_STILL, &frozen),
+        (STANDS_STILL, &Ended::Frozen),
         (STANDS_STILL, &Ended::Stalled),
         (PANIC_BEFORE, &Ended::ByItself),
         (NO_INT3, &Ended::ByItself),

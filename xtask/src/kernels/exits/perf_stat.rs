@@ -27,7 +27,8 @@ pub(crate) fn boot(inside: &Inside) -> Result<Option<Boot<'static>>> {
         say::skipped("perf kvm stat: perf is not installed");
         return Ok(None);
     };
-    let guest = inside.guest()?.file(&perf, "bin/perf")?;
+    let guest = inside.guest()?;
+    guest.root.program("bin/perf", &perf)?;
     let script = include_str!("perf_stat.sh").to_owned();
     let judge = |left: &Left| Ok(tell(NAME, &compare(&left.out_dir)?));
     let check = Check::new(NAME, script, LIMIT, judge);

@@ -81,9 +81,9 @@ fn a_write_that_was_not_made_is_not_called_made() {
     let status = |result: &str| {
         format!(r#"{{"journal": {{"open": {{"turns": [{{"result": "{result}"}}]}}}}}}"#)
     };
-    assert_eq!(settled(&from(&status("not-done"))), [""; 0]);
-    assert_eq!(settled(&from(&status("done"))).len(), 1);
-    assert_eq!(settled(&from(r#"{"journal": {"open": null}}"#)).len(), 1);
+    assert_eq!(settled(&from(&status("not-done"))), None);
+    assert!(settled(&from(&status("done"))).is_some());
+    assert!(settled(&from(r#"{"journal": {"open": null}}"#)).is_some());
 }
 
 #[test]

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Binaries, ask};
 use crate::kernels::reported::{Halt, halts};
@@ -69,27 +70,6 @@ impl JoinedCpu {
     }
 }
 
-#[derive(Debug, Deserialize)]
-struct Replayed {
-    host: Group,
-}
-
-#[derive(Debug, Deserialize)]
-struct Group {
-    halts: u64,
-    played: Vec<Played>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Played {
-    from_zero: Polls,
-}
-
-#[derive(Debug, Deserialize)]
-struct Polls {
-    polls: u64,
-}
-
 /// Judges what the guest and its host left among the results: of `inside`, and of `joined` where that ran.
 pub(super) fn judge(out_dir: &Path, binaries: &Binaries) -> Found {
     Found::by(|found| judge_all(out_dir, binaries, found))
@@ -128,10 +108,14 @@ fn judge_all(out_dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<(
 /// out: the governor chose them again and again, since a timer was due whose interrupt the busy emulator had not delivered.
 fn governor(name: &str, guest: &Path, binaries: &Binaries, found: &mut Found) -> Result<String> {
     let verb = ["replay", "--json", "--policy", name];
-    let Replayed { host } = ask(binaries, &verb, guest)?;
-    let share = |polls: u64| polls as f64 / host.halts.max(1) as f64;
-    let played = host.played.first();
-    let replayed = share(played.map_or(0, |played| played.from_zero.polls));
+    let replay: Value = ask(binaries, &verb, guest)?;
+    let number = |pointer: &str| {
+        let number = replay.pointer(pointer).and_then(Value::as_u64);
+        number.with_context(|| format!("replay has no {pointer}"))
+    };
+    let all = number("/host/halts")?.max(1);
+    let share = |polls: u64| polls as f64 / all as f64;
+    let replayed = share(number("/host/played/0/from_zero/polls")?);
     let [ended, limited] = polls(&halts(binaries, guest)?);
     let recorded = share(ended);
     let text = format!(
