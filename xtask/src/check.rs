@@ -50,7 +50,7 @@ fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
 }
 
 fn format() -> Result<()> {
-    tool::run(tool::cargo(&repo::root()).args(["fmt", "--all", "--check"]))
+    tool::run(&mut tool::cargo("fmt --all --check"))
 }
 
 /// Warnings that clang can find in BPF programs without knowing a kernel: their headers' syntax.
@@ -61,69 +61,30 @@ fn bpf() -> Result<()> {
         say::skipped("BPF programs: clang is not installed");
         return Ok(());
     };
-    for path in repo::files(&root)?
-        .iter()
-        .filter(|path| path.ends_with("/intf.h"))
-    {
-        let flags = [
-            "-fsyntax-only",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-xc",
-            "-include",
-        ];
-        let file = root.join(path);
+    let headers = repo::files(&root)?.into_iter();
+    for path in headers.filter(|path| path.ends_with("/intf.h")) {
         // The border between kernel side and Rust stands on fixed-width types alone.
-        tool::run(
-            Command::new(&clang)
-                .args(flags)
-                .arg("linux/types.h")
-                .arg(file),
-        )?;
+        let flags = "-fsyntax-only -Wall -Wextra -Werror -xc -include linux/types.h";
+        let mut command = Command::new(&clang);
+        tool::run(command.args(flags.split(' ')).arg(root.join(path)))?;
     }
     Ok(())
 }
 
 fn clippy() -> Result<()> {
-    let args = [
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ];
-    tool::run(tool::cargo(&repo::root()).args(args))
+    let clippy = "clippy --workspace --all-targets -- -D warnings";
+    tool::run(&mut tool::cargo(clippy))
 }
 
 fn documentation() -> Result<()> {
-    let args = [
-        "doc",
-        "--workspace",
-        "--no-deps",
-        "--document-private-items",
-        "--quiet",
-    ];
-    tool::run(
-        tool::cargo(&repo::root())
-            .args(args)
-            .env("RUSTDOCFLAGS", "-D warnings"),
-    )
+    let mut doc = tool::cargo("doc --workspace --no-deps --document-private-items --quiet");
+    tool::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 /// Every crate that others can have packs: its manifest is whole, and each dependency has a version. What it builds
 /// to is the workspace's own; compiling it once more would find no other fault, in many minutes.
 pub(crate) fn packages() -> Result<()> {
-    let args = [
-        "package",
-        "--workspace",
-        "--exclude=xtask",
-        "--exclude=haltwise-python",
-        "--no-verify",
-        "--allow-dirty",
-        "--quiet",
-        "--offline",
-    ];
-    tool::run(tool::cargo(&repo::root()).args(args))
+    let package = "package --workspace --exclude=xtask --exclude=haltwise-python --no-verify --allow-dirty \
+                   --quiet --offline";
+    tool::run(&mut tool::cargo(package))
 }

@@ -19,11 +19,7 @@ use anyhow::Result;
 use crate::{say, tool};
 
 /// What is built: this program too, so that one call of cargo builds what they share once.
-const PACKAGES: [&str; 3] = [
-    "--package=haltwise",
-    "--package=haltwise-lab",
-    "--package=xtask",
-];
+const PACKAGES: &str = "--package=haltwise --package=haltwise-lab --package=xtask";
 
 /// What `cargo xtask demo` takes.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -41,7 +37,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         return fleet::run();
     }
     say::step("building haltwise and the lab");
-    let shell = shell::Shell::new(&PACKAGES)?;
+    let shell = shell::Shell::new(PACKAGES)?;
     match obstacle() {
         None if !args.emulated => here::run(&shell),
         Some(reason) => {

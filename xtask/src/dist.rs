@@ -13,7 +13,7 @@ mod preloaded;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use self::package::Package;
 use crate::{repo, say, tool};
@@ -96,30 +96,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn build() -> Result<PathBuf> {
     preloaded::build()?;
     say::step("building static programs");
-    let root = repo::root();
     let libelf = tool::ask(Command::new("cc").arg("-print-file-name=libelf.a"))?;
-    let Some(libraries) = Path::new(libelf.trim())
-        .parent()
-        .filter(|it| it.is_absolute())
-    else {
-        bail!("libelf.a is not installed: it comes with Debian's libelf-dev");
-    };
-    let build = [
-        "build",
-        "--profile=dist",
-        "--target",
-        TARGET,
-        "--package=haltwise",
-        "--package=haltwise-lab",
-        "--package=haltwise-experiments",
-        "--package=haltwise-exec",
-        "--features=haltwise/static",
-    ];
-    let mut cargo = tool::cargo(&root);
-    cargo
-        .args(build)
-        .env("RUSTFLAGS", format!("{STATIC} {SYSTEM_CALL}"))
-        .env("LIBBPF_SYS_LIBRARY_PATH", libraries);
+    let libraries = Path::new(libelf.trim()).parent();
+    let libraries = libraries.filter(|folder| folder.is_absolute());
+    let libraries =
+        libraries.context("libelf.a is not installed: it comes with Debian's libelf-dev")?;
+    let mut cargo = tool::cargo(
+        "build --profile=dist --package=haltwise --package=haltwise-lab --package=haltwise-experiments \
+         --package=haltwise-exec --features=haltwise/static --target",
+    );
+    cargo.arg(TARGET);
+    cargo.env("RUSTFLAGS", format!("{STATIC} {SYSTEM_CALL}"));
+    cargo.env("LIBBPF_SYS_LIBRARY_PATH", libraries);
     tool::run(&mut cargo)?;
     Ok(repo::target_dir().join(TARGET).join("dist"))
 }

@@ -65,7 +65,7 @@ pub(crate) fn run_all() -> Result<()> {
         say::skipped("Spark: java is not installed");
     }
     test_run::build()?;
-    let fleet = fleet(&root, &home)?;
+    let fleet = fleet(&home)?;
     let mut pytest = pytest(&root, &environment, &home);
     tool::run(
         pytest
@@ -90,15 +90,8 @@ pub(crate) fn installed(
     };
     before(root, &environment)?;
     let wheel = wheel(root, home, &environment)?;
-    let pip = [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--force-reinstall",
-    ];
-    tool::run(environment.python().args(pip).arg(wheel))?;
+    let install = "-m pip install --quiet --no-deps --force-reinstall";
+    tool::run(environment.python().args(install.split(' ')).arg(wheel))?;
     Ok(Some(environment))
 }
 
@@ -165,17 +158,9 @@ fn wheel(root: &Path, home: &Path, environment: &Environment) -> Result<PathBuf>
     let mut maturin = environment.program("maturin");
     maturin.current_dir(root.join("python"));
     // Maturin builds with other flags, and so shares nothing with the workspace: the profile `demo` builds faster.
-    maturin.args([
-        "build",
-        "--quiet",
-        "--profile",
-        "demo",
-        "--auditwheel",
-        "skip",
-        "--out",
-    ]);
+    let arguments = "build --quiet --profile demo --auditwheel skip --out";
+    maturin.args(arguments.split(' ')).arg(&wheels);
     maturin
-        .arg(&wheels)
         .arg("--interpreter")
         .arg(environment.0.join("bin/python"));
     tool::run(&mut maturin)?;
@@ -183,18 +168,10 @@ fn wheel(root: &Path, home: &Path, environment: &Environment) -> Result<PathBuf>
     Ok(built.context("maturin has built no wheel")??.path())
 }
 
-fn fleet(root: &Path, home: &Path) -> Result<PathBuf> {
+fn fleet(home: &Path) -> Result<PathBuf> {
     let fleet = home.join("fleet");
     drop(std::fs::remove_dir_all(&fleet));
-    let example = [
-        "run",
-        "--quiet",
-        "-p",
-        "haltwise-capture",
-        "--example",
-        "seeded_captures",
-        "--",
-    ];
-    tool::run(tool::cargo(root).args(example).arg(&fleet).args(FLEET))?;
+    let mut example = tool::cargo("run --quiet -p haltwise-capture --example seeded_captures --");
+    tool::run(example.arg(&fleet).args(FLEET))?;
     Ok(fleet)
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use crate::{check, kernels, python, repo, say, tool};
+use crate::{check, kernels, python, say, tool};
 
 /// What `cargo xtask test` takes.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
@@ -57,7 +57,6 @@ pub(crate) fn run(args: Args) -> Result<()> {
 
 /// Builds all programs, the preloaded library, on which no target of cargo's own depends, and a VMM that live tests start.
 pub(crate) fn build() -> Result<()> {
-    let args = ["build", "--workspace", "--lib", "--bins"];
-    let vmm = ["--example", "small_vmm"];
-    tool::run(tool::cargo(&repo::root()).args(args).args(vmm))
+    let build = "build --workspace --lib --bins --example small_vmm";
+    tool::run(&mut tool::cargo(build))
 }

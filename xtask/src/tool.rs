@@ -4,10 +4,12 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
+
+use crate::repo;
 
 /// Runs a command with its output going where ours goes; an exit code other than 0 is an error.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
@@ -67,11 +69,12 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// The cargo that runs us, in the repository's root.
-pub(crate) fn cargo(root: &Path) -> Command {
+/// The cargo that runs us, in the repository's root, with arguments that blanks separate.
+pub(crate) fn cargo(arguments: &str) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.current_dir(root);
+    command.current_dir(repo::root());
+    command.args(arguments.split_whitespace());
     command
 }
 

@@ -15,8 +15,8 @@ pub(super) fn run() -> Result<()> {
     say::note(&format!(
         "and writes to {OUT}/; no VM is started, no setting is read or changed, nothing of the fleet was measured"
     ));
-    Shell::new(&["--package=haltwise"])?;
-    let shell = Shell::new(&["--package=haltwise-capture", "--example=large_fleet"])?;
+    Shell::new("--package=haltwise")?;
+    let shell = Shell::new("--package=haltwise-capture --example=large_fleet")?;
     for (capture, host) in [("transactional", "web-host"), ("fleet", "other-host")] {
         shell.run(&format!(
             "haltwise costs {CAPTURES}/{capture} --lake {OUT}/recorded --host {host}"

@@ -19,9 +19,10 @@ pub(super) struct Shell {
 
 impl Shell {
     /// Builds what is asked for, and removes what the last demo left.
-    pub(super) fn new(packages: &[&str]) -> Result<Self> {
-        let mut cargo = tool::cargo(&repo::root());
-        tool::run(cargo.args(["build", "--profile=demo"]).args(packages))?;
+    pub(super) fn new(packages: &str) -> Result<Self> {
+        tool::run(&mut tool::cargo(&format!(
+            "build --profile=demo {packages}"
+        )))?;
         let out = repo::root().join(OUT);
         if out.exists() {
             std::fs::remove_dir_all(&out).context("remove what the last demo left")?;

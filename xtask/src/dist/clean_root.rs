@@ -123,38 +123,24 @@ fn answer(out: &Path, host: &Path) -> Result<()> {
 
 /// Whether rpm's own tools read the .rpm, and find in it the program that runs.
 fn rpm(package: &Package, out: &Path) -> Result<()> {
-    let (Some(rpm), Some(rpm2cpio), Some(cpio)) = (
-        tool::find("rpm"),
-        tool::find("rpm2cpio"),
-        tool::find("cpio"),
-    ) else {
+    let tools = ["rpm", "rpm2cpio", "cpio"];
+    if tools.into_iter().any(|name| tool::find(name).is_none()) {
         say::skipped("the .rpm is not read: needs rpm, rpm2cpio and cpio");
         return Ok(());
-    };
+    }
     let file = out.join(format!("{}-{VERSION}-1.x86_64.rpm", package.name));
-    let mut query = Command::new(rpm);
+    let mut query = Command::new("rpm");
     let named = tool::ask(query.args(["-qp", "--nosignature"]).arg(&file))?;
     let expected = format!("{}-{VERSION}-1.x86_64", package.name);
     ensure!(named.trim() == expected, "rpm -qp says {named}");
     let dir = tempfile::tempdir().context("a folder for the .rpm")?;
-    let mut unpacked = Command::new(rpm2cpio);
-    let mut unpacked = unpacked
-        .arg(&file)
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("start rpm2cpio")?;
-    let archive = unpacked.stdout.take().context("its stdout is piped")?;
-    let mut extract = Command::new(cpio);
-    extract
-        .args(["-id", "--quiet"])
-        .current_dir(dir.path())
-        .stdin(archive);
-    let extracted = extract.status().context("start cpio")?;
-    let unpacked = unpacked.wait().context("wait for rpm2cpio")?;
-    ensure!(
-        unpacked.success() && extracted.success(),
-        "the .rpm cannot be unpacked"
-    );
+    let mut unpack = Command::new("sh");
+    unpack.args([
+        "-c",
+        "rpm2cpio \"$0\" >archive && cpio -id --quiet <archive",
+    ]);
+    let file = std::path::absolute(&file)?;
+    tool::run(unpack.arg(file).current_dir(dir.path()))?;
     let program = dir.path().join("usr/bin").join(package.name);
     let version = tool::ask(Command::new(program).arg("--version"))?;
     ensure!(version.starts_with("haltwise "), "it says {version}");

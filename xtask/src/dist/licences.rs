@@ -42,23 +42,16 @@ impl Package {
             std::fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))?;
         for entry in entries {
             let path = entry?.path();
-            let name = path
-                .file_name()
-                .map(|name| name.to_string_lossy().to_uppercase());
-            let is_licence = |name: String| {
-                ["LICEN", "COPYING", "NOTICE", "UNLICENSE"]
-                    .iter()
-                    .any(|it| name.starts_with(it))
-            };
-            if path.is_file() && name.is_some_and(is_licence) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let (name, names) = (
+                name.to_uppercase(),
+                ["LICEN", "COPYING", "NOTICE", "UNLICENSE"],
+            );
+            if path.is_file() && names.iter().any(|it| name.starts_with(it)) {
                 let text =
                     std::fs::read(&path).with_context(|| format!("read {}", path.display()))?;
-                found.push(
-                    String::from_utf8_lossy(&text)
-                        .replace("\r\n", "\n")
-                        .trim()
-                        .to_owned(),
-                );
+                let text = String::from_utf8_lossy(&text).replace("\r\n", "\n");
+                found.push(text.trim().to_owned());
             }
         }
         found.sort();
@@ -113,12 +106,11 @@ pub(super) fn of(program: &str) -> Result<String> {
 
 /// The crates of other people that a program is linked from.
 fn packages(program: &str) -> Result<Vec<Package>> {
-    let root = repo::root();
-    let mut tree = tool::cargo(&root);
-    tree.args(["tree", "--edges=normal", "--prefix=none", "--format={p}"]);
-    let tree = tool::ask(tree.args(["--package", program, "--target", TARGET]))?;
-    let mut metadata = tool::cargo(&root);
-    let said = tool::ask(metadata.args(["metadata", "--format-version=1"]))?;
+    let tree = format!(
+        "tree --edges=normal --prefix=none --format={{p}} --package={program} --target={TARGET}"
+    );
+    let tree = tool::ask(&mut tool::cargo(&tree))?;
+    let said = tool::ask(&mut tool::cargo("metadata --format-version=1"))?;
     let metadata: Metadata =
         serde_json::from_str(&said).context("read what cargo metadata says")?;
     let is_linked = |package: &Package| {
@@ -126,7 +118,7 @@ fn packages(program: &str) -> Result<Vec<Package>> {
         tree.lines()
             .any(|it| it == line || it.starts_with(&format!("{line} ")))
     };
-    let is_ours = |package: &Package| package.manifest_path.starts_with(&root);
+    let is_ours = |package: &Package| package.manifest_path.starts_with(repo::root());
     let mut packages = metadata.packages;
     packages.retain(|package| is_linked(package) && !is_ours(package));
     packages.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));

@@ -20,10 +20,8 @@ const PACKAGES: [&str; 3] = ["libc6", "libc6-dev", "libgcc-s1"];
 
 pub(super) fn build() -> Result<()> {
     say::step("building the library that is preloaded");
-    let root = repo::root();
-    let mut cargo = tool::cargo(&root);
-    cargo.args(["build", "--profile=dist", "--target", TARGET]);
-    cargo.arg("--package=haltwise-preload");
+    let mut cargo = tool::cargo("build --profile=dist --package=haltwise-preload --target");
+    cargo.arg(TARGET);
     let old = old_glibc();
     if let Ok(old) = &old {
         cargo.env(

@@ -72,11 +72,10 @@ struct Profile {
 
 /// Builds them, those that take longest first.
 pub(crate) fn build() -> Result<Vec<Program>> {
-    let mut cargo = tool::cargo(&repo::root());
-    cargo.args(["test", "--workspace", "--lib", "--bins", "--tests"]);
-    cargo.args(["--no-run", "--message-format=json-render-diagnostics"]);
-    let told = tool::ask_watched(&mut cargo)?;
-    let mut programs = told.lines().filter_map(program).collect::<Vec<_>>();
+    let test =
+        "test --workspace --lib --bins --tests --no-run --message-format=json-render-diagnostics";
+    let printed = tool::ask_watched(&mut tool::cargo(test))?;
+    let mut programs = printed.lines().filter_map(program).collect::<Vec<_>>();
     let first = ["live", "golden", "it"];
     let rank = |it: &Program| first.iter().position(|name| it.name == *name);
     programs.sort_by_key(|it| rank(it).unwrap_or(first.len()));
