@@ -133,7 +133,7 @@ fn judge_kernel(kernel: &Pairs, exits: &Exits, found: &mut Found) {
 
 #[cfg(test)]
 mod test {
-    use super::super::reported::{ExitsTotal, LabVcpu};
+    use super::super::reported::{ExitsTotal, LabVcpu, counts};
     use super::*;
 
     fn row(kind: &str, name: &str, sub: Option<u64>, count: u64) -> ExitRow {
@@ -158,7 +158,7 @@ mod test {
         let stats = [("halt_exits", 30), ("exits", 3 + 1 + 13 + 5 + 30 + 7)];
         let lab = Lab::of(LabVcpu {
             exits: made.collect(),
-            stats: stats.map(|(name, n)| (name.to_owned(), n)).into(),
+            stats: counts(stats),
             ..LabVcpu::default()
         });
         let subs = (1..).zip(SUBS);
@@ -209,22 +209,24 @@ mod test {
 
     #[test]
     fn the_kernels_own_pairs_must_be_ours() {
-        let told = "# trigger info: hist:keys=reason:vals=hitcount,ns\n\n\
-                    { reason:          4 } hitcount:          4  ns:         10\n\
-                    { reason:         13 } hitcount:         13  ns:         10\n\
-                    { reason:          5 } hitcount:          5  ns:         10\n\
-                    { reason:         30 } hitcount:         30  ns:         10\n\
-                    { reason:          7 } hitcount:          7  ns:         10\n\n\
-                    Totals:\n    Hits: 59\n";
-        let kernel = kernel_hist(told);
+        let printed = |halts: u64| {
+            let counts = [(4, 4), (13, 13), (5, 5), (30, halts), (7, 7)];
+            let line = |(reason, count)| {
+                format!("{{ reason: {reason:>10} }} hitcount: {count:>10}  ns:  10\n")
+            };
+            let lines = counts.map(line).concat();
+            format!(
+                "# trigger info: hist:keys=reason:vals=hitcount,ns\n\n{lines}\nTotals:\n    Hits: 59\n"
+            )
+        };
+        let kernel = kernel_hist(&printed(30));
         assert_eq!(kernel.len(), 5);
         let (_, exits) = agreeing();
         let mut found = Found::default();
         judge_kernel(&kernel, &exits, &mut found);
         assert_eq!(found.disagreements, [""; 0]);
         assert_eq!(found.summary, "; -10.0 % in time by the kernel's own pairs");
-        let one_less = told.replace("hitcount:         30", "hitcount:         29");
-        judge_kernel(&kernel_hist(&one_less), &exits, &mut found);
+        judge_kernel(&kernel_hist(&printed(29)), &exits, &mut found);
         assert_eq!(found.disagreements.len(), 1);
     }
 }

@@ -132,19 +132,6 @@ mod test {
     use super::*;
 
     #[test]
-    fn ldd_names_libraries_and_the_loader() {
-        let text = "\tlinux-vdso.so.1 (0x00007ffd)\n\
-                    \tlibelf.so.1 => /lib/x86_64-linux-gnu/libelf.so.1 (0x00007f)\n\
-                    \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
-        let libraries: Vec<_> = text.lines().filter_map(library).collect();
-        let expected = [
-            "/lib/x86_64-linux-gnu/libelf.so.1",
-            "/lib64/ld-linux-x86-64.so.2",
-        ];
-        assert_eq!(libraries, expected);
-    }
-
-    #[test]
     fn dependencies_come_first() {
         let listed =
             "arch/kvm-amd.ko.xz: arch/kvm.ko.xz lib/irqbypass.ko.xz\nlib/irqbypass.ko.xz:\n";

@@ -149,8 +149,9 @@ mod test {
 
     use super::*;
 
-    fn watched(script: &str, limit: Duration) -> Result<Ended> {
+    fn watched(script: &str, console: &str, limit: Duration) -> Result<Ended> {
         let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("console"), console).unwrap();
         let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
         let ended = watch(&mut child, dir.path(), limit);
         let _ = child.kill();
@@ -159,21 +160,18 @@ mod test {
     }
 
     #[test]
-    fn an_end_is_an_end() {
-        assert_eq!(
-            watched("true", Duration::from_mins(1)).unwrap(),
-            Ended::ByItself
-        );
-        let error = watched("exit 3", Duration::from_mins(1)).expect_err("it failed");
+    fn a_guest_ends_or_fails_or_is_late_or_has_a_cpu_that_stands_still() {
+        let minute = Duration::from_mins(1);
+        assert_eq!(watched("true", "", minute).unwrap(), Ended::ByItself);
+        let error = watched("exit 3", "", minute).expect_err("it failed");
         assert!(error.to_string().contains('3'), "{error}");
-    }
-
-    #[test]
-    fn time_is_up_at_the_limit() {
-        assert_eq!(
-            watched("exec sleep 60", Duration::ZERO).unwrap(),
-            Ended::Late
-        );
+        let sleep = "exec sleep 60";
+        assert_eq!(watched(sleep, "", Duration::ZERO).unwrap(), Ended::Late);
+        let stall = "[ 37.6] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:\n\
+                     [ 37.6] rcu: \t0-...0: (4 ticks this GP)\n";
+        assert_eq!(stalls(stall), 1);
+        let ended = watched(sleep, &stall.repeat(2), minute);
+        assert_eq!(ended.unwrap(), Ended::Stalled);
     }
 
     #[test]
@@ -184,22 +182,5 @@ mod test {
         assert!(is_late(minutes(6), minutes(6), minutes(5)));
         assert!(is_late(minutes(21), minutes(1), minutes(5)));
         assert!(cpu_time(std::process::id()) < minutes(60));
-    }
-
-    #[test]
-    fn a_cpu_that_stands_still_is_told_by_the_others() {
-        let dir = tempfile::tempdir().unwrap();
-        let said = "[ 37.6] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:\n\
-                    [ 37.6] rcu: \t0-...0: (4 ticks this GP)\n";
-        assert_eq!(stalls(said), 1);
-        std::fs::write(dir.path().join("console"), said.repeat(2)).unwrap();
-        let mut child = Command::new("sh")
-            .args(["-c", "exec sleep 60"])
-            .spawn()
-            .unwrap();
-        let ended = watch(&mut child, dir.path(), Duration::from_mins(1)).unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(ended, Ended::Stalled);
     }
 }

@@ -22,6 +22,11 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
 
 pub(crate) type Counts = BTreeMap<String, u64>;
 
+#[cfg(test)]
+pub(crate) fn counts<const N: usize>(of: [(&str, u64); N]) -> Counts {
+    of.map(|(name, count)| (name.to_owned(), count)).into()
+}
+
 /// `haltwise-lab run`.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Lab {
@@ -143,6 +148,19 @@ impl Report {
     pub(crate) fn vcpus(&self) -> impl Iterator<Item = (&Vm, &Vcpu)> {
         let of_vm = |vm| Vm::vcpus(vm).map(move |vcpu| (vm, vcpu));
         self.vms.iter().flat_map(of_vm)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(index: u64, vcpu: Vcpu) -> Self {
+        let vm = Vm {
+            index,
+            vcpus: vec![vcpu],
+            ..Vm::default()
+        };
+        Self {
+            vms: vec![vm],
+            ..Self::default()
+        }
     }
 
     /// The vCPU that a thread runs, with its VM.

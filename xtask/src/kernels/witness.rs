@@ -140,7 +140,7 @@ fn judge_vcpu(lab: &LabVcpu, seen: &Vcpu, expected: &Expected, found: &mut Found
 
 #[cfg(test)]
 mod test {
-    use super::super::reported::{Account, Poll, Vm};
+    use super::super::reported::counts;
     use super::*;
 
     const EXPECTED: Expected = Expected {
@@ -158,37 +158,23 @@ mod test {
         Lab::of(LabVcpu {
             tid: 7,
             halts: 100,
-            stats: stats.map(|(name, count)| (name.to_owned(), count)).into(),
+            stats: counts(stats),
             hist: [("halt_wait_hist".to_owned(), vec![0, 50, 10])].into(),
             ..LabVcpu::default()
         })
     }
 
     fn report(tid: u32, halts: u64, waits: u64, successful: u64) -> Report {
-        let mut report = Report::default();
-        let poll = Poll {
-            polled: 90,
-            successful,
-            ns: None,
-        };
-        let account = Account {
-            halts,
-            waits,
-            poll,
-            wakes: [("timer".to_owned(), halts), ("ipi".to_owned(), 0)].into(),
-            ..Account::default()
-        };
-        let vcpus = vec![Vcpu {
+        let mut vcpu = Vcpu {
             tid: Some(tid),
             ceiling_ns: Some(50_000),
-            account,
             ..Vcpu::default()
-        }];
-        report.vms.push(Vm {
-            vcpus,
-            ..Vm::default()
-        });
-        report
+        };
+        (vcpu.account.halts, vcpu.account.waits) = (halts, waits);
+        vcpu.account.poll.polled = 90;
+        vcpu.account.poll.successful = successful;
+        vcpu.account.wakes = counts([("timer", halts), ("ipi", 0)]);
+        Report::of(0, vcpu)
     }
 
     #[test]
@@ -203,22 +189,15 @@ mod test {
 
     #[test]
     fn every_difference_disagrees() {
-        for (report, expected) in [
-            (
-                report(7, 100, 59, 40),
-                "thread 7: waits: KVM 60, recorder 59",
-            ),
-            (
-                report(7, 100, 60, 41),
-                "thread 7: successful polls: KVM 40, recorder 41",
-            ),
-            (
-                report(7, 101, 60, 40),
-                "thread 7: 101 halts are not in 100 to 100",
-            ),
-            (report(8, 100, 60, 40), "thread 7 was not recorded"),
+        for (tid, halts, waits, successful, text) in [
+            (7, 100, 59, 40, ": waits: KVM 60, recorder 59"),
+            (7, 100, 60, 41, ": successful polls: KVM 40, recorder 41"),
+            (7, 101, 60, 40, ": 101 halts are not in 100 to 100"),
+            (8, 100, 60, 40, " was not recorded"),
         ] {
-            assert_eq!(judge(&lab(), &report, &EXPECTED).disagreements, [expected]);
+            let report = report(tid, halts, waits, successful);
+            let found = judge(&lab(), &report, &EXPECTED);
+            assert_eq!(found.disagreements, [format!("thread 7{text}")]);
         }
     }
 
@@ -229,7 +208,7 @@ mod test {
         seen.recording.cut = true;
         seen.unplaced = Some(seen.vms[0].vcpus[0].account.clone());
         seen.vms[0].vcpus[0].ceiling_ns = None;
-        seen.vms[0].vcpus[0].account.wakes = [("timer".into(), 94), ("unknown".into(), 1)].into();
+        seen.vms[0].vcpus[0].account.wakes = counts([("timer", 94), ("unknown", 1)]);
         assert_eq!(
             judge(&lab(), &seen, &EXPECTED).disagreements,
             [

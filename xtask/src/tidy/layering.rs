@@ -85,26 +85,22 @@ mod test {
     use crate::tidy::fixture::findings;
 
     #[test]
-    fn the_core_knows_nobody() {
-        let core = |text: &str| findings(check, "crates/core/Cargo.toml", text).len();
-        assert_eq!(core("[dependencies]\nserde.workspace = true\n"), 0);
-        assert_eq!(core("[dependencies]\nrustix.workspace = true\n"), 1);
-        assert_eq!(core("[dev-dependencies]\nproptest = \"1\"\n"), 0);
-        assert_eq!(
-            core("[dev-dependencies]\nhaltwise-capture.workspace = true\n"),
-            1
-        );
-    }
-
-    #[test]
-    fn host_and_lab_never_meet_and_the_lab_stands_without_experiments() {
-        let text = "[dependencies]\nhaltwise-experiments.workspace = true\n";
-        assert_eq!(findings(check, "crates/lab/Cargo.toml", text).len(), 1);
-        let text = "[build-dependencies]\nhaltwise-lab = { path = \"../lab\" }\n";
-        assert_eq!(findings(check, "crates/host/Cargo.toml", text).len(), 1);
-        let text = "[dependencies]\nhaltwise-host.workspace = true\n";
-        assert_eq!(findings(check, "crates/lab/Cargo.toml", text).len(), 1);
-        assert_eq!(findings(check, "crates/capture/Cargo.toml", text).len(), 1);
-        assert_eq!(findings(check, "crates/cli/Cargo.toml", text).len(), 0);
+    fn each_crate_knows_those_below_it() {
+        for (folder, section, name, expected) in [
+            ("core", "dependencies", "serde", 0),
+            ("core", "dependencies", "rustix", 1),
+            ("core", "dev-dependencies", "proptest", 0),
+            ("core", "dev-dependencies", "haltwise-capture", 1),
+            ("lab", "dependencies", "haltwise-experiments", 1),
+            ("lab", "dependencies", "haltwise-host", 1),
+            ("capture", "dependencies", "haltwise-host", 1),
+            ("cli", "dependencies", "haltwise-host", 0),
+            ("host", "build-dependencies", "haltwise-lab", 1),
+        ] {
+            let manifest = format!("crates/{folder}/Cargo.toml");
+            let text = format!("[{section}]\n{name}.workspace = true\n");
+            let found = findings(check, &manifest, &text);
+            assert_eq!(found.len(), expected, "{folder}: {name}");
+        }
     }
 }

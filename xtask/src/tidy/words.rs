@@ -96,30 +96,25 @@ mod test {
     use super::*;
     use crate::tidy::fixture::findings;
 
-    fn count(path: &str, text: &str) -> usize {
-        findings(check, path, text).len()
-    }
-
     #[test]
-    fn words_that_sell_are_refused() {
-        assert_eq!(count("README.md", "A seamlessly powerful tool.\n"), 2);
-        assert_eq!(count("README.md", "An underpowered one.\n"), 0);
-        assert_eq!(count("README.md", "Codename X.\n"), 1);
-        assert_eq!(count("data.csv", "powerful\n"), 0);
-    }
-
-    #[test]
-    fn paths_of_one_machine_are_refused() {
-        assert_eq!(count("docs/a.md", "look in /home/me/x\n"), 1);
-        assert_eq!(count("crates/a/src/b.rs", "a(\"/tmp/x\");\n"), 1);
-        assert_eq!(count("crates/a/tests/b.rs", "a(\"/tmp/x\");\n"), 0);
-        assert_eq!(
-            count(
-                "crates/a/src/b.rs",
-                "#[cfg(test)]\nmod test {\n    a(\"/tmp/x\");\n}\n"
-            ),
-            0
-        );
-        assert_eq!(count("docs/a.md", "below $DIR/tmp/x and a/home/b\n"), 0);
+    fn words_that_sell_and_paths_of_one_machine_are_refused() {
+        let marked = "#[cfg(test)]\nmod test {\n    a(\"/tmp/x\");\n}\n";
+        for (path, text, expected) in [
+            ("README.md", "A seamlessly powerful tool.\n", 2),
+            ("README.md", "An underpowered one.\n", 0),
+            ("README.md", "Codename X.\n", 1),
+            ("data.csv", "powerful\n", 0),
+            ("docs/a.md", "look in /home/me/x\n", 1),
+            ("docs/a.md", "below $DIR/tmp/x and a/home/b\n", 0),
+            ("crates/a/src/b.rs", "a(\"/tmp/x\");\n", 1),
+            ("crates/a/src/b.rs", marked, 0),
+            ("crates/a/tests/b.rs", "a(\"/tmp/x\");\n", 0),
+        ] {
+            assert_eq!(
+                findings(check, path, text).len(),
+                expected,
+                "{path}: {text}"
+            );
+        }
     }
 }

@@ -109,14 +109,14 @@ fn judge_hops(lab: &Lab, exits: &Exits) -> Found {
 
 #[cfg(test)]
 mod test {
-    use crate::kernels::reported::{ExitsGroup, ExitsTotal, LabVcpu};
+    use crate::kernels::reported::{ExitsGroup, ExitsTotal, LabVcpu, counts};
 
     use super::*;
 
     fn lab(exits: u64, hops: u64) -> Lab {
         Lab::of(LabVcpu {
-            exits: [("pio-out-0xf5".to_owned(), hops)].into(),
-            stats: [("exits".to_owned(), exits)].into(),
+            exits: counts([("pio-out-0xf5", hops)]),
+            stats: counts([("exits", exits)]),
             ..LabVcpu::default()
         })
     }

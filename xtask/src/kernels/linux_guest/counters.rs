@@ -181,7 +181,7 @@ fn differences(thread: u32, counters: &Counts, pairs: &[(&str, u64)], found: &mu
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::kernels::reported::{ExitRow, Vcpu, Vm};
+    use crate::kernels::reported::{ExitRow, Vcpu, counts};
 
     const CPUS: &str = r#"{"return": [{"cpu-index": 0, "qom-path": "/a", "thread-id": 7}]}"#;
 
@@ -200,29 +200,19 @@ mod test {
     }
 
     fn report() -> Report {
-        let parts = [
-            ("poll_fail_ns", 20),
-            ("sleep_ns", 500),
-            ("wake_latency_ns", 90),
-            ("unknown_ns", 10),
-        ];
         let mut vcpu = Vcpu {
             tid: Some(7),
             ..Vcpu::default()
         };
-        vcpu.account.halts = 4;
-        vcpu.account.waits = 4;
+        (vcpu.account.halts, vcpu.account.waits) = (4, 4);
         vcpu.account.poll.polled = 3;
-        vcpu.account.parts = parts.map(|(name, ns)| (name.to_owned(), ns)).into();
-        let vm = Vm {
-            index: 5,
-            vcpus: vec![vcpu],
-            ..Vm::default()
-        };
-        Report {
-            vms: vec![vm],
-            ..Report::default()
-        }
+        vcpu.account.parts = counts([
+            ("poll_fail_ns", 20),
+            ("sleep_ns", 500),
+            ("wake_latency_ns", 90),
+            ("unknown_ns", 10),
+        ]);
+        Report::of(5, vcpu)
     }
 
     fn exits(injections: u64, interrupts: u64) -> Exits {
@@ -256,26 +246,16 @@ mod test {
 
     #[test]
     fn agreement_is_silent_and_one_off_is_not() {
-        for (kvm, exits, expected) in [
-            (counters(4, 9), exits(2, 1), ""),
-            (
-                counters(5, 9),
-                exits(2, 1),
-                "thread 7: halt_wait_hist: KVM 5, recorder 4",
-            ),
-            (
-                counters(4, 10),
-                exits(2, 1),
-                "thread 7: exits: KVM 10, recorder 9",
-            ),
-            (
-                counters(4, 9),
-                exits(3, 1),
-                "thread 7: irq_injections: KVM 2, recorder 3",
-            ),
-            (counters(4, 9), exits(2, 0), "irq_exits: KVM 1, recorder 0"),
+        for (waits, all, injections, interrupts, expected) in [
+            (4, 9, 2, 1, ""),
+            (5, 9, 2, 1, "thread 7: halt_wait_hist: KVM 5, recorder 4"),
+            (4, 10, 2, 1, "thread 7: exits: KVM 10, recorder 9"),
+            (4, 9, 3, 1, "thread 7: irq_injections: KVM 2, recorder 3"),
+            (4, 9, 2, 0, "irq_exits: KVM 1, recorder 0"),
         ] {
+            let kvm = counters(waits, all);
             let mut found = judge_halts(&kvm, &report(), Knows::Halts);
+            let exits = exits(injections, interrupts);
             judge_exits(&kvm, &report(), &exits, &mut found);
             assert_eq!(found.disagreements.concat(), expected);
         }

@@ -122,6 +122,7 @@ pub(super) fn judge(
 #[cfg(test)]
 mod test {
     use super::*;
+    use crate::kernels::reported::counts;
 
     const BEFORE: &str = "           CPU0       CPU1\n\
         \x20 4:          0         12   IO-APIC   4-edge      ttyS0\n\
@@ -140,11 +141,10 @@ mod test {
     #[test]
     fn shares_that_part_are_told() {
         let judged = |timer: u64, ipi: u64, unknown: u64| {
-            let wakes = [("timer", timer), ("ipi", ipi), ("unknown", unknown)];
-            let wakes = wakes.map(|(name, count)| (name.to_owned(), count));
+            let wakes = counts([("timer", timer), ("ipi", ipi), ("unknown", unknown)]);
             let mut found = Found::default();
             let interrupts = Interrupts::parse(BEFORE);
-            judge(&interrupts, &wakes.into(), Some("timer"), &mut found);
+            judge(&interrupts, &wakes, Some("timer"), &mut found);
             found.disagreements.len()
         };
         assert_eq!(judged(90, 10, 0), 0);

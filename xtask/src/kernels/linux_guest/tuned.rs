@@ -174,18 +174,14 @@ mod test {
             (20.0, 24.0, 18.0, false),
             (20.0, 30.0, 18.0, true),
         ] {
+            let predicted = None;
             let counted = Counted {
                 a,
                 b,
                 control,
-                predicted: None,
+                predicted,
             };
-            let load = Load {
-                name: String::new(),
-                place: "guest".to_owned(),
-                counted: vec![counted],
-            };
-            assert_eq!(load.is_worse(), is_worse, "{}", load.text());
+            assert_eq!(counted.is_worse(), is_worse, "{counted:?}");
         }
     }
 }
