@@ -34,10 +34,10 @@ until_is() { # what, command that comes to succeed
 names_vm() { # port, file of the last answer
     echo "wget -q -O /out/$2 http://127.0.0.1:$1/metrics && grep -q '^haltwise_.*vm=\"web1\"' /out/$2"
 }
-# After it died it is started again, with another process.
-restarts() { # process before, what ended it
+# After it died it is started again. The count is asked first: a process that is gone, too, is another than before.
+restarts() { # how often by now, what ended it
     until_is "a restart after $2" \
-        "[ \"\$(systemctl show -P SubState haltwise-pilot)\" = running ] && [ \"\$(systemctl show -P MainPID haltwise-pilot)\" != $1 ]" \
+        "[ \"\$(systemctl show -P NRestarts haltwise-pilot)\" = $1 ] && [ \"\$(systemctl show -P SubState haltwise-pilot)\" = running ]" \
         || details haltwise-pilot
 }
 pilot=haltwise-pilot
@@ -86,10 +86,10 @@ sed -i '$d' /etc/haltwise/pilot.toml
 
 # One that stands still is ended and started again, as is one that is killed.
 kill -STOP "$first"
-restarts "$first" watchdog
+restarts 1 watchdog
 second=$(show $pilot MainPID)
 kill -9 "$second"
-restarts "$second" signal
+restarts 2 signal
 [ "$(show $pilot NRestarts)" = 2 ] || wrong "it was started again $(show $pilot NRestarts) times, not twice"
 stops $pilot
 [ ! -e /var/lib/haltwise/baseline.json ] || wrong "it has set something while it observed"
