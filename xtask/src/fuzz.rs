@@ -44,42 +44,36 @@ fn each(filter: &str, limits: &[String]) -> Result<()> {
         let found = repo::target_dir().join("fuzz-corpus").join(target);
         std::fs::create_dir_all(&found).with_context(|| format!("create {}", found.display()))?;
         let seeds = root.join("fuzz/seeds").join(target);
-        let mut command = Command::new("cargo");
+        let mut command = nightly("+nightly fuzz run");
         command
             .current_dir(root.join("fuzz"))
-            // The toolchain that runs us must not stand in for the nightly one.
-            .env_remove("RUSTUP_TOOLCHAIN")
-            .env_remove("CARGO")
-            .args(["+nightly", "fuzz", "run", target])
+            .arg(target)
             .arg(found);
         if seeds.is_dir() {
             command.arg(seeds);
         }
         // 2 GiB is far more than any reader may need for a small file.
-        let bounds = [
-            "-verbosity=0",
-            "-timeout=20",
-            "-rss_limit_mb=2048",
-            "-print_final_stats=1",
-        ];
+        let bounds = "-verbosity=0 -timeout=20 -rss_limit_mb=2048 -print_final_stats=1";
+        let bounds = bounds.split(' ');
         tool::run(command.arg("--").args(bounds).args(limits))?;
     }
     Ok(())
 }
 
-fn obstacle() -> Option<String> {
-    let cargo = |args: [&str; 2]| {
-        let mut command = Command::new("cargo");
-        let command = command
-            .env_remove("RUSTUP_TOOLCHAIN")
-            .env_remove("CARGO")
-            .args(args);
-        tool::ask(command).is_ok()
-    };
-    if !cargo(["+nightly", "--version"]) {
-        return Some("there is no nightly compiler (rustup toolchain install nightly)".into());
+/// The toolchain that runs us must not stand in for the nightly one.
+fn nightly(arguments: &str) -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    cargo.args(arguments.split(' '));
+    cargo
+}
+
+fn obstacle() -> Option<&'static str> {
+    if tool::ask(&mut nightly("+nightly --version")).is_err() {
+        return Some("there is no nightly compiler (rustup toolchain install nightly)");
     }
-    (!cargo(["fuzz", "--version"])).then(|| "cargo-fuzz is not installed".into())
+    let fuzz = tool::ask(&mut nightly("fuzz --version"));
+    fuzz.is_err().then_some("cargo-fuzz is not installed")
 }
 
 fn targets(files: &[String]) -> Vec<String> {

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     match run(Task::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Not `{:?}`: a backtrace through our own tasks tells nobody anything.
+            // Not `{:?}`: a backtrace through our own tasks says nothing.
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }

@@ -58,52 +58,39 @@ fn pytest(root: &Path, environment: &Environment, home: &Path) -> Command {
 pub(crate) fn run_all() -> Result<()> {
     let root = repo::root();
     let home = home();
-    let Some(environment) = installed(&root, &home, types)? else {
+    let Some(environment) = environment(&root, NEEDED_BY_ALL, &home)? else {
         return Ok(());
     };
+    let mypy = ["--no-incremental", "--strict", "haltwise"];
+    let mut types = environment.program("mypy");
+    tool::run(types.current_dir(root.join("python")).args(mypy))?;
+    let wheel = wheel(&root, &home, &environment)?;
+    let install = "-m pip install --quiet --no-deps --force-reinstall";
+    tool::run(environment.python().args(install.split(' ')).arg(wheel))?;
     if tool::find("java").is_none() {
         say::skipped("Spark: java is not installed");
     }
     test_run::build()?;
     let fleet = fleet(&home)?;
     let mut pytest = pytest(&root, &environment, &home);
-    tool::run(
-        pytest
-            .args(["--durations=5", "."])
-            .env("HALTWISE_FLEET", fleet),
-    )
+    pytest.args(["--durations=5", "."]);
+    tool::run(pytest.env("HALTWISE_FLEET", fleet))
 }
 
 /// Where all of it lies.
-pub(crate) fn home() -> PathBuf {
+fn home() -> PathBuf {
     repo::target_dir().join("python")
 }
 
-/// The environment with the package in it. `None`, after `skipped: reason`, as of [`environment`].
-pub(crate) fn installed(
-    root: &Path,
-    home: &Path,
-    before: impl FnOnce(&Path, &Environment) -> Result<()>,
-) -> Result<Option<Environment>> {
-    let Some(environment) = environment(root, NEEDED_BY_ALL, home)? else {
-        return Ok(None);
-    };
-    before(root, &environment)?;
-    let wheel = wheel(root, home, &environment)?;
-    let install = "-m pip install --quiet --no-deps --force-reinstall";
-    tool::run(environment.python().args(install.split(' ')).arg(wheel))?;
-    Ok(Some(environment))
-}
-
 #[derive(Debug)]
-pub(crate) struct Environment(PathBuf);
+struct Environment(PathBuf);
 
 impl Environment {
     fn program(&self, name: &str) -> Command {
         Command::new(self.0.join("bin").join(name))
     }
 
-    pub(crate) fn python(&self) -> Command {
+    fn python(&self) -> Command {
         let mut python = self.program("python");
         // Spark's workers run what is run here.
         python.env("PYSPARK_PYTHON", self.0.join("bin/python"));
@@ -144,12 +131,6 @@ fn environment(root: &Path, needed: &str, home: &Path) -> Result<Option<Environm
     }
     std::fs::write(stamp, needed).context("note what is installed")?;
     Ok(Some(environment))
-}
-
-fn types(root: &Path, environment: &Environment) -> Result<()> {
-    let mypy = ["--no-incremental", "--strict", "haltwise"];
-    let mut checked = environment.program("mypy");
-    tool::run(checked.current_dir(root.join("python")).args(mypy))
 }
 
 fn wheel(root: &Path, home: &Path, environment: &Environment) -> Result<PathBuf> {

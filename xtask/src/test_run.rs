@@ -3,7 +3,6 @@
 //! What is not run is printed as `skipped: reason`, and counted at the end.
 
 mod programs;
-mod quiet;
 
 use std::time::Instant;
 

@@ -97,15 +97,12 @@ fn mark_test_files(sources: &mut [Source]) {
     let mut names = Vec::new();
     for source in sources.iter() {
         let stem = source.path.strip_suffix(".rs").unwrap_or(&source.path);
-        let root = ["lib", "main"]
-            .iter()
-            .find_map(|name| stem.strip_suffix(name));
+        let root = stem
+            .strip_suffix("lib")
+            .or_else(|| stem.strip_suffix("main"));
         let folder = root.map_or(format!("{stem}/"), String::from);
-        names.extend(
-            source
-                .test_modules()
-                .map(|name| format!("{folder}{name}.rs")),
-        );
+        let files = source.test_modules();
+        names.extend(files.map(|name| format!("{folder}{name}.rs")));
     }
     let is_of = |path: &str, name: &String| {
         let below = name.strip_suffix(".rs").unwrap_or(name);
@@ -138,13 +135,15 @@ fn findings(repo: &Repo) -> Vec<Finding> {
 }
 
 pub(crate) fn run() -> Result<()> {
-    let repo = Repo::load(&repo::root())?;
-    let found = findings(&repo);
-    for finding in &found {
+    refuse(&findings(&Repo::load(&repo::root())?))
+}
+
+fn refuse(found: &[Finding]) -> Result<()> {
+    for finding in found {
         say::note(&finding.to_string());
     }
     if !found.is_empty() {
-        bail!("tidy: {} findings", found.len());
+        bail!("{} findings", found.len());
     }
     Ok(())
 }
@@ -167,14 +166,7 @@ pub(crate) fn size(args: SizeArgs) -> Result<()> {
         return size(SizeArgs { lower: false });
     }
     say::line(&size::table(&repo));
-    let found = size::check(&repo);
-    for finding in &found {
-        say::note(&finding.to_string());
-    }
-    if !found.is_empty() {
-        bail!("{} findings", found.len());
-    }
-    Ok(())
+    refuse(&size::check(&repo))
 }
 
 #[cfg(test)]

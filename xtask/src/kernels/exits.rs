@@ -103,7 +103,7 @@ fn kernel_hist(text: &str) -> Pairs {
     text.lines().filter_map(pair).collect()
 }
 
-/// The kernel's own pairs must be ours, reason by reason; their time is only told, since each of the two
+/// The kernel's own pairs must be ours, reason by reason; their time is only printed, since each of the two
 /// sees the other's work too.
 fn judge_kernel(kernel: &Pairs, exits: &Exits, found: &mut Found) {
     let mut ours = Pairs::new();

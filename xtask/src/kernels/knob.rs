@@ -54,12 +54,12 @@ fn judge(left: &Left) -> Result<usize> {
     let verified: Verified = read(&dir.join("verify.json"))?;
     let open: Status = read(&dir.join("open.json"))?;
     let status: Status = read(&dir.join("status.json"))?;
-    let told: Applied = read(&dir.join("halts.json"))?;
+    let by_halts: Applied = read(&dir.join("halts.json"))?;
     let measured: Proof = read(&dir.join("prove.json"))?;
     let mut wrong = watched(&applied, &BY_CEILING);
     wrong.extend(saw("status", &status.vms, &BY_CEILING));
     wrong.extend(saw("status", &status.vms, &[DISABLED]));
-    wrong.extend(watched(&told, &BY_HALTS));
+    wrong.extend(watched(&by_halts, &BY_HALTS));
     wrong.extend(recorded(&reported, &verified));
     for (name, ceilings) in [("planned", PLANNED), ("unplanned", UNPLANNED)] {
         let reported: Report = read(&dir.join(format!("{name}.json")))?;

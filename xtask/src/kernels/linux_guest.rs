@@ -262,9 +262,9 @@ impl ReportedVm {
 const UNSTARTED: &str = "unstarted";
 
 /// What every verb must say of VMs of which one runs at most.
-fn told(what: &str, told: &ReportedVms, running: &[&str], found: &mut Found) {
+fn judge_vms(what: &str, reported: &ReportedVms, running: &[&str], found: &mut Found) {
     for name in ["web1", HALTPOLL, UNSTARTED] {
-        let vm = told.vms.iter().find(|vm| vm.name == name);
+        let vm = reported.vms.iter().find(|vm| vm.name == name);
         let expected = running.contains(&name);
         if vm.and_then(ReportedVm::ran) != Some(expected) {
             found.disagree(format!("{what}: {vm:?}, where running is {expected}"));
@@ -278,17 +278,17 @@ fn settings(dir: &Path, binaries: &Binaries) -> Found {
     Found::by(|found| {
         "paused, unstarted, running, applied, proved, undone, with a ceiling of its own"
             .clone_into(&mut found.summary);
-        told("doctor", &read(&dir.join("paused.json"))?, &[], found);
+        judge_vms("doctor", &read(&dir.join("paused.json"))?, &[], found);
         let web1 = &["web1"];
         for file in ["running", "status", "top"] {
             let seen = read(&dir.join(file).with_extension("json"))?;
-            told(file, &seen, web1, found);
+            judge_vms(file, &seen, web1, found);
         }
         for source in ["bpf", "counts", "stats", "tracepoints"] {
             let capture = dir.join(source);
             for verb in [&["report", "--json"][..], &["top", "--once", "--json"]] {
                 let seen = ask(binaries, verb, &capture)?;
-                told(&format!("{source}: {}", verb[0]), &seen, web1, found);
+                judge_vms(&format!("{source}: {}", verb[0]), &seen, web1, found);
             }
             let wrong = documents::contradictions(&binaries.haltwise, &capture);
             found.disagreements.extend(wrong);

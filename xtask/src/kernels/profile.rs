@@ -1,4 +1,4 @@
-//! Samples of a stock kernel's own KVM: told with the exits being handled, named by function, none
+//! Samples of a stock kernel's own KVM: recorded with the exits being handled, named by function, none
 //! lost, and as many in the folded stacks as were taken.
 
 use std::path::Path;
@@ -80,8 +80,8 @@ fn judge(profile: &Profile, folded: &str) -> Found {
     wrong(samples < ENOUGH, format!("only {samples} samples"));
     let lost = profile.recording.lost;
     wrong(lost > 0, format!("{lost} events were lost"));
-    let told = profile.recording.exits_told;
-    wrong(!told, "exits were not told with samples".to_owned());
+    let has_exits = profile.recording.exits_told;
+    wrong(!has_exits, "samples have no exits".to_owned());
     let counts = folded.lines().filter_map(|line| line.rsplit_once(' '));
     let in_stacks: u64 = counts.filter_map(|(_, n)| n.parse::<u64>().ok()).sum();
     wrong(
@@ -104,9 +104,9 @@ fn judge(profile: &Profile, folded: &str) -> Found {
         "no function of KVM's modules has a name".to_owned(),
     );
     let halts = profile.exits.iter().find(|exit| exit.name == "hlt");
-    let told = halts.filter(|exit| exit.by.as_deref() == Some("kvm_exit"));
-    wrong(told.is_none(), "no sample was told with hlt".to_owned());
-    if let Some(halts) = told.filter(|exit| exit.samples >= ENOUGH) {
+    let halts = halts.filter(|exit| exit.by.as_deref() == Some("kvm_exit"));
+    wrong(halts.is_none(), "no sample has the exit hlt".to_owned());
+    if let Some(halts) = halts.filter(|exit| exit.samples >= ENOUGH) {
         let of_halts = halting(halts);
         wrong(
             of_halts * LEAST_HALTING < halts.samples,
@@ -126,7 +126,7 @@ fn judge(profile: &Profile, folded: &str) -> Found {
     let guest = profile.sides.iter().find(|side| side.name == "guest");
     found.summary = format!(
         "{samples} samples, {} of hlt, {} in the guest, {} functions of KVM's modules",
-        told.map_or(0, |exit| exit.samples),
+        halts.map_or(0, |exit| exit.samples),
         guest.map_or(0, |side| side.samples),
         of_kvm.len(),
     );

@@ -107,7 +107,7 @@ impl Verified {
         )
     }
 
-    /// A value that was written and replaced before the recorder looked is known to nobody: an emulated machine may stand
+    /// A value that was written and replaced before the recorder looked is not known: an emulated machine may stand
     /// still for that long. One of the parameters changes with each line that was `written`.
     fn forgive(&mut self, written: &str) {
         let seen = self.settings.iter().map(|it| it.changes).max().unwrap_or(0);

@@ -100,6 +100,13 @@ struct Counted<'a> {
     homeless: Vec<&'a Source>,
 }
 
+impl Counted<'_> {
+    fn of(&self, entry: &Entry) -> Lines {
+        let lines = self.lines.get(&(entry.kind, entry.name));
+        lines.copied().unwrap_or_default()
+    }
+}
+
 fn count<'a>(repo: &'a Repo, entries: &[Entry<'a>]) -> Counted<'a> {
     let mut counted = Counted::default();
     for source in repo.sources.iter().filter(|source| source.is_rust()) {
@@ -134,16 +141,11 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
         found.push(source.finding(1, format!("no crate and feature of {BUDGET} has this file")));
     }
     for entry in &entries {
-        let lines = counted.lines.get(&(entry.kind, entry.name));
-        let Lines { product, tests } = lines.copied().unwrap_or_default();
-        let Lines {
-            product: p,
-            tests: t,
-        } = entry.allowed;
-        if product > p || tests > t {
+        let (is, may) = (counted.of(entry), entry.allowed);
+        if is.product > may.product || is.tests > may.tests {
             let text = format!(
-                "{} {}: {product} product and {tests} test lines, where {p} and {t} are allowed",
-                entry.kind, entry.name
+                "{} {}: {} product and {} test lines, where {} and {} are allowed",
+                entry.kind, entry.name, is.product, is.tests, may.product, may.tests
             );
             found.push(budget.finding(1, text));
         }
@@ -166,29 +168,24 @@ pub(super) fn table(repo: &Repo) -> String {
     let counted = count(repo, &entries);
     let mut text = String::new();
     for kind in ["crate", "feature"] {
-        let mut row = |name: &str, is: Lines, may: Lines| {
+        let mut row = |name: &str, cells: [&dyn std::fmt::Display; 4]| {
+            let [is, may, tests, may_tests] = cells;
             // Formatting into a String cannot fail.
-            let _ = writeln!(
-                text,
-                "{name:<16}{:>9}{:>9}{:>9}{:>9}",
-                is.product, may.product, is.tests, may.tests
-            );
+            let _ = writeln!(text, "{name:<16}{is:>9}{may:>9}{tests:>9}{may_tests:>9}");
         };
+        row(kind, [&"product", &"allowed", &"tests", &"allowed"]);
         let mut sum = [Lines::default(); 2];
         for entry in entries.iter().filter(|entry| entry.kind == kind) {
-            let is = counted.lines.get(&(kind, entry.name));
-            let is = is.copied().unwrap_or_default();
-            row(entry.name, is, entry.allowed);
+            let (is, may) = (counted.of(entry), entry.allowed);
+            row(
+                entry.name,
+                [&is.product, &may.product, &is.tests, &may.tests],
+            );
             sum[0] += is;
-            sum[1] += entry.allowed;
+            sum[1] += may;
         }
-        row("sum", sum[0], sum[1]);
-        let heading = format!(
-            "{kind:<16}{:>9}{:>9}{:>9}{:>9}\n",
-            "product", "allowed", "tests", "allowed"
-        );
-        let at = text.rfind("\n\n").map_or(0, |at| at + 2);
-        text.insert_str(at, &heading);
+        let [is, may] = sum;
+        row("sum", [&is.product, &may.product, &is.tests, &may.tests]);
         text.push('\n');
     }
     let _ = write!(
@@ -210,8 +207,7 @@ pub(super) fn lowered(repo: &Repo) -> Option<String> {
         let Some(entry) = Entry::parse(line) else {
             return format!("{line}\n");
         };
-        let is = counted.lines.get(&(entry.kind, entry.name));
-        let is = is.copied().unwrap_or_default();
+        let is = counted.of(&entry);
         let product = is.product.min(entry.allowed.product);
         let tests = is.tests.min(entry.allowed.tests);
         let paths = entry.paths.join(" ");

@@ -11,15 +11,10 @@ const OWN: [&str; 2] = ["xtask/src/tidy/words.rs", "xtask/src/tidy/words.txt"];
 const MACHINE_PATHS: [&str; 4] = ["/home/", "/root/", "/Users/", "/tmp/"];
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
-    let listed = WORDS
-        .lines()
-        .filter(|word| !word.is_empty() && !word.starts_with('#'));
-    let private = repo
-        .private_words
-        .iter()
-        .map(String::as_str)
-        .filter(|word| !word.is_empty());
-    let words: Vec<&str> = listed.chain(private).collect();
+    let listed = WORDS.lines().filter(|word| !word.starts_with('#'));
+    let private = repo.private_words.iter().map(String::as_str);
+    let words = listed.chain(private).filter(|word| !word.is_empty());
+    let words: Vec<&str> = words.collect();
     let mut found = Vec::new();
     for source in repo.sources.iter().filter(|source| is_ours(source)) {
         found.extend(banned(source, &words));
@@ -55,7 +50,7 @@ fn banned(source: &Source, words: &[&str]) -> Vec<Finding> {
 }
 
 /// Whether a word of the text begins so.
-pub(crate) fn begins_word(text: &str, word: &str) -> bool {
+fn begins_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         text[..at]
             .chars()

@@ -145,7 +145,7 @@ mod test {
     #[test]
     fn a_vm_that_lacks_an_exit_or_has_anothers_is_found() {
         let labs = [("a".to_owned(), lab(7, 0)), ("b".to_owned(), lab(9, 0))];
-        let disagreements = |told: &Exits| judge_each(&labs, told).disagreements.len();
+        let disagreements = |counted: &Exits| judge_each(&labs, counted).disagreements.len();
         assert_eq!(disagreements(&exits(&[("a", 7), ("b", 9)], 2)), 0);
         assert_eq!(disagreements(&exits(&[("a", 6), ("b", 10)], 2)), 2);
         assert_eq!(disagreements(&exits(&[("a", 7), ("b", 8), ("?", 1)], 2)), 2);
@@ -154,8 +154,8 @@ mod test {
     #[test]
     fn a_time_too_many_is_a_pair_of_two_threads_and_is_found() {
         let lab = lab(500, HOPS);
-        let told = exits(&[("hop", 500)], HOPS + 1);
-        assert_eq!(judge_hops(&lab, &told).disagreements, [""; 0]);
+        let counted = exits(&[("hop", 500)], HOPS + 1);
+        assert_eq!(judge_hops(&lab, &counted).disagreements, [""; 0]);
         let paired = exits(&[("hop", 500)], HOPS);
         assert_eq!(judge_hops(&lab, &paired).disagreements.len(), 1);
     }

@@ -40,10 +40,10 @@ fn compare(out: &Path) -> Result<Found> {
     let mut runs = Vec::new();
     for run in ["first", "second"] {
         let exits: Exits = read(&out.join(run).join("exits.json"))?;
-        let told = text(&out.join(run).join("perf"))?;
-        let (perf, ours) = (perf_pairs(&told), our_pairs(&exits));
-        if told.contains("lost") || perf.is_empty() {
-            found.disagree(format!("perf lost events or told none: {told}"));
+        let printed = text(&out.join(run).join("perf"))?;
+        let (perf, ours) = (perf_pairs(&printed), our_pairs(&exits));
+        if printed.contains("lost") || perf.is_empty() {
+            found.disagree(format!("perf lost events or printed none: {printed}"));
         }
         found.disagreements.extend(judge_counts(&perf, &ours));
         runs.push((perf, ours));
@@ -56,7 +56,7 @@ fn compare(out: &Path) -> Result<Found> {
 type Pairs = BTreeMap<String, (u64, f64)>;
 
 /// `   msr   5853   43.80%   29.68%   25.24us   6263.47us   60.56us ( +-   4.45% )`
-fn perf_pairs(told: &str) -> Pairs {
+fn perf_pairs(printed: &str) -> Pairs {
     let pair = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [name, samples, _, _, _, _, mean, ..] = words[..] else {
@@ -69,7 +69,7 @@ fn perf_pairs(told: &str) -> Pairs {
             (samples, samples as f64 * mean_us * 1e3),
         ))
     };
-    told.lines().filter_map(pair).collect()
+    printed.lines().filter_map(pair).collect()
 }
 
 fn our_pairs(exits: &Exits) -> Pairs {
@@ -92,7 +92,7 @@ fn judge_counts(perf: &Pairs, ours: &Pairs) -> Option<String> {
 }
 
 /// The mean of what our times are more, over the two orders. It must be small of all exits together; of
-/// single reasons it is told, since one disturbance of the emulator outweighs thousands of exits.
+/// single reasons it is printed, since one disturbance of the emulator outweighs thousands of exits.
 fn judge_times(runs: &[(Pairs, Pairs)], found: &mut Found) {
     let of_all = |pairs: &Pairs| pairs.values().map(|pair| pair.1).sum::<f64>();
     let more = |ratio: &dyn Fn(&Pairs, &Pairs) -> f64| {

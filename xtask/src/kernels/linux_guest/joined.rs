@@ -12,7 +12,7 @@ use crate::kernels::reported::{Halt, halts};
 use crate::kernels::witness::Found;
 
 /// Round trips (240 are 150 stays in HLT, too few to tell offsets between clocks apart), then the governors that are tried
-/// after haltpoll: each attaches a recorder inside the guest anew, over which an emulator stumbles now and then, so that only
+/// after haltpoll: each attaches a recorder inside the guest again, over which an emulator stumbles now and then, so that only
 /// thorough runs do.
 pub(super) const LOAD: &str = "1200 menu";
 

@@ -147,7 +147,7 @@ mod test {
         };
         let for_another = imported.replace("timer", "ipi");
         assert_eq!(differ(&for_another, true).1, 1);
-        assert_eq!(differ(&for_another, false).1, 0, "it cannot be told");
+        assert_eq!(differ(&for_another, false).1, 0, "it is not known");
         assert_eq!(judge(imported), 0);
         for (from, to) in [
             ("50,true", "51,true"),
