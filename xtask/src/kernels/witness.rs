@@ -202,7 +202,7 @@ mod test {
     }
 
     #[test]
-    fn loss_halts_of_no_vm_wrong_wakes_and_wrong_ceilings_are_told() {
+    fn loss_halts_of_no_vm_wrong_wakes_and_wrong_ceilings_disagree() {
         let mut seen = report(7, 100, 60, 40);
         seen.recording.lost = 3;
         seen.recording.cut = true;

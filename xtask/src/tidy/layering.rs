@@ -35,14 +35,8 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     manifests.flat_map(layers).collect()
 }
 
-/// A dependency as a manifest names it.
-struct Dependency<'a> {
-    line: usize,
-    name: &'a str,
-    is_dev: bool,
-}
-
-fn dependencies(source: &Source) -> Vec<Dependency<'_>> {
+/// Lines and names of dependencies in a manifest, and whether only tests have them.
+fn dependencies(source: &Source) -> Vec<(usize, &str, bool)> {
     let mut section = "";
     let mut found = Vec::new();
     for (line, text) in source.lines() {
@@ -50,8 +44,7 @@ fn dependencies(source: &Source) -> Vec<Dependency<'_>> {
             section = text.trim_matches(['[', ']']);
         } else if section.ends_with("dependencies") && text.contains('=') {
             let name = text.split(['.', '=', ' ']).next().unwrap_or_default();
-            let is_dev = section.ends_with("dev-dependencies");
-            found.push(Dependency { line, name, is_dev });
+            found.push((line, name, section.ends_with("dev-dependencies")));
         }
     }
     found
@@ -59,14 +52,11 @@ fn dependencies(source: &Source) -> Vec<Dependency<'_>> {
 
 fn layers(source: &Source) -> Vec<Finding> {
     let folder = source.path.trim_end_matches("/Cargo.toml");
-    let allowed = LAYERS
-        .iter()
-        .find(|(owner, _)| *owner == folder)
-        .map(|(_, allowed)| *allowed);
+    let layer = LAYERS.iter().find(|(owner, _)| *owner == folder);
     let mut found = Vec::new();
-    for Dependency { line, name, is_dev } in dependencies(source) {
+    for (line, name, is_dev) in dependencies(source) {
         let ours = name == "haltwise" || name.starts_with("haltwise-");
-        if let Some(allowed) = allowed
+        if let Some((_, allowed)) = layer
             && ours
             && !allowed.contains(&name)
         {

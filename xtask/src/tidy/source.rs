@@ -91,7 +91,7 @@ impl Source {
         self.tests.fill(true);
     }
 
-    fn is_test(&self, line: usize) -> bool {
+    pub(crate) fn is_test(&self, line: usize) -> bool {
         self.tests.get(line - 1).copied().unwrap_or(false)
     }
 }

@@ -68,11 +68,7 @@ fn machine_paths(source: &Source) -> Vec<Finding> {
     if is_test || source.is_a("sh") {
         return found;
     }
-    let code_lines: Vec<usize> = source.code_without_tests().map(|(line, _)| line).collect();
-    for (line, text) in source.lines() {
-        if source.is_rust() && code_lines.binary_search(&line).is_err() {
-            continue;
-        }
+    for (line, text) in source.lines().filter(|(line, _)| !source.is_test(*line)) {
         for path in MACHINE_PATHS {
             let begins = text.match_indices(path).any(|(at, _)| {
                 let before = text[..at].chars().next_back();
