@@ -143,39 +143,34 @@ fn tenants_keep_no_tool_from_its_work() {
     the_honest_vm_is_recorded_whole(&bench);
     let honest = bench.keep_halting("fixed:1ms", &["--name", "honest"]);
     Bench::wait_for("honest");
-    let (dir, root) = (bench.dir.path().display(), host.0.path().display());
+    let [dir, root] = [bench.dir.path(), host.0.path()].map(|path| path.to_str().unwrap());
     let soon = Some(Duration::from_secs(2));
     for (line, codes, interrupted) in [
-        ("doctor --json".to_owned(), &[0, 1][..], None),
-        ("status --json".to_owned(), &[0], None),
-        ("now --for 1s --json".to_owned(), &[0, 5], None),
+        ("doctor --json", &[0, 1][..], None),
+        ("status --json", &[0], None),
+        ("now --for 1s --json", &[0, 5], None),
+        ("top --once --json", &[0, 5], None),
+        ("record --duration 1s -o DIR/halts", &[0, 5], None),
         (
-            format!("record --duration 1s -o {dir}/timed"),
+            "record --duration 1s --mode counts -o DIR/counts",
             &[0, 5],
             None,
         ),
-        (format!("record -o {dir}/interrupted"), &[0, 5], soon),
-        ("metrics --listen 127.0.0.1:0".to_owned(), &[0, 130], soon),
+        ("record --duration 1s --exits -o DIR/exits", &[0, 5], None),
+        ("record -o DIR/interrupted", &[0, 5], soon),
+        ("metrics --listen 127.0.0.1:0", &[0, 130], soon),
+        ("pilot --root ROOT --wake-latency 30us", &[0, 130], soon),
         (
-            format!("pilot --root {root} --wake-latency 30us"),
-            &[0, 130],
-            soon,
-        ),
-        (
-            format!("apply --vm honest --ceiling 70us --yes --root {root}"),
+            "apply --vm honest --ceiling 70us --yes --root ROOT",
             &[0],
             None,
         ),
-        (format!("undo --root {root}"), &[0], None),
+        ("undo --root ROOT", &[0], None),
     ] {
+        let line = line.replace("DIR", dir).replace("ROOT", root);
         let mut command = Command::new(haltwise());
-        ends(
-            &bench,
-            &line,
-            command.args(line.split(' ')),
-            codes,
-            interrupted,
-        );
+        let command = command.args(line.split(' '));
+        ends(&bench, &line, command, codes, interrupted);
     }
     drop(tenants.files);
     honest.end(Signal::TERM);
