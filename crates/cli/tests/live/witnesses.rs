@@ -217,7 +217,7 @@ fn tracepoints_take_the_vms_of_one_process_apart() {
     let Some(bench) = Bench::set_up() else { return };
     let vms = ["--vms", "2", "--vcpus", "2", "--name", "apart"];
     let lab = bench.keep_halting("fixed:1ms", &vms);
-    Bench::wait_for("apart");
+    Bench::wait_for("apart-1");
     let process = lab.id().to_string();
     let options = ["--source", "tracepoints", "--vm", &process];
     let recorder = bench.recorder("apart", &options);
