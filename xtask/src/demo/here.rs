@@ -48,6 +48,7 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
         "report.txt",
     )?;
     screen::show(CEILING_NS, ceiling_ns, [&was, &will, &is]);
+    before.judge(&replayed, &again, &after, [&will, &is])?;
     say::note(&format!(
         "{OUT}/report.html shows the first recording in a browser; tune.txt says why this ceiling, diff.txt \
          how the two recordings differ"
@@ -74,6 +75,33 @@ impl Run {
         let elapsed_ns = of("/elapsed_ns").context("the lab says no time")?;
         ensure!(elapsed_ns > 0.0, "the lab ran for no time");
         Ok(Self { cpu_ns, elapsed_ns })
+    }
+
+    /// Says why the prediction is not what was measured, where that differs by more than a tenth.
+    fn judge(
+        &self,
+        replayed: &Value,
+        again: &Value,
+        after: &Self,
+        of: [&Figures; 2],
+    ) -> Result<()> {
+        let number = |of: &Value, pointer: &str| {
+            let found = of.pointer(pointer).and_then(Value::as_f64);
+            found.with_context(|| format!("replay says no {pointer}"))
+        };
+        let halts = number(replayed, "/vms/0/halts")?.max(1.0);
+        let more = number(again, "/vms/0/halts")?;
+        let cut = number(replayed, "/basis/doubts/poll_cut")?;
+        screen::preempted(cut / halts);
+        let base = |run: &Self, it: &Value| {
+            Ok::<_, anyhow::Error>(run.cpu_ns - number(it, "/vms/0/recorded/poll_ns")?)
+        };
+        let switch_ns = number(replayed, "/basis/switch_cpu_ns")?;
+        let blocks = |it: &Value| number(it, "/vms/0/recorded/blocks");
+        let rest_ns = base(self, replayed)? - blocks(replayed)? * switch_ns;
+        let measured_ns = (base(after, again)? - rest_ns / halts * more) / blocks(again)?.max(1.0);
+        screen::differences(of, [switch_ns, measured_ns]);
+        Ok(())
     }
 
     /// The figures of a row of `replay` on the recording of this run.
