@@ -202,13 +202,16 @@ impl Live {
         let roster = self.collector.roster();
         let mut vms: Vec<Vm> = Vec::new();
         let mut vcpus: Vec<Vcpu> = Vec::new();
+        let mut processes = BTreeMap::new();
         for vm in &roster.vms {
             let wanted = self.wanted.is_empty() || self.wanted.contains(&vm.key.pid);
             let acted = step.of_vm(Some(vm.index)).next().is_some();
             if !wanted || (self.gone.contains(&vm.index) && !acted) {
                 continue;
             }
-            let threads = threads_of(&self.root, &vm.key);
+            // Of a process with many VMs once.
+            let process = processes.entry((vm.key.pid, vm.key.start_ticks));
+            let threads: &Option<_> = process.or_insert_with(|| threads_of(&self.root, &vm.key));
             if threads.is_none() {
                 self.gone.insert(vm.index);
             }
