@@ -238,7 +238,7 @@ impl Directory {
     /// there are. Where that fails, each file that has no place yet goes.
     pub fn settle<'a>(&self, mut files: Vec<Temporary<'a>>, last: Temporary<'a>) -> io::Result<()> {
         files.push(last);
-        disk::sync_all(files.iter().map(|file| &file.sink))?;
+        disk::sync_all(&files.iter().map(|file| &file.sink).collect::<Vec<_>>())?;
         let last = files.split_off(files.len() - 1);
         for part in [files, last].into_iter().filter(|part| !part.is_empty()) {
             part.into_iter().try_for_each(Temporary::take_place)?;

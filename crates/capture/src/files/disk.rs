@@ -80,7 +80,7 @@ impl Sink {
 
     /// Makes durable what was written.
     pub fn sync(&self) -> io::Result<()> {
-        sync_all(std::iter::once(self))
+        sync_all(&[self])
     }
 
     /// Its size and the like.
@@ -94,22 +94,27 @@ impl Sink {
     }
 }
 
-/// Makes durable what was written to all of these. All wait at once, since each may wait long.
-pub(super) fn sync_all<'a>(sinks: impl Iterator<Item = &'a Sink> + Clone) -> io::Result<()> {
-    for (disk, number) in sinks.clone().filter_map(|sink| sink.asked.as_ref()) {
+/// Makes durable what was written to all of these. All wait at once, each but the first in a thread, since each may wait long.
+pub(super) fn sync_all(sinks: &[&Sink]) -> io::Result<()> {
+    for (disk, number) in sinks.iter().filter_map(|sink| sink.asked.as_ref()) {
         disk.sync(*number)?;
     }
+    let Some((first, rest)) = sinks.split_first() else {
+        return Ok(());
+    };
     thread::scope(|scope| {
-        let wait = |sink: &'a Sink| {
+        let mut waits = Vec::new();
+        for &sink in rest {
             let thread = thread::Builder::new().spawn_scoped(scope, || sink.file.sync_all());
-            (sink, thread)
-        };
-        let waits: Vec<_> = sinks.map(wait).collect();
-        waits.into_iter().try_for_each(|(sink, thread)| {
-            // Where no thread can be had, or it had none of what it takes.
-            let done = thread.ok().and_then(|thread| thread.join().ok());
-            done.unwrap_or_else(|| sink.file.sync_all())
-        })
+            waits.push((sink, thread));
+        }
+        let mut done = first.file.sync_all();
+        for (sink, thread) in waits {
+            // Where no thread can be had, here.
+            let synced = thread.ok().and_then(|thread| thread.join().ok());
+            done = done.and(synced.unwrap_or_else(|| sink.file.sync_all()));
+        }
+        done
     })
 }
 
