@@ -1,7 +1,7 @@
 //! A VMM of one VM that does what VMMs do to their VMs and to themselves, for tests and benchmarks of ceilings: it takes
 //! commands on stdin, a line each, and answers each with a line. With `announce` as its argument it announces its VM;
-//! without, `libhaltwise_preload.so` may do so. With `silent`, `slow` or `shows FILE` it pretends to: nobody answers, an
-//! answer takes 1.9 s, or what it shows as its socket is that file.
+//! without, `libhaltwise_preload.so` may do so. With `silent`, `slow` or `shows FILE` it pretends to: questions get no
+//! answer, or one after 1.9 s, or what it shows as its socket is that file.
 //!
 //! `replace` closes the VM and creates another, `own NS` sets the ceiling without asking anybody, `fork` starts a child
 //! that has the VM's fds and does nothing, `reap` ends it, `exec` starts this program anew in the same process, `more N`

@@ -21,8 +21,9 @@ const VMS: u32 = 2_500;
 /// Processes of another user: many VMs in one, VMMs that never answer, that answer late, and that show a file which to
 /// close takes for ever.
 struct Tenants {
+    // Gone before the processes: one that has a file of it could not end.
+    _files: Option<Hanging>,
     _processes: Vec<Running>,
-    files: Option<Hanging>,
 }
 
 /// As another user, who may use `/dev/kvm` as one may where its mode lets all.
@@ -57,8 +58,8 @@ impl Tenants {
             .arg(VMS.to_string());
         processes.push(quiet(&mut many));
         Self {
+            _files: files,
             _processes: processes,
-            files,
         }
     }
 }
@@ -138,7 +139,7 @@ fn the_honest_vm_is_recorded_whole(bench: &Bench) {
 fn tenants_keep_no_tool_from_its_work() {
     let Some(bench) = Bench::set_up() else { return };
     let host = Host::new();
-    let tenants = Tenants::start(&bench);
+    let _tenants = Tenants::start(&bench);
     Bench::wait_for(&format!("many-{}", VMS - 1));
     the_honest_vm_is_recorded_whole(&bench);
     let honest = bench.keep_halting("fixed:1ms", &["--name", "honest"]);
@@ -172,6 +173,5 @@ fn tenants_keep_no_tool_from_its_work() {
         let command = command.args(line.split(' '));
         ends(&bench, &line, command, codes, interrupted);
     }
-    drop(tenants.files);
     honest.end(Signal::TERM);
 }
