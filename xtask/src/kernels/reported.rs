@@ -146,8 +146,8 @@ pub(crate) struct Ceiling {
 
 impl Report {
     pub(crate) fn vcpus(&self) -> impl Iterator<Item = (&Vm, &Vcpu)> {
-        let of_vm = |vm| Vm::vcpus(vm).map(move |vcpu| (vm, vcpu));
-        self.vms.iter().flat_map(of_vm)
+        let vms = self.vms.iter();
+        vms.flat_map(|vm| vm.vcpus.iter().map(move |vcpu| (vm, vcpu)))
     }
 
     #[cfg(test)]
@@ -166,12 +166,6 @@ impl Report {
     /// The vCPU that a thread runs, with its VM.
     pub(crate) fn of_thread(&self, thread: u32) -> Option<(&Vm, &Vcpu)> {
         self.vcpus().find(|(_, vcpu)| vcpu.tid == Some(thread))
-    }
-}
-
-impl Vm {
-    fn vcpus(&self) -> impl Iterator<Item = &Vcpu> {
-        self.vcpus.iter()
     }
 }
 

@@ -5,7 +5,8 @@ use haltwise_host::knob::Outcome;
 use super::view::{ChangeView, CutOffView};
 use super::watching::VmView;
 use crate::number::nanos;
-use crate::page::{Page, Stands, fit_middle, harmless};
+use crate::page::{Page, Stands, harmless};
+use crate::pilot_state::text::name;
 use crate::words::{each_once, plural};
 
 pub(crate) fn changes(page: &mut Page, changes: &[ChangeView]) {
@@ -112,8 +113,7 @@ pub(crate) fn vm_table(
 /// A paragraph for each text that is said of VMs.
 pub(crate) fn of_vms<'a>(page: &mut Page, said: impl Iterator<Item = (&'a str, String)>) {
     for (names, text) in each_once(said) {
-        let names = fit_middle(&harmless(&names), page.width() / 2);
-        page.wrapped(&format!("  {names}: "), &text, 4);
+        page.wrapped(&name(&names, page.width()), &text, 4);
     }
 }
 

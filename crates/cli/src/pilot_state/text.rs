@@ -42,7 +42,7 @@ pub(crate) fn benefit_and_why(vm: &PilotVm) -> String {
     benefit(vm).map_or_else(|| why.clone(), |benefit| format!("{benefit}; {why}"))
 }
 
-/// What stands before a paragraph about a VM: its name, cut where it would take the first line for itself.
+/// What stands before a paragraph about VMs: their names, cut where they would take the first line for themselves.
 pub(crate) fn name(name: &str, width: usize) -> String {
     format!("  {}: ", fit_middle(&harmless(name), width / 2))
 }
