@@ -279,6 +279,30 @@ fn parts(ns: u64, share: f64) -> u64 {
     (ns as f64 * share) as u64
 }
 
+macro_rules! setters {
+    ($($field:ident: $of:ty,)*) => {
+        impl Load {
+            $(const fn $field(mut self, $field: $of) -> Self {
+                self.$field = $field;
+                self
+            })*
+        }
+    };
+}
+
+setters! {
+    vcpu: u32,
+    count: u64,
+    period_ns: u64,
+    gap_ns: u64,
+    latency_ns: u64,
+    window_ns: u32,
+    ceiling_ns: u32,
+    source: CeilingSource,
+    wake: WakeSource,
+    cut_each: u64,
+}
+
 impl Load {
     fn halt(&self, nth: u64) -> Halt {
         let window = u64::from(self.window_ns);
@@ -335,11 +359,7 @@ fn nothing_seen_is_nothing_found() {
 #[test]
 fn the_most_expensive_comes_first_and_what_is_not_known_last() {
     let mut bench = Bench::calm(2)
-        .load(Load {
-            ceiling_ns: 0,
-            gap_ns: 20_000,
-            ..LOAD
-        })
+        .load(LOAD.ceiling_ns(0).gap_ns(20_000))
         .exits(
             &[SubKey::Pio],
             &[(Kind::PioWrite, 30, Some(0x3f8), 20_000, 50_000)],

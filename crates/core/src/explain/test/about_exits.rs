@@ -4,13 +4,12 @@ use super::*;
 
 /// An idle guest at 1024 Hz.
 fn ticking() -> Bench {
-    Bench::new(1).load(Load {
-        count: 10_240,
-        period_ns: SECOND / 1024,
-        gap_ns: SECOND / 1024 - 50_000,
-        wake: WakeSource::Timer,
-        ..LOAD
-    })
+    Bench::new(1).load(
+        LOAD.count(10_240)
+            .period_ns(SECOND / 1024)
+            .gap_ns(SECOND / 1024 - 50_000)
+            .wake(WakeSource::Timer),
+    )
 }
 
 #[test]
@@ -33,12 +32,11 @@ fn a_windows_guest_that_ticks_by_emulated_clocks() {
     assert_eq!(busy.says(id), None, "no tick");
     // Ticks that a busy host lost: no rhythm is left, but the RTC tells.
     let ragged = || {
-        let every = |period_ns, count| Load {
-            count,
-            period_ns,
-            gap_ns: period_ns - 100_000,
-            wake: WakeSource::Timer,
-            ..LOAD
+        let every = |period_ns, count| {
+            LOAD.count(count)
+                .period_ns(period_ns)
+                .gap_ns(period_ns - 100_000)
+                .wake(WakeSource::Timer)
         };
         Bench::new(1)
             .load(every(15_000_000, 600))

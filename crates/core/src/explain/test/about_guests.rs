@@ -5,28 +5,19 @@ use crate::explain::in_guest::{AdvisedInGuest, InGuest, MOST_STEAL, RULES as OF_
 use crate::kvm::guest::Params;
 
 /// Some ten microseconds asleep, a wake-up of thirty.
-const SHORT: Load = Load {
-    gap_ns: 10_000,
-    latency_ns: 30_000,
-    wake: WakeSource::Ipi,
-    ..LOAD
-};
+const SHORT: Load = LOAD.gap_ns(10_000).latency_ns(30_000).wake(WakeSource::Ipi);
 
 /// Polls of 200 us that end by their limit.
-const FAILS: Load = Load {
-    gap_ns: 500_000,
-    window_ns: 200_000,
-    wake: WakeSource::Ipi,
-    ..LOAD
-};
+const FAILS: Load = LOAD
+    .gap_ns(500_000)
+    .window_ns(200_000)
+    .wake(WakeSource::Ipi);
 
 /// Polls of 600 us that catch their wake.
-const CATCHES: Load = Load {
-    gap_ns: 600_000,
-    window_ns: 700_000,
-    wake: WakeSource::Ipi,
-    ..LOAD
-};
+const CATCHES: Load = LOAD
+    .gap_ns(600_000)
+    .window_ns(700_000)
+    .wake(WakeSource::Ipi);
 
 fn of(load: Load, inside: InGuest) -> Bench {
     let mut bench = Bench::calm(1).load(load);
@@ -98,10 +89,7 @@ fn short_entries_into_hlt_are_polled_unless_tune_says_otherwise() {
     };
     assert_eq!(of(SHORT, menu).says(id), Some(Sure::Certain));
     // Longer asleep than a wake-up takes.
-    let longer = Load {
-        gap_ns: 100_000,
-        ..SHORT
-    };
+    let longer = SHORT.gap_ns(100_000);
     assert_eq!(of(longer, haltpoll()).says(id), None);
     let more = of(SHORT, set(400_000));
     assert_eq!(more.gives(id), [Does::GuestPolls]);
@@ -141,13 +129,11 @@ fn polls_that_fail_are_given_up_unless_what_they_spare_is_worth_more() {
     assert!(of(FAILS, set(400_000)).withholds(id).is_some());
     assert_eq!(of(CATCHES, haltpoll()).says(id), None);
     // Three of four catch their wake, and each spares 5 ms.
-    let pays = Load {
-        cut_each: 4,
-        window_ns: 200_000,
-        gap_ns: 100_000,
-        latency_ns: 800_000,
-        ..FAILS
-    };
+    let pays = FAILS
+        .cut_each(4)
+        .window_ns(200_000)
+        .gap_ns(100_000)
+        .latency_ns(800_000);
     let why = of(pays, haltpoll()).withholds(id).unwrap();
     assert!(why.contains("by the goal it costs"), "{why}");
 }
@@ -188,11 +174,7 @@ fn a_limit_that_stays_is_found_where_nothing_shrinks_it() {
 
 #[test]
 fn a_linux_guest_that_ticks_is_given_no_remedy_of_windows() {
-    let ticks = Load {
-        gap_ns: 900_000,
-        wake: WakeSource::Timer,
-        ..LOAD
-    };
+    let ticks = LOAD.gap_ns(900_000).wake(WakeSource::Timer);
     assert_eq!(of(ticks, haltpoll()).gives("tick-storm"), [Does::ForLinux]);
     let on_host = Bench::calm(1).load(ticks).gives("tick-storm");
     assert!(on_host.contains(&Does::ForWindows), "{on_host:?}");
@@ -215,14 +197,7 @@ fn what_rules_of_a_guest_declare_they_give() {
                 ..haltpoll()
             },
         ),
-        of(
-            Load {
-                gap_ns: 900_000,
-                wake: WakeSource::Timer,
-                ..LOAD
-            },
-            haltpoll(),
-        ),
+        of(LOAD.gap_ns(900_000).wake(WakeSource::Timer), haltpoll()),
     ];
     for (rule, case) in OF_GUEST.iter().zip(&cases) {
         for does in case.gives(rule.id) {

@@ -6,60 +6,38 @@ use crate::vmm::VcpuTime;
 #[test]
 fn halts_shorter_than_a_wake_up_and_slept_through() {
     let id = "hlt-below-break-even";
-    let short = Load {
-        gap_ns: 20_000,
-        ceiling_ns: 0,
-        ..LOAD
-    };
+    let short = LOAD.gap_ns(20_000).ceiling_ns(0);
     let bench = Bench::calm(1).load(short);
     assert_eq!(bench.says(id), Some(Sure::Certain));
     // 1000 halts a second that wait 30 us.
     assert!((bench.cost(id) / 30e6 - 1.0).abs() < 0.125);
     let silent = |load| assert_eq!(Bench::calm(1).load(load).says(id), None);
-    let capped = |ceiling_ns| Load {
-        ceiling_ns,
-        ..short
-    };
+    let capped = |ceiling_ns| short.ceiling_ns(ceiling_ns);
     let says = |load| Bench::calm(1).load(load).says(id);
     assert_eq!(says(capped(55_000)), Some(Sure::Likely), "below 2 x 30 us");
     assert_eq!(says(capped(200_000)), Some(Sure::Possible));
-    let waits_for_cpu = Load {
-        latency_ns: 300_000,
-        ..short
-    };
+    let waits_for_cpu = short.latency_ns(300_000);
     assert_eq!(says(waits_for_cpu), None);
     let pressed = Bench::new(1).load(short).pressure(0.5);
     assert_eq!(pressed.says(id), None);
     assert!(pressed.lacks(id).unwrap().contains("50 %"));
     // Gaps longer than the wake-up; the same caught by a poll; too few; locked out.
-    silent(Load {
-        gap_ns: 60_000,
-        ..short
-    });
-    silent(Load {
-        ceiling_ns: 200_000,
-        window_ns: 50_000,
-        ..short
-    });
+    silent(short.gap_ns(60_000));
+    silent(short.ceiling_ns(200_000).window_ns(50_000));
     let few = Bench::calm(1).load(Load { count: 99, ..short });
     assert_eq!(few.says(id), None);
     assert!(few.lacks(id).unwrap().contains("too few"));
-    silent(Load {
-        ceiling_ns: 40_000,
-        ..short
-    });
+    silent(short.ceiling_ns(40_000));
 }
 
 #[test]
 fn gaps_within_the_ceiling_and_halts_beyond_it() {
     let id = "lock-out";
-    let locked = Load {
-        gap_ns: 20_000,
-        latency_ns: 38_000,
-        ceiling_ns: 50_000,
-        source: CeilingSource::Cap,
-        ..LOAD
-    };
+    let locked = LOAD
+        .gap_ns(20_000)
+        .latency_ns(38_000)
+        .ceiling_ns(50_000)
+        .source(CeilingSource::Cap);
     let bench = Bench::calm(1).load(locked);
     assert_eq!(bench.says(id), Some(Sure::Certain));
     let found = bench.finding(id).unwrap().found;
@@ -70,15 +48,9 @@ fn gaps_within_the_ceiling_and_halts_beyond_it() {
         None,
         "no ceiling would help"
     );
-    let wide = Load {
-        ceiling_ns: 60_000,
-        ..locked
-    };
+    let wide = locked.ceiling_ns(60_000);
     assert_eq!(Bench::calm(1).load(wide).says(id), None);
-    let long = Load {
-        gap_ns: 55_000,
-        ..locked
-    };
+    let long = locked.gap_ns(55_000);
     assert_eq!(Bench::calm(1).load(long).says(id), None);
 }
 
@@ -86,14 +58,12 @@ fn gaps_within_the_ceiling_and_halts_beyond_it() {
 fn a_ceiling_above_a_millisecond() {
     let id = "ceiling-above-1ms";
     let at = |ns: &str| Bench::calm(1).param("halt_poll_ns", ns);
-    let polls = Load {
-        count: 1_000,
-        period_ns: 10_000_000,
-        gap_ns: 5_000_000,
-        window_ns: 3_000_000,
-        ceiling_ns: 4_000_000,
-        ..LOAD
-    };
+    let polls = LOAD
+        .count(1_000)
+        .period_ns(10_000_000)
+        .gap_ns(5_000_000)
+        .window_ns(3_000_000)
+        .ceiling_ns(4_000_000);
     assert_eq!(at("1000000").load(polls).says(id), None);
     let bench = at("4000000").load(polls);
     assert_eq!(bench.says(id), Some(Sure::Certain));
@@ -108,10 +78,7 @@ fn a_ceiling_above_a_millisecond() {
     assert!(at("4000000").is_small(id), "no halt was seen");
     assert_eq!(at("4000000").says(id), None);
     // Polls under a ceiling of the VM's own are not those of the parameter.
-    let mut own = at("4000000").load(Load {
-        source: CeilingSource::Cap,
-        ..polls
-    });
+    let mut own = at("4000000").load(polls.source(CeilingSource::Cap));
     assert_eq!(own.says(id), None);
     own.roster.vcpus[0].ceiling_ns = Some(4_000_000);
     own.roster.vcpus[0].ceiling_source = CeilingSource::Cap;
@@ -139,14 +106,8 @@ fn a_shrink_of_zero_under_bursts() {
 #[test]
 fn vcpus_on_cpus_that_others_want() {
     let id = "over-committed-polling";
-    let polls = Load {
-        window_ns: 50_000,
-        ..LOAD
-    };
-    let cut = Load {
-        cut_each: 2,
-        ..polls
-    };
+    let polls = LOAD.window_ns(50_000);
+    let cut = polls.cut_each(2);
     let bench = |load, pressure| Bench::new(1).load(load).pressure(pressure);
     assert_eq!(bench(cut, 0.5).says(id), Some(Sure::Certain));
     assert_eq!(bench(cut, 0.0).says(id), Some(Sure::Likely));
@@ -154,14 +115,8 @@ fn vcpus_on_cpus_that_others_want() {
     assert_eq!(bench(polls, 0.5).says(id), None);
     assert_eq!(bench(polls, 0.1).says(id), None);
     // Where it does not poll the host's pressure tells, and what it costs is that wake-ups wait.
-    let waits = |bench: Bench| {
-        bench.load(Load {
-            latency_ns: 900_000,
-            period_ns: 10_000_000,
-            count: 1_000,
-            ..LOAD
-        })
-    };
+    let waits =
+        |bench: Bench| bench.load(LOAD.latency_ns(900_000).period_ns(10_000_000).count(1_000));
     assert_eq!(waits(bench(LOAD, 0.5)).says(id), Some(Sure::Likely));
     assert!(
         bench(LOAD, 0.5).is_small(id),
@@ -189,12 +144,11 @@ fn vcpus_on_cpus_that_others_want() {
 #[test]
 fn a_few_preempted_polls_say_nothing() {
     let id = "over-committed-polling";
-    let polls = |count| Load {
-        count,
-        window_ns: 50_000,
-        cut_each: 1,
-        latency_ns: 30_000_000,
-        ..LOAD
+    let polls = |count| {
+        LOAD.count(count)
+            .window_ns(50_000)
+            .cut_each(1)
+            .latency_ns(30_000_000)
     };
     for count in [1, 99] {
         let bench = Bench::calm(1).load(polls(count));
@@ -204,10 +158,7 @@ fn a_few_preempted_polls_say_nothing() {
     assert_eq!(Bench::calm(1).load(polls(200)).says(id), Some(Sure::Likely));
     // 22 of 100 may be 15 by chance, 220 of 1000 are more than a fifth but for one in forty times.
     let shares = |cut, all| {
-        let part = |count, cut_each| Load {
-            cut_each,
-            ..polls(count)
-        };
+        let part = |count, cut_each| polls(count).cut_each(cut_each);
         Bench::calm(1).load(part(cut, 1)).load(part(all - cut, 0))
     };
     assert_eq!(shares(22, 100).says(id), None);
@@ -292,12 +243,11 @@ fn halts_that_stay_inside_the_guest() {
 #[test]
 fn a_tick_on_an_idle_vcpu() {
     let id = "tick-storm";
-    let at = |hz: u64| Load {
-        count: 10 * hz,
-        period_ns: SECOND / hz,
-        gap_ns: SECOND / hz - 50_000,
-        wake: WakeSource::Timer,
-        ..LOAD
+    let at = |hz: u64| {
+        LOAD.count(10 * hz)
+            .period_ns(SECOND / hz)
+            .gap_ns(SECOND / hz - 50_000)
+            .wake(WakeSource::Timer)
     };
     // 64 wake-ups a second that take 15 us of CPU each are a thousandth of it.
     assert!(Bench::new(1).load(at(64)).is_small(id));
@@ -318,41 +268,22 @@ fn a_tick_on_an_idle_vcpu() {
     assert!(cause(1000).contains("1 ms"), "{}", cause(1000));
     let silent = |load, why| assert_eq!(Bench::new(1).load(load).says(id), None, "{why}");
     // A busy host loses one tick of twenty.
-    let lost = Load {
-        count: 9_500,
-        period_ns: 10 * SECOND / 9_500,
-        ..at(1000)
-    };
+    let lost = at(1000).count(9_500).period_ns(10 * SECOND / 9_500);
     assert_eq!(Bench::new(1).load(lost).says(id), Some(Sure::Possible));
     silent(at(700), "no known rate");
     let device = WakeSource::Device;
-    silent(
-        Load {
-            wake: device,
-            ..at(250)
-        },
-        "no timer",
-    );
-    let busy = Load {
-        gap_ns: 100_000,
-        ..at(1000)
-    };
+    silent(at(250).wake(device), "no timer");
+    let busy = at(1000).gap_ns(100_000);
     silent(busy, "the vCPU works most of the time");
     let mut uneven = Bench::new(1);
     for nth in 0..2_500 {
-        let load = Load {
-            gap_ns: if nth % 2 == 0 { 1_500_000 } else { 3_900_000 },
-            ..at(250)
-        };
+        let load = at(250).gap_ns(if nth % 2 == 0 { 1_500_000 } else { 3_900_000 });
         uneven.ledger.halt(&load.halt(nth));
     }
     assert_eq!(uneven.says(id), None, "gaps vary");
     let mut chance = Bench::new(1);
     for nth in 0..20_480 {
-        let load = Load {
-            gap_ns: if nth % 16 == 0 { 4_000_000 } else { 190_000 },
-            ..at(2048)
-        };
+        let load = at(2048).gap_ns(if nth % 16 == 0 { 4_000_000 } else { 190_000 });
         chance.ledger.halt(&load.halt(nth));
     }
     assert_eq!(chance.says(id), None, "a rate without its period");
@@ -361,12 +292,7 @@ fn a_tick_on_an_idle_vcpu() {
 #[test]
 fn vcpus_that_wake_each_other() {
     let id = "ipi-storm";
-    let storm = |vcpu| Load {
-        vcpu,
-        gap_ns: 20_000,
-        wake: WakeSource::Ipi,
-        ..LOAD
-    };
+    let storm = |vcpu| LOAD.vcpu(vcpu).gap_ns(20_000).wake(WakeSource::Ipi);
     let two = |change: fn(Load) -> Load| {
         Bench::calm(2)
             .load(change(storm(0)))
@@ -374,27 +300,14 @@ fn vcpus_that_wake_each_other() {
             .says(id)
     };
     assert_eq!(two(|load| load), Some(Sure::Likely));
+    assert_eq!(two(|load| load.count(2_000)), None, "too slow");
     assert_eq!(
-        two(|load| Load {
-            count: 2_000,
-            ..load
-        }),
-        None,
-        "too slow"
-    );
-    assert_eq!(
-        two(|load| Load {
-            gap_ns: 700_000,
-            ..load
-        }),
+        two(|load| load.gap_ns(700_000)),
         None,
         "beyond the reach of guest polling"
     );
     assert_eq!(
-        two(|load| Load {
-            wake: WakeSource::Timer,
-            ..load
-        }),
+        two(|load| load.wake(WakeSource::Timer)),
         None,
         "woken by timers"
     );

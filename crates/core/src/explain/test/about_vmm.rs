@@ -4,13 +4,11 @@ use super::*;
 use crate::vmm::{Machine, Threads, VcpuTime};
 
 /// A guest at 100 Hz that rests otherwise.
-pub(super) const RESTING: Load = Load {
-    count: 1_000,
-    period_ns: 10_000_000,
-    gap_ns: 9_900_000,
-    wake: WakeSource::Timer,
-    ..LOAD
-};
+pub(super) const RESTING: Load = LOAD
+    .count(1_000)
+    .period_ns(10_000_000)
+    .gap_ns(9_900_000)
+    .wake(WakeSource::Timer);
 
 /// What QEMU's threads did in ten seconds.
 fn threads(main_runs: u64, main_cpu_ns: u64) -> Threads {
@@ -51,16 +49,9 @@ fn a_main_thread_that_wakes_for_nobody() {
         ..Machine::default()
     });
     assert_eq!(without.says(id), None);
-    let busy = pulsed(Load {
-        gap_ns: 400_000,
-        ..LOAD
-    });
+    let busy = pulsed(LOAD.gap_ns(400_000));
     assert_eq!(busy.says(id), None);
-    let fed = pulsed(Load {
-        gap_ns: 900_000,
-        wake: WakeSource::Device,
-        ..LOAD
-    });
+    let fed = pulsed(LOAD.gap_ns(900_000).wake(WakeSource::Device));
     assert_eq!(fed.says(id), None);
     let mut other = pulsed(RESTING);
     other.roster.vms[0].vmm = VmmKind::Firecracker;
@@ -77,14 +68,12 @@ fn a_main_thread_that_wakes_for_nobody() {
 }
 
 /// Polled through: every gap of 125 us is met by a window of 200 us.
-pub(super) const THROUGH: Load = Load {
-    count: 70_000,
-    period_ns: 142_000,
-    gap_ns: 125_000,
-    latency_ns: 10_000,
-    window_ns: 200_000,
-    ..LOAD
-};
+pub(super) const THROUGH: Load = LOAD
+    .count(70_000)
+    .period_ns(142_000)
+    .gap_ns(125_000)
+    .latency_ns(10_000)
+    .window_ns(200_000);
 
 #[test]
 fn an_idle_guest_that_is_polled_through() {
@@ -92,21 +81,11 @@ fn an_idle_guest_that_is_polled_through() {
     let bench = Bench::calm(1).load(THROUGH);
     assert_eq!(bench.says(id), Some(Sure::Likely));
     assert!(bench.cost(id) > 0.8e9, "{}", bench.cost(id));
-    let fails = Load {
-        window_ns: 100_000,
-        ..THROUGH
-    };
+    let fails = THROUGH.window_ns(100_000);
     assert_eq!(Bench::calm(1).load(fails).says(id), None, "the polls fail");
-    let works = Load {
-        period_ns: 400_000,
-        count: 25_000,
-        ..THROUGH
-    };
+    let works = THROUGH.period_ns(400_000).count(25_000);
     assert_eq!(Bench::calm(1).load(works).says(id), None, "the guest works");
-    let sleeps = Load {
-        window_ns: 0,
-        ..THROUGH
-    };
+    let sleeps = THROUGH.window_ns(0);
     assert_eq!(Bench::calm(1).load(sleeps).says(id), None);
 }
 
@@ -142,10 +121,7 @@ fn a_scheduler_whose_queues_kvm_does_not_see() {
     assert_eq!(of("enabled").says(id), Some(Sure::Certain));
     assert_eq!(of("disabled").says(id), None);
     // Polls that are not preempted say nothing there: pressure does.
-    let polled = Load {
-        window_ns: 50_000,
-        ..LOAD
-    };
+    let polled = LOAD.window_ns(50_000);
     let pressed = |state: &str| {
         let bench = Bench::new(1).pressure(0.5).load(polled);
         bench.param("sched_ext.state", state)
@@ -178,11 +154,7 @@ fn a_processor_with_idle_hlt() {
 }
 
 /// Wake-ups that take 200 us.
-pub(super) const DEEP: Load = Load {
-    gap_ns: 600_000,
-    latency_ns: 200_000,
-    ..LOAD
-};
+pub(super) const DEEP: Load = LOAD.gap_ns(600_000).latency_ns(200_000);
 
 /// The CPUs of the host rest in this state of cpuidle for half of the time.
 pub(super) fn resting(load: Load, state: u32) -> Bench {
@@ -413,20 +385,15 @@ fn threads_that_poll_for_a_guest_at_rest() {
     assert!(text("qemu-kvm").contains("poll-max-ns 0"));
     assert_eq!(polling("IO io1", 0.19, RESTING).says(id), None);
     assert_eq!(polling("live_migration", 0.9, RESTING).says(id), None);
-    let works = Load {
-        gap_ns: 400_000,
-        ..LOAD
-    };
+    let works = LOAD.gap_ns(400_000);
     assert_eq!(polling("IO io1", 0.9, works).says(id), None);
     // 4000 wakes in a second by devices explain 42 % of a CPU.
     let served = |share| {
-        let fed = Load {
-            count: 40_000,
-            period_ns: 250_000,
-            gap_ns: 220_000,
-            latency_ns: 10_000,
-            ..LOAD
-        };
+        let fed = LOAD
+            .count(40_000)
+            .period_ns(250_000)
+            .gap_ns(220_000)
+            .latency_ns(10_000);
         polling("IO io1", share, fed)
     };
     assert_eq!(served(0.6).says(id), None);
@@ -522,12 +489,7 @@ fn a_vcpu_that_never_halts_is_found_beside_one_that_sleeps() {
     assert_eq!(said(second(time(5 * SECOND, SECOND))), None, "it sleeps");
     // A vCPU that halts often is at work; once in a while it spins all the same.
     let halts = |count| {
-        let load = Load {
-            vcpu: 1,
-            count,
-            period_ns: SECOND,
-            ..LOAD
-        };
+        let load = LOAD.vcpu(1).count(count).period_ns(SECOND);
         second(time(9_600_000_000, 0)).load(load)
     };
     assert_eq!(said(halts(10)), None);

@@ -20,55 +20,27 @@ struct Case {
 }
 
 /// Slept through although polling would have been cheaper.
-const SHORT: Load = Load {
-    gap_ns: 20_000,
-    ceiling_ns: 0,
-    ..LOAD
-};
+const SHORT: Load = LOAD.gap_ns(20_000).ceiling_ns(0);
 
-const LOCKED: Load = Load {
-    gap_ns: 20_000,
-    latency_ns: 38_000,
-    ceiling_ns: 50_000,
-    ..LOAD
-};
+const LOCKED: Load = LOAD.gap_ns(20_000).latency_ns(38_000).ceiling_ns(50_000);
 
 /// Polls of 3 ms that fail.
-const LONG: Load = Load {
-    count: 1_000,
-    period_ns: 10_000_000,
-    gap_ns: 5_000_000,
-    window_ns: 3_000_000,
-    ceiling_ns: 4_000_000,
-    ..LOAD
-};
+const LONG: Load = LOAD
+    .count(1_000)
+    .period_ns(10_000_000)
+    .gap_ns(5_000_000)
+    .window_ns(3_000_000)
+    .ceiling_ns(4_000_000);
 
 /// Polls that last a little over 1 ms and spare a sleep of 3 ms, and one in ten that fails.
-const WORTHWHILE: Load = Load {
-    gap_ns: 1_300_000,
-    latency_ns: 3_000_000,
-    cut_each: 10,
-    ..LONG
-};
+const WORTHWHILE: Load = LONG.gap_ns(1_300_000).latency_ns(3_000_000).cut_each(10);
 
-const PREEMPTED: Load = Load {
-    window_ns: 50_000,
-    cut_each: 1,
-    ..LOAD
-};
+const PREEMPTED: Load = LOAD.window_ns(50_000).cut_each(1);
 
 /// Half of the polls are preempted, and the others spare three times what all take.
-const PREEMPTED_AND_WORTHWHILE: Load = Load {
-    window_ns: 60_000,
-    latency_ns: 500_000,
-    cut_each: 2,
-    ..LOAD
-};
+const PREEMPTED_AND_WORTHWHILE: Load = LOAD.window_ns(60_000).latency_ns(500_000).cut_each(2);
 
-const RING: Load = Load {
-    wake: WakeSource::Ipi,
-    ..SHORT
-};
+const RING: Load = SHORT.wake(WakeSource::Ipi);
 
 /// Exits: what, which reason, which sub-key, how many, and how long each takes.
 type Row = (Kind, u32, Option<u64>, u64, u64);
@@ -82,10 +54,7 @@ const SERIAL: Row = (Kind::PioRead, 30, Some(0x3f8), 20_000, 9_000);
 const FEW: Row = (Kind::PioRead, 30, Some(0x3f8), 9_000, 9_000);
 
 fn own(load: Load) -> Load {
-    Load {
-        source: CeilingSource::Cap,
-        ..load
-    }
+    load.source(CeilingSource::Cap)
 }
 
 fn calm(load: Load) -> Bench {
@@ -123,13 +92,12 @@ fn bursts(bench: Bench) -> Bench {
 }
 
 fn ticking(hz: u64) -> Bench {
-    calm(Load {
-        count: 10 * hz,
-        period_ns: SECOND / hz,
-        gap_ns: SECOND / hz - 50_000,
-        wake: WakeSource::Timer,
-        ..LOAD
-    })
+    calm(
+        LOAD.count(10 * hz)
+            .period_ns(SECOND / hz)
+            .gap_ns(SECOND / hz - 50_000)
+            .wake(WakeSource::Timer),
+    )
 }
 
 fn told(bench: Bench, rows: &[Row]) -> Bench {
@@ -262,10 +230,7 @@ fn about_the_vmm() -> Vec<Case> {
     let (polled, hpet) = ("unseen-polling", "qemu-hpet");
     let less = Does::HostPollsLess;
     // A sleep that takes 3 ms to end: polling pays.
-    let slow = Load {
-        latency_ns: 3_000_000,
-        ..LOAD
-    };
+    let slow = LOAD.latency_ns(3_000_000);
     let pays = |load: Load| calm(load).load(Load { vcpu: 1, ..slow });
     let through = || calm(THROUGH).load(Load { vcpu: 1, ..LOAD });
     let own_through = || calm(own(THROUGH)).load(Load { vcpu: 1, ..LOAD });
@@ -435,11 +400,7 @@ fn every_remedy_has_its_price_and_when_it_does_harm() {
 /// there, and polling in the guest made it 2.0 to 2.3 times as slow.
 #[test]
 fn a_guest_is_not_told_to_poll_where_its_polls_are_preempted() {
-    let ring = Load {
-        window_ns: 10_000,
-        cut_each: 1,
-        ..RING
-    };
+    let ring = RING.window_ns(10_000).cut_each(1);
     let bench = Bench::new(1).load(ring);
     assert!(bench.gives("ipi-storm").is_empty());
     let why = bench.withholds("ipi-storm").unwrap();
@@ -468,11 +429,7 @@ fn evidence_that_is_missing_is_said_with_the_remedy() {
 #[test]
 fn what_the_goal_does_not_want_is_not_advised() {
     let id = "hlt-below-break-even";
-    let long = Load {
-        gap_ns: 29_000,
-        latency_ns: 30_000,
-        ..SHORT
-    };
+    let long = SHORT.gap_ns(29_000).latency_ns(30_000);
     let weighed = |load, weight| {
         let mut bench = calm(load);
         bench.weight = weight;
@@ -482,10 +439,7 @@ fn what_the_goal_does_not_want_is_not_advised() {
     assert!(weighed(long, 10.0).cost(id) > 9.0 * weighed(long, 1.0).cost(id));
     // For `density` latency is worth nothing: the finding costs nothing.
     assert!(weighed(long, 0.0).is_small(id));
-    let ring = Load {
-        gap_ns: 60_000,
-        ..RING
-    };
+    let ring = RING.gap_ns(60_000);
     let why = weighed(ring, 1.0).withholds("ipi-storm").unwrap();
     assert!(why.starts_with("by the goal it costs"), "{why}");
     assert!(!weighed(ring, 10.0).gives("ipi-storm").is_empty());
