@@ -1,18 +1,10 @@
 //! What was measured for one goal counts no longer where a VM has another.
 
-use haltwise_core::ids::VmKey;
 use haltwise_core::pilot::Goal;
 use haltwise_core::pilot::decision::Kind;
 use haltwise_core::pilot::input::{Ceiling, Scope};
 
-use super::host::{EACH_150_US, Event, FOUND_NS, Host, TICKING};
-use super::model::Load;
-
-const FOUND: Ceiling = Ceiling::Own(FOUND_NS);
-
-fn decided(vm: VmKey, kind: Kind) -> Event {
-    Event::Decided(Scope::Vm(vm), kind)
-}
+use super::host::{EACH_150_US, Event, FOUND, FOUND_NS, Host, TICKING, decided, fixed};
 
 fn density() -> Goal {
     Goal {
@@ -36,8 +28,7 @@ fn what_was_kept_for_another_goal_is_restored_and_tried_anew() {
     assert!(before.actual_ns > 0.0 && after.actual_ns < before.actual_ns / 100.0);
     // What was proven for the other goal is not set again without a trial.
     host.until(decided(vm, Kind::Keep));
-    let again = decided(vm, Kind::Again);
-    assert!(!host.events.iter().any(|(_, event)| *event == again));
+    assert!(!host.is_any(vm, &[Kind::Again]));
 }
 
 #[test]
@@ -80,11 +71,6 @@ fn the_parameter_is_restored_where_one_that_follows_has_another_goal() {
 /// Where a trial began from what was kept for the other goal, what was found is restored, not what was kept.
 #[test]
 fn a_trial_over_what_was_kept_ends_with_its_goal_at_what_was_found() {
-    let fixed = |gap_ns| Load {
-        halts_per_s: 12_000.0,
-        gap_ns,
-        is_fixed: true,
-    };
     let mut host = Host::new();
     let found = Ceiling::Own(30_000);
     let vm = host.comes(fixed(15_000.0), found);

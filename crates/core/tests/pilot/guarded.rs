@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use haltwise_core::ids::VmKey;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::pilot::Limits;
 use haltwise_core::pilot::decision::Kind;
@@ -12,24 +11,8 @@ use haltwise_core::pilot::input::{Ceiling, Pressure, Scope};
 use haltwise_core::replay::Cost;
 use haltwise_core::tune::interval::Interval;
 
-use super::host::{EACH_15_US, EACH_150_US, Event, FOUND_NS, Host};
+use super::host::{EACH_15_US, EACH_150_US, Event, FOUND, FREE, Host, OFF, PRESSED, acts, decided};
 use super::model::{Chunk, Load, Modelled};
-
-const OFF: Ceiling = Ceiling::Own(0);
-const FOUND: Ceiling = Ceiling::Own(FOUND_NS);
-const PRESSED: Pressure = Pressure::Share(0.2);
-const FREE: Pressure = Pressure::Share(0.19);
-
-fn decided(vm: VmKey, kind: Kind) -> Event {
-    Event::Decided(Scope::Vm(vm), kind)
-}
-
-fn limits() -> Limits {
-    Limits {
-        may_act: true,
-        ..Limits::default()
-    }
-}
 
 /// Best polled, for so much of a CPU.
 fn polls(percent: f64) -> Load {
@@ -66,11 +49,11 @@ impl Evidence for Told {
     }
 
     fn excerpt(chunk: &Chunk) -> Chunk {
-        *chunk
+        Modelled::excerpt(chunk)
     }
 
-    fn size(_: &Chunk) -> usize {
-        1
+    fn size(chunk: &Chunk) -> usize {
+        Modelled::size(chunk)
     }
 
     fn weigh(&mut self, vms: &[OfVm<'_, Chunk>], question: &Question) -> Option<Answer> {
@@ -136,12 +119,12 @@ fn what_is_set_above_a_lowered_limit_is_restored() {
     assert_eq!(host.vm(kept).ceiling, Ceiling::Own(kept_ns));
     host.limit(Limits {
         max_ceiling_ns: kept_ns,
-        ..limits()
+        ..acts()
     });
     assert!(!host.is_decided(Kind::Restore), "{:?}", host.events);
     let lower = Limits {
         max_ceiling_ns: kept_ns - 1,
-        ..limits()
+        ..acts()
     };
     host.limit(lower);
     assert_eq!(host.vm(kept).ceiling, OFF);
@@ -157,7 +140,7 @@ fn what_polls_together_stays_within_the_limit() {
     let mut host = Host::new();
     host.limit(Limits {
         max_poll_cpu_percent: Some(50.0),
-        ..limits()
+        ..acts()
     });
     for _ in 0..2 {
         host.comes(polls(40.0), OFF);
@@ -174,7 +157,7 @@ fn what_polls_together_stays_within_the_limit() {
     // Where another takes less, there is room.
     host.limit(Limits {
         max_poll_cpu_percent: Some(100.0),
-        ..limits()
+        ..acts()
     });
     host.pass(720);
     let polled = host.polled_percent();
@@ -197,7 +180,7 @@ fn what_is_set_again_at_once_stays_within_the_limit_together() {
     }
     host.limit(Limits {
         max_poll_cpu_percent: Some(50.0),
-        ..limits()
+        ..acts()
     });
     host.cpu_pressure = PRESSED;
     host.pass(720);
@@ -225,8 +208,8 @@ fn while_a_figure_is_not_known_no_more_polling_is_begun() {
         let less = host.comes(EACH_150_US, FOUND);
         host.until(decided(less, Kind::Keep));
         host.pass(120);
-        let more = |(_, event): &(u64, Event)| matches!(event, Event::Decided(Scope::Vm(vm), _) if *vm != less);
-        assert!(!host.events.iter().any(more), "{:?}", host.events);
+        let more = |event| matches!(event, Event::Decided(Scope::Vm(vm), _) if vm != less);
+        assert_eq!(host.count(more), 0, "{:?}", host.events);
         // Less polling is, and what keeps from more is said.
         let standing = host.pilot.standing();
         let unknown = standing.guards.iter().find(|it| it.is_not_known()).unwrap();
@@ -234,7 +217,7 @@ fn while_a_figure_is_not_known_no_more_polling_is_begun() {
         // A kernel without PSI never knows: free CPUs decide.
         (host.cpu_pressure, host.busy_cpus) = (Pressure::NotThere, Some(2.0));
         host.pass(120);
-        assert!(host.events.iter().any(more), "{:?}", host.events);
+        assert!(host.count(more) > 0, "{:?}", host.events);
     }
 }
 
@@ -251,7 +234,7 @@ fn one_that_only_watches_restores_nothing_that_an_earlier_run_kept() {
     let standing = host.pilot.standing();
     assert!(standing.vms[0].why.contains("`haltwise undo` restores"));
     // It restores once it may act.
-    host.limit(limits());
+    host.limit(acts());
     host.pass(1);
     assert_eq!(host.vm(vm).ceiling, OFF);
 }

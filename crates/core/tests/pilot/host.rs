@@ -14,6 +14,32 @@ use super::world::{STEP, counts};
 
 pub(crate) const FOUND_NS: u32 = 200_000;
 
+pub(crate) const FOUND: Ceiling = Ceiling::Own(FOUND_NS);
+pub(crate) const OFF: Ceiling = Ceiling::Own(0);
+
+/// Others want the CPUs, and do not.
+pub(crate) const PRESSED: Pressure = Pressure::Share(0.2);
+pub(crate) const FREE: Pressure = Pressure::Share(0.19);
+
+pub(crate) fn decided(vm: VmKey, kind: Kind) -> Event {
+    Event::Decided(Scope::Vm(vm), kind)
+}
+
+/// Halts of one length, as many as of [`EACH_15_US`].
+pub(crate) fn fixed(gap_ns: f64) -> Load {
+    Load {
+        gap_ns,
+        ..EACH_15_US
+    }
+}
+
+pub(crate) fn acts() -> Limits {
+    Limits {
+        may_act: true,
+        ..Limits::default()
+    }
+}
+
 /// A poll of that length costs more than a block: best without polling.
 pub(crate) const EACH_150_US: Load = Load {
     halts_per_s: 4_500.0,
@@ -33,7 +59,7 @@ pub(crate) const EACH_15_US: Load = Load {
 };
 
 pub(crate) struct Vm {
-    key: VmKey,
+    pub(crate) key: VmKey,
     pub(crate) load: Load,
     pub(crate) ceiling: Ceiling,
     pub(crate) held: Option<Held<u32>>,
@@ -55,7 +81,11 @@ pub(crate) enum Event {
 /// A host on which each change is made.
 pub(crate) struct Host<E: Evidence = Modelled> {
     pub(crate) now: u64,
-    vms: Vec<Vm>,
+    pub(crate) vms: Vec<Vm>,
+    /// VMs that ever came.
+    came: u32,
+    /// Looks hold as many halts as were wanted, not one.
+    pub(crate) is_full: bool,
     /// Its parameter, and what the journal has of it.
     pub(crate) param_ns: u32,
     held: Option<Held<u32>>,
@@ -77,10 +107,7 @@ impl Host {
 
     /// The pilot ends, and begins again with what it knew.
     pub(crate) fn restarts(&mut self) {
-        self.restarts_within(Limits {
-            may_act: true,
-            ..Limits::default()
-        });
+        self.restarts_within(acts());
     }
 
     pub(crate) fn restarts_within(&mut self, limits: Limits) {
@@ -95,6 +122,8 @@ impl<E: Evidence<Chunk = Chunk>> Host<E> {
         Self {
             now: 0,
             vms: Vec::new(),
+            came: 0,
+            is_full: false,
             param_ns: FOUND_NS,
             held: None,
             cpu_pressure: Pressure::Share(0.01),
@@ -108,7 +137,8 @@ impl<E: Evidence<Chunk = Chunk>> Host<E> {
     }
 
     pub(crate) fn comes(&mut self, load: Load, ceiling: Ceiling) -> VmKey {
-        let pid = 100 + u32::try_from(self.vms.len()).unwrap();
+        let pid = 100 + self.came;
+        self.came += 1;
         let key = VmKey {
             pid: Pid(pid),
             start_ticks: u64::from(pid),
@@ -180,10 +210,16 @@ impl<E: Evidence<Chunk = Chunk>> Host<E> {
             if !decision.is_made {
                 continue;
             }
-            if let Some(refusal) = (self.refuses)(&decision) {
-                if let (Scope::Vm(key), Refusal::Ended) = (scope, &refusal) {
+            let refusal = match scope {
+                Scope::Vm(key) if self.vms.iter().all(|vm| vm.key != key) => Some(Refusal::Ended),
+                _ => (self.refuses)(&decision),
+            };
+            if let Some(refusal) = refusal {
+                let is_ended = |vm: &&mut Vm| scope == Scope::Vm(vm.key);
+                let ended = self.vms.iter_mut().find(is_ended);
+                if let (Some(vm), Refusal::Ended) = (ended, &refusal) {
                     // Nobody can set it any more.
-                    self.vm(key).ceiling = Ceiling::Fixed(None);
+                    vm.ceiling = Ceiling::Fixed(None);
                 }
                 decisions.extend(self.pilot.made(self.now, &decision, Err(refusal)));
                 continue;
@@ -216,9 +252,18 @@ impl<E: Evidence<Chunk = Chunk>> Host<E> {
 
     /// Whether anything was decided of that kind.
     pub(crate) fn is_decided(&self, kind: Kind) -> bool {
-        let is_it =
-            |(_, event): &(u64, Event)| matches!(event, Event::Decided(_, of) if *of == kind);
-        self.events.iter().any(is_it)
+        let is_it = |event: Event| matches!(event, Event::Decided(_, of) if of == kind);
+        self.count(is_it) > 0
+    }
+
+    /// Whether one of these kinds was decided of that VM.
+    pub(crate) fn is_any(&self, vm: VmKey, kinds: &[Kind]) -> bool {
+        self.count(|event| kinds.iter().any(|kind| event == decided(vm, *kind))) > 0
+    }
+
+    pub(crate) fn count(&self, is_it: impl Fn(Event) -> bool) -> usize {
+        let events = self.events.iter();
+        events.filter(|(_, event)| is_it(*event)).count()
     }
 
     /// What all VMs poll, in % of a CPU.
@@ -249,14 +294,16 @@ impl<E: Evidence<Chunk = Chunk>> Host<E> {
         self.now += took;
         self.own_cpu_ns += self.look_ns;
         let of = |key: &VmKey| {
-            let vm = self.vms.iter().find(|vm| vm.key == *key).unwrap();
-            let chunk = Chunk {
+            let mut vms = self.vms.iter();
+            let vm = vms.find(|vm| vm.key == *key && !vm.stands_still);
+            let chunk = vm.map(|vm| Chunk {
                 load: vm.load,
                 ceiling_ns: self.in_force(vm),
                 span_ns: wanted.length_ns,
                 noise: 1.0,
-            };
-            (*key, (!vm.stands_still).then_some(chunk))
+                halts: if self.is_full { wanted.most_halts } else { 1 },
+            });
+            (*key, chunk)
         };
         let facts: Vec<_> = wanted.vms.iter().map(of).collect();
         if wanted.skip_ns == 0 {
@@ -288,14 +335,12 @@ impl<E: Evidence<Chunk = Chunk>> Host<E> {
 
     /// Lets time pass until that was decided of a VM, if it was not before.
     pub(crate) fn comes_to(&mut self, vm: VmKey, kind: Kind) {
-        let event = Event::Decided(Scope::Vm(vm), kind);
-        if !self.events.iter().any(|(_, it)| *it == event) {
-            self.until(event);
+        if !self.is_any(vm, &[kind]) {
+            self.until(decided(vm, kind));
         }
     }
 
     pub(crate) fn looks(&self) -> usize {
-        let look = |(_, event): &&(u64, Event)| matches!(event, Event::Look(_));
-        self.events.iter().filter(look).count()
+        self.count(|event| matches!(event, Event::Look(_)))
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::ids::VmKey;
-use haltwise_core::pilot::decision::Change;
+use haltwise_core::pilot::decision::{Change, Refusal};
 use haltwise_core::pilot::input::Scope;
 
 /// The host's ceiling before anybody has changed it.
@@ -14,8 +14,7 @@ pub(crate) const PARAM_NS: u32 = 200_000;
 pub(crate) struct Entry {
     /// Before; a VM that followed the host's parameter followed this.
     pub(crate) before: u32,
-    pub(crate) ours: Option<u32>,
-    pub(crate) intent: Option<u32>,
+    pub(crate) ours: u32,
     /// It is a VM that followed the host's parameter, and takes after an undo what that is then.
     pub(crate) followed: bool,
 }
@@ -31,25 +30,6 @@ pub(crate) struct Machine {
     pub(crate) theirs: BTreeMap<Scope, u32>,
     /// The ceiling of its own that each VM came with.
     pub(crate) at_first: BTreeMap<VmKey, Option<u32>>,
-}
-
-/// Where the daemon dies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Death {
-    BeforeIntent,
-    BeforeWrite,
-    AfterWrite,
-    AfterResult,
-}
-
-/// Why a change was not made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotSet {
-    /// The daemon died; it may have been made.
-    Died,
-    /// It is somebody else's.
-    Theirs,
-    Moved,
 }
 
 impl Machine {
@@ -132,9 +112,8 @@ impl Machine {
 
     /// `haltwise undo`, while the pilot runs: what was restored is the user's from then on.
     pub(crate) fn is_undone_by_human(&mut self) {
-        self.settle();
         let ours = |(scope, entry): (&Scope, &Entry)| {
-            let is_in_force = entry.ours == Some(self.now(*scope));
+            let is_in_force = entry.ours == self.now(*scope);
             is_in_force.then_some(*scope)
         };
         let restored: Vec<Scope> = self.journal.iter().filter_map(ours).collect();
@@ -144,73 +123,34 @@ impl Machine {
         }
     }
 
-    /// Sets a target of ours, as far as the daemon lives, if it is what the decision rests on.
-    pub(crate) fn set(
-        &mut self,
-        scope: Scope,
-        change: &Change,
-        death: Option<Death>,
-    ) -> Result<(), NotSet> {
+    /// Sets a target of ours, if it is what the decision rests on.
+    pub(crate) fn set(&mut self, scope: Scope, change: &Change) -> Result<(), Refusal> {
         let (from, to) = (change.from.halt_poll_ns, change.to.halt_poll_ns);
-        self.settle();
         let now = self.now(scope);
-        let entry = self.journal.get(&scope).copied();
-        let is_theirs = entry.is_some_and(|entry| entry.ours.is_some_and(|ours| ours != now));
+        let ours = self.journal.get(&scope).map(|entry| entry.ours);
+        let is_theirs = ours.is_some_and(|ours| ours != now);
         let follows = matches!(scope, Scope::Vm(vm) if self.follows(vm));
-        let ours = entry.and_then(|entry| entry.ours);
         let is_made = change.is_unsure && [Some(to), ours].contains(&Some(now));
         if is_theirs || (now != from && !is_made && !follows) {
-            return Err(NotSet::Theirs);
+            return Err(Refusal::Theirs);
         }
         if now != from && follows {
-            return Err(NotSet::Moved);
+            return Err(Refusal::Moved);
         }
         if change.is_unsure && now == to && !follows {
             return Ok(());
         }
-        if death == Some(Death::BeforeIntent) {
-            return Err(NotSet::Died);
-        }
         let entry = self.journal.entry(scope).or_insert(Entry {
             before: now,
-            ours: None,
-            intent: None,
+            ours: to,
             followed: follows,
         });
-        entry.intent = Some(to);
-        if death == Some(Death::BeforeWrite) {
-            return Err(NotSet::Died);
+        entry.ours = to;
+        if entry.ours == entry.before && !entry.followed {
+            self.journal.remove(&scope);
         }
         self.write(scope, to);
-        if death == Some(Death::AfterWrite) {
-            return Err(NotSet::Died);
-        }
-        self.settle();
-        if death == Some(Death::AfterResult) {
-            Err(NotSet::Died)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// What became of a change that was cut off.
-    pub(crate) fn settle(&mut self) {
-        let mut journal = std::mem::take(&mut self.journal);
-        for (scope, entry) in &mut journal {
-            let follows = matches!(*scope, Scope::Vm(vm) if self.follows(vm));
-            if let Some(intent) = entry.intent.take()
-                && self.now(*scope) == intent
-                && !follows
-            {
-                entry.ours = Some(intent);
-            }
-        }
-        let is_set = |entry: &Entry| {
-            let ours = entry.ours;
-            ours.is_some_and(|ours| entry.followed || ours != entry.before)
-        };
-        journal.retain(|_, entry| is_set(entry));
-        self.journal = journal;
+        Ok(())
     }
 
     /// After an undo everything is as it was; what a human has set stays.
@@ -225,18 +165,17 @@ impl Machine {
     }
 
     pub(crate) fn undo(&mut self) {
-        self.settle();
         let journal = std::mem::take(&mut self.journal);
         // The host's last: what it is then is what VMs take that followed it.
         let param = journal.get(&Scope::Host);
-        let restored = param.filter(|entry| entry.ours == Some(self.param_ns));
+        let restored = param.filter(|entry| entry.ours == self.param_ns);
         let param_ns = restored.map_or(self.param_ns, |entry| entry.before);
         for (scope, entry) in journal {
             let is_here = match scope {
                 Scope::Vm(vm) => self.ceilings.contains_key(&vm),
                 Scope::Host => true,
             };
-            if is_here && entry.ours == Some(self.now(scope)) {
+            if is_here && entry.ours == self.now(scope) {
                 let before = if entry.followed {
                     param_ns
                 } else {

@@ -5,15 +5,11 @@ use haltwise_core::ids::VmKey;
 use haltwise_core::pilot::decision::{Kind, Refusal};
 use haltwise_core::pilot::input::{Ceiling, Pressure, Scope};
 
-use super::host::{EACH_15_US, EACH_150_US, Event, FOUND_NS, Host, TICKING};
+use super::host::{
+    EACH_15_US, EACH_150_US, Event, FOUND, FREE, Host, OFF, PRESSED, TICKING, decided,
+};
 use super::model::Load;
 use super::world::{SECOND, STEP};
-
-const FOUND: Ceiling = Ceiling::Own(FOUND_NS);
-
-fn decided(vm: VmKey, kind: Kind) -> Event {
-    Event::Decided(Scope::Vm(vm), kind)
-}
 
 #[test]
 fn a_vm_whose_load_changes_is_looked_at_while_another_is_on_trial() {
@@ -26,12 +22,8 @@ fn a_vm_whose_load_changes_is_looked_at_while_another_is_on_trial() {
     let restored = host.until(decided(kept, Kind::Restore));
     // Two readings that are unlike, a period that is under way, a period under the setting on trial, and the look.
     assert!(restored <= began + 60 * SECOND, "{:?}", host.events);
-    let of_trial = |(_, event): &(u64, Event)| {
-        [Kind::Keep, Kind::GoBack]
-            .map(|kind| decided(tried, kind))
-            .contains(event)
-    };
-    assert!(!host.events.iter().any(of_trial), "{:?}", host.events);
+    let ends = [Kind::Keep, Kind::GoBack];
+    assert!(!host.is_any(tried, &ends), "{:?}", host.events);
     host.until(decided(tried, Kind::Keep));
 }
 
@@ -58,12 +50,12 @@ fn what_settings_gain_pays_for_looks() {
 #[test]
 fn a_choice_that_had_to_wait_is_made_when_nothing_keeps_from_it_any_more() {
     let mut host = Host::new();
-    let vm = host.comes(EACH_15_US, Ceiling::Own(0));
-    host.cpu_pressure = Pressure::Share(0.4);
+    let vm = host.comes(EACH_15_US, OFF);
+    host.cpu_pressure = PRESSED;
     host.pass(360);
-    let is_decided = |(_, event): &(u64, Event)| matches!(event, Event::Decided(..));
-    assert!(!host.events.iter().any(is_decided), "{:?}", host.events);
-    host.cpu_pressure = Pressure::Share(0.01);
+    let decisions = host.count(|event| matches!(event, Event::Decided(..)));
+    assert_eq!(decisions, 0, "{:?}", host.events);
+    host.cpu_pressure = FREE;
     let looks = host.looks();
     host.until(decided(vm, Kind::Try));
     assert_eq!(host.looks(), looks, "by what is known already");
@@ -89,14 +81,14 @@ fn a_trial_ends_when_the_load_of_its_vm_changes() {
 #[test]
 fn a_look_under_way_ends_where_its_vms_setting_changes() {
     let mut host = Host::new();
-    let vm = host.comes(EACH_15_US, Ceiling::Own(0));
+    let vm = host.comes(EACH_15_US, OFF);
     host.until(decided(vm, Kind::Keep));
     while host.pilot.wanted().is_none() {
         host.pass(1);
     }
     let wanted = host.pilot.wanted().cloned().unwrap();
     assert_eq!(wanted.vms, [vm]);
-    host.cpu_pressure = Pressure::Share(0.4);
+    host.cpu_pressure = PRESSED;
     host.reads();
     assert_eq!(host.events.last().unwrap().1, decided(vm, Kind::Restore));
     assert_ne!(host.pilot.wanted(), Some(&wanted), "another look, if any");
@@ -122,9 +114,7 @@ fn a_back_off_ends_with_the_load_of_most_halts() {
             host.pass(30);
         }
         let tried = Event::Decided(Scope::Host, Kind::Try);
-        (host.events.iter())
-            .filter(|(_, event)| *event == tried)
-            .count()
+        host.count(|event| event == tried)
     };
     let (steady, one) = (tries(0, 1.0, 0.01), tries(1, 0.5, 0.01));
     let [most, of_host] = [0.01, 0.4].map(|pressure| tries(0, 0.5, pressure));
@@ -139,7 +129,7 @@ fn a_back_off_ends_with_the_load_of_most_halts() {
 #[test]
 fn a_trial_goes_on_where_the_look_that_it_waits_for_is_dropped() {
     let mut host = Host::new();
-    let kept = host.comes(EACH_15_US, Ceiling::Own(0));
+    let kept = host.comes(EACH_15_US, OFF);
     host.until(decided(kept, Kind::Keep));
     let tried = host.comes(TICKING, FOUND);
     host.until(decided(tried, Kind::Try));
@@ -155,17 +145,13 @@ fn a_trial_goes_on_where_the_look_that_it_waits_for_is_dropped() {
             next += STEP;
         }
     }
-    let is_over = |(_, event): &(u64, Event)| {
-        [Kind::Keep, Kind::GoBack]
-            .map(|kind| decided(tried, kind))
-            .contains(event)
-    };
-    assert!(!host.events.iter().any(is_over), "{:?}", host.events);
-    host.cpu_pressure = Pressure::Share(0.4);
+    let ends = [Kind::Keep, Kind::GoBack];
+    assert!(!host.is_any(tried, &ends), "{:?}", host.events);
+    host.cpu_pressure = PRESSED;
     host.reads();
-    assert_eq!(host.vm(kept).ceiling, Ceiling::Own(0));
+    assert_eq!(host.vm(kept).ceiling, OFF);
     host.pass(100);
-    assert!(host.events.iter().any(is_over), "{:?}", host.events);
+    assert!(host.is_any(tried, &ends), "{:?}", host.events);
 }
 
 /// A VM that was looked at and does not halt any more has no part in the periods of a trial of all that follow.
@@ -177,8 +163,7 @@ fn a_period_holds_no_halts_of_an_earlier_look() {
     host.until(Event::Decided(Scope::Host, Kind::Try));
     host.vm(ticks).stands_still = true;
     host.until(Event::Decided(Scope::Host, Kind::Keep));
-    let back = Event::Decided(Scope::Host, Kind::GoBack);
-    assert!(!host.events.iter().any(|(_, event)| *event == back));
+    assert!(!host.is_decided(Kind::GoBack), "{:?}", host.events);
 }
 
 /// A VM that halts less often since others want the CPUs has no other load.

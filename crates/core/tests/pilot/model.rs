@@ -2,7 +2,7 @@
 
 use haltwise_core::kvm::{Arch, Knobs, Rule, Version};
 use haltwise_core::pilot::errors::Errors;
-use haltwise_core::pilot::evidence::{Answer, Choice, Evidence, Measured, OfVm, Question};
+use haltwise_core::pilot::evidence::{Answer, Choice, EXCERPT, Evidence, Measured, OfVm, Question};
 use haltwise_core::pilot::memory::Memory;
 use haltwise_core::pilot::{Limits, Setup};
 use haltwise_core::prove::figure::{Figure, Figures};
@@ -111,6 +111,8 @@ pub(crate) struct Chunk {
     pub(crate) span_ns: u64,
     /// What the host's noise made of it, as a factor.
     pub(crate) noise: f64,
+    /// Halts that it holds.
+    pub(crate) halts: usize,
 }
 
 /// Evidence: what replays would say. `bias` is by how much their gains are wrong.
@@ -143,11 +145,14 @@ impl Evidence for Modelled {
     fn learn(&mut self, _: &Chunk) {}
 
     fn excerpt(chunk: &Chunk) -> Chunk {
-        *chunk
+        Chunk {
+            halts: chunk.halts.min(EXCERPT),
+            ..*chunk
+        }
     }
 
-    fn size(_: &Chunk) -> usize {
-        1
+    fn size(chunk: &Chunk) -> usize {
+        chunk.halts
     }
 
     fn weigh(&mut self, vms: &[OfVm<'_, Chunk>], question: &Question) -> Option<Answer> {

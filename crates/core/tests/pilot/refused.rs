@@ -4,15 +4,8 @@ use haltwise_core::ids::VmKey;
 use haltwise_core::pilot::decision::{Decision, Kind, Refusal};
 use haltwise_core::pilot::input::{Ceiling, Held, Scope};
 
-use super::host::{EACH_15_US, EACH_150_US, Event, FOUND_NS, Host};
-use super::model::Load;
+use super::host::{EACH_150_US, Event, FOUND, FOUND_NS, Host, decided, fixed};
 use super::world::SECOND;
-
-const FOUND: Ceiling = Ceiling::Own(FOUND_NS);
-
-fn decided(vm: VmKey, kind: Kind) -> Event {
-    Event::Decided(Scope::Vm(vm), kind)
-}
 
 fn full() -> Refusal {
     Refusal::Failed("no space left on device".to_owned())
@@ -68,13 +61,15 @@ fn a_trial_of_a_vm_that_has_ended_ends() {
     // It stays among the VMs, as its process does.
     let other = host.comes(EACH_150_US, FOUND);
     host.until(decided(other, Kind::Keep));
-    let is_of_it = |(_, event): &&(u64, Event)| {
-        let [tried, on, off] = [Kind::Try, Kind::On, Kind::Off].map(|kind| decided(ends, kind));
-        matches!(event, Event::Decided(scope, _) if *scope == Scope::Vm(ends))
-            && ![tried, on, off].contains(event)
-    };
-    let more = host.events.iter().find(is_of_it);
-    assert_eq!(more, None, "nothing is to be restored");
+    let restores = [
+        Kind::WouldSet,
+        Kind::Keep,
+        Kind::GoBack,
+        Kind::Again,
+        Kind::Restore,
+        Kind::HandsOff,
+    ];
+    assert!(!host.is_any(ends, &restores), "nothing is to be restored");
 }
 
 /// It follows the parameter, which somebody else sets: that is no reason to leave the VM alone.
@@ -115,12 +110,8 @@ fn a_change_that_failed_and_was_made_nevertheless_is_the_pilots() {
     host.refuses = |_| None;
     host.vm(vm).ceiling = FOUND;
     host.pass(60);
-    let is_more = |(_, event): &&(u64, Event)| {
-        [Kind::Restore, Kind::HandsOff]
-            .map(|kind| decided(vm, kind))
-            .contains(event)
-    };
-    assert_eq!(host.events.iter().find(is_more), None, "{:?}", host.events);
+    let more = [Kind::Restore, Kind::HandsOff];
+    assert!(!host.is_any(vm, &more), "{:?}", host.events);
 }
 
 #[test]
@@ -139,10 +130,6 @@ fn a_value_modified_externally_after_a_change_that_failed_is_left_alone() {
 /// Once its VMM has answered that it was not made, an undo is an undo.
 #[test]
 fn a_change_that_failed_and_was_not_made_explains_no_later_one() {
-    let fixed = |gap_ns| Load {
-        gap_ns,
-        ..EACH_15_US
-    };
     let mut host = Host::new();
     let found = Ceiling::Own(30_000);
     let vm = host.comes(fixed(15_000.0), found);

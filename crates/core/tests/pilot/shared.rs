@@ -5,7 +5,7 @@ use haltwise_core::pilot::decision::Kind;
 use haltwise_core::pilot::input::{Ceiling, Scope};
 use haltwise_core::pilot::{Limits, Parameters};
 
-use super::host::{EACH_15_US, EACH_150_US, Event, FOUND_NS, Host};
+use super::host::{EACH_15_US, EACH_150_US, Event, FOUND_NS, Host, acts, decided};
 
 const KEPT: Event = Event::Decided(Scope::Host, Kind::Keep);
 const RESTORED: Event = Event::Decided(Scope::Host, Kind::Restore);
@@ -14,9 +14,8 @@ const RESTORED: Event = Event::Decided(Scope::Host, Kind::Restore);
 fn it_is_set_for_a_vm_that_is_to_be_left_alone_where_that_is_allowed() {
     let mut host = Host::new();
     host.pilot.limit(Limits {
-        may_act: true,
         parameters: Parameters::Shared,
-        ..Limits::default()
+        ..acts()
     });
     host.comes(EACH_150_US, Ceiling::Fixed(None));
     let alone = host.comes(EACH_15_US, Ceiling::Fixed(None));
@@ -31,13 +30,7 @@ fn it_is_tried_once_most_of_the_halts_were_looked_at_twice() {
     let comes = |_| host.comes(EACH_150_US, Ceiling::Fixed(None));
     let vms: Vec<_> = (0..10).map(comes).collect();
     host.until(Event::Decided(Scope::Host, Kind::Try));
-    let looks = |vm| {
-        let look = Event::Look(vm);
-        host.events
-            .iter()
-            .filter(|(_, event)| *event == look)
-            .count()
-    };
+    let looks = |vm| host.count(|event| event == Event::Look(vm));
     let twice = vms.into_iter().filter(|vm| looks(*vm) >= 2).count();
     assert!(twice >= 9, "{twice} of 10: {:?}", host.events);
 }
@@ -66,7 +59,7 @@ fn a_vm_that_followed_what_the_pilot_set_was_found_with_what_was_there_before() 
     host.until(KEPT);
     assert!(host.param_ns < 35_000, "{}", host.param_ns);
     let vm = host.comes(EACH_15_US, Ceiling::Follows);
-    host.until(Event::Decided(Scope::Vm(vm), Kind::Keep));
+    host.until(decided(vm, Kind::Keep));
     let standing = host.pilot.standing();
     let of = standing.vms.iter().find(|of| of.key == vm).unwrap();
     assert_eq!(of.found_ns, Some(FOUND_NS), "{of:?}");

@@ -10,7 +10,7 @@ use haltwise_core::pilot::memory::Memory;
 use haltwise_core::pilot::{Goal, Limits, Parameters, Pilot};
 use haltwise_core::workload::SplitMix64;
 
-use super::journal::{Death, Machine, NotSet};
+use super::journal::Machine;
 use super::law::{self, Laws};
 use super::model::{Chunk, Load, Modelled, knobs, setup};
 
@@ -206,7 +206,6 @@ impl World {
         }
         self.lives += 1;
         self.own_cpu_ns = 0;
-        self.machine.settle();
         self.collecting = None;
         self.limits.may_act = true;
         // Figures that are differences take two readings, and some take longer.
@@ -358,12 +357,11 @@ impl World {
             } else {
                 entry.before
             },
-            ours: entry.ours?,
+            ours: entry.ours,
         })
     }
 
     fn read(&mut self, counted: bool) -> Seen {
-        self.machine.settle();
         let mut vms = Vec::new();
         let keys: Vec<VmKey> = self.vms.keys().copied().collect();
         for key in keys {
@@ -498,6 +496,7 @@ impl World {
                 ceiling_ns: self.machine.in_force(*key),
                 span_ns: wanted.length_ns,
                 noise: 1.0 + noise,
+                halts: 1,
             });
             (*key, chunk)
         });
@@ -547,37 +546,24 @@ impl World {
             self.laws.refused(decision.scope);
             return Some(Err(full()));
         }
-        // It is made, and that cannot be recorded.
-        let is_recorded = !self.befalls_one_in(600);
-        let change = decision.change.expect("what is made has a change");
-        let deaths = [
-            Death::BeforeIntent,
-            Death::BeforeWrite,
-            Death::AfterWrite,
-            Death::AfterResult,
-        ];
-        let death = self
-            .befalls_one_in(400)
-            .then(|| deaths[usize::try_from(self.draw.below(4)).unwrap()]);
-        let death = if is_recorded {
-            death
-        } else {
-            Some(Death::AfterWrite)
-        };
-        match self.machine.set(decision.scope, &change, death) {
-            Err(NotSet::Died) if is_recorded => None,
-            Err(NotSet::Died) => {
-                self.laws.made(decision, self.now);
-                self.laws.refused(decision.scope);
-                Some(Err(full()))
-            }
-            Err(NotSet::Theirs) => Some(Err(Refusal::Theirs)),
-            Err(NotSet::Moved) => Some(Err(Refusal::Moved)),
-            Ok(()) => {
-                self.laws.made(decision, self.now);
-                Some(Ok(()))
-            }
+        let dies = self.befalls_one_in(400);
+        if dies && self.one_in(2) {
+            return None;
         }
+        let change = decision.change.expect("what is made has a change");
+        if let Err(refusal) = self.machine.set(decision.scope, &change) {
+            return Some(Err(refusal));
+        }
+        if dies {
+            return None;
+        }
+        self.laws.made(decision, self.now);
+        // It is made, and that cannot be recorded.
+        if self.befalls_one_in(600) {
+            self.laws.refused(decision.scope);
+            return Some(Err(full()));
+        }
+        Some(Ok(()))
     }
 
     fn collect(&mut self) {
