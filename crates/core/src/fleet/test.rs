@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::answer::{PlanKind, answer, choose};
+use super::answer::{Plan, PlanKind, answer, choose};
 use super::cell::IN_FORCE;
 use super::choose::{Choice, Chosen, Pair, Takes, Verdict, best, interval};
 use super::gather::{Asked, ENOUGH_HOSTS, Level, Refused};
@@ -40,6 +40,31 @@ fn part(asked: &Asked, rows: &[Row]) -> Part {
     part
 }
 
+/// The first days of so many hosts.
+fn hosts(many: u64) -> Vec<Vec<Row>> {
+    (0..many).map(|host| of(host, 0)).collect()
+}
+
+fn fleet(asked: &Asked, tables: &[Vec<Row>]) -> Fleet {
+    let mut fleet = Fleet::new(asked.clone());
+    for rows in tables {
+        fleet.add(part(asked, rows)).unwrap();
+    }
+    fleet
+}
+
+/// Rows of the same VMs on hosts that were changed so.
+fn on(mut rows: Vec<Row>, change: impl Fn(&mut Host)) -> Vec<Row> {
+    for row in &mut rows {
+        change(Arc::make_mut(&mut row.host));
+    }
+    rows
+}
+
+fn plan(answer: &Answer, kind: PlanKind) -> &Plan {
+    answer.plans.iter().find(|plan| plan.kind == kind).unwrap()
+}
+
 fn vm_sums(asked: &Asked, level: Level, chosen: &Chosen, rows: &[Row]) -> VmSums {
     let mut sums = VmSums::new(asked, level, chosen);
     for row in rows {
@@ -51,10 +76,7 @@ fn vm_sums(asked: &Asked, level: Level, chosen: &Chosen, rows: &[Row]) -> VmSums
 
 /// All that is said of tables that come in this order, in one text.
 fn said(asked: &Asked, tables: &[Vec<Row>]) -> (Answer, String) {
-    let mut fleet = Fleet::new(asked.clone());
-    for rows in tables {
-        fleet.add(part(asked, rows)).unwrap();
-    }
+    let fleet = fleet(asked, tables);
     let chosen = choose(&fleet).unwrap();
     let mut vms = VmSums::new(asked, fleet.level(), &chosen);
     for rows in tables {
@@ -95,11 +117,8 @@ fn the_order_of_tables_changes_nothing() {
 #[test]
 fn sums_are_those_of_the_rows() {
     let asked = asked(&[]);
-    let tables: Vec<Vec<Row>> = (0..4).map(|host| of(host, 0)).collect();
-    let mut fleet = Fleet::new(asked.clone());
-    for rows in &tables {
-        fleet.add(part(&asked, rows)).unwrap();
-    }
+    let tables = hosts(4);
+    let fleet = fleet(&asked, &tables);
     let total = fleet.total();
     for (place, knobs) in fleet.places.settings() {
         for half in crate::costs::Half::ALL {
@@ -137,11 +156,8 @@ fn sums_are_those_of_the_rows() {
 #[test]
 fn cohorts_cost_no_more_than_one_setting_where_they_are_chosen() {
     let asked = asked(&[By::Class]);
-    let tables: Vec<Vec<Row>> = (0..10).map(|host| of(host, 0)).collect();
-    let mut fleet = Fleet::new(asked.clone());
-    for rows in &tables {
-        fleet.add(part(&asked, rows)).unwrap();
-    }
+    let tables = hosts(10);
+    let fleet = fleet(&asked, &tables);
     assert_eq!(fleet.level(), Level::Host);
     let chosen = choose(&fleet).unwrap();
     let cohorts = fleet.cohorts();
@@ -150,7 +166,7 @@ fn cohorts_cost_no_more_than_one_setting_where_they_are_chosen() {
         .sum();
     assert!(by_cohort <= fleet.total().fit(chosen.one).milli);
     let (answer, _) = said(&asked, &tables);
-    let plan = |kind| answer.plans.iter().find(|plan| plan.kind == kind).unwrap();
+    let plan = |kind| plan(&answer, kind);
     let [in_force, cohorts] = [PlanKind::InForce, PlanKind::Cohorts].map(plan);
     assert!(in_force.gain.value.abs() < 1e-12);
     assert!(cohorts.gain.value > 0.02, "{cohorts:?}");
@@ -168,13 +184,10 @@ fn a_capture_that_is_there_twice_is_refused() {
     let rows = of(1, 0);
     fleet.add(part(&asked, &rows)).unwrap();
     let before = fleet.total();
-    let mut within = rows.clone();
-    for row in &mut within {
-        let mut host = (*row.host).clone();
+    let within = on(rows.clone(), |host| {
         host.start_unix_ns += 1_000;
         host.end_unix_ns -= 1_000;
-        row.host = Arc::new(host);
-    }
+    });
     for twice in [&rows, &within] {
         let refused = fleet.add(part(&asked, twice)).unwrap_err();
         assert!(matches!(refused, Refused::Overlaps { host } if host == "host-00001"));
@@ -192,14 +205,11 @@ fn a_capture_that_is_there_twice_is_refused() {
 #[test]
 fn a_file_whose_captures_overlap_is_refused() {
     let asked = asked(&[]);
-    let mut later = of(1, 0);
-    for row in &mut later {
-        let mut host = (*row.host).clone();
+    let later = on(of(1, 0), |host| {
         host.start_unix_ns += 1_000;
         // That it names another day says nothing.
         host.date = Some("2020-01-01".to_owned());
-        row.host = Arc::new(host);
-    }
+    });
     let mut fleet = Fleet::new(asked.clone());
     let refused = fleet.add(part(&asked, &[of(1, 0), later].concat()));
     assert!(matches!(refused, Err(Refused::Overlaps { host }) if host == "host-00001"));
@@ -230,15 +240,13 @@ fn a_file_with_a_row_twice_is_refused() {
     for row in &mut alike {
         row.vm = Arc::clone(&first);
     }
-    let mut fleet = Fleet::new(asked.clone());
-    fleet.add(part(&asked, &alike)).unwrap();
+    fleet(&asked, &[alike]);
     // A VM that did not halt has the same sums under all settings and in each of its lives.
     let mut idle = [rows.clone(), rows].concat();
     for row in &mut idle {
         row.figures.sums = Sums::default();
     }
-    let mut fleet = Fleet::new(asked.clone());
-    fleet.add(part(&asked, &idle)).unwrap();
+    fleet(&asked, &[idle]);
 }
 
 #[test]
@@ -257,11 +265,8 @@ fn a_file_of_another_grid_alone_is_refused() {
 #[test]
 fn a_vm_gets_a_ceiling_only_where_that_makes_the_setting() {
     let asked = asked(&[]);
-    let tables: Vec<Vec<Row>> = (0..10).map(|host| of(host, 0)).collect();
-    let mut fleet = Fleet::new(asked.clone());
-    for rows in &tables {
-        fleet.add(part(&asked, rows)).unwrap();
-    }
+    let tables = hosts(10);
+    let fleet = fleet(&asked, &tables);
     let with_ceilings = |shape: Shape, kernel: Option<&str>| {
         let place = fleet.places.place(&shape.with(100_000)).unwrap();
         let choice = Choice {
@@ -274,12 +279,11 @@ fn a_vm_gets_a_ceiling_only_where_that_makes_the_setting() {
             one: place,
             cohorts: [(Cohort::default(), choice)].into(),
         };
-        let mut rows = tables.concat();
-        for row in &mut rows {
-            let mut host = (*row.host).clone();
-            host.kernel = kernel.map_or(host.kernel, str::to_owned);
-            row.host = Arc::new(host);
-        }
+        let rows = on(tables.concat(), |host| {
+            if let Some(kernel) = kernel {
+                kernel.clone_into(&mut host.kernel);
+            }
+        });
         let vms = vm_sums(&asked, fleet.level(), &chosen, &rows).finish();
         let ceilings: Vec<u32> = vms.filter_map(|vm| vm.ceiling_ns).collect();
         ceilings
@@ -307,8 +311,8 @@ fn too_few_units_give_no_recommendation() {
     );
     assert!(answer.plans.iter().all(|plan| !plan.gain.is_known()));
     // Where nothing is to be set, ceilings of VMs are those in force.
-    let plan = |kind| answer.plans.iter().find(|plan| plan.kind == kind).unwrap();
-    let [cohorts, ceilings] = [PlanKind::Cohorts, PlanKind::Ceilings].map(plan);
+    let [cohorts, ceilings] =
+        [PlanKind::Cohorts, PlanKind::Ceilings].map(|kind| plan(&answer, kind));
     assert_eq!(ceilings.sums.milli, cohorts.sums.milli);
     assert_eq!(answer.with_ceiling, 0);
 }
@@ -316,9 +320,7 @@ fn too_few_units_give_no_recommendation() {
 /// By `host` each cohort is a single unit, of which nothing is certain: what holds for the whole is taken, and not what is in force.
 #[test]
 fn a_cohort_that_is_too_small_takes_the_setting_of_the_whole() {
-    let asked = asked(&[By::Host]);
-    let tables: Vec<Vec<Row>> = (0..10).map(|host| of(host, 0)).collect();
-    let (answer, _) = said(&asked, &tables);
+    let (answer, _) = said(&asked(&[By::Host]), &hosts(10));
     assert_eq!(answer.verdict, Verdict::Set);
     let small = answer.cohorts.iter();
     let mut small = small.filter(|of| of.verdict == Verdict::FewUnits);
@@ -328,13 +330,9 @@ fn a_cohort_that_is_too_small_takes_the_setting_of_the_whole() {
 /// What leaves more freedom costs no more than the one setting, also on the half on which it was not chosen.
 #[test]
 fn no_plan_is_worse_than_a_simpler_one() {
-    for (by, hosts) in [(By::Kernel, 9), (By::Vmm, 12), (By::Class, 16)] {
-        let tables: Vec<Vec<Row>> = (0..hosts).map(|host| of(host, 0)).collect();
-        let (answer, _) = said(&asked(&[by]), &tables);
-        let milli = |kind| {
-            let plan = answer.plans.iter().find(|plan| plan.kind == kind).unwrap();
-            plan.sums.milli
-        };
+    for (by, many) in [(By::Kernel, 9), (By::Vmm, 12), (By::Class, 16)] {
+        let (answer, _) = said(&asked(&[by]), &hosts(many));
+        let milli = |kind| plan(&answer, kind).sums.milli;
         let cohorts = milli(PlanKind::Cohorts);
         assert!(milli(PlanKind::Ceilings) <= cohorts);
         assert!(answer.verdict != Verdict::Set || cohorts <= milli(PlanKind::One));
@@ -345,21 +343,9 @@ fn no_plan_is_worse_than_a_simpler_one() {
 #[test]
 fn a_vm_is_counted_in_each_cohort_it_was_in() {
     let asked = asked(&[By::Kernel]);
-    let upgraded = |mut rows: Vec<Row>| {
-        for row in &mut rows {
-            let host = Host {
-                kernel: "6.99.0".to_owned(),
-                ..(*row.host).clone()
-            };
-            row.host = Arc::new(host);
-        }
-        rows
-    };
-    let tables = [of(1, 0), upgraded(of(1, 1)), of(2, 0)];
-    let mut fleet = Fleet::new(asked.clone());
-    for rows in &tables {
-        fleet.add(part(&asked, rows)).unwrap();
-    }
+    let upgraded = on(of(1, 1), |host| "6.99.0".clone_into(&mut host.kernel));
+    let tables = [of(1, 0), upgraded, of(2, 0)];
+    let fleet = fleet(&asked, &tables);
     let chosen = choose(&fleet).unwrap();
     // Both ways in which sums come together: in one file, and file by file.
     let joined = vm_sums(&asked, fleet.level(), &chosen, &tables.concat());
@@ -377,12 +363,9 @@ fn a_vm_is_counted_in_each_cohort_it_was_in() {
 #[test]
 fn a_setting_of_which_a_row_is_missing_is_not_chosen() {
     let asked = asked(&[]);
-    let mut tables: Vec<Vec<Row>> = (0..3).map(|host| of(host, 0)).collect();
+    let mut tables = hosts(3);
     let chosen = |tables: &[Vec<Row>]| {
-        let mut fleet = Fleet::new(asked.clone());
-        for rows in tables {
-            fleet.add(part(&asked, rows)).unwrap();
-        }
+        let fleet = fleet(&asked, tables);
         let (_, knobs) = best(&fleet.total(), &fleet.places).unwrap();
         knobs
     };
@@ -396,19 +379,16 @@ fn a_setting_of_which_a_row_is_missing_is_not_chosen() {
 #[test]
 fn times_beyond_64_bits_saturate() {
     let asked = asked(&[]);
-    let mut fleet = Fleet::new(asked.clone());
-    for host in 0..=ENOUGH_HOSTS as u64 {
-        let mut rows = of(host, 0);
-        for row in &mut rows {
-            let host = Host {
-                name: "host".to_owned() + &row.host.name[row.host.name.len() - 2..],
-                start_unix_ns: 0,
-                end_unix_ns: u64::MAX,
-                ..(*row.host).clone()
-            };
-            row.host = Arc::new(host);
-        }
-        fleet.add(part(&asked, &rows)).unwrap();
-    }
+    let for_ever = |rows| {
+        on(rows, |host| {
+            host.name = "host".to_owned() + &host.name[host.name.len() - 2..];
+            (host.start_unix_ns, host.end_unix_ns) = (0, u64::MAX);
+        })
+    };
+    let tables: Vec<_> = hosts(ENOUGH_HOSTS as u64 + 1)
+        .into_iter()
+        .map(for_ever)
+        .collect();
+    let fleet = fleet(&asked, &tables);
     assert!(fleet.units().values().all(|of| of.span_ns == u64::MAX));
 }
