@@ -1,4 +1,4 @@
-//! Laws of the kernel's rule, each in one sentence, and the walks that follow from it.
+//! Laws of the kernel's rule, each in one sentence.
 
 use std::cmp::Ordering;
 
@@ -54,14 +54,6 @@ fn kernels(first: (u32, u32), last: (u32, u32)) -> impl Strategy<Value = Version
     let all = (4..=7).flat_map(|major| (0..20).map(move |minor| (major, minor)));
     let chosen: Vec<_> = all.filter(|it| (first..=last).contains(it)).collect();
     proptest::sample::select(chosen).prop_map(|(major, minor)| Version::new(major, minor))
-}
-
-fn on(version: &str) -> (Rule, Knobs) {
-    let version = version.parse().expect("a release");
-    (
-        Rule::of(version, Arch::X86),
-        Knobs::defaults(version, Arch::X86),
-    )
 }
 
 /// The windows in force at each halt of a length, and after the last; the ceiling is the parameter.
@@ -290,46 +282,4 @@ proptest! {
             prop_assert!(limit <= params.guest_halt_poll_ns);
         }
     }
-}
-
-#[test]
-fn a_burst_ends_in_five_failed_polls_since_6_11_and_in_one_before() {
-    let polled = |version: &str| {
-        let (rule, knobs) = on(version);
-        let windows = walk(rule, &knobs, 200_000, &[1_000_000; 6]);
-        let failed = windows.iter().filter(|window| **window > 0).count();
-        (windows.iter().sum::<u32>(), failed)
-    };
-    assert_eq!(polled("6.11"), (387_500, 5));
-    assert_eq!(polled("6.10"), (200_000, 1));
-    let (rule, knobs) = on("6.12");
-    let windows = walk(rule, &knobs, 200_000, &[1_000_000; 5]);
-    assert_eq!(windows, [200_000, 100_000, 50_000, 25_000, 12_500, 0]);
-}
-
-#[test]
-fn a_window_comes_back_by_six_misses_and_covers_60_us_after_four() {
-    let (rule, knobs) = on("6.12");
-    let climb = walk(rule, &knobs, 0, &[199_999; 8]);
-    let expected = [
-        0, 10_000, 20_000, 40_000, 80_000, 160_000, 200_000, 200_000, 200_000,
-    ];
-    assert_eq!(climb, expected);
-    let cover = walk(rule, &knobs, 0, &[60_000; 6]);
-    assert_eq!(cover, [0, 10_000, 20_000, 40_000, 80_000, 80_000, 80_000]);
-}
-
-#[test]
-fn the_guests_reach_is_its_limit_and_its_ceiling() {
-    let rule = guest::Rule::of(Version::LAST_READ).unwrap();
-    let params = guest::Params::default();
-    let limit = params.guest_halt_poll_ns;
-    // An idle time of limit + ceiling leaves exactly the ceiling for HLT: still short.
-    let idle = u64::from(limit) + u64::from(params.guest_halt_poll_ns);
-    let after = |idle: u64| {
-        let residency_ns = idle - u64::from(limit);
-        rule.reflect(&params, limit, guest::Last::Halt { residency_ns })
-    };
-    assert_eq!(after(idle).limit_ns, limit);
-    assert_eq!(after(idle + 1).limit_ns, limit / 2);
 }

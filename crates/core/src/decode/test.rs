@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::event::WindowCall;
+use crate::kvm::{Arch, Call, Knobs, Observed, Rule, Version};
 
 const TID: Tid = Tid(7);
 const MAX: u32 = 200_000;
-const GROW_START: u32 = 10_000;
 
 /// One vCPU under the rule of 6.1 and later, with grow 2 and shrink 2, and the events of each halt.
 struct Kvm {
@@ -84,33 +84,25 @@ impl Kvm {
     }
 
     fn rule(&mut self, end: u64, halt_ns: u64) {
-        let (old, max) = (self.window, u64::from(self.ceiling));
-        let grow = if self.ceiling == 0 {
-            self.window = 0;
-            return;
-        } else if halt_ns <= u64::from(old) {
-            return;
-        } else if old > 0 && halt_ns > max {
-            let shrunk = old / 2;
-            self.window = if shrunk < GROW_START { 0 } else { shrunk };
-            false
-        } else if old < self.ceiling && halt_ns < max {
-            self.window = (old * 2).max(GROW_START);
-            true
-        } else {
-            return;
-        };
-        let new = self.window;
-        self.emit(
-            end,
-            What::HaltPollNs {
-                tid: TID,
-                vcpu: VcpuId(3),
+        let version = Version::new(6, 12);
+        let (rule, knobs) = (
+            Rule::of(version, Arch::X86),
+            Knobs::defaults(version, Arch::X86),
+        );
+        let observed = Observed::valid(halt_ns);
+        let step = rule.after(&knobs, self.ceiling, self.window, observed);
+        self.window = step.window;
+        if let Some(Call { grow, old, new }) = step.call {
+            let (tid, vcpu) = (TID, VcpuId(3));
+            let what = What::HaltPollNs {
+                tid,
+                vcpu,
                 grow,
                 old,
                 new,
-            },
-        );
+            };
+            self.emit(end, what);
+        }
     }
 }
 

@@ -142,35 +142,6 @@ fn unequal_weights_count_as_fewer_samples() {
     assert!(Sum::one(0).effective().abs() < 1e-12);
 }
 
-/// In how many of 2000 recordings of 400 samples the interval holds the true share: at least 93 %.
-#[test]
-fn intervals_hold_as_often_as_they_say() {
-    // SplitMix64.
-    let mut state = 7_u64;
-    let mut draw = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) as f64 / 2f64.powi(64)
-    };
-    for truth in [0.01, 0.2, 0.5, 0.97] {
-        let mut held = 0;
-        for _ in 0..2000 {
-            let (mut all, mut part) = (Sum::default(), Sum::default());
-            for _ in 0..400 {
-                all.add(&Sum::one(1_003_009));
-                if draw() < truth {
-                    part.add(&Sum::one(1_003_009));
-                }
-            }
-            let share = all.share_of(&part).unwrap();
-            held += u32::from(share.low <= truth && truth <= share.high);
-        }
-        assert!((1860..=1990).contains(&held), "{truth}: {held} of 2000");
-    }
-}
-
 fn book() -> Book {
     let mut book = Book::default();
     for (id, space, symbol) in [

@@ -37,24 +37,6 @@ fn a_stable_kernel_shows_two_changes_together() {
         assert_eq!((found.equally, found.undecided.len()), (Vec::new(), 0));
         assert!(found.differences_upstream > 2000);
     }
-}
-
-/// Debian's 5.10.0-32 shrinks as 5.16 does.
-#[test]
-fn a_stable_kernel_shows_its_shrink_floor() {
-    let mut kernel = Kernel::new(KNOBS);
-    let floor = Backports::NONE.with(Backport::ShrinkFloor);
-    kernel.rule = Rule::of(Version::new(5, 10).with(floor), Arch::X86);
-    let rows = halts(&mut kernel, &[50_000, 50_000, 300_000, 300_000, 50_000]);
-    let upstream = Setup {
-        rule: Rule::of(Version::new(5, 10), Arch::X86),
-        ..setup(Sight::Vcpu)
-    };
-    let all = found(&upstream, &rows);
-    assert_eq!((all.backports, all.equally), (floor, Vec::new()));
-    assert!(all.differences_upstream > 0 && all.differences == 0);
-    // Until it shrinks to below grow_start nothing speaks for it.
-    assert_eq!(found(&upstream, &rows[..3]).backports, Backports::NONE);
     assert!(Trial::new(&setup(Sight::Vcpu)).is_none());
 }
 
