@@ -1,4 +1,5 @@
-//! A recorder that is killed, and a disk that fills up: what was appended is still there.
+//! A recorder that is killed, and a file that may not grow: what was appended is still there. `recording::simulation` has disks
+//! that are full.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -6,7 +7,6 @@ use std::process::{Command, Stdio};
 
 use haltwise_capture::capture::Capture;
 use haltwise_capture::convert::convert;
-use haltwise_capture::error::CaptureWriteError;
 use haltwise_capture::note::Note;
 use haltwise_capture::recording::{Flush, Recording};
 use haltwise_capture::table::Table;
@@ -71,106 +71,6 @@ fn a_killed_recorder_loses_nothing() {
 }
 
 #[test]
-#[ignore = "runs inside `a_full_disk_keeps_what_was_written`"]
-fn fill_a_small_disk() {
-    let Some(dir) = std::env::var_os(DIRECTORY) else {
-        return;
-    };
-    let dir = Path::new(&dir).join("capture");
-    let mut recording = Recording::create(&dir, info()).unwrap();
-    let (mut written, error) = loop {
-        match recording.append(&some_halts(1000)) {
-            Ok(()) => {}
-            Err(error) => break (recording_rows(&dir), error),
-        }
-    };
-    let text = format!("{:#}", anyhow::Error::from(error));
-    assert!(text.starts_with("append to table halts: write "), "{text}");
-    assert!(
-        text.contains(&format!("halts.arrows: {written} rows are safe")),
-        "{text}"
-    );
-    assert!(
-        text.contains("1000 are not written") && text.contains("No space left"),
-        "{text}"
-    );
-    assert!(written > 0);
-    // The file ends with a whole batch, and a flush that fits is taken again.
-    assert_eq!(Capture::open(&dir).unwrap().notes(), [Note::StillRecording]);
-    // (What waited since may fail, and be the error.)
-    drop(recording.append(&some_halts(1)));
-    let more = recording_rows(&dir) - written;
-    assert!(more <= 1, "{more}");
-    written += more;
-    // Finishing needs room for Parquet, of which there is hardly any.
-    match recording.finish(ending()) {
-        Ok(summary) => assert_eq!(summary.tables["halts"].rows, written),
-        Err(CaptureWriteError::NotConverted { summary, source }) => {
-            assert_eq!(summary.tables["halts"].rows, written);
-            let disk = matches!(
-                *source,
-                CaptureWriteError::Parquet { .. } | CaptureWriteError::Io { .. }
-            );
-            assert!(disk, "{source:?}");
-            assert_eq!(Capture::open(&dir).unwrap().notes()[0], Note::Cut);
-        }
-        Err(error) => panic!("{error:?}"),
-    }
-    let capture = Capture::open(&dir).unwrap().as_stored();
-    assert_eq!(
-        capture.halts().unwrap().map(Result::unwrap).count() as u64,
-        written
-    );
-    // What was not written is reported, though there was no room for another byte, and counted.
-    let lost = capture.lost_by_place().unwrap()["write of table halts"];
-    assert!(lost >= 1000, "{lost}");
-    let counts = capture.halt_counts().unwrap();
-    assert_eq!(counts.map(|row| row.unwrap().halts).sum::<u64>(), lost);
-}
-
-fn recording_rows(dir: &Path) -> u64 {
-    Capture::open(dir).unwrap().rows(Table::Halts).unwrap()
-}
-
-#[test]
-#[expect(clippy::print_stdout, reason = "says why a test was skipped")]
-fn a_full_disk_keeps_what_was_written() {
-    // A user and mount namespace of its own: needs no root, and leaves nothing mounted.
-    let own_mounts = ["--user", "--map-root-user", "--mount"];
-    let mount = "mount -t tmpfs -o size=400k none \"$HALTWISE_TEST_DIRECTORY\"";
-    let dir = tempfile::tempdir().unwrap();
-    let run = |script: &str, arguments: &[String]| {
-        Command::new("unshare")
-            .args(own_mounts)
-            .args(["sh", "-c", script, "sh"])
-            .args(arguments)
-            .env(DIRECTORY, dir.path())
-            .output()
-    };
-    match run(mount, &[]) {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => {
-            let why = String::from_utf8_lossy(&output.stderr);
-            return println!(
-                "skipped: no small file system can be mounted: {}",
-                why.trim()
-            );
-        }
-        Err(error) => return println!("skipped: unshare: {error}"),
-    }
-    let output = run(
-        &format!("{mount} && exec \"$@\""),
-        &inner("survival::fill_a_small_disk"),
-    );
-    let output = output.unwrap();
-    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{text}"
-    );
-}
-
-#[test]
 #[ignore = "runs inside `a_limit_on_file_size_leaves_counts`"]
 fn record_beyond_the_limit() {
     let Some(dir) = std::env::var_os(DIRECTORY) else {
@@ -186,7 +86,14 @@ fn record_beyond_the_limit() {
             halt.start_ns += flush * 500_000_000;
         }
         if let Flush::Fails(error) = recording.record(&facts).unwrap() {
+            // The file ends with a whole batch.
+            let read = Capture::open(dir).unwrap();
+            assert_eq!(read.notes(), [Note::StillRecording]);
+            let safe = read.rows(Table::Halts).unwrap();
             let text = format!("{:#}", anyhow::Error::from(error));
+            assert!(text.starts_with("append to table halts: write "), "{text}");
+            let said = format!("halts.arrows: {safe} rows are safe, 1000 are not written");
+            assert!(text.contains(&said), "{text}");
             assert!(text.contains("File too large"), "{text}");
             failures += 1;
         }
