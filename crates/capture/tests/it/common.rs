@@ -37,26 +37,29 @@ pub(crate) fn sorted(mut facts: Facts) -> Facts {
 
 /// Everything that a capture holds, whatever it says.
 pub(crate) fn read_all(capture: &Capture) -> Facts {
-    let capture = &capture.clone().as_stored();
-    Facts {
-        halts: all(capture.halts()),
-        windows: all(capture.window_changes()),
-        counts: all(capture.halt_counts()),
-        knobs: all(capture.knobs()),
-        host: all(capture.host_samples()),
-        idle_states: all(capture.idle_states()),
-        lost: all(capture.lost()),
-        exits: all(capture.exits()),
-        profile: profile::Rows {
-            frames: all(capture.sample_frames()),
-            stacks: all(capture.sample_stacks()),
-            threads: all(capture.sample_threads()),
-            samples: all(capture.samples()),
-        },
-    }
+    let facts = facts_of(&capture.clone().as_stored());
+    facts.expect("a capture that was written by a recording")
 }
 
-fn all<T>(rows: Result<Rows<T>, CaptureReadError>) -> Vec<T> {
-    let rows = rows.and_then(Iterator::collect);
-    rows.expect("a capture that was written by a recording")
+pub(crate) fn facts_of(capture: &Capture) -> Result<Facts, CaptureReadError> {
+    Ok(Facts {
+        halts: all(capture.halts())?,
+        windows: all(capture.window_changes())?,
+        counts: all(capture.halt_counts())?,
+        knobs: all(capture.knobs())?,
+        host: all(capture.host_samples())?,
+        idle_states: all(capture.idle_states())?,
+        lost: all(capture.lost())?,
+        exits: all(capture.exits())?,
+        profile: profile::Rows {
+            frames: all(capture.sample_frames())?,
+            stacks: all(capture.sample_stacks())?,
+            threads: all(capture.sample_threads())?,
+            samples: all(capture.samples())?,
+        },
+    })
+}
+
+pub(crate) fn all<T>(rows: Result<Rows<T>, CaptureReadError>) -> Result<Vec<T>, CaptureReadError> {
+    rows?.collect()
 }

@@ -12,12 +12,10 @@ use haltwise_capture::info::CaptureInfo;
 use haltwise_capture::note::Note;
 use haltwise_capture::recording::{Ending, Recording};
 use haltwise_capture::repair::repair;
-use haltwise_capture::rows::Rows;
 use haltwise_core::event::{Facts, Vcpu, Vm};
-use haltwise_core::profile;
 use tempfile::TempDir;
 
-use crate::common::{ending, read_all};
+use crate::common::{all, ending, facts_of, read_all};
 
 /// How many bits of each capture flip, one at a time; `HALTWISE_FLIPS=N` so many.
 fn flips() -> u32 {
@@ -34,30 +32,11 @@ struct Read {
     vcpus: Vec<Vcpu>,
 }
 
-fn all<T>(rows: Result<Rows<T>, CaptureReadError>) -> Result<Vec<T>, CaptureReadError> {
-    rows?.collect()
-}
-
 fn read(dir: &Path) -> Result<Read, CaptureReadError> {
     let capture = Capture::open(dir)?;
     Ok(Read {
         info: capture.info().clone(),
-        facts: Facts {
-            halts: all(capture.halts())?,
-            windows: all(capture.window_changes())?,
-            counts: all(capture.halt_counts())?,
-            knobs: all(capture.knobs())?,
-            host: all(capture.host_samples())?,
-            idle_states: all(capture.idle_states())?,
-            lost: all(capture.lost())?,
-            exits: all(capture.exits())?,
-            profile: profile::Rows {
-                frames: all(capture.sample_frames())?,
-                stacks: all(capture.sample_stacks())?,
-                threads: all(capture.sample_threads())?,
-                samples: all(capture.samples())?,
-            },
-        },
+        facts: facts_of(&capture)?,
         vms: all(capture.vms())?,
         vcpus: all(capture.vcpus())?,
         // Some come with reading.

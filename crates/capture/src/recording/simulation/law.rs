@@ -135,6 +135,23 @@ fn not_created(world: &World, error: &crate::error::CaptureWriteError) {
     }
 }
 
+/// Rows of each table but that of counts, which has more where halts have none, and that of losses.
+fn sizes(of: &Facts) -> [(&'static str, usize); 10] {
+    let profile = &of.profile;
+    [
+        ("halts", of.halts.len()),
+        ("window_changes", of.windows.len()),
+        ("knobs", of.knobs.len()),
+        ("host_samples", of.host.len()),
+        ("idle_states", of.idle_states.len()),
+        ("exits", of.exits.len()),
+        ("sample_frames", profile.frames.len()),
+        ("sample_stacks", profile.stacks.len()),
+        ("sample_threads", profile.threads.len()),
+        ("samples", profile.samples.len()),
+    ]
+}
+
 /// Each event that was reported is a row, a count or a loss.
 fn exact(world: &World, capture: &Capture, read: &Facts) {
     let told = &world.collector.told;
@@ -143,39 +160,7 @@ fn exact(world: &World, capture: &Capture, read: &Facts) {
         let place = format!("write of table {table}");
         usize::try_from(info.lost.get(&place).copied().unwrap_or(0)).unwrap()
     };
-    let tables = [
-        ("halts", told.halts.len(), read.halts.len()),
-        ("window_changes", told.windows.len(), read.windows.len()),
-        ("knobs", told.knobs.len(), read.knobs.len()),
-        ("host_samples", told.host.len(), read.host.len()),
-        (
-            "idle_states",
-            told.idle_states.len(),
-            read.idle_states.len(),
-        ),
-        ("exits", told.exits.len(), read.exits.len()),
-        (
-            "sample_frames",
-            told.profile.frames.len(),
-            read.profile.frames.len(),
-        ),
-        (
-            "sample_stacks",
-            told.profile.stacks.len(),
-            read.profile.stacks.len(),
-        ),
-        (
-            "sample_threads",
-            told.profile.threads.len(),
-            read.profile.threads.len(),
-        ),
-        (
-            "samples",
-            told.profile.samples.len(),
-            read.profile.samples.len(),
-        ),
-    ];
-    for (table, told, read) in tables {
+    for ((table, told), (_, read)) in sizes(told).into_iter().zip(sizes(read)) {
         assert_eq!(read + lost(table), told, "{table}: {:?}", info.lost);
     }
     let left_out = |note: &Note| matches!(note, Note::LeftOut { .. });
