@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use haltwise_core::event::WindowCall;
+use haltwise_core::kvm::{Arch, Knobs, Observed, Rule, Version};
 
 pub(crate) const CEILING: u32 = 200_000;
-const GROW_START: u32 = 10_000;
 
 /// What happened in a halt, and when.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +15,7 @@ pub(crate) struct Truth {
     pub(crate) halt_ns: u64,
     pub(crate) waited: bool,
     pub(crate) window_ns: u32,
+    pub(crate) window_next_ns: u32,
     pub(crate) change: WindowCall,
     pub(crate) latency_ns: u64,
 }
@@ -80,34 +81,24 @@ fn halt(vcpu: usize, start: u64, (gap, latency): (u64, u64), window: u32) -> Tru
     let window_ns = window.min(CEILING);
     let waited = gap > u64::from(window_ns);
     let halt_ns = if waited { gap + latency } else { gap };
-    let ceiling = u64::from(CEILING);
-    let change = if halt_ns <= u64::from(window_ns) {
-        WindowCall::None
-    } else if window_ns > 0 && halt_ns > ceiling {
-        WindowCall::Shrink
-    } else if window_ns < CEILING && halt_ns < ceiling {
-        WindowCall::Grow
-    } else {
-        WindowCall::None
-    };
+    let version = Version::new(6, 12);
+    let rule = Rule::of(version, Arch::X86);
+    let knobs = Knobs::defaults(version, Arch::X86);
+    let observed = Observed::valid(halt_ns);
+    let step = rule.after(&knobs, CEILING, window_ns, observed);
     Truth {
         vcpu,
         end_ns: start + halt_ns,
         halt_ns,
         waited,
         window_ns,
-        change,
+        change: match step.call {
+            None => WindowCall::None,
+            Some(call) if call.grow => WindowCall::Grow,
+            Some(_) => WindowCall::Shrink,
+        },
+        window_next_ns: step.window,
         latency_ns: if waited { latency } else { 0 },
-    }
-}
-
-fn window_after(truth: &Truth) -> u32 {
-    let old = truth.window_ns;
-    match truth.change {
-        WindowCall::Grow => (old * 2).max(GROW_START),
-        WindowCall::Shrink if old / 2 < GROW_START => 0,
-        WindowCall::Shrink => old / 2,
-        WindowCall::None => old,
     }
 }
 
@@ -115,7 +106,7 @@ fn window_after(truth: &Truth) -> u32 {
 fn print(truth: &Truth, (start, gap, held_up): (u64, u64, u64), events: &mut Vec<Printed>) -> u32 {
     let who = vcpu_thread(truth.vcpu);
     let cpu = u32::try_from(truth.vcpu % 3).unwrap();
-    let (vcpu, old, new) = (truth.vcpu, truth.window_ns, window_after(truth));
+    let (vcpu, old, new) = (truth.vcpu, truth.window_ns, truth.window_next_ns);
     if truth.waited {
         sleep(&who, cpu, [start + u64::from(old), start + gap], events);
     }
