@@ -194,60 +194,23 @@ fn counted_time_has_passed() {
 
 #[test]
 fn counted_parts_are_within_their_whole() {
-    let row = || counts(1, 640, 1_000_000);
+    type Edit<'a> = &'a dyn Fn(&mut HaltCounts);
     let most = 640 + 16 + 10;
-    for (row, holds) in [
-        (row(), true),
-        (
-            HaltCounts {
-                waited: most,
-                ..row()
-            },
-            true,
-        ),
-        (
-            HaltCounts {
-                waited: most + 1,
-                ..row()
-            },
-            false,
-        ),
-        (
-            HaltCounts {
-                polled: Some(most + 1),
-                ..row()
-            },
-            false,
-        ),
-        (
-            HaltCounts {
-                wakes: [u64::MAX; 5],
-                ..row()
-            },
-            false,
-        ),
-        (
-            HaltCounts {
-                gap_ns: counts(1, most + 1, 0).halt_ns,
-                ..row()
-            },
-            false,
-        ),
-        (
-            HaltCounts {
-                poll_fail_ns: counts(1, 1, 1_001_000_000).halt_ns,
-                ..row()
-            },
-            true,
-        ),
-        (
-            HaltCounts {
-                poll_fail_ns: counts(1, 1, 1_001_000_001).halt_ns,
-                ..row()
-            },
-            false,
-        ),
-    ] {
+    let hist = |halts, ns| counts(1, halts, ns).halt_ns;
+    let long = 1_001_000_000;
+    let rows: [(Edit<'_>, bool); 8] = [
+        (&|_| {}, true),
+        (&|row| row.waited = most, true),
+        (&|row| row.waited = most + 1, false),
+        (&|row| row.polled = Some(most + 1), false),
+        (&|row| row.wakes = [u64::MAX; 5], false),
+        (&|row| row.gap_ns = hist(most + 1, 0), false),
+        (&|row| row.poll_fail_ns = hist(1, long), true),
+        (&|row| row.poll_fail_ns = hist(1, long + 1), false),
+    ];
+    for (edit, holds) in rows {
+        let mut row = counts(1, 640, 1_000_000);
+        edit(&mut row);
         let law = laws(Rung::Bpf).halt_counts(&row);
         assert_eq!(law == Ok(()), holds, "{row:?}");
     }
