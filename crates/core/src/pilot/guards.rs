@@ -291,60 +291,107 @@ mod test {
         }
     }
 
-    fn looked(seen: (HostSeen, VmSeen), limits: &Limits, polled: Option<f64>) -> Vec<Standing> {
-        let seen = Seen {
-            host: seen.0,
-            vms: vec![seen.1],
-            counted: true,
-        };
-        let rule = Rule::of(Version::new(6, 12), Arch::X86);
-        look(&seen, &rule, limits, polled)
+    /// A host of eight CPUs and a VM on which nothing holds.
+    struct World {
+        host: HostSeen,
+        vm: VmSeen,
+        limits: Limits,
+        polled: Option<f64>,
+        kernel: (u32, u32),
     }
 
-    fn holding(all: &[Standing]) -> Vec<Guard> {
-        let holding = all.iter().filter(|it| it.holds);
-        holding.map(|it| it.guard).collect()
+    fn world() -> World {
+        World {
+            host: host(8),
+            vm: vm(1),
+            limits: Limits::default(),
+            polled: Some(0.0),
+            kernel: (6, 12),
+        }
     }
 
-    /// Those that hold on such a host.
-    fn on(host: HostSeen) -> Vec<Guard> {
-        holding(&looked((host, vm(1)), &Limits::default(), Some(0.0)))
-    }
+    impl World {
+        fn but(change: impl FnOnce(&mut Self)) -> Self {
+            let mut world = world();
+            change(&mut world);
+            world
+        }
 
-    fn why(all: &[Standing], guard: Guard) -> String {
-        let of = all.iter().find(|it| it.guard == guard);
-        of.map(Standing::why).unwrap()
-    }
-
-    #[test]
-    fn cpu_pressure_holds_from_its_limit_on_and_while_it_is_not_known() {
-        let at = |cpu_pressure| {
-            let host = HostSeen {
-                cpu_pressure,
-                ..host(8)
+        fn looked(&self) -> Vec<Standing> {
+            let seen = Seen {
+                host: self.host.clone(),
+                vms: vec![self.vm.clone()],
+                counted: true,
             };
-            let all = looked((host, vm(1)), &Limits::default(), Some(0.0));
-            (holding(&all), why(&all, Guard::CpuPressure))
+            let rule = Rule::of(Version::new(self.kernel.0, self.kernel.1), Arch::X86);
+            look(&seen, &rule, &self.limits, self.polled)
+        }
+
+        fn holding(&self) -> Vec<Guard> {
+            let looked = self.looked().into_iter();
+            looked.filter(|it| it.holds).map(|it| it.guard).collect()
+        }
+
+        fn why(&self, guard: Guard) -> String {
+            let looked = self.looked();
+            let of = looked.iter().find(|it| it.guard == guard);
+            of.map(Standing::why).unwrap()
+        }
+    }
+
+    /// What holds where this is so, from the value on at which it begins.
+    #[test]
+    fn each_guard_at_its_edge() {
+        use Guard::{
+            CpuPressure, FreeCpus, Kernel, OverCommitment, PollingBudget, ReadOnly, SchedExt,
         };
-        let holds = vec![Guard::CpuPressure];
-        assert_eq!(at(Pressure::Share(0.2)).0, holds);
-        assert_eq!(at(Pressure::Share(0.199)).0, []);
-        let (of, why) = at(Pressure::NotYet);
-        assert_eq!(of, holds);
-        assert!(why.contains("not known yet"), "{why}");
-        let (of, why) = at(Pressure::NotThere);
-        assert_eq!(of, []);
-        assert!(why.contains("does not account"), "{why}");
+        type Change<'a> = &'a dyn Fn(&mut World);
+        let pressure = |of: &mut World, pressure| of.host.cpu_pressure = pressure;
+        let crowd = |of: &mut World, vcpus, busy| {
+            (of.vm.vcpus, of.host.busy_cpus) = (vcpus, busy);
+        };
+        let budget = |of: &mut World, limit, polled| {
+            (of.limits.max_poll_cpu_percent, of.polled) = (limit, polled);
+        };
+        let cases: [(Change<'_>, &[Guard]); 24] = [
+            (&|of| pressure(of, Pressure::Share(0.2)), &[CpuPressure]),
+            (&|of| pressure(of, Pressure::Share(0.199)), &[]),
+            (&|of| pressure(of, Pressure::NotYet), &[CpuPressure]),
+            (&|of| pressure(of, Pressure::NotThere), &[]),
+            // Over-commitment names the reason where no CPU is free, and never decides alone.
+            (&|of| crowd(of, 9, Some(7.01)), &[OverCommitment, FreeCpus]),
+            (&|of| crowd(of, 8, Some(7.01)), &[FreeCpus]),
+            (&|of| crowd(of, 9, Some(7.0)), &[]),
+            (&|of| crowd(of, 9, None), &[FreeCpus]),
+            (&|of| budget(of, Some(50.0), Some(0.5)), &[PollingBudget]),
+            (&|of| budget(of, Some(50.0), Some(0.499)), &[]),
+            (&|of| budget(of, Some(50.0), None), &[PollingBudget]),
+            (&|of| budget(of, None, None), &[]),
+            (&|of| budget(of, None, Some(8.0)), &[]),
+            (&|of| of.host.sched_ext = true, &[SchedExt]),
+            (&|of| of.host.sched_ext = false, &[]),
+            (&|of| of.host.is_writable = false, &[ReadOnly]),
+            (&|of| of.host.is_writable = true, &[]),
+            // From 5.8 to 6.0 the parameter does not reach VMs.
+            (&|of| of.kernel = (5, 7), &[]),
+            (&|of| of.kernel = (5, 8), &[Kernel]),
+            (&|of| of.kernel = (5, 19), &[Kernel]),
+            (&|of| of.kernel = (6, 0), &[Kernel]),
+            (&|of| of.kernel = (6, 1), &[]),
+            (&|of| of.kernel = (6, 12), &[]),
+            (&|_| {}, &[]),
+        ];
+        for (nth, (change, holds)) in cases.into_iter().enumerate() {
+            assert_eq!(World::but(change).holding(), holds, "case {nth}");
+        }
     }
 
     #[test]
     fn one_cpu_stays_free_and_of_few_a_quarter() {
         for (cpus, busy) in [(1, 0.75), (2, 1.5), (4, 3.0), (8, 7.0)] {
             let at = |busy_cpus| {
-                on(HostSeen {
-                    busy_cpus,
-                    ..host(cpus)
-                })
+                let change = |of: &mut World| (of.host.cpus, of.host.busy_cpus) = (cpus, busy_cpus);
+                World::but(change).holding()
             };
             assert_eq!(at(Some(busy)), [], "{cpus}");
             assert_eq!(at(Some(busy + 0.01)), [Guard::FreeCpus], "{cpus}");
@@ -352,59 +399,34 @@ mod test {
         }
     }
 
-    /// It names the reason where no CPU is free, and never decides alone.
     #[test]
-    fn over_commitment_is_more_vcpus_than_cpus_and_none_free() {
-        let at = |vcpus, busy_cpus| {
-            let host = HostSeen {
-                busy_cpus,
-                ..host(8)
+    fn what_is_not_known_and_what_is_not_there_is_said() {
+        let pressure =
+            |pressure| World::but(|of| of.host.cpu_pressure = pressure).why(Guard::CpuPressure);
+        assert!(pressure(Pressure::NotYet).contains("not known yet"));
+        assert!(pressure(Pressure::NotThere).contains("does not account"));
+        let budget = |limit, polled| {
+            let change = |of: &mut World| {
+                (of.limits.max_poll_cpu_percent, of.polled) = (limit, polled);
             };
-            holding(&looked((host, vm(vcpus)), &Limits::default(), Some(0.0)))
+            World::but(change).why(Guard::PollingBudget)
         };
-        assert_eq!(at(9, Some(7.01)), [Guard::OverCommitment, Guard::FreeCpus]);
-        assert_eq!(at(8, Some(7.01)), [Guard::FreeCpus]);
-        assert_eq!(at(9, Some(7.0)), []);
-        assert_eq!(at(9, None), [Guard::FreeCpus]);
-    }
-
-    #[test]
-    fn the_polling_budget_holds_from_its_limit_on_and_while_nobody_knows() {
-        let at = |max_poll_cpu_percent, polled| {
-            let limits = Limits {
-                max_poll_cpu_percent,
-                ..Limits::default()
-            };
-            let all = looked((host(8), vm(1)), &limits, polled);
-            (holding(&all), why(&all, Guard::PollingBudget))
-        };
-        let holds = vec![Guard::PollingBudget];
-        assert_eq!(at(Some(50.0), Some(0.5)).0, holds);
-        assert_eq!(at(Some(50.0), Some(0.499)).0, []);
-        let (of, why) = at(Some(50.0), None);
-        assert_eq!(of, holds);
-        assert!(why.contains("not known yet"), "{why}");
+        assert!(budget(Some(50.0), None).contains("not known yet"));
         for polled in [None, Some(8.0)] {
-            let (of, why) = at(None, polled);
-            assert_eq!(of, []);
-            assert!(why.contains("no limit"), "{why}");
+            assert!(budget(None, polled).contains("no limit"));
         }
     }
 
     #[test]
     fn more_polling_that_would_hold_a_guard_is_known_before() {
-        let limits = Limits {
-            max_poll_cpu_percent: Some(50.0),
-            ..Limits::default()
-        };
-        let host = HostSeen {
-            busy_cpus: Some(6.6),
-            ..host(8)
-        };
+        let world = World::but(|of| {
+            of.host.busy_cpus = Some(6.6);
+            (of.limits.max_poll_cpu_percent, of.polled) = (Some(50.0), Some(0.2));
+        });
         let would_hold = |more| {
-            let all = looked((host.clone(), vm(1)), &limits, Some(0.2));
-            let would = all.into_iter().filter(|it| it.would_hold(more));
-            would.map(|it| it.guard).collect::<Vec<_>>()
+            let looked = world.looked().into_iter();
+            let holding = looked.filter(|it| it.would_hold(more));
+            holding.map(|it| it.guard).collect::<Vec<_>>()
         };
         assert_eq!(would_hold(0.29), []);
         assert_eq!(would_hold(0.31), [Guard::PollingBudget]);
@@ -412,75 +434,27 @@ mod test {
     }
 
     #[test]
-    fn a_scheduler_of_sched_ext_and_parameters_that_cannot_be_written_hold() {
-        let sched_ext = |sched_ext| {
-            on(HostSeen {
-                sched_ext,
-                ..host(8)
-            })
-        };
-        assert_eq!(sched_ext(true), [Guard::SchedExt]);
-        assert_eq!(sched_ext(false), []);
-        let writable = |is_writable| {
-            on(HostSeen {
-                is_writable,
-                ..host(8)
-            })
-        };
-        assert_eq!(writable(false), [Guard::ReadOnly]);
-        assert_eq!(writable(true), []);
-    }
-
-    #[test]
-    fn from_5_8_to_6_0_the_parameter_does_not_reach_vms() {
-        let at = |major, minor| {
-            let rule = Rule::of(Version::new(major, minor), Arch::X86);
-            let seen = Seen {
-                host: host(8),
-                ..Seen::default()
-            };
-            holding(&look(&seen, &rule, &Limits::default(), Some(0.0)))
-        };
-        for (major, minor) in [(5, 8), (5, 19), (6, 0)] {
-            assert_eq!(at(major, minor), [Guard::Kernel], "{major}.{minor}");
-        }
-        for (major, minor) in [(5, 7), (6, 1), (6, 12)] {
-            assert_eq!(at(major, minor), [], "{major}.{minor}");
-        }
-    }
-
-    #[test]
     fn a_vm_that_is_to_be_left_alone_and_follows_the_parameter_holds_unless_it_is_shared() {
-        let at = |of: VmSeen, parameters| {
-            let limits = Limits {
-                parameters,
-                ..Limits::default()
-            };
-            holding(&looked((host(8), of), &limits, Some(0.0)))
+        let alone = |change: &dyn Fn(&mut World)| {
+            let world = World::but(|of| {
+                of.vm.goal = None;
+                change(of);
+            });
+            world.holding()
         };
-        let alone = || VmSeen {
-            goal: None,
-            ..vm(1)
-        };
-        let unshared = |of| at(of, Parameters::Unshared);
-        assert_eq!(unshared(alone()), [Guard::LeftAlone]);
-        assert_eq!(at(alone(), Parameters::Never), [Guard::LeftAlone]);
-        assert_eq!(at(alone(), Parameters::Shared), []);
-        assert_eq!(unshared(vm(1)), []);
+        let by = |parameters| alone(&|of| of.limits.parameters = parameters);
+        assert_eq!(by(Parameters::Unshared), [Guard::LeftAlone]);
+        assert_eq!(by(Parameters::Never), [Guard::LeftAlone]);
+        assert_eq!(by(Parameters::Shared), []);
         for (ceiling, holds) in [
             (Ceiling::Own(FOUND_NS), false),
             (Ceiling::Fixed(Some(FOUND_NS)), true),
             (Ceiling::Fixed(None), true),
             (Ceiling::Fixed(Some(0)), false),
         ] {
-            let of = unshared(VmSeen { ceiling, ..alone() });
+            let of = alone(&|of| of.vm.ceiling = ceiling);
             assert_eq!(!of.is_empty(), holds, "{ceiling:?}");
         }
-        let polls_itself = VmSeen {
-            has_answered: true,
-            polls_itself: true,
-            ..alone()
-        };
-        assert_eq!(unshared(polls_itself), []);
+        assert_eq!(alone(&|of| of.vm.polls_itself = true), []);
     }
 }

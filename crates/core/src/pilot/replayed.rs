@@ -358,12 +358,7 @@ mod test {
             span_ns: 100_000_000,
             halts: (0..100).map(slept).collect(),
         };
-        let vm = |weight_milli| OfVm {
-            weight_milli,
-            vcpus: 1,
-            chunks: vec![&stretch],
-            tried: Vec::new(),
-        };
+        let vm = |weight_milli| vm(weight_milli, vec![&stretch]);
         let cost = Cost {
             switch_cpu_ns: 5_000,
             latency_weight_milli: 0,
@@ -375,12 +370,7 @@ mod test {
             ..Knobs::defaults(version, Arch::X86)
         };
         let mut measured = |vms: &[OfVm<'_, Stretch>]| replayed.measure(vms, off, &cost).unwrap();
-        let idle = OfVm {
-            weight_milli: 0,
-            vcpus: 1,
-            chunks: Vec::new(),
-            tried: Vec::new(),
-        };
+        let idle = super::test::vm(0, Vec::new());
         let of = measured(&[vm(0), idle, vm(10_000)]);
         // 100 halts for 5 us each, and 100 for 205.
         let is_about =
@@ -389,6 +379,29 @@ mod test {
         is_about(of.figures.get(Figure::Cost).unwrap(), 105_000.0);
         is_about(of.predicted.unwrap().get(Figure::Cost).unwrap(), 105_000.0);
         is_about(measured(&[vm(0)]).cost_ns, 500_000.0);
+    }
+
+    pub(super) fn vm(weight_milli: u64, chunks: Vec<&Stretch>) -> OfVm<'_, Stretch> {
+        OfVm {
+            weight_milli,
+            vcpus: 1,
+            chunks,
+            tried: Vec::new(),
+        }
+    }
+
+    /// What is best in place of the defaults.
+    pub(super) fn question(scope: Scope, weight_milli: u64) -> Question {
+        let in_force = Knobs::defaults(Version::new(6, 12), Arch::X86);
+        Question {
+            scope,
+            in_force,
+            found: in_force,
+            weight_milli,
+            max_poll_cpu_percent: None,
+            idle_cpu_percent: Some(100.0),
+            max_ceiling_ns: 1_000_000,
+        }
     }
 
     /// Halts of these lengths that a vCPU polled for, one behind the other.
@@ -423,15 +436,9 @@ mod test {
     #[test]
     fn vms_count_by_how_often_they_halt_however_long_they_were_recorded() {
         let kernel = (Version::new(6, 12), Arch::X86);
-        let in_force = Knobs::defaults(kernel.0, kernel.1);
         let question = Question {
-            scope: Scope::Host,
-            in_force,
-            found: in_force,
-            weight_milli: 0,
-            max_poll_cpu_percent: None,
             idle_cpu_percent: Some(200.0),
-            max_ceiling_ns: 1_000_000,
+            ..question(Scope::Host, 0)
         };
         let switch_cpu = SwitchCpu {
             ns: 20_000,
@@ -444,12 +451,7 @@ mod test {
         let device = WakeSource::Device;
         let slow = polled(8_000, device, |_| 150_000);
         let answer = |busy: &Stretch| {
-            let vm = |stretch| OfVm {
-                weight_milli: 0,
-                vcpus: 1,
-                chunks: vec![stretch],
-                tried: Vec::new(),
-            };
+            let vm = |stretch| vm(0, vec![stretch]);
             let mut replayed = Replayed::new(kernel, Some(switch_cpu), calibrated.clone(), 1);
             replayed.weigh(&[vm(busy), vm(&slow)], &question).unwrap()
         };

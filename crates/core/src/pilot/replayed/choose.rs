@@ -81,7 +81,7 @@ pub(super) fn promised(
 mod test {
     use super::super::super::evidence::{Answer, Evidence, OfVm};
     use super::super::super::input::Scope;
-    use super::super::test::polled;
+    use super::super::test::{self, polled};
     use super::super::{Replayed, Stretch};
     use super::*;
     use crate::event::{Halt, WakeSource};
@@ -110,15 +110,10 @@ mod test {
     const VERSION: Version = Version::new(6, 12);
 
     fn question(max_poll_cpu_percent: Option<f64>, weight_milli: u64) -> Question {
-        let in_force = Knobs::defaults(VERSION, Arch::X86);
+        let scope = Scope::Vm(crate::ids::VmKey::default());
         Question {
-            scope: Scope::Vm(crate::ids::VmKey::default()),
-            in_force,
-            found: in_force,
-            weight_milli,
             max_poll_cpu_percent,
-            idle_cpu_percent: Some(100.0),
-            max_ceiling_ns: 1_000_000,
+            ..test::question(scope, weight_milli)
         }
     }
 
@@ -144,10 +139,8 @@ mod test {
         }
         let mut replayed = Replayed::new((VERSION, Arch::X86), Some(switch_cpu), calibrated, 1);
         let vm = OfVm {
-            weight_milli: question.weight_milli,
-            vcpus: 1,
-            chunks: vec![stretch],
             tried: tried.to_vec(),
+            ..test::vm(question.weight_milli, vec![stretch])
         };
         replayed.weigh(&[vm], question).unwrap()
     }

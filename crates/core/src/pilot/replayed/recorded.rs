@@ -164,6 +164,7 @@ impl Recorded {
 
 #[cfg(test)]
 mod test {
+    use super::super::test;
     use super::*;
     use crate::kvm::{Arch, Version};
 
@@ -221,12 +222,7 @@ mod test {
     }
 
     fn vm(stretch: &Stretch) -> OfVm<'_, Stretch> {
-        OfVm {
-            weight_milli: 1_000,
-            vcpus: 1,
-            chunks: vec![stretch],
-            tried: Vec::new(),
-        }
+        test::vm(1_000, vec![stretch])
     }
 
     /// A VM that was recorded for a thirtieth of the time halts as often as one that was recorded for all of it.
@@ -249,15 +245,7 @@ mod test {
         let [short, long] = [100_000_000, 3_000_000_000].map(stretch);
         let vms = [vm(&short), vm(&long)];
         assert_eq!(stand_for_milli(&vms), [30_000, 1_000]);
-        let question = Question {
-            scope: Scope::Host,
-            in_force: Knobs::defaults(Version::new(6, 12), Arch::X86),
-            found: Knobs::defaults(Version::new(6, 12), Arch::X86),
-            weight_milli: 1_000,
-            max_poll_cpu_percent: None,
-            idle_cpu_percent: None,
-            max_ceiling_ns: u32::MAX,
-        };
+        let question = test::question(Scope::Host, 1_000);
         let stretches = [&short, &short];
         let halts: Vec<Halt> = placed(VmIndex(0), &stretches, &question, 30_000).collect();
         assert_eq!(halts.len(), 2_000);
