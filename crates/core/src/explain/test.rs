@@ -270,6 +270,19 @@ impl Bench {
     }
 }
 
+/// A VM of one vCPU with this load: on CPUs to spare, on CPUs that others want, on a host of which nothing is known.
+fn calm(load: Load) -> Bench {
+    Bench::calm(1).load(load)
+}
+
+fn pressed(load: Load) -> Bench {
+    alone(load).pressure(0.5)
+}
+
+fn alone(load: Load) -> Bench {
+    Bench::new(1).load(load)
+}
+
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

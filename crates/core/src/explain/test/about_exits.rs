@@ -4,7 +4,7 @@ use super::*;
 
 /// An idle guest at 1024 Hz.
 fn ticking() -> Bench {
-    Bench::new(1).load(
+    alone(
         LOAD.count(10_240)
             .period_ns(SECOND / 1024)
             .gap_ns(SECOND / 1024 - 50_000)
@@ -28,7 +28,7 @@ fn a_windows_guest_that_ticks_by_emulated_clocks() {
     let enlightened = ticking().exits(&keys, &[rtc, stimer]);
     assert_eq!(enlightened.says(id), None);
     assert_eq!(enlightened.says("tick-storm"), Some(Sure::Likely));
-    let busy = Bench::new(1).load(LOAD).exits(&keys, &[rtc]);
+    let busy = alone(LOAD).exits(&keys, &[rtc]);
     assert_eq!(busy.says(id), None, "no tick");
     // Ticks that a busy host lost: no rhythm is left, but the RTC tells.
     let ragged = || {
@@ -38,9 +38,7 @@ fn a_windows_guest_that_ticks_by_emulated_clocks() {
                 .gap_ns(period_ns - 100_000)
                 .wake(WakeSource::Timer)
         };
-        Bench::new(1)
-            .load(every(15_000_000, 600))
-            .load(every(29_000_000, 300))
+        alone(every(15_000_000, 600)).load(every(29_000_000, 300))
     };
     assert_eq!(ragged().exits(&keys, &[rtc]).says(id), Some(Sure::Likely));
     let pm_timer = (Kind::PioRead, 30, Some(0x608), 20_480, 9_000);
@@ -52,7 +50,7 @@ fn a_windows_guest_that_ticks_by_emulated_clocks() {
 #[test]
 fn eoi_writes_that_exit() {
     let id = "apic-writes";
-    let of = |keys: &[SubKey], rows: &[_]| Bench::new(1).load(LOAD).exits(keys, rows);
+    let of = |keys: &[SubKey], rows: &[_]| alone(LOAD).exits(keys, rows);
     let msr = (Kind::Exit, 32, None, 30_000, 1_500);
     let eoi = (Kind::MsrWrite, 32, Some(0x80b), 15_000, 1_500);
     let deadline = (Kind::MsrWrite, 32, Some(0x6e0), 15_000, 1_500);
@@ -86,7 +84,7 @@ fn pause_loops() {
     let id = "pause-loop";
     let of = |count| {
         let pause = (Kind::Exit, 40, None, count, 4_000);
-        Bench::new(1).load(LOAD).exits(&[], &[pause])
+        alone(LOAD).exits(&[], &[pause])
     };
     assert_eq!(of(20_000).says(id), Some(Sure::Possible));
     assert_eq!(
@@ -103,13 +101,13 @@ fn a_port_that_is_polled() {
     let id = "port-polling";
     let keys = [SubKey::Pio];
     let at = |port, count| (Kind::PioRead, 30, Some(port), count, 12_000);
-    let of = |rows: &[_]| Bench::new(1).load(LOAD).exits(&keys, rows).says(id);
+    let of = |rows: &[_]| alone(LOAD).exits(&keys, rows).says(id);
     assert_eq!(of(&[at(0x3f8, 20_000), at(0x60, 30)]), Some(Sure::Likely));
     assert_eq!(of(&[at(0xc100, 20_000)]), Some(Sure::Possible));
     assert_eq!(of(&[at(0x3f8, 9_000)]), None, "too slow");
     let many: Vec<_> = (0..4).map(|port| at(0xc100 + port, 12_000)).collect();
     assert_eq!(of(&many), None, "none of them dominates");
-    let untold = Bench::new(1).load(LOAD).exits(&[], &[]);
+    let untold = alone(LOAD).exits(&[], &[]);
     let reason = untold.lacks(id).unwrap();
     assert!(reason.contains("--exits=pio"), "{reason}");
 }
@@ -121,7 +119,7 @@ fn video_memory_byte_by_byte() {
     let write = |address| (Kind::MmioWrite, 49, Some(address), 1_000, 6_000);
     let of = |addresses: std::ops::Range<u64>| {
         let rows: Vec<_> = addresses.step_by(4096).map(write).collect();
-        Bench::new(1).load(LOAD).exits(&keys, &rows).says(id)
+        alone(LOAD).exits(&keys, &rows).says(id)
     };
     assert_eq!(
         of(0xa_0000..0xb_0000),
@@ -132,7 +130,7 @@ fn video_memory_byte_by_byte() {
     assert_eq!(of(0xe000_0000..0xe000_f000), None, "15 pages");
     assert_eq!(of(0xa_0000..0xa_9000), None, "too slow");
     let scattered: Vec<_> = (0..64).map(|n| write(0xe000_0000 + n * 8192)).collect();
-    let scattered = Bench::new(1).load(LOAD).exits(&keys, &scattered);
+    let scattered = alone(LOAD).exits(&keys, &scattered);
     assert_eq!(scattered.says(id), None, "no run");
 }
 

@@ -20,7 +20,7 @@ const CATCHES: Load = LOAD
     .wake(WakeSource::Ipi);
 
 fn of(load: Load, inside: InGuest) -> Bench {
-    let mut bench = Bench::calm(1).load(load);
+    let mut bench = calm(load);
     bench.in_guest = Some(inside);
     bench
 }
@@ -70,12 +70,7 @@ fn rules_of_a_host_are_not_asked_of_a_guest() {
         assert!(ids.contains(&id), "{id}");
     }
     // On a host the same halts are another rule's.
-    assert!(
-        Bench::calm(1)
-            .load(SHORT)
-            .says("hlt-below-break-even")
-            .is_some()
-    );
+    assert!(calm(SHORT).says("hlt-below-break-even").is_some());
     assert_eq!(bench.says("hlt-below-break-even"), None);
 }
 
@@ -176,7 +171,7 @@ fn a_limit_that_stays_is_found_where_nothing_shrinks_it() {
 fn a_linux_guest_that_ticks_is_given_no_remedy_of_windows() {
     let ticks = LOAD.gap_ns(900_000).wake(WakeSource::Timer);
     assert_eq!(of(ticks, haltpoll()).gives("tick-storm"), [Does::ForLinux]);
-    let on_host = Bench::calm(1).load(ticks).gives("tick-storm");
+    let on_host = calm(ticks).gives("tick-storm");
     assert!(on_host.contains(&Does::ForWindows), "{on_host:?}");
 }
 

@@ -7,24 +7,24 @@ use crate::vmm::VcpuTime;
 fn halts_shorter_than_a_wake_up_and_slept_through() {
     let id = "hlt-below-break-even";
     let short = LOAD.gap_ns(20_000).ceiling_ns(0);
-    let bench = Bench::calm(1).load(short);
+    let bench = calm(short);
     assert_eq!(bench.says(id), Some(Sure::Certain));
     // 1000 halts a second that wait 30 us.
     assert!((bench.cost(id) / 30e6 - 1.0).abs() < 0.125);
-    let silent = |load| assert_eq!(Bench::calm(1).load(load).says(id), None);
+    let silent = |load| assert_eq!(calm(load).says(id), None);
     let capped = |ceiling_ns| short.ceiling_ns(ceiling_ns);
-    let says = |load| Bench::calm(1).load(load).says(id);
+    let says = |load| calm(load).says(id);
     assert_eq!(says(capped(55_000)), Some(Sure::Likely), "below 2 x 30 us");
     assert_eq!(says(capped(200_000)), Some(Sure::Possible));
     let waits_for_cpu = short.latency_ns(300_000);
     assert_eq!(says(waits_for_cpu), None);
-    let pressed = Bench::new(1).load(short).pressure(0.5);
+    let pressed = alone(short).pressure(0.5);
     assert_eq!(pressed.says(id), None);
     assert!(pressed.lacks(id).unwrap().contains("50 %"));
     // Gaps longer than the wake-up; the same caught by a poll; too few; locked out.
     silent(short.gap_ns(60_000));
     silent(short.ceiling_ns(200_000).window_ns(50_000));
-    let few = Bench::calm(1).load(Load { count: 99, ..short });
+    let few = calm(Load { count: 99, ..short });
     assert_eq!(few.says(id), None);
     assert!(few.lacks(id).unwrap().contains("too few"));
     silent(short.ceiling_ns(40_000));
@@ -38,7 +38,7 @@ fn gaps_within_the_ceiling_and_halts_beyond_it() {
         .latency_ns(38_000)
         .ceiling_ns(50_000)
         .source(CeilingSource::Cap);
-    let bench = Bench::calm(1).load(locked);
+    let bench = calm(locked);
     assert_eq!(bench.says(id), Some(Sure::Certain));
     let found = bench.finding(id).unwrap().found;
     let remedy = &found.remedies[0].text;
@@ -49,9 +49,9 @@ fn gaps_within_the_ceiling_and_halts_beyond_it() {
         "no ceiling would help"
     );
     let wide = locked.ceiling_ns(60_000);
-    assert_eq!(Bench::calm(1).load(wide).says(id), None);
+    assert_eq!(calm(wide).says(id), None);
     let long = locked.gap_ns(55_000);
-    assert_eq!(Bench::calm(1).load(long).says(id), None);
+    assert_eq!(calm(long).says(id), None);
 }
 
 #[test]
@@ -90,16 +90,14 @@ fn a_ceiling_above_a_millisecond() {
 fn a_shrink_of_zero_under_bursts() {
     let id = "shrink-0-on-bursts";
     let bursts = |shrink| {
-        let bench = Bench::calm(1)
-            .load(LOAD)
-            .param("halt_poll_ns_shrink", shrink);
+        let bench = calm(LOAD).param("halt_poll_ns_shrink", shrink);
         bench.window(false, 200).window(true, 1_000)
     };
     assert_eq!(bursts("0").says(id), Some(Sure::Likely));
     assert_eq!(bursts("2").says(id), None);
-    let steady = Bench::calm(1).load(LOAD).param("halt_poll_ns_shrink", "0");
+    let steady = calm(LOAD).param("halt_poll_ns_shrink", "0");
     assert_eq!(steady.window(false, 10).window(true, 60).says(id), None);
-    let unknown = Bench::calm(1).load(LOAD);
+    let unknown = calm(LOAD);
     assert!(unknown.lacks(id).is_some());
 }
 
@@ -108,7 +106,7 @@ fn vcpus_on_cpus_that_others_want() {
     let id = "over-committed-polling";
     let polls = LOAD.window_ns(50_000);
     let cut = polls.cut_each(2);
-    let bench = |load, pressure| Bench::new(1).load(load).pressure(pressure);
+    let bench = |load, pressure| alone(load).pressure(pressure);
     assert_eq!(bench(cut, 0.5).says(id), Some(Sure::Certain));
     assert_eq!(bench(cut, 0.0).says(id), Some(Sure::Likely));
     // Its own polls tell that nobody wants the CPUs that it runs on.
@@ -122,7 +120,7 @@ fn vcpus_on_cpus_that_others_want() {
         bench(LOAD, 0.5).is_small(id),
         "none waited longer than the others"
     );
-    let untold = Bench::new(1).load(LOAD);
+    let untold = alone(LOAD);
     assert!(untold.lacks(id).is_some(), "{:?}", untold.explain());
     let cause = |latency_ns, real_time| {
         let load = Load { latency_ns, ..cut };
@@ -151,15 +149,15 @@ fn a_few_preempted_polls_say_nothing() {
             .latency_ns(30_000_000)
     };
     for count in [1, 99] {
-        let bench = Bench::calm(1).load(polls(count));
+        let bench = calm(polls(count));
         assert_eq!(bench.says(id), None, "{count}");
         assert!(!bench.is_small(id), "{count}");
     }
-    assert_eq!(Bench::calm(1).load(polls(200)).says(id), Some(Sure::Likely));
+    assert_eq!(calm(polls(200)).says(id), Some(Sure::Likely));
     // 22 of 100 may be 15 by chance, 220 of 1000 are more than a fifth but for one in forty times.
     let shares = |cut, all| {
         let part = |count, cut_each| polls(count).cut_each(cut_each);
-        Bench::calm(1).load(part(cut, 1)).load(part(all - cut, 0))
+        calm(part(cut, 1)).load(part(all - cut, 0))
     };
     assert_eq!(shares(22, 100).says(id), None);
     assert_eq!(shares(250, 1_000).says(id), Some(Sure::Likely));
@@ -183,7 +181,7 @@ fn a_guest_that_disabled_host_polling() {
 #[test]
 fn a_guest_for_which_nobody_polls() {
     let vetoed = |gap_ns| {
-        let mut bench = Bench::calm(1).load(Load { gap_ns, ..LOAD });
+        let mut bench = calm(Load { gap_ns, ..LOAD });
         bench.roster.vcpus[0].guest_veto = Some(true);
         bench.finding("guest-veto").unwrap().found
     };
@@ -250,26 +248,17 @@ fn a_tick_on_an_idle_vcpu() {
             .wake(WakeSource::Timer)
     };
     // 64 wake-ups a second that take 15 us of CPU each are a thousandth of it.
-    assert!(Bench::new(1).load(at(64)).is_small(id));
+    assert!(alone(at(64)).is_small(id));
     for hz in [250, 1000, 1024, 2048] {
-        assert_eq!(
-            Bench::new(1).load(at(hz)).says(id),
-            Some(Sure::Likely),
-            "{hz}"
-        );
+        assert_eq!(alone(at(hz)).says(id), Some(Sure::Likely), "{hz}");
     }
-    let cause = |hz| {
-        Bench::new(1).load(at(hz)).explain().findings[0]
-            .found
-            .cause
-            .clone()
-    };
+    let cause = |hz| alone(at(hz)).explain().findings[0].found.cause.clone();
     assert!(cause(1024).contains("1024 Hz"), "{}", cause(1024));
     assert!(cause(1000).contains("1 ms"), "{}", cause(1000));
-    let silent = |load, why| assert_eq!(Bench::new(1).load(load).says(id), None, "{why}");
+    let silent = |load, why| assert_eq!(alone(load).says(id), None, "{why}");
     // A busy host loses one tick of twenty.
     let lost = at(1000).count(9_500).period_ns(10 * SECOND / 9_500);
-    assert_eq!(Bench::new(1).load(lost).says(id), Some(Sure::Possible));
+    assert_eq!(alone(lost).says(id), Some(Sure::Possible));
     silent(at(700), "no known rate");
     let device = WakeSource::Device;
     silent(at(250).wake(device), "no timer");

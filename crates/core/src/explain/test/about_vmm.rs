@@ -22,6 +22,14 @@ fn threads(main_runs: u64, main_cpu_ns: u64) -> Threads {
     }
 }
 
+/// QEMU with an iothread.
+pub(super) fn threaded() -> Machine {
+    Machine {
+        iothreads: 1,
+        ..Machine::default()
+    }
+}
+
 pub(super) fn with(mut bench: Bench, threads: Threads, machine: Machine) -> Bench {
     bench.roster.vms[0].threads = Some(threads);
     bench.roster.vms[0].machine = Some(machine);
@@ -31,7 +39,7 @@ pub(super) fn with(mut bench: Bench, threads: Threads, machine: Machine) -> Benc
 /// QEMU whose main thread runs 1000 times in a second, 30 us each.
 pub(super) fn pulsed(load: Load) -> Bench {
     let of_hpet = threads(10_000, 300_000_000);
-    with(Bench::calm(1).load(load), of_hpet, Machine::default())
+    with(calm(load), of_hpet, Machine::default())
 }
 
 #[test]
@@ -63,7 +71,7 @@ fn a_main_thread_that_wakes_for_nobody() {
     let mut untold = pulsed(RESTING);
     untold.roster.vms[0].machine = None;
     assert_eq!(untold.says(id), Some(Sure::Possible));
-    let lacks = Bench::calm(1).load(RESTING).lacks(id).unwrap();
+    let lacks = calm(RESTING).lacks(id).unwrap();
     assert_eq!(lacks, "the VMM's other threads were not recorded");
 }
 
@@ -78,15 +86,15 @@ pub(super) const THROUGH: Load = LOAD
 #[test]
 fn an_idle_guest_that_is_polled_through() {
     let id = "unseen-polling";
-    let bench = Bench::calm(1).load(THROUGH);
+    let bench = calm(THROUGH);
     assert_eq!(bench.says(id), Some(Sure::Likely));
     assert!(bench.cost(id) > 0.8e9, "{}", bench.cost(id));
     let fails = THROUGH.window_ns(100_000);
-    assert_eq!(Bench::calm(1).load(fails).says(id), None, "the polls fail");
+    assert_eq!(calm(fails).says(id), None, "the polls fail");
     let works = THROUGH.period_ns(400_000).count(25_000);
-    assert_eq!(Bench::calm(1).load(works).says(id), None, "the guest works");
+    assert_eq!(calm(works).says(id), None, "the guest works");
     let sleeps = THROUGH.window_ns(0);
-    assert_eq!(Bench::calm(1).load(sleeps).says(id), None);
+    assert_eq!(calm(sleeps).says(id), None);
 }
 
 #[test]
@@ -117,13 +125,13 @@ fn a_guest_that_never_halts() {
 #[test]
 fn a_scheduler_whose_queues_kvm_does_not_see() {
     let id = "sched-ext";
-    let of = |state: &str| Bench::calm(1).load(LOAD).param("sched_ext.state", state);
+    let of = |state: &str| calm(LOAD).param("sched_ext.state", state);
     assert_eq!(of("enabled").says(id), Some(Sure::Certain));
     assert_eq!(of("disabled").says(id), None);
     // Polls that are not preempted say nothing there: pressure does.
     let polled = LOAD.window_ns(50_000);
     let pressed = |state: &str| {
-        let bench = Bench::new(1).pressure(0.5).load(polled);
+        let bench = pressed(polled);
         bench.param("sched_ext.state", state)
     };
     assert!(
@@ -141,13 +149,13 @@ fn a_scheduler_whose_queues_kvm_does_not_see() {
 #[test]
 fn a_processor_with_idle_hlt() {
     let id = "amd-idle-hlt";
-    let of = |value: &str| Bench::calm(1).load(LOAD).param("cpu.idle_hlt", value);
+    let of = |value: &str| calm(LOAD).param("cpu.idle_hlt", value);
     assert_eq!(of("Y").says(id), Some(Sure::Certain));
     assert_eq!(of("N").says(id), None);
-    assert_eq!(Bench::calm(1).load(LOAD).says(id), None);
+    assert_eq!(calm(LOAD).says(id), None);
     let exits = |reason| {
         let row = (Kind::Exit, reason, None, 1_000, 5_000);
-        Bench::calm(1).load(LOAD).exits_on(Isa::Svm, &[], &[row])
+        calm(LOAD).exits_on(Isa::Svm, &[], &[row])
     };
     assert_eq!(exits(0xa6).says(id), Some(Sure::Certain));
     assert_eq!(exits(0x78).says(id), None);
@@ -158,7 +166,7 @@ pub(super) const DEEP: Load = LOAD.gap_ns(600_000).latency_ns(200_000);
 
 /// The CPUs of the host rest in this state of cpuidle for half of the time.
 pub(super) fn resting(load: Load, state: u32) -> Bench {
-    let mut bench = Bench::calm(1).load(load);
+    let mut bench = calm(load);
     for second in [0, 10] {
         bench.ledger.idle_state(&IdleState {
             time_ns: second * SECOND,
@@ -196,7 +204,7 @@ fn wake_ups_from_deep_idle_states() {
     assert_eq!(resting(DEEP, 1).says(id), None, "a shallow state");
     assert_eq!(resting(LOAD, 3).says(id), None, "wake-ups of 30 us");
     assert_eq!(resting(DEEP, 3).pressure(0.5).says(id), None, "they wait");
-    let why = Bench::calm(1).load(DEEP);
+    let why = calm(DEEP);
     assert!(why.lacks(id).unwrap().contains("idle states"));
 }
 
@@ -204,7 +212,7 @@ fn wake_ups_from_deep_idle_states() {
 pub(super) fn returning(count: u64) -> Bench {
     let unknown = (Kind::UserspaceExit, 0, None, count, 20_000);
     let exit = (Kind::Exit, 48, None, 10, 1_000);
-    Bench::calm(1).load(LOAD).exits(&[], &[exit, unknown])
+    calm(LOAD).exits(&[], &[exit, unknown])
 }
 
 #[test]
@@ -221,7 +229,7 @@ pub(super) const FAULT: (Kind, u32, Option<u64>, u64, u64) = (Kind::Exit, 48, No
 fn memory_that_is_mapped_page_by_page() {
     let id = "guest-page-faults";
     let of = |pages: &str, row| {
-        let bench = Bench::calm(1).load(LOAD).exits(&SubKey::ALL, &[row]);
+        let bench = calm(LOAD).exits(&SubKey::ALL, &[row]);
         bench.param("transparent_hugepage", pages)
     };
     assert_eq!(
@@ -248,7 +256,7 @@ fn memory_that_is_mapped_page_by_page() {
 fn huge_pages_by_request_are_not_advised_where_they_are_in_force() {
     let id = "guest-page-faults";
     let of = |pages: &str, vmm| {
-        let mut bench = Bench::calm(1).load(LOAD).exits(&SubKey::ALL, &[FAULT]);
+        let mut bench = calm(LOAD).exits(&SubKey::ALL, &[FAULT]);
         bench.roster.vms[0].vmm = vmm;
         let bench = bench.param("transparent_hugepage", pages);
         bench.finding(id).unwrap().found.remedies[0].text.clone()
@@ -269,7 +277,7 @@ fn faults_of_devices_are_no_faults_of_memory() {
     let fault = (Kind::Exit, 0x400, None, 50_000, 5_000);
     let access = |count, each| (Kind::MmioWrite, 0x400, Some(0xfe00_3000), count, each);
     let of = |isa, keys: &[SubKey], rows: &[_]| {
-        let bench = Bench::calm(1).load(LOAD).exits_on(isa, keys, rows);
+        let bench = calm(LOAD).exits_on(isa, keys, rows);
         bench.param("transparent_hugepage", "always madvise [never]")
     };
     let all = &SubKey::ALL[..];
@@ -308,7 +316,7 @@ pub(super) const DEADLINE: (Kind, u32, Option<u64>, u64, u64) =
 #[test]
 fn timers_that_exit() {
     let id = "timer-exits";
-    let of = |rows: &[_]| Bench::calm(1).load(LOAD).exits(&SubKey::ALL, rows);
+    let of = |rows: &[_]| calm(LOAD).exits(&SubKey::ALL, rows);
     assert_eq!(of(&[DEADLINE]).says(id), Some(Sure::Possible));
     let expired = (Kind::Exit, 52, None, 20_000, 2_000);
     assert_eq!(of(&[expired]).says(id), Some(Sure::Possible));
@@ -333,7 +341,7 @@ pub(super) const ADVANCE: &str = "kvm.lapic_timer_advance";
 fn timers_are_advanced_where_that_was_off() {
     let id = "timer-exits";
     let of = |value: &str, row| {
-        let bench = Bench::calm(1).load(LOAD).exits(&SubKey::ALL, &[row]);
+        let bench = calm(LOAD).exits(&SubKey::ALL, &[row]);
         bench.param(ADVANCE, value)
     };
     let says = |value: &str| {
@@ -360,11 +368,7 @@ pub(super) fn polling(name: &str, share: f64, load: Load) -> Bench {
         busiest_cpu_ns: Some(cpu_ns),
         ..threads(10, 1_000)
     };
-    let machine = Machine {
-        iothreads: 1,
-        ..Machine::default()
-    };
-    with(Bench::calm(1).load(load), threads, machine)
+    with(calm(load), threads, threaded())
 }
 
 #[test]
@@ -399,7 +403,7 @@ fn threads_that_poll_for_a_guest_at_rest() {
     assert_eq!(served(0.6).says(id), None);
     assert_eq!(served(0.9).says(id), Some(Sure::Likely));
     assert!((served(0.9).cost(id) / 0.478e9 - 1.0).abs() < 0.01);
-    let lacks = Bench::calm(1).load(RESTING).lacks(id).unwrap();
+    let lacks = calm(RESTING).lacks(id).unwrap();
     assert_eq!(lacks, "the VMM's other threads were not recorded");
 }
 
@@ -419,7 +423,7 @@ pub(super) const KICK: (Kind, u32, Option<u64>, u64, u64) =
     (Kind::MmioWrite, 49, Some(0xfe00_3000), 20_000, 60_000);
 
 pub(super) fn kicked(machine: Machine, row: (Kind, u32, Option<u64>, u64, u64)) -> Bench {
-    let bench = Bench::calm(1).load(LOAD).exits(&SubKey::ALL, &[row]);
+    let bench = calm(LOAD).exits(&SubKey::ALL, &[row]);
     with(bench, threads(1, 1), machine)
 }
 
@@ -436,11 +440,7 @@ fn devices_that_the_vcpu_waits_for() {
         kicked(Machine::default(), KICK).says(id),
         Some(Sure::Possible)
     );
-    let threaded = Machine {
-        iothreads: 1,
-        ..Machine::default()
-    };
-    assert_eq!(kicked(threaded, KICK).says(id), None);
+    assert_eq!(kicked(threaded(), KICK).says(id), None);
     let quick = (Kind::MmioWrite, 49, Some(0xfe00_3000), 20_000, 6_000);
     assert_eq!(kicked(Machine::default(), quick).says(id), None);
     let few = (Kind::MmioWrite, 49, Some(0xfe00_3000), 5_000, 60_000);

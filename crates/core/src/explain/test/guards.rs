@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::remedy::Lever;
 use super::about_vmm::{
     ADVANCE, DEADLINE, DEEP, FAULT, KICK, RESTING, THROUGH, kicked, polling, pulsed, resting,
-    returning, with,
+    returning, threaded, with,
 };
 use super::*;
 use crate::kvm::Knobs;
@@ -55,14 +55,6 @@ const FEW: Row = (Kind::PioRead, 30, Some(0x3f8), 9_000, 9_000);
 
 fn own(load: Load) -> Load {
     load.source(CeilingSource::Cap)
-}
-
-fn calm(load: Load) -> Bench {
-    Bench::calm(1).load(load)
-}
-
-fn pressed(load: Load) -> Bench {
-    Bench::new(1).pressure(0.5).load(load)
 }
 
 /// No CPU is idle, though no task waits for one.
@@ -249,10 +241,6 @@ fn about_the_vmm() -> Vec<Case> {
     let pages = |value: &str| told(calm(LOAD), &[FAULT]).param("transparent_hugepage", value);
     let scx = |state: &str| calm(LOAD).param("sched_ext.state", state);
     let idle_hlt = |value: &str| calm(LOAD).param("cpu.idle_hlt", value);
-    let threaded = Machine {
-        iothreads: 1,
-        ..Machine::default()
-    };
     vec![
         case(polled, less(PARAM), through(), pays(THROUGH)),
         case(polled, less(OWN), own_through(), pays(own(THROUGH))),
@@ -273,7 +261,7 @@ fn about_the_vmm() -> Vec<Case> {
             "vmm-devices",
             Does::SparesExits,
             kicked(Machine::default(), KICK),
-            kicked(threaded, KICK),
+            kicked(threaded(), KICK),
         ),
         case(
             "guest-page-faults",
@@ -401,7 +389,7 @@ fn every_remedy_has_its_price_and_when_it_does_harm() {
 #[test]
 fn a_guest_is_not_told_to_poll_where_its_polls_are_preempted() {
     let ring = RING.window_ns(10_000).cut_each(1);
-    let bench = Bench::new(1).load(ring);
+    let bench = alone(ring);
     assert!(bench.gives("ipi-storm").is_empty());
     let why = bench.withholds("ipi-storm").unwrap();
     assert!(
@@ -416,7 +404,7 @@ fn a_guest_is_not_told_to_poll_where_its_polls_are_preempted() {
 
 #[test]
 fn evidence_that_is_missing_is_said_with_the_remedy() {
-    let bench = Bench::new(1).load(RING);
+    let bench = alone(RING);
     let found = bench.finding("ipi-storm").unwrap().found;
     assert_eq!(found.sure, Sure::Possible);
     let text = &found.remedies[0].text;

@@ -115,7 +115,11 @@ proptest::proptest! {
             .window(true, 2_000)
             .exits(&SubKey::ALL, &rows);
         bench.roster.vcpus.iter_mut().for_each(|vcpu| vcpu.guest_veto = Some(vetoed));
-        let pressed = |load: Load| load.window_ns(if is_cut { load.window_ns.max(1) } else { 0 }).ceiling_ns(load.ceiling_ns.max(1)).cut_each(1).count(load.count + 200);
+        let pressed = |load: Load| {
+            let window_ns = if is_cut { load.window_ns.max(1) } else { 0 };
+            let load = load.window_ns(window_ns).ceiling_ns(load.ceiling_ns.max(1));
+            load.cut_each(1).count(load.count + 200)
+        };
         let loads: Vec<Load> = loads.into_iter().map(pressed).collect();
         prop_assume!(!loads.is_empty());
         let explained = loads.into_iter().fold(bench, Bench::load).explain();
