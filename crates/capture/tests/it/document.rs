@@ -5,7 +5,7 @@ use std::fs::File;
 
 use haltwise_capture::costs;
 use haltwise_capture::info::{Repaired, SCHEMA};
-use haltwise_capture::table::Table;
+use haltwise_capture::table::{Column, Table};
 use haltwise_core::costs::{GRID, Kind, figures, grid};
 use haltwise_core::event::HaltCounts;
 use haltwise_core::hist::{BUCKETS, KERNEL_BUCKETS, bucket_low};
@@ -42,24 +42,24 @@ fn tables(document: &'static str) -> BTreeMap<&'static str, Vec<Vec<&'static str
     tables
 }
 
+fn same_columns(rows: &[Vec<&str>], columns: &[Column]) {
+    assert_eq!(rows[0], ["column", "type", "NULL", "meaning"]);
+    let in_code = columns.iter().map(|column| {
+        let name = format!("`{}`", column.name);
+        let null = column.null.unwrap_or("never");
+        [&name, column.kind.as_str(), null, column.meaning].join(" | ")
+    });
+    let in_document: Vec<_> = rows[1..].iter().map(|row| row.join(" | ")).collect();
+    assert_eq!(in_document, in_code.collect::<Vec<_>>());
+    let mut cells = rows.iter().flatten();
+    assert!(cells.all(|cell| !cell.is_empty()));
+}
+
 #[test]
 fn the_document_and_the_code_have_the_same_columns() {
     let documented = tables(DOCUMENT);
     for table in Table::ALL {
-        let rows = &documented[table.as_str()];
-        assert_eq!(rows[0], ["column", "type", "NULL", "meaning"], "{table}");
-        let in_code = table.columns().iter().map(|column| {
-            let name = format!("`{}`", column.name);
-            let null = column.null.unwrap_or("never");
-            [&name, column.kind.as_str(), null, column.meaning].join(" | ")
-        });
-        let in_document = rows[1..].iter().map(|row| row.join(" | "));
-        let (in_code, in_document): (Vec<_>, Vec<_>) = (in_code.collect(), in_document.collect());
-        assert_eq!(in_document, in_code, "{table}");
-        assert!(
-            rows.iter()
-                .all(|row| row.iter().all(|cell| !cell.is_empty()))
-        );
+        same_columns(&documented[table.as_str()], table.columns());
     }
 }
 
@@ -168,15 +168,7 @@ const COSTS: &str = include_str!("../../../../docs/costs-format.md");
 #[test]
 fn the_document_of_costs_tables_and_the_code_have_the_same_columns_and_kinds() {
     let documented = tables(COSTS);
-    let rows = &documented["Columns"];
-    assert_eq!(rows[0], ["column", "type", "NULL", "meaning"]);
-    let in_code = costs::COLUMNS.iter().map(|column| {
-        let name = format!("`{}`", column.name);
-        let null = column.null.unwrap_or("never");
-        [&name, column.kind.as_str(), null, column.meaning].join(" | ")
-    });
-    let in_document: Vec<_> = rows[1..].iter().map(|row| row.join(" | ")).collect();
-    assert_eq!(in_document, in_code.collect::<Vec<_>>());
+    same_columns(&documented["Columns"], costs::COLUMNS);
     let kinds: Vec<_> = documented["Rows"][1..]
         .iter()
         .map(|row| row[0].trim_matches('`'))
