@@ -103,6 +103,23 @@ fn gathered(terms: Terms, keep: Keep, halts: &[Halt]) -> Material {
     gather.finish(terms, survey).unwrap()
 }
 
+/// At most so much polling, in % of a CPU.
+fn limited(percent: f64) -> Aim {
+    Aim {
+        max_poll_cpu_percent: Some(percent),
+        ..AIM
+    }
+}
+
+/// Latency counts for nothing.
+fn density() -> Aim {
+    let cost = Cost {
+        latency_weight_milli: 0,
+        ..COST
+    };
+    Aim { cost, ..AIM }
+}
+
 fn goal(aim: Aim) -> Goal {
     Goal {
         name: "balanced".to_owned(),

@@ -151,13 +151,7 @@ fn a_limit_of_polling_is_kept_by_lower_ceilings() {
     let material = unlike();
     let free = seek(&material, &[SHORT, LONG], AIM).unwrap();
     let polls = |caps: &Caps| material.judged_wall.poll_cpu_percent(&caps.judged);
-    let limited = |percent| {
-        let aim = Aim {
-            max_poll_cpu_percent: Some(percent),
-            ..AIM
-        };
-        seek(&material, &[SHORT, LONG], aim).unwrap()
-    };
+    let limited = |percent| seek(&material, &[SHORT, LONG], super::limited(percent)).unwrap();
     let half = limited(polls(&free) / 2.0);
     assert!(polls(&half) > 0.0 && polls(&half) <= polls(&free) / 2.0);
     assert!(half.costs.own > free.costs.own && !half.is_over_limit);
@@ -172,11 +166,7 @@ fn a_limit_of_polling_is_kept_by_lower_ceilings() {
     let later = super::material(terms("6.12"), &halts);
     let polls_of = |caps: &Caps| later.judged_wall.poll_cpu_percent(&caps.judged);
     let limit = 0.7 * polls_of(&seek(&later, &[SHORT, LONG], AIM).unwrap());
-    let aim = Aim {
-        max_poll_cpu_percent: Some(limit),
-        ..AIM
-    };
-    let caps = seek(&later, &[SHORT, LONG], aim).unwrap();
+    let caps = seek(&later, &[SHORT, LONG], super::limited(limit)).unwrap();
     assert!(
         polls_of(&caps) <= limit && !caps.is_over_limit,
         "{limit} {caps:?}"
@@ -191,9 +181,6 @@ fn a_limit_of_polling_is_kept_by_lower_ceilings() {
     }
     halts.extend(load(1, "exp:100us", 1_100, 9));
     let material = super::material(terms("6.12"), &halts);
-    let aim = Aim {
-        max_poll_cpu_percent: Some(0.0),
-        ..AIM
-    };
-    assert!(seek(&material, &[LONG], aim).unwrap().is_over_limit);
+    let over = seek(&material, &[LONG], super::limited(0.0)).unwrap();
+    assert!(over.is_over_limit);
 }

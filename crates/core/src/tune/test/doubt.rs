@@ -143,19 +143,8 @@ fn what_the_recording_tells_needs_no_proof() {
 #[test]
 fn a_limit_is_obeyed_and_density_asks_no_latency() {
     let halts = polled(40_000, 4_000);
-    let limited = Aim {
-        max_poll_cpu_percent: Some(2.0),
-        ..AIM
-    };
-    assert_eq!(advised(&halts, limited).verdict, Verdict::ObeyLimit);
-    let density = Aim {
-        cost: Cost {
-            latency_weight_milli: 0,
-            ..COST
-        },
-        ..AIM
-    };
-    assert_eq!(advised(&halts, density).verdict, Verdict::Change);
+    assert_eq!(advised(&halts, limited(2.0)).verdict, Verdict::ObeyLimit);
+    assert_eq!(advised(&halts, density()).verdict, Verdict::Change);
 }
 
 /// One VM polls without success by the calibration, the other in any case: no cap hangs on the first.
@@ -226,16 +215,9 @@ fn a_gain_by_timers_at_a_fixed_time_that_nothing_shows_is_to_be_proved() {
 #[test]
 fn intervals_reach_to_both_readings_of_timers() {
     let material = timers();
-    let density = Aim {
-        cost: Cost {
-            latency_weight_milli: 0,
-            ..COST
-        },
-        ..AIM
-    };
-    let [gain, staying] = gains_of_off(&material, &density);
+    let [gain, staying] = gains_of_off(&material, &density());
     assert!(gain > staying + 0.1 && staying > 0.1, "{gain} {staying}");
-    let (_, advice) = tune(&material, density);
+    let (_, advice) = tune(&material, density());
     assert_eq!(advice.verdict, Verdict::Change, "{:?}", advice.rejected);
     let share = advice.against_in_force.unwrap().cost_share;
     assert!(

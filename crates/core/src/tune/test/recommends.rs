@@ -70,11 +70,7 @@ fn a_limit_is_obeyed_and_said() {
         terms_of_default(),
         &under_default(load(0, "fixed:20us", 4_000, 4)),
     );
-    let aim = Aim {
-        max_poll_cpu_percent: Some(2.0),
-        ..AIM
-    };
-    let (_, advice) = tune(&material, aim);
+    let (_, advice) = tune(&material, limited(2.0));
     assert_eq!(advice.verdict, Verdict::ObeyLimit, "{}", said(&advice));
     let polls = material.judged_wall;
     let choice = advice.choice.unwrap();
