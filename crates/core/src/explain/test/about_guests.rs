@@ -34,27 +34,32 @@ fn haltpoll() -> InGuest {
 }
 
 fn set(ceiling_ns: u32) -> InGuest {
-    InGuest {
-        advised: AdvisedInGuest::Set {
-            ceiling_ns,
-            how: "`haltwise apply` in the guest".to_owned(),
-        },
-        ..haltpoll()
-    }
+    let how = "`haltwise apply` in the guest".to_owned();
+    advised(AdvisedInGuest::Set { ceiling_ns, how })
 }
 
 fn host() -> InGuest {
+    let how = "`haltwise apply` on the host".to_owned();
+    advised(AdvisedInGuest::Host { how })
+}
+
+fn advised(advised: AdvisedInGuest) -> InGuest {
     InGuest {
-        advised: AdvisedInGuest::Host {
-            how: "`haltwise apply` on the host".to_owned(),
-        },
+        advised,
         ..haltpoll()
     }
 }
 
-fn stolen(share: f64) -> InGuest {
+fn stolen(share: impl Into<Option<f64>>) -> InGuest {
     InGuest {
-        stolen_of_wanted: Some(share),
+        stolen_of_wanted: share.into(),
+        ..haltpoll()
+    }
+}
+
+fn with_params(params: impl Into<Option<Params>>) -> InGuest {
+    InGuest {
+        params: params.into(),
         ..haltpoll()
     }
 }
@@ -78,10 +83,7 @@ fn rules_of_a_host_are_not_asked_of_a_guest() {
 fn short_entries_into_hlt_are_polled_unless_tune_says_otherwise() {
     let id = "guest-hlt-below-break-even";
     assert_eq!(of(SHORT, haltpoll()).says(id), Some(Sure::Likely));
-    let menu = InGuest {
-        params: None,
-        ..haltpoll()
-    };
+    let menu = with_params(None);
     assert_eq!(of(SHORT, menu).says(id), Some(Sure::Certain));
     // Longer asleep than a wake-up takes.
     let longer = SHORT.gap_ns(100_000);
@@ -94,20 +96,14 @@ fn short_entries_into_hlt_are_polled_unless_tune_says_otherwise() {
         (set(100_000), "guest_halt_poll_ns=100000 instead of 200000"),
         (host(), "polling in the host instead"),
         (
-            InGuest {
-                advised: AdvisedInGuest::Leave,
-                ..haltpoll()
-            },
+            advised(AdvisedInGuest::Leave),
             "no significantly better setting",
         ),
     ] {
         let withheld = of(SHORT, inside).withholds(id).unwrap();
         assert!(withheld.contains(why), "{withheld}");
     }
-    let doubtful = InGuest {
-        stolen_of_wanted: None,
-        ..haltpoll()
-    };
+    let doubtful = stolen(None);
     assert_eq!(of(SHORT, doubtful).says(id), Some(Sure::Likely));
     let wanted = of(SHORT, stolen(MOST_STEAL)).lacks(id).unwrap();
     assert!(wanted.contains("(steal)"), "{wanted}");
@@ -139,10 +135,7 @@ fn polling_while_time_is_stolen_is_found_from_the_limit_on() {
     assert_eq!(of(CATCHES, stolen(0.1)).says(id), Some(Sure::Certain));
     assert_eq!(of(CATCHES, stolen(0.099)).says(id), None);
     assert_eq!(of(SHORT, stolen(0.5)).says(id), None, "it did not poll");
-    let unknown = InGuest {
-        stolen_of_wanted: None,
-        ..haltpoll()
-    };
+    let unknown = stolen(None);
     let lacks = of(CATCHES, unknown).lacks(id);
     assert_eq!(lacks.as_deref(), Some("steal time was not recorded"));
 }
@@ -150,13 +143,12 @@ fn polling_while_time_is_stolen_is_found_from_the_limit_on() {
 #[test]
 fn a_limit_that_stays_is_found_where_nothing_shrinks_it() {
     let id = "guest-limit-stays";
-    let no_shrink = |guest_halt_poll_ns| InGuest {
-        params: Some(Params {
+    let no_shrink = |guest_halt_poll_ns| {
+        with_params(Params {
             guest_halt_poll_ns,
             allow_shrink: false,
             ..Params::default()
-        }),
-        ..haltpoll()
+        })
     };
     let bench = of(CATCHES, no_shrink(200_000));
     assert_eq!(bench.gives(id), [Does::GuestPollsLess]);
@@ -184,13 +176,10 @@ fn what_rules_of_a_guest_declare_they_give() {
         of(CATCHES, stolen(0.2)),
         of(
             CATCHES,
-            InGuest {
-                params: Some(Params {
-                    allow_shrink: false,
-                    ..Params::default()
-                }),
-                ..haltpoll()
-            },
+            with_params(Params {
+                allow_shrink: false,
+                ..Params::default()
+            }),
         ),
         of(LOAD.gap_ns(900_000).wake(WakeSource::Timer), haltpoll()),
     ];

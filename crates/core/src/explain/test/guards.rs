@@ -240,79 +240,38 @@ fn about_the_vmm() -> Vec<Case> {
     };
     let pages = |value: &str| told(calm(LOAD), &[FAULT]).param("transparent_hugepage", value);
     let scx = |state: &str| calm(LOAD).param("sched_ext.state", state);
-    let idle_hlt = |value: &str| calm(LOAD).param("cpu.idle_hlt", value);
+    let amd = |value: &str| calm(LOAD).param("cpu.idle_hlt", value);
+    let (never, faults, hlt) = ("guest-never-halts", "guest-page-faults", "amd-idle-hlt");
+    let (devices, vmm) = ("vmm-devices", Does::SparesVmm);
+    let (alone, beside) = (kicked(Machine::default(), KICK), kicked(threaded(), KICK));
+    let (small, huge) = (pages("always madvise [never]"), pages("[always] never"));
     vec![
         case(polled, less(PARAM), through(), pays(THROUGH)),
         case(polled, less(OWN), own_through(), pays(own(THROUGH))),
-        case(
-            "guest-never-halts",
-            Does::GuestPollsLess,
-            spinning(0.5),
-            spinning(0.0),
-        ),
-        case(
-            "guest-never-halts",
-            Does::Nothing,
-            spinning(0.0),
-            Bench::calm(1),
-        ),
-        case(hpet, Does::SparesVmm, pulsed(RESTING), pulsed(LOAD)),
-        case(
-            "vmm-devices",
-            Does::SparesExits,
-            kicked(Machine::default(), KICK),
-            kicked(threaded(), KICK),
-        ),
-        case(
-            "guest-page-faults",
-            Does::SparesVmm,
-            pages("always madvise [never]"),
-            pages("[always] never"),
-        ),
+        case(never, Does::GuestPollsLess, spinning(0.5), spinning(0.0)),
+        case(never, Does::Nothing, spinning(0.0), Bench::calm(1)),
+        case(hpet, vmm, pulsed(RESTING), pulsed(LOAD)),
+        case(devices, Does::SparesExits, alone, beside),
+        case(faults, vmm, small, huge),
         case("sched-ext", Does::Nothing, scx("enabled"), scx("disabled")),
-        case("amd-idle-hlt", Does::Nothing, idle_hlt("Y"), idle_hlt("N")),
-        case(
-            "amd-idle-hlt",
-            Does::SparesVmm,
-            idle_hlt("Y"),
-            idle_hlt("N"),
-        ),
+        case(hlt, Does::Nothing, amd("Y"), amd("N")),
+        case(hlt, vmm, amd("Y"), amd("N")),
     ]
 }
 
 fn about_timers_and_threads() -> Vec<Case> {
     let timers = |bench| told(bench, &[DEADLINE]);
+    let late = |bench| timers(bench).param(ADVANCE, "N");
+    let (deep, unknown, timer) = ("deep-idle-states", "unknown-exits", "timer-exits");
+    let vmm = Does::SparesVmm;
+    let threads = |share| polling("IO io1", share, RESTING);
+    let (inside, waits) = (Does::HaltsInGuest, Does::WaitsForTimers);
     vec![
-        case(
-            "deep-idle-states",
-            Does::SparesVmm,
-            resting(DEEP, 3),
-            resting(DEEP, 1),
-        ),
-        case(
-            "unknown-exits",
-            Does::SparesVmm,
-            returning(20_000),
-            returning(9_000),
-        ),
-        case(
-            "timer-exits",
-            Does::HaltsInGuest,
-            timers(calm(LOAD)),
-            timers(pressed(LOAD)),
-        ),
-        case(
-            "timer-exits",
-            Does::WaitsForTimers,
-            timers(calm(LOAD)).param(ADVANCE, "N"),
-            timers(pressed(LOAD)).param(ADVANCE, "N"),
-        ),
-        case(
-            "vmm-threads",
-            Does::SparesVmm,
-            polling("IO io1", 0.9, RESTING),
-            polling("IO io1", 0.1, RESTING),
-        ),
+        case(deep, vmm, resting(DEEP, 3), resting(DEEP, 1)),
+        case(unknown, vmm, returning(20_000), returning(9_000)),
+        case(timer, inside, timers(calm(LOAD)), timers(pressed(LOAD))),
+        case(timer, waits, late(calm(LOAD)), late(pressed(LOAD))),
+        case("vmm-threads", vmm, threads(0.9), threads(0.1)),
     ]
 }
 
