@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`experiment`] | what is compared, how it is measured and judged |
 //! | [`device`] | devices to lift out, and the VM that they are tried in |
-//! | [`guest`] | the guests of the devices, with their disassembly |
+//! | [`guest`] | the guests of the devices |
 //! | [`exitless_timer`] | a timer that a guest arms without an exit, and its agent |
 //! | `proposal` | rules of 2015 that no kernel has |
 //! | [`resctrl`] | classes of cache and memory bandwidth for threads |

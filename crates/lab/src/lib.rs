@@ -20,7 +20,7 @@
 //! | [`thread_stats`] | CPU time and context switches of a thread |
 //! | [`tsc`] | from a guest's TSC to the monotonic clock |
 //! | [`clock`] | the monotonic clock, waiting for an instant, pinning |
-//! | [`guest`] | the guests, one file each, with their disassembly |
+//! | [`guest`] | the guests, one file each |
 //! | [`guest_poll`] | how the guest `poller` polls before it halts |
 //! | [`drive`] | the host's side of `pingpong` and `poller` |
 //! | [`load`] | the description of a run |

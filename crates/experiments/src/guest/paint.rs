@@ -1,25 +1,5 @@
 //! `paint`: draws into the VGA window, as fast as it can: 256 words of 32 bits a round, round after round,
 //! each round where the last one ended. It never halts and takes no interrupt.
-//!
-//! ```nasm
-//! 2000  mov ax,0xa000               ; the window
-//! 2003  mov es,ax
-//! 2005  xor di,di
-//! 2007  imul eax,[0x14],0x9e3779b1  ; the round's first value
-//! 2010  mov cx,0x100                ; 256 writes
-//! 2013  mov [es:di],eax
-//! 2017  add eax,0x1010103
-//! 201d  add di,0x4                  ; wraps with the window
-//! 2020  loop 0x2013
-//! 2022  inc dword [0x14]            ; rounds done
-//! 2027  mov eax,[0x14]
-//! 202b  cmp eax,[0x40]              ; rounds
-//! 2030  jb 0x2007
-//! 2032  jmp 0x203c
-//! 2034  mov sp,0x1000               ; STOP enters: drop the frame
-//! 2037  inc dword [0x4]
-//! 203c  out 0xf4,al                 ; the end
-//! ```
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{ax, cx, di, dword_ptr, eax, es};

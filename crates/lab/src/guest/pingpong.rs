@@ -3,65 +3,9 @@
 //! The first answer, before any wake-up, says that it is ready. Two instructions lie between
 //! an answer and HLT, seven between a wake-up and its answer; the registers for EOI are kept loaded.
 //!
-//! ```nasm
-//! 2000  mov ecx,0x80b               ; EOI
-//! 2006  xor eax,eax
-//! 2009  mov dx,bp                   ; answer port
-//! 200b  inc dword [0x0]             ; HLTs
-//! 2010  out dx,al                   ; answer
-//! 2011  sti
-//! 2012  hlt                         ; WAKE goes on below
-//! 2013  mov sp,0x1000               ; WAKE enters: drop the frame
-//! 2016  inc dword [0x4]             ; interrupts
-//! 201b  xor edx,edx
-//! 201e  wrmsr
-//! 2020  jmp 0x2009
-//! 2022  mov sp,0x1000               ; STOP enters: drop the frame
-//! 2025  inc dword [0x4]             ; interrupts
-//! 202a  out 0xf4,al                 ; the end
-//! ```
-//!
 //! `pingpong-stamped` reads the TSC first of all after a wake-up, at the price of four instructions
-//! before the answer.
-//!
-//! ```nasm
-//! 2000  mov ecx,0x80b               ; EOI
-//! 2006  xor eax,eax
-//! 2009  mov dx,bp                   ; answer port
-//! 200b  inc dword [0x0]             ; HLTs
-//! 2010  out dx,al                   ; answer
-//! 2011  sti
-//! 2012  hlt                         ; WAKE goes on below
-//! 2013  rdtsc                       ; WAKE enters
-//! 2015  mov [0x18],eax              ; woke
-//! 2019  mov [0x1c],edx
-//! 201e  xor eax,eax
-//! 2021  mov sp,0x1000               ; drop the frame
-//! 2024  inc dword [0x4]             ; interrupts
-//! 2029  xor edx,edx
-//! 202c  wrmsr
-//! 202e  jmp 0x2009
-//! 2030  mov sp,0x1000               ; STOP enters: drop the frame
-//! 2033  inc dword [0x4]             ; interrupts
-//! 2038  out 0xf4,al                 ; the end
-//! ```
-
-//!
-//! Where KVM has no irqchip there is no local APIC either, and nothing to tell of an interrupt's end:
-//!
-//! ```nasm
-//! 2000  mov dx,bp                   ; answer port
-//! 2002  inc dword [0x0]             ; HLTs
-//! 2007  out dx,al                   ; answer
-//! 2008  sti
-//! 2009  hlt                         ; WAKE goes on below
-//! 200a  mov sp,0x1000               ; WAKE enters: drop the frame
-//! 200d  inc dword [0x4]             ; interrupts
-//! 2012  jmp 0x2000
-//! 2014  mov sp,0x1000               ; STOP enters: drop the frame
-//! 2017  inc dword [0x4]             ; interrupts
-//! 201c  out 0xf4,al                 ; the end
-//! ```
+//! before the answer. Where KVM has no irqchip there is no local APIC either, and nothing to tell of an
+//! interrupt's end.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{al, bp, dword_ptr, dx, eax, ecx, edx, sp};

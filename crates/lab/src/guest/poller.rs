@@ -18,8 +18,6 @@
 //! just before the flag went up ends the next HLT at once.
 //!
 //! A ring that never halts lets no interrupt in, so what ends it early is the host, which takes its rounds away.
-//!
-//! What the code is can be seen by `haltwise-lab list -v`: some 130 instructions, in the order below.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{

@@ -3,64 +3,8 @@
 //! interrupt with the last exit of a round. (Between `sti` and `cli` must lie an exit: KVM in software does not look at interrupts after
 //! each instruction.)
 //!
-//! `port-poll` reads the line status of a serial port:
-//!
-//! ```nasm
-//! 2000  mov dx,0x3fd                ; line status
-//! 2003  mov cx,0x3e7                ; polls but one
-//! 2006  in al,dx
-//! 2007  loop 0x2006
-//! 2009  sti
-//! 200a  in al,dx                    ; the last; STOP comes in here
-//! 200b  cli
-//! 200c  inc dword [0x14]            ; rounds done
-//! 2011  dec dword [0x40]            ; rounds
-//! 2016  jne 0x2000
-//! 2018  jmp 0x2022
-//! 201a  mov sp,0x1000               ; STOP enters: drop the frame
-//! 201d  inc dword [0x4]
-//! 2022  out 0xf4,al                 ; the end
-//! ```
-//!
-//! `framebuffer` goes over the 64 KiB from `fs:0` on, a byte in every 64:
-//!
-//! ```nasm
-//! 2000  xor di,di
-//! 2002  mov [fs:di],al
-//! 2005  add di,0x40
-//! 2008  cmp di,0xffc0
-//! 200b  jne 0x2002
-//! 200d  sti
-//! 200e  mov [fs:di],al              ; the last; STOP comes in here
-//! 2011  cli
-//! 2012  inc dword [0x14]            ; rounds done
-//! 2017  dec dword [0x40]            ; rounds
-//! 201c  jne 0x2000
-//! 201e  jmp 0x2028
-//! 2020  mov sp,0x1000               ; STOP enters: drop the frame
-//! 2023  inc dword [0x4]
-//! 2028  out 0xf4,al                 ; the end
-//! ```
-
-//! `cpuid` executes CPUID, in a loop of two more instructions, so that its CPU time is that of exits:
-//!
-//! ```nasm
-//! 2000  mov di,0x3e7                ; CPUIDs but one
-//! 2003  mov eax,0x40000000
-//! 2009  cpuid
-//! 200b  dec di
-//! 200c  jne 0x2003
-//! 200e  sti
-//! 200f  cpuid                       ; the last; STOP comes in here
-//! 2011  cli
-//! 2012  inc dword [0x14]            ; rounds done
-//! 2017  dec dword [0x40]            ; rounds
-//! 201c  jne 0x2000
-//! 201e  jmp 0x2028
-//! 2020  mov sp,0x1000               ; STOP enters: drop the frame
-//! 2023  inc dword [0x4]
-//! 2028  out 0xf4,al                 ; the end
-//! ```
+//! `port-poll` reads the line status of a serial port, `framebuffer` goes over the 64 KiB from `fs:0` on, a byte in
+//! every 64, `cpuid` executes CPUID in a loop of two more instructions, so that its CPU time is that of exits.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{CodeLabel, al, byte_ptr, cx, di, dword_ptr, dx, eax};

@@ -11,7 +11,6 @@
 //! one years ahead, moves that back to one which passed long ago, and overwrites the agent's own word.
 //!
 //! Two vectors lead to the same handler: [`super::TICK`] of the local APIC, [`super::WAKE`] of the agent.
-//! What the code is can be seen by `haltwise-lab list -v`.
 
 use std::sync::atomic::Ordering;
 
