@@ -42,7 +42,7 @@ use crate::guest::storm::CPUIDS;
 use crate::guest::{Guest, Stamps};
 use crate::load::{Length, Load};
 use crate::outcome::{EndedBy, VcpuOutcome};
-use crate::run::{Finished, RunError, run};
+use crate::run::{Finished, run};
 
 /// Rounds in which the window grows; not looked at.
 const WARM_UP: usize = 16;
@@ -93,7 +93,7 @@ pub fn calibrate(
     plan: &Plan,
     interrupt: &impl AsFd,
     mut progress: impl FnMut(u32, u32),
-) -> Result<Written, RunError> {
+) -> anyhow::Result<Written> {
     let start_ns = clock::now_ns();
     let mut classes = vec![Samples::default(); plan.gaps.len()];
     let (mut round_trips, mut exits) = (Vec::new(), Vec::new());
@@ -241,7 +241,7 @@ fn median(mut times: Vec<i64>) -> Option<f64> {
 }
 
 /// CPU time of one exit that KVM handles by itself, in nanoseconds; `None` if it was interrupted.
-fn exit_cpu(plan: &Plan, interrupt: &impl AsFd) -> Result<Option<f64>, RunError> {
+fn exit_cpu(plan: &Plan, interrupt: &impl AsFd) -> anyhow::Result<Option<f64>> {
     let mut load = Load::new(Guest::Cpuid);
     load.length = Length::Rounds(EXIT_ROUNDS);
     load.vcpu_cpus = vec![plan.vcpu_cpu];
@@ -263,7 +263,7 @@ fn measure(
     stamps: Stamps,
     polling: Polling,
     interrupt: &impl AsFd,
-) -> Result<Option<Measured>, RunError> {
+) -> anyhow::Result<Option<Measured>> {
     let rounds = (RUN_NS / gap.0.max(1)).clamp(FEWEST_ROUNDS, MOST_ROUNDS) + WARM_UP as u64;
     let mut load = Load::new(Guest::Pingpong(stamps));
     load.length = Length::Rounds(u32::try_from(rounds).unwrap_or(u32::MAX));

@@ -6,6 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use anyhow::Context as _;
 use kvm_bindings::{
     KVM_MEM_LOG_DIRTY_PAGES, KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, KVMIO, kvm_device_attr,
     kvm_interrupt, kvm_reinject_control, kvm_userspace_memory_region,
@@ -13,7 +14,7 @@ use kvm_bindings::{
 use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::ioctl::{_IOC_NONE, _IOC_WRITE, ioctl, ioctl_expr, ioctl_with_ref};
 
-use crate::memory::{GuestMemory, MEMORY_BYTES, MemoryError};
+use crate::memory::{GuestMemory, MEMORY_BYTES};
 
 const KVM_REINJECT_CONTROL: u32 = 0x71;
 const KVM_INTERRUPT: u32 = 0x86;
@@ -24,13 +25,18 @@ fn request(nr: u32) -> std::ffi::c_ulong {
     ioctl_expr(_IOC_NONE, KVMIO, nr, 0)
 }
 
+fn done(result: std::ffi::c_int) -> io::Result<()> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// A file from which the binary statistics of a VM or a vCPU are read.
 pub fn stats_fd(of: &impl AsRawFd) -> io::Result<OwnedFd> {
     // SAFETY: KVM_GET_STATS_FD takes no argument; on a file of another kind it fails with ENOTTY.
     let fd = unsafe { ioctl(of, request(KVM_GET_STATS_FD)) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    done(fd)?;
     // SAFETY: the kernel has just opened this descriptor for us, and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -42,11 +48,7 @@ pub fn disable_pit_reinjection(vm: &VmFd) -> io::Result<()> {
         reserved: [0; 31],
     };
     // SAFETY: the kernel reads one kvm_reinject_control, which outlives the call.
-    let result = unsafe { ioctl_with_ref(vm, request(KVM_REINJECT_CONTROL), &control) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    done(unsafe { ioctl_with_ref(vm, request(KVM_REINJECT_CONTROL), &control) })
 }
 
 /// Queues an interrupt for a vCPU that has no local APIC in the kernel and takes interrupts.
@@ -55,11 +57,7 @@ pub fn interrupt(vcpu: &VcpuFd, vector: u8) -> io::Result<()> {
     let size = u32::try_from(size_of::<kvm_interrupt>()).unwrap_or(0);
     let request = ioctl_expr(_IOC_WRITE, KVMIO, KVM_INTERRUPT, size);
     // SAFETY: the kernel reads one kvm_interrupt, which outlives the call.
-    let result = unsafe { ioctl_with_ref(vcpu, request, &interrupt) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    done(unsafe { ioctl_with_ref(vcpu, request, &interrupt) })
 }
 
 /// What a vCPU's TSC is ahead of the host's; fails before 5.16.
@@ -75,10 +73,7 @@ pub fn tsc_offset(vcpu: &VcpuFd) -> io::Result<u64> {
     let request = ioctl_expr(_IOC_WRITE, KVMIO, KVM_GET_DEVICE_ATTR, size);
     // SAFETY: the kernel reads one kvm_device_attr and writes eight bytes to the u64 that it points
     // to; both outlive the call.
-    let result = unsafe { ioctl_with_ref(vcpu, request, &attribute) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    done(unsafe { ioctl_with_ref(vcpu, request, &attribute) })?;
     Ok(offset)
 }
 
@@ -87,21 +82,10 @@ pub fn host_tsc() -> u64 {
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// Why a guest's memory could not be given to KVM.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SetMemoryError {
-    /// It has no address.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    #[error("set a memory slot")]
-    Ioctl(#[source] kvm_ioctls::Error),
-}
-
 /// Gives a guest's memory to KVM as slot 0 at guest-physical address 0.
 ///
 /// The VM takes a clone of `memory` along (see `vm::Vm`), so that the mapping lives as long as KVM uses it.
-pub fn set_memory(vm: &VmFd, memory: &GuestMemory) -> Result<(), SetMemoryError> {
+pub fn set_memory(vm: &VmFd, memory: &GuestMemory) -> anyhow::Result<()> {
     set_slot(vm, memory, 0, 0..WHOLE, 0)
 }
 
@@ -112,7 +96,7 @@ pub fn cut_window(
     memory: &GuestMemory,
     window: &Range<u32>,
     logged: Option<u32>,
-) -> Result<(), SetMemoryError> {
+) -> anyhow::Result<()> {
     // A slot can be moved and deleted, but not made smaller.
     set_slot(vm, memory, 0, 0..0, 0)?;
     set_slot(vm, memory, 0, 0..window.start, 0)?;
@@ -134,7 +118,7 @@ fn set_slot(
     slot: u32,
     part: Range<u32>,
     flags: u32,
-) -> Result<(), SetMemoryError> {
+) -> anyhow::Result<()> {
     assert!(part.end <= WHOLE, "a part of the memory");
     let region = kvm_userspace_memory_region {
         slot,
@@ -144,5 +128,5 @@ fn set_slot(
         userspace_addr: memory.host_address()? + u64::from(part.start),
     };
     // SAFETY: the region is part of one mapping of MEMORY_BYTES, kept alive by the VM object that owns both.
-    unsafe { vm.set_user_memory_region(region) }.map_err(SetMemoryError::Ioctl)
+    unsafe { vm.set_user_memory_region(region) }.context("set a memory slot")
 }

@@ -13,9 +13,10 @@ use haltwise_core::policy::Spec;
 use haltwise_lab::calibrate::calibrate;
 use haltwise_lab::halt_loop::{HaltPolicy, windows_of};
 use haltwise_lab::interrupt::Interrupt;
+use haltwise_lab::load::LoadError;
 use haltwise_lab::program::{self, print};
 use haltwise_lab::render;
-use haltwise_lab::run::{RunError, run};
+use haltwise_lab::run::run;
 
 use crate::args::{CalibrateArgs, Cli, RunArgs, Verb};
 
@@ -27,8 +28,9 @@ fn main() -> ExitCode {
         Verb::List { verbose } => list(verbose),
     };
     program::end(done, |error| {
-        let wrong = matches!(error.downcast_ref(), Some(RunError::Load(_)));
-        wrong.then_some("see `haltwise-lab run --help`")
+        error
+            .is::<LoadError>()
+            .then_some("see `haltwise-lab run --help`")
     })
 }
 

@@ -165,6 +165,10 @@ pub enum MemoryError {
     },
 }
 
+fn at(address: u32) -> impl FnOnce(vm_memory::GuestMemoryError) -> MemoryError {
+    move |source| MemoryError::Access { address, source }
+}
+
 #[derive(Debug, Clone)]
 pub struct GuestMemory(GuestMemoryMmap<()>);
 
@@ -182,30 +186,28 @@ impl GuestMemory {
     /// Where it is mapped in the VMM.
     pub fn host_address(&self) -> Result<u64, MemoryError> {
         let found = self.0.get_host_address(GuestAddress(0));
-        found
-            .map(|p| p.addr() as u64)
-            .map_err(|source| MemoryError::Access { address: 0, source })
+        found.map(|p| p.addr() as u64).map_err(at(0))
     }
 
     /// Copies bytes in.
     pub fn write(&self, address: u32, bytes: &[u8]) -> Result<(), MemoryError> {
         self.0
             .write_slice(bytes, GuestAddress(u64::from(address)))
-            .map_err(|source| MemoryError::Access { address, source })
+            .map_err(at(address))
     }
 
     /// Copies bytes out.
     pub fn read(&self, address: u32, bytes: &mut [u8]) -> Result<(), MemoryError> {
         self.0
             .read_slice(bytes, GuestAddress(u64::from(address)))
-            .map_err(|source| MemoryError::Access { address, source })
+            .map_err(at(address))
     }
 
     /// Loads an aligned number at once.
     pub fn load<T: AtomicAccess>(&self, address: u32, order: Ordering) -> Result<T, MemoryError> {
         self.0
             .load(GuestAddress(u64::from(address)), order)
-            .map_err(|source| MemoryError::Access { address, source })
+            .map_err(at(address))
     }
 
     /// Stores an aligned number at once.
@@ -217,7 +219,7 @@ impl GuestMemory {
     ) -> Result<(), MemoryError> {
         self.0
             .store(value, GuestAddress(u64::from(address)), order)
-            .map_err(|source| MemoryError::Access { address, source })
+            .map_err(at(address))
     }
 
     pub fn set_vector(&self, vector: u8, ip: u16) -> Result<(), MemoryError> {
@@ -225,18 +227,16 @@ impl GuestMemory {
     }
 
     pub fn set_word(&self, vcpu: u32, offset: u16, value: u32) -> Result<(), MemoryError> {
-        let address = vcpu_page(vcpu) + u32::from(offset);
-        self.0
-            .store(value, GuestAddress(u64::from(address)), Ordering::Release)
-            .map_err(|source| MemoryError::Access { address, source })
+        self.store(
+            vcpu_page(vcpu) + u32::from(offset),
+            value,
+            Ordering::Release,
+        )
     }
 
     /// Reads a word of a vCPU's page, while the guest may be writing it.
     pub fn word(&self, vcpu: u32, offset: u16) -> Result<u32, MemoryError> {
-        let address = vcpu_page(vcpu) + u32::from(offset);
-        self.0
-            .load(GuestAddress(u64::from(address)), Ordering::Acquire)
-            .map_err(|source| MemoryError::Access { address, source })
+        self.load(vcpu_page(vcpu) + u32::from(offset), Ordering::Acquire)
     }
 
     /// Reads two words of a vCPU's page as one number; the guest must not be writing them.

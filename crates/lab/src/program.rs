@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-use crate::run::RunError;
 use crate::vm::OpenError;
 
 /// Prints; a reader that has left (`| head`) is not our failure.
@@ -18,10 +17,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 
 /// Why `/dev/kvm` could not be used, if that is what went wrong.
 pub fn no_kvm(error: &anyhow::Error) -> Option<&OpenError> {
-    match error.downcast_ref() {
-        Some(RunError::Open(error)) => Some(error),
-        _ => error.downcast_ref(),
-    }
+    error.downcast_ref()
 }
 
 /// Reports an error and what to do about it; `usage` is the hint for a wrong name or value on the command line.

@@ -6,12 +6,9 @@
 //! ```
 //! The supervisor sleeps in `poll`; nothing wakes it while the guests run.
 
-use std::io;
 use std::os::fd::AsFd;
 
-use haltwise_core::units::Nanos;
-use haltwise_core::workload::GapSpecError;
-use iced_x86::IcedError;
+use anyhow::Context as _;
 
 use crate::clock;
 use crate::drive::VcpuRounds;
@@ -19,61 +16,11 @@ use crate::guest::{Guest, pingpong, timed};
 use crate::guest_poll::PollNote;
 use crate::halt_loop::{HaltPolicy, UserHalt, UserHalts};
 use crate::load::{Load, LoadError};
-use crate::memory::{MemoryError, param};
+use crate::memory::param;
 use crate::outcome::Outcome;
 use crate::running::Running;
-use crate::stats_fd::StatsReadError;
 use crate::tally;
-use crate::vcpu::VcpuError;
-use crate::vm::{self, OpenError, Vm, VmConfig, VmError};
-
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// It makes no sense.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// No KVM.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// A VM could not be made.
-    #[error(transparent)]
-    Vm(#[from] VmError),
-    #[error("VM `{vm}`")]
-    Vcpu {
-        vm: String,
-        #[source]
-        source: VcpuError,
-    },
-    /// A vCPU made no progress.
-    #[error("run VM `{vm}`: vCPU {vcpu} made no progress for {after}")]
-    Hung { vm: String, vcpu: u32, after: Nanos },
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// The guest could not be assembled.
-    #[error("assemble `{guest}`")]
-    Assemble {
-        guest: String,
-        /// Why not.
-        #[source]
-        source: IcedError,
-    },
-    /// Gaps could not be drawn.
-    #[error("draw gaps")]
-    Gaps(#[from] GapSpecError),
-    #[error(transparent)]
-    Stats(#[from] StatsReadError),
-    #[error("{step}")]
-    Io {
-        step: &'static str,
-        #[source]
-        source: io::Error,
-    },
-}
-
-pub(crate) fn io_step(step: &'static str) -> impl Fn(io::Error) -> RunError {
-    move |source| RunError::Io { step, source }
-}
+use crate::vm::{self, Vm, VmConfig};
 
 #[derive(Debug)]
 pub struct Finished {
@@ -88,22 +35,22 @@ pub struct Finished {
 }
 
 /// Runs a load until its end, or until `interrupt` is readable.
-pub fn run(load: &Load, interrupt: &impl AsFd) -> Result<Finished, RunError> {
-    Ok(run_beside(load, interrupt, |_| Ok::<_, RunError>(()))?.0)
+pub fn run(load: &Load, interrupt: &impl AsFd) -> anyhow::Result<Finished> {
+    Ok(run_beside(load, interrupt, |_| Ok(()))?.0)
 }
 
 /// The same, with something of the host that is started before the vCPUs, and returned after their end.
-pub fn run_beside<T, E: From<RunError>>(
+pub fn run_beside<T>(
     load: &Load,
     interrupt: &impl AsFd,
-    beside: impl FnOnce(&[Vm]) -> Result<T, E>,
-) -> Result<(Finished, T), E> {
+    beside: impl FnOnce(&[Vm]) -> anyhow::Result<T>,
+) -> anyhow::Result<(Finished, T)> {
     let vms = create(load)?;
     let beside = beside(&vms)?;
     Ok((finish(load, interrupt, vms)?, beside))
 }
 
-fn finish(load: &Load, interrupt: &impl AsFd, vms: Vec<Vm>) -> Result<Finished, RunError> {
+fn finish(load: &Load, interrupt: &impl AsFd, vms: Vec<Vm>) -> anyhow::Result<Finished> {
     let mut running = Running::new(load, vms)?;
     let started = running.start();
     let supervised = started.and_then(|()| running.supervise(interrupt.as_fd()));
@@ -117,7 +64,7 @@ fn finish(load: &Load, interrupt: &impl AsFd, vms: Vec<Vm>) -> Result<Finished, 
     tally::tally(load, ended?, ended_by)
 }
 
-fn create(load: &Load) -> Result<Vec<Vm>, RunError> {
+fn create(load: &Load) -> anyhow::Result<Vec<Vm>> {
     load.check()?;
     let kvm = vm::open()?;
     let guest = load.guest;
@@ -125,10 +72,7 @@ fn create(load: &Load) -> Result<Vec<Vm>, RunError> {
         None => guest.program(),
         Some(_) => pingpong::bare_program(),
     };
-    let program = program.map_err(|source| RunError::Assemble {
-        guest: guest.to_string(),
-        source,
-    })?;
+    let program = program.with_context(|| format!("assemble `{guest}`"))?;
     (0..load.vms)
         .map(|index| {
             let config = VmConfig {
@@ -162,7 +106,7 @@ fn handle_halts(vm: &mut Vm, policy: &HaltPolicy) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn set_params(load: &Load, index: u32, vm: &Vm) -> Result<(), RunError> {
+fn set_params(load: &Load, index: u32, vm: &Vm) -> anyhow::Result<()> {
     let rounds = load.rounds().unwrap_or(u32::MAX);
     for vcpu in 0..load.vcpus {
         let next = (vcpu + 1) % load.vcpus;
@@ -170,10 +114,7 @@ fn set_params(load: &Load, index: u32, vm: &Vm) -> Result<(), RunError> {
         vm.memory.set_word(vcpu, param::PERIOD, load.period()?)?;
         vm.memory.set_word(vcpu, param::NEXT, next)?;
     }
-    let tsc_khz = vm.vcpus[0].tsc_khz().map_err(|source| RunError::Vcpu {
-        vm: vm.config.name.clone(),
-        source,
-    })?;
+    let tsc_khz = vm.vcpus[0].tsc_khz().with_context(|| vm.title())?;
     if let Guest::Poller(_) = load.guest {
         // The table is theirs to take notes in.
         for vcpu in 0..load.vcpus {
@@ -185,6 +126,6 @@ fn set_params(load: &Load, index: u32, vm: &Vm) -> Result<(), RunError> {
     if let Guest::Timed(_) = load.guest {
         (0..load.vcpus).try_for_each(|vcpu| timed::tell(&vm.memory, vcpu))?;
     }
-    vm.memory.set_table(&load.ticks(index, tsc_khz)?)?;
-    Ok(())
+    let ticks = load.ticks(index, tsc_khz).context("draw gaps")?;
+    Ok(vm.memory.set_table(&ticks)?)
 }

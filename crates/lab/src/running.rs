@@ -1,11 +1,13 @@
 //! Everything that is alive during a run: vCPU threads, the host's drivers, and their supervisor.
 
+use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::thread::JoinHandle;
 
+use anyhow::{Context as _, anyhow};
 use haltwise_core::ids::{Tid, VcpuId};
 use haltwise_core::units::Nanos;
 
@@ -16,7 +18,6 @@ use crate::guest::{Guest, Peer, Stamps};
 use crate::load::{Length, Load};
 use crate::memory::{GuestMemory, MemoryError, counter, mailbox, param};
 use crate::outcome::EndedBy;
-use crate::run::{RunError, io_step};
 use crate::stats_fd::{Stats, StatsFd};
 use crate::turns::Turns;
 use crate::vcpu::{Ends, Vcpu, VcpuEnd, VcpuThread};
@@ -74,18 +75,18 @@ pub(crate) struct Ended {
     pub(crate) elapsed_ns: u64,
 }
 
-fn read(stats: Option<&StatsFd>) -> Result<Option<Stats>, RunError> {
-    Ok(stats.map(StatsFd::read).transpose()?)
+fn read(stats: Option<&StatsFd>) -> anyhow::Result<Option<Stats>> {
+    stats.map(StatsFd::read).transpose()
 }
 
-fn change(stats: Option<&StatsFd>, before: Option<&Stats>) -> Result<Stats, RunError> {
+fn change(stats: Option<&StatsFd>, before: Option<&Stats>) -> anyhow::Result<Stats> {
     let after = read(stats)?.unwrap_or_default();
     Ok(before.map(|before| after.since(before)).unwrap_or_default())
 }
 
 impl<'a> Running<'a> {
-    pub(crate) fn new(load: &'a Load, vms: Vec<Vm>) -> Result<Self, RunError> {
-        let failed = || io_step("create an eventfd");
+    pub(crate) fn new(load: &'a Load, vms: Vec<Vm>) -> anyhow::Result<Self> {
+        let failed = "create an eventfd";
         let vms = vms.into_iter().zip(0..).map(|(vm, index)| {
             let before = read(vm.stats.as_ref())?;
             Ok(RunningVm {
@@ -97,16 +98,16 @@ impl<'a> Running<'a> {
         });
         Ok(Self {
             load,
-            vms: vms.collect::<Result<_, RunError>>()?,
-            ends: Arc::new(Ends::new().map_err(failed())?),
-            drivers_done: Arc::new(Event::new().map_err(failed())?),
-            ending: Arc::new(Ending::new().map_err(failed())?),
+            vms: vms.collect::<anyhow::Result<_>>()?,
+            ends: Arc::new(Ends::new().context(failed)?),
+            drivers_done: Arc::new(Event::new().context(failed)?),
+            ending: Arc::new(Ending::new().context(failed)?),
             start_ns: clock::now_ns(),
         })
     }
 
     /// Starts every vCPU. Where vCPUs wake each other, vCPU 0 starts when all others are ready.
-    pub(crate) fn start(&mut self) -> Result<(), RunError> {
+    pub(crate) fn start(&mut self) -> anyhow::Result<()> {
         self.start_ns = clock::now_ns();
         for vm in 0..self.vms.len() {
             let mut waiting = std::mem::take(&mut self.vms[vm].vm.vcpus);
@@ -121,30 +122,26 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    fn wait_for_followers(&self, vm: usize) -> Result<(), RunError> {
+    fn wait_for_followers(&self, vm: usize) -> anyhow::Result<()> {
         let vm = &self.vms[vm].vm;
         for (vcpu, lines) in vm.lines.iter().enumerate().skip(1) {
             let ready = clock::wait_readable(&lines.answer, Some(self.load.timeout))
-                .map_err(io_step("wait for a vCPU to be ready"))?;
+                .context("wait for a vCPU to be ready")?;
             if !ready {
-                return Err(RunError::Hung {
-                    vm: vm.config.name.clone(),
-                    vcpu: u32::try_from(vcpu).unwrap_or(u32::MAX),
-                    after: self.load.timeout,
-                });
+                return Err(hung(vm, vcpu, self.load.timeout));
             }
         }
         Ok(())
     }
 
-    fn start_vcpu(&self, vm: usize, vcpu: Vcpu) -> Result<RunningVcpu, RunError> {
+    fn start_vcpu(&self, vm: usize, vcpu: Vcpu) -> anyhow::Result<RunningVcpu> {
         let (number, id) = (u32::try_from(vm).unwrap_or(u32::MAX), vcpu.id);
         let cpu = self.load.cpu_of(number, id.0);
         let stats = vcpu.stats.clone();
         let before = read(stats.as_deref())?;
         let thread = vcpu
             .start(format!("vm{vm}-vcpu{id}"), cpu, Arc::clone(&self.ends))
-            .map_err(|source| self.vcpu_failed(vm, source))?;
+            .with_context(|| self.vms[vm].vm.title())?;
         let driver = if self.load.guest.is_driven() {
             Some(self.start_driver(vm, id)?)
         } else {
@@ -159,10 +156,10 @@ impl<'a> Running<'a> {
         })
     }
 
-    fn start_driver(&self, vm: usize, vcpu: VcpuId) -> Result<Driver, RunError> {
+    fn start_driver(&self, vm: usize, vcpu: VcpuId) -> anyhow::Result<Driver> {
         let load = self.load;
         let stream = u32::try_from(vm).unwrap_or(u32::MAX) * load.vcpus + vcpu.0;
-        let gaps = load.rhythm.gaps(stream)?;
+        let gaps = load.rhythm.gaps(stream).context("draw gaps")?;
         let lines = Arc::clone(&self.vms[vm].vm.lines[vcpu.0 as usize]);
         let (ending, done) = (Arc::clone(&self.ending), Arc::clone(&self.drivers_done));
         let rounds = load.rounds().map(u64::from);
@@ -183,18 +180,11 @@ impl<'a> Running<'a> {
                 done.signal()?;
                 rounds
             })
-            .map_err(io_step("start a driver thread"))
-    }
-
-    fn vcpu_failed(&self, vm: usize, source: crate::vcpu::VcpuError) -> RunError {
-        RunError::Vcpu {
-            vm: self.vms[vm].vm.config.name.clone(),
-            source,
-        }
+            .context("start a driver thread")
     }
 
     /// Waits until the run is over: all rounds played, time up, interrupted, or something failed.
-    pub(crate) fn supervise(&mut self, interrupt: BorrowedFd<'_>) -> Result<EndedBy, RunError> {
+    pub(crate) fn supervise(&mut self, interrupt: BorrowedFd<'_>) -> anyhow::Result<EndedBy> {
         let until = match self.load.length {
             Length::Duration(duration) => self.start_ns.saturating_add(duration.0),
             Length::Rounds(_) => u64::MAX,
@@ -232,10 +222,10 @@ impl<'a> Running<'a> {
                 files,
                 Some(Nanos(until.min(look_again).min(next_turn) - now)),
             )
-            .map_err(io_step("wait for the run's end"))?;
-            let taken = io_step("read an eventfd");
-            drivers += self.drivers_done.take().map_err(&taken)?;
-            vcpus += self.ends.event.take().map_err(&taken)?;
+            .context("wait for the run's end")?;
+            let taken = "read an eventfd";
+            drivers += self.drivers_done.take().context(taken)?;
+            vcpus += self.ends.event.take().context(taken)?;
             if drivers == all || vcpus == all || self.ends.failed() {
                 return Ok(EndedBy::Rounds);
             }
@@ -246,9 +236,10 @@ impl<'a> Running<'a> {
     }
 
     /// Fails if a vCPU's counters are what they were when we last looked.
-    fn check_progress(&mut self) -> Result<(), RunError> {
-        for vm in &mut self.vms {
-            for vcpu in &mut vm.vcpus {
+    fn check_progress(&mut self) -> anyhow::Result<()> {
+        let timeout = self.load.timeout;
+        for RunningVm { vm, vcpus, .. } in &mut self.vms {
+            for vcpu in vcpus {
                 let mut progress = 0;
                 for word in [
                     counter::INTERRUPTS,
@@ -257,14 +248,10 @@ impl<'a> Running<'a> {
                     counter::WRMSRS,
                     counter::ROUNDS,
                 ] {
-                    progress += u64::from(vm.vm.memory.word(vcpu.thread.id.0, word)?);
+                    progress += u64::from(vm.memory.word(vcpu.thread.id.0, word)?);
                 }
                 if progress == vcpu.progress && !vcpu.thread.is_finished() {
-                    return Err(RunError::Hung {
-                        vm: vm.vm.config.name.clone(),
-                        vcpu: vcpu.thread.id.0,
-                        after: self.load.timeout,
-                    });
+                    return Err(hung(vm, vcpu.thread.id, timeout));
                 }
                 vcpu.progress = progress;
             }
@@ -272,11 +259,11 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    pub(crate) fn end(self, linger: impl FnOnce() -> io::Result<()>) -> Result<Ended, RunError> {
-        self.stop().map_err(io_step("stop the guests"))?;
+    pub(crate) fn end(self, linger: impl FnOnce() -> io::Result<()>) -> anyhow::Result<Ended> {
+        self.stop().context("stop the guests")?;
         let elapsed_ns = clock::now_ns().saturating_sub(self.start_ns);
         // The files of the vCPUs close as soon as their threads are joined.
-        linger().map_err(io_step("linger"))?;
+        linger().context("linger")?;
         let mut vms = Vec::new();
         for RunningVm {
             vm, before, vcpus, ..
@@ -332,6 +319,11 @@ impl<'a> Running<'a> {
     }
 }
 
+fn hung(vm: &Vm, vcpu: impl Display, after: Nanos) -> anyhow::Error {
+    let title = vm.title();
+    anyhow!("run {title}: vCPU {vcpu} made no progress for {after}")
+}
+
 /// How a guest is given its work: by an interrupt, or by a word in its memory and an interrupt if it does
 /// not poll. Says whether it took one.
 fn waker(
@@ -361,30 +353,24 @@ fn waker(
 }
 
 /// Timer deltas for each of the gaps that a VM has in turn.
-fn tables(load: &Load, index: u32, vm: &Vm) -> Result<Vec<Vec<u64>>, RunError> {
+fn tables(load: &Load, index: u32, vm: &Vm) -> anyhow::Result<Vec<Vec<u64>>> {
     let Some(vcpu) = vm.vcpus.first().filter(|_| !load.gaps.is_empty()) else {
         return Ok(Vec::new());
     };
-    let tsc_khz = vcpu.tsc_khz().map_err(|source| RunError::Vcpu {
-        vm: vm.config.name.clone(),
-        source,
-    })?;
-    let table = |spec| Ok(load.ticks_of(spec, index, tsc_khz)?);
+    let tsc_khz = vcpu.tsc_khz().with_context(|| vm.title())?;
+    let table = |spec| load.ticks_of(spec, index, tsc_khz).context("draw gaps");
     load.gaps.iter().map(table).collect()
 }
 
-fn gather(vm: &Vm, vcpu: RunningVcpu) -> Result<EndedVcpu, RunError> {
+fn gather(vm: &Vm, vcpu: RunningVcpu) -> anyhow::Result<EndedVcpu> {
     let (id, tid) = (vcpu.thread.id, vcpu.thread.tid());
     let mut end = vcpu.thread.join();
     let result = std::mem::replace(&mut end.result, Ok(()));
-    result.map_err(|source| RunError::Vcpu {
-        vm: vm.config.name.clone(),
-        source,
-    })?;
+    result.with_context(|| vm.title())?;
     let rounds = vcpu.driver.map(|driver| {
         let lost = || io::Error::other("the driver thread panicked");
         let rounds = driver.join().unwrap_or_else(|_| Err(lost()));
-        rounds.map_err(io_step("drive a vCPU"))
+        rounds.context("drive a vCPU")
     });
     Ok(EndedVcpu {
         id,

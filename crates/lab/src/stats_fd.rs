@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use anyhow::Context as _;
 use haltwise_core::hist::{KVM_HIST_BUCKETS, KvmHist};
 
 use crate::ioctl;
@@ -42,16 +43,6 @@ pub enum StatsParseError {
     /// A name is not text.
     #[error("read the name of statistic {index}: not UTF-8")]
     Name { index: u32 },
-}
-
-/// Why statistics could not be read.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StatsReadError {
-    #[error("read the stats fd")]
-    Io(#[from] io::Error),
-    #[error("parse the stats fd")]
-    Parse(#[from] StatsParseError),
 }
 
 /// What a statistic's values mean (`KVM_STATS_TYPE_*`).
@@ -203,18 +194,18 @@ impl StatsFd {
         ioctl::stats_fd(fd).map(Self)
     }
 
-    pub fn read(&self) -> Result<Stats, StatsReadError> {
+    pub fn read(&self) -> anyhow::Result<Stats> {
         let mut bytes = Vec::new();
         let mut chunk = [0; 16 << 10];
         while bytes.len() < MAX_BYTES {
             let n = rustix::io::pread(&self.0, &mut chunk, bytes.len() as u64)
-                .map_err(io::Error::from)?;
+                .context("read the stats fd")?;
             if n == 0 {
                 break;
             }
             bytes.extend_from_slice(&chunk[..n]);
         }
-        Ok(parse(&bytes)?)
+        parse(&bytes).context("parse the stats fd")
     }
 }
 

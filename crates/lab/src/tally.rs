@@ -11,12 +11,12 @@ use crate::memory::{GuestMemory, MemoryError, counter, poll};
 use crate::outcome::{
     EndedBy, Outcome, Quantiles, SCHEMA, UserHaltCounts, VcpuOutcome, VmOutcome, log_hists, scalars,
 };
-use crate::run::{Finished, RunError};
+use crate::run::Finished;
 use crate::running::{Ended, EndedVcpu, EndedVm};
 use crate::stats_fd::Stats;
 use crate::vcpu::VcpuEnd;
 
-pub(crate) fn tally(load: &Load, ended: Ended, ended_by: EndedBy) -> Result<Finished, RunError> {
+pub(crate) fn tally(load: &Load, ended: Ended, ended_by: EndedBy) -> anyhow::Result<Finished> {
     let mut vms = Vec::new();
     let mut rounds = Vec::new();
     let mut halts = Vec::new();
@@ -64,7 +64,7 @@ pub(crate) fn tally(load: &Load, ended: Ended, ended_by: EndedBy) -> Result<Fini
     })
 }
 
-fn tally_vm(load: &Load, ended: EndedVm) -> Result<(VmOutcome, Vec<VcpuRounds>), RunError> {
+fn tally_vm(load: &Load, ended: EndedVm) -> anyhow::Result<(VmOutcome, Vec<VcpuRounds>)> {
     let memory = &ended.vm.memory;
     let mut vcpus = Vec::new();
     let mut rounds = Vec::new();

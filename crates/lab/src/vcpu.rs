@@ -17,6 +17,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use anyhow::{Context as _, anyhow};
 use haltwise_core::ids::{Tid, VcpuId};
 use kvm_bindings::{
     CpuId, KVM_MP_STATE_RUNNABLE, kvm_lapic_state, kvm_mp_state, kvm_regs, kvm_segment,
@@ -36,41 +37,6 @@ use crate::tsc::{Moment, TscClock};
 
 /// The signal that gets a thread out of `KVM_RUN`; its handler only exists.
 const KICK: i32 = signal_hook::consts::SIGUSR1;
-
-/// Why a vCPU could not be made, or ended other than by its guest's word.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum VcpuError {
-    #[error("{step} of vCPU {vcpu}")]
-    Ioctl {
-        step: &'static str,
-        vcpu: VcpuId,
-        #[source]
-        source: kvm_ioctls::Error,
-    },
-    #[error("{step} of vCPU {vcpu}")]
-    Thread {
-        step: &'static str,
-        vcpu: VcpuId,
-        #[source]
-        source: std::io::Error,
-    },
-    /// It left the guest for a reason that no guest of ours gives.
-    #[error("run vCPU {vcpu}: unexpected exit {exit}")]
-    UnexpectedExit { vcpu: VcpuId, exit: String },
-    /// It did not end by itself and was taken out.
-    #[error("run vCPU {vcpu}: it hung and was kicked out")]
-    Kicked { vcpu: VcpuId },
-    /// The VMM could not handle its halt.
-    #[error("halt vCPU {vcpu}")]
-    Halt {
-        vcpu: VcpuId,
-        #[source]
-        source: std::io::Error,
-    },
-    #[error("run vCPU {vcpu}: its thread panicked")]
-    Panicked { vcpu: VcpuId },
-}
 
 /// A vCPU that has not been started.
 #[derive(Debug)]
@@ -96,11 +62,14 @@ impl Vcpu {
         memory: &GuestMemory,
         entry: u16,
         irqchip: bool,
-    ) -> Result<Self, VcpuError> {
-        let step = Steps(VcpuId(id));
-        let fd = step.ioctl("KVM_CREATE_VCPU", vm.create_vcpu(id.into()))?;
-        step.ioctl("KVM_SET_CPUID2", fd.set_cpuid2(&cpuid_of(cpuid, id)))?;
-        let mut sregs = step.ioctl("KVM_GET_SREGS", fd.get_sregs())?;
+    ) -> anyhow::Result<Self> {
+        let of = |step| of(step, VcpuId(id));
+        let fd = vm
+            .create_vcpu(id.into())
+            .with_context(of("KVM_CREATE_VCPU"))?;
+        let cpuid = cpuid_of(cpuid, id);
+        fd.set_cpuid2(&cpuid).with_context(of("KVM_SET_CPUID2"))?;
+        let mut sregs = fd.get_sregs().with_context(of("KVM_GET_SREGS"))?;
         let page = vcpu_page(id);
         for (segment, base) in [
             (&mut sregs.cs, 0),
@@ -114,7 +83,7 @@ impl Vcpu {
         if irqchip {
             sregs.apic_base |= APIC_ENABLED | X2APIC_MODE;
         }
-        step.ioctl("KVM_SET_SREGS", fd.set_sregs(&sregs))?;
+        fd.set_sregs(&sregs).with_context(of("KVM_SET_SREGS"))?;
         let regs = kvm_regs {
             rip: entry.into(),
             rsp: STACK_TOP.into(),
@@ -122,16 +91,17 @@ impl Vcpu {
             rflags: 2,
             ..Default::default()
         };
-        step.ioctl("KVM_SET_REGS", fd.set_regs(&regs))?;
+        fd.set_regs(&regs).with_context(of("KVM_SET_REGS"))?;
         if irqchip {
-            let mut lapic = step.ioctl("KVM_GET_LAPIC", fd.get_lapic())?;
+            let mut lapic = fd.get_lapic().with_context(of("KVM_GET_LAPIC"))?;
             set_apic_register(&mut lapic, 0xf0, APIC_SOFTWARE_ENABLED | 0xff);
-            step.ioctl("KVM_SET_LAPIC", fd.set_lapic(&lapic))?;
+            fd.set_lapic(&lapic).with_context(of("KVM_SET_LAPIC"))?;
         }
         let runnable = kvm_mp_state {
             mp_state: KVM_MP_STATE_RUNNABLE,
         };
-        step.ioctl("KVM_SET_MP_STATE", fd.set_mp_state(runnable))?;
+        let set = fd.set_mp_state(runnable);
+        set.with_context(of("KVM_SET_MP_STATE"))?;
         let stats = StatsFd::of(&fd).ok().map(Arc::new);
         Ok(Self {
             id: VcpuId(id),
@@ -143,8 +113,9 @@ impl Vcpu {
         })
     }
 
-    pub fn tsc_khz(&self) -> Result<u32, VcpuError> {
-        Steps(self.id).ioctl("KVM_GET_TSC_KHZ", self.fd.get_tsc_khz())
+    pub fn tsc_khz(&self) -> anyhow::Result<u32> {
+        let khz = self.fd.get_tsc_khz();
+        khz.with_context(of("KVM_GET_TSC_KHZ", self.id))
     }
 
     /// What its TSC is ahead of the host's, modulo 2^64; fails before 5.16.
@@ -162,17 +133,11 @@ impl Vcpu {
         thread_name: String,
         cpu: Option<u32>,
         ends: Arc<Ends>,
-    ) -> Result<VcpuThread, VcpuError> {
+    ) -> anyhow::Result<VcpuThread> {
         let id = self.id;
-        let thread = move |step| {
-            move |source| VcpuError::Thread {
-                step,
-                vcpu: id,
-                source,
-            }
-        };
         let ignored = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(KICK, ignored).map_err(thread("register the kick signal"))?;
+        signal_hook::flag::register(KICK, ignored)
+            .with_context(of("register the kick signal", id))?;
         let kicked = Arc::new(AtomicBool::new(false));
         let tid = Arc::new(OnceLock::new());
         let (thread_kicked, thread_tid) = (Arc::clone(&kicked), Arc::clone(&tid));
@@ -184,12 +149,12 @@ impl Vcpu {
                 let end = self.account(cpu, &thread_kicked);
                 let told = ends.tell(end.result.is_err());
                 let end = VcpuEnd {
-                    result: end.result.and(told.map_err(thread("signal the end"))),
+                    result: end.result.and(told.with_context(of("signal the end", id))),
                     ..end
                 };
                 (end, self)
             })
-            .map_err(thread("start the thread"))?;
+            .with_context(of("start the thread", id))?;
         Ok(VcpuThread {
             id,
             tid,
@@ -200,25 +165,13 @@ impl Vcpu {
 
     /// Runs, and takes the thread's use of CPU before and after.
     fn account(&mut self, cpu: Option<u32>, kicked: &AtomicBool) -> VcpuEnd {
-        let mut end = VcpuEnd {
-            exits: ExitCounts::new(),
-            thread: ThreadUse::default(),
-            tsc: None,
-            halts: Vec::new(),
-            result: Ok(()),
-        };
+        let mut end = VcpuEnd::new(Ok(()));
         let id = self.id;
-        let failed = |step| {
-            move |source| VcpuError::Thread {
-                step,
-                vcpu: id,
-                source,
-            }
-        };
         let result = (|| {
             cpu.map_or(Ok(()), clock::pin)
-                .map_err(failed("pin the thread"))?;
-            let use_so_far = || ThreadUse::of_this_thread().map_err(failed("read the CPU time"));
+                .with_context(of("pin the thread", id))?;
+            let use_so_far =
+                || ThreadUse::of_this_thread().with_context(of("read the CPU time", id));
             let first = Moment::now(&self.fd);
             let before = use_so_far()?;
             let result = self.run(kicked, &mut end.exits);
@@ -236,26 +189,21 @@ impl Vcpu {
     }
 
     /// Runs it, in one thread after another if the guest wants that.
-    fn run(&mut self, kicked: &AtomicBool, exits: &mut ExitCounts) -> Result<(), VcpuError> {
+    fn run(&mut self, kicked: &AtomicBool, exits: &mut ExitCounts) -> anyhow::Result<()> {
         let vcpu = self.id;
         let mut left = self.run_here(kicked, exits)?;
         while left == Left::ForAnotherThread {
             left = std::thread::scope(|scope| {
                 let run = || self.run_here(kicked, exits);
                 let thread = std::thread::Builder::new().spawn_scoped(scope, run);
-                let thread = thread.map_err(|source| VcpuError::Thread {
-                    step: "start another thread",
-                    vcpu,
-                    source,
-                })?;
-                let ended = thread.join();
-                ended.unwrap_or(Err(VcpuError::Panicked { vcpu }))
+                let thread = thread.with_context(of("start another thread", vcpu))?;
+                thread.join().unwrap_or_else(|_| Err(panicked(vcpu)))
             })?;
         }
         Ok(())
     }
 
-    fn run_here(&mut self, kicked: &AtomicBool, exits: &mut ExitCounts) -> Result<Left, VcpuError> {
+    fn run_here(&mut self, kicked: &AtomicBool, exits: &mut ExitCounts) -> anyhow::Result<Left> {
         let vcpu = self.id;
         loop {
             self.offer_interrupt()?;
@@ -271,27 +219,19 @@ impl Vcpu {
                     self.halt(kicked)?;
                 }
                 Ok(Next::Stop) => return Ok(Left::ForEver),
-                Ok(Next::Unexpected(exit)) => {
-                    return Err(VcpuError::UnexpectedExit { vcpu, exit });
-                }
+                Ok(Next::Unexpected(exit)) => return Err(unexpected(vcpu, &exit)),
                 Err(errno) if errno.errno() == rustix::io::Errno::INTR.raw_os_error() => {
                     if kicked.load(Ordering::Acquire) {
-                        return Err(VcpuError::Kicked { vcpu });
+                        return Err(kicked_out(vcpu));
                     }
                 }
-                Err(source) => {
-                    let step = "KVM_RUN";
-                    return Err(VcpuError::Ioctl { step, vcpu, source });
-                }
+                Err(error) => return Err(error).with_context(of("KVM_RUN", vcpu)),
             }
         }
     }
-}
 
-impl Vcpu {
     /// Hands in what an interrupt controller in the VMM has, or asks to be told when the guest takes it.
-    fn offer_interrupt(&mut self) -> Result<(), VcpuError> {
-        let vcpu = self.id;
+    fn offer_interrupt(&mut self) -> anyhow::Result<()> {
         let Some(devices) = &mut self.devices else {
             return Ok(());
         };
@@ -304,30 +244,42 @@ impl Vcpu {
             && run.if_flag != 0
             && let Some(vector) = devices.acknowledge()
         {
-            ioctl::interrupt(&self.fd, vector).map_err(|source| VcpuError::Thread {
-                step: "KVM_INTERRUPT",
-                vcpu,
-                source,
-            })?;
+            ioctl::interrupt(&self.fd, vector).with_context(of("KVM_INTERRUPT", self.id))?;
         }
         let more = devices.has_interrupt();
         self.fd.get_kvm_run().request_interrupt_window = more.into();
         Ok(())
     }
 
-    fn halt(&mut self, kicked: &AtomicBool) -> Result<(), VcpuError> {
+    fn halt(&mut self, kicked: &AtomicBool) -> anyhow::Result<()> {
         let vcpu = self.id;
         let Some(user_halts) = &mut self.user_halts else {
-            let exit = "Hlt".to_owned();
-            return Err(VcpuError::UnexpectedExit { vcpu, exit });
+            return Err(unexpected(vcpu, "Hlt"));
         };
-        let vector = user_halts.halt(kicked);
-        let vector = vector.map_err(|source| VcpuError::Halt { vcpu, source })?;
-        let Some(vector) = vector else {
-            return Err(VcpuError::Kicked { vcpu });
+        let failed = || format!("halt vCPU {vcpu}");
+        let Some(vector) = user_halts.halt(kicked).with_context(failed)? else {
+            return Err(kicked_out(vcpu));
         };
-        ioctl::interrupt(&self.fd, vector).map_err(|source| VcpuError::Halt { vcpu, source })
+        ioctl::interrupt(&self.fd, vector).with_context(failed)
     }
+}
+
+/// What was done of a vCPU, for an error.
+fn of(step: &'static str, vcpu: VcpuId) -> impl FnOnce() -> String {
+    move || format!("{step} of vCPU {vcpu}")
+}
+
+/// It left the guest for a reason that no guest of ours gives.
+fn unexpected(vcpu: VcpuId, exit: &str) -> anyhow::Error {
+    anyhow!("run vCPU {vcpu}: unexpected exit {exit}")
+}
+
+fn kicked_out(vcpu: VcpuId) -> anyhow::Error {
+    anyhow!("run vCPU {vcpu}: it hung and was kicked out")
+}
+
+fn panicked(vcpu: VcpuId) -> anyhow::Error {
+    anyhow!("run vCPU {vcpu}: its thread panicked")
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -380,7 +332,19 @@ pub struct VcpuEnd {
     /// What turns its TSC into monotonic time, if KVM tells.
     pub tsc: Option<TscClock>,
     pub halts: Vec<UserHalt>,
-    pub result: Result<(), VcpuError>,
+    pub result: anyhow::Result<()>,
+}
+
+impl VcpuEnd {
+    fn new(result: anyhow::Result<()>) -> Self {
+        Self {
+            exits: ExitCounts::new(),
+            thread: ThreadUse::default(),
+            tsc: None,
+            halts: Vec::new(),
+            result,
+        }
+    }
 }
 
 impl VcpuThread {
@@ -402,14 +366,8 @@ impl VcpuThread {
 
     pub fn join(self) -> VcpuEnd {
         let vcpu = self.id;
-        let panicked = |_| VcpuEnd {
-            exits: ExitCounts::new(),
-            thread: ThreadUse::default(),
-            tsc: None,
-            halts: Vec::new(),
-            result: Err(VcpuError::Panicked { vcpu }),
-        };
-        self.handle.join().map_or_else(panicked, |(end, _)| end)
+        let ended = self.handle.join();
+        ended.map_or_else(|_| VcpuEnd::new(Err(panicked(vcpu))), |(end, _)| end)
     }
 }
 
@@ -445,22 +403,5 @@ fn set_base(segment: &mut kvm_segment, base: u32) {
 fn set_apic_register(lapic: &mut kvm_lapic_state, offset: usize, value: u32) {
     for (place, byte) in lapic.regs[offset..].iter_mut().zip(value.to_le_bytes()) {
         *place = byte.cast_signed();
-    }
-}
-
-/// Puts the step and the vCPU to an error.
-struct Steps(VcpuId);
-
-impl Steps {
-    fn ioctl<T>(
-        &self,
-        step: &'static str,
-        result: Result<T, kvm_ioctls::Error>,
-    ) -> Result<T, VcpuError> {
-        result.map_err(|source| VcpuError::Ioctl {
-            step,
-            vcpu: self.0,
-            source,
-        })
     }
 }

@@ -3,22 +3,22 @@
 //! [`routing`] says which way interrupts go. Where the VMM handles halts itself ([`Interrupts::Vmm`]), there
 //! is no irqchip: the lines are bells, and the vCPU's halt loop hands the vector in with `KVM_INTERRUPT`.
 
-use std::io;
 use std::sync::Arc;
 
+use anyhow::{Context as _, ensure};
 use haltwise_core::units::HaltPollNs;
-use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_pit_config};
+use kvm_bindings::{KVM_MAX_CPUID_ENTRIES, kvm_pit_config};
 use kvm_ioctls::{IoEventAddress, Kvm, NoDatamatch, VmFd};
 
 use crate::bell::{Bell, Line, Signal};
 use crate::event::Event;
 use crate::exit::ANSWER_PORT;
 use crate::guest::Program;
-use crate::ioctl::{self, SetMemoryError};
+use crate::ioctl;
 use crate::memory::{CODE, GuestMemory, MAX_VCPUS, MemoryError};
 use crate::routing::{self, Interrupts};
 use crate::stats_fd::StatsFd;
-use crate::vcpu::{Vcpu, VcpuError};
+use crate::vcpu::Vcpu;
 
 /// Three pages that VMX uses for real mode on CPUs that cannot run it directly.
 const TSS_ADDRESS: usize = 0xfffb_d000;
@@ -37,50 +37,6 @@ pub enum OpenError {
     /// Anything else.
     #[error("open /dev/kvm")]
     Failed(#[source] kvm_ioctls::Error),
-}
-
-/// Why a VM could not be made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum VmError {
-    #[error("{step} of VM `{vm}`")]
-    Ioctl {
-        step: &'static str,
-        vm: String,
-        #[source]
-        source: kvm_ioctls::Error,
-    },
-    /// The kernel refused a step outside of kvm-ioctls.
-    #[error("{step} of VM `{vm}`")]
-    Io {
-        step: &'static str,
-        vm: String,
-        #[source]
-        source: io::Error,
-    },
-    #[error("lay out memory of VM `{vm}`")]
-    Memory {
-        vm: String,
-        #[source]
-        source: MemoryError,
-    },
-    #[error("give memory to VM `{vm}`")]
-    SetMemory {
-        vm: String,
-        #[source]
-        source: SetMemoryError,
-    },
-    #[error("create vCPU of VM `{vm}`")]
-    Vcpu {
-        vm: String,
-        #[source]
-        source: VcpuError,
-    },
-    /// This kernel has no per-VM cap.
-    #[error("set the polling cap of VM `{vm}`: this kernel has no KVM_CAP_HALT_POLL (since 5.8)")]
-    NoCap { vm: String },
-    #[error("create {0} vCPUs in a VM: 1 to {MAX_VCPUS} are possible")]
-    VcpuCount(u32),
 }
 
 pub fn open() -> Result<Kvm, OpenError> {
@@ -132,44 +88,46 @@ pub struct Vm {
 
 impl Vm {
     /// Creates a VM that will run `program` from its first instruction on.
-    pub fn create(kvm: &Kvm, config: VmConfig, program: &Program) -> Result<Self, VmError> {
-        if !(1..=MAX_VCPUS).contains(&config.vcpus) {
-            return Err(VmError::VcpuCount(config.vcpus));
-        }
-        let step = Steps(&config.name);
-        let fd = step.ioctl("KVM_CREATE_VM", kvm.create_vm())?;
+    pub fn create(kvm: &Kvm, config: VmConfig, program: &Program) -> anyhow::Result<Self> {
+        ensure!(
+            (1..=MAX_VCPUS).contains(&config.vcpus),
+            "create {} vCPUs in a VM: 1 to {MAX_VCPUS} are possible",
+            config.vcpus
+        );
+        let of = |step| of(step, &config);
+        let fd = kvm.create_vm().with_context(of("KVM_CREATE_VM"))?;
         // Where it cannot be announced, its ceiling cannot be set from outside.
         haltwise_governor::announce(&fd);
-        let memory = step.memory(GuestMemory::new())?;
-        ioctl::set_memory(&fd, &memory).map_err(|source| VmError::SetMemory {
-            vm: config.name.clone(),
-            source,
-        })?;
-        step.ioctl("KVM_SET_TSS_ADDR", fd.set_tss_address(TSS_ADDRESS))?;
-        step.ioctl(
-            "KVM_SET_IDENTITY_MAP_ADDR",
-            fd.set_identity_map_address(IDENTITY_MAP_ADDRESS),
-        )?;
+        let memory = GuestMemory::new().with_context(of("lay out memory"))?;
+        ioctl::set_memory(&fd, &memory)
+            .with_context(|| format!("give memory to VM `{}`", config.name))?;
+        fd.set_tss_address(TSS_ADDRESS)
+            .with_context(of("KVM_SET_TSS_ADDR"))?;
+        fd.set_identity_map_address(IDENTITY_MAP_ADDRESS)
+            .with_context(of("KVM_SET_IDENTITY_MAP_ADDR"))?;
         if config.interrupts.have_irqchip() {
-            step.ioctl("KVM_CREATE_IRQCHIP", fd.create_irq_chip())?;
+            fd.create_irq_chip()
+                .with_context(of("KVM_CREATE_IRQCHIP"))?;
         }
         if config.pit {
-            step.ioctl("KVM_CREATE_PIT2", fd.create_pit2(kvm_pit_config::default()))?;
-            step.io("KVM_REINJECT_CONTROL", ioctl::disable_pit_reinjection(&fd))?;
+            fd.create_pit2(kvm_pit_config::default())
+                .with_context(of("KVM_CREATE_PIT2"))?;
+            ioctl::disable_pit_reinjection(&fd).with_context(of("KVM_REINJECT_CONTROL"))?;
         }
         if let Some(cap) = config.vm_max_halt_poll_ns {
-            set_cap(&fd, &config.name, cap)?;
+            set_cap(&fd, &config, cap)?;
         }
-        step.memory(load(&memory, program))?;
-        route(&fd, &step, &config)?;
-        let lines = (0..config.vcpus)
-            .map(|vcpu| lines(&fd, &step, &config, vcpu))
-            .collect::<Result<_, _>>()?;
-        let cpuid = step.ioctl(
-            "KVM_GET_SUPPORTED_CPUID",
-            kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES),
-        )?;
-        let vcpus = create_vcpus(&fd, &config, &cpuid, &memory, program)?;
+        load(&memory, program).with_context(of("lay out memory"))?;
+        route(&fd, &config)?;
+        let lines = (0..config.vcpus).map(|vcpu| lines(&fd, &config, vcpu));
+        let lines = lines.collect::<Result<_, _>>()?;
+        let cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES);
+        let cpuid = cpuid.with_context(of("KVM_GET_SUPPORTED_CPUID"))?;
+        let irqchip = config.interrupts.have_irqchip();
+        let vcpus = (0..config.vcpus)
+            .map(|id| Vcpu::create(&fd, id, &cpuid, &memory, program.entry, irqchip))
+            .collect::<anyhow::Result<_>>()
+            .with_context(of("create vCPU"))?;
         let stats = StatsFd::of(&fd).ok();
         Ok(Self {
             config,
@@ -181,8 +139,13 @@ impl Vm {
         })
     }
 
-    pub fn set_cap(&self, ceiling: HaltPollNs) -> Result<(), VmError> {
-        set_cap(&self.fd, &self.config.name, ceiling)
+    pub fn set_cap(&self, ceiling: HaltPollNs) -> anyhow::Result<()> {
+        set_cap(&self.fd, &self.config, ceiling)
+    }
+
+    /// What errors of it begin with.
+    pub fn title(&self) -> String {
+        format!("VM `{}`", self.config.name)
     }
 
     /// The VM's own descriptor, for what this type does not cover.
@@ -196,41 +159,20 @@ impl Vm {
     }
 }
 
-fn create_vcpus(
-    fd: &VmFd,
-    config: &VmConfig,
-    cpuid: &CpuId,
-    memory: &GuestMemory,
-    program: &Program,
-) -> Result<Vec<Vcpu>, VmError> {
-    (0..config.vcpus)
-        .map(|id| {
-            Vcpu::create(
-                fd,
-                id,
-                cpuid,
-                memory,
-                program.entry,
-                config.interrupts.have_irqchip(),
-            )
-            .map_err(|source| VmError::Vcpu {
-                vm: config.name.clone(),
-                source,
-            })
-        })
-        .collect()
+/// What was done of a VM, for an error.
+fn of(step: &'static str, config: &VmConfig) -> impl FnOnce() -> String {
+    move || format!("{step} of VM `{}`", config.name)
 }
 
-fn set_cap(fd: &VmFd, vm: &str, ceiling: HaltPollNs) -> Result<(), VmError> {
+fn set_cap(fd: &VmFd, config: &VmConfig, ceiling: HaltPollNs) -> anyhow::Result<()> {
     let unknown = rustix::io::Errno::INVAL.raw_os_error();
-    haltwise_governor::set_ceiling(fd, ceiling.0).map_err(|source| {
-        let vm = vm.to_owned();
-        if source.raw_os_error() == Some(unknown) {
-            return VmError::NoCap { vm };
-        }
-        let step = "KVM_ENABLE_CAP(KVM_CAP_HALT_POLL)";
-        VmError::Io { step, vm, source }
-    })
+    let set = haltwise_governor::set_ceiling(fd, ceiling.0);
+    ensure!(
+        !matches!(&set, Err(error) if error.raw_os_error() == Some(unknown)),
+        "set the polling cap of VM `{}`: this kernel has no KVM_CAP_HALT_POLL (since 5.8)",
+        config.name
+    );
+    set.with_context(of("KVM_ENABLE_CAP(KVM_CAP_HALT_POLL)", config))
 }
 
 fn load(memory: &GuestMemory, program: &Program) -> Result<(), MemoryError> {
@@ -242,30 +184,30 @@ fn load(memory: &GuestMemory, program: &Program) -> Result<(), MemoryError> {
 }
 
 /// Takes interrupts where they are to go.
-fn route(fd: &VmFd, step: &Steps<'_>, config: &VmConfig) -> Result<(), VmError> {
+fn route(fd: &VmFd, config: &VmConfig) -> anyhow::Result<()> {
     let interrupts = config.interrupts;
     if !interrupts.have_irqchip() {
         return Ok(());
     }
     let table = routing::table(interrupts, config.vcpus);
-    step.ioctl("KVM_SET_GSI_ROUTING", fd.set_gsi_routing(&table))?;
+    fd.set_gsi_routing(&table)
+        .with_context(of("KVM_SET_GSI_ROUTING", config))?;
     if interrupts == Interrupts::Ioapic {
         let ioapic = routing::ioapic(config.vcpus);
-        step.ioctl("KVM_SET_IRQCHIP", fd.set_irqchip(&ioapic))?;
+        fd.set_irqchip(&ioapic)
+            .with_context(of("KVM_SET_IRQCHIP", config))?;
     }
     Ok(())
 }
 
-fn lines(fd: &VmFd, step: &Steps<'_>, config: &VmConfig, vcpu: u32) -> Result<Arc<Lines>, VmError> {
-    let event = || step.io("eventfd", Event::new());
+fn lines(fd: &VmFd, config: &VmConfig, vcpu: u32) -> anyhow::Result<Arc<Lines>> {
+    let event = || Event::new().with_context(of("eventfd", config));
     let answer = event()?;
     let port = IoEventAddress::Pio(u64::from(ANSWER_PORT) + u64::from(vcpu));
-    step.ioctl(
-        "KVM_IOEVENTFD",
-        fd.register_ioevent(answer.fd(), &port, NoDatamatch),
-    )?;
+    fd.register_ioevent(answer.fd(), &port, NoDatamatch)
+        .with_context(of("KVM_IOEVENTFD", config))?;
     if !config.interrupts.have_irqchip() {
-        let bell = Arc::new(step.io("eventfd", Bell::new())?);
+        let bell = Arc::new(Bell::new().with_context(of("eventfd", config))?);
         return Ok(Arc::new(Lines {
             wake: Line::Bell(Arc::clone(&bell), Signal::Wake),
             stop: Line::Bell(Arc::clone(&bell), Signal::Stop),
@@ -275,8 +217,9 @@ fn lines(fd: &VmFd, step: &Steps<'_>, config: &VmConfig, vcpu: u32) -> Result<Ar
     }
     let irqfd = |gsi: u32| {
         let event = event()?;
-        step.ioctl("KVM_IRQFD", fd.register_irqfd(event.fd(), gsi))?;
-        Ok(Line::Irqfd(event))
+        fd.register_irqfd(event.fd(), gsi)
+            .with_context(of("KVM_IRQFD", config))?;
+        anyhow::Ok(Line::Irqfd(event))
     };
     Ok(Arc::new(Lines {
         wake: irqfd(routing::wake_gsi(vcpu))?,
@@ -284,36 +227,4 @@ fn lines(fd: &VmFd, step: &Steps<'_>, config: &VmConfig, vcpu: u32) -> Result<Ar
         answer,
         bell: None,
     }))
-}
-
-/// Puts the step and the VM's name to an error.
-struct Steps<'a>(&'a str);
-
-impl Steps<'_> {
-    fn ioctl<T>(
-        &self,
-        step: &'static str,
-        result: Result<T, kvm_ioctls::Error>,
-    ) -> Result<T, VmError> {
-        result.map_err(|source| VmError::Ioctl {
-            step,
-            vm: self.0.to_owned(),
-            source,
-        })
-    }
-
-    fn io<T>(&self, step: &'static str, result: io::Result<T>) -> Result<T, VmError> {
-        result.map_err(|source| VmError::Io {
-            step,
-            vm: self.0.to_owned(),
-            source,
-        })
-    }
-
-    fn memory<T>(&self, result: Result<T, MemoryError>) -> Result<T, VmError> {
-        result.map_err(|source| VmError::Memory {
-            vm: self.0.to_owned(),
-            source,
-        })
-    }
 }

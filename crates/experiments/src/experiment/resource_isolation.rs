@@ -205,7 +205,7 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
 /// Runs all rounds: a signal waits for their end, less than a second away.
 fn run_whole(load: &Load) -> anyhow::Result<Finished> {
     let never = Event::new().context("create an eventfd")?;
-    Ok(run(load, &never)?)
+    run(load, &never)
 }
 
 fn with_classes(load: &Load, neighbour: Neighbour) -> anyhow::Result<Block> {
