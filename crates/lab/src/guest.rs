@@ -107,79 +107,69 @@ pub enum Guest {
 #[error("`{0}` is not a guest (`haltwise-lab list` has all)")]
 pub struct UnknownGuest(String);
 
+/// What is known of a guest without running it: its name and purpose, and its gap in microseconds and its rounds if
+/// nothing else is asked of it.
+#[derive(Debug)]
+struct Known {
+    guest: Guest,
+    name: &'static str,
+    gap_us: u64,
+    rounds: u32,
+    purpose: &'static str,
+}
+
+macro_rules! known {
+    ($($guest:expr, $name:literal, $gap_us:literal, $rounds:literal, $purpose:literal;)+) => {
+        [$(Known { guest: $guest, name: $name, gap_us: $gap_us, rounds: $rounds, purpose: $purpose }),+]
+    };
+}
+
+/// All, in the order in which they are listed.
+const KNOWN: [Known; 18] = known! {
+    Guest::Pingpong(Stamps::None), "pingpong", 50, 10_000, "the host wakes each vCPU after a drawn gap; it answers";
+    Guest::Pingpong(Stamps::Woke), "pingpong-stamped", 50, 10_000, "pingpong that also notes the TSC when it woke";
+    Guest::Tick(Timer::TscDeadline), "tick", 1_000, 1_000, "each vCPU wakes itself by one-shot TSC deadlines";
+    Guest::Tick(Timer::Pit), "tick-pit", 10_000, 100, "the in-kernel PIT wakes vCPU 0 periodically";
+    Guest::Tick(Timer::Rtc), "tick-rtc", 15_625, 100, "the same, with an idle Windows' accesses to RTC and PM timer";
+    Guest::Ipi, "ipi", 0, 10_000, "vCPUs in a ring wake each other by x2APIC IPIs";
+    Guest::Idle, "idle", 100_000, 20, "halts; a slow periodic APIC timer is all that wakes it";
+    Guest::Exits, "exits", 200, 1, "known prime numbers of PIO, MMIO, CPUID, MSR and HLT exits";
+    Guest::Hop, "hop", 1_000, 100, "each vCPU goes on in another thread after every round";
+    Guest::PortPoll, "port-poll", 0, 100, "polls a port of a device that is not there";
+    Guest::Framebuffer, "framebuffer", 0, 100, "draws into 64 KiB of memory that the VMM emulates";
+    Guest::Cpuid, "cpuid", 0, 100, "executes CPUID: exits that KVM handles by itself";
+    Guest::Poller(Peer::Host), "poller", 50, 10_000, "polls for the host's work before it halts; it answers";
+    Guest::Poller(Peer::Ring), "poller-ring", 0, 10_000, "the same in a ring of vCPUs: no IPI to one that polls";
+    Guest::Timed(Clock::Pit), "timed-pit", 1_000, 1_000, "tick-pit that also notes the TSC at each tick";
+    Guest::Timed(Clock::TscDeadline), "timed-deadline", 1_000, 1_000, "tick that also notes how late each timer is";
+    Guest::Timed(Clock::Exitless), "timed-exitless", 1_000, 1_000,
+        "the same by a page shared with an agent (run has none)";
+    Guest::Timed(Clock::Nonsense), "timed-nonsense", 1_000, 1_000,
+        "the same, and writes nonsense into the page between";
+};
+
 impl Guest {
     /// All, in the order in which they are listed.
-    pub const ALL: [Self; 18] = [
-        Self::Pingpong(Stamps::None),
-        Self::Pingpong(Stamps::Woke),
-        Self::Tick(Timer::TscDeadline),
-        Self::Tick(Timer::Pit),
-        Self::Tick(Timer::Rtc),
-        Self::Ipi,
-        Self::Idle,
-        Self::Exits,
-        Self::Hop,
-        Self::PortPoll,
-        Self::Framebuffer,
-        Self::Cpuid,
-        Self::Poller(Peer::Host),
-        Self::Poller(Peer::Ring),
-        Self::Timed(Clock::Pit),
-        Self::Timed(Clock::TscDeadline),
-        Self::Timed(Clock::Exitless),
-        Self::Timed(Clock::Nonsense),
-    ];
+    pub fn all() -> impl Iterator<Item = Self> {
+        KNOWN.iter().map(|known| known.guest)
+    }
+
+    fn known(self) -> &'static Known {
+        let mut known = KNOWN.iter();
+        known.find(|known| known.guest == self).unwrap_or(&KNOWN[0])
+    }
 
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Pingpong(Stamps::None) => "pingpong",
-            Self::Pingpong(Stamps::Woke) => "pingpong-stamped",
-            Self::Tick(Timer::TscDeadline) => "tick",
-            Self::Tick(Timer::Pit) => "tick-pit",
-            Self::Tick(Timer::Rtc) => "tick-rtc",
-            Self::Ipi => "ipi",
-            Self::Idle => "idle",
-            Self::Exits => "exits",
-            Self::Hop => "hop",
-            Self::PortPoll => "port-poll",
-            Self::Framebuffer => "framebuffer",
-            Self::Cpuid => "cpuid",
-            Self::Poller(Peer::Host) => "poller",
-            Self::Poller(Peer::Ring) => "poller-ring",
-            Self::Timed(Clock::Pit) => "timed-pit",
-            Self::Timed(Clock::TscDeadline) => "timed-deadline",
-            Self::Timed(Clock::Exitless) => "timed-exitless",
-            Self::Timed(Clock::Nonsense) => "timed-nonsense",
-        }
+        self.known().name
     }
 
     pub fn purpose(self) -> &'static str {
-        match self {
-            Self::Pingpong(Stamps::None) => {
-                "the host wakes each vCPU after a drawn gap; it answers"
-            }
-            Self::Pingpong(Stamps::Woke) => "pingpong that also notes the TSC when it woke",
-            Self::Tick(Timer::TscDeadline) => "each vCPU wakes itself by one-shot TSC deadlines",
-            Self::Tick(Timer::Pit) => "the in-kernel PIT wakes vCPU 0 periodically",
-            Self::Tick(Timer::Rtc) => {
-                "the same, with an idle Windows' accesses to RTC and PM timer"
-            }
-            Self::Ipi => "vCPUs in a ring wake each other by x2APIC IPIs",
-            Self::Idle => "halts; a slow periodic APIC timer is all that wakes it",
-            Self::Exits => "known prime numbers of PIO, MMIO, CPUID, MSR and HLT exits",
-            Self::Hop => "each vCPU goes on in another thread after every round",
-            Self::PortPoll => "polls a port of a device that is not there",
-            Self::Cpuid => "executes CPUID: exits that KVM handles by itself",
-            Self::Framebuffer => "draws into 64 KiB of memory that the VMM emulates",
-            Self::Poller(Peer::Host) => "polls for the host's work before it halts; it answers",
-            Self::Poller(Peer::Ring) => "the same in a ring of vCPUs: no IPI to one that polls",
-            Self::Timed(Clock::Pit) => "tick-pit that also notes the TSC at each tick",
-            Self::Timed(Clock::TscDeadline) => "tick that also notes how late each timer is",
-            Self::Timed(Clock::Exitless) => {
-                "the same by a page shared with an agent (run has none)"
-            }
-            Self::Timed(Clock::Nonsense) => "the same, and writes nonsense into the page between",
-        }
+        self.known().purpose
+    }
+
+    /// Its gap in microseconds and its rounds, if nothing else is asked of it.
+    pub(crate) fn usual(self) -> (u64, u32) {
+        (self.known().gap_us, self.known().rounds)
     }
 
     /// Whether the host wakes each vCPU and gets an answer.
@@ -236,7 +226,7 @@ impl FromStr for Guest {
     type Err = UnknownGuest;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|guest| guest.name() == text);
+        let found = Self::all().find(|guest| guest.name() == text);
         found.ok_or_else(|| UnknownGuest(text.to_owned()))
     }
 }
@@ -294,6 +284,13 @@ impl Assembly {
         a.wrmsr()
     }
 
+    /// A label of what comes next.
+    pub fn here(&mut self) -> Result<CodeLabel, IcedError> {
+        let mut here = self.asm.create_label();
+        self.asm.set_label(&mut here)?;
+        Ok(here)
+    }
+
     /// Counts a HLT and executes it; `vector` continues right behind it.
     pub fn halt(&mut self, vector: u8) -> Result<(), IcedError> {
         let a = &mut self.asm;
@@ -305,18 +302,23 @@ impl Assembly {
 
     /// The code of `vector` starts here: drops the frame, counts.
     pub fn enter(&mut self, vector: u8) -> Result<(), IcedError> {
-        let a = &mut self.asm;
-        let mut here = a.create_label();
-        a.set_label(&mut here)?;
+        let here = self.here()?;
         self.vectors.push((vector, here));
+        let a = &mut self.asm;
         a.mov(sp, u32::from(STACK_TOP))?;
         a.inc(dword_ptr(counter::INTERRUPTS))
     }
 
-    /// Jumps to `again` until as many interrupts as rounds were taken, then to the end.
-    fn until_rounds_are_done(&mut self, again: CodeLabel) -> Result<(), IcedError> {
+    /// Counts a round, and jumps to `again` until all are done, then to the end.
+    pub fn count_round(&mut self, again: CodeLabel) -> Result<(), IcedError> {
+        self.asm.inc(dword_ptr(counter::ROUNDS))?;
+        self.until(counter::ROUNDS, again)
+    }
+
+    /// Jumps to `again` until a word has counted as many as there are rounds, then to the end.
+    fn until(&mut self, word: u16, again: CodeLabel) -> Result<(), IcedError> {
         let a = &mut self.asm;
-        a.mov(eax, dword_ptr(counter::INTERRUPTS))?;
+        a.mov(eax, dword_ptr(word))?;
         a.cmp(eax, dword_ptr(param::ROUNDS))?;
         a.jb(again)?;
         a.jmp(self.done)
@@ -373,7 +375,7 @@ mod test {
 
     #[test]
     fn every_guest_can_be_stopped_and_found_by_name() {
-        for guest in Guest::ALL {
+        for guest in Guest::all() {
             let program = guest.program().unwrap();
             assert!(program.vectors.iter().any(|(vector, _)| *vector == STOP));
             assert_eq!(guest.name().parse(), Ok(guest));

@@ -5,7 +5,7 @@ use haltwise_core::units::{HaltPollNs, Nanos};
 use haltwise_core::workload::{GapSpec, GapSpecError, Gaps};
 
 use crate::clock::HostWait;
-use crate::guest::{Guest, Peer, Stamps, Timer};
+use crate::guest::{Guest, Stamps};
 use crate::guest_poll::{GuestPoll, GuestPollError};
 use crate::halt_loop::HaltPolicy;
 use crate::memory::TABLE_ENTRIES;
@@ -118,17 +118,7 @@ pub enum LoadError {
 impl Load {
     /// What a guest does if nothing else is asked of it.
     pub fn new(guest: Guest) -> Self {
-        let (gap_us, rounds) = match guest {
-            Guest::Pingpong(_) | Guest::Poller(Peer::Host) => (50, 10_000),
-            Guest::Tick(Timer::TscDeadline) | Guest::Timed(_) => (1_000, 1_000),
-            Guest::Tick(Timer::Pit) => (10_000, 100),
-            Guest::Ipi | Guest::Poller(Peer::Ring) => (0, 10_000),
-            Guest::Idle => (100_000, 20),
-            Guest::Tick(Timer::Rtc) => (15_625, 100),
-            Guest::Exits => (200, 1),
-            Guest::Hop => (1_000, 100),
-            Guest::PortPoll | Guest::Framebuffer | Guest::Cpuid => (0, 100),
-        };
+        let (gap_us, rounds) = guest.usual();
         Self {
             guest,
             vms: 1,
@@ -278,10 +268,11 @@ impl Load {
 #[cfg(test)]
 mod test {
     use super::*;
+    use crate::guest::Timer;
 
     #[test]
     fn every_guest_runs_as_it_is() {
-        for guest in Guest::ALL {
+        for guest in Guest::all() {
             assert_eq!(Load::new(guest).check(), Ok(()), "{guest}");
         }
     }
@@ -302,7 +293,7 @@ mod test {
 
     #[test]
     fn gaps_in_turn_are_for_guests_that_read_them_while_they_run() {
-        for guest in Guest::ALL {
+        for guest in Guest::all() {
             let load = Load {
                 gaps: vec!["exp:1ms".parse().unwrap()],
                 ..Load::new(guest)

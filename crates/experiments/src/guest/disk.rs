@@ -73,11 +73,7 @@ pub fn program() -> Result<Program, IcedError> {
     a.set_label(&mut wrong)?;
     a.inc(dword_ptr(ERRORS))?;
     a.set_label(&mut right)?;
-    a.inc(dword_ptr(counter::ROUNDS))?;
-    a.mov(eax, dword_ptr(counter::ROUNDS))?;
-    a.cmp(eax, dword_ptr(param::ROUNDS))?;
-    a.jb(round)?;
-    a.jmp(assembly.done)?;
+    assembly.count_round(round)?;
     assembly.finish()
 }
 

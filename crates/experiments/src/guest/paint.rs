@@ -6,7 +6,7 @@ use iced_x86::code_asm::{ax, cx, di, dword_ptr, eax, es};
 
 use crate::device::framebuffer::WINDOW_BYTES;
 use haltwise_lab::guest::{Assembly, Program};
-use haltwise_lab::memory::{counter, param};
+use haltwise_lab::memory::counter;
 
 pub const WRITES: u32 = 256;
 const WIDTH: u32 = 4;
@@ -32,11 +32,7 @@ pub fn program() -> Result<Program, IcedError> {
     a.add(eax, STEP)?;
     a.add(di, WIDTH)?;
     a.loop_(next)?;
-    a.inc(dword_ptr(counter::ROUNDS))?;
-    a.mov(eax, dword_ptr(counter::ROUNDS))?;
-    a.cmp(eax, dword_ptr(param::ROUNDS))?;
-    a.jb(round)?;
-    a.jmp(assembly.done)?;
+    assembly.count_round(round)?;
     assembly.finish()
 }
 

@@ -4,11 +4,11 @@
 //! the line, ends the interrupt, unmasks the line, and then does some work of its own.
 
 use iced_x86::IcedError;
-use iced_x86::code_asm::{CodeAssembler, al, dword_ptr, dx, eax, ecx};
+use iced_x86::code_asm::{CodeAssembler, al, dword_ptr, dx, ecx};
 
 use crate::device::board::{LINE_PORT, PULSE};
 use haltwise_lab::guest::{Assembly, Program, WAKE};
-use haltwise_lab::memory::{counter, param};
+use haltwise_lab::memory::param;
 
 const LINE: u8 = 0;
 const COMMAND: u32 = 0x20;
@@ -57,11 +57,7 @@ pub fn program() -> Result<Program, IcedError> {
     a.set_label(&mut work)?;
     a.dec(ecx)?;
     a.jne(work)?;
-    a.inc(dword_ptr(counter::ROUNDS))?;
-    a.mov(eax, dword_ptr(counter::ROUNDS))?;
-    a.cmp(eax, dword_ptr(param::ROUNDS))?;
-    a.jb(round)?;
-    a.jmp(assembly.done)?;
+    assembly.count_round(round)?;
     assembly.finish()
 }
 

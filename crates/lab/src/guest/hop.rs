@@ -9,17 +9,17 @@ use iced_x86::code_asm::{al, si};
 use super::tick::{DEADLINE_MODE, arm_deadline};
 use super::{Assembly, Program, TICK, msr};
 use crate::exit::HOP_PORT;
+use crate::memory::counter;
 
 pub fn program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     assembly.asm.xor(si, si)?;
     assembly.wrmsr(msr::LVT_TIMER, 0, DEADLINE_MODE | u32::from(TICK))?;
-    let mut round = assembly.asm.create_label();
-    assembly.asm.set_label(&mut round)?;
+    let round = assembly.here()?;
     assembly.asm.out(u32::from(HOP_PORT), al)?;
     arm_deadline(&mut assembly)?;
     assembly.halt(TICK)?;
     assembly.wrmsr(msr::EOI, 0, 0)?;
-    assembly.until_rounds_are_done(round)?;
+    assembly.until(counter::INTERRUPTS, round)?;
     assembly.finish()
 }

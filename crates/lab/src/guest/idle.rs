@@ -6,7 +6,7 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::{dword_ptr, eax, ecx, edx};
 
 use super::{Assembly, Program, TICK, msr};
-use crate::memory::param;
+use crate::memory::{counter, param};
 
 const PERIODIC_MODE: u32 = 1 << 17;
 const BY_ONE: u32 = 0b1011;
@@ -20,10 +20,9 @@ pub fn program() -> Result<Program, IcedError> {
     a.mov(eax, dword_ptr(param::PERIOD))?;
     a.xor(edx, edx)?;
     a.wrmsr()?;
-    let mut again = a.create_label();
-    a.set_label(&mut again)?;
+    let again = assembly.here()?;
     assembly.halt(TICK)?;
     assembly.wrmsr(msr::EOI, 0, 0)?;
-    assembly.until_rounds_are_done(again)?;
+    assembly.until(counter::INTERRUPTS, again)?;
     assembly.finish()
 }

@@ -18,16 +18,16 @@ pub fn program(stamps: Stamps) -> Result<Program, IcedError> {
     let a = &mut assembly.asm;
     a.mov(ecx, msr::EOI)?;
     a.xor(eax, eax)?;
-    let mut answer = a.create_label();
-    a.set_label(&mut answer)?;
+    let answer = assembly.here()?;
+    let a = &mut assembly.asm;
     a.mov(dx, bp)?;
     a.inc(dword_ptr(counter::HALTS))?;
     a.out(dx, al)?;
     a.sti()?;
     a.hlt()?;
-    let mut wake = a.create_label();
-    a.set_label(&mut wake)?;
+    let wake = assembly.here()?;
     assembly.vectors.push((WAKE, wake));
+    let a = &mut assembly.asm;
     if stamps == Stamps::Woke {
         a.rdtsc()?;
         a.mov(dword_ptr(counter::WOKE), eax)?;
@@ -45,9 +45,8 @@ pub fn program(stamps: Stamps) -> Result<Program, IcedError> {
 /// Assembles the one without a local APIC.
 pub fn bare_program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
+    let answer = assembly.here()?;
     let a = &mut assembly.asm;
-    let mut answer = a.create_label();
-    a.set_label(&mut answer)?;
     a.mov(dx, bp)?;
     a.inc(dword_ptr(counter::HALTS))?;
     a.out(dx, al)?;

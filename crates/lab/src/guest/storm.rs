@@ -25,12 +25,12 @@ const LAST: i16 = -64;
 /// Assembles `port-poll`.
 pub fn port_program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
-    let round = begin(&mut assembly)?;
+    let round = assembly.here()?;
     let a = &mut assembly.asm;
     a.mov(dx, u32::from(POLLED_PORT))?;
     a.mov(cx, POLLS - 1)?;
-    let mut again = a.create_label();
-    a.set_label(&mut again)?;
+    let again = assembly.here()?;
+    let a = &mut assembly.asm;
     a.in_(al, dx)?;
     a.loop_(again)?;
     a.sti()?;
@@ -41,11 +41,10 @@ pub fn port_program() -> Result<Program, IcedError> {
 /// Assembles `framebuffer`.
 pub fn framebuffer_program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
-    let round = begin(&mut assembly)?;
+    let round = assembly.here()?;
+    assembly.asm.xor(di, di)?;
+    let again = assembly.here()?;
     let a = &mut assembly.asm;
-    a.xor(di, di)?;
-    let mut again = a.create_label();
-    a.set_label(&mut again)?;
     a.mov(byte_ptr(di).fs(), al)?;
     a.add(di, STRIDE)?;
     a.cmp(di, i32::from(LAST))?;
@@ -58,11 +57,10 @@ pub fn framebuffer_program() -> Result<Program, IcedError> {
 /// Assembles `cpuid`.
 pub fn cpuid_program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
-    let round = begin(&mut assembly)?;
+    let round = assembly.here()?;
+    assembly.asm.mov(di, CPUIDS - 1)?;
+    let again = assembly.here()?;
     let a = &mut assembly.asm;
-    a.mov(di, CPUIDS - 1)?;
-    let mut again = a.create_label();
-    a.set_label(&mut again)?;
     a.mov(eax, CPUID_LEAF)?;
     a.cpuid()?;
     a.dec(di)?;
@@ -70,13 +68,6 @@ pub fn cpuid_program() -> Result<Program, IcedError> {
     a.sti()?;
     a.cpuid()?;
     end(assembly, round)
-}
-
-fn begin(assembly: &mut Assembly) -> Result<CodeLabel, IcedError> {
-    let a = &mut assembly.asm;
-    let mut round = a.create_label();
-    a.set_label(&mut round)?;
-    Ok(round)
 }
 
 /// The end of a round, after an access that lets an interrupt in: counts it, and goes on until all are

@@ -9,7 +9,7 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::{CodeLabel, ah, al, ax, dword_ptr, eax, ecx, edx, si, word_ptr};
 
 use super::{Assembly, Program, TICK, msr};
-use crate::memory::param;
+use crate::memory::{counter, param};
 
 pub(super) const DEADLINE_MODE: u32 = 2 << 17;
 const PIT_CHANNEL_0: u32 = 0x40;
@@ -21,12 +21,11 @@ pub fn deadline_program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     assembly.asm.xor(si, si)?;
     assembly.wrmsr(msr::LVT_TIMER, 0, DEADLINE_MODE | u32::from(TICK))?;
-    let mut arm = assembly.asm.create_label();
-    assembly.asm.set_label(&mut arm)?;
+    let arm = assembly.here()?;
     arm_deadline(&mut assembly)?;
     assembly.halt(TICK)?;
     assembly.wrmsr(msr::EOI, 0, 0)?;
-    assembly.until_rounds_are_done(arm)?;
+    assembly.until(counter::INTERRUPTS, arm)?;
     assembly.finish()
 }
 
@@ -45,7 +44,7 @@ pub fn pit_program() -> Result<Program, IcedError> {
     let again = start_pit(&mut assembly)?;
     assembly.halt(TICK)?;
     assembly.wrmsr(msr::EOI, 0, 0)?;
-    assembly.until_rounds_are_done(again)?;
+    assembly.until(counter::INTERRUPTS, again)?;
     assembly.finish()
 }
 
@@ -58,7 +57,5 @@ pub(super) fn start_pit(assembly: &mut Assembly) -> Result<CodeLabel, IcedError>
     a.out(PIT_CHANNEL_0, al)?;
     a.mov(al, ah)?;
     a.out(PIT_CHANNEL_0, al)?;
-    let mut again = a.create_label();
-    a.set_label(&mut again)?;
-    Ok(again)
+    assembly.here()
 }

@@ -8,6 +8,7 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::{al, dx, eax};
 
 use super::{Assembly, Program, TICK, msr, tick};
+use crate::memory::counter;
 
 /// Number of the RTC's register, and its value (`asm/mc146818rtc.h`).
 const RTC_INDEX: u32 = 0x70;
@@ -27,6 +28,6 @@ pub fn program() -> Result<Program, IcedError> {
     a.mov(dx, PM_TIMER)?;
     a.in_(eax, dx)?;
     assembly.wrmsr(msr::EOI, 0, 0)?;
-    assembly.until_rounds_are_done(again)?;
+    assembly.until(counter::INTERRUPTS, again)?;
     assembly.finish()
 }

@@ -19,7 +19,7 @@ use iced_x86::code_asm::{CodeAssembler, CodeLabel, di, dword_ptr, eax, ebx, ecx,
 
 use super::{Assembly, Program, TICK, WAKE, msr, tick};
 use crate::memory::timer::page::{self, NEVER};
-use crate::memory::{GuestMemory, MemoryError, param, timer, vcpu_page};
+use crate::memory::{GuestMemory, MemoryError, timer, vcpu_page};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
@@ -58,8 +58,7 @@ pub fn program(clock: Clock) -> Result<Program, IcedError> {
     }
     let lvt = tick::DEADLINE_MODE | u32::from(TICK);
     assembly.wrmsr(msr::LVT_TIMER, 0, lvt)?;
-    let mut again = assembly.asm.create_label();
-    assembly.asm.set_label(&mut again)?;
+    let again = assembly.here()?;
     if clock == Clock::Nonsense {
         nonsense(&mut assembly.asm)?;
     }
@@ -166,11 +165,6 @@ fn finish(mut assembly: Assembly, again: CodeLabel) -> Result<Program, IcedError
     a.and(di, RING)?;
     a.inc(dword_ptr(timer::TIMERS))?;
     assembly.wrmsr(msr::EOI, 0, 0)?;
-    let done = assembly.done;
-    let a = &mut assembly.asm;
-    a.mov(eax, dword_ptr(timer::TIMERS))?;
-    a.cmp(eax, dword_ptr(param::ROUNDS))?;
-    a.jb(again)?;
-    a.jmp(done)?;
+    assembly.until(timer::TIMERS, again)?;
     assembly.finish()
 }
