@@ -18,7 +18,7 @@ use crate::guest::{Guest, Peer, Stamps};
 use crate::load::{Length, Load};
 use crate::memory::{GuestMemory, MemoryError, counter, mailbox, param};
 use crate::outcome::EndedBy;
-use crate::stats_fd::{Stats, StatsFd};
+use crate::stats_fd::{Growth, Stats};
 use crate::turns::Turns;
 use crate::vcpu::{Ends, Vcpu, VcpuEnd, VcpuThread};
 use crate::vm::{Lines, Vm};
@@ -33,8 +33,6 @@ type Driver = JoinHandle<io::Result<Vec<Round>>>;
 struct RunningVcpu {
     thread: VcpuThread,
     driver: Option<Driver>,
-    stats: Option<Arc<StatsFd>>,
-    before: Option<Stats>,
     /// Its counters when the supervisor last looked.
     progress: u64,
 }
@@ -43,7 +41,7 @@ struct RunningVm {
     vm: Vm,
     /// The tables of `gaps` of its load.
     tables: Vec<Vec<u64>>,
-    before: Option<Stats>,
+    stats: Growth,
     vcpus: Vec<RunningVcpu>,
 }
 
@@ -61,7 +59,6 @@ pub(crate) struct EndedVcpu {
     pub(crate) tid: Option<Tid>,
     pub(crate) end: VcpuEnd,
     pub(crate) rounds: Option<Vec<Round>>,
-    pub(crate) stats: Stats,
 }
 
 pub(crate) struct EndedVm {
@@ -75,22 +72,12 @@ pub(crate) struct Ended {
     pub(crate) elapsed_ns: u64,
 }
 
-fn read(stats: Option<&StatsFd>) -> anyhow::Result<Option<Stats>> {
-    stats.map(StatsFd::read).transpose()
-}
-
-fn change(stats: Option<&StatsFd>, before: Option<&Stats>) -> anyhow::Result<Stats> {
-    let after = read(stats)?.unwrap_or_default();
-    Ok(before.map(|before| after.since(before)).unwrap_or_default())
-}
-
 impl<'a> Running<'a> {
     pub(crate) fn new(load: &'a Load, vms: Vec<Vm>) -> anyhow::Result<Self> {
         let failed = "create an eventfd";
         let vms = vms.into_iter().zip(0..).map(|(vm, index)| {
-            let before = read(vm.stats.as_ref())?;
             Ok(RunningVm {
-                before,
+                stats: Growth::begin(vm.stats.as_ref())?,
                 tables: tables(load, index, &vm)?,
                 vcpus: Vec::new(),
                 vm,
@@ -137,8 +124,6 @@ impl<'a> Running<'a> {
     fn start_vcpu(&self, vm: usize, vcpu: Vcpu) -> anyhow::Result<RunningVcpu> {
         let (number, id) = (u32::try_from(vm).unwrap_or(u32::MAX), vcpu.id);
         let cpu = self.load.cpu_of(number, id.0);
-        let stats = vcpu.stats.clone();
-        let before = read(stats.as_deref())?;
         let thread = vcpu
             .start(format!("vm{vm}-vcpu{id}"), cpu, Arc::clone(&self.ends))
             .with_context(|| self.vms[vm].vm.title())?;
@@ -150,8 +135,6 @@ impl<'a> Running<'a> {
         Ok(RunningVcpu {
             thread,
             driver,
-            stats,
-            before,
             progress: 0,
         })
     }
@@ -266,12 +249,12 @@ impl<'a> Running<'a> {
         linger().context("linger")?;
         let mut vms = Vec::new();
         for RunningVm {
-            vm, before, vcpus, ..
+            vm, stats, vcpus, ..
         } in self.vms
         {
             let vcpus = vcpus.into_iter().map(|vcpu| gather(&vm, vcpu));
             let vcpus = vcpus.collect::<Result<_, _>>()?;
-            let stats = change(vm.stats.as_ref(), before.as_ref())?;
+            let stats = stats.end()?;
             vms.push(EndedVm { vm, vcpus, stats });
         }
         Ok(Ended { vms, elapsed_ns })
@@ -377,6 +360,5 @@ fn gather(vm: &Vm, vcpu: RunningVcpu) -> anyhow::Result<EndedVcpu> {
         tid,
         end,
         rounds: rounds.transpose()?,
-        stats: change(vcpu.stats.as_deref(), vcpu.before.as_ref())?,
     })
 }

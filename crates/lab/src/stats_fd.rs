@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use haltwise_core::hist::{KVM_HIST_BUCKETS, KvmHist};
@@ -206,6 +207,22 @@ impl StatsFd {
             bytes.extend_from_slice(&chunk[..n]);
         }
         parse(&bytes).context("parse the stats fd")
+    }
+}
+
+/// What statistics grow by from a moment on; nothing where the kernel keeps none.
+#[derive(Debug)]
+pub struct Growth(Option<(Arc<StatsFd>, Stats)>);
+
+impl Growth {
+    pub fn begin(of: Option<&Arc<StatsFd>>) -> anyhow::Result<Self> {
+        let begin = |fd: &Arc<StatsFd>| Ok((Arc::clone(fd), fd.read()?));
+        of.map(begin).transpose().map(Self)
+    }
+
+    pub fn end(self) -> anyhow::Result<Stats> {
+        let end = |(fd, before): (Arc<StatsFd>, Stats)| Ok(fd.read()?.since(&before));
+        self.0.map_or_else(|| Ok(Stats::default()), end)
     }
 }
 

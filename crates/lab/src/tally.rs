@@ -13,7 +13,6 @@ use crate::outcome::{
 };
 use crate::run::Finished;
 use crate::running::{Ended, EndedVcpu, EndedVm};
-use crate::stats_fd::Stats;
 use crate::vcpu::VcpuEnd;
 
 pub(crate) fn tally(load: &Load, ended: Ended, ended_by: EndedBy) -> anyhow::Result<Finished> {
@@ -99,7 +98,7 @@ fn tally_vcpu(
     memory: &GuestMemory,
     ended: &EndedVcpu,
 ) -> Result<VcpuOutcome, MemoryError> {
-    let mut outcome = vcpu(memory, ended.id, ended.tid, &ended.end, &ended.stats)?;
+    let mut outcome = vcpu(memory, ended.id, ended.tid, &ended.end)?;
     if load.guest == Guest::Exits {
         let count = |word| Ok(u64::from(memory.word(ended.id.0, word)?));
         for (name, word) in [
@@ -122,7 +121,6 @@ pub fn vcpu(
     id: VcpuId,
     tid: Option<Tid>,
     end: &VcpuEnd,
-    stats: &Stats,
 ) -> Result<VcpuOutcome, MemoryError> {
     let count = |word| Ok(u64::from(memory.word(id.0, word)?));
     let exits = end.exits.iter().map(|(exit, n)| (exit.to_string(), *n));
@@ -136,8 +134,8 @@ pub fn vcpu(
         voluntary_switches: end.thread.switches.map(|switches| switches.voluntary),
         involuntary_switches: end.thread.switches.map(|switches| switches.involuntary),
         exits: exits.collect(),
-        stats: scalars(stats),
-        hist: log_hists(stats),
+        stats: scalars(&end.stats),
+        hist: log_hists(&end.stats),
         user_halts: None,
         guest_poll: None,
     })

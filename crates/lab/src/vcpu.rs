@@ -31,7 +31,7 @@ use crate::exit::{self, ANSWER_PORT, Devices, ExitCounts, Next, UserspaceExit};
 use crate::halt_loop::{UserHalt, UserHalts};
 use crate::ioctl;
 use crate::memory::{GuestMemory, MMIO, STACK_TOP, TABLE, vcpu_page};
-use crate::stats_fd::StatsFd;
+use crate::stats_fd::{Growth, Stats, StatsFd};
 use crate::thread_stats::ThreadUse;
 use crate::tsc::{Moment, TscClock};
 
@@ -135,6 +135,7 @@ impl Vcpu {
         ends: Arc<Ends>,
     ) -> anyhow::Result<VcpuThread> {
         let id = self.id;
+        let stats = Growth::begin(self.stats.as_ref())?;
         let ignored = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(KICK, ignored)
             .with_context(of("register the kick signal", id))?;
@@ -159,6 +160,7 @@ impl Vcpu {
             id,
             tid,
             kicked,
+            stats,
             handle,
         })
     }
@@ -319,6 +321,7 @@ pub struct VcpuThread {
     pub id: VcpuId,
     tid: Arc<OnceLock<Tid>>,
     kicked: Arc<AtomicBool>,
+    stats: Growth,
     /// Its file stays open until the thread is joined: others may still look at what KVM counted.
     handle: JoinHandle<(VcpuEnd, Vcpu)>,
 }
@@ -332,6 +335,8 @@ pub struct VcpuEnd {
     /// What turns its TSC into monotonic time, if KVM tells.
     pub tsc: Option<TscClock>,
     pub halts: Vec<UserHalt>,
+    /// What its statistics grew by.
+    pub stats: Stats,
     pub result: anyhow::Result<()>,
 }
 
@@ -342,6 +347,7 @@ impl VcpuEnd {
             thread: ThreadUse::default(),
             tsc: None,
             halts: Vec::new(),
+            stats: Stats::default(),
             result,
         }
     }
@@ -367,7 +373,14 @@ impl VcpuThread {
     pub fn join(self) -> VcpuEnd {
         let vcpu = self.id;
         let ended = self.handle.join();
-        ended.map_or_else(|_| VcpuEnd::new(Err(panicked(vcpu))), |(end, _)| end)
+        let end = ended.map_or_else(|_| VcpuEnd::new(Err(panicked(vcpu))), |(end, _)| end);
+        match self.stats.end() {
+            Ok(stats) => VcpuEnd { stats, ..end },
+            Err(error) => VcpuEnd {
+                result: end.result.and(Err(error)),
+                ..end
+            },
+        }
     }
 }
 

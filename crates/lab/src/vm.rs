@@ -82,7 +82,7 @@ pub struct Vm {
     /// vCPUs by index, until their threads take them.
     pub vcpus: Vec<Vcpu>,
     /// Statistics of the VM itself, if the kernel keeps them.
-    pub stats: Option<StatsFd>,
+    pub stats: Option<Arc<StatsFd>>,
     fd: Arc<VmFd>,
 }
 
@@ -128,7 +128,7 @@ impl Vm {
             .map(|id| Vcpu::create(&fd, id, &cpuid, &memory, program.entry, irqchip))
             .collect::<anyhow::Result<_>>()
             .with_context(of("create vCPU"))?;
-        let stats = StatsFd::of(&fd).ok();
+        let stats = StatsFd::of(&fd).ok().map(Arc::new);
         Ok(Self {
             config,
             memory,

@@ -23,7 +23,6 @@ use haltwise_lab::exit::ExitCounts;
 use haltwise_lab::guest::Program;
 use haltwise_lab::memory::{MMIO, counter, param};
 use haltwise_lab::routing::Interrupts;
-use haltwise_lab::stats_fd::{Stats, StatsFd};
 use haltwise_lab::tally;
 use haltwise_lab::vcpu::{Ends, VcpuThread};
 use haltwise_lab::vm::{self, Vm, VmConfig};
@@ -86,8 +85,6 @@ impl Machine {
             .set_word(0, param::ROUNDS, rounds.unwrap_or(u32::MAX))?;
         let mut vcpu = self.vm.vcpus.remove(0);
         vcpu.devices = self.devices;
-        let stats = vcpu.stats.clone();
-        let before = stats.as_deref().map(StatsFd::read).transpose()?;
         let ends = Arc::new(Ends::new().context("create an eventfd")?);
         let start_ns = clock::now_ns();
         let thread = vcpu
@@ -97,8 +94,6 @@ impl Machine {
             vm: self.vm,
             thread,
             ends,
-            stats,
-            before,
             start_ns,
         })
     }
@@ -109,8 +104,6 @@ pub struct Running {
     pub vm: Vm,
     thread: VcpuThread,
     ends: Arc<Ends>,
-    stats: Option<Arc<StatsFd>>,
-    before: Option<Stats>,
     start_ns: u64,
 }
 
@@ -151,12 +144,7 @@ impl Running {
         let mut end = self.thread.join();
         let result = std::mem::replace(&mut end.result, Ok(()));
         result.with_context(|| format!("VM `{}`", self.vm.config.name))?;
-        let after = self.stats.as_deref().map(StatsFd::read).transpose()?;
-        let stats = after.zip(self.before);
-        let stats = stats
-            .map(|(after, before)| after.since(&before))
-            .unwrap_or_default();
-        let outcome = tally::vcpu(&self.vm.memory, VcpuId(0), tid, &end, &stats)?;
+        let outcome = tally::vcpu(&self.vm.memory, VcpuId(0), tid, &end)?;
         Ok(Ended {
             rounds: self.vm.memory.word(0, counter::ROUNDS)?,
             interrupts: self.vm.memory.word(0, counter::INTERRUPTS)?,
@@ -184,6 +172,12 @@ impl Ended {
     /// Exits to the VMM, other than the last.
     pub fn exits_to_vmm(&self) -> u64 {
         self.exits.values().sum()
+    }
+
+    /// Times that the vCPU's thread waited; no number where the system does not tell.
+    pub fn switches(&self) -> f64 {
+        let switches = self.counts.voluntary_switches;
+        switches.map_or(f64::NAN, |switches| switches as f64)
     }
 
     /// So many a second.
