@@ -10,9 +10,8 @@
 //! last write leaves the screen as the guest drew it.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Devices;
+use super::{Devices, Shared};
 use anyhow::Context as _;
 use haltwise_lab::ioctl;
 use haltwise_lab::vm::Vm;
@@ -95,19 +94,8 @@ impl Screen {
     }
 }
 
-/// A screen that others look at while it is drawn.
-#[derive(Debug, Clone, Default)]
-pub struct SharedScreen(Arc<Mutex<Screen>>);
-
-impl SharedScreen {
-    /// For one access. Whoever panicked while drawing has left whole bytes.
-    pub fn lock(&self) -> MutexGuard<'_, Screen> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 #[derive(Debug)]
-pub struct ExitPerWrite(pub SharedScreen);
+pub struct ExitPerWrite(pub Shared<Screen>);
 
 impl Devices for ExitPerWrite {
     fn mmio_read(&mut self, address: u64, bytes: &mut [u8]) {

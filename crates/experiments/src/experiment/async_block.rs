@@ -245,7 +245,6 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let each = |total: f64| total / requests;
     let serving_ns = stored.device.lock().serving_ns;
     let work = ended.vm.memory.word(0, disk::WORK)?;
-    let switches = ended.counts.voluntary_switches;
     let block = Block::of_machine(ended);
     Ok(block
         .with("requests", ended.per_second(requests))
@@ -255,10 +254,7 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
         .with("exits", each(ended.exits_to_vmm() as f64))
         .with("cpu", each(ended.counts.cpu_ns as f64) / 1e3)
         .with("worker-cpu", each(stored.worker_cpu_ns as f64) / 1e3)
-        .with(
-            "switches",
-            switches.map_or(f64::NAN, |switches| each(switches as f64)),
-        )
+        .with("switches", each(ended.switches()))
         .with("correct", f64::from(u8::from(correct))))
 }
 

@@ -5,12 +5,12 @@ use std::os::fd::AsFd;
 use anyhow::Context as _;
 use haltwise_core::units::Nanos;
 
-use super::found::{Found, FoundSource, FoundVariant, Host, Report, SCHEMA};
+use super::found::{Found, FoundVariant, Host, Report, SCHEMA};
 use super::recorder::Haltwise;
 use super::results::{Further, Results};
 use super::schedule::{Orders, seed_of_round};
-use super::verdicts::{effects, integrity, limits_of};
-use super::witness::{Watch, Witness};
+use super::verdicts::{effects, integrity};
+use super::witness::Watch;
 use super::{Block, Experiment, Trial, Variant, VcpuCounts};
 use haltwise_lab::clock;
 use haltwise_lab::program::no_kvm;
@@ -90,33 +90,9 @@ pub fn conduct(
 /// What is found of an experiment that could not be done.
 fn failed(experiment: &Experiment, error: &anyhow::Error) -> Found {
     Found {
-        name: experiment.name.to_owned(),
-        title: experiment.title.to_owned(),
-        source: source_of(experiment),
         failed: Some(format!("{error:#}")),
-        rounds: 0,
-        block_ns: 0,
-        elapsed_ns: 0,
-        figures: experiment.figures.to_vec(),
-        variants: Vec::new(),
-        effects: Vec::new(),
-        integrity: Vec::new(),
         limits: Vec::new(),
-        differs: String::new(),
-        tables: Vec::new(),
-        charts: Vec::new(),
-        notes: Vec::new(),
-        witness: Witness::No {
-            reason: "it failed".to_owned(),
-        },
-    }
-}
-
-pub(super) fn source_of(experiment: &Experiment) -> FoundSource {
-    let reports = experiment.source.reports.iter();
-    FoundSource {
-        document: experiment.source.document.to_owned(),
-        reports: reports.map(ToString::to_string).collect(),
+        ..Found::nothing_of(experiment)
     }
 }
 
@@ -161,23 +137,18 @@ fn one(
     let mut notes = conclusion.notes;
     notes.extend(notes_of(&measured, &variants));
     Ok(Found {
-        name: experiment.name.to_owned(),
-        title: experiment.title.to_owned(),
-        source: source_of(experiment),
-        failed: None,
         rounds: measured.rounds.len(),
         block_ns: first.length.0,
         elapsed_ns: clock::now_ns().saturating_sub(start_ns),
-        figures: experiment.figures.to_vec(),
         variants: found_variants(&results),
         effects: effects(&results),
         integrity: integrity(&results, &witness),
-        limits: limits_of(experiment),
         differs: conclusion.differs,
         tables: conclusion.tables,
         charts: conclusion.charts,
         notes,
         witness,
+        ..Found::nothing_of(experiment)
     })
 }
 

@@ -237,7 +237,7 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
         .with("worker-cpu", each(worker.cpu_ns as f64) / 1e3)
         .with("exits", each(ended.exits_to_vmm() as f64))
         .with("interrupts", each(f64::from(ended.interrupts)))
-        .with("switches", each(known(ended.counts.voluntary_switches)))
+        .with("switches", each(ended.switches()))
         .with(
             "worker-waits",
             each(known(worker_switches.map(|switches| switches.voluntary))),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::judge::SameDirection;
 use super::witness::Witness;
-use super::{Chart, Effect, Figure, Kind, Table, Variant};
+use super::{Chart, Effect, Experiment, Figure, Kind, Table, Variant};
 
 pub const SCHEMA: u32 = 1;
 
@@ -131,6 +131,37 @@ impl Tally {
 
     pub fn all(&self) -> usize {
         self.yes + self.no + self.not_shown
+    }
+}
+
+impl Found {
+    /// What is known of an experiment before it is measured.
+    pub(super) fn nothing_of(experiment: &Experiment) -> Self {
+        let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+        Self {
+            name: experiment.name.to_owned(),
+            title: experiment.title.to_owned(),
+            source: FoundSource {
+                document: experiment.source.document.to_owned(),
+                reports: texts(experiment.source.reports),
+            },
+            failed: None,
+            rounds: 0,
+            block_ns: 0,
+            elapsed_ns: 0,
+            figures: experiment.figures.to_vec(),
+            variants: Vec::new(),
+            effects: Vec::new(),
+            integrity: Vec::new(),
+            limits: texts(experiment.limits),
+            differs: String::new(),
+            tables: Vec::new(),
+            charts: Vec::new(),
+            notes: Vec::new(),
+            witness: Witness::No {
+                reason: "it failed".to_owned(),
+            },
+        }
     }
 }
 

@@ -85,17 +85,13 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let ended = handle(trial, None)?;
     let each = |total: f64| total / f64::from(ended.interrupts);
     let counts = &ended.counts;
-    let switches = counts.voluntary_switches;
     let block = Block::of_machine(&ended);
     Ok(block
         .with("interrupts", ended.per_second(ended.interrupts.into()))
         .with("time", each(ended.elapsed_ns as f64) / 1e3)
         .with("exits", each(ended.exits_to_vmm() as f64))
         .with("cpu", each(counts.cpu_ns as f64) / 1e3)
-        .with(
-            "switches",
-            switches.map_or(f64::NAN, |switches| each(switches as f64)),
-        ))
+        .with("switches", each(ended.switches())))
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {

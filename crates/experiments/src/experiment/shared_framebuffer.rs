@@ -9,7 +9,8 @@
 use haltwise_core::units::Nanos;
 
 use super::{Block, Conclusion, Effect, Experiment, Integrity, Results, Source, Trial};
-use crate::device::framebuffer::{self, ExitPerWrite, Screen, SharedScreen};
+use crate::device::Shared;
+use crate::device::framebuffer::{self, ExitPerWrite, Screen};
 use crate::device::machine::{Ended, Machine};
 use crate::guest::paint;
 use haltwise_lab::clock;
@@ -112,7 +113,7 @@ fn draw(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Drawn> {
     let cpu = (trial.cpus.len() > 1).then(|| trial.vcpu_cpu());
     if trial.variant == 0 {
         framebuffer::back_by_nothing(&machine.vm)?;
-        let screen = SharedScreen::default();
+        let screen = Shared::new(Screen::default());
         let machine = machine.with(ExitPerWrite(screen.clone()));
         let ended = trial.run(machine, cpu, rounds)?;
         let screen = screen.lock().clone();
@@ -148,7 +149,6 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let drawn = draw(trial, None)?;
     let (ended, scans) = (&drawn.ended, &drawn.scans);
     let writes = f64::from(ended.rounds) * f64::from(paint::WRITES);
-    let switches = ended.counts.voluntary_switches;
     let block = Block::of_machine(ended);
     Ok(block
         .with("writes", ended.per_second(writes))
@@ -157,10 +157,7 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
         .with("scans", ended.per_second(scans.looks as f64))
         .with("pages", scans.each(scans.pages))
         .with("scan-cpu", scans.each(scans.cpu_ns) / 1e3)
-        .with(
-            "switches",
-            switches.map_or(f64::NAN, |switches| ended.per_second(switches as f64)),
-        )
+        .with("switches", ended.per_second(ended.switches()))
         .with("identical", f64::from(u8::from(drawn.is_identical()))))
 }
 

@@ -3,7 +3,6 @@
 //! A kept run is judged by the rules and under the words of this version ([`judge`]): what was measured stays
 //! as it is, verdicts and sources are of the registry.
 
-use super::conduct::source_of;
 use super::found::{Found, FoundEffect, FoundIntegrity, Report};
 use super::judge::{SameDirection, demand, direction};
 use super::registry::find;
@@ -98,20 +97,15 @@ fn judge_one(experiment: &Experiment, found: Found) -> Found {
         rounds: &rounds,
         further: None,
     };
+    let of_registry = Found::nothing_of(experiment);
     Found {
-        title: experiment.title.to_owned(),
-        source: source_of(experiment),
-        limits: limits_of(experiment),
+        title: of_registry.title,
+        source: of_registry.source,
+        limits: of_registry.limits,
         effects: effects(&results),
         integrity: integrity(&results, &found.witness),
         ..found
     }
-}
-
-/// Where an experiment's load or variants are not the source's.
-pub(super) fn limits_of(experiment: &Experiment) -> Vec<String> {
-    let limits = experiment.limits.iter();
-    limits.map(ToString::to_string).collect()
 }
 
 /// The blocks of a kept run, with what they kept: figures, by round and by the registry's variants.

@@ -99,44 +99,36 @@ impl Watch {
     }
 }
 
-#[derive(Debug, Default)]
-struct RecordedHalts {
-    halts: u64,
-    waits: u64,
-    polled: u64,
-    successful: u64,
-    success_ns: u64,
-    fail_ns: u64,
-    waits_of: BTreeMap<u64, u64>,
-}
+/// A count of the lab's of a vCPU; `None` where this kernel's statistics do not have it.
+type Counted = fn(&VcpuCounts) -> Option<u64>;
 
-impl RecordedHalts {
-    fn of(report: &Value) -> Self {
-        let mut told = Self::default();
-        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-        for vcpu in list(&report["vms"])
-            .iter()
-            .flat_map(|vm| list(&vm["vcpus"]))
-        {
-            let account = &vcpu["account"];
-            let count = |value: &Value| value.as_u64().unwrap_or(0);
-            let waits = count(&account["waits"]);
-            told.halts += count(&account["halts"]);
-            told.waits += waits;
-            told.polled += count(&account["poll"]["polled"]);
-            told.successful += count(&account["poll"]["successful"]);
-            told.success_ns += count(&account["parts"]["poll_success_ns"]);
-            told.fail_ns += count(&account["parts"]["poll_fail_ns"]);
-            *told.waits_of.entry(count(&vcpu["id"])).or_default() += waits;
-        }
-        told
-    }
+/// Counts that both have to the unit: what they are, the lab's, and where `haltwise report` has them in an account.
+const EXACT: [(&str, Counted, &str); 5] = [
+    ("halts that waited", |v| v.waits, WAITS),
+    ("polls", |v| v.attempted, "/poll/polled"),
+    ("polls that succeeded", |v| v.successful, "/poll/successful"),
+    (
+        "ns polled with success",
+        |v| v.success_ns,
+        "/parts/poll_success_ns",
+    ),
+    ("ns polled in vain", |v| v.fail_ns, "/parts/poll_fail_ns"),
+];
+const WAITS: &str = "/waits";
+
+/// A count of `haltwise report`, over the vCPUs of this number, or over all.
+fn recorded(report: &Value, id: Option<u32>, pointer: &str) -> u64 {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let vms = list(&report["vms"]);
+    let vcpus = vms.iter().flat_map(|vm| list(&vm["vcpus"]));
+    let of = vcpus.filter(|vcpu| id.is_none_or(|id| vcpu["id"] == id));
+    of.filter_map(|vcpu| vcpu["account"].pointer(pointer)?.as_u64())
+        .sum()
 }
 
 pub fn compare(vcpus: &[VcpuCounts], report: &Value, exits: Result<Value, String>) -> Witness {
-    let told = RecordedHalts::of(report);
     let mut missing = Vec::new();
-    let mut checks = halt_checks(vcpus, &told, &mut missing);
+    let mut checks = halt_checks(vcpus, report, &mut missing);
     match exits {
         Ok(exits) => exit_checks(vcpus, &exits, &mut checks, &mut missing),
         Err(reason) => missing.push(format!("exits: {reason}")),
@@ -149,42 +141,23 @@ pub fn compare(vcpus: &[VcpuCounts], report: &Value, exits: Result<Value, String
     }
 }
 
-fn halt_checks(
-    vcpus: &[VcpuCounts],
-    told: &RecordedHalts,
-    missing: &mut Vec<String>,
-) -> Vec<Check> {
-    let sum = |of: fn(&VcpuCounts) -> Option<u64>| vcpus.iter().map(of).sum::<Option<u64>>();
+fn halt_checks(vcpus: &[VcpuCounts], report: &Value, missing: &mut Vec<String>) -> Vec<Check> {
+    let sum = |of: Counted| vcpus.iter().map(of).sum::<Option<u64>>();
     let mut checks = Vec::new();
-    let mut exact = |what: &str, lab: Option<u64>, haltwise: u64| match lab {
-        Some(lab) => checks.push(Check::new(what, lab, lab, haltwise)),
-        None => missing.push(format!("{what}: this kernel's statistics do not have them")),
-    };
-    exact("halts that waited", sum(|v| v.waits), told.waits);
-    exact("polls", sum(|v| v.attempted), told.polled);
-    exact(
-        "polls that succeeded",
-        sum(|v| v.successful),
-        told.successful,
-    );
-    exact(
-        "ns polled with success",
-        sum(|v| v.success_ns),
-        told.success_ns,
-    );
-    exact("ns polled in vain", sum(|v| v.fail_ns), told.fail_ns);
+    for (what, of, pointer) in EXACT {
+        match sum(of) {
+            Some(lab) => checks.push(Check::new(what, lab, lab, recorded(report, None, pointer))),
+            None => missing.push(format!("{what}: this kernel's statistics do not have them")),
+        }
+    }
     let mut waits_of: BTreeMap<u32, u64> = BTreeMap::new();
     for vcpu in vcpus {
         *waits_of.entry(vcpu.id).or_default() += vcpu.waits.unwrap_or(0);
     }
     for (id, waits) in waits_of.iter().filter(|_| waits_of.len() > 1) {
-        let told = told.waits_of.get(&u64::from(*id)).copied().unwrap_or(0);
-        checks.push(Check::new(
-            format!("halts that waited, vCPUs {id}"),
-            *waits,
-            *waits,
-            told,
-        ));
+        let what = format!("halts that waited, vCPUs {id}");
+        let told = recorded(report, Some(*id), WAITS);
+        checks.push(Check::new(what, *waits, *waits, told));
     }
     if let (Some(exits), Some(waits), Some(polls)) = (
         sum(|v| v.halt_exits),
@@ -193,7 +166,8 @@ fn halt_checks(
     ) {
         // A HLT with an interrupt pending is an exit, and no halt.
         let least = waits.saturating_add(polls).min(exits);
-        checks.push(Check::new("halts", least, exits, told.halts));
+        let told = recorded(report, None, "/halts");
+        checks.push(Check::new("halts", least, exits, told));
     }
     checks
 }

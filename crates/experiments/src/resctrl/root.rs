@@ -44,10 +44,6 @@ impl Root {
             ("info/MB/min_bandwidth", "10\n"),
             ("info/MB/bandwidth_gran", "10\n"),
             ("info/MB/num_closids", "16\n"),
-            (
-                "info/L3_MON/mon_features",
-                "llc_occupancy\nmbm_total_bytes\nmbm_local_bytes\n",
-            ),
             ("schemata", "    L3:0=fff\n    MB:0=100\n"),
             ("tasks", ""),
         ] {
@@ -90,15 +86,9 @@ impl Root {
                 num_closids: small("MB/num_closids")?,
             })
         };
-        let monitors = fs::read_to_string(self.path.join("info/L3_MON/mon_features"));
         Ok(Found {
             cache: cache(),
             bandwidth: bandwidth(),
-            monitors: monitors
-                .unwrap_or_default()
-                .lines()
-                .map(str::to_owned)
-                .collect(),
             schemata: self.schemata(None)?,
         })
     }

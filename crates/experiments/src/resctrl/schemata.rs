@@ -30,8 +30,6 @@ pub struct Bandwidth {
 pub struct Found {
     pub cache: Option<Cache>,
     pub bandwidth: Option<Bandwidth>,
-    /// What can be monitored (`info/L3_MON/mon_features`).
-    pub monitors: Vec<String>,
     /// What the default class may use.
     pub schemata: Schemata,
 }

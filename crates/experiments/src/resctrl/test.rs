@@ -12,7 +12,6 @@ fn found(cache: Cache, bandwidth: Bandwidth) -> Found {
     Found {
         cache: Some(cache),
         bandwidth: Some(bandwidth),
-        monitors: Vec::new(),
         schemata: "L3:0=fff;1=fff\nMB:0=100;1=100\n".parse().unwrap(),
     }
 }
@@ -134,7 +133,6 @@ fn a_fake_root_is_found_for_what_it_is() {
     let found = root.discover().unwrap();
     assert_eq!(found.cache.unwrap().cbm_mask, 0xfff);
     assert_eq!(found.bandwidth.unwrap().bandwidth_gran, 10);
-    assert_eq!(found.monitors.len(), 3);
     let [vm, neighbours] = found.split().unwrap();
     assert_eq!(vm.to_string(), "L3:0=fc0\nMB:0=100\n");
     assert_eq!(neighbours.to_string(), "L3:0=3f\nMB:0=50\n");
