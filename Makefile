@@ -71,14 +71,11 @@ uninstall: ## Remove what make install installed
 dist: setup-build ## Make the archive, the .deb and the .rpm of a static program: target/packages
 	cargo xtask dist
 
-# One call of cargo for all, so that what they share is built once.
 demo: setup-demo ## Boot a lab VM, predict what another ceiling would do to it, and measure that
-	cargo build --profile demo -p xtask -p haltwise -p haltwise-lab
-	@$${CARGO_TARGET_DIR:-target}/demo/xtask demo
+	@tools/demo
 
-demo-fleet: setup-build ## Say what a fleet of made-up hosts should set, and show its page
-	cargo build --profile demo -p xtask
-	@$${CARGO_TARGET_DIR:-target}/demo/xtask demo --fleet
+demo-fleet: setup-demo ## Say what a fleet of made-up hosts should set, and show its page
+	@tools/demo --fleet
 
 test: setup ## Run the tests, one boot of a stock kernel too: at most 15 minutes
 	$(build-all)

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// Fetch the kernels and the emulator again, in case that Debian has newer ones
     #[arg(long)]
     refresh: bool,
-    /// Run this script of the guest's shell instead of the checks, and print what it says
+    /// Run this script of the guest's shell, with the programs beside this one, instead of the checks, and print what it says
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
     /// Check the rule with five thousand halts of each setting, a Linux guest with all its loads, and the pilot
@@ -95,7 +95,9 @@ const TWICE: Tries = Tries {
 };
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    test_run::build()?;
+    if args.script.is_none() {
+        test_run::build()?;
+    }
     if args.gate {
         return gate(&Binaries::beside_us()?, args.filter.as_deref());
     }
@@ -248,23 +250,6 @@ fn work(kernel: &Kernel, check: &str) -> PathBuf {
     cache().join(format!("{}.run", kernel.release)).join(check)
 }
 
-/// Runs a script in the newest kernel that can be had; gives what it says, and the folder of what it leaves. `None`, and
-/// the reasons printed, if none can.
-pub(crate) fn run_in_newest(
-    binaries: &Binaries,
-    script: &str,
-) -> Result<Option<(String, PathBuf)>> {
-    let Some(kernel) = newest() else {
-        return Ok(None);
-    };
-    say::step(&format!("kernel {kernel}"));
-    let inside = Inside {
-        kernel: &kernel,
-        binaries,
-    };
-    script_alone(&inside, script).map(Some)
-}
-
 fn script_alone(inside: &Inside, script: &str) -> Result<(String, PathBuf)> {
     let judge = |_: &guest::Left| Ok(0);
     let check = Check::new("script", script.to_owned(), LIMIT, judge);
@@ -315,10 +300,7 @@ impl Binaries {
             .ancestors()
             .skip(1)
             .find(|dir| dir.join("haltwise-lab").is_file());
-        Self::of(dir.context("haltwise-lab is not built: run cargo build --workspace")?)
-    }
-
-    pub(crate) fn of(dir: &Path) -> Result<Self> {
+        let dir = dir.context("haltwise-lab is not built: run cargo build --workspace")?;
         let [haltwise, lab, guest_tool] =
             ["haltwise", "haltwise-lab", "guest-tool"].map(|name| dir.join(name));
         for program in [&haltwise, &lab, &guest_tool] {

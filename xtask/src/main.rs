@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 mod check;
-mod demo;
 mod dist;
 mod fuzz;
 mod kernels;
@@ -28,8 +27,6 @@ use clap::Parser;
 enum Task {
     /// The gate: format, tidy, lints, documentation, all tests
     Check(check::Args),
-    /// Boot a lab VM, record every halt of it, print the report
-    Demo(demo::Args),
     /// Make what is handed out: an archive, a .deb and a .rpm of static programs
     Dist(dist::Args),
     /// Run every tier of tests
@@ -63,7 +60,6 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<()> {
     match task {
         Task::Check(args) => check::run(args),
-        Task::Demo(args) => demo::run(args),
         Task::Dist(args) => dist::run(&args),
         Task::Test(args) => test_run::run(args),
         Task::Fuzz(args) => fuzz::run(&args),

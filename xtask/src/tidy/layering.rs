@@ -23,7 +23,7 @@ const LAYERS: [(&str, &[&str]); 12] = [
         ],
     ),
     ("python", &["haltwise", "haltwise-capture"]),
-    ("xtask", &["haltwise-core"]),
+    ("xtask", &[]),
 ];
 
 /// All that the core may depend on, tests aside.
