@@ -16,9 +16,7 @@ pub const ANSWER_PORT: u16 = 0x600;
 /// A userspace exit that a guest may make and that is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UserspaceExit {
-    /// `out` to a port.
     PioOut(u16),
-    /// `in` from a port.
     PioIn(u16),
     /// A read from an address without memory.
     MmioRead(u64),
@@ -61,24 +59,14 @@ pub enum Next {
 /// What a vCPU's exits go to, and where its interrupts come from if KVM has no irqchip.
 pub trait Devices: Debug + Send {
     /// `in` from a port; the bytes are zeroes until they are answered.
-    fn pio_in(&mut self, port: u16, bytes: &mut [u8]) {
-        let _ = (port, bytes);
-    }
+    fn pio_in(&mut self, _port: u16, _bytes: &mut [u8]) {}
 
-    /// `out` to a port.
-    fn pio_out(&mut self, port: u16, bytes: &[u8]) {
-        let _ = (port, bytes);
-    }
+    fn pio_out(&mut self, _port: u16, _bytes: &[u8]) {}
 
     /// A read where no memory is; the bytes are zeroes until they are answered.
-    fn mmio_read(&mut self, address: u64, bytes: &mut [u8]) {
-        let _ = (address, bytes);
-    }
+    fn mmio_read(&mut self, _address: u64, _bytes: &mut [u8]) {}
 
-    /// A write where no memory is.
-    fn mmio_write(&mut self, address: u64, bytes: &[u8]) {
-        let _ = (address, bytes);
-    }
+    fn mmio_write(&mut self, _address: u64, _bytes: &[u8]) {}
 
     /// Whether an interrupt controller in the VMM wants to interrupt the vCPU.
     fn has_interrupt(&self) -> bool {
@@ -121,7 +109,6 @@ pub fn parse(exit: VcpuExit<'_>, devices: Option<&mut (dyn Devices + 'static)>) 
     }
 }
 
-/// No device at all.
 #[derive(Debug)]
 struct Nothing;
 

@@ -97,31 +97,20 @@ struct Traffic {
     one_cpu: bool,
 }
 
+const fn traffic(group: &'static str, think_us: u64, window: u32, one_cpu: bool) -> Traffic {
+    Traffic {
+        group,
+        think: Nanos(think_us * 1_000),
+        window,
+        one_cpu,
+    }
+}
+
 const LOADS: [Traffic; 4] = [
-    Traffic {
-        group: "saturated",
-        think: Nanos(0),
-        window: net::MOST,
-        one_cpu: false,
-    },
-    Traffic {
-        group: "peer 50 us away",
-        think: Nanos(50_000),
-        window: 1,
-        one_cpu: false,
-    },
-    Traffic {
-        group: "peer 500 us away",
-        think: Nanos(500_000),
-        window: 1,
-        one_cpu: false,
-    },
-    Traffic {
-        group: "saturated, one CPU",
-        think: Nanos(0),
-        window: net::MOST,
-        one_cpu: true,
-    },
+    traffic("saturated", 0, net::MOST, false),
+    traffic("peer 50 us away", 50, 1, false),
+    traffic("peer 500 us away", 500, 1, false),
+    traffic("saturated, one CPU", 0, net::MOST, true),
 ];
 
 fn effects_of(load: &Traffic) -> Vec<Effect> {

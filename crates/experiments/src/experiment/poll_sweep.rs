@@ -57,28 +57,17 @@ struct Clients {
     vcpus: u32,
 }
 
+const fn clients(name: &'static str, think_us: u64, vcpus: u32) -> Clients {
+    let think = Nanos(think_us * 1_000);
+    Clients { name, think, vcpus }
+}
+
 /// Short, middle and long think times of one client, and more clients than this project's hosts have CPUs.
 const LOADS: [Clients; 4] = [
-    Clients {
-        name: "think 15us",
-        think: Nanos(15_000),
-        vcpus: 1,
-    },
-    Clients {
-        name: "think 50us",
-        think: Nanos(50_000),
-        vcpus: 1,
-    },
-    Clients {
-        name: "think 150us",
-        think: Nanos(150_000),
-        vcpus: 1,
-    },
-    Clients {
-        name: "think 50us, 4 clients",
-        think: Nanos(50_000),
-        vcpus: 4,
-    },
+    clients("think 15us", 15, 1),
+    clients("think 50us", 50, 1),
+    clients("think 150us", 150, 1),
+    clients("think 50us, 4 clients", 50, 4),
 ];
 
 const CEILINGS: [(&str, u32); 7] = [

@@ -17,7 +17,6 @@ const PATIENCE: Nanos = Nanos(20_000_000_000);
 /// Between two looks at whether it has.
 const LOOK_AGAIN: Nanos = Nanos(50_000_000);
 
-/// The program `haltwise`.
 #[derive(Debug, Clone)]
 pub struct Haltwise(PathBuf);
 
@@ -93,46 +92,46 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Where its capture is.
     pub fn capture(&self) -> PathBuf {
         self.folder.path().join("capture")
     }
 
     /// It says on stderr that it records, or why it cannot.
     fn wait_for_start(&mut self) -> Result<(), String> {
-        let until = clock::now_ns().saturating_add(PATIENCE.0);
-        let mut said = String::new();
-        while !said.contains("Recording") {
-            let ended = self.status()?.is_some();
-            said.push_str(&self.heard(LOOK_AGAIN));
-            if ended {
-                return Err(format!("`haltwise record`: {}", said.trim()));
-            }
-            if clock::now_ns() >= until {
-                return Err(format!("`haltwise record` did not begin within {PATIENCE}"));
-            }
-        }
-        Ok(())
+        let (said, status) = self.wait("begin", |said| said.contains("Recording"))?;
+        let failed = |_| Err(format!("`haltwise record`: {}", said.trim()));
+        status.map_or(Ok(()), failed)
     }
 
     /// Ends it, as Ctrl-C does, and waits until the capture is whole.
     pub fn end(&mut self) -> Result<(), String> {
         self.signal(Signal::INT);
+        let (said, status) = self.wait("end", |_| false)?;
+        let status = status.filter(|status| !matches!(status.code(), Some(0 | 5)));
+        status.map_or(Ok(()), |status| {
+            let why = said.trim();
+            Err(format!("`haltwise record` ended with {status}: {why}"))
+        })
+    }
+
+    /// Waits until it has said what is wanted, or has ended; gives what it said, and its status if it has ended.
+    fn wait(
+        &mut self,
+        what: &str,
+        is_it: impl Fn(&str) -> bool,
+    ) -> Result<(String, Option<ExitStatus>), String> {
         let until = clock::now_ns().saturating_add(PATIENCE.0);
         let mut said = String::new();
         loop {
             let status = self.status()?;
             said.push_str(&self.heard(LOOK_AGAIN));
-            match status {
-                Some(status) if matches!(status.code(), Some(0 | 5)) => return Ok(()),
-                Some(status) => {
-                    let why = said.trim();
-                    return Err(format!("`haltwise record` ended with {status}: {why}"));
-                }
-                None if clock::now_ns() >= until => {
-                    return Err(format!("`haltwise record` did not end within {PATIENCE}"));
-                }
-                None => {}
+            if status.is_some() || is_it(&said) {
+                return Ok((said, status));
+            }
+            if clock::now_ns() >= until {
+                return Err(format!(
+                    "`haltwise record` did not {what} within {PATIENCE}"
+                ));
             }
         }
     }
