@@ -7,7 +7,8 @@ use std::process::Command;
 use haltwise_experiments::experiment::found::{Found, FoundEffect, Report};
 use haltwise_experiments::experiment::judge::SameDirection;
 use haltwise_experiments::experiment::registry::EXPERIMENTS;
-use haltwise_experiments::experiment::{Expected, Variant, verdicts};
+use haltwise_experiments::experiment::witness::Witness;
+use haltwise_experiments::experiment::{Expected, Table, Variant, verdicts};
 use haltwise_experiments::render;
 use serde_json::Value;
 
@@ -267,6 +268,48 @@ fn no_figure_of_the_kept_run_falls_by_more_than_all_of_it() {
     let percents = below.filter(|value| *value < -100.0);
     // No figure of an experiment is below 0, so that only changes in % could be.
     assert_eq!(percents.collect::<Vec<_>>(), Vec::<f64>::new());
+}
+
+/// What no kept run has: an experiment that failed, one that was not recorded, a check that broke, a claim that could
+/// not be measured, an effect on a figure that falls to 0, and text that would break a table.
+#[test]
+fn a_page_says_what_failed_what_broke_and_what_is_missing() {
+    let Some(mut report) = kept_run() else { return };
+    let [first, second, ..] = &mut report.experiments[..] else {
+        panic!("a kept run has all experiments");
+    };
+    first.failed = Some("make a tap: <none> here".to_owned());
+    second.witness = Witness::No {
+        reason: "not wanted".to_owned(),
+    };
+    let counted = second.integrity.last_mut().expect("haltwise counted");
+    (counted.checked, counted.broken) = (3, 1);
+    second.effects[0].from_median = None;
+    second.effects[1].ratio = None;
+    second.tables = vec![Table {
+        title: "Best".to_owned(),
+        columns: vec!["load".to_owned(), "best|of all".to_owned()],
+        rows: vec![vec!["load".to_owned(), "on".to_owned()]],
+    }];
+    let json = serde_json::to_value(&report).expect("JSON");
+    let again: Report = serde_json::from_str(&json.to_string()).expect("a report");
+    assert!(alike(&serde_json::to_value(again).expect("JSON"), &json));
+    let page = render::markdown(&report);
+    for text in [
+        "It could not be done: make a tap: <none> here.",
+        "not recorded by haltwise: not wanted",
+        "broken in 1 of 3",
+        "could not be measured",
+        "| load | best\\|of all |",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    let mut columns = None;
+    for line in page.lines() {
+        let cells = line.replace("\\|", "").matches('|').count();
+        columns = line.starts_with('|').then(|| columns.unwrap_or(cells));
+        assert!(columns.is_none_or(|columns| columns == cells), "{line}");
+    }
 }
 
 #[test]
