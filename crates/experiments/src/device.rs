@@ -3,16 +3,6 @@
 //! A device is a model without a thread, a file or an ioctl of its own: it takes what the guest did and
 //! says what the guest shall see. Whatever a guest asks for out of range is refused and counted, and never
 //! more than that.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`block`] | a virtio disk on a file, served in the exit or by a worker |
-//! | [`board`] | a device at a port, whose lines go to 8259s in the VMM or in the kernel |
-//! | [`framebuffer`] | a VGA window: a screen drawn by an exit per write, or found in a dirty log |
-//! | [`machine`] | a VM of one vCPU whose exits go to devices |
-//! | [`net`] | a virtio network device between a guest and a link |
-//! | [`pic`] | a pair of 8259 interrupt controllers |
-//! | [`virtio`] | registers and queues of a virtio device |
 
 pub mod block;
 pub mod board;

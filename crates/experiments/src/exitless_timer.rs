@@ -64,13 +64,6 @@
 //! | a deadline years ahead | it is kept (`far`), and costs nothing |
 //! | a deadline under the same sequence | nothing: it is not looked at |
 //! | into the agent's line | nothing: the agent does not read it |
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`page`] | the layout, and how it is read |
-//! | [`slot`] | what the agent knows of one page: a pure machine |
-//! | [`agent`] | passes over many pages |
-//! | [`thread`] | an agent on a thread, for VMs of the lab |
 
 pub mod agent;
 pub mod page;

@@ -36,19 +36,6 @@
 //! [`Block::note`]. A figure must be a plain number in the unit that it names. A direction is judged from
 //! six rounds on ([`haltwise_core::prove::rank::FEWEST`]), so with the default budget a block lasts
 //! what [`conduct::block_length`] makes of the number of variants.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`registry`] | all experiments, a line each |
-//! | [`schedule`] | the drawn order of variants |
-//! | [`conduct`] | an experiment, from its description to what was found |
-//! | [`block`] | what one run of one variant gives |
-//! | [`judge`] | an effect from the changes within rounds, a check from the values of blocks |
-//! | [`verdicts`] | all effects and checks of an experiment, measured just now or kept |
-//! | [`found`] | what was found, as JSON |
-//! | [`results`] | all blocks, for those who conclude from them |
-//! | [`witness`] | the same halts and exits as `haltwise` recorded them |
-//! | [`recorder`] | `haltwise` as a process |
 
 #[macro_use]
 mod rows;
@@ -104,7 +91,6 @@ pub struct Experiment {
     pub integrity: fn() -> Vec<Integrity>,
     /// Where load or variants differ from the source's so that verdicts are weaker than they look.
     pub limits: &'static [&'static str],
-    /// Measures one variant once.
     pub run: fn(&Trial<'_>) -> anyhow::Result<Block>,
     /// Says why the sizes differ, and whatever else the blocks show.
     pub conclude: fn(&Results<'_>) -> Conclusion,
@@ -182,7 +168,6 @@ pub enum Kind {
 /// A comparison that shows a source's effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    /// Whether it may fail.
     #[serde(default)]
     pub kind: Kind,
     pub what: String,
@@ -235,9 +220,7 @@ impl Integrity {
 #[derive(Debug, Clone, Copy)]
 pub struct Trial<'a> {
     pub variant: usize,
-    /// Which round, from 0.
     pub round: u32,
-    /// How long the load shall last.
     pub length: Nanos,
     pub seed: u64,
     /// CPUs that may be used, in order; at least one.

@@ -84,7 +84,6 @@ impl Args {
     }
 }
 
-/// Not an experiment's name.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not an experiment")]
 struct UnknownExperiment(String);

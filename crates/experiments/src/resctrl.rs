@@ -8,12 +8,6 @@
 //! Where the hardware has no such classes, a fake root stands in: a folder of the same shape, for which [`root`]
 //! does what the kernel would do on a write. It shows that every step is taken and taken back; it isolates
 //! nothing, and whoever prints figures says so ([`Root::is_kernels`]).
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`schemata`] | what a class may use, and how a machine is split in two: pure |
-//! | [`root`] | the file system, the only place that writes |
-//! | [`classes`] | classes that are gone, and threads that are back, when this is dropped |
 
 use std::sync::OnceLock;
 

@@ -13,13 +13,9 @@ pub struct VcpuCounts {
     pub halt_exits: Option<u64>,
     /// Halts that were scheduled out, KVM's `halt_wait_hist`.
     pub waits: Option<u64>,
-    /// KVM's `halt_attempted_poll`.
     pub attempted: Option<u64>,
-    /// KVM's `halt_successful_poll`.
     pub successful: Option<u64>,
-    /// KVM's `halt_poll_success_ns`.
     pub success_ns: Option<u64>,
-    /// KVM's `halt_poll_fail_ns`.
     pub fail_ns: Option<u64>,
     pub cpu_ns: u64,
     /// Context switches because it waited.

@@ -47,7 +47,6 @@ impl Signal {
 }
 
 impl Bell {
-    /// Nothing has come.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             pending: AtomicU32::new(0),

@@ -23,7 +23,6 @@ fn read(clock: ClockId) -> u64 {
         .saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// `CLOCK_MONOTONIC` now.
 pub fn now_ns() -> u64 {
     read(ClockId::Monotonic)
 }

@@ -20,7 +20,6 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Not yet.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             no_more_rounds: Flag::new()?,
@@ -57,7 +56,6 @@ impl Round {
 
 #[derive(Debug, Clone, Default)]
 pub struct VcpuRounds {
-    /// In the order played.
     pub rounds: Vec<Round>,
     pub tsc: Option<TscClock>,
 }

@@ -48,7 +48,6 @@ pub struct Flag {
 }
 
 impl Flag {
-    /// Not yet.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             raised: AtomicBool::new(false),

@@ -57,12 +57,10 @@ pub mod msr {
 pub struct Program {
     /// Bytes from [`CODE`] on.
     pub code: Vec<u8>,
-    /// First instruction.
     pub entry: u16,
     pub vectors: Vec<(u8, u16)>,
 }
 
-/// Which timer wakes `tick`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Timer {
     /// The local APIC's, one-shot, armed anew each round by TSC deadline.
@@ -88,7 +86,6 @@ pub enum Guest {
     Pingpong(Stamps),
     Tick(Timer),
     Ipi,
-    /// Does next to nothing.
     Idle,
     Exits,
     /// Goes on in another thread, again and again.
@@ -97,12 +94,10 @@ pub enum Guest {
     Framebuffer,
     /// Makes exits that KVM handles by itself.
     Cpuid,
-    /// Polls for work before it halts.
     Poller(Peer),
     Timed(Clock),
 }
 
-/// Not a guest's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a guest (`haltwise-lab list` has all)")]
 pub struct UnknownGuest(String);

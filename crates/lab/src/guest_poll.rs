@@ -20,7 +20,6 @@ const _: () = assert!(ALWAYS_NS as u64 <= STOP_GRACE.0 / 2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PollRule {
-    /// None: it does not poll.
     Never,
     /// None: it polls until work comes.
     Always,
@@ -47,7 +46,6 @@ pub struct GuestPoll {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GuestPollError {
-    /// Not a policy.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// A policy that no guest of ours has.

@@ -63,7 +63,6 @@ pub struct Load {
     pub host_wait: HostWait,
     /// A vCPU that makes no progress for so long has hung.
     pub timeout: Nanos,
-    /// How `poller` polls.
     pub guest_poll: GuestPoll,
     pub ioapic: bool,
     /// How long the VMs are kept after their vCPUs have ended, for those who read their statistics.
@@ -72,7 +71,6 @@ pub struct Load {
     pub halt_policy: Option<HaltPolicy>,
 }
 
-/// Why a load makes no sense.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -80,12 +78,9 @@ pub enum LoadError {
     Vcpus {
         guest: Guest,
         vcpus: u32,
-        /// At least.
         low: u32,
-        /// At most.
         high: u32,
     },
-    /// No VM, or nothing to do.
     #[error("a run needs at least one VM and one round")]
     Nothing,
     #[error("`{0}` has a periodic timer: its gap is `fixed:T`")]
@@ -98,7 +93,6 @@ pub enum LoadError {
         low: Nanos,
         high: Nanos,
     },
-    /// Gaps that are read once.
     #[error("`{0}` does not read its gaps while it runs: `tick` and the timed guests do")]
     GapsInTurn(Guest),
     /// A guest that cannot do without a local APIC.

@@ -22,7 +22,6 @@ pub const CODE_BYTES: usize = 0x1000;
 pub const TABLE: u32 = 0x1_0000;
 /// Entries of the table; its size is exactly what a 16-bit index wraps at.
 pub const TABLE_ENTRIES: usize = 8192;
-/// Where the first vCPU's pages lie.
 pub const VCPU_PAGES: u32 = 0x2_0000;
 /// Distance from one vCPU's pages to the next one's.
 pub const VCPU_STRIDE: u32 = 0x2000;
@@ -78,7 +77,6 @@ pub mod poll {
     pub const GROW_START_NS: u16 = 0x98;
     /// Divisor by which it shrinks; 0 for "to nothing".
     pub const SHRINK: u16 = 0x9c;
-    /// Whether it may shrink.
     pub const ALLOW_SHRINK: u16 = 0xa0;
     pub const RULE: u16 = 0xa4;
     /// Ticks of the TSC in a millisecond.
@@ -108,9 +106,7 @@ pub mod poll {
     /// Written to no end but the order of other words.
     pub const BARRIER: u16 = 0xe0;
 
-    /// [`RULE`]: the governor haltpoll.
     pub const RULE_HALTPOLL: u32 = 1;
-    /// [`RULE`]: smart idle poll.
     pub const RULE_SMART: u32 = 2;
 }
 
@@ -129,7 +125,6 @@ pub mod timer {
     /// Entries of the ring, of 32 bits.
     pub const SAMPLE_COUNT: u16 = 512;
 
-    /// The layout of that page.
     pub mod page {
         /// Offset of the guest's sequence, 32 bits.
         pub const SEQUENCE: u32 = 0;
@@ -159,7 +154,6 @@ pub enum MemoryError {
     #[error("access guest memory at {address:#x}")]
     Access {
         address: u32,
-        /// Why not.
         #[source]
         source: vm_memory::GuestMemoryError,
     },
@@ -189,14 +183,12 @@ impl GuestMemory {
         found.map(|p| p.addr() as u64).map_err(at(0))
     }
 
-    /// Copies bytes in.
     pub fn write(&self, address: u32, bytes: &[u8]) -> Result<(), MemoryError> {
         self.0
             .write_slice(bytes, GuestAddress(u64::from(address)))
             .map_err(at(address))
     }
 
-    /// Copies bytes out.
     pub fn read(&self, address: u32, bytes: &mut [u8]) -> Result<(), MemoryError> {
         self.0
             .read_slice(bytes, GuestAddress(u64::from(address)))
@@ -253,7 +245,6 @@ impl GuestMemory {
     }
 }
 
-/// Where a vCPU's own page lies.
 pub fn vcpu_page(vcpu: u32) -> u32 {
     VCPU_PAGES + vcpu * VCPU_STRIDE
 }

@@ -24,7 +24,6 @@ pub enum EndedBy {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// [`SCHEMA`].
     pub schema: u32,
     pub guest: String,
     /// The seed that the gaps were drawn with.
@@ -65,7 +64,6 @@ pub struct VmOutcome {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VcpuOutcome {
-    /// KVM's `vcpu_id`.
     pub id: u32,
     pub tid: u32,
     pub halts: u64,
@@ -102,7 +100,6 @@ pub struct UserHaltCounts {
     /// Those that polled and did not sleep.
     pub halt_successful_poll: u64,
     pub halt_poll_success_ns: u64,
-    /// Time of polls that did not.
     pub halt_poll_fail_ns: u64,
 }
 
@@ -139,9 +136,7 @@ pub struct Quantiles {
     #[serde(default)]
     pub mean: u64,
     pub p50: u64,
-    /// 95 of 100 are not longer.
     pub p95: u64,
-    /// 99 of 100 are not longer.
     pub p99: u64,
     pub max: u64,
 }

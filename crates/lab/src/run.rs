@@ -24,7 +24,6 @@ use crate::vm::{self, Vm, VmConfig};
 
 #[derive(Debug)]
 pub struct Finished {
-    /// Counts and times.
     pub outcome: Outcome,
     /// Every round of each vCPU by VM and vCPU, where the host wakes the guest.
     pub rounds: Vec<Vec<VcpuRounds>>,

@@ -20,28 +20,20 @@ const HEADER_BYTES: usize = 24;
 /// A descriptor before its name.
 const DESCRIPTOR_BYTES: usize = 16;
 
-/// Why bytes are not KVM's statistics.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatsParseError {
     #[error("read {what} at byte {offset}: {needed} bytes needed, the file ends at {end}")]
     Truncated {
         what: &'static str,
-        /// Where.
         offset: u64,
         /// How many bytes of it there should be.
         needed: u64,
-        /// Where the bytes end.
         end: usize,
     },
     /// Descriptors share data, which no kernel's do, and together claim more than the file holds.
     #[error("read statistic {index}: all up to it claim more bytes than the {end} of the file")]
-    Overlap {
-        index: u32,
-        /// Where the bytes end.
-        end: usize,
-    },
-    /// A name is not text.
+    Overlap { index: u32, end: usize },
     #[error("read the name of statistic {index}: not UTF-8")]
     Name { index: u32 },
 }
@@ -49,7 +41,6 @@ pub enum StatsParseError {
 /// What a statistic's values mean (`KVM_STATS_TYPE_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatKind {
-    /// Only ever grows.
     Cumulative,
     Instant,
     Peak,

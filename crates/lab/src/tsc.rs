@@ -16,7 +16,6 @@ const TRIES: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     pub tsc: u64,
-    /// `CLOCK_MONOTONIC`.
     pub ns: u64,
 }
 

@@ -298,7 +298,6 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// None has.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self {
             event: Event::new()?,

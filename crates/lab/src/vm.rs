@@ -28,13 +28,10 @@ const IDENTITY_MAP_ADDRESS: u64 = 0xfffb_c000;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// No KVM here.
     #[error("open /dev/kvm: this host offers no KVM")]
     Unsupported(#[source] kvm_ioctls::Error),
-    /// Not for us.
     #[error("open /dev/kvm: not permitted")]
     Denied(#[source] kvm_ioctls::Error),
-    /// Anything else.
     #[error("open /dev/kvm")]
     Failed(#[source] kvm_ioctls::Error),
 }

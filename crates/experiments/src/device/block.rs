@@ -21,7 +21,6 @@ use haltwise_lab::clock;
 use haltwise_lab::event::Event;
 use haltwise_lab::memory::MMIO;
 
-/// Bytes of a sector.
 pub const SECTOR: u64 = 512;
 pub const ENTRIES: u16 = 16;
 const BLOCK_ID: u32 = 2;
@@ -52,7 +51,6 @@ type Memory = Arc<GuestMemoryMmap<()>>;
 pub struct Transfer {
     /// Whether it takes the bytes, or gives them.
     pub is_write: bool,
-    /// Where in the file.
     pub at: u64,
     /// All that is written, or room for all that is read.
     pub bytes: Vec<u8>,

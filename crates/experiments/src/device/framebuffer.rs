@@ -18,7 +18,6 @@ use haltwise_lab::vm::Vm;
 
 /// Guest-physical addresses of the window: VGA's in its memory map 1 (graphics controller register 6).
 pub const WINDOW: Range<u32> = 0xa_0000..0xb_0000;
-/// Bytes of it.
 pub const WINDOW_BYTES: usize = 0x1_0000;
 /// What a bit of the dirty log stands for.
 pub const PAGE_BYTES: usize = 4096;
@@ -42,7 +41,6 @@ impl Default for Screen {
 }
 
 impl Screen {
-    /// Draws bytes at a guest-physical address.
     pub fn write(&mut self, address: u64, bytes: &[u8]) {
         match self.at(address, bytes.len()) {
             Some(place) => self.pixels[place].copy_from_slice(bytes),

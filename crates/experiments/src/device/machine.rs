@@ -180,7 +180,6 @@ impl Ended {
         switches.map_or(f64::NAN, |switches| switches as f64)
     }
 
-    /// So many a second.
     pub fn per_second(&self, count: f64) -> f64 {
         count / (self.elapsed_ns as f64 / 1e9)
     }

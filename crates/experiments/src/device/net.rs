@@ -24,7 +24,6 @@ use haltwise_lab::vm::Lines;
 pub const RECEIVE: usize = 0;
 /// Index of the queue whose buffers go to the link.
 pub const TRANSMIT: usize = 1;
-/// Most entries of a queue.
 pub const ENTRIES: u16 = 256;
 /// Bytes before a frame: `virtio_net_hdr_v1`.
 pub const HEADER: usize = 12;

@@ -88,7 +88,6 @@ impl InterruptStatus {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model {
     pub device_id: u32,
-    /// What it offers, [`feature::VERSION_1`] among it.
     pub features: u64,
     pub config: Vec<u8>,
 }

@@ -8,20 +8,15 @@ pub use haltwise_lab::memory::timer::page::*;
 
 /// A page as the agent sees it. Loads are acquires, stores are releases, each of its word at once.
 pub trait Page {
-    /// Loads 32 bits.
     fn load32(&self, offset: u32) -> Result<u32, MemoryError>;
-    /// Loads 64 bits.
     fn load64(&self, offset: u32) -> Result<u64, MemoryError>;
-    /// Stores 32 bits.
     fn store32(&self, offset: u32, value: u32) -> Result<(), MemoryError>;
-    /// Stores 64 bits.
     fn store64(&self, offset: u32, value: u64) -> Result<(), MemoryError>;
 }
 
 #[derive(Debug, Clone)]
 pub struct GuestPage {
     pub memory: GuestMemory,
-    /// Where the page lies, guest-physical.
     pub address: u32,
 }
 

@@ -27,9 +27,7 @@ pub const FAR: u64 = 1 << 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// Nothing to wait for.
     Nothing,
-    /// Wait until then.
     At(u64),
     /// Interrupt the guest for the deadline of this sequence, now.
     Fire(u32),
@@ -37,7 +35,6 @@ pub enum Look {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Slot {
-    /// The sequence that was seen last.
     sequence: u32,
     /// Its deadline, until it has fired.
     armed: Option<u64>,

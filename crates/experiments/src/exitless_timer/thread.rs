@@ -37,7 +37,6 @@ pub struct AgentReport {
 }
 
 impl AgentReport {
-    /// A count, over all pages.
     pub fn sum(&self, of: fn(&Counts) -> u64) -> u64 {
         self.counts.iter().map(of).sum()
     }

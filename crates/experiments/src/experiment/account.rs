@@ -63,7 +63,6 @@ impl fmt::Display for Halts {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Account {
     pub(super) rounds: f64,
-    /// How long it ran, in nanoseconds.
     pub(super) elapsed_ns: f64,
     /// CPU of the vCPU threads, in nanoseconds.
     pub(super) cpu_ns: f64,

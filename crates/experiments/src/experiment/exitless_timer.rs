@@ -229,7 +229,6 @@ fn stat(outcome: &Outcome, name: &str) -> f64 {
 
 type CountOf = fn(&Counts) -> u64;
 
-/// What an agent counts, by name.
 const COUNTS: [(&str, CountOf); 9] = [
     ("fired", |counts| counts.fired),
     ("seen", |counts| counts.seen),

@@ -15,10 +15,8 @@ pub const SCHEMA: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// [`SCHEMA`].
     pub schema: u32,
     pub program: String,
-    /// Where it ran.
     pub host: Host,
     /// The seed that everything was drawn from.
     pub seed: u64,
@@ -27,7 +25,6 @@ pub struct Report {
     pub experiments: Vec<Found>,
 }
 
-/// Where experiments ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     pub kernel: String,
@@ -58,7 +55,6 @@ pub struct Found {
     pub differs: String,
     pub tables: Vec<Table>,
     pub charts: Vec<Chart>,
-    /// What else is to be said.
     pub notes: Vec<String>,
     /// The same halts and exits as `haltwise` recorded them.
     pub witness: Witness,
@@ -85,7 +81,6 @@ pub struct FoundEffect {
     pub effect: Effect,
     /// Median of `from`; `None` if it could not be measured.
     pub from_median: Option<f64>,
-    /// Median of `to`, likewise.
     pub to_median: Option<f64>,
     /// `to` less `from`, round by round.
     pub difference: Option<Interval>,

@@ -19,7 +19,6 @@ pub struct Results<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Further<'a> {
     pub trial: Trial<'a>,
-    /// `haltwise`, where it is there.
     pub haltwise: Option<&'a Haltwise>,
 }
 
@@ -78,7 +77,6 @@ pub struct Conclusion {
     pub differs: String,
     pub tables: Vec<Table>,
     pub charts: Vec<Chart>,
-    /// What else is to be said.
     pub notes: Vec<String>,
 }
 

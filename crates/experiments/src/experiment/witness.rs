@@ -12,7 +12,6 @@ use serde_json::Value;
 use super::VcpuCounts;
 use super::recorder::{Haltwise, Recording};
 
-/// What `haltwise` says of an experiment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "recorded")]
 pub enum Witness {
@@ -25,9 +24,7 @@ pub enum Witness {
         /// What it could not record, and why.
         missing: Vec<String>,
     },
-    /// It did not record.
     No {
-        /// Why not.
         reason: String,
     },
 }
@@ -38,7 +35,6 @@ pub struct Check {
     pub what: String,
     /// By the lab: the least and the most that it may be.
     pub lab: (u64, u64),
-    /// By `haltwise`.
     pub haltwise: u64,
     /// Whether the second lies within the first.
     pub agrees: bool,

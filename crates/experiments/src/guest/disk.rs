@@ -15,7 +15,6 @@ pub const WORK: u16 = 0x100;
 pub const ERRORS: u16 = 0x104;
 /// Blocks of the disk, a power of 2.
 pub const BLOCKS: u32 = 64;
-/// Bytes of a block.
 pub const BLOCK: u32 = 4096;
 /// A round's number times this, and one more of it, is what its block begins and ends with.
 const MIX: u32 = 0x9e37_79b1;

@@ -12,7 +12,6 @@ use haltwise_lab::memory::{GuestMemory, MemoryError, TABLE, counter, param};
 
 /// Frames whose number was not the next one (offset from `ds`).
 pub const ERRORS: u16 = 0x104;
-/// Most frames under way.
 pub const MOST: u32 = 8;
 pub const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 2];
 /// What the frames carry: the `EtherType` for local experiments (IEEE 802).

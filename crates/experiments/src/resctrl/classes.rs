@@ -13,7 +13,6 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// None yet.
     pub fn new(root: Root) -> Self {
         Self {
             root,

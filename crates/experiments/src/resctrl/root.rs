@@ -61,7 +61,6 @@ impl Root {
         self.kernels
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -174,7 +173,6 @@ impl Root {
         Ok(())
     }
 
-    /// Says what a class may use.
     pub(super) fn limit(&self, class: &str, schemata: &Schemata) -> anyhow::Result<()> {
         let path = self.folder(Some(class)).join("schemata");
         let mut whole = self.schemata(Some(class))?;

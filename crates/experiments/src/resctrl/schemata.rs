@@ -30,7 +30,6 @@ pub struct Bandwidth {
 pub struct Found {
     pub cache: Option<Cache>,
     pub bandwidth: Option<Bandwidth>,
-    /// What the default class may use.
     pub schemata: Schemata,
 }
 

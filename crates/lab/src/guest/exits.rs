@@ -22,9 +22,7 @@ pub const PER_ROUND: [(&str, u32); 8] = [
     ("hlt", 137),
 ];
 
-/// `out` goes here.
 pub const OUT_PORT: u16 = 0x510;
-/// `in` comes from here.
 pub const IN_PORT: u16 = 0x511;
 pub const CPUID_LEAF: u32 = 0x4000_0000;
 /// Read: `IA32_MCG_CAP`, which KVM emulates on every CPU.

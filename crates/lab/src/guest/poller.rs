@@ -27,7 +27,6 @@ use iced_x86::code_asm::{
 use super::{Assembly, IPI, Program, WAKE, msr};
 use crate::memory::{counter, mailbox, param, poll};
 
-/// Where work comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     /// From the host, which gets an answer.

@@ -22,7 +22,6 @@ pub const STRIDE: u32 = 64;
 /// Where the last byte of a round is drawn.
 const LAST: i16 = -64;
 
-/// Assembles `port-poll`.
 pub fn port_program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     let round = assembly.here()?;
@@ -38,7 +37,6 @@ pub fn port_program() -> Result<Program, IcedError> {
     end(assembly, round)
 }
 
-/// Assembles `framebuffer`.
 pub fn framebuffer_program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     let round = assembly.here()?;
@@ -54,7 +52,6 @@ pub fn framebuffer_program() -> Result<Program, IcedError> {
     end(assembly, round)
 }
 
-/// Assembles `cpuid`.
 pub fn cpuid_program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     let round = assembly.here()?;

@@ -43,7 +43,6 @@ impl Ring {
         })
     }
 
-    /// Whether another transfer may begin.
     pub fn has_room(&self) -> bool {
         self.under_way.len() < self.most
     }

@@ -12,7 +12,6 @@ const PIT_HZ: u64 = 1_193_182;
 pub(super) struct Timers {
     pub(super) came: u64,
     pub(super) hardware: u64,
-    /// Interrupts before their deadline.
     pub(super) early: u64,
     /// How late the last timers of each vCPU were, in nanoseconds.
     pub(super) late_ns: Vec<u64>,
