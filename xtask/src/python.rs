@@ -77,7 +77,6 @@ pub(crate) fn run_all() -> Result<()> {
     tool::run(pytest.env("HALTWISE_FLEET", fleet))
 }
 
-/// Where all of it lies.
 fn home() -> PathBuf {
     repo::target_dir().join("python")
 }

@@ -54,7 +54,6 @@ pub(crate) struct Repo {
 }
 
 impl Repo {
-    /// Reads the repository at `root`.
     fn load(root: &Path) -> Result<Self> {
         let paths = repo::files(root)?;
         let mut sources = Vec::new();

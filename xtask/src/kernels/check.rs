@@ -240,7 +240,6 @@ fn is_of_stale_code(trouble: &str) -> bool {
         && before.is_some_and(|byte| byte != "cc")
 }
 
-/// The last lines of a text.
 fn tail(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(count)..].join("\n")

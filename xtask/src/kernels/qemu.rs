@@ -19,7 +19,6 @@ const PULSE_PATIENCE: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ended {
     ByItself,
-    /// It stood still.
     Frozen,
     /// One of its CPUs stood still for so long that the others said so twice.
     Stalled,

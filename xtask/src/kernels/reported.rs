@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -18,6 +18,29 @@ pub(crate) fn text(path: &Path) -> Result<String> {
 
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     serde_json::from_str(&text(path)?).with_context(|| format!("understand {}", path.display()))
+}
+
+/// What a verb prints about a capture. It is asked here, where nothing is emulated.
+pub(crate) fn ask<T: DeserializeOwned>(
+    binaries: &Binaries,
+    verb: &[&str],
+    capture: &Path,
+) -> Result<T> {
+    /// Done, but data was lost: the document says so, and is judged. So are differences, after which verify fails.
+    const PARTIAL: i32 = 5;
+    const FAILED: i32 = 1;
+    let mut command = Command::new(&binaries.haltwise);
+    let output = command.args(verb).arg(capture).output();
+    let output = output.context("start haltwise")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = format!("haltwise {}: {}: {said}", verb.join(" "), output.status);
+    let is_judged = match output.status.code() {
+        Some(0 | PARTIAL) => true,
+        Some(FAILED) => verb[0] == "verify",
+        _ => false,
+    };
+    ensure!(is_judged, "{said}");
+    serde_json::from_slice(&output.stdout).context(said)
 }
 
 pub(crate) type Counts = BTreeMap<String, u64>;
@@ -57,7 +80,6 @@ impl Lab {
         self.vcpus().filter_map(|vcpu| vcpu.exits.get(kind)).sum()
     }
 
-    /// A counter of KVM.
     pub(crate) fn stat(&self, name: &str) -> u64 {
         self.vcpus().filter_map(|vcpu| vcpu.stats.get(name)).sum()
     }
@@ -284,7 +306,6 @@ struct Finding {
 }
 
 impl Explained {
-    /// Those of `rules` that fired.
     pub(crate) fn fired(&self, rules: &[&str]) -> Vec<&str> {
         let fired = self.findings.iter().chain(&self.small);
         let fired = fired.map(|finding| finding.rule.as_str());

@@ -7,15 +7,11 @@
 mod grid;
 
 use std::fmt::Write as _;
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
-
-use anyhow::{Context, Result};
 
 use super::Binaries;
 use super::check::{Check, tell};
-use super::reported::Verified;
+use super::reported::{Verified, ask};
 use super::scenario::recording;
 use super::witness::Found;
 use crate::say;
@@ -63,7 +59,8 @@ pub(crate) fn checks(binaries: &Binaries, depth: Depth) -> Vec<Check<'_>> {
         let script = script(&setting, depth);
         Check::new(name, script, depth.limit(), move |left| {
             let dir = left.out_dir.join(setting.name);
-            let mut verified = verify(binaries, &dir)?;
+            let verify = ["verify", "--json"];
+            let mut verified: Verified = ask(binaries, &verify, &dir.join("capture"))?;
             verified.forgive(&std::fs::read_to_string(dir.join("written")).unwrap_or_default());
             let found = Found {
                 summary: verified.summary(),
@@ -73,22 +70,6 @@ pub(crate) fn checks(binaries: &Binaries, depth: Depth) -> Vec<Check<'_>> {
         })
     };
     settings.map(check).collect()
-}
-
-/// Verifies a capture that a guest left behind, here and not inside: it is the same program.
-fn verify(binaries: &Binaries, dir: &Path) -> Result<Verified> {
-    let output = Command::new(&binaries.haltwise)
-        .args(["verify", "--json"])
-        .arg(dir.join("capture"))
-        .output()
-        .context("start haltwise verify")?;
-    std::fs::write(dir.join("verify.json"), &output.stdout).context("keep the result")?;
-    serde_json::from_slice(&output.stdout).with_context(|| {
-        format!(
-            "understand verify: {}",
-            String::from_utf8_lossy(&output.stderr)
-        )
-    })
 }
 
 impl Verified {

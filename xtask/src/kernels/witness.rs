@@ -23,7 +23,6 @@ pub(crate) struct Expected {
 
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// One line with the counts.
     pub(crate) summary: String,
     /// Each a sentence; none if all is well.
     pub(crate) disagreements: Vec<String>,

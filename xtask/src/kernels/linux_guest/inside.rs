@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use super::counters::Counters;
 use super::{Binaries, Depth};
-use crate::kernels::reported::{Halt, Report, Verified, halts, text};
+use crate::kernels::reported::{Halt, Report, Verified, ask, halts, text};
 use crate::kernels::witness::Found;
 
 /// How large each load is: round trips between the guest's two CPUs, and a third as many timers.
@@ -163,7 +162,7 @@ fn judge_source(dir: &Path, name: &str, binaries: &Binaries, found: &mut Found) 
 fn judge_stats(dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<()> {
     let inner = between(&[counted(&dir.join("before"))?, counted(&dir.join("after"))?]);
     let outer = between(&[counted(&dir.join("first"))?, counted(&dir.join("last"))?]);
-    let report: Report = super::ask(binaries, &["report", "--json"], &dir.join("capture"))?;
+    let report: Report = ask(binaries, &["report", "--json"], &dir.join("capture"))?;
     let mut recorded = Stays::new();
     for (_, vcpu) in report.vcpus() {
         let account = &vcpu.account;
@@ -236,13 +235,7 @@ fn judge_rule(
     depth: Depth,
     found: &mut Found,
 ) -> Result<String> {
-    let output = Command::new(&binaries.haltwise)
-        .args(["verify", "--json"])
-        .arg(capture)
-        .output()
-        .context("start haltwise")?;
-    let verified: Verified =
-        serde_json::from_slice(&output.stdout).context("understand haltwise verify")?;
+    let verified: Verified = ask(binaries, &["verify", "--json"], capture)?;
     let text = format!(
         "{} of {} periods verified, {} differ",
         verified.checked, verified.halts, verified.differences

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Binaries, ask};
-use crate::kernels::reported::{Halt, halts};
+use super::Binaries;
+use crate::kernels::reported::{Halt, ask, halts};
 use crate::kernels::witness::Found;
 
 /// Round trips (240 are 150 stays in HLT, too few to tell offsets between clocks apart), then the governors that are tried

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::kernels::Binaries;
-use crate::kernels::reported::{Halt, Verified, halts};
+use crate::kernels::reported::{Halt, Verified, ask, halts};
 use crate::kernels::witness::Found;
 use crate::tool;
 
@@ -51,7 +51,7 @@ pub(super) fn judge(
             .flatten()
             .any(|halt| halt.change != "none");
         let checked = if has_calls {
-            let verified: Verified = super::ask(binaries, &["verify", "--json"], &capture)?;
+            let verified: Verified = ask(binaries, &["verify", "--json"], &capture)?;
             if verified.differences > 0 || verified.checked == 0 {
                 found.disagree(format!("{name}: verify: {verified:?}"));
             }
