@@ -277,4 +277,4 @@ fn half(features: u64, which: u32) -> u32 {
 }
 
 #[cfg(test)]
-mod test;
+pub(in crate::device) mod test;

@@ -195,23 +195,19 @@ fn every_experiment_is_whole() {
         assert!(!experiment.source.reports.is_empty(), "{name}");
         let effects = (experiment.effects)();
         assert!(!effects.is_empty(), "{name} shows something");
+        let has = |figure: &str| experiment.figures.iter().any(|f| f.name == figure);
         for effect in effects {
-            assert!(
-                experiment
-                    .figures
-                    .iter()
-                    .any(|figure| figure.name == effect.figure),
-                "{name}: there is no figure {}",
-                effect.figure
-            );
+            let (figure, group) = (&effect.figure, &effect.group);
+            assert!(has(figure), "{name}: there is no figure {figure}");
             for side in [&effect.from, &effect.to] {
-                let is = |v: &super::Variant| v.group == effect.group && v.name == *side;
-                assert!(
-                    variants.iter().any(is),
-                    "{name}: no {side} in {}",
-                    effect.group
-                );
+                let is = |v: &super::Variant| v.group == *group && v.name == *side;
+                assert!(variants.iter().any(is), "{name}: no {side} in {group}");
             }
+        }
+        for check in (experiment.integrity)() {
+            let what = check.what;
+            assert!(has(check.figure), "{name}: {what}");
+            assert!(variants.iter().any(|v| check.concerns(v)), "{name}: {what}");
         }
     }
 }

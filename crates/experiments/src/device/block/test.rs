@@ -3,11 +3,14 @@
 use vm_memory::{Bytes as _, GuestAddress};
 
 use super::*;
-use crate::device::virtio::{register, status};
+use crate::device::virtio::register;
+use crate::device::virtio::test::driver::{Part, WRITES, make_ready, offer_chain, set};
 use haltwise_lab::memory::GuestMemory;
 
 const SECTORS: u64 = 16;
 const AT: u32 = 0x1_0000;
+const HEADER: Part = (0x3000, 16, 0);
+const STATUS: Part = (0x3010, 1, WRITES);
 
 /// A device whose driver is ready, its queue at [`AT`].
 fn ready() -> (BlockDevice, GuestMemoryMmap<()>) {
@@ -15,53 +18,15 @@ fn ready() -> (BlockDevice, GuestMemoryMmap<()>) {
     let file = tempfile::tempfile().unwrap();
     file.set_len(SECTORS * SECTOR).unwrap();
     let mut device = BlockDevice::new(file, SECTORS, memory.clone()).unwrap();
-    for (register, value) in [
-        (register::DRIVER_FEATURES_SEL, 1),
-        (register::DRIVER_FEATURES, 1),
-        (register::STATUS, 3 | status::FEATURES_OK),
-        (register::QUEUE_NUM, 16),
-        (register::QUEUE_DESC[0], AT),
-        (register::QUEUE_DRIVER[0], AT + 0x100),
-        (register::QUEUE_DEVICE[0], AT + 0x200),
-        (register::QUEUE_READY, 1),
-        (register::STATUS, status::READY),
-    ] {
-        device
-            .transport
-            .write(register.into(), &u32::to_le_bytes(value));
-    }
-    assert_eq!(device.transport.refused(), 0);
+    make_ready(&mut device.transport, 0, &[AT]);
     assert!(device.transport.queue(0, &memory).is_some());
     (device, memory)
 }
 
-/// Offers a chain of (address, length, the device writes it); gives the requests served.
-fn offer(
-    device: &mut BlockDevice,
-    memory: &GuestMemoryMmap<()>,
-    chain: &[(u64, u32, bool)],
-) -> u64 {
-    write_chain(memory, chain);
+/// Offers a chain; gives the requests served.
+fn offer(device: &mut BlockDevice, memory: &GuestMemoryMmap<()>, chain: &[Part]) -> u64 {
+    offer_chain(memory, AT, chain);
     device.serve()
-}
-
-fn write_chain(memory: &GuestMemoryMmap<()>, chain: &[(u64, u32, bool)]) {
-    for (index, (address, length, writes)) in chain.iter().enumerate() {
-        let at = GuestAddress(u64::from(AT) + index as u64 * 16);
-        let next = index + 1 < chain.len();
-        let flags =
-            u32::from(next) | u32::from(*writes) << 1 | u32::try_from(index + 1).unwrap() << 16;
-        memory.write_obj(*address, at).unwrap();
-        memory
-            .write_obj(*length, at.0.checked_add(8).map(GuestAddress).unwrap())
-            .unwrap();
-        memory.write_obj(flags, GuestAddress(at.0 + 12)).unwrap();
-    }
-    let avail = GuestAddress(u64::from(AT) + 0x102);
-    let index: u16 = memory.read_obj(avail).unwrap();
-    let entry = u64::from(AT) + 0x104 + u64::from(index % 16) * 2;
-    memory.write_obj(0_u16, GuestAddress(entry)).unwrap();
-    memory.write_obj(index.wrapping_add(1), avail).unwrap();
 }
 
 fn header(memory: &GuestMemoryMmap<()>, kind: u32, sector: u64) {
@@ -93,9 +58,9 @@ fn requests_at_the_edges_of_the_disk() {
         header(&memory, kind, sector);
         let before = device.served;
         let chain = [
-            (0x3000, 16, false),
-            (0x4000, length, kind == READ),
-            (0x3010, 1, true),
+            HEADER,
+            (0x4000, length, u16::from(kind == READ) * WRITES),
+            STATUS,
         ];
         let chain: Vec<_> = chain.into_iter().filter(|part| part.1 > 0).collect();
         assert_eq!(offer(&mut device, &memory, &chain), 1);
@@ -113,16 +78,12 @@ fn what_was_written_is_read_back() {
     let (mut device, memory) = ready();
     memory.write_slice(&[7; 512], GuestAddress(0x4000)).unwrap();
     header(&memory, WRITE, 3);
-    offer(
-        &mut device,
-        &memory,
-        &[(0x3000, 16, false), (0x4000, 512, false), (0x3010, 1, true)],
-    );
+    offer(&mut device, &memory, &[HEADER, (0x4000, 512, 0), STATUS]);
     header(&memory, READ, 2);
     offer(
         &mut device,
         &memory,
-        &[(0x3000, 16, false), (0x5000, 1024, true), (0x3010, 1, true)],
+        &[HEADER, (0x5000, 1024, WRITES), STATUS],
     );
     let mut back = [9; 1024];
     memory.read_slice(&mut back, GuestAddress(0x5000)).unwrap();
@@ -135,35 +96,24 @@ fn chains_that_are_none_are_refused_and_used() {
     header(&memory, WRITE, 0);
     let out = u64::from(u32::MAX) << 8;
     for (what, chain) in [
-        ("no status", vec![(0x3000, 16, false), (0x4000, 512, false)]),
-        ("no header", vec![(0x3010, 1, true)]),
-        (
-            "a short header",
-            vec![(0x3000, 15, false), (0x3010, 1, true)],
-        ),
+        ("no status", vec![HEADER, (0x4000, 512, 0)]),
+        ("no header", vec![STATUS]),
+        ("a short header", vec![(0x3000, 15, 0), STATUS]),
         (
             "data outside of memory",
-            vec![(0x3000, 16, false), (out, 512, false), (0x3010, 1, true)],
+            vec![HEADER, (out, 512, 0), STATUS],
         ),
         (
             "status outside of memory",
-            vec![(0x3000, 16, false), (0x4000, 512, false), (out, 1, true)],
+            vec![HEADER, (0x4000, 512, 0), (out, 1, WRITES)],
         ),
         (
             "data over the end",
-            vec![
-                (0x3000, 16, false),
-                (0xf_ff00, 512, false),
-                (0x3010, 1, true),
-            ],
+            vec![HEADER, (0xf_ff00, 512, 0), STATUS],
         ),
         (
             "a length of 4 GiB",
-            vec![
-                (0x3000, 16, false),
-                (0x4000, u32::MAX, false),
-                (0x3010, 1, true),
-            ],
+            vec![HEADER, (0x4000, u32::MAX, 0), STATUS],
         ),
     ] {
         let before = device.served;
@@ -176,16 +126,12 @@ fn chains_that_are_none_are_refused_and_used() {
 #[test]
 fn a_queue_outside_of_memory_is_not_served() {
     let (mut device, memory) = ready();
-    device
-        .transport
-        .write(register::STATUS.into(), &0_u32.to_le_bytes());
+    set(&mut device.transport, &[(register::STATUS, 0)]);
     assert!(device.transport.queue(0, &memory).is_none());
     assert_eq!(device.serve(), 0);
     // What is out of order, or not 32 bits, is refused.
     let refused = device.transport.refused();
-    device
-        .transport
-        .write(register::QUEUE_READY.into(), &1_u32.to_le_bytes());
+    set(&mut device.transport, &[(register::QUEUE_READY, 1)]);
     device.transport.write(register::STATUS.into(), &[1]);
     device.transport.write(1 << 40, &[0; 4]);
     device.transport.read(2, &mut [0; 4]);
@@ -209,8 +155,8 @@ fn a_chain_that_changes_while_it_is_under_way_gets_no_byte() {
             .write_slice(&[9; 1024], GuestAddress(0x4000))
             .unwrap();
         header(&memory, READ, 0);
-        let chain = [(0x3000, 16, false), (0x4000, 512, true), (0x3010, 1, true)];
-        write_chain(&memory, &chain);
+        let chain = [HEADER, (0x4000, 512, WRITES), STATUS];
+        offer_chain(&memory, AT, &chain);
         let (request, transfer) = device.take().unwrap();
         let second = u64::from(AT) + 16;
         memory.write_obj(length, GuestAddress(second + 8)).unwrap();
@@ -228,8 +174,8 @@ fn a_file_that_fails_and_a_queue_that_goes_away_are_answered_and_not() {
     let (mut device, memory) = ready();
     for (done, reset, status) in [(false, false, IOERR), (true, true, 0xee)] {
         header(&memory, READ, 0);
-        let chain = [(0x3000, 16, false), (0x4000, 512, true), (0x3010, 1, true)];
-        write_chain(&memory, &chain);
+        let chain = [HEADER, (0x4000, 512, WRITES), STATUS];
+        offer_chain(&memory, AT, &chain);
         let (request, transfer) = device.take().unwrap();
         let used = GuestAddress(u64::from(AT) + 0x202);
         let before: u16 = memory.read_obj(used).unwrap();

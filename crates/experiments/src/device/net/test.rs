@@ -4,18 +4,14 @@ use proptest::prelude::*;
 use vm_memory::{Bytes as _, GuestAddress};
 
 use super::*;
-use crate::device::virtio::{register, status};
+use crate::device::virtio::register;
+use crate::device::virtio::test::driver::{self, ENTRIES, NEXT, Part, WRITES, make_ready};
 use haltwise_lab::memory::{GuestMemory, MEMORY_BYTES};
 
-/// Where the two queues lie, 16 entries each.
+/// Where the two queues lie.
 const AT: [u32; 2] = [0x1_0000, 0x1_1000];
-const ENTRIES_SET: u16 = 16;
 /// Where parts of chains lie.
 const BUFFERS: u64 = 0x2_0000;
-
-type Part = (u64, u32, u16);
-const NEXT: u16 = 1;
-const WRITES: u16 = 2;
 
 struct Nic {
     device: NetDevice,
@@ -27,28 +23,7 @@ fn ready() -> Nic {
     let memory = GuestMemory::new().unwrap().mapped().clone();
     let (link, other_end) = Link::pair().unwrap();
     let mut device = NetDevice::new(Arc::new(link), memory.clone()).unwrap();
-    let mut writes = vec![
-        (register::DRIVER_FEATURES, 1 << 29),
-        (register::DRIVER_FEATURES_SEL, 1),
-        (register::DRIVER_FEATURES, 1),
-        (register::STATUS, 3 | status::FEATURES_OK),
-    ];
-    for (queue, at) in (0..).zip(AT) {
-        writes.extend([
-            (register::QUEUE_SEL, queue),
-            (register::QUEUE_NUM, u32::from(ENTRIES_SET)),
-            (register::QUEUE_DESC[0], at),
-            (register::QUEUE_DRIVER[0], at + 0x100),
-            (register::QUEUE_DEVICE[0], at + 0x200),
-            (register::QUEUE_READY, 1),
-        ]);
-    }
-    writes.push((register::STATUS, status::READY));
-    for (register, value) in writes {
-        let transport = &mut device.transport;
-        transport.write(register.into(), &u32::to_le_bytes(value));
-    }
-    assert_eq!(device.transport.refused(), 0);
+    make_ready(&mut device.transport, 1 << 29, &AT);
     Nic {
         device,
         memory,
@@ -57,36 +32,19 @@ fn ready() -> Nic {
 }
 
 impl Nic {
-    /// Writes parts into a queue's table, the next of each as given, and offers the first of them.
     fn offer(&self, queue: usize, parts: &[(Part, u16)]) {
-        let at = u64::from(AT[queue]);
-        for (slot, ((address, length, flags), next)) in (0_u64..).zip(parts) {
-            let slot = at + 16 * slot;
-            self.memory.write_obj(*address, GuestAddress(slot)).unwrap();
-            let rest = u64::from(*length) | u64::from(*flags) << 32 | u64::from(*next) << 48;
-            self.memory.write_obj(rest, GuestAddress(slot + 8)).unwrap();
-        }
-        let index = GuestAddress(at + 0x102);
-        let offered: u16 = self.memory.read_obj(index).unwrap();
-        let entry = at + 0x104 + u64::from(offered % ENTRIES_SET) * 2;
-        self.memory.write_obj(0_u16, GuestAddress(entry)).unwrap();
-        let offered = offered.wrapping_add(1);
-        self.memory.write_obj(offered, index).unwrap();
+        driver::offer(&self.memory, AT[queue], parts);
     }
 
     fn offer_chain(&self, queue: usize, parts: &[Part]) {
-        let chain = (1..).zip(parts).map(|(next, (address, length, flags))| {
-            let more = usize::from(next) < parts.len();
-            ((*address, *length, flags | u16::from(more)), next)
-        });
-        self.offer(queue, &chain.collect::<Vec<_>>());
+        driver::offer_chain(&self.memory, AT[queue], parts);
     }
 
     /// Buffers used so far, and the bytes that the last is said to hold.
     fn used(&self, queue: usize) -> (u16, u32) {
         let at = u64::from(AT[queue]) + 0x200;
         let used: u16 = self.memory.read_obj(GuestAddress(at + 2)).unwrap();
-        let last = u64::from(used.wrapping_sub(1) % ENTRIES_SET);
+        let last = u64::from(used.wrapping_sub(1) % ENTRIES);
         let length = GuestAddress(at + 4 + 8 * last + 4);
         (used, self.memory.read_obj(length).unwrap())
     }
@@ -97,6 +55,17 @@ impl Nic {
         frame.truncate(length);
         Some(frame)
     }
+}
+
+/// Parts of these lengths and flags, one behind the other.
+fn laid(parts: &[(u32, u16)]) -> Vec<Part> {
+    let mut at = BUFFERS;
+    let mut lay = |(length, flags): &(u32, u16)| {
+        let part = (at, *length, *flags);
+        at += u64::from(*length);
+        part
+    };
+    parts.iter().map(&mut lay).collect()
 }
 
 /// Bytes that differ from their neighbours.
@@ -122,19 +91,10 @@ fn frames_at_the_edges_of_what_is_one() {
     ] {
         let mut nic = ready();
         let bytes = pattern(1600);
-        nic.memory
-            .write_slice(&bytes, GuestAddress(BUFFERS))
-            .unwrap();
-        nic.memory
-            .write_slice(&[0; 12], GuestAddress(BUFFERS))
-            .unwrap();
-        let mut at = BUFFERS;
-        let mut chain = Vec::new();
-        for (length, flags) in &parts {
-            chain.push((at, *length, *flags));
-            at += u64::from(*length);
-        }
-        nic.offer_chain(TRANSMIT, &chain);
+        let written = [&[0; 12], &bytes[12..]].concat();
+        let at = GuestAddress(BUFFERS);
+        nic.memory.write_slice(&written, at).unwrap();
+        nic.offer_chain(TRANSMIT, &laid(&parts));
         let pass = nic.device.transmit();
         assert_eq!(pass.frames, 1, "{parts:?}");
         assert_eq!(nic.used(TRANSMIT), (1, 0), "{parts:?}");
@@ -166,7 +126,7 @@ fn chains_in_a_circle_and_out_of_the_table_are_refused() {
             vec![((BUFFERS, 4, NEXT), 1), ((BUFFERS, 4, NEXT), 0)],
             "its first",
         ),
-        (vec![((BUFFERS, 100, NEXT), ENTRIES_SET)], "beyond"),
+        (vec![((BUFFERS, 100, NEXT), ENTRIES)], "beyond"),
         (vec![((BUFFERS, 100, NEXT), u16::MAX)], "far beyond"),
         (vec![((MEMORY_BYTES as u64, 100, 0), 0)], "out of memory"),
         (
@@ -208,13 +168,7 @@ fn what_comes_from_the_link_needs_room_and_the_right_way() {
         let mut nic = ready();
         let frame = pattern(length);
         nic.other_end.send(&frame).unwrap();
-        let mut at = BUFFERS;
-        let mut chain = Vec::new();
-        for (length, flags) in &parts {
-            chain.push((at, *length, *flags));
-            at += u64::from(*length);
-        }
-        nic.offer_chain(RECEIVE, &chain);
+        nic.offer_chain(RECEIVE, &laid(&parts));
         let pass = nic.device.receive();
         assert_eq!((pass.frames, pass.starved), (1, true), "{parts:?}");
         let counts = nic.device.received;
@@ -364,7 +318,7 @@ fn part() -> impl Strategy<Value = (Part, u16)> {
 fn walk(parts: &[(Part, u16)], device_writes: bool) -> Option<Vec<(u64, u32)>> {
     let (mut chain, mut at) = (Vec::new(), 0_usize);
     // What is not set in the table is all zero: a part without bytes, without a next one.
-    while chain.len() < usize::from(ENTRIES_SET) && at < usize::from(ENTRIES_SET) {
+    while chain.len() < usize::from(ENTRIES) && at < usize::from(ENTRIES) {
         let ((address, length, flags), next) = parts.get(at).copied().unwrap_or_default();
         let inside = address
             .checked_add(length.into())

@@ -1,7 +1,10 @@
 //! A driver's way through the registers of a device with several queues, and the ways that are refused.
 
+pub(in crate::device) mod driver;
+
 use vm_memory::{Bytes as _, GuestAddress};
 
+use self::driver::{negotiate, set, set_up};
 use super::*;
 use haltwise_lab::memory::GuestMemory;
 
@@ -17,46 +20,10 @@ fn transport() -> Transport {
     Transport::new(model, &[16, 4, 8]).unwrap()
 }
 
-fn set(transport: &mut Transport, writes: &[(u32, u32)]) {
-    for (register, value) in writes {
-        let notified = transport.write((*register).into(), &value.to_le_bytes());
-        assert_eq!(notified, None, "{register:#x}");
-    }
-}
-
 fn get(transport: &mut Transport, register: u32) -> u32 {
     let mut bytes = [0xee; 4];
     transport.read(register.into(), &mut bytes);
     u32::from_le_bytes(bytes)
-}
-
-/// Negotiates version 1 and these of the lower features.
-fn negotiate(transport: &mut Transport, lower: u64) {
-    let lower = u32::try_from(lower).unwrap();
-    set(
-        transport,
-        &[
-            (register::STATUS, 3),
-            (register::DRIVER_FEATURES, lower),
-            (register::DRIVER_FEATURES_SEL, 1),
-            (register::DRIVER_FEATURES, 1),
-            (register::STATUS, 3 | status::FEATURES_OK),
-        ],
-    );
-}
-
-fn set_up(transport: &mut Transport, queue: u32, size: u32, at: u32) {
-    set(
-        transport,
-        &[
-            (register::QUEUE_SEL, queue),
-            (register::QUEUE_NUM, size),
-            (register::QUEUE_DESC[0], at),
-            (register::QUEUE_DRIVER[0], at + 0x100),
-            (register::QUEUE_DEVICE[0], at + 0x200),
-            (register::QUEUE_READY, 1),
-        ],
-    );
 }
 
 #[test]
