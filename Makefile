@@ -48,7 +48,9 @@ install: ## Install haltwise below PREFIX (/usr/local), with manual pages and co
 		! test -e $(BUILT)/$$it || { install -d $(lib) && strip -o $(lib)/$$it $(BUILT)/$$it && \
 		chmod 755 $(lib)/$$it; } || exit 1; \
 	done
+	install -d $(doc)/docs && install -m 644 docs/*.md docs/page.png $(doc)/docs
 	@pages=$$(mktemp -d) && $(to)/bin/haltwise pages $$pages && install -m 644 $$pages/*.1 $(man) && \
+		install -m 644 $$pages/*.md $$pages/*.json $(doc)/docs && \
 		for it in $(completions); do \
 			install -D -m 644 $$pages/$${it%%:*} $(to)/$${it#*:} || exit 1; \
 		done && rm -r $$pages
@@ -58,7 +60,6 @@ install: ## Install haltwise below PREFIX (/usr/local), with manual pages and co
 	done
 	install -m 644 contrib/prometheus/haltwise.rules.yml contrib/grafana/haltwise.json contrib/pilot.toml $(to)/share/haltwise
 	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE $(doc)
-	install -d $(doc)/docs && install -m 644 docs/*.md docs/*.json docs/page.png $(doc)/docs
 
 # Its manual pages are those that it would write: others may begin with its name.
 uninstall: ## Remove what make install installed

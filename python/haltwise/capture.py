@@ -44,7 +44,7 @@ def unpacked(packed: bytes) -> Iterator[Capture]:
 
 
 class Capture:
-    """A capture that was opened. Results are those of the verbs' ``--json``, field by field (``docs/*-json.md``)."""
+    """A capture that was opened. Results are those of the verbs' ``--json``, field by field (``docs/json.md``)."""
 
     def __init__(self, path: Path):
         self._path = os.fspath(path)

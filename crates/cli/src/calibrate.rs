@@ -4,9 +4,8 @@
 //! |---|---|
 //! | [`recorded`] | what a capture's sleeps took longer |
 //! | [`page`] | the costs on a screen |
-//! | `figures` | what is published of the JSON |
+//! | `figures` | the fields of the JSON |
 
-#[cfg(test)]
-mod figures;
+pub(crate) mod figures;
 pub(crate) mod page;
 pub(crate) mod recorded;

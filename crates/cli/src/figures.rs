@@ -135,4 +135,4 @@ impl Source {
 }
 
 #[cfg(test)]
-pub(crate) mod test;
+mod test;

@@ -19,8 +19,7 @@ use crate::shown::Shown;
 const OUTPUT_SCHEMA: u32 = 2;
 
 /// What the page of documentation says before its tables.
-#[cfg(test)]
-const ABOUT: &[&str] = &[
+pub(crate) const ABOUT: &[&str] = &[
     "In schema 1, inconclusive proofs were in the accuracy; this is schema 2.",
     "What is counted and why, and the file itself: [the ledger](ledger.md).",
 ];

@@ -14,8 +14,7 @@ use crate::figures::INTERVAL;
 pub(crate) const SCHEMA: u32 = 1;
 
 /// What the page of documentation says before its tables.
-#[cfg(test)]
-const ABOUT: &[&str] = &[
+pub(crate) const ABOUT: &[&str] = &[
     "`haltwise status --json` has the same in `pilot`, as the pilot wrote it last.",
     "How the pilot decides: [the pilot](pilot.md).",
 ];
@@ -176,6 +175,3 @@ figures! {
         pub(crate) p90: Option<f64> = Real,
     }
 }
-
-#[cfg(test)]
-crate::figures::test::published!("pilot", "The pilot's state as JSON", ABOUT, PilotStatus);

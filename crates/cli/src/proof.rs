@@ -48,8 +48,7 @@ pub(crate) fn is_read(schema: u64) -> bool {
 }
 
 /// What the page of documentation says before its tables.
-#[cfg(test)]
-const ABOUT: &[&str] = &[
+pub(crate) const ABOUT: &[&str] = &[
     "`haltwise report --html FILE --proof FILE` shows a result that was saved.",
     "Times are whole nanoseconds where their names end in `_ns`. Figures are in the `unit` beside them. What ends in \
      `_percent` is in %.",
@@ -350,6 +349,3 @@ pub(crate) fn read(file: &Path) -> Result<Proof, Failure> {
             .map_err(refuse),
     }
 }
-
-#[cfg(test)]
-crate::figures::test::published!("prove", "A comparison as JSON", ABOUT, Proof);

@@ -30,7 +30,7 @@ mod rows;
 mod step;
 mod timeline;
 mod tty;
-mod view;
+pub(crate) mod view;
 #[cfg(test)]
 mod world;
 

@@ -5,9 +5,7 @@ use haltwise_core::replay::calibration::written::{GapClass, Measured, Sleeper, W
 use haltwise_core::stats::Estimate;
 use haltwise_document::figures;
 
-use crate::figures::test::is_published;
-
-const ABOUT: &[&str] = &[
+pub(crate) const ABOUT: &[&str] = &[
     "`--calibration FILE` of `tune`, `replay`, `prove` and `report` takes it, and what `haltwise-lab calibrate --json` \
      prints too.",
     "Each repetition gives one value of every cost; what stands here is their median. `null` where polling was \
@@ -51,7 +49,7 @@ figures! {
 
 figures! {
     /// What sleeping and waking cost on a host.
-    const CALIBRATION: Written {
+    pub(crate) const CALIBRATION: Written {
         /// Version of this layout: 1.
         schema: u32 = Number,
         /// What slept: `vcpu` (the lab) or `thread` (`haltwise calibrate`).
@@ -89,9 +87,4 @@ figures! {
         /// What could not be measured, and why.
         notes: Vec<String> = Words,
     }
-}
-
-#[test]
-fn what_is_published_is_what_is_declared() {
-    is_published("calibrate", "A calibration as JSON", ABOUT, CALIBRATION);
 }

@@ -3,7 +3,6 @@
 use haltwise_document::figures;
 
 /// What the page of documentation says before its tables.
-#[cfg(test)]
 pub(crate) const ABOUT: &[&str] = &[
     "This says what was written; [the tables themselves](costs-format.md) are Parquet.",
     "Times are whole nanoseconds, and their names end in `_ns`.",
@@ -56,6 +55,3 @@ figures! {
         pub(crate) notes: Vec<String> = Words,
     }
 }
-
-#[cfg(test)]
-crate::figures::test::published!("costs", "Costs as JSON", ABOUT, CostsResult);

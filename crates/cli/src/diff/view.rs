@@ -10,7 +10,6 @@ use haltwise_document::figures;
 use crate::figures::{INTERVAL, MISSING};
 
 /// What the page of documentation says before its tables.
-#[cfg(test)]
 pub(crate) const ABOUT: &[&str] = &[
     "What ends in `_ns` is nanoseconds. A figure is in its `unit`: `nanos`, `percent` or `per-second`.",
     "`null` means not recorded, or too short to compare. It never means zero.",
@@ -153,6 +152,3 @@ figures! {
         pub(crate) worth_blocks: f64 = Real,
     }
 }
-
-#[cfg(test)]
-crate::figures::test::published!("diff", "Differences as JSON", ABOUT, Differences);

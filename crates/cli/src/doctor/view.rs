@@ -6,7 +6,6 @@ use haltwise_core::recording::Rung;
 use haltwise_document::figures;
 
 /// What the page of documentation says before its tables.
-#[cfg(test)]
 pub(crate) const ABOUT: &[&str] = &["`null` means that it is not known."];
 
 figures! {
@@ -102,6 +101,3 @@ figures! {
         pub(crate) remedy: Option<String> = Name,
     }
 }
-
-#[cfg(test)]
-crate::figures::test::published!("doctor", "The diagnosis as JSON", ABOUT, Diagnosis);

@@ -9,7 +9,6 @@ use haltwise_document::figures;
 use crate::figures::{PARTS, SPREAD, Source};
 
 /// What the page of documentation says before its tables.
-#[cfg(test)]
 pub(crate) const ABOUT: &[&str] = &[
     "Times are whole nanoseconds, and their names end in `_ns`.",
     "Shares are 0 to 1.",
@@ -157,6 +156,3 @@ figures! {
         pub(crate) emulations: u64 = Count,
     }
 }
-
-#[cfg(test)]
-crate::figures::test::published!("exits", "Exits as JSON", ABOUT, ExitsResult);

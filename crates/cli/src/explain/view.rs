@@ -18,8 +18,7 @@ use crate::figures::Source;
 use crate::recommend::Recommendation;
 
 /// What the page of documentation says before its tables.
-#[cfg(test)]
-const ABOUT: &[&str] = &[
+pub(crate) const ABOUT: &[&str] = &[
     "[The rules](rules.md): what each finds, and how costs and evidence are judged.",
     "Times are nanoseconds, and their names end in `_ns`.",
     "`null` means not recorded. It never means zero.",
@@ -307,6 +306,3 @@ fn blind_view(blind: Blind) -> UnjudgedRule {
         reason: blind.reason,
     }
 }
-
-#[cfg(test)]
-crate::figures::test::published!("explain", "Findings as JSON", ABOUT, Explanation);

@@ -9,7 +9,6 @@ use haltwise_document::figures;
 use crate::figures::INTERVAL;
 
 /// What the page of documentation says before its tables.
-#[cfg(test)]
 pub(crate) const ABOUT: &[&str] = &[
     "Settings are chosen on the first half of each capture; all figures but these choices are of the second half.",
     "Times are whole nanoseconds, and their names end in `_ns`. Shares are of 1.",
@@ -198,6 +197,3 @@ figures! {
         pub(crate) gain: f64 = Share,
     }
 }
-
-#[cfg(test)]
-crate::figures::test::published!("fleet", "A fleet as JSON", ABOUT, FleetResult);

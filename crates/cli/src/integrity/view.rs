@@ -13,8 +13,7 @@ use haltwise_document::figures;
 use super::SCHEMA;
 
 /// What the pages of documentation say before their tables.
-#[cfg(test)]
-const CHECK: &[&str] = &[
+pub(crate) const CHECK: &[&str] = &[
     "Every file is read from end to end and compared with its checksums ([the capture format](capture-format.md)). \
      The exit code is 0 if `whole` is true, else 5. Where `capture.json` itself is damaged beyond reading there is an error \
      instead of a document, with the same exit code.",
@@ -24,8 +23,7 @@ const CHECK: &[&str] = &[
      are no whole batch, as after a recorder was killed; `damaged`, not as it was written, or not readable; `missing`.",
 ];
 
-#[cfg(test)]
-const REPAIR: &[&str] = &["The exit code is 0 if nothing was left out, else 5."];
+pub(crate) const REPAIR: &[&str] = &["The exit code is 0 if nothing was left out, else 5."];
 
 figures! {
     pub(crate) struct CheckedCapture {
@@ -208,23 +206,4 @@ fn word(verdict: Verdict) -> &'static str {
         Verdict::Damaged => "damaged",
         Verdict::Missing => "missing",
     }
-}
-
-#[cfg(test)]
-#[test]
-fn what_is_published_is_what_is_declared() {
-    use crate::figures::test::is_published;
-    use haltwise_document::Figures;
-    is_published(
-        "check",
-        "A checked capture as JSON",
-        CHECK,
-        CheckedCapture::FIGURES,
-    );
-    is_published(
-        "repair",
-        "A repaired capture as JSON",
-        REPAIR,
-        RepairedCapture::FIGURES,
-    );
 }

@@ -35,6 +35,3 @@ fn a_line_that_was_changed_hurts_no_other() {
         );
     }
 }
-
-#[cfg(test)]
-crate::figures::test::published!("ledger", "The ledger as JSON", ABOUT, Ledger);

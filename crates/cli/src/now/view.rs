@@ -7,7 +7,6 @@ use crate::figures::Source;
 use crate::recommend::view::GoalAdvice;
 
 /// What the page of documentation says before its tables.
-#[cfg(test)]
 pub(crate) const ABOUT: &[&str] = &[
     "`report`, `tune` and `explain` say the same of the capture that it names, and more.",
     "Times are whole nanoseconds, and their names end in `_ns`. Settings are compared on the second half of the \
@@ -146,6 +145,3 @@ impl CostlyFinding {
         first.map_or(&self.remedy, |(first, _)| first)
     }
 }
-
-#[cfg(test)]
-crate::figures::test::published!("now", "The answer as JSON", ABOUT, Answer);

@@ -7,7 +7,6 @@ use haltwise_document::figures;
 use crate::figures::Source;
 
 /// What the page of documentation says before its tables.
-#[cfg(test)]
 pub(crate) const ABOUT: &[&str] = &[
     "Weights are counted in `unit`: nanoseconds of the CPU clock, or events.",
     "Shares are 0 to 1, by weight. `low` and `high` are the interval of Wilson (1927), in which the share lies in \
@@ -148,6 +147,3 @@ figures! {
         pub(crate) shallow: u64 = Count,
     }
 }
-
-#[cfg(test)]
-crate::figures::test::published!("profile", "Hot spots as JSON", ABOUT, ProfileResult);

@@ -29,8 +29,7 @@ use crate::plan::{Settings, TuneGoal};
 use crate::prices::model::Model;
 
 /// What the page of documentation says before its tables.
-#[cfg(test)]
-const ABOUT: &[&str] = &[
+pub(crate) const ABOUT: &[&str] = &[
     "Times and lengths are nanoseconds, and their names end in `_ns`.",
     "What ends in `_percent` is in % of **one** CPU, for all vCPUs together.",
     "What ends in `_share` is a share of the other's cost: -0.25 costs a quarter less.",
@@ -679,6 +678,3 @@ fn basis(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> TuneBasi
         partial,
     }
 }
-
-#[cfg(test)]
-crate::figures::test::published!("tune", "The recommendation as JSON", ABOUT, TuneResult);

@@ -9,7 +9,6 @@ use crate::prices::model::Model;
 use crate::prices::price::Price;
 
 /// What the page of documentation says before its tables.
-#[cfg(test)]
 pub(crate) const ABOUT: &[&str] = &[
     "Times and lengths are whole nanoseconds, and their names end in `_ns`.",
     "What ends in `_percent` is in % of **one** CPU, or of the time.",
@@ -219,6 +218,3 @@ impl HaltGroup {
         lines
     }
 }
-
-#[cfg(test)]
-crate::figures::test::published!("replay", "The replay as JSON", ABOUT, Replay);

@@ -14,7 +14,6 @@ use crate::recommend::Recommendation;
 use crate::usage::CpuFigures;
 
 /// What the page of documentation says before its tables.
-#[cfg(test)]
 pub(crate) const ABOUT: &[&str] = &[
     "Times and lengths are whole nanoseconds, and their names end in `_ns`. Points in time are on the host's \
      `CLOCK_MONOTONIC`, as in the capture.",
@@ -391,6 +390,3 @@ figures! {
         pub(crate) wake: f64 = Share,
     }
 }
-
-#[cfg(test)]
-crate::figures::test::published!("report", "The report as JSON", ABOUT, Report);

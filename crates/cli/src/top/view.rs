@@ -21,8 +21,7 @@ use crate::pilot_state::PilotVm;
 const SCHEMA: u32 = 1;
 
 /// What the page of documentation says before its tables.
-#[cfg(test)]
-const ABOUT: &[&str] = &[
+pub(crate) const ABOUT: &[&str] = &[
     "One object for each interval, a line each; with `--once` one, over several lines. With `DIR` the intervals are those \
      of a capture, and `--once` takes all of it as one.",
     "Times are whole nanoseconds, and their names end in `_ns`.",
@@ -347,6 +346,3 @@ fn figures(figures: &StepFigures, cell: &Cell, seen: bool) -> IntervalFigures {
         }),
     }
 }
-
-#[cfg(test)]
-crate::figures::test::published!("top", "Intervals as JSON", ABOUT, Interval);

@@ -1,10 +1,13 @@
-//! `haltwise pages DIR`: manual pages and shell completions, for packages.
+//! `haltwise pages DIR`: manual pages, shell completions, and pages and schemas of JSON, for packages.
+
+mod published;
 
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::CommandFactory;
 use clap_complete::Shell;
+use haltwise_capture::files::output::{self, Readers};
 
 use crate::Cli;
 use crate::exit::{Exit, Outcome};
@@ -24,11 +27,21 @@ pub(crate) fn run(Arguments { dir }: &Arguments) -> Outcome {
         clap_complete::generate_to(shell, &mut Cli::command(), "haltwise", dir)
             .with_context(context)?;
     }
+    for verb in &published::ALL {
+        let schema = serde_json::to_string_pretty(&verb.schema())? + "\n";
+        for (name, text) in [("-json.md", verb.page()), (".schema.json", schema)] {
+            let path = dir.join(format!("{}{name}", verb.name));
+            output::write(&path, text.as_bytes(), Readers::Umask).with_context(context)?;
+        }
+    }
     Ok(Exit::Done)
 }
 
 #[cfg(test)]
 mod test {
+    use std::collections::BTreeMap;
+    use std::fs;
+
     use clap::Command;
     use unicode_width::UnicodeWidthStr;
 
@@ -59,19 +72,59 @@ mod test {
         let mut texts = String::new();
         walk(&Cli::command(), &mut texts);
         let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let is_made = |name: &str| files().contains_key(name);
         let mut named = 0;
         for rest in texts.split("docs/").skip(1) {
             let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '\n');
             let end = rest.find(|c| !of_name(c)).unwrap_or(rest.len());
             let name = rest[..end].split('\n').next().unwrap_or_default();
             let name = name.trim_end_matches('.');
-            assert!(docs.join(name).exists(), "docs/{name}");
+            assert!(docs.join(name).exists() || is_made(name), "docs/{name}");
             named += 1;
         }
         assert!(named > 10, "{named}");
         for circle in ["see above", "default: see"] {
             assert!(!texts.contains(circle), "{circle}");
         }
+    }
+
+    /// Pages of fields, by file.
+    fn files() -> BTreeMap<String, String> {
+        let file = |verb: &published::Published| (format!("{}-json.md", verb.name), verb.page());
+        published::ALL.iter().map(file).collect()
+    }
+
+    /// Links of a page, each with the heading that it names.
+    fn links(page: &str) -> impl Iterator<Item = (&str, &str)> {
+        let links = page.split("](").skip(1);
+        links.filter_map(|rest| {
+            let link = rest.split(')').next()?;
+            Some(link.split_once('#').unwrap_or((link, "")))
+        })
+    }
+
+    #[test]
+    fn pages_of_fields_link_to_pages_and_headings_that_are_there() {
+        let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let files = files();
+        let mut checked = 0;
+        for (name, page) in &files {
+            for (target, heading) in links(page) {
+                let is_schema = target == name.replace("-json.md", ".schema.json");
+                let other = files.get(target).cloned();
+                let other = other.or_else(|| fs::read_to_string(docs.join(target)).ok());
+                assert!(is_schema || other.is_some(), "{name} links to {target}");
+                let words = heading.replace('-', " ");
+                let is_it = |line: &str| {
+                    line.starts_with('#')
+                        && line.trim_start_matches('#').trim().to_lowercase() == words
+                };
+                let has = heading.is_empty() || other.is_some_and(|it| it.lines().any(is_it));
+                assert!(has, "{name} links to {target}#{heading}");
+                checked += 1;
+            }
+        }
+        assert!(checked > files.len(), "{checked}");
     }
 
     #[test]

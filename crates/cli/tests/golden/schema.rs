@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::process::Command;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
@@ -15,10 +16,25 @@ pub(super) fn fields(text: &str) -> BTreeSet<String> {
     cells.flat_map(quoted).collect()
 }
 
+/// Where the program has written its schemas.
+static PUBLISHED: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
+    let dir = tempfile::tempdir().unwrap();
+    let mut pages = Command::new(env!("CARGO_BIN_EXE_haltwise"));
+    assert!(
+        pages
+            .arg("pages")
+            .arg(dir.path())
+            .status()
+            .unwrap()
+            .success()
+    );
+    dir
+});
+
 /// What is printed has the types that the published JSON Schema says, and no field that it does not say.
 pub(super) fn conforms(verb: &str, json: &Value) {
-    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let schema = fs::read_to_string(schema.join(format!("{verb}.schema.json"))).unwrap();
+    let schema = PUBLISHED.path().join(format!("{verb}.schema.json"));
+    let schema = fs::read_to_string(schema).unwrap();
     let mut wrong = Vec::new();
     check(
         verb,

@@ -22,8 +22,7 @@ use crate::recommend::view::{COMPARISON, goal, settings, why};
 const SCHEMA: u32 = 1;
 
 /// What the page of documentation says before its tables.
-#[cfg(test)]
-const ABOUT: &[&str] = &[
+pub(crate) const ABOUT: &[&str] = &[
     "`haltwise tune` prints this for a capture of a guest (`record --guest`); for a capture of a host it prints \
      [another object](tune-json.md).",
     "Times and lengths are nanoseconds, and their names end in `_ns`. What ends in `_percent` is in % of **one** CPU, for \
@@ -285,11 +284,3 @@ fn basis(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestBasis 
         partial,
     }
 }
-
-#[cfg(test)]
-crate::figures::test::published!(
-    "tune-guest",
-    "The recommendation for a guest as JSON",
-    ABOUT,
-    GuestTuneResult
-);
