@@ -7,10 +7,10 @@
 //! | [`load`] | from a capture to what the rules look at |
 //! | [`told`] | what `tune` says beside it, of KVM's parameters or of a guest |
 //! | [`view`] | what they say: each figure with its name, unit and meaning |
-//! | [`text`] | the same on a screen |
+//! | [`page`] | the same on a screen, and as a section of the page |
 
 pub(crate) mod load;
-pub(crate) mod text;
+pub(crate) mod page;
 pub(crate) mod told;
 pub(crate) mod view;
 

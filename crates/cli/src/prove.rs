@@ -12,17 +12,17 @@
 //! | [`watch`] | one block: from the facts that come in to its halts |
 //! | [`experiment`] | all blocks, round by round |
 //! | [`judge`] | from what was measured to what is said |
-//! | [`text`] | the same on a page; as data it is [`crate::proof`] |
+//! | [`page`] | the same on a screen; as data it is [`crate::proof`] |
 
 mod command;
 mod experiment;
 mod judge;
 mod means;
 mod meters;
+pub(crate) mod page;
 mod rule;
 mod scopes;
 mod sides;
-pub(crate) mod text;
 mod watch;
 
 use std::ffi::OsString;
@@ -138,7 +138,7 @@ pub(crate) fn run(wanted: &ProofRequest) -> Outcome {
     }
     let shown = &wanted.given.shown;
     shown.sort(&mut [&mut view.figures])?;
-    shown.print_text(&view, |style| text::render(&view, shown.rows(), style))?;
+    shown.print(&view, |top| page::document(&view, top))?;
     finished?;
     Ok(Exit::of_partial(view.partial || view.lost > 0))
 }

@@ -27,11 +27,24 @@ pub struct Part {
     pub value: u64,
 }
 
+/// What a label stands before.
+#[derive(Debug, Clone)]
+pub struct Term {
+    pub label: Prose,
+    pub text: Prose,
+    /// Whether it says what to do.
+    pub is_advice: bool,
+}
+
 #[derive(Debug, Clone)]
 pub enum Block {
     Heading(Prose),
     Prose(Prose),
+    /// What to do, or what was decided.
+    Advice(Prose),
     Facts(Vec<(Prose, Prose)>),
+    /// Labels in a column, texts beside them.
+    Terms(Vec<Term>),
     /// A command of ours to paste, under a name: it is never wrapped or cut.
     Command(&'static str, String),
     Table(Table),
@@ -131,6 +144,31 @@ impl Document {
             facts.push(fact);
         } else {
             self.push(Block::Facts(vec![fact]));
+        }
+    }
+
+    pub fn advice(&mut self, text: impl Into<Prose>) {
+        self.push(Block::Advice(text.into()));
+    }
+
+    pub fn term(&mut self, label: impl Into<Prose>, text: impl Into<Prose>) {
+        self.add_term(label.into(), text.into(), false);
+    }
+
+    pub fn term_to_do(&mut self, label: impl Into<Prose>, text: impl Into<Prose>) {
+        self.add_term(label.into(), text.into(), true);
+    }
+
+    fn add_term(&mut self, label: Prose, text: Prose, is_advice: bool) {
+        let term = Term {
+            label,
+            text,
+            is_advice,
+        };
+        if let Some(Block::Terms(terms)) = self.0.last_mut() {
+            terms.push(term);
+        } else {
+            self.push(Block::Terms(vec![term]));
         }
     }
 

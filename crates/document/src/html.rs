@@ -26,16 +26,12 @@ fn one(block: &Block) -> Markup {
     match block {
         Block::Heading(words) => el("h3").with(prose(words)).into(),
         Block::Prose(words) => el("p").with(prose(words)).into(),
+        Block::Advice(words) => el("p").class("lead").with(prose(words)).into(),
         Block::Note(words) | Block::Remark(words) => {
             el("p").class("note").with(prose(words)).into()
         }
-        Block::Facts(facts) => {
-            let fact = |(name, words): &(Prose, Prose)| {
-                let name = el("dt").with(prose(name));
-                Markup::from(name).and(el("dd").with(prose(words)))
-            };
-            el("dl").with_all(facts.iter().map(fact)).into()
-        }
+        Block::Facts(facts) => terms(facts.iter().map(|(name, words)| (name, words))),
+        Block::Terms(all) => terms(all.iter().map(|term| (&term.label, &term.text))),
         Block::Command(name, command) => {
             let name = Markup::from(el("dt").with(Markup::ours(name)));
             let command = el("dd").with(markup::code(command));
@@ -62,6 +58,14 @@ fn one(block: &Block) -> Markup {
             el("details").with(title).with(render(content)).into()
         }
     }
+}
+
+fn terms<'a>(terms: impl Iterator<Item = (&'a Prose, &'a Prose)>) -> Markup {
+    let pair = |(name, words)| {
+        let name = el("dt").with(prose(name));
+        Markup::from(name).and(el("dd").with(prose(words)))
+    };
+    el("dl").with_all(terms.map(pair)).into()
 }
 
 pub fn prose(prose: &Prose) -> Markup {

@@ -27,11 +27,17 @@ fn one(text: &mut String, block: &Block) {
     let _ = match block {
         Block::Heading(words) if text.is_empty() => writeln!(text, "# {}", prose(words)),
         Block::Heading(words) => writeln!(text, "## {}", prose(words)),
-        Block::Prose(words) | Block::Remark(words) => writeln!(text, "{}", prose(words)),
+        Block::Prose(words) | Block::Advice(words) | Block::Remark(words) => {
+            writeln!(text, "{}", prose(words))
+        }
         Block::Note(words) => writeln!(text, "* {}", prose(words)),
         Block::Facts(facts) => facts
             .iter()
             .try_for_each(|(name, words)| writeln!(text, "* {}: {}", prose(name), prose(words))),
+        Block::Terms(terms) => terms.iter().try_for_each(|term| {
+            let (label, words) = (prose(&term.label), prose(&term.text));
+            writeln!(text, "* {label}: {words}")
+        }),
         Block::Command(name, command) => writeln!(text, "* {name}: `{command}`"),
         Block::Bar(parts) => parts
             .iter()

@@ -39,12 +39,22 @@ pub struct Rows<'a, R> {
 impl<'a, R: Figures> Rows<'a, R> {
     /// The first `top` of these results.
     pub fn new(caption: &'static str, rows: &'a [R], top: usize) -> Self {
+        let mut made = Rows::undeclared(caption, rows, top);
+        let json = made.results.iter().map(serde_json::to_value);
+        made.json = json.map(Result::unwrap_or_default).collect();
+        made.leaves = leaves(R::FIGURES);
+        made
+    }
+}
+
+impl<'a, R> Rows<'a, R> {
+    /// The same of anything: its columns are added by [`Rows::with`].
+    pub fn undeclared(caption: &'static str, rows: &'a [R], top: usize) -> Self {
         let shown = &rows[..rows.len().min(top)];
-        let json = shown.iter().map(serde_json::to_value);
         Self {
             results: shown,
-            json: json.map(Result::unwrap_or_default).collect(),
-            leaves: leaves(R::FIGURES),
+            json: Vec::new(),
+            leaves: Vec::new(),
             amounts: Unit::Amount,
             paths: Vec::new(),
             table: Table {

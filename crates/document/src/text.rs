@@ -5,7 +5,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::block::{Block, Document, Part, Prose, Span};
+use crate::block::{Block, Document, Part, Prose, Span, Term};
 use crate::chart::stacked;
 use crate::figure::Unit;
 use crate::number::{count, share};
@@ -61,6 +61,26 @@ fn one(page: &mut Page, block: &Block) {
         Block::Prose(words) => page.wrapped("  ", &plain(words), 2),
         Block::Remark(words) => page.wrapped("", &plain(words), 0),
         Block::Note(words) => page.note(&plain(words)),
+        Block::Advice(words) => page.advice("  ", &plain(words), 2),
+        Block::Terms(terms) => {
+            let widest = terms.iter().map(|term| plain(&term.label).width()).max();
+            let column = widest.unwrap_or(0) + 4;
+            for Term {
+                label,
+                text,
+                is_advice,
+            } in terms
+            {
+                let label = plain(label);
+                let space = " ".repeat(column - 2 - label.width());
+                let (label, text) = (format!("  {label}{space}"), plain(text));
+                if *is_advice {
+                    page.advice(&label, &text, column);
+                } else {
+                    page.wrapped(&label, &text, column);
+                }
+            }
+        }
         Block::Facts(facts) => {
             for (name, words) in facts {
                 page.wrapped(&format!("{}: ", plain(name)), &plain(words), 4);

@@ -50,7 +50,7 @@ pub(crate) fn span(unit: Unit, low: f64, high: f64) -> String {
 
 /// A share in %, with its sign.
 pub(crate) fn percent(percent: f64) -> String {
-    if percent.abs() >= 999.5 {
+    if (999.5..1e9).contains(&percent.abs()) {
         return format!("{percent:+.0} %");
     }
     signed(percent) + " %"
@@ -72,6 +72,10 @@ fn number(value: f64) -> String {
     }
     if value.abs() < 0.0995 {
         return format!("{value:.2}");
+    }
+    // No figure is so large; a file may say one.
+    if value.abs() >= 1e9 {
+        return format!("{value:.2e}");
     }
     three_digits(value)
 }
@@ -109,6 +113,7 @@ mod test {
             (Unit::PerSecond, 19_230.0, "19.2 k"),
             (Unit::Watts, 54.13, "54.1 W"),
             (Unit::Plain, -3.0, "-3.00"),
+            (Unit::Nanos, 1e300, "1.00e291 s"),
         ] {
             assert_eq!(value(unit, number), text);
         }

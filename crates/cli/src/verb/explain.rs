@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::exit::{Exit, Outcome};
 use crate::explain::told::Told;
-use crate::explain::{load, text, view};
+use crate::explain::{load, page, view};
 use crate::reading::opened::Opened;
 use crate::reading::select;
 use crate::recommend::Looking;
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut view = view::view(&loaded, &vms, arguments.weight.milli() as f64 / 1e3, told);
     let shown = &arguments.shown;
     shown.sort(&mut [&mut view.findings])?;
-    shown.print_text(&view, |style| text::render(&view, shown.rows(), style))?;
+    shown.print(&view, |top| page::document(&view, top))?;
     let partial = view.recording.source.lost > 0 || loaded.recording.is_partial();
     Ok(Exit::of_partial(partial))
 }

@@ -190,7 +190,7 @@ fn title(advice: &Advice) -> Markup {
         return match tuned.verdict {
             "too-short" => "Record for longer: this capture is too short".into(),
             "unproven" => {
-                "Leave the setting as it is until `haltwise prove` shows a better one".into()
+                prose("Leave the setting as it is until `haltwise prove` shows a better one")
             }
             "no-polling" => "This kernel does not poll: there is nothing to set".into(),
             follow::VERDICT => "Keep the setting: it applies to no VM".into(),

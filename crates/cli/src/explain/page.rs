@@ -1,68 +1,77 @@
-//! The view on a screen: a block for each finding, then what must not be done, what costs little, and what
-//! could not be judged.
+//! What `explain` shows: a block for each rule that found something, then what must not be done, what costs little,
+//! and what could not be judged.
 
 use haltwise_core::recording::Side;
-use haltwise_document::text::Style;
+use haltwise_document::block::Span;
+use haltwise_document::{Document, Prose, Untrusted, prose};
 
 use super::view::{ExplainedRecording, Explanation, FindingCost, RuleFinding, WithheldRemedy};
 use crate::number::{count, nanos, nanos_f64, share, three_digits};
-use crate::page::{Page, harmless};
+use crate::page::{fit, harmless};
 use crate::words::{self, plural};
 
-/// Lays the page out, with the findings of so many rules.
-pub(crate) fn render(view: &Explanation, top: usize, style: Style) -> String {
-    let mut page = Page::styled(style);
-    opening(&mut page, view);
-    let rules = by_rule(&view.findings);
-    for (nth, alike) in (1..).zip(rules.iter().take(top)) {
-        block(&mut page, nth, alike);
-    }
-    if let Some(more) = rules.len().checked_sub(top).filter(|more| *more > 0) {
-        page.gap();
-        let more = plural(more as u64, "other rule");
-        page.wrapped("  ", &format!("and findings of {more} (--rows all)"), 2);
-    }
-    withheld(&mut page, view);
-    small(&mut page, view);
-    page.heading(match view.recording.side {
+/// Lays the findings of so many rules out, with the recording that they are of and what it recommends.
+pub(crate) fn document(view: &Explanation, top: usize) -> Document {
+    let mut document = Document::new();
+    opening(&mut document, view);
+    document.append(findings(view, top));
+    document.heading(match view.recording.side {
         Side::Host => "KVM's parameters",
         Side::Guest => "haltpoll's parameters, or KVM's in the host",
     });
-    page.advice("  ", &view.recommendation.text(), 2);
-    not_judged(&mut page, view);
-    closing(&mut page, view);
-    page.finish()
+    document.advice(view.recommendation.text());
+    not_judged(&mut document, view);
+    closing(&mut document, view);
+    document
 }
 
-fn opening(page: &mut Page, view: &Explanation) {
+/// The findings alone, of so many rules.
+pub(crate) fn findings(view: &Explanation, top: usize) -> Document {
+    let mut document = Document::new();
+    document.prose(found(view));
+    let rules = by_rule(&view.findings);
+    for (nth, alike) in (1..).zip(rules.iter().take(top)) {
+        block(&mut document, nth, alike);
+    }
+    if let Some(more) = rules.len().checked_sub(top).filter(|more| *more > 0) {
+        let more = plural(more as u64, "other rule");
+        document.remark(format!("and findings of {more} (--rows all)"));
+    }
+    withheld(&mut document, view);
+    small(&mut document, view);
+    document
+}
+
+fn opening(document: &mut Document, view: &Explanation) {
     let recording = &view.recording;
-    page.wrapped(
-        &format!("{}: ", harmless(&recording.source.host)),
-        &format!(
-            "{} of {} in {}, Linux {}, recorded by {}",
-            plural(recording.halts, "halt"),
-            whose(recording),
-            nanos(recording.source.duration_ns),
-            harmless(&recording.source.kernel),
-            recording.source.rung,
-        ),
-        2,
+    let text = format!(
+        "{} of {} in {}, Linux ",
+        plural(recording.halts, "halt"),
+        whose(recording),
+        nanos(recording.source.duration_ns),
     );
+    let kernel = Untrusted::from(&recording.source.kernel);
+    let source = format!(", recorded by {}", recording.source.rung);
+    let host = Untrusted::from(&recording.source.host);
+    document.fact(host, prose![text, kernel, source]);
+}
+
+/// How many findings there are, of how many rules.
+fn found(view: &Explanation) -> String {
     let judged = view.rules - view.not_judged.len();
     let rules = match view.not_judged.len() {
         0 => plural(judged as u64, "rule"),
         _ if judged == 1 => "the one rule that could be evaluated".to_owned(),
         _ => format!("the {judged} rules that could be evaluated"),
     };
-    let text = match view.findings.len() {
+    match view.findings.len() {
         0 => format!("No findings from {rules}{}.", but(view)),
         1 => format!("1 finding of {} rules:", view.rules),
         n => format!(
             "{n} findings of {} rules, most expensive first:",
             view.rules
         ),
-    };
-    page.wrapped("  ", &text, 2);
+    }
 }
 
 fn whose(recording: &ExplainedRecording) -> String {
@@ -105,59 +114,56 @@ fn by_rule(findings: &[RuleFinding]) -> Vec<Vec<&RuleFinding>> {
 /// Guests named after the first of a rule.
 const ALSO: usize = 5;
 
-fn block(page: &mut Page, nth: usize, alike: &[&RuleFinding]) {
+fn block(document: &mut Document, nth: usize, alike: &[&RuleFinding]) {
     let finding = alike[0];
-    page.heading(&format!("{nth}. {}", finding.title));
-    page.wrapped("  who        ", &who_of(finding), 13);
-    page.wrapped("  seen       ", &harmless(&finding.signature), 13);
-    page.wrapped("  cause      ", &finding.cause, 13);
+    document.heading(format!("{nth}. {}", finding.title));
+    document.term("who", who_of(finding));
+    document.term("seen", short_enough(&finding.signature));
+    document.term("cause", finding.cause.clone());
     for (nth, remedy) in finding.remedies.iter().enumerate() {
-        let label = if nth == 0 {
-            "  remedy     "
-        } else {
-            "  or         "
-        };
-        page.advice(label, &remedy.text, 13);
-        page.wrapped("  price      ", remedy.price, 13);
-        page.wrapped("  harm       ", remedy.harm, 13);
+        let label = if nth == 0 { "remedy" } else { "or" };
+        document.term_to_do(label, remedy.text.clone());
+        document.term("price", remedy.price);
+        document.term("harm", remedy.harm);
     }
-    page.wrapped("  cost       ", &cost(finding.cost.as_ref()), 13);
-    page.wrapped("  certainty  ", finding.sure.as_str(), 13);
-    let source = format!("{} ({})", finding.source, finding.rule);
-    page.wrapped("  source     ", &source, 13);
+    document.term("cost", cost(finding.cost.as_ref()));
+    document.term("certainty", finding.sure.as_str());
+    document.term("source", format!("{} ({})", finding.source, finding.rule));
     for other in alike.iter().skip(1).take(ALSO) {
-        let text = format!(
-            "{}: {} ({})",
-            who_of(other),
-            cost(other.cost.as_ref()),
-            other.sure.as_str()
-        );
-        page.wrapped("  also       ", &text, 13);
+        let mut text = who_of(other);
+        let (cost, sure) = (cost(other.cost.as_ref()), other.sure.as_str());
+        text.extend(format!(": {cost} ({sure})").into());
+        document.term("also", text);
     }
     let more = alike.len().saturating_sub(1 + ALSO);
     if more > 0 {
-        let text = format!("{} more (see --json)", count(more as u64));
-        page.wrapped("  and        ", &text, 13);
+        document.term("and", format!("{} more (see --json)", count(more as u64)));
     }
 }
 
-pub(crate) fn who_of(finding: &RuleFinding) -> String {
+fn who_of(finding: &RuleFinding) -> Prose {
     who(finding.vm, finding.vm_name.as_deref(), &finding.vcpus)
 }
 
-pub(crate) fn who(vm: Option<u32>, name: Option<&str>, vcpus: &[u32]) -> String {
+fn who(vm: Option<u32>, name: Option<&str>, vcpus: &[u32]) -> Prose {
     let Some(vm) = vm else {
-        return "the host: every VM without its own ceiling".to_owned();
+        return "the host: every VM without its own ceiling".into();
     };
     let name = match name {
-        Some(name) => harmless(name),
-        None => format!("VM {vm}"),
+        Some(name) => Span::from(Untrusted::from(name)),
+        None => format!("VM {vm}").into(),
     };
     match vcpus {
-        [] => name,
-        [one] => format!("{name}, vCPU {one}"),
-        several => format!("{name}, vCPUs {}", ranges(several)),
+        [] => name.into(),
+        [one] => prose![name, format!(", vCPU {one}")],
+        several => prose![name, format!(", vCPUs {}", ranges(several))],
     }
+}
+
+/// A text that names a VM at times, whose name a stranger chose, in at most so many columns.
+fn short_enough(text: &str) -> String {
+    const LONGEST: usize = 600;
+    fit(&harmless(text), LONGEST)
 }
 
 /// `0-3, 5`: numbers in rising order, runs of them as ranges.
@@ -177,7 +183,7 @@ fn ranges(numbers: &[u32]) -> String {
     runs.collect::<Vec<_>>().join(", ")
 }
 
-pub(crate) fn cost(of: Option<&FindingCost>) -> String {
+fn cost(of: Option<&FindingCost>) -> String {
     let Some(of) = of else {
         return "cannot be computed from a recording".to_owned();
     };
@@ -200,54 +206,52 @@ pub(crate) fn cost(of: Option<&FindingCost>) -> String {
 }
 
 /// Remedies that would do harm, of each rule one in full.
-fn withheld(page: &mut Page, view: &Explanation) {
+fn withheld(document: &mut Document, view: &Explanation) {
     if view.withheld.is_empty() {
         return;
     }
-    page.heading("Remedies that would do harm here");
-    let mut told: Vec<(&str, &str)> = Vec::new();
+    let mut folded = Document::new();
+    let mut listed: Vec<(&str, &str)> = Vec::new();
     for it in &view.withheld {
         let alike = |other: &&WithheldRemedy| other.rule == it.rule && other.remedy == it.remedy;
-        if told.contains(&(it.rule, &it.remedy)) {
+        if listed.contains(&(it.rule, &it.remedy)) {
             continue;
         }
-        told.push((it.rule, &it.remedy));
-        let others = view.withheld.iter().filter(alike).count() - 1;
-        let others = match others {
+        listed.push((it.rule, &it.remedy));
+        let others = match view.withheld.iter().filter(alike).count() - 1 {
             0 => String::new(),
             1 => " and 1 other".to_owned(),
             n => format!(" and {n} others"),
         };
-        let whom = who(it.vm, it.vm_name.as_deref(), &it.vcpus);
-        page.wrapped(
-            "  ",
-            &format!("{} ({whom}{others}): {}", it.title, it.rule),
-            4,
-        );
-        page.wrapped("    remedy  ", &it.remedy, 12);
-        page.wrapped("    harm    ", &format!("{}.", harmless(&it.why)), 12);
+        let mut text = prose![format!("{} (", it.title)];
+        text.extend(who(it.vm, it.vm_name.as_deref(), &it.vcpus));
+        text.extend(format!("{others}): {}", it.rule).into());
+        folded.prose(text);
+        folded.term("remedy", it.remedy.clone());
+        folded.term("harm", format!("{}.", short_enough(&it.why)));
     }
+    document.folded("Remedies that would do harm here", folded);
 }
 
-fn small(page: &mut Page, view: &Explanation) {
+fn small(document: &mut Document, view: &Explanation) {
     if view.small.is_empty() {
         return;
     }
     let limit = share(view.shown_from_ns_per_s / 1e9);
-    page.heading(&format!("Below {limit} of a CPU"));
+    let mut folded = Document::new();
     for it in &view.small {
         let of = plural(it.findings as u64, "finding");
-        let text = format!("{}: {of}, {}", it.title, cost(Some(&it.cost)));
-        page.wrapped("  ", &text, 4);
+        folded.prose(format!("{}: {of}, {}", it.title, cost(Some(&it.cost))));
     }
+    document.folded(format!("Below {limit} of a CPU"), folded);
 }
 
 /// Rules that could not judge, by what they lack.
-fn not_judged(page: &mut Page, view: &Explanation) {
+pub(crate) fn not_judged(document: &mut Document, view: &Explanation) {
     if view.not_judged.is_empty() {
         return;
     }
-    page.heading("Not evaluated");
+    let mut folded = Document::new();
     let mut reasons: Vec<&str> = Vec::new();
     for blind in &view.not_judged {
         if !reasons.contains(&blind.reason.as_str()) {
@@ -257,39 +261,35 @@ fn not_judged(page: &mut Page, view: &Explanation) {
     for reason in reasons {
         let rules = view.not_judged.iter().filter(|it| it.reason == reason);
         let rules: Vec<&str> = rules.map(|it| it.rule).collect();
-        let text = format!("{} ({})", harmless(reason), rules.join(", "));
-        page.wrapped("  ", &text, 4);
+        folded.prose(format!("{} ({})", short_enough(reason), rules.join(", ")));
     }
+    document.folded("Not evaluated", folded);
 }
 
-fn closing(page: &mut Page, view: &Explanation) {
+fn closing(document: &mut Document, view: &Explanation) {
     let recording = &view.recording;
     let source = &recording.source;
-    let mut notes = Vec::new();
     if recording.unplaced > 0 {
-        notes.push(format!(
+        document.note(format!(
             "{} of unknown VMs, not seen by any rule",
             plural(recording.unplaced, "halt")
         ));
     }
-    notes.extend(words::of_recording(source.lost, source.cut));
-    notes.extend(source.notes.iter().cloned());
-    page.notes(&notes);
+    words::of_recording(source.lost, source.cut).for_each(|note| document.note(note));
+    for note in &source.notes {
+        document.note(Untrusted::from(note));
+    }
     if !view.findings.is_empty() {
-        page.wrapped(
-            "",
-            &format!(
-                "The cost is what the cause takes, an upper bound of what a remedy can save. Findings \
-                 are sorted by it, with 1 ns of wake-up latency counted as {} of CPU time (--goal). \
-                 {}",
-                three_digits(view.lambda),
-                match view.recording.side {
-                    Side::Host => "Use replay, tune and prove to see what a setting of KVM saves.",
-                    Side::Guest => "Use replay and tune to see what a setting of haltpoll saves.",
-                }
-            ),
-            0,
-        );
+        document.remark(format!(
+            "The cost is what the cause takes, an upper bound of what a remedy can save. Findings \
+             are sorted by it, with 1 ns of wake-up latency counted as {} of CPU time (--goal). \
+             {}",
+            three_digits(view.lambda),
+            match view.recording.side {
+                Side::Host => "Use replay, tune and prove to see what a setting of KVM saves.",
+                Side::Guest => "Use replay and tune to see what a setting of haltpoll saves.",
+            }
+        ));
     }
 }
 

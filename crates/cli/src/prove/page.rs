@@ -1,4 +1,4 @@
-//! A comparison on a page: the verdict, what was measured, what replay had said, and what it rests on.
+//! A comparison, on a screen and on the page of `report --html`: the verdict, what was measured, what replay had said, and what it rests on.
 
 mod rests;
 
@@ -6,36 +6,33 @@ use haltwise_core::prove::compare::Verdict;
 use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::prove::predict::Prediction;
 use haltwise_core::recording::Side;
-use haltwise_document::text::Style;
+use haltwise_document::{Document, Rows, Table, Unit as Is, Untrusted, prose};
+use serde_json::json;
 
 use crate::number::{nanos, three_digits};
-use crate::page::{Page, Stands, harmless};
-use crate::proof::{self, MeasuredFigure, Proof, figure};
+use crate::proof::{self, MeasuredFigure, Proof, ProvenScope, figure};
 use crate::words::plural;
 
 /// Lays a result out, with so many figures.
-pub(crate) fn render(view: &Proof, top: usize, style: Style) -> String {
-    let mut page = Page::styled(style);
-    let (a, b) = (harmless(&view.a.spec), harmless(&view.b.spec));
-    page.heading(&format!("A: {a}   B: {b}"));
-    page.advice("  ", &verdict(view), 2);
+pub(crate) fn document(view: &Proof, top: usize) -> Document {
+    let mut document = Document::new();
+    let (a, b) = (Untrusted::from(&view.a.spec), Untrusted::from(&view.b.spec));
+    document.heading(prose!["A: ", a, "   B: ", b]);
+    document.advice(verdict(view));
     if view.partial {
         let wanted = plural(u64::from(view.design.rounds_wanted), "round");
-        let text = format!(
-            "Partial: ended by {} after {} of {wanted}.",
-            harmless(&view.ended_by),
-            view.design.rounds
-        );
-        page.wrapped("  ", &text, 2);
+        let ended_by = Untrusted::from(&view.ended_by);
+        let after = format!(" after {} of {wanted}.", view.design.rounds);
+        document.prose(prose!["Partial: ended by ", ended_by, after]);
     }
-    measured(&mut page, view, top);
-    predicted(&mut page, view);
-    scopes(&mut page, view);
-    rests::rests(&mut page, view);
-    page.finish()
+    measured(&mut document, view, top);
+    predicted(&mut document, view);
+    scopes(&mut document, view);
+    rests::rests(&mut document, view);
+    document
 }
 
-pub(crate) fn verdict(view: &Proof) -> String {
+fn verdict(view: &Proof) -> String {
     let main = view
         .figures
         .iter()
@@ -111,134 +108,165 @@ fn machine(view: &Proof) -> &'static str {
     }
 }
 
-fn scopes(page: &mut Page, view: &Proof) {
+fn scopes(document: &mut Document, view: &Proof) {
     if view.scopes.is_empty() {
         return;
     }
-    page.heading("Cost of a halt by VM");
-    let head = ["", "ceiling", "A", "B", "B - A", "noise", "predicted"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.extend(view.scopes.iter().map(|scope| {
-        let follow = "those that follow halt_poll_ns";
-        let (a, b) = (scope.a_halt_poll_ns, scope.b_halt_poll_ns);
-        let value = |ns| figure::value(Unit::Nanos, ns);
-        vec![
-            harmless(scope.vm.as_deref().unwrap_or(follow)),
-            format!("{} -> {}", nanos(a.into()), nanos(b.into())),
-            value(scope.a),
-            value(scope.b),
-            figure::difference(Unit::Nanos, scope.effect.estimate),
-            value(scope.noise.reach()),
-            scope.predicted.map_or_else(|| "-".to_owned(), value),
-        ]
-    }));
-    page.table(0, &STANDS, &rows);
-    page.gap();
-    let text = "Each VM by its own goal. KVM cannot take a ceiling away: a VM that followed halt_poll_ns has its value \
-                as a ceiling of its own from now on, until it is restarted.";
-    page.wrapped("  ", text, 2);
+    document.heading("Cost of a halt by VM");
+    let value = |ns| figure::value(Unit::Nanos, ns);
+    let follow = "those that follow halt_poll_ns";
+    let table = Rows::new("Cost of a halt", &view.scopes, usize::MAX)
+        .with("", Is::Name, |scope: &ProvenScope| {
+            scope.vm.clone().unwrap_or_else(|| follow.to_owned())
+        })
+        .with("ceiling", Is::Shown, |scope| {
+            let (a, b) = (scope.a_halt_poll_ns, scope.b_halt_poll_ns);
+            format!("{} -> {}", nanos(a.into()), nanos(b.into()))
+        })
+        .with("A", Is::Shown, |scope| value(scope.a))
+        .with("B", Is::Shown, |scope| value(scope.b))
+        .with("B - A", Is::Shown, |scope| {
+            figure::difference(Unit::Nanos, scope.effect.estimate)
+        })
+        .with("noise", Is::Shown, |scope| value(scope.noise.reach()))
+        .with("predicted", Is::Shown, |scope| {
+            scope.predicted.map_or_else(dash, value)
+        });
+    document.table(table.spare(&["noise", "predicted", "ceiling"]).finish());
+    document.prose(
+        "Each VM by its own goal. KVM cannot take a ceiling away: a VM that followed halt_poll_ns has its value \
+         as a ceiling of its own from now on, until it is restarted.",
+    );
 }
 
-const STANDS: [Stands; 7] = Stands::of_numbers();
-
-fn measured(page: &mut Page, view: &Proof, top: usize) {
-    page.heading("Measured");
-    let head = ["", "A", "B", "B - A", "interval", "noise"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.extend(view.figures.iter().take(top).map(row));
-    page.table(0, &STANDS[..6], &rows);
-    if let Some(more) = view.figures.len().checked_sub(top).filter(|more| *more > 0) {
-        page.wrapped("  ", &format!("and {more} more (--rows all)"), 2);
-    }
-    page.gap();
+fn measured(document: &mut Document, view: &Proof, top: usize) {
+    document.heading("Measured");
+    document.table(figures(view, top));
     let confidences = view
         .figures
         .iter()
         .map(|one| one.comparison.effect.confidence);
     let confidence = confidences.fold(1.0, f64::min);
-    let text = format!(
+    document.prose(format!(
         "* larger than the noise, which is the difference of A against itself. A and B are medians \
          over {}; B - A is the typical difference within a round, with its {:.0} % confidence \
          interval. The verdict is about the cost alone.",
         plural(view.design.rounds, "round"),
         (100.0 * confidence).floor(),
-    );
-    page.wrapped("  ", &text, 2);
+    ));
 }
 
-fn row(view: &MeasuredFigure) -> Vec<String> {
-    let one = &view.comparison;
-    let unit = view.unit;
-    let mark = if view.differs { "* " } else { "  " };
-    vec![
-        format!("{mark}{}", figure::name(one.figure)),
-        figure::value(unit, one.a),
-        figure::value(unit, one.b),
-        figure::difference(unit, one.effect.estimate),
-        figure::span(unit, one.effect.low, one.effect.high),
-        figure::value(unit, one.noise.reach()),
-    ]
+fn figures(view: &Proof, top: usize) -> Table {
+    Rows::new("Figures of A and B", &view.figures, top)
+        .with("", Is::Word, |one: &MeasuredFigure| {
+            let mark = if one.differs { "* " } else { "  " };
+            format!("{mark}{}", figure::name(one.comparison.figure))
+        })
+        .with("A", Is::Shown, |one| {
+            figure::value(one.unit, one.comparison.a)
+        })
+        .with("B", Is::Shown, |one| {
+            figure::value(one.unit, one.comparison.b)
+        })
+        .with("B - A", Is::Shown, |one| {
+            figure::difference(one.unit, one.comparison.effect.estimate)
+        })
+        .with("interval", Is::Shown, |one| {
+            let effect = &one.comparison.effect;
+            figure::span(one.unit, effect.low, effect.high)
+        })
+        .with("about zero", Is::Drawn, |one| {
+            let (effect, noise) = (&one.comparison.effect, &one.comparison.noise);
+            let reach = effect.low.abs().max(effect.high.abs()).max(noise.reach());
+            json!([effect.estimate, effect.low, effect.high, reach])
+        })
+        .with("noise", Is::Shown, |one| {
+            figure::value(one.unit, one.comparison.noise.reach())
+        })
+        .spare(&["noise", "interval"])
+        .finish()
 }
 
 fn dash() -> String {
     "-".to_owned()
 }
 
-fn predicted(page: &mut Page, view: &Proof) {
+/// What replay said of one figure, of B and of A.
+struct Predicted {
+    figure: Figure,
+    of: [Option<Prediction>; 2],
+}
+
+fn predicted(document: &mut Document, view: &Proof) {
     let told = &view.predictions;
-    if told.of_a.is_empty() && told.of_b.is_empty() {
-        page.heading("Not predicted");
-    } else {
-        page.heading("Prediction by replay");
-        let head = ["", "B pred.", "meas.", "error", "A pred.", "meas.", "error"];
-        let mut rows = vec![head.map(str::to_owned).to_vec()];
-        for wanted in Figure::PREDICTED {
-            let find = |of: &[Prediction]| of.iter().find(|one| one.figure == wanted).copied();
-            let (of_b, of_a) = (find(&told.of_b), find(&told.of_a));
-            if of_b.is_none() && of_a.is_none() {
-                continue;
-            }
-            let outside = [of_b, of_a].iter().flatten().any(|one| !one.within);
-            let mark = if outside { "! " } else { "  " };
-            let mut row = vec![format!("{mark}{}", figure::name(wanted))];
-            row.extend(cells(wanted.unit(), of_b));
-            row.extend(cells(wanted.unit(), of_a));
-            rows.push(row);
+    let rows = Figure::PREDICTED.map(|figure| {
+        let find = |of: &[Prediction]| of.iter().find(|one| one.figure == figure).copied();
+        Predicted {
+            figure,
+            of: [find(&told.of_b), find(&told.of_a)],
         }
-        page.table(0, &STANDS, &rows);
-        page.gap();
-        page.wrapped("  ", &within(view), 2);
+    });
+    let rows: Vec<Predicted> = rows
+        .into_iter()
+        .filter(|row| row.of.iter().any(Option::is_some))
+        .collect();
+    if rows.is_empty() {
+        document.heading("Not predicted");
+    } else {
+        document.heading("Prediction by replay");
+        document.table(predictions(&rows));
+        document.prose(within(view));
     }
     for (name, rounds) in [("B", told.bistable_b), ("A", told.bistable_a)] {
         if rounds > 0 {
-            let text = format!(
+            document.prose(format!(
                 "Replay predicts two steady states for {name} in {rounds} of {}: a vCPU may end in \
                  either. Shown is the one that starts with a window of 0.",
                 plural(view.design.rounds, "round")
-            );
-            page.wrapped("  ", &text, 2);
+            ));
         }
     }
     for note in &told.notes {
-        page.wrapped("  ", &format!("{}.", harmless(note)), 2);
+        document.prose(prose![Untrusted::from(note), "."]);
     }
 }
 
-fn cells(unit: Unit, prediction: Option<Prediction>) -> [String; 3] {
-    let Some(prediction) = prediction else {
-        return [dash(), dash(), dash()];
-    };
-    let error = prediction.predicted - prediction.measured;
+fn predictions(rows: &[Predicted]) -> Table {
+    let mut table = Rows::undeclared("Predicted and measured", rows, usize::MAX);
+    table = table.with("", Is::Word, |row| {
+        let outside = row.of.iter().flatten().any(|one| !one.within);
+        let mark = if outside { "! " } else { "  " };
+        format!("{mark}{}", figure::name(row.figure))
+    });
+    for (n, paths) in PREDICTIONS.iter().enumerate() {
+        let value = |row: &Predicted, of: fn(&Prediction) -> f64| {
+            let value = |one: &Prediction| figure::value(row.figure.unit(), of(one));
+            row.of[n].as_ref().map_or_else(dash, value)
+        };
+        table = table
+            .with(paths[0], Is::Shown, |row| value(row, |one| one.predicted))
+            .with(paths[1], Is::Shown, |row| value(row, |one| one.measured))
+            .with(paths[2], Is::Shown, |row| {
+                row.of[n].as_ref().map_or_else(dash, error)
+            })
+            .titled(paths[1], "meas.")
+            .titled(paths[2], "error");
+    }
+    table.spare(&PREDICTIONS[1]).finish()
+}
+
+const PREDICTIONS: [[&str; 3]; 2] = [
+    ["B pred.", "B meas.", "B error"],
+    ["A pred.", "A meas.", "A error"],
+];
+
+fn error(of: &Prediction) -> String {
+    let error = of.predicted - of.measured;
     // A share of a share misleads: those are told in points.
-    let off = match (unit, prediction.relative_error()) {
-        (Unit::Percent, _) | (_, None) => figure::difference(unit, error),
+    match (of.figure.unit(), of.relative_error()) {
+        (Unit::Percent, _) | (_, None) => figure::difference(of.figure.unit(), error),
         (_, Some(share)) => figure::percent(share * 100.0),
-    };
-    [
-        figure::value(unit, prediction.predicted),
-        figure::value(unit, prediction.measured),
-        off,
-    ]
+    }
 }
 
 fn within(view: &Proof) -> String {
@@ -261,7 +289,7 @@ fn within(view: &Proof) -> String {
 }
 
 /// Why lying within an interval says nothing of the predictions. `None` where it does.
-pub(crate) fn not_judged(view: &Proof) -> Option<String> {
+fn not_judged(view: &Proof) -> Option<String> {
     if let Some(share) = view
         .host
         .cpu_pressure

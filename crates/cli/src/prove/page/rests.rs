@@ -1,9 +1,9 @@
 //! The last lines of a comparison: what it rests on, what is missing, what went wrong.
 
 use haltwise_core::recording::Side;
+use haltwise_document::{Document, Prose, Untrusted, prose};
 
 use crate::number::{count, nanos, three_digits, whole};
-use crate::page::{Page, harmless};
 use crate::prices::words;
 use crate::proof::{MeasuredBlock, Proof, ProvenSetting, figure};
 use crate::words::plural;
@@ -11,30 +11,27 @@ use crate::words::plural;
 /// Notes that are told one by one; more are counted.
 const MOST_NOTES: usize = 5;
 
-pub(super) fn rests(page: &mut Page, view: &Proof) {
-    page.heading("Basis of these figures");
-    let mut say = |what: &str, text: &str| page.wrapped(&format!("  {what:<9} "), text, 12);
-    say("rounds", &rounds(view));
-    say("settings", &settings(view));
-    say("cost", &cost(view));
-    say(
-        match view.side {
-            Side::Host => "host",
-            Side::Guest => "guest",
-        },
-        &host(view),
-    );
+pub(super) fn rests(document: &mut Document, view: &Proof) {
+    document.heading("Basis of these figures");
+    document.term("rounds", rounds(view));
+    document.term("settings", settings(view));
+    document.term("cost", cost(view));
+    let machine = match view.side {
+        Side::Host => "host",
+        Side::Guest => "guest",
+    };
+    document.term(machine, host(view));
     for (figure, why) in &view.missing {
-        say("missing", &format!("{figure}: {}", harmless(why)));
+        let figure = format!("{figure}: ");
+        document.term("missing", prose![figure, Untrusted::from(why)]);
     }
     for text in troubles(view) {
-        say("!", &text);
+        document.term("!", text);
     }
     if let Some(ledger) = &view.ledger {
-        say(
-            "ledger",
-            &format!("predictions and outcomes added to {}", harmless(ledger)),
-        );
+        let ledger = Untrusted::from(ledger);
+        let text = prose!["predictions and outcomes added to ", ledger];
+        document.term("ledger", text);
     }
 }
 
@@ -62,20 +59,23 @@ fn rounds(view: &Proof) -> String {
     )
 }
 
-fn settings(view: &Proof) -> String {
+fn settings(view: &Proof) -> Prose {
     let how = match view.means.as_str() {
         "vm-ceiling" => "the command gave each VM its ceiling",
         "in-force" => "both are the current setting; nothing was set",
         "guest-parameters" => "set in the guest, and restored",
         _ => "set through the host's parameters, and restored",
     };
-    let mut text = format!("{how}. A: {}. B: {}", values(&view.a), values(&view.b));
-    if !view.host.knobs_assumed.is_empty() {
-        let assumed = harmless(&view.host.knobs_assumed.join(", "));
-        text.push_str("; not readable on this host, its kernel's default assumed: ");
-        text.push_str(&assumed);
+    let text = format!("{how}. A: {}. B: {}", values(&view.a), values(&view.b));
+    if view.host.knobs_assumed.is_empty() {
+        return text.into();
     }
-    text
+    let assumed = Untrusted::from(view.host.knobs_assumed.join(", "));
+    prose![
+        text,
+        "; not readable on this host, its kernel's default assumed: ",
+        assumed
+    ]
 }
 
 fn values(of: &ProvenSetting) -> String {
@@ -111,17 +111,13 @@ fn cost(view: &Proof) -> String {
     )
 }
 
-fn host(view: &Proof) -> String {
+fn host(view: &Proof) -> Prose {
     let host = &view.host;
-    format!(
-        "{}, Linux {}, by {}",
-        harmless(&host.hostname),
-        harmless(&host.kernel),
-        harmless(&host.rung)
-    )
+    let [name, kernel, rung] = [&host.hostname, &host.kernel, &host.rung].map(Untrusted::from);
+    prose![name, ", Linux ", kernel, ", by ", rung]
 }
 
-fn troubles(view: &Proof) -> Vec<String> {
+fn troubles(view: &Proof) -> Vec<Prose> {
     let place = |block: &MeasuredBlock| {
         format!(
             "block {} (round {}, {})",
@@ -130,19 +126,19 @@ fn troubles(view: &Proof) -> Vec<String> {
             block.block.as_str()
         )
     };
-    let mut all: Vec<String> = Vec::new();
+    let mut all: Vec<Prose> = Vec::new();
     for block in &view.blocks {
         if block.lost > 0 {
             let lost = plural(block.lost, "event");
-            all.push(format!("{}: {lost} lost while recording", place(block)));
+            all.push(format!("{}: {lost} lost while recording", place(block)).into());
         }
         let notes = block.notes.iter();
-        all.extend(notes.map(|note| format!("{}: {}", place(block), harmless(note))));
+        all.extend(notes.map(|note| prose![place(block), ": ", Untrusted::from(note)]));
     }
     let more = all.len().saturating_sub(MOST_NOTES);
     all.truncate(MOST_NOTES);
     if more > 0 {
-        all.push(format!("and {more} more: see --json"));
+        all.push(format!("and {more} more: see --json").into());
     }
     all
 }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use haltwise_document::text::{self, Style};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
@@ -14,6 +15,14 @@ const RESULTS: [&str; 3] = [
     include_str!("../../../tests/golden/prove/noisy.json"),
     include_str!("../../../tests/golden/prove/same.json"),
 ];
+
+fn shown(view: &Proof, top: usize, width: usize) -> String {
+    let style = Style {
+        width,
+        colour: false,
+    };
+    text::render(&document(view, top), style)
+}
 
 fn measured(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
@@ -66,11 +75,7 @@ fn texts_of_results_are_as_committed() {
     ] {
         let view: Proof = serde_json::from_value(result.clone()).unwrap();
         assert_eq!(serde_json::to_value(&view).unwrap(), result, "{name}");
-        let style = Style {
-            width: 80,
-            colour: false,
-        };
-        let text = render(&view, 20, style);
+        let text = shown(&view, 20, 80);
         let file = expected.join(format!("{name}.txt"));
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             fs::write(&file, &text).unwrap();
@@ -126,14 +131,7 @@ fn whatever_a_result_holds_its_page_is_made_and_fits() {
                 };
                 made += 1;
                 for width in [60, 80] {
-                    let page = render(
-                        &view,
-                        usize::MAX,
-                        Style {
-                            width,
-                            colour: false,
-                        },
-                    );
+                    let page = shown(&view, usize::MAX, width);
                     let widest = page.lines().map(UnicodeWidthStr::width).max();
                     assert!(widest <= Some(width), "{path} {strange}: {page}");
                     let steers = |c: char| c == '\u{1b}' || c == '\u{202e}';
