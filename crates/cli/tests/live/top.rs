@@ -36,10 +36,15 @@ fn started(width: u16, height: u16, command: &str) -> Option<Tmux> {
     Some(tmux)
 }
 
+/// Waits for the shell's prompt: what is typed before is typed into top, which discards it as it ends.
+fn prompted(tmux: &Tmux) {
+    tmux.wait("prompt", |screen| screen.trim_end().ends_with("shell>"));
+    assert_eq!(tmux.told("alternate_on"), "0");
+}
+
 /// The shell has its terminal back as it was.
 fn assert_given_back(tmux: &Tmux, code: &str) {
-    // What is typed before that is typed into top.
-    wait_until("the shell's screen", || tmux.told("alternate_on") == "0");
+    prompted(tmux);
     tmux.line("echo ended-with-$?");
     let ended = format!("ended-with-{code}");
     let screen = tmux.wait(&ended, |s| s.contains(BEFORE) && s.contains(&ended));
@@ -130,7 +135,7 @@ fn it_steps_aside_for_the_shell_and_comes_back() {
     };
     tmux.press(&["C-z"]);
     tmux.wait("shell", |s| s.contains(BEFORE) && !s.contains("HALTS/S"));
-    assert_eq!(tmux.told("alternate_on"), "0");
+    prompted(&tmux);
     tmux.line("fg");
     tmux.wait_for("q quit");
     assert_eq!(tmux.told("alternate_on"), "1");
