@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use haltwise_document::text::{self, Style};
-use haltwise_document::{Rows, Unit};
+use haltwise_document::{Rows, Table, Unit};
 
 use crate::exit::{Exit, Outcome};
 use crate::number::{count, nanos, percent, share};
@@ -44,7 +44,8 @@ pub(crate) fn run(
 fn render(view: &GuestTuneResult, plan: Option<&str>, top: usize, style: Style) -> String {
     let mut page = Page::styled(style);
     head(&mut page, view);
-    rows(&mut page, view, top);
+    page.gap();
+    text::table(&mut page, &rows(view, top));
     goals(&mut page, view);
     rejected(&mut page, view);
     commands(&mut page, view, plan);
@@ -68,17 +69,17 @@ fn head(page: &mut Page, view: &GuestTuneResult) {
     }
 }
 
-fn rows(page: &mut Page, view: &GuestTuneResult, top: usize) {
-    page.gap();
+/// Settings compared on the second half of the recording.
+pub(crate) fn rows(view: &GuestTuneResult, top: usize) -> Table {
     let is_set = view.place == Place::Guest;
     let name = |row: &GuestFigures| row.row.name(is_set);
-    let table = Rows::new("Settings", &view.rows, top)
+    Rows::new("Settings", &view.rows, top)
         .with("second half", Unit::Word, |row| name(row).to_owned())
         .show(&["poll_cpu_percent", "host_cpu_percent", "exits_per_s"])
         .show(&["ipis_per_s", "latency_mean_ns", "latency_p99_ns"])
         .show(&["cost_ns_per_halt", "ratio"])
-        .spare(&["latency_p99_ns", "poll_cpu_percent", "ipis_per_s"]);
-    text::table(page, &table.finish());
+        .spare(&["latency_p99_ns", "poll_cpu_percent", "ipis_per_s"])
+        .finish()
 }
 
 fn goals(page: &mut Page, view: &GuestTuneResult) {

@@ -1,7 +1,7 @@
 //! A recommendation on a screen: what to do, what it buys, what else there is, what it rests on.
 
 use haltwise_document::text::{self, Style};
-use haltwise_document::{Rows, Unit};
+use haltwise_document::{Rows, Table, Unit};
 
 use super::plot::{self, Mark};
 use crate::number::{nanos_f64, share};
@@ -128,7 +128,12 @@ fn goals(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
     } else {
         "For each goal of the other VMs"
     });
-    let table = Rows::new("For each goal", &played.goals, usize::MAX)
+    text::table(page, &goals_table(view, played));
+}
+
+/// The best setting for each goal, that which was asked for with a star.
+pub(crate) fn goals_table(view: &TuneResult, played: &PlayedSettings) -> Table {
+    Rows::new("The best setting for each goal", &played.goals, usize::MAX)
         .with("goal", Unit::Word, |advice| {
             let name = &advice.goal.name;
             let is_asked = *name == view.goal.name;
@@ -140,8 +145,8 @@ fn goals(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
                 .cost_share
                 .as_ref()
                 .map(|cost| say::change(cost.value))
-        });
-    text::table(page, &table.finish());
+        })
+        .finish()
 }
 
 fn front(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {

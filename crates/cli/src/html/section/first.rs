@@ -4,13 +4,15 @@
 mod in_guest;
 mod words;
 
+use haltwise_document::html;
+
 use self::words::{LinkedNumber, Words};
 use super::table::{Is, Table, cell};
 use super::{command, details, note, p};
 use crate::html::content::{Advice, Content};
 use crate::html::markup::{Element, Markup, el};
-use crate::number::{nanos_f64, share};
 use crate::recommend::{beside, say};
+use crate::tune::text::goals_table;
 
 pub(super) fn first(content: &Content) -> Element {
     let Words {
@@ -82,36 +84,10 @@ fn to_do(advice: &Advice) -> Option<Markup> {
 /// What would be best if CPU, or latency, counted for more.
 fn other_goals(advice: &Advice) -> Option<Element> {
     let played = advice.tuned.played.as_ref()?;
-    let mut table = Table::new(
-        "The best setting for each goal",
-        &[
-            (Is::Text, "goal"),
-            (Is::Text, "a nanosecond of latency counts as"),
-            (Is::Text, "advice"),
-            (Is::Number, "polling, of a CPU"),
-            (Is::Number, "mean wake-up latency"),
-            (Is::Number, "cost of a halt"),
-        ],
-    );
-    for goal in &played.goals {
-        let weight = match goal.goal.lambda {
-            none if none <= 0.0 => "nothing: CPU alone counts".to_owned(),
-            weight => format!("{weight} ns of CPU"),
-        };
-        let cost = goal
-            .cost_share
-            .as_ref()
-            .map_or_else(|| "as now".to_owned(), |share| say::change(share.value));
-        table.row(vec![
-            cell(goal.goal.name.clone()),
-            cell(weight),
-            cell(goal.advice.clone()),
-            cell(share(goal.poll_cpu_percent / 100.0)),
-            cell(nanos_f64(goal.latency_mean_ns)),
-            cell(cost),
-        ]);
-    }
-    Some(details("If CPU, or latency, matters more", table.finish()))
+    let table = html::table(&goals_table(&advice.tuned, played));
+    let weights = "A nanosecond of latency counts as nothing for density, as one of CPU for balanced, as ten for latency.";
+    let body = Markup::from(table).and(p(weights));
+    Some(details("If CPU, or latency, matters more", body))
 }
 
 /// What it was held against: the kernel's default, other rules, a ceiling for each VM.

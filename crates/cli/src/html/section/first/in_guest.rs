@@ -1,11 +1,12 @@
 //! What to do about a guest that recorded itself: its setting, polling in its host instead, or nothing.
 
-use super::super::table::{Is, Table, cell};
+use haltwise_document::html;
+
 use super::super::{command, note, prose};
-use crate::html::markup::{Element, Markup, el};
-use crate::number::{nanos, nanos_f64, share, three_digits};
-use crate::recommend::guest::view::{GuestFigures, GuestTuneResult};
-use crate::recommend::guest::{Place, say};
+use crate::html::markup::{Markup, el};
+use crate::recommend::guest::say;
+use crate::recommend::guest::view::GuestTuneResult;
+use crate::tune::guest::rows;
 
 pub(super) fn title(tuned: &GuestTuneResult) -> String {
     let to = tuned.recommended.as_ref();
@@ -27,7 +28,7 @@ pub(super) fn to_do(tuned: &GuestTuneResult) -> Markup {
     for text in &tuned.notes {
         out.push(note(text));
     }
-    out.and(settings(tuned))
+    out.and(html::table(&rows(tuned, usize::MAX)))
 }
 
 fn commands(tuned: &GuestTuneResult) -> Vec<(&'static str, Vec<String>)> {
@@ -47,38 +48,4 @@ fn commands(tuned: &GuestTuneResult) -> Vec<(&'static str, Vec<String>)> {
             vec![tuned.command_line.join(" ")],
         ),
     ]
-}
-
-fn settings(tuned: &GuestTuneResult) -> Element {
-    let mut table = Table::new(
-        "Settings compared on the second half of the recording",
-        &[
-            (Is::Text, "setting"),
-            (Is::Number, "polling, of a CPU"),
-            (Is::Number, "exits in a second"),
-            (Is::Number, "IPIs in a second"),
-            (Is::Number, "mean wake-up latency"),
-            (Is::Number, "99 % within"),
-            (Is::Number, "cost of a halt"),
-        ],
-    );
-    let is_set = tuned.place == Place::Guest;
-    for row in &tuned.rows {
-        let GuestFigures {
-            poll_cpu_percent,
-            exits_per_s,
-            ipis_per_s,
-            ..
-        } = *row;
-        table.row(vec![
-            cell(row.row.name(is_set)),
-            cell(share(poll_cpu_percent / 100.0)),
-            cell(three_digits(exits_per_s)),
-            cell(three_digits(ipis_per_s)),
-            cell(nanos_f64(row.latency_mean_ns)),
-            cell(nanos(row.latency_p99_ns)),
-            cell(nanos_f64(row.cost_ns_per_halt)),
-        ]);
-    }
-    table.finish()
 }
