@@ -8,7 +8,6 @@ mod layering;
 mod purity;
 mod size;
 mod source;
-mod unsafety;
 mod words;
 
 use std::path::Path;
@@ -118,9 +117,8 @@ fn mark_test_files(sources: &mut [Source]) {
 
 type Rule = fn(&Repo) -> Vec<Finding>;
 
-const RULES: [Rule; 6] = [
+const RULES: [Rule; 5] = [
     size::check,
-    unsafety::check,
     purity::check,
     layering::check,
     words::check,

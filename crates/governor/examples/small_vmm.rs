@@ -8,6 +8,8 @@
 //! creates N VMs of no vCPU beside it, `trips N`
 //! runs the vCPU N times until it exits, and answers with the CPU time of that in nanoseconds.
 
+#![expect(unsafe_code, reason = "fork, and memory of a guest")]
+
 #![expect(clippy::print_stdout, reason = "the answers")]
 
 use std::fs::File;

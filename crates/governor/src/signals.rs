@@ -1,5 +1,7 @@
 //! A thread that takes no signal: they are the VMM's.
 
+#![expect(unsafe_code, reason = "signal masks by the C library")]
+
 use std::mem::MaybeUninit;
 
 /// All signals blocked while this lives, in the thread that made it and in those that it starts.

@@ -1,6 +1,8 @@
 //! A detached thread with a small stack, started by the C library alone: what Rust's standard library may do
 //! around a thread (its name, the guard of its stack) takes system calls that a VMM's seccomp list need not allow.
 
+#![expect(unsafe_code, reason = "a thread of the C library")]
+
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};

@@ -1,6 +1,8 @@
 //! The two ioctls that are made on a VM's fd (`linux/kvm.h`), not by way of `ioctl`: the preloaded library
 //! replaces that, and comes here itself.
 
+#![expect(unsafe_code, reason = "ioctls of a VM")]
+
 use std::ffi::{c_int, c_ulong};
 use std::io;
 use std::os::fd::RawFd;

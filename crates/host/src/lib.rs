@@ -29,7 +29,6 @@
 //! | [`tracefs`] | where the kernel describes its tracepoints |
 //! | [`usage`] | what CPUs and threads used: time idle, energy, CPU time |
 //! | [`wakeup`] | what sleeping and waking cost a thread |
-#![deny(unsafe_code)]
 
 pub mod bpf;
 pub mod ceiling;

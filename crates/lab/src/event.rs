@@ -1,5 +1,7 @@
 //! An eventfd that both KVM and `poll` take: vmm-sys-util's, with `AsFd`.
 
+#![expect(unsafe_code, reason = "an fd of a type without AsFd")]
+
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};

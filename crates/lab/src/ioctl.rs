@@ -2,6 +2,8 @@
 //!
 //! All `unsafe` of this crate is here, but for one line of `event`.
 
+#![expect(unsafe_code, reason = "ioctls without wrappers, and RDTSC")]
+
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -5,6 +5,8 @@
 //! one comparison. In a process that creates no VM it does nothing. A ceiling that the VMM sets itself is noted, so that
 //! undo restores it.
 
+#![expect(unsafe_code, reason = "it stands in for a function of the C library")]
+
 use std::ffi::{c_int, c_ulong, c_void};
 use std::panic::catch_unwind;
 

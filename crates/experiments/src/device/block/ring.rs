@@ -3,6 +3,8 @@
 //! Source: `io_uring(7)`, `io_uring_setup(2)`. A kernel, a sandbox or the sysctl `kernel.io_uring_disabled` may refuse a
 //! ring; [`Ring::new`] says so.
 
+#![expect(unsafe_code, reason = "io_uring's entries name buffers")]
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
