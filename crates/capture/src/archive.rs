@@ -36,7 +36,6 @@ pub enum ArchiveError {
     Write {
         /// The file.
         name: String,
-        /// Why.
         source: io::Error,
     },
 }

@@ -155,7 +155,6 @@ impl Capture {
         self.intact
     }
 
-    /// The directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -190,7 +189,6 @@ impl Capture {
         self.rows.get(&table).copied()
     }
 
-    /// The halts.
     pub fn halts(&self) -> Result<Rows<Halt>, CaptureReadError> {
         self.table()
     }
@@ -205,7 +203,6 @@ impl Capture {
         Ok(self.table()?.and(self.info.unwritten.clone()))
     }
 
-    /// The settings.
     pub fn knobs(&self) -> Result<Rows<Knob>, CaptureReadError> {
         self.table()
     }
@@ -220,7 +217,6 @@ impl Capture {
         self.table()
     }
 
-    /// The losses.
     pub fn lost(&self) -> Result<Rows<Lost>, CaptureReadError> {
         self.table()
     }
@@ -240,7 +236,6 @@ impl Capture {
         self.table()
     }
 
-    /// The stacks of samples.
     pub fn sample_stacks(&self) -> Result<Rows<Stack>, CaptureReadError> {
         self.table()
     }

@@ -12,7 +12,6 @@ use crate::sums::{Mismatch, damaged_blocks};
 use crate::table::Table;
 use crate::tables::Row;
 
-/// What was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkup {
     /// Whether the recording has ended.
@@ -42,16 +41,13 @@ pub enum Verdict {
     Torn,
     /// It is not as it was written.
     Damaged,
-    /// It is not there.
     Missing,
 }
 
 /// What was found of one table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableCheckup {
-    /// The table.
     pub table: Table,
-    /// Its file.
     pub path: PathBuf,
     /// In one word.
     pub verdict: Verdict,

@@ -18,50 +18,33 @@ use crate::table::Table;
 pub enum CaptureReadError {
     /// No `capture.json`: not a capture at all.
     #[error("open capture {path}: it holds no capture.json, so it is not a capture")]
-    NotACapture {
-        /// The directory.
-        path: PathBuf,
-    },
+    NotACapture { path: PathBuf },
     /// A ring of captures, where only one will do.
     #[error("open capture {path}: it is a ring of captures")]
-    Ring {
-        /// The directory.
-        path: PathBuf,
-    },
+    Ring { path: PathBuf },
     /// A system call failed.
     #[error("{act} {path}")]
     Io {
-        /// What was tried.
         act: &'static str,
-        /// The file or directory.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },
     /// `capture.json` is not what it should be.
     #[error("read {path}")]
     Json {
-        /// The file.
         path: PathBuf,
-        /// Where and why.
         #[source]
         source: serde_json::Error,
     },
     /// `capture.json` names a schema that is not read here, and is not as it was written.
     #[error("read {path}: its bytes do not match their checksum")]
-    InfoChanged {
-        /// The file.
-        path: PathBuf,
-    },
+    InfoChanged { path: PathBuf },
     /// `capture.json` is larger than any recorder writes.
     #[error("read {path}: it has {bytes} bytes, and at most {limit} are read")]
     JsonTooLarge {
-        /// The file.
         path: PathBuf,
-        /// Its size.
         bytes: u64,
-        /// The limit.
         limit: u64,
     },
     /// The capture is of a later schema.
@@ -69,88 +52,58 @@ pub enum CaptureReadError {
         "read {path}: written by a newer haltwise (schema {found}, this one reads up to {SCHEMA}): \
          update haltwise"
     )]
-    NewerSchema {
-        /// The file.
-        path: PathBuf,
-        /// Its schema.
-        found: u64,
-    },
+    NewerSchema { path: PathBuf, found: u64 },
     /// Schema 0 never existed.
     #[error("read {path}: schema {found} was never written")]
-    NoSuchSchema {
-        /// The file.
-        path: PathBuf,
-        /// Its schema.
-        found: u64,
-    },
+    NoSuchSchema { path: PathBuf, found: u64 },
     /// Bytes of a stream are not what a recorder writes, and not a torn tail either.
     #[error("read table {table}: {path}, offset {offset}: {what}")]
     Damaged {
-        /// The table.
         table: Table,
-        /// The file.
         path: PathBuf,
         /// Where, in bytes from the start of the file.
         offset: u64,
-        /// What is wrong.
         what: String,
     },
     /// The Arrow decoder refused a batch.
     #[error("read table {table}: {path}, after row {row}")]
     Arrow {
-        /// The table.
         table: Table,
-        /// The file.
         path: PathBuf,
         /// Rows read before.
         row: u64,
-        /// Why.
         #[source]
         source: ArrowError,
     },
     /// The Parquet decoder refused the file.
     #[error("read table {table}: {path}")]
     Parquet {
-        /// The table.
         table: Table,
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: ParquetError,
     },
     /// A decoder panicked: the bytes are such as no writer makes.
     #[error("read table {table}: {path}, after row {row}: the decoder gave up: {what}")]
     Panicked {
-        /// The table.
         table: Table,
-        /// The file.
         path: PathBuf,
         /// Rows read before.
         row: u64,
         /// The panic's message.
         what: String,
     },
-    /// A column is not there.
     #[error("read table {table}: {path} has no column `{column}`")]
     MissingColumn {
-        /// The table.
         table: Table,
-        /// The file.
         path: PathBuf,
-        /// The column.
         column: String,
     },
-    /// A column has another type.
     #[error("read table {table}: {path}: column `{column}` is {found}, not {wanted}")]
     ColumnType {
-        /// The table.
         table: Table,
-        /// The file.
         path: PathBuf,
-        /// The column.
         column: String,
-        /// Its type.
         found: String,
         /// The type it should have.
         wanted: &'static str,
@@ -158,15 +111,11 @@ pub enum CaptureReadError {
     /// A value that no recorder writes.
     #[error("read table {table}: {path}: column `{column}`, row {row}: {what}")]
     Value {
-        /// The table.
         table: Table,
-        /// The file.
         path: PathBuf,
-        /// The column.
         column: String,
         /// The row, from 0.
         row: u64,
-        /// What is wrong with it.
         what: String,
     },
 }
@@ -189,61 +138,44 @@ pub(crate) fn with_sources(error: &dyn std::error::Error) -> String {
 pub enum CaptureWriteError {
     /// There is something in the directory already.
     #[error("create capture {path}: the directory is not empty")]
-    NotEmpty {
-        /// The directory.
-        path: PathBuf,
-    },
+    NotEmpty { path: PathBuf },
     /// A system call failed.
     #[error("{act} {path}")]
     Io {
-        /// What was tried.
         act: &'static str,
-        /// The file or directory.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },
     /// A file or the directory is no longer where it was made.
     #[error("write {path}: it was removed, moved or replaced while recording")]
-    Removed {
-        /// The file or directory.
-        path: PathBuf,
-    },
+    Removed { path: PathBuf },
     /// Rows could not be appended. What was written before stays readable.
     #[error(
         "append to table {table}: write {path}: {rows_safe} rows are safe, {rows_refused} are not written"
     )]
     Append {
-        /// The table.
         table: Table,
-        /// The file.
         path: PathBuf,
         /// Rows of it that are whole on disk.
         rows_safe: u64,
         /// Rows of this flush that are not.
         rows_refused: u64,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// Rows could not be put into columns.
     #[error("encode table {table}")]
     Encode {
-        /// The table.
         table: Table,
-        /// Why.
         #[source]
         source: ArrowError,
     },
     /// The Parquet file could not be written. The stream stays, whole.
     #[error("convert table {table}: write {path}: the rows stay readable in the stream")]
     Parquet {
-        /// The table.
         table: Table,
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: ParquetError,
     },
@@ -252,16 +184,13 @@ pub enum CaptureWriteError {
     NotConverted {
         /// What the streams hold.
         summary: Box<Summary>,
-        /// Why.
         #[source]
         source: Box<CaptureWriteError>,
     },
     /// `capture.json` could not be put into words.
     #[error("write {path}")]
     Json {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: serde_json::Error,
     },
@@ -269,10 +198,7 @@ pub enum CaptureWriteError {
     #[error(
         "convert capture {path}: a recorder is still writing to it, or another process has locked it"
     )]
-    StillRecording {
-        /// The directory.
-        path: PathBuf,
-    },
+    StillRecording { path: PathBuf },
     /// What was to be converted cannot be read.
     #[error(transparent)]
     Read(#[from] CaptureReadError),

@@ -39,13 +39,11 @@ pub enum Refused {
     /// Not a regular file.
     #[error("it is {0}, not a regular file")]
     Kind(&'static str),
-    /// Not a directory.
     #[error("it is {0}, not a directory")]
     NoDirectory(&'static str),
     /// Of another user.
     #[error("the directory belongs to user {owner}, who could change what user {us} writes there")]
     Foreign {
-        /// Whose it is.
         owner: u32,
         /// Who we are.
         us: u32,

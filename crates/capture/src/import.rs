@@ -74,14 +74,10 @@ const STEP: u64 = 1 << 14;
 /// A text without any event for so long is none of a tracer.
 const HOPELESS_BYTES: u64 = 64 << 20;
 
-/// What was imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// The capture.
     pub directory: PathBuf,
-    /// Which one that is.
     pub id: Option<DirectoryId>,
-    /// Bytes read.
     pub bytes_read: u64,
     /// Lines read.
     pub lines: u64,
@@ -95,7 +91,6 @@ pub struct Imported {
     pub spinning: Vec<Spinning>,
     /// Calls of grow and shrink written.
     pub window_changes: u64,
-    /// VMs seen.
     pub vms: usize,
     /// vCPUs seen, as far as their numbers were told.
     pub vcpus: usize,
@@ -114,7 +109,6 @@ pub struct Imported {
 pub struct Progress {
     /// Bytes read.
     pub bytes: u64,
-    /// Halts found.
     pub halts: u64,
 }
 

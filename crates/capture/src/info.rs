@@ -33,7 +33,6 @@ pub struct CaptureInfo {
     pub state: State,
     /// What recorded.
     pub tool: Tool,
-    /// Where.
     pub host: Host,
     /// When, and how the tables' clock relates to the calendar.
     pub clock: Clock,
@@ -42,7 +41,6 @@ pub struct CaptureInfo {
     /// Whose they are: a host's, of its VMs, or this machine's own idle CPUs.
     #[serde(default, skip_serializing_if = "Side::is_host")]
     pub side: Side,
-    /// What was kept.
     pub mode: Mode,
     /// The recorder's command line.
     #[serde(default)]
@@ -65,7 +63,6 @@ pub struct CaptureInfo {
     /// What the recorder cost; known when the recording has ended.
     #[serde(default)]
     pub overhead: Option<Overhead>,
-    /// How it ended.
     #[serde(default)]
     pub ended: Option<Ended>,
     /// What became of a recording that its recorder did not end.
@@ -172,9 +169,7 @@ pub enum State {
 /// A program and its version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
 }
 
@@ -256,7 +251,6 @@ pub struct Repaired {
 /// How large a table is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TableSize {
-    /// Rows.
     pub rows: u64,
     /// Bytes of its file.
     pub bytes: u64,

@@ -50,7 +50,6 @@ pub enum Law {
 }
 
 impl Law {
-    /// All of them.
     pub const ALL: [Self; 7] = [
         Self::WithinRecording,
         Self::VmKnown,

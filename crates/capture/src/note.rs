@@ -25,9 +25,7 @@ pub enum Note {
     },
     /// The last bytes of a stream are no whole batch.
     TornTail {
-        /// The table.
         table: Table,
-        /// The stream.
         path: PathBuf,
         /// Where the last whole batch ends, in bytes.
         offset: u64,
@@ -36,21 +34,14 @@ pub enum Note {
     },
     /// A table's file is not there.
     MissingTable {
-        /// The table.
         table: Table,
         /// The file that should be there.
         path: PathBuf,
     },
     /// A table's file cannot be read at all; reading the table gives the error again.
-    UnreadableTable {
-        /// The table.
-        table: Table,
-        /// Why.
-        error: String,
-    },
+    UnreadableTable { table: Table, error: String },
     /// A table has not as many rows as its recorder wrote.
     RowsDiffer {
-        /// The table.
         table: Table,
         /// Rows that the recorder wrote.
         written: u64,
@@ -58,20 +49,11 @@ pub enum Note {
         found: u64,
     },
     /// `capture.json` is not as it was written.
-    InfoChanged {
-        /// The file.
-        path: PathBuf,
-    },
+    InfoChanged { path: PathBuf },
     /// A table's file was written anew by another program, so that its checksums are of no use.
-    Rewritten {
-        /// The table.
-        table: Table,
-        /// The file.
-        path: PathBuf,
-    },
+    Rewritten { table: Table, path: PathBuf },
     /// Parts of a table were damaged before the capture was made of what was left.
     Repaired {
-        /// The table.
         table: String,
         /// Rows that could be counted.
         rows: u64,
@@ -79,26 +61,13 @@ pub enum Note {
         bytes: u64,
     },
     /// Rows that stand after a later one of the same vCPU.
-    OutOfOrder {
-        /// How many halts.
-        halts: u64,
-    },
+    OutOfOrder { halts: u64 },
     /// Halts that have no row, because the disk did not take it, and are in the counts.
-    AsCounts {
-        /// How many.
-        halts: u64,
-    },
+    AsCounts { halts: u64 },
     /// Older segments of a ring that are no longer there.
     Dropped(Dropped),
     /// Rows that no recording can hold: they were left out of what was read.
-    LeftOut {
-        /// The table.
-        table: Table,
-        /// What is wrong with them.
-        law: Law,
-        /// How many.
-        rows: u64,
-    },
+    LeftOut { table: Table, law: Law, rows: u64 },
 }
 
 impl fmt::Display for Note {

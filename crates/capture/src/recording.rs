@@ -72,16 +72,12 @@ pub enum Flush {
     /// From now on not everything is written, for this reason.
     Fails(CaptureWriteError),
     /// Everything is written again, what had waited too. Halts whose rows are not written, in all.
-    Recovered {
-        /// How many.
-        halts: u64,
-    },
+    Recovered { halts: u64 },
 }
 
 /// How a recording ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ending {
-    /// When, and by what.
     pub ended: Ended,
     /// Events lost in all, by place.
     pub lost: BTreeMap<String, u64>,
@@ -92,7 +88,6 @@ pub struct Ending {
 /// What a finished capture holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// The directory.
     pub directory: PathBuf,
     /// Which one that is, whatever its path leads to by now.
     pub id: DirectoryId,

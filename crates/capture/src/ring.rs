@@ -31,7 +31,6 @@ const MAX_BYTES: u64 = 1 << 16;
 /// What [`FILE`] holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RingInfo {
-    /// Its schema.
     pub schema: u32,
     /// The oldest segment that counts.
     pub oldest: u64,
@@ -41,32 +40,25 @@ pub struct RingInfo {
     pub dropped: Dropped,
 }
 
-/// What was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Dropped {
-    /// Segments.
     pub segments: u64,
     /// Their halts, as far as they are known.
     pub halts: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// When the last of them began, in nanoseconds since 1970.
     pub until_unix_ns: u64,
 }
 
-/// A segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// Its number.
     pub number: u64,
-    /// Its directory.
     pub path: PathBuf,
 }
 
 /// A segment that has ended, and what its ring has to know of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Which it is.
     pub segment: Segment,
     /// Bytes of its files.
     pub bytes: u64,
@@ -79,7 +71,6 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Reads it.
     pub fn read(segment: Segment) -> Self {
         let capture = Capture::open(&segment.path).ok();
         let info = capture.as_ref().map(Capture::info);

@@ -28,7 +28,6 @@ pub struct Damage {
     pub bytes: Option<u64>,
     /// How many rows are left out.
     pub rows: Option<u64>,
-    /// What is wrong.
     pub what: String,
 }
 

@@ -28,7 +28,6 @@ pub enum Table {
     IdleStates,
     /// Events that never reached the recorder.
     Lost,
-    /// VMs that were seen.
     Vms,
     /// vCPUs that were seen.
     Vcpus,
@@ -206,7 +205,6 @@ pub enum Kind {
     Bool,
     /// One of a few names, stored as a dictionary.
     Name,
-    /// Any text.
     Text,
     /// A list of numbers: counts by bucket of [`haltwise_core::hist::LogHist`], frames of a stack.
     Numbers,

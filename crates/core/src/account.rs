@@ -39,7 +39,6 @@ pub const CEILINGS: usize = 16;
 /// The halts of somebody, summed up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Account {
-    /// Halts.
     pub halts: u64,
     /// Halts in which the vCPU was really scheduled out. Each is two context switches.
     pub waits: u64,
@@ -61,7 +60,6 @@ pub struct Account {
     pub parts: Parts,
     /// Halts by [`WakeSource`], in the order of `WakeSource::ALL`.
     pub wakes: [u64; 5],
-    /// Whole halts.
     pub halt_ns: LogHist,
     /// Gaps, where the wake-up latency is known.
     pub gap_ns: LogHist,
@@ -93,7 +91,6 @@ pub struct Account {
 /// A ceiling and who set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ceiling {
-    /// Its value.
     pub ns: u32,
     /// Who set it.
     pub source: CeilingSource,
@@ -102,11 +99,8 @@ pub struct Ceiling {
 /// How many halts lack which field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Unknown {
-    /// The window in force.
     pub window_ns: u64,
-    /// The ceiling in force.
     pub ceiling_ns: u64,
-    /// The time polled.
     pub poll_ns: u64,
     /// The wake-up latency of a halt that waited.
     pub wake_latency_ns: u64,
@@ -123,7 +117,6 @@ impl Account {
         }
     }
 
-    /// Adds one halt.
     pub fn halt(&mut self, halt: &Halt) {
         count(&mut self.halts, true);
         count(&mut self.waits, halt.waited);
@@ -216,7 +209,6 @@ impl Account {
         self.told.fold(&Span::between(start, counts.time_ns));
     }
 
-    /// Whether nothing was seen.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -291,12 +283,10 @@ pub enum PollBound {
     AtLeast,
     /// Polls whose end was not recorded count with their whole window.
     AtMost,
-    /// Both.
     About,
 }
 
 impl PollBound {
-    /// The name printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "exact",
@@ -393,13 +383,11 @@ impl Fold for Account {
 /// Percentiles of a histogram, each known to 12.5 %; the largest exactly, unless the kernel counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Spread {
-    /// Median.
     pub p50: u64,
     /// 95 of 100 are at most this.
     pub p95: u64,
     /// 99 of 100 are at most this.
     pub p99: u64,
-    /// The largest.
     pub max: u64,
 }
 

@@ -43,10 +43,8 @@ pub enum Half {
 }
 
 impl Half {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::Fit, Self::Validate];
 
-    /// Its name in tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Fit => "fit",

@@ -35,7 +35,6 @@ use self::thread::{Assumed, Thread};
 pub struct Event {
     /// When, on `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// What.
     pub what: What,
 }
 
@@ -44,7 +43,6 @@ pub struct Event {
 pub enum What {
     /// `kvm:kvm_vcpu_wakeup`: a halt of the running thread ended.
     VcpuWakeup {
-        /// The running thread.
         tid: Tid,
         /// The whole halt.
         ns: u64,
@@ -55,13 +53,11 @@ pub enum What {
     },
     /// `kvm:kvm_halt_poll_ns`: the rule of the window was called for the running thread.
     HaltPollNs {
-        /// The running thread.
         tid: Tid,
         /// Its vCPU.
         vcpu: VcpuId,
         /// Grow or shrink.
         grow: bool,
-        /// Window before.
         old: u32,
         /// Window after.
         new: u32,
@@ -75,17 +71,11 @@ pub enum What {
     },
     /// `sched:sched_switch`: a thread gave up its CPU to sleep (not because it was preempted, which says
     /// nothing here).
-    Slept {
-        /// That thread.
-        tid: Tid,
-    },
+    Slept { tid: Tid },
     /// Events of some CPU are missing up to here.
     Gap,
     /// Events of this thread are missing up to here.
-    ThreadGap {
-        /// The thread.
-        tid: Tid,
-    },
+    ThreadGap { tid: Tid },
 }
 
 /// What the decoder must be told of the kernel.

@@ -61,7 +61,6 @@ impl WakeSource {
             .unwrap_or(Self::Unknown)
     }
 
-    /// The name printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Timer => "timer",
@@ -160,7 +159,6 @@ pub struct Halt {
     pub window_ns: Option<u32>,
     /// Polling window that the rule left behind.
     pub window_next_ns: Option<u32>,
-    /// Ceiling in force.
     pub ceiling_ns: Option<u32>,
     /// Who set that ceiling.
     pub ceiling_source: CeilingSource,
@@ -268,7 +266,6 @@ pub struct WindowChange {
     pub new_ns: u32,
 }
 
-/// A VM that was seen.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Vm {
     /// Its row; what `vm` columns refer to.
@@ -280,7 +277,6 @@ pub struct Vm {
     /// What else it is called.
     #[serde(default, skip_serializing_if = "Identity::is_empty")]
     pub identity: Identity,
-    /// Which VMM.
     pub vmm: VmmKind,
     /// Whether its halts can be seen, and if not, why.
     pub observable: Observable,
@@ -329,9 +325,7 @@ pub enum Observable {
 /// A vCPU that was seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vcpu {
-    /// Its VM.
     pub vm: VmIndex,
-    /// Its number.
     pub id: VcpuId,
     /// The thread that runs it.
     pub tid: Tid,
@@ -377,7 +371,6 @@ pub enum KnobScope {
 /// The host's own state, once per flush.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct HostSample {
-    /// When.
     pub time_ns: u64,
     /// CPUs online.
     pub cpus: u32,
@@ -411,7 +404,6 @@ pub struct HostSample {
 /// A state of cpuidle, of all CPUs together, since boot. Looked at when [`HostSample::idle_ns`] is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct IdleState {
-    /// When.
     pub time_ns: u64,
     /// Its number, from the shallowest on.
     pub state: u32,
@@ -419,7 +411,6 @@ pub struct IdleState {
     pub name: String,
     /// How its driver describes it.
     pub description: String,
-    /// CPUs that have it.
     pub cpus: u32,
     /// How often it was entered.
     pub entries: u64,
@@ -436,7 +427,6 @@ pub struct IdleState {
 pub struct Lost {
     /// Noticed at.
     pub time_ns: u64,
-    /// How many.
     pub count: u64,
     /// Which stage lost them, for example `ring buffer full`.
     pub place: String,
@@ -542,7 +532,6 @@ pub struct Facts {
     pub host: Vec<HostSample>,
     /// The states of its CPUs' idle time.
     pub idle_states: Vec<IdleState>,
-    /// Losses.
     pub lost: Vec<Lost>,
     /// Exits, counted per vCPU, cause and interval.
     pub exits: Vec<crate::exit::Exits>,

@@ -37,7 +37,6 @@ pub struct Exits {
     pub tid: Tid,
     /// What was counted.
     pub cause: Cause,
-    /// How often.
     pub count: u64,
     /// Of `handling_ns`, what was spent in user space.
     pub user_ns: u64,
@@ -71,7 +70,6 @@ pub struct Named {
     pub isa: Isa,
     /// Its number.
     pub reason: u32,
-    /// Its name.
     pub name: String,
 }
 

@@ -75,7 +75,6 @@ const LONG_NS: u64 = 200_000;
 /// The rule that names vCPUs which never halt.
 pub const NEVER_HALTS: &str = "guest-never-halts";
 
-/// A rule.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
     /// Its name, for scripts; it never changes.
@@ -86,14 +85,12 @@ pub struct Rule {
     pub source: &'static str,
     /// The kinds of remedy that it may give: by them it is known when a remedy does harm.
     pub remedies: &'static [Does],
-    /// Looks.
     pub look: fn(&Evidence<'_>) -> Judgement,
 }
 
 /// What a rule answers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Judgement {
-    /// What it found.
     pub found: Vec<Found>,
     /// Why it could not look, at all or at somebody.
     pub blind: Option<String>,
@@ -123,7 +120,6 @@ impl From<Option<Found>> for Judgement {
 /// One thing that a rule found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
-    /// At whom.
     pub who: Who,
     /// What was seen, with its numbers.
     pub signature: String,
@@ -147,7 +143,6 @@ pub struct Who {
 }
 
 impl Who {
-    /// The host.
     pub const HOST: Self = Self {
         vm: None,
         vcpus: Vec::new(),
@@ -167,7 +162,6 @@ pub enum Sure {
 }
 
 impl Sure {
-    /// The word printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Certain => "certain",
@@ -180,7 +174,6 @@ impl Sure {
 /// Something found, by which rule.
 #[derive(Debug, Clone)]
 pub struct Finding {
-    /// The rule.
     pub rule: &'static Rule,
     /// What it found; its remedies are those that may be given.
     pub found: Found,
@@ -189,13 +182,9 @@ pub struct Finding {
 /// A remedy that would do harm here, and is not given.
 #[derive(Debug, Clone)]
 pub struct Withheld {
-    /// The rule.
     pub rule: &'static Rule,
-    /// At whom.
     pub who: Who,
-    /// What was seen.
     pub signature: String,
-    /// The remedy.
     pub remedy: Remedy,
     /// Why it would do harm.
     pub why: String,
@@ -204,9 +193,7 @@ pub struct Withheld {
 /// Findings of a rule that together cost too little to be shown.
 #[derive(Debug, Clone)]
 pub struct Small {
-    /// The rule.
     pub rule: &'static Rule,
-    /// How many there are.
     pub findings: usize,
     /// What they cost together.
     pub cost: Cost,
@@ -215,7 +202,6 @@ pub struct Small {
 /// A rule that could not judge.
 #[derive(Debug, Clone)]
 pub struct Blind {
-    /// The rule.
     pub rule: &'static Rule,
     /// What it lacks.
     pub reason: String,

@@ -83,7 +83,6 @@ impl LogHist {
         })
     }
 
-    /// Adds one value.
     pub fn record(&mut self, value: u64) {
         self.add_count(bucket_of(value), 1);
         self.sum = self.sum.saturating_add(value);

@@ -65,11 +65,8 @@ pub struct VmKey {
 pub enum VmmKind {
     /// QEMU, started by hand or by libvirt.
     Qemu,
-    /// crosvm.
     Crosvm,
-    /// Firecracker.
     Firecracker,
-    /// Cloud Hypervisor.
     CloudHypervisor,
     /// haltwise's own lab.
     HaltwiseLab,

@@ -29,7 +29,6 @@
 //!
 //! Later modules stand on these in this order: `kvm -> policy -> replay -> tune -> pilot`.
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 pub mod account;
 pub mod costs;

@@ -40,7 +40,6 @@ pub struct Rows {
     pub stacks: Vec<Stack>,
     /// Names of threads.
     pub threads: Vec<Thread>,
-    /// The samples.
     pub samples: Vec<Sample>,
 }
 

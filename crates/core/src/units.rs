@@ -37,7 +37,6 @@ pub enum DurationParseError {
     UnknownUnit {
         /// The whole text.
         text: String,
-        /// The unit found in it.
         unit: String,
     },
     /// A number without a unit: 20 what?

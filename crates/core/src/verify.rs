@@ -61,7 +61,6 @@ pub enum Sight {
 /// What halts are held against.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The rule.
     pub rule: Rule,
     /// The port it is the rule of.
     pub arch: Arch,
@@ -99,7 +98,6 @@ pub enum Verdict {
 /// A halt that is not as the rule has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// The halt.
     pub halt: Halt,
     /// The window that the halt before left.
     pub before_ns: u32,
@@ -109,7 +107,6 @@ pub struct Difference {
     pub found: Did,
     /// The ceiling that the rule was given.
     pub ceiling_ns: u32,
-    /// How many settings were tried.
     pub settings: usize,
     /// KVM did as it does with a vCPU that must not poll.
     pub as_if_vetoed: bool,
@@ -118,7 +115,6 @@ pub struct Difference {
 /// What happened to a window in a halt; `None` where it was not recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Did {
-    /// The window in force.
     pub window_ns: Option<u32>,
     /// The call that was made, if any.
     pub call: Option<Call>,

@@ -55,7 +55,6 @@ pub enum GapSpecError {
         #[source]
         source: DurationParseError,
     },
-    /// The probability is not one.
     #[error("`{0}` is not a probability between 0 and 1")]
     Probability(String),
     /// A repetition count is not a positive number.
@@ -72,7 +71,6 @@ pub enum GapSpecError {
     TraceLine {
         /// Its number, from 1.
         line: usize,
-        /// What is wrong with it.
         #[source]
         source: DurationParseError,
     },

@@ -9,7 +9,6 @@
 //! runs the vCPU N times until it exits, and answers with the CPU time of that in nanoseconds.
 
 #![expect(unsafe_code, reason = "fork, and memory of a guest")]
-
 #![expect(clippy::print_stdout, reason = "the answers")]
 
 use std::fs::File;

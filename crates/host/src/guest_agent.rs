@@ -82,7 +82,6 @@ pub enum AgentError {
         #[source]
         source: std::io::Error,
     },
-    /// No answer in time.
     #[error(
         "ask the guest agent of pid {0}: the guest's agent did not answer in time: is qemu-guest-agent running in \
          the guest?"

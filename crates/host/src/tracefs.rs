@@ -32,13 +32,11 @@ pub enum TracefsError {
     #[error("{what} {}: not permitted (needs {need})", path.display())]
     Denied {
         what: &'static str,
-        /// Where.
         path: PathBuf,
         need: &'static str,
     },
     #[error("mount tracefs at {}", path.display())]
     Mount {
-        /// Where.
         path: PathBuf,
         #[source]
         source: std::io::Error,

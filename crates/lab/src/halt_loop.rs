@@ -112,7 +112,6 @@ impl HaltLoop {
 
 #[derive(Debug, Clone)]
 pub enum HaltPolicy {
-    /// Of the core.
     Core(Spec, Setting),
     /// Another one, and what it is called.
     Own(&'static str, fn() -> Box<dyn Policy>),

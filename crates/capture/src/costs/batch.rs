@@ -17,7 +17,6 @@ use haltwise_core::kvm::Knobs;
 
 use super::read::CostsError;
 
-/// A batch.
 #[derive(Debug)]
 pub struct Batch<'a> {
     rows: &'a RecordBatch,
@@ -156,7 +155,6 @@ impl<'a> Numbers<'a> {
 /// The setting of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SettingOf {
-    /// What of.
     pub kind: Kind,
     /// The parameters, of those kinds that have them.
     pub knobs: Option<Knobs>,
@@ -207,12 +205,10 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// Rows.
     pub fn len(&self) -> usize {
         self.rows.num_rows()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -328,7 +324,6 @@ impl<'a> Batch<'a> {
         Ok(Some(SettingOf { kind, knobs, half }))
     }
 
-    /// The sums of a row.
     pub fn sums(&self, row: usize) -> Result<Sums, CostsError> {
         let sums = Sums {
             halts: self.must(SUMS, row)?,

@@ -29,25 +29,20 @@ pub enum CostsError {
     /// It cannot be opened.
     #[error("open {path}")]
     Io {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// The decoder refused it.
     #[error("read {path}")]
     Parquet {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: ParquetError,
     },
     /// A decoder panicked: the bytes are such as no writer makes.
     #[error("read {path}, after row {row}: the decoder gave up: {what}")]
     Panicked {
-        /// The file.
         path: PathBuf,
         /// Rows read before.
         row: u64,
@@ -58,40 +53,26 @@ pub enum CostsError {
     #[error(
         "read {path}: it has schema {found} of costs tables; this haltwise reads up to {SCHEMA}"
     )]
-    Schema {
-        /// The file.
-        path: PathBuf,
-        /// What it has.
-        found: String,
-    },
+    Schema { path: PathBuf, found: String },
     /// Its bytes are not those that were written.
     #[error(
         "read {path}: the checksum of its metadata is not that of the file: it is damaged, or another program changed it"
     )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-    },
+    Damaged { path: PathBuf },
     /// A column is not there, or has another type.
     #[error("read {path}: column `{column}` {what}")]
     Column {
-        /// The file.
         path: PathBuf,
-        /// The column.
         column: &'static str,
-        /// What is wrong.
         what: String,
     },
     /// A value that no writer writes.
     #[error("read {path}: column `{column}`, row {row}: {what}")]
     Value {
-        /// The file.
         path: PathBuf,
-        /// The column.
         column: &'static str,
         /// The row, from 0.
         row: u64,
-        /// What is wrong.
         what: String,
     },
 }
@@ -99,7 +80,6 @@ pub enum CostsError {
 /// Which columns are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wants {
-    /// All of them.
     All,
     /// All but the histogram, which takes most of a file.
     Sums,
@@ -141,12 +121,10 @@ impl Reader {
         })
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Rows that were read.
     pub fn rows(&self) -> u64 {
         self.rows
     }

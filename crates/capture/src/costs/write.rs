@@ -54,7 +54,6 @@ pub fn encode(rows: impl Iterator<Item = Row>) -> Result<(Vec<u8>, u64), CostsWr
     Ok((seal::seal(writer.into_inner()?), count))
 }
 
-/// Rows as a batch.
 pub fn batch_of(rows: &[Row]) -> Result<RecordBatch, ArrowError> {
     RecordBatch::try_new(schema(), columns(rows))
 }

@@ -34,7 +34,6 @@ pub struct Directory {
     identity: (u64, u64),
     /// Whose the files are that are made in it, if not ours.
     files_of: Option<Account>,
-    /// It was not there before.
     made: bool,
     /// Who is asked before the file system is, in tests.
     asked: Asked,
@@ -56,7 +55,6 @@ impl Temporary<'_> {
         Ok(())
     }
 
-    /// Its size, in bytes.
     pub fn bytes(&self) -> io::Result<u64> {
         Ok(self.sink.metadata()?.len())
     }
@@ -169,7 +167,6 @@ impl Directory {
         &self.path
     }
 
-    /// Whether it holds nothing.
     pub fn is_empty(&self) -> io::Result<bool> {
         holds_nothing(&self.descriptor)
     }

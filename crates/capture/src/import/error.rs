@@ -15,7 +15,6 @@ pub enum ImportError {
     /// It is a recording, but not printed yet, or packed.
     #[error("it is {what}, not text")]
     Binary {
-        /// What it is.
         what: &'static str,
         /// What makes text of it.
         remedy: &'static str,
@@ -32,12 +31,7 @@ pub enum ImportError {
     },
     /// It is a table of counters.
     #[error("it is {what}: counters, no halts{found}")]
-    Counters {
-        /// Whose.
-        what: &'static str,
-        /// What they tell.
-        found: String,
-    },
+    Counters { what: &'static str, found: String },
     /// Its lines do not tell whose halts they are.
     #[error("its lines name no thread{vcpus}, so that it is not known whose halts they are")]
     Threadless {
@@ -73,7 +67,6 @@ pub enum ImportError {
     Read {
         /// Bytes read before.
         bytes: u64,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -86,11 +79,8 @@ pub enum ImportError {
     /// The place for the capture cannot be used.
     #[error("{act} {path}")]
     Output {
-        /// What was tried.
         act: &'static str,
-        /// The directory.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },

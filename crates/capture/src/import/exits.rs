@@ -38,7 +38,6 @@ pub struct Spinning {
     pub vcpu: Option<VcpuId>,
     /// How often it entered the guest.
     pub entries: u64,
-    /// Where.
     pub address: u64,
 }
 

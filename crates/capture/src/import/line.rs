@@ -42,7 +42,6 @@ pub(super) enum Fault {
     Fields(&'static str, &'static str),
     /// A time, and before it no thread that could be told.
     NoThread,
-    /// No time.
     NoTime,
 }
 

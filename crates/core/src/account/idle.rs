@@ -26,11 +26,9 @@ struct StateSeen {
 pub struct StateUse<'a> {
     /// Its number.
     pub state: u32,
-    /// Its name.
     pub name: &'a str,
     /// Its driver's description.
     pub description: &'a str,
-    /// CPUs that have it.
     pub cpus: u32,
     /// The time between the readings.
     pub time_ns: u64,

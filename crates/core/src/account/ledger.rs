@@ -19,7 +19,6 @@ const LOSSES: usize = 16;
 /// Whose halts these are. `None`: the thread could not be placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The VM.
     pub vm: Option<VmIndex>,
     /// Its vCPU.
     pub vcpu: Option<VcpuId>,
@@ -67,7 +66,6 @@ impl Ledger {
         }
     }
 
-    /// Adds one halt.
     pub fn halt(&mut self, halt: &Halt) {
         if let Some(series) = self.of_vms(halt.vm) {
             series.add(halt.end_ns(), |slot| slot.halt(halt));
@@ -96,7 +94,6 @@ impl Ledger {
         self.over_time.as_mut().filter(|_| vm.is_some())
     }
 
-    /// Adds a setting.
     pub fn knob(&mut self, knob: &Knob) {
         let mut seen = KnobSeen {
             told: Span::of_one(knob.time_ns),
@@ -116,13 +113,11 @@ impl Ledger {
         self.idle_states.see(state);
     }
 
-    /// Adds a loss.
     pub fn lost(&mut self, lost: &Lost) {
         let at = Span::of_one(lost.time_ns).times(lost.count);
         self.lost.add(lost.place.clone(), &at);
     }
 
-    /// Adds a batch.
     pub fn facts(&mut self, facts: &Facts) {
         facts.halts.iter().for_each(|halt| self.halt(halt));
         facts.windows.iter().for_each(|change| self.window(change));

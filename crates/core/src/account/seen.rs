@@ -2,14 +2,12 @@
 
 /// What can be added to its like, in any order and grouping, with the same result.
 pub trait Fold {
-    /// Adds another.
     fn fold(&mut self, other: &Self);
 }
 
 /// How many, and from when to when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
-    /// How many were seen.
     pub count: u64,
     /// First time; meaningless while `count` is 0.
     pub first_ns: u64,
@@ -18,7 +16,6 @@ pub struct Span {
 }
 
 impl Span {
-    /// One thing, at this time.
     pub fn of_one(time_ns: u64) -> Self {
         Self::between(time_ns, time_ns)
     }
@@ -194,7 +191,6 @@ impl<K: Ord + Clone, V: Fold + Clone, const LIMIT: usize> Bounded<K, V, LIMIT> {
         self.rest.as_ref()
     }
 
-    /// How many rows there are.
     pub fn len(&self) -> usize {
         self.kept.len()
     }

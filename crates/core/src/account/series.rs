@@ -38,11 +38,9 @@ impl Default for Series {
 /// What ended in one slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Slot {
-    /// Halts.
     pub halts: u64,
     /// Halts that were scheduled out.
     pub waits: u64,
-    /// Time polled.
     pub poll_ns: u64,
     /// Windows in force at entry, one for each halt that knows its window.
     pub window: Levels,
@@ -75,23 +73,18 @@ impl Slot {
 /// Count, sum and largest of some windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Levels {
-    /// How many.
     pub count: u64,
-    /// Their sum.
     pub sum: u64,
-    /// The largest.
     pub max: u32,
 }
 
 impl Levels {
-    /// Adds one.
     pub fn record(&mut self, value: u32) {
         self.count = self.count.saturating_add(1);
         self.sum = self.sum.saturating_add(u64::from(value));
         self.max = self.max.max(value);
     }
 
-    /// Their mean.
     pub fn mean(&self) -> Option<u64> {
         self.sum.checked_div(self.count)
     }

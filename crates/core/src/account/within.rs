@@ -18,14 +18,11 @@ pub const TICK_NS: u64 = 10_000_000;
 /// From when to when somebody was watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interval {
-    /// The first moment.
     pub start_ns: u64,
-    /// The last one.
     pub end_ns: u64,
 }
 
 impl Interval {
-    /// Its length.
     pub fn length_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }

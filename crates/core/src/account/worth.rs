@@ -21,7 +21,6 @@ use super::{Account, Ceiling};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
 pub enum Worth {
-    /// No halt was seen.
     NoHalts,
     /// The halts do not say whether they polled.
     Unknown,

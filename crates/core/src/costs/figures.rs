@@ -17,7 +17,6 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Adds others.
     pub fn add(&mut self, other: &Self) {
         self.sums.add(&other.sums);
         self.latency.merge(&other.latency);
@@ -27,17 +26,13 @@ impl Figures {
 /// The same without the histogram: all that a cost depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
 pub struct Sums {
-    /// Halts.
     pub halts: u64,
     /// Halts that slept: two context switches each.
     pub sleeps: u64,
     /// Of them, those that had polled.
     pub failed_polls: u64,
-    /// Time polled.
     pub poll_ns: u64,
-    /// Wake-up latency in all.
     pub latency_ns: u64,
-    /// Whole halts.
     pub halt_ns: u64,
 }
 

@@ -55,7 +55,6 @@ impl Kind {
         (Self::OracleLatency, GoalName::Latency.weight_milli()),
     ];
 
-    /// Its name in tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Recorded => "recorded",
@@ -68,7 +67,6 @@ impl Kind {
         }
     }
 
-    /// The inverse of [`Kind::as_str`].
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
@@ -100,10 +98,8 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::Halving, Self::Dropping, Self::Fixed, Self::Toggle];
 
-    /// With a ceiling.
     pub fn with(self, ceiling_ns: u32) -> Knobs {
         let growing = |shrink| Knobs {
             halt_poll_ns: ceiling_ns,

@@ -48,7 +48,6 @@ impl VmCosts {
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// What of.
     pub kind: Kind,
     /// The parameters, of those kinds that have them.
     pub knobs: Option<Knobs>,

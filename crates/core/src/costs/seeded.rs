@@ -50,7 +50,6 @@ pub struct Which {
     pub vms: u32,
 }
 
-/// A table.
 pub fn table(which: Which) -> (Host, Vec<(VmOf, VmCosts)>) {
     let mut of_host = SplitMix64(which.seed ^ which.host.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let (kernel, cpu) = (pick(&mut of_host, &KERNELS), pick(&mut of_host, &CPUS));
@@ -190,7 +189,6 @@ fn figures(draw: &mut SplitMix64, kind: Kind, knobs: Knobs, gap_ns: u64, halts: 
     figures
 }
 
-/// `a * b / c`.
 fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     let product = u128::from(a) * u128::from(b) / u128::from(c.max(1));
     u64::try_from(product).unwrap_or(u64::MAX)

@@ -24,7 +24,6 @@ pub struct Host {
     pub kernel: String,
     /// `uname -r`.
     pub kernel_release: String,
-    /// Its architecture.
     pub arch: String,
     /// The CPU's name, where known.
     pub cpu_model: Option<String>,
@@ -43,7 +42,6 @@ pub struct Host {
 pub struct VmOf {
     /// Its name; `None` of halts whose VM is not known.
     pub name: Option<String>,
-    /// Its VMM.
     pub vmm: Option<String>,
     /// What else it is called.
     pub identity: Identity,
@@ -65,20 +63,17 @@ impl VmOf {
     }
 }
 
-/// A row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// Whose capture.
     pub host: Arc<Host>,
     /// Whose halts.
     pub vm: Arc<VmOf>,
-    /// What of.
     pub kind: Kind,
     /// The parameters, of those kinds that have them.
     pub knobs: Option<Knobs>,
     /// Which half of the time.
     pub half: Half,
-    /// The figures.
     pub figures: Figures,
 }
 

@@ -27,7 +27,6 @@ pub struct IdleEvent {
     pub time_ns: u64,
     /// Which CPU is concerned.
     pub cpu: u32,
-    /// What.
     pub what: Did,
 }
 

@@ -91,11 +91,9 @@ impl Figure {
 /// The halts of somebody in one block, summed up. Booked as [`crate::account::Account`] books them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Halted {
-    /// Length of the block.
     pub span_ns: u64,
     /// Whether the recording tells of grow and shrink.
     pub tells_changes: bool,
-    /// Halts.
     pub halts: u64,
     /// Halts in which the vCPU was scheduled out.
     pub waits: u64,
@@ -111,7 +109,6 @@ pub struct Halted {
     pub poll_fail_ns: u64,
     /// Polls of which it is not known whether they were cut.
     pub cut_unknown: u64,
-    /// Polls that were.
     pub poll_cuts: u64,
     /// Calls of grow.
     pub grows: u64,
@@ -124,7 +121,6 @@ pub struct Halted {
 }
 
 impl Halted {
-    /// Adds a halt.
     pub fn halt(&mut self, halt: &Halt) {
         add(&mut self.halts, 1);
         add(&mut self.waits, u64::from(halt.waited));
@@ -230,11 +226,9 @@ impl Fold for Halted {
 /// The exits of one cause in one block, summed up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exited {
-    /// Length of the block.
     pub span_ns: u64,
     /// Whether a guest halts by it: how long that takes says nothing of the exit.
     pub is_halt: bool,
-    /// How often.
     pub count: u64,
     /// Times, of those whose time is known.
     pub handling_ns: LogHist,

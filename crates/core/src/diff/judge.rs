@@ -24,7 +24,6 @@ pub const CHANCE: f64 = 0.05;
 pub enum Verdict {
     /// It differs, and not by chance.
     Different,
-    /// It may be chance.
     MayBeChance,
     /// Too few blocks have samples of it, or they hang together too much.
     TooShort,
@@ -37,9 +36,7 @@ pub enum Verdict {
 /// A figure of two captures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
-    /// In A.
     pub a: Option<Estimate>,
-    /// In B.
     pub b: Option<Estimate>,
     /// B less A; the interval holds the true difference of this figure in 95 of 100 comparisons.
     pub difference: Option<Interval>,

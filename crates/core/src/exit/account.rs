@@ -17,10 +17,8 @@ use crate::ids::{VcpuId, VmIndex};
 /// By what exits are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum By {
-    /// By reason.
     #[default]
     Reason,
-    /// By VM.
     Vm,
     /// By vCPU.
     Vcpu,
@@ -31,7 +29,6 @@ pub enum By {
 /// How often, and how long.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// How often.
     pub count: u64,
     /// Of `handling_ns`, what was spent in user space.
     pub user_ns: u64,
@@ -46,14 +43,12 @@ impl Tally {
         self.handling_ns.merge(&row.handling_ns);
     }
 
-    /// Adds another.
     pub fn fold(&mut self, other: &Self) {
         self.count = self.count.saturating_add(other.count);
         self.user_ns = self.user_ns.saturating_add(other.user_ns);
         self.handling_ns.merge(&other.handling_ns);
     }
 
-    /// All of its time.
     pub fn time_ns(&self) -> u64 {
         self.handling_ns.sum()
     }
@@ -72,7 +67,6 @@ impl Tally {
 /// Whose exits they are; `None` where they are not told apart by it, or where it is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Group {
-    /// The VM.
     pub vm: Option<VmIndex>,
     /// The vCPU.
     pub vcpu: Option<VcpuId>,
@@ -89,7 +83,6 @@ pub struct Passed {
     pub halts: Tally,
     /// Returns of `KVM_RUN` to the VMM.
     pub userspace: Tally,
-    /// Entries.
     pub entries: u64,
     /// Entries after another, with no exit told between them.
     pub lone_entries: u64,
@@ -107,7 +100,6 @@ impl Passed {
         self.exits.count.saturating_add(self.halts.count)
     }
 
-    /// Adds another.
     pub fn fold(&mut self, other: &Self) {
         self.exits.fold(&other.exits);
         self.halts.fold(&other.halts);
@@ -161,7 +153,6 @@ impl Account {
         }
     }
 
-    /// Adds a row.
     pub fn add(&mut self, row: &Exits) {
         self.causes.entry(row.cause).or_default().add(row);
         if !row.cause.kind.is_sub() {

@@ -156,7 +156,6 @@ kinds! {
 }
 
 impl Kind {
-    /// The inverse of [`Kind::as_str`].
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
@@ -181,7 +180,6 @@ impl fmt::Display for Kind {
 /// What was counted, to the last detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Cause {
-    /// Of what kind.
     pub kind: Kind,
     /// Whose reason it is; [`Isa::None`] for what is KVM's own.
     pub isa: Isa,
@@ -245,7 +243,6 @@ pub enum SubKey {
     Mmio,
     /// Guest pages that faulted.
     Gpa,
-    /// Hypercalls.
     Hypercall,
     /// Vectors of injected interrupts.
     Vector,
@@ -254,7 +251,6 @@ pub enum SubKey {
 }
 
 impl SubKey {
-    /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Msr,
         Self::Pio,

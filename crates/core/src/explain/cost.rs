@@ -78,7 +78,6 @@ impl Cost {
 /// saves all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Gain {
-    /// Of what.
     pub of: Of,
     /// Nanoseconds of it in each second of the recording.
     pub ns_per_s: f64,

@@ -23,9 +23,7 @@ const BALANCED: f64 = 1.0;
 /// The exits of a recording, of each VM by itself.
 #[derive(Debug)]
 pub struct ExitsSeen {
-    /// How they were recorded.
     pub recorded: Recorded,
-    /// By VM.
     pub vms: BTreeMap<VmIndex, ExitAccount>,
 }
 
@@ -68,7 +66,6 @@ pub struct Guest<'a> {
 /// A vCPU.
 #[derive(Debug)]
 pub struct Seat<'a> {
-    /// Its number.
     pub id: VcpuId,
     /// As the roster tells of it, when last looked at.
     pub listed: Option<&'a Vcpu>,

@@ -36,9 +36,7 @@ use crate::kvm::Knobs;
 /// What a remedy does, as far as that decides when it harms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Does {
-    /// The host polls more.
     HostPollsMore(Lever),
-    /// The host polls less.
     HostPollsLess(Lever),
     /// The guest polls before it halts.
     GuestPolls,
@@ -130,12 +128,9 @@ pub enum Guarded {
 /// themselves: this does, so that no finding contradicts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Advised {
-    /// It was not asked.
     #[default]
     NotAsked,
-    /// To leave them.
     Leave,
-    /// To change them.
     Change {
         /// What is in force.
         from: Knobs,

@@ -42,9 +42,7 @@ pub enum PlanKind {
 /// What comes of it, on the half that validates.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What.
     pub kind: PlanKind,
-    /// The sums.
     pub sums: Costed,
     /// By how much less it costs than what is in force, as a share.
     pub gain: Interval,
@@ -52,12 +50,9 @@ pub struct Plan {
     pub cpus_saved: Interval,
 }
 
-/// A cohort.
 #[derive(Debug, Clone)]
 pub struct OfCohort {
-    /// Which.
     pub cohort: Cohort,
-    /// Its hosts.
     pub hosts: usize,
     /// Its VMs; each on each host, and in each cohort it was in.
     pub vms: u64,
@@ -82,7 +77,6 @@ pub struct OfCohort {
 /// A VM that would lose.
 #[derive(Debug, Clone)]
 pub struct Loser {
-    /// The VM.
     pub vm: VmAnswer,
     /// By how much more its halts cost, as a share.
     pub loss: f64,
@@ -91,9 +85,7 @@ pub struct Loser {
 /// A host whose own best setting is another.
 #[derive(Debug, Clone)]
 pub struct Unlike {
-    /// The host.
     pub host: String,
-    /// The cohort.
     pub cohort: Cohort,
     /// Its own best.
     pub knobs: Knobs,
@@ -103,7 +95,6 @@ pub struct Unlike {
     pub own: Costed,
 }
 
-/// The answer.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The one setting.

@@ -33,7 +33,6 @@ impl Default for Places {
 }
 
 impl Places {
-    /// How many there are.
     pub fn count(&self) -> usize {
         NAMED + self.grid.len()
     }
@@ -65,7 +64,6 @@ impl Places {
         grid.map(|(at, knobs)| (at + NAMED, knobs))
     }
 
-    /// The setting at a place.
     pub fn knobs(&self, place: usize) -> Option<Knobs> {
         self.grid.get(place.checked_sub(NAMED)?).copied()
     }
@@ -88,7 +86,6 @@ pub struct Terms {
 /// Sums with their cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Costed {
-    /// Halts.
     pub halts: u64,
     /// Halts that slept.
     pub sleeps: u64,
@@ -157,18 +154,15 @@ impl Fold for Costed {
 pub struct Cell(Box<[[Costed; 2]]>);
 
 impl Cell {
-    /// Empty.
     pub fn new(places: &Places) -> Self {
         Self(vec![[Costed::default(); 2]; places.count()].into())
     }
 
-    /// Adds to a place.
     #[inline]
     pub fn add(&mut self, place: usize, half: Half, costed: &Costed) {
         self.0[place][half as usize].fold(costed);
     }
 
-    /// Adds another.
     pub fn fold(&mut self, other: &Self) {
         for (own, more) in self.0.iter_mut().zip(&other.0) {
             own[0].fold(&more[0]);

@@ -30,12 +30,10 @@ pub fn best(cell: &Cell, places: &Places) -> Option<(usize, Knobs)> {
         .map(|(place, knobs)| (place, *knobs))
 }
 
-/// What was chosen.
 #[derive(Debug, Clone)]
 pub struct Chosen {
     /// The place of the setting for all.
     pub one: usize,
-    /// For each cohort.
     pub cohorts: BTreeMap<Cohort, Choice>,
 }
 
@@ -46,9 +44,7 @@ pub struct Choice {
     pub best: usize,
     /// By how much less that costs than what is in force, as a share.
     pub gain: Interval,
-    /// What it takes.
     pub takes: Takes,
-    /// The place of that.
     pub place: usize,
 }
 
@@ -60,7 +56,6 @@ pub enum Takes {
     Own,
     /// The one setting for all.
     One,
-    /// What is in force.
     InForce,
 }
 

@@ -15,9 +15,7 @@ pub enum By {
     Cpu,
     /// The architecture.
     Arch,
-    /// The host.
     Host,
-    /// The VMM.
     Vmm,
     /// The class that the operator has given.
     Class,
@@ -72,7 +70,6 @@ impl fmt::Display for By {
 pub struct Cohort(pub Vec<Option<String>>);
 
 impl Cohort {
-    /// Of a VM.
     pub fn of(by: &[By], host: &Host, vm: &VmOf) -> Self {
         let one = |by: &By| match by {
             By::Kernel => Some(host.kernel.clone()),

@@ -16,7 +16,6 @@ pub const ENOUGH_HOSTS: usize = 8;
 /// Of fewer hosts single captures are, up to so many; then days.
 const MOST_CAPTURES: usize = 256;
 
-/// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Asked {
     /// By what VMs are put together.
@@ -34,7 +33,6 @@ pub struct CaptureOf {
     pub date: String,
     /// From when, in nanoseconds since 1970.
     pub start_unix_ns: u64,
-    /// To when.
     pub end_unix_ns: u64,
 }
 
@@ -46,7 +44,6 @@ pub struct Part {
     captures: BTreeMap<CaptureOf, OfCapture>,
     /// Settings that the grid does not have.
     pub unknown: u64,
-    /// Rows.
     pub rows: u64,
     seen: RowsSeen,
 }
@@ -180,11 +177,9 @@ impl Run<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// A capture.
     Capture,
     /// A day of a host.
     Day,
-    /// A host.
     Host,
 }
 
@@ -225,7 +220,6 @@ impl Unit {
 pub struct OfUnit {
     /// How long its captures are, in nanoseconds.
     pub span_ns: u64,
-    /// Its cohorts.
     pub cohorts: BTreeMap<Cohort, Cell>,
 }
 
@@ -237,22 +231,13 @@ pub enum Refused {
     #[error(
         "host {host}: its time overlaps that of another table, of which the halts are counted already"
     )]
-    Overlaps {
-        /// The host.
-        host: String,
-    },
+    Overlaps { host: String },
     /// A row is in it more than once.
     #[error("host {host}: a row is in the table more than once")]
-    Twice {
-        /// The host.
-        host: String,
-    },
+    Twice { host: String },
     /// All of its rows are of other settings.
     #[error("none of its {rows} rows is of the grid {GRID}")]
-    OtherGrid {
-        /// Rows.
-        rows: u64,
-    },
+    OtherGrid { rows: u64 },
 }
 
 /// From when to when captures were, by the time at which they began.
@@ -309,7 +294,6 @@ impl Refused {
 /// The sums of all files.
 #[derive(Debug)]
 pub struct Fleet {
-    /// What is asked.
     pub asked: Asked,
     /// Which place each setting has.
     pub places: Places,
@@ -319,7 +303,6 @@ pub struct Fleet {
     times: BTreeMap<String, Times>,
     days: BTreeSet<String>,
     captures: usize,
-    /// Rows.
     pub rows: u64,
     /// Settings that the grid does not have.
     pub unknown: u64,

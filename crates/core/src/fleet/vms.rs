@@ -61,7 +61,6 @@ pub struct Small {
 }
 
 impl Small {
-    /// Adds another.
     pub fn add(&mut self, other: &Self) {
         self.milli = self.milli.saturating_add(other.milli);
         self.cpu_ns = self.cpu_ns.saturating_add(other.cpu_ns);
@@ -229,13 +228,10 @@ impl VmRun<'_> {
 /// A VM under what was chosen, on the half that validates.
 #[derive(Debug, Clone)]
 pub struct VmAnswer {
-    /// Its host.
     pub host: String,
     /// Its name; `None` of halts whose VM is not known.
     pub name: Option<String>,
-    /// Its cohort.
     pub cohort: Cohort,
-    /// Halts.
     pub halts: u64,
     /// It has a ceiling, which no parameter reaches.
     pub has_ceiling: bool,

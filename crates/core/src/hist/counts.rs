@@ -37,7 +37,6 @@ impl<T: Copy + Default + Into<u64>> Octaves<T> {
         (self.seen & ((1 << octave) - 1)).count_ones() as usize
     }
 
-    /// The count of a bucket.
     #[inline]
     fn count_mut(&mut self, bucket: usize) -> &mut T {
         let octave = bucket / PARTS;

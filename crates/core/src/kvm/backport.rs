@@ -80,10 +80,8 @@ impl Backport {
 pub struct Backports(u8);
 
 impl Backports {
-    /// None of them.
     pub const NONE: Self = Self(0);
 
-    /// With one more.
     #[must_use]
     pub const fn with(self, backport: Backport) -> Self {
         Self(self.0 | 1 << backport as u8)
@@ -95,12 +93,10 @@ impl Backports {
         Backport::ALL.into_iter().filter(has)
     }
 
-    /// How many.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether there is none.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

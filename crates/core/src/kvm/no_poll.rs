@@ -8,7 +8,6 @@
 /// 5.3 (commit 2d5ba19b). The VMM can write the register too. The guest's haltpoll driver writes 0
 /// when a CPU comes online and 1 when it goes.
 pub mod x86 {
-    /// `MSR_KVM_POLL_CONTROL`.
     pub const MSR_KVM_POLL_CONTROL: u32 = 0x4b56_4d05;
 
     /// The bit of KVM's feature leaf that says the register exists: `KVM_FEATURE_POLL_CONTROL`.

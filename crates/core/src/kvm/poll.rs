@@ -24,7 +24,6 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Deadline, Self::OtherTask, Self::NeedResched];
 }
 

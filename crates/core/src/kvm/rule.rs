@@ -25,7 +25,6 @@ use super::arch::Arch;
 use super::ceiling::CeilingRule;
 use super::version::Version;
 
-/// Who has a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WindowOf {
     /// Nobody: KVM does not poll. powerpc's `kvm-hv` before 4.9, from memory.
@@ -101,7 +100,6 @@ pub enum Success {
 /// The rule of an era, on a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rule {
-    /// Who has a window.
     pub window: WindowOf,
     /// Where the ceiling comes from.
     pub ceiling: CeilingRule,

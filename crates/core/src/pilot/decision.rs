@@ -29,7 +29,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
     pub const ALL: [Self; 9] = [
         Self::WouldSet,
         Self::Try,
@@ -42,7 +41,6 @@ impl Kind {
         Self::HandsOff,
     ];
 
-    /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::WouldSet => "would-try",
@@ -73,17 +71,14 @@ impl Kind {
 pub struct Change {
     /// What is in force.
     pub from: Knobs,
-    /// What is to be.
     pub to: Knobs,
     /// The change before this one failed, and may have been made nevertheless: then `to` is in force already, or what the
     /// journal has that the pilot has set.
     pub is_unsure: bool,
 }
 
-/// A decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// Of what kind.
     pub kind: Kind,
     /// About which target.
     pub scope: Scope,
@@ -91,7 +86,6 @@ pub struct Decision {
     pub change: Option<Change>,
     /// Whether it is to be made.
     pub is_made: bool,
-    /// Why.
     pub why: String,
     /// Change of the cost of a halt, as a share, as predicted.
     pub expected: Option<Interval>,
@@ -123,7 +117,6 @@ pub enum Refusal {
 pub struct Wanted {
     /// Counted since the start: what was wanted before is something else, whatever it was.
     pub number: u64,
-    /// Of these VMs.
     pub vms: Vec<VmKey>,
     /// After so long.
     pub skip_ns: u64,

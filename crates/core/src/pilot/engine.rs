@@ -71,7 +71,6 @@ enum Purpose {
     Period(Scope),
 }
 
-/// The pilot.
 #[derive(Debug)]
 pub struct Pilot<E: Evidence> {
     evidence: E,

@@ -18,7 +18,6 @@ const KEPT: usize = 64;
 pub struct Errors(Vec<f64>);
 
 impl Errors {
-    /// Adds one.
     pub fn add(&mut self, error: f64) {
         if error.is_finite() {
             self.0.push(error.abs());
@@ -28,7 +27,6 @@ impl Errors {
         }
     }
 
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.0.len()
     }

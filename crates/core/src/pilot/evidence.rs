@@ -43,7 +43,6 @@ pub struct OfVm<'a, C> {
 /// What a look says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// What things cost.
     pub cost: Cost,
     /// What a halt cost as recorded, in nanoseconds of CPU, with latency by the goal.
     pub cost_per_halt_ns: f64,
@@ -66,7 +65,6 @@ pub struct Answer {
 /// A better setting.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice {
-    /// It.
     pub knobs: Knobs,
     /// By how much less a halt would cost, as a share of what it costs.
     pub gain: Interval,
@@ -93,7 +91,6 @@ pub struct Measured {
     pub figures: Figures,
     /// As replayed under the other setting.
     pub predicted: Option<Figures>,
-    /// Halts.
     pub halts: u64,
     /// What they cost, in nanoseconds of CPU.
     pub cost_ns: f64,

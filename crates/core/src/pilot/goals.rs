@@ -72,7 +72,6 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Parameters {
-    /// Never.
     Never,
     /// While no VM follows them that is to be left alone.
     Unshared,

@@ -6,7 +6,6 @@ use crate::explain::HABIT;
 use crate::kvm::Rule;
 use crate::kvm::ceiling::CeilingRule;
 
-/// A guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Guard {
     /// Other tasks wait for a CPU.
@@ -28,7 +27,6 @@ pub enum Guard {
 }
 
 impl Guard {
-    /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::CpuPressure => "cpu-pressure",
@@ -59,7 +57,6 @@ impl Guard {
 /// A guard as it stands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standing {
-    /// Which.
     pub guard: Guard,
     /// It keeps the pilot from acting.
     pub holds: bool,

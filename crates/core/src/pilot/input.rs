@@ -19,7 +19,6 @@ pub enum Scope {
 /// A reading of the machine.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Seen {
-    /// Of the host.
     pub host: HostSeen,
     /// Of the VMs that run.
     pub vms: Vec<VmSeen>,
@@ -27,7 +26,6 @@ pub struct Seen {
     pub counted: bool,
 }
 
-/// The host.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HostSeen {
     /// Its parameters; `None` where they cannot be read.
@@ -36,7 +34,6 @@ pub struct HostSeen {
     pub is_writable: bool,
     /// What this program has set of them, and what was there before, as the journal has it.
     pub held: Option<Held<Knobs>>,
-    /// CPUs.
     pub cpus: u32,
     /// Of them busy, on average since the last reading; `None`: not known yet.
     pub busy_cpus: Option<f64>,
@@ -79,18 +76,14 @@ pub struct Held<S> {
     pub ours: S,
 }
 
-/// One VM.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VmSeen {
-    /// Which.
     pub key: VmKey,
-    /// Its name.
     pub name: String,
     /// Its vCPUs.
     pub vcpus: u64,
     /// Its goal; `None`: it is left alone.
     pub goal: Option<Goal>,
-    /// Its ceiling.
     pub ceiling: Ceiling,
     /// Its VMM has answered; if not, the ceiling is what it said, or was set, before.
     pub has_answered: bool,
@@ -148,11 +141,9 @@ pub struct Counts {
     pub halts: u64,
     /// Of them, those that slept.
     pub blocks: u64,
-    /// Time polled.
     pub poll_ns: u64,
     /// Of it, by polls that failed.
     pub failed_poll_ns: u64,
-    /// Whole halts.
     pub halt_ns: u64,
 }
 
@@ -175,7 +166,6 @@ impl Counts {
             && self.failed_poll_ns <= self.poll_ns
     }
 
-    /// What it polled, in CPUs.
     pub fn polled_cpus(&self) -> f64 {
         self.per_s(self.poll_ns) / 1e9
     }

@@ -9,19 +9,15 @@ use crate::ids::VmKey;
 use crate::kvm::Knobs;
 use crate::tune::interval::Interval;
 
-/// All of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Memory {
-    /// Target by target.
     pub targets: Vec<OfTarget>,
     /// How far predictions were off.
     pub errors: Errors,
 }
 
-/// Of one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OfTarget {
-    /// Which.
     pub scope: Scope,
     /// The setting found.
     pub found: Knobs,
@@ -53,7 +49,6 @@ pub struct OfTarget {
 pub struct Proven {
     /// Logarithms of the mean gap, and of halts in a second.
     pub load: [f64; 2],
-    /// The setting.
     pub knobs: Knobs,
     /// What it was measured to change, as a share.
     pub measured: Interval,

@@ -11,7 +11,6 @@ pub const MOST: f64 = 0.03;
 /// Sums in nanoseconds of CPU, with latency by the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Regret {
-    /// As it was.
     pub actual_ns: f64,
     /// As it would have been under the setting found.
     pub found_ns: f64,

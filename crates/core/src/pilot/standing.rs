@@ -18,9 +18,7 @@ use crate::tune::interval::Interval;
 /// Where it stands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standing {
-    /// VM by VM.
     pub vms: Vec<OfVm>,
-    /// The guards.
     pub guards: Vec<GuardStanding>,
     /// Decisions by kind.
     pub decided: BTreeMap<Kind, u64>,
@@ -28,7 +26,6 @@ pub struct Standing {
     pub failed: u64,
     /// Readings that could not be true.
     pub dropped: u64,
-    /// Halts that are held.
     pub halts_held: usize,
     /// How far predictions were off, in proofs and in trials.
     pub errors: Errors,
@@ -41,9 +38,7 @@ pub struct Standing {
 /// Where it stands with a VM.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OfVm {
-    /// Which.
     pub key: VmKey,
-    /// Its name.
     pub name: String,
     /// Its vCPUs.
     pub vcpus: u64,
@@ -55,7 +50,6 @@ pub struct OfVm {
     pub state: &'static str,
     /// For how long.
     pub for_ns: u64,
-    /// Why.
     pub why: String,
     /// What was decided of it last since the start, periods of trials apart, and how long ago.
     pub decided: Option<(Kind, u64)>,
@@ -67,7 +61,6 @@ pub struct OfVm {
     pub would_set_ns: Option<u32>,
     /// Change of the cost of a halt, as a share, as predicted.
     pub predicted: Option<Interval>,
-    /// As measured.
     pub measured: Option<Interval>,
     /// What was saved, or would have been (`is_saved`), in nanoseconds, since the target was first looked at.
     pub saved_ns: Option<Interval>,

@@ -29,7 +29,6 @@ pub enum SpecError {
     /// The policy takes no such argument.
     #[error("policy `{policy}` takes no `{key}`: {form}")]
     UnknownKey {
-        /// The policy.
         policy: String,
         /// The key given.
         key: String,
@@ -38,16 +37,10 @@ pub enum SpecError {
     },
     /// The same key twice.
     #[error("policy `{policy}` is given `{key}` twice")]
-    Twice {
-        /// The policy.
-        policy: String,
-        /// The key.
-        key: String,
-    },
+    Twice { policy: String, key: String },
     /// An argument that the policy cannot do without.
     #[error("policy `{policy}` needs {what}: {form}")]
     Missing {
-        /// The policy.
         policy: String,
         /// What is missing.
         what: &'static str,
@@ -57,29 +50,21 @@ pub enum SpecError {
     /// A time that cannot be read.
     #[error("policy `{policy}`{}: {reason}", of_key(.key))]
     Time {
-        /// The policy.
         policy: String,
-        /// The key.
         key: String,
-        /// Why.
         reason: DurationParseError,
     },
     /// A kernel version that cannot be read.
     #[error("policy `{policy}`{}: {reason}", of_key(.key))]
     Kernel {
-        /// The policy.
         policy: String,
-        /// The key.
         key: String,
-        /// Why.
         reason: VersionParseError,
     },
     /// A value of the wrong kind, or out of range.
     #[error("policy `{policy}`: `{key}={value}` is not {expected}")]
     Value {
-        /// The policy.
         policy: String,
-        /// The key.
         key: String,
         /// The value given.
         value: String,

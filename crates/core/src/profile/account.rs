@@ -32,7 +32,6 @@ pub enum ExitOf {
     Stack(&'static str),
     /// Told as in the guest, and yet in the host: on the way in or out, or interrupted.
     Between,
-    /// Not known.
     NotKnown,
     /// None: the thread runs no vCPU.
     NoVcpu,
@@ -55,13 +54,11 @@ impl ExitOf {
 /// Samples that are alike in everything that is told of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site {
-    /// The VM.
     pub vm: Option<VmIndex>,
     /// The thread.
     pub who: Who,
     /// The exit being handled.
     pub exit: ExitOf,
-    /// What was hit.
     pub hit: Hit,
     /// What that was busy with.
     pub area: Area,
@@ -72,7 +69,6 @@ pub struct Site {
 /// Samples added up.
 #[derive(Debug, Clone, Default)]
 pub struct Account {
-    /// By event.
     pub events: BTreeMap<Event, BTreeMap<Site, Sum>>,
     /// Threads that run a vCPU, from the roster.
     vcpus: BTreeMap<(VmIndex, Tid), VcpuId>,

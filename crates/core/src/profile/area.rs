@@ -9,7 +9,6 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Area {
-    /// The guest, in its kernel.
     GuestKernel,
     /// The guest, in its user space.
     GuestUser,
@@ -25,7 +24,6 @@ pub enum Area {
     Emulation,
     /// Interrupts of guests: local APIC, I/O APIC, vGIC.
     GuestInterrupts,
-    /// Timers of guests.
     GuestTimers,
     /// The way into the guest and out of it.
     EntryExit,
@@ -41,7 +39,6 @@ pub enum Area {
     Scheduler,
     /// Anything else of the kernel: system calls of the VMM.
     KernelOther,
-    /// The VMM itself.
     Vmm,
     /// Not told.
     Unknown,

@@ -28,7 +28,6 @@ macro_rules! names {
                 }
             }
 
-            /// The inverse of `as_str`.
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|one| one.as_str() == name)
             }
@@ -91,7 +90,6 @@ names! {
         User = "user",
         /// A hypervisor below this host.
         Hypervisor = "hypervisor",
-        /// The guest, in its kernel.
         GuestKernel = "guest-kernel",
         /// The guest, in its user space.
         GuestUser = "guest-user",
@@ -127,7 +125,6 @@ pub struct Sample {
     pub vm: Option<VmIndex>,
     /// The vCPU that the thread runs, where it was known to run one.
     pub vcpu: Option<VcpuId>,
-    /// The thread.
     pub tid: Tid,
     /// The host's CPU.
     pub cpu: u32,
@@ -135,7 +132,6 @@ pub struct Sample {
     pub event: Event,
     /// What it stands for: so many ns of the CPU clock, or so many events.
     pub weight: u64,
-    /// What it hit.
     pub hit: Hit,
     /// The row of its stack in the table of stacks; 0 where there is none: the guest's is not walked.
     pub stack: u64,

@@ -6,7 +6,6 @@ use crate::stats::Z;
 /// What samples add up to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sum {
-    /// Samples.
     pub samples: u64,
     /// Their weights: ns, or events.
     pub weight: u64,
@@ -24,7 +23,6 @@ impl Sum {
         }
     }
 
-    /// These and those.
     pub fn add(&mut self, other: &Self) {
         self.samples = self.samples.saturating_add(other.samples);
         self.weight = self.weight.saturating_add(other.weight);

@@ -66,11 +66,8 @@ pub struct Stack {
 /// The name of a thread when it was first sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// The VM.
     pub vm: Option<VmIndex>,
-    /// Its process.
     pub pid: Pid,
-    /// The thread.
     pub tid: Tid,
     /// Its name (`/proc/PID/task/TID/comm`); `None` if it was gone.
     pub name: Option<String>,

@@ -18,13 +18,11 @@ use crate::ids::VmIndex;
 pub enum Kind {
     /// Everything.
     Root,
-    /// A VM.
     Vm,
     /// A vCPU or another thread.
     Thread,
     /// An exit being handled.
     Exit,
-    /// The guest.
     Guest,
     /// A function of user space.
     User,
@@ -39,7 +37,6 @@ pub enum Kind {
 pub struct Step {
     /// What it is called.
     pub name: String,
-    /// What it is.
     pub kind: Kind,
     /// The module of a function; else empty.
     pub module: String,
@@ -118,7 +115,6 @@ impl Naming<'_> {
 /// A step and what lies behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// The step.
     pub step: Step,
     /// Samples that ended here.
     pub own: Sum,
@@ -128,7 +124,6 @@ pub struct Node {
     pub children: Vec<Node>,
 }
 
-/// The tree of these sites.
 pub fn tree<'a>(sites: impl Iterator<Item = (&'a Site, &'a Sum)>, naming: &Naming<'_>) -> Node {
     let mut paths = BTreeMap::<Vec<Step>, Sum>::new();
     for (site, sum) in sites {

@@ -20,7 +20,6 @@ pub struct Round {
 /// One figure over all rounds that have it in every block.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Which figure.
     pub figure: Figure,
     /// Median of the blocks under A.
     pub a: f64,

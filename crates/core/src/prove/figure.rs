@@ -141,11 +141,8 @@ pub enum Unit {
     Nanos,
     /// Hundredths of a whole.
     Percent,
-    /// Per second.
     PerSecond,
-    /// For each halt.
     PerHalt,
-    /// Watts.
     Watts,
     /// Whatever the command counts in.
     Plain,
@@ -156,7 +153,6 @@ pub enum Unit {
 pub struct Figures([Option<f64>; COUNT]);
 
 impl Figures {
-    /// A figure.
     pub fn get(&self, figure: Figure) -> Option<f64> {
         self.0[figure as usize]
     }

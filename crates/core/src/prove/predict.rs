@@ -19,14 +19,12 @@ pub struct Pair {
     pub from: Figures,
     /// What the replay said.
     pub predicted: Figures,
-    /// What was measured.
     pub measured: Figures,
 }
 
 /// One figure, predicted and measured.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// Which figure.
     pub figure: Figure,
     /// Median of what was predicted.
     pub predicted: f64,
@@ -36,7 +34,6 @@ pub struct Prediction {
     pub error: Interval,
     /// The predicted difference from the setting that the prediction was made from.
     pub effect: Interval,
-    /// The measured one.
     pub measured_effect: Interval,
     /// Whether the measured difference lies within the predicted interval, widened by the noise.
     pub within: bool,

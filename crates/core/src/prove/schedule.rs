@@ -20,7 +20,6 @@ impl Block {
     /// All of them; each round holds each once.
     pub const ALL: [Self; 3] = [Self::A, Self::B, Self::Control];
 
-    /// The name printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::A => "A",

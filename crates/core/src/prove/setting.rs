@@ -68,10 +68,7 @@ pub enum SettingError {
     },
     /// The same parameter again.
     #[error("{name} is given twice")]
-    Twice {
-        /// Which.
-        name: &'static str,
-    },
+    Twice { name: &'static str },
     /// No value of a parameter.
     #[error("{name} cannot be `{value}`: it takes {expected}")]
     NoValue {
@@ -87,17 +84,13 @@ pub enum SettingError {
         "`{host}` is a setting of a host and `{guest}` one of a guest: both must be of the same machine"
     )]
     Mixed {
-        /// The one.
         host: String,
         /// The other.
         guest: String,
     },
     /// A host's, where a guest is measured.
     #[error("`{host}` is a setting of a host, and a guest is measured")]
-    NotGuests {
-        /// It.
-        host: String,
-    },
+    NotGuests { host: String },
 }
 
 /// A setting as it was given: of KVM, or of a guest's governor.
@@ -123,9 +116,7 @@ impl FromStr for GivenSetting {
 /// Two settings of one side, A and B.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WantedPair {
-    /// Of a host.
     Host([WantedSetting; 2]),
-    /// Of a guest.
     Guest([WantedParams; 2]),
 }
 

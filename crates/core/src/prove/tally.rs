@@ -12,7 +12,6 @@ use crate::replay::{Arrivals, Cost, Outcome};
 pub struct Tally {
     /// vCPUs that halted.
     pub vcpus: u64,
-    /// As recorded.
     pub recorded: Outcome,
     /// As replayed under the other setting; `None` where no sleep was recorded that would say how long
     /// a wake-up takes.

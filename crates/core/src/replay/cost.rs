@@ -34,7 +34,6 @@ impl GoalName {
         }
     }
 
-    /// The name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Density => "density",

@@ -59,17 +59,13 @@ pub struct Choice {
 /// nanoseconds where they are times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Halts.
     pub halts: u64,
     /// Halts that slept.
     pub blocks: u64,
     /// Of them, those that had polled.
     pub failed_polls: u64,
-    /// Time polled.
     pub poll_ns: u64,
-    /// Wake-up latency in all.
     pub latency_ns: u64,
-    /// Whole halts.
     pub halt_ns: u64,
 }
 

@@ -42,7 +42,6 @@ impl Doubts {
 /// What came of the halts of a vCPU, a VM or a host. Times in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
-    /// Halts.
     pub halts: u64,
     /// Halts that polled.
     pub polls: u64,
@@ -54,11 +53,9 @@ pub struct Outcome {
     pub poll_ns: u64,
     /// Of it, by polls that did not end in a wake.
     pub poll_fail_ns: u64,
-    /// Wake-up latency in all.
     pub latency_ns: u64,
     /// Wake-up latency of every halt; 0 for those that did not sleep.
     pub latency: LogHist,
-    /// Whole halts.
     pub halt_ns: u64,
     /// Time asleep: from the end of polling to the wake event.
     pub sleep_ns: u64,

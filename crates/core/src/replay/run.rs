@@ -15,7 +15,6 @@ use crate::policy::{Ask, Policy, Seen, Side};
 pub struct Frame<'a> {
     /// Wake-up latencies of this vCPU.
     pub table: &'a Table,
-    /// What things cost.
     pub cost: Cost,
     /// How far waking earlier makes its next gap longer.
     pub follow: Follow,

@@ -7,7 +7,6 @@ use crate::event::{Halt, WakeSource};
 /// One halt, as far as a replay is concerned. Times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// When it began.
     pub start_ns: u64,
     /// From there to the wake event.
     pub gap_ns: u64,

@@ -34,7 +34,6 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// Whose halt this is.
     pub fn of(halt: &Halt) -> Self {
         Self {
             vm: halt.vm,
@@ -89,7 +88,6 @@ impl Survey {
         self.take(halt, |own| &mut own.tried);
     }
 
-    /// Adds a halt.
     pub fn halt(&mut self, halt: &Halt) {
         self.take(halt, |own| &mut own.latencies);
     }
@@ -245,7 +243,6 @@ impl Common {
 pub struct Plan {
     /// The policies.
     pub specs: Vec<Spec>,
-    /// What things cost.
     pub cost: Cost,
     /// Whether waking earlier makes the next gap longer.
     pub arrivals: Arrivals,
@@ -284,7 +281,6 @@ pub struct Played {
 pub struct SeatResult {
     /// Whose halts they are.
     pub seat: Seat,
-    /// What was recorded.
     pub recorded: Outcome,
     /// What each policy would have done, in the plan's order.
     pub played: Vec<Played>,

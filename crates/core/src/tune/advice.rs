@@ -100,7 +100,6 @@ pub struct Comparison {
 /// A recommendation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice<S = Knobs> {
-    /// For what.
     pub goal: Goal,
     /// What to do.
     pub verdict: Verdict,

@@ -39,7 +39,6 @@ pub struct Reach {
     pub adapts: bool,
     /// It has the parameter `grow_start`.
     pub grow_start: bool,
-    /// It polls at all.
     pub polls: bool,
 }
 
@@ -89,12 +88,10 @@ impl Candidate for Knobs {
 pub enum Moves {
     /// All that the kernel has.
     All,
-    /// The ceiling.
     Ceiling,
 }
 
 impl Reach {
-    /// Of a rule.
     pub fn of(rule: &Rule) -> Self {
         Self {
             adapts: matches!(rule.window, WindowOf::Vcpu | WindowOf::Vcore),

@@ -34,7 +34,6 @@ mod crowd;
 /// What a VM would get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cap {
-    /// The VM.
     pub vm: VmIndex,
     /// Its ceiling in nanoseconds.
     pub ceiling_ns: u32,
@@ -60,7 +59,6 @@ pub struct Group {
     pub vm: Option<VmIndex>,
     /// Halts of the validation half, as recorded.
     pub halts: u64,
-    /// What they cost.
     pub costs: Costs,
 }
 
@@ -71,7 +69,6 @@ pub struct Caps {
     pub one: Knobs,
     /// The host's parameters that go with the ceilings.
     pub knobs: Knobs,
-    /// VM by VM.
     pub vms: Vec<Cap>,
     /// What they change against the one setting, as a share of its cost.
     pub cost_share: Interval,

@@ -45,7 +45,6 @@ pub struct Counted {
     pub latency_ns: u64,
     /// Mean wake-up latency if all slept, in nanoseconds, where that comes from elsewhere.
     would_be_late_ns: Option<u64>,
-    /// How many these are.
     pub latencies: u64,
     /// The shortest halt lies at or above this, in nanoseconds.
     pub shortest_ns: Option<u64>,
@@ -286,7 +285,6 @@ pub struct Bounds {
 /// What the setting in force came to, in thousandths of a nanosecond of CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InForce {
-    /// At the least.
     pub least_milli: u128,
     /// Exactly, where it is known how long halts polled.
     pub known_milli: Option<u128>,

@@ -30,7 +30,6 @@ pub enum Doubt {
 }
 
 impl Doubt {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Early, Self::Late, Self::Staying];
 
     /// Whether anything may depend on it.

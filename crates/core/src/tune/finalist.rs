@@ -20,7 +20,6 @@ use crate::replay::session::BISTABLE_SHARE;
 /// A setting that was played on the whole capture, from both starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finalist<S = Knobs> {
-    /// The parameters.
     pub knobs: S,
     /// The start that counts: where windows begin.
     pub start: Start,

@@ -37,7 +37,6 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// All of them.
     pub const ALL: Self = Self {
         stretch_ns: u64::MAX,
         every: 1,

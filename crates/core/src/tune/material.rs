@@ -68,7 +68,6 @@ const BATCHES: usize = 256;
 /// One vCPU.
 #[derive(Debug)]
 pub struct Seated {
-    /// Which.
     pub seat: Seat,
     /// Its halts, in order.
     pub samples: Vec<Sample>,
@@ -86,7 +85,6 @@ pub struct Seated {
     pub stands_for_milli: u64,
     /// The window of its first halt, where that was recorded: of a CPU of a guest, its limit.
     pub first_window_ns: Option<u32>,
-    /// What was recorded.
     pub recorded: Recorded,
     /// What was recorded of each halt, where [`super::Gather::with_recorded`] has kept it; else empty.
     pub polls: Vec<RecordedPoll>,
@@ -235,7 +233,6 @@ impl Material {
         100.0 * polled_ns as f64 / span_ns.max(1) as f64
     }
 
-    /// Halts that are here.
     pub fn halts(&self) -> u64 {
         let lengths = self.seats.iter().map(|seated| seated.samples.len() as u64);
         lengths.sum()

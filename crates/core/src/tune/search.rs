@@ -14,7 +14,6 @@ use crate::replay::calibration::DRIFT_PERCENT;
 /// What is sought.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Aim {
-    /// What things cost.
     pub cost: Cost,
     /// The ends of the interval of a calibrated [`Cost::switch_cpu_ns`].
     pub switch_cpu_ends_ns: Option<[u64; 2]>,
@@ -49,7 +48,6 @@ impl Aim {
 /// A setting that was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found<S = Knobs> {
-    /// The parameters.
     pub knobs: S,
     /// What came of the part that fits.
     pub fit: Sums,

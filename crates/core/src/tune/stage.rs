@@ -19,7 +19,6 @@ use crate::replay::{Cost, Sample};
 /// A setting, and from where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// The parameters.
     pub knobs: Knobs,
     /// Whose ceilings hold.
     pub ceilings: CeilingsOf,
@@ -67,7 +66,6 @@ impl Entry {
 /// Which halts are played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Those that fit.
     Fit,
     /// All, in parts: those that fit, then each judging block.
     Whole,
@@ -78,7 +76,6 @@ pub enum Part {
 /// Settings of one piece at least, where there are as many: all of a piece share one look at each halt.
 const FEWEST: usize = 256;
 
-/// And at most.
 const MOST: usize = 1_024;
 
 /// As many pieces as there are for each hand at least, where [`FEWEST`] allows, so that all end at about

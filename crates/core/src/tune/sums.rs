@@ -7,15 +7,11 @@ use crate::replay::{Cost, Outcome};
 /// Sums over halts. Times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Sums {
-    /// Halts.
     pub halts: u64,
     /// Halts that slept.
     pub blocks: u64,
-    /// Time polled.
     pub poll_ns: u64,
-    /// Wake-up latency in all.
     pub latency_ns: u64,
-    /// Whole halts.
     pub halt_ns: u64,
     /// Of the latency, that of VMs with a goal of their own.
     pub apart_ns: u64,
@@ -101,7 +97,6 @@ impl Sums {
         }
     }
 
-    /// Adds others.
     pub fn add(&mut self, other: &Self) {
         self.halts += other.halts;
         self.blocks += other.blocks;

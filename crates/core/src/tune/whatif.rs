@@ -34,7 +34,6 @@ impl Shape {
         }
     }
 
-    /// With a ceiling.
     pub fn with(&self, ceiling_ns: u32) -> Knobs {
         Knobs {
             halt_poll_ns: ceiling_ns,
@@ -68,7 +67,6 @@ const SHAPES: [Shape; 3] = [
 /// What came of a setting on the validation half.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// The setting.
     pub knobs: Knobs,
     /// From the start that counts.
     pub own: Sums,

@@ -36,7 +36,6 @@ const OWN_CLOCK_NS: u64 = 20_000;
 /// What periods are held against.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The rule.
     pub rule: Rule,
     /// The parameters over time.
     pub settings: Settings,

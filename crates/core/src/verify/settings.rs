@@ -85,7 +85,6 @@ impl Track {
 /// The parameters of the module `kvm` over the time of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// `halt_poll_ns`.
     pub halt_poll_ns: Track,
     /// `halt_poll_ns_grow`.
     pub grow: Track,
@@ -98,7 +97,6 @@ pub struct Settings {
 /// A parameter's name, as the file under `/sys/module/kvm/parameters` has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Parameter {
-    /// `halt_poll_ns`
     HaltPollNs,
     /// `halt_poll_ns_grow`
     Grow,
@@ -109,7 +107,6 @@ pub enum Parameter {
 }
 
 impl Parameter {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::HaltPollNs, Self::Grow, Self::GrowStart, Self::Shrink];
 
     /// KVM's name for it.
@@ -143,7 +140,6 @@ impl Settings {
         }
     }
 
-    /// One of them.
     pub fn track(&self, parameter: Parameter) -> &Track {
         match parameter {
             Parameter::HaltPollNs => &self.halt_poll_ns,

@@ -21,7 +21,6 @@ impl Transition {
     /// All of them, in the order in which they are printed.
     pub const ALL: [Self; 4] = [Self::Grow, Self::Shrink, Self::Silent, Self::None];
 
-    /// The name printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Grow => "grow",
@@ -92,10 +91,8 @@ impl Skip {
     }
 }
 
-/// So many of so many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Count {
-    /// Checked.
     pub checked: u64,
     /// Of these, as the rule has it.
     pub matched: u64,
@@ -112,7 +109,6 @@ pub(super) struct Transitions {
 /// The result so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// All halts seen.
     pub halts: u64,
     /// Halts checked, and matched.
     pub checked: Count,
@@ -137,7 +133,6 @@ impl Tally {
             .unwrap_or_default()
     }
 
-    /// Differences.
     pub fn differences(&self) -> u64 {
         self.checked.checked - self.checked.matched
     }

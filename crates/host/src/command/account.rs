@@ -19,7 +19,6 @@ pub enum AccountError {
     #[error("ask `{program}` for the user")]
     Ask {
         program: &'static str,
-        /// Why not.
         source: io::Error,
     },
     /// An answer that is not understood.

@@ -138,7 +138,6 @@ pub fn at_boot(lines: &[Line], ours: &[(Parameter, u32)]) -> Vec<Remark> {
     told.collect()
 }
 
-/// Remarks on lines without effect.
 pub fn without_effect(lines: &[Line]) -> Vec<Remark> {
     let told = lines.iter().filter_map(|line| {
         let Reach::Nothing(why) = &line.reach else {

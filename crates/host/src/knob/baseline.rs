@@ -59,7 +59,6 @@ pub struct Held {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Intent {
     Set(String),
-    /// Restore what was before.
     Restore,
 }
 
@@ -68,7 +67,6 @@ pub(super) enum Intent {
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     Done,
-    /// It was not.
     NotDone,
     /// The target has neither the old value nor the new: it was modified externally.
     Theirs,

@@ -47,11 +47,7 @@ pub enum KnobError {
     #[error("restore {}: the baseline has a text for it that haltwise never wrote", path.display())]
     Forged { path: PathBuf },
     #[error("read {}: it is damaged: {what}", path.display())]
-    Damaged {
-        path: PathBuf,
-        /// Where, and how.
-        what: String,
-    },
+    Damaged { path: PathBuf, what: String },
     /// The baseline does not become text.
     #[error("write the baseline")]
     Encode(#[source] serde_json::Error),
@@ -88,11 +84,7 @@ pub enum KnobError {
     Occupied { path: PathBuf },
     /// A file of our name is there, and cannot be kept for the undo.
     #[error("read {}: {why}, so it cannot be kept for the undo", path.display())]
-    NotText {
-        path: PathBuf,
-        /// Why not.
-        why: &'static str,
-    },
+    NotText { path: PathBuf, why: &'static str },
     #[error("{what} {}: not permitted", path.display())]
     Denied { what: &'static str, path: PathBuf },
     #[error("{what} {}", path.display())]

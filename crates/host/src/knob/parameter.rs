@@ -52,7 +52,6 @@ pub enum Parameter {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// There is no such parameter.
     #[error(
         "`{0}` is not a halt polling parameter; of KVM these are halt_poll_ns, halt_poll_ns_grow, \
          halt_poll_ns_grow_start and halt_poll_ns_shrink, and in a guest guest_halt_poll_ns, _grow, _grow_start, \
@@ -83,7 +82,6 @@ pub enum ValueError {
     /// Neither yes nor no.
     #[error("{parameter} cannot be `{text}`: it is Y or N")]
     NoFlag { parameter: Parameter, text: String },
-    /// No time.
     #[error("{parameter} cannot be `{text}`; it takes nanoseconds (80000) or a time (80us)")]
     NoTime {
         parameter: Parameter,

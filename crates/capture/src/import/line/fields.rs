@@ -28,7 +28,6 @@ pub(in crate::import) enum What {
     HaltPollNs {
         vcpu: VcpuId,
         grow: bool,
-        /// Window before.
         old: u32,
         new: u32,
     },

@@ -20,7 +20,6 @@ pub struct LimitChange {
 /// One idle period of a CPU: the polling state, if it was entered, and the state after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Period {
-    /// Which CPU.
     pub cpu: u32,
     /// When the first state was entered.
     pub start_ns: u64,

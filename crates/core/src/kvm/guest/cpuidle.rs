@@ -57,7 +57,6 @@ impl Driver {
 /// How an idle state went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// Which one.
     pub state: State,
     /// How long it lasted: `last_residency_ns`.
     pub residency_ns: u64,

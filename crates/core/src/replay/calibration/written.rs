@@ -12,7 +12,6 @@ pub enum Sleeper {
     /// A vCPU, in its HLT.
     #[default]
     Vcpu,
-    /// A thread.
     Thread,
 }
 

@@ -20,7 +20,6 @@ pub enum Parameter {
 }
 
 impl Parameter {
-    /// All of them.
     pub const ALL: [Self; 5] = [
         Self::HaltPollNs,
         Self::Grow,
@@ -113,7 +112,6 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// One of them.
     pub fn track(&self, parameter: Parameter) -> &Track {
         &self.0[parameter as usize]
     }
