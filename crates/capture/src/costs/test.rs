@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use haltwise_core::costs::figures::{Figures, Sums};
 use haltwise_core::costs::grid::settings;
-use haltwise_core::costs::table::{Host, Row, VmOf};
+use haltwise_core::costs::seeded;
+use haltwise_core::costs::table::{self, Host, Row, VmOf};
 use haltwise_core::costs::{Half, Kind};
 use haltwise_core::identity::Identity;
 use haltwise_core::workload::SplitMix64;
@@ -336,4 +337,22 @@ fn a_lake_whose_directories_are_not_ours_is_not_written_to() {
     refused("anybody's");
     fs::set_permissions(&at, fs::Permissions::from_mode(0o700)).unwrap();
     lake::write(dir.path(), &host(1), b"table").unwrap();
+}
+
+/// What is shown and measured of fleets is made of these.
+#[test]
+fn a_made_up_fleet_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    for seed in 0..4 {
+        let (host, vms) = seeded::table(seeded::Which {
+            seed,
+            host: seed,
+            day: 0,
+            vms: 8,
+        });
+        let path = dir.path().join(seed.to_string());
+        let (bytes, rows) = encode(table::rows(&Arc::new(host), vms)).unwrap();
+        fs::write(&path, bytes).unwrap();
+        assert_eq!(read(&path).unwrap().len() as u64, rows);
+    }
 }

@@ -146,12 +146,14 @@ fn figures(draw: &mut SplitMix64, kind: Kind, knobs: Knobs, gap_ns: u64, halts: 
     let met = mul_div(polls, window_ns, window_ns + gap_ns);
     let failed = if window_ns == 0 { 0 } else { polls - met };
     let sleeps = halts - met;
+    // No poll lasts longer than its halt.
+    let (met_ns, failed_ns) = ((window_ns / 2).min(gap_ns), window_ns.min(gap_ns));
     let latency_ns = LATENCY_NS + draw.below(LATENCY_NS / 8);
     let mut sums = Sums {
         halts,
         sleeps,
         failed_polls: failed,
-        poll_ns: met * (window_ns / 2) + failed * window_ns,
+        poll_ns: met * met_ns + failed * failed_ns,
         latency_ns: sleeps * latency_ns,
         halt_ns: halts * gap_ns + sleeps * latency_ns,
     };
