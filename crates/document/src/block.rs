@@ -27,12 +27,12 @@ pub struct Part {
     pub value: u64,
 }
 
-/// What a label stands before.
+/// A label and its text.
 #[derive(Debug, Clone)]
 pub struct Term {
     pub label: Prose,
     pub text: Prose,
-    /// Whether it says what to do.
+    /// Printed as advice.
     pub is_advice: bool,
 }
 
@@ -40,6 +40,8 @@ pub struct Term {
 pub enum Block {
     Heading(Prose),
     Prose(Prose),
+    /// One of several texts; on a screen its further lines are set in.
+    Item(Prose),
     /// What to do, or what was decided.
     Advice(Prose),
     Facts(Vec<(Prose, Prose)>),
@@ -145,6 +147,10 @@ impl Document {
         } else {
             self.push(Block::Facts(vec![fact]));
         }
+    }
+
+    pub fn item(&mut self, text: impl Into<Prose>) {
+        self.push(Block::Item(text.into()));
     }
 
     pub fn advice(&mut self, text: impl Into<Prose>) {

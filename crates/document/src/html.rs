@@ -25,7 +25,7 @@ pub fn render(document: &Document) -> Markup {
 fn one(block: &Block) -> Markup {
     match block {
         Block::Heading(words) => el("h3").with(prose(words)).into(),
-        Block::Prose(words) => el("p").with(prose(words)).into(),
+        Block::Prose(words) | Block::Item(words) => el("p").with(prose(words)).into(),
         Block::Advice(words) => el("p").class("lead").with(prose(words)).into(),
         Block::Note(words) | Block::Remark(words) => {
             el("p").class("note").with(prose(words)).into()

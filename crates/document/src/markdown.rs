@@ -30,7 +30,7 @@ fn one(text: &mut String, block: &Block) {
         Block::Prose(words) | Block::Advice(words) | Block::Remark(words) => {
             writeln!(text, "{}", prose(words))
         }
-        Block::Note(words) => writeln!(text, "* {}", prose(words)),
+        Block::Note(words) | Block::Item(words) => writeln!(text, "* {}", prose(words)),
         Block::Facts(facts) => facts
             .iter()
             .try_for_each(|(name, words)| writeln!(text, "* {}: {}", prose(name), prose(words))),

@@ -61,6 +61,7 @@ fn one(page: &mut Page, block: &Block) {
         Block::Prose(words) => page.wrapped("  ", &plain(words), 2),
         Block::Remark(words) => page.wrapped("", &plain(words), 0),
         Block::Note(words) => page.note(&plain(words)),
+        Block::Item(words) => page.wrapped("  ", &plain(words), 4),
         Block::Advice(words) => page.advice("  ", &plain(words), 2),
         Block::Terms(terms) => {
             let widest = terms.iter().map(|term| plain(&term.label).width()).max();

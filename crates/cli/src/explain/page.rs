@@ -5,39 +5,54 @@ use haltwise_core::recording::Side;
 use haltwise_document::block::Span;
 use haltwise_document::{Document, Prose, Untrusted, prose};
 
-use super::view::{ExplainedRecording, Explanation, FindingCost, RuleFinding, WithheldRemedy};
+use super::view::{
+    ExplainedRecording, Explanation, FindingCost, RuleFinding, UnjudgedRule, WithheldRemedy,
+};
 use crate::number::{count, nanos, nanos_f64, share, three_digits};
 use crate::page::{fit, harmless};
 use crate::words::{self, plural};
 
-/// Lays the findings of so many rules out, with the recording that they are of and what it recommends.
+/// The text on a screen, with the findings of at most `top` rules.
 pub(crate) fn document(view: &Explanation, top: usize) -> Document {
     let mut document = Document::new();
     opening(&mut document, view);
-    document.append(findings(view, top));
+    document.append(findings(view, top, On::Screen));
     document.heading(match view.recording.side {
         Side::Host => "KVM's parameters",
         Side::Guest => "haltpoll's parameters, or KVM's in the host",
     });
     document.advice(view.recommendation.text());
-    not_judged(&mut document, view);
+    not_judged(&mut document, view, On::Screen);
     closing(&mut document, view);
     document
 }
 
-/// The findings alone, of so many rules.
-pub(crate) fn findings(view: &Explanation, top: usize) -> Document {
+/// Where it is shown: a screen has less room, and `--json` has the rest; a page is all that its reader has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum On {
+    Screen,
+    Page,
+}
+
+/// The section of a page: all findings, and the rules that could not judge.
+pub(crate) fn section(view: &Explanation) -> Document {
+    let mut document = findings(view, usize::MAX, On::Page);
+    not_judged(&mut document, view, On::Page);
+    document
+}
+
+fn findings(view: &Explanation, top: usize, on: On) -> Document {
     let mut document = Document::new();
     document.prose(found(view));
     let rules = by_rule(&view.findings);
     for (nth, alike) in (1..).zip(rules.iter().take(top)) {
-        block(&mut document, nth, alike);
+        block(&mut document, nth, alike, on);
     }
     if let Some(more) = rules.len().checked_sub(top).filter(|more| *more > 0) {
         let more = plural(more as u64, "other rule");
         document.remark(format!("and findings of {more} (--rows all)"));
     }
-    withheld(&mut document, view);
+    withheld(&mut document, view, on);
     small(&mut document, view);
     document
 }
@@ -114,11 +129,11 @@ fn by_rule(findings: &[RuleFinding]) -> Vec<Vec<&RuleFinding>> {
 /// Guests named after the first of a rule.
 const ALSO: usize = 5;
 
-fn block(document: &mut Document, nth: usize, alike: &[&RuleFinding]) {
+fn block(document: &mut Document, nth: usize, alike: &[&RuleFinding], on: On) {
     let finding = alike[0];
     document.heading(format!("{nth}. {}", finding.title));
     document.term("who", who_of(finding));
-    document.term("seen", short_enough(&finding.signature));
+    document.term("seen", signature(&finding.signature, on));
     document.term("cause", finding.cause.clone());
     for (nth, remedy) in finding.remedies.iter().enumerate() {
         let label = if nth == 0 { "remedy" } else { "or" };
@@ -129,16 +144,29 @@ fn block(document: &mut Document, nth: usize, alike: &[&RuleFinding]) {
     document.term("cost", cost(finding.cost.as_ref()));
     document.term("certainty", finding.sure.as_str());
     document.term("source", format!("{} ({})", finding.source, finding.rule));
-    for other in alike.iter().skip(1).take(ALSO) {
+    let also = |other: &RuleFinding| {
         let mut text = who_of(other);
         let (cost, sure) = (cost(other.cost.as_ref()), other.sure.as_str());
         text.extend(format!(": {cost} ({sure})").into());
-        document.term("also", text);
+        text
+    };
+    let (first, more) = alike[1..].split_at(ALSO.min(alike.len() - 1));
+    for other in first {
+        document.term("also", also(other));
     }
-    let more = alike.len().saturating_sub(1 + ALSO);
-    if more > 0 {
-        document.term("and", format!("{} more (see --json)", count(more as u64)));
+    if more.is_empty() {
+        return;
     }
+    let number = count(more.len() as u64);
+    if on == On::Screen {
+        document.term("and", format!("{number} more (see --json)"));
+        return;
+    }
+    let mut folded = Document::new();
+    for other in more {
+        folded.item(also(other));
+    }
+    document.folded(format!("{number} more of this rule"), folded);
 }
 
 fn who_of(finding: &RuleFinding) -> Prose {
@@ -160,10 +188,13 @@ fn who(vm: Option<u32>, name: Option<&str>, vcpus: &[u32]) -> Prose {
     }
 }
 
-/// A text that names a VM at times, whose name a stranger chose, in at most so many columns.
-fn short_enough(text: &str) -> String {
+/// A text that may contain a VM's name. A page stays small whatever that is.
+fn signature(text: &str, on: On) -> String {
     const LONGEST: usize = 600;
-    fit(&harmless(text), LONGEST)
+    match on {
+        On::Screen => harmless(text),
+        On::Page => fit(&harmless(text), LONGEST),
+    }
 }
 
 /// `0-3, 5`: numbers in rising order, runs of them as ranges.
@@ -205,8 +236,8 @@ fn cost(of: Option<&FindingCost>) -> String {
     }
 }
 
-/// Remedies that would do harm, of each rule one in full.
-fn withheld(document: &mut Document, view: &Explanation) {
+/// Remedies that would do harm; on a screen one of each rule.
+fn withheld(document: &mut Document, view: &Explanation, on: On) {
     if view.withheld.is_empty() {
         return;
     }
@@ -217,8 +248,11 @@ fn withheld(document: &mut Document, view: &Explanation) {
         if listed.contains(&(it.rule, &it.remedy)) {
             continue;
         }
-        listed.push((it.rule, &it.remedy));
+        if on == On::Screen {
+            listed.push((it.rule, &it.remedy));
+        }
         let others = match view.withheld.iter().filter(alike).count() - 1 {
+            _ if on == On::Page => String::new(),
             0 => String::new(),
             1 => " and 1 other".to_owned(),
             n => format!(" and {n} others"),
@@ -226,9 +260,9 @@ fn withheld(document: &mut Document, view: &Explanation) {
         let mut text = prose![format!("{} (", it.title)];
         text.extend(who(it.vm, it.vm_name.as_deref(), &it.vcpus));
         text.extend(format!("{others}): {}", it.rule).into());
-        folded.prose(text);
-        folded.term("remedy", it.remedy.clone());
-        folded.term("harm", format!("{}.", short_enough(&it.why)));
+        folded.item(text);
+        folded.term("  remedy", it.remedy.clone());
+        folded.term("  harm", format!("{}.", signature(&it.why, on)));
     }
     document.folded("Remedies that would do harm here", folded);
 }
@@ -241,13 +275,13 @@ fn small(document: &mut Document, view: &Explanation) {
     let mut folded = Document::new();
     for it in &view.small {
         let of = plural(it.findings as u64, "finding");
-        folded.prose(format!("{}: {of}, {}", it.title, cost(Some(&it.cost))));
+        folded.item(format!("{}: {of}, {}", it.title, cost(Some(&it.cost))));
     }
     document.folded(format!("Below {limit} of a CPU"), folded);
 }
 
 /// Rules that could not judge, by what they lack.
-pub(crate) fn not_judged(document: &mut Document, view: &Explanation) {
+fn not_judged(document: &mut Document, view: &Explanation, on: On) {
     if view.not_judged.is_empty() {
         return;
     }
@@ -260,8 +294,12 @@ pub(crate) fn not_judged(document: &mut Document, view: &Explanation) {
     }
     for reason in reasons {
         let rules = view.not_judged.iter().filter(|it| it.reason == reason);
-        let rules: Vec<&str> = rules.map(|it| it.rule).collect();
-        folded.prose(format!("{} ({})", short_enough(reason), rules.join(", ")));
+        let name = |it: &UnjudgedRule| match on {
+            On::Screen => it.rule,
+            On::Page => it.title,
+        };
+        let rules: Vec<&str> = rules.map(name).collect();
+        folded.item(format!("{} ({})", signature(reason, on), rules.join(", ")));
     }
     document.folded("Not evaluated", folded);
 }

@@ -6,7 +6,6 @@ mod account;
 mod data;
 mod diff;
 mod exits;
-mod findings;
 mod first;
 mod honesty;
 mod prediction;
@@ -15,10 +14,11 @@ mod timeline;
 mod vms;
 mod whatif;
 
-use haltwise_document::html::grid as table;
+use haltwise_document::html::{self, grid as table};
 
 use super::content::Content;
 use super::markup::{Element, Markup, code, el, name, prose};
+use crate::explain::page;
 use crate::number::{count, nanos};
 use crate::report::view::Report;
 use crate::words::plural;
@@ -43,7 +43,11 @@ fn sections(content: &Content) -> Vec<Section> {
             account::account(content),
         ),
         ("whatif", "What if", whatif::whatif(content)),
-        ("findings", "Findings", Some(findings::findings(content))),
+        (
+            "findings",
+            "Findings",
+            Some(html::render(&page::section(&content.findings))),
+        ),
         ("vms", "VM by VM", vms::vms(content)),
         ("timeline", "Timeline", timeline::timeline(content)),
         ("exits", "Exits", exits::exits(content)),

@@ -4,6 +4,7 @@
 mod in_guest;
 mod words;
 
+use haltwise_core::replay::GoalName;
 use haltwise_document::html;
 
 use self::words::{LinkedNumber, Words};
@@ -85,7 +86,11 @@ fn to_do(advice: &Advice) -> Option<Markup> {
 fn other_goals(advice: &Advice) -> Option<Element> {
     let played = advice.tuned.played.as_ref()?;
     let table = html::table(&goals_table(&advice.tuned, played));
-    let weights = "A nanosecond of latency counts as nothing for density, as one of CPU for balanced, as ten for latency.";
+    let weights = GoalName::ALL.map(|goal| {
+        let ns = goal.weight_milli() as f64 / 1e3;
+        format!("{ns} ns of CPU for {}", goal.as_str())
+    });
+    let weights = format!("A nanosecond of latency counts as {}.", weights.join(", "));
     let body = Markup::from(table).and(p(weights));
     Some(details("If CPU, or latency, matters more", body))
 }
