@@ -75,7 +75,7 @@ dist: setup-build ## Make the archive, the .deb and the .rpm of a static program
 demo: setup-demo ## Boot a lab VM, predict what another ceiling would do to it, and measure that
 	@tools/demo
 
-demo-fleet: setup-demo ## Say what a fleet of made-up hosts should set, and show its page
+demo-fleet: setup-fleet ## Say what a fleet of made-up hosts should set, and show its page
 	@tools/demo --fleet
 
 test: setup ## Run the tests, one boot of a stock kernel too: at most 15 minutes
