@@ -298,3 +298,16 @@ impl Laws {
         );
     }
 }
+
+/// A setting that is kept and restored in turn, each two minutes, breaks the law of an hour; each half hour that of a day.
+#[test]
+fn the_laws_of_oscillation_can_be_broken() {
+    let (day, minute) = (24 * HOUR, 60 * SECOND);
+    let each = |gap: u64| -> Vec<u64> { (0..2 * day / gap).map(|n| HOUR + n * gap).collect() };
+    let fast = too_often(&each(2 * minute), HOUR, SETTLED);
+    assert_eq!(fast, Some(HOUR + 48 * minute));
+    let slow = each(30 * minute);
+    assert_eq!(too_often(&slow, HOUR, SETTLED), None);
+    let in_a_day = too_often(&slow, day, SETTLED_IN_A_DAY);
+    assert_eq!(in_a_day, Some(HOUR + 21 * 30 * minute));
+}

@@ -290,7 +290,7 @@ fn no_figure_of_the_kept_run_falls_by_more_than_all_of_it() {
 /// not be measured, an effect on a figure that falls to 0, and text that would break a table.
 #[test]
 fn a_page_says_what_failed_what_broke_and_what_is_missing() {
-    let Some(mut report) = kept_run() else { return };
+    let mut report = kept_run().expect("the repository keeps a run");
     let [first, second, ..] = &mut report.experiments[..] else {
         panic!("a kept run has all experiments");
     };
@@ -301,12 +301,17 @@ fn a_page_says_what_failed_what_broke_and_what_is_missing() {
     let counted = second.integrity.last_mut().expect("haltwise counted");
     (counted.checked, counted.broken) = (3, 1);
     second.effects[0].from_median = None;
-    second.effects[1].ratio = None;
     second.tables = vec![Table {
         title: "Best".to_owned(),
         columns: vec!["load".to_owned(), "best|of all".to_owned()],
         rows: vec![vec!["load".to_owned(), "on".to_owned()]],
     }];
+    let in_percent = render::markdown(&report);
+    let ratio = report.experiments[1].effects[1].ratio.take();
+    let percent = format!(
+        "{:+.0} % (",
+        100.0 * (ratio.expect("measured").estimate - 1.0)
+    );
     let json = serde_json::to_value(&report).expect("JSON");
     let again: Report = serde_json::from_str(&json.to_string()).expect("a report");
     assert!(alike(&serde_json::to_value(again).expect("JSON"), &json));
@@ -320,6 +325,15 @@ fn a_page_says_what_failed_what_broke_and_what_is_missing() {
     ] {
         assert!(page.contains(text), "{text}");
     }
+    // No change in % of a figure that falls to 0: in its unit.
+    let lines = in_percent.lines().zip(page.lines());
+    let changed: Vec<_> = lines.filter(|(before, after)| before != after).collect();
+    let is_gone =
+        |(before, after): &(&str, &str)| before.contains(&percent) && !after.contains(&percent);
+    assert!(
+        !changed.is_empty() && changed.iter().all(is_gone),
+        "{changed:?}"
+    );
     let mut columns = None;
     for line in page.lines() {
         let cells = line.replace("\\|", "").matches('|').count();

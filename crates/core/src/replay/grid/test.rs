@@ -298,6 +298,12 @@ proptest! {
         }
     }
 
+    #[test]
+    fn dividing_by_a_reciprocal_is_dividing(window in 0..=group::LONGEST, divisor in any_factor()) {
+        let (magic, shift) = group::reciprocal(divisor);
+        let product = u64::from(window << 4) * u64::from(magic);
+        prop_assert_eq!((product >> 32) >> shift, u64::from(window.checked_div(divisor).unwrap_or(0)));
+    }
 }
 
 #[test]
