@@ -12,7 +12,7 @@
 //! | [`watch`] | one block: from the facts that come in to its halts |
 //! | [`experiment`] | all blocks, round by round |
 //! | [`judge`] | from what was measured to what is said |
-//! | [`page`] | the same on a screen; as data it is [`crate::proof`] |
+//! | [`page`] | the same on a screen, and as a section of the page; as data it is [`crate::proof`] |
 
 mod command;
 mod experiment;

@@ -84,7 +84,7 @@ pub(crate) enum Verb {
     Status(status::Arguments),
     /// Check what haltwise can record on this host
     Doctor(doctor::Arguments),
-    /// Write the manual pages and the shell completions, which packages have
+    /// Write manual pages, shell completions, and pages and schemas of JSON, for packages
     #[command(hide = true)]
     Pages(pages::Arguments),
 }

@@ -26,8 +26,9 @@ pub(crate) fn ask<T: DeserializeOwned>(
     verb: &[&str],
     capture: &Path,
 ) -> Result<T> {
-    /// Done, but data was lost: the document says so, and is judged. So are differences, after which verify fails.
+    /// Done, but data was lost: the document says so, and is judged.
     const PARTIAL: i32 = 5;
+    /// `verify` found differences, which its document has.
     const FAILED: i32 = 1;
     let mut command = Command::new(&binaries.haltwise);
     let output = command.args(verb).arg(capture).output();

@@ -73,7 +73,7 @@ fn number(value: f64) -> String {
     if value.abs() < 0.0995 {
         return format!("{value:.2}");
     }
-    // No figure is so large; a file may say one.
+    // Only a forged result has such figures.
     if value.abs() >= 1e9 {
         return format!("{value:.2e}");
     }

@@ -131,7 +131,7 @@ fn goals(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
     text::table(page, &goals_table(view, played));
 }
 
-/// The best setting for each goal, that which was asked for with a star.
+/// The best setting for each goal; the requested goal is starred.
 pub(crate) fn goals_table(view: &TuneResult, played: &PlayedSettings) -> Table {
     Rows::new("The best setting for each goal", &played.goals, usize::MAX)
         .with("goal", Unit::Word, |advice| {

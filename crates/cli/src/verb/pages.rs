@@ -40,9 +40,11 @@ pub(crate) fn run(Arguments { dir }: &Arguments) -> Outcome {
 #[cfg(test)]
 mod test {
     use std::collections::BTreeMap;
+    use std::fmt::Write as _;
     use std::fs;
 
     use clap::Command;
+    use serde_json::Value;
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
@@ -125,6 +127,39 @@ mod test {
             }
         }
         assert!(checked > files.len(), "{checked}");
+    }
+
+    /// The fields of an object and of those within, a line for each object.
+    fn names(path: &str, schema: &Value, lines: &mut String) {
+        let Some(fields) = schema["properties"].as_object() else {
+            return;
+        };
+        let all: Vec<&str> = fields.keys().map(String::as_str).collect();
+        writeln!(lines, "{path}: {}", all.join(" ")).unwrap();
+        for (name, field) in fields {
+            let path = format!("{path}.{name}");
+            names(&path, field, lines);
+            names(&format!("{path}[]"), &field["items"], lines);
+        }
+    }
+
+    /// `UPDATE_GOLDEN=1` writes them anew: a name that went needs the next number of `schema`.
+    #[test]
+    fn names_in_json_are_as_committed() {
+        let mut lines = String::new();
+        for verb in &published::ALL {
+            names(verb.name, &verb.schema(), &mut lines);
+        }
+        let home = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let file = home.join("tests/golden/expected/json-names.tsv");
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            fs::write(&file, &lines).unwrap();
+        }
+        let expected = fs::read_to_string(&file).unwrap();
+        for (expected, got) in expected.lines().zip(lines.lines()) {
+            assert_eq!(expected, got);
+        }
+        assert_eq!(expected, lines);
     }
 
     #[test]
