@@ -104,67 +104,68 @@ pub struct UnknownGuest(String);
 
 /// What is known of a guest without running it: its name and purpose, and its gap in microseconds and its rounds if
 /// nothing else is asked of it.
-#[derive(Debug)]
 struct Known {
-    guest: Guest,
     name: &'static str,
     gap_us: u64,
     rounds: u32,
     purpose: &'static str,
 }
 
+/// A row for each guest, in the order in which they are listed: one that has none does not compile.
 macro_rules! known {
-    ($($guest:expr, $name:literal, $gap_us:literal, $rounds:literal, $purpose:literal;)+) => {
-        [$(Known { guest: $guest, name: $name, gap_us: $gap_us, rounds: $rounds, purpose: $purpose }),+]
+    ($([$($guest:tt)+], $name:literal, $gap_us:literal, $rounds:literal, $purpose:literal;)+) => {
+        const ALL: &[Guest] = &[$($($guest)+),+];
+
+        fn known(guest: Guest) -> Known {
+            let (name, gap_us, rounds, purpose) = match guest {
+                $($($guest)+ => ($name, $gap_us, $rounds, $purpose)),+
+            };
+            Known { name, gap_us, rounds, purpose }
+        }
     };
 }
 
-/// All, in the order in which they are listed.
-const KNOWN: [Known; 18] = known! {
-    Guest::Pingpong(Stamps::None), "pingpong", 50, 10_000, "the host wakes each vCPU after a drawn gap; it answers";
-    Guest::Pingpong(Stamps::Woke), "pingpong-stamped", 50, 10_000, "pingpong that also notes the TSC when it woke";
-    Guest::Tick(Timer::TscDeadline), "tick", 1_000, 1_000, "each vCPU wakes itself by one-shot TSC deadlines";
-    Guest::Tick(Timer::Pit), "tick-pit", 10_000, 100, "the in-kernel PIT wakes vCPU 0 periodically";
-    Guest::Tick(Timer::Rtc), "tick-rtc", 15_625, 100, "the same, with an idle Windows' accesses to RTC and PM timer";
-    Guest::Ipi, "ipi", 0, 10_000, "vCPUs in a ring wake each other by x2APIC IPIs";
-    Guest::Idle, "idle", 100_000, 20, "halts; a slow periodic APIC timer is all that wakes it";
-    Guest::Exits, "exits", 200, 1, "known prime numbers of PIO, MMIO, CPUID, MSR and HLT exits";
-    Guest::Hop, "hop", 1_000, 100, "each vCPU goes on in another thread after every round";
-    Guest::PortPoll, "port-poll", 0, 100, "polls a port of a device that is not there";
-    Guest::Framebuffer, "framebuffer", 0, 100, "draws into 64 KiB of memory that the VMM emulates";
-    Guest::Cpuid, "cpuid", 0, 100, "executes CPUID: exits that KVM handles by itself";
-    Guest::Poller(Peer::Host), "poller", 50, 10_000, "polls for the host's work before it halts; it answers";
-    Guest::Poller(Peer::Ring), "poller-ring", 0, 10_000, "the same in a ring of vCPUs: no IPI to one that polls";
-    Guest::Timed(Clock::Pit), "timed-pit", 1_000, 1_000, "tick-pit that also notes the TSC at each tick";
-    Guest::Timed(Clock::TscDeadline), "timed-deadline", 1_000, 1_000, "tick that also notes how late each timer is";
-    Guest::Timed(Clock::Exitless), "timed-exitless", 1_000, 1_000,
+known! {
+    [Guest::Pingpong(Stamps::None)], "pingpong", 50, 10_000, "the host wakes each vCPU after a drawn gap; it answers";
+    [Guest::Pingpong(Stamps::Woke)], "pingpong-stamped", 50, 10_000, "pingpong that also notes the TSC when it woke";
+    [Guest::Tick(Timer::TscDeadline)], "tick", 1_000, 1_000, "each vCPU wakes itself by one-shot TSC deadlines";
+    [Guest::Tick(Timer::Pit)], "tick-pit", 10_000, 100, "the in-kernel PIT wakes vCPU 0 periodically";
+    [Guest::Tick(Timer::Rtc)], "tick-rtc", 15_625, 100, "the same, with an idle Windows' accesses to RTC and PM timer";
+    [Guest::Ipi], "ipi", 0, 10_000, "vCPUs in a ring wake each other by x2APIC IPIs";
+    [Guest::Idle], "idle", 100_000, 20, "halts; a slow periodic APIC timer is all that wakes it";
+    [Guest::Exits], "exits", 200, 1, "known prime numbers of PIO, MMIO, CPUID, MSR and HLT exits";
+    [Guest::Hop], "hop", 1_000, 100, "each vCPU goes on in another thread after every round";
+    [Guest::PortPoll], "port-poll", 0, 100, "polls a port of a device that is not there";
+    [Guest::Framebuffer], "framebuffer", 0, 100, "draws into 64 KiB of memory that the VMM emulates";
+    [Guest::Cpuid], "cpuid", 0, 100, "executes CPUID: exits that KVM handles by itself";
+    [Guest::Poller(Peer::Host)], "poller", 50, 10_000, "polls for the host's work before it halts; it answers";
+    [Guest::Poller(Peer::Ring)], "poller-ring", 0, 10_000, "the same in a ring of vCPUs: no IPI to one that polls";
+    [Guest::Timed(Clock::Pit)], "timed-pit", 1_000, 1_000, "tick-pit that also notes the TSC at each tick";
+    [Guest::Timed(Clock::TscDeadline)], "timed-deadline", 1_000, 1_000, "tick that also notes how late each timer is";
+    [Guest::Timed(Clock::Exitless)], "timed-exitless", 1_000, 1_000,
         "the same by a page shared with an agent (run has none)";
-    Guest::Timed(Clock::Nonsense), "timed-nonsense", 1_000, 1_000,
+    [Guest::Timed(Clock::Nonsense)], "timed-nonsense", 1_000, 1_000,
         "the same, and writes nonsense into the page between";
-};
+}
 
 impl Guest {
     /// All, in the order in which they are listed.
     pub fn all() -> impl Iterator<Item = Self> {
-        KNOWN.iter().map(|known| known.guest)
-    }
-
-    fn known(self) -> &'static Known {
-        let mut known = KNOWN.iter();
-        known.find(|known| known.guest == self).unwrap_or(&KNOWN[0])
+        ALL.iter().copied()
     }
 
     pub fn name(self) -> &'static str {
-        self.known().name
+        known(self).name
     }
 
     pub fn purpose(self) -> &'static str {
-        self.known().purpose
+        known(self).purpose
     }
 
     /// Its gap in microseconds and its rounds, if nothing else is asked of it.
     pub(crate) fn usual(self) -> (u64, u32) {
-        (self.known().gap_us, self.known().rounds)
+        let known = known(self);
+        (known.gap_us, known.rounds)
     }
 
     /// Whether the host wakes each vCPU and gets an answer.
