@@ -122,6 +122,37 @@ fn document(name: &str) -> Document {
 }
 
 #[test]
+fn items_advice_and_terms_in_each_medium() {
+    let mut made = Document::new();
+    made.advice("Poll less.");
+    made.item("one of several ".repeat(6));
+    made.term("who", Untrusted::from("<web>"));
+    made.term_to_do("remedy", "lower it ".repeat(9));
+    let screen = "  Poll less.
+  one of several one of several one of several one of several
+    one of several one of several
+  who     <web>
+  remedy  lower it lower it lower it lower it lower it lower
+          it lower it lower it lower it
+";
+    assert_eq!(text(&made, 62), screen);
+    let page = html::render(&made);
+    let page = page.as_str();
+    for part in [
+        "<p class=\"lead\">Poll less.</p>",
+        "<dt>who</dt><dd><bdi class=\"name\">&lt;web&gt;</bdi></dd>",
+        "<dt>remedy</dt>",
+    ] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    let list = markdown::render(&made);
+    assert!(
+        list.contains("Poll less.\n") && list.contains("* who: "),
+        "{list}"
+    );
+}
+
+#[test]
 fn a_table_on_a_screen() {
     let made = text(&document("MSR_WRITE"), 80);
     let expected = "

@@ -52,7 +52,7 @@ fn findings(view: &Explanation, top: usize, on: On) -> Document {
         let more = plural(more as u64, "other rule");
         document.remark(format!("and findings of {more} (--rows all)"));
     }
-    withheld(&mut document, view, on);
+    withheld(&mut document, &view.withheld, on);
     small(&mut document, view);
     document
 }
@@ -237,22 +237,21 @@ fn cost(of: Option<&FindingCost>) -> String {
 }
 
 /// Remedies that would do harm; on a screen one of each rule.
-fn withheld(document: &mut Document, view: &Explanation, on: On) {
-    if view.withheld.is_empty() {
+fn withheld(document: &mut Document, withheld: &[WithheldRemedy], on: On) {
+    if withheld.is_empty() {
         return;
     }
     let mut folded = Document::new();
-    let mut listed: Vec<(&str, &str)> = Vec::new();
-    for it in &view.withheld {
+    for (nth, it) in withheld.iter().enumerate() {
         let alike = |other: &&WithheldRemedy| other.rule == it.rule && other.remedy == it.remedy;
-        if listed.contains(&(it.rule, &it.remedy)) {
-            continue;
-        }
+        let mut others = 0;
         if on == On::Screen {
-            listed.push((it.rule, &it.remedy));
+            if withheld[..nth].iter().any(|other| alike(&other)) {
+                continue;
+            }
+            others = withheld[nth + 1..].iter().filter(alike).count();
         }
-        let others = match view.withheld.iter().filter(alike).count() - 1 {
-            _ if on == On::Page => String::new(),
+        let others = match others {
             0 => String::new(),
             1 => " and 1 other".to_owned(),
             n => format!(" and {n} others"),
@@ -333,7 +332,77 @@ fn closing(document: &mut Document, view: &Explanation) {
 
 #[cfg(test)]
 mod test {
+    use haltwise_core::explain::Sure;
+    use haltwise_document::text::{self, Style};
+
     use super::*;
+
+    fn shown(lay: impl FnOnce(&mut Document)) -> String {
+        let mut document = Document::new();
+        lay(&mut document);
+        let style = Style {
+            width: 80,
+            colour: false,
+        };
+        text::render(&document, style)
+    }
+
+    /// Which of VMs 0 to 8 a text names.
+    fn named(text: &str) -> Vec<usize> {
+        let is_named = |n: &usize| text.contains(&format!("web-{n}"));
+        (0..9).filter(is_named).collect()
+    }
+
+    #[test]
+    fn a_page_names_every_vm_and_a_screen_counts_some() {
+        let finding = |vm: u32| RuleFinding {
+            rule: "lock-out",
+            title: "a ceiling between gap and wake-up",
+            vm: Some(vm),
+            vm_name: Some(format!("web-{vm}")),
+            vcpus: Vec::new(),
+            signature: String::new(),
+            cause: String::new(),
+            remedy: String::new(),
+            remedies: Vec::new(),
+            cost: None,
+            gain: None,
+            sure: Sure::Likely,
+            source: "",
+        };
+        let findings: Vec<RuleFinding> = (0..9).map(finding).collect();
+        let alike: Vec<&RuleFinding> = findings.iter().collect();
+        let screen = shown(|document| block(document, 1, &alike, On::Screen));
+        assert_eq!(named(&screen), [0, 1, 2, 3, 4, 5]);
+        assert!(screen.contains("3 more (see --json)"), "{screen}");
+        let page = shown(|document| block(document, 1, &alike, On::Page));
+        assert_eq!(named(&page), (0..9).collect::<Vec<_>>());
+        assert!(
+            page.contains("3 more of this rule") && !page.contains("--json"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn a_page_has_every_remedy_that_would_do_harm() {
+        let remedy = |vm: u32| WithheldRemedy {
+            rule: "lock-out",
+            title: "a ceiling between gap and wake-up",
+            vm: Some(vm),
+            vm_name: Some(format!("web-{vm}")),
+            vcpus: Vec::new(),
+            signature: String::new(),
+            remedy: "raise it".to_owned(),
+            why: "others wait".to_owned(),
+        };
+        let all: Vec<WithheldRemedy> = (0..3).map(remedy).collect();
+        let screen = shown(|document| withheld(document, &all, On::Screen));
+        assert_eq!(named(&screen), [0]);
+        assert!(screen.contains("web-0 and 2 others"), "{screen}");
+        let page = shown(|document| withheld(document, &all, On::Page));
+        assert_eq!(named(&page), [0, 1, 2]);
+        assert!(!page.contains("others)"), "{page}");
+    }
 
     #[test]
     fn runs_of_numbers_are_ranges() {
