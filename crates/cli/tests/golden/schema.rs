@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
@@ -17,23 +18,17 @@ pub(super) fn fields(text: &str) -> BTreeSet<String> {
 }
 
 /// Where the program has written its schemas.
-static PUBLISHED: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
-    let dir = tempfile::tempdir().unwrap();
+static PUBLISHED: LazyLock<PathBuf> = LazyLock::new(|| {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("published");
+    fs::create_dir_all(&dir).unwrap();
     let mut pages = Command::new(env!("CARGO_BIN_EXE_haltwise"));
-    assert!(
-        pages
-            .arg("pages")
-            .arg(dir.path())
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(pages.arg("pages").arg(&dir).status().unwrap().success());
     dir
 });
 
 /// What is printed has the types that the published JSON Schema says, and no field that it does not say.
 pub(super) fn conforms(verb: &str, json: &Value) {
-    let schema = PUBLISHED.path().join(format!("{verb}.schema.json"));
+    let schema = PUBLISHED.join(format!("{verb}.schema.json"));
     let schema = fs::read_to_string(schema).unwrap();
     let mut wrong = Vec::new();
     check(

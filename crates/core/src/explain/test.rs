@@ -41,8 +41,23 @@ struct Bench {
     in_guest: Option<InGuest>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Load {
+macro_rules! load {
+    ($($(#[$doc:meta])* $field:ident: $of:ty,)*) => {
+        #[derive(Debug, Clone, Copy)]
+        struct Load {
+            $($(#[$doc])* $field: $of,)*
+        }
+
+        impl Load {
+            $(const fn $field(mut self, $field: $of) -> Self {
+                self.$field = $field;
+                self
+            })*
+        }
+    };
+}
+
+load! {
     vcpu: u32,
     count: u64,
     period_ns: u64,
@@ -290,30 +305,6 @@ fn alone(load: Load) -> Bench {
 )]
 fn parts(ns: u64, share: f64) -> u64 {
     (ns as f64 * share) as u64
-}
-
-macro_rules! setters {
-    ($($field:ident: $of:ty,)*) => {
-        impl Load {
-            $(const fn $field(mut self, $field: $of) -> Self {
-                self.$field = $field;
-                self
-            })*
-        }
-    };
-}
-
-setters! {
-    vcpu: u32,
-    count: u64,
-    period_ns: u64,
-    gap_ns: u64,
-    latency_ns: u64,
-    window_ns: u32,
-    ceiling_ns: u32,
-    source: CeilingSource,
-    wake: WakeSource,
-    cut_each: u64,
 }
 
 impl Load {
