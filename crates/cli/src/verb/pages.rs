@@ -143,7 +143,7 @@ mod test {
         }
     }
 
-    /// `UPDATE_GOLDEN=1` writes them anew: a name that went needs the next number of `schema`.
+    /// `UPDATE_GOLDEN=1` updates them. A name may go only with the next number of `schema`.
     #[test]
     fn names_in_json_are_as_committed() {
         let mut lines = String::new();

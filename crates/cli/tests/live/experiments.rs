@@ -12,7 +12,7 @@ const ALWAYS: [&str; 5] = [
     "polls",
     "polls that succeeded",
     "ns polled with success",
-    "ns polled in vain",
+    "ns of failed polls",
 ];
 
 #[test]

@@ -38,7 +38,7 @@ fn assert_same_counts(counted: &Counted, halts: &[Halt], what: &str) {
         "guest against stats fd: {who}"
     );
     assert_eq!(count(&|h| h.waited), counted.waits, "waits: {who}");
-    assert_eq!(sum(true), counted.fail_ns, "time polled in vain: {who}");
+    assert_eq!(sum(true), counted.fail_ns, "time of failed polls: {who}");
     assert_eq!(
         sum(false),
         counted.success_ns,

@@ -108,7 +108,7 @@ const EXACT: [(&str, Counted, &str); 5] = [
         |v| v.success_ns,
         "/parts/poll_success_ns",
     ),
-    ("ns polled in vain", |v| v.fail_ns, "/parts/poll_fail_ns"),
+    ("ns of failed polls", |v| v.fail_ns, "/parts/poll_fail_ns"),
 ];
 const WAITS: &str = "/waits";
 
