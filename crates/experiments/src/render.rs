@@ -1,4 +1,4 @@
-//! What experiments found, for people: its rows and sentences are made here, and [`mod@markdown`] lays them out.
+//! What experiments found, for people: its rows and sentences are made here, and `markdown` lays them out.
 
 mod list;
 mod markdown;

@@ -1,5 +1,5 @@
 //! Guests that note how late their timers are: of the PIT, of the local APIC, and of a page shared with an
-//! agent of the host ([`crate::exitless_timer`]).
+//! agent of the host (`experiments::exitless_timer`).
 //!
 //! All but the PIT's are due the next delta of the table after they are armed. The handler reads the TSC
 //! first, and keeps its distance from the deadline in a ring. The PIT's guest knows no deadline: it keeps
