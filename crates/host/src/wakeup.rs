@@ -21,7 +21,7 @@ use std::time::Duration;
 use haltwise_core::replay::calibration::SCHEMA;
 pub use haltwise_core::replay::calibration::written::Measured;
 use haltwise_core::replay::calibration::written::{Samples, Sleeper, Written, of_repetitions};
-use haltwise_core::stats::percentile_of_sorted;
+use haltwise_core::stats::{median_estimate, percentile_of_sorted};
 use haltwise_core::units::Nanos;
 use rustix::thread::CpuSet;
 
@@ -33,6 +33,9 @@ use crate::{clock, host_sample, usage};
 const RUN_NS: u64 = 40_000_000;
 const MOST_ROUNDS: u64 = 200;
 const FEWEST_ROUNDS: u64 = 5;
+
+/// How long a waker that runs on the sleeper's CPU leaves it asleep.
+const SAME_CPU_GAP: Nanos = Nanos(50_000);
 
 /// A thread that had less of the time it polled was preempted: what it cost is not known.
 const POLLED: f64 = 0.95;
@@ -104,6 +107,7 @@ pub fn allowed_cpus() -> std::io::Result<Vec<u32>> {
 pub fn measure(plan: &Plan, is_over: impl Fn() -> bool) -> std::io::Result<Written> {
     let start_ns = clock::monotonic_ns();
     let mut classes = vec![Samples::default(); plan.gaps.len()];
+    let mut same_cpu = Vec::new();
     let mut repetitions = 0;
     let elapsed_ns = || clock::monotonic_ns().saturating_sub(start_ns);
     let fits = |done: u64| done == 0 || elapsed_ns() / done * (done + 1) <= plan.budget.0;
@@ -121,6 +125,13 @@ pub fn measure(plan: &Plan, is_over: impl Fn() -> bool) -> std::io::Result<Writt
             };
             add(samples, &run(true)?, &run(false)?);
         }
+        let one_cpu = Pair {
+            gap: SAME_CPU_GAP,
+            rounds: MOST_ROUNDS,
+            sleeps: true,
+            cpus: [plan.sleeper_cpu; 2],
+        };
+        same_cpu.extend(median(&one_cpu.run()?, |round| round.latency_ns));
         repetitions += 1;
     }
     Ok(Written {
@@ -133,15 +144,11 @@ pub fn measure(plan: &Plan, is_over: impl Fn() -> bool) -> std::io::Result<Writt
         classes: (plan.gaps.iter().zip(&classes))
             .map(|(gap, samples)| samples.estimate(gap.0))
             .collect(),
+        same_cpu_wake_latency_ns: median_estimate(&same_cpu),
         switch_cpu_ns: Samples::over(&classes, |samples| &samples.switch_cpu),
         waker_cpu_ns: Samples::over(&classes, |samples| &samples.waker_cpu),
-        exit_cpu_ns: None,
-        timer_write_cpu_ns: None,
-        ipi_cpu_ns: None,
-        polled_round_trip_ns: None,
-        kvm_ns: None,
-        host: None,
         notes: notes(plan, repetitions, &classes),
+        ..Written::default()
     })
 }
 

@@ -147,12 +147,9 @@ pub fn calibrate(
         switch_cpu_ns: Samples::over(&classes, |samples| &samples.switch_cpu),
         waker_cpu_ns: Samples::over(&classes, |samples| &samples.waker_cpu),
         exit_cpu_ns: median_estimate(&exits),
-        timer_write_cpu_ns: None,
-        ipi_cpu_ns: None,
         polled_round_trip_ns: median_estimate(&round_trips),
-        kvm_ns: None,
-        host: None,
         notes: notes(plan, repetitions, &classes),
+        ..Written::default()
     })
 }
 
@@ -360,14 +357,8 @@ mod test {
                 Samples::default().estimate(300_000),
             ],
             switch_cpu_ns: median_estimate(&samples.switch_cpu),
-            waker_cpu_ns: None,
             exit_cpu_ns: median_estimate(&[1_400.0; 6]),
-            timer_write_cpu_ns: None,
-            ipi_cpu_ns: None,
-            polled_round_trip_ns: None,
-            kvm_ns: None,
-            host: None,
-            notes: Vec::new(),
+            ..Written::default()
         };
         let json = serde_json::to_string(&written).unwrap();
         let read: calibration::Calibration = serde_json::from_str(&json).unwrap();

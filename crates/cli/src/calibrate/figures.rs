@@ -64,6 +64,9 @@ figures! {
         elapsed_ns: u64 = Nanos,
         /// Costs by length of sleep, ascending.
         classes: Vec<GapClass> = List(CLASS),
+        /// The wake-up latency where the waker runs on the sleeper's CPU, which is not idle then: the least that a wake-up
+        /// takes. `null` of vCPUs.
+        same_cpu_wake_latency_ns: Option<Estimate> = Record(ESTIMATE),
         /// CPU time of the sleeper for one block and wake-up, over all lengths.
         switch_cpu_ns: Option<Estimate> = Record(ESTIMATE),
         /// The same of the waker.

@@ -39,6 +39,10 @@ pub(crate) fn document(found: &Written, is_of_kvm: bool) -> Document {
             .show(&columns)
             .finish(),
     );
+    document.fact(
+        "wake-up latency, woken from the sleeper's CPU",
+        interval(found.same_cpu_wake_latency_ns),
+    );
     document.fact("CPU of a sleep and wake-up", interval(found.switch_cpu_ns));
     document.fact("the same for the waker", interval(found.waker_cpu_ns));
     prices(&mut document, found);

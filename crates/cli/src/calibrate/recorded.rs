@@ -181,14 +181,7 @@ mod test {
             elapsed_ns: 1,
             classes: vec![class(30_000, 5_000.0), class(3_000_000, 9_000.0)],
             switch_cpu_ns: median_estimate(&[3_000.0; 6]),
-            waker_cpu_ns: None,
-            exit_cpu_ns: None,
-            timer_write_cpu_ns: None,
-            ipi_cpu_ns: None,
-            polled_round_trip_ns: None,
-            kvm_ns: None,
-            host: None,
-            notes: Vec::new(),
+            ..Written::default()
         }
     }
 

@@ -132,6 +132,9 @@ impl TryFrom<&Written> for Calibration {
         for class in &of.classes {
             add(class, &mut latencies, kvm[0]);
         }
+        if let Some(least_ns) = of.same_cpu_wake_latency_ns.as_ref().and_then(ns) {
+            latencies.on_the_same_cpu(least_ns);
+        }
         Ok(Self {
             switch_cpu: of.switch_cpu_ns.and_then(|of| switch_cpu(&of, kvm)),
             sleeper: of.sleeper,

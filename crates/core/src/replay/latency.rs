@@ -121,9 +121,16 @@ pub struct Latencies {
     /// These, in rising order: each vCPU has a handful.
     classes: Vec<Selection>,
     halt_ends: Option<Box<HaltEnds>>,
+    /// Of a wake-up by a thread on the sleeper's CPU, which is not idle then; measured on purpose.
+    same_cpu_ns: Option<u64>,
 }
 
 impl Latencies {
+    /// Takes what was measured of wake-ups by a thread on the sleeper's CPU.
+    pub(super) fn on_the_same_cpu(&mut self, latency_ns: u64) {
+        self.same_cpu_ns = Some(latency_ns);
+    }
+
     /// Adds a wake-up that was recorded.
     pub fn add(&mut self, slept_ns: u64, latency_ns: u64) {
         let class = class_of(slept_ns);
@@ -225,10 +232,13 @@ pub(crate) struct Price {
     latencies: Latencies,
     /// By how much the capture's own sleeps of the nearest length take longer; `None` where it has none that speak.
     longer_ns: [Option<i64>; CLASSES],
+    /// The least that a wake-up takes where it need not find its CPU idle.
+    same_cpu_ns: Option<u64>,
 }
 
 impl Price {
-    pub(crate) fn new(measured: &Latencies, typical: &Latencies) -> Self {
+    /// `is_busy`: polls of the capture were cut for other tasks, so that its wake-ups need not find their CPU idle.
+    pub(crate) fn new(measured: &Latencies, typical: &Latencies, is_busy: bool) -> Self {
         let longer_ns: [Option<i64>; CLASSES] = std::array::from_fn(|class| {
             let (nearest, recorded_ns) = typical.nearest(class, |it| typical.speaks(it))?;
             let (_, measured_ns) = measured.nearest(nearest, |it| measured.seen(it) > 0)?;
@@ -244,6 +254,7 @@ impl Price {
         Self {
             latencies,
             longer_ns,
+            same_cpu_ns: measured.same_cpu_ns.filter(|_| is_busy),
         }
     }
 }
@@ -311,6 +322,7 @@ pub struct Table {
     origins: [Origin; CLASSES],
     /// By how much a price was corrected.
     longer_ns: [Option<i64>; CLASSES],
+    same_cpu_ns: Option<u64>,
     overruns: Overruns,
 }
 
@@ -360,6 +372,7 @@ impl Table {
             longer_ns: sources
                 .price
                 .map_or([None; CLASSES], |price| price.longer_ns),
+            same_cpu_ns: sources.price.and_then(|price| price.same_cpu_ns),
             overruns: sources.overruns,
         })
     }
@@ -389,7 +402,7 @@ impl Table {
         let nothing = Latencies::default();
         Self::new(&Sources {
             typical: &[],
-            price: Some(&Price::new(measured, &nothing)),
+            price: Some(&Price::new(measured, &nothing, false)),
             few: [&nothing; 2],
             overruns: Overruns::default(),
         })
@@ -417,8 +430,8 @@ impl Table {
             .any(|origin| *origin != Origin::Recorded)
     }
 
-    /// The same, were doubtful wake-ups as early as they may be: a price [`TIMES`] shorter, or without its correction;
-    /// a few sleeps [`TIMES`] shorter than the fastest tenth of them, since a disturbance only adds and may have met all.
+    /// The same, were doubtful wake-ups as early as they may be: a price [`TIMES`] shorter (as short as that of a CPU that
+    /// is not idle, where it need not be), or without its correction; a few sleeps [`TIMES`] shorter than the fastest tenth of them, since a disturbance only adds and may have met all.
     #[must_use]
     pub fn early(&self) -> Self {
         let is_few = |class: usize| self.origins[class] == Origin::Few;
@@ -428,9 +441,10 @@ impl Table {
         });
         self.otherwise(|class, ns| match self.origins[class] {
             Origin::Recorded => ns,
-            Origin::Calibrated => {
-                self.longer_ns[class].map_or(ns / TIMES, |by| ns.saturating_add_signed(-by.max(0)))
-            }
+            Origin::Calibrated => self.longer_ns[class].map_or_else(
+                || (ns / TIMES).min(self.same_cpu_ns.unwrap_or(u64::MAX)),
+                |by| ns.saturating_add_signed(-by.max(0)),
+            ),
             Origin::Few => ns.min(fastest_ns[class].unwrap_or(ns) / TIMES),
         })
     }
@@ -531,7 +545,7 @@ mod test {
 
     #[test]
     fn sleeps_speak_where_they_are_enough_and_one_halt_in_32() {
-        let price = Price::new(&slept(40_000, 20, 1, 0), &Latencies::default());
+        let price = Price::new(&slept(40_000, 20, 1, 0), &Latencies::default(), false);
         for (sleeps, halts, speaks) in [
             (15, 15, false),
             (16, 16, true),
@@ -579,11 +593,18 @@ mod test {
         let ends = |table: &Table| {
             [table.early(), table.clone(), table.late()].map(|it| it.at(class, 0).0)
         };
-        let price = Price::new(&measured, &nothing);
+        let price = Price::new(&measured, &nothing, false);
         let alone = table(&[&nothing], Some(&price), &nothing).unwrap();
         assert_eq!(ends(&alone), [10_000, 20_000, 40_000]);
+        let mut of_both = measured.clone();
+        of_both.on_the_same_cpu(4_000);
+        for (is_busy, early_ns) in [(false, 10_000), (true, 4_000)] {
+            let price = Price::new(&of_both, &nothing, is_busy);
+            let table = table(&[&nothing], Some(&price), &nothing).unwrap();
+            assert_eq!(ends(&table), [early_ns, 20_000, 40_000]);
+        }
         let typical = slept(1_000_000, 26_000, 100, 100);
-        let price = Price::new(&measured, &typical);
+        let price = Price::new(&measured, &typical, true);
         let corrected = table(&[&nothing], Some(&price), &nothing).unwrap();
         assert_eq!(ends(&corrected), [20_000, 26_000, 32_000]);
         let mut few = slept(40_000, 24_000, 10, 10_000);

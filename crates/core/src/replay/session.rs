@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::arrivals::{Arrivals, Evidence, Follow};
 use super::cost::Cost;
-use super::latency::{Latencies, Price, Sources, Table};
+use super::latency::{Latencies, Price, Sources, Table, is_typical};
 use super::outcome::Outcome;
 use super::overrun::Overruns;
 use super::quicker::hardly_polled;
@@ -70,6 +70,9 @@ pub struct Survey {
     host: Latencies,
     /// Of sleeps that began because another task wanted the CPU.
     disturbed: Latencies,
+    /// Halts, and those of them whose polls were cut for another task.
+    halts: u64,
+    cut: u64,
     /// A guest's polls are its own: they say nothing of KVM's.
     is_of_guest: bool,
 }
@@ -100,6 +103,8 @@ impl Survey {
             self.host.halt_ended(halt);
         }
         own.halts += 1;
+        self.halts += 1;
+        self.cut += u64::from(halt.is_preempted());
         latencies(own).halted();
         let may_poll = halt.window_ns.is_some_and(|window| window > 0);
         own.polled += u64::from(halt.has_polled().unwrap_or(may_poll));
@@ -148,7 +153,8 @@ impl Survey {
     pub(crate) fn common(&self, elsewhere: Option<&Latencies>) -> Common {
         let host = self.typical();
         let mut common = Common {
-            price: elsewhere.map(|measured| Price::new(measured, &host)),
+            price: elsewhere
+                .map(|measured| Price::new(measured, &host, is_typical(self.cut, self.halts))),
             vms: self.vms(),
             host,
             few: self.host.clone(),

@@ -281,11 +281,14 @@ proptest! {
             known.iter().filter(|(seat, _)| of(seat)).for_each(|(_, own)| typical.add_typical(own));
             typical
         };
-        let plan = plan(&[]);
-        let elsewhere = plan.elsewhere.as_ref().filter(|_| calibrated);
+        let mut measured = plan(&[]).elsewhere.unwrap_or_default();
+        measured.on_the_same_cpu(1);
+        let elsewhere = Some(&measured).filter(|_| calibrated);
         let common = survey.common(elsewhere);
         let host = typical(&|_| true);
-        let price = elsewhere.map(|measured| latency::Price::new(measured, &host));
+        let cut = halts.iter().filter(|halt| halt.is_preempted()).count() as u64;
+        let is_busy = latency::is_typical(cut, halts.len() as u64);
+        let price = elsewhere.map(|measured| latency::Price::new(measured, &host, is_busy));
         for seat in survey.seats() {
             let of_vm = typical(&|other| other.vm == seat.vm);
             let expected = latency::Table::new(&latency::Sources {

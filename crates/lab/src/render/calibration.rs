@@ -126,14 +126,10 @@ mod test {
             elapsed_ns: 40_000_000_000,
             classes: vec![class(estimate), class(None)],
             switch_cpu_ns: estimate,
-            waker_cpu_ns: None,
             exit_cpu_ns: estimate,
-            timer_write_cpu_ns: None,
-            ipi_cpu_ns: None,
             polled_round_trip_ns: estimate,
-            kvm_ns: None,
-            host: None,
             notes: vec!["short".to_owned()],
+            ..Written::default()
         });
         let longest = text.lines().map(|line| line.chars().count()).max();
         assert!(longest <= Some(80), "{longest:?}\n{text}");

@@ -33,6 +33,8 @@ pub struct Written {
     pub elapsed_ns: u64,
     /// Costs by gap, ascending.
     pub classes: Vec<GapClass>,
+    /// The wake-up latency where the waker had the sleeper's CPU, so that it was not idle.
+    pub same_cpu_wake_latency_ns: Option<Estimate>,
     /// CPU of the thread that slept for one block and wake, over all classes.
     pub switch_cpu_ns: Option<Estimate>,
     /// The same for the waker's thread.
