@@ -43,7 +43,7 @@ pub(crate) fn or_measured(root: &Root, is_over: impl Fn() -> bool) -> Option<Wri
     found.host = Some(wakeup::host(root));
     let usable = Calibration::try_from(&found).ok()?;
     let is_usable = usable.switch_cpu().is_some() && !usable.latencies().is_empty();
-    if is_usable && found.notes.is_empty() {
+    if is_usable && found.is_undisturbed() {
         keep(root, &found);
     } else {
         terminal::say(

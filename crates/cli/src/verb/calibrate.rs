@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     ));
     let mut found = wakeup::measure(&plan, || interrupt.came().is_some())
         .with_context(|| format!("measure on CPUs {sleeper} and {waker}"))?;
-    let is_partial = !found.notes.is_empty();
+    let (is_partial, is_undisturbed) = (!found.notes.is_empty(), found.is_undisturbed());
     if interrupt.came().is_none() {
         prices::add(&mut found, &plan);
     }
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if let Some(recorded) = &recorded {
         recorded::add(&mut found, recorded);
     }
-    if !is_partial {
+    if is_undisturbed {
         kept::keep(&Root::host(), &found);
     }
     if arguments.json {

@@ -219,6 +219,27 @@ mod test {
     }
 
     #[test]
+    fn a_measurement_is_undisturbed_where_three_polls_in_four_were() {
+        for (repetitions, polled, is_undisturbed) in
+            [(6, [6, 3], true), (6, [6, 2], false), (5, [5, 5], false)]
+        {
+            let class = |polled| {
+                let samples = written::Samples {
+                    latency: vec![5_000.0; polled],
+                    ..written::Samples::default()
+                };
+                samples.estimate(30_000)
+            };
+            let found = Written {
+                repetitions,
+                classes: polled.map(class).to_vec(),
+                ..Written::default()
+            };
+            assert_eq!(found.is_undisturbed(), is_undisturbed, "{polled:?}");
+        }
+    }
+
+    #[test]
     fn another_schema_is_refused_with_its_number() {
         let error = read(r#"{"schema": 2, "classes": []}"#).unwrap_err();
         assert!(

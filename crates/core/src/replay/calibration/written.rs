@@ -55,6 +55,16 @@ pub struct Written {
     pub notes: Vec<String>,
 }
 
+impl Written {
+    /// Whether other tasks hardly wanted the CPUs: three in four of the polled runs were not preempted. Then it holds for
+    /// the host until that is another.
+    pub fn is_undisturbed(&self) -> bool {
+        let polled = (self.classes.iter()).filter_map(|class| Some(class.wake_latency_ns?.samples));
+        let wanted = self.repetitions as usize * self.classes.len();
+        self.repetitions as usize >= FEWEST && polled.sum::<usize>() * 4 >= wanted * 3
+    }
+}
+
 /// The host whose costs they are. Costs of another kernel, CPU or set of idle states are others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
