@@ -17,6 +17,7 @@ use haltwise_core::event::{
 };
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::kvm::{Arch, Knobs, Observed, Rule, Version};
+use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_core::workload::{Gaps, SplitMix64};
 
@@ -167,19 +168,13 @@ fn info(seed: u64, kernel: &str) -> CaptureInfo {
 }
 
 fn knob_rows(knobs: &Knobs) -> Vec<Knob> {
-    let rows = [
-        ("halt_poll_ns", knobs.halt_poll_ns),
-        ("halt_poll_ns_grow", knobs.grow),
-        ("halt_poll_ns_grow_start", knobs.grow_start),
-        ("halt_poll_ns_shrink", knobs.shrink),
-    ];
-    let row = |(name, value): (&str, u32)| Knob {
+    let row = |(parameter, value): (Parameter, u32)| Knob {
         time_ns: START_NS,
-        name: name.into(),
+        name: parameter.name().into(),
         scope: KnobScope::Host,
         value: value.to_string(),
     };
-    rows.map(row).to_vec()
+    Values::from(*knobs).listed().map(row).collect()
 }
 
 fn add_vm(info: &mut CaptureInfo, vm: u32, class: &str, knobs: &Knobs) {

@@ -9,11 +9,11 @@ mod view;
 
 use std::path::PathBuf;
 
+use haltwise_core::parameter::Parameter;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::knob::effect::CeilingChange;
 use haltwise_host::knob::{
-    self, Baseline, KnobError, Parameter, Proposal, Remark, Request, Settings, Snapshot, Target,
-    Writer,
+    self, Baseline, KnobError, Proposal, Remark, Request, Settings, Snapshot, Target, Writer,
 };
 use haltwise_host::params;
 use haltwise_host::root::Root;
@@ -84,7 +84,7 @@ pub(crate) fn run(options: &ApplyOptions, source: &Source) -> Outcome {
         }
         Source::Plan(path) => {
             let read = Plan::read(path)?;
-            request.parameters = parameters(&read)?;
+            request.parameters = read.settings.iter().collect();
             (request.ceilings, unset) = ceilings::of_plan(&options.root, &read.ceilings)?;
             plan = Some(read);
         }
@@ -117,12 +117,6 @@ pub(crate) fn run(options: &ApplyOptions, source: &Source) -> Outcome {
         Some(plan) if options.follow => follow::follow(options, &plan, &request.ceilings, outcome),
         _ => outcome,
     }
-}
-
-fn parameters(plan: &Plan) -> Result<Vec<(Parameter, u32)>, Failure> {
-    let named = plan.settings.named();
-    let named = named.map(|(name, value)| Ok((name.parse()?, value)));
-    named.collect::<Result<_, KnobError>>().map_err(explain)
 }
 
 fn act(
@@ -190,8 +184,8 @@ fn suits(root: &Root, plan: &Plan) -> Vec<String> {
             "the plan was made under Linux {made_on}; here runs {here}"
         ));
     }
-    for (name, before) in plan.before.named() {
-        let now = name.parse().ok().and_then(|it| value(root, it));
+    for (name, before) in plan.before.iter() {
+        let now = value(root, name);
         if let Some(now) = now.filter(|now| *now != before) {
             said.push(format!(
                 "{name} was {before} when the plan was made and is {now} now: what it expects to \

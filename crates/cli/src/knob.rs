@@ -16,8 +16,7 @@ pub(crate) mod text;
 pub(crate) mod view;
 pub(crate) mod watching;
 
-use haltwise_core::kvm::Knobs;
-use haltwise_host::knob::Parameter;
+use haltwise_core::parameter::Parameter;
 use haltwise_host::root::Root;
 
 use self::watching::Vms;
@@ -31,26 +30,6 @@ pub(crate) fn value(root: &Root, parameter: Parameter) -> Option<u32> {
 }
 
 /// Its value in a set of KVM's; `None` of a guest's.
-pub(crate) fn of_kvm(knobs: &Knobs, parameter: Parameter) -> Option<u32> {
-    match parameter {
-        Parameter::HaltPollNs => Some(knobs.halt_poll_ns),
-        Parameter::Grow => Some(knobs.grow),
-        Parameter::GrowStart => Some(knobs.grow_start),
-        Parameter::Shrink => Some(knobs.shrink),
-        _ => None,
-    }
-}
-
-pub(crate) fn of_kvm_mut(knobs: &mut Knobs, parameter: Parameter) -> Option<&mut u32> {
-    match parameter {
-        Parameter::HaltPollNs => Some(&mut knobs.halt_poll_ns),
-        Parameter::Grow => Some(&mut knobs.grow),
-        Parameter::GrowStart => Some(&mut knobs.grow_start),
-        Parameter::Shrink => Some(&mut knobs.shrink),
-        _ => None,
-    }
-}
-
 pub(crate) fn who() -> String {
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())

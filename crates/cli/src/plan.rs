@@ -6,13 +6,11 @@
 //! unknown or out of range is an error that says which.
 
 mod file;
-mod settings;
 
+use haltwise_core::parameter::Values;
 use haltwise_core::recording::Side;
 use haltwise_document::figures;
 use serde::{Deserialize, Serialize};
-
-pub(crate) use settings::Settings;
 
 /// What the field `schema` says.
 pub(crate) const SCHEMA: &str = "haltwise-plan";
@@ -35,9 +33,9 @@ pub(crate) struct Plan {
     pub(crate) capture: Basis,
     pub(crate) goal: TuneGoal,
     pub(crate) scope: Scope,
-    pub(crate) before: Settings,
+    pub(crate) before: Values,
     /// The parameters as they shall be; none to leave everything as it is.
-    pub(crate) settings: Settings,
+    pub(crate) settings: Values,
     /// Ceilings of VMs; the field is there where `scope` is [`Scope::HostAndVms`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) ceilings: Vec<PlannedCeiling>,

@@ -12,6 +12,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use haltwise_capture::files;
 use haltwise_core::explain::HABIT;
+use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::prove::compare::{Comparison, Verdict};
 use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::prove::predict::Prediction;
@@ -347,5 +348,41 @@ pub(crate) fn read(file: &Path) -> Result<Proof, Failure> {
         _ => serde_json::from_value(value)
             .with_context(of_others)
             .map_err(refuse),
+    }
+}
+
+impl ProvenSetting {
+    pub(crate) fn new(spec: String, values: &Values) -> Self {
+        Self {
+            spec,
+            halt_poll_ns: values.get(Parameter::HaltPollNs),
+            halt_poll_ns_grow: values.get(Parameter::Grow),
+            halt_poll_ns_grow_start: values.get(Parameter::GrowStart),
+            halt_poll_ns_shrink: values.get(Parameter::Shrink),
+            guest_halt_poll_ns: values.get(Parameter::GuestHaltPollNs),
+            guest_halt_poll_grow: values.get(Parameter::GuestGrow),
+            guest_halt_poll_grow_start: values.get(Parameter::GuestGrowStart),
+            guest_halt_poll_shrink: values.get(Parameter::GuestShrink),
+            guest_halt_poll_allow_shrink: values.get(Parameter::GuestAllowShrink).map(|it| it != 0),
+        }
+    }
+
+    pub(crate) fn values(&self) -> Values {
+        let all = [
+            (Parameter::HaltPollNs, self.halt_poll_ns),
+            (Parameter::Grow, self.halt_poll_ns_grow),
+            (Parameter::GrowStart, self.halt_poll_ns_grow_start),
+            (Parameter::Shrink, self.halt_poll_ns_shrink),
+            (Parameter::GuestHaltPollNs, self.guest_halt_poll_ns),
+            (Parameter::GuestGrow, self.guest_halt_poll_grow),
+            (Parameter::GuestGrowStart, self.guest_halt_poll_grow_start),
+            (Parameter::GuestShrink, self.guest_halt_poll_shrink),
+            (
+                Parameter::GuestAllowShrink,
+                self.guest_halt_poll_allow_shrink.map(u32::from),
+            ),
+        ];
+        let known = all.into_iter();
+        known.filter_map(|(it, value)| Some((it, value?))).collect()
     }
 }

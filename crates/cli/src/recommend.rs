@@ -29,7 +29,6 @@ pub(crate) mod whatif;
 
 use haltwise_capture::note::Note;
 use haltwise_core::explain::remedy::Advised;
-use haltwise_core::kvm::Knobs;
 use haltwise_core::kvm::guest::Params;
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::interval::Interval;
@@ -40,12 +39,13 @@ use self::counted::Histograms;
 use self::guest::joined::Joined;
 use self::view::{SettingPoint, TuneResult};
 use crate::exit::Failure;
-use crate::plan::{Settings, TuneGoal};
+use crate::plan::TuneGoal;
 use crate::prices::price::GivenPrice;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
 use crate::recommend::guest::Place;
 use crate::recommend::guest::view::GuestTuneResult;
+use haltwise_core::parameter::{Parameter, Values};
 
 /// Version of the JSON; documented in `docs/tune-json.md`.
 pub(crate) const SCHEMA: u32 = 1;
@@ -175,7 +175,7 @@ pub(crate) struct GuestInShort {
     notes: Vec<String>,
     in_force: Params,
     recommended: Option<Params>,
-    host: Settings,
+    host: Values,
 }
 
 impl GuestInShort {
@@ -212,9 +212,9 @@ pub(crate) struct InShort {
     /// Whether any VM follows `halt_poll_ns`.
     pub(crate) follows: bool,
     pub(crate) reason: String,
-    pub(crate) in_force: Settings,
+    pub(crate) in_force: Values,
     /// The parameters to write; `None` to leave them.
-    pub(crate) recommended: Option<Settings>,
+    pub(crate) recommended: Option<Values>,
     /// What the best setting that was found changes of the cost, as a share of the cost in force.
     pub(crate) cost_share: Option<Interval>,
     /// Figures of what is in force and of the best setting that was found, in this order.
@@ -260,7 +260,7 @@ impl Recommendation {
         let what = match &told.recommended {
             Some(setting) => {
                 let changes = setting.beyond(&told.in_force);
-                match changes.halt_poll_ns.filter(|_| !told.follows) {
+                match changes.get(Parameter::HaltPollNs).filter(|_| !told.follows) {
                     Some(ceiling_ns) => {
                         let ceiling = say::time(ceiling_ns);
                         format!("Set the VMs' own ceiling (KVM_CAP_HALT_POLL) to {ceiling}")
@@ -316,8 +316,8 @@ impl Recommended {
             _ if is_silent => Advised::NotAsked,
             None => Advised::Leave,
             Some(to) => Advised::Change {
-                from: knobs(&view.in_force),
-                to: knobs(to),
+                from: view.in_force.into(),
+                to: (*to).into(),
             },
         }
     }
@@ -330,13 +330,4 @@ fn figures(candidates: &Candidates) -> Vec<SettingPoint> {
     let all = in_force.chain(&candidates.advice.choice);
     all.map(|finalist| view::point(candidates, finalist, reach))
         .collect()
-}
-
-fn knobs(of: &Settings) -> Knobs {
-    Knobs {
-        halt_poll_ns: of.halt_poll_ns.unwrap_or(0),
-        grow: of.halt_poll_ns_grow.unwrap_or(0),
-        grow_start: of.halt_poll_ns_grow_start.unwrap_or(0),
-        shrink: of.halt_poll_ns_shrink.unwrap_or(0),
-    }
 }

@@ -23,6 +23,7 @@
 //! | [`stats`] | medians, percentiles, intervals |
 //! | [`workload`] | seeded processes that draw the gaps between wake-ups |
 //! | [`kvm`] | the reference model: what KVM and the guest's governor do with a halt, kernel by kernel |
+//! | [`parameter`] | the parameters of halt polling, and values of some of them |
 //! | [`verify`] | recorded halts, held against the reference model |
 //! | [`tune`] | which setting serves recorded halts best |
 //! | [`pilot`] | which setting serves each VM now, decided all the time |
@@ -45,6 +46,7 @@ pub mod identity;
 pub mod ids;
 pub mod join;
 pub mod kvm;
+pub mod parameter;
 pub mod pilot;
 pub mod policy;
 pub mod profile;

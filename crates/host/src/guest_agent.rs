@@ -30,8 +30,8 @@ use self::reply::{Handle, Info, Piece};
 use self::socket::Socket;
 use self::virsh::Virsh;
 use crate::discovery::{AgentChannel, agent_channel, key_of};
-use crate::knob::Parameter;
 use crate::root::{Root, RootError};
+use haltwise_core::parameter::Parameter;
 
 pub(crate) use self::sessions::Sessions;
 

@@ -6,7 +6,6 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `parameter` | the parameters and the values they take |
 //! | `target` | what can be set: parameters and boot files; a change of it |
 //! | `advice` | settings without effect, and values that are likely to be a slip or to cost |
 //! | `origin` | lines of files that set parameters: at boot, by scripts, or without effect |
@@ -35,7 +34,6 @@ pub mod fuzz;
 mod machine;
 mod origin;
 mod own;
-mod parameter;
 mod persist;
 mod snapshot;
 mod state;
@@ -50,7 +48,6 @@ pub use self::baseline::{Baseline, CutOff, Held, Outcome};
 pub use self::error::{Foreign, KnobError};
 pub use self::machine::is_writable;
 pub use self::origin::{Line, Reach, holder, lines, rivals};
-pub use self::parameter::{Parameter, ValueError};
 pub use self::snapshot::Snapshot;
 pub use self::state::{PILOT, keep, kept, make_place};
 pub use self::store::BASELINE;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use haltwise_core::event::{Knob, KnobScope};
+use haltwise_core::parameter::Parameter;
 use haltwise_core::recording::Side;
 
 use crate::root::{Root, RootError};
@@ -13,10 +14,7 @@ use crate::root::{Root, RootError};
 /// Where KVM's module parameters are, for texts that tell people what to type.
 pub const KVM: &str = "/sys/module/kvm/parameters";
 
-/// Where those of the guest's governor are.
-pub const HALTPOLL: &str = "/sys/module/haltpoll/parameters";
-
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Source {
     name: &'static str,
     scope: KnobScope,
@@ -39,40 +37,17 @@ const fn guest(name: &'static str, path: &'static str) -> Source {
     }
 }
 
-const SOURCES: [Source; 25] = [
-    kvm("halt_poll_ns", "sys/module/kvm/parameters/halt_poll_ns"),
-    kvm(
-        "halt_poll_ns_grow",
-        "sys/module/kvm/parameters/halt_poll_ns_grow",
-    ),
-    kvm(
-        "halt_poll_ns_grow_start",
-        "sys/module/kvm/parameters/halt_poll_ns_grow_start",
-    ),
-    kvm(
-        "halt_poll_ns_shrink",
-        "sys/module/kvm/parameters/halt_poll_ns_shrink",
-    ),
-    guest(
-        "guest_halt_poll_ns",
-        "sys/module/haltpoll/parameters/guest_halt_poll_ns",
-    ),
-    guest(
-        "guest_halt_poll_grow",
-        "sys/module/haltpoll/parameters/guest_halt_poll_grow",
-    ),
-    guest(
-        "guest_halt_poll_grow_start",
-        "sys/module/haltpoll/parameters/guest_halt_poll_grow_start",
-    ),
-    guest(
-        "guest_halt_poll_shrink",
-        "sys/module/haltpoll/parameters/guest_halt_poll_shrink",
-    ),
-    guest(
-        "guest_halt_poll_allow_shrink",
-        "sys/module/haltpoll/parameters/guest_halt_poll_allow_shrink",
-    ),
+fn parameters(side: Side) -> impl Iterator<Item = Source> {
+    let source = match side {
+        Side::Host => kvm,
+        Side::Guest => guest,
+    };
+    let all = Parameter::of_side(side).iter();
+    all.map(move |it| source(it.name(), it.path()))
+}
+
+/// Settings beside the parameters of halt polling.
+const OTHERS: [Source; 16] = [
     kvm(
         "halt_poll_max_steal",
         "sys/module/kvm/parameters/halt_poll_max_steal",
@@ -131,7 +106,8 @@ pub fn read(root: &Root, time_ns: u64) -> Result<Vec<Knob>, RootError> {
 }
 
 fn read_all(root: &Root, time_ns: u64, idle_hlt: bool) -> Result<Vec<Knob>, RootError> {
-    let mut knobs = read_from(root, time_ns, &SOURCES)?;
+    let all = parameters(Side::Host).chain(parameters(Side::Guest));
+    let mut knobs = read_from(root, time_ns, all.chain(OTHERS))?;
     if idle_hlt {
         knobs.push(Knob {
             time_ns,
@@ -151,8 +127,12 @@ fn read_all(root: &Root, time_ns: u64, idle_hlt: bool) -> Result<Vec<Knob>, Root
     Ok(knobs)
 }
 
-fn read_from(root: &Root, time_ns: u64, sources: &[Source]) -> Result<Vec<Knob>, RootError> {
-    let mut knobs = Vec::with_capacity(sources.len() + 1);
+fn read_from(
+    root: &Root,
+    time_ns: u64,
+    sources: impl Iterator<Item = Source>,
+) -> Result<Vec<Knob>, RootError> {
+    let mut knobs = Vec::new();
     for source in sources {
         match root.value(source.path) {
             Ok(value) => knobs.push(Knob {
@@ -202,7 +182,7 @@ pub fn cpuidle_governor(root: &Root) -> Option<String> {
 
 /// The module parameter `halt_poll_ns`: the ceiling of every VM without its own.
 pub fn param_halt_poll_ns(root: &Root) -> Result<u32, RootError> {
-    root.number("sys/module/kvm/parameters/halt_poll_ns")
+    root.number(Parameter::HaltPollNs.path())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,14 +191,6 @@ pub enum Look {
     /// The parameters of the polling window, KVM's four or the governor's five: cheap enough to be looked at often,
     /// and what a replay of the kernel's rule has to know to the moment.
     Window(Side),
-}
-
-/// Where the sources are that [`Look::Window`] means.
-const fn window_sources(side: Side) -> std::ops::Range<usize> {
-    match side {
-        Side::Host => 0..4,
-        Side::Guest => 4..9,
-    }
 }
 
 /// Reads the settings again and again and tells what changed.
@@ -255,7 +227,7 @@ impl Watch {
                 let idle_hlt = *self.idle_hlt.get_or_insert_with(|| has_idle_hlt(root));
                 read_all(root, before_ns, idle_hlt)?
             }
-            Look::Window(side) => read_from(root, before_ns, &SOURCES[window_sources(side)])?,
+            Look::Window(side) => read_from(root, before_ns, parameters(side))?,
         };
         let after_ns = clock();
         for knob in &mut now {
@@ -390,19 +362,6 @@ mod test {
         assert_eq!(told(Look::All), []);
         fs::write(dir.path().join(path), "50000\n").unwrap();
         assert_eq!(told(Look::Window(Side::Host)), [row(12, "50000")]);
-    }
-
-    #[test]
-    fn the_windows_parameters_come_first() {
-        for (side, prefix, count) in [
-            (Side::Host, "halt_poll_ns", 4),
-            (Side::Guest, "guest_halt_poll_", 5),
-        ] {
-            let sources = &SOURCES[window_sources(side)];
-            let mut names = sources.iter().map(|source| source.name);
-            assert!(names.all(|name| name.starts_with(prefix)), "{side:?}");
-            assert_eq!(sources.len(), count, "{side:?}");
-        }
     }
 
     #[test]

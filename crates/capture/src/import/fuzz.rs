@@ -7,6 +7,7 @@ use haltwise_core::ids::VmIndex;
 use super::lines::{Line, Lines};
 use super::reading::Reading;
 use super::told::GivenSettings;
+use haltwise_core::parameter::Parameter;
 
 /// Reads bytes as a text; gives how many halts come out. The number of bytes chooses what is told of
 /// the host.
@@ -15,11 +16,11 @@ use super::told::GivenSettings;
 /// If a halt contradicts itself.
 pub fn import_text(bytes: &[u8]) -> u64 {
     let told = |bit: usize| bytes.len() >> bit & 1 != 0;
+    let ceiling = (Parameter::HaltPollNs, 200_000);
     let mut reading = Reading::new(GivenSettings {
-        param_halt_poll_ns: told(0).then_some(200_000),
+        parameters: told(0).then_some(ceiling).into_iter().collect(),
         vm_max_halt_poll_ns: told(1).then_some(50_000),
         kernel_release: told(2).then(|| "5.15".to_owned()),
-        ..GivenSettings::default()
     });
     let mut lines = Lines::new(bytes);
     let mut facts = Facts::default();

@@ -4,19 +4,13 @@ use haltwise_core::decode::{Rules, ToldCeiling};
 use haltwise_core::event::{CeilingSource, Knob, KnobScope, Vm};
 use haltwise_core::kvm::rule::Clamp;
 use haltwise_core::kvm::{Arch, Ceilings, Rule, Version};
+use haltwise_core::parameter::{Parameter, Values};
 
 /// Settings in force while the text was recorded, as far as somebody knows. Times are in nanoseconds,
 /// 32 bits of them as in the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GivenSettings {
-    /// The module parameter `halt_poll_ns`.
-    pub param_halt_poll_ns: Option<u32>,
-    /// `halt_poll_ns_grow`.
-    pub grow: Option<u32>,
-    /// `halt_poll_ns_grow_start`.
-    pub grow_start: Option<u32>,
-    /// `halt_poll_ns_shrink`.
-    pub shrink: Option<u32>,
+    pub parameters: Values,
     /// Each VM's own `max_halt_poll_ns` (`KVM_CAP_HALT_POLL`).
     pub vm_max_halt_poll_ns: Option<u32>,
     /// The kernel, as `uname -r` prints it.
@@ -46,7 +40,8 @@ impl GivenSettings {
     /// The ceiling of every VM, if anything that sets it is told.
     pub(super) fn ceiling(&self) -> Option<ToldCeiling> {
         let cap = self.vm_max_halt_poll_ns;
-        let param = self.param_halt_poll_ns.or(cap)?;
+        let told = self.parameters.get(Parameter::HaltPollNs);
+        let param = told.or(cap)?;
         let set = Ceilings {
             vm_max_halt_poll_ns: cap,
             ..Ceilings::of_param(param)
@@ -56,28 +51,19 @@ impl GivenSettings {
             None => cap.map_or((param, CeilingSource::Param), |ns| (ns, CeilingSource::Cap)),
         };
         // Before 5.8 a VM had no ceiling of its own, whatever was told.
-        let nobodys = source == CeilingSource::Param && self.param_halt_poll_ns.is_none();
+        let nobodys = source == CeilingSource::Param && told.is_none();
         (!nobodys).then_some(ToldCeiling { ns, source })
     }
 
     /// The host's settings, as a capture keeps them.
     pub(super) fn knobs(&self, time_ns: u64) -> Vec<Knob> {
-        [
-            ("halt_poll_ns", self.param_halt_poll_ns),
-            ("halt_poll_ns_grow", self.grow),
-            ("halt_poll_ns_grow_start", self.grow_start),
-            ("halt_poll_ns_shrink", self.shrink),
-        ]
-        .into_iter()
-        .filter_map(|(name, value)| {
-            Some(Knob {
-                time_ns,
-                name: name.to_owned(),
-                scope: KnobScope::Host,
-                value: value?.to_string(),
-            })
-        })
-        .collect()
+        let knob = |(parameter, value): (Parameter, u32)| Knob {
+            time_ns,
+            name: parameter.name().to_owned(),
+            scope: KnobScope::Host,
+            value: parameter.written(value),
+        };
+        self.parameters.listed().map(knob).collect()
     }
 
     pub(super) fn knob_of(&self, vm: &Vm, time_ns: u64) -> Option<Knob> {
@@ -94,12 +80,15 @@ impl GivenSettings {
 mod test {
     use super::*;
 
+    fn of_ceiling(ns: u32) -> Values {
+        Values::default().with(Parameter::HaltPollNs, ns)
+    }
+
     fn told(param: Option<u32>, cap: Option<u32>, kernel: Option<&str>) -> GivenSettings {
         GivenSettings {
-            param_halt_poll_ns: param,
+            parameters: param.map_or_else(Values::default, of_ceiling),
             vm_max_halt_poll_ns: cap,
             kernel_release: kernel.map(str::to_owned),
-            ..GivenSettings::default()
         }
     }
 

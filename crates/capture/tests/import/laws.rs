@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use haltwise_capture::import::GivenSettings;
 use haltwise_core::event::{CeilingSource, Halt, WakeSource, WindowCall};
 use haltwise_core::ids::{Tid, VcpuId};
+use haltwise_core::parameter::{Parameter, Values};
 use proptest::prelude::*;
 
 use super::kvm::{self, CEILING, Tool, Truth};
@@ -12,7 +13,7 @@ use super::{Made, capture_of};
 
 fn told() -> GivenSettings {
     GivenSettings {
-        param_halt_poll_ns: Some(CEILING),
+        parameters: Values::default().with(Parameter::HaltPollNs, CEILING),
         kernel_release: Some("6.12".to_owned()),
         ..GivenSettings::default()
     }

@@ -6,14 +6,16 @@ use std::path::Path;
 
 use haltwise_capture::import::GivenSettings;
 use haltwise_core::event::CeilingSource;
+use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::recording::Rung;
 
 use super::{Made, capture_of};
 
 fn told() -> GivenSettings {
     GivenSettings {
-        param_halt_poll_ns: Some(200_000),
-        grow: Some(2),
+        parameters: Values::default()
+            .with(Parameter::HaltPollNs, 200_000)
+            .with(Parameter::Grow, 2),
         ..GivenSettings::default()
     }
 }

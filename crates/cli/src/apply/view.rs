@@ -1,6 +1,7 @@
 //! What apply says, as data: the JSON of `--json`.
 
-use haltwise_host::knob::{CutOff, Foreign, Parameter, Proposal, Target};
+use haltwise_core::parameter::Parameter;
+use haltwise_host::knob::{CutOff, Foreign, Proposal, Target};
 use haltwise_host::root::Root;
 use serde::Serialize;
 

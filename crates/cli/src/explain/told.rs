@@ -9,7 +9,7 @@ use crate::reading::opened::Opened;
 use crate::reading::rule;
 use crate::recommend::candidates::TuneRequest;
 use crate::recommend::guest::view::GuestTuneResult;
-use crate::recommend::guest::{Place, say, stolen};
+use crate::recommend::guest::{Place, stolen};
 use crate::recommend::{Recommendation, Recommended, recommend_in_guest};
 
 /// What `tune` says.
@@ -58,7 +58,7 @@ fn advised(tuned: &GuestTuneResult) -> AdvisedInGuest {
         _ if tuned.verdict == "too-short" => AdvisedInGuest::NotAsked,
         (Place::Guest, Some(to)) => AdvisedInGuest::Set {
             ceiling_ns: to.guest_halt_poll_ns,
-            how: match say::apply(&tuned.in_force, &to).filter(|_| is_haltpoll) {
+            how: match tuned.apply.as_ref().filter(|_| is_haltpoll) {
                 Some(apply) => format!("`{apply}` in the guest"),
                 None => format!("Boot the guest with `{}`", tuned.command_line.join(" ")),
             },

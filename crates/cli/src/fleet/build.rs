@@ -106,13 +106,7 @@ fn short(knobs: &Knobs) -> String {
 }
 
 fn setting(knobs: &Knobs) -> FleetSetting {
-    FleetSetting {
-        setting: short(knobs),
-        halt_poll_ns: knobs.halt_poll_ns,
-        halt_poll_ns_grow: knobs.grow,
-        halt_poll_ns_grow_start: knobs.grow_start,
-        halt_poll_ns_shrink: knobs.shrink,
-    }
+    FleetSetting::new(short(knobs), knobs)
 }
 
 fn times(interval: &Interval, factor: f64) -> Interval {

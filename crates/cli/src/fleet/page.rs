@@ -8,6 +8,7 @@ use haltwise_document::{Document, Rows, Unit, Untrusted, prose};
 
 use super::view::{FleetCohort, FleetPlan, FleetResult};
 use crate::number::{count, share, three_digits};
+use crate::recommend::say;
 use crate::words::plural;
 
 /// Lays it out, with so many rows of each table.
@@ -47,18 +48,7 @@ fn opening(document: &mut Document, result: &FleetResult) {
         ),
     });
     if result.verdict == Verdict::Set {
-        let it = &result.one;
-        document.command(
-            "on each host",
-            format!(
-                "haltwise apply --set halt_poll_ns={} --set halt_poll_ns_grow={} --set halt_poll_ns_grow_start={} \
-                 --set halt_poll_ns_shrink={}",
-                it.halt_poll_ns,
-                it.halt_poll_ns_grow,
-                it.halt_poll_ns_grow_start,
-                it.halt_poll_ns_shrink
-            ),
-        );
+        document.command("on each host", say::apply(&result.one.values()));
     }
 }
 

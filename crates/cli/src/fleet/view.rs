@@ -3,6 +3,8 @@
 use haltwise_core::fleet::answer::PlanKind;
 use haltwise_core::fleet::choose::{Takes, Verdict};
 use haltwise_core::fleet::gather::Level;
+use haltwise_core::kvm::Knobs;
+use haltwise_core::parameter::Values;
 use haltwise_core::tune::interval::Interval;
 use haltwise_document::figures;
 
@@ -195,5 +197,26 @@ figures! {
         pub(crate) cost_per_halt_ns: f64 = MeanNanos "own",
         /// By how much less, as a share.
         pub(crate) gain: f64 = Share,
+    }
+}
+
+impl FleetSetting {
+    pub(crate) fn new(short: String, knobs: &Knobs) -> Self {
+        Self {
+            setting: short,
+            halt_poll_ns: knobs.halt_poll_ns,
+            halt_poll_ns_grow: knobs.grow,
+            halt_poll_ns_grow_start: knobs.grow_start,
+            halt_poll_ns_shrink: knobs.shrink,
+        }
+    }
+
+    pub(crate) fn values(&self) -> Values {
+        Values::from(Knobs {
+            halt_poll_ns: self.halt_poll_ns,
+            grow: self.halt_poll_ns_grow,
+            grow_start: self.halt_poll_ns_grow_start,
+            shrink: self.halt_poll_ns_shrink,
+        })
     }
 }

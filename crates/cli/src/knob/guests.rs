@@ -1,7 +1,8 @@
 //! In which guests parameters are set, from their host.
 
+use haltwise_core::parameter::Parameter;
 use haltwise_host::discovery::{self, VmSelector};
-use haltwise_host::knob::{InGuest, Parameter};
+use haltwise_host::knob::InGuest;
 use haltwise_host::root::Root;
 
 use crate::exit::{Exit, Failure};

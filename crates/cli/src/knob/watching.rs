@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use haltwise_core::kvm::{Arch, Knobs, Version};
+use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::recording::Rung;
 use haltwise_host::clock;
-use haltwise_host::knob::Parameter;
 use haltwise_host::knob::effect::{CeilingChange, Effect, Halts, Walk, Watch, Watched};
 use haltwise_host::root::Root;
 use haltwise_host::support::{self, Support};
@@ -180,13 +180,10 @@ pub(crate) fn kernel(release: &str) -> Option<(Version, Arch)> {
 
 /// The four parameters now; what this kernel lacks is 0.
 pub(crate) fn knobs(root: &Root) -> Option<Knobs> {
-    let or_none = |parameter| value(root, parameter).unwrap_or(0);
-    Some(Knobs {
-        halt_poll_ns: value(root, Parameter::HaltPollNs)?,
-        grow: or_none(Parameter::Grow),
-        grow_start: or_none(Parameter::GrowStart),
-        shrink: or_none(Parameter::Shrink),
-    })
+    let known = |it: Parameter| Some((it, value(root, it)?));
+    let values: Values = Parameter::HOST.into_iter().filter_map(known).collect();
+    values.get(Parameter::HaltPollNs)?;
+    Some(values.into())
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
+use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::replay::GoalName;
 use haltwise_core::tune::advice::{Comparison, Verdict};
 use haltwise_core::tune::interval::Interval;
-use haltwise_host::knob::{Parameter, is_writable};
+use haltwise_host::knob::is_writable;
 use haltwise_host::root::Root;
 
 use super::usage;
@@ -17,7 +18,6 @@ use crate::exit::Failure;
 use crate::explain;
 use crate::figures::Source;
 use crate::number::whole;
-use crate::plan::Settings;
 use crate::prices::{self, words};
 use crate::reading::opened::Opened;
 use crate::reading::select;
@@ -110,12 +110,9 @@ fn settings(made: &Recommended) -> Vec<ComparedSetting> {
     };
     let in_force = made.view.in_force;
     let mut settings = vec![row("current", &in_force, current, None, current)];
-    let off = Settings {
-        halt_poll_ns: Some(0),
-        ..in_force
-    };
+    let off = in_force.with(Parameter::HaltPollNs, 0);
     let recommended = made.view.recommended;
-    let is_off = |setting: Settings| setting.halt_poll_ns == Some(0);
+    let is_off = |setting: Values| setting.get(Parameter::HaltPollNs) == Some(0);
     if let Some(of) = figures(played, SettingRow::Off).filter(|_| !is_off(in_force)) {
         let which = match recommended {
             Some(setting) if is_off(setting) => "recommended",
@@ -160,7 +157,7 @@ fn figures(played: &PlayedSettings, wanted: SettingRow) -> Option<&HaltFigures> 
 /// A setting's figures, with the ends of what it may come to: the current setting's, and the ends of the difference.
 fn row(
     which: &'static str,
-    setting: &Settings,
+    setting: &Values,
     of: &HaltFigures,
     against: Option<&Comparison>,
     current: &HaltFigures,
@@ -253,16 +250,10 @@ fn prove(made: &Recommended) -> Option<String> {
     let is_unproven = view.follows && view.verdict == say::verdict(Verdict::Unproven);
     let unproven = || view.played.as_ref().filter(|_| is_unproven)?.choice;
     let setting = view.for_host().or_else(unproven)?;
-    let spec = if setting.halt_poll_ns == Some(0) {
+    let spec = if setting.get(Parameter::HaltPollNs) == Some(0) {
         "off".to_owned()
     } else {
-        let words = setting.named().map(|(name, value)| match name {
-            "halt_poll_ns" => format!("max={value}ns"),
-            "halt_poll_ns_grow_start" => format!("grow_start={value}ns"),
-            "halt_poll_ns_grow" => format!("grow={value}"),
-            _ => format!("shrink={value}"),
-        });
-        format!("kvm:{}", words.collect::<Vec<_>>().join(","))
+        say::spec(&setting)
     };
     Some(format!("haltwise prove --a current --b {spec} --yes"))
 }

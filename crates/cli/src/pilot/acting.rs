@@ -1,8 +1,9 @@
 //! Makes a change of the pilot's, through the journal, and only where what is in force is what the decision rests on.
 
+use haltwise_core::parameter::Values;
 use haltwise_core::pilot::decision::{Change, Decision, Refusal};
 use haltwise_core::pilot::input::Scope;
-use haltwise_host::knob::{KnobError, Parameter, Request, Target, Writer};
+use haltwise_host::knob::{KnobError, Request, Target, Writer};
 use haltwise_host::root::Root;
 
 use crate::knob;
@@ -30,11 +31,11 @@ fn request(root: &Root, scope: Scope, change: Change) -> (Request, Vec<(Target, 
             expected.push((Target::Ceiling(vm), change.from.halt_poll_ns));
         }
         Scope::Host => {
-            for parameter in Parameter::KVM {
-                let of = |knobs| knob::of_kvm(knobs, parameter);
+            let from = Values::from(change.from);
+            for (parameter, to) in Values::from(change.to).iter() {
                 // A change that failed may have been made of any of them.
                 let is_unsure = change.is_unsure && root.exists(parameter.path());
-                if let (Some(from), Some(to)) = (of(&change.from), of(&change.to))
+                if let Some(from) = from.get(parameter)
                     && (from != to || is_unsure)
                 {
                     request.parameters.push((parameter, to));

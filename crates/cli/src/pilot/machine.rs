@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use haltwise_core::event::{Facts, HaltCounts, HostSample, Vm};
 use haltwise_core::ids::{VmIndex, VmKey};
 use haltwise_core::kvm::Knobs;
+use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::pilot::input::{Counts, Held, HostSeen, Pressure, Seen, VmSeen};
 use haltwise_core::pilot::{Goal, Goals};
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_host::collector::{CollectOptions, Collector};
-use haltwise_host::knob::{Baseline, Held as Recorded, Parameter, Snapshot, Target, is_writable};
+use haltwise_host::knob::{Baseline, Held as Recorded, Snapshot, Target, is_writable};
 use haltwise_host::root::Root;
 use haltwise_host::{clock, host_sample, params};
 
@@ -18,7 +19,7 @@ use super::ceilings::Ceilings;
 use super::vetoes::Vetoes;
 use crate::collect::attach::{attach, explain};
 use crate::exit::Failure;
-use crate::knob::{self, watching};
+use crate::knob::watching;
 use crate::reading::select;
 
 pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
@@ -285,28 +286,26 @@ fn held_ceiling(baseline: &Baseline, vm: VmKey, now: Option<Knobs>) -> Option<He
 /// The same of the host's parameters: what it has not set is as it is now.
 fn held_parameters(baseline: &Baseline, now: Knobs) -> Option<Held<Knobs>> {
     let mut held = Held {
-        before: now,
-        ours: now,
+        before: Values::from(now),
+        ours: now.into(),
     };
     let mut is_any = false;
-    for parameter in [
-        Parameter::HaltPollNs,
-        Parameter::Grow,
-        Parameter::GrowStart,
-        Parameter::Shrink,
-    ] {
+    for parameter in Parameter::HOST {
         let of = baseline.get(Target::Parameter(parameter));
         let Some(of) = of.filter(|of| of.who.starts_with(WHO)) else {
             continue;
         };
         is_any = true;
-        for (knobs, text) in [(&mut held.before, &of.before), (&mut held.ours, &of.ours)] {
+        for (values, text) in [(&mut held.before, &of.before), (&mut held.ours, &of.ours)] {
             if let Some(value) = text.as_ref().and_then(|text| text.parse().ok()) {
-                *knob::of_kvm_mut(knobs, parameter)? = value;
+                values.set(parameter, Some(value));
             }
         }
     }
-    is_any.then_some(held)
+    is_any.then(|| Held {
+        before: held.before.into(),
+        ours: held.ours.into(),
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use haltwise_core::kvm::{Arch, Rule, Version};
+use haltwise_core::parameter::Parameter;
 use haltwise_core::pilot::decision::Decision;
 use haltwise_core::pilot::input::Scope;
 use haltwise_core::pilot::memory::Memory;
@@ -13,7 +14,7 @@ use haltwise_core::pilot::{Goals, Limits, Pilot, Setup};
 use haltwise_core::replay::calibration::{Calibration, SwitchCpu};
 use haltwise_core::replay::latency::Latencies;
 use haltwise_core::units::Nanos;
-use haltwise_host::knob::{self, Parameter};
+use haltwise_host::knob;
 use haltwise_host::sandbox::{self, Duties};
 use haltwise_host::support::KernelRelease;
 use haltwise_host::{clock, host_sample};
@@ -199,7 +200,7 @@ impl<'a> Running<'a> {
     fn confine(&mut self) {
         let root = &self.options.given.root;
         let parameters: &[Parameter] = if self.may_come_to_act() {
-            &Parameter::KVM
+            &Parameter::HOST
         } else {
             &[]
         };

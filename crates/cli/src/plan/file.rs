@@ -7,9 +7,9 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use haltwise_capture::files;
 use haltwise_capture::files::output::{self, Readers};
+use haltwise_core::parameter::Values;
 use serde::Deserialize;
 
-use super::settings::LONGEST_NS;
 use super::{Effect, Expected, Plan, PlannedCeiling, SCHEMA, Scope, VERSION, VERSION_OF_GUEST};
 use crate::exit::{Exit, Failure};
 use crate::terminal;
@@ -71,9 +71,7 @@ impl Plan {
 
     fn check(&self) -> Result<(), String> {
         self.check_scope()?;
-        self.settings
-            .check()
-            .map_err(|what| format!("settings: {what}"))?;
+        check_values(&self.settings).map_err(|what| format!("settings: {what}"))?;
         check_lambda("goal", self.goal.lambda)?;
         self.check_ceilings()?;
         if self.goal.max_poll_cpu_percent.is_some_and(|max| max < 0.0) {
@@ -129,9 +127,9 @@ impl Plan {
             if vm.trim().is_empty() || !names.insert(vm) {
                 return Err(format!("{what} is no name, or comes twice"));
             }
-            if *halt_poll_ns > LONGEST_NS {
+            if *halt_poll_ns > MOST {
                 return Err(format!(
-                    "{what}: halt_poll_ns is {halt_poll_ns}; a plan may hold 0 to {LONGEST_NS}"
+                    "{what}: halt_poll_ns is {halt_poll_ns}; a plan may hold 0 to {MOST}"
                 ));
             }
             check_lambda(&what, *lambda)?;
@@ -149,6 +147,20 @@ impl Plan {
                     .hint("name a file in a directory that you may write to")
             })
     }
+}
+
+/// The longest poll that anybody can want, in nanoseconds, and the largest factor or divisor that can be told from the next
+/// smaller one: above it, one step takes any window to its end.
+const MOST: u32 = 1_000_000_000;
+
+/// Refuses values that are slips rather than settings (`-1` reads as 4294967295 in the kernel).
+fn check_values(values: &Values) -> Result<(), String> {
+    let slip = values.iter().find(|(_, value)| *value > MOST);
+    slip.map_or(Ok(()), |(parameter, value)| {
+        Err(format!(
+            "{parameter} is {value}; a plan may hold 0 to {MOST}"
+        ))
+    })
 }
 
 fn check_lambda(what: &str, lambda: f64) -> Result<(), String> {

@@ -1,6 +1,7 @@
 //! Plans come back as they were written, and what is not a plan is refused by name.
 
 use haltwise_core::kvm::guest::Params;
+use haltwise_core::parameter::Parameter;
 
 use super::*;
 use serde_json::{Value, json};
@@ -33,20 +34,8 @@ fn plan() -> Plan {
             max_poll_cpu_percent: None,
         },
         scope: Scope::Host,
-        before: Settings {
-            halt_poll_ns: Some(200_000),
-            halt_poll_ns_grow: Some(2),
-            halt_poll_ns_grow_start: Some(10_000),
-            halt_poll_ns_shrink: Some(2),
-            ..Settings::default()
-        },
-        settings: Settings {
-            halt_poll_ns: Some(35_000),
-            halt_poll_ns_grow: Some(1),
-            halt_poll_ns_grow_start: Some(35_000),
-            halt_poll_ns_shrink: Some(1),
-            ..Settings::default()
-        },
+        before: of([200_000, 2, 10_000, 2]),
+        settings: of([35_000, 1, 35_000, 1]),
         ceilings: Vec::new(),
         expected: Some(Expected {
             interval: Interval::Confidence95,
@@ -57,6 +46,10 @@ fn plan() -> Plan {
         }),
         reason: "most gaps lie below 30 us, and a block costs 29 us".to_owned(),
     }
+}
+
+fn of(values: [u32; 4]) -> Values {
+    Parameter::HOST.into_iter().zip(values).collect()
 }
 
 fn with_ceilings() -> Plan {
@@ -77,12 +70,10 @@ fn of_guest() -> Plan {
     Plan {
         version: VERSION_OF_GUEST,
         scope: Scope::Guest,
-        before: Settings::of_guest(&in_force),
-        settings: Settings::of_guest(&Params {
-            guest_halt_poll_ns: 750_000,
-            allow_shrink: false,
-            ..in_force
-        }),
+        before: in_force.into(),
+        settings: Values::from(in_force)
+            .with(Parameter::GuestHaltPollNs, 750_000)
+            .with(Parameter::GuestAllowShrink, 0),
         ..plan()
     }
 }
@@ -119,7 +110,7 @@ fn a_plan_comes_back_as_it_was_written() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("plan.json");
     let leave = Plan {
-        settings: Settings::default(),
+        settings: Values::default(),
         expected: None,
         reason: "nothing better is significant".to_owned(),
         ..plan()
@@ -255,38 +246,17 @@ fn a_plan_of_a_guest_has_parameters_of_its_guest_alone() {
     let mut large = guest;
     large["settings"]["guest_halt_poll_grow_start"] = json!(u32::MAX);
     assert!(refused(&large).contains("guest_halt_poll_grow_start is 4294967295"));
-    let named: Vec<_> = of_guest().settings.named().collect();
-    let expected = [
-        ("guest_halt_poll_grow", 2),
-        ("guest_halt_poll_grow_start", 50_000),
-        ("guest_halt_poll_shrink", 2),
-        ("guest_halt_poll_allow_shrink", 0),
-        ("guest_halt_poll_ns", 750_000),
-    ];
-    assert_eq!(named, expected);
 }
 
 #[test]
-fn parameters_come_by_the_kernels_names_and_the_ceiling_last() {
-    let plan = plan();
-    let names: Vec<_> = plan.settings.named().collect();
-    assert_eq!(
-        names,
-        [
-            ("halt_poll_ns_grow", 1),
-            ("halt_poll_ns_grow_start", 35_000),
-            ("halt_poll_ns_shrink", 1),
-            ("halt_poll_ns", 35_000),
-        ]
-    );
-    let only = Settings {
-        halt_poll_ns_grow: Some(2),
-        halt_poll_ns: Some(35_000),
-        ..Settings::default()
-    };
-    let changed: Vec<_> = only.beyond(&plan.before).named().collect();
-    assert_eq!(changed, [("halt_poll_ns", 35_000)]);
-    assert!(plan.before.beyond(&plan.before).is_empty());
+fn parameters_are_written_with_the_ceiling_last() {
+    for (plan, ceiling) in [
+        (plan(), Parameter::HaltPollNs),
+        (of_guest(), Parameter::GuestHaltPollNs),
+    ] {
+        let last = plan.settings.iter().last().unwrap();
+        assert_eq!(last.0, ceiling);
+    }
 }
 
 /// The page names every field that a plan has, and none that it has not.

@@ -11,7 +11,6 @@ use haltwise_core::recording::Side;
 use haltwise_core::replay::{Cost, Outcome};
 use haltwise_core::stats::median_estimate;
 use haltwise_core::units::Nanos;
-use haltwise_host::knob::Parameter;
 
 use super::ProofRequest;
 use super::experiment::{Measured, Result};
@@ -59,8 +58,8 @@ pub(crate) fn view(
     Ok(Proof {
         schema: crate::proof::schema(side),
         side,
-        a: setting(a, sides, Which::A),
-        b: setting(b, sides, Which::B),
+        a: ProvenSetting::new(a, &sides.values(Which::A)),
+        b: ProvenSetting::new(b, &sides.values(Which::B)),
         means: measured.means.to_owned(),
         command: command(wanted),
         host: MeasuredHost {
@@ -182,22 +181,6 @@ fn predicted(measured: &Measured, sides: &Sides, cost: &Cost) -> Figures {
         let figures = of(&played.from_zero, measured, sides, cost);
         by_goals(&figures, measured, sides, true, cost)
     })
-}
-
-fn setting(spec: String, sides: &Sides, which: Which) -> ProvenSetting {
-    let of = |parameter| sides.value(which, parameter);
-    ProvenSetting {
-        spec,
-        halt_poll_ns: of(Parameter::HaltPollNs),
-        halt_poll_ns_grow: of(Parameter::Grow),
-        halt_poll_ns_grow_start: of(Parameter::GrowStart),
-        halt_poll_ns_shrink: of(Parameter::Shrink),
-        guest_halt_poll_ns: of(Parameter::GuestHaltPollNs),
-        guest_halt_poll_grow: of(Parameter::GuestGrow),
-        guest_halt_poll_grow_start: of(Parameter::GuestGrowStart),
-        guest_halt_poll_shrink: of(Parameter::GuestShrink),
-        guest_halt_poll_allow_shrink: of(Parameter::GuestAllowShrink).map(|value| value != 0),
-    }
 }
 
 fn design(wanted: &ProofRequest, rounds: &[[&Measured; 3]]) -> ProofDesign {

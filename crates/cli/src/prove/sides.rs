@@ -6,10 +6,10 @@ pub(crate) mod guest;
 
 use anyhow::anyhow;
 use haltwise_core::kvm::{Arch, Knobs, Version};
+use haltwise_core::parameter::Values;
 use haltwise_core::policy::Spec;
 use haltwise_core::prove::setting::{WantedPair, WantedSetting, guest as wanted};
 use haltwise_core::recording::Side;
-use haltwise_host::knob::Parameter;
 use haltwise_host::root::Root;
 use haltwise_host::{clock, params};
 
@@ -17,7 +17,6 @@ use self::guest::Governor;
 use super::ProofRequest;
 use super::scopes::Scopes;
 use crate::exit::{Exit, Failure};
-use crate::knob::of_kvm;
 use crate::reading::knobs::knobs_of;
 
 /// What was in force at the beginning, and what the two settings come to.
@@ -29,8 +28,12 @@ pub(crate) struct Three<T> {
 }
 
 impl<T: PartialEq> Three<T> {
-    fn under(&self, is_b: bool) -> &T {
-        if is_b { &self.b } else { &self.a }
+    fn of(&self, which: Which) -> &T {
+        match which {
+            Which::InForce => &self.in_force,
+            Which::A => &self.a,
+            Which::B => &self.b,
+        }
     }
 
     fn is_in_force(&self) -> bool {
@@ -110,19 +113,17 @@ impl Sides {
 
     /// A host's parameters under a setting; a guest has none of them.
     pub(crate) fn knobs(&self, which: Which) -> Option<&Knobs> {
-        let Of::Host(of) = &self.of else { return None };
-        Some(match which {
-            Which::InForce => &of.in_force,
-            Which::A => &of.a,
-            Which::B => &of.b,
-        })
+        match &self.of {
+            Of::Host(of) => Some(of.of(which)),
+            Of::Guest(_) => None,
+        }
     }
 
     /// The ceiling of a setting, in nanoseconds.
     pub(crate) fn ceiling_ns(&self, is_b: bool) -> u32 {
         match &self.of {
-            Of::Host(of) => of.under(is_b).halt_poll_ns,
-            Of::Guest(of) => of.params.under(is_b).guest_halt_poll_ns,
+            Of::Host(of) => of.of(Which::of(is_b)).halt_poll_ns,
+            Of::Guest(of) => of.params.of(Which::of(is_b)).guest_halt_poll_ns,
         }
     }
 
@@ -134,24 +135,18 @@ impl Sides {
             }
     }
 
-    /// The parameters of that side, in the order in which they are written.
-    pub(crate) fn parameters(&self) -> impl Iterator<Item = Parameter> + use<> {
-        let is_guest = !self.side().is_host();
-        let all = Parameter::ALL.into_iter();
-        all.filter(move |parameter| parameter.is_of_guest() == is_guest)
-    }
-
-    pub(crate) fn value(&self, which: Which, parameter: Parameter) -> Option<u32> {
+    /// The parameters of that side under a setting.
+    pub(crate) fn values(&self, which: Which) -> Values {
         match &self.of {
-            Of::Host(_) => of_kvm(self.knobs(which)?, parameter),
-            Of::Guest(of) => guest::value(of.of(which), parameter),
+            Of::Host(of) => (*of.of(which)).into(),
+            Of::Guest(of) => (*of.params.of(which)).into(),
         }
     }
 
     pub(crate) fn policy(&self, is_b: bool) -> Result<Spec, Failure> {
         Ok(match &self.of {
             Of::Host(_) => "kvm".parse()?,
-            Of::Guest(of) => wanted::policy(of.params.under(is_b))?,
+            Of::Guest(of) => wanted::policy(of.params.of(Which::of(is_b)))?,
         })
     }
 }

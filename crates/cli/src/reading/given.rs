@@ -1,5 +1,7 @@
 //! KVM's parameters as a command line gives them, where a recording does not have them.
 
+use haltwise_core::parameter::{Parameter, Values};
+
 use crate::time;
 
 /// What the user knows of the recorded host's parameters.
@@ -23,8 +25,9 @@ pub(crate) struct GivenParameters {
 }
 
 impl GivenParameters {
-    /// In the order of [`haltwise_host::knob::Parameter::ALL`].
-    pub(crate) fn all(self) -> [Option<u32>; 4] {
-        [self.max, self.grow, self.grow_start, self.shrink]
+    pub(crate) fn values(self) -> Values {
+        let given = [self.max, self.grow, self.grow_start, self.shrink];
+        let known = Parameter::HOST.into_iter().zip(given);
+        known.filter_map(|(it, value)| Some((it, value?))).collect()
     }
 }

@@ -14,9 +14,10 @@ use haltwise_capture::info::CaptureInfo;
 use haltwise_capture::table::Table;
 use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::kvm::{Arch, Backport, Knobs, Rule, Version};
+use haltwise_core::parameter::Parameter;
 use haltwise_core::recording::Rung;
 use haltwise_core::verify::carried::{Carried, Trial};
-use haltwise_core::verify::settings::{Parameter, Settings, Track};
+use haltwise_core::verify::settings::{Settings, Track};
 use haltwise_core::verify::{self, Sight};
 
 use self::over_time::{Change, over_time, recorded};
@@ -56,7 +57,7 @@ pub(crate) struct Setup {
     /// What was found of what it carries; `None` where that was told, or nothing could be found.
     pub(crate) carried: Option<Carried>,
     pub(crate) core: verify::Setup,
-    /// In the order of [`Parameter::ALL`].
+    /// In the order of [`Parameter::HOST`].
     pub(crate) origins: [Origin; 4],
     /// Parts of the capture that could not be read.
     pub(crate) notes: Vec<String>,
@@ -172,7 +173,7 @@ impl Setup {
 fn kept(info: &CaptureInfo, given: &GivenHost, setup: &Setup) -> Option<Carried> {
     let is_recorded = info.host.kernel_release.parse::<Version>() == Ok(setup.kernel)
         && prices::arch_of(info) == setup.core.arch
-        && given.parameters.all() == [None; 4]
+        && given.parameters.values().is_empty()
         && given.parameters.cap.is_none();
     info.carried.clone().filter(|_| is_recorded)
 }
@@ -306,11 +307,9 @@ fn settings(
 ) -> (Settings, [Origin; 4]) {
     let mut settings = Settings::fixed(defaults);
     let mut origins = [Origin::Assumed; 4];
-    for (parameter, (told, origin)) in Parameter::ALL
-        .into_iter()
-        .zip(given.parameters.all().iter().zip(&mut origins))
-    {
-        if let Some(value) = *told {
+    let given = given.parameters.values();
+    for (parameter, origin) in Parameter::HOST.into_iter().zip(&mut origins) {
+        if let Some(value) = given.get(parameter) {
             *settings.track_mut(parameter) = Track::fixed(value);
             *origin = Origin::Told;
         } else if let Some(track) = recorded(changes, parameter) {

@@ -11,7 +11,7 @@ use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::tune::advice::Verdict;
 
 use super::say;
-use crate::plan::Settings;
+use haltwise_core::parameter::{Parameter, Values};
 
 /// The verdict where no VM follows.
 pub(crate) const VERDICT: &str = "nothing-follows";
@@ -59,40 +59,32 @@ fn of(info: &CaptureInfo, is_it: impl Fn(&Vcpu) -> bool) -> BTreeSet<(VmIndex, V
 
 /// What of a recommendation a host can set where no VM follows `halt_poll_ns`: the parameters that hold for
 /// VMs with a ceiling of their own too.
-pub(crate) fn without_ceiling(recommended: Settings, in_force: &Settings) -> Option<Settings> {
-    let rest = Settings {
-        halt_poll_ns: in_force.halt_poll_ns,
-        ..recommended
-    };
+pub(crate) fn without_ceiling(recommended: Values, in_force: &Values) -> Option<Values> {
+    let mut rest = recommended;
+    rest.set(Parameter::HaltPollNs, in_force.get(Parameter::HaltPollNs));
     (!rest.beyond(in_force).is_empty()).then_some(rest)
 }
 
 #[cfg(test)]
 mod test {
     use super::*;
+    use haltwise_core::kvm::Knobs;
 
     #[test]
     fn a_ceiling_that_nobody_follows_is_not_recommended() {
-        let in_force = Settings {
-            halt_poll_ns: Some(200_000),
-            halt_poll_ns_grow: Some(2),
-            halt_poll_ns_grow_start: Some(10_000),
-            halt_poll_ns_shrink: Some(2),
-            ..Settings::default()
-        };
-        let ceiling = Settings {
-            halt_poll_ns: Some(50_000),
-            ..in_force
-        };
+        let in_force = Values::from(Knobs {
+            halt_poll_ns: 200_000,
+            grow: 2,
+            grow_start: 10_000,
+            shrink: 2,
+        });
+        let ceiling = in_force.with(Parameter::HaltPollNs, 50_000);
         assert_eq!(without_ceiling(ceiling, &in_force), None);
-        let shrink = Settings {
-            halt_poll_ns_shrink: Some(0),
-            ..ceiling
-        };
+        let shrink = ceiling.with(Parameter::Shrink, 0);
         let left = without_ceiling(shrink, &in_force).unwrap();
         assert_eq!(
-            left.beyond(&in_force).named().collect::<Vec<_>>(),
-            [("halt_poll_ns_shrink", 0)]
+            left.beyond(&in_force),
+            Values::default().with(Parameter::Shrink, 0)
         );
     }
 }

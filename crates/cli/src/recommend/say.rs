@@ -13,7 +13,8 @@ use haltwise_core::tune::interval::Interval;
 use super::candidates::Candidates;
 use super::view::settings;
 use crate::number::{nanos_f64, share, three_digits};
-use crate::plan::{Settings, TuneGoal};
+use crate::plan::TuneGoal;
+use haltwise_core::parameter::{Parameter, Values};
 
 pub(crate) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
@@ -48,16 +49,17 @@ pub(crate) fn time(ns: u32) -> String {
 }
 
 /// A setting as a person writes it: `50 us, fixed`, `200 us, grow 2 from 10 us, shrink 2`, `off`.
-pub(crate) fn setting(of: &Settings) -> String {
-    let ceiling_ns = of.halt_poll_ns.unwrap_or(0);
+pub(crate) fn setting(of: &Values) -> String {
+    let ceiling_ns = of.get(Parameter::HaltPollNs).unwrap_or(0);
     let ceiling = time(ceiling_ns);
     if ceiling_ns == 0 {
         return "off".to_owned();
     }
-    let (Some(grow), Some(shrink)) = (of.halt_poll_ns_grow, of.halt_poll_ns_shrink) else {
+    let [grow, shrink] = [Parameter::Grow, Parameter::Shrink].map(|it| of.get(it));
+    let (Some(grow), Some(shrink)) = (grow, shrink) else {
         return ceiling;
     };
-    let Some(start) = of.halt_poll_ns_grow_start else {
+    let Some(start) = of.get(Parameter::GrowStart) else {
         return format!("{ceiling}, grow {grow}, shrink {shrink}");
     };
     let is_fixed = start >= ceiling_ns && shrink == 1;
@@ -73,51 +75,74 @@ pub(crate) fn setting(of: &Settings) -> String {
 }
 
 /// The same beside its figures: `off` polls nowhere, as `halt_poll_ns` 0 does not where a VM has a ceiling of its own.
-pub(crate) fn played(of: &Settings, poll_cpu_percent: f64) -> String {
-    match of.halt_poll_ns {
+pub(crate) fn played(of: &Values, poll_cpu_percent: f64) -> String {
+    match of.get(Parameter::HaltPollNs) {
         Some(0) if poll_cpu_percent > 0.0 => "halt_poll_ns=0".to_owned(),
         _ => setting(of),
     }
 }
 
+/// Values one by one, in one text.
+pub(crate) fn words(
+    of: &Values,
+    word: impl Fn((Parameter, u32)) -> String,
+    between: &str,
+) -> String {
+    let all: Vec<String> = of.iter().map(word).collect();
+    all.join(between)
+}
+
 /// The parameters one by one, as the kernel names them.
-pub(crate) fn parameters(of: &Settings) -> String {
-    let all: Vec<String> = (of.named())
-        .map(|(name, value)| format!("{name} = {value}"))
-        .collect();
-    all.join(", ")
+pub(crate) fn parameters(of: &Values) -> String {
+    words(
+        of,
+        |(name, value)| format!("{name} = {}", name.written(value)),
+        ", ",
+    )
+}
+
+/// The policy of KVM under these parameters: `kvm:grow=2,max=50000ns`.
+pub(crate) fn spec(of: &Values) -> String {
+    let word = |(parameter, value): (Parameter, u32)| {
+        let unit = if parameter.is_time() { "ns" } else { "" };
+        format!("{}={value}{unit}", parameter.key())
+    };
+    format!("kvm:{}", words(of, word, ","))
 }
 
 /// The command that sets parameters through haltwise.
-pub(crate) fn apply(of: &Settings) -> String {
-    let each = of
-        .named()
-        .map(|(name, value)| format!(" --set {name}={}", with_unit(name, value)));
-    format!("haltwise apply{} --yes", each.collect::<String>())
+pub(crate) fn apply(of: &Values) -> String {
+    let each = words(
+        of,
+        |(it, value)| format!(" --set {it}={}", with_unit(it, value)),
+        "",
+    );
+    format!("haltwise apply{each} --yes")
 }
 
 /// The same where the host's files of parameters cannot be written.
-pub(crate) fn boot(of: &Settings) -> String {
-    let each = of
-        .named()
-        .map(|(name, value)| format!("kvm.{name}={value}"));
-    let all = each.collect::<Vec<_>>().join(" ");
+pub(crate) fn boot(of: &Values) -> String {
+    let all = words(
+        of,
+        |(it, value)| format!("{}.{it}={value}", it.module()),
+        " ",
+    );
     format!("{all} on the kernel command line (here the parameters are read-only)")
 }
 
 /// A parameter's value as `apply --set` takes it.
-fn with_unit(name: &str, value: u32) -> String {
-    let is_time = matches!(name, "halt_poll_ns" | "halt_poll_ns_grow_start");
+fn with_unit(parameter: Parameter, value: u32) -> String {
     match value {
-        ns if !is_time || ns == 0 => ns.to_string(),
+        _ if !parameter.is_time() || value == 0 => parameter.written(value),
         ns if ns.is_multiple_of(1_000) => format!("{}us", ns / 1_000),
         ns => format!("{ns}ns"),
     }
 }
 
-pub(crate) fn commands(of: &Settings) -> Vec<String> {
-    let write = |(name, value)| format!("echo {value} > {}/{name}", haltwise_host::params::KVM);
-    of.named().map(write).collect()
+pub(crate) fn commands(of: &Values) -> Vec<String> {
+    let write =
+        |(it, value): (Parameter, u32)| format!("echo {} > /{}", it.written(value), it.path());
+    of.iter().map(write).collect()
 }
 
 /// `33 % less`, `2.1 % more`, `the same`.
@@ -334,14 +359,8 @@ pub(crate) fn is_snapshot(rule: &Rule) -> bool {
 mod test {
     use super::*;
 
-    fn of(values: [u32; 4]) -> Settings {
-        Settings {
-            halt_poll_ns: Some(values[0]),
-            halt_poll_ns_grow: Some(values[1]),
-            halt_poll_ns_grow_start: Some(values[2]),
-            halt_poll_ns_shrink: Some(values[3]),
-            ..Settings::default()
-        }
+    fn of(values: [u32; 4]) -> Values {
+        Parameter::HOST.into_iter().zip(values).collect()
     }
 
     #[test]
@@ -359,10 +378,8 @@ mod test {
         ] {
             assert_eq!(setting(&of(values)), name);
         }
-        let old = Settings {
-            halt_poll_ns_grow_start: None,
-            ..of([50_000, 2, 0, 0])
-        };
+        let mut old = of([50_000, 2, 0, 0]);
+        old.set(Parameter::GrowStart, None);
         assert_eq!(setting(&old), "50 us, grow 2, shrink 0");
     }
 

@@ -25,8 +25,9 @@ use super::counted::CountedSettings;
 use super::follow;
 use super::say;
 use crate::figures::{DOUBTS, INTERVAL};
-use crate::plan::{Settings, TuneGoal};
+use crate::plan::TuneGoal;
 use crate::prices::model::Model;
+use haltwise_core::parameter::{Parameter, Values};
 
 /// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
@@ -69,9 +70,9 @@ figures! {
         /// What must be known beside it, each a sentence or two.
         pub(crate) notes: Vec<String> = Words,
         /// The setting in force when recorded.
-        pub(crate) in_force: Settings = Object,
+        pub(crate) in_force: Values = Object,
         /// The setting to write; `null` to leave it.
-        pub(crate) recommended: Option<Settings> = Object,
+        pub(crate) recommended: Option<Values> = Object,
         /// What was found by playing each halt; `null` for a capture of counts.
         pub(crate) played: Option<PlayedSettings> = Record(PlayedSettings::FIGURES),
         /// What histograms show; `null` for all other captures.
@@ -85,7 +86,7 @@ figures! {
         /// How many settings were evaluated.
         pub(crate) looked_at: usize = Count,
         /// The setting to take or to prove; else the best that was not rejected.
-        pub(crate) choice: Option<Settings> = Object,
+        pub(crate) choice: Option<Values> = Object,
         /// It less what is in force. Intervals cover which halts were drawn, both ends of the price of a block, and what
         /// was not recorded: wake-up latencies of lengths that few halts slept for, and how timers follow.
         pub(crate) against_in_force: Option<Comparison> = Record(COMPARISON),
@@ -100,7 +101,7 @@ figures! {
         pub(crate) best_policy: Option<BestPolicy> = Record(BestPolicy::FIGURES),
         /// A recommendation for each goal that has a name.
         pub(crate) goals: Vec<GoalAdvice> = List(GoalAdvice::FIGURES),
-        /// Settings that no other beats in both polling and latency.
+        /// Values that no other beats in both polling and latency.
         pub(crate) front: Vec<SettingPoint> = List(SettingPoint::FIGURES),
         /// Candidates that looked better and were not taken.
         pub(crate) rejected: Vec<RejectedSetting> = List(RejectedSetting::FIGURES),
@@ -225,7 +226,7 @@ figures! {
         /// What to do, with the setting: `leave`, `off`, `prove off`.
         pub(crate) advice: String = Word,
         /// The setting to take or to prove, else the one in force.
-        pub(crate) setting: Settings = Object,
+        pub(crate) setting: Values = Object,
         /// Polling under it.
         pub(crate) poll_cpu_percent: f64 = CpuPercent "polling",
         /// Mean wake-up latency under it.
@@ -238,7 +239,7 @@ figures! {
     #[derive(Clone)]
     pub(crate) struct SettingPoint {
         /// The setting.
-        pub(crate) setting: Settings = Object,
+        pub(crate) setting: Values = Object,
         /// Polling.
         pub(crate) poll_cpu_percent: f64 = CpuPercent,
         /// Mean wake-up latency.
@@ -250,7 +251,7 @@ figures! {
     /// A setting that looked better and was not taken.
     pub(crate) struct RejectedSetting {
         /// The setting.
-        pub(crate) setting: Settings = Object,
+        pub(crate) setting: Values = Object,
         /// `bistable`, `edge` or `over-limit`.
         pub(crate) why: &'static str = Word,
         /// The same in words, with figures.
@@ -265,9 +266,9 @@ figures! {
         /// `null` if it writes them.
         pub(crate) withheld: Option<Withheld> = Word,
         /// The one setting for all VMs that they are compared with.
-        pub(crate) one_setting: Settings = Object,
+        pub(crate) one_setting: Values = Object,
         /// The host's parameters that go with them: the best for VMs that follow `halt_poll_ns`.
-        pub(crate) setting: Settings = Object,
+        pub(crate) setting: Values = Object,
         /// VM by VM; last, without a name, those that follow `halt_poll_ns`.
         pub(crate) vms: Vec<VmCeiling> = List(VmCeiling::FIGURES),
         /// What they change of the cost against the one setting, as a share of it.
@@ -352,24 +353,23 @@ impl HaltFigures {
 }
 
 /// A setting by the kernel's names, without what it lacks.
-pub(crate) fn settings(knobs: &Knobs, reach: Reach) -> Settings {
-    Settings {
-        halt_poll_ns: reach.polls.then_some(knobs.halt_poll_ns),
-        halt_poll_ns_grow: reach.adapts.then_some(knobs.grow),
-        halt_poll_ns_grow_start: (reach.adapts && reach.grow_start).then_some(knobs.grow_start),
-        halt_poll_ns_shrink: reach.adapts.then_some(knobs.shrink),
-        ..Settings::default()
-    }
+pub(crate) fn settings(knobs: &Knobs, reach: Reach) -> Values {
+    let has = |it: &(Parameter, u32)| match it.0 {
+        Parameter::HaltPollNs => reach.polls,
+        Parameter::GrowStart => reach.adapts && reach.grow_start,
+        _ => reach.adapts,
+    };
+    Values::from(*knobs).iter().filter(has).collect()
 }
 
-pub(crate) fn commands(recommended: Option<Settings>, in_force: Settings) -> Vec<String> {
+pub(crate) fn commands(recommended: Option<Values>, in_force: Values) -> Vec<String> {
     let changes = recommended.map(|setting| setting.beyond(&in_force));
     changes.as_ref().map_or_else(Vec::new, say::commands)
 }
 
 impl TuneResult {
     /// The settings that a host can set by this recommendation; `None` where that is to leave it.
-    pub(crate) fn for_host(&self) -> Option<Settings> {
+    pub(crate) fn for_host(&self) -> Option<Values> {
         match self.recommended {
             _ if self.ceilings().is_some() => self.ceilings().map(|own| own.setting),
             Some(of) if !self.follows => follow::without_ceiling(of, &self.in_force),
@@ -380,8 +380,8 @@ impl TuneResult {
     /// The ceiling that VMs with one of their own are to have; no parameter of the host.
     pub(crate) fn own_ceiling_ns(&self) -> Option<u32> {
         let setting = self.recommended.filter(|_| !self.follows)?;
-        let ceiling_ns = setting.halt_poll_ns;
-        ceiling_ns.filter(|_| ceiling_ns != self.in_force.halt_poll_ns)
+        let ceiling_ns = setting.get(Parameter::HaltPollNs);
+        ceiling_ns.filter(|_| ceiling_ns != self.in_force.get(Parameter::HaltPollNs))
     }
 
     /// The ceilings of VMs that the plan has.
@@ -554,7 +554,7 @@ pub(crate) fn point(candidates: &Candidates, finalist: &Finalist, reach: Reach) 
     }
 }
 
-fn rejected(setting: Settings, of: &Rejected) -> RejectedSetting {
+fn rejected(setting: Values, of: &Rejected) -> RejectedSetting {
     RejectedSetting {
         setting,
         why: why(of),

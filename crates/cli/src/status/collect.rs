@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use haltwise_capture::info::Clock;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::kvm::guest::Params;
+use haltwise_core::parameter::{Parameter, Values};
 use haltwise_host::knob::{
-    self, BASELINE, Baseline, Foreign, Held, KnobError, Line, Parameter, Settings, Snapshot, Target,
+    self, BASELINE, Baseline, Foreign, Held, KnobError, Line, Settings, Snapshot, Target,
 };
 use haltwise_host::params;
 use haltwise_host::root::{Root, RootError};
@@ -170,6 +171,6 @@ fn journal(root: &Root, look: &Result<Snapshot, String>) -> Journal {
 
 /// What a parameter is when it was never set; of KVM's, on this kernel, if that is known.
 fn default(kvm: Option<&Knobs>, parameter: Parameter) -> Option<u32> {
-    let of_guest = parameter.in_guest(&Params::default());
-    of_guest.or_else(|| crate::knob::of_kvm(kvm?, parameter))
+    let kvm = kvm.map_or_else(Values::default, |kvm| Values::from(*kvm));
+    kvm.over(Params::default()).get(parameter)
 }

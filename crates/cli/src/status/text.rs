@@ -1,6 +1,6 @@
 //! Status on a screen.
 
-use haltwise_host::knob::Parameter;
+use haltwise_core::parameter::Parameter;
 
 use super::view::{KnobView, Status, StepView};
 use crate::knob::text::{changes, of_vms, page_cut_off, vm_table, vms};

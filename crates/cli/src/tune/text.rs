@@ -1,5 +1,6 @@
 //! A recommendation on a screen: what to do, what it buys, what else there is, what it rests on.
 
+use haltwise_core::parameter::Parameter;
 use haltwise_document::text::{self, Style};
 use haltwise_document::{Rows, Table, Unit};
 
@@ -47,7 +48,7 @@ fn head(page: &mut Page, view: &TuneResult) {
         _ if view.ceilings().is_some() => with_ceilings(view),
         Some(setting) if view.has_no_plan() => format!(
             "Let the VMMs set KVM_CAP_HALT_POLL to {}: halt_poll_ns applies to no VM.",
-            setting.halt_poll_ns.unwrap_or(0)
+            setting.get(Parameter::HaltPollNs).unwrap_or(0)
         ),
         Some(setting) => format!("Set {}.", say::parameters(&setting.beyond(&view.in_force))),
         None => "Keep the current setting.".to_owned(),

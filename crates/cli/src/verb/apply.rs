@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use haltwise_core::parameter::Parameter;
 use haltwise_host::discovery::VmSelector;
-use haltwise_host::knob::Parameter;
 
 use crate::apply::{self, ApplyOptions, Source};
 use crate::exit::{Exit, Failure, Outcome};

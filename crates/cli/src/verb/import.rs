@@ -72,10 +72,7 @@ fn kernel(text: &str) -> Result<String, String> {
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     let given = arguments.given;
     let told = GivenSettings {
-        param_halt_poll_ns: given.max,
-        grow: given.grow,
-        grow_start: given.grow_start,
-        shrink: given.shrink,
+        parameters: given.values(),
         vm_max_halt_poll_ns: given.cap,
         kernel_release: arguments.kernel,
     };

@@ -13,6 +13,7 @@ use crate::prices::price::no_prices;
 use crate::proof::ledger;
 use crate::prove::{self, Given, ProofRequest};
 use crate::recommend::goal::{self, Weight};
+use crate::recommend::say;
 
 /// Arguments of `haltwise prove`.
 #[derive(Debug, clap::Args)]
@@ -75,28 +76,11 @@ pub(crate) struct Arguments {
 }
 
 fn setting(plan: &Plan) -> Result<GivenSetting, Failure> {
-    let of = plan.settings;
-    if plan.scope == Scope::Guest {
-        let said = of.named().map(|(name, value)| format!("{name}={value}"));
-        let said: Vec<String> = said.collect();
-        if said.is_empty() {
-            return Ok("current".parse()?);
-        }
-        return Ok(said.join(",").parse()?);
-    }
-    let time = |name: &str, ns: Option<u32>| ns.map(|ns| format!("{name}={ns}ns"));
-    let factor = |name: &str, of: Option<u32>| of.map(|of| format!("{name}={of}"));
-    let said = [
-        time("max", of.halt_poll_ns),
-        factor("grow", of.halt_poll_ns_grow),
-        time("grow_start", of.halt_poll_ns_grow_start),
-        factor("shrink", of.halt_poll_ns_shrink),
-    ];
-    let said: Vec<String> = said.into_iter().flatten().collect();
-    let text = if said.is_empty() {
-        "current".to_owned()
-    } else {
-        format!("kvm:{}", said.join(","))
+    let of = &plan.settings;
+    let text = match plan.scope {
+        _ if of.is_empty() => "current".to_owned(),
+        Scope::Guest => say::words(of, |(name, value)| format!("{name}={value}"), ","),
+        Scope::Host | Scope::HostAndVms => say::spec(of),
     };
     Ok(text.parse()?)
 }

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use haltwise_capture::note::Note;
+use haltwise_core::kvm::guest::Params;
 use haltwise_core::kvm::{Arch, Version};
+use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::policy::{POLICIES, Setting, Spec, SpecError};
 use haltwise_core::recording::Side;
-use haltwise_core::verify::guest::Parameter;
 use haltwise_document::Document;
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -166,16 +167,13 @@ fn guest_policy(opened: &Opened) -> String {
     }
     let knobs = &opened.info().knobs;
     // What is the module's default goes without saying, but for the one that everybody asks for.
-    let each = Parameter::ALL.into_iter().filter_map(|parameter| {
-        let named = knobs.iter().find(|knob| knob.name == parameter.as_str())?;
-        let (_, value) = Parameter::of(named)?;
-        let is_said = value != parameter.default_value() || parameter == Parameter::HaltPollNs;
-        is_said.then(|| match parameter {
-            Parameter::HaltPollNs | Parameter::GrowStart => {
-                format!("{}={value}ns", parameter.key())
-            }
-            _ => format!("{}={}", parameter.key(), named.value.trim()),
-        })
+    let recorded: Values = knobs.iter().filter_map(Parameter::of).collect();
+    let default = Values::from(Params::default());
+    let each = Parameter::GUEST.into_iter().filter_map(|it| {
+        let value = recorded.get(it)?;
+        let is_said = Some(value) != default.get(it) || it == Parameter::GuestHaltPollNs;
+        let unit = if it.is_time() { "ns" } else { "" };
+        is_said.then(|| format!("{}={}{unit}", it.key(), it.written(value)))
     });
     format!("guest-haltpoll:{}", each.collect::<Vec<_>>().join(","))
 }

@@ -3,10 +3,10 @@
 use haltwise_capture::info::CaptureInfo;
 use haltwise_capture::note::Note;
 use haltwise_core::kvm::{Backports, Distributor, Version};
+use haltwise_core::parameter::Parameter;
 use haltwise_core::recording::Side;
 use haltwise_core::stats::total;
-use haltwise_core::verify::guest;
-use haltwise_core::verify::settings::{Parameter, Track};
+use haltwise_core::verify::settings::Track;
 use haltwise_core::verify::tally::{Skip, Transition};
 use haltwise_core::verify::{Did, Difference};
 
@@ -19,7 +19,7 @@ use crate::reading::opened::Opened;
 use crate::reading::rule::{GuestSetup, Origin, Setup};
 
 pub(crate) fn build(opened: &Opened, setup: &Setup, fed: &Fed) -> Verified {
-    let settings = Parameter::ALL.into_iter().zip(setup.origins);
+    let settings = Parameter::HOST.into_iter().zip(setup.origins);
     let carried = setup.carried.as_ref();
     let rule = Algorithm {
         polls: Side::Host,
@@ -39,7 +39,7 @@ pub(crate) fn build(opened: &Opened, setup: &Setup, fed: &Fed) -> Verified {
     };
     let settings = settings.map(|(parameter, origin)| {
         let track = setup.core.settings.track(parameter);
-        taken(parameter.as_str(), track, origin)
+        taken(parameter.name(), track, origin)
     });
     verified(
         opened,
@@ -52,10 +52,10 @@ pub(crate) fn build(opened: &Opened, setup: &Setup, fed: &Fed) -> Verified {
 }
 
 pub(crate) fn build_guest(opened: &Opened, setup: &GuestSetup, fed: &Fed) -> Verified {
-    let settings = guest::Parameter::ALL.into_iter().zip(setup.origins);
+    let settings = Parameter::GUEST.into_iter().zip(setup.origins);
     let settings = settings.map(|(parameter, origin)| {
         let track = setup.core.settings.track(parameter);
-        taken(parameter.as_str(), track, origin)
+        taken(parameter.name(), track, origin)
     });
     let rule = Algorithm {
         polls: Side::Guest,

@@ -13,6 +13,7 @@ use crate::event::{KnobScope, Vcpu, Vm, WakeSource};
 use crate::exit::account::{Account as ExitAccount, Tally};
 use crate::exit::{Cause, Isa, Kind, Recorded, SubKey};
 use crate::ids::{VcpuId, VmIndex};
+use crate::parameter::Parameter;
 use crate::recording::Roster;
 use crate::stats::total;
 use crate::stats::{ENOUGH_EVENTS, Share};
@@ -127,8 +128,8 @@ impl<'a> Evidence<'a> {
     }
 
     /// The same, as a number.
-    pub fn param(&self, name: &str) -> Option<u64> {
-        self.setting(name)?.parse().ok()
+    pub fn param(&self, parameter: Parameter) -> Option<u64> {
+        self.setting(parameter.name())?.parse().ok()
     }
 
     /// CPUs that were idle on average.

@@ -16,6 +16,7 @@ use crate::account::seen::Fold;
 use crate::account::within::Interval;
 use crate::event::CeilingSource;
 use crate::hist::{LogHist, bucket_low};
+use crate::parameter::Parameter;
 
 pub(super) const RULE: Rule = Rule {
     id: "ceiling-above-1ms",
@@ -32,7 +33,7 @@ const LIMIT_NS: u64 = 1_000_000;
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     let mut found = Vec::new();
-    let param = evidence.param("halt_poll_ns");
+    let param = evidence.param(Parameter::HaltPollNs);
     if let Some(ns) = param.filter(|ns| *ns > LIMIT_NS) {
         let mut sum = Account::default();
         for guest in &evidence.guests {

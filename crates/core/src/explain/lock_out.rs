@@ -11,6 +11,7 @@ use super::say::{nanos, percent, rate};
 use super::{Found, HABIT, Judgement, Rule, Sure};
 use crate::account::Account;
 use crate::account::worth::{NotPolling, Worth, highest_ceiling};
+use crate::parameter::Parameter;
 
 pub(super) const RULE: Rule = Rule {
     id: "lock-out",
@@ -29,7 +30,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
         return unfit;
     }
     // Where growing is off no ceiling would help.
-    if evidence.param("halt_poll_ns_grow") == Some(0) {
+    if evidence.param(Parameter::Grow) == Some(0) {
         return Judgement::default();
     }
     evidence.each(|guest| of_guest(evidence, guest)).into()

@@ -32,6 +32,7 @@ use crate::account::worth::highest_ceiling;
 use crate::event::CeilingSource;
 use crate::exit::Kind;
 use crate::kvm::Knobs;
+use crate::parameter::Values;
 
 /// What a remedy does, as far as that decides when it harms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -320,15 +321,9 @@ fn contradicts(lever: Lever, advised: Advised, more: bool) -> Option<Guarded> {
 
 /// `haltwise apply --set ...` with what changes.
 fn command(from: &Knobs, to: &Knobs) -> String {
-    let all = [
-        ("halt_poll_ns", from.halt_poll_ns, to.halt_poll_ns),
-        ("halt_poll_ns_grow", from.grow, to.grow),
-        ("halt_poll_ns_grow_start", from.grow_start, to.grow_start),
-        ("halt_poll_ns_shrink", from.shrink, to.shrink),
-    ];
-    let changed = all.iter().filter(|(_, from, to)| from != to);
-    let set: Vec<String> = changed
-        .map(|(name, _, to)| format!(" --set {name}={to}"))
+    let changed = Values::from(*to).beyond(&Values::from(*from));
+    let set: Vec<String> = (changed.listed())
+        .map(|(name, to)| format!(" --set {name}={to}"))
         .collect();
     format!("`haltwise apply{}`", set.concat())
 }

@@ -12,6 +12,7 @@ use super::remedy::{Does, Lever, Remedy};
 use super::say::{percent, rate};
 use super::{Found, Judgement, Rule, Sure};
 use crate::account::Account;
+use crate::parameter::Parameter;
 use crate::stats::Share;
 
 pub(super) const RULE: Rule = Rule {
@@ -28,7 +29,7 @@ const CLIMBS: u64 = 2;
 const GROWING: f64 = 0.02;
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    match evidence.param("halt_poll_ns_shrink") {
+    match evidence.param(Parameter::Shrink) {
         Some(0) => {}
         Some(_) => return Judgement::default(),
         None => return Judgement::blind("halt_poll_ns_shrink was not recorded"),

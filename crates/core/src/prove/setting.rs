@@ -12,23 +12,16 @@ use std::str::FromStr;
 
 use self::guest::WantedParams;
 use crate::kvm::{Arch, Knobs, Version};
+use crate::parameter::{Parameter, ValueError, Values};
 use crate::policy::{self, Spec, SpecError};
-use crate::units::Nanos;
 
 /// A setting that a kernel can be put under. What is `None` stays as it is in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedSetting {
     text: String,
-    /// The ceiling, in nanoseconds.
-    pub halt_poll_ns: Option<u32>,
-    /// Factor of growth.
-    pub grow: Option<u32>,
-    /// First window above 0, in nanoseconds.
-    pub grow_start: Option<u32>,
-    /// Divisor of shrinking.
-    pub shrink: Option<u32>,
+    given: Values,
     /// What is not given is not as in force, but as the kernel has it by itself.
-    pub defaults: bool,
+    defaults: bool,
 }
 
 /// Why a text names no setting that a kernel can be put under.
@@ -69,16 +62,8 @@ pub enum SettingError {
     /// The same parameter again.
     #[error("{name} is given twice")]
     Twice { name: &'static str },
-    /// No value of a parameter.
-    #[error("{name} cannot be `{value}`: it takes {expected}")]
-    NoValue {
-        /// The parameter.
-        name: &'static str,
-        /// What was given.
-        value: String,
-        /// What it takes.
-        expected: &'static str,
-    },
+    #[error(transparent)]
+    Value(#[from] ValueError),
     /// One of a host and one of a guest.
     #[error(
         "`{host}` is a setting of a host and `{guest}` one of a guest: both must be of the same machine"
@@ -173,10 +158,7 @@ impl FromStr for WantedSetting {
         let text = text.trim();
         let mut wanted = Self {
             text: text.to_owned(),
-            halt_poll_ns: None,
-            grow: None,
-            grow_start: None,
-            shrink: None,
+            given: Values::default(),
             defaults: false,
         };
         if matches!(text, "current" | "in-force") {
@@ -194,7 +176,7 @@ impl FromStr for WantedSetting {
             0,
         ))?;
         if spec.name() == "off" {
-            wanted.halt_poll_ns = Some(0);
+            wanted.given.set(Parameter::HaltPollNs, Some(0));
             return Ok(wanted);
         }
         if spec.arg("kernel").is_some() {
@@ -203,14 +185,8 @@ impl FromStr for WantedSetting {
         if spec.arg("cap").is_some() {
             return Err(SettingError::Cap);
         }
-        let time = |key| {
-            let Nanos(ns) = Nanos::of_parameter(spec.arg(key)?).ok()?;
-            u32::try_from(ns).ok()
-        };
-        wanted.halt_poll_ns = time("max");
-        wanted.grow_start = time("grow_start");
-        wanted.grow = spec.arg("grow").and_then(|value| value.parse().ok());
-        wanted.shrink = spec.arg("shrink").and_then(|value| value.parse().ok());
+        let given = |it: Parameter| Some((it, it.value(spec.arg(it.key())?).ok()?));
+        wanted.given = Parameter::HOST.into_iter().filter_map(given).collect();
         wanted.defaults = spec.arg("knobs").is_some();
         Ok(wanted)
     }
@@ -230,11 +206,6 @@ impl WantedSetting {
         } else {
             in_force
         };
-        Knobs {
-            halt_poll_ns: self.halt_poll_ns.unwrap_or(base.halt_poll_ns),
-            grow: self.grow.unwrap_or(base.grow),
-            grow_start: self.grow_start.unwrap_or(base.grow_start),
-            shrink: self.shrink.unwrap_or(base.shrink),
-        }
+        self.given.over(base).into()
     }
 }

@@ -12,19 +12,16 @@
 //! * A CPU whose latency limit (`PM_QOS`) is 0 polls whatever its limit is: a limit of 0 tells nothing.
 //! * Where the recorder did not see cpuidle's own residency, its own clock has the time before HLT in it, too.
 
-mod settings;
-
 use std::collections::BTreeMap;
 
 use super::loss::Losses;
+use super::settings::Settings;
 use super::tally::{Skip, Tally, Transition, Transitions};
 use super::{Did, Difference, Verdict};
 use crate::event::{Halt, WindowCall, WindowChange};
 use crate::ids::Tid;
 use crate::kvm::Call;
-use crate::kvm::guest::{Adjusted, Last, Rule, State, select};
-
-pub use self::settings::{Parameter, Settings};
+use crate::kvm::guest::{Adjusted, Last, Params, Rule, State, select};
 
 /// Sets of parameters that are tried for one period, at most.
 const MOST: usize = 64;
@@ -201,6 +198,7 @@ impl Verifier {
         let Some(all) = (self.setup.settings).within(cpu.end_ns, halt.end_ns(), MOST) else {
             return Verdict::Skipped(Skip::Settings);
         };
+        let all: Vec<Params> = all.into_iter().map(Params::from).collect();
         let polled = halt.polled == Some(true);
         let may_choose = |last: &Last| {
             let chosen = select(before, *last, 1).state;

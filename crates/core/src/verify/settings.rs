@@ -1,12 +1,11 @@
-//! What KVM's parameters may have been at a moment, as far as a recorder that looks now and then knows.
+//! What parameters may have been at a moment, as far as a recorder that looks now and then knows.
 //!
 //! A recorder tells a value when it first sees it. The change itself came some time before: after the
 //! last look that still found the old value. In between either may have been in force, and both are
 //! given; [`Track::within`] never leaves one out. A value that came and went between two looks is not
 //! known to anybody.
 
-use crate::event::{Knob, KnobScope};
-use crate::kvm::Knobs;
+use crate::parameter::{Parameter, Values};
 
 /// One parameter over the time of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,105 +81,46 @@ impl Track {
     }
 }
 
-/// The parameters of the module `kvm` over the time of a recording.
+/// The parameters of a side over the time of a recording; those of the other are 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    pub halt_poll_ns: Track,
-    /// `halt_poll_ns_grow`.
-    pub grow: Track,
-    /// `halt_poll_ns_grow_start`.
-    pub grow_start: Track,
-    /// `halt_poll_ns_shrink`.
-    pub shrink: Track,
-}
-
-/// A parameter's name, as the file under `/sys/module/kvm/parameters` has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Parameter {
-    HaltPollNs,
-    /// `halt_poll_ns_grow`
-    Grow,
-    /// `halt_poll_ns_grow_start`
-    GrowStart,
-    /// `halt_poll_ns_shrink`
-    Shrink,
-}
-
-impl Parameter {
-    pub const ALL: [Self; 4] = [Self::HaltPollNs, Self::Grow, Self::GrowStart, Self::Shrink];
-
-    /// KVM's name for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::HaltPollNs => "halt_poll_ns",
-            Self::Grow => "halt_poll_ns_grow",
-            Self::GrowStart => "halt_poll_ns_grow_start",
-            Self::Shrink => "halt_poll_ns_shrink",
-        }
-    }
-
-    /// Which one a recorded setting is, if it is one of them and can be read.
-    pub fn of(knob: &Knob) -> Option<(Self, u32)> {
-        let known = Self::ALL.into_iter();
-        let parameter = known
-            .filter(|_| knob.scope == KnobScope::Host)
-            .find(|parameter| parameter.as_str() == knob.name)?;
-        Some((parameter, knob.value.trim().parse().ok()?))
-    }
-}
+pub struct Settings([Track; Parameter::ALL.len()]);
 
 impl Settings {
     /// Parameters that never change.
-    pub const fn fixed(knobs: Knobs) -> Self {
-        Self {
-            halt_poll_ns: Track::fixed(knobs.halt_poll_ns),
-            grow: Track::fixed(knobs.grow),
-            grow_start: Track::fixed(knobs.grow_start),
-            shrink: Track::fixed(knobs.shrink),
-        }
+    pub fn fixed(values: impl Into<Values>) -> Self {
+        let values = values.into();
+        Self(Parameter::ALL.map(|parameter| Track::fixed(values.get(parameter).unwrap_or(0))))
     }
 
     pub fn track(&self, parameter: Parameter) -> &Track {
-        match parameter {
-            Parameter::HaltPollNs => &self.halt_poll_ns,
-            Parameter::Grow => &self.grow,
-            Parameter::GrowStart => &self.grow_start,
-            Parameter::Shrink => &self.shrink,
-        }
+        &self.0[parameter as usize]
     }
 
     /// One of them, to be changed.
     pub fn track_mut(&mut self, parameter: Parameter) -> &mut Track {
-        match parameter {
-            Parameter::HaltPollNs => &mut self.halt_poll_ns,
-            Parameter::Grow => &mut self.grow,
-            Parameter::GrowStart => &mut self.grow_start,
-            Parameter::Shrink => &mut self.shrink,
-        }
+        &mut self.0[parameter as usize]
     }
 
-    /// Every set of parameters that may have been in force somewhere between two moments.
+    /// Every set of parameters that may have been in force somewhere between two moments, the newest last.
     ///
     /// What changed together is seen together, but which of two files was written first is not known:
     /// all mixtures are given. `None` if there are more than `most`.
-    pub(super) fn within(&self, from_ns: u64, to_ns: u64, most: usize) -> Option<Vec<Knobs>> {
-        let counts = Parameter::ALL.map(|it| self.track(it).within(from_ns, to_ns).count());
-        let product = counts.into_iter().try_fold(1, usize::checked_mul)?;
-        if product > most {
-            return None;
-        }
-        let mut all = Vec::with_capacity(product);
-        for halt_poll_ns in self.halt_poll_ns.within(from_ns, to_ns) {
-            for grow in self.grow.within(from_ns, to_ns) {
-                for grow_start in self.grow_start.within(from_ns, to_ns) {
-                    all.extend(self.shrink.within(from_ns, to_ns).map(|shrink| Knobs {
-                        halt_poll_ns,
-                        grow,
-                        grow_start,
-                        shrink,
-                    }));
-                }
+    pub(super) fn within(&self, from_ns: u64, to_ns: u64, most: usize) -> Option<Vec<Values>> {
+        let first = Parameter::ALL.into_iter().zip(&self.0);
+        let mut all: Vec<Values> = vec![first.map(|(it, track)| (it, track.first)).collect()];
+        let moved = Parameter::ALL.into_iter().zip(&self.0);
+        for (parameter, track) in moved.filter(|(_, track)| track.changes() > 0) {
+            let values = track.within(from_ns, to_ns);
+            if all.len().saturating_mul(values.clone().count()) > most {
+                return None;
             }
+            let with = |so_far: &Values| {
+                let so_far = *so_far;
+                values
+                    .clone()
+                    .map(move |value| so_far.with(parameter, value))
+            };
+            all = all.iter().flat_map(with).collect();
         }
         Some(all)
     }
@@ -189,6 +129,7 @@ impl Settings {
 #[cfg(test)]
 mod test {
     use super::*;
+    use crate::kvm::Knobs;
 
     fn track() -> Track {
         let mut track = Track::fixed(1);
@@ -232,25 +173,6 @@ mod test {
     }
 
     #[test]
-    fn parameters_are_known_by_their_names_and_only_the_hosts() {
-        let knob = |name: &str, scope, value: &str| Knob {
-            time_ns: 0,
-            name: name.to_owned(),
-            scope,
-            value: value.to_owned(),
-        };
-        let host = KnobScope::Host;
-        for parameter in Parameter::ALL {
-            let read = Parameter::of(&knob(parameter.as_str(), host, "7\n"));
-            assert_eq!(read, Some((parameter, 7)));
-        }
-        assert_eq!(Parameter::of(&knob("halt_poll_max_steal", host, "7")), None);
-        assert_eq!(Parameter::of(&knob("halt_poll_ns", host, "-1")), None);
-        let vm = KnobScope::Vm(crate::ids::VmIndex(0));
-        assert_eq!(Parameter::of(&knob("halt_poll_ns", vm, "7")), None);
-    }
-
-    #[test]
     fn mixtures_of_what_changed_together_are_all_possible() {
         let mut settings = Settings::fixed(Knobs {
             halt_poll_ns: 100,
@@ -264,6 +186,7 @@ mod test {
         assert_eq!(settings.within(5, 5, 3), None);
         let after = settings.within(10, 10, 1).unwrap();
         assert_eq!(after.len(), 1);
-        assert_eq!((after[0].grow, after[0].shrink), (3, 1));
+        let after = Knobs::from(after[0]);
+        assert_eq!((after.grow, after.shrink), (3, 1));
     }
 }

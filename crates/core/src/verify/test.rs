@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::settings::{Parameter, Track};
 use super::*;
 use crate::event::{CeilingSource, WindowCall};
 use crate::kvm::{Knobs, Observed, Version};
+use crate::parameter::{Parameter, Values};
 
 mod carried;
 
@@ -155,7 +155,8 @@ fn every_kind_of_transition_matches_and_is_counted() {
     kernel.now += 200;
     rows.extend(halts(&mut kernel, &[100, 100]));
     let mut setup = setup(Sight::Vcpu);
-    setup.settings.halt_poll_ns.change(looks.0, looks.1, 0);
+    let ceiling = setup.settings.track_mut(Parameter::HaltPollNs);
+    ceiling.change(looks.0, looks.1, 0);
     let (verdicts, tally) = verdicts(setup, &rows);
     let expected = [
         Transition::Grow,
@@ -586,36 +587,23 @@ fn play(first: Knobs, turns: &[Turn]) -> (Settings, Vec<(Halt, Option<WindowChan
                 (kernel.cap, cap_since_halt) = (Some(*cap), true);
             }
             Turn::Look => {
-                let knobs = kernel.knobs;
-                let tracks: [(&mut Track, u32); 4] = [
-                    (&mut settings.halt_poll_ns, knobs.halt_poll_ns),
-                    (&mut settings.grow, knobs.grow),
-                    (&mut settings.grow_start, knobs.grow_start),
-                    (&mut settings.shrink, knobs.shrink),
-                ];
-                for (track, value) in tracks {
-                    track.change(looked, kernel.now, value);
-                }
+                look(&mut settings, &kernel, looked);
                 (looked, changed) = (kernel.now, false);
             }
             Turn::Knobs(_) | Turn::Cap(_) => {}
         }
     }
     if changed {
-        let knobs = kernel.knobs;
-        for parameter in Parameter::ALL {
-            let value = match parameter {
-                Parameter::HaltPollNs => knobs.halt_poll_ns,
-                Parameter::Grow => knobs.grow,
-                Parameter::GrowStart => knobs.grow_start,
-                Parameter::Shrink => knobs.shrink,
-            };
-            settings
-                .track_mut(parameter)
-                .change(looked, kernel.now, value);
-        }
+        look(&mut settings, &kernel, looked);
     }
     (settings, rows)
+}
+
+fn look(settings: &mut Settings, kernel: &Kernel, last: u64) {
+    for (parameter, value) in Values::from(kernel.knobs).iter() {
+        let track = settings.track_mut(parameter);
+        track.change(last, kernel.now, value);
+    }
 }
 
 proptest! {

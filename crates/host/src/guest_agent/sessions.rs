@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use haltwise_core::ids::VmKey;
 
 use super::{AgentError, GuestAgent, PATIENCE, QUICK, Seen};
-use crate::knob::Parameter;
 use crate::root::Root;
+use haltwise_core::parameter::Parameter;
 
 /// Agents that were asked. All that one takes for its answers is limited together: one that was silent once is not waited for
 /// again, and one that is slow is silent.

@@ -10,8 +10,8 @@ use haltwise_core::kvm::guest::Params;
 use haltwise_core::units::Nanos;
 
 use super::origin::{Line, Reach, taken};
-use super::parameter::Parameter;
 use crate::support::{Finding, Level};
+use haltwise_core::parameter::{Parameter, Values};
 
 /// At this ceiling a vCPU that ticks a thousand times a second never waits.
 const TICK_NS: u32 = 1_000_000;
@@ -31,11 +31,11 @@ const NO_FACTOR: u32 = 100;
 
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    pub values: BTreeMap<Parameter, u32>,
+    pub values: Values,
     /// Parameters that a request changes; `None` asks about all.
     wanted: Option<BTreeSet<Parameter>>,
     /// Values before the request.
-    before: BTreeMap<Parameter, u32>,
+    before: Values,
     /// cpuidle's driver and governor, if known.
     driver: Option<String>,
     governor: Option<String>,
@@ -66,27 +66,22 @@ impl Settings {
     /// Settings after these changes; remarks then concern these parameters alone.
     #[must_use]
     pub fn with(self, wanted: &[(Parameter, u32)]) -> Self {
-        let mut values = self.values.clone();
-        values.extend(wanted.iter().copied());
+        let wanted_values: Values = wanted.iter().copied().collect();
         Self {
             before: self.values,
-            values,
+            values: wanted_values.over(self.values),
             wanted: Some(wanted.iter().map(|(it, _)| *it).collect()),
             ..self
         }
     }
 
-    fn get(&self, parameter: Parameter) -> Option<u32> {
-        self.values.get(&parameter).copied()
-    }
-
     /// Guest parameters that a request changes, or that differ from their defaults.
     fn of_guest(&self) -> Vec<Parameter> {
-        let default = Params::default();
-        let is_set = |it: &Parameter| match (&self.wanted, self.get(*it)) {
+        let default = Values::from(Params::default());
+        let is_set = |it: &Parameter| match (&self.wanted, self.values.get(*it)) {
             (_, None) => false,
             (Some(wanted), _) => wanted.contains(it),
-            (None, value) => value != it.in_guest(&default),
+            (None, value) => value != default.get(*it),
         };
         let of_guest = Parameter::ALL.into_iter().filter(|it| it.is_of_guest());
         of_guest.filter(is_set).collect()
@@ -95,8 +90,8 @@ impl Settings {
 
 pub fn remarks(settings: &Settings) -> Vec<Remark> {
     let mut all = Vec::new();
-    for (parameter, value) in &settings.values {
-        all.extend(slip(*parameter, *value));
+    for (parameter, value) in settings.values.iter() {
+        all.extend(slip(parameter, value));
     }
     windows(&mut all, settings);
     guest(&mut all, settings);
@@ -222,7 +217,7 @@ fn slip(parameter: Parameter, value: u32) -> Option<Remark> {
 
 fn windows(all: &mut Vec<Remark>, settings: &Settings) {
     use Parameter::{Grow, GrowStart, HaltPollNs, Shrink};
-    let [ceiling, start, grow] = [HaltPollNs, GrowStart, Grow].map(|it| settings.get(it));
+    let [ceiling, start, grow] = [HaltPollNs, GrowStart, Grow].map(|it| settings.values.get(it));
     if let (Some(ceiling @ 1..), Some(start)) = (ceiling, start)
         && start >= ceiling
     {
@@ -251,7 +246,7 @@ fn windows(all: &mut Vec<Remark>, settings: &Settings) {
             None,
         ));
     }
-    if settings.get(Shrink) == Some(1) {
+    if settings.values.get(Shrink) == Some(1) {
         all.push(remark(
             &[Shrink],
             "halt_poll_ns_shrink 1",
@@ -280,7 +275,10 @@ fn guest(all: &mut Vec<Remark>, settings: &Settings) {
         )),
         _ => {}
     }
-    let (ceiling, start) = (settings.get(GuestHaltPollNs), settings.get(GuestGrowStart));
+    let (ceiling, start) = (
+        settings.values.get(GuestHaltPollNs),
+        settings.values.get(GuestGrowStart),
+    );
     if let (Some(ceiling @ 1..), Some(start)) = (ceiling, start)
         && start > ceiling
     {
@@ -291,9 +289,12 @@ fn guest(all: &mut Vec<Remark>, settings: &Settings) {
             None,
         ));
     }
-    let before = settings.before.get(&GuestHaltPollNs).copied();
+    let before = settings.before.get(GuestHaltPollNs);
     let lowered = before.filter(|before| ceiling.is_some_and(|now| now < *before));
-    let stays = match (settings.get(GuestAllowShrink), settings.get(GuestShrink)) {
+    let stays = match (
+        settings.values.get(GuestAllowShrink),
+        settings.values.get(GuestShrink),
+    ) {
         (Some(0), _) => Some(("guest_halt_poll_allow_shrink is N", "set Y first, or boot")),
         (_, Some(1)) => Some(("guest_halt_poll_shrink is 1", "set 2 first, or boot")),
         _ => None,

@@ -5,11 +5,11 @@ use haltwise_core::ids::VmKey;
 use super::baseline::Baseline;
 use super::error::{Foreign, KnobError};
 use super::machine;
-use super::parameter::Parameter;
 use super::persist::{self, Values};
 use super::target::{BootFile, Change, InGuest, Target};
 use crate::guest_agent::Sessions;
 use crate::root::Root;
+use haltwise_core::parameter::Parameter;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {

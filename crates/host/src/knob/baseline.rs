@@ -7,9 +7,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::{Foreign, KnobError};
-use super::parameter::Parameter;
 use super::persist::Values;
 use super::target::{Form, Found, Target};
+use haltwise_core::parameter::Parameter;
 
 pub(super) const SCHEMA: u32 = 1;
 

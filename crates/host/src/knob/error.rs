@@ -5,11 +5,11 @@ use std::io;
 use std::path::PathBuf;
 
 use super::disk::DiskError;
-use super::parameter::{Parameter, ValueError};
 use super::target::Target;
 use crate::ceiling::CeilingError;
 use crate::guest_agent::AgentError;
 use crate::root::RootError;
+use haltwise_core::parameter::{Parameter, ValueError};
 
 /// Why a setting was not changed, or the baseline not read.
 #[derive(Debug, thiserror::Error)]

@@ -10,12 +10,12 @@ use rustix::fs::OFlags;
 use super::disk;
 use super::error::KnobError;
 use super::own;
-use super::parameter::{Parameter, ValueError};
 use super::target::{BootFile, Change, Form, Found, InGuest, Target};
 use crate::ceiling::{CeilingError, Governed, Governor};
 use crate::guest_agent::{AgentError, Sessions};
 use crate::params;
 use crate::root::{Root, RootError};
+use haltwise_core::parameter::{Parameter, ValueError};
 
 /// No boot file that we keep for an undo is longer, in bytes.
 const LONGEST_FILE: u64 = 64 << 10;

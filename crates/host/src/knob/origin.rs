@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::parameter::Parameter;
 use crate::root::Root;
+use haltwise_core::parameter::Parameter;
 
 /// A line that sets a parameter, or is meant to.
 #[derive(Debug, Clone, PartialEq, Eq)]

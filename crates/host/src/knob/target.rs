@@ -3,8 +3,8 @@
 use haltwise_core::ids::VmKey;
 use serde::{Deserialize, Serialize};
 
-use super::parameter::Parameter;
 use crate::guest_agent::Seen;
+use haltwise_core::parameter::Parameter;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::baseline::{Baseline, Held};
 use super::error::KnobError;
-use super::parameter::Parameter;
 use super::target::{Change, Found, Target};
+use haltwise_core::parameter::Parameter;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reversal {

@@ -9,13 +9,13 @@ use super::baseline::{Baseline, CutOff, Held, Intent, settle};
 use super::disk;
 use super::error::KnobError;
 use super::machine;
-use super::parameter::Parameter;
 use super::store::Store;
 use super::target::{Change, Target};
 use super::undo::{self, Reversal, Why};
 use crate::clock;
 use crate::guest_agent::Sessions;
 use crate::root::Root;
+use haltwise_core::parameter::Parameter;
 
 /// Holds the lock and changes settings. One for a host at a time.
 #[derive(Debug)]

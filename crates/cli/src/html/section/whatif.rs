@@ -9,12 +9,12 @@ use crate::html::chart::front::{Place, front};
 use crate::html::content::{Advice, Content};
 use crate::html::markup::{Element, Markup, el, short};
 use crate::number::{count, nanos, nanos_f64, share, three_digits};
-use crate::plan::Settings;
 use crate::prices::words;
 use crate::recommend::candidates::SettingRow;
 use crate::recommend::say;
 use crate::recommend::view::{HaltFigures, PlayedSettings, settings};
 use crate::recommend::whatif::WhatIf;
+use haltwise_core::parameter::{Parameter, Values};
 
 pub(super) fn whatif(content: &Content) -> Option<Markup> {
     let Some((advice, played, grid)) = played(content) else {
@@ -108,7 +108,7 @@ impl Shown {
 fn rows(content: &Content, advice: &Advice, played: &PlayedSettings, grid: &WhatIf) -> Vec<Shown> {
     let reach: Reach = grid.reach;
     let choice = choice_name(content);
-    let said = |setting: &Settings| say::setting(setting);
+    let said = |setting: &Values| say::setting(setting);
     let mut rows: Vec<Shown> = Vec::new();
     for row in &played.rows {
         let (class, name, title, parameters) = match row.row {
@@ -129,10 +129,7 @@ fn rows(content: &Content, advice: &Advice, played: &PlayedSettings, grid: &What
                 ("p-choice", choice, choice, setting)
             }
             SettingRow::Off => {
-                let off = Settings {
-                    halt_poll_ns: Some(0),
-                    ..Settings::default()
-                };
+                let off = Values::default().with(Parameter::HaltPollNs, 0);
                 let off = say::played(&off, row.figures.poll_cpu_percent);
                 ("p-off", "no polling", "no polling", off)
             }

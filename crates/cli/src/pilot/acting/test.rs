@@ -3,6 +3,7 @@
 use std::fs;
 
 use haltwise_core::kvm::Knobs;
+use haltwise_core::parameter::Values;
 use haltwise_core::pilot::decision::Kind;
 
 use super::*;
@@ -34,8 +35,7 @@ impl Host {
     }
 
     fn set(&self, knobs: Knobs) {
-        for parameter in Parameter::KVM {
-            let value = knob::of_kvm(&knobs, parameter).unwrap();
+        for (parameter, value) in Values::from(knobs).iter() {
             fs::write(self.0.path().join(parameter.path()), format!("{value}\n")).unwrap();
         }
     }

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use haltwise_core::parameter::Parameter;
 use haltwise_host::cpus;
-use haltwise_host::knob::{Baseline, KnobError, Parameter, Proposal, Request, Writer};
+use haltwise_host::knob::{Baseline, KnobError, Proposal, Request, Writer};
 use haltwise_host::root::Root;
 
 use super::{Sides, Which};
@@ -36,30 +37,22 @@ pub(crate) struct Parameters {
 }
 
 fn changed(sides: &Sides) -> Vec<Parameter> {
-    let differs = |parameter: &Parameter| {
-        let of = |which| sides.value(which, *parameter);
-        let now = of(Which::InForce);
-        of(Which::A) != now || of(Which::B) != now
-    };
+    let [now, a, b] = [Which::InForce, Which::A, Which::B].map(|which| sides.values(which));
+    let differs = |it: Parameter| a.get(it) != now.get(it) || b.get(it) != now.get(it);
     // Where each VM has a ceiling of its own, nobody follows halt_poll_ns.
-    let is_followed =
-        |parameter: &Parameter| *parameter != Parameter::HaltPollNs || !sides.scopes.are_all_vms;
-    sides
-        .parameters()
-        .filter(is_followed)
-        .filter(differs)
-        .collect()
-}
-
-fn values(sides: &Sides, which: Which) -> impl Iterator<Item = (Parameter, u32)> {
-    let value = move |parameter| Some((parameter, sides.value(which, parameter)?));
-    sides.parameters().filter_map(value)
+    let is_followed = |it: Parameter| it != Parameter::HaltPollNs || !sides.scopes.are_all_vms;
+    let all = now.iter().map(|(it, _)| it);
+    all.filter(|it| is_followed(*it) && differs(*it)).collect()
 }
 
 /// Longer than any limit lasts that may have grown: up to 4.3 s on each CPU, if somebody sets such a limit.
 fn stay(sides: &Sides) -> Duration {
-    let ceilings = [Which::InForce, Which::A, Which::B]
-        .map(|which| sides.value(which, Parameter::GuestHaltPollNs).unwrap_or(0));
+    let ceilings = [Which::InForce, Which::A, Which::B].map(|which| {
+        sides
+            .values(which)
+            .get(Parameter::GuestHaltPollNs)
+            .unwrap_or(0)
+    });
     let ceiling_ns = ceilings.into_iter().max().unwrap_or(0);
     Duration::from_nanos(ceiling_ns.into()) + Duration::from_millis(1)
 }
@@ -67,7 +60,7 @@ fn stay(sides: &Sides) -> Duration {
 /// What would be written, for those who did not say --yes.
 pub(super) fn refusal(sides: &Sides) -> Failure {
     let one = |parameter: Parameter| {
-        let of = |which| Some(parameter.written(sides.value(which, parameter)?));
+        let of = |which| Some(parameter.written(sides.values(which).get(parameter)?));
         let (now, a, b) = (of(Which::InForce)?, of(Which::A)?, of(Which::B)?);
         Some(format!(
             "{parameter} to {a} and {b} alternately (now {now})"
@@ -106,7 +99,11 @@ impl Parameters {
         let writer = Writer::open(root, WHO).map_err(explain)?;
         let is_of_guest = !sides.side().is_host();
         let names = if is_of_guest {
-            sides.parameters().collect()
+            sides
+                .values(Which::InForce)
+                .iter()
+                .map(|(it, _)| it)
+                .collect()
         } else {
             changed(sides)
         };
@@ -116,7 +113,7 @@ impl Parameters {
             root: root.clone(),
             names,
             under: None,
-            expected: values(sides, Which::InForce).collect(),
+            expected: sides.values(Which::InForce).iter().collect(),
             is_of_guest,
             stay: stay(sides),
             sets: (!sides.scopes.is_empty(), !changed(sides).is_empty()),
@@ -143,7 +140,7 @@ impl Parameters {
     }
 
     fn request(&self, sides: &Sides, is_b: bool) -> Request {
-        let all = values(sides, Which::of(is_b));
+        let all = sides.values(Which::of(is_b)).iter();
         Request {
             parameters: all.filter(|(it, _)| self.names.contains(it)).collect(),
             ceilings: sides.scopes.request(sides.ceiling_ns(false), is_b),

@@ -1,5 +1,6 @@
 //! The last lines of a comparison: what it rests on, what is missing, what went wrong.
 
+use haltwise_core::parameter::Parameter;
 use haltwise_core::recording::Side;
 use haltwise_document::{Document, Prose, Untrusted, prose};
 
@@ -79,23 +80,8 @@ fn settings(view: &Proof) -> Prose {
 }
 
 fn values(of: &ProvenSetting) -> String {
-    let number = |name, value: Option<u32>| Some((name, value?.to_string()));
-    let shrinks = of.guest_halt_poll_allow_shrink;
-    let shrinks = shrinks.map(|it| ("allow_shrink", if it { "Y" } else { "N" }.to_owned()));
-    let all = [
-        number("halt_poll_ns", of.halt_poll_ns),
-        number("grow", of.halt_poll_ns_grow),
-        number("grow_start", of.halt_poll_ns_grow_start),
-        number("shrink", of.halt_poll_ns_shrink),
-        number("guest_halt_poll_ns", of.guest_halt_poll_ns),
-        number("grow", of.guest_halt_poll_grow),
-        number("grow_start", of.guest_halt_poll_grow_start),
-        number("shrink", of.guest_halt_poll_shrink),
-        shrinks,
-    ];
-    let all = all.into_iter().flatten();
-    let all: Vec<String> = all.map(|(name, value)| format!("{name} {value}")).collect();
-    all.join(" ")
+    let word = |(it, value): (Parameter, u32)| format!("{} {}", it.short(), it.written(value));
+    of.values().listed().map(word).collect::<Vec<_>>().join(" ")
 }
 
 fn cost(view: &Proof) -> String {

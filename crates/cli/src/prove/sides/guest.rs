@@ -3,13 +3,12 @@
 use anyhow::anyhow;
 use haltwise_core::kvm::Version;
 use haltwise_core::kvm::guest::{Params, Rule};
+use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::prove::setting::guest::WantedParams;
-use haltwise_core::verify::guest as verify;
-use haltwise_host::knob::Parameter;
 use haltwise_host::root::Root;
 use haltwise_host::{clock, params};
 
-use super::{Three, Which};
+use super::Three;
 use crate::exit::{Exit, Failure};
 use crate::prove::ProofRequest;
 use crate::prove::command;
@@ -32,10 +31,8 @@ impl Governor {
             return Err(Failure::new(Exit::Unsupported, error).hint("it exists since 5.4"));
         }
         let told = params::read(root, clock::monotonic_ns())?;
-        let mut in_force = Params::default();
-        for (parameter, value) in told.iter().filter_map(verify::Parameter::of) {
-            parameter.put(&mut in_force, value);
-        }
+        let recorded: Values = told.iter().filter_map(Parameter::of).collect();
+        let mut in_force: Params = recorded.over(Params::default()).into();
         let governor = params::cpuidle_governor(root);
         let is_haltpoll = governor.as_deref() == Some("haltpoll");
         if !is_haltpoll {
@@ -52,14 +49,6 @@ impl Governor {
         }
         keeps_no_limit(&params)?;
         Ok(Self { params })
-    }
-
-    pub(crate) fn of(&self, which: Which) -> &Params {
-        match which {
-            Which::InForce => &self.params.in_force,
-            Which::A => &self.params.a,
-            Which::B => &self.params.b,
-        }
     }
 }
 
@@ -99,13 +88,6 @@ fn keeps_no_limit(params: &Three<Params>) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// One of the parameters, by the name under which it is written.
-pub(super) fn value(params: &Params, parameter: Parameter) -> Option<u32> {
-    let mut all = verify::Parameter::ALL.into_iter();
-    let found = all.find(|it| it.as_str() == parameter.name())?;
-    Some(found.get(params))
 }
 
 /// Refuses what has no meaning in a guest.

@@ -2,7 +2,9 @@
 
 use anyhow::anyhow;
 use haltwise_core::kvm::{Arch, Version, guest};
-use haltwise_core::verify::guest::{Parameter, Settings, Setup};
+use haltwise_core::parameter::{Parameter, Values};
+use haltwise_core::verify::guest::Setup;
+use haltwise_core::verify::settings::Settings;
 
 use super::over_time::{over_time, recorded};
 use super::{GivenHost, Origin, kernel};
@@ -16,7 +18,7 @@ pub(crate) struct GuestSetup {
     pub(crate) kernel: Version,
     pub(crate) arch: Arch,
     pub(crate) core: Setup,
-    /// In the order of [`Parameter::ALL`].
+    /// In the order of [`Parameter::GUEST`].
     pub(crate) origins: [Origin; 5],
     /// Parts of the capture that could not be read.
     pub(crate) notes: Vec<String>,
@@ -30,11 +32,10 @@ pub(crate) fn governor(opened: &Opened) -> Option<String> {
 }
 
 pub(crate) fn in_force(opened: &Opened) -> guest::Params {
-    let mut params = guest::Params::default();
-    for (parameter, value) in opened.info().knobs.iter().filter_map(Parameter::of) {
-        parameter.put(&mut params, value);
-    }
-    params
+    let recorded: Values = (opened.info().knobs.iter())
+        .filter_map(Parameter::of)
+        .collect();
+    recorded.over(guest::Params::default()).into()
 }
 
 /// Refuses a guest's capture that has no single idle periods: cpuidle's counters give no distribution of idle times,
@@ -53,7 +54,7 @@ pub(crate) fn must_keep_periods(opened: &Opened, verb: &str) -> Result<(), Failu
 
 pub(crate) fn guest_setup(opened: &Opened, given: &GivenHost) -> Result<GuestSetup, Failure> {
     must_keep_periods(opened, "verify")?;
-    let of_kvm = given.parameters.all().iter().any(Option::is_some);
+    let of_kvm = !given.parameters.values().is_empty();
     if of_kvm || given.parameters.cap.is_some() || !given.backports.is_empty() {
         let error =
             anyhow!("verify: this capture is of a guest, and these options are of KVM's rule");
@@ -84,9 +85,9 @@ pub(crate) fn guest_setup(opened: &Opened, given: &GivenHost) -> Result<GuestSet
     };
     let mut notes = Vec::new();
     let (changes, losses) = over_time(opened, Parameter::of, &mut notes);
-    let mut settings = Settings::default();
+    let mut settings = Settings::fixed(guest::Params::default());
     let mut origins = [Origin::Assumed; 5];
-    for (parameter, origin) in Parameter::ALL.into_iter().zip(&mut origins) {
+    for (parameter, origin) in Parameter::GUEST.into_iter().zip(&mut origins) {
         if let Some(track) = recorded(&changes, parameter) {
             *settings.track_mut(parameter) = track;
             *origin = Origin::Recorded;

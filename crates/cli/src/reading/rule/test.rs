@@ -50,11 +50,16 @@ fn an_old_value_told_once_more_says_until_when_it_was() {
         &told([None; 4]),
         DEFAULTS,
     );
-    let within = |at| settings.halt_poll_ns.within(at, at).collect::<Vec<_>>();
+    let within = |at| {
+        settings
+            .track(Parameter::HaltPollNs)
+            .within(at, at)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(within(499), [200_000]);
     assert_eq!(within(500), [200_000, 50_000]);
     assert_eq!(within(600), [50_000]);
-    assert_eq!(settings.halt_poll_ns.changes(), 1);
+    assert_eq!(settings.track(Parameter::HaltPollNs).changes(), 1);
     let (assumed, recorded) = (Origin::Assumed, Origin::Recorded);
     assert_eq!(origins, [recorded, recorded, assumed, assumed]);
 }
@@ -70,7 +75,12 @@ fn without_it_the_value_may_have_changed_any_time_since_it_was_told() {
         &told([None; 4]),
         DEFAULTS,
     );
-    let within = |at| settings.halt_poll_ns.within(at, at).collect::<Vec<_>>();
+    let within = |at| {
+        settings
+            .track(Parameter::HaltPollNs)
+            .within(at, at)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(within(99), [200_000]);
     assert_eq!(within(101), [200_000, 50_000]);
 }
@@ -80,9 +90,10 @@ fn what_is_told_counts_whatever_was_recorded() {
     let knobs = [knob(100, "halt_poll_ns_shrink", "0")];
     let told = told([Some(7), None, None, Some(3)]);
     let (settings, origins) = settings(&changes(knobs.iter(), Parameter::of), &told, DEFAULTS);
-    assert_eq!(settings.halt_poll_ns, Track::fixed(7));
-    assert_eq!(settings.shrink, Track::fixed(3));
-    assert_eq!(settings.grow, Track::fixed(2));
+    let ceiling = settings.track(Parameter::HaltPollNs);
+    assert_eq!(*ceiling, Track::fixed(7));
+    assert_eq!(*settings.track(Parameter::Shrink), Track::fixed(3));
+    assert_eq!(*settings.track(Parameter::Grow), Track::fixed(2));
     assert_eq!(
         (origins[0], origins[1], origins[3]),
         (Origin::Told, Origin::Assumed, Origin::Told)

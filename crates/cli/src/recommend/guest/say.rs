@@ -6,15 +6,13 @@ use haltwise_core::kvm::guest::Params;
 use haltwise_core::tune::Sums;
 use haltwise_core::tune::advice::Verdict;
 use haltwise_core::tune::candidates::Reach;
-use haltwise_core::verify::guest::Parameter;
-use haltwise_host::params::HALTPOLL;
 
 use super::{GuestCandidates, Place};
 use crate::number::{nanos_f64, percent, share};
 use crate::page::harmless;
-use crate::plan::Settings;
 use crate::recommend::say::{apply as apply_on_host, change, interval, parameters, than, time};
 use crate::recommend::view::settings;
+use haltwise_core::parameter::{Parameter, Values};
 
 /// How a VM gets HLT and MWAIT without exits: QEMU's option, and how libvirt passes it on (`qemu:commandline`).
 pub(crate) const CPU_PM: [&str; 2] = [
@@ -45,33 +43,8 @@ pub(crate) fn setting(of: &Params) -> String {
     format!("{ceiling}, grow {} from {start}, {shrink}", of.grow)
 }
 
-/// The parameters in which a setting differs, as their files have them.
-pub(crate) fn beyond(from: &Params, to: &Params) -> Vec<(&'static str, String)> {
-    let all = Parameter::ALL.into_iter();
-    let differ = all.filter(|parameter| parameter.get(from) != parameter.get(to));
-    differ
-        .map(|parameter| (parameter.as_str(), parameter.written(to)))
-        .collect()
-}
-
-/// The command that sets what differs through haltwise, in the guest.
-pub(crate) fn apply(from: &Params, to: &Params) -> Option<String> {
-    let set = |(name, value)| format!(" --set {name}={value}");
-    let each: String = beyond(from, to).into_iter().map(set).collect();
-    (!each.is_empty()).then(|| format!("haltwise apply{each} --yes"))
-}
-
-pub(crate) fn what(
-    place: Place,
-    in_force: &Params,
-    to: Option<&Params>,
-    host: &Settings,
-) -> String {
-    let set = to.map(|to| {
-        let all = beyond(in_force, to).into_iter();
-        let each = all.map(|(name, value)| format!("{name} = {value}"));
-        each.collect::<Vec<_>>().join(", ")
-    });
+pub(crate) fn what(place: Place, in_force: &Params, to: Option<&Params>, host: &Values) -> String {
+    let set = to.map(|to| parameters(&Values::from(*to).beyond(&Values::from(*in_force))));
     match (place, set) {
         (Place::Guest, Some(set)) => format!("Set {set} in the guest."),
         (Place::Host, _) => format!(
@@ -86,7 +59,7 @@ pub(crate) fn what(
 }
 
 /// How to have the host poll instead: the driver haltpoll keeps it from that as long as it is loaded.
-pub(crate) fn host_commands(of: &GuestCandidates, host: &Settings) -> Vec<String> {
+pub(crate) fn host_commands(of: &GuestCandidates, host: &Values) -> Vec<String> {
     if of.place() != Place::Host {
         return Vec::new();
     }
@@ -95,23 +68,16 @@ pub(crate) fn host_commands(of: &GuestCandidates, host: &Settings) -> Vec<String
     unload.into_iter().chain([apply_on_host(host)]).collect()
 }
 
-pub(crate) fn commands(from: &Params, to: &Params) -> Vec<String> {
-    let write = |(name, value)| format!("echo {value} > {HALTPOLL}/{name}");
-    beyond(from, to).into_iter().map(write).collect()
-}
-
 pub(crate) fn command_line(of: &GuestCandidates, to: &Params) -> Vec<String> {
     let mut all = Vec::new();
     if of.governor_name.as_deref() != Some("haltpoll") {
         all.push("cpuidle_haltpoll.force=Y".to_owned());
         all.push("cpuidle.governor=haltpoll".to_owned());
     }
-    let given = beyond(&Params::default(), to);
-    all.extend(
-        given
-            .into_iter()
-            .map(|(name, value)| format!("haltpoll.{name}={value}")),
-    );
+    let given = Values::from(*to).beyond(&Params::default().into());
+    let word =
+        |(it, value): (Parameter, u32)| format!("{}.{it}={}", it.module(), it.written(value));
+    all.extend(given.iter().map(word));
     all
 }
 

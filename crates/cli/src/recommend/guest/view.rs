@@ -13,10 +13,12 @@ use haltwise_document::figures;
 use super::joined::JoinFigures;
 use super::{GuestCandidates, GuestRow, Place, say};
 use crate::figures::{DOUBTS, INTERVAL};
-use crate::plan::{Settings, TuneGoal};
+use crate::plan::TuneGoal;
 use crate::prices::model::Model;
 use crate::prices::price::Price;
+use crate::recommend::say as host_say;
 use crate::recommend::view::{COMPARISON, goal, settings, why};
+use haltwise_core::parameter::Values;
 
 /// Version of the JSON; documented in `docs/tune-guest-json.md`.
 const SCHEMA: u32 = 1;
@@ -62,7 +64,7 @@ figures! {
         pub(crate) recommended: Option<Params> = Object,
         /// The best setting of KVM in the host for the same halts, if the guest does not poll; it is recommended if
         /// `place` is `host`.
-        pub(crate) host: Settings = Object,
+        pub(crate) host: Values = Object,
         /// How to have the host poll, if `place` is `host`: what is run in the guest, then on the host.
         pub(crate) host_commands: Vec<String> = Words,
         /// The best setting in the guest less what is in force.
@@ -184,6 +186,8 @@ pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> G
         why: why(why_not),
         text: crate::recommend::say::rejected(why_not),
     };
+    let changes = recommended.map(|to| Values::from(to).beyond(&in_force.into()));
+    let changes = changes.filter(|changes| !changes.is_empty());
     GuestTuneResult {
         schema: SCHEMA,
         side: "guest",
@@ -208,8 +212,8 @@ pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> G
             .map(|advice| in_short(of, advice))
             .collect(),
         rejected: advice.rejected.iter().map(rejected).collect(),
-        apply: recommended.and_then(|to| say::apply(&in_force, &to)),
-        commands: recommended.map_or_else(Vec::new, |to| say::commands(&in_force, &to)),
+        apply: changes.as_ref().map(host_say::apply),
+        commands: changes.as_ref().map_or_else(Vec::new, host_say::commands),
         command_line: recommended.map_or_else(Vec::new, |to| say::command_line(of, &to)),
     }
 }

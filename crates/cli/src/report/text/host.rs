@@ -1,5 +1,6 @@
 //! The head of the report: the host and its settings; and the figures of an account in a row.
 
+use haltwise_core::parameter::Parameter;
 use haltwise_core::recording::Side;
 
 use crate::number::{count, maybe_nanos, nanos, scaled, share, three_digits};
@@ -90,28 +91,25 @@ pub(super) fn recommendation(page: &mut Page, report: &Report) {
 
 /// The rule's four parameters in one line, then what else is set, then what changed.
 fn knobs(page: &mut Page, knobs: &[ReportedSetting], side: Side) {
-    const RULE: [&str; 4] = [
-        "halt_poll_ns",
-        "halt_poll_ns_grow",
-        "halt_poll_ns_grow_start",
-        "halt_poll_ns_shrink",
-    ];
     let of_host: Vec<&ReportedSetting> = knobs.iter().filter(|k| k.scope == "host").collect();
     let value = |name: &str| {
         let knob = of_host.iter().find(|knob| knob.name == name)?;
         Some(harmless(&knob.value))
     };
     let mut rule: Vec<String> = Vec::new();
-    for name in RULE {
-        let Some(value) = value(name) else { continue };
-        let short = name.strip_prefix("halt_poll_ns_").unwrap_or(name);
-        rule.push(format!("{short} {value}"));
+    for parameter in Parameter::HOST {
+        let Some(value) = value(parameter.name()) else {
+            continue;
+        };
+        rule.push(format!("{} {value}", parameter.short()));
     }
     // Those of KVM bind VMs of a guest, if it has any.
     if !rule.is_empty() && side.is_host() {
         page.wrapped("  kvm: ", &rule.join(", "), 7);
     }
-    let others = of_host.iter().filter(|k| !RULE.contains(&k.name.as_str()));
+    let others = of_host
+        .iter()
+        .filter(|knob| !Parameter::HOST.iter().any(|it| it.name() == knob.name));
     let others: Vec<String> = others
         .map(|knob| format!("{} {}", harmless(&knob.name), harmless(&knob.value)))
         .collect();

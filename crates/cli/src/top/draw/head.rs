@@ -1,5 +1,6 @@
 //! The lines above the tables: where and when, the whole host, its settings, and what watching costs.
 
+use haltwise_core::parameter::Parameter;
 use haltwise_core::recording::Mode;
 use haltwise_core::units::Nanos;
 
@@ -182,18 +183,14 @@ fn said(figures: &Figures) -> Vec<String> {
 
 fn settings(step: &Step) -> String {
     let knobs = &step.around.knobs;
-    let known: Vec<String> = [
-        "halt_poll_ns",
-        "halt_poll_ns_grow",
-        "halt_poll_ns_grow_start",
-        "halt_poll_ns_shrink",
-    ]
-    .iter()
-    .filter_map(|name| {
-        let short = name.strip_prefix("halt_poll_ns_").unwrap_or(name);
-        Some(format!("{short} {}", harmless(knobs.get(*name)?)))
-    })
-    .collect();
+    let known = |it: Parameter| {
+        Some(format!(
+            "{} {}",
+            it.short(),
+            harmless(knobs.get(it.name())?)
+        ))
+    };
+    let known: Vec<String> = Parameter::HOST.into_iter().filter_map(known).collect();
     if known.is_empty() {
         return "Settings: not known".to_owned();
     }

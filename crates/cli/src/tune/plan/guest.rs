@@ -4,9 +4,10 @@
 use haltwise_capture::info::CaptureInfo;
 
 use super::{basis, expected_of, tool};
-use crate::plan::{Expected, Plan, SCHEMA, Scope, Settings};
+use crate::plan::{Expected, Plan, SCHEMA, Scope};
 use crate::recommend::guest::view::GuestTuneResult;
 use crate::recommend::guest::{GuestRow, Place, say};
+use haltwise_core::parameter::Values;
 
 pub(crate) fn plan(info: &CaptureInfo, view: &GuestTuneResult) -> Plan {
     let scope = Scope::Guest;
@@ -18,8 +19,8 @@ pub(crate) fn plan(info: &CaptureInfo, view: &GuestTuneResult) -> Plan {
         capture: basis(info, view.basis.halts),
         goal: view.goal.clone(),
         scope,
-        before: Settings::of_guest(&view.in_force),
-        settings: recommended.map_or_else(Settings::default, Settings::of_guest),
+        before: view.in_force.into(),
+        settings: recommended.map_or_else(Values::default, |of| Values::from(*of)),
         ceilings: Vec::new(),
         expected: recommended.and_then(|_| expected(view)),
         reason: match view.place {

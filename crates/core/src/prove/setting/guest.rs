@@ -6,15 +6,14 @@ use std::str::FromStr;
 
 use super::{SettingError, WantedSetting};
 use crate::kvm::guest::Params;
+use crate::parameter::{Parameter, Values};
 use crate::policy::{Spec, SpecError};
-use crate::units::Nanos;
-use crate::verify::guest::Parameter;
 
 /// A setting of the governor. What is not given stays as it is in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedParams {
     text: String,
-    given: Vec<(Parameter, u32)>,
+    given: Values,
 }
 
 impl WantedParams {
@@ -26,8 +25,8 @@ impl WantedParams {
     /// What a setting comes to that says nothing of a side: `current` or `off`.
     pub(super) fn of_either(setting: &WantedSetting) -> Option<Self> {
         let given = match setting.text.as_str() {
-            "current" | "in-force" => Vec::new(),
-            "off" => vec![(Parameter::HaltPollNs, 0)],
+            "current" | "in-force" => Values::default(),
+            "off" => Values::default().with(Parameter::GuestHaltPollNs, 0),
             _ => return None,
         };
         Some(Self {
@@ -38,11 +37,7 @@ impl WantedParams {
 
     /// All five parameters, where `in_force` are those at the beginning.
     pub fn resolve(&self, in_force: Params) -> Params {
-        let mut params = in_force;
-        for (parameter, value) in &self.given {
-            parameter.put(&mut params, *value);
-        }
-        params
+        self.given.over(in_force).into()
     }
 }
 
@@ -51,27 +46,19 @@ impl FromStr for WantedParams {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
-        let mut given: Vec<(Parameter, u32)> = Vec::new();
+        let mut given = Values::default();
         for part in text.split(',') {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            let (name, value) = (name.trim(), value.trim());
-            let mut all = Parameter::ALL.into_iter();
-            let parameter = all.find(|parameter| parameter.as_str() == name);
-            let Some(parameter) = parameter else {
-                let name = name.to_owned();
+            let named: Option<Parameter> = name.parse().ok();
+            let Some(parameter) = named.filter(|it| it.is_of_guest()) else {
+                let name = name.trim().to_owned();
                 return Err(SettingError::NoParameter { name });
             };
-            if given.iter().any(|(other, _)| *other == parameter) {
-                return Err(SettingError::Twice {
-                    name: parameter.as_str(),
-                });
+            if given.get(parameter).is_some() {
+                let name = parameter.name();
+                return Err(SettingError::Twice { name });
             }
-            let value = read(parameter, value).ok_or_else(|| SettingError::NoValue {
-                name: parameter.as_str(),
-                value: value.to_owned(),
-                expected: expected(parameter),
-            })?;
-            given.push((parameter, value));
+            given.set(parameter, Some(parameter.value(value)?));
         }
         Ok(Self {
             text: text.to_owned(),
@@ -86,45 +73,16 @@ impl fmt::Display for WantedParams {
     }
 }
 
-/// A value as its file takes it, or a time with a unit.
-fn read(parameter: Parameter, text: &str) -> Option<u32> {
-    match parameter {
-        Parameter::AllowShrink => match text {
-            "Y" | "y" | "1" => Some(1),
-            "N" | "n" | "0" => Some(0),
-            _ => None,
-        },
-        Parameter::HaltPollNs | Parameter::GrowStart => {
-            let plain = text.parse::<u64>().ok();
-            let Nanos(ns) = plain.map(Nanos).or_else(|| text.parse().ok())?;
-            u32::try_from(ns).ok()
-        }
-        Parameter::Grow | Parameter::Shrink => text.parse().ok(),
-    }
-}
-
-fn expected(parameter: Parameter) -> &'static str {
-    match parameter {
-        Parameter::AllowShrink => "Y or N",
-        Parameter::HaltPollNs | Parameter::GrowStart => {
-            "nanoseconds (80000) or a time (80us), 4294967295 ns at most"
-        }
-        Parameter::Grow | Parameter::Shrink => "a whole number, 4294967295 at most",
-    }
-}
-
 /// The policy that plays the governor under these parameters.
 ///
 /// # Errors
 /// None: what is written here is what the policy reads.
 pub fn policy(params: &Params) -> Result<Spec, SpecError> {
-    let argument = |parameter: Parameter| {
-        let unit = match parameter {
-            Parameter::HaltPollNs | Parameter::GrowStart => "ns",
-            _ => "",
-        };
-        format!("{}={}{unit}", parameter.key(), parameter.written(params))
+    let argument = |(parameter, value): (Parameter, u32)| {
+        let unit = if parameter.is_time() { "ns" } else { "" };
+        format!("{}={}{unit}", parameter.key(), parameter.written(value))
     };
-    let all = Parameter::ALL.map(argument).join(",");
+    let all: Vec<String> = Values::from(*params).iter().map(argument).collect();
+    let all = all.join(",");
     format!("guest-haltpoll:{all}").parse()
 }

@@ -1,8 +1,6 @@
 //! A governor that follows the rule, as a recorder tells of it, and what differs from it.
 
 use super::*;
-use crate::event::Knob;
-use crate::event::KnobScope;
 use crate::kvm::Version;
 use crate::kvm::guest::Params;
 use proptest::prelude::*;
@@ -76,25 +74,10 @@ impl Governor {
     }
 }
 
-fn settings(params: Params) -> Settings {
-    let mut settings = Settings::default();
-    let values = [
-        params.guest_halt_poll_ns,
-        params.grow,
-        params.grow_start,
-        params.shrink,
-        u32::from(params.allow_shrink),
-    ];
-    for (parameter, value) in Parameter::ALL.into_iter().zip(values) {
-        *settings.track_mut(parameter) = super::super::settings::Track::fixed(value);
-    }
-    settings
-}
-
 fn verifier(params: Params) -> Verifier {
     Verifier::new(Setup {
         rule: Rule::of(Version::LAST_READ).unwrap(),
-        settings: settings(params),
+        settings: Settings::fixed(params),
         losses: Losses::default(),
     })
 }
@@ -221,28 +204,6 @@ fn without_cpuidles_own_numbers_calls_are_checked_and_times_need_not_be_exact() 
     assert_eq!(matched, Verdict::Matched(Transition::Shrink));
     let differs = verifier.period(&period(20_000), Some(&call(3)));
     assert!(matches!(differs, Verdict::Differs(_)), "{differs:?}");
-}
-
-#[test]
-fn parameters_are_those_of_this_machine_as_a_guest() {
-    let knob = |name: &str, scope, value: &str| Knob {
-        time_ns: 0,
-        name: name.to_owned(),
-        scope,
-        value: value.to_owned(),
-    };
-    let guest = KnobScope::GuestOfOther;
-    for parameter in Parameter::ALL {
-        let value = if parameter == Parameter::AllowShrink {
-            "N"
-        } else {
-            "0\n"
-        };
-        let read = Parameter::of(&knob(parameter.as_str(), guest, value));
-        assert_eq!(read, Some((parameter, 0)));
-        let host = knob(parameter.as_str(), KnobScope::Host, value);
-        assert_eq!(Parameter::of(&host), None);
-    }
 }
 
 #[test]

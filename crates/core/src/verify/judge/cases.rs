@@ -3,6 +3,7 @@
 use crate::event::{CeilingSource, Halt};
 use crate::kvm::Knobs;
 use crate::kvm::ceiling::CeilingRule;
+use crate::parameter::Parameter;
 use crate::verify::Setup;
 
 /// More sets of settings, or windows, than this are not tried for one halt.
@@ -78,7 +79,7 @@ pub(super) fn possible(
         if !ends.contains(&ns) {
             let params = setup
                 .settings
-                .halt_poll_ns
+                .track(Parameter::HaltPollNs)
                 .within(times.entry.0, times.entry.1);
             entries.extend(ns);
             entries.extend(params.filter(|_| ns.is_none()));
@@ -87,7 +88,7 @@ pub(super) fn possible(
     }
     let all_knobs = setup.settings.within(times.end.0, times.end.1, MOST)?;
     let mut cases = Vec::with_capacity(1);
-    for knobs in all_knobs {
+    for knobs in all_knobs.into_iter().map(Knobs::from) {
         for end in &ends {
             for &entry_ceiling in &entries {
                 let case = Case {

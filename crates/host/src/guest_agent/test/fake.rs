@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use haltwise_core::ids::VmKey;
 use serde_json::{Value, json};
 
-use crate::knob::Parameter;
+use haltwise_core::parameter::Parameter;
 
 pub(crate) const BOOTS: [&str; 2] = [
     "0d4b3f6c-6f4a-4d4c-9a55-0f6a2b1c7e10",

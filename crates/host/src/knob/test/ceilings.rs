@@ -2,6 +2,7 @@
 
 use super::world::{AT_BOOT, World, request};
 use crate::knob::*;
+use haltwise_core::parameter::Parameter;
 
 const CEILING: Parameter = Parameter::HaltPollNs;
 

@@ -9,6 +9,7 @@ use super::world::AT_BOOT;
 use crate::guest_agent::test::fake::{BOOTS, FakeAgent, Mood};
 use crate::knob::*;
 use crate::root::Root;
+use haltwise_core::parameter::Parameter;
 
 const CEILING: Parameter = Parameter::GuestHaltPollNs;
 const GROW: Parameter = Parameter::GuestGrow;
@@ -34,7 +35,7 @@ impl Guest {
             fs::create_dir_all(path(below)).unwrap();
         }
         fs::write(path("proc/sys/kernel/random/boot_id"), "boot-1\n").unwrap();
-        for (parameter, value) in Parameter::KVM.into_iter().zip(AT_BOOT) {
+        for (parameter, value) in Parameter::ALL.into_iter().zip(AT_BOOT).take(4) {
             fs::write(path(parameter.path()), format!("{value}\n")).unwrap();
         }
         let agent = FakeAgent::start(dir.path(), vm());

@@ -8,6 +8,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 use super::fault::{self, Fault};
 use super::world::{AT_BOOT, VMS, World, key};
 use crate::knob::*;
+use haltwise_core::parameter::Parameter;
 
 #[derive(Debug, Clone)]
 enum Event {

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use super::fault;
 use super::world::{AT_BOOT, World, request};
 use crate::knob::*;
+use haltwise_core::parameter::Parameter;
 
 const CEILING: Parameter = Parameter::HaltPollNs;
 

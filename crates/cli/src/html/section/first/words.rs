@@ -9,6 +9,7 @@ use crate::recommend::follow;
 use crate::recommend::say;
 use crate::recommend::view::{HaltFigures, PlayedSettings};
 use crate::report::view::{AccountFigures, Report, ReportedVm};
+use haltwise_core::parameter::Parameter;
 use haltwise_core::recording::Side;
 
 /// What the first screen says.
@@ -197,8 +198,8 @@ fn title(advice: &Advice) -> Markup {
             _ => "Leave the setting as it is".into(),
         };
     };
-    let ceiling = recommended.halt_poll_ns.unwrap_or(0);
-    let in_force = tuned.in_force.halt_poll_ns.unwrap_or(0);
+    let ceiling = recommended.get(Parameter::HaltPollNs).unwrap_or(0);
+    let in_force = tuned.in_force.get(Parameter::HaltPollNs).unwrap_or(0);
     if ceiling == 0 {
         return "Switch halt polling off".into();
     }
@@ -241,7 +242,7 @@ fn effect(advice: &Advice, told: &mut Vec<LinkedNumber>) -> Vec<Markup> {
         cpus(after.poll_cpu_percent),
         "CPU time that polling would take under the recommendation",
     );
-    let mut out = if recommended.halt_poll_ns == Some(0) {
+    let mut out = if recommended.get(Parameter::HaltPollNs) == Some(0) {
         Markup::text("Switched off, it would burn ")
     } else {
         Markup::text("With ")

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::prove::compare::Verdict;
 use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::prove::predict::Prediction;
@@ -14,13 +15,9 @@ use crate::proof::ProvenSetting;
 
 /// An entry with one prediction of a cost: predicted, measured, and whether within.
 pub(crate) fn entry(predicted: f64, measured: f64, within: bool) -> Entry {
-    let setting = |spec: &str, halt_poll_ns| ProvenSetting {
-        spec: spec.to_owned(),
-        halt_poll_ns: Some(halt_poll_ns),
-        halt_poll_ns_grow: Some(2),
-        halt_poll_ns_grow_start: Some(10_000),
-        halt_poll_ns_shrink: Some(2),
-        ..ProvenSetting::default()
+    let setting = |spec: &str, halt_poll_ns| {
+        let values = Values::default().with(Parameter::HaltPollNs, halt_poll_ns);
+        ProvenSetting::new(spec.to_owned(), &values)
     };
     let interval = |value: f64| Interval {
         estimate: value,

@@ -5,6 +5,7 @@ use std::fs;
 
 use haltwise_core::kvm::guest::Params;
 use haltwise_core::kvm::{Arch, Knobs, Version};
+use haltwise_core::parameter::Parameter;
 use haltwise_core::prove::setting::WantedPair;
 
 use super::*;
@@ -31,8 +32,7 @@ impl World {
         world.write("proc/sys/kernel/random/boot_id", "one");
         world.write("sys/devices/system/cpu/online", "0");
         fs::create_dir_all(world.dir.path().join("sys/module/kvm")).unwrap();
-        for parameter in sides.parameters() {
-            let value = sides.value(Which::InForce, parameter).unwrap();
+        for (parameter, value) in sides.values(Which::InForce).iter() {
             world.write(parameter.path(), &parameter.written(value));
         }
         world
@@ -58,17 +58,18 @@ impl World {
     }
 
     fn ceiling(&self, sides: &Sides) -> String {
-        let ceiling = sides.parameters().last().unwrap();
+        let ceiling = ceiling(sides);
         self.now()[&ceiling].clone()
     }
 }
 
+fn ceiling(sides: &Sides) -> Parameter {
+    sides.values(Which::A).iter().last().unwrap().0
+}
+
 fn files(sides: &Sides, which: Which) -> BTreeMap<Parameter, String> {
-    let value = |parameter: Parameter| {
-        let value = sides.value(which, parameter).unwrap();
-        (parameter, parameter.written(value))
-    };
-    sides.parameters().map(value).collect()
+    let written = |(parameter, value): (Parameter, u32)| (parameter, parameter.written(value));
+    sides.values(which).iter().map(written).collect()
 }
 
 fn sides(a: &str, b: &str) -> Sides {
@@ -179,7 +180,7 @@ fn what_somebody_else_sets_meanwhile_is_theirs() {
         let world = World::new(&sides);
         let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
         parameters.put(&sides, false).unwrap();
-        world.write(sides.parameters().last().unwrap().path(), "77");
+        world.write(ceiling(&sides).path(), "77");
         let failure = parameters.put(&sides, true).unwrap_err();
         assert_eq!(failure.exit, Exit::Failed);
         drop(parameters);
@@ -197,7 +198,7 @@ fn a_change_while_nothing_of_ours_is_in_force_ends_it_too() {
             let world = World::new(&sides);
             let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
             parameters.put(&sides, false).unwrap();
-            world.write(sides.parameters().last().unwrap().path(), theirs);
+            world.write(ceiling(&sides).path(), theirs);
             let failure = parameters.put(&sides, true).unwrap_err();
             let text = format!("{:#}", failure.error);
             assert!(
@@ -247,7 +248,7 @@ fn a_parameter_that_nobody_may_write_is_refused_before_anything_is_set() {
     use std::os::unix::fs::PermissionsExt;
     for sides in both() {
         let world = World::new(&sides);
-        let ceiling = sides.parameters().last().unwrap();
+        let ceiling = ceiling(&sides);
         let file = world.dir.path().join(ceiling.path());
         fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
         let failure = Parameters::take(&world.root(), &sides).unwrap_err();
