@@ -34,7 +34,6 @@ pub enum ArchiveError {
     /// A file of it cannot be written.
     #[error("unpack {name}")]
     Write {
-        /// The file.
         name: String,
         source: io::Error,
     },

@@ -30,7 +30,6 @@ use crate::sums::Sums;
 use crate::table::Table;
 use crate::tables::Row;
 
-/// A capture on disk.
 #[derive(Debug, Clone)]
 pub struct Capture {
     directory: PathBuf,

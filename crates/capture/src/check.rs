@@ -51,7 +51,6 @@ pub struct TableCheckup {
     pub path: PathBuf,
     /// In one word.
     pub verdict: Verdict,
-    /// Length of the file.
     pub bytes: u64,
     /// Rows that can be read, those behind damage too.
     pub rows: u64,

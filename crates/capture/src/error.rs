@@ -22,7 +22,6 @@ pub enum CaptureReadError {
     /// A ring of captures, where only one will do.
     #[error("open capture {path}: it is a ring of captures")]
     Ring { path: PathBuf },
-    /// A system call failed.
     #[error("{act} {path}")]
     Io {
         act: &'static str,
@@ -70,7 +69,6 @@ pub enum CaptureReadError {
     Arrow {
         table: Table,
         path: PathBuf,
-        /// Rows read before.
         row: u64,
         #[source]
         source: ArrowError,
@@ -88,9 +86,7 @@ pub enum CaptureReadError {
     Panicked {
         table: Table,
         path: PathBuf,
-        /// Rows read before.
         row: u64,
-        /// The panic's message.
         what: String,
     },
     #[error("read table {table}: {path} has no column `{column}`")]
@@ -139,7 +135,6 @@ pub enum CaptureWriteError {
     /// There is something in the directory already.
     #[error("create capture {path}: the directory is not empty")]
     NotEmpty { path: PathBuf },
-    /// A system call failed.
     #[error("{act} {path}")]
     Io {
         act: &'static str,

@@ -36,7 +36,6 @@ pub use directory::Directory;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Not a regular file.
     #[error("it is {0}, not a regular file")]
     Kind(&'static str),
     #[error("it is {0}, not a directory")]

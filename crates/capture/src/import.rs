@@ -79,13 +79,10 @@ pub struct Imported {
     pub directory: PathBuf,
     pub id: Option<DirectoryId>,
     pub bytes_read: u64,
-    /// Lines read.
     pub lines: u64,
     /// Of these, how many were events.
     pub events: u64,
-    /// Halts written.
     pub halts: u64,
-    /// Exits counted.
     pub exits: u64,
     /// vCPUs that do nothing but run at one address.
     pub spinning: Vec<Spinning>,
@@ -107,7 +104,6 @@ pub struct Imported {
 /// How far an import is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes read.
     pub bytes: u64,
     pub halts: u64,
 }

@@ -31,7 +31,6 @@ pub struct CaptureInfo {
     pub schema: u32,
     /// Whether the recording has ended.
     pub state: State,
-    /// What recorded.
     pub tool: Tool,
     pub host: Host,
     /// When, and how the tables' clock relates to the calendar.
@@ -183,7 +182,6 @@ pub struct Host {
     /// The CPU's name, where known.
     #[serde(default)]
     pub cpu_model: Option<String>,
-    /// CPUs online.
     pub cpus: u32,
     /// Its name, where it may be kept.
     #[serde(default)]
@@ -220,7 +218,6 @@ impl Clock {
     }
 }
 
-/// How a recording ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     /// When, on the tables' clock.

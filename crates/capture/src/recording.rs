@@ -75,7 +75,6 @@ pub enum Flush {
     Recovered { halts: u64 },
 }
 
-/// How a recording ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ending {
     pub ended: Ended,

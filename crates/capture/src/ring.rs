@@ -60,7 +60,6 @@ pub struct Segment {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     pub segment: Segment,
-    /// Bytes of its files.
     pub bytes: u64,
     /// Its halts, as far as they are known.
     pub halts: u64,
@@ -104,7 +103,6 @@ impl Segment {
         name(self.number)
     }
 
-    /// Bytes of its files.
     pub fn bytes(&self) -> u64 {
         let files = list(&self.path).unwrap_or_default();
         files.iter().map(|(_, bytes)| bytes).sum()

@@ -20,7 +20,6 @@ pub enum Table {
     WindowChanges,
     /// Halts counted per vCPU and interval.
     HaltCounts,
-    /// Settings in force.
     Knobs,
     /// The host's own state.
     HostSamples,
@@ -121,7 +120,6 @@ impl Table {
         format!("{self}.parquet")
     }
 
-    /// Its columns, in order.
     pub fn columns(self) -> &'static [Column] {
         match self {
             Self::Halts => tables::halts::COLUMNS,
@@ -194,14 +192,10 @@ impl fmt::Display for Table {
     }
 }
 
-/// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Unsigned, 64 bits.
     U64,
-    /// Unsigned, 32 bits.
     U32,
-    /// True or false.
     Bool,
     /// One of a few names, stored as a dictionary.
     Name,
@@ -245,7 +239,6 @@ pub(crate) fn number_field() -> Arc<Field> {
 pub struct Column {
     /// Its name, unit included.
     pub name: &'static str,
-    /// What it holds.
     pub kind: Kind,
     /// When it is NULL: not known, which is not zero. `None`: never.
     pub null: Option<&'static str>,

@@ -46,7 +46,6 @@ pub struct Account {
     pub invalid: u64,
     /// Halts of which it is known whether they polled.
     pub poll_known: u64,
-    /// Halts that polled.
     pub polled: u64,
     /// Halts that polled and were never scheduled out (KVM's `halt_successful_poll`).
     pub successful_polls: u64,
@@ -77,9 +76,7 @@ pub struct Account {
     pub window_now: Newest<u32>,
     /// Ceilings in force, with the halts that each governed.
     pub ceilings: Bounded<Ceiling, Span, CEILINGS>,
-    /// Calls of grow.
     pub grows: u64,
-    /// Calls of shrink.
     pub shrinks: u64,
     /// First start and last end of everything seen here.
     pub span: Span,
@@ -104,7 +101,6 @@ pub struct Unknown {
     pub poll_ns: u64,
     /// The wake-up latency of a halt that waited.
     pub wake_latency_ns: u64,
-    /// The wake source.
     pub wake: u64,
 }
 

@@ -54,7 +54,6 @@ pub enum What {
     /// `kvm:kvm_halt_poll_ns`: the rule of the window was called for the running thread.
     HaltPollNs {
         tid: Tid,
-        /// Its vCPU.
         vcpu: VcpuId,
         /// Grow or shrink.
         grow: bool,

@@ -252,7 +252,6 @@ impl Halt {
 pub struct WindowChange {
     /// When, on the host's `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// The VM, where known.
     pub vm: Option<VmIndex>,
     /// The vCPU, as the tracepoint names it.
     pub vcpu: Option<VcpuId>,
@@ -372,7 +371,6 @@ pub enum KnobScope {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct HostSample {
     pub time_ns: u64,
-    /// CPUs online.
     pub cpus: u32,
     /// CPU time of all CPUs that was not idle, since boot.
     pub busy_ns: u64,
@@ -447,9 +445,7 @@ pub struct HaltCounts {
     pub time_ns: u64,
     /// Its length.
     pub interval_ns: u64,
-    /// The VM, where known.
     pub vm: Option<VmIndex>,
-    /// The vCPU, where known.
     pub vcpu: Option<VcpuId>,
     /// The thread that ran the vCPU.
     pub tid: Tid,

@@ -29,9 +29,7 @@ pub struct Exits {
     pub time_ns: u64,
     /// Its length.
     pub interval_ns: u64,
-    /// The VM, where known.
     pub vm: Option<VmIndex>,
-    /// The vCPU, where known.
     pub vcpu: Option<VcpuId>,
     /// The thread that ran the vCPU; 0 for [`Kind::Other`].
     pub tid: Tid,

@@ -190,7 +190,6 @@ impl Overhead {
 /// Everyone that was seen: VMs and their vCPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Roster {
-    /// VMs, by index.
     pub vms: Vec<Vm>,
     /// vCPUs, in order of VM and number.
     pub vcpus: Vec<Vcpu>,

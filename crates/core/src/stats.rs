@@ -3,7 +3,6 @@
 /// A median with the interval that holds the true one in 95 of 100 repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Estimate {
-    /// The sample median.
     pub median: f64,
     /// Lower end of the 95 % interval; NaN where a file has none.
     #[serde(default = "unknown")]
@@ -11,7 +10,6 @@ pub struct Estimate {
     /// Upper end of the 95 % interval; NaN where a file has none.
     #[serde(default = "unknown")]
     pub high: f64,
-    /// Samples it rests on.
     #[serde(default)]
     pub samples: usize,
 }
@@ -28,9 +26,7 @@ pub(crate) const Z: f64 = 1.959_964;
 pub struct Share {
     /// The share, of 1.
     pub share: f64,
-    /// The lower end.
     pub low: f64,
-    /// The upper end.
     pub high: f64,
 }
 

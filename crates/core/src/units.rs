@@ -35,7 +35,6 @@ pub enum DurationParseError {
     /// The unit is not one we know.
     #[error("`{text}` has the unknown unit `{unit}` (ns, us, ms, s, m, h)")]
     UnknownUnit {
-        /// The whole text.
         text: String,
         unit: String,
     },

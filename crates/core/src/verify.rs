@@ -66,7 +66,6 @@ pub struct Setup {
     pub arch: Arch,
     /// What the recording shows.
     pub sight: Sight,
-    /// The parameters over time.
     pub settings: Settings,
     /// The ceiling of every VM, whatever was recorded.
     pub cap: Option<u32>,
@@ -103,7 +102,6 @@ pub struct Difference {
     pub before_ns: u32,
     /// What the rule does, under the newest settings that are possible.
     pub expected: Did,
-    /// What was recorded.
     pub found: Did,
     /// The ceiling that the rule was given.
     pub ceiling_ns: u32,
@@ -118,12 +116,10 @@ pub struct Did {
     pub window_ns: Option<u32>,
     /// The call that was made, if any.
     pub call: Option<Call>,
-    /// The window left behind.
     pub next_ns: Option<u32>,
 }
 
 impl Verifier {
-    /// Nothing checked yet.
     pub fn new(setup: Setup) -> Self {
         Self {
             setup,

@@ -29,7 +29,6 @@ pub struct Threads {
 /// What the thread of a vCPU did in the time of its VM's [`Threads`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VcpuTime {
-    /// CPU time.
     pub cpu_ns: u64,
     /// Time in which it was runnable and waited for a CPU.
     pub queued_ns: u64,

@@ -49,7 +49,6 @@ pub enum GapSpecError {
     /// A part is not a duration.
     #[error("gap process `{spec}`")]
     Duration {
-        /// The whole text.
         spec: String,
         /// What is wrong with the part.
         #[source]
@@ -63,7 +62,6 @@ pub enum GapSpecError {
     /// The ends of a range are the wrong way round.
     #[error("`{0}` ends before it begins")]
     Reversed(String),
-    /// A trace without gaps.
     #[error("the trace holds no gaps")]
     EmptyTrace,
     /// A line of a trace is not a gap.
@@ -226,7 +224,6 @@ impl Gaps {
         &self.spec
     }
 
-    /// The next gap.
     pub fn draw(&mut self) -> Nanos {
         let index = self.drawn;
         self.drawn += 1;
@@ -272,7 +269,6 @@ impl Gaps {
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
-    /// The next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

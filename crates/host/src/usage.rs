@@ -38,7 +38,6 @@ pub fn context_switches(root: &Root) -> Result<u64, RootError> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Idle {
     pub cpus: u32,
-    /// In nanoseconds.
     pub idle_ns: u64,
 }
 

@@ -26,14 +26,12 @@ const BATCH_ROWS: usize = 16 * 1024;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CostsError {
-    /// It cannot be opened.
     #[error("open {path}")]
     Io {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// The decoder refused it.
     #[error("read {path}")]
     Parquet {
         path: PathBuf,
@@ -44,9 +42,7 @@ pub enum CostsError {
     #[error("read {path}, after row {row}: the decoder gave up: {what}")]
     Panicked {
         path: PathBuf,
-        /// Rows read before.
         row: u64,
-        /// The panic's message.
         what: String,
     },
     /// It is of a later schema, or of none.
@@ -77,7 +73,6 @@ pub enum CostsError {
     },
 }
 
-/// Which columns are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wants {
     All,
@@ -103,7 +98,6 @@ impl std::fmt::Debug for Reader {
 }
 
 impl Reader {
-    /// Opens a file.
     pub fn open(path: &Path, wants: Wants) -> Result<Self, CostsError> {
         let path = path.to_owned();
         let file = match files::open(&path) {

@@ -24,7 +24,6 @@ pub enum ImportError {
         "none of its {lines} lines is an event as ftrace, perf script or trace-cmd report print them{why}"
     )]
     NoTrace {
-        /// Lines read.
         lines: u64,
         /// Why not, of its first line.
         why: String,
@@ -47,7 +46,6 @@ pub enum ImportError {
     /// No event tells of a halt.
     #[error("none of its {events} events is a halt (kvm_vcpu_wakeup){others}{damaged}")]
     NoHalts {
-        /// Events read.
         events: u64,
         /// Which there were, in words.
         others: String,
@@ -57,7 +55,6 @@ pub enum ImportError {
     /// All events of halts were passed over.
     #[error("nothing is left of its {events} events: {skipped}")]
     NothingLeft {
-        /// Events read.
         events: u64,
         /// Why, in words.
         skipped: String,

@@ -32,9 +32,7 @@ struct OfThread {
 /// A thread that enters its guest at one address alone and never halts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spinning {
-    /// The VM's name.
     pub vm: String,
-    /// The vCPU.
     pub vcpu: Option<VcpuId>,
     /// How often it entered the guest.
     pub entries: u64,

@@ -8,7 +8,6 @@ use haltwise_host::discovery::VmSelector;
 use crate::apply::{self, ApplyOptions, Source};
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Arguments of `haltwise apply`.
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Set KVM's halt polling parameters, or the ceiling of a VM

@@ -11,7 +11,6 @@ use crate::reading::open::explain;
 use crate::reading::place::Place;
 use crate::shown::Shown;
 
-/// Arguments of `haltwise check`.
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Check a capture for damage

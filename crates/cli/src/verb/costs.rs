@@ -20,7 +20,6 @@ use crate::prices::GivenCosts;
 use crate::reading::opened::Opened;
 use crate::shown::Shown;
 
-/// Arguments of `haltwise costs`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
   haltwise costs cap -o costs.parquet       one table

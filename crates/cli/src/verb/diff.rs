@@ -6,7 +6,6 @@ use crate::diff::{self, page};
 use crate::exit::{Exit, Outcome};
 use crate::shown::Shown;
 
-/// Arguments of `haltwise diff`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
   haltwise diff before after                   what differs significantly

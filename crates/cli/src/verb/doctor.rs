@@ -7,7 +7,6 @@ use crate::doctor::{examine, page};
 use crate::exit::{Exit, Outcome};
 use crate::shown::Shown;
 
-/// Arguments of `haltwise doctor`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
   haltwise doctor

@@ -18,7 +18,6 @@ use crate::shown::Shown;
 use crate::terminal;
 use crate::time;
 
-/// Arguments of `haltwise exits`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
   haltwise exits --vm web-1                 record ten seconds, say why it exits

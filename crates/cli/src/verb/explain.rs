@@ -12,7 +12,6 @@ use crate::recommend::candidates::TuneRequest;
 use crate::recommend::goal::Weight;
 use crate::shown::Shown;
 
-/// Arguments of `haltwise explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
   haltwise explain cap                 findings, most expensive first

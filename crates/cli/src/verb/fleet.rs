@@ -12,7 +12,6 @@ use crate::offered;
 use crate::shown::Shown;
 use crate::terminal;
 
-/// Arguments of `haltwise fleet`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
   haltwise fleet /srv/lake                       by kernel

@@ -6,7 +6,6 @@ use crate::exit::Outcome;
 use crate::ledger;
 use crate::shown::Shown;
 
-/// Arguments of `haltwise ledger`.
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Show how accurate past predictions were

@@ -18,7 +18,6 @@ use crate::metrics::{self, Shown, Wanted};
 use crate::offered::{self, Offered};
 use crate::time;
 
-/// Arguments of `haltwise metrics`.
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Serve the halts of all VMs as metrics for Prometheus

@@ -12,7 +12,6 @@ use haltwise_capture::files::output::{self, Readers};
 use crate::Cli;
 use crate::exit::{Exit, Outcome};
 
-/// Arguments of `haltwise pages`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Directory that is there

@@ -13,7 +13,6 @@ use crate::prices;
 use crate::recommend::goal::{Goals, percent};
 use crate::terminal;
 
-/// Arguments of `haltwise pilot`.
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Decide all the time which setting serves each VM

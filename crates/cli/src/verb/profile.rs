@@ -17,7 +17,6 @@ use crate::reading::select;
 use crate::shown::Shown;
 use crate::terminal;
 
-/// Arguments of `haltwise profile`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
   haltwise profile cap                      by area, by exit, hottest symbols

@@ -15,7 +15,6 @@ use crate::prove::{self, Given, ProofRequest};
 use crate::recommend::goal::{self, Weight};
 use crate::recommend::say;
 
-/// Arguments of `haltwise prove`.
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Measure two settings alternately and compare them

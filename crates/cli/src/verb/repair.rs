@@ -17,7 +17,6 @@ use crate::reading::open::explain;
 use crate::reading::place::Place;
 use crate::shown::Shown;
 
-/// Arguments of `haltwise repair`.
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Make a finished capture of one that was cut or damaged

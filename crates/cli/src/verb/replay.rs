@@ -23,7 +23,6 @@ use crate::replay::{build, page};
 use crate::shown::Shown;
 use crate::terminal;
 
-/// Arguments of `haltwise replay`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
   haltwise replay cap                                  a selection of policies

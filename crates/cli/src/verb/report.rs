@@ -23,7 +23,6 @@ use crate::report::text::{self, Options};
 use crate::shown::Shown;
 use crate::terminal;
 
-/// Arguments of `haltwise report`.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("sort", |sort| sort.help(HELP)), after_help = "EXAMPLES
   haltwise report cap                  summary, and the VMs that poll most

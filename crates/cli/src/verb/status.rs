@@ -4,7 +4,6 @@ use crate::exit::Outcome;
 use crate::state::GivenRoot;
 use crate::status;
 
-/// Arguments of `haltwise status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
   haltwise status

@@ -17,7 +17,6 @@ use crate::terminal;
 use crate::time;
 use crate::top::{self, Form, FromCapture};
 
-/// Arguments of `haltwise top`.
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Show the cost of halts live, or step through a capture

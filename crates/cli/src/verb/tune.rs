@@ -21,7 +21,6 @@ use crate::recommend::recommend;
 use crate::shown::Shown;
 use crate::tune::{guest, plan, text};
 
-/// Arguments of `haltwise tune`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
   haltwise tune cap                                  the best setting

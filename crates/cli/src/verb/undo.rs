@@ -3,7 +3,6 @@
 use crate::exit::Outcome;
 use crate::undo::{self, UndoOptions};
 
-/// Arguments of `haltwise undo`.
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Restore the settings from before `haltwise apply`

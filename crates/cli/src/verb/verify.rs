@@ -12,7 +12,6 @@ use crate::reading::select;
 use crate::shown::Shown;
 use crate::verify::{build, feed, page};
 
-/// Arguments of `haltwise verify`.
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Check recorded halts against KVM's halt polling algorithm

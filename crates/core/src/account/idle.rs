@@ -27,7 +27,6 @@ pub struct StateUse<'a> {
     /// Its number.
     pub state: u32,
     pub name: &'a str,
-    /// Its driver's description.
     pub description: &'a str,
     pub cpus: u32,
     /// The time between the readings.

@@ -20,7 +20,6 @@ const LOSSES: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     pub vm: Option<VmIndex>,
-    /// Its vCPU.
     pub vcpu: Option<VcpuId>,
 }
 
@@ -81,7 +80,6 @@ impl Ledger {
         self.place(change.vm, change.vcpu).window(change);
     }
 
-    /// Adds one interval's counts.
     pub fn counts(&mut self, counts: &HaltCounts) {
         if let Some(series) = self.of_vms(counts.vm) {
             series.add(counts.time_ns, |slot| slot.counts(counts));
@@ -191,7 +189,6 @@ impl Ledger {
         sum
     }
 
-    /// Events lost in all.
     pub fn lost_count(&self) -> u64 {
         let rows = self.lost.rows().map(|(_, span)| span);
         rows.chain(self.lost.rest())

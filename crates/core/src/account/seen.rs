@@ -70,7 +70,6 @@ impl<T: Ord + Clone> Newest<T> {
         }
     }
 
-    /// The newest value.
     pub fn value(&self) -> Option<&T> {
         self.0.as_ref().map(|(_, value)| value)
     }

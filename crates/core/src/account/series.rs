@@ -15,7 +15,6 @@ pub const SLOTS: u64 = 64;
 /// The narrowest slot, as a power of two of nanoseconds: about 1 ms.
 const NARROWEST: u32 = 20;
 
-/// Slots over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Series {
     shift: u32,
@@ -159,7 +158,6 @@ impl Series {
         });
     }
 
-    /// Width of a slot.
     pub fn width_ns(&self) -> u64 {
         1 << self.shift
     }

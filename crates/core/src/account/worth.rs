@@ -33,7 +33,6 @@ pub enum Worth {
     },
     /// Polls happen, and none of them was successful.
     InVain {
-        /// CPU time polled.
         poll_ns: u64,
     },
     /// Polls happen and catch wakes.

@@ -45,7 +45,6 @@ impl VmCosts {
     }
 }
 
-/// One setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     pub kind: Kind,

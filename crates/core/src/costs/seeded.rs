@@ -40,13 +40,10 @@ const LATENCY_NS: u64 = 30_000;
 /// Which table it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Which {
-    /// Seed of the fleet.
     pub seed: u64,
-    /// Number of the host.
     pub host: u64,
     /// Day from the first.
     pub day: u64,
-    /// VMs on the host.
     pub vms: u32,
 }
 

@@ -27,7 +27,6 @@ pub struct Host {
     pub arch: String,
     /// The CPU's name, where known.
     pub cpu_model: Option<String>,
-    /// CPUs online.
     pub cpus: u32,
     /// CPU time of one block and wake, in nanoseconds.
     pub switch_cpu_ns: u64,
@@ -65,9 +64,7 @@ impl VmOf {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// Whose capture.
     pub host: Arc<Host>,
-    /// Whose halts.
     pub vm: Arc<VmOf>,
     pub kind: Kind,
     /// The parameters, of those kinds that have them.

@@ -99,7 +99,6 @@ pub struct Halted {
     pub waits: u64,
     /// Halts of which it is known whether they polled.
     pub poll_known: u64,
-    /// Halts that polled.
     pub polled: u64,
     /// Halts that polled and were never scheduled out.
     pub successful_polls: u64,
@@ -110,9 +109,7 @@ pub struct Halted {
     /// Polls of which it is not known whether they were cut.
     pub cut_unknown: u64,
     pub poll_cuts: u64,
-    /// Calls of grow.
     pub grows: u64,
-    /// Calls of shrink.
     pub shrinks: u64,
     /// Wake-up latency of halts that waited.
     pub wake_latency_ns: LogHist,

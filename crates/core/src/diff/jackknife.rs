@@ -70,7 +70,6 @@ impl<S: Fold + Default + Clone> Jackknife<S> {
         }
     }
 
-    /// Everything.
     pub fn total(&self) -> &S {
         &self.total
     }

@@ -68,7 +68,6 @@ impl Tally {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Group {
     pub vm: Option<VmIndex>,
-    /// The vCPU.
     pub vcpu: Option<VcpuId>,
     /// The second of the recording, from 0.
     pub second: Option<u64>,

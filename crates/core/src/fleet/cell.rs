@@ -89,7 +89,6 @@ pub struct Costed {
     pub halts: u64,
     /// Halts that slept.
     pub sleeps: u64,
-    /// Time polled, in nanoseconds.
     pub poll_ns: u64,
     /// Wake-up latency in all, in nanoseconds.
     pub latency_ns: u64,

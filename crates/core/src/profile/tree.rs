@@ -16,7 +16,6 @@ use crate::ids::VmIndex;
 /// What a step of a path is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Everything.
     Root,
     Vm,
     /// A vCPU or another thread.

@@ -9,11 +9,8 @@ use crate::stats::median_estimate;
 /// The figures of one round.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Round {
-    /// Under A.
     pub a: Figures,
-    /// Under B.
     pub b: Figures,
-    /// Under A once more.
     pub control: Figures,
 }
 
@@ -27,7 +24,6 @@ pub struct Comparison {
     pub b: f64,
     /// Median of the control blocks.
     pub control: f64,
-    /// B less A.
     pub effect: Interval,
     /// Control less A: what the host makes of settings that are the same.
     pub noise: Interval,

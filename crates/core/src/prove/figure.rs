@@ -95,7 +95,6 @@ impl Figure {
         }
     }
 
-    /// The name in data.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cost => "cost",

@@ -21,9 +21,7 @@ pub const FEWEST: usize = 6;
 pub struct Interval {
     /// Hodges and Lehmann's estimate.
     pub estimate: f64,
-    /// Lower end.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
     /// How often such an interval holds the truth, 0 to 1: at least 0.95 from six rounds on, less below.
     pub confidence: f64,

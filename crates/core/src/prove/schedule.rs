@@ -8,9 +8,7 @@ use crate::workload::SplitMix64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Block {
-    /// Under A.
     A,
-    /// Under B.
     B,
     /// Under A once more: what the host makes of settings that are the same.
     Control,

@@ -38,7 +38,6 @@ pub enum SettingError {
          the other parameters of haltpoll"
     )]
     NotKvms {
-        /// Its name.
         policy: String,
     },
     /// A kernel of another version.

@@ -42,7 +42,6 @@ impl GoalName {
         }
     }
 
-    /// The inverse of [`GoalName::as_str`].
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|goal| goal.as_str() == name)
     }
@@ -64,7 +63,6 @@ const LEAST_SHARE: u64 = 5;
 /// CPU time of one block and wake where nobody measured it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assumed {
-    /// In nanoseconds.
     pub switch_cpu_ns: u64,
     /// It would be more than [`MOST_ASSUMED_NS`], and is that.
     pub is_bounded: bool,
@@ -88,7 +86,6 @@ impl Assumed {
     }
 }
 
-/// What a halt costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Cost {
     /// CPU time of one block and wake, in nanoseconds: two context switches and the wake-up's work.

@@ -51,7 +51,6 @@ pub struct Choice {
     pub knobs: Knobs,
     /// The ceiling in force, in nanoseconds.
     pub ceiling_ns: u32,
-    /// Where the window begins.
     pub start: Start,
 }
 

@@ -197,7 +197,6 @@ impl Latencies {
         self.class(class).map_or(0, |class| class.seen)
     }
 
-    /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.classes.is_empty()
     }

@@ -43,7 +43,6 @@ impl Doubts {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
     pub halts: u64,
-    /// Halts that polled.
     pub polls: u64,
     /// Polls that ended in a wake.
     pub successful_polls: u64,

@@ -49,7 +49,6 @@ struct Went {
 }
 
 impl Run {
-    /// Before the first halt.
     pub fn new(policy: Box<dyn Policy>) -> Self {
         Self {
             policy,

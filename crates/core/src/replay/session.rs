@@ -25,9 +25,7 @@ use crate::recording::Side;
 /// Whose halts these are: a vCPU, or a thread that could not be placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seat {
-    /// The VM, where known.
     pub vm: Option<VmIndex>,
-    /// The vCPU, where known.
     pub vcpu: Option<VcpuId>,
     /// The thread, where nothing else tells it from others.
     pub tid: Option<Tid>,
@@ -247,7 +245,6 @@ impl Common {
 /// What holds for all of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The policies.
     pub specs: Vec<Spec>,
     pub cost: Cost,
     /// Whether waking earlier makes the next gap longer.
@@ -290,7 +287,6 @@ pub struct SeatResult {
     pub recorded: Outcome,
     /// What each policy would have done, in the plan's order.
     pub played: Vec<Played>,
-    /// Gaps as recorded.
     pub gaps: LogHist,
     /// Halts that began before an earlier one, and were left out.
     pub out_of_order: u64,

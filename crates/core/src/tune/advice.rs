@@ -27,7 +27,6 @@ use crate::replay::Cost;
 pub struct Goal {
     /// `density`, `balanced` or `latency`.
     pub name: String,
-    /// What is sought.
     pub aim: Aim,
 }
 
@@ -43,7 +42,6 @@ pub enum Rejected {
     OverLimit(f64),
 }
 
-/// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Take the setting: it is better, for certain as far as the interval goes.
@@ -97,11 +95,9 @@ pub struct Comparison {
     pub latency_mean_ns: Interval,
 }
 
-/// A recommendation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice<S = Knobs> {
     pub goal: Goal,
-    /// What to do.
     pub verdict: Verdict,
     /// The setting to take, or to prove; else the cheapest that was not rejected. `None` where there is none but what is in
     /// force.

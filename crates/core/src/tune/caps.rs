@@ -35,7 +35,6 @@ mod crowd;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cap {
     pub vm: VmIndex,
-    /// Its ceiling in nanoseconds.
     pub ceiling_ns: u32,
 }
 

@@ -259,7 +259,6 @@ impl Counted {
 pub struct Bound {
     /// Cost in thousandths of a nanosecond of CPU.
     pub milli: u128,
-    /// Time polled, in nanoseconds.
     pub poll_ns: u64,
     /// Wake-up latency in all, in nanoseconds.
     pub latency_ns: u64,
@@ -273,7 +272,6 @@ impl Bound {
     }
 }
 
-/// Both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bounds {
     /// If each gap lay where it costs least.

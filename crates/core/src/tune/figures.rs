@@ -9,7 +9,6 @@ use crate::policy::{Spec, SpecError};
 use crate::replay::run::{Frame, Run, Yardstick};
 use crate::replay::{Cost, Outcome, Sample};
 
-/// What is played.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Subject {
     /// A setting of the module.
@@ -23,7 +22,6 @@ pub enum Subject {
 /// What came of a subject.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Played {
-    /// All figures.
     pub outcome: Outcome,
     /// What its cost is made of, each VM by its own goal.
     pub sums: Sums,

@@ -25,7 +25,6 @@ pub struct Finalist<S = Knobs> {
     pub start: Start,
     /// Sums of each part from the start that counts: the fit half, then the blocks of the validation half.
     pub parts: Vec<Sums>,
-    /// From the other start.
     pub others: Vec<Sums>,
     /// From the start that counts, with something taken otherwise; nothing where all was recorded.
     pub doubted: Vec<(Doubt, Vec<Sums>)>,
@@ -94,7 +93,6 @@ pub struct Final<S = Knobs> {
     /// The setting in force, with each VM's own ceiling, from the start that came nearer to what was
     /// recorded.
     pub in_force: Finalist<S>,
-    /// The kernel's default.
     pub default: Finalist<S>,
     /// The others: the best for each aim, and a selection of the front.
     pub others: Vec<Finalist<S>>,

@@ -80,7 +80,6 @@ struct Owed {
 }
 
 impl Gather {
-    /// Before the first halt.
     pub fn new(keep: Keep) -> Self {
         Self {
             keep,
@@ -102,7 +101,6 @@ impl Gather {
         }
     }
 
-    /// Takes a halt.
     pub fn halt(&mut self, halt: &Halt) {
         self.first_ns = self.first_ns.min(halt.start_ns);
         self.last_ns = self.last_ns.max(halt.end_ns());

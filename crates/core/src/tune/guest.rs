@@ -29,18 +29,14 @@ use crate::replay::run::Run;
 /// The governor of a guest as it was when recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Governor {
-    /// Its algorithm.
     pub rule: Rule,
-    /// Its parameters.
     pub in_force: Params,
 }
 
 /// A setting of the governor, and where limits begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// The algorithm.
     pub rule: Rule,
-    /// The parameters.
     pub params: Params,
     /// Where limits begin.
     pub limits: Limits,

@@ -43,7 +43,6 @@ impl Terms {
         Rule::of(self.version, self.arch)
     }
 
-    /// Which parameters may move.
     pub fn moves(&self) -> Moves {
         if self.ceiling_only {
             Moves::Ceiling
@@ -65,13 +64,11 @@ pub const BLOCKS: usize = 50;
 /// Batches of vCPUs at most: enough for all threads to end at about one time.
 const BATCHES: usize = 256;
 
-/// One vCPU.
 #[derive(Debug)]
 pub struct Seated {
     pub seat: Seat,
     /// Its halts, in order.
     pub samples: Vec<Sample>,
-    /// Its wake-up latencies.
     pub table: Arc<Table>,
     /// How far its gaps follow its wake-ups.
     pub follow: Follow,
@@ -109,7 +106,6 @@ impl RecordedPoll {
         self.0 > Self::LONGEST
     }
 
-    /// Time polled, in nanoseconds.
     pub fn poll_ns(self) -> u64 {
         u64::from(self.0 & Self::LONGEST)
     }

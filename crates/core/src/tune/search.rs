@@ -11,7 +11,6 @@ use crate::kvm::Knobs;
 use crate::replay::Cost;
 use crate::replay::calibration::DRIFT_PERCENT;
 
-/// What is sought.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Aim {
     pub cost: Cost,

@@ -20,13 +20,10 @@ use crate::replay::{Cost, Sample};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     pub knobs: Knobs,
-    /// Whose ceilings hold.
     pub ceilings: CeilingsOf,
-    /// Where windows begin.
     pub start: Start,
 }
 
-/// Whose ceilings hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CeilingsOf {
     /// The module parameter's, but for VMs that have their own.
@@ -63,7 +60,6 @@ impl Entry {
     }
 }
 
-/// Which halts are played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Fit,

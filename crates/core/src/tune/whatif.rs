@@ -16,11 +16,9 @@ use crate::policy::Start;
 /// How windows grow and shrink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// The factor of growth.
     pub grow: u32,
     /// The first window in nanoseconds; `None`: it is the ceiling.
     pub grow_start: Option<u32>,
-    /// The divisor of shrinking.
     pub shrink: u32,
 }
 
@@ -70,13 +68,11 @@ pub struct Cell {
     pub knobs: Knobs,
     /// From the start that counts.
     pub own: Sums,
-    /// From the other start.
     pub other: Sums,
     /// From the start that counts, group by group of [`WhatIf::vms`].
     pub vms: Vec<Sums>,
 }
 
-/// The grid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WhatIf {
     /// Rising.

@@ -16,12 +16,10 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// How many wait.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether none waits.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -34,7 +34,6 @@ const OWN_CLOCK_NS: u64 = 20_000;
 #[derive(Debug, Clone)]
 pub struct Setup {
     pub rule: Rule,
-    /// The parameters over time.
     pub settings: Settings,
     /// When events were lost.
     pub losses: Losses,
@@ -137,7 +136,6 @@ impl Found {
 }
 
 impl Verifier {
-    /// Nothing checked yet.
     pub fn new(setup: Setup) -> Self {
         Self {
             setup,

@@ -58,7 +58,6 @@ impl Track {
         self.first
     }
 
-    /// How often it changed.
     pub fn changes(&self) -> usize {
         self.changes.len()
     }
@@ -86,7 +85,6 @@ impl Track {
 pub struct Settings([Track; Parameter::ALL.len()]);
 
 impl Settings {
-    /// Parameters that never change.
     pub fn fixed(values: impl Into<Values>) -> Self {
         let values = values.into();
         Self(Parameter::ALL.map(|parameter| Track::fixed(values.get(parameter).unwrap_or(0))))

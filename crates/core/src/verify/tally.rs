@@ -7,9 +7,7 @@ use super::{Difference, Verdict};
 /// What KVM did with a window at the end of a halt, or where it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Transition {
-    /// It called grow.
     Grow,
-    /// It called shrink.
     Shrink,
     /// It changed the window without a word: cut it to the ceiling, or set it to 0 under a ceiling of 0.
     Silent,
@@ -62,7 +60,6 @@ impl Skip {
         Self::Settings,
     ];
 
-    /// The name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -106,7 +103,6 @@ pub(super) struct Transitions {
     pub(super) end: Transition,
 }
 
-/// The result so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tally {
     pub halts: u64,

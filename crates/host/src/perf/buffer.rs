@@ -27,7 +27,6 @@ pub(super) struct Losses {
 pub(super) enum Given<'a> {
     Event {
         pid: u32,
-        /// The event's own bytes.
         raw: &'a [u8],
     },
     Gap,

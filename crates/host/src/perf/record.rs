@@ -12,7 +12,6 @@ pub(super) enum Record<'a> {
         /// The process that ran, as this PID namespace numbers it.
         pid: u32,
         time_ns: u64,
-        /// The event's own bytes.
         raw: &'a [u8],
     },
     /// Events did not fit into the ring.

@@ -14,7 +14,6 @@ pub struct EventFormat {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
     pub name: String,
-    /// Where it begins.
     pub offset: usize,
     /// How many bytes it has.
     pub size: usize,

@@ -27,7 +27,6 @@ pub struct Written {
     pub vcpu_cpu: u32,
     /// CPU of the thread that woke it.
     pub host_cpu: u32,
-    /// Repetitions done.
     pub repetitions: u32,
     /// How long it all took.
     pub elapsed_ns: u64,

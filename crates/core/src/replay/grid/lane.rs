@@ -16,7 +16,6 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// Before the first halt.
     pub(super) fn new(choice: Choice, rule: &Rule) -> Self {
         let window = choice.start.window(choice.ceiling_ns);
         Self {

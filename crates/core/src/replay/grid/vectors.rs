@@ -43,7 +43,6 @@ pub(super) struct Vectors {
 }
 
 impl Vectors {
-    /// Before the first halt.
     pub(super) fn new(rule: Rule, lanes: Vec<(Lane, Terms)>) -> Self {
         let member = |lane| Member {
             lane,
