@@ -33,10 +33,7 @@ pub enum ArchiveError {
     Empty,
     /// A file of it cannot be written.
     #[error("unpack {name}")]
-    Write {
-        name: String,
-        source: io::Error,
-    },
+    Write { name: String, source: io::Error },
 }
 
 /// Writes the files of a capture as an archive, `capture.json` first.

@@ -5,8 +5,8 @@ use haltwise_core::account::Spread;
 use haltwise_core::account::parts::Parts;
 use haltwise_core::recording::{Missing, Rung};
 use haltwise_core::replay::Doubts;
+use haltwise_core::stats::Interval;
 use haltwise_core::stats::total;
-use haltwise_core::tune::interval::Interval;
 use haltwise_document::{Document, Untrusted, figures};
 
 use crate::reading::recording::Recording;

@@ -5,7 +5,7 @@ pub(crate) mod kept;
 pub(crate) mod metrics;
 pub(crate) mod text;
 
-use haltwise_core::tune::interval::Interval;
+use haltwise_core::stats::Interval;
 use haltwise_document::figures;
 use serde::Deserialize;
 

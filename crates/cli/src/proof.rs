@@ -16,9 +16,9 @@ use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::prove::compare::{Comparison, Verdict};
 use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::prove::predict::Prediction;
-use haltwise_core::prove::rank::Interval;
 use haltwise_core::prove::schedule::Block;
 use haltwise_core::recording::Side;
+use haltwise_core::stats::ranks::RankInterval;
 use haltwise_document::figures;
 use serde::Deserialize;
 
@@ -133,9 +133,9 @@ figures! {
         /// Under B.
         pub(crate) b: f64 = MeanNanos,
         /// B less A.
-        pub(crate) effect: Interval = Record(ROUNDS),
+        pub(crate) effect: RankInterval = Record(ROUNDS),
         /// A again less A.
-        pub(crate) noise: Interval = Record(ROUNDS),
+        pub(crate) noise: RankInterval = Record(ROUNDS),
         /// What a replay of the periods under A said of B.
         pub(crate) predicted: Option<f64> = MeanNanos,
         /// Whether the measured difference lies within the predicted interval, widened by the noise.
@@ -284,9 +284,9 @@ figures! {
         /// Median of the control periods.
         control: f64 = Real,
         /// B less A.
-        effect: Interval = Record(ROUNDS),
+        effect: RankInterval = Record(ROUNDS),
         /// The control less A: what the host makes of settings that are the same.
-        noise: Interval = Record(ROUNDS),
+        noise: RankInterval = Record(ROUNDS),
     }
 }
 
@@ -300,11 +300,11 @@ figures! {
         /// Median of what was measured.
         measured: f64 = Real,
         /// Predicted minus measured, round by round.
-        error: Interval = Record(ROUNDS),
+        error: RankInterval = Record(ROUNDS),
         /// The predicted difference from the setting that the prediction was made from.
-        effect: Interval = Record(ROUNDS),
+        effect: RankInterval = Record(ROUNDS),
         /// The measured one.
-        measured_effect: Interval = Record(ROUNDS),
+        measured_effect: RankInterval = Record(ROUNDS),
         /// Whether the measured difference lies within the predicted interval, widened by the noise.
         within: bool = Flag,
     }
@@ -312,7 +312,7 @@ figures! {
 
 figures! {
     /// A difference over the rounds.
-    const ROUNDS: Interval {
+    const ROUNDS: RankInterval {
         /// The typical difference.
         estimate: f64 = Real,
         /// Lower end of its interval.

@@ -30,8 +30,9 @@ pub(crate) mod whatif;
 use haltwise_capture::note::Note;
 use haltwise_core::explain::remedy::Advised;
 use haltwise_core::kvm::guest::Params;
+use haltwise_core::parameter::{Parameter, Values};
+use haltwise_core::stats::Interval;
 use haltwise_core::tune::candidates::Reach;
-use haltwise_core::tune::interval::Interval;
 use serde::Serialize;
 
 use self::candidates::{Candidates, Look, TuneRequest};
@@ -45,7 +46,6 @@ use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
 use crate::recommend::guest::Place;
 use crate::recommend::guest::view::GuestTuneResult;
-use haltwise_core::parameter::{Parameter, Values};
 
 /// Version of the JSON; documented in `docs/tune-json.md`.
 pub(crate) const SCHEMA: u32 = 1;

@@ -27,9 +27,10 @@ use serde::Serialize;
 
 use crate::event::{CeilingSource, Halt, HaltCounts, WakeSource, WindowChange};
 use crate::hist::LogHist;
+use crate::stats::Fold;
 use crate::stats::Share;
 use parts::Parts;
-use seen::{Bounded, Fold, Newest, Span};
+use seen::{Bounded, Newest, Span};
 use series::Series;
 use within::Edges;
 

@@ -8,8 +8,6 @@
 //! |---|---|
 //! | [`block`] | how a time is cut |
 //! | [`figure`] | what is compared, and the sums of a block from which it follows |
-//! | [`jackknife`] | a figure and its variance, with what neighbouring blocks have in common |
-//! | [`student`] | Student's t |
 //! | [`judge`] | the difference, its interval, and which differences stand among so many |
 //!
 //! **What holds.** Of two captures of one process, any figure at all is called different in at most 5 of
@@ -23,9 +21,7 @@
 
 pub mod block;
 pub mod figure;
-pub mod jackknife;
 pub mod judge;
-pub mod student;
 
 #[cfg(test)]
 mod test;

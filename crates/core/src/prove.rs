@@ -10,20 +10,18 @@
 //! | [`schedule`] | rounds, and the order of their blocks, drawn from a seed |
 //! | [`figure`] | what is compared: figures of a block |
 //! | [`tally`] | from the halts of a block to its figures, and to those that a replay predicts |
-//! | [`rank`] | the interval of paired differences |
 //! | [`compare`] | A, B and the control, figure by figure, and the verdict |
 //! | [`predict`] | what a replay said, held against what was measured |
 //! | [`setting`] | which settings a kernel can be put under |
 //!
 //! **What holds whatever the noise.** The order inside a round is drawn, so that under two settings that
 //! are the same any difference is as likely with either sign, however the host drifts and however its
-//! noise is spread. The interval stands on that alone ([`rank`]): it holds zero in at least 95 of 100
+//! noise is spread. The interval stands on that alone ([`crate::stats::ranks`]): it holds zero in at least 95 of 100
 //! such experiments.
 
 pub mod compare;
 pub mod figure;
 pub mod predict;
-pub mod rank;
 pub mod schedule;
 pub mod setting;
 pub mod tally;

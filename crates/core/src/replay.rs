@@ -24,6 +24,7 @@
 //! | [`sample`] | what a replay takes of one halt |
 //! | [`run`] | one policy on one vCPU |
 //! | [`outcome`] | what came of it, and what was recorded, in the same figures |
+//! | [`Sums`] | the same as far as a cost depends on it, adding up |
 //! | `twins` | one policy from two starts, as long as they differ |
 //! | [`session`] | many policies on every vCPU of a capture |
 //! | [`grid`] | KVM's rule under many settings at once |
@@ -49,6 +50,7 @@ pub mod quicker;
 pub mod run;
 pub mod sample;
 pub mod session;
+mod sums;
 mod twins;
 
 pub use arrivals::Arrivals;
@@ -56,6 +58,7 @@ pub use cost::{Cost, GoalName};
 pub use outcome::{Doubts, Outcome};
 pub use sample::Sample;
 pub use session::{Seat, Session};
+pub use sums::Sums;
 
 #[cfg(test)]
 pub(crate) mod test;

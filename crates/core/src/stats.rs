@@ -1,4 +1,69 @@
-//! Order statistics of samples, and how far they can be trusted.
+//! Figures of samples, and how far they can be trusted.
+//!
+//! | module | of |
+//! |---|---|
+//! | here | medians (order statistics), shares (Wilson) |
+//! | [`ranks`] | paired differences (signed ranks): `prove` |
+//! | [`bootstrap`] | differences over blocks of time: `tune` |
+//! | [`jackknife`] | any figure over blocks or hosts, with what neighbours have in common: `diff`, `fleet` |
+//! | [`student`] | Student's t |
+
+pub mod bootstrap;
+pub mod jackknife;
+pub mod ranks;
+pub mod student;
+
+/// What can be added to its like, in any order and grouping, with the same result.
+pub trait Fold {
+    fn fold(&mut self, other: &Self);
+}
+
+/// A figure and the interval that holds the true one in 95 of 100 repetitions.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Interval {
+    /// As measured on everything.
+    pub value: f64,
+    /// Lower end; minus infinity where there is too little to tell.
+    pub low: f64,
+    /// Upper end; infinity where there is too little to tell.
+    pub high: f64,
+}
+
+impl Interval {
+    /// A figure of which too little is known for an interval.
+    pub fn unknown(value: f64) -> Self {
+        Self::around(value, f64::INFINITY)
+    }
+
+    /// As far on either side.
+    pub fn around(value: f64, reach: f64) -> Self {
+        Self {
+            value,
+            low: value - reach,
+            high: value + reach,
+        }
+    }
+
+    /// The same, out to the ends of another.
+    #[must_use]
+    pub fn out_to(self, other: &Self) -> Self {
+        Self {
+            value: self.value,
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+        }
+    }
+
+    /// Whether all of it lies below 0.
+    pub fn is_below_zero(&self) -> bool {
+        self.high < 0.0
+    }
+
+    /// Whether it says anything.
+    pub fn is_known(&self) -> bool {
+        self.low.is_finite() && self.high.is_finite()
+    }
+}
 
 /// A median with the interval that holds the true one in 95 of 100 repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -10,11 +10,10 @@
 //! | [`gather`] | how they come there, in one pass over the capture |
 //! | [`crew`] | how work is handed out to whoever has threads; this crate has none |
 //! | [`candidates`] | the settings that can be reached, and their neighbours |
-//! | [`sums`] | what came of halts, as far as a choice depends on it |
+//! | [`wall`] | the time in which halts happened, and polling as a share of it |
 //! | [`stage`] | many settings on all halts, block by block |
 //! | [`search`] | the grid, and the refinement around the best of it |
 //! | [`pareto`] | settings that no other beats in both polling and latency |
-//! | [`interval`] | how far a difference can be trusted: bootstrap over blocks of time |
 //! | [`doubt`] | whether a gain outlives what nobody recorded: wake-ups of a calibration, and how timers follow |
 //! | [`finalist`] | settings that are played on the whole capture, from both starts and under each doubt |
 //! | [`advice`] | one recommendation for a goal, and why others were not taken |
@@ -39,19 +38,17 @@ pub mod figures;
 pub mod finalist;
 pub mod gather;
 pub mod guest;
-pub mod interval;
 pub mod material;
 pub mod pareto;
 pub mod search;
 pub mod stage;
-pub mod sums;
+pub mod wall;
 pub mod whatif;
 
 pub use advice::{Advice, Goal};
 pub use crew::{Alone, Crew};
 pub use gather::{Gather, Keep};
 pub use material::{Material, Terms};
-pub use sums::Sums;
 
 #[cfg(test)]
 pub(crate) mod test;

@@ -34,10 +34,7 @@ pub enum DurationParseError {
     NoNumber(String),
     /// The unit is not one we know.
     #[error("`{text}` has the unknown unit `{unit}` (ns, us, ms, s, m, h)")]
-    UnknownUnit {
-        text: String,
-        unit: String,
-    },
+    UnknownUnit { text: String, unit: String },
     /// A number without a unit: 20 what?
     #[error("`{0}` has no unit (ns, us, ms, s, m, h)")]
     NoUnit(String),

@@ -1,7 +1,6 @@
 //! Laws of the halt account, each in one sentence.
 
 use haltwise_core::account::ledger::Ledger;
-use haltwise_core::account::seen::Fold;
 use haltwise_core::account::within::Interval;
 use haltwise_core::event::{
     CeilingSource, Facts, Halt, HaltCounts, HostSample, Knob, KnobScope, Lost, WakeSource,
@@ -9,6 +8,7 @@ use haltwise_core::event::{
 };
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use haltwise_core::stats::Fold;
 use proptest::prelude::*;
 
 /// Times from a few microseconds to hours, so that series have to widen, and now and then the

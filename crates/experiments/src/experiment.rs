@@ -34,7 +34,7 @@
 //!
 //! A block that cannot be measured here is not a failure: leave its figures out and say why in
 //! [`Block::note`]. A figure must be a plain number in the unit that it names. A direction is judged from
-//! six rounds on ([`haltwise_core::prove::rank::FEWEST`]), so with the default budget a block lasts
+//! six rounds on ([`haltwise_core::stats::FEWEST`]), so with the default budget a block lasts
 //! what [`conduct::block_length`] makes of the number of variants.
 
 #[macro_use]

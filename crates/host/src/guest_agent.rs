@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use haltwise_core::ids::{Pid, VmKey};
+use haltwise_core::parameter::Parameter;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -31,7 +32,6 @@ use self::socket::Socket;
 use self::virsh::Virsh;
 use crate::discovery::{AgentChannel, agent_channel, key_of};
 use crate::root::{Root, RootError};
-use haltwise_core::parameter::Parameter;
 
 pub(crate) use self::sessions::Sessions;
 

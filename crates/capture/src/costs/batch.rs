@@ -8,12 +8,12 @@ use std::path::Path;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, DictionaryArray, RecordBatch, StringArray};
-use haltwise_core::costs::figures::Sums;
 use haltwise_core::costs::table::{Host, VmOf, labels_of};
 use haltwise_core::costs::{GRID, Half, Kind};
 use haltwise_core::hist::LogHist;
 use haltwise_core::identity::Identity;
 use haltwise_core::kvm::Knobs;
+use haltwise_core::replay::Sums;
 
 use super::read::CostsError;
 
@@ -327,14 +327,15 @@ impl<'a> Batch<'a> {
     pub fn sums(&self, row: usize) -> Result<Sums, CostsError> {
         let sums = Sums {
             halts: self.must(SUMS, row)?,
-            sleeps: self.must(SUMS + 1, row)?,
+            blocks: self.must(SUMS + 1, row)?,
             failed_polls: self.must(SUMS + 2, row)?,
             poll_ns: self.must(SUMS + 3, row)?,
             latency_ns: self.must(SUMS + 4, row)?,
             halt_ns: self.must(SUMS + 5, row)?,
+            ..Sums::default()
         };
-        if sums.sleeps > sums.halts || sums.failed_polls > sums.sleeps {
-            let what = format!("{} sleeps of {} halts", sums.sleeps, sums.halts);
+        if sums.blocks > sums.halts || sums.failed_polls > sums.blocks {
+            let what = format!("{} sleeps of {} halts", sums.blocks, sums.halts);
             return Err(self.at.value("sleeps", row, what));
         }
         let lasted_ns = self.must(1, row)?.saturating_sub(self.must(0, row)?);

@@ -6,12 +6,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use haltwise_core::costs::figures::{Figures, Sums};
+use haltwise_core::costs::figures::Figures;
 use haltwise_core::costs::grid::settings;
 use haltwise_core::costs::seeded;
 use haltwise_core::costs::table::{self, Host, Row, VmOf};
 use haltwise_core::costs::{Half, Kind};
 use haltwise_core::identity::Identity;
+use haltwise_core::replay::Sums;
 use haltwise_core::workload::SplitMix64;
 
 use super::read::Wants;
@@ -55,11 +56,12 @@ fn figures(draw: &mut SplitMix64) -> Figures {
     let sleeps = draw.below(halts + 1);
     figures.sums = Sums {
         halts,
-        sleeps,
+        blocks: sleeps,
         failed_polls: draw.below(sleeps + 1),
         poll_ns: draw.below(1 << 40),
         latency_ns: draw.below(1 << 40),
         halt_ns: (1 << 40) + draw.below(1 << 43),
+        ..Sums::default()
     };
     for _ in 0..draw.below(50) {
         figures.latency.record(draw.below(1 << 20));
@@ -210,7 +212,7 @@ fn no_file_makes_the_reader_panic() {
                 assert!(found.len() <= written.len());
                 for row in &found {
                     let sums = &row.figures.sums;
-                    assert!(sums.failed_polls <= sums.sleeps && sums.sleeps <= sums.halts);
+                    assert!(sums.failed_polls <= sums.blocks && sums.blocks <= sums.halts);
                     assert_eq!(row.knobs.is_some(), row.kind.has_knobs());
                 }
                 read_through += 1;
@@ -241,10 +243,10 @@ fn rows_that_no_halts_have_are_refused() {
         );
     };
     refused("sleeps", |row| {
-        row.figures.sums.sleeps = row.figures.sums.halts + 1;
+        row.figures.sums.blocks = row.figures.sums.halts + 1;
     });
     refused("sleeps", |row| {
-        row.figures.sums.failed_polls = row.figures.sums.sleeps + 1;
+        row.figures.sums.failed_polls = row.figures.sums.blocks + 1;
     });
     refused("halt_poll_ns", |row| row.knobs = None);
     // More than the halts last, or than 64 CPUs can do in an hour.

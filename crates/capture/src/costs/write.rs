@@ -141,7 +141,7 @@ fn figures(rows: &[Row]) -> Vec<ArrayRef> {
     }
     vec![
         u64s(rows, |row| row.figures.sums.halts),
-        u64s(rows, |row| row.figures.sums.sleeps),
+        u64s(rows, |row| row.figures.sums.blocks),
         u64s(rows, |row| row.figures.sums.failed_polls),
         u64s(rows, |row| row.figures.sums.poll_ns),
         u64s(rows, |row| row.figures.sums.latency_ns),

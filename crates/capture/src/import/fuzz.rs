@@ -3,11 +3,11 @@
 use haltwise_core::event::{CeilingSource, Facts};
 use haltwise_core::fuzz::must_be_sound;
 use haltwise_core::ids::VmIndex;
+use haltwise_core::parameter::Parameter;
 
 use super::lines::{Line, Lines};
 use super::reading::Reading;
 use super::told::GivenSettings;
-use haltwise_core::parameter::Parameter;
 
 /// Reads bytes as a text; gives how many halts come out. The number of bytes chooses what is told of
 /// the host.

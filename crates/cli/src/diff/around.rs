@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::account::Account;
 use haltwise_core::account::ledger::HostUse;
-use haltwise_core::account::seen::Fold;
 use haltwise_core::event::KnobScope;
 use haltwise_core::kvm::{Arch, Version};
+use haltwise_core::stats::Fold;
 use haltwise_core::stats::total;
 
 use super::load::{Side, fields};

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use haltwise_core::diff::figure::{Exited, Figure};
-use haltwise_core::diff::jackknife::{Estimate, Jackknife};
 use haltwise_core::diff::judge::{Comparison, Verdict, holm};
 use haltwise_core::exit::Cause;
 use haltwise_core::exit::names::Names;
+use haltwise_core::stats::jackknife::{Estimate, Jackknife};
 
 use super::load::{Side, Sums};
 use super::pair::{Pair, Pairing};

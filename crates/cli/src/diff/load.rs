@@ -9,11 +9,11 @@ use haltwise_capture::table::Table;
 use haltwise_core::account::within::Interval;
 use haltwise_core::diff::block::Cut;
 use haltwise_core::diff::figure::{Exited, Halted};
-use haltwise_core::diff::jackknife::Jackknife;
 use haltwise_core::event::{Halt, HaltCounts, WindowChange};
 use haltwise_core::exit::{Cause, Exits, Kind};
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Missing, Mode};
+use haltwise_core::stats::jackknife::Jackknife;
 
 use super::pair::Whose;
 use crate::exit::Failure;

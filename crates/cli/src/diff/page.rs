@@ -4,7 +4,7 @@
 use haltwise_core::diff::figure::{Figure, Unit};
 use haltwise_core::diff::judge::Verdict;
 use haltwise_core::exit::Kind;
-use haltwise_core::tune::interval::Interval;
+use haltwise_core::stats::Interval;
 use haltwise_document::{Document, Prose, Rows, Table, Unit as Is, Untrusted, prose};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use haltwise_core::diff::figure::{Figure, Unit};
 use haltwise_core::diff::judge::Verdict;
 use haltwise_core::exit::{Isa, Kind};
 use haltwise_core::recording::{Missing, Mode, Rung};
-use haltwise_core::tune::interval::Interval;
+use haltwise_core::stats::Interval;
 use haltwise_document::figures;
 
 use crate::figures::{INTERVAL, MISSING};

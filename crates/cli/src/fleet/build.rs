@@ -5,7 +5,7 @@ use haltwise_core::costs::grid::{OFF, Shape};
 use haltwise_core::fleet::answer::{self, OfCohort, Plan};
 use haltwise_core::fleet::vms::VmAnswer;
 use haltwise_core::kvm::Knobs;
-use haltwise_core::tune::interval::Interval;
+use haltwise_core::stats::Interval;
 
 use super::SCHEMA;
 use super::load::LoadedFleet;

@@ -3,7 +3,7 @@
 use haltwise_core::fleet::answer::PlanKind;
 use haltwise_core::fleet::choose::{Takes, Verdict};
 use haltwise_core::fleet::gather::Level;
-use haltwise_core::tune::interval::Interval;
+use haltwise_core::stats::Interval;
 use haltwise_document::{Document, Rows, Unit, Untrusted, prose};
 
 use super::view::{FleetCohort, FleetPlan, FleetResult};

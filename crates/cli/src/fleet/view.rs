@@ -5,7 +5,7 @@ use haltwise_core::fleet::choose::{Takes, Verdict};
 use haltwise_core::fleet::gather::Level;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::parameter::Values;
-use haltwise_core::tune::interval::Interval;
+use haltwise_core::stats::Interval;
 use haltwise_document::figures;
 
 use crate::figures::INTERVAL;

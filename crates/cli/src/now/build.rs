@@ -7,8 +7,8 @@ use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::replay::GoalName;
+use haltwise_core::stats::Interval;
 use haltwise_core::tune::advice::{Comparison, Verdict};
-use haltwise_core::tune::interval::Interval;
 use haltwise_host::knob::is_writable;
 use haltwise_host::root::Root;
 

@@ -1,6 +1,6 @@
 //! The answer on a screen: ten lines.
 
-use haltwise_core::tune::interval::Interval;
+use haltwise_core::stats::Interval;
 use haltwise_document::{Document, Prose, Rows, Table, Unit, Untrusted, prose};
 
 use super::usage;

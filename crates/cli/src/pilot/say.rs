@@ -5,7 +5,7 @@ use haltwise_core::pilot::decision::{Decision, Kind};
 use haltwise_core::pilot::guards;
 use haltwise_core::pilot::input::Scope;
 use haltwise_core::pilot::standing::{OfVm, Standing};
-use haltwise_core::tune::interval::Interval;
+use haltwise_core::stats::Interval;
 use haltwise_host::clock;
 
 use crate::number::{nanos, whole};

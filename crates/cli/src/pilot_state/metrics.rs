@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use haltwise_core::tune::interval::Interval;
+use haltwise_core::stats::Interval;
 use haltwise_document::figures;
 use haltwise_document::openmetrics::{Kind, Labels, Metrics};
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What the pilot says of a VM, in words: the same in `haltwise status` and in `haltwise top`.
 
-use haltwise_core::tune::interval::Interval;
+use haltwise_core::stats::Interval;
 
 use super::{PilotStatus, PilotVm};
 use crate::number::{maybe_nanos, nanos, whole};

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use haltwise_core::prove::compare::{Comparison, Round, Verdict};
 use haltwise_core::prove::figure::{Figure, Figures};
 use haltwise_core::prove::predict::{Pair, Prediction};
-use haltwise_core::prove::rank::FEWEST;
 use haltwise_core::prove::schedule::Block;
 use haltwise_core::recording::Side;
 use haltwise_core::replay::{Cost, Outcome};
+use haltwise_core::stats::FEWEST;
 use haltwise_core::stats::median_estimate;
 use haltwise_core::units::Nanos;
 

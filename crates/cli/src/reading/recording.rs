@@ -6,11 +6,11 @@ use haltwise_capture::capture::Capture;
 use haltwise_capture::note::Note;
 use haltwise_core::account::ledger::{Ledger, Place};
 use haltwise_core::account::parts::Parts;
-use haltwise_core::account::seen::Fold;
 use haltwise_core::account::within::Interval;
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung, Side};
+use haltwise_core::stats::Fold;
 
 use super::open::in_a_line;
 use super::opened::Broken;

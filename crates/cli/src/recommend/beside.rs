@@ -2,7 +2,7 @@
 //! reaches whom. `tune` says it, and the page of `report --html` says the same.
 
 use haltwise_core::replay::GoalName;
-use haltwise_core::tune::interval::Interval;
+use haltwise_core::stats::Interval;
 
 use haltwise_document::table::Table;
 use haltwise_document::{Rows, Unit};

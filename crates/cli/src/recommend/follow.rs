@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use haltwise_capture::info::CaptureInfo;
 use haltwise_core::event::{CeilingSource, Vcpu};
 use haltwise_core::ids::{VcpuId, VmIndex};
+use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::tune::advice::Verdict;
 
 use super::say;
-use haltwise_core::parameter::{Parameter, Values};
 
 /// The verdict where no VM follows.
 pub(crate) const VERDICT: &str = "nothing-follows";

@@ -15,6 +15,7 @@ use haltwise_core::explain::in_guest::MOST_STEAL;
 use haltwise_core::kvm::guest::{Params, Rule, teo};
 use haltwise_core::kvm::{Arch, Backports, Knobs, Version};
 use haltwise_core::policy::Start;
+use haltwise_core::replay::Sums;
 use haltwise_core::replay::{Arrivals, Cost};
 use haltwise_core::tune::advice::{self, Comparison, LEAST_GAIN, Verdict};
 use haltwise_core::tune::candidates::Candidate;
@@ -24,7 +25,7 @@ use haltwise_core::tune::guest::{self, Entry, Governor, Limits};
 use haltwise_core::tune::material::Seated;
 use haltwise_core::tune::search::{self, Aim};
 use haltwise_core::tune::stage;
-use haltwise_core::tune::{Advice, Goal, Material, Sums, Terms};
+use haltwise_core::tune::{Advice, Goal, Material, Terms};
 
 use self::joined::Joined;
 use super::candidates::{Look, TuneRequest, goals, idle_cpu_percent};

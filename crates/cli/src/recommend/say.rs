@@ -2,19 +2,19 @@
 
 use haltwise_core::kvm::Rule;
 use haltwise_core::kvm::ceiling::CeilingRule;
+use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::replay::calibration::DRIFT_PERCENT;
+use haltwise_core::stats::Interval;
 use haltwise_core::tune::Material;
 use haltwise_core::tune::advice::{Advice, Comparison, LEAST_GAIN, Rejected, Verdict};
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::doubt::Doubt;
 use haltwise_core::tune::finalist::Finalist;
-use haltwise_core::tune::interval::Interval;
 
 use super::candidates::Candidates;
 use super::view::settings;
 use crate::number::{nanos_f64, share, three_digits};
 use crate::plan::TuneGoal;
-use haltwise_core::parameter::{Parameter, Values};
 
 pub(crate) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {

@@ -6,17 +6,19 @@ use haltwise_capture::info::CaptureInfo;
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::kvm::Knobs;
+use haltwise_core::parameter::{Parameter, Values};
+use haltwise_core::replay::Sums;
 use haltwise_core::replay::session::Seat;
 use haltwise_core::replay::{Cost, Doubts, GoalName};
+use haltwise_core::stats::Interval;
 use haltwise_core::stats::total;
 use haltwise_core::tune::advice::{Comparison, Rejected, Verdict};
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::caps::{Cap, Costs, Group};
 use haltwise_core::tune::figures::Played;
 use haltwise_core::tune::finalist::Finalist;
-use haltwise_core::tune::interval::Interval;
-use haltwise_core::tune::sums::Wall;
-use haltwise_core::tune::{Advice, Goal, Sums, pareto};
+use haltwise_core::tune::wall::Wall;
+use haltwise_core::tune::{Advice, Goal, pareto};
 use haltwise_document::figures;
 
 use super::candidates::{self, Candidates, SettingRow};
@@ -27,7 +29,6 @@ use super::say;
 use crate::figures::{DOUBTS, INTERVAL};
 use crate::plan::TuneGoal;
 use crate::prices::model::Model;
-use haltwise_core::parameter::{Parameter, Values};
 
 /// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[

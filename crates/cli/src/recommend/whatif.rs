@@ -2,9 +2,9 @@
 
 use haltwise_core::kvm::Knobs;
 use haltwise_core::replay::Cost;
-use haltwise_core::tune::Sums;
+use haltwise_core::replay::Sums;
 use haltwise_core::tune::candidates::Reach;
-use haltwise_core::tune::sums::Wall;
+use haltwise_core::tune::wall::Wall;
 use haltwise_core::tune::whatif::{self, Shape};
 
 use super::candidates::Candidates;

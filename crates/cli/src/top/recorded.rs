@@ -10,11 +10,12 @@ use haltwise_capture::capture::Capture;
 use haltwise_capture::error::CaptureReadError;
 use haltwise_capture::note::Note;
 use haltwise_capture::rows::Rows;
-use haltwise_core::account::seen::{Fold, Span};
+use haltwise_core::account::seen::Span;
 use haltwise_core::account::within::Interval;
 use haltwise_core::event::{HaltCounts, Knob, KnobScope, Vcpu, Vm};
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Mode, Roster};
+use haltwise_core::stats::Fold;
 
 use super::grid::Grid;
 use super::origin::Origin;

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use haltwise_core::account::Account;
 use haltwise_core::account::ledger::{HostUse, Ledger, Place};
-use haltwise_core::account::seen::{Bounded, Fold, Span};
+use haltwise_core::account::seen::{Bounded, Span};
 use haltwise_core::account::series::{Levels, Series};
 use haltwise_core::account::within::Interval;
 use haltwise_core::event::{Facts, Halt, HaltCounts, HostSample, Lost, Vcpu, Vm, WindowChange};
@@ -17,6 +17,7 @@ use haltwise_core::exit::account::{Account as ExitAccount, By, Counted};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::recording::Roster;
+use haltwise_core::stats::Fold;
 
 use super::piloted::Piloted;
 

@@ -3,8 +3,8 @@
 pub(crate) mod guest;
 
 use haltwise_capture::info::CaptureInfo;
+use haltwise_core::stats::Interval as Confidence;
 use haltwise_core::tune::advice::Comparison;
-use haltwise_core::tune::interval::Interval as Confidence;
 
 use crate::number::nanos_f64;
 use crate::plan::{Basis, Effect, Expected, Interval, Plan, PlannedCeiling, SCHEMA, Scope, Tool};

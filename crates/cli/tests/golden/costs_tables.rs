@@ -67,7 +67,7 @@ fn by_hand(files: &[PathBuf], kind: Kind) -> [u64; 4] {
                 let of = batch.setting(row).unwrap().unwrap();
                 if of.kind == kind && of.half == Half::Validate {
                     let row = batch.sums(row).unwrap();
-                    let more = [row.halts, row.poll_ns, row.sleeps, row.latency_ns];
+                    let more = [row.halts, row.poll_ns, row.blocks, row.latency_ns];
                     sums.iter_mut()
                         .zip(more)
                         .for_each(|(sum, more)| *sum += more);

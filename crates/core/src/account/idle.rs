@@ -1,7 +1,8 @@
 //! How long and how often the CPUs were in each state of cpuidle.
 
-use super::seen::{Bounded, Ends, Fold, Newest};
+use super::seen::{Bounded, Ends, Newest};
 use crate::event::IdleState;
+use crate::stats::Fold;
 
 /// States told apart; a machine has at most ten of each kind of its CPUs.
 const STATES: usize = 64;

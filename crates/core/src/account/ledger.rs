@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use super::Account;
 use super::idle::IdleStates;
-use super::seen::{Bounded, Ends, Fold, Newest, Span};
+use super::seen::{Bounded, Ends, Newest, Span};
 use super::series::Series;
 use crate::event::{
     Facts, Halt, HaltCounts, HostSample, IdleState, Knob, KnobScope, Lost, WindowChange,
 };
 use crate::ids::{VcpuId, VmIndex};
+use crate::stats::Fold;
 
 /// Settings told apart; a host has a dozen.
 const KNOBS: usize = 1024;

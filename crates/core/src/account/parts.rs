@@ -11,8 +11,8 @@
 
 use serde::Serialize;
 
-use super::seen::Fold;
 use crate::event::{Halt, HaltCounts};
+use crate::stats::Fold;
 
 /// What halted time was spent on, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]

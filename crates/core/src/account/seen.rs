@@ -1,9 +1,6 @@
 //! Small tables and marks that add up in any order and cannot grow without end.
 
-/// What can be added to its like, in any order and grouping, with the same result.
-pub trait Fold {
-    fn fold(&mut self, other: &Self);
-}
+use crate::stats::Fold;
 
 /// How many, and from when to when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

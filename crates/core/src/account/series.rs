@@ -4,9 +4,9 @@
 //! longer fit into [`SLOTS`] slots, all slots double. The width thus depends on the first and the
 //! last time alone, not on the order in between, and two series add up exactly.
 
-use super::seen::Fold;
 use crate::event::{Halt, HaltCounts, WindowChange};
 use crate::hist::LogHist;
+use crate::stats::Fold;
 use crate::stats::total;
 
 /// The most slots that a series holds.

@@ -9,8 +9,9 @@
 use super::Account;
 use super::ledger::{Ledger, Place};
 use super::parts::Parts;
-use super::seen::{Fold, Span};
+use super::seen::Span;
 use crate::event::{Halt, Vm};
+use crate::stats::Fold;
 
 /// Clock ticks in which `/proc/PID/stat` counts: `USER_HZ` is 100 wherever KVM runs.
 pub const TICK_NS: u64 = 10_000_000;

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::figures::{EVERY, Figures, Sums};
+use super::figures::{EVERY, Figures};
 use super::grid::{self, Kind};
 use crate::ids::VmIndex;
 use crate::kvm::Knobs;
 use crate::policy::{Spec, SpecError, Start};
 use crate::replay::Cost;
+use crate::replay::Sums;
 use crate::replay::run::Run;
+use crate::stats::Fold;
 use crate::tune::crew::Crew;
 use crate::tune::material::{Material, Seated};
 use crate::tune::stage::{self, CeilingsOf, Entry, Player, Taken};
@@ -36,7 +38,7 @@ impl VmCosts {
             match self.lines.iter_mut().find(is_it) {
                 Some(own) => {
                     for (own, more) in own.halves.iter_mut().zip(&line.halves) {
-                        own.add(more);
+                        own.fold(more);
                     }
                 }
                 None => self.lines.push(line),
@@ -117,7 +119,7 @@ impl OfVm {
         self.sums.resize_with(of_seat.len(), Default::default);
         for (sums, halves) in self.sums.iter_mut().zip(of_seat) {
             for (sum, half) in sums.iter_mut().zip(halves) {
-                sum.add(half);
+                sum.fold(half);
             }
         }
     }
@@ -169,7 +171,7 @@ fn is_nearer_from_ceiling(material: &Material, wanted: &[Wanted], vms: &[&OfVm])
         for (sleeps, at) in sleeps.iter_mut().zip([zero, ceiling]) {
             // What was recorded stands before what is replayed.
             let halves = of_vm.sums[at + 1].iter();
-            *sleeps += halves.map(|half| half.sums.sleeps).sum::<u64>();
+            *sleeps += halves.map(|half| half.sums.blocks).sum::<u64>();
         }
     }
     sleeps[1].abs_diff(recorded) < sleeps[0].abs_diff(recorded)
@@ -225,7 +227,7 @@ fn played(material: &Material, seated: &Seated, entries: &[Entry]) -> Vec<[Figur
         }
         let now = player.tallies();
         for ((all, last), now) in all.iter_mut().zip(&last).zip(&now) {
-            all[half].sums = Sums::of(now).since(&Sums::of(last));
+            all[half].sums = now.since(last);
         }
         last = now;
     }
@@ -268,8 +270,7 @@ fn bound(
 }
 
 fn of_run(run: &mut Run) -> Sums {
-    let outcome = run.take();
-    Sums::of(&crate::replay::grid::Tally::of(&outcome))
+    Sums::of(&run.take())
 }
 
 /// What was recorded of a vCPU's halts, where that was kept.
@@ -279,13 +280,14 @@ fn recorded(material: &Material, seated: &Seated) -> [Figures; 2] {
     let halts = seated.samples.iter().zip(&seated.polls);
     for (number, (sample, poll)) in halts.enumerate() {
         let figures = &mut halves[usize::from(number >= fit.len())];
-        figures.sums.add(&Sums {
+        figures.sums.fold(&Sums {
             halts: 1,
-            sleeps: u64::from(poll.waited()),
+            blocks: u64::from(poll.waited()),
             failed_polls: u64::from(poll.waited() && poll.poll_ns() > 0),
             poll_ns: poll.poll_ns(),
             latency_ns: sample.latency_ns,
             halt_ns: sample.halt_ns,
+            ..Sums::default()
         });
         if number % EVERY == EVERY - 1 {
             figures.latency.record(sample.latency_ns);

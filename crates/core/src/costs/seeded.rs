@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use super::figures::{EVERY, Figures, Sums};
+use super::figures::{EVERY, Figures};
 use super::grid::{Kind, Shape, settings};
 use super::play::{Line, VmCosts};
 use super::table::{Host, VmOf};
 use crate::identity::Identity;
 use crate::ids::VmIndex;
 use crate::kvm::{Arch, Knobs, Version};
+use crate::replay::Sums;
 use crate::workload::SplitMix64;
 
 const DAY_NS: u64 = 86_400_000_000_000;
@@ -148,16 +149,17 @@ fn figures(draw: &mut SplitMix64, kind: Kind, knobs: Knobs, gap_ns: u64, halts: 
     let latency_ns = LATENCY_NS + draw.below(LATENCY_NS / 8);
     let mut sums = Sums {
         halts,
-        sleeps,
+        blocks: sleeps,
         failed_polls: failed,
         poll_ns: met * met_ns + failed * failed_ns,
         latency_ns: sleeps * latency_ns,
         halt_ns: halts * gap_ns + sleeps * latency_ns,
+        ..Sums::default()
     };
     if !kind.has_knobs() && kind != Kind::Recorded {
         // An eighth of what no polling costs: less than any setting comes to.
         sums = Sums {
-            sleeps: halts / 8,
+            blocks: halts / 8,
             failed_polls: 0,
             poll_ns: 0,
             latency_ns: halts / 8 * latency_ns,
@@ -169,7 +171,7 @@ fn figures(draw: &mut SplitMix64, kind: Kind, knobs: Knobs, gap_ns: u64, halts: 
         ..Figures::default()
     };
     let sampled = halts / EVERY as u64;
-    let slept = mul_div(sampled, sums.sleeps, halts.max(1));
+    let slept = mul_div(sampled, sums.blocks, halts.max(1));
     // The histogram in a few steps about the mean.
     let parts = [
         (0, sampled - slept),

@@ -1,12 +1,13 @@
 //! Laws of costs tables.
 
-use super::figures::Sums;
 use super::grid::{OFF, Shape, is_made_by_cap, settings};
 use super::*;
 use crate::event::Halt;
 use crate::kvm::{Arch, Knobs, Observed, Rule, Version};
+use crate::replay::Sums;
 use crate::replay::session::Survey;
 use crate::replay::{Cost, GoalName};
+use crate::stats::Fold;
 use crate::tune::material::Seated;
 use crate::tune::search::{self, Aim, Found};
 use crate::tune::stage::{self, Entry, Part};
@@ -150,16 +151,16 @@ fn the_figures_are_those_of_tune() {
         let mut halves = [Sums::default(); 2];
         for vm in &vms {
             for (sum, half) in halves.iter_mut().zip(line(vm, Kind::Grid, Some(knobs))) {
-                sum.add(&half.sums);
+                sum.fold(&half.sums);
                 let sampled = half.latency.count();
                 assert!(sampled.abs_diff(half.sums.halts / 17) <= 1, "{sampled}");
             }
         }
-        let judged = crate::tune::Sums::total(&parts[1..]);
+        let judged = Sums::total(&parts[1..]);
         for (half, tuned) in halves.iter().zip([parts[0], judged]) {
             let found = (
                 half.halts,
-                half.sleeps,
+                half.blocks,
                 half.poll_ns,
                 half.latency_ns,
                 half.halt_ns,
@@ -172,7 +173,7 @@ fn the_figures_are_those_of_tune() {
                 tuned.halt_ns,
             );
             assert_eq!(found, wanted, "{knobs:?}");
-            assert!(half.failed_polls <= half.sleeps);
+            assert!(half.failed_polls <= half.blocks);
         }
     }
 }
@@ -226,16 +227,16 @@ fn what_was_recorded_adds_up_over_a_cut() {
         let vms = of(&gathered(None, halts));
         let mut sum = Sums::default();
         for half in line(&vms[0], Kind::Recorded, None) {
-            sum.add(&half.sums);
+            sum.fold(&half.sums);
         }
         sum
     };
     let whole = recorded(&halts);
     assert_eq!(whole.halts, halts.len() as u64);
-    assert_eq!(whole.sleeps, whole.halts, "nobody polled");
+    assert_eq!(whole.blocks, whole.halts, "nobody polled");
     for at in [500, 1_000, halts.len() / 2] {
         let mut parts = recorded(&halts[..at]);
-        parts.add(&recorded(&halts[at..]));
+        parts.fold(&recorded(&halts[at..]));
         assert_eq!(parts, whole);
     }
 }

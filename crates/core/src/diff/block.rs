@@ -5,7 +5,7 @@
 //! second each in half a minute, two minutes each in an hour. Ten to thirty such batches are enough for
 //! an interval that is hardly wider than it need be, and more make it too narrow where they hang together
 //! (Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", 1982). What hangs together
-//! still is measured: see [`super::jackknife`].
+//! still is measured: see [`crate::stats::jackknife`].
 
 /// Blocks of a capture.
 pub const BLOCKS: u32 = 32;

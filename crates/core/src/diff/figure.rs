@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::account::seen::Fold;
 use crate::event::{Halt, HaltCounts, WindowChange};
 use crate::exit::Exits;
 use crate::hist::LogHist;
 pub use crate::prove::figure::Unit;
+use crate::stats::Fold;
 
 /// A figure of the halts of somebody, or of their exits of one cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -11,9 +11,8 @@
 
 use serde::Serialize;
 
-use super::jackknife::Estimate;
-use super::student;
-use crate::tune::interval::Interval;
+use crate::stats::jackknife::Estimate;
+use crate::stats::{Interval, student};
 
 /// How often chance may make any difference at all, of two captures of one process.
 pub const CHANCE: f64 = 0.05;
@@ -63,11 +62,7 @@ impl Comparison {
             return made;
         };
         let value = b.value - a.value;
-        made.difference = Some(Interval {
-            value,
-            low: f64::NEG_INFINITY,
-            high: f64::INFINITY,
-        });
+        made.difference = Some(Interval::unknown(value));
         if a.value == 0.0 && b.value == 0.0 {
             made.verdict = Verdict::InNeither;
             return made;
@@ -90,11 +85,7 @@ impl Comparison {
         } else {
             (0.0, 0.0)
         };
-        made.difference = Some(Interval {
-            value,
-            low: value - reach,
-            high: value + reach,
-        });
+        made.difference = Some(Interval::around(value, reach));
         made.p = Some(p);
         made.verdict = Verdict::MayBeChance;
         made

@@ -2,11 +2,11 @@
 
 use super::block::{BLOCKS, Cut};
 use super::figure::{Figure, Halted};
-use super::jackknife::{Estimate, Jackknife};
 use super::judge::{CHANCE, Comparison, Verdict, holm};
-use super::student;
 use crate::account::Account;
 use crate::event::Halt;
+use crate::stats::jackknife::{Estimate, Jackknife};
+use crate::stats::student;
 use crate::workload::SplitMix64;
 
 const SECOND: u64 = 1_000_000_000;

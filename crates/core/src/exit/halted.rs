@@ -11,7 +11,7 @@ use super::{Exits, Kind};
 use crate::account::Account;
 use crate::account::ledger::{Ledger, Place};
 use crate::account::parts::Parts;
-use crate::account::seen::Fold;
+use crate::stats::Fold;
 
 /// Exits by which vCPUs halted, of each vCPU by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -7,7 +7,6 @@ use super::remedy::Advised;
 use super::{Found, Judgement, Who};
 use crate::account::Account;
 use crate::account::ledger::Ledger;
-use crate::account::seen::Fold;
 use crate::account::within::Interval;
 use crate::event::{KnobScope, Vcpu, Vm, WakeSource};
 use crate::exit::account::{Account as ExitAccount, Tally};
@@ -15,6 +14,7 @@ use crate::exit::{Cause, Isa, Kind, Recorded, SubKey};
 use crate::ids::{VcpuId, VmIndex};
 use crate::parameter::Parameter;
 use crate::recording::Roster;
+use crate::stats::Fold;
 use crate::stats::total;
 use crate::stats::{ENOUGH_EVENTS, Share};
 

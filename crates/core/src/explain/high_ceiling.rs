@@ -12,11 +12,11 @@ use super::remedy::{Does, Lever, Remedy};
 use super::say::{nanos, percent};
 use super::{Found, Judgement, Rule, Sure, Who};
 use crate::account::Account;
-use crate::account::seen::Fold;
 use crate::account::within::Interval;
 use crate::event::CeilingSource;
 use crate::hist::{LogHist, bucket_low};
 use crate::parameter::Parameter;
+use crate::stats::Fold;
 
 pub(super) const RULE: Rule = Rule {
     id: "ceiling-above-1ms",

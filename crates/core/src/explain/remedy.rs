@@ -27,12 +27,12 @@ use super::say::percent;
 use super::terms::{HOST_POLLS_FOR_GUEST, HOST_POLLS_LESS, HOST_POLLS_MORE, Terms};
 use super::{Found, Who};
 use crate::account::Account;
-use crate::account::seen::Fold;
 use crate::account::worth::highest_ceiling;
 use crate::event::CeilingSource;
 use crate::exit::Kind;
 use crate::kvm::Knobs;
 use crate::parameter::Values;
+use crate::stats::Fold;
 
 /// What a remedy does, as far as that decides when it harms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,11 +7,11 @@ use super::choose::{Choice, Chosen, Pair, Takes, Verdict, best, interval};
 use super::cohort::Cohort;
 use super::gather::{Fleet, OfUnit, Unit};
 use super::vms::{Small, VmAnswer, VmSums};
-use crate::account::seen::Fold;
 use crate::costs::grid::OFF;
 use crate::kvm::Knobs;
+use crate::stats::Fold;
+use crate::stats::Interval;
 use crate::tune::advice::LEAST_GAIN;
-use crate::tune::interval::Interval;
 
 /// VMs and hosts that are named at most.
 const NAMED: usize = 1_000;

@@ -1,11 +1,11 @@
 //! The sums of a cohort in a unit, setting by setting and half by half. What a sleep costs differs from host to host,
 //! and what latency is worth from VM to VM, so costs are summed up beside what they are made of.
 
-use crate::account::seen::Fold;
-use crate::costs::figures::Sums;
 use crate::costs::{Half, Kind, grid};
 use crate::kvm::Knobs;
 use crate::replay::Cost;
+use crate::replay::Sums;
+use crate::stats::Fold;
 
 /// The place of what was recorded.
 pub const RECORDED: usize = 0;
@@ -109,7 +109,7 @@ impl Costed {
         };
         Self {
             halts: sums.halts,
-            sleeps: sums.sleeps,
+            sleeps: sums.blocks,
             poll_ns: sums.poll_ns,
             latency_ns: sums.latency_ns,
             cpu_ns: sums.cpu_ns(terms.switch_cpu_ns),

@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 
 use super::cell::{Cell, Costed, IN_FORCE, Places};
 use super::cohort::Cohort;
-use crate::account::seen::Fold;
-use crate::diff::jackknife::{Estimate, Jackknife};
-use crate::diff::student;
 use crate::kvm::Knobs;
+use crate::stats::jackknife::Jackknife;
+use crate::stats::{Fold, Interval};
 use crate::tune::advice::LEAST_GAIN;
 use crate::tune::candidates::Candidate;
-use crate::tune::interval::Interval;
 
 /// The lowest setting of the grid of those that cost about as little as the cheapest, on the half that fits: which of them
 /// costs least is chance.
@@ -94,22 +92,8 @@ impl Pair {
 /// The interval of a figure over units that holds the true one in 95 of 100 fleets like this; without ends where there
 /// are too few units.
 pub fn interval(units: Vec<Pair>, figure: impl Fn(&Pair) -> Option<f64>) -> Interval {
-    let jackknife = Jackknife::new(units);
-    let estimate = jackknife.estimate(figure);
-    let value = estimate.map_or(0.0, |estimate| estimate.value);
-    let Some(estimate) = estimate.filter(Estimate::is_sure) else {
-        return Interval {
-            value,
-            low: f64::NEG_INFINITY,
-            high: f64::INFINITY,
-        };
-    };
-    let reach = student::quantile(0.05, estimate.worth - 1.0) * estimate.variance.sqrt();
-    Interval {
-        value,
-        low: value - reach,
-        high: value + reach,
-    }
+    let estimate = Jackknife::new(units).estimate(figure);
+    estimate.map_or(Interval::unknown(0.0), |estimate| estimate.interval())
 }
 
 /// What is to be done.

@@ -5,10 +5,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::cell::{Cell, Costed, Places, Terms};
 use super::cohort::{By, Cohort, weight_milli};
-use crate::costs::figures::Sums;
 use crate::costs::table::{Host, VmOf};
 use crate::costs::{GRID, Half, Kind};
 use crate::kvm::Knobs;
+use crate::replay::Sums;
 
 /// From so many hosts on, they are the units of the jackknife.
 pub const ENOUGH_HOSTS: usize = 8;

@@ -8,10 +8,10 @@ use super::choose::{Choice, Chosen, Pair, Takes, Verdict, best, interval};
 use super::gather::{Asked, ENOUGH_HOSTS, Level, Refused};
 use super::vms::VmSums;
 use super::*;
-use crate::costs::figures::Sums;
 use crate::costs::grid::Shape;
 use crate::costs::seeded::{Which, table};
 use crate::costs::table::{Host, Row, rows};
+use crate::replay::Sums;
 use crate::workload::SplitMix64;
 
 fn of(host: u64, day: u64) -> Vec<Row> {
@@ -130,11 +130,11 @@ fn sums_are_those_of_the_rows() {
             for row in rows {
                 let sums = row.figures.sums;
                 wanted[0] += sums.halts;
-                wanted[1] += sums.sleeps;
+                wanted[1] += sums.blocks;
                 wanted[2] += sums.latency_ns;
                 let weight = if row.vm.goal.is_some() { 10_000 } else { 1_000 };
                 milli += (u128::from(sums.poll_ns)
-                    + u128::from(sums.sleeps) * u128::from(row.host.switch_cpu_ns))
+                    + u128::from(sums.blocks) * u128::from(row.host.switch_cpu_ns))
                     * 1_000
                     + u128::from(sums.latency_ns) * weight;
             }

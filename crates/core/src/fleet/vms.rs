@@ -7,11 +7,11 @@ use super::cell::{Costed, IN_FORCE, Places, Terms};
 use super::choose::Chosen;
 use super::cohort::{Cohort, weight_milli};
 use super::gather::{Asked, CaptureOf, Level, Unit};
-use crate::costs::figures::Sums;
 use crate::costs::grid::is_made_by_cap;
 use crate::costs::table::{Host, VmOf};
 use crate::costs::{Half, Kind};
 use crate::kvm::{Arch, Knobs, Rule, Version};
+use crate::replay::Sums;
 use crate::tune::advice::LEAST_GAIN;
 
 /// What is kept of each VM: sums of these, slot by slot.

@@ -3,7 +3,7 @@
 use super::input::Scope;
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
-use crate::tune::interval::Interval;
+use crate::stats::Interval;
 
 /// What kind of decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

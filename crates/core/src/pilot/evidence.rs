@@ -5,7 +5,7 @@ use super::input::Scope;
 use crate::kvm::Knobs;
 use crate::prove::figure::Figures;
 use crate::replay::Cost;
-use crate::tune::interval::Interval;
+use crate::stats::Interval;
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]

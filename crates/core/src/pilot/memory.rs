@@ -7,7 +7,7 @@ use super::input::Scope;
 use super::regret::Regret;
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
-use crate::tune::interval::Interval;
+use crate::stats::Interval;
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Memory {

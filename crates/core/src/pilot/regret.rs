@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::tune::interval::Interval;
+use crate::stats::Interval;
 
 /// The most that may be lost, as a share of what the setting found would have cost: the
 /// bound that docs/pilot.md states.

@@ -13,19 +13,20 @@ use crate::policy::{Setting, Start};
 use crate::prove::figure::{Figure, Figures};
 use crate::prove::tally::tally;
 use crate::recording::Side;
+use crate::replay::Sums;
 use crate::replay::calibration::SwitchCpu;
 use crate::replay::cost::{Assumed, MILLI};
 use crate::replay::latency::{Latencies, class_of};
 use crate::replay::sample::sleep_and_latency_ns;
 use crate::replay::session::Survey;
 use crate::replay::{Arrivals, Cost, Outcome};
+use crate::stats::Interval;
 use crate::tune::advice::{self, Verdict};
 use crate::tune::finalist::{self, Final};
-use crate::tune::interval::Interval;
 use crate::tune::material::Seated;
 use crate::tune::search::{self, Aim};
 use crate::tune::stage::{self, Entry, Part};
-use crate::tune::{Alone, Gather, Keep, Material, Sums, Terms};
+use crate::tune::{Alone, Gather, Keep, Material, Terms};
 
 use self::recorded::{Recorded, placed};
 

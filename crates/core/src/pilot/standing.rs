@@ -13,7 +13,7 @@ use super::member::Member;
 use super::regret::Regret;
 use super::unit::{State, Unit};
 use crate::ids::VmKey;
-use crate::tune::interval::Interval;
+use crate::stats::Interval;
 
 /// Where it stands.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,11 +7,11 @@ use crate::kvm::Knobs;
 use crate::prove::compare::{Comparison, Round, Verdict};
 use crate::prove::figure::Figure;
 use crate::prove::predict::{Pair, Prediction};
-use crate::prove::rank::FEWEST;
 use crate::prove::schedule::{Block, draw};
 use crate::replay::Cost;
+use crate::stats::FEWEST;
+use crate::stats::Interval;
 use crate::tune::advice::LEAST_GAIN;
-use crate::tune::interval::Interval;
 
 /// Rounds after which the first look is taken, and after which there is no more. Two looks of 95 % make one of 91 % at
 /// the least; what is kept is looked at for as long as it is kept.

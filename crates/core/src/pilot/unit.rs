@@ -10,7 +10,7 @@ use super::regret::Regret;
 use super::trial::{MOST_CHANGES, Trial};
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
-use crate::tune::interval::Interval;
+use crate::stats::Interval;
 
 /// Whether a target has that setting: a VM's is its ceiling alone, and the other parameters are the host's.
 pub(super) fn is_same(scope: Scope, one: Knobs, other: Knobs) -> bool {

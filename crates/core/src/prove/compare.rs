@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::figure::{Figure, Figures};
-use super::rank::{FEWEST, Interval};
+use crate::stats::FEWEST;
 use crate::stats::median_estimate;
+use crate::stats::ranks::RankInterval;
 
 /// The figures of one round.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -24,9 +25,9 @@ pub struct Comparison {
     pub b: f64,
     /// Median of the control blocks.
     pub control: f64,
-    pub effect: Interval,
+    pub effect: RankInterval,
     /// Control less A: what the host makes of settings that are the same.
-    pub noise: Interval,
+    pub noise: RankInterval,
 }
 
 /// What the experiment says of B.
@@ -81,7 +82,7 @@ impl Comparison {
         };
         let less_a = |index: usize| {
             let pairs = whole.iter().map(|blocks| blocks[index] - blocks[0]);
-            Interval::of(&pairs.collect::<Vec<f64>>())
+            RankInterval::of(&pairs.collect::<Vec<f64>>())
         };
         Some(Self {
             figure,

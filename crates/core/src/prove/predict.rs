@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::compare::Comparison;
 use super::figure::{Figure, Figures};
-use super::rank::Interval;
 use crate::stats::median_estimate;
+use crate::stats::ranks::RankInterval;
 
 /// What one round says of one direction: the block that was replayed, what came out, and what was
 /// measured under the setting that was predicted.
@@ -31,10 +31,10 @@ pub struct Prediction {
     /// Median of what was measured.
     pub measured: f64,
     /// Predicted less measured, round by round.
-    pub error: Interval,
+    pub error: RankInterval,
     /// The predicted difference from the setting that the prediction was made from.
-    pub effect: Interval,
-    pub measured_effect: Interval,
+    pub effect: RankInterval,
+    pub measured_effect: RankInterval,
     /// Whether the measured difference lies within the predicted interval, widened by the noise.
     pub within: bool,
 }
@@ -59,7 +59,7 @@ impl Prediction {
         };
         let less = |one: usize, other: usize| {
             let pairs = whole.iter().map(|values| values[one] - values[other]);
-            Interval::of(&pairs.collect::<Vec<f64>>())
+            RankInterval::of(&pairs.collect::<Vec<f64>>())
         };
         let effect = less(1, 0)?;
         let measured_effect = less(2, 0)?;

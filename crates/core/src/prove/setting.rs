@@ -37,9 +37,7 @@ pub enum SettingError {
          `current`, `kvm:max=TIME,grow=N,grow_start=TIME,shrink=N`, or in a guest `guest_halt_poll_ns=TIME` and \
          the other parameters of haltpoll"
     )]
-    NotKvms {
-        policy: String,
-    },
+    NotKvms { policy: String },
     /// A kernel of another version.
     #[error("`kernel=` cannot be put in force: the running kernel's algorithm is measured")]
     Kernel,

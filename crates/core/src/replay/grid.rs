@@ -34,8 +34,8 @@ mod vectors;
 
 use super::arrivals::Follow;
 use super::latency::Table;
-use super::outcome::Outcome;
 use super::sample::Sample;
+use super::sums::Sums;
 use crate::kvm::rule::WindowOf;
 use crate::kvm::{Knobs, Rule};
 use crate::policy::Start;
@@ -52,46 +52,6 @@ pub struct Choice {
     /// The ceiling in force, in nanoseconds.
     pub ceiling_ns: u32,
     pub start: Start,
-}
-
-/// What came of all halts under one setting: the figures of [`super::Outcome`] by the same names, in
-/// nanoseconds where they are times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
-    pub halts: u64,
-    /// Halts that slept.
-    pub blocks: u64,
-    /// Of them, those that had polled.
-    pub failed_polls: u64,
-    pub poll_ns: u64,
-    pub latency_ns: u64,
-    pub halt_ns: u64,
-}
-
-impl Tally {
-    /// The same figures of a replay of one policy.
-    pub fn of(outcome: &Outcome) -> Self {
-        Self {
-            halts: outcome.halts,
-            blocks: outcome.blocks,
-            failed_polls: outcome.polls - outcome.successful_polls,
-            poll_ns: outcome.poll_ns,
-            latency_ns: outcome.latency_ns,
-            halt_ns: outcome.halt_ns,
-        }
-    }
-
-    /// Field by field, around the end where it must be: what is taken off comes on again.
-    fn with(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
-        Self {
-            halts: of(self.halts, other.halts),
-            blocks: of(self.blocks, other.blocks),
-            failed_polls: of(self.failed_polls, other.failed_polls),
-            poll_ns: of(self.poll_ns, other.poll_ns),
-            latency_ns: of(self.latency_ns, other.latency_ns),
-            halt_ns: of(self.halt_ns, other.halt_ns),
-        }
-    }
 }
 
 /// Why a grid cannot be made.
@@ -161,7 +121,7 @@ impl Grid {
     }
 
     /// What came of all halts so far, in the order of the choices.
-    pub fn tallies(&self) -> Vec<Tally> {
+    pub fn tallies(&self) -> Vec<Sums> {
         let tally = |slot: &Slot| match *slot {
             Slot::Lane(number) => self.lanes[number].tally(),
             Slot::Vector(number) => self.vectors.tally(number),

@@ -15,12 +15,13 @@ use std::cmp::Ordering;
 use super::candidates::Candidate;
 use super::doubt::Doubt;
 use super::finalist::{Final, Finalist};
-use super::interval::{Interval, bootstrap};
 use super::material::Material;
 use super::search::Aim;
-use super::sums::Sums;
 use crate::kvm::Knobs;
 use crate::replay::Cost;
+use crate::replay::Sums;
+use crate::stats::Interval;
+use crate::stats::bootstrap::bootstrap;
 
 /// What is wanted: a name for people, and the aim.
 #[derive(Debug, Clone, PartialEq)]
@@ -150,7 +151,7 @@ pub fn compare(material: &Material, own: &[Sums], other: &[Sums], aim: &Aim) -> 
     // A draw of blocks takes as much time as it has halts.
     let poll = |sums: &Sums| {
         let drawn = sums.halts as f64 / halts;
-        let scaled = super::sums::Wall {
+        let scaled = super::wall::Wall {
             span_ns: share_of(wall.span_ns, drawn),
             halt_ns: share_of(wall.halt_ns, drawn),
             vcpus: wall.vcpus,
@@ -179,7 +180,7 @@ pub fn compare(material: &Material, own: &[Sums], other: &[Sums], aim: &Aim) -> 
         ]
     };
     let [ns, low_ns, high_ns, share, low, high, poll, latency] =
-        bootstrap(own, other, seed, figures);
+        bootstrap(own, other, |sums| sums.halts > 0, seed, figures);
     Comparison {
         cost_ns_per_halt: ns.out_to(&low_ns).out_to(&high_ns),
         cost_share: share.out_to(&low).out_to(&high),

@@ -14,16 +14,16 @@ use super::crew::Crew;
 use super::doubt::Doubt;
 use super::figures;
 use super::finalist::Final;
-use super::interval::Interval;
 use super::material::Material;
 use super::search::Aim;
 use super::stage::{CeilingsOf, Entry, Part};
-use super::sums::Sums;
 use crate::ids::VmIndex;
 use crate::kvm::Knobs;
 use crate::kvm::ceiling::CeilingRule;
 use crate::policy::SpecError;
 use crate::replay::Cost;
+use crate::replay::Sums;
+use crate::stats::Interval;
 
 use self::choose::Own;
 use self::crowd::{Crowd, Tally, crowds};

@@ -12,7 +12,7 @@
 use super::advice::LEAST_GAIN;
 use super::candidates::{self, LONGEST_NS, Reach, SHORTEST_NS};
 use super::search::Aim;
-use super::sums::Wall;
+use super::wall::Wall;
 use crate::event::HaltCounts;
 use crate::hist::{KvmHist, LogHist, bucket_high, bucket_low};
 use crate::kvm::Knobs;

@@ -4,10 +4,11 @@ use super::crew::Crew;
 use super::guest;
 use super::material::{Material, Seated};
 use super::stage::{self, Entry};
-use super::sums::Sums;
 use crate::policy::{Spec, SpecError};
+use crate::replay::Sums;
 use crate::replay::run::{Frame, Run, Yardstick};
 use crate::replay::{Cost, Outcome, Sample};
+use crate::stats::Fold;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Subject {
@@ -30,7 +31,7 @@ pub struct Played {
 impl Played {
     fn add(&mut self, other: &Self) {
         self.outcome.add(&other.outcome);
-        self.sums.add(&other.sums);
+        self.sums.fold(&other.sums);
     }
 }
 
@@ -67,7 +68,7 @@ pub(super) fn oracle(
     let mut sums = Sums::default();
     for piece in pieces {
         for played in &piece? {
-            sums.add(&played.sums);
+            sums.fold(&played.sums);
         }
     }
     Ok(sums)

@@ -10,10 +10,10 @@ use super::material::{Material, Seated};
 use super::pareto;
 use super::search::{self, Aim, Found};
 use super::stage::{self, CeilingsOf, Entry, Part};
-use super::sums::Sums;
 use crate::kvm::Knobs;
 use crate::policy::Start;
 use crate::replay::Cost;
+use crate::replay::Sums;
 use crate::replay::latency::class_of;
 use crate::replay::session::BISTABLE_SHARE;
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::material::{BLOCKS, Material, Recorded, RecordedPoll, Seated, Terms};
-use super::sums::Wall;
+use super::wall::Wall;
 use crate::event::{CeilingSource, Halt};
 use crate::replay::cost::MILLI;
 use crate::replay::session::{Common, SessionError, Survey};

@@ -20,10 +20,10 @@ use super::finalist::{self, Final, Finalist};
 use super::material::{Material, Seated, Terms};
 use super::search::{self, Aim, Found};
 use super::stage;
-use super::sums::Sums;
 use crate::kvm::guest::{Params, Rule};
 use crate::policy::{self, Spec, SpecError, Start};
 use crate::replay::Cost;
+use crate::replay::Sums;
 use crate::replay::run::Run;
 
 /// The governor of a guest as it was when recorded.

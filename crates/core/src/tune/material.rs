@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::candidates::Moves;
-use super::sums::{Sums, Wall};
+use super::wall::Wall;
 use crate::event::Halt;
 use crate::ids::VmIndex;
 use crate::kvm::{Arch, Knobs, Rule, Version};
+use crate::replay::Sums;
 use crate::replay::arrivals::Follow;
 use crate::replay::latency::{Latencies, Table};
 use crate::replay::{Arrivals, Cost, Sample, Seat};

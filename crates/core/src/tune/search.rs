@@ -6,9 +6,9 @@ use super::candidates::{self, Candidate, Moves, Reach};
 use super::crew::Crew;
 use super::material::{Material, Seated};
 use super::stage::{self, Entry, Part};
-use super::sums::Sums;
 use crate::kvm::Knobs;
 use crate::replay::Cost;
+use crate::replay::Sums;
 use crate::replay::calibration::DRIFT_PERCENT;
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,15 +6,16 @@
 use super::crew::Crew;
 use super::doubt::Doubt;
 use super::material::{Material, Seated, Terms};
-use super::sums::Sums;
 use crate::kvm::Knobs;
 use crate::policy::{Setting, Spec, SpecError, Start};
 use crate::recording::Side;
+use crate::replay::Sums;
 use crate::replay::arrivals::Follow;
-use crate::replay::grid::{Choice, Grid, Tally};
+use crate::replay::grid::{Choice, Grid};
 use crate::replay::latency::Table;
 use crate::replay::run::{Frame, Run};
 use crate::replay::{Cost, Sample};
+use crate::stats::Fold;
 
 /// A setting, and from where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,7 +187,7 @@ fn play_piece(
                     sums.resize(block + 1, Sums::default());
                 }
                 let of_block = so_far.since(last).weighed(seated.weight_milli);
-                sums[block].add(&of_block.times(seated.stands_for_milli));
+                sums[block].fold(&of_block.times(seated.stands_for_milli));
                 *last = so_far;
             }
         }
@@ -237,13 +238,13 @@ impl Player {
     /// Plays on; gives the sums of all so far.
     fn play(&mut self, samples: &[Sample], taken: &Taken<'_>) -> Vec<Sums> {
         self.go(samples, taken);
-        self.tallies().iter().map(Sums::of_tally).collect()
+        self.tallies()
     }
 
-    pub(crate) fn tallies(&self) -> Vec<Tally> {
+    pub(crate) fn tallies(&self) -> Vec<Sums> {
         match self {
             Self::Grid(grid) => grid.tallies(),
-            Self::Runs(runs) => runs.iter().map(|run| Tally::of(run.outcome())).collect(),
+            Self::Runs(runs) => runs.iter().map(|run| Sums::of(run.outcome())).collect(),
         }
     }
 

@@ -8,10 +8,10 @@ use super::crew::Crew;
 use super::finalist::Final;
 use super::material::{Material, Seated};
 use super::stage::{self, CeilingsOf, Entry, Part};
-use super::sums::Sums;
 use crate::ids::VmIndex;
 use crate::kvm::Knobs;
 use crate::policy::Start;
+use crate::replay::Sums;
 
 /// How windows grow and shrink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use haltwise_core::pilot::decision::Kind;
 use haltwise_core::pilot::evidence::{Answer, Choice, Evidence, Measured, OfVm, Question};
 use haltwise_core::pilot::input::{Ceiling, Pressure, Scope};
 use haltwise_core::replay::Cost;
-use haltwise_core::tune::interval::Interval;
+use haltwise_core::stats::Interval;
 
 use super::host::{EACH_15_US, EACH_150_US, Event, FOUND, FREE, Host, OFF, PRESSED, acts, decided};
 use super::model::{Chunk, Load, Modelled};

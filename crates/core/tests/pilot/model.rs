@@ -7,8 +7,8 @@ use haltwise_core::pilot::memory::Memory;
 use haltwise_core::pilot::{Limits, Setup};
 use haltwise_core::prove::figure::{Figure, Figures};
 use haltwise_core::replay::Cost;
+use haltwise_core::stats::Interval;
 use haltwise_core::tune::candidates::CEILINGS_NS;
-use haltwise_core::tune::interval::Interval;
 use haltwise_core::workload::SplitMix64;
 
 /// A wake-up takes so long, and costs so much CPU.

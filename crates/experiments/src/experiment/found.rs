@@ -3,8 +3,8 @@
 //! `docs/lab-experiments-json.md` describes it, and a test holds the two together. Fields are added,
 //! never renamed or removed, within one [`SCHEMA`].
 
-use haltwise_core::prove::rank::Interval;
 use haltwise_core::stats::Estimate;
+use haltwise_core::stats::ranks::RankInterval;
 use serde::{Deserialize, Serialize};
 
 use super::judge::SameDirection;
@@ -83,10 +83,10 @@ pub struct FoundEffect {
     pub from_median: Option<f64>,
     pub to_median: Option<f64>,
     /// `to` less `from`, round by round.
-    pub difference: Option<Interval>,
+    pub difference: Option<RankInterval>,
     /// `to` over `from`, round by round; `None` if one of them is not above 0 in every round.
     #[serde(default)]
-    pub ratio: Option<Interval>,
+    pub ratio: Option<RankInterval>,
     pub same_direction: SameDirection,
 }
 

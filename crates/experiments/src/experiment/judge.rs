@@ -1,7 +1,8 @@
 //! An effect, from the changes within rounds: how large, and whether its direction is the source's; and a
 //! check, from the values of blocks.
 
-use haltwise_core::prove::rank::{FEWEST, Interval};
+use haltwise_core::stats::FEWEST;
+use haltwise_core::stats::ranks::RankInterval;
 use serde::{Deserialize, Serialize};
 
 use super::Expected;
@@ -31,12 +32,12 @@ impl SameDirection {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
     /// `to` less `from`, in the figure's unit.
-    pub difference: Interval,
+    pub difference: RankInterval,
     /// `to` over `from`; `None` if one of them is not above 0 in every round.
     ///
     /// A share of `from`'s median would do where rounds hardly differ, but its ends can lie below -100 %,
     /// which no figure can fall by.
-    pub ratio: Option<Interval>,
+    pub ratio: Option<RankInterval>,
 }
 
 impl Change {
@@ -50,8 +51,10 @@ impl Change {
         let log = |(from, to): &(f64, f64)| (*from > 0.0 && *to > 0.0).then(|| (to / from).ln());
         let logs: Option<Vec<f64>> = whole.iter().map(log).collect();
         Some(Self {
-            difference: Interval::of(&differences)?,
-            ratio: logs.and_then(|logs| Interval::of(&logs)).map(out_of_logs),
+            difference: RankInterval::of(&differences)?,
+            ratio: logs
+                .and_then(|logs| RankInterval::of(&logs))
+                .map(out_of_logs),
         })
     }
 }
@@ -66,8 +69,8 @@ impl Change {
     }
 }
 
-fn out_of_logs(logs: Interval) -> Interval {
-    Interval {
+fn out_of_logs(logs: RankInterval) -> RankInterval {
+    RankInterval {
         estimate: logs.estimate.exp(),
         low: logs.low.exp(),
         high: logs.high.exp(),

@@ -5,7 +5,7 @@ pub(super) mod trials;
 
 use std::collections::BTreeSet;
 
-use haltwise_core::prove::rank::FEWEST;
+use haltwise_core::stats::FEWEST;
 use haltwise_core::units::Nanos;
 use proptest::prelude::*;
 use serde_json::json;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use haltwise_core::ids::VmKey;
+use haltwise_core::parameter::Parameter;
 
 use super::{AgentError, GuestAgent, PATIENCE, QUICK, Seen};
 use crate::root::Root;
-use haltwise_core::parameter::Parameter;
 
 /// Agents that were asked. All that one takes for its answers is limited together: one that was silent once is not waited for
 /// again, and one that is slow is silent.

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::event::Knob;
 use haltwise_core::kvm::guest::Params;
+use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::units::Nanos;
 
 use super::origin::{Line, Reach, taken};
 use crate::support::{Finding, Level};
-use haltwise_core::parameter::{Parameter, Values};
 
 /// At this ceiling a vCPU that ticks a thousand times a second never waits.
 const TICK_NS: u32 = 1_000_000;

@@ -1,6 +1,7 @@
 //! What an apply would do: looked up, compared, and refused where it is not ours to do. Writes nothing.
 
 use haltwise_core::ids::VmKey;
+use haltwise_core::parameter::Parameter;
 
 use super::baseline::Baseline;
 use super::error::{Foreign, KnobError};
@@ -9,7 +10,6 @@ use super::persist::{self, Values};
 use super::target::{BootFile, Change, InGuest, Target};
 use crate::guest_agent::Sessions;
 use crate::root::Root;
-use haltwise_core::parameter::Parameter;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {

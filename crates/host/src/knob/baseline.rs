@@ -4,12 +4,12 @@
 //! it is made; [`settle`] finds out what became of intents that a crash left, and what a boot left of the
 //! parameters. Reads nothing itself.
 
+use haltwise_core::parameter::Parameter;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Foreign, KnobError};
 use super::persist::Values;
 use super::target::{Form, Found, Target};
-use haltwise_core::parameter::Parameter;
 
 pub(super) const SCHEMA: u32 = 1;
 

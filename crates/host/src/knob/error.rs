@@ -4,12 +4,13 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use haltwise_core::parameter::{Parameter, ValueError};
+
 use super::disk::DiskError;
 use super::target::Target;
 use crate::ceiling::CeilingError;
 use crate::guest_agent::AgentError;
 use crate::root::RootError;
-use haltwise_core::parameter::{Parameter, ValueError};
 
 /// Why a setting was not changed, or the baseline not read.
 #[derive(Debug, thiserror::Error)]

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use haltwise_core::ids::VmKey;
+use haltwise_core::parameter::{Parameter, ValueError};
 use rustix::fs::OFlags;
 
 use super::disk;
@@ -15,7 +16,6 @@ use crate::ceiling::{CeilingError, Governed, Governor};
 use crate::guest_agent::{AgentError, Sessions};
 use crate::params;
 use crate::root::{Root, RootError};
-use haltwise_core::parameter::{Parameter, ValueError};
 
 /// No boot file that we keep for an undo is longer, in bytes.
 const LONGEST_FILE: u64 = 64 << 10;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::root::Root;
 use haltwise_core::parameter::Parameter;
+
+use crate::root::Root;
 
 /// A line that sets a parameter, or is meant to.
 #[derive(Debug, Clone, PartialEq, Eq)]

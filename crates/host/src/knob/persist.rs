@@ -8,9 +8,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use haltwise_core::parameter::Parameter;
+
 use super::target::BootFile;
 use crate::root::Root;
-use haltwise_core::parameter::Parameter;
 
 pub(super) type Values = BTreeMap<Parameter, u32>;
 

@@ -1,10 +1,10 @@
 //! What can be set, and a change of it.
 
 use haltwise_core::ids::VmKey;
+use haltwise_core::parameter::Parameter;
 use serde::{Deserialize, Serialize};
 
 use crate::guest_agent::Seen;
-use haltwise_core::parameter::Parameter;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use haltwise_core::parameter::Parameter;
+
 use super::baseline::{Baseline, Held};
 use super::error::KnobError;
 use super::target::{Change, Found, Target};
-use haltwise_core::parameter::Parameter;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reversal {

@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use haltwise_core::parameter::Parameter;
+
 use super::apply::{self, Proposal, Request};
 use super::baseline::{Baseline, CutOff, Held, Intent, settle};
 use super::disk;
@@ -15,7 +17,6 @@ use super::undo::{self, Reversal, Why};
 use crate::clock;
 use crate::guest_agent::Sessions;
 use crate::root::Root;
-use haltwise_core::parameter::Parameter;
 
 /// Holds the lock and changes settings. One for a host at a time.
 #[derive(Debug)]

@@ -25,10 +25,7 @@ pub(super) struct Losses {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Given<'a> {
-    Event {
-        pid: u32,
-        raw: &'a [u8],
-    },
+    Event { pid: u32, raw: &'a [u8] },
     Gap,
 }
 

@@ -1,7 +1,7 @@
 //! What the page's script works on: the halts in the file, the grid of settings, and the lanes.
 //! `page/data.js` has the same shape as a type.
 
-use haltwise_core::tune::Sums;
+use haltwise_core::replay::Sums;
 use haltwise_core::tune::whatif::Cell;
 use serde_json::{Value, json};
 

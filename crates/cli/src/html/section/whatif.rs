@@ -1,6 +1,7 @@
 //! What if: polling against latency for the settings that matter, and a grid of others, all played by core on
 //! all halts of the second half of the time. With script, the reader goes through the grid.
 
+use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::tune::candidates::Reach;
 
 use super::table::{Is, Table, cell, number};
@@ -14,7 +15,6 @@ use crate::recommend::candidates::SettingRow;
 use crate::recommend::say;
 use crate::recommend::view::{HaltFigures, PlayedSettings, settings};
 use crate::recommend::whatif::WhatIf;
-use haltwise_core::parameter::{Parameter, Values};
 
 pub(super) fn whatif(content: &Content) -> Option<Markup> {
     let Some((advice, played, grid)) = played(content) else {

@@ -3,7 +3,8 @@
 use haltwise_core::explain::contention::Contention;
 use haltwise_core::explain::in_guest::MOST_STEAL;
 use haltwise_core::kvm::guest::Params;
-use haltwise_core::tune::Sums;
+use haltwise_core::parameter::{Parameter, Values};
+use haltwise_core::replay::Sums;
 use haltwise_core::tune::advice::Verdict;
 use haltwise_core::tune::candidates::Reach;
 
@@ -12,7 +13,6 @@ use crate::number::{nanos_f64, percent, share};
 use crate::page::harmless;
 use crate::recommend::say::{apply as apply_on_host, change, interval, parameters, than, time};
 use crate::recommend::view::settings;
-use haltwise_core::parameter::{Parameter, Values};
 
 /// How a VM gets HLT and MWAIT without exits: QEMU's option, and how libvirt passes it on (`qemu:commandline`).
 pub(crate) const CPU_PM: [&str; 2] = [

@@ -2,12 +2,14 @@
 
 use haltwise_capture::info::CaptureInfo;
 use haltwise_core::kvm::guest::Params;
+use haltwise_core::parameter::Values;
 use haltwise_core::replay::Doubts;
+use haltwise_core::replay::Sums;
+use haltwise_core::stats::Interval;
 use haltwise_core::stats::total;
+use haltwise_core::tune::Advice;
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::figures::Played;
-use haltwise_core::tune::interval::Interval;
-use haltwise_core::tune::{Advice, Sums};
 use haltwise_document::figures;
 
 use super::joined::JoinFigures;
@@ -18,7 +20,6 @@ use crate::prices::model::Model;
 use crate::prices::price::Price;
 use crate::recommend::say as host_say;
 use crate::recommend::view::{COMPARISON, goal, settings, why};
-use haltwise_core::parameter::Values;
 
 /// Version of the JSON; documented in `docs/tune-guest-json.md`.
 const SCHEMA: u32 = 1;

@@ -2,12 +2,12 @@
 //! or nothing should change, it sets nothing and says why.
 
 use haltwise_capture::info::CaptureInfo;
+use haltwise_core::parameter::Values;
 
 use super::{basis, expected_of, tool};
 use crate::plan::{Expected, Plan, SCHEMA, Scope};
 use crate::recommend::guest::view::GuestTuneResult;
 use crate::recommend::guest::{GuestRow, Place, say};
-use haltwise_core::parameter::Values;
 
 pub(crate) fn plan(info: &CaptureInfo, view: &GuestTuneResult) -> Plan {
     let scope = Scope::Guest;

@@ -11,7 +11,7 @@ use crate::explain::HABIT;
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
 use crate::prove::schedule::Block;
-use crate::tune::interval::Interval;
+use crate::stats::Interval;
 
 /// Halts of a period, some 60 MB: more is not kept of it.
 const OF_PERIOD: usize = 400_000;

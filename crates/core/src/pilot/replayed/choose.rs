@@ -3,13 +3,14 @@
 use super::super::evidence::{Choice, Question};
 use super::recorded::Recorded;
 use super::{blocks, both, latest_ns};
+use crate::replay::Sums;
+use crate::stats::Interval;
+use crate::tune::Material;
 use crate::tune::advice::{self, Advice, Verdict};
 use crate::tune::doubt::Doubt;
 use crate::tune::finalist::{Final, Finalist};
-use crate::tune::interval::Interval;
 use crate::tune::search::Aim;
 use crate::tune::stage::{Entry, Part};
-use crate::tune::{Material, Sums};
 
 /// What is advised, or what is to be proved first: a trial does that.
 fn to_prove(advice: &Advice) -> Option<&Finalist> {

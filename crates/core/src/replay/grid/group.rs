@@ -4,10 +4,11 @@
 //! compared, since that is what all vector units do. Sums are emptied into 64 bits before they can
 //! overflow, see [`super::halt`].
 
+use super::Choice;
 use super::halt::Ahead;
-use super::{Choice, Tally};
 use crate::kvm::Rule;
 use crate::kvm::rule::{Clamp, GrowStart, GrowthCap};
+use crate::replay::Sums;
 
 /// Lanes of a group: whole vectors of every width there is.
 pub(super) const LANES: usize = 32;
@@ -146,8 +147,8 @@ pub(super) struct Group {
     /// Where all lanes are [binary](Terms::is_binary).
     pub(super) doublings: Row<u32>,
     pub(super) halvings: Row<u32>,
-    pub(super) sums: Sums<i32>,
-    full: Sums<u64>,
+    pub(super) sums: LaneSums<i32>,
+    full: LaneSums<u64>,
     /// Halts that slept in all lanes, and are in no lane's sum.
     pub(super) asleep: u64,
     /// The longest window of any lane; no ceiling is above it.
@@ -158,7 +159,7 @@ pub(super) struct Group {
 
 /// What is summed for each lane, over the halts that vectors played.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sums<T> {
+pub(super) struct LaneSums<T> {
     pub(super) polled: Row<T>,
     /// Halts that slept, but for those that sleep in every lane.
     pub(super) blocks: Row<T>,
@@ -168,7 +169,7 @@ pub(super) struct Sums<T> {
     pub(super) shorter: Row<T>,
 }
 
-impl<T> Sums<T> {
+impl<T> LaneSums<T> {
     fn rows(&self) -> [&Row<T>; 5] {
         [
             &self.polled,
@@ -246,23 +247,24 @@ impl Group {
         }
     }
 
-    /// A lane's sums, in the order of [`Sums::rows`].
+    /// A lane's sums, in the order of [`LaneSums::rows`].
     fn sums_of(&self, index: usize) -> [u64; 5] {
         let (some, full) = (self.sums.rows(), self.full.rows());
         std::array::from_fn(|row| full[row][index] + u64::from(some[row][index].cast_unsigned()))
     }
 
     /// A lane's figures; `apart` are those of the halts that were played elsewhere.
-    pub(super) fn tally(&self, index: usize, ahead: &Ahead, apart: &Tally) -> Tally {
+    pub(super) fn tally(&self, index: usize, ahead: &Ahead, apart: &Sums) -> Sums {
         let [poll_ns, blocks, failed_polls, latency_ns, shorter_ns] = self.sums_of(index);
         let gap_ns = ahead.gaps_ns.wrapping_sub(shorter_ns);
-        Tally {
+        Sums {
             halts: apart.halts + ahead.halts,
             blocks: apart.blocks + blocks + self.asleep,
             failed_polls: apart.failed_polls + failed_polls,
             poll_ns: apart.poll_ns + poll_ns,
             latency_ns: apart.latency_ns + latency_ns,
             halt_ns: apart.halt_ns + gap_ns + latency_ns,
+            ..Sums::default()
         }
     }
 }

@@ -4,15 +4,16 @@ use super::super::arrivals::Follow;
 use super::super::latency::Table;
 use super::super::run::{Window, difference, play};
 use super::super::sample::Sample;
-use super::{Choice, Tally};
+use super::Choice;
 use crate::kvm::{Observed, Rule};
+use crate::replay::Sums;
 
 #[derive(Debug, Clone)]
 pub(super) struct Lane {
     choice: Choice,
     window: u32,
     ahead_ns: i64,
-    tally: Tally,
+    tally: Sums,
 }
 
 impl Lane {
@@ -22,7 +23,7 @@ impl Lane {
             choice,
             window: rule.entry(window, choice.ceiling_ns),
             ahead_ns: 0,
-            tally: Tally::default(),
+            tally: Sums::default(),
         }
     }
 
@@ -46,7 +47,7 @@ impl Lane {
     }
 
     /// What came of the halts that were played here.
-    pub(super) fn tally(&self) -> Tally {
+    pub(super) fn tally(&self) -> Sums {
         self.tally
     }
 

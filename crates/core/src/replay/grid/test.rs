@@ -120,7 +120,7 @@ impl World {
     }
 }
 
-fn scalar(setting: &Setting, world: &World) -> Tally {
+fn scalar(setting: &Setting, world: &World) -> Sums {
     let spec: Spec = "kvm".parse().unwrap();
     let mut run = Run::new(spec.build(setting).unwrap());
     let table = world.table();
@@ -136,7 +136,7 @@ fn scalar(setting: &Setting, world: &World) -> Tally {
     for sample in world.samples() {
         run.step(&sample, &frame);
     }
-    Tally::of(run.outcome())
+    Sums::of(run.outcome())
 }
 
 /// Plays all settings at once, in slices of `slice` halts, and each alone.
@@ -146,7 +146,7 @@ fn both(
     choices: &[Choice],
     world: &World,
     slice: usize,
-) -> [Vec<Tally>; 2] {
+) -> [Vec<Sums>; 2] {
     let mut grid = Grid::new(Rule::of(version, arch), choices).unwrap();
     let (table, follow) = (world.table(), world.follow());
     for samples in world.samples().chunks(slice) {

@@ -5,10 +5,11 @@ use std::collections::btree_map::Entry;
 
 use super::group::{Group, LANES, Terms};
 use super::halt::{Ahead, Prepared};
+use super::kernel;
 use super::ladder::Ladder;
 use super::lane::Lane;
-use super::{Tally, kernel};
 use crate::kvm::Rule;
+use crate::replay::Sums;
 use crate::replay::arrivals::Follow;
 use crate::replay::latency::Table;
 use crate::replay::sample::Sample;
@@ -23,7 +24,7 @@ const TILE: usize = 8;
 struct Member {
     lane: usize,
     /// What it has beyond the lane's tally, from the time when it had one of its own.
-    more: Tally,
+    more: Sums,
 }
 
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl Vectors {
     pub(super) fn new(rule: Rule, lanes: Vec<(Lane, Terms)>) -> Self {
         let member = |lane| Member {
             lane,
-            more: Tally::default(),
+            more: Sums::default(),
         };
         let mut groups = vec![Group::default(); lanes.len().div_ceil(LANES)];
         for (number, (_, terms)) in lanes.iter().enumerate() {
@@ -160,7 +161,7 @@ impl Vectors {
         for (new, &old) in kept.iter().enumerate() {
             place[old] = new;
         }
-        let tallies: Vec<Tally> = (0..self.lanes.len())
+        let tallies: Vec<Sums> = (0..self.lanes.len())
             .map(|lane| self.of_lane(lane))
             .collect();
         for member in &mut self.members {
@@ -181,13 +182,13 @@ impl Vectors {
         self.lanes = kept.iter().map(|&old| self.lanes[old].clone()).collect();
     }
 
-    fn of_lane(&self, number: usize) -> Tally {
+    fn of_lane(&self, number: usize) -> Sums {
         let (group, (lane, _)) = (&self.groups[number / LANES], &self.lanes[number]);
         group.tally(number % LANES, &self.ahead, &lane.tally())
     }
 
     /// What came of all halts so far under one of the settings.
-    pub(super) fn tally(&self, number: usize) -> Tally {
+    pub(super) fn tally(&self, number: usize) -> Sums {
         let member = &self.members[number];
         self.of_lane(member.lane)
             .with(&member.more, u64::wrapping_add)

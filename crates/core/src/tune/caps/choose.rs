@@ -5,10 +5,10 @@ use super::super::crew::Crew;
 use super::super::material::Material;
 use super::super::search::{self, Aim};
 use super::super::stage::{CeilingsOf, Entry, Part};
-use super::super::sums::Sums;
 use super::crowd::{self, BATCH, Crowd, Tally};
 use crate::kvm::Knobs;
 use crate::policy::Start;
+use crate::replay::Sums;
 
 pub(super) struct Own {
     pub(super) knobs: Knobs,

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::crew::Crew;
 use super::super::material::{Material, Seated};
 use super::super::stage::{self, Entry, Part};
-use super::super::sums::Sums;
 use crate::ids::VmIndex;
+use crate::replay::Sums;
 
 /// Crowds that are played at once. In parts each takes some 3 kB, under all ceilings.
 pub(super) const BATCH: usize = if cfg!(test) { 1 } else { 256 };

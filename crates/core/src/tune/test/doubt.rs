@@ -1,6 +1,7 @@
 //! What is made of what nobody recorded of a vCPU that never slept: what its wake-ups take, and how its timers follow.
 
 use super::*;
+use crate::replay::Sums;
 use crate::replay::latency::Latencies;
 use crate::tune::doubt::Doubt;
 

@@ -1,6 +1,8 @@
 //! What holds for every load.
 
 use super::*;
+use crate::replay::Sums;
+use crate::stats::Fold;
 use crate::tune::figures::{LEARNED, Played, Subject, figures, figures_after};
 use crate::tune::material::Recorded;
 use crate::tune::stage::CeilingsOf;
@@ -60,7 +62,7 @@ proptest::proptest! {
                 for sample in &seated.samples {
                     run.step(sample, &frame);
                 }
-                expected.add(&Sums::of_outcome(run.outcome()));
+                expected.fold(&Sums::of(run.outcome()));
             }
             proptest::prop_assert_eq!(Sums::total(parts), expected);
         }

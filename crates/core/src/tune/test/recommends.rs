@@ -1,6 +1,7 @@
 //! What is recommended for loads whose answer is known beforehand, and in corners.
 
 use super::*;
+use crate::replay::Sums;
 use crate::tune::finalist::Finalist;
 
 /// The judged cost per halt of the choice, and what off and the oracle would pay.

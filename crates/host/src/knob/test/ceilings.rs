@@ -1,8 +1,9 @@
 //! Parameters and ceilings of VMs together: one request, one baseline, one undo.
 
+use haltwise_core::parameter::Parameter;
+
 use super::world::{AT_BOOT, World, request};
 use crate::knob::*;
-use haltwise_core::parameter::Parameter;
 
 const CEILING: Parameter = Parameter::HaltPollNs;
 

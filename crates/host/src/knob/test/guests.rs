@@ -3,13 +3,13 @@
 use std::fs;
 
 use haltwise_core::ids::{Pid, VmKey};
+use haltwise_core::parameter::Parameter;
 
 use super::fault;
 use super::world::AT_BOOT;
 use crate::guest_agent::test::fake::{BOOTS, FakeAgent, Mood};
 use crate::knob::*;
 use crate::root::Root;
-use haltwise_core::parameter::Parameter;
 
 const CEILING: Parameter = Parameter::GuestHaltPollNs;
 const GROW: Parameter = Parameter::GuestGrow;

@@ -2,13 +2,13 @@
 //!
 //! `HALTWISE_SEED=N cargo test -p haltwise-host knob` repeats a run; the seed is printed.
 
+use haltwise_core::parameter::Parameter;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
 use super::fault::{self, Fault};
 use super::world::{AT_BOOT, VMS, World, key};
 use crate::knob::*;
-use haltwise_core::parameter::Parameter;
 
 #[derive(Debug, Clone)]
 enum Event {

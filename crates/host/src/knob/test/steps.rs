@@ -3,10 +3,11 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
+use haltwise_core::parameter::Parameter;
+
 use super::fault;
 use super::world::{AT_BOOT, World, request};
 use crate::knob::*;
-use haltwise_core::parameter::Parameter;
 
 const CEILING: Parameter = Parameter::HaltPollNs;
 

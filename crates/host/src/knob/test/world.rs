@@ -4,11 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use haltwise_core::ids::VmKey;
+use haltwise_core::parameter::Parameter;
 
 use super::vmm::Vmm;
 use crate::knob::*;
 use crate::root::Root;
-use haltwise_core::parameter::Parameter;
 
 /// What the parameters are after a boot, in the order of [`Parameter::ALL`].
 pub(super) const AT_BOOT: [u32; 9] = [2, 10_000, 0, 200_000, 2, 50_000, 2, 1, 200_000];

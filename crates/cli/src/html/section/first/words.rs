@@ -1,5 +1,8 @@
 //! The sentences of the first screen, and the numbers in them.
 
+use haltwise_core::parameter::Parameter;
+use haltwise_core::recording::Side;
+
 use super::in_guest;
 use crate::html::content::{Advice, Content};
 use crate::html::markup::{Markup, el, name, prose};
@@ -9,8 +12,6 @@ use crate::recommend::follow;
 use crate::recommend::say;
 use crate::recommend::view::{HaltFigures, PlayedSettings};
 use crate::report::view::{AccountFigures, Report, ReportedVm};
-use haltwise_core::parameter::Parameter;
-use haltwise_core::recording::Side;
 
 /// What the first screen says.
 pub(super) struct Words {

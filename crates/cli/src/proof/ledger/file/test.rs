@@ -6,8 +6,8 @@ use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::prove::compare::Verdict;
 use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::prove::predict::Prediction;
-use haltwise_core::prove::rank::Interval;
 use haltwise_core::recording::Side;
+use haltwise_core::stats::ranks::RankInterval;
 
 use super::super::entry::Kept;
 use super::*;
@@ -19,7 +19,7 @@ pub(crate) fn entry(predicted: f64, measured: f64, within: bool) -> Entry {
         let values = Values::default().with(Parameter::HaltPollNs, halt_poll_ns);
         ProvenSetting::new(spec.to_owned(), &values)
     };
-    let interval = |value: f64| Interval {
+    let interval = |value: f64| RankInterval {
         estimate: value,
         low: value - 1.0,
         high: value + 1.0,

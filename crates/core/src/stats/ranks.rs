@@ -12,13 +12,9 @@ use serde::{Deserialize, Serialize};
 /// How often an interval is to hold the truth.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// Fewer differences give no interval of 95 %, for all of them lie on one side of the truth in
-/// 2 of 2^n experiments.
-pub const FEWEST: usize = 6;
-
 /// The typical difference, and the interval that holds the true one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Interval {
+pub struct RankInterval {
     /// Hodges and Lehmann's estimate.
     pub estimate: f64,
     pub low: f64,
@@ -29,7 +25,7 @@ pub struct Interval {
     pub rounds: usize,
 }
 
-impl Interval {
+impl RankInterval {
     /// Of some differences. `None` of none. Takes time in the cube of their number: for hundreds.
     pub fn of(differences: &[f64]) -> Option<Self> {
         let means = pair_means(differences);

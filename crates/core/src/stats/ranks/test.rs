@@ -32,15 +32,15 @@ fn too_few_say_how_little_they_are_worth() {
         assert!(close(cut_of(n).1, confidence), "n = {n}");
         assert_eq!(cut_of(n).0, 0);
     }
-    assert_eq!(Interval::of(&[]), None);
+    assert_eq!(RankInterval::of(&[]), None);
 }
 
 #[test]
 fn one_disturbed_round_of_twelve_leaves_the_interval_small() {
     let mut differences: Vec<f64> = (0..12).map(|n| f64::from(n) / 10.0).collect();
-    let calm = Interval::of(&differences).unwrap();
+    let calm = RankInterval::of(&differences).unwrap();
     differences[11] = 1e9;
-    let disturbed = Interval::of(&differences).unwrap();
+    let disturbed = RankInterval::of(&differences).unwrap();
     assert!(disturbed.high < 2.0, "{disturbed:?}");
     assert!(disturbed.low >= calm.low);
 }
@@ -55,7 +55,7 @@ fn in_small_worlds_the_confidence_is_exact() {
         for signs in 0..1_u32 << n {
             let sign = |k: usize| if signs >> k & 1 == 1 { 1.0 } else { -1.0 };
             let signed: Vec<f64> = (0..).zip(&sizes).map(|(k, size)| sign(k) * size).collect();
-            let interval = Interval::of(&signed).unwrap();
+            let interval = RankInterval::of(&signed).unwrap();
             missed += u32::from(interval.excludes_zero());
         }
         let said = 1.0 - cut_of(usize::try_from(n).unwrap()).1;

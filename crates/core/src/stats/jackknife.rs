@@ -11,10 +11,8 @@
 //! variance grows, and degrees of freedom go, accordingly. Blocks that alternate (`r` below 0) are given
 //! no credit.
 
-use crate::account::seen::Fold;
-
-/// Fewer blocks with samples than this say nothing.
-pub const FEWEST_BLOCKS: usize = crate::tune::interval::FEWEST_BLOCKS;
+use super::bootstrap::FEWEST_BLOCKS;
+use super::{Fold, Interval, student};
 
 /// Fewer blocks than this, counted by what they are worth, say nothing: one degree of freedom, below
 /// which Student's t is not defined.
@@ -37,6 +35,15 @@ impl Estimate {
     /// Whether there are enough blocks to say how sure it is.
     pub fn is_sure(&self) -> bool {
         self.blocks >= FEWEST_BLOCKS && self.worth >= FEWEST_WORTH
+    }
+
+    /// The interval that holds the true figure in 95 of 100 cases like this.
+    pub fn interval(&self) -> Interval {
+        if !self.is_sure() {
+            return Interval::unknown(self.value);
+        }
+        let reach = student::quantile(0.05, self.worth - 1.0) * self.variance.sqrt();
+        Interval::around(self.value, reach)
     }
 }
 
