@@ -10,7 +10,6 @@ mod counts;
 mod halts;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haltwise_core::event::{HostSample, IdleState, WindowChange};
@@ -29,54 +28,23 @@ const ALLOWANCE_NS: u64 = 60_000_000_000;
 /// Cycles, instructions and the like of one CPU, far above what any has.
 const MOST_EVENTS_PER_NS: u64 = 100;
 
-/// A law that a row breaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Law {
-    /// Rows are of the time of the recording.
-    WithinRecording,
-    /// Rows name VMs that the recording knows.
-    VmKnown,
-    /// Nobody polls for longer than the halt lasts.
-    PollWithinHalt,
-    /// A wake-up ends with its halt, or shortly after.
-    LatencyWithinHalt,
-    /// A vCPU has one halt at a time.
-    NoOverlap,
-    /// No part is more than its whole.
-    PartsWithinWhole,
-    /// Times that were counted since an earlier moment are not longer than it has been since.
-    TimeHasPassed,
-}
-
-impl Law {
-    pub const ALL: [Self; 7] = [
-        Self::WithinRecording,
-        Self::VmKnown,
-        Self::PollWithinHalt,
-        Self::LatencyWithinHalt,
-        Self::NoOverlap,
-        Self::PartsWithinWhole,
-        Self::TimeHasPassed,
-    ];
-
-    /// How a row breaks it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::WithinRecording => "its time is outside the recording",
-            Self::VmKnown => "its VM is not in the roster",
-            Self::PollWithinHalt => "poll_ns exceeds halt_ns",
-            Self::LatencyWithinHalt => "wake_latency_ns exceeds halt_ns by more than a minute",
-            Self::NoOverlap => "it overlaps another halt of the same vCPU",
-            Self::PartsWithinWhole => "a part exceeds its whole",
-            Self::TimeHasPassed => "it counts more time than has passed",
-        }
-    }
-}
-
-impl fmt::Display for Law {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+haltwise_core::names! {
+    /// A law that a row breaks.
+    pub enum Law {
+        /// Rows are of the time of the recording.
+        WithinRecording = "its time is outside the recording",
+        /// Rows name VMs that the recording knows.
+        VmKnown = "its VM is not in the roster",
+        /// Nobody polls for longer than the halt lasts.
+        PollWithinHalt = "poll_ns exceeds halt_ns",
+        /// A wake-up ends with its halt, or shortly after.
+        LatencyWithinHalt = "wake_latency_ns exceeds halt_ns by more than a minute",
+        /// A vCPU has one halt at a time.
+        NoOverlap = "it overlaps another halt of the same vCPU",
+        /// No part is more than its whole.
+        PartsWithinWhole = "a part exceeds its whole",
+        /// Times that were counted since an earlier moment are not longer than it has been since.
+        TimeHasPassed = "it counts more time than has passed",
     }
 }
 

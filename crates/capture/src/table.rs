@@ -4,63 +4,45 @@
 //! common. `docs/capture-format.md` describes the same for readers; a test keeps the two equal.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use crate::tables;
 
-/// One table of a capture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Table {
-    /// One row for each halt.
-    Halts,
-    /// Calls of grow and shrink.
-    WindowChanges,
-    /// Halts counted per vCPU and interval.
-    HaltCounts,
-    Knobs,
-    /// The host's own state.
-    HostSamples,
-    /// The states of its CPUs' idle time.
-    IdleStates,
-    /// Events that never reached the recorder.
-    Lost,
-    Vms,
-    /// vCPUs that were seen.
-    Vcpus,
-    /// Exits counted per vCPU, cause and interval.
-    Exits,
-    /// Functions that samples hit.
-    SampleFrames,
-    /// Chains of them.
-    SampleStacks,
-    /// Names of threads that were sampled.
-    SampleThreads,
-    /// Samples of the threads of VMMs.
-    Samples,
+haltwise_core::names! {
+    /// One table of a capture.
+    pub enum Table {
+        /// One row for each halt.
+        Halts = "halts",
+        /// Calls of grow and shrink.
+        WindowChanges = "window_changes",
+        /// Halts counted per vCPU and interval.
+        HaltCounts = "halt_counts",
+        Knobs = "knobs",
+        /// The host's own state.
+        HostSamples = "host_samples",
+        /// The states of its CPUs' idle time.
+        IdleStates = "idle_states",
+        /// Events that never reached the recorder.
+        Lost = "lost",
+        Vms = "vms",
+        /// vCPUs that were seen.
+        Vcpus = "vcpus",
+        /// Exits counted per vCPU, cause and interval.
+        Exits = "exits",
+        /// Functions that samples hit.
+        SampleFrames = "sample_frames",
+        /// Chains of them.
+        SampleStacks = "sample_stacks",
+        /// Names of threads that were sampled.
+        SampleThreads = "sample_threads",
+        /// Samples of the threads of VMMs.
+        Samples = "samples",
+    }
 }
 
 impl Table {
-    /// All of them, in the order in which they are written.
-    pub const ALL: [Self; 14] = [
-        Self::Halts,
-        Self::WindowChanges,
-        Self::HaltCounts,
-        Self::Knobs,
-        Self::HostSamples,
-        Self::IdleStates,
-        Self::Lost,
-        Self::Vms,
-        Self::Vcpus,
-        Self::Exits,
-        Self::SampleFrames,
-        Self::SampleStacks,
-        Self::SampleThreads,
-        Self::Samples,
-    ];
-
     /// The tables that grow while recording, each as a stream. The others come from the roster.
     pub const STREAMED: [Self; 12] = [
         Self::Halts,
@@ -88,26 +70,6 @@ impl Table {
                 | Self::SampleThreads
                 | Self::Samples
         )
-    }
-
-    /// Its name: what its files are called.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Halts => "halts",
-            Self::WindowChanges => "window_changes",
-            Self::HaltCounts => "halt_counts",
-            Self::Knobs => "knobs",
-            Self::HostSamples => "host_samples",
-            Self::IdleStates => "idle_states",
-            Self::Lost => "lost",
-            Self::Vms => "vms",
-            Self::Vcpus => "vcpus",
-            Self::Exits => "exits",
-            Self::SampleFrames => "sample_frames",
-            Self::SampleStacks => "sample_stacks",
-            Self::SampleThreads => "sample_threads",
-            Self::Samples => "samples",
-        }
     }
 
     /// The file that it grows in while recording.
@@ -184,12 +146,6 @@ pub(crate) fn documented(columns: &[Column]) -> SchemaRef {
     };
     let fields: Vec<Field> = columns.iter().map(documented).collect();
     Arc::new(Schema::new(fields))
-}
-
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

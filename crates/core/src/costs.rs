@@ -30,25 +30,12 @@ pub use play::{VmCosts, costs};
 #[cfg(test)]
 mod test;
 
-/// The half of a capture's time that a figure is of.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Half {
-    /// The first: settings are chosen on it.
-    Fit,
-    /// The second: they are evaluated on it.
-    Validate,
-}
-
-impl Half {
-    pub const ALL: [Self; 2] = [Self::Fit, Self::Validate];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Fit => "fit",
-            Self::Validate => "validate",
-        }
+crate::names! {
+    /// The half of a capture's time that a figure is of.
+    pub enum Half {
+        /// The first: settings are chosen on it.
+        Fit = "fit",
+        /// The second: they are evaluated on it.
+        Validate = "validate",
     }
 }

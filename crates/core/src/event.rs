@@ -4,8 +4,6 @@
 
 mod counting;
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::hist::LogHist;
@@ -13,121 +11,64 @@ use crate::identity::Identity;
 use crate::ids::{Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use crate::vmm::{Machine, Threads, VcpuTime};
 
-/// What ended a halt.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum WakeSource {
-    /// A timer of this vCPU: LAPIC, PIT, arch timer.
-    Timer,
-    /// Another vCPU of the same VM.
-    Ipi,
-    /// A device: irqfd, vhost, an ioctl of the VMM.
-    Device,
-    /// Known, and none of these: a signal, an NMI, an unblock request.
-    Other,
-    /// Could not be told.
-    #[default]
-    Unknown,
+crate::names! {
+    /// What ended a halt.
+    #[derive(Default)]
+    pub enum WakeSource {
+        /// A timer of this vCPU: LAPIC, PIT, arch timer.
+        Timer = "timer",
+        /// Another vCPU of the same VM.
+        Ipi = "ipi",
+        /// A device: irqfd, vhost, an ioctl of the VMM.
+        Device = "device",
+        /// Known, and none of these: a signal, an NMI, an unblock request.
+        Other = "other",
+        /// Could not be told.
+        #[default]
+        Unknown = "unknown",
+    }
 }
 
 impl WakeSource {
-    /// All of them, in the order in which they are stored and printed.
-    pub const ALL: [Self; 5] = [
-        Self::Timer,
-        Self::Ipi,
-        Self::Device,
-        Self::Other,
-        Self::Unknown,
-    ];
-
     /// The code stored in a capture.
     pub fn code(self) -> u8 {
-        match self {
-            Self::Timer => 0,
-            Self::Ipi => 1,
-            Self::Device => 2,
-            Self::Other => 3,
-            Self::Unknown => 4,
-        }
+        self as u8
     }
 
     /// The inverse of [`WakeSource::code`]; a code of a newer writer reads as unknown.
     pub fn from_code(code: u8) -> Self {
-        Self::ALL
-            .get(usize::from(code))
-            .copied()
-            .unwrap_or(Self::Unknown)
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Timer => "timer",
-            Self::Ipi => "ipi",
-            Self::Device => "device",
-            Self::Other => "other",
-            Self::Unknown => "unknown",
-        }
+        let known = Self::ALL.get(usize::from(code));
+        known.copied().unwrap_or_default()
     }
 }
 
-impl fmt::Display for WakeSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+crate::names! {
+    /// Where the ceiling of a halt came from.
+    #[derive(Default)]
+    pub enum CeilingSource {
+        /// The module parameter `halt_poll_ns`, live.
+        Param = "param",
+        /// The VM's own `max_halt_poll_ns`, set by `KVM_CAP_HALT_POLL`.
+        Cap = "cap",
+        /// The value that the VM took from the module parameter when it was made (kernels 5.8 to 6.0);
+        /// on those kernels a cap looks the same.
+        Snapshot = "snapshot",
+        /// Could not be told.
+        #[default]
+        Unknown = "unknown",
     }
-}
-
-/// Where the ceiling of a halt came from.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum CeilingSource {
-    /// The module parameter `halt_poll_ns`, live.
-    Param,
-    /// The VM's own `max_halt_poll_ns`, set by `KVM_CAP_HALT_POLL`.
-    Cap,
-    /// The value that the VM took from the module parameter when it was made (kernels 5.8 to 6.0);
-    /// on those kernels a cap looks the same.
-    Snapshot,
-    /// Could not be told.
-    #[default]
-    Unknown,
 }
 
 impl CeilingSource {
-    /// All of them, in the order in which they are stored and printed.
-    pub const ALL: [Self; 4] = [Self::Param, Self::Cap, Self::Snapshot, Self::Unknown];
-
-    /// The name stored and printed.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Param => "param",
-            Self::Cap => "cap",
-            Self::Snapshot => "snapshot",
-            Self::Unknown => "unknown",
-        }
-    }
-
     /// The code stored in a capture.
     pub fn code(self) -> u8 {
-        match self {
-            Self::Param => 0,
-            Self::Cap => 1,
-            Self::Snapshot => 2,
-            Self::Unknown => 3,
-        }
+        self as u8
     }
 
     /// The inverse of [`CeilingSource::code`].
     pub fn from_code(code: u8) -> Self {
-        match code {
-            0 => Self::Param,
-            1 => Self::Cap,
-            2 => Self::Snapshot,
-            _ => Self::Unknown,
-        }
+        let known = Self::ALL.get(usize::from(code));
+        known.copied().unwrap_or_default()
     }
 }
 
@@ -179,30 +120,17 @@ pub struct Halt {
     pub poll_cut: Option<bool>,
 }
 
-/// Which of the window's two rules KVM called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WindowCall {
-    /// Neither: the window stayed, or was clamped or zeroed in silence.
-    #[default]
-    None,
-    /// `grow_halt_poll_ns`.
-    Grow,
-    /// `shrink_halt_poll_ns`.
-    Shrink,
-}
-
-impl WindowCall {
-    /// All of them, in the order in which they are stored and printed.
-    pub const ALL: [Self; 3] = [Self::None, Self::Grow, Self::Shrink];
-
-    /// The name stored and printed.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Grow => "grow",
-            Self::Shrink => "shrink",
-        }
+crate::names! {
+    /// Which of the window's two rules KVM called.
+    #[derive(Default)]
+    pub enum WindowCall {
+        /// Neither: the window stayed, or was clamped or zeroed in silence.
+        #[default]
+        None = "none",
+        /// `grow_halt_poll_ns`.
+        Grow = "grow",
+        /// `shrink_halt_poll_ns`.
+        Shrink = "shrink",
     }
 }
 

@@ -149,25 +149,15 @@ impl Who {
     };
 }
 
-/// How sure a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Sure {
-    /// The recording itself shows cause and effect.
-    Certain,
-    /// The signature has other causes too, but rarely.
-    Likely,
-    /// One of several causes; look before changing anything.
-    Possible,
-}
-
-impl Sure {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Certain => "certain",
-            Self::Likely => "likely",
-            Self::Possible => "possible",
-        }
+crate::names! {
+    /// How sure a finding is.
+    pub enum Sure {
+        /// The recording itself shows cause and effect.
+        Certain = "certain",
+        /// The signature has other causes too, but rarely.
+        Likely = "likely",
+        /// One of several causes; look before changing anything.
+        Possible = "possible",
     }
 }
 

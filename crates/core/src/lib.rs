@@ -46,6 +46,7 @@ pub mod identity;
 pub mod ids;
 pub mod join;
 pub mod kvm;
+mod names;
 pub mod parameter;
 pub mod pilot;
 pub mod policy;

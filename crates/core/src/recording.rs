@@ -2,36 +2,23 @@
 //!
 //! These travel with every capture and reach the last lines of every result.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Vcpu, Vm};
 
-/// Where facts come from, best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Rung {
-    /// BPF programs on tracepoints, with the vCPUs themselves in view.
-    Bpf,
-    /// Tracepoints through perf events.
-    Tracepoints,
-    /// cpuidle's own counters of this machine's CPUs.
-    Cpuidle,
-    /// A recording of another tool.
-    Import,
-}
-
-impl Rung {
-    /// The name printed and accepted.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Bpf => "bpf",
-            Self::Tracepoints => "tracepoints",
-            Self::Cpuidle => "cpuidle",
-            Self::Import => "import",
-        }
+crate::names! {
+    /// Where facts come from, best first.
+    pub enum Rung {
+        /// BPF programs on tracepoints, with the vCPUs themselves in view.
+        Bpf = "bpf",
+        /// Tracepoints through perf events.
+        Tracepoints = "tracepoints",
+        /// cpuidle's own counters of this machine's CPUs.
+        Cpuidle = "cpuidle",
+        /// A recording of another tool.
+        Import = "import",
     }
 }
 
@@ -54,28 +41,19 @@ impl Side {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// One record for each halt.
-    Full,
-    /// Histograms only, kept in the kernel by our programs.
-    Counts,
-    /// KVM's own counters and histograms (`struct kvm_vcpu_stat_generic`), or cpuidle's counters in a guest, read once
-    /// an interval: nothing of ours runs when a vCPU halts.
-    Stats,
+crate::names! {
+    pub enum Mode {
+        /// One record for each halt.
+        Full = "full",
+        /// Histograms only, kept in the kernel by our programs.
+        Counts = "counts",
+        /// KVM's own counters and histograms (`struct kvm_vcpu_stat_generic`), or cpuidle's counters in a guest, read once
+        /// an interval: nothing of ours runs when a vCPU halts.
+        Stats = "stats",
+    }
 }
 
 impl Mode {
-    /// The name printed and accepted.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Counts => "counts",
-            Self::Stats => "stats",
-        }
-    }
-
     /// Whether every halt is there by itself.
     pub fn keeps_halts(self) -> bool {
         self == Self::Full
@@ -115,18 +93,6 @@ impl FromStr for Mode {
                 given: text.to_owned(),
                 known: "full, counts, stats",
             })
-    }
-}
-
-impl fmt::Display for Rung {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 

@@ -4,46 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::event::Lost;
 
-/// Why something of the text is not in the capture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Skipped {
-    /// A line that no tool prints.
-    Damaged,
-    /// More than one event on a line.
-    RunTogether,
-    /// An event whose time does not fit to the others.
-    OutOfOrder,
-    /// A line that was printed twice.
-    Repeated,
-    /// A halt of a thread that had not ended its last one.
-    Overlapping,
-    /// An event from a clock that stepped back and had not caught up.
-    SteppedBack,
-    /// An event whose time is in ticks.
-    Ticks,
-    /// A halt of a thread beyond the most that are told apart.
-    TooManyThreads,
-    /// Told by the tracer: events that it lost.
-    ByTracer,
-    /// Told by ftrace's header: older events that were overwritten.
-    Overwritten,
-}
-
-impl Skipped {
-    /// As a capture and a screen name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Damaged => "import: damaged lines",
-            Self::RunTogether => "import: lines run together",
-            Self::OutOfOrder => "import: events out of order",
-            Self::Repeated => "import: lines printed twice",
-            Self::Overlapping => "import: halts that overlap others of their thread",
-            Self::SteppedBack => "import: events after the clock stepped back",
-            Self::Ticks => "import: times in ticks of an unknown clock",
-            Self::TooManyThreads => "import: events of too many threads",
-            Self::ByTracer => "lost by the tracer",
-            Self::Overwritten => "overwritten in ftrace's buffer",
-        }
+haltwise_core::names! {
+    /// Why something of the text is not in the capture.
+    pub enum Skipped {
+        /// A line that no tool prints.
+        Damaged = "import: damaged lines",
+        /// More than one event on a line.
+        RunTogether = "import: lines run together",
+        /// An event whose time does not fit to the others.
+        OutOfOrder = "import: events out of order",
+        /// A line that was printed twice.
+        Repeated = "import: lines printed twice",
+        /// A halt of a thread that had not ended its last one.
+        Overlapping = "import: halts that overlap others of their thread",
+        /// An event from a clock that stepped back and had not caught up.
+        SteppedBack = "import: events after the clock stepped back",
+        /// An event whose time is in ticks.
+        Ticks = "import: times in ticks of an unknown clock",
+        /// A halt of a thread beyond the most that are told apart.
+        TooManyThreads = "import: events of too many threads",
+        /// Told by the tracer: events that it lost.
+        ByTracer = "lost by the tracer",
+        /// Told by ftrace's header: older events that were overwritten.
+        Overwritten = "overwritten in ftrace's buffer",
     }
 }
 

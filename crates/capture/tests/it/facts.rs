@@ -252,7 +252,7 @@ impl Draw {
     fn frame(&mut self) -> Frame {
         Frame {
             id: self.number(),
-            space: self.of(Space::ALL),
+            space: self.of(&Space::ALL),
             module: self.text(),
             symbol: self.maybe(Self::text),
             address: self.maybe(Self::number),
@@ -283,11 +283,11 @@ impl Draw {
             vcpu: self.maybe(Self::vcpu),
             tid: Tid(self.number32()),
             cpu: self.number32(),
-            event: self.of(profile::Event::ALL),
+            event: self.of(&profile::Event::ALL),
             weight: self.number(),
-            hit: self.of(Hit::ALL),
+            hit: self.of(&Hit::ALL),
             stack: self.number(),
-            phase: self.of(Phase::ALL),
+            phase: self.of(&Phase::ALL),
             isa: self.of(&Isa::ALL),
             reason: self.maybe(Self::number32),
         }

@@ -14,62 +14,33 @@ const CEILINGS_NS: [u32; 16] = [
     300_000, 400_000, 500_000, 750_000, 1_000_000,
 ];
 
-/// What a row of a costs table is of.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// The halts as they were recorded.
-    Recorded,
-    /// The setting in force, replayed, with the ceiling that each VM had.
-    InForce,
-    /// The default of that kernel.
-    Default,
-    /// A setting of the grid.
-    Grid,
-    /// The least that any policy can cost where latency counts nothing.
-    OracleDensity,
-    /// The same where 1 ns of latency counts as 1 ns of CPU time.
-    OracleBalanced,
-    /// The same where it counts as 10 ns.
-    OracleLatency,
+crate::names! {
+    /// What a row of a costs table is of.
+    pub enum Kind {
+        /// The halts as they were recorded.
+        Recorded = "recorded",
+        /// The setting in force, replayed, with the ceiling that each VM had.
+        InForce = "in-force",
+        /// The default of that kernel.
+        Default = "default",
+        /// A setting of the grid.
+        Grid = "grid",
+        /// The least that any policy can cost where latency counts nothing.
+        OracleDensity = "oracle-density",
+        /// The same where 1 ns of latency counts as 1 ns of CPU time.
+        OracleBalanced = "oracle-balanced",
+        /// The same where it counts as 10 ns.
+        OracleLatency = "oracle-latency",
+    }
 }
 
 impl Kind {
-    /// All of them, in the order of a table.
-    pub const ALL: [Self; 7] = [
-        Self::Recorded,
-        Self::InForce,
-        Self::Default,
-        Self::Grid,
-        Self::OracleDensity,
-        Self::OracleBalanced,
-        Self::OracleLatency,
-    ];
-
     /// The bounds, each with the weight of latency that it holds for, in thousandths.
     pub const ORACLES: [(Self, u64); 3] = [
         (Self::OracleDensity, GoalName::Density.weight_milli()),
         (Self::OracleBalanced, GoalName::Balanced.weight_milli()),
         (Self::OracleLatency, GoalName::Latency.weight_milli()),
     ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Recorded => "recorded",
-            Self::InForce => "in-force",
-            Self::Default => "default",
-            Self::Grid => "grid",
-            Self::OracleDensity => "oracle-density",
-            Self::OracleBalanced => "oracle-balanced",
-            Self::OracleLatency => "oracle-latency",
-        }
-    }
-
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
-    }
 
     /// Whether a row of it has parameters.
     pub fn has_knobs(self) -> bool {

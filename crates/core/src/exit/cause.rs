@@ -91,75 +91,49 @@ impl fmt::Display for Isa {
     }
 }
 
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// What a row of [`super::Exits`] counts.
-        #[derive(
-            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-        )]
-        #[serde(rename_all = "snake_case")]
-        pub enum Kind {
-            $($(#[$doc])* $name,)*
-        }
-
-        impl Kind {
-            /// All of them, in the order of the collector's codes (`enum exit_kind`).
-            pub const ALL: [Self; 17] = [$(Self::$name,)*];
-
-            /// The name stored and printed.
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$name => $text,)*
-                }
-            }
-        }
-    };
-}
-
-kinds! {
-    /// `kvm_exit`, by reason.
-    Exit = "exit",
-    /// `kvm_entry`.
-    Entry = "entry",
-    /// A `kvm_entry` after another, with no `kvm_exit` told between them: the kernel re-enters by
-    /// itself, or an exit was lost.
-    LoneEntry = "lone_entry",
-    /// `kvm_userspace_exit`: `KVM_RUN` returned to the VMM, by `KVM_EXIT_*` or errno.
-    UserspaceExit = "userspace_exit",
-    /// `kvm_inj_virq`: an interrupt handed to the guest.
-    InjVirq = "inj_virq",
-    /// `kvm_emulate_insn`: an instruction emulated (reason 0), or not (reason 1). Where KVM
-    /// virtualises in software, these stand for exits.
-    EmulateInsn = "emulate_insn",
-    /// Exits that found no room of their own in the recorder's table.
-    Other = "other",
-    /// Sub-key: the MSR read.
-    MsrRead = "msr_read",
-    /// Sub-key: the MSR written.
-    MsrWrite = "msr_write",
-    /// Sub-key: the I/O port read.
-    PioRead = "pio_read",
-    /// Sub-key: the I/O port written.
-    PioWrite = "pio_write",
-    /// Sub-key: the guest physical address read.
-    MmioRead = "mmio_read",
-    /// Sub-key: the guest physical address written.
-    MmioWrite = "mmio_write",
-    /// Sub-key: the guest page that faulted, by the address of its first byte.
-    PageFault = "page_fault",
-    /// Sub-key: the number of a hypercall.
-    Hypercall = "hypercall",
-    /// Sub-key: the vector of an injected interrupt.
-    Vector = "vector",
-    /// Sub-key: the leaf of a CPUID.
-    Cpuid = "cpuid",
+crate::names! {
+    /// What a row of [`super::Exits`] counts, in the order of the collector's codes (`enum exit_kind`).
+    pub enum Kind {
+        /// `kvm_exit`, by reason.
+        Exit = "exit",
+        /// `kvm_entry`.
+        Entry = "entry",
+        /// A `kvm_entry` after another, with no `kvm_exit` told between them: the kernel re-enters by
+        /// itself, or an exit was lost.
+        LoneEntry = "lone_entry",
+        /// `kvm_userspace_exit`: `KVM_RUN` returned to the VMM, by `KVM_EXIT_*` or errno.
+        UserspaceExit = "userspace_exit",
+        /// `kvm_inj_virq`: an interrupt handed to the guest.
+        InjVirq = "inj_virq",
+        /// `kvm_emulate_insn`: an instruction emulated (reason 0), or not (reason 1). Where KVM
+        /// virtualises in software, these stand for exits.
+        EmulateInsn = "emulate_insn",
+        /// Exits that found no room of their own in the recorder's table.
+        Other = "other",
+        /// Sub-key: the MSR read.
+        MsrRead = "msr_read",
+        /// Sub-key: the MSR written.
+        MsrWrite = "msr_write",
+        /// Sub-key: the I/O port read.
+        PioRead = "pio_read",
+        /// Sub-key: the I/O port written.
+        PioWrite = "pio_write",
+        /// Sub-key: the guest physical address read.
+        MmioRead = "mmio_read",
+        /// Sub-key: the guest physical address written.
+        MmioWrite = "mmio_write",
+        /// Sub-key: the guest page that faulted, by the address of its first byte.
+        PageFault = "page_fault",
+        /// Sub-key: the number of a hypercall.
+        Hypercall = "hypercall",
+        /// Sub-key: the vector of an injected interrupt.
+        Vector = "vector",
+        /// Sub-key: the leaf of a CPUID.
+        Cpuid = "cpuid",
+    }
 }
 
 impl Kind {
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
-    }
-
     /// What the collector's programs call it.
     pub fn from_code(code: u32) -> Option<Self> {
         Self::ALL.get(usize::try_from(code).ok()?).copied()
@@ -168,12 +142,6 @@ impl Kind {
     /// Whether it says what an exit was about, and so counts nothing of its own.
     pub fn is_sub(self) -> bool {
         self >= Self::MsrRead
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 
@@ -231,47 +199,22 @@ impl Cause {
     }
 }
 
-/// What a recording can be asked to tell of exits beside their reasons.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SubKey {
-    /// MSRs read and written.
-    Msr,
-    /// I/O ports read and written.
-    Pio,
-    /// Guest physical addresses read and written that are no memory.
-    Mmio,
-    /// Guest pages that faulted.
-    Gpa,
-    Hypercall,
-    /// Vectors of injected interrupts.
-    Vector,
-    /// Leaves of CPUID.
-    Cpuid,
-}
-
-impl SubKey {
-    pub const ALL: [Self; 7] = [
-        Self::Msr,
-        Self::Pio,
-        Self::Mmio,
-        Self::Gpa,
-        Self::Hypercall,
-        Self::Vector,
-        Self::Cpuid,
-    ];
-
-    /// The name printed and accepted.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Msr => "msr",
-            Self::Pio => "pio",
-            Self::Mmio => "mmio",
-            Self::Gpa => "gpa",
-            Self::Hypercall => "hypercall",
-            Self::Vector => "vector",
-            Self::Cpuid => "cpuid",
-        }
+crate::names! {
+    /// What a recording can be asked to tell of exits beside their reasons.
+    pub enum SubKey {
+        /// MSRs read and written.
+        Msr = "msr",
+        /// I/O ports read and written.
+        Pio = "pio",
+        /// Guest physical addresses read and written that are no memory.
+        Mmio = "mmio",
+        /// Guest pages that faulted.
+        Gpa = "gpa",
+        Hypercall = "hypercall",
+        /// Vectors of injected interrupts.
+        Vector = "vector",
+        /// Leaves of CPUID.
+        Cpuid = "cpuid",
     }
 }
 
@@ -286,11 +229,8 @@ impl std::str::FromStr for SubKey {
     type Err = UnknownSubKey;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|key| key.as_str() == text)
-            .ok_or_else(|| UnknownSubKey {
-                given: text.to_owned(),
-            })
+        Self::from_name(text).ok_or_else(|| UnknownSubKey {
+            given: text.to_owned(),
+        })
     }
 }

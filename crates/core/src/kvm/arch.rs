@@ -3,37 +3,34 @@
 //! Ports differ in the default ceiling, in whether a vCPU may be kept from polling, and in whether
 //! wakeups can be invalid. One, powerpc's `kvm-hv`, has a rule of its own.
 
-use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
-/// One of KVM's ports, told apart where the rule of halting differs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arch {
-    /// `arch/x86/kvm`: polling can be switched off by the guest, see [`super::no_poll::x86`].
-    X86,
-    /// `arch/arm64/kvm`, and `arch/arm/kvm` as long as it existed.
-    ///
-    /// A WFI that is not trapped makes no halt that KVM sees: `kvm_vcpu_should_clear_twi` in
-    /// `arch/arm64/kvm/arm.c`.
-    Arm64,
-    /// `arch/s390/kvm`: the only port whose wakeups can be invalid, and which stops polling by steal
-    /// time, see [`super::no_poll::s390`].
-    S390,
-    /// `arch/powerpc/kvm/book3s_hv.c` where a virtual core has one window for all its threads:
-    /// `kvmppc_vcore_blocked`. Before POWER9; on POWER9 and later only on old kernels (5.10 still
-    /// does, 6.1 blocks there without any polling, which is a ceiling of 0).
-    PowerpcHv,
-    /// The other ports of powerpc (PR, `BookE`), which halt as everybody does.
-    Powerpc,
-    /// `arch/riscv/kvm`.
-    Riscv,
-    /// `arch/loongarch/kvm`.
-    Loongarch,
-    /// `arch/mips/kvm`.
-    Mips,
+crate::names! {
+    /// One of KVM's ports, told apart where the rule of halting differs.
+    pub enum Arch {
+        /// `arch/x86/kvm`: polling can be switched off by the guest, see [`super::no_poll::x86`].
+        X86 = "x86",
+        /// `arch/arm64/kvm`, and `arch/arm/kvm` as long as it existed.
+        ///
+        /// A WFI that is not trapped makes no halt that KVM sees: `kvm_vcpu_should_clear_twi` in
+        /// `arch/arm64/kvm/arm.c`.
+        Arm64 = "arm64",
+        /// `arch/s390/kvm`: the only port whose wakeups can be invalid, and which stops polling by steal
+        /// time, see [`super::no_poll::s390`].
+        S390 = "s390",
+        /// `arch/powerpc/kvm/book3s_hv.c` where a virtual core has one window for all its threads:
+        /// `kvmppc_vcore_blocked`. Before POWER9; on POWER9 and later only on old kernels (5.10 still
+        /// does, 6.1 blocks there without any polling, which is a ceiling of 0).
+        PowerpcHv = "powerpc-hv",
+        /// The other ports of powerpc (PR, `BookE`), which halt as everybody does.
+        Powerpc = "powerpc",
+        /// `arch/riscv/kvm`.
+        Riscv = "riscv",
+        /// `arch/loongarch/kvm`.
+        Loongarch = "loongarch",
+        /// `arch/mips/kvm`.
+        Mips = "mips",
+    }
 }
 
 /// Why a text does not name one of KVM's ports.
@@ -45,32 +42,6 @@ pub enum Arch {
 pub struct ArchParseError(pub String);
 
 impl Arch {
-    /// All of them, in the order in which they are printed.
-    pub const ALL: [Self; 8] = [
-        Self::X86,
-        Self::Arm64,
-        Self::S390,
-        Self::PowerpcHv,
-        Self::Powerpc,
-        Self::Riscv,
-        Self::Loongarch,
-        Self::Mips,
-    ];
-
-    /// The name printed and stored.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::X86 => "x86",
-            Self::Arm64 => "arm64",
-            Self::S390 => "s390",
-            Self::PowerpcHv => "powerpc-hv",
-            Self::Powerpc => "powerpc",
-            Self::Riscv => "riscv",
-            Self::Loongarch => "loongarch",
-            Self::Mips => "mips",
-        }
-    }
-
     /// The port behind what `uname -m` prints.
     ///
     /// A machine's name cannot tell powerpc's `kvm-hv` from the others, so `ppc64le` gives
@@ -102,12 +73,6 @@ impl FromStr for Arch {
             .find(|arch| arch.as_str() == name)
             .or_else(|| Self::of_machine(name))
             .ok_or_else(|| ArchParseError(text.to_owned()))
-    }
-}
-
-impl fmt::Display for Arch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 

@@ -13,28 +13,29 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::ceiling::CeilingRule;
 use super::rule::{GrowStart, GrowthCap, Rule, WindowOf};
 
-/// A change of the rule that is known, or likely, to be in kernels older than the one it came with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Backport {
-    /// The parameter `grow_start`, which a window that grows is lifted to; a factor of 0 leaves the window.
-    /// Upstream 5.1 (commits 7fa08e71, 49113d36, dee339b5).
-    GrowStart,
-    /// A VM may have a ceiling of its own, and keeps the parameter of its start without one. Upstream 5.8
-    /// (commit acd05785).
-    VmCeiling,
-    /// Growth is capped at the VM's own ceiling, no longer at the module parameter. Upstream 5.13; in
-    /// Debian's 5.10.0-32.
-    GrowthCap,
-    /// Polling stops when the CPU has to reschedule. Upstream 5.13; in stable 5.10.223 (read there).
-    NeedResched,
-    /// A window that shrinks below `grow_start` goes to 0. Upstream 5.16; in stable 5.10.223 and in a
-    /// stable 5.4 (read in both; that 5.4 lacks the stop for the scheduler). The fix was posted for
-    /// older stable trees too; which took it is not known here.
-    ShrinkFloor,
-    /// VMs without a cap follow the module parameter live, the window is clamped when a halt begins
-    /// and no longer when it grows. Upstream 6.1 (commits 97b6847a, 175d5dc7, 9eb8ca04); whether
-    /// 6.0.y took it is not known here. A kernel before 5.8 that carries it has [`Self::VmCeiling`] with it.
-    LiveCeiling,
+crate::names! {
+    /// A change of the rule that is known, or likely, to be in kernels older than the one it came with.
+    pub enum Backport {
+        /// The parameter `grow_start`, which a window that grows is lifted to; a factor of 0 leaves the window.
+        /// Upstream 5.1 (commits 7fa08e71, 49113d36, dee339b5).
+        GrowStart = "grow-start",
+        /// A VM may have a ceiling of its own, and keeps the parameter of its start without one. Upstream 5.8
+        /// (commit acd05785).
+        VmCeiling = "vm-ceiling",
+        /// Growth is capped at the VM's own ceiling, no longer at the module parameter. Upstream 5.13; in
+        /// Debian's 5.10.0-32.
+        GrowthCap = "growth-cap",
+        /// Polling stops when the CPU has to reschedule. Upstream 5.13; in stable 5.10.223 (read there).
+        NeedResched = "need-resched",
+        /// A window that shrinks below `grow_start` goes to 0. Upstream 5.16; in stable 5.10.223 and in a
+        /// stable 5.4 (read in both; that 5.4 lacks the stop for the scheduler). The fix was posted for
+        /// older stable trees too; which took it is not known here.
+        ShrinkFloor = "shrink-floor",
+        /// VMs without a cap follow the module parameter live, the window is clamped when a halt begins
+        /// and no longer when it grows. Upstream 6.1 (commits 97b6847a, 175d5dc7, 9eb8ca04); whether
+        /// 6.0.y took it is not known here. A kernel before 5.8 that carries it has [`Self::VmCeiling`] with it.
+        LiveCeiling = "live-ceiling",
+    }
 }
 
 /// Why a text does not name a backport.
@@ -46,32 +47,10 @@ pub enum Backport {
 pub struct BackportParseError(pub String);
 
 impl Backport {
-    /// All of them, oldest first.
-    pub const ALL: [Self; 6] = [
-        Self::GrowStart,
-        Self::VmCeiling,
-        Self::GrowthCap,
-        Self::NeedResched,
-        Self::ShrinkFloor,
-        Self::LiveCeiling,
-    ];
-
     /// Those that show in windows. (When polling stops, no window tells.)
     pub fn of_windows() -> impl Iterator<Item = Self> + Clone {
         let all = Self::ALL.into_iter();
         all.filter(|backport| *backport != Self::NeedResched)
-    }
-
-    /// The name read and printed.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::GrowStart => "grow-start",
-            Self::VmCeiling => "vm-ceiling",
-            Self::GrowthCap => "growth-cap",
-            Self::NeedResched => "need-resched",
-            Self::ShrinkFloor => "shrink-floor",
-            Self::LiveCeiling => "live-ceiling",
-        }
     }
 }
 
@@ -169,12 +148,6 @@ impl FromStr for Backport {
             .into_iter()
             .find(|backport| backport.as_str() == text)
             .ok_or_else(|| BackportParseError(text.to_owned()))
-    }
-}
-
-impl fmt::Display for Backport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 

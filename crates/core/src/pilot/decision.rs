@@ -5,56 +5,31 @@ use crate::ids::VmKey;
 use crate::kvm::Knobs;
 use crate::stats::Interval;
 
-/// What kind of decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// It observes, and would try a setting.
-    WouldSet,
-    /// A trial begins.
-    Try,
-    /// A period of a trial under the setting tried.
-    On,
-    /// A period of a trial under the one before.
-    Off,
-    /// The trial measured the gain: the setting is kept.
-    Keep,
-    /// The trial did not: the one before is restored.
-    GoBack,
-    /// A setting that was proven in a phase like this is set again.
-    Again,
-    /// What was found is restored.
-    Restore,
-    /// Somebody else set it: it is theirs from now on.
-    HandsOff,
+crate::names! {
+    /// What kind of decision.
+    pub enum Kind {
+        /// It observes, and would try a setting.
+        WouldSet = "would-try",
+        /// A trial begins.
+        Try = "try",
+        /// A period of a trial under the setting tried.
+        On = "on",
+        /// A period of a trial under the one before.
+        Off = "off",
+        /// The trial measured the gain: the setting is kept.
+        Keep = "keep",
+        /// The trial did not: the one before is restored.
+        GoBack = "go-back",
+        /// A setting that was proven in a phase like this is set again.
+        Again = "again",
+        /// What was found is restored.
+        Restore = "restore",
+        /// Somebody else set it: it is theirs from now on.
+        HandsOff = "hands-off",
+    }
 }
 
 impl Kind {
-    pub const ALL: [Self; 9] = [
-        Self::WouldSet,
-        Self::Try,
-        Self::On,
-        Self::Off,
-        Self::Keep,
-        Self::GoBack,
-        Self::Again,
-        Self::Restore,
-        Self::HandsOff,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::WouldSet => "would-try",
-            Self::Try => "try",
-            Self::On => "on",
-            Self::Off => "off",
-            Self::Keep => "keep",
-            Self::GoBack => "go-back",
-            Self::Again => "again",
-            Self::Restore => "restore",
-            Self::HandsOff => "hands-off",
-        }
-    }
-
     /// Whether it is one of many within a trial.
     pub fn is_period(self) -> bool {
         matches!(self, Self::On | Self::Off)

@@ -6,40 +6,28 @@ use crate::explain::HABIT;
 use crate::kvm::Rule;
 use crate::kvm::ceiling::CeilingRule;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Guard {
-    /// Other tasks wait for a CPU.
-    CpuPressure,
-    /// More vCPUs than CPUs, and none of these free. It names the reason: [`Guard::FreeCpus`] holds then, too.
-    OverCommitment,
-    /// No CPU is free to poll on.
-    FreeCpus,
-    /// Polling takes what it may take.
-    PollingBudget,
-    /// A scheduler of `sched_ext` decides who runs.
-    SchedExt,
-    /// The parameter does not reach VMs that run (5.8 to 6.0).
-    Kernel,
-    /// The parameters cannot be written.
-    ReadOnly,
-    /// VMs follow the parameters that are to be left alone.
-    LeftAlone,
+crate::names! {
+    pub enum Guard {
+        /// Other tasks wait for a CPU.
+        CpuPressure = "cpu-pressure",
+        /// More vCPUs than CPUs, and none of these free. It names the reason: [`Guard::FreeCpus`] holds then, too.
+        OverCommitment = "over-commitment",
+        /// No CPU is free to poll on.
+        FreeCpus = "free-cpus",
+        /// Polling takes what it may take.
+        PollingBudget = "polling-budget",
+        /// A scheduler of `sched_ext` decides who runs.
+        SchedExt = "sched-ext",
+        /// The parameter does not reach VMs that run (5.8 to 6.0).
+        Kernel = "kernel",
+        /// The parameters cannot be written.
+        ReadOnly = "read-only",
+        /// VMs follow the parameters that are to be left alone.
+        LeftAlone = "left-alone",
+    }
 }
 
 impl Guard {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CpuPressure => "cpu-pressure",
-            Self::OverCommitment => "over-commitment",
-            Self::FreeCpus => "free-cpus",
-            Self::PollingBudget => "polling-budget",
-            Self::SchedExt => "sched-ext",
-            Self::Kernel => "kernel",
-            Self::ReadOnly => "read-only",
-            Self::LeftAlone => "left-alone",
-        }
-    }
-
     /// Whether it concerns more polling alone, and less is always allowed.
     pub fn is_of_polling(self) -> bool {
         matches!(

@@ -1,50 +1,11 @@
 //! One sample: whose, when, what it hit, what it stands for.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
 use crate::exit::Isa;
 use crate::ids::{Tid, VcpuId, VmIndex};
 
-macro_rules! names {
-    ($(#[$doc:meta])* $type:ident { $($(#[$each:meta])* $name:ident = $text:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(
-            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-        )]
-        pub enum $type {
-            $($(#[$each])* #[serde(rename = $text)] $name,)*
-        }
-
-        impl $type {
-            /// All of them, in the order of their codes.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
-
-            /// The name stored and printed.
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$name => $text,)*
-                }
-            }
-
-            pub fn from_name(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|one| one.as_str() == name)
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.as_str())
-            }
-        }
-    };
-}
-pub(super) use names;
-
-names! {
+crate::names! {
     /// What is sampled. A name is perf's own, but for `dtlb-misses` (`dTLB-load-misses`).
-    Event {
+    pub enum Event {
         /// Nanoseconds of a CPU (`PERF_COUNT_SW_CPU_CLOCK`). Its timer is an interrupt: code that runs
         /// with interrupts off is seen where they are let in again.
         CpuClock = "cpu-clock",
@@ -79,9 +40,9 @@ impl Event {
     }
 }
 
-names! {
+crate::names! {
     /// What a sample hit, as perf says it (`PERF_RECORD_MISC_CPUMODE_MASK`).
-    Hit {
+    pub enum Hit {
         /// Not told.
         Unknown = "unknown",
         /// The host's kernel.
@@ -103,10 +64,10 @@ impl Hit {
     }
 }
 
-names! {
+crate::names! {
     /// Where the thread of a vCPU was between guest and host, as its last `kvm_entry` or `kvm_exit`
     /// tells.
-    Phase {
+    pub enum Phase {
         /// Not told: exits were not counted, none was seen of this thread, or it runs no vCPU.
         Unknown = "unknown",
         /// The last was an entry: in the guest, or on the way in or out.

@@ -1,15 +1,10 @@
 //! Stacks, the frames they are made of, and names of threads.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
-use super::sample::names;
 use crate::ids::{Pid, Tid, VmIndex};
 
-names! {
+crate::names! {
     /// Whose code a frame is.
-    Space {
+    pub enum Space {
         /// The host's kernel and its modules.
         Kernel = "kernel",
         /// User space: the VMM and its libraries.

@@ -5,70 +5,49 @@ use serde::{Deserialize, Serialize};
 use crate::recording::Side;
 use crate::replay::{Cost, Outcome};
 
-/// A figure of a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Figure {
-    /// Cost of a halt at the goal's weight of latency, in nanoseconds of CPU. The verdict is about this.
-    Cost,
-    /// Polling, in % of a CPU for all vCPUs together.
-    PollCpu,
-    /// Mean wake-up latency over all halts, in nanoseconds; 0 for a halt that did not wait.
-    LatencyMean,
-    /// Its median.
-    LatencyP50,
-    /// Its 99th percentile.
-    LatencyP99,
-    /// Halts a second, of all vCPUs together.
-    Halts,
-    /// Polls that ended in a wake, in % of the halts.
-    SuccessfulPolls,
-    /// Blocks, in % of the halts; in a guest those that entered HLT.
-    Blocks,
-    /// Exits on HLT for each halt, in a guest.
-    HltExits,
-    /// IPIs for each halt by which another CPU of the guest ended it.
-    Ipis,
-    /// Polls for each halt that another CPU of the guest ended without an IPI.
-    IpisSpared,
-    /// Context switches of all CPUs for each halt, in a guest.
-    ContextSwitches,
-    /// CPU time of the threads that run vCPUs, in % of a CPU.
-    VcpuCpu,
-    /// CPUs of the host awake (C0 residency), in %.
-    Awake,
-    /// Cycles of all CPUs a second, as their PMUs count them.
-    Cycles,
-    /// Power drawn by the CPU packages, in watts.
-    Power,
-    /// The command's own figure.
-    Metric,
+crate::names! {
+    /// A figure of a block.
+    pub enum Figure {
+        /// Cost of a halt at the goal's weight of latency, in nanoseconds of CPU. The verdict is about this.
+        Cost = "cost",
+        /// Polling, in % of a CPU for all vCPUs together.
+        PollCpu = "poll-cpu",
+        /// Mean wake-up latency over all halts, in nanoseconds; 0 for a halt that did not wait.
+        LatencyMean = "latency-mean",
+        /// Its median.
+        LatencyP50 = "latency-p50",
+        /// Its 99th percentile.
+        LatencyP99 = "latency-p99",
+        /// Halts a second, of all vCPUs together.
+        Halts = "halts",
+        /// Polls that ended in a wake, in % of the halts.
+        SuccessfulPolls = "successful-polls",
+        /// Blocks, in % of the halts; in a guest those that entered HLT.
+        Blocks = "blocks",
+        /// Exits on HLT for each halt, in a guest.
+        HltExits = "hlt-exits",
+        /// IPIs for each halt by which another CPU of the guest ended it.
+        Ipis = "ipis",
+        /// Polls for each halt that another CPU of the guest ended without an IPI.
+        IpisSpared = "ipis-spared",
+        /// Context switches of all CPUs for each halt, in a guest.
+        ContextSwitches = "context-switches",
+        /// CPU time of the threads that run vCPUs, in % of a CPU.
+        VcpuCpu = "vcpu-cpu",
+        /// CPUs of the host awake (C0 residency), in %.
+        Awake = "awake",
+        /// Cycles of all CPUs a second, as their PMUs count them.
+        Cycles = "cycles",
+        /// Power drawn by the CPU packages, in watts.
+        Power = "power",
+        /// The command's own figure.
+        Metric = "metric",
+    }
 }
 
 const COUNT: usize = 17;
 
 impl Figure {
-    /// All of them, in the order in which they are printed.
-    pub const ALL: [Self; COUNT] = [
-        Self::Cost,
-        Self::PollCpu,
-        Self::LatencyMean,
-        Self::LatencyP50,
-        Self::LatencyP99,
-        Self::Halts,
-        Self::SuccessfulPolls,
-        Self::Blocks,
-        Self::HltExits,
-        Self::Ipis,
-        Self::IpisSpared,
-        Self::ContextSwitches,
-        Self::VcpuCpu,
-        Self::Awake,
-        Self::Cycles,
-        Self::Power,
-        Self::Metric,
-    ];
-
     /// Those that a replay predicts.
     pub const PREDICTED: [Self; 11] = [
         Self::Cost,
@@ -92,28 +71,6 @@ impl Figure {
             }
             Self::VcpuCpu => side.is_host(),
             _ => true,
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Cost => "cost",
-            Self::PollCpu => "poll-cpu",
-            Self::LatencyMean => "latency-mean",
-            Self::LatencyP50 => "latency-p50",
-            Self::LatencyP99 => "latency-p99",
-            Self::Halts => "halts",
-            Self::SuccessfulPolls => "successful-polls",
-            Self::Blocks => "blocks",
-            Self::HltExits => "hlt-exits",
-            Self::Ipis => "ipis",
-            Self::IpisSpared => "ipis-spared",
-            Self::ContextSwitches => "context-switches",
-            Self::VcpuCpu => "vcpu-cpu",
-            Self::Awake => "awake",
-            Self::Cycles => "cycles",
-            Self::Power => "power",
-            Self::Metric => "metric",
         }
     }
 

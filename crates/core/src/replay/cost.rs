@@ -10,21 +10,19 @@
 /// The scale of [`Cost::latency_weight_milli`].
 pub const MILLI: u64 = 1_000;
 
-/// The weights that have names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum GoalName {
-    /// Only CPU time counts.
-    Density,
-    /// 1 ns of latency counts as 1 ns of CPU time.
-    Balanced,
-    /// 1 ns of latency counts as 10 ns of CPU time.
-    Latency,
+crate::names! {
+    /// The weights that have names.
+    pub enum GoalName {
+        /// Only CPU time counts.
+        Density = "density",
+        /// 1 ns of latency counts as 1 ns of CPU time.
+        Balanced = "balanced",
+        /// 1 ns of latency counts as 10 ns of CPU time.
+        Latency = "latency",
+    }
 }
 
 impl GoalName {
-    /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 3] = [Self::Density, Self::Balanced, Self::Latency];
-
     /// What latency is worth, in thousandths of CPU.
     pub const fn weight_milli(self) -> u64 {
         match self {
@@ -32,18 +30,6 @@ impl GoalName {
             Self::Balanced => MILLI,
             Self::Latency => 10 * MILLI,
         }
-    }
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Density => "density",
-            Self::Balanced => "balanced",
-            Self::Latency => "latency",
-        }
-    }
-
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|goal| goal.as_str() == name)
     }
 }
 

@@ -4,74 +4,39 @@ use std::collections::BTreeMap;
 
 use super::{Difference, Verdict};
 
-/// What KVM did with a window at the end of a halt, or where it began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Transition {
-    Grow,
-    Shrink,
-    /// It changed the window without a word: cut it to the ceiling, or set it to 0 under a ceiling of 0.
-    Silent,
-    /// It left the window as it was.
-    None,
-}
-
-impl Transition {
-    /// All of them, in the order in which they are printed.
-    pub const ALL: [Self; 4] = [Self::Grow, Self::Shrink, Self::Silent, Self::None];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Grow => "grow",
-            Self::Shrink => "shrink",
-            Self::Silent => "silent",
-            Self::None => "none",
-        }
+crate::names! {
+    /// What KVM did with a window at the end of a halt, or where it began.
+    pub enum Transition {
+        Grow = "grow",
+        Shrink = "shrink",
+        /// It changed the window without a word: cut it to the ceiling, or set it to 0 under a ceiling of 0.
+        Silent = "silent",
+        /// It left the window as it was.
+        None = "none",
     }
 }
 
-/// Why a halt could not be checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Skip {
-    /// The first of its vCPU: nobody knows which window the halt before left.
-    First,
-    /// Events were lost since the halt before.
-    Loss,
-    /// It stands after a later halt of its thread, or comes right after such a one.
-    OutOfOrder,
-    /// Its thread could not be given to a VM.
-    Unplaced,
-    /// Its window, or that of the halt before, was not recorded.
-    Window,
-    /// Its window was left alone, as of a vCPU that is not allowed to poll; nobody can see whether it was.
-    Veto,
-    /// The settings changed more often since the last halt than can be tried.
-    Settings,
+crate::names! {
+    /// Why a halt could not be checked.
+    pub enum Skip {
+        /// The first of its vCPU: nobody knows which window the halt before left.
+        First = "first",
+        /// Events were lost since the halt before.
+        Loss = "loss",
+        /// It stands after a later halt of its thread, or comes right after such a one.
+        OutOfOrder = "out-of-order",
+        /// Its thread could not be given to a VM.
+        Unplaced = "unplaced",
+        /// Its window, or that of the halt before, was not recorded.
+        Window = "window",
+        /// Its window was left alone, as of a vCPU that is not allowed to poll; nobody can see whether it was.
+        Veto = "veto",
+        /// The settings changed more often since the last halt than can be tried.
+        Settings = "settings",
+    }
 }
 
 impl Skip {
-    /// All of them, in the order in which they are printed.
-    pub const ALL: [Self; 7] = [
-        Self::First,
-        Self::Loss,
-        Self::OutOfOrder,
-        Self::Unplaced,
-        Self::Window,
-        Self::Veto,
-        Self::Settings,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Loss => "loss",
-            Self::OutOfOrder => "out-of-order",
-            Self::Unplaced => "unplaced",
-            Self::Window => "window",
-            Self::Veto => "veto",
-            Self::Settings => "settings",
-        }
-    }
-
     /// The reason in words, after a count of halts.
     pub fn reason(self) -> &'static str {
         match self {

@@ -1,0 +1,36 @@
+//! Enums whose variants have names: stored, printed and read back by them.
+
+/// Declares such an enum; its variants are in the order of [`ALL`](crate::event::WakeSource::ALL), and of their codes.
+#[macro_export]
+macro_rules! names {
+    ($(#[$doc:meta])* pub enum $type:ident { $($(#[$each:meta])* $name:ident = $text:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+        )]
+        pub enum $type {
+            $($(#[$each])* #[serde(rename = $text)] $name,)*
+        }
+
+        impl $type {
+            pub const ALL: [Self; [$($text),*].len()] = [$(Self::$name),*];
+
+            /// The name stored and printed.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|one| one.as_str() == name)
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
