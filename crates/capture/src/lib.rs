@@ -37,6 +37,7 @@ pub mod archive;
 pub mod arrow;
 mod batches;
 pub mod capture;
+mod cells;
 pub mod check;
 mod columns;
 pub mod contain;

@@ -203,31 +203,6 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column that always has a value.
-    pub(crate) const fn new(name: &'static str, kind: Kind, meaning: &'static str) -> Self {
-        Self {
-            name,
-            kind,
-            null: None,
-            meaning,
-        }
-    }
-
-    /// A column that is NULL sometimes.
-    pub(crate) const fn nullable(
-        name: &'static str,
-        kind: Kind,
-        null: &'static str,
-        meaning: &'static str,
-    ) -> Self {
-        Self {
-            name,
-            kind,
-            null: Some(null),
-            meaning,
-        }
-    }
-
     /// The unit of its values, which its name ends with. Counts, numbers of things and names have none.
     pub fn unit(&self) -> Option<&'static str> {
         let units = [("_ns", "nanoseconds"), ("_bytes", "bytes")];

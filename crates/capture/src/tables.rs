@@ -12,6 +12,64 @@ use crate::error::CaptureReadError;
 use crate::laws::Laws;
 use crate::table::Table;
 
+/// Declares columns: name, what it holds, when it is NULL, and what its values are.
+macro_rules! columns {
+    ($vis:vis $columns:ident {
+        $($field:ident $(as $name:literal)?: $kind:ident $(, null $null:literal $($later:ident)?)?, $meaning:literal;)*
+    }) => {
+        $vis const $columns: &[$crate::table::Column] = &[$($crate::table::Column {
+            name: columns!(@name $field $($name)?),
+            kind: $crate::table::Kind::$kind,
+            null: columns!(@null $($null)?),
+            meaning: $meaning,
+        }),*];
+    };
+    (@name $field:ident) => { stringify!($field) };
+    (@name $field:ident $name:literal) => { $name };
+    (@null) => { None };
+    (@null $null:literal) => { Some($null) };
+}
+
+pub(crate) use columns;
+
+/// Declares a table: its row, and columns that are its fields, by name or `as` another; what is `later` older captures lack.
+macro_rules! table {
+    (
+        $columns:ident of $table:ident: $row:ident {
+            $($field:ident $(as $name:literal)?: $kind:ident $(, null $null:literal $($later:ident)?)?, $meaning:literal;)*
+        }
+        $($more:tt)*
+    ) => {
+        columns! {
+            pub(crate) $columns {
+                $($field $(as $name)?: $kind $(, null $null $($later)?)?, $meaning;)*
+            }
+        }
+
+        impl $crate::tables::Row for $row {
+            const TABLE: $crate::table::Table = $crate::table::Table::$table;
+
+            fn encode(rows: &[Self]) -> Vec<arrow_array::ArrayRef> {
+                vec![$($crate::cells::Cell::array(rows.iter().map(|row| &row.$field))),*]
+            }
+
+            fn decode(
+                columns: &$crate::columns::Columns<'_>,
+            ) -> Result<Vec<Self>, $crate::error::CaptureReadError> {
+                $(let $field = table!(@read columns, columns!(@name $field $($name)?) $($(, $later)?)?)?;)*
+                let row = |row| Self {
+                    $($field: $field.at(row)),*
+                };
+                Ok((0..columns.len()).map(row).collect())
+            }
+
+            $($more)*
+        }
+    };
+    (@read $columns:ident, $name:expr) => { $columns.reader($name) };
+    (@read $columns:ident, $name:expr, later) => { $columns.later($name) };
+}
+
 pub(crate) mod exits;
 pub(crate) mod halt_counts;
 pub(crate) mod halts;

@@ -8,50 +8,28 @@ use super::halt_counts::bucket_lists;
 use crate::columns::{Columns, maybe, name_array};
 use crate::error::CaptureReadError;
 use crate::laws::Laws;
-use crate::table::{Column, Kind as Of, Table};
+use crate::table::Table;
 use crate::tables::{Row, array, place};
 
-pub(crate) const COLUMNS: &[Column] = &[
-    Column::new("time_ns", Of::U64, "End of the interval."),
-    Column::new("interval_ns", Of::U64, "Its length."),
-    Column::nullable("vm", Of::U32, "thread not placed", "The VM."),
-    Column::nullable("vcpu", Of::U32, "thread not placed", "The vCPU."),
-    Column::new(
-        "tid",
-        Of::U32,
-        "The thread that ran the vCPU; 0 for the kind `other`.",
-    ),
-    Column::new("kind", Of::Name, "What was counted, see below."),
-    Column::new(
-        "isa",
-        Of::Name,
-        "Whose reason it is: `vmx`, `svm`, `arm64`, `s390`, `riscv`, `loongarch`, `powerpc`; `none` where it is KVM's own or there is none.",
-    ),
-    Column::nullable(
-        "reason",
-        Of::U32,
-        "none, or not readable",
-        "The reason's number.",
-    ),
-    Column::nullable("sub", Of::U64, "not a sub-key", "What the exit was about."),
-    Column::new("count", Of::U64, "How often."),
-    Column::new(
-        "user_ns",
-        Of::U64,
-        "Of `handling_ns_sum`, what was spent in user space.",
-    ),
-    Column::new(
-        "handling_ns_hist",
-        Of::Numbers,
-        "Times, by bucket as in `halt_counts`.",
-    ),
-    Column::new("handling_ns_sum", Of::U64, "Their sum."),
-    Column::new(
-        "handling_ns_max",
-        Of::U64,
-        "The longest, or the upper edge of its bucket.",
-    ),
-];
+columns! {
+    pub(crate) COLUMNS {
+        time_ns: U64, "End of the interval.";
+        interval_ns: U64, "Its length.";
+        vm: U32, null "thread not placed", "The VM.";
+        vcpu: U32, null "thread not placed", "The vCPU.";
+        tid: U32, "The thread that ran the vCPU; 0 for the kind `other`.";
+        kind: Name, "What was counted, see below.";
+        isa: Name,
+            "Whose reason it is: `vmx`, `svm`, `arm64`, `s390`, `riscv`, `loongarch`, `powerpc`; `none` where it is KVM's own or there is none.";
+        reason: U32, null "none, or not readable", "The reason's number.";
+        sub: U64, null "not a sub-key", "What the exit was about.";
+        count: U64, "How often.";
+        user_ns: U64, "Of `handling_ns_sum`, what was spent in user space.";
+        handling_ns_hist: Numbers, "Times, by bucket as in `halt_counts`.";
+        handling_ns_sum: U64, "Their sum.";
+        handling_ns_max: U64, "The longest, or the upper edge of its bucket.";
+    }
+}
 
 impl Row for Exits {
     const TABLE: Table = Table::Exits;

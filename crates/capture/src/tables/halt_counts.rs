@@ -9,108 +9,49 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use crate::columns::{Columns, maybe};
 use crate::error::CaptureReadError;
 use crate::laws::Laws;
-use crate::table::{Column, Kind, Table, number_field};
+use crate::table::{Table, number_field};
 use crate::tables::{Row, array};
 
-pub(crate) const COLUMNS: &[Column] = &[
-    Column::new("time_ns", Kind::U64, "End of the interval."),
-    Column::new("interval_ns", Kind::U64, "Its length."),
-    Column::nullable("vm", Kind::U32, "thread not placed", "The VM."),
-    Column::nullable("vcpu", Kind::U32, "thread not placed", "The vCPU."),
-    Column::new("tid", Kind::U32, "The thread that ran the vCPU."),
-    Column::new("halts", Kind::U64, "Halts that ended in the interval."),
-    Column::new(
-        "waited",
-        Kind::U64,
-        "Of these, how many were really scheduled out.",
-    ),
-    Column::nullable(
-        "poll_known",
-        Kind::U64,
-        "unknown",
-        "Of how many halts it is known whether they polled: the counts of polls are of these. Older captures lack it.",
-    ),
-    Column::nullable("polled", Kind::U64, "not known", "How many polled at all."),
-    Column::nullable(
-        "successful_polls",
-        Kind::U64,
-        "not known",
-        "How many polled and were never scheduled out (KVM's `halt_successful_poll`).",
-    ),
-    Column::nullable(
-        "poll_cuts",
-        Kind::U64,
-        "not known",
-        "How many polls were cut short for another task.",
-    ),
-    Column::nullable(
-        "turned_back_ns",
-        Kind::U64,
-        "unknown",
-        "Time neither polled nor slept by halts that were woken before schedule(). Older captures lack \
-         it.",
-    ),
-    Column::new(
-        "wakes_timer",
-        Kind::U64,
-        "Halts ended by a timer of the vCPU.",
-    ),
-    Column::new(
-        "wakes_ipi",
-        Kind::U64,
-        "Halts ended by another vCPU of the VM.",
-    ),
-    Column::new("wakes_device", Kind::U64, "Halts ended by a device."),
-    Column::new(
-        "wakes_other",
-        Kind::U64,
-        "Halts ended by something else that is known.",
-    ),
-    Column::new(
-        "wakes_unknown",
-        Kind::U64,
-        "Halts whose wake source is unknown.",
-    ),
-    Column::new(
-        "halt_ns_hist",
-        Kind::Numbers,
-        "Whole halts: counts by bucket, see below.",
-    ),
-    Column::new("halt_ns_sum", Kind::U64, "Their sum."),
-    Column::new(
-        "halt_ns_max",
-        Kind::U64,
-        "The longest; the upper edge of its bucket where the kernel kept only buckets.",
-    ),
-    Column::new(
-        "gap_ns_hist",
-        Kind::Numbers,
-        "Gaps of the halts whose wake-up latency is known.",
-    ),
-    Column::new("gap_ns_sum", Kind::U64, "Their sum."),
-    Column::new("gap_ns_max", Kind::U64, "The longest, as above."),
-    Column::new(
-        "poll_success_ns_hist",
-        Kind::Numbers,
-        "Time polled by halts that were never scheduled out.",
-    ),
-    Column::new("poll_success_ns_sum", Kind::U64, "Its sum."),
-    Column::new("poll_success_ns_max", Kind::U64, "The longest, as above."),
-    Column::new(
-        "poll_fail_ns_hist",
-        Kind::Numbers,
-        "Time polled by halts that were scheduled out afterwards (failed polls).",
-    ),
-    Column::new("poll_fail_ns_sum", Kind::U64, "Its sum."),
-    Column::new("poll_fail_ns_max", Kind::U64, "The longest, as above."),
-    Column::new(
-        "wake_latency_ns_hist",
-        Kind::Numbers,
-        "Wake-up latency of halts that waited.",
-    ),
-    Column::new("wake_latency_ns_sum", Kind::U64, "Its sum."),
-    Column::new("wake_latency_ns_max", Kind::U64, "The longest, as above."),
-];
+columns! {
+    pub(crate) COLUMNS {
+        time_ns: U64, "End of the interval.";
+        interval_ns: U64, "Its length.";
+        vm: U32, null "thread not placed", "The VM.";
+        vcpu: U32, null "thread not placed", "The vCPU.";
+        tid: U32, "The thread that ran the vCPU.";
+        halts: U64, "Halts that ended in the interval.";
+        waited: U64, "Of these, how many were really scheduled out.";
+        poll_known: U64, null "unknown",
+            "Of how many halts it is known whether they polled: the counts of polls are of these. Older captures lack it.";
+        polled: U64, null "not known", "How many polled at all.";
+        successful_polls: U64, null "not known",
+            "How many polled and were never scheduled out (KVM's `halt_successful_poll`).";
+        poll_cuts: U64, null "not known", "How many polls were cut short for another task.";
+        turned_back_ns: U64, null "unknown",
+            "Time neither polled nor slept by halts that were woken before schedule(). Older captures lack \
+         it.";
+        wakes_timer: U64, "Halts ended by a timer of the vCPU.";
+        wakes_ipi: U64, "Halts ended by another vCPU of the VM.";
+        wakes_device: U64, "Halts ended by a device.";
+        wakes_other: U64, "Halts ended by something else that is known.";
+        wakes_unknown: U64, "Halts whose wake source is unknown.";
+        halt_ns_hist: Numbers, "Whole halts: counts by bucket, see below.";
+        halt_ns_sum: U64, "Their sum.";
+        halt_ns_max: U64, "The longest; the upper edge of its bucket where the kernel kept only buckets.";
+        gap_ns_hist: Numbers, "Gaps of the halts whose wake-up latency is known.";
+        gap_ns_sum: U64, "Their sum.";
+        gap_ns_max: U64, "The longest, as above.";
+        poll_success_ns_hist: Numbers, "Time polled by halts that were never scheduled out.";
+        poll_success_ns_sum: U64, "Its sum.";
+        poll_success_ns_max: U64, "The longest, as above.";
+        poll_fail_ns_hist: Numbers, "Time polled by halts that were scheduled out afterwards (failed polls).";
+        poll_fail_ns_sum: U64, "Its sum.";
+        poll_fail_ns_max: U64, "The longest, as above.";
+        wake_latency_ns_hist: Numbers, "Wake-up latency of halts that waited.";
+        wake_latency_ns_sum: U64, "Its sum.";
+        wake_latency_ns_max: U64, "The longest, as above.";
+    }
+}
 
 /// The columns of [`HaltCounts::wakes`], in its order.
 const WAKES: [&str; 5] = [

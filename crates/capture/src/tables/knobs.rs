@@ -6,25 +6,20 @@ use haltwise_core::ids::VmIndex;
 
 use crate::columns::{Columns, maybe, name_array};
 use crate::error::CaptureReadError;
-use crate::table::{Column, Kind, Table};
+use crate::table::Table;
 use crate::tables::{Row, array};
 
-pub(crate) const COLUMNS: &[Column] = &[
-    Column::new("time_ns", Kind::U64, "When it had this value."),
-    Column::new(
-        "name",
-        Kind::Text,
-        "KVM's or the governor's name for it, for example `halt_poll_ns`.",
-    ),
-    Column::new(
-        "scope",
-        Kind::Name,
-        "What it applies to: `host` (module `kvm`), `guest-of-other` (module `haltpoll`: this machine \
-         as a guest), `vm` (one VM).",
-    ),
-    Column::nullable("vm", Kind::U32, "scope is not `vm`", "The VM."),
-    Column::new("value", Kind::Text, "Its value as the kernel prints it."),
-];
+columns! {
+    pub(crate) COLUMNS {
+        time_ns: U64, "When it had this value.";
+        name: Text, "KVM's or the governor's name for it, for example `halt_poll_ns`.";
+        scope: Name,
+            "What it applies to: `host` (module `kvm`), `guest-of-other` (module `haltpoll`: this machine \
+         as a guest), `vm` (one VM).";
+        vm: U32, null "scope is not `vm`", "The VM.";
+        value: Text, "Its value as the kernel prints it.";
+    }
+}
 
 const SCOPES: [&str; 3] = ["host", "guest-of-other", "vm"];
 

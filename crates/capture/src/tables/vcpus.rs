@@ -1,64 +1,35 @@
 //! `vcpus`: the vCPUs that were seen, as the roster in `capture.json` names them.
 
 use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array, UInt64Array};
-use haltwise_core::event::Vcpu;
+use haltwise_core::event::{CeilingSource, Vcpu};
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use haltwise_core::vmm::VcpuTime;
 
+use crate::cells::Cell;
 use crate::columns::{Columns, maybe};
 use crate::error::CaptureReadError;
-use crate::table::{Column, Kind, Table};
-use crate::tables::halts::{ceiling_source_of, ceiling_sources};
+use crate::table::Table;
 use crate::tables::{Row, array};
 
-pub(crate) const COLUMNS: &[Column] = &[
-    Column::new("vm", Kind::U32, "Its VM."),
-    Column::new("vcpu", Kind::U32, "Its number."),
-    Column::new("tid", Kind::U32, "The thread that runs it."),
-    Column::nullable(
-        "window_ns",
-        Kind::U32,
-        "not readable",
-        "Window when last looked at.",
-    ),
-    Column::nullable(
-        "ceiling_ns",
-        Kind::U32,
-        "not readable",
-        "Ceiling when last looked at.",
-    ),
-    Column::new("ceiling_source", Kind::Name, "Who set it, as in `halts`."),
-    Column::nullable(
-        "guest_veto",
-        Kind::Bool,
-        "not readable",
-        "The guest switched host polling off (x86 `MSR_KVM_POLL_CONTROL`, bit 0 clear).",
-    ),
-    Column::nullable(
-        "cpu_ns",
-        Kind::U64,
-        "not known",
-        "CPU time of its thread in the VM's `threads_ns`. Older captures lack it.",
-    ),
-    Column::nullable(
-        "queued_ns",
-        Kind::U64,
-        "not known",
-        "Time in which its thread was runnable and waited for a CPU. Older captures lack it.",
-    ),
-    Column::nullable(
-        "guest_ns",
-        Kind::U64,
-        "not known",
-        "CPU time in the guest, as the kernel's tick samples it: 0 where the kernel counts none. Older captures lack it.",
-    ),
-    Column::nullable(
-        "real_time",
-        Kind::Bool,
-        "not known",
-        "Its thread has the policy `SCHED_FIFO`, `SCHED_RR` or `SCHED_DEADLINE`. Older captures lack it.",
-    ),
-];
+columns! {
+    pub(crate) COLUMNS {
+        vm: U32, "Its VM.";
+        vcpu: U32, "Its number.";
+        tid: U32, "The thread that runs it.";
+        window_ns: U32, null "not readable", "Window when last looked at.";
+        ceiling_ns: U32, null "not readable", "Ceiling when last looked at.";
+        ceiling_source: Name, "Who set it, as in `halts`.";
+        guest_veto: Bool, null "not readable",
+            "The guest switched host polling off (x86 `MSR_KVM_POLL_CONTROL`, bit 0 clear).";
+        cpu_ns: U64, null "not known", "CPU time of its thread in the VM's `threads_ns`. Older captures lack it.";
+        queued_ns: U64, null "not known",
+            "Time in which its thread was runnable and waited for a CPU. Older captures lack it.";
+        guest_ns: U64, null "not known",
+            "CPU time in the guest, as the kernel's tick samples it: 0 where the kernel counts none. Older captures lack it.";
+        real_time: Bool, null "not known",
+            "Its thread has the policy `SCHED_FIFO`, `SCHED_RR` or `SCHED_DEADLINE`. Older captures lack it.";
+    }
+}
 
 impl Row for Vcpu {
     const TABLE: Table = Table::Vcpus;
@@ -80,7 +51,7 @@ impl Row for Vcpu {
             u32s(|v| v.tid.0),
             maybe_u32s(|v| v.window_ns),
             maybe_u32s(|v| v.ceiling_ns),
-            ceiling_sources(rows.iter().map(|v| v.ceiling_source)),
+            Cell::array(rows.iter().map(|v| &v.ceiling_source)),
             array(guest_veto),
             times(|it| it.cpu_ns),
             times(|it| it.queued_ns),
@@ -95,7 +66,7 @@ impl Row for Vcpu {
         let tid = columns.u32s("tid")?;
         let window_ns = columns.maybe_u32s("window_ns")?;
         let ceiling_ns = columns.maybe_u32s("ceiling_ns")?;
-        let ceiling_source = columns.names("ceiling_source", ceiling_source_of)?;
+        let ceiling_source = columns.names("ceiling_source", CeilingSource::from_name)?;
         let guest_veto = columns.maybe_bools("guest_veto")?;
         let cpu_ns = columns.later_u64s("cpu_ns")?;
         let queued_ns = columns.later_u64s("queued_ns")?;

@@ -8,189 +8,65 @@ use haltwise_core::vmm::{Machine, Threads};
 
 use crate::columns::Columns;
 use crate::error::CaptureReadError;
-use crate::table::{Column, Kind, Table};
+use crate::table::Table;
 use crate::tables::{Row, array};
 
-pub(crate) const COLUMNS: &[Column] = &[
-    Column::new("vm", Kind::U32, "The number that `vm` columns hold."),
-    Column::new(
-        "name",
-        Kind::Text,
-        "What its operator calls it; else the process's name and number.",
-    ),
-    Column::new(
-        "vmm",
-        Kind::Text,
-        "`qemu`, `crosvm`, `firecracker`, `cloud-hypervisor`, `haltwise-lab`, `other`.",
-    ),
-    Column::new(
-        "pid",
-        Kind::U32,
-        "The VMM's process, in the root PID namespace.",
-    ),
-    Column::new(
-        "start_ticks",
-        Kind::U64,
-        "Start of that process since boot (field 22 of `/proc/PID/stat`); distinguishes it from later \
-         ones with the same number.",
-    ),
-    Column::new(
-        "ordinal",
-        Kind::U32,
-        "0 for the first VM of the process, 1 for its second, and so on.",
-    ),
-    Column::new("observable", Kind::Bool, "Whether its halts can be seen."),
-    Column::nullable(
-        "unobservable_reason",
-        Kind::Text,
-        "observable",
-        "Why they cannot.",
-    ),
-    Column::nullable(
-        "from_ns",
-        Kind::U64,
-        "it was there when the recording began",
-        "When it came. Older captures lack it.",
-    ),
-    Column::nullable(
-        "to_ns",
-        Kind::U64,
-        "it was there when the recording ended",
-        "When it was gone. Older captures lack it.",
-    ),
-    Column::nullable(
-        "paused_ns",
-        Kind::U64,
-        "not known",
-        "How long none of its vCPUs was in `KVM_RUN`, in pauses that were over when the recording ended. Older captures lack it.",
-    ),
-    Column::nullable(
-        "paused_from_ns",
-        Kind::U64,
-        "not paused, or not known",
-        "Since when none was, if that lasted until the recording ended. Older captures lack it.",
-    ),
-    Column::nullable(
-        "domain",
-        Kind::Text,
-        "its operator knows it by no other",
-        "The name that its VMM was given, where `name` is another: OpenStack's `instance-…`, KubeVirt's `NAMESPACE_NAME`, Proxmox VE's without the number. Older captures lack it, and those of `record --no-command`.",
-    ),
-    Column::nullable(
-        "uuid",
-        Kind::Text,
-        "none, or not known",
-        "Its UUID, in lower case; of an OpenStack instance the instance's. Older captures lack it, and those of `record --no-command`.",
-    ),
-    Column::nullable(
-        "vmid",
-        Kind::Text,
-        "not Proxmox VE's",
-        "Proxmox VE's number of it. Older captures lack it, and those of `record --no-command`.",
-    ),
-    Column::nullable(
-        "pod",
-        Kind::Text,
-        "not in a pod, or not known",
-        "The pod that it runs in, of KubeVirt. Older captures lack it, and those of `record --no-command`.",
-    ),
-    Column::nullable(
-        "pod_uid",
-        Kind::Text,
-        "not in a pod",
-        "The UID of that pod. Older captures lack it, and those of `record --no-command`.",
-    ),
-    Column::nullable(
-        "cgroup",
-        Kind::Text,
-        "not known",
-        "The cgroup of its VMM, from the root of the hierarchy to the scope. Older captures lack it, and those of `record --no-command`.",
-    ),
-    Column::nullable(
-        "hpet",
-        Kind::Bool,
-        "the machine's default decides, or not known",
-        "Whether QEMU's command line gives the machine an HPET. Older captures lack it.",
-    ),
-    Column::nullable(
-        "no_ioeventfd",
-        Kind::Bool,
-        "not known",
-        "QEMU's command line has a virtio device with `ioeventfd=off`. Older captures lack it.",
-    ),
-    Column::nullable(
-        "iothreads",
-        Kind::U64,
-        "not known",
-        "Threads for devices (`-object iothread`). Older captures lack it.",
-    ),
-    Column::nullable(
-        "vhost",
-        Kind::Bool,
-        "not known",
-        "A network device is served by the kernel, or by another process (vhost). Older captures lack it.",
-    ),
-    Column::nullable(
-        "huge_pages",
-        Kind::Bool,
-        "not known",
-        "QEMU's command line puts the VM's memory on hugetlbfs. Older captures lack it.",
-    ),
-    Column::nullable(
-        "cpu_pm",
-        Kind::Bool,
-        "not known",
-        "QEMU runs with `-overcommit cpu-pm=on`: halts stay inside the guest. Older captures lack it.",
-    ),
-    Column::nullable(
-        "threads_ns",
-        Kind::U64,
-        "not known",
-        "The time between the first and the last look at the VMM's threads, to which the next six refer. Older captures lack it.",
-    ),
-    Column::nullable(
-        "vcpu_cpu_ns",
-        Kind::U64,
-        "not known",
-        "CPU time of the threads that run vCPUs. Older captures lack it.",
-    ),
-    Column::nullable(
-        "main_cpu_ns",
-        Kind::U64,
-        "not known",
-        "CPU time of the process's first thread: QEMU's main loop. Older captures lack it.",
-    ),
-    Column::nullable(
-        "main_runs",
-        Kind::U64,
-        "not known",
-        "How often that thread was given a CPU. Older captures lack it.",
-    ),
-    Column::nullable(
-        "others_cpu_ns",
-        Kind::U64,
-        "not known",
-        "CPU time of all threads that run no vCPU, the first one's with it. Older captures lack it.",
-    ),
-    Column::nullable(
-        "busiest_thread",
-        Kind::Text,
-        "there is none, or not known",
-        "The name of the thread with most CPU time among those that are neither. Older captures lack it.",
-    ),
-    Column::nullable(
-        "busiest_cpu_ns",
-        Kind::U64,
-        "there is none, or not known",
-        "Its CPU time. Older captures lack it.",
-    ),
-    Column::nullable(
-        "ceiling_settable",
-        Kind::Bool,
-        "not known",
-        "Whether its ceiling could be set from outside its VMM (docs/ceilings.md). Older captures lack it.",
-    ),
-];
+columns! {
+    pub(crate) COLUMNS {
+        vm: U32, "The number that `vm` columns hold.";
+        name: Text, "What its operator calls it; else the process's name and number.";
+        vmm: Text, "`qemu`, `crosvm`, `firecracker`, `cloud-hypervisor`, `haltwise-lab`, `other`.";
+        pid: U32, "The VMM's process, in the root PID namespace.";
+        start_ticks: U64,
+            "Start of that process since boot (field 22 of `/proc/PID/stat`); distinguishes it from later \
+         ones with the same number.";
+        ordinal: U32, "0 for the first VM of the process, 1 for its second, and so on.";
+        observable: Bool, "Whether its halts can be seen.";
+        unobservable_reason: Text, null "observable", "Why they cannot.";
+        from_ns: U64, null "it was there when the recording began", "When it came. Older captures lack it.";
+        to_ns: U64, null "it was there when the recording ended", "When it was gone. Older captures lack it.";
+        paused_ns: U64, null "not known",
+            "How long none of its vCPUs was in `KVM_RUN`, in pauses that were over when the recording ended. Older captures lack it.";
+        paused_from_ns: U64, null "not paused, or not known",
+            "Since when none was, if that lasted until the recording ended. Older captures lack it.";
+        domain: Text, null "its operator knows it by no other",
+            "The name that its VMM was given, where `name` is another: OpenStack's `instance-…`, KubeVirt's `NAMESPACE_NAME`, Proxmox VE's without the number. Older captures lack it, and those of `record --no-command`.";
+        uuid: Text, null "none, or not known",
+            "Its UUID, in lower case; of an OpenStack instance the instance's. Older captures lack it, and those of `record --no-command`.";
+        vmid: Text, null "not Proxmox VE's",
+            "Proxmox VE's number of it. Older captures lack it, and those of `record --no-command`.";
+        pod: Text, null "not in a pod, or not known",
+            "The pod that it runs in, of KubeVirt. Older captures lack it, and those of `record --no-command`.";
+        pod_uid: Text, null "not in a pod",
+            "The UID of that pod. Older captures lack it, and those of `record --no-command`.";
+        cgroup: Text, null "not known",
+            "The cgroup of its VMM, from the root of the hierarchy to the scope. Older captures lack it, and those of `record --no-command`.";
+        hpet: Bool, null "the machine's default decides, or not known",
+            "Whether QEMU's command line gives the machine an HPET. Older captures lack it.";
+        no_ioeventfd: Bool, null "not known",
+            "QEMU's command line has a virtio device with `ioeventfd=off`. Older captures lack it.";
+        iothreads: U64, null "not known", "Threads for devices (`-object iothread`). Older captures lack it.";
+        vhost: Bool, null "not known",
+            "A network device is served by the kernel, or by another process (vhost). Older captures lack it.";
+        huge_pages: Bool, null "not known",
+            "QEMU's command line puts the VM's memory on hugetlbfs. Older captures lack it.";
+        cpu_pm: Bool, null "not known",
+            "QEMU runs with `-overcommit cpu-pm=on`: halts stay inside the guest. Older captures lack it.";
+        threads_ns: U64, null "not known",
+            "The time between the first and the last look at the VMM's threads, to which the next six refer. Older captures lack it.";
+        vcpu_cpu_ns: U64, null "not known", "CPU time of the threads that run vCPUs. Older captures lack it.";
+        main_cpu_ns: U64, null "not known",
+            "CPU time of the process's first thread: QEMU's main loop. Older captures lack it.";
+        main_runs: U64, null "not known", "How often that thread was given a CPU. Older captures lack it.";
+        others_cpu_ns: U64, null "not known",
+            "CPU time of all threads that run no vCPU, the first one's with it. Older captures lack it.";
+        busiest_thread: Text, null "there is none, or not known",
+            "The name of the thread with most CPU time among those that are neither. Older captures lack it.";
+        busiest_cpu_ns: U64, null "there is none, or not known", "Its CPU time. Older captures lack it.";
+        ceiling_settable: Bool, null "not known",
+            "Whether its ceiling could be set from outside its VMM (docs/ceilings.md). Older captures lack it.";
+    }
+}
 
 impl Row for Vm {
     const TABLE: Table = Table::Vms;

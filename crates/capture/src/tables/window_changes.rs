@@ -7,27 +7,20 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use crate::columns::{Columns, maybe, name_array};
 use crate::error::CaptureReadError;
 use crate::laws::Laws;
-use crate::table::{Column, Kind, Table};
+use crate::table::Table;
 use crate::tables::{Row, array};
 
-pub(crate) const COLUMNS: &[Column] = &[
-    Column::new("time_ns", Kind::U64, "When."),
-    Column::nullable("vm", Kind::U32, "thread not placed", "The VM."),
-    Column::nullable(
-        "vcpu",
-        Kind::U32,
-        "unknown",
-        "The vCPU, as the tracepoint names it.",
-    ),
-    Column::new("tid", Kind::U32, "The thread that ran the vCPU."),
-    Column::new("change", Kind::Name, "`grow` or `shrink`."),
-    Column::new("old_ns", Kind::U32, "Window before."),
-    Column::new(
-        "new_ns",
-        Kind::U32,
-        "Window after; may exceed the ceiling from Linux 6.1 on, where the clamp comes at the next halt.",
-    ),
-];
+columns! {
+    pub(crate) COLUMNS {
+        time_ns: U64, "When.";
+        vm: U32, null "thread not placed", "The VM.";
+        vcpu: U32, null "unknown", "The vCPU, as the tracepoint names it.";
+        tid: U32, "The thread that ran the vCPU.";
+        change: Name, "`grow` or `shrink`.";
+        old_ns: U32, "Window before.";
+        new_ns: U32, "Window after; may exceed the ceiling from Linux 6.1 on, where the clamp comes at the next halt.";
+    }
+}
 
 impl Row for WindowChange {
     const TABLE: Table = Table::WindowChanges;
