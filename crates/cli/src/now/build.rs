@@ -9,6 +9,7 @@ use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::replay::GoalName;
 use haltwise_core::stats::Interval;
 use haltwise_core::tune::advice::{Comparison, Verdict};
+use haltwise_core::tune::search::Aim;
 use haltwise_host::knob::is_writable;
 use haltwise_host::root::Root;
 
@@ -108,8 +109,8 @@ fn settings(made: &Recommended) -> Vec<ComparedSetting> {
     let Some(current) = figures(played, SettingRow::InForce) else {
         return Vec::new();
     };
-    let in_force = made.view.in_force;
-    let mut settings = vec![row("current", &in_force, current, None, current)];
+    let (in_force, aim) = (made.view.in_force, &candidates.advice.goal.aim);
+    let mut settings = vec![row("current", &in_force, (current, None), current, aim)];
     let off = in_force.with(Parameter::HaltPollNs, 0);
     let recommended = made.view.recommended;
     let is_off = |setting: Values| setting.get(Parameter::HaltPollNs) == Some(0);
@@ -118,12 +119,18 @@ fn settings(made: &Recommended) -> Vec<ComparedSetting> {
             Some(setting) if is_off(setting) => "recommended",
             _ => "off",
         };
-        settings.push(row(which, &off, of, candidates.off.as_ref(), current));
+        settings.push(row(
+            which,
+            &off,
+            (of, candidates.off.as_ref()),
+            current,
+            aim,
+        ));
     }
     let against = candidates.advice.against_in_force.as_ref();
     let other = recommended.filter(|&setting| !is_off(setting));
     if let (Some(setting), Some(of)) = (other, figures(played, SettingRow::Choice)) {
-        settings.push(row("recommended", &setting, of, against, current));
+        settings.push(row("recommended", &setting, (of, against), current, aim));
     }
     settings
 }
@@ -158,15 +165,15 @@ fn figures(played: &PlayedSettings, wanted: SettingRow) -> Option<&HaltFigures> 
 fn row(
     which: &'static str,
     setting: &Values,
-    of: &HaltFigures,
-    against: Option<&Comparison>,
+    (of, against): (&HaltFigures, Option<&Comparison>),
     current: &HaltFigures,
+    aim: &Aim,
 ) -> ComparedSetting {
     let end = |base: f64, end: f64| end.is_finite().then_some((base + end).max(0.0));
     let poll =
         |of: fn(&Interval) -> f64| end(current.poll_cpu_percent, of(&against?.poll_cpu_percent));
     let latency = |nth: usize| {
-        let end = say::latency_ends(current.latency_mean_ns, against?)[nth];
+        let end = say::latency_ends(current.latency_mean_ns, against?, aim)[nth];
         end.is_finite().then(|| whole(end))
     };
     ComparedSetting {

@@ -11,6 +11,7 @@ use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::kvm::{Knobs, Version};
 use haltwise_core::pilot::guards::is_contended;
 use haltwise_core::recording::Side;
+use haltwise_core::replay::calibration::drifts_percent;
 use haltwise_core::replay::session::Survey;
 use haltwise_core::replay::{Arrivals, Cost, GoalName};
 use haltwise_core::tune::advice::{self, Comparison};
@@ -148,7 +149,7 @@ pub(crate) fn search(
     let contended = contended(opened);
     let room = contended.then_some(0.0).or(idle_cpu_percent);
     let possible = room.map(|room| room + material.recorded_poll_cpu_percent());
-    let goals = goals(request, &known, possible);
+    let goals = goals(request, &known, possible, contended);
     let crew = Threads::new();
     let aims: Vec<Aim> = goals.iter().map(|goal| goal.aim).collect();
     let found: Vec<Found> = search::search(&material, &aims, &crew);
@@ -192,6 +193,7 @@ pub(super) fn goals(
     request: &TuneRequest,
     known: &Known,
     possible_poll_cpu_percent: Option<f64>,
+    contended: bool,
 ) -> Vec<Goal> {
     let goal = |named: GoalName| Goal {
         name: named.as_str().to_owned(),
@@ -202,6 +204,7 @@ pub(super) fn goals(
                 ..Cost::FREE
             },
             switch_cpu_ends_ns: known.switch_cpu_ends_ns,
+            drifts_percent: drifts_percent(contended),
             max_poll_cpu_percent: request.max_poll_cpu_percent,
             possible_poll_cpu_percent,
         },

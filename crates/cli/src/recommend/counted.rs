@@ -18,7 +18,7 @@ use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::counted::{Bound, Counted, CountedAdvice, advise};
 use haltwise_document::figures;
 
-use super::candidates::{self, TuneRequest, goals, idle_cpu_percent};
+use super::candidates::{self, TuneRequest, contended, goals, idle_cpu_percent};
 use super::view::{TuneBasis, TuneResult, commands, settings};
 use super::{SCHEMA, follow, say};
 use crate::exit::{Exit, Failure};
@@ -99,7 +99,13 @@ pub(crate) fn search(
     let (counted, otherwise) = counted(&rows, info, &in_force, &known)?;
     let idle_cpu_percent = idle_cpu_percent(opened);
     let polls = counted.poll_ns.map_or(0.0, |ns| counted.percent(ns));
-    let aim = goals(request, &known, idle_cpu_percent.map(|idle| idle + polls))[0].aim;
+    let aim = goals(
+        request,
+        &known,
+        idle_cpu_percent.map(|idle| idle + polls),
+        contended(opened),
+    )[0]
+    .aim;
     let advice = advise(&counted, &otherwise, reach, &in_force, &aim);
     let advice = advice.ok_or_else(prices::nothing_known)?;
     let recommended = (advice.changes && follows).then(|| settings(&advice.knobs, reach));

@@ -3,13 +3,13 @@
 use haltwise_core::kvm::Rule;
 use haltwise_core::kvm::ceiling::CeilingRule;
 use haltwise_core::parameter::{Parameter, Values};
-use haltwise_core::replay::calibration::DRIFT_PERCENT;
 use haltwise_core::stats::Interval;
 use haltwise_core::tune::Material;
 use haltwise_core::tune::advice::{Advice, Comparison, LEAST_GAIN, Rejected, Verdict};
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::doubt::Doubt;
 use haltwise_core::tune::finalist::Finalist;
+use haltwise_core::tune::search::Aim;
 
 use super::candidates::Candidates;
 use super::view::settings;
@@ -101,13 +101,14 @@ pub(crate) fn parameters(of: &Values) -> String {
     )
 }
 
-/// The policy of KVM under these parameters: `kvm:grow=2,max=50000ns`.
+/// The policy of KVM under these parameters: `kvm:max=50000ns,grow=2`.
 pub(crate) fn spec(of: &Values) -> String {
     let word = |(parameter, value): (Parameter, u32)| {
         let unit = if parameter.is_time() { "ns" } else { "" };
         format!("{}={value}{unit}", parameter.key())
     };
-    format!("kvm:{}", words(of, word, ","))
+    let all: Vec<String> = of.listed().map(word).collect();
+    format!("kvm:{}", all.join(","))
 }
 
 /// The command that sets parameters through haltwise.
@@ -229,13 +230,11 @@ pub(crate) fn reason(
 
 /// Between which ends the mean wake-up latency of a setting will be measured, in nanoseconds: later, on a host that has
 /// drifted.
-pub(crate) fn latency_ends(now_ns: f64, against: &Comparison) -> [f64; 2] {
+pub(crate) fn latency_ends(now_ns: f64, against: &Comparison, aim: &Aim) -> [f64; 2] {
+    let [low, high] = aim.drifts_percent.map(|percent| percent as f64 / 100.0);
     let late = against.latency_mean_ns;
-    [
-        (late.low, 100 - DRIFT_PERCENT),
-        (late.high, 100 + DRIFT_PERCENT),
-    ]
-    .map(|(more_ns, percent)| ((now_ns + more_ns) * percent as f64 / 100.0).max(0.0))
+    [(late.low, low), (late.high, high)]
+        .map(|(more_ns, drift)| ((now_ns + more_ns) * drift).max(0.0))
 }
 
 /// Both outcomes of what is to be proved first, and what they depend on.
@@ -253,7 +252,7 @@ fn unproven(material: &Material, advice: &Advice, in_force: &Finalist, reach: Re
     };
     let now = in_force.judged();
     let poll_cpu_percent = wall.poll_cpu_percent(&choice.judged());
-    let [low_ns, high_ns] = latency_ends(now.latency_mean_ns(), against);
+    let [low_ns, high_ns] = latency_ends(now.latency_mean_ns(), against, &advice.goal.aim);
     format!(
         "Not known: {} would cost {} than the current setting. Polling would take {} of a CPU instead of {}; the mean \
          wake-up latency would be {} to {} instead of {}. It depends on {doubt}. `haltwise prove` measures both.",

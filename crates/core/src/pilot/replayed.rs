@@ -15,6 +15,7 @@ use crate::prove::tally::tally;
 use crate::recording::Side;
 use crate::replay::Sums;
 use crate::replay::calibration::SwitchCpu;
+use crate::replay::calibration::drifts_percent;
 use crate::replay::cost::{Assumed, MILLI};
 use crate::replay::latency::{Latencies, class_of};
 use crate::replay::sample::sleep_and_latency_ns;
@@ -132,6 +133,7 @@ impl Replayed {
             cost,
             switch_cpu_ends_ns: self.switch_cpu.map(|measured| measured.ends_ns),
             max_poll_cpu_percent: question.max_poll_cpu_percent,
+            drifts_percent: drifts_percent(false),
             possible_poll_cpu_percent: question.idle_cpu_percent.map(|idle| idle + polled),
         };
         (!material.seats.is_empty()).then_some((material, aim))

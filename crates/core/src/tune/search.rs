@@ -9,13 +9,14 @@ use super::stage::{self, Entry, Part};
 use crate::kvm::Knobs;
 use crate::replay::Cost;
 use crate::replay::Sums;
-use crate::replay::calibration::DRIFT_PERCENT;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Aim {
     pub cost: Cost,
     /// The ends of the interval of a calibrated [`Cost::switch_cpu_ns`].
     pub switch_cpu_ends_ns: Option<[u64; 2]>,
+    /// [`drifts_percent`](crate::replay::calibration::drifts_percent) of the recorded host.
+    pub drifts_percent: [u64; 2],
     /// The most that polling may take, in % of one CPU for all vCPUs together.
     pub max_poll_cpu_percent: Option<f64>,
     /// The most that it can take, in the same way: what polled when recorded and what was idle then. Who
@@ -25,11 +26,10 @@ pub struct Aim {
 
 impl Aim {
     /// What things cost at the ends of the price of a block, where wake-ups are as much shorter and longer as they are at
-    /// another time ([`DRIFT_PERCENT`]: of all settings alike, so that it weighs as the weight of latency); nothing where no
-    /// ends are known.
+    /// another time (of all settings alike, so that it weighs as the weight of latency); nothing where no ends are known.
     pub fn ends(&self) -> impl Iterator<Item = Cost> {
         let ends = self.switch_cpu_ends_ns.into_iter().flatten();
-        let (cost, drifts) = (self.cost, [100 - DRIFT_PERCENT, 100 + DRIFT_PERCENT]);
+        let (cost, drifts) = (self.cost, self.drifts_percent);
         ends.zip(drifts).map(move |(switch_cpu_ns, percent)| Cost {
             switch_cpu_ns,
             latency_weight_milli: cost.latency_weight_milli * percent / 100,

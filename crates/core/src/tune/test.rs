@@ -12,6 +12,7 @@ use crate::event::{CeilingSource, Halt, WakeSource};
 use crate::ids::{VcpuId, VmIndex};
 use crate::kvm::{Arch, Knobs, Rule, Version};
 use crate::policy::Start;
+use crate::replay::calibration::drifts_percent;
 use crate::replay::session::Survey;
 use crate::replay::{Arrivals, Cost, Sample};
 use crate::workload::{Gaps, SplitMix64};
@@ -33,6 +34,7 @@ pub(crate) const AIM: Aim = Aim {
     cost: COST,
     switch_cpu_ends_ns: None,
     max_poll_cpu_percent: None,
+    drifts_percent: drifts_percent(false),
     possible_poll_cpu_percent: None,
 };
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kvm::{Arch, Rule, Version};
+use crate::replay::calibration::drifts_percent;
 use crate::replay::latency::Latencies;
 
 const COST: Cost = Cost {
@@ -14,6 +15,7 @@ const AIM: Aim = Aim {
     cost: COST,
     switch_cpu_ends_ns: None,
     max_poll_cpu_percent: None,
+    drifts_percent: drifts_percent(false),
     possible_poll_cpu_percent: None,
 };
 

@@ -7,6 +7,7 @@ use crate::event::{Halt, WakeSource};
 use crate::kvm::{Arch, Knobs, Version};
 use crate::policy::Spec;
 use crate::replay::Arrivals;
+use crate::replay::calibration::drifts_percent;
 use crate::replay::session::Survey;
 use crate::tune::advice;
 use crate::tune::advice::{Verdict, advise};
@@ -60,6 +61,7 @@ fn goal(cost: Cost) -> Goal {
             cost,
             switch_cpu_ends_ns: None,
             max_poll_cpu_percent: None,
+            drifts_percent: drifts_percent(false),
             possible_poll_cpu_percent: None,
         },
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::replay::Sums;
+use crate::replay::calibration::drifts_percent;
 use crate::tune::finalist::Finalist;
 
 /// The judged cost per halt of the choice, and what off and the oracle would pay.
@@ -228,6 +229,7 @@ fn a_search_for_a_ceiling_moves_nothing_else() {
 fn nobody_is_told_to_poll_with_cpus_that_are_not_there() {
     let material = material(terms("6.12"), &load(0, "fixed:20us", 4_000, 13));
     let aim = Aim {
+        drifts_percent: drifts_percent(false),
         possible_poll_cpu_percent: Some(30.0),
         ..AIM
     };
