@@ -16,7 +16,7 @@ not have, from recordings without polling and under the parameters in force; the
 
     bench/stability.py [--haltwise BIN] [--lab BIN] [--recordings 10] [--seconds 10] [--loops 0,1,3] [--predictions] [--json FILE]
 
-The price of a sleep is measured once before all VMs, as `haltwise` does by itself on a host that runs none. Nothing of this machine
+The price of a sleep is measured and kept before all VMs, as on a host where haltwise has run once. Nothing else of this machine
 is set: polling is switched off by the ceiling of the lab's own VM (KVM_CAP_HALT_POLL). Times depend on the host; counts of
 agreement are the result.
 """
@@ -156,7 +156,7 @@ def main():
         common.keep(args, predict(args))
         return
     # As on a host where haltwise has run once: the price of a sleep is measured without a VM, and kept.
-    common.ask([args.haltwise, "calibrate", "--quick"])
+    common.ask([args.haltwise, "calibrate"])
     rows = []
     print(f"{'load':28} loops agree unproven latency of off: predicted, measured   covers   cost worse")
     for loops in (int(text) for text in args.loops.split(",")):

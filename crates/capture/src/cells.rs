@@ -163,7 +163,7 @@ macro_rules! names {
                 name_array(&<$type>::ALL.map(<$type>::as_str), cells.map(|cell| *cell as u8))
             }
 
-            fn read<'a>(columns: &Columns<'a>, name: &str) -> Result<Vec<Self>, CaptureReadError> {
+            fn read(columns: &Columns<'_>, name: &str) -> Result<Vec<Self>, CaptureReadError> {
                 columns.names(name, <$type>::from_name)
             }
 
@@ -183,7 +183,7 @@ impl Cell for Vec<u64> {
         number_lists(cells)
     }
 
-    fn read<'a>(columns: &Columns<'a>, name: &str) -> Result<Vec<Self>, CaptureReadError> {
+    fn read(columns: &Columns<'_>, name: &str) -> Result<Vec<Self>, CaptureReadError> {
         columns.lists(name)
     }
 

@@ -30,6 +30,7 @@ const MOST_EVENTS_PER_NS: u64 = 100;
 
 haltwise_core::names! {
     /// A law that a row breaks.
+    #[non_exhaustive]
     pub enum Law {
         /// Rows are of the time of the recording.
         WithinRecording = "its time is outside the recording",

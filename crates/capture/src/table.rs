@@ -12,6 +12,8 @@ use crate::tables;
 
 haltwise_core::names! {
     /// One table of a capture.
+    ///
+    /// In the order in which they are written.
     pub enum Table {
         /// One row for each halt.
         Halts = "halts",

@@ -29,7 +29,6 @@ pub(crate) fn value(root: &Root, parameter: Parameter) -> Option<u32> {
     parameter.value(&root.value(parameter.path()).ok()?).ok()
 }
 
-/// Its value in a set of KVM's; `None` of a guest's.
 pub(crate) fn who() -> String {
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())

@@ -13,6 +13,8 @@ use crate::vmm::{Machine, Threads, VcpuTime};
 
 crate::names! {
     /// What ended a halt.
+    ///
+    /// Their order is that of the codes in a capture.
     #[derive(Default)]
     pub enum WakeSource {
         /// A timer of this vCPU: LAPIC, PIT, arch timer.
@@ -44,6 +46,8 @@ impl WakeSource {
 
 crate::names! {
     /// Where the ceiling of a halt came from.
+    ///
+    /// Their order is that of the codes in a capture.
     #[derive(Default)]
     pub enum CeilingSource {
         /// The module parameter `halt_poll_ns`, live.
@@ -299,6 +303,7 @@ pub enum KnobScope {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct HostSample {
     pub time_ns: u64,
+    /// CPUs online.
     pub cpus: u32,
     /// CPU time of all CPUs that was not idle, since boot.
     pub busy_ns: u64,
@@ -511,13 +516,10 @@ mod test {
         for wake in WakeSource::ALL {
             assert_eq!(WakeSource::from_code(wake.code()), wake);
         }
-        for source in [
-            CeilingSource::Param,
-            CeilingSource::Cap,
-            CeilingSource::Snapshot,
-            CeilingSource::Unknown,
-        ] {
+        for source in CeilingSource::ALL {
             assert_eq!(CeilingSource::from_code(source.code()), source);
         }
+        assert_eq!(WakeSource::ALL.map(WakeSource::code), [0, 1, 2, 3, 4]);
+        assert_eq!(CeilingSource::ALL.map(CeilingSource::code), [0, 1, 2, 3]);
     }
 }

@@ -1,6 +1,6 @@
 //! Enums whose variants have names: stored, printed and read back by them.
 
-/// Declares such an enum; its variants are in the order of [`ALL`](crate::event::WakeSource::ALL), and of their codes.
+/// Declares such an enum. `ALL` has the variants in the order of their declaration; their codes follow it.
 #[macro_export]
 macro_rules! names {
     ($(#[$doc:meta])* pub enum $type:ident { $($(#[$each:meta])* $name:ident = $text:literal),* $(,)? }) => {

@@ -32,7 +32,11 @@ pub struct Interval {
 impl Interval {
     /// A figure of which too little is known for an interval.
     pub fn unknown(value: f64) -> Self {
-        Self::around(value, f64::INFINITY)
+        Self {
+            value,
+            low: f64::NEG_INFINITY,
+            high: f64::INFINITY,
+        }
     }
 
     /// As far on either side.
@@ -140,7 +144,8 @@ pub fn percentile_of_sorted<T: Copy>(sorted: &[T], p: f64) -> Option<T> {
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
 }
 
-/// No interval of 95 % for a median rests on fewer samples: not even the whole range is one.
+/// No interval of 95 % for a median rests on fewer samples: not even the whole range is one. Nor does one of paired differences:
+/// all of them lie on one side of the truth in 2 of 2^n experiments.
 pub const FEWEST: usize = 6;
 
 /// Median with its distribution-free 95 % interval: the order statistics at ranks

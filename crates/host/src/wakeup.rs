@@ -8,6 +8,8 @@
 //! **Wake-up latency** of a repetition: median time from the signal to the sleeper's first instruction, asleep, minus
 //! the same polled.
 //!
+//! **A wake-up from the sleeper's own CPU**: the same time, asleep, where both threads have one CPU. It need not leave idle.
+//!
 //! **CPU of a block and wake**: CPU time of a round asleep, minus that of a polled round without the time polled.
 //!
 //! A vCPU's sleep is the same `schedule()` and the same wake-up, and KVM's work around them on top: it takes the
@@ -256,5 +258,6 @@ mod test {
         assert_eq!((found.repetitions, found.classes.len()), (1, 2));
         let woke = found.classes.iter().map(|it| it.signal_to_guest_blocked_ns);
         assert!(woke.flatten().all(|latency| latency.median > 0.0));
+        assert!((found.same_cpu_wake_latency_ns).is_some_and(|it| it.median > 0.0));
     }
 }

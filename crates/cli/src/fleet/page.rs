@@ -48,7 +48,12 @@ fn opening(document: &mut Document, result: &FleetResult) {
         ),
     });
     if result.verdict == Verdict::Set {
-        document.command("on each host", say::apply(&result.one.values()));
+        let set = say::words(
+            &result.one.values(),
+            |(it, value)| format!(" --set {it}={value}"),
+            "",
+        );
+        document.command("on each host", format!("haltwise apply{set}"));
     }
 }
 

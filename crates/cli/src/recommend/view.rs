@@ -102,7 +102,7 @@ figures! {
         pub(crate) best_policy: Option<BestPolicy> = Record(BestPolicy::FIGURES),
         /// A recommendation for each goal that has a name.
         pub(crate) goals: Vec<GoalAdvice> = List(GoalAdvice::FIGURES),
-        /// Values that no other beats in both polling and latency.
+        /// Settings that no other beats in both polling and latency.
         pub(crate) front: Vec<SettingPoint> = List(SettingPoint::FIGURES),
         /// Candidates that looked better and were not taken.
         pub(crate) rejected: Vec<RejectedSetting> = List(RejectedSetting::FIGURES),

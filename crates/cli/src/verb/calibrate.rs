@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if let Some(recorded) = &recorded {
         recorded::add(&mut found, recorded);
     }
-    if is_undisturbed {
+    if is_undisturbed && interrupt.came().is_none() {
         kept::keep(&Root::host(), &found);
     }
     if arguments.json {

@@ -16,6 +16,8 @@ const CEILINGS_NS: [u32; 16] = [
 
 crate::names! {
     /// What a row of a costs table is of.
+    ///
+    /// In the order of a table.
     pub enum Kind {
         /// The halts as they were recorded.
         Recorded = "recorded",

@@ -15,6 +15,8 @@ use super::rule::{GrowStart, GrowthCap, Rule, WindowOf};
 
 crate::names! {
     /// A change of the rule that is known, or likely, to be in kernels older than the one it came with.
+    ///
+    /// The oldest first.
     pub enum Backport {
         /// The parameter `grow_start`, which a window that grows is lifted to; a factor of 0 leaves the window.
         /// Upstream 5.1 (commits 7fa08e71, 49113d36, dee339b5).

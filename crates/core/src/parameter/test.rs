@@ -58,6 +58,14 @@ fn names_read_back_and_only_they_do() {
         assert!(parameter.path().ends_with(parameter.name()));
         let json = serde_json::to_string(&parameter).unwrap();
         assert_eq!(json, format!("\"{parameter}\""));
+        assert_eq!(
+            Parameter::HOST.contains(&parameter),
+            !parameter.is_of_guest()
+        );
+        assert_eq!(
+            Parameter::GUEST.contains(&parameter),
+            parameter.is_of_guest()
+        );
     }
     for bad in ["", "grow", "HALT_POLL_NS", "halt_poll_max_steal"] {
         let error = bad.parse::<Parameter>().unwrap_err().to_string();
@@ -90,6 +98,9 @@ fn recorded_parameters_are_known_by_name_and_scope() {
     for (name, value) in [("halt_poll_max_steal", "7"), ("halt_poll_ns", "-1")] {
         assert_eq!(Parameter::of(&knob(name, host, value)), None, "{name}");
     }
+    let read = |name, scope, text| Parameter::of(&knob(name, scope, text)).map(|it| it.1);
+    assert_eq!(read("guest_halt_poll_allow_shrink", guest, "Y"), Some(1));
+    assert_eq!(read("halt_poll_ns", host, "7\n"), Some(7));
 }
 
 #[test]
@@ -142,4 +153,31 @@ fn values_fill_one_another() {
         [(Parameter::HaltPollNs, 7)]
     );
     assert!(over.are_of(Side::Host) && !over.are_of(Side::Guest));
+    assert!(over.beyond(&over).is_empty());
+}
+
+/// No window grows by the old factors under the new ceiling.
+#[test]
+fn values_are_written_with_the_ceiling_last() {
+    let written = |values: Values| values.iter().map(|(it, _)| it.short()).collect::<Vec<_>>();
+    let knobs = Knobs {
+        halt_poll_ns: 1,
+        grow: 2,
+        grow_start: 3,
+        shrink: 4,
+    };
+    assert_eq!(
+        written(knobs.into()),
+        ["grow", "grow_start", "shrink", "halt_poll_ns"]
+    );
+    assert_eq!(
+        written(Params::default().into()),
+        [
+            "grow",
+            "grow_start",
+            "shrink",
+            "allow_shrink",
+            "guest_halt_poll_ns"
+        ]
+    );
 }

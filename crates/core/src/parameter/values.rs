@@ -47,7 +47,7 @@ impl Values {
         *self == Self::default()
     }
 
-    /// The values that `other` has not.
+    /// The values that `other` does not have.
     #[must_use]
     pub fn beyond(&self, other: &Self) -> Self {
         self.iter()
@@ -61,7 +61,7 @@ impl Values {
             .all(|(it, _)| it.is_of_guest() != side.is_host())
     }
 
-    /// These, and for parameters that they lack the others.
+    /// These values; where one is missing, that of `others`.
     #[must_use]
     pub fn over(&self, others: impl Into<Self>) -> Self {
         let others = others.into();
@@ -155,14 +155,16 @@ impl<'de> Deserialize<'de> for Values {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Values, A::Error> {
-                let mut values = Values::default();
+                let (mut values, mut seen) = (Values::default(), Vec::new());
                 while let Some(name) = map.next_key::<String>()? {
-                    let parameter: Parameter = name
-                        .parse()
-                        .map_err(|_| A::Error::unknown_field(&name, &Parameter::NAMES))?;
-                    if values.get(parameter).is_some() {
+                    let mut all = Parameter::ALL.into_iter();
+                    let parameter = all
+                        .find(|it| it.name() == name)
+                        .ok_or_else(|| A::Error::unknown_field(&name, &Parameter::NAMES))?;
+                    if seen.contains(&parameter) {
                         return Err(A::Error::duplicate_field(parameter.name()));
                     }
+                    seen.push(parameter);
                     let value = if parameter.is_flag() {
                         map.next_value::<Option<bool>>()?.map(u32::from)
                     } else {

@@ -12,6 +12,7 @@ use crate::stats::ranks::RankInterval;
 pub struct Round {
     pub a: Figures,
     pub b: Figures,
+    /// Under A once more.
     pub control: Figures,
 }
 
@@ -25,6 +26,7 @@ pub struct Comparison {
     pub b: f64,
     /// Median of the control blocks.
     pub control: f64,
+    /// B less A.
     pub effect: RankInterval,
     /// Control less A: what the host makes of settings that are the same.
     pub noise: RankInterval,

@@ -7,6 +7,8 @@ use crate::replay::{Cost, Outcome};
 
 crate::names! {
     /// A figure of a block.
+    ///
+    /// In the order in which they are printed.
     pub enum Figure {
         /// Cost of a halt at the goal's weight of latency, in nanoseconds of CPU. The verdict is about this.
         Cost = "cost",
@@ -44,8 +46,6 @@ crate::names! {
         Metric = "metric",
     }
 }
-
-const COUNT: usize = 17;
 
 impl Figure {
     /// Those that a replay predicts.
@@ -106,7 +106,7 @@ pub enum Unit {
 
 /// The figures of one block. What could not be read is `None`, never zero.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Figures([Option<f64>; COUNT]);
+pub struct Figures([Option<f64>; Figure::ALL.len()]);
 
 impl Figures {
     pub fn get(&self, figure: Figure) -> Option<f64> {

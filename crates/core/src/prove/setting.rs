@@ -182,8 +182,12 @@ impl FromStr for WantedSetting {
         if spec.arg("cap").is_some() {
             return Err(SettingError::Cap);
         }
-        let given = |it: Parameter| Some((it, it.value(spec.arg(it.key())?).ok()?));
-        wanted.given = Parameter::HOST.into_iter().filter_map(given).collect();
+        for parameter in Parameter::HOST {
+            if let Some(text) = spec.arg(parameter.key()) {
+                let value = parameter.value(text)?;
+                wanted.given.set(parameter, Some(value));
+            }
+        }
         wanted.defaults = spec.arg("knobs").is_some();
         Ok(wanted)
     }

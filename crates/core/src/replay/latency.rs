@@ -429,8 +429,9 @@ impl Table {
             .any(|origin| *origin != Origin::Recorded)
     }
 
-    /// The same, were doubtful wake-ups as early as they may be: a price [`TIMES`] shorter (as short as that of a CPU that
-    /// is not idle, where it need not be), or without its correction; a few sleeps [`TIMES`] shorter than the fastest tenth of them, since a disturbance only adds and may have met all.
+    /// The same, were doubtful wake-ups as early as they may be: a price [`TIMES`] shorter, or as short as a wake-up on a busy
+    /// CPU where polls were preempted; a corrected price without its correction; a few sleeps [`TIMES`] shorter than the fastest
+    /// tenth of them, since a disturbance only adds and may have met all.
     #[must_use]
     pub fn early(&self) -> Self {
         let is_few = |class: usize| self.origins[class] == Origin::Few;

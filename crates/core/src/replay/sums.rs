@@ -48,7 +48,7 @@ impl Sums {
         }
     }
 
-    /// The same with its exits and IPIs, for whoever compares with a guest that polls.
+    /// The same with its exits and IPIs, for comparisons with a guest that polls.
     pub fn with_exits_of(outcome: &Outcome) -> Self {
         Self {
             exits: outcome.exits(),
@@ -162,5 +162,28 @@ impl Sums {
         } else {
             0.0
         }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_sum_ends_at_the_largest_number() {
+        let most = Sums {
+            halts: u64::MAX,
+            worth_ns: u64::MAX - 1,
+            ..Sums::default()
+        };
+        let more = Sums {
+            halts: 1,
+            worth_ns: 1,
+            ipis: 3,
+            ..Sums::default()
+        };
+        let sum = Sums::total([&most, &more]);
+        assert_eq!((sum.halts, sum.worth_ns, sum.ipis), (u64::MAX, u64::MAX, 3));
+        assert_eq!(sum.since(&most).ipis, 3);
     }
 }

@@ -1,7 +1,7 @@
 //! How far a difference between two settings can be trusted: bootstrap over blocks of time.
 //!
 //! Halts of a vCPU hang together, and a load has moods; blocks of time hardly do. So blocks are drawn
-//! with replacement, the same for both settings, and the difference computed anew, many times. The
+//! with replacement, the same for both settings, and the difference computed again each time. The
 //! middle 95 % of what comes of it is the interval (Künsch, "The Jackknife and the Bootstrap for
 //! General Stationary Observations", 1989, with blocks that do not overlap).
 

@@ -25,6 +25,7 @@ pub struct Finalist<S = Knobs> {
     pub start: Start,
     /// Sums of each part from the start that counts: the fit half, then the blocks of the validation half.
     pub parts: Vec<Sums>,
+    /// From the other start.
     pub others: Vec<Sums>,
     /// From the start that counts, with something taken otherwise; nothing where all was recorded.
     pub doubted: Vec<(Doubt, Vec<Sums>)>,

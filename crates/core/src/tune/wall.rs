@@ -2,7 +2,7 @@
 
 use crate::replay::{Cost, Sums};
 
-/// The time in which halts happened, which is longer or shorter under another setting: whoever wakes
+/// The time in which halts happened, which is longer or shorter under another setting: a vCPU that wakes
 /// sooner goes on sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Wall {

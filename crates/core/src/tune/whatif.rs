@@ -68,6 +68,7 @@ pub struct Cell {
     pub knobs: Knobs,
     /// From the start that counts.
     pub own: Sums,
+    /// From the other start.
     pub other: Sums,
     /// From the start that counts, group by group of [`WhatIf::vms`].
     pub vms: Vec<Sums>,

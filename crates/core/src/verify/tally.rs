@@ -6,6 +6,8 @@ use super::{Difference, Verdict};
 
 crate::names! {
     /// What KVM did with a window at the end of a halt, or where it began.
+    ///
+    /// In the order in which they are printed.
     pub enum Transition {
         Grow = "grow",
         Shrink = "shrink",
@@ -18,6 +20,8 @@ crate::names! {
 
 crate::names! {
     /// Why a halt could not be checked.
+    ///
+    /// In the order in which they are printed.
     pub enum Skip {
         /// The first of its vCPU: nobody knows which window the halt before left.
         First = "first",

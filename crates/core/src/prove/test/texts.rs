@@ -45,6 +45,27 @@ fn what_is_not_given_is_as_in_force() {
 }
 
 #[test]
+fn what_a_governor_cannot_have_is_refused_with_the_reason() {
+    for (text, reason) in [
+        ("guest_halt_poll_grow=x", "a factor, a whole number"),
+        ("guest_halt_poll_ns=+5", "takes nanoseconds"),
+        ("guest_halt_poll_allow_shrink=2", "it is Y or N"),
+        ("guest_halt_poll_us=1", "is not a parameter of the governor"),
+        (
+            "guest_halt_poll_ns=1,halt_poll_ns=1",
+            "is not a parameter of the governor",
+        ),
+        (
+            "guest_halt_poll_ns=1,guest_halt_poll_ns=1",
+            "is given twice",
+        ),
+    ] {
+        let error = text.parse::<WantedParams>().unwrap_err();
+        assert!(error.to_string().contains(reason), "{text}: {error}");
+    }
+}
+
+#[test]
 fn what_no_kernel_can_be_put_under_is_refused_with_the_reason() {
     for (text, reason) in [
         ("learned", "a kernel has only its own algorithm"),
@@ -55,6 +76,8 @@ fn what_no_kernel_can_be_put_under_is_refused_with_the_reason() {
         ("kvm:max=50 parsecs", "unknown unit"),
         ("kvm:ceiling=50us", "takes no `ceiling`"),
         ("kvm:grow=-1", "whole number"),
+        ("kvm:grow=+4", "whole number"),
+        ("kvm:max=50000.0", "takes nanoseconds"),
         ("kvmm", "did you mean `kvm`"),
         ("", "there is no policy"),
         ("off:1", "takes no"),

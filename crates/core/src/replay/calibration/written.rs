@@ -55,8 +55,8 @@ pub struct Written {
 }
 
 impl Written {
-    /// Whether other tasks hardly wanted the CPUs: three in four of the polled runs were not preempted. Then it holds for
-    /// the host until that is another.
+    /// Whether other tasks hardly wanted the CPUs: three in four of the polled runs were not preempted. Such a
+    /// price is kept until the host changes.
     pub fn is_undisturbed(&self) -> bool {
         let polled = (self.classes.iter()).filter_map(|class| Some(class.wake_latency_ns?.samples));
         let wanted = self.repetitions as usize * self.classes.len();

@@ -166,6 +166,7 @@ impl Vectors {
             .collect();
         for member in &mut self.members {
             let into = stands_for[member.lane];
+            // What is left may be below 0: it wraps here, and wraps back in `tally`.
             let apart = tallies[member.lane].with(&tallies[into], u64::wrapping_sub);
             member.more = member.more.with(&apart, u64::wrapping_add);
             member.lane = place[into];
