@@ -248,17 +248,6 @@ fn a_plan_of_a_guest_has_parameters_of_its_guest_alone() {
     assert!(refused(&large).contains("guest_halt_poll_grow_start is 4294967295"));
 }
 
-#[test]
-fn parameters_are_written_with_the_ceiling_last() {
-    for (plan, ceiling) in [
-        (plan(), Parameter::HaltPollNs),
-        (of_guest(), Parameter::GuestHaltPollNs),
-    ] {
-        let last = plan.settings.iter().last().unwrap();
-        assert_eq!(last.0, ceiling);
-    }
-}
-
 /// The page names every field that a plan has, and none that it has not.
 #[test]
 fn the_page_describes_every_field() {

@@ -72,12 +72,7 @@ mod test {
 
     #[test]
     fn a_ceiling_that_nobody_follows_is_not_recommended() {
-        let in_force = Values::from(Knobs {
-            halt_poll_ns: 200_000,
-            grow: 2,
-            grow_start: 10_000,
-            shrink: 2,
-        });
+        let in_force = Values::from(Knobs::of([200_000, 2, 10_000, 2]));
         let ceiling = in_force.with(Parameter::HaltPollNs, 50_000);
         assert_eq!(without_ceiling(ceiling, &in_force), None);
         let shrink = ceiling.with(Parameter::Shrink, 0);

@@ -78,9 +78,6 @@ fn the_grid_of_this_name_is_this_one() {
         (14_560_000, 7_610_000, 1_190),
         "a changed grid has another name"
     );
-    for kind in Kind::ALL {
-        assert_eq!(Kind::from_name(kind.as_str()), Some(kind));
-    }
 }
 
 /// The windows of random halts under a host's parameters and a ceiling.

@@ -29,6 +29,16 @@ pub struct Knobs {
 pub const GROW_START: u32 = 10_000;
 
 impl Knobs {
+    /// In the order of [`Parameter::HOST`](crate::parameter::Parameter::HOST).
+    pub const fn of([halt_poll_ns, grow, grow_start, shrink]: [u32; 4]) -> Self {
+        Self {
+            halt_poll_ns,
+            grow,
+            grow_start,
+            shrink,
+        }
+    }
+
     /// What the parameters are in an upstream kernel when nobody sets them.
     ///
     /// Before 4.3 there is only `halt_poll_ns`; the other fields are then 0 and nothing reads them.

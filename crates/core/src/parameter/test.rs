@@ -133,12 +133,7 @@ fn values_are_an_object_with_the_kernels_names() {
 #[test]
 fn values_fill_one_another() {
     let ceiling = Values::default().with(Parameter::HaltPollNs, 7);
-    let knobs = Knobs {
-        halt_poll_ns: 200_000,
-        grow: 2,
-        grow_start: 10_000,
-        shrink: 0,
-    };
+    let knobs = Knobs::of([200_000, 2, 10_000, 0]);
     let over = ceiling.over(knobs);
     assert_eq!(
         Knobs::from(over),
@@ -160,12 +155,7 @@ fn values_fill_one_another() {
 #[test]
 fn values_are_written_with_the_ceiling_last() {
     let written = |values: Values| values.iter().map(|(it, _)| it.short()).collect::<Vec<_>>();
-    let knobs = Knobs {
-        halt_poll_ns: 1,
-        grow: 2,
-        grow_start: 3,
-        shrink: 4,
-    };
+    let knobs = Knobs::of([1, 2, 3, 4]);
     assert_eq!(
         written(knobs.into()),
         ["grow", "grow_start", "shrink", "halt_poll_ns"]

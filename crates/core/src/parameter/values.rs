@@ -76,13 +76,7 @@ impl Values {
 /// A parameter that is not among them is 0, as one that a kernel lacks.
 impl From<Values> for Knobs {
     fn from(of: Values) -> Self {
-        let [halt_poll_ns, grow, grow_start, shrink] = Parameter::HOST.map(|it| of.or_zero(it));
-        Self {
-            halt_poll_ns,
-            grow,
-            grow_start,
-            shrink,
-        }
+        Self::of(Parameter::HOST.map(|it| of.or_zero(it)))
     }
 }
 

@@ -94,18 +94,6 @@ fn stacks_of_real_kernels_are_sorted() {
     }
 }
 
-#[test]
-fn names_come_back() {
-    for event in Event::ALL {
-        assert_eq!(Event::from_name(event.as_str()), Some(event));
-    }
-    for hit in Hit::ALL {
-        assert_eq!(Hit::from_name(hit.as_str()), Some(hit));
-    }
-    assert_eq!(Phase::from_name("entered"), Some(Phase::Entered));
-    assert_eq!(Space::from_name("guest"), None);
-}
-
 /// The interval of Wilson for 10 of 100, as tables give it; the ends of the scale stay inside of it.
 #[test]
 fn shares_have_the_interval_of_wilson() {

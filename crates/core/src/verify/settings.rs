@@ -172,12 +172,7 @@ mod test {
 
     #[test]
     fn mixtures_of_what_changed_together_are_all_possible() {
-        let mut settings = Settings::fixed(Knobs {
-            halt_poll_ns: 100,
-            grow: 2,
-            grow_start: 10,
-            shrink: 0,
-        });
+        let mut settings = Settings::fixed(Knobs::of([100, 2, 10, 0]));
         settings.track_mut(Parameter::Grow).change(0, 10, 3);
         settings.track_mut(Parameter::Shrink).change(0, 10, 1);
         assert_eq!(settings.within(5, 5, 4).unwrap().len(), 4);

@@ -13,12 +13,7 @@ const TID: Tid = Tid(7);
 const CPU: VcpuId = VcpuId(0);
 const VM: VmIndex = VmIndex(0);
 
-const KNOBS: Knobs = Knobs {
-    halt_poll_ns: 200_000,
-    grow: 2,
-    grow_start: 10_000,
-    shrink: 2,
-};
+const KNOBS: Knobs = Knobs::of([200_000, 2, 10_000, 2]);
 
 fn rule() -> Rule {
     Rule::of(Version::new(6, 12), Arch::X86)

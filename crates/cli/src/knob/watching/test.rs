@@ -41,12 +41,7 @@ impl Watch for Refused {
 }
 
 fn screen(watcher: &mut dyn Watch) -> String {
-    let now = Knobs {
-        halt_poll_ns: 80_000,
-        grow: 2,
-        grow_start: 10_000,
-        shrink: 0,
-    };
+    let now = Knobs::of([80_000, 2, 10_000, 0]);
     let vms = watch_with(watcher, &CeilingChange { old: 200_000, now });
     let mut page = Page::new(80);
     text::vms(&mut page, &vms.rows, vms.unwatched.as_deref());
@@ -88,12 +83,7 @@ fn where_all_follow_nothing_is_advised() {
 /// What nobody follows is not done without a word.
 #[test]
 fn vms_that_do_not_follow_are_warned_of() {
-    let now = Knobs {
-        halt_poll_ns: 80_000,
-        grow: 2,
-        grow_start: 10_000,
-        shrink: 0,
-    };
+    let now = Knobs::of([80_000, 2, 10_000, 0]);
     let warning = |effects: &[(&'static str, Effect)]| {
         watch_with(
             &mut MadeUp(effects.to_vec()),

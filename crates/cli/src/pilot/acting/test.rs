@@ -8,12 +8,7 @@ use haltwise_core::pilot::decision::Kind;
 
 use super::*;
 
-const FOUND: Knobs = Knobs {
-    halt_poll_ns: 200_000,
-    grow: 2,
-    grow_start: 10_000,
-    shrink: 0,
-};
+const FOUND: Knobs = Knobs::of([200_000, 2, 10_000, 0]);
 const TRIED: Knobs = Knobs {
     halt_poll_ns: 40_000,
     shrink: 4,

@@ -6,19 +6,9 @@ use super::*;
 use crate::prove::scopes::Scopes;
 use crate::prove::sides::{Of, Three};
 
-const IN_FORCE: Knobs = Knobs {
-    halt_poll_ns: 200_000,
-    grow: 2,
-    grow_start: 10_000,
-    shrink: 2,
-};
+const IN_FORCE: Knobs = Knobs::of([200_000, 2, 10_000, 2]);
 
-const WANTED: Knobs = Knobs {
-    halt_poll_ns: 50_000,
-    grow: 2,
-    grow_start: 10_000,
-    shrink: 0,
-};
+const WANTED: Knobs = Knobs::of([50_000, 2, 10_000, 0]);
 
 fn halt(ceiling_ns: u32, ceiling_source: CeilingSource) -> Halt {
     Halt {

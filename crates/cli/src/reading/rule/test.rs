@@ -29,12 +29,7 @@ fn told([max, grow, grow_start, shrink]: [Option<u32>; 4]) -> GivenHost {
     }
 }
 
-const DEFAULTS: Knobs = Knobs {
-    halt_poll_ns: 200_000,
-    grow: 2,
-    grow_start: 10_000,
-    shrink: 2,
-};
+const DEFAULTS: Knobs = Knobs::of([200_000, 2, 10_000, 2]);
 
 #[test]
 fn an_old_value_told_once_more_says_until_when_it_was() {

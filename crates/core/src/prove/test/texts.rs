@@ -6,12 +6,7 @@ use crate::policy::{Ask, Seen, Setting, Side, guest_haltpoll};
 use crate::prove::setting::guest::{self, WantedParams};
 use crate::prove::setting::{SettingError, WantedPair, WantedSetting};
 
-const IN_FORCE: Knobs = Knobs {
-    halt_poll_ns: 123_000,
-    grow: 3,
-    grow_start: 7_000,
-    shrink: 4,
-};
+const IN_FORCE: Knobs = Knobs::of([123_000, 3, 7_000, 4]);
 
 #[test]
 fn what_is_not_given_is_as_in_force() {
@@ -30,12 +25,7 @@ fn what_is_not_given_is_as_in_force() {
     ] {
         let wanted: WantedSetting = text.parse().unwrap();
         assert_eq!(wanted.to_string(), text);
-        let knobs = Knobs {
-            halt_poll_ns: max,
-            grow,
-            grow_start: start,
-            shrink,
-        };
+        let knobs = Knobs::of([max, grow, start, shrink]);
         assert_eq!(
             wanted.resolve(IN_FORCE, version, Arch::X86),
             knobs,

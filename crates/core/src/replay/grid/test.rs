@@ -404,12 +404,7 @@ fn sums_beyond_32_bits_are_kept() {
         grain_ns: 1,
         overrun_ns: 60_000,
     };
-    let knobs = Knobs {
-        halt_poll_ns: 1_000_000,
-        grow: 2,
-        grow_start: 10_000,
-        shrink: 3,
-    };
+    let knobs = Knobs::of([1_000_000, 2, 10_000, 3]);
     let choice = |ceiling_ns| Choice {
         knobs,
         ceiling_ns,

@@ -98,12 +98,7 @@ fn a_setting_with_two_steady_states_is_rejected() {
     let material = material(terms("6.12"), &load(0, "bimodal:0.8:15us:2ms", 4_000, 6));
     // A window that begins with nothing grows to 15 us and stays there; one that stands at the ceiling
     // stays there too, and polls 200 us of each long gap without success.
-    let knobs = Knobs {
-        halt_poll_ns: 200_000,
-        grow: 2,
-        grow_start: 15_500,
-        shrink: 1,
-    };
+    let knobs = Knobs::of([200_000, 2, 15_500, 1]);
     let found = [search::Found {
         knobs,
         fit: Sums::default(),

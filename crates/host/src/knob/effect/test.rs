@@ -20,12 +20,7 @@ fn found(pid: u32, ceiling: Option<(u32, CeilingSource)>) -> FoundVcpu {
 }
 
 fn change(old: u32, new: u32) -> CeilingChange {
-    let now = Knobs {
-        halt_poll_ns: new,
-        grow: 2,
-        grow_start: 10_000,
-        shrink: 2,
-    };
+    let now = Knobs::of([new, 2, 10_000, 2]);
     CeilingChange { old, now }
 }
 

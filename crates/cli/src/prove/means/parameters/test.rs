@@ -12,12 +12,7 @@ use super::*;
 use crate::prove::sides::guest::Governor;
 use crate::prove::sides::{Of, Three};
 
-const IN_FORCE: Knobs = Knobs {
-    halt_poll_ns: 200_000,
-    grow: 2,
-    grow_start: 10_000,
-    shrink: 2,
-};
+const IN_FORCE: Knobs = Knobs::of([200_000, 2, 10_000, 2]);
 
 struct World {
     dir: tempfile::TempDir,
