@@ -69,7 +69,7 @@ pub(super) struct Ahead {
     /// The longest window of any lane, in nanoseconds; no ceiling is above it.
     longest: u32,
     pub(super) halts: u64,
-    /// Gaps of all of them, before lanes' [shares](super::group::Sums::shorter) come off.
+    /// Gaps of all of them, before lanes' [shares](super::group::LaneSums::shorter) come off.
     pub(super) gaps_ns: u64,
     turn: u64,
     /// Latency of the last halt as recorded.
