@@ -24,6 +24,12 @@ pub(crate) trait Cell: Sized {
     fn at(read: &Self::Read<'_>, row: usize) -> Self;
 }
 
+/// Cells that are not fields of their row.
+pub(crate) fn computed<R, T: Cell>(rows: &[R], of: impl Fn(&R) -> T) -> ArrayRef {
+    let cells: Vec<T> = rows.iter().map(of).collect();
+    T::array(cells.iter())
+}
+
 /// A column that was read.
 pub(crate) struct Reader<'a, T: Cell>(T::Read<'a>);
 
@@ -154,7 +160,7 @@ values! {
     String: StringArray texts maybe_texts, cell => cell.as_str(), value => value.to_owned();
 }
 
-macro_rules! names {
+macro_rules! named {
     ($($type:ty)*) => {$(
         impl Cell for $type {
             type Read<'a> = Vec<Self>;
@@ -174,7 +180,7 @@ macro_rules! names {
     )*};
 }
 
-names! { CeilingSource WakeSource WindowCall Kind Isa Event Hit Phase Space }
+named! { CeilingSource WakeSource WindowCall Kind Isa Event Hit Phase Space }
 
 impl Cell for Vec<u64> {
     type Read<'a> = Vec<Self>;

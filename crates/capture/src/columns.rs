@@ -83,39 +83,6 @@ impl<'a> Columns<'a> {
             .ok_or_else(|| self.wrong_type(name, array, "uint64"))
     }
 
-    /// The same, of a column that older captures of this schema lack.
-    pub(crate) fn later_u64s(
-        &self,
-        name: &str,
-    ) -> Result<Option<&'a UInt64Array>, CaptureReadError> {
-        match self.batch.column_by_name(name) {
-            None => Ok(None),
-            Some(_) => self.maybe_u64s(name).map(Some),
-        }
-    }
-
-    /// A column of truth values that may be NULL, which older captures of this schema lack.
-    pub(crate) fn later_bools(
-        &self,
-        name: &str,
-    ) -> Result<Option<&'a BooleanArray>, CaptureReadError> {
-        match self.batch.column_by_name(name) {
-            None => Ok(None),
-            Some(_) => self.maybe_bools(name).map(Some),
-        }
-    }
-
-    /// A column of texts that may be NULL, which older captures of this schema lack.
-    pub(crate) fn later_texts(
-        &self,
-        name: &str,
-    ) -> Result<Option<&'a StringArray>, CaptureReadError> {
-        match self.batch.column_by_name(name) {
-            None => Ok(None),
-            Some(_) => self.maybe_texts(name).map(Some),
-        }
-    }
-
     /// A column of 64-bit numbers.
     pub(crate) fn u64s(&self, name: &str) -> Result<&'a [u64], CaptureReadError> {
         let array = self.maybe_u64s(name)?;

@@ -107,9 +107,3 @@ pub(crate) fn batch_of<R: Row>(rows: &[R]) -> Result<RecordBatch, ArrowError> {
 pub(crate) fn array<A: arrow_array::Array + 'static>(array: A) -> ArrayRef {
     Arc::new(array)
 }
-
-/// The place of a name among all; there are far fewer than 128.
-pub(crate) fn place<T: PartialEq + Copy>(all: &[T], wanted: T) -> u8 {
-    let place = all.iter().position(|one| *one == wanted).unwrap_or(0);
-    u8::try_from(place).unwrap_or(0)
-}

@@ -56,54 +56,21 @@ pub struct VmKey {
     pub ordinal: u32,
 }
 
-/// Which VMM runs a VM.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum VmmKind {
-    /// QEMU, started by hand or by libvirt.
-    Qemu,
-    Crosvm,
-    Firecracker,
-    CloudHypervisor,
-    /// haltwise's own lab.
-    HaltwiseLab,
-    /// Any other user of /dev/kvm; also a VMM that only a newer haltwise knows by name.
-    #[serde(other)]
-    #[default]
-    Other,
-}
-
-impl VmmKind {
-    /// The name printed and stored.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Qemu => "qemu",
-            Self::Crosvm => "crosvm",
-            Self::Firecracker => "firecracker",
-            Self::CloudHypervisor => "cloud-hypervisor",
-            Self::HaltwiseLab => "haltwise-lab",
-            Self::Other => "other",
-        }
-    }
-
-    /// The inverse of [`VmmKind::as_str`]; an unknown name is [`VmmKind::Other`].
-    pub fn from_name(name: &str) -> Self {
-        match name {
-            "qemu" => Self::Qemu,
-            "crosvm" => Self::Crosvm,
-            "firecracker" => Self::Firecracker,
-            "cloud-hypervisor" => Self::CloudHypervisor,
-            "haltwise-lab" => Self::HaltwiseLab,
-            _ => Self::Other,
-        }
-    }
-}
-
-impl fmt::Display for VmmKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+crate::names! {
+    /// Which VMM runs a VM.
+    #[derive(Default)]
+    #[non_exhaustive]
+    pub enum VmmKind {
+        /// QEMU, started by hand or by libvirt.
+        Qemu = "qemu",
+        Crosvm = "crosvm",
+        Firecracker = "firecracker",
+        CloudHypervisor = "cloud-hypervisor",
+        /// haltwise's own lab.
+        HaltwiseLab = "haltwise-lab",
+        /// Any other user of /dev/kvm; also a VMM that only a newer haltwise knows by name.
+        #[serde(other)]
+        #[default]
+        Other = "other",
     }
 }

@@ -1,7 +1,7 @@
 //! Rows as the bytes of a file.
 
 use arrow_array::builder::{ListBuilder, UInt64Builder};
-use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_schema::ArrowError;
 use haltwise_core::costs::GRID;
 use haltwise_core::costs::table::{Row, labels_text};
@@ -12,6 +12,7 @@ use parquet::file::metadata::KeyValue;
 
 use super::columns::{COLUMNS, schema};
 use super::{GRID_KEY, SCHEMA, SCHEMA_KEY, seal};
+use crate::cells::computed;
 use crate::parquet_form;
 use crate::table::number_field;
 use crate::tables::array;
@@ -74,29 +75,20 @@ fn maybe_texts<'a>(rows: &'a [Row], of: impl Fn(&'a Row) -> Option<&'a str>) -> 
     array(rows.iter().map(of).collect::<StringArray>())
 }
 
-fn u64s(rows: &[Row], of: impl Fn(&Row) -> u64) -> ArrayRef {
-    array(UInt64Array::from_iter_values(rows.iter().map(of)))
-}
-
-fn u32s(rows: &[Row], of: impl Fn(&Row) -> u32) -> ArrayRef {
-    array(UInt32Array::from_iter_values(rows.iter().map(of)))
-}
-
 fn of_host(rows: &[Row]) -> Vec<ArrayRef> {
-    let labels = rows.iter().map(|row| labels_text(&row.host.labels));
     vec![
         texts(rows, |row| &row.host.name),
         maybe_texts(rows, |row| row.host.date.as_deref()),
-        u64s(rows, |row| row.host.start_unix_ns),
-        u64s(rows, |row| row.host.end_unix_ns),
+        computed(rows, |row| row.host.start_unix_ns),
+        computed(rows, |row| row.host.end_unix_ns),
         texts(rows, |row| &row.host.kernel),
         texts(rows, |row| &row.host.kernel_release),
         texts(rows, |row| &row.host.arch),
         maybe_texts(rows, |row| row.host.cpu_model.as_deref()),
-        u32s(rows, |row| row.host.cpus),
-        u64s(rows, |row| row.host.switch_cpu_ns),
+        computed(rows, |row| row.host.cpus),
+        computed(rows, |row| row.host.switch_cpu_ns),
         texts(rows, |row| &row.host.switch_cpu_source),
-        array(labels.collect::<StringArray>()),
+        computed(rows, |row| labels_text(&row.host.labels)),
     ]
 }
 
@@ -107,21 +99,17 @@ fn of_vm(rows: &[Row]) -> Vec<ArrayRef> {
     ];
     let kinds = 0..haltwise_core::identity::Identity::KINDS;
     columns.extend(kinds.map(|kind| maybe_texts(rows, |row| row.vm.identity.names()[kind].1)));
-    let own = rows.iter().map(|row| row.vm.own_ceiling_ns);
     columns.extend([
-        u32s(rows, |row| row.vm.vcpus),
+        computed(rows, |row| row.vm.vcpus),
         maybe_texts(rows, |row| row.vm.class.as_deref()),
         maybe_texts(rows, |row| row.vm.goal.as_deref()),
-        array(own.collect::<UInt32Array>()),
+        computed(rows, |row| row.vm.own_ceiling_ns),
     ]);
     columns
 }
 
 fn of_setting(rows: &[Row]) -> Vec<ArrayRef> {
-    let knobs = |of: fn(Knobs) -> u32| {
-        let each = rows.iter().map(|row| row.knobs.map(of));
-        array(each.collect::<UInt32Array>())
-    };
+    let knobs = |of: fn(Knobs) -> u32| computed(rows, |row| row.knobs.map(of));
     vec![
         texts(rows, |_| GRID),
         texts(rows, |row| row.kind.as_str()),
@@ -140,14 +128,14 @@ fn figures(rows: &[Row]) -> Vec<ArrayRef> {
         hists.append(true);
     }
     vec![
-        u64s(rows, |row| row.figures.sums.halts),
-        u64s(rows, |row| row.figures.sums.blocks),
-        u64s(rows, |row| row.figures.sums.failed_polls),
-        u64s(rows, |row| row.figures.sums.poll_ns),
-        u64s(rows, |row| row.figures.sums.latency_ns),
-        u64s(rows, |row| row.figures.sums.halt_ns),
+        computed(rows, |row| row.figures.sums.halts),
+        computed(rows, |row| row.figures.sums.blocks),
+        computed(rows, |row| row.figures.sums.failed_polls),
+        computed(rows, |row| row.figures.sums.poll_ns),
+        computed(rows, |row| row.figures.sums.latency_ns),
+        computed(rows, |row| row.figures.sums.halt_ns),
         array(hists.finish()),
-        u64s(rows, |row| row.figures.latency.sum()),
-        u64s(rows, |row| row.figures.latency.max()),
+        computed(rows, |row| row.figures.latency.sum()),
+        computed(rows, |row| row.figures.latency.max()),
     ]
 }

@@ -1,15 +1,15 @@
 //! `exits`: exits counted in the kernel, per vCPU, cause and interval.
 
-use arrow_array::{ArrayRef, UInt32Array, UInt64Array};
-use haltwise_core::exit::{Cause, Exits, Isa, Kind};
-use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use arrow_array::ArrayRef;
+use haltwise_core::exit::{Cause, Exits};
 
 use super::halt_counts::bucket_lists;
-use crate::columns::{Columns, maybe, name_array};
+use crate::cells::computed;
+use crate::columns::Columns;
 use crate::error::CaptureReadError;
 use crate::laws::Laws;
 use crate::table::Table;
-use crate::tables::{Row, array, place};
+use crate::tables::Row;
 
 columns! {
     pub(crate) COLUMNS {
@@ -35,29 +35,21 @@ impl Row for Exits {
     const TABLE: Table = Table::Exits;
 
     fn encode(rows: &[Self]) -> Vec<ArrayRef> {
-        let u64s = |of: fn(&Self) -> u64| array(UInt64Array::from_iter_values(rows.iter().map(of)));
-        let maybe_u32s =
-            |of: fn(&Self) -> Option<u32>| array(rows.iter().map(of).collect::<UInt32Array>());
-        let kinds = rows.iter().map(|row| place(&Kind::ALL, row.cause.kind));
-        let isas = rows.iter().map(|row| place(&Isa::ALL, row.cause.isa));
-        let subs = rows.iter().map(|row| row.cause.sub);
         vec![
-            u64s(|row| row.time_ns),
-            u64s(|row| row.interval_ns),
-            maybe_u32s(|row| row.vm.map(|vm| vm.0)),
-            maybe_u32s(|row| row.vcpu.map(|vcpu| vcpu.0)),
-            array(UInt32Array::from_iter_values(
-                rows.iter().map(|row| row.tid.0),
-            )),
-            name_array(&Kind::ALL.map(Kind::as_str), kinds),
-            name_array(&Isa::ALL.map(Isa::as_str), isas),
-            maybe_u32s(|row| row.cause.reason),
-            array(subs.collect::<UInt64Array>()),
-            u64s(|row| row.count),
-            u64s(|row| row.user_ns),
+            computed(rows, |row| row.time_ns),
+            computed(rows, |row| row.interval_ns),
+            computed(rows, |row| row.vm),
+            computed(rows, |row| row.vcpu),
+            computed(rows, |row| row.tid),
+            computed(rows, |row| row.cause.kind),
+            computed(rows, |row| row.cause.isa),
+            computed(rows, |row| row.cause.reason),
+            computed(rows, |row| row.cause.sub),
+            computed(rows, |row| row.count),
+            computed(rows, |row| row.user_ns),
             bucket_lists(rows.iter().map(|row| &row.handling_ns)),
-            u64s(|row| row.handling_ns.sum()),
-            u64s(|row| row.handling_ns.max()),
+            computed(rows, |row| row.handling_ns.sum()),
+            computed(rows, |row| row.handling_ns.max()),
         ]
     }
 
@@ -66,32 +58,32 @@ impl Row for Exits {
     }
 
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
-        let time_ns = columns.u64s("time_ns")?;
-        let interval_ns = columns.u64s("interval_ns")?;
-        let vm = columns.maybe_u32s("vm")?;
-        let vcpu = columns.maybe_u32s("vcpu")?;
-        let tid = columns.u32s("tid")?;
-        let kind = columns.names("kind", Kind::from_name)?;
-        let isa = columns.names("isa", Isa::from_name)?;
-        let reason = columns.maybe_u32s("reason")?;
-        let sub = columns.maybe_u64s("sub")?;
-        let count = columns.u64s("count")?;
-        let user_ns = columns.u64s("user_ns")?;
+        let time_ns = columns.reader("time_ns")?;
+        let interval_ns = columns.reader("interval_ns")?;
+        let vm = columns.reader("vm")?;
+        let vcpu = columns.reader("vcpu")?;
+        let tid = columns.reader("tid")?;
+        let kind = columns.reader("kind")?;
+        let isa = columns.reader("isa")?;
+        let reason = columns.reader("reason")?;
+        let sub = columns.reader("sub")?;
+        let count = columns.reader("count")?;
+        let user_ns = columns.reader("user_ns")?;
         let times = columns.hists("handling_ns")?;
         let exits = |(row, handling_ns)| Self {
-            time_ns: time_ns[row],
-            interval_ns: interval_ns[row],
-            vm: maybe(vm, row).map(VmIndex),
-            vcpu: maybe(vcpu, row).map(VcpuId),
-            tid: Tid(tid[row]),
+            time_ns: time_ns.at(row),
+            interval_ns: interval_ns.at(row),
+            vm: vm.at(row),
+            vcpu: vcpu.at(row),
+            tid: tid.at(row),
             cause: Cause {
-                kind: kind[row],
-                isa: isa[row],
-                reason: maybe(reason, row),
-                sub: maybe(sub, row),
+                kind: kind.at(row),
+                isa: isa.at(row),
+                reason: reason.at(row),
+                sub: sub.at(row),
             },
-            count: count[row],
-            user_ns: user_ns[row],
+            count: count.at(row),
+            user_ns: user_ns.at(row),
             handling_ns,
         };
         Ok(times.into_iter().enumerate().map(exits).collect())

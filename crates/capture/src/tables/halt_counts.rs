@@ -1,12 +1,12 @@
 //! `halt_counts`: halts counted in the kernel, per vCPU and interval.
 
+use arrow_array::ArrayRef;
 use arrow_array::builder::{ListBuilder, UInt64Builder};
-use arrow_array::{ArrayRef, UInt32Array, UInt64Array};
 use haltwise_core::event::HaltCounts;
 use haltwise_core::hist::LogHist;
-use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
-use crate::columns::{Columns, maybe};
+use crate::cells::computed;
+use crate::columns::Columns;
 use crate::error::CaptureReadError;
 use crate::laws::Laws;
 use crate::table::{Table, number_field};
@@ -66,28 +66,22 @@ impl Row for HaltCounts {
     const TABLE: Table = Table::HaltCounts;
 
     fn encode(rows: &[Self]) -> Vec<ArrayRef> {
-        let u64s =
-            |of: &dyn Fn(&Self) -> u64| array(UInt64Array::from_iter_values(rows.iter().map(of)));
-        let maybe_u64s =
-            |of: fn(&Self) -> Option<u64>| array(rows.iter().map(of).collect::<UInt64Array>());
-        let maybe_u32s =
-            |of: fn(&Self) -> Option<u32>| array(rows.iter().map(of).collect::<UInt32Array>());
         let mut arrays = vec![
-            u64s(&|c| c.time_ns),
-            u64s(&|c| c.interval_ns),
-            maybe_u32s(|c| c.vm.map(|vm| vm.0)),
-            maybe_u32s(|c| c.vcpu.map(|vcpu| vcpu.0)),
-            array(UInt32Array::from_iter_values(rows.iter().map(|c| c.tid.0))),
-            u64s(&|c| c.halts),
-            u64s(&|c| c.waited),
-            maybe_u64s(|c| c.poll_known),
-            maybe_u64s(|c| c.polled),
-            maybe_u64s(|c| c.successful_polls),
-            maybe_u64s(|c| c.poll_cuts),
-            maybe_u64s(|c| c.turned_back_ns),
+            computed(rows, |row| row.time_ns),
+            computed(rows, |row| row.interval_ns),
+            computed(rows, |row| row.vm),
+            computed(rows, |row| row.vcpu),
+            computed(rows, |row| row.tid),
+            computed(rows, |row| row.halts),
+            computed(rows, |row| row.waited),
+            computed(rows, |row| row.poll_known),
+            computed(rows, |row| row.polled),
+            computed(rows, |row| row.successful_polls),
+            computed(rows, |row| row.poll_cuts),
+            computed(rows, |row| row.turned_back_ns),
         ];
         for wake in 0..WAKES.len() {
-            arrays.push(u64s(&|c| c.wakes[wake]));
+            arrays.push(computed(rows, |row| row.wakes[wake]));
         }
         let hists: [fn(&Self) -> &LogHist; 5] = [
             |c| &c.halt_ns,
@@ -98,8 +92,8 @@ impl Row for HaltCounts {
         ];
         for hist in hists {
             arrays.push(bucket_lists(rows.iter().map(hist)));
-            arrays.push(u64s(&|c| hist(c).sum()));
-            arrays.push(u64s(&|c| hist(c).max()));
+            arrays.push(computed(rows, |row| hist(row).sum()));
+            arrays.push(computed(rows, |row| hist(row).max()));
         }
         arrays
     }
@@ -109,18 +103,18 @@ impl Row for HaltCounts {
     }
 
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
-        let time_ns = columns.u64s("time_ns")?;
-        let interval_ns = columns.u64s("interval_ns")?;
-        let vm = columns.maybe_u32s("vm")?;
-        let vcpu = columns.maybe_u32s("vcpu")?;
-        let tid = columns.u32s("tid")?;
-        let halts = columns.u64s("halts")?;
-        let waited = columns.u64s("waited")?;
-        let poll_known = columns.later_u64s("poll_known")?;
-        let polled = columns.maybe_u64s("polled")?;
-        let successful_polls = columns.maybe_u64s("successful_polls")?;
-        let poll_cuts = columns.maybe_u64s("poll_cuts")?;
-        let turned_back_ns = columns.later_u64s("turned_back_ns")?;
+        let time_ns = columns.reader("time_ns")?;
+        let interval_ns = columns.reader("interval_ns")?;
+        let vm = columns.reader("vm")?;
+        let vcpu = columns.reader("vcpu")?;
+        let tid = columns.reader("tid")?;
+        let halts = columns.reader("halts")?;
+        let waited = columns.reader("waited")?;
+        let poll_known = columns.later("poll_known")?;
+        let polled = columns.reader("polled")?;
+        let successful_polls = columns.reader("successful_polls")?;
+        let poll_cuts = columns.reader("poll_cuts")?;
+        let turned_back_ns = columns.later("turned_back_ns")?;
         let mut wakes = [&[][..]; WAKES.len()];
         for (place, name) in wakes.iter_mut().zip(WAKES) {
             *place = columns.u64s(name)?;
@@ -141,18 +135,18 @@ impl Row for HaltCounts {
                 wake_latency_ns,
             ] = hists.each_mut().map(|hist| hist.next().unwrap_or_default());
             Self {
-                time_ns: time_ns[row],
-                interval_ns: interval_ns[row],
-                vm: maybe(vm, row).map(VmIndex),
-                vcpu: maybe(vcpu, row).map(VcpuId),
-                tid: Tid(tid[row]),
-                halts: halts[row],
-                waited: waited[row],
-                poll_known: poll_known.and_then(|known| maybe(known, row)),
-                polled: maybe(polled, row),
-                successful_polls: maybe(successful_polls, row),
-                poll_cuts: maybe(poll_cuts, row),
-                turned_back_ns: turned_back_ns.and_then(|ns| maybe(ns, row)),
+                time_ns: time_ns.at(row),
+                interval_ns: interval_ns.at(row),
+                vm: vm.at(row),
+                vcpu: vcpu.at(row),
+                tid: tid.at(row),
+                halts: halts.at(row),
+                waited: waited.at(row),
+                poll_known: poll_known.at(row),
+                polled: polled.at(row),
+                successful_polls: successful_polls.at(row),
+                poll_cuts: poll_cuts.at(row),
+                turned_back_ns: turned_back_ns.at(row),
                 wakes: wakes.map(|wake| wake[row]),
                 halt_ns,
                 gap_ns,

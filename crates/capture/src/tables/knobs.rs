@@ -1,13 +1,13 @@
 //! `knobs`: settings in force, when first read and whenever they change.
 
-use arrow_array::{ArrayRef, StringArray, UInt32Array, UInt64Array};
+use arrow_array::ArrayRef;
 use haltwise_core::event::{Knob, KnobScope};
-use haltwise_core::ids::VmIndex;
 
-use crate::columns::{Columns, maybe, name_array};
+use crate::cells::{Cell, computed};
+use crate::columns::{Columns, name_array};
 use crate::error::CaptureReadError;
 use crate::table::Table;
-use crate::tables::{Row, array};
+use crate::tables::Row;
 
 columns! {
     pub(crate) COLUMNS {
@@ -27,44 +27,41 @@ impl Row for Knob {
     const TABLE: Table = Table::Knobs;
 
     fn encode(rows: &[Self]) -> Vec<ArrayRef> {
-        let vms = rows.iter().map(|k| match k.scope {
-            KnobScope::Vm(vm) => Some(vm.0),
-            KnobScope::Host | KnobScope::GuestOfOther => None,
-        });
-        let scopes = rows.iter().map(|k| match k.scope {
+        let scopes = rows.iter().map(|row| match row.scope {
             KnobScope::Host => 0,
             KnobScope::GuestOfOther => 1,
             KnobScope::Vm(_) => 2,
         });
         vec![
-            array(UInt64Array::from_iter_values(
-                rows.iter().map(|k| k.time_ns),
-            )),
-            array(StringArray::from_iter_values(rows.iter().map(|k| &k.name))),
+            computed(rows, |row| row.time_ns),
+            Cell::array(rows.iter().map(|row| &row.name)),
             name_array(&SCOPES, scopes),
-            array(vms.collect::<UInt32Array>()),
-            array(StringArray::from_iter_values(rows.iter().map(|k| &k.value))),
+            computed(rows, |row| match row.scope {
+                KnobScope::Vm(vm) => Some(vm),
+                KnobScope::Host | KnobScope::GuestOfOther => None,
+            }),
+            Cell::array(rows.iter().map(|row| &row.value)),
         ]
     }
 
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
-        let time_ns = columns.u64s("time_ns")?;
-        let name = columns.texts("name")?;
+        let time_ns = columns.reader("time_ns")?;
+        let name = columns.reader("name")?;
         let scope = columns.names("scope", |name| SCOPES.iter().position(|s| *s == name))?;
-        let vm = columns.maybe_u32s("vm")?;
-        let value = columns.texts("value")?;
-        let scope_of = |row: usize| match (scope[row], maybe(vm, row)) {
+        let vm = columns.reader("vm")?;
+        let value = columns.reader("value")?;
+        let scope_of = |row: usize| match (scope[row], vm.at(row)) {
             (0, _) => Ok(KnobScope::Host),
             (1, _) => Ok(KnobScope::GuestOfOther),
-            (_, Some(vm)) => Ok(KnobScope::Vm(VmIndex(vm))),
+            (_, Some(vm)) => Ok(KnobScope::Vm(vm)),
             (_, None) => Err(columns.bad_value("vm", row, "NULL in the scope `vm`".to_owned())),
         };
         let knob = |row| {
             Ok(Self {
-                time_ns: time_ns[row],
-                name: name.value(row).to_owned(),
+                time_ns: time_ns.at(row),
+                name: name.at(row),
                 scope: scope_of(row)?,
-                value: value.value(row).to_owned(),
+                value: value.at(row),
             })
         };
         (0..columns.len()).map(knob).collect()

@@ -1,15 +1,14 @@
 //! `vcpus`: the vCPUs that were seen, as the roster in `capture.json` names them.
 
-use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array, UInt64Array};
-use haltwise_core::event::{CeilingSource, Vcpu};
-use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use arrow_array::ArrayRef;
+use haltwise_core::event::Vcpu;
 use haltwise_core::vmm::VcpuTime;
 
-use crate::cells::Cell;
-use crate::columns::{Columns, maybe};
+use crate::cells::computed;
+use crate::columns::Columns;
 use crate::error::CaptureReadError;
 use crate::table::Table;
-use crate::tables::{Row, array};
+use crate::tables::Row;
 
 columns! {
     pub(crate) COLUMNS {
@@ -35,59 +34,49 @@ impl Row for Vcpu {
     const TABLE: Table = Table::Vcpus;
 
     fn encode(rows: &[Self]) -> Vec<ArrayRef> {
-        let u32s = |of: fn(&Self) -> u32| array(UInt32Array::from_iter_values(rows.iter().map(of)));
-        let maybe_u32s =
-            |of: fn(&Self) -> Option<u32>| array(rows.iter().map(of).collect::<UInt32Array>());
-        let times = |of: fn(VcpuTime) -> u64| {
-            let each = rows.iter().map(|v| v.time.map(of));
-            array(each.collect::<UInt64Array>())
-        };
-        let guest_veto: BooleanArray = rows.iter().map(|v| v.guest_veto).collect();
-        let real_time = rows.iter().map(|v| v.time.and_then(|it| it.real_time));
-        let real_time: BooleanArray = real_time.collect();
         vec![
-            u32s(|v| v.vm.0),
-            u32s(|v| v.id.0),
-            u32s(|v| v.tid.0),
-            maybe_u32s(|v| v.window_ns),
-            maybe_u32s(|v| v.ceiling_ns),
-            Cell::array(rows.iter().map(|v| &v.ceiling_source)),
-            array(guest_veto),
-            times(|it| it.cpu_ns),
-            times(|it| it.queued_ns),
-            times(|it| it.guest_ns),
-            array(real_time),
+            computed(rows, |row| row.vm),
+            computed(rows, |row| row.id),
+            computed(rows, |row| row.tid),
+            computed(rows, |row| row.window_ns),
+            computed(rows, |row| row.ceiling_ns),
+            computed(rows, |row| row.ceiling_source),
+            computed(rows, |row| row.guest_veto),
+            computed(rows, |row| Some(row.time?.cpu_ns)),
+            computed(rows, |row| Some(row.time?.queued_ns)),
+            computed(rows, |row| Some(row.time?.guest_ns)),
+            computed(rows, |row| row.time?.real_time),
         ]
     }
 
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
-        let vm = columns.u32s("vm")?;
-        let id = columns.u32s("vcpu")?;
-        let tid = columns.u32s("tid")?;
-        let window_ns = columns.maybe_u32s("window_ns")?;
-        let ceiling_ns = columns.maybe_u32s("ceiling_ns")?;
-        let ceiling_source = columns.names("ceiling_source", CeilingSource::from_name)?;
-        let guest_veto = columns.maybe_bools("guest_veto")?;
-        let cpu_ns = columns.later_u64s("cpu_ns")?;
-        let queued_ns = columns.later_u64s("queued_ns")?;
-        let guest_ns = columns.later_u64s("guest_ns")?;
-        let real_time = columns.later_bools("real_time")?;
+        let vm = columns.reader("vm")?;
+        let id = columns.reader("vcpu")?;
+        let tid = columns.reader("tid")?;
+        let window_ns = columns.reader("window_ns")?;
+        let ceiling_ns = columns.reader("ceiling_ns")?;
+        let ceiling_source = columns.reader("ceiling_source")?;
+        let guest_veto = columns.reader("guest_veto")?;
+        let cpu_ns = columns.later("cpu_ns")?;
+        let queued_ns = columns.later("queued_ns")?;
+        let guest_ns = columns.later("guest_ns")?;
+        let real_time = columns.later("real_time")?;
         let time = |row| {
             Some(VcpuTime {
-                cpu_ns: maybe(cpu_ns?, row)?,
-                queued_ns: maybe(queued_ns?, row)?,
-                guest_ns: maybe(guest_ns?, row)?,
-                real_time: real_time.and_then(|it| it.is_valid(row).then(|| it.value(row))),
+                cpu_ns: cpu_ns.at(row)?,
+                queued_ns: queued_ns.at(row)?,
+                guest_ns: guest_ns.at(row)?,
+                real_time: real_time.at(row),
             })
         };
         let vcpu = |row| Self {
-            vm: VmIndex(vm[row]),
-            id: VcpuId(id[row]),
-            tid: Tid(tid[row]),
-            window_ns: maybe(window_ns, row),
-            ceiling_ns: maybe(ceiling_ns, row),
-            ceiling_source: ceiling_source[row],
-            guest_veto: guest_veto.is_valid(row).then(|| guest_veto.value(row)),
+            vm: vm.at(row),
+            id: id.at(row),
+            tid: tid.at(row),
+            window_ns: window_ns.at(row),
+            ceiling_ns: ceiling_ns.at(row),
+            ceiling_source: ceiling_source.at(row),
+            guest_veto: guest_veto.at(row),
             time: time(row),
         };
         Ok((0..columns.len()).map(vcpu).collect())

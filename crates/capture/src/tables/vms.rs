@@ -1,15 +1,16 @@
 //! `vms`: the VMs that were seen, as the roster in `capture.json` names them.
 
-use arrow_array::{Array, ArrayRef, BooleanArray, StringArray, UInt32Array, UInt64Array};
+use arrow_array::ArrayRef;
 use haltwise_core::event::{Observable, Paused, Vm};
 use haltwise_core::identity::Identity;
-use haltwise_core::ids::{Pid, VmIndex, VmKey, VmmKind};
+use haltwise_core::ids::{VmKey, VmmKind};
 use haltwise_core::vmm::{Machine, Threads};
 
+use crate::cells::{Cell, computed};
 use crate::columns::Columns;
 use crate::error::CaptureReadError;
 use crate::table::Table;
-use crate::tables::{Row, array};
+use crate::tables::Row;
 
 columns! {
     pub(crate) COLUMNS {
@@ -72,95 +73,76 @@ impl Row for Vm {
     const TABLE: Table = Table::Vms;
 
     fn encode(rows: &[Self]) -> Vec<ArrayRef> {
-        let u32s = |of: fn(&Self) -> u32| array(UInt32Array::from_iter_values(rows.iter().map(of)));
-        let maybe_u64s =
-            |of: fn(&Self) -> Option<u64>| array(rows.iter().map(of).collect::<UInt64Array>());
-        let observable = rows.iter().map(|vm| Some(vm.observable == Observable::Yes));
-        let reason = rows.iter().map(|vm| match &vm.observable {
-            Observable::Yes => None,
-            Observable::No(reason) => Some(reason),
-        });
         let mut columns = vec![
-            u32s(|vm| vm.index.0),
-            array(StringArray::from_iter_values(
-                rows.iter().map(|vm| &vm.name),
-            )),
-            array(StringArray::from_iter_values(
-                rows.iter().map(|vm| vm.vmm.as_str()),
-            )),
-            u32s(|vm| vm.key.pid.0),
-            array(UInt64Array::from_iter_values(
-                rows.iter().map(|vm| vm.key.start_ticks),
-            )),
-            u32s(|vm| vm.key.ordinal),
-            array(observable.collect::<BooleanArray>()),
-            array(reason.collect::<StringArray>()),
-            maybe_u64s(|vm| vm.from_ns),
-            maybe_u64s(|vm| vm.to_ns),
-            maybe_u64s(|vm| Some(vm.paused?.over_ns)),
-            maybe_u64s(|vm| vm.paused?.from_ns),
+            computed(rows, |vm| vm.index),
+            Cell::array(rows.iter().map(|vm| &vm.name)),
+            computed(rows, |vm| vm.vmm.to_string()),
+            computed(rows, |vm| vm.key.pid),
+            computed(rows, |vm| vm.key.start_ticks),
+            computed(rows, |vm| vm.key.ordinal),
+            computed(rows, |vm| vm.observable == Observable::Yes),
+            computed(rows, |vm| match &vm.observable {
+                Observable::Yes => None,
+                Observable::No(reason) => Some(reason.clone()),
+            }),
+            computed(rows, |vm| vm.from_ns),
+            computed(rows, |vm| vm.to_ns),
+            computed(rows, |vm| Some(vm.paused?.over_ns)),
+            computed(rows, |vm| vm.paused?.from_ns),
         ];
-        columns.extend((0..Identity::KINDS).map(|kind| {
-            let names = rows.iter().map(|vm| vm.identity.names()[kind].1);
-            array(names.collect::<StringArray>())
-        }));
+        columns.extend(
+            (0..Identity::KINDS)
+                .map(|kind| computed(rows, |vm| vm.identity.names()[kind].1.map(str::to_owned))),
+        );
         columns.extend(machine(rows));
         columns.extend(threads(rows));
-        let settable = rows.iter().map(|vm| vm.ceiling_settable);
-        columns.push(array(settable.collect::<BooleanArray>()));
+        columns.push(computed(rows, |vm| vm.ceiling_settable));
         columns
     }
 
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
-        let index = columns.u32s("vm")?;
-        let name = columns.texts("name")?;
-        let vmm = columns.texts("vmm")?;
-        let pid = columns.u32s("pid")?;
-        let start_ticks = columns.u64s("start_ticks")?;
-        let ordinal = columns.u32s("ordinal")?;
-        let observable = columns.bools("observable")?;
-        let reason = columns.maybe_texts("unobservable_reason")?;
-        let (from_ns, to_ns) = (columns.later_u64s("from_ns")?, columns.later_u64s("to_ns")?);
-        let over_ns = columns.later_u64s("paused_ns")?;
-        let paused_from_ns = columns.later_u64s("paused_from_ns")?;
+        let index = columns.reader("vm")?;
+        let name = columns.reader("name")?;
+        let vmm = columns.reader::<String>("vmm")?;
+        let pid = columns.reader("pid")?;
+        let start_ticks = columns.reader("start_ticks")?;
+        let ordinal = columns.reader("ordinal")?;
+        let observable = columns.reader("observable")?;
+        let reason = columns.reader::<Option<String>>("unobservable_reason")?;
+        let (from_ns, to_ns) = (columns.later("from_ns")?, columns.later("to_ns")?);
+        let over_ns = columns.later("paused_ns")?;
+        let paused_from_ns = columns.later("paused_from_ns")?;
         let machines = machines_of(columns)?;
         let threads = threads_of(columns)?;
-        let settable = columns.later_bools("ceiling_settable")?;
+        let settable = columns.later("ceiling_settable")?;
         let kinds = Identity::default().names().map(|(kind, _)| kind);
         let mut names = Vec::with_capacity(kinds.len());
         for kind in kinds {
-            names.push(columns.later_texts(kind)?);
+            names.push(columns.later(kind)?);
         }
-        let identity = |row: usize| {
-            Identity::from_names(std::array::from_fn(|kind| {
-                let array = names[kind].filter(|array| array.is_valid(row))?;
-                Some(array.value(row).to_owned())
-            }))
-        };
         let vm = |row: usize| Self {
-            index: VmIndex(index[row]),
+            index: index.at(row),
             key: VmKey {
-                pid: Pid(pid[row]),
-                start_ticks: start_ticks[row],
-                ordinal: ordinal[row],
+                pid: pid.at(row),
+                start_ticks: start_ticks.at(row),
+                ordinal: ordinal.at(row),
             },
-            name: name.value(row).to_owned(),
-            identity: identity(row),
+            name: name.at(row),
+            identity: Identity::from_names(std::array::from_fn(|kind| names[kind].at(row))),
             machine: machines[row],
             threads: threads[row].clone(),
-            ceiling_settable: bool_at(settable, row),
-            vmm: VmmKind::from_name(vmm.value(row)),
-            observable: if observable.value(row) {
+            ceiling_settable: settable.at(row),
+            vmm: VmmKind::from_name(&vmm.at(row)).unwrap_or_default(),
+            observable: if observable.at(row) {
                 Observable::Yes
             } else {
-                let known = reason.is_valid(row).then(|| reason.value(row));
-                Observable::No(known.unwrap_or_default().to_owned())
+                Observable::No(reason.at(row).unwrap_or_default())
             },
-            from_ns: at(from_ns, row),
-            to_ns: at(to_ns, row),
-            paused: at(over_ns, row).map(|over_ns| Paused {
+            from_ns: from_ns.at(row),
+            to_ns: to_ns.at(row),
+            paused: over_ns.at(row).map(|over_ns| Paused {
                 over_ns,
-                from_ns: at(paused_from_ns, row),
+                from_ns: paused_from_ns.at(row),
             }),
         };
         Ok((0..columns.len()).map(vm).collect())
@@ -169,94 +151,68 @@ impl Row for Vm {
 
 /// What command lines say, in the order of their columns.
 fn machine(rows: &[Vm]) -> [ArrayRef; 6] {
-    let bools = |of: fn(&Machine) -> Option<bool>| {
-        let each = rows.iter().map(|vm| of(vm.machine.as_ref()?));
-        array(each.collect::<BooleanArray>())
-    };
-    let iothreads = rows.iter().map(|vm| Some(u64::from(vm.machine?.iothreads)));
     [
-        bools(|machine| machine.hpet),
-        bools(|machine| Some(machine.no_ioeventfd)),
-        array(iothreads.collect::<UInt64Array>()),
-        bools(|machine| Some(machine.vhost)),
-        bools(|machine| Some(machine.huge_pages)),
-        bools(|machine| Some(machine.cpu_pm)),
+        computed(rows, |vm| vm.machine?.hpet),
+        computed(rows, |vm| Some(vm.machine?.no_ioeventfd)),
+        computed(rows, |vm| Some(u64::from(vm.machine?.iothreads))),
+        computed(rows, |vm| Some(vm.machine?.vhost)),
+        computed(rows, |vm| Some(vm.machine?.huge_pages)),
+        computed(rows, |vm| Some(vm.machine?.cpu_pm)),
     ]
 }
 
 /// What VMMs' threads did, in the order of their columns.
 fn threads(rows: &[Vm]) -> [ArrayRef; 7] {
-    let u64s = |of: fn(&Threads) -> Option<u64>| {
-        let each = rows.iter().map(|vm| of(vm.threads.as_ref()?));
-        array(each.collect::<UInt64Array>())
-    };
-    let busiest = rows
-        .iter()
-        .map(|vm| vm.threads.as_ref()?.busiest.as_deref());
     [
-        u64s(|it| Some(it.over_ns)),
-        u64s(|it| it.vcpu_cpu_ns),
-        u64s(|it| Some(it.main_cpu_ns)),
-        u64s(|it| Some(it.main_runs)),
-        u64s(|it| it.others_cpu_ns),
-        array(busiest.collect::<StringArray>()),
-        u64s(|it| it.busiest_cpu_ns),
+        computed(rows, |vm| Some(vm.threads.as_ref()?.over_ns)),
+        computed(rows, |vm| vm.threads.as_ref()?.vcpu_cpu_ns),
+        computed(rows, |vm| Some(vm.threads.as_ref()?.main_cpu_ns)),
+        computed(rows, |vm| Some(vm.threads.as_ref()?.main_runs)),
+        computed(rows, |vm| vm.threads.as_ref()?.others_cpu_ns),
+        computed(rows, |vm| vm.threads.as_ref()?.busiest.clone()),
+        computed(rows, |vm| vm.threads.as_ref()?.busiest_cpu_ns),
     ]
 }
 
 /// The inverse of [`machine`]; where it was not known, no column but perhaps the first has a value.
 fn machines_of(columns: &Columns<'_>) -> Result<Vec<Option<Machine>>, CaptureReadError> {
-    let hpet = columns.later_bools("hpet")?;
-    let no_ioeventfd = columns.later_bools("no_ioeventfd")?;
-    let iothreads = columns.later_u64s("iothreads")?;
-    let vhost = columns.later_bools("vhost")?;
-    let huge_pages = columns.later_bools("huge_pages")?;
-    let cpu_pm = columns.later_bools("cpu_pm")?;
+    let hpet = columns.later("hpet")?;
+    let no_ioeventfd = columns.later("no_ioeventfd")?;
+    let iothreads = columns.later::<u64>("iothreads")?;
+    let vhost = columns.later("vhost")?;
+    let huge_pages = columns.later("huge_pages")?;
+    let cpu_pm = columns.later("cpu_pm")?;
     let machine = |row: usize| {
         Some(Machine {
-            hpet: bool_at(hpet, row),
-            no_ioeventfd: bool_at(no_ioeventfd, row)?,
-            iothreads: u32::try_from(at(iothreads, row)?).unwrap_or(u32::MAX),
-            vhost: bool_at(vhost, row)?,
-            huge_pages: bool_at(huge_pages, row)?,
-            cpu_pm: bool_at(cpu_pm, row)?,
+            hpet: hpet.at(row),
+            no_ioeventfd: no_ioeventfd.at(row)?,
+            iothreads: u32::try_from(iothreads.at(row)?).unwrap_or(u32::MAX),
+            vhost: vhost.at(row)?,
+            huge_pages: huge_pages.at(row)?,
+            cpu_pm: cpu_pm.at(row)?,
         })
     };
     Ok((0..columns.len()).map(machine).collect())
 }
 
 fn threads_of(columns: &Columns<'_>) -> Result<Vec<Option<Threads>>, CaptureReadError> {
-    let over_ns = columns.later_u64s("threads_ns")?;
-    let vcpu_cpu_ns = columns.later_u64s("vcpu_cpu_ns")?;
-    let main_cpu_ns = columns.later_u64s("main_cpu_ns")?;
-    let main_runs = columns.later_u64s("main_runs")?;
-    let others_cpu_ns = columns.later_u64s("others_cpu_ns")?;
-    let busiest = columns.later_texts("busiest_thread")?;
-    let busiest_cpu_ns = columns.later_u64s("busiest_cpu_ns")?;
-    let name = |row: usize| {
-        let array = busiest.filter(|array| array.is_valid(row))?;
-        Some(array.value(row).to_owned())
-    };
+    let over_ns = columns.later("threads_ns")?;
+    let vcpu_cpu_ns = columns.later("vcpu_cpu_ns")?;
+    let main_cpu_ns = columns.later("main_cpu_ns")?;
+    let main_runs = columns.later("main_runs")?;
+    let others_cpu_ns = columns.later("others_cpu_ns")?;
+    let busiest = columns.later("busiest_thread")?;
+    let busiest_cpu_ns = columns.later("busiest_cpu_ns")?;
     let threads = |row: usize| {
         Some(Threads {
-            over_ns: at(over_ns, row)?,
-            vcpu_cpu_ns: at(vcpu_cpu_ns, row),
-            main_cpu_ns: at(main_cpu_ns, row)?,
-            main_runs: at(main_runs, row)?,
-            others_cpu_ns: at(others_cpu_ns, row),
-            busiest: name(row),
-            busiest_cpu_ns: at(busiest_cpu_ns, row),
+            over_ns: over_ns.at(row)?,
+            vcpu_cpu_ns: vcpu_cpu_ns.at(row),
+            main_cpu_ns: main_cpu_ns.at(row)?,
+            main_runs: main_runs.at(row)?,
+            others_cpu_ns: others_cpu_ns.at(row),
+            busiest: busiest.at(row),
+            busiest_cpu_ns: busiest_cpu_ns.at(row),
         })
     };
     Ok((0..columns.len()).map(threads).collect())
-}
-
-fn at(array: Option<&UInt64Array>, row: usize) -> Option<u64> {
-    let array = array.filter(|array| array.is_valid(row))?;
-    Some(array.value(row))
-}
-
-fn bool_at(array: Option<&BooleanArray>, row: usize) -> Option<bool> {
-    let array = array.filter(|array| array.is_valid(row))?;
-    Some(array.value(row))
 }

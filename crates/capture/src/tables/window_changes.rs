@@ -1,14 +1,14 @@
 //! `window_changes`: one row for each call of grow or shrink.
 
-use arrow_array::{ArrayRef, UInt32Array, UInt64Array};
+use arrow_array::ArrayRef;
 use haltwise_core::event::WindowChange;
-use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
-use crate::columns::{Columns, maybe, name_array};
+use crate::cells::computed;
+use crate::columns::{Columns, name_array};
 use crate::error::CaptureReadError;
 use crate::laws::Laws;
 use crate::table::Table;
-use crate::tables::{Row, array};
+use crate::tables::Row;
 
 columns! {
     pub(crate) COLUMNS {
@@ -26,19 +26,17 @@ impl Row for WindowChange {
     const TABLE: Table = Table::WindowChanges;
 
     fn encode(rows: &[Self]) -> Vec<ArrayRef> {
-        let maybe_u32s =
-            |of: fn(&Self) -> Option<u32>| array(rows.iter().map(of).collect::<UInt32Array>());
-        let u32s = |of: fn(&Self) -> u32| array(UInt32Array::from_iter_values(rows.iter().map(of)));
         vec![
-            array(UInt64Array::from_iter_values(
-                rows.iter().map(|w| w.time_ns),
-            )),
-            maybe_u32s(|w| w.vm.map(|vm| vm.0)),
-            maybe_u32s(|w| w.vcpu.map(|vcpu| vcpu.0)),
-            u32s(|w| w.tid.0),
-            name_array(&["shrink", "grow"], rows.iter().map(|w| u8::from(w.grow))),
-            u32s(|w| w.old_ns),
-            u32s(|w| w.new_ns),
+            computed(rows, |row| row.time_ns),
+            computed(rows, |row| row.vm),
+            computed(rows, |row| row.vcpu),
+            computed(rows, |row| row.tid),
+            name_array(
+                &["shrink", "grow"],
+                rows.iter().map(|row| u8::from(row.grow)),
+            ),
+            computed(rows, |row| row.old_ns),
+            computed(rows, |row| row.new_ns),
         ]
     }
 
@@ -47,25 +45,25 @@ impl Row for WindowChange {
     }
 
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
-        let time_ns = columns.u64s("time_ns")?;
-        let vm = columns.maybe_u32s("vm")?;
-        let vcpu = columns.maybe_u32s("vcpu")?;
-        let tid = columns.u32s("tid")?;
+        let time_ns = columns.reader("time_ns")?;
+        let vm = columns.reader("vm")?;
+        let vcpu = columns.reader("vcpu")?;
+        let tid = columns.reader("tid")?;
         let grow = columns.names("change", |name| match name {
             "grow" => Some(true),
             "shrink" => Some(false),
             _ => None,
         })?;
-        let old_ns = columns.u32s("old_ns")?;
-        let new_ns = columns.u32s("new_ns")?;
+        let old_ns = columns.reader("old_ns")?;
+        let new_ns = columns.reader("new_ns")?;
         let change = |row| Self {
-            time_ns: time_ns[row],
-            vm: maybe(vm, row).map(VmIndex),
-            vcpu: maybe(vcpu, row).map(VcpuId),
-            tid: Tid(tid[row]),
+            time_ns: time_ns.at(row),
+            vm: vm.at(row),
+            vcpu: vcpu.at(row),
+            tid: tid.at(row),
             grow: grow[row],
-            old_ns: old_ns[row],
-            new_ns: new_ns[row],
+            old_ns: old_ns.at(row),
+            new_ns: new_ns.at(row),
         };
         Ok((0..columns.len()).map(change).collect())
     }

@@ -1,68 +1,34 @@
 //! What is counted: exits, what they were about, and what else passes between guest and host.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::names;
 
-/// Which instruction set numbers a reason.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Isa {
-    /// No reason of an instruction set, or one that is not known.
-    #[default]
-    None,
-    /// Intel VMX.
-    Vmx,
-    /// AMD SVM.
-    Svm,
-    /// 64-bit Arm.
-    Arm64,
-    /// IBM Z.
-    S390,
-    /// RISC-V.
-    Riscv,
-    /// `LoongArch`.
-    Loongarch,
-    /// PowerPC.
-    Powerpc,
+crate::names! {
+    /// Which instruction set numbers a reason, in the order of the collector's codes.
+    #[derive(Default)]
+    pub enum Isa {
+        /// No reason of an instruction set, or one that is not known.
+        #[default]
+        None = "none",
+        /// Intel VMX.
+        Vmx = "vmx",
+        /// AMD SVM.
+        Svm = "svm",
+        /// 64-bit Arm.
+        Arm64 = "arm64",
+        /// IBM Z.
+        S390 = "s390",
+        /// RISC-V.
+        Riscv = "riscv",
+        /// `LoongArch`.
+        Loongarch = "loongarch",
+        /// PowerPC.
+        Powerpc = "powerpc",
+    }
 }
 
 impl Isa {
-    /// All of them, in the order of their codes.
-    pub const ALL: [Self; 8] = [
-        Self::None,
-        Self::Vmx,
-        Self::Svm,
-        Self::Arm64,
-        Self::S390,
-        Self::Riscv,
-        Self::Loongarch,
-        Self::Powerpc,
-    ];
-
-    /// The name stored and printed.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Vmx => "vmx",
-            Self::Svm => "svm",
-            Self::Arm64 => "arm64",
-            Self::S390 => "s390",
-            Self::Riscv => "riscv",
-            Self::Loongarch => "loongarch",
-            Self::Powerpc => "powerpc",
-        }
-    }
-
-    /// The inverse of [`Isa::as_str`].
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|isa| isa.as_str() == name)
-    }
-
     /// What the collector's programs call it; a code of none of ours is none.
     pub fn from_code(code: u32) -> Self {
         let place = usize::try_from(code).ok();
@@ -85,12 +51,6 @@ impl Isa {
     }
 }
 
-impl fmt::Display for Isa {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
 crate::names! {
     /// What a row of [`super::Exits`] counts, in the order of the collector's codes (`enum exit_kind`).
     pub enum Kind {
@@ -98,7 +58,7 @@ crate::names! {
         Exit = "exit",
         /// `kvm_entry`.
         Entry = "entry",
-        /// A `kvm_entry` after another, with no `kvm_exit` told between them: the kernel re-enters by
+        /// A `kvm_entry` after another, with no `kvm_exit` between them: the kernel re-enters by
         /// itself, or an exit was lost.
         LoneEntry = "lone_entry",
         /// `kvm_userspace_exit`: `KVM_RUN` returned to the VMM, by `KVM_EXIT_*` or errno.
