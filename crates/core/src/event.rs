@@ -25,7 +25,7 @@ crate::names! {
         Device = "device",
         /// Known, and none of these: a signal, an NMI, an unblock request.
         Other = "other",
-        /// Could not be told.
+        /// Not known.
         #[default]
         Unknown = "unknown",
     }
@@ -57,7 +57,7 @@ crate::names! {
         /// The value that the VM took from the module parameter when it was made (kernels 5.8 to 6.0);
         /// on those kernels a cap looks the same.
         Snapshot = "snapshot",
-        /// Could not be told.
+        /// Not known.
         #[default]
         Unknown = "unknown",
     }

@@ -72,9 +72,8 @@ impl FromStr for Rung {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::Bpf, Self::Tracepoints, Self::Cpuidle]
-            .into_iter()
-            .find(|rung| rung.as_str() == text)
+        Self::from_name(text)
+            .filter(|rung| *rung != Self::Import)
             .ok_or_else(|| UnknownName {
                 given: text.to_owned(),
                 known: "bpf, tracepoints, cpuidle",
@@ -86,13 +85,10 @@ impl FromStr for Mode {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::Full, Self::Counts, Self::Stats]
-            .into_iter()
-            .find(|mode| mode.as_str() == text)
-            .ok_or_else(|| UnknownName {
-                given: text.to_owned(),
-                known: "full, counts, stats",
-            })
+        Self::from_name(text).ok_or_else(|| UnknownName {
+            given: text.to_owned(),
+            known: "full, counts, stats",
+        })
     }
 }
 

@@ -18,6 +18,15 @@ pub trait Fold {
     fn fold(&mut self, other: &Self);
 }
 
+/// All of them together.
+pub fn folded<'a, S: Fold + Default + 'a>(parts: impl IntoIterator<Item = &'a S>) -> S {
+    let mut all = S::default();
+    for part in parts {
+        all.fold(part);
+    }
+    all
+}
+
 /// A figure and the interval that holds the true one in 95 of 100 repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Interval {

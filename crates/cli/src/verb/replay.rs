@@ -166,7 +166,7 @@ fn guest_policy(opened: &Opened) -> String {
     }
     let knobs = &opened.info().knobs;
     // What is the module's default goes without saying, but for the one that everybody asks for.
-    let recorded: Values = knobs.iter().rev().filter_map(Parameter::of).collect();
+    let recorded = Values::recorded(knobs);
     let default = Values::from(Params::default());
     let each = Parameter::GUEST.into_iter().filter_map(|it| {
         let value = recorded.get(it)?;

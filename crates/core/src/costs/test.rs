@@ -230,7 +230,7 @@ fn what_was_recorded_adds_up_over_a_cut() {
     };
     let whole = recorded(&halts);
     assert_eq!(whole.halts, halts.len() as u64);
-    assert_eq!(whole.blocks, whole.halts, "nobody polled");
+    assert_eq!(whole.blocks, whole.halts, "there was no poll");
     for at in [500, 1_000, halts.len() / 2] {
         let mut parts = recorded(&halts[..at]);
         parts.fold(&recorded(&halts[at..]));

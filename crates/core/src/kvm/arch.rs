@@ -6,7 +6,7 @@
 use std::str::FromStr;
 
 crate::names! {
-    /// One of KVM's ports, told apart where the rule of halting differs.
+    /// One of KVM's ports, by architecture where the rule of halting differs.
     pub enum Arch {
         /// `arch/x86/kvm`: polling can be switched off by the guest, see [`super::no_poll::x86`].
         X86 = "x86",
@@ -68,9 +68,7 @@ impl FromStr for Arch {
     /// Reads one of the names of [`Arch::as_str`], or what `uname -m` prints.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let name = text.trim();
-        Self::ALL
-            .into_iter()
-            .find(|arch| arch.as_str() == name)
+        Self::from_name(name)
             .or_else(|| Self::of_machine(name))
             .ok_or_else(|| ArchParseError(text.to_owned()))
     }

@@ -146,10 +146,7 @@ impl FromStr for Backport {
     type Err = BackportParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|backport| backport.as_str() == text)
-            .ok_or_else(|| BackportParseError(text.to_owned()))
+        Self::from_name(text).ok_or_else(|| BackportParseError(text.to_owned()))
     }
 }
 

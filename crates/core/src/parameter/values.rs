@@ -7,6 +7,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Parameter;
+use crate::event::Knob;
 use crate::kvm::Knobs;
 use crate::kvm::guest::Params;
 use crate::recording::Side;
@@ -28,6 +29,11 @@ impl Values {
     pub fn with(mut self, parameter: Parameter, value: u32) -> Self {
         self.set(parameter, Some(value));
         self
+    }
+
+    /// The first value of each among recorded settings.
+    pub fn recorded(knobs: &[Knob]) -> Self {
+        knobs.iter().rev().filter_map(Parameter::of).collect()
     }
 
     /// The values that there are, in the order in which they are written.

@@ -24,7 +24,7 @@ crate::names! {
         Again = "again",
         /// What was found is restored.
         Restore = "restore",
-        /// Somebody else set it: it is theirs from now on.
+        /// Another process set it: the pilot leaves it alone from now on.
         HandsOff = "hands-off",
     }
 }

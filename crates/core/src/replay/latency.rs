@@ -236,7 +236,7 @@ pub(crate) struct Price {
 }
 
 impl Price {
-    /// `is_busy`: polls of the capture were cut for other tasks, so that its wake-ups need not find their CPU idle.
+    /// `is_busy`: polls of the capture were preempted, so that its wake-ups need not find their CPU idle.
     pub(crate) fn new(measured: &Latencies, typical: &Latencies, is_busy: bool) -> Self {
         let longer_ns: [Option<i64>; CLASSES] = std::array::from_fn(|class| {
             let (nearest, recorded_ns) = typical.nearest(class, |it| typical.speaks(it))?;

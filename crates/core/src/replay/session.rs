@@ -68,7 +68,7 @@ pub struct Survey {
     host: Latencies,
     /// Of sleeps that began because another task wanted the CPU.
     disturbed: Latencies,
-    /// Halts, and those of them whose polls were cut for another task.
+    /// Halts, and those of them whose polls were preempted.
     halts: u64,
     cut: u64,
     /// A guest's polls are its own: they say nothing of KVM's.

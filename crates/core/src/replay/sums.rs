@@ -2,7 +2,7 @@
 
 use super::cost::{Cost, MILLI};
 use super::outcome::Outcome;
-use crate::stats::Fold;
+use crate::stats::{Fold, folded};
 
 /// Sums over halts, by the names of [`Outcome`]. Times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
@@ -117,11 +117,7 @@ impl Sums {
 
     /// All of them together.
     pub fn total<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
-        let mut total = Self::default();
-        for part in parts {
-            total.fold(part);
-        }
-        total
+        folded(parts)
     }
 
     /// What they cost, in thousandths of a nanosecond of CPU: `cost` weighs the latency of VMs without a goal of

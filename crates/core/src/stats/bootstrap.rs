@@ -5,7 +5,7 @@
 //! middle 95 % of what comes of it is the interval (Künsch, "The Jackknife and the Bootstrap for
 //! General Stationary Observations", 1989, with blocks that do not overlap).
 
-use super::{Fold, Interval, percentile_of_sorted};
+use super::{Fold, Interval, folded, percentile_of_sorted};
 use crate::workload::SplitMix64;
 
 /// How often blocks are drawn.
@@ -23,14 +23,7 @@ pub fn bootstrap<S: Fold + Default, const N: usize>(
     seed: u64,
     figures: impl Fn(&S, &S) -> [f64; N],
 ) -> [Interval; N] {
-    let total = |of: &[S]| {
-        let mut total = S::default();
-        for block in of {
-            total.fold(block);
-        }
-        total
-    };
-    let values = figures(&total(own), &total(other));
+    let values = figures(&folded(own), &folded(other));
     let both = own.iter().zip(other);
     let full: Vec<(&S, &S)> = both.filter(|(own, _)| is_full(own)).collect();
     if full.len() < FEWEST_BLOCKS {

@@ -23,7 +23,7 @@ crate::names! {
     ///
     /// In the order in which they are printed.
     pub enum Skip {
-        /// The first of its vCPU: nobody knows which window the halt before left.
+        /// The first of its vCPU: the window that the halt before left is not known.
         First = "first",
         /// Events were lost since the halt before.
         Loss = "loss",
@@ -33,7 +33,7 @@ crate::names! {
         Unplaced = "unplaced",
         /// Its window, or that of the halt before, was not recorded.
         Window = "window",
-        /// Its window was left alone, as of a vCPU that is not allowed to poll; nobody can see whether it was.
+        /// Its window was left alone, as of a vCPU that is not allowed to poll; the recording does not show whether it was.
         Veto = "veto",
         /// The settings changed more often since the last halt than can be tried.
         Settings = "settings",

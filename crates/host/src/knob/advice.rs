@@ -54,9 +54,8 @@ impl Settings {
             let mut knobs = knobs.iter();
             Some(knobs.find(|knob| knob.name == name)?.value.clone())
         };
-        let value = |it: Parameter| Some((it, it.value(&text(it.name())?).ok()?));
         Self {
-            values: Parameter::ALL.into_iter().filter_map(value).collect(),
+            values: Values::recorded(knobs),
             driver: text("cpuidle.current_driver"),
             governor: text("cpuidle.current_governor"),
             ..Self::default()

@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use haltwise_core::kvm::Version;
 use haltwise_core::kvm::guest::{Params, Rule};
-use haltwise_core::parameter::{Parameter, Values};
+use haltwise_core::parameter::Values;
 use haltwise_core::prove::setting::guest::WantedParams;
 use haltwise_host::root::Root;
 use haltwise_host::{clock, params};
@@ -31,8 +31,7 @@ impl Governor {
             return Err(Failure::new(Exit::Unsupported, error).hint("it exists since 5.4"));
         }
         let told = params::read(root, clock::monotonic_ns())?;
-        let recorded: Values = told.iter().filter_map(Parameter::of).collect();
-        let mut in_force: Params = recorded.over(Params::default()).into();
+        let mut in_force: Params = Values::recorded(&told).over(Params::default()).into();
         let governor = params::cpuidle_governor(root);
         let is_haltpoll = governor.as_deref() == Some("haltpoll");
         if !is_haltpoll {

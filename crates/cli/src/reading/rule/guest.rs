@@ -32,10 +32,9 @@ pub(crate) fn governor(opened: &Opened) -> Option<String> {
 }
 
 pub(crate) fn in_force(opened: &Opened) -> guest::Params {
-    let recorded: Values = (opened.info().knobs.iter())
-        .filter_map(Parameter::of)
-        .collect();
-    recorded.over(guest::Params::default()).into()
+    Values::recorded(&opened.info().knobs)
+        .over(guest::Params::default())
+        .into()
 }
 
 /// Refuses a guest's capture that has no single idle periods: cpuidle's counters give no distribution of idle times,

@@ -7,7 +7,11 @@ fn knobs(values: &[(&str, &str)]) -> Settings {
     let knob = |(name, value): &(&str, &str)| Knob {
         time_ns: 0,
         name: (*name).to_owned(),
-        scope: KnobScope::Host,
+        scope: if name.contains("guest") || name.starts_with("cpuidle") {
+            KnobScope::GuestOfOther
+        } else {
+            KnobScope::Host
+        },
         value: (*value).to_owned(),
     };
     Settings::of(&values.iter().map(knob).collect::<Vec<_>>())
