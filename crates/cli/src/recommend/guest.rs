@@ -365,7 +365,7 @@ fn of_guest(
     shared: &Others,
 ) -> Vec<Goal> {
     let idle = idle_cpu_percent(opened);
-    let mut goals = goals(request, known, idle, false);
+    let mut goals = goals(request, known, idle, shared.want_its_cpus());
     for goal in &mut goals {
         goal.aim.cost = price.on(goal.aim.cost);
         if shared.want_its_cpus() {

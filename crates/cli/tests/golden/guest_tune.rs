@@ -100,6 +100,9 @@ fn no_guest_polls_whose_host_gives_its_time_to_others() {
     let steal = view["basis"]["stolen_of_wanted"].as_f64().unwrap();
     assert!((0.24..0.26).contains(&steal), "{steal}");
     assert!(view["notes"][0].as_str().unwrap().contains("steal"));
+    // Intervals are those of a contended host: at least 3 % less, where one at rest has 21 %.
+    let high = view["cpu_pm_against_best"]["cost_share"]["high"].as_f64();
+    assert!(high > Some(-0.1), "{high:?}");
 }
 
 #[test]
