@@ -156,7 +156,8 @@ def main():
         common.keep(args, predict(args))
         return
     # As on a host where haltwise has run once: the price of a sleep is measured without a VM, and kept.
-    common.ask([args.haltwise, "calibrate"])
+    price = common.ask([args.haltwise, "calibrate", "--json"])
+    print(f"price of {price['repetitions']} repetitions; {'; '.join(price['notes']) or 'no run was preempted'}")
     rows = []
     print(f"{'load':28} loops agree unproven latency of off: predicted, measured   covers   cost worse")
     for loops in (int(text) for text in args.loops.split(",")):

@@ -36,7 +36,7 @@ haltwise_core::names! {
         WithinRecording = "its time is outside the recording",
         /// Rows name VMs that the recording knows.
         VmKnown = "its VM is not in the roster",
-        /// Nobody polls for longer than the halt lasts.
+        /// A poll lasts no longer than its halt.
         PollWithinHalt = "poll_ns exceeds halt_ns",
         /// A wake-up ends with its halt, or shortly after.
         LatencyWithinHalt = "wake_latency_ns exceeds halt_ns by more than a minute",

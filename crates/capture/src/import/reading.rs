@@ -177,7 +177,7 @@ impl Reading {
     /// whose halt it is.
     fn is_cut(&mut self, head: &Head, what: What) -> bool {
         let of_kvm = matches!(what, What::VcpuWakeup { .. } | What::HaltPollNs { .. });
-        let nobodys = of_kvm && head.tid.is_none();
+        let threadless = of_kvm && head.tid.is_none();
         let nameless = head.is_perf && head.comm.is_empty() && self.text.saw(Sign::Names);
         if !head.comm.is_empty() {
             self.text.see(Sign::Names);
@@ -191,7 +191,7 @@ impl Reading {
             What::VcpuWakeup { valid: None, .. } => self.text.see(Sign::ValidAssumed),
             _ => {}
         }
-        nobodys || nameless || wordless
+        threadless || nameless || wordless
     }
 
     fn event(&mut self, head: &Head, what: What, facts: &mut Facts) {

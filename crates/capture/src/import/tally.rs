@@ -21,11 +21,11 @@ haltwise_core::names! {
         SteppedBack = "import: events after the clock stepped back",
         /// An event whose time is in ticks.
         Ticks = "import: times in ticks of an unknown clock",
-        /// A halt of a thread beyond the most that are told apart.
+        /// A halt of a thread beyond the limit on threads.
         TooManyThreads = "import: events of too many threads",
-        /// Told by the tracer: events that it lost.
+        /// Events that the tracer says it lost.
         ByTracer = "lost by the tracer",
-        /// Told by ftrace's header: older events that were overwritten.
+        /// Older events that were overwritten, as ftrace's header counts them.
         Overwritten = "overwritten in ftrace's buffer",
     }
 }

@@ -51,8 +51,8 @@ impl GivenSettings {
             None => cap.map_or((param, CeilingSource::Param), |ns| (ns, CeilingSource::Cap)),
         };
         // Before 5.8 a VM had no ceiling of its own, whatever was told.
-        let nobodys = source == CeilingSource::Param && told.is_none();
-        (!nobodys).then_some(ToldCeiling { ns, source })
+        let unknown = source == CeilingSource::Param && told.is_none();
+        (!unknown).then_some(ToldCeiling { ns, source })
     }
 
     /// The host's settings, as a capture keeps them.

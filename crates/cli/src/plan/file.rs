@@ -149,8 +149,8 @@ impl Plan {
     }
 }
 
-/// The longest poll that anybody can want, in nanoseconds, and the largest factor or divisor that can be told from the next
-/// smaller one: above it, one step takes any window to its end.
+/// The longest poll, in nanoseconds, and the largest factor or divisor that a setting may have: above it, one step takes
+/// any window to its end.
 const MOST: u32 = 1_000_000_000;
 
 /// Refuses values that are slips rather than settings (`-1` reads as 4294967295 in the kernel).

@@ -23,8 +23,8 @@ lengths: the wake-up latency by length of sleep, and the CPU time of a block \
 and wake-up. A vCPU's sleep costs more, since KVM takes its state off the CPU \
 and puts it back. With a capture of this host, what its sleeps took longer is \
 added to every length. In a guest on x86 it also measures what an exit, a \
-write of the timer and an IPI cost, for captures of this guest. What is measured is kept with the host: \
-recordings carry it, and every verb uses it. Does not change any setting. Measure while two CPUs are idle.",
+write of the timer and an IPI cost, for captures of this guest. What is measured is kept with the host, \
+unless other tasks wanted the CPUs: recordings carry it, and every verb uses it. Does not change any setting. Measure while two CPUs are idle.",
     after_help = "EXAMPLES
   haltwise calibrate                        print the costs
   haltwise calibrate --json > cal.json      for --calibration of other commands
