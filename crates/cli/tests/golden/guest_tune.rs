@@ -108,12 +108,8 @@ fn no_guest_polls_whose_host_gives_its_time_to_others() {
 #[test]
 fn another_governor_is_taken_for_no_polling_and_that_is_said() {
     let view = in_home("menu", 0.3, 0.0, &["--exit-cpu", "5us"]);
-    assert!(
-        view["notes"][0]
-            .as_str()
-            .unwrap()
-            .contains("governor is menu")
-    );
+    let note = view["notes"][0].as_str().unwrap();
+    assert!(note.contains("governor is menu"), "{note}");
     let line = view["command_line"].as_array().unwrap();
     assert!(
         line.contains(&"cpuidle.governor=haltpoll".into()),

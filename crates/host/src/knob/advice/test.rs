@@ -4,14 +4,11 @@ use super::*;
 use haltwise_core::event::KnobScope;
 
 fn knobs(values: &[(&str, &str)]) -> Settings {
+    let scopes = [KnobScope::Host, KnobScope::GuestOfOther];
     let knob = |(name, value): &(&str, &str)| Knob {
         time_ns: 0,
         name: (*name).to_owned(),
-        scope: if name.contains("guest") || name.starts_with("cpuidle") {
-            KnobScope::GuestOfOther
-        } else {
-            KnobScope::Host
-        },
+        scope: scopes[usize::from(!name.starts_with("halt_poll"))],
         value: (*value).to_owned(),
     };
     Settings::of(&values.iter().map(knob).collect::<Vec<_>>())
