@@ -1,23 +1,8 @@
 #!/usr/bin/env python3
-"""What recording costs the guest, beside perf and trace-cmd. All recorders take turns in each round, in an order drawn anew; what
-is added is the difference to nobody in the same round (who comes once more, which shows the noise). Medians over rounds with their
-95 % intervals.
+"""What recording costs a guest, and whether it is complete and right. Needs root, /dev/kvm, two CPUs and taskset."""
 
-    bench/overhead.py halts     one pingpong guest for each round and load, whose polls are all successful: round trip from signal
-                                to answer, CPU time of the vCPU for each halt, bytes for each halt on disk
-    bench/overhead.py exits     CPU time of the vCPU for each exit, and what the BPF programs take by themselves, played to exits
-                                that never happened, beside programs with hash maps as scripts for bcc have them. Where KVM does
-                                not report exits, emulated instructions stand for them
-
-Options: [--haltwise BIN] [--lab BIN] [--peer BIN] [--rounds 13] [--slice-ms 1500] [--trips 60] [--json FILE]
-
-The vCPU has CPU 1; what wakes it and the recorder share CPU 0. Needs root and /dev/kvm; `exits` needs its peer
-(`cargo build --release -p haltwise-host --example exits_peer`).
-"""
-
-import glob
+import contextlib
 import os
-import sys
 import tempfile
 import time
 
@@ -26,21 +11,17 @@ import common
 FOUR = "-e kvm:kvm_vcpu_wakeup -e kvm:kvm_halt_poll_ns -e sched:sched_waking -e sched:sched_switch"
 SEVEN = " ".join(f"-e kvm:kvm_{it}" for it in ("exit", "entry", "userspace_exit", "fpu", "inj_virq", "emulate_insn", "vcpu_wakeup"))
 RECORD = "{haltwise} record -o {out}/capture"
+MODES = [("bpf", "full"), ("bpf", "counts"), ("bpf", "stats"), ("tracepoints", "full"), ("tracepoints", "counts")]
+NONE = {"none": "", "none, again": ""}
 HALTS = {
-    "nobody": "",
-    "nobody, again": "",
-    "haltwise, bpf, full": f"{RECORD} --source bpf --mode full",
-    "haltwise, bpf, counts": f"{RECORD} --source bpf --mode counts",
-    "haltwise, bpf, stats": f"{RECORD} --source bpf --mode stats",
-    "haltwise, tracepoints, full": f"{RECORD} --source tracepoints --mode full",
-    "haltwise, tracepoints, counts": f"{RECORD} --source tracepoints --mode counts",
+    **NONE,
+    **{f"haltwise, {source}, {mode}": f"{RECORD} --source {source} --mode {mode}" for source, mode in MODES},
     "perf record, KVM's two alone": "perf record --quiet -a -o {out}/perf.data -e kvm:kvm_vcpu_wakeup -e kvm:kvm_halt_poll_ns",
     "trace-cmd record": f"trace-cmd record -q -o {{out}}/trace.dat {FOUR}",
     "perf record, same events": f"perf record --quiet -a -o {{out}}/perf.data {FOUR}",
 }
 EXITS = {
-    "nobody": "",
-    "nobody, again": "",
+    **NONE,
     "haltwise record": RECORD,
     "haltwise record --exits": f"{RECORD} --exits",
     "haltwise, all sub-keys": f"{RECORD} --exits=msr,pio,mmio,gpa,hypercall,vector,cpuid",
@@ -48,11 +29,17 @@ EXITS = {
     "perf kvm stat record": "perf kvm stat record -a -m 4096 -o {out}/perf.data",
     "perf record, same events": f"perf record --quiet -a -m 4096 -o {{out}}/perf.data {SEVEN}",
 }
-PEER = "perf record, same events"
 LOADS = {
-    "spinning": ["--gap", "fixed:20us", "--host-wait", "spin"],
+    "spinning": ["--gap", "fixed:20us", *common.SPIN],
     "device": ["--gap", "fixed:15us", "--host-wait", "device", "--ioapic"],
 }
+BUSIEST = {
+    "ipi, 2 vCPUs": ["ipi", "--vcpus", "2", "--gap", "fixed:0ns", "--cap", "200us"],
+    "pingpong, gap 1 us": ["pingpong", "--gap", "fixed:1us", "--cap", "200us", *common.APART],
+    "pingpong, 4 VMs": ["pingpong", "--gap", "fixed:1us", "--vms", "4", "--cap", "0", "--host-wait", "block"],
+}
+TRIPS = [("fixed:20us", "200us"), ("fixed:100us", "200us"), ("fixed:50us", "0"), ("fixed:300us", "0"), ("exp:60us", "0")]
+MEDIANS = ["cargo", "run", "--release", "--quiet", "-p", "haltwise-capture", "--example", "medians", "--"]
 
 
 def size(where):
@@ -61,134 +48,149 @@ def size(where):
     return sum(os.path.getsize(path) for path in paths)
 
 
-class Watching(common.Started):
+@contextlib.contextmanager
+def watching(args, command, where):
     """A recorder for the time of a block, which begins when it records."""
-
-    def __init__(self, args, command, where):
-        words = [word.format(haltwise=os.path.abspath(args.haltwise), peer=os.path.abspath(args.peer), out=where)
-                 for word in command.split()]
-        said = os.path.join(where, "said")
-        with open(said, "w", encoding="utf-8") as log:
-            super().__init__(["taskset", "-c", "0", *words] if words else ["sleep", "1h"], stderr=log, cwd=where)
-        # perf and trace-cmd do not say when they record; the peer writes nothing but a line.
-        ready = "Recording" if "record -o" in command else ""
+    programs = {name: os.path.abspath(path) for name, path in vars(args).items() if name in ("haltwise", "peer")}
+    words = [word.format(**programs, out=where) for word in (f"taskset -c 0 {command}" if command else "sleep 1h").split()]
+    said = os.path.join(where, "said")
+    with open(said, "w+", encoding="utf-8") as log, common.started(words, stderr=log, cwd=where) as process:
         deadline = time.monotonic() + 15
-        while words:
+        while command:
             with open(said, encoding="utf-8") as log:
                 text = log.read()
-            if ready and ready in text or not ready and size(where) > 0 or "peer" in command and text:
+            # perf and trace-cmd do not say when they record; the peer writes nothing but a line.
+            if "Recording" in text if "record -o" in command else size(where) or "peer" in command and text:
                 break
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.__exit__()
+            if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(" ".join(text.split()))
             time.sleep(0.02)
         time.sleep(0.3)
+        yield
 
 
 def usable(args, watchers):
-    """The recorders that work here, found out by letting them."""
+    """The recorders that work here, found out by a trial of each."""
     for name, command in watchers.items():
         try:
-            with tempfile.TemporaryDirectory() as where, Watching(args, command, where):
+            with tempfile.TemporaryDirectory() as where, watching(args, command, where):
                 yield name
         except (RuntimeError, OSError) as reason:
             print(f"skipped: {name}: {reason}")
 
 
-def cpu_ns(pid):
-    """CPU time of the lab's vCPU thread."""
-    for task in glob.glob(f"/proc/{pid}/task/*"):
-        with open(f"{task}/comm", encoding="utf-8") as comm:
-            if "vcpu" in comm.read():
-                with open(f"{task}/schedstat", encoding="utf-8") as stat:
-                    return int(stat.read().split()[0])
-    sys.exit("the lab's vCPU does not run")
-
-
-def within(csv, windows):
-    """Round trips that begin and end within a window."""
-    with open(csv, encoding="utf-8") as file:
-        head = file.readline().strip().split(",")
-        signal, answer = head.index("signal_ns"), head.index("answer_ns")
-        trips = [(int(cells[signal]), int(cells[answer])) for cells in (line.split(",") for line in file)]
-    return [sorted(b - a for a, b in trips if start <= a and b <= end) for start, end, *_ in windows]
-
-
-def halts_round(args, load, watchers):
-    """One guest under all recorders in turn."""
-    with tempfile.TemporaryDirectory() as where:
-        csv, windows = os.path.join(where, "rounds.csv"), []
-        pins = ["--cap", "200us", "--pin", "1", "--host-pin", "0", "--json", "--rounds-out", csv]
-        turns = common.shuffled(watchers)
-        with common.vm(args, ["pingpong", *LOADS[load]], "watched", *pins) as guest:
-            for name in turns:
-                out = os.path.join(where, name)
-                os.mkdir(out)
-                with Watching(args, HALTS[name], out):
-                    begun, used = time.monotonic_ns(), cpu_ns(guest.process.pid)
-                    time.sleep(args.slice_ms / 1e3)
-                    windows.append((begun, time.monotonic_ns(), cpu_ns(guest.process.pid) - used))
-        for name, window, trips in zip(turns, windows, within(csv, windows)):
-            n = len(trips) or sys.exit(f"no round trip under {name}")
-            yield name, {"trips": n, "mean_ns": sum(trips) / n, "median_ns": trips[n // 2], "cpu_ns": window[2] / n,
-                         "bytes": size(os.path.join(where, name)) / n}
-
-
-def exits_round(args, watchers):
-    """One guest for each recorder."""
+def one_round(args, watchers, guest):
+    """Figures of one guest for each recorder, by halt or exit."""
     for name in common.shuffled(watchers):
-        with tempfile.TemporaryDirectory() as where, Watching(args, EXITS[name], where):
-            guest = ["exits", "--rounds", args.trips, "--pin", "1", "--gap", "fixed:20us"]
-            vcpu = common.ask([args.lab, "run", "--json", *guest])["vms"][0]["vcpus"][0]
-        exits = max(vcpu["stats"]["exits"], vcpu["stats"]["insn_emulation"], 1)
-        yield name, {"exits": exits, "cpu_ns": vcpu["cpu_ns"] / exits}
+        with tempfile.TemporaryDirectory() as where:
+            with watching(args, watchers[name], where):
+                vm = common.ask([args.lab, "run", "--json", *guest, *common.APART])["vms"][0]
+            vcpu, trip = vm["vcpus"][0], vm["round_trip_ns"]
+            n = vcpu["halts"] if trip else max(vcpu["stats"]["exits"], vcpu["stats"]["insn_emulation"], 1)
+            figures = {"CPU time of the vCPU, ns": vcpu["cpu_ns"] / n, "bytes on disk": size(where) / n}
+            trips = {"round trip, mean, ns": trip["mean"], "round trip, median, ns": trip["p50"]} if trip else {}
+            yield name, {**trips, **figures}
 
 
-def table(rounds, columns):
-    """A line for each recorder; columns are title, figure, scale, digits, and `all`, `added` or `ratio` to the peer."""
-    print(f"{'recorder':30} " + " ".join(f"{title:>28}" for title, *_ in columns))
-    for name in rounds[0]:
-        cells = []
-        for _, figure, scale, digits, kind in columns:
-            base = {"all": None, "added": "nobody", "ratio": PEER}[kind]
-            pairs = [(one[name][figure], one[base][figure] if base else 0) for one in rounds if not base or base in one]
-            values = [a / b if kind == "ratio" else a - b for a, b in pairs]
-            cells.append(common.shown(values, scale, digits, "+" if kind == "added" else ""))
-        print(f"{name:30} " + " ".join(f"{cell:>28}" for cell in cells), flush=True)
+def compared(args, load, watchers, guest):
+    """Rows of the table: each figure under each recorder, and in each round less that without a recorder, and as a share of perf's."""
+    watchers = {name: watchers[name] for name in usable(args, watchers)}
+    rounds = [dict(one_round(args, watchers, guest)) for _ in range(args.rounds)]
+    for figure in rounds[0]["none"]:
+        of = {name: [one[name][figure] for one in rounds] for name in watchers}
+        for name, own in of.items():
+            added = [a - b for a, b in zip(own, of["none"])]
+            ratios = [a / b for a, b in zip(own, of.get("perf record, same events", [])) if b]
+            yield {"load": load, "figure": figure, "recorder": name, "median": common.shown(own, 1),
+                   "added": common.shown(added, 1, "+"), "of perf's": common.shown(ratios, 3), "rounds": own}
 
 
-def played(args):
-    """What the programs for exits take by themselves."""
+def halts(args):
+    """Round trip, CPU time and disk for each halt, for each recorder, beside perf and trace-cmd.
+
+    Recorders take turns on a guest whose polls are all successful. The vCPU has CPU 1; its waker and the recorder share CPU 0. What
+    is added is the difference to no recorder in the same round, which comes once more to show the noise: medians with 95 % intervals.
+    """
+    pingpong = ["pingpong", "--cap", "200us", "--duration", f"{args.slice_ms}ms"]
+    for load, words in LOADS.items():
+        yield from compared(args, load, HALTS, [*pingpong, *words])
+
+
+def exits(args):
+    """CPU time of the vCPU for each exit, in the same way, and what the BPF programs take by themselves.
+
+    They are played to exits that never happened, beside programs with hash maps as scripts for bcc have them. Where KVM does not
+    report exits, emulated instructions stand for them. `cargo build --release -p haltwise-host --example exits_peer` makes the peer.
+    """
     lines = [line.split(",") for line in common.ask([args.peer, "play", args.rounds]).splitlines()]
     lines = [[float(cell) for cell in line] for line in lines if line[0].isdigit()]
-    print(f"{'played: vCPUs x exits':24} {'haltwise --exits, ns':>26} {'hash maps, ns':>26} {'haltwise / hash maps':>26}")
-    for vcpus, exits in sorted({(line[1], line[2]) for line in lines}):
-        own = [line[3:] for line in lines if line[1:3] == [vcpus, exits]]
-        columns = [([a for a, _ in own], 0), ([b for _, b in own], 0), ([a / b for a, b in own], 2)]
-        print(f"{vcpus:.0f} x {exits:<20.0f} " + " ".join(f"{common.shown(values, 1, digits):>26}" for values, digits in columns))
-    return lines
+    for vcpus, count in sorted({(line[1], line[2]) for line in lines}):
+        own, peers = zip(*(line[3:] for line in lines if line[1:3] == [vcpus, count]))
+        ratios = [a / b for a, b in zip(own, peers)]
+        yield {"played, vCPUs": vcpus, "exits": count, "haltwise --exits, ns": common.shown(own, 0),
+               "hash maps, ns": common.shown(peers, 0), "haltwise / hash maps": common.shown(ratios), "rounds": [own, peers]}
+    yield from compared(args, "exits", EXITS, ["exits", "--rounds", args.trips, "--gap", "fixed:20us"])
 
 
-def main():
-    peer = "target/release/examples/exits_peer"
-    args = common.options(__doc__, ["halts", "exits"], peer=peer, rounds=13, slice_ms=1500, trips=60)
-    kept = {}
-    if args.what == "exits":
-        kept["played"] = played(args)
-    watchers = list(usable(args, HALTS if args.what == "halts" else EXITS))
-    for load in LOADS if args.what == "halts" else [""]:
-        one = lambda: dict(halts_round(args, load, watchers) if load else exits_round(args, watchers))
-        rounds = [one() for _ in range(args.rounds)]
-        kept[load or "exits"] = rounds
-        print(f"\n{load or 'exits'}: {args.rounds} rounds")
-        rounds = [{name: it[name] for name in watchers} for it in rounds]
-        table(rounds, [("trip, mean, us", "mean_ns", 1e3, 2, "all"), ("added to the mean, us", "mean_ns", 1e3, 2, "added"),
-                       ("added to the median, us", "median_ns", 1e3, 2, "added"), ("added vCPU time, ns", "cpu_ns", 1, 0, "added"),
-                       ("trip / perf's", "mean_ns", 1, 3, "ratio"), ("bytes for each halt", "bytes", 1, 1, "all")]
-              if load else [("vCPU time, ns", "cpu_ns", 1, 0, "all"), ("added, ns", "cpu_ns", 1, 0, "added"),
-                            ("vCPU time / perf's", "cpu_ns", 1, 3, "ratio")])
-    common.keep(args, kept)
+def preload(args):
+    """CPU time of a round trip of KVM_RUN in a VMM that does nothing else, with libhaltwise_preload.so and without.
+
+    Each round starts crates/governor/examples/small_vmm.rs four times on one CPU: without, with, with, without; the second pair
+    turns drifts round. A ratio of two VMMs without the library is the noise.
+    """
+    def trip_ns(library):
+        env = {**os.environ, "LD_PRELOAD": library}
+        words = ["taskset", "-c", str(args.pin), args.vmm]
+        return float(common.ask(words, input=f"trips {args.trips}\n", env=env).split()[-1]) / args.trips
+
+    library = os.path.abspath(args.library)
+    rounds = [[trip_ns(it) for it in ("", library, library, "")] for _ in range(args.rounds)]
+    samples = {
+        "without, ns": [ns for a, _, _, d in rounds for ns in (a, d)],
+        "with, ns": [ns for _, b, c, _ in rounds for ns in (b, c)],
+        "with / without": [ratio for a, b, c, d in rounds for ratio in (b / a, c / d)],
+        "without / without": [d / a for a, _, _, d in rounds],
+    }
+    for what, of in samples.items():
+        yield {"what": what, "median": common.shown(of, 4), "samples": of}
+
+
+def loss(args):
+    """Halts of the busiest guests by KVM's stats fd, halts recorded, and halts that the recorder reports as lost.
+
+    A halt that neither polled nor waited is in no counter of KVM's.
+    """
+    for load, guest in BUSIEST.items():
+        for source, mode in [it for it in MODES if it[1] != "stats"]:
+            with common.place() as capture:
+                record = ["--source", source, "--mode", mode, "-o", capture]
+                summary, lab = common.recorded(args, record, [*guest, "--duration", args.duration], False)
+            vcpus = [vcpu for vm in lab["vms"] for vcpu in vm["vcpus"]]
+            kvm = sum(sum(vcpu["hist"]["halt_wait_hist"]) + vcpu["stats"]["halt_successful_poll"] for vcpu in vcpus)
+            lost = sum(it for it in (summary["lost"] or {}).values() if isinstance(it, int))
+            yield {"load": load, "recorder": f"{source} {mode}", "halts_per_s": kvm * 1e9 / lab["elapsed_ns"], "kvm": kvm,
+                   "recorded": summary["halts"], "lost": lost}
+
+
+def truth(args):
+    """Medians of gap and wake-up latency as recorded, against the lab's own clock.
+
+    The lab's gap is from its answer to its next signal; its round trip holds the way to the wake event and the guest's, too.
+    """
+    for number in range(args.rounds):
+        for gap, cap in TRIPS:
+            guest = ["pingpong", "--rounds", str(args.trips), "--gap", gap, "--cap", cap, *common.SPIN]
+            with common.place() as capture:
+                _, lab = common.recorded(args, ["-o", capture], guest, True)
+                medians = common.ask([*MEDIANS, capture])
+            vm = lab["vms"][0]
+            yield {"round": number, "gap": gap, "ceiling": cap, "lab_gap_ns": vm["gap_ns"]["p50"], "gap_ns": medians["gap_ns"],
+                   "lab_trip_ns": vm["round_trip_ns"]["p50"], "latency_ns": medians["wake_latency_ns"]}
 
 
 if __name__ == "__main__":
-    main()
+    VMM = {"vmm": "target/release/examples/small_vmm", "library": "target/release/libhaltwise_preload.so"}
+    common.main(__doc__, halts=(halts, {"rounds": 13, "slice_ms": 1500}),
+                exits=(exits, {"peer": "target/release/examples/exits_peer", "rounds": 13, "trips": 60}),
+                preload=(preload, {**VMM, "rounds": 101, "trips": 20_000, "pin": 1}),
+                loss=(loss, {"duration": "5s"}), truth=(truth, {"rounds": 5, "trips": 20_000}))

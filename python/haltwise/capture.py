@@ -92,10 +92,10 @@ class Capture:
         switch_cpu: Optional[str] = None,
         wake_latency: Optional[str] = None,
     ) -> Result:
-        """What the recorded halts would have cost under other policies: ``haltwise replay --json``."""
+        """What the recorded halts would have cost under other policies: ``haltwise tune --policy SPEC --json``."""
         return self._answer(
-            "replay",
-            policy=list(policies),
+            "tune",
+            policy=list(policies) or ["usual"],
             goal=goal,
             calibration=calibration,
             switch_cpu=switch_cpu,
@@ -168,7 +168,7 @@ class Capture:
         switch_cpu: Optional[str] = None,
         wake_latency: Optional[str] = None,
     ) -> Costs:
-        """What every setting of a grid would have cost each VM: ``haltwise costs``.
+        """What every setting of a grid would have cost each VM: ``haltwise fleet add``.
 
         ``labels`` are of the host, ``classes`` and ``goals`` of VMs by patterns of their names. Tables of many
         captures add up; :func:`haltwise.best` says what their hosts should set.
@@ -187,12 +187,12 @@ class Capture:
         return Costs.of(self._path, output, **options)
 
     def exits(self) -> Result:
-        """VM exits by reason, count and handling time: ``haltwise exits --json``."""
-        return self._answer("exits")
+        """VM exits by reason, count and handling time: ``haltwise report --exits --json``."""
+        return self._answer("report", exits=True)
 
     def explain(self) -> Result:
-        """Problems and remedies: ``haltwise explain --json``."""
-        return self._answer("explain")
+        """Problems and remedies: ``haltwise report --findings --json``."""
+        return self._answer("report", findings=True)
 
     def check(self) -> Result:
         """Which files are whole: ``haltwise check --json``."""
@@ -211,7 +211,7 @@ def answer(verb: str, *paths: str, threads: int = 0, **options: Any) -> Result:
 
     ``threads`` is how many threads a search has at most; 0 for one for each CPU.
     """
-    words = [verb]
+    words = verb.split()
     for name, value in options.items():
         values = value if isinstance(value, list) else [value]
         for each in values:

@@ -20,13 +20,13 @@ class Costs:
 
     @classmethod
     def of(cls, capture: str, output: Optional[Path], **options: Any) -> Costs:
-        """That of a capture: ``haltwise costs``. Without ``output`` its file is temporary, and goes with this object."""
+        """That of a capture: ``haltwise fleet add``. Without ``output`` its file is temporary, and goes with this object."""
         keeps = None
         if output is None:
             keeps = tempfile.TemporaryDirectory(prefix="haltwise-")
             output = os.path.join(keeps.name, "costs.parquet")
         threads = options.pop("threads", 0)
-        answer("costs", capture, threads=threads, output=output, **options)
+        answer("fleet add", capture, threads=threads, output=output, **options)
         costs = cls(output)
         costs._keeps = keeps
         return costs
@@ -73,7 +73,7 @@ def best(
     price_per_cpu_year: Optional[float] = None,
     threads: int = 0,
 ) -> Result:
-    """What many hosts should set, from their costs tables: ``haltwise fleet --json``.
+    """What many hosts should set, from their costs tables: ``haltwise fleet show --json``.
 
     ``tables`` are files, directories of such (a lake), and what :meth:`haltwise.Capture.costs` gives. ``by`` says which
     VMs are put together: ``kernel``, ``cpu``, ``arch``, ``host``, ``vmm``, ``class``, ``goal``, ``label:KEY``.
@@ -81,7 +81,7 @@ def best(
     several = [tables] if isinstance(tables, (str, os.PathLike, Costs)) else list(tables)
     paths = [it.path if isinstance(it, Costs) else os.fspath(it) for it in several]
     return answer(
-        "fleet",
+        "fleet show",
         *paths,
         threads=threads,
         by=by if isinstance(by, str) else ",".join(by),

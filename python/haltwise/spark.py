@@ -134,7 +134,7 @@ def costs(frame: DataFrame, **options: Any) -> DataFrame:
 
 
 def costs_tables(spark: SparkSession, paths: Union[str, Sequence[str]]) -> DataFrame:
-    """Costs tables that ``haltwise costs --lake`` has written, in the form of :func:`costs`."""
+    """Costs tables that ``haltwise fleet add --lake`` has written, in the form of :func:`costs`."""
     paths = [paths] if isinstance(paths, str) else list(paths)
     # Directories are named host=…/date=…, which the rows say, too.
     read = spark.read.option("recursiveFileLookup", "true").parquet(*paths)
@@ -187,7 +187,7 @@ def main(words: Optional[Iterable[str]] = None) -> None:
     parser.add_argument("--path", action="version", version=__file__, help="print this file's path, for spark-submit")
     parser.add_argument("what", choices=["captures", "accounts", "verify", "costs", "tune"])
     parser.add_argument("paths", nargs="+", metavar="PATH", help="directories of captures")
-    parser.add_argument("--by", default="kernel", help="cohorts of tune, as of haltwise fleet --by")
+    parser.add_argument("--by", default="kernel", help="cohorts of tune, as of haltwise fleet show --by")
     parser.add_argument("-o", "--output", metavar="PATH", help="write Parquet there, instead of printing rows")
     given = parser.parse_args(None if words is None else list(words))
     spark = SparkSession.builder.appName(f"haltwise {given.what}").getOrCreate()

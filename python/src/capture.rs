@@ -16,7 +16,6 @@ use pyo3::types::PyBytes;
 use crate::refusal::exception;
 use crate::table::Table;
 
-/// A capture that was opened.
 #[pyclass(frozen, module = "haltwise", name = "NativeCapture")]
 #[derive(Debug)]
 pub(crate) struct NativeCapture(Capture);
@@ -35,7 +34,6 @@ impl NativeCapture {
         program::notes(&self.0)
     }
 
-    /// The tables that it has.
     fn tables(&self) -> Vec<Table> {
         let all = table::Table::ALL.into_iter();
         let here = all.filter(|table| !table.is_optional() || self.0.rows(*table).is_some());

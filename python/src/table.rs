@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use arrow_array::RecordBatchReader;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use haltwise_capture::arrow::RecordBatches;
 use haltwise_capture::capture::Capture;
 use haltwise_capture::costs;
 use haltwise_capture::table::{self, Column};
@@ -47,14 +48,14 @@ impl Table {
         }
     }
 
-    fn batches(&self) -> Result<Box<dyn RecordBatchReader + Send>, Refusal> {
-        Ok(match &self.0 {
+    fn batches(&self) -> Result<RecordBatches, Refusal> {
+        match &self.0 {
             Source::Capture(capture, table) => {
                 let batches = capture.record_batches(*table);
-                Box::new(batches.map_err(answer::refusal)?)
+                batches.map_err(answer::refusal)
             }
-            Source::Costs(path) => Box::new(answer::costs_table(path)?),
-        })
+            Source::Costs(path) => answer::costs_table(path),
+        }
     }
 }
 
@@ -83,7 +84,6 @@ impl Table {
         }
     }
 
-    /// Names of its columns, in order.
     #[getter]
     fn column_names(&self) -> Vec<&'static str> {
         self.columns().iter().map(|column| column.name).collect()
@@ -120,7 +120,6 @@ impl Table {
             .call_method0("to_pandas")
     }
 
-    /// The schema alone.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = match &self.0 {
             Source::Capture(_, table) => table.arrow_schema(),

@@ -81,6 +81,6 @@ def lake(fleet, program, tmp_path_factory):
     lake = tmp_path_factory.mktemp("lake")
     classes = [f"--class={name}={of}" for name, of in CLASSES.items()]
     for path in sorted(fleet.iterdir()):
-        code, _, said = program("costs", path, "--lake", lake, *classes)
+        code, _, said = program("fleet", "add", path, "--lake", lake, *classes)
         assert code == 0, said
     return lake

@@ -10,18 +10,16 @@ import pytest
 import haltwise
 from conftest import NAMES
 
-VERBS = {
-    "report": lambda capture: capture.account(),
-    "replay": lambda capture: capture.replay(["off", "kvm:max=50us"], goal="latency"),
-    "tune": lambda capture: capture.tune("density"),
-    "verify": lambda capture: capture.verify(kernel="6.12"),
-}
-OPTIONS = {
-    "report": [],
-    "replay": ["--policy", "off", "--policy", "kvm:max=50us", "--goal", "latency"],
-    "tune": ["--goal", "density"],
-    "verify": ["--kernel", "6.12"],
-}
+ANSWERS = [
+    (["report"], lambda capture: capture.account()),
+    (
+        ["tune", "--policy", "off", "--policy", "kvm:max=50us", "--goal", "latency"],
+        lambda capture: capture.replay(["off", "kvm:max=50us"], goal="latency"),
+    ),
+    (["tune", "--policy", "usual"], lambda capture: capture.replay()),
+    (["tune", "--goal", "density"], lambda capture: capture.tune("density")),
+    (["verify", "--kernel", "6.12"], lambda capture: capture.verify(kernel="6.12")),
+]
 EXCEPTIONS = {1: haltwise.Error, 2: haltwise.UsageError, 3: haltwise.UnsupportedError, 5: haltwise.DamageError}
 
 
@@ -31,19 +29,19 @@ def test_an_answer_is_the_programs(captures, answer_of, name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         capture = haltwise.open(path)
-    for verb, ask in VERBS.items():
-        code, expected, said = answer_of(verb, path, *OPTIONS[verb])
+    for words, ask in ANSWERS:
+        code, expected, said = answer_of(*words, path)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             try:
                 answered = ask(capture)
             except haltwise.Error as error:
-                assert expected is None and code == error.exit_code, (verb, error)
-                assert f"error: {error}\n" == said, verb
+                assert expected is None and code == error.exit_code, (words, error)
+                assert f"error: {error}\n" == said, words
                 assert type(error) is EXCEPTIONS[code]
                 continue
-        assert answered == expected, verb
-        assert [str(it.category is haltwise.DamageWarning) for it in warned] == ["True"] * (code == 5), verb
+        assert answered == expected, words
+        assert [str(it.category is haltwise.DamageWarning) for it in warned] == ["True"] * (code == 5), words
 
 
 def test_a_damaged_capture_warns_and_carries_its_notes(captures):

@@ -25,7 +25,7 @@ def test_a_table_is_the_one_that_the_program_writes(fleet, lake):
 
 
 def test_the_best_setting_is_the_one_of_the_program(fleet, lake, answer_of):
-    _, expected, _ = answer_of("fleet", lake, "--by", "kernel,class", "--goal", "latency")
+    _, expected, _ = answer_of("fleet", "show", lake, "--by", "kernel,class", "--goal", "latency")
     assert haltwise.best(lake, by=["kernel", "class"], goal="latency") == expected
     costs = [haltwise.open(path).costs(classes=CLASSES) for path in sorted(fleet.iterdir())]
     mine = haltwise.best(costs, by="kernel,class", goal="latency")

@@ -58,7 +58,7 @@ def test_there_are_200_captures_and_all_settings(fleet, looped):
 
 
 def test_the_program_adds_up_what_a_loop_adds_up(lake, answer_of, looped):
-    _, said, _ = answer_of("fleet", lake, "--goal", "balanced")
+    _, said, _ = answer_of("fleet", "show", lake, "--goal", "balanced")
     plans = {plan["plan"]: int(plan["cost_milli"]) for plan in said["plans"]}
 
     def of(kind, half="validate"):

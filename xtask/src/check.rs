@@ -18,7 +18,6 @@ pub(crate) struct Args {
     fuzz: bool,
 }
 
-/// Runs all steps; the first that fails ends it.
 pub(crate) fn run(args: Args) -> Result<()> {
     let started = Instant::now();
     step("format", format)?;

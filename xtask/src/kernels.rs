@@ -21,20 +21,20 @@ mod witness;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::{repo, say, test_run, tool};
 use check::{Check, Tries};
 use deb::{Kernel, SERIES, Series};
 use guest::Guest;
-use linux_guest::piloted;
+use linux_guest::{piloted, stability};
 use rule::Depth;
 
 /// What `cargo xtask kernels` takes.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
     /// Only this kernel: 6.1 or 6.12 [default: all]
-    #[arg(long, value_name = "SERIES", value_parser = SERIES.map(|series| series.name))]
+    #[arg(long, value_name = "SERIES", value_parser = SERIES.map(|(name, _)| name))]
     kernel: Option<String>,
     /// Fetch the kernels and the emulator again, in case that Debian has newer ones
     #[arg(long)]
@@ -73,8 +73,8 @@ impl Inside<'_> {
         Ok(guest)
     }
 
-    fn with<'a>(&self, checks: Vec<Check<'a>>) -> Result<Option<Boot<'a>>> {
-        Ok(Some((self.guest()?, checks)))
+    fn with<'a>(&self, checks: Vec<Check<'a>>) -> Result<Boot<'a>> {
+        Ok((self.guest()?, checks))
     }
 }
 
@@ -105,12 +105,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !has_tools(args.refresh) {
         bail!("nothing was run");
     }
-    let wanted = |series: &&Series| args.kernel.as_ref().is_none_or(|name| *name == series.name);
+    let wanted = |(name, _): &&Series| args.kernel.as_ref().is_none_or(|it| it == name);
     let binaries = Binaries::beside_us()?;
     let mut failed = Vec::new();
     for series in SERIES.iter().filter(wanted) {
         let done = deb::fetch(*series, &cache(), args.refresh).and_then(|kernel| {
-            say::step(&format!("kernel {kernel}"));
+            say::step(&format!("kernel {}", kernel.release));
             let inside = Inside {
                 kernel: &kernel,
                 binaries: &binaries,
@@ -122,7 +122,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         });
         if let Err(error) = done {
             say::note(&format!("FAILED: {error:#}"));
-            failed.push(series.name);
+            failed.push(series.0);
         }
     }
     if !failed.is_empty() {
@@ -135,8 +135,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Makes a guest and its checks; nothing where something for them is not installed.
-type Make<'a> = Box<dyn Fn() -> Result<Option<Boot<'a>>> + 'a>;
+/// Makes a guest and its checks.
+type Make<'a> = Box<dyn Fn() -> Result<Boot<'a>> + 'a>;
 
 /// Runs all checks in one kernel, boot by boot. What the emulator spoils each time has failed.
 fn all<'a>(inside: &'a Inside<'a>, args: &Args) -> Result<()> {
@@ -151,6 +151,7 @@ fn all<'a>(inside: &'a Inside<'a>, args: &Args) -> Result<()> {
     ];
     if args.thorough {
         boots.push(Box::new(|| piloted::boot(inside)));
+        boots.push(Box::new(|| stability::boot(inside)));
     } else {
         boots.push(Box::new(|| inside.with(scenario::checks())));
         boots.push(Box::new(|| inside.with(vec![knob::check()])));
@@ -162,11 +163,14 @@ fn all<'a>(inside: &'a Inside<'a>, args: &Args) -> Result<()> {
     let mut failed = Vec::new();
     let mut ran = false;
     for make in boots {
-        let Some((mut guest, mut checks)) = make()? else {
-            continue;
+        let (mut guest, mut checks) = match make() {
+            Ok(boot) => boot,
+            Err(error) => {
+                failed.push(format!("{error:#}"));
+                continue;
+            }
         };
-        let filter = args.filter.as_deref();
-        checks.retain(|check| filter.is_none_or(|text| check.name.contains(text)));
+        retain(&mut checks, args.filter.as_deref());
         let Some(first) = checks.first() else {
             continue;
         };
@@ -190,6 +194,10 @@ fn all<'a>(inside: &'a Inside<'a>, args: &Args) -> Result<()> {
     Ok(())
 }
 
+fn retain(checks: &mut Vec<Check<'_>>, filter: Option<&str>) {
+    checks.retain(|check| filter.is_none_or(|text| check.name.contains(text)));
+}
+
 /// Rules of the short boot: both sources, a VM's own ceiling, changing settings.
 const GATE_RULES: [&str; 4] = [
     "rule-usual",
@@ -204,7 +212,7 @@ pub(crate) fn gate(binaries: &Binaries, filter: Option<&str>) -> Result<()> {
     let Some(kernel) = newest() else {
         return Ok(());
     };
-    say::step(&format!("kernel {kernel}"));
+    say::step(&format!("kernel {}", kernel.release));
     let inside = Inside {
         kernel: &kernel,
         binaries,
@@ -214,14 +222,18 @@ pub(crate) fn gate(binaries: &Binaries, filter: Option<&str>) -> Result<()> {
     let recordings = scenario::checks().into_iter();
     checks.extend(recordings.filter(|check| GATE_RECORDINGS.contains(&&*check.name)));
     checks.push(knob::check());
-    let mut guest = match linux_guest::short_boot(&inside)? {
-        Some((guest, linux)) => {
+    let mut guest = match linux_guest::firmware() {
+        Ok(_) => {
+            let (guest, linux) = linux_guest::short_boot(&inside)?;
             checks.extend(linux);
             guest
         }
-        None => inside.guest()?,
+        Err(error) => {
+            say::skipped(&format!("{}: {error:#}", linux_guest::NAME));
+            inside.guest()?
+        }
     };
-    checks.retain(|check| filter.is_none_or(|text| check.name.contains(text)));
+    retain(&mut checks, filter);
     if checks.is_empty() {
         bail!("no check of the short boot is named like the filter");
     }
@@ -241,27 +253,13 @@ fn newest() -> Option<Kernel> {
     }
     let fetched = SERIES.iter().rev().map(|series| {
         let kernel = deb::fetch(*series, &cache(), false);
-        kernel.map_err(|error| say::skipped(&format!("kernel {}: {error:#}", series.name)))
+        kernel.map_err(|error| say::skipped(&format!("kernel {}: {error:#}", series.0)))
     });
     fetched.flatten().next()
 }
 
 fn work(kernel: &Kernel, check: &str) -> PathBuf {
     cache().join(format!("{}.run", kernel.release)).join(check)
-}
-
-fn script_alone(inside: &Inside, script: &str) -> Result<(String, PathBuf)> {
-    let judge = |_: &guest::Left| Ok(0);
-    let check = Check::new("script", script.to_owned(), LIMIT, judge);
-    let work = work(inside.kernel, "script");
-    let undone = check::run(&mut inside.guest()?, vec![check], ALL_MUST_RUN, &work)?;
-    if let Some((_, why)) = undone {
-        bail!("each boot was spoilt: {why}");
-    }
-    Ok((
-        guest::console(&work.join("console")),
-        work.join("out/script"),
-    ))
 }
 
 /// Where kernels and the emulator are kept, and what their boots leave.
@@ -296,25 +294,22 @@ impl Binaries {
     pub(crate) fn beside_us() -> Result<Self> {
         let own = std::env::current_exe().context("find our own program")?;
         // A test's program lies one folder deeper.
-        let dir = own
-            .ancestors()
-            .skip(1)
-            .find(|dir| dir.join("haltwise-lab").is_file());
+        let mut above = own.ancestors().skip(1);
+        let dir = above.find(|dir| dir.join("haltwise-lab").is_file());
         let dir = dir.context("haltwise-lab is not built: run cargo build --workspace")?;
-        let [haltwise, lab, guest_tool] =
-            ["haltwise", "haltwise-lab", "guest-tool"].map(|name| dir.join(name));
-        for program in [&haltwise, &lab, &guest_tool] {
-            if !program.is_file() {
-                bail!(
-                    "{} is not built: run cargo build --workspace",
-                    program.display()
-                );
-            }
-        }
+        let built = |name| {
+            let program = dir.join(name);
+            let path = program.display();
+            ensure!(
+                program.is_file(),
+                "{path} is not built: run cargo build --workspace"
+            );
+            Ok(program)
+        };
         Ok(Self {
-            haltwise,
-            lab,
-            guest_tool,
+            haltwise: built("haltwise")?,
+            lab: built("haltwise-lab")?,
+            guest_tool: built("guest-tool")?,
             halts: dir.join("capture-halts"),
             exec: dir.join("haltwise-exec"),
             preloaded: dir.join("libhaltwise_preload.so"),
@@ -325,11 +320,16 @@ impl Binaries {
 fn plain(inside: &Inside, script: &Path) -> Result<()> {
     let text =
         std::fs::read_to_string(script).with_context(|| format!("read {}", script.display()))?;
-    let (console, out_dir) = script_alone(inside, &text)?;
-    for line in console.lines() {
+    let work = work(inside.kernel, "script");
+    let check = Check::new("script", text, LIMIT, |_| Ok(0));
+    let undone = check::run(&mut inside.guest()?, vec![check], ALL_MUST_RUN, &work)?;
+    if let Some((_, why)) = undone {
+        bail!("each boot was spoilt: {why}");
+    }
+    for line in guest::console(&work.join("console")).lines() {
         say::note(line);
     }
-    say::note(&format!("results in {}", out_dir.display()));
+    say::note(&format!("results in {}/out/script", work.display()));
     Ok(())
 }
 

@@ -21,7 +21,6 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
-/// Tasks of the haltwise repository.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {

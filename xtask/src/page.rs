@@ -7,7 +7,6 @@ use anyhow::Result;
 
 use crate::{repo, say, tool};
 
-/// Where the tests of the page lie.
 const TESTS: &str = "crates/cli/tests/page";
 
 /// What a tool of the page's tests is called, if it is there.

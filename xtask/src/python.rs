@@ -43,7 +43,6 @@ pub(crate) fn run() -> Result<()> {
     tool::run(pytest.env("PYTHONPATH", package))
 }
 
-/// Tests on the package as it is installed.
 fn pytest(root: &Path, environment: &Environment, home: &Path) -> Command {
     let tests = ["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"];
     let mut pytest = environment.python();

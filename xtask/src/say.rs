@@ -11,7 +11,6 @@ pub(crate) fn step(what: &str) {
     println!("==> {what}");
 }
 
-/// Says one thing found out on the way.
 pub(crate) fn note(what: &str) {
     println!("    {what}");
 }
@@ -27,7 +26,6 @@ pub(crate) fn skipped(reason: &str) {
     println!("skipped: {reason}");
 }
 
-/// How much has been skipped so far.
 pub(crate) fn skips() -> usize {
     SKIPPED.load(Ordering::Relaxed)
 }

@@ -3,7 +3,6 @@
 //! Every failure names the command line, so that it can be repeated by hand.
 
 use std::ffi::OsStr;
-use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
@@ -15,25 +14,7 @@ use crate::repo;
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = line_of(command);
     let status = command.stdin(Stdio::null()).status();
-    ended(
-        &line,
-        status.with_context(|| format!("start `{line}`"))?,
-        b"",
-    )
-}
-
-/// Runs a command and hands each line of its stdout to `take` as it comes; an exit code other than 0
-/// is an error. What is no UTF-8 is shown as near as can be.
-pub(crate) fn run_reading(command: &mut Command, mut take: impl FnMut(&str)) -> Result<()> {
-    let line = line_of(command);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-    let mut child = child.with_context(|| format!("start `{line}`"))?;
-    let stdout = child.stdout.take().context("its stdout is piped")?;
-    for said in BufReader::new(stdout).split(b'\n') {
-        let said = said.with_context(|| format!("read from `{line}`"))?;
-        take(&String::from_utf8_lossy(&said));
-    }
-    let status = child.wait().with_context(|| format!("wait for `{line}`"))?;
+    let status = status.with_context(|| format!("start `{line}`"))?;
     ended(&line, status, b"")
 }
 
@@ -46,9 +27,16 @@ pub(crate) fn ask(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The same of a command whose stderr goes where ours goes, as progress does.
-pub(crate) fn ask_watched(command: &mut Command) -> Result<String> {
-    ask(command.stderr(Stdio::inherit()))
+/// Runs a command whose stderr goes where ours goes, as progress does; gives what it wrote to stdout, and how it ended.
+pub(crate) fn watch(command: &mut Command) -> Result<(String, Result<()>)> {
+    let line = line_of(command);
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output();
+    let output = output.with_context(|| format!("start `{line}`"))?;
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok((stdout, ended(&line, output.status, b"")))
 }
 
 fn ended(line: &str, status: ExitStatus, stderr: &[u8]) -> Result<()> {
@@ -78,7 +66,6 @@ pub(crate) fn cargo(arguments: &str) -> Command {
     command
 }
 
-/// A command line as one would type it.
 fn line_of(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())
@@ -97,16 +84,6 @@ mod test {
             .expect_err("the script fails");
         let text = format!("{error:#}");
         assert!(text.contains("sh -c") && text.contains("why"), "{text}");
-    }
-
-    #[test]
-    fn lines_come_one_by_one_and_a_failure_after_them() {
-        let mut lines = Vec::new();
-        let mut script = Command::new("sh");
-        script.args(["-c", "echo a; printf 'b\\377'; exit 3"]);
-        let done = run_reading(&mut script, |line| lines.push(line.to_owned()));
-        assert!(done.is_err_and(|error| error.to_string().contains('3')));
-        assert_eq!(lines, ["a", "b\u{fffd}"]);
     }
 
     #[test]

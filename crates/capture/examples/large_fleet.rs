@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p haltwise-capture --example large_fleet -- DIR 10000 28 1
 //!
-//! The numbers are hosts, VMs of each, and days; a fourth one is the seed. `bench/fleet.py` has them added up.
+//! The numbers are hosts, VMs of each, and days; a fourth one is the seed. `bench/reading.py fleet` has them added up.
 #![expect(clippy::print_stdout, reason = "prints what it measures")]
 
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Prints the exact medians of a capture's halts as JSON: `medians DIR`.
 //!
-//! An example of reading a capture, and what `bench/recording.py truth` compares with the lab's clock.
+//! An example of reading a capture, and what `bench/overhead.py truth` compares with the lab's clock.
 #![expect(clippy::print_stdout, reason = "a program of its own")]
 
 use std::path::Path;

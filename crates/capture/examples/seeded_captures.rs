@@ -13,7 +13,6 @@ use haltwise_capture::info::{CaptureInfo, Clock, Ended, Host, Tool};
 use haltwise_capture::recording::{Ending, Recording};
 use haltwise_core::event::{
     CeilingSource, Facts, Halt, HostSample, Knob, KnobScope, Observable, Vcpu, Vm, WakeSource,
-    WindowCall, WindowChange,
 };
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::kvm::{Arch, Knobs, Observed, Rule, Version};
@@ -107,9 +106,8 @@ fn halt(
             allowed: true,
         };
         let step = rule.after(knobs, ceiling, window, observed);
-        let change = step.call.map(|call| call.grow);
         let (vm, vcpu, tid) = (Some(VmIndex(vm)), Some(VcpuId(0)), tid(vm));
-        facts.halts.push(Halt {
+        let halt = Halt {
             start_ns: now_ns,
             halt_ns,
             vm,
@@ -124,25 +122,12 @@ fn halt(
             poll_ns: Some(gap_ns.min(window.into())),
             wake_latency_ns: Some(latency_ns),
             wake: WakeSource::Device,
-            change: match change {
-                Some(true) => WindowCall::Grow,
-                Some(false) => WindowCall::Shrink,
-                None => WindowCall::None,
-            },
+            change: step.call.into(),
             ..Halt::default()
-        });
+        };
         now_ns += halt_ns;
-        if let Some(call) = step.call {
-            facts.windows.push(WindowChange {
-                time_ns: now_ns,
-                vm,
-                vcpu,
-                tid,
-                grow: call.grow,
-                old_ns: call.old,
-                new_ns: call.new,
-            });
-        }
+        facts.windows.extend(step.call.map(|call| call.row(&halt)));
+        facts.halts.push(halt);
         (window, now_ns) = (step.window, now_ns + RUN_NS);
     }
 }

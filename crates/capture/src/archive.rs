@@ -19,19 +19,14 @@ const MOST_FILES: usize = 256;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveError {
-    /// It cannot be read as a tar archive, or its end is missing.
     #[error("the archive cannot be read")]
     Read(#[source] io::Error),
-    /// It holds something that is no file of a capture.
     #[error("the archive holds {0:?}, which is no file of a capture")]
     Foreign(PathBuf),
-    /// It holds more files than a capture has.
     #[error("the archive holds more than {MOST_FILES} files")]
     TooMany,
-    /// It holds no file.
     #[error("the archive is empty")]
     Empty,
-    /// A file of it cannot be written.
     #[error("unpack {name}")]
     Write { name: String, source: io::Error },
 }
@@ -41,7 +36,10 @@ pub enum ArchiveError {
 /// # Errors
 /// If a file cannot be read, or the archive cannot be written.
 pub fn pack(directory: &Path, out: impl Write) -> io::Result<()> {
-    let mut names = files::names(directory)?;
+    let entries = files::entries(directory)?.into_iter();
+    let files = entries.filter(|(_, is_directory)| !is_directory);
+    let names = files.filter_map(|(path, _)| path.file_name()?.to_str().map(str::to_owned));
+    let mut names: Vec<_> = names.collect();
     names.sort_by_key(|name| (name != "capture.json", name.clone()));
     let mut archive = Builder::new(out);
     for name in names {

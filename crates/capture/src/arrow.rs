@@ -1,16 +1,10 @@
 //! The tables of a capture as Arrow record batches, for other programs: the rows that every verb reads, with the
 //! meaning of each column in the schema. Costs tables likewise.
 
-use std::fmt;
 use std::path::Path;
 
-use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
-use arrow_schema::{ArrowError, SchemaRef};
-use haltwise_core::event::{
-    Halt, HaltCounts, HostSample, IdleState, Knob, Lost, Vcpu, Vm, WindowChange,
-};
-use haltwise_core::exit::Exits;
-use haltwise_core::profile::{Frame, Sample, Stack, Thread};
+use arrow_array::{RecordBatchIterator, RecordBatchReader};
+use arrow_schema::ArrowError;
 
 use crate::capture::Capture;
 use crate::costs::read::Wants;
@@ -18,45 +12,20 @@ use crate::costs::{CostsError, Reader};
 use crate::error::{CaptureReadError, with_sources};
 use crate::rows::Rows;
 use crate::table::Table;
-use crate::tables::Row;
-
-type Next = Box<dyn FnMut() -> Option<Result<RecordBatch, ArrowError>> + Send>;
+use crate::tables::{Row, batch_of, of_table};
 
 /// The record batches of one table, in the order of the file. Stops after the first error.
-pub struct RecordBatches {
-    schema: SchemaRef,
-    next: Next,
-}
+pub type RecordBatches = Box<dyn RecordBatchReader + Send>;
 
-impl fmt::Debug for RecordBatches {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecordBatches")
-            .field("schema", &self.schema)
-            .finish_non_exhaustive()
-    }
-}
-
-impl RecordBatches {
-    /// Those of a costs table; its texts are dictionaries.
-    ///
-    /// # Errors
-    /// If it cannot be opened, or is of a later schema.
-    pub fn of_costs(path: &Path) -> Result<Self, CostsError> {
-        let mut reader = Reader::open(path, Wants::All)?;
-        let schema = reader.schema();
-        let next = move || Some(reader.next()?.map_err(|error| in_words(&error)));
-        Ok(Self {
-            schema,
-            next: Box::new(next),
-        })
-    }
-}
-
-impl Table {
-    /// The Arrow schema of its columns, with the meaning, the unit and what NULL means as metadata of each.
-    pub fn arrow_schema(self) -> SchemaRef {
-        self.documented_schema()
-    }
+/// The record batches of a costs table, whose texts are dictionaries.
+///
+/// # Errors
+/// If it cannot be opened, or is of a later schema.
+pub fn costs_table(path: &Path) -> Result<RecordBatches, CostsError> {
+    let reader = Reader::open(path, Wants::All)?;
+    let schema = reader.schema();
+    let batches = reader.map(|batch| batch.map_err(|error| in_words(&error)));
+    Ok(Box::new(RecordBatchIterator::new(batches, schema)))
 }
 
 impl Capture {
@@ -66,63 +35,33 @@ impl Capture {
     /// # Errors
     /// If the table cannot be opened.
     pub fn record_batches(&self, table: Table) -> Result<RecordBatches, CaptureReadError> {
-        Ok(match table {
-            Table::Halts => of_rows::<Halt>(self.halts()?),
-            Table::WindowChanges => of_rows::<WindowChange>(self.window_changes()?),
-            Table::HaltCounts => of_rows::<HaltCounts>(self.halt_counts()?),
-            Table::Knobs => of_rows::<Knob>(self.knobs()?),
-            Table::HostSamples => of_rows::<HostSample>(self.host_samples()?),
-            Table::IdleStates => of_rows::<IdleState>(self.idle_states()?),
-            Table::Lost => of_rows::<Lost>(self.lost()?),
-            Table::Vms => of_rows::<Vm>(self.vms()?),
-            Table::Vcpus => of_rows::<Vcpu>(self.vcpus()?),
-            Table::Exits => of_rows::<Exits>(self.exits()?),
-            Table::SampleFrames => of_rows::<Frame>(self.sample_frames()?),
-            Table::SampleStacks => of_rows::<Stack>(self.sample_stacks()?),
-            Table::SampleThreads => of_rows::<Thread>(self.sample_threads()?),
-            Table::Samples => of_rows::<Sample>(self.samples()?),
-        })
+        if table == Table::HaltCounts {
+            // With those that found no room in the table.
+            return Ok(of_rows(self.halt_counts()?));
+        }
+        of_table!(table, of_file(self))
     }
 }
 
-fn of_rows<R: Row + Send + 'static>(mut rows: Rows<R>) -> RecordBatches {
+fn of_file<R: Row>(capture: &Capture) -> Result<RecordBatches, CaptureReadError> {
+    Ok(of_rows(capture.table::<R>()?))
+}
+
+fn of_rows<R: Row>(mut rows: Rows<R>) -> RecordBatches {
     let schema = R::TABLE.arrow_schema();
-    let of = schema.clone();
-    let next = move || {
-        let rows = match rows.next_batch()? {
-            Ok(rows) => rows,
-            Err(error) => return Some(Err(in_words(&error))),
+    let documented = schema.clone();
+    let batches = std::iter::from_fn(move || {
+        let batch = match rows.next_batch()? {
+            Ok(rows) => batch_of(&rows),
+            Err(error) => Err(in_words(&error)),
         };
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        let columns = R::encode(&rows);
-        Some(RecordBatch::try_new_with_options(
-            of.clone(),
-            columns,
-            &options,
-        ))
-    };
-    RecordBatches {
-        schema,
-        next: Box::new(next),
-    }
+        Some(batch.and_then(|batch| batch.with_schema(documented.clone())))
+    });
+    Box::new(RecordBatchIterator::new(batches, schema))
 }
 
-/// An error for who reads Arrow streams: they see its text alone.
+/// An error for readers of Arrow streams, who see its text alone.
 fn in_words(error: &dyn std::error::Error) -> ArrowError {
     let error = std::io::Error::other(with_sources(error));
     ArrowError::ExternalError(Box::new(error))
-}
-
-impl Iterator for RecordBatches {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        (self.next)()
-    }
-}
-
-impl RecordBatchReader for RecordBatches {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
 }

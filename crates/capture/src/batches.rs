@@ -5,7 +5,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
@@ -15,42 +15,32 @@ use parquet::errors::ParquetError;
 
 use crate::capture::is_parquet;
 use crate::contain::contain;
-use crate::error::CaptureReadError;
+use crate::error::{CaptureReadError, TableFile};
 use crate::files;
 use crate::frames::{FrameError, Frames};
-use crate::parquet_form::{self, Promised};
+use crate::parquet_form;
 use crate::sums::{Checked, Found, Sums};
-use crate::table::Table;
 
-/// Why there is no next batch.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum BatchError {
-    /// Not frames of a stream.
+    #[error("{1}")]
     Frame(u64, String),
+    #[error(transparent)]
     Io(std::io::Error),
+    #[error(transparent)]
     Arrow(ArrowError),
+    #[error(transparent)]
     Parquet(ParquetError),
+    #[error("the decoder gave up: {0}")]
     Panicked(String),
-}
-
-impl fmt::Display for BatchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Frame(_, what) => f.write_str(what),
-            Self::Panicked(what) => write!(f, "the decoder gave up: {what}"),
-            Self::Io(error) => error.fmt(f),
-            Self::Arrow(error) => error.fmt(f),
-            Self::Parquet(error) => error.fmt(f),
-        }
-    }
 }
 
 type Source = Box<dyn Iterator<Item = Result<RecordBatch, BatchError>> + Send>;
 
 pub(crate) struct Batches {
-    table: Table,
-    path: PathBuf,
-    rows: u64,
+    pub(crate) file: TableFile,
+    /// Rows given so far.
+    pub(crate) rows: u64,
     /// `None` when there is nothing more, or after an error.
     source: Option<Source>,
     /// Where the file was found damaged, which then is what an error comes of.
@@ -60,8 +50,7 @@ pub(crate) struct Batches {
 impl fmt::Debug for Batches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batches")
-            .field("table", &self.table)
-            .field("path", &self.path)
+            .field("file", &self.file)
             .field("rows", &self.rows)
             .finish_non_exhaustive()
     }
@@ -69,10 +58,9 @@ impl fmt::Debug for Batches {
 
 impl Batches {
     /// No batches: the table's file is missing.
-    pub(crate) fn none(table: Table, path: PathBuf) -> Self {
+    pub(crate) fn none(file: TableFile) -> Self {
         Self {
-            table,
-            path,
+            file,
             rows: 0,
             source: None,
             found: None,
@@ -80,11 +68,10 @@ impl Batches {
     }
 
     pub(crate) fn of_stream<R: Read + Seek + Send + 'static>(
-        table: Table,
-        path: PathBuf,
+        file: TableFile,
         reader: R,
     ) -> Result<Self, CaptureReadError> {
-        let mut batches = Self::none(table, path);
+        let mut batches = Self::none(file);
         match Frames::new(reader) {
             Ok(frames) => batches.source = Some(Box::new(StreamBatches::new(frames))),
             Err(error) => return Err(batches.error(BatchError::Io(error))),
@@ -92,22 +79,15 @@ impl Batches {
         Ok(batches)
     }
 
+    /// From a row group on; `found` is where the reader says what it finds damaged.
     pub(crate) fn of_parquet<R: parquet::file::reader::ChunkReader + 'static>(
-        table: Table,
-        path: PathBuf,
-        reader: R,
-    ) -> Result<Self, CaptureReadError> {
-        Self::of_checked_parquet(table, path, reader, None, 0)
-    }
-
-    fn of_checked_parquet<R: parquet::file::reader::ChunkReader + 'static>(
-        table: Table,
-        path: PathBuf,
+        file: TableFile,
         reader: R,
         found: Option<Found>,
         from: usize,
     ) -> Result<Self, CaptureReadError> {
-        let mut batches = Self::none(table, path);
+        let table = file.table;
+        let mut batches = Self::none(file);
         batches.found = found;
         let opened = decode(
             || parquet_form::open(table, reader, from),
@@ -120,38 +100,17 @@ impl Batches {
         Ok(batches)
     }
 
-    pub(crate) fn row_groups(
-        table: Table,
-        path: &Path,
+    /// What the footer of a Parquet file says.
+    pub(crate) fn of_footer<T>(
+        file: TableFile,
+        opened: File,
         sums: Option<Sums>,
-    ) -> Result<Vec<u64>, CaptureReadError> {
-        let mut batches = Self::none(table, path.to_owned());
-        let file = batches.checked(open(path)?, sums)?;
-        let groups = decode(|| parquet_form::row_groups(&file), BatchError::Parquet);
-        groups.map_err(|error| batches.error(error))
-    }
-
-    pub(crate) fn of_groups(
-        table: Table,
-        path: &Path,
-        sums: Option<Sums>,
-        from: usize,
-    ) -> Result<Self, CaptureReadError> {
-        let file = Self::none(table, path.to_owned()).checked(open(path)?, sums)?;
-        let found = Some(file.found());
-        Self::of_checked_parquet(table, path.to_owned(), file, found, from)
-    }
-
-    pub(crate) fn promised(
-        table: Table,
-        path: &Path,
-        file: File,
-        sums: Option<Sums>,
-    ) -> Result<Promised, CaptureReadError> {
-        let mut batches = Self::none(table, path.to_owned());
-        let file = batches.checked(file, sums)?;
-        let promised = decode(|| parquet_form::promised(&file), BatchError::Parquet);
-        promised.map_err(|error| batches.error(error))
+        look: fn(&Checked) -> Result<T, ParquetError>,
+    ) -> Result<T, CaptureReadError> {
+        let mut batches = Self::none(file);
+        let checked = batches.checked(opened, sums)?;
+        let found = decode(|| look(&checked), BatchError::Parquet);
+        found.map_err(|error| batches.error(error))
     }
 
     /// A file that is held against its checksums, if it has any.
@@ -162,97 +121,54 @@ impl Batches {
         Ok(checked)
     }
 
-    pub(crate) fn frame_error(
-        table: Table,
-        path: &Path,
-        offset: u64,
-        error: FrameError,
-    ) -> CaptureReadError {
-        let error = match error {
-            FrameError::Torn => BatchError::Frame(offset, "the file ends here".to_owned()),
-            FrameError::Bad(what) => BatchError::Frame(offset, what),
-            FrameError::Io(error) => BatchError::Io(error),
-        };
-        Self::none(table, path.to_owned()).error(error)
+    /// An error of the frame that starts at this offset.
+    pub(crate) fn frame_error(file: TableFile, offset: u64, error: FrameError) -> CaptureReadError {
+        Self::none(file).error(error.at(offset))
     }
 
-    pub(crate) fn of_file(
-        table: Table,
-        path: &Path,
-        sums: Option<Sums>,
-    ) -> Result<Self, CaptureReadError> {
-        Self::of_opened(table, path, open(path)?, sums)
+    pub(crate) fn of_file(file: TableFile, sums: Option<Sums>) -> Result<Self, CaptureReadError> {
+        let opened = open(&file.path)?;
+        Self::of_opened(file, opened, sums, 0)
     }
 
-    /// From a file of either form that is open.
+    /// From a file that is open; of a Parquet file from a row group on.
     pub(crate) fn of_opened(
-        table: Table,
-        path: &Path,
-        file: File,
+        file: TableFile,
+        opened: File,
         sums: Option<Sums>,
+        from: usize,
     ) -> Result<Self, CaptureReadError> {
-        if is_parquet(path) {
-            let file = Self::none(table, path.to_owned()).checked(file, sums)?;
-            let found = Some(file.found());
-            Self::of_checked_parquet(table, path.to_owned(), file, found, 0)
+        if is_parquet(&file.path) {
+            let checked = Self::none(file.clone()).checked(opened, sums)?;
+            let found = Some(checked.found());
+            Self::of_parquet(file, checked, found, from)
         } else {
-            Self::of_stream(table, path.to_owned(), BufReader::new(file))
+            Self::of_stream(file, BufReader::new(opened))
         }
     }
 
-    pub(crate) fn table(&self) -> Table {
-        self.table
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn rows(&self) -> u64 {
-        self.rows
-    }
-
-    /// An error with its place.
     fn error(&self, error: BatchError) -> CaptureReadError {
-        let (table, path, row) = (self.table, self.path.clone(), self.rows);
+        let (file, row) = (self.file.clone(), self.rows);
         if let Some(mismatch) = self.found.as_ref().and_then(|found| found.get()) {
             let (offset, what) = (mismatch.offset, mismatch.to_string());
-            return CaptureReadError::Damaged {
-                table,
-                path,
-                offset,
-                what,
-            };
+            return CaptureReadError::Damaged { file, offset, what };
         }
         match error {
-            BatchError::Frame(offset, what) => CaptureReadError::Damaged {
-                table,
-                path,
-                offset,
-                what,
-            },
-            BatchError::Io(source) => CaptureReadError::Io {
-                act: "read",
-                path,
-                source,
-            },
-            BatchError::Arrow(source) => CaptureReadError::Arrow {
-                table,
-                path,
-                row,
-                source,
-            },
-            BatchError::Parquet(source) => CaptureReadError::Parquet {
-                table,
-                path,
-                source,
-            },
-            BatchError::Panicked(what) => CaptureReadError::Panicked {
-                table,
-                path,
-                row,
-                what,
-            },
+            BatchError::Frame(offset, what) => CaptureReadError::Damaged { file, offset, what },
+            BatchError::Io(source) => CaptureReadError::io("read", &file.path)(source),
+            BatchError::Arrow(source) => CaptureReadError::Arrow { file, row, source },
+            BatchError::Parquet(source) => CaptureReadError::Parquet { file, source },
+            BatchError::Panicked(what) => CaptureReadError::Panicked { file, row, what },
+        }
+    }
+}
+
+impl FrameError {
+    fn at(self, offset: u64) -> BatchError {
+        match self {
+            Self::Torn => BatchError::Frame(offset, "the file ends here".to_owned()),
+            Self::Bad(what) => BatchError::Frame(offset, what),
+            Self::Io(error) => BatchError::Io(error),
         }
     }
 }
@@ -272,12 +188,8 @@ impl Iterator for Batches {
     }
 }
 
-fn open(path: &Path) -> Result<File, CaptureReadError> {
-    files::open_member(path).map_err(|source| CaptureReadError::Io {
-        act: "open",
-        path: path.to_owned(),
-        source,
-    })
+pub(crate) fn open(path: &Path) -> Result<File, CaptureReadError> {
+    files::open_member(path).map_err(CaptureReadError::io("open", path))
 }
 
 fn decode<T, E>(
@@ -290,7 +202,7 @@ fn decode<T, E>(
 }
 
 pub(crate) struct StreamBatches<R> {
-    frames: Frames<R>,
+    pub(crate) frames: Frames<R>,
     decoder: StreamDecoder,
 }
 
@@ -302,19 +214,14 @@ impl<R: Read + Seek> StreamBatches<R> {
         }
     }
 
-    pub(crate) fn frames(&mut self) -> &mut Frames<R> {
-        &mut self.frames
-    }
-
     /// The next batch. After [`BatchError::Frame`] those behind the damage may be asked for.
     pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>, BatchError> {
         loop {
-            let offset = self.frames.offset();
+            let offset = self.frames.offset;
             let frame = match self.frames.next_frame() {
                 Ok(Some(frame)) => frame,
                 Ok(None) | Err(FrameError::Torn) => return Ok(None),
-                Err(FrameError::Bad(what)) => return Err(BatchError::Frame(offset, what)),
-                Err(FrameError::Io(error)) => return Err(BatchError::Io(error)),
+                Err(error) => return Err(error.at(offset)),
             };
             let mut bytes = Buffer::from_vec(frame.to_vec());
             // The decoder hands a batch out as soon as it is whole, so one frame gives at most one.

@@ -16,15 +16,16 @@ use haltwise_core::event::{
 use haltwise_core::exit::Exits;
 use haltwise_core::profile::{Frame, Sample, Stack, Thread};
 
-use crate::batches::Batches;
-use crate::error::{CaptureReadError, with_sources};
+use crate::batches::{Batches, open};
+use crate::error::{CaptureReadError, TableFile, with_sources};
 use crate::files;
 use crate::frames::Frames;
 use crate::info::{self, CaptureInfo, FILE, Intact, MAX_BYTES, ParseError, State};
 use crate::laws::{Laws, LeftOut};
 use crate::note::Note;
+use crate::parquet_form;
 use crate::ring::{self, RingInfo};
-use crate::rows::{Rows, lawful, rows_of};
+use crate::rows::{Rows, rows_of};
 use crate::spare;
 use crate::sums::Sums;
 use crate::table::Table;
@@ -34,7 +35,8 @@ use crate::tables::Row;
 pub struct Capture {
     directory: PathBuf,
     info: CaptureInfo,
-    intact: Intact,
+    /// Whether `capture.json` is as it was written.
+    pub(crate) intact: Intact,
     rows: BTreeMap<Table, u64>,
     notes: Vec<Note>,
     left_out: LeftOut,
@@ -149,11 +151,6 @@ impl Capture {
         &self.info
     }
 
-    /// Whether `capture.json` is as it was written.
-    pub(crate) fn intact(&self) -> Intact {
-        self.intact
-    }
-
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -188,102 +185,43 @@ impl Capture {
         self.rows.get(&table).copied()
     }
 
-    pub fn halts(&self) -> Result<Rows<Halt>, CaptureReadError> {
-        self.table()
-    }
-
-    /// The calls of grow and shrink.
-    pub fn window_changes(&self) -> Result<Rows<WindowChange>, CaptureReadError> {
-        self.table()
-    }
-
     /// The counts per vCPU and interval; in a capture of halts, of those whose rows were not written.
     pub fn halt_counts(&self) -> Result<Rows<HaltCounts>, CaptureReadError> {
-        Ok(self.table()?.and(self.info.unwritten.clone()))
-    }
-
-    pub fn knobs(&self) -> Result<Rows<Knob>, CaptureReadError> {
-        self.table()
-    }
-
-    /// The host's own state.
-    pub fn host_samples(&self) -> Result<Rows<HostSample>, CaptureReadError> {
-        self.table()
-    }
-
-    /// The states of its CPUs' idle time. None where there is no cpuidle.
-    pub fn idle_states(&self) -> Result<Rows<IdleState>, CaptureReadError> {
-        self.table()
-    }
-
-    pub fn lost(&self) -> Result<Rows<Lost>, CaptureReadError> {
-        self.table()
-    }
-
-    /// The exits. None unless they were asked for: see [`CaptureInfo::exits`].
-    pub fn exits(&self) -> Result<Rows<Exits>, CaptureReadError> {
-        self.table()
-    }
-
-    /// The samples. None unless they were asked for: see [`CaptureInfo::profile`].
-    pub fn samples(&self) -> Result<Rows<Sample>, CaptureReadError> {
-        self.table()
-    }
-
-    /// The functions that samples hit.
-    pub fn sample_frames(&self) -> Result<Rows<Frame>, CaptureReadError> {
-        self.table()
-    }
-
-    pub fn sample_stacks(&self) -> Result<Rows<Stack>, CaptureReadError> {
-        self.table()
-    }
-
-    /// The names of threads that were sampled.
-    pub fn sample_threads(&self) -> Result<Rows<Thread>, CaptureReadError> {
-        self.table()
-    }
-
-    /// The VMs, as `vms.parquet` has them. [`CaptureInfo::roster`] is the same, and always there.
-    pub fn vms(&self) -> Result<Rows<Vm>, CaptureReadError> {
-        self.table()
-    }
-
-    /// The vCPUs, as `vcpus.parquet` has them. [`CaptureInfo::roster`] is the same, and always there.
-    pub fn vcpus(&self) -> Result<Rows<Vcpu>, CaptureReadError> {
-        self.table()
-    }
-
-    /// Events lost, by place: the totals if the recording has ended, else the losses noted so far.
-    pub fn lost_by_place(&self) -> Result<BTreeMap<String, u64>, CaptureReadError> {
-        if self.info.ended.is_some() {
-            return Ok(self.info.lost.clone());
-        }
-        let mut places = BTreeMap::<String, u64>::new();
-        for lost in self.lost()? {
-            let Lost { count, place, .. } = lost?;
-            let sum = places.entry(place).or_default();
-            *sum = sum.saturating_add(count);
-        }
-        Ok(places)
+        self.table_and(self.info.unwritten.clone())
     }
 
     pub(crate) fn table<R: Row>(&self) -> Result<Rows<R>, CaptureReadError> {
+        self.table_and(Vec::new())
+    }
+
+    /// The rows of a table, and these behind those of its file.
+    fn table_and<R: Row>(&self, more: Vec<R>) -> Result<Rows<R>, CaptureReadError> {
         if let Some((first, rest)) = self.parts.split_first() {
             let rest: Result<Vec<_>, _> = rest.iter().map(Self::table).collect();
-            return Ok(first.table()?.then(rest?));
+            return Ok(first.table_and(more)?.then(rest?));
         }
         let table = R::TABLE;
-        let batches = match file_of(&self.directory, table, self.info.state) {
-            Some(path) => Batches::of_file(table, &path, self.sums(table, &path))?,
-            None => Batches::none(table, self.directory.join(table.parquet_file())),
+        let batches = match self.batches(table) {
+            Some(batches) => batches?,
+            None => Batches::none(TableFile {
+                table,
+                path: self.directory.join(table.parquet_file()),
+            }),
         };
+        let rows = rows_of(batches).and(more);
         if self.as_stored {
-            return Ok(rows_of(batches));
+            return Ok(rows);
         }
         let last_ns = *self.last_ns.get_or_init(|| self.last_ns());
         let laws = Laws::new(&self.info, last_ns, self.left_out.clone());
-        Ok(lawful(batches, laws))
+        Ok(rows.lawful(laws))
+    }
+
+    /// The batches of a table's file, if there is one.
+    fn batches(&self, table: Table) -> Option<Result<Batches, CaptureReadError>> {
+        let path = file_of(&self.directory, table, self.info.state)?;
+        let sums = self.sums(table, &path);
+        Some(Batches::of_file(TableFile { table, path }, sums))
     }
 
     /// The last moment of the recording. One that was cut has it from its last sample of the host, which
@@ -295,10 +233,7 @@ impl Capture {
         if self.notes.contains(&Note::StillRecording) {
             return None;
         }
-        let table = Table::HostSamples;
-        let path = file_of(&self.directory, table, self.info.state)?;
-        let samples =
-            rows_of::<HostSample>(Batches::of_file(table, &path, self.sums(table, &path)).ok()?);
+        let samples = rows_of::<HostSample>(self.batches(Table::HostSamples)?.ok()?);
         samples.map_while(Result::ok).map(|row| row.time_ns).max()
     }
 
@@ -353,34 +288,69 @@ impl Capture {
     }
 
     fn count_rows(&mut self, table: Table, path: &Path) -> Result<u64, CaptureReadError> {
-        let io = |act, source| CaptureReadError::Io {
-            act,
-            path: path.to_owned(),
-            source,
-        };
-        let file = files::open_member(path).map_err(|source| io("open", source))?;
-        if is_parquet(path) {
-            let promised = Batches::promised(table, path, file, self.sums(table, path))?;
+        let (opened, path) = (open(path)?, path.to_owned());
+        if is_parquet(&path) {
+            let sums = self.sums(table, &path);
+            let file = TableFile { table, path };
+            let promised = Batches::of_footer(file, opened, sums, parquet_form::promised)?;
             let has_sums = self.info.checksums.contains_key(table.as_str());
             if promised.is_summed && !has_sums && self.info.state == State::Complete {
                 self.note_changed();
             }
             return Ok(promised.rows);
         }
-        let frames = Frames::new(BufReader::new(file)).map_err(|source| io("read", source))?;
-        let extent = frames
-            .extent()
-            .map_err(|(offset, error)| Batches::frame_error(table, path, offset, error))?;
+        let frames = Frames::new(BufReader::new(opened));
+        let frames = frames.map_err(CaptureReadError::io("read", &path))?;
+        let extent = frames.extent().map_err(|(offset, error)| {
+            let path = path.clone();
+            Batches::frame_error(TableFile { table, path }, offset, error)
+        })?;
         if extent.torn_bytes > 0 {
             self.notes.push(Note::TornTail {
                 table,
-                path: path.to_owned(),
+                path,
                 offset: extent.whole_bytes,
                 bytes: extent.torn_bytes,
             });
         }
         Ok(extent.rows)
     }
+}
+
+/// Declares for each table a function that gives its rows.
+macro_rules! tables {
+    ($($(#[$doc:meta])* $table:ident: $row:ty;)*) => {
+        impl Capture {
+            $($(#[$doc])*
+            pub fn $table(&self) -> Result<Rows<$row>, CaptureReadError> {
+                self.table()
+            })*
+        }
+    };
+}
+
+tables! {
+    halts: Halt;
+    /// The calls of grow and shrink.
+    window_changes: WindowChange;
+    knobs: Knob;
+    /// The host's own state.
+    host_samples: HostSample;
+    /// The states of its CPUs' idle time. None where there is no cpuidle.
+    idle_states: IdleState;
+    lost: Lost;
+    /// The exits. None unless they were asked for: see [`CaptureInfo::exits`].
+    exits: Exits;
+    /// The samples. None unless they were asked for: see [`CaptureInfo::profile`].
+    samples: Sample;
+    /// The functions that samples hit.
+    sample_frames: Frame;
+    sample_stacks: Stack;
+    sample_threads: Thread;
+    /// The VMs, as `vms.parquet` has them. [`CaptureInfo::roster`] is the same, and always there.
+    vms: Vm;
+    /// The vCPUs, as `vcpus.parquet` has them. [`CaptureInfo::roster`] is the same, and always there.
+    vcpus: Vcpu;
 }
 
 /// The file that holds a table, if there is one.
@@ -441,10 +411,7 @@ fn read_info(directory: &Path, name: &str) -> Result<(CaptureInfo, Intact), Capt
                 path: directory.to_owned(),
             });
         }
-        Err(source) => {
-            let act = "read";
-            return Err(CaptureReadError::Io { act, path, source });
-        }
+        Err(source) => return Err(CaptureReadError::io("read", &path)(source)),
     };
     info_of(&file, path, name)
 }
@@ -454,18 +421,14 @@ pub(crate) fn info_of(
     path: PathBuf,
     name: &str,
 ) -> Result<(CaptureInfo, Intact), CaptureReadError> {
-    let io = |source| CaptureReadError::Io {
-        act: "read",
-        path: path.clone(),
-        source,
-    };
-    let bytes = file.metadata().map_err(io)?.len();
+    let io = || CaptureReadError::io("read", &path);
+    let bytes = file.metadata().map_err(io())?.len();
     if bytes > MAX_BYTES {
         let limit = MAX_BYTES;
         return Err(CaptureReadError::JsonTooLarge { path, bytes, limit });
     }
     let mut text = Vec::new();
-    file.take(MAX_BYTES).read_to_end(&mut text).map_err(io)?;
+    file.take(MAX_BYTES).read_to_end(&mut text).map_err(io())?;
     // The copy has blanks behind it, and zeros where a loss of power took those: both belong to no other file.
     let used = text.iter().rposition(|byte| !matches!(byte, b' ' | 0));
     let used = &text[..used.map_or(0, |last| last + 1)];

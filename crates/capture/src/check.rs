@@ -7,10 +7,10 @@ use crate::error::CaptureReadError;
 use crate::info::{Intact, State};
 use crate::laws::Law;
 use crate::note::Note;
-use crate::salvage::{Damage, Salvage, of_table};
+use crate::salvage::{Damage, Salvage};
 use crate::sums::{Mismatch, damaged_blocks};
 use crate::table::Table;
-use crate::tables::Row;
+use crate::tables::{Row, of_table};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkup {
@@ -28,7 +28,6 @@ pub struct Checkup {
     pub unlawful: Vec<(Table, Law, u64)>,
 }
 
-/// Of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// As it was written, by its checksums.
@@ -49,7 +48,6 @@ pub enum Verdict {
 pub struct TableCheckup {
     pub table: Table,
     pub path: PathBuf,
-    /// In one word.
     pub verdict: Verdict,
     pub bytes: u64,
     /// Rows that can be read, those behind damage too.
@@ -97,7 +95,7 @@ pub fn check(directory: &Path) -> Result<Checkup, CaptureReadError> {
         state: capture.info().state,
         is_live: capture.notes().contains(&Note::StillRecording),
         is_cut: capture.notes().contains(&Note::Cut),
-        info: match capture.intact() {
+        info: match capture.intact {
             Intact::Yes => Verdict::Whole,
             Intact::No => Verdict::Damaged,
             Intact::Unknown => Verdict::Unsummed,
@@ -135,26 +133,26 @@ fn examine<R: Row>(capture: &Capture) -> Option<TableCheckup> {
     if let Ok(rows) = capture.table::<R>() {
         rows.take_while(Result::is_ok).for_each(drop);
     }
-    let mut damage = salvage.damage().to_vec();
+    let mut damage = salvage.damage.clone();
     let blocks = damaged_blocks(&path, sums);
     let is_only = damage.len() == 1;
     for one in &mut damage {
         let block = blocks.iter().find(|block| Some(block.offset) == one.offset);
         one.bytes = one.bytes.or(block.map(|block| block.bytes));
         if let Some(written) = written.filter(|_| is_only) {
-            one.rows = Some(written.rows.saturating_sub(salvage.rows()));
+            one.rows = Some(written.rows.saturating_sub(salvage.rows));
         }
     }
     let unread = unread_blocks(&blocks, &damage);
     damage.extend(unread);
     damage.sort_by_key(|damage| damage.offset);
-    let (rows, torn_bytes) = (salvage.rows(), salvage.torn_bytes());
+    let (rows, torn_bytes) = (salvage.rows, salvage.torn_bytes);
     let verdict = match () {
         () if !damage.is_empty() => Verdict::Damaged,
         () if torn_bytes > 0 => Verdict::Torn,
         () if is_rewritten => Verdict::Rewritten,
         () if written.is_some_and(|written| written.rows != rows) => Verdict::Damaged,
-        () if salvage.is_summed() => Verdict::Whole,
+        () if salvage.is_summed => Verdict::Whole,
         () => Verdict::Unsummed,
     };
     Some(TableCheckup {

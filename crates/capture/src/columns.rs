@@ -3,11 +3,9 @@
 //! Every access checks that the column is there, has its type, and holds no NULL where none is
 //! allowed. Errors name the file, the table, the column and the row.
 
-use std::path::Path;
-
 use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int8Type, Int32Type, UInt32Type, UInt64Type};
+use arrow_array::types::{Int8Type, Int32Type, UInt64Type};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Int8Array, PrimitiveArray, RecordBatch,
     StringArray, UInt32Array, UInt64Array,
@@ -15,15 +13,34 @@ use arrow_array::{
 use arrow_schema::DataType;
 use haltwise_core::hist::LogHist;
 
-use crate::error::CaptureReadError;
-use crate::table::Table;
+use crate::error::{CaptureReadError, TableFile};
+
+/// An array that a column may be stored as, and how its type is called.
+pub(crate) trait Stored: Array + 'static {
+    const WANTED: &'static str;
+}
+
+impl Stored for UInt64Array {
+    const WANTED: &'static str = "uint64";
+}
+
+impl Stored for UInt32Array {
+    const WANTED: &'static str = "uint32";
+}
+
+impl Stored for BooleanArray {
+    const WANTED: &'static str = "bool";
+}
+
+impl Stored for StringArray {
+    const WANTED: &'static str = "string";
+}
 
 /// A batch, and where it came from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Columns<'a> {
     pub(crate) batch: &'a RecordBatch,
-    pub(crate) table: Table,
-    pub(crate) path: &'a Path,
+    pub(crate) file: &'a TableFile,
     /// The number of its first row, counted from 0 in the file.
     pub(crate) first_row: u64,
 }
@@ -33,11 +50,9 @@ impl<'a> Columns<'a> {
         self.batch.num_rows()
     }
 
-    /// An error about one value.
     pub(crate) fn bad_value(&self, column: &str, row: usize, what: String) -> CaptureReadError {
         CaptureReadError::Value {
-            path: self.path.to_owned(),
-            table: self.table,
+            file: self.file.clone(),
             column: column.to_owned(),
             row: self.first_row.saturating_add(row as u64),
             what,
@@ -48,16 +63,14 @@ impl<'a> Columns<'a> {
         self.batch
             .column_by_name(name)
             .ok_or_else(|| CaptureReadError::MissingColumn {
-                path: self.path.to_owned(),
-                table: self.table,
+                file: self.file.clone(),
                 column: name.to_owned(),
             })
     }
 
     fn wrong_type(&self, name: &str, array: &dyn Array, wanted: &'static str) -> CaptureReadError {
         CaptureReadError::ColumnType {
-            path: self.path.to_owned(),
-            table: self.table,
+            file: self.file.clone(),
             column: name.to_owned(),
             found: array.data_type().to_string(),
             wanted,
@@ -75,60 +88,16 @@ impl<'a> Columns<'a> {
         Err(self.bad_value(name, row, "NULL where a value must be".to_owned()))
     }
 
-    /// A column of 64-bit numbers that may be NULL.
-    pub(crate) fn maybe_u64s(&self, name: &str) -> Result<&'a UInt64Array, CaptureReadError> {
+    /// A column that may be NULL.
+    pub(crate) fn maybe<A: Stored>(&self, name: &str) -> Result<&'a A, CaptureReadError> {
         let array = self.column(name)?;
-        array
-            .as_primitive_opt::<UInt64Type>()
-            .ok_or_else(|| self.wrong_type(name, array, "uint64"))
+        let found = array.as_any().downcast_ref();
+        found.ok_or_else(|| self.wrong_type(name, array, A::WANTED))
     }
 
-    /// A column of 64-bit numbers.
-    pub(crate) fn u64s(&self, name: &str) -> Result<&'a [u64], CaptureReadError> {
-        let array = self.maybe_u64s(name)?;
-        self.no_nulls(name, array)?;
-        Ok(array.values())
-    }
-
-    /// A column of 32-bit numbers that may be NULL.
-    pub(crate) fn maybe_u32s(&self, name: &str) -> Result<&'a UInt32Array, CaptureReadError> {
-        let array = self.column(name)?;
-        array
-            .as_primitive_opt::<UInt32Type>()
-            .ok_or_else(|| self.wrong_type(name, array, "uint32"))
-    }
-
-    /// A column of 32-bit numbers.
-    pub(crate) fn u32s(&self, name: &str) -> Result<&'a [u32], CaptureReadError> {
-        let array = self.maybe_u32s(name)?;
-        self.no_nulls(name, array)?;
-        Ok(array.values())
-    }
-
-    /// A column of truths that may be NULL.
-    pub(crate) fn maybe_bools(&self, name: &str) -> Result<&'a BooleanArray, CaptureReadError> {
-        let array = self.column(name)?;
-        array
-            .as_boolean_opt()
-            .ok_or_else(|| self.wrong_type(name, array, "bool"))
-    }
-
-    pub(crate) fn bools(&self, name: &str) -> Result<&'a BooleanArray, CaptureReadError> {
-        let array = self.maybe_bools(name)?;
-        self.no_nulls(name, array)?;
-        Ok(array)
-    }
-
-    /// A column of texts that may be NULL.
-    pub(crate) fn maybe_texts(&self, name: &str) -> Result<&'a StringArray, CaptureReadError> {
-        let array = self.column(name)?;
-        array
-            .as_string_opt::<i32>()
-            .ok_or_else(|| self.wrong_type(name, array, "string"))
-    }
-
-    pub(crate) fn texts(&self, name: &str) -> Result<&'a StringArray, CaptureReadError> {
-        let array = self.maybe_texts(name)?;
+    /// A column that has a value in each row.
+    pub(crate) fn full<A: Stored>(&self, name: &str) -> Result<&'a A, CaptureReadError> {
+        let array: &A = self.maybe(name)?;
         self.no_nulls(name, array)?;
         Ok(array)
     }
@@ -198,11 +167,11 @@ impl<'a> Columns<'a> {
     pub(crate) fn hists(&self, stem: &str) -> Result<Vec<LogHist>, CaptureReadError> {
         let name = format!("{stem}_hist");
         let lists = self.lists(&name)?;
-        let sums = self.u64s(&format!("{stem}_sum"))?;
-        let maxima = self.u64s(&format!("{stem}_max"))?;
+        let sums: &UInt64Array = self.full(&format!("{stem}_sum"))?;
+        let maxima: &UInt64Array = self.full(&format!("{stem}_max"))?;
         let hist = |(row, counts): (usize, Vec<u64>)| {
             let buckets = counts.len();
-            LogHist::from_parts(counts, sums[row], maxima[row]).ok_or_else(|| {
+            LogHist::from_parts(counts, sums.value(row), maxima.value(row)).ok_or_else(|| {
                 let what = format!(
                     "{buckets} buckets (at most {}), or counts that add up to more than 2^64-1",
                     haltwise_core::hist::BUCKETS
@@ -212,14 +181,6 @@ impl<'a> Columns<'a> {
         };
         lists.into_iter().enumerate().map(hist).collect()
     }
-}
-
-/// The value of a row, unless it is NULL.
-pub(crate) fn maybe<T: arrow_array::types::ArrowPrimitiveType>(
-    array: &PrimitiveArray<T>,
-    row: usize,
-) -> Option<T::Native> {
-    array.is_valid(row).then(|| array.value(row))
 }
 
 /// An array of names, each given by its place among the words.

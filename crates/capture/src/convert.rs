@@ -6,7 +6,8 @@
 //! capture: a table passes through batch by batch, and a row group at a time.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::iter;
+use std::path::Path;
 
 use arrow_array::RecordBatch;
 use haltwise_core::event::{Halt, Vcpu, Vm, WindowChange};
@@ -16,7 +17,7 @@ use parquet::errors::ParquetError;
 
 use crate::batches::Batches;
 use crate::capture::Capture;
-use crate::error::CaptureWriteError;
+use crate::error::{CaptureWriteError, TableFile};
 use crate::files::Directory;
 use crate::files::directory::Temporary;
 use crate::info::{CaptureInfo, Cut, FILE, State, TableSize};
@@ -35,7 +36,7 @@ use crate::tables::{Row, batch_of};
 pub fn convert(directory: &Path) -> Result<Summary, CaptureWriteError> {
     let capture = Capture::open_one(directory)?.as_stored();
     let mut info = capture.info().clone();
-    let ours = Directory::open(directory).map_err(|source| io("write", directory, source))?;
+    let ours = Directory::open(directory).map_err(CaptureWriteError::io("write", directory))?;
     if info.state == State::Complete {
         return Ok(summary(&ours, &info));
     }
@@ -43,10 +44,7 @@ pub fn convert(directory: &Path) -> Result<Summary, CaptureWriteError> {
     let lock = match ours.read(&Table::Halts.stream_file()) {
         Ok(file) => Some(file),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(source) => {
-            let act = "open";
-            return Err(CaptureWriteError::Io { act, path, source });
-        }
+        Err(source) => return Err(CaptureWriteError::io("open", &path)(source)),
     };
     if lock.as_ref().is_some_and(|file| file.try_lock().is_err()) {
         return Err(CaptureWriteError::StillRecording {
@@ -65,7 +63,7 @@ pub fn convert(directory: &Path) -> Result<Summary, CaptureWriteError> {
     for halt in capture.halts()? {
         order.see(&halt?);
     }
-    info.halts_out_of_order = order.violations();
+    info.halts_out_of_order = order.violations;
     complete(&ours, &mut info, None)
 }
 
@@ -124,13 +122,13 @@ pub(crate) fn settle<'a>(
     let text = text_of(directory, info)?;
     let settled = directory.written(FILE, &text);
     let settled = settled.and_then(|last| directory.settle(files, last));
-    settled.map_err(|source| io("finish", directory.path(), source))?;
-    let room = directory.remove(spare::NAME);
-    room.map_err(|source| io("remove", &directory.path().join(spare::NAME), source))?;
-    for table in Table::STREAMED {
-        let name = table.stream_file();
-        let removed = directory.remove(&name);
-        removed.map_err(|source| io("remove", &directory.path().join(name), source))?;
+    settled.map_err(CaptureWriteError::io("finish", directory.path()))?;
+    let streams = Table::STREAMED.map(Table::stream_file);
+    // The spare file goes first: where a stream cannot be removed, `Spare::spend` then cannot replace the complete
+    // capture.json.
+    for name in iter::once(spare::NAME).chain(streams.iter().map(String::as_str)) {
+        let removed = directory.remove(name);
+        removed.map_err(CaptureWriteError::below("remove", directory, name))?;
     }
     Ok(summary(directory, info))
 }
@@ -145,7 +143,6 @@ fn summary(directory: &Directory, info: &CaptureInfo) -> Summary {
     }
 }
 
-/// A table as Parquet.
 #[derive(Debug)]
 pub(crate) struct Written<'a> {
     size: TableSize,
@@ -165,7 +162,7 @@ fn convert_table<'a>(
     let (parquet, stream) = (table.parquet_file(), table.stream_file());
     let has = |name: &str| {
         let found = directory.has(name);
-        found.map_err(|source| io("look at", &directory.path().join(name), source))
+        found.map_err(CaptureWriteError::below("look at", directory, name))
     };
     let is_done = has(&parquet)?;
     if !is_done && !has(&stream)? {
@@ -174,19 +171,20 @@ fn convert_table<'a>(
     let name = if is_done { &parquet } else { &stream };
     let path = directory.path().join(name);
     let file = directory.read(name);
-    let file = file.map_err(|source| io("open", &path, source))?;
+    let file = file.map_err(CaptureWriteError::io("open", &path))?;
     if is_done {
-        let sums = Sums::of_file(&file).map_err(|source| io("read", &path, source))?;
+        let sums = Sums::of_file(&file).map_err(CaptureWriteError::io("read", &path))?;
         let bytes = file
             .metadata()
-            .map_err(|source| io("look at", &path, source))?;
-        let rows = Batches::promised(table, &path, file, None)?.rows;
+            .map_err(CaptureWriteError::io("look at", &path))?;
+        let of = TableFile { table, path };
+        let rows = Batches::of_footer(of, file, None, parquet_form::promised)?.rows;
         let bytes = bytes.len();
         let size = TableSize { rows, bytes };
         let made = None;
         return Ok(Some(Written { size, sums, made }));
     }
-    let batches = Batches::of_opened(table, &path, file, None)?;
+    let batches = Batches::of_opened(TableFile { table, path }, file, None, 0)?;
     let size = match (table, places) {
         (Table::Halts, Some(places)) => {
             let put = |row: &mut Halt| Place::put(places, &mut row.vm, &mut row.vcpu);
@@ -210,7 +208,7 @@ fn changed<R: Row>(
 ) -> impl Iterator<Item = Result<RecordBatch, CaptureWriteError>> {
     let table = R::TABLE;
     let mut batches = rows_of::<R>(batches);
-    std::iter::from_fn(move || {
+    iter::from_fn(move || {
         let rows = match batches.next_batch()? {
             Ok(mut rows) => {
                 rows.iter_mut().for_each(&mut change);
@@ -223,7 +221,6 @@ fn changed<R: Row>(
     })
 }
 
-/// Writes the rows of a table at once.
 fn write_rows<'a, R: Row>(
     directory: &'a Directory,
     info: &CaptureInfo,
@@ -231,7 +228,7 @@ fn write_rows<'a, R: Row>(
 ) -> Result<Written<'a>, CaptureWriteError> {
     let table = R::TABLE;
     let batch = batch_of(rows).map_err(|source| CaptureWriteError::Encode { table, source })?;
-    write_parquet(directory, info, table, std::iter::once(Ok(batch)))
+    write_parquet(directory, info, table, iter::once(Ok(batch)))
 }
 
 /// Writes batches as Parquet, under a temporary name.
@@ -249,14 +246,11 @@ pub(crate) fn write_parquet<'a>(
         source,
     };
     let file = directory.create_temporary(&name);
-    let file = file.map_err(|source| io("create", &target, source))?;
+    let file = file.map_err(CaptureWriteError::io("create", &target))?;
     let properties = parquet_form::properties(table, info).map_err(parquet)?;
-    let mut writer = ArrowWriter::try_new(
-        Summing::new(file),
-        table.documented_schema(),
-        Some(properties),
-    )
-    .map_err(parquet)?;
+    let mut writer =
+        ArrowWriter::try_new(Summing::new(file), table.arrow_schema(), Some(properties))
+            .map_err(parquet)?;
     let mut rows = 0;
     for batch in batches {
         let batch = batch?;
@@ -266,20 +260,12 @@ pub(crate) fn write_parquet<'a>(
     }
     let (file, sums) = writer.into_inner().map_err(parquet)?.finish();
     let bytes = file.bytes();
-    let bytes = bytes.map_err(|source| io("look at", &target, source))?;
+    let bytes = bytes.map_err(CaptureWriteError::io("look at", &target))?;
     Ok(Written {
         size: TableSize { rows, bytes },
         sums,
         made: Some(file),
     })
-}
-
-fn io(act: &'static str, path: &Path, source: std::io::Error) -> CaptureWriteError {
-    CaptureWriteError::Io {
-        act,
-        path: PathBuf::from(path),
-        source,
-    }
 }
 
 #[cfg(test)]

@@ -2,12 +2,14 @@
 //!
 //! Damage that leaves the rest readable is not an error but a [`crate::note::Note`].
 
+use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use arrow_schema::ArrowError;
 use parquet::errors::ParquetError;
 
+use crate::files::Directory;
 use crate::info::SCHEMA;
 use crate::recording::Summary;
 use crate::table::Table;
@@ -16,10 +18,8 @@ use crate::table::Table;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureReadError {
-    /// No `capture.json`: not a capture at all.
     #[error("open capture {path}: it holds no capture.json, so it is not a capture")]
     NotACapture { path: PathBuf },
-    /// A ring of captures, where only one will do.
     #[error("open capture {path}: it is a ring of captures")]
     Ring { path: PathBuf },
     #[error("{act} {path}")]
@@ -29,91 +29,95 @@ pub enum CaptureReadError {
         #[source]
         source: io::Error,
     },
-    /// `capture.json` is not what it should be.
     #[error("read {path}")]
     Json {
         path: PathBuf,
         #[source]
         source: serde_json::Error,
     },
-    /// `capture.json` names a schema that is not read here, and is not as it was written.
     #[error("read {path}: its bytes do not match their checksum")]
     InfoChanged { path: PathBuf },
-    /// `capture.json` is larger than any recorder writes.
     #[error("read {path}: it has {bytes} bytes, and at most {limit} are read")]
     JsonTooLarge {
         path: PathBuf,
         bytes: u64,
         limit: u64,
     },
-    /// The capture is of a later schema.
     #[error(
         "read {path}: written by a newer haltwise (schema {found}, this one reads up to {SCHEMA}): \
          update haltwise"
     )]
     NewerSchema { path: PathBuf, found: u64 },
-    /// Schema 0 never existed.
     #[error("read {path}: schema {found} was never written")]
     NoSuchSchema { path: PathBuf, found: u64 },
-    /// Bytes of a stream are not what a recorder writes, and not a torn tail either.
-    #[error("read table {table}: {path}, offset {offset}: {what}")]
+    #[error("{file}, offset {offset}: {what}")]
     Damaged {
-        table: Table,
-        path: PathBuf,
+        file: TableFile,
         /// Where, in bytes from the start of the file.
         offset: u64,
         what: String,
     },
-    /// The Arrow decoder refused a batch.
-    #[error("read table {table}: {path}, after row {row}")]
+    #[error("{file}, after row {row}")]
     Arrow {
-        table: Table,
-        path: PathBuf,
+        file: TableFile,
         row: u64,
         #[source]
         source: ArrowError,
     },
-    /// The Parquet decoder refused the file.
-    #[error("read table {table}: {path}")]
+    #[error("{file}")]
     Parquet {
-        table: Table,
-        path: PathBuf,
+        file: TableFile,
         #[source]
         source: ParquetError,
     },
-    /// A decoder panicked: the bytes are such as no writer makes.
-    #[error("read table {table}: {path}, after row {row}: the decoder gave up: {what}")]
+    #[error("{file}, after row {row}: the decoder gave up: {what}")]
     Panicked {
-        table: Table,
-        path: PathBuf,
+        file: TableFile,
         row: u64,
         what: String,
     },
-    #[error("read table {table}: {path} has no column `{column}`")]
-    MissingColumn {
-        table: Table,
-        path: PathBuf,
-        column: String,
-    },
-    #[error("read table {table}: {path}: column `{column}` is {found}, not {wanted}")]
+    #[error("{file} has no column `{column}`")]
+    MissingColumn { file: TableFile, column: String },
+    #[error("{file}: column `{column}` is {found}, not {wanted}")]
     ColumnType {
-        table: Table,
-        path: PathBuf,
+        file: TableFile,
         column: String,
         found: String,
         /// The type it should have.
         wanted: &'static str,
     },
-    /// A value that no recorder writes.
-    #[error("read table {table}: {path}: column `{column}`, row {row}: {what}")]
+    #[error("{file}: column `{column}`, row {row}: {what}")]
     Value {
-        table: Table,
-        path: PathBuf,
+        file: TableFile,
         column: String,
         /// The row, from 0.
         row: u64,
         what: String,
     },
+}
+
+/// The file of a table, which an error of reading is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableFile {
+    pub table: Table,
+    pub path: PathBuf,
+}
+
+impl fmt::Display for TableFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "read table {}: {}", self.table, self.path.display())
+    }
+}
+
+impl CaptureReadError {
+    /// What was not done with a file.
+    pub(crate) fn io(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            act,
+            path: path.to_owned(),
+            source,
+        }
+    }
 }
 
 /// An error and what caused it, on one line.
@@ -132,7 +136,6 @@ pub(crate) fn with_sources(error: &dyn std::error::Error) -> String {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureWriteError {
-    /// There is something in the directory already.
     #[error("create capture {path}: the directory is not empty")]
     NotEmpty { path: PathBuf },
     #[error("{act} {path}")]
@@ -142,10 +145,8 @@ pub enum CaptureWriteError {
         #[source]
         source: io::Error,
     },
-    /// A file or the directory is no longer where it was made.
     #[error("write {path}: it was removed, moved or replaced while recording")]
     Removed { path: PathBuf },
-    /// Rows could not be appended. What was written before stays readable.
     #[error(
         "append to table {table}: write {path}: {rows_safe} rows are safe, {rows_refused} are not written"
     )]
@@ -159,14 +160,12 @@ pub enum CaptureWriteError {
         #[source]
         source: io::Error,
     },
-    /// Rows could not be put into columns.
     #[error("encode table {table}")]
     Encode {
         table: Table,
         #[source]
         source: ArrowError,
     },
-    /// The Parquet file could not be written. The stream stays, whole.
     #[error("convert table {table}: write {path}: the rows stay readable in the stream")]
     Parquet {
         table: Table,
@@ -174,7 +173,6 @@ pub enum CaptureWriteError {
         #[source]
         source: ParquetError,
     },
-    /// The recording has ended, and `capture.json` says what was lost, but its streams could not be converted.
     #[error("convert capture {}: its streams are kept", summary.directory.display())]
     NotConverted {
         /// What the streams hold.
@@ -182,14 +180,6 @@ pub enum CaptureWriteError {
         #[source]
         source: Box<CaptureWriteError>,
     },
-    /// `capture.json` could not be put into words.
-    #[error("write {path}")]
-    Json {
-        path: PathBuf,
-        #[source]
-        source: serde_json::Error,
-    },
-    /// Somebody is still recording into it.
     #[error(
         "convert capture {path}: a recorder is still writing to it, or another process has locked it"
     )]
@@ -197,4 +187,24 @@ pub enum CaptureWriteError {
     /// What was to be converted cannot be read.
     #[error(transparent)]
     Read(#[from] CaptureReadError),
+}
+
+impl CaptureWriteError {
+    /// What was not done with a file.
+    pub(crate) fn io(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            act,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// The same of a file by its name in a directory.
+    pub(crate) fn below(
+        act: &'static str,
+        directory: &Directory,
+        name: &str,
+    ) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::io(act, &directory.path().join(name))(source)
+    }
 }

@@ -10,8 +10,8 @@
 //! | [`output`] | a single file: a plan, a page, an export, a line added to a ledger |
 //! | this | reading |
 //!
-//! What is made is for its owner alone: captures hold command lines, and names of files and functions. The owner is
-//! who has run haltwise by `sudo`, if that is so: given by descriptor, never by name. That needs `CAP_CHOWN`, and
+//! What is made is for its owner alone: captures hold command lines, and names of files and functions. The owner is the
+//! user who has run haltwise by `sudo`, if that is so: given by descriptor, never by name. That needs `CAP_CHOWN`, and
 //! `CAP_DAC_OVERRIDE` for as long as files are made in a directory that was given away.
 //!
 //! A name below a descriptor is a single component, so `O_NOFOLLOW` keeps every link out of it. Links on the way
@@ -40,20 +40,10 @@ pub enum Refused {
     Kind(&'static str),
     #[error("it is {0}, not a directory")]
     NoDirectory(&'static str),
-    /// Of another user.
     #[error("the directory belongs to user {owner}, who could change what user {us} writes there")]
-    Foreign {
-        owner: u32,
-        /// Who we are.
-        us: u32,
-    },
-    /// Others may write to it.
+    Foreign { owner: u32, us: u32 },
     #[error("others may write to the directory (mode {mode:o})")]
-    Open {
-        /// Its permissions.
-        mode: u32,
-    },
-    /// It names no file.
+    Open { mode: u32 },
     #[error("it names no file")]
     Nameless,
 }
@@ -66,12 +56,12 @@ impl From<Refused> for io::Error {
 
 /// Opens a file that somebody named, for reading: a regular one, by way of links if need be.
 pub fn open(path: &Path) -> io::Result<File> {
-    open_regular(path, OFlags::empty())
+    open_if(path, OFlags::empty(), Metadata::is_file)
 }
 
 /// Opens a file of a capture, for reading: a regular one, and no link.
 pub fn open_member(path: &Path) -> io::Result<File> {
-    open_regular(path, OFlags::NOFOLLOW)
+    open_if(path, OFlags::NOFOLLOW, Metadata::is_file)
 }
 
 /// Opens a text that is read from its beginning to its end: a regular file or a pipe.
@@ -80,21 +70,6 @@ pub fn open_member(path: &Path) -> io::Result<File> {
 pub fn open_text(path: &Path) -> io::Result<File> {
     let is_text = |metadata: &Metadata| metadata.is_file() || metadata.file_type().is_fifo();
     open_if(path, OFlags::empty(), is_text)
-}
-
-/// The regular files in a directory.
-pub fn names(directory: &Path) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        if let (Ok(name), true) = (
-            entry.file_name().into_string(),
-            entry.file_type()?.is_file(),
-        ) {
-            names.push(name);
-        }
-    }
-    Ok(names)
 }
 
 /// What is in a directory that is no link or device: paths, and whether they are directories.
@@ -115,10 +90,6 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
-    open_if(path, flags, Metadata::is_file)
 }
 
 fn open_if(path: &Path, flags: OFlags, wanted: fn(&Metadata) -> bool) -> io::Result<File> {

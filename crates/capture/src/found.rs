@@ -18,17 +18,13 @@ pub fn keep_carried(
     recorded: DirectoryId,
     carried: Carried,
 ) -> Result<(), CaptureWriteError> {
-    let io = |act, source| CaptureWriteError::Io {
-        act,
-        path: directory.to_owned(),
-        source,
-    };
-    let ours = Directory::open(directory).map_err(|source| io("write", source))?;
+    let io = |act| CaptureWriteError::io(act, directory);
+    let ours = Directory::open(directory).map_err(io("write"))?;
     if ours.id() != recorded {
         let path = directory.to_owned();
         return Err(CaptureWriteError::Removed { path });
     }
-    let file = ours.read(FILE).map_err(|source| io("read", source))?;
+    let file = ours.read(FILE).map_err(io("read"))?;
     let (mut info, _) = info_of(&file, directory.join(FILE), FILE)?;
     if info.state != State::Complete {
         return Ok(());

@@ -23,7 +23,6 @@ const MAX_METADATA: u64 = 1 << 20;
 /// below 64 MiB.
 const MAX_BODY: u64 = 256 << 20;
 
-/// Most rows in one batch.
 const MAX_ROWS: i64 = 1 << 20;
 
 /// LZ4 cannot pack better than this: one more byte of input gives at most 255 of output.
@@ -63,7 +62,6 @@ struct Frame {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Extent {
-    /// Bytes of whole frames.
     pub(crate) whole_bytes: u64,
     /// Bytes after them.
     pub(crate) torn_bytes: u64,
@@ -74,12 +72,12 @@ pub(crate) struct Extent {
 pub(crate) struct Frames<R> {
     reader: R,
     /// Where the next frame starts.
-    offset: u64,
+    pub(crate) offset: u64,
     /// Where the file ended when it was opened. What a live recorder adds later is not read.
-    end: u64,
+    pub(crate) end: u64,
     frame: Vec<u8>,
     /// Whether the frames have checksums: all of them or none. Unknown before the first.
-    sealed: Option<bool>,
+    pub(crate) sealed: Option<bool>,
 }
 
 impl<R: Read + Seek> Frames<R> {
@@ -93,21 +91,6 @@ impl<R: Read + Seek> Frames<R> {
             frame: Vec::new(),
             sealed: None,
         })
-    }
-
-    /// Where the next frame starts.
-    pub(crate) fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// Whether the frames read so far have checksums; `None` where there were none.
-    pub(crate) fn is_sealed(&self) -> Option<bool> {
-        self.sealed
-    }
-
-    /// Where the file ended when it was opened.
-    pub(crate) fn end(&self) -> u64 {
-        self.end
     }
 
     /// Goes on to the next frame after a damaged one: to the next head whose checksum fits. `false` if there is none.

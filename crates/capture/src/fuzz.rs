@@ -5,16 +5,15 @@
 use std::io::Cursor;
 use std::path::PathBuf;
 
-use haltwise_core::event::{Halt, HaltCounts, HostSample, IdleState, Knob, Lost, WindowChange};
-use haltwise_core::exit::Exits;
-use haltwise_core::profile::{Frame, Sample, Stack, Thread};
+use haltwise_core::event::Halt;
 
 use crate::batches::Batches;
+use crate::error::{CaptureReadError, TableFile};
 use crate::frames::Frames;
 use crate::info;
 use crate::rows::rows_of;
 use crate::table::Table;
-use crate::tables::Row;
+use crate::tables::{Row, of_table};
 
 pub use crate::import::fuzz::import_text;
 
@@ -27,32 +26,27 @@ pub fn capture_json(bytes: &[u8]) -> u64 {
 pub fn stream(bytes: &[u8]) -> u64 {
     // Must not panic whatever comes of it.
     let _ = Frames::new(Cursor::new(bytes)).map(Frames::extent);
-    rows::<Halt>(bytes)
-        + rows::<WindowChange>(bytes)
-        + rows::<HaltCounts>(bytes)
-        + rows::<Knob>(bytes)
-        + rows::<HostSample>(bytes)
-        + rows::<IdleState>(bytes)
-        + rows::<Lost>(bytes)
-        + rows::<Exits>(bytes)
-        + rows::<Frame>(bytes)
-        + rows::<Stack>(bytes)
-        + rows::<Thread>(bytes)
-        + rows::<Sample>(bytes)
+    let rows = Table::STREAMED.map(|table| of_table!(table, rows(bytes)));
+    rows.into_iter().sum()
 }
 
 /// Reads bytes as the table `halts` in Parquet.
 pub fn parquet(bytes: &[u8]) -> u64 {
     let reader = bytes::Bytes::copy_from_slice(bytes);
-    count::<Halt>(Batches::of_parquet(Table::Halts, PathBuf::new(), reader))
+    count::<Halt>(Batches::of_parquet(unnamed(Table::Halts), reader, None, 0))
 }
 
 fn rows<R: Row>(bytes: &[u8]) -> u64 {
     let reader = Cursor::new(bytes.to_vec());
-    count::<R>(Batches::of_stream(R::TABLE, PathBuf::new(), reader))
+    count::<R>(Batches::of_stream(unnamed(R::TABLE), reader))
 }
 
-fn count<R: Row>(batches: Result<Batches, crate::error::CaptureReadError>) -> u64 {
+fn unnamed(table: Table) -> TableFile {
+    let path = PathBuf::new();
+    TableFile { table, path }
+}
+
+fn count<R: Row>(batches: Result<Batches, CaptureReadError>) -> u64 {
     batches.map_or(0, |batches| {
         rows_of::<R>(batches).map_while(Result::ok).count() as u64
     })

@@ -49,6 +49,7 @@ use haltwise_core::exit::Recorded;
 use haltwise_core::ids::Tid;
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 use haltwise_core::units::Nanos;
+use serde::{Serialize, Serializer};
 
 pub use self::error::ImportError;
 pub use self::exits::Spinning;
@@ -74,20 +75,22 @@ const STEP: u64 = 1 << 14;
 /// A text without any event for so long is none of a tracer.
 const HOPELESS_BYTES: u64 = 64 << 20;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Imported {
+    #[serde(rename = "output")]
     pub directory: PathBuf,
-    pub id: Option<DirectoryId>,
+    #[serde(skip)]
+    pub id: DirectoryId,
     pub bytes_read: u64,
     pub lines: u64,
-    /// Of these, how many were events.
+    /// How many of them were events.
     pub events: u64,
     pub halts: u64,
     pub exits: u64,
-    /// vCPUs that do nothing but run at one address.
-    pub spinning: Vec<Spinning>,
     /// Calls of grow and shrink written.
     pub window_changes: u64,
+    /// vCPUs that do nothing but run at one address.
+    pub spinning: Vec<Spinning>,
     pub vms: usize,
     /// vCPUs seen, as far as their numbers were told.
     pub vcpus: usize,
@@ -96,9 +99,15 @@ pub struct Imported {
     /// Bytes of all tables.
     pub bytes_written: u64,
     /// What was passed over or lost.
+    #[serde(serialize_with = "by_name")]
     pub skipped: BTreeMap<Skipped, u64>,
     /// What the capture cannot hold.
     pub missing: Vec<Missing>,
+}
+
+fn by_name<S: Serializer>(skipped: &BTreeMap<Skipped, u64>, to: S) -> Result<S::Ok, S::Error> {
+    let names = skipped.iter().map(|(why, count)| (why.as_str(), count));
+    to.collect_map(names.collect::<BTreeMap<_, _>>())
 }
 
 /// How far an import is.
@@ -135,7 +144,7 @@ pub fn import(
     let mut lines = Lines::new(input);
     let mut count = 0;
     loop {
-        let bytes = lines.bytes();
+        let bytes = lines.bytes;
         match lines
             .next()
             .map_err(|source| ImportError::Read { bytes, source })?
@@ -161,7 +170,7 @@ pub fn import(
             }
         }
     }
-    let bytes_read = lines.bytes();
+    let bytes_read = lines.bytes;
     writing.reading.finish(&mut writing.facts);
     writing.must_hold_halts(bytes_read, count)?;
     writing.flush(1)?;
@@ -182,15 +191,18 @@ impl Writing {
         if self.facts.halts.len() + self.facts.windows.len() < enough {
             return Ok(());
         }
-        if self.recording.is_none() {
-            let info = self.info();
-            let recording = Recording::create(self.directory.temporary(), info)?;
-            self.recording = Some(recording);
-        }
-        if let Some(recording) = &mut self.recording {
-            recording.append(&std::mem::take(&mut self.facts))?;
-        }
+        let mut recording = self.take_recording()?;
+        recording.append(&std::mem::take(&mut self.facts))?;
+        self.recording = Some(recording);
         Ok(())
+    }
+
+    /// The recording, which is begun with its first rows.
+    fn take_recording(&mut self) -> Result<Recording, ImportError> {
+        match self.recording.take() {
+            Some(recording) => Ok(recording),
+            None => Ok(Recording::create(&self.directory.temporary, self.info())?),
+        }
     }
 
     /// What is known of the recording before its first rows.
@@ -198,7 +210,7 @@ impl Writing {
         let text = &self.reading.text;
         let fact = |about| text.host.get(&about).cloned();
         let unknown = || "unknown".to_owned();
-        let release = self.reading.told().kernel_release.clone();
+        let release = self.reading.told.kernel_release.clone();
         let host = Host {
             kernel_release: release.unwrap_or_else(unknown),
             arch: fact(About::Arch).unwrap_or_else(unknown),
@@ -213,7 +225,7 @@ impl Writing {
         let clock = Clock::new(start_ns, 0);
         let mut info = CaptureInfo::new(tool, host, clock, Rung::Import, Mode::Full);
         info.command = command;
-        info.knobs = self.reading.told().knobs(start_ns);
+        info.knobs = self.reading.told.knobs(start_ns);
         info.exits = Some(Recorded::default()).filter(|_| self.reading.exits.exits > 0);
         info
     }
@@ -221,7 +233,7 @@ impl Writing {
     /// Says why there is no halt, if there is none.
     fn must_hold_halts(&self, bytes: u64, lines: u64) -> Result<(), ImportError> {
         let (text, tally) = (&self.reading.text, &self.reading.tally);
-        let skipped = |why| tally.skipped().get(&why).copied().unwrap_or(0);
+        let skipped = |why| tally.skipped.get(&why).copied().unwrap_or(0);
         let ticks = skipped(Skipped::Ticks);
         let fault = text.damaged.as_ref().map(|it| it.fault);
         let is_of_halts = matches!(fault, Some(Fault::Fields(..)));
@@ -249,7 +261,7 @@ impl Writing {
         } else if text.saw(Sign::ValidTold) || text.saw(Sign::ValidAssumed) {
             Err(ImportError::NothingLeft {
                 events: tally.events,
-                skipped: in_words(tally.skipped()),
+                skipped: in_words(&tally.skipped),
             })
         } else {
             let names = missing::names(&self.reading);
@@ -300,49 +312,41 @@ impl Writing {
             doubts,
         } = self.reading.places.settle();
         let missing = missing::of(&self.reading, &doubts);
-        let skipped = self.reading.tally.skipped().clone();
-        let (mut bytes_written, mut id) = (0, None);
+        let skipped = self.reading.tally.skipped.clone();
         let spinning = self.spinning(&roster, &places);
-        if self.recording.is_none() {
-            let info = self.info();
-            self.recording = Some(Recording::create(self.directory.temporary(), info)?);
-        }
-        if let Some(mut recording) = self.recording.take() {
-            recording.set_roster(&roster)?;
-            recording.set_missing(&missing)?;
-            let start_ns = self.reading.text.first_ns.unwrap_or(0);
-            let vms = roster.vms.iter();
-            let span = (start_ns, self.reading.text.last_ns);
-            let place = |tid| {
-                self.place(tid, &places)
-                    .map_or((None, None), |it| (it.vm, it.vcpu))
-            };
-            recording.append(&Facts {
-                exits: self.reading.exits.rows(span, place),
-                idle_states: self.reading.idle.rows(span),
-                knobs: vms
-                    .filter_map(|vm| self.reading.told().knob_of(vm, start_ns))
-                    .collect(),
-                ..Facts::default()
-            })?;
-            let lost = skipped
-                .iter()
-                .map(|(why, count)| (why.as_str().to_owned(), *count));
-            let ending = Ending {
-                ended: Ended {
-                    time_ns: self.reading.text.last_ns,
-                    by: "end of the text".to_owned(),
-                },
-                lost: lost.collect(),
-                overhead: None,
-            };
-            let summary = recording.finish_placed(ending, &places)?;
-            id = Some(summary.id);
-            bytes_written = summary.tables.values().map(|table| table.bytes).sum();
-        }
+        let mut recording = self.take_recording()?;
+        recording.set_roster(&roster)?;
+        recording.set_missing(&missing)?;
+        let start_ns = self.reading.text.first_ns.unwrap_or(0);
+        let vms = roster.vms.iter();
+        let span = (start_ns, self.reading.text.last_ns);
+        let place = |tid| {
+            self.place(tid, &places)
+                .map_or((None, None), |it| (it.vm, it.vcpu))
+        };
+        recording.append(&Facts {
+            exits: self.reading.exits.rows(span, place),
+            idle_states: self.reading.idle.rows(span),
+            knobs: vms
+                .filter_map(|vm| self.reading.told.knob_of(vm, start_ns))
+                .collect(),
+            ..Facts::default()
+        })?;
+        let lost = skipped
+            .iter()
+            .map(|(why, count)| (why.as_str().to_owned(), *count));
+        let ending = Ending {
+            ended: Ended {
+                time_ns: self.reading.text.last_ns,
+                by: "end of the text".to_owned(),
+            },
+            lost: lost.collect(),
+            overhead: None,
+        };
+        let summary = recording.finish_placed(ending, Some(&places))?;
         let text = &self.reading.text;
         Ok(Imported {
-            id,
+            id: summary.id,
             bytes_read,
             lines,
             events: self.reading.tally.events,
@@ -352,8 +356,8 @@ impl Writing {
             vcpus: roster.vcpus.len(),
             exits: self.reading.exits.exits,
             spinning,
-            span_ns: text.last_ns.saturating_sub(text.first_ns.unwrap_or(0)),
-            bytes_written,
+            span_ns: text.last_ns.saturating_sub(start_ns),
+            bytes_written: summary.tables.values().map(|table| table.bytes).sum(),
             skipped,
             missing,
             directory: self.directory.settle()?,

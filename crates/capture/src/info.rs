@@ -4,7 +4,9 @@
 //! writer of the same schema adds are ignored; a newer schema is refused.
 
 use std::collections::BTreeMap;
+use std::io;
 
+use arrow_array::temporal_conversions::timestamp_ms_to_datetime;
 use haltwise_core::event::{HaltCounts, Knob};
 use haltwise_core::exit::Recorded;
 use haltwise_core::profile;
@@ -37,7 +39,7 @@ pub struct CaptureInfo {
     pub clock: Clock,
     /// Where the facts came from.
     pub rung: Rung,
-    /// Whose they are: a host's, of its VMs, or this machine's own idle CPUs.
+    /// Side of the halts: those of a host's VMs, or this machine's own idle CPUs.
     #[serde(default, skip_serializing_if = "Side::is_host")]
     pub side: Side,
     pub mode: Mode,
@@ -273,7 +275,7 @@ const SEAL: &[u8] = b",\n  \"crc32\": \"";
 const END: &[u8] = b"\"\n}\n";
 
 /// The text of `capture.json`: its last field is the checksum of all before it.
-pub(crate) fn text(info: &CaptureInfo) -> Result<Vec<u8>, serde_json::Error> {
+pub(crate) fn text(info: &CaptureInfo) -> io::Result<Vec<u8>> {
     let mut text = serde_json::to_vec_pretty(info)?;
     // The end of the object, which the last field puts off.
     text.truncate(text.len().saturating_sub(2));
@@ -315,7 +317,6 @@ pub(crate) fn intact(bytes: &[u8]) -> Intact {
     }
 }
 
-/// Reads the bytes of a `capture.json`, the schema first.
 pub(crate) fn parse(bytes: &[u8]) -> Result<CaptureInfo, ParseError> {
     #[derive(Deserialize)]
     struct OnlySchema {
@@ -330,24 +331,11 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<CaptureInfo, ParseError> {
 
 /// A time as RFC 3339 in UTC, to the millisecond.
 pub fn rfc3339(unix_ns: u64) -> String {
-    let (seconds, millis) = (unix_ns / 1_000_000_000, unix_ns / 1_000_000 % 1000);
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Days to date, by eras of 400 years that start on 1 March (Hinnant, `civil_from_days`).
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12 + 1;
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{millis:03}Z",
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
+    timestamp_ms_to_datetime((unix_ns / 1_000_000).cast_signed())
+        // 64 bits of nanoseconds end in the year 2554.
+        .unwrap_or_default()
+        .format("%Y-%m-%dT%H:%M:%S%.3fZ")
+        .to_string()
 }
 
 #[cfg(test)]

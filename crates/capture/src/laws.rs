@@ -32,17 +32,11 @@ haltwise_core::names! {
     /// A law that a row breaks.
     #[non_exhaustive]
     pub enum Law {
-        /// Rows are of the time of the recording.
         WithinRecording = "its time is outside the recording",
-        /// Rows name VMs that the recording knows.
         VmKnown = "its VM is not in the roster",
-        /// A poll lasts no longer than its halt.
         PollWithinHalt = "poll_ns exceeds halt_ns",
-        /// A wake-up ends with its halt, or shortly after.
         LatencyWithinHalt = "wake_latency_ns exceeds halt_ns by more than a minute",
-        /// A vCPU has one halt at a time.
         NoOverlap = "it overlaps another halt of the same vCPU",
-        /// No part is more than its whole.
         PartsWithinWhole = "a part exceeds its whole",
         /// Times that were counted since an earlier moment are not longer than it has been since.
         TimeHasPassed = "it counts more time than has passed",

@@ -19,10 +19,7 @@ pub enum Note {
     /// The recording was not ended by its recorder: it was killed, or the disk was full.
     Cut,
     /// `capture.json` cannot be read, and a copy from when the recording began is.
-    OlderInfo {
-        /// Why it cannot.
-        error: String,
-    },
+    OlderInfo { error: String },
     /// The last bytes of a stream are no whole batch.
     TornTail {
         table: Table,
@@ -57,7 +54,6 @@ pub enum Note {
         table: String,
         /// Rows that could be counted.
         rows: u64,
-        /// Bytes of a stream.
         bytes: u64,
     },
     /// Rows that stand after a later one of the same vCPU.
@@ -129,7 +125,7 @@ impl fmt::Display for Note {
             Self::AsCounts { halts } => write!(
                 f,
                 "{halts} halts are counts only, because the disk was full or failed: they are in sums and rates of \
-                 `report` and `top`, and missing where single halts are needed (`diff`, `verify`, `replay`, `tune`)"
+                 `report` and `top`, and missing where single halts are needed (`diff`, `verify`, `tune`)"
             ),
             Self::Dropped(of) => dropped(f, of),
             Self::LeftOut { table, law, rows } => {

@@ -26,7 +26,6 @@ use crate::info::{CaptureInfo, Clock};
 use crate::pages::Pages;
 use crate::table::{Column, Kind, Table};
 
-/// Rows that are decoded at once.
 const BATCH_ROWS: usize = 16 * 1024;
 
 /// Level of zstd: the default of its authors.
@@ -132,7 +131,6 @@ pub(crate) struct Wanted<'a> {
     /// The columns; others are not decoded.
     pub(crate) columns: &'a [Column],
     pub(crate) texts_by_key: bool,
-    /// Rows that are decoded at once.
     pub(crate) batch_rows: usize,
 }
 

@@ -13,25 +13,21 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use haltwise_core::event::{
-    Facts, Halt, HaltCounts, HostSample, IdleState, Knob, Lost, WindowChange,
-};
-use haltwise_core::exit::Exits;
+use haltwise_core::event::{Facts, Halt, HaltCounts, Lost};
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
-use haltwise_core::profile::{Frame, Rows, Sample, Stack, Thread};
+use haltwise_core::profile::Rows;
 use haltwise_core::recording::{Missing, Overhead, Roster};
 
-use self::backlog::{Backlog, Waited, wait};
+use self::backlog::{Backlog, wait};
 use crate::convert::{self, Place};
 use crate::error::CaptureWriteError;
 use crate::files::Directory;
 use crate::files::directory::DirectoryId;
-use crate::files::disk::Asked;
 use crate::info::{self, CaptureInfo, Ended, FILE, SCHEMA, State, TableSize};
 use crate::spare::{self, Spare};
-use crate::stream::TableStream;
+use crate::stream::{TableStream, create};
 use crate::table::Table;
-use crate::tables::Row;
+use crate::tables::{Row, of_table};
 
 /// A capture that is being written.
 ///
@@ -40,18 +36,8 @@ use crate::tables::Row;
 pub struct Recording {
     directory: Directory,
     info: CaptureInfo,
-    halts: TableStream,
-    windows: TableStream,
-    counts: TableStream,
-    knobs: TableStream,
-    host: TableStream,
-    lost: TableStream,
-    /// Made with the first row, where there is cpuidle.
-    idle_states: Option<TableStream>,
-    /// Made with the first exits.
-    exits: Option<TableStream>,
-    /// Made with the first samples: frames, stacks, threads, samples.
-    profile: Option<[TableStream; 4]>,
+    /// The stream of an optional table is made with its first row.
+    streams: BTreeMap<Table, TableStream>,
     order: StartOrder,
     /// Rows that could not be appended, by table.
     refused: BTreeMap<Table, u64>,
@@ -101,78 +87,27 @@ pub struct Summary {
 impl Recording {
     /// Starts a capture in a directory that is empty or does not exist yet.
     pub fn create(directory: &Path, info: CaptureInfo) -> Result<Self, CaptureWriteError> {
-        Self::create_on(directory, info, None)
-    }
-
-    fn create_on(
-        directory: &Path,
-        info: CaptureInfo,
-        asked: Asked,
-    ) -> Result<Self, CaptureWriteError> {
-        let ours = Directory::make(directory).map_err(|source| CaptureWriteError::Io {
-            act: "create",
-            path: directory.to_owned(),
-            source,
-        })?;
-        Self::create_in(ours.asking(asked), info)
+        let ours = Directory::make(directory);
+        Self::create_in(
+            ours.map_err(CaptureWriteError::io("create", directory))?,
+            info,
+        )
     }
 
     /// The same, in a directory that is open.
-    pub fn create_in(ours: Directory, info: CaptureInfo) -> Result<Self, CaptureWriteError> {
-        let is_empty = ours.is_empty().map_err(|source| CaptureWriteError::Io {
-            act: "list",
-            path: ours.path().to_owned(),
-            source,
-        })?;
-        if !is_empty {
-            return Err(CaptureWriteError::NotEmpty {
-                path: ours.path().to_owned(),
-            });
-        }
-        let started = Self::start_in(&ours, info);
-        if started.is_err() {
-            // Best effort: the first error is the one that matters.
-            drop(remove_all(&ours));
-        }
-        started.map(|recording| recording(ours))
-    }
-
-    fn start_in(
-        directory: &Directory,
-        mut info: CaptureInfo,
-    ) -> Result<impl FnOnce(Directory) -> Self + use<>, CaptureWriteError> {
+    pub fn create_in(ours: Directory, mut info: CaptureInfo) -> Result<Self, CaptureWriteError> {
+        must_be_empty(&ours)?;
         info.schema = SCHEMA;
         info.state = State::Recording;
-        let halts = TableStream::create::<Halt>(directory)?;
-        // Readers see by this lock that somebody is writing; the kernel drops it with the process.
-        let locked = halts.file().try_lock();
-        locked.map_err(|source| CaptureWriteError::Io {
-            act: "lock",
-            path: directory.path().join(Table::Halts.stream_file()),
-            source,
-        })?;
-        let windows = TableStream::create::<WindowChange>(directory)?;
-        let counts = TableStream::create::<HaltCounts>(directory)?;
-        let knobs = TableStream::create::<Knob>(directory)?;
-        let host = TableStream::create::<HostSample>(directory)?;
-        let lost = TableStream::create::<Lost>(directory)?;
-        let mut spare = Spare::default();
-        let text = text_of(directory, &info)?;
-        keep(directory, &text, &mut spare)?;
-        // Makes the names of both durable.
-        replace(directory, &text)?;
-        Ok(|directory| Self {
-            windows,
-            counts,
-            knobs,
-            host,
-            lost,
-            idle_states: None,
-            exits: None,
-            profile: None,
-            directory,
+        let started = start_in(&ours, &info).inspect_err(|_| {
+            // Best effort: the first error is the one that matters.
+            drop(remove_all(&ours));
+        });
+        let (streams, spare) = started?;
+        Ok(Self {
+            directory: ours,
             info,
-            halts,
+            streams,
             order: StartOrder::default(),
             refused: BTreeMap::new(),
             backlog: Backlog::default(),
@@ -190,8 +125,8 @@ impl Recording {
                 path: self.directory.path().to_owned(),
             });
         }
-        self.streams()
-            .try_for_each(|stream| stream.must_be_in(&self.directory))
+        let mut streams = self.streams.values();
+        streams.try_for_each(|stream| stream.must_be_in(&self.directory))
     }
 
     /// Appends what one flush brought. When this returns, the kernel has it.
@@ -220,7 +155,7 @@ impl Recording {
         Ok(match failed {
             Some(error) if !fell_short => Flush::Fails(error),
             None if fell_short && !self.falls_short => Flush::Recovered {
-                halts: self.refused.get(&Table::Halts).copied().unwrap_or(0),
+                halts: self.refused_halts(),
             },
             _ => Flush::Same,
         })
@@ -229,65 +164,96 @@ impl Recording {
     /// Writes what it can; gives back the first failure. `now`: also where it failed just before.
     fn write(&mut self, facts: &Facts, now: bool) -> Option<CaptureWriteError> {
         self.backlog.begin();
-        let mut halts = Cow::Borrowed(&facts.halts);
+        let failures = [
+            self.write_halts(&facts.halts, now),
+            self.write_or_lose(&facts.windows, |it| it.time_ns, now).1,
+            self.write_counts(&facts.counts, now),
+            self.write_or_wait(&facts.knobs, |all| &mut all.knobs, now),
+            self.write_or_wait(&facts.host, |all| &mut all.host, now),
+            self.write_or_wait(&facts.idle_states, |all| &mut all.idle_states, now),
+            self.write_or_wait(&facts.exits, |all| &mut all.exits, now),
+            self.write_profile(&facts.profile, now),
+            // Last, so that it holds what the tables before have lost.
+            self.write_lost(&facts.lost, now),
+            (self.is_behind.then(|| self.catch_up())).and_then(Result::err),
+        ];
+        failures.into_iter().flatten().next()
+    }
+
+    /// Halts are put in order of their start first; those that are not written are counted.
+    fn write_halts(&mut self, halts: &[Halt], now: bool) -> Option<CaptureWriteError> {
+        let mut halts = Cow::Borrowed(halts);
         if !halts.is_sorted_by_key(|halt| halt.start_ns) {
             halts.to_mut().sort_by_key(|halt| halt.start_ns);
         }
-        let (written, failed) = self.halts.offer(&halts, now);
+        let (written, failed) = self.write_or_lose(&halts, Halt::end_ns, now);
         let (written, refused) = halts.split_at(written);
         for halt in written {
             self.order.see(halt);
         }
         for halt in refused {
             self.backlog.count(halt);
-            self.backlog.lose(Table::Halts, 1, halt.end_ns());
         }
-        self.refuse(Table::Halts, refused.len());
-        let mut failures = vec![failed];
-        let (written, failed) = self.windows.offer(&facts.windows, now);
-        for change in &facts.windows[written..] {
-            self.backlog.lose(Table::WindowChanges, 1, change.time_ns);
+        failed
+    }
+
+    /// Halts whose rows are not written, in all.
+    fn refused_halts(&self) -> u64 {
+        self.refused.get(&Table::Halts).copied().unwrap_or(0)
+    }
+
+    /// Writes rows of a table that has a stream, and loses the others. Gives how many are written, and why not all.
+    fn write_or_lose<R: Row>(
+        &mut self,
+        rows: &[R],
+        time_ns: fn(&R) -> u64,
+        now: bool,
+    ) -> (usize, Option<CaptureWriteError>) {
+        let stream = self.streams.get_mut(&R::TABLE);
+        let (written, failed) = stream.map_or((0, None), |stream| stream.offer(rows, now));
+        for row in &rows[written..] {
+            self.backlog.lose(R::TABLE, 1, time_ns(row));
         }
-        self.refuse(Table::WindowChanges, facts.windows.len() - written);
-        failures.push(failed);
-        failures.push(self.write_counts(&facts.counts, now));
-        let waiting = &mut self.backlog.waiting;
-        let waits = [
-            wait(Some(&mut self.knobs), &mut waiting.knobs, &facts.knobs, now),
-            wait(Some(&mut self.host), &mut waiting.host, &facts.host, now),
-        ];
-        self.take_waits(waits, &mut failures);
-        failures.push(self.write_idle_states(&facts.idle_states, now));
-        failures.push(self.write_exits(&facts.exits, now));
-        failures.push(self.write_profile(&facts.profile, now));
-        // Last, so that it holds what the tables before have lost.
-        failures.push(self.write_lost(&facts.lost, now));
-        if self.is_behind {
-            failures.push(self.catch_up().err());
-        }
-        failures.into_iter().flatten().next()
+        self.refuse(R::TABLE, rows.len() - written);
+        (written, failed)
+    }
+
+    /// Writes rows of a table, which wait among these where they are not written.
+    fn write_or_wait<R: Row + Clone>(
+        &mut self,
+        rows: &[R],
+        waiting: fn(&mut Facts) -> &mut Vec<R>,
+        now: bool,
+    ) -> Option<CaptureWriteError> {
+        let made = if rows.is_empty() && waiting(&mut self.backlog.waiting).is_empty() {
+            Ok(())
+        } else {
+            make(&mut self.streams, &[R::TABLE], &self.directory)
+        };
+        made.err().or(self.offer_or_wait(rows, waiting, now))
+    }
+
+    /// The same where the table may have no stream.
+    fn offer_or_wait<R: Row + Clone>(
+        &mut self,
+        rows: &[R],
+        waiting: fn(&mut Facts) -> &mut Vec<R>,
+        now: bool,
+    ) -> Option<CaptureWriteError> {
+        let stream = self.streams.get_mut(&R::TABLE);
+        let (waiting, most) = (
+            waiting(&mut self.backlog.waiting),
+            self.backlog.most_waiting,
+        );
+        let (dropped, failed) = wait(stream, (waiting, most), rows, now);
+        self.refuse(R::TABLE, dropped);
+        failed
     }
 
     /// Counts rows that are not written and not tried again.
     fn refuse(&mut self, table: Table, rows: usize) {
         if rows > 0 {
             *self.refused.entry(table).or_default() += rows as u64;
-        }
-    }
-
-    fn take_waits(
-        &mut self,
-        waits: impl IntoIterator<Item = Waited>,
-        failures: &mut Vec<Option<CaptureWriteError>>,
-    ) {
-        for Waited {
-            table,
-            dropped,
-            failed,
-        } in waits
-        {
-            self.refuse(table, dropped);
-            failures.push(failed);
         }
     }
 
@@ -300,7 +266,8 @@ impl Recording {
     fn write_counts(&mut self, rows: &[HaltCounts], now: bool) -> Option<CaptureWriteError> {
         let mut counts = self.backlog.take_counts(now);
         counts.extend_from_slice(rows);
-        let (written, failed) = self.counts.offer(&counts, now);
+        let stream = self.streams.get_mut(&Table::HaltCounts);
+        let (written, failed) = stream.map_or((0, None), |stream| stream.offer(&counts, now));
         for row in &counts[written..] {
             self.backlog.keep(row);
         }
@@ -311,59 +278,27 @@ impl Recording {
     fn write_lost(&mut self, rows: &[Lost], now: bool) -> Option<CaptureWriteError> {
         let mut lost = self.backlog.take_losses(now);
         lost.extend_from_slice(rows);
-        let waiting = &mut self.backlog.waiting.lost;
+        let waiting = (&mut self.backlog.waiting.lost, self.backlog.most_waiting);
         // Where too many wait nothing is lost with them: they are in the sums of `capture.json` too.
-        wait(Some(&mut self.lost), waiting, &lost, now).failed
+        let (_, failed) = wait(self.streams.get_mut(&Table::Lost), waiting, &lost, now);
+        failed
     }
 
-    /// Not every machine has cpuidle: a recording without these rows has no table of them either.
-    fn write_idle_states(&mut self, rows: &[IdleState], now: bool) -> Option<CaptureWriteError> {
-        let waiting = &mut self.backlog.waiting.idle_states;
-        let has_rows = !(rows.is_empty() && waiting.is_empty());
-        let made = make::<IdleState>(&mut self.idle_states, has_rows, &self.directory);
-        let waited = wait(self.idle_states.as_mut(), waiting, rows, now);
-        self.refuse(Table::IdleStates, waited.dropped);
-        made.err().or(waited.failed)
-    }
-
-    /// Few recordings hold exits: those that do not have no table of them either.
-    fn write_exits(&mut self, rows: &[Exits], now: bool) -> Option<CaptureWriteError> {
-        let waiting = &mut self.backlog.waiting.exits;
-        let has_rows = !(rows.is_empty() && waiting.is_empty());
-        let made = make::<Exits>(&mut self.exits, has_rows, &self.directory);
-        let waited = wait(self.exits.as_mut(), waiting, rows, now);
-        self.refuse(Table::Exits, waited.dropped);
-        made.err().or(waited.failed)
-    }
-
-    /// What samples point to goes first, so that a capture that was cut holds it too.
+    /// Frames, stacks and threads go first, so that a capture that was cut holds what its samples point to. Without all four
+    /// tables there is none, and samples are lost.
     fn write_profile(&mut self, rows: &Rows, now: bool) -> Option<CaptureWriteError> {
-        let mut failures = Vec::new();
-        if self.profile.is_none() && !(rows.is_empty() && self.backlog.waiting.profile.is_empty()) {
-            match create_profile(&self.directory) {
-                Ok(streams) => self.profile = Some(streams),
-                Err(error) => failures.push(Some(error)),
-            }
-        }
-        let streams = self.profile.as_mut().map(<[TableStream; 4]>::each_mut);
-        let [frames, stacks, threads, samples] = match streams {
-            Some(streams) => streams.map(Some),
-            None => [const { None }; 4],
+        let made = if rows.is_empty() && self.backlog.waiting.profile.is_empty() {
+            Ok(())
+        } else {
+            make(&mut self.streams, &PROFILE, &self.directory)
         };
-        let waiting = &mut self.backlog.waiting.profile;
-        let waits = [
-            wait(frames, &mut waiting.frames, &rows.frames, now),
-            wait(stacks, &mut waiting.stacks, &rows.stacks, now),
-            wait(threads, &mut waiting.threads, &rows.threads, now),
+        let failures = [
+            made.err(),
+            self.offer_or_wait(&rows.frames, |all| &mut all.profile.frames, now),
+            self.offer_or_wait(&rows.stacks, |all| &mut all.profile.stacks, now),
+            self.offer_or_wait(&rows.threads, |all| &mut all.profile.threads, now),
+            self.write_or_lose(&rows.samples, |it| it.time_ns, now).1,
         ];
-        let (written, failed) =
-            samples.map_or((0, None), |samples| samples.offer(&rows.samples, now));
-        for sample in &rows.samples[written..] {
-            self.backlog.lose(Table::Samples, 1, sample.time_ns);
-        }
-        self.refuse(Table::Samples, rows.samples.len() - written);
-        self.take_waits(waits, &mut failures);
-        failures.push(failed);
         failures.into_iter().flatten().next()
     }
 
@@ -398,9 +333,9 @@ impl Recording {
     fn catch_up(&mut self) -> Result<(), CaptureWriteError> {
         self.is_behind = true;
         let text = text_of(&self.directory, &self.info)?;
-        // Who records must not wait for a disk that is slow; the first copy is durable.
+        // The recorder must not wait for a slow disk; the first copy is durable.
         let written = self.directory.replace_at_once(FILE, &text);
-        written.map_err(not_written(&self.directory))?;
+        written.map_err(CaptureWriteError::below("write", &self.directory, FILE))?;
         keep(&self.directory, &text, &mut self.spare)?;
         self.is_behind = false;
         Ok(())
@@ -417,27 +352,19 @@ impl Recording {
     /// [`convert::convert`] may finish the work later. After [`CaptureWriteError::NotConverted`] the capture says
     /// how it ended and what was lost, too.
     pub fn finish(self, ending: Ending) -> Result<Summary, CaptureWriteError> {
-        self.finish_with(ending, None)
+        self.finish_placed(ending, None)
     }
 
-    /// The same, of a recording whose rows name threads where VMs will stand, by their places in this
-    /// list: each gets its VM, and its vCPU where it lacks one.
+    /// The same. With `places`, the VM of a row is an index into `places`: each row gets the VM found there, and the
+    /// vCPU if it has none.
     pub(crate) fn finish_placed(
-        self,
-        ending: Ending,
-        places: &[Place],
-    ) -> Result<Summary, CaptureWriteError> {
-        self.finish_with(ending, Some(places))
-    }
-
-    fn finish_with(
         mut self,
         ending: Ending,
         places: Option<&[Place]>,
     ) -> Result<Summary, CaptureWriteError> {
         self.must_be_there()?;
         self.take_ending(ending);
-        // `self.halts` keeps the lock until the end.
+        // The stream of halts keeps the lock until the end.
         let completed = convert::complete(&self.directory, &mut self.info.clone(), places);
         let source = match completed {
             // It was written, below the descriptor, but nobody finds it where it should be.
@@ -463,25 +390,11 @@ impl Recording {
         self.directory.is_there().is_ok_and(|there| !there)
     }
 
-    fn streams(&self) -> impl Iterator<Item = &TableStream> {
-        let always = [
-            &self.halts,
-            &self.windows,
-            &self.counts,
-            &self.knobs,
-            &self.host,
-            &self.lost,
-        ];
-        let optional = self.idle_states.iter().chain(&self.exits);
-        let streams = always.into_iter().chain(optional);
-        streams.chain(self.profile.iter().flatten())
-    }
-
     fn summary(&self) -> Summary {
         Summary {
             directory: self.directory.path().to_owned(),
             id: self.directory.id(),
-            tables: self.streams().map(TableStream::size).collect(),
+            tables: self.streams.values().map(TableStream::size).collect(),
             halts_out_of_order: self.info.halts_out_of_order,
             lost: self.info.lost.clone(),
         }
@@ -501,36 +414,21 @@ impl Recording {
 
     /// Removes all of a recording that was begun for nothing, and its directory if it was made for it.
     pub fn discard(self) -> Result<(), CaptureWriteError> {
-        remove_all(&self.directory).map_err(|source| CaptureWriteError::Io {
-            act: "remove",
-            path: self.directory.path().to_owned(),
-            source,
-        })
+        let removed = remove_all(&self.directory);
+        removed.map_err(CaptureWriteError::io("remove", self.directory.path()))
     }
 
     /// Writes `capture.json` in the room that was kept for it, with as much as fits.
     fn write_last(&mut self) -> Result<(), CaptureWriteError> {
-        let text = last::fitted(self.info.clone(), self.spare.bytes());
-        let text = text.map_err(json_error(&self.directory))?;
-        let spent = self.spare.spend(&self.directory, &text);
-        spent.map_err(|source| CaptureWriteError::Io {
-            act: "write",
-            path: self.directory.path().join(FILE),
-            source,
-        })
+        let text = last::fitted(self.info.clone(), self.spare.bytes);
+        let spent = text.and_then(|text| self.spare.spend(&self.directory, &text));
+        spent.map_err(CaptureWriteError::below("write", &self.directory, FILE))
     }
 
     fn take_ending(&mut self, ending: Ending) {
-        // What fails now is counted below.
+        // Nothing waits any longer: what is not written now is counted below.
+        self.backlog.most_waiting = 0;
         drop(self.write(&Facts::default(), true));
-        let waiting = std::mem::take(&mut self.backlog.waiting);
-        self.refuse(Table::Knobs, waiting.knobs.len());
-        self.refuse(Table::HostSamples, waiting.host.len());
-        self.refuse(Table::IdleStates, waiting.idle_states.len());
-        self.refuse(Table::Exits, waiting.exits.len());
-        self.refuse(Table::SampleFrames, waiting.profile.frames.len());
-        self.refuse(Table::SampleStacks, waiting.profile.stacks.len());
-        self.refuse(Table::SampleThreads, waiting.profile.threads.len());
         self.info.unwritten = self.backlog.take_counts(true);
         self.info.ended = Some(ending.ended);
         self.info.lost = ending.lost;
@@ -552,41 +450,75 @@ fn remove_all(directory: &Directory) -> std::io::Result<()> {
     directory.unmake()
 }
 
-/// Makes a table's stream if it has rows and there is none yet.
-fn make<R: Row>(
-    stream: &mut Option<TableStream>,
-    has_rows: bool,
-    directory: &Directory,
-) -> Result<(), CaptureWriteError> {
-    if stream.is_none() && has_rows {
-        *stream = Some(TableStream::create::<R>(directory)?);
+/// Fails unless nothing was written to a directory yet.
+pub(crate) fn must_be_empty(directory: &Directory) -> Result<(), CaptureWriteError> {
+    let path = directory.path();
+    let is_empty = directory.is_empty();
+    if is_empty.map_err(CaptureWriteError::io("list", path))? {
+        return Ok(());
     }
-    Ok(())
+    let path = path.to_owned();
+    Err(CaptureWriteError::NotEmpty { path })
 }
 
-/// All or none: what is made of them is removed again.
-fn create_profile(directory: &Directory) -> Result<[TableStream; 4], CaptureWriteError> {
-    let create = || {
-        Ok([
-            TableStream::create::<Frame>(directory)?,
-            TableStream::create::<Stack>(directory)?,
-            TableStream::create::<Thread>(directory)?,
-            TableStream::create::<Sample>(directory)?,
-        ])
-    };
-    let created = create();
-    if created.is_err() {
-        for table in [
-            Table::SampleFrames,
-            Table::SampleStacks,
-            Table::SampleThreads,
-            Table::Samples,
-        ] {
-            // Best effort: the first error is the one that matters.
-            drop(directory.remove(&table.stream_file()));
+/// Makes the streams that every recording has, room for the last word, and `capture.json`.
+fn start_in(
+    directory: &Directory,
+    info: &CaptureInfo,
+) -> Result<(BTreeMap<Table, TableStream>, Spare), CaptureWriteError> {
+    let mut streams = BTreeMap::new();
+    for table in Table::STREAMED.into_iter().filter(|it| !it.is_optional()) {
+        make(&mut streams, &[table], directory)?;
+    }
+    if let Some(halts) = streams.get(&Table::Halts) {
+        // Readers see by this lock that the recording goes on; the kernel drops it with the process.
+        let name = Table::Halts.stream_file();
+        let locked = halts.file.try_lock();
+        locked.map_err(CaptureWriteError::below("lock", directory, &name))?;
+    }
+    let mut spare = Spare::default();
+    let text = text_of(directory, info)?;
+    keep(directory, &text, &mut spare)?;
+    // Makes the names of both durable.
+    let written = directory.replace(FILE, &text);
+    written.map_err(CaptureWriteError::below("write", directory, FILE))?;
+    Ok((streams, spare))
+}
+
+/// Tables of which there are all or none.
+const PROFILE: [Table; 4] = [
+    Table::SampleFrames,
+    Table::SampleStacks,
+    Table::SampleThreads,
+    Table::Samples,
+];
+
+/// Makes the streams of tables that have none yet: all or none.
+fn make(
+    streams: &mut BTreeMap<Table, TableStream>,
+    tables: &[Table],
+    directory: &Directory,
+) -> Result<(), CaptureWriteError> {
+    let missing = tables.iter().copied();
+    let missing: Vec<Table> = missing
+        .filter(|table| !streams.contains_key(table))
+        .collect();
+    let stream = |&table: &Table| Ok((table, of_table!(table, create(directory))?));
+    match missing
+        .iter()
+        .map(stream)
+        .collect::<Result<Vec<_>, CaptureWriteError>>()
+    {
+        Ok(made) => streams.extend(made),
+        Err(error) => {
+            for table in missing {
+                // Best effort: the first error is the one that matters.
+                drop(directory.remove(&table.stream_file()));
+            }
+            return Err(error);
         }
     }
-    created
+    Ok(())
 }
 
 /// Writes `capture.json` in one step.
@@ -595,53 +527,28 @@ pub(crate) fn write_info(
     info: &CaptureInfo,
 ) -> Result<(), CaptureWriteError> {
     let text = text_of(directory, info)?;
-    replace(directory, &text)
+    let written = directory.replace(FILE, &text);
+    written.map_err(CaptureWriteError::below("write", directory, FILE))
 }
 
 /// Keeps room to write it once more.
 fn keep(directory: &Directory, text: &[u8], spare: &mut Spare) -> Result<(), CaptureWriteError> {
     let kept = spare.keep(directory, text);
-    kept.map_err(|source| CaptureWriteError::Io {
-        act: "keep room in",
-        path: directory.path().to_owned(),
-        source,
-    })
-}
-
-fn replace(directory: &Directory, text: &[u8]) -> Result<(), CaptureWriteError> {
-    let written = directory.replace(FILE, text);
-    written.map_err(not_written(directory))
-}
-
-fn not_written(directory: &Directory) -> impl Fn(std::io::Error) -> CaptureWriteError {
-    let path = directory.path().join(FILE);
-    move |source| CaptureWriteError::Io {
-        act: "write",
-        path: path.clone(),
-        source,
-    }
+    kept.map_err(CaptureWriteError::io("keep room in", directory.path()))
 }
 
 pub(crate) fn text_of(
     directory: &Directory,
     info: &CaptureInfo,
 ) -> Result<Vec<u8>, CaptureWriteError> {
-    info::text(info).map_err(json_error(directory))
-}
-
-fn json_error(directory: &Directory) -> impl Fn(serde_json::Error) -> CaptureWriteError {
-    let path = directory.path().join(FILE);
-    move |source| CaptureWriteError::Json {
-        path: path.clone(),
-        source,
-    }
+    info::text(info).map_err(CaptureWriteError::below("write", directory, FILE))
 }
 
 /// Counts halts that come after a later one of the same vCPU.
 #[derive(Debug, Default)]
 pub(crate) struct StartOrder {
     latest: BTreeMap<(Option<VmIndex>, Option<VcpuId>, Tid), u64>,
-    violations: u64,
+    pub(crate) violations: u64,
 }
 
 impl StartOrder {
@@ -654,9 +561,5 @@ impl StartOrder {
             self.violations += 1;
         }
         *latest = (*latest).max(halt.start_ns);
-    }
-
-    pub(crate) fn violations(&self) -> u64 {
-        self.violations
     }
 }

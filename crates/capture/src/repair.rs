@@ -12,10 +12,10 @@ use crate::error::CaptureWriteError;
 use crate::files::Directory;
 use crate::info::{CaptureInfo, Cut, State};
 use crate::note::Note;
-use crate::recording::{StartOrder, Summary};
-use crate::salvage::{Salvage, of_table};
+use crate::recording::{StartOrder, Summary, must_be_empty};
+use crate::salvage::Salvage;
 use crate::table::Table;
-use crate::tables::{Row, batch_of};
+use crate::tables::{Row, batch_of, of_table};
 
 /// What was left out of a table.
 #[derive(Debug, Default)]
@@ -34,16 +34,8 @@ pub fn repair(old: &Path, new: &Path) -> Result<Summary, CaptureWriteError> {
         let path = old.to_owned();
         return Err(CaptureWriteError::StillRecording { path });
     }
-    let io = |act, source| CaptureWriteError::Io {
-        act,
-        path: new.to_owned(),
-        source,
-    };
-    let directory = Directory::make(new).map_err(|source| io("create", source))?;
-    if !directory.is_empty().map_err(|source| io("list", source))? {
-        let path = new.to_owned();
-        return Err(CaptureWriteError::NotEmpty { path });
-    }
+    let directory = Directory::make(new).map_err(CaptureWriteError::io("create", new))?;
+    must_be_empty(&directory)?;
     let mut info = capture.info().clone();
     let (mut written, mut losses) = (BTreeMap::new(), BTreeMap::new());
     let mut order = StartOrder::default();
@@ -54,13 +46,13 @@ pub fn repair(old: &Path, new: &Path) -> Result<Summary, CaptureWriteError> {
             losses.insert(table.to_string(), lost);
         }
     }
-    info.halts_out_of_order = order.violations();
+    info.halts_out_of_order = order.violations;
     note_losses(&mut info, &losses);
     convert::settle(&directory, &mut info, written)
 }
 
 /// Copies the rows of a table that can be read. `None` where the table is not there.
-fn rescue<'a, R: Row + 'static>(
+fn rescue<'a, R: Row>(
     capture: &Capture,
     directory: &'a Directory,
     order: &mut StartOrder,
@@ -81,13 +73,13 @@ fn rescue<'a, R: Row + 'static>(
         Some(batch_of(&rows).map_err(encode))
     });
     let file = convert::write_parquet(directory, capture.info(), table, batches)?;
-    let damage = salvage.damage().iter();
+    let damage = salvage.damage.iter();
     let written = capture.info().tables.get(table.as_str());
     let lost = Lost {
-        torn_bytes: salvage.torn_bytes(),
+        torn_bytes: salvage.torn_bytes,
         bytes: damage.clone().filter_map(|damage| damage.bytes).sum(),
         rows: match written {
-            Some(written) => written.rows.saturating_sub(salvage.rows()),
+            Some(written) => written.rows.saturating_sub(salvage.rows),
             None => damage.clone().filter_map(|damage| damage.rows).sum(),
         },
         is_damaged: damage.len() > 0,

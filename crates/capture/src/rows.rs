@@ -3,8 +3,7 @@
 mod ahead;
 
 use std::collections::VecDeque;
-
-pub use ahead::Ahead;
+use std::fmt;
 
 use crate::batches::Batches;
 use crate::columns::Columns;
@@ -12,90 +11,90 @@ use crate::error::CaptureReadError;
 use crate::laws::Laws;
 use crate::tables::Row;
 
+type Batch<T> = Result<Vec<T>, CaptureReadError>;
+
 /// The rows of one table, in the order of the file. Stops after the first error.
-#[derive(Debug)]
 pub struct Rows<T> {
-    batches: Batches,
-    decode: fn(&Columns<'_>) -> Result<Vec<T>, CaptureReadError>,
-    /// What rows must obey, and what picks those that do; `None` where all are wanted.
-    laws: Option<Box<(Laws, Pick<T>)>>,
+    /// What gives the next rows; `None` after the last of them, and after an error.
+    source: Option<Box<dyn FnMut() -> Option<Batch<T>> + Send>>,
     batch: std::vec::IntoIter<T>,
-    /// Rows that follow those of the file.
-    more: Vec<T>,
-    others: VecDeque<Self>,
-    ended: bool,
 }
 
-type Pick<T> = fn(Vec<T>, &mut Laws) -> Vec<T>;
-
-/// The rows of these batches, whatever they say.
-pub(crate) fn rows_of<T: Row>(batches: Batches) -> Rows<T> {
-    Rows {
-        batches,
-        decode: T::decode,
-        laws: None,
-        batch: Vec::new().into_iter(),
-        more: Vec::new(),
-        others: VecDeque::new(),
-        ended: false,
+impl<T> fmt::Debug for Rows<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows").finish_non_exhaustive()
     }
 }
 
-/// The rows of these batches that obey the laws.
-pub(crate) fn lawful<T: Row>(batches: Batches, laws: Laws) -> Rows<T> {
-    Rows {
-        laws: Some(Box::new((laws, T::lawful))),
-        ..rows_of(batches)
+/// The rows of these batches, whatever they say.
+pub(crate) fn rows_of<T: Row>(mut batches: Batches) -> Rows<T> {
+    Rows::new(move || {
+        let first_row = batches.rows;
+        let batch = batches.next()?;
+        Some(batch.and_then(|batch| {
+            T::decode(&Columns {
+                batch: &batch,
+                file: &batches.file,
+                first_row,
+            })
+        }))
+    })
+}
+
+impl<T: Send + 'static> Rows<T> {
+    /// Those that obey the laws.
+    pub(crate) fn lawful(mut self, mut laws: Laws) -> Self
+    where
+        T: Row,
+    {
+        Self::new(move || {
+            let batch = self.next_batch()?;
+            Some(batch.map(|rows| {
+                let rows = T::lawful(rows, &mut laws);
+                laws.tell(T::TABLE);
+                rows
+            }))
+        })
+    }
+
+    /// The same, and these behind them, if the file can be read to its end.
+    pub(crate) fn and(mut self, more: Vec<T>) -> Self {
+        let mut more = Some(more).filter(|more| !more.is_empty());
+        Self::new(move || self.next_batch().or_else(|| more.take().map(Ok)))
+    }
+
+    pub(crate) fn then(self, others: Vec<Self>) -> Self {
+        let mut parts = VecDeque::from(others);
+        parts.push_front(self);
+        Self::new(move || {
+            while let Some(part) = parts.front_mut() {
+                match part.next_batch() {
+                    None => parts.pop_front(),
+                    batch => return batch,
+                };
+            }
+            None
+        })
     }
 }
 
 impl<T> Rows<T> {
-    /// The same, and these behind them, if the file can be read to its end.
-    pub(crate) fn and(mut self, more: Vec<T>) -> Self {
-        self.more = more;
-        self
-    }
-
-    pub(crate) fn then(mut self, others: Vec<Self>) -> Self {
-        self.others = others.into();
-        self
+    fn new(source: impl FnMut() -> Option<Batch<T>> + Send + 'static) -> Self {
+        Self {
+            source: Some(Box::new(source)),
+            batch: Vec::new().into_iter(),
+        }
     }
 
     /// The next rows, as many as are stored together: a few ten thousand at most.
     ///
     /// For those who can take many at once; not to be mixed with the iterator.
     pub fn next_batch(&mut self) -> Option<Result<Vec<T>, CaptureReadError>> {
-        if self.ended {
-            return None;
+        let batch = (self.source.as_mut()?)();
+        if !matches!(batch, Some(Ok(_))) {
+            self.source = None;
         }
-        let first_row = self.batches.rows();
-        let decoded = match self.batches.next() {
-            Some(batch) => batch.and_then(|batch| {
-                (self.decode)(&Columns {
-                    batch: &batch,
-                    table: self.batches.table(),
-                    path: self.batches.path(),
-                    first_row,
-                })
-            }),
-            None if self.more.is_empty() => {
-                let mut next = self.others.pop_front()?;
-                std::mem::swap(&mut next.others, &mut self.others);
-                *self = next;
-                return self.next_batch();
-            }
-            None => Ok(std::mem::take(&mut self.more)),
-        };
-        self.ended = decoded.is_err();
-        let Some((laws, pick)) = self.laws.as_deref_mut() else {
-            return Some(decoded);
-        };
-        let table = self.batches.table();
-        Some(decoded.map(|rows| {
-            let rows = pick(rows, laws);
-            laws.tell(table);
-            rows
-        }))
+        batch
     }
 }
 

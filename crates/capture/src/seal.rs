@@ -135,12 +135,4 @@ mod test {
         assert_eq!(find(&sealed[1..], 1001, 1 << 20), Some(head.len() - 1));
         assert_eq!(find(&sealed, 0, 1 << 20), None, "moved");
     }
-
-    #[test]
-    fn what_is_no_frame_is_not_sealed() {
-        let whole = frames();
-        for length in [1, 7, 8, whole.len() - 1] {
-            assert_eq!(seal(&whole[..length], 0, &mut Vec::new()), None, "{length}");
-        }
-    }
 }

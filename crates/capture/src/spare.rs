@@ -15,11 +15,10 @@ pub(crate) const NAME: &str = "capture.json.spare";
 /// The least that is kept: as much as a hundred VMs need.
 const LEAST: u64 = 64 << 10;
 
-/// Room for `capture.json`.
 #[derive(Debug, Default)]
 pub(crate) struct Spare {
     file: Option<Sink>,
-    bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Spare {
@@ -46,10 +45,6 @@ impl Spare {
         Ok(())
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Replaces `capture.json` by this text, in the room that was kept, whose copy goes: what `capture.json` is now must be
     /// durable before.
     pub(crate) fn spend(&mut self, directory: &Directory, text: &[u8]) -> io::Result<()> {
@@ -61,36 +56,5 @@ impl Spare {
         file.write_all_at(text, 0)?;
         file.set_len(text.len() as u64)?;
         directory.replace_by(&file, NAME, FILE)
-    }
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn room_grows_and_is_spent_on_the_last_word() {
-        let dir = tempfile::tempdir().unwrap();
-        let ours = Directory::open(dir.path()).unwrap();
-        let length = || {
-            let file = std::fs::metadata(dir.path().join(NAME));
-            file.map(|file| file.len()).ok()
-        };
-        let mut spare = Spare::default();
-        assert!(spare.spend(&ours, b"{}").is_err(), "nothing was kept");
-        spare.keep(&ours, b"{\"first\": 1}").unwrap();
-        assert_eq!(length(), Some(LEAST));
-        let copy = std::fs::read_to_string(dir.path().join(NAME)).unwrap();
-        assert_eq!(copy.trim_end(), "{\"first\": 1}");
-        spare.keep(&ours, &vec![b' '; 100_000]).unwrap();
-        assert_eq!(length(), Some(200_000));
-        let copy = std::fs::read_to_string(dir.path().join(NAME)).unwrap();
-        assert_eq!(copy.trim_end(), "{\"first\": 1}", "the first copy stays");
-        spare.keep(&ours, b"{}").unwrap();
-        assert_eq!(length(), Some(200_000), "room does not shrink");
-        spare.spend(&ours, b"{\"last\": 1}").unwrap();
-        assert_eq!(length(), None);
-        let told = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
-        assert_eq!(told, "{\"last\": 1}");
     }
 }

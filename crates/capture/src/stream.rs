@@ -27,7 +27,7 @@ const ALIGNMENT: usize = 8;
 pub(crate) struct TableStream {
     table: Table,
     path: PathBuf,
-    file: Sink,
+    pub(crate) file: Sink,
     /// Encodes into memory, from where whole batches go to the file.
     encoder: StreamWriter<Vec<u8>>,
     /// What goes to the file: frames with their checksums.
@@ -76,52 +76,12 @@ impl fmt::Debug for TableStream {
 }
 
 impl TableStream {
-    /// Creates the file, with the schema and the names of the dictionaries in it.
-    pub(crate) fn create<R: Row>(directory: &Directory) -> Result<Self, CaptureWriteError> {
-        let table = R::TABLE;
-        let path = directory.path().join(table.stream_file());
-        let io = |act, path: &PathBuf, source| CaptureWriteError::Io {
-            act,
-            path: path.clone(),
-            source,
-        };
-        let file = directory.create(&table.stream_file());
-        let file = file.map_err(|source| io("create", &path, source))?;
-        // An empty batch carries the dictionaries, so that every later batch is one message.
-        let encoder = encoder(table).and_then(|mut encoder| {
-            encoder.write(&batch_of::<R>(&[])?)?;
-            Ok(encoder)
-        });
-        let encoder = encoder.map_err(|source| CaptureWriteError::Encode { table, source })?;
-        let mut stream = Self {
-            table,
-            path,
-            file,
-            encoder,
-            sealed: Vec::new(),
-            bytes: 0,
-            rows: 0,
-            torn: false,
-            pause: Pause::default(),
-        };
-        if let Err(source) = stream.write_out() {
-            // Best effort: the first error is the one that matters, and the name must be free for the next try.
-            drop(directory.remove(&table.stream_file()));
-            return Err(io("write", &stream.path, source));
-        }
-        Ok(stream)
-    }
-
     pub(crate) fn size(&self) -> (String, TableSize) {
         let size = TableSize {
             rows: self.rows,
             bytes: self.bytes,
         };
         (self.table.to_string(), size)
-    }
-
-    pub(crate) fn file(&self) -> &Sink {
-        &self.file
     }
 
     /// Fails if the file is no longer the one of its name. A disk that does not say passes: it may again.
@@ -210,6 +170,37 @@ impl TableStream {
         }
         Ok(())
     }
+}
+
+/// Creates the file of a type's table, with the schema and the names of the dictionaries in it.
+pub(crate) fn create<R: Row>(directory: &Directory) -> Result<TableStream, CaptureWriteError> {
+    let table = R::TABLE;
+    let path = directory.path().join(table.stream_file());
+    let file = directory.create(&table.stream_file());
+    let file = file.map_err(CaptureWriteError::io("create", &path))?;
+    // An empty batch carries the dictionaries, so that every later batch is one message.
+    let encoder = encoder(table).and_then(|mut encoder| {
+        encoder.write(&batch_of::<R>(&[])?)?;
+        Ok(encoder)
+    });
+    let encoder = encoder.map_err(|source| CaptureWriteError::Encode { table, source })?;
+    let mut stream = TableStream {
+        table,
+        path,
+        file,
+        encoder,
+        sealed: Vec::new(),
+        bytes: 0,
+        rows: 0,
+        torn: false,
+        pause: Pause::default(),
+    };
+    if let Err(source) = stream.write_out() {
+        // Best effort: the first error is the one that matters, and the name must be free for the next try.
+        drop(directory.remove(&table.stream_file()));
+        return Err(CaptureWriteError::io("write", &stream.path)(source));
+    }
+    Ok(stream)
 }
 
 fn encoder(table: Table) -> Result<StreamWriter<Vec<u8>>, ArrowError> {

@@ -4,7 +4,7 @@
 //! common. `docs/capture-format.md` describes the same for readers; a test keeps the two equal.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
@@ -104,21 +104,12 @@ impl Table {
     }
 
     pub(crate) fn schema(self) -> SchemaRef {
-        static SCHEMAS: LazyLock<BTreeMap<Table, SchemaRef>> = LazyLock::new(|| {
-            let schemas = Table::ALL.map(|table| (table, table.made_schema()));
-            BTreeMap::from(schemas)
-        });
-        let made = SCHEMAS.get(&self).map(Arc::clone);
-        made.unwrap_or_else(|| self.made_schema())
-    }
-
-    fn made_schema(self) -> SchemaRef {
         let fields: Vec<Field> = self.columns().iter().map(Column::field).collect();
         Arc::new(Schema::new(fields))
     }
 
-    /// The same with what each column holds, for files that are to explain themselves.
-    pub(crate) fn documented_schema(self) -> SchemaRef {
+    /// The Arrow schema of its columns, with the meaning, the unit and what NULL means as metadata of each.
+    pub fn arrow_schema(self) -> SchemaRef {
         documented(self.columns())
     }
 

@@ -45,18 +45,27 @@ macro_rules! table {
                 $($field $(as $name)?: $kind $(, null $null $($later)?)?, $meaning;)*
             }
         }
+        row! { $row of $table { $($field $(as $name)? $($(/ $later)?)?),* } $($more)* }
+    };
+}
 
+/// Declares how the columns of a table and the fields of its row become each other, in the order of the columns. A
+/// field is a column of its name, or `as` another; a `group` is several columns.
+macro_rules! row {
+    ($row:ident of $table:ident { $($field:ident $(as $name:literal)? $(/ $how:ident)?),* $(,)? } $($more:tt)*) => {
         impl $crate::tables::Row for $row {
             const TABLE: $crate::table::Table = $crate::table::Table::$table;
 
             fn encode(rows: &[Self]) -> Vec<arrow_array::ArrayRef> {
-                vec![$($crate::cells::Cell::array(rows.iter().map(|row| &row.$field))),*]
+                let mut arrays = Vec::with_capacity(Self::TABLE.columns().len());
+                $(row!(@arrays arrays, rows.iter().map(|row| &row.$field) $(, $how)?);)*
+                arrays
             }
 
             fn decode(
                 columns: &$crate::columns::Columns<'_>,
             ) -> Result<Vec<Self>, $crate::error::CaptureReadError> {
-                $(let $field = table!(@read columns, columns!(@name $field $($name)?) $($(, $later)?)?)?;)*
+                $(let $field = row!(@read columns, columns!(@name $field $($name)?) $(, $how)?)?;)*
                 let row = |row| Self {
                     $($field: $field.at(row)),*
                 };
@@ -66,8 +75,15 @@ macro_rules! table {
             $($more)*
         }
     };
+    (@arrays $arrays:ident, $cells:expr, group) => {
+        $crate::cells::Group::arrays($cells, &mut $arrays)
+    };
+    (@arrays $arrays:ident, $cells:expr $(, later)?) => {
+        $arrays.push($crate::cells::Cell::array($cells))
+    };
     (@read $columns:ident, $name:expr) => { $columns.reader($name) };
     (@read $columns:ident, $name:expr, later) => { $columns.later($name) };
+    (@read $columns:ident, $name:expr, group) => { $columns.group($name) };
 }
 
 pub(crate) mod exits;
@@ -83,7 +99,7 @@ pub(crate) mod vms;
 pub(crate) mod window_changes;
 
 /// A fact that is a row of a table.
-pub(crate) trait Row: Sized {
+pub(crate) trait Row: Sized + Send + 'static {
     const TABLE: Table;
 
     /// One array for each of the table's columns, in their order.
@@ -97,7 +113,6 @@ pub(crate) trait Row: Sized {
     }
 }
 
-/// Rows as a batch of their table.
 pub(crate) fn batch_of<R: Row>(rows: &[R]) -> Result<RecordBatch, ArrowError> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     RecordBatch::try_new_with_options(R::TABLE.schema(), R::encode(rows), &options)
@@ -107,3 +122,29 @@ pub(crate) fn batch_of<R: Row>(rows: &[R]) -> Result<RecordBatch, ArrowError> {
 pub(crate) fn array<A: arrow_array::Array + 'static>(array: A) -> ArrayRef {
     Arc::new(array)
 }
+
+/// Calls a generic function of the rows of a table that is known only when the program runs.
+macro_rules! of_table {
+    ($table:expr, $function:ident $arguments:tt) => {{
+        use haltwise_core::{event, exit, profile};
+        use $crate::table::Table;
+        match $table {
+            Table::Halts => $function::<event::Halt> $arguments,
+            Table::WindowChanges => $function::<event::WindowChange> $arguments,
+            Table::HaltCounts => $function::<event::HaltCounts> $arguments,
+            Table::Knobs => $function::<event::Knob> $arguments,
+            Table::HostSamples => $function::<event::HostSample> $arguments,
+            Table::IdleStates => $function::<event::IdleState> $arguments,
+            Table::Lost => $function::<event::Lost> $arguments,
+            Table::Vms => $function::<event::Vm> $arguments,
+            Table::Vcpus => $function::<event::Vcpu> $arguments,
+            Table::Exits => $function::<exit::Exits> $arguments,
+            Table::SampleFrames => $function::<profile::Frame> $arguments,
+            Table::SampleStacks => $function::<profile::Stack> $arguments,
+            Table::SampleThreads => $function::<profile::Thread> $arguments,
+            Table::Samples => $function::<profile::Sample> $arguments,
+        }
+    }};
+}
+
+pub(crate) use of_table;

@@ -14,6 +14,7 @@
 //! Protocol: Apache Thrift, doc/specs/thrift-compact-protocol.md.
 
 use std::io::{self, Read};
+use std::ops::RangeInclusive;
 
 pub(crate) mod shapes;
 
@@ -32,11 +33,11 @@ pub(crate) enum Kind {
     List(&'static Self),
 }
 
-/// A structure: its name and the fields that the decoder knows.
+/// A structure: its name and the fields that the decoder knows, neighbours of one kind together.
 #[derive(Debug)]
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
-    pub(crate) fields: &'static [(i16, Kind)],
+    pub(crate) fields: &'static [(RangeInclusive<i16>, Kind)],
 }
 
 /// A structure of which nothing is known.
@@ -93,7 +94,8 @@ impl<R: Read> Walk<'_, R> {
                 delta => i16::from(delta).checked_add(last),
             };
             last = number.ok_or_else(|| because(format!("numbers a field of {}", shape.name)))?;
-            let known = shape.fields.iter().find(|(known, _)| *known == last);
+            let mut known = shape.fields.iter();
+            let known = known.find(|(numbers, _)| numbers.contains(&last));
             match known {
                 // A boolean field is its header.
                 None | Some((_, Kind::Bool)) if matches!(wire, 1 | 2) => {}

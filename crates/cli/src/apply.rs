@@ -23,7 +23,6 @@ use self::view::{Applied, PlanView};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::knob::ceilings::{self, Unset};
 use crate::knob::explain::explain;
-use crate::knob::guests;
 use crate::knob::view::name_of;
 use crate::knob::watching::VmView;
 use crate::knob::{value, vms, watching, who};
@@ -80,7 +79,7 @@ pub(crate) fn run(options: &ApplyOptions, source: &Source) -> Outcome {
             request.ceilings = ceilings::of_vms(&options.root, vms, *ns)?;
         }
         Source::Guest(vms, parameters) => {
-            request.guests = guests::of_vms(&options.root, vms, parameters)?;
+            request.guests = ceilings::in_guests(&options.root, vms, parameters)?;
         }
         Source::Plan(path) => {
             let read = Plan::read(path)?;

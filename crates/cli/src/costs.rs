@@ -1,4 +1,4 @@
-//! `haltwise costs`: what every setting of a grid would have cost each VM of a capture, as a table that adds up with
+//! `haltwise fleet add`: what every setting of a grid would have cost each VM of a capture, as a table that adds up with
 //! those of other captures ([`haltwise_core::costs`]).
 //!
 //! | file | holds |
@@ -13,5 +13,4 @@ pub(crate) mod play;
 pub(crate) mod view;
 pub(crate) mod who;
 
-/// Version of the JSON; documented in `docs/costs-json.md`.
 pub(crate) const SCHEMA: u32 = 1;

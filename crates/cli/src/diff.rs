@@ -22,7 +22,7 @@ use anyhow::anyhow;
 use haltwise_core::recording::Roster;
 
 use self::load::{Side, Summing};
-use self::pair::{Pair, Pairing, Whose};
+use self::pair::Pairing;
 use self::view::Differences;
 use crate::exit::{Exit, Failure};
 use crate::reading::opened::Opened;
@@ -74,21 +74,16 @@ impl<'a> Begun<'a> {
         })
     }
 
-    fn whose(&self, of: fn(&Pair) -> &Whose) -> Vec<Whose> {
-        self.pairing.pairs.iter().map(of).cloned().collect()
-    }
-
     pub(crate) fn summing_a(&self) -> Summing {
-        self.a.summing(&self.whose(|pair| &pair.a))
+        self.a.summing(self.pairing.vms(|[a, _]| a))
     }
 
     pub(crate) fn finish(self, in_a: Summing) -> Differences {
-        let mut in_b = self.b.summing(&self.whose(|pair| &pair.b));
+        let mut in_b = self.b.summing(self.pairing.vms(|[_, b]| b));
         pass(self.b.opened, "comparing", &mut [&mut in_b]);
         let (a, b) = ((&self.a, in_a.finish()), (&self.b, in_b.finish()));
         build::build(a, b, self.pairing)
     }
 }
 
-/// Version of the JSON; documented in `docs/diff-json.md`.
 pub(crate) const SCHEMA: u32 = 1;

@@ -1,4 +1,4 @@
-//! What `haltwise doctor` says: which sources this host allows, the settings in force and whom they
+//! What `haltwise status --check` says: which sources this host allows, the settings in force and whom they
 //! bind, the VMs that run and whether their halts can be seen, and what to do about the rest.
 //!
 //! [`examine`] asks the host, [`view`] declares the figures, [`page`] shows them.
@@ -7,5 +7,4 @@ pub(crate) mod examine;
 pub(crate) mod page;
 pub(crate) mod view;
 
-/// Version of the JSON; documented in `docs/doctor-json.md`.
 pub(crate) const SCHEMA: u32 = 1;

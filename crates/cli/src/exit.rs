@@ -10,7 +10,6 @@ pub(crate) enum Exit {
     Usage,
     /// This host lacks what the verb needs.
     Unsupported,
-    /// Not permitted.
     Denied,
     /// Data was lost, is damaged or incomplete. There is a result, unless the damage leaves nothing to say.
     Partial,

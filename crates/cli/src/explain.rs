@@ -5,14 +5,13 @@
 //! | file | holds |
 //! |---|---|
 //! | [`load`] | from a capture to what the rules look at |
-//! | [`told`] | what `tune` says beside it, of KVM's parameters or of a guest |
+//! | [`tune_advice`] | what `tune` says beside it, of KVM's parameters or of a guest |
 //! | [`view`] | what they say: each figure with its name, unit and meaning |
 //! | [`page`] | the same on a screen, and as a section of the page |
 
 pub(crate) mod load;
 pub(crate) mod page;
-pub(crate) mod told;
+pub(crate) mod tune_advice;
 pub(crate) mod view;
 
-/// Version of the JSON; documented in `docs/explain-json.md`.
-pub(crate) const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 2;

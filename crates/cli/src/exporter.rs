@@ -9,6 +9,7 @@
 //! | [`address`] | where to listen: loopback or a unix socket |
 //! | [`request`] | one request, and what it is answered |
 //! | [`server`] | connections: few, small and short |
+//! | [`serving`] | address, file and systemd, beside a command's own work |
 //! | [`textfile`] | the same text as a file for node_exporter |
 
 pub(crate) mod address;
@@ -16,8 +17,9 @@ pub(crate) mod exposition;
 pub(crate) mod figures;
 mod histogram;
 mod request;
-pub(crate) mod server;
-pub(crate) mod textfile;
+mod server;
+pub(crate) mod serving;
+mod textfile;
 pub(crate) mod watched;
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use haltwise_core::account::parts::Parts;
 use haltwise_core::recording::{Missing, Rung};
 use haltwise_core::replay::Doubts;
 use haltwise_core::stats::Interval;
-use haltwise_core::stats::total;
 use haltwise_document::{Document, Untrusted, figures};
 
 use crate::reading::recording::Recording;
@@ -110,16 +109,17 @@ figures! {
 
 impl Source {
     pub(crate) fn of(recording: &Recording) -> Self {
+        let reported = recording.reported.clone();
         Self {
-            rung: recording.rung,
+            rung: reported.rung,
             host: recording.hostname.clone(),
             kernel: recording.kernel.clone(),
             vms: recording.roster.vms.len(),
-            duration_ns: recording.interval().length_ns(),
-            cut: recording.cut,
-            lost: total(recording.lost.iter().map(|(_, count)| count)),
-            missing: recording.missing.clone(),
-            notes: recording.notes.clone(),
+            duration_ns: reported.duration_ns,
+            cut: reported.cut,
+            lost: reported.lost,
+            missing: reported.missing,
+            notes: reported.notes,
         }
     }
 

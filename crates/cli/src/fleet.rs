@@ -1,4 +1,4 @@
-//! `haltwise fleet`: what many hosts should set, from their costs tables.
+//! `haltwise fleet show`: what many hosts should set, from their costs tables.
 //!
 //! | file | holds |
 //! |---|---|
@@ -14,5 +14,4 @@ pub(crate) mod load;
 pub(crate) mod page;
 pub(crate) mod view;
 
-/// Version of the JSON; documented in `docs/fleet-json.md`.
 pub(crate) const SCHEMA: u32 = 1;

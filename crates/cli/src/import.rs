@@ -15,12 +15,12 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use haltwise_capture::import::{self, GivenSettings};
+use haltwise_capture::import::{self, GivenSettings, Imported};
 use haltwise_capture::info::Tool;
 use haltwise_host::clock;
+use serde::Serialize;
 
 use self::source::Source;
-use self::summary::Summary;
 use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Outcome};
 use crate::progress::Progress;
@@ -30,6 +30,14 @@ use crate::terminal;
 /// Bytes read at a time.
 const BUFFER: usize = 1 << 20;
 
+/// The result as JSON.
+#[derive(Serialize)]
+struct Summary {
+    schema: u32,
+    #[serde(flatten)]
+    imported: Imported,
+}
+
 /// Imports a text, wholly or not at all.
 pub(crate) fn run(
     file: &Path,
@@ -38,7 +46,8 @@ pub(crate) fn run(
     json: bool,
 ) -> Outcome {
     let interrupt = Interrupt::watch()?;
-    let source = Source::open(file, &interrupt).map_err(explain::opening)?;
+    let source = Source::open(file, &interrupt);
+    let source = source.map_err(|error| explain::opening(error, file))?;
     let size = source.size();
     let mut progress = Progress::start(None);
     let start_ns = clock::monotonic_ns();
@@ -62,17 +71,18 @@ pub(crate) fn run(
     );
     drop(progress);
     let imported = imported.map_err(|error| explain::importing(error, file, interrupt.came()))?;
-    if let Some(id) = imported.id {
-        rule::keep(output, id);
-    }
-    let summary = Summary::of(&imported);
-    for line in summary.skipped() {
+    rule::keep(output, imported.id);
+    for line in summary::skipped(&imported) {
         terminal::say(&line);
     }
+    let is_partial = imported.skipped.values().any(|count| *count > 0);
     if json {
-        terminal::print(&summary.json()?)?;
+        terminal::print(&terminal::json(&Summary {
+            schema: 1,
+            imported,
+        })?)?;
     } else {
-        terminal::print(&summary.text())?;
+        terminal::print(&summary::text(&imported))?;
     }
-    Ok(Exit::of_partial(summary.is_partial()))
+    Ok(Exit::of_partial(is_partial))
 }

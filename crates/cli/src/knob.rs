@@ -2,8 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`ceilings`] | which VMs are meant, and which can be given a ceiling |
-//! | [`guests`] | in which guests parameters are set |
+//! | [`ceilings`] | which VMs are meant: for ceilings, and for parameters in guests |
 //! | [`mod@explain`] | what to do about refusals |
 //! | [`watching`] | whether the VMs that run follow |
 //! | [`view`] | changes as data |
@@ -11,7 +10,6 @@
 
 pub(crate) mod ceilings;
 pub(crate) mod explain;
-pub(crate) mod guests;
 pub(crate) mod text;
 pub(crate) mod view;
 pub(crate) mod watching;

@@ -15,17 +15,15 @@ use crate::proof::ledger::entry::Entry;
 use crate::proof::ledger::{file, place};
 use crate::shown::Shown;
 
-/// Version of the JSON that `haltwise ledger` prints. In 1, inconclusive proofs were in the accuracy.
+/// Version of the JSON that `haltwise prove --history` prints. In 1, inconclusive proofs were in the accuracy.
 const OUTPUT_SCHEMA: u32 = 2;
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
     "In schema 1, inconclusive proofs were in the accuracy; this is schema 2.",
     "What is counted and why, and the file itself: [the ledger](ledger.md).",
 ];
 
 figures! {
-    /// All that a ledger says.
     pub(crate) struct Ledger {
         /// Version of this layout: 2.
         schema: u32 = Number,

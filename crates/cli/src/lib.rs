@@ -47,7 +47,6 @@ mod terminal;
 mod time;
 mod top;
 mod tune;
-mod undo;
 mod usage;
 mod verb;
 mod verify;
@@ -72,10 +71,12 @@ const SEED: u64 = 1;
     version,
     help_expected = true,
     max_term_width = 80,
-    after_help = "EXAMPLES
+    long_about = verb::now::ABOUT,
+    after_long_help = "EXAMPLES
   haltwise                                 what polling costs here
   haltwise --for 1m --json                 the same from a minute, as JSON
-  haltwise doctor                          what can be recorded on this host
+  haltwise --capture cap                   the answer from a capture that exists
+  haltwise status --check                  what can be recorded on this host
   haltwise record -o cap --duration 10s    record the halts of all VMs
   haltwise report cap                      a summary of the halts
   haltwise verify cap                      check them against KVM's algorithm
@@ -89,11 +90,10 @@ DOCUMENTS
 )]
 #[command(args_conflicts_with_subcommands = true)]
 struct Cli {
-    /// The command [default: now]
     #[command(subcommand)]
     verb: Option<verb::Verb>,
     #[command(flatten)]
-    asked: verb::now::Asked,
+    asked: verb::now::Arguments,
 }
 
 pub fn run() -> ExitCode {
@@ -112,7 +112,7 @@ pub fn run() -> ExitCode {
     };
     let outcome = match cli.verb {
         Some(verb) => verb.run(),
-        None => verb::now::record(&cli.asked),
+        None => verb::now::run(&cli.asked),
     };
     match outcome {
         Ok(exit) => exit.into(),

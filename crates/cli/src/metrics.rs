@@ -2,83 +2,63 @@
 //!
 //! What it shows and how it serves is [`crate::exporter`]'s; the pilot does the same beside its own work.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context;
 use haltwise_core::event::Facts;
-use haltwise_core::recording::Rung;
 use haltwise_document::openmetrics::Format;
 use haltwise_host::collector::Collector;
 use haltwise_host::params::{Look, Watch};
 use haltwise_host::root::Root;
+use haltwise_host::sandbox::Duties;
 use haltwise_host::usage::Slow;
-use haltwise_host::{clock, host_sample, sandbox};
+use haltwise_host::{clock, host_sample};
 
 use crate::collect::attach::{self, explain};
 use crate::collect::interrupt::Interrupt;
 use crate::collect::watching::{ToWatch, Watching};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::exporter::address::{Address, Listener};
 use crate::exporter::exposition::Exposition;
 use crate::exporter::figures::BuildNames;
-use crate::exporter::server::Server;
-use crate::exporter::textfile::Textfile;
+use crate::exporter::serving::{Served, Serving};
 use crate::exporter::watched::{KEPT_NS, Watched};
-use crate::service::Notifier;
 use crate::terminal;
 
 /// Between two drains: so long a VM must run to be known by its name.
 const DRAIN: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
-pub(crate) enum Shown {
-    Once(Format),
-    Served {
-        listen: Option<Address>,
-        textfile: Option<PathBuf>,
-    },
-}
-
-#[derive(Debug)]
 pub(crate) struct Wanted {
-    pub(crate) shown: Shown,
+    /// Print them once, and end.
+    pub(crate) once: Option<Format>,
+    pub(crate) served: Served,
     pub(crate) watch: ToWatch,
-    /// The most series of VMs.
-    pub(crate) max_series: usize,
 }
 
 pub(crate) fn run(wanted: &Wanted) -> Outcome {
     let interrupt = Interrupt::watch()?;
-    let mut notifier = Notifier::connect().context("reach systemd by NOTIFY_SOCKET")?;
-    let root = Root::host();
-    let (listener, mut textfile) = match &wanted.shown {
-        Shown::Once(_) => (None, None),
-        Shown::Served { listen, textfile } => (
-            listen.as_ref().map(Listener::bind).transpose()?,
-            textfile.as_deref().map(Textfile::new).transpose()?,
-        ),
-    };
-    let mut counting = Counting::attach(&wanted.watch, root)?;
+    let mut serving = Serving::bind(&wanted.served)?;
+    let mut counting = Counting::attach(&wanted.watch, Root::host())?;
     let watched = Arc::clone(&counting.watched);
-    let exposition = Exposition::new(wanted.max_series).with(move |metrics| {
+    let exposition = Exposition::new(wanted.served.max_series, move |metrics| {
         let watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
         watched.add_to(metrics);
     });
     let exposition = Arc::new(exposition);
-    counting.confine(listener.as_ref(), textfile.as_ref());
-    say(wanted, &counting, listener.as_ref());
-    let server = listener.map(|listener| Server::start(listener, Arc::clone(&exposition)));
-    let server = server.transpose()?;
-    notifier.ready();
-    notifier.status(&format!("counting by {}", counting.collector.rung()));
+    counting.confine(&serving);
+    let source = counting.collector.rung();
+    let more = format!(", by {source}; Ctrl-C to end");
+    serving.serve(&exposition, &more)?;
+    if let Some(path) = &wanted.served.textfile {
+        let path = path.display();
+        terminal::say(&format!("Writing metrics to {path} every 15 s{more}."));
+    }
+    serving.notifier.ready();
+    serving.notifier.status(&format!("counting by {source}"));
     loop {
         counting.turn()?;
-        notifier.alive();
-        let now_ns = clock::monotonic_ns();
-        if let Shown::Once(format) = wanted.shown
-            && (counting.has_run(wanted.watch.interval, now_ns) || interrupt.came().is_some())
+        if let Some(format) = wanted.once
+            && (counting.has_run(wanted.watch.interval) || interrupt.came().is_some())
         {
             counting.end()?;
             terminal::print(&exposition.render(format))?;
@@ -87,34 +67,11 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
         if interrupt.came().is_some() {
             break;
         }
-        if let Some(textfile) = &mut textfile {
-            textfile.turn(&exposition, now_ns)?;
-        }
+        serving.turn(&exposition)?;
         counting.collector.wait(DRAIN).map_err(explain)?;
     }
-    notifier.stopping();
-    drop(server);
+    serving.stop();
     Ok(Exit::Done)
-}
-
-fn say(wanted: &Wanted, counting: &Counting, listener: Option<&Listener>) {
-    let source = counting.collector.rung();
-    if let Some(listener) = listener {
-        terminal::say(&format!(
-            "Serving metrics on {}, by {source}; Ctrl-C to end.",
-            listener.address()
-        ));
-    }
-    if let Shown::Served {
-        textfile: Some(path),
-        ..
-    } = &wanted.shown
-    {
-        terminal::say(&format!(
-            "Writing metrics to {} every 15 s, by {source}; Ctrl-C to end.",
-            path.display()
-        ));
-    }
 }
 
 /// A collector at work, and what it has brought so far.
@@ -161,26 +118,18 @@ impl Counting {
     }
 
     /// Gives up the rights that counting and serving do not take.
-    fn confine(&mut self, listener: Option<&Listener>, textfile: Option<&Textfile>) {
-        self.collector.confine();
-        let writes = [
-            listener.and_then(Listener::directory),
-            textfile.and_then(Textfile::directory),
-        ];
-        let writes: Vec<PathBuf> = writes.into_iter().flatten().map(PathBuf::from).collect();
-        let duties = sandbox::Duties {
-            writes: &writes,
-            names_functions: false,
-            ends_command: false,
-            opens_events: self.collector.rung() == Rung::Tracepoints,
-            sets_ceilings: false,
-            serves: listener.is_some(),
+    fn confine(&mut self, serving: &Serving) {
+        let duties = Duties {
+            writes: &serving.writes(),
+            serves: serving.listens(),
+            ..Duties::default()
         };
-        attach::say_kept(sandbox::recorder(&self.root, duties));
+        attach::confine(&mut *self.collector, &self.root, duties);
     }
 
-    fn has_run(&self, interval: Duration, now_ns: u64) -> bool {
-        Duration::from_nanos(now_ns.saturating_sub(self.began_ns)) >= interval
+    fn has_run(&self, interval: Duration) -> bool {
+        let run_ns = clock::monotonic_ns().saturating_sub(self.began_ns);
+        Duration::from_nanos(run_ns) >= interval
     }
 
     /// One drain, and a look at the host if it is time.

@@ -1,5 +1,5 @@
 //! The answer in ten seconds: what polling costs here, what other settings would save and do to latency, what else
-//! stands out, and the commands that follow. It says what `report`, `tune` and `explain` say, of one capture.
+//! stands out, and the commands that follow. It says what `report` and `tune` say, of one capture.
 //!
 //! | file | holds |
 //! |---|---|

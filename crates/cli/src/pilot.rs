@@ -10,7 +10,6 @@
 //! | [`collecting`] | full facts of some VMs, when they are wanted |
 //! | [`acting`] | a change, through the journal |
 //! | [`keeping`] | when its state is kept on disk |
-//! | [`serving`] | metrics, and its state for systemd |
 //! | [`say`] | decisions as lines of a log, the state as figures |
 //!
 //! What it says of itself is [`crate::pilot_state`].
@@ -24,5 +23,4 @@ mod keeping;
 mod machine;
 pub(crate) mod run;
 mod say;
-pub(crate) mod serving;
 mod vetoes;

@@ -13,7 +13,6 @@ use crate::figures::INTERVAL;
 
 pub(crate) const SCHEMA: u32 = 1;
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
     "`haltwise status --json` has the same in `pilot`, as the pilot wrote it last.",
     "How the pilot decides: [the pilot](pilot.md).",
@@ -51,7 +50,6 @@ figures! {
         pub(crate) errors: PilotErrors = Record(PilotErrors::FIGURES),
     }
 
-    /// One VM.
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct PilotVm {
         /// Its name.
@@ -143,7 +141,6 @@ figures! {
         pub(crate) failed: u64 = Count,
     }
 
-    /// What the pilot costs.
     #[derive(Clone, Copy, PartialEq, Default, Deserialize)]
     pub(crate) struct PilotCost {
         /// CPU time of its process and of its BPF programs, in % of one CPU, since it started.

@@ -25,9 +25,7 @@ pub(crate) const VERSION_OF_GUEST: u32 = 2;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Plan {
-    /// [`SCHEMA`].
     pub(crate) schema: String,
-    /// [`VERSION`] or [`VERSION_OF_GUEST`].
     pub(crate) version: u32,
     pub(crate) tool: Tool,
     pub(crate) capture: Basis,
@@ -56,12 +54,9 @@ pub(crate) struct Tool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Basis {
-    /// The recorded host's name, where it was kept.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) hostname: Option<String>,
-    /// Its `uname -r`.
     pub(crate) kernel_release: String,
-    /// Its `uname -m`.
     pub(crate) arch: String,
     /// When the recording began, in nanoseconds since 1970 (UTC); 0 where that is not known.
     pub(crate) started_unix_ns: u64,
@@ -97,7 +92,6 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// The version of a plan that has it.
     pub(crate) fn version(self) -> u32 {
         match self {
             Self::Host | Self::HostAndVms => VERSION,
@@ -118,7 +112,6 @@ impl Scope {
 #[serde(deny_unknown_fields)]
 pub(crate) struct PlannedCeiling {
     pub(crate) vm: String,
-    /// The ceiling, in nanoseconds.
     pub(crate) halt_poll_ns: u32,
     /// What it is to be good at, as in [`TuneGoal`].
     pub(crate) goal: String,

@@ -60,7 +60,6 @@ pub(crate) struct Known {
     pub(crate) switch_cpu_ns: u64,
     /// How far it may be off, where it was not given.
     pub(crate) switch_cpu_ends_ns: Option<[u64; 2]>,
-    /// Where that comes from.
     pub(crate) source: Source,
     /// How long after its window a halt of the host does not sleep, as recorded.
     pub(crate) overruns: Overruns,
@@ -72,16 +71,15 @@ pub(crate) struct Known {
 /// What the command line says of costs.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct GivenCosts {
-    /// Output of `haltwise calibrate --json` on the recorded host [default: the price
-    /// that the capture carries]
+    /// Output of `haltwise calibrate --json` [default: that of the capture]
     #[arg(long, value_name = "FILE")]
     pub(crate) calibration: Option<PathBuf>,
     /// CPU time of one block and wake-up [default: calibrated, else estimated from
     /// the recorded halts]
-    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
+    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds, hide_short_help = true)]
     pub(crate) switch_cpu: Option<Nanos>,
     /// Wake-up latency to assume where no halt that slept was recorded
-    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
+    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds, hide_short_help = true)]
     pub(crate) wake_latency: Option<Nanos>,
 }
 
@@ -198,9 +196,7 @@ pub(crate) fn nothing_known() -> Failure {
 pub(crate) fn refused(error: SessionError) -> Failure {
     match error {
         SessionError::NoLatency => nothing_known(),
-        error => {
-            Failure::new(Exit::Usage, error).hint("`haltwise replay --policies` lists them all")
-        }
+        error => Failure::new(Exit::Usage, error).hint("`haltwise tune --policies` lists them all"),
     }
 }
 

@@ -14,5 +14,4 @@ pub(crate) mod load;
 pub(crate) mod page;
 pub(crate) mod view;
 
-/// Version of the JSON; documented in `docs/profile-json.md`.
 pub(crate) const SCHEMA: u32 = 1;

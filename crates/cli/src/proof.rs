@@ -26,7 +26,6 @@ use crate::exit::{Exit, Failure};
 use crate::prices::Source;
 use crate::prices::price::Price;
 
-/// Version of the JSON; documented in `docs/prove-json.md`. 2 of a guest.
 const SCHEMA: u32 = 1;
 const SCHEMA_OF_GUEST: u32 = 2;
 
@@ -48,7 +47,6 @@ pub(crate) fn is_read(schema: u64) -> bool {
     [SCHEMA, SCHEMA_OF_GUEST].contains(&u32::try_from(schema).unwrap_or(0))
 }
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
     "`haltwise report --html FILE --proof FILE` shows a result that was saved.",
     "Times are whole nanoseconds where their names end in `_ns`. Figures are in the `unit` beside them. What ends in \
@@ -72,7 +70,7 @@ figures! {
     pub(crate) struct Proof {
         /// Version of this layout: 1, or 2 of a guest, which earlier versions cannot read.
         pub(crate) schema: u32 = Number,
-        /// Whose halts were measured: `host`, of its VMs, or `guest`, the idle periods of the machine's own CPUs.
+        /// Side that was measured: `host`, halts of its VMs, or `guest`, idle periods of the machine's own CPUs.
         pub(crate) side: Side = Word,
         /// The first setting: what is measured against.
         pub(crate) a: ProvenSetting = Record(ProvenSetting::FIGURES),
@@ -88,7 +86,6 @@ figures! {
         pub(crate) host: MeasuredHost = Record(MeasuredHost::FIGURES),
         /// How it was measured.
         pub(crate) design: ProofDesign = Record(ProofDesign::FIGURES),
-        /// What things cost.
         pub(crate) cost: ProofCost = Record(ProofCost::FIGURES),
         /// On the cost of a halt: what it `says`, and with it `seen_from` (with `no-difference`: a difference of so
         /// much would have been detected), `noise` (with `too-noisy`: A against itself may differ by so much) or
@@ -142,7 +139,6 @@ figures! {
         pub(crate) within: Option<bool> = Flag,
     }
 
-    /// A setting, and what it comes to.
     #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
     pub(crate) struct ProvenSetting {
         /// As it was given.
@@ -217,7 +213,6 @@ figures! {
         pub(crate) price: Option<Price> = Record(Price::FIGURES),
     }
 
-    /// One figure.
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct MeasuredFigure {
         /// What it is counted in: `nanos`, `percent`, `per-second`, `per-halt`, `watts`, `plain`.
@@ -241,12 +236,11 @@ figures! {
         pub(crate) bistable_b: u64 = Count,
         /// The same of A.
         pub(crate) bistable_a: u64 = Count,
-        /// Why something could not be predicted, and how far a prediction from periods that hardly polled depends on
-        /// their wake-ups.
+        /// Why something could not be predicted, and how far a prediction depends on wake-ups that the periods do not
+        /// show.
         pub(crate) notes: Vec<String> = Words,
     }
 
-    /// One period.
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct MeasuredBlock {
         /// From 1.

@@ -47,10 +47,11 @@ use crate::shown::Shown;
 use crate::terminal;
 use crate::time;
 
-/// What the command line says beside the settings.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Given {
-    /// Number of rounds; with 12, one may be disturbed without effect on the verdict
+    /// Number of rounds
+    ///
+    /// With 12, one may be disturbed without effect on the verdict.
     #[arg(long, value_name = "N", default_value_t = 12,
           value_parser = clap::value_parser!(u32).range(2..=200))]
     pub(crate) rounds: u32,
@@ -60,15 +61,16 @@ pub(crate) struct Given {
     /// Time to ignore at the start of each period [default: a tenth of it]
     #[arg(long, value_name = "TIME", value_parser = time::duration)]
     pub(crate) warm_up: Option<Nanos>,
-    /// Metric printed by COMMAND: a regular expression with one group that matches a
-    /// number; the last match in the output counts
+    /// Metric printed by COMMAND: a regular expression with one group
+    ///
+    /// The group matches a number; the last match in the output counts.
     #[arg(long, value_name = "REGEX", value_parser = metric, requires = "command")]
     pub(crate) metric: Option<Regex>,
     #[command(flatten)]
     pub(crate) costs: GivenCosts,
     #[command(flatten)]
     pub(crate) price: GivenPrice,
-    /// Only this VM, by a name, UUID, VMID or PID; may be repeated [default: all]
+    /// Only this VM, by a name, UUID, VMID or PID; may be repeated
     #[arg(long = "vm", value_name = "PID|NAME")]
     pub(crate) vms: Vec<VmSelector>,
     /// Source of events: bpf or tracepoints [default: the best available]
@@ -77,12 +79,14 @@ pub(crate) struct Given {
     /// Set the parameters, and restore them at the end
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Store COMMAND neither in the result nor in the ledger: it may contain a secret
+    /// Do not store COMMAND: it may contain a secret
     #[arg(long)]
     pub(crate) no_command: bool,
     #[command(flatten)]
     pub(crate) shown: Shown,
-    /// Command to run in each period: starts the VMs or generates the load
+    /// Command to run in each period
+    ///
+    /// It starts the VMs, or generates the load.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
@@ -107,10 +111,7 @@ pub(crate) struct ProofRequest {
 
 impl ProofRequest {
     fn specs(&self) -> [String; 2] {
-        match &self.pair {
-            WantedPair::Host([a, b]) => [a.to_string(), b.to_string()],
-            WantedPair::Guest([a, b]) => [a.to_string(), b.to_string()],
-        }
+        self.pair.settings.each_ref().map(ToString::to_string)
     }
 }
 
@@ -125,14 +126,13 @@ pub(crate) fn run(wanted: &ProofRequest) -> Outcome {
         // What the machine was left under matters more than why the experiment ended.
         (_, Err(failure)) => Err(failure),
     };
-    let measured = experiment.measured();
-    if measured.whole_rounds() < FEWEST_SHOWN {
+    if experiment.whole_rounds() < FEWEST_SHOWN {
         return match finished {
             Ok(()) => Err(too_short()),
             Err(failure) => Err(failure),
         };
     }
-    let mut view = judge::view(wanted, &measured)?;
+    let mut view = judge::view(wanted, &experiment)?;
     if let Some(file) = &wanted.ledger {
         ledger::keep(file, &mut view);
     }

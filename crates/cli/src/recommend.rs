@@ -1,4 +1,4 @@
-//! The recommendation for a capture: one answer, for which `tune`, `explain`, `report` and the page ask, so that
+//! The recommendation for a capture: one answer, for which `tune`, `report` and the page ask, so that
 //! they have one figure for each setting.
 //!
 //! | file | holds |
@@ -8,38 +8,38 @@
 //! | [`counted`] | the same where only histograms were kept |
 //! | [`goal`] | what latency is worth, by name or number |
 //! | [`guest`] | the same for a capture of a guest, and its governor |
-//! | [`follow`] | vCPUs that no parameter of the host reaches |
+//! | [`reach`] | vCPUs that no parameter of the host reaches |
 //! | [`threads`] | the search's work on all CPUs |
 //! | [`view`] | what is recommended, as data |
-//! | [`say`], [`beside`], [`rests`] | the same in words: the reason, what else there is, what it rests on |
+//! | [`say`], [`compare`], [`basis`] | the same in words: the reason, what else there is, what it rests on |
 //! | [`whatif`] | the grid of settings that the page shows |
 
-pub(crate) mod beside;
+pub(crate) mod basis;
 pub(crate) mod candidates;
 pub(crate) mod caps;
+pub(crate) mod compare;
 pub(crate) mod counted;
-pub(crate) mod follow;
 pub(crate) mod goal;
 pub(crate) mod guest;
-pub(crate) mod rests;
+pub(crate) mod reach;
 pub(crate) mod say;
 pub(crate) mod threads;
 pub(crate) mod view;
 pub(crate) mod whatif;
 
+use anyhow::anyhow;
 use haltwise_capture::note::Note;
 use haltwise_core::explain::remedy::Advised;
-use haltwise_core::kvm::guest::Params;
 use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::stats::Interval;
 use haltwise_core::tune::candidates::Reach;
 use serde::Serialize;
 
-use self::candidates::{Candidates, Look, TuneRequest};
+use self::candidates::{Candidates, HaltSink, TuneRequest};
 use self::counted::Histograms;
 use self::guest::joined::Joined;
 use self::view::{SettingPoint, TuneResult};
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::plan::TuneGoal;
 use crate::prices::price::GivenPrice;
 use crate::reading::opened::Opened;
@@ -47,7 +47,6 @@ use crate::reading::pass::{PassEnds, Sink, pass};
 use crate::recommend::guest::Place;
 use crate::recommend::guest::view::GuestTuneResult;
 
-/// Version of the JSON; documented in `docs/tune-json.md`.
 pub(crate) const SCHEMA: u32 = 1;
 
 #[derive(Debug)]
@@ -60,24 +59,45 @@ pub(crate) struct Recommended {
 /// What a recommendation is made of, taken in as a capture is read: single halts, or histograms.
 #[derive(Debug)]
 pub(crate) enum Looking {
-    Halts(Box<Look>),
+    Halts(Box<HaltSink>),
     Counts(Histograms),
+    /// A capture of a guest, for which the search reads the capture itself.
+    InGuest,
+}
+
+/// The recommendation for a capture, or why there is none.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one of them")]
+pub(crate) enum Tuned {
+    Host(Result<Recommended, Failure>),
+    Guest(Result<GuestTuneResult, Failure>),
+}
+
+impl Tuned {
+    pub(crate) fn on_host(&self) -> Option<&Recommended> {
+        match self {
+            Self::Host(made) => made.as_ref().ok(),
+            Self::Guest(_) => None,
+        }
+    }
 }
 
 impl Looking {
-    /// Before the capture is read.
     pub(crate) fn new(opened: &Opened, request: &TuneRequest) -> Self {
-        if opened.info().mode.keeps_halts() {
-            Self::Halts(Box::new(Look::new(opened, request)))
+        if !opened.info().side.is_host() {
+            Self::InGuest
+        } else if opened.info().mode.keeps_halts() {
+            Self::Halts(Box::new(HaltSink::new(opened, request)))
         } else {
             Self::Counts(Histograms::new(opened, request))
         }
     }
 
-    pub(crate) fn sink(&mut self) -> &mut dyn Sink {
+    pub(crate) fn sinks(&mut self) -> Vec<&mut dyn Sink> {
         match self {
-            Self::Halts(look) => &mut **look,
-            Self::Counts(histograms) => histograms,
+            Self::Halts(look) => vec![&mut **look],
+            Self::Counts(histograms) => vec![histograms],
+            Self::InGuest => Vec::new(),
         }
     }
 
@@ -89,6 +109,7 @@ impl Looking {
                 histograms.ended(ends);
                 false
             }
+            Self::InGuest => false,
         }
     }
 
@@ -96,17 +117,24 @@ impl Looking {
     pub(crate) fn go_on(&mut self, opened: &Opened, ends: &PassEnds) {
         let mut again = self.ended(ends);
         while again {
-            let ends = pass(opened, "reading", &mut [self.sink()]);
+            let ends = pass(opened, "reading", &mut self.sinks());
             again = self.ended(&ends);
         }
     }
 
-    pub(crate) fn recommend(
-        self,
-        opened: &Opened,
-        request: &TuneRequest,
-    ) -> Result<Recommended, Failure> {
+    pub(crate) fn recommend(self, opened: &Opened, request: &TuneRequest) -> Tuned {
         match self {
+            Self::InGuest => {
+                let price = GivenPrice::default();
+                Tuned::Guest(recommend_in_guest(opened, request, price, None))
+            }
+            of_host => Tuned::Host(of_host.on_host(opened, request)),
+        }
+    }
+
+    fn on_host(self, opened: &Opened, request: &TuneRequest) -> Result<Recommended, Failure> {
+        match self {
+            Self::InGuest => Err(Failure::new(Exit::Failed, anyhow!(OF_GUEST))),
             Self::Counts(histograms) => {
                 let mut view = counted::search(opened, request, histograms)?;
                 view.basis.partial = is_partial(opened);
@@ -126,7 +154,9 @@ impl Looking {
     }
 }
 
-/// Whether rows are missing from what was read.
+/// Why there is no recommendation for KVM's parameters where the capture is of a guest.
+pub(crate) const OF_GUEST: &str = "this capture is of a guest, not of its host";
+
 pub(crate) fn is_partial(opened: &Opened) -> bool {
     let mut notes = opened.capture().notes().into_iter();
     notes.any(|note| !matches!(note, Note::OutOfOrder { .. } | Note::Dropped(_)))
@@ -135,9 +165,9 @@ pub(crate) fn is_partial(opened: &Opened) -> bool {
 /// Recommends a setting of KVM's parameters for a capture that nobody else reads.
 pub(crate) fn recommend(opened: &Opened, request: &TuneRequest) -> Result<Recommended, Failure> {
     let mut looking = Looking::new(opened, request);
-    let ends = pass(opened, "reading", &mut [looking.sink()]);
+    let ends = pass(opened, "reading", &mut looking.sinks());
     looking.go_on(opened, &ends);
-    looking.recommend(opened, request)
+    looking.on_host(opened, request)
 }
 
 /// Recommends for a guest that recorded itself.
@@ -156,84 +186,46 @@ pub(crate) fn recommend_in_guest(
 #[serde(untagged)]
 pub(crate) enum Recommendation {
     Made(Box<InShort>),
-    InGuest(Box<GuestInShort>),
-    /// There is none.
-    None {
-        /// Why not.
-        why_not: String,
-    },
-}
-
-/// What it says for a guest that recorded itself: fields of `docs/tune-guest-json.md`.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct GuestInShort {
-    side: &'static str,
-    goal: TuneGoal,
-    place: Place,
-    verdict: &'static str,
-    reason: String,
-    notes: Vec<String>,
-    in_force: Params,
-    recommended: Option<Params>,
-    host: Values,
-}
-
-impl GuestInShort {
-    fn of(view: &GuestTuneResult) -> Self {
-        Self {
-            side: view.side,
-            goal: view.goal.clone(),
-            place: view.place,
-            verdict: view.verdict,
-            reason: view.reason.clone(),
-            notes: view.notes.clone(),
-            in_force: view.in_force,
-            recommended: view.recommended,
-            host: view.host,
-        }
-    }
-
-    fn what(&self) -> String {
-        guest::say::what(
-            self.place,
-            &self.in_force,
-            self.recommended.as_ref(),
-            &self.host,
-        )
-    }
+    None { why_not: String },
 }
 
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct InShort {
+    #[serde(flatten)]
+    in_guest: Option<InGuest>,
     pub(crate) goal: TuneGoal,
     pub(crate) verdict: &'static str,
     /// Whether a setting is to be written.
     pub(crate) changes: bool,
-    /// Whether any VM follows `halt_poll_ns`.
-    pub(crate) follows: bool,
+    /// Whether any VM follows `halt_poll_ns`; `None` for a guest.
+    pub(crate) follows: Option<bool>,
     pub(crate) reason: String,
     pub(crate) in_force: Values,
     /// The parameters to write; `None` to leave them.
     pub(crate) recommended: Option<Values>,
     /// What the best setting that was found changes of the cost, as a share of the cost in force.
     pub(crate) cost_share: Option<Interval>,
-    /// Figures of what is in force and of the best setting that was found, in this order.
-    pub(crate) figures: Vec<SettingPoint>,
+    /// Figures of what is in force and of the best setting that was found, in this order; `None` for a guest.
+    pub(crate) figures: Option<Vec<SettingPoint>>,
+}
+
+/// What is recommended besides for a guest that recorded itself: fields of `docs/tune-guest-json.md`.
+#[derive(Debug, Clone, Serialize)]
+struct InGuest {
+    side: &'static str,
+    place: Place,
+    notes: Vec<String>,
+    host: Values,
 }
 
 impl Recommendation {
-    pub(crate) fn of(recommended: &Result<Recommended, Failure>) -> Self {
-        match recommended {
-            Ok(recommended) => Self::Made(Box::new(recommended.told())),
-            Err(failure) => Self::None {
-                why_not: why_not(failure),
-            },
-        }
-    }
-
-    pub(crate) fn in_guest(recommended: &Result<GuestTuneResult, Failure>) -> Self {
-        match recommended {
-            Ok(tuned) => Self::InGuest(Box::new(GuestInShort::of(tuned))),
+    pub(crate) fn of(tuned: &Tuned) -> Self {
+        let made = match tuned {
+            Tuned::Host(made) => made.as_ref().map(Recommended::in_short),
+            Tuned::Guest(made) => made.as_ref().map(InShort::of_guest),
+        };
+        match made {
+            Ok(made) => Self::Made(Box::new(made)),
             Err(failure) => Self::None {
                 why_not: why_not(failure),
             },
@@ -241,91 +233,105 @@ impl Recommendation {
     }
 
     pub(crate) fn text(&self) -> String {
-        let told = match self {
-            Self::Made(told) => told,
-            Self::InGuest(told) => {
-                let goal = &told.goal.name;
-                let what = told.what();
-                return format!(
-                    "{} (goal {goal}). {}",
-                    what.trim_end_matches('.'),
-                    told.reason
-                );
+        match self {
+            Self::Made(made) => {
+                format!("{} (goal {}). {}", made.what(), made.goal.name, made.reason)
             }
-            Self::None { why_not } => {
-                return format!("No setting can be recommended: {why_not}.");
-            }
-        };
-        let goal = &told.goal.name;
-        let what = match &told.recommended {
+            Self::None { why_not } => format!("No setting can be recommended: {why_not}."),
+        }
+    }
+}
+
+impl InShort {
+    fn of_guest(view: &GuestTuneResult) -> Self {
+        Self {
+            in_guest: Some(InGuest {
+                side: view.side,
+                place: view.place,
+                notes: view.notes.clone(),
+                host: view.host,
+            }),
+            goal: view.goal.clone(),
+            verdict: view.verdict,
+            changes: view.changes,
+            follows: None,
+            reason: view.reason.clone(),
+            in_force: view.in_force,
+            recommended: view.recommended,
+            cost_share: view.against_in_force.map(|against| against.cost_share),
+            figures: None,
+        }
+    }
+
+    fn what(&self) -> String {
+        if let Some(InGuest { place, host, .. }) = &self.in_guest {
+            return guest::say::what(*place, &self.in_force, self.recommended.as_ref(), host);
+        }
+        let follows = self.follows != Some(false);
+        let what = match &self.recommended {
             Some(setting) => {
-                let changes = setting.beyond(&told.in_force);
-                match changes.get(Parameter::HaltPollNs).filter(|_| !told.follows) {
+                let changes = setting.beyond(&self.in_force);
+                return match changes.get(Parameter::HaltPollNs).filter(|_| !follows) {
                     Some(ceiling_ns) => {
                         let ceiling = say::time(ceiling_ns);
                         format!("Set the VMs' own ceiling (KVM_CAP_HALT_POLL) to {ceiling}")
                     }
                     None => format!("Set {}", say::parameters(&changes)),
-                }
+                };
             }
-            None if told.follows => "Leave KVM's parameters as they are".to_owned(),
-            None if told.verdict == follow::VERDICT => {
-                "No single setting reaches these VMs".to_owned()
-            }
-            None => "Leave the ceilings as they are".to_owned(),
+            None if follows => "Leave KVM's parameters as they are",
+            None if self.verdict == reach::VERDICT => "No single setting reaches these VMs",
+            None => "Leave the ceilings as they are",
         };
-        format!("{what} (goal {goal}). {}", told.reason)
+        what.to_owned()
     }
 }
 
-/// Why there is no recommendation.
 pub(crate) fn why_not(failure: &Failure) -> String {
     format!("{:#}", failure.error)
 }
 
 impl Recommended {
-    fn told(&self) -> InShort {
+    fn in_short(&self) -> InShort {
         let view = &self.view;
         let against = view.played.as_ref();
         let against = against.and_then(|played| played.against_in_force.as_ref());
         InShort {
+            in_guest: None,
             goal: view.goal.clone(),
             verdict: view.verdict,
             changes: view.changes,
-            follows: view.follows,
+            follows: Some(view.follows),
             reason: view.reason.clone(),
             in_force: view.in_force,
             recommended: view.recommended,
             cost_share: against.map(|against| against.cost_share),
-            figures: self.candidates.as_ref().map_or_else(Vec::new, figures),
+            figures: Some(self.candidates.as_ref().map_or_else(Vec::new, figures)),
         }
     }
 
-    /// What the rules of `explain` are told. Only what was searched for KVM's parameters, on a recording that is
-    /// long enough, says anything about them.
+    /// Input of the rules for findings: the recommendation for KVM's parameters, if they were searched on a recording
+    /// that is long enough.
     pub(crate) fn advised(&self) -> Advised {
         let view = &self.view;
         let terms = self
             .candidates
             .as_ref()
-            .map(|candidates| &candidates.material.terms);
+            .map(|candidates| &candidates.inputs.terms);
         let is_silent = !view.follows
             || view.verdict == "too-short"
             || terms.is_some_and(|terms| terms.ceiling_only);
         match &view.recommended {
             _ if is_silent => Advised::NotAsked,
             None => Advised::Leave,
-            Some(to) => Advised::Change {
-                from: view.in_force.into(),
-                to: (*to).into(),
-            },
+            Some(to) => Advised::change(&view.in_force.into(), &(*to).into()),
         }
     }
 }
 
 /// What is in force, and the best that was found.
 fn figures(candidates: &Candidates) -> Vec<SettingPoint> {
-    let reach = Reach::of(&candidates.material.terms.rule());
+    let reach = Reach::of(candidates.inputs.terms.rule());
     let in_force = std::iter::once(&candidates.of.in_force);
     let all = in_force.chain(&candidates.advice.choice);
     all.map(|finalist| view::point(candidates, finalist, reach))

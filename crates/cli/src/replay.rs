@@ -1,14 +1,13 @@
 //! The replay of a capture under other policies: [`play`] reads and plays, [`sums`] adds up, [`guest`] says what polling
-//! in the guest is worth, [`quicker`] what shorter wake-ups would change; [`view`] declares the figures, [`build`]
+//! in the guest is worth, [`wakes`] what other wake-ups would change; [`view`] declares the figures, [`build`]
 //! computes them, [`page`] shows them.
 
 pub(crate) mod build;
 mod guest;
 pub(crate) mod page;
 pub(crate) mod play;
-pub(crate) mod quicker;
 mod sums;
 pub(crate) mod view;
+mod wakes;
 
-/// Version of the JSON; documented in `docs/replay-json.md`.
-pub(crate) const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 2;

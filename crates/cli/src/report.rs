@@ -1,13 +1,12 @@
 //! The report: from the accounts of a recording to one screen per VM, or to JSON.
 //!
-//! [`view`] holds what is said, [`build`] computes it, [`text`] lays it out; [`honest`] words what
+//! [`view`] holds what is said, [`build`] computes it, [`text`] lays it out; [`quality`] words what
 //! every page says of the recording itself. The text shows nothing that the JSON does not hold.
 
 pub(crate) mod build;
-pub(crate) mod honest;
+pub(crate) mod quality;
 pub(crate) mod text;
 pub(crate) mod verdict;
 pub(crate) mod view;
 
-/// Version of the JSON report; documented in `docs/report-json.md`.
-pub(crate) const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 2;

@@ -11,7 +11,6 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use haltwise_host::clock;
 
-/// A way to systemd, if there is one.
 #[derive(Debug)]
 pub(crate) struct Notifier {
     socket: Option<UnixDatagram>,

@@ -9,13 +9,12 @@ use crate::exit::{Exit, Failure};
 use crate::page::harmless;
 use crate::terminal::{self, Width};
 
-/// What a user can choose.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Shown {
-    /// Rows to print of each table: a number, or `all`
+    /// Rows of each table: a number, or `all`
     #[arg(long, value_name = "N", default_value = "20", value_parser = rows)]
     rows: usize,
-    /// Sort rows by this field, as --json names it, largest first [default: what costs most]
+    /// Sort rows by this field of --json, largest first [default: what costs most]
     #[arg(long, value_name = "FIELD")]
     sort: Option<String>,
     /// Print JSON (see docs/)
@@ -43,7 +42,6 @@ impl Shown {
         self.rows == ALL
     }
 
-    /// Rows of a table, at most.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
@@ -52,7 +50,6 @@ impl Shown {
         self.width.columns()
     }
 
-    /// Whether an order was asked for.
     pub(crate) fn is_sorted(&self) -> bool {
         self.sort.is_some()
     }

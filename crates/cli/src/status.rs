@@ -9,12 +9,12 @@ mod view;
 use haltwise_host::root::Root;
 
 use crate::exit::{Exit, Outcome};
-use crate::terminal;
+use crate::shown::Shown;
 
-pub(crate) fn run(root: &Root, json: bool) -> Outcome {
+pub(crate) fn run(root: &Root, shown: &Shown) -> Outcome {
     let status = collect::collect(root)?;
-    terminal::show(json, &status, |status| {
-        text::render(status, terminal::columns())
+    shown.print_text(&status, |style| {
+        text::render(&status, style.width, shown.rows())
     })?;
     Ok(Exit::of_partial(status.journal.unknown.is_some()))
 }

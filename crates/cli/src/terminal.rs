@@ -18,10 +18,8 @@ use serde::Serialize;
 use crate::exit::Failure;
 use crate::page::is_visible;
 
-/// Columns where nobody says otherwise.
 const COLUMNS: usize = 80;
 
-/// The narrowest screen that tables are made for.
 pub(crate) const NARROWEST: usize = 60;
 
 /// The widest screen that charts make use of.
@@ -42,7 +40,9 @@ fn terminal_columns() -> Option<usize> {
 /// How wide text is: an option that verbs share.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(crate) struct Width {
-    /// Width of the text in columns, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
+    /// Width of the text in columns, 60 to 200
+    ///
+    /// [default: $COLUMNS, else the terminal's, else 80]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]
     width: Option<u16>,
 }
@@ -130,7 +130,6 @@ pub(crate) fn print_json(result: &impl Serialize) -> Result<(), Failure> {
     written(write_json(result, BufWriter::new(io::stdout().lock())))
 }
 
-/// Prints a result as JSON or as text.
 pub(crate) fn show<T: Serialize>(
     as_json: bool,
     result: &T,
@@ -154,7 +153,6 @@ fn style(width: usize) -> Style {
     Style { width, colour }
 }
 
-/// Prints a result that is a document.
 pub(crate) fn document(document: &Document, width: usize) -> Result<(), Failure> {
     page(width, |style| text::render(document, style))
 }

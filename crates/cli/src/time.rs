@@ -1,4 +1,6 @@
-//! Times on the command line.
+//! Times on the command line, and as whole nanoseconds.
+
+use std::time::Duration;
 
 use haltwise_core::units::{DurationParseError, Nanos};
 
@@ -16,6 +18,10 @@ pub(crate) fn nanoseconds(text: &str) -> Result<Nanos, DurationParseError> {
 pub(crate) fn parameter(text: &str) -> Result<u32, String> {
     let Nanos(ns) = nanoseconds(text).map_err(|error| error.to_string())?;
     u32::try_from(ns).map_err(|_| "KVM stores at most 4294967295 ns (4.29 s)".to_owned())
+}
+
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

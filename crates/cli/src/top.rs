@@ -32,7 +32,7 @@ mod timeline;
 mod tty;
 pub(crate) mod view;
 #[cfg(test)]
-mod world;
+pub(crate) mod world;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -49,6 +49,7 @@ use crate::collect::interrupt::Interrupt;
 use crate::collect::watching::ToWatch;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
+use crate::time::nanos;
 use crate::words::plural;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +59,6 @@ pub(crate) enum Form {
     Page(usize),
     /// JSON: one interval, or one after the other.
     Json {
-        /// Only one.
         once: bool,
     },
 }
@@ -69,7 +69,6 @@ impl Form {
     }
 }
 
-/// A capture, and which moment of it.
 #[derive(Debug)]
 pub(crate) struct FromCapture {
     pub(crate) dir: PathBuf,
@@ -156,7 +155,7 @@ pub(crate) fn show_host(wanted: &ToWatch, form: Form) -> Outcome {
 fn print(model: &Model, form: Form) -> Result<(), Failure> {
     let text = match form {
         Form::Screen => return Ok(()),
-        Form::Page(width) => draw::text(model, u16::try_from(width).unwrap_or(u16::MAX)),
+        Form::Page(width) => draw::text(model, width),
         Form::Json { once: true } => return terminal::print_json(&view::of(model)),
         Form::Json { once: false } => serde_json::to_string(&view::of(model))? + "\n",
     };
@@ -166,8 +165,4 @@ fn print(model: &Model, form: Form) -> Result<(), Failure> {
 fn outcome(model: &Model, partial: bool) -> Exit {
     let lost = model.step().map_or(0, |step| lost_count(&step.around.lost));
     Exit::of_partial(partial || lost > 0)
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -8,5 +8,4 @@ pub(crate) mod feed;
 pub(crate) mod page;
 pub(crate) mod view;
 
-/// Version of the JSON; documented in `docs/verify-json.md`.
 const SCHEMA: u32 = 1;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use haltwise_core::event::CeilingSource;
 
-use crate::number::count;
+use crate::number::{count, nanos};
 
 pub(crate) fn ceiling_source(source: CeilingSource) -> &'static str {
     match source {
@@ -37,15 +37,23 @@ pub(crate) fn each_once<'a>(
     said: impl Iterator<Item = (&'a str, String)>,
 ) -> impl Iterator<Item = (String, String)> {
     const NAMED: usize = 3;
-    let mut by_text: BTreeMap<String, (usize, Vec<String>)> = BTreeMap::new();
-    for (place, (name, text)) in said.enumerate() {
-        let of = by_text.entry(text).or_insert_with(|| (place, Vec::new()));
-        of.1.push(name.to_owned());
+    let said = grouped(said.map(|(name, text)| (text, name.to_owned())));
+    let named = |(text, names): (String, Vec<String>)| (some(&names, NAMED), text);
+    said.into_iter().map(named)
+}
+
+/// Values by their keys, in the order in which the keys come first.
+pub(crate) fn grouped<K: Ord + Clone, T>(all: impl Iterator<Item = (K, T)>) -> Vec<(K, Vec<T>)> {
+    let mut places: BTreeMap<K, usize> = BTreeMap::new();
+    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    for (key, one) in all {
+        let place = *places.entry(key.clone()).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push((key, Vec::new()));
+        }
+        groups[place].1.push(one);
     }
-    let mut in_order: Vec<_> = by_text.into_iter().collect();
-    in_order.sort_by_key(|(_, (place, _))| *place);
-    let named = |(text, (_, names)): (String, (usize, Vec<String>))| (some(&names, NAMED), text);
-    in_order.into_iter().map(named)
+    groups
 }
 
 /// What a sum of polls is, before its figure: nothing where it is exact.
@@ -56,11 +64,23 @@ pub(crate) fn bound(bound: &str) -> String {
     }
 }
 
-/// A phrase as the beginning of a sentence.
 pub(crate) fn capitalised(phrase: &str) -> String {
     let mut chars = phrase.chars();
     let first = chars.next().map(|first| first.to_uppercase().to_string());
     first.unwrap_or_default() + chars.as_str()
+}
+
+/// A parameter's value, and as people read it where that is a time.
+pub(crate) fn setting(name: &str, value: &str) -> String {
+    match value.parse() {
+        Ok(ns) if is_time(name) => format!("{value} ({})", nanos(ns)),
+        _ => value.to_owned(),
+    }
+}
+
+/// Whether a setting of a capture is a time; not all of them are parameters that haltwise sets.
+pub(crate) fn is_time(name: &str) -> bool {
+    name.ends_with("_ns") || name.ends_with("_start")
 }
 
 pub(crate) fn plural(n: u64, one: &str) -> String {

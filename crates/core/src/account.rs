@@ -10,6 +10,7 @@
 //! | [`parts`] | halted time split into poll, sleep and wake-up latency |
 //! | [`series`] | windows and polling over time, in slots that widen by themselves |
 //! | [`seen`] | ceilings, settings, losses: small tables that cannot grow without end |
+//! | `sums` | what is a sum, and sums of fields |
 //! | [`within`] | what of it lies within the time in which somebody was watched |
 //! | [`idle`] | how long the CPUs were in each state of cpuidle |
 //! | [`ledger`] | the accounts of all vCPUs, and what the host says of itself |
@@ -20,6 +21,7 @@ pub mod ledger;
 pub mod parts;
 pub mod seen;
 pub mod series;
+pub(crate) mod sums;
 pub mod within;
 pub mod worth;
 
@@ -27,17 +29,17 @@ use serde::Serialize;
 
 use crate::event::{CeilingSource, Halt, HaltCounts, WakeSource, WindowChange};
 use crate::hist::LogHist;
-use crate::stats::Fold;
-use crate::stats::Share;
+use crate::stats::{Fold, Share, total};
 use parts::Parts;
 use seen::{Bounded, Newest, Span};
 use series::Series;
+use sums::folds;
 use within::Edges;
 
 /// Different ceilings of one account that are told apart; larger ones are lumped together.
 pub const CEILINGS: usize = 16;
 
-/// The halts of somebody, summed up.
+/// Sums over the halts of a vCPU, a VM or the host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Account {
     pub halts: u64,
@@ -56,7 +58,6 @@ pub struct Account {
     pub poll_bounds: u64,
     /// Polls that stopped because another task wanted the CPU.
     pub poll_cuts: u64,
-    /// Halted time, split.
     pub parts: Parts,
     /// Halts by [`WakeSource`], in the order of `WakeSource::ALL`.
     pub wakes: [u64; 5],
@@ -90,7 +91,6 @@ pub struct Account {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ceiling {
     pub ns: u32,
-    /// Who set it.
     pub source: CeilingSource,
 }
 
@@ -180,20 +180,18 @@ impl Account {
 
     /// Adds the counts of one interval (`--mode counts`). Windows and ceilings stay unknown.
     pub fn counts(&mut self, counts: &HaltCounts) {
-        add(&mut self.halts, counts.halts);
-        add(&mut self.waits, counts.waited);
+        self.halts.fold(&counts.halts);
+        self.waits.fold(&counts.waited);
         let known = counts.polls_known();
-        add(&mut self.poll_known, known);
-        add(&mut self.polled, counts.polls());
-        add(&mut self.successful_polls, counts.polls_met());
+        self.poll_known.fold(&known);
+        self.polled.fold(&counts.polls());
+        self.successful_polls.fold(&counts.polls_met());
         match counts.poll_cuts {
-            Some(cuts) => add(&mut self.poll_cuts, cuts),
-            None => add(&mut self.cut_unknown, counts.polls()),
+            Some(cuts) => self.poll_cuts.fold(&cuts),
+            None => self.cut_unknown.fold(&counts.polls()),
         }
         self.parts.fold(&Parts::of_counts(counts));
-        for (sum, &n) in self.wakes.iter_mut().zip(&counts.wakes) {
-            add(sum, n);
-        }
+        self.wakes.fold(&counts.wakes);
         self.halt_ns.merge(&counts.halt_ns);
         self.gap_ns.merge(&counts.gap_ns);
         self.wake_latency_ns.merge(&counts.wake_latency_ns);
@@ -271,26 +269,16 @@ impl Account {
     }
 }
 
-/// What a sum of polls is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PollBound {
-    /// All polls, or all but a few, were recorded.
-    Exact,
-    /// Of some halts it is not known whether and how long they polled.
-    AtLeast,
-    /// Polls whose end was not recorded count with their whole window.
-    AtMost,
-    About,
-}
-
-impl PollBound {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::AtLeast => "at least",
-            Self::AtMost => "at most",
-            Self::About => "about",
-        }
+crate::names! {
+    /// What a sum of polls is.
+    pub enum PollBound {
+        /// All polls, or all but a few, were recorded.
+        Exact = "exact",
+        /// Of some halts it is not known whether and how long they polled.
+        AtLeast = "at least",
+        /// Polls whose end was not recorded count with their whole window.
+        AtMost = "at most",
+        About = "about",
     }
 }
 
@@ -310,70 +298,28 @@ impl Unknown {
     }
 
     fn counts(&mut self, counts: &HaltCounts) {
-        add(&mut self.window_ns, counts.halts);
-        add(&mut self.ceiling_ns, counts.halts);
+        self.window_ns.fold(&counts.halts);
+        self.ceiling_ns.fold(&counts.halts);
         let poll_unknown = counts.halts.saturating_sub(counts.polls_known());
-        add(&mut self.poll_ns, poll_unknown);
+        self.poll_ns.fold(&poll_unknown);
         let with_latency = counts.wake_latency_ns.count();
-        add(
-            &mut self.wake_latency_ns,
-            counts.waited.saturating_sub(with_latency),
-        );
-        let told = counts.wakes[..4]
-            .iter()
-            .fold(0_u64, |sum, &n| sum.saturating_add(n));
-        add(&mut self.wake, counts.halts.saturating_sub(told));
+        self.wake_latency_ns
+            .fold(&counts.waited.saturating_sub(with_latency));
+        let told = total(&counts.wakes[..4]);
+        self.wake.fold(&counts.halts.saturating_sub(told));
     }
-}
-
-impl Fold for Unknown {
-    fn fold(&mut self, other: &Self) {
-        add(&mut self.window_ns, other.window_ns);
-        add(&mut self.ceiling_ns, other.ceiling_ns);
-        add(&mut self.poll_ns, other.poll_ns);
-        add(&mut self.wake_latency_ns, other.wake_latency_ns);
-        add(&mut self.wake, other.wake);
-    }
-}
-
-/// Sums saturate: a hostile capture may overflow nothing.
-fn add(sum: &mut u64, n: u64) {
-    *sum = sum.saturating_add(n);
 }
 
 fn count(sum: &mut u64, yes: bool) {
-    add(sum, u64::from(yes));
+    sum.fold(&u64::from(yes));
 }
 
-impl Fold for Account {
-    fn fold(&mut self, other: &Self) {
-        add(&mut self.halts, other.halts);
-        add(&mut self.waits, other.waits);
-        add(&mut self.invalid, other.invalid);
-        add(&mut self.poll_known, other.poll_known);
-        add(&mut self.polled, other.polled);
-        add(&mut self.successful_polls, other.successful_polls);
-        add(&mut self.cut_unknown, other.cut_unknown);
-        add(&mut self.poll_bounds, other.poll_bounds);
-        add(&mut self.poll_cuts, other.poll_cuts);
-        self.parts.fold(&other.parts);
-        for (sum, &n) in self.wakes.iter_mut().zip(&other.wakes) {
-            add(sum, n);
-        }
-        self.halt_ns.merge(&other.halt_ns);
-        self.gap_ns.merge(&other.gap_ns);
-        self.wake_latency_ns.merge(&other.wake_latency_ns);
-        self.poll_success_ns.merge(&other.poll_success_ns);
-        self.poll_fail_ns.merge(&other.poll_fail_ns);
-        self.unknown.fold(&other.unknown);
-        self.series.fold(&other.series);
-        self.window_now.fold(&other.window_now);
-        self.ceilings.fold(&other.ceilings);
-        add(&mut self.grows, other.grows);
-        add(&mut self.shrinks, other.shrinks);
-        self.span.fold(&other.span);
-        self.told.fold(&other.told);
-        self.edges.fold(&other.edges);
+folds! {
+    Unknown { window_ns, ceiling_ns, poll_ns, wake_latency_ns, wake }
+    Account {
+        halts, waits, invalid, poll_known, polled, successful_polls, cut_unknown, poll_bounds, poll_cuts, parts, wakes,
+        halt_ns, gap_ns, wake_latency_ns, poll_success_ns, poll_fail_ns, unknown, series, window_now, ceilings, grows,
+        shrinks, span, told, edges,
     }
 }
 

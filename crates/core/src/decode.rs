@@ -55,15 +55,12 @@ pub enum What {
     HaltPollNs {
         tid: Tid,
         vcpu: VcpuId,
-        /// Grow or shrink.
         grow: bool,
         old: u32,
-        /// Window after.
         new: u32,
     },
     /// `sched:sched_waking`: somebody woke a thread that sleeps.
     Waking {
-        /// The thread that sleeps.
         tid: Tid,
         /// By what, as far as the waker's context tells.
         source: WakeSource,
@@ -87,9 +84,7 @@ pub struct Rules {
 /// A ceiling that the events do not tell, but somebody who knows the host does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToldCeiling {
-    /// The ceiling.
     pub ns: u32,
-    /// Who set it.
     pub source: CeilingSource,
 }
 
@@ -199,10 +194,16 @@ impl Decoder {
                 }
                 None
             }
-            What::Waking { tid, .. } | What::Slept { tid } | What::ThreadGap { tid } => {
-                if let Some(thread) = self.threads.get_mut(&tid) {
-                    thread.between_halts(event);
-                }
+            What::Waking { tid, source } => {
+                self.threads.get_mut(&tid)?.woken = Some((now, source));
+                None
+            }
+            What::Slept { tid } => {
+                self.threads.get_mut(&tid)?.slept.push(now);
+                None
+            }
+            What::ThreadGap { tid } => {
+                self.threads.get_mut(&tid)?.gap(now);
                 None
             }
         }

@@ -2,7 +2,8 @@
 //! chance makes.
 //!
 //! A capture's time is cut into [`block::BLOCKS`] equal blocks. A figure is computed of the whole, and
-//! anew without each block: how much it moves says how far it can be trusted.
+//! again without each block (jackknife): how much it moves says how far it can be trusted. That serves rates, means and
+//! percentiles alike, and holds as much of an hour as of a minute in memory.
 //!
 //! | module | holds |
 //! |---|---|

@@ -13,8 +13,6 @@ use crate::vmm::{Machine, Threads, VcpuTime};
 
 crate::names! {
     /// What ended a halt.
-    ///
-    /// Their order is that of the codes in a capture.
     #[derive(Default)]
     pub enum WakeSource {
         /// A timer of this vCPU: LAPIC, PIT, arch timer.
@@ -32,22 +30,14 @@ crate::names! {
 }
 
 impl WakeSource {
-    /// The code stored in a capture.
+    /// Its place in [`HaltCounts::wakes`], and its number in the sample of a page.
     pub fn code(self) -> u8 {
         self as u8
-    }
-
-    /// The inverse of [`WakeSource::code`]; a code of a newer writer reads as unknown.
-    pub fn from_code(code: u8) -> Self {
-        let known = Self::ALL.get(usize::from(code));
-        known.copied().unwrap_or_default()
     }
 }
 
 crate::names! {
     /// Where the ceiling of a halt came from.
-    ///
-    /// Their order is that of the codes in a capture.
     #[derive(Default)]
     pub enum CeilingSource {
         /// The module parameter `halt_poll_ns`, live.
@@ -60,19 +50,6 @@ crate::names! {
         /// Not known.
         #[default]
         Unknown = "unknown",
-    }
-}
-
-impl CeilingSource {
-    /// The code stored in a capture.
-    pub fn code(self) -> u8 {
-        self as u8
-    }
-
-    /// The inverse of [`CeilingSource::code`].
-    pub fn from_code(code: u8) -> Self {
-        let known = Self::ALL.get(usize::from(code));
-        known.copied().unwrap_or_default()
     }
 }
 
@@ -105,7 +82,6 @@ pub struct Halt {
     /// Polling window that the rule left behind.
     pub window_next_ns: Option<u32>,
     pub ceiling_ns: Option<u32>,
-    /// Who set that ceiling.
     pub ceiling_source: CeilingSource,
     /// KVM called its grow or shrink for this halt (`kvm_halt_poll_ns` fired).
     pub change: WindowCall,
@@ -168,15 +144,6 @@ impl Halt {
     pub fn is_preempted(&self) -> bool {
         self.poll_cut == Some(true)
     }
-
-    /// Time neither polled nor waking: the vCPU slept and its CPU was free for others.
-    pub fn sleep_ns(&self) -> Option<u64> {
-        if !self.waited {
-            return Some(0);
-        }
-        let awake = self.poll_ns?.saturating_add(self.wake_latency_ns?);
-        Some(self.halt_ns.saturating_sub(awake))
-    }
 }
 
 /// KVM called grow or shrink (`kvm_halt_poll_ns`), changed or not.
@@ -191,7 +158,6 @@ pub struct WindowChange {
     pub tid: Tid,
     /// Grow (true) or shrink.
     pub grow: bool,
-    /// Window before.
     pub old_ns: u32,
     /// Window after; may exceed the ceiling from 6.1 on, where the clamp comes at the next halt.
     pub new_ns: u32,
@@ -201,7 +167,6 @@ pub struct WindowChange {
 pub struct Vm {
     /// Its row; what `vm` columns refer to.
     pub index: VmIndex,
-    /// Its identity.
     pub key: VmKey,
     /// What its operator calls it, see [`Identity`]; else the process's name and number.
     pub name: String,
@@ -254,7 +219,7 @@ pub enum Observable {
 }
 
 /// A vCPU that was seen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Vcpu {
     pub vm: VmIndex,
     pub id: VcpuId,
@@ -264,7 +229,6 @@ pub struct Vcpu {
     pub window_ns: Option<u32>,
     /// Ceiling when last looked at.
     pub ceiling_ns: Option<u32>,
-    /// Who set that ceiling.
     pub ceiling_source: CeilingSource,
     /// The guest switched host polling off (x86 `MSR_KVM_POLL_CONTROL` bit 0 clear).
     pub guest_veto: Option<bool>,
@@ -281,13 +245,11 @@ pub struct Knob {
     pub time_ns: u64,
     /// KVM's or the governor's name for it, for example `halt_poll_ns`.
     pub name: String,
-    /// Whom it binds.
     pub scope: KnobScope,
     /// Its value as the kernel prints it.
     pub value: String,
 }
 
-/// Whom a setting binds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KnobScope {
@@ -300,7 +262,7 @@ pub enum KnobScope {
 }
 
 /// The host's own state, once per flush.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct HostSample {
     pub time_ns: u64,
     /// CPUs online.
@@ -376,7 +338,6 @@ impl Lost {
 pub struct HaltCounts {
     /// End of the interval.
     pub time_ns: u64,
-    /// Its length.
     pub interval_ns: u64,
     pub vm: Option<VmIndex>,
     pub vcpu: Option<VcpuId>,
@@ -384,7 +345,7 @@ pub struct HaltCounts {
     pub tid: Tid,
     /// Halts that ended in the interval.
     pub halts: u64,
-    /// Of these, how many were really scheduled out.
+    /// How many of them were really scheduled out.
     pub waited: u64,
     /// Of how many halts it is known whether they polled; the counts of polls are of these. `None` of older
     /// captures, see [`HaltCounts::polls_known`].
@@ -471,55 +432,28 @@ pub struct Facts {
 impl Facts {
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.halts.is_empty()
-            && self.windows.is_empty()
-            && self.counts.is_empty()
-            && self.knobs.is_empty()
-            && self.host.is_empty()
-            && self.idle_states.is_empty()
-            && self.lost.is_empty()
-            && self.exits.is_empty()
-            && self.profile.is_empty()
+        *self == Self::default()
     }
 }
 
 #[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn gap_is_the_halt_less_its_wake_up_latency() {
-        let halt = Halt {
-            halt_ns: 100_000,
-            waited: true,
-            poll_ns: Some(50_000),
-            wake_latency_ns: Some(30_000),
-            ..Halt::default()
-        };
-        assert_eq!(halt.gap_ns(), Some(70_000));
-        assert_eq!(halt.sleep_ns(), Some(20_000));
-    }
-
-    #[test]
-    fn unknown_stays_unknown() {
-        let halt = Halt {
-            halt_ns: 100_000,
-            waited: true,
-            ..Halt::default()
-        };
-        assert_eq!(halt.gap_ns(), None);
-        assert_eq!(halt.sleep_ns(), None);
-    }
-
-    #[test]
-    fn codes_come_back() {
-        for wake in WakeSource::ALL {
-            assert_eq!(WakeSource::from_code(wake.code()), wake);
+impl Halt {
+    /// A made-up halt of vCPU 0 of VM 0: the poll succeeds if the window covers the gap, otherwise the vCPU sleeps.
+    pub(crate) fn under(window_ns: u32, start_ns: u64, gap_ns: u64, latency_ns: u64) -> Self {
+        let window = u64::from(window_ns);
+        let waited = window == 0 || gap_ns > window;
+        let latency_ns = if waited { latency_ns } else { 0 };
+        Self {
+            start_ns,
+            halt_ns: gap_ns + latency_ns,
+            vm: Some(VmIndex(0)),
+            vcpu: Some(VcpuId(0)),
+            waited,
+            valid: true,
+            window_ns: Some(window_ns),
+            poll_ns: Some(gap_ns.min(window)),
+            wake_latency_ns: Some(latency_ns),
+            ..Self::default()
         }
-        for source in CeilingSource::ALL {
-            assert_eq!(CeilingSource::from_code(source.code()), source);
-        }
-        assert_eq!(WakeSource::ALL.map(WakeSource::code), [0, 1, 2, 3, 4]);
-        assert_eq!(CeilingSource::ALL.map(CeilingSource::code), [0, 1, 2, 3]);
     }
 }

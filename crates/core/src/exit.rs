@@ -27,16 +27,14 @@ use crate::ids::{Tid, VcpuId, VmIndex};
 pub struct Exits {
     /// End of the interval, on the host's `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// Its length.
     pub interval_ns: u64,
     pub vm: Option<VmIndex>,
     pub vcpu: Option<VcpuId>,
     /// The thread that ran the vCPU; 0 for [`Kind::Other`].
     pub tid: Tid,
-    /// What was counted.
     pub cause: Cause,
     pub count: u64,
-    /// Of `handling_ns`, what was spent in user space.
+    /// The part of `handling_ns` spent in user space.
     pub user_ns: u64,
     /// Times, of those whose time is known: from the exit to the next entry of the same vCPU in the
     /// same thread; of a userspace exit, from the return of `KVM_RUN` to the next one. Fewer than
@@ -64,9 +62,7 @@ pub struct Recorded {
 /// The name of a reason, as a kernel printed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Named {
-    /// Whose reason.
     pub isa: Isa,
-    /// Its number.
     pub reason: u32,
     pub name: String,
 }

@@ -133,7 +133,6 @@ pub struct Found {
     pub sure: Sure,
 }
 
-/// Whom something concerns.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
 pub struct Who {
     /// The VM; `None` is the host.
@@ -158,6 +157,16 @@ crate::names! {
         Likely = "likely",
         /// One of several causes; look before changing anything.
         Possible = "possible",
+    }
+}
+
+impl Sure {
+    fn likely_if(is_likely: bool) -> Self {
+        if is_likely {
+            Self::Likely
+        } else {
+            Self::Possible
+        }
     }
 }
 
@@ -193,7 +202,6 @@ pub struct Small {
 #[derive(Debug, Clone)]
 pub struct Blind {
     pub rule: &'static Rule,
-    /// What it lacks.
     pub reason: String,
 }
 
@@ -211,7 +219,6 @@ pub struct Explained {
     pub blind: Vec<Blind>,
 }
 
-/// Asks every rule.
 pub fn explain(evidence: &Evidence<'_>) -> Explained {
     let mut explained = Explained::default();
     let mut by_rule: Vec<Vec<Finding>> = Vec::new();

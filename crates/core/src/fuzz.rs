@@ -7,7 +7,6 @@ use crate::event::Halt;
 use crate::units::Nanos;
 use crate::workload::{GapSpec, Gaps, parse_trace};
 
-/// How many gaps are drawn of a process.
 const DRAWN: usize = 16;
 
 /// Reads bytes as a duration, a gap process and a trace; gives as how many of the three.

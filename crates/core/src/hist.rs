@@ -100,7 +100,6 @@ impl LogHist {
         self.sum = self.sum.saturating_add(sum);
     }
 
-    /// Adds another histogram.
     pub fn merge(&mut self, other: &Self) {
         for (bucket, count) in other.used() {
             self.add_count(bucket, count);
@@ -114,12 +113,10 @@ impl LogHist {
         self.count = self.count.saturating_add(count);
     }
 
-    /// How many values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Sum of the values.
     pub fn sum(&self) -> u64 {
         self.sum
     }
@@ -127,11 +124,6 @@ impl LogHist {
     /// The largest value; the upper edge of its bucket if the kernel kept the counts.
     pub fn max(&self) -> u64 {
         self.max
-    }
-
-    /// Mean of the values.
-    pub fn mean(&self) -> Option<u64> {
-        self.sum.checked_div(self.count)
     }
 
     /// Counts by bucket, up to the highest used.
@@ -198,27 +190,34 @@ impl LogHist {
         })
     }
 
-    /// Folds the eighths into powers of two: `(low, high, count)`, empty ones between included.
-    pub fn octaves(&self) -> Vec<(u64, u64, u64)> {
+    /// Folds the eighths into powers of two, empty ones between included.
+    pub fn octaves(&self) -> Vec<Octave> {
         let first = self.used().next().map_or(0, |(bucket, _)| bucket);
-        let octave = |bucket: usize| bucket_low(bucket).checked_ilog2();
-        let mut rows: Vec<(u64, u64, u64)> = Vec::new();
-        let mut current = None;
+        let mut rows: Vec<Octave> = Vec::new();
         for (bucket, &count) in self.counts().iter().enumerate().skip(first) {
-            if current != Some(octave(bucket)) {
-                current = Some(octave(bucket));
-                let (low, high) = match octave(bucket) {
-                    None => (0, 0),
-                    Some(n) => (1 << n, (1_u64 << n) | ((1_u64 << n) - 1)),
-                };
-                rows.push((low, high, 0));
-            }
-            if let Some(last) = rows.last_mut() {
-                last.2 = last.2.saturating_add(count);
+            let (low_ns, high_ns) = match bucket_low(bucket).checked_ilog2() {
+                None => (0, 0),
+                Some(n) => (1 << n, (1_u64 << n) | ((1_u64 << n) - 1)),
+            };
+            match rows.last_mut().filter(|row| row.low_ns == low_ns) {
+                Some(row) => row.count = row.count.saturating_add(count),
+                None => rows.push(Octave {
+                    low_ns,
+                    high_ns,
+                    count,
+                }),
             }
         }
         rows
     }
+}
+
+/// Values of one power of two, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Octave {
+    pub low_ns: u64,
+    pub high_ns: u64,
+    pub count: u64,
 }
 
 /// Buckets of KVM's logarithmic halt histograms (`HALT_POLL_HIST_COUNT`, `include/linux/kvm_types.h`).
@@ -347,10 +346,13 @@ mod test {
             hist.record(value);
         }
         let rows = hist.octaves();
-        assert_eq!(rows.first(), Some(&(0, 0, 1)));
-        assert_eq!(rows.iter().find(|r| r.0 == 64), Some(&(64, 127, 2)));
-        assert_eq!(rows.iter().find(|r| r.0 == 256), Some(&(256, 511, 0)));
-        assert_eq!(rows.iter().map(|r| r.2).sum::<u64>(), 6);
+        let row = |low_ns| {
+            let row = rows.iter().find(|row| row.low_ns == low_ns)?;
+            Some((row.high_ns, row.count))
+        };
+        assert_eq!((rows[0].low_ns, row(0)), (0, Some((0, 1))));
+        assert_eq!((row(64), row(256)), (Some((127, 2)), Some((511, 0))));
+        assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 6);
     }
 
     #[test]

@@ -56,6 +56,17 @@ pub struct VmKey {
     pub ordinal: u32,
 }
 
+impl VmKey {
+    /// The first VM of a process.
+    pub const fn first(pid: Pid, start_ticks: u64) -> Self {
+        Self {
+            pid,
+            start_ticks,
+            ordinal: 0,
+        }
+    }
+}
+
 crate::names! {
     /// Which VMM runs a VM.
     #[derive(Default)]

@@ -38,7 +38,7 @@ impl Span {
 pub type Lanes = BTreeMap<u32, Vec<Span>>;
 
 /// A CPU of the guest and the vCPU that it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Pair {
     /// The guest's number of it.
     pub cpu: u32,
@@ -46,14 +46,14 @@ pub struct Pair {
     pub vcpu: u32,
     /// The CPU's stays in HLT while the host recorded.
     pub hlts: u64,
-    /// Of them, those that hold a halt.
+    /// Those of them that hold a halt.
     pub matched: u64,
-    /// Of them, those in which none began or ended: the vCPU was woken on its way to `kvm_vcpu_halt`, which is not called
+    /// Those of them in which none began or ended: the vCPU was woken on its way to `kvm_vcpu_halt`, which is not called
     /// then.
     pub without_halt: u64,
     /// The vCPU's halts from the first that a stay holds to the last.
     pub halts: u64,
-    /// Of them, those that lie in a stay.
+    /// Those of them that lie in a stay.
     pub halts_matched: u64,
 }
 
@@ -87,12 +87,12 @@ impl Join {
         self.pairs.iter().map(|pair| pair.hlts).sum()
     }
 
-    /// Of them, those in which no halt began or ended.
+    /// Those of them in which no halt began or ended.
     pub fn without_halt(&self) -> u64 {
         self.pairs.iter().map(|pair| pair.without_halt).sum()
     }
 
-    /// Of them, those that match.
+    /// Those of them that match.
     pub fn matched(&self) -> u64 {
         self.pairs.iter().map(|pair| pair.matched).sum()
     }
@@ -107,13 +107,10 @@ impl Join {
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Too little to match.
     #[error("one of them has only {0} stays in HLT; {LEAST} are needed")]
     TooFew(u64),
-    /// Nothing fits.
     #[error("no offset between the two clocks matches them: the best one matches {:.1} % of the stays in HLT", 100.0 * .0)]
     NoOffset(f64),
-    /// Several offsets fit.
     #[error(
         "several offsets between the two clocks match them about equally well ({:.1} and {:.1} % of the stays in HLT)",
         100.0 * .0, 100.0 * .1
@@ -322,7 +319,6 @@ fn clocks(matched: &[&align::Matched]) -> (i128, f64) {
     (median(middle, |it| it.offset_ns), drift)
 }
 
-/// A percentile of sorted numbers.
 fn at(sorted: &[i128], percent: usize) -> i128 {
     let index = sorted.len().saturating_sub(1) * percent / 100;
     sorted.get(index).copied().unwrap_or(0)

@@ -14,8 +14,6 @@
 //! | [`distributor`] | whose kernel it is, by its release |
 //! | [`ceiling`] | whose word is the ceiling of a VM |
 //! | [`step`] | the rule itself: [`Rule::entry`] and [`Rule::after`] |
-//! | [`poll`] | when polling stops, and what counts as a success |
-//! | [`no_poll`] | when a vCPU must not poll: x86's MSR, s390's steal limit |
 //! | [`guest`] | the guest's own rule, cpuidle's haltpoll governor |
 //!
 //! Sources are named as functions and files of the kernel, or as its commits. Where the words *from
@@ -41,8 +39,6 @@ pub mod ceiling;
 pub mod distributor;
 pub mod guest;
 pub mod knobs;
-pub mod no_poll;
-pub mod poll;
 pub mod rule;
 pub mod step;
 pub mod version;

@@ -109,7 +109,6 @@ pub enum ValueError {
          _shrink and _allow_shrink"
     )]
     Name(String),
-    /// Below 0.
     #[error(
         "{parameter} cannot be `{text}`: it is unsigned, so that nothing below 0 means off or \
          default; {zero}"
@@ -120,17 +119,14 @@ pub enum ValueError {
         /// What 0 means there.
         zero: &'static str,
     },
-    /// Above 2^32-1.
     #[error("{parameter} cannot be `{text}`: it is an unsigned int, 4294967295 at most")]
     Large { parameter: Parameter, text: String },
-    /// A factor or divisor with a unit, or no number at all.
     #[error("{parameter} cannot be `{text}`: it is a {kind}, a whole number without a unit")]
     NoFactor {
         parameter: Parameter,
         text: String,
         kind: &'static str,
     },
-    /// Neither yes nor no.
     #[error("{parameter} cannot be `{text}`: it is Y or N")]
     NoFlag { parameter: Parameter, text: String },
     #[error("{parameter} cannot be `{text}`; it takes nanoseconds (80000) or a time (80us)")]

@@ -93,12 +93,11 @@ pub trait Policy: State + std::fmt::Debug + Send {
     /// Takes note of what came of it.
     fn learn(&mut self, seen: &Seen);
 
-    /// Whether it looks at [`Ask::best_window_ns`]. Only a yardstick does.
+    /// Whether it looks at [`Ask::best_window_ns`]. Only a lower bound does.
     fn sees_the_future(&self) -> bool {
         false
     }
 
-    /// Who does the polling.
     fn side(&self) -> Side {
         Side::Host
     }
@@ -123,6 +122,14 @@ pub enum Start {
 }
 
 impl Start {
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Zero => Self::Ceiling,
+            Self::Ceiling => Self::Zero,
+        }
+    }
+
     /// The first window of a vCPU under a ceiling, in nanoseconds.
     pub fn window<T: Default>(self, ceiling: T) -> T {
         match self {
@@ -139,7 +146,6 @@ pub struct Setting {
     pub version: Version,
     /// Where halts were recorded: that side's kernel is known.
     pub side: Side,
-    /// Its port.
     pub arch: Arch,
     /// The parameters that `kvm` means unless told otherwise: those in force when recorded.
     pub knobs: Knobs,
@@ -149,7 +155,6 @@ pub struct Setting {
     /// What one block costs, in nanoseconds of CPU: `switch_cpu + lambda x wake-up latency`. A poll
     /// that lasts as long breaks even.
     pub break_even_ns: u64,
-    /// Where to begin.
     pub start: Start,
 }
 

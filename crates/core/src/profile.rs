@@ -34,11 +34,8 @@ pub use stack::{Frame, Space, Stack, Thread};
 /// points to comes before it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rows {
-    /// Places in code.
     pub frames: Vec<Frame>,
-    /// Chains of frames.
     pub stacks: Vec<Stack>,
-    /// Names of threads.
     pub threads: Vec<Thread>,
     pub samples: Vec<Sample>,
 }
@@ -46,10 +43,7 @@ pub struct Rows {
 impl Rows {
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.frames.is_empty()
-            && self.stacks.is_empty()
-            && self.threads.is_empty()
-            && self.samples.is_empty()
+        *self == Self::default()
     }
 }
 

@@ -20,12 +20,12 @@
 //! | [`cost`] | what polling, blocking and waiting are worth |
 //! | [`latency`] | `L`: wake-up latency by length of sleep, as recorded |
 //! | [`overrun`] | how long after its window a halt does not sleep |
-//! | [`quicker`] | what a recording without polling cannot show of wake-ups |
+//! | `wakes` | how early and how late wake-ups may be that were not recorded |
 //! | [`sample`] | what a replay takes of one halt |
 //! | [`run`] | one policy on one vCPU |
 //! | [`outcome`] | what came of it, and what was recorded, in the same figures |
 //! | [`Sums`] | the same as far as a cost depends on it, adding up |
-//! | `twins` | one policy from two starts, as long as they differ |
+//! | `two_starts` | one policy from two starts, as long as they differ |
 //! | [`session`] | many policies on every vCPU of a capture |
 //! | [`grid`] | KVM's rule under many settings at once |
 //!
@@ -46,18 +46,18 @@ pub mod grid;
 pub mod latency;
 pub mod outcome;
 pub mod overrun;
-pub mod quicker;
 pub mod run;
 pub mod sample;
 pub mod session;
 mod sums;
-mod twins;
+mod two_starts;
+mod wakes;
 
 pub use arrivals::Arrivals;
 pub use cost::{Cost, GoalName};
 pub use outcome::{Doubts, Outcome};
 pub use sample::Sample;
-pub use session::{Seat, Session};
+pub use session::{Session, VcpuKey};
 pub use sums::Sums;
 
 #[cfg(test)]

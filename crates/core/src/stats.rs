@@ -18,6 +18,21 @@ pub trait Fold {
     fn fold(&mut self, other: &Self);
 }
 
+/// A sum that ends at the largest number: what is added may come from a made-up file.
+impl Fold for u64 {
+    #[inline]
+    fn fold(&mut self, other: &Self) {
+        *self = self.saturating_add(*other);
+    }
+}
+
+impl Fold for u128 {
+    #[inline]
+    fn fold(&mut self, other: &Self) {
+        *self = self.saturating_add(*other);
+    }
+}
+
 /// All of them together.
 pub fn folded<'a, S: Fold + Default + 'a>(parts: impl IntoIterator<Item = &'a S>) -> S {
     let mut all = S::default();
@@ -57,6 +72,21 @@ impl Interval {
         }
     }
 
+    /// A figure without doubt.
+    pub fn exactly(value: f64) -> Self {
+        Self::around(value, 0.0)
+    }
+
+    /// The figure and its ends, each as a function gives it that does not fall.
+    #[must_use]
+    pub fn map(self, of: impl Fn(f64) -> f64) -> Self {
+        Self {
+            value: of(self.value),
+            low: of(self.low),
+            high: of(self.high),
+        }
+    }
+
     /// The same, out to the ends of another.
     #[must_use]
     pub fn out_to(self, other: &Self) -> Self {
@@ -75,6 +105,31 @@ impl Interval {
     /// Whether it says anything.
     pub fn is_known(&self) -> bool {
         self.low.is_finite() && self.high.is_finite()
+    }
+}
+
+/// What is less by the one is more by the other.
+impl std::ops::Neg for Interval {
+    type Output = Self;
+
+    fn neg(self) -> Self {
+        Self {
+            value: -self.value,
+            low: -self.high,
+            high: -self.low,
+        }
+    }
+}
+
+impl std::ops::Add for Interval {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            value: self.value + other.value,
+            low: self.low + other.low,
+            high: self.high + other.high,
+        }
     }
 }
 
@@ -192,7 +247,7 @@ pub fn median_estimate(samples: &[f64]) -> Option<Estimate> {
     })
 }
 
-/// A sum that ends at the largest number: what is added may come from a file that somebody made up.
+/// A sum that ends at the largest number: what is added may come from a made-up file.
 pub fn total(numbers: impl IntoIterator<Item = impl std::borrow::Borrow<u64>>) -> u64 {
     let numbers = numbers.into_iter();
     numbers.fold(0, |sum, n| sum.saturating_add(*n.borrow()))

@@ -6,16 +6,16 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`material`] | the halts of a capture, vCPU by vCPU, cut into the part that fits and the parts that judge |
+//! | [`inputs`] | the halts of a capture, vCPU by vCPU, cut into the part that fits and the parts that judge |
 //! | [`gather`] | how they come there, in one pass over the capture |
-//! | [`crew`] | how work is handed out to whoever has threads; this crate has none |
+//! | [`pool`] | how work is distributed to the threads of the caller; this crate has none |
 //! | [`candidates`] | the settings that can be reached, and their neighbours |
 //! | [`wall`] | the time in which halts happened, and polling as a share of it |
 //! | [`stage`] | many settings on all halts, block by block |
 //! | [`search`] | the grid, and the refinement around the best of it |
 //! | [`pareto`] | settings that no other beats in both polling and latency |
 //! | [`doubt`] | whether a gain outlives what nobody recorded: wake-ups of a calibration, and how timers follow |
-//! | [`finalist`] | settings that are played on the whole capture, from both starts and under each doubt |
+//! | [`final_round`] | settings that are played on the whole capture, from both starts and under each doubt |
 //! | [`advice`] | one recommendation for a goal, and why others were not taken |
 //! | [`caps`] | what a ceiling for each VM of its own would add |
 //! | [`figures`] | finalists and policies of any kind, with all figures that a page shows |
@@ -32,23 +32,23 @@ pub mod advice;
 pub mod candidates;
 pub mod caps;
 pub mod counted;
-pub mod crew;
 pub mod doubt;
 pub mod figures;
-pub mod finalist;
+pub mod final_round;
 pub mod gather;
 pub mod guest;
-pub mod material;
+pub mod inputs;
 pub mod pareto;
+pub mod pool;
 pub mod search;
 pub mod stage;
 pub mod wall;
 pub mod whatif;
 
 pub use advice::{Advice, Goal};
-pub use crew::{Alone, Crew};
 pub use gather::{Gather, Keep};
-pub use material::{Material, Terms};
+pub use inputs::{Inputs, Terms};
+pub use pool::{Pool, Serial};
 
 #[cfg(test)]
 pub(crate) mod test;

@@ -29,16 +29,12 @@ pub struct HaltPollNs(pub u32);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DurationParseError {
-    /// No digits where a number was expected.
     #[error("`{0}` is not a duration: it does not start with a number (try 20us, 1.5ms, 10s)")]
     NoNumber(String),
-    /// The unit is not one we know.
     #[error("`{text}` has the unknown unit `{unit}` (ns, us, ms, s, m, h)")]
     UnknownUnit { text: String, unit: String },
-    /// A number without a unit: 20 what?
     #[error("`{0}` has no unit (ns, us, ms, s, m, h)")]
     NoUnit(String),
-    /// More than 2^64-1 nanoseconds, or more digits after the point than nanoseconds can hold.
     #[error("`{0}` does not fit in whole nanoseconds of 64 bits")]
     OutOfRange(String),
 }

@@ -43,7 +43,7 @@ use crate::event::{Halt, WindowChange};
 use crate::ids::{Tid, VcpuId, VmIndex};
 use crate::kvm::{Arch, Backport, Call, Rule};
 
-use self::judge::{Found, Judged, Thread};
+use self::judge::Thread;
 use self::loss::Losses;
 use self::settings::Settings;
 use self::tally::{Skip, Tally, Transition};
@@ -157,7 +157,7 @@ impl Verifier {
             return Verdict::Skipped(Skip::Unplaced);
         }
         let thread = self.threads.entry(halt.tid).or_default();
-        let found = Found::of(halt, row, self.setup.sight);
+        let found = Did::found(halt, row, self.setup.sight);
         let begun = thread.begin(&self.setup, halt, found.as_ref());
         let why = thread.not_checked(&self.setup, halt, found.as_ref());
         if let Some(why) = why.filter(|_| !begun) {
@@ -168,25 +168,7 @@ impl Verifier {
         let Some(found) = found else {
             return Verdict::Skipped(Skip::Window);
         };
-        let judged = thread.judge(&self.setup, halt, &found);
-        let (verdict, windows) = match judged {
-            Judged::Matched {
-                transitions,
-                settings,
-                windows,
-                vetoed,
-            } => {
-                self.tally.judged(settings, transitions);
-                self.tally.vetoed += u64::from(vetoed);
-                (Verdict::Matched(transitions.end), windows)
-            }
-            Judged::Unseen { windows } => (Verdict::Skipped(Skip::Veto), windows),
-            Judged::TooMany => (Verdict::Skipped(Skip::Settings), Vec::new()),
-            Judged::Differs(difference) => {
-                self.tally.judged_differently(&difference);
-                (Verdict::Differs(difference), Vec::new())
-            }
-        };
+        let (verdict, windows) = thread.judge(&self.setup, &mut self.tally, halt, &found);
         thread.go_on(halt, &found, windows);
         verdict
     }

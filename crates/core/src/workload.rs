@@ -38,15 +38,12 @@ pub enum GapSpec {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GapSpecError {
-    /// Not one of the known kinds.
     #[error(
         "`{0}` is not a gap process (fixed:T, uniform:T:T, exp:T, bimodal:P:T:T, phases:T*N:…, trace:FILE)"
     )]
     UnknownKind(String),
-    /// Too few or too many parts for its kind.
     #[error("`{0}` has the wrong number of parts; write {1}")]
     WrongParts(String, &'static str),
-    /// A part is not a duration.
     #[error("gap process `{spec}`")]
     Duration {
         spec: String,
@@ -56,15 +53,12 @@ pub enum GapSpecError {
     },
     #[error("`{0}` is not a probability between 0 and 1")]
     Probability(String),
-    /// A repetition count is not a positive number.
     #[error("`{0}` is not a count of 1 or more")]
     Count(String),
-    /// The ends of a range are the wrong way round.
     #[error("`{0}` ends before it begins")]
     Reversed(String),
     #[error("the trace holds no gaps")]
     EmptyTrace,
-    /// A line of a trace is not a gap.
     #[error("line {line} of the trace")]
     TraceLine {
         /// Its number, from 1.
@@ -88,34 +82,26 @@ impl FromStr for GapSpec {
                 })
         };
         let wrong = |form| Err(GapSpecError::WrongParts(text.to_owned(), form));
-        match kind {
-            "fixed" => match parts[..] {
-                [gap] => Ok(Self::Fixed(duration(gap)?)),
-                _ => wrong("fixed:20us"),
-            },
-            "uniform" => match parts[..] {
-                [low, high] => {
-                    let (low, high) = (duration(low)?, duration(high)?);
-                    if low > high {
-                        return Err(GapSpecError::Reversed(text.to_owned()));
-                    }
-                    Ok(Self::Uniform(low, high))
+        match (kind, &parts[..]) {
+            ("fixed", [gap]) => Ok(Self::Fixed(duration(gap)?)),
+            ("fixed", _) => wrong("fixed:20us"),
+            ("uniform", [low, high]) => {
+                let (low, high) = (duration(low)?, duration(high)?);
+                if low > high {
+                    return Err(GapSpecError::Reversed(text.to_owned()));
                 }
-                _ => wrong("uniform:5us:400us"),
-            },
-            "exp" => match parts[..] {
-                [mean] => Ok(Self::Exp(duration(mean)?)),
-                _ => wrong("exp:60us"),
-            },
-            "bimodal" => match parts[..] {
-                [p, first, second] => {
-                    let probability = p.parse::<f64>().ok().filter(|p| (0.0..=1.0).contains(p));
-                    let p = probability.ok_or_else(|| GapSpecError::Probability(p.to_owned()))?;
-                    Ok(Self::Bimodal(p, duration(first)?, duration(second)?))
-                }
-                _ => wrong("bimodal:0.8:15us:2ms"),
-            },
-            "phases" if !rest.is_empty() => {
+                Ok(Self::Uniform(low, high))
+            }
+            ("uniform", _) => wrong("uniform:5us:400us"),
+            ("exp", [mean]) => Ok(Self::Exp(duration(mean)?)),
+            ("exp", _) => wrong("exp:60us"),
+            ("bimodal", [p, first, second]) => {
+                let probability = p.parse::<f64>().ok().filter(|p| (0.0..=1.0).contains(p));
+                let p = probability.ok_or_else(|| GapSpecError::Probability((*p).to_owned()))?;
+                Ok(Self::Bimodal(p, duration(first)?, duration(second)?))
+            }
+            ("bimodal", _) => wrong("bimodal:0.8:15us:2ms"),
+            ("phases", _) if !rest.is_empty() => {
                 let phase = |part: &&str| {
                     let (gap, count) = part.split_once('*').unwrap_or((part, "1"));
                     match count.parse::<u32>() {
@@ -127,9 +113,9 @@ impl FromStr for GapSpec {
                     parts.iter().map(phase).collect::<Result<_, _>>()?,
                 ))
             }
-            "phases" => wrong("phases:20us*200:3ms*50"),
-            "trace" if !rest.is_empty() => Ok(Self::Trace(rest.to_owned())),
-            "trace" => wrong("trace:FILE"),
+            ("phases", _) => wrong("phases:20us*200:3ms*50"),
+            ("trace", _) if !rest.is_empty() => Ok(Self::Trace(rest.to_owned())),
+            ("trace", _) => wrong("trace:FILE"),
             _ => Err(GapSpecError::UnknownKind(text.to_owned())),
         }
     }

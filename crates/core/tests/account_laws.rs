@@ -42,15 +42,15 @@ prop_compose! {
         ceiling_ns in proptest::option::of(0..40_u32),
         (poll_ns, polled) in (proptest::option::of(length()), any::<Option<bool>>()),
         latency in proptest::option::of(length()),
-        wake in 0..5_u8,
-        source in 0..4_u8,
+        wake in 0..5_usize,
+        source in 0..4_usize,
     ) -> Halt {
         Halt {
             start_ns, halt_ns, vm, vcpu, tid: Tid(1), waited, valid, window_ns, window_next_ns,
-            ceiling_ns, ceiling_source: CeilingSource::from_code(source),
+            ceiling_ns, ceiling_source: CeilingSource::ALL[source],
             change: WindowCall::None, poll_ns, polled,
             wake_latency_ns: if waited { latency } else { Some(0) },
-            wake: WakeSource::from_code(wake), poll_cut,
+            wake: WakeSource::ALL[wake], poll_cut,
         }
     }
 }
@@ -131,16 +131,27 @@ fn facts() -> impl Strategy<Value = Vec<Facts>> {
     proptest::collection::vec(one, 0..120)
 }
 
-fn outline<'a>(batches: impl IntoIterator<Item = &'a Facts>) -> Ledger {
-    let mut ledger = Ledger::in_outline();
-    batches.into_iter().for_each(|batch| ledger.facts(batch));
+fn add<'a>(mut ledger: Ledger, batches: impl IntoIterator<Item = &'a Facts>) -> Ledger {
+    for facts in batches {
+        facts.halts.iter().for_each(|halt| ledger.halt(halt));
+        facts
+            .windows
+            .iter()
+            .for_each(|change| ledger.window(change));
+        facts.counts.iter().for_each(|counts| ledger.counts(counts));
+        facts.knobs.iter().for_each(|knob| ledger.knob(knob));
+        facts.host.iter().for_each(|sample| ledger.host(sample));
+        facts.lost.iter().for_each(|lost| ledger.lost(lost));
+    }
     ledger
 }
 
+fn outline<'a>(batches: impl IntoIterator<Item = &'a Facts>) -> Ledger {
+    add(Ledger::in_outline(), batches)
+}
+
 fn ledger<'a>(batches: impl IntoIterator<Item = &'a Facts>) -> Ledger {
-    let mut ledger = Ledger::default();
-    batches.into_iter().for_each(|batch| ledger.facts(batch));
-    ledger
+    add(Ledger::default(), batches)
 }
 
 proptest! {

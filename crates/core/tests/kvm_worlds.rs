@@ -13,19 +13,8 @@ const PARAMS: [u32; 3] = [0, 2, MAX];
 const GROWS: [u32; 5] = [0, 1, 2, 3, MAX];
 const STARTS: [u32; 4] = [0, 1, 3, MAX];
 const SHRINKS: [u32; 5] = [0, 1, 2, 3, MAX];
-const HALTS: [u64; 11] = [
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    10_500,
-    MAX as u64 - 1,
-    MAX as u64,
-    MAX as u64 + 1,
-    u64::MAX,
-];
+const M: u64 = MAX as u64;
+const HALTS: [u64; 11] = [0, 1, 2, 3, 4, 5, 10_500, M - 1, M, M + 1, u64::MAX];
 /// The first release of every era, and the last before the next where another port changes.
 const RELEASES: [(u32, u32); 17] = [
     (3, 19),

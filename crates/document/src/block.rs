@@ -62,21 +62,9 @@ pub enum Block {
 #[derive(Debug, Clone, Default)]
 pub struct Document(pub(crate) Vec<Block>);
 
-impl From<String> for Untrusted {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl From<&String> for Untrusted {
-    fn from(text: &String) -> Self {
-        Self(text.clone())
-    }
-}
-
-impl From<&str> for Untrusted {
-    fn from(text: &str) -> Self {
-        Self(text.to_owned())
+impl<S: Into<String>> From<S> for Untrusted {
+    fn from(text: S) -> Self {
+        Self(text.into())
     }
 }
 
@@ -123,7 +111,6 @@ impl Prose {
 }
 
 impl Document {
-    /// An empty one.
     pub fn new() -> Self {
         Self::default()
     }

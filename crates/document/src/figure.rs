@@ -30,7 +30,6 @@ pub enum Unit {
     PerSecond,
     /// In percent of one CPU: several CPUs are more than 100.
     CpuPercent,
-    /// Bytes.
     Bytes,
     Microjoules,
     /// A histogram of times ([`crate::openmetrics::Buckets`]).
@@ -86,24 +85,10 @@ impl Figure {
 impl Unit {
     /// Whether columns of it stand at the right.
     pub fn is_number(self) -> bool {
-        use Unit::{
-            Amount, Bytes, Count, CpuPercent, MeanNanos, Microjoules, Nanos, Number, PerSecond,
-            Real, Share, Shown,
-        };
-        matches!(
+        use Unit::{Buckets, Drawn, Flag, Flat, List, Name, Object, Record, Word, Words};
+        !matches!(
             self,
-            Count
-                | Nanos
-                | MeanNanos
-                | Share
-                | PerSecond
-                | CpuPercent
-                | Bytes
-                | Microjoules
-                | Amount
-                | Number
-                | Real
-                | Shown
+            Buckets | Drawn | Flag | Word | Words | Name | Object | Record(_) | Flat(_) | List(_)
         )
     }
 

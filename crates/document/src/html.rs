@@ -11,7 +11,7 @@ pub mod bars;
 pub mod grid;
 pub mod markup;
 
-use self::grid::{Cell, Head, Is};
+use self::grid::{Cell, Head};
 use self::markup::{Element, Markup, el, name};
 use crate::block::{Block, Document, Prose, Span};
 use crate::figure::Unit;
@@ -37,21 +37,7 @@ fn one(block: &Block) -> Markup {
             let command = el("dd").with(markup::code(command));
             el("dl").with(name.and(command)).into()
         }
-        Block::Bar(parts) => {
-            let named: Vec<(String, &'static str, f64)> = parts
-                .iter()
-                .map(|part| (plain(&part.name), part.class, part.value as f64))
-                .collect();
-            let parts: Vec<bars::Part<'_>> = named
-                .iter()
-                .map(|(name, class, value)| bars::Part {
-                    class,
-                    name,
-                    value: *value,
-                })
-                .collect();
-            bars::stacked(&parts, "parts")
-        }
+        Block::Bar(parts) => bars::stacked(parts, "parts"),
         Block::Table(it) => table(it).into(),
         Block::Folded(title, content) => {
             let title = el("summary").with(prose(title));
@@ -86,27 +72,16 @@ fn plain(prose: &Prose) -> String {
 
 /// A table; its heads say what columns mean where a pointer rests on them.
 pub fn table(table: &Table) -> Element {
-    let mut heads = Vec::new();
-    for column in &table.columns {
-        let is = match column.unit {
-            Unit::Drawn => Is::Bar,
-            unit if unit.is_number() => Is::Number,
-            _ => Is::Text,
-        };
-        if column.bar.is_some() {
-            heads.push(Head {
-                is: Is::Bar,
-                title: String::new(),
-                meaning: "",
-            });
-        }
-        heads.push(Head {
-            is,
+    let heads = table.columns.iter().flat_map(|column| {
+        let bar = column.bar.map(|_| Head::from((Unit::Drawn, "")));
+        let head = Head {
+            unit: column.unit,
             title: column.title.clone(),
             meaning: column.meaning,
-        });
-    }
-    let mut made = grid::Table::headed(table.caption, heads);
+        };
+        bar.into_iter().chain([head])
+    });
+    let mut made = grid::Table::new(table.caption, heads);
     if let Some(id) = table.id {
         made = made.sortable(id);
     }

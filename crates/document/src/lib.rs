@@ -6,9 +6,9 @@
 //! | [`figure`] | figures, their units, the macro that declares them |
 //! | [`block`] | documents: headings, prose, facts, tables, bars, notes; untrusted text |
 //! | [`table`] | tables of declared figures |
-//! | [`text`], [`html`], [`markdown`] | documents and tables for each medium |
+//! | [`text`], [`html`] | documents and tables for each medium |
 //! | [`openmetrics`] | figures as metrics for Prometheus |
-//! | [`schema`] | JSON Schema and the page of documentation of declared figures |
+//! | [`schema`], [`markdown`] | JSON Schema and the page of documentation of declared figures |
 //! | [`number`], [`page`], [`chart`] | numbers, lines and bars of text |
 //!
 //! Text that somebody else wrote (names of VMs, paths, errors of parsers) is [`Untrusted`]; renderers make it

@@ -21,6 +21,7 @@ mod labels;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 pub use buckets::Buckets;
@@ -132,12 +133,17 @@ impl Metrics {
 
     fn sample(&mut self, declared: &Declared, labels: &Rc<str>, leaf: &Leaf, value: &Value) {
         let sample = match leaf.figure.unit {
-            Unit::Buckets => Buckets::from_json(value).map(family::Sample::Buckets),
-            unit => value_of(value).map(|value| family::Sample::One(value, unit)),
+            Unit::Buckets => match Buckets::deserialize(value) {
+                Ok(buckets) => family::Sample::Buckets(buckets),
+                Err(_) => return,
+            },
+            unit => match value {
+                Value::Bool(is) => family::Sample::One(u8::from(*is).into(), unit),
+                Value::Number(_) => family::Sample::One(value.clone(), unit),
+                _ => return,
+            },
         };
-        if let Some(sample) = sample {
-            self.put(declared, labels, sample);
-        }
+        self.put(declared, labels, sample);
     }
 
     fn put(&mut self, declared: &Declared, labels: &Rc<str>, sample: family::Sample) {
@@ -156,15 +162,6 @@ impl Metrics {
         } else {
             self.left_out += lines;
         }
-    }
-}
-
-/// A value that can be a sample.
-fn value_of(value: &Value) -> Option<Value> {
-    match value {
-        Value::Bool(is) => Some(u8::from(*is).into()),
-        Value::Number(_) => Some(value.clone()),
-        _ => None,
     }
 }
 

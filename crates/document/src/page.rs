@@ -7,6 +7,7 @@ use crate::text::Style;
 #[derive(Debug)]
 pub struct Page {
     width: usize,
+    rows: usize,
     text: String,
     colour: bool,
 }
@@ -26,11 +27,14 @@ impl Stands {
     }
 }
 
+/// Rows that a table lists unless more or fewer are asked for.
+const ROWS: usize = 20;
+
 impl Page {
-    /// An empty page.
     pub fn new(width: usize) -> Self {
         Self {
             width,
+            rows: ROWS,
             text: String::new(),
             colour: false,
         }
@@ -42,6 +46,16 @@ impl Page {
             colour: style.colour,
             ..Self::new(style.width)
         }
+    }
+
+    /// The same, whose tables list so many rows.
+    #[must_use]
+    pub fn listing(self, rows: usize) -> Self {
+        Self { rows, ..self }
+    }
+
+    pub fn rows(&self) -> usize {
+        self.rows
     }
 
     pub fn width(&self) -> usize {
@@ -81,14 +95,6 @@ impl Page {
         let start = self.text.len();
         self.line(&format!("== {text} {}", "=".repeat(line)));
         self.colour_from(start, "\u{1b}[1m");
-    }
-
-    /// What must be known beside the tables, a paragraph each; what came from a capture is made harmless.
-    pub fn notes(&mut self, notes: &[String]) {
-        self.gap();
-        for note in notes {
-            self.note(&harmless(note));
-        }
     }
 
     pub(crate) fn note(&mut self, note: &str) {
@@ -270,7 +276,7 @@ mod test {
                 2,
             );
             page.warning("  ! ", "half of the recording was lost\u{1b}]0;x\u{7}", 4);
-            page.notes(&["one".to_owned()]);
+            page.note("one");
             page.table(2, &[Stands::Left; 2], &[vec!["a\rb".into(), "c".into()]]);
             page.finish()
         };

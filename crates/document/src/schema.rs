@@ -1,10 +1,8 @@
-//! What is published of declared figures: their JSON Schema, and their page of documentation.
+//! The JSON Schema of declared figures.
 
 use serde_json::{Map, Value, json};
 
-use crate::block::Document;
 use crate::figure::{Figure, Unit};
-use crate::table::{Column, Table};
 
 /// The JSON Schema (draft 2020-12) of a result.
 pub fn json_schema(title: &str, figures: &[Figure]) -> Value {
@@ -64,7 +62,7 @@ fn property(figure: &Figure) -> Value {
 }
 
 /// Figures as they stand in JSON: flattened ones beside the others.
-fn flat(figures: &[Figure]) -> Vec<Figure> {
+pub(crate) fn flat(figures: &[Figure]) -> Vec<Figure> {
     let one = |figure: &Figure| match figure.unit {
         Unit::Flat(inner) => flat(inner),
         _ => vec![*figure],
@@ -85,7 +83,7 @@ fn unit(unit: Unit) -> Option<&'static str> {
     }
 }
 
-fn kind(figure: &Figure) -> String {
+pub(crate) fn kind(figure: &Figure) -> String {
     let kind = match figure.unit {
         Unit::Amount => "amount",
         Unit::Number => "number",
@@ -100,73 +98,4 @@ fn kind(figure: &Figure) -> String {
     };
     let or_null = if figure.nullable { ", or null" } else { "" };
     format!("{kind}{or_null}")
-}
-
-/// The page of documentation of a result: its title, what it is, notes, then a table for each kind of object.
-pub fn page(
-    title: &'static str,
-    opening: String,
-    notes: &[&'static str],
-    figures: &[Figure],
-) -> Document {
-    let mut page = Document::new();
-    page.heading(title);
-    page.prose(opening);
-    for text in notes {
-        page.note(*text);
-    }
-    let mut sections = vec![(vec!["Top level".to_owned()], flat(figures))];
-    collect(figures, "", &mut sections);
-    for (paths, figures) in sections {
-        page.heading(paths.join(", "));
-        page.table(table(&figures));
-    }
-    page
-}
-
-/// Where objects of one kind stand, and their figures.
-type Section = (Vec<String>, Vec<Figure>);
-
-fn collect(figures: &[Figure], at: &str, sections: &mut Vec<Section>) {
-    for figure in flat(figures) {
-        let (Unit::Record(inner) | Unit::List(inner)) = figure.unit else {
-            continue;
-        };
-        let list = if matches!(figure.unit, Unit::List(_)) {
-            "[]"
-        } else {
-            ""
-        };
-        let path = format!("`{at}{}{list}`", figure.name);
-        let inner = flat(inner);
-        let known = sections.iter_mut().find(|(_, known)| *known == inner);
-        if let Some((paths, _)) = known {
-            paths.push(path);
-        } else {
-            let at = format!("{}.", path.trim_matches('`'));
-            sections.push((vec![path], inner.clone()));
-            collect(&inner, &at, sections);
-        }
-    }
-}
-
-fn table(figures: &[Figure]) -> Table {
-    let column = |title: &str| Column {
-        title: title.to_owned(),
-        meaning: "",
-        unit: Unit::Word,
-        spare: None,
-        bar: None,
-    };
-    let row = |figure: &Figure| {
-        let name = format!("`{}`", figure.name);
-        vec![name.into(), kind(figure).into(), figure.meaning().into()]
-    };
-    Table {
-        caption: "Fields",
-        id: None,
-        columns: ["field", "kind", "meaning"].map(column).into(),
-        rows: figures.iter().map(row).collect(),
-        more: 0,
-    }
 }

@@ -88,14 +88,8 @@ impl<'a, R> Rows<'a, R> {
             for (row, json) in self.table.rows.iter_mut().zip(&self.json) {
                 row.push(leaf.of(json).clone());
             }
-            self.table.columns.push(Column {
-                title: leaf.figure.title(),
-                meaning: leaf.figure.meaning(),
-                unit,
-                spare: None,
-                bar: None,
-            });
-            self.paths.push((*path).to_owned());
+            let (title, meaning) = (leaf.figure.title(), leaf.figure.meaning());
+            self.add(path, title, meaning, unit);
         }
         self
     }
@@ -110,15 +104,19 @@ impl<'a, R> Rows<'a, R> {
         for (row, result) in self.table.rows.iter_mut().zip(self.results) {
             row.push(value(result).into());
         }
+        self.add(title, title.to_owned(), "", unit);
+        self
+    }
+
+    fn add(&mut self, path: &str, title: String, meaning: &'static str, unit: Unit) {
         self.table.columns.push(Column {
-            title: title.to_owned(),
-            meaning: "",
+            title,
+            meaning,
             unit,
             spare: None,
             bar: None,
         });
-        self.paths.push(title.to_owned());
-        self
+        self.paths.push(path.to_owned());
     }
 
     #[must_use]

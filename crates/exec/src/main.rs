@@ -76,7 +76,7 @@ fn preload(library: &OsStr, others: Option<OsString>) -> OsString {
 }
 
 fn fail(why: &str) -> ExitCode {
-    // Whoever started us may have closed it.
+    // The parent may have closed it.
     let _ = writeln!(std::io::stderr(), "haltwise-exec: {why}");
     ExitCode::from(127)
 }

@@ -3,7 +3,7 @@
 //! An experiment is one file of this folder and one line of [`registry`]. It says, as data, which
 //! document it stands for and what that reports ([`Source`]), which [`Variant`]s are compared, which
 //! [`Figure`]s a variant gives, and which comparisons of two variants show the source's [`Effect`]. Its
-//! `run` measures one variant once. All else is the same for all and done by [`conduct`]: variants take
+//! `run` measures one variant once, and a figure's row has its value. All else is the same for all and done by [`conduct`]: variants take
 //! turns in a newly drawn order for each round, from a seed that is printed; rounds are repeated until
 //! the time is used up; an effect is the change between two variants *within* a round, so what drifts on
 //! the host meets both; [`judge`] says whether the direction is the source's. Meanwhile [`witness`] has
@@ -26,10 +26,11 @@
 //!    broken value.
 //! 2. `run(&Trial)` boots the VM of `trial.variant`, loads it for `trial.length` with draws from
 //!    `trial.seed` (the same for all variants of a round), ends it, and returns a [`Block`]: its figures
-//!    by name, and a [`VcpuCounts`] for *every* vCPU that ran, which the cross-check needs. Guests of
-//!    [`haltwise_lab::run`] come ready with [`Block::of`]; a VMM of your own fills in what it counted.
-//! 3. `conclude(&Results)` says in a line why the size differs from the source's, and may add tables
-//!    and charts of its own.
+//!    by name, and a [`haltwise_lab::outcome::VcpuOutcome`] for *every* vCPU that ran, which the cross-check
+//!    needs. Guests of [`haltwise_lab::run`] come ready with [`Block::of`]; a VMM of your own fills in what it
+//!    counted. The table `figures!` makes the figures and the function that adds them to a block.
+//! 3. `differs` says in a line why the size differs from the source's; `conclude(&Results)` may add notes, tables
+//!    and charts.
 //! 4. One line in [`registry::EXPERIMENTS`], in the order of the sources.
 //!
 //! A block that cannot be measured here is not a failure: leave its figures out and say why in
@@ -73,7 +74,6 @@ use haltwise_core::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::device::machine::{Ended, Machine};
-pub use crate::vcpu_counts::VcpuCounts;
 pub use block::Block;
 pub use results::{Chart, Conclusion, Results, Table};
 
@@ -91,8 +91,10 @@ pub struct Experiment {
     pub integrity: fn() -> Vec<Integrity>,
     /// Where load or variants differ from the source's so that verdicts are weaker than they look.
     pub limits: &'static [&'static str],
+    /// Why the sizes differ from the source's; what depends on the run is said by `conclude`.
+    pub differs: &'static str,
     pub run: fn(&Trial<'_>) -> anyhow::Result<Block>,
-    /// Says why the sizes differ, and whatever else the blocks show.
+    /// Says what else the blocks show.
     pub conclude: fn(&Results<'_>) -> Conclusion,
 }
 
@@ -251,6 +253,16 @@ impl Trial<'_> {
     /// The CPU for the host's side: the first.
     pub fn host_cpu(&self) -> u32 {
         self.cpus.first().copied().unwrap_or(0)
+    }
+
+    /// The CPU that a vCPU is pinned to: none where the host's side has no other.
+    fn own_vcpu_cpu(&self) -> Option<u32> {
+        (self.cpus.len() > 1).then(|| self.vcpu_cpu())
+    }
+
+    /// The same of the host's side.
+    fn own_host_cpu(&self) -> Option<u32> {
+        (self.cpus.len() > 1).then(|| self.host_cpu())
     }
 }
 

@@ -63,12 +63,8 @@ pub fn framebuffer(bytes: &[u8]) -> u64 {
     let mut screen = Screen::default();
     let (mut accesses, mut within) = (0, 0);
     for access in bytes.chunks_exact(16) {
-        let word = |at: usize| {
-            access[at..at + 4]
-                .iter()
-                .rev()
-                .fold(0, |w, b| w << 8 | u64::from(*b))
-        };
+        let words = access.as_chunks().0;
+        let word = |at: usize| u64::from(u32::from_le_bytes(words[at / 4]));
         let (length, address) = (usize::from(access[1] % 9), word(8) | word(4) << 32);
         let refused = screen.refused();
         match access[0] % 3 {

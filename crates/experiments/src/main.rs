@@ -106,10 +106,8 @@ fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         render::markdown(&report)
     })?;
-    let failed = report
-        .experiments
-        .iter()
-        .filter(|found| found.failed.is_some());
+    let experiments = report.experiments.iter();
+    let failed = experiments.filter(|found| found.failed.is_some());
     let failed: Vec<&str> = failed.map(|found| found.name.as_str()).collect();
     anyhow::ensure!(failed.is_empty(), "could not do {}", failed.join(", "));
     Ok(())
@@ -124,15 +122,14 @@ fn named(name: &str) -> Result<Vec<&'static Experiment>, UnknownExperiment> {
 }
 
 fn read(file: &Path) -> anyhow::Result<Report> {
-    let text =
-        std::fs::read_to_string(file).with_context(|| format!("read `{}`", file.display()))?;
-    let report: Report = serde_json::from_str(&text)
-        .with_context(|| format!("`{}` is not what --json prints", file.display()))?;
+    let name = file.display();
+    let text = std::fs::read_to_string(file).with_context(|| format!("read `{name}`"))?;
+    let report = serde_json::from_str::<Report>(&text);
+    let report = report.with_context(|| format!("`{name}` is not what --json prints"))?;
+    let schema = report.schema;
     anyhow::ensure!(
-        report.schema == SCHEMA,
-        "`{}` is of schema {}, this program knows {SCHEMA}",
-        file.display(),
-        report.schema
+        schema == SCHEMA,
+        "`{name}` is of schema {schema}, this program knows {SCHEMA}"
     );
     Ok(verdicts::judge(report))
 }

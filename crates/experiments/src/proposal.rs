@@ -11,7 +11,8 @@
 //! **Our reading** is all else, and each rule below says what of it: the patches themselves were not
 //! at hand.
 
-use haltwise_core::policy::{Ask, Policy, Seen};
+use haltwise_core::kvm::{Arch, Version};
+use haltwise_core::policy::{Ask, Policy, Seen, Setting, Spec};
 
 /// The first window above 0, behind the walk reported of v3.
 const GROW_START: u32 = 500_000;
@@ -39,12 +40,6 @@ enum Rule {
     /// Documented: that it grows then, and that the window ends at the ceiling and stays. Our reading:
     /// growth is cut to the ceiling. No halt loop tells interrupts from other wake-ups: each valid one counts.
     V4,
-    /// All or nothing, by whether the halt would have fitted under the ceiling.
-    ///
-    /// Documented: the two windows. Our reading: the conditions are those of the rule that was taken,
-    /// equality included, which with `grow_start` at the ceiling and a divisor of 2 or more is exactly
-    /// this.
-    Toggle,
 }
 
 pub(crate) fn v3() -> Box<dyn Policy> {
@@ -55,8 +50,18 @@ pub(crate) fn v4() -> Box<dyn Policy> {
     Box::new(Proposal::new(Rule::V4, 4_000_000))
 }
 
+/// All or nothing, by whether the halt would have fitted under the ceiling.
+///
+/// Documented: the two windows. Our reading: the conditions are those of the rule that was taken, whose first step
+/// is the ceiling here.
+///
+/// # Panics
+/// Never: the core has that rule.
 pub(crate) fn toggle() -> Box<dyn Policy> {
-    Box::new(Proposal::new(Rule::Toggle, 2_000_000))
+    let taken = "kvm:max=2ms,grow=2,grow_start=2ms,shrink=2".parse::<Spec>();
+    let setting = Setting::upstream(Version::LAST_READ, Arch::X86, 0);
+    let taken = taken.and_then(|spec| spec.build(&setting));
+    taken.expect("a policy of the core")
 }
 
 impl Proposal {
@@ -70,8 +75,7 @@ impl Proposal {
     }
 
     fn next(&self, seen: &Seen) -> u32 {
-        let (halt_ns, ceiling) = (seen.halt_ns, u64::from(self.ceiling));
-        let fits = halt_ns <= u64::from(self.window);
+        let fits = seen.halt_ns <= u64::from(self.window);
         let grown = match self.window {
             0 => GROW_START,
             window => window.saturating_mul(GROW),
@@ -82,9 +86,6 @@ impl Proposal {
             Rule::V3 => grown,
             Rule::V4 if seen.valid => grown.min(self.ceiling),
             Rule::V4 => self.window,
-            Rule::Toggle if fits || halt_ns == ceiling => self.window,
-            Rule::Toggle if halt_ns < ceiling => self.ceiling,
-            Rule::Toggle => 0,
         }
     }
 }

@@ -30,7 +30,6 @@ const INTEGRITY: (&str, [&str; 4]) = (
     ["integrity check", "demanded", "found", "holds"],
 );
 
-/// A number of three digits or so.
 pub(super) fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 => 0,
@@ -52,7 +51,6 @@ fn estimate(estimate: &Estimate) -> String {
     format!("{} ({}..{})", number(median), number(low), number(high))
 }
 
-/// A figure's name with its unit.
 fn head(name: &str, unit: &str) -> String {
     if unit.is_empty() {
         name.to_owned()
@@ -65,14 +63,10 @@ fn measured(found: &Found, effect: &FoundEffect) -> String {
     let (Some(from), Some(to)) = (effect.from_median, effect.to_median) else {
         return "could not be measured".to_owned();
     };
-    let figure = found
-        .figures
-        .iter()
-        .find(|figure| figure.name == effect.effect.figure);
-    let unit = figure
-        .map(|figure| figure.unit.as_ref())
-        .filter(|unit| !unit.is_empty());
-    let unit = unit.map(|unit| format!(" {unit}")).unwrap_or_default();
+    let mut figures = found.figures.iter();
+    let figure = figures.find(|figure| figure.name == effect.effect.figure);
+    let unit = figure.filter(|figure| !figure.unit.is_empty());
+    let unit = unit.map_or(String::new(), |figure| format!(" {}", figure.unit));
     let mut text = format!("{} -> {}{unit}", number(from), number(to));
     if let Some(ratio) = &effect.ratio {
         let percent = |ratio: f64| {
@@ -138,10 +132,8 @@ fn verdicts(experiments: &[Found], named: bool) -> Vec<Table> {
         row
     };
     let of_kind = |found: &Found, kind: Kind| -> Vec<Vec<String>> {
-        let effects = found
-            .effects
-            .iter()
-            .filter(|effect| effect.effect.kind == kind);
+        let effects = found.effects.iter();
+        let effects = effects.filter(|effect| effect.effect.kind == kind);
         let rows = effects.map(|effect| name(found, effect_row(found, effect)));
         rows.collect()
     };
@@ -157,14 +149,10 @@ fn verdicts(experiments: &[Found], named: bool) -> Vec<Table> {
         let rows = found.integrity.iter().map(integrity_row);
         rows.map(|row| name(found, row)).collect()
     };
+    let constructions = done().flat_map(|found| of_kind(found, Kind::Construction));
     let tables = [
         titled(CLAIMS, experiments.iter().flat_map(claims).collect()),
-        titled(
-            CONSTRUCTIONS,
-            done()
-                .flat_map(|found| of_kind(found, Kind::Construction))
-                .collect(),
-        ),
+        titled(CONSTRUCTIONS, constructions.collect()),
         titled(INTEGRITY, done().flat_map(checks).collect()),
     ];
     let tables = tables.into_iter().filter(|table| !table.rows.is_empty());
@@ -207,10 +195,8 @@ fn groups(found: &Found) -> Vec<Table> {
             names.push(&variant.variant.group);
         }
     }
-    let figures = found
-        .figures
-        .iter()
-        .map(|figure| head(&figure.name, &figure.unit));
+    let figures = found.figures.iter();
+    let figures = figures.map(|figure| head(&figure.name, &figure.unit));
     let columns: Vec<String> = std::iter::once(String::new()).chain(figures).collect();
     let row = |variant: &FoundVariant| {
         let figures = variant.figures.iter();
@@ -255,7 +241,6 @@ fn legend(found: &Found) -> Vec<String> {
     found.figures.iter().map(line).collect()
 }
 
-/// That it failed and why, if it did.
 fn failure(found: &Found) -> Option<String> {
     let why = found.failed.as_ref()?;
     Some(format!("could not be done: {why}"))

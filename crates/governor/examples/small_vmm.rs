@@ -189,7 +189,7 @@ fn answer(socket: &OwnedFd, after: Duration) -> Result<()> {
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(to) = message {
             for to in to {
-                // Who asked may have gone.
+                // The client may have gone.
                 let _ = send(&to, &Reply::of(0).encode(), SendFlags::NOSIGNAL);
             }
         }
@@ -197,14 +197,32 @@ fn answer(socket: &OwnedFd, after: Duration) -> Result<()> {
     Ok(())
 }
 
+/// The child's PID is below ours, as after PIDs have wrapped: a walk over the processes meets the child first.
 fn fork() -> Result<Pid> {
-    // SAFETY: the child only sleeps until it is killed.
-    match unsafe { libc::fork() } {
+    for pid in (2..std::process::id().cast_signed()).rev() {
+        match fork_as(pid) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+            child => return child,
+        }
+    }
+    Err(Error::other("no PID below ours is free"))
+}
+
+fn fork_as(pid: i32) -> Result<Pid> {
+    // SAFETY: integers and addresses, all of which may be zero.
+    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+    arguments.exit_signal = libc::SIGCHLD.cast_unsigned().into();
+    arguments.set_tid = (&raw const pid).addr() as u64;
+    arguments.set_tid_size = 1;
+    let size = size_of_val(&arguments);
+    // SAFETY: arguments and PID live as long as the call; without CLONE_VM the child has memory of its own, and it only
+    // sleeps until it is killed.
+    match unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size) } {
         -1 => Err(Error::last_os_error()),
         0 => loop {
             std::thread::sleep(Duration::from_hours(1));
         },
-        child => Pid::from_raw(child).ok_or_else(|| Error::other("no child")),
+        _ => Pid::from_raw(pid).ok_or_else(|| Error::other("no child")),
     }
 }
 

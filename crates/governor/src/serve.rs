@@ -115,6 +115,6 @@ fn give(request: Request, to: &OwnedFd) {
         }
     };
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    // Whoever is gone needs no reply.
+    // A client that is gone needs no reply.
     let _ = send(to, &reply.encode(), flags);
 }

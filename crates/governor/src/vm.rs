@@ -13,7 +13,6 @@ pub const KVM_ENABLE_CAP: c_ulong = 0x4068_aea3;
 /// The capability that sets the ceiling of a VM, its first argument.
 pub const KVM_CAP_HALT_POLL: u32 = 182;
 
-/// `struct kvm_enable_cap`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct EnableCap {

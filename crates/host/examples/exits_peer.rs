@@ -62,8 +62,8 @@ fn play(rounds: u32) -> Result<(), Error> {
                 exits,
                 reasons,
             };
-            let ours = || synthetic_exits::play(wanted).map(|played| played.ns_per_exit);
-            // Whoever comes first finds the caches colder.
+            let ours = || synthetic_exits::play(wanted).map(|played| played.timed.ns_per_exit);
+            // The first one finds the caches colder.
             let (ours, peers) = if round % 2 == 0 {
                 let ours = ours()?;
                 (ours, peers(wanted)?)

@@ -5,6 +5,9 @@
 //! `struct kvm_vcpu` itself, in the vCPU's own thread. The programs report facts. What they mean is
 //! decided here: `wake` says what ended a halt, `record` makes a [`haltwise_core::event::Halt`].
 //!
+//! No program runs on `sched_switch`: the time polled, and which polls were preempted, come from the growth of KVM's own
+//! counters, which is exact and costs three reads. The tracepoint source cannot read counters and uses `sched_switch`.
+//!
 //! | file | holds |
 //! |---|---|
 //! | `bpf/*.bpf.c, *.h` | the programs; `intf.h` is the one border to Rust |

@@ -27,25 +27,20 @@ const VM: &str = "anon_inode:kvm-vm";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CeilingError {
-    /// No library is in the VMM.
     #[error("ask pid {0}: its VMM was started without libhaltwise_preload.so or haltwise-governor")]
     Absent(Pid),
     #[error(
         "ask pid {pid}: its VMM has version {found} of haltwise-governor, and this is version {VERSION}"
     )]
     Version { pid: Pid, found: u16 },
-    /// The process has ended, or its number is another's.
     #[error("ask pid {0}: the VMM has ended")]
     Gone(Pid),
-    /// We may not trace the process.
     #[error(
         "ask pid {0}: not permitted (it takes the right to ptrace it: root, or CAP_SYS_PTRACE)"
     )]
     Denied(Pid),
-    /// No answer, or none that can be understood.
     #[error("ask pid {pid}: {why}")]
     NoAnswer { pid: Pid, why: &'static str },
-    /// The VMM has no VM at that fd.
     #[error("set the ceiling of pid {pid}: it has no VM with fd {fd} (any more)")]
     NoVm { pid: Pid, fd: i32 },
     #[error(
@@ -63,7 +58,6 @@ pub enum CeilingError {
     /// A file of the process could not be read.
     #[error(transparent)]
     Read(#[from] RootError),
-    /// The kernel refused a step of ours.
     #[error("{what} of pid {pid}")]
     Failed {
         what: &'static str,
@@ -200,7 +194,6 @@ impl Governor {
         link.is_ok_and(|to| to.as_os_str() == VM)
     }
 
-    /// Sends a request; gives where its reply comes.
     fn send(&self, request: Request) -> Result<OwnedFd, CeilingError> {
         let pid = self.key.pid;
         let failed = |what| move |source| CeilingError::Failed { what, pid, source };

@@ -21,7 +21,6 @@ pub fn of_ticks(ticks: u64) -> u64 {
     ticks.saturating_mul(TICK_NS).saturating_sub(suspended)
 }
 
-/// So many clock ticks as a length of time.
 pub(crate) fn ticks_long(ticks: u64) -> u64 {
     ticks.saturating_mul(TICK_NS)
 }

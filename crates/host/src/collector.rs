@@ -1,6 +1,11 @@
 //! What every source offers to a recorder.
 //!
 //! The sources themselves live beside this file: [`crate::bpf`] and [`crate::perf`].
+//!
+//! A recording begins when everything is attached ([`Collector::begin`]) and ends before anything is detached
+//! ([`Collector::end`]): attaching takes the kernel tens of milliseconds, in which some programs run and others do not. A
+//! halt counts by its end. Counts and KVM's statistics are read at both moments, and intervals are stamped after each
+//! reading.
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -11,6 +16,7 @@ use haltwise_core::ids::Pid;
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 
 use crate::exits::ExitOptions;
+use crate::root::RootError;
 
 /// How soon a buffer is to be looked at that other events of the host fill too, or a small one.
 pub const SOON: Duration = Duration::from_millis(20);
@@ -63,12 +69,14 @@ pub trait Collector: std::fmt::Debug {
 
     /// Forgets VMs that ended before a time, of which nobody keeps a fact; gives how many. So a recorder that goes on
     /// for weeks does not grow with every VM that ever ran.
-    fn forget_ended(&mut self, before_ns: u64) -> usize;
+    fn forget_ended(&mut self, _before_ns: u64) -> usize {
+        0
+    }
 
     /// Reads the CPU time of all VMs' threads now, and not only every ten seconds: the roster has it.
     fn look_at_threads(&mut self) {}
 
-    /// Who was seen so far, and is not forgotten.
+    /// VMs and vCPUs seen so far that are not forgotten.
     fn roster(&self) -> &Roster;
 
     fn missing(&self) -> Vec<Missing>;
@@ -143,7 +151,6 @@ impl Default for CollectOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectError {
-    /// The kernel lacks something that this source stands on.
     #[error("{what}: not offered by this kernel")]
     Unsupported {
         what: String,
@@ -156,32 +163,47 @@ pub enum CollectError {
         "read KVM's own histograms of polls and waits: this kernel keeps none (Linux 5.15 and later do)"
     )]
     NoHistograms,
-    /// A source that sees events alone was asked for what KVM counts itself.
     #[error("read KVM's own histograms of polls and waits: tracepoints do not carry them")]
     NotInEvents,
-    /// We are not allowed to.
     #[error("{what}: not permitted (needs {need})")]
     Denied { what: String, need: &'static str },
-    /// A file of the kernel could not be read.
     #[error("read {}", path.display())]
     Read {
         path: PathBuf,
         #[source]
         source: std::io::Error,
     },
-    /// Anything else.
     #[error("{what}")]
     Failed {
         what: String,
         #[source]
         source: std::io::Error,
     },
-    /// A record from the kernel does not look as it should.
     #[error("a record of {got} bytes from the kernel where {expected} were expected")]
-    Record {
-        /// Bytes that came.
-        got: usize,
-        /// Bytes that should have come.
-        expected: usize,
-    },
+    Record { got: usize, expected: usize },
+}
+
+impl CollectError {
+    pub(crate) fn unsupported(what: impl Into<String>) -> Self {
+        Self::Unsupported {
+            what: what.into(),
+            source: None,
+        }
+    }
+
+    pub(crate) fn unread(error: RootError) -> Self {
+        Self::Read {
+            path: error.path().to_owned(),
+            source: std::io::Error::other(error),
+        }
+    }
+
+    pub(crate) fn failed<E: Into<std::io::Error>>(
+        what: impl Into<String>,
+    ) -> impl FnOnce(E) -> Self {
+        move |source| Self::Failed {
+            what: what.into(),
+            source: source.into(),
+        }
+    }
 }

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 
 use haltwise_core::decode::idle::THIS_VM;
-use haltwise_core::event::{Facts, HaltCounts, WakeSource};
+use haltwise_core::event::{Facts, HaltCounts, IdleState, WakeSource};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Tid, VcpuId};
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 
 use crate::clock;
 use crate::collector::{CollectError, CollectOptions, Collector};
-use crate::idle::{Machine, governor};
+use crate::idle::Machine;
 use crate::root::{Root, RootError};
 use crate::usage::{POLL, cpus_with_cpuidle, states_of_cpu};
 
@@ -26,7 +26,6 @@ pub struct CpuidleCollector {
     /// What was read last, by CPU.
     before: BTreeMap<u32, Counters>,
     last_ns: u64,
-    follows: Follows,
 }
 
 /// What cpuidle counted of a CPU, in the state that polls and in all others.
@@ -38,36 +37,20 @@ struct Counters {
     halt_ns: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Follows {
-    /// The governor haltpoll halts after each poll that ends by its limit, and polls before each halt but where its
-    /// limit is 0: of polls and halts, the fewer are a part of the others' periods.
-    Haltpoll,
-    /// Others choose anew: each entry counts as a period.
-    Other,
-}
-
 impl CpuidleCollector {
     /// Reads the counters for the first time.
     pub fn start(options: &CollectOptions, root: Root) -> Result<Self, CollectError> {
         if options.mode != Mode::Stats {
-            return Err(CollectError::Unsupported {
-                what: format!("read cpuidle's counters in {} mode", options.mode),
-                source: None,
-            });
+            let what = format!("read cpuidle's counters in {} mode", options.mode);
+            return Err(CollectError::unsupported(what));
         }
         let cpus = cpus_with_cpuidle(&root).map_err(explain)?;
-        let follows = match governor(&root).as_deref() {
-            Some("haltpoll") => Follows::Haltpoll,
-            _ => Follows::Other,
-        };
         let mut collector = Self {
             machine: Machine::new(root, &cpus),
             cpus,
             interval_ns: u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX),
             before: BTreeMap::new(),
             last_ns: clock::monotonic_ns(),
-            follows,
         };
         collector.before = collector.read()?;
         Ok(collector)
@@ -95,7 +78,7 @@ impl CpuidleCollector {
         let interval_ns = now_ns.saturating_sub(self.last_ns);
         for (&cpu, counters) in &read {
             let before = self.before.get(&cpu).copied().unwrap_or_default();
-            let row = counters.since(before).row(self.follows);
+            let row = counters.since(before).row(self.machine.is_haltpoll);
             if row.halts > 0 {
                 facts.counts.push(HaltCounts {
                     time_ns: now_ns,
@@ -114,9 +97,9 @@ impl CpuidleCollector {
 }
 
 impl Counters {
-    fn of(states: &[(u32, haltwise_core::event::IdleState)]) -> Self {
+    fn of(states: &[IdleState]) -> Self {
         let mut counters = Self::default();
-        for (_, state) in states {
+        for state in states {
             let (entries, ns) = if state.name == POLL {
                 (&mut counters.polls, &mut counters.poll_ns)
             } else {
@@ -141,12 +124,15 @@ impl Counters {
         grown().unwrap_or(self)
     }
 
-    /// As counts of idle periods. The time of all polls is divided between those that failed and those that did not by
+    /// As counts of idle periods. The governor haltpoll halts after each poll that ends by its limit, and polls before each
+    /// halt unless its limit is 0: of polls and halts, the fewer are a part of the others' periods. Other governors choose
+    /// anew: each entry counts as a period. The time of all polls is divided between those that failed and those that did not by
     /// their numbers: at one limit the failed ones take longer, so that theirs is the least that they took.
-    fn row(self, follows: Follows) -> HaltCounts {
-        let (periods, failed) = match follows {
-            Follows::Haltpoll => (self.polls.max(self.halts), self.polls.min(self.halts)),
-            Follows::Other => (self.polls.saturating_add(self.halts), 0),
+    fn row(self, is_haltpoll: bool) -> HaltCounts {
+        let (periods, failed) = if is_haltpoll {
+            (self.polls.max(self.halts), self.polls.min(self.halts))
+        } else {
+            (self.polls.saturating_add(self.halts), 0)
         };
         let share = u128::from(self.poll_ns) * u128::from(failed);
         let fail_ns = share.checked_div(u128::from(self.polls)).unwrap_or(0);
@@ -175,16 +161,9 @@ fn sum_alone(ns: u64) -> LogHist {
 
 fn explain(error: RootError) -> CollectError {
     if error.is_absent() {
-        return CollectError::Unsupported {
-            what: format!("read cpuidle's counters: {error}"),
-            source: None,
-        };
+        return CollectError::unsupported(format!("read cpuidle's counters: {error}"));
     }
-    let path = error.path().to_owned();
-    CollectError::Read {
-        path,
-        source: std::io::Error::other(error),
-    }
+    CollectError::unread(error)
 }
 
 impl Collector for CpuidleCollector {
@@ -224,23 +203,16 @@ impl Collector for CpuidleCollector {
         self.end(facts).map(drop)
     }
 
-    fn forget_ended(&mut self, _: u64) -> usize {
-        0
-    }
-
     fn roster(&self) -> &Roster {
         self.machine.roster()
     }
 
     fn missing(&self) -> Vec<Missing> {
-        let periods = match self.follows {
-            Follows::Haltpoll => {
-                "cpuidle counts entries into states: of polls and halts of an interval the more numerous are taken for \
-                 its idle periods, the least that there were"
-            }
-            Follows::Other => {
-                "cpuidle counts entries into states: each is taken for an idle period, also a halt after a poll"
-            }
+        let periods = if self.machine.is_haltpoll {
+            "cpuidle counts entries into states: of polls and halts of an interval the more numerous are taken for its idle \
+             periods, the least that there were"
+        } else {
+            "cpuidle counts entries into states: each is taken for an idle period, also a halt after a poll"
         };
         let all = [
             ("halts", periods),
@@ -258,10 +230,8 @@ impl Collector for CpuidleCollector {
                 "cpuidle does not count what ended idle periods, and does not report limits",
             ),
         ];
-        let missing = all
-            .into_iter()
-            .map(|(field, reason)| Missing::new(field, reason));
-        missing.collect()
+        all.map(|(field, reason)| Missing::new(field, reason))
+            .into()
     }
 }
 
@@ -284,7 +254,7 @@ mod test {
     #[test]
     fn under_haltpoll_the_fewer_are_part_of_the_others_periods() {
         // Ten polls, of which four ended by their limit.
-        let row = counters(10, 1_000, 4, 8_000).row(Follows::Haltpoll);
+        let row = counters(10, 1_000, 4, 8_000).row(true);
         assert_eq!((row.halts, row.waited), (10, 4));
         assert_eq!((row.polled, row.successful_polls), (Some(10), Some(6)));
         assert_eq!(
@@ -293,9 +263,9 @@ mod test {
         );
         assert_eq!((row.halt_ns.sum(), row.halt_ns.count()), (9_000, 0));
         // Without a limit it halts at once.
-        let row = counters(0, 0, 4, 8_000).row(Follows::Haltpoll);
+        let row = counters(0, 0, 4, 8_000).row(true);
         assert_eq!((row.halts, row.waited, row.polled), (4, 4, Some(0)));
-        let row = counters(10, 1_000, 4, 8_000).row(Follows::Other);
+        let row = counters(10, 1_000, 4, 8_000).row(false);
         assert_eq!((row.halts, row.successful_polls), (14, Some(10)));
         assert_eq!(row.poll_fail_ns.sum(), 0);
     }
@@ -307,7 +277,7 @@ mod test {
             let [polls, poll_ns, halts, halt_ns] = numbers.map(u64::from);
             // Without an entry there is no time.
             let read = counters(polls, if polls > 0 { poll_ns } else { 0 }, halts, halt_ns);
-            let row = read.row(if haltpoll { Follows::Haltpoll } else { Follows::Other });
+            let row = read.row(haltpoll);
             prop_assert!(row.waited <= row.halts);
             prop_assert!(row.polls() <= row.halts && row.polls_met() <= row.polls());
             prop_assert_eq!(row.poll_fail_ns.sum() + row.poll_success_ns.sum(), read.poll_ns);

@@ -12,10 +12,8 @@ const ONLINE: &str = "sys/devices/system/cpu/online";
 const POSSIBLE: &str = "sys/devices/system/cpu/possible";
 
 pub(crate) fn online(root: &Root) -> Result<Vec<u32>, CollectError> {
-    listed(root, ONLINE).map_err(|error| CollectError::Failed {
-        what: "find the CPUs".to_owned(),
-        source: std::io::Error::other(error),
-    })
+    let online = listed(root, ONLINE).map_err(io::Error::other);
+    online.map_err(CollectError::failed("find the CPUs"))
 }
 
 /// Sleeps for so long on each CPU in turn, so that a CPU without other work enters its deepest idle state. One that this
@@ -24,17 +22,21 @@ pub fn idle_on_each(root: &Root, stay: Duration) -> io::Result<()> {
     let cpus = listed(root, ONLINE).map_err(io::Error::other)?;
     let before = sched_getaffinity(None)?;
     for cpu in cpus {
-        let number = usize::try_from(cpu).unwrap_or(usize::MAX);
-        if number >= CpuSet::MAX_CPU {
-            continue;
-        }
-        let mut only = CpuSet::new();
-        only.set(number);
-        if sched_setaffinity(None, &only).is_ok() {
+        if pin(cpu).is_ok() {
             std::thread::sleep(stay);
         }
     }
     Ok(sched_setaffinity(None, &before)?)
+}
+
+pub(crate) fn pin(cpu: u32) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    let index = usize::try_from(cpu).unwrap_or(usize::MAX);
+    if index >= CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    set.set(index);
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// Numbers of CPUs are below this, those of CPUs that may come online as well.

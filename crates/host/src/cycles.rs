@@ -7,17 +7,14 @@
 use std::io;
 
 use haltwise_core::recording::Missing;
-use perf_event::events::Hardware;
-#[cfg(test)]
-use perf_event::events::Software;
+use perf_event::events::{Event, Hardware};
 use perf_event::{Builder, Counter, ReadFormat};
 use rustix::io::Errno;
 
 use crate::collector::CollectError;
 use crate::cpus;
-use crate::perf::explain::{is_gone, lacking};
+use crate::perf::explain::{is_gone, refused};
 use crate::root::Root;
-use crate::support::rights;
 
 /// Counters of every CPU that was online when they were opened.
 #[derive(Debug)]
@@ -39,22 +36,21 @@ pub struct Counted {
     pub instructions: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Event {
-    Cycles,
-    Instructions,
-    /// Nanoseconds: what every kernel counts, so that counting can be tried without a PMU.
-    #[cfg(test)]
-    CpuClock,
-}
-
 impl Cycles {
     /// Opens the counters, which count from now on.
     pub fn open(root: &Root) -> Result<Self, CollectError> {
-        Self::open_events(&cpus::online(root)?, Event::Cycles, Event::Instructions)
+        Self::open_events(
+            &cpus::online(root)?,
+            Hardware::CPU_CYCLES,
+            Hardware::INSTRUCTIONS,
+        )
     }
 
-    fn open_events(cpus: &[u32], first: Event, second: Event) -> Result<Self, CollectError> {
+    fn open_events<E: Event + Copy>(
+        cpus: &[u32],
+        first: E,
+        second: E,
+    ) -> Result<Self, CollectError> {
         let mut opened = Vec::new();
         for &cpu in cpus {
             let cycles = match counter(first, cpu) {
@@ -92,30 +88,20 @@ impl Cycles {
     }
 
     pub fn missing(opened: &Result<Self, CollectError>) -> Vec<Missing> {
-        let missing = |field: &str, reason: String| Missing {
-            field: field.to_owned(),
-            reason,
-        };
         match opened {
-            Err(error) => vec![missing("cycles, instructions", error.to_string())],
+            Err(error) => vec![Missing::new("cycles, instructions", error.to_string())],
             Ok(all) if all.cpus.iter().any(|cpu| cpu.instructions.is_none()) => {
-                let reason = "not every CPU counts instructions".to_owned();
-                vec![missing("instructions", reason)]
+                let reason = "not every CPU counts instructions";
+                vec![Missing::new("instructions", reason)]
             }
             Ok(_) => Vec::new(),
         }
     }
 }
 
-fn counter(event: Event, cpu: u32) -> io::Result<Counter> {
-    let mut builder = match event {
-        Event::Cycles => Builder::new(Hardware::CPU_CYCLES),
-        Event::Instructions => Builder::new(Hardware::INSTRUCTIONS),
-        #[cfg(test)]
-        Event::CpuClock => Builder::new(Software::CPU_CLOCK),
-    };
+fn counter(event: impl Event, cpu: u32) -> io::Result<Counter> {
     let cpu = usize::try_from(cpu).map_err(io::Error::other)?;
-    builder
+    Builder::new(event)
         .any_pid()
         .one_cpu(cpu)
         .include_kernel()
@@ -145,28 +131,19 @@ fn scaled(count: u64, enabled_ns: u128, running_ns: u128) -> Option<u64> {
 }
 
 fn explain(source: io::Error) -> CollectError {
-    let what = "count cycles by the CPUs' PMU".to_owned();
-    let errno = source.raw_os_error();
-    let is = |wanted: Errno| errno == Some(wanted.raw_os_error());
-    if is(Errno::ACCESS) || is(Errno::PERM) {
-        let need = lacking(rights::may_trace_now());
-        return CollectError::Denied { what, need };
+    match refused("count cycles by the CPUs' PMU".to_owned(), source) {
+        CollectError::Unsupported { what, source } => CollectError::Unsupported {
+            what: format!("{what}: this machine has none, or its hypervisor does not pass it on"),
+            source,
+        },
+        error => error,
     }
-    if [Errno::NOENT, Errno::NODEV, Errno::NOSYS, Errno::OPNOTSUPP]
-        .into_iter()
-        .any(is)
-    {
-        let what = format!("{what}: this machine has none, or its hypervisor does not pass it on");
-        return CollectError::Unsupported {
-            what,
-            source: Some(source),
-        };
-    }
-    CollectError::Failed { what, source }
 }
 
 #[cfg(test)]
 mod test {
+    use perf_event::events::Software;
+
     use super::*;
 
     /// The same counters on an event that every kernel has: each CPU's clock goes on by the time that passes.
@@ -175,7 +152,7 @@ mod test {
     fn every_cpu_is_counted() {
         let root = Root::host();
         let cpus = cpus::online(&root).unwrap();
-        let opened = Cycles::open_events(&cpus, Event::CpuClock, Event::CpuClock);
+        let opened = Cycles::open_events(&cpus, Software::CPU_CLOCK, Software::CPU_CLOCK);
         let mut counters = match opened {
             Ok(counters) => counters,
             Err(error @ CollectError::Denied { .. }) => {

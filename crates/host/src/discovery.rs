@@ -11,20 +11,16 @@
 mod agent;
 mod arguments;
 mod cgroup;
-mod cloud_hypervisor;
-mod crosvm;
-mod firecracker;
 #[doc(hidden)]
 pub mod fuzz;
 mod identity;
 mod kubevirt;
-mod lab;
 mod libvirt;
 mod living;
 mod machine;
 mod name;
 mod outside;
-mod pauses;
+mod presence;
 mod qemu;
 mod roster;
 mod running;
@@ -36,36 +32,29 @@ mod work;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use haltwise_core::identity::Identity;
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmKey, VmmKind};
-use haltwise_core::vmm::Machine;
 
 use self::arguments::Arguments;
 use crate::ceiling::sign;
 use crate::root::{Root, RootError};
 
 pub(crate) use self::agent::{AgentChannel, agent_channel};
-pub(crate) use self::living::Living;
+use self::living::Living;
 pub(crate) use self::name::printable_within;
 pub use self::name::{LONGEST_NAME, printable};
 pub use self::outside::{OutsideTime, OutsideVmm, outside};
-pub(crate) use self::pauses::Pauses;
+pub(crate) use self::presence::{Known, Presence};
 pub use self::roster::{RosterBuilder, VmLabel};
 pub use self::running::{VcpuThreads, is_in_kvm_run, settled};
 pub use self::selector::{SelectError, VmSelector};
 pub use self::threads::threads_of;
 
 /// A process that runs one or more VMs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VmProcess {
     /// The process, as the first VM in it.
     pub key: VmKey,
-    pub vmm: VmmKind,
-    /// What its operator calls it; else the process's name and number. Printable and short.
-    pub name: String,
-    /// What else it is called.
-    pub identity: Identity,
-    pub machine: Option<Machine>,
+    pub label: VmLabel,
     pub vm_descriptors: usize,
     /// The vCPUs it holds descriptors of, in order; a number that comes twice belongs to two VMs,
     /// or its descriptor was copied.
@@ -74,8 +63,6 @@ pub struct VmProcess {
     pub threads: Vec<VcpuThread>,
     /// It holds devices of the host (VFIO), whose interrupts may wake a vCPU from a hard interrupt.
     pub vfio: bool,
-    /// Its VMM shows that the ceilings of its VMs can be set from outside ([`crate::ceiling`]).
-    pub is_governed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,21 +74,11 @@ pub struct VcpuThread {
 }
 
 impl VmProcess {
-    pub fn label(&self) -> VmLabel {
-        VmLabel {
-            name: self.name.clone(),
-            identity: self.identity.clone(),
-            machine: self.machine,
-            vmm: self.vmm,
-            ceiling_settable: Some(self.is_governed),
-        }
-    }
-
     /// What one of its VMs is called, by its number where there are several.
     pub fn name_of(&self, number: Option<u32>) -> String {
         match number {
-            Some(number) => self.label().of_one(number, true).name,
-            None => self.name.clone(),
+            Some(number) => self.label.clone().of_one(number, true).name,
+            None => self.label.name.clone(),
         }
     }
 
@@ -157,13 +134,18 @@ pub(crate) fn unidentified(root: &Root, pid: Pid) -> String {
 pub fn key_of(root: &Root, pid: Pid) -> Result<VmKey, RootError> {
     let file = format!("proc/{pid}/stat");
     let stat = root.text(&file)?;
-    let start_ticks =
-        start_ticks(&stat).ok_or_else(|| root.malformed(&file, &stat, "a process's stat"))?;
-    Ok(VmKey {
-        pid,
-        start_ticks,
-        ordinal: 0,
-    })
+    let start_ticks = start_ticks(&stat);
+    let malformed = || root.malformed(&file, &stat, "a process's stat");
+    Ok(VmKey::first(pid, start_ticks.ok_or_else(malformed)?))
+}
+
+/// Whether a process is still the one that it was, and not another with its number.
+pub(crate) fn is_alive(root: &Root, process: VmKey) -> Result<bool, RootError> {
+    match key_of(root, process.pid) {
+        Ok(now) => Ok(now.start_ticks == process.start_ticks),
+        Err(error) if error.is_absent() => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 pub fn comm_of(root: &Root, tid: Tid) -> Result<String, RootError> {
@@ -196,15 +178,17 @@ fn look(root: &Root, pid: Pid) -> Result<Option<VmProcess>, RootError> {
     let named = identity::of(root, pid, vmm, &arguments);
     Ok(Some(VmProcess {
         key,
-        vmm: vmm.kind,
-        name: named.name.unwrap_or_else(|| fallback_name(&comm, pid)),
-        identity: named.identity,
-        machine: (vmm.kind == VmmKind::Qemu).then(|| machine::of(&arguments)),
+        label: VmLabel {
+            name: named.name.unwrap_or_else(|| fallback_name(&comm, pid)),
+            identity: named.identity,
+            machine: (vmm.kind == VmmKind::Qemu).then(|| machine::of(&arguments)),
+            vmm: vmm.kind,
+            ceiling_settable: Some(held.is_governed),
+        },
         vm_descriptors: held.vms,
         vcpus: held.vcpus,
         threads: threads(root, pid, vmm.vcpu)?,
         vfio: held.vfio,
-        is_governed: held.is_governed,
     }))
 }
 
@@ -213,6 +197,7 @@ struct Held {
     vms: usize,
     vcpus: Vec<VcpuId>,
     vfio: bool,
+    /// Its VMM shows that the ceilings of its VMs can be set from outside ([`crate::ceiling`]).
     is_governed: bool,
 }
 
@@ -279,36 +264,9 @@ fn program(exe: &Path) -> Option<String> {
     Some(name.strip_suffix(" (deleted)").unwrap_or(name).to_owned())
 }
 
-/// Field 22 of `/proc/PID/stat`. The name in field 2 may hold spaces and brackets.
 fn start_ticks(stat: &str) -> Option<u64> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+    outside::field(stat, 22)
 }
 
 #[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn start_time_is_found_behind_any_name() {
-        let fields = "S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 1000 200";
-        for name in ["vmm", "a b", "a) S 1 (b", ")", ""] {
-            assert_eq!(
-                start_ticks(&format!("42 ({name}) {fields}")),
-                Some(4711),
-                "{name}"
-            );
-        }
-        for bad in ["", "42 (vmm", "42 (vmm) S 1", "no brackets at all"] {
-            assert_eq!(start_ticks(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_replaced_program_keeps_its_name() {
-        let exe = |text: &str| program(Path::new(text));
-        assert_eq!(exe("/usr/bin/crosvm (deleted)").as_deref(), Some("crosvm"));
-        assert_eq!(exe("/usr/bin/crosvm").as_deref(), Some("crosvm"));
-        assert_eq!(exe("/"), None);
-    }
-}
+pub(crate) mod test;

@@ -2,6 +2,7 @@
 //!
 //! Not part of the library's interface. Each gives how much it could read.
 
+use haltwise_core::account::parts::Parts;
 use haltwise_core::event::{Halt, WindowChange};
 
 use crate::bpf;
@@ -76,7 +77,7 @@ pub fn bpf_record(bytes: &[u8]) -> u64 {
 fn check_halt(halt: &Halt, change: Option<WindowChange>) {
     assert!(halt.waited || halt.wake_latency_ns == Some(0), "{halt:?}");
     assert!(halt.gap_ns() <= Some(halt.halt_ns), "{halt:?}");
-    assert!(halt.sleep_ns() <= Some(halt.halt_ns), "{halt:?}");
+    assert_eq!(Parts::of_halt(halt).total_ns(), halt.halt_ns, "{halt:?}");
     assert!(!halt.is_preempted() || halt.waited, "{halt:?}");
     if let Some(change) = change {
         assert_eq!(change.tid, halt.tid, "{change:?}");

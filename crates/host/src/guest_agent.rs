@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use self::reply::{Handle, Info, Piece};
 use self::socket::Socket;
 use self::virsh::Virsh;
-use crate::discovery::{AgentChannel, agent_channel, key_of};
+use crate::discovery::{self, AgentChannel, agent_channel};
 use crate::root::{Root, RootError};
 
 pub(crate) use self::sessions::Sessions;
@@ -56,16 +56,12 @@ const NEEDED: [&str; 4] = [
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
-    /// The process has ended, or its number is another's.
     #[error("ask the guest agent of pid {0}: the VM has ended")]
     Gone(Pid),
-    /// The VMM is not QEMU.
     #[error("ask the guest agent of pid {0}: its VMM is not QEMU")]
     NotQemu(Pid),
-    /// QEMU was started without the agent's port.
     #[error("ask the guest agent of pid {0}: its QEMU has no port org.qemu.guest_agent.0")]
     NoPort(Pid),
-    /// The port leads to something that cannot be connected to.
     #[error(
         "ask the guest agent of pid {0}: its port is not a socket with a path, and libvirt does not list the VM"
     )]
@@ -74,7 +70,6 @@ pub enum AgentError {
         "ask the guest agent of pid {pid}: the socket on its command line belongs to pid {found}"
     )]
     OtherOwner { pid: Pid, found: i32 },
-    /// The socket cannot be connected to, or broke.
     #[error("{what} of pid {pid}")]
     Failed {
         what: &'static str,
@@ -87,10 +82,8 @@ pub enum AgentError {
          the guest?"
     )]
     Silent(Pid),
-    /// What came is no answer.
     #[error("ask the guest agent of pid {pid}: {why}")]
     Malformed { pid: Pid, why: &'static str },
-    /// The agent does not permit what is needed.
     #[error(
         "ask the guest agent of pid {pid}: the agent does not permit {command}: its setting --block-rpcs or \
          --allow-rpcs (older: --blacklist; BLACKLIST_RPC or FILTER_RPC_ARGS in /etc/sysconfig/qemu-ga) denies it"
@@ -100,14 +93,12 @@ pub enum AgentError {
         /// The first command that is denied.
         command: &'static str,
     },
-    /// The agent, or libvirt, answered with an error.
     #[error("{command} in the guest of pid {pid}: {text}")]
     Refused {
         pid: Pid,
         command: &'static str,
         text: String,
     },
-    /// The guest has no such parameter.
     #[error(
         "read {parameter} in the guest of pid {pid}: the guest has no such parameter (its kernel has no governor \
          haltpoll): {text}"
@@ -288,14 +279,10 @@ fn path_of(parameter: Parameter) -> String {
     format!("/{}", parameter.path())
 }
 
-/// Whether the process is still the one that was meant.
+/// Fails where the process is not the one that was meant.
 fn is_running(root: &Root, vm: VmKey) -> Result<(), AgentError> {
-    match key_of(root, vm.pid) {
-        Ok(now) if now.start_ticks == vm.start_ticks => Ok(()),
-        Ok(_) => Err(AgentError::Gone(vm.pid)),
-        Err(error) if error.is_absent() => Err(AgentError::Gone(vm.pid)),
-        Err(error) => Err(error.into()),
-    }
+    let is_alive = discovery::is_alive(root, vm)?;
+    is_alive.then_some(()).ok_or(AgentError::Gone(vm.pid))
 }
 
 #[cfg(test)]

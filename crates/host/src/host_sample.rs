@@ -11,61 +11,43 @@ use crate::root::{Root, RootError};
 /// Pressure is `None` on kernels that do not account it.
 pub fn read(root: &Root, kernel_cpu_ns: Option<u64>) -> Result<HostSample, RootError> {
     let text = root.text("proc/stat")?;
-    let stat =
-        CpuTimes::parse(&text).ok_or_else(|| root.malformed("proc/stat", &text, "CPU times"))?;
-    let ns_per_tick = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    let times = cpu_times(&text).ok_or_else(|| root.malformed("proc/stat", &text, "CPU times"))?;
     Ok(HostSample {
         time_ns: clock::monotonic_ns(),
-        cpus: stat.cpus,
-        busy_ns: stat.busy.saturating_mul(ns_per_tick),
-        total_ns: stat.total.saturating_mul(ns_per_tick),
         cpu_pressure_ns: cpu_pressure_ns(root),
         recorder_cpu_ns: clock::process_cpu_ns(),
         bpf_cpu_ns: kernel_cpu_ns,
         recorder_rss_bytes: resident_bytes(&root.text("proc/self/statm").unwrap_or_default()),
-        steal_ns: stat.steal.map(|steal| steal.saturating_mul(ns_per_tick)),
-        idle_ns: None,
-        package_uj: None,
-        cycles: None,
-        instructions: None,
+        ..times
     })
 }
 
-/// CPU times of all CPUs since boot, in clock ticks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct CpuTimes {
-    cpus: u32,
-    busy: u64,
-    total: u64,
-    steal: Option<u64>,
-}
-
-impl CpuTimes {
-    /// Reads `/proc/stat`. Guest time is part of user time there and is not counted twice; idle
-    /// and waiting for I/O are idle; time stolen by a hypervisor above is not.
-    fn parse(text: &str) -> Option<Self> {
-        let all = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        let fields: Vec<u64> = all
-            .split_ascii_whitespace()
-            .map_while(|field| field.parse().ok())
-            .take(8)
-            .collect();
-        let idle = fields.get(3)?.saturating_add(*fields.get(4).unwrap_or(&0));
-        let total = fields.iter().fold(0, |sum: u64, &n| sum.saturating_add(n));
-        let cpus = text
-            .lines()
-            .filter(|line| {
-                line.strip_prefix("cpu")
-                    .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-            })
-            .count();
-        Some(Self {
-            cpus: u32::try_from(cpus).ok()?,
-            busy: total.saturating_sub(idle),
-            total,
-            steal: fields.get(7).copied(),
+/// CPU times of all CPUs since boot, from `/proc/stat`. Guest time is part of user time there and is not counted twice; idle
+/// and waiting for I/O are idle; time stolen by a hypervisor above is not.
+fn cpu_times(text: &str) -> Option<HostSample> {
+    let all = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let fields: Vec<u64> = all
+        .split_ascii_whitespace()
+        .map_while(|field| field.parse().ok())
+        .take(8)
+        .collect();
+    let idle = fields.get(3)?.saturating_add(*fields.get(4).unwrap_or(&0));
+    let total = fields.iter().fold(0, |sum: u64, &n| sum.saturating_add(n));
+    let cpus = text
+        .lines()
+        .filter(|line| {
+            line.strip_prefix("cpu")
+                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
         })
-    }
+        .count();
+    let ns_per_tick = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    Some(HostSample {
+        cpus: u32::try_from(cpus).ok()?,
+        busy_ns: total.saturating_sub(idle).saturating_mul(ns_per_tick),
+        total_ns: total.saturating_mul(ns_per_tick),
+        steal_ns: fields.get(7).map(|steal| steal.saturating_mul(ns_per_tick)),
+        ..HostSample::default()
+    })
 }
 
 /// Time in which some task waited for a CPU, since boot; `None` on kernels that do not account it.
@@ -114,17 +96,17 @@ mod test {
 
     #[test]
     fn guest_time_is_not_counted_twice() {
-        assert_eq!(
-            CpuTimes::parse(STAT),
-            Some(CpuTimes {
-                cpus: 2,
-                busy: 28,
-                total: 132,
-                steal: Some(7),
-            })
-        );
+        let tick = clock::ticks_long(1);
+        let expected = HostSample {
+            cpus: 2,
+            busy_ns: 28 * tick,
+            total_ns: 132 * tick,
+            steal_ns: Some(7 * tick),
+            ..HostSample::default()
+        };
+        assert_eq!(cpu_times(STAT), Some(expected));
         for bad in ["", "cpu", "cpu  1 2 3", "cpu  a b c d"] {
-            assert_eq!(CpuTimes::parse(bad), None, "{bad}");
+            assert_eq!(cpu_times(bad), None, "{bad}");
         }
     }
 

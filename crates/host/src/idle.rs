@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use haltwise_core::decode::idle::{Period, THIS_VM};
 use haltwise_core::event::{CeilingSource, Facts};
-use haltwise_core::identity::Identity;
-use haltwise_core::ids::{Tid, VcpuId, VmKey, VmmKind};
+use haltwise_core::ids::{Tid, VcpuId, VmKey};
 use haltwise_core::recording::Roster;
 
 use crate::collector::Counting;
@@ -18,8 +17,8 @@ use crate::root::Root;
 pub(crate) struct Machine {
     root: Root,
     roster: RosterBuilder,
-    /// The governor is haltpoll: it has a ceiling.
-    has_ceiling: bool,
+    /// The governor is haltpoll, which has a ceiling.
+    pub(crate) is_haltpoll: bool,
     /// When the last period of each CPU ended.
     ends: BTreeMap<u32, u64>,
     pub(crate) counting: Counting,
@@ -27,11 +26,11 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new(root: Root, cpus: &[u32]) -> Self {
-        let has_ceiling = governor(&root).as_deref() == Some("haltpoll");
+        let governor = root.value("sys/devices/system/cpu/cpuidle/current_governor_ro");
         let mut machine = Self {
             root,
             roster: RosterBuilder::default(),
-            has_ceiling,
+            is_haltpoll: governor.is_ok_and(|governor| governor == "haltpoll"),
             ends: BTreeMap::new(),
             counting: Counting::default(),
         };
@@ -44,13 +43,8 @@ impl Machine {
     fn enter(&mut self, cpus: &[u32]) {
         let name = self.root.value("proc/sys/kernel/hostname").ok();
         let name = name.and_then(|name| printable(&name));
-        let vm = self.roster.vm(VmKey::default(), || VmLabel {
-            name: name.unwrap_or_else(|| "guest".to_owned()),
-            identity: Identity::default(),
-            machine: None,
-            vmm: VmmKind::Other,
-            ceiling_settable: None,
-        });
+        let name = name.unwrap_or_else(|| "guest".to_owned());
+        let vm = self.roster.vm(VmKey::default(), || VmLabel::named(name));
         debug_assert_eq!(vm, THIS_VM);
         let ceiling_ns = self.ceiling_ns();
         for cpu in cpus {
@@ -74,7 +68,7 @@ impl Machine {
     /// `guest_halt_poll_ns`, which binds the governor haltpoll alone.
     pub(crate) fn ceiling_ns(&self) -> Option<u32> {
         let path = "sys/module/haltpoll/parameters/guest_halt_poll_ns";
-        self.has_ceiling.then(|| self.root.number(path).ok())?
+        self.is_haltpoll.then(|| self.root.number(path).ok())?
     }
 
     /// Takes a period, under the ceiling in force, as the facts that it is.
@@ -84,7 +78,9 @@ impl Machine {
         *last = halt.end_ns();
         if self.counting.holds(period.end_ns) {
             facts.halts.push(halt);
-            facts.windows.extend(period.window_change(halt.end_ns()));
+            facts
+                .windows
+                .extend(period.change.map(|call| call.row(&halt)));
         }
     }
 
@@ -99,9 +95,4 @@ impl Machine {
 pub(crate) fn polls_in_state_0(root: &Root) -> bool {
     let name = root.value("sys/devices/system/cpu/cpu0/cpuidle/state0/name");
     name.is_ok_and(|name| name == "POLL")
-}
-
-pub(crate) fn governor(root: &Root) -> Option<String> {
-    let path = "sys/devices/system/cpu/cpuidle/current_governor_ro";
-    root.value(path).ok()
 }

@@ -51,7 +51,7 @@ pub use self::origin::{Line, Reach, holder, lines, rivals};
 pub use self::snapshot::Snapshot;
 pub use self::state::{PILOT, keep, kept, make_place};
 pub use self::store::BASELINE;
-pub use self::target::{BootFile, Change, Form, InGuest, Target};
+pub use self::target::{BootFile, Change, InGuest, Target};
 pub use self::undo::{Left, Reversal, UndoneStep, Why};
 pub use self::writer::{Writer, writes};
 

@@ -21,6 +21,9 @@
 //! | [`params`] | the settings in force, and what changed |
 //! | [`companion`] | processes that a recorder starts beside itself |
 //! | [`guest_agent`] | parameters in a Linux guest, by its QEMU guest agent |
+//! | `bytes` | numbers in bytes that a kernel wrote |
+//! | `losses` | what was lost, reported once |
+//! | `opaque` | a value without words of its own for `{:?}` |
 //! | `idle` | this machine and its own idle CPUs |
 //! | [`host_sample`] | how busy the host is, and what the recorder takes of it |
 //! | [`sandbox`] | what a process gives up before it touches what others may have written |
@@ -31,6 +34,7 @@
 //! | [`wakeup`] | what sleeping and waking cost a thread |
 
 pub mod bpf;
+mod bytes;
 pub mod ceiling;
 pub mod clock;
 pub mod collector;
@@ -47,6 +51,8 @@ pub mod guest_agent;
 pub mod host_sample;
 mod idle;
 pub mod knob;
+mod losses;
+mod opaque;
 pub mod params;
 pub mod perf;
 pub mod profile;

@@ -24,7 +24,7 @@ mod filter;
 #[doc(hidden)]
 pub mod fuzz;
 mod idle;
-mod limits;
+mod layouts;
 pub(crate) mod open;
 mod places;
 mod record;

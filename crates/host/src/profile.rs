@@ -1,7 +1,7 @@
 //! Samples of the threads of VMMs: where they spend their time.
 //!
 //! ```text
-//! perf event on each CPU ─► BPF: a VMM's? ─► perf ring of the CPU ─► record ─► keeper ─► Rows
+//! perf event on each CPU ─► BPF: a VMM's? ─► perf ring of the CPU ─► record ─► symbol_cache ─► Rows
 //!                            + which exit                                        │
 //!                                             kallsyms, maps, ELF files ─► symbols
 //! ```
@@ -11,12 +11,16 @@
 //! kernel; without BPF they are dropped here. Where the CPU clock is sampled, its timer runs on idle
 //! CPUs too and wakes them.
 //!
+//! perf writes a sample's record, since only perf knows whether the guest was hit and how to walk a stack: the BPF program
+//! that filters lets an event of type `bpf-output` write it. The exit that the thread last noted follows the record;
+//! without exits, the function on the stack that handles one says which it is.
+//!
 //! | file | holds |
 //! |---|---|
 //! | `open` | the events of one CPU and their ring |
 //! | `record` | bytes of a ring as samples; pure |
-//! | `keeper` | samples as rows: placed, their stacks and frames numbered |
-//! | `people` | which processes are sampled, and whose threads they are |
+//! | `symbol_cache` | samples as rows: placed, their stacks and frames numbered |
+//! | `sampled_threads` | which processes are sampled, and whose threads they are |
 //! | `symbols` | addresses as functions, while their process is there to ask |
 //! | `kallsyms`, `maps` | two files of the kernel, read; pure |
 //! | `namer` | functions of VMMs, named by a child with few rights |
@@ -29,14 +33,14 @@ mod files;
 #[doc(hidden)]
 pub mod fuzz;
 mod kallsyms;
-mod keeper;
 mod maps;
 pub(crate) mod namer;
 mod open;
-mod people;
 mod profiler;
 mod record;
 mod refusal;
+mod sampled_threads;
+mod symbol_cache;
 mod symbols;
 mod written_name;
 

@@ -23,20 +23,16 @@ pub struct Root {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootError {
-    /// It is not there: this kernel lacks it, or the process it belonged to has ended.
     #[error("read {}: not there", path.display())]
     Absent { path: PathBuf },
-    /// We may not read it.
     #[error("read {}: not permitted", path.display())]
     Denied { path: PathBuf },
-    /// Anything else.
     #[error("read {}", path.display())]
     Failed {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// It was read, and does not say what it should.
     #[error("read {}: `{text}` is not {expected}", path.display())]
     Malformed {
         path: PathBuf,
@@ -46,7 +42,7 @@ pub enum RootError {
 }
 
 impl RootError {
-    fn new(path: PathBuf, source: io::Error) -> Self {
+    pub(crate) fn new(path: PathBuf, source: io::Error) -> Self {
         // A process that ends while its files are read gives ESRCH.
         let gone = source.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error());
         match source.kind() {

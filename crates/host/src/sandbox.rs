@@ -31,7 +31,7 @@ const READER_FILES: u64 = 512;
 const PARANOID: &str = "proc/sys/kernel/perf_event_paranoid";
 
 /// What a recorder still has to do once it is attached.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a duty of its own")]
 pub struct Duties<'a> {
     /// Where it writes: directories that are there.

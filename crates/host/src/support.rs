@@ -11,6 +11,7 @@ use std::fmt;
 
 use haltwise_core::event::Knob;
 use haltwise_core::recording::Rung;
+use rustix::thread::CapabilitySet;
 
 use crate::knob;
 use crate::params;
@@ -18,14 +19,13 @@ use crate::root::{Root, RootError};
 use crate::tracefs::{self, Standing};
 
 pub use self::kernel::KernelRelease;
-pub use self::rights::{Capability, Rights};
+pub use self::rights::{CAPABILITIES, Rights};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Good,
     Note,
     Warning,
-    /// Something does not work.
     Problem,
 }
 
@@ -121,75 +121,52 @@ pub fn inspect(root: &Root, time_ns: u64) -> Result<Support, RootError> {
     })
 }
 
+fn offered(is_there: bool, what: &'static str) -> Result<(), Refusal> {
+    is_there.then_some(()).ok_or(Refusal::Unsupported { what })
+}
+
+fn permitted(may: bool, what: &'static str, need: &'static str) -> Result<(), Refusal> {
+    may.then_some(()).ok_or(Refusal::Denied { what, need })
+}
+
+const NOT_LOCKED: &str = "a kernel that is not locked down for confidentiality";
+
 fn bpf(root: &Root, kernel: &KernelRelease, rights: Rights) -> Result<(), Refusal> {
-    if !root.exists("sys/module/kvm") {
-        return Err(Refusal::Unsupported { what: "find KVM" });
-    }
-    if !kernel.is_from(5, 8) && !kernel.has_backports() {
-        return Err(Refusal::Unsupported {
-            what: "walk open files with BPF (5.8)",
-        });
-    }
-    if !root.exists("sys/kernel/btf/vmlinux") {
-        return Err(Refusal::Unsupported {
-            what: "read the kernel's types (CONFIG_DEBUG_INFO_BTF)",
-        });
-    }
-    if is_loaded_as_module(root, "kvm") && !root.exists("sys/kernel/btf/kvm") {
-        return Err(Refusal::Unsupported {
-            what: "read the types of module kvm (CONFIG_DEBUG_INFO_BTF_MODULES)",
-        });
-    }
-    if is_confidential(root) {
-        return Err(Refusal::Denied {
-            what: "read kernel memory with BPF",
-            need: "a kernel that is not locked down for confidentiality",
-        });
-    }
-    if !rights.may_load_bpf() {
-        return Err(Refusal::Denied {
-            what: "load BPF programs",
-            need: "CAP_BPF and CAP_PERFMON",
-        });
-    }
-    Ok(())
+    offered(root.exists("sys/module/kvm"), "find KVM")?;
+    let walks = kernel.is_from(5, 8) || kernel.has_backports();
+    offered(walks, "walk open files with BPF (5.8)")?;
+    let has_types = root.exists("sys/kernel/btf/vmlinux");
+    offered(has_types, "read the kernel's types (CONFIG_DEBUG_INFO_BTF)")?;
+    let has_types = !is_loaded_as_module(root, "kvm") || root.exists("sys/kernel/btf/kvm");
+    let what = "read the types of module kvm (CONFIG_DEBUG_INFO_BTF_MODULES)";
+    offered(has_types, what)?;
+    let is_open = !is_confidential(root);
+    permitted(is_open, "read kernel memory with BPF", NOT_LOCKED)?;
+    let may_load = rights.may_load_bpf();
+    permitted(may_load, "load BPF programs", "CAP_BPF and CAP_PERFMON")
 }
 
 fn tracepoints(root: &Root, rights: Rights) -> Result<(), Refusal> {
-    if rights.perf_event_paranoid.is_none() {
-        return Err(Refusal::Unsupported {
-            what: "open perf events (CONFIG_PERF_EVENTS)",
-        });
-    }
-    if is_confidential(root) {
-        return Err(Refusal::Denied {
-            what: "read tracepoints",
-            need: "a kernel that is not locked down for confidentiality",
-        });
-    }
-    if !rights.may_trace() {
-        return Err(Refusal::Denied {
-            what: "read tracepoints of the whole host",
-            need: "CAP_PERFMON, or kernel.perf_event_paranoid = -1",
-        });
-    }
+    let has_events = rights.perf_event_paranoid.is_some();
+    offered(has_events, "open perf events (CONFIG_PERF_EVENTS)")?;
+    permitted(!is_confidential(root), "read tracepoints", NOT_LOCKED)?;
+    permitted(
+        rights.may_trace(),
+        "read tracepoints of the whole host",
+        "CAP_PERFMON, or kernel.perf_event_paranoid = -1",
+    )?;
     match tracefs::standing(root) {
-        Standing::Mounted(at) if root.exists(format!("{at}/events/kvm/kvm_vcpu_wakeup")) => Ok(()),
-        Standing::Mounted(_) => Err(Refusal::Unsupported {
-            what: "find tracepoint kvm:kvm_vcpu_wakeup",
-        }),
-        Standing::Mountable if rights.has(Capability::SysAdmin) => Ok(()),
-        Standing::Mountable => Err(Refusal::Denied {
-            what: "mount tracefs",
-            need: "CAP_SYS_ADMIN, or `mount -t tracefs tracefs /sys/kernel/tracing` by root",
-        }),
-        Standing::Closed(_) => Err(Refusal::Denied {
-            what: "read tracefs",
-            need: "root, or CAP_DAC_READ_SEARCH",
-        }),
-        Standing::Unsupported => Err(Refusal::Unsupported {
-            what: "find tracefs (CONFIG_TRACING)",
-        }),
+        Standing::Mounted(at) => {
+            let is_there = root.exists(format!("{at}/events/kvm/kvm_vcpu_wakeup"));
+            offered(is_there, "find tracepoint kvm:kvm_vcpu_wakeup")
+        }
+        Standing::Mountable => permitted(
+            rights.has(CapabilitySet::SYS_ADMIN),
+            "mount tracefs",
+            "CAP_SYS_ADMIN, or `mount -t tracefs tracefs /sys/kernel/tracing` by root",
+        ),
+        Standing::Closed(_) => permitted(false, "read tracefs", "root, or CAP_DAC_READ_SEARCH"),
+        Standing::Unsupported => offered(false, "find tracefs (CONFIG_TRACING)"),
     }
 }
 
@@ -246,7 +223,7 @@ fn kvm(root: &Root) -> Vec<Finding> {
 
 fn own_rights(rights: Rights) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if !rights.has(Capability::SysPtrace) || !rights.has(Capability::DacReadSearch) {
+    if !rights.has(CapabilitySet::SYS_PTRACE | CapabilitySet::DAC_READ_SEARCH) {
         findings.push(Finding::new(
             Level::Warning,
             "other users' processes are not accessible",

@@ -62,7 +62,6 @@ thread_local! {
     static LEFT_TO_WAIT: Cell<Option<Patience>> = const { Cell::new(None) };
 }
 
-/// A wait that began.
 #[derive(Debug)]
 pub(crate) struct Wait {
     began: Patience,

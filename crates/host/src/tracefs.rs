@@ -5,10 +5,11 @@
 
 mod format;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use rustix::mount::{MountFlags, mount};
 
+use crate::collector::CollectError;
 use crate::root::{Root, RootError};
 
 pub use self::format::{EventFormat, Field, FormatError};
@@ -20,44 +21,6 @@ const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 pub struct Tracefs {
     root: Root,
     at: &'static str,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TracefsError {
-    /// This kernel has none.
-    #[error("find tracefs: not offered by this kernel")]
-    Unsupported,
-    /// It is there, or could be mounted, but not by us.
-    #[error("{what} {}: not permitted (needs {need})", path.display())]
-    Denied {
-        what: &'static str,
-        path: PathBuf,
-        need: &'static str,
-    },
-    #[error("mount tracefs at {}", path.display())]
-    Mount {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
-    /// This kernel does not have that event, or the module that has it is not loaded.
-    #[error("find tracepoint {event}: not offered by this kernel")]
-    NoEvent {
-        /// The event as `system:name`.
-        event: String,
-    },
-    /// A file could not be read.
-    #[error(transparent)]
-    Read(#[from] RootError),
-    /// A format file does not say what it should.
-    #[error("read format of {event}")]
-    Format {
-        /// The event as `system:name`.
-        event: String,
-        #[source]
-        source: FormatError,
-    },
 }
 
 /// Where tracefs stands on this host, without changing anything.
@@ -96,61 +59,71 @@ pub fn standing(root: &Root) -> Standing {
 
 impl Tracefs {
     /// Finds tracefs, and mounts it if it is not mounted.
-    pub fn find(root: &Root) -> Result<Self, TracefsError> {
+    pub fn find(root: &Root) -> Result<Self, CollectError> {
         let tracefs = |at| Self {
             root: root.clone(),
             at,
         };
         match standing(root) {
             Standing::Mounted(at) => Ok(tracefs(at)),
-            Standing::Closed(at) => Err(TracefsError::Denied {
-                what: "read",
-                path: root.path(at),
+            Standing::Closed(_) => Err(CollectError::Denied {
+                what: "read tracefs".to_owned(),
                 need: "root, or a mount of tracefs that we may read",
             }),
             Standing::Mountable if root.is_host() => {
-                mount_at(root.path(PLACES[0]))?;
+                mount_at(&root.path(PLACES[0]))?;
                 Ok(tracefs(PLACES[0]))
             }
-            Standing::Mountable | Standing::Unsupported => Err(TracefsError::Unsupported),
+            Standing::Mountable | Standing::Unsupported => {
+                Err(CollectError::unsupported("find tracefs"))
+            }
         }
+    }
+
+    fn format_of(&self, system: &str, name: &str) -> Result<String, RootError> {
+        let path = format!("{}/events/{system}/{name}/format", self.at);
+        self.root.text(path)
     }
 
     /// The format file of an event, as it is; `None` where it cannot be read.
     pub fn format_text(&self, system: &str, name: &str) -> Option<String> {
-        let path = format!("{}/events/{system}/{name}/format", self.at);
-        self.root.text(path).ok()
+        self.format_of(system, name).ok()
     }
 
-    /// Reads where the fields of an event are.
-    pub fn event(&self, system: &str, name: &str) -> Result<EventFormat, TracefsError> {
-        let event = || format!("{system}:{name}");
-        let path = format!("{}/events/{system}/{name}/format", self.at);
-        match self.root.text(&path) {
-            Ok(text) => EventFormat::parse(&text).map_err(|source| TracefsError::Format {
-                event: event(),
-                source,
-            }),
-            Err(error) if error.is_absent() => Err(TracefsError::NoEvent { event: event() }),
-            Err(error) => Err(error.into()),
-        }
+    /// Reads where the fields of an event are; `None` where this kernel does not have it, or the module that has it is
+    /// not loaded.
+    pub fn event(&self, system: &str, name: &str) -> Result<Option<EventFormat>, CollectError> {
+        let text = match self.format_of(system, name) {
+            Ok(text) => text,
+            Err(error) if error.is_absent() => return Ok(None),
+            Err(error) => return Err(CollectError::unread(error)),
+        };
+        let format = EventFormat::parse(&text).map_err(|error| {
+            CollectError::unsupported(format!("read format of {system}:{name}: {error}"))
+        });
+        format.map(Some)
+    }
+
+    /// The same of an event without which nothing can be recorded.
+    pub fn needed(&self, system: &str, name: &str) -> Result<EventFormat, CollectError> {
+        let absent = || CollectError::unsupported(format!("find tracepoint {system}:{name}"));
+        self.event(system, name)?.ok_or_else(absent)
     }
 }
 
-fn mount_at(path: PathBuf) -> Result<(), TracefsError> {
+fn mount_at(path: &Path) -> Result<(), CollectError> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    match mount("tracefs", &path, "tracefs", flags, None) {
+    match mount("tracefs", path, "tracefs", flags, None) {
         // Another process, or another thread of ours, has mounted it since we looked.
         Ok(()) | Err(rustix::io::Errno::BUSY) => Ok(()),
-        Err(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS) => Err(TracefsError::Denied {
-            what: "mount tracefs at",
-            path,
+        Err(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS) => Err(CollectError::Denied {
+            what: "mount tracefs".to_owned(),
             need: "CAP_SYS_ADMIN",
         }),
-        Err(errno) => Err(TracefsError::Mount {
-            path,
-            source: errno.into(),
-        }),
+        Err(errno) => {
+            let what = format!("mount tracefs at {}", path.display());
+            Err(CollectError::failed(what)(errno))
+        }
     }
 }
 
@@ -167,7 +140,7 @@ mod test {
         assert_eq!(standing(&root), Standing::Unsupported);
         assert!(matches!(
             Tracefs::find(&root),
-            Err(TracefsError::Unsupported)
+            Err(CollectError::Unsupported { .. })
         ));
         fs::create_dir(dir.path().join("proc")).unwrap();
         fs::write(
@@ -183,7 +156,7 @@ mod test {
             Standing::Mounted("sys/kernel/debug/tracing")
         );
         let tracefs = Tracefs::find(&root).unwrap();
-        let told = |name| tracefs.event("kvm", name).unwrap_err().to_string();
+        let told = |name| tracefs.needed("kvm", name).unwrap_err().to_string();
         assert_eq!(
             told("kvm_vcpu_wakeup"),
             "find tracepoint kvm:kvm_vcpu_wakeup: not offered by this kernel"
@@ -191,7 +164,7 @@ mod test {
         fs::write(events.join("kvm/kvm_vcpu_wakeup/format"), "nonsense").unwrap();
         assert_eq!(
             told("kvm_vcpu_wakeup"),
-            "read format of kvm:kvm_vcpu_wakeup"
+            "read format of kvm:kvm_vcpu_wakeup: no line `name:`: not offered by this kernel"
         );
     }
 }

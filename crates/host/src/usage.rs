@@ -46,20 +46,19 @@ pub struct Idle {
 /// The state named `POLL` does not count: the CPU spins in it (`drivers/cpuidle/poll_state.c`). The time
 /// of a state is added when it is left (`cpuidle_enter_state`), in microseconds.
 pub fn idle(root: &Root) -> Result<Idle, RootError> {
-    let mut idle = Idle {
-        cpus: 0,
-        idle_ns: 0,
-    };
-    for cpu in cpus_with_cpuidle(root)? {
-        idle.cpus += 1;
+    let cpus = cpus_with_cpuidle(root)?;
+    let mut idle_ns = 0_u64;
+    for &cpu in &cpus {
         for (_, folder) in states_of(root, cpu)? {
             if root.value(format!("{folder}/name"))? != POLL {
-                let us: u64 = root.number(format!("{folder}/time"))?;
-                idle.idle_ns = idle.idle_ns.saturating_add(us.saturating_mul(1_000));
+                idle_ns = idle_ns.saturating_add(residency_ns(root, &folder)?);
             }
         }
     }
-    Ok(idle)
+    Ok(Idle {
+        cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX),
+        idle_ns,
+    })
 }
 
 /// Idle time of each CPU in ticks: the fourth number of its line in `/proc/stat` (`show_stat`, `fs/proc/stat.c`).
@@ -95,7 +94,7 @@ pub(crate) const POLL: &str = "POLL";
 pub fn idle_states(root: &Root, time_ns: u64) -> Result<Vec<IdleState>, RootError> {
     let mut states: BTreeMap<(u32, String), IdleState> = BTreeMap::new();
     for cpu in cpus_with_cpuidle(root)? {
-        for (_, state) in states_of_cpu(root, cpu)? {
+        for state in states_of_cpu(root, cpu)? {
             let key = (state.state, state.name.clone());
             let sum = states.entry(key).or_insert_with(|| IdleState {
                 time_ns,
@@ -117,24 +116,27 @@ pub fn idle_states(root: &Root, time_ns: u64) -> Result<Vec<IdleState>, RootErro
     Ok(states.into_values().collect())
 }
 
-pub(crate) fn states_of_cpu(root: &Root, cpu: u32) -> Result<Vec<(u32, IdleState)>, RootError> {
+pub(crate) fn states_of_cpu(root: &Root, cpu: u32) -> Result<Vec<IdleState>, RootError> {
     let states = states_of(root, cpu)?.into_iter();
     let read = |(number, folder): (u32, String)| {
-        let us: u64 = root.number(format!("{folder}/time"))?;
-        let state = IdleState {
+        Ok(IdleState {
             time_ns: 0,
             state: number,
             name: printed(root, &format!("{folder}/name"))?,
             description: printed(root, &format!("{folder}/desc")).unwrap_or_default(),
             cpus: 1,
             entries: root.number(format!("{folder}/usage"))?,
-            residency_ns: us.saturating_mul(1_000),
+            residency_ns: residency_ns(root, &folder)?,
             above: root.number(format!("{folder}/above")).ok(),
             below: root.number(format!("{folder}/below")).ok(),
-        };
-        Ok((number, state))
+        })
     };
     states.map(read).collect()
+}
+
+fn residency_ns(root: &Root, folder: &str) -> Result<u64, RootError> {
+    let us: u64 = root.number(format!("{folder}/time"))?;
+    Ok(us.saturating_mul(1_000))
 }
 
 fn printed(root: &Root, file: &str) -> Result<String, RootError> {
@@ -320,21 +322,17 @@ mod test {
 
     #[test]
     fn idle_is_all_states_but_polling() {
-        let cpu = "sys/devices/system/cpu";
-        let (_dir, root) = made_up(&[
-            (&format!("{cpu}/cpu0/cpuidle/state0/name"), "POLL\n"),
-            (&format!("{cpu}/cpu0/cpuidle/state0/time"), "999\n"),
-            (&format!("{cpu}/cpu0/cpuidle/state1/name"), "C1\n"),
-            (&format!("{cpu}/cpu0/cpuidle/state1/time"), "7\n"),
-            (&format!("{cpu}/cpu0/cpuidle/state2/name"), "C6\n"),
-            (&format!("{cpu}/cpu0/cpuidle/state2/time"), "100\n"),
-            (&format!("{cpu}/cpu1/cpuidle/state1/name"), "C1\n"),
-            (&format!("{cpu}/cpu1/cpuidle/state1/time"), "1\n"),
-            (&format!("{cpu}/cpu2/online"), "0\n"),
-            (&format!("{cpu}/cpuidle/current_driver"), "none\n"),
-            (&format!("{cpu}/cpu1/cpuidle/state0/name"), "POLL\n"),
-            (&format!("{cpu}/cpu1/cpuidle/state0/time"), "1\n"),
-        ]);
+        let mut files = state(0, 0, "POLL", "1", "999");
+        files.extend(state(0, 1, "C1", "1", "7"));
+        files.extend(state(0, 2, "C6", "1", "100"));
+        files.extend(state(1, 0, "POLL", "1", "1"));
+        files.extend(state(1, 1, "C1", "1", "1"));
+        files.push((format!("{CPUS}/cpu2/online"), "0\n".to_owned()));
+        files.push((
+            format!("{CPUS}/cpuidle/current_driver"),
+            "none\n".to_owned(),
+        ));
+        let (_dir, root) = made_of(&files);
         let expected = Idle {
             cpus: 2,
             idle_ns: 108_000,

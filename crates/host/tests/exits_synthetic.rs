@@ -32,6 +32,10 @@ fn played(wanted: Synthetic) -> Option<Played> {
     had(|| play(wanted))
 }
 
+fn stepped(threads: &[&[Step]]) -> Option<Vec<Exits>> {
+    had(|| play_steps(threads))
+}
+
 fn count(rows: &[Exits], kind: Kind) -> u64 {
     let rows = rows.iter().filter(|row| row.cause.kind == kind);
     rows.map(|row| row.count).sum()
@@ -57,7 +61,7 @@ fn a_thousand_vcpus_are_counted_to_the_unit() {
     }
     println!(
         "{:.0} ns per exit and entry; tables of {} MiB for 1000 vCPUs",
-        played.ns_per_exit,
+        played.timed.ns_per_exit,
         played.table_bytes >> 20,
     );
 }
@@ -103,7 +107,7 @@ fn one_vcpu_has_a_time_for_each_exit() {
     assert_eq!(exits.user_ns, 0);
     println!(
         "{:.0} ns per exit and entry, one vCPU; measuring itself {:.0} ns",
-        played.ns_per_exit, played.measuring_ns
+        played.timed.ns_per_exit, played.timed.measuring_ns
     );
 }
 
@@ -118,22 +122,19 @@ fn timed(rows: &[Exits], reason: u32) -> (u64, u64) {
 #[test]
 fn a_lost_entry_or_exit_is_counted_and_never_mispaired() {
     use Step::{Entry, Exit};
-    let Some(rows) = had(|| {
-        play_steps(&[&[
-            Entry(0),
-            Exit(0, 1),
-            Entry(0),
-            // The entry between these two was lost.
-            Exit(0, 2),
-            Exit(0, 3),
-            Entry(0),
-            // The exit between these two was lost.
-            Entry(0),
-            Exit(0, 4),
-        ]])
-    }) else {
-        return;
-    };
+    let steps: &[&[Step]] = &[&[
+        Entry(0),
+        Exit(0, 1),
+        Entry(0),
+        // The entry between these two was lost.
+        Exit(0, 2),
+        Exit(0, 3),
+        Entry(0),
+        // The exit between these two was lost.
+        Entry(0),
+        Exit(0, 4),
+    ]];
+    let Some(rows) = stepped(steps) else { return };
     let all = [1, 2, 3, 4].map(|reason| timed(&rows, reason));
     assert_eq!(all, [(1, 1), (1, 0), (1, 1), (1, 0)]);
     assert_eq!(count(&rows, Kind::Entry), 4);
@@ -143,23 +144,20 @@ fn a_lost_entry_or_exit_is_counted_and_never_mispaired() {
 #[test]
 fn an_exit_is_not_paired_with_an_entry_of_another_vcpu_or_thread() {
     use Step::{Entry, Exit};
-    let Some(rows) = had(|| {
-        play_steps(&[
-            // One thread that runs two vCPUs in turn; the second takes the first's place.
-            &[
-                Entry(0),
-                Exit(0, 1),
-                Entry(1),
-                Exit(1, 2),
-                Entry(0),
-                Exit(0, 3),
-            ],
-            // Another thread takes the first vCPU over: the exit was not its own.
-            &[Entry(0), Exit(0, 5), Entry(0)],
-        ])
-    }) else {
-        return;
-    };
+    let steps: &[&[Step]] = &[
+        // One thread that runs two vCPUs in turn; the second takes the first's place.
+        &[
+            Entry(0),
+            Exit(0, 1),
+            Entry(1),
+            Exit(1, 2),
+            Entry(0),
+            Exit(0, 3),
+        ],
+        // Another thread takes the first vCPU over: the exit was not its own.
+        &[Entry(0), Exit(0, 5), Entry(0)],
+    ];
+    let Some(rows) = stepped(steps) else { return };
     let all = [1, 2, 3, 5].map(|reason| timed(&rows, reason));
     assert_eq!(all, [(1, 0), (1, 0), (1, 0), (1, 1)]);
     assert_eq!(count(&rows, Kind::Entry), 5);
@@ -169,23 +167,20 @@ fn an_exit_is_not_paired_with_an_entry_of_another_vcpu_or_thread() {
 #[test]
 fn time_in_the_vmm_belongs_to_its_exit_and_not_to_the_next() {
     use Step::{Entry, Exit, Return, Run};
-    let Some(rows) = had(|| {
-        play_steps(&[&[
-            Run,
-            Entry(0),
-            Exit(0, 30),
-            Return(2),
-            Run,
-            Entry(0),
-            Exit(0, 12),
-            Entry(0),
-            Exit(0, 30),
-            // The VM ends here: its last return has no time.
-            Return(2),
-        ]])
-    }) else {
-        return;
-    };
+    let steps: &[&[Step]] = &[&[
+        Run,
+        Entry(0),
+        Exit(0, 30),
+        Return(2),
+        Run,
+        Entry(0),
+        Exit(0, 12),
+        Entry(0),
+        Exit(0, 30),
+        // The VM ends here: its last return has no time.
+        Return(2),
+    ]];
+    let Some(rows) = stepped(steps) else { return };
     let exits = |reason| {
         let mut rows = rows.iter();
         rows.find(|row| row.cause.kind == Kind::Exit && row.cause.reason == Some(reason))
@@ -215,7 +210,7 @@ fn an_exit_by_idle_hlt_is_that_of_a_halt() {
     let steps: Vec<Step> = (0..100)
         .flat_map(|_| [SvmExit(0, IDLE_HLT), Entry(0), SvmExit(0, IO), Entry(0)])
         .collect();
-    let Some(rows) = had(|| play_steps(&[&steps])) else {
+    let Some(rows) = stepped(&[&steps]) else {
         return;
     };
     let mut account = Account::new(By::Reason, 0);
@@ -234,7 +229,7 @@ fn a_number_beyond_the_table_has_a_row_of_its_own() {
         .iter()
         .flat_map(|reason| [Exit(0, *reason), Entry(0), Exit(0, *reason), Entry(0)])
         .collect();
-    let Some(rows) = had(|| play_steps(&[&steps])) else {
+    let Some(rows) = stepped(&[&steps]) else {
         return;
     };
     for reason in beyond {
@@ -288,7 +283,7 @@ fn exits_of_a_nested_guest_are_those_of_its_vcpu() {
             ]
         })
         .collect();
-    let Some(rows) = had(|| play_steps(&[&steps])) else {
+    let Some(rows) = stepped(&[&steps]) else {
         return;
     };
     for reason in [VMRESUME, INTERRUPT, CPUID] {
@@ -305,7 +300,7 @@ fn vcpus_in_turn_in_one_thread_keep_to_their_cells() {
     let steps: Vec<Step> = (0..20_000)
         .flat_map(|nth| [Entry(nth % 2), Exit(nth % 2, 12)])
         .collect();
-    let Some(rows) = had(|| play_steps(&[&steps])) else {
+    let Some(rows) = stepped(&[&steps]) else {
         return;
     };
     assert_eq!(count(&rows, Kind::Other), 0);

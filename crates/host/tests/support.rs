@@ -6,63 +6,63 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 
 use haltwise_core::recording::Rung;
-use haltwise_host::root::Root;
+use haltwise_host::root::{Root, RootError};
 use haltwise_host::support::{Level, Refusal, Support, inspect};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
-const ALL_RIGHTS: &str = "000001ffffffffff";
+const RELEASE: &str = "proc/sys/kernel/osrelease";
+const STATUS: &str = "proc/self/status";
+const PARANOID: &str = "proc/sys/kernel/perf_event_paranoid";
+const TRACEFS: &str = "sys/kernel/tracing";
 
-struct FakeHost {
-    dir: tempfile::TempDir,
+/// A host with everything.
+const FILES: [(&str, &str); 11] = [
+    (RELEASE, "6.12.9-cloud\n"),
+    (PARANOID, "2\n"),
+    ("proc/filesystems", "nodev\ttracefs\n"),
+    ("proc/modules", "kvm 1 1 kvm_amd, Live 0x0\n"),
+    ("sys/kernel/btf/vmlinux", ""),
+    ("sys/kernel/btf/kvm", ""),
+    ("sys/module/kvm_amd/parameters/avic", "N\n"),
+    ("sys/module/kvm/parameters/halt_poll_ns", "200000\n"),
+    ("sys/kernel/tracing/events/kvm/kvm_vcpu_wakeup/format", ""),
+    ("dev/kvm", ""),
+    (STATUS, "Name:\tx\nCapEff:\t000001ffffffffff\n"),
+];
+
+const NO_RIGHTS: (&str, Option<&str>) = (STATUS, Some("CapEff:\t0000000000000000\n"));
+const PERFMON: (&str, Option<&str>) = (STATUS, Some("CapEff:\t0000004000000000\n"));
+
+/// A host with everything, but that these files have other texts, or are not there.
+fn host(changes: &[(&str, Option<&str>)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let below = |path: &str| dir.path().join(path);
+    let files = FILES.map(|(path, text)| (path, Some(text)));
+    for (path, text) in files.iter().chain(changes) {
+        let path = below(path);
+        match text {
+            Some(text) => {
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            None if path.is_dir() => fs::remove_dir_all(path).unwrap(),
+            None => fs::remove_file(path).unwrap(),
+        }
+    }
+    fs::create_dir(below("proc/self/ns")).unwrap();
+    symlink("pid:[4026531836]", below("proc/self/ns/pid")).unwrap();
+    dir
 }
 
-impl FakeHost {
-    fn new() -> Self {
-        let host = Self {
-            dir: tempfile::tempdir().unwrap(),
-        };
-        host.write("proc/sys/kernel/osrelease", "6.12.9-cloud\n");
-        host.write("proc/sys/kernel/perf_event_paranoid", "2\n");
-        host.write("proc/filesystems", "nodev\ttracefs\n");
-        host.write("proc/modules", "kvm 1 1 kvm_amd, Live 0x0\n");
-        host.write("sys/kernel/btf/vmlinux", "");
-        host.write("sys/kernel/btf/kvm", "");
-        host.write("sys/module/kvm_amd/parameters/avic", "N\n");
-        host.write("sys/module/kvm/parameters/halt_poll_ns", "200000\n");
-        host.write("sys/kernel/tracing/events/kvm/kvm_vcpu_wakeup/format", "");
-        host.write("dev/kvm", "");
-        host.capabilities(ALL_RIGHTS);
-        fs::create_dir(host.dir.path().join("proc/self/ns")).unwrap();
-        symlink("pid:[4026531836]", host.dir.path().join("proc/self/ns/pid")).unwrap();
-        host
-    }
+fn look(dir: &Path) -> Result<Support, RootError> {
+    inspect(&Root::at(dir), 0)
+}
 
-    fn write(&self, path: &str, text: &str) -> &Self {
-        let path = self.dir.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-        self
-    }
-
-    fn remove(&self, path: &str) -> &Self {
-        let path = self.dir.path().join(path);
-        if path.is_dir() {
-            fs::remove_dir_all(path).unwrap();
-        } else {
-            fs::remove_file(path).unwrap();
-        }
-        self
-    }
-
-    fn capabilities(&self, mask: &str) -> &Self {
-        self.write("proc/self/status", &format!("Name:\tx\nCapEff:\t{mask}\n"))
-    }
-
-    fn inspect(&self) -> Support {
-        inspect(&Root::at(self.dir.path()), 0).unwrap()
-    }
+fn inspected(changes: &[(&str, Option<&str>)]) -> Support {
+    look(host(changes).path()).unwrap()
 }
 
 fn refused(result: &Result<(), Refusal>) -> String {
@@ -71,7 +71,7 @@ fn refused(result: &Result<(), Refusal>) -> String {
 
 #[test]
 fn a_host_with_everything_needs_no_word() {
-    let support = FakeHost::new().inspect();
+    let support = inspected(&[]);
     assert_eq!(support.best_rung(), Some(Rung::Bpf));
     assert_eq!(support.tracepoints, Ok(()));
     assert_eq!(support.findings, []);
@@ -80,27 +80,19 @@ fn a_host_with_everything_needs_no_word() {
 
 #[test]
 fn without_rights_each_rung_says_which_it_needs() {
-    let host = FakeHost::new();
-    let support = host.capabilities("0000000000000000").inspect();
+    let support = inspected(&[NO_RIGHTS]);
     assert_eq!(support.best_rung(), None);
     assert_eq!(
         refused(&support.bpf),
         "load BPF programs: not permitted (needs CAP_BPF and CAP_PERFMON)"
     );
     assert!(refused(&support.tracepoints).contains("CAP_PERFMON"));
-    assert!(
-        support
-            .findings
-            .iter()
-            .any(|f| f.what.contains("not accessible"))
-    );
-
+    let mut told = support.findings.iter();
+    assert!(told.any(|it| it.what.contains("not accessible")));
     // CAP_PERFMON alone opens the tracepoint source, so does an open sysctl.
-    let support = host.capabilities("0000004000000000").inspect();
-    assert_eq!(support.best_rung(), Some(Rung::Tracepoints));
-    host.write("proc/sys/kernel/perf_event_paranoid", "-1\n");
-    let support = host.capabilities("0").inspect();
-    assert_eq!(support.best_rung(), Some(Rung::Tracepoints));
+    for changes in [&[PERFMON][..], &[NO_RIGHTS, (PARANOID, Some("-1\n"))]] {
+        assert_eq!(inspected(changes).best_rung(), Some(Rung::Tracepoints));
+    }
 }
 
 #[test]
@@ -110,47 +102,45 @@ fn what_the_kernel_lacks_is_named() {
         ("sys/kernel/btf/kvm", "types of module kvm"),
         ("sys/module/kvm", "find KVM"),
     ] {
-        let support = FakeHost::new().remove(path).inspect();
+        let support = inspected(&[(path, None)]);
         assert!(refused(&support.bpf).contains(said), "{path}");
     }
-    let built_in = FakeHost::new();
-    built_in.remove("sys/kernel/btf/kvm").remove("proc/modules");
-    assert_eq!(built_in.inspect().bpf, Ok(()));
+    let built_in = inspected(&[("sys/kernel/btf/kvm", None), ("proc/modules", None)]);
+    assert_eq!(built_in.bpf, Ok(()));
     for (path, said) in [
-        ("proc/sys/kernel/perf_event_paranoid", "CONFIG_PERF_EVENTS"),
+        (PARANOID, "CONFIG_PERF_EVENTS"),
         (
             "sys/kernel/tracing/events/kvm",
             "find tracepoint kvm:kvm_vcpu_wakeup",
         ),
     ] {
-        let support = FakeHost::new().remove(path).inspect();
+        let support = inspected(&[(path, None)]);
         assert!(refused(&support.tracepoints).contains(said), "{path}");
     }
 }
 
 #[test]
 fn tracefs_that_is_not_mounted_is_mounted_by_those_who_may() {
-    let host = FakeHost::new();
-    host.remove("sys/kernel/tracing");
-    assert_eq!(host.inspect().tracepoints, Ok(()));
-    let support = host.capabilities("0000004000000000").inspect();
+    let unmounted = (TRACEFS, None);
+    assert_eq!(inspected(&[unmounted]).tracepoints, Ok(()));
+    let support = inspected(&[unmounted, PERFMON]);
     assert!(refused(&support.tracepoints).contains("mount tracefs"));
-    let support = host.remove("proc/filesystems").inspect();
+    let support = inspected(&[unmounted, PERFMON, ("proc/filesystems", None)]);
     assert!(refused(&support.tracepoints).contains("CONFIG_TRACING"));
 }
 
 #[test]
 fn tracefs_that_is_closed_to_us_is_told_from_one_that_is_not_there() {
-    let host = FakeHost::new();
-    let closed = host.dir.path().join("sys/kernel/tracing");
+    let dir = host(&[]);
+    let closed = dir.path().join(TRACEFS);
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
-    let root = Root::at(host.dir.path());
+    let below = dir.path().to_owned();
     // Capabilities belong to the thread: this one alone gives up the right to read everything.
     let support = std::thread::spawn(move || {
         let mut sets = capabilities(None).unwrap();
         sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
         set_capabilities(None, sets).unwrap();
-        inspect(&root, 0).unwrap()
+        look(&below).unwrap()
     })
     .join()
     .unwrap();
@@ -160,35 +150,26 @@ fn tracefs_that_is_closed_to_us_is_told_from_one_that_is_not_there() {
 
 #[test]
 fn a_kernel_locked_down_refuses_both() {
-    let host = FakeHost::new();
-    host.write(
-        "sys/kernel/security/lockdown",
-        "none integrity [confidentiality]\n",
-    );
-    let support = host.inspect();
+    let text = Some("none integrity [confidentiality]\n");
+    let support = inspected(&[("sys/kernel/security/lockdown", text)]);
     assert!(refused(&support.bpf).contains("locked down"));
     assert!(refused(&support.tracepoints).contains("locked down"));
 }
 
 #[test]
 fn old_kernels_and_odd_hosts_are_told() {
-    let host = FakeHost::new();
-    host.write("proc/sys/kernel/osrelease", "5.4.0-1\n");
-    assert!(refused(&host.inspect().bpf).contains("5.8"));
-    host.write("proc/sys/kernel/osrelease", "5.10.0-1\n");
-    let support = host.inspect();
+    let of = |release| inspected(&[(RELEASE, Some(release))]);
+    assert!(refused(&of("5.4.0-1\n").bpf).contains("5.8"));
+    let support = of("5.10.0-1\n");
     assert_eq!(support.bpf, Ok(()));
     assert!(support.findings.iter().any(|f| f.level == Level::Warning));
 
-    let host = FakeHost::new();
-    host.remove("dev/kvm").remove("proc/self/ns/pid");
-    symlink("pid:[4026532000]", host.dir.path().join("proc/self/ns/pid")).unwrap();
-    let told: Vec<_> = host
-        .inspect()
-        .findings
-        .into_iter()
-        .map(|f| f.what)
-        .collect();
+    let odd = host(&[("dev/kvm", None)]);
+    let namespace = odd.path().join("proc/self/ns/pid");
+    fs::remove_file(&namespace).unwrap();
+    symlink("pid:[4026532000]", namespace).unwrap();
+    let told = look(odd.path()).unwrap().findings.into_iter();
+    let told: Vec<_> = told.map(|f| f.what).collect();
     assert_eq!(
         told,
         [
@@ -200,14 +181,10 @@ fn old_kernels_and_odd_hosts_are_told() {
 
 #[test]
 fn a_host_that_cannot_be_read_is_an_error_with_its_path() {
-    let host = FakeHost::new();
-    host.write("proc/sys/kernel/osrelease", "mainframe\n");
-    let error = inspect(&Root::at(host.dir.path()), 0).unwrap_err();
-    assert!(error.to_string().contains("osrelease"), "{error}");
-    host.write("proc/sys/kernel/osrelease", "6.1\n");
-    host.write("proc/self/status", "CapEff:\tnone\n");
-    let error = inspect(&Root::at(host.dir.path()), 0).unwrap_err();
-    assert!(error.to_string().contains("status"), "{error}");
+    for (path, text) in [(RELEASE, "mainframe\n"), (STATUS, "CapEff:\tnone\n")] {
+        let error = look(host(&[(path, Some(text))]).path()).unwrap_err();
+        assert!(error.to_string().contains(path), "{error}");
+    }
 }
 
 #[test]

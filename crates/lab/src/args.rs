@@ -45,7 +45,7 @@ pub(crate) enum Verb {
     /// Says which windows the halt loop in the VMM gives halts of known lengths
     #[command(after_help = WINDOWS_EXAMPLES)]
     Windows {
-        /// The policy (kvm:max=200us, learned, …; `haltwise replay --policies` lists them)
+        /// The policy (kvm:max=200us, learned, …; `haltwise tune --policies` lists them)
         #[arg(long, value_name = "POLICY")]
         policy: Spec,
         /// Lengths of halts in nanoseconds, one a line
@@ -131,11 +131,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "100ms", requires = "caps")]
     pub(crate) caps_every: Nanos,
     /// Handle halts in the VMM, by this policy (off, fixed:50us, kvm:max=200us, learned, …; `haltwise
-    /// replay --policies` lists them); pingpong only
+    /// tune --policies` lists them); pingpong only
     #[arg(long, value_name = "POLICY", conflicts_with_all = ["cap", "caps"])]
     pub(crate) halt_loop: Option<Spec>,
     /// How `poller` polls: off, fixed:always, guest-haltpoll or smart-idle-poll, with arguments as
-    /// `haltwise replay --policies` lists them [default: guest-haltpoll]
+    /// `haltwise tune --policies` lists them [default: guest-haltpoll]
     #[arg(long, value_name = "POLICY")]
     pub(crate) guest_poll: Option<GuestPoll>,
     /// Let the host poll too for a `poller`, which else forbids it as a Linux guest does
@@ -176,7 +176,6 @@ pub(crate) struct RunArgs {
     pub(crate) linger: Nanos,
 }
 
-/// A ceiling as written on the command line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cap(HaltPollNs);
 

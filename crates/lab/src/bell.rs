@@ -19,31 +19,9 @@ pub struct Bell {
     event: Event,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal {
-    /// Raises [`guest::WAKE`].
-    Wake,
-    /// Raises [`guest::STOP`].
-    Stop,
-}
-
-impl Signal {
-    /// The higher vector first, as a local APIC would.
-    const ALL: [Self; 2] = [Self::Stop, Self::Wake];
-
-    fn bit(self) -> u32 {
-        match self {
-            Self::Wake => 1,
-            Self::Stop => 2,
-        }
-    }
-
-    fn vector(self) -> u8 {
-        match self {
-            Self::Wake => guest::WAKE,
-            Self::Stop => guest::STOP,
-        }
-    }
+/// Its bit: [`guest::WAKE`] has the lowest, and no vector of a line lies more than 31 above it.
+fn bit(vector: u8) -> u32 {
+    1 << (vector - guest::WAKE)
 }
 
 impl Bell {
@@ -56,10 +34,11 @@ impl Bell {
         })
     }
 
-    pub fn raise(&self, signal: Signal) -> io::Result<()> {
+    /// Raises the line of a vector.
+    pub fn raise(&self, vector: u8) -> io::Result<()> {
         self.raised_ns.store(clock::now_ns(), Ordering::Relaxed);
         // In one total order with `sleep`: either it sees the bit, or we see that it sleeps.
-        self.pending.fetch_or(signal.bit(), Ordering::SeqCst);
+        self.pending.fetch_or(bit(vector), Ordering::SeqCst);
         if self.sleeps.load(Ordering::SeqCst) {
             self.event.signal()?;
         }
@@ -75,14 +54,12 @@ impl Bell {
         self.raised_ns.load(Ordering::Relaxed)
     }
 
-    /// Takes the vector of the highest line that is raised.
+    /// Takes the vector of the highest line that is raised, as a local APIC would.
     pub fn take(&self) -> Option<u8> {
-        let pending = self.pending.load(Ordering::Acquire);
-        let highest = Signal::ALL
-            .into_iter()
-            .find(|signal| pending & signal.bit() != 0)?;
-        self.pending.fetch_and(!highest.bit(), Ordering::AcqRel);
-        Some(highest.vector())
+        let highest = self.pending.load(Ordering::Acquire).checked_ilog2()?;
+        let vector = guest::WAKE + u8::try_from(highest).ok()?;
+        self.pending.fetch_and(!bit(vector), Ordering::AcqRel);
+        Some(vector)
     }
 
     /// Sleeps until a line is raised or a signal comes; not at all if one is raised already. Says whether
@@ -104,14 +81,15 @@ impl Bell {
 #[derive(Debug)]
 pub enum Line {
     Irqfd(Event),
-    Bell(Arc<Bell>, Signal),
+    /// A line of a bell, by its vector.
+    Bell(Arc<Bell>, u8),
 }
 
 impl Line {
     pub fn signal(&self) -> io::Result<()> {
         match self {
             Self::Irqfd(event) => event.signal(),
-            Self::Bell(bell, signal) => bell.raise(*signal),
+            Self::Bell(bell, vector) => bell.raise(*vector),
         }
     }
 }
@@ -124,9 +102,9 @@ mod test {
     fn stop_goes_before_wake_and_each_is_taken_once() {
         let bell = Bell::new().unwrap();
         assert_eq!(bell.take(), None);
-        bell.raise(Signal::Wake).unwrap();
-        bell.raise(Signal::Wake).unwrap();
-        bell.raise(Signal::Stop).unwrap();
+        bell.raise(guest::WAKE).unwrap();
+        bell.raise(guest::WAKE).unwrap();
+        bell.raise(guest::STOP).unwrap();
         assert!(bell.is_raised() && bell.raised_ns() > 0);
         assert_eq!(bell.take(), Some(guest::STOP));
         assert_eq!(bell.take(), Some(guest::WAKE));
@@ -139,7 +117,7 @@ mod test {
         let ringer = Arc::clone(&bell);
         let thread = std::thread::spawn(move || {
             for _ in 0..2_000 {
-                ringer.raise(Signal::Wake).unwrap();
+                ringer.raise(guest::WAKE).unwrap();
                 while ringer.is_raised() {
                     std::thread::yield_now();
                 }
@@ -157,7 +135,7 @@ mod test {
     #[test]
     fn a_raised_line_keeps_from_sleeping() {
         let bell = Bell::new().unwrap();
-        bell.raise(Signal::Wake).unwrap();
+        bell.raise(guest::WAKE).unwrap();
         assert!(!bell.sleep().unwrap());
     }
 }

@@ -86,6 +86,16 @@ impl Plan {
             host_cpu,
         }
     }
+
+    /// So many rounds of a guest on these CPUs.
+    fn load(&self, guest: Guest, rounds: u32) -> Load {
+        let mut load = Load::new(guest);
+        load.length = Length::Rounds(rounds);
+        load.vcpu_cpus = vec![self.vcpu_cpu];
+        load.host_cpu = Some(self.host_cpu);
+        "calibrate".clone_into(&mut load.name);
+        load
+    }
 }
 
 /// Measures. `progress` hears how many of how many repetitions are done.
@@ -103,12 +113,11 @@ pub fn calibrate(
     'all: while repetitions < plan.repetitions && fits(repetitions.into()) {
         progress(repetitions, plan.repetitions);
         for (gap, samples) in plan.gaps.iter().zip(&mut classes) {
-            let Some(blocked) = measure(plan, *gap, Stamps::Woke, Polling::Never, interrupt)?
-            else {
+            let measure = |polling| measure(plan, *gap, Stamps::Woke, polling, interrupt);
+            let Some(blocked) = measure(Polling::Never)? else {
                 break 'all;
             };
-            let Some(polled) = measure(plan, *gap, Stamps::Woke, Polling::Always, interrupt)?
-            else {
+            let Some(polled) = measure(Polling::Always)? else {
                 break 'all;
             };
             add(samples, &blocked, &polled);
@@ -191,8 +200,8 @@ fn add(to: &mut Samples, blocked: &Measured, polled: &Measured) {
 /// does not tell.
 fn switch_cpu(blocked: &VcpuOutcome, polled: &VcpuOutcome) -> Option<f64> {
     let per_halt = |vcpu: &VcpuOutcome| {
-        let stat = |name| vcpu.stats.get(name).copied();
-        let poll = stat("halt_poll_success_ns")?.checked_add(stat("halt_poll_fail_ns")?)?;
+        let poll = vcpu.stat("halt_poll_success_ns")?;
+        let poll = poll.checked_add(vcpu.stat("halt_poll_fail_ns")?)?;
         let halts = vcpu.halts.max(1) as f64;
         let busy = vcpu.cpu_ns as f64 - poll as f64;
         Some((busy / halts, vcpu.waits()? as f64 / halts))
@@ -215,12 +224,7 @@ struct Measured {
 
 impl Measured {
     fn was_polled(&self) -> bool {
-        let polls = self
-            .vcpu
-            .stats
-            .get("halt_successful_poll")
-            .copied()
-            .unwrap_or(0);
+        let polls = self.vcpu.stat("halt_successful_poll").unwrap_or(0);
         // The window's growth costs a dozen halts of a short run.
         let halts = self.vcpu.halts.saturating_sub(WARM_UP as u64).max(1);
         polls as f64 >= POLLED * halts as f64
@@ -239,18 +243,20 @@ fn median(mut times: Vec<i64>) -> Option<f64> {
 
 /// CPU time of one exit that KVM handles by itself, in nanoseconds; `None` if it was interrupted.
 fn exit_cpu(plan: &Plan, interrupt: &impl AsFd) -> anyhow::Result<Option<f64>> {
-    let mut load = Load::new(Guest::Cpuid);
-    load.length = Length::Rounds(EXIT_ROUNDS);
-    load.vcpu_cpus = vec![plan.vcpu_cpu];
-    load.host_cpu = Some(plan.host_cpu);
-    "calibrate".clone_into(&mut load.name);
-    let Finished { outcome, .. } = run(&load, interrupt)?;
-    if outcome.ended_by == EndedBy::Signal {
-        return Ok(None);
-    }
-    let mut vcpus = outcome.vms.iter().flat_map(|vm| &vm.vcpus);
+    let measured = whole_run(&plan.load(Guest::Cpuid, EXIT_ROUNDS), interrupt)?;
     let exits = f64::from(EXIT_ROUNDS * CPUIDS);
-    Ok(vcpus.next().map(|vcpu| vcpu.cpu_ns as f64 / exits))
+    Ok(measured.map(|of| of.vcpu.cpu_ns as f64 / exits))
+}
+
+/// What a run of one vCPU measured; `None` if it was interrupted.
+fn whole_run(load: &Load, interrupt: &impl AsFd) -> anyhow::Result<Option<Measured>> {
+    let Finished {
+        outcome, rounds, ..
+    } = run(load, interrupt)?;
+    let vcpu = outcome.vms.into_iter().flat_map(|vm| vm.vcpus).next();
+    let both = vcpu.zip(rounds.into_iter().flatten().next());
+    let both = both.filter(|_| outcome.ended_by != EndedBy::Signal);
+    Ok(both.map(|(vcpu, rounds)| Measured { vcpu, rounds }))
 }
 
 /// One run; `None` if it was interrupted.
@@ -262,40 +268,23 @@ fn measure(
     interrupt: &impl AsFd,
 ) -> anyhow::Result<Option<Measured>> {
     let rounds = (RUN_NS / gap.0.max(1)).clamp(FEWEST_ROUNDS, MOST_ROUNDS) + WARM_UP as u64;
-    let mut load = Load::new(Guest::Pingpong(stamps));
-    load.length = Length::Rounds(u32::try_from(rounds).unwrap_or(u32::MAX));
+    let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
+    let mut load = plan.load(Guest::Pingpong(stamps), rounds);
     load.rhythm.spec = GapSpec::Fixed(gap);
     load.vm_max_halt_poll_ns = Some(match polling {
         Polling::Never => HaltPollNs(0),
         Polling::Always => HaltPollNs(u32::MAX / 2),
     });
-    load.vcpu_cpus = vec![plan.vcpu_cpu];
-    load.host_cpu = Some(plan.host_cpu);
     load.host_wait = if plan.vcpu_cpu == plan.host_cpu {
         HostWait::Block
     } else {
         HostWait::Spin
     };
-    "calibrate".clone_into(&mut load.name);
-    let Finished {
-        outcome, rounds, ..
-    } = run(&load, interrupt)?;
-    if outcome.ended_by == EndedBy::Signal {
-        return Ok(None);
-    }
-    let vcpu = outcome
-        .vms
-        .into_iter()
-        .next()
-        .and_then(|vm| vm.vcpus.into_iter().next());
-    let rounds = rounds
-        .into_iter()
-        .next()
-        .and_then(|vm| vm.into_iter().next());
-    Ok(vcpu.zip(rounds).map(|(vcpu, mut rounds)| {
+    let mut measured = whole_run(&load, interrupt)?;
+    if let Some(Measured { rounds, .. }) = &mut measured {
         rounds.rounds.drain(..WARM_UP.min(rounds.rounds.len()));
-        Measured { vcpu, rounds }
-    }))
+    }
+    Ok(measured)
 }
 
 #[cfg(test)]
@@ -310,19 +299,11 @@ mod test {
         hist.0[17] = waits;
         let stats = [("halt_poll_success_ns", poll_ns), ("halt_poll_fail_ns", 0)];
         VcpuOutcome {
-            id: 0,
-            tid: 1,
             halts,
-            interrupts: halts,
-            rounds: None,
             cpu_ns,
-            voluntary_switches: None,
-            involuntary_switches: None,
-            exits: std::collections::BTreeMap::new(),
             stats: stats.map(|(name, ns)| (name.to_owned(), ns)).into(),
             hist: [("halt_wait_hist".to_owned(), hist)].into(),
-            user_halts: None,
-            guest_poll: None,
+            ..VcpuOutcome::default()
         }
     }
 

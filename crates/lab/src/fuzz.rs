@@ -2,7 +2,7 @@
 //!
 //! Not part of the library's interface.
 
-use crate::stats_fd::{StatKind, parse};
+use crate::stats_fd::parse;
 
 /// Reads bytes as a stats fd's content; gives how many statistics it holds.
 ///
@@ -10,23 +10,23 @@ use crate::stats_fd::{StatKind, parse};
 /// If more was read than the bytes hold, or a difference to itself is not zero.
 pub fn stats_fd(bytes: &[u8]) -> u64 {
     let Ok(stats) = parse(bytes) else { return 0 };
-    let held: usize = stats
-        .0
+    let scalars = stats.counts.keys().chain(stats.states.keys());
+    let scalars = scalars.map(|name| name.len() + 8);
+    let hists = stats
+        .hists
         .iter()
-        .map(|(name, stat)| name.len() + stat.values.len() * 8)
-        .sum();
+        .map(|(name, hist)| name.len() + size_of_val(hist));
+    let held: usize = scalars.chain(hists).sum();
     assert!(held <= 2 * bytes.len(), "{held} bytes of {}", bytes.len());
-    let change = stats.since(&stats);
-    assert_eq!(change.0.len(), stats.0.len(), "statistics of a difference");
-    for (name, now) in &stats.0 {
-        let is_state = matches!(now.kind, StatKind::Instant | StatKind::Peak);
-        let same = if is_state {
-            now.values.clone()
-        } else {
-            vec![0; now.values.len()]
-        };
-        assert_eq!(change.0[name].values, same, "change of {name}");
-        assert!(stats.scalar(name).is_none() || stats.log_hist(name).is_none());
-    }
-    stats.0.len() as u64
+    let change = stats.clone().since(&stats);
+    assert_eq!(change.states, stats.states, "states are kept");
+    assert!(
+        change.counts.values().all(|count| *count == 0),
+        "{change:?}"
+    );
+    assert!(
+        change.hists.values().all(|hist| hist.count() == 0),
+        "{change:?}"
+    );
+    (stats.counts.len() + stats.states.len() + stats.hists.len()) as u64
 }

@@ -282,9 +282,7 @@ impl Assembly {
 
     /// A label of what comes next.
     pub fn here(&mut self) -> Result<CodeLabel, IcedError> {
-        let mut here = self.asm.create_label();
-        self.asm.set_label(&mut here)?;
-        Ok(here)
+        here(&mut self.asm)
     }
 
     /// Counts a HLT and executes it; `vector` continues right behind it.
@@ -347,6 +345,13 @@ impl Assembly {
             vectors,
         })
     }
+}
+
+/// A label of what comes next.
+pub fn here(a: &mut CodeAssembler) -> Result<CodeLabel, IcedError> {
+    let mut here = a.create_label();
+    a.set_label(&mut here)?;
+    Ok(here)
 }
 
 fn load(a: &mut CodeAssembler, register: AsmRegister32, value: u32) -> Result<(), IcedError> {

@@ -10,7 +10,7 @@ use haltwise_core::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::memory::{GuestMemory, MemoryError, poll, vcpu_page};
-use crate::running::STOP_GRACE;
+use crate::vcpu::STOP_GRACE;
 
 /// How long a guest that never idles polls before it halts once. It looks for its stop line at that halt alone, so this is
 /// well below [`STOP_GRACE`] at any rate of the TSC; and long, since work that comes late on a busy host must not end it.
@@ -48,7 +48,6 @@ pub struct GuestPoll {
 pub enum GuestPollError {
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// A policy that no guest of ours has.
     #[error("a guest polls by off, fixed:always, guest-haltpoll or smart-idle-poll, not by `{0}`")]
     NotInGuest(String),
 }
@@ -169,7 +168,7 @@ fn ticks(ns: u32, tsc_khz: u32) -> u32 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GuestPollCounts {
     pub rounds: u64,
-    /// Of these, those that a poll found.
+    /// Those of them that a poll found.
     pub successful_polls: u64,
     pub ipis_sent: u64,
     /// IPIs that the next vCPU did not need.
@@ -197,16 +196,13 @@ pub(crate) fn notes(memory: &GuestMemory) -> Result<Vec<PollNote>, MemoryError> 
     }
     let mut bytes = vec![0; taken * 8];
     memory.read(crate::memory::TABLE, &mut bytes)?;
-    let word = |bytes: &[u8]| {
-        let mut word = [0; 4];
-        word.copy_from_slice(bytes);
-        u32::from_le_bytes(word)
+    let words = bytes.as_chunks().0.iter();
+    let words: Vec<u32> = words.map(|word| u32::from_le_bytes(*word)).collect();
+    let note = |&[judged_ns, limit_ns]: &[u32; 2]| PollNote {
+        judged_ns,
+        limit_ns,
     };
-    let note = |bytes: &[u8]| PollNote {
-        judged_ns: word(&bytes[..4]),
-        limit_ns: word(&bytes[4..]),
-    };
-    Ok(bytes.chunks_exact(8).map(note).collect())
+    Ok(words.as_chunks().0.iter().map(note).collect())
 }
 
 #[cfg(test)]

@@ -85,7 +85,6 @@ pub enum LoadError {
     Nothing,
     #[error("`{0}` has a periodic timer: its gap is `fixed:T`")]
     NotFixed(Guest),
-    /// A period out of its timer's reach.
     #[error("`{guest}` cannot tick every {period}: from {low} to {high} is possible")]
     Period {
         guest: Guest,
@@ -95,10 +94,8 @@ pub enum LoadError {
     },
     #[error("`{0}` does not read its gaps while it runs: `tick` and the timed guests do")]
     GapsInTurn(Guest),
-    /// A guest that cannot do without a local APIC.
     #[error("`{0}` needs a local APIC: a halt loop in the VMM runs `pingpong` only")]
     NeedsApic(Guest),
-    /// A halt loop takes no interrupts from KVM.
     #[error("a halt loop in the VMM has no IOAPIC")]
     NoIoapic,
     #[error("guest polling")]

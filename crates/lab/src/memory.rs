@@ -148,7 +148,6 @@ pub mod timer {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
-    /// The memory itself could not be had.
     #[error("map {MEMORY_BYTES} bytes of guest memory")]
     Map(#[source] vm_memory::mmap::FromRangesError),
     #[error("access guest memory at {address:#x}")]
@@ -157,6 +156,10 @@ pub enum MemoryError {
         #[source]
         source: vm_memory::GuestMemoryError,
     },
+}
+
+fn place(address: u32) -> GuestAddress {
+    GuestAddress(address.into())
 }
 
 fn at(address: u32) -> impl FnOnce(vm_memory::GuestMemoryError) -> MemoryError {
@@ -184,22 +187,18 @@ impl GuestMemory {
     }
 
     pub fn write(&self, address: u32, bytes: &[u8]) -> Result<(), MemoryError> {
-        self.0
-            .write_slice(bytes, GuestAddress(u64::from(address)))
-            .map_err(at(address))
+        let written = self.0.write_slice(bytes, place(address));
+        written.map_err(at(address))
     }
 
     pub fn read(&self, address: u32, bytes: &mut [u8]) -> Result<(), MemoryError> {
-        self.0
-            .read_slice(bytes, GuestAddress(u64::from(address)))
-            .map_err(at(address))
+        let read = self.0.read_slice(bytes, place(address));
+        read.map_err(at(address))
     }
 
     /// Loads an aligned number at once.
     pub fn load<T: AtomicAccess>(&self, address: u32, order: Ordering) -> Result<T, MemoryError> {
-        self.0
-            .load(GuestAddress(u64::from(address)), order)
-            .map_err(at(address))
+        self.0.load(place(address), order).map_err(at(address))
     }
 
     /// Stores an aligned number at once.
@@ -209,9 +208,8 @@ impl GuestMemory {
         value: T,
         order: Ordering,
     ) -> Result<(), MemoryError> {
-        self.0
-            .store(value, GuestAddress(u64::from(address)), order)
-            .map_err(at(address))
+        let stored = self.0.store(value, place(address), order);
+        stored.map_err(at(address))
     }
 
     pub fn set_vector(&self, vector: u8, ip: u16) -> Result<(), MemoryError> {
@@ -219,11 +217,8 @@ impl GuestMemory {
     }
 
     pub fn set_word(&self, vcpu: u32, offset: u16, value: u32) -> Result<(), MemoryError> {
-        self.store(
-            vcpu_page(vcpu) + u32::from(offset),
-            value,
-            Ordering::Release,
-        )
+        let address = vcpu_page(vcpu) + u32::from(offset);
+        self.store(address, value, Ordering::Release)
     }
 
     /// Reads a word of a vCPU's page, while the guest may be writing it.

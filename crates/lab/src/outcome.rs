@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::guest_poll::GuestPollCounts;
 use crate::halt_loop::UserHalt;
-use crate::stats_fd::{StatKind, Stats};
 
 pub const SCHEMA: u32 = 1;
 
@@ -45,6 +44,28 @@ pub struct Outcome {
     pub vms: Vec<VmOutcome>,
 }
 
+impl Outcome {
+    pub fn vcpus(&self) -> impl Iterator<Item = &VcpuOutcome> {
+        self.vms.iter().flat_map(|vm| &vm.vcpus)
+    }
+
+    /// A count over all vCPUs; `None` where one does not have it.
+    pub fn sum(&self, of: impl Fn(&VcpuOutcome) -> Option<u64>) -> Option<f64> {
+        let sum = self.vcpus().map(of).sum::<Option<u64>>();
+        sum.map(|sum| sum as f64)
+    }
+
+    /// A statistic of KVM's over all vCPUs.
+    pub fn stat(&self, name: &str) -> Option<f64> {
+        self.sum(|vcpu| vcpu.stat(name))
+    }
+
+    /// CPU of the vCPU threads, in microseconds.
+    pub fn cpu_us(&self) -> f64 {
+        self.vcpus().map(|vcpu| vcpu.cpu_ns).sum::<u64>() as f64 / 1e3
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VmOutcome {
     pub name: String,
@@ -62,7 +83,7 @@ pub struct VmOutcome {
     pub stats: BTreeMap<String, u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct VcpuOutcome {
     pub id: u32,
     pub tid: u32,
@@ -127,6 +148,11 @@ impl VcpuOutcome {
     pub fn waits(&self) -> Option<u64> {
         self.hist.get("halt_wait_hist").map(KvmHist::count)
     }
+
+    /// A statistic of KVM's; `None` if the kernel does not keep it.
+    pub fn stat(&self, name: &str) -> Option<u64> {
+        self.stats.get(name).copied()
+    }
 }
 
 /// Order statistics of some times, and their mean.
@@ -157,23 +183,8 @@ impl Quantiles {
     }
 }
 
-/// Rounded down; 0 of none.
 fn mean(times: &[u64]) -> u64 {
     let sum: u128 = times.iter().map(|&ns| u128::from(ns)).sum();
     let mean = sum.checked_div(times.len() as u128).unwrap_or(0);
     u64::try_from(mean).unwrap_or(u64::MAX)
-}
-
-pub fn scalars(stats: &Stats) -> BTreeMap<String, u64> {
-    let names = stats.0.keys();
-    names
-        .filter_map(|name| Some((name.clone(), stats.scalar(name)?)))
-        .collect()
-}
-
-pub fn log_hists(stats: &Stats) -> BTreeMap<String, KvmHist> {
-    let logarithmic = stats.0.iter().filter(|(_, s)| s.kind == StatKind::LogHist);
-    logarithmic
-        .filter_map(|(name, _)| Some((name.clone(), stats.log_hist(name)?)))
-        .collect()
 }

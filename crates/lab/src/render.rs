@@ -29,7 +29,7 @@ pub fn outcome(outcome: &Outcome) -> String {
 }
 
 fn headline(outcome: &Outcome) -> String {
-    let vcpus: usize = outcome.vms.iter().map(|vm| vm.vcpus.len()).sum();
+    let vcpus = outcome.vcpus().count();
     let ended = match outcome.ended_by {
         EndedBy::Rounds => "all rounds played",
         EndedBy::Duration => "time up",
@@ -112,10 +112,7 @@ fn or_dash<T: ToString>(value: Option<T>) -> String {
 fn counts(vcpu: &VcpuOutcome) -> Vec<String> {
     let (waits, polls) = match vcpu.user_halts {
         Some(halts) => (Some(halts.waits), Some(halts.halt_successful_poll)),
-        None => (
-            vcpu.waits(),
-            vcpu.stats.get("halt_successful_poll").copied(),
-        ),
+        None => (vcpu.waits(), vcpu.stat("halt_successful_poll")),
     };
     vec![
         vcpu.id.to_string(),
@@ -132,8 +129,8 @@ fn counts(vcpu: &VcpuOutcome) -> Vec<String> {
 /// The halt statistics of KVM; a dash where the kernel keeps none.
 fn poll_table(vm: &VmOutcome) -> String {
     let rows = vm.vcpus.iter().map(|vcpu| {
-        let count = |name: &str| or_dash(vcpu.stats.get(name));
-        let time = |name: &str| or_dash(vcpu.stats.get(name).map(|ns| Nanos(*ns)));
+        let count = |name: &str| or_dash(vcpu.stat(name));
+        let time = |name: &str| or_dash(vcpu.stat(name).map(Nanos));
         vec![
             vcpu.id.to_string(),
             count("halt_exits"),
@@ -220,13 +217,13 @@ fn instant_halts(vcpu: &VcpuOutcome) -> Option<u64> {
     if vcpu.user_halts.is_some() {
         return None;
     }
-    let polls = vcpu.stats.get("halt_successful_poll")?;
+    let polls = vcpu.stat("halt_successful_poll")?;
     Some(vcpu.halts.saturating_sub(vcpu.waits()? + polls))
 }
 
 fn notes(outcome: &Outcome) -> String {
     let mut text = String::new();
-    let vcpus = || outcome.vms.iter().flat_map(|vm| &vm.vcpus);
+    let vcpus = || outcome.vcpus();
     let halts: u64 = vcpus().map(|vcpu| vcpu.halts).sum();
     let instant: u64 = vcpus().filter_map(instant_halts).sum();
     if instant > 0 {
@@ -236,7 +233,7 @@ fn notes(outcome: &Outcome) -> String {
              or came at once, and KVM may not even have called them halts\n",
         );
     }
-    let sum = |name| vcpus().filter_map(|vcpu| vcpu.stats.get(name)).sum::<u64>();
+    let sum = |name| vcpus().filter_map(|vcpu| vcpu.stat(name)).sum::<u64>();
     let failed = sum("halt_attempted_poll").saturating_sub(sum("halt_successful_poll"));
     if failed > 10 && sum("halt_poll_fail_ns") / failed < CUT_SHORT_NS {
         text.push_str(

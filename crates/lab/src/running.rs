@@ -8,7 +8,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread::JoinHandle;
 
 use anyhow::{Context as _, anyhow};
-use haltwise_core::ids::{Tid, VcpuId};
+use haltwise_core::ids::VcpuId;
 use haltwise_core::units::Nanos;
 
 use crate::clock;
@@ -20,13 +20,8 @@ use crate::memory::{GuestMemory, MemoryError, counter, mailbox, param};
 use crate::outcome::EndedBy;
 use crate::stats_fd::{Growth, Stats};
 use crate::turns::Turns;
-use crate::vcpu::{Ends, Vcpu, VcpuEnd, VcpuThread};
+use crate::vcpu::{Ends, KICK_INTERVAL, STOP_GRACE, Vcpu, VcpuEnd, VcpuThread};
 use crate::vm::{Lines, Vm};
-
-/// What does not end by its stop line within this is kicked out.
-pub(crate) const STOP_GRACE: Nanos = Nanos(2_000_000_000);
-/// Between two kicks of a vCPU: a signal just before `KVM_RUN` is lost.
-const KICK_INTERVAL: Nanos = Nanos(10_000_000);
 
 type Driver = JoinHandle<io::Result<Vec<Round>>>;
 
@@ -55,8 +50,6 @@ pub(crate) struct Running<'a> {
 }
 
 pub(crate) struct EndedVcpu {
-    pub(crate) id: VcpuId,
-    pub(crate) tid: Option<Tid>,
     pub(crate) end: VcpuEnd,
     pub(crate) rounds: Option<Vec<Round>>,
 }
@@ -264,7 +257,7 @@ impl<'a> Running<'a> {
     fn stop(&self) -> io::Result<()> {
         self.ending.no_more_rounds.raise()?;
         let vcpus = || self.vms.iter().flat_map(|vm| &vm.vcpus);
-        let mut deadline = clock::now_ns().saturating_add(STOP_GRACE.0);
+        let deadline = clock::now_ns().saturating_add(STOP_GRACE.0);
         // A driver that still raised its wake line after the stop line would be one interrupt too many.
         while vcpus().any(|v| v.driver.as_ref().is_some_and(|d| !d.is_finished())) {
             if self.ends.failed() || clock::now_ns() >= deadline {
@@ -279,16 +272,7 @@ impl<'a> Running<'a> {
         for lines in self.vms.iter().flat_map(|vm| &vm.vm.lines) {
             lines.stop.signal()?;
         }
-        deadline = clock::now_ns().saturating_add(STOP_GRACE.0);
-        while vcpus().any(|vcpu| !vcpu.thread.is_finished()) {
-            if clock::now_ns() >= deadline {
-                let hung = vcpus().filter(|vcpu| !vcpu.thread.is_finished());
-                hung.for_each(|vcpu| vcpu.thread.kick());
-            }
-            clock::wait_readable(&self.ends.event, Some(KICK_INTERVAL))?;
-            self.ends.event.take()?;
-        }
-        Ok(())
+        self.ends.wait(|| vcpus().map(|vcpu| &vcpu.thread))
     }
 
     /// Tells guests that let no interrupt in that their rounds are done.
@@ -346,19 +330,12 @@ fn tables(load: &Load, index: u32, vm: &Vm) -> anyhow::Result<Vec<Vec<u64>>> {
 }
 
 fn gather(vm: &Vm, vcpu: RunningVcpu) -> anyhow::Result<EndedVcpu> {
-    let (id, tid) = (vcpu.thread.id, vcpu.thread.tid());
-    let mut end = vcpu.thread.join();
-    let result = std::mem::replace(&mut end.result, Ok(()));
-    result.with_context(|| vm.title())?;
+    let end = vcpu.thread.join().with_context(|| vm.title())?;
     let rounds = vcpu.driver.map(|driver| {
         let lost = || io::Error::other("the driver thread panicked");
         let rounds = driver.join().unwrap_or_else(|_| Err(lost()));
         rounds.context("drive a vCPU")
     });
-    Ok(EndedVcpu {
-        id,
-        tid,
-        end,
-        rounds: rounds.transpose()?,
-    })
+    let rounds = rounds.transpose()?;
+    Ok(EndedVcpu { end, rounds })
 }

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use haltwise_core::hist::{KVM_HIST_BUCKETS, KvmHist};
+use haltwise_core::hist::KvmHist;
 
 use crate::ioctl;
 
@@ -31,103 +31,51 @@ pub enum StatsParseError {
         needed: u64,
         end: usize,
     },
-    /// Descriptors share data, which no kernel's do, and together claim more than the file holds.
     #[error("read statistic {index}: all up to it claim more bytes than the {end} of the file")]
     Overlap { index: u32, end: usize },
     #[error("read the name of statistic {index}: not UTF-8")]
     Name { index: u32 },
 }
 
-/// What a statistic's values mean (`KVM_STATS_TYPE_*`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatKind {
-    Cumulative,
-    Instant,
-    Peak,
-    /// Counts in buckets of equal width.
-    LinearHist,
-    /// Counts in buckets by powers of two.
-    LogHist,
-    Unknown(u8),
-}
+/// `KVM_STATS_TYPE_*`, in the lowest bits of a descriptor's flags.
+const TYPE: u32 = 0xf;
+const INSTANT: u32 = 1;
+const PEAK: u32 = 2;
+const LOG_HIST: u32 = 4;
 
-impl StatKind {
-    fn from_flags(flags: u32) -> Self {
-        match flags.to_le_bytes()[0] & 0xf {
-            0 => Self::Cumulative,
-            1 => Self::Instant,
-            2 => Self::Peak,
-            3 => Self::LinearHist,
-            4 => Self::LogHist,
-            other => Self::Unknown(other),
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stat {
-    pub kind: StatKind,
-    pub values: Vec<u64>,
-}
-
-/// All statistics of a VM or vCPU at one moment, by KVM's names.
+/// Statistics of a VM or vCPU at one moment, by KVM's names: single values, and histograms by powers of two. Others are
+/// passed over.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Stats(pub BTreeMap<String, Stat>);
+pub struct Stats {
+    pub counts: BTreeMap<String, u64>,
+    /// Values of the moment, and the highest so far.
+    pub states: BTreeMap<String, u64>,
+    pub hists: BTreeMap<String, KvmHist>,
+}
 
 impl Stats {
-    /// A single value; `None` if this kernel does not keep it.
-    pub fn scalar(&self, name: &str) -> Option<u64> {
-        match self.0.get(name)?.values[..] {
-            [value] => Some(value),
-            _ => None,
-        }
-    }
-
-    /// A logarithmic histogram; `None` if this kernel does not keep it.
-    pub fn log_hist(&self, name: &str) -> Option<KvmHist> {
-        let stat = self.0.get(name)?;
-        let buckets = <[u64; KVM_HIST_BUCKETS]>::try_from(&stat.values[..]).ok()?;
-        (stat.kind == StatKind::LogHist).then_some(KvmHist(buckets))
+    /// All single values.
+    pub fn scalars(&self) -> BTreeMap<String, u64> {
+        let scalars = self.counts.iter().chain(&self.states);
+        scalars
+            .map(|(name, value)| (name.clone(), *value))
+            .collect()
     }
 
     /// What happened since an earlier reading: counts are subtracted, states are kept.
     #[must_use]
-    pub fn since(&self, before: &Self) -> Self {
-        let change = |(name, now): (&String, &Stat)| {
-            let mut stat = now.clone();
-            let counts = !matches!(now.kind, StatKind::Instant | StatKind::Peak);
-            if let (true, Some(then)) = (counts, before.0.get(name)) {
-                for (value, old) in stat.values.iter_mut().zip(&then.values) {
-                    *value = value.saturating_sub(*old);
-                }
+    pub fn since(mut self, before: &Self) -> Self {
+        for (name, count) in &mut self.counts {
+            let then = before.counts.get(name).copied().unwrap_or(0);
+            *count = count.saturating_sub(then);
+        }
+        for (name, hist) in &mut self.hists {
+            let then = before.hists.get(name).copied().unwrap_or_default();
+            for (count, then) in hist.0.iter_mut().zip(then.0) {
+                *count = count.saturating_sub(then);
             }
-            (name.clone(), stat)
-        };
-        Self(self.0.iter().map(change).collect())
-    }
-}
-
-/// Bytes, and reads that check that they are there.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn bytes(
-        &self,
-        what: &'static str,
-        offset: u64,
-        len: u64,
-    ) -> Result<&'a [u8], StatsParseError> {
-        let range = || {
-            let start = usize::try_from(offset).ok()?;
-            let end = start.checked_add(usize::try_from(len).ok()?)?;
-            self.0.get(start..end)
-        };
-        range().ok_or(StatsParseError::Truncated {
-            what,
-            offset,
-            needed: len,
-            end: self.0.len(),
-        })
+        }
+        self
     }
 }
 
@@ -139,41 +87,54 @@ fn u32_at(bytes: &[u8], offset: usize) -> u32 {
 
 /// Parses what a stats fd holds. Takes any bytes: never panics, never allocates more than they warrant.
 pub fn parse(bytes: &[u8]) -> Result<Stats, StatsParseError> {
-    let reader = Reader(bytes);
-    let header = reader.bytes("the header", 0, HEADER_BYTES as u64)?;
+    let part = |what, offset, needed| {
+        let range = || {
+            let start = usize::try_from(offset).ok()?;
+            let end = start.checked_add(usize::try_from(needed).ok()?)?;
+            bytes.get(start..end)
+        };
+        range().ok_or(StatsParseError::Truncated {
+            what,
+            offset,
+            needed,
+            end: bytes.len(),
+        })
+    };
+    let header = part("the header", 0, HEADER_BYTES as u64)?;
     let name_bytes = u64::from(u32_at(header, 4));
     let count = u32_at(header, 8);
     let descriptors = u64::from(u32_at(header, 16));
     let data = u64::from(u32_at(header, 20));
-    let mut stats = BTreeMap::new();
+    let mut stats = Stats::default();
     let mut unclaimed = bytes.len() as u64;
     for index in 0..count {
         let stride = DESCRIPTOR_BYTES as u64 + name_bytes;
         let offset = descriptors + u64::from(index) * stride;
-        let descriptor = reader.bytes("a descriptor", offset, stride)?;
+        let descriptor = part("a descriptor", offset, stride)?;
         let (fixed, name) = descriptor.split_at(DESCRIPTOR_BYTES);
         let len = u64::from(u32_at(fixed, 4) >> 16) * 8;
         let place = data + u64::from(u32_at(fixed, 8));
-        let values = reader.bytes("the data of a statistic", place, len)?;
+        let values = part("the data of a statistic", place, len)?;
         let end = bytes.len();
         unclaimed = unclaimed
             .checked_sub(len)
             .ok_or(StatsParseError::Overlap { index, end })?;
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
         let name = str::from_utf8(name).map_err(|_| StatsParseError::Name { index })?;
-        let word = |chunk: &[u8]| {
-            chunk
-                .iter()
-                .rev()
-                .fold(0, |word, b| word << 8 | u64::from(*b))
-        };
-        let stat = Stat {
-            kind: StatKind::from_flags(u32_at(fixed, 0)),
-            values: values.chunks_exact(8).map(word).collect(),
-        };
-        stats.insert(name.to_owned(), stat);
+        let name = name.to_owned();
+        let words = values.as_chunks().0.iter();
+        let words: Vec<u64> = words.map(|word| u64::from_le_bytes(*word)).collect();
+        match (&words[..], u32_at(fixed, 0) & TYPE) {
+            ([value], INSTANT | PEAK) => drop(stats.states.insert(name, *value)),
+            ([value], _) => drop(stats.counts.insert(name, *value)),
+            (buckets, LOG_HIST) => {
+                let hist = buckets.try_into().map(KvmHist);
+                stats.hists.extend(hist.map(|hist| (name, hist)));
+            }
+            _ => {}
+        }
     }
-    Ok(Stats(stats))
+    Ok(stats)
 }
 
 /// The file that the statistics of a VM or vCPU are read from.
@@ -220,6 +181,7 @@ impl Growth {
 #[cfg(test)]
 mod test {
     use super::*;
+    use haltwise_core::hist::KVM_HIST_BUCKETS;
 
     /// A file as a kernel would write it, from (name, type, values).
     fn file(stats: &[(&str, u32, &[u64])]) -> Vec<u8> {
@@ -252,26 +214,22 @@ mod test {
         let bytes = file(&[
             ("exits", 0, &[7]),
             ("wait", 4, &buckets),
+            ("linear", 3, &buckets),
             ("blocking", 0x41, &[1]),
         ]);
         let stats = parse(&bytes).unwrap();
-        assert_eq!(stats.scalar("exits"), Some(7));
-        assert_eq!(stats.log_hist("wait").unwrap().count(), 5);
-        assert_eq!(stats.0["blocking"].kind, StatKind::Instant);
-        assert_eq!(stats.scalar("wait"), None, "a histogram is not a value");
-        assert_eq!(stats.log_hist("exits"), None, "nor a value a histogram");
-        assert_eq!(stats.scalar("of a newer kernel"), None);
+        let one = |name: &str, value| [(name.to_owned(), value)].into();
+        assert_eq!(stats.counts, one("exits", 7));
+        assert_eq!(stats.states, one("blocking", 1));
+        assert_eq!(stats.hists, [("wait".to_owned(), KvmHist(buckets))].into());
     }
 
     #[test]
     fn counts_are_subtracted_and_states_are_kept() {
         let before = parse(&file(&[("exits", 0, &[7]), ("blocking", 1, &[1])])).unwrap();
         let after = parse(&file(&[("exits", 0, &[9]), ("blocking", 1, &[1])])).unwrap();
-        let change = after.since(&before);
-        assert_eq!(
-            (change.scalar("exits"), change.scalar("blocking")),
-            (Some(2), Some(1))
-        );
+        let change = after.since(&before).scalars();
+        assert_eq!((change["exits"], change["blocking"]), (2, 1));
     }
 
     #[test]

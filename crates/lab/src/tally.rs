@@ -1,16 +1,12 @@
 //! Turns what is left of a run into its outcome: reads the guest's counters, names, adds up.
 
-use haltwise_core::ids::{Tid, VcpuId};
-
 use crate::clock::HostWait;
 use crate::drive::{Round, VcpuRounds};
 use crate::guest::Guest;
 use crate::guest_poll::{self, GuestPollCounts};
 use crate::load::Load;
 use crate::memory::{GuestMemory, MemoryError, counter, poll};
-use crate::outcome::{
-    EndedBy, Outcome, Quantiles, SCHEMA, UserHaltCounts, VcpuOutcome, VmOutcome, log_hists, scalars,
-};
+use crate::outcome::{EndedBy, Outcome, Quantiles, SCHEMA, UserHaltCounts, VcpuOutcome, VmOutcome};
 use crate::run::Finished;
 use crate::running::{Ended, EndedVcpu, EndedVm};
 use crate::vcpu::VcpuEnd;
@@ -88,7 +84,7 @@ fn tally_vm(load: &Load, ended: EndedVm) -> anyhow::Result<(VmOutcome, Vec<VcpuR
         round_trip_ns: all(Round::round_trip_ns),
         gap_ns: all(|round| round.gap_ns),
         wake_latency_ns: Quantiles::of(latencies.collect()),
-        stats: scalars(&ended.stats),
+        stats: ended.stats.scalars(),
     };
     Ok((outcome, rounds))
 }
@@ -98,9 +94,9 @@ fn tally_vcpu(
     memory: &GuestMemory,
     ended: &EndedVcpu,
 ) -> Result<VcpuOutcome, MemoryError> {
-    let mut outcome = vcpu(memory, ended.id, ended.tid, &ended.end)?;
+    let mut outcome = vcpu(memory, &ended.end)?;
     if load.guest == Guest::Exits {
-        let count = |word| Ok(u64::from(memory.word(ended.id.0, word)?));
+        let count = |word| Ok(u64::from(memory.word(ended.end.id.0, word)?));
         for (name, word) in [
             ("cpuid", counter::CPUIDS),
             ("rdmsr", counter::RDMSRS),
@@ -116,28 +112,21 @@ fn tally_vcpu(
 }
 
 /// What a guest, KVM's statistics and the run loop counted of a vCPU.
-pub fn vcpu(
-    memory: &GuestMemory,
-    id: VcpuId,
-    tid: Option<Tid>,
-    end: &VcpuEnd,
-) -> Result<VcpuOutcome, MemoryError> {
-    let count = |word| Ok(u64::from(memory.word(id.0, word)?));
+pub fn vcpu(memory: &GuestMemory, end: &VcpuEnd) -> Result<VcpuOutcome, MemoryError> {
+    let count = |word| Ok(u64::from(memory.word(end.id.0, word)?));
     let exits = end.exits.iter().map(|(exit, n)| (exit.to_string(), *n));
     Ok(VcpuOutcome {
-        id: id.0,
-        tid: tid.map_or(0, |tid| tid.0),
+        id: end.id.0,
+        tid: end.tid.0,
         halts: count(counter::HALTS)?,
         interrupts: count(counter::INTERRUPTS)?,
-        rounds: None,
         cpu_ns: end.thread.cpu_ns,
         voluntary_switches: end.thread.switches.map(|switches| switches.voluntary),
         involuntary_switches: end.thread.switches.map(|switches| switches.involuntary),
         exits: exits.collect(),
-        stats: scalars(&end.stats),
-        hist: log_hists(&end.stats),
-        user_halts: None,
-        guest_poll: None,
+        stats: end.stats.scalars(),
+        hist: end.stats.hists.clone(),
+        ..VcpuOutcome::default()
     })
 }
 
@@ -149,7 +138,7 @@ fn guest_polls(
     let Guest::Poller(_) = load.guest else {
         return Ok(None);
     };
-    let count = |word| Ok(u64::from(memory.word(vcpu.id.0, word)?));
+    let count = |word| Ok(u64::from(memory.word(vcpu.end.id.0, word)?));
     let rounds = vcpu.rounds.iter().flatten();
     Ok(Some(GuestPollCounts {
         rounds: count(counter::ROUNDS)?,

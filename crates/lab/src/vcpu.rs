@@ -13,12 +13,12 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use anyhow::{Context as _, anyhow};
 use haltwise_core::ids::{Tid, VcpuId};
+use haltwise_core::units::Nanos;
 use kvm_bindings::{
     CpuId, KVM_MP_STATE_RUNNABLE, kvm_lapic_state, kvm_mp_state, kvm_regs, kvm_segment,
 };
@@ -38,6 +38,11 @@ use crate::tsc::{Moment, TscClock};
 /// The signal that gets a thread out of `KVM_RUN`; its handler only exists.
 const KICK: i32 = signal_hook::consts::SIGUSR1;
 
+/// What does not end by its stop line within this is kicked out.
+pub(crate) const STOP_GRACE: Nanos = Nanos(2_000_000_000);
+/// Between two kicks of a vCPU: a signal just before `KVM_RUN` is lost.
+pub(crate) const KICK_INTERVAL: Nanos = Nanos(10_000_000);
+
 /// A vCPU that has not been started.
 #[derive(Debug)]
 pub struct Vcpu {
@@ -50,7 +55,7 @@ pub struct Vcpu {
     pub devices: Option<Box<dyn Devices>>,
     fd: VcpuFd,
     /// Keeps the guest's memory mapped as long as this may run.
-    memory: GuestMemory,
+    _memory: GuestMemory,
 }
 
 impl Vcpu {
@@ -109,7 +114,7 @@ impl Vcpu {
             user_halts: None,
             devices: None,
             fd,
-            memory: memory.clone(),
+            _memory: memory.clone(),
         })
     }
 
@@ -121,10 +126,6 @@ impl Vcpu {
     /// What its TSC is ahead of the host's, modulo 2^64; fails before 5.16.
     pub fn tsc_offset(&self) -> std::io::Result<u64> {
         ioctl::tsc_offset(&self.fd)
-    }
-
-    pub fn memory(&self) -> &GuestMemory {
-        &self.memory
     }
 
     /// Starts its thread; `ends` hears of its end.
@@ -139,55 +140,50 @@ impl Vcpu {
         let ignored = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(KICK, ignored)
             .with_context(of("register the kick signal", id))?;
-        let kicked = Arc::new(AtomicBool::new(false));
-        let tid = Arc::new(OnceLock::new());
-        let (thread_kicked, thread_tid) = (Arc::clone(&kicked), Arc::clone(&tid));
+        let [kicked, ended] = std::array::from_fn(|_| Arc::new(AtomicBool::new(false)));
+        let (thread_kicked, thread_ended) = (Arc::clone(&kicked), Arc::clone(&ended));
         let handle = std::thread::Builder::new()
             .name(thread_name)
             .spawn(move || {
-                let raw = rustix::thread::gettid().as_raw_nonzero().get();
-                let _ = thread_tid.set(Tid(u32::try_from(raw).unwrap_or(0)));
                 let end = self.account(cpu, &thread_kicked);
-                let told = ends.tell(end.result.is_err());
-                let end = VcpuEnd {
-                    result: end.result.and(told.with_context(of("signal the end", id))),
-                    ..end
-                };
-                (end, self)
+                thread_ended.store(true, Ordering::Release);
+                let signalled = ends.signal(end.is_err());
+                let signalled = signalled.with_context(of("signal the end", id));
+                (end.and_then(|end| signalled.map(|()| end)), self)
             })
             .with_context(of("start the thread", id))?;
         Ok(VcpuThread {
             id,
-            tid,
             kicked,
+            ended,
             stats,
             handle,
         })
     }
 
     /// Runs, and takes the thread's use of CPU before and after.
-    fn account(&mut self, cpu: Option<u32>, kicked: &AtomicBool) -> VcpuEnd {
-        let mut end = VcpuEnd::new(Ok(()));
+    fn account(&mut self, cpu: Option<u32>, kicked: &AtomicBool) -> anyhow::Result<VcpuEnd> {
         let id = self.id;
-        let result = (|| {
-            cpu.map_or(Ok(()), clock::pin)
-                .with_context(of("pin the thread", id))?;
-            let use_so_far =
-                || ThreadUse::of_this_thread().with_context(of("read the CPU time", id));
-            let first = Moment::now(&self.fd);
-            let before = use_so_far()?;
-            let result = self.run(kicked, &mut end.exits);
-            end.thread = use_so_far()?.since(&before);
-            let both = first.zip(Moment::now(&self.fd));
-            end.tsc = both.and_then(|(first, last)| TscClock::new(first, last));
-            result
-        })();
+        let pinned = cpu.map_or(Ok(()), clock::pin);
+        pinned.with_context(of("pin the thread", id))?;
+        let use_so_far = || ThreadUse::of_this_thread().with_context(of("read the CPU time", id));
+        let first = Moment::now(&self.fd);
+        let before = use_so_far()?;
+        let mut exits = ExitCounts::new();
+        self.run(kicked, &mut exits)?;
+        let thread = use_so_far()?.since(&before);
+        let both = first.zip(Moment::now(&self.fd));
         let halts = self.user_halts.take().map(|user| user.halts);
-        VcpuEnd {
-            result,
+        let tid = rustix::thread::gettid().as_raw_nonzero().get();
+        Ok(VcpuEnd {
+            id,
+            tid: Tid(u32::try_from(tid).unwrap_or(0)),
+            exits,
+            thread,
+            tsc: both.and_then(|(first, last)| TscClock::new(first, last)),
             halts: halts.unwrap_or_default(),
-            ..end
-        }
+            stats: Stats::default(),
+        })
     }
 
     /// Runs it, in one thread after another if the guest wants that.
@@ -309,7 +305,24 @@ impl Ends {
         self.failed.load(Ordering::Acquire)
     }
 
-    fn tell(&self, failed: bool) -> std::io::Result<()> {
+    /// Waits until threads have ended, and kicks those out that have not within a grace.
+    pub fn wait<'a, I>(&self, threads: impl Fn() -> I) -> std::io::Result<()>
+    where
+        I: Iterator<Item = &'a VcpuThread>,
+    {
+        let running = || threads().filter(|thread| !thread.has_ended());
+        let deadline = clock::now_ns().saturating_add(STOP_GRACE.0);
+        while running().next().is_some() {
+            if clock::now_ns() >= deadline {
+                running().for_each(VcpuThread::kick);
+            }
+            clock::wait_readable(&self.event, Some(KICK_INTERVAL))?;
+            self.event.take()?;
+        }
+        Ok(())
+    }
+
+    fn signal(&self, failed: bool) -> std::io::Result<()> {
         self.failed.fetch_or(failed, Ordering::AcqRel);
         self.event.signal()
     }
@@ -318,15 +331,20 @@ impl Ends {
 #[derive(Debug)]
 pub struct VcpuThread {
     pub id: VcpuId,
-    tid: Arc<OnceLock<Tid>>,
     kicked: Arc<AtomicBool>,
+    /// Set before the end is signalled: else a waiter that the signal wakes finds the thread running, and sleeps for
+    /// [`KICK_INTERVAL`].
+    ended: Arc<AtomicBool>,
     stats: Growth,
     /// Its file stays open until the thread is joined: others may still look at what KVM counted.
-    handle: JoinHandle<(VcpuEnd, Vcpu)>,
+    handle: JoinHandle<(anyhow::Result<VcpuEnd>, Vcpu)>,
 }
 
 #[derive(Debug)]
 pub struct VcpuEnd {
+    pub id: VcpuId,
+    /// The thread that it was started in.
+    pub tid: Tid,
     /// Exits to the VMM, other than the last.
     pub exits: ExitCounts,
     /// What its thread used between its first and its last instruction.
@@ -336,50 +354,29 @@ pub struct VcpuEnd {
     pub halts: Vec<UserHalt>,
     /// What its statistics grew by.
     pub stats: Stats,
-    pub result: anyhow::Result<()>,
-}
-
-impl VcpuEnd {
-    fn new(result: anyhow::Result<()>) -> Self {
-        Self {
-            exits: ExitCounts::new(),
-            thread: ThreadUse::default(),
-            tsc: None,
-            halts: Vec::new(),
-            stats: Stats::default(),
-            result,
-        }
-    }
 }
 
 impl VcpuThread {
-    /// Its thread id, once it has started.
-    pub fn tid(&self) -> Option<Tid> {
-        self.tid.get().copied()
-    }
-
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
 
+    fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire) || self.handle.is_finished()
+    }
+
     /// Asks it out of the guest. A signal just before `KVM_RUN` is lost, so call this until it has ended.
-    pub fn kick(&self) {
+    fn kick(&self) {
         self.kicked.store(true, Ordering::Release);
         // It may have ended meanwhile: that is what we want.
         let _ = self.handle.kill(KICK);
     }
 
-    pub fn join(self) -> VcpuEnd {
-        let vcpu = self.id;
-        let ended = self.handle.join();
-        let end = ended.map_or_else(|_| VcpuEnd::new(Err(panicked(vcpu))), |(end, _)| end);
-        match self.stats.end() {
-            Ok(stats) => VcpuEnd { stats, ..end },
-            Err(error) => VcpuEnd {
-                result: end.result.and(Err(error)),
-                ..end
-            },
-        }
+    pub fn join(self) -> anyhow::Result<VcpuEnd> {
+        let (end, _) = self.handle.join().map_err(|_| panicked(self.id))?;
+        let end = end?;
+        let stats = self.stats.end()?;
+        Ok(VcpuEnd { stats, ..end })
     }
 }
 

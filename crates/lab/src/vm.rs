@@ -3,6 +3,7 @@
 //! [`routing`] says which way interrupts go. Where the VMM handles halts itself ([`Interrupts::Vmm`]), there
 //! is no irqchip: the lines are bells, and the vCPU's halt loop hands the vector in with `KVM_INTERRUPT`.
 
+use std::io;
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
@@ -10,10 +11,10 @@ use haltwise_core::units::HaltPollNs;
 use kvm_bindings::{KVM_MAX_CPUID_ENTRIES, kvm_pit_config};
 use kvm_ioctls::{IoEventAddress, Kvm, NoDatamatch, VmFd};
 
-use crate::bell::{Bell, Line, Signal};
+use crate::bell::{Bell, Line};
 use crate::event::Event;
 use crate::exit::ANSWER_PORT;
-use crate::guest::Program;
+use crate::guest::{self, Program};
 use crate::ioctl;
 use crate::memory::{CODE, GuestMemory, MAX_VCPUS, MemoryError};
 use crate::routing::{self, Interrupts};
@@ -60,9 +61,9 @@ pub struct VmConfig {
 
 #[derive(Debug)]
 pub struct Lines {
-    /// Raises [`crate::guest::WAKE`].
+    /// Raises [`guest::WAKE`].
     pub wake: Line,
-    /// Raises [`crate::guest::STOP`].
+    /// Raises [`guest::STOP`].
     pub stop: Line,
     /// Signalled by the guest's `out` to its answer port.
     pub answer: Event,
@@ -92,7 +93,7 @@ impl Vm {
             config.vcpus
         );
         let of = |step| of(step, &config);
-        let fd = kvm.create_vm().with_context(of("KVM_CREATE_VM"))?;
+        let fd = create(kvm).with_context(of("KVM_CREATE_VM"))?;
         // Where it cannot be announced, its ceiling cannot be set from outside.
         haltwise_governor::announce(&fd);
         let memory = GuestMemory::new().with_context(of("lay out memory"))?;
@@ -156,6 +157,17 @@ impl Vm {
     }
 }
 
+/// A new VM. KVM gives up with EINTR while a signal or work of a ring (io-uring) is pending
+/// (`mm_take_all_locks`).
+fn create(kvm: &Kvm) -> Result<VmFd, kvm_ioctls::Error> {
+    loop {
+        match kvm.create_vm() {
+            Err(error) if io::Error::from(error).kind() == io::ErrorKind::Interrupted => {}
+            created => return created,
+        }
+    }
+}
+
 /// What was done of a VM, for an error.
 fn of(step: &'static str, config: &VmConfig) -> impl FnOnce() -> String {
     move || format!("{step} of VM `{}`", config.name)
@@ -206,8 +218,8 @@ fn lines(fd: &VmFd, config: &VmConfig, vcpu: u32) -> anyhow::Result<Arc<Lines>> 
     if !config.interrupts.have_irqchip() {
         let bell = Arc::new(Bell::new().with_context(of("eventfd", config))?);
         return Ok(Arc::new(Lines {
-            wake: Line::Bell(Arc::clone(&bell), Signal::Wake),
-            stop: Line::Bell(Arc::clone(&bell), Signal::Stop),
+            wake: Line::Bell(Arc::clone(&bell), guest::WAKE),
+            stop: Line::Bell(Arc::clone(&bell), guest::STOP),
             answer,
             bell: Some(bell),
         }));

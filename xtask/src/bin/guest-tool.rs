@@ -32,7 +32,6 @@ fn number(word: &str) -> io::Result<u64> {
     word.parse().map_err(io::Error::other)
 }
 
-/// Sleeps for a period, again and again.
 fn timer(period: Duration, count: u64) {
     for _ in 0..count {
         thread::sleep(period);
@@ -58,7 +57,6 @@ fn pipe(count: u64) -> io::Result<()> {
     other.wait().map(|_| ())
 }
 
-/// Gives back what comes, until no more does.
 fn echo(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
     let mut bytes = [0; 64];
     loop {

@@ -71,11 +71,11 @@ fn in_root(package: &Package, out: &Path, dir: &Path, host: &Path) -> Result<()>
     );
     let doctor = inside(
         host,
-        "mount -t proc proc /proc; haltwise doctor; umount /proc; true",
+        "mount -t proc proc /proc; haltwise status --check; umount /proc; true",
     )?;
     ensure!(
         doctor.contains("What can be recorded here"),
-        "haltwise doctor says {doctor}"
+        "haltwise status --check says {doctor}"
     );
     answer(out, host)?;
     inside(host, "dpkg -i /newer.deb >/dev/null")?;

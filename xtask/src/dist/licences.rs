@@ -31,7 +31,6 @@ struct Package {
 }
 
 impl Package {
-    /// The texts that its authors put into it.
     fn texts(&self) -> Result<Vec<String>> {
         let folder = self
             .manifest_path

@@ -149,7 +149,6 @@ const MAINTAINER: &str = "The haltwise authors <haltwise@maintainers.invalid>";
 const STOP: &str = "#!/bin/sh\nset -e\nif [ \"$1\" = remove ] && [ -d /run/systemd/system ]; then\n    \
                     systemctl disable --now haltwise-record.service haltwise-metrics.service haltwise-pilot.service haltwise-costs.timer || true\nfi\n";
 
-/// The licences of what a program contains.
 const THIRD: &str = "THIRD-PARTY-LICENSES";
 
 const SHARED: &str = "/usr/lib/haltwise/*\n/usr/lib/systemd/system/*\n/usr/share/haltwise/*\n/usr/share/man/man1/*\n/usr/share/bash-completion/completions/*\n\

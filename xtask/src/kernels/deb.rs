@@ -2,7 +2,6 @@
 //!
 //! What is unpacked stays in the build directory and is used again without asking the network.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,25 +9,13 @@ use anyhow::{Context, Result};
 
 use crate::{say, tool};
 
-/// A kernel that we test on, by the package that always points to its newest build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Series {
-    /// What people call it: `6.1`.
-    pub(crate) name: &'static str,
-    /// Debian's package without a build number.
-    package: &'static str,
-}
+/// What people call a kernel that we test on, and Debian's package that always points to its newest build.
+pub(crate) type Series = (&'static str, &'static str);
 
 /// All kernels that we test on, oldest first.
 pub(crate) const SERIES: [Series; 2] = [
-    Series {
-        name: "6.1",
-        package: "linux-image-cloud-amd64",
-    },
-    Series {
-        name: "6.12",
-        package: "linux-image-6.12-cloud-amd64",
-    },
+    ("6.1", "linux-image-cloud-amd64"),
+    ("6.12", "linux-image-6.12-cloud-amd64"),
 ];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,22 +42,16 @@ impl Kernel {
     }
 }
 
-impl fmt::Display for Kernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.release)
-    }
-}
-
 /// The kernel of a series, from `cache` if it is there, else through apt.
 ///
 /// # Errors
 /// Where apt does not know the package or cannot download it. For callers that is a reason to skip.
-pub(crate) fn fetch(series: Series, cache: &Path, refresh: bool) -> Result<Kernel> {
-    let home = cache.join(series.name);
+pub(crate) fn fetch((name, package): Series, cache: &Path, refresh: bool) -> Result<Kernel> {
+    let home = cache.join(name);
     if !refresh && let Ok(kernel) = unpacked(&home) {
         return Ok(kernel);
     }
-    let package = resolve(series.package)?;
+    let package = resolve(package)?;
     say::note(&format!("fetching {package}"));
     replace(&home, |fresh| {
         tool::ask(apt("download", fresh).arg(&package))?;

@@ -88,43 +88,54 @@ fn judge(lab: &Lab, exits: &Exits) -> Found {
 }
 
 /// Pairs of exit and entry, and their time in nanoseconds, by reason.
-type Pairs = BTreeMap<u32, (u64, u64)>;
+type Pairs<Reason> = BTreeMap<Reason, (u64, f64)>;
+
+fn our_pairs<Reason: Ord>(exits: &Exits, reason: impl Fn(&ExitRow) -> Reason) -> Pairs<Reason> {
+    let mut ours = Pairs::new();
+    for row in &exits.reasons {
+        let (pairs, ns) = ours.entry(reason(row)).or_default();
+        *pairs += row.count - row.untimed;
+        *ns += row.time_ns as f64;
+    }
+    ours.retain(|_, (pairs, _)| *pairs > 0);
+    ours
+}
+
+fn same_counts<Reason: Ord>(one: &Pairs<Reason>, other: &Pairs<Reason>) -> bool {
+    let counts = |of| Pairs::iter(of).map(|(reason, (pairs, _))| (reason, *pairs));
+    counts(one).eq(counts(other))
+}
+
+fn time_ns<Reason>(of: &Pairs<Reason>) -> f64 {
+    of.values().map(|(_, ns)| ns).sum()
+}
 
 /// `{ reason:        120 } hitcount:       2736  ns:  654451852`
-fn kernel_hist(text: &str) -> Pairs {
+fn kernel_hist(text: &str) -> Pairs<u32> {
     let number = |line: &str, name: &str| -> Option<u64> {
         let (_, rest) = line.split_once(name)?;
         rest.split_whitespace().next()?.parse().ok()
     };
     let pair = |line: &str| {
         let reason = u32::try_from(number(line, "reason:")?).ok()?;
-        Some((reason, (number(line, "hitcount:")?, number(line, "ns:")?)))
+        Some((
+            reason,
+            (number(line, "hitcount:")?, number(line, "ns:")? as f64),
+        ))
     };
     text.lines().filter_map(pair).collect()
 }
 
 /// The kernel's own pairs must be ours, reason by reason; their time is only printed, since each of the two
 /// sees the other's work too.
-fn judge_kernel(kernel: &Pairs, exits: &Exits, found: &mut Found) {
-    let mut ours = Pairs::new();
-    for row in &exits.reasons {
-        let (pairs, ns) = ours.entry(row.reason.unwrap_or(u32::MAX)).or_default();
-        *pairs += row.count - row.untimed;
-        *ns += row.time_ns;
-    }
-    ours.retain(|_, (pairs, _)| *pairs > 0);
-    let counts = |of: &Pairs| -> Vec<(u32, u64)> {
-        of.iter()
-            .map(|(reason, (pairs, _))| (*reason, *pairs))
-            .collect()
-    };
-    if counts(&ours) != counts(kernel) {
+fn judge_kernel(kernel: &Pairs<u32>, exits: &Exits, found: &mut Found) {
+    let ours = our_pairs(exits, |row| row.reason.unwrap_or(u32::MAX));
+    if !same_counts(&ours, kernel) {
         found.disagree(format!(
             "the kernel's own pairs by reason: {kernel:?}, ours {ours:?}"
         ));
     }
-    let time = |of: &Pairs| of.values().map(|(_, ns)| *ns as f64).sum::<f64>();
-    let more = (time(&ours) / time(kernel) - 1.0) * 100.0;
+    let more = (time_ns(&ours) / time_ns(kernel) - 1.0) * 100.0;
     found.summary = format!(
         "{}; {more:+.1} % in time by the kernel's own pairs",
         found.summary

@@ -21,9 +21,9 @@ pub(crate) struct Guest {
     emulator: Emulator,
     kernel: Kernel,
     pub(crate) root: Initramfs,
-    modules: Vec<&'static str>,
+    pub(crate) modules: Vec<&'static str>,
     pub(crate) cpus: u32,
-    memory_mib: u32,
+    pub(crate) memory_mib: u32,
 }
 
 #[derive(Debug)]
@@ -62,21 +62,6 @@ impl Guest {
             cpus: 2,
             memory_mib: 1024,
         })
-    }
-
-    pub(crate) fn modules(mut self, names: &[&'static str]) -> Self {
-        self.modules.extend(names);
-        self
-    }
-
-    pub(crate) fn memory(mut self, mib: u32) -> Self {
-        self.memory_mib = mib;
-        self
-    }
-
-    pub(crate) fn cpus(mut self, cpus: u32) -> Self {
-        self.cpus = cpus;
-        self
     }
 
     /// Boots, runs scripts one after the other, each with a name and an empty folder /out, and fetches into `work` what those

@@ -89,7 +89,6 @@ impl Initramfs {
         self.file("lib/modules/order", listed)
     }
 
-    /// Writes the archive as the kernel reads it.
     pub(crate) fn archive(&self, to: &Path) -> Result<()> {
         let to = File::create(to).with_context(|| format!("create {}", to.display()))?;
         let pack = "set -o pipefail; find . | busybox cpio -o -H newc -R 0:0";
@@ -125,22 +124,4 @@ fn module_name(file: &str) -> String {
     let name = file.rsplit('/').next().unwrap_or(file);
     let stem = name.split_once(".ko").map_or(name, |(stem, _)| stem);
     stem.replace('-', "_")
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn dependencies_come_first() {
-        let listed =
-            "arch/kvm-amd.ko.xz: arch/kvm.ko.xz lib/irqbypass.ko.xz\nlib/irqbypass.ko.xz:\n";
-        let order = [
-            "lib/irqbypass.ko.xz",
-            "arch/kvm.ko.xz",
-            "arch/kvm-amd.ko.xz",
-        ];
-        assert_eq!(load_order(listed, "kvm_amd"), order);
-        assert_eq!(load_order(listed, "built_in"), [""; 0]);
-    }
 }

@@ -26,9 +26,11 @@ record() { # name, arguments: records while /run/NAME.sh runs
     haltwise record $2 --json -o "/out/$1/capture" -- sh "/run/$1.sh" >"/out/$1/record.json" || wrong "record $1 returned $?"
 }
 
-ask() { # name, verb, its options
+ask() { # name, report or one of its sections, options
+    section=
+    [ "$2" = report ] || section=--$2
     # shellcheck disable=SC2086
-    haltwise "$2" --json $3 "/out/$1/capture" >"/out/$1/$2.json" || wrong "$2 $1 returned $?"
+    haltwise report $section --json $3 "/out/$1/capture" >"/out/$1/$2.json" || wrong "$2 $1 returned $?"
 }
 
 # Sets the four parameters, in KVM's own order.

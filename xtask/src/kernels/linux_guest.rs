@@ -13,6 +13,7 @@ mod interrupts;
 mod joined;
 pub(super) mod piloted;
 mod proved;
+pub(super) mod stability;
 mod text;
 mod tuned;
 
@@ -22,12 +23,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 
 use super::check::{Check, tell};
 use super::deb::Kernel;
 use super::guest::{Guest, Left};
 use super::initramfs::Initramfs;
-use super::reported::{Exits, Explained, Report, Verified, ask, read};
+use super::reported::{Exits, Report, Verified, ask, count, list, read};
 use super::rule::Depth;
 use super::witness::Found;
 use super::{Binaries, Boot, Inside, emulator, knob};
@@ -66,37 +68,20 @@ struct Phase {
     explained: Option<&'static [&'static str]>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Record {
-    Full,
-    Detailed,
-    Counts,
-    Stats,
-    Tracepoints,
-    /// In full, while other tools record the same.
-    BesideTools,
-}
+/// Arguments of `haltwise record`, and what it knows then.
+type Record = (&'static str, Knows);
 
-impl Record {
-    fn arguments(self) -> &'static str {
-        match self {
-            Self::Full | Self::BesideTools => "--source bpf --exits",
-            Self::Detailed => "--source bpf --exits=pio,mmio,msr",
-            Self::Counts => "--source bpf --mode counts --exits",
-            Self::Stats => "--source bpf --mode stats --interval 200ms --exits",
-            Self::Tracepoints => "--source tracepoints",
-        }
-    }
+const FULL: Record = ("--source bpf --exits", Knows::Halts);
+const DETAILED: Record = ("--source bpf --exits=pio,mmio,msr", Knows::Halts);
+const COUNTS: Record = ("--source bpf --mode counts --exits", Knows::Sums);
+const STATS: Record = (
+    "--source bpf --mode stats --interval 200ms --exits",
+    Knows::Sums,
+);
+const TRACEPOINTS: Record = ("--source tracepoints", Knows::Tracepoints);
 
-    fn knows(self) -> Knows {
-        match self {
-            Self::Full | Self::Detailed | Self::BesideTools => Knows::Halts,
-            Self::Counts => Knows::Sums,
-            Self::Stats => Knows::OwnSums,
-            Self::Tracepoints => Knows::Tracepoints,
-        }
-    }
-}
+/// The phase in which other tools record the same.
+const BESIDE_TOOLS: &str = "text";
 
 /// The VM whose guest's cpuidle driver is haltpoll.
 const HALTPOLL: &str = "web2";
@@ -132,21 +117,21 @@ fn phases(depth: Depth) -> Vec<Phase> {
     };
     let network = Phase {
         outside: "guest-tool request 10.9.1.2:9 300",
-        ..phase("tcp", Record::Full, "guest-tool respond 9")
+        ..phase("tcp", FULL, "guest-tool respond 9")
     };
     let mut phases = vec![
-        woken("timer", phase("idle", Record::Full, "sleep 1")),
-        woken("timer", phase("timer", Record::Full, TIMER)),
-        woken("ipi", phase("pipe", Record::Full, PIPE)),
+        woken("timer", phase("idle", FULL, "sleep 1")),
+        woken("timer", phase("timer", FULL, TIMER)),
+        woken("ipi", phase("pipe", FULL, PIPE)),
         woken("device", network),
-        woken("device", phase("disk", Record::Full, DISK)),
-        phase("tracepoints", Record::Tracepoints, SLEEP_AND_PIPE),
-        phase("counts", Record::Counts, PIPE),
-        phase("stats", Record::Stats, PIPE),
-        phase("text", Record::BesideTools, SLEEP_AND_PIPE),
+        woken("device", phase("disk", FULL, DISK)),
+        phase("tracepoints", TRACEPOINTS, SLEEP_AND_PIPE),
+        phase("counts", COUNTS, PIPE),
+        phase("stats", STATS, PIPE),
+        phase(BESIDE_TOOLS, FULL, SLEEP_AND_PIPE),
         Phase {
             vm: HALTPOLL,
-            ..phase("haltpoll", Record::Full, PIPE)
+            ..phase("haltpoll", FULL, PIPE)
         },
     ];
     if depth == Depth::Thorough {
@@ -155,8 +140,8 @@ fn phases(depth: Depth) -> Vec<Phase> {
     phases
 }
 
-/// The emulated host, and the check with all phases; `None` where QEMU's own files are missing.
-pub(super) fn boot<'a>(inside: &'a Inside, depth: Depth) -> Result<Option<Boot<'a>>> {
+/// The emulated host, and the check with all phases.
+pub(super) fn boot<'a>(inside: &'a Inside, depth: Depth) -> Result<Boot<'a>> {
     let phases = phases(depth);
     let script = script(&phases, limit(depth), Some(depth));
     let judge = move |left: &Left| Ok(judge_all(inside, &phases, depth, left));
@@ -164,7 +149,7 @@ pub(super) fn boot<'a>(inside: &'a Inside, depth: Depth) -> Result<Option<Boot<'
 }
 
 /// The same with some phases alone, and nothing else.
-pub(super) fn short_boot<'a>(inside: &'a Inside) -> Result<Option<Boot<'a>>> {
+pub(super) fn short_boot<'a>(inside: &'a Inside) -> Result<Boot<'a>> {
     let phases: Vec<Phase> = (phases(Depth::Quick).into_iter())
         .filter(|phase| SHORT.contains(&phase.name))
         .collect();
@@ -178,20 +163,13 @@ const SHORT: [&str; 4] = ["timer", "pipe", "disk", "haltpoll"];
 const SHORT_LIMIT: Duration = Duration::from_mins(2);
 
 /// The emulated host with one check, whose own programs run once both VMs are there.
-fn booted<'a>(inside: &Inside, check: Check<'a>) -> Result<Option<Boot<'a>>> {
-    let firmware = match firmware() {
-        Ok(firmware) => firmware,
-        Err(error) => {
-            say::skipped(&format!("{}: {error:#}", check.name));
-            return Ok(None);
-        }
-    };
+fn booted<'a>(inside: &Inside, check: Check<'a>) -> Result<Boot<'a>> {
     let check = Check {
         begins: Some(UP),
         also_on_one_cpu: true,
         ..check
     };
-    Ok(Some((host(inside, &firmware)?, vec![check])))
+    Ok((host(inside)?, vec![check]))
 }
 
 fn judge_phases(inside: &Inside, phases: &[Phase], left: &Left) -> usize {
@@ -223,47 +201,25 @@ fn judge_all(inside: &Inside, phases: &[Phase], depth: Depth, left: &Left) -> us
     wrong
 }
 
-/// VMs as a verb tells of them.
-#[derive(Debug, serde::Deserialize)]
-struct ReportedVms {
-    vms: Vec<ReportedVm>,
-}
-
-#[derive(Debug, serde::Deserialize)]
-struct ReportedVm {
-    name: String,
-    running: Option<bool>,
-    paused: Option<bool>,
-    paused_ns: Option<u64>,
-    account: Option<Span>,
-}
-
-#[derive(Debug, serde::Deserialize)]
-struct Span {
-    span_ns: u64,
-}
-
-impl ReportedVm {
-    /// Whether it ran, as whichever verb says.
-    fn ran(&self) -> Option<bool> {
-        let span_ns = self.account.as_ref().map(|account| account.span_ns);
-        let paused = match (self.paused_ns, span_ns) {
-            (Some(0), _) => Some(false),
-            (Some(paused_ns), Some(span_ns)) if paused_ns >= span_ns / 100 * 99 => Some(true),
-            _ => self.paused,
-        };
-        self.running.or(paused.map(|paused| !paused))
-    }
+/// Whether a VM ran, as whichever verb says.
+fn ran(vm: &Value) -> Option<bool> {
+    let span_ns = vm["account"]["span_ns"].as_u64();
+    let paused = match (vm["paused_ns"].as_u64(), span_ns) {
+        (Some(0), _) => Some(false),
+        (Some(paused_ns), Some(span_ns)) if paused_ns >= span_ns / 100 * 99 => Some(true),
+        _ => vm["paused"].as_bool(),
+    };
+    vm["running"].as_bool().or(paused.map(|paused| !paused))
 }
 
 const UNSTARTED: &str = "unstarted";
 
 /// What every verb must say of VMs of which one runs at most.
-fn judge_vms(what: &str, reported: &ReportedVms, running: &[&str], found: &mut Found) {
+fn judge_vms(what: &str, reported: &Value, running: &[&str], found: &mut Found) {
     for name in ["web1", HALTPOLL, UNSTARTED] {
-        let vm = reported.vms.iter().find(|vm| vm.name == name);
+        let vm = list(reported, "vms").iter().find(|vm| vm["name"] == name);
         let expected = running.contains(&name);
-        if vm.and_then(ReportedVm::ran) != Some(expected) {
+        if vm.and_then(ran) != Some(expected) {
             found.disagree(format!("{what}: {vm:?}, where running is {expected}"));
         }
     }
@@ -275,7 +231,12 @@ fn settings(dir: &Path, binaries: &Binaries) -> Found {
     Found::by(|found| {
         "paused, unstarted, running, applied, proved, undone, with a ceiling of its own"
             .clone_into(&mut found.summary);
-        judge_vms("doctor", &read(&dir.join("paused.json"))?, &[], found);
+        judge_vms(
+            "status --check",
+            &read(&dir.join("paused.json"))?,
+            &[],
+            found,
+        );
         let web1 = &["web1"];
         for file in ["running", "status", "top"] {
             let seen = read(&dir.join(file).with_extension("json"))?;
@@ -295,12 +256,12 @@ fn settings(dir: &Path, binaries: &Binaries) -> Found {
             (HALTPOLL, "guest-disabled", None),
         ];
         for file in ["apply.json", "status.json"] {
-            let seen: knob::Applied = read(&dir.join(file))?;
+            let seen: Value = read(&dir.join(file))?;
             found.disagreements.extend(knob::watched(&seen, &expected));
         }
         // The host's parameter was changed between the two, and undo gives the VM what it has then.
         for (file, ns) in [("ceiling.json", 1_000_000), ("restored.json", 3_000_000)] {
-            let seen: knob::Applied = read(&dir.join(file))?;
+            let seen: Value = read(&dir.join(file))?;
             let expected = [("web1", "own-cap", Some(ns))];
             found.disagreements.extend(knob::watched(&seen, &expected));
         }
@@ -314,10 +275,10 @@ fn judge(phase: &Phase, dir: &Path, inside: &Inside, cpus: u32) -> Result<Found>
     let capture = dir.join("capture");
     let kvm = counters::Counters::between(&dir.join("kvm.before"), &dir.join("kvm.after"))?;
     let report: Report = ask(binaries, &["report", "--json"], &capture)?;
-    let knows = phase.record.knows();
+    let (_, knows) = phase.record;
     let mut found = counters::judge_halts(&kvm, &report, knows);
     if knows != Knows::Tracepoints {
-        let exits = ["exits", "--json", "--by", "vcpu"];
+        let exits = ["report", "--exits", "--json", "--by", "vcpu"];
         let exits: Exits = ask(binaries, &exits, &capture)?;
         counters::judge_exits(&kvm, &report, &exits, &mut found);
     }
@@ -331,7 +292,7 @@ fn judge(phase: &Phase, dir: &Path, inside: &Inside, cpus: u32) -> Result<Found>
     // With one CPU `disk` left 105 halts for 300 reads, of which 24 ended by the device.
     let has_wakes = has_wakes && cpus > 1;
     if knows == Knows::Halts && has_wakes {
-        let sources = interrupts::Interrupts::between(
+        let sources = interrupts::between(
             &dir.join("interrupts.before"),
             &dir.join("interrupts.after"),
         )?;
@@ -342,11 +303,11 @@ fn judge(phase: &Phase, dir: &Path, inside: &Inside, cpus: u32) -> Result<Found>
         .disagreements
         .extend(documents::contradictions(&binaries.haltwise, &capture));
     if let Some(expected) = phase.explained {
-        let explain = ["explain", "--json", "--vm", phase.vm];
-        let explained: Explained = ask(binaries, &explain, &capture)?;
+        let explain = ["report", "--findings", "--json", "--vm", phase.vm];
+        let explained: Value = ask(binaries, &explain, &capture)?;
         explained::judge(&explained, expected, &mut found);
     }
-    if phase.record == Record::BesideTools {
+    if phase.name == BESIDE_TOOLS {
         text::judge(dir, &inside.kernel.release, binaries, &mut found)?;
     }
     Ok(found)
@@ -359,10 +320,10 @@ fn judge_verified(verified: &Verified, phase: &Phase, found: &mut Found) {
     if phase.vm == HALTPOLL {
         allowed.push("veto");
     }
-    if phase.record == Record::Tracepoints {
+    if phase.record.1 == Knows::Tracepoints {
         allowed.extend(["loss", "out-of-order", "window"]);
     }
-    let skipped = |reason: &&str| verified.skipped.get(*reason).copied().unwrap_or(0);
+    let skipped = |reason: &&str| count(&verified.skipped, reason);
     let skipped: u64 = allowed.iter().map(skipped).sum();
     let is_whole = verified.checked > 0 && verified.checked + skipped == verified.halts;
     if verified.differences > 0 || !is_whole {
@@ -374,47 +335,43 @@ fn judge_verified(verified: &Verified, phase: &Phase, found: &mut Found) {
 /// The ceiling under which VMs run, in nanoseconds.
 const CEILING_NS: u32 = 5_000_000;
 
-/// Two VMs that stand still: one whose QEMU is started by haltwise-exec, and one with these options of its kernel and this
-/// root.
-fn launched(options: &str, root: &str, limit: Duration) -> String {
+/// What an emulated host runs with two VMs that stand still at first: one whose QEMU is started by haltwise-exec, and one with
+/// these options of its kernel and this root.
+fn scripted(options: &str, root: &str, limit: Duration, text: &str) -> String {
     // Before its end, so that there is time to ask.
     let patience = limit.as_secs() * 3 / 5;
+    let host = include_str!("linux_guest/host.sh");
     format!(
-        "echo {CEILING_NS} >/sys/module/kvm/parameters/halt_poll_ns\n\
+        "{host}echo {CEILING_NS} >/sys/module/kvm/parameters/halt_poll_ns\n\
          mkdir /wrapped\nln -s /bin/haltwise-exec /wrapped/qemu-system-x86_64\n\
          launch web1 '' /wrapped/qemu-system-x86_64 384 initramfs\n\
          launch web2 '{options}' qemu-system-x86_64 384 {root}\n\
-         wait_for web1\nwait_for web2\n(watch_over $(({patience} * $(cat /run/slower))) web1 web2 &)\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n"
+         wait_for web1\nwait_for web2\n(watch_over $(({patience} * $(cat /run/slower))) web1 web2 &)\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n\
+         {text}touch /run/over\nfor vm in web1 web2 unstarted; do\n\
+         [ ! -S /run/$vm.qmp ] || qmp $vm quit >/dev/null\ndone\nwait\nexit $failed\n"
     )
 }
 
 /// What the emulated host runs. The guest that records itself is booted with `nopvspin`: a vCPU that waits for a
 /// paravirtual spinlock executes HLT, which is no idle period and which cpuidle does not count.
 fn script(phases: &[Phase], limit: Duration, beyond: Option<Depth>) -> String {
-    let mut text = String::from(include_str!("linux_guest/host.sh"));
-    text.push_str(include_str!("linux_guest/agent.sh"));
-    text.push_str(&launched(
-        "nopvspin cpuidle_haltpoll.force=1 cpuidle.governor=haltpoll",
-        "with-haltwise",
-        limit,
-    ));
+    let mut text = String::from(include_str!("linux_guest/agent.sh"));
     for phase in phases {
         let Phase {
             name,
             vm,
-            record,
+            record: (record, _),
             before,
             inside,
             outside,
             ..
         } = phase;
         // Formatting into a String cannot fail.
-        let function = if *record == Record::BesideTools {
+        let function = if *name == BESIDE_TOOLS {
             "phase_beside_tools"
         } else {
             "phase"
         };
-        let record = record.arguments();
         let _ = writeln!(
             text,
             "{before}\n{function} {name} {vm} '{record}' '{inside}' '{outside}' ''"
@@ -430,21 +387,17 @@ fn script(phases: &[Phase], limit: Duration, beyond: Option<Depth>) -> String {
         }
         text.push_str("settings web1\n");
     }
-    text.push_str(
-        "touch /run/over\nfor vm in web1 web2 unstarted; do\n\
-         [ ! -S /run/$vm.qmp ] || qmp $vm quit >/dev/null\ndone\nwait\nexit $failed\n",
-    );
-    text
+    let options = "nopvspin cpuidle_haltpoll.force=1 cpuidle.governor=haltpoll";
+    scripted(options, "with-haltwise", limit, &text)
 }
 
 /// The emulated host: QEMU as it is installed here, and in the folder `guest` what it boots.
-fn host(inside: &Inside, firmware: &[PathBuf]) -> Result<Guest> {
+fn host(inside: &Inside) -> Result<Guest> {
     let (kernel, binaries) = (inside.kernel, inside.binaries);
     let qemu = tool::find(emulator::PROGRAM).context("QEMU is not installed")?;
-    let host = inside
-        .guest()?
-        .memory(MEMORY_MIB)
-        .modules(&["tun", "vhost_net"]);
+    let mut host = inside.guest()?;
+    host.memory_mib = MEMORY_MIB;
+    host.modules.extend(["tun", "vhost_net"]);
     let root = &host.root;
     for (path, file) in [
         ("bin/qemu-system-x86_64", &qemu),
@@ -463,7 +416,7 @@ fn host(inside: &Inside, firmware: &[PathBuf]) -> Result<Guest> {
             None => say::skipped(&format!("{NAME}: text of {program}: it is not installed")),
         }
     }
-    for file in firmware {
+    for file in &firmware()? {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         root.program(&format!("firmware/{name}"), file)?;
     }
@@ -515,7 +468,7 @@ fn guest_agent() -> Result<PathBuf> {
 }
 
 /// Where QEMU keeps its own files.
-fn firmware() -> Result<Vec<PathBuf>> {
+pub(super) fn firmware() -> Result<Vec<PathBuf>> {
     let dirs = tool::ask(Command::new(emulator::PROGRAM).args(["-L", "help"]))?;
     let find = |name: &&str| {
         let paths = dirs.lines().map(|dir| Path::new(dir).join(name));
@@ -526,11 +479,11 @@ fn firmware() -> Result<Vec<PathBuf>> {
 }
 
 #[cfg(test)]
-pub(super) fn scripts() -> [String; 3] {
+pub(super) fn scripts() -> [String; 4] {
     let depth = Depth::Thorough;
     let all = script(&phases(depth), limit(depth), Some(depth));
     let short = script(&phases(Depth::Quick), SHORT_LIMIT, None);
-    [all, short, piloted::script()]
+    [all, short, piloted::script(), stability::script()]
 }
 
 #[cfg(test)]

@@ -91,7 +91,6 @@ fn is_late(elapsed: Duration, cpu: Duration, limit: Duration) -> bool {
     elapsed > limit * SLOWEST || (elapsed > limit && cpu > limit)
 }
 
-/// CPU time of a process so far.
 fn cpu_time(process: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // The name may have spaces; user and system time are the 12th and 13th field after it, in ticks of 10 ms.

@@ -44,7 +44,23 @@ pub(crate) fn ask<T: DeserializeOwned>(
     serde_json::from_slice(&output.stdout).context(said)
 }
 
+/// A list in a document; empty where there is none.
+pub(crate) fn list<'a>(of: &'a Value, name: &str) -> &'a [Value] {
+    of[name].as_array().map_or(&[], Vec::as_slice)
+}
+
 pub(crate) type Counts = BTreeMap<String, u64>;
+
+pub(crate) fn count(of: &Counts, name: &str) -> u64 {
+    of.get(name).copied().unwrap_or(0)
+}
+
+/// Leaves what each count grew by. What is no counter but a state may fall; nothing asks for it.
+pub(crate) fn subtract(counts: &mut Counts, before: &Counts) {
+    for (name, now) in counts {
+        *now = now.saturating_sub(count(before, name));
+    }
+}
 
 #[cfg(test)]
 pub(crate) fn counts<const N: usize>(of: [(&str, u64); N]) -> Counts {
@@ -96,15 +112,14 @@ impl Lab {
 
 impl LabVcpu {
     pub(crate) fn stat(&self, name: &str) -> u64 {
-        self.stats.get(name).copied().unwrap_or(0)
+        count(&self.stats, name)
     }
 }
 
-/// `haltwise report`.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Report {
     pub(crate) recording: Recording,
-    pub(crate) host: Host,
+    pub(crate) host: Value,
     pub(crate) vms: Vec<Vm>,
     pub(crate) unplaced: Option<Account>,
 }
@@ -113,18 +128,6 @@ pub(crate) struct Report {
 pub(crate) struct Recording {
     pub(crate) lost: u64,
     pub(crate) cut: bool,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Host {
-    pub(crate) idle_states: Vec<IdleState>,
-}
-
-#[derive(Debug, Deserialize)]
-pub(crate) struct IdleState {
-    pub(crate) name: String,
-    pub(crate) entries: u64,
-    pub(crate) residency_ns: u64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -192,7 +195,7 @@ impl Report {
     }
 }
 
-/// `haltwise exits`.
+/// `haltwise report --exits`.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Exits {
     pub(crate) total: ExitsTotal,
@@ -237,40 +240,23 @@ pub(crate) struct ExitsGroup {
 }
 
 impl Exits {
-    /// Exits of a reason, by its name.
     pub(crate) fn of_reason(&self, name: &str) -> u64 {
         let of = |row: &&ExitRow| row.name.eq_ignore_ascii_case(name);
         self.reasons.iter().filter(of).map(|row| row.count).sum()
     }
 }
 
-/// `haltwise verify`.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Verified {
     pub(crate) halts: u64,
     pub(crate) checked: u64,
     pub(crate) differences: u64,
     pub(crate) several_settings: u64,
-    pub(crate) transitions: BTreeMap<String, Transition>,
-    pub(crate) settings: Vec<Track>,
+    pub(crate) transitions: BTreeMap<String, Counts>,
+    pub(crate) settings: Vec<Value>,
     pub(crate) skipped: Counts,
-    pub(crate) capture: Captured,
+    pub(crate) capture: Recording,
     pub(crate) shown: Vec<Value>,
-}
-
-#[derive(Debug, Deserialize)]
-pub(crate) struct Transition {
-    pub(crate) matched: u64,
-}
-
-#[derive(Debug, Deserialize)]
-pub(crate) struct Track {
-    pub(crate) changes: usize,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Captured {
-    pub(crate) lost: u64,
 }
 
 /// `haltwise prove`.
@@ -294,24 +280,30 @@ pub(crate) struct Block {
     pub(crate) predicted: BTreeMap<String, f64>,
 }
 
-/// `haltwise explain`: which rules fired, those among them whose cost is too small to be shown.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Explained {
-    findings: Vec<Finding>,
-    small: Vec<Finding>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Finding {
-    rule: String,
-}
-
-impl Explained {
-    pub(crate) fn fired(&self, rules: &[&str]) -> Vec<&str> {
-        let fired = self.findings.iter().chain(&self.small);
-        let fired = fired.map(|finding| finding.rule.as_str());
-        fired.filter(|rule| rules.contains(rule)).collect()
+impl Proof {
+    /// Whether it was of a side, by its parameters, and is whole.
+    pub(crate) fn wrong(&self, side: &str, rounds: usize) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let (blocks, means) = (self.blocks.len(), format!("{side}-parameters"));
+        if self.side != side || self.means != means || self.partial || blocks != 3 * rounds {
+            wrong.push(format!(
+                "prove ended with {blocks} blocks of a {} by {}, partial: {}",
+                self.side, self.means, self.partial
+            ));
+        }
+        let lost: u64 = self.blocks.iter().map(|block| block.lost).sum();
+        if lost > 0 {
+            wrong.push(format!("prove lost {lost} events"));
+        }
+        wrong
     }
+}
+
+/// Those of `rules` that fired, also if too cheap to be shown; `None` if the document lacks its lists.
+pub(crate) fn fired<'a>(explained: &Value, rules: &[&'a str]) -> Option<Vec<&'a str>> {
+    let [findings, small] = ["findings", "small"].map(|name| explained[name].as_array());
+    let rule = |finding: &Value| rules.iter().copied().find(|rule| finding["rule"] == *rule);
+    Some(findings?.iter().chain(small?).filter_map(rule).collect())
 }
 
 /// A halt as `capture-halts` prints it.

@@ -9,9 +9,11 @@ mod grid;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::Binaries;
 use super::check::{Check, tell};
-use super::reported::{Verified, ask};
+use super::reported::{Verified, ask, count};
 use super::scenario::recording;
 use super::witness::Found;
 use crate::say;
@@ -35,7 +37,6 @@ impl Depth {
         }
     }
 
-    /// Halts that must have been checked.
     fn least(self) -> u64 {
         match self {
             Self::Quick => 500,
@@ -43,7 +44,6 @@ impl Depth {
         }
     }
 
-    /// How long a setting takes at the most.
     fn limit(self) -> Duration {
         match self {
             Self::Quick => Duration::from_secs(50),
@@ -74,7 +74,8 @@ pub(crate) fn checks(binaries: &Binaries, depth: Depth) -> Vec<Check<'_>> {
 
 impl Verified {
     fn matched(&self, transition: &str) -> u64 {
-        self.transitions.get(transition).map_or(0, |it| it.matched)
+        let of = self.transitions.get(transition);
+        of.map_or(0, |counts| count(counts, "matched"))
     }
 
     fn summary(&self) -> String {
@@ -91,8 +92,10 @@ impl Verified {
     /// A value that was written and replaced before the recorder looked is not known: an emulated machine may stand
     /// still for that long. One of the parameters changes with each line that was `written`.
     fn forgive(&mut self, written: &str) {
-        let seen = self.settings.iter().map(|it| it.changes).max().unwrap_or(0);
-        let all = written.lines().count();
+        // Without the number of changes nothing is forgiven.
+        let changes = |it: &Value| it["changes"].as_u64().unwrap_or(u64::MAX);
+        let seen = self.settings.iter().map(changes).max().unwrap_or(0);
+        let all = written.lines().count() as u64;
         let (differ, checked) = (self.differences, self.checked);
         // Only halts during a change can have met another value.
         let changing = self

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::check::Check;
 use super::guest::Left;
@@ -37,16 +37,13 @@ TTYPath=/dev/ttyS0
 
 const SYSTEMD: &str = "/lib/systemd/systemd";
 
-/// The guest with systemd, and the check; `None` where systemd is not installed.
-pub(super) fn boot(inside: &Inside) -> Result<Option<Boot<'static>>> {
-    let (systemd, systemctl) = (Path::new(SYSTEMD), tool::find("systemctl"));
-    let (true, Some(systemctl)) = (systemd.exists(), systemctl) else {
-        say::skipped("units: systemd is not installed");
-        return Ok(None);
-    };
+/// The guest with systemd, and the check.
+pub(super) fn boot(inside: &Inside) -> Result<Boot<'static>> {
+    let systemctl = tool::find("systemctl").filter(|_| Path::new(SYSTEMD).exists());
+    let systemctl = systemctl.context("units: systemd is not installed")?;
     let guest = inside.guest()?;
     let root = &guest.root;
-    root.program(SYSTEMD, systemd)?;
+    root.program(SYSTEMD, Path::new(SYSTEMD))?;
     root.program("bin/systemctl", &systemctl)?;
     root.file("etc/passwd", "root:x:0:0:root:/:/bin/sh\n")?;
     root.file("etc/group", "root:x:0:\n")?;
@@ -70,5 +67,5 @@ pub(super) fn boot(inside: &Inside) -> Result<Option<Boot<'static>>> {
         Ok(0)
     };
     let check = Check::new(NAME, SCRIPT.to_owned(), 2 * LIMIT, judge);
-    Ok(Some((guest, vec![check])))
+    Ok((guest, vec![check]))
 }

@@ -1,8 +1,8 @@
 //! Three cross-checks of one experiment: the guest that counts its own HLTs, KVM's statistics, and
 //! the recorder. They must agree.
 //!
-//! What can be equal must be: scheduled-out halts, polls and successful polls, per vCPU. A HLT
-//! whose interrupt is pending already is an exit but no halt of KVM's, so the guest may count
+//! What can be equal must be: scheduled-out halts, polls and successful polls, per vCPU. A HLT with
+//! an interrupt pending already is an exit but no halt of KVM's, so the guest may count
 //! more; how many more is bounded and said.
 
 use std::fmt::Display;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::reported::{Lab, LabVcpu, Report, Vcpu, read};
+use super::reported::{Lab, LabVcpu, Report, Vcpu, count, read};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
@@ -128,7 +128,7 @@ fn judge_vcpu(lab: &LabVcpu, seen: &Vcpu, expected: &Expected, found: &mut Found
     }
     if let Some(name) = expected.wake {
         let wakes = &account.wakes;
-        let count = |name: &str| wakes.get(name).copied().unwrap_or(0);
+        let count = |name: &str| count(wakes, name);
         let known = recorded - count("unknown").min(recorded);
         // What the recorder does not know it says; what it says must be right.
         if count(name) * 20 < known * 19 || known * 2 < recorded {

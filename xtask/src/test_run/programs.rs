@@ -1,12 +1,12 @@
 //! The programs with tests: built by cargo, run two at a time, since live tests wait most of their time.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, bail};
-use serde::Deserialize;
+use serde_json::Value;
 
 use crate::{repo, say, tool};
 
@@ -36,12 +36,11 @@ pub(crate) struct Program {
     home: PathBuf,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Tests {
-    Ordinary,
-    Ignored,
-    AtRest,
-}
+/// Arguments that choose tests of a program. Of those that are ignored, one brings thousands of VMs.
+type Tests = &'static [&'static str];
+const ORDINARY: Tests = &["--skip", AT_REST];
+const IGNORED: Tests = &["--ignored", "--test-threads", "1", "--skip", OF_A_BENCHMARK];
+const ALONE: Tests = &["--test-threads", "1", AT_REST];
 
 #[derive(Debug, Clone, Copy)]
 struct Run<'a> {
@@ -50,30 +49,12 @@ struct Run<'a> {
     long: bool,
 }
 
-/// A line of cargo's, as far as we read it.
-#[derive(Debug, Deserialize)]
-struct Artifact {
-    executable: Option<PathBuf>,
-    manifest_path: PathBuf,
-    target: Target,
-    profile: Profile,
-}
-
-#[derive(Debug, Deserialize)]
-struct Target {
-    name: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Profile {
-    test: bool,
-}
-
 /// Builds them, those that take longest first.
 pub(crate) fn build() -> Result<Vec<Program>> {
     let test =
         "test --workspace --lib --bins --tests --no-run --message-format=json-render-diagnostics";
-    let printed = tool::ask_watched(&mut tool::cargo(test))?;
+    let (printed, done) = tool::watch(&mut tool::cargo(test))?;
+    done?;
     let mut programs = printed.lines().filter_map(program).collect::<Vec<_>>();
     let first = ["live", "golden", "it"];
     let rank = |it: &Program| first.iter().position(|name| it.name == *name);
@@ -84,14 +65,16 @@ pub(crate) fn build() -> Result<Vec<Program>> {
     Ok(programs)
 }
 
+/// The program that a line of cargo's tells of, if it has tests.
 fn program(line: &str) -> Option<Program> {
-    let artifact: Artifact = serde_json::from_str(line).ok()?;
-    let home = artifact.manifest_path.parent()?.to_owned();
-    let path = artifact.executable.filter(|_| artifact.profile.test)?;
+    let artifact: Value = serde_json::from_str(line).ok()?;
+    let is_test = artifact["profile"]["test"].as_bool()?;
+    let path = artifact["executable"].as_str().filter(|_| is_test)?;
+    let manifest = Path::new(artifact["manifest_path"].as_str()?);
     Some(Program {
-        name: artifact.target.name,
-        path,
-        home,
+        name: artifact["target"]["name"].as_str()?.to_owned(),
+        path: path.into(),
+        home: manifest.parent()?.to_owned(),
     })
 }
 
@@ -104,10 +87,10 @@ pub(crate) fn run(programs: &[Program], long: bool) -> Result<()> {
             long,
         }
     };
-    let mut runs: VecDeque<Run<'_>> = programs.iter().map(of(Tests::Ordinary)).collect();
+    let mut runs: VecDeque<Run<'_>> = programs.iter().map(of(ORDINARY)).collect();
     if long {
         let with = |it: &&Program| WITH_LONG_TESTS.contains(&&*it.name);
-        runs.extend(programs.iter().filter(with).map(of(Tests::Ignored)));
+        runs.extend(programs.iter().filter(with).map(of(IGNORED)));
     }
     let (runs, failed) = (Mutex::new(runs), Mutex::new(Vec::new()));
     let next = || runs.lock().ok()?.pop_front();
@@ -128,7 +111,7 @@ pub(crate) fn run(programs: &[Program], long: bool) -> Result<()> {
         }
     });
     for live in programs.iter().filter(|it| it.name == LIVE) {
-        note(of(Tests::AtRest)(live).run());
+        note(of(ALONE)(live).run());
     }
     let failed = failed.into_inner().unwrap_or_default();
     if !failed.is_empty() {
@@ -144,25 +127,19 @@ impl Run<'_> {
         let Program { name, path, home } = self.program;
         let mut command = Command::new(path);
         command.current_dir(home).arg("--show-output");
-        command.args(match self.tests {
-            Tests::Ordinary => &["--skip", AT_REST] as &[&str],
-            // One of them brings thousands of VMs.
-            Tests::Ignored => &["--ignored", "--test-threads", "1", "--skip", OF_A_BENCHMARK],
-            Tests::AtRest => &["--test-threads", "1", AT_REST],
-        });
+        command.args(self.tests);
         command.envs(LONG.into_iter().filter(|_| self.long));
         // Some tests make decoders panic, a thousand times over; a line for each is enough.
         command.env("RUST_BACKTRACE", "0");
         let mut quiet = Quiet::default();
         let (mut said, mut skipped) = (String::new(), Vec::new());
-        let done = tool::run_reading(&mut command, |line| {
-            if quiet.shows(line) {
-                match line.strip_prefix("skipped: ") {
-                    Some(reason) => skipped.push(reason.to_owned()),
-                    None => said.extend([line, "\n"]),
-                }
+        let (printed, done) = tool::watch(&mut command)?;
+        for line in printed.lines().filter(|line| quiet.shows(line)) {
+            match line.strip_prefix("skipped: ") {
+                Some(reason) => skipped.push(reason.to_owned()),
+                None => said.extend([line, "\n"]),
             }
-        });
+        }
         let home = home.strip_prefix(repo::root()).unwrap_or(home).display();
         say::line(&format!("tests of {home}, {name}{said}"));
         for reason in &skipped {

@@ -86,7 +86,6 @@ fn allowed(budget: &str) -> Lines {
     sum
 }
 
-/// The crate that a file belongs to.
 fn crate_of(path: &str) -> &str {
     let path = path.strip_prefix("crates/").unwrap_or(path);
     path.split('/').next().unwrap_or(path)

@@ -43,7 +43,6 @@ impl Source {
         has_extension(&self.path, "rs")
     }
 
-    /// Whether this is C or a C header.
     pub(crate) fn is_c(&self) -> bool {
         has_extension(&self.path, "c") || has_extension(&self.path, "h")
     }
@@ -52,7 +51,6 @@ impl Source {
         has_extension(&self.path, "md")
     }
 
-    /// All lines with their numbers from 1.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(self.text.lines())
     }
@@ -195,7 +193,6 @@ impl Code {
     }
 }
 
-/// Whether a token is one character.
 fn is_one(span: Span) -> bool {
     let (start, end) = (span.start(), span.end());
     start.line == end.line && start.column + 1 == end.column
@@ -224,15 +221,6 @@ mod test {
         let source = Source::new("a.rs", "x\n\"/sys\" r\"/dev\"\nb\"\\\"q\"");
         let found: Vec<_> = source.literals_without_tests().collect();
         assert_eq!(found, [(2, "/sys"), (2, "/dev"), (3, "\\\"q")]);
-    }
-
-    #[test]
-    fn modules_declared_for_tests_are_found() {
-        let source = Source::new(
-            "a.rs",
-            "#[cfg(test)]\nmod b;\nmod c;\n#[cfg(test)]\nmod d {\n}\n",
-        );
-        assert_eq!(source.test_modules().collect::<Vec<_>>(), ["b"]);
     }
 
     #[test]

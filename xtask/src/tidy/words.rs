@@ -49,7 +49,6 @@ fn banned(source: &Source, words: &[&str]) -> Vec<Finding> {
     found
 }
 
-/// Whether a word of the text begins so.
 fn begins_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         text[..at]

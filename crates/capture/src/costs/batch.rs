@@ -7,7 +7,9 @@ use std::path::Path;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, DictionaryArray, RecordBatch, StringArray};
+use arrow_array::{
+    Array, ArrowPrimitiveType, DictionaryArray, PrimitiveArray, RecordBatch, StringArray,
+};
 use haltwise_core::costs::table::{Host, VmOf, labels_of};
 use haltwise_core::costs::{GRID, Half, Kind};
 use haltwise_core::hist::LogHist;
@@ -15,15 +17,18 @@ use haltwise_core::identity::Identity;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::replay::Sums;
 
+use super::columns::{COLUMNS, OF_HISTOGRAM};
 use super::read::CostsError;
+use crate::table::{self, Column};
 
 #[derive(Debug)]
 pub struct Batch<'a> {
     rows: &'a RecordBatch,
     at: Place<'a>,
-    texts: [Texts<'a>; TEXTS.len()],
-    numbers: [Numbers<'a>; NUMBERS.len()],
-    /// What each key of `kind` and `half` stands for.
+    texts: Vec<Texts<'a>>,
+    numbers: Vec<(&'static str, Numbers<'a>)>,
+    /// What each key of `grid`, `kind` and `half` stands for.
+    is_our_grid: Vec<bool>,
     kinds: Vec<Option<Kind>>,
     halves: Vec<Option<Half>>,
 }
@@ -35,61 +40,20 @@ struct Place<'a> {
     first_row: u64,
 }
 
-/// Texts that say whose a row is; then grid, kind and half.
-const TEXTS: [&str; 21] = [
-    "host",
-    "date",
-    "kernel",
-    "kernel_release",
-    "arch",
-    "cpu_model",
-    "switch_cpu_source",
-    "labels",
-    "vm",
-    "vmm",
-    "domain",
-    "uuid",
-    "vmid",
-    "pod",
-    "pod_uid",
-    "cgroup",
-    "class",
-    "goal",
-    "grid",
-    "kind",
-    "half",
-];
-
+// Places among the columns of texts, in the order of `COLUMNS`: whose a row is; then grid, kind and half.
 const TEXTS_OF_WHOM: usize = 18;
-/// Where the names of a VM begin among them.
+/// Where the names of a VM begin.
 const VM: usize = 8;
 const GRID_AT: usize = 18;
 const KIND: usize = 19;
 const HALF: usize = 20;
 
-/// Numbers that say whose a row is, then the setting, then the sums.
-const NUMBERS: [&str; 16] = [
-    "start_unix_ns",
-    "end_unix_ns",
-    "cpus",
-    "switch_cpu_ns",
-    "vcpus",
-    "own_ceiling_ns",
-    "halt_poll_ns",
-    "grow",
-    "grow_start_ns",
-    "shrink",
-    "halts",
-    "sleeps",
-    "failed_polls",
-    "poll_ns",
-    "latency_ns",
-    "halt_ns",
-];
-
+// Places among the columns of numbers: whose a row is, then the setting, then the sums.
 const NUMBERS_OF_WHOM: usize = 6;
 const KNOBS: usize = 6;
 const SUMS: usize = 10;
+
+const NULL: &str = "NULL where a value must be";
 
 /// The shortest halt, with what comes before the next.
 const SHORTEST_NS: u64 = 1_000;
@@ -102,6 +66,7 @@ const HALTED_BEFORE_NS: u64 = 30 * 24 * 3_600 * 1_000_000_000;
 
 #[derive(Debug, Clone, Copy)]
 struct Texts<'a> {
+    column: &'static str,
     dictionary: &'a DictionaryArray<Int32Type>,
     values: &'a StringArray,
 }
@@ -121,6 +86,25 @@ impl<'a> Texts<'a> {
     }
 }
 
+/// The row up to which all have the value of `first`.
+fn alike<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, first: usize) -> usize {
+    let end = array.len();
+    let at = |row: usize| array.is_valid(row).then(|| array.value(row));
+    let other = match array.null_count() {
+        all if all == array.len() => None,
+        0 => {
+            let own = array.value(first);
+            let mut rows = array.values()[first..].iter();
+            rows.position(|value| *value != own)
+        }
+        _ => {
+            let own = at(first);
+            (first..end).position(|row| at(row) != own)
+        }
+    };
+    other.map_or(end, |after| first + after)
+}
+
 /// A column of whole numbers. Other programs write signed ones.
 #[derive(Debug, Clone, Copy)]
 enum Numbers<'a> {
@@ -136,6 +120,15 @@ impl<'a> Numbers<'a> {
         u64s.or_else(|| array.as_primitive_opt::<UInt32Type>().map(Self::U32))
             .or_else(|| array.as_primitive_opt::<Int64Type>().map(Self::I64))
             .or_else(|| array.as_primitive_opt::<Int32Type>().map(Self::I32))
+    }
+
+    fn alike(&self, first: usize) -> usize {
+        match self {
+            Self::U64(all) => alike(all, first),
+            Self::U32(all) => alike(all, first),
+            Self::I64(all) => alike(all, first),
+            Self::I32(all) => alike(all, first),
+        }
     }
 
     /// `Err` where it is negative.
@@ -170,32 +163,35 @@ impl<'a> Batch<'a> {
             let found = batch.column_by_name(name);
             found.ok_or_else(|| at.column(name, "is not there".to_owned()))
         };
-        let mut texts = Vec::with_capacity(TEXTS.len());
-        for name in TEXTS {
+        let (mut texts, mut numbers) = (Vec::new(), Vec::new());
+        for &Column { name, kind, .. } in COLUMNS {
+            if OF_HISTOGRAM.contains(&name) {
+                continue;
+            }
             let array = column(name)?;
-            let dictionary = array.as_dictionary_opt::<Int32Type>();
-            let found = dictionary.and_then(|dictionary| {
-                let values = dictionary.values().as_string_opt::<i32>()?;
-                Some(Texts { dictionary, values })
-            });
-            texts.push(found.ok_or_else(|| at.wrong_type(name, array, "text"))?);
+            if kind == table::Kind::Text {
+                let dictionary = array.as_dictionary_opt::<Int32Type>();
+                let found = dictionary.and_then(|dictionary| {
+                    Some(Texts {
+                        column: name,
+                        dictionary,
+                        values: dictionary.values().as_string_opt::<i32>()?,
+                    })
+                });
+                texts.push(found.ok_or_else(|| at.wrong_type(name, array, "text"))?);
+            } else {
+                let found = Numbers::of(array);
+                let wrong = || at.wrong_type(name, array, "a whole number");
+                numbers.push((name, found.ok_or_else(wrong)?));
+            }
         }
-        let mut numbers = Vec::with_capacity(NUMBERS.len());
-        for name in NUMBERS {
-            let array = column(name)?;
-            let found = Numbers::of(array);
-            numbers.push(found.ok_or_else(|| at.wrong_type(name, array, "a whole number"))?);
-        }
-        let (Ok(texts), Ok(numbers)) = (texts.try_into(), numbers.try_into()) else {
-            return Err(at.column("host", "is not there".to_owned()));
-        };
-        let texts: [Texts<'a>; TEXTS.len()] = texts;
         let words = |at: usize| {
             let values = texts[at].values;
             (0..values.len()).map(move |key| values.is_valid(key).then(|| values.value(key)))
         };
         let half = |text: &str| Half::ALL.into_iter().find(|half| half.as_str() == text);
         Ok(Self {
+            is_our_grid: words(GRID_AT).map(|it| it == Some(GRID)).collect(),
             kinds: words(KIND).map(|it| Kind::from_name(it?)).collect(),
             halves: words(HALF).map(|it| half(it?)).collect(),
             rows: batch,
@@ -216,59 +212,49 @@ impl<'a> Batch<'a> {
     /// Runs of rows of one VM in one capture.
     pub fn runs(&self) -> impl Iterator<Item = Range<usize>> {
         let mut from = 0;
+        // Up to where each column has one value: looked for again only once the rows are past it.
+        let mut texts_end = [0; TEXTS_OF_WHOM];
+        let mut numbers_end = [0; NUMBERS_OF_WHOM];
         std::iter::from_fn(move || {
             let first = from;
-            from = (first + 1..self.len())
-                .find(|&row| !self.is_same(first, row))
-                .unwrap_or(self.len());
-            (first < from).then_some(first..from)
+            if first == self.len() {
+                return None;
+            }
+            for (end, texts) in texts_end.iter_mut().zip(&self.texts) {
+                if *end <= first {
+                    *end = alike(texts.dictionary.keys(), first);
+                }
+            }
+            for (end, (_, numbers)) in numbers_end.iter_mut().zip(&self.numbers) {
+                if *end <= first {
+                    *end = numbers.alike(first);
+                }
+            }
+            from = (texts_end.iter().chain(&numbers_end)).fold(self.len(), |end, it| end.min(*it));
+            Some(first..from)
         })
-    }
-
-    fn is_same(&self, first: usize, row: usize) -> bool {
-        let texts = self.texts[..TEXTS_OF_WHOM].iter();
-        let numbers = self.numbers[..NUMBERS_OF_WHOM].iter();
-        texts
-            .map(|texts| (texts.key(first), texts.key(row)))
-            .all(|(one, other)| one == other)
-            && numbers
-                .map(|numbers| (numbers.at(first), numbers.at(row)))
-                .all(|(one, other)| one == other)
     }
 
     /// The capture that a row is of.
     pub fn host(&self, row: usize) -> Result<Host, CostsError> {
-        let [
-            host,
-            date,
-            kernel,
-            release,
-            arch,
-            cpu_model,
-            source,
-            labels,
-            ..,
-        ] = &self.texts;
-        let must = |texts: &Texts<'_>, column| {
-            let text = texts.owned(row);
-            text.ok_or_else(|| {
-                self.at
-                    .value(column, row, "NULL where a value must be".to_owned())
-            })
+        let text = |at: usize| self.texts[at].owned(row);
+        let must = |at: usize| {
+            let missing = || self.at.value(self.texts[at].column, row, NULL);
+            text(at).ok_or_else(missing)
         };
         Ok(Host {
-            name: must(host, "host")?,
-            date: date.owned(row),
+            name: must(0)?,
+            date: text(1),
             start_unix_ns: self.must(0, row)?,
             end_unix_ns: self.must(1, row)?,
-            kernel: must(kernel, "kernel")?,
-            kernel_release: must(release, "kernel_release")?,
-            arch: must(arch, "arch")?,
-            cpu_model: cpu_model.owned(row),
+            kernel: must(2)?,
+            kernel_release: must(3)?,
+            arch: must(4)?,
+            cpu_model: text(5),
             cpus: self.narrow(2, row)?.unwrap_or(0),
             switch_cpu_ns: self.must(3, row)?,
-            switch_cpu_source: must(source, "switch_cpu_source")?,
-            labels: labels.at(row).map(labels_of).unwrap_or_default(),
+            switch_cpu_source: must(6)?,
+            labels: self.texts[7].at(row).map(labels_of).unwrap_or_default(),
         })
     }
 
@@ -289,28 +275,26 @@ impl<'a> Batch<'a> {
 
     /// The setting of a row; `None` where it is of another grid than ours.
     pub fn setting(&self, row: usize) -> Result<Option<SettingOf>, CostsError> {
-        let bad = |column, at: usize| {
+        let bad = |at: usize| {
+            let column = self.texts[at].column;
             let text = self.texts[at].at(row).unwrap_or("NULL");
             let text: String = text.chars().take(40).collect();
             self.at
                 .value(column, row, format!("the unknown name `{text}`"))
         };
-        if self.texts[GRID_AT].at(row) != Some(GRID) {
+        let key = |at: usize| self.texts[at].key(row);
+        if !key(GRID_AT).is_some_and(|key| self.is_our_grid[key]) {
             return Ok(None);
         }
-        let key = |at: usize| self.texts[at].key(row);
         let kind = key(KIND).and_then(|key| *self.kinds.get(key)?);
         let half = key(HALF).and_then(|key| *self.halves.get(key)?);
-        let kind = kind.ok_or_else(|| bad("kind", KIND))?;
-        let half = half.ok_or_else(|| bad("half", HALF))?;
+        let kind = kind.ok_or_else(|| bad(KIND))?;
+        let half = half.ok_or_else(|| bad(HALF))?;
         let knobs = if kind.has_knobs() {
-            let must = |at| {
+            let must = |at: usize| {
                 let found = self.narrow(KNOBS + at, row)?;
-                let null = || {
-                    self.at
-                        .value(NUMBERS[KNOBS + at], row, "NULL in a setting".to_owned())
-                };
-                found.ok_or_else(null)
+                let column = self.numbers[KNOBS + at].0;
+                found.ok_or_else(|| self.at.value(column, row, "NULL in a setting"))
             };
             Some(Knobs {
                 halt_poll_ns: must(0)?,
@@ -364,19 +348,19 @@ impl<'a> Batch<'a> {
 
     /// The histogram of a row, where it was read.
     pub fn latency(&self, row: usize) -> Result<LogHist, CostsError> {
-        let bad = |what: String| self.at.value("latency_hist", row, what);
+        let bad = |what: &str| self.at.value("latency_hist", row, what);
         let column = |name: &'static str| {
             let found = self.rows.column_by_name(name);
             found.ok_or_else(|| self.at.column(name, "is not there".to_owned()))
         };
         let lists = column("latency_hist")?.as_list_opt::<i32>();
-        let lists = lists.ok_or_else(|| bad("no list of whole numbers".to_owned()))?;
+        let no_list = || bad("no list of whole numbers");
+        let lists = lists.ok_or_else(no_list)?;
         if lists.is_null(row) {
-            return Err(bad("NULL".to_owned()));
+            return Err(bad("NULL"));
         }
         let list = lists.value(row);
-        let counts =
-            Numbers::of(&*list).ok_or_else(|| bad("no list of whole numbers".to_owned()))?;
+        let counts = Numbers::of(&*list).ok_or_else(no_list)?;
         let counts = (0..list.len()).map(|at| counts.at(at).ok().flatten());
         let counts: Option<Vec<u64>> = counts.collect();
         let number = |name| {
@@ -386,36 +370,29 @@ impl<'a> Batch<'a> {
         let (sum, max) = (number("latency_sum")?, number("latency_max")?);
         let hist = counts.zip(sum.zip(max));
         let hist = hist.and_then(|(counts, (sum, max))| LogHist::from_parts(counts, sum, max));
-        hist.ok_or_else(|| bad("NULL, too many buckets, or counts beyond 64 bits".to_owned()))
+        hist.ok_or_else(|| bad("NULL, too many buckets, or counts beyond 64 bits"))
     }
 
     fn must(&self, at: usize, row: usize) -> Result<u64, CostsError> {
         let found = self.number(at, row)?;
-        found.ok_or_else(|| {
-            self.at
-                .value(NUMBERS[at], row, "NULL where a value must be".to_owned())
-        })
+        found.ok_or_else(|| self.at.value(self.numbers[at].0, row, NULL))
     }
 
     fn narrow(&self, at: usize, row: usize) -> Result<Option<u32>, CostsError> {
         let Some(value) = self.number(at, row)? else {
             return Ok(None);
         };
-        let narrow = u32::try_from(value);
-        let too_large = |_| {
-            self.at
-                .value(NUMBERS[at], row, format!("{value} does not fit in 32 bits"))
-        };
-        narrow.map(Some).map_err(too_large)
+        let what = || format!("{value} does not fit in 32 bits");
+        let narrow = u32::try_from(value).map(Some);
+        narrow.map_err(|_| self.at.value(self.numbers[at].0, row, what()))
     }
 
     #[inline]
     fn number(&self, at: usize, row: usize) -> Result<Option<u64>, CostsError> {
-        let negative = |value| {
-            self.at
-                .value(NUMBERS[at], row, format!("{value} is negative"))
-        };
-        self.numbers[at].at(row).map_err(negative)
+        let what = |value| format!("{value} is negative");
+        let (column, numbers) = self.numbers[at];
+        let found = numbers.at(row);
+        found.map_err(|value| self.at.value(column, row, what(value)))
     }
 }
 
@@ -432,12 +409,12 @@ impl Place<'_> {
         self.column(column, format!("is {}, not {wanted}", array.data_type()))
     }
 
-    fn value(&self, column: &'static str, row: usize, what: String) -> CostsError {
+    fn value(&self, column: &'static str, row: usize, what: impl Into<String>) -> CostsError {
         CostsError::Value {
             path: self.path.to_owned(),
             column,
             row: self.first_row.saturating_add(row as u64),
-            what,
+            what: what.into(),
         }
     }
 }

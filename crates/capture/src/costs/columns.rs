@@ -1,8 +1,5 @@
 //! The columns of a costs table.
 
-use arrow_schema::SchemaRef;
-
-use crate::table::documented;
 use crate::tables::columns;
 
 columns! {
@@ -28,8 +25,8 @@ columns! {
         pod_uid: Text, null "none, or not known", "As in a capture's `vms`.";
         cgroup: Text, null "none, or not known", "As in a capture's `vms`.";
         vcpus: U32, "Its vCPUs that halted in the capture.";
-        class: Text, null "none", "What the operator calls VMs of this kind (`costs --class`).";
-        goal: Text, null "none of its own", "Its goal: `density`, `balanced` or `latency` (`costs --goal`).";
+        class: Text, null "none", "What the operator calls VMs of this kind (`fleet add --class`).";
+        goal: Text, null "none of its own", "Its goal: `density`, `balanced` or `latency` (`fleet add --goal`).";
         own_ceiling_ns: U32, null "none",
             "The VM's own ceiling (`KVM_CAP_HALT_POLL`), which no module parameter changes.";
         grid: Text, "The name of the grid of settings.";
@@ -55,8 +52,3 @@ columns! {
 
 /// The columns of the histogram, which those do not read who sum costs.
 pub(super) const OF_HISTOGRAM: [&str; 3] = ["latency_hist", "latency_sum", "latency_max"];
-
-/// The Arrow schema, with what each column holds.
-pub fn schema() -> SchemaRef {
-    documented(COLUMNS)
-}

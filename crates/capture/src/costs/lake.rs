@@ -1,5 +1,6 @@
 //! Where costs tables lie: `host=NAME/date=DATE/TIME.parquet` below a directory.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,14 +55,8 @@ fn escaped(text: &str) -> String {
         if is_plain || (byte == b'.' && at > 0) {
             name.push(char::from(byte));
         } else {
-            name.push('%');
-            let digits = [byte >> 4, byte & 15].map(|digit| char::from_digit(digit.into(), 16));
-            name.extend(
-                digits
-                    .into_iter()
-                    .flatten()
-                    .map(|it| it.to_ascii_uppercase()),
-            );
+            // Text grows as it must: no error.
+            let _ = write!(name, "%{byte:02X}");
         }
     }
     if name.is_empty() {

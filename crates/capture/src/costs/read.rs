@@ -19,7 +19,6 @@ use crate::parquet_form::{self, Wanted};
 use crate::table::Column;
 use crate::{files, footer};
 
-/// Rows that are decoded at once.
 const BATCH_ROWS: usize = 16 * 1024;
 
 /// Why a costs table is not read.
@@ -38,31 +37,26 @@ pub enum CostsError {
         #[source]
         source: ParquetError,
     },
-    /// A decoder panicked: the bytes are such as no writer makes.
     #[error("read {path}, after row {row}: the decoder gave up: {what}")]
     Panicked {
         path: PathBuf,
         row: u64,
         what: String,
     },
-    /// It is of a later schema, or of none.
     #[error(
         "read {path}: it has schema {found} of costs tables; this haltwise reads up to {SCHEMA}"
     )]
     Schema { path: PathBuf, found: String },
-    /// Its bytes are not those that were written.
     #[error(
         "read {path}: the checksum of its metadata is not that of the file: it is damaged, or another program changed it"
     )]
     Damaged { path: PathBuf },
-    /// A column is not there, or has another type.
     #[error("read {path}: column `{column}` {what}")]
     Column {
         path: PathBuf,
         column: &'static str,
         what: String,
     },
-    /// A value that no writer writes.
     #[error("read {path}: column `{column}`, row {row}: {what}")]
     Value {
         path: PathBuf,

@@ -1,23 +1,24 @@
 //! Rows as the bytes of a file.
 
-use arrow_array::builder::{ListBuilder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_schema::ArrowError;
 use haltwise_core::costs::GRID;
 use haltwise_core::costs::table::{Row, labels_text};
+use haltwise_core::identity::Identity;
 use haltwise_core::kvm::Knobs;
+use haltwise_core::replay::Sums;
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 
-use super::columns::{COLUMNS, schema};
+use super::columns::COLUMNS;
 use super::{GRID_KEY, SCHEMA, SCHEMA_KEY, seal};
 use crate::cells::computed;
 use crate::parquet_form;
-use crate::table::number_field;
+use crate::table::documented;
 use crate::tables::array;
+use crate::tables::halt_counts::bucket_lists;
 
-/// Rows that are encoded at once.
 const BATCH_ROWS: usize = 8 * 1024;
 
 const GROUP_ROWS: usize = 64 * 1024;
@@ -26,10 +27,8 @@ const GROUP_ROWS: usize = 64 * 1024;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CostsWriteError {
-    /// The rows cannot be put into columns.
     #[error("encode the costs table")]
     Encode(#[from] ArrowError),
-    /// They cannot be put into a file.
     #[error("encode the costs table as Parquet")]
     Parquet(#[from] ParquetError),
 }
@@ -43,28 +42,17 @@ pub fn encode(rows: impl Iterator<Item = Row>) -> Result<(Vec<u8>, u64), CostsWr
         seal::blank(),
     ];
     let properties = parquet_form::properties_of(COLUMNS, GROUP_ROWS, about)?;
-    let mut writer = ArrowWriter::try_new(Vec::new(), schema(), Some(properties))?;
+    let schema = documented(COLUMNS);
+    let mut writer = ArrowWriter::try_new(Vec::new(), schema.clone(), Some(properties))?;
     let (mut count, mut rows) = (0, rows.peekable());
     while rows.peek().is_some() {
         let some: Vec<Row> = rows.by_ref().take(BATCH_ROWS).collect();
-        let batch = batch_of(&some)?;
+        let batch = RecordBatch::try_new(schema.clone(), columns(&some))?;
         parquet_form::check_texts(&batch)?;
         writer.write(&batch)?;
         count += some.len() as u64;
     }
     Ok((seal::seal(writer.into_inner()?), count))
-}
-
-pub fn batch_of(rows: &[Row]) -> Result<RecordBatch, ArrowError> {
-    RecordBatch::try_new(schema(), columns(rows))
-}
-
-fn columns(rows: &[Row]) -> Vec<ArrayRef> {
-    let mut columns = of_host(rows);
-    columns.extend(of_vm(rows));
-    columns.extend(of_setting(rows));
-    columns.extend(figures(rows));
-    columns
 }
 
 fn texts<'a>(rows: &'a [Row], of: impl Fn(&'a Row) -> &'a str) -> ArrayRef {
@@ -75,8 +63,12 @@ fn maybe_texts<'a>(rows: &'a [Row], of: impl Fn(&'a Row) -> Option<&'a str>) -> 
     array(rows.iter().map(of).collect::<StringArray>())
 }
 
-fn of_host(rows: &[Row]) -> Vec<ArrayRef> {
-    vec![
+fn columns(rows: &[Row]) -> Vec<ArrayRef> {
+    let names = 0..Identity::KINDS;
+    let names = names.map(|kind| maybe_texts(rows, |row| row.vm.identity.names()[kind].1));
+    let knobs = |of: fn(Knobs) -> u32| computed(rows, |row| row.knobs.map(of));
+    let sums = |of: fn(&Sums) -> u64| computed(rows, |row| of(&row.figures.sums));
+    let mut columns = vec![
         texts(rows, |row| &row.host.name),
         maybe_texts(rows, |row| row.host.date.as_deref()),
         computed(rows, |row| row.host.start_unix_ns),
@@ -89,28 +81,15 @@ fn of_host(rows: &[Row]) -> Vec<ArrayRef> {
         computed(rows, |row| row.host.switch_cpu_ns),
         texts(rows, |row| &row.host.switch_cpu_source),
         computed(rows, |row| labels_text(&row.host.labels)),
-    ]
-}
-
-fn of_vm(rows: &[Row]) -> Vec<ArrayRef> {
-    let mut columns = vec![
         maybe_texts(rows, |row| row.vm.name.as_deref()),
         maybe_texts(rows, |row| row.vm.vmm.as_deref()),
     ];
-    let kinds = 0..haltwise_core::identity::Identity::KINDS;
-    columns.extend(kinds.map(|kind| maybe_texts(rows, |row| row.vm.identity.names()[kind].1)));
+    columns.extend(names);
     columns.extend([
         computed(rows, |row| row.vm.vcpus),
         maybe_texts(rows, |row| row.vm.class.as_deref()),
         maybe_texts(rows, |row| row.vm.goal.as_deref()),
         computed(rows, |row| row.vm.own_ceiling_ns),
-    ]);
-    columns
-}
-
-fn of_setting(rows: &[Row]) -> Vec<ArrayRef> {
-    let knobs = |of: fn(Knobs) -> u32| computed(rows, |row| row.knobs.map(of));
-    vec![
         texts(rows, |_| GRID),
         texts(rows, |row| row.kind.as_str()),
         knobs(|knobs| knobs.halt_poll_ns),
@@ -118,24 +97,15 @@ fn of_setting(rows: &[Row]) -> Vec<ArrayRef> {
         knobs(|knobs| knobs.grow_start),
         knobs(|knobs| knobs.shrink),
         texts(rows, |row| row.half.as_str()),
-    ]
-}
-
-fn figures(rows: &[Row]) -> Vec<ArrayRef> {
-    let mut hists = ListBuilder::new(UInt64Builder::new()).with_field(number_field());
-    for row in rows {
-        hists.values().append_slice(&row.figures.latency.counts());
-        hists.append(true);
-    }
-    vec![
-        computed(rows, |row| row.figures.sums.halts),
-        computed(rows, |row| row.figures.sums.blocks),
-        computed(rows, |row| row.figures.sums.failed_polls),
-        computed(rows, |row| row.figures.sums.poll_ns),
-        computed(rows, |row| row.figures.sums.latency_ns),
-        computed(rows, |row| row.figures.sums.halt_ns),
-        array(hists.finish()),
+        sums(|sums| sums.halts),
+        sums(|sums| sums.blocks),
+        sums(|sums| sums.failed_polls),
+        sums(|sums| sums.poll_ns),
+        sums(|sums| sums.latency_ns),
+        sums(|sums| sums.halt_ns),
+        bucket_lists(rows.iter().map(|row| &row.figures.latency)),
         computed(rows, |row| row.figures.latency.sum()),
         computed(rows, |row| row.figures.latency.max()),
-    ]
+    ]);
+    columns
 }

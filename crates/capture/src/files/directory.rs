@@ -5,11 +5,12 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::disk::{self, Asked, Disk, Sink};
+use super::disk::{self, Disk, Sink};
 use super::writer::{Account, Writer, give};
 use super::{Refused, identity, kind};
 
@@ -32,11 +33,11 @@ pub struct Directory {
     path: PathBuf,
     descriptor: OwnedFd,
     identity: (u64, u64),
-    /// Whose the files are that are made in it, if not ours.
+    /// Owner of files created in it, if not us.
     files_of: Option<Account>,
     made: bool,
-    /// Who is asked before the file system is, in tests.
-    asked: Asked,
+    /// Test hook that is called before the file system.
+    asked: Option<Arc<dyn Disk>>,
 }
 
 /// A file that is to take the place of another, and goes where it does not.
@@ -131,9 +132,9 @@ impl Directory {
         })
     }
 
-    #[must_use]
-    pub(crate) fn asking(mut self, asked: Asked) -> Self {
-        self.asked = asked;
+    #[cfg(test)]
+    pub(crate) fn asking(mut self, disk: Arc<dyn Disk>) -> Self {
+        self.asked = Some(disk);
         self
     }
 
@@ -328,7 +329,6 @@ pub fn make_above(path: &Path) -> io::Result<()> {
     missing.into_iter().rev().try_for_each(make_one)
 }
 
-/// Makes a directory, if it is not there.
 fn make_one(path: &Path) -> io::Result<()> {
     let path = without_slash(path);
     match rustix::fs::mkdirat(CWD, &path, OURS) {

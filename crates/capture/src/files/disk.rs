@@ -16,7 +16,6 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
     /// A file of this name is created; the number names it from then on.
     fn create(&self, name: &str) -> io::Result<u64>;
     fn open(&self, name: &str) -> io::Result<()>;
-    /// The number that names the file of this name.
     fn number(&self, name: &str) -> u64;
     fn look(&self) -> io::Result<()>;
     /// So many bytes are written; gives back how many of them.
@@ -27,9 +26,6 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
     fn sync_names(&self) -> io::Result<()>;
 }
-
-/// Who is asked, if anybody.
-pub(crate) type Asked = Option<Arc<dyn Disk>>;
 
 /// A file of ours that is being written.
 #[derive(Debug)]

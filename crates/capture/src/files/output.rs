@@ -13,12 +13,12 @@ use super::directory::make_above;
 use super::writer::{Account, Writer, give};
 use super::{Refused, must_be};
 
-/// Who may read a file that did not exist before. One that did keeps its permissions.
+/// Readers of a new file. An existing file keeps its permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readers {
     /// Its owner alone: what holds a capture's facts as they are.
     Owner,
-    /// Whoever the umask lets: plans and pages, which are made to be handed on.
+    /// All that the umask allows: plans and pages, which are made to be handed on.
     Umask,
 }
 
@@ -39,7 +39,7 @@ struct Place {
     directory: OwnedFd,
     name: String,
     writer: Writer,
-    /// Whose the files are that are made here, if not ours.
+    /// Owner of files created here, if not us.
     files_of: Option<Account>,
 }
 

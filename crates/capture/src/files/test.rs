@@ -71,15 +71,6 @@ fn nothing_is_written_through_a_link_or_into_a_fifo() {
 }
 
 #[test]
-fn a_file_that_lines_are_added_to_is_made_for_us_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("ledger.jsonl");
-    drop(output::append(&path).unwrap());
-    let mode = fs::metadata(&path).unwrap().permissions().mode();
-    assert_eq!(mode & 0o7777, 0o600);
-}
-
-#[test]
 fn a_file_is_replaced_whole_and_keeps_its_permissions() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("page.html");
@@ -112,7 +103,7 @@ fn temporaries_follow_no_link() {
     fs::write(&victim, "mine").unwrap();
     let path = folder.path().join("capture");
     let directory = Directory::make(&path).unwrap();
-    // Whoever may write to the directory knows the names.
+    // A user who may write to the directory knows the names.
     symlink(&victim, path.join("capture.json.tmp")).unwrap();
     symlink(&victim, path.join("halts.arrows")).unwrap();
     directory.replace("capture.json", b"{}").unwrap();
@@ -193,7 +184,8 @@ fn what_is_made_is_for_its_owner_alone() {
         assert_eq!(mode(&format!("of/ours/capture/{name}")), 0o600, "{name}");
     }
     output::write(&folder.path().join("folded"), b"x", Readers::Owner).unwrap();
-    assert_eq!(mode("folded"), 0o600);
+    drop(output::append(&folder.path().join("ledger.jsonl")).unwrap());
+    assert_eq!([mode("folded"), mode("ledger.jsonl")], [0o600; 2]);
 }
 
 #[test]

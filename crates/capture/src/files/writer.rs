@@ -1,4 +1,4 @@
-//! Who writes, and to whom what is written belongs.
+//! The process that writes, and the owner of its files.
 
 use std::os::fd::AsFd;
 
@@ -20,7 +20,7 @@ pub(super) struct Account {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Writer {
     pub(super) us: Account,
-    /// Who has run us as root by `sudo`. What we make belongs to them.
+    /// The user who ran us as root by `sudo`: the owner of our files.
     pub(super) by: Option<Account>,
 }
 

@@ -26,22 +26,3 @@ pub(super) fn known(start: &[u8]) -> Option<(&'static str, &'static str)> {
     let kind = kinds.iter().find(|(magic, ..)| start.starts_with(magic))?;
     Some((kind.1, kind.2))
 }
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn recordings_are_known_by_their_beginning() {
-        for (start, what) in [
-            (&b"PERFILE2\x68\0\0\0"[..], Some("perf.data")),
-            (b"\x17\x08\x44tracing6\0", Some("trace.dat")),
-            (b"\x1f\x8b\x08", Some("packed with gzip")),
-            (b"# tracer: nop", None),
-            (b"", None),
-            (b"P", None),
-        ] {
-            assert_eq!(known(start).map(|known| known.0), what);
-        }
-    }
-}

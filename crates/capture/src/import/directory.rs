@@ -6,32 +6,27 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::error::ImportError;
 use crate::error::CaptureWriteError;
 use crate::files::directory;
 
 #[derive(Debug)]
 pub(super) struct Directory {
     output: PathBuf,
-    temporary: PathBuf,
+    pub(super) temporary: PathBuf,
     settled: bool,
 }
 
 impl Directory {
     /// Looks whether `output` can be made: it must not exist, or be an empty directory.
-    pub(super) fn find(output: &Path) -> Result<Self, ImportError> {
-        let failed = |source| ImportError::Output {
-            act: "write",
-            path: output.to_owned(),
-            source,
-        };
-        if !directory::is_unused(output).map_err(failed)? {
+    pub(super) fn find(output: &Path) -> Result<Self, CaptureWriteError> {
+        let failed = || CaptureWriteError::io("write", output);
+        if !directory::is_unused(output).map_err(failed())? {
             let path = output.to_owned();
-            return Err(CaptureWriteError::NotEmpty { path }.into());
+            return Err(CaptureWriteError::NotEmpty { path });
         }
         let name = output
             .file_name()
-            .ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
+            .ok_or_else(|| failed()(io::ErrorKind::InvalidInput.into()))?;
         let mut temporary = std::ffi::OsString::from(".");
         temporary.push(name);
         temporary.push(format!(".import-{}", std::process::id()));
@@ -42,16 +37,9 @@ impl Directory {
         })
     }
 
-    pub(super) fn temporary(&self) -> &Path {
-        &self.temporary
-    }
-
-    pub(super) fn settle(mut self) -> Result<PathBuf, ImportError> {
-        directory::rename(&self.temporary, &self.output).map_err(|source| ImportError::Output {
-            act: "give its place to",
-            path: self.output.clone(),
-            source,
-        })?;
+    pub(super) fn settle(mut self) -> Result<PathBuf, CaptureWriteError> {
+        let renamed = directory::rename(&self.temporary, &self.output);
+        renamed.map_err(CaptureWriteError::io("give its place to", &self.output))?;
         self.settled = true;
         Ok(self.output.clone())
     }

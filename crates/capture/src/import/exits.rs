@@ -1,10 +1,12 @@
 //! Exits of a text, counted as a recorder counts them: by thread and cause, with the times from exit to entry.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use haltwise_core::exit::{Cause, Exits, Isa, Kind};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use serde::{Serialize, Serializer};
 
 /// Entries at one address that show a loop.
 const MANY: u64 = 100;
@@ -37,6 +39,28 @@ pub struct Spinning {
     /// How often it entered the guest.
     pub entries: u64,
     pub address: u64,
+}
+
+impl fmt::Display for Spinning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Spins: ")?;
+        match self.vcpu {
+            Some(vcpu) => write!(f, "vCPU {vcpu}")?,
+            None => f.write_str("a vCPU")?,
+        }
+        let (vm, entries, address) = (&self.vm, self.entries, self.address);
+        write!(
+            f,
+            " of {vm}: {entries} entries at one address ({address:#x}), no HLT; look in the guest, no \
+             setting of KVM helps"
+        )
+    }
+}
+
+impl Serialize for Spinning {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 impl ExitCounts {

@@ -9,7 +9,7 @@ const LONGEST: u64 = 64 << 10;
 pub(super) struct Lines<R> {
     input: R,
     line: Vec<u8>,
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -29,11 +29,6 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// The next line; `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         let mut bounded = (&mut self.input).take(LONGEST);
@@ -68,7 +63,7 @@ mod test {
             assert_eq!(lines.next().unwrap(), Some(Line::Text(expected.as_bytes())));
         }
         assert_eq!(lines.next().unwrap(), None);
-        assert_eq!(lines.bytes(), 12);
+        assert_eq!(lines.bytes, 12);
     }
 
     #[test]
@@ -82,6 +77,6 @@ mod test {
         assert_eq!(lines.next().unwrap(), Some(Line::TooLong));
         assert_eq!(lines.next().unwrap(), Some(Line::Text(b"b")));
         assert!(lines.line.capacity() <= 1 << 18);
-        assert_eq!(lines.bytes(), (1 << 30) + 2);
+        assert_eq!(lines.bytes, (1 << 30) + 2);
     }
 }

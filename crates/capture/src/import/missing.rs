@@ -11,7 +11,7 @@ use super::text::{Sign, TextFacts};
 use super::told::GivenSettings;
 
 pub(super) fn of(reading: &Reading, doubts: &BTreeSet<Doubt>) -> Vec<Missing> {
-    let (text, told) = (&reading.text, reading.told());
+    let (text, told) = (&reading.text, &reading.told);
     let mut missing = Vec::new();
     windows(text, told, &mut missing);
     sched(text, &mut missing);

@@ -1,4 +1,4 @@
-//! Who is who, as far as text says: which thread runs a vCPU of which VM.
+//! Threads, vCPUs and VMs as far as a text names them: which thread runs a vCPU of which VM.
 //!
 //! A thread that halts is a vCPU's. What a text says of it comes piece by piece: its process may be told
 //! late, its vCPU's number with the first call of grow or shrink. So rows name the thread alone until
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::decode::group::{self, Group, Known};
 use haltwise_core::decode::waker::{self, Kin, Waker};
-use haltwise_core::event::{CeilingSource, Observable, Vcpu, Vm, WakeSource};
+use haltwise_core::event::{Observable, Vcpu, Vm, WakeSource};
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::Roster;
 
@@ -39,7 +39,7 @@ pub(super) enum Doubt {
     Numbered,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Thread {
     tid: Tid,
     comm: Comm,
@@ -95,11 +95,7 @@ impl Places {
             None => {
                 self.threads.push(Thread {
                     tid,
-                    comm: Comm::default(),
-                    process: None,
-                    has_process: false,
-                    vcpu: None,
-                    moves: false,
+                    ..Thread::default()
                 });
                 let at = self.threads.len() - 1;
                 self.now.insert(tid, at);
@@ -259,11 +255,7 @@ fn vcpu_row(vm: VmIndex, thread: &Thread, vcpu: Option<VcpuId>) -> Option<Vcpu> 
         vm,
         id: vcpu.or(thread.vcpu)?,
         tid: thread.tid,
-        window_ns: None,
-        ceiling_ns: None,
-        ceiling_source: CeilingSource::Unknown,
-        guest_veto: None,
-        time: None,
+        ..Vcpu::default()
     })
 }
 

@@ -38,7 +38,8 @@ const LONGEST_FACT: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct Reading {
-    told: GivenSettings,
+    /// What the user told, and what the text itself told since.
+    pub(super) told: GivenSettings,
     clock: Clock<Item>,
     order: Order<(u64, Item)>,
     decoder: Decoder,
@@ -97,11 +98,6 @@ impl Reading {
             read_ns: 0,
             round_began_ns: 0,
         }
-    }
-
-    /// What the user told, and what the text itself told since.
-    pub(super) fn told(&self) -> &GivenSettings {
-        &self.told
     }
 
     /// Takes a line that is too long to be one.
@@ -173,8 +169,8 @@ impl Reading {
     }
 
     /// Whether a line lost its beginning or its end where that cannot be seen from it alone: a name
-    /// that perf gives to all others, or KVM's word on the wake-up. Also whether it does not tell
-    /// whose halt it is.
+    /// that perf gives to all others, or KVM's word on the wake-up. Also whether it does not name
+    /// the thread that halted.
     fn is_cut(&mut self, head: &Head, what: What) -> bool {
         let of_kvm = matches!(what, What::VcpuWakeup { .. } | What::HaltPollNs { .. });
         let threadless = of_kvm && head.tid.is_none();

@@ -13,17 +13,14 @@ haltwise_core::names! {
         RunTogether = "import: lines run together",
         /// An event whose time does not fit to the others.
         OutOfOrder = "import: events out of order",
-        /// A line that was printed twice.
         Repeated = "import: lines printed twice",
         /// A halt of a thread that had not ended its last one.
         Overlapping = "import: halts that overlap others of their thread",
         /// An event from a clock that stepped back and had not caught up.
         SteppedBack = "import: events after the clock stepped back",
-        /// An event whose time is in ticks.
         Ticks = "import: times in ticks of an unknown clock",
         /// A halt of a thread beyond the limit on threads.
         TooManyThreads = "import: events of too many threads",
-        /// Events that the tracer says it lost.
         ByTracer = "lost by the tracer",
         /// Older events that were overwritten, as ftrace's header counts them.
         Overwritten = "overwritten in ftrace's buffer",
@@ -33,14 +30,12 @@ haltwise_core::names! {
 /// Names of other events that are kept.
 const NAMES: usize = 8;
 
-/// Counts of one import.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) events: u64,
-    /// Events of no use.
     pub(super) other_events: u64,
     pub(super) other_names: BTreeSet<Vec<u8>>,
-    skipped: BTreeMap<Skipped, u64>,
+    pub(super) skipped: BTreeMap<Skipped, u64>,
     told: BTreeMap<Skipped, u64>,
 }
 
@@ -57,10 +52,6 @@ impl Tally {
         if self.other_names.len() < NAMES && !self.other_names.contains(name) {
             self.other_names.insert(name.to_vec());
         }
-    }
-
-    pub(super) fn skipped(&self) -> &BTreeMap<Skipped, u64> {
-        &self.skipped
     }
 
     /// What was skipped since the last call, as rows of a capture.

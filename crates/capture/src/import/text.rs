@@ -13,7 +13,6 @@ const LONGEST_WRAPPED: usize = 512;
 /// What was learnt of the text as a whole.
 #[derive(Debug, Default)]
 pub(super) struct TextFacts {
-    /// The first time.
     pub(super) first_ns: Option<u64>,
     /// The last time that went into the capture.
     pub(super) last_ns: u64,
@@ -49,11 +48,9 @@ pub(super) enum Sign {
     NoFlags,
     /// Older events of some CPUs were overwritten.
     Overwritten,
-    /// Lines without a thread.
     Threadless,
 }
 
-/// A line that is not what a tool prints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Damaged {
     pub(super) line: u64,

@@ -3,7 +3,7 @@
 use haltwise_core::decode::{Rules, ToldCeiling};
 use haltwise_core::event::{CeilingSource, Knob, KnobScope, Vm};
 use haltwise_core::kvm::rule::Clamp;
-use haltwise_core::kvm::{Arch, Ceilings, Rule, Version};
+use haltwise_core::kvm::{Arch, Ceilings, Rule};
 use haltwise_core::parameter::{Parameter, Values};
 
 /// Settings in force while the text was recorded, as far as somebody knows. Times are in nanoseconds,
@@ -18,15 +18,11 @@ pub struct GivenSettings {
 }
 
 impl GivenSettings {
-    /// The kernel's version, if that is told and can be read.
-    pub(super) fn version(&self) -> Option<Version> {
-        self.kernel_release.as_ref()?.parse().ok()
-    }
-
-    /// The rule of that kernel. Ports differ in nothing that is asked of it here, save for powerpc's
-    /// virtual cores, whose tracepoints are others.
+    /// The rule of that kernel, if its release is given and can be parsed. The architecture makes no difference here:
+    /// only powerpc's virtual cores differ, and they have other tracepoints.
     fn rule(&self) -> Option<Rule> {
-        self.version().map(|version| Rule::of(version, Arch::X86))
+        let version = self.kernel_release.as_ref()?.parse().ok()?;
+        Some(Rule::of(version, Arch::X86))
     }
 
     /// What the decoder needs to know. An unknown kernel is taken for a recent one: on an older one a
@@ -112,16 +108,5 @@ mod test {
             let got = told(param, cap, kernel).ceiling();
             assert_eq!(got.map(|c| (c.ns, c.source)), ceiling, "{kernel:?}");
         }
-    }
-
-    #[test]
-    fn only_what_is_told_becomes_a_setting() {
-        assert_eq!(GivenSettings::default().knobs(0), []);
-        let knobs = told(Some(0), Some(5), None).knobs(7);
-        assert_eq!((knobs.len(), knobs[0].time_ns), (1, 7));
-        assert_eq!(
-            (knobs[0].name.as_str(), knobs[0].value.as_str()),
-            ("halt_poll_ns", "0")
-        );
     }
 }

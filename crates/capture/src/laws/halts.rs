@@ -13,7 +13,7 @@ const LATE_NS: u64 = 60_000_000_000;
 /// vCPUs that are distinguished; far more than any host has.
 const MOST_SEATS: usize = 1 << 20;
 
-/// Who halts: a thread, for a vCPU where that is known. Of several VMs of one process older recorders told by
+/// The thread that halts, and its vCPU where that is known. Of several VMs of one process older recorders told by
 /// tracepoints which thread halted, and all of their vCPUs for those of the first VM.
 type Seat = (Option<VmIndex>, Option<VcpuId>, Tid);
 

@@ -16,11 +16,7 @@ const END: u64 = START + 10_000_000_000;
 
 fn info(rung: Rung) -> CaptureInfo {
     let mut info = example(Clock::new(START, 0), rung);
-    let key = VmKey {
-        pid: Pid(1),
-        start_ticks: 0,
-        ordinal: 0,
-    };
+    let key = VmKey::first(Pid(1), 0);
     info.roster.vms = vec![Vm {
         index: VmIndex(0),
         key,

@@ -30,6 +30,8 @@ pub(super) struct Backlog {
     losses: Intervals<Table, Loss>,
     /// Rows as they are, of tables that can wait.
     pub(super) waiting: Facts,
+    /// How many rows of each table may wait.
+    pub(super) most_waiting: usize,
     /// Whether the flush under way has added something.
     grew: bool,
 }
@@ -50,6 +52,7 @@ impl Default for Backlog {
                 loss.last_ns = loss.last_ns.max(more.last_ns);
             }),
             waiting: Facts::default(),
+            most_waiting: MOST_WAITING,
             grew: false,
         }
     }
@@ -64,7 +67,6 @@ impl Backlog {
         !(self.counts.is_empty() && self.losses.is_empty() && self.waiting.is_empty())
     }
 
-    /// Keeps a halt as a count.
     pub(super) fn count(&mut self, halt: &Halt) {
         let who = (halt.vm, halt.vcpu, halt.tid);
         let interval = self.counts.of(halt.end_ns(), who);
@@ -171,22 +173,14 @@ impl<K: Ord + Copy, V: Default> Intervals<K, V> {
     }
 }
 
-/// What became of rows that can wait.
-#[derive(Debug)]
-pub(super) struct Waited {
-    pub(super) table: Table,
-    /// Rows for which there was no room to wait.
-    pub(super) dropped: usize,
-    pub(super) failed: Option<CaptureWriteError>,
-}
-
-/// Writes rows behind those that wait; what is not written waits. Without a stream, all of it.
+/// Writes rows behind those that wait; what is not written waits. Without a stream, all of it. Gives how many rows had no
+/// room to wait, and why not all are written.
 pub(super) fn wait<R: Row + Clone>(
     stream: Option<&mut TableStream>,
-    waiting: &mut Vec<R>,
+    (waiting, most): (&mut Vec<R>, usize),
     rows: &[R],
     now: bool,
-) -> Waited {
+) -> (usize, Option<CaptureWriteError>) {
     let none = (0, None);
     let failed = if waiting.is_empty() {
         let (written, failed) = stream.map_or(none, |stream| stream.offer(rows, now));
@@ -198,13 +192,9 @@ pub(super) fn wait<R: Row + Clone>(
         waiting.drain(..written);
         failed
     };
-    let dropped = waiting.len().saturating_sub(MOST_WAITING);
-    waiting.truncate(MOST_WAITING);
-    Waited {
-        table: R::TABLE,
-        dropped,
-        failed,
-    }
+    let dropped = waiting.len().saturating_sub(most);
+    waiting.truncate(most);
+    (dropped, failed)
 }
 
 /// Counts in fewer and fewer rows, down to one: the first that `fits`, else that one.

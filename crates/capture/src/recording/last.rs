@@ -1,6 +1,7 @@
 //! The last `capture.json` of a recording whose disk is full: made to fit into the room that was kept for it.
 
 use std::collections::BTreeSet;
+use std::io;
 
 use haltwise_core::recording::Roster;
 
@@ -10,7 +11,7 @@ use crate::table::Table;
 
 /// Its text in at most `room` bytes: counts in fewer rows first, then without the VMs that came last, which are
 /// counted as lost with their vCPUs. How the recording ended and what was lost is always there.
-pub(super) fn fitted(mut info: CaptureInfo, room: u64) -> Result<Vec<u8>, serde_json::Error> {
+pub(super) fn fitted(mut info: CaptureInfo, room: u64) -> io::Result<Vec<u8>> {
     let fits = |info: &CaptureInfo| info::text(info).is_ok_and(|text| text.len() as u64 <= room);
     let counts = std::mem::take(&mut info.unwritten);
     info.unwritten = reduced(counts, |counts| {

@@ -1,16 +1,16 @@
 //! `halt_counts`: halts counted in the kernel, per vCPU and interval.
 
-use arrow_array::ArrayRef;
 use arrow_array::builder::{ListBuilder, UInt64Builder};
+use arrow_array::{ArrayRef, UInt64Array};
 use haltwise_core::event::HaltCounts;
 use haltwise_core::hist::LogHist;
 
-use crate::cells::computed;
+use crate::cells::{At, Cell, Group};
 use crate::columns::Columns;
 use crate::error::CaptureReadError;
 use crate::laws::Laws;
-use crate::table::{Table, number_field};
-use crate::tables::{Row, array};
+use crate::table::number_field;
+use crate::tables::array;
 
 columns! {
     pub(crate) COLUMNS {
@@ -53,6 +53,18 @@ columns! {
     }
 }
 
+row! {
+    HaltCounts of HaltCounts {
+        time_ns, interval_ns, vm, vcpu, tid, halts, waited, poll_known/later, polled, successful_polls, poll_cuts,
+        turned_back_ns/later, wakes/group, halt_ns/group, gap_ns/group, poll_success_ns/group, poll_fail_ns/group,
+        wake_latency_ns/group
+    }
+
+    fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {
+        laws.each(rows, Laws::halt_counts)
+    }
+}
+
 /// The columns of [`HaltCounts::wakes`], in its order.
 const WAKES: [&str; 5] = [
     "wakes_timer",
@@ -62,100 +74,17 @@ const WAKES: [&str; 5] = [
     "wakes_unknown",
 ];
 
-impl Row for HaltCounts {
-    const TABLE: Table = Table::HaltCounts;
-
-    fn encode(rows: &[Self]) -> Vec<ArrayRef> {
-        let mut arrays = vec![
-            computed(rows, |row| row.time_ns),
-            computed(rows, |row| row.interval_ns),
-            computed(rows, |row| row.vm),
-            computed(rows, |row| row.vcpu),
-            computed(rows, |row| row.tid),
-            computed(rows, |row| row.halts),
-            computed(rows, |row| row.waited),
-            computed(rows, |row| row.poll_known),
-            computed(rows, |row| row.polled),
-            computed(rows, |row| row.successful_polls),
-            computed(rows, |row| row.poll_cuts),
-            computed(rows, |row| row.turned_back_ns),
-        ];
-        for wake in 0..WAKES.len() {
-            arrays.push(computed(rows, |row| row.wakes[wake]));
-        }
-        let hists: [fn(&Self) -> &LogHist; 5] = [
-            |c| &c.halt_ns,
-            |c| &c.gap_ns,
-            |c| &c.poll_success_ns,
-            |c| &c.poll_fail_ns,
-            |c| &c.wake_latency_ns,
-        ];
-        for hist in hists {
-            arrays.push(bucket_lists(rows.iter().map(hist)));
-            arrays.push(computed(rows, |row| hist(row).sum()));
-            arrays.push(computed(rows, |row| hist(row).max()));
-        }
-        arrays
+impl Group for [u64; WAKES.len()] {
+    fn arrays<'a>(cells: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>) {
+        to.extend((0..WAKES.len()).map(|wake| Cell::array(cells.clone().map(|all| &all[wake]))));
     }
 
-    fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {
-        laws.each(rows, Laws::halt_counts)
-    }
-
-    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
-        let time_ns = columns.reader("time_ns")?;
-        let interval_ns = columns.reader("interval_ns")?;
-        let vm = columns.reader("vm")?;
-        let vcpu = columns.reader("vcpu")?;
-        let tid = columns.reader("tid")?;
-        let halts = columns.reader("halts")?;
-        let waited = columns.reader("waited")?;
-        let poll_known = columns.later("poll_known")?;
-        let polled = columns.reader("polled")?;
-        let successful_polls = columns.reader("successful_polls")?;
-        let poll_cuts = columns.reader("poll_cuts")?;
-        let turned_back_ns = columns.later("turned_back_ns")?;
+    fn read<'a>(columns: &Columns<'a>, _: &str) -> Result<At<'a, Self>, CaptureReadError> {
         let mut wakes = [&[][..]; WAKES.len()];
         for (place, name) in wakes.iter_mut().zip(WAKES) {
-            *place = columns.u64s(name)?;
+            *place = columns.full::<UInt64Array>(name)?.values();
         }
-        let mut hists = [
-            columns.hists("halt_ns")?.into_iter(),
-            columns.hists("gap_ns")?.into_iter(),
-            columns.hists("poll_success_ns")?.into_iter(),
-            columns.hists("poll_fail_ns")?.into_iter(),
-            columns.hists("wake_latency_ns")?.into_iter(),
-        ];
-        let counts = |row| {
-            let [
-                halt_ns,
-                gap_ns,
-                poll_success_ns,
-                poll_fail_ns,
-                wake_latency_ns,
-            ] = hists.each_mut().map(|hist| hist.next().unwrap_or_default());
-            Self {
-                time_ns: time_ns.at(row),
-                interval_ns: interval_ns.at(row),
-                vm: vm.at(row),
-                vcpu: vcpu.at(row),
-                tid: tid.at(row),
-                halts: halts.at(row),
-                waited: waited.at(row),
-                poll_known: poll_known.at(row),
-                polled: polled.at(row),
-                successful_polls: successful_polls.at(row),
-                poll_cuts: poll_cuts.at(row),
-                turned_back_ns: turned_back_ns.at(row),
-                wakes: wakes.map(|wake| wake[row]),
-                halt_ns,
-                gap_ns,
-                poll_success_ns,
-                poll_fail_ns,
-                wake_latency_ns,
-            }
-        };
-        Ok((0..columns.len()).map(counts).collect())
+        Ok(At::new(move |row| wakes.map(|wake| wake[row])))
     }
 }
 

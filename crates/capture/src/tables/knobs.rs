@@ -3,11 +3,9 @@
 use arrow_array::ArrayRef;
 use haltwise_core::event::{Knob, KnobScope};
 
-use crate::cells::{Cell, computed};
+use crate::cells::{At, Group, computed};
 use crate::columns::{Columns, name_array};
 use crate::error::CaptureReadError;
-use crate::table::Table;
-use crate::tables::Row;
 
 columns! {
     pub(crate) COLUMNS {
@@ -23,47 +21,35 @@ columns! {
 
 const SCOPES: [&str; 3] = ["host", "guest-of-other", "vm"];
 
-impl Row for Knob {
-    const TABLE: Table = Table::Knobs;
+row! {
+    Knob of Knobs { time_ns, name, scope/group, value }
+}
 
-    fn encode(rows: &[Self]) -> Vec<ArrayRef> {
-        let scopes = rows.iter().map(|row| match row.scope {
-            KnobScope::Host => 0,
-            KnobScope::GuestOfOther => 1,
-            KnobScope::Vm(_) => 2,
+/// The columns `scope` and `vm`.
+impl Group for KnobScope {
+    fn arrays<'a>(cells: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>) {
+        let scopes = cells.clone().map(|scope| match scope {
+            Self::Host => 0,
+            Self::GuestOfOther => 1,
+            Self::Vm(_) => 2,
         });
-        vec![
-            computed(rows, |row| row.time_ns),
-            Cell::array(rows.iter().map(|row| &row.name)),
-            name_array(&SCOPES, scopes),
-            computed(rows, |row| match row.scope {
-                KnobScope::Vm(vm) => Some(vm),
-                KnobScope::Host | KnobScope::GuestOfOther => None,
-            }),
-            Cell::array(rows.iter().map(|row| &row.value)),
-        ]
+        to.push(name_array(&SCOPES, scopes));
+        to.push(computed(cells, |scope| match scope {
+            Self::Vm(vm) => Some(*vm),
+            Self::Host | Self::GuestOfOther => None,
+        }));
     }
 
-    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
-        let time_ns = columns.reader("time_ns")?;
-        let name = columns.reader("name")?;
-        let scope = columns.names("scope", |name| SCOPES.iter().position(|s| *s == name))?;
+    fn read<'a>(columns: &Columns<'a>, _: &str) -> Result<At<'a, Self>, CaptureReadError> {
+        let scopes = columns.names("scope", |name| SCOPES.iter().position(|s| *s == name))?;
         let vm = columns.reader("vm")?;
-        let value = columns.reader("value")?;
-        let scope_of = |row: usize| match (scope[row], vm.at(row)) {
-            (0, _) => Ok(KnobScope::Host),
-            (1, _) => Ok(KnobScope::GuestOfOther),
-            (_, Some(vm)) => Ok(KnobScope::Vm(vm)),
+        let scope = |(row, scope): (usize, &usize)| match (scope, vm.at(row)) {
+            (0, _) => Ok(Self::Host),
+            (1, _) => Ok(Self::GuestOfOther),
+            (_, Some(vm)) => Ok(Self::Vm(vm)),
             (_, None) => Err(columns.bad_value("vm", row, "NULL in the scope `vm`".to_owned())),
         };
-        let knob = |row| {
-            Ok(Self {
-                time_ns: time_ns.at(row),
-                name: name.at(row),
-                scope: scope_of(row)?,
-                value: value.at(row),
-            })
-        };
-        (0..columns.len()).map(knob).collect()
+        let scopes: Vec<_> = (scopes.iter().enumerate().map(scope)).collect::<Result<_, _>>()?;
+        Ok(At::new(move |row| scopes[row]))
     }
 }

@@ -1,14 +1,6 @@
 //! `vcpus`: the vCPUs that were seen, as the roster in `capture.json` names them.
 
-use arrow_array::ArrayRef;
 use haltwise_core::event::Vcpu;
-use haltwise_core::vmm::VcpuTime;
-
-use crate::cells::computed;
-use crate::columns::Columns;
-use crate::error::CaptureReadError;
-use crate::table::Table;
-use crate::tables::Row;
 
 columns! {
     pub(crate) COLUMNS {
@@ -30,55 +22,8 @@ columns! {
     }
 }
 
-impl Row for Vcpu {
-    const TABLE: Table = Table::Vcpus;
-
-    fn encode(rows: &[Self]) -> Vec<ArrayRef> {
-        vec![
-            computed(rows, |row| row.vm),
-            computed(rows, |row| row.id),
-            computed(rows, |row| row.tid),
-            computed(rows, |row| row.window_ns),
-            computed(rows, |row| row.ceiling_ns),
-            computed(rows, |row| row.ceiling_source),
-            computed(rows, |row| row.guest_veto),
-            computed(rows, |row| Some(row.time?.cpu_ns)),
-            computed(rows, |row| Some(row.time?.queued_ns)),
-            computed(rows, |row| Some(row.time?.guest_ns)),
-            computed(rows, |row| row.time?.real_time),
-        ]
-    }
-
-    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
-        let vm = columns.reader("vm")?;
-        let id = columns.reader("vcpu")?;
-        let tid = columns.reader("tid")?;
-        let window_ns = columns.reader("window_ns")?;
-        let ceiling_ns = columns.reader("ceiling_ns")?;
-        let ceiling_source = columns.reader("ceiling_source")?;
-        let guest_veto = columns.reader("guest_veto")?;
-        let cpu_ns = columns.later("cpu_ns")?;
-        let queued_ns = columns.later("queued_ns")?;
-        let guest_ns = columns.later("guest_ns")?;
-        let real_time = columns.later("real_time")?;
-        let time = |row| {
-            Some(VcpuTime {
-                cpu_ns: cpu_ns.at(row)?,
-                queued_ns: queued_ns.at(row)?,
-                guest_ns: guest_ns.at(row)?,
-                real_time: real_time.at(row),
-            })
-        };
-        let vcpu = |row| Self {
-            vm: vm.at(row),
-            id: id.at(row),
-            tid: tid.at(row),
-            window_ns: window_ns.at(row),
-            ceiling_ns: ceiling_ns.at(row),
-            ceiling_source: ceiling_source.at(row),
-            guest_veto: guest_veto.at(row),
-            time: time(row),
-        };
-        Ok((0..columns.len()).map(vcpu).collect())
+row! {
+    Vcpu of Vcpus {
+        vm, id as "vcpu", tid, window_ns, ceiling_ns, ceiling_source, guest_veto, time/group
     }
 }

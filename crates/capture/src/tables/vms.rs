@@ -1,16 +1,12 @@
 //! `vms`: the VMs that were seen, as the roster in `capture.json` names them.
 
 use arrow_array::ArrayRef;
-use haltwise_core::event::{Observable, Paused, Vm};
+use haltwise_core::event::{Observable, Vm};
 use haltwise_core::identity::Identity;
-use haltwise_core::ids::{VmKey, VmmKind};
-use haltwise_core::vmm::{Machine, Threads};
 
-use crate::cells::{Cell, computed};
+use crate::cells::{At, Group, computed};
 use crate::columns::Columns;
 use crate::error::CaptureReadError;
-use crate::table::Table;
-use crate::tables::Row;
 
 columns! {
     pub(crate) COLUMNS {
@@ -69,150 +65,48 @@ columns! {
     }
 }
 
-impl Row for Vm {
-    const TABLE: Table = Table::Vms;
+row! {
+    Vm of Vms {
+        index as "vm", name, vmm, key/group, observable/group, from_ns/later, to_ns/later, paused/group,
+        identity/group, machine/group, threads/group, ceiling_settable/later
+    }
+}
 
-    fn encode(rows: &[Self]) -> Vec<ArrayRef> {
-        let mut columns = vec![
-            computed(rows, |vm| vm.index),
-            Cell::array(rows.iter().map(|vm| &vm.name)),
-            computed(rows, |vm| vm.vmm.to_string()),
-            computed(rows, |vm| vm.key.pid),
-            computed(rows, |vm| vm.key.start_ticks),
-            computed(rows, |vm| vm.key.ordinal),
-            computed(rows, |vm| vm.observable == Observable::Yes),
-            computed(rows, |vm| match &vm.observable {
-                Observable::Yes => None,
-                Observable::No(reason) => Some(reason.clone()),
-            }),
-            computed(rows, |vm| vm.from_ns),
-            computed(rows, |vm| vm.to_ns),
-            computed(rows, |vm| Some(vm.paused?.over_ns)),
-            computed(rows, |vm| vm.paused?.from_ns),
-        ];
-        columns.extend(
-            (0..Identity::KINDS)
-                .map(|kind| computed(rows, |vm| vm.identity.names()[kind].1.map(str::to_owned))),
-        );
-        columns.extend(machine(rows));
-        columns.extend(threads(rows));
-        columns.push(computed(rows, |vm| vm.ceiling_settable));
-        columns
+impl Group for Observable {
+    fn arrays<'a>(cells: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>) {
+        to.push(computed(cells.clone(), |it| *it == Self::Yes));
+        to.push(computed(cells, |it| match it {
+            Self::Yes => None,
+            Self::No(reason) => Some(reason.clone()),
+        }));
     }
 
-    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
-        let index = columns.reader("vm")?;
-        let name = columns.reader("name")?;
-        let vmm = columns.reader::<String>("vmm")?;
-        let pid = columns.reader("pid")?;
-        let start_ticks = columns.reader("start_ticks")?;
-        let ordinal = columns.reader("ordinal")?;
+    fn read<'a>(columns: &Columns<'a>, _: &str) -> Result<At<'a, Self>, CaptureReadError> {
         let observable = columns.reader("observable")?;
         let reason = columns.reader::<Option<String>>("unobservable_reason")?;
-        let (from_ns, to_ns) = (columns.later("from_ns")?, columns.later("to_ns")?);
-        let over_ns = columns.later("paused_ns")?;
-        let paused_from_ns = columns.later("paused_from_ns")?;
-        let machines = machines_of(columns)?;
-        let threads = threads_of(columns)?;
-        let settable = columns.later("ceiling_settable")?;
-        let kinds = Identity::default().names().map(|(kind, _)| kind);
-        let mut names = Vec::with_capacity(kinds.len());
-        for kind in kinds {
-            names.push(columns.later(kind)?);
-        }
-        let vm = |row: usize| Self {
-            index: index.at(row),
-            key: VmKey {
-                pid: pid.at(row),
-                start_ticks: start_ticks.at(row),
-                ordinal: ordinal.at(row),
-            },
-            name: name.at(row),
-            identity: Identity::from_names(std::array::from_fn(|kind| names[kind].at(row))),
-            machine: machines[row],
-            threads: threads[row].clone(),
-            ceiling_settable: settable.at(row),
-            vmm: VmmKind::from_name(&vmm.at(row)).unwrap_or_default(),
-            observable: if observable.at(row) {
-                Observable::Yes
+        Ok(At::new(move |row| {
+            if observable.at(row) {
+                Self::Yes
             } else {
-                Observable::No(reason.at(row).unwrap_or_default())
-            },
-            from_ns: from_ns.at(row),
-            to_ns: to_ns.at(row),
-            paused: over_ns.at(row).map(|over_ns| Paused {
-                over_ns,
-                from_ns: paused_from_ns.at(row),
-            }),
-        };
-        Ok((0..columns.len()).map(vm).collect())
+                Self::No(reason.at(row).unwrap_or_default())
+            }
+        }))
     }
 }
 
-/// What command lines say, in the order of their columns.
-fn machine(rows: &[Vm]) -> [ArrayRef; 6] {
-    [
-        computed(rows, |vm| vm.machine?.hpet),
-        computed(rows, |vm| Some(vm.machine?.no_ioeventfd)),
-        computed(rows, |vm| Some(u64::from(vm.machine?.iothreads))),
-        computed(rows, |vm| Some(vm.machine?.vhost)),
-        computed(rows, |vm| Some(vm.machine?.huge_pages)),
-        computed(rows, |vm| Some(vm.machine?.cpu_pm)),
-    ]
-}
+impl Group for Identity {
+    fn arrays<'a>(cells: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>) {
+        let named = |kind: usize| move |it: &Self| it.names()[kind].1.map(str::to_owned);
+        to.extend((0..Self::KINDS).map(|kind| computed(cells.clone(), named(kind))));
+    }
 
-/// What VMMs' threads did, in the order of their columns.
-fn threads(rows: &[Vm]) -> [ArrayRef; 7] {
-    [
-        computed(rows, |vm| Some(vm.threads.as_ref()?.over_ns)),
-        computed(rows, |vm| vm.threads.as_ref()?.vcpu_cpu_ns),
-        computed(rows, |vm| Some(vm.threads.as_ref()?.main_cpu_ns)),
-        computed(rows, |vm| Some(vm.threads.as_ref()?.main_runs)),
-        computed(rows, |vm| vm.threads.as_ref()?.others_cpu_ns),
-        computed(rows, |vm| vm.threads.as_ref()?.busiest.clone()),
-        computed(rows, |vm| vm.threads.as_ref()?.busiest_cpu_ns),
-    ]
-}
-
-/// The inverse of [`machine`]; where it was not known, no column but perhaps the first has a value.
-fn machines_of(columns: &Columns<'_>) -> Result<Vec<Option<Machine>>, CaptureReadError> {
-    let hpet = columns.later("hpet")?;
-    let no_ioeventfd = columns.later("no_ioeventfd")?;
-    let iothreads = columns.later::<u64>("iothreads")?;
-    let vhost = columns.later("vhost")?;
-    let huge_pages = columns.later("huge_pages")?;
-    let cpu_pm = columns.later("cpu_pm")?;
-    let machine = |row: usize| {
-        Some(Machine {
-            hpet: hpet.at(row),
-            no_ioeventfd: no_ioeventfd.at(row)?,
-            iothreads: u32::try_from(iothreads.at(row)?).unwrap_or(u32::MAX),
-            vhost: vhost.at(row)?,
-            huge_pages: huge_pages.at(row)?,
-            cpu_pm: cpu_pm.at(row)?,
-        })
-    };
-    Ok((0..columns.len()).map(machine).collect())
-}
-
-fn threads_of(columns: &Columns<'_>) -> Result<Vec<Option<Threads>>, CaptureReadError> {
-    let over_ns = columns.later("threads_ns")?;
-    let vcpu_cpu_ns = columns.later("vcpu_cpu_ns")?;
-    let main_cpu_ns = columns.later("main_cpu_ns")?;
-    let main_runs = columns.later("main_runs")?;
-    let others_cpu_ns = columns.later("others_cpu_ns")?;
-    let busiest = columns.later("busiest_thread")?;
-    let busiest_cpu_ns = columns.later("busiest_cpu_ns")?;
-    let threads = |row: usize| {
-        Some(Threads {
-            over_ns: over_ns.at(row)?,
-            vcpu_cpu_ns: vcpu_cpu_ns.at(row),
-            main_cpu_ns: main_cpu_ns.at(row)?,
-            main_runs: main_runs.at(row)?,
-            others_cpu_ns: others_cpu_ns.at(row),
-            busiest: busiest.at(row),
-            busiest_cpu_ns: busiest_cpu_ns.at(row),
-        })
-    };
-    Ok((0..columns.len()).map(threads).collect())
+    fn read<'a>(columns: &Columns<'a>, _: &str) -> Result<At<'a, Self>, CaptureReadError> {
+        let kinds = Self::default().names().map(|(kind, _)| kind).into_iter();
+        let names: Vec<_> = kinds
+            .map(|kind| columns.later(kind))
+            .collect::<Result<_, _>>()?;
+        Ok(At::new(move |row| {
+            Self::from_names(std::array::from_fn(|kind| names[kind].at(row)))
+        }))
+    }
 }

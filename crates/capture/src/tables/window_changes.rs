@@ -3,12 +3,10 @@
 use arrow_array::ArrayRef;
 use haltwise_core::event::WindowChange;
 
-use crate::cells::computed;
+use crate::cells::{At, Group};
 use crate::columns::{Columns, name_array};
 use crate::error::CaptureReadError;
 use crate::laws::Laws;
-use crate::table::Table;
-use crate::tables::Row;
 
 columns! {
     pub(crate) COLUMNS {
@@ -22,49 +20,27 @@ columns! {
     }
 }
 
-impl Row for WindowChange {
-    const TABLE: Table = Table::WindowChanges;
-
-    fn encode(rows: &[Self]) -> Vec<ArrayRef> {
-        vec![
-            computed(rows, |row| row.time_ns),
-            computed(rows, |row| row.vm),
-            computed(rows, |row| row.vcpu),
-            computed(rows, |row| row.tid),
-            name_array(
-                &["shrink", "grow"],
-                rows.iter().map(|row| u8::from(row.grow)),
-            ),
-            computed(rows, |row| row.old_ns),
-            computed(rows, |row| row.new_ns),
-        ]
-    }
+row! {
+    WindowChange of WindowChanges { time_ns, vm, vcpu, tid, grow/group, old_ns, new_ns }
 
     fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {
         laws.each(rows, Laws::window_change)
     }
+}
 
-    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
-        let time_ns = columns.reader("time_ns")?;
-        let vm = columns.reader("vm")?;
-        let vcpu = columns.reader("vcpu")?;
-        let tid = columns.reader("tid")?;
+/// Whether the window grew: the column `change`.
+impl Group for bool {
+    fn arrays<'a>(cells: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>) {
+        let words = ["shrink", "grow"];
+        to.push(name_array(&words, cells.map(|grow| u8::from(*grow))));
+    }
+
+    fn read<'a>(columns: &Columns<'a>, _: &str) -> Result<At<'a, Self>, CaptureReadError> {
         let grow = columns.names("change", |name| match name {
             "grow" => Some(true),
             "shrink" => Some(false),
             _ => None,
         })?;
-        let old_ns = columns.reader("old_ns")?;
-        let new_ns = columns.reader("new_ns")?;
-        let change = |row| Self {
-            time_ns: time_ns.at(row),
-            vm: vm.at(row),
-            vcpu: vcpu.at(row),
-            tid: tid.at(row),
-            grow: grow[row],
-            old_ns: old_ns.at(row),
-            new_ns: new_ns.at(row),
-        };
-        Ok((0..columns.len()).map(change).collect())
+        Ok(At::new(move |row| grow[row]))
     }
 }

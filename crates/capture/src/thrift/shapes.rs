@@ -4,19 +4,21 @@
 //! knows and this table does not would be read unchecked, so a new release of that crate means a look
 //! at its `thrift_struct!` definitions; a field that only this table knows does no harm.
 
+use std::ops::RangeInclusive;
+
 use super::Kind::{Bool, Byte, Bytes, Double, List, Number, Struct};
 use super::{Kind, Shape};
 
 pub(crate) const FOOTER: Shape = shape(
     "FileMetaData",
     &[
-        (1, Number),
-        (2, List(&Struct(&SCHEMA_ELEMENT))),
-        (3, Number),
-        (4, List(&Struct(&ROW_GROUP))),
-        (5, List(&Struct(&KEY_VALUE))),
-        (6, Bytes),
-        (7, List(&Struct(&UNION_OF_EMPTY))),
+        (1..=1, Number),
+        (2..=2, List(&Struct(&SCHEMA_ELEMENT))),
+        (3..=3, Number),
+        (4..=4, List(&Struct(&ROW_GROUP))),
+        (5..=5, List(&Struct(&KEY_VALUE))),
+        (6..=6, Bytes),
+        (7..=7, List(&Struct(&UNION_OF_EMPTY))),
     ],
 );
 
@@ -24,14 +26,11 @@ pub(crate) const FOOTER: Shape = shape(
 pub(crate) const PAGE_HEADER: Shape = shape(
     "PageHeader",
     &[
-        (1, Number),
-        (PAGE_UNPACKED, Number),
-        (PAGE_PACKED, Number),
-        (4, Number),
-        (5, Struct(&DATA_PAGE)),
-        (6, Struct(&EMPTY)),
-        (7, Struct(&DICTIONARY_PAGE)),
-        (8, Struct(&DATA_PAGE_V2)),
+        (1..=4, Number),
+        (5..=5, Struct(&DATA_PAGE)),
+        (6..=6, Struct(&EMPTY)),
+        (7..=7, Struct(&DICTIONARY_PAGE)),
+        (8..=8, Struct(&DATA_PAGE_V2)),
     ],
 );
 pub(crate) const PAGE_UNPACKED: i16 = 2;
@@ -42,196 +41,119 @@ pub(crate) const VALUES: i16 = 1;
 
 pub(crate) const DATA_PAGE: Shape = shape(
     "DataPageHeader",
-    &[
-        (VALUES, Number),
-        (2, Number),
-        (3, Number),
-        (4, Number),
-        (5, Struct(&STATISTICS)),
-    ],
+    &[(1..=4, Number), (5..=5, Struct(&STATISTICS))],
 );
 
 pub(crate) const DATA_PAGE_V2: Shape = shape(
     "DataPageHeaderV2",
-    &[
-        (VALUES, Number),
-        (2, Number),
-        (3, Number),
-        (4, Number),
-        (V2_DEFINITION_BYTES, Number),
-        (V2_REPETITION_BYTES, Number),
-        (7, Bool),
-        (8, Struct(&STATISTICS)),
-    ],
+    &[(1..=6, Number), (7..=7, Bool), (8..=8, Struct(&STATISTICS))],
 );
 pub(crate) const V2_DEFINITION_BYTES: i16 = 5;
 pub(crate) const V2_REPETITION_BYTES: i16 = 6;
 
-pub(crate) const DICTIONARY_PAGE: Shape = shape(
-    "DictionaryPageHeader",
-    &[(VALUES, Number), (2, Number), (3, Bool)],
-);
+pub(crate) const DICTIONARY_PAGE: Shape =
+    shape("DictionaryPageHeader", &[(1..=2, Number), (3..=3, Bool)]);
 
 const EMPTY: Shape = shape("an empty structure", &[]);
 
 /// A union whose variants hold nothing. The decoder takes one byte for whatever the variant is.
-const UNION_OF_EMPTY: Shape = shape(
-    "ColumnOrder",
-    &[
-        (1, Struct(&EMPTY)),
-        (2, Struct(&EMPTY)),
-        (3, Struct(&EMPTY)),
-    ],
-);
+const UNION_OF_EMPTY: Shape = shape("ColumnOrder", &[(1..=3, Struct(&EMPTY))]);
 
 const SCHEMA_ELEMENT: Shape = shape(
     "SchemaElement",
     &[
-        (1, Number),
-        (2, Number),
-        (3, Number),
-        (4, Bytes),
-        (5, Number),
-        (6, Number),
-        (7, Number),
-        (8, Number),
-        (9, Number),
-        (10, Struct(&LOGICAL_TYPE)),
+        (1..=3, Number),
+        (4..=4, Bytes),
+        (5..=9, Number),
+        (10..=10, Struct(&LOGICAL_TYPE)),
     ],
 );
 
 const LOGICAL_TYPE: Shape = shape(
     "LogicalType",
     &[
-        (1, Struct(&EMPTY)),
-        (2, Struct(&EMPTY)),
-        (3, Struct(&EMPTY)),
-        (4, Struct(&EMPTY)),
-        (5, Struct(&DECIMAL)),
-        (6, Struct(&EMPTY)),
-        (7, Struct(&TIME)),
-        (8, Struct(&TIME)),
-        (10, Struct(&INT)),
-        (11, Struct(&EMPTY)),
-        (12, Struct(&EMPTY)),
-        (13, Struct(&EMPTY)),
-        (14, Struct(&EMPTY)),
-        (15, Struct(&EMPTY)),
-        (16, Struct(&VARIANT)),
-        (17, Struct(&GEO)),
-        (18, Struct(&GEO)),
-        (19, Struct(&EMPTY)),
+        (1..=4, Struct(&EMPTY)),
+        (5..=5, Struct(&DECIMAL)),
+        (6..=6, Struct(&EMPTY)),
+        (7..=8, Struct(&TIME)),
+        (10..=10, Struct(&INT)),
+        (11..=15, Struct(&EMPTY)),
+        (16..=16, Struct(&VARIANT)),
+        (17..=18, Struct(&GEO)),
+        (19..=19, Struct(&EMPTY)),
     ],
 );
 
-const DECIMAL: Shape = shape("DecimalType", &[(1, Number), (2, Number)]);
-const TIME: Shape = shape("TimestampType", &[(1, Bool), (2, Struct(&TIME_UNIT))]);
-const TIME_UNIT: Shape = shape(
-    "TimeUnit",
-    &[
-        (1, Struct(&EMPTY)),
-        (2, Struct(&EMPTY)),
-        (3, Struct(&EMPTY)),
-    ],
+const DECIMAL: Shape = shape("DecimalType", &[(1..=2, Number)]);
+const TIME: Shape = shape(
+    "TimestampType",
+    &[(1..=1, Bool), (2..=2, Struct(&TIME_UNIT))],
 );
-const INT: Shape = shape("IntType", &[(1, Byte), (2, Bool)]);
-const VARIANT: Shape = shape("VariantType", &[(1, Byte)]);
-const GEO: Shape = shape("GeographyType", &[(1, Bytes), (2, Number)]);
+const TIME_UNIT: Shape = shape("TimeUnit", &[(1..=3, Struct(&EMPTY))]);
+const INT: Shape = shape("IntType", &[(1..=1, Byte), (2..=2, Bool)]);
+const VARIANT: Shape = shape("VariantType", &[(1..=1, Byte)]);
+const GEO: Shape = shape("GeographyType", &[(1..=1, Bytes), (2..=2, Number)]);
 
 const ROW_GROUP: Shape = shape(
     "RowGroup",
     &[
-        (1, List(&Struct(&COLUMN_CHUNK))),
-        (2, Number),
-        (3, Number),
-        (4, List(&Struct(&SORTING_COLUMN))),
-        (5, Number),
-        (6, Number),
-        (7, Number),
+        (1..=1, List(&Struct(&COLUMN_CHUNK))),
+        (2..=3, Number),
+        (4..=4, List(&Struct(&SORTING_COLUMN))),
+        (5..=7, Number),
     ],
 );
 
-const SORTING_COLUMN: Shape = shape("SortingColumn", &[(1, Number), (2, Bool), (3, Bool)]);
+const SORTING_COLUMN: Shape = shape("SortingColumn", &[(1..=1, Number), (2..=3, Bool)]);
 
 const COLUMN_CHUNK: Shape = shape(
     "ColumnChunk",
     &[
-        (1, Bytes),
-        (2, Number),
-        (3, Struct(&COLUMN)),
-        (4, Number),
-        (5, Number),
-        (6, Number),
-        (7, Number),
+        (1..=1, Bytes),
+        (2..=2, Number),
+        (3..=3, Struct(&COLUMN)),
+        (4..=7, Number),
     ],
 );
 
 const COLUMN: Shape = shape(
     "ColumnMetaData",
     &[
-        (1, Number),
-        (2, List(&Number)),
-        (3, List(&Bytes)),
-        (4, Number),
-        (5, Number),
-        (6, Number),
-        (7, Number),
-        (8, List(&Struct(&KEY_VALUE))),
-        (9, Number),
-        (10, Number),
-        (11, Number),
-        (12, Struct(&STATISTICS)),
-        (13, List(&Struct(&PAGE_ENCODING))),
-        (14, Number),
-        (15, Number),
-        (16, Struct(&SIZES)),
-        (17, Struct(&GEO_STATISTICS)),
+        (1..=1, Number),
+        (2..=2, List(&Number)),
+        (3..=3, List(&Bytes)),
+        (4..=7, Number),
+        (8..=8, List(&Struct(&KEY_VALUE))),
+        (9..=11, Number),
+        (12..=12, Struct(&STATISTICS)),
+        (13..=13, List(&Struct(&PAGE_ENCODING))),
+        (14..=15, Number),
+        (16..=16, Struct(&SIZES)),
+        (17..=17, Struct(&GEO_STATISTICS)),
     ],
 );
 
-const KEY_VALUE: Shape = shape("KeyValue", &[(1, Bytes), (2, Bytes)]);
-const PAGE_ENCODING: Shape = shape(
-    "PageEncodingStats",
-    &[(1, Number), (2, Number), (3, Number)],
-);
+const KEY_VALUE: Shape = shape("KeyValue", &[(1..=2, Bytes)]);
+const PAGE_ENCODING: Shape = shape("PageEncodingStats", &[(1..=3, Number)]);
 
 const STATISTICS: Shape = shape(
     "Statistics",
     &[
-        (1, Bytes),
-        (2, Bytes),
-        (3, Number),
-        (4, Number),
-        (5, Bytes),
-        (6, Bytes),
-        (7, Bool),
-        (8, Bool),
-        (9, Number),
+        (1..=2, Bytes),
+        (3..=4, Number),
+        (5..=6, Bytes),
+        (7..=8, Bool),
+        (9..=9, Number),
     ],
 );
 
-const SIZES: Shape = shape(
-    "SizeStatistics",
-    &[(1, Number), (2, List(&Number)), (3, List(&Number))],
-);
+const SIZES: Shape = shape("SizeStatistics", &[(1..=1, Number), (2..=3, List(&Number))]);
 const GEO_STATISTICS: Shape = shape(
     "GeospatialStatistics",
-    &[(1, Struct(&BOUNDING_BOX)), (2, List(&Number))],
+    &[(1..=1, Struct(&BOUNDING_BOX)), (2..=2, List(&Number))],
 );
-const BOUNDING_BOX: Shape = shape(
-    "BoundingBox",
-    &[
-        (1, Double),
-        (2, Double),
-        (3, Double),
-        (4, Double),
-        (5, Double),
-        (6, Double),
-        (7, Double),
-        (8, Double),
-    ],
-);
+const BOUNDING_BOX: Shape = shape("BoundingBox", &[(1..=8, Double)]);
 
-const fn shape(name: &'static str, fields: &'static [(i16, Kind)]) -> Shape {
+const fn shape(name: &'static str, fields: &'static [(RangeInclusive<i16>, Kind)]) -> Shape {
     Shape { name, fields }
 }

@@ -88,10 +88,9 @@ fn texts_that_hold_no_halt_are_refused_with_the_reason() {
     ));
     let packed = error(b"\x1f\x8b\x08\0\0");
     assert_eq!(packed.to_string(), "it is packed with gzip, not text");
-    assert!(matches!(
-        error(b"PERFILE2\x68\0"),
-        ImportError::Binary { .. }
-    ));
+    for packed in [&b"PERFILE2\x68\0"[..], b"\x17\x08\x44tracing6\0"] {
+        assert!(matches!(error(packed), ImportError::Binary { .. }));
+    }
     let other = error(b"  x-1 [000] ..... 1.000000: kvm_msr: msr_read 1\n");
     assert_eq!(
         other.to_string(),

@@ -92,11 +92,7 @@ fn halt(vcpu: usize, start: u64, (gap, latency): (u64, u64), window: u32) -> Tru
         halt_ns,
         waited,
         window_ns,
-        change: match step.call {
-            None => WindowCall::None,
-            Some(call) if call.grow => WindowCall::Grow,
-            Some(_) => WindowCall::Shrink,
-        },
+        change: step.call.into(),
         window_next_ns: step.window,
         latency_ns: if waited { latency } else { 0 },
     }

@@ -5,18 +5,9 @@ use std::path::Path;
 
 use haltwise_capture::capture::Capture;
 use haltwise_capture::error::CaptureReadError;
-use haltwise_capture::recording::Recording;
 use haltwise_core::event::Halt;
 
-use crate::common::{ending, info, some_halts};
-
-fn in_batches(rows: u64) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    let mut recording = Recording::create(dir.path(), info()).unwrap();
-    recording.append(&some_halts(rows)).unwrap();
-    recording.finish(ending()).unwrap();
-    dir
-}
+use crate::common::{recorded, some_halts};
 
 /// Rows up to the first error, and that error.
 fn until_error(
@@ -42,7 +33,7 @@ fn both(directory: &Path) -> [(Vec<Halt>, Option<String>); 2] {
 #[test]
 fn rows_decoded_ahead_are_the_rows() {
     for rows in [0, 1, 16 * 1024, 100_000] {
-        let dir = in_batches(rows);
+        let dir = recorded(&some_halts(rows));
         let [plain, ahead] = both(dir.path());
         assert_eq!(plain, ahead);
         assert_eq!((ahead.0.len() as u64, ahead.1), (rows, None));
@@ -51,7 +42,7 @@ fn rows_decoded_ahead_are_the_rows() {
 
 #[test]
 fn an_error_comes_where_it_would_have_come() {
-    let dir = in_batches(100_000);
+    let dir = recorded(&some_halts(100_000));
     let path = dir.path().join("halts.parquet");
     let whole = fs::read(&path).unwrap();
     let mut errors = 0;
@@ -69,7 +60,7 @@ fn an_error_comes_where_it_would_have_come() {
 
 #[test]
 fn who_takes_only_some_does_not_wait_for_the_rest() {
-    let dir = in_batches(300_000);
+    let dir = recorded(&some_halts(300_000));
     for taken in [0, 1, 20_000] {
         let rows = Capture::open(dir.path()).unwrap().halts().unwrap();
         assert_eq!(rows.ahead().take(taken).count(), taken);

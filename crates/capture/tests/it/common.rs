@@ -2,10 +2,12 @@
 
 use haltwise_capture::capture::Capture;
 use haltwise_capture::error::CaptureReadError;
+use haltwise_capture::recording::Recording;
 use haltwise_capture::rows::Rows;
 use haltwise_core::event::{Facts, Halt, WakeSource};
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use haltwise_core::profile;
+use tempfile::TempDir;
 
 pub(crate) use crate::facts::{ending, info};
 
@@ -23,10 +25,28 @@ pub(crate) fn some_halts(n: u64) -> Facts {
         wake_latency_ns: Some(0),
         ..Halt::default()
     };
+    of_halts((0..n).map(halt).collect())
+}
+
+pub(crate) fn of_halts(halts: Vec<Halt>) -> Facts {
     Facts {
-        halts: (0..n).map(halt).collect(),
+        halts,
         ..Facts::default()
     }
+}
+
+pub(crate) fn started() -> (TempDir, Recording) {
+    let dir = tempfile::tempdir().unwrap();
+    let recording = Recording::create(dir.path(), info()).unwrap();
+    (dir, recording)
+}
+
+/// A complete capture of one flush.
+pub(crate) fn recorded(facts: &Facts) -> TempDir {
+    let (dir, mut recording) = started();
+    recording.append(facts).unwrap();
+    recording.finish(ending()).unwrap();
+    dir
 }
 
 /// Facts as a capture stores them: the halts of a flush in order of their start.

@@ -13,9 +13,10 @@ use haltwise_capture::note::Note;
 use haltwise_capture::recording::{Ending, Recording};
 use haltwise_capture::repair::repair;
 use haltwise_core::event::{Facts, Vcpu, Vm};
+use haltwise_core::workload::SplitMix64;
 use tempfile::TempDir;
 
-use crate::common::{all, ending, facts_of, read_all};
+use crate::common::{all, ending, facts_of, of_halts, read_all};
 
 /// How many bits of each capture flip, one at a time; `HALTWISE_FLIPS=N` so many.
 fn flips() -> u32 {
@@ -56,13 +57,7 @@ fn recorded(golden: &str, is_ended: bool) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let mut recording = Recording::create(dir.path(), info).unwrap();
     for halts in facts.halts.chunks(200) {
-        let halts = halts.to_vec();
-        recording
-            .append(&Facts {
-                halts,
-                ..Facts::default()
-            })
-            .unwrap();
+        recording.append(&of_halts(halts.to_vec())).unwrap();
     }
     let halts = Vec::new();
     recording.append(&Facts { halts, ..facts }).unwrap();
@@ -90,13 +85,9 @@ fn flip(dir: &Path, seed: u64) {
     let before = read(dir).unwrap();
     let files = files(dir);
     let bits = 8 * files.iter().map(|(_, bytes)| bytes).sum::<u64>();
-    let (mut state, mut reported, flips) = (seed, 0, flips());
+    let (mut random, mut reported, flips) = (SplitMix64(seed), 0, flips());
     for n in 0..flips {
-        // SplitMix64.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let mut place = (mixed ^ (mixed >> 31)) % bits;
+        let mut place = random.next_u64() % bits;
         let (path, _) = files
             .iter()
             .find(|(_, bytes)| {

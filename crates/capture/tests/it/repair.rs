@@ -10,12 +10,10 @@ use haltwise_capture::note::Note;
 use haltwise_capture::recording::Recording;
 use haltwise_capture::repair::repair;
 use haltwise_capture::table::Table;
-use haltwise_core::event::Facts;
-use haltwise_core::profile::{Rows, Stack};
 use tempfile::TempDir;
 
-use crate::common::{ending, info, read_all, some_halts};
-use crate::damage::under_way;
+use crate::common::{self, ending, info, read_all, some_halts};
+use crate::damage::{copy, under_way, unsummed};
 
 /// A capture of 100 halts in ten batches.
 fn recorded(is_ended: bool) -> TempDir {
@@ -108,65 +106,10 @@ fn a_torn_tail_is_told_and_left_out() {
     assert_eq!(cut.torn_bytes["halts"], halts.torn_bytes);
 }
 
-#[test]
-fn behind_a_damaged_row_group_a_table_is_read_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut recording = Recording::create(dir.path(), info()).unwrap();
-    // Numbers that do not pack, so that each group has blocks of its own.
-    let frames =
-        |stack: u64| (0..8).map(move |n| (stack * 8 + n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let stack = |id| Stack {
-        id,
-        frames: frames(id).collect(),
-        cut: false,
-    };
-    let stacks: Vec<_> = (1..=60_000).map(stack).collect();
-    let profile = Rows {
-        stacks: stacks.clone(),
-        ..Rows::default()
-    };
-    recording
-        .append(&Facts {
-            profile,
-            ..Facts::default()
-        })
-        .unwrap();
-    recording.finish(ending()).unwrap();
-    let path = dir.path().join("sample_stacks.parquet");
-    let length = fs::metadata(&path).unwrap().len();
-    flip(&path, usize::try_from(length / 2).unwrap());
-    let found = check(dir.path()).unwrap();
-    let found = found
-        .tables
-        .iter()
-        .find(|found| found.table == Table::SampleStacks);
-    let found = found.unwrap();
-    assert_eq!(
-        (found.verdict, found.written),
-        (Verdict::Damaged, Some(60_000))
-    );
-    assert!(found.rows > 20_000 && found.rows < 60_000, "{found:?}");
-    let lost: u64 = found.damage.iter().filter_map(|damage| damage.rows).sum();
-    assert_eq!(found.rows + lost, 60_000);
-    let (_new, capture) = repaired(dir.path());
-    let kept = read_all(&capture).profile.stacks;
-    assert_eq!(kept.len() as u64, found.rows);
-    assert_eq!((kept.first(), kept.last()), (stacks.first(), stacks.last()));
-    let table = "sample_stacks".to_owned();
-    let note = Note::Repaired {
-        table,
-        rows: lost,
-        bytes: 0,
-    };
-    assert_eq!(capture.notes(), [note]);
-}
-
 /// Numbers that do not pack, so that a row group of halts has blocks of its own.
 #[test]
 fn damaged_bytes_cost_the_halts_of_their_row_group() {
     const GROUP: u64 = 16_384;
-    let dir = tempfile::tempdir().unwrap();
-    let mut recording = Recording::create(dir.path(), info()).unwrap();
     let mut facts = some_halts(43_196);
     let mut random = haltwise_core::workload::SplitMix64(7);
     let mut now_ns = 1_000_000_000;
@@ -174,8 +117,7 @@ fn damaged_bytes_cost_the_halts_of_their_row_group() {
         (halt.start_ns, halt.halt_ns) = (now_ns, 5_700 + (random.next_u64() >> 32));
         now_ns += halt.halt_ns + 3_000;
     }
-    recording.append(&facts).unwrap();
-    recording.finish(ending()).unwrap();
+    let dir = common::recorded(&facts);
     let path = dir.path().join("halts.parquet");
     let mut bytes = fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
@@ -213,12 +155,8 @@ fn what_is_missing_rewritten_or_without_checksums_is_told() {
     );
     assert!(!found.is_undamaged());
 
-    let (dir, other) = (recorded(true), recorded(true));
-    let mut recording = Recording::create(&other.path().join("new"), info()).unwrap();
-    recording.append(&some_halts(7)).unwrap();
-    recording.finish(ending()).unwrap();
-    let halts = "halts.parquet";
-    fs::copy(other.path().join("new").join(halts), dir.path().join(halts)).unwrap();
+    let dir = recorded(true);
+    copy("halts.parquet", &common::recorded(&some_halts(7)), &dir);
     let found = check(dir.path()).unwrap();
     assert_eq!(found.tables[0].verdict, Verdict::Rewritten);
     assert!(!found.is_whole());
@@ -228,11 +166,7 @@ fn what_is_missing_rewritten_or_without_checksums_is_told() {
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("\"cpus\": 2", "\"cpus\": 3")).unwrap();
     assert_eq!(check(dir.path()).unwrap().info, Verdict::Damaged);
-    let mut fields: serde_json::Value = serde_json::from_str(&text).unwrap();
-    for field in ["checksums", "crc32"] {
-        fields.as_object_mut().unwrap().remove(field);
-    }
-    fs::write(&path, fields.to_string()).unwrap();
+    fs::write(&path, unsummed(&text)).unwrap();
     let found = check(dir.path()).unwrap();
     assert!(!found.is_whole());
     assert_eq!(

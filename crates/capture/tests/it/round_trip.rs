@@ -2,13 +2,12 @@
 
 use std::fs;
 
-use crate::common::{ending, info, read_all, some_halts, sorted};
+use crate::common::{ending, read_all, some_halts, sorted, started};
 use crate::facts::Draw;
 use haltwise_capture::capture::Capture;
 use haltwise_capture::convert::convert;
 use haltwise_capture::info::State;
 use haltwise_capture::note::Note;
-use haltwise_capture::recording::Recording;
 use haltwise_capture::table::Table;
 use haltwise_core::event::Facts;
 use haltwise_core::workload::SplitMix64;
@@ -43,8 +42,7 @@ proptest! {
     /// Facts written, then read, are equal: while recording, when cut, when finished, when repaired.
     #[test]
     fn facts_come_back(flushes in prop::collection::vec(facts(), 0..5), by_finish in any::<bool>()) {
-        let dir = tempfile::tempdir().unwrap();
-        let mut recording = Recording::create(dir.path(), info()).unwrap();
+        let (dir, mut recording) = started();
         for flush in &flushes {
             recording.append(flush).unwrap();
         }
@@ -74,8 +72,7 @@ proptest! {
     /// A stream cut at any byte gives the whole batches before the cut, and says what was left out.
     #[test]
     fn a_cut_gives_a_prefix(flushes in prop::collection::vec(facts(), 1..5), at in 0..1000_u64) {
-        let dir = tempfile::tempdir().unwrap();
-        let mut recording = Recording::create(dir.path(), info()).unwrap();
+        let (dir, mut recording) = started();
         let path = dir.path().join(Table::Halts.stream_file());
         let mut ends = vec![(fs::metadata(&path).unwrap().len(), 0)];
         let mut halts = Vec::new();
@@ -109,8 +106,7 @@ proptest! {
 
 #[test]
 fn every_byte_of_a_small_stream_may_be_the_last() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut recording = Recording::create(dir.path(), info()).unwrap();
+    let (dir, mut recording) = started();
     for n in 1..=2 {
         recording.append(&some_halts(n)).unwrap();
     }
@@ -132,8 +128,7 @@ fn every_byte_of_a_small_stream_may_be_the_last() {
 
 #[test]
 fn no_batch_is_large_however_large_the_flush() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut recording = Recording::create(dir.path(), info()).unwrap();
+    let (dir, mut recording) = started();
     recording.append(&some_halts(200_000)).unwrap();
     let longest = |dir: &std::path::Path| {
         let mut rows = Capture::open(dir).unwrap().halts().unwrap();

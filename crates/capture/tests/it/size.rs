@@ -5,14 +5,13 @@
 
 use std::fs;
 
-use haltwise_capture::recording::Recording;
 use haltwise_capture::table::Table;
 use haltwise_core::event::{CeilingSource, Facts, Halt, WakeSource, WindowCall};
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use haltwise_core::units::Nanos;
 use haltwise_core::workload::{Gaps, SplitMix64};
 
-use crate::common::{ending, info, some_halts};
+use crate::common::{ending, of_halts, some_halts, started};
 
 /// Rows of one flush: 100 ms of 100,000 halts per second.
 const FLUSH: usize = 10_000;
@@ -84,8 +83,7 @@ impl Vcpu {
 
 /// Bytes per halt: of the stream, of the Parquet table.
 fn bytes_per_halt(specs: &[&str], halts: usize) -> (f64, f64) {
-    let dir = tempfile::tempdir().unwrap();
-    let mut recording = Recording::create(dir.path(), info()).unwrap();
+    let (dir, mut recording) = started();
     let mut vcpus: Vec<Vcpu> = specs
         .iter()
         .zip(0..)
@@ -150,20 +148,14 @@ fn a_halt_takes_at_most_24_bytes() {
     reason = "the figure is the test's second result"
 )]
 fn a_flush_has_a_fixed_cost() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut recording = Recording::create(dir.path(), info()).unwrap();
+    let (dir, mut recording) = started();
     let path = dir.path().join(Table::Halts.stream_file());
     let before = fs::metadata(&path).unwrap().len();
     for i in 0..100 {
         let halts = some_halts(i + 1)
             .halts
             .split_off(usize::try_from(i).unwrap());
-        recording
-            .append(&Facts {
-                halts,
-                ..Facts::default()
-            })
-            .unwrap();
+        recording.append(&of_halts(halts)).unwrap();
     }
     let each = (fs::metadata(&path).unwrap().len() - before) / 100;
     println!("a flush of one halt takes {each} bytes of the stream");

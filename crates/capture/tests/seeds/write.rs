@@ -100,11 +100,7 @@ fn unpacked_parquet(batches: &[RecordBatch]) -> Vec<u8> {
 fn roster() -> Roster {
     let vm = Vm {
         index: VmIndex(0),
-        key: VmKey {
-            pid: Pid(4700),
-            start_ticks: 5,
-            ordinal: 0,
-        },
+        key: VmKey::first(Pid(4700), 5),
         name: "web-1".into(),
         vmm: VmmKind::Qemu,
         observable: Observable::No("its threads are hidden".into()),

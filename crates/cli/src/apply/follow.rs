@@ -13,7 +13,6 @@ use crate::knob::ceilings;
 use crate::plan::Plan;
 use crate::terminal;
 
-/// Between two looks at the processes of the host.
 const EVERY: Duration = Duration::from_secs(2);
 /// Between two looks whether a signal came.
 const STEP: Duration = Duration::from_millis(100);

@@ -6,7 +6,7 @@ use haltwise_core::stats::Estimate;
 use haltwise_document::figures;
 
 pub(crate) const ABOUT: &[&str] = &[
-    "`--calibration FILE` of `tune`, `replay`, `prove` and `report` takes it, and what `haltwise-lab calibrate --json` \
+    "`--calibration FILE` of `tune`, `prove` and `report` takes it, and what `haltwise-lab calibrate --json` \
      prints too.",
     "Each repetition gives one value of every cost; what stands here is their median. `null` where polling was \
      preempted in every repetition, or where two threads have nothing to measure.",

@@ -4,7 +4,8 @@ use haltwise_core::replay::calibration::written::{GapClass, Written};
 use haltwise_core::stats::Estimate;
 use haltwise_document::{Document, Rows, figures};
 
-use crate::number::{nanos, nanos_f64};
+use super::recorded::signed;
+use crate::number::nanos;
 
 figures! {
     /// A length of sleep. What is uncertain is a text, with its interval.
@@ -82,10 +83,6 @@ fn row(class: &GapClass) -> SleepLength {
 
 /// `6.12 us (5.98 us to 6.30 us)`. Differences of medians can be negative.
 fn interval(of: Option<Estimate>) -> String {
-    let signed = |ns: f64| {
-        let sign = if ns < 0.0 { "-" } else { "" };
-        format!("{sign}{}", nanos_f64(ns.abs()))
-    };
     of.map_or_else(
         || "not measured".to_owned(),
         |of| {

@@ -28,10 +28,6 @@ pub(crate) struct Sleeps {
 const KEPT: usize = 4_096;
 
 impl pass::Sink for Sleeps {
-    fn wants(&self, table: Table) -> bool {
-        table == Table::Halts
-    }
-
     fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
         self.halts += 1;
         let Some(latency_ns) = halt
@@ -153,7 +149,7 @@ fn shift(own: Estimate, by: Estimate) -> Estimate {
     }
 }
 
-fn signed(ns: f64) -> String {
+pub(super) fn signed(ns: f64) -> String {
     let sign = if ns < 0.0 { "-" } else { "" };
     format!("{sign}{}", nanos_f64(ns.abs()))
 }

@@ -10,13 +10,12 @@ use haltwise_host::cpuidle::CpuidleCollector;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::perf::{IdlePerfCollector, PerfCollector};
 use haltwise_host::root::Root;
-use haltwise_host::sandbox::SandboxError;
+use haltwise_host::sandbox::{self, Duties, SandboxError};
 use haltwise_host::{discovery, host_sample, params};
 
 use crate::exit::{Exit, Failure};
 use crate::terminal;
 
-/// Refuses a host without KVM.
 pub(crate) fn check_kvm(root: &Root) -> Result<(), Failure> {
     if params::kvm_is_loaded(root) {
         return Ok(());
@@ -38,8 +37,9 @@ pub(crate) fn select(wanted: &[VmSelector], root: &Root) -> Result<Vec<Pid>, Fai
         .map(|selector| Ok(selector.select(&scan.vms)?.pid()))
         .collect::<anyhow::Result<_>>()
         .map_err(|error| {
-            Failure::new(Exit::Failed, error)
-                .hint("`haltwise doctor` lists the VMs that run; without --vm all are recorded")
+            Failure::new(Exit::Failed, error).hint(
+                "`haltwise status --check` lists the VMs that run; without --vm all are recorded",
+            )
         })
 }
 
@@ -51,6 +51,19 @@ pub(crate) fn say_kept(given_up: Result<(), SandboxError>) {
             "note: the recorder keeps rights that it does not need: {error:#}"
         ));
     }
+}
+
+/// Gives up the rights that neither a collector at work nor `duties` take.
+pub(crate) fn confine(collector: &mut dyn Collector, root: &Root, duties: Duties<'_>) {
+    collector.confine();
+    let opens_events = duties.opens_events || collector.rung() == Rung::Tracepoints;
+    say_kept(sandbox::recorder(
+        root,
+        Duties {
+            opens_events,
+            ..duties
+        },
+    ));
 }
 
 /// The source asked for, or the best one that works.
@@ -66,7 +79,7 @@ pub(crate) fn attach(
     }
     let bpf = || Ok(Box::new(BpfCollector::start(options.clone(), root.clone())?) as _);
     let tracepoints = || Ok(Box::new(PerfCollector::start(options.clone(), root.clone())?) as _);
-    choose(rung, bpf, tracepoints)
+    choose::<Box<dyn Collector>>(rung, bpf, tracepoints)
 }
 
 /// A guest may have little memory.
@@ -101,7 +114,7 @@ pub(crate) fn attach_idle(
     };
     let bpf = || Ok(Box::new(IdleCollector::start(&full, root.clone())?) as _);
     let tracepoints = || Ok(Box::new(IdlePerfCollector::start(&full, root.clone())?) as _);
-    let failure = match choose(rung, bpf, tracepoints) {
+    let failure = match choose::<Box<dyn Collector>>(rung, bpf, tracepoints) {
         Ok(collector) => return Ok((collector, Mode::Full)),
         Err(failure) => failure,
     };
@@ -127,49 +140,37 @@ fn no_such_idle(mode: Mode) -> Failure {
 
 type Attached = Result<Box<dyn Collector>, CollectError>;
 
-fn choose(
+fn choose<T>(
     rung: Option<Rung>,
-    bpf: impl FnOnce() -> Attached,
-    tracepoints: impl FnOnce() -> Attached,
-) -> Result<Box<dyn Collector>, Failure> {
+    bpf: impl FnOnce() -> Result<T, CollectError>,
+    tracepoints: impl FnOnce() -> Result<T, CollectError>,
+) -> Result<T, Failure> {
     match rung {
         Some(Rung::Bpf) => bpf().map_err(explain),
         Some(_) => tracepoints().map_err(explain),
-        None => bpf().or_else(|first| match tracepoints() {
-            Ok(collector) => {
-                terminal::say(&format!(
-                    "note: {}; recording through tracepoints",
-                    chain(&first)
-                ));
-                Ok(collector)
-            }
+        None => bpf().map_err(explain).or_else(|first| {
             // The better source's reason is the one worth mending.
-            Err(_) => Err(explain(first)),
+            let Ok(collector) = tracepoints() else {
+                return Err(first);
+            };
+            terminal::say(&format!(
+                "note: {:#}; recording through tracepoints",
+                first.error
+            ));
+            Ok(collector)
         }),
     }
 }
 
-fn chain(error: &CollectError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
-}
-
 /// A collector's error with its exit code and what to do.
 pub(crate) fn explain(error: CollectError) -> Failure {
+    let offers = "`haltwise status --check` says what this host offers";
     let (exit, hint) = match &error {
         CollectError::Denied { .. } => (
             Exit::Denied,
-            "run as root, or `haltwise doctor` to see what works without it",
+            "run as root, or `haltwise status --check` to see what works without it",
         ),
-        CollectError::Unsupported { .. } => (
-            Exit::Unsupported,
-            "`haltwise doctor` says what this host offers",
-        ),
+        CollectError::Unsupported { .. } => (Exit::Unsupported, offers),
         CollectError::NoHistograms => (
             Exit::Unsupported,
             "--mode counts keeps such histograms by programs of its own",
@@ -178,7 +179,7 @@ pub(crate) fn explain(error: CollectError) -> Failure {
             Exit::Unsupported,
             "--mode counts makes histograms of them; --mode stats needs --source bpf",
         ),
-        _ => (Exit::Failed, "`haltwise doctor` says what this host offers"),
+        _ => (Exit::Failed, offers),
     };
     Failure::new(exit, error).hint(hint)
 }

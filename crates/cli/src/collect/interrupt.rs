@@ -22,6 +22,7 @@ pub(crate) struct Interrupt {
     reload: Arc<AtomicBool>,
 }
 
+/// Number, code and name.
 const WATCHED: [(i32, usize, &str); 3] = [
     (SIGINT, 2, "SIGINT"),
     (SIGTERM, 15, "SIGTERM"),
@@ -31,8 +32,20 @@ const WATCHED: [(i32, usize, &str); 3] = [
 impl Interrupt {
     /// From now on these signals are remembered and no longer end the program.
     pub(crate) fn watch() -> anyhow::Result<Self> {
+        Self::of(|_| true)
+    }
+
+    /// The same for a daemon: SIGHUP does not end it, see [`Interrupt::takes_reload`].
+    pub(crate) fn of_daemon() -> anyhow::Result<Self> {
+        let made = Self::of(|number| number != SIGHUP)?;
+        signal_hook::flag::register(SIGHUP, Arc::clone(&made.reload))
+            .context("watch for SIGHUP")?;
+        Ok(made)
+    }
+
+    fn of(ends: fn(i32) -> bool) -> anyhow::Result<Self> {
         let signal = Arc::new(AtomicUsize::new(0));
-        for (number, code, name) in WATCHED {
+        for (number, code, name) in WATCHED.into_iter().filter(|it| ends(it.0)) {
             signal_hook::flag::register_usize(number, Arc::clone(&signal), code)
                 .with_context(|| format!("watch for {name}"))?;
         }
@@ -40,18 +53,6 @@ impl Interrupt {
             signal,
             reload: Arc::default(),
         })
-    }
-
-    /// The same for a daemon: SIGHUP does not end it, see [`Interrupt::takes_reload`].
-    pub(crate) fn of_daemon() -> anyhow::Result<Self> {
-        let signal = Arc::new(AtomicUsize::new(0));
-        for (number, code, name) in WATCHED.into_iter().filter(|(number, ..)| *number != SIGHUP) {
-            signal_hook::flag::register_usize(number, Arc::clone(&signal), code)
-                .with_context(|| format!("watch for {name}"))?;
-        }
-        let reload = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(SIGHUP, Arc::clone(&reload)).context("watch for SIGHUP")?;
-        Ok(Self { signal, reload })
     }
 
     /// Whether SIGHUP came to a daemon since this was last asked.

@@ -20,7 +20,6 @@ pub(crate) struct ProfileWanted {
     pub(crate) events: Vec<Event>,
 }
 
-/// Samples a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate(pub(crate) u32);
 

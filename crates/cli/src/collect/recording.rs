@@ -51,7 +51,7 @@ pub(crate) struct RecordingRequest {
     pub(crate) profile: Option<ProfileWanted>,
     pub(crate) json: bool,
     pub(crate) command: Vec<OsString>,
-    /// Who runs it, if not we.
+    /// User that runs the command, if not ours.
     pub(crate) user: Option<String>,
     pub(crate) no_command: bool,
     /// What a sleep costs here; what is kept with the host if `None`.

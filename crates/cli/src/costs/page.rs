@@ -5,7 +5,6 @@ use haltwise_document::{Document, Rows, Untrusted};
 use super::view::CostsResult;
 use crate::words::plural;
 
-/// Lays it out, with so many tables.
 pub(crate) fn document(result: &CostsResult, top: usize) -> Document {
     let mut document = Document::new();
     document.heading(format!(

@@ -9,9 +9,9 @@ use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::policy::SpecError;
+use haltwise_core::replay::GoalName;
 use haltwise_core::replay::session::{SessionError, Survey};
-use haltwise_core::replay::{Arrivals, GoalName};
-use haltwise_core::tune::{Gather, Keep, Material, Terms};
+use haltwise_core::tune::{Gather, Inputs, Keep, Terms};
 
 use crate::SEED;
 use crate::exit::{Exit, Failure};
@@ -19,8 +19,8 @@ use crate::prices::{self, GivenCosts, Known, refused};
 use crate::reading::knobs::knobs_of;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{Sink, pass};
-use crate::recommend::candidates::{Look, MOST_HALTS, Span, TuneRequest};
-use crate::recommend::follow;
+use crate::recommend::candidates::{HaltSink, MOST_HALTS, Span, TuneRequest};
+use crate::recommend::reach;
 use crate::recommend::threads::Threads;
 
 #[derive(Debug)]
@@ -36,10 +36,10 @@ pub(crate) struct PlayedCapture {
 }
 
 pub(crate) fn play(opened: &Opened, given: &GivenCosts) -> Result<PlayedCapture, Failure> {
-    opened.must_be_of_host("costs")?;
+    opened.must_be_of_host("fleet add")?;
     let info = opened.info();
     if !info.mode.keeps_halts() {
-        let error = anyhow::anyhow!("costs: the capture contains histograms, not single halts");
+        let error = anyhow::anyhow!("fleet add: the capture contains histograms, not single halts");
         return Err(
             Failure::new(Exit::Failed, error).hint("record with --mode full, which is the default")
         );
@@ -48,26 +48,22 @@ pub(crate) fn play(opened: &Opened, given: &GivenCosts) -> Result<PlayedCapture,
         costs: given.clone(),
         ..TuneRequest::of_goal(GoalName::Balanced, None)
     };
-    let mut look = Look::new(opened, &tune).with_recorded();
+    let mut look = HaltSink::new(opened, &tune).with_recorded();
     let ends = pass(opened, "reading", &mut [&mut look]);
     let is_too_long = look.ended(&ends);
     let span = look.span();
     let (version, survey, gather) = look.finish()?;
     let known = prices::know(given, info.price.as_deref(), &survey)?;
     let arch = prices::arch_of(info);
+    let (in_force, _) = knobs_of(&info.knobs, version, arch);
     let terms = Terms {
-        version,
-        arch,
-        in_force: knobs_of(&info.knobs, version, arch).0,
-        arrivals: Arrivals::BySource,
         elsewhere: known.elsewhere.clone(),
         seed: SEED,
-        ceiling_only: false,
-        weights_milli: BTreeMap::new(),
+        ..Terms::new(version, arch, in_force)
     };
     let mut sums = Summing {
         switch_cpu_ns: known.switch_cpu_ns,
-        crew: Threads::new(),
+        pool: Threads::new(),
         vms: BTreeMap::new(),
         out_of_order: 0,
         refused: None,
@@ -91,21 +87,20 @@ pub(crate) fn play(opened: &Opened, given: &GivenCosts) -> Result<PlayedCapture,
     })
 }
 
-/// What came of the stretches so far.
 #[derive(Debug)]
 struct Summing {
     switch_cpu_ns: u64,
-    crew: Threads,
+    pool: Threads,
     vms: BTreeMap<Option<VmIndex>, VmCosts>,
     out_of_order: u64,
     refused: Option<Failure>,
 }
 
 impl Summing {
-    fn add(&mut self, material: Result<Material, SessionError>) {
-        let played = material.map_err(refused).and_then(|material| {
-            self.out_of_order += material.out_of_order;
-            let played = costs::costs(&material, self.switch_cpu_ns, &self.crew);
+    fn add(&mut self, inputs: Result<Inputs, SessionError>) {
+        let played = inputs.map_err(refused).and_then(|inputs| {
+            self.out_of_order += inputs.out_of_order;
+            let played = costs::costs(&inputs, self.switch_cpu_ns, &self.pool);
             played.map_err(|error: SpecError| Failure::from(error))
         });
         match played {
@@ -141,7 +136,7 @@ impl Stretches {
         Self {
             terms,
             survey,
-            disabled: follow::disabled(opened.info()),
+            disabled: reach::disabled(opened.info()),
             gather: Gather::new(Keep::ALL).with_recorded(),
             end_ns: span.first_ns.saturating_add(length_ns),
             length_ns,
@@ -159,23 +154,15 @@ impl Stretches {
     fn end(&mut self) {
         let gather = std::mem::replace(&mut self.gather, Gather::new(Keep::ALL).with_recorded());
         if self.sums.refused.is_none() {
-            let material = gather.finish_stretch(self.terms.clone(), &self.survey);
-            self.sums.add(material);
+            let inputs = gather.finish_stretch(self.terms.clone(), &self.survey);
+            self.sums.add(inputs);
         }
     }
 }
 
 impl Sink for Stretches {
-    fn wants(&self, table: Table) -> bool {
-        table == Table::Halts
-    }
-
     fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
-        if halt
-            .vm
-            .zip(halt.vcpu)
-            .is_some_and(|seat| self.disabled.contains(&seat))
-        {
+        if reach::is_of(&self.disabled, halt.vm, halt.vcpu) {
             return;
         }
         if halt.start_ns >= self.end_ns {

@@ -2,7 +2,6 @@
 
 use haltwise_document::figures;
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
     "This says what was written; [the tables themselves](costs-format.md) are Parquet.",
     "Times are whole nanoseconds, and their names end in `_ns`.",
@@ -27,7 +26,6 @@ figures! {
         pub(crate) failed: Vec<String> = Words,
     }
 
-    /// A table that was written.
     pub(crate) struct WrittenTable {
         /// Its file.
         pub(crate) path: String = Name "table",

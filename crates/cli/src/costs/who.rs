@@ -1,4 +1,4 @@
-//! Whose figures a table holds: the host as its capture knows it, and its VMs with what the command line says of them.
+//! Identity of a table's rows: the host as its capture knows it, and its VMs with what the command line says of them.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(crate) struct GivenNames {
     /// Name of the host in the table [default: recorded]
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// Label of the host, for `fleet --by label:KEY`; may be repeated
+    /// Label of the host, for `fleet show --by label:KEY`; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = pair)]
     labels: Vec<(String, String)>,
     /// Class of the VMs whose name is like a pattern with * and ?, as in

@@ -11,22 +11,16 @@ use haltwise_core::stats::Fold;
 use haltwise_core::stats::total;
 
 use super::load::{Side, fields};
-use super::pair::{Pair, Pairing, Whose};
+use super::pair::{Named, Pair, Pairing};
 use super::view::Circumstance;
 use crate::number::{count, nanos, percent, scaled, share, three_digits};
 use crate::words::{ceiling_source, plural};
 
-/// Lengths that differ by less than this share are as good as the same.
-const SAME_LENGTH: f64 = 0.05;
+/// Lengths, powers and rates of cycles that differ by less than this share are as good as the same.
+const SAME_SHARE: f64 = 0.05;
 
 /// CPUs busy beside each other that differ by less than this are as good as the same.
 const SAME_CPUS: f64 = 0.1;
-
-/// Powers that differ by less than this share are as good as the same.
-const SAME_POWER: f64 = 0.05;
-
-/// Rates of cycles that differ by less than this share are as good as the same.
-const SAME_CYCLES: f64 = 0.05;
 
 /// Shares of the CPUs' time in a state of cpuidle that differ by less than this are as good as the same.
 const SAME_RESIDENCY: f64 = 0.05;
@@ -55,16 +49,12 @@ pub(crate) fn circumstances(a: &Side<'_>, b: &Side<'_>, pairing: &Pairing) -> Ve
         format!("{} x {model}", host.cpus)
     };
     say("CPUs", cpu(info), cpu(other_info));
+    let (one, other) = (&one.reported, &other.reported);
     say("source", one.rung.to_string(), other.rung.to_string());
     say("mode", one.mode.to_string(), other.mode.to_string());
-    let length = |side: &Side<'_>| {
-        side.recording
-            .end_ns
-            .saturating_sub(side.recording.start_ns)
-    };
-    let (long, short) = (length(a).max(length(b)), length(a).min(length(b)));
-    if (long - short) as f64 > SAME_LENGTH * long as f64 {
-        say("length", nanos(length(a)), nanos(length(b)));
+    let [ours_ns, theirs_ns] = [one, other].map(|it| it.duration_ns);
+    if ours_ns.abs_diff(theirs_ns) as f64 > SAME_SHARE * ours_ns.max(theirs_ns) as f64 {
+        say("length", nanos(ours_ns), nanos(theirs_ns));
     }
     machine(&mut all, a, b);
     let mut say = |what: &str, a: String, b: String| differ(&mut all, what, a, b);
@@ -84,7 +74,7 @@ pub(crate) fn circumstances(a: &Side<'_>, b: &Side<'_>, pairing: &Pairing) -> Ve
     if lost(a) > 0 || lost(b) > 0 {
         say("events lost", count(lost(a)), count(lost(b)));
     }
-    let whole = |side: &Side<'_>| match (side.recording.cut, side.recording.damaged) {
+    let whole = |side: &Side<'_>| match (side.recording.reported.cut, side.recording.damaged) {
         (false, false) => "whole",
         (true, false) => "cut",
         _ => "damaged",
@@ -108,46 +98,31 @@ fn pending(side: &Side<'_>) -> Option<&'static str> {
 
 fn machine(all: &mut Vec<Circumstance>, a: &Side<'_>, b: &Side<'_>) {
     let [one, other] = [a, b].map(|side| &side.recording.ledger.host);
-    let mut say = |what: &str, both: Option<(f64, f64)>, least: Least, text: fn(f64) -> String| {
-        if let Some((one, other)) = both.filter(|both| least.is_reached(*both)) {
+    let mut say = |what: &str, both: Option<(f64, f64)>, least: f64, text: fn(f64) -> String| {
+        let is_seen =
+            |(one, other): &(f64, f64)| (one - other).abs() >= least && one.max(*other) > 0.0;
+        if let Some((one, other)) = both.filter(is_seen) {
             differ(all, what, text(one), text(other));
         }
     };
+    let least_of = |both: Option<(f64, f64)>| both.map_or(0.0, |(a, b)| SAME_SHARE * a.max(b));
     let both = |of: fn(&HostUse) -> Option<f64>| of(one).zip(of(other));
     let watts = |watts| format!("{} W", three_digits(watts));
     let power = both(HostUse::package_watts);
-    say("CPU packages", power, Least::Share(SAME_POWER), watts);
+    say("CPU packages", power, least_of(power), watts);
     let cycles = both(HostUse::cycles_per_s);
-    say("cycles/s", cycles, Least::Share(SAME_CYCLES), scaled);
+    say("cycles/s", cycles, least_of(cycles), scaled);
     let busy = both(HostUse::busy_cpus);
-    say("CPUs busy", busy, Least::By(SAME_CPUS), three_digits);
+    say("CPUs busy", busy, SAME_CPUS, three_digits);
     let states = |side: &Side<'_>| -> BTreeMap<(u32, String), f64> {
         let used = side.recording.ledger.idle_states.used();
-        used.map(|it| ((it.state, it.name.to_owned()), it.share()))
-            .collect()
+        used.map(|it| ((it.state, it.name), it.share)).collect()
     };
     let (ours, theirs) = (states(a), states(b));
     for (key, time) in &ours {
         let what = format!("CPU time in {}", key.1);
         let both = theirs.get(key).map(|other| (*time, *other));
-        say(&what, both, Least::By(SAME_RESIDENCY), share);
-    }
-}
-
-/// By how much two figures must differ to be worth a line.
-#[derive(Debug, Clone, Copy)]
-enum Least {
-    By(f64),
-    Share(f64),
-}
-
-impl Least {
-    fn is_reached(self, (one, other): (f64, f64)) -> bool {
-        let least = match self {
-            Self::By(least) => least,
-            Self::Share(share) => share * one.max(other),
-        };
-        (one - other).abs() >= least && one.max(other) > 0.0
+        say(&what, both, SAME_RESIDENCY, share);
     }
 }
 
@@ -191,40 +166,28 @@ fn settings(all: &mut Vec<Circumstance>, a: &Side<'_>, b: &Side<'_>) {
 }
 
 fn of_vm(all: &mut Vec<Circumstance>, a: &Side<'_>, b: &Side<'_>, pair: &Pair) {
-    let (Whose::Vm(in_a), Whose::Vm(in_b)) = (&pair.a, &pair.b) else {
+    let Some([in_a, in_b]) = pair else {
         return;
     };
-    let name = pair.name_a.as_deref().unwrap_or_default();
-    if pair.name_a != pair.name_b {
-        let other = pair.name_b.clone().unwrap_or_default();
-        differ(all, "VM", name.to_owned(), other);
-    }
-    let account = |side: &Side<'_>, indices: &[haltwise_core::ids::VmIndex]| {
+    let name = &in_a.name;
+    differ(all, "VM", name.clone(), in_b.name.clone());
+    let ceiling = |side: &Side<'_>, of: &Named| {
         let mut sum = Account::default();
-        for index in indices {
+        for index in &of.vms {
             sum.fold(&side.recording.ledger.vm(*index));
         }
-        sum
+        ceiling(&sum)
     };
-    let (one, other) = (account(a, in_a), account(b, in_b));
-    differ(
-        all,
-        &format!("ceiling of {name}"),
-        ceiling(&one),
-        ceiling(&other),
-    );
-    let vcpus = |side: &Side<'_>, indices: &[haltwise_core::ids::VmIndex]| {
+    let what = format!("ceiling of {name}");
+    differ(all, &what, ceiling(a, in_a), ceiling(b, in_b));
+    let vcpus = |side: &Side<'_>, of: &Named| {
         let vcpus = side.recording.roster.vcpus.iter();
-        let theirs = vcpus.filter(|vcpu| indices.contains(&vcpu.vm));
+        let theirs = vcpus.filter(|vcpu| of.vms.contains(&vcpu.vm));
         let ids: BTreeSet<_> = theirs.map(|vcpu| (vcpu.vm, vcpu.id)).collect();
         ids.len().to_string()
     };
-    differ(
-        all,
-        &format!("vCPUs of {name}"),
-        vcpus(a, in_a),
-        vcpus(b, in_b),
-    );
+    let what = format!("vCPUs of {name}");
+    differ(all, &what, vcpus(a, in_a), vcpus(b, in_b));
 }
 
 /// The ceiling that governed most halts, and for how many if there were others.
@@ -264,7 +227,7 @@ fn exits(side: &Side<'_>) -> String {
 }
 
 fn missing(side: &Side<'_>) -> String {
-    let missing = side.recording.missing.iter();
+    let missing = side.recording.reported.missing.iter();
     let fields: BTreeSet<&str> = missing.flat_map(fields).collect();
     if fields.is_empty() {
         "nothing".to_owned()

@@ -36,15 +36,9 @@ pub(crate) fn build(
     }
     holm(rows.iter_mut().map(|row| &mut row.comparison));
     rows.sort_by(|one, other| {
-        let rank = |row: &JudgedFigure| match row.comparison.verdict {
-            Verdict::Different => 0,
-            Verdict::MayBeChance => 1,
-            Verdict::TooShort => 2,
-            Verdict::NotTold => 3,
-            Verdict::InNeither => 4,
-        };
-        let sizes = (other.comparison.size()).total_cmp(&one.comparison.size());
-        rank(one).cmp(&rank(other)).then(sizes)
+        let (one, other) = (&one.comparison, &other.comparison);
+        let sizes = (other.size()).total_cmp(&one.size());
+        one.verdict.cmp(&other.verdict).then(sizes)
     });
     let compared = rows.iter().filter(|row| row.comparison.p.is_some()).count();
     let is_different = |row: &&JudgedFigure| row.comparison.verdict == Verdict::Different;
@@ -71,9 +65,13 @@ struct JudgedFigure<'a> {
 impl JudgedFigure<'_> {
     fn view(&self, names: &Names) -> ComparedFigure {
         let it = &self.comparison;
+        let [vm, vm_b] = match self.pair {
+            Some(both) => both.each_ref().map(|named| Some(named.name.clone())),
+            None => [None, None],
+        };
         ComparedFigure {
-            vm: self.pair.name_a.clone(),
-            vm_b: self.pair.name_b.clone(),
+            vm,
+            vm_b,
             figure: self.figure,
             cause: self.cause.map(|cause| ExitCause {
                 kind: cause.kind,
@@ -104,7 +102,7 @@ fn estimate(it: Estimate) -> Estimated {
 }
 
 fn halts<'a>(rows: &mut Vec<JudgedFigure<'a>>, pair: &'a Pair, a: &Sums, b: &Sums) {
-    for figure in Figure::OF_HALTS {
+    for &figure in Figure::OF_HALTS {
         let of = |sums: &Sums| sums.halts.estimate(|it| it.figure(figure));
         row(rows, pair, figure, None, of(a), of(b));
     }
@@ -127,7 +125,7 @@ fn exits<'a>(
             continue;
         }
         let (in_a, in_b) = (in_a.unwrap_or(&a.no_exits), in_b.unwrap_or(&b.no_exits));
-        for figure in Figure::OF_EXITS {
+        for &figure in Figure::OF_EXITS {
             // How long a halt takes says nothing of its exit.
             if figure == Figure::Exits || !cause.is_halt() {
                 let of = |it: &Jackknife<Exited>| it.estimate(|sums| sums.figure(figure));
@@ -158,22 +156,23 @@ fn row<'a>(
 
 fn capture(side: &Side<'_>, first: Option<&Sums>) -> ComparedCapture {
     let recording = &side.recording;
+    let reported = recording.reported.clone();
     ComparedCapture {
         path: side.opened.named().display().to_string(),
         host: recording.hostname.clone(),
         kernel: recording.kernel.clone(),
-        rung: recording.rung,
-        mode: recording.mode,
-        started_utc: recording.started_utc.clone(),
-        duration_ns: recording.end_ns.saturating_sub(recording.start_ns),
+        rung: reported.rung,
+        mode: reported.mode,
+        started_utc: reported.started_utc,
+        duration_ns: reported.duration_ns,
         block_ns: first.map_or(0, |sums| sums.block_ns),
         vms: recording.roster.vms.len(),
         halts: recording.ledger.total().halts,
         exits: side.opened.info().exits.is_some(),
-        cut: recording.cut,
+        cut: reported.cut,
         damaged: recording.damaged,
         lost: recording.without_row(),
-        missing: recording.missing.clone(),
-        notes: recording.notes.clone(),
+        missing: reported.missing,
+        notes: reported.notes,
     }
 }

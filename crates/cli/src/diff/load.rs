@@ -15,7 +15,6 @@ use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Missing, Mode};
 use haltwise_core::stats::jackknife::Jackknife;
 
-use super::pair::Whose;
 use crate::exit::Failure;
 use crate::reading::load::{self, OverTime};
 use crate::reading::opened::{Broken, Opened};
@@ -135,21 +134,22 @@ impl<'a> Side<'a> {
         let whole =
             |ends: &PassEnds, table| ends.broken(table).is_none() && is_whole(capture, table);
         let mut side = Self {
-            tells_changes: recording.mode == Mode::Full && whole(halts.1, Table::WindowChanges),
-            halts_end_ns: recording.end_ns,
+            tells_changes: recording.reported.mode == Mode::Full
+                && whole(halts.1, Table::WindowChanges),
+            halts_end_ns: recording.interval().end_ns,
             opened,
             recording,
             halts_interval_ns: halts.0.interval_ns,
             exits_interval_ns: exits.0.interval_ns,
             exits_whole: exits.0.recorded && whole(exits.1, Table::Exits),
         };
-        let table = match side.recording.mode {
+        let table = match side.recording.reported.mode {
             Mode::Counts | Mode::Stats => Table::HaltCounts,
             Mode::Full => Table::Halts,
         };
         if !whole(halts.1, table) {
             // What breaks off ends there, or the time after it would seem to be without halts.
-            side.halts_end_ns = halts.0.last_ns.max(side.recording.start_ns);
+            side.halts_end_ns = halts.0.last_ns.max(side.recording.reported.start_ns);
             // These go on, and would all seem to fall on the last moment.
             side.tells_changes = false;
         }
@@ -165,7 +165,7 @@ impl<'a> Side<'a> {
         if let Some(broken) = broken {
             self.recording.breaks_off(broken);
         }
-        let notes = &mut self.recording.notes;
+        let notes = &mut self.recording.reported.notes;
         if !self.exits_whole {
             notes.push("not all exits can be read, so none are compared".to_owned());
         }
@@ -179,38 +179,40 @@ impl<'a> Side<'a> {
 
     /// Whether a field of the table of halts can be told at all.
     fn tells(&self, field: &str) -> bool {
-        let mut missing = self.recording.missing.iter();
+        let mut missing = self.recording.reported.missing.iter();
         !missing.any(|missing| fields(missing).any(|one| one == field))
     }
 
-    /// Takes what is summed up for each of `whose`.
-    pub(crate) fn summing(&self, whose: &[Whose]) -> Summing {
+    /// Sums up each of these VMs, and the host for `None`.
+    pub(crate) fn summing(&self, vms: Vec<Option<&[VmIndex]>>) -> Summing {
         Summing {
-            somebody: whose.iter().map(|it| Somebody::new(self, it)).collect(),
-            places: Places::new(whose),
-            full: self.recording.mode == Mode::Full,
+            places: Places::new(&vms),
+            subjects: (vms.into_iter())
+                .map(|it| SubjectBlocks::new(self, it))
+                .collect(),
+            full: self.recording.reported.mode == Mode::Full,
             exits: self.exits_whole,
         }
     }
 }
 
-/// Sums up the blocks of everybody, as a capture is read.
+/// Sums up the blocks of all VMs and of the host while a capture is read.
 pub(crate) struct Summing {
-    somebody: Vec<Somebody>,
+    subjects: Vec<SubjectBlocks>,
     places: Places,
     full: bool,
     exits: bool,
 }
 
 impl Summing {
-    fn each(&mut self, vm: Option<VmIndex>, mut take: impl FnMut(&mut Somebody)) {
+    fn each(&mut self, vm: Option<VmIndex>, mut take: impl FnMut(&mut SubjectBlocks)) {
         for place in self.places.of(vm) {
-            take(&mut self.somebody[place]);
+            take(&mut self.subjects[place]);
         }
     }
 
     pub(crate) fn finish(self) -> Vec<Sums> {
-        let all = self.somebody.into_iter();
+        let all = self.subjects.into_iter();
         all.map(|it| it.finish(self.exits)).collect()
     }
 }
@@ -226,25 +228,16 @@ impl Sink for Summing {
     }
 
     fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
-        self.each(halt.vm, |it| {
-            let place = it.cut.place(halt.end_ns());
-            it.halts[place].halt(halt);
-        });
+        self.each(halt.vm, |it| it.block(halt.end_ns()).halt(halt));
     }
 
     fn change(&mut self, change: &WindowChange) {
-        self.each(change.vm, |it| {
-            let place = it.cut.place(change.time_ns);
-            it.halts[place].change(change);
-        });
+        self.each(change.vm, |it| it.block(change.time_ns).change(change));
     }
 
     fn counts(&mut self, counts: &HaltCounts) {
         let middle = counts.time_ns.saturating_sub(counts.interval_ns / 2);
-        self.each(counts.vm, |it| {
-            let place = it.cut.place(middle);
-            it.halts[place].counts(counts);
-        });
+        self.each(counts.vm, |it| it.block(middle).counts(counts));
     }
 
     fn exits(&mut self, row: &Exits) {
@@ -266,25 +259,22 @@ fn is_compared(row: &Exits) -> bool {
     )
 }
 
-struct Somebody {
+struct SubjectBlocks {
     cut: Cut,
     halts: Vec<Halted>,
     exits_cut: Cut,
     exits: BTreeMap<Cause, Vec<Exited>>,
 }
 
-impl Somebody {
-    fn new(side: &Side<'_>, whose: &Whose) -> Self {
+impl SubjectBlocks {
+    fn new(side: &Side<'_>, indices: Option<&[VmIndex]>) -> Self {
         let recording = &side.recording;
-        let presence = match whose {
-            Whose::Host => None,
-            Whose::Vm(indices) => {
-                let vms = recording.roster.vms.iter();
-                let vms = vms.filter(|vm| indices.contains(&vm.index));
-                vms.map(|vm| recording.interval_of(vm))
-                    .reduce(Interval::hull)
-            }
-        };
+        let presence = indices.and_then(|indices| {
+            let vms = recording.roster.vms.iter();
+            let vms = vms.filter(|vm| indices.contains(&vm.index));
+            vms.map(|vm| recording.interval_of(vm))
+                .reduce(Interval::hull)
+        });
         let there = presence.unwrap_or_else(|| recording.interval());
         let (from_ns, to_ns) = (there.start_ns, there.end_ns);
         let halts_to_ns = side.halts_end_ns.min(to_ns);
@@ -304,6 +294,11 @@ impl Somebody {
             exits_cut: Cut::new(from_ns, to_ns, side.exits_interval_ns),
             exits: BTreeMap::new(),
         }
+    }
+
+    fn block(&mut self, time_ns: u64) -> &mut Halted {
+        let place = self.cut.place(time_ns);
+        &mut self.halts[place]
     }
 
     fn exits(&mut self, row: &Exits) {
@@ -340,32 +335,24 @@ fn no_exits(cut: &Cut) -> Vec<Exited> {
     vec![block; cut.count()]
 }
 
-struct Places {
-    hosts: Vec<usize>,
-    vms: BTreeMap<VmIndex, Vec<usize>>,
-}
+/// Places of those compared, by VM; of the host under `None`.
+struct Places(BTreeMap<Option<VmIndex>, Vec<usize>>);
 
 impl Places {
-    fn new(whose: &[Whose]) -> Self {
-        let mut places = Self {
-            hosts: Vec::new(),
-            vms: BTreeMap::new(),
-        };
-        for (place, whose) in whose.iter().enumerate() {
-            match whose {
-                Whose::Host => places.hosts.push(place),
-                Whose::Vm(indices) => {
-                    for index in indices {
-                        places.vms.entry(*index).or_default().push(place);
-                    }
-                }
+    fn new(vms: &[Option<&[VmIndex]>]) -> Self {
+        let mut places = BTreeMap::<_, Vec<usize>>::new();
+        for (place, vms) in vms.iter().enumerate() {
+            let indices = |vms: &[VmIndex]| vms.iter().copied().map(Some).collect();
+            for key in vms.map_or_else(|| vec![None], indices) {
+                places.entry(key).or_default().push(place);
             }
         }
-        places
+        Self(places)
     }
 
     fn of(&self, vm: Option<VmIndex>) -> impl Iterator<Item = usize> {
-        let vm = vm.and_then(|vm| self.vms.get(&vm)).into_iter().flatten();
-        self.hosts.iter().chain(vm).copied()
+        let own = self.0.get(&vm).filter(|_| vm.is_some());
+        let all = [self.0.get(&None), own].into_iter().flatten();
+        all.flatten().copied()
     }
 }

@@ -9,8 +9,9 @@ use haltwise_document::{Document, Prose, Rows, Table, Unit as Is, Untrusted, pro
 use serde_json::{Value, json};
 
 use super::view::{ComparedCapture, ComparedFigure, Differences, Estimated};
-use crate::number::{count, nanos, nanos_f64, scaled, share, three_digits};
-use crate::words::{plural, some};
+use crate::number::{nanos, nanos_f64, scaled, share, three_digits};
+use crate::proof::figure::scale;
+use crate::words::{of_recording, plural, some};
 
 /// Names of VMs that are listed; JSON has all.
 const NAMES: usize = 6;
@@ -198,20 +199,10 @@ fn sign(value: f64) -> &'static str {
     if value < 0.0 { "-" } else { "+" }
 }
 
-/// Both ends of the interval, in one unit.
 fn interval(row: &ComparedFigure) -> Option<String> {
     let it = row.difference.filter(Interval::is_known)?;
     let largest = it.low.abs().max(it.high.abs());
-    let (per_unit, unit) = match (row.unit, largest) {
-        (Unit::Nanos, v) if v >= 999.5e6 => (1e9, " s"),
-        (Unit::Nanos, v) if v >= 999.5e3 => (1e6, " ms"),
-        (Unit::Nanos, v) if v >= 999.5 => (1e3, " us"),
-        (Unit::Nanos, _) => (1.0, " ns"),
-        (Unit::Percent, _) => (1.0, " %"),
-        (_, v) if v >= 999_500.0 => (1e6, " M"),
-        (_, v) if v >= 999.5 => (1e3, " k"),
-        _ => (1.0, ""),
-    };
+    let (per_unit, unit) = scale(row.unit, largest);
     let end = |value: f64| {
         let value = value / per_unit;
         format!("{}{}", sign(value), three_digits(value.abs()))
@@ -235,12 +226,7 @@ fn notes(document: &mut Document, view: &Differences, all: bool) {
             note.extend(text);
             document.note(note);
         };
-        if capture.lost > 0 {
-            note(format!("{} events were lost", count(capture.lost)).into());
-        }
-        if capture.cut {
-            note("the recording was not finished; everything written is included".into());
-        }
+        of_recording(capture.lost, capture.cut).for_each(|text| note(text.into()));
         for text in &capture.notes {
             note(Untrusted::from(text).into());
         }

@@ -1,4 +1,4 @@
-//! Whose figures are compared: which VM of one capture is which of the other.
+//! Pairs to compare: which VM of one capture is which of the other.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,15 @@ use crate::exit::{Exit, Failure};
 use crate::page::harmless;
 use crate::reading::select;
 
+/// The VMs of one name in a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Whose {
-    /// Everyone's, also of threads that could not be placed.
-    Host,
-    /// Those of a VM: of all VMs of its name.
-    Vm(Vec<VmIndex>),
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) vms: Vec<VmIndex>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pair {
-    /// The VM's name in A; `None` for the host.
-    pub(crate) name_a: Option<String>,
-    pub(crate) name_b: Option<String>,
-    pub(crate) a: Whose,
-    pub(crate) b: Whose,
-}
+/// A VM of A and the same VM of B; `None` for the host, with threads that could not be placed.
+pub(crate) type Pair = Option<[Named; 2]>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Pairing {
@@ -34,6 +27,16 @@ pub(crate) struct Pairing {
     /// VMs that only one of the captures has.
     pub(crate) only_a: Vec<String>,
     pub(crate) only_b: Vec<String>,
+}
+
+impl Pairing {
+    /// The VMs of one capture, pair by pair; `None` for the host.
+    pub(super) fn vms(&self, side: fn(&[Named; 2]) -> &Named) -> Vec<Option<&[VmIndex]>> {
+        let pairs = self.pairs.iter();
+        pairs
+            .map(|it| it.as_ref().map(|it| &*side(it).vms))
+            .collect()
+    }
 }
 
 /// Finds pairs: those `asked` for (`NAME` or `NAME=NAME`, names or processes), else those of one name,
@@ -61,16 +64,9 @@ pub(crate) fn pairs(
                 failure.error = failure.error.context(format!("compare VMs: in {which}"));
                 failure
             })?;
-            let name = name_of(roster, &found).unwrap_or_else(|| selector.to_owned());
-            Ok::<_, Failure>((name, found))
+            Ok::<_, Failure>(Named::new(roster, found, selector))
         };
-        let ((name_a, a), (name_b, b)) = (find(a, one, "A")?, find(b, other, "B")?);
-        let pair = Pair {
-            name_a: Some(name_a),
-            name_b: Some(name_b),
-            a: Whose::Vm(a),
-            b: Whose::Vm(b),
-        };
+        let pair = Some([find(a, one, "A")?, find(b, other, "B")?]);
         if !made.pairs.contains(&pair) {
             made.pairs.push(pair);
         }
@@ -81,15 +77,14 @@ pub(crate) fn pairs(
 /// The VM that `selector` means in A (a name, else a process), and in B the VM of the same name, or the
 /// only VM of each. A process number says nothing of B: after a restart, or on another host, it is another's.
 pub(crate) fn of_vm(a: &Roster, b: &Roster, selector: &str) -> Result<Pairing, Failure> {
-    let in_a = select::vms(a, Some(selector))?;
-    let name = name_of(a, &in_a).unwrap_or_else(|| selector.to_owned());
+    let in_a = Named::new(a, select::vms(a, Some(selector))?, selector);
     let known = names(b);
     let only = (names(a).len() == 1 && known.len() == 1).then_some(&known);
-    let namesake = only.and_then(BTreeSet::first).unwrap_or(&name).clone();
-    let in_b = indices(b, &namesake);
-    if in_b.is_empty() {
+    let namesake = only.and_then(BTreeSet::first).unwrap_or(&in_a.name);
+    let in_b = Named::all(b, namesake);
+    if in_b.vms.is_empty() {
         let known: Vec<String> = known.iter().map(|name| harmless(name)).collect();
-        let error = anyhow!("compare VMs: in B: no VM `{}`", harmless(&name));
+        let error = anyhow!("compare VMs: in B: no VM `{}`", harmless(&in_a.name));
         let hint = format!(
             "B holds {}; `haltwise diff --vm NAME=NAME` compares VMs of different names",
             match &known[..] {
@@ -99,14 +94,8 @@ pub(crate) fn of_vm(a: &Roster, b: &Roster, selector: &str) -> Result<Pairing, F
         );
         return Err(Failure::new(Exit::Usage, error).hint(hint));
     }
-    let pair = Pair {
-        name_a: Some(name),
-        name_b: Some(namesake),
-        a: Whose::Vm(in_a),
-        b: Whose::Vm(in_b),
-    };
     Ok(Pairing {
-        pairs: vec![pair],
+        pairs: vec![Some([in_a, in_b])],
         ..Pairing::default()
     })
 }
@@ -120,22 +109,12 @@ fn by_name(a: &Roster, b: &Roster, unplaced: bool) -> Pairing {
         let both = names_a.intersection(&names_b);
         both.map(|name| (name, name)).collect()
     };
-    let vm = |(one, other): &(&String, &String)| Pair {
-        name_a: Some((*one).clone()),
-        name_b: Some((*other).clone()),
-        a: Whose::Vm(indices(a, one)),
-        b: Whose::Vm(indices(b, other)),
-    };
+    let vm = |(one, other): (&String, &String)| Some([Named::all(a, one), Named::all(b, other)]);
     let mut made = Pairing::default();
     if !alone || unplaced {
-        made.pairs.push(Pair {
-            name_a: None,
-            name_b: None,
-            a: Whose::Host,
-            b: Whose::Host,
-        });
+        made.pairs.push(None);
     }
-    made.pairs.extend(both.iter().map(vm));
+    made.pairs.extend(both.into_iter().map(vm));
     if !alone {
         made.only_a = names_a.difference(&names_b).cloned().collect();
         made.only_b = names_b.difference(&names_a).cloned().collect();
@@ -147,14 +126,21 @@ fn names(roster: &Roster) -> BTreeSet<String> {
     roster.vms.iter().map(|vm| vm.name.clone()).collect()
 }
 
-fn indices(roster: &Roster, name: &str) -> Vec<VmIndex> {
-    let vms = roster.vms.iter().filter(|vm| vm.name == name);
-    vms.map(|vm| vm.index).collect()
-}
+impl Named {
+    /// VMs that `selector` found.
+    fn new(roster: &Roster, vms: Vec<VmIndex>, selector: &str) -> Self {
+        let first = roster.vms.iter().find(|vm| vms.contains(&vm.index));
+        let name = first.map_or(selector, |vm| &vm.name).to_owned();
+        Self { name, vms }
+    }
 
-fn name_of(roster: &Roster, found: &[VmIndex]) -> Option<String> {
-    let vm = roster.vms.iter().find(|vm| found.contains(&vm.index))?;
-    Some(vm.name.clone())
+    fn all(roster: &Roster, name: &str) -> Self {
+        let vms = roster.vms.iter().filter(|vm| vm.name == name);
+        Self {
+            vms: vms.map(|vm| vm.index).collect(),
+            name: name.to_owned(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use haltwise_document::figures;
 
 use crate::figures::{INTERVAL, MISSING};
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
     "What ends in `_ns` is nanoseconds. A figure is in its `unit`: `nanos`, `percent` or `per-second`.",
     "`null` means not recorded, or too short to compare. It never means zero.",
@@ -44,7 +43,7 @@ figures! {
         pub(crate) only_b: Vec<String> = Words,
         /// Figures that could be compared, among which the correction chose.
         pub(crate) compared: usize = Count,
-        /// Of these, how many differ.
+        /// How many of them differ.
         pub(crate) different: usize = Count,
         /// Every figure: those that differ first, each kind by its `size`.
         pub(crate) comparisons: Vec<ComparedFigure> = List(ComparedFigure::FIGURES),
@@ -126,12 +125,11 @@ figures! {
         pub(crate) p_adjusted: Option<f64> = Share,
     }
 
-    /// What exits were.
     #[derive(Clone)]
     pub(crate) struct ExitCause {
         /// What was counted, as in [exits](exits-json.md).
         pub(crate) kind: Kind = Word,
-        /// Whose reason it is.
+        /// Architecture of the reason.
         pub(crate) isa: Isa = Word,
         /// Its number.
         pub(crate) reason: Option<u32> = Number,

@@ -6,7 +6,7 @@ use haltwise_core::recording::Rung;
 use haltwise_host::bpf::{self, FoundVcpu};
 use haltwise_host::discovery::{self, VcpuThreads, VmProcess};
 use haltwise_host::root::Root;
-use haltwise_host::support::{self, Capability, Finding, Level, Refusal, Support};
+use haltwise_host::support::{self, CAPABILITIES, Finding, Level, Refusal, Support};
 use haltwise_host::{ceiling, clock, params};
 
 use super::SCHEMA;
@@ -65,12 +65,12 @@ fn rungs(support: &Support) -> Vec<EventSource> {
 }
 
 fn capabilities(support: &Support) -> Vec<HeldCapability> {
-    let view = |capability: Capability| HeldCapability {
-        name: capability.name(),
-        held: support.rights.has(capability),
-        gives: capability.gives(),
-    };
-    Capability::ALL.into_iter().map(view).collect()
+    let view = CAPABILITIES.map(|capability| HeldCapability {
+        name: capability.name,
+        held: support.rights.has(capability.own),
+        gives: capability.gives,
+    });
+    view.into()
 }
 
 fn knobs(support: &Support) -> Vec<SettingInForce> {
@@ -83,7 +83,7 @@ fn knobs(support: &Support) -> Vec<SettingInForce> {
     .collect()
 }
 
-/// Whom a setting binds, by name: the ceiling is the one with exceptions.
+/// Scope of a setting, by name: only the ceiling has exceptions.
 fn binds(support: &Support, name: &str, scope: KnobScope) -> &'static str {
     let snapshots = support.kernel.is_from(5, 8) && !support.kernel.is_from(6, 1);
     match (scope, name) {
@@ -136,7 +136,10 @@ fn vms(
         .collect();
     for vm in named {
         if !by_vm.keys().any(|(pid, _)| *pid == vm.pid()) {
-            rows.push(only_named(vm));
+            rows.push(RunningVm {
+                vcpus: vm.vcpus.len(),
+                ..walked((vm.pid(), None), Some(vm), &[], None)
+            });
             threads.push((vm.pid(), threads_of(vm)));
         }
     }
@@ -171,8 +174,8 @@ fn walked(
     let vetoed = vcpus.iter().filter(|vcpu| vcpu.is_disabled());
     RunningVm {
         name: named.map_or_else(|| format!("process {pid}"), |vm| vm.name_of(number)),
-        identity: named.and_then(|vm| vm.identity.known()),
-        vmm: named.map_or("other", |vm| vm.vmm.as_str()),
+        identity: named.and_then(|vm| vm.label.identity.known()),
+        vmm: named.map_or("other", |vm| vm.label.vmm.as_str()),
         pid: pid.0,
         vcpus: vcpus.len(),
         ceiling_ns,
@@ -198,27 +201,10 @@ fn blind(vcpus: &[&FoundVcpu]) -> Option<String> {
     Some(reason.to_owned())
 }
 
-fn only_named(vm: &VmProcess) -> RunningVm {
-    RunningVm {
-        name: vm.name.clone(),
-        identity: vm.identity.known(),
-        vmm: vm.vmm.as_str(),
-        pid: vm.pid().0,
-        vcpus: vm.vcpus.len(),
-        ceiling_ns: None,
-        ceiling_source: CeilingSource::Unknown,
-        ceiling_settable: None,
-        ceiling_obstacle: None,
-        window_ns: None,
-        vetoed_vcpus: Vec::new(),
-        not_observable: None,
-        running: None,
-    }
-}
-
 #[cfg(test)]
 mod test {
     use haltwise_core::ids::{Tid, VcpuId, VmKey, VmmKind};
+    use haltwise_host::discovery::VmLabel;
 
     use super::*;
 
@@ -244,15 +230,13 @@ mod test {
                 start_ticks: 1,
                 ordinal: 0,
             },
-            vmm: VmmKind::Qemu,
-            name: name.to_owned(),
-            identity: haltwise_core::identity::Identity::default(),
-            machine: None,
-            vm_descriptors: 1,
+            label: VmLabel {
+                vmm: VmmKind::Qemu,
+                name: name.to_owned(),
+                ..VmLabel::default()
+            },
             vcpus: vec![VcpuId(0)],
-            threads: Vec::new(),
-            vfio: false,
-            is_governed: false,
+            ..VmProcess::default()
         }
     }
 

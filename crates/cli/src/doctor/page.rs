@@ -2,12 +2,10 @@
 
 use haltwise_document::{Document, Rows, Unit, Untrusted, prose};
 
-use super::view::{Diagnosis, RunningVm, SettingInForce};
-use crate::knob::text::{NOT_RUNNING, disabled};
-use crate::number::nanos;
-use crate::words::{ceiling_source, each_once, plural};
+use super::view::{Diagnosis, RunningVm};
+use crate::knob::text::{NOT_RUNNING, disabled, window};
+use crate::words::{ceiling_source, each_once, plural, setting};
 
-/// Lays the diagnosis out, with so many VMs.
 pub(crate) fn document(diagnosis: &Diagnosis, top: usize) -> Document {
     let mut document = Document::new();
     let kernel = &diagnosis.kernel;
@@ -32,22 +30,12 @@ pub(crate) fn document(diagnosis: &Diagnosis, top: usize) -> Document {
     document.heading("Settings in force");
     let settings = Rows::new("Settings in force", &diagnosis.knobs, usize::MAX)
         .show(&["name"])
-        .with("value", Unit::Name, value)
+        .with("value", Unit::Name, |it| setting(&it.name, &it.value))
         .show(&["binds"]);
     document.table(settings.finish());
     vms(&mut document, diagnosis, top);
     findings(&mut document, diagnosis);
     document
-}
-
-fn value(setting: &SettingInForce) -> String {
-    let (name, value) = (&setting.name, &setting.value);
-    match value.parse() {
-        Ok(ns) if name.ends_with("_ns") || name.ends_with("_start") => {
-            format!("{value} ({})", nanos(ns))
-        }
-        _ => value.clone(),
-    }
 }
 
 fn vms(document: &mut Document, diagnosis: &Diagnosis, top: usize) {
@@ -60,7 +48,9 @@ fn vms(document: &mut Document, diagnosis: &Diagnosis, top: usize) {
             .with("set by", Unit::Word, |vm| {
                 vm.ceiling_ns.map(|_| ceiling_source(vm.ceiling_source))
             })
-            .with("window", Unit::Word, window);
+            .with("window", Unit::Word, |vm| {
+                window(vm.window_ns, &vm.vetoed_vcpus)
+            });
         document.table(vms.finish());
     }
     for (names, text) in each_once(diagnosis.vms.iter().flat_map(of_vm)) {
@@ -96,15 +86,6 @@ fn of_vm(vm: &RunningVm) -> impl Iterator<Item = (&str, String)> {
     said.map(|text| (&*vm.name, text))
 }
 
-fn window(vm: &RunningVm) -> Option<String> {
-    match vm.window_ns {
-        None if !vm.vetoed_vcpus.is_empty() => Some("not polled".to_owned()),
-        None => None,
-        Some((low, high)) if low == high => Some(nanos(low.into())),
-        Some((low, high)) => Some(format!("{} to {}", nanos(low.into()), nanos(high.into()))),
-    }
-}
-
 fn findings(document: &mut Document, diagnosis: &Diagnosis) {
     document.heading("Notes");
     if diagnosis.findings.is_empty() {
@@ -130,7 +111,7 @@ mod test {
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
-    use crate::doctor::view::{EventSource, HeldCapability, HostFinding};
+    use crate::doctor::view::{EventSource, HeldCapability, HostFinding, SettingInForce};
 
     #[test]
     fn a_screen_says_what_is_refused_and_what_to_do() {

@@ -5,7 +5,6 @@ use haltwise_core::identity::Identity;
 use haltwise_core::recording::Rung;
 use haltwise_document::figures;
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &["`null` means that it is not known."];
 
 figures! {
@@ -74,7 +73,7 @@ figures! {
         pub(crate) vcpus: usize = Count "vCPUs",
         /// Ceiling in force.
         pub(crate) ceiling_ns: Option<u32> = Nanos,
-        /// Who set it: `param`, `cap`, `snapshot` or `unknown`.
+        /// Source of the ceiling: `param`, `cap`, `snapshot` or `unknown`.
         pub(crate) ceiling_source: CeilingSource = Word,
         /// Whether a ceiling of its own can be set from outside its VMM (docs/ceilings.md).
         pub(crate) ceiling_settable: Option<bool> = Flag,

@@ -38,7 +38,7 @@ pub(crate) struct Taking {
 impl Taking {
     pub(crate) fn new(by: By, recording: &Recording, vms: Option<Vec<VmIndex>>) -> Self {
         Self {
-            account: Account::new(by, recording.start_ns),
+            account: Account::new(by, recording.reported.start_ns),
             halts: HaltExits::default(),
             counted: Counted::default(),
             vms,
@@ -83,12 +83,8 @@ impl Sink for Taking {
     }
 }
 
-/// Reads a capture. `pick` says which VMs are wanted, from all that it holds.
-pub(crate) fn load(
-    dir: &Path,
-    by: By,
-    pick: impl FnOnce(&Recording) -> Result<Option<Vec<VmIndex>>, Failure>,
-) -> Result<Loaded, Failure> {
+/// Reads a capture, for one VM or for all.
+pub(crate) fn load(dir: &Path, by: By, vm: Option<&str>) -> Result<Loaded, Failure> {
     let opened = Opened::open(dir)?;
     let Some(recorded) = opened.info().exits.clone() else {
         let error = anyhow!("show exits: {} contains none", dir.display());
@@ -96,7 +92,8 @@ pub(crate) fn load(
             .hint("`haltwise record --exits` records them with the halts"));
     };
     let (recording, _) = load::load(&opened, OverTime::Host, &mut [])?;
-    let vms = pick(&recording)?;
+    let vms = vm.map(|vm| select::vms(&recording.roster, Some(vm)));
+    let vms = vms.transpose()?;
     let mut taking = Taking::new(by, &recording, vms);
     let ends = pass(&opened, "reading", &mut [&mut taking]);
     ends.opened(Table::Exits)?;

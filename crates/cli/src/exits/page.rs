@@ -19,7 +19,6 @@ pub(crate) enum ExitsTable {
 /// Rows of details below the reasons; `--sub` has all.
 const DETAILS: usize = 8;
 
-/// Everything, with so many rows of each table.
 pub(crate) fn document(view: &ExitsResult, wanted: ExitsTable, top: usize) -> Document {
     let mut document = Document::new();
     opening(&mut document, view);
@@ -211,33 +210,16 @@ pub(crate) fn halted(document: &mut Document, view: &ExitsResult) {
 
 pub(crate) fn notes(document: &mut Document, view: &ExitsResult) {
     let total = &view.total;
-    let exits = |n: u64| plural(n, "exit");
-    for (n, text) in [
-        (
-            total.untimed,
-            format!(
-                "{} without a time: no later kvm_entry of that thread was seen",
-                exits(total.untimed)
-            ),
-        ),
-        (
-            total.lone_entries,
-            format!(
-                "{} entries without an exit before them",
-                count(total.lone_entries)
-            ),
-        ),
-        (
-            total.other,
-            format!(
-                "{} did not fit into the recorder's table and are counted in the row `other` only",
-                exits(total.other)
-            ),
-        ),
-    ] {
+    let mut note = |n: u64, of: String, what: &str| {
         if n > 0 {
-            document.note(text);
+            document.note(format!("{of} {what}"));
         }
-    }
+    };
+    let untimed = "without a time: no later kvm_entry of that thread was seen";
+    let other = "did not fit into the recorder's table and are counted in the row `other` only";
+    note(total.untimed, plural(total.untimed, "exit"), untimed);
+    let lone = "entries without an exit before them";
+    note(total.lone_entries, count(total.lone_entries), lone);
+    note(total.other, plural(total.other, "exit"), other);
     view.recording.source.note(document, "exits");
 }

@@ -8,7 +8,6 @@ use haltwise_document::figures;
 
 use crate::figures::{PARTS, SPREAD, Source};
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
     "Times are whole nanoseconds, and their names end in `_ns`.",
     "Shares are 0 to 1.",
@@ -43,7 +42,7 @@ figures! {
     pub(crate) struct ExitsRecording {
         #[serde(flatten)]
         pub(crate) source: Source = Flat(Source::FIGURES),
-        /// Whose reasons these are: `vmx`, `svm`, `arm64`, `s390`, `riscv`, `loongarch`, `powerpc`, `none`; `null`
+        /// Architecture of the reasons: `vmx`, `svm`, `arm64`, `s390`, `riscv`, `loongarch`, `powerpc`, `none`; `null`
         /// if no exit was seen.
         pub(crate) isa: Option<Isa> = Word,
         /// Over how long exits were counted: rates refer to it.
@@ -60,7 +59,7 @@ figures! {
     pub(crate) struct ExitsTotal {
         /// Exits whose reason is known.
         pub(crate) exits: u64 = Count,
-        /// Of these, those by which a guest halted.
+        /// Those of them by which a guest halted.
         pub(crate) halt_exits: u64 = Count,
         /// Exits whose time is not known: no next entry of that vCPU was seen in that thread.
         pub(crate) untimed: u64 = Count,
@@ -89,7 +88,7 @@ figures! {
         /// What was counted: `exit`, `other`, `userspace_exit`, or a sub-key's kind; see
         /// [the capture's](capture-format.md#exits).
         pub(crate) kind: Kind = Word,
-        /// Whose reason it is.
+        /// Architecture of the reason.
         pub(crate) isa: Isa = Word,
         /// Its number; `null` where there is none.
         pub(crate) reason: Option<u32> = Number,
@@ -103,7 +102,7 @@ figures! {
         pub(crate) count: u64 = Count,
         /// The same over the recording.
         pub(crate) per_second: f64 = PerSecond "per s",
-        /// Of these, those whose time is not known.
+        /// Those of them whose time is not known.
         pub(crate) untimed: u64 = Count,
         /// The guest halts by it.
         pub(crate) is_halt: bool = Flag,
@@ -114,9 +113,9 @@ figures! {
         pub(crate) share: Option<f64> = Share,
         /// Its time: from `kvm_exit` to the next `kvm_entry`; of a return to the VMM, to the next `KVM_RUN`.
         pub(crate) time_ns: u64 = Nanos "all time",
-        /// Of that, in the kernel.
+        /// The part of it in the kernel.
         pub(crate) kernel_ns: u64 = Nanos "in kernel",
-        /// Of that, in the VMM.
+        /// The part of it in the VMM.
         pub(crate) user_ns: u64 = Nanos "in VMM",
         /// Percentiles of the times; `null` of halts, whose length says nothing, and where no time is known.
         pub(crate) spread_ns: Option<Spread> = Record(SPREAD),
@@ -140,9 +139,9 @@ figures! {
         pub(crate) untimed: u64 = Count,
         /// Their time, from `kvm_exit` to the next `kvm_entry`.
         pub(crate) time_ns: u64 = Nanos "time",
-        /// Of that, in the kernel.
+        /// The part of it in the kernel.
         pub(crate) kernel_ns: u64 = Nanos "in kernel",
-        /// Of that, in the VMM.
+        /// The part of it in the VMM.
         pub(crate) user_ns: u64 = Nanos "in VMM",
         /// Percentiles of the times.
         pub(crate) spread_ns: Option<Spread> = Record(SPREAD),

@@ -17,7 +17,6 @@ use crate::reading::recording::Recording;
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) recording: Recording,
-    /// The exits, where they were recorded.
     pub(crate) exits: Option<ExitsSeen>,
 }
 
@@ -34,7 +33,7 @@ impl ByVm {
     pub(crate) fn new(recorded: Option<Recorded>, recording: &Recording) -> Self {
         Self {
             vms: BTreeMap::new(),
-            start_ns: recording.start_ns,
+            start_ns: recording.reported.start_ns,
             recorded,
         }
     }

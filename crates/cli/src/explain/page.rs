@@ -1,4 +1,4 @@
-//! What `explain` shows: a block for each rule that found something, then what must not be done, what costs little,
+//! What `report --findings` shows: a block for each rule that found something, then what must not be done, what costs little,
 //! and what could not be judged.
 
 use haltwise_core::recording::Side;
@@ -6,11 +6,12 @@ use haltwise_document::block::Span;
 use haltwise_document::{Document, Prose, Untrusted, prose};
 
 use super::view::{
-    ExplainedRecording, Explanation, FindingCost, RuleFinding, UnjudgedRule, WithheldRemedy,
+    ExplainedRecording, Explanation, FindingCost, RuleFinding, UnjudgedRule, WhoseFinding,
+    WithheldRemedy,
 };
 use crate::number::{count, nanos, nanos_f64, share, three_digits};
 use crate::page::{fit, harmless};
-use crate::words::{self, plural};
+use crate::words::{self, grouped, plural};
 
 /// The text on a screen, with the findings of at most `top` rules.
 pub(crate) fn document(view: &Explanation, top: usize) -> Document {
@@ -44,8 +45,8 @@ pub(crate) fn section(view: &Explanation) -> Document {
 fn findings(view: &Explanation, top: usize, on: On) -> Document {
     let mut document = Document::new();
     document.prose(found(view));
-    let rules = by_rule(&view.findings);
-    for (nth, alike) in (1..).zip(rules.iter().take(top)) {
+    let rules = grouped(view.findings.iter().map(|it| (it.rule, it)));
+    for (nth, (_, alike)) in (1..).zip(rules.iter().take(top)) {
         block(&mut document, nth, alike, on);
     }
     if let Some(more) = rules.len().checked_sub(top).filter(|more| *more > 0) {
@@ -71,7 +72,6 @@ fn opening(document: &mut Document, view: &Explanation) {
     document.fact(host, prose![text, kernel, source]);
 }
 
-/// How many findings there are, of how many rules.
 fn found(view: &Explanation) -> String {
     let judged = view.rules - view.not_judged.len();
     let rules = match view.not_judged.len() {
@@ -111,28 +111,13 @@ fn but(view: &Explanation) -> String {
     }
 }
 
-/// Findings of a rule together, where the first of them stands.
-fn by_rule(findings: &[RuleFinding]) -> Vec<Vec<&RuleFinding>> {
-    let mut groups: Vec<Vec<&RuleFinding>> = Vec::new();
-    for finding in findings {
-        let known = groups
-            .iter_mut()
-            .find(|group| group[0].rule == finding.rule);
-        match known {
-            Some(group) => group.push(finding),
-            None => groups.push(vec![finding]),
-        }
-    }
-    groups
-}
-
 /// Guests named after the first of a rule.
 const ALSO: usize = 5;
 
 fn block(document: &mut Document, nth: usize, alike: &[&RuleFinding], on: On) {
     let finding = alike[0];
     document.heading(format!("{nth}. {}", finding.title));
-    document.term("who", who_of(finding));
+    document.term("who", who(&finding.whose));
     document.term("seen", signature(&finding.signature, on));
     document.term("cause", finding.cause.clone());
     for (nth, remedy) in finding.remedies.iter().enumerate() {
@@ -145,7 +130,7 @@ fn block(document: &mut Document, nth: usize, alike: &[&RuleFinding], on: On) {
     document.term("certainty", finding.sure.as_str());
     document.term("source", format!("{} ({})", finding.source, finding.rule));
     let also = |other: &RuleFinding| {
-        let mut text = who_of(other);
+        let mut text = who(&other.whose);
         let (cost, sure) = (cost(other.cost.as_ref()), other.sure.as_str());
         text.extend(format!(": {cost} ({sure})").into());
         text
@@ -169,19 +154,15 @@ fn block(document: &mut Document, nth: usize, alike: &[&RuleFinding], on: On) {
     document.folded(format!("{number} more of this rule"), folded);
 }
 
-fn who_of(finding: &RuleFinding) -> Prose {
-    who(finding.vm, finding.vm_name.as_deref(), &finding.vcpus)
-}
-
-fn who(vm: Option<u32>, name: Option<&str>, vcpus: &[u32]) -> Prose {
-    let Some(vm) = vm else {
+fn who(whose: &WhoseFinding) -> Prose {
+    let Some(vm) = whose.vm else {
         return "the host: every VM without its own ceiling".into();
     };
-    let name = match name {
+    let name = match &whose.vm_name {
         Some(name) => Span::from(Untrusted::from(name)),
         None => format!("VM {vm}").into(),
     };
-    match vcpus {
+    match &whose.vcpus[..] {
         [] => name.into(),
         [one] => prose![name, format!(", vCPU {one}")],
         several => prose![name, format!(", vCPUs {}", ranges(several))],
@@ -257,7 +238,7 @@ fn withheld(document: &mut Document, withheld: &[WithheldRemedy], on: On) {
             n => format!(" and {n} others"),
         };
         let mut text = prose![format!("{} (", it.title)];
-        text.extend(who(it.vm, it.vm_name.as_deref(), &it.vcpus));
+        text.extend(who(&it.whose));
         text.extend(format!("{others}): {}", it.rule).into());
         folded.item(text);
         folded.term("  remedy", it.remedy.clone());
@@ -323,8 +304,8 @@ fn closing(document: &mut Document, view: &Explanation) {
              {}",
             three_digits(view.lambda),
             match view.recording.side {
-                Side::Host => "Use replay, tune and prove to see what a setting of KVM saves.",
-                Side::Guest => "Use replay and tune to see what a setting of haltpoll saves.",
+                Side::Host => "Use tune and prove to see what a setting of KVM saves.",
+                Side::Guest => "Use tune to see what a setting of haltpoll saves.",
             }
         ));
     }
@@ -347,6 +328,14 @@ mod test {
         text::render(&document, style)
     }
 
+    fn whose(vm: u32) -> WhoseFinding {
+        WhoseFinding {
+            vm: Some(vm),
+            vm_name: Some(format!("web-{vm}")),
+            vcpus: Vec::new(),
+        }
+    }
+
     /// Which of VMs 0 to 8 a text names.
     fn named(text: &str) -> Vec<usize> {
         let is_named = |n: &usize| text.contains(&format!("web-{n}"));
@@ -358,9 +347,7 @@ mod test {
         let finding = |vm: u32| RuleFinding {
             rule: "lock-out",
             title: "a ceiling between gap and wake-up",
-            vm: Some(vm),
-            vm_name: Some(format!("web-{vm}")),
-            vcpus: Vec::new(),
+            whose: whose(vm),
             signature: String::new(),
             cause: String::new(),
             remedy: String::new(),
@@ -388,9 +375,7 @@ mod test {
         let remedy = |vm: u32| WithheldRemedy {
             rule: "lock-out",
             title: "a ceiling between gap and wake-up",
-            vm: Some(vm),
-            vm_name: Some(format!("web-{vm}")),
-            vcpus: Vec::new(),
+            whose: whose(vm),
             signature: String::new(),
             remedy: "raise it".to_owned(),
             why: "others wait".to_owned(),

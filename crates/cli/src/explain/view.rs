@@ -13,11 +13,10 @@ use haltwise_document::figures;
 
 use super::SCHEMA;
 use super::load::Loaded;
-use super::told::Told;
+use super::tune_advice::TuneAdvice;
 use crate::figures::Source;
 use crate::recommend::Recommendation;
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
     "[The rules](rules.md): what each finds, and how costs and evidence are judged.",
     "Times are nanoseconds, and their names end in `_ns`.",
@@ -27,15 +26,15 @@ pub(crate) const ABOUT: &[&str] = &[
 figures! {
     /// Everything that the rules say.
     pub(crate) struct Explanation {
-        /// Version of this layout: 1.
+        /// Version of this layout: 2.
         pub(crate) schema: u32 = Number,
         /// How the facts were obtained, and what is missing from them.
         pub(crate) recording: ExplainedRecording = Record(ExplainedRecording::FIGURES),
         /// Nanoseconds of CPU that a nanosecond of wake-up latency is worth, by the goal.
         pub(crate) lambda: f64 = Real,
         /// What [`tune`](tune-json.md) recommends for KVM's parameters by the same goal; fields as in
-        /// [the report](report-json.md). For a guest that recorded itself, `side`, `goal`, `place`, `verdict`, `reason`,
-        /// `notes`, `in_force`, `recommended` and `host` of [its own](tune-guest-json.md).
+        /// [the report](report-json.md). For a guest that recorded itself, also `side`, `place`, `notes` and `host` of
+        /// [its own](tune-guest-json.md), and `follows` and `figures` are `null`.
         pub(crate) recommendation: Recommendation = Object,
         /// How many rules were asked.
         pub(crate) rules: usize = Count,
@@ -74,12 +73,8 @@ figures! {
         pub(crate) rule: &'static str = Word,
         /// What it finds, in half a line.
         pub(crate) title: &'static str = Word,
-        /// The VM's number in the capture; `null` is the host.
-        pub(crate) vm: Option<u32> = Number,
-        /// Its name.
-        pub(crate) vm_name: Option<String> = Name,
-        /// Its vCPUs; empty if all, or if they cannot be distinguished.
-        pub(crate) vcpus: Vec<u32> = Words,
+        #[serde(flatten)]
+        pub(crate) whose: WhoseFinding = Flat(WhoseFinding::FIGURES),
         /// What was seen, with its numbers, in words.
         pub(crate) signature: String = Name,
         /// Where it comes from.
@@ -99,6 +94,15 @@ figures! {
         pub(crate) source: &'static str = Word,
     }
 
+    pub(crate) struct WhoseFinding {
+        /// The VM's number in the capture; `null` is the host.
+        pub(crate) vm: Option<u32> = Number,
+        /// Its name.
+        pub(crate) vm_name: Option<String> = Name,
+        /// Its vCPUs; empty if all, or if they cannot be distinguished.
+        pub(crate) vcpus: Vec<u32> = Words,
+    }
+
     /// Something that can be done.
     pub(crate) struct RemedyTerms {
         /// A command or a setting, in a sentence.
@@ -109,7 +113,6 @@ figures! {
         pub(crate) harm: &'static str = Word,
     }
 
-    /// What a finding costs.
     #[derive(Clone, Copy)]
     pub(crate) struct FindingCost {
         #[serde(flatten)]
@@ -118,18 +121,13 @@ figures! {
         pub(crate) weighed_ns_per_s: f64 = MeanNanos,
     }
 
-    /// A remedy that is not given.
     pub(crate) struct WithheldRemedy {
         /// Which rule.
         pub(crate) rule: &'static str = Word,
         /// What it finds.
         pub(crate) title: &'static str = Word,
-        /// The VM's number in the capture; `null` is the host.
-        pub(crate) vm: Option<u32> = Number,
-        /// Its name.
-        pub(crate) vm_name: Option<String> = Name,
-        /// Its vCPUs; empty if all, or if they cannot be distinguished.
-        pub(crate) vcpus: Vec<u32> = Words,
+        #[serde(flatten)]
+        pub(crate) whose: WhoseFinding = Flat(WhoseFinding::FIGURES),
         /// What was seen.
         pub(crate) signature: String = Name,
         /// What must not be done.
@@ -182,19 +180,23 @@ figures! {
 
 /// Asks all rules about these VMs. A nanosecond of latency is worth `lambda` of CPU; `told` is what `tune` says by
 /// the same goal.
-pub(crate) fn view(loaded: &Loaded, vms: &[VmIndex], lambda: f64, told: Told) -> Explanation {
+pub(crate) fn view(loaded: &Loaded, vms: &[VmIndex], lambda: f64, told: TuneAdvice) -> Explanation {
     let recording = &loaded.recording;
     let vms: BTreeSet<VmIndex> = vms.iter().copied().collect();
-    let evidence = Evidence::new(
-        &recording.roster,
-        &recording.ledger,
-        loaded.exits.as_ref(),
-        recording.interval(),
-        |vm| vms.contains(&vm),
-    )
-    .weighing(lambda)
-    .advised(told.advised)
-    .in_guest(told.in_guest);
+    let (exits, interval) = (loaded.exits.as_ref(), recording.interval());
+    let is_asked = |vm| vms.contains(&vm);
+    let evidence = Evidence {
+        weight: lambda,
+        advised: told.advised,
+        in_guest: told.in_guest,
+        ..Evidence::new(
+            &recording.roster,
+            &recording.ledger,
+            exits,
+            interval,
+            is_asked,
+        )
+    };
     let explained = explain(&evidence);
     let halts = evidence.guests.iter().map(|guest| guest.account.halts);
     Explanation {
@@ -204,8 +206,8 @@ pub(crate) fn view(loaded: &Loaded, vms: &[VmIndex], lambda: f64, told: Told) ->
                 vms: evidence.guests.len(),
                 ..Source::of(recording)
             },
-            side: recording.side,
-            mode: recording.mode,
+            side: recording.reported.side,
+            mode: recording.reported.mode,
             halts: halts.fold(0, u64::saturating_add),
             unplaced: recording.ledger.unplaced().halts,
             has_exits: loaded.exits.is_some(),
@@ -229,14 +231,13 @@ pub(crate) fn view(loaded: &Loaded, vms: &[VmIndex], lambda: f64, told: Told) ->
     }
 }
 
-fn named(roster: &Roster, who: &Who) -> (Option<u32>, Option<String>, Vec<u32>) {
-    let vm = who.vm;
-    let named = roster.vms.iter().find(|known| Some(known.index) == vm);
-    (
-        vm.map(|vm| vm.0),
-        named.map(|vm| vm.name.clone()),
-        who.vcpus.iter().map(|vcpu| vcpu.0).collect(),
-    )
+fn whose(roster: &Roster, who: &Who) -> WhoseFinding {
+    let named = roster.vms.iter().find(|known| Some(known.index) == who.vm);
+    WhoseFinding {
+        vm: who.vm.map(|vm| vm.0),
+        vm_name: named.map(|vm| vm.name.clone()),
+        vcpus: who.vcpus.iter().map(|vcpu| vcpu.0).collect(),
+    }
 }
 
 fn cost_view(cost: Cost, lambda: f64) -> FindingCost {
@@ -248,15 +249,12 @@ fn cost_view(cost: Cost, lambda: f64) -> FindingCost {
 
 fn finding_view(roster: &Roster, finding: Finding, lambda: f64) -> RuleFinding {
     let Finding { rule, found } = finding;
-    let (vm, vm_name, vcpus) = named(roster, &found.who);
     let remedies: Vec<_> = found.remedies.into_iter().map(remedy_view).collect();
     let texts: Vec<&str> = remedies.iter().map(|it| it.text.as_str()).collect();
     RuleFinding {
         rule: rule.id,
         title: rule.title,
-        vm,
-        vm_name,
-        vcpus,
+        whose: whose(roster, &found.who),
         signature: found.signature,
         cause: found.cause,
         remedy: texts.join(" Or: "),
@@ -277,13 +275,10 @@ fn remedy_view(remedy: Remedy) -> RemedyTerms {
 }
 
 fn withheld_view(roster: &Roster, withheld: Withheld) -> WithheldRemedy {
-    let (vm, vm_name, vcpus) = named(roster, &withheld.who);
     WithheldRemedy {
         rule: withheld.rule.id,
         title: withheld.rule.title,
-        vm,
-        vm_name,
-        vcpus,
+        whose: whose(roster, &withheld.who),
         signature: withheld.signature,
         remedy: withheld.remedy.text,
         why: withheld.why,

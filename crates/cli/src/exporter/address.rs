@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -12,10 +12,8 @@ use anyhow::{Context, anyhow};
 
 use crate::exit::{Exit, Failure};
 
-/// The port where no other is specified.
 pub(crate) const PORT: u16 = 9477;
 
-/// Why other addresses are refused, and what to do.
 const LOCAL_ONLY: &str = "metrics are served without authentication, and name every VM: only a loopback address \
                           (127.0.0.1:PORT, [::1]:PORT) or unix:PATH is accepted. For other hosts use a proxy with TLS, \
                           or --textfile and node_exporter";
@@ -71,23 +69,24 @@ impl fmt::Display for Address {
 
 /// A socket that listens. It is made before rights are given up, since `socket` and `bind` are refused after that.
 #[derive(Debug)]
-pub(crate) enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener, PathBuf),
+pub(crate) struct Listener {
+    pub(super) socket: OwnedFd,
+    /// Where it listens; instead of port 0 the port that it was given.
+    pub(crate) address: Address,
 }
 
 impl Listener {
     pub(crate) fn bind(address: &Address) -> Result<Self, Failure> {
         let bound = match address {
-            Address::Tcp(address) => TcpListener::bind(address).map(Self::Tcp),
-            Address::Unix(path) => unix(path).map(|listener| Self::Unix(listener, path.clone())),
+            Address::Tcp(address) => TcpListener::bind(address).and_then(|socket| {
+                let address = Address::Tcp(socket.local_addr()?);
+                Ok((OwnedFd::from(socket), address))
+            }),
+            Address::Unix(path) => unix(path).map(|socket| (socket.into(), address.clone())),
         };
-        let made = bound.and_then(|listener| {
-            match &listener {
-                Self::Tcp(socket) => socket.set_nonblocking(true)?,
-                Self::Unix(socket, _) => socket.set_nonblocking(true)?,
-            }
-            Ok(listener)
+        let made = bound.and_then(|(socket, address)| {
+            rustix::io::ioctl_fionbio(&socket, true)?;
+            Ok(Self { socket, address })
         });
         made.with_context(|| format!("listen on {address}"))
             .map_err(|error| {
@@ -96,30 +95,11 @@ impl Listener {
             })
     }
 
-    /// Where it listens; of port 0, which port it was given.
-    pub(crate) fn address(&self) -> Address {
-        match self {
-            Self::Tcp(socket) => socket
-                .local_addr()
-                .map_or_else(|_| Address::default(), Address::Tcp),
-            Self::Unix(_, path) => Address::Unix(path.clone()),
-        }
-    }
-
     /// The directory that its name is in: it is removed there at the end.
     pub(crate) fn directory(&self) -> Option<&Path> {
-        match self {
-            Self::Tcp(_) => None,
-            Self::Unix(_, path) => path.parent(),
-        }
-    }
-}
-
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(socket) => socket.as_fd(),
-            Self::Unix(socket, _) => socket.as_fd(),
+        match &self.address {
+            Address::Tcp(_) => None,
+            Address::Unix(path) => path.parent(),
         }
     }
 }

@@ -6,17 +6,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use haltwise_document::openmetrics::{Format, Kind, Labels, Metrics};
 use haltwise_host::clock;
 
-use super::figures::Scrapes;
+use super::figures::{ScrapeState, ScrapeTotals};
 
-/// The most series where no other number is specified.
 pub(crate) const MOST_SERIES: usize = 10_000;
-
-type Adds = Box<dyn Fn(&mut Metrics) + Send + Sync>;
 
 pub(crate) struct Exposition {
     most_series: usize,
-    adds: Vec<Adds>,
-    cost: Mutex<Scrapes>,
+    add: Box<dyn Fn(&mut Metrics) + Send + Sync>,
+    cost: Mutex<ScrapeTotals>,
 }
 
 impl fmt::Debug for Exposition {
@@ -27,39 +24,37 @@ impl fmt::Debug for Exposition {
 }
 
 impl Exposition {
-    /// Nothing yet but its own cost, and room for so many series of VMs.
-    pub(crate) fn new(most_series: usize) -> Self {
+    /// Room for so many series of VMs.
+    pub(crate) fn new(
+        most_series: usize,
+        add: impl Fn(&mut Metrics) + Send + Sync + 'static,
+    ) -> Self {
         Self {
             most_series,
-            adds: Vec::new(),
+            add: Box::new(add),
             cost: Mutex::default(),
         }
-    }
-
-    #[must_use]
-    pub(crate) fn with(mut self, add: impl Fn(&mut Metrics) + Send + Sync + 'static) -> Self {
-        self.adds.push(Box::new(add));
-        self
     }
 
     /// The text of this moment. What this very text costs is in the next.
     pub(crate) fn render(&self, format: Format) -> String {
         let before_ns = clock::thread_cpu_ns();
         let mut metrics = Metrics::new(self.most_series);
-        self.adds.iter().for_each(|add| add(&mut metrics));
+        (self.add)(&mut metrics);
         let mut cost = *self.cost();
-        cost.series = metrics.series() as u64;
+        let state = ScrapeState {
+            series: metrics.series() as u64,
+        };
         let left_out = metrics.left_out() as u64;
         cost.left_out_series = (cost.left_out_series).saturating_add(left_out);
-        metrics.add(Kind::Counter, PREFIX, &Labels::none(), &cost.counters());
-        metrics.add(Kind::Gauge, PREFIX, &Labels::none(), &cost.gauges());
+        metrics.add(Kind::Counter, PREFIX, &Labels::none(), &cost);
+        metrics.add(Kind::Gauge, PREFIX, &Labels::none(), &state);
         let text = metrics.render(format);
         // Another thread may have rendered meanwhile: counters only ever go on.
         let used_ns = clock::thread_cpu_ns().saturating_sub(before_ns);
         let mut known = self.cost();
         known.renders = known.renders.saturating_add(1);
         known.render_cpu_ns = known.render_cpu_ns.saturating_add(used_ns);
-        known.series = cost.series;
         known.left_out_series = (known.left_out_series).saturating_add(left_out);
         text
     }
@@ -70,7 +65,7 @@ impl Exposition {
         cost.refused_requests = cost.refused_requests.saturating_add(1);
     }
 
-    fn cost(&self) -> MutexGuard<'_, Scrapes> {
+    fn cost(&self) -> MutexGuard<'_, ScrapeTotals> {
         self.cost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

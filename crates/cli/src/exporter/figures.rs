@@ -207,6 +207,7 @@ figures! {
     }
 
     /// What serving metrics costs, counted since it started.
+    #[derive(Clone, Copy, Default)]
     pub(crate) struct ScrapeTotals {
         /// Times that metrics were rendered, for a scrape or a file.
         pub(crate) renders: u64 = Count,
@@ -221,31 +222,5 @@ figures! {
     pub(crate) struct ScrapeState {
         /// Series of this text, but for those of the exporter itself.
         pub(crate) series: u64 = Count,
-    }
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Scrapes {
-    pub(crate) renders: u64,
-    pub(crate) render_cpu_ns: u64,
-    pub(crate) refused_requests: u64,
-    pub(crate) left_out_series: u64,
-    pub(crate) series: u64,
-}
-
-impl Scrapes {
-    pub(super) fn counters(&self) -> ScrapeTotals {
-        ScrapeTotals {
-            renders: self.renders,
-            render_cpu_ns: self.render_cpu_ns,
-            refused_requests: self.refused_requests,
-            left_out_series: self.left_out_series,
-        }
-    }
-
-    pub(super) fn gauges(&self) -> ScrapeState {
-        ScrapeState {
-            series: self.series,
-        }
     }
 }

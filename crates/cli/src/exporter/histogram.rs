@@ -9,10 +9,10 @@ use haltwise_document::openmetrics::Buckets;
 /// Which powers of two are bounds: from, to, step.
 pub(super) type Bounds = (u32, u32, u32);
 
-/// Of wake-up latencies: 1 us to 16.8 ms, each twice the one before.
+/// Wake-up latencies: 1 us to 16.8 ms, each twice the one before.
 pub(super) const WAKE_UPS: Bounds = (10, 24, 1);
 
-/// Of halts: 1 us to 17 s, each four times the one before.
+/// Halts: 1 us to 17 s, each four times the one before.
 pub(super) const HALTS: Bounds = (10, 34, 2);
 
 pub(super) fn of(hist: &LogHist, (from, to, step): Bounds) -> Buckets {

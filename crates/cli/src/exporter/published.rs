@@ -16,124 +16,6 @@ use super::figures::{
 };
 use super::test::exposition;
 
-/// Metrics of one kind: their section, what they begin with, their labels, their declarations.
-type Listed = (
-    &'static str,
-    &'static str,
-    &'static str,
-    Kind,
-    &'static [Figure],
-);
-
-const OF_VMS: &str = "vm, uuid, pid";
-
-const LISTED: &[Listed] = &[
-    (
-        "VMs",
-        "haltwise_vm",
-        OF_VMS,
-        Kind::Counter,
-        HaltTotals::FIGURES,
-    ),
-    (
-        "VMs",
-        "haltwise_vm",
-        OF_VMS,
-        Kind::Counter,
-        CpuTotals::FIGURES,
-    ),
-    (
-        "VMs",
-        "haltwise_vm",
-        "vm, uuid, pid, source",
-        Kind::Counter,
-        WakeTotals::FIGURES,
-    ),
-    (
-        "VMs",
-        "haltwise_vm",
-        "vm, uuid, pid, reason",
-        Kind::Counter,
-        ExitTotals::FIGURES,
-    ),
-    ("VMs", "haltwise_vm", OF_VMS, Kind::Gauge, VmState::FIGURES),
-    (
-        "The host",
-        "haltwise_host",
-        "",
-        Kind::Counter,
-        HaltTotals::FIGURES,
-    ),
-    (
-        "The host",
-        "haltwise_host",
-        "source",
-        Kind::Counter,
-        WakeTotals::FIGURES,
-    ),
-    (
-        "The host",
-        "haltwise_host",
-        "",
-        Kind::Counter,
-        HostTotals::FIGURES,
-    ),
-    (
-        "The host",
-        "haltwise_host",
-        "",
-        Kind::Gauge,
-        HostState::FIGURES,
-    ),
-    (
-        "The host",
-        "haltwise_kvm",
-        "parameter",
-        Kind::Gauge,
-        Parameter::FIGURES,
-    ),
-    (
-        "haltwise itself",
-        "haltwise",
-        "place",
-        Kind::Counter,
-        LostTotals::FIGURES,
-    ),
-    (
-        "haltwise itself",
-        "haltwise_exporter",
-        "",
-        Kind::Counter,
-        CostTotals::FIGURES,
-    ),
-    (
-        "haltwise itself",
-        "haltwise_exporter",
-        "",
-        Kind::Gauge,
-        CostState::FIGURES,
-    ),
-    (
-        "haltwise itself",
-        "haltwise_exporter",
-        "",
-        Kind::Counter,
-        ScrapeTotals::FIGURES,
-    ),
-    (
-        "haltwise itself",
-        "haltwise_exporter",
-        "",
-        Kind::Gauge,
-        ScrapeState::FIGURES,
-    ),
-];
-
-fn of_pilot() -> impl Iterator<Item = Listed> {
-    let listed = crate::pilot_state::metrics::LISTED.into_iter();
-    listed.map(|(labels, prefix, kind, figures)| ("The pilot", prefix, labels, kind, figures))
-}
-
 const NAMES: &[(&str, &[Figure])] = &[
     ("Labels of VMs", VmLabels::FIGURES),
     ("haltwise_vm_info", VmNames::FIGURES),
@@ -175,18 +57,45 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// All metrics with their labels, by section in the order of the list.
+/// All metrics with their section and their labels, in the order of the page.
 fn all() -> Vec<(&'static str, &'static str, Declared)> {
-    let of = |(section, prefix, labels, kind, figures): &Listed| {
-        let (section, labels) = (*section, *labels);
+    use Kind::{Counter, Gauge};
+    let mut all = Vec::new();
+    let mut add = |section, prefix, labels, kind, figures| {
         let metrics = leaves(figures).into_iter();
-        let metrics = metrics.filter_map(|leaf| declared(*kind, prefix, &leaf));
-        metrics
-            .map(move |it| (section, labels, it))
-            .collect::<Vec<_>>()
+        let metrics = metrics.filter_map(|leaf| declared(kind, prefix, &leaf));
+        all.extend(metrics.map(|it| (section, labels, it)));
     };
-    let pilot: Vec<Listed> = of_pilot().collect();
-    LISTED.iter().chain(&pilot).flat_map(of).collect()
+    let (section, prefix, of_vms) = ("VMs", "haltwise_vm", "vm, uuid, pid");
+    let of_wakes = "vm, uuid, pid, source";
+    let of_exits = "vm, uuid, pid, reason";
+    add(section, prefix, of_vms, Counter, HaltTotals::FIGURES);
+    add(section, prefix, of_vms, Counter, CpuTotals::FIGURES);
+    add(section, prefix, of_wakes, Counter, WakeTotals::FIGURES);
+    add(section, prefix, of_exits, Counter, ExitTotals::FIGURES);
+    add(section, prefix, of_vms, Gauge, VmState::FIGURES);
+    let (section, prefix) = ("The host", "haltwise_host");
+    add(section, prefix, "", Counter, HaltTotals::FIGURES);
+    add(section, prefix, "source", Counter, WakeTotals::FIGURES);
+    add(section, prefix, "", Counter, HostTotals::FIGURES);
+    add(section, prefix, "", Gauge, HostState::FIGURES);
+    add(
+        section,
+        "haltwise_kvm",
+        "parameter",
+        Gauge,
+        Parameter::FIGURES,
+    );
+    let (section, prefix) = ("haltwise itself", "haltwise_exporter");
+    add(section, "haltwise", "place", Counter, LostTotals::FIGURES);
+    add(section, prefix, "", Counter, CostTotals::FIGURES);
+    add(section, prefix, "", Gauge, CostState::FIGURES);
+    add(section, prefix, "", Counter, ScrapeTotals::FIGURES);
+    add(section, prefix, "", Gauge, ScrapeState::FIGURES);
+    for (labels, prefix, kind, figures) in crate::pilot_state::metrics::LISTED {
+        add("The pilot", prefix, labels, kind, figures);
+    }
+    all
 }
 
 fn page() -> String {
@@ -261,7 +170,6 @@ fn what_is_served_is_on_the_page() {
     assert!(served > 30, "{served}");
 }
 
-/// Words that begin as our metrics do.
 fn mentioned(text: &str) -> BTreeSet<String> {
     let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let words = text.split(|c| !is_of_word(c));

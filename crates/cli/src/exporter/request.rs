@@ -5,7 +5,6 @@ use haltwise_document::openmetrics::Format;
 /// The largest head of a request, in bytes.
 pub(super) const LONGEST: usize = 8 << 10;
 
-/// The most headers of a request.
 const HEADERS: usize = 48;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,35 +13,18 @@ pub(super) enum Asked {
     Metrics { format: Format, with_body: bool },
     /// The page that says where they are.
     Index,
-    /// Nothing that is answered, and why.
-    Refused(Refusal),
+    /// Nothing that is answered: the status that says why.
+    Refused(&'static str),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// It is not HTTP, or has a header too many.
-    Malformed,
-    /// Its host is not this one: a page of another site asks by way of a browser.
-    Foreign,
-    /// There is no such page.
-    NotFound,
-    /// Only reading is possible.
-    Method,
-    /// Its head is longer than any that is needed.
-    TooLong,
-}
-
-impl Refusal {
-    fn status(self) -> &'static str {
-        match self {
-            Self::Malformed => "400 Bad Request",
-            Self::Foreign => "403 Forbidden",
-            Self::NotFound => "404 Not Found",
-            Self::Method => "405 Method Not Allowed",
-            Self::TooLong => "431 Request Header Fields Too Large",
-        }
-    }
-}
+const MALFORMED: &str = "400 Bad Request";
+/// Its host is not this one: a page of another site asks by way of a browser.
+const FOREIGN: &str = "403 Forbidden";
+const NOT_FOUND: &str = "404 Not Found";
+/// Only reading is possible.
+const METHOD: &str = "405 Method Not Allowed";
+/// Its head is longer than any that is needed, or has a header too many.
+const TOO_LONG: &str = "431 Request Header Fields Too Large";
 
 /// What these bytes ask for; `None` if the rest has yet to come.
 pub(super) fn read(bytes: &[u8]) -> Option<Asked> {
@@ -52,9 +34,9 @@ pub(super) fn read(bytes: &[u8]) -> Option<Asked> {
         Ok(httparse::Status::Complete(_)) => Some(asked(&request)),
         Ok(httparse::Status::Partial) if bytes.len() < LONGEST => None,
         Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
-            Some(Asked::Refused(Refusal::TooLong))
+            Some(Asked::Refused(TOO_LONG))
         }
-        Err(_) => Some(Asked::Refused(Refusal::Malformed)),
+        Err(_) => Some(Asked::Refused(MALFORMED)),
     }
 }
 
@@ -65,12 +47,12 @@ fn asked(request: &httparse::Request<'_, '_>) -> Asked {
         std::str::from_utf8(found.value).ok()
     };
     if header("host").is_some_and(|host| !is_here(host)) {
-        return Asked::Refused(Refusal::Foreign);
+        return Asked::Refused(FOREIGN);
     }
     let with_body = match request.method {
         Some("GET") => true,
         Some("HEAD") => false,
-        _ => return Asked::Refused(Refusal::Method),
+        _ => return Asked::Refused(METHOD),
     };
     let path = request.path.unwrap_or_default();
     match path.split('?').next() {
@@ -84,7 +66,7 @@ fn asked(request: &httparse::Request<'_, '_>) -> Asked {
             Asked::Metrics { format, with_body }
         }
         Some("/") => Asked::Index,
-        _ => Asked::Refused(Refusal::NotFound),
+        _ => Asked::Refused(NOT_FOUND),
     }
 }
 
@@ -101,7 +83,6 @@ fn is_here(host: &str) -> bool {
         || address.parse().is_ok_and(is_loopback)
 }
 
-/// The answer, from its first line to its end.
 pub(super) fn answer(asked: Asked, metrics: impl FnOnce(Format) -> String) -> Vec<u8> {
     const PLAIN: &str = "text/plain; charset=utf-8";
     let (status, kind, text, with_body) = match asked {
@@ -109,9 +90,9 @@ pub(super) fn answer(asked: Asked, metrics: impl FnOnce(Format) -> String) -> Ve
             ("200 OK", format.media_type(), metrics(format), with_body)
         }
         Asked::Index => ("200 OK", PLAIN, "haltwise: see /metrics\n".to_owned(), true),
-        Asked::Refused(why) => (why.status(), PLAIN, format!("{}\n", why.status()), true),
+        Asked::Refused(why) => (why, PLAIN, format!("{why}\n"), true),
     };
-    let allow = if asked == Asked::Refused(Refusal::Method) {
+    let allow = if asked == Asked::Refused(METHOD) {
         "Allow: GET, HEAD\r\n"
     } else {
         ""
@@ -157,20 +138,20 @@ mod test {
         );
         assert_eq!(asks("GET / HTTP/1.0\r\n\r\n"), Some(Asked::Index));
         for (text, why) in [
-            ("GET /x HTTP/1.1\r\n\r\n", Refusal::NotFound),
-            ("POST /metrics HTTP/1.1\r\n\r\n", Refusal::Method),
+            ("GET /x HTTP/1.1\r\n\r\n", NOT_FOUND),
+            ("POST /metrics HTTP/1.1\r\n\r\n", METHOD),
             (
                 "GET /metrics HTTP/1.1\r\nHost: evil.example:9477\r\n\r\n",
-                Refusal::Foreign,
+                FOREIGN,
             ),
-            ("nonsense\r\n\r\n", Refusal::Malformed),
+            ("nonsense\r\n\r\n", MALFORMED),
         ] {
             assert_eq!(asks(text), Some(Asked::Refused(why)), "{text}");
         }
         let long = format!("{get}X: {}", "x".repeat(LONGEST));
-        assert_eq!(asks(&long), Some(Asked::Refused(Refusal::TooLong)));
+        assert_eq!(asks(&long), Some(Asked::Refused(TOO_LONG)));
         let many = format!("{get}{}\r\n", "X: 1\r\n".repeat(HEADERS + 1));
-        assert_eq!(asks(&many), Some(Asked::Refused(Refusal::TooLong)));
+        assert_eq!(asks(&many), Some(Asked::Refused(TOO_LONG)));
     }
 
     #[test]

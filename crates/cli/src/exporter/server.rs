@@ -1,9 +1,8 @@
 //! The server of metrics: one thread, a few connections, each with one small request that must come soon.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -12,12 +11,15 @@ use std::time::Duration;
 use anyhow::Context;
 use haltwise_host::clock;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
 use rustix::time::Timespec;
 
-use super::address::Listener;
+use super::address::{Address, Listener};
 use super::exposition::Exposition;
 use super::request::{self, Asked, LONGEST};
 use crate::exit::Failure;
+use crate::time::nanos;
 
 /// Connections at a time; more wait in the kernel's queue.
 const CONNECTIONS: usize = 16;
@@ -90,7 +92,7 @@ impl Serving {
         }
         if !is_full {
             waits.push(PollFd::from_borrowed_fd(
-                self.listener.as_fd(),
+                self.listener.socket.as_fd(),
                 PollFlags::IN,
             ));
         }
@@ -140,72 +142,32 @@ impl Serving {
     }
 
     fn accept(&mut self, now_ns: u64) {
-        let accepted = match &self.listener {
-            Listener::Tcp(socket) => socket.accept().map(|(stream, _)| Stream::Tcp(stream)),
-            Listener::Unix(socket, _) => socket.accept().map(|(stream, _)| Stream::Unix(stream)),
-        };
-        match accepted.and_then(Stream::ready) {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        match accept_with(&self.listener.socket, flags) {
             Ok(stream) => self.connections.push(Connection {
-                stream,
-                until_ns: now_ns + u64::try_from(MOST_TIME.as_nanos()).unwrap_or(u64::MAX),
+                stream: File::from(stream),
+                until_ns: now_ns.saturating_add(nanos(MOST_TIME)),
                 request: Vec::new(),
                 answer: Vec::new(),
                 written: 0,
             }),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(Errno::WOULDBLOCK | Errno::INTR) => {}
             // Out of descriptors: the connection stays in the queue and would be reported at once again.
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
     }
 
     fn end(self) {
-        if let Listener::Unix(_, path) = &self.listener {
+        if let Address::Unix(path) = &self.listener.address {
             // Best effort: the next one to listen replaces it.
             let _ = rustix::fs::unlink(path);
         }
     }
 }
 
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl Stream {
-    fn ready(self) -> io::Result<Self> {
-        match &self {
-            Self::Tcp(stream) => stream.set_nonblocking(true)?,
-            Self::Unix(stream) => stream.set_nonblocking(true)?,
-        }
-        Ok(self)
-    }
-
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.read(bytes),
-            Self::Unix(stream) => stream.read(bytes),
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.write(bytes),
-            Self::Unix(stream) => stream.write(bytes),
-        }
-    }
-}
-
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(stream) => stream.as_fd(),
-            Self::Unix(stream) => stream.as_fd(),
-        }
-    }
-}
-
 struct Connection {
-    stream: Stream,
+    /// A socket, read and written as a file is: SIGPIPE is ignored in every Rust program.
+    stream: File,
     until_ns: u64,
     request: Vec<u8>,
     answer: Vec<u8>,

@@ -4,8 +4,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use haltwise_core::event::{Facts, Halt, HaltCounts, Knob, KnobScope, Lost, Observable, Vm};
-use haltwise_core::identity::Identity;
-use haltwise_core::ids::{Pid, VcpuId, VmIndex, VmKey};
+use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::recording::{Missing, Roster};
 use haltwise_core::vmm::Threads;
 use haltwise_document::openmetrics::{Format, Metrics};
@@ -14,6 +13,7 @@ use super::address::Address;
 use super::exposition::Exposition;
 use super::figures::BuildNames;
 use super::watched::{KEPT_NS, Watched};
+use crate::top::world;
 
 fn watched() -> Watched {
     let text = str::to_owned;
@@ -32,20 +32,9 @@ fn watched() -> Watched {
 }
 
 fn vm(index: u32, name: &str) -> Vm {
-    Vm {
-        index: VmIndex(index),
-        key: VmKey {
-            pid: Pid(100 + index),
-            start_ticks: 1,
-            ordinal: 0,
-        },
-        name: name.to_owned(),
-        identity: Identity {
-            uuid: Some("6f1d2c3a-0b4e-4c5d-8e7f-a1b2c3d4e5f6".to_owned()),
-            ..Identity::default()
-        },
-        ..Vm::default()
-    }
+    let mut vm = world::vm(index, name);
+    vm.identity.uuid = Some("6f1d2c3a-0b4e-4c5d-8e7f-a1b2c3d4e5f6".to_owned());
+    vm
 }
 
 fn counts(vm: u32, halts: u64) -> HaltCounts {
@@ -110,7 +99,9 @@ fn fed() -> Watched {
 
 pub(super) fn exposition() -> Exposition {
     let watched = std::sync::Mutex::new(fed());
-    Exposition::new(1_000).with(move |metrics| watched.lock().unwrap().add_to(metrics))
+    Exposition::new(1_000, move |metrics| {
+        watched.lock().unwrap().add_to(metrics);
+    })
 }
 
 #[test]
@@ -120,7 +111,7 @@ fn vms_alike_in_name_and_uuid_are_told_apart_and_hidden_ones_have_no_zeros() {
     for line in [
         format!("haltwise_vm_halts_total{{vm=\"web\\\\\\\"1\\n# EOF\",{uuid}}} 10\n"),
         format!("haltwise_vm_halts_total{{vm=\"alike\",{uuid}}} 3\n"),
-        format!("haltwise_vm_halts_total{{vm=\"alike\",{uuid},pid=\"102\"}} 4\n"),
+        format!("haltwise_vm_halts_total{{vm=\"alike\",{uuid},pid=\"1002\"}} 4\n"),
         format!("haltwise_vm_poll_fail_seconds_total{{vm=\"alike\",{uuid}}} 0.00015\n"),
         format!("haltwise_vm_observable{{vm=\"hidden\",{uuid}}} 0\n"),
         format!("haltwise_vm_cpu_seconds_total{{vm=\"hidden\",{uuid}}} 1.5\n"),
@@ -173,7 +164,7 @@ fn a_vm_that_ended_is_shown_a_while_and_stays_in_the_totals() {
 #[test]
 fn what_does_not_fit_is_counted() {
     let watched = std::sync::Mutex::new(fed());
-    let small = Exposition::new(90).with(move |metrics| watched.lock().unwrap().add_to(metrics));
+    let small = Exposition::new(90, move |metrics| watched.lock().unwrap().add_to(metrics));
     let text = small.render(Format::Prometheus);
     let series = text.lines().filter(|it| !it.starts_with('#')).count();
     assert!(series < 100, "{series}");
@@ -186,16 +177,8 @@ fn only_this_machine_is_listened_to() {
     for good in "127.0.0.1:9477 [::1]:0 localhost:80 unix:/run/x 127.3.2.1:1".split(' ') {
         assert!(good.parse::<Address>().is_ok(), "{good}");
     }
-    for bad in [
-        "0.0.0.0:9477",
-        "[::]:1",
-        "10.0.0.1:80",
-        "example.com:80",
-        "unix:x",
-        "unix:/",
-        "9477",
-        "",
-    ] {
+    let elsewhere = "0.0.0.0:9477 [::]:1 10.0.0.1:80 example.com:80 unix:x unix:/ 9477";
+    for bad in elsewhere.split(' ').chain([""]) {
         assert!(bad.parse::<Address>().is_err(), "{bad}");
     }
     let why = "0.0.0.0:9477".parse::<Address>().unwrap_err();

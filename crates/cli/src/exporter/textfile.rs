@@ -13,7 +13,6 @@ use crate::terminal;
 /// How often it is written: as often as Prometheus looks, by its default.
 pub(crate) const EVERY_NS: u64 = 15_000_000_000;
 
-/// A file that is written again and again.
 #[derive(Debug)]
 pub(crate) struct Textfile {
     path: PathBuf,

@@ -5,7 +5,6 @@ use haltwise_core::costs::grid::{OFF, Shape};
 use haltwise_core::fleet::answer::{self, OfCohort, Plan};
 use haltwise_core::fleet::vms::VmAnswer;
 use haltwise_core::kvm::Knobs;
-use haltwise_core::stats::Interval;
 
 use super::SCHEMA;
 use super::load::LoadedFleet;
@@ -63,7 +62,7 @@ pub(crate) fn build(loaded: LoadedFleet, assumptions: &Assumptions) -> FleetResu
             rows_of_other_grids: fleet.unknown,
             grid: GRID,
             hosts,
-            vms: answer.vms,
+            vms: answer.seen.vms,
             days,
             captures,
             halts,
@@ -78,12 +77,10 @@ pub(crate) fn build(loaded: LoadedFleet, assumptions: &Assumptions) -> FleetResu
             .map(|it| plan(it, span_ns, &assumed))
             .collect(),
         cohorts: answer.cohorts.iter().map(cohort).collect(),
-        with_ceiling: answer.with_ceiling,
-        had_ceiling: answer.had_ceiling,
-        losers: answer.losers,
-        losing: answer
-            .losing
-            .iter()
+        with_ceiling: answer.seen.with_ceiling,
+        had_ceiling: answer.seen.had_ceiling,
+        losers: answer.seen.losers,
+        losing: (answer.seen.losing.iter())
             .map(|it| losing(&it.vm, it.loss))
             .collect(),
         unlike: answer.unlike.iter().map(unlike).collect(),
@@ -106,20 +103,18 @@ fn short(knobs: &Knobs) -> String {
 }
 
 fn setting(knobs: &Knobs) -> FleetSetting {
-    FleetSetting::new(short(knobs), knobs)
-}
-
-fn times(interval: &Interval, factor: f64) -> Interval {
-    Interval {
-        value: interval.value * factor,
-        low: interval.low * factor,
-        high: interval.high * factor,
+    FleetSetting {
+        setting: short(knobs),
+        halt_poll_ns: knobs.halt_poll_ns,
+        halt_poll_ns_grow: knobs.grow,
+        halt_poll_ns_grow_start: knobs.grow_start,
+        halt_poll_ns_shrink: knobs.shrink,
     }
 }
 
 fn plan(plan: &Plan, span_ns: u64, assumed: &Assumed) -> FleetPlan {
     let hosts = assumed.hosts as f64;
-    let cpus_saved = times(&plan.cpus_saved, hosts);
+    let cpus_saved = plan.cpus_saved.map(|it| it * hosts);
     FleetPlan {
         plan: plan.kind,
         cost_per_halt_ns: plan.sums.per_halt_ns(),

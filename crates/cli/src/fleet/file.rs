@@ -13,7 +13,6 @@ use crate::exit::Failure;
 use crate::webpage;
 use crate::words::plural;
 
-/// Rows of each table on the page.
 const ROWS: usize = 200;
 
 /// Writes the file; gives its size in bytes.

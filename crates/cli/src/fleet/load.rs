@@ -1,18 +1,19 @@
 //! From costs tables to sums: some files at a time on all CPUs, added up in the order of their names. What cannot be read
 //! to its end counts for nothing, and is reported.
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use haltwise_capture::costs::batch::SettingOf;
 use haltwise_capture::costs::read::{CostsError, Reader, Wants};
 use haltwise_capture::costs::{Batch, lake};
-use haltwise_core::fleet::answer::{self, Answer};
-use haltwise_core::fleet::gather::Asked;
+use haltwise_core::costs::table::{Host, VmOf};
+use haltwise_core::fleet::answer::{self, Answer, VmsSeen};
+use haltwise_core::fleet::gather::{Asked, RowOf};
 use haltwise_core::fleet::vms::VmSums;
 use haltwise_core::fleet::{Fleet, Part};
-use haltwise_core::tune::Crew;
+use haltwise_core::replay::Sums;
+use haltwise_core::tune::Pool;
 
 use crate::exit::{Exit, Failure};
 use crate::recommend::threads::Threads;
@@ -24,7 +25,6 @@ const AT_A_TIME: usize = 32;
 pub(crate) struct LoadedFleet {
     pub(crate) fleet: Fleet,
     pub(crate) answer: Answer,
-    /// Files that count.
     pub(crate) files: usize,
     /// Files that do not, each with the reason.
     pub(crate) refused: Vec<String>,
@@ -39,15 +39,15 @@ pub(crate) fn load(paths: &[PathBuf], asked: &Asked) -> Result<LoadedFleet, Fail
     if files.is_empty() {
         let error = anyhow!("no costs table is there: no name ends in .parquet");
         return Err(Failure::new(Exit::Failed, error)
-            .hint("`haltwise costs CAPTURE --lake DIR` writes one"));
+            .hint("`haltwise fleet add CAPTURE --lake DIR` writes one"));
     }
-    let crew = Threads::new();
+    let pool = Threads::new();
     let mut refused = Vec::new();
     let mut fleet = Fleet::new(asked.clone());
     let mut accepted = Vec::new();
     each(
         &files,
-        &crew,
+        &pool,
         "adding up",
         |path| sums(path, asked),
         |path, part| {
@@ -72,17 +72,22 @@ pub(crate) fn load(paths: &[PathBuf], asked: &Asked) -> Result<LoadedFleet, Fail
     let mut vms = VmSums::new(asked, fleet.level(), &chosen);
     let level = fleet.level();
     let of_vms = |path: &Path| vm_sums(path, VmSums::new(asked, level, &chosen));
-    let mut changed = None;
-    each(&accepted, &crew, "VM by VM", of_vms, |_, part| match part {
-        Ok(part) => vms.add(part),
+    let (mut changed, mut seen) = (None, VmsSeen::default());
+    each(&accepted, &pool, "VM by VM", of_vms, |_, part| match part {
+        Ok(part) => {
+            let is_complete = |host: &str, captures| captures == fleet.captures_of(host);
+            let complete = vms.add(part, is_complete).into_iter();
+            complete.for_each(|vm| seen.see(vm));
+        }
         Err(error) => changed = Some(error),
     });
+    vms.finish().into_iter().for_each(|vm| seen.see(vm));
     if let Some(error) = changed {
         let error = anyhow::Error::new(error).context("read a table once more");
         return Err(Failure::new(Exit::Failed, error)
             .hint("it was changed while it was read: run this again"));
     }
-    let answer = answer::answer(&fleet, &chosen, vms);
+    let answer = answer::answer(&fleet, &chosen, seen);
     Ok(LoadedFleet {
         answer: answer.context("choose a setting")?,
         files: accepted.len(),
@@ -98,15 +103,15 @@ fn in_a_line(error: CostsError) -> String {
 /// Reads files on all CPUs, and hands out what came of each in their order.
 fn each<T: Send>(
     files: &[PathBuf],
-    crew: &Threads,
+    pool: &Threads,
     what: &str,
     read: impl Fn(&Path) -> Result<T, CostsError> + Sync,
     mut take: impl FnMut(&Path, Result<T, CostsError>),
 ) {
     let mut done = 0;
-    for some in files.chunks(AT_A_TIME * crew.hands()) {
+    for some in files.chunks(AT_A_TIME * pool.workers()) {
         let what = format!("{what}, {done} of {} tables", files.len());
-        let parts = crew.each(&what, some.len(), |at| read(&some[at]));
+        let parts = pool.each(&what, some.len(), |at| read(&some[at]));
         for (path, part) in some.iter().zip(parts) {
             take(path, part);
         }
@@ -116,65 +121,50 @@ fn each<T: Send>(
 
 fn sums(path: &Path, asked: &Asked) -> Result<Part, CostsError> {
     let mut part = Part::new(asked);
-    let mut settings = Vec::new();
-    let mut reader = Reader::open(path, Wants::Sums)?;
-    loop {
-        let first_row = reader.rows();
-        let Some(batch) = reader.next() else {
-            return Ok(part);
-        };
-        let batch = batch?;
-        let batch = Batch::of(&batch, path, first_row)?;
-        for rows in batch.runs() {
-            let (host, vm) = (batch.host(rows.start)?, batch.vm(rows.start)?);
-            part.unknown += of_grid(&batch, rows, &mut settings)?;
-            if settings.is_empty() {
-                continue;
-            }
-            let mut run = part.run(&host, &vm);
-            for (row, of) in &settings {
-                run.add(of.kind, of.knobs.as_ref(), of.half, &batch.sums(*row)?);
-            }
-        }
-    }
-}
-
-/// The settings of rows of our grid, with the rows; gives how many are of another one.
-fn of_grid(
-    batch: &Batch<'_>,
-    rows: Range<usize>,
-    settings: &mut Vec<(usize, SettingOf)>,
-) -> Result<u64, CostsError> {
-    settings.clear();
-    let mut others = 0;
-    for row in rows {
-        match batch.setting(row)? {
-            Some(setting) => settings.push((row, setting)),
-            None => others += 1,
-        }
-    }
-    Ok(others)
+    let others = runs(path, |host, vm, rows| {
+        part.add(host, vm, rows.iter().map(of_row));
+    })?;
+    part.unknown += others;
+    Ok(part)
 }
 
 fn vm_sums(path: &Path, mut vms: VmSums) -> Result<VmSums, CostsError> {
-    let mut settings = Vec::new();
+    runs(path, |host, vm, rows| {
+        vms.add_rows(host, vm, rows.iter().map(of_row));
+    })?;
+    Ok(vms)
+}
+
+fn of_row((of, sums): &(SettingOf, Sums)) -> RowOf<'_> {
+    (of.kind, of.knobs.as_ref(), of.half, sums)
+}
+
+/// Hands out the rows of our grid, those of a VM that follow each other together; gives how many are of another grid.
+fn runs(
+    path: &Path,
+    mut take: impl FnMut(&Host, &VmOf, &[(SettingOf, Sums)]),
+) -> Result<u64, CostsError> {
+    let mut others = 0;
+    let mut ours = Vec::new();
     let mut reader = Reader::open(path, Wants::Sums)?;
     loop {
         let first_row = reader.rows();
         let Some(batch) = reader.next() else {
-            return Ok(vms);
+            return Ok(others);
         };
         let batch = batch?;
         let batch = Batch::of(&batch, path, first_row)?;
         for rows in batch.runs() {
             let (host, vm) = (batch.host(rows.start)?, batch.vm(rows.start)?);
-            of_grid(&batch, rows, &mut settings)?;
-            if settings.is_empty() {
-                continue;
+            ours.clear();
+            for row in rows {
+                match batch.setting(row)? {
+                    Some(setting) => ours.push((setting, batch.sums(row)?)),
+                    None => others += 1,
+                }
             }
-            let mut run = vms.run(&host, &vm);
-            for (row, of) in &settings {
-                run.add(of.kind, of.knobs.as_ref(), of.half, &batch.sums(*row)?);
+            if !ours.is_empty() {
+                take(&host, &vm, &ours);
             }
         }
     }

@@ -69,7 +69,6 @@ fn less(gain: &Interval) -> String {
     format!("{value} % {word} ({low} to {high} % less with 95 % confidence)")
 }
 
-/// An interval in percent, or its value alone.
 fn range(gain: &Interval) -> String {
     let percent = |of: f64| format!("{:.1}", 100.0 * of);
     if !gain.is_known() {

@@ -10,7 +10,6 @@ use haltwise_document::figures;
 
 use crate::figures::INTERVAL;
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
     "Settings are chosen on the first half of each capture; all figures but these choices are of the second half.",
     "Times are whole nanoseconds, and their names end in `_ns`. Shares are of 1.",
@@ -106,7 +105,6 @@ figures! {
         pub(crate) halt_poll_ns_shrink: u32 = Number,
     }
 
-    /// What comes of a plan.
     pub(crate) struct FleetPlan {
         /// Which.
         pub(crate) plan: PlanKind = Word,
@@ -182,7 +180,6 @@ figures! {
         pub(crate) ceiling_ns: Option<u32> = Nanos "own ceiling",
     }
 
-    /// A host that is unlike its cohort.
     pub(crate) struct UnlikeHost {
         /// Its name.
         pub(crate) host: String = Name,
@@ -201,16 +198,6 @@ figures! {
 }
 
 impl FleetSetting {
-    pub(crate) fn new(short: String, knobs: &Knobs) -> Self {
-        Self {
-            setting: short,
-            halt_poll_ns: knobs.halt_poll_ns,
-            halt_poll_ns_grow: knobs.grow,
-            halt_poll_ns_grow_start: knobs.grow_start,
-            halt_poll_ns_shrink: knobs.shrink,
-        }
-    }
-
     pub(crate) fn values(&self) -> Values {
         Values::from(Knobs {
             halt_poll_ns: self.halt_poll_ns,

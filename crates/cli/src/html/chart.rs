@@ -35,7 +35,6 @@ impl Path {
         self.0.push('z');
     }
 
-    /// Whether there is no step.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -15,7 +15,7 @@ use crate::diff::load::{ExitsSeen, HaltsSeen, Side};
 use crate::exit::Failure;
 use crate::exits::load::Taking;
 use crate::explain::load::ByVm;
-use crate::explain::told::Told;
+use crate::explain::tune_advice::TuneAdvice;
 use crate::ledger;
 use crate::ledger::summary::Summary;
 use crate::prices::GivenCosts;
@@ -25,18 +25,17 @@ use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
 use crate::reading::recording::Recording;
 use crate::reading::select;
-use crate::recommend::candidates::{Candidates, Extent, SettingRow, TuneRequest};
+use crate::recommend::candidates::{Candidates, Extent, TuneRequest};
 use crate::recommend::guest::view::GuestTuneResult;
-use crate::recommend::view::{HaltFigures, TuneResult};
+use crate::recommend::view::TuneResult;
 use crate::recommend::whatif::WhatIf;
-use crate::recommend::{Looking, Recommended, why_not};
+use crate::recommend::{Looking, OF_GUEST, Recommended, Tuned, why_not};
 use crate::report::view::Report;
 use crate::{diff, exits, profile, report};
 
 #[derive(Debug)]
 pub(crate) struct PageRequest<'a> {
     pub(crate) dir: &'a Path,
-    /// Only this VM.
     pub(crate) vm: Option<&'a str>,
     pub(crate) against: Option<&'a Path>,
     /// What `prove --json` wrote.
@@ -44,7 +43,6 @@ pub(crate) struct PageRequest<'a> {
     pub(crate) ledger: Option<&'a Path>,
     /// What `haltwise calibrate --json` wrote.
     pub(crate) calibration: Option<&'a Path>,
-    /// Seek a ceiling alone.
     pub(crate) ceiling_only: bool,
 }
 
@@ -52,21 +50,16 @@ pub(crate) struct PageRequest<'a> {
 pub(crate) struct Content {
     pub(crate) dir: String,
     pub(crate) recording: Recording,
-    /// What `report` says.
     pub(crate) report: Report,
     /// What `tune` says of KVM's parameters, or why it says nothing.
-    pub(crate) advice: Result<Advice, String>,
+    pub(crate) advice: Result<TuneResult, String>,
     /// What it says of a guest that recorded itself.
     pub(crate) in_guest: Option<GuestTuneResult>,
-    /// What `explain` says.
     pub(crate) findings: crate::explain::view::Explanation,
-    /// What `exits` says, where exits were recorded.
     pub(crate) exits: Option<Exits>,
-    /// What `profile` says, and the tree of stacks, where samples were taken.
+    /// What `report --profile` says, and the tree of stacks, where samples were taken.
     pub(crate) profile: Option<(profile::view::ProfileResult, Node)>,
-    /// What `diff` says.
     pub(crate) diff: Option<diff::view::Differences>,
-    /// What `prove` said.
     pub(crate) proof: Option<Proof>,
     pub(crate) ledger: Option<Summary>,
     /// Other settings; `None` where nothing can be replayed.
@@ -77,22 +70,7 @@ pub(crate) struct Content {
 }
 
 #[derive(Debug)]
-pub(crate) struct Advice {
-    /// All that `tune` says.
-    pub(crate) tuned: TuneResult,
-}
-
-impl Advice {
-    /// The figures of no polling on the validation half; `None` for counts.
-    pub(crate) fn off(&self) -> Option<&HaltFigures> {
-        let rows = &self.tuned.played.as_ref()?.rows;
-        Some(&rows.iter().find(|row| row.row == SettingRow::Off)?.figures)
-    }
-}
-
-#[derive(Debug)]
 pub(crate) struct Exits {
-    /// What `exits` says.
     pub(crate) view: exits::view::ExitsResult,
     pub(crate) loaded: exits::load::Loaded,
 }
@@ -113,12 +91,10 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     let vms = select::vms(&opened.info().roster, request.vm)?;
     let only = request.vm.map(|_| vms.clone());
     let asked = asked(request, only.clone());
-    // What is tuned of a guest has its own search.
-    let is_of_host = opened.info().side.is_host();
-    let mut looking = is_of_host.then(|| Looking::new(&opened, &asked));
+    let mut looking = Looking::new(&opened, &asked);
     let mut halts_seen = HaltsSeen::default();
     let mut sinks: Vec<&mut dyn Sink> = vec![&mut halts_seen];
-    sinks.extend(looking.as_mut().map(Looking::sink));
+    sinks.extend(looking.sinks());
     let (recording, ends) = load::load(&opened, OverTime::Vcpus, &mut sinks)?;
     let mut exits_seen = ExitsSeen::new(&opened);
     let exits = exits_of(&opened, &recording, only.as_deref(), &mut exits_seen)?;
@@ -133,21 +109,21 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     let begun = begun.transpose()?;
     let mut in_a = begun.as_ref().map(Begun::summing_a);
     let mut sampling = Sampling::new(&recording, only.as_deref());
-    let is_again = looking.as_mut().is_some_and(|looking| looking.ended(&ends));
-    let mut again = looking.as_mut().filter(|_| is_again);
+    let mut again = looking.ended(&ends).then_some(&mut looking);
     let mut sinks: Vec<&mut dyn Sink> = vec![&mut sampling];
     sinks.extend(in_a.as_mut().map(|in_a| in_a as &mut dyn Sink));
-    sinks.extend(again.as_mut().map(|looking| looking.sink()));
+    sinks.extend(again.iter_mut().flat_map(|looking| looking.sinks()));
     let second = pass(&opened, "choosing halts for the timeline", &mut sinks);
     if let Some(looking) = again {
         looking.go_on(&opened, &second);
     }
     let (sampled, overview) = sampling.finish(&recording, &second)?;
-    let tuned = tuned(&opened, &asked, looking, &recording);
+    let tuned = looking.recommend(&opened, &asked);
+    let advice = TuneAdvice::of(&tuned, &opened, &recording);
     let profile = profile_of(&opened, &recording, only.as_deref())?;
     let lambda = GoalName::Balanced.weight_milli() as f64 / 1e3;
-    let summary = tuned.told.recommendation.clone();
-    let findings = crate::explain::view::view(&loaded, &vms, lambda, tuned.told);
+    let summary = advice.recommendation.clone();
+    let findings = crate::explain::view::view(&loaded, &vms, lambda, advice);
     let recording = loaded.recording;
     let report = report::build::report(
         &recording,
@@ -155,6 +131,7 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
         summary,
         report::build::Extent::Whole,
     );
+    let (advice, candidates, in_guest) = told(tuned);
     Ok(Content {
         dir: request.dir.display().to_string(),
         exits: exits.shown,
@@ -164,10 +141,10 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
         ledger: request.ledger.map(ledger::summary_of).transpose()?,
         recording,
         report,
-        advice: tuned.advice,
-        in_guest: tuned.in_guest,
+        advice,
+        in_guest,
         findings,
-        whatif: tuned.candidates.as_ref().map(WhatIf::of),
+        whatif: candidates.as_ref().map(WhatIf::of),
         sampled,
         overview,
     })
@@ -185,43 +162,20 @@ fn asked(request: &PageRequest<'_>, only: Option<Vec<VmIndex>>) -> TuneRequest {
     }
 }
 
-/// What to set, and the search that found it.
-struct Tuned {
-    told: Told,
-    advice: Result<Advice, String>,
-    candidates: Option<Candidates>,
-    in_guest: Option<GuestTuneResult>,
-}
+/// The result of `tune` for a host, the search that found it, and the result for a guest.
+type Told = (
+    Result<TuneResult, String>,
+    Option<Candidates>,
+    Option<GuestTuneResult>,
+);
 
-fn tuned(
-    opened: &Opened,
-    asked: &TuneRequest,
-    looking: Option<Looking>,
-    recording: &Recording,
-) -> Tuned {
-    let Some(looking) = looking else {
-        let polled_ns = recording.ledger.total().poll_ns().unwrap_or(0);
-        let (told, tuned) = Told::of_guest(opened, asked, polled_ns);
-        let why_not = tuned.as_ref().err().map(why_not);
-        let of_host = "this capture is of a guest, not of its host".to_owned();
-        return Tuned {
-            told,
-            advice: Err(why_not.unwrap_or(of_host)),
-            candidates: None,
-            in_guest: tuned.ok(),
-        };
-    };
-    let recommended = looking.recommend(opened, asked);
-    let told = Told::of_host(&recommended);
-    let (advice, candidates) = match recommended {
-        Ok(Recommended { view, candidates }) => (Ok(Advice { tuned: view }), candidates),
-        Err(failure) => (Err(why_not(&failure)), None),
-    };
-    Tuned {
-        told,
-        advice,
-        candidates,
-        in_guest: None,
+fn told(tuned: Tuned) -> Told {
+    match tuned {
+        Tuned::Host(Ok(Recommended { view, candidates })) => (Ok(view), candidates, None),
+        Tuned::Guest(Ok(view)) => (Err(OF_GUEST.to_owned()), None, Some(view)),
+        Tuned::Host(Err(failure)) | Tuned::Guest(Err(failure)) => {
+            (Err(why_not(&failure)), None, None)
+        }
     }
 }
 

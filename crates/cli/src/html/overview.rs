@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use haltwise_core::account::parts::Parts;
 use haltwise_core::event::Halt;
-use haltwise_core::replay::Seat;
+use haltwise_core::replay::VcpuKey;
 
 use super::sample::packed::Packed;
 
@@ -34,7 +34,6 @@ type Spent = [u64; STATES.len()];
 pub(crate) struct Overview {
     /// vCPU by vCPU; those that could not be placed last.
     pub(crate) rows: Vec<VcpuLane>,
-    /// Length of the recording, in nanoseconds.
     pub(crate) span_ns: u64,
     /// vCPUs that are left out, for there are too many.
     pub(crate) left_out: usize,
@@ -42,7 +41,7 @@ pub(crate) struct Overview {
 
 #[derive(Debug)]
 pub(crate) struct VcpuLane {
-    pub(crate) seat: Seat,
+    pub(crate) seat: VcpuKey,
     pub(crate) halts: u64,
     steps: Vec<Spent>,
 }
@@ -51,7 +50,7 @@ pub(crate) struct VcpuLane {
 pub(crate) struct Gather {
     start_ns: u64,
     span_ns: u64,
-    seats: BTreeMap<(bool, Seat), (VcpuLane, u64)>,
+    seats: BTreeMap<(bool, VcpuKey), (VcpuLane, u64)>,
 }
 
 impl Gather {
@@ -64,7 +63,7 @@ impl Gather {
     }
 
     pub(crate) fn halt(&mut self, halt: &Halt) {
-        let seat = Seat::of(halt);
+        let seat = VcpuKey::of(halt);
         let since = |ns: u64| ns.saturating_sub(self.start_ns);
         let (from, end) = (since(halt.start_ns), since(halt.end_ns()));
         let new = || {

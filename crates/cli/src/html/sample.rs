@@ -10,7 +10,7 @@ use haltwise_capture::table::Table;
 use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::Mode;
-use haltwise_core::replay::session::Seat;
+use haltwise_core::replay::session::VcpuKey;
 use haltwise_core::stats::total;
 
 use super::overview::{Gather, Overview};
@@ -33,21 +33,14 @@ const STRETCHES: u64 = 48;
 
 #[derive(Debug)]
 pub(crate) struct Sampled {
-    /// vCPU by vCPU; those that could not be placed last.
-    pub(crate) seats: Vec<SampledSeat>,
+    /// vCPU by vCPU, with its halts in order; those that could not be placed last.
+    pub(crate) seats: Vec<(VcpuKey, Vec<Halt>)>,
     /// Stretches that were kept, in nanoseconds since the start: from, to.
     pub(crate) stretches: Vec<(u64, u64)>,
     /// vCPUs that are left out, for there are too many.
     pub(crate) seats_left_out: usize,
     pub(crate) halts: u64,
     pub(crate) of: u64,
-}
-
-#[derive(Debug)]
-pub(crate) struct SampledSeat {
-    pub(crate) seat: Seat,
-    /// In order.
-    pub(crate) halts: Vec<Halt>,
 }
 
 impl Sampled {
@@ -117,9 +110,9 @@ impl Keep {
         // Stretches without a halt were looked at as well.
         let last = span_ns.saturating_sub(1) / self.stretch_ns;
         let stretches = (0..=last / self.every).map(|n| stretch(n * self.every));
-        let mut seats: BTreeMap<(bool, Seat), Vec<Halt>> = BTreeMap::new();
+        let mut seats: BTreeMap<(bool, VcpuKey), Vec<Halt>> = BTreeMap::new();
         for halt in self.kept.into_values().flatten() {
-            let seat = Seat::of(&halt);
+            let seat = VcpuKey::of(&halt);
             let halts = seats.entry((seat.vm.is_none(), seat)).or_default();
             // A halt that steps back in time belongs to no replay.
             if halts
@@ -129,18 +122,16 @@ impl Keep {
                 halts.push(halt);
             }
         }
-        let seats = seats.into_iter();
-        let mut seats: Vec<SampledSeat> = seats
-            .map(|((_, seat), halts)| SampledSeat { seat, halts })
-            .collect();
+        let seats = seats.into_iter().map(|((_, seat), halts)| (seat, halts));
+        let mut seats: Vec<(VcpuKey, Vec<Halt>)> = seats.collect();
         let seats_left_out = seats.len().saturating_sub(SEATS);
         if seats_left_out > 0 {
-            seats.sort_by_key(|one| std::cmp::Reverse(one.halts.len()));
+            seats.sort_by_key(|(_, halts)| std::cmp::Reverse(halts.len()));
             seats.truncate(SEATS);
-            seats.sort_by_key(|one| (one.seat.vm.is_none(), one.seat));
+            seats.sort_by_key(|(seat, _)| (seat.vm.is_none(), *seat));
         }
         Sampled {
-            halts: seats.iter().map(|seat| seat.halts.len() as u64).sum(),
+            halts: seats.iter().map(|(_, halts)| halts.len() as u64).sum(),
             seats,
             stretches: stretches.collect(),
             seats_left_out,
@@ -161,15 +152,15 @@ pub(crate) struct Sampling<'a> {
 impl<'a> Sampling<'a> {
     /// Once it is known how long the recording is.
     pub(crate) fn new(recording: &Recording, only: Option<&'a [VmIndex]>) -> Self {
-        let span_ns = recording.end_ns.saturating_sub(recording.start_ns);
+        let (start_ns, span_ns) = (recording.reported.start_ns, recording.reported.duration_ns);
         let places = recording.ledger.places();
         let places = places.filter(|(place, _)| select::is_among(only, place.vm));
         let halts = total(places.map(|(_, account)| account.halts));
-        let full = recording.mode == Mode::Full;
+        let full = recording.reported.mode == Mode::Full;
         Self {
             only,
-            overview: Gather::new(recording.start_ns, span_ns),
-            keep: full.then(|| Keep::new(recording.start_ns, span_ns, halts)),
+            overview: Gather::new(start_ns, span_ns),
+            keep: full.then(|| Keep::new(start_ns, span_ns, halts)),
         }
     }
 
@@ -182,7 +173,9 @@ impl<'a> Sampling<'a> {
         if !recording.damaged {
             ends.whole(Table::Halts)?;
         }
-        let sampled = self.keep.map(|keep| keep.finish(recording.end_ns));
+        let sampled = self
+            .keep
+            .map(|keep| keep.finish(recording.interval().end_ns));
         Ok((sampled, self.overview.finish()))
     }
 }

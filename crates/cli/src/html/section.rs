@@ -1,27 +1,28 @@
-//! The sections of the page, one to a file: data in, markup out.
+//! The sections of the page, each large one in a file of its own: data in, markup out.
 //!
 //! A section that has nothing to show is not there, and no link leads to it.
 
 mod account;
 mod data;
-mod diff;
 mod exits;
 mod first;
-mod honesty;
-mod prediction;
 mod profile;
+mod quality;
 mod timeline;
 mod vms;
 mod whatif;
 
+use haltwise_document::Document;
 use haltwise_document::html::{self, grid as table};
 
 use super::content::Content;
 use super::markup::{Element, Markup, code, el, name, prose};
 use crate::explain::page;
+use crate::ledger::page::accuracy;
 use crate::number::{count, nanos};
 use crate::report::view::Report;
 use crate::words::plural;
+use crate::{diff, prove};
 
 use haltwise_core::recording::Side;
 use haltwise_core::stats::total;
@@ -36,43 +37,46 @@ struct Section {
 
 /// The sections that have something to show, after the first screen, in their order.
 fn sections(content: &Content) -> Vec<Section> {
-    let made = [
-        (
-            "account",
-            "Where halted time goes",
-            account::account(content),
-        ),
-        ("whatif", "What if", whatif::whatif(content)),
-        (
-            "findings",
-            "Findings",
-            Some(html::render(&page::section(&content.findings))),
-        ),
-        ("vms", "VM by VM", vms::vms(content)),
-        ("timeline", "Timeline", timeline::timeline(content)),
-        ("exits", "Exits", exits::exits(content)),
-        (
-            "profile",
-            "Where VMMs spend their time",
-            profile::profile(content),
-        ),
-        (
-            "prediction",
-            "Predicted and measured",
-            prediction::prediction(content),
-        ),
-        ("diff", "Against another capture", diff::diff(content)),
-        (
-            "honesty",
-            "How far this can be trusted",
-            Some(honesty::honesty(content)),
-        ),
-    ];
-    let made = made.into_iter().filter_map(|(id, title, body)| {
-        let body = body?;
-        Some(Section { id, title, body })
-    });
-    made.collect()
+    let mut sections = Vec::new();
+    let mut add = |id, title, body: Option<Markup>| {
+        sections.extend(body.map(|body| Section { id, title, body }));
+    };
+    let findings = html::render(&page::section(&content.findings));
+    let quality = quality::quality(content);
+    let diff = content.diff.as_ref();
+    let diff = diff.map(|it| html::render(&diff::page::document(it, MOST_DIFFERENCES, true)));
+    let profile = profile::profile(content);
+    add(
+        "account",
+        "Where halted time goes",
+        account::account(content),
+    );
+    add("whatif", "What if", whatif::whatif(content));
+    add("findings", "Findings", Some(findings));
+    add("vms", "VM by VM", vms::vms(content));
+    add("timeline", "Timeline", timeline::timeline(content));
+    add("exits", "Exits", exits::exits(content));
+    add("profile", "Where VMMs spend their time", profile);
+    add("prediction", "Predicted and measured", prediction(content));
+    add("diff", "Against another capture", diff);
+    add("quality", "Data quality", Some(quality));
+    sections
+}
+
+const MOST_DIFFERENCES: usize = 200;
+
+/// What replay had predicted beside what was measured: a proof, and how good predictions have been.
+fn prediction(content: &Content) -> Option<Markup> {
+    let proof = content.proof.as_ref();
+    let mut document = proof.map(|proof| prove::page::document(proof, usize::MAX));
+    let ledger = content.ledger.as_ref();
+    let ledger = ledger.filter(|it| it.predictions + it.inconclusive.predictions > 0);
+    if let Some(summary) = ledger {
+        let document = document.get_or_insert_with(Document::new);
+        document.heading("The ledger");
+        accuracy(document, summary);
+    }
+    document.map(|document| html::render(&document))
 }
 
 pub(crate) fn all(content: &Content) -> Markup {
@@ -85,7 +89,7 @@ pub(crate) fn all(content: &Content) -> Markup {
     let skip = el("a")
         .class("skip")
         .attr("href", "#found")
-        .with("To what was found");
+        .with("Skip to findings");
     let main = el("main")
         .with(first::first(content))
         .with_all(sections.iter().map(|section| {
@@ -178,7 +182,7 @@ fn trust(content: &Content) -> Element {
     let class = if said.len() > 1 { "chip warn" } else { "chip" };
     el("a")
         .class(class)
-        .attr("href", "#honesty")
+        .attr("href", "#quality")
         .with(said.join(", "))
 }
 

@@ -7,11 +7,10 @@ use anyhow::anyhow;
 use haltwise_capture::error::CaptureWriteError;
 use haltwise_capture::import::ImportError;
 
-use super::source::NotOpened;
 use crate::exit::{Exit, Failure};
 
-pub(super) fn opening(error: NotOpened) -> Failure {
-    let (exit, hint) = match error.source.kind() {
+pub(super) fn opening(error: io::Error, file: &Path) -> Failure {
+    let (exit, hint) = match error.kind() {
         io::ErrorKind::PermissionDenied => (Exit::Denied, Some("recordings are often root's")),
         io::ErrorKind::IsADirectory => (
             Exit::Failed,
@@ -19,11 +18,10 @@ pub(super) fn opening(error: NotOpened) -> Failure {
         ),
         _ => (Exit::Failed, None),
     };
-    let text = format!("read {}", error.path.display());
-    let failure = Failure::new(exit, anyhow!(error.source).context(text));
-    match hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
+    Failure {
+        exit,
+        error: anyhow!(error).context(format!("read {}", file.display())),
+        hint: hint.map(str::to_owned),
     }
 }
 
@@ -36,11 +34,9 @@ pub(super) fn importing(error: ImportError, file: &Path, signal: Option<&str>) -
     if let Some(signal) = signal {
         return anyhow!("import {name}: {signal} came; nothing was written").into();
     }
-    let hint = hint(&error, &name);
-    let failure = Failure::from(anyhow!(error).context(format!("import {name}")));
-    match hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
+    Failure {
+        hint: hint(&error, &name),
+        ..anyhow!(error).context(format!("import {name}")).into()
     }
 }
 

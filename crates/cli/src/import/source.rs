@@ -3,8 +3,8 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::AsFd as _;
+use std::path::Path;
 
 use haltwise_capture::files;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,27 +22,15 @@ pub(super) struct Source<'a> {
     interrupt: &'a Interrupt,
 }
 
-#[derive(Debug)]
-pub(super) struct NotOpened {
-    pub(super) path: PathBuf,
-    pub(super) source: io::Error,
-}
-
 impl<'a> Source<'a> {
     /// Opens a file; `-` is stdin.
-    pub(super) fn open(path: &Path, interrupt: &'a Interrupt) -> Result<Self, NotOpened> {
-        let opened = if path == Path::new("-") {
-            io::stdin().as_fd().try_clone_to_owned().map(OwnedFd::into)
+    pub(super) fn open(path: &Path, interrupt: &'a Interrupt) -> io::Result<Self> {
+        let file = if path == Path::new("-") {
+            io::stdin().as_fd().try_clone_to_owned()?.into()
         } else {
-            files::open_text(path)
+            files::open_text(path)?
         };
-        match opened {
-            Ok(file) => Ok(Self { file, interrupt }),
-            Err(source) => Err(NotOpened {
-                path: path.to_owned(),
-                source,
-            }),
-        }
+        Ok(Self { file, interrupt })
     }
 
     /// Its size in bytes, where that is known.

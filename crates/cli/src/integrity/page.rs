@@ -36,7 +36,7 @@ pub(crate) fn check(check: &CheckedCapture, top: usize) -> Document {
     document
 }
 
-/// What `haltwise repair` says, with so many rows of each table.
+/// What `haltwise check --repair` says, with so many rows of each table.
 pub(crate) fn repair(repair: &RepairedCapture, top: usize) -> Document {
     let mut document = Document::new();
     let (old, new) = (&repair.capture, &repair.output);
@@ -63,7 +63,6 @@ fn said(verdict: &str) -> &'static str {
     }
 }
 
-/// Rows that can be read, of how many.
 fn rows(table: &CheckedTable) -> String {
     let of = table.rows_written.filter(|&written| written != table.rows);
     let of = of.map(|written| format!(" of {}", count(written)));
@@ -118,9 +117,9 @@ fn notes(document: &mut Document, check: &CheckedCapture) {
     let unended = check.state == State::Recording && !check.live;
     if unended || check.tables.iter().any(|table| !table.damage.is_empty()) {
         document.remark(prose![
-            "`haltwise repair ",
+            "`haltwise check ",
             Untrusted::from(&check.capture),
-            " -o NEW` writes a finished capture with everything that can be read."
+            " --repair NEW` writes a finished capture with everything that can be read."
         ]);
     }
 }

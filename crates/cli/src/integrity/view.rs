@@ -12,7 +12,6 @@ use haltwise_document::figures;
 
 use super::SCHEMA;
 
-/// What the pages of documentation say before their tables.
 pub(crate) const CHECK: &[&str] = &[
     "Every file is read from end to end and compared with its checksums ([the capture format](capture-format.md)). \
      The exit code is 0 if `whole` is true, else 5. Where `capture.json` itself is damaged beyond reading there is an error \

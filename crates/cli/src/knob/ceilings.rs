@@ -1,9 +1,10 @@
-//! Which VMs are meant, and which of them can be given a ceiling.
+//! Which VMs are meant, which of them can be given a ceiling, and in which guests parameters are set.
 
 use haltwise_core::ids::{Pid, VmKey};
+use haltwise_core::parameter::Parameter;
 use haltwise_host::ceiling::{CeilingError, Governed, Governor};
 use haltwise_host::discovery::{self, VmProcess, VmSelector};
-use haltwise_host::knob::Target;
+use haltwise_host::knob::{InGuest, Target};
 use haltwise_host::root::Root;
 use serde::Serialize;
 
@@ -15,7 +16,6 @@ use crate::plan::PlannedCeiling;
 /// VMs with the ceilings that they should have, in nanoseconds.
 pub(crate) type Ceilings = Vec<(VmKey, u32)>;
 
-/// A ceiling of the plan that was not set.
 #[derive(Debug, Serialize)]
 pub(crate) struct Unset {
     /// The VM, as the plan names it.
@@ -24,20 +24,6 @@ pub(crate) struct Unset {
 }
 
 impl Unset {
-    fn absent(vm: &str) -> Self {
-        Self {
-            vm: vm.to_owned(),
-            why: "no VM of this name runs; apply the plan again when it does".to_owned(),
-        }
-    }
-
-    fn refused(vm: &str, error: &CeilingError) -> Self {
-        Self {
-            vm: vm.to_owned(),
-            why: error.to_string(),
-        }
-    }
-
     pub(crate) fn ended(root: &Root, target: Target) -> Self {
         Self {
             vm: name_of(root, target),
@@ -46,13 +32,40 @@ impl Unset {
     }
 }
 
-/// Every VM of the processes that are meant. All must be there.
+/// The processes that are meant; all must be there.
+fn selected<'a>(
+    vms: &'a [VmProcess],
+    wanted: &[VmSelector],
+) -> Result<Vec<&'a VmProcess>, Failure> {
+    let selected = wanted.iter().map(|selector| selector.select(vms));
+    let selected: Result<_, _> = selected.collect();
+    selected.map_err(|error| Failure::new(Exit::Usage, anyhow::Error::new(error)))
+}
+
+/// Each parameter in the guest of each VM that is meant.
+pub(crate) fn in_guests(
+    root: &Root,
+    wanted: &[VmSelector],
+    parameters: &[(Parameter, u32)],
+) -> Result<Vec<(InGuest, u32)>, Failure> {
+    let vms = discovery::scan(root)?.vms;
+    let mut guests = Vec::new();
+    for vm in selected(&vms, wanted)? {
+        let of_vm = parameters.iter();
+        guests.extend(of_vm.map(|&(parameter, value)| {
+            let vm = vm.key;
+            (InGuest { vm, parameter }, value)
+        }));
+    }
+    guests.sort_unstable();
+    guests.dedup();
+    Ok(guests)
+}
+
+/// Every VM of the processes that are meant.
 pub(crate) fn of_vms(root: &Root, wanted: &[VmSelector], ns: u32) -> Result<Ceilings, Failure> {
     let vms = discovery::scan(root)?.vms;
-    let selected = wanted.iter().map(|selector| selector.select(&vms));
-    let selected: Result<Vec<_>, _> = selected.collect();
-    let selected =
-        selected.map_err(|error| Failure::new(Exit::Usage, anyhow::Error::new(error)))?;
+    let selected = selected(&vms, wanted)?;
     let mut ceilings = Vec::new();
     for (vm, keys) in selected.iter().zip(governed(root, &selected)) {
         let keys = keys.map_err(|it| explain(it.into()))?;
@@ -83,12 +96,10 @@ pub(crate) fn of_plan(
     });
     let found: Vec<_> = found.collect();
     let is_absent = |it: &&PlannedCeiling| found.iter().all(|(of, ..)| of.vm != it.vm);
-    unset.extend(
-        wanted
-            .iter()
-            .filter(is_absent)
-            .map(|it| Unset::absent(&it.vm)),
-    );
+    unset.extend(wanted.iter().filter(is_absent).map(|it| Unset {
+        vm: it.vm.clone(),
+        why: "no VM of this name runs; apply the plan again when it does".to_owned(),
+    }));
     let processes: Vec<&VmProcess> = found.iter().map(|(_, vm, _)| *vm).collect();
     for ((wanted, _, meant), keys) in found.iter().zip(governed(root, &processes)) {
         let is_meant = |key: &VmKey| match meant {
@@ -100,14 +111,16 @@ pub(crate) fn of_plan(
                 let keys = keys.into_iter().filter(is_meant);
                 ceilings.extend(keys.map(|key| (key, wanted.halt_poll_ns)));
             }
-            Err(error) => unset.push(Unset::refused(&wanted.vm, &error)),
+            Err(error) => unset.push(Unset {
+                vm: wanted.vm.clone(),
+                why: error.to_string(),
+            }),
         }
     }
     ceilings.sort_unstable();
     Ok((ceilings, unset))
 }
 
-/// Which VMs of a process have a name.
 #[derive(Clone, Copy)]
 enum Meant {
     All,
@@ -116,10 +129,10 @@ enum Meant {
 
 /// Those of this name, if it has any; where a process has several VMs, captures number them.
 fn meant(vm: &VmProcess, name: &str) -> Option<Meant> {
-    if vm.name == name {
+    if vm.label.name == name {
         return Some(Meant::All);
     }
-    let ordinal = name.strip_prefix(&vm.name)?.strip_prefix('-')?;
+    let ordinal = name.strip_prefix(&vm.label.name)?.strip_prefix('-')?;
     let ordinal = ordinal.parse().ok().filter(|_| vm.has_several())?;
     Some(Meant::One(ordinal))
 }

@@ -1,4 +1,4 @@
-//! Changes and running VMs on a screen, as `apply`, `undo`, `status` and `doctor` show them.
+//! Changes and running VMs on a screen, as `apply`, `undo` and `status` show them.
 
 use haltwise_host::knob::Outcome;
 
@@ -7,7 +7,7 @@ use super::watching::VmView;
 use crate::number::nanos;
 use crate::page::{Page, Stands, harmless};
 use crate::pilot_state::text::name;
-use crate::words::{each_once, plural};
+use crate::words::{each_once, is_time, plural};
 
 pub(crate) fn changes(page: &mut Page, changes: &[ChangeView]) {
     let is_file = |change: &&ChangeView| change.name.starts_with('/');
@@ -16,9 +16,7 @@ pub(crate) fn changes(page: &mut Page, changes: &[ChangeView]) {
         let text = |value: &Option<String>| value.as_deref().unwrap_or("-").to_owned();
         // Of a parameter in a guest, the first word.
         let first = change.name.split(' ').next().unwrap_or_default();
-        let is_time = first.ends_with("_ns")
-            || first.ends_with("_start")
-            || change.name.starts_with("ceiling of ");
+        let is_time = is_time(first) || change.name.starts_with("ceiling of ");
         let time = |value: &Option<String>| {
             let ns = value.as_ref()?.parse().ok().filter(|_| is_time)?;
             Some(nanos(ns))
@@ -82,23 +80,30 @@ pub(crate) fn disabled(vcpus: &[u32]) -> String {
     )
 }
 
+/// The windows of a VM's vCPUs, smallest and largest.
+pub(crate) fn window(ns: Option<(u32, u32)>, vetoed_vcpus: &[u32]) -> Option<String> {
+    match ns {
+        None if !vetoed_vcpus.is_empty() => Some("not polled".to_owned()),
+        None => None,
+        Some((low, high)) if low == high => Some(nanos(low.into())),
+        Some((low, high)) => Some(format!("{} to {}", nanos(low.into()), nanos(high.into()))),
+    }
+}
+
 /// Of a VM that KVM's counters do not tell from an idle one.
 pub(crate) const NOT_RUNNING: &str = "not running: none of its vCPUs is in KVM_RUN (paused, not \
                                       started, or stopped after an error). This does not mean idle.";
 
-/// VMs that a table lists.
-const LISTED: usize = 20;
-
-/// A table with a row for each VM, of many the first.
+/// A table with a row for each VM, the first as far as the page lists rows.
 pub(crate) fn vm_table(
     page: &mut Page,
     stands: &[Stands],
     header: &[&str],
     rows: Vec<Vec<String>>,
 ) {
-    let more = rows.len().saturating_sub(LISTED);
+    let more = rows.len().saturating_sub(page.rows());
     let header = header.iter().map(|&word| word.to_owned()).collect();
-    let shown = rows.into_iter().take(LISTED);
+    let shown = rows.into_iter().take(page.rows());
     page.table(
         2,
         stands,
@@ -127,12 +132,7 @@ pub(crate) fn vms(page: &mut Page, vms: &[VmView], unwatched: Option<&str>) {
     }
     let rows = vms.iter().map(|vm| {
         let ceiling = vm.ceiling_ns.map(|ns| nanos(ns.into()));
-        let window = match vm.window_ns {
-            None if !vm.vetoed_vcpus.is_empty() => Some("not polled".to_owned()),
-            None => None,
-            Some((low, high)) if low == high => Some(nanos(low.into())),
-            Some((low, high)) => Some(format!("{} to {}", nanos(low.into()), nanos(high.into()))),
-        };
+        let window = window(vm.window_ns, &vm.vetoed_vcpus);
         let follows = match (vm.effect, vm.step) {
             ("follows", _) => "yes".to_owned(),
             ("own-cap", Some(step)) => format!("no: own cap, apply {step}"),

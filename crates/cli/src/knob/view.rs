@@ -17,7 +17,6 @@ pub(crate) struct ChangeView {
     pub(crate) follows: bool,
 }
 
-/// Something that is left as it is.
 #[derive(Debug, Serialize)]
 pub(crate) struct LeftView {
     pub(crate) name: String,
@@ -50,7 +49,7 @@ pub(crate) fn name_of(root: &Root, target: Target) -> String {
     let vm = target.vm();
     let found =
         vm.and_then(|vm| discovery::identify(root, vm.pid).filter(|it| is_process_of(it.key, vm)));
-    let Some(name) = found.map(|it| format!("{} (pid {})", it.name, it.pid())) else {
+    let Some(name) = found.map(|it| format!("{} (pid {})", it.label.name, it.pid())) else {
         return target.name();
     };
     match target {

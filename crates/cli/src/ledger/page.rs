@@ -10,7 +10,6 @@ use crate::proof::figure;
 use crate::proof::ledger::entry::Entry;
 use crate::words::plural;
 
-/// Lays it out, with so many proofs.
 pub(crate) fn document(ledger: &Ledger, top: usize) -> Document {
     let mut document = Document::new();
     let path = Untrusted::from(&ledger.path);

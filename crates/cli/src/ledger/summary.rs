@@ -19,7 +19,7 @@ figures! {
         pub(crate) proofs: usize = Count,
         /// Predictions in them: one for each figure of each setting.
         pub(crate) predictions: usize = Count,
-        /// Of them, those whose measured difference fell within the predicted interval, widened by the noise.
+        /// Those of them whose measured difference fell within the predicted interval, widened by the noise.
         pub(crate) within: usize = Count,
         /// Of those, the ones that would lie outside without the noise.
         pub(crate) within_by_noise: usize = Count,
@@ -36,7 +36,7 @@ figures! {
         pub(crate) proofs: usize = Count,
         /// Predictions in them.
         pub(crate) predictions: usize = Count,
-        /// Of them, those within an interval that was widened by too much noise.
+        /// Those of them within an interval that was widened by too much noise.
         pub(crate) within: usize = Count,
     }
 

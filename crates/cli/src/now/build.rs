@@ -1,4 +1,4 @@
-//! From a capture to the answer: what `report`, `tune` and `explain` say of it, in one pass over its halts.
+//! From a capture to the answer: what `report` and `tune` say of it, in one pass over its halts.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,8 +23,8 @@ use crate::prices::{self, words};
 use crate::reading::opened::Opened;
 use crate::reading::select;
 use crate::recommend::candidates::{Candidates, Extent, SettingRow, TuneRequest};
-use crate::recommend::follow;
-use crate::recommend::view::{GoalAdvice, HaltFigures, PlayedSettings};
+use crate::recommend::reach;
+use crate::recommend::view::{GoalAdvice, HaltFigures};
 use crate::recommend::{Looking, Recommendation, Recommended, say};
 use crate::report;
 
@@ -47,24 +47,23 @@ pub(crate) fn build(
         ..TuneRequest::of_goal(goal, vm.map(|_| vms.clone()))
     };
     let mut looking = Looking::new(&opened, &request);
-    let (loaded, ends) = explain::load::load(&opened, &mut [looking.sink()])?;
+    let (loaded, ends) = explain::load::load(&opened, &mut looking.sinks())?;
     looking.go_on(&opened, &ends);
-    let recommended = looking.recommend(&opened, &request);
+    let tuned = looking.recommend(&opened, &request);
     let recording = &loaded.recording;
-    let summary = Recommendation::of(&recommended);
+    let told = explain::tune_advice::TuneAdvice::of(&tuned, &opened, recording);
     let report = report::build::report(
         recording,
         |it| picked.contains(&it.index),
-        summary,
+        told.recommendation.clone(),
         report::build::Extent::Table,
     );
     let lambda = goal.weight_milli() as f64 / 1e3;
-    let told = explain::told::Told::of_host(&recommended);
     let explained = explain::view::view(&loaded, &vms, lambda, told);
     let is_partial = report.recording.lost > 0 || recording.is_partial();
     let account = &report.host.account;
     let is_seen = report.vms.iter().all(|vm| vm.not_observable.is_none());
-    let made = recommended.as_ref().ok();
+    let made = tuned.on_host();
     let one = (opened.info().roster.vms.iter()).find(|vm| vms == [vm.index]);
     let can_set = here.is_none_or(|root| is_writable(root, Parameter::HaltPollNs).is_ok());
     let apply = made.and_then(|made| apply(made, can_set).or_else(|| apply_ceiling(made, one?)));
@@ -85,7 +84,7 @@ pub(crate) fn build(
         price: made.map(|made| price(&opened, made)),
         goal: goal.as_str(),
         verdict: made.map(|made| made.view.verdict),
-        advice: advice(&recommended, &report.recommendation, one),
+        advice: advice(made, &report.recommendation, one),
         findings: findings(&explained),
         undo: (apply.as_ref())
             .filter(|apply| apply.starts_with("haltwise "))
@@ -97,7 +96,7 @@ pub(crate) fn build(
 }
 
 fn own_ceilings(opened: &Opened, picked: &BTreeSet<VmIndex>) -> usize {
-    let own = follow::own(opened.info()).into_iter().map(|(vm, _)| vm);
+    let own = reach::own(opened.info()).into_iter().map(|(vm, _)| vm);
     own.collect::<BTreeSet<_>>().intersection(picked).count()
 }
 
@@ -106,7 +105,7 @@ fn settings(made: &Recommended) -> Vec<ComparedSetting> {
     let (Some(played), Some(candidates)) = (&made.view.played, &made.candidates) else {
         return Vec::new();
     };
-    let Some(current) = figures(played, SettingRow::InForce) else {
+    let Some(current) = played.figures(SettingRow::InForce) else {
         return Vec::new();
     };
     let (in_force, aim) = (made.view.in_force, &candidates.advice.goal.aim);
@@ -114,29 +113,23 @@ fn settings(made: &Recommended) -> Vec<ComparedSetting> {
     let off = in_force.with(Parameter::HaltPollNs, 0);
     let recommended = made.view.recommended;
     let is_off = |setting: Values| setting.get(Parameter::HaltPollNs) == Some(0);
-    if let Some(of) = figures(played, SettingRow::Off).filter(|_| !is_off(in_force)) {
-        let which = match recommended {
-            Some(setting) if is_off(setting) => "recommended",
-            _ => "off",
-        };
-        settings.push(row(
-            which,
-            &off,
-            (of, candidates.off.as_ref()),
-            current,
-            aim,
-        ));
+    let without = played.figures(SettingRow::Off);
+    if let Some(of) = without.filter(|_| !is_off(in_force)) {
+        let is_recommended = recommended.is_some_and(is_off);
+        let which = if is_recommended { "recommended" } else { "off" };
+        let against = candidates.off.as_ref();
+        settings.push(row(which, &off, (of, against), current, aim));
     }
     let against = candidates.advice.against_in_force.as_ref();
     let other = recommended.filter(|&setting| !is_off(setting));
-    if let (Some(setting), Some(of)) = (other, figures(played, SettingRow::Choice)) {
+    if let (Some(setting), Some(of)) = (other, played.figures(SettingRow::Choice)) {
         settings.push(row("recommended", &setting, (of, against), current, aim));
     }
     settings
 }
 
 fn goals(made: &Recommended) -> Vec<GoalAdvice> {
-    let reaches = |it: &Candidates| made.view.follows || it.material.terms.ceiling_only;
+    let reaches = |it: &Candidates| made.view.follows || it.inputs.terms.ceiling_only;
     let is_told = made.candidates.as_ref().is_some_and(reaches);
     let played = made.view.played.as_ref().filter(|_| is_told);
     played.map_or_else(Vec::new, |played| played.goals.clone())
@@ -154,11 +147,6 @@ fn price(opened: &Opened, made: &Recommended) -> String {
         }
     }
     text
-}
-
-fn figures(played: &PlayedSettings, wanted: SettingRow) -> Option<&HaltFigures> {
-    let found = played.rows.iter().find(|row| row.row == wanted);
-    found.map(|row| &row.figures)
 }
 
 /// A setting's figures, with the ends of what it may come to: the current setting's, and the ends of the difference.
@@ -190,12 +178,8 @@ fn row(
 }
 
 /// What to do about KVM's parameters. What a change does stands in the table.
-fn advice(
-    made: &Result<Recommended, Failure>,
-    summary: &Recommendation,
-    one: Option<&Vm>,
-) -> String {
-    let change = made.as_ref().ok().and_then(|made| {
+fn advice(made: Option<&Recommended>, summary: &Recommendation, one: Option<&Vm>) -> String {
+    let change = made.and_then(|made| {
         let against = made.candidates.as_ref()?.advice.against_in_force.as_ref()?;
         let what = match made.view.own_ceiling_ns() {
             None => say::parameters(&made.view.for_host()?.beyond(&made.view.in_force)),
@@ -223,7 +207,7 @@ fn findings(of: &explain::view::Explanation) -> Vec<CostlyFinding> {
         let found = CostlyFinding {
             rule: finding.rule,
             title: finding.title,
-            vm: finding.vm_name.clone(),
+            vm: finding.whose.vm_name.clone(),
             signature: finding.signature.clone(),
             cpu_percent: finding.cost.map(|of| of.cost.cpu_ns_per_s / 1e7),
             remedy: finding.remedy.clone(),
@@ -238,7 +222,6 @@ fn findings(of: &explain::view::Explanation) -> Vec<CostlyFinding> {
     told
 }
 
-/// The command that sets what is recommended.
 fn apply(made: &Recommended, can_set: bool) -> Option<String> {
     let setting = made.view.for_host()?.beyond(&made.view.in_force);
     Some((if can_set { say::apply } else { say::boot })(&setting))
@@ -254,7 +237,7 @@ fn apply_ceiling(made: &Recommended, vm: &Vm) -> Option<String> {
 /// The command that measures it, or what is to be proved first, against what is in force.
 fn prove(made: &Recommended) -> Option<String> {
     let view = &made.view;
-    let is_unproven = view.follows && view.verdict == say::verdict(Verdict::Unproven);
+    let is_unproven = view.follows && view.verdict == Verdict::Unproven.as_str();
     let unproven = || view.played.as_ref().filter(|_| is_unproven)?.choice;
     let setting = view.for_host().or_else(unproven)?;
     let spec = if setting.get(Parameter::HaltPollNs) == Some(0) {

@@ -24,34 +24,15 @@ pub(crate) fn view(root: &Root, advice: String) -> anyhow::Result<Answer> {
                 value: knob.value,
             })
             .collect(),
-        vms: Vec::new(),
-        hidden_processes: 0,
-        busy_cpus: None,
-        cpu_pressure: None,
+        ..UnrecordedHost::default()
     };
     vms(root, &mut outside)?;
     Ok(Answer {
         schema: SCHEMA,
-        recording: None,
         outside: Some(outside),
-        capture: None,
-        cpus: None,
-        halts: None,
-        poll_cpu_percent: None,
-        poll_bound: None,
-        failed_cpu_percent: None,
-        vms: Vec::new(),
-        own_ceilings: 0,
-        settings: Vec::new(),
-        goals: Vec::new(),
-        price: None,
         goal: GoalName::Balanced.as_str(),
-        verdict: None,
         advice,
-        findings: Vec::new(),
-        apply: None,
-        undo: None,
-        prove: None,
+        ..Answer::default()
     })
 }
 
@@ -89,7 +70,7 @@ fn vms(root: &Root, outside: &mut UnrecordedHost) -> anyhow::Result<()> {
     outside.vms = of_found.collect();
     let others = scan.vms.into_iter().map(|vm| UnrecordedVm {
         pid: vm.pid().0,
-        name: vm.name,
+        name: vm.label.name,
         cpu_percent: None,
         guest_cpu_percent: None,
         kernel_cpu_percent: None,

@@ -23,7 +23,7 @@ figures! {
         pub(crate) cpu: Option<CpuFigures> = Record(CpuFigures::FIGURES),
         /// CPU time spent polling; `null` where that was not recorded, or no vCPU halted.
         pub(crate) poll_cpu_percent: Option<f64> = CpuPercent "polling",
-        /// Of that, in polls that failed.
+        /// The part of it in polls that failed.
         pub(crate) failed_cpu_percent: Option<f64> = CpuPercent "failed",
     }
 }

@@ -6,9 +6,8 @@ use super::usage::UsingVm;
 use crate::figures::Source;
 use crate::recommend::view::GoalAdvice;
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
-    "`report`, `tune` and `explain` say the same of the capture that it names, and more.",
+    "`report` and `tune` say the same of the capture that it names, and more.",
     "Times are whole nanoseconds, and their names end in `_ns`. Settings are compared on the second half of the \
      recording; intervals hold the true difference to the current setting with 95 % confidence.",
     "`null` means that the recording does not show it. It never means zero. Where nothing was recorded, because no VM \
@@ -18,6 +17,7 @@ pub(crate) const ABOUT: &[&str] = &[
 pub(crate) const SCHEMA: u32 = 1;
 
 figures! {
+    #[derive(Default)]
     pub(crate) struct Answer {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
@@ -35,7 +35,7 @@ figures! {
         pub(crate) poll_cpu_percent: Option<f64> = CpuPercent,
         /// What times of polls are: `exact`, `at least`, `at most` or `about`.
         pub(crate) poll_bound: Option<&'static str> = Name,
-        /// Of that, in polls that failed.
+        /// The part of it in polls that failed.
         pub(crate) failed_cpu_percent: Option<f64> = CpuPercent,
         /// The VMs, most CPU time first; without those of which only little polling is known.
         pub(crate) vms: Vec<UsingVm> = List(UsingVm::FIGURES),
@@ -54,7 +54,7 @@ figures! {
         pub(crate) verdict: Option<&'static str> = Word,
         /// The same in a sentence or two.
         pub(crate) advice: String = Word,
-        /// What `explain` found beside polling, most expensive first, at most two; and at most two VMs whose vCPUs
+        /// Findings beside polling, most expensive first, at most two; and at most two VMs whose vCPUs
         /// never halt.
         pub(crate) findings: Vec<CostlyFinding> = List(CostlyFinding::FIGURES),
         /// The command that applies the recommendation; `null` where nothing is to be set.
@@ -66,6 +66,7 @@ figures! {
     }
 
     /// A host as it is seen without a recording.
+    #[derive(Default)]
     pub(crate) struct UnrecordedHost {
         /// KVM's parameters of halt polling.
         pub(crate) parameters: Vec<ParameterValue> = List(ParameterValue::FIGURES),
@@ -87,9 +88,9 @@ figures! {
         pub(crate) pid: u32 = Number,
         /// CPU time; `null` of a process that came or went.
         pub(crate) cpu_percent: Option<f64> = CpuPercent,
-        /// Of that, in the guest.
+        /// The part of it in the guest.
         pub(crate) guest_cpu_percent: Option<f64> = CpuPercent,
-        /// Of that, in the kernel: exits, halt polling and I/O, which only a recording separates.
+        /// The part of it in the kernel: exits, halt polling and I/O, which only a recording separates.
         pub(crate) kernel_cpu_percent: Option<f64> = CpuPercent,
     }
 
@@ -127,7 +128,7 @@ figures! {
         pub(crate) rule: &'static str = Word,
         /// What it is.
         pub(crate) title: &'static str = Word,
-        /// Whom it is about: `null` is the host.
+        /// VM that it concerns; `null` is the host.
         pub(crate) vm: Option<String> = Name,
         /// What was seen, with its numbers, in words.
         pub(crate) signature: String = Name,

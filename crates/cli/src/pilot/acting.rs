@@ -1,7 +1,7 @@
 //! Makes a change of the pilot's, through the journal, and only where what is in force is what the decision rests on.
 
 use haltwise_core::parameter::Values;
-use haltwise_core::pilot::decision::{Change, Decision, Refusal};
+use haltwise_core::pilot::decision::{Change, Refusal};
 use haltwise_core::pilot::input::Scope;
 use haltwise_host::knob::{KnobError, Request, Target, Writer};
 use haltwise_host::root::Root;
@@ -10,21 +10,21 @@ use crate::knob;
 
 pub(crate) fn make(
     root: &Root,
-    decision: &Decision,
+    scope: Scope,
     change: Change,
     take_over: bool,
 ) -> Result<(), Refusal> {
-    let (request, expected) = request(root, decision.scope, change);
-    let request = Request {
-        take_over,
-        ..request
-    };
-    set(root, &request, &expected, change.is_unsure).map_err(|error| refusal(&error))
+    set(root, scope, change, take_over).map_err(|error| refusal(&error))
 }
 
-/// What is to be set, and what has to be there before.
-fn request(root: &Root, scope: Scope, change: Change) -> (Request, Vec<(Target, u32)>) {
-    let (mut request, mut expected) = (Request::default(), Vec::new());
+/// The lock is held from the look to the write, and the write looks once more.
+fn set(root: &Root, scope: Scope, change: Change, take_over: bool) -> Result<(), KnobError> {
+    let mut request = Request {
+        take_over,
+        ..Request::default()
+    };
+    // What has to be there before.
+    let mut expected = Vec::new();
     match scope {
         Scope::Vm(vm) => {
             request.ceilings.push((vm, change.to.halt_poll_ns));
@@ -44,18 +44,8 @@ fn request(root: &Root, scope: Scope, change: Change) -> (Request, Vec<(Target, 
             }
         }
     }
-    (request, expected)
-}
-
-/// The lock is held from the look to the write, and the write looks once more.
-fn set(
-    root: &Root,
-    request: &Request,
-    expected: &[(Target, u32)],
-    has_failed: bool,
-) -> Result<(), KnobError> {
     let mut writer = Writer::open(root, &knob::who())?;
-    let proposal = writer.propose_on(request, expected, has_failed)?;
+    let proposal = writer.propose_on(&request, &expected, change.is_unsure)?;
     writer.apply(&proposal)?;
     Ok(())
 }

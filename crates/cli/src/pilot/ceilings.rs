@@ -14,7 +14,9 @@ const LONGEST: Duration = Duration::from_mins(1);
 #[derive(Debug, Default)]
 pub(crate) struct Ceilings {
     governors: BTreeMap<VmKey, Governor>,
-    answered: Answered,
+    known: BTreeMap<VmKey, Ceiling>,
+    /// VMMs without an answer: since when, and until when they are not asked.
+    silent: BTreeMap<VmKey, [Instant; 2]>,
 }
 
 impl Ceilings {
@@ -22,9 +24,9 @@ impl Ceilings {
     /// for a twentieth of the time.
     pub(crate) fn read(&mut self, root: &Root, vms: &BTreeSet<VmKey>) {
         let processes: BTreeSet<VmKey> = vms.iter().copied().map(process_of).collect();
-        let governors = &mut self.governors;
+        let mut governors = std::mem::take(&mut self.governors);
         governors.retain(|vmm, _| processes.contains(vmm));
-        self.answered.ask(&processes, Instant::now(), |due| {
+        self.ask(&processes, Instant::now(), |due| {
             let is_new = |vmm: &&VmKey| !governors.contains_key(vmm);
             let new: Vec<VmKey> = due.iter().filter(is_new).copied().collect();
             let pids: Vec<Pid> = new.iter().map(|vmm| vmm.pid).collect();
@@ -49,44 +51,26 @@ impl Ceilings {
             }
             answers
         });
+        self.governors = governors;
     }
 
     pub(crate) fn of(&self, vm: VmKey) -> Ceiling {
-        let known = self.answered.ceilings.get(&vm).copied();
+        let known = self.known.get(&vm).copied();
         known.unwrap_or(Ceiling::Fixed(None))
     }
 
     /// Whether its VMM has answered when it was asked last.
     pub(crate) fn has_answered(&self, vm: VmKey) -> bool {
-        !self.answered.silent.contains_key(&process_of(vm))
+        !self.silent.contains_key(&process_of(vm))
     }
 
-    /// A ceiling was to be set, and this one was: its VMM is asked at the next reading, also where it has not answered.
-    pub(crate) fn was_tried(&mut self, vm: VmKey, set_ns: Option<u32>) {
-        self.answered.was_tried(vm, set_ns);
-    }
-}
-
-/// The process that runs a VM, as its first.
-fn process_of(vm: VmKey) -> VmKey {
-    VmKey { ordinal: 0, ..vm }
-}
-
-#[derive(Debug, Default)]
-struct Answered {
-    ceilings: BTreeMap<VmKey, Ceiling>,
-    /// VMMs without an answer: since when, and until when they are not asked.
-    silent: BTreeMap<VmKey, [Instant; 2]>,
-}
-
-impl Answered {
     fn ask(
         &mut self,
         processes: &BTreeSet<VmKey>,
         now: Instant,
         vms_of: impl FnOnce(&[VmKey]) -> Vec<Result<Vec<Governed>, CeilingError>>,
     ) {
-        self.ceilings
+        self.known
             .retain(|vm, _| processes.contains(&process_of(*vm)));
         self.silent.retain(|vmm, _| processes.contains(vmm));
         let is_due = |vmm: &VmKey| self.silent.get(vmm).is_none_or(|[_, until]| now >= *until);
@@ -113,23 +97,29 @@ impl Answered {
         }
     }
 
-    /// What a VM was set to is what is known of it, until its VMM answers: one that stands still by then says nothing else.
-    fn was_tried(&mut self, vm: VmKey, set_ns: Option<u32>) {
+    /// A ceiling was to be set, and this one was: it is what is known of the VM until its VMM answers, and the VMM is asked at
+    /// the next reading, also where it has not answered.
+    pub(crate) fn was_tried(&mut self, vm: VmKey, set_ns: Option<u32>) {
         self.silent.remove(&process_of(vm));
         if let Some(ns) = set_ns {
             // KVM takes no ceiling away: one that followed halt_poll_ns has its own from now on.
-            self.ceilings.insert(vm, Ceiling::Own(ns));
+            self.known.insert(vm, Ceiling::Own(ns));
         }
     }
 
     fn set(&mut self, vmm: VmKey, mut vms: Vec<Governed>) {
-        self.ceilings.retain(|vm, _| process_of(*vm) != vmm);
+        self.known.retain(|vm, _| process_of(*vm) != vmm);
         vms.sort_by_key(|vm| vm.fd);
         let keys = (0..).map(|ordinal| VmKey { ordinal, ..vmm });
         let own = vms.into_iter().map(|vm| vm.ceiling_ns);
         let ceilings = own.map(|own| own.map_or(Ceiling::Follows, Ceiling::Own));
-        self.ceilings.extend(keys.zip(ceilings));
+        self.known.extend(keys.zip(ceilings));
     }
+}
+
+/// The process that runs a VM, as its first.
+fn process_of(vm: VmKey) -> VmKey {
+    VmKey { ordinal: 0, ..vm }
 }
 
 #[cfg(test)]
@@ -153,7 +143,7 @@ mod test {
     }
 
     /// Seconds of the next ten minutes, in steps of ten, at which it was asked.
-    fn asked(answered: &mut Answered, error: impl Fn() -> CeilingError) -> Vec<u64> {
+    fn asked(answered: &mut Ceilings, error: impl Fn() -> CeilingError) -> Vec<u64> {
         let (processes, began, mut at) = ([VMM].into(), Instant::now(), Vec::new());
         for second in (0..=600).step_by(10) {
             answered.ask(&processes, began + Duration::from_secs(second), |due| {
@@ -166,10 +156,10 @@ mod test {
 
     #[test]
     fn a_vmm_that_does_not_answer_keeps_what_it_said_and_is_asked_less_often() {
-        let mut answered = Answered::default();
+        let mut answered = Ceilings::default();
         answered.ask(&[VMM].into(), Instant::now(), answers);
         let known = BTreeMap::from([(VMM, Ceiling::Follows), (SECOND, Ceiling::Own(50_000))]);
-        assert_eq!(answered.ceilings, known);
+        assert_eq!(answered.known, known);
         let at = asked(&mut answered, || CeilingError::NoAnswer {
             pid: VMM.pid,
             why: "it is stopped",
@@ -177,16 +167,16 @@ mod test {
         let first = [0, 10, 20, 40, 80, 140];
         assert!(at.starts_with(&first), "{at:?}");
         assert_eq!(at.last(), Some(&560));
-        assert_eq!(answered.ceilings, known);
+        assert_eq!(answered.known, known);
         // What has ended is forgotten.
         answered.ask(&BTreeSet::new(), Instant::now(), answers);
-        assert!(answered.ceilings.is_empty() && answered.silent.is_empty());
+        assert!(answered.known.is_empty() && answered.silent.is_empty());
     }
 
     #[test]
     fn what_was_set_is_known_until_the_vmm_answers() {
         let (processes, now) = ([VMM].into(), Instant::now());
-        let mut answered = Answered::default();
+        let mut answered = Ceilings::default();
         answered.ask(&processes, now, answers);
         answered.was_tried(VMM, Some(20_000));
         answered.was_tried(SECOND, None);
@@ -198,13 +188,13 @@ mod test {
         };
         answered.ask(&processes, now, stopped);
         let known = |first| BTreeMap::from([(VMM, first), (SECOND, Ceiling::Own(50_000))]);
-        assert_eq!(answered.ceilings, known(Ceiling::Own(20_000)));
+        assert_eq!(answered.known, known(Ceiling::Own(20_000)));
         // It is asked at once after a change that it did not answer to.
         answered.ask(&processes, now + Duration::from_mins(1), stopped);
         answered.was_tried(VMM, None);
         answered.ask(&processes, now + Duration::from_secs(61), answers);
         assert_eq!(
-            answered.ceilings,
+            answered.known,
             known(Ceiling::Follows),
             "what it says holds"
         );
@@ -213,11 +203,11 @@ mod test {
     #[test]
     fn where_nobody_can_be_asked_no_ceiling_is_known() {
         for error in [CeilingError::Absent, CeilingError::Gone] {
-            let mut answered = Answered::default();
+            let mut answered = Ceilings::default();
             answered.ask(&[VMM].into(), Instant::now(), answers);
             let at = asked(&mut answered, || error(VMM.pid));
             assert!(at.len() < 20, "{at:?}");
-            assert!(answered.ceilings.is_empty());
+            assert!(answered.known.is_empty());
         }
     }
 }

@@ -7,13 +7,14 @@ use haltwise_core::event::{Facts, Halt};
 use haltwise_core::ids::{Pid, VmIndex, VmKey};
 use haltwise_core::pilot::decision::Wanted;
 use haltwise_core::pilot::replayed::Stretch;
-use haltwise_core::recording::Rung;
+use haltwise_core::recording::{Roster, Rung};
 use haltwise_host::clock;
 use haltwise_host::collector::{CollectOptions, Collector};
 use haltwise_host::root::Root;
 
 use crate::collect::attach::{attach, explain};
 use crate::exit::Failure;
+use crate::time::nanos;
 
 pub(crate) const DRAIN: Duration = Duration::from_millis(100);
 
@@ -31,7 +32,7 @@ pub(crate) struct Collecting {
     rung: Option<Rung>,
     attached: Option<Attached>,
     running: Option<Running>,
-    lost: u64,
+    pub(super) lost: u64,
     kernel_cpu_ns: u64,
 }
 
@@ -77,19 +78,8 @@ impl Collecting {
         attached.collector.rung() == Rung::Tracepoints
     }
 
-    /// Whether what is being recorded, if anything is, is what is wanted.
-    pub(crate) fn is_for(&self, wanted: Option<&Wanted>) -> bool {
-        self.running
-            .as_ref()
-            .is_none_or(|running| Some(&running.wanted) == wanted)
-    }
-
     pub(crate) fn is_running(&self) -> bool {
         self.running.is_some()
-    }
-
-    pub(crate) fn lost(&self) -> u64 {
-        self.lost
     }
 
     /// CPU time of the programs in the kernel so far.
@@ -166,9 +156,10 @@ impl Collecting {
         }
     }
 
-    /// Ends the stretch that is being recorded, and what came of it is nothing.
-    pub(crate) fn abandon(&mut self) {
-        self.running = None;
+    /// Ends the stretch that is being recorded, with nothing, unless it is what is wanted.
+    pub(crate) fn abandon_unless(&mut self, wanted: Option<&Wanted>) {
+        let running = self.running.take();
+        self.running = running.filter(|running| Some(&running.wanted) == wanted);
     }
 
     pub(crate) fn drain(&mut self) -> Result<Option<Collected>, Failure> {
@@ -182,7 +173,7 @@ impl Collecting {
         let counts = |halt: &Halt| (running.from_ns..running.until_ns).contains(&halt.end_ns());
         running.halts.extend(facts.halts.into_iter().filter(counts));
         // What the kernel hands over last may lie in another CPU's buffer until the next drain.
-        let late_ns = u64::try_from(2 * DRAIN.as_nanos()).unwrap_or(0);
+        let late_ns = 2 * nanos(DRAIN);
         let now_ns = clock::monotonic_ns();
         if running.halts.len() >= running.most_halts() {
             running.until_ns = running
@@ -192,14 +183,15 @@ impl Collecting {
         if now_ns < running.until_ns.saturating_add(late_ns) {
             return Ok(None);
         }
-        let keys: BTreeMap<VmIndex, VmKey> = collector
-            .roster()
-            .vms
-            .iter()
-            .map(|vm| (vm.index, vm.key))
-            .collect();
+        let keys = keys(collector.roster());
         Ok(self.running.take().map(|running| running.finish(&keys)))
     }
+}
+
+/// The VMs that a collector knows, by their index in facts.
+pub(super) fn keys(roster: &Roster) -> BTreeMap<VmIndex, VmKey> {
+    let vms = roster.vms.iter();
+    vms.map(|vm| (vm.index, vm.key)).collect()
 }
 
 impl Running {

@@ -16,6 +16,7 @@ use toml::Spanned;
 use crate::exit::{Exit, Failure};
 use crate::exporter::address::Address;
 use crate::exporter::exposition::MOST_SERIES;
+use crate::exporter::serving::Served;
 use crate::page::harmless;
 use crate::recommend::goal::{for_pilot, milli};
 
@@ -24,32 +25,14 @@ const MAX_BYTES: u64 = 256 << 10;
 
 const HINT: &str = "contrib/pilot.toml in the package describes each key";
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Config {
     pub(crate) goals: Goals,
     /// What the pilot may do.
     pub(crate) limits: Limits,
-    /// Where metrics are served.
-    pub(crate) metrics: Option<Address>,
-    /// The file that they are written to.
-    pub(crate) textfile: Option<PathBuf>,
-    /// The most series of VMs.
-    pub(crate) max_series: usize,
+    pub(crate) metrics: Served,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            goals: Goals::default(),
-            limits: Limits::default(),
-            metrics: None,
-            textfile: None,
-            max_series: MOST_SERIES,
-        }
-    }
-}
-
-/// A mistake, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mistake {
     /// From 1.
@@ -125,7 +108,7 @@ pub(crate) fn read(path: &Path) -> Result<Config, Failure> {
 fn text_of(path: &Path) -> io::Result<String> {
     let file = files::open(path)?;
     let found = file.metadata()?;
-    // Who can write it decides what root sets.
+    // A user who can write it decides what root sets.
     let is_ours = found.uid() == 0 || found.uid() == rustix::process::geteuid().as_raw();
     if !is_ours || found.mode() & 0o022 != 0 {
         let mode = found.mode() & 0o7777;
@@ -170,9 +153,11 @@ fn config(tables: Tables) -> Result<Config, Wrong> {
             of_vms: of_vms.collect::<Result<_, _>>()?,
         },
         limits: limits(&tables.limits, tables.act)?,
-        metrics: listen.transpose()?,
-        textfile,
-        max_series: tables.metrics.max_series.unwrap_or(MOST_SERIES),
+        metrics: Served {
+            listen: listen.transpose()?,
+            textfile,
+            max_series: tables.metrics.max_series.unwrap_or(MOST_SERIES),
+        },
     })
 }
 

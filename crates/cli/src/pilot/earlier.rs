@@ -38,7 +38,7 @@ fn errors_of(entries: &[Entry], hostname: &str) -> Errors {
     });
     let kept = here.flat_map(|entry| &entry.predictions);
     let costs = kept.filter(|kept| kept.of == "b" && kept.prediction.figure == Figure::Cost);
-    costs.filter_map(share).for_each(|error| errors.add(error));
+    errors.extend(costs.filter_map(share));
     errors
 }
 

@@ -16,11 +16,13 @@ use haltwise_host::root::Root;
 use haltwise_host::{clock, host_sample, params};
 
 use super::ceilings::Ceilings;
+use super::collecting::keys;
 use super::vetoes::Vetoes;
 use crate::collect::attach::{attach, explain};
 use crate::exit::Failure;
 use crate::knob::watching;
 use crate::reading::select;
+use crate::time::nanos;
 
 pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
 
@@ -30,22 +32,23 @@ const LEAST: Duration = Duration::from_secs(9);
 /// VMs that ended before so long are forgotten, so that the pilot does not grow with every VM that ever ran.
 const FORGET: Duration = Duration::from_mins(1);
 
-/// Who set something, in the journal, where it was the pilot.
+/// Author of a change in the journal, for the pilot.
 const WHO: &str = "haltwise pilot";
 
 #[derive(Debug)]
 pub(crate) struct Machine {
     root: Root,
     collector: Box<dyn Collector>,
-    has_events: bool,
+    /// Its source hands over events, which are to be taken in before their buffers are full. KVM's own counters wait.
+    pub(super) has_events: bool,
     counts: BTreeMap<VmKey, Counts>,
     /// Until when halts had been counted at the last reading.
     counted_to_ns: Option<u64>,
     before: Option<HostSample>,
     host: HostSeen,
-    ceilings: Ceilings,
-    vetoes: Vetoes,
-    lost: u64,
+    pub(super) ceilings: Ceilings,
+    pub(super) vetoes: Vetoes,
+    pub(super) lost: u64,
 }
 
 impl Machine {
@@ -91,33 +94,17 @@ impl Machine {
         (rung == Rung::Tracepoints).then_some(rung)
     }
 
-    /// Whether its source hands over events, which are to be taken in before their buffers are full. KVM's own counters wait.
-    pub(crate) fn has_events(&self) -> bool {
-        self.has_events
-    }
-
-    /// Takes in what was counted; gives the facts for whoever else wants them.
-    pub(crate) fn drain(&mut self) -> Result<Facts, Failure> {
+    pub(crate) fn drain(&mut self) -> Result<(), Failure> {
         let mut facts = Facts::default();
         self.collector.drain(&mut facts).map_err(explain)?;
-        let keys: BTreeMap<_, _> = self
-            .collector
-            .roster()
-            .vms
-            .iter()
-            .map(|vm| (vm.index, vm.key))
-            .collect();
+        let keys = keys(self.collector.roster());
         for row in &facts.counts {
             if let Some(key) = row.vm.and_then(|vm| keys.get(&vm)) {
                 add(self.counts.entry(*key).or_default(), row);
             }
         }
         self.lost += facts.lost.iter().map(|lost| lost.count).sum::<u64>();
-        Ok(facts)
-    }
-
-    pub(crate) fn lost(&self) -> u64 {
-        self.lost
+        Ok(())
     }
 
     pub(crate) fn uuid(&self, key: VmKey) -> Option<String> {
@@ -127,16 +114,6 @@ impl Machine {
 
     pub(crate) fn kernel_cpu_ns(&self) -> Option<u64> {
         self.collector.kernel_cpu_ns()
-    }
-
-    /// Facts show whether a VM's guest lets its host poll.
-    pub(crate) fn veto(&mut self, vm: VmKey, is_vetoed: bool) {
-        self.vetoes.note(vm, is_vetoed, Instant::now());
-    }
-
-    /// The ceiling of a VM was to be set, and was set to this: what its VMM said before counts no longer.
-    pub(crate) fn was_tried(&mut self, vm: VmKey, set_ns: Option<u32>) {
-        self.ceilings.was_tried(vm, set_ns);
     }
 
     /// A reading; with `counted`, the counts since the last that had them.
@@ -161,7 +138,7 @@ impl Machine {
         } else {
             BTreeMap::new()
         };
-        // Who did not halt has no row.
+        // A vCPU that did not halt has no row.
         let to_ns = self.collector.counted_to_ns();
         let from_ns = std::mem::replace(&mut self.counted_to_ns, to_ns);
         let both = from_ns.zip(to_ns);
@@ -186,9 +163,8 @@ impl Machine {
         let vms: Vec<VmSeen> = vms.filter(|vm| vm.vcpus > 0).collect();
         let is_here = |key: &VmKey| vms.iter().any(|vm| vm.key == *key);
         self.vetoes.forget(is_here, now);
-        let forget = u64::try_from(FORGET.as_nanos()).unwrap_or(u64::MAX);
-        self.collector
-            .forget_ended(clock::monotonic_ns().saturating_sub(forget));
+        let before_ns = clock::monotonic_ns().saturating_sub(nanos(FORGET));
+        self.collector.forget_ended(before_ns);
         Seen {
             host: self.host.clone(),
             vms,

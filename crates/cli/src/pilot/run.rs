@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use haltwise_core::kvm::{Arch, Rule, Version};
 use haltwise_core::parameter::Parameter;
 use haltwise_core::pilot::decision::Decision;
 use haltwise_core::pilot::input::Scope;
-use haltwise_core::pilot::memory::Memory;
 use haltwise_core::pilot::replayed::Replayed;
-use haltwise_core::pilot::{Goals, Limits, Pilot, Setup};
+use haltwise_core::pilot::{Pilot, Setup};
 use haltwise_core::replay::calibration::{Calibration, SwitchCpu};
 use haltwise_core::replay::latency::Latencies;
 use haltwise_core::units::Nanos;
@@ -20,17 +20,19 @@ use haltwise_host::support::KernelRelease;
 use haltwise_host::{clock, host_sample};
 
 use super::collecting::{Collecting, DRAIN, is_vetoed};
-use super::config;
+use super::config::{self, Config};
 use super::keeping::Keeping;
 use super::machine::{INTERVAL, Machine};
-use super::serving::{Serving, Shown};
 use super::{acting, earlier, say};
 use crate::SEED;
 use crate::collect::attach::{self, check_kvm};
 use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::exporter::exposition::Exposition;
+use crate::exporter::serving::Serving;
 use crate::knob::watching;
 use crate::pilot_state::kept::{self, Kept};
+use crate::pilot_state::metrics::{Latest, exposition};
 use crate::pilot_state::{PilotCost, PilotStatus, SCHEMA};
 use crate::prices::{self, GivenCosts};
 use crate::state::GivenRoot;
@@ -75,19 +77,19 @@ pub(crate) struct Given {
 
 #[derive(Debug)]
 pub(crate) struct PilotOptions {
-    pub(crate) goals: Goals,
-    pub(crate) limits: Limits,
+    pub(crate) config: Config,
     /// It changes nothing, whatever a configuration says.
     pub(crate) only_observes: bool,
-    pub(crate) shown: Shown,
     pub(crate) given: Given,
 }
 
 struct Running<'a> {
     options: &'a PilotOptions,
-    goals: Goals,
-    limits: Limits,
+    /// The configuration in force; where metrics are shown is not read again.
+    config: Config,
     serving: Serving,
+    latest: Arc<Latest>,
+    exposition: Arc<Exposition>,
     pilot: Pilot<Replayed>,
     machine: Machine,
     collecting: Collecting,
@@ -110,9 +112,9 @@ pub(crate) fn run(options: &PilotOptions) -> Outcome {
     };
     let mut running = Running::start(options, &interrupt)?;
     running.confine();
-    running.serving.serve()?;
+    running.serving.serve(&running.exposition, "")?;
     terminal::say(&running.greeting());
-    running.serving.ready();
+    running.serving.notifier.ready();
     let ended = running.turns(&interrupt);
     let stopped = running.stop();
     if options.given.json {
@@ -168,7 +170,7 @@ impl<'a> Running<'a> {
         let mut pilot = Pilot::new(Setup {
             evidence,
             rule: Rule::of(version, arch),
-            limits: options.limits.clone(),
+            limits: options.config.limits.clone(),
             memory: kept::memory(root).unwrap_or_default(),
             proofs: earlier::errors(root),
             recording_ns_per_halt: RECORDING_NS,
@@ -177,13 +179,17 @@ impl<'a> Running<'a> {
         if options.given.take_over {
             pilot.take_over();
         }
-        let serving = Serving::bind(&options.shown)?;
+        let config = options.config.clone();
+        let serving = Serving::bind(&config.metrics)?;
+        let latest: Arc<Latest> = Arc::default();
+        let exposition = exposition(config.metrics.max_series, Arc::clone(&latest));
         let machine = Machine::attach(root)?;
         Ok(Self {
             options,
-            goals: options.goals.clone(),
-            limits: options.limits.clone(),
+            config,
             serving,
+            latest,
+            exposition: Arc::new(exposition),
             pilot,
             collecting: Collecting::prepare(root, machine.rung())?,
             machine,
@@ -207,16 +213,16 @@ impl<'a> Running<'a> {
         // Where it cannot be made, keeping the state will say so.
         let _made = knob::make_place(root);
         let mut writes = knob::writes(root, parameters);
-        let shown = self.serving.writes().filter(|it| !writes.contains(it));
-        writes.extend(shown.collect::<Vec<_>>());
+        let mut shown = self.serving.writes();
+        shown.retain(|it| !writes.contains(it));
+        writes.extend(shown);
         let opens_events = [self.machine.confine(), self.collecting.confine()];
         let duties = Duties {
             writes: &writes,
-            names_functions: false,
-            ends_command: false,
             opens_events: opens_events.contains(&true),
             sets_ceilings: true,
             serves: self.serving.listens(),
+            ..Duties::default()
         };
         attach::say_kept(sandbox::recorder(root, duties));
     }
@@ -224,12 +230,12 @@ impl<'a> Running<'a> {
     /// Whether it may act, or a configuration may say so later.
     fn may_come_to_act(&self) -> bool {
         let options = self.options;
-        options.limits.may_act || (options.given.config.is_some() && !options.only_observes)
+        options.config.limits.may_act || (options.given.config.is_some() && !options.only_observes)
     }
 
     fn greeting(&self) -> String {
-        let goal = &self.goals.of_all.name;
-        let what = if self.limits.may_act {
+        let goal = &self.config.goals.of_all.name;
+        let what = if self.config.limits.may_act {
             "It tries settings, keeps what is measured to help, and records each change in the journal (haltwise undo)."
         } else {
             "It observes and changes nothing; --act lets it change settings."
@@ -253,15 +259,15 @@ impl<'a> Running<'a> {
             }
             self.collect()?;
             let is_due = Instant::now() >= next_step;
-            if is_due || self.machine.has_events() {
-                drop(self.machine.drain()?);
+            if is_due || self.machine.has_events {
+                self.machine.drain()?;
             }
             if is_due {
                 // After a stall, the intervals missed have no counts.
                 next_step = Instant::now() + INTERVAL;
-                let mut seen = self
-                    .machine
-                    .read(&self.goals, &self.options.given.only, !is_first);
+                let mut seen =
+                    self.machine
+                        .read(&self.config.goals, &self.options.given.only, !is_first);
                 seen.host.own_cpu_ns = self.process_cpu_ns() + self.kernel_cpu_ns().unwrap_or(0);
                 is_first = false;
                 self.taken_over.retain(|scope| match scope {
@@ -271,12 +277,12 @@ impl<'a> Running<'a> {
                 let decisions = self.pilot.step(clock::monotonic_ns(), seen);
                 self.carry_out(decisions)?;
                 let status = self.status();
-                self.serving.shows(&status);
+                self.show(&status);
                 if self.keeping.is_due(&status) {
                     self.keep_as(status);
                 }
             }
-            self.serving.turn()?;
+            self.serving.turn(&self.exposition)?;
             if self.options.given.dry_run && self.has_looked() {
                 return Ok(());
             }
@@ -293,16 +299,15 @@ impl<'a> Running<'a> {
         let Some(path) = &self.options.given.config else {
             return Ok(());
         };
-        self.serving.reloading();
+        self.serving.notifier.reloading();
         match config::read(path) {
             Ok(config) => {
-                self.goals = config.goals;
-                self.limits = config.limits;
-                self.limits.may_act &= !self.options.only_observes;
+                self.config = config;
+                self.config.limits.may_act &= !self.options.only_observes;
                 terminal::say(&format!("{} was read again.", path.display()));
-                let decisions = self.pilot.limit(self.limits.clone());
+                let decisions = self.pilot.limit(self.config.limits.clone());
                 self.carry_out(decisions)?;
-                // Who asked for it sees that it holds.
+                // The user who asked for it sees that it holds.
                 self.keep();
             }
             Err(failure) => {
@@ -310,7 +315,7 @@ impl<'a> Running<'a> {
                 terminal::say("What was in force before stays.");
             }
         }
-        self.serving.ready();
+        self.serving.notifier.ready();
         Ok(())
     }
 
@@ -322,21 +327,19 @@ impl<'a> Running<'a> {
     }
 
     fn collect(&mut self) -> Result<(), Failure> {
-        if !self.collecting.is_for(self.pilot.wanted()) {
-            // It spans two settings, or nobody waits for it any more.
-            self.collecting.abandon();
-        }
+        // A stretch that is no longer wanted holds halts under two settings, or its trial has ended.
+        self.collecting.abandon_unless(self.pilot.wanted());
         if let Some(facts) = self.collecting.drain()? {
             for (vm, stretch) in &facts {
                 if let Some(stretch) = stretch {
-                    self.machine.veto(*vm, is_vetoed(stretch));
+                    let vetoes = &mut self.machine.vetoes;
+                    vetoes.note(*vm, is_vetoed(stretch), Instant::now());
                 }
             }
             let decisions = self.pilot.facts(clock::monotonic_ns(), facts);
             self.carry_out(decisions)?;
         }
         match self.pilot.wanted() {
-            None if self.collecting.is_running() => self.collecting.abandon(),
             Some(wanted) if !self.collecting.is_running() => {
                 let wanted = wanted.clone();
                 self.collecting.start(&wanted)?;
@@ -358,15 +361,17 @@ impl<'a> Running<'a> {
                 // Before anything is set: who comes after a crash knows that a trial was under way.
                 self.keep();
             }
-            let is_made = decision.is_made && (self.limits.may_act || decision.kind.restores());
+            let is_made =
+                decision.is_made && (self.config.limits.may_act || decision.kind.restores());
             let Some(change) = decision.change.filter(|_| is_made) else {
                 continue;
             };
             let takes_over = self.options.given.take_over && self.taken_over.insert(decision.scope);
-            let made = acting::make(&self.options.given.root, &decision, change, takes_over);
+            let root = &self.options.given.root;
+            let made = acting::make(root, decision.scope, change, takes_over);
             if let Scope::Vm(vm) = decision.scope {
                 let set_ns = made.is_ok().then_some(change.to.halt_poll_ns);
-                self.machine.was_tried(vm, set_ns);
+                self.machine.ceilings.was_tried(vm, set_ns);
             }
             if let Err(refused) = &made {
                 terminal::say(&format!(
@@ -397,6 +402,15 @@ impl<'a> Running<'a> {
         terminal::print(&format!("{line}\n"))
     }
 
+    /// Shows the state to systemd and as metrics.
+    fn show(&self, status: &PilotStatus) {
+        if let Some(line) = &status.last_decision {
+            self.serving.notifier.status(line);
+        }
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        *latest = Some((status.clone(), clock::monotonic_ns()));
+    }
+
     /// Stops as people expect: what is kept stays, and what is only tried goes.
     fn stop(&mut self) -> Result<(), Failure> {
         self.serving.stop();
@@ -412,7 +426,7 @@ impl<'a> Running<'a> {
     }
 
     fn keep_as(&mut self, status: PilotStatus) {
-        let memory = self.memory();
+        let memory = self.pilot.memory();
         let kept = Kept { status, memory };
         self.keeping.keep(&self.options.given.root, &kept);
     }
@@ -427,10 +441,6 @@ impl<'a> Running<'a> {
         Some(of_counts + self.collecting.kernel_cpu_ns())
     }
 
-    fn memory(&self) -> Memory {
-        self.pilot.memory()
-    }
-
     pub(crate) fn status(&self) -> PilotStatus {
         let standing = self.pilot.standing();
         let running = self.began.elapsed();
@@ -440,7 +450,7 @@ impl<'a> Running<'a> {
         PilotStatus {
             schema: SCHEMA,
             pid: std::process::id(),
-            mode: if self.limits.may_act {
+            mode: if self.config.limits.may_act {
                 "act"
             } else {
                 "observe"
@@ -448,8 +458,8 @@ impl<'a> Running<'a> {
             .to_owned(),
             started_utc: self.started_utc.clone(),
             written_utc: say::utc(),
-            running_ns: u64::try_from(running.as_nanos()).unwrap_or(u64::MAX),
-            goal: self.goals.of_all.name.clone(),
+            running_ns: time::nanos(running),
+            goal: self.config.goals.of_all.name.clone(),
             last_decision: self.last_decision.clone(),
             vms: (standing.vms.iter())
                 .map(|vm| say::vm(vm, self.machine.uuid(vm.key)))
@@ -462,7 +472,7 @@ impl<'a> Running<'a> {
                 kernel_cpu_ns,
                 memory_bytes: memory.map(|host| host.recorder_rss_bytes),
                 halts_held: standing.halts_held as u64,
-                lost: self.machine.lost() + self.collecting.lost(),
+                lost: self.machine.lost + self.collecting.lost,
                 readings_dropped: standing.dropped,
             },
             errors: say::errors(&standing),

@@ -47,7 +47,7 @@ pub(crate) fn line(decision: &Decision, name: &str) -> String {
     line += &harmless(&decision.why);
     if let Some(gain) = decision.expected {
         line += "; expected ";
-        line += &change(&opposite(gain));
+        line += &change(&-gain);
     }
     if let Some(measured) = &decision.measured {
         line += "; measured ";
@@ -57,14 +57,6 @@ pub(crate) fn line(decision: &Decision, name: &str) -> String {
         line.push_str("; undo: haltwise undo");
     }
     line
-}
-
-fn opposite(gain: Interval) -> Interval {
-    Interval {
-        value: -gain.value,
-        low: -gain.high,
-        high: -gain.low,
-    }
 }
 
 fn change(of: &Interval) -> String {

@@ -1,16 +1,19 @@
 //! What the pilot says of itself, as metrics: the same figures as in its status.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use haltwise_core::stats::Interval;
 use haltwise_document::figures;
 use haltwise_document::openmetrics::{Kind, Labels, Metrics};
 #[cfg(test)]
 use haltwise_document::{Figure, Figures as _};
+use haltwise_host::clock;
 
+use crate::exporter::exposition::Exposition;
 use crate::exporter::figures::VmLabels;
 
-use super::{PilotDecisions, PilotGuard, PilotStatus, PilotVm};
+use super::{PilotDecisions, PilotStatus, PilotVm};
 
 const PILOT: &str = "haltwise_pilot";
 const VM: &str = "haltwise_pilot_vm";
@@ -142,8 +145,25 @@ pub(crate) const LISTED: [(&str, &str, Kind, &[Figure]); 7] = [
     ("", PILOT, Kind::Gauge, PilotNow::FIGURES),
 ];
 
+/// The state that is shown, and when it was that.
+pub(crate) type Latest = Mutex<Option<(PilotStatus, u64)>>;
+
+/// Shows the latest state, with room for so many series of VMs.
+pub(crate) fn exposition(most_series: usize, latest: Arc<Latest>) -> Exposition {
+    Exposition::new(most_series, move |metrics| {
+        let latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((status, at_ns)) = &*latest {
+            add(
+                metrics,
+                status,
+                clock::monotonic_ns().saturating_sub(*at_ns),
+            );
+        }
+    })
+}
+
 /// Adds all of it, of so long ago.
-pub(crate) fn add(metrics: &mut Metrics, status: &PilotStatus, age_ns: u64) {
+fn add(metrics: &mut Metrics, status: &PilotStatus, age_ns: u64) {
     let none = Labels::none();
     let totals = PilotTotals {
         trials: status.errors.trials,
@@ -169,7 +189,12 @@ pub(crate) fn add(metrics: &mut Metrics, status: &PilotStatus, age_ns: u64) {
     }
     for guard in &status.guards {
         let labels = none.and("guard", &guard.guard);
-        metrics.add(Kind::Gauge, GUARD, &labels, &of_guard(guard));
+        let now = GuardNow {
+            holds: guard.holds,
+            value: guard.value,
+            limit: guard.limit,
+        };
+        metrics.add(Kind::Gauge, GUARD, &labels, &now);
     }
     let mut known = BTreeSet::new();
     for vm in &status.vms {
@@ -198,14 +223,6 @@ fn by_kind(decisions: &PilotDecisions) -> [(&'static str, u64); 7] {
         ("hands_off", hands_off),
         ("failed", failed),
     ]
-}
-
-fn of_guard(guard: &PilotGuard) -> GuardNow {
-    GuardNow {
-        holds: guard.holds,
-        value: guard.value,
-        limit: guard.limit,
-    }
 }
 
 fn of_vm(metrics: &mut Metrics, vm: &PilotVm, labels: &VmLabels) {
@@ -261,11 +278,10 @@ mod test {
     use haltwise_document::openmetrics::Format;
 
     use super::*;
-    use crate::exporter::exposition::Exposition;
 
     fn series(status: &PilotStatus) -> BTreeSet<String> {
         let status = status.clone();
-        let text = Exposition::new(1_000).with(move |metrics| add(metrics, &status, 0));
+        let text = Exposition::new(1_000, move |metrics| add(metrics, &status, 0));
         let text = text.render(Format::Prometheus);
         let of_vms = text.lines().filter(|line| line.starts_with(VM));
         let names = of_vms.filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned()));

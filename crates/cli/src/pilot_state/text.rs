@@ -10,7 +10,7 @@ use crate::page::{Page, fit_middle, harmless};
 pub(crate) const SAVED: &str = "Saved: CPU time, with latency by the goal, against the ceiling found, by replay; in \
                                 brackets its 95 % interval.";
 
-/// Who it is, what it may do, and when it said so.
+/// Process of the pilot, its mode, and the time of its last word.
 pub(crate) fn pilot(status: &PilotStatus) -> String {
     format!(
         "pid {}, mode {}, goal {}; state of {}",

@@ -13,21 +13,19 @@ use crate::prices::Source;
 use crate::prices::words;
 use crate::time;
 
-/// What the command line says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::Args)]
 pub(crate) struct GivenPrice {
     /// CPU time of one HLT exit, which guest polling avoids [default: calibrated, else
     /// not counted]
-    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
+    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds, hide_short_help = true)]
     exit_cpu: Option<Nanos>,
     /// CPU time that an IPI costs the sending vCPU [default: calibrated in the guest,
     /// else one exit; 0 where the CPU delivers it]
-    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
+    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds, hide_short_help = true)]
     ipi_cpu: Option<Nanos>,
 }
 
 figures! {
-    /// The prices in force.
     #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
     pub(crate) struct Price {
         /// CPU time of one exit on HLT and the entry after it: given, or calibrated (an exit on CPUID: the least

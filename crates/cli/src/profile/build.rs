@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use haltwise_core::profile::account::{ExitOf, Site, Who};
-use haltwise_core::profile::area::{Area, Side};
+use haltwise_core::profile::account::{ExitOf, Site, Who, sums};
+use haltwise_core::profile::area::Side;
 use haltwise_core::profile::hot::{self, Heat, Symbol};
 use haltwise_core::profile::share::Sum;
 use haltwise_core::profile::{Event, Hit, Space};
+use haltwise_core::stats::folded;
 
 use super::load::Loaded;
 use super::view::{
@@ -16,7 +17,6 @@ use super::view::{
 use crate::figures::Source;
 use crate::profile::SCHEMA;
 
-/// By what samples are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum By {
     Vm,
@@ -48,10 +48,11 @@ pub(crate) fn build(
     if exit.is_some() && sites.is_empty() {
         return None;
     }
-    let total = add(sites.iter().copied());
+    let total: Sum = folded(sites.iter().map(|(_, sum)| *sum));
     let beside = loaded.recorded.events.iter().filter(|it| **it != event);
     let beside = beside.map(|event| {
-        let sum = loaded.account.total(*event, wanted);
+        let sites = loaded.account.sites(*event);
+        let sum: Sum = folded(sites.filter(|(site, _)| wanted(site)).map(|(_, sum)| sum));
         OtherEvent {
             event: *event,
             unit: event.unit(),
@@ -86,20 +87,9 @@ pub(crate) fn build(
 
 type Sites<'a> = [(&'a Site, &'a Sum)];
 
-fn add<'a>(sites: impl Iterator<Item = (&'a Site, &'a Sum)>) -> Sum {
-    let mut total = Sum::default();
-    for (_, sum) in sites {
-        total.add(sum);
-    }
-    total
-}
-
-fn sums<K: Ord>(sites: &Sites<'_>, key: impl Fn(&Site) -> K) -> Vec<(K, Sum)> {
-    let mut sums = BTreeMap::<K, Sum>::new();
-    for (site, sum) in sites {
-        sums.entry(key(site)).or_default().add(sum);
-    }
-    let mut sums: Vec<(K, Sum)> = sums.into_iter().collect();
+/// Sums by `key`, the heaviest first.
+fn ranked<K: Ord>(sites: &Sites<'_>, key: impl Fn(&Site) -> K) -> Vec<(K, Sum)> {
+    let mut sums: Vec<(K, Sum)> = sums(sites.iter().copied(), key).into_iter().collect();
     // Stable: what is equal stays in the order of its key.
     sums.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.weight));
     sums
@@ -117,29 +107,18 @@ fn part(name: String, sum: &Sum, whole: &Sum) -> Part {
     }
 }
 
-fn side(side: Side) -> &'static str {
-    match side {
-        Side::Guest => "guest",
-        Side::Kernel => "kernel",
-        Side::Vmm => "VMM",
-        Side::Unknown => "not known",
-    }
-}
-
 fn sides(sites: &Sites<'_>, total: &Sum) -> Vec<Part> {
-    let mut by_side = sums(sites, |site| site.area.side());
-    by_side.sort_by_key(|(side, _)| *side);
+    let by_side = sums(sites.iter().copied(), |site| site.area.side());
     by_side
         .iter()
-        .map(|(of, sum)| part(side(*of).to_owned(), sum, total))
+        .map(|(of, sum)| part(of.to_string(), sum, total))
         .collect()
 }
 
 fn areas(sites: &Sites<'_>, total: &Sum) -> Vec<Part> {
-    let areas: Vec<(Area, Sum)> = sums(sites, |site| site.area);
-    areas
+    ranked(sites, |site| site.area)
         .iter()
-        .map(|(area, sum)| part(area.as_str().to_owned(), sum, total))
+        .map(|(area, sum)| part(area.to_string(), sum, total))
         .collect()
 }
 
@@ -163,7 +142,7 @@ fn exits(loaded: &Loaded, sites: &Sites<'_>, total: &Sum) -> Vec<ProfiledExit> {
                 .collect(),
         }
     };
-    sums(sites, |site| site.exit)
+    ranked(sites, |site| site.exit)
         .into_iter()
         .map(view)
         .collect()
@@ -180,7 +159,7 @@ fn symbols(loaded: &Loaded, sites: &Sites<'_>, total: &Sum) -> Vec<ProfiledSymbo
     hot.into_iter().map(view).collect()
 }
 
-/// Whose a sample is: VM, vCPU, thread, and a name where these are not enough.
+/// Owner of a sample: VM, vCPU, thread, and a name where these are not enough.
 type Group = (Option<String>, Option<u32>, Option<u32>, String);
 
 fn groups(loaded: &Loaded, sites: &Sites<'_>, total: &Sum, by: By) -> Vec<ProfileGroup> {
@@ -196,15 +175,15 @@ fn groups(loaded: &Loaded, sites: &Sites<'_>, total: &Sum, by: By) -> Vec<Profil
             (By::Thread, Who::Thread(tid)) => (vm, None, Some(tid.0), naming.thread(site)),
         }
     };
-    let mut by_side = BTreeMap::<(Group, Side), u64>::new();
-    for (site, sum) in sites {
-        let weight = by_side.entry((key(site), site.area.side())).or_default();
-        *weight = weight.saturating_add(sum.weight);
-    }
-    sums(sites, key)
+    let by_side = sums(sites.iter().copied(), |site| (key(site), site.area.side()));
+    ranked(sites, key)
         .into_iter()
         .map(|(group, sum)| {
-            let on = |side| by_side.get(&(group.clone(), side)).copied().unwrap_or(0);
+            let on = |side| {
+                by_side
+                    .get(&(group.clone(), side))
+                    .map_or(0, |sum| sum.weight)
+            };
             let (guest, in_kernel, in_vmm) = (on(Side::Guest), on(Side::Kernel), on(Side::Vmm));
             let (vm, vcpu, tid, name) = group.clone();
             ProfileGroup {

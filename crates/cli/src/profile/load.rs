@@ -55,11 +55,8 @@ impl Loaded {
     }
 }
 
-/// Reads a capture. `pick` says which VMs are wanted, from all that it holds.
-pub(crate) fn load(
-    dir: &Path,
-    pick: impl FnOnce(&Recording) -> Result<Option<Vec<VmIndex>>, Failure>,
-) -> Result<Loaded, Failure> {
+/// Reads a capture, for one VM or for all.
+pub(crate) fn load(dir: &Path, vm: Option<&str>) -> Result<Loaded, Failure> {
     let opened = Opened::open(dir)?;
     if opened.info().profile.is_none() {
         let error = anyhow!("show samples: {} contains none", dir.display());
@@ -67,7 +64,8 @@ pub(crate) fn load(
             .hint("`haltwise record --profile` takes them with the halts"));
     }
     let (recording, _) = load::load(&opened, OverTime::Host, &mut [])?;
-    let vms = pick(&recording)?;
+    let vms = vm.map(|vm| select::vms(&recording.roster, Some(vm)));
+    let vms = vms.transpose()?;
     Ok(samples(&opened, recording, vms.as_deref()))
 }
 

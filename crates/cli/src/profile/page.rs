@@ -128,7 +128,6 @@ fn weighed(view: &ProfileResult) -> &'static str {
     }
 }
 
-/// The symbols that were hit most.
 pub(crate) fn symbols(view: &ProfileResult, top: usize) -> Table {
     let hot: Vec<&ProfiledSymbol> = view
         .symbols

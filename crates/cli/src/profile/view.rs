@@ -6,7 +6,6 @@ use haltwise_document::figures;
 
 use crate::figures::Source;
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
     "Weights are counted in `unit`: nanoseconds of the CPU clock, or events.",
     "Shares are 0 to 1, by weight. `low` and `high` are the interval of Wilson (1927), in which the share lies in \
@@ -67,7 +66,6 @@ figures! {
         pub(crate) scatter: f64 = Share,
     }
 
-    /// A part of the samples.
     #[derive(Clone)]
     pub(crate) struct Part {
         /// What it is.
@@ -118,11 +116,11 @@ figures! {
         pub(crate) tid: Option<u32> = Number,
         #[serde(flatten)]
         pub(crate) part: Part = Flat(Part::FIGURES),
-        /// Of its weight, what hit the guest.
+        /// The part of its weight in the guest.
         pub(crate) guest: u64 = Amount,
-        /// Of its weight, what hit the host's kernel.
+        /// The part of its weight in the host's kernel.
         pub(crate) in_kernel: u64 = Amount,
-        /// Of its weight, what hit the VMM.
+        /// The part of its weight in the VMM.
         pub(crate) in_vmm: u64 = Amount,
     }
 
@@ -143,7 +141,7 @@ figures! {
         pub(crate) vm: String = Name,
         /// Samples that hit its VMM.
         pub(crate) samples: u64 = Count,
-        /// Of these, those whose stack ends after one frame, or at an address where no code lies.
+        /// Those of them whose stack ends after one frame, or at an address where no code lies.
         pub(crate) shallow: u64 = Count,
     }
 }

@@ -80,7 +80,7 @@ fn number(value: f64) -> String {
     three_digits(value)
 }
 
-fn scale(unit: Unit, size: f64) -> (f64, &'static str) {
+pub(crate) fn scale(unit: Unit, size: f64) -> (f64, &'static str) {
     let steps: &[(f64, &str)] = match unit {
         Unit::Nanos => &[(1e9, " s"), (1e6, " ms"), (1e3, " us"), (1.0, " ns")],
         Unit::Percent => return (1.0, " %"),

@@ -1,5 +1,5 @@
 //! The ledger: what replay predicted and what was then measured, proof by proof, so that the tool's
-//! honesty has a number.
+//! quality has a number.
 //!
 //! | file | holds |
 //! |---|---|

@@ -81,7 +81,6 @@ impl Running {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// How it ended, once it has.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, Failure> {
         let status = self.child.try_wait();
         Ok(status.with_context(|| format!("wait for `{}`", self.name))?)

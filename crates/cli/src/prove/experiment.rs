@@ -39,14 +39,16 @@ use crate::words::{ceiling_source, plural};
 pub(crate) struct Experiment<'a> {
     wanted: &'a ProofRequest,
     root: Root,
-    sides: Sides,
-    means: Means,
-    watcher: Watcher,
+    pub(super) sides: Sides,
+    pub(super) means: Means,
+    pub(super) watcher: Watcher,
     elsewhere: Option<Latencies>,
-    price: Option<Written>,
-    survey: Survey,
-    rounds: Vec<Vec<Measured>>,
-    ended_by: &'static str,
+    /// The price of a sleep that is kept with this host.
+    pub(super) price: Option<Written>,
+    pub(super) survey: Survey,
+    /// The last may lack blocks.
+    pub(super) rounds: Vec<Vec<Measured>>,
+    pub(super) ended_by: &'static str,
 }
 
 #[derive(Debug)]
@@ -63,35 +65,9 @@ pub(crate) struct Measured {
     pub(crate) notes: Vec<String>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Result<'a> {
-    /// Rounds; the last may lack blocks.
-    pub(crate) rounds: &'a [Vec<Measured>],
-    pub(crate) sides: &'a Sides,
-    pub(crate) means: &'static str,
-    pub(crate) survey: &'a Survey,
-    /// The price of a sleep that is kept with this host.
-    pub(crate) price: Option<&'a Written>,
-    /// Where the facts came from.
-    pub(crate) rung: String,
-    pub(crate) ended_by: &'static str,
-    /// Figures that this host does not tell, and why.
-    pub(crate) missing: Vec<(&'static str, String)>,
-}
-
-impl Result<'_> {
-    pub(crate) fn whole_rounds(&self) -> usize {
-        let is_whole = |round: &&Vec<Measured>| round.len() == Block::ALL.len();
-        self.rounds.iter().filter(is_whole).count()
-    }
-}
-
 impl<'a> Experiment<'a> {
     /// Checks what can be checked before anything is started or set, and attaches.
-    pub(crate) fn prepare(
-        wanted: &'a ProofRequest,
-        root: &Root,
-    ) -> std::result::Result<Self, Failure> {
+    pub(crate) fn prepare(wanted: &'a ProofRequest, root: &Root) -> Result<Self, Failure> {
         sides::check(wanted, root)?;
         let sides = Sides::read(wanted, root)?;
         let means = Means::choose(wanted, &sides, root)?;
@@ -109,7 +85,7 @@ impl<'a> Experiment<'a> {
                 options.vms.push(selector.select(&scan.vms)?.pid());
             }
         }
-        let collector = match sides.side() {
+        let collector = match sides.side {
             Side::Host => attach(wanted.given.rung, &options, root)?,
             Side::Guest => {
                 let (collector, mode) = attach_idle(wanted.given.rung, &options, root)?;
@@ -119,7 +95,7 @@ impl<'a> Experiment<'a> {
                 collector
             }
         };
-        let mut watcher = Watcher::new(collector, root, sides.side());
+        let mut watcher = Watcher::new(collector, root, sides.side);
         let mut writes = means.writes();
         let ledger = wanted.ledger.as_deref().and_then(directory_above);
         writes.extend(ledger.filter(|directory| !writes.contains(directory)));
@@ -139,11 +115,10 @@ impl<'a> Experiment<'a> {
         })
     }
 
-    /// The line that says what is going on.
     pub(crate) fn greeting(&self) -> String {
         let rounds = plural(u64::from(self.wanted.given.rounds), "round");
         let roster = self.watcher.collector().roster();
-        let whose = match self.sides.side() {
+        let whose = match self.sides.side {
             Side::Host => plural(roster.vms.len() as u64, "VM"),
             Side::Guest => format!(
                 "the {} of this guest",
@@ -170,7 +145,7 @@ impl<'a> Experiment<'a> {
     }
 
     /// Runs all rounds, or until a signal comes; then what was measured is kept.
-    pub(crate) fn run(&mut self, interrupt: &Interrupt) -> std::result::Result<(), Failure> {
+    pub(crate) fn run(&mut self, interrupt: &Interrupt) -> Result<(), Failure> {
         let begun = Instant::now();
         let mut progress = Progress::start(None);
         let orders = draw(SEED, self.wanted.given.rounds);
@@ -207,7 +182,7 @@ impl<'a> Experiment<'a> {
         place: &Place,
         interrupt: &Interrupt,
         mut progress: impl FnMut(),
-    ) -> std::result::Result<Option<&'static str>, Failure> {
+    ) -> Result<Option<&'static str>, Failure> {
         let ceiling_ns = self.sides.ceiling_ns(place.block.is_b());
         self.means.put(&self.sides, place.block.is_b())?;
         let command = self.means.command(ceiling_ns);
@@ -231,7 +206,7 @@ impl<'a> Experiment<'a> {
             End::Command { output, .. } => output,
         };
         if watched.halts.is_empty() {
-            return Err(no_halts(self.sides.side(), &plan, &watched));
+            return Err(no_halts(self.sides.side, &plan, &watched));
         }
         // The other source does not see a ceiling that a VM has of its own.
         let (others, all) = match self.watcher.collector().rung() {
@@ -239,7 +214,7 @@ impl<'a> Experiment<'a> {
             _ => (0, 0),
         };
         if others == all && all > 0 {
-            return Err(not_in_force(self.sides.side(), &watched.halts, ceiling_ns));
+            return Err(not_in_force(self.sides.side, &watched.halts, ceiling_ns));
         }
         let mut measured = self.tally(place.block, watched, &output)?;
         if others as f64 > MOST_UNDER_OTHERS * all as f64 {
@@ -259,7 +234,7 @@ impl<'a> Experiment<'a> {
         block: Block,
         mut watched: Watched,
         output: &str,
-    ) -> std::result::Result<Measured, Failure> {
+    ) -> Result<Measured, Failure> {
         for halt in &watched.halts {
             self.survey.halt(halt);
         }
@@ -277,7 +252,7 @@ impl<'a> Experiment<'a> {
             let (knobs, ceiling_ns) = replayed.unwrap_or((Knobs::defaults(version, arch), 0));
             Setting {
                 version,
-                side: self.sides.side(),
+                side: self.sides.side,
                 arch,
                 knobs,
                 ceiling_ns,
@@ -292,10 +267,8 @@ impl<'a> Experiment<'a> {
             scopes.insert(place, tally(&halts, &policy, elsewhere, setting)?);
         }
         let tally = tally(&watched.halts, &policy, elsewhere, setting)?;
-        let metric = match &self.wanted.given.metric {
-            None => None,
-            Some(metric) => Some(last_number(metric, output).ok_or_else(|| no_metric(output))?),
-        };
+        let metric = self.wanted.given.metric.as_ref();
+        let metric = metric.map(|it| last_number(it, output).ok_or_else(|| no_metric(output)));
         Ok(Measured {
             block,
             tally,
@@ -304,7 +277,7 @@ impl<'a> Experiment<'a> {
             seconds: watched.seconds,
             lost: watched.lost,
             used: watched.used,
-            metric,
+            metric: metric.transpose()?,
             notes: watched.notes,
         })
     }
@@ -312,7 +285,7 @@ impl<'a> Experiment<'a> {
     /// Says of a guest how many periods began with a limit above the setting's ceiling: it had grown under the other
     /// setting, and the CPU has not halted since.
     fn above_ceiling(&self, block: Block, halts: &[Halt]) -> Option<String> {
-        if self.sides.side().is_host() || !self.means.sets() {
+        if self.sides.side.is_host() || !self.means.sets() {
             return None;
         }
         let ceiling_ns = self.sides.ceiling_ns(block.is_b());
@@ -367,22 +340,17 @@ impl<'a> Experiment<'a> {
         ))
     }
 
-    /// Puts back what was in force before.
-    pub(crate) fn restore(&mut self) -> std::result::Result<(), Failure> {
+    pub(crate) fn restore(&mut self) -> Result<(), Failure> {
         self.means.restore()
     }
 
-    pub(crate) fn measured(&self) -> Result<'_> {
-        Result {
-            rounds: &self.rounds,
-            sides: &self.sides,
-            means: self.means.name(),
-            survey: &self.survey,
-            price: self.price.as_ref(),
-            rung: self.watcher.collector().rung().to_string(),
-            ended_by: self.ended_by,
-            missing: meters::missing(&self.root, self.sides.side(), self.watcher.cycles()),
-        }
+    pub(crate) fn whole_rounds(&self) -> usize {
+        let is_whole = |round: &&Vec<Measured>| round.len() == Block::ALL.len();
+        self.rounds.iter().filter(is_whole).count()
+    }
+
+    pub(super) fn missing(&self) -> Vec<(&'static str, String)> {
+        meters::missing(&self.root, self.sides.side, self.watcher.cycles())
     }
 }
 
@@ -424,7 +392,8 @@ fn counted_alone() -> Failure {
         "measure idle periods: neither BPF nor tracepoints record them here, and what cpuidle counts says nothing of \
          single ones"
     );
-    Failure::new(Exit::Unsupported, error).hint("`haltwise doctor` says what this machine offers")
+    Failure::new(Exit::Unsupported, error)
+        .hint("`haltwise status --check` says what this machine offers")
 }
 
 /// From this share on, halts under another ceiling are told of: those that were under way while it
@@ -461,7 +430,6 @@ fn not_in_force(side: Side, halts: &[Halt], ceiling_ns: u32) -> Failure {
     )
 }
 
-/// The last lines that a command printed.
 fn said(output: &str) -> String {
     let last: Vec<&str> = output.trim_end().lines().rev().take(3).collect();
     let last: Vec<String> = last.into_iter().rev().map(crate::page::harmless).collect();
@@ -503,7 +471,7 @@ fn no_halts(side: Side, plan: &Plan, watched: &Watched) -> Failure {
     } else {
         (
             "no VM of this host was seen to halt after the warm-up",
-            "`haltwise doctor` lists the VMs that run, and says what can be seen",
+            "`haltwise status --check` lists the VMs that run, and says what can be seen",
         )
     };
     let lost = match watched.lost {

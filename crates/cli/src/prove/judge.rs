@@ -7,13 +7,14 @@ use haltwise_core::prove::figure::{Figure, Figures};
 use haltwise_core::prove::predict::{Pair, Prediction};
 use haltwise_core::prove::schedule::Block;
 use haltwise_core::recording::Side;
+use haltwise_core::replay::session::Played;
 use haltwise_core::replay::{Cost, Outcome};
 use haltwise_core::stats::FEWEST;
 use haltwise_core::stats::median_estimate;
 use haltwise_core::units::Nanos;
 
 use super::ProofRequest;
-use super::experiment::{Measured, Result};
+use super::experiment::{Experiment, Measured};
 use super::sides::{Sides, Which};
 use crate::SEED;
 use crate::exit::Failure;
@@ -27,22 +28,14 @@ use crate::proof::{
 /// The smallest difference that matters, as a share of A: a smaller one says that there is none.
 const DETECT: f64 = 0.1;
 
-pub(crate) fn view(
-    wanted: &ProofRequest,
-    measured: &Result<'_>,
-) -> std::result::Result<Proof, Failure> {
-    let known = prices::know(&wanted.given.costs, measured.price, measured.survey)?;
-    let side = measured.sides.side();
+pub(crate) fn view(wanted: &ProofRequest, measured: &Experiment<'_>) -> Result<Proof, Failure> {
+    let price = measured.price.as_ref();
+    let known = prices::know(&wanted.given.costs, price, &measured.survey)?;
+    let side = measured.sides.side;
     let (cost, price) = cost_of(wanted, &known, side);
     let rounds: Vec<[&Measured; 3]> = measured.rounds.iter().filter_map(|r| sorted(r)).collect();
-    let of = |block| figures(block, measured.sides, &cost);
-    let table: Vec<Round> = (rounds.iter())
-        .map(|[a, b, control]| Round {
-            a: of(a),
-            b: of(b),
-            control: of(control),
-        })
-        .collect();
+    let of = |block: &Measured| figures(block, &measured.sides, &cost);
+    let table: Vec<Round> = rounds.iter().map(|round| round.map(of)).collect();
     let compared = Figure::ALL.into_iter();
     let compared: Vec<Comparison> = compared
         .filter_map(|figure| Comparison::of(figure, &table))
@@ -53,19 +46,19 @@ pub(crate) fn view(
     });
     let blocks = blocks(measured, &cost);
     let name = rustix::system::uname();
-    let sides = measured.sides;
+    let sides = &measured.sides;
     let [a, b] = wanted.specs();
     Ok(Proof {
         schema: crate::proof::schema(side),
         side,
         a: ProvenSetting::new(a, &sides.values(Which::A)),
         b: ProvenSetting::new(b, &sides.values(Which::B)),
-        means: measured.means.to_owned(),
+        means: measured.means.name().to_owned(),
         command: command(wanted),
         host: MeasuredHost {
             hostname: name.nodename().to_string_lossy().into_owned(),
             kernel: name.release().to_string_lossy().into_owned(),
-            rung: measured.rung.clone(),
+            rung: measured.watcher.collector().rung().to_string(),
             knobs_assumed: sides.assumed.iter().map(|&name| name.to_owned()).collect(),
             cpu_pressure: mean(rounds.iter().flatten().map(|it| it.used.cpu_pressure)),
         },
@@ -147,7 +140,7 @@ fn figures(measured: &Measured, sides: &Sides, cost: &Cost) -> Figures {
 
 fn of(outcome: &Outcome, measured: &Measured, sides: &Sides, cost: &Cost) -> Figures {
     let figures = Figures::of(outcome, measured.tally.vcpus, cost);
-    match sides.side() {
+    match sides.side {
         Side::Host => figures,
         Side::Guest => figures.with_exits_of(outcome),
     }
@@ -156,7 +149,7 @@ fn of(outcome: &Outcome, measured: &Measured, sides: &Sides, cost: &Cost) -> Fig
 fn switches(measured: &Measured, sides: &Sides) -> Option<f64> {
     let per_s = measured.used.switches_per_s?;
     let halts_per_s = measured.tally.recorded.halts as f64 / measured.seconds;
-    (!sides.side().is_host() && halts_per_s > 0.0).then(|| per_s / halts_per_s)
+    (!sides.side.is_host() && halts_per_s > 0.0).then(|| per_s / halts_per_s)
 }
 
 /// With the cost of a halt by each VM's own goal, where a plan has such.
@@ -219,26 +212,16 @@ fn predictions(
     compared: &[Comparison],
     cost: &Cost,
 ) -> Predictions {
-    let pairs = |is_b: bool| -> Vec<Pair> {
+    let held = |from: usize, to: usize| -> Vec<Prediction> {
         let both = rounds.iter().zip(table);
-        both.map(|([a, b, _], round)| {
-            let (from, measured, replayed) = if is_b {
-                (round.a, round.b, a)
-            } else {
-                (round.b, round.a, b)
-            };
-            Pair {
-                from,
-                predicted: predicted(replayed, sides, cost),
-                measured,
-            }
-        })
-        .collect()
-    };
-    let held = |pairs: &[Pair]| -> Vec<Prediction> {
+        let pairs = both
+            .map(|(blocks, round)| [round[from], predicted(blocks[from], sides, cost), round[to]]);
+        let pairs: Vec<Pair> = pairs.collect();
         let known = compared.iter();
         let known = known.filter(|one| Figure::PREDICTED.contains(&one.figure));
-        known.filter_map(|one| Prediction::of(one, pairs)).collect()
+        known
+            .filter_map(|one| Prediction::of(one, &pairs))
+            .collect()
     };
     let bistable = |of: usize| {
         let played = rounds
@@ -261,58 +244,49 @@ fn predictions(
         }
     }
     for (from, name, other) in [(0, "A", "B"), (1, "B", "A")] {
-        notes.extend(quicker_note(rounds, from, name, other));
+        notes.extend(wakes_note(rounds, from, name, other));
     }
     Predictions {
-        of_b: held(&pairs(true)),
-        of_a: held(&pairs(false)),
+        of_b: held(0, 1),
+        of_a: held(1, 0),
         bistable_b: bistable(0),
         bistable_a: bistable(1),
         notes,
     }
 }
 
-/// How far what is predicted from blocks that hardly polled rests on their wake-ups. `None` where that makes
-/// less than a point of the halts.
-fn quicker_note(rounds: &[[&Measured; 3]], from: usize, name: &str, other: &str) -> Option<String> {
-    let played = rounds
-        .iter()
-        .filter_map(|round| round[from].tally.predicted.as_ref());
-    let (mut halts, mut met, mut quicker) = (0, 0, 0);
-    for played in played {
-        halts += played.from_zero.halts;
-        met += played.from_zero.successful_polls;
-        let outcome = played.quicker.as_ref().unwrap_or(&played.from_zero);
-        quicker += outcome.successful_polls;
+/// How far what is predicted depends on wake-ups that the blocks do not show. `None` where that makes less
+/// than a point of the halts.
+fn wakes_note(rounds: &[[&Measured; 3]], from: usize, name: &str, other: &str) -> Option<String> {
+    let mut sum = Played::default();
+    for played in (rounds.iter()).filter_map(|round| round[from].tally.predicted.as_ref()) {
+        sum.add(played);
     }
-    let share = |polls: u64| 100.0 * polls as f64 / (halts.max(1) as f64);
-    ((share(quicker) - share(met)).abs() >= 1.0).then(|| {
+    let share = |of: &Outcome| 100.0 * of.successful_polls as f64 / (of.halts.max(1) as f64);
+    let known = share(&sum.from_zero);
+    let [early, late] = [&sum.early, &sum.late].map(|it| it.as_ref().map_or(known, share));
+    let (low, high) = (early.min(late).min(known), early.max(late).max(known));
+    (high - low >= 1.0).then(|| {
         format!(
-            "blocks under {name} hardly polled. With polling, wake-ups may be shorter, since CPUs stay \
-             in C0: if they were a fifth shorter, {other} would catch {:.1} % of the halts by polling \
-             instead of {:.1} %",
-            share(quicker),
-            share(met),
+            "blocks under {name} do not show all wake-ups that {other} would have. With these as early or as \
+             late as they may be, {other} would catch {low:.1} to {high:.1} % of the halts by polling, \
+             predicted {known:.1} %"
         )
     })
 }
 
-/// Figures that are not there, and why.
 fn missing(
     wanted: &ProofRequest,
-    measured: &Result<'_>,
+    measured: &Experiment<'_>,
     compared: &[Comparison],
 ) -> BTreeMap<String, String> {
     let mut missing: BTreeMap<String, String> = BTreeMap::new();
-    let side = measured.sides.side();
+    let (side, known) = (measured.sides.side, measured.missing());
     for figure in Figure::ALL.into_iter().filter(|it| it.is_of(side)) {
         if compared.iter().any(|one| one.figure == figure) {
             continue;
         }
-        let told = measured
-            .missing
-            .iter()
-            .find(|(name, _)| *name == figure.as_str());
+        let told = known.iter().find(|(name, _)| *name == figure.as_str());
         let why = match (figure, told) {
             (_, Some((_, why))) => why.clone(),
             (Figure::Metric, None) if wanted.given.metric.is_none() => continue,
@@ -327,7 +301,7 @@ fn missing(
     missing
 }
 
-fn blocks(measured: &Result<'_>, cost: &Cost) -> Vec<MeasuredBlock> {
+fn blocks(measured: &Experiment<'_>, cost: &Cost) -> Vec<MeasuredBlock> {
     let mut blocks = Vec::new();
     for (round, in_round) in measured.rounds.iter().enumerate() {
         for one in in_round {
@@ -345,8 +319,8 @@ fn blocks(measured: &Result<'_>, cost: &Cost) -> Vec<MeasuredBlock> {
                 vms: one.vms as u64,
                 halts: one.tally.recorded.halts,
                 lost: one.lost,
-                figures: of(figures(one, measured.sides, cost)),
-                predicted: of(predicted(one, measured.sides, cost)),
+                figures: of(figures(one, &measured.sides, cost)),
+                predicted: of(predicted(one, &measured.sides, cost)),
                 notes: one.notes.clone(),
             });
         }

@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use haltwise_core::event::{CeilingSource, Halt};
 use haltwise_core::kvm::Knobs;
-use haltwise_core::prove::setting::WantedPair;
 use haltwise_host::root::Root;
 
 use self::parameters::Parameters;
@@ -18,14 +17,14 @@ use super::command::{self, PLACE};
 use super::sides::{Sides, Which};
 use crate::exit::{Exit, Failure};
 
-#[derive(Debug)]
-pub(crate) enum Means {
-    /// The command starts VMs under the ceiling that it is given.
-    Command(Vec<OsString>),
-    /// The machine's parameters, and the command that makes the load, if there is one.
-    Parameters(Box<Parameters>, Vec<OsString>),
-    /// Nothing needs to be set: both settings are the one in force.
-    InForce(Vec<OsString>),
+#[derive(Debug, Default)]
+pub(crate) struct Means {
+    /// The command of each block; empty if there is none.
+    command: Vec<OsString>,
+    /// The command starts the measured VMs under the ceiling that it is passed.
+    starts_vms: bool,
+    /// The machine's parameters, where they are to be set.
+    parameters: Option<Parameters>,
 }
 
 impl Means {
@@ -36,68 +35,60 @@ impl Means {
         root: &Root,
     ) -> Result<Self, Failure> {
         let command = wanted.given.command.clone();
-        if command::takes_ceiling(&command) {
+        let starts_vms = command::takes_ceiling(&command);
+        if starts_vms {
             only_the_ceiling(wanted, sides)?;
-            return Ok(Self::Command(command));
         }
-        if sides.are_in_force() {
-            return Ok(Self::InForce(command));
-        }
-        if !wanted.given.yes {
+        let sets = !starts_vms && !sides.are_in_force();
+        if sets && !wanted.given.yes {
             return Err(parameters::refusal(sides));
         }
-        let parameters = Parameters::take(root, sides)?;
-        Ok(Self::Parameters(Box::new(parameters), command))
+        Ok(Self {
+            command,
+            starts_vms,
+            parameters: sets.then(|| Parameters::take(root, sides)).transpose()?,
+        })
     }
 
     pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Command(_) => "vm-ceiling",
-            Self::Parameters(parameters, _) => parameters.name(),
-            Self::InForce(_) => "in-force",
+        match &self.parameters {
+            _ if self.starts_vms => "vm-ceiling",
+            Some(parameters) => parameters.name(),
+            None => "in-force",
         }
     }
 
     pub(crate) fn put(&mut self, sides: &Sides, is_b: bool) -> Result<(), Failure> {
-        match self {
-            Self::Parameters(parameters, _) => parameters.put(sides, is_b),
-            Self::Command(_) | Self::InForce(_) => Ok(()),
-        }
+        let parameters = self.parameters.as_mut();
+        parameters.map_or(Ok(()), |it| it.put(sides, is_b))
     }
 
     pub(crate) fn writes(&self) -> Vec<PathBuf> {
-        match self {
-            Self::Parameters(parameters, _) => parameters.writes(),
-            Self::Command(_) | Self::InForce(_) => Vec::new(),
-        }
+        let parameters = self.parameters.as_ref();
+        parameters.map_or_else(Vec::new, Parameters::writes)
     }
 
-    /// Puts back what was in force before.
     pub(crate) fn restore(&mut self) -> Result<(), Failure> {
-        match self {
-            Self::Parameters(parameters, _) => parameters.restore(),
-            Self::Command(_) | Self::InForce(_) => Ok(()),
-        }
+        let parameters = self.parameters.as_mut();
+        parameters.map_or(Ok(()), Parameters::restore)
     }
 
-    /// The command of a block, if there is one.
     pub(crate) fn command(&self, ceiling_ns: u32) -> Option<Vec<OsString>> {
-        let (Self::Command(words) | Self::Parameters(_, words) | Self::InForce(words)) = self;
-        (!words.is_empty()).then(|| command::with_ceiling(words, ceiling_ns))
+        (!self.command.is_empty()).then(|| command::with_ceiling(&self.command, ceiling_ns))
     }
 
     /// Whether the VMs that matter are those that the command starts.
     pub(crate) fn starts_vms(&self) -> bool {
-        matches!(self, Self::Command(_))
+        self.starts_vms
     }
 
     /// A host's parameters under which a block is recorded.
     pub(crate) fn recorded(&self, sides: &Sides, is_b: bool) -> Option<Knobs> {
-        let which = match self {
-            Self::Command(_) => Which::InForce,
-            Self::Parameters(..) | Self::InForce(_) => Which::of(is_b),
-        };
-        sides.knobs(which).copied()
+        sides.knobs(if self.starts_vms {
+            Which::InForce
+        } else {
+            Which::of(is_b)
+        })
     }
 
     /// A host's parameters and the ceiling, in nanoseconds, under which a replay plays the vCPU of a halt for
@@ -109,7 +100,7 @@ impl Means {
         halt: &Halt,
         given: Option<u32>,
     ) -> Option<(Knobs, u32)> {
-        let wanted = *sides.knobs(Which::of(is_b))?;
+        let wanted = sides.knobs(Which::of(is_b))?;
         if let Some(ceiling_ns) = given {
             return Some((wanted, ceiling_ns));
         }
@@ -117,32 +108,33 @@ impl Means {
             CeilingSource::Cap | CeilingSource::Snapshot => halt.ceiling_ns,
             CeilingSource::Param | CeilingSource::Unknown => None,
         };
-        Some(match self {
-            Self::Command(_) => (*sides.knobs(Which::InForce)?, wanted.halt_poll_ns),
+        Some(if self.starts_vms {
+            (sides.knobs(Which::InForce)?, wanted.halt_poll_ns)
+        } else {
             // A ceiling of the VM's own stays what it is.
-            Self::Parameters(..) | Self::InForce(_) => (wanted, own.unwrap_or(wanted.halt_poll_ns)),
+            (wanted, own.unwrap_or(wanted.halt_poll_ns))
         })
     }
 
     /// Whether halts under another ceiling than the setting's say that it was not in force.
     pub(crate) fn sets(&self) -> bool {
-        !matches!(self, Self::InForce(_))
+        self.starts_vms || self.parameters.is_some()
     }
 }
 
 /// A command sets the ceiling and nothing else.
 fn only_the_ceiling(wanted: &ProofRequest, sides: &Sides) -> Result<(), Failure> {
-    let (WantedPair::Host([a, b]), Some(in_force)) = (&wanted.pair, sides.knobs(Which::InForce))
-    else {
+    let Some(in_force) = sides.knobs(Which::InForce) else {
         return Ok(());
     };
+    let [a, b] = &wanted.pair.settings;
     for (name, setting, which) in [("--a", a, Which::A), ("--b", b, Which::B)] {
         let is_ceiling_alone = sides.knobs(which).is_none_or(|knobs| {
             let with_theirs = Knobs {
                 halt_poll_ns: knobs.halt_poll_ns,
-                ..*in_force
+                ..in_force
             };
-            *knobs == with_theirs
+            knobs == with_theirs
         });
         if is_ceiling_alone {
             continue;

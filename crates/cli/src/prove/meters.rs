@@ -35,14 +35,11 @@ pub(crate) struct Meters {
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Used {
-    /// CPUs awake, in %.
     pub(crate) awake_percent: Option<f64>,
-    /// Cycles a second, of all CPUs.
     pub(crate) cycles_per_s: Option<f64>,
     pub(crate) watts: Option<f64>,
     /// CPU time of vCPUs, in % of a CPU, all together.
     pub(crate) vcpu_percent: Option<f64>,
-    /// Context switches a second, of all CPUs.
     pub(crate) switches_per_s: Option<f64>,
     /// Share of the time in which some task waited for a CPU.
     pub(crate) cpu_pressure: Option<f64>,
@@ -81,20 +78,15 @@ impl Meters {
         let vcpu_percent = self.vcpu_percent(since_ns);
         let cycles_per_s = rate(&self.cycles, since_ns).map(|per_ns| per_ns * 1e9);
         let counted = self.host.iter().find(|reading| reading.time_ns >= since_ns);
-        let (Some(first), Some(last)) = (counted, self.host.last()) else {
-            return Used {
-                cycles_per_s,
-                ..Used::default()
-            };
-        };
-        let wall_ns = last.time_ns.saturating_sub(first.time_ns) as f64;
-        if wall_ns <= 0.0 {
+        let read = counted.zip(self.host.last());
+        let Some((first, last)) = read.filter(|(first, last)| last.time_ns > first.time_ns) else {
             return Used {
                 cycles_per_s,
                 vcpu_percent,
                 ..Used::default()
             };
-        }
+        };
+        let wall_ns = (last.time_ns - first.time_ns) as f64;
         let idle = first.idle.zip(last.idle);
         let awake_percent = idle.filter(|(one, other)| one.cpus == other.cpus);
         let awake_percent = awake_percent.map(|(before, after)| {

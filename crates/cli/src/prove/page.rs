@@ -1,6 +1,6 @@
 //! A comparison, on a screen and on the page of `report --html`: the verdict, what was measured, what replay had said, and what it rests on.
 
-mod rests;
+mod basis;
 
 use haltwise_core::prove::compare::Verdict;
 use haltwise_core::prove::figure::{Figure, Unit};
@@ -13,7 +13,6 @@ use crate::number::{nanos, three_digits};
 use crate::proof::{self, MeasuredFigure, Proof, ProvenScope, figure};
 use crate::words::plural;
 
-/// Lays a result out, with so many figures.
 pub(crate) fn document(view: &Proof, top: usize) -> Document {
     let mut document = Document::new();
     let (a, b) = (Untrusted::from(&view.a.spec), Untrusted::from(&view.b.spec));
@@ -28,7 +27,7 @@ pub(crate) fn document(view: &Proof, top: usize) -> Document {
     measured(&mut document, view, top);
     predicted(&mut document, view);
     scopes(&mut document, view);
-    rests::rests(&mut document, view);
+    basis::rests(&mut document, view);
     document
 }
 

@@ -40,7 +40,7 @@ pub(super) fn carried(
 
 #[cfg(test)]
 mod test {
-    use haltwise_core::event::{CeilingSource, WindowCall};
+    use haltwise_core::event::CeilingSource;
     use haltwise_core::ids::{Tid, VcpuId, VmIndex};
     use haltwise_core::kvm::{Backport, Observed};
 
@@ -79,11 +79,7 @@ mod test {
                 window_next_ns: Some(step.window),
                 ceiling_ns: Some(KNOBS.halt_poll_ns),
                 ceiling_source: CeilingSource::Param,
-                change: match step.call {
-                    None => WindowCall::None,
-                    Some(call) if call.grow => WindowCall::Grow,
-                    Some(_) => WindowCall::Shrink,
-                },
+                change: step.call.into(),
                 poll_ns: Some(halt_ns.min(entry.into())),
                 ..Halt::default()
             }

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use anyhow::anyhow;
 use haltwise_core::event::{Halt, Vm};
 use haltwise_core::ids::{VmIndex, VmKey};
-use haltwise_core::prove::compare::{Comparison, Round};
+use haltwise_core::prove::compare::Comparison;
 use haltwise_core::prove::figure::{Figure, Figures};
-use haltwise_core::prove::predict::{Pair, Prediction};
+use haltwise_core::prove::predict::Prediction;
 use haltwise_core::prove::tally::Tally;
 use haltwise_core::replay::Cost;
 use haltwise_host::discovery;
@@ -73,16 +73,11 @@ impl Scopes {
     }
 
     pub(crate) fn request(&self, under_a: u32, is_b: bool) -> Vec<(VmKey, u32)> {
-        let of = |scope: &Scope| if is_b { scope.ceiling_ns } else { under_a };
-        let keys = |scope: &Scope| {
-            let ns = of(scope);
-            scope
-                .keys
-                .iter()
-                .map(move |key| (*key, ns))
-                .collect::<Vec<_>>()
-        };
-        self.vms.iter().flat_map(keys).collect()
+        let of_vms = self.vms.iter().flat_map(|scope| {
+            let ns = if is_b { scope.ceiling_ns } else { under_a };
+            scope.keys.iter().map(move |key| (*key, ns))
+        });
+        of_vms.collect()
     }
 
     pub(crate) fn alternate(&self, under_a: u32) -> String {
@@ -168,16 +163,8 @@ impl Scopes {
             };
             halts += a.recorded.halts + b.recorded.halts + control.recorded.halts;
             let measured = [a, b, control].map(|tally| figures(tally, false, &cost));
-            table.push(Round {
-                a: measured[0],
-                b: measured[1],
-                control: measured[2],
-            });
-            pairs.push(Pair {
-                from: measured[0],
-                predicted: figures(a, true, &cost),
-                measured: measured[1],
-            });
+            table.push(measured);
+            pairs.push([measured[0], figures(a, true, &cost), measured[1]]);
         }
         let comparison = Comparison::of(Figure::Cost, &table)?;
         let predicted = Prediction::of(&comparison, &pairs);

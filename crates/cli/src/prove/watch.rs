@@ -43,7 +43,6 @@ pub(crate) struct Watcher {
 pub(crate) struct Plan {
     /// Until the command ends, or for so long.
     pub(crate) duration: Duration,
-    /// Only VMs that the command started count.
     pub(crate) own_vms: bool,
     pub(crate) warm_up: Option<Nanos>,
 }
@@ -97,7 +96,6 @@ impl Watcher {
         &self.cycles
     }
 
-    /// Where the facts come from.
     pub(crate) fn collector(&self) -> &dyn Collector {
         &*self.collector
     }
@@ -107,11 +105,10 @@ impl Watcher {
         self.collector.confine();
         let duties = sandbox::Duties {
             writes,
-            names_functions: false,
             ends_command: starts,
             opens_events: self.collector.rung() == Rung::Tracepoints,
             sets_ceilings,
-            serves: false,
+            ..sandbox::Duties::default()
         };
         attach::say_kept(if starts {
             sandbox::starter(&self.root, duties)

@@ -30,7 +30,6 @@ impl CallTable {
         }
     }
 
-    /// The next call that was not read yet.
     pub(super) fn next(&mut self) -> Option<WindowChange> {
         match self.rows.as_mut()?.next() {
             Some(Ok(row)) => return Some(row),

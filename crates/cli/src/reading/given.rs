@@ -4,7 +4,6 @@ use haltwise_core::parameter::{Parameter, Values};
 
 use crate::time;
 
-/// What the user knows of the recorded host's parameters.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(crate) struct GivenParameters {
     /// Module parameter `halt_poll_ns`: 200us or 200000 [default: recorded, else unknown]

@@ -1,17 +1,20 @@
 //! From a capture on disk to a recording with its accounts. Rows are read in batches: memory does
 //! not grow with the capture.
 
-use haltwise_capture::info::Clock;
+use haltwise_capture::info::{CaptureInfo, Clock};
 use haltwise_capture::table::Table;
 use haltwise_core::account::ledger::Ledger;
+use haltwise_core::account::within::Interval;
 use haltwise_core::event::{Halt, HaltCounts, WindowChange};
 use haltwise_core::recording::{Mode, Overhead};
+use haltwise_core::stats::total;
 
 use super::open::explain_shared;
 use super::opened::{Broken, Opened};
 use super::pass::{PassEnds, Sink, pass};
 use super::recording::Recording;
 use crate::exit::Failure;
+use crate::report::view::{ReportedLoss, ReportedRecording};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OverTime {
@@ -31,27 +34,16 @@ pub(crate) fn load(
 ) -> Result<(Recording, PassEnds), Failure> {
     let info = opened.info();
     let mut recording = Recording {
-        rung: info.rung,
-        side: info.side,
-        mode: info.mode,
+        reported: reported(info),
         hostname: info
             .host
             .hostname
             .clone()
             .unwrap_or_else(|| "unnamed".to_owned()),
         kernel: info.host.kernel_release.clone(),
-        recorder: format!("{} {}", info.tool.name, info.tool.version),
-        started_utc: started_utc(&info.clock),
-        start_ns: info.clock.start_monotonic_ns,
-        end_ns: 0,
-        cut: false,
         damaged: false,
-        notes: Vec::new(),
         roster: info.roster.clone(),
-        missing: info.missing.clone(),
-        overhead: info.overhead,
         as_counts: info.halts_as_counts(),
-        lost: Vec::new(),
         ledger: match over_time {
             OverTime::Host => Ledger::in_outline(),
             OverTime::Vcpus => Ledger::default(),
@@ -70,18 +62,41 @@ pub(crate) fn load(
         }
         recording.breaks_off(&error);
     }
-    let lost = opened.lost_by_place();
-    let lost = lost.into_iter().filter(|(_, n)| *n > 0);
-    let lost = lost.filter(|(place, _)| !info.is_in_counts(place));
-    recording.lost = lost.collect();
+    let reported = &mut recording.reported;
+    let lost = opened.lost_by_place().into_iter();
+    let lost = lost.filter(|(place, count)| *count > 0 && !info.is_in_counts(place));
+    let lost = lost.map(|(place, count)| ReportedLoss { place, count });
+    reported.lost_by_place = lost.collect();
+    reported.lost = total(reported.lost_by_place.iter().map(|loss| loss.count));
     let ended = info.ended.as_ref().map(|ended| ended.time_ns);
-    recording.end_ns = ended.unwrap_or_else(|| last_seen(&recording));
-    let interval = recording.ledger.widened(recording.interval());
-    (recording.start_ns, recording.end_ns) = (interval.start_ns, interval.end_ns);
-    recording.overhead = recording
-        .overhead
-        .or_else(|| sampled_cost(&recording.ledger));
+    let end_ns = ended.or_else(|| last_seen(&recording.ledger)).unwrap_or(0);
+    let start_ns = reported.start_ns;
+    let interval = recording.ledger.widened(Interval {
+        start_ns,
+        end_ns: end_ns.max(start_ns),
+    });
+    (reported.start_ns, reported.duration_ns) = (interval.start_ns, interval.length_ns());
+    reported.overhead = (reported.overhead).or_else(|| sampled_cost(&recording.ledger));
     Ok((recording, ends))
+}
+
+/// What is known before the tables are read.
+fn reported(info: &CaptureInfo) -> ReportedRecording {
+    ReportedRecording {
+        rung: info.rung,
+        side: info.side,
+        mode: info.mode,
+        recorder: format!("{} {}", info.tool.name, info.tool.version),
+        started_utc: started_utc(&info.clock),
+        start_ns: info.clock.start_monotonic_ns,
+        duration_ns: 0,
+        cut: false,
+        lost: 0,
+        lost_by_place: Vec::new(),
+        missing: info.missing.clone(),
+        notes: Vec::new(),
+        overhead: info.overhead,
+    }
 }
 
 struct Accounts<'a>(&'a mut Ledger);
@@ -113,7 +128,7 @@ fn read_tables(
     opened: &Opened,
     others: &mut [&mut dyn Sink],
 ) -> (PassEnds, Vec<(bool, Broken)>) {
-    let full = recording.mode == Mode::Full;
+    let full = recording.reported.mode == Mode::Full;
     let start_knobs = &opened.info().knobs;
     let ledger = &mut recording.ledger;
     for knob in start_knobs {
@@ -160,11 +175,9 @@ fn started_utc(clock: &Clock) -> Option<String> {
 }
 
 /// The last thing that a recording without an end tells of.
-fn last_seen(recording: &Recording) -> u64 {
-    let ledger = &recording.ledger;
+fn last_seen(ledger: &Ledger) -> Option<u64> {
     let accounts = ledger.places().map(|(_, account)| account.span.last_ns);
-    let last = accounts.chain(ledger.host.last_ns()).max();
-    last.unwrap_or(0).max(recording.start_ns)
+    accounts.chain(ledger.host.last_ns()).max()
 }
 
 /// What the recorder said of itself while it ran, where it could not say so at the end.

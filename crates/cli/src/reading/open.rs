@@ -7,24 +7,19 @@ use crate::exit::{Exit, Failure};
 
 /// A capture that cannot be read, with what to do about it.
 pub(crate) fn explain(error: CaptureReadError) -> Failure {
-    let (exit, hint) = about(&error);
-    with(Failure::new(exit, error), hint)
+    explain_shared(&Broken::new(error))
 }
 
 pub(crate) fn explain_shared(broken: &Broken) -> Failure {
     let (exit, hint) = about(broken);
-    with(Failure::new(exit, Broken::clone(broken)), hint)
+    Failure {
+        hint: hint.map(str::to_owned),
+        ..Failure::new(exit, Broken::clone(broken))
+    }
 }
 
 pub(crate) fn in_a_line(broken: &Broken) -> String {
     format!("{:#}", anyhow::Error::new(Broken::clone(broken)))
-}
-
-fn with(failure: Failure, hint: Option<&str>) -> Failure {
-    match hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
 }
 
 fn about(error: &CaptureReadError) -> (Exit, Option<&'static str>) {
@@ -49,7 +44,7 @@ fn about(error: &CaptureReadError) -> (Exit, Option<&'static str>) {
             "capture.json was cut or changed after it was written; other programs may read the tables",
         ),
         _ => Some(
-            "the file was cut or changed after it was written; `haltwise repair` keeps what can be read of it",
+            "the file was cut or changed after it was written; `haltwise check --repair` keeps what can be read of it",
         ),
     };
     let exit = match error {

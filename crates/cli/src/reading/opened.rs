@@ -89,7 +89,7 @@ impl Opened {
             "{what} is for captures of a host, and this one is of a guest's own idle CPUs (record --guest)"
         );
         Err(Failure::new(Exit::Unsupported, error)
-            .hint("report, explain, verify, replay, tune, top and diff read it"))
+            .hint("report, verify, tune, top and diff read it"))
     }
 
     pub(crate) fn knobs(&self) -> &Kept<Knob> {

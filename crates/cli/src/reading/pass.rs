@@ -18,8 +18,10 @@ use crate::number::count;
 use crate::progress::{Progress, elapsed};
 
 pub(crate) trait Sink {
-    /// Whether it wants those of a table.
-    fn wants(&self, table: Table) -> bool;
+    /// Whether it wants those of a table: halts alone, where it does not say.
+    fn wants(&self, table: Table) -> bool {
+        table == Table::Halts
+    }
 
     /// Whether it wants to know of each halt which call of grow or shrink was made at its end.
     fn wants_calls(&self) -> bool {

@@ -13,7 +13,6 @@ use crate::terminal;
 /// The name that stands for stdin and stdout.
 pub(crate) const PIPE: &str = "-";
 
-/// Where a capture is.
 #[derive(Debug)]
 pub(crate) struct Place {
     named: PathBuf,

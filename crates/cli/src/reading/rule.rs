@@ -30,7 +30,6 @@ use crate::terminal;
 
 pub(crate) use self::guest::{GuestSetup, governor, guest_setup, in_force, must_keep_periods};
 
-/// What the command line says of the recorded host.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct GivenHost {
     /// Kernel release as `uname -r` prints it [default: recorded]
@@ -80,31 +79,24 @@ pub(crate) fn setup(opened: &Opened, given: &GivenHost) -> Result<Setup, Failure
         if ends.halts == 0 {
             ends.whole(Table::Halts)?;
         }
-        setup.carry(Some(tried.0.finish()));
+        setup.carry(Some(tried.finish()));
     }
     Ok(setup)
 }
 
-/// Holds halts against every rule that the recorded kernel may have.
-#[derive(Debug)]
-struct Tried(Trial);
-
-impl Sink for Tried {
-    fn wants(&self, table: Table) -> bool {
-        table == Table::Halts
-    }
-
+/// Halts held against every rule that the recorded kernel may have.
+impl Sink for Trial {
     fn wants_calls(&self) -> bool {
         true
     }
 
     fn halt(&mut self, halt: &Halt, call: Option<&WindowChange>) {
-        self.0.halt(halt, call);
+        Trial::halt(self, halt, call);
     }
 }
 
 /// All but what the kernel carries of later ones, and what finds that out from its halts, if they can show it.
-fn prepare(opened: &Opened, given: &GivenHost) -> Result<(Setup, Option<Tried>), Failure> {
+fn prepare(opened: &Opened, given: &GivenHost) -> Result<(Setup, Option<Trial>), Failure> {
     let info = opened.info();
     if !info.mode.keeps_halts() {
         let error = anyhow!("verify: the capture contains histograms, not single halts");
@@ -156,7 +148,7 @@ fn prepare(opened: &Opened, given: &GivenHost) -> Result<(Setup, Option<Tried>),
     let is_kept = kept.is_some();
     setup.carry(kept);
     let trial = (!is_kept).then(|| Trial::new(&setup.core)).flatten();
-    Ok((setup, trial.map(Tried)))
+    Ok((setup, trial))
 }
 
 impl Setup {
@@ -206,7 +198,7 @@ fn find_and_keep(directory: &Path, recorded: DirectoryId) -> Result<(), Failure>
 #[derive(Debug)]
 pub(crate) struct KernelSought {
     kernel: Version,
-    tried: Option<Tried>,
+    tried: Option<Trial>,
 }
 
 impl KernelSought {
@@ -248,7 +240,7 @@ impl KernelSought {
     pub(crate) fn finish(self, ends: &PassEnds) -> Version {
         let unread = ends.halts == 0 && ends.broken(Table::Halts).is_some();
         match self.tried.filter(|_| !unread) {
-            Some(tried) => self.kernel.with(tried.0.finish().backports),
+            Some(tried) => self.kernel.with(tried.finish().backports),
             None => self.kernel,
         }
     }

@@ -13,17 +13,17 @@ use haltwise_core::pilot::guards::is_contended;
 use haltwise_core::recording::Side;
 use haltwise_core::replay::calibration::drifts_percent;
 use haltwise_core::replay::session::Survey;
-use haltwise_core::replay::{Arrivals, Cost, GoalName};
+use haltwise_core::replay::{Cost, GoalName};
 use haltwise_core::tune::advice::{self, Comparison};
 use haltwise_core::tune::figures::{self, LEARNED, Played, Subject};
-use haltwise_core::tune::finalist::{self, Final, Finalist};
+use haltwise_core::tune::final_round::{self, FinalRound};
 use haltwise_core::tune::search::{self, Aim, Found};
-use haltwise_core::tune::stage::{CeilingsOf, Entry};
-use haltwise_core::tune::{Advice, Gather, Goal, Keep, Material, Terms};
+use haltwise_core::tune::stage::Entry;
+use haltwise_core::tune::{Advice, Gather, Goal, Inputs, Keep, Terms};
 
 use super::caps::{self, CeilingsFor, OwnCeilings};
-use super::follow;
 use super::guest;
+use super::reach;
 use super::threads::Threads;
 use crate::SEED;
 use crate::exit::{Exit, Failure};
@@ -39,14 +39,13 @@ use crate::reading::select;
 pub(crate) struct TuneRequest {
     pub(crate) goal: GoalName,
     pub(crate) goals: BTreeMap<VmIndex, GoalName>,
-    /// Whose ceilings may be set.
+    /// VMs whose ceilings may be set.
     pub(crate) ceilings: CeilingsFor,
     /// The most that polling may take, in % of one CPU.
     pub(crate) max_poll_cpu_percent: Option<f64>,
-    /// Whose halts count; all if `None`.
+    /// VMs whose halts count; all if `None`.
     pub(crate) vms: Option<Vec<VmIndex>>,
     pub(crate) costs: GivenCosts,
-    /// Vary only the ceiling.
     pub(crate) ceiling_only: bool,
     pub(crate) extent: Extent,
 }
@@ -79,16 +78,16 @@ impl TuneRequest {
 
 #[derive(Debug)]
 pub(crate) struct Candidates {
-    pub(crate) material: Material,
+    pub(crate) inputs: Inputs,
     pub(crate) known: Known,
     /// Parameters that the capture does not tell.
     pub(crate) knobs_assumed: Vec<&'static str>,
     pub(crate) looked_at: usize,
-    pub(crate) of: Final,
+    pub(crate) of: FinalRound,
     pub(crate) advice: Advice,
     pub(crate) goals: BTreeMap<VmIndex, GoalName>,
     /// One for each goal that has a name.
-    pub(crate) others: Vec<Advice>,
+    pub(crate) others: [Advice; 3],
     pub(crate) caps: Option<OwnCeilings>,
     /// With all figures: in force, default, the choice (if any), the oracle.
     pub(crate) rows: Vec<(SettingRow, Played)>,
@@ -121,7 +120,7 @@ pub(crate) const MOST_HALTS: u64 = 32_000_000;
 pub(crate) fn search(
     opened: &Opened,
     request: &TuneRequest,
-    look: Look,
+    look: HaltSink,
 ) -> Result<Candidates, Failure> {
     let info = opened.info();
     let (version, survey, gather) = look.finish()?;
@@ -129,46 +128,37 @@ pub(crate) fn search(
     let arch = prices::arch_of(info);
     let (in_force, knobs_assumed) = knobs_of(&info.knobs, version, arch);
     let terms = Terms {
-        version,
-        arch,
-        in_force,
-        arrivals: Arrivals::BySource,
         elsewhere: known.elsewhere.clone(),
         seed: SEED,
-        ceiling_only: request.ceiling_only || follow::have_own(info, request.vms.as_deref()),
+        ceiling_only: request.ceiling_only || reach::have_own(info, request.vms.as_deref()),
         weights_milli: (request.goals.iter())
             .map(|(vm, goal)| (*vm, goal.weight_milli()))
             .collect(),
+        ..Terms::new(version, arch, in_force)
     };
-    let mut material = gather.finish(terms, survey).map_err(refused)?;
-    material.take_own_ceiling();
-    if material.seats.is_empty() {
+    let mut inputs = gather.finish(terms, survey).map_err(refused)?;
+    inputs.take_own_ceiling();
+    if inputs.seats.is_empty() {
         return Err(all_disabled());
     }
     let idle_cpu_percent = idle_cpu_percent(opened);
     let contended = contended(opened);
     let room = contended.then_some(0.0).or(idle_cpu_percent);
-    let possible = room.map(|room| room + material.recorded_poll_cpu_percent());
+    let possible = room.map(|room| room + inputs.recorded_poll_cpu_percent());
     let goals = goals(request, &known, possible, contended);
-    let crew = Threads::new();
-    let aims: Vec<Aim> = goals.iter().map(|goal| goal.aim).collect();
-    let found: Vec<Found> = search::search(&material, &aims, &crew);
-    let of = finalist::play_final(&material, &found, &aims, &crew);
-    let mut advices = goals
-        .iter()
-        .map(|goal| advice::advise(&material, &of, goal));
-    let Some(advice) = advices.next() else {
-        return Err(Failure::new(Exit::Failed, anyhow!("no goal to tune for")));
-    };
-    let others = advices.collect();
+    let pool = Threads::new();
+    let aims = goals.each_ref().map(|goal| goal.aim);
+    let found: Vec<Found> = search::search(&inputs, &aims, &pool);
+    let of = final_round::play_final(&inputs, &found, &aims, &pool);
+    let [advice, others @ ..] = goals.map(|goal| advice::advise(&inputs, &of, &goal));
     let caps = match request.extent {
         Extent::Setting | Extent::WithOff => None,
-        Extent::All => caps::seek(info, request, (&material, &of, &advice), &crew)?,
+        Extent::All => caps::search(info, request, (&inputs, &of, &advice), &pool)?,
     };
     let off = (of.all()).find(|it| it.knobs.halt_poll_ns == 0 && request.extent == Extent::WithOff);
     let aim = &advice.goal.aim;
-    let off = off.map(|off| advice::compare_finalists(&material, off, &of.in_force, aim));
-    let (rows, best_policy) = figures(&material, (&of, &advice), request.extent, &crew)?;
+    let off = off.map(|off| advice::compare_finalists(&inputs, off, &of.in_force, aim));
+    let (rows, best_policy) = figures(&inputs, (&of, &advice), request.extent, &pool)?;
     Ok(Candidates {
         looked_at: found.len(),
         of,
@@ -183,8 +173,8 @@ pub(crate) fn search(
         knobs_assumed,
         idle_cpu_percent,
         contended,
-        vetoed_vcpus: follow::disabled(info).len() as u64,
-        material,
+        vetoed_vcpus: reach::disabled(info).len() as u64,
+        inputs,
     })
 }
 
@@ -194,7 +184,7 @@ pub(super) fn goals(
     known: &Known,
     possible_poll_cpu_percent: Option<f64>,
     contended: bool,
-) -> Vec<Goal> {
+) -> [Goal; 4] {
     let goal = |named: GoalName| Goal {
         name: named.as_str().to_owned(),
         aim: Aim {
@@ -209,8 +199,8 @@ pub(super) fn goals(
             possible_poll_cpu_percent,
         },
     };
-    let goals = std::iter::once(request.goal).chain(GoalName::ALL);
-    goals.map(goal).collect()
+    let [density, balanced, latency] = GoalName::ALL;
+    [request.goal, density, balanced, latency].map(goal)
 }
 
 /// What the host's CPUs were idle while recorded, in % of one CPU; `None` where that was not sampled.
@@ -241,14 +231,6 @@ pub(super) fn contended(opened: &Opened) -> bool {
         .is_some_and(|busy| is_contended(cpus, vcpus, busy, host.cpu_pressure()))
 }
 
-/// The setting that stands after the recommendation is followed.
-pub(crate) fn base(advice: &Advice, in_force: &Knobs) -> Knobs {
-    match &advice.choice {
-        Some(choice) if advice.verdict.changes() => choice.knobs,
-        _ => *in_force,
-    }
-}
-
 /// Halts, and the time from the first to the last.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
@@ -275,7 +257,7 @@ pub(super) fn all_disabled() -> Failure {
 
 /// Takes the halts in: what wake-ups take, and the halts in memory, but for those of vCPUs that no setting reaches.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct HaltSink {
     vms: Option<Vec<VmIndex>>,
     vetoed: BTreeSet<(VmIndex, VcpuId)>,
     /// Of the first pass.
@@ -292,7 +274,7 @@ pub(crate) struct Look {
     broken: Option<Broken>,
 }
 
-impl Look {
+impl HaltSink {
     pub(crate) fn new(opened: &Opened, request: &TuneRequest) -> Self {
         let rows = opened.capture().rows(Table::Halts);
         let most = match opened.info().side {
@@ -301,7 +283,7 @@ impl Look {
         };
         Self {
             vms: request.vms.clone(),
-            vetoed: follow::disabled(opened.info()),
+            vetoed: reach::disabled(opened.info()),
             kernel: Some(KernelSought::new(opened)),
             version: None,
             survey: Survey::of(opened.info().side),
@@ -370,11 +352,7 @@ impl Look {
     }
 }
 
-impl Sink for Look {
-    fn wants(&self, table: Table) -> bool {
-        table == Table::Halts
-    }
-
+impl Sink for HaltSink {
     fn wants_calls(&self) -> bool {
         matches!(&self.kernel, Some(Ok(kernel)) if kernel.wants_calls())
     }
@@ -393,20 +371,9 @@ impl Sink for Look {
             self.span.first_ns = self.span.first_ns.min(halt.start_ns);
             self.span.last_ns = self.span.last_ns.max(halt.end_ns());
         }
-        let is_vetoed = || {
-            let seat = halt.vm.zip(halt.vcpu);
-            seat.is_some_and(|seat| self.vetoed.contains(&seat))
-        };
-        if self.gathers && !is_vetoed() {
+        if self.gathers && !reach::is_of(&self.vetoed, halt.vm, halt.vcpu) {
             self.gather.halt(halt);
         }
-    }
-}
-
-fn off(in_force: &Knobs) -> Knobs {
-    Knobs {
-        halt_poll_ns: 0,
-        ..*in_force
     }
 }
 
@@ -414,41 +381,36 @@ type Rows = Vec<(SettingRow, Played)>;
 
 /// The rows of the page, and the policy that learns.
 fn figures(
-    material: &Material,
-    (of, advice): (&Final, &Advice),
+    inputs: &Inputs,
+    (of, advice): (&FinalRound, &Advice),
     extent: Extent,
-    crew: &Threads,
+    pool: &Threads,
 ) -> Result<(Rows, Option<(String, Played)>), Failure> {
     let cost = &advice.goal.aim.cost;
-    let setting = |finalist: &Finalist, ceilings| {
-        Subject::Setting(Entry {
-            knobs: finalist.knobs,
-            start: finalist.start,
-            ceilings,
-        })
-    };
-    let mut rows = vec![
-        (
-            SettingRow::InForce,
-            setting(&of.in_force, CeilingsOf::Recorded),
-        ),
-        (SettingRow::Default, setting(&of.default, CeilingsOf::Param)),
+    let mut entries = vec![
+        (SettingRow::InForce, of.in_force.entry().recorded()),
+        (SettingRow::Default, of.default.entry()),
     ];
-    if let Some(choice) = &advice.choice {
-        rows.push((SettingRow::Choice, setting(choice, CeilingsOf::Param)));
-    }
+    let choice = advice.choice.as_ref();
+    entries.extend(choice.map(|choice| (SettingRow::Choice, choice.entry())));
     if extent != Extent::Setting {
-        let off = Entry::new(off(&material.terms.in_force));
-        rows.push((SettingRow::Off, Subject::Setting(off)));
+        let off = Knobs {
+            halt_poll_ns: 0,
+            ..inputs.terms.in_force
+        };
+        entries.push((SettingRow::Off, Entry::new(off)));
     }
-    let mut subjects: Vec<Subject> = rows.iter().map(|(_, subject)| subject.clone()).collect();
+    let subjects = entries
+        .into_iter()
+        .map(|(row, entry)| (row, Subject::Setting(entry)));
+    let (mut rows, mut subjects): (Vec<_>, Vec<_>) = subjects.unzip();
     if extent == Extent::All {
-        let oracle = Subject::Policy("clairvoyant".parse()?);
-        rows.push((SettingRow::Clairvoyant, oracle.clone()));
-        subjects.extend([oracle, Subject::Policy(LEARNED.parse()?)]);
+        rows.push(SettingRow::Clairvoyant);
+        subjects.push(Subject::Policy("clairvoyant".parse()?));
+        subjects.push(Subject::Policy(LEARNED.parse()?));
     }
-    let mut played = figures::figures(material, &subjects, cost, crew)?;
+    let mut played = figures::figures(inputs, &subjects, cost, pool)?;
     let learned = played.split_off(rows.len()).pop();
-    let rows = rows.into_iter().map(|(row, _)| row).zip(played).collect();
+    let rows = rows.into_iter().zip(played).collect();
     Ok((rows, learned.map(|played| (LEARNED.to_owned(), played))))
 }

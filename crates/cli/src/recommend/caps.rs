@@ -7,9 +7,9 @@ use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::tune::advice::LEAST_GAIN;
 use haltwise_core::tune::caps::{self, Caps};
-use haltwise_core::tune::finalist::Final;
-use haltwise_core::tune::stage::{CeilingsOf, Entry};
-use haltwise_core::tune::{Advice, Material};
+use haltwise_core::tune::final_round::FinalRound;
+use haltwise_core::tune::stage::Entry;
+use haltwise_core::tune::{Advice, Inputs};
 
 use super::candidates::TuneRequest;
 use super::threads::Threads;
@@ -47,11 +47,11 @@ pub(crate) enum Withheld {
     SameName,
 }
 
-pub(super) fn seek(
+pub(super) fn search(
     info: &CaptureInfo,
     request: &TuneRequest,
-    (material, of, advice): (&Material, &Final, &Advice),
-    crew: &Threads,
+    (inputs, of, advice): (&Inputs, &FinalRound, &Advice),
+    pool: &Threads,
 ) -> Result<Option<OwnCeilings>, Failure> {
     let all = || -> BTreeSet<VmIndex> { info.roster.vms.iter().map(|vm| vm.index).collect() };
     let is_settable = |vm: &&Vm| vm.ceiling_settable == Some(true);
@@ -62,14 +62,14 @@ pub(super) fn seek(
             .map(|vm| vm.index)
             .collect(),
     };
-    let can_any = material.seats.iter().any(|seated| {
+    let can_any = inputs.seats.iter().any(|seated| {
         let vm = seated.seat.vm;
         vm.is_some_and(|vm| settable.contains(&vm))
     });
     let aim = &advice.goal.aim;
     // What it would gain is said all the same.
     let settable = if can_any { settable } else { all() };
-    let found = caps::seek(material, of, &base(of, advice), (aim, &settable), crew)?;
+    let found = caps::search(inputs, of, &base(of, advice), (aim, &settable), pool)?;
     Ok(found.map(|caps| {
         let gains = caps.cost_share.is_below_zero() && caps.cost_share.value <= -LEAST_GAIN;
         let withheld = match () {
@@ -84,17 +84,10 @@ pub(super) fn seek(
 }
 
 /// The setting for all that stands after the recommendation is followed.
-fn base(of: &Final, advice: &Advice) -> Entry {
+fn base(of: &FinalRound, advice: &Advice) -> Entry {
     match &advice.choice {
-        Some(choice) if advice.verdict.changes() => Entry {
-            start: choice.start,
-            ..Entry::new(choice.knobs)
-        },
-        _ => Entry {
-            start: of.in_force.start,
-            ceilings: CeilingsOf::Recorded,
-            ..Entry::new(of.in_force.knobs)
-        },
+        Some(choice) if advice.verdict.changes() => choice.entry(),
+        _ => of.in_force.entry().recorded(),
     }
 }
 

@@ -20,7 +20,7 @@ use haltwise_document::figures;
 
 use super::candidates::{self, TuneRequest, contended, goals, idle_cpu_percent};
 use super::view::{TuneBasis, TuneResult, commands, settings};
-use super::{SCHEMA, follow, say};
+use super::{SCHEMA, reach, say};
 use crate::exit::{Exit, Failure};
 use crate::number::{count, nanos, nanos_f64, share};
 use crate::page::{Page, Stands};
@@ -73,14 +73,6 @@ figures! {
 const NO_VM_GOALS: &str = "Goals of single VMs have no effect here: the histograms are evaluated for all VMs together. \
                            Record with --mode full.";
 
-fn notes(request: &TuneRequest) -> Vec<String> {
-    let has_goals = !request.goals.is_empty();
-    has_goals
-        .then(|| NO_VM_GOALS.to_owned())
-        .into_iter()
-        .collect()
-}
-
 /// Recommends by the histograms that were taken in. Whether they are all there is for the caller to say.
 pub(crate) fn search(
     opened: &Opened,
@@ -91,7 +83,7 @@ pub(crate) fn search(
     let version = KernelSought::new(opened)?.finish(&PassEnds::default());
     let arch = prices::arch_of(info);
     let (in_force, knobs_assumed) = knobs_of(&info.knobs, version, arch);
-    let reach = Reach::of(&Rule::of(version, arch));
+    let reach = Reach::of(Rule::of(version, arch));
     let rows = histograms.finish()?;
     let (own_ceilings, follows) = own_ceilings(info, &rows);
     let price = info.price.as_deref();
@@ -99,13 +91,8 @@ pub(crate) fn search(
     let (counted, otherwise) = counted(&rows, info, &in_force, &known)?;
     let idle_cpu_percent = idle_cpu_percent(opened);
     let polls = counted.poll_ns.map_or(0.0, |ns| counted.percent(ns));
-    let aim = goals(
-        request,
-        &known,
-        idle_cpu_percent.map(|idle| idle + polls),
-        contended(opened),
-    )[0]
-    .aim;
+    let free = idle_cpu_percent.map(|idle| idle + polls);
+    let aim = goals(request, &known, free, contended(opened))[0].aim;
     let advice = advise(&counted, &otherwise, reach, &in_force, &aim);
     let advice = advice.ok_or_else(prices::nothing_known)?;
     let recommended = (advice.changes && follows).then(|| settings(&advice.knobs, reach));
@@ -130,12 +117,13 @@ pub(crate) fn search(
         idle_cpu_percent,
         skipped: 0,
         out_of_order: 0,
-        vetoed_vcpus: follow::disabled(info).len() as u64,
+        vetoed_vcpus: reach::disabled(info).len() as u64,
         own_ceiling_vcpus: own_ceilings,
-        ceiling_is_snapshot: say::is_snapshot(&Rule::of(version, arch)),
+        ceiling_is_snapshot: say::is_snapshot(Rule::of(version, arch)),
         lost: total(info.lost.values()),
         partial: false,
     };
+    let has_goals = !request.goals.is_empty();
     Ok(TuneResult {
         schema: SCHEMA,
         basis,
@@ -144,12 +132,15 @@ pub(crate) fn search(
             lambda: request.goal.weight_milli() as f64 / 1e3,
             max_poll_cpu_percent: request.max_poll_cpu_percent,
         },
-        verdict: follow::verdict(follows, verdict(&advice)),
+        verdict: reach::verdict(follows, verdict(&advice)),
         changes: recommended.is_some(),
         follows,
-        reason: follow::reason(follows, || reason(&counted, &advice)),
+        reason: reach::reason(follows, || reason(&counted, &advice)),
         vm_goals: Vec::new(),
-        notes: notes(request),
+        notes: has_goals
+            .then(|| NO_VM_GOALS.to_owned())
+            .into_iter()
+            .collect(),
         in_force: settings(&in_force, reach),
         commands: commands(recommended, settings(&in_force, reach)),
         recommended,
@@ -172,7 +163,7 @@ impl Histograms {
     pub(crate) fn new(opened: &Opened, request: &TuneRequest) -> Self {
         Self {
             vms: request.vms.clone(),
-            disabled: follow::disabled(opened.info()),
+            disabled: reach::disabled(opened.info()),
             rows: Vec::new(),
             left_out: false,
             broken: None,
@@ -204,8 +195,7 @@ impl Sink for Histograms {
     }
 
     fn counts(&mut self, row: &HaltCounts) {
-        let seat = row.vm.zip(row.vcpu);
-        if seat.is_some_and(|seat| self.disabled.contains(&seat)) {
+        if reach::is_of(&self.disabled, row.vm, row.vcpu) {
             self.left_out |= row.halts > 0;
             return;
         }
@@ -218,11 +208,8 @@ impl Sink for Histograms {
 
 /// vCPUs with a ceiling of their VM's own, and whether there is any other.
 fn own_ceilings(info: &CaptureInfo, rows: &[HaltCounts]) -> (u64, bool) {
-    let own = follow::own(info);
-    let is_own = |row: &&HaltCounts| {
-        let named = row.vm.zip(row.vcpu);
-        named.is_some_and(|named| own.contains(&named))
-    };
+    let own = reach::own(info);
+    let is_own = |row: &&HaltCounts| reach::is_of(&own, row.vm, row.vcpu);
     let owners = rows.iter().filter(is_own);
     let owners: BTreeSet<_> = owners.map(|row| (row.vm, row.vcpu)).collect();
     (owners.len() as u64, !rows.iter().all(|row| is_own(&row)))

@@ -17,8 +17,9 @@ use crate::reading::select;
 /// What latency is worth, as the command line says it.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Weight {
-    /// How much latency counts against CPU time: density (not at all), balanced (1 ns
-    /// as 1 ns of CPU time) or latency (1 ns as 10 ns of it)
+    /// How much latency counts against CPU time: density, balanced or latency
+    ///
+    /// density: not at all; balanced: 1 ns as 1 ns of CPU time; latency: 1 ns as 10 ns of it.
     #[arg(long, value_name = "GOAL", default_value = "balanced", hide_possible_values = true, value_parser = GOAL)]
     pub(crate) goal: GoalName,
 }
@@ -32,10 +33,11 @@ impl Weight {
 /// The goals of all VMs and of some, as the command line says them.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Goals {
-    /// How much latency counts against CPU time: density, balanced or latency [default:
-    /// balanced]; VM=GOAL for one VM, by a name, UUID, VMID or PID, or for all whose name
-    /// is like a pattern with * and ?; may be repeated. A VM that is named outranks
-    /// patterns, of which the first counts
+    /// How much latency counts against CPU time: density, balanced or latency; may be
+    /// repeated [default: balanced]
+    ///
+    /// VM=GOAL is for one VM, by its name, UUID, VMID or PID, or for all VMs whose name matches a
+    /// pattern with * and ?. Exact names override patterns; the first matching pattern wins.
     #[arg(long = "goal", value_name = "[VM=]GOAL", hide_possible_values = true, value_parser = GOALS)]
     goals: Vec<GoalFor>,
 }

@@ -14,21 +14,18 @@ pub(crate) mod view;
 use haltwise_core::explain::in_guest::MOST_STEAL;
 use haltwise_core::kvm::guest::{Params, Rule, teo};
 use haltwise_core::kvm::{Arch, Backports, Knobs, Version};
-use haltwise_core::policy::Start;
+use haltwise_core::replay::Cost;
 use haltwise_core::replay::Sums;
-use haltwise_core::replay::{Arrivals, Cost};
 use haltwise_core::tune::advice::{self, Comparison, LEAST_GAIN, Verdict};
-use haltwise_core::tune::candidates::Candidate;
 use haltwise_core::tune::figures::{self, Played, Subject};
-use haltwise_core::tune::finalist::{Final, Finalist};
-use haltwise_core::tune::guest::{self, Entry, Governor, Limits};
-use haltwise_core::tune::material::Seated;
-use haltwise_core::tune::search::{self, Aim};
+use haltwise_core::tune::final_round::{FinalRound, Finalist};
+use haltwise_core::tune::guest::{self, Governor};
+use haltwise_core::tune::search;
 use haltwise_core::tune::stage;
-use haltwise_core::tune::{Advice, Goal, Material, Terms};
+use haltwise_core::tune::{Advice, Goal, Inputs, Terms};
 
 use self::joined::Joined;
-use super::candidates::{Look, TuneRequest, goals, idle_cpu_percent};
+use super::candidates::{HaltSink, TuneRequest, goals, idle_cpu_percent};
 use super::threads::Threads;
 use crate::SEED;
 use crate::exit::{Exit, Failure};
@@ -40,20 +37,19 @@ use crate::reading::rule;
 
 #[derive(Debug)]
 pub(crate) struct GuestCandidates {
-    pub(crate) material: Material,
+    pub(crate) inputs: Inputs,
     pub(crate) known: Known,
     pub(crate) price: Price,
     pub(crate) version: Version,
-    pub(crate) governor: Governor,
     pub(crate) governor_name: Option<String>,
     pub(crate) looked_at: usize,
-    pub(crate) of: Final<Params>,
+    pub(crate) of: FinalRound<Params>,
     /// Entries into HLT as the replay of the guest's own setting has them, whether its host polls or not.
     pub(crate) hlts_replayed: u64,
     /// The recommendation for the guest alone.
     pub(crate) advice: Advice<Params>,
     /// One for each goal that has a name.
-    pub(crate) others: Vec<Advice<Params>>,
+    pub(crate) others: [Advice<Params>; 3],
     pub(crate) host: OfHost,
     /// The guest with a CPU of its own, less the best of what the guest and the host can do.
     pub(crate) cpu_pm: Comparison,
@@ -132,7 +128,7 @@ pub(crate) fn search(
     joined: Option<Joined>,
 ) -> Result<GuestCandidates, Failure> {
     rule::must_keep_periods(opened, "tune")?;
-    let mut look = Look::new(opened, request);
+    let mut look = HaltSink::new(opened, request);
     let mut again = true;
     while again {
         let ends = pass(opened, "reading", &mut [&mut look]);
@@ -151,33 +147,32 @@ pub(crate) fn search(
     let price = Price::new(given, known.prices(opened.info().side));
     let price = price.or_joined(joined.as_ref().map(|joined| joined.join.exit_ns));
     let arch = prices::arch_of(opened.info());
+    let (governor, governor_name) = governor(opened, rule);
+    // KVM's algorithm is that of the kernel which runs it, and its parameters are the host's: a guest does not see them.
+    let (of_host, in_force) = match &joined {
+        Some(joined) => (joined.version.unwrap_or(version), joined.in_force()),
+        None => (version, Knobs::defaults(version, Arch::X86)),
+    };
     let terms = Terms {
-        version,
-        arch,
-        // The host's: a guest does not see them.
-        in_force: Knobs::defaults(version, Arch::X86),
-        arrivals: Arrivals::BySource,
         elsewhere: known.elsewhere.clone(),
         seed: SEED,
-        ceiling_only: false,
-        weights_milli: std::collections::BTreeMap::new(),
+        governor,
+        ..Terms::new(of_host, arch, in_force)
     };
-    let terms = joined::terms(terms, joined.as_ref());
-    let material = gather.finish(terms, survey).map_err(refused)?;
-    let governor = governor(opened, rule);
-    let kernel = (version, governor);
+    let inputs = gather.finish(terms, survey).map_err(refused)?;
     let others = Others {
-        stolen_of_wanted: stolen_of_wanted(opened, &material),
+        stolen_of_wanted: stolen_of_wanted(opened, &inputs),
         joined,
     };
     let goals = of_guest(opened, request, (&known, &price), &others);
-    found(material, (known, price), kernel, &goals, others)
+    let kernel = (version, governor_name);
+    found(inputs, (known, price), kernel, &goals, others)
 }
 
 /// What is known of those who share the host with the guest.
 #[derive(Debug)]
 pub(crate) struct Others {
-    /// Of the time in which the guest wanted its CPUs, polling included, the share that its host gave to others.
+    /// Share of the time in which the guest wanted its CPUs, polling included, that its host gave to others.
     pub(crate) stolen_of_wanted: Option<f64>,
     pub(crate) joined: Option<Joined>,
 }
@@ -205,40 +200,34 @@ impl Others {
 }
 
 fn found(
-    material: Material,
+    inputs: Inputs,
     (known, price): (Known, Price),
-    (version, (governor, governor_name)): (Version, (Governor, Option<String>)),
-    goals: &[Goal],
+    (version, governor_name): (Version, Option<String>),
+    goals: &[Goal; 4],
     shared: Others,
 ) -> Result<GuestCandidates, Failure> {
-    let crew = Threads::new();
-    let aims: Vec<Aim> = goals.iter().map(|goal| goal.aim).collect();
-    let found = guest::search(&material, &governor, &aims, &crew);
-    let mut of = guest::play_final(&material, &governor, &found, &aims, &crew);
+    let pool = Threads::new();
+    let aims = goals.each_ref().map(|goal| goal.aim);
+    let found = search::search(&inputs, &aims, &pool);
+    let mut of = guest::play_final(&inputs, &found, &aims, &pool);
     let hlts_replayed = Sums::total(&of.in_force.parts).blocks;
-    let host_polls = polling_host(&shared, &governor);
+    let host_polls = polling_host(&shared, &inputs.terms.governor);
     if let Some(knobs) = host_polls {
-        in_force_on_host(&material, &mut of, knobs, governor.rule, &crew);
+        in_force_on_host(&inputs, &mut of, knobs, &pool);
     }
-    let mut advices = goals
-        .iter()
-        .map(|goal| advice::advise(&material, &of, goal));
-    let Some(advice) = advices.next() else {
-        let error = anyhow::anyhow!("no goal to tune for");
-        return Err(Failure::new(Exit::Failed, error));
-    };
-    let others: Vec<_> = advices.collect();
-    let host = of_host(&material, (&of, &advice), governor.rule, &crew);
-    let cpu_pm = of_cpu_pm(&material, (&of, &advice, &host), &crew)?;
+    let [advice, others @ ..] = goals
+        .each_ref()
+        .map(|goal| advice::advise(&inputs, &of, goal));
+    let host = of_host(&inputs, (&of, &advice), &pool);
+    let cpu_pm = of_cpu_pm(&inputs, (&of, &advice, &host), &pool)?;
     let all = (&of, &advice, &host);
-    let (rows, least_ns) = rows(&material, all, (version, governor.rule, host_polls), &crew)?;
+    let (rows, least_ns) = rows(&inputs, all, (version, host_polls), &pool)?;
     Ok(GuestCandidates {
         looked_at: found.len(),
-        material,
+        inputs,
         known,
         price,
         version,
-        governor,
         governor_name,
         hlts_replayed,
         of,
@@ -307,21 +296,10 @@ fn polling_host(shared: &Others, governor: &Governor) -> Option<Knobs> {
     polls.then(|| joined.in_force())
 }
 
-fn in_force_on_host(
-    material: &Material,
-    of: &mut Final<Params>,
-    knobs: Knobs,
-    rule: Rule,
-    crew: &Threads,
-) {
-    let seats: Vec<&Seated> = material.seats.iter().collect();
-    let entries = [Start::Zero, Start::Ceiling].map(|start| stage::Entry {
-        start,
-        ..stage::Entry::new(knobs)
-    });
-    let part = stage::Part::Whole;
-    let played = stage::play(material, &seats, &entries, part, "judge", crew);
-    let exits = guest::never_polls(material, rule, crew);
+fn in_force_on_host(inputs: &Inputs, of: &mut FinalRound<Params>, knobs: Knobs, pool: &Threads) {
+    let entries = stage::Entry::new(knobs).from_both();
+    let played = stage::play(inputs, &entries, stage::Part::Whole, "judge", pool);
+    let exits = guest::never_polls(inputs, pool);
     let mut played = played.iter().map(|parts| guest::exits_as(parts, &exits));
     if let (Some(zero), Some(ceiling)) = (played.next(), played.next()) {
         (of.in_force.parts, of.in_force.others) = (zero, ceiling);
@@ -340,9 +318,9 @@ fn governor(opened: &Opened, rule: Rule) -> (Governor, Option<String>) {
     (Governor { rule, in_force }, name)
 }
 
-fn stolen_of_wanted(opened: &Opened, material: &Material) -> Option<f64> {
+fn stolen_of_wanted(opened: &Opened, inputs: &Inputs) -> Option<f64> {
     // A CPU that polls is idle in its kernel's accounts.
-    let polled = material.seats.iter().map(|seated| seated.recorded.poll_ns);
+    let polled = inputs.seats.iter().map(|seated| seated.recorded.poll_ns);
     stolen(opened, haltwise_core::stats::total(polled))
 }
 
@@ -363,7 +341,7 @@ fn of_guest(
     request: &TuneRequest,
     (known, price): (&Known, &Price),
     shared: &Others,
-) -> Vec<Goal> {
+) -> [Goal; 4] {
     let idle = idle_cpu_percent(opened);
     let mut goals = goals(request, known, idle, shared.want_its_cpus());
     for goal in &mut goals {
@@ -376,25 +354,24 @@ fn of_guest(
 }
 
 fn of_host(
-    material: &Material,
-    (of, advice): (&Final<Params>, &Advice<Params>),
-    rule: Rule,
-    crew: &Threads,
+    inputs: &Inputs,
+    (of, advice): (&FinalRound<Params>, &Advice<Params>),
+    pool: &Threads,
 ) -> OfHost {
     let aim = &advice.goal.aim;
     let aims = [*aim];
-    let found = search::search(material, &aims, crew);
-    let finals = haltwise_core::tune::finalist::play_final(material, &found, &aims, crew);
-    let chosen = advice::advise(material, &finals, &advice.goal);
+    let found = search::search(inputs, &aims, pool);
+    let finals = haltwise_core::tune::final_round::play_final(inputs, &found, &aims, pool);
+    let chosen = advice::advise(inputs, &finals, &advice.goal);
     let is_taken = |it: &advice::Advice| it.verdict.changes() || it.verdict == Verdict::Unproven;
     let choice = Some(chosen)
         .filter(is_taken)
         .and_then(|it| it.choice)
         .unwrap_or(finals.in_force);
-    let parts = guest::exits_as(&choice.parts, &guest::never_polls(material, rule, crew));
+    let parts = guest::exits_as(&choice.parts, &guest::never_polls(inputs, pool));
     let best = advice.choice.as_ref().filter(|_| advice.verdict.changes());
     let blocks = parts.get(1..).unwrap_or_default();
-    let against = |guest: &Finalist<Params>| advice::compare(material, blocks, guest.blocks(), aim);
+    let against = |guest: &Finalist<Params>| advice::compare(inputs, blocks, guest.blocks(), aim);
     OfHost {
         against_in_force: against(&of.in_force),
         against_guest: against(best.unwrap_or(&of.in_force)),
@@ -406,12 +383,12 @@ fn of_host(
 /// A guest that keeps its CPU, less the best of what the guest and the host can do. Where polling is limited it
 /// takes more than it may, and is not asked for.
 fn of_cpu_pm(
-    material: &Material,
-    (of, advice, host): (&Final<Params>, &Advice<Params>, &OfHost),
-    crew: &Threads,
+    inputs: &Inputs,
+    (of, advice, host): (&FinalRound<Params>, &Advice<Params>, &OfHost),
+    pool: &Threads,
 ) -> Result<Comparison, Failure> {
     let aim = &advice.goal.aim;
-    let parts = guest::parts_of(material, &CPU_PM.parse()?, crew)?;
+    let parts = guest::parts_of(inputs, &CPU_PM.parse()?, pool)?;
     let best = advice.choice.as_ref().filter(|_| advice.verdict.changes());
     let guest = best.unwrap_or(&of.in_force);
     let blocks = if host.costs_less() {
@@ -420,44 +397,27 @@ fn of_cpu_pm(
         guest.blocks()
     };
     let own = parts.get(1..).unwrap_or_default();
-    Ok(advice::compare(material, own, blocks, aim))
+    Ok(advice::compare(inputs, own, blocks, aim))
 }
 
-/// The policy of a guest that keeps its CPU.
 const CPU_PM: &str = "cpu-pm";
 
 type Rows = Vec<(GuestRow, Played)>;
 
 /// The rows of the table, and what a halt costs at the least.
 fn rows(
-    material: &Material,
-    (of, advice, host): (&Final<Params>, &Advice<Params>, &OfHost),
-    (version, rule, host_polls): (Version, Rule, Option<Knobs>),
-    crew: &Threads,
+    inputs: &Inputs,
+    (of, advice, host): (&FinalRound<Params>, &Advice<Params>, &OfHost),
+    (version, host_polls): (Version, Option<Knobs>),
+    pool: &Threads,
 ) -> Result<(Rows, f64), Failure> {
     let cost: &Cost = &advice.goal.aim.cost;
-    // As in the final: what is in force goes on from where it was, under whatever name.
-    let setting = |params: Params| {
-        let is_in_force = params.is_same(&of.in_force.knobs, &material.terms);
-        let limits = if is_in_force {
-            Limits::Recorded
-        } else {
-            Limits::Zero
-        };
-        Subject::Guest(Entry {
-            rule,
-            params,
-            limits,
-        })
-    };
+    let setting = |params: Params| Subject::Guest(guest::entry(&inputs.terms, params));
     let off = Params {
         guest_halt_poll_ns: 0,
         ..Params::default()
     };
-    let of_host = Subject::Setting(stage::Entry {
-        start: host.choice.start,
-        ..stage::Entry::new(host.choice.knobs)
-    });
+    let of_host = Subject::Setting(host.choice.entry());
     let in_force = match host_polls {
         Some(knobs) => Subject::Setting(stage::Entry::new(knobs)),
         None => setting(of.in_force.knobs),
@@ -474,7 +434,7 @@ fn rows(
     }
     let mut subjects = vec![Subject::Policy("clairvoyant".parse()?)];
     subjects.extend(rows.iter().map(|(_, subject)| subject.clone()));
-    let mut played = figures::figures(material, &subjects, cost, crew)?.into_iter();
+    let mut played = figures::figures(inputs, &subjects, cost, pool)?.into_iter();
     let least = played.next().map_or(0.0, |played| {
         let outcome = played.outcome;
         outcome.clairvoyant_milli as f64 / 1e3 / outcome.halts.max(1) as f64

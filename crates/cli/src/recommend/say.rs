@@ -2,33 +2,20 @@
 
 use haltwise_core::kvm::Rule;
 use haltwise_core::kvm::ceiling::CeilingRule;
+use haltwise_core::kvm::guest::Params;
 use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::stats::Interval;
-use haltwise_core::tune::Material;
+use haltwise_core::tune::Inputs;
 use haltwise_core::tune::advice::{Advice, Comparison, LEAST_GAIN, Rejected, Verdict};
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::doubt::Doubt;
-use haltwise_core::tune::finalist::Finalist;
+use haltwise_core::tune::final_round::Finalist;
 use haltwise_core::tune::search::Aim;
 
 use super::candidates::Candidates;
 use super::view::settings;
 use crate::number::{nanos_f64, share, three_digits};
 use crate::plan::TuneGoal;
-
-pub(crate) fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Change => "change",
-        Verdict::ObeyLimit => "obey-limit",
-        Verdict::AlreadyBest => "already-best",
-        Verdict::NotSignificant => "not-significant",
-        Verdict::TooSmall => "too-small",
-        Verdict::TooShort => "too-short",
-        Verdict::AllRejected => "all-rejected",
-        Verdict::Unproven => "unproven",
-        Verdict::NoPolling => "no-polling",
-    }
-}
 
 /// A goal and its limit: `balanced, polling at most 2.00 % of a CPU`.
 pub(crate) fn goal(of: &TuneGoal) -> String {
@@ -50,6 +37,9 @@ pub(crate) fn time(ns: u32) -> String {
 
 /// A setting as a person writes it: `50 us, fixed`, `200 us, grow 2 from 10 us, shrink 2`, `off`.
 pub(crate) fn setting(of: &Values) -> String {
+    if of.get(Parameter::GuestHaltPollNs).is_some() {
+        return setting_of_guest(Params::from(*of));
+    }
     let ceiling_ns = of.get(Parameter::HaltPollNs).unwrap_or(0);
     let ceiling = time(ceiling_ns);
     if ceiling_ns == 0 {
@@ -72,6 +62,23 @@ pub(crate) fn setting(of: &Values) -> String {
             format!("{ceiling}, grow {grow} from {start}, shrink {shrink}")
         }
     }
+}
+
+fn setting_of_guest(of: Params) -> String {
+    if of.guest_halt_poll_ns == 0 {
+        return "off".to_owned();
+    }
+    let ceiling = time(of.guest_halt_poll_ns);
+    let shrink = if of.allow_shrink {
+        format!("shrink {}", of.shrink)
+    } else {
+        "no shrink".to_owned()
+    };
+    if of.grow_start >= of.guest_halt_poll_ns {
+        return format!("{ceiling} at once, {shrink}");
+    }
+    let start = time(of.grow_start);
+    format!("{ceiling}, grow {} from {start}, {shrink}", of.grow)
 }
 
 /// The same beside its figures: `off` polls nowhere, as `halt_poll_ns` 0 does not where a VM has a ceiling of its own.
@@ -111,7 +118,6 @@ pub(crate) fn spec(of: &Values) -> String {
     format!("kvm:{}", all.join(","))
 }
 
-/// The command that sets parameters through haltwise.
 pub(crate) fn apply(of: &Values) -> String {
     let each = words(
         of,
@@ -174,19 +180,19 @@ pub(crate) fn interval(of: &Interval) -> String {
 }
 
 pub(crate) fn reason(
-    material: &Material,
+    inputs: &Inputs,
     advice: &Advice,
     in_force: &Finalist,
     reach: Reach,
 ) -> String {
     if advice.verdict == Verdict::Unproven {
-        return unproven(material, advice, in_force, reach);
+        return unproven(inputs, advice, in_force, reach);
     }
     let cost = &advice.goal.aim.cost;
     let (Some(choice), Some(against)) = (&advice.choice, &advice.against_in_force) else {
         return without_choice(advice);
     };
-    let wall = &material.judged_wall;
+    let wall = &inputs.judged_wall;
     let (own, other) = (choice.judged(), in_force.judged());
     let poll_cpu_percent = wall.poll_cpu_percent(&own);
     let name = played(&settings(&choice.knobs, reach), poll_cpu_percent);
@@ -238,11 +244,11 @@ pub(crate) fn latency_ends(now_ns: f64, against: &Comparison, aim: &Aim) -> [f64
 }
 
 /// Both outcomes of what is to be proved first, and what they depend on.
-fn unproven(material: &Material, advice: &Advice, in_force: &Finalist, reach: Reach) -> String {
+fn unproven(inputs: &Inputs, advice: &Advice, in_force: &Finalist, reach: Reach) -> String {
     let (Some(choice), Some(against)) = (&advice.choice, &advice.against_in_force) else {
         return without_choice(advice);
     };
-    let wall = &material.judged_wall;
+    let wall = &inputs.judged_wall;
     let doubt = match advice.hangs_on {
         None => "what a sleep and a wake-up cost here",
         Some(Doubt::Early | Doubt::Late) => "how late vCPUs wake: too few of them slept to show it",
@@ -285,7 +291,7 @@ const CUTS: f64 = 0.05;
 /// What must be known beside the recommendation.
 pub(crate) fn notes(candidates: &Candidates) -> Vec<String> {
     let mut notes = Vec::new();
-    let (material, in_force) = (&candidates.material, &candidates.of.in_force);
+    let (inputs, in_force) = (&candidates.inputs, &candidates.of.in_force);
     if let Some((own, other)) = in_force.two_states(&candidates.advice.goal.aim.cost) {
         notes.push(format!(
             "The current setting has two steady states here, and a VM may end in either: a halt costs {} \
@@ -294,12 +300,12 @@ pub(crate) fn notes(candidates: &Candidates) -> Vec<String> {
             nanos_f64(other),
         ));
     }
-    let own = material
+    let own = inputs
         .seats
         .iter()
         .filter(|seated| seated.own_ceiling_ns.is_some())
         .count();
-    if own > 0 && own < material.seats.len() {
+    if own > 0 && own < inputs.seats.len() {
         notes.push(format!(
             "{} in VMs with their own ceiling, to which halt_poll_ns does not apply; `--ceiling-only` \
              tunes those.",
@@ -329,7 +335,6 @@ pub(crate) fn notes(candidates: &Candidates) -> Vec<String> {
     notes
 }
 
-/// Why a setting was not taken.
 pub(crate) fn rejected(why: &Rejected) -> String {
     match *why {
         Rejected::Bistable(zero, ceiling) => format!(
@@ -350,7 +355,7 @@ pub(crate) fn rejected(why: &Rejected) -> String {
 }
 
 /// Whether running VMs keep the ceiling that they began with.
-pub(crate) fn is_snapshot(rule: &Rule) -> bool {
+pub(crate) fn is_snapshot(rule: Rule) -> bool {
     rule.ceiling == CeilingRule::SnapshotOrCap
 }
 
@@ -376,6 +381,17 @@ mod test {
             ),
         ] {
             assert_eq!(setting(&of(values)), name);
+        }
+        for (values, name) in [
+            ([0, 2, 50_000, 2, 1], "off"),
+            ([50_000, 2, 50_000, 2, 1], "50 us at once, shrink 2"),
+            (
+                [200_000, 2, 50_000, 2, 0],
+                "200 us, grow 2 from 50 us, no shrink",
+            ),
+        ] {
+            let params: Values = Parameter::GUEST.into_iter().zip(values).collect();
+            assert_eq!(setting(&params), name);
         }
         let mut old = of([50_000, 2, 0, 0]);
         old.set(Parameter::GrowStart, None);

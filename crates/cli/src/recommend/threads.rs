@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use haltwise_core::tune::Crew;
+use haltwise_core::tune::Pool;
 
 use crate::progress::{Progress, elapsed};
 
@@ -44,15 +44,15 @@ impl Threads {
     }
 
     fn show(&self, what: &str, done: usize, count: usize) {
-        // Whoever finds the line taken leaves it to the other.
+        // A thread that finds the line taken leaves it to the other.
         if let Ok(mut progress) = self.progress.try_lock() {
             progress.show(elapsed(), || format!("{what}: {done} of {count} parts"));
         }
     }
 }
 
-impl Crew for Threads {
-    fn hands(&self) -> usize {
+impl Pool for Threads {
+    fn workers(&self) -> usize {
         self.count
     }
 
@@ -94,14 +94,14 @@ mod test {
     #[test]
     fn results_come_in_order_whoever_did_them() {
         for threads in [1, 2, 7] {
-            let crew = Threads {
+            let pool = Threads {
                 count: threads,
                 ..Threads::new()
             };
-            let squares = crew.each("squares", 100, |number| number * number);
+            let squares = pool.each("squares", 100, |number| number * number);
             let expected: Vec<usize> = (0..100).map(|number| number * number).collect();
             assert_eq!(squares, expected);
-            assert!(crew.each("nothing", 0, |number| number).is_empty());
+            assert!(pool.each("nothing", 0, |number| number).is_empty());
         }
     }
 }

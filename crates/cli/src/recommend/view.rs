@@ -8,7 +8,7 @@ use haltwise_core::ids::VmIndex;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::replay::Sums;
-use haltwise_core::replay::session::Seat;
+use haltwise_core::replay::session::VcpuKey;
 use haltwise_core::replay::{Cost, Doubts, GoalName};
 use haltwise_core::stats::Interval;
 use haltwise_core::stats::total;
@@ -16,21 +16,20 @@ use haltwise_core::tune::advice::{Comparison, Rejected, Verdict};
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::caps::{Cap, Costs, Group};
 use haltwise_core::tune::figures::Played;
-use haltwise_core::tune::finalist::Finalist;
+use haltwise_core::tune::final_round::{FinalRound, Finalist};
 use haltwise_core::tune::wall::Wall;
-use haltwise_core::tune::{Advice, Goal, pareto};
+use haltwise_core::tune::{Advice, Goal, Inputs, pareto};
 use haltwise_document::figures;
 
-use super::candidates::{self, Candidates, SettingRow};
+use super::candidates::{Candidates, SettingRow};
 use super::caps::{OwnCeilings, Withheld};
 use super::counted::CountedSettings;
-use super::follow;
+use super::reach;
 use super::say;
 use crate::figures::{DOUBTS, INTERVAL};
 use crate::plan::TuneGoal;
 use crate::prices::model::Model;
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
     "Times and lengths are nanoseconds, and their names end in `_ns`.",
     "What ends in `_percent` is in % of **one** CPU, for all vCPUs together.",
@@ -111,7 +110,6 @@ figures! {
         pub(crate) caps: Option<VmCeilings> = Record(VmCeilings::FIGURES),
     }
 
-    /// The goal of a VM.
     pub(crate) struct VmGoal {
         /// The VM.
         pub(crate) name: String = Name,
@@ -131,7 +129,7 @@ figures! {
         pub(crate) switch_cpu_ends_ns: Option<[u64; 2]> = Words,
         /// Halts that were evaluated.
         pub(crate) halts: u64 = Count,
-        /// Of them, those of the validation half.
+        /// Those of them of the validation half.
         pub(crate) judged_halts: u64 = Count,
         /// Time of the validation half.
         pub(crate) judged_ns: u64 = Nanos,
@@ -198,7 +196,6 @@ figures! {
         pub(crate) ratio: Option<f64> = Real "x oracle",
     }
 
-    /// A line of the table of settings.
     pub(crate) struct SettingLine {
         /// The setting: `current`, `default`, `recommended` or `best found`, `off`, `oracle`, or the policy
         /// `learned`.
@@ -259,7 +256,6 @@ figures! {
         pub(crate) text: String = Word,
     }
 
-    /// Ceilings for each VM of its own.
     pub(crate) struct VmCeilings {
         /// Why `--plan` leaves them out: `not-settable` (no VM can be given one as it was recorded; then all are
         /// taken as if they could), `over-limit` (they poll for more than is allowed, because VMs that keep their
@@ -281,27 +277,13 @@ figures! {
         /// The same, mean wake-up latency.
         pub(crate) latency_mean_ns: f64 = MeanNanos,
         /// What a halt costs, all VMs together.
-        pub(crate) costs: HaltCosts = Record(HaltCosts::FIGURES),
+        pub(crate) costs: Costs = Record(HALT_COSTS),
         /// How much of what the oracle would save on what is in force the one setting saves.
         pub(crate) one_of_oracle: Option<f64> = Real,
         /// The same of ceilings.
         pub(crate) own_of_oracle: Option<f64> = Real,
         /// How much of what the oracle would save on the one setting ceilings save.
         pub(crate) own_beyond_one: Option<f64> = Real,
-    }
-
-    /// What a halt costs, by the VM's own goal.
-    #[derive(Clone, Copy)]
-    #[expect(clippy::struct_field_names, reason = "each says its unit")]
-    pub(crate) struct HaltCosts {
-        /// Under what was in force when recorded.
-        pub(crate) current_ns: f64 = MeanNanos "current",
-        /// Under the one setting for all.
-        pub(crate) one_ns: f64 = MeanNanos "one setting",
-        /// Under ceilings of VMs.
-        pub(crate) own_ns: f64 = MeanNanos "ceilings",
-        /// Under the oracle, the lower bound.
-        pub(crate) oracle_ns: f64 = MeanNanos "oracle",
     }
 
     pub(crate) struct VmCeiling {
@@ -318,7 +300,21 @@ figures! {
         /// Halts of the validation half.
         pub(crate) halts: u64 = Count,
         #[serde(flatten)]
-        pub(crate) costs: HaltCosts = Flat(HaltCosts::FIGURES),
+        pub(crate) costs: Costs = Flat(HALT_COSTS),
+    }
+}
+
+figures! {
+    /// What a halt costs, by the VM's own goal.
+    const HALT_COSTS: Costs {
+        /// Under what was in force when recorded.
+        current_ns: f64 = MeanNanos "current",
+        /// Under the one setting for all.
+        one_ns: f64 = MeanNanos "one setting",
+        /// Under ceilings of VMs.
+        own_ns: f64 = MeanNanos "ceilings",
+        /// Under the oracle, the lower bound.
+        oracle_ns: f64 = MeanNanos "oracle",
     }
 }
 
@@ -373,7 +369,7 @@ impl TuneResult {
     pub(crate) fn for_host(&self) -> Option<Values> {
         match self.recommended {
             _ if self.ceilings().is_some() => self.ceilings().map(|own| own.setting),
-            Some(of) if !self.follows => follow::without_ceiling(of, &self.in_force),
+            Some(of) if !self.follows => reach::without_ceiling(of, &self.in_force),
             of => of,
         }
     }
@@ -385,7 +381,6 @@ impl TuneResult {
         ceiling_ns.filter(|_| ceiling_ns != self.in_force.get(Parameter::HaltPollNs))
     }
 
-    /// The ceilings of VMs that the plan has.
     pub(crate) fn ceilings(&self) -> Option<&VmCeilings> {
         let own = self.played.as_ref()?.caps.as_ref();
         own.filter(|own| own.withheld.is_none())
@@ -398,36 +393,33 @@ impl TuneResult {
 }
 
 pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> TuneResult {
-    let material = &candidates.material;
-    let reach = Reach::of(&material.terms.rule());
-    let (advice, in_force) = (&candidates.advice, &material.terms.in_force);
-    let recommended =
-        (advice.verdict.changes()).then(|| settings(&candidates::base(advice, in_force), reach));
+    let inputs = &candidates.inputs;
+    let reach = Reach::of(inputs.terms.rule());
+    let (advice, in_force) = (&candidates.advice, &inputs.terms.in_force);
+    let choice = advice.choice.as_ref().map_or(in_force, |it| &it.knobs);
+    let recommended = (advice.verdict.changes()).then(|| settings(choice, reach));
     let in_force_now = settings(in_force, reach);
-    let own = follow::own(info);
-    let is_own = |seat: &Seat| {
-        let named = seat.vm.zip(seat.vcpu);
-        named.is_some_and(|named| own.contains(&named))
-    };
-    let follows = !material.seats.iter().all(|seated| is_own(&seated.seat));
+    let own = reach::own(info);
+    let is_own = |seat: &VcpuKey| reach::is_of(&own, seat.vm, seat.vcpu);
+    let follows = !inputs.seats.iter().all(|seated| is_own(&seated.seat));
     // A ceiling that was sought for VMs with their own is told, and left to their VMMs.
     let recommended = match recommended {
-        Some(of) if !follows && !material.terms.ceiling_only => {
-            follow::without_ceiling(of, &in_force_now)
+        Some(of) if !follows && !inputs.terms.ceiling_only => {
+            reach::without_ceiling(of, &in_force_now)
         }
         of => of,
     };
-    let is_moot = !follows && recommended.is_none() && !material.terms.ceiling_only;
+    let is_moot = !follows && recommended.is_none() && !inputs.terms.ceiling_only;
     let mut view = TuneResult {
         schema: super::SCHEMA,
         basis: basis(info, candidates, partial),
         goal: goal(&advice.goal),
         vm_goals: vm_goals(info, &candidates.goals),
-        verdict: follow::verdict(!is_moot, advice.verdict),
+        verdict: reach::verdict(!is_moot, advice.verdict),
         changes: recommended.is_some(),
         follows,
-        reason: follow::reason(!is_moot, || {
-            say::reason(material, advice, &candidates.of.in_force, reach)
+        reason: reach::reason(!is_moot, || {
+            say::reason(inputs, advice, &candidates.of.in_force, reach)
         }),
         notes: say::notes(candidates),
         in_force: in_force_now,
@@ -443,7 +435,7 @@ pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -
 }
 
 fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedSettings {
-    let (material, advice) = (&candidates.material, &candidates.advice);
+    let (inputs, advice) = (&candidates.inputs, &candidates.advice);
     let cost = &advice.goal.aim.cost;
     let bound = candidates
         .rows
@@ -451,7 +443,7 @@ fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedSe
         .find(|(row, _)| *row == SettingRow::Clairvoyant);
     let bound = bound.map(|(_, played)| played.sums.cost_per_halt_ns(cost));
     let bound = bound.filter(|&bound| bound > 0.0);
-    let figures = |played: &Played| HaltFigures::new(played, bound, &material.judged_wall, cost);
+    let figures = |played: &Played| HaltFigures::new(played, bound, &inputs.judged_wall, cost);
     let row = |(row, played): &(SettingRow, Played)| SettingFigures {
         row: *row,
         figures: figures(played),
@@ -461,8 +453,7 @@ fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedSe
         choice: (advice.choice.as_ref()).map(|choice| settings(&choice.knobs, reach)),
         against_in_force: advice.against_in_force,
         against_default: advice.against_default,
-        is_default_in_force: reach
-            .is_same(&material.terms.in_force, &material.terms.default_knobs()),
+        is_default_in_force: reach.is_same(&inputs.terms.in_force, &inputs.terms.default_knobs()),
         rows: candidates.rows.iter().map(row).collect(),
         best_policy: candidates
             .best_policy
@@ -472,7 +463,7 @@ fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedSe
                 figures: figures(played),
             }),
         goals: (candidates.others.iter())
-            .map(|advice| goal_advice(candidates, advice, reach))
+            .map(|advice| goal_advice(inputs, &candidates.of, advice, |it| settings(it, reach)))
             .collect(),
         front: front(candidates, cost, reach),
         rejected: (advice.rejected.iter())
@@ -502,21 +493,23 @@ fn vm_goals(info: &CaptureInfo, goals: &BTreeMap<VmIndex, GoalName>) -> Vec<VmGo
     info.roster.vms.iter().filter_map(goal).collect()
 }
 
-fn goal_advice(candidates: &Candidates, advice: &Advice, reach: Reach) -> GoalAdvice {
-    let material = &candidates.material;
+pub(super) fn goal_advice<S>(
+    inputs: &Inputs,
+    of: &FinalRound<S>,
+    advice: &Advice<S>,
+    values: impl Fn(&S) -> Values,
+) -> GoalAdvice {
     let changes = advice.verdict.changes();
     let is_told = changes || advice.verdict == Verdict::Unproven;
     let choice = advice.choice.as_ref().filter(|_| is_told);
-    let judged = choice.unwrap_or(&candidates.of.in_force).judged();
-    let poll_cpu_percent = material.judged_wall.poll_cpu_percent(&judged);
-    let setting = settings(
-        &choice.map_or(material.terms.in_force, |choice| choice.knobs),
-        reach,
-    );
+    let stands = choice.unwrap_or(&of.in_force);
+    let judged = stands.judged();
+    let poll_cpu_percent = inputs.judged_wall.poll_cpu_percent(&judged);
+    let setting = values(&stands.knobs);
     let named = say::played(&setting, poll_cpu_percent);
     GoalAdvice {
         goal: goal(&advice.goal),
-        verdict: say::verdict(advice.verdict),
+        verdict: advice.verdict.as_str(),
         changes,
         advice: match choice {
             None => "leave".to_owned(),
@@ -549,26 +542,21 @@ pub(crate) fn point(candidates: &Candidates, finalist: &Finalist, reach: Reach) 
     let judged = finalist.judged();
     SettingPoint {
         setting: settings(&finalist.knobs, reach),
-        poll_cpu_percent: candidates.material.judged_wall.poll_cpu_percent(&judged),
+        poll_cpu_percent: candidates.inputs.judged_wall.poll_cpu_percent(&judged),
         latency_mean_ns: judged.latency_mean_ns(),
         cost_ns_per_halt: judged.cost_per_halt_ns(&candidates.advice.goal.aim.cost),
     }
 }
 
-fn rejected(setting: Values, of: &Rejected) -> RejectedSetting {
+pub(super) fn rejected(setting: Values, of: &Rejected) -> RejectedSetting {
     RejectedSetting {
         setting,
-        why: why(of),
+        why: match of {
+            Rejected::Bistable(..) => "bistable",
+            Rejected::Edge(..) => "edge",
+            Rejected::OverLimit(_) => "over-limit",
+        },
         text: say::rejected(of),
-    }
-}
-
-/// Why a setting was not taken, in a word.
-pub(crate) fn why(of: &Rejected) -> &'static str {
-    match of {
-        Rejected::Bistable(..) => "bistable",
-        Rejected::Edge(..) => "edge",
-        Rejected::OverLimit(_) => "over-limit",
     }
 }
 
@@ -580,7 +568,7 @@ fn ceilings(
 ) -> VmCeilings {
     let (caps, of_all) = (&of.caps, &candidates.advice.goal);
     let ceilings: BTreeMap<VmIndex, &Cap> = caps.vms.iter().map(|cap| (cap.vm, cap)).collect();
-    // Of two with one index, the first.
+    // The first of two with one index.
     let known = info.roster.vms.iter().rev();
     let known: BTreeMap<VmIndex, &Vm> = known.map(|vm| (vm.index, vm)).collect();
     let group = |group: &Group| {
@@ -595,16 +583,18 @@ fn ceilings(
             lambda: goal.map_or(weight, |goal| goal.weight_milli()) as f64 / 1e3,
             ceiling_ns: cap.map_or(caps.knobs.halt_poll_ns, |cap| cap.ceiling_ns),
             halts: group.halts,
-            costs: HaltCosts::of(&group.costs),
+            costs: group.costs,
         }
     };
     let Costs {
-        current,
-        one,
-        own,
-        oracle,
+        current_ns,
+        one_ns,
+        own_ns,
+        oracle_ns,
     } = caps.costs;
-    let share = |from: f64, to: f64| (from > oracle).then(|| (from - to) / (from - oracle));
+    let share = |from_ns: f64, to_ns: f64| {
+        (from_ns > oracle_ns).then(|| (from_ns - to_ns) / (from_ns - oracle_ns))
+    };
     VmCeilings {
         withheld: of.withheld,
         one_setting: settings(&caps.one, reach),
@@ -612,32 +602,21 @@ fn ceilings(
         vms: caps.groups.iter().map(group).collect(),
         cost_share: caps.cost_share,
         against_in_force: caps.against_in_force,
-        poll_cpu_percent: (candidates.material.judged_wall).poll_cpu_percent(&caps.judged),
+        poll_cpu_percent: (candidates.inputs.judged_wall).poll_cpu_percent(&caps.judged),
         latency_mean_ns: caps.judged.latency_mean_ns(),
-        costs: HaltCosts::of(&caps.costs),
-        one_of_oracle: share(current, one),
-        own_of_oracle: share(current, own),
-        own_beyond_one: share(one, own),
-    }
-}
-
-impl HaltCosts {
-    fn of(costs: &Costs) -> Self {
-        Self {
-            current_ns: costs.current,
-            one_ns: costs.one,
-            own_ns: costs.own,
-            oracle_ns: costs.oracle,
-        }
+        costs: caps.costs,
+        one_of_oracle: share(current_ns, one_ns),
+        own_of_oracle: share(current_ns, own_ns),
+        own_beyond_one: share(one_ns, own_ns),
     }
 }
 
 fn basis(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> TuneBasis {
-    let material = &candidates.material;
-    let terms = &material.terms;
-    let recorded = material.seats.iter().map(|seated| seated.recorded.blocks);
+    let inputs = &candidates.inputs;
+    let terms = &inputs.terms;
+    let recorded = inputs.seats.iter().map(|seated| seated.recorded.blocks);
     let others =
-        (material.seats.iter()).filter(|seated| seated.ceiling_ns != terms.in_force.halt_poll_ns);
+        (inputs.seats.iter()).filter(|seated| seated.ceiling_ns != terms.in_force.halt_poll_ns);
     let choice = candidates
         .rows
         .iter()
@@ -647,7 +626,7 @@ fn basis(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> TuneBasi
         .rows
         .first()
         .map(|(_, played)| played.outcome.doubts);
-    let own = material
+    let own = inputs
         .seats
         .iter()
         .filter(|seated| seated.own_ceiling_ns.is_some());
@@ -659,9 +638,9 @@ fn basis(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> TuneBasi
             &candidates.known,
         ),
         switch_cpu_ends_ns: candidates.known.switch_cpu_ends_ns,
-        halts: material.halts(),
+        halts: inputs.halts(),
         judged_halts: candidates.of.in_force.judged().halts,
-        judged_ns: material.judged_wall.span_ns,
+        judged_ns: inputs.judged_wall.span_ns,
         blocks_recorded: recorded.sum(),
         blocks_replayed: Sums::total(&candidates.of.in_force.parts).blocks,
         doubts: doubts.unwrap_or_default(),
@@ -669,13 +648,20 @@ fn basis(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> TuneBasi
         latency_thin: of_choice.latency_thin,
         latency_calibrated: of_choice.latency_calibrated,
         idle_cpu_percent: candidates.idle_cpu_percent,
-        skipped: material.skipped,
-        out_of_order: material.out_of_order,
+        skipped: inputs.skipped,
+        out_of_order: inputs.out_of_order,
         vetoed_vcpus: candidates.vetoed_vcpus,
         own_ceiling_vcpus: own.count() as u64,
         other_ceiling_vcpus: others.count() as u64,
-        ceiling_is_snapshot: say::is_snapshot(&terms.rule()),
+        ceiling_is_snapshot: say::is_snapshot(terms.rule()),
         lost: total(info.lost.values()),
         partial,
+    }
+}
+
+impl PlayedSettings {
+    pub(crate) fn figures(&self, of: SettingRow) -> Option<&HaltFigures> {
+        let found = self.rows.iter().find(|row| row.row == of);
+        found.map(|row| &row.figures)
     }
 }

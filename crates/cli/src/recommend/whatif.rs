@@ -28,24 +28,21 @@ pub(crate) struct WhatIf {
 
 impl WhatIf {
     pub(crate) fn of(candidates: &Candidates) -> Self {
-        let material = &candidates.material;
+        let inputs = &candidates.inputs;
         let choice = candidates.advice.choice.as_ref().map(|choice| choice.knobs);
-        let own = |of: &&haltwise_core::tune::material::Seated| of.own_ceiling_ns.is_some();
+        let own = |of: &&haltwise_core::tune::inputs::VcpuInput| of.own_ceiling_ns.is_some();
         Self {
-            grid: whatif::play(material, &candidates.of, choice, VMS, &Threads::new()),
-            reach: Reach::of(&material.terms.rule()),
+            grid: whatif::play(inputs, &candidates.of, choice, VMS, &Threads::new()),
+            reach: Reach::of(inputs.terms.rule()),
             cost: candidates.advice.goal.aim.cost,
-            wall: material.judged_wall,
+            wall: inputs.judged_wall,
             in_force: (
                 candidates.of.in_force.knobs,
                 candidates.of.in_force.judged(),
             ),
             default: candidates.of.default.knobs,
             choice,
-            vcpus: (
-                material.seats.len(),
-                material.seats.iter().filter(own).count(),
-            ),
+            vcpus: (inputs.seats.len(), inputs.seats.iter().filter(own).count()),
         }
     }
 

@@ -6,7 +6,6 @@ use haltwise_capture::info::CaptureInfo;
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::policy::{Side, Spec};
-use haltwise_core::replay::quicker::WAKE_PERCENT;
 use haltwise_core::replay::session::Played;
 use haltwise_core::replay::{Cost, Doubts, Outcome};
 use haltwise_core::stats::total;
@@ -14,7 +13,7 @@ use haltwise_core::stats::total;
 use super::play::{ReplayModel, Replayed};
 use super::sums::{OfVm, Sum, Whose};
 use super::view::{
-    GuestPolling, HaltCosts, HaltGroup, PlayedPolicy, QuickerWakes, Replay, ReplayBasis,
+    GuestPolling, HaltCosts, HaltGroup, OtherWakes, PlayedPolicy, Replay, ReplayBasis,
 };
 use crate::prices::model::Model;
 
@@ -22,14 +21,13 @@ use crate::prices::model::Model;
 pub(crate) struct Subject {
     pub(crate) spec: Spec,
     pub(crate) side: Side,
-    /// A yardstick, not a rule.
+    /// A lower bound, not a rule.
     pub(crate) sees_the_future: bool,
 }
 
-impl QuickerWakes {
+impl OtherWakes {
     fn new(outcome: &Outcome, cost: &Cost) -> Self {
         Self {
-            wake_percent: WAKE_PERCENT,
             successful_polls: outcome.successful_polls,
             poll_ns: outcome.poll_ns,
             latency_ns: outcome.latency_ns,
@@ -107,8 +105,8 @@ impl Sum {
             from_zero: row(&played.from_zero),
             from_ceiling: row(&played.from_ceiling),
             bistable: played.is_bistable(cost),
-            quicker_wakes: (played.quicker.as_ref())
-                .map(|outcome| QuickerWakes::new(outcome, cost)),
+            early_wakes: (played.early.as_ref()).map(|it| OtherWakes::new(it, cost)),
+            late_wakes: (played.late.as_ref()).map(|it| OtherWakes::new(it, cost)),
             in_guest: (subject.side == Side::Guest).then(|| in_guest(played)),
         };
         HaltGroup {
@@ -132,7 +130,7 @@ pub(crate) fn build(
 ) -> Replay {
     let Replayed { seats, model } = replayed;
     let cost = &model.cost;
-    // Of two with one index, the first.
+    // The first of two with one index.
     let vms = info.roster.vms.iter().rev();
     let vms: BTreeMap<VmIndex, &Vm> = vms.map(|vm| (vm.index, vm)).collect();
     let named = |((index, vcpu), sum): (Whose, &Sum)| {

@@ -5,14 +5,13 @@ use haltwise_core::replay::Doubts;
 use haltwise_document::{Document, Prose, Rows, Unit, Untrusted, prose};
 
 use super::view::{HaltCosts, HaltGroup, PlayedPolicy, Replay, ReplayLine};
-use super::{guest, quicker};
+use super::{guest, wakes};
 use crate::number::{count, nanos, percent};
 use crate::prices::doubts::{Doubt, of_halts};
 use crate::prices::price::Price;
 use crate::prices::words;
 use crate::words::plural;
 
-/// Puts those VMs first that cost most.
 fn expensive_first(vms: &mut [&HaltGroup]) {
     let cost = |group: &&HaltGroup| group.recorded.cost_ns.unwrap_or(-1.0);
     vms.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
@@ -111,9 +110,7 @@ fn show(document: &mut Document, group: &HaltGroup, title: Prose, price: &Price)
     document.table(costs);
     document.table(latency);
     two_states(document, group);
-    if let Some(doubts) = quicker::doubts(group) {
-        document.note(doubts);
-    }
+    wakes::show(document, group);
     for played in &group.played {
         if let Some(worth) = guest::worth(group, played, price) {
             document.prose(worth);

@@ -6,7 +6,7 @@ use haltwise_capture::table::Table;
 use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::policy::{Setting, Spec, Start};
-use haltwise_core::replay::session::{Plan, SeatResult, Session, SessionError, Survey};
+use haltwise_core::replay::session::{Plan, Session, SessionError, Survey, VcpuResult};
 use haltwise_core::replay::{Arrivals, Cost};
 
 use crate::exit::{Exit, Failure};
@@ -27,7 +27,7 @@ pub(crate) struct ReplayRequest {
 
 pub(crate) struct Replayed {
     /// Results vCPU by vCPU, in order, each made when it is asked for.
-    pub(super) seats: Box<dyn Iterator<Item = SeatResult>>,
+    pub(super) seats: Box<dyn Iterator<Item = VcpuResult>>,
     pub(super) model: ReplayModel,
 }
 
@@ -110,10 +110,6 @@ struct First {
 }
 
 impl Sink for First {
-    fn wants(&self, table: Table) -> bool {
-        table == Table::Halts
-    }
-
     fn wants_calls(&self) -> bool {
         self.kernel.wants_calls()
     }
@@ -131,10 +127,6 @@ struct Second<F> {
 }
 
 impl<F: Fn(&Halt) -> Setting> Sink for Second<F> {
-    fn wants(&self, table: Table) -> bool {
-        table == Table::Halts
-    }
-
     fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
         if self.played.is_ok() {
             self.played = self.session.halt(halt);

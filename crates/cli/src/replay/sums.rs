@@ -3,7 +3,8 @@
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::replay::Outcome;
-use haltwise_core::replay::session::{Played, SeatResult};
+use haltwise_core::replay::session::{Played, VcpuResult};
+use haltwise_core::stats::Fold;
 
 #[derive(Debug, Default)]
 pub(super) struct Sum {
@@ -14,9 +15,9 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    pub(super) fn add(&mut self, seat: &SeatResult) {
+    pub(super) fn add(&mut self, seat: &VcpuResult) {
         self.vcpus += 1;
-        self.recorded.add(&seat.recorded);
+        self.recorded.fold(&seat.recorded);
         self.gaps.merge(&seat.gaps);
         self.played.resize(seat.played.len(), Played::default());
         for (sum, played) in self.played.iter_mut().zip(&seat.played) {
@@ -40,7 +41,7 @@ pub(super) struct OfVm {
 impl OfVm {
     /// VM by VM; `seats` come in order. vCPUs too where `by_vcpu`.
     pub(super) fn each(
-        seats: impl Iterator<Item = SeatResult>,
+        seats: impl Iterator<Item = VcpuResult>,
         by_vcpu: bool,
     ) -> impl Iterator<Item = Self> {
         let mut seats = seats.peekable();
@@ -58,7 +59,7 @@ impl OfVm {
         })
     }
 
-    fn add(&mut self, seat: &SeatResult, by_vcpu: bool) {
+    fn add(&mut self, seat: &VcpuResult, by_vcpu: bool) {
         self.whole.add(seat);
         let Some(vcpu) = seat.seat.vcpu.filter(|_| by_vcpu) else {
             return;

@@ -8,7 +8,6 @@ use crate::figures::DOUBTS;
 use crate::prices::model::Model;
 use crate::prices::price::Price;
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
     "Times and lengths are whole nanoseconds, and their names end in `_ns`.",
     "What ends in `_percent` is in % of **one** CPU, or of the time.",
@@ -21,9 +20,8 @@ pub(crate) const ABOUT: &[&str] = &[
 ];
 
 figures! {
-    /// The result of a replay.
     pub(crate) struct Replay {
-        /// Version of this layout: 1.
+        /// Version of this layout: 2.
         pub(crate) schema: u32 = Number,
         /// What the figures rest on.
         pub(crate) basis: ReplayBasis = Record(ReplayBasis::FIGURES),
@@ -74,11 +72,10 @@ figures! {
         pub(crate) played: Vec<PlayedPolicy> = List(PlayedPolicy::FIGURES),
     }
 
-    /// One policy on a group.
     pub(crate) struct PlayedPolicy {
         /// The policy, as it was given.
         pub(crate) policy: String = Name,
-        /// Who polls: `host` or `guest`.
+        /// Side that polls: `host` or `guest`.
         pub(crate) side: Side = Word,
         /// It is a lower bound (the oracle), not a policy that could be used.
         pub(crate) sees_the_future: bool = Flag,
@@ -88,18 +85,20 @@ figures! {
         pub(crate) from_ceiling: HaltCosts = Record(HaltCosts::FIGURES),
         /// The two end differently.
         pub(crate) bistable: bool = Flag,
-        /// Starting without a window, if wake-ups were shorter than recorded. `null` where at least one halt in
-        /// ten polled while recorded. A recording without polling does not show wake-ups as they are with it: a
-        /// CPU that polls stays in C0, and so do those who wait for its answers.
-        pub(crate) quicker_wakes: Option<QuickerWakes> = Record(QuickerWakes::FIGURES),
+        /// Starting without a window, if wake-ups that the recording does not show were as early as they may be:
+        /// a fifth shorter where less than one halt in ten polled, since CPUs that poll stay in C0; those
+        /// of sleeps that hardly occurred, half of the calibrated or of the fastest. `null` where the recording shows
+        /// them.
+        pub(crate) early_wakes: Option<OtherWakes> = Record(OtherWakes::FIGURES),
+        /// The same as late as they may be: of sleeps that hardly occurred, twice the calibrated, or a quarter
+        /// longer than recorded.
+        pub(crate) late_wakes: Option<OtherWakes> = Record(OtherWakes::FIGURES),
         /// What polling in the guest is worth; `null` for policies of the host.
         pub(crate) in_guest: Option<GuestPolling> = Record(GuestPolling::FIGURES),
     }
 
-    /// What would change if wake-ups were shorter than recorded.
-    pub(crate) struct QuickerWakes {
-        /// What is left of each wake-up, in percent.
-        pub(crate) wake_percent: u64 = Number,
+    /// What would change with other wake-ups.
+    pub(crate) struct OtherWakes {
         /// Polls that ended in a wake.
         pub(crate) successful_polls: u64 = Count,
         /// Time polled.
@@ -119,7 +118,6 @@ figures! {
         pub(crate) exit_break_even_ns: Option<f64> = Real,
     }
 
-    /// What halts cost.
     #[derive(Clone)]
     pub(crate) struct HaltCosts {
         /// Halts whose polling time was not recorded; in `recorded` they count as not polling. Where that is all
@@ -135,7 +133,7 @@ figures! {
         pub(crate) blocks_per_s: f64 = PerSecond "sleeps/s",
         /// Time polled.
         pub(crate) poll_ns: Option<u64> = Nanos,
-        /// Of that, in polls that failed.
+        /// The part of it in polls that failed.
         pub(crate) poll_fail_ns: Option<u64> = Nanos,
         /// Polling, for all vCPUs together.
         pub(crate) poll_cpu_percent: Option<f64> = CpuPercent "polling",

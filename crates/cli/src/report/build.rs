@@ -2,23 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use haltwise_core::account::idle::StateUse;
 use haltwise_core::account::ledger::Ledger;
 use haltwise_core::account::parts::Parts;
 use haltwise_core::account::seen::Span;
 use haltwise_core::account::series::{Series, Slot};
+use haltwise_core::account::within::Interval;
 use haltwise_core::account::worth::Worth;
 use haltwise_core::account::{Account, Ceiling, Spread};
 use haltwise_core::event::{KnobScope, Observable, Vcpu, Vm};
-use haltwise_core::hist::LogHist;
+use haltwise_core::hist::{LogHist, Octave};
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::vmm::VcpuTime;
 
 use super::SCHEMA;
 use super::view::{
-    AccountFigures, CeilingFigures, GapBucket, PollBar, PollFigures, Report, ReportedHost,
-    ReportedIdleState, ReportedLoss, ReportedRecording, ReportedSetting, ReportedVcpu, ReportedVm,
-    UnknownFigures, WakeCounts, WindowFigures, WindowSlot,
+    AccountFigures, CeilingFigures, PollBar, PollFigures, Report, ReportedHost, ReportedSetting,
+    ReportedVcpu, ReportedVm, UnknownFigures, WakeCounts, WindowFigures, WindowSlot,
 };
 use crate::reading::recording::Recording;
 
@@ -40,14 +39,13 @@ pub(crate) fn report(
     extent: Extent,
 ) -> Report {
     let ledger = &recording.ledger;
-    let span_ns = duration_ns(recording);
+    let span_ns = recording.interval().length_ns();
     let listed = Listed::of(recording);
-    let vcpus = vcpus_seen(recording, &listed);
     let unplaced = ledger.unplaced();
     let vms = recording.roster.vms.iter().filter(|vm| wanted(vm));
     Report {
         schema: SCHEMA,
-        recording: recording_view(recording, span_ns),
+        recording: recording.reported.clone(),
         host: ReportedHost {
             name: recording.hostname.clone(),
             kernel: recording.kernel.clone(),
@@ -59,10 +57,10 @@ pub(crate) fn report(
             package_watts: ledger.host.package_watts(),
             cycles_per_s: ledger.host.cycles_per_s(),
             instructions_per_cycle: ledger.host.instructions_per_cycle(),
-            idle_states: ledger.idle_states.used().map(idle_state).collect(),
+            idle_states: ledger.idle_states.used().collect(),
             knobs: knobs(ledger),
             vms: recording.roster.vms.len(),
-            account: account_view(&ledger.total(), &host_time(recording, &listed, vcpus)),
+            account: account_view(&ledger.total(), &host_time(recording, &listed)),
         },
         recommendation,
         vms: vms
@@ -87,23 +85,6 @@ impl Extent {
     }
 }
 
-fn idle_state(used: StateUse<'_>) -> ReportedIdleState {
-    ReportedIdleState {
-        state: used.state,
-        name: used.name.to_owned(),
-        description: used.description.to_owned(),
-        cpus: used.cpus,
-        entries: used.entries,
-        entries_per_s: used.entries_per_s(),
-        residency_ns: used.residency_ns,
-        share: used.share(),
-        mean_ns: used.residency_ns.checked_div(used.entries),
-        above: used.above,
-        below: used.below,
-    }
-}
-
-/// The vCPUs that the roster names, by VM.
 struct Listed<'a>(BTreeMap<VmIndex, Vec<&'a Vcpu>>);
 
 impl<'a> Listed<'a> {
@@ -121,13 +102,14 @@ impl<'a> Listed<'a> {
 }
 
 /// The host's time is that of its VMs' vCPUs while they were there.
-fn host_time(recording: &Recording, listed: &Listed<'_>, vcpus: usize) -> Time {
-    let vms = recording.roster.vms.iter();
-    let of_vm = |vm: &Vm| {
+fn host_time(recording: &Recording, listed: &Listed<'_>) -> Time {
+    let (mut vcpus, mut known) = (0, 0_u64);
+    for vm in &recording.roster.vms {
+        let ids = vcpu_ids(recording, listed, vm).len();
+        vcpus += ids;
         let length_ns = recording.interval_of(vm).length_ns();
-        length_ns.saturating_mul(many(vcpu_ids(recording, listed, vm).len()))
-    };
-    let known = vms.map(of_vm).fold(0, u64::saturating_add);
+        known = known.saturating_add(length_ns.saturating_mul(many(ids)));
+    }
     let span_ns = recording.interval().length_ns();
     let time = Time::of(recording.within(|_| true), span_ns, vcpus);
     let available_ns = if known > 0 { known } else { time.available_ns };
@@ -161,7 +143,6 @@ impl Time {
         }
     }
 
-    /// A time as a share of all.
     fn share(&self, ns: u64) -> f64 {
         if self.available_ns > 0 {
             (ns as f64 / self.available_ns as f64).min(1.0)
@@ -172,39 +153,6 @@ impl Time {
 
     fn cpu_percent(&self, ns: u64) -> f64 {
         ns as f64 / self.span_ns.max(1) as f64 * 100.0
-    }
-}
-
-fn vcpus_seen(recording: &Recording, listed: &Listed<'_>) -> usize {
-    let vms = recording.roster.vms.iter();
-    vms.map(|vm| vcpu_ids(recording, listed, vm).len()).sum()
-}
-
-fn duration_ns(recording: &Recording) -> u64 {
-    recording.interval().length_ns()
-}
-
-fn recording_view(recording: &Recording, duration_ns: u64) -> ReportedRecording {
-    let lost = recording.lost.iter();
-    let places = lost.map(|(place, count)| ReportedLoss {
-        place: place.clone(),
-        count: *count,
-    });
-    let counts = recording.lost.iter().map(|(_, count)| *count);
-    ReportedRecording {
-        rung: recording.rung,
-        side: recording.side,
-        mode: recording.mode,
-        recorder: recording.recorder.clone(),
-        started_utc: recording.started_utc.clone(),
-        start_ns: recording.start_ns,
-        duration_ns,
-        cut: recording.cut,
-        lost: counts.fold(0, u64::saturating_add),
-        lost_by_place: places.collect(),
-        missing: recording.missing.clone(),
-        notes: recording.notes.clone(),
-        overhead: recording.overhead,
     }
 }
 
@@ -333,14 +281,12 @@ fn vcpu_view(
 /// An account over the time in which its vCPUs were there.
 pub(crate) fn account_view(account: &Account, time: &Time) -> AccountFigures {
     let span_ns = time.span_ns;
-    let seconds = span_ns as f64 / 1e9;
-    let per_s = |n: u64| {
-        if span_ns == 0 {
-            0.0
-        } else {
-            n as f64 / seconds
-        }
+    let span = Interval {
+        start_ns: 0,
+        end_ns: span_ns,
     };
+    let per_s = |n: u64| span.per_s(n);
+    let [timer, ipi, device, other, unknown] = account.wakes;
     AccountFigures {
         span_ns,
         vcpus: time.vcpus,
@@ -353,12 +299,18 @@ pub(crate) fn account_view(account: &Account, time: &Time) -> AccountFigures {
         halted_share: time.share(time.halted.total_ns()),
         parts: account.parts,
         poll: poll_view(account, time),
-        wakes: wakes_view(account),
+        wakes: WakeCounts {
+            timer,
+            ipi,
+            device,
+            other,
+            unknown,
+        },
         halt_ns: Spread::of(&account.halt_ns),
         gap_ns: Spread::of(&account.gap_ns),
         wake_latency_ns: Spread::of(&account.wake_latency_ns),
-        gap_histogram: buckets(&account.gap_ns),
-        wake_latency_histogram: buckets(&account.wake_latency_ns),
+        gap_histogram: account.gap_ns.octaves(),
+        wake_latency_histogram: account.wake_latency_ns.octaves(),
         window: WindowFigures {
             grows: account.grows,
             shrinks: account.shrinks,
@@ -368,7 +320,7 @@ pub(crate) fn account_view(account: &Account, time: &Time) -> AccountFigures {
         },
         ceilings: ceilings(account),
         worth: Worth::of(account),
-        unknown: unknown(account),
+        unknown: unknown_view(account),
     }
 }
 
@@ -407,38 +359,17 @@ fn poll_view(account: &Account, time: &Time) -> PollFigures {
 fn poll_bars(success: &LogHist, fail: &LogHist) -> Vec<PollBar> {
     let mut both = success.clone();
     both.merge(fail);
-    let of = |rows: &[(u64, u64, u64)], low: u64| {
-        let row = rows.iter().find(|row| row.0 == low);
-        row.map_or(0, |row| row.2)
+    let of = |rows: &[Octave], low_ns: u64| {
+        let row = rows.iter().find(|row| row.low_ns == low_ns);
+        row.map_or(0, |row| row.count)
     };
     let (success, fail) = (success.octaves(), fail.octaves());
     let rows = both.octaves().into_iter();
-    rows.map(|(low_ns, high_ns, _)| PollBar {
-        low_ns,
-        high_ns,
-        successful: of(&success, low_ns),
-        failed: of(&fail, low_ns),
-    })
-    .collect()
-}
-
-fn wakes_view(account: &Account) -> WakeCounts {
-    let [timer, ipi, device, other, unknown] = account.wakes;
-    WakeCounts {
-        timer,
-        ipi,
-        device,
-        other,
-        unknown,
-    }
-}
-
-fn buckets(hist: &LogHist) -> Vec<GapBucket> {
-    let rows = hist.octaves().into_iter();
-    rows.map(|(low_ns, high_ns, count)| GapBucket {
-        low_ns,
-        high_ns,
-        count,
+    rows.map(|row| PollBar {
+        low_ns: row.low_ns,
+        high_ns: row.high_ns,
+        successful: of(&success, row.low_ns),
+        failed: of(&fail, row.low_ns),
     })
     .collect()
 }
@@ -474,7 +405,7 @@ fn ceilings(account: &Account) -> Vec<CeilingFigures> {
     .collect()
 }
 
-fn unknown(account: &Account) -> UnknownFigures {
+fn unknown_view(account: &Account) -> UnknownFigures {
     let share = |n: u64| n as f64 / account.halts.max(1) as f64;
     UnknownFigures {
         window_ns: share(account.unknown.window_ns),

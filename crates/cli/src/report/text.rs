@@ -11,7 +11,7 @@ pub(crate) use vms::order;
 
 use haltwise_document::text::{self, Style};
 
-use super::honest::recorded;
+use super::quality::recorded;
 use super::view::Report;
 use crate::page::Page;
 

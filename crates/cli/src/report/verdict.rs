@@ -6,7 +6,7 @@ use haltwise_core::explain::HABIT;
 use haltwise_core::stats::Share;
 use haltwise_core::stats::total;
 
-use super::honest::is_paused;
+use super::quality::is_paused;
 use super::view::{AccountFigures, CeilingFigures, ReportedVm};
 use crate::number::{count, nanos, nanos_f64, percent, share, three_digits};
 use crate::words::{bound, capitalised, ceiling_source};

@@ -1,9 +1,11 @@
 //! What a report says: each figure with its name, unit and meaning.
 
 use haltwise_core::account::Spread;
+use haltwise_core::account::idle::StateUse;
 use haltwise_core::account::parts::Parts;
 use haltwise_core::account::worth::Worth;
 use haltwise_core::event::CeilingSource;
+use haltwise_core::hist::Octave;
 use haltwise_core::identity::Identity;
 use haltwise_core::ids::VmmKind;
 use haltwise_core::recording::{Missing, Mode, Overhead, Rung, Side};
@@ -13,7 +15,6 @@ use crate::figures::{MISSING, PARTS, SPREAD};
 use crate::recommend::Recommendation;
 use crate::usage::CpuFigures;
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
     "Times and lengths are whole nanoseconds, and their names end in `_ns`. Points in time are on the host's \
      `CLOCK_MONOTONIC`, as in the capture.",
@@ -30,7 +31,7 @@ pub(crate) const ABOUT: &[&str] = &[
 
 figures! {
     pub(crate) struct Report {
-        /// Version of this layout: 1.
+        /// Version of this layout: 2.
         pub(crate) schema: u32 = Number,
         /// How the facts were obtained, and what is missing from them.
         pub(crate) recording: ReportedRecording = Record(ReportedRecording::FIGURES),
@@ -41,8 +42,8 @@ figures! {
         /// `recommended` as there; `cost_share`: what the best setting that was found changes of the cost in force,
         /// with `value`, `low` and `high`; `figures`: `setting`, `poll_cpu_percent`, `latency_mean_ns` and
         /// `cost_ns_per_halt` of what is in force and of that setting. Where there is none: `why_not` alone. For a guest
-        /// that recorded itself, `side`, `goal`, `place`, `verdict`, `reason`, `notes`, `in_force`, `recommended` and
-        /// `host` of [its own](tune-guest-json.md).
+        /// that recorded itself, also `side`, `place`, `notes` and `host` of [its own](tune-guest-json.md), and
+        /// `follows` and `figures` are `null`.
         pub(crate) recommendation: Recommendation = Object,
         /// The VMs, in the order in which they were first seen; only those that `--vm` picks.
         pub(crate) vms: Vec<ReportedVm> = List(ReportedVm::FIGURES),
@@ -51,10 +52,11 @@ figures! {
     }
 
     /// How the facts were obtained, and what is missing from them.
+    #[derive(Clone)]
     pub(crate) struct ReportedRecording {
         /// Where the facts come from: `bpf`, `tracepoints`, `cpuidle` or `import`.
         pub(crate) rung: Rung = Word,
-        /// Whose halts they are: `host`, of the host's VMs, or `guest`, of the idle CPUs of the machine that was recorded
+        /// Side of the halts: `host`, of the host's VMs, or `guest`, of the idle CPUs of the machine that was recorded
         /// (`record --guest`): then the one VM is that machine.
         pub(crate) side: Side = Word,
         /// `full`, or `counts` or `stats` where halts were counted.
@@ -83,6 +85,7 @@ figures! {
     }
 
     /// Events lost at one stage.
+    #[derive(Clone)]
     pub(crate) struct ReportedLoss {
         /// Where.
         pub(crate) place: String = Name,
@@ -115,40 +118,13 @@ figures! {
         pub(crate) instructions_per_cycle: Option<f64> = Real,
         /// The states of the CPUs' idle time, as cpuidle counts them, the shallowest first; empty where it does not:
         /// `missing` has the reason.
-        pub(crate) idle_states: Vec<ReportedIdleState> = List(ReportedIdleState::FIGURES),
+        pub(crate) idle_states: Vec<StateUse> = List(IDLE_STATE),
         /// Settings in force.
         pub(crate) knobs: Vec<ReportedSetting> = List(ReportedSetting::FIGURES),
         /// VMs that were seen, reported here or not.
         pub(crate) vms: usize = Count,
         /// All halts, placed or not.
         pub(crate) account: AccountFigures = Record(AccountFigures::FIGURES),
-    }
-
-    /// A state of cpuidle, all CPUs together, between its first and last reading.
-    pub(crate) struct ReportedIdleState {
-        /// Its number.
-        pub(crate) state: u32 = Number "state",
-        /// What its driver calls it.
-        pub(crate) name: String = Name "name",
-        /// How its driver describes it.
-        pub(crate) description: String = Name "description",
-        /// CPUs that have it.
-        pub(crate) cpus: u32 = Count,
-        /// How often it was entered.
-        pub(crate) entries: u64 = Count,
-        /// The same per second.
-        pub(crate) entries_per_s: f64 = PerSecond "entries/s",
-        /// Time spent in it.
-        pub(crate) residency_ns: u64 = Nanos,
-        /// Its share of the CPUs' time.
-        pub(crate) share: f64 = Share "time",
-        /// Mean time of an entry; `null` where there was none.
-        pub(crate) mean_ns: Option<u64> = Nanos "each",
-        /// Entries that ended before the state's target residency, while a shallower one was enabled (`above`); `null`
-        /// where this kernel does not count them.
-        pub(crate) above: Option<u64> = Count,
-        /// Entries that lasted long enough for the next deeper state (`below`).
-        pub(crate) below: Option<u64> = Count,
     }
 
     pub(crate) struct ReportedSetting {
@@ -254,9 +230,9 @@ figures! {
         /// Wake-up latency of halts that waited.
         pub(crate) wake_latency_ns: Option<Spread> = Record(SPREAD),
         /// Gaps by powers of two.
-        pub(crate) gap_histogram: Vec<GapBucket> = List(GapBucket::FIGURES),
+        pub(crate) gap_histogram: Vec<Octave> = List(GAP_BUCKET),
         /// Wake-up latencies by powers of two.
-        pub(crate) wake_latency_histogram: Vec<GapBucket> = List(GapBucket::FIGURES),
+        pub(crate) wake_latency_histogram: Vec<Octave> = List(GAP_BUCKET),
         /// The window over time.
         pub(crate) window: WindowFigures = Record(WindowFigures::FIGURES),
         /// Ceilings in force, lowest first.
@@ -272,7 +248,7 @@ figures! {
         pub(crate) known: u64 = Count,
         /// Halts that polled.
         pub(crate) polled: u64 = Count,
-        /// Of these, those never scheduled out (KVM's `halt_successful_poll`).
+        /// Those of them never scheduled out (KVM's `halt_successful_poll`).
         pub(crate) successful: u64 = Count,
         /// The others; `null` where it is not known of more than one in 32 halts whether it polled.
         pub(crate) failed: Option<u64> = Count,
@@ -297,7 +273,6 @@ figures! {
         pub(crate) time_against_count: Vec<PollBar> = List(PollBar::FIGURES),
     }
 
-    /// Polls of one length.
     #[derive(Default)]
     pub(crate) struct PollBar {
         /// The shortest.
@@ -324,16 +299,6 @@ figures! {
         pub(crate) unknown: u64 = Count,
     }
 
-    /// One bucket of a histogram, both ends included.
-    pub(crate) struct GapBucket {
-        /// The shortest.
-        pub(crate) low_ns: u64 = Nanos,
-        /// The longest.
-        pub(crate) high_ns: u64 = Nanos,
-        /// How many.
-        pub(crate) count: u64 = Count,
-    }
-
     pub(crate) struct WindowFigures {
         /// Calls of grow.
         pub(crate) grows: u64 = Count,
@@ -352,7 +317,7 @@ figures! {
         pub(crate) start_ns: u64 = Number,
         /// Halts that ended.
         pub(crate) halts: u64 = Count,
-        /// Of these, those that were scheduled out.
+        /// Those of them that were scheduled out.
         pub(crate) waits: u64 = Count,
         /// Time polled.
         pub(crate) poll_ns: u64 = Nanos,
@@ -366,7 +331,7 @@ figures! {
     pub(crate) struct CeilingFigures {
         /// The ceiling.
         pub(crate) ns: u32 = Nanos,
-        /// Who set it.
+        /// Source of the ceiling.
         pub(crate) source: CeilingSource = Word,
         /// Halts that it governed. With 0: as the vCPUs had it when they were looked at.
         pub(crate) halts: u64 = Count,
@@ -388,5 +353,46 @@ figures! {
         pub(crate) wake_latency_ns: f64 = Share,
         /// Without `wake`.
         pub(crate) wake: f64 = Share,
+    }
+}
+
+figures! {
+    /// A state of cpuidle, all CPUs together, between its first and last reading.
+    const IDLE_STATE: StateUse {
+        /// Its number.
+        state: u32 = Number "state",
+        /// What its driver calls it.
+        name: String = Name "name",
+        /// How its driver describes it.
+        description: String = Name "description",
+        /// CPUs that have it.
+        cpus: u32 = Count,
+        /// How often it was entered.
+        entries: u64 = Count,
+        /// The same per second.
+        entries_per_s: f64 = PerSecond "entries/s",
+        /// Time spent in it.
+        residency_ns: u64 = Nanos,
+        /// Its share of the CPUs' time.
+        share: f64 = Share "time",
+        /// Mean time of an entry; `null` where there was none.
+        mean_ns: Option<u64> = Nanos "each",
+        /// Entries that ended before the state's target residency, while a shallower one was enabled (`above`); `null`
+        /// where this kernel does not count them.
+        above: Option<u64> = Count,
+        /// Entries that lasted long enough for the next deeper state (`below`).
+        below: Option<u64> = Count,
+    }
+}
+
+figures! {
+    /// One bucket of a histogram, both ends included.
+    const GAP_BUCKET: Octave {
+        /// The shortest.
+        low_ns: u64 = Nanos,
+        /// The longest.
+        high_ns: u64 = Nanos,
+        /// How many.
+        count: u64 = Count,
     }
 }

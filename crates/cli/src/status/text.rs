@@ -4,12 +4,13 @@ use haltwise_core::parameter::Parameter;
 
 use super::view::{KnobView, Status, StepView};
 use crate::knob::text::{changes, of_vms, page_cut_off, vm_table, vms};
-use crate::number::{maybe_nanos, nanos};
+use crate::number::maybe_nanos;
 use crate::page::{Page, Stands, harmless};
 use crate::pilot_state::{PilotStatus, PilotVm, text};
+use crate::words::setting;
 
-pub(crate) fn render(status: &Status, width: usize) -> String {
-    let mut page = Page::new(width);
+pub(crate) fn render(status: &Status, width: usize, rows: usize) -> String {
+    let mut page = Page::new(width).listing(rows);
     page.heading(&format!("In force (Linux {})", harmless(&status.kernel)));
     let mut rows = vec![
         ["parameter", "value", "default", "set by"]
@@ -69,11 +70,9 @@ fn written(name: &str, value: u32) -> String {
 }
 
 fn row(knob: &KnobView) -> Vec<String> {
-    let is_time = knob.name.ends_with("_ns") || knob.name.ends_with("_start");
     let text = |value: Option<u32>| match value {
         None => "-".to_owned(),
-        Some(value) if is_time => format!("{value} ({})", nanos(value.into())),
-        Some(value) => written(knob.name, value),
+        Some(value) => setting(knob.name, &written(knob.name, value)),
     };
     let set_by = match (knob.value, knob.set_by, knob.step) {
         _ if knob.origin.is_some() => "see below".to_owned(),

@@ -19,7 +19,6 @@ pub(crate) struct Status {
     /// What we had set and somebody else has since, in words.
     pub(crate) theirs: Vec<String>,
     pub(crate) vms: Vec<VmView>,
-    /// Why VMs were not looked at.
     pub(crate) vms_unwatched: Option<String>,
     pub(crate) journal: Journal,
     /// What `haltwise pilot` said last; `null` if none has run.

@@ -2,10 +2,10 @@
 
 use std::cmp::Ordering;
 
-use super::figures::Ceilings;
+use super::figures::{CeilingRange, Figures};
 use super::origin::Origin;
 use super::rows::TopRow;
-use crate::number::{maybe_nanos, nanos, scaled, share};
+use crate::number::{nanos, nanos_f64, scaled, share};
 use crate::page::harmless;
 use crate::pilot_state::text::short;
 
@@ -50,53 +50,47 @@ pub(crate) struct There {
     pub(crate) pilot: bool,
 }
 
+/// All columns, in their order: title, width, and which stays longer on a screen that is too narrow.
+const COLUMNS: [(Column, &str, usize, u8); 15] = [
+    (Column::Name, "VM", NAME, 14),
+    (Column::Vcpus, "VCPUS", 6, 2),
+    (Column::Cpu, "CPU", 8, 13),
+    (Column::Halts, "HALTS/S", 8, 12),
+    (Column::Wasted, "FAILED", 8, 11),
+    (Column::Useful, "SUCCESS", 8, 9),
+    (Column::P50, "SLEEP50", 8, 4),
+    (Column::P99, "SLEEP99", 8, 10),
+    (Column::Window, "WINDOW", 8, 3),
+    (Column::Ceiling, "CEILING", 8, 8),
+    (Column::Pilot, "PILOT", 12, 7),
+    (Column::Saved, "SAVED", 9, 5),
+    (Column::Exits, "EXITS/S", 8, 6),
+    (Column::History, "HALTS/S OVER TIME", 20, 1),
+    (Column::Reasons, "TOP EXITS /S", 26, 0),
+];
+
 impl Column {
-    /// All of them, from left to right.
-    pub(crate) const ALL: [Self; 15] = [
-        Self::Name,
-        Self::Vcpus,
-        Self::Cpu,
-        Self::Halts,
-        Self::Wasted,
-        Self::Useful,
-        Self::P50,
-        Self::P99,
-        Self::Window,
-        Self::Ceiling,
-        Self::Pilot,
-        Self::Saved,
-        Self::Exits,
-        Self::History,
-        Self::Reasons,
-    ];
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        COLUMNS.iter().map(|(column, ..)| *column)
+    }
 
     /// Its heading: at most one column narrower than it, for the mark of sorting.
     pub(crate) fn title(self, table: Table) -> &'static str {
         match self {
-            Self::Name if table == Table::Vms => "VM",
-            Self::Name => "VCPU",
-            Self::Vcpus => "VCPUS",
-            Self::Cpu => "CPU",
-            Self::Halts => "HALTS/S",
-            Self::Wasted => "FAILED",
-            Self::Useful => "SUCCESS",
-            Self::P50 => "SLEEP50",
-            Self::P99 => "SLEEP99",
-            Self::Window => "WINDOW",
-            Self::Ceiling => "CEILING",
-            Self::Pilot => "PILOT",
-            Self::Saved => "SAVED",
-            Self::Exits => "EXITS/S",
-            Self::History => "HALTS/S OVER TIME",
-            Self::Reasons => "TOP EXITS /S",
+            Self::Name if table == Table::Vcpus => "VCPU",
+            _ => COLUMNS[self as usize].1,
         }
+    }
+
+    pub(crate) fn width(self) -> usize {
+        COLUMNS[self as usize].2
     }
 
     /// What it says, for the page of help; empty where its title says it.
     pub(crate) fn help(self) -> &'static str {
         match self {
             Self::Name => "the VM's name, or the vCPU and its thread",
-            Self::Vcpus => "",
+            Self::Vcpus | Self::History => "",
             Self::Cpu => "CPU time of all threads, in percent of one CPU",
             Self::Halts => "halts per second",
             Self::Wasted => "failed polls, in percent of one CPU",
@@ -108,57 +102,15 @@ impl Column {
             Self::Pilot => "the VM's state for `haltwise pilot` (see docs/pilot-json.md)",
             Self::Saved => "CPU time that it saved; in brackets: would have saved",
             Self::Exits => "exits per second (--exits)",
-            Self::History => "halts per second over time, newest at the right",
             Self::Reasons => "the most frequent reasons of exits",
         }
     }
 
-    pub(crate) fn width(self) -> u16 {
-        match self {
-            Self::Name => NAME,
-            Self::Vcpus => 6,
-            Self::Cpu
-            | Self::Halts
-            | Self::Wasted
-            | Self::Useful
-            | Self::P50
-            | Self::P99
-            | Self::Window
-            | Self::Ceiling
-            | Self::Exits => 8,
-            Self::Pilot => 12,
-            Self::Saved => 9,
-            Self::History => 20,
-            Self::Reasons => 26,
-        }
-    }
-
-    fn rank(self) -> u8 {
-        match self {
-            Self::Name => 14,
-            Self::Cpu => 13,
-            Self::Halts => 12,
-            Self::Wasted => 11,
-            Self::P99 => 10,
-            Self::Useful => 9,
-            Self::Ceiling => 8,
-            Self::Pilot => 7,
-            Self::Exits => 6,
-            Self::Saved => 5,
-            Self::P50 => 4,
-            Self::Window => 3,
-            Self::Vcpus => 2,
-            Self::History => 1,
-            Self::Reasons => 0,
-        }
-    }
-
-    /// Whether rows can stand in its order.
     pub(crate) fn sorts(self) -> bool {
         !matches!(self, Self::History | Self::Reasons)
     }
 
-    fn is_there(self, table: Table, there: There) -> bool {
+    pub(crate) fn is_there(self, table: Table, there: There) -> bool {
         match self {
             Self::History => there.history,
             Self::Vcpus => table == Table::Vms,
@@ -170,27 +122,45 @@ impl Column {
         }
     }
 
+    /// The number that it shows of a row; `None` where that is not known, and where it shows a text.
+    fn value(self, row: &TopRow) -> Option<f64> {
+        let said = &row.figures.said;
+        match self {
+            Self::Name | Self::Pilot => None,
+            Self::Vcpus => Some(row.figures.vcpus as f64),
+            Self::Cpu => said.cpu_percent,
+            Self::Halts | Self::History => said.halts_per_s,
+            Self::Wasted => said.wasted_cpu_percent,
+            Self::Useful => said.useful_cpu_percent,
+            Self::P50 => said.wake_latency_ns.map(|spread| spread.p50 as f64),
+            Self::P99 => said.wake_latency_ns.map(|spread| spread.p99 as f64),
+            Self::Window => said.window_ns.map(|ns| ns as f64),
+            Self::Ceiling => said.ceiling.as_ref().map(|it| f64::from(it.high_ns)),
+            Self::Saved => Some(row.pilot.as_ref()?.saved_ns?.value),
+            Self::Exits | Self::Reasons => said.exits.as_ref().map(|exits| exits.per_s),
+        }
+    }
+
     /// What it says of a row. History is drawn, not said.
     pub(crate) fn text(self, row: &TopRow) -> String {
-        let figures = &row.figures;
+        let Figures {
+            vcpus,
+            vetoes,
+            said,
+        } = &row.figures;
         match self {
             Self::Name => row.name.clone(),
-            Self::Vcpus if figures.vcpus == 0 => dash(),
-            Self::Vcpus => figures.vcpus.to_string(),
-            Self::Cpu => cpu(figures.cpu),
-            Self::Halts => scaled(figures.halts_per_s),
-            Self::Wasted => cpu(figures.wasted),
-            Self::Useful => cpu(figures.useful),
-            Self::P50 => maybe_nanos(figures.latency.map(|spread| spread.p50)),
-            Self::P99 => maybe_nanos(figures.latency.map(|spread| spread.p99)),
-            Self::Window => maybe_nanos(figures.window_ns),
-            Self::Ceiling if figures.vetoes > 0 && figures.vetoes == figures.vcpus => "veto".into(),
-            Self::Ceiling => figures.ceilings.map_or_else(dash, ceiling),
+            Self::Vcpus if *vcpus == 0 => dash(),
+            Self::Vcpus => vcpus.to_string(),
+            Self::Cpu | Self::Wasted | Self::Useful => cpu(self.value(row)),
+            Self::Halts | Self::Exits => per_second(self.value(row)),
+            Self::P50 | Self::P99 | Self::Window => self.value(row).map_or_else(dash, nanos_f64),
+            Self::Ceiling if *vetoes > 0 && vetoes == vcpus => "veto".into(),
+            Self::Ceiling => said.ceiling.as_ref().map_or_else(dash, ceiling),
             Self::Pilot => (row.pilot.as_ref()).map_or_else(dash, |vm| harmless(&vm.state)),
             Self::Saved => (row.pilot.as_ref().and_then(|vm| short(vm))).unwrap_or_else(dash),
-            Self::Exits => (figures.exits.as_ref()).map_or_else(dash, |e| scaled(e.per_s)),
             Self::History => String::new(),
-            Self::Reasons => figures.exits.as_ref().map_or_else(String::new, |exits| {
+            Self::Reasons => said.exits.as_ref().map_or_else(String::new, |exits| {
                 let reasons = exits.reasons.iter();
                 let each = reasons.map(|r| format!("{} {}", r.name, scaled(r.per_s)));
                 each.collect::<Vec<_>>().join(", ")
@@ -203,55 +173,46 @@ impl Column {
         let is_dash = |row: &&TopRow| row.instead().is_none() && self.text(row) == dash();
         let mut dashes = rows.iter().filter(is_dash).peekable();
         dashes.peek()?;
-        let fields: &[&str] = match self {
-            Self::Wasted | Self::Useful => &["poll_ns"],
-            Self::P50 | Self::P99 => &["wake_latency_ns"],
-            Self::Window => &["window_ns"],
-            Self::Ceiling => &["ceiling_ns"],
-            _ => &[],
+        let (field, here) = match self {
+            Self::Wasted | Self::Useful => ("poll_ns", "polling time was not recorded"),
+            Self::P50 | Self::P99 => {
+                let slept = !dashes.all(|row| row.figures.said.waits == Some(0));
+                let of_known = "no sleep with a known wake event";
+                (
+                    "wake_latency_ns",
+                    if slept { of_known } else { "no vCPU slept" },
+                )
+            }
+            Self::Window => ("window_ns", "windows were not recorded"),
+            Self::Ceiling => ("ceiling_ns", "ceilings were not recorded"),
+            Self::Vcpus => ("", "halts of unknown VMs"),
+            Self::Cpu => ("", "which threads run vCPUs is not known"),
+            Self::Pilot => ("", "not among the pilot's VMs"),
+            Self::Saved => ("", "the pilot can set nothing for the VM"),
+            _ => ("", "not recorded"),
         };
-        let mut missing = origin.missing.iter();
-        let told = missing.find(|missing| fields.contains(&missing.field.as_str()));
-        let mut here = || match self {
-            Self::Wasted | Self::Useful => "polling time was not recorded",
-            Self::P50 | Self::P99 if dashes.all(|row| row.figures.waits == 0) => "no vCPU slept",
-            Self::P50 | Self::P99 => "no sleep with a known wake event",
-            Self::Window => "windows were not recorded",
-            Self::Ceiling => "ceilings were not recorded",
-            Self::Vcpus => "halts of unknown VMs",
-            Self::Cpu => "which threads run vCPUs is not known",
-            Self::Pilot => "not among the pilot's VMs",
-            Self::Saved => "the pilot can set nothing for the VM",
-            _ => "not recorded",
-        };
-        Some(told.map_or_else(|| here().to_owned(), |missing| harmless(&missing.reason)))
+        let told = origin.missing.iter().find(|it| it.field == field);
+        Some(told.map_or_else(|| here.to_owned(), |missing| harmless(&missing.reason)))
     }
 
     /// The order of two rows by this column: what is not known comes first.
     fn order(self, a: &TopRow, b: &TopRow) -> Ordering {
-        let by = |of: &dyn Fn(&TopRow) -> Option<f64>| match (of(a), of(b)) {
-            (Some(a), Some(b)) => a.total_cmp(&b),
-            (a, b) => a.is_some().cmp(&b.is_some()),
-        };
         match self {
             // Names ascend where numbers descend.
             Self::Name => natural(&b.name, &a.name),
-            Self::Vcpus => a.figures.vcpus.cmp(&b.figures.vcpus),
-            Self::Cpu => by(&|row| row.figures.cpu),
-            Self::Halts | Self::History => by(&|row| Some(row.figures.halts_per_s)),
-            Self::Wasted => by(&|row| row.figures.wasted),
-            Self::Useful => by(&|row| row.figures.useful),
-            Self::P50 => by(&|row| row.figures.latency.map(|l| l.p50 as f64)),
-            Self::P99 => by(&|row| row.figures.latency.map(|l| l.p99 as f64)),
-            Self::Window => by(&|row| row.figures.window_ns.map(|ns| ns as f64)),
-            Self::Ceiling => by(&|row| row.figures.ceilings.map(|c| f64::from(c.high_ns))),
-            Self::Pilot => match (&a.pilot, &b.pilot) {
-                (Some(a), Some(b)) => natural(&b.state, &a.state),
-                (a, b) => a.is_some().cmp(&b.is_some()),
-            },
-            Self::Saved => by(&|row| Some(row.pilot.as_ref()?.saved_ns?.value)),
-            Self::Exits | Self::Reasons => by(&|row| row.figures.exits.as_ref().map(|e| e.per_s)),
+            Self::Pilot => known_last(a.pilot.as_ref(), b.pilot.as_ref(), |a, b| {
+                natural(&b.state, &a.state)
+            }),
+            _ => known_last(self.value(a), self.value(b), f64::total_cmp),
         }
+    }
+}
+
+/// The order of two values of which each may be unknown.
+fn known_last<T>(a: Option<T>, b: Option<T>, order: impl Fn(&T, &T) -> Ordering) -> Ordering {
+    match (a, b) {
+        (Some(a), Some(b)) => order(&a, &b),
+        (a, b) => a.is_some().cmp(&b.is_some()),
     }
 }
 
@@ -259,22 +220,23 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-/// A share of a CPU; a dash where it is not known.
-pub(crate) fn cpu(cpus: Option<f64>) -> String {
-    cpus.map_or_else(dash, share)
+/// A share of a CPU, given in percent; a dash where it is not known.
+pub(crate) fn cpu(percent: Option<f64>) -> String {
+    percent.map_or_else(dash, |percent| share(percent / 100.0))
+}
+
+pub(crate) fn per_second(rate: Option<f64>) -> String {
+    rate.map_or_else(dash, scaled)
 }
 
 /// `200 us`, `\u{2264}200 us` where some are lower.
-pub(crate) fn ceiling(ceilings: Ceilings) -> String {
-    let high = nanos(u64::from(ceilings.high_ns));
-    if ceilings.low_ns == ceilings.high_ns {
-        return if ceilings.high_ns == 0 {
-            "off".to_owned()
-        } else {
-            high
-        };
+fn ceiling(ceiling: &CeilingRange) -> String {
+    let high = nanos(u64::from(ceiling.high_ns));
+    match (ceiling.low_ns, ceiling.high_ns) {
+        (0, 0) => "off".to_owned(),
+        (low_ns, high_ns) if low_ns == high_ns => high,
+        _ => format!("\u{2264}{high}"),
     }
-    format!("\u{2264}{high}")
 }
 
 /// Text order in which `vCPU 10` comes after `vCPU 9`.
@@ -316,31 +278,30 @@ pub(crate) fn sort(rows: &mut [TopRow], by: Column, reversed: bool) {
     });
 }
 
-/// The least columns of a name.
-const NAME: u16 = 12;
+const NAME: usize = 12;
 
 /// The most that a name is given while other columns could use them.
-const NAME_WANTED: u16 = 40;
+const NAME_WANTED: usize = 40;
 
-pub(crate) const GAP: u16 = 1;
+const GAP: usize = 1;
 
 /// The columns that fit, with their widths, from left to right.
-pub(crate) fn fitting(table: Table, there: There, width: u16) -> Vec<(Column, u16)> {
-    let mut columns: Vec<(Column, u16)> = Column::ALL
-        .into_iter()
+pub(crate) fn fitting(table: Table, there: There, width: usize) -> Vec<(Column, usize)> {
+    let mut columns: Vec<(Column, usize)> = Column::all()
         .filter(|column| column.is_there(table, there))
         .map(|column| (column, column.width()))
         .collect();
-    let taken = |columns: &[(Column, u16)]| -> u16 {
+    let taken = |columns: &[(Column, usize)]| -> usize {
         let all = columns.iter().map(|(_, width)| width + GAP);
-        all.sum::<u16>().saturating_sub(GAP)
+        all.sum::<usize>().saturating_sub(GAP)
     };
     while columns.len() > 1 && taken(&columns) > width {
-        let least = columns.iter().map(|(column, _)| column.rank()).min();
-        columns.retain(|(column, _)| Some(column.rank()) != least);
+        let rank = |column: Column| COLUMNS[column as usize].3;
+        let least = columns.iter().map(|(column, _)| rank(*column)).min();
+        columns.retain(|(column, _)| Some(rank(*column)) != least);
     }
     let mut spare = width.saturating_sub(taken(&columns));
-    let mut give = |column: Column, most: u16| {
+    let mut give = |column: Column, most: usize| {
         if let Some((_, width)) = columns.iter_mut().find(|(there, _)| *there == column) {
             let more = spare.min(most.saturating_sub(*width));
             *width += more;
@@ -349,9 +310,9 @@ pub(crate) fn fitting(table: Table, there: There, width: u16) -> Vec<(Column, u1
     };
     give(Column::Name, NAME_WANTED);
     give(Column::History, 40);
-    give(Column::Reasons, u16::MAX);
-    give(Column::History, u16::MAX);
-    give(Column::Name, u16::MAX);
+    give(Column::Reasons, usize::MAX);
+    give(Column::History, usize::MAX);
+    give(Column::Name, usize::MAX);
     if let [(Column::Name, only)] = columns.as_mut_slice() {
         *only = width;
     }

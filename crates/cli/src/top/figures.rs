@@ -1,37 +1,102 @@
-//! What a row says of somebody in one step: rates, shares, percentiles. Computed from core's accounts.
+//! What a row says in one step: rates, shares, percentiles. Declared here, and computed from core's accounts.
 
+use std::collections::BTreeMap;
+
+use haltwise_core::account::parts::Parts;
 use haltwise_core::account::{Account, Ceiling, Spread};
-use haltwise_core::event::{CeilingSource, Vcpu, WakeSource};
-use haltwise_core::exit::account::Passed;
+use haltwise_core::event::{CeilingSource, Observable, Vcpu, Vm, WakeSource};
+use haltwise_core::exit::account::{Account as ExitAccount, By, Passed};
 use haltwise_core::exit::names::Names;
 use haltwise_core::exit::{Cause, Kind};
+use haltwise_document::figures;
+use serde::{Serialize, Serializer};
 
-use super::step::{Around, Cell, Step};
+use super::step::{Around, Cell, Key, Step};
+use crate::figures::{PARTS, SPREAD};
 
 const REASONS: usize = 5;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ceilings {
-    pub(crate) low_ns: u32,
-    pub(crate) high_ns: u32,
-    /// Who set them, if it is the same for all.
-    pub(crate) source: CeilingSource,
+figures! {
+    /// Figures of the host, a VM or a vCPU.
+    #[derive(Clone, PartialEq)]
+    pub(crate) struct IntervalFigures {
+        /// CPU time of all threads of the VM's VMM, or of the vCPU's thread. A capture has that of all of it: with
+        /// `--once`.
+        pub(crate) cpu_percent: Option<f64> = CpuPercent,
+        /// Halts that ended in the interval.
+        pub(crate) halts: Option<u64> = Count,
+        /// The same in a second.
+        pub(crate) halts_per_s: Option<f64> = PerSecond,
+        /// Those of them in which the vCPU was scheduled out.
+        pub(crate) waits: Option<u64> = Count,
+        /// Halts that polled.
+        pub(crate) polled: Option<u64> = Count,
+        /// Polls that a wake event ended before the vCPU was scheduled out.
+        pub(crate) successful_polls: Option<u64> = Count,
+        /// Time of successful polls.
+        pub(crate) useful_cpu_percent: Option<f64> = CpuPercent,
+        /// Time of failed polls, which ended in a wait.
+        pub(crate) wasted_cpu_percent: Option<f64> = CpuPercent,
+        /// Halted time by what it was spent on.
+        pub(crate) parts: Option<Parts> = Record(PARTS),
+        /// Halts by what ended them: `timer`, `ipi`, `device`, `other`, `unknown`.
+        #[serde(serialize_with = "by_source")]
+        pub(crate) wakes: Option<[u64; WakeSource::ALL.len()]> = Object,
+        /// Wake-up latency of the halts that waited.
+        pub(crate) wake_latency_ns: Option<Spread> = Record(SPREAD),
+        /// Mean polling window of the halts; live, of the vCPUs as last seen.
+        pub(crate) window_ns: Option<u64> = Nanos,
+        /// The ceilings in force.
+        pub(crate) ceiling: Option<CeilingRange> = Record(CeilingRange::FIGURES),
+        /// Exits; `null` unless they are counted.
+        pub(crate) exits: Option<CountedExits> = Record(CountedExits::FIGURES),
+    }
+
+    #[derive(Clone, Copy, PartialEq)]
+    pub(crate) struct CeilingRange {
+        /// The lowest.
+        pub(crate) low_ns: u32 = Nanos,
+        /// The highest.
+        pub(crate) high_ns: u32 = Nanos,
+        /// `param`, `cap`, `snapshot`, or `unknown` where vCPUs differ.
+        pub(crate) source: CeilingSource = Word,
+    }
+
+    #[derive(Clone, PartialEq)]
+    pub(crate) struct CountedExits {
+        /// `exits`, as the tracepoint `kvm_exit` reports them, or `emulated-instructions` where it reports none. For
+        /// an instruction that KVM emulates it does not fire, while KVM's counter `exits` grows.
+        pub(crate) counts: &'static str = Word,
+        /// How many.
+        pub(crate) count: u64 = Count,
+        /// The same in a second. Exits are read once a second, and the rate is over the time between readings.
+        pub(crate) per_s: f64 = PerSecond,
+        /// The five most frequent reasons.
+        pub(crate) reasons: Vec<CountedReason> = List(CountedReason::FIGURES),
+    }
+
+    #[derive(Clone, PartialEq)]
+    pub(crate) struct CountedReason {
+        /// As the kernel prints it.
+        pub(crate) name: String = Name,
+        /// How often.
+        pub(crate) count: u64 = Count,
+        /// The same in a second.
+        pub(crate) per_s: f64 = PerSecond,
+        /// Time from these exits to the next entries; `null` for halts, whose time is mostly sleep.
+        pub(crate) time_ns: Option<u64> = Nanos,
+        /// The part of it in the VMM.
+        pub(crate) user_ns: u64 = Nanos,
+    }
 }
 
-impl Ceilings {
-    fn with(known: Option<Self>, ceiling: Ceiling) -> Self {
-        let Some(known) = known else {
-            return Self {
-                low_ns: ceiling.ns,
-                high_ns: ceiling.ns,
-                source: ceiling.source,
-            };
-        };
+impl CeilingRange {
+    fn with(self, other: Self) -> Self {
         Self {
-            low_ns: known.low_ns.min(ceiling.ns),
-            high_ns: known.high_ns.max(ceiling.ns),
-            source: if known.source == ceiling.source {
-                known.source
+            low_ns: self.low_ns.min(other.low_ns),
+            high_ns: self.high_ns.max(other.high_ns),
+            source: if self.source == other.source {
+                self.source
             } else {
                 CeilingSource::Unknown
             },
@@ -39,127 +104,106 @@ impl Ceilings {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Reason {
-    /// Its name, as the kernel prints it.
-    pub(crate) name: String,
-    pub(crate) count: u64,
-    /// How often in a second.
-    pub(crate) per_s: f64,
-    /// Time that they took, where it is known and means something: not of halts.
-    pub(crate) time_ns: Option<u64>,
-    pub(crate) user_ns: u64,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ExitFigures {
-    /// How many; where KVM virtualises in software and tells of none, instructions emulated.
-    pub(crate) count: u64,
-    pub(crate) emulated: bool,
-    /// In a second.
-    pub(crate) per_s: f64,
-    /// The most frequent reasons first.
-    pub(crate) reasons: Vec<Reason>,
-}
+/// What [`CountedExits::counts`] says where KVM virtualises in software and reports no exits.
+pub(crate) const EMULATED: &str = "emulated-instructions";
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figures {
     pub(crate) vcpus: usize,
-    /// CPUs that its threads took; `None` if that is not known.
-    pub(crate) cpu: Option<f64>,
-    pub(crate) halts: u64,
-    pub(crate) halts_per_s: f64,
-    pub(crate) waits: u64,
-    /// CPUs that polled with success; `None` if no halt says whether it polled.
-    pub(crate) useful: Option<f64>,
-    /// CPUs that polled without success.
-    pub(crate) wasted: Option<f64>,
-    /// Wake-up latency of the halts that waited.
-    pub(crate) latency: Option<Spread>,
-    /// Mean window, where known.
-    pub(crate) window_ns: Option<u64>,
-    pub(crate) ceilings: Option<Ceilings>,
     pub(crate) vetoes: usize,
-    /// Exits; `None` if none were recorded.
-    pub(crate) exits: Option<ExitFigures>,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Whose<'a> {
-    pub(crate) cell: &'a Cell,
-    pub(crate) known: &'a [&'a Vcpu],
-    /// vCPUs that are known or did something.
-    pub(crate) vcpus: usize,
-    pub(crate) cpu: Option<f64>,
-    pub(crate) length_ns: u64,
-    /// What exits are called; `None` if none are recorded.
-    pub(crate) names: Option<&'a Names>,
+    pub(crate) said: IntervalFigures,
 }
 
 impl Figures {
-    pub(crate) fn of(step: &Step, whose: Whose<'_>) -> Self {
-        let halts = &whose.cell.halts;
-        let length = whose.length_ns;
-        let vcpus = u64::try_from(whose.vcpus.max(1)).unwrap_or(u64::MAX);
-        let polled = halts.polled_of(length.saturating_mul(vcpus));
+    /// Figures of a subject, which is a VM, in one, or neither. `names`: what exits are called; `None` if none are
+    /// recorded.
+    pub(crate) fn of(step: &Step, key: Key, vm: Option<&Vm>, names: Option<&Names>) -> Self {
+        let cell = step.sum(key);
+        let halts = &cell.halts;
+        let length = vm.map_or(step.length_ns(), |vm| step.there_ns(vm));
+        let vcpus = match key {
+            Key::Host => {
+                let vms = step.around.vms.iter();
+                vms.map(|vm| step.vcpus(vm.index).len()).sum()
+            }
+            Key::Vm(vm) => step.vcpus(vm).len(),
+            Key::Vcpu(..) => 1,
+            Key::Unplaced(_) => 0,
+        };
+        let most = length.saturating_mul(vcpus.max(1) as u64);
+        let polled = halts.polled_of(most);
+        // Nothing is known of halts that cannot be observed, which is not zero.
+        let seen = vm.is_none_or(|vm| vm.observable == Observable::Yes) || halts.halts > 0;
+        let polls = seen && is_polling_known(halts);
+        let percent = |ns| {
+            cpus(halts, ns, length)
+                .filter(|_| seen)
+                .map(|it| it * 100.0)
+        };
+        let vetoes = step.known(key).filter(|it| it.guest_veto == Some(true));
         Self {
-            vcpus: whose.vcpus,
-            cpu: whose.cpu,
-            halts: halts.halts,
-            halts_per_s: per_s(halts.halts, length),
-            waits: halts.waits,
-            useful: cpus(halts, polled.poll_success_ns, length),
-            wasted: cpus(halts, polled.poll_fail_ns, length),
-            latency: Spread::of(&halts.wake_latency_ns),
-            window_ns: window(whose),
-            ceilings: ceilings(&step.around, whose),
-            vetoes: (whose.known.iter())
-                .filter(|vcpu| vcpu.guest_veto == Some(true))
-                .count(),
-            exits: (whose.names).map(|names| {
-                let part = length as f64 / step.length_ns().max(1) as f64;
-                exits(whose.cell, step.exits_ns() as f64 * part, names)
-            }),
+            vcpus,
+            vetoes: vetoes.count(),
+            said: IntervalFigures {
+                cpu_percent: step.cpus(key).map(|cpus| cpus * 100.0),
+                halts: seen.then_some(halts.halts),
+                halts_per_s: seen.then(|| per_s(halts.halts, length as f64)),
+                waits: seen.then_some(halts.waits),
+                polled: polls.then_some(halts.polled),
+                successful_polls: polls.then_some(halts.successful_polls),
+                useful_cpu_percent: percent(polled.poll_success_ns),
+                wasted_cpu_percent: percent(polled.poll_fail_ns),
+                parts: seen.then_some(halts.parts),
+                wakes: seen.then_some(halts.wakes),
+                wake_latency_ns: Spread::of(&halts.wake_latency_ns),
+                window_ns: cell.window.mean().or_else(|| last_window(step, key)),
+                ceiling: ceilings(step, key, halts),
+                exits: names.map(|names| {
+                    let part = length as f64 / step.length_ns().max(1) as f64;
+                    exits(&cell, step.exits_ns() as f64 * part, names)
+                }),
+            },
         }
     }
 }
 
-/// So many in a second.
-pub(crate) fn per_s(count: u64, length_ns: u64) -> f64 {
-    if length_ns == 0 {
-        return 0.0;
+pub(crate) fn per_s(count: u64, length_ns: f64) -> f64 {
+    if length_ns > 0.0 {
+        count as f64 / (length_ns / 1e9)
+    } else {
+        0.0
     }
-    count as f64 / (length_ns as f64 / 1e9)
+}
+
+/// Whether the halts say whether they polled.
+fn is_polling_known(halts: &Account) -> bool {
+    halts.poll_known > 0 || halts.halts == 0
 }
 
 /// CPUs that a time is, where the halts say whether they polled.
 pub(crate) fn cpus(halts: &Account, ns: u64, length_ns: u64) -> Option<f64> {
-    let known = halts.poll_known > 0 || halts.halts == 0;
-    (known && length_ns > 0).then(|| ns as f64 / length_ns as f64)
+    (is_polling_known(halts) && length_ns > 0).then(|| ns as f64 / length_ns as f64)
 }
 
-/// The mean of the windows of the halts; else of the vCPUs' as they were last seen.
-fn window(whose: Whose<'_>) -> Option<u64> {
-    whose.cell.window.mean().or_else(|| {
-        let seen: Vec<u64> = (whose.known.iter())
-            .filter_map(|vcpu| vcpu.window_ns.map(u64::from))
-            .collect();
-        let count = u64::try_from(seen.len()).unwrap_or(u64::MAX);
-        seen.iter().sum::<u64>().checked_div(count)
-    })
+/// The mean of the vCPUs' windows as they were last seen.
+fn last_window(step: &Step, key: Key) -> Option<u64> {
+    let seen = step.known(key).filter_map(|vcpu| vcpu.window_ns);
+    let seen: Vec<u64> = seen.map(u64::from).collect();
+    seen.iter().sum::<u64>().checked_div(seen.len() as u64)
 }
 
 /// The ceilings that the halts told of; else the vCPUs'.
-fn ceilings(around: &Around, whose: Whose<'_>) -> Option<Ceilings> {
-    let told = whose.cell.halts.ceilings.rows();
-    let told = told.fold(None, |known, (ceiling, _)| {
-        Some(Ceilings::with(known, *ceiling))
-    });
-    told.or_else(|| {
-        let known = whose.known.iter();
-        let each = known.filter_map(|vcpu| ceiling_of(around, vcpu));
-        each.fold(None, |known, ceiling| Some(Ceilings::with(known, ceiling)))
-    })
+fn ceilings(step: &Step, key: Key, halts: &Account) -> Option<CeilingRange> {
+    let told = halts.ceilings.rows().map(|(ceiling, _)| *ceiling);
+    let known = step.known(key);
+    let known = known.filter_map(|vcpu| ceiling_of(&step.around, vcpu));
+    let range = |ceiling: Ceiling| CeilingRange {
+        low_ns: ceiling.ns,
+        high_ns: ceiling.ns,
+        source: ceiling.source,
+    };
+    let told = told.map(range).reduce(CeilingRange::with);
+    told.or_else(|| known.map(range).reduce(CeilingRange::with))
 }
 
 /// A vCPU's ceiling: the module parameter as it was then, if that binds it.
@@ -172,22 +216,9 @@ fn ceiling_of(around: &Around, vcpu: &Vcpu) -> Option<Ceiling> {
     Some(Ceiling { ns, source })
 }
 
-fn exits(cell: &Cell, length_ns: f64, names: &Names) -> ExitFigures {
-    let per_s = |count: u64| {
-        if length_ns > 0.0 {
-            count as f64 / (length_ns / 1e9)
-        } else {
-            0.0
-        }
-    };
-    let Some(account) = &cell.exits else {
-        return ExitFigures {
-            count: 0,
-            emulated: false,
-            per_s: 0.0,
-            reasons: Vec::new(),
-        };
-    };
+pub(crate) fn exits(cell: &Cell, length_ns: f64, names: &Names) -> CountedExits {
+    let none = ExitAccount::new(By::Reason, 0);
+    let account = cell.exits.as_deref().unwrap_or(&none);
     let passed = account.total();
     let real = passed.exits_in_all().saturating_add(passed.other);
     let stands_for = if real > 0 { real } else { passed.emulations };
@@ -198,15 +229,19 @@ fn exits(cell: &Cell, length_ns: f64, names: &Names) -> ExitFigures {
         .collect();
     causes.sort_by_key(|(cause, tally)| (std::cmp::Reverse(tally.count), **cause));
     let reasons = causes.into_iter().take(REASONS);
-    ExitFigures {
+    CountedExits {
+        counts: if real == 0 && passed.emulations > 0 {
+            EMULATED
+        } else {
+            "exits"
+        },
         count: stands_for,
-        emulated: real == 0 && passed.emulations > 0,
-        per_s: per_s(stands_for),
+        per_s: per_s(stands_for, length_ns),
         reasons: reasons
-            .map(|(cause, tally)| Reason {
+            .map(|(cause, tally)| CountedReason {
                 name: cause.name(names),
                 count: tally.count,
-                per_s: per_s(tally.count),
+                per_s: per_s(tally.count, length_ns),
                 time_ns: (!cause.is_halt() && tally.handling_ns.count() > 0)
                     .then(|| tally.time_ns()),
                 user_ns: tally.user_ns,
@@ -225,12 +260,20 @@ fn is_reason(kind: Kind, passed: &Passed) -> bool {
 }
 
 /// Halts by what ended them, in the order of [`WakeSource::ALL`].
-pub(crate) fn wakes(halts: &Account) -> [(WakeSource, u64); 5] {
-    let mut wakes = WakeSource::ALL.map(|source| (source, 0));
-    for ((_, count), told) in wakes.iter_mut().zip(halts.wakes) {
-        *count = told;
-    }
-    wakes
+pub(crate) fn wakes(
+    counts: [u64; WakeSource::ALL.len()],
+) -> impl Iterator<Item = (&'static str, u64)> {
+    let sources = WakeSource::ALL.map(WakeSource::as_str);
+    sources.into_iter().zip(counts)
+}
+
+#[expect(clippy::ref_option, reason = "the form that serde calls")]
+fn by_source<S: Serializer>(
+    counts: &Option<[u64; WakeSource::ALL.len()]>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    let counts = counts.map(|counts| wakes(counts).collect::<BTreeMap<_, _>>());
+    counts.serialize(to)
 }
 
 #[cfg(test)]

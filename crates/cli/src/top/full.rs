@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::draw::pen::Theme;
-use super::draw::{self};
+use super::draw::{self, theme::Theme};
+use super::keys::Action;
 use super::live::Live;
-use super::model::{Effect, Model};
+use super::model::Model;
 use super::tty::{Tty, lost};
 use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::time::nanos;
 
 /// Between two looks at the clock while a capture is played.
 const FRAME: Duration = Duration::from_millis(40);
@@ -33,8 +34,7 @@ pub(crate) fn run(mut model: Model, mut live: Option<Live>, interrupt: &Interrup
         }
         let passed = last.elapsed();
         last = Instant::now();
-        let passed_ns = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX);
-        stale |= model.play(passed_ns);
+        stale |= model.play(nanos(passed));
         stale |= tty.was_resized();
         if stale {
             show(&model, theme, &mut tty)?;
@@ -49,10 +49,10 @@ pub(crate) fn run(mut model: Model, mut live: Option<Live>, interrupt: &Interrup
         for key in keys {
             stale = true;
             match model.press(key, draw::page(size.height)) {
-                Effect::None => {}
-                Effect::Redraw => tty.redraw()?,
-                Effect::Suspend => tty.suspend()?,
-                Effect::Quit => return Ok(Exit::Done),
+                Some(Action::Redraw) => tty.redraw()?,
+                Some(Action::Suspend) => tty.suspend()?,
+                Some(Action::Quit) => return Ok(Exit::Done),
+                _ => {}
             }
         }
     }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::step::Step;
 use super::timeline::CELLS;
 
-/// Steps at most, however short they are wanted.
 const STEPS: usize = 20_000;
 
 /// After so many facts, steps drop what only building needs, and the cells are counted.

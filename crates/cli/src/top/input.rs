@@ -29,33 +29,20 @@ pub(crate) struct Parser {
     pending: Vec<u8>,
 }
 
-enum Found {
-    Key(Key, usize),
-    /// Nothing of ours, and its length.
-    Nothing(usize),
-    More,
-}
+/// The first key, or `None` for a sequence that is ignored, and its length in bytes; `None` if more bytes must come.
+type Found = Option<(Option<Key>, usize)>;
 
 impl Parser {
-    /// The keys that these bytes complete.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.pending.extend_from_slice(bytes);
         let mut keys = Vec::new();
-        while !self.pending.is_empty() {
-            let length = match first(&self.pending) {
-                Found::Key(key, length) => {
-                    keys.push(key);
-                    length
-                }
-                Found::Nothing(length) => length,
-                Found::More => break,
-            };
+        while let Some((key, length)) = first(&self.pending) {
+            keys.extend(key);
             self.pending.drain(..length);
         }
         keys
     }
 
-    /// Whether a key has begun and not ended.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -71,23 +58,23 @@ impl Parser {
 const ESC: u8 = 0x1b;
 
 fn first(bytes: &[u8]) -> Found {
-    match bytes {
-        [ESC] | [ESC, b'O'] => Found::More,
-        [ESC, b'[', rest @ ..] => sequence(rest),
-        [ESC, b'O', letter, ..] => match letter {
-            b'P'..=b'S' => Found::Key(Key::Function(letter - b'P' + 1), 3),
-            _ => named(*letter).map_or(Found::Nothing(3), |key| Found::Key(key, 3)),
-        },
+    let key = match bytes {
+        [] | [ESC] | [ESC, b'O'] => return None,
+        [ESC, b'[', rest @ ..] => return sequence(rest),
+        [ESC, b'O', letter @ b'P'..=b'S', ..] => {
+            return Some((Some(Key::Function(letter - b'P' + 1)), 3));
+        }
+        [ESC, b'O', letter, ..] => return Some((named(*letter), 3)),
         // Alt and a key, or Esc and something at once: the escape is the key.
-        [ESC, ..] => Found::Key(Key::Esc, 1),
-        [b'\r' | b'\n', ..] => Found::Key(Key::Enter, 1),
-        [0x7f | 0x08, ..] => Found::Key(Key::Backspace, 1),
-        [b'\t', ..] => Found::Nothing(1),
-        [control @ 1..=26, ..] => Found::Key(Key::Ctrl(char::from(control - 1 + b'a')), 1),
-        [0..=0x1f, ..] => Found::Nothing(1),
-        [ascii @ 0x20..=0x7e, ..] => Found::Key(Key::Char(char::from(*ascii)), 1),
-        _ => character(bytes),
-    }
+        [ESC, ..] => Some(Key::Esc),
+        [b'\r' | b'\n', ..] => Some(Key::Enter),
+        [0x7f | 0x08, ..] => Some(Key::Backspace),
+        [b'\t', ..] => None,
+        [control @ 1..=26, ..] => Some(Key::Ctrl(char::from(control - 1 + b'a'))),
+        [0..=0x1f, ..] => None,
+        _ => return character(bytes),
+    };
+    Some((key, 1))
 }
 
 /// After `ESC [`: numbers and a letter or `~`.
@@ -95,11 +82,9 @@ fn sequence(rest: &[u8]) -> Found {
     let parameters = rest.iter().take_while(|b| (0x20..=0x3f).contains(*b));
     let length = parameters.take(LONGEST).count();
     if length == LONGEST {
-        return Found::Nothing(2 + LONGEST);
+        return Some((None, 2 + LONGEST));
     }
-    let Some(last) = rest.get(length) else {
-        return Found::More;
-    };
+    let last = rest.get(length)?;
     let number = rest[..length].split(|b| *b == b';').next();
     let number = number.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u8>().ok());
     let key = match (last, number) {
@@ -110,8 +95,7 @@ fn sequence(rest: &[u8]) -> Found {
         (b'~', Some(n @ 11..=15)) => Some(Key::Function(n - 10)),
         (letter, _) => named(*letter),
     };
-    let length = length + 3;
-    key.map_or(Found::Nothing(length), |key| Found::Key(key, length))
+    Some((key, length + 3))
 }
 
 fn named(letter: u8) -> Option<Key> {
@@ -127,24 +111,16 @@ fn named(letter: u8) -> Option<Key> {
 }
 
 fn character(bytes: &[u8]) -> Found {
-    let length = match bytes.first() {
-        Some(0xc2..=0xdf) => 2,
-        Some(0xe0..=0xef) => 3,
-        Some(0xf0..=0xf4) => 4,
-        _ => return Found::Nothing(1),
+    let bytes = &bytes[..bytes.len().min(4)];
+    let (whole, is_cut) = match std::str::from_utf8(bytes) {
+        Ok(_) => (bytes.len(), false),
+        Err(error) => (error.valid_up_to(), error.error_len().is_none()),
     };
-    let Some(whole) = bytes.get(..length) else {
-        let so_far = bytes.iter().skip(1).all(|b| (0x80..=0xbf).contains(b));
-        return if so_far {
-            Found::More
-        } else {
-            Found::Nothing(1)
-        };
-    };
-    let text = std::str::from_utf8(whole).ok();
-    match text.and_then(|text| text.chars().next()) {
-        Some(c) => Found::Key(Key::Char(c), length),
-        None => Found::Nothing(1),
+    let text = std::str::from_utf8(&bytes[..whole]).unwrap_or_default();
+    match text.chars().next() {
+        Some(c) => Some((Some(Key::Char(c)), c.len_utf8())),
+        None if is_cut => None,
+        None => Some((None, 1)),
     }
 }
 

@@ -11,22 +11,24 @@ use std::time::Duration;
 use anyhow::Context;
 use haltwise_capture::info::Clock;
 use haltwise_core::account::ledger::Place;
-use haltwise_core::event::{Facts, HostSample, KnobScope, Paused, Vcpu, Vm};
+use haltwise_core::event::{Facts, KnobScope, Paused, Vcpu, Vm};
 use haltwise_core::ids::{Pid, VmIndex};
-use haltwise_core::recording::{Mode, Rung};
+use haltwise_core::recording::Mode;
 use haltwise_core::stats::Fold;
 use haltwise_host::collector::Collector;
 use haltwise_host::discovery::threads_of;
 use haltwise_host::params::{Look, Watch};
 use haltwise_host::root::Root;
-use haltwise_host::{clock, host_sample, sandbox};
+use haltwise_host::sandbox::Duties;
+use haltwise_host::{clock, host_sample};
 
 use super::origin::Origin;
 use super::piloted::Reader;
-use super::step::{Around, Losses, Step, Used};
+use super::step::{Around, Key, Step, Used, lost_count};
 use crate::collect::attach::{self, explain};
 use crate::collect::watching::{ToWatch, Watching};
 use crate::exit::Failure;
+use crate::time::nanos;
 
 /// Between two drains when every halt comes one by one.
 const DRAIN_HALTS: Duration = Duration::from_millis(20);
@@ -41,9 +43,6 @@ pub(crate) struct Live {
     interval_ns: u64,
     mode: Mode,
     watch: Watch,
-    knobs: Rc<BTreeMap<String, String>>,
-    lost: Losses,
-    sample: Option<HostSample>,
     gone: BTreeSet<VmIndex>,
     around: Around,
     used: BTreeMap<Place, Used>,
@@ -78,12 +77,9 @@ impl Live {
             collector,
             root,
             wanted: options.vms,
-            interval_ns: u64::try_from(wanted.interval.as_nanos()).unwrap_or(u64::MAX),
+            interval_ns: nanos(wanted.interval),
             mode: options.mode,
             watch: Watch::default(),
-            knobs: Rc::default(),
-            lost: Losses::default(),
-            sample: None,
             gone: BTreeSet::new(),
             around: Around::default(),
             used: BTreeMap::new(),
@@ -92,22 +88,9 @@ impl Live {
         };
         live.look().context("read KVM's settings")?;
         live.sample();
-        live.confine();
+        // It writes to the terminal alone.
+        attach::confine(&mut *live.collector, &live.root, Duties::default());
         Ok((live, origin))
-    }
-
-    /// Gives up the rights that watching does not take: it writes to the terminal alone.
-    fn confine(&mut self) {
-        self.collector.confine();
-        let duties = sandbox::Duties {
-            writes: &[],
-            names_functions: false,
-            ends_command: false,
-            opens_events: self.collector.rung() == Rung::Tracepoints,
-            sets_ceilings: false,
-            serves: false,
-        };
-        attach::say_kept(sandbox::recorder(&self.root, duties));
     }
 
     pub(crate) fn seen(&self) -> (usize, usize) {
@@ -160,7 +143,6 @@ impl Live {
         let mut step = std::mem::replace(&mut self.step, Step::between(now, now));
         step.end_ns = now;
         step.settle();
-        self.lost.fold(&step.lost);
         step.around = self.around(&step);
         self.collector.look_at_threads();
         let now = Used::so_far(self.collector.roster());
@@ -170,17 +152,16 @@ impl Live {
         };
         step.used = now.iter().map(since).collect();
         self.used = now;
-        if let Some(sample) = &self.sample {
+        // The sample at its end is the first of the next.
+        if let Some(sample) = step.last_sample() {
             self.step.host(sample);
         }
         step
     }
 
-    /// One sample belongs to the step that ends and to the next.
     fn sample(&mut self) {
         if let Ok(sample) = host_sample::read(&self.root, self.collector.kernel_cpu_ns()) {
             self.step.host(&sample);
-            self.sample = Some(sample);
         }
     }
 
@@ -191,7 +172,7 @@ impl Live {
             .filter(|knob| knob.scope == KnobScope::Host);
         let host: Vec<_> = host.collect();
         if !host.is_empty() {
-            let map = Rc::make_mut(&mut self.knobs);
+            let map = Rc::make_mut(&mut self.around.knobs);
             map.extend(host.into_iter().map(|knob| (knob.name, knob.value)));
         }
         Ok(())
@@ -205,7 +186,7 @@ impl Live {
         let mut processes = BTreeMap::new();
         for vm in &roster.vms {
             let wanted = self.wanted.is_empty() || self.wanted.contains(&vm.key.pid);
-            let acted = step.of_vm(Some(vm.index)).next().is_some();
+            let acted = step.acted(Key::Vm(vm.index));
             if !wanted || (self.gone.contains(&vm.index) && !acted) {
                 continue;
             }
@@ -236,7 +217,7 @@ impl Live {
             let own = own.filter(|vcpu| {
                 let runs = threads.as_ref().is_some_and(|all| all.contains(&vcpu.tid));
                 // Before its first KVM_RUN a vCPU has no thread.
-                runs || vcpu.tid.0 == 0 || step.vcpu(vm.index, vcpu.id).is_some()
+                runs || vcpu.tid.0 == 0 || step.acted(Key::Vcpu(vm.index, vcpu.id))
             });
             vcpus.extend(own.map(|vcpu| Vcpu {
                 time: None,
@@ -244,27 +225,20 @@ impl Live {
             }));
         }
         // A history holds thousands of steps: what has not changed is held once.
-        if *self.around.vms != vms {
-            self.around.vms = Rc::new(vms);
-        }
-        if *self.around.vcpus != vcpus {
-            self.around.vcpus = Rc::new(vcpus);
-        }
-        if *self.around.lost != self.lost {
-            self.around.lost = Rc::new(self.lost.clone());
+        renew(&mut self.around.vms, vms);
+        renew(&mut self.around.vcpus, vcpus);
+        if lost_count(&step.lost) > 0 {
+            Rc::make_mut(&mut self.around.lost).fold(&step.lost);
         }
         let pilot = self.pilot.of(&self.root, &self.around.vms);
-        if *self.around.pilot != pilot {
-            self.around.pilot = Rc::new(pilot);
-        }
-        self.around = Around {
-            vms: Rc::clone(&self.around.vms),
-            vcpus: Rc::clone(&self.around.vcpus),
-            knobs: Rc::clone(&self.knobs),
-            lost: Rc::clone(&self.around.lost),
-            added_ns_per_halt: self.collector.added_ns_per_halt(),
-            pilot: Rc::clone(&self.around.pilot),
-        };
+        renew(&mut self.around.pilot, pilot);
+        self.around.added_ns_per_halt = self.collector.added_ns_per_halt();
         self.around.clone()
+    }
+}
+
+fn renew<T: PartialEq>(held: &mut Rc<T>, now: T) {
+    if **held != now {
+        *held = Rc::new(now);
     }
 }

@@ -7,8 +7,8 @@ use super::columns::{self, Column, Table, There};
 use super::input::Key as Pressed;
 use super::keys::{self, Action};
 use super::origin::Origin;
-use super::rows::{self, Key, TopRow};
-use super::step::Step;
+use super::rows::{self, TopRow};
+use super::step::{Key, Step};
 use super::timeline::Timeline;
 
 const FILTER: usize = 60;
@@ -55,26 +55,14 @@ impl Standing {
     }
 
     fn mark(&mut self, rows: &[TopRow], place: usize) {
-        self.place = place.min(rows.len().saturating_sub(1));
-        self.marked = rows.get(self.place).map(|row| row.key);
+        self.place = place;
+        self.marked = rows.get(place).map(|row| row.key);
     }
-}
-
-/// What the driver must do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// Nothing but draw.
-    None,
-    Redraw,
-    /// Leave the terminal to the shell for a while.
-    Suspend,
-    Quit,
 }
 
 /// Everything that a screen is drawn from.
 #[derive(Debug, Clone)]
 pub(crate) struct Model {
-    /// Where the steps come from.
     pub(crate) origin: Origin,
     pub(crate) timeline: Timeline,
     pub(crate) screen: Screen,
@@ -191,24 +179,23 @@ impl Model {
         }
     }
 
-    /// A key was pressed. `page`: how many rows a screen shows.
-    pub(crate) fn press(&mut self, key: Pressed, page: usize) -> Effect {
+    /// A key was pressed. `page`: how many rows a screen shows. Gives what is left to the driver: to draw anew, to leave
+    /// the terminal to the shell for a while, to quit.
+    pub(crate) fn press(&mut self, key: Pressed, page: usize) -> Option<Action> {
         if self.typing.is_some() {
             return self.type_filter(key);
         }
-        let Some(action) = keys::action(key) else {
-            return Effect::None;
-        };
+        let action = keys::action(key)?;
         if self.help && !matches!(action, Action::Quit | Action::Redraw | Action::Suspend) {
             self.help = false;
-            return Effect::None;
+            return None;
         }
         self.act(action, page)
     }
 
-    fn type_filter(&mut self, key: Pressed) -> Effect {
+    fn type_filter(&mut self, key: Pressed) -> Option<Action> {
         match key {
-            Pressed::Ctrl('c') => return Effect::Quit,
+            Pressed::Ctrl('c') => return Some(Action::Quit),
             Pressed::Enter => self.typing = None,
             Pressed::Esc => self.filter = self.typing.take().unwrap_or_default(),
             Pressed::Backspace => {
@@ -218,10 +205,10 @@ impl Model {
             Pressed::Char(c) if self.filter.chars().count() < FILTER => self.filter.push(c),
             _ => {}
         }
-        Effect::None
+        None
     }
 
-    fn act(&mut self, action: Action, page: usize) -> Effect {
+    fn act(&mut self, action: Action, page: usize) -> Option<Action> {
         let page = isize::try_from(page.max(1)).unwrap_or(isize::MAX);
         match action {
             Action::Move(rows) => self.move_mark(rows),
@@ -244,33 +231,22 @@ impl Model {
             Action::Faster => self.speed = (self.speed + 1).min(*SPEEDS.end()),
             Action::Slower => self.speed = (self.speed - 1).max(*SPEEDS.start()),
             Action::Help => self.help = true,
-            Action::Redraw => return Effect::Redraw,
-            Action::Suspend => return Effect::Suspend,
-            Action::Quit => return Effect::Quit,
+            Action::Redraw | Action::Suspend | Action::Quit => return Some(action),
         }
-        Effect::None
+        None
     }
 
+    /// Moves the mark; on the screen of a vCPU, to the next one of the VM.
     fn move_mark(&mut self, by: isize) {
-        if let Screen::Vcpu(vm, _) = self.screen {
-            self.next_vcpu(vm, by);
-            return;
-        }
         let rows = self.rows();
         let place = self.standing().place(&rows).saturating_add_signed(by);
-        self.standing_mut().mark(&rows, place);
-    }
-
-    fn next_vcpu(&mut self, vm: VmIndex, by: isize) {
-        let rows = self.rows();
-        let place = self.vcpus.place(&rows).saturating_add_signed(by);
-        if let Some(Key::Vcpu(_, id)) = rows
-            .get(place.min(rows.len().saturating_sub(1)))
-            .map(|r| r.key)
-        {
-            self.vcpus.mark(&rows, place);
-            self.screen = Screen::Vcpu(vm, id);
+        let place = place.min(rows.len().saturating_sub(1));
+        match (self.screen, rows.get(place).map(|row| row.key)) {
+            (Screen::Vcpu(vm, _), Some(Key::Vcpu(_, id))) => self.screen = Screen::Vcpu(vm, id),
+            (Screen::Vcpu(..), _) => return,
+            _ => {}
         }
+        self.standing_mut().mark(&rows, place);
     }
 
     fn open(&mut self) {
@@ -306,9 +282,9 @@ impl Model {
     fn sort(&mut self, by: isize) {
         let Some(table) = self.table() else { return };
         // All of them, on the screen or not: a narrow screen can be sorted by what it has no room for.
-        let columns = columns::fitting(table, self.there(), u16::MAX);
-        let columns: Vec<Column> = columns.into_iter().map(|(column, _)| column).collect();
-        let columns: Vec<Column> = columns.into_iter().filter(|c| c.sorts()).collect();
+        let columns = columns::fitting(table, self.there(), usize::MAX);
+        let columns = columns.into_iter().map(|(column, _)| column);
+        let columns: Vec<Column> = columns.filter(|column| column.sorts()).collect();
         let sorted_by = self.sorted_by();
         let place = columns.iter().position(|column| *column == sorted_by);
         let place = place.unwrap_or(0).saturating_add_signed(by);
@@ -369,4 +345,4 @@ impl Model {
 }
 
 #[cfg(test)]
-mod test;
+pub(crate) mod test;

@@ -11,7 +11,6 @@ pub(crate) struct Origin {
     pub(crate) capture: Option<String>,
     pub(crate) hostname: String,
     pub(crate) kernel: String,
-    /// Where the facts come from.
     pub(crate) rung: Rung,
     pub(crate) mode: Mode,
     pub(crate) clock: Clock,
@@ -24,7 +23,6 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Whether this is a host that is watched.
     pub(crate) fn is_live(&self) -> bool {
         self.capture.is_none()
     }

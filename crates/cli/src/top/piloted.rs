@@ -51,11 +51,11 @@ pub(crate) fn of(status: &PilotStatus, vms: &[Vm]) -> Piloted {
     vms.iter().filter_map(of_vm).collect()
 }
 
-/// Lines of text about a VM, behind a first word, in so many columns.
-pub(crate) fn lines(first: &str, vm: &PilotVm, width: u16) -> Vec<String> {
-    let mut page = Page::new(usize::from(width));
+/// What is said of a VM, behind a first word, in so many columns.
+pub(crate) fn paragraph(first: &str, vm: &PilotVm, width: usize) -> String {
+    let mut page = Page::new(width);
     text::vm(&mut page, first, vm);
-    page.finish().lines().map(str::to_owned).collect()
+    page.finish()
 }
 
 #[cfg(test)]

@@ -12,14 +12,14 @@ use haltwise_capture::note::Note;
 use haltwise_capture::rows::Rows;
 use haltwise_core::account::seen::Span;
 use haltwise_core::account::within::Interval;
-use haltwise_core::event::{HaltCounts, Knob, KnobScope, Vcpu, Vm};
+use haltwise_core::event::{Halt, HaltCounts, Knob, KnobScope, Vcpu, Vm};
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Mode, Roster};
 use haltwise_core::stats::Fold;
 
 use super::grid::Grid;
 use super::origin::Origin;
-use super::step::{Losses, Step, Used};
+use super::step::{Key, Losses, Step, Used};
 use super::timeline::Timeline;
 use crate::exit::Failure;
 use crate::number::count;
@@ -109,48 +109,26 @@ fn grid(opened: &Opened, length: Length) -> Grid {
     let start_ns = info.clock.start_monotonic_ns;
     let ended = info.ended.as_ref().map(|ended| ended.time_ns);
     let along = info.mode == Mode::Counts && matches!(length, Length::Ns(_));
-    let mut before = Before {
-        last_ns: 0,
-        read: BTreeSet::new(),
-    };
-    // What cannot be read is told of when it is read again.
-    match ended {
-        Some(_) if !along => {}
-        Some(_) => {
-            feed(opened.capture().halt_counts(), |row| before.counts(&row)).ok();
-        }
-        None => {
-            feed(opened.capture().halts(), |row| before.see(row.end_ns())).ok();
-            feed(opened.capture().halt_counts(), |row| before.counts(&row)).ok();
-            let samples = &opened.host_samples().rows;
-            for sample in samples {
-                before.see(sample.time_ns);
-            }
-        }
+    // A recording without an end lasts until its last row. Rows that cannot be read are reported by the second pass.
+    let (mut last_ns, mut read) = (start_ns, BTreeSet::new());
+    if ended.is_none() {
+        let see = |halt: Halt| last_ns = last_ns.max(halt.end_ns());
+        feed(opened.capture().halts(), see).ok();
+        let samples = opened.host_samples().rows.iter();
+        last_ns = samples.fold(last_ns, |last_ns, it| last_ns.max(it.time_ns));
     }
-    let end_ns = ended.unwrap_or(before.last_ns).max(start_ns);
+    if ended.is_none() || along {
+        let see = |counts: HaltCounts| {
+            last_ns = last_ns.max(counts.time_ns);
+            read.insert(counts.time_ns);
+        };
+        feed(opened.capture().halt_counts(), see).ok();
+    }
+    let end_ns = ended.unwrap_or(last_ns).max(start_ns);
     match length {
         Length::Whole => Grid::whole(start_ns, end_ns),
-        Length::Ns(ns) if along => Grid::along(start_ns, end_ns, ns, before.read),
+        Length::Ns(ns) if along => Grid::along(start_ns, end_ns, ns, read),
         Length::Ns(ns) => Grid::even(start_ns, end_ns, ns),
-    }
-}
-
-/// What is to be known before the steps are made: the last thing that a recording without an end tells of, and
-/// when the recorder read its counts.
-struct Before {
-    last_ns: u64,
-    read: BTreeSet<u64>,
-}
-
-impl Before {
-    fn see(&mut self, time_ns: u64) {
-        self.last_ns = self.last_ns.max(time_ns);
-    }
-
-    fn counts(&mut self, row: &HaltCounts) {
-        self.see(row.time_ns);
-        self.read.insert(row.time_ns);
     }
 }
 
@@ -248,7 +226,7 @@ impl Reader {
         for step in &mut steps {
             let until = step.end_ns;
             let is_there = |vm: &Vm| {
-                let acted = step.of_vm(Some(vm.index)).next().is_some();
+                let acted = step.acted(Key::Vm(vm.index));
                 self.is_wanted(Some(vm.index)) && (acted || step.holds(vm))
             };
             there.come(roster, is_there);

@@ -3,7 +3,7 @@
 //! Pure: facts go in one by one, in any order. Two steps side by side add up to the step that covers
 //! both. What the figures mean is core's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use haltwise_core::account::Account;
@@ -20,6 +20,16 @@ use haltwise_core::recording::Roster;
 use haltwise_core::stats::Fold;
 
 use super::piloted::Piloted;
+
+/// Subject of figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    Host,
+    Vm(VmIndex),
+    Vcpu(VmIndex, VcpuId),
+    /// Halts of an unknown VM, or of an unknown vCPU of this VM.
+    Unplaced(Option<VmIndex>),
+}
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Cell {
@@ -82,7 +92,7 @@ pub(crate) fn lost_count(losses: &Losses) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// Who was there at the end of a step, and what was in force.
+/// VMs at the end of a step, and the settings in force.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Around {
     /// VMs that were there, or did something.
@@ -273,47 +283,62 @@ impl Step {
         self.cells.len()
     }
 
-    pub(crate) fn total(&self) -> Cell {
-        sum(self.cells.values())
-    }
-
-    pub(crate) fn vm(&self, vm: VmIndex) -> Cell {
-        sum(self.of_vm(Some(vm)).map(|(_, cell)| cell))
-    }
-
-    /// What could be given to no VM.
-    pub(crate) fn unplaced(&self) -> Option<Cell> {
-        let mut cells = self.of_vm(None).map(|(_, cell)| cell).peekable();
-        cells.peek().is_some().then(|| sum(cells))
-    }
-
-    /// One vCPU, if it did something.
-    pub(crate) fn vcpu(&self, vm: VmIndex, vcpu: VcpuId) -> Option<&Cell> {
-        let (vm, vcpu) = (Some(vm), Some(vcpu));
-        self.cells.get(&Place { vm, vcpu })
-    }
-
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Cell> {
-        self.cells.values()
-    }
-
-    /// CPUs that the threads of a VM took, or the thread of a vCPU.
-    pub(crate) fn cpus(&self, vm: VmIndex, vcpu: Option<VcpuId>) -> Option<f64> {
-        let place = Place { vm: Some(vm), vcpu };
-        self.used.get(&place)?.cpus()
-    }
-
-    pub(crate) fn of_vm(
-        &self,
-        vm: Option<VmIndex>,
-    ) -> impl Iterator<Item = (Option<VcpuId>, &Cell)> {
+    pub(crate) fn of(&self, key: Key) -> impl Iterator<Item = (Option<VcpuId>, &Cell)> {
         let last = Some(VcpuId(u32::MAX));
-        let range = Place { vm, vcpu: None }..=Place { vm, vcpu: last };
+        let place = |vm, vcpu| Place { vm, vcpu };
+        let range = match key {
+            Key::Host => place(None, None)..=place(Some(VmIndex(u32::MAX)), last),
+            Key::Vm(vm) => place(Some(vm), None)..=place(Some(vm), last),
+            Key::Vcpu(vm, id) => place(Some(vm), Some(id))..=place(Some(vm), Some(id)),
+            Key::Unplaced(None) => place(None, None)..=place(None, last),
+            Key::Unplaced(vm) => place(vm, None)..=place(vm, None),
+        };
         let cells = self.cells.range(range);
         cells.map(|(place, cell)| (place.vcpu, cell))
     }
 
-    /// The last sample of the host.
+    pub(crate) fn sum(&self, key: Key) -> Cell {
+        let mut all = Cell::default();
+        self.of(key).for_each(|(_, cell)| all.fold(cell));
+        all
+    }
+
+    pub(crate) fn acted(&self, key: Key) -> bool {
+        self.of(key).next().is_some()
+    }
+
+    /// The vCPUs of a subject that are known at its end. Those of a VM stand together, as in a roster.
+    pub(crate) fn known(&self, key: Key) -> impl Iterator<Item = &Vcpu> {
+        let all = self.around.vcpus.as_slice();
+        let own = match key {
+            Key::Host => all,
+            Key::Unplaced(_) => &[],
+            Key::Vm(vm) | Key::Vcpu(vm, _) => {
+                let behind = all.partition_point(|vcpu| vcpu.vm <= vm);
+                &all[all.partition_point(|vcpu| vcpu.vm < vm)..behind]
+            }
+        };
+        let is_it = move |vcpu: &&Vcpu| !matches!(key, Key::Vcpu(_, id) if vcpu.id != id);
+        own.iter().filter(is_it)
+    }
+
+    /// The vCPUs of a VM that are known or did something.
+    pub(crate) fn vcpus(&self, vm: VmIndex) -> BTreeSet<VcpuId> {
+        let acted = self.of(Key::Vm(vm)).filter_map(|(id, _)| id);
+        let known = self.known(Key::Vm(vm)).map(|vcpu| vcpu.id);
+        known.chain(acted).collect()
+    }
+
+    /// CPUs that the threads of a VM took, or the thread of a vCPU.
+    pub(crate) fn cpus(&self, key: Key) -> Option<f64> {
+        let (vm, vcpu) = match key {
+            Key::Vm(vm) => (Some(vm), None),
+            Key::Vcpu(vm, id) => (Some(vm), Some(id)),
+            Key::Host | Key::Unplaced(_) => return None,
+        };
+        self.used.get(&Place { vm, vcpu })?.cpus()
+    }
+
     pub(crate) fn last_sample(&self) -> Option<&HostSample> {
         self.samples.as_ref().map(|(_, last)| last)
     }
@@ -334,10 +359,4 @@ impl Step {
         let used = last.recorder_cpu_ns.checked_sub(first.recorder_cpu_ns)?;
         Some(used as f64 / time as f64)
     }
-}
-
-fn sum<'a>(cells: impl Iterator<Item = &'a Cell>) -> Cell {
-    let mut all = Cell::default();
-    cells.for_each(|cell| all.fold(cell));
-    all
 }

@@ -94,7 +94,6 @@ impl Timeline {
         self.seek(self.steps.partition_point(|step| step.end_ns <= time_ns));
     }
 
-    /// Always looks at the newest from now on.
     pub(crate) fn follow(&mut self) {
         self.at = None;
     }
@@ -103,7 +102,6 @@ impl Timeline {
         self.seek(self.position());
     }
 
-    /// Whether it always looks at the newest.
     pub(crate) fn follows(&self) -> bool {
         self.at.is_none()
     }

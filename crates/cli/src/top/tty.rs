@@ -3,7 +3,7 @@
 //! The only file beside `terminal` that writes to stdout. The panic hook gives the terminal back
 //! before the message is printed; dropping gives it back too.
 
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -120,7 +120,6 @@ impl Tty {
     }
 }
 
-/// The error of a terminal that went away.
 pub(crate) fn lost(error: anyhow::Error) -> Failure {
     Failure::new(Exit::Failed, error.context("the terminal went away"))
 }
@@ -142,31 +141,23 @@ impl Before {
         raw.make_raw();
         tcsetattr(keyboard(), OptionalActions::Now, &raw)?;
         self.taken.store(true, Ordering::SeqCst);
-        enter(&mut io::stdout())
+        execute!(io::stdout(), terminal::EnterAlternateScreen, cursor::Hide)
     }
 
     /// Once is enough; there is nobody to tell of an error.
     fn give_back(&self) {
         if self.taken.swap(false, Ordering::SeqCst) {
-            drop(leave(&mut io::stdout()));
+            drop(execute!(
+                io::stdout(),
+                style::ResetColor,
+                // Some terminals, resized meanwhile, would show pieces of it afterwards.
+                terminal::Clear(terminal::ClearType::All),
+                terminal::LeaveAlternateScreen,
+                cursor::Show
+            ));
             let _gone = tcsetattr(keyboard(), OptionalActions::Now, &self.termios);
         }
     }
-}
-
-fn enter(to: &mut impl Write) -> io::Result<()> {
-    execute!(to, terminal::EnterAlternateScreen, cursor::Hide)
-}
-
-fn leave(to: &mut impl Write) -> io::Result<()> {
-    execute!(
-        to,
-        style::ResetColor,
-        // Some terminals, resized meanwhile, would show pieces of it afterwards.
-        terminal::Clear(terminal::ClearType::All),
-        terminal::LeaveAlternateScreen,
-        cursor::Show
-    )
 }
 
 fn give_back_on_panic(before: &Arc<Before>) {

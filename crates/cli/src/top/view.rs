@@ -2,25 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use haltwise_core::account::Spread;
-use haltwise_core::account::parts::Parts;
-use haltwise_core::event::{CeilingSource, Vcpu, Vm};
+use haltwise_core::event::{Observable, Vm};
 use haltwise_core::exit::names::Names;
 use haltwise_core::identity::Identity;
 use haltwise_core::ids::VmmKind;
 use haltwise_core::recording::{Missing, Mode, Rung};
 use haltwise_document::figures;
 
-use super::figures::{self as of_step, Figures as StepFigures};
+use super::figures::{Figures, IntervalFigures};
 use super::model::Model;
-use super::rows::{self, Key};
-use super::step::{Cell, Step, lost_by_place, lost_count};
-use crate::figures::{MISSING, PARTS, SPREAD};
+use super::rows;
+use super::step::{Key, Step, lost_by_place, lost_count};
+use crate::figures::MISSING;
 use crate::pilot_state::PilotVm;
 
 const SCHEMA: u32 = 1;
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
     "One object for each interval, a line each; with `--once` one, over several lines. With `DIR` the intervals are those \
      of a capture, and `--once` takes all of it as one.",
@@ -140,73 +137,6 @@ figures! {
         #[serde(flatten)]
         figures: IntervalFigures = Flat(IntervalFigures::FIGURES),
     }
-
-    /// What is said of everybody.
-    struct IntervalFigures {
-        /// CPU time of all threads of the VM's VMM, or of the vCPU's thread. A capture has that of all of it: with
-        /// `--once`.
-        cpu_percent: Option<f64> = CpuPercent,
-        /// Halts that ended in the interval.
-        halts: Option<u64> = Count,
-        /// The same in a second.
-        halts_per_s: Option<f64> = PerSecond,
-        /// Of these, those in which the vCPU was scheduled out.
-        waits: Option<u64> = Count,
-        /// Halts that polled.
-        polled: Option<u64> = Count,
-        /// Polls that a wake event ended before the vCPU was scheduled out.
-        successful_polls: Option<u64> = Count,
-        /// Time of successful polls.
-        useful_cpu_percent: Option<f64> = CpuPercent,
-        /// Time of failed polls, which ended in a wait.
-        wasted_cpu_percent: Option<f64> = CpuPercent,
-        /// Halted time by what it was spent on.
-        parts: Option<Parts> = Record(PARTS),
-        /// Halts by what ended them: `timer`, `ipi`, `device`, `other`, `unknown`.
-        wakes: Option<BTreeMap<&'static str, u64>> = Object,
-        /// Wake-up latency of the halts that waited.
-        wake_latency_ns: Option<Spread> = Record(SPREAD),
-        /// Mean polling window of the halts; live, of the vCPUs as last seen.
-        window_ns: Option<u64> = Nanos,
-        /// The ceilings in force.
-        ceiling: Option<CeilingRange> = Record(CeilingRange::FIGURES),
-        /// Exits; `null` unless they are counted.
-        exits: Option<CountedExits> = Record(CountedExits::FIGURES),
-    }
-
-    struct CeilingRange {
-        /// The lowest.
-        low_ns: u32 = Nanos,
-        /// The highest.
-        high_ns: u32 = Nanos,
-        /// `param`, `cap`, `snapshot`, or `unknown` where vCPUs differ.
-        source: CeilingSource = Word,
-    }
-
-    struct CountedExits {
-        /// `exits`, as the tracepoint `kvm_exit` reports them, or `emulated-instructions` where it reports none. For
-        /// an instruction that KVM emulates it does not fire, while KVM's counter `exits` grows.
-        counts: &'static str = Word,
-        /// How many.
-        count: u64 = Count,
-        /// The same in a second. Exits are read once a second, and the rate is over the time between readings.
-        per_s: f64 = PerSecond,
-        /// The five most frequent reasons.
-        reasons: Vec<CountedReason> = List(CountedReason::FIGURES),
-    }
-
-    struct CountedReason {
-        /// As the kernel prints it.
-        name: String = Name,
-        /// How often.
-        count: u64 = Count,
-        /// The same in a second.
-        per_s: f64 = PerSecond,
-        /// Time from these exits to the next entries; `null` for halts, whose time is mostly sleep.
-        time_ns: Option<u64> = Nanos,
-        /// Of that, time in the VMM.
-        user_ns: u64 = Nanos,
-    }
 }
 
 pub(crate) fn of(model: &Model) -> Option<Interval> {
@@ -239,11 +169,11 @@ pub(crate) fn of(model: &Model) -> Option<Interval> {
             recorder_rss_bytes: sample.map(|sample| sample.recorder_rss_bytes),
             added_ns_per_halt: step.around.added_ns_per_halt,
         },
-        total: figures(&rows::host(step, names), &step.total(), true),
+        total: Figures::of(step, Key::Host, None, names).said,
         vms: (step.around.vms.iter())
             .map(|vm| vm_view(step, vm, names))
             .collect(),
-        unplaced: unplaced(step, names),
+        unplaced: rows::unplaced(step, None, names).map(|row| row.figures.said),
         lost: lost_count(&step.lost),
         lost_in_all: lost_count(&step.around.lost),
         lost_by_place: places
@@ -257,30 +187,18 @@ pub(crate) fn of(model: &Model) -> Option<Interval> {
     })
 }
 
-fn unplaced(step: &Step, names: Option<&Names>) -> Option<IntervalFigures> {
-    let cell = step.unplaced()?;
-    let rows = rows::of_host(step, names);
-    let row = rows.iter().find(|row| row.key == Key::Unplaced(None))?;
-    Some(figures(&row.figures, &cell, true))
-}
-
 fn vm_view(step: &Step, vm: &Vm, names: Option<&Names>) -> WatchedVm {
-    let known = |id| -> Option<&Vcpu> {
-        let mut vcpus = step.around.vcpus.iter();
-        vcpus.find(|vcpu| vcpu.vm == vm.index && vcpu.id == id)
-    };
     let vcpus = rows::of_vcpus(step, vm, names).into_iter();
     let vcpus = vcpus.filter_map(|row| {
         let Key::Vcpu(_, id) = row.key else {
             return None;
         };
-        let nothing = Cell::default();
-        let cell = step.vcpu(vm.index, id).unwrap_or(&nothing);
+        let known = step.known(row.key).next();
         Some(WatchedVcpu {
             id: id.0,
-            tid: known(id).map(|vcpu| vcpu.tid.0),
-            guest_veto: known(id).and_then(|vcpu| vcpu.guest_veto),
-            figures: figures(&row.figures, cell, row.blind.is_none()),
+            tid: known.map(|vcpu| vcpu.tid.0),
+            guest_veto: known.and_then(|vcpu| vcpu.guest_veto),
+            figures: row.figures.said,
         })
     });
     let row = rows::of_vm(step, vm, names);
@@ -291,58 +209,12 @@ fn vm_view(step: &Step, vm: &Vm, names: Option<&Names>) -> WatchedVm {
         vmm: vm.vmm,
         pid: vm.key.pid.0,
         not_observable: match &vm.observable {
-            haltwise_core::event::Observable::Yes => None,
-            haltwise_core::event::Observable::No(reason) => Some(reason.clone()),
+            Observable::Yes => None,
+            Observable::No(reason) => Some(reason.clone()),
         },
         paused: rows::paused(step, vm),
         pilot: row.pilot.as_deref().cloned(),
-        figures: figures(&row.figures, &step.vm(vm.index), row.blind.is_none()),
+        figures: row.figures.said,
         vcpus: vcpus.collect(),
-    }
-}
-
-/// `seen`: its halts can be observed. Of others nothing is known, which is not zero.
-fn figures(figures: &StepFigures, cell: &Cell, seen: bool) -> IntervalFigures {
-    let halts = &cell.halts;
-    let seen = seen || halts.halts > 0;
-    let polls = seen && (halts.poll_known > 0 || halts.halts == 0);
-    let percent = |cpus: Option<f64>| cpus.filter(|_| seen).map(|cpus| cpus * 100.0);
-    let wakes = of_step::wakes(halts).into_iter();
-    IntervalFigures {
-        cpu_percent: figures.cpu.map(|cpus| cpus * 100.0),
-        halts: seen.then_some(figures.halts),
-        halts_per_s: seen.then_some(figures.halts_per_s),
-        waits: seen.then_some(halts.waits),
-        polled: polls.then_some(halts.polled),
-        successful_polls: polls.then_some(halts.successful_polls),
-        useful_cpu_percent: percent(figures.useful),
-        wasted_cpu_percent: percent(figures.wasted),
-        parts: seen.then_some(halts.parts),
-        wakes: seen.then(|| wakes.map(|(source, n)| (source.as_str(), n)).collect()),
-        wake_latency_ns: figures.latency,
-        window_ns: figures.window_ns,
-        ceiling: figures.ceilings.map(|ceilings| CeilingRange {
-            low_ns: ceilings.low_ns,
-            high_ns: ceilings.high_ns,
-            source: ceilings.source,
-        }),
-        exits: figures.exits.as_ref().map(|exits| CountedExits {
-            counts: if exits.emulated {
-                "emulated-instructions"
-            } else {
-                "exits"
-            },
-            count: exits.count,
-            per_s: exits.per_s,
-            reasons: (exits.reasons.iter())
-                .map(|reason| CountedReason {
-                    name: reason.name.clone(),
-                    count: reason.count,
-                    per_s: reason.per_s,
-                    time_ns: reason.time_ns,
-                    user_ns: reason.user_ns,
-                })
-                .collect(),
-        }),
     }
 }

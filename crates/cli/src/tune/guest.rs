@@ -14,11 +14,12 @@ use crate::reading::opened::Opened;
 use crate::recommend::candidates::TuneRequest;
 use crate::recommend::guest::Place;
 use crate::recommend::guest::joined::{self, Beside, JoinFigures};
-use crate::recommend::guest::say::{CPU_PM, setting, what};
+use crate::recommend::guest::say::{CPU_PM, what};
 use crate::recommend::guest::view::{GuestFigures, GuestTuneResult};
 use crate::recommend::{recommend_in_guest, say};
 use crate::shown::Shown;
 use crate::tune::plan;
+use crate::tune::text::{goals_table, rejected};
 
 pub(crate) fn run(
     opened: &Opened,
@@ -31,7 +32,7 @@ pub(crate) fn run(
     let joined = beside.map(|beside| joined::read(opened, beside, &request.costs));
     let mut view = recommend_in_guest(opened, request, price, joined.transpose()?)?;
     if let Some(path) = plan {
-        plan::guest::plan(opened.info(), &view).write(path)?;
+        plan::of_guest(opened.info(), &view).write(path)?;
     }
     shown.sort(&mut [&mut view.rows])?;
     shown.print_text(&view, |style| {
@@ -46,8 +47,9 @@ fn render(view: &GuestTuneResult, plan: Option<&str>, top: usize, style: Style) 
     head(&mut page, view);
     page.gap();
     text::table(&mut page, &rows(view, top));
-    goals(&mut page, view);
-    rejected(&mut page, view);
+    page.heading("For each goal, in the guest");
+    text::table(&mut page, &goals_table(&view.goals, &view.goal));
+    rejected(&mut page, &view.rejected);
     commands(&mut page, view, plan);
     page.heading("Basis of these figures");
     for (what, text) in rests(view) {
@@ -60,7 +62,7 @@ fn head(page: &mut Page, view: &GuestTuneResult) {
     page.heading(&format!("Goal {}, in the guest", say::goal(&view.goal)));
     let to = view.recommended.as_ref();
     let what = what(view.place, &view.in_force, to, &view.host);
-    page.advice("  ", &what, 2);
+    page.advice("  ", &format!("{what}."), 2);
     page.gap();
     page.wrapped("  ", &view.reason, 2);
     for text in &view.notes {
@@ -80,39 +82,6 @@ pub(crate) fn rows(view: &GuestTuneResult, top: usize) -> Table {
         .show(&["cost_ns_per_halt", "ratio"])
         .spare(&["latency_p99_ns", "poll_cpu_percent", "ipis_per_s"])
         .finish()
-}
-
-fn goals(page: &mut Page, view: &GuestTuneResult) {
-    page.gap();
-    let table = Rows::new("Goals", &view.goals, view.goals.len())
-        .with("goal", Unit::Word, |advice| {
-            let is_asked = advice.goal.name == view.goal.name;
-            format!("{}{}", advice.goal.name, if is_asked { "*" } else { "" })
-        })
-        .with("setting in the guest", Unit::Word, |advice| {
-            if advice.changes {
-                setting(&advice.setting)
-            } else {
-                "no change".to_owned()
-            }
-        })
-        .show(&["poll_cpu_percent", "latency_mean_ns"])
-        .with("cost", Unit::Shown, |advice| {
-            let cost = advice.cost_share.as_ref();
-            cost.map(|cost| say::change(cost.value))
-        });
-    text::table(page, &table.finish());
-}
-
-fn rejected(page: &mut Page, view: &GuestTuneResult) {
-    if view.rejected.is_empty() {
-        return;
-    }
-    page.heading("Rejected candidates");
-    for of in &view.rejected {
-        let text = format!("{}: {}", setting(&of.setting), of.text);
-        page.wrapped("  ", &text, 4);
-    }
 }
 
 fn command(page: &mut Page, text: &str) {

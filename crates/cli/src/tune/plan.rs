@@ -1,15 +1,18 @@
-//! The plan that a recommendation comes to; [`guest`] makes that of a guest.
-
-pub(crate) mod guest;
+//! The plan that a recommendation comes to.
 
 use haltwise_capture::info::CaptureInfo;
+use haltwise_core::parameter::Values;
 use haltwise_core::stats::Interval as Confidence;
 use haltwise_core::tune::advice::Comparison;
 
 use crate::number::nanos_f64;
-use crate::plan::{Basis, Effect, Expected, Interval, Plan, PlannedCeiling, SCHEMA, Scope, Tool};
+use crate::plan::{
+    Basis, Effect, Expected, Interval, Plan, PlannedCeiling, SCHEMA, Scope, Tool, TuneGoal,
+};
 use crate::recommend::candidates::SettingRow;
-use crate::recommend::view::{HaltFigures, PlayedSettings, TuneResult, VmCeiling, VmCeilings};
+use crate::recommend::guest::view::GuestTuneResult;
+use crate::recommend::guest::{GuestRow, Place, say};
+use crate::recommend::view::{TuneResult, VmCeiling, VmCeilings};
 
 pub(crate) fn plan(info: &CaptureInfo, view: &TuneResult) -> Plan {
     let scope = match view.ceilings() {
@@ -17,12 +20,6 @@ pub(crate) fn plan(info: &CaptureInfo, view: &TuneResult) -> Plan {
         None => Scope::Host,
     };
     Plan {
-        schema: SCHEMA.to_owned(),
-        version: scope.version(),
-        tool: tool(),
-        capture: basis(info, view.basis.halts),
-        goal: view.goal.clone(),
-        scope,
         before: view.in_force,
         settings: view.for_host().unwrap_or_default(),
         ceilings: (view.ceilings().into_iter())
@@ -37,25 +34,54 @@ pub(crate) fn plan(info: &CaptureInfo, view: &TuneResult) -> Plan {
             Some(own) => reason(own),
             None => view.reason.clone(),
         },
+        ..empty(info, scope, &view.goal, view.basis.halts)
     }
 }
 
-fn tool() -> Tool {
-    Tool {
-        name: "haltwise".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+/// The plan that a recommendation for a guest comes to: parameters of its governor. Where its host should poll instead,
+/// or nothing should change, it sets nothing and says why.
+pub(crate) fn of_guest(info: &CaptureInfo, view: &GuestTuneResult) -> Plan {
+    let recommended = view.recommended.as_ref();
+    Plan {
+        before: view.in_force,
+        settings: view.recommended.unwrap_or_default(),
+        expected: recommended.and_then(|_| expected_in_guest(view)),
+        reason: match view.place {
+            Place::Host | Place::CpuPm => {
+                let what = say::what(view.place, &view.in_force, recommended, &view.host);
+                format!("{what}. {}", view.reason)
+            }
+            Place::Guest | Place::Nowhere => view.reason.clone(),
+        },
+        ..empty(info, Scope::Guest, &view.goal, view.basis.halts)
     }
 }
 
-fn basis(info: &CaptureInfo, halts: u64) -> Basis {
+/// A plan for this capture that changes nothing.
+fn empty(info: &CaptureInfo, scope: Scope, goal: &TuneGoal, halts: u64) -> Plan {
     let ended = info.ended.as_ref();
-    Basis {
-        hostname: info.host.hostname.clone(),
-        kernel_release: info.host.kernel_release.clone(),
-        arch: info.host.arch.clone(),
-        started_unix_ns: info.clock.start_unix_ns,
-        ended_unix_ns: ended.and_then(|ended| info.clock.unix_ns(ended.time_ns)),
-        halts,
+    Plan {
+        schema: SCHEMA.to_owned(),
+        version: scope.version(),
+        tool: Tool {
+            name: "haltwise".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        capture: Basis {
+            hostname: info.host.hostname.clone(),
+            kernel_release: info.host.kernel_release.clone(),
+            arch: info.host.arch.clone(),
+            started_unix_ns: info.clock.start_unix_ns,
+            ended_unix_ns: ended.and_then(|ended| info.clock.unix_ns(ended.time_ns)),
+            halts,
+        },
+        goal: goal.clone(),
+        scope,
+        before: Values::default(),
+        settings: Values::default(),
+        ceilings: Vec::new(),
+        expected: None,
+        reason: String::new(),
     }
 }
 
@@ -78,7 +104,7 @@ fn reason(own: &VmCeilings) -> String {
 }
 
 fn expected_of_ceilings(view: &TuneResult, own: &VmCeilings) -> Option<Expected> {
-    let before = figures(view.played.as_ref()?, SettingRow::InForce)?;
+    let before = view.played.as_ref()?.figures(SettingRow::InForce)?;
     let costs = &own.costs;
     Some(expected_of(
         view.basis.judged_halts,
@@ -99,7 +125,7 @@ fn expected(view: &TuneResult) -> Option<Expected> {
         (None, None) => return None,
     };
     let of = |row| {
-        let of = figures(played, row)?;
+        let of = played.figures(row)?;
         Some([of.cost_ns_per_halt, of.poll_cpu_percent, of.latency_mean_ns])
     };
     Some(expected_of(
@@ -107,6 +133,19 @@ fn expected(view: &TuneResult) -> Option<Expected> {
         played.against_in_force.as_ref()?,
         of(SettingRow::InForce)?,
         of(SettingRow::Choice)?,
+    ))
+}
+
+fn expected_in_guest(view: &GuestTuneResult) -> Option<Expected> {
+    let of = |wanted| {
+        let of = view.rows.iter().find(|of| of.row == wanted)?;
+        Some([of.cost_ns_per_halt, of.poll_cpu_percent, of.latency_mean_ns])
+    };
+    Some(expected_of(
+        view.basis.judged_halts,
+        view.against_in_force.as_ref()?,
+        of(GuestRow::InForce)?,
+        of(GuestRow::Choice)?,
     ))
 }
 
@@ -129,9 +168,4 @@ fn expected_of(halts: u64, against: &Comparison, before: [f64; 3], after: [f64; 
         poll_cpu_percent: effect(1, &against.poll_cpu_percent),
         wake_latency_mean_ns: effect(2, &against.latency_mean_ns),
     }
-}
-
-fn figures(played: &PlayedSettings, row: SettingRow) -> Option<&HaltFigures> {
-    let found = played.rows.iter().find(|of| of.row == row);
-    found.map(|of| &of.figures)
 }

@@ -7,10 +7,13 @@ use haltwise_document::{Rows, Table, Unit};
 use super::plot::{self, Mark};
 use crate::number::{nanos_f64, share};
 use crate::page::{Page, harmless};
+use crate::plan::TuneGoal;
+use crate::recommend::basis::rests;
 use crate::recommend::candidates::SettingRow;
-use crate::recommend::rests::rests;
-use crate::recommend::view::{HaltFigures, PlayedSettings, SettingLine, SettingPoint, TuneResult};
-use crate::recommend::{beside, counted, say};
+use crate::recommend::view::{
+    GoalAdvice, HaltFigures, PlayedSettings, RejectedSetting, SettingLine, SettingPoint, TuneResult,
+};
+use crate::recommend::{compare, counted, say};
 use crate::words::plural;
 
 /// Lays a recommendation out, with so many lines of the table of settings. `plan` is the file that was written.
@@ -28,7 +31,7 @@ pub(crate) fn render(
         against(&mut page, view, played);
         goals(&mut page, view, played);
         front(&mut page, view, played);
-        rejected(&mut page, played);
+        rejected(&mut page, &played.rejected);
         ceilings(&mut page, played, top);
     }
     if let Some(counted) = &view.counted {
@@ -56,7 +59,7 @@ fn head(page: &mut Page, view: &TuneResult) {
     page.advice("  ", &what, 2);
     page.gap();
     page.wrapped("  ", &view.reason, 2);
-    if let Some(text) = beside::vm_goals(view) {
+    if let Some(text) = compare::vm_goals(view) {
         page.gap();
         page.wrapped("  ", &text, 2);
     }
@@ -114,9 +117,9 @@ fn settings(page: &mut Page, lines: &[SettingLine], top: usize) {
 }
 
 fn against(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
-    let in_force = beside::in_force(view, played);
-    let default = beside::default(view, played);
-    let texts = [Some(in_force), default, beside::distance(played)];
+    let in_force = compare::in_force(view, played);
+    let default = compare::default(view, played);
+    let texts = [Some(in_force), default, compare::distance(played)];
     for text in texts.into_iter().flatten() {
         page.gap();
         page.wrapped("  ", &text, 2);
@@ -129,16 +132,15 @@ fn goals(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
     } else {
         "For each goal of the other VMs"
     });
-    text::table(page, &goals_table(view, played));
+    text::table(page, &goals_table(&played.goals, &view.goal));
 }
 
 /// The best setting for each goal; the requested goal is starred.
-pub(crate) fn goals_table(view: &TuneResult, played: &PlayedSettings) -> Table {
-    Rows::new("The best setting for each goal", &played.goals, usize::MAX)
+pub(crate) fn goals_table(goals: &[GoalAdvice], asked: &TuneGoal) -> Table {
+    Rows::new("The best setting for each goal", goals, usize::MAX)
         .with("goal", Unit::Word, |advice| {
             let name = &advice.goal.name;
-            let is_asked = *name == view.goal.name;
-            format!("{name}{}", if is_asked { "*" } else { "" })
+            format!("{name}{}", if *name == asked.name { "*" } else { "" })
         })
         .show(&["advice", "poll_cpu_percent", "latency_mean_ns"])
         .with("cost", Unit::Shown, |advice| {
@@ -203,13 +205,14 @@ fn front(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
     );
 }
 
-fn rejected(page: &mut Page, played: &PlayedSettings) {
-    if played.rejected.is_empty() {
+/// The first setting for each reason.
+pub(super) fn rejected(page: &mut Page, rejected: &[RejectedSetting]) {
+    if rejected.is_empty() {
         return;
     }
     page.heading("Rejected candidates");
     for why in ["bistable", "edge", "over-limit"] {
-        let mut like = played.rejected.iter().filter(|of| of.why == why);
+        let mut like = rejected.iter().filter(|of| of.why == why);
         if let Some(first) = like.next() {
             let more = match like.count() {
                 0 => String::new(),
@@ -222,14 +225,14 @@ fn rejected(page: &mut Page, played: &PlayedSettings) {
 }
 
 fn ceilings(page: &mut Page, played: &PlayedSettings, top: usize) {
-    let (Some(text), Some(own)) = (beside::caps(played), &played.caps) else {
+    let (Some(text), Some(own)) = (compare::caps(played), &played.caps) else {
         return;
     };
-    page.heading(beside::CAPS);
+    page.heading(compare::CAPS);
     page.wrapped("  ", &text, 2);
     if own.cost_share.value < 0.0 {
         page.gap();
-        text::table(page, &beside::ceilings(own, top));
+        text::table(page, &compare::ceilings(own, top));
         let host = format!(
             "Host parameters with them: {}.",
             say::parameters(&own.setting)
@@ -254,7 +257,7 @@ fn commands(page: &mut Page, view: &TuneResult, plan: Option<&str>) {
             page.line(&format!("  {command}"));
         }
     }
-    if let Some(text) = beside::snapshot(view) {
+    if let Some(text) = compare::snapshot(view) {
         page.wrapped("  ", text, 2);
     }
 }

@@ -10,6 +10,7 @@ use crate::exit::{Exit, Failure, Outcome};
 
 #[derive(Debug, clap::Args)]
 #[command(
+    about = "Set KVM's halt polling parameters",
     long_about = "Set KVM's halt polling parameters, or the ceiling of a VM
 
 Without --yes, only prints what would change. The parameters apply to all VMs of \
@@ -23,7 +24,7 @@ that was started with libhaltwise_preload.so, or has haltwise-governor built in.
 
 With --vm and --set, on a host, sets the parameters of the governor haltpoll in \
 the Linux guest of a QEMU VM, through its QEMU guest agent (docs/guest.md).",
-    after_help = "EXAMPLES
+    after_long_help = "EXAMPLES
   haltwise apply plan.json                        print what it would change
   haltwise apply plan.json --yes                  apply it
   haltwise apply --set halt_poll_ns=80us          print what would change

@@ -13,9 +13,9 @@ use crate::exit::{Exit, Outcome};
 use crate::prices::kept;
 use crate::terminal::{self, Width};
 
-/// What to measure, and where.
 #[derive(Debug, Args)]
 #[command(
+    about = "Measure what a sleep and a wake-up cost on this host",
     long_about = "Measure what a sleep and a wake-up cost on this host, without a VM
 
 Two threads, each on a CPU of its own, wake each other after gaps of different \
@@ -25,13 +25,13 @@ and puts it back. With a capture of this host, what its sleeps took longer is \
 added to every length. In a guest on x86 it also measures what an exit, a \
 write of the timer and an IPI cost, for captures of this guest. What is measured is kept with the host, \
 unless other tasks wanted the CPUs: recordings carry it, and every verb uses it. Does not change any setting. Measure while two CPUs are idle.",
-    after_help = "EXAMPLES
+    after_long_help = "EXAMPLES
   haltwise calibrate                        print the costs
   haltwise calibrate --json > cal.json      for --calibration of other commands
   haltwise calibrate cap --json > cal.json  with the sleeps of a capture
 
 In a guest on x86 it also measures what an exit, a write of the timer and an
-IPI cost. tune and replay take exit and IPI for captures of this guest.
+IPI cost. tune takes exit and IPI for captures of this guest.
 Exits with 5 if polls were preempted or it was interrupted, so that less was
 measured than planned."
 )]

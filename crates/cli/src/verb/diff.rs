@@ -7,7 +7,9 @@ use crate::exit::{Exit, Outcome};
 use crate::shown::Shown;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "EXAMPLES
+#[command(
+    about = "Compare two captures for statistically significant differences",
+    after_long_help = "EXAMPLES
   haltwise diff before after                   what differs significantly
   haltwise diff before after --rows all        every figure with its interval
   haltwise diff before after --vm web-1        this VM alone
@@ -17,7 +19,8 @@ use crate::shown::Shown;
 VMs are matched by name. If each capture has one VM only, these are matched
 whatever their names. Exits are compared if both captures contain them.
 
-Exits with 5 if a capture is truncated or damaged, or if events were lost.")]
+Exits with 5 if a capture is truncated or damaged, or if events were lost."
+)]
 pub(crate) struct Arguments {
     /// The first capture
     #[arg(value_name = "A")]

@@ -13,6 +13,7 @@ use crate::reading::given::GivenParameters;
 /// What to import, and where to.
 #[derive(Debug, Args)]
 #[command(
+    about = "Convert ftrace, perf or trace-cmd output to a capture",
     long_about = "Convert ftrace, perf or trace-cmd output to a capture
 
 Reads text: ftrace's trace and trace_pipe, `perf script`, `trace-cmd report`. It \
@@ -20,7 +21,7 @@ must contain kvm_vcpu_wakeup, or kvm_exit and kvm_entry. kvm_halt_poll_ns gives 
 and sched_switch give the wake source, the wake-up latency and the time polled. \
 Such text does not contain KVM's parameters: specify those that you know. All \
 others stay unknown.",
-    after_help = "EXAMPLES
+    after_long_help = "EXAMPLES
   haltwise import -o cap trace.txt               a copy of ftrace's trace
   perf script --ns -F comm,pid,tid,cpu,time,event,trace |
     haltwise import -o cap -                     from perf.data

@@ -14,12 +14,14 @@ use crate::collect::watching::ToWatch;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::exporter::address::Address;
 use crate::exporter::exposition::MOST_SERIES;
-use crate::metrics::{self, Shown, Wanted};
+use crate::exporter::serving::Served;
+use crate::metrics::{self, Wanted};
 use crate::offered::{self, Offered};
 use crate::time;
 
 #[derive(Debug, clap::Args)]
 #[command(
+    about = "Serve the halts of all VMs as metrics for Prometheus",
     long_about = "Serve the halts of all VMs as metrics for Prometheus
 
 Counts the halts, polls, sleeps and wake-up latencies of each VM and serves \
@@ -29,7 +31,7 @@ metric; contrib/ has alert rules and a dashboard.
 
 Metrics are served without authentication and contain the names of VMs: only \
 loopback addresses and unix sockets are accepted.",
-    after_help = "EXAMPLES
+    after_long_help = "EXAMPLES
   haltwise metrics                            on http://127.0.0.1:9477/metrics
   haltwise metrics --listen unix:/run/haltwise/metrics
   haltwise metrics --textfile /var/lib/node_exporter/haltwise.prom
@@ -96,17 +98,15 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         let error = anyhow!("--interval {}: too short", arguments.interval.to_exact());
         return Err(Failure::new(Exit::Usage, error).hint("100ms is the shortest"));
     }
-    let shown = if arguments.once {
-        Shown::Once(arguments.format)
-    } else {
-        let needs_address = arguments.listen.is_none() && arguments.textfile.is_none();
-        Shown::Served {
+    let needs_address =
+        !arguments.once && arguments.listen.is_none() && arguments.textfile.is_none();
+    metrics::run(&Wanted {
+        once: arguments.once.then_some(arguments.format),
+        served: Served {
             listen: arguments.listen.or(needs_address.then(Address::default)),
             textfile: arguments.textfile,
-        }
-    };
-    metrics::run(&Wanted {
-        shown,
+            max_series: arguments.max_series,
+        },
         watch: ToWatch {
             vms: arguments.vms,
             mode: arguments.mode,
@@ -115,6 +115,5 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             exits: arguments.exits.then(ExitOptions::default),
             interval,
         },
-        max_series: arguments.max_series,
     })
 }

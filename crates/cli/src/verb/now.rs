@@ -1,4 +1,4 @@
-//! `haltwise now`, and `haltwise` without a verb: ten seconds, and the answer.
+//! `haltwise` without a verb: ten seconds, and the answer.
 
 use std::path::{Path, PathBuf};
 
@@ -19,46 +19,33 @@ use crate::recommend::goal::GOAL;
 use crate::terminal::{self, Width};
 use crate::time;
 
-/// What to answer from.
+/// What `haltwise --help` says of it.
+pub(crate) const ABOUT: &str = "Measure and tune the halt polling of KVM virtual machines
+
+Without a command, records the halts of all VMs for ten seconds, and prints the CPU \
+time spent polling, the VMs that take most CPU time and what it is spent on, vCPUs \
+that never halt, what halt_poll_ns=0 and the recommended setting would save and do to \
+the wake-up latency, what else stands out, and the commands that apply, undo and prove \
+the recommendation, for each goal. Does not change any setting. The capture is kept \
+and named, with nine older ones (1 GiB at most) in the directory for temporary files. \
+Where no price of a sleep is kept with this host, 5 s more go into measuring it. \
+Exits with 4 if recording is not permitted, after what can be said without it.";
+
 #[derive(Debug, Args)]
-#[command(
-    long_about = "Record for ten seconds and say what polling costs here
-
-Records the halts of all VMs, then prints the CPU time spent polling, the VMs \
-that take most CPU time and what it is spent on, vCPUs that never halt, what halt_poll_ns=0 and the recommended setting would save and do \
-to the wake-up latency, what else stands out, and the commands that apply, \
-undo and prove the recommendation, for each goal. Does not change any setting. The capture is \
-kept and named, with nine older ones (1 GiB at most) in the directory for temporary files. Where no price of a sleep is kept with this host, 5 s more go into measuring it. `haltwise` without a command does the same. Where no VM runs, \
-it says so at once.",
-    after_help = "EXAMPLES
-  haltwise                     the answer, from ten seconds
-  haltwise --for 1m --json     from a minute, as JSON
-  haltwise now --vm web-1      of one VM
-  haltwise now cap             from a capture that exists
-  haltwise now --json | jq -r .apply
-
-Exits with 4 if recording is not permitted, after what can be said without it;
-with 5 if events were lost."
-)]
 pub(crate) struct Arguments {
     /// Answer from this capture instead of recording one
-    #[arg(value_name = "DIR", conflicts_with = "duration")]
-    dir: Option<PathBuf>,
-    #[command(flatten)]
-    asked: Asked,
-}
-
-/// What is asked, with a verb or without.
-#[derive(Debug, Args)]
-pub(crate) struct Asked {
+    #[arg(long, value_name = "DIR", conflicts_with = "duration")]
+    capture: Option<PathBuf>,
     /// How long to record [default: 10s]
     #[arg(long = "for", value_name = "TIME", value_parser = time::duration)]
     duration: Option<Nanos>,
     /// Only this VM, by a name, UUID, VMID or PID [default: all]
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
-    /// How much latency counts against CPU time in the answer; all goals are listed
-    #[arg(long, value_name = "GOAL", default_value = "balanced", value_parser = GOAL)]
+    /// How much latency counts in the answer: density, balanced or latency
+    ///
+    /// All goals are listed.
+    #[arg(long, value_name = "GOAL", default_value = "balanced", hide_possible_values = true, value_parser = GOAL)]
     goal: GoalName,
     /// Print JSON (schema 1, see docs/now-json.md)
     #[arg(long)]
@@ -67,17 +54,13 @@ pub(crate) struct Asked {
     width: Width,
 }
 
-/// How long is recorded where nobody says otherwise.
+/// Default length of a recording.
 const LONG_ENOUGH: Nanos = Nanos(10_000_000_000);
 
-pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    match &arguments.dir {
-        Some(dir) => answer(&arguments.asked, dir, None),
-        None => record(&arguments.asked),
+pub(crate) fn run(asked: &Arguments) -> Outcome {
+    if let Some(dir) = &asked.capture {
+        return answer(asked, dir, None);
     }
-}
-
-pub(crate) fn record(asked: &Asked) -> Outcome {
     if let Some(dir) = recorded(asked)? {
         let root = Root::host();
         calibrate::recorded::learn(&root, &dir);
@@ -88,13 +71,13 @@ pub(crate) fn record(asked: &Asked) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn answer(asked: &Asked, dir: &Path, here: Option<&Root>) -> Outcome {
+fn answer(asked: &Arguments, dir: &Path, here: Option<&Root>) -> Outcome {
     let (view, is_partial) = build::build(dir, asked.vm.as_deref(), asked.goal, here)?;
     show(asked, &view)?;
     Ok(Exit::of_partial(is_partial))
 }
 
-fn show(asked: &Asked, view: &Answer) -> Result<(), Failure> {
+fn show(asked: &Arguments, view: &Answer) -> Result<(), Failure> {
     if asked.json {
         terminal::print_json(view)
     } else {
@@ -103,7 +86,7 @@ fn show(asked: &Asked, view: &Answer) -> Result<(), Failure> {
 }
 
 /// Records into a directory of its own; `None` where no VM runs.
-fn recorded(asked: &Asked) -> Result<Option<PathBuf>, Failure> {
+fn recorded(asked: &Arguments) -> Result<Option<PathBuf>, Failure> {
     let Nanos(ns) = asked.duration.unwrap_or(LONG_ENOUGH);
     let root = Root::host();
     let has_vms = discovery::scan(&root).is_ok_and(|scan| !scan.vms.is_empty());
@@ -129,7 +112,8 @@ fn recorded(asked: &Asked) -> Result<Option<PathBuf>, Failure> {
         Err(failure) if failure.exit == Exit::Denied => {
             let advice = "Recording is not permitted: run `sudo haltwise`.".to_owned();
             show(asked, &outside::view(&Root::host(), advice)?)?;
-            Err(failure.hint("run `sudo haltwise`; `haltwise doctor` says which rights it takes"))
+            Err(failure
+                .hint("run `sudo haltwise`; `haltwise status --check` says which rights it takes"))
         }
         Err(failure) => Err(failure),
     }

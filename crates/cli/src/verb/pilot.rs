@@ -6,16 +6,17 @@ use haltwise_core::pilot::Limits;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::exporter::address::Address;
+use crate::exporter::serving::Served;
 use crate::pilot::config::{self, Config};
 use crate::pilot::run::{self, Given, PilotOptions};
-use crate::pilot::serving::Shown;
 use crate::prices;
 use crate::recommend::goal::{Goals, percent};
 use crate::terminal;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Decide all the time which setting serves each VM
+    about = "Continuously tune the running VMs",
+    long_about = "Continuously tune the running VMs
 
 Every 10 s KVM's counters of each VM are read, and of one VM in turn all halts are \
 recorded for 3 s and replayed under every setting that can be set: ceilings of VMs \
@@ -28,7 +29,7 @@ With --act it tries a setting in random on and off periods on one VM, keeps it \
 only if the measurement agrees, and goes back otherwise. Each change is recorded \
 in the journal before it is made; `haltwise undo` restores everything. What is \
 modified externally is left alone from then on.",
-    after_help = "EXAMPLES
+    after_long_help = "EXAMPLES
   haltwise pilot                                observe, with goal balanced
   haltwise pilot --goal density --goal 'db-*=latency'
   haltwise pilot --dry-run --json               look once, and print the state
@@ -58,11 +59,10 @@ pub(crate) struct Arguments {
     /// Check a configuration, and exit
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     check_config: Option<PathBuf>,
-    /// Serve the pilot's state as metrics: a loopback address with its port, or
-    /// unix:PATH
+    /// Serve metrics at a loopback address with its port, or at unix:PATH
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<Address>,
-    /// Write them to this file, for the textfile collector of node_exporter
+    /// Write metrics to this file, for node_exporter
     #[arg(long, value_name = "FILE")]
     textfile: Option<PathBuf>,
 }
@@ -81,19 +81,12 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     let only_observes = arguments.observe || arguments.given.dry_run;
     config.limits.may_act &= !only_observes;
     run::run(&PilotOptions {
-        goals: config.goals,
-        limits: config.limits,
+        config,
         only_observes,
-        shown: Shown {
-            listen: config.metrics,
-            textfile: config.textfile,
-            max_series: config.max_series,
-        },
         given: arguments.given,
     })
 }
 
-/// What the command line says, as a configuration.
 fn of_command_line(arguments: &Arguments) -> Result<Config, Failure> {
     Ok(Config {
         goals: arguments.goals.of_patterns()?,
@@ -102,8 +95,10 @@ fn of_command_line(arguments: &Arguments) -> Result<Config, Failure> {
             max_poll_cpu_percent: arguments.max_poll_cpu,
             ..Limits::default()
         },
-        metrics: arguments.listen.clone(),
-        textfile: arguments.textfile.clone(),
-        ..Config::default()
+        metrics: Served {
+            listen: arguments.listen.clone(),
+            textfile: arguments.textfile.clone(),
+            ..Served::default()
+        },
     })
 }

@@ -24,9 +24,9 @@ use crate::time;
 const KEEP_NS: u64 = 24 * 3_600 * 1_000_000_000;
 const MOST_BYTES: u64 = 2 << 30;
 
-/// What to record, and where to.
 #[derive(Debug, Args)]
 #[command(
+    about = "Record the halts of the virtual machines on this host",
     long_about = "Record the halts of the virtual machines on this host
 
 Writes one row for each halt of each VM: its duration, the time polled and \
@@ -39,7 +39,7 @@ before it executes HLT, which the host does not see.
 
 Only its owner can read a capture: the user who ran sudo, or else the user who \
 recorded it.",
-    after_help = "EXAMPLES
+    after_long_help = "EXAMPLES
   haltwise record -o cap --duration 10s         all VMs, ten seconds
   haltwise record -o cap --vm web-1             one VM, until Ctrl-C
   haltwise record -o cap -- ./load-test.sh      while the command runs
@@ -53,53 +53,49 @@ recorded it.",
   ssh host haltwise record -o - --duration 10s | haltwise report -"
 )]
 pub(crate) struct Arguments {
-    /// Output directory; must be empty or not exist. `-` writes the capture as a
-    /// tar archive to stdout
+    /// Output directory; must be empty or not exist
+    ///
+    /// `-` writes the capture as a tar archive to stdout.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     /// How long to record: 10, 10s or 5m [default: until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = time::duration)]
     duration: Option<Nanos>,
-    /// Keep a ring of captures in DIR that may go on for ever: what is older than
-    /// this is dropped. DIR and each segment in it are read like a capture
-    /// [default with --max-size: 24h]
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = time::duration,
-        conflicts_with = "profile"
-    )]
+    /// Record continuously; delete segments older than this
+    ///
+    /// DIR and each segment in it are read like a capture [default with --max-size: 24h].
+    #[arg(long, value_name = "TIME", value_parser = time::duration, conflicts_with = "profile")]
     keep: Option<Nanos>,
-    /// The same by size, for example 500M; the oldest are also dropped where the
-    /// file system is nearly full [default with --keep: 2G]
-    #[arg(
-        long,
-        value_name = "SIZE",
-        value_parser = ring::bytes,
-        conflicts_with = "profile"
-    )]
+    /// Record continuously; keep segments of at most this size, for example 500M
+    ///
+    /// The oldest are also deleted if the file system is nearly full [default with --keep: 2G].
+    #[arg(long, value_name = "SIZE", value_parser = ring::bytes, conflicts_with = "profile")]
     max_size: Option<u64>,
-    /// Record the idle CPUs of this machine, a Linux guest or bare metal, instead
-    /// of the halts of its VMs
+    /// Record the idle CPUs of this machine instead of VMs
+    ///
+    /// The machine is a Linux guest or bare metal.
     #[arg(long, conflicts_with_all = ["vms", "exits", "profile"])]
     guest: bool,
     /// Only this VM, by a name, UUID, VMID or PID; may be repeated [default: all]
     #[arg(long = "vm", value_name = "PID|NAME")]
     vms: Vec<VmSelector>,
-    /// Source of events: bpf or tracepoints; with --guest also cpuidle [default: the
-    /// best available]
+    /// Source of events: bpf or tracepoints; with --guest also cpuidle
+    ///
+    /// [default: the best available]
     #[arg(long = "source", value_name = "SOURCE", hide_possible_values = true, value_parser = offered::known::<Rung>(&["bpf", "tracepoints", "cpuidle"]))]
     rung: Option<Rung>,
-    /// What to record: full (a row for each halt), counts (histograms for each
-    /// interval), or stats (KVM's own statistics, or with --guest cpuidle's; runs no
-    /// code when a vCPU halts)
+    /// What to record: full, counts or stats
+    ///
+    /// full: a row for each halt; counts: histograms for each interval; stats: KVM's own
+    /// statistics, or with --guest cpuidle's, which runs no code when a vCPU halts.
     #[arg(long, default_value = "full", hide_possible_values = true, value_parser = offered::known::<Mode>(&["full", "counts", "stats"]))]
     mode: Mode,
     /// Interval of the rows in counts and stats mode
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time::duration)]
     interval: Nanos,
-    /// Also count VM exits; with KEYS also by MSR, port and so on, for example
-    /// `--exits=msr,pio` (msr, pio, mmio, gpa, hypercall, vector, cpuid)
+    /// Also count VM exits, with KEYS also by MSR, port and so on
+    ///
+    /// KEYS: msr, pio, mmio, gpa, hypercall, vector, cpuid; for example `--exits=msr,pio`.
     #[arg(
         long,
         value_name = "KEYS",
@@ -109,9 +105,9 @@ pub(crate) struct Arguments {
         default_missing_value = ""
     )]
     exits: Option<Vec<String>>,
-    /// Also sample the threads of VMMs at this frequency, for example
-    /// `--profile 99hz`. Sampling the CPU clock wakes idle CPUs and so changes
-    /// the wake-up latencies that are recorded [default: 997hz]
+    /// Also sample the threads of VMMs at this frequency [default: 997hz]
+    ///
+    /// Sampling the CPU clock wakes idle CPUs, which changes the recorded wake-up latencies.
     #[arg(
         long,
         value_name = "RATE",
@@ -119,10 +115,10 @@ pub(crate) struct Arguments {
         default_missing_value = "997hz"
     )]
     profile: Option<Rate>,
-    /// Event to sample: cpu-clock, cycles, instructions, cache-misses,
-    /// dtlb-misses, page-faults; may be repeated [default: cycles,
-    /// instructions, cache-misses and dtlb-misses where the host has them,
-    /// else cpu-clock]
+    /// Event to sample; may be repeated
+    ///
+    /// cpu-clock, cycles, instructions, cache-misses, dtlb-misses or page-faults [default: cycles,
+    /// instructions, cache-misses and dtlb-misses if the host has them, else cpu-clock].
     #[arg(long = "profile-event", value_name = "EVENT", requires = "profile", hide_possible_values = true, value_parser = EVENTS)]
     profile_events: Vec<Event>,
     /// Do not store the command line in the capture: it may contain a secret
@@ -131,13 +127,15 @@ pub(crate) struct Arguments {
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
-    /// Run COMMAND as this user, by name or number, with its groups and without
-    /// privileges [default: as the user who records]
+    /// Run COMMAND as this user, by name or number, without privileges
+    ///
+    /// It has the user's groups [default: as the user who records].
     #[arg(long, value_name = "NAME", requires = "command")]
     user: Option<String>,
-    /// Command to run while recording, in a process group of its own. Recording
-    /// ends with it, and haltwise with its exit status if that is not 0; its
-    /// group does not outlive the recording
+    /// Command to run while recording
+    ///
+    /// Recording ends with the command, and haltwise with its exit status if that is not 0. The
+    /// command's process group is killed when recording ends.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -167,9 +165,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         } else {
             Side::Host
         },
-        duration: arguments
-            .duration
-            .map(|duration| Duration::from_nanos(duration.0)),
+        duration: arguments.duration.map(|Nanos(ns)| Duration::from_nanos(ns)),
         vms: arguments.vms,
         rung: arguments.rung,
         mode: arguments.mode,

@@ -19,13 +19,14 @@ use crate::top::{self, Form, FromCapture};
 
 #[derive(Debug, clap::Args)]
 #[command(
+    about = "Show the cost of halts live, or step through a capture",
     long_about = "Show the cost of halts live, or step through a capture
 
 Shows for each VM its halts, the CPU time spent polling, the wake-up latency, \
 the ceiling, and with --exits its exits. Enter opens a VM and then a vCPU, `?` \
 lists the keys. In a capture, and while paused, the left and right arrow keys \
 step through time.",
-    after_help = "EXAMPLES
+    after_long_help = "EXAMPLES
   haltwise top                        this host, every second
   haltwise top --exits                with exits and their reasons
   haltwise top cap                    a capture, interval by interval

@@ -1,5 +1,7 @@
 //! `haltwise tune DIR`: which setting of KVM's parameters serves the recorded halts best; of a guest, which of its
-//! governor's.
+//! governor's; or what given policies would have cost.
+
+mod replay;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,10 +21,19 @@ use crate::recommend::goal::{self, Goals};
 use crate::recommend::guest::joined::Beside;
 use crate::recommend::recommend;
 use crate::shown::Shown;
+use crate::terminal;
 use crate::tune::{guest, plan, text};
 
+use self::replay::{Asked, POLICY};
+
 #[derive(Debug, clap::Args)]
-#[command(after_help = "EXAMPLES
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
+#[command(
+    about = "Recommend the best setting for the recorded halts",
+    after_long_help = "EXAMPLES
   haltwise tune cap                                  the best setting
   haltwise tune cap --goal density --max-poll-cpu 2%
   haltwise tune cap --goal latency --calibration cal.json
@@ -30,6 +41,14 @@ use crate::tune::{guest, plan, text};
   haltwise tune cap --goal web=latency --goal batch=density --plan plan.json
   haltwise tune guest --host host                    both captures of one VM
   haltwise tune cap --vm web-1 --json | jq '.played.front'
+
+  haltwise tune cap --policy usual                   the cost of other policies
+  haltwise tune cap --policy off --policy kvm:max=50us
+  haltwise tune cap --policy kvm:max=80us,shrink=0 --goal latency
+  haltwise tune cap --policy learned --vcpus
+  haltwise tune cap --policy off --policy guest-haltpoll --exit-cpu 1500ns
+  haltwise tune --policies                           list the policies
+  haltwise tune cap --policy usual --json | jq '.host.played[].from_zero.ratio'
 
 Settings are chosen on the first half of the capture and evaluated on the second
 half. No setting of any host is changed. A capture recorded with --mode counts
@@ -48,41 +67,61 @@ host's. A plan has the guest's parameters, for `haltwise apply` in the guest.
 If every VM has its own ceiling that cannot be set from outside, halt_poll_ns
 applies to none of them: no plan is written, and --plan exits with 1.
 
-Exits with 5 if the capture is truncated or damaged, or if events were lost.")]
+With --policy nothing is recommended: all recorded halts are replayed under
+each policy. `kvm` without parameters is the recorded kernel's algorithm with
+the recorded parameters. Two rows for one policy mean two steady states; a VM
+may end in either.
+
+Exits with 5 if the capture is truncated or damaged, or if events were lost."
+)]
 pub(crate) struct Arguments {
     /// Capture directory, written by `haltwise record` or `import`
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "policies")]
+    dir: Option<PathBuf>,
+    /// Compute the cost under this policy instead; may be repeated
+    ///
+    /// usual: for a host off, kvm, kvm:knobs=default, learned and a lower bound; for a guest off, settings of
+    /// guest-haltpoll, smart-idle-poll, other governors and a lower bound.
+    #[arg(long = "policy", short, value_name = "SPEC", hide_possible_values = true, value_parser = POLICY,
+        conflicts_with_all = ["max_poll_cpu", "host", "vm", "plan", "ceiling_only", "ceilings"])]
+    policy: Vec<Asked>,
+    /// List the policies and their parameters
+    #[arg(long, conflicts_with_all = ["dir", "policy", "goals", "max_poll_cpu", "host", "vm", "plan", "ceiling_only", "ceilings", "rows", "sort", "json"])]
+    policies: bool,
     #[command(flatten)]
     goals: Goals,
-    /// Limit of the CPU time spent polling, in % of one CPU, all vCPUs together
+    /// Limit of the CPU time spent polling, in % of one CPU
+    ///
+    /// It holds for all vCPUs together.
     #[arg(long, value_name = "SHARE", value_parser = goal::percent)]
     max_poll_cpu: Option<f64>,
     /// Capture of the guest's host, recorded at the same time
     #[arg(long, value_name = "DIR")]
     host: Option<PathBuf>,
-    /// Only this VM, by a name, UUID, VMID or PID; parameters still apply to all
-    /// VMs. With --host: the VM of the host that the guest is
+    /// Only this VM, by a name, UUID, VMID or PID
+    ///
+    /// Parameters still apply to all VMs. With --host: the VM of the host that the guest is.
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
-    /// Write the recommendation as a plan for `haltwise apply` (docs/plan-json.md)
+    /// Write a plan for `haltwise apply` (docs/plan-json.md)
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// Tune only `halt_poll_ns`; the other parameters stay as they are, and the ceilings
-    /// of VMs that have their own may change
+    /// Tune only `halt_poll_ns` and ceilings of VMs
     #[arg(long)]
     ceiling_only: bool,
-    /// VMs that the plan may give a ceiling: settable (those whose ceiling could be set
-    /// when the capture was recorded, see `haltwise doctor`), all or none
+    /// VMs that the plan may give a ceiling
     #[arg(long, value_name = "VMS", default_value = "settable")]
     ceilings: CeilingsFor,
     #[command(flatten)]
     costs: GivenCosts,
     #[command(flatten)]
     price: GivenPrice,
-    /// Seed of the confidence intervals
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    /// With --policy: also print each VM in detail
+    #[arg(long, requires = "policy")]
+    detail: bool,
+    /// As --detail, with tables for each vCPU
+    #[arg(long, requires = "policy")]
+    vcpus: bool,
     #[command(flatten)]
     shown: Shown,
 }
@@ -105,7 +144,19 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let opened = Opened::open(&arguments.dir)?;
+    let Some(dir) = arguments.dir.as_deref() else {
+        terminal::document(&replay::list(), arguments.shown.width())?;
+        return Ok(Exit::Done);
+    };
+    let opened = Opened::open(dir)?;
+    if arguments.policy.is_empty() {
+        recommended(arguments, &opened)
+    } else {
+        replay::run(arguments, &opened)
+    }
+}
+
+fn recommended(arguments: &Arguments, opened: &Opened) -> Outcome {
     let host = arguments.host.as_deref().map(Opened::open).transpose()?;
     let selector = arguments.vm.as_deref().filter(|_| host.is_none());
     let vms = selector.map(|vm| select::vms(&opened.info().roster, Some(vm)));
@@ -124,7 +175,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         let vm = arguments.vm.as_deref();
         let beside = host.as_ref().map(|host| Beside { host, vm });
         return guest::run(
-            &opened,
+            opened,
             &request,
             arguments.price,
             beside.as_ref(),
@@ -138,7 +189,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             .hint("give the guest's capture first: haltwise tune GUEST --host HOST"));
     }
     no_prices(arguments.price)?;
-    let view = recommend(&opened, &request)?.view;
+    let view = recommend(opened, &request)?.view;
     let path = arguments.plan.as_ref().filter(|_| !view.has_no_plan());
     if let Some(path) = path {
         plan::plan(opened.info(), &view).write(path)?;

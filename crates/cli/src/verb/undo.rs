@@ -1,10 +1,23 @@
-//! `haltwise undo`: the command line; the work is in [`crate::undo`].
+//! What `haltwise undo` does: restores what was set before the first apply, and says what it left alone.
 
-use crate::exit::Outcome;
-use crate::undo::{self, UndoOptions};
+mod text;
+
+use haltwise_host::clock;
+use haltwise_host::knob::{CutOff, KnobError, Reversal, Snapshot, UndoneStep, Writer};
+use haltwise_host::root::Root;
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::knob::explain::explain;
+use crate::knob::view::{ChangeView, CutOffView, LeftView};
+use crate::knob::{SCHEMA, who};
+use crate::pilot_state::kept;
+use crate::state::GivenRoot;
+use crate::terminal;
 
 #[derive(Debug, clap::Args)]
 #[command(
+    about = "Restore the settings from before apply",
     long_about = "Restore the settings from before `haltwise apply`
 
 Restores each parameter to what it was before the first apply that set it, and \
@@ -12,20 +25,136 @@ removes the files that --persist wrote. Also works after a crash, and after a \
 reboot: parameters that no such file sets are then back to their boot values. \
 Parameters that were modified externally are left alone. `haltwise status` \
 shows what is set, and what was there before.",
-    after_help = "EXAMPLES
+    after_long_help = "EXAMPLES
   haltwise undo                restore the settings
   haltwise undo --dry-run      print what would change
 
 Exits with 5 if a parameter was left alone because it was modified externally."
 )]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    options: UndoOptions,
-    /// For scripts: accepted as by apply; undo makes the changes with or without it
+    /// Only print what would change
     #[arg(long)]
-    yes: bool,
+    dry_run: bool,
+    /// Also revert parameters that were modified externally
+    #[arg(long)]
+    take_over: bool,
+    /// Print JSON (schema 1, see docs/status-json.md)
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    root: GivenRoot,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    undo::run(&arguments.options)
+/// Everything that is said; the JSON of `--json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Undone {
+    pub(crate) schema: u32,
+    /// Whether it was done, and not only said.
+    pub(crate) done: bool,
+    /// By the apply that had set it, newest first.
+    pub(crate) steps: Vec<StepView>,
+    /// An apply or undo that was cut off before this one.
+    pub(crate) settled: Option<CutOffView>,
+    /// Always empty: undo leaves no apply in force.
+    pub(crate) in_force: [u64; 0],
+    /// Process of a pilot that runs, and may change settings again.
+    pub(crate) pilot_pid: Option<u32>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct StepView {
+    pub(crate) step: u64,
+    pub(crate) who: String,
+    pub(crate) turns: Vec<ChangeView>,
+    pub(crate) left: Vec<LeftView>,
+}
+
+pub(crate) fn run(options: &Arguments) -> Outcome {
+    let (undone, is_partial) = if options.dry_run {
+        look(options)?
+    } else {
+        act(options)?
+    };
+    terminal::show(options.json, &undone, |undone| {
+        text::render(undone, terminal::columns())
+    })?;
+    Ok(Exit::of_partial(is_partial))
+}
+
+fn look(options: &Arguments) -> Result<(Undone, bool), Failure> {
+    let look = Snapshot::read(&options.root).map_err(explain)?;
+    let look = look.ok_or_else(|| explain(KnobError::busy(&options.root)))?;
+    let reversal = reversal(
+        look.reversal(options.take_over),
+        look.cut_off.as_ref(),
+        &options.root,
+    )?;
+    let undone = Undone::new(&options.root, &reversal, look.cut_off.as_ref(), false);
+    Ok((undone, reversal.is_partial()))
+}
+
+fn act(options: &Arguments) -> Result<(Undone, bool), Failure> {
+    let (root, take_over) = (&options.root, options.take_over);
+    // Where nothing was ever set, nothing is made either.
+    if let Some(look) = Snapshot::read(root).map_err(explain)? {
+        reversal(look.reversal(take_over), look.cut_off.as_ref(), root)?;
+    }
+    let mut writer = Writer::open(root, &who()).map_err(explain)?;
+    let cut_off = writer.cut_off().cloned();
+    let reversal = reversal(writer.reversal(take_over), cut_off.as_ref(), root)?;
+    if !reversal.steps.is_empty() {
+        writer.undo(&reversal).map_err(explain)?;
+    }
+    let undone = Undone::new(root, &reversal, cut_off.as_ref(), true);
+    Ok((undone, reversal.is_partial()))
+}
+
+/// Nothing to undo is an error, unless that is because an apply was cut off before it had set anything.
+fn reversal(
+    reversal: Result<Reversal, KnobError>,
+    cut_off: Option<&CutOff>,
+    root: &Root,
+) -> Result<Reversal, Failure> {
+    match reversal {
+        Err(KnobError::Nothing) if cut_off.is_some() => Ok(Reversal { steps: Vec::new() }),
+        Err(KnobError::Nothing) => Err(match acting_pid(root) {
+            // In the off periods of a trial nothing is in force.
+            Some(pid) => explain(KnobError::Nothing).hint(text::pilot(pid)),
+            None => explain(KnobError::Nothing),
+        }),
+        other => other.map_err(explain),
+    }
+}
+
+/// Process of a pilot that runs, and may change settings.
+fn acting_pid(root: &Root) -> Option<u32> {
+    kept::acting_pid(root, clock::wall_ns())
+}
+
+impl Undone {
+    fn new(root: &Root, reversal: &Reversal, cut_off: Option<&CutOff>, done: bool) -> Self {
+        Self {
+            schema: SCHEMA,
+            done,
+            steps: (reversal.steps.iter())
+                .map(|step| StepView::new(root, step))
+                .collect(),
+            settled: cut_off.map(|it| CutOffView::new(root, it)),
+            in_force: [],
+            pilot_pid: acting_pid(root),
+        }
+    }
+}
+
+impl StepView {
+    fn new(root: &Root, step: &UndoneStep) -> Self {
+        let changes = step.changes.iter();
+        let left = step.left.iter();
+        Self {
+            step: step.step,
+            who: step.who.clone(),
+            turns: changes.map(|it| ChangeView::new(root, it)).collect(),
+            left: left.map(|it| LeftView::new(root, it)).collect(),
+        }
+    }
 }

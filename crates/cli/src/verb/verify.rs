@@ -14,6 +14,7 @@ use crate::verify::{build, feed, page};
 
 #[derive(Debug, clap::Args)]
 #[command(
+    about = "Check recorded halts against KVM's halt polling algorithm",
     long_about = "Check recorded halts against KVM's halt polling algorithm
 
 Replays every halt with the algorithm of the recorded kernel and the parameters \
@@ -22,7 +23,7 @@ window before and after, and changes without a trace event. Prints each \
 difference with its halt. Options specify what the recording does not contain, \
 and override what it does. Of a capture of a guest (record --guest), checks the \
 guest's governor haltpoll instead of KVM.",
-    after_help = "EXAMPLES
+    after_long_help = "EXAMPLES
   haltwise verify cap
   haltwise verify cap --rows all          all differences, not only the first 20
   haltwise verify cap --json | jq .shown

@@ -2,11 +2,12 @@
 
 use haltwise_capture::info::CaptureInfo;
 use haltwise_capture::note::Note;
-use haltwise_core::kvm::{Backports, Distributor, Version};
+use haltwise_core::event::WindowCall;
+use haltwise_core::kvm::{Arch, Backports, Distributor, Version};
 use haltwise_core::parameter::Parameter;
 use haltwise_core::recording::Side;
 use haltwise_core::stats::total;
-use haltwise_core::verify::settings::Track;
+use haltwise_core::verify::settings::Settings;
 use haltwise_core::verify::tally::{Skip, Transition};
 use haltwise_core::verify::{Did, Difference};
 
@@ -19,62 +20,50 @@ use crate::reading::opened::Opened;
 use crate::reading::rule::{GuestSetup, Origin, Setup};
 
 pub(crate) fn build(opened: &Opened, setup: &Setup, fed: &Fed) -> Verified {
-    let settings = Parameter::HOST.into_iter().zip(setup.origins);
-    let carried = setup.carried.as_ref();
+    let core = &setup.core;
+    let found = setup.carried.clone().unwrap_or_default();
     let rule = Algorithm {
         polls: Side::Host,
-        kernel: setup.kernel.with(Backports::NONE).to_string(),
-        distributor: distributor(opened, setup.kernel),
-        arch: setup.core.arch,
         arch_origin: setup.arch_origin,
         backports: words(setup.kernel.backports),
-        backports_found: carried.is_some_and(|it| !it.backports.is_empty()),
-        equally: carried.map_or_else(Vec::new, |it| {
-            it.equally.iter().map(|it| words(*it).join(", ")).collect()
-        }),
-        undecided: carried.map_or_else(Vec::new, |it| words(it.undecided)),
-        differences_upstream: carried.map(|it| it.differences_upstream),
-        transcribed: setup.kernel.is_transcribed(),
-        could_be_other: setup.core.rule.may_carry_more(),
+        backports_found: !found.backports.is_empty(),
+        equally: (found.equally.iter())
+            .map(|it| words(*it).join(", "))
+            .collect(),
+        undecided: words(found.undecided),
+        differences_upstream: setup.carried.as_ref().map(|it| it.differences_upstream),
+        could_be_other: core.rule.may_carry_more(),
+        ..upstream(opened, setup.kernel, core.arch)
     };
-    let settings = settings.map(|(parameter, origin)| {
-        let track = setup.core.settings.track(parameter);
-        taken(parameter.name(), track, origin)
-    });
-    verified(
-        opened,
-        rule,
-        settings.collect(),
-        setup.core.cap,
-        &setup.notes,
-        fed,
-    )
+    let settings = taken(&core.settings, Parameter::HOST, setup.origins);
+    verified(opened, rule, settings, core.cap, &setup.notes, fed)
 }
 
 pub(crate) fn build_guest(opened: &Opened, setup: &GuestSetup, fed: &Fed) -> Verified {
-    let settings = Parameter::GUEST.into_iter().zip(setup.origins);
-    let settings = settings.map(|(parameter, origin)| {
-        let track = setup.core.settings.track(parameter);
-        taken(parameter.name(), track, origin)
-    });
-    let rule = Algorithm {
+    let rule = upstream(opened, setup.kernel, setup.arch);
+    let settings = taken(&setup.core.settings, Parameter::GUEST, setup.origins);
+    verified(opened, rule, settings, None, &setup.notes, fed)
+}
+
+/// The governor's algorithm of a recorded kernel, without changes of later ones.
+fn upstream(opened: &Opened, kernel: Version, arch: Arch) -> Algorithm {
+    Algorithm {
         polls: Side::Guest,
-        kernel: setup.kernel.with(Backports::NONE).to_string(),
-        distributor: distributor(opened, setup.kernel),
-        arch: setup.arch,
+        kernel: kernel.with(Backports::NONE).to_string(),
+        distributor: distributor(opened, kernel),
+        arch,
         arch_origin: Origin::Recorded,
         backports: Vec::new(),
         backports_found: false,
         equally: Vec::new(),
         undecided: Vec::new(),
         differences_upstream: None,
-        transcribed: setup.kernel.is_transcribed(),
+        transcribed: kernel.is_transcribed(),
         could_be_other: false,
-    };
-    verified(opened, rule, settings.collect(), None, &setup.notes, fed)
+    }
 }
 
-/// Who built the recorded kernel, unless another number is given than the recorded one.
+/// Builder of the recorded kernel, unless another release is given.
 fn distributor(opened: &Opened, kernel: Version) -> Option<&'static str> {
     let release = &opened.info().host.kernel_release;
     let recorded: Version = release.parse().ok()?;
@@ -83,14 +72,23 @@ fn distributor(opened: &Opened, kernel: Version) -> Option<&'static str> {
     distributor.map(|it| it.name)
 }
 
-fn taken(name: &'static str, track: &Track, origin: Origin) -> TakenParameter {
-    TakenParameter {
-        name,
-        first: track.first(),
-        last: track.last(),
-        changes: track.changes(),
-        origin,
-    }
+fn taken<const N: usize>(
+    settings: &Settings,
+    parameters: [Parameter; N],
+    origins: [Origin; N],
+) -> Vec<TakenParameter> {
+    let parameters = parameters.into_iter().zip(origins);
+    let taken = parameters.map(|(parameter, origin)| {
+        let track = settings.track(parameter);
+        TakenParameter {
+            name: parameter.name(),
+            first: track.first(),
+            last: track.last(),
+            changes: track.changes(),
+            origin,
+        }
+    });
+    taken.collect()
 }
 
 fn verified(
@@ -202,11 +200,7 @@ impl From<Did> for WindowStep {
     fn from(did: Did) -> Self {
         Self {
             window_ns: did.window_ns,
-            change: match did.call {
-                None => "none",
-                Some(call) if call.grow => "grow",
-                Some(_) => "shrink",
-            },
+            change: WindowCall::from(did.call).as_str(),
             old_ns: did.call.map(|call| call.old),
             new_ns: did.call.map(|call| call.new),
             next_ns: did.next_ns,

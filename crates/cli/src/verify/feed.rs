@@ -13,10 +13,9 @@ use crate::reading::pass::{PassEnds, Sink, pass};
 use crate::reading::rule::{GuestSetup, Setup};
 use crate::reading::select;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Fed {
     pub(crate) tally: Tally,
-    /// The first ones.
     pub(crate) differences: Vec<Difference>,
     /// Halts whose ceiling was not recorded.
     pub(crate) ceiling_assumed: u64,
@@ -63,17 +62,10 @@ struct Held<'a> {
     checker: Checker<'a>,
     vms: Option<&'a [VmIndex]>,
     shown: usize,
-    differences: Vec<Difference>,
-    ceiling_assumed: u64,
-    differences_assumed: u64,
-    calls_missing: u64,
+    fed: Fed,
 }
 
 impl Sink for Held<'_> {
-    fn wants(&self, table: Table) -> bool {
-        table == Table::Halts
-    }
-
     fn wants_calls(&self) -> bool {
         true
     }
@@ -83,13 +75,13 @@ impl Sink for Held<'_> {
             return;
         }
         let made_one = halt.change != WindowCall::None;
-        self.calls_missing += u64::from(made_one && call.is_none());
+        self.fed.calls_missing += u64::from(made_one && call.is_none());
         let unknown = self.checker.assumes(halt);
-        self.ceiling_assumed += u64::from(unknown);
+        self.fed.ceiling_assumed += u64::from(unknown);
         if let Verdict::Differs(difference) = self.checker.check(halt, call) {
-            self.differences_assumed += u64::from(unknown);
-            if self.differences.len() < self.shown {
-                self.differences.push(*difference);
+            self.fed.differences_assumed += u64::from(unknown);
+            if self.fed.differences.len() < self.shown {
+                self.fed.differences.push(*difference);
             }
         }
     }
@@ -132,10 +124,7 @@ fn feed_to(
         checker,
         vms,
         shown,
-        differences: Vec::new(),
-        ceiling_assumed: 0,
-        differences_assumed: 0,
-        calls_missing: 0,
+        fed: Fed::default(),
     };
     let ends = pass(opened, "checking", &mut [&mut held]);
     if ends.halts == 0 {
@@ -143,11 +132,8 @@ fn feed_to(
     }
     Ok(Fed {
         tally: held.checker.tally().clone(),
-        differences: held.differences,
-        ceiling_assumed: held.ceiling_assumed,
-        differences_assumed: held.differences_assumed,
-        calls_missing: held.calls_missing,
         notes: broken(&ends),
+        ..held.fed
     })
 }
 

@@ -12,7 +12,6 @@ use haltwise_document::{Figure, Unit, figures};
 
 use crate::reading::rule::Origin;
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
     "Lengths, windows and points in time are whole nanoseconds; points in time are on the host's \
      `CLOCK_MONOTONIC`, as in the capture.",
@@ -81,11 +80,11 @@ figures! {
     }
 
     pub(crate) struct Algorithm {
-        /// Whose it is: KVM's (`host`), or that of the governor haltpoll in a guest (`guest`).
+        /// Side of the rule: KVM's (`host`), or that of the governor haltpoll in a guest (`guest`).
         pub(crate) polls: Side = Word,
         /// The kernel.
         pub(crate) kernel: String = Name,
-        /// Who built the recorded kernel, where its release shows it: upstream's algorithm is assumed for it.
+        /// Builder of the recorded kernel, where its release shows it: upstream's algorithm is assumed for it.
         pub(crate) distributor: Option<&'static str> = Name,
         /// The architecture.
         pub(crate) arch: Arch = Word,
@@ -132,7 +131,6 @@ figures! {
 }
 
 figures! {
-    /// A line of the table of results.
     pub(crate) struct ResultLine {
         /// What was done.
         pub(crate) what: &'static str = Word " ",
@@ -143,14 +141,22 @@ figures! {
     }
 }
 
-const fn transition(name: &'static str, meaning: &'static str) -> Figure {
+const fn named(name: &'static str, unit: Unit, meaning: &'static str) -> Figure {
     Figure {
         name,
         title: "",
-        unit: Unit::Record(COUNT),
+        unit,
         nullable: false,
         meaning,
     }
+}
+
+const fn transition(name: &'static str, meaning: &'static str) -> Figure {
+    named(name, Unit::Record(COUNT), meaning)
+}
+
+const fn skipped(name: &'static str, meaning: &'static str) -> Figure {
+    named(name, Unit::Count, meaning)
 }
 
 /// What was done, as `Transition` names it.
@@ -166,16 +172,6 @@ const TRANSITIONS: &[Figure] = &[
     ),
     transition("none", "Nothing happened."),
 ];
-
-const fn skipped(name: &'static str, meaning: &'static str) -> Figure {
-    Figure {
-        name,
-        title: "",
-        unit: Unit::Count,
-        nullable: false,
-        meaning,
-    }
-}
 
 /// Why halts were not checked, as [`Skip`] names it.
 const SKIPPED: &[Figure] = &[
@@ -252,12 +248,10 @@ figures! {
 }
 
 impl Verified {
-    /// Whether there was more than could be read.
     pub(crate) fn is_partial(&self) -> bool {
         self.capture.cut || self.capture.damaged || self.capture.lost > 0
     }
 
-    /// The reasons, most frequent first.
     pub(crate) fn reasons(&self) -> Vec<(u64, Skip)> {
         let skipped = Skip::ALL.into_iter();
         let mut reasons: Vec<(u64, Skip)> = skipped
@@ -268,7 +262,6 @@ impl Verified {
         reasons
     }
 
-    /// Why nothing was checked, where that is so.
     pub(crate) fn why_not_checked(&self) -> String {
         let reasons = self.reasons();
         if reasons.is_empty() {
@@ -282,7 +275,7 @@ impl Verified {
 
     pub(crate) fn hint_if_not_checked(&self) -> &'static str {
         match self.reasons().first() {
-            None => "`haltwise doctor` lists possible reasons",
+            None => "`haltwise status --check` lists possible reasons",
             Some((_, Skip::Window)) => {
                 "windows are known after the first call of grow or shrink: the tracepoint \
                  kvm_halt_poll_ns must have been recorded too"

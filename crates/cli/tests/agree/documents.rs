@@ -11,14 +11,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Verbs that print a document about a capture; `exits` where it holds some.
-pub(crate) const VERBS: [(&str, &[&str]); 6] = [
-    ("report", &[]),
-    ("top", &["--once"]),
-    ("explain", &[]),
-    ("exits", &[]),
-    ("replay", &[]),
-    ("tune", &[]),
+/// Documents about a capture, and the commands that print them; `exits` where it holds some.
+pub(crate) const DOCUMENTS: [(&str, &[&str]); 6] = [
+    ("report", &["report"]),
+    ("top", &["top", "--once"]),
+    ("explain", &["report", "--findings"]),
+    ("exits", &["report", "--exits"]),
+    ("replay", &["tune", "--policy", "usual"]),
+    ("tune", &["tune"]),
 ];
 
 /// Two sums of floating-point numbers in another order differ by less than this part.
@@ -27,7 +27,7 @@ const NEAR: f64 = 1e-9;
 #[derive(Debug, Default)]
 struct Documents {
     by_verb: BTreeMap<&'static str, Value>,
-    /// Whose figure, its name: where it was told, and its value.
+    /// Subject and name of a figure: where it was printed, and its value.
     told: BTreeMap<(String, String), Vec<(String, f64)>>,
     wrong: Vec<String>,
 }
@@ -42,7 +42,8 @@ fn said(command: &mut Command) -> Result<Option<Vec<u8>>, Error> {
     Ok(told.then_some(output.stdout))
 }
 
-fn page(haltwise: &Path, capture: &Path) -> Result<Option<Value>, Error> {
+/// The data of the capture's page, which its script works on.
+pub(crate) fn page(haltwise: &Path, capture: &Path) -> Result<Option<Value>, Error> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("page.html");
     let mut command = Command::new(haltwise);
@@ -64,14 +65,14 @@ pub(crate) fn contradictions(haltwise: &Path, capture: &Path) -> Vec<String> {
 impl Documents {
     fn of(haltwise: &Path, capture: &Path) -> Self {
         let mut documents = Self::default();
-        for (verb, options) in VERBS {
+        for (name, words) in DOCUMENTS {
             let mut command = Command::new(haltwise);
-            command.arg(verb).args(options).arg("--json").arg(capture);
+            command.args(words).arg("--json").arg(capture);
             let said = said(&mut command).and_then(|said| match said {
                 Some(text) if !text.is_empty() => Ok(Some(serde_json::from_slice(&text)?)),
                 _ => Ok(None),
             });
-            documents.keep(verb, said);
+            documents.keep(name, said);
         }
         documents.keep("page", page(haltwise, capture));
         documents
@@ -119,7 +120,13 @@ impl Documents {
         for ((who, figure), told) in &self.told {
             let (first, value) = &told[0];
             for (other, another) in &told[1..] {
-                if !is_near(*value, *another) {
+                // A setting is evaluated by one function: its figures are the same to the last digit.
+                let is_same = if who.starts_with("setting ") {
+                    value.to_bits() == another.to_bits()
+                } else {
+                    is_near(*value, *another)
+                };
+                if !is_same {
                     let text = format!("{who} {figure}: {first} {value}, {other} {another}");
                     self.wrong.push(text);
                 }
@@ -139,6 +146,29 @@ impl Documents {
         }
     }
 
+    /// Figures of a record, each by its name.
+    fn tell_each(&mut self, verb: &str, who: &str, record: &Value, figures: &[&str]) {
+        for figure in figures {
+            self.tell(verb, who, figure, &record[*figure]);
+        }
+    }
+
+    /// Figures of the records within one that an account and a line of `top` have.
+    fn tell_groups(&mut self, verb: &str, who: &str, record: &Value) {
+        for group in ["parts", "wakes", "wake_latency_ns"] {
+            for (name, value) in fields(&record[group]) {
+                self.tell(verb, who, &format!("{group}.{name}"), value);
+            }
+        }
+    }
+
+    /// A module parameter, as its file has it.
+    fn tell_ceiling(&mut self, verb: &str, text: Option<&str>) {
+        if let Some(value) = text.and_then(|text| text.trim().parse::<u64>().ok()) {
+            self.tell(verb, "host", "halt_poll_ns", &value.into());
+        }
+    }
+
     fn at_most(&mut self, what: &str, part: f64, whole: f64) {
         if part > whole && !is_near(part, whole) {
             self.wrong.push(format!("{what}: {part} of {whole}"));
@@ -153,12 +183,8 @@ impl Documents {
 
     fn report(&mut self, document: &Value) {
         let recording = &document["recording"];
-        for figure in ["duration_ns", "lost"] {
-            self.tell("report", "recording", figure, &recording[figure]);
-        }
-        for figure in ["cpus", "busy_cpus", "cpu_pressure"] {
-            self.tell("report", "host", figure, &document["host"][figure]);
-        }
+        self.tell_each("report", "recording", recording, &["duration_ns", "lost"]);
+        self.tell_each("report", "host", &document["host"], &OF_HOST);
         let host = &document["host"]["account"];
         self.account("host", host);
         let mut sums = BTreeMap::<&str, f64>::new();
@@ -173,45 +199,32 @@ impl Documents {
             }
             let accounts = items(&vm["vcpus"]).map(|vcpu| &vcpu["account"]);
             let of_vcpus: f64 = accounts.map(|account| number(&account["halts"])).sum();
-            self.at_most(
-                &format!("{who}: halts of vCPUs"),
-                of_vcpus,
-                number(&vm["account"]["halts"]),
-            );
-            self.at_most(
-                &format!("{who}: presence"),
-                number(&vm["account"]["span_ns"]),
-                number(&recording["duration_ns"]),
-            );
-            self.at_most(
-                &format!("{who}: paused"),
-                number(&vm["paused_ns"]),
-                number(&vm["account"]["span_ns"]),
-            );
+            let [halts, span_ns] = ["halts", "span_ns"].map(|it| number(&vm["account"][it]));
+            for (what, part, whole) in [
+                ("halts of vCPUs", of_vcpus, halts),
+                ("presence", span_ns, number(&recording["duration_ns"])),
+                ("paused", number(&vm["paused_ns"]), span_ns),
+            ] {
+                self.at_most(&format!("{who}: {what}"), part, whole);
+            }
             for figure in SUMS {
                 *sums.entry(figure).or_default() += number(&vm["account"][figure]);
             }
         }
         for (figure, of_vms) in sums {
             let all = of_vms + number(&document["unplaced"][figure]);
-            self.equal(
-                &format!("{figure} of all VMs and of the host"),
-                all,
-                number(&host[figure]),
-            );
+            let what = format!("{figure} of all VMs and of the host");
+            self.equal(&what, all, number(&host[figure]));
         }
         let knobs = items(&document["host"]["knobs"]);
-        let knob = knobs.filter(|knob| knob["name"] == "halt_poll_ns" && knob["scope"] == "host");
-        let value = knob.filter_map(|knob| knob["value"].as_str()?.trim().parse::<u64>().ok());
-        for value in value {
-            self.tell("report", "host", "halt_poll_ns", &value.into());
+        for knob in knobs.filter(|it| it["name"] == "halt_poll_ns" && it["scope"] == "host") {
+            self.tell_ceiling("report", knob["value"].as_str());
         }
     }
 
     fn account(&mut self, who: &str, account: &Value) {
-        for figure in ["halts", "halts_per_s", "waits", "span_ns"] {
-            self.tell("report", who, figure, &account[figure]);
-        }
+        let figures = ["halts", "halts_per_s", "waits", "span_ns"];
+        self.tell_each("report", who, account, &figures);
         let poll = &account["poll"];
         if !poll["ns"].is_null() {
             for (figure, value) in [
@@ -224,11 +237,7 @@ impl Documents {
                 self.tell("report", who, figure, value);
             }
         }
-        for group in ["parts", "wakes", "wake_latency_ns"] {
-            for (name, value) in fields(&account[group]) {
-                self.tell("report", who, &format!("{group}.{name}"), value);
-            }
-        }
+        self.tell_groups("report", who, account);
         self.account_laws(who, account);
     }
 
@@ -278,13 +287,8 @@ impl Documents {
     fn top(&mut self, document: &Value) {
         self.tell("top", "recording", "duration_ns", &document["span_ns"]);
         self.tell("top", "recording", "lost", &document["lost_in_all"]);
-        for figure in ["cpus", "busy_cpus", "cpu_pressure"] {
-            self.tell("top", "host", figure, &document["host"][figure]);
-        }
-        let knob = document["knobs"]["halt_poll_ns"].as_str();
-        if let Some(value) = knob.and_then(|value| value.trim().parse::<u64>().ok()) {
-            self.tell("top", "host", "halt_poll_ns", &value.into());
-        }
+        self.tell_each("top", "host", &document["host"], &OF_HOST);
+        self.tell_ceiling("top", document["knobs"]["halt_poll_ns"].as_str());
         self.figures("host", &document["total"]);
         for vm in items(&document["vms"]) {
             let who = format!("vm {}", vm["index"]);
@@ -306,38 +310,20 @@ impl Documents {
     }
 
     fn figures(&mut self, who: &str, figures: &Value) {
-        for figure in [
-            "halts",
-            "halts_per_s",
-            "waits",
-            "polled",
-            "successful_polls",
-            "useful_cpu_percent",
-            "wasted_cpu_percent",
-        ] {
-            self.tell("top", who, figure, &figures[figure]);
-        }
-        for group in ["parts", "wakes", "wake_latency_ns"] {
-            for (name, value) in fields(&figures[group]) {
-                self.tell("top", who, &format!("{group}.{name}"), value);
-            }
-        }
+        self.tell_each("top", who, figures, &OF_HALTS);
+        self.tell_groups("top", who, figures);
     }
 
     fn explain(&mut self, document: &Value) {
         let recording = &document["recording"];
-        for figure in ["duration_ns", "lost"] {
-            self.tell("explain", "recording", figure, &recording[figure]);
-        }
+        self.tell_each("explain", "recording", recording, &["duration_ns", "lost"]);
         let halts = number(&recording["halts"]) + number(&recording["unplaced"]);
         self.tell("explain", "host", "halts", &halts.into());
     }
 
     fn exits(&mut self, document: &Value) {
         let recording = &document["recording"];
-        for figure in ["duration_ns", "lost"] {
-            self.tell("exits", "recording", figure, &recording[figure]);
-        }
+        self.tell_each("exits", "recording", recording, &["duration_ns", "lost"]);
         let total = &document["total"];
         let seconds = number(&recording["counted_ns"]) / 1e9;
         let exits = number(&total["exits"]) + number(&total["other"]);
@@ -362,21 +348,11 @@ impl Documents {
         for row in rows().chain(items(&document["userspace"])) {
             let what = format!("exits: {}", row["name"]);
             let of = |name: &str| number(&row[name]);
-            self.at_most(
-                &format!("{what}: host's time"),
-                of("host_ns"),
-                of("time_ns"),
-            );
-            self.equal(
-                &format!("{what}: time"),
-                of("kernel_ns") + of("user_ns"),
-                of("time_ns"),
-            );
-            self.equal(
-                &format!("{what}: rate"),
-                of("per_second") * seconds,
-                of("count"),
-            );
+            let (time_ns, parts_ns) = (of("time_ns"), of("kernel_ns") + of("user_ns"));
+            self.at_most(&format!("{what}: host's time"), of("host_ns"), time_ns);
+            self.equal(&format!("{what}: time"), parts_ns, time_ns);
+            let counted = of("per_second") * seconds;
+            self.equal(&format!("{what}: rate"), counted, of("count"));
         }
     }
 
@@ -401,8 +377,7 @@ impl Documents {
         if untouched.iter().any(|name| number(&basis[*name]) > 0.0) {
             return;
         }
-        self.tell("replay", "host", "halts", &host["halts"]);
-        self.tell("replay", "host", "waits", &host["recorded"]["blocks"]);
+        self.played("host", host);
         self.tell("replay", "host", "poll_ns", &host["recorded"]["poll_ns"]);
         let Some(report) = all.get("report") else {
             return;
@@ -412,11 +387,14 @@ impl Documents {
             let mut same =
                 vms.filter(|vm| vm["pid"] == group["pid"] && vm["name"] == group["name"]);
             if let (Some(vm), None, true) = (same.next(), same.next(), group["vcpu"].is_null()) {
-                let who = format!("vm {}", vm["index"]);
-                self.tell("replay", &who, "halts", &group["halts"]);
-                self.tell("replay", &who, "waits", &group["recorded"]["blocks"]);
+                self.played(&format!("vm {}", vm["index"]), group);
             }
         }
+    }
+
+    fn played(&mut self, who: &str, group: &Value) {
+        self.tell("replay", who, "halts", &group["halts"]);
+        self.tell("replay", who, "waits", &group["recorded"]["blocks"]);
     }
 
     fn row(&mut self, who: &str, group: &Value, row: &Value) {
@@ -471,14 +449,12 @@ impl Documents {
         if setting.is_null() {
             return;
         }
-        for figure in ["poll_cpu_percent", "latency_mean_ns", "cost_ns_per_halt"] {
-            self.tell(
-                verb,
-                &format!("setting {setting}"),
-                figure,
-                &figures[figure],
-            );
+        let names = ["poll_cpu_percent", "latency_mean_ns", "cost_ns_per_halt"];
+        if names.iter().any(|name| !figures[*name].is_number()) {
+            self.wrong
+                .push(format!("{verb}: setting {setting} lacks a figure"));
         }
+        self.tell_each(verb, &format!("setting {setting}"), figures, &names);
     }
 
     fn recommended(&mut self, verb: &str, document: &Value) {
@@ -489,6 +465,20 @@ impl Documents {
         }
     }
 }
+
+/// Figures of a host that `report` and `top` have.
+const OF_HOST: [&str; 3] = ["cpus", "busy_cpus", "cpu_pressure"];
+
+/// Figures of halts that a line of `top` has.
+const OF_HALTS: [&str; 7] = [
+    "halts",
+    "halts_per_s",
+    "waits",
+    "polled",
+    "successful_polls",
+    "useful_cpu_percent",
+    "wasted_cpu_percent",
+];
 
 /// Figures of VMs that add up to the host's.
 const SUMS: [&str; 3] = ["halts", "waits", "halted_ns"];
@@ -559,7 +549,9 @@ mod test {
     fn another_figure_of_a_setting_is_found() {
         let of = |ns: f64| {
             let setting = json!({ "halt_poll_ns": 50_000 });
-            json!([{ "setting": setting, "cost_ns_per_halt": ns }])
+            json!([{
+                "setting": setting, "poll_cpu_percent": 1, "latency_mean_ns": 1, "cost_ns_per_halt": ns
+            }])
         };
         let mut documents = Documents::from(vec![
             ("page", json!({ "whatif": { "cells": of(2.0) } })),

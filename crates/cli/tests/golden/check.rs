@@ -21,9 +21,7 @@ fn said(dir: &Path, arguments: &[&str]) -> String {
 fn make_damaged() {
     let dir = home().join("damaged");
     if updates() && !dir.exists() {
-        let mut scenarios = scenarios::all().into_iter();
-        let scenario = scenarios.find(|scenario| scenario.name == "lossy");
-        write(scenario.unwrap(), &dir);
+        write(scenarios::named("lossy"), &dir);
         let path = dir.join("halts.parquet");
         let mut bytes = fs::read(&path).unwrap();
         let middle = bytes.len() / 2;
@@ -57,7 +55,7 @@ fn checks_and_repairs_are_as_committed() {
             }
         }
         let output = new.to_str().unwrap();
-        let text = said(&home(), &["repair", capture, "-o", output]);
+        let text = said(&home(), &["check", capture, "--repair", output]);
         // The line is as long as the screen, whatever the directory is called.
         let text = text.replace(output, "NEW");
         let (head, rest) = text.split_once('\n').unwrap();
@@ -72,8 +70,15 @@ fn checks_and_repairs_are_as_committed() {
 
 #[test]
 fn every_reading_verb_reports_the_damage() {
-    for verb in ["report", "verify", "replay", "tune", "explain"] {
-        let (code, out, err) = ran(&home(), &[verb, "damaged"]);
+    for verb in [
+        "report",
+        "verify",
+        "tune --policy usual",
+        "tune",
+        "report --findings",
+    ] {
+        let words: Vec<&str> = verb.split(' ').chain(["damaged"]).collect();
+        let (code, out, err) = ran(&home(), &words);
         let text = out + &err;
         let words: Vec<_> = text.split_whitespace().collect();
         assert_eq!(code, 5, "{verb}: {text}");
@@ -88,17 +93,16 @@ fn every_reading_verb_reports_the_damage() {
 #[test]
 fn a_cut_capture_is_finished_in_place_if_nothing_is_damaged() {
     let dir = tempfile::tempdir().unwrap();
-    let cut = scenarios::all().into_iter().find(|it| it.name == "cut");
-    write(cut.unwrap(), &dir.path().join("cap"));
+    write(scenarios::named("cut"), &dir.path().join("cap"));
     let (_, code) = haltwise(dir.path(), &["check", "cap"]);
     assert_eq!(code, Some(5));
-    let (text, code) = haltwise(dir.path(), &["repair", "cap", "--yes"]);
+    let (text, code) = haltwise(dir.path(), &["check", "cap", "--finish"]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("cap: finished"), "{text}");
     let (_, code) = haltwise(dir.path(), &["check", "cap"]);
     assert_eq!(code, Some(0));
     let again = |capture: &Path| {
-        let repair = ["repair", capture.to_str().unwrap(), "--yes"];
+        let repair = ["check", capture.to_str().unwrap(), "--finish"];
         let (code, _, said) = ran(&home(), &repair);
         (Some(code), said)
     };
@@ -118,9 +122,15 @@ fn a_cut_capture_is_finished_in_place_if_nothing_is_damaged() {
 fn the_json_is_as_published() {
     let dir = tempfile::tempdir().unwrap();
     let new = dir.path().join("new");
-    let repair = ["repair", "damaged", "--json", "-o", new.to_str().unwrap()];
-    for arguments in [&["check", "damaged", "--json"][..], &repair] {
+    let repair = [
+        "check",
+        "damaged",
+        "--json",
+        "--repair",
+        new.to_str().unwrap(),
+    ];
+    for (name, arguments) in [("check", &repair[..3]), ("repair", &repair)] {
         let (text, _) = haltwise(&home(), arguments);
-        schema::conforms(arguments[0], &serde_json::from_str(&text).unwrap());
+        schema::conforms(name, &serde_json::from_str(&text).unwrap());
     }
 }

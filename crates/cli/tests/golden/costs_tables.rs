@@ -1,4 +1,4 @@
-//! `costs` and `fleet` on captures whose answers can be added up here: sums of tables, damage, copies, rings.
+//! `fleet add` and `fleet show` on captures whose answers can be added up here: sums of tables, damage, copies, rings.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,10 @@ use super::{fits, haltwise, home, ran, scenarios, schema, write};
 
 const CAPTURES: [&str; 3] = ["transactional", "fleet", "over-committed"];
 
-fn json(dir: &Path, arguments: &[&str], code: i32) -> Value {
-    let (text, found) = haltwise(dir, arguments);
-    assert_eq!(found, Some(code), "{arguments:?}: {text}");
+fn json(line: &str, code: i32) -> Value {
+    let words: Vec<&str> = line.split(' ').collect();
+    let (text, found) = haltwise(&home(), &words);
+    assert_eq!(found, Some(code), "{line}: {text}");
     serde_json::from_str(&text).unwrap()
 }
 
@@ -28,23 +29,10 @@ fn lake(hosts: usize) -> tempfile::TempDir {
         let capture = format!("captures/{}", CAPTURES[host % CAPTURES.len()]);
         let name = format!("host-{host}");
         let label = format!("rack=r{}", host / 4);
-        let said = json(
-            &home(),
-            &[
-                "costs",
-                &capture,
-                "--lake",
-                path,
-                "--host",
-                &name,
-                "--label",
-                &label,
-                "--class",
-                "web-*=web",
-                "--json",
-            ],
-            0,
+        let line = format!(
+            "fleet add {capture} --lake {path} --host {name} --label {label} --class web-*=web --json"
         );
+        let said = json(&line, 0);
         schema::conforms("costs", &said);
         assert_eq!(said["tables"][0]["host"], name.as_str());
         assert_eq!(said["tables"][0]["date"], "2026-01-01");
@@ -78,12 +66,12 @@ fn by_hand(files: &[PathBuf], kind: Kind) -> [u64; 4] {
     sums
 }
 
-/// What `fleet` says are the sums of its tables, and the schema that is published holds.
+/// What `fleet show` says are the sums of its tables, and the schema that is published holds.
 #[test]
 fn a_fleet_is_the_sum_of_its_tables() {
     let lake = lake(9);
     let path = lake.path().to_str().unwrap();
-    let said = json(&home(), &["fleet", path, "--goal", "density", "--json"], 0);
+    let said = json(&format!("fleet show {path} --goal density --json"), 0);
     schema::conforms("fleet", &said);
     let files = tables(lake.path());
     assert_eq!(files.len(), 9);
@@ -103,8 +91,8 @@ fn a_fleet_is_the_sum_of_its_tables() {
     // In whatever order and pieces they are named, the bytes are the same.
     let mut named: Vec<&str> = files.iter().map(|path| path.to_str().unwrap()).collect();
     named.reverse();
-    let arguments = [&["fleet"], &named[..], &["--goal", "density", "--json"]].concat();
-    assert_eq!(json(&home(), &arguments, 0), said);
+    let line = format!("fleet show {} --goal density --json", named.join(" "));
+    assert_eq!(json(&line, 0), said);
 }
 
 #[test]
@@ -112,17 +100,14 @@ fn a_fleet_fits_on_a_screen_and_on_a_page() {
     let lake = lake(9);
     let path = lake.path().to_str().unwrap();
     for options in [
-        &["--by", "class,label:rack"][..],
-        &[
-            "--by",
-            "host",
-            "--watts-per-cpu",
-            "4",
-            "--price-per-cpu-year",
-            "50",
-        ],
+        "--by class,label:rack",
+        "--by host --watts-per-cpu 4 --price-per-cpu-year 50",
     ] {
-        let (text, code) = haltwise(&home(), &[&["fleet", path], options].concat());
+        let words: Vec<&str> = ["fleet", "show", path]
+            .into_iter()
+            .chain(options.split(' '))
+            .collect();
+        let (text, code) = haltwise(&home(), &words);
         assert_eq!(code, Some(0));
         // A command is for pasting: it stays on its line.
         let is_command = |line: &&str| line.starts_with("on each host: ");
@@ -135,14 +120,20 @@ fn a_fleet_fits_on_a_screen_and_on_a_page() {
         );
     }
     let page = lake.path().join("fleet.html");
-    let (code, _, said) = ran(&home(), &["fleet", path, "--html", page.to_str().unwrap()]);
+    let (code, _, said) = ran(
+        &home(),
+        &["fleet", "show", path, "--html", page.to_str().unwrap()],
+    );
     assert_eq!(code, 0, "{said}");
     let html = fs::read_to_string(page).unwrap();
     assert!(
         html.contains("<table") && !html.contains("<script"),
         "nothing runs on it"
     );
-    let (_, code) = haltwise(&home(), &["fleet", path, "--sort", "halts", "--rows", "1"]);
+    let (_, code) = haltwise(
+        &home(),
+        &["fleet", "show", path, "--sort", "halts", "--rows", "1"],
+    );
     assert_eq!(code, Some(0));
 }
 
@@ -151,30 +142,23 @@ fn a_fleet_fits_on_a_screen_and_on_a_page() {
 fn damaged_and_repeated_tables_are_reported_and_the_rest_counts() {
     let lake = lake(9);
     let path = lake.path().to_str().unwrap();
-    let whole = json(&home(), &["fleet", path, "--json"], 0);
+    let whole = json(&format!("fleet show {path} --json"), 0);
     let first = &tables(lake.path())[0];
     fs::copy(first, lake.path().join("copy.parquet")).unwrap();
     let bytes = fs::read(first).unwrap();
     fs::write(lake.path().join("cut.parquet"), &bytes[..bytes.len() / 2]).unwrap();
     fs::write(lake.path().join("empty.parquet"), b"").unwrap();
-    let said = json(&home(), &["fleet", path, "--json"], 5);
-    let refused: Vec<&str> = said["read"]["refused"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| it.as_str().unwrap())
-        .collect();
+    let said = json(&format!("fleet show {path} --json"), 5);
+    let refused = said["read"]["refused"].as_array().unwrap();
     assert_eq!(refused.len(), 3, "{refused:?}");
     for name in ["host-0", "cut.parquet", "empty.parquet"] {
-        let is_named = refused.iter().any(|refused| refused.contains(name));
-        assert!(is_named, "{name} in {refused:?}");
+        let mut refused = refused.iter().map(|it| it.as_str().unwrap());
+        assert!(refused.any(|it| it.contains(name)), "{name} in {said}");
     }
-    assert_eq!(
-        (&said["plans"], &said["cohorts"]),
-        (&whole["plans"], &whole["cohorts"])
-    );
+    assert_eq!(said["plans"], whole["plans"]);
+    assert_eq!(said["cohorts"], whole["cohorts"]);
     let alone = lake.path().join("cut.parquet");
-    let (code, _, said) = ran(&home(), &["fleet", alone.to_str().unwrap()]);
+    let (code, _, said) = ran(&home(), &["fleet", "show", alone.to_str().unwrap()]);
     assert_eq!(code, 5, "{said}");
 }
 
@@ -205,7 +189,8 @@ fn the_segments_of_a_ring_are_written_once() {
     info.write(&Directory::open(&ring).unwrap()).unwrap();
     let [ring, lake] =
         [ring, dir.path().join("lake")].map(|path| path.to_str().unwrap().to_owned());
-    let said = json(&home(), &["costs", &ring, "--lake", &lake, "--json"], 5);
+    let line = format!("fleet add {ring} --lake {lake} --json");
+    let said = json(&line, 5);
     let counts = |said: &Value| {
         [
             said["tables"].as_array().unwrap().len() as u64,
@@ -214,20 +199,25 @@ fn the_segments_of_a_ring_are_written_once() {
         ]
     };
     assert_eq!(counts(&said), [2, 0, 0]);
-    let again = json(&home(), &["costs", &ring, "--lake", &lake, "--json"], 0);
-    assert_eq!(counts(&again), [0, 2, 0]);
+    assert_eq!(counts(&json(&line, 0)), [0, 2, 0]);
     // A lake names its tables by time: without one they would be written over each other.
     let timeless = dir.path().join("ring/segment-000001");
     let info = timeless.join("capture.json");
     let text = fs::read_to_string(&info).unwrap();
     fs::write(&info, text.replace("1767225600000000000", "0")).unwrap();
     let timeless = timeless.to_str().unwrap();
-    let (code, _, said) = ran(&home(), &["costs", timeless, "--lake", &lake]);
+    let (code, _, said) = ran(&home(), &["fleet", "add", timeless, "--lake", &lake]);
     assert!(code == 1 && said.contains("the calendar time"), "{said}");
     let whole = dir.path().join("whole.parquet");
     let (text, code) = haltwise(
         &home(),
-        &["costs", "captures/lossy", "-o", whole.to_str().unwrap()],
+        &[
+            "fleet",
+            "add",
+            "captures/lossy",
+            "-o",
+            whole.to_str().unwrap(),
+        ],
     );
     assert_eq!(code, Some(5), "events were lost: {text}");
     fits("costs", &text).unwrap();

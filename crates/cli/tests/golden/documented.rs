@@ -23,7 +23,6 @@ fn root() -> PathBuf {
     home().join("../../../..")
 }
 
-#[derive(Debug, PartialEq)]
 struct Block<'a> {
     command: &'a str,
     output: Vec<&'a str>,
@@ -127,14 +126,4 @@ fn a_line_that_differs_is_found() {
     ] {
         assert_eq!(of(output), Some(line), "{output}");
     }
-}
-
-#[test]
-fn a_block_is_a_command_with_its_output() {
-    let page = "Text\n```text\n$ haltwise now cap\nfirst\nlast\n```\n```\n$ ls\n```\n";
-    let expected = Block {
-        command: "now cap",
-        output: vec!["first", "last"],
-    };
-    assert_eq!(blocks(page), [expected]);
 }

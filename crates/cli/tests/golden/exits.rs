@@ -1,15 +1,14 @@
-//! `haltwise exits` on a capture drawn from seeds, against committed texts; its JSON against its page.
+//! `haltwise report --exits` on a capture drawn from seeds, against committed texts; its JSON against its page.
 
 use std::path::Path;
 
-use haltwise_capture::recording::Recording;
 use haltwise_core::event::{Facts, Lost};
 use haltwise_core::exit::{Cause, Exits, Isa, Kind, Named, Recorded, SubKey};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
 use super::schema::conforms;
-use super::{START_NS, compare, fits, flat, haltwise, home, info_of, knobs, ran, scenarios};
+use super::{START_NS, compare, fits, flat, haltwise, info_of, record, scenarios};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -91,13 +90,8 @@ pub(super) fn write(dir: &Path, software: bool) {
 }
 
 fn write_rows(dir: &Path, exits: Vec<Exits>) {
-    let scenario = scenarios::all()
-        .into_iter()
-        .find(|it| it.name == "fleet")
-        .unwrap();
+    let scenario = scenarios::named("fleet");
     let mut info = info_of(&scenario);
-    info.knobs = knobs(START_NS, "200000");
-    info.roster = scenario.roster;
     info.exits = Some(Recorded {
         sub_keys: vec![SubKey::Msr, SubKey::Pio],
         names: vec![Named {
@@ -107,23 +101,16 @@ fn write_rows(dir: &Path, exits: Vec<Exits>) {
         }],
         ..Recorded::default()
     });
-    let mut recording = Recording::create(dir, info).unwrap();
-    recording.append(&scenario.facts).unwrap();
-    let lost = vec![Lost {
+    let mut facts = Facts {
+        exits,
+        ..scenario.facts
+    };
+    facts.lost.push(Lost {
         time_ns: START_NS,
         count: 0,
         place: "none".into(),
-    }];
-    recording
-        .append(&Facts {
-            exits,
-            lost,
-            ..Facts::default()
-        })
-        .unwrap();
-    let mut ending = scenario.ending.unwrap();
-    ending.ended.time_ns = START_NS + 3 * SECOND;
-    recording.finish(ending).unwrap();
+    });
+    record(dir, info, &facts, Some(scenarios::ending(3 * SECOND)));
 }
 
 const OTHER: Cause = Cause {
@@ -150,7 +137,7 @@ fn text_and_json_are_as_committed() {
 }
 
 fn run(dir: &Path, options: &[&str]) -> (String, Option<i32>) {
-    haltwise(dir, &[&["exits", "cap"], options].concat())
+    haltwise(dir, &[&["report", "--exits", "cap"], options].concat())
 }
 
 /// Linux 6.15 on Zen 5: vCPUs halt by Idle HLT. `hlt` means these too, and their sleep is no cost.
@@ -167,7 +154,7 @@ fn exits_by_idle_hlt_are_halts() {
         }
     }
     write_rows(&dir.path().join("cap"), rows);
-    let (json, _) = run(dir.path(), &["--json", "--reason", "hlt"]);
+    let (json, _) = run(dir.path(), &["--json", "--exit", "hlt"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let rows = json["reasons"].as_array().unwrap();
     let [row] = &rows[..] else { panic!("{rows:?}") };
@@ -194,8 +181,8 @@ fn every_table_fits() {
         (&["--by", "vm"], "web-1  50.1ms  10.3ms  23.3k"),
         (&["--by", "vcpu"], "web-1     1  25.2ms"),
         (&["--by", "second"], "     2  25.0ms"),
-        (&["--sub"], "msr_write 0x6e0 (IA32_TSC_DEADLINE)"),
-        (&["--sub", "--reason", "msr_write"], "(x2APIC ICR)"),
+        (&["--by", "sub"], "msr_write 0x6e0 (IA32_TSC_DEADLINE)"),
+        (&["--by", "sub", "--exit", "msr_write"], "(x2APIC ICR)"),
     ] {
         let (text, _) = run(dir.path(), options);
         fits("exits", &text).unwrap();
@@ -216,18 +203,4 @@ fn where_kvm_reports_no_exits_the_first_line_says_so() {
         "{text}"
     );
     assert!(text.contains("== Returns to the VMM ="), "{text}");
-}
-
-#[test]
-fn what_cannot_be_shown_is_said_with_what_to_do() {
-    let run = |arguments: &[&str]| {
-        let (code, _, said) = ran(&home(), arguments);
-        (Some(code), said)
-    };
-    let dir = tempfile::tempdir().unwrap();
-    write(&dir.path().join("cap"), false);
-    let cap = dir.path().join("cap");
-    let (code, said) = run(&["exits", cap.to_str().unwrap(), "--reason", "hlt\u{1b}[2J"]);
-    assert_eq!(code, Some(2));
-    assert!(said.contains("has the reason `hlt?[2J`\nhint: "), "{said}");
 }

@@ -1,10 +1,9 @@
-//! `haltwise explain` against committed texts, on captures drawn from seeds; its JSON against its page.
+//! `haltwise report --findings` against committed texts, on captures drawn from seeds; its JSON against its page.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use haltwise_capture::recording::Recording;
 use haltwise_core::event::{Facts, Knob, WakeSource};
 use haltwise_core::exit::{Cause, Exits, Isa, Kind, Recorded, SubKey};
 use haltwise_core::hist::LogHist;
@@ -13,7 +12,7 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use super::guest::Guest;
 use super::scenarios::Scenario;
 use super::schema::{conforms, fields as field_names};
-use super::{START_NS, haltwise, home, info_of, knobs, prints, scenarios};
+use super::{START_NS, haltwise, home, in_order, info_of, knobs, prints, record, scenarios};
 
 /// Ten times as long as the scenarios, so that an idle guest has halted often enough.
 const LENGTH_NS: u64 = 10 * super::LENGTH_NS;
@@ -69,10 +68,7 @@ fn exits(vm: u32, drawn: &[Drawn]) -> Vec<Exits> {
 /// VMs that each show something else, and one of the scenarios' with exits. `told`: what is told of
 /// exits beside their reasons; `None` if they are not recorded.
 fn write(dir: &Path, told: Option<&[SubKey]>) {
-    let mut scenario = scenarios::all()
-        .into_iter()
-        .find(|it| it.name == "fleet")
-        .unwrap();
+    let mut scenario = scenarios::named("fleet");
     // The VM that came late is an idle Windows guest now, for the whole recording.
     let is_late = |vm: Option<VmIndex>| vm == Some(VmIndex(2));
     scenario.facts.halts.retain(|halt| !is_late(halt.vm));
@@ -105,10 +101,7 @@ fn write(dir: &Path, told: Option<&[SubKey]>) {
 /// A host whose guests storm: one ticks, two vCPUs of another wake each other, one comes in bursts, one
 /// has more vCPUs than there are CPUs. Windows are thrown away at each shrink.
 fn write_storms(dir: &Path) {
-    let mut scenario = scenarios::all()
-        .into_iter()
-        .find(|it| it.name == "fleet")
-        .unwrap();
+    let mut scenario = scenarios::named("fleet");
     scenario.facts = Facts {
         host: scenario.facts.host,
         ..Facts::default()
@@ -166,17 +159,12 @@ fn write_with(
         };
         guest.run(&mut scenario.facts);
     }
-    scenario.facts.halts.sort_by_key(|halt| halt.start_ns);
-    scenario.facts.windows.sort_by_key(|change| change.time_ns);
+    in_order(&mut scenario.facts);
     let mut info = info_of(&scenario);
     info.knobs = knobs;
-    info.roster = scenario.roster;
     info.exits = exits;
-    let mut recording = Recording::create(dir, info).unwrap();
-    recording.append(&scenario.facts).unwrap();
-    let mut ending = scenario.ending.unwrap();
-    ending.ended.time_ns = START_NS + LENGTH_NS;
-    recording.finish(ending).unwrap();
+    let ending = scenarios::ending(LENGTH_NS);
+    record(dir, info, &scenario.facts, Some(ending));
 }
 
 const KEYS: [SubKey; 3] = [SubKey::Msr, SubKey::Pio, SubKey::Mmio];
@@ -189,18 +177,20 @@ fn pages_are_as_committed() {
     write(&dir.path().join("halts"), None);
     write_storms(&dir.path().join("storms"));
     let mut wrong = String::new();
-    let mut say = |home: &Path, file: &str, options: &[&str]| {
-        let arguments = [&["explain"], options].concat();
-        wrong += &prints(home, &format!("explain/{file}"), &arguments);
-    };
-    say(dir.path(), "told.txt", &["told"]);
-    say(dir.path(), "told.json", &["told", "--json"]);
-    say(dir.path(), "plain.txt", &["plain", "--vm", "late"]);
-    say(dir.path(), "storms.txt", &["storms"]);
-    say(dir.path(), "halts.txt", &["halts", "--vm", "4811"]);
-    for name in ["fleet", "over-committed", "locked-out", "counts"] {
-        let capture = format!("captures/{name}");
-        say(&home(), &format!("{name}.txt"), &[&capture]);
+    for (home, file, line) in [
+        (dir.path(), "told.txt", "told"),
+        (dir.path(), "told.json", "told --json"),
+        (dir.path(), "plain.txt", "plain --vm late"),
+        (dir.path(), "storms.txt", "storms"),
+        (dir.path(), "halts.txt", "halts --vm 4811"),
+        (&home(), "fleet.txt", "captures/fleet"),
+        (&home(), "over-committed.txt", "captures/over-committed"),
+        (&home(), "locked-out.txt", "captures/locked-out"),
+        (&home(), "counts.txt", "captures/counts"),
+    ] {
+        let line = format!("report --findings {line}");
+        let words: Vec<&str> = line.split(' ').collect();
+        wrong += &prints(home, &format!("explain/{file}"), &words);
     }
     assert!(wrong.is_empty(), "\n{wrong}");
 }
@@ -210,15 +200,13 @@ fn any_width_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir.path().join("told"), Some(&KEYS));
     for width in [60, 132] {
+        let columns = width.to_string();
         let (text, _) = haltwise(
             dir.path(),
-            &["explain", "told", "--width", &width.to_string()],
+            &["report", "--findings", "told", "--width", &columns],
         );
-        let widest = text
-            .lines()
-            .map(unicode_width::UnicodeWidthStr::width)
-            .max();
-        assert_eq!(widest, Some(width));
+        let widths = text.lines().map(unicode_width::UnicodeWidthStr::width);
+        assert_eq!(widths.max(), Some(width));
     }
 }
 
@@ -228,7 +216,7 @@ fn the_json_is_as_published_and_every_rule_described() {
     write(&dir.path().join("cap"), None);
     write_storms(&dir.path().join("storms"));
     for capture in ["cap", "storms"] {
-        let (text, _) = haltwise(dir.path(), &["explain", capture, "--json"]);
+        let (text, _) = haltwise(dir.path(), &["report", "--findings", capture, "--json"]);
         conforms("explain", &serde_json::from_str(&text).unwrap());
     }
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules.md");
@@ -242,7 +230,13 @@ fn the_json_is_as_published_and_every_rule_described() {
 fn findings_are_sorted_and_cut() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir.path().join("told"), Some(&KEYS));
-    let run = |options: &[&str]| haltwise(dir.path(), &[&["explain", "told"], options].concat()).0;
+    let run = |options: &[&str]| {
+        haltwise(
+            dir.path(),
+            &[&["report", "--findings", "told"], options].concat(),
+        )
+        .0
+    };
     let text = run(&["--rows", "2"]);
     assert!(text.contains("== 2.") && !text.contains("== 3."), "{text}");
     assert!(text.contains("and findings of 4 other rules"), "{text}");

@@ -3,13 +3,12 @@
 
 use std::path::Path;
 
-use haltwise_capture::recording::Recording;
 use haltwise_core::event::{Facts, HostSample, Knob, KnobScope, WakeSource};
 use haltwise_core::recording::Side;
 use serde_json::Value;
 
 use super::guest::Guest;
-use super::{START_NS, haltwise, home, info_of, scenarios};
+use super::{START_NS, haltwise, home, info_of, record, scenarios};
 
 const LENGTH_NS: u64 = 400_000_000;
 
@@ -56,11 +55,7 @@ fn write(dir: &Path, governor: &str, busy: f64, steal: f64) {
             }
         })
         .to_vec();
-    let mut recording = Recording::create(dir, info).unwrap();
-    recording.append(&facts).unwrap();
-    let mut ending = scenario.ending.unwrap();
-    ending.ended.time_ns = START_NS + LENGTH_NS;
-    recording.finish(ending).unwrap();
+    record(dir, info, &facts, Some(scenarios::ending(LENGTH_NS)));
 }
 
 fn tuned(home: &Path, arguments: &[&str]) -> Value {

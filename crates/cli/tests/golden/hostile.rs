@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use rustix::fs::{CWD, FileType, Mode};
 
+use super::import::sample;
 use super::{scenarios, write};
 
 /// What `timeout` ends with where it had to end a command.
@@ -31,10 +32,7 @@ fn haltwise(dir: &Path, arguments: &[&str]) -> (i32, String) {
 type Make = fn(&Path);
 
 fn capture(dir: &Path) {
-    let scenario = scenarios::all()
-        .into_iter()
-        .find(|scenario| scenario.name == "transactional");
-    write(scenario.unwrap(), &dir.join("cap"));
+    write(scenarios::named("transactional"), &dir.join("cap"));
 }
 
 fn fifo(path: &Path) {
@@ -44,7 +42,7 @@ fn fifo(path: &Path) {
 
 #[test]
 fn a_capture_of_fifos_links_and_devices_is_refused_by_every_verb() {
-    let verbs = "report,exits,profile,explain,verify,replay,tune,top --once,diff cap,check,repair -o new,now";
+    let verbs = "report,report --exits,report --profile,report --findings,verify,tune --policy usual,tune,top --once,diff cap,check,check --repair new,--capture";
     let makes: [(&str, Make); 3] = [
         ("a FIFO", fifo),
         ("a symbolic link", |path| {
@@ -103,15 +101,7 @@ fn an_import_takes_a_pipe_and_no_device_and_ends_by_a_signal() {
         "{said}"
     );
 
-    let samples = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../capture/tests/import/samples"
-    );
-    fs::copy(
-        Path::new(samples).join("ftrace_tgid.txt"),
-        dir.path().join("text"),
-    )
-    .unwrap();
+    fs::copy(sample("ftrace_tgid.txt"), dir.path().join("text")).unwrap();
     let script = format!("cat text > trace & {}", import("trace"));
     let taken = run(&script);
     let said = String::from_utf8_lossy(&taken.stderr);
@@ -141,7 +131,7 @@ fn what_is_written_goes_through_no_link() {
     for words in [
         "report cap --html out",
         "tune cap --plan out",
-        "profile cap --folded out",
+        "report cap --profile --folded out",
         "import -o out text",
         "record -o out --duration 1s",
     ] {
@@ -157,12 +147,7 @@ fn what_is_written_goes_through_no_link() {
 #[expect(clippy::print_stdout, reason = "what is skipped is said")]
 fn a_directory_of_another_or_open_to_others_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let samples = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../capture/tests/import/samples"
-    );
-    let text = Path::new(samples).join("ftrace_tgid.txt");
-    fs::copy(text, dir.path().join("text")).unwrap();
+    fs::copy(sample("ftrace_tgid.txt"), dir.path().join("text")).unwrap();
     let open = dir.path().join("open");
     fs::create_dir(&open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();

@@ -1,50 +1,25 @@
 //! `haltwise import`: what it says, with which exit code, and that reports of its captures are made.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-fn sample(name: &str) -> PathBuf {
-    let samples = "../capture/tests/import/samples";
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join(samples)
-        .join(name)
+use super::piped::fed;
+
+pub(super) fn sample(name: &str) -> PathBuf {
+    let home = Path::new(env!("CARGO_MANIFEST_DIR"));
+    home.join("../capture/tests/import/samples").join(name)
 }
 
 /// Exit code, stdout and stderr of haltwise in a directory, with something on its stdin.
-fn haltwise(dir: &Path, arguments: &[&str], stdin: &[u8]) -> (i32, String, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-        .args(arguments)
-        .current_dir(dir)
-        .env_remove("COLUMNS")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // It may refuse its command line without reading.
-    drop(child.stdin.take().unwrap().write_all(stdin));
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    let code = output.status.code().unwrap();
-    (code, text(output.stdout), text(output.stderr))
+fn haltwise(dir: &Path, line: &str, stdin: &[u8]) -> (i32, String, String) {
+    fed(dir, &line.split(' ').collect::<Vec<_>>(), stdin, dir)
 }
 
 /// An imported capture, as `name` in a directory.
 pub(super) fn write(dir: &Path, name: &str) {
     fs::copy(sample("ftrace_tgid.txt"), dir.join("trace.txt")).unwrap();
-    let words = [
-        "import",
-        "-o",
-        name,
-        "--kernel",
-        "6.18",
-        "--max",
-        "200us",
-        "trace.txt",
-    ];
-    let (code, _, said) = haltwise(dir, &words, b"");
+    let line = format!("import -o {name} --kernel 6.18 --max 200us trace.txt");
+    let (code, _, said) = haltwise(dir, &line, b"");
     assert_eq!((code, said.as_str()), (0, ""));
 }
 
@@ -52,19 +27,9 @@ pub(super) fn write(dir: &Path, name: &str) {
 fn a_text_becomes_a_capture_that_reports_read() {
     let dir = tempfile::tempdir().unwrap();
     fs::copy(sample("ftrace_tgid.txt"), dir.path().join("trace.txt")).unwrap();
-    let knobs = [
-        "--max",
-        "200us",
-        "--grow",
-        "2",
-        "--grow-start",
-        "10us",
-        "--shrink",
-        "2",
-    ];
-    let mut arguments = vec!["import", "-o", "cap", "--kernel", "6.18", "trace.txt"];
-    arguments.extend_from_slice(&knobs);
-    let (code, out, err) = haltwise(dir.path(), &arguments, b"");
+    let line =
+        "import -o cap --kernel 6.18 trace.txt --max 200us --grow 2 --grow-start 10us --shrink 2";
+    let (code, out, err) = haltwise(dir.path(), line, b"");
     assert_eq!((code, err.as_str()), (0, ""));
     assert_eq!(
         out.lines().collect::<Vec<_>>(),
@@ -74,7 +39,7 @@ fn a_text_becomes_a_capture_that_reports_read() {
             "Next: haltwise report cap",
         ]
     );
-    let (code, out, err) = haltwise(dir.path(), &["report", "cap"], b"");
+    let (code, out, err) = haltwise(dir.path(), "report cap", b"");
     assert_eq!((code, err.as_str()), (0, ""));
     for part in [
         "Linux 6.18",
@@ -87,13 +52,13 @@ fn a_text_becomes_a_capture_that_reports_read() {
     }
     // The same from stdin, as JSON; and no capture is written over.
     let text = fs::read(sample("ftrace_tgid.txt")).unwrap();
-    let (code, out, _) = haltwise(dir.path(), &["import", "-o", "cap2", "--json", "-"], &text);
+    let (code, out, _) = haltwise(dir.path(), "import -o cap2 --json -", &text);
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
         (code, &json["schema"], &json["halts"]),
         (0, &1.into(), &80.into())
     );
-    let (code, out, err) = haltwise(dir.path(), &["import", "-o", "cap", "-"], &text);
+    let (code, out, err) = haltwise(dir.path(), "import -o cap -", &text);
     assert_eq!((code, out.as_str()), (1, ""));
     assert_eq!(
         err,
@@ -107,7 +72,7 @@ fn what_is_passed_over_is_said_and_makes_the_result_partial() {
     let dir = tempfile::tempdir().unwrap();
     let mut text = fs::read(sample("perf_ns.txt")).unwrap();
     text.extend_from_slice(b"nonsense\n");
-    let (code, out, err) = haltwise(dir.path(), &["import", "-o", "cap", "-"], &text);
+    let (code, out, err) = haltwise(dir.path(), "import -o cap -", &text);
     assert_eq!(
         (code, err.as_str()),
         (5, "Skipped: 1 (import: damaged lines)\n")
@@ -116,7 +81,7 @@ fn what_is_passed_over_is_said_and_makes_the_result_partial() {
         out.contains("Imported 166 halts of 1 VM and 1 vCPU"),
         "{out}"
     );
-    let (code, out, _) = haltwise(dir.path(), &["report", "cap"], b"");
+    let (code, out, _) = haltwise(dir.path(), "report cap", b"");
     assert_eq!(code, 5);
     assert!(out.contains("import: damaged lines"), "{out}");
 }
@@ -143,18 +108,18 @@ fn what_is_no_text_of_a_tracer_is_refused() {
             "error: import stdin: none of its 1 events is a halt",
         ),
     ] {
-        let (code, out, err) = haltwise(dir.path(), &["import", "-o", "cap", "-"], text);
+        let (code, out, err) = haltwise(dir.path(), "import -o cap -", text);
         assert_eq!((code, out.as_str()), (1, ""));
         assert!(err.starts_with(error), "{err}");
         assert!(err.contains("\nhint: "), "{err}");
     }
-    let (code, _, err) = haltwise(dir.path(), &["import", "-o", "cap", "nowhere"], b"");
+    let (code, _, err) = haltwise(dir.path(), "import -o cap nowhere", b"");
     assert_eq!(code, 1);
     assert_eq!(
         err,
         "error: read nowhere: No such file or directory (os error 2)\n"
     );
-    let (code, _, err) = haltwise(dir.path(), &["import", "-o", "cap", "."], b"");
+    let (code, _, err) = haltwise(dir.path(), "import -o cap .", b"");
     assert_eq!(code, 1);
     assert!(
         err.starts_with("error: read .: is a directory\nhint: "),

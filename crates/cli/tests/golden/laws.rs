@@ -11,8 +11,8 @@ use super::{LENGTH_NS, START_NS, ran, scenarios, write};
 /// Verbs that tell of halts, and what their documents say of themselves.
 const VERBS: [&[&str]; 7] = [
     &["report", "--json"],
-    &["explain", "--json"],
-    &["replay", "--json"],
+    &["report", "--findings", "--json"],
+    &["tune", "--policy", "usual", "--json"],
     &["tune", "--json"],
     &["verify", "--json"],
     &["top", "--once", "--json"],
@@ -90,11 +90,7 @@ fn figures(value: &mut Value) {
 #[test]
 fn false_rows_are_left_out_of_every_document_and_reported() {
     let dir = tempfile::tempdir().unwrap();
-    let scenario = || {
-        let mut all = scenarios::all().into_iter();
-        all.find(|scenario| scenario.name == "transactional")
-            .unwrap()
-    };
+    let scenario = || scenarios::named("transactional");
     write(scenario(), &dir.path().join("cap"));
     let mut edited = scenario();
     let (halts, changes) = false_rows(&edited.facts.halts, &edited.facts.windows);

@@ -11,7 +11,6 @@
     reason = "a test"
 )]
 
-mod agree;
 mod check;
 mod costs_tables;
 mod diff;
@@ -31,6 +30,8 @@ mod laws;
 mod many;
 mod mutants;
 mod now;
+#[path = "../agree/numbers.rs"]
+mod numbers;
 mod one_answer;
 mod page;
 mod piped;
@@ -56,8 +57,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use haltwise_capture::info::{CaptureInfo, Clock, Host, Tool};
-use haltwise_capture::recording::Recording;
-use haltwise_core::event::{Knob, KnobScope};
+use haltwise_capture::recording::{Ending, Recording};
+use haltwise_core::event::{Facts, Knob, KnobScope};
 use haltwise_core::recording::{Mode, Rung};
 use scenarios::Scenario;
 use unicode_width::UnicodeWidthStr;
@@ -74,39 +75,11 @@ fn home() -> PathBuf {
 /// Whether texts are made anew. Refuses beside other threads: they would read what is half written.
 fn updates() -> bool {
     let updates = std::env::var_os("UPDATE_GOLDEN").is_some();
-    let told = std::env::var("RUST_TEST_THREADS").ok();
     assert!(
-        !updates || is_alone(std::env::args(), told.as_deref()),
+        !updates || std::env::args().any(|word| word == "--test-threads=1"),
         "UPDATE_GOLDEN writes what other tests read: add `-- --test-threads=1`"
     );
     updates
-}
-
-/// Whether tests run one after the other: the command line decides, else `RUST_TEST_THREADS`.
-fn is_alone(arguments: impl Iterator<Item = String>, told: Option<&str>) -> bool {
-    let words: Vec<String> = arguments.collect();
-    let after = |word: usize| words.get(word + 1).map(String::as_str);
-    let given = (0..words.len()).find_map(|n| match words[n].strip_prefix("--test-threads") {
-        Some("") => after(n),
-        Some(value) => value.strip_prefix('='),
-        None => None,
-    });
-    given.or(told) == Some("1")
-}
-
-#[test]
-fn golden_texts_are_made_anew_by_one_thread_only() {
-    for (words, told, alone) in [
-        ("golden", None, false),
-        ("golden --test-threads=1", None, true),
-        ("golden tune --test-threads 1", None, true),
-        ("golden --test-threads=2", Some("1"), false),
-        ("golden", Some("1"), true),
-        ("golden", Some("2"), false),
-    ] {
-        let arguments = words.split(' ').map(str::to_owned);
-        assert_eq!(is_alone(arguments, told), alone, "{words} {told:?}");
-    }
 }
 
 fn knobs(time_ns: u64, ceiling: &str) -> Vec<Knob> {
@@ -125,9 +98,12 @@ fn knobs(time_ns: u64, ceiling: &str) -> Vec<Knob> {
     .to_vec()
 }
 
-/// Who recorded a scenario, where, and when it began.
+/// What a recorder knew of a scenario at its begin.
 fn info_of(scenario: &Scenario) -> CaptureInfo {
-    info("6.12.0-golden", scenario.rung, scenario.mode)
+    let mut info = info("6.12.0-golden", scenario.rung, scenario.mode);
+    info.knobs = knobs(START_NS, "200000");
+    info.roster = scenario.roster.clone();
+    info
 }
 
 fn info(kernel: &str, rung: Rung, mode: Mode) -> CaptureInfo {
@@ -148,12 +124,21 @@ fn info(kernel: &str, rung: Rung, mode: Mode) -> CaptureInfo {
 
 fn write(scenario: Scenario, dir: &Path) {
     let mut info = info_of(&scenario);
-    info.knobs = knobs(START_NS, "200000");
     info.missing = scenario.missing;
-    info.roster = scenario.roster;
+    record(dir, info, &scenario.facts, scenario.ending);
+}
+
+/// Puts rows of several vCPUs in the order of their times.
+fn in_order(facts: &mut Facts) {
+    facts.halts.sort_by_key(|halt| halt.start_ns);
+    facts.windows.sort_by_key(|change| change.time_ns);
+}
+
+/// Writes a capture; without an ending, as a recorder that was killed leaves it.
+fn record(dir: &Path, info: CaptureInfo, facts: &Facts, ending: Option<Ending>) {
     let mut recording = Recording::create(dir, info).unwrap();
-    recording.append(&scenario.facts).unwrap();
-    if let Some(ending) = scenario.ending {
+    recording.append(facts).unwrap();
+    if let Some(ending) = ending {
         recording.finish(ending).unwrap();
     }
 }
@@ -315,16 +300,21 @@ fn captures_made_anew_give_the_same_reports() {
 #[test]
 fn help_is_as_committed_and_ends_with_examples() {
     let mut wrong = String::new();
-    let verbs = " record top import check repair report exits profile explain diff verify replay tune costs fleet \
-                 prove ledger apply undo status doctor now calibrate metrics pilot";
-    for verb in verbs.split(' ') {
-        let mut arguments: Vec<&str> = vec![verb, "--help"];
-        arguments.retain(|argument| !argument.is_empty());
+    let verbs = ",record,top,import,check,report,diff,verify,tune,fleet add,fleet show,\
+                 prove,apply,undo,status,calibrate,metrics,pilot";
+    for verb in verbs.split(',') {
+        let words = verb.split_terminator(' ');
+        let arguments: Vec<&str> = words.chain(["--help"]).collect();
         let (text, code) = haltwise(&home(), &arguments);
         assert_eq!(code, Some(0));
         assert!(text.contains("EXAMPLES"), "{verb}");
+        let (short, _) = haltwise(
+            &home(),
+            &[&arguments[..arguments.len() - 1], &["-h"]].concat(),
+        );
+        assert!(short.lines().count() <= 40, "fits on one screen: {short}");
         let verb = if verb.is_empty() { "haltwise" } else { verb };
-        let file = format!("help/{verb}.txt");
+        let file = format!("help/{}.txt", verb.replace(' ', "-"));
         wrong.extend(compare(&file, &text).err());
         wrong.extend(fits(&file, &text).err());
     }

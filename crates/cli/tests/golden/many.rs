@@ -2,18 +2,17 @@
 
 use std::path::Path;
 
-use haltwise_capture::recording::Recording;
 use haltwise_core::event::{CeilingSource, Facts, Observable, Paused, Vcpu, Vm, WakeSource};
 use haltwise_core::ids::{Pid, VmIndex, VmKey, VmmKind};
 use serde_json::Value;
 
 use super::guest::{Guest, tid};
-use super::{START_NS, compare, fits, haltwise, info_of, knobs, scenarios};
+use super::{START_NS, compare, fits, haltwise, in_order, info_of, record, scenarios};
 
 const VMS: u32 = 61;
 
 /// Gaps of the VMs in turn: servers, desktops, batches, those in between.
-const GAPS: [&str; 4] = [
+pub(super) const GAPS: [&str; 4] = [
     "exp:40us",
     "uniform:3800us:4ms",
     "bimodal:0.8:15us:2ms",
@@ -21,11 +20,9 @@ const GAPS: [&str; 4] = [
 ];
 
 /// Writes the capture: one VM cannot be seen, one is paused, one polls in its guest, three have a cap.
-fn write(dir: &Path) {
-    let of_one = scenarios::all().into_iter().find(|it| it.name == "idle");
-    let of_one = of_one.unwrap();
+pub(super) fn write(dir: &Path) {
+    let of_one = scenarios::named("idle");
     let mut info = info_of(&of_one);
-    info.knobs = knobs(START_NS, "200000");
     let vm = |vm: u32| Vm {
         index: VmIndex(vm),
         key: VmKey {
@@ -75,12 +72,9 @@ fn write(dir: &Path) {
         };
         guest.run(&mut facts);
     }
-    facts.halts.sort_by_key(|halt| halt.start_ns);
-    facts.windows.sort_by_key(|change| change.time_ns);
+    in_order(&mut facts);
     facts.host = of_one.facts.host;
-    let mut recording = Recording::create(dir, info).unwrap();
-    recording.append(&facts).unwrap();
-    recording.finish(of_one.ending.unwrap()).unwrap();
+    record(dir, info, &facts, of_one.ending);
 }
 
 /// The names in a table's first column, as far as they are not cut.

@@ -11,15 +11,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use haltwise_capture::capture::Capture;
-use haltwise_capture::recording::{Ending, Recording};
+use haltwise_capture::recording::Ending;
 use haltwise_core::event::Facts;
 use haltwise_core::workload::SplitMix64;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{exits, home};
-use crate::documents::{VERBS, contradictions};
+use super::{exits, home, record};
+use crate::documents::{DOCUMENTS, contradictions};
+use crate::numbers::numbers;
 use crate::smoke::mutate;
 use crate::tries::{judge, tries};
 
@@ -29,8 +30,8 @@ const IN_THE_GATE: u64 = 8;
 /// Verbs beside those that print documents which are compared. Pages take the longest.
 const OTHERS: [&[&str]; 6] = [
     &["report"],
-    &["exits"],
-    &["profile", "--json"],
+    &["report", "--exits"],
+    &["report", "--profile", "--json"],
     &["verify", "--json"],
     &["top", "--once"],
     &["report", "--html", "page.html"],
@@ -43,23 +44,12 @@ fn any<'a, T>(of: &'a [T], random: &mut SplitMix64) -> &'a T {
 
 /// The committed captures: a list, so that a new one does not change what the others become.
 fn captures() -> Vec<PathBuf> {
-    let captures = [
-        "bursty",
-        "counts",
-        "cut",
-        "fleet",
-        "hostile-names",
-        "idle",
-        "kvm-stats",
-        "locked-out",
-        "lossy",
-        "no-halts",
-        "over-committed",
-        "tracepoints",
-        "transactional",
-    ];
+    let captures = "bursty counts cut fleet hostile-names idle kvm-stats locked-out lossy no-halts \
+                    over-committed tracepoints transactional";
     let recorded = ["answers", "polled", "signals", "windows"];
-    let captures = captures.map(|name| home().join("captures").join(name));
+    let captures = captures
+        .split(' ')
+        .map(|name| home().join("captures").join(name));
     let recorded = recorded.map(|name| home().join("recorded").join(name));
     captures.into_iter().chain(recorded).collect()
 }
@@ -93,38 +83,20 @@ fn judge_run(words: &[&str], output: &Output) -> Vec<String> {
     wrong
 }
 
-/// Shares above 1, wherever they are.
-fn large_shares(place: &str, value: &Value, wrong: &mut Vec<String>) {
-    match value {
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                large_shares(&format!("{place}.{name}"), value, wrong);
-            }
-        }
-        Value::Array(values) => {
-            for value in values {
-                large_shares(place, value, wrong);
-            }
-        }
-        Value::Number(number) if place.ends_with("share") => {
-            let is_large = number.as_f64().is_some_and(|share| share > 1.0 + 1e-9);
-            wrong.extend(is_large.then(|| format!("{place}: {number}")));
-        }
-        _ => {}
-    }
-}
-
 /// Everything that is wrong with what is said of the capture `cap`.
 fn wrong_with(dir: &Path, random: &mut SplitMix64) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (verb, options) in VERBS {
-        let words: Vec<&str> = [&[verb], options, &["--json", "cap"]].concat();
+    for (name, words) in DOCUMENTS {
+        let words: Vec<&str> = [words, &["--json", "cap"]].concat();
         let output = haltwise(dir, &words);
         wrong.extend(judge_run(&words, &output));
         // 5 without a document: damaged beyond reading.
         if matches!(output.status.code(), Some(0 | 5)) && !output.stdout.is_empty() {
-            let document = serde_json::from_slice(&output.stdout).unwrap();
-            large_shares(verb, &document, &mut wrong);
+            let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let shares = numbers(&document).into_iter();
+            let large =
+                shares.filter(|(_, field, it)| field.ends_with("share") && *it > 1.0 + 1e-9);
+            wrong.extend(large.map(|(place, _, it)| format!("{name}{place}: {it}")));
         }
     }
     if tries(IN_THE_GATE) > IN_THE_GATE {
@@ -177,21 +149,9 @@ fn another(number: u64, random: &mut SplitMix64) -> u64 {
     }
 }
 
-fn numbers(value: &Value, place: &str, found: &mut Vec<String>) {
-    match value {
-        Value::Number(_) => found.push(place.to_owned()),
-        Value::Array(values) => {
-            for (n, value) in values.iter().enumerate() {
-                numbers(value, &format!("{place}/{n}"), found);
-            }
-        }
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                numbers(value, &format!("{place}/{name}"), found);
-            }
-        }
-        _ => {}
-    }
+/// Where the numbers of a value lie.
+fn places(value: &Value) -> Vec<String> {
+    numbers(value).into_iter().map(|it| it.0).collect()
 }
 
 fn change(value: &mut Value, place: &str, random: &mut SplitMix64) {
@@ -207,8 +167,7 @@ fn change_rows<T: Serialize + DeserializeOwned>(rows: &mut [T], random: &mut Spl
         return;
     }
     let at = usize::try_from(random.below(rows.len() as u64)).unwrap();
-    let mut places = Vec::new();
-    numbers(&serde_json::to_value(&rows[at]).unwrap(), "", &mut places);
+    let places = places(&serde_json::to_value(&rows[at]).unwrap());
     let place = any(&places, random).clone();
     let one = random.below(4) > 0;
     let turn = random.0;
@@ -267,22 +226,16 @@ fn rows(dir: &Path, random: &mut SplitMix64) {
         lost: info.lost.clone(),
         overhead: info.overhead,
     });
-    let mut recording = Recording::create(&dir.join("cap"), info).unwrap();
-    recording.append(&facts).unwrap();
-    if let Some(ending) = ending {
-        recording.finish(ending).unwrap();
-    }
+    record(&dir.join("cap"), info, &facts, ending);
 }
 
 fn json(dir: &Path, random: &mut SplitMix64) {
     copy(any::<PathBuf>(&captures(), random), &dir.join("cap"));
     let path = dir.join("cap/capture.json");
     let mut value: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    let mut places = Vec::new();
-    numbers(&value, "", &mut places);
     // Each once in a while, however many VMs there are.
     let mut fields = BTreeMap::<String, Vec<String>>::new();
-    for place in places {
+    for place in places(&value) {
         let field = place.rsplit('/').next().unwrap_or_default().to_owned();
         fields.entry(field).or_default().push(place);
     }

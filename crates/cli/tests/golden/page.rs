@@ -5,8 +5,8 @@
 //! `tools/setup`. Where something of it is missing the test says so. Pages and screenshots stay in the
 //! build directory, to be looked at.
 
-mod crowd;
 mod hour;
+mod long_names;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,12 +18,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use haltwise_core::recording::Mode;
 
 use super::scenarios::Scenario;
-use super::{START_NS, exits, home, import, profile, scenarios, write};
+use super::{START_NS, exits, home, import, many, profile, scenarios, write};
 
 /// The most that a file may take.
 const MOST_BYTES: u64 = 2_000_000;
 
-const ALWAYS: [&str; 3] = ["found", "findings", "honesty"];
+const ALWAYS: [&str; 3] = ["found", "findings", "quality"];
 
 /// Sections of a page whose halts can be played.
 const PLAYED: [&str; 4] = ["account", "vms", "timeline", "whatif"];
@@ -99,8 +99,8 @@ fn pages() -> &'static [Page] {
 /// Every page, those that take longest first; captures that are not kept are written to `dir`.
 fn wishes(dir: &Path) -> Vec<Wish> {
     let at = |name: &str| dir.join(name);
-    crowd::write(&at("crowd"), crowd::Names::Plain);
-    crowd::write(&at("long-names"), crowd::Names::Long);
+    many::write(&at("crowd"));
+    long_names::write(&at("long-names"));
     exits::write(&at("exits"), false);
     import::write(dir, "imported");
     exits::write(&at("software"), true);
@@ -169,8 +169,7 @@ const DB: &str = "4811";
 /// The fleet after each VM was started again: what was the process of `db` is another's now, and `db` comes
 /// last.
 fn later(dir: &Path) {
-    let mut all = scenarios::all().into_iter();
-    let mut fleet = all.find(|it| it.name == "fleet").unwrap();
+    let mut fleet = scenarios::named("fleet");
     let mut keys: Vec<_> = fleet.roster.vms.iter().map(|vm| vm.key).collect();
     keys.rotate_left(2);
     for (vm, key) in fleet.roster.vms.iter_mut().zip(keys) {
@@ -181,8 +180,7 @@ fn later(dir: &Path) {
 
 /// The fleet's halts, in a recording that lasts so many seconds: they polled for 0.03 s.
 fn lasting(dir: &Path, seconds: u64) {
-    let mut all = scenarios::all().into_iter();
-    let mut fleet = all.find(|it| it.name == "fleet").unwrap();
+    let mut fleet = scenarios::named("fleet");
     let ending = fleet.ending.as_mut().unwrap();
     ending.ended.time_ns = START_NS + seconds * 1_000_000_000;
     write(fleet, dir);
@@ -285,8 +283,7 @@ fn a_page_asks_for_nothing_and_holds_no_strangers_markup() {
 
 #[test]
 fn the_same_capture_gives_the_same_bytes() {
-    let page = pages().iter().find(|page| page.name == "fleet").unwrap();
-    let first = read(page);
+    let first = named("fleet");
     make(&home().join("captures/fleet"), "fleet-again", &[]);
     let again = fs::read_to_string(out().join("fleet-again.html")).unwrap();
     fs::remove_file(out().join("fleet-again.html")).unwrap();
@@ -332,7 +329,7 @@ fn where_no_exit_was_seen_it_says_what_stands_for_them() {
     assert!(!section.contains("Exits by reason"), "{section}");
 }
 
-/// Who polls most is named from half a hundredth of a CPU on: 0.98 % is worth a name, 0.25 % is not.
+/// The VM that polls most is named from half a hundredth of a CPU on: 0.98 % is worth a name, 0.25 % is not.
 #[test]
 fn who_polls_most_is_named_where_that_is_worth_it() {
     for (name, is_named) in [("often", true), ("seldom", false)] {
@@ -346,11 +343,7 @@ fn who_polls_most_is_named_where_that_is_worth_it() {
 
 #[test]
 fn one_vm_is_compared_with_its_namesake() {
-    let page = pages()
-        .iter()
-        .find(|page| page.name == "one-vm-against")
-        .unwrap();
-    let html = read(page);
+    let html = named("one-vm-against");
     let section = between(&html, "<section id=\"diff\"", "</section>").next();
     let section = section.unwrap();
     let whose = "All figures are for VM <bdi class=\"name\">db</bdi>.";
@@ -362,7 +355,7 @@ fn one_vm_is_compared_with_its_namesake() {
     }
 }
 
-/// For `bench/page.py`: where to, and how many halts, comes by the environment.
+/// For `bench/reading.py page`: where to, and how many halts, comes by the environment.
 #[test]
 #[ignore = "makes what a benchmark looks at"]
 fn an_hour_of_ten_vms() {

@@ -7,11 +7,17 @@ use std::process::{Command, Stdio};
 
 use super::home;
 
-/// Exit code, stdout and stderr with an archive on stdin, where temporary files go to `temporary`.
-fn piped(arguments: &[&str], archive: &[u8], temporary: &Path) -> (Option<i32>, String, String) {
+/// Runs haltwise in a directory with something on its stdin, where temporary files go to `temporary`; gives the exit
+/// code, stdout and stderr.
+pub(super) fn fed(
+    dir: &Path,
+    arguments: &[&str],
+    stdin: &[u8],
+    temporary: &Path,
+) -> (i32, String, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_haltwise"))
         .args(arguments)
-        .current_dir(home())
+        .current_dir(dir)
         .env("TMPDIR", temporary)
         .env_remove("COLUMNS")
         .stdin(Stdio::piped())
@@ -19,17 +25,12 @@ fn piped(arguments: &[&str], archive: &[u8], temporary: &Path) -> (Option<i32>, 
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    // Who refuses an archive does not read it to its end.
-    drop(stdin.write_all(archive));
-    drop(stdin);
+    // It may refuse its command line, or an archive, without reading to the end.
+    drop(child.stdin.take().unwrap().write_all(stdin));
     let output = child.wait_with_output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (
-        output.status.code(),
-        text(output.stdout),
-        text(output.stderr),
-    )
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    (code, text(output.stdout), text(output.stderr))
 }
 
 fn packed(name: &str) -> Vec<u8> {
@@ -48,14 +49,19 @@ fn every_verb_says_of_an_archive_what_it_says_of_the_directory() {
     let archive = packed("fleet");
     for verb in [
         &["report", "--json"][..],
-        &["explain", "--json"],
+        &["report", "--findings", "--json"],
         &["tune", "--json"],
-        &["replay", "--policy", "off", "--json"],
+        &["tune", "--policy", "off", "--json"],
         &["verify", "--json"],
         &["top", "--once"],
         &["check"],
     ] {
-        let (code, stdout, stderr) = piped(&[verb, &["-"]].concat(), &archive, temporary.path());
+        let (code, stdout, stderr) = fed(
+            &home(),
+            &[verb, &["-"]].concat(),
+            &archive,
+            temporary.path(),
+        );
         let of_directory = [verb, &["captures/fleet"]].concat();
         let expected = super::haltwise(&home(), &of_directory);
         // The name of the capture, and headings as wide as that makes them.
@@ -63,7 +69,7 @@ fn every_verb_says_of_an_archive_what_it_says_of_the_directory() {
             let text = text.replace("captures/fleet", "-");
             text.replace("\"fleet\"", "\"-\"").replace('=', "")
         };
-        assert_eq!((code, stderr.as_str()), (expected.1, ""), "{verb:?}");
+        assert_eq!((Some(code), stderr.as_str()), (expected.1, ""), "{verb:?}");
         assert_eq!(named(&stdout), named(&expected.0), "{verb:?}");
     }
     let left = fs::read_dir(temporary.path()).unwrap().count();
@@ -79,8 +85,8 @@ fn what_is_no_archive_of_a_capture_is_refused_and_leaves_nothing() {
         (&b"halts"[..], "the archive cannot be read"),
         (&whole[..whole.len() / 2], "the archive cannot be read"),
     ] {
-        let (code, stdout, stderr) = piped(&["report", "-"], archive, temporary.path());
-        assert_eq!((code, stdout.as_str()), (Some(1), ""), "{stderr}");
+        let (code, stdout, stderr) = fed(&home(), &["report", "-"], archive, temporary.path());
+        assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
         assert!(
             stderr.contains("error: read a capture from stdin: "),
             "{stderr}"

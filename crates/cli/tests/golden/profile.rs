@@ -1,11 +1,10 @@
-//! `haltwise profile` on captures whose samples are drawn up here, with names as strange as VMMs and
+//! `haltwise report --profile` on captures whose samples are drawn up here, with names as strange as VMMs and
 //! guests can make them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use haltwise_capture::recording::Recording;
 use haltwise_core::event::{Facts, Lost};
 use haltwise_core::exit::{Isa, Recorded as ExitsRecorded};
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex};
@@ -14,7 +13,7 @@ use haltwise_core::profile::{
 };
 
 use super::schema::conforms;
-use super::{START_NS, compare, fits, flat, haltwise, info_of, knobs, ran, scenarios};
+use super::{START_NS, compare, fits, flat, haltwise, info_of, ran, record, scenarios};
 
 const PERIOD_NS: u64 = 1_003_009;
 
@@ -22,51 +21,28 @@ const PERIOD_NS: u64 = 1_003_009;
 const HOSTILE: &str = "std::vec<\"a\", 'b'>::op;\u{1b}[2J&\n\u{202e}\0x";
 
 /// Stacks, the innermost function first: kernel, user space.
-const STACKS: [(&[&str], &[&str]); 9] = [
+const STACKS: [(&str, &str); 9] = [
     (
-        &[
-            "kvm_vcpu_check_block",
-            "kvm_vcpu_halt",
-            "vcpu_run",
-            "kvm_vcpu_ioctl",
-        ],
-        &["ioctl", "vcpu_thread"],
+        "kvm_vcpu_check_block|kvm_vcpu_halt|vcpu_run|kvm_vcpu_ioctl",
+        "ioctl|vcpu_thread",
     ),
     (
-        &[
-            "finish_task_switch",
-            "__schedule",
-            "schedule",
-            "kvm_vcpu_block",
-            "kvm_vcpu_halt",
-        ],
-        &["ioctl", "vcpu_thread"],
+        "finish_task_switch|__schedule|schedule|kvm_vcpu_block|kvm_vcpu_halt",
+        "ioctl|vcpu_thread",
     ),
     (
-        &[
-            "native_queued_spin_lock_slowpath",
-            "_raw_write_lock",
-            "kvm_tdp_mmu_map",
-            "direct_page_fault",
-            "handle_ept_violation",
-            "vcpu_run",
-        ],
-        &["ioctl", "vcpu_thread"],
+        "native_queued_spin_lock_slowpath|_raw_write_lock|kvm_tdp_mmu_map|direct_page_fault|handle_ept_violation|vcpu_run",
+        "ioctl|vcpu_thread",
     ),
     (
-        &[
-            "kvm_tdp_mmu_map",
-            "direct_page_fault",
-            "handle_ept_violation",
-            "vcpu_run",
-        ],
-        &["ioctl", "vcpu_thread"],
+        "kvm_tdp_mmu_map|direct_page_fault|handle_ept_violation|vcpu_run",
+        "ioctl|vcpu_thread",
     ),
-    (&["vmx_vcpu_run", "vcpu_run"], &["ioctl", "vcpu_thread"]),
-    (&[], &["outb_handler", "vcpu_thread"]),
-    (&["do_sys_poll"], &["poll", "main_loop", "main"]),
-    (&[], &[HOSTILE]),
-    (&["asm_sysvec_call_function", "kvm_vcpu_halt"], &["ioctl"]),
+    ("vmx_vcpu_run|vcpu_run", "ioctl|vcpu_thread"),
+    ("", "outb_handler|vcpu_thread"),
+    ("do_sys_poll", "poll|main_loop|main"),
+    ("", HOSTILE),
+    ("asm_sysvec_call_function|kvm_vcpu_halt", "ioctl"),
 ];
 
 /// How often, which VM and thread (vCPUs from 0, other threads from 100), which hit, which stack
@@ -93,10 +69,11 @@ fn stacks() -> Rows {
     for (place, (kernel, user)) in (1..).zip(STACKS) {
         let mut frames = Vec::new();
         let spaces = [(Space::Kernel, kernel), (Space::User, user)];
-        for (space, symbol) in spaces
-            .into_iter()
-            .flat_map(|(space, symbols)| symbols.iter().map(move |symbol| (space, *symbol)))
-        {
+        let all = spaces.into_iter().flat_map(|(space, symbols)| {
+            let symbols = symbols.split('|').filter(|symbol| !symbol.is_empty());
+            symbols.map(move |symbol| (space, symbol))
+        });
+        for (space, symbol) in all {
             let next = known.len() as u64 + 1;
             let id = *known.entry((space, symbol)).or_insert_with(|| {
                 let is_kvm = symbol.contains("kvm") || symbol.contains("ept");
@@ -177,21 +154,14 @@ fn rows(told: bool) -> Rows {
 }
 
 pub(super) fn write(dir: &Path, scenario: &str, told: bool, lost: bool) {
-    let scenario = scenarios::all()
-        .into_iter()
-        .find(|it| it.name == scenario)
-        .unwrap();
+    let scenario = scenarios::named(scenario);
     let mut info = info_of(&scenario);
-    info.knobs = knobs(START_NS, "200000");
-    info.roster = scenario.roster;
     info.exits = told.then(ExitsRecorded::default);
     info.profile = Some(Recorded {
         hz: 997,
         events: vec![Event::CpuClock, Event::PageFaults],
         exits_told: told,
     });
-    let mut recording = Recording::create(dir, info).unwrap();
-    recording.append(&scenario.facts).unwrap();
     let lost = if lost {
         vec![Lost {
             time_ns: START_NS,
@@ -201,18 +171,14 @@ pub(super) fn write(dir: &Path, scenario: &str, told: bool, lost: bool) {
     } else {
         Vec::new()
     };
-    let profile = rows(told);
-    recording
-        .append(&Facts {
-            profile,
-            lost: lost.clone(),
-            ..Facts::default()
-        })
-        .unwrap();
-    let mut ending = scenario.ending.unwrap();
-    ending.ended.time_ns = START_NS + 2_000_000_000;
-    ending.lost = lost.into_iter().map(|it| (it.place, it.count)).collect();
-    recording.finish(ending).unwrap();
+    let mut ending = scenarios::ending(2_000_000_000);
+    ending.lost = (lost.iter().map(|it| (it.place.clone(), it.count))).collect();
+    let facts = Facts {
+        profile: rows(told),
+        lost,
+        ..scenario.facts
+    };
+    record(dir, info, &facts, Some(ending));
 }
 
 #[test]
@@ -255,7 +221,7 @@ fn every_table_fits() {
 }
 
 fn run(dir: &Path, options: &[&str]) -> String {
-    haltwise(dir, &[&["profile", "cap"], options].concat()).0
+    haltwise(dir, &[&["report", "--profile", "cap"], options].concat()).0
 }
 
 fn clock_samples() -> u64 {
@@ -289,7 +255,7 @@ fn a_capture_without_what_samples_point_to_is_shown_as_far_as_it_goes() {
     let cap = dir.path().join("cap");
     write(&cap, "fleet", true, false);
     fs::remove_file(cap.join("sample_frames.parquet")).unwrap();
-    let (text, code) = haltwise(dir.path(), &["profile", "cap"]);
+    let (text, code) = haltwise(dir.path(), &["report", "--profile", "cap"]);
     assert_eq!(code, Some(5), "{text}");
     assert!(text.contains("sample_frames"), "{text}");
     let folded = run(dir.path(), &["--folded", "-"]);
@@ -298,7 +264,7 @@ fn a_capture_without_what_samples_point_to_is_shown_as_far_as_it_goes() {
     assert_eq!(sum, clock_samples());
     // The samples themselves: then there is nothing.
     fs::remove_file(cap.join("samples.parquet")).unwrap();
-    let (text, code) = haltwise(dir.path(), &["profile", "cap"]);
+    let (text, code) = haltwise(dir.path(), &["report", "--profile", "cap"]);
     assert_eq!(code, Some(5));
     assert!(text.contains("No samples: no VMM ran."), "{text}");
     assert_eq!(run(dir.path(), &["--folded", "-"]), "");
@@ -320,11 +286,11 @@ fn what_cannot_be_shown_is_said_with_what_to_do() {
         ),
         (&["--folded", "-", "--json"], "both --folded and --json"),
     ] {
-        let (code, said) = run(&[&["profile", "cap"], options].concat());
+        let (code, said) = run(&[&["report", "--profile", "cap"], options].concat());
         assert_eq!(code, Some(2), "{said}");
         assert!(said.contains(words), "{said}");
     }
-    let (code, said) = run(&["profile", "cap", "--folded", "/nowhere/x"]);
+    let (code, said) = run(&["report", "--profile", "cap", "--folded", "/nowhere/x"]);
     assert_eq!(code, Some(1));
     assert!(said.contains("write /nowhere/x: "), "{said}");
 }

@@ -1,4 +1,4 @@
-//! `haltwise ledger` on one that was kept, against committed texts; results of `haltwise prove` against their published
+//! `haltwise prove --history` on one that was kept, against committed texts; results of `haltwise prove` against their published
 //! form. The results are in `prove/`: recorded on a host with two CPUs, with its name taken out.
 
 use std::fs;
@@ -29,6 +29,8 @@ fn a_file_that_is_no_result_is_refused() {
     }
 }
 
+const HISTORY: &str = "prove --history --ledger prove/ledger.jsonl --json";
+
 #[test]
 fn the_ledger_is_as_committed() {
     let mut wrong = String::new();
@@ -37,12 +39,9 @@ fn the_ledger_is_as_committed() {
         ("prove/none", "ledger-empty"),
     ] {
         let page = format!("prove/{name}.txt");
-        wrong += &prints(&home(), &page, &["ledger", "--ledger", file]);
+        wrong += &prints(&home(), &page, &["prove", "--history", "--ledger", file]);
     }
-    let (text, _) = haltwise(
-        &home(),
-        &["ledger", "--ledger", "prove/ledger.jsonl", "--json"],
-    );
+    let (text, _) = haltwise(&home(), &HISTORY.split(' ').collect::<Vec<_>>());
     let summary: Value = serde_json::from_str(&text).unwrap();
     let summary = flat(&summary["summary"], 0) + "\n";
     wrong.extend(compare("prove/ledger-summary.json", &summary).err());
@@ -55,7 +54,6 @@ fn the_json_is_as_published() {
         let result = fs::read(home().join(format!("prove/{name}.json"))).unwrap();
         conforms("prove", &serde_json::from_slice(&result).unwrap());
     }
-    let ledger = ["ledger", "--ledger", "prove/ledger.jsonl", "--json"];
-    let (text, _) = haltwise(&home(), &ledger);
+    let (text, _) = haltwise(&home(), &HISTORY.split(' ').collect::<Vec<_>>());
     conforms("ledger", &serde_json::from_str(&text).unwrap());
 }

@@ -60,14 +60,14 @@ const COMMANDS: [&str; 14] = [
     "report a --html page.html",
     "report a --html page.html --against b",
     "report b --html page.html --against a",
-    "explain a",
+    "report a --findings",
     "tune a",
-    "replay a --policy off --policy kvm",
+    "tune a --policy off --policy kvm",
     "verify a",
     "diff a b",
     "diff b a",
-    "exits a",
-    "profile a",
+    "report a --exits",
+    "report a --profile",
     "top a --once",
     "top a --json",
 ];
@@ -92,8 +92,7 @@ fn no_command_reads_a_table_more_than_twice() {
     for name in ["bursty", "cut", "counts", "kvm-stats", "lossy"] {
         let home = tempfile::tempdir().unwrap();
         for place in ["a", "b"] {
-            let scenario = scenarios::all().into_iter().find(|it| it.name == name);
-            write(scenario.unwrap(), &home.path().join(place));
+            write(scenarios::named(name), &home.path().join(place));
         }
         every_command(home.path(), name);
     }
@@ -117,8 +116,7 @@ fn nor_where_exits_and_samples_were_recorded_too() {
 fn nor_where_a_table_breaks_off() {
     let home = tempfile::tempdir().unwrap();
     for place in ["a", "b"] {
-        let scenario = scenarios::all().into_iter().find(|it| it.name == "bursty");
-        write(scenario.unwrap(), &home.path().join(place));
+        write(scenarios::named("bursty"), &home.path().join(place));
     }
     let halts = home.path().join("a/halts.parquet");
     let mut bytes = fs::read(&halts).unwrap();

@@ -11,7 +11,7 @@ use haltwise_core::ids::{Pid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung};
 
 use super::guest::{Guest, tid};
-use super::{LENGTH_NS, START_NS};
+use super::{LENGTH_NS, START_NS, in_order};
 
 /// All that a capture is made from.
 pub(crate) struct Scenario {
@@ -43,13 +43,17 @@ pub(crate) fn all() -> Vec<Scenario> {
     ]
 }
 
+pub(crate) fn named(name: &str) -> Scenario {
+    let mut all = all().into_iter();
+    all.find(|scenario| scenario.name == name).unwrap()
+}
+
 fn scenario(name: &'static str, vms: &[(&str, u32)], guests: &[Guest]) -> Scenario {
     let mut facts = Facts::default();
     for guest in guests {
         guest.run(&mut facts);
     }
-    facts.halts.sort_by_key(|halt| halt.start_ns);
-    facts.windows.sort_by_key(|change| change.time_ns);
+    in_order(&mut facts);
     facts.host = [0, LENGTH_NS].map(|at| sample(at, 0.4, 0.01)).to_vec();
     Scenario {
         name,
@@ -58,7 +62,7 @@ fn scenario(name: &'static str, vms: &[(&str, u32)], guests: &[Guest]) -> Scenar
         roster: roster(vms, guests),
         missing: Vec::new(),
         facts,
-        ending: Some(ending()),
+        ending: Some(ending(LENGTH_NS)),
     }
 }
 
@@ -113,10 +117,11 @@ fn sample(at_ns: u64, busy: f64, pressure: f64) -> HostSample {
     }
 }
 
-fn ending() -> Ending {
+/// A recording ends after its duration.
+pub(crate) fn ending(length_ns: u64) -> Ending {
     Ending {
         ended: Ended {
-            time_ns: START_NS + LENGTH_NS,
+            time_ns: START_NS + length_ns,
             by: "duration".into(),
         },
         lost: [].into(),

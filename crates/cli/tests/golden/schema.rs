@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::{haltwise, home, scenarios};
+use super::{haltwise, home, ran, scenarios};
 
 /// The first cells of a text's tables: the fields that it describes.
 pub(super) fn fields(text: &str) -> BTreeSet<String> {
@@ -90,11 +90,30 @@ fn quoted(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// A policy of the host, and one of a guest.
+const REPLAY: [&str; 5] = ["tune", "--policy", "kvm", "--policy", "guest-haltpoll"];
+
 #[test]
-fn the_report_is_as_published() {
+fn every_document_of_a_capture_is_as_published() {
     for scenario in scenarios::all() {
         let capture = format!("captures/{}", scenario.name);
-        let (text, _) = haltwise(&home(), &["report", &capture, "--json"]);
-        conforms("report", &serde_json::from_str(&text).unwrap());
+        for (name, words) in [
+            ("report", &["report"][..]),
+            ("explain", &["report", "--findings"]),
+            ("verify", &["verify"]),
+            ("tune", &["tune"]),
+            ("replay", &REPLAY),
+            ("top", &["top", "--once"]),
+        ] {
+            let (_, text, _) = ran(&home(), &[words, &[&capture, "--json"]].concat());
+            // Commands that play halts refuse captures without any.
+            let plays = ["verify", "tune", "replay"].contains(&name);
+            let may_refuse = plays && ["counts", "kvm-stats", "no-halts"].contains(&scenario.name);
+            if !text.is_empty() || !may_refuse {
+                conforms(name, &serde_json::from_str(&text).unwrap());
+            }
+        }
+        let (text, _) = haltwise(&home(), &["diff", &capture, "captures/cut", "--json"]);
+        conforms("diff", &serde_json::from_str(&text).unwrap());
     }
 }

@@ -4,8 +4,6 @@
 use std::fs;
 use std::path::Path;
 
-use haltwise_capture::info::Ended;
-use haltwise_capture::recording::{Ending, Recording};
 use haltwise_core::event::Facts;
 use haltwise_core::recording::{Mode, Rung};
 use serde_json::Value;
@@ -13,8 +11,10 @@ use serde_json::Value;
 use super::guest::Guest;
 use super::schema::conforms;
 use super::{
-    START_NS, compare, fits, flat, haltwise, home, info, knobs, prints, ran, scenarios, updates,
+    START_NS, compare, fits, flat, haltwise, home, in_order, info, knobs, prints, ran, scenarios,
+    updates,
 };
+use crate::numbers::numbers;
 
 /// Loads long enough to judge: a name, the ceiling in force, and each vCPU's gaps.
 pub(super) const LOADS: [(&str, &str, &[&str]); 5] = [
@@ -52,18 +52,8 @@ fn record_guests(dir: &Path, ceiling: &str, guests: &[Guest]) {
     for guest in guests {
         guest.run(&mut facts);
     }
-    facts.halts.sort_by_key(|halt| halt.start_ns);
-    facts.windows.sort_by_key(|change| change.time_ns);
-    let mut recording = Recording::create(dir, info).unwrap();
-    recording.append(&facts).unwrap();
-    let ending = Ending {
-        ended: Ended {
-            time_ns: START_NS + SPAN_NS,
-            by: "duration".into(),
-        },
-        ..scenarios::all().remove(0).ending.unwrap()
-    };
-    recording.finish(ending).unwrap();
+    in_order(&mut facts);
+    super::record(dir, info, &facts, Some(scenarios::ending(SPAN_NS)));
 }
 
 const COST: [&str; 4] = ["--switch-cpu", "10us", "--wake-latency", "20us"];
@@ -80,6 +70,11 @@ fn tuned(home: &Path, capture: &str, options: &[&str]) -> Value {
     let mut options = options.to_vec();
     options.push("--json");
     serde_json::from_str(&tune(home, capture, &options).0).unwrap()
+}
+
+/// A text in one line.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn html(home: &Path, capture: &str, options: &[&str]) -> String {
@@ -112,15 +107,19 @@ fn recommendations_are_as_committed() {
         &["--max-poll-cpu", "2%", "--goal", "latency"],
     );
     check("tune/in-vain-limited.txt".to_owned(), limited);
-    let json = flat(&tuned(dir.path(), "two-vms", &[]), 0) + "\n";
-    wrong.extend(compare("tune/two-vms.json", &json).err());
-    let counted = flat(&tuned(&home(), "captures/counts", &[]), 0) + "\n";
-    wrong.extend(compare("counts/tune.json", &counted).err());
+    for (file, dir, capture) in [
+        ("tune/two-vms.json", dir.path(), "two-vms"),
+        ("counts/tune.json", &home(), "captures/counts"),
+    ] {
+        let json = tuned(dir, capture, &[]);
+        conforms("tune", &json);
+        wrong.extend(compare(file, &(flat(&json, 0) + "\n")).err());
+    }
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
 #[test]
-fn the_same_capture_gives_the_same_bytes_at_any_width() {
+fn a_text_keeps_to_its_width() {
     if updates() {
         return;
     }
@@ -130,8 +129,6 @@ fn the_same_capture_gives_the_same_bytes_at_any_width() {
         "50000",
         &["exp:60us", "fixed:20us"],
     );
-    let run = || tune(dir.path(), "cap", &["--json"]);
-    assert_eq!(run(), run());
     for width in ["60", "132"] {
         let (text, _) = tune(dir.path(), "cap", &["--width", width]);
         let limit: usize = width.parse().unwrap();
@@ -141,7 +138,7 @@ fn the_same_capture_gives_the_same_bytes_at_any_width() {
     }
 }
 
-/// What is recommended is what `replay` says is cheaper than what is in force, and by as much.
+/// What is recommended is what `--policy` says is cheaper than what is in force, and by as much.
 #[test]
 fn a_recommendation_and_a_replay_of_it_agree() {
     let dir = tempfile::tempdir().unwrap();
@@ -155,7 +152,7 @@ fn a_recommendation_and_a_replay_of_it_agree() {
         of("halt_poll_ns_grow_start"),
         of("halt_poll_ns_shrink")
     );
-    let mut arguments = vec!["replay", "cap", "--policy", &policy, "--policy", "kvm"];
+    let mut arguments = vec!["tune", "cap", "--policy", &policy, "--policy", "kvm"];
     arguments.extend(COST);
     arguments.push("--json");
     let (json, _) = haltwise(dir.path(), &arguments);
@@ -192,17 +189,15 @@ fn sleeps_that_were_seen_a_few_times_are_a_doubt() {
     let basis = &tuned(dir.path(), "cap", &[])["basis"];
     let guessed = basis["latency_guessed"].as_u64().unwrap();
     assert_eq!(Some(guessed), basis["judged_halts"].as_u64());
-    let words = "for which too few wake-ups were recorded";
+    let says = "for which too few wake-ups were recorded";
     let (text, _) = tune(dir.path(), "cap", &[]);
-    let text: Vec<&str> = text.split_whitespace().collect();
-    assert!(text.join(" ").contains(words), "{text:?}");
+    assert!(words(&text).contains(says), "{text}");
     let page = html(dir.path(), "cap", &[]);
     assert!(page.contains("one halt in 32 were recorded"), "so the page");
-    let mut replay = vec!["replay", "cap", "--policy", "off"];
+    let mut replay = vec!["tune", "cap", "--policy", "off"];
     replay.extend(COST);
     let (text, _) = haltwise(dir.path(), &replay);
-    let text: Vec<&str> = text.split_whitespace().collect();
-    assert!(text.join(" ").contains(words), "{text:?}");
+    assert!(words(&text).contains(says), "{text}");
 }
 
 /// Without ceilings the host's parameters serve the goals of single VMs, and the result says whose.
@@ -223,7 +218,7 @@ fn goals_of_single_vms_move_the_hosts_parameters() {
     assert_eq!(ceiling(&[]), (0, String::new()));
     let (ns, goals) = ceiling(&["web-1=latency"]);
     assert!(ns >= 40_000 && goals == "web-1=latency", "{ns} {goals}");
-    // Who is named outranks patterns, and of these the first counts.
+    // Exact names override patterns; the first matching pattern wins.
     for (given, counts) in [
         (
             &["*=latency", "web-1=density"][..],
@@ -236,17 +231,11 @@ fn goals_of_single_vms_move_the_hosts_parameters() {
     }
     let options = ["--ceilings", "none", "--goal", "*b*=latency"];
     let (text, _) = tune(dir.path(), "cap", &options);
-    let text: Vec<&str> = text.split_whitespace().collect();
     let says =
         "Goals of single VMs: latency for web-1, db. The host's parameters are chosen by the sum";
-    assert!(text.join(" ").contains(says), "{text:?}");
+    assert!(words(&text).contains(says), "{text}");
     let counts = haltwise(&home(), &["tune", "captures/counts", "--goal", "*=latency"]).0;
-    let counts: Vec<&str> = counts.split_whitespace().collect();
-    assert!(
-        counts
-            .join(" ")
-            .contains("Goals of single VMs have no effect here")
-    );
+    assert!(words(&counts).contains("Goals of single VMs have no effect here"));
 }
 
 /// Every poll was met, so that what a sleep costs is the calibration's: 38 us, 75 us were it twice as late and
@@ -290,25 +279,6 @@ fn what_hangs_on_the_calibration_is_left_and_all_that_rests_on_it_is_said() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-/// Every figure in % of a CPU.
-fn shares_of_a_cpu(value: &Value, found: &mut Vec<f64>) {
-    match value {
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                let percent = value.as_f64().filter(|_| name.ends_with("cpu_percent"));
-                found.extend(percent);
-                shares_of_a_cpu(value, found);
-            }
-        }
-        Value::Array(values) => {
-            for value in values {
-                shares_of_a_cpu(value, found);
-            }
-        }
-        _ => {}
-    }
-}
-
 /// The shortest sleeps of the host woke after 5 ms, for want of a CPU: a block is not taken to need half of
 /// that, it is said, and no figure of CPU exceeds the time of the two vCPUs.
 #[test]
@@ -327,21 +297,20 @@ fn a_price_from_disturbed_sleeps_is_bounded() {
         guest(1, "fixed:60us", (18_000, 22_000)),
     ];
     record_guests(&dir.path().join("cap"), "0", &guests);
-    for verb in [&["tune", "cap"][..], &["replay", "cap", "--policy", "kvm"]] {
+    for verb in [&["tune", "cap"][..], &["tune", "cap", "--policy", "kvm"]] {
         let (json, _) = haltwise(dir.path(), &[verb, &["--json"]].concat());
         let said: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(said["basis"]["switch_cpu_ns"], 100_000, "{verb:?}");
         assert_eq!(said["basis"]["switch_cpu_source"], "bounded");
-        let mut figures = Vec::new();
-        shares_of_a_cpu(&said["host"], &mut figures);
-        shares_of_a_cpu(&said["played"], &mut figures);
+        let figures = [numbers(&said["host"]), numbers(&said["played"])].concat();
+        let figures = figures.iter().filter(|it| it.1.ends_with("cpu_percent"));
+        let figures: Vec<f64> = figures.map(|it| it.2).collect();
         assert!(figures.len() > 3, "{verb:?}");
         let is_possible = figures.iter().all(|of| (0.0..=200.0).contains(of));
         assert!(is_possible, "{verb:?}: {figures:?}");
         let (text, _) = haltwise(dir.path(), verb);
-        let words: Vec<&str> = text.split_whitespace().collect();
         let says = "assumed, the upper bound for hardware";
-        assert!(words.join(" ").contains(says), "{text}");
+        assert!(words(&text).contains(says), "{text}");
     }
 }
 
@@ -364,14 +333,14 @@ fn a_calibration_that_measured_nothing_is_refused() {
         (no_price, &COST[..2], None),
     ] {
         fs::write(dir.path().join("cal.json"), calibration).unwrap();
-        for verb in ["tune", "replay"] {
-            let words = [verb, "cap", "--calibration", "cal.json"];
-            let (code, _, text) = ran(dir.path(), &[&words, more].concat());
+        for policy in [&[][..], &["--policy", "usual"]] {
+            let words = ["tune", "cap", "--calibration", "cal.json"];
+            let (code, _, text) = ran(dir.path(), &[&words, more, policy].concat());
             assert_eq!(code, i32::from(lacks.is_some()));
             let says = lacks.is_none_or(|lacks| {
                 text.contains(lacks) && text.contains("cal.json is not usable as a calibration")
             });
-            assert!(says, "{verb}: {text}");
+            assert!(says, "{policy:?}: {text}");
         }
     }
 }
@@ -401,13 +370,4 @@ fn a_plan_says_what_the_page_says() {
             assert_eq!(plan["expected"], Value::Null);
         }
     }
-}
-
-#[test]
-fn the_json_is_as_published() {
-    let dir = tempfile::tempdir().unwrap();
-    let (name, ceiling, gaps) = LOADS[3];
-    record(&dir.path().join(name), ceiling, gaps);
-    conforms("tune", &tuned(dir.path(), name, &[]));
-    conforms("tune", &tuned(&home(), "captures/counts", &[]));
 }

@@ -73,12 +73,24 @@ fn modes(host: &Path, installed: &BTreeSet<String>, theirs: &str) {
     }
 }
 
-/// Each unit, with what stands in for a directory or an address that it would use, and how it ends there.
-const UNITS: [(&str, &str, &str, i32); 4] = [
-    ("record", "/var/lib/haltwise/ring", "/proc/no/ring", 1),
-    ("costs", "/var/lib/haltwise/", "/proc/no/", 1),
-    ("metrics", "127.0.0.1:9477", "unix:/proc/no/socket", 1),
-    ("pilot", "/etc/haltwise/", "/proc/no/", 2),
+/// Each unit, its command, what stands in for a directory or an address that it would use, and how it ends there.
+const UNITS: [(&str, &str, &str, &str, i32); 4] = [
+    (
+        "record",
+        "record ",
+        "/var/lib/haltwise/ring",
+        "/proc/no/ring",
+        1,
+    ),
+    ("costs", "fleet add ", "/var/lib/haltwise/", "/proc/no/", 1),
+    (
+        "metrics",
+        "metrics ",
+        "127.0.0.1:9477",
+        "unix:/proc/no/socket",
+        1,
+    ),
+    ("pilot", "pilot ", "/etc/haltwise/", "/proc/no/", 2),
 ];
 
 /// What a daemon is started with; all but the last are kept (SECURITY.md).
@@ -101,13 +113,16 @@ fn exposed(unit: &Path) {
 
 /// What units run is understood, and systemd has nothing to say of them.
 fn units(host: &Path, program: &Path) {
-    for (name, used, instead, code) in UNITS {
+    for (name, command, used, instead, code) in UNITS {
         let path = host.join(format!("usr/lib/systemd/system/haltwise-{name}.service"));
         let unit = fs::read_to_string(&path).unwrap();
         let mut lines = unit.lines();
         let line = lines.find_map(|line| line.strip_prefix("ExecStart=/usr/bin/haltwise "));
         let words = line.expect("it runs what is installed");
-        assert!(words.starts_with(name) && words.contains(used), "{words}");
+        assert!(
+            words.starts_with(command) && words.contains(used),
+            "{words}"
+        );
         let words = words.replace(used, instead);
         let refused = Command::new(program).args(words.split(' ')).output();
         let refused = refused.unwrap();

@@ -184,26 +184,3 @@ fn a_real_agent_that_denies_files_is_reported() {
         assert!(text.contains(part), "{text}");
     }
 }
-
-#[test]
-fn what_no_agent_can_do_is_refused() {
-    let host = Host::new("6.12.8-golden");
-    for (line, says) in [
-        (
-            "apply --vm web1 --set guest_halt_poll_ns=1us --persist",
-            "fw_cfg",
-        ),
-        ("apply --vm web1 --set halt_poll_ns=1us", "--ceiling"),
-        (
-            "apply --vm web1 --set guest_halt_poll_ns=1us",
-            "no VM is `web1`",
-        ),
-        ("apply --vm web1", "required"),
-    ] {
-        let text = said(&host, 0, line);
-        assert!(
-            text.contains(says) && text.ends_with("(exit code 2)"),
-            "{line}: {text}"
-        );
-    }
-}

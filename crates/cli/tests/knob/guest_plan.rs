@@ -86,16 +86,7 @@ fn a_plan_of_a_guest_is_applied_in_the_guest_and_undone_to_the_byte() {
 /// Its values from before are restored, and said to be.
 #[test]
 fn what_is_set_in_a_guest_and_undone() {
-    super::transcript(
-        "guest-undo",
-        &guest(),
-        &[
-            "apply --set guest_halt_poll_ns=50us --set guest_halt_poll_allow_shrink=N --yes",
-            "status",
-            "undo",
-            "undo",
-        ],
-    );
+    super::transcript("guest-undo", &guest());
 }
 
 /// By CPU time alone its host should poll: nothing of that is set in the guest.

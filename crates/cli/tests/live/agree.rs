@@ -5,30 +5,21 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::bench::{Bench, Running, haltwise, has_recorded};
+use crate::bench::{Bench, HALTING, Running, haltwise, has_recorded};
 use crate::documents::contradictions;
 
-const WAYS: [(&str, &[&str]); 4] = [
-    ("full", &["--exits"]),
-    (
-        "counts",
-        &["--mode", "counts", "--interval", "200ms", "--exits"],
-    ),
-    ("stats", &["--mode", "stats", "--interval", "200ms"]),
-    ("tracepoints", &["--source", "tracepoints"]),
+const WAYS: [(&str, &str); 4] = [
+    ("full", "--exits"),
+    ("counts", "--mode counts --interval 200ms --exits"),
+    ("stats", "--mode stats --interval 200ms"),
+    ("tracepoints", "--source tracepoints"),
 ];
 
 /// Records in each way for so long, and looks for contradictions.
 fn records_without_contradiction(bench: &Bench, what: &str, duration: &str) {
     for (way, options) in WAYS {
         let name = format!("{what}-{way}");
-        let output = Command::new(haltwise())
-            .args(["record", "--duration", duration])
-            .args(options)
-            .arg("-o")
-            .arg(bench.path(&name))
-            .output()
-            .unwrap();
+        let output = bench.ran(&format!("record --duration {duration} {options} -o {name}"));
         // This kernel may count wake-ups that it does not record.
         has_recorded(&output);
         let wrong = contradictions(haltwise(), &bench.path(&name));
@@ -46,10 +37,8 @@ fn a_quiet_host() {
 #[ignore = "long: make test-long"]
 fn busy_vms_long_and_short() {
     let Some(bench) = Bench::set_up() else { return };
-    let busy = bench.keep_halting("bimodal:0.7:20us:2ms", &["--name", "agree-busy"]);
-    let idle = bench.keep_halting("fixed:700ms", &["--name", "agree-idle"]);
-    Bench::wait_for("agree-busy");
-    Bench::wait_for("agree-idle");
+    let busy = bench.keep_halting("bimodal:0.7:20us:2ms", "agree-busy");
+    let idle = bench.keep_halting("fixed:700ms", "agree-idle");
     records_without_contradiction(&bench, "busy", "1500ms");
     records_without_contradiction(&bench, "short", "200ms");
     busy.end(Signal::TERM);
@@ -60,7 +49,10 @@ fn busy_vms_long_and_short() {
 #[ignore = "long: make test-long"]
 fn many_vms() {
     let Some(bench) = Bench::set_up() else { return };
-    let vms = bench.keep_halting("exp:20ms", &["--vms", "60", "--name", "agree-many"]);
+    let mut lab = bench.lab();
+    let line = format!("run {HALTING} --gap exp:20ms --vms 60 --name agree-many");
+    lab.args(line.split(' '));
+    let vms = Running::start(lab.stdout(Stdio::null()));
     // Perhaps not all have begun: who comes while it is recorded must not lead to a contradiction either.
     std::thread::sleep(Duration::from_secs(1));
     records_without_contradiction(&bench, "many", "1s");

@@ -7,9 +7,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use haltwise_capture::capture::Capture;
-use haltwise_core::event::{Halt, HaltCounts};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+use crate::counted::Recorded;
 
 /// Where recordings and the lab's output go.
 pub(crate) struct Bench {
@@ -29,6 +30,11 @@ fn obstacle(lab: &Path) -> Option<String> {
         return Some(format!("{} is not built", lab.display()));
     }
     None
+}
+
+/// Waits until something is so.
+pub(crate) fn until_so(what: &str, mut is_so: impl FnMut() -> bool) {
+    until(what, || is_so().then_some(()));
 }
 
 /// Asks until there is an answer. Nothing is asserted of how long that takes: a busy machine takes what it takes.
@@ -86,74 +92,126 @@ impl Bench {
         Command::new(&self.lab)
     }
 
-    /// A pingpong guest that halts every so often, for longer than any test takes.
-    pub(crate) fn keep_halting(&self, gap: &str, options: &[&str]) -> Running {
-        Running::start(
-            self.lab()
-                .args(["run", "pingpong", "--duration", "180s", "--gap", gap])
-                .args(["--host-wait", "block"])
-                .args(options)
-                .stdout(Stdio::null()),
-        )
+    /// A VMM, once its VM of this name runs.
+    pub(crate) fn vm(name: &str, vmm: &mut Command) -> Running {
+        let vm = Running::start(vmm);
+        Self::wait_for(name);
+        vm
+    }
+
+    /// A guest of the lab, once its VM runs.
+    pub(crate) fn guest(&self, name: &str, line: &str) -> Running {
+        let mut lab = self.lab();
+        lab.arg("run").args(words(line)).args(["--name", name]);
+        Self::vm(name, lab.stdout(Stdio::null()))
+    }
+
+    /// A guest that halts every so often.
+    pub(crate) fn keep_halting(&self, gap: &str, name: &str) -> Running {
+        self.guest(name, &format!("{HALTING} --gap {gap}"))
+    }
+
+    /// What the lab says of guests that it has run to their end.
+    pub(crate) fn lab_ran(&self, line: &str) -> Value {
+        let mut lab = self.lab();
+        let output = lab.args(["run", "--json"]).args(words(line)).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", told(&output));
+        json(&output)
     }
 
     /// Waits until a VM of this name runs.
     pub(crate) fn wait_for(name: &str) {
-        let runs = || {
-            let doctor = Command::new(haltwise()).args(["doctor", "--json"]).output();
-            let told: Value = serde_json::from_slice(&doctor.unwrap().stdout).unwrap();
-            let vms = told["vms"].as_array().unwrap();
-            vms.iter().any(|vm| vm["name"] == name)
-        };
-        until(name, || runs().then_some(()));
+        until_so(name, || {
+            vms("status --check").iter().any(|vm| vm["name"] == name)
+        });
+    }
+
+    /// Runs haltwise with the words of a line, where recordings go.
+    pub(crate) fn ran(&self, line: &str) -> Output {
+        let mut command = Command::new(haltwise());
+        command.args(words(line)).current_dir(&self.dir);
+        command.output().unwrap()
+    }
+
+    /// What is said as JSON by a line that reads a recording, of which the kernel may have lost events.
+    pub(crate) fn page(&self, line: &str) -> Value {
+        let output = self.ran(line);
+        has_recorded(&output);
+        json(&output)
     }
 
     /// A recorder with these options, once it has begun to record.
-    pub(crate) fn recorder(&self, name: &str, options: &[&str]) -> Running {
+    pub(crate) fn recorder(&self, name: &str, options: &str) -> Running {
         let recorder = Running::start(
             Command::new(haltwise())
                 .args(["record", "--duration", "60s"])
-                .args(options)
+                .args(words(options))
                 .arg("-o")
                 .arg(self.path(name))
                 .stdout(Stdio::null())
                 .stderr(Stdio::null()),
         );
         let file = self.path(name).join("capture.json");
-        until(name, || file.exists().then_some(()));
+        until_so(name, || file.exists());
         recorder
     }
 
-    pub(crate) fn record(&self, options: &[&str], lab: &[&str]) -> Recorded {
-        let capture = self.path("capture");
+    pub(crate) fn capture(&self, name: &str) -> Capture {
+        Capture::open(&self.path(name)).unwrap()
+    }
+
+    pub(crate) fn record(&self, options: &str, lab: &str) -> Recorded {
         let output = Command::new(haltwise())
             .args(["record", "--json", "-o"])
-            .arg(&capture)
-            .args(options)
+            .arg(self.path("capture"))
+            .args(words(options))
             .arg("--")
-            // The lab's output goes to a file: stdout is the recorder's.
-            .args(["sh", "-c", "out=$1; shift; exec \"$@\" >\"$out\"", "sh"])
+            .args(["sh", "-c", INTO_FILE, "sh"])
             .arg(self.path("lab.json"))
             .arg(&self.lab)
             .args(["run", "--json"])
-            .args(lab)
+            .args(words(lab))
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", told(&output));
         let lab = std::fs::read_to_string(self.path("lab.json")).unwrap();
         Recorded {
-            capture: Capture::open(&capture).unwrap(),
+            capture: self.capture("capture"),
             lab: serde_json::from_str(&lab).unwrap(),
-            summary: serde_json::from_slice(&output.stdout).unwrap(),
+            summary: json(&output),
         }
     }
 }
+
+/// Of the lab: a guest that halts for longer than any test takes.
+pub(crate) const HALTING: &str = "pingpong --duration 180s --host-wait block";
+
+/// Runs a command with its output in a file: stdout is the recorder's.
+pub(crate) const INTO_FILE: &str = r#"out=$1; shift; exec "$@" >"$out""#;
 
 /// What the tracepoint source loses on some kernels, 6.18 at rest among them; the halts themselves stay exact.
 pub(crate) const LOST_WAKE_UPS: &str = "wake-up or sleep counted but not recorded";
 
 pub(crate) fn haltwise() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_haltwise"))
+}
+
+/// Runs haltwise with the words of a line.
+pub(crate) fn ran(line: &str) -> Output {
+    let mut command = Command::new(haltwise());
+    command.args(words(line)).output().unwrap()
+}
+
+/// The VMs that `status` lists, or `status --check`.
+pub(crate) fn vms(verb: &str) -> Vec<Value> {
+    let told = json(&ran(&format!("{verb} --json")));
+    told["vms"].as_array().unwrap().clone()
+}
+
+#[track_caller]
+pub(crate) fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(output)))
 }
 
 /// A program of ours that is ended with the test, however the test ends.
@@ -208,7 +266,7 @@ impl Drop for Running {
 }
 
 /// The words of a command line.
-pub(crate) fn words(line: &str) -> Vec<&str> {
+fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
@@ -226,79 +284,4 @@ pub(crate) fn told(output: &Output) -> String {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     )
-}
-
-pub(crate) struct Recorded {
-    pub(crate) capture: Capture,
-    pub(crate) lab: Value,
-    pub(crate) summary: Value,
-}
-
-/// One vCPU as the lab and KVM's stats fd counted it.
-#[derive(Debug)]
-pub(crate) struct Counted {
-    pub(crate) vm: String,
-    pub(crate) id: u32,
-    pub(crate) tid: u32,
-    pub(crate) hlts: u64,
-    pub(crate) halt_exits: u64,
-    pub(crate) waits: u64,
-    pub(crate) attempted: u64,
-    pub(crate) successful: u64,
-    pub(crate) success_ns: u64,
-    pub(crate) fail_ns: u64,
-    pub(crate) wait_ns: u64,
-    pub(crate) voluntary: u64,
-    pub(crate) involuntary: u64,
-}
-
-/// All vCPUs of all VMs, as the lab tells of them.
-pub(crate) fn counted(lab: &Value) -> Vec<Counted> {
-    let mut all = Vec::new();
-    for vm in lab["vms"].as_array().unwrap() {
-        for vcpu in vm["vcpus"].as_array().unwrap() {
-            let stat = |name: &str| vcpu["stats"][name].as_u64().unwrap();
-            let number = |name: &str| vcpu[name].as_u64().unwrap();
-            let waits = vcpu["hist"]["halt_wait_hist"].as_array().unwrap();
-            all.push(Counted {
-                vm: vm["name"].as_str().unwrap().to_owned(),
-                id: u32::try_from(number("id")).unwrap(),
-                tid: u32::try_from(number("tid")).unwrap(),
-                hlts: number("halts"),
-                halt_exits: stat("halt_exits"),
-                waits: waits.iter().map(|count| count.as_u64().unwrap()).sum(),
-                attempted: stat("halt_attempted_poll"),
-                successful: stat("halt_successful_poll"),
-                success_ns: stat("halt_poll_success_ns"),
-                fail_ns: stat("halt_poll_fail_ns"),
-                wait_ns: stat("halt_wait_ns"),
-                voluntary: number("voluntary_switches"),
-                involuntary: number("involuntary_switches"),
-            });
-        }
-    }
-    all
-}
-
-impl Recorded {
-    pub(crate) fn counted(&self) -> Vec<Counted> {
-        counted(&self.lab)
-    }
-
-    /// Every halt of one thread, in order.
-    pub(crate) fn halts_of(&self, tid: u32) -> Vec<Halt> {
-        let rows = self.capture.halts().unwrap().map(Result::unwrap);
-        rows.filter(|halt| halt.tid.0 == tid).collect()
-    }
-
-    /// Every row of counts mode of one thread.
-    pub(crate) fn counts_of(&self, tid: u32) -> Vec<HaltCounts> {
-        let rows = self.capture.halt_counts().unwrap().map(Result::unwrap);
-        rows.filter(|row| row.tid.0 == tid).collect()
-    }
-
-    /// Events that the recording says were lost.
-    pub(crate) fn lost(&self) -> u64 {
-        self.capture.info().lost.values().sum()
-    }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use haltwise_core::event::{CeilingSource, WakeSource};
+use haltwise_core::event::WakeSource;
 
-use crate::bench::{Bench, Recorded, words};
+use crate::bench::Bench;
+use crate::counted::Recorded;
 
 fn sources(recorded: &Recorded) -> BTreeMap<WakeSource, usize> {
     let mut sources = BTreeMap::new();
@@ -27,7 +28,7 @@ fn each_guest_is_woken_by_what_wakes_it() {
         ("tick-pit", WakeSource::Timer),
         ("tick-pit --ioapic --cap 0", WakeSource::Timer),
         (
-            "tick-pit --ioapic --gap fixed:300us --cap 2ms",
+            "tick-pit --ioapic --cap 2ms --gap fixed:300us",
             WakeSource::Timer,
         ),
         ("pingpong --ioapic --cap 0", WakeSource::Device),
@@ -36,48 +37,12 @@ fn each_guest_is_woken_by_what_wakes_it() {
         ("ipi --cap 400us", WakeSource::Ipi),
     ] {
         let Some(bench) = Bench::set_up() else { return };
-        let recorded = bench.record(&[], &[&words(guest)[..], &["--rounds", "500"]].concat());
+        let recorded = bench.record("", &format!("{guest} --rounds 500"));
         let sources = sources(&recorded);
         let all: usize = sources.values().sum();
         let right = sources.get(&expected).copied().unwrap_or(0);
         // The start and the stop of a guest are wake-ups of another kind: a few of 500.
         assert!(all >= 250 && right + 8 >= all, "{guest}: {sources:?}");
-    }
-}
-
-#[test]
-fn a_cap_is_the_ceiling_and_is_named_as_its_source() {
-    let Some(bench) = Bench::set_up() else { return };
-    let recorded = bench.record(&[], &["pingpong", "--rounds", "300", "--cap", "123us"]);
-    let tid = recorded.counted()[0].tid;
-    for halt in recorded.halts_of(tid) {
-        assert_eq!(
-            (halt.ceiling_ns, halt.ceiling_source),
-            (Some(123_000), CeilingSource::Cap)
-        );
-    }
-    let vcpus = &recorded.capture.info().roster.vcpus;
-    let vcpu = vcpus.iter().find(|vcpu| vcpu.tid.0 == tid).unwrap();
-    assert_eq!(
-        (vcpu.ceiling_ns, vcpu.ceiling_source),
-        (Some(123_000), CeilingSource::Cap)
-    );
-}
-
-#[test]
-fn without_a_cap_the_modules_parameter_is_the_ceiling() {
-    let Some(bench) = Bench::set_up() else { return };
-    let param: u32 = std::fs::read_to_string("/sys/module/kvm/parameters/halt_poll_ns")
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap();
-    let recorded = bench.record(&[], &["pingpong", "--rounds", "300"]);
-    for halt in recorded.halts_of(recorded.counted()[0].tid) {
-        assert_eq!(
-            (halt.ceiling_ns, halt.ceiling_source),
-            (Some(param), CeilingSource::Param)
-        );
     }
 }
 
@@ -103,7 +68,7 @@ fn each_wake_event_lies_between_the_labs_signal_and_its_answer() {
     let csv = bench.path("rounds.csv");
     let csv = csv.to_str().unwrap();
     let line = format!("pingpong --rounds 2000 --gap fixed:100us --cap 0 --rounds-out {csv}");
-    let recorded = bench.record(&[], &words(&line));
+    let recorded = bench.record("", &line);
     let rounds = rounds(&std::fs::read_to_string(csv).unwrap());
     assert_eq!(rounds.len(), 2000);
     let halts = recorded.halts_of(recorded.counted()[0].tid);

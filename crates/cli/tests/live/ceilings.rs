@@ -16,7 +16,7 @@ mod libvirt;
 pub(crate) mod vmm;
 
 use self::vmm::{By, Vmm};
-use super::bench::{Bench, Running, haltwise, told, until};
+use super::bench::{Bench, Running, haltwise, ran, told, until, vms};
 
 /// Where haltwise keeps what it sets: not the host's own place, whose processes are seen all the same.
 pub(crate) struct Host(pub(crate) tempfile::TempDir);
@@ -49,18 +49,22 @@ impl Host {
     }
 
     /// Exit code and everything that is said.
-    pub(crate) fn run(&self, line: &[&str]) -> (Option<i32>, String) {
-        let output = Command::new(haltwise())
-            .args(line)
-            .arg("--root")
-            .arg(self.root())
-            .output()
-            .unwrap();
+    fn run(&self, line: &str) -> (Option<i32>, String) {
+        let output = ran(&format!("{line} --root {}", self.root().display()));
         (output.status.code(), told(&output))
     }
 
-    fn set(&self, vm: &str, ceiling: &str) -> (Option<i32>, String) {
-        self.run(&["apply", "--vm", vm, "--ceiling", ceiling, "--yes"])
+    /// What is said, with this exit code.
+    #[track_caller]
+    pub(crate) fn says(&self, code: i32, line: &str) -> String {
+        let (found, said) = self.run(line);
+        assert_eq!(found, Some(code), "{line}: {said}");
+        said
+    }
+
+    #[track_caller]
+    fn set(&self, vm: &str, ceiling: &str) {
+        self.says(0, &format!("apply --vm {vm} --ceiling {ceiling} --yes"));
     }
 }
 
@@ -80,9 +84,7 @@ pub(crate) fn start(
     lab.args(["run", "tick", "--name", name, "--gap", "fixed:1ms"])
         .args(["--rounds", "1000000", "--timeout", "60s"])
         .stdout(Stdio::null());
-    let vm = Running::start(more(&mut lab));
-    Bench::wait_for(name);
-    vm
+    Bench::vm(name, more(&mut lab))
 }
 
 /// The ceiling and its source that the kernel has for each VM of this name.
@@ -92,23 +94,23 @@ pub(crate) fn in_kernel_by(name: &str) -> Vec<(u64, String)> {
 
 /// The same for those that are meant.
 fn in_kernel(meant: impl Fn(&Value) -> bool) -> Vec<(u64, String)> {
-    let status = Command::new(haltwise()).args(["status", "--json"]).output();
-    let told: Value = serde_json::from_slice(&status.unwrap().stdout).unwrap();
-    let vms = told["vms"].as_array().unwrap().iter();
-    vms.filter(|vm| meant(vm))
-        .map(|vm| {
-            let ns = vm["ceiling_ns"].as_u64().unwrap();
-            (ns, vm["effect"].as_str().unwrap().to_owned())
-        })
-        .collect()
+    let ceiling = |vm: &Value| {
+        let ns = vm["ceiling_ns"].as_u64().unwrap();
+        (ns, vm["effect"].as_str().unwrap().to_owned())
+    };
+    let all = vms("status");
+    all.iter().filter(|vm| meant(vm)).map(ceiling).collect()
 }
 
-/// What `doctor` says of a VM.
+/// All VMs of this name have this ceiling of their own.
+#[track_caller]
+fn assert_own(name: &str, ns: u64) {
+    assert_eq!(in_kernel_by(name), [(ns, "own-cap".to_owned())]);
+}
+
+/// What `status --check` says of a VM.
 fn doctor(is_meant: impl Fn(&Value) -> bool) -> Value {
-    let doctor = Command::new(haltwise()).args(["doctor", "--json"]).output();
-    let told: Value = serde_json::from_slice(&doctor.unwrap().stdout).unwrap();
-    let mut vms = told["vms"].as_array().unwrap().iter();
-    vms.find(|vm| is_meant(vm)).unwrap().clone()
+    vms("status --check").into_iter().find(is_meant).unwrap()
 }
 
 #[test]
@@ -120,24 +122,19 @@ fn a_ceiling_is_set_and_taken_back() {
     assert_eq!(before.len(), 1);
     assert_eq!(before[0].1, "follows");
     for (text, ns) in [("0", 0), ("70us", 70_000), ("4294967295", 4_294_967_295)] {
-        let (code, said) = host.set("governed", text);
-        assert_eq!(code, Some(0), "{said}");
-        assert_eq!(in_kernel_by("governed"), [(ns, "own-cap".to_owned())]);
+        host.set("governed", text);
+        assert_own("governed", ns);
     }
-    let (code, said) = host.run(&["status", "--json"]);
-    assert_eq!(code, Some(0), "{said}");
+    let said = host.says(0, "status --json");
     assert!(said.contains("ceiling of governed (pid "), "{said}");
-    let (code, said) = host.run(&["undo"]);
-    assert_eq!(code, Some(0), "{said}");
+    let said = host.says(0, "undo");
     // KVM cannot take a ceiling away: what was in force is set.
     assert!(said.contains("does not follow halt_poll_ns"), "{said}");
-    let restored = (host.ceiling(), "own-cap".to_owned());
-    assert_eq!(in_kernel_by("governed"), [restored]);
+    assert_own("governed", host.ceiling());
     // A VM that ends takes its ceiling with it.
     host.set("governed", "0");
     drop(vm);
-    let (code, said) = host.run(&["undo"]);
-    assert_eq!(code, Some(0), "{said}");
+    let said = host.says(0, "undo");
     assert!(said.contains("the VM has ended"), "{said}");
 }
 
@@ -147,23 +144,19 @@ fn a_vmm_without_the_library_or_that_is_stopped_is_reported() {
     let Some(bench) = Bench::set_up() else { return };
     let host = Host::new();
     let plain = Vmm::start(&bench, "plain", By::Nothing);
-    let (code, said) = host.set(&plain.id().to_string(), "0");
-    assert_eq!(code, Some(3), "{said}");
+    let said = host.says(3, &format!("apply --vm {} --ceiling 0 --yes", plain.id()));
     assert!(said.contains("without libhaltwise_preload.so"), "{said}");
     assert!(!host.0.path().join("var").exists());
     drop(plain);
     let vm = start(&bench, "stopped", |lab| lab);
-    assert_eq!(host.set("stopped", "0").0, Some(0));
+    host.set("stopped", "0");
     vm.signal(Signal::STOP);
-    let (code, said) = host.set("stopped", "1us");
-    assert_eq!(code, Some(1), "{said}");
+    let said = host.says(1, "apply --vm stopped --ceiling 1us --yes");
     assert!(said.contains("did not answer"), "{said}");
-    let (code, said) = host.run(&["undo"]);
-    assert_eq!(code, Some(5), "{said}");
+    let said = host.says(5, "undo");
     assert!(said.contains("the VMM does not answer"), "{said}");
     vm.signal(Signal::CONT);
-    let (code, said) = host.run(&["undo"]);
-    assert_eq!(code, Some(0), "{said}");
+    host.says(0, "undo");
     assert_eq!(in_kernel_by("stopped")[0].0, host.ceiling());
 }
 
@@ -176,20 +169,16 @@ fn a_process_with_more_vms_than_are_answered_for_is_reported() {
         let mut vmm = Vmm::start(&bench, "many", by);
         let pid = vmm.id().to_string();
         vmm.command("more 15");
-        let (code, said) = host.set(&pid, "70us");
-        assert_eq!(code, Some(0), "{said}");
+        host.set(&pid, "70us");
         let governed = Governor::of(&Root::host(), Pid(vmm.id())).unwrap();
         let vms = governed.vms().unwrap();
         assert_eq!(vms.len(), 16);
-        assert!(
-            vms.iter().all(|vm| vm.ceiling_ns == Some(70_000)),
-            "{vms:?}"
-        );
-        assert_eq!(host.run(&["undo"]).0, Some(0));
+        let is_set = vms.iter().all(|vm| vm.ceiling_ns == Some(70_000));
+        assert!(is_set, "{vms:?}");
+        host.says(0, "undo");
         vmm.command("more 1");
         let other = Host::new();
-        let (code, said) = other.set(&pid, "1us");
-        assert_eq!(code, Some(3), "{said}");
+        let said = other.says(3, &format!("apply --vm {pid} --ceiling 1us --yes"));
         let says = "answers for 16 VMs of a process, and this one has 17";
         assert!(said.contains(says), "{said}");
         assert!(!other.0.path().join("var").exists());
@@ -204,27 +193,23 @@ fn a_vmm_that_has_the_library_and_the_crate() {
     let Some(bench) = Bench::set_up() else { return };
     let host = Host::new();
     let vm = start(&bench, "both", |lab| lab.env("LD_PRELOAD", library()));
-    assert_eq!(host.set("both", "70us").0, Some(0));
-    assert_eq!(in_kernel_by("both"), [(70_000, "own-cap".to_owned())]);
-    assert_eq!(host.run(&["undo"]).0, Some(0));
+    host.set("both", "70us");
+    assert_own("both", 70_000);
+    host.says(0, "undo");
     assert_eq!(in_kernel_by("both")[0].0, host.ceiling());
     drop(vm);
 }
 
-/// The ceiling with which a VMM starts its VM is what undo restores.
-#[test]
-fn a_ceiling_of_the_vmms_own_is_restored() {
-    let Some(bench) = Bench::set_up() else { return };
-    let host = Host::new();
-    let vm = start(&bench, "capped", |lab| lab.args(["--cap", "30us"]));
-    assert_eq!(host.set("capped", "70us").0, Some(0));
-    let (code, said) = host.run(&["undo"]);
-    assert_eq!(code, Some(0), "{said}");
-    assert_eq!(in_kernel_by("capped"), [(30_000, "own-cap".to_owned())]);
-    drop(vm);
+/// A stock QEMU whose VM is never started, of this program and with more options.
+fn qemu(program: &Path, name: &str) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(["-name", &format!("guest={name}")])
+        .args("-machine microvm,accel=kvm -S -nodefaults -display none".split(' '));
+    command
 }
 
-fn has_qemu() -> bool {
+pub(crate) fn has_qemu() -> bool {
     let version = Command::new("qemu-system-x86_64").arg("-version").output();
     if version.is_err() {
         println!("skipped: no qemu-system-x86_64");
@@ -246,25 +231,17 @@ fn a_stock_qemu_under_its_sandbox() {
         ("as-nobody", ["-runas", "nobody"]),
     ] {
         let said = bench.path(name);
-        let qemu = Running::start(
-            Command::new("qemu-system-x86_64")
-                .args([
-                    "-name",
-                    &format!("guest={name}"),
-                    "-machine",
-                    "microvm,accel=kvm",
-                ])
-                .args(["-S", "-nodefaults", "-display", "none"])
+        let qemu = Bench::vm(
+            name,
+            qemu("qemu-system-x86_64".as_ref(), name)
                 .args(options)
                 .env("LD_PRELOAD", library())
                 .stdout(fs::File::create(&said).unwrap())
                 .stderr(Stdio::null()),
         );
-        Bench::wait_for(name);
-        let (code, told) = host.set(name, "70us");
-        assert_eq!(code, Some(0), "{told}");
-        assert_eq!(in_kernel_by(name), [(70_000, "own-cap".to_owned())]);
-        assert_eq!(host.run(&["undo"]).0, Some(0));
+        host.set(name, "70us");
+        assert_own(name, 70_000);
+        host.says(0, "undo");
         drop(qemu);
         assert_eq!(fs::read_to_string(said).unwrap(), "");
     }
@@ -282,28 +259,17 @@ fn a_stock_qemu_by_the_wrapper() {
     let link = bench.path("qemu-system-x86_64");
     std::os::unix::fs::symlink(exec, &link).unwrap();
     let start = |name: &str, library: &PathBuf| {
-        let qemu = Running::start(
-            Command::new(&link)
-                .args([
-                    "-name",
-                    &format!("guest={name}"),
-                    "-machine",
-                    "microvm,accel=kvm",
-                ])
-                .args(["-S", "-nodefaults", "-display", "none"])
-                .env("HALTWISE_PRELOAD", library)
-                .env("HALTWISE_HALT_POLL_NS", "30000")
-                .stderr(Stdio::null()),
-        );
-        Bench::wait_for(name);
-        qemu
+        let mut qemu = qemu(&link, name);
+        qemu.env("HALTWISE_PRELOAD", library)
+            .env("HALTWISE_HALT_POLL_NS", "30000");
+        Bench::vm(name, qemu.stderr(Stdio::null()))
     };
     let host = Host::new();
     let wrapped = start("wrapped", &library());
     // From its first halt on.
-    assert_eq!(in_kernel_by("wrapped"), [(30_000, "own-cap".to_owned())]);
-    assert_eq!(host.set("wrapped", "70us").0, Some(0));
-    assert_eq!(in_kernel_by("wrapped"), [(70_000, "own-cap".to_owned())]);
+    assert_own("wrapped", 30_000);
+    host.set("wrapped", "70us");
+    assert_own("wrapped", 70_000);
     // Without the library it is QEMU all the same.
     let bare = start("bare", &bench.path("nowhere.so"));
     assert_eq!(in_kernel_by("bare")[0].1, "follows");

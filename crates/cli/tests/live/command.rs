@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::bench::{Bench, Running, haltwise, told, until};
+use crate::bench::{Bench, Running, haltwise, told, until, until_so};
 
 /// A recorder of a shell script, which is told a file of its own.
 fn record(capture: &Path, script: &str, file: &Path) -> Command {
@@ -41,7 +41,7 @@ fn lives(group: &str) -> bool {
 }
 
 fn assert_ends(group: &str) {
-    until("the end of a group", || (!lives(group)).then_some(()));
+    until_so("the end of a group", || !lives(group));
 }
 
 /// Says which group it is, with a child that nobody waits for.
@@ -69,26 +69,15 @@ fn a_recording_ends_with_the_exit_status_of_its_command() {
 #[test]
 fn a_command_that_cannot_start_leaves_no_capture() {
     let Some(bench) = Bench::set_up() else { return };
-    let record = |capture: &Path| {
-        let output = Command::new(haltwise())
-            .args(["record", "-o"])
-            .arg(capture)
-            .args(["--", "/there/is/no/such/program"])
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
-        assert!(
-            told(&output).contains("no/such/program"),
-            "{}",
-            told(&output)
-        );
-    };
-    let new = bench.path("new");
-    record(&new);
-    assert!(!new.exists());
     let empty = bench.path("empty");
     std::fs::create_dir(&empty).unwrap();
-    record(&empty);
+    for name in ["new", "empty"] {
+        let output = bench.ran(&format!("record -o {name} -- /there/is/no/such/program"));
+        let said = told(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("no/such/program"), "{said}");
+    }
+    assert!(!bench.path("new").exists());
     assert_eq!(std::fs::read_dir(&empty).unwrap().count(), 0);
 }
 
@@ -109,15 +98,7 @@ fn nothing_of_the_command_outlives_a_recorder_that_is_killed() {
 #[test]
 fn a_user_that_nobody_is_runs_nothing() {
     let Some(bench) = Bench::set_up() else { return };
-    let capture = bench.path("capture");
-    let file = bench.path("file");
-    let output = Command::new(haltwise())
-        .args(["record", "--user", "there-is-no-such-user", "-o"])
-        .arg(&capture)
-        .args(["--", "touch"])
-        .arg(&file)
-        .output()
-        .unwrap();
+    let output = bench.ran("record --user there-is-no-such-user -o capture -- touch file");
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
-    assert!(!capture.exists() && !file.exists());
+    assert!(!bench.path("capture").exists() && !bench.path("file").exists());
 }

@@ -5,26 +5,19 @@ use std::process::{Command, Stdio};
 use haltwise_capture::capture::Capture;
 use rustix::process::Signal;
 
-use crate::bench::{Bench, Running, haltwise, told, until};
+use crate::bench::{Bench, Running, haltwise, told, until_so};
+use crate::counted::counted;
 
 fn halts_of_vm(capture: &Capture, name: &str) -> usize {
-    let roster = &capture.info().roster;
-    let vms: Vec<_> = roster
-        .vms
-        .iter()
-        .filter(|vm| vm.name == name)
-        .map(|vm| vm.index)
-        .collect();
+    let vms = &capture.info().roster.vms;
+    let is_its = |vm| vms.iter().any(|it| it.name == name && it.index == vm);
     let halts = capture.halts().unwrap().map(Result::unwrap);
-    halts
-        .filter(|halt| halt.vm.is_some_and(|vm| vms.contains(&vm)))
-        .count()
+    halts.filter(|halt| halt.vm.is_some_and(is_its)).count()
 }
 
 #[test]
 fn vms_that_come_and_go_are_each_named() {
     let Some(bench) = Bench::set_up() else { return };
-    let lab = haltwise().with_file_name("haltwise-lab");
     // Each lives for half a second: a VM that is gone before anybody can ask for its name has none.
     let script = "for name in first second third; do \
                   \"$1\" run pingpong --rounds 200 --gap fixed:2ms --name $name; done";
@@ -32,43 +25,35 @@ fn vms_that_come_and_go_are_each_named() {
         .args(["record", "-o"])
         .arg(bench.path("capture"))
         .args(["--", "sh", "-c", script, "sh"])
-        .arg(lab)
+        .arg(bench.lab().get_program())
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", told(&output));
-    let capture = Capture::open(&bench.path("capture")).unwrap();
+    let capture = bench.capture("capture");
     for name in ["first", "second", "third"] {
         // 200 rounds and the stop; an interrupt that comes before its HLT makes no halt.
         let halts = halts_of_vm(&capture, name);
         assert!((190..=201).contains(&halts), "{name}: {halts}");
     }
-    let known = capture
-        .halts()
-        .unwrap()
-        .map(Result::unwrap)
-        .filter(|halt| halt.tid.0 != 0);
-    let (placed, all) = known.fold((0, 0), |(placed, all), halt| {
-        (placed + usize::from(halt.vcpu.is_some()), all + 1)
-    });
+    let halts = capture.halts().unwrap().map(Result::unwrap);
+    let known: Vec<_> = halts.filter(|halt| halt.tid.0 != 0).collect();
+    let placed = known.iter().filter(|halt| halt.vcpu.is_some()).count();
+    let all = known.len();
     assert!(
         placed * 100 >= all * 99,
-        "{placed} of {all} halts have their vCPU"
+        "{placed} of {all} have their vCPU"
     );
 }
 
 #[test]
 fn a_process_of_many_vms_that_comes_while_recording_is_recorded_whole() {
     let Some(bench) = Bench::set_up() else { return };
-    let output = Command::new(haltwise())
-        .args(["record", "-o"])
-        .arg(bench.path("capture"))
-        .arg("--")
-        .arg(haltwise().with_file_name("haltwise-lab"))
-        .args("run tick --vms 300 --rounds 20 --gap fixed:20ms --name many".split(' '))
-        .output()
-        .unwrap();
+    let output = bench.ran(&format!(
+        "record -o capture -- {} run tick --vms 300 --rounds 20 --gap fixed:20ms --name many",
+        haltwise().with_file_name("haltwise-lab").display()
+    ));
     assert!(output.status.success(), "{}", told(&output));
-    let capture = Capture::open(&bench.path("capture")).unwrap();
+    let capture = bench.capture("capture");
     let names = (0..300).map(|number| format!("many-{number}"));
     let few = names.map(|name| (halts_of_vm(&capture, &name), name));
     // A tick that is late finds the next one pending, and makes no halt.
@@ -79,51 +64,24 @@ fn a_process_of_many_vms_that_comes_while_recording_is_recorded_whole() {
 #[test]
 fn only_the_vms_asked_for_are_recorded() {
     let Some(bench) = Bench::set_up() else { return };
-    let labs = ["wanted", "other"].map(|name| bench.keep_halting("fixed:500us", &["--name", name]));
-    ["wanted", "other"].into_iter().for_each(Bench::wait_for);
-    let mut names = Vec::new();
+    let labs = ["wanted", "other"].map(|name| bench.keep_halting("fixed:500us", name));
     for rung in ["bpf", "tracepoints"] {
-        let out = bench.path(rung);
-        let output = Command::new(haltwise())
-            .args([
-                "record",
-                "--source",
-                rung,
-                "--vm",
-                "wanted",
-                "--duration",
-                "1s",
-                "-o",
-            ])
-            .arg(&out)
-            .output()
-            .unwrap();
-        names.push((rung, told(&output), output.status.success(), out));
-    }
-    for lab in labs {
-        lab.end(Signal::TERM);
-    }
-    for (rung, said, succeeded, out) in names {
-        assert!(succeeded, "{rung}: {said}");
-        let capture = Capture::open(&out).unwrap();
-        assert!(halts_of_vm(&capture, "wanted") > 100, "{rung}: {said}");
+        let line = format!("record --source {rung} --vm wanted --duration 1s -o {rung}");
+        let output = bench.ran(&line);
+        assert!(output.status.success(), "{rung}: {}", told(&output));
+        let capture = bench.capture(rung);
+        let wanted = halts_of_vm(&capture, "wanted");
+        assert!(wanted > 100, "{rung}: {wanted}");
         let all = capture.halts().unwrap().count();
-        assert_eq!(
-            halts_of_vm(&capture, "wanted"),
-            all,
-            "{rung}: others were recorded too"
-        );
+        assert_eq!(wanted, all, "{rung}: others were recorded too");
     }
+    drop(labs);
 }
 
 #[test]
 fn a_vm_that_is_not_there_is_an_error_that_lists_those_that_are() {
     let Some(bench) = Bench::set_up() else { return };
-    let output = Command::new(haltwise())
-        .args(["record", "--vm", "no-such-vm", "-o"])
-        .arg(bench.path("capture"))
-        .output()
-        .unwrap();
+    let output = bench.ran("record --vm no-such-vm -o capture");
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
@@ -147,31 +105,18 @@ fn a_recorder_that_falls_behind_counts_what_it_lost() {
             .stderr(Stdio::piped()),
     );
     let begun = bench.path("capture/capture.json");
-    until("a capture", || begun.exists().then_some(()));
+    until_so("a capture", || begun.exists());
     recorder.signal(Signal::STOP);
     // The ring holds some 190,000 halts; these are 250,000.
-    let lab = bench
-        .lab()
-        .args("run pingpong --rounds 250000 --gap fixed:1us --json".split(' '))
-        .output()
-        .unwrap();
+    let lab = bench.lab_ran("pingpong --rounds 250000 --gap fixed:1us");
     recorder.signal(Signal::CONT);
     let output = recorder.end(Signal::INT);
-    assert!(lab.status.success(), "{}", told(&lab));
     assert_eq!(output.status.code(), Some(5), "{}", told(&output));
-    let capture = Capture::open(&bench.path("capture")).unwrap();
-    let lab: serde_json::Value = serde_json::from_slice(&lab.stdout).unwrap();
-    let vcpu = &lab["vms"][0]["vcpus"][0];
-    let tid = vcpu["tid"].as_u64().unwrap();
-    let waits: u64 = vcpu["hist"]["halt_wait_hist"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(serde_json::Value::as_u64)
-        .sum();
-    let counted = waits + vcpu["stats"]["halt_successful_poll"].as_u64().unwrap();
+    let capture = bench.capture("capture");
+    let vcpu = &counted(&lab)[0];
+    let counted = vcpu.waits + vcpu.successful;
     let halts = capture.halts().unwrap().map(Result::unwrap);
-    let kept = halts.filter(|halt| u64::from(halt.tid.0) == tid).count() as u64;
+    let kept = halts.filter(|halt| halt.tid.0 == vcpu.tid).count() as u64;
     let lost: u64 = capture.info().lost.values().sum();
     assert!(lost > 0 && kept > 0, "{kept} recorded, {lost} lost");
     // Other VMs of this machine may have lost some too; none of ours is unaccounted for.

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
-use serde_json::Value;
 
-use crate::bench::{Bench, Running, gets_a_cpu, haltwise, has_recorded};
+use crate::bench::{Bench, gets_a_cpu};
+use crate::ceilings::has_qemu;
+use crate::explain::fired;
 
 /// In place of QEMU's firmware, in real mode: maps the registers of the virtio device at PCI slot 4 below 1 MB, where an
 /// unset PAM leaves addresses to the bus, and reports a ready driver. AX is then 0, and DS at the device's notifications.
@@ -104,7 +105,8 @@ fn firmware(code: &[u8]) -> Vec<u8> {
 fn rules(bench: &Bench, name: &str, devices: &[&str], code: &[&[u8]]) -> BTreeSet<String> {
     let image = bench.path("firmware");
     std::fs::write(&image, firmware(&code.concat())).unwrap();
-    let _qemu = Running::start(
+    let _qemu = Bench::vm(
+        "kicker",
         Command::new("qemu-system-x86_64")
             .args(["-name", "guest=kicker,debug-threads=on"])
             .args("-machine pc,accel=kvm -cpu qemu64,+x2apic -m 16".split(' '))
@@ -114,17 +116,10 @@ fn rules(bench: &Bench, name: &str, devices: &[&str], code: &[&[u8]]) -> BTreeSe
             .stdout(Stdio::null())
             .stderr(Stdio::null()),
     );
-    Bench::wait_for("kicker");
-    let recorder = bench.recorder(name, &["--exits=pio,mmio"]);
+    let recorder = bench.recorder(name, "--exits=pio,mmio");
     std::thread::sleep(std::time::Duration::from_secs(1));
     recorder.end(Signal::INT);
-    let output = Command::new(haltwise())
-        .args(["explain", "--json", "--vm", "kicker"])
-        .arg(bench.path(name))
-        .output()
-        .unwrap();
-    has_recorded(&output);
-    let page: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let page = bench.page(&format!("report --findings --json --vm kicker {name}"));
     // Also what cost too little to be shown, and what was not judged.
     let of = |list: &str| page[list].as_array().unwrap().clone();
     assert!(
@@ -133,19 +128,7 @@ fn rules(bench: &Bench, name: &str, devices: &[&str], code: &[&[u8]]) -> BTreeSe
             .all(|it| it["rule"] != "vmm-devices"),
         "{page:#}"
     );
-    let fired = [of("findings"), of("small")].concat();
-    let ids = fired
-        .iter()
-        .map(|it| it["rule"].as_str().unwrap().to_owned());
-    ids.collect()
-}
-
-fn has_qemu() -> bool {
-    let asked = Command::new("qemu-system-x86_64").arg("-version").output();
-    if asked.is_err() {
-        println!("skipped: no qemu-system-x86_64");
-    }
-    asked.is_ok()
+    fired(&page)
 }
 
 #[test]

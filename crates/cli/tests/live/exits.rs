@@ -1,32 +1,22 @@
 //! Exits of the VM that is named alone, and the programs that count them. That they are counted to the unit is held in
 //! stock kernels (`xtask/src/kernels/exits.rs`).
 
-use std::process::Command;
-
-use haltwise_capture::capture::Capture;
 use haltwise_core::exit::Exits;
 use rustix::process::Signal;
 
-use crate::bench::{Bench, haltwise, told};
+use crate::bench::{Bench, HALTING, told};
 
 #[test]
 fn a_vm_that_is_named_is_the_only_one_counted() {
     let Some(bench) = Bench::set_up() else { return };
-    let labs = ["wanted", "other"]
-        .map(|name| bench.keep_halting("fixed:500us", &["--name", name, "--vcpus", "2"]));
-    ["wanted", "other"].into_iter().for_each(Bench::wait_for);
-    let out = bench.path("capture");
-    let output = Command::new(haltwise())
-        .args(["record", "--vm", "wanted", "--exits=pio"])
-        .args(["--duration", "1200ms", "-o"])
-        .arg(&out)
-        .output()
-        .unwrap();
+    let line = format!("{HALTING} --gap fixed:500us --vcpus 2");
+    let labs = ["wanted", "other"].map(|name| bench.guest(name, &line));
+    let output = bench.ran("record --vm wanted --exits=pio --duration 1200ms -o capture");
     assert!(output.status.success(), "{}", told(&output));
     for lab in labs {
         lab.end(Signal::TERM);
     }
-    let capture = Capture::open(&out).unwrap();
+    let capture = bench.capture("capture");
     let rows: Vec<Exits> = capture.exits().unwrap().map(Result::unwrap).collect();
     assert!(!rows.is_empty());
     let names = |row: &Exits| {
@@ -49,14 +39,14 @@ fn programs_of(process: u32) -> usize {
 #[test]
 fn a_recording_without_exits_loads_nothing_for_them() {
     let Some(bench) = Bench::set_up() else { return };
-    let programs = |options: &[&str], name: &str| {
+    let programs = |options: &str, name: &str| {
         let recorder = bench.recorder(name, options);
         let programs = programs_of(recorder.id());
         recorder.end(Signal::TERM);
         programs
     };
-    let (plain, reasons) = (programs(&[], "plain"), programs(&["--exits"], "reasons"));
-    let keys = programs(&["--exits=msr,cpuid"], "keys");
+    let (plain, reasons) = (programs("", "plain"), programs("--exits", "reasons"));
+    let keys = programs("--exits=msr,cpuid", "keys");
     // kvm_exit of this kernel's form and of older ones, kvm_entry, kvm_userspace_exit, kvm_fpu,
     // kvm_inj_virq, kvm_emulate_insn; then one for each sub-key.
     assert_eq!((reasons - plain, keys - reasons), (7, 2));

@@ -1,58 +1,46 @@
 //! Rules of `explain` on guests of the lab that behave as the rule has it, and on one that does not.
 //!
 //! What a rule says of a rhythm depends on how busy the machine is, and is held on captures (golden tests).
-//! Here: storms, what must not be advised on CPUs that others want, and VMs that no parameter reaches.
+//! Here: storms, what must not be advised on CPUs that others want, and a VM with a ceiling of its own.
 
 use std::collections::BTreeSet;
-use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::bench::{Bench, Running, haltwise, has_recorded, until, words};
+use crate::bench::Bench;
 
 /// The rules that fire on the lab's VM.
-fn rules(lab: &[&str]) -> Option<BTreeSet<String>> {
+fn rules(lab: &str) -> Option<BTreeSet<String>> {
     let bench = Bench::set_up()?;
-    let name = format!("subject-{}", lab[0]);
-    bench.record(&["--exits=pio,mmio"], &[lab, &["--name", &name]].concat());
-    let output = Command::new(haltwise())
-        .args(["explain", "--json", "--vm", &name])
-        .arg(bench.path("capture"))
-        .output()
-        .unwrap();
-    // Partial where a recorder of another test took the machine.
-    has_recorded(&output);
-    let page: Value = serde_json::from_slice(&output.stdout).unwrap();
-    // Also what cost too little to be shown: how fast the machine is decides that.
+    bench.record("--exits=pio,mmio", &format!("{lab} --name subject-alone"));
+    let page = bench.page("report --findings --json --vm subject-alone capture");
+    Some(fired(&page))
+}
+
+/// Also what cost too little to be shown: how fast the machine is decides that.
+pub(crate) fn fired(page: &Value) -> BTreeSet<String> {
     let of = |list: &str| page[list].as_array().unwrap().clone();
     let fired = [of("findings"), of("small")].concat();
-    let ids = fired
-        .iter()
-        .map(|it| it["rule"].as_str().unwrap().to_owned());
-    Some(ids.collect())
+    let ids = fired.iter().map(|it| it["rule"].as_str().unwrap());
+    ids.map(str::to_owned).collect()
 }
 
 #[test]
 fn a_port_that_a_guest_polls_and_memory_that_it_draws_into_are_found() {
-    let Some(polling) = rules(&["port-poll", "--rounds", "60"]) else {
+    let Some(polling) = rules("port-poll --rounds 60") else {
         return;
     };
     assert!(polling.contains("port-polling"), "{polling:?}");
     assert!(!polling.contains("emulated-framebuffer"), "{polling:?}");
     assert!(!polling.contains("halts-not-observable"), "{polling:?}");
-    let drawing = rules(&["framebuffer", "--rounds", "40"]).unwrap();
+    let drawing = rules("framebuffer --rounds 40").unwrap();
     assert!(drawing.contains("emulated-framebuffer"), "{drawing:?}");
     assert!(!drawing.contains("port-polling"), "{drawing:?}");
 }
 
 /// What a verb says of the bench's capture as JSON, and its exit code.
-fn says(bench: &Bench, verb: &[&str]) -> (Value, Option<i32>) {
-    let output = Command::new(haltwise())
-        .args(verb)
-        .arg("--json")
-        .arg(bench.path("capture"))
-        .output()
-        .unwrap();
+fn says(bench: &Bench, verb: &str) -> (Value, Option<i32>) {
+    let output = bench.ran(&format!("{verb} --json capture"));
     let page = serde_json::from_slice(&output.stdout);
     (page.unwrap_or(Value::Null), output.status.code())
 }
@@ -62,15 +50,15 @@ fn says(bench: &Bench, verb: &[&str]) -> (Value, Option<i32>) {
 #[test]
 fn polling_in_the_guest_is_not_advised_on_a_cpu_that_others_want() {
     let Some(bench) = Bench::set_up() else { return };
-    let spinner = "run poller --guest-poll fixed:always --gap fixed:1ms --duration 60s --timeout 120s --pin 0 \
-                   --name spinner";
-    let mut lab = bench.lab();
-    let quiet = lab.stdout(Stdio::null()).stderr(Stdio::null());
-    let _spinner = Running::start(quiet.args(words(spinner)));
-    Bench::wait_for("spinner");
-    let ring = words("ipi --rounds 3000 --pin 0 --timeout 120s --name subject");
-    bench.record(&[], &ring);
-    let (page, _) = says(&bench, &["explain", "--vm", "subject"]);
+    let _spinner = bench.guest(
+        "spinner",
+        "poller --guest-poll fixed:always --gap fixed:1ms --duration 60s --timeout 120s --pin 0",
+    );
+    bench.record(
+        "",
+        "ipi --rounds 3000 --pin 0 --timeout 120s --name subject",
+    );
+    let (page, _) = says(&bench, "report --findings --vm subject");
     let of = |list: &str| {
         let rows = page[list].as_array().unwrap().iter();
         rows.filter(|it| it["rule"] == "ipi-storm")
@@ -96,10 +84,10 @@ fn polling_in_the_guest_is_not_advised_on_a_cpu_that_others_want() {
 fn a_ceiling_of_the_vms_own_is_not_planned_for_the_host() {
     let Some(bench) = Bench::set_up() else { return };
     let load = "pingpong --rounds 4000 --gap exp:60us --host-wait block --cap 3ms --name subject";
-    bench.record(&[], &load.split(' ').collect::<Vec<_>>());
+    bench.record("", load);
     let plan = bench.path("plan.json");
     let plan = plan.to_str().unwrap();
-    let (page, code) = says(&bench, &["tune", "--vm", "subject", "--plan", plan]);
+    let (page, code) = says(&bench, &format!("tune --vm subject --plan {plan}"));
     assert_eq!(page["follows"], Value::Bool(false), "{page:#}");
     // Its own ceiling is what is tuned.
     assert_eq!(page["in_force"]["halt_poll_ns"], 3_000_000, "{page:#}");
@@ -108,49 +96,12 @@ fn a_ceiling_of_the_vms_own_is_not_planned_for_the_host() {
     let commands = page["commands"].as_array().unwrap().iter();
     let sets = |it: &Value| it.as_str().unwrap().ends_with("/halt_poll_ns");
     assert!(commands.clone().all(|it| !sets(it)), "{page:#}");
-    let (_, code) = says(&bench, &["tune", "--vm", "subject"]);
+    let (_, code) = says(&bench, "tune --vm subject");
     assert!(matches!(code, Some(0 | 5)), "{code:?}");
-    let (page, _) = says(&bench, &["explain", "--vm", "subject"]);
+    let (page, _) = says(&bench, "report --findings --vm subject");
     let mut found = page["findings"].as_array().unwrap().iter();
     assert!(
         found.all(|it| !it["vm"].is_null()),
         "nothing of the host's: {page:#}"
     );
-}
-
-/// A guest that disabled host polling: nobody says that its window is polled or that it follows.
-#[test]
-fn a_guest_that_disabled_host_polling_follows_nothing() {
-    let Some(bench) = Bench::set_up() else { return };
-    let _guest = Running::start(
-        bench
-            .lab()
-            .args("run poller --gap fixed:2ms --duration 60s --name haltpoll".split(' '))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null()),
-    );
-    Bench::wait_for("haltpoll");
-    let vms = |verb: &str| {
-        let output = Command::new(haltwise())
-            .args([verb, "--json"])
-            .output()
-            .unwrap();
-        let page: Value = serde_json::from_slice(&output.stdout).unwrap();
-        page["vms"].as_array().unwrap().clone()
-    };
-    let is_ready = |verb: &str| {
-        let vms = vms(verb);
-        let vm = vms.iter().find(|vm| vm["name"] == "haltpoll")?;
-        (vm["vetoed_vcpus"] == serde_json::json!([0])).then(|| vm.clone())
-    };
-    // Its first act is to write the MSR.
-    let wait = |verb: &str| until("the guest disables host polling", || is_ready(verb));
-    let vm = wait("status");
-    assert_eq!(vm["effect"], "guest-disabled");
-    assert_eq!(
-        (&vm["window_ns"], &vm["ceiling_ns"]),
-        (&Value::Null, &Value::Null)
-    );
-    let vm = wait("doctor");
-    assert_eq!(vm["window_ns"], Value::Null);
 }

@@ -4,13 +4,13 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use haltwise_capture::capture::Capture;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use self::hanging::Hanging;
-use crate::bench::{Bench, Running, counted, haltwise, until};
+use crate::bench::{Bench, INTO_FILE, Running, haltwise, until_so};
 use crate::ceilings::Host;
+use crate::counted::counted;
 
 #[path = "../../../host/src/ceiling/test/hanging.rs"]
 mod hanging;
@@ -81,7 +81,7 @@ fn ends(
         running.signal(Signal::INT);
     }
     let began = Instant::now();
-    until(what, || running.has_ended().then_some(()));
+    until_so(what, || running.has_ended());
     println!("{what}: {:.1} s", began.elapsed().as_secs_f64());
     let (status, said) = (
         running.output().status,
@@ -97,30 +97,20 @@ fn ends(
 /// Every halt of the honest VM is recorded, as KVM counts them, also where each sync of the disk takes ten seconds.
 fn the_honest_vm_is_recorded_whole(bench: &Bench) {
     let sync = "fsync,fdatasync,syncfs,sync_file_range";
-    let mut slow = Command::new("strace");
-    slow.args(["-D", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf"])
+    let mut recorder = Command::new("strace");
+    recorder
+        .args(["-D", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf"])
         .args(["-e", &format!("trace={sync}")])
         .args(["-e", &format!("inject={sync}:delay_enter=10s")])
         .arg(haltwise());
-    let is_there = Command::new("strace").arg("-V").output().is_ok();
-    let mut recorder = if is_there {
-        slow
-    } else {
-        Command::new(haltwise())
-    };
-    if !is_there {
+    if Command::new("strace").arg("-V").output().is_err() {
         println!("skipped: strace is not installed: no sync of the disk takes ten seconds");
+        recorder = Command::new(haltwise());
     }
     recorder
         .args(["record", "-o"])
         .arg(bench.path("capture"))
-        .args([
-            "--",
-            "sh",
-            "-c",
-            "out=$1; shift; exec \"$@\" >\"$out\"",
-            "sh",
-        ])
+        .args(["--", "sh", "-c", INTO_FILE, "sh"])
         .arg(bench.path("lab.json"))
         .arg(bench.lab().get_program())
         .args("run pingpong --rounds 1000 --gap fixed:1ms --name honest --json".split(' '));
@@ -128,7 +118,7 @@ fn the_honest_vm_is_recorded_whole(bench: &Bench) {
     let said = ends(bench, "record", &mut recorder, &[0, 5], None);
     let lab = std::fs::read_to_string(bench.path("lab.json")).unwrap();
     let honest = &counted(&serde_json::from_str::<Value>(&lab).unwrap())[0];
-    let capture = Capture::open(&bench.path("capture")).unwrap();
+    let capture = bench.capture("capture");
     let halts = capture.halts().unwrap().map(Result::unwrap);
     let kept = halts.filter(|halt| halt.tid.0 == honest.tid).count() as u64;
     assert_eq!(kept, honest.waits + honest.successful, "{said}");
@@ -142,14 +132,13 @@ fn tenants_keep_no_tool_from_its_work() {
     let _tenants = Tenants::start(&bench);
     Bench::wait_for(&format!("many-{}", VMS - 1));
     the_honest_vm_is_recorded_whole(&bench);
-    let honest = bench.keep_halting("fixed:1ms", &["--name", "honest"]);
-    Bench::wait_for("honest");
+    let honest = bench.keep_halting("fixed:1ms", "honest");
     let [dir, root] = [bench.dir.path(), host.0.path()].map(|path| path.to_str().unwrap());
     let soon = Some(Duration::from_secs(2));
     for (line, codes, interrupted) in [
-        ("doctor --json", &[0, 1][..], None),
+        ("status --check --json", &[0, 1][..], None),
         ("status --json", &[0], None),
-        ("now --for 1s --json", &[0, 5], None),
+        ("--for 1s --json", &[0, 5], None),
         ("top --once --json", &[0, 5], None),
         ("record --duration 1s -o DIR/halts", &[0, 5], None),
         (

@@ -4,13 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use haltwise_capture::capture::Capture;
 use haltwise_core::event::Halt;
-use serde_json::Value;
 
-use crate::bench::{Bench, haltwise, told};
+use crate::bench::{Bench, haltwise, json, told};
 
 fn cpuidle() -> Option<(u64, u64)> {
     let number = |path: &Path| -> Option<u64> {
@@ -33,58 +32,20 @@ fn cpuidle() -> Option<(u64, u64)> {
     any.then_some(sums)
 }
 
-fn json(arguments: &[&str], capture: &Path, code: i32) -> Value {
-    let output = Command::new(haltwise())
-        .args(arguments)
-        .arg(capture)
-        .output()
-        .unwrap();
+/// What a line says, with this code.
+fn says(bench: &Bench, code: i32, line: &str) -> Output {
+    let output = bench.ran(line);
     assert_eq!(output.status.code(), Some(code), "{}", told(&output));
-    serde_json::from_slice(&output.stdout).unwrap_or_default()
+    output
 }
 
 #[test]
 fn what_only_a_host_has_is_refused_of_a_guest() {
     let Some(bench) = Bench::set_up() else { return };
-    let capture = bench.path("idle");
-    let output = Command::new(haltwise())
-        .args(["record", "--guest", "--duration", "200ms", "-o"])
-        .arg(&capture)
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-    let explained = Command::new(haltwise())
-        .arg("explain")
-        .arg(&capture)
-        .output()
-        .unwrap();
-    assert_eq!(explained.status.code(), Some(0), "{}", told(&explained));
-    let output = Command::new(haltwise())
-        .arg("calibrate")
-        .arg(&capture)
-        .output()
-        .unwrap();
-    let said = told(&output);
+    says(&bench, 0, "record --guest --duration 200ms -o idle");
+    says(&bench, 0, "report --findings idle");
+    let said = told(&says(&bench, 3, "calibrate idle"));
     assert!(said.contains("of a guest's own idle CPUs"), "{said}");
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    let other_source = &["--mode", "stats", "--source", "bpf"][..];
-    let other_mode = &["--source", "cpuidle"][..];
-    for options in [
-        &["--mode", "counts"][..],
-        &["--exits"],
-        &["--vm", "1"],
-        other_source,
-        other_mode,
-    ] {
-        let output = Command::new(haltwise())
-            .args(["record", "--guest", "-o"])
-            .arg(bench.path("none"))
-            .args(options)
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(2), "{}", told(&output));
-        assert!(!bench.path("none").exists(), "{options:?}");
-    }
 }
 
 /// The periods of each CPU, in order.
@@ -149,11 +110,8 @@ fn at_rest_both_sources_record_the_same_periods() {
     }
     // A kernel can count an event and not give it to perf, now and then one, or all of a CPU's idle task (`perf stat -a -A
     // -e power:cpu_idle` counts none there either). Then the recording must report the loss, and the rest must agree.
-    let report = json(
-        &["report", "--json"],
-        &by_tracepoints,
-        output.status.code().unwrap(),
-    );
+    let code = output.status.code().unwrap();
+    let report = json(&says(&bench, code, "report --json tracepoints"));
     assert_eq!(report["recording"]["rung"], "tracepoints");
     let lost = report["recording"]["lost"].as_u64().unwrap();
     let code = if lost > 0 { 5 } else { 0 };
@@ -175,11 +133,7 @@ fn at_rest_both_sources_record_the_same_periods() {
     for (cpu, ours) in &ours {
         all.add(*cpu, ours, &theirs[cpu]);
     }
-    let Compared {
-        seen,
-        unlike,
-        woken_alike,
-    } = all;
+    let (seen, unlike, woken_alike) = (all.seen, all.unlike, all.woken_alike);
     if seen < 50 {
         println!("skipped: other work leaves this machine no idle time");
         return;
@@ -202,14 +156,9 @@ fn at_rest_both_sources_record_the_same_periods() {
 #[test]
 fn what_cpuidle_counts_is_recorded_without_running_code_when_a_cpu_is_idle() {
     let Some(bench) = Bench::set_up() else { return };
-    let capture = bench.path("stats");
     let before = cpuidle();
-    let output = Command::new(haltwise())
-        .args("record --guest --mode stats --interval 100ms".split(' '))
-        .args(["--duration", "500ms", "-o"])
-        .arg(&capture)
-        .output()
-        .unwrap();
+    let output =
+        bench.ran("record --guest --mode stats --interval 100ms --duration 500ms -o stats");
     let after = cpuidle();
     let Some((before, after)) = before.zip(after) else {
         // Without cpuidle there is nothing to read, and that is said.
@@ -220,7 +169,7 @@ fn what_cpuidle_counts_is_recorded_without_running_code_when_a_cpu_is_idle() {
         return;
     };
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-    let report = json(&["report", "--json"], &capture, 0);
+    let report = json(&says(&bench, 0, "report --json stats"));
     assert_eq!(report["recording"]["rung"], "cpuidle");
     let states = report["host"]["idle_states"].as_array().unwrap();
     let sum = |field: &str| {
@@ -231,11 +180,9 @@ fn what_cpuidle_counts_is_recorded_without_running_code_when_a_cpu_is_idle() {
     };
     let counted = (after.0 - before.0, after.1 - before.1);
     assert!(sum("entries") <= counted.0, "{states:?} {counted:?}");
-    assert!(
-        sum("residency_ns") <= counted.1 * 1_000,
-        "{states:?} {counted:?}"
-    );
+    let is_within = sum("residency_ns") <= counted.1 * 1_000;
+    assert!(is_within, "{states:?} {counted:?}");
     // No single periods: nothing can be replayed.
-    json(&["verify", "--json"], &capture, 1);
-    json(&["tune", "--json"], &capture, 1);
+    says(&bench, 1, "verify --json stats");
+    says(&bench, 1, "tune --json stats");
 }

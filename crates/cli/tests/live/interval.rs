@@ -1,82 +1,47 @@
 //! The interval of a recording is that in which halts were recorded, in every mode and from every source.
 
-use std::process::Command;
-
 use haltwise_capture::capture::Capture;
 use rustix::process::Signal;
-use serde_json::Value;
 
-use crate::bench::{Bench, haltwise, has_recorded};
+use crate::bench::Bench;
+use crate::numbers::numbers;
 
 const HALTING: &str = "interval-halting";
 const RESTING: &str = "interval-resting";
 
 /// Modes and sources, each with what takes time to begin and to end.
-const WAYS: [(&str, &[&str]); 6] = [
-    ("full", &[]),
-    ("beside", &["--exits", "--profile", "997hz"]),
-    ("counts", &["--mode", "counts", "--interval", "100ms"]),
-    ("stats", &["--mode", "stats", "--interval", "100ms"]),
-    ("tracepoints", &["--source", "tracepoints"]),
-    ("counted", &["--source", "tracepoints", "--mode", "counts"]),
+const WAYS: [(&str, &str); 6] = [
+    ("full", ""),
+    ("beside", "--exits --profile 997hz"),
+    ("counts", "--mode counts --interval 100ms"),
+    ("stats", "--mode stats --interval 100ms"),
+    ("tracepoints", "--source tracepoints"),
+    ("counted", "--source tracepoints --mode counts"),
 ];
-
-/// Every number below `value` whose name says that it is a share of time.
-fn shares(value: &Value, path: &str, found: &mut Vec<(String, f64)>) {
-    match value {
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                let path = format!("{path}.{name}");
-                if let (true, Some(share)) = (name == "halted_share", value.as_f64()) {
-                    found.push((path.clone(), share));
-                }
-                shares(value, &path, found);
-            }
-        }
-        Value::Array(items) => {
-            for (at, value) in items.iter().enumerate() {
-                shares(value, &format!("{path}[{at}]"), found);
-            }
-        }
-        _ => {}
-    }
-}
 
 #[test]
 fn what_counts_lies_within_the_interval_and_no_share_exceeds_its_whole() {
     let Some(bench) = Bench::set_up() else { return };
-    let busy = bench.keep_halting("fixed:300us", &["--name", HALTING]);
+    let busy = bench.keep_halting("fixed:300us", HALTING);
     // Its halts are longer than the recordings.
-    let resting = bench.keep_halting("fixed:900ms", &["--name", RESTING]);
-    Bench::wait_for(HALTING);
-    Bench::wait_for(RESTING);
+    let resting = bench.keep_halting("fixed:900ms", RESTING);
     for (name, options) in WAYS {
-        let output = Command::new(haltwise())
-            .args(["record", "--json", "--duration", "250ms"])
-            .args(options)
-            .arg("-o")
-            .arg(bench.path(name))
-            .output()
-            .unwrap();
         // This kernel may count wake-ups that it does not record.
-        has_recorded(&output);
-        assert_interval(&Capture::open(&bench.path(name)).unwrap(), name);
-        let report = Command::new(haltwise())
-            .args(["report", "--json"])
-            .arg(bench.path(name))
-            .output()
-            .unwrap();
-        let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+        bench.page(&format!(
+            "record --json --duration 250ms {options} -o {name}"
+        ));
+        assert_interval(&bench.capture(name), name);
+        let report = bench.page(&format!("report --json {name}"));
         let waited = &report["recording"]["overhead"]["most_waiting_bytes"];
         assert_eq!(
             waited.is_u64(),
             ["full", "beside"].contains(&name),
             "{name}: {waited}"
         );
-        let mut found = Vec::new();
-        shares(&report, "", &mut found);
+        let mut found = numbers(&report);
+        found.retain(|(_, field, _)| *field == "halted_share");
         assert!(!found.is_empty(), "{name}");
-        for (path, share) in found {
+        for (path, _, share) in found {
             assert!((0.0..=1.0).contains(&share), "{name}: {path} = {share}");
         }
     }

@@ -14,6 +14,7 @@ mod bench;
 mod causes;
 mod ceilings;
 mod command;
+mod counted;
 mod crowd;
 mod devices;
 #[path = "../agree/documents.rs"]
@@ -28,6 +29,8 @@ mod idle;
 mod interval;
 mod metrics;
 mod now;
+#[path = "../agree/numbers.rs"]
+mod numbers;
 mod pilot;
 mod piped;
 mod plans;
@@ -38,6 +41,7 @@ mod rights;
 mod ring;
 mod tmux;
 mod top;
+mod tracepoints;
 #[path = "../agree/tries.rs"]
 mod tries;
 mod turns;

@@ -12,8 +12,9 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, Counted, Running, counted, haltwise, told, until};
-use crate::pilot::daemon::{PARAMETERS, Scene};
+use crate::bench::{Bench, Running, haltwise, told, until, until_so};
+use crate::counted::{Counted, counted};
+use crate::pilot::{PARAMETERS, Scene};
 
 /// An exporter that serves, and where.
 struct Exporter {
@@ -81,23 +82,13 @@ fn sample(text: &str, name: &str, vm: &str) -> Option<String> {
 fn the_lab_s_halts_are_served_to_the_unit() {
     let Some(bench) = Bench::set_up() else { return };
     let serving = exporter(&[]);
-    let lab = bench
-        .lab()
-        .args("run pingpong --json --duration 1s --gap bimodal:0.7:20us:2ms".split(' '))
-        .args(["--name", "scraped"])
-        .output()
-        .unwrap();
-    assert!(lab.status.success(), "{}", told(&lab));
-    let lab: Value = serde_json::from_slice(&lab.stdout).unwrap();
-    let counted = counted(&lab);
+    let line = "pingpong --duration 1s --gap bimodal:0.7:20us:2ms --name scraped";
+    let counted = counted(&bench.lab_ran(line));
     let sum = |of: fn(&Counted) -> u64| counted.iter().map(of).sum::<u64>().to_string();
-    let polls = sum(|vcpu| vcpu.attempted);
+    let successful = sum(|vcpu| vcpu.successful);
     let all = [
-        ("haltwise_vm_polls_total", polls),
-        (
-            "haltwise_vm_successful_polls_total",
-            sum(|vcpu| vcpu.successful),
-        ),
+        ("haltwise_vm_polls_total", sum(|vcpu| vcpu.attempted)),
+        ("haltwise_vm_successful_polls_total", successful),
         ("haltwise_vm_sleeps_total", sum(|vcpu| vcpu.waits)),
     ];
     // The VM has ended; the last of its counts come with the intervals that follow.
@@ -142,13 +133,11 @@ fn a_slow_or_large_request_keeps_nobody_else_from_metrics() {
     let _ = large.write_all(&vec![b'x'; 20_000]);
     let mut answer = Vec::new();
     let _ = large.read_to_end(&mut answer);
-    until("a refusal is counted", || {
+    until_so("a refusal is counted", || {
         let text = get(serving.address, "/metrics", "");
         let refused = "haltwise_exporter_refused_requests_total ";
-        let line = text.lines().find_map(|line| line.strip_prefix(refused))?;
-        line.parse::<u64>()
-            .is_ok_and(|count| count > 0)
-            .then_some(())
+        let line = text.lines().find_map(|line| line.strip_prefix(refused));
+        line.is_some_and(|count| count.parse::<u64>().is_ok_and(|count| count > 0))
     });
     drop(slow);
 }
@@ -220,10 +209,8 @@ fn prometheus(bench: &Bench, scraped: &[SocketAddr]) -> Option<(Running, SocketA
         }
     }
     let running = Running::start(&mut program);
-    until("prometheus is ready", || {
-        TcpStream::connect(address).ok()?;
-        let (head, _) = answer(address, "/-/ready", "");
-        head.contains(" 200 ").then_some(())
+    until_so("prometheus is ready", || {
+        TcpStream::connect(address).is_ok() && answer(address, "/-/ready", "").0.contains(" 200 ")
     });
     Some((running, address))
 }
@@ -261,14 +248,14 @@ fn queries() -> Vec<String> {
 /// Asks for these until each has an answer about the VM of the test.
 fn answers(prometheus: SocketAddr, expressions: &[String]) {
     for expression in expressions {
-        until(expression, || {
+        until_so(expression, || {
             let series = query(prometheus, expression);
             let is_number = |it: &Value| it["value"][1] != "NaN";
             // Other tests run VMs, too: a quantile of one that did not wake is no number.
             let is_ours =
                 |it: &&Value| it["metric"]["vm"].as_str().is_none_or(|vm| vm == "watched");
             let mut ours = series.iter().filter(is_ours).peekable();
-            (ours.peek().is_some() && ours.all(is_number)).then_some(())
+            ours.peek().is_some() && ours.all(is_number)
         });
     }
 }
@@ -276,8 +263,7 @@ fn answers(prometheus: SocketAddr, expressions: &[String]) {
 #[test]
 #[ignore = "long: make test-long"]
 fn a_real_prometheus_answers_every_panel_and_evaluates_every_rule() {
-    let gaps = ["pingpong", "--gap", "bimodal:0.7:20us:2ms"];
-    let Some(scene) = Scene::of("watched", &gaps) else {
+    let Some(scene) = Scene::of("watched", "pingpong --gap bimodal:0.7:20us:2ms") else {
         return;
     };
     let bench = &scene.bench;
@@ -287,7 +273,7 @@ fn a_real_prometheus_answers_every_panel_and_evaluates_every_rule() {
     scene.remember("errors", &json!([0.05, 0.1]));
     let listens = "[metrics]\nlisten = \"127.0.0.1:0\"\n";
     scene.configure(&format!("act = true\n{PARAMETERS}{listens}"));
-    let pilot = scene.daemon(&[]);
+    let pilot = scene.daemon("");
     let Some((running, address)) = prometheus(bench, &[serving.address, pilot.address()]) else {
         return;
     };
@@ -304,7 +290,7 @@ fn a_real_prometheus_answers_every_panel_and_evaluates_every_rule() {
     answers(address, &[hands_off, alert].map(str::to_owned));
     let up = query(address, "sum(up{job=\"haltwise\"})");
     assert_eq!(up[0]["value"][1], "2", "scrapes fail");
-    until("the rules were evaluated", || {
+    until_so("the rules were evaluated", || {
         let body = get(address, "/api/v1/rules", "");
         let answer: Value = serde_json::from_str(&body).unwrap();
         let groups = answer["data"]["groups"].as_array().unwrap().iter();
@@ -312,15 +298,13 @@ fn a_real_prometheus_answers_every_panel_and_evaluates_every_rule() {
             .flat_map(|group| group["rules"].as_array().unwrap().clone())
             .collect();
         assert!(rules.iter().all(|it| it["health"] != "err"), "{rules:#?}");
-        (!rules.is_empty() && rules.iter().all(|it| it["health"] == "ok")).then_some(())
+        !rules.is_empty() && rules.iter().all(|it| it["health"] == "ok")
     });
     for record in [
         "haltwise:host_poll_fail:cpus",
         "haltwise:vm_wake_latency_seconds:p99",
     ] {
-        until(record, || {
-            (!query(address, record).is_empty()).then_some(())
-        });
+        until_so(record, || !query(address, record).is_empty());
     }
     running.end(Signal::TERM);
 }

@@ -5,25 +5,17 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::bench::{Bench, haltwise, has_recorded, until};
+use crate::bench::{Bench, haltwise, has_recorded, json, until_so};
 
 #[test]
 fn a_capture_goes_through_a_pipe_whole() {
     let Some(bench) = Bench::set_up() else { return };
-    let vm = bench.keep_halting("fixed:100us", &["--name", "piped"]);
-    Bench::wait_for("piped");
+    let vm = bench.keep_halting("fixed:100us", "piped");
     let temporary = bench.path("temporary");
     std::fs::create_dir(&temporary).unwrap();
     let recorder = Command::new(haltwise())
-        .args([
-            "record",
-            "--duration",
-            "500ms",
-            "-o",
-            "-",
-            "--vm",
-            &vm.id().to_string(),
-        ])
+        .args(["record", "--duration", "500ms", "-o", "-"])
+        .args(["--vm", &vm.id().to_string()])
         .env("TMPDIR", &temporary)
         .stderr(Stdio::null())
         .output()
@@ -38,11 +30,9 @@ fn a_capture_goes_through_a_pipe_whole() {
         .output()
         .unwrap();
     has_recorded(&report);
-    let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
-    assert!(
-        report["host"]["account"]["halts"].as_u64() > Some(0),
-        "{report}"
-    );
+    let report = json(&report);
+    let halts = report["host"]["account"]["halts"].as_u64();
+    assert!(halts > Some(0), "{report}");
     drop(vm.end(Signal::TERM));
     let left = std::fs::read_dir(&temporary).unwrap().count();
     assert_eq!(left, 0, "temporary directories are removed");
@@ -59,7 +49,7 @@ fn endless(bench: &Bench, name: &str) -> (Child, PathBuf) {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    until("it records", || records(&temporary).then_some(()));
+    until_so("it records", || records(&temporary));
     (recorder, temporary)
 }
 
@@ -97,7 +87,5 @@ fn a_recorder_to_a_pipe_does_not_outlive_who_started_it() {
     assert!(is_named(&temporary));
     recorder.kill().unwrap();
     recorder.wait().unwrap();
-    until("the end of the recorder", || {
-        (!is_named(&temporary)).then_some(())
-    });
+    until_so("the end of the recorder", || !is_named(&temporary));
 }

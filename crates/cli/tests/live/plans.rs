@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::bench::{Bench, Running, haltwise, has_recorded, told, until};
+use super::bench::{Bench, Running, haltwise, has_recorded, told, until_so};
 use super::ceilings::vmm::{By, Vmm};
 use super::ceilings::{Host, in_kernel_by, start};
 
@@ -34,10 +34,9 @@ fn plan(bench: &Bench, settings: &Value, ceilings: &[(&str, u64)]) -> PathBuf {
     path
 }
 
-fn apply(host: &Host, plan: &Path, options: &[&str]) -> (Option<i32>, String) {
-    let mut line = vec!["apply", plan.to_str().unwrap()];
-    line.extend(options);
-    host.run(&line)
+#[track_caller]
+fn apply(host: &Host, code: i32, plan: &Path, options: &str) -> String {
+    host.says(code, &format!("apply {} {options}", plan.display()))
 }
 
 fn own(name: &str) -> u64 {
@@ -55,36 +54,29 @@ fn a_plan_sets_parameters_and_ceilings_and_undo_takes_both_back() {
     let vms = ["planned-a", "planned-b"].map(|name| start(&bench, name, |lab| lab));
     let wanted = [("planned-a", 70_000), ("planned-b", 0)];
     let plan = plan(&bench, &json!({"halt_poll_ns": 30_000}), &wanted);
-    let (code, said) = apply(&host, &plan, &[]);
-    assert_eq!(code, Some(0), "{said}");
+    let said = apply(&host, 0, &plan, "");
     assert!(said.contains("(halt_poll_ns -> 70.0 us)"), "{said}");
     assert_eq!(in_kernel_by("planned-a")[0].1, "follows");
-    let (code, said) = apply(&host, &plan, &["--yes"]);
-    assert_eq!(code, Some(0), "{said}");
+    apply(&host, 0, &plan, "--yes");
     assert_eq!(
         (own("planned-a"), own("planned-b"), host.ceiling()),
         (70_000, 0, 30_000)
     );
-    let (code, said) = apply(&host, &plan, &["--yes"]);
-    assert_eq!(code, Some(0), "{said}");
+    let said = apply(&host, 0, &plan, "--yes");
     assert!(said.contains("There is nothing to do"), "{said}");
-    let (_, said) = host.run(&["status"]);
+    let said = host.says(0, "status");
     assert!(said.contains("ceiling of planned-b (pid "), "{said}");
     // Another controller, with files of its own, sets what this one has set.
     let other = Host::new();
-    let (code, said) = other.run(&["apply", "--vm", "planned-a", "--ceiling", "9us", "--yes"]);
-    assert_eq!(code, Some(0), "{said}");
-    let (code, said) = apply(&host, &plan, &["--yes"]);
-    assert_eq!(code, Some(1), "{said}");
+    other.says(0, "apply --vm planned-a --ceiling 9us --yes");
+    let said = apply(&host, 1, &plan, "--yes");
     assert!(said.contains("is not as apply 1"), "{said}");
-    let (code, said) = host.run(&["undo"]);
-    assert_eq!(code, Some(5), "{said}");
+    host.says(5, "undo");
     assert_eq!(
         (own("planned-a"), own("planned-b"), host.ceiling()),
         (9_000, before, before)
     );
-    let (code, said) = other.run(&["undo"]);
-    assert_eq!(code, Some(0), "{said}");
+    other.says(0, "undo");
     assert_eq!(own("planned-a"), 70_000);
     drop(vms);
 }
@@ -98,8 +90,7 @@ fn vms_that_are_not_there_or_cannot_be_set_are_named_and_the_others_are_set() {
     let named = format!("small_vmm-{}", unsettable.id());
     let wanted = [("settable", 1_000), (&named, 2_000), ("later", 3_000)];
     let path = plan(&bench, &json!({}), &wanted);
-    let (code, said) = apply(&host, &path, &["--yes"]);
-    assert_eq!(code, Some(5), "{said}");
+    let said = apply(&host, 5, &path, "--yes");
     assert!(said.contains("later: no VM of this name runs"), "{said}");
     assert!(said.contains(&format!("{named}: ask pid")), "{said}");
     assert_eq!(own("settable"), 1_000);
@@ -107,38 +98,21 @@ fn vms_that_are_not_there_or_cannot_be_set_are_named_and_the_others_are_set() {
     // A VM that comes later.
     let waiting = Running::start(
         Command::new(haltwise())
-            .args([
-                "apply",
-                path.to_str().unwrap(),
-                "--yes",
-                "--follow",
-                "--root",
-            ])
+            .arg("apply")
+            .arg(path)
+            .args(["--yes", "--follow", "--root"])
             .arg(host.0.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null()),
     );
     let later = start(&bench, "later", |lab| lab);
-    until("its ceiling", || {
-        let set = in_kernel_by("later");
-        set.iter().any(|(ns, _)| *ns == 3_000).then_some(())
+    until_so("its ceiling", || {
+        in_kernel_by("later").iter().any(|(ns, _)| *ns == 3_000)
     });
     assert_eq!(waiting.end(Signal::INT).status.code(), Some(5));
-    let (code, said) = host.run(&["undo"]);
-    assert_eq!(code, Some(0), "{said}");
+    host.says(0, "undo");
     assert_eq!(own("later"), host.ceiling());
     drop((settable, unsettable, later));
-    // What no plan may hold.
-    for (ceilings, why) in [
-        (&[("x", 4_294_967_296)][..], "expected u32"),
-        (&[("x", 2_000_000_000)], "a plan may hold 0 to 1000000000"),
-        (&[("x", 1), ("x", 2)], "comes twice"),
-        (&[("", 1)], "is no name"),
-    ] {
-        let (code, said) = apply(&host, &plan(&bench, &json!({}), ceilings), &["--yes"]);
-        assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains(why), "{said}");
-    }
 }
 
 #[test]
@@ -147,34 +121,16 @@ fn a_capture_knows_whose_ceiling_could_be_set_and_tune_plans_for_these() {
     let governed = start(&bench, "tuned-a", |lab| lab);
     let plain = Vmm::start(&bench, "tuned-b", By::Nothing);
     let plain_name = format!("small_vmm-{}", plain.id());
-    let capture = bench.path("cap");
-    let record = Command::new(haltwise())
-        .args(["record", "--duration", "1s", "-o"])
-        .arg(&capture)
-        .output()
-        .unwrap();
-    has_recorded(&record);
+    has_recorded(&bench.ran("record --duration 1s -o cap"));
     drop((governed, plain));
-    let info = std::fs::read_to_string(capture.join("capture.json")).unwrap();
+    let info = std::fs::read_to_string(bench.path("cap/capture.json")).unwrap();
     let info: Value = serde_json::from_str(&info).unwrap();
     for (name, settable) in [("tuned-a", true), (&plain_name, false)] {
         let mut vms = info["roster"]["vms"].as_array().unwrap().iter();
         let vm = vms.find(|vm| vm["name"] == name).unwrap();
         assert_eq!(vm["ceiling_settable"], settable, "{vm}");
     }
-    let tune = |options: &[&str]| {
-        let output = Command::new(haltwise())
-            .arg("tune")
-            .arg(&capture)
-            .args(options)
-            .output()
-            .unwrap();
-        (output.status.code(), told(&output), output.stdout)
-    };
-    let goals = ["--goal", "tuned-a=latency", "--goal", "density", "--json"];
-    let (code, said, stdout) = tune(&goals);
-    assert!(matches!(code, Some(0 | 5)), "{said}");
-    let result: Value = serde_json::from_slice(&stdout).unwrap();
+    let result = bench.page("tune cap --goal tuned-a=latency --goal density --json");
     assert_eq!(result["goal"]["name"], "density");
     let own = &result["played"]["caps"];
     // None where another load leaves no CPU to poll with.
@@ -182,45 +138,23 @@ fn a_capture_knows_whose_ceiling_could_be_set_and_tune_plans_for_these() {
         assert_eq!(vm["goal"] == "latency", vm["name"] == "tuned-a", "{vm}");
         assert_ne!(vm["name"], plain_name, "{vm}");
     }
-    for (options, why) in [
-        (&["--goal", "tuned-c=latency"][..], "no VM `tuned-c`"),
-        (
-            &["--goal", "latency", "--goal", "density"],
-            "twice for all VMs",
-        ),
-        (&["--goal", "tuned-a=fast"], "possible goals"),
-        (
-            &["--goal", "tuned-a=latency", "--goal", "tuned-a=density"],
-            "mean the same VM",
-        ),
-    ] {
-        let (code, said, _) = tune(options);
-        assert_eq!(code, Some(2), "{said}");
-        assert!(said.contains(why), "{said}");
-    }
 }
 
 #[test]
 fn a_plan_is_proved_vm_by_vm() {
     let Some(bench) = Bench::set_up() else { return };
     let vms = ["proved-a", "proved-b"].map(|name| start(&bench, name, |lab| lab));
-    let path = plan(&bench, &json!({}), &[("proved-a", 0), ("proved-b", 5_000)]);
-    let prove = |options: &[&str]| {
-        let output = Command::new(haltwise())
-            .args(["prove", "--json", "--rounds", "2", "--duration", "300ms"])
-            .args("--switch-cpu 5us --vm proved-a --vm proved-b --plan".split(' '))
-            .arg(&path)
-            .args(options)
-            .output()
-            .unwrap();
-        (output.status.code(), told(&output), output.stdout)
+    plan(&bench, &json!({}), &[("proved-a", 0), ("proved-b", 5_000)]);
+    let line = "prove --json --rounds 2 --duration 300ms --switch-cpu 5us --vm proved-a --vm proved-b --plan plan.json";
+    let refused = |code: i32, line: &str, why: &str| {
+        let output = bench.ran(line);
+        let said = told(&output);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(why), "{said}");
     };
-    let (code, said, _) = prove(&[]);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("the ceiling of proved-a to"), "{said}");
-    let (code, said, stdout) = prove(&["--yes"]);
-    assert!(matches!(code, Some(0 | 5)), "{said}");
-    let proof: Value = serde_json::from_slice(&stdout).unwrap();
+    refused(2, line, "the ceiling of proved-a to");
+    let yes = format!("{line} --yes");
+    let proof = bench.page(&yes);
     assert_eq!(proof["means"], "vm-ceilings");
     let scopes = proof["scopes"].as_array().unwrap();
     let told: Vec<_> = scopes
@@ -238,7 +172,5 @@ fn a_plan_is_proved_vm_by_vm() {
     let ceiling = Host::new().ceiling();
     assert_eq!((own("proved-a"), own("proved-b")), (ceiling, ceiling));
     drop(vms);
-    let (code, said, _) = prove(&["--yes"]);
-    assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("no VM of this name runs"), "{said}");
+    refused(3, &yes, "no VM of this name runs");
 }

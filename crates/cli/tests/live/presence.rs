@@ -3,64 +3,44 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use haltwise_capture::capture::Capture;
 use haltwise_core::event::Vm;
+use haltwise_host::clock::monotonic_ns;
 use rustix::process::Signal;
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 
-use crate::bench::{Bench, Running, haltwise, told, until};
+use crate::bench::{Bench, Running, haltwise, has_recorded, until_so, vms};
 use crate::documents::contradictions;
 
-const WAYS: [(&str, &[&str]); 4] = [
-    ("full", &[]),
-    ("counts", &["--mode", "counts", "--interval", "200ms"]),
-    ("stats", &["--mode", "stats", "--interval", "200ms"]),
-    ("tracepoints", &["--source", "tracepoints"]),
+const WAYS: [(&str, &str); 4] = [
+    ("full", ""),
+    ("counts", "--mode counts --interval 200ms"),
+    ("stats", "--mode stats --interval 200ms"),
+    ("tracepoints", "--source tracepoints"),
 ];
 
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap()
-}
-
-/// Runs a VM for a while, and says from when to when its process was there.
-fn passing(bench: &Bench, guest: &[&str], name: &str, duration: &str) -> (u64, u64) {
-    let from_ns = now_ns();
-    let output = Running::start(
-        bench
-            .lab()
-            .args(["run", "--duration", duration, "--name", name])
-            .args(guest)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped()),
-    )
-    .output();
-    assert!(output.status.success(), "{}", told(&output));
-    (from_ns, now_ns())
+/// Runs a VM to its end, and says from when to when its process was there.
+fn passing(bench: &Bench, guest: &str) -> (u64, u64) {
+    let from_ns = monotonic_ns();
+    bench.lab_ran(guest);
+    (from_ns, monotonic_ns())
 }
 
 #[test]
 #[ignore = "long: make test-long"]
 fn a_vm_that_comes_late_and_goes_early_is_there_that_long_and_is_listed_without_a_halt() {
     let Some(bench) = Bench::set_up() else { return };
-    let staying = bench.keep_halting("exp:2ms", &["--name", "presence-stays"]);
-    Bench::wait_for("presence-stays");
+    let staying = bench.keep_halting("exp:2ms", "presence-stays");
     for (way, options) in WAYS {
         let recorder = bench.recorder(way, options);
-        let halts = &["pingpong", "--gap", "exp:1ms"];
-        let halting = passing(&bench, halts, "presence-halts", "800ms");
+        let halts = "pingpong --gap exp:1ms --name presence-halts --duration 800ms";
+        let halting = passing(&bench, halts);
         // Without a halt it is found by a walk alone: there is one in two seconds at least.
-        let never = passing(&bench, &["port-poll"], "presence-runs", "2500ms");
+        let runs = "port-poll --name presence-runs --duration 2500ms";
+        let never = passing(&bench, runs);
         std::thread::sleep(Duration::from_millis(1_500));
-        let noticed_ns = now_ns();
-        let output = recorder.end(Signal::INT);
-        assert!(
-            matches!(output.status.code(), Some(0 | 5)),
-            "{way}: {}",
-            told(&output)
-        );
-        let capture = Capture::open(&bench.path(way)).unwrap();
+        let noticed_ns = monotonic_ns();
+        has_recorded(&recorder.end(Signal::INT));
+        let capture = bench.capture(way);
         let vms = &capture.info().roster.vms;
         let of = |name: &str| -> &Vm {
             let found = vms.iter().find(|vm| vm.name == name);
@@ -114,36 +94,16 @@ fn a_vm_that_is_not_started_is_paused_and_an_idle_one_is_not() {
     let Some(held) = unstarted("presence-held") else {
         return;
     };
-    let idle = bench.keep_halting("fixed:900ms", &["--name", "presence-idle"]);
+    let idle = bench.keep_halting("fixed:900ms", "presence-idle");
     // Its process is there before its vCPU.
-    let has_vcpu = || {
-        let doctor = Command::new(haltwise()).args(["doctor", "--json"]).output();
-        let told: Value = serde_json::from_slice(&doctor.unwrap().stdout).unwrap();
-        let vms = told["vms"].as_array().unwrap();
-        vms.iter()
-            .any(|vm| vm["name"] == "presence-held" && vm["vcpus"] == 1)
-    };
-    until("a vCPU of presence-held", || has_vcpu().then_some(()));
-    Bench::wait_for("presence-idle");
+    let has_vcpu = |vm: &Value| vm["name"] == "presence-held" && vm["vcpus"] == 1;
+    until_so("a vCPU of presence-held", || {
+        vms("status --check").iter().any(has_vcpu)
+    });
     for (way, options) in WAYS {
         let name = format!("paused-{way}");
-        let output = Command::new(haltwise())
-            .args(["record", "--duration", "1s", "-o"])
-            .arg(bench.path(&name))
-            .args(options)
-            .output()
-            .unwrap();
-        assert!(
-            matches!(output.status.code(), Some(0 | 5)),
-            "{way}: {}",
-            told(&output)
-        );
-        let output = Command::new(haltwise())
-            .args(["report", "--json"])
-            .arg(bench.path(&name))
-            .output()
-            .unwrap();
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        has_recorded(&bench.ran(&format!("record --duration 1s -o {name} {options}")));
+        let report = bench.page(&format!("report --json {name}"));
         let vms = report["vms"].as_array().unwrap();
         let of = |name: &str| vms.iter().find(|vm| vm["name"] == name).unwrap();
         let held = of("presence-held");

@@ -3,27 +3,22 @@
 //!
 //! Nothing here measures time: samples are held against CPU time that the kernel booked meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::Range;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use haltwise_capture::capture::Capture;
 use haltwise_core::ids::{Tid, VmIndex};
 use haltwise_core::profile::{Event, Hit, Phase, Sample, Space};
+use haltwise_host::clock::monotonic_ns;
 use rustix::process::Signal;
-use rustix::time::{ClockId, clock_gettime};
 
-use crate::bench::{Bench, LOST_WAKE_UPS, Running, haltwise, has_recorded, told};
+use crate::bench::{Bench, LOST_WAKE_UPS, haltwise, has_recorded, told};
 
 const HZ: u64 = 997;
 const PERIOD_NS: u64 = 1_000_000_000 / HZ;
-
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap()
-}
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Booked {
@@ -55,9 +50,9 @@ struct Looked {
 /// On a busy machine we may lose the CPU while we look.
 fn look(process: u32) -> Looked {
     Looked {
-        since_ns: now_ns(),
+        since_ns: monotonic_ns(),
         booked: booked(process),
-        until_ns: now_ns(),
+        until_ns: monotonic_ns(),
     }
 }
 
@@ -89,15 +84,9 @@ const UNSEEN_PER_RUN_NS: u64 = 30_000;
 #[test]
 fn samples_are_as_many_as_cpu_time_says() {
     let Some(bench) = Bench::set_up() else { return };
-    let lab = Running::start(
-        bench
-            .lab()
-            .args(["run", "pingpong", "--duration", "60s", "--gap", "exp:300us"])
-            .args(["--host-wait", "spin", "--name", "spinner"])
-            .stdout(Stdio::null()),
-    );
-    Bench::wait_for("spinner");
-    let recorder = bench.recorder("capture", &["--profile", "997hz", "--vm", "spinner"]);
+    let spins = "pingpong --duration 60s --gap exp:300us --host-wait spin";
+    let lab = bench.guest("spinner", spins);
+    let recorder = bench.recorder("capture", "--profile 997hz --vm spinner");
     std::thread::sleep(Duration::from_millis(300));
     let stolen = stolen_ticks();
     let before = look(lab.id());
@@ -110,15 +99,12 @@ fn samples_are_as_many_as_cpu_time_says() {
         println!("skipped: another machine took {stolen} ticks of CPU time meanwhile");
         return;
     }
-    let capture = Capture::open(&bench.path("capture")).unwrap();
+    let capture = bench.capture("capture");
     let samples = samples(&capture);
     let vm = vm_of(&capture, "spinner");
     assert!(samples.iter().all(|sample| sample.vm == Some(vm)));
-    assert!(
-        samples
-            .iter()
-            .all(|it| it.event != Event::CpuClock || it.weight == PERIOD_NS)
-    );
+    let is_a_period = |it: &Sample| it.event != Event::CpuClock || it.weight == PERIOD_NS;
+    assert!(samples.iter().all(is_a_period));
     if samples.iter().all(|sample| sample.event != Event::CpuClock) {
         println!("skipped: cycles are sampled here, not time");
         return;
@@ -155,16 +141,8 @@ fn samples_are_as_many_as_cpu_time_says() {
 fn functions_have_their_names_and_exits_are_known() {
     let Some(bench) = Bench::set_up() else { return };
     let recorded = bench.record(
-        &["--exits", "--profile", "997hz"],
-        &[
-            "pingpong",
-            "--rounds",
-            "8000",
-            "--gap",
-            "fixed:100us",
-            "--name",
-            "named",
-        ],
+        "--exits --profile 997hz",
+        "pingpong --rounds 8000 --gap fixed:100us --name named",
     );
     let capture = &recorded.capture;
     let vm = vm_of(capture, "named");
@@ -189,10 +167,8 @@ fn functions_have_their_names_and_exits_are_known() {
     assert!(unnamed * 20 <= frames.len(), "{unnamed} without a name");
     let with = |space: Space, part: &str| {
         let is_it = |(of, name): &(Space, String)| *of == space && name.contains(part);
-        samples
-            .iter()
-            .filter(|sample| symbols(sample).iter().any(is_it))
-            .count()
+        let has_it = |sample: &&Sample| symbols(sample).iter().any(is_it);
+        samples.iter().filter(has_it).count()
     };
     let info = capture.info();
     for (space, part) in [
@@ -231,7 +207,7 @@ fn vms_that_come_and_go_are_sampled_each_under_its_name() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", told(&output));
-    let capture = Capture::open(&bench.path("capture")).unwrap();
+    let capture = bench.capture("capture");
     let samples = samples(&capture);
     for name in ["first", "second", "third"] {
         let vm = vm_of(&capture, name);
@@ -239,11 +215,8 @@ fn vms_that_come_and_go_are_sampled_each_under_its_name() {
         assert!(of_it.count() > 0, "{name}");
     }
     // Without --exits nothing of them is told, and the recording says so.
-    assert!(
-        samples
-            .iter()
-            .all(|it| it.phase == Phase::Unknown && it.reason.is_none())
-    );
+    let is_unknown = |it: &Sample| it.phase == Phase::Unknown && it.reason.is_none();
+    assert!(samples.iter().all(is_unknown));
     let missing = &capture.info().missing;
     assert!(missing.iter().any(|it| it.field == "samples.reason"));
 }
@@ -252,30 +225,21 @@ fn vms_that_come_and_go_are_sampled_each_under_its_name() {
 #[test]
 fn without_bpf_only_vmms_are_kept_too() {
     let Some(bench) = Bench::set_up() else { return };
-    let lab = bench.keep_halting("fixed:200us", &["--name", "wanted"]);
-    std::thread::sleep(Duration::from_millis(300));
-    let output = Command::new(haltwise())
-        .args(["record", "--source", "tracepoints", "--vm", "wanted"])
-        .args(["--profile", "997hz", "--profile-event", "cpu-clock"])
-        .args(["--profile-event", "page-faults", "--duration", "1s", "-o"])
-        .arg(bench.path("capture"))
-        .output()
-        .unwrap();
+    let lab = bench.keep_halting("fixed:200us", "wanted");
+    let output = bench.ran("record --source tracepoints --vm wanted --profile 997hz --profile-event cpu-clock --profile-event page-faults --duration 1s -o capture");
     let process = lab.id();
     lab.end(Signal::TERM);
     // With 5 where this kernel counted wake-ups that it did not record.
     has_recorded(&output);
-    let capture = Capture::open(&bench.path("capture")).unwrap();
+    let capture = bench.capture("capture");
     let mut lost = capture.info().lost.keys();
     assert!(lost.all(|place| place == LOST_WAKE_UPS));
     let samples = samples(&capture);
     assert!(!samples.is_empty());
     let threads = capture.sample_threads().unwrap().map(Result::unwrap);
-    let threads: Vec<_> = threads.collect();
-    assert!(
-        threads.iter().all(|thread| thread.pid.0 == process),
-        "{threads:?}"
-    );
+    for thread in threads {
+        assert_eq!(thread.pid.0, process, "{thread:?}");
+    }
     assert!(samples.iter().all(|it| it.phase == Phase::Unknown));
     assert!(samples.iter().all(|it| it.hit != Hit::Unknown));
     let events = capture.info().profile.clone().unwrap().events;
@@ -286,30 +250,22 @@ fn without_bpf_only_vmms_are_kept_too() {
 #[test]
 fn a_recorder_that_is_killed_leaves_whole_stacks() {
     let Some(bench) = Bench::set_up() else { return };
-    let lab = bench.keep_halting("fixed:200us", &["--name", "halting"]);
-    std::thread::sleep(Duration::from_millis(300));
-    let recorder = bench.recorder("capture", &["--profile", "997hz"]);
+    let lab = bench.keep_halting("fixed:200us", "halting");
+    let recorder = bench.recorder("capture", "--profile 997hz");
     std::thread::sleep(Duration::from_millis(1600));
     recorder.end(Signal::KILL);
     lab.end(Signal::TERM);
-    let capture = Capture::open(&bench.path("capture")).unwrap();
+    let capture = bench.capture("capture");
     let stacks = capture.sample_stacks().unwrap().map(Result::unwrap);
     let stacks: BTreeMap<u64, _> = stacks.map(|stack| (stack.id, stack.frames)).collect();
-    let frames = capture
-        .sample_frames()
-        .unwrap()
-        .map(|frame| frame.unwrap().id);
-    let frames: std::collections::BTreeSet<u64> = frames.collect();
+    let frames = capture.sample_frames().unwrap().map(Result::unwrap);
+    let frames: BTreeSet<u64> = frames.map(|frame| frame.id).collect();
     let samples = samples(&capture);
     assert!(!samples.is_empty());
     for sample in samples.iter().filter(|sample| sample.stack != 0) {
         let stack = &stacks[&sample.stack];
         assert!(stack.iter().all(|frame| frames.contains(frame)));
     }
-    let output = Command::new(haltwise())
-        .arg("profile")
-        .arg(capture.directory())
-        .output()
-        .unwrap();
+    let output = bench.ran("report --profile capture");
     assert_eq!(output.status.code(), Some(5), "{}", told(&output));
 }

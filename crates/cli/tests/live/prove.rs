@@ -4,79 +4,41 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use haltwise_core::prove::schedule::draw;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::bench::{Bench, Running, haltwise, told};
+use crate::bench::{Bench, Running, haltwise, json, ran, told};
 
-/// `haltwise prove --json` with a command that starts the lab.
-fn prove(bench: &Bench, options: &[&str], lab: &[&str]) -> Command {
-    let mut command = Command::new(haltwise());
-    command.args(["prove", "--a", "off", "--b", "kvm:max=150us", "--json"]);
-    command
-        .args(options)
-        .arg("--")
-        .arg(bench.lab().get_program());
-    command.arg("run").args(lab);
-    command
+/// What `haltwise prove --json` says of a command that starts the lab.
+fn proved(bench: &Bench, options: &str) -> Value {
+    let lab = bench.lab();
+    let lab = lab.get_program().display();
+    let output = ran(&format!(
+        "prove --a off --b kvm:max=150us --json {options} -- {lab} run pingpong \
+         --rounds 300 --gap uniform:5us:100us --cap {{halt_poll_ns}}"
+    ));
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    json(&output)
 }
-
-const LAB: [&str; 7] = [
-    "pingpong",
-    "--rounds",
-    "300",
-    "--gap",
-    "uniform:5us:100us",
-    "--cap",
-    "{halt_poll_ns}",
-];
 
 /// Two rounds of nothing but what the lab counts itself.
-const EXACT: [&str; 6] = [
-    "--rounds",
-    "2",
-    "--warm-up",
-    "0",
-    "--metric",
-    r"halt_wait_hist \((\d+) in all\)",
-];
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(output)))
-}
+const EXACT: &str = r"--rounds 2 --warm-up 0 --metric halt_wait_hist\s\((\d+)\sin\sall\)";
 
 /// A load of the lab under the setting of a block.
-const PINGPONG: [&str; 6] = [
-    "run",
-    "pingpong",
-    "--rounds",
-    "100",
-    "--cap",
-    "{halt_poll_ns}",
-];
+const PINGPONG: &str = "run pingpong --rounds 100 --cap {halt_poll_ns}";
 
 #[test]
 fn every_block_counts_the_halts_of_its_own_vm_and_no_others() {
     let Some(bench) = Bench::set_up() else { return };
     // Somebody else's VM, before and meanwhile.
-    let _other = bench.keep_halting("fixed:300us", &["--name", "other"]);
-    let output = prove(&bench, &EXACT, &LAB).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-    let result = json(&output);
+    let _other = bench.keep_halting("fixed:300us", "other");
+    let result = proved(&bench, EXACT);
     let blocks = result["blocks"].as_array().unwrap();
-    let order: Vec<&str> = blocks
-        .iter()
-        .map(|block| block["block"].as_str().unwrap())
-        .collect();
-    let drawn: Vec<Value> = draw(1, 2)
-        .concat()
-        .into_iter()
-        .map(|block| serde_json::to_value(block).unwrap())
-        .collect();
-    assert_eq!(order, drawn);
+    let order: Vec<&Value> = blocks.iter().map(|block| &block["block"]).collect();
+    assert_eq!(json!(order), json!(draw(1, 2).concat()));
     for block in blocks {
         let figures = &block["figures"];
         if block["vms"] != 1 {
@@ -99,37 +61,27 @@ fn every_block_counts_the_halts_of_its_own_vm_and_no_others() {
     assert_eq!(result["b"]["halt_poll_ns"], 150_000);
     assert_eq!(result["means"], "vm-ceiling");
     assert_eq!(result["verdict"]["says"], "too-few-rounds");
-    assert_eq!(
-        (&result["partial"], &result["ledger"]),
-        (&false.into(), &Value::Null)
-    );
+    assert_eq!(result["partial"], false);
+    assert_eq!(result["ledger"], Value::Null);
 }
 
 #[test]
 fn six_rounds_are_a_proof_that_the_ledger_keeps() {
     let Some(bench) = Bench::set_up() else { return };
     let ledger = bench.path("state/ledger.jsonl");
-    let options = ["--rounds", "6", "--ledger", ledger.to_str().unwrap()];
     // The second time without the command, which may hold a secret.
-    for proofs in 1..=2 {
-        let options = match proofs {
-            1 => options.to_vec(),
-            _ => [&options[..], &["--no-command"]].concat(),
-        };
-        let output = prove(&bench, &options, &LAB).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    for (proofs, more, words) in [(1, "", 9), (2, "--no-command", 0)] {
+        let options = format!("--rounds 6 --ledger {} {more}", ledger.display());
+        let result = proved(&bench, &options);
         let mode = fs::metadata(&ledger).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let result = json(&output);
-        let words = result["command"].as_array().unwrap().len();
-        assert_eq!(words, if proofs == 1 { 2 + LAB.len() } else { 0 });
+        assert_eq!(result["command"].as_array().unwrap().len(), words);
         let verdict = result["verdict"]["says"].clone();
         assert_ne!(verdict, "too-few-rounds");
-        let kept = Command::new(haltwise())
-            .args(["ledger", "--json", "--ledger"])
-            .arg(&ledger)
-            .output()
-            .unwrap();
+        let kept = ran(&format!(
+            "prove --history --json --ledger {}",
+            ledger.display()
+        ));
         assert_eq!(kept.status.code(), Some(0), "{}", told(&kept));
         let kept = json(&kept);
         // Whether the noise decides here hangs on the machine: each is counted, in one place or the other.
@@ -144,10 +96,8 @@ fn six_rounds_are_a_proof_that_the_ledger_keeps() {
         let of_a = last["predictions"].as_array().unwrap().iter();
         let polls = of_a.filter(|kept| kept["of"] == "a" && kept["figure"] == "successful-polls");
         for kept in polls {
-            assert_eq!(
-                (kept["predicted"].as_f64(), &kept["within"]),
-                (Some(0.0), &true.into())
-            );
+            assert_eq!(kept["predicted"].as_f64(), Some(0.0));
+            assert_eq!(kept["within"], true);
         }
     }
 }
@@ -155,28 +105,17 @@ fn six_rounds_are_a_proof_that_the_ledger_keeps() {
 #[test]
 fn a_vm_that_runs_is_measured_under_what_is_in_force() {
     let Some(bench) = Bench::set_up() else { return };
-    let running = bench.keep_halting("fixed:300us", &["--name", "in-force"]);
-    // It is there once it can be selected by its name.
-    let prove = || {
-        Command::new(haltwise())
-            .args(["prove", "--a", "current", "--b", "current", "--rounds", "2"])
-            .args(["--duration", "200ms", "--json", "--vm", "in-force"])
-            .output()
-            .unwrap()
-    };
-    let output = (0..50)
-        .map(|_| prove())
-        .find(|output| output.status.success())
-        .unwrap();
+    let running = bench.keep_halting("fixed:300us", "in-force");
+    let output =
+        ran("prove --a current --b current --rounds 2 --duration 200ms --json --vm in-force");
+    assert!(output.status.success(), "{}", told(&output));
     drop(running);
     let result = json(&output);
-    assert_eq!(
-        (&result["means"], &result["design"]["vms"]),
-        (&"in-force".into(), &1.into())
-    );
+    assert_eq!(result["means"], "in-force");
+    assert_eq!(result["design"]["vms"], 1);
     for block in result["blocks"].as_array().unwrap() {
         assert!(block["halts"].as_u64().unwrap() > 0, "{block:#}");
-        assert_eq!(block["notes"], serde_json::json!([]), "{block:#}");
+        assert_eq!(block["notes"], json!([]), "{block:#}");
     }
 }
 
@@ -236,7 +175,7 @@ fn an_interrupt_keeps_whole_rounds_and_leaves_nothing_running() {
             .args(["--", "sh", "-c", script, "sh"])
             .arg(&begun)
             .arg(bench.lab().get_program())
-            .args(PINGPONG)
+            .args(PINGPONG.split(' '))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped()),
     );
@@ -246,10 +185,8 @@ fn an_interrupt_keeps_whole_rounds_and_leaves_nothing_running() {
     let output = running.end(Signal::INT);
     assert_eq!(output.status.code(), Some(5), "{}", told(&output));
     let result = json(&output);
-    assert_eq!(
-        (&result["partial"], &result["ended_by"]),
-        (&true.into(), &"SIGINT".into())
-    );
+    assert_eq!(result["partial"], true);
+    assert_eq!(result["ended_by"], "SIGINT");
     assert_eq!(result["design"]["rounds"], 2);
     assert_eq!(result["blocks"].as_array().unwrap().len(), 8);
     assert!(!ledger.exists(), "too few rounds for the ledger");
@@ -269,24 +206,18 @@ fn a_command_that_fails_later_keeps_the_rounds_before() {
         .args(["--", "sh", "-c", script, "sh"])
         .arg(&begun)
         .arg(bench.lab().get_program())
-        .args(PINGPONG)
+        .args(PINGPONG.split(' '))
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
-    let (page, said) = (told_page(&output), String::from_utf8_lossy(&output.stderr));
-    assert!(
-        page.contains("Partial: ended by an error after 2 of 12 rounds."),
-        "{page}"
-    );
-    assert!(said.contains("error: block 8 (round 3, "), "{said}");
-    assert!(
-        said.contains("`sh` failed: exit status: 9; it printed nothing"),
-        "{said}"
-    );
-}
-
-fn told_page(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
+    let [page, said] = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
+    for (said, part) in [
+        (page, "Partial: ended by an error after 2 of 12 rounds."),
+        (said.clone(), "error: block 8 (round 3, "),
+        (said, "`sh` failed: exit status: 9; it printed nothing"),
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
 }
 
 fn haltpoll() -> Vec<(String, String)> {
@@ -324,10 +255,13 @@ fn at_rest_idle_periods_are_measured_under_what_is_in_force() {
     }
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let result = json(&output);
-    assert_eq!(
-        (&result["schema"], &result["side"], &result["means"]),
-        (&2.into(), &"guest".into(), &"in-force".into())
-    );
+    for (field, value) in [
+        ("schema", json!(2)),
+        ("side", json!("guest")),
+        ("means", json!("in-force")),
+    ] {
+        assert_eq!(result[field], value, "{field}");
+    }
     assert_eq!(result["a"]["halt_poll_ns"], Value::Null);
     assert!(result["a"]["guest_halt_poll_ns"].is_u64());
     assert_eq!(result["blocks"].as_array().unwrap().len(), 6);
@@ -340,44 +274,21 @@ fn at_rest_idle_periods_are_measured_under_what_is_in_force() {
     }
 }
 
-/// A setting that has no effect here is refused before anything is written, and so is a pair of two machines.
+/// A setting that has no effect here is refused before anything is written.
 #[test]
 fn what_cannot_be_measured_in_this_guest_is_refused() {
     let before = haltpoll();
-    let refused = |options: &[&str], code: i32, reason: &str| {
-        let output = Command::new(haltwise())
-            .arg("prove")
-            .args(options)
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(code), "{}", told(&output));
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains(reason), "{said}");
-    };
-    let guest = "guest_halt_poll_ns=1234us";
-    let host = "kvm:max=1us";
-    refused(
-        &["--a", guest, "--b", host],
-        2,
-        "both must be of the same machine",
-    );
-    refused(
-        &["--guest", "--a", "off", "--b", host],
-        2,
-        "a guest is measured",
-    );
-    refused(
-        &["--a", guest, "--b", guest, "--vm", "x"],
-        2,
-        "for a host's VMs",
-    );
     let governor = "/sys/devices/system/cpu/cpuidle/current_governor_ro";
     let driver = "/sys/devices/system/cpu/cpuidle/current_driver";
     let is = |file, name: &str| fs::read_to_string(file).is_ok_and(|it| it.trim() == name);
-    if is(governor, "haltpoll") && !is(driver, "none") {
-        refused(&["--a", "off", "--b", guest], 2, "not without --yes");
+    let (yes, code, reason) = if is(governor, "haltpoll") && !is(driver, "none") {
+        ("", 2, "not without --yes")
     } else {
-        refused(&["--a", "off", "--b", guest, "--yes"], 3, "have no effect");
-    }
+        (" --yes", 3, "have no effect")
+    };
+    let output = ran(&format!("prove --a off --b guest_halt_poll_ns=1234us{yes}"));
+    let said = told(&output);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(said.contains(reason), "{said}");
     assert_eq!(haltpoll(), before);
 }

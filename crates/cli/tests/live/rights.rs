@@ -5,11 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use haltwise_capture::capture::Capture;
 use haltwise_core::profile::Space;
 use rustix::process::Signal;
 
-use crate::bench::{Bench, Running, haltwise, has_recorded, told, until};
+use crate::bench::{Bench, Running, haltwise, has_recorded, told, until_so};
 
 const DAC_READ_SEARCH: u64 = 1 << 2;
 const KILL: u64 = 1 << 5;
@@ -29,12 +28,21 @@ pub(crate) fn line(path: &str, field: &str) -> String {
     line.unwrap().trim_start_matches(':').trim().to_owned()
 }
 
-/// Waits until the process holds to a list of system calls: it gives up its rights after its files are there.
-fn wait_until_confined(process: u32) {
+/// Waits until the process holds to a list of system calls: it gives up its rights after its files are there. Then no
+/// thread may do more than that with these capabilities, or write anywhere else.
+fn becomes_confined(process: u32, kept: u64, writes: &[PathBuf], name: &str) {
     let status = format!("/proc/{process}/status");
-    until("a filter", || {
-        (line(&status, "Seccomp") == "2").then_some(())
-    });
+    until_so("a filter", || line(&status, "Seccomp") == "2");
+    assert_confined(process, kept, writes, name);
+}
+
+pub(crate) fn assert_confined(process: u32, kept: u64, writes: &[PathBuf], name: &str) {
+    assert_holds(process, kept, name);
+    for task in tasks(process) {
+        assert_eq!(line(&task, "NoNewPrivs"), "1", "{name}");
+        assert_eq!(line(&task, "Seccomp"), "2", "{name}");
+    }
+    assert_eq!(writable(process), writes, "{name}");
 }
 
 /// Before Linux 5.9 a recorder keeps `CAP_SYS_ADMIN` instead of others.
@@ -61,7 +69,7 @@ pub(crate) fn tasks(process: u32) -> Vec<String> {
 }
 
 /// No thread has a capability beyond these.
-pub(crate) fn assert_holds(process: u32, kept: u64, name: &str) {
+fn assert_holds(process: u32, kept: u64, name: &str) {
     for task in tasks(process) {
         for set in ["CapEff", "CapPrm"] {
             let held = u64::from_str_radix(&line(&task, set), 16).unwrap();
@@ -70,7 +78,7 @@ pub(crate) fn assert_holds(process: u32, kept: u64, name: &str) {
     }
 }
 
-pub(crate) fn writable(process: u32) -> Vec<PathBuf> {
+fn writable(process: u32) -> Vec<PathBuf> {
     let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap();
     let writable = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ').skip(4);
@@ -83,26 +91,18 @@ pub(crate) fn writable(process: u32) -> Vec<PathBuf> {
 #[test]
 fn a_recorder_keeps_the_rights_that_it_needs() {
     let Some(bench) = set_up() else { return };
-    let lab = bench.keep_halting("fixed:200us", &["--name", "watched"]);
+    let lab = bench.keep_halting("fixed:200us", "watched");
     for (name, options, kept) in [
-        ("halts", &[][..], ALWAYS),
-        ("samples", &["--profile"], ALWAYS | CHECKPOINT_RESTORE),
-        ("counts", &["--mode", "counts"], ALWAYS),
-        ("tracepoints", &["--source", "tracepoints"], ALWAYS),
+        ("halts", "", ALWAYS),
+        ("samples", "--profile", ALWAYS | CHECKPOINT_RESTORE),
+        ("counts", "--mode counts", ALWAYS),
+        ("tracepoints", "--source tracepoints", ALWAYS),
     ] {
         let recorder = bench.recorder(name, options);
-        let process = recorder.id();
-        wait_until_confined(process);
-        assert_holds(process, kept, name);
-        for task in tasks(process) {
-            assert_eq!(line(&task, "NoNewPrivs"), "1", "{name}");
-            assert_eq!(line(&task, "Seccomp"), "2", "{name}");
-        }
         let output = fs::canonicalize(bench.path(name)).unwrap();
-        assert_eq!(writable(process), [output], "{name}");
-        let output = recorder.end(Signal::INT);
-        has_recorded(&output);
-        let capture = Capture::open(&bench.path(name)).unwrap();
+        becomes_confined(recorder.id(), kept, &[output], name);
+        has_recorded(&recorder.end(Signal::INT));
+        let capture = bench.capture(name);
         let vms = &capture.info().roster.vms;
         assert!(vms.iter().any(|vm| vm.name == "watched"), "{vms:?}");
     }
@@ -112,48 +112,28 @@ fn a_recorder_keeps_the_rights_that_it_needs() {
 #[test]
 fn what_watches_and_measures_keeps_the_rights_that_it_needs() {
     let Some(bench) = set_up() else { return };
-    let lab = bench.keep_halting("fixed:200us", &["--name", "looked-at"]);
-    Bench::wait_for("looked-at");
-    let ledger = bench.path("ledger.jsonl");
-    let kept = fs::canonicalize(bench.dir.path()).unwrap();
-    for (words, writes) in [
-        (&["top", "--json"][..], vec![]),
-        (&["top", "--json", "--source", "tracepoints"], vec![]),
-        (
-            &[
-                "prove",
-                "--a",
-                "current",
-                "--b",
-                "current",
-                "--rounds",
-                "200",
-                "--ledger",
-                ledger.to_str().unwrap(),
-            ],
-            vec![kept],
-        ),
+    let lab = bench.keep_halting("fixed:200us", "looked-at");
+    let prove = "prove --a current --b current --rounds 200 --ledger ledger.jsonl";
+    let kept = [fs::canonicalize(bench.dir.path()).unwrap()];
+    for (line, writes) in [
+        ("top --json", &[][..]),
+        ("top --json --source tracepoints", &[]),
+        (prove, &kept),
     ] {
         let running = Running::start(
             Command::new(haltwise())
-                .args(words)
+                .args(line.split(' '))
                 .args(["--vm", "looked-at"])
+                .current_dir(&bench.dir)
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped()),
         );
-        let (process, name) = (running.id(), words[0]);
-        wait_until_confined(process);
-        assert_holds(process, ALWAYS, name);
-        for task in tasks(process) {
-            assert_eq!(line(&task, "NoNewPrivs"), "1", "{name}");
-            assert_eq!(line(&task, "Seccomp"), "2", "{name}");
-        }
-        assert_eq!(writable(process), writes, "{name}");
+        becomes_confined(running.id(), ALWAYS, writes, line);
         std::thread::sleep(std::time::Duration::from_millis(1500));
         let output = running.end(Signal::INT);
         let said = told(&output);
         assert!(!said.contains("keeps rights"), "{said}");
-        if name == "top" {
+        if line != prove {
             has_recorded(&output);
             assert!(said.contains("looked-at"), "{said}");
         }
@@ -175,8 +155,9 @@ fn the_command_of_a_proof_has_the_rights_that_the_proof_gave_up() {
             .stdout(Stdio::null())
             .stderr(Stdio::null()),
     );
-    let is_there = || fs::read_to_string(&said).is_ok_and(|text| text.contains("Seccomp"));
-    until("the command", || is_there().then_some(()));
+    until_so("the command", || {
+        fs::read_to_string(&said).is_ok_and(|text| text.contains("Seccomp"))
+    });
     assert_holds(prove.id(), ALWAYS | KILL, "prove");
     let (own, commands) = ("/proc/self/status", said.to_str().unwrap());
     for set in ["CapEff", "CapPrm", "NoNewPrivs", "Seccomp"] {
@@ -186,29 +167,12 @@ fn the_command_of_a_proof_has_the_rights_that_the_proof_gave_up() {
 }
 
 #[test]
-fn a_command_of_another_user_is_ended_and_files_go_to_whoever_ran_sudo() {
+fn a_command_of_another_user_is_ended() {
     let Some(bench) = Bench::set_up() else { return };
-    fs::set_permissions(bench.dir.path(), Permissions::from_mode(0o700)).unwrap();
-    std::os::unix::fs::chown(bench.dir.path(), Some(65534), Some(65534)).unwrap();
-    let recorder = Running::start(
-        Command::new(haltwise())
-            .env("SUDO_UID", "65534")
-            .env("SUDO_GID", "65534")
-            .args(["record", "--duration", "1s", "-o"])
-            .arg(bench.path("capture"))
-            .args("-- setpriv --reuid 65534 --clear-groups sleep 600".split(' '))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null()),
-    );
-    let output = recorder.output();
-    has_recorded(&output);
-    let capture = Capture::open(&bench.path("capture")).unwrap();
+    let line = "record --duration 1s -o capture -- setpriv --reuid 65534 --clear-groups sleep 600";
+    has_recorded(&bench.ran(line));
+    let capture = bench.capture("capture");
     assert_eq!(capture.info().ended.as_ref().unwrap().by, "duration");
-    for file in fs::read_dir(bench.path("capture")).unwrap() {
-        use std::os::unix::fs::MetadataExt;
-        let file = file.unwrap();
-        assert_eq!(file.metadata().unwrap().uid(), 65534, "{file:?}");
-    }
 }
 
 /// `haltwise` where anybody may start it.
@@ -220,14 +184,14 @@ fn for_anybody(bench: &Bench) -> PathBuf {
     program
 }
 
-/// A command as nobody with these capabilities and no others; `None` without the program for that.
+/// A command of user 65534 with `CAP_PERFMON`, these capabilities and no others; `None` without the program for that.
 fn as_nobody(program: &Path, capabilities: &str) -> Option<Command> {
     let there = Command::new("setpriv").arg("--version").output();
     if !there.is_ok_and(|output| output.status.success()) {
         println!("skipped: there is no setpriv");
         return None;
     }
-    let set = format!("-all,{capabilities}");
+    let set = format!("-all,+perfmon,{capabilities}");
     let mut command = Command::new("setpriv");
     command
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
@@ -243,27 +207,21 @@ fn as_nobody(program: &Path, capabilities: &str) -> Option<Command> {
 fn nobody_records_with_exactly_the_capabilities_that_it_takes() {
     let Some(bench) = set_up() else { return };
     let program = for_anybody(&bench);
-    let lab = bench.keep_halting("fixed:200us", &["--name", "foreign"]);
-    Bench::wait_for("foreign");
+    let lab = bench.keep_halting("fixed:200us", "foreign");
     let id = lab.id();
     for (name, capabilities, options, is_named) in [
-        ("halts", "+bpf,+perfmon", &[][..], false),
-        (
-            "names",
-            "+bpf,+perfmon,+sys_ptrace,+dac_read_search",
-            &[],
-            true,
-        ),
+        ("halts", "+bpf", "", false),
+        ("names", "+bpf,+sys_ptrace,+dac_read_search", "", true),
         (
             "functions",
-            "+bpf,+perfmon,+sys_ptrace,+dac_read_search,+syslog,+checkpoint_restore",
-            &["--profile", "997hz"],
+            "+bpf,+sys_ptrace,+dac_read_search,+syslog,+checkpoint_restore",
+            "--profile 997hz",
             true,
         ),
         (
             "tracepoints",
-            "+perfmon,+sys_ptrace,+dac_read_search,+ipc_lock",
-            &["--source", "tracepoints"],
+            "+sys_ptrace,+dac_read_search,+ipc_lock",
+            "--source tracepoints",
             true,
         ),
     ] {
@@ -273,11 +231,11 @@ fn nobody_records_with_exactly_the_capabilities_that_it_takes() {
         let output = command
             .args(["record", "--duration", "1500ms", "-o"])
             .arg(bench.path(name))
-            .args(options)
+            .args(options.split_whitespace())
             .output()
             .unwrap();
         has_recorded(&output);
-        let capture = Capture::open(&bench.path(name)).unwrap();
+        let capture = bench.capture(name);
         let vms = &capture.info().roster.vms;
         let mine = vms.iter().find(|vm| vm.key.pid.0 == id);
         let mine = mine.unwrap_or_else(|| panic!("{vms:?}"));

@@ -111,12 +111,3 @@ impl Drop for Tmux {
         drop(self.command().arg("kill-server").output());
     }
 }
-
-/// Waits until something is so.
-pub(crate) fn wait_until(what: &str, wanted: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !wanted() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
-        std::thread::sleep(STEP);
-    }
-}

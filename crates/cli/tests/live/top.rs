@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
-use crate::bench::{Bench, LOST_WAKE_UPS, Running, counted, haltwise, words};
-use crate::tmux::{Tmux, wait_until};
+use crate::bench::{Bench, HALTING, LOST_WAKE_UPS, Running, haltwise, json, until_so};
+use crate::counted::counted;
+use crate::tmux::Tmux;
 
 /// What was on the screen before.
 const BEFORE: &str = "this-was-here-before";
@@ -150,7 +151,7 @@ fn it_ends_when_its_terminal_goes_away() {
     };
     let top = top_of(&tmux);
     tmux.hang_up();
-    wait_until("the end of top", || test_kill_process(top).is_err());
+    until_so("the end of top", || test_kill_process(top).is_err());
     // Where the hang-up does not reach it, reading its terminal must end it.
     let ignoring = format!("trap '' HUP; {}", on_capture("fleet", ""));
     let Some(tmux) = started(80, 24, &ignoring) else {
@@ -158,7 +159,7 @@ fn it_ends_when_its_terminal_goes_away() {
     };
     let top = top_of(&tmux);
     tmux.hang_up();
-    wait_until("the end of top", || test_kill_process(top).is_err());
+    until_so("the end of top", || test_kill_process(top).is_err());
 }
 
 #[test]
@@ -190,9 +191,10 @@ fn live_vms_come_and_go() {
     tmux.line("t-and-go");
     tmux.wait_for("`t-and-go`");
     let there = |screen: &str, name: &str| screen.contains(name);
-    let first = bench.keep_halting("fixed:2ms", &["--name", "first-and-go", "--vcpus", "2"]);
+    let guest = format!("{HALTING} --gap fixed:2ms --vcpus 2");
+    let first = bench.guest("first-and-go", &guest);
     tmux.wait_for("first-and-go");
-    let second = bench.keep_halting("fixed:3ms", &["--name", "next-and-go"]);
+    let second = bench.keep_halting("fixed:3ms", "next-and-go");
     tmux.wait("both", |s| {
         there(s, "first-and-go") && there(s, "next-and-go")
     });
@@ -228,28 +230,30 @@ fn moment(screen: &str) -> usize {
 }
 
 /// Watches while the lab runs, and ends the interval when it has ended.
-fn watched(bench: &Bench, options: &[&str], lab: &[&str]) -> (Value, Value) {
-    let mut top = Command::new(haltwise());
-    top.args(["top", "--once", "--json", "--interval", "10m"]);
-    top.args(options)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut top = Running::start(&mut top);
+fn watched(bench: &Bench, options: &str, lab: &str) -> (Value, Value) {
+    let mut top = Running::start(
+        Command::new(haltwise())
+            .args(["top", "--once", "--json", "--interval", "10m"])
+            .args(options.split_whitespace())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
     let mut said = String::new();
     BufReader::new(top.stderr()).read_line(&mut said).unwrap();
     assert!(said.starts_with("Watching "), "{said}");
-    let ran = bench
-        .lab()
-        .args(["run", "--json"])
-        .args(lab)
-        .output()
-        .unwrap();
-    assert!(ran.status.success(), "{ran:?}");
+    let ran = bench.lab_ran(lab);
     let output = top.end(Signal::INT);
-    let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let shown = json(&output);
     let code = if shown["lost_in_all"] == 0 { 0 } else { 5 };
     assert_eq!(output.status.code(), Some(code), "{output:?}");
-    (shown, serde_json::from_slice(&ran.stdout).unwrap())
+    (shown, ran)
+}
+
+/// The one of a list whose field has this value.
+fn with<'a>(list: &'a Value, field: &str, value: impl Into<Value>) -> &'a Value {
+    let value = value.into();
+    let mut list = list.as_array().unwrap().iter();
+    list.find(|it| it[field] == value).unwrap()
 }
 
 #[test]
@@ -261,24 +265,17 @@ fn one_interval_agrees_with_the_labs_own_counts() {
     ] {
         for mode in ["counts", "full"] {
             let Some(bench) = Bench::set_up() else { return };
-            let (shown, lab) = watched(&bench, &["--mode", mode], &words(guest));
+            let (shown, lab) = watched(&bench, &format!("--mode {mode}"), guest);
             assert_eq!(shown["lost_in_all"], 0);
             assert_eq!(shown["mode"], mode);
-            let vms = shown["vms"].as_array().unwrap();
-            let vm = vms.iter().find(|vm| vm["name"] == "seen").unwrap();
+            let vm = with(&shown["vms"], "name", "seen");
             for counted in counted(&lab) {
-                let vcpus = vm["vcpus"].as_array().unwrap();
-                let vcpu = vcpus
-                    .iter()
-                    .find(|vcpu| vcpu["tid"] == counted.tid)
-                    .unwrap();
+                let vcpu = with(&vm["vcpus"], "tid", counted.tid);
                 let what = format!("{mode} {guest}: {counted:?}\n{vcpu}");
+                let parts = &vcpu["parts"];
                 assert_eq!(vcpu["waits"], counted.waits, "{what}");
-                assert_eq!(vcpu["parts"]["poll_fail_ns"], counted.fail_ns, "{what}");
-                assert_eq!(
-                    vcpu["parts"]["poll_success_ns"], counted.success_ns,
-                    "{what}"
-                );
+                assert_eq!(parts["poll_fail_ns"], counted.fail_ns, "{what}");
+                assert_eq!(parts["poll_success_ns"], counted.success_ns, "{what}");
                 if mode == "counts" {
                     assert_eq!(vcpu["polled"], counted.attempted, "{what}");
                     assert_eq!(vcpu["successful_polls"], counted.successful, "{what}");
@@ -295,12 +292,10 @@ fn one_interval_agrees_with_the_labs_own_counts() {
 #[test]
 fn the_second_rung_shows_the_same_halts() {
     let Some(bench) = Bench::set_up() else { return };
-    let guest = words("pingpong --rounds 2000 --gap exp:60us --name seen-by-perf");
-    let (shown, lab) = watched(&bench, &["--source", "tracepoints"], &guest);
-    assert_eq!(
-        (&shown["rung"], &shown["mode"]),
-        (&"tracepoints".into(), &"full".into())
-    );
+    let guest = "pingpong --rounds 2000 --gap exp:60us --name seen-by-perf";
+    let (shown, lab) = watched(&bench, "--source tracepoints", guest);
+    assert_eq!(shown["rung"], "tracepoints");
+    assert_eq!(shown["mode"], "full");
     // Of this kernel's wake-ups, also of other tests' VMs, some are counted and not recorded.
     let lost = shown["lost_by_place"].as_array().unwrap();
     let known = |place: &Value| place["place"] == LOST_WAKE_UPS;
@@ -319,13 +314,12 @@ fn the_second_rung_shows_the_same_halts() {
 #[test]
 fn exits_are_counted_when_they_are_asked_for() {
     let Some(bench) = Bench::set_up() else { return };
-    let guest = words("exits --rounds 3 --name seen-to-exit");
-    let (shown, _) = watched(&bench, &["--exits"], &guest);
-    let vms = shown["vms"].as_array().unwrap();
-    let vm = vms.iter().find(|vm| vm["name"] == "seen-to-exit").unwrap();
+    let guest = "exits --rounds 3 --name seen-to-exit";
+    let (shown, _) = watched(&bench, "--exits", guest);
+    let vm = with(&shown["vms"], "name", "seen-to-exit");
     let reasons = vm["exits"]["reasons"].as_array().unwrap();
     assert!(vm["exits"]["count"].as_u64().unwrap() > 0, "{vm}");
     assert!(!reasons.is_empty(), "{vm}");
-    let (shown, _) = watched(&bench, &[], &guest);
+    let (shown, _) = watched(&bench, "", guest);
     assert_eq!(shown["total"]["exits"], Value::Null);
 }

@@ -13,13 +13,8 @@ use haltwise_host::root::Root;
 use super::bench::{Bench, Running};
 
 fn ticking(bench: &Bench, name: &str) -> (Running, Pid) {
-    let mut lab = bench.lab();
-    lab.args(["run", "tick", "--name", name, "--vcpus", "2"])
-        .args(["--gap", "exp:300us", "--cap", "100us"])
-        .args(["--duration", "60s", "--timeout", "60s"])
-        .stdout(std::process::Stdio::null());
-    let vm = Running::start(&mut lab);
-    Bench::wait_for(name);
+    let line = "tick --vcpus 2 --gap exp:300us --cap 100us --duration 60s --timeout 60s";
+    let vm = bench.guest(name, line);
     let pid = Pid(vm.id());
     (vm, pid)
 }
@@ -76,10 +71,8 @@ fn one_vm_after_the_other_is_recorded_by_the_same_programs() {
         let facts = collect(&mut collector);
         are_of(&collector, &facts, pid);
         let known = facts.halts.iter().filter(|halt| halt.poll_ns.is_some());
-        assert!(
-            known.count() * 10 > facts.halts.len() * 9,
-            "polls are known"
-        );
+        let are_most = known.count() * 10 > facts.halts.len() * 9;
+        assert!(are_most, "polls are known");
         assert!(facts.lost.is_empty(), "{:?}", facts.lost);
     }
     assert!(

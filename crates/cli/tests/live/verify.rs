@@ -2,11 +2,10 @@
 //! while they run. The module's parameters are as they are.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use serde_json::Value;
 
-use crate::bench::{Bench, haltwise, told};
+use crate::bench::{Bench, HALTING, json, told};
 
 /// What a run must show beside matching.
 const ALL: &[&str] = &["grow", "shrink", "silent", "none"];
@@ -30,28 +29,18 @@ const RUNS: [(&str, &[&str]); 3] = [
 
 /// Verifies one VM of the lab: others may run here and be recorded too.
 fn verify(bench: &Bench, load: &str, vm: &str, is_partial: bool) -> Value {
-    let output = Command::new(haltwise())
-        .args(["verify", "--json", "--vm", vm])
-        .arg(bench.path("capture"))
-        .output()
-        .unwrap();
+    let output = bench.ran(&format!("verify --json --vm {vm} capture"));
     let code = if is_partial { 5 } else { 0 };
-    assert_eq!(
-        output.status.code(),
-        Some(code),
-        "{load}: {}",
-        told(&output)
-    );
-    serde_json::from_slice(&output.stdout).unwrap()
+    let said = told(&output);
+    assert_eq!(output.status.code(), Some(code), "{load}: {said}");
+    json(&output)
 }
 
 #[test]
 fn every_transition_is_as_the_rule_has_it() {
     for (load, allowed) in RUNS {
         let Some(bench) = Bench::set_up() else { return };
-        let arguments = load.split_whitespace().chain(["--name", "verified"]);
-        let arguments: Vec<&str> = arguments.collect();
-        let recorded = bench.record(&["--source", "bpf"], &arguments);
+        let recorded = bench.record("--source bpf", &format!("{load} --name verified"));
         assert_eq!(recorded.lost(), 0, "{load}");
         let vms: BTreeSet<String> = recorded.counted().into_iter().map(|it| it.vm).collect();
         for vm in vms {
@@ -59,16 +48,11 @@ fn every_transition_is_as_the_rule_has_it() {
             let count = |name: &str| result[name].as_u64().unwrap();
             assert_eq!(count("differences"), 0, "{load}");
             assert!(count("checked") > 500, "{load}: {result}");
-            assert!(
-                count("checked") * 10 > count("halts") * 9,
-                "{load}: {result}"
-            );
+            let is_most = count("checked") * 10 > count("halts") * 9;
+            assert!(is_most, "{load}: {result}");
             for transition in allowed {
-                let matched = &result["transitions"][transition]["matched"];
-                assert!(
-                    matched.as_u64() > Some(0),
-                    "{load}: no {transition}: {result}"
-                );
+                let matched = result["transitions"][transition]["matched"].as_u64();
+                assert!(matched > Some(0), "{load}: no {transition}: {result}");
             }
         }
     }
@@ -79,16 +63,13 @@ fn every_transition_is_as_the_rule_has_it() {
 fn a_recording_that_ends_before_its_vm_is_right_to_the_last_halt() {
     let Some(bench) = Bench::set_up() else { return };
     let load = "uniform:5us:240us";
-    let lab = bench.keep_halting(load, &["--vcpus", "2", "--name", "goes-on"]);
-    Bench::wait_for("goes-on");
+    let line = format!("{HALTING} --vcpus 2 --gap {load}");
+    let lab = bench.guest("goes-on", &line);
     for rung in ["bpf", "bpf", "bpf", "bpf", "bpf", "tracepoints"] {
         let Some(bench) = Bench::set_up() else { return };
-        let output = Command::new(haltwise())
-            .args(["record", "--source", rung, "--vm", "goes-on"])
-            .args(["--duration", "400ms", "-o"])
-            .arg(bench.path("capture"))
-            .output()
-            .unwrap();
+        let output = bench.ran(&format!(
+            "record --source {rung} --vm goes-on --duration 400ms -o capture"
+        ));
         let lost = output.status.code() == Some(5);
         assert!(
             output.status.success() || lost && rung == "tracepoints",

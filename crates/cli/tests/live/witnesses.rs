@@ -1,13 +1,14 @@
 //! Three cross-checks agree: the guest's own count, KVM's stats fd, the recorder.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Stdio;
 
-use haltwise_capture::capture::Capture;
 use haltwise_core::event::{Halt, HaltCounts};
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use rustix::process::Signal;
 
-use crate::bench::{Bench, Counted, Recorded, counted, has_recorded, told, words};
+use crate::bench::{Bench, HALTING, has_recorded, told};
+use crate::counted::{Counted, Recorded, counted};
 use crate::tries::{judge, tries};
 
 /// Guests with enough options that each takes well under three seconds.
@@ -108,7 +109,7 @@ fn every_guest_is_counted_alike_by_all_three() {
     for guest in GUESTS {
         let Some(bench) = Bench::set_up() else { return };
         let lab = format!("{guest} --name witness");
-        assert_agreement(&bench.record(&[], &words(&lab)), guest);
+        assert_agreement(&bench.record("", &lab), guest);
     }
 }
 
@@ -118,16 +119,10 @@ fn assert_same_sums(rows: &[HaltCounts], counted: &Counted, what: &str) {
     let who = format!("{what}: {counted:?}");
     assert_eq!(sum(&|r| r.waited), counted.waits, "{who}");
     assert_eq!(sum(&|r| r.poll_fail_ns.sum()), counted.fail_ns, "{who}");
-    assert_eq!(
-        sum(&|r| r.poll_success_ns.sum()),
-        counted.success_ns,
-        "{who}"
-    );
-    assert_eq!(
-        sum(&|r| r.successful_polls.unwrap()),
-        counted.successful,
-        "{who}"
-    );
+    let success_ns = sum(&|r| r.poll_success_ns.sum());
+    assert_eq!(success_ns, counted.success_ns, "{who}");
+    let successful = sum(&|r| r.successful_polls.unwrap());
+    assert_eq!(successful, counted.successful, "{who}");
     assert_eq!(sum(&|r| r.polled.unwrap()), counted.attempted, "{who}");
     assert_eq!(sum(&|r| r.halts), sum(&|r| r.halt_ns.count()), "{who}");
     assert_eq!(sum(&|r| r.halts), sum(&|r| r.wakes.iter().sum()), "{who}");
@@ -137,7 +132,7 @@ fn assert_same_sums(rows: &[HaltCounts], counted: &Counted, what: &str) {
 fn counts_mode_counts_the_same() {
     for guest in GUESTS {
         let Some(bench) = Bench::set_up() else { return };
-        let recorded = bench.record(&words("--mode counts --interval 100ms"), &words(guest));
+        let recorded = bench.record("--mode counts --interval 100ms", guest);
         assert_eq!(recorded.lost(), 0);
         for counted in recorded.counted() {
             assert_same_sums(&recorded.counts_of(counted.tid), &counted, guest);
@@ -145,7 +140,7 @@ fn counts_mode_counts_the_same() {
     }
 }
 
-/// Whose halts each thread's rows say they are: one VM of the roster for each of the lab's, and the vCPU. Gives what is
+/// VM and vCPU of each thread's rows: one VM of the roster for each of the lab's. Gives what is
 /// wrong with that.
 fn not_apart(rows: &[(Option<VmIndex>, Option<VcpuId>, Tid)], lab: &[Counted]) -> Option<String> {
     let mut booked: BTreeMap<&str, BTreeSet<VmIndex>> = BTreeMap::new();
@@ -174,18 +169,14 @@ fn vms_of_one_process_that_are_soon_gone_keep_their_halts() {
     let mut failures = Vec::new();
     for (mode, round) in modes.flat_map(|mode| (0..rounds).map(move |round| (mode, round))) {
         let name = format!("{mode}-{round}");
-        let recorder = bench.recorder(&name, &["--mode", mode]);
-        let short = [
-            "run", "pingpong", "--rounds", "10", "--vms", "2", "--vcpus", "2", "--json",
-        ];
-        let runs = (0..processes).map(|_| {
-            let output = bench.lab().args(short).output().unwrap();
-            counted(&serde_json::from_slice(&output.stdout).unwrap())
-        });
-        let runs: Vec<_> = runs.collect();
+        let recorder = bench.recorder(&name, &format!("--mode {mode}"));
+        let short = "pingpong --rounds 10 --vms 2 --vcpus 2";
+        let runs: Vec<_> = (0..processes)
+            .map(|_| counted(&bench.lab_ran(short)))
+            .collect();
         let output = recorder.end(Signal::INT);
         assert!(output.status.success(), "{}", told(&output));
-        let capture = Capture::open(&bench.path(&name)).unwrap();
+        let capture = bench.capture(&name);
         let halts = capture.halts().unwrap().map(Result::unwrap);
         let counts = capture.halt_counts().unwrap().map(Result::unwrap);
         let halts = halts.map(|halt| (halt.vm, halt.vcpu, halt.tid));
@@ -215,18 +206,17 @@ fn named_vcpus(process: u32) -> Vec<(Tid, String, VcpuId)> {
 #[test]
 fn tracepoints_take_the_vms_of_one_process_apart() {
     let Some(bench) = Bench::set_up() else { return };
-    let vms = ["--vms", "2", "--vcpus", "2", "--name", "apart"];
-    let lab = bench.keep_halting("fixed:1ms", &vms);
-    Bench::wait_for("apart-1");
-    let process = lab.id().to_string();
-    let options = ["--source", "tracepoints", "--vm", &process];
+    let line = format!("run {HALTING} --gap fixed:1ms --vms 2 --vcpus 2 --name apart");
+    let mut lab = bench.lab();
+    lab.args(line.split(' ')).stdout(Stdio::null());
+    let lab = Bench::vm("apart-1", &mut lab);
+    let options = format!("--source tracepoints --vm {}", lab.id());
     let recorder = bench.recorder("apart", &options);
     std::thread::sleep(std::time::Duration::from_secs(1));
-    let output = recorder.end(Signal::INT);
-    has_recorded(&output);
+    has_recorded(&recorder.end(Signal::INT));
     let named = named_vcpus(lab.id());
     assert_eq!(named.len(), 4, "{named:?}");
-    let capture = Capture::open(&bench.path("apart")).unwrap();
+    let capture = bench.capture("apart");
     let mut booked: BTreeMap<&str, BTreeSet<Option<VmIndex>>> = BTreeMap::new();
     for halt in capture.halts().unwrap().map(Result::unwrap) {
         let (_, vm, id) = named.iter().find(|(tid, ..)| *tid == halt.tid).unwrap();
@@ -244,17 +234,16 @@ fn stats_mode_tells_what_kvm_counted() {
     for guest in [GUESTS[0], GUESTS[3], GUESTS[7]] {
         let Some(bench) = Bench::set_up() else { return };
         let lab = format!("{guest} --linger 1s");
-        let recorded = bench.record(&words("--mode stats --interval 100ms"), &words(&lab));
+        let recorded = bench.record("--mode stats --interval 100ms", &lab);
         assert_eq!(recorded.lost(), 0);
         let missing = &recorded.capture.info().missing;
         assert!(missing.iter().any(|missing| missing.field == "halts"));
         for counted in recorded.counted() {
             let rows = recorded.counts_of(counted.tid);
             assert_same_sums(&rows, &counted, guest);
-            let slept_ns: u64 = rows
-                .iter()
-                .map(|r| r.halt_ns.sum() - r.poll_success_ns.sum() - r.poll_fail_ns.sum())
-                .sum();
+            let slept =
+                |r: &HaltCounts| r.halt_ns.sum() - r.poll_success_ns.sum() - r.poll_fail_ns.sum();
+            let slept_ns: u64 = rows.iter().map(slept).sum();
             assert_eq!(slept_ns, counted.wait_ns, "{guest} {counted:?}");
         }
     }
@@ -264,8 +253,8 @@ fn stats_mode_tells_what_kvm_counted() {
 #[test]
 fn stats_mode_counts_to_the_end_of_a_vm() {
     let Some(bench) = Bench::set_up() else { return };
-    let guest = words("pingpong --rounds 3000 --gap fixed:1ms --vcpus 2");
-    let recorded = bench.record(&words("--mode stats --interval 1s"), &guest);
+    let guest = "pingpong --rounds 3000 --gap fixed:1ms --vcpus 2";
+    let recorded = bench.record("--mode stats --interval 1s", guest);
     for counted in recorded.counted() {
         assert_same_sums(&recorded.counts_of(counted.tid), &counted, "to the end");
     }
@@ -274,20 +263,18 @@ fn stats_mode_counts_to_the_end_of_a_vm() {
 #[test]
 fn the_lab_sees_its_waits_as_context_switches() {
     let Some(bench) = Bench::set_up() else { return };
-    let recorded = bench.record(&[], &["pingpong", "--rounds", "2000", "--cap", "0"]);
+    let recorded = bench.record("", "pingpong --rounds 2000 --cap 0");
     let counted = recorded.counted();
     // The thread may also give up its CPU elsewhere in KVM_RUN, but never less often than it waits.
     assert!(counted[0].voluntary >= counted[0].waits, "{counted:?}");
-    assert!(
-        counted[0].voluntary <= counted[0].waits + counted[0].waits / 100 + 10,
-        "{counted:?}"
-    );
+    let most = counted[0].waits + counted[0].waits / 100 + 10;
+    assert!(counted[0].voluntary <= most, "{counted:?}");
 }
 
 #[test]
 fn a_summary_tells_what_was_recorded() {
     let Some(bench) = Bench::set_up() else { return };
-    let recorded = bench.record(&[], &["pingpong", "--rounds", "500"]);
+    let recorded = bench.record("", "pingpong --rounds 500");
     let halts = recorded.halts_of(recorded.counted()[0].tid).len();
     assert!(recorded.summary["halts"].as_u64().unwrap() >= halts as u64);
     assert_eq!(recorded.summary["ended_by"], "command ended");

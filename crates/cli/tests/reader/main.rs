@@ -7,20 +7,17 @@
 mod tries;
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use haltwise_core::workload::SplitMix64;
+use serde_json::{Value, json};
 use tries::{judge, tries};
 
-/// The child, asked as the recorder asks it.
-struct Reader(Child);
-
-/// The first byte of an answer.
-const NAME: u8 = 0;
-const NAMELESS: u8 = 1;
+/// The child, asked as the recorder asks it, and its answers.
+struct Reader(Child, BufReader<ChildStdout>);
 
 impl Reader {
     fn start() -> Self {
@@ -30,31 +27,32 @@ impl Reader {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn();
-        Self(child.unwrap())
+        let mut child = child.unwrap();
+        let answers = BufReader::new(child.stdout.take().unwrap());
+        Self(child, answers)
     }
 
-    /// What it answers to an ask for the function at an offset of a file: what it is, and a text.
-    fn ask(&mut self, path: &Path, offset: u64) -> (u8, String) {
+    /// What it answers to an ask for the function at an offset of a file.
+    fn ask(&mut self, path: &Path, offset: u64) -> Value {
         let stat = fs::metadata(path).unwrap();
         let device = stat.dev();
-        let path = path.to_str().unwrap();
-        let mut ask = Vec::new();
-        ask.extend(u32::MAX.to_le_bytes());
-        ask.extend(0x1000_u64.to_le_bytes());
-        ask.extend(0x2000_u64.to_le_bytes());
-        ask.extend(rustix::fs::major(device).to_le_bytes());
-        ask.extend(rustix::fs::minor(device).to_le_bytes());
-        ask.extend(stat.ino().to_le_bytes());
-        ask.extend(offset.to_le_bytes());
-        ask.extend(u16::try_from(path.len()).unwrap().to_le_bytes());
-        ask.extend(path.as_bytes());
-        self.0.stdin.as_mut().unwrap().write_all(&ask).unwrap();
-        let mut head = [0; 3];
-        let answers = self.0.stdout.as_mut().unwrap();
-        answers.read_exact(&mut head).unwrap();
-        let mut text = vec![0; usize::from(u16::from_le_bytes([head[1], head[2]]))];
-        answers.read_exact(&mut text).unwrap();
-        (head[0], String::from_utf8(text).unwrap())
+        let ask = json!({
+            "pid": u32::MAX,
+            "start": 0x1000,
+            "end": 0x2000,
+            "device": [rustix::fs::major(device), rustix::fs::minor(device)],
+            "inode": stat.ino(),
+            "offset": offset,
+            "path": path,
+        });
+        writeln!(self.0.stdin.as_mut().unwrap(), "{ask}").unwrap();
+        let mut answer = String::new();
+        self.1.read_line(&mut answer).unwrap();
+        let known: Value = serde_json::from_str(&answer).unwrap_or_default();
+        let forms = ["Name", "Refused"].map(|form| known[form].is_string());
+        let is_known = forms.contains(&true) || known == "Nameless";
+        assert!(is_known, "{} {offset:#x}: {answer:?}", path.display());
+        known
     }
 
     fn status(&self, field: &str) -> String {
@@ -89,9 +87,7 @@ fn it_names_functions_and_has_no_rights_but_to_read() {
     let mut reader = Reader::start();
     let program = &library();
     let names: Vec<String> = offsets(program)
-        .map(|offset| reader.ask(program, offset))
-        .filter(|(kind, _)| *kind == NAME)
-        .map(|(_, name)| name)
+        .filter_map(|offset| Some(reader.ask(program, offset)["Name"].as_str()?.to_owned()))
         .collect();
     assert!(names.len() > 20, "{names:?}");
     assert_eq!(reader.status("NoNewPrivs"), "1");
@@ -136,15 +132,15 @@ fn tables_larger_than_memory_cost_names_alone() {
         }
         // Where a file system has no such files, the table ends beyond the file.
         drop(file.set_len(begin + size));
-        let (kind, text) = reader.ask(&path, 0x1000);
-        assert!(kind > NAMELESS && text.is_empty(), "{kind} {text}");
+        let answer = reader.ask(&path, 0x1000);
+        assert!(answer["Refused"].is_string(), "{answer}");
         fs::remove_file(&path).unwrap();
     }
     let held = reader.status("VmHWM");
     let held: u64 = held.trim_end_matches(" kB").parse().unwrap();
     assert!(held < 512 << 10, "{held} kB");
     // It is there still.
-    let named = |offset| reader.ask(program, offset).0 == NAME;
+    let named = |offset| reader.ask(program, offset)["Name"].is_string();
     assert!(offsets(program).any(named));
     reader.end();
 }
@@ -183,8 +179,7 @@ fn a_file_that_changes_while_it_is_read_does_not_end_it() {
             file.set_len(0).unwrap();
         });
         for offset in [0x1000, 0x10_0000, cut as u64] {
-            let (kind, text) = reader.ask(&path, offset);
-            assert!(kind == NAME || text.is_empty());
+            reader.ask(&path, offset);
         }
         changes.join().unwrap();
         fs::remove_file(&path).unwrap();
@@ -206,8 +201,7 @@ fn files_with_false_headers_cost_names_alone() {
         falsify(&file, &mut SplitMix64(seed));
         let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for offset in [0x1000, 0x10_0000, u64::MAX] {
-                let (kind, text) = reader.ask(&path, offset);
-                assert!(kind == NAME || text.is_empty(), "{kind} {text}");
+                reader.ask(&path, offset);
             }
             let held = reader.status("VmHWM");
             let held: u64 = held.trim_end_matches(" kB").parse().unwrap();
@@ -275,8 +269,12 @@ fn the_timer_ends_with_whoever_asks_it() {
 /// It answers nobody who does not speak its language, and ends.
 #[test]
 fn nonsense_ends_it() {
-    let mut reader = Reader::start();
-    let mut asks = reader.0.stdin.take().unwrap();
-    asks.write_all(&[0xff; 100]).unwrap();
-    assert!(!reader.0.wait().unwrap().success());
+    for said in [&b"\xff\n"[..], b"{"] {
+        let mut reader = Reader::start();
+        let mut asks = reader.0.stdin.take().unwrap();
+        asks.write_all(said).unwrap();
+        // The second ends in the middle of an ask.
+        drop(asks);
+        assert!(!reader.0.wait().unwrap().success());
+    }
 }

@@ -81,7 +81,7 @@ fn measure_round(
     }
     let few = &samples[..scale.peers.min(samples.len())];
     let expected = play(choices, few, &table, Arrivals::FixedGap);
-    let (seconds, sums) = timed(|| plain::play(&rule(), choices, few, &table));
+    let (seconds, sums) = timed(|| plain::play(rule(), choices, few, &table));
     assert_eq!(
         sums, expected,
         "grid and plain loop differ on {}",

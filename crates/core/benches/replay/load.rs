@@ -3,7 +3,7 @@
 use haltwise_core::event::{Halt, WakeSource};
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::replay::Sample;
-use haltwise_core::replay::Seat;
+use haltwise_core::replay::VcpuKey;
 use haltwise_core::replay::latency::{Latencies, Table};
 use haltwise_core::replay::session::Survey;
 use haltwise_core::workload::{Gaps, SplitMix64};
@@ -125,7 +125,7 @@ pub(crate) fn table(halts: &[Halt]) -> Table {
     }
     let first = halts.first().expect("halts");
     survey
-        .table_of(Seat::of(first), Some(&elsewhere()))
+        .table_of(VcpuKey::of(first), Some(&elsewhere()))
         .expect("sleeps")
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct Sums {
 }
 
 /// Plays halts with gaps as recorded and polls that nobody cut.
-pub(crate) fn play(rule: &Rule, choices: &[Choice], samples: &[Sample], table: &Table) -> Sums {
+pub(crate) fn play(rule: Rule, choices: &[Choice], samples: &[Sample], table: &Table) -> Sums {
     let mut sums = Sums::default();
     for choice in choices {
         let ceiling = choice.ceiling_ns;

@@ -1,4 +1,4 @@
-//! Ten million halts under one policy, as `haltwise replay` plays them: survey, both starts, figures.
+//! Ten million halts under one policy, as `haltwise tune` plays them: survey, both starts, figures.
 
 use haltwise_core::event::Halt;
 use haltwise_core::kvm::{Arch, Version};

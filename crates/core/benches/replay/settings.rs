@@ -8,7 +8,6 @@ const CEILINGS: [u32; 16] = [
     0, 10, 20, 30, 40, 50, 75, 100, 125, 150, 200, 250, 300, 400, 500, 1_000,
 ];
 
-/// The rule of the newest kernels.
 pub(crate) fn rule() -> Rule {
     Rule::of(Version::new(6, 12), Arch::X86)
 }

@@ -1,6 +1,9 @@
 //! How long and how often the CPUs were in each state of cpuidle.
 
+use serde::Serialize;
+
 use super::seen::{Bounded, Ends, Newest};
+use super::sums::folds;
 use crate::event::IdleState;
 use crate::stats::Fold;
 
@@ -23,36 +26,25 @@ struct StateSeen {
 }
 
 /// A state between its first reading and its last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StateUse<'a> {
-    /// Its number.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StateUse {
     pub state: u32,
-    pub name: &'a str,
-    pub description: &'a str,
+    pub name: String,
+    pub description: String,
     pub cpus: u32,
-    /// The time between the readings.
-    pub time_ns: u64,
     /// How often it was entered, by all CPUs together.
     pub entries: u64,
+    pub entries_per_s: f64,
     /// How long they were in it, all together.
     pub residency_ns: u64,
+    /// The share of its CPUs' time that was spent in it.
+    pub share: f64,
+    /// Mean time of an entry.
+    pub mean_ns: Option<u64>,
     /// Entries that were too short for it, see [`IdleState::above`].
     pub above: Option<u64>,
     /// Entries that were long enough for the next deeper one.
     pub below: Option<u64>,
-}
-
-impl StateUse<'_> {
-    /// The share of its CPUs' time that was spent in it.
-    pub fn share(&self) -> f64 {
-        let available_ns = self.time_ns as f64 * f64::from(self.cpus.max(1));
-        (self.residency_ns as f64 / available_ns).clamp(0.0, 1.0)
-    }
-
-    /// Entries per second, by all CPUs together.
-    pub fn entries_per_s(&self) -> f64 {
-        self.entries as f64 * 1e9 / self.time_ns as f64
-    }
 }
 
 impl IdleStates {
@@ -71,19 +63,23 @@ impl IdleStates {
 
     /// The states of which there are two readings, the shallowest first. A counter that has shrunk (a CPU went
     /// offline) leaves its state out.
-    pub fn used(&self) -> impl Iterator<Item = StateUse<'_>> {
+    pub fn used(&self) -> impl Iterator<Item = StateUse> {
         self.0.rows().filter_map(|((state, name), seen)| {
             let (cpus, description) = seen.last.value()?;
             let (entries, time_ns) = seen.entries.grown()?;
             let grown = |ends: &Ends| ends.grown().map(|(count, _)| count);
+            let residency_ns = grown(&seen.residency)?;
+            let available_ns = time_ns as f64 * f64::from((*cpus).max(1));
             Some(StateUse {
                 state: *state,
-                name,
-                description,
+                name: name.clone(),
+                description: description.clone(),
                 cpus: *cpus,
-                time_ns,
                 entries,
-                residency_ns: grown(&seen.residency)?,
+                entries_per_s: entries as f64 * 1e9 / time_ns as f64,
+                residency_ns,
+                share: (residency_ns as f64 / available_ns).clamp(0.0, 1.0),
+                mean_ns: residency_ns.checked_div(entries),
                 above: grown(&seen.above),
                 below: grown(&seen.below),
             })
@@ -97,14 +93,8 @@ impl Fold for IdleStates {
     }
 }
 
-impl Fold for StateSeen {
-    fn fold(&mut self, other: &Self) {
-        self.last.fold(&other.last);
-        self.entries.fold(&other.entries);
-        self.residency.fold(&other.residency);
-        self.above.fold(&other.above);
-        self.below.fold(&other.below);
-    }
+folds! {
+    StateSeen { last, entries, residency, above, below }
 }
 
 #[cfg(test)]
@@ -145,16 +135,13 @@ mod test {
         }
         assert_eq!(forwards, backwards);
         let used: Vec<_> = forwards.used().collect();
-        let names: Vec<_> = used.iter().map(|it| it.name).collect();
+        let names: Vec<_> = used.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["POLL", "C1"]);
-        let c1 = used[1];
-        assert_eq!(
-            (c1.entries, c1.residency_ns, c1.time_ns),
-            (200, 1_000, 2_000)
-        );
+        let c1 = &used[1];
+        assert_eq!((c1.entries, c1.residency_ns), (200, 1_000));
         assert_eq!((c1.above, c1.below), (Some(20), None));
-        assert!((c1.share() - 0.25).abs() < 1e-12);
-        assert!((c1.entries_per_s() - 1e8).abs() < 1e-3);
+        assert!((c1.share - 0.25).abs() < 1e-12);
+        assert!((c1.entries_per_s - 1e8).abs() < 1e-3);
         assert_eq!((used[0].entries, used[0].residency_ns), (0, 0));
     }
 }

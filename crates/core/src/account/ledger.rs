@@ -6,18 +6,17 @@ use super::Account;
 use super::idle::IdleStates;
 use super::seen::{Bounded, Ends, Newest, Span};
 use super::series::Series;
-use crate::event::{
-    Facts, Halt, HaltCounts, HostSample, IdleState, Knob, KnobScope, Lost, WindowChange,
-};
+use super::sums::folds;
+use crate::event::{Halt, HaltCounts, HostSample, IdleState, Knob, KnobScope, Lost, WindowChange};
 use crate::ids::{VcpuId, VmIndex};
-use crate::stats::Fold;
+use crate::stats::{Fold, folded, total};
 
 /// Settings told apart; a host has a dozen.
 const KNOBS: usize = 1024;
 
 const LOSSES: usize = 16;
 
-/// Whose halts these are. `None`: the thread could not be placed.
+/// VM and vCPU of the halts. `None`: the thread could not be placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     pub vm: Option<VmIndex>,
@@ -33,11 +32,8 @@ pub struct KnobSeen {
     pub now: Newest<String>,
 }
 
-impl Fold for KnobSeen {
-    fn fold(&mut self, other: &Self) {
-        self.told.fold(&other.told);
-        self.now.fold(&other.now);
-    }
+folds! {
+    KnobSeen { told, now }
 }
 
 /// All accounts of a recording.
@@ -117,17 +113,6 @@ impl Ledger {
         self.lost.add(lost.place.clone(), &at);
     }
 
-    pub fn facts(&mut self, facts: &Facts) {
-        facts.halts.iter().for_each(|halt| self.halt(halt));
-        facts.windows.iter().for_each(|change| self.window(change));
-        facts.counts.iter().for_each(|counts| self.counts(counts));
-        facts.knobs.iter().for_each(|knob| self.knob(knob));
-        facts.host.iter().for_each(|sample| self.host(sample));
-        let states = facts.idle_states.iter();
-        states.for_each(|state| self.idle_state(state));
-        facts.lost.iter().for_each(|lost| self.lost(lost));
-    }
-
     fn place(&mut self, vm: Option<VmIndex>, vcpu: Option<VcpuId>) -> &mut Account {
         let new = match vm {
             Some(_) if self.over_time.is_some() => Account::in_outline,
@@ -143,7 +128,6 @@ impl Ledger {
         places.map(|(place, account)| (*place, &**account))
     }
 
-    /// The account of one vCPU.
     pub fn vcpu(&self, vm: VmIndex, vcpu: VcpuId) -> Option<&Account> {
         let place = Place {
             vm: Some(vm),
@@ -183,17 +167,13 @@ impl Ledger {
     }
 
     fn sum(&self, wanted: impl Fn(&Place) -> bool) -> Account {
-        let mut sum = Account::default();
-        for (_, account) in self.places.iter().filter(|(place, _)| wanted(place)) {
-            sum.fold(account);
-        }
-        sum
+        let places = self.places.iter().filter(|(place, _)| wanted(place));
+        folded(places.map(|(_, account)| &**account))
     }
 
     pub fn lost_count(&self) -> u64 {
         let rows = self.lost.rows().map(|(_, span)| span);
-        rows.chain(self.lost.rest())
-            .fold(0, |sum, span| sum.saturating_add(span.count))
+        total(rows.chain(self.lost.rest()).map(|span| span.count))
     }
 
     /// The value of a setting in force at last.
@@ -221,8 +201,7 @@ impl Fold for Ledger {
 /// The host between the first sample and the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostUse {
-    first: Option<Sample>,
-    last: Option<Sample>,
+    samples: Ends<HostSample>,
     /// CPUs online, at most.
     pub cpus: u32,
     /// Resident memory of the recorder, at most, in bytes.
@@ -234,36 +213,10 @@ pub struct HostUse {
     instructions: Ends,
 }
 
-/// A sample's running counters, in an order in which samples can be compared.
-#[expect(
-    clippy::struct_field_names,
-    reason = "the names of the facts, which carry their unit"
-)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-struct Sample {
-    time_ns: u64,
-    busy_ns: u64,
-    total_ns: u64,
-    cpu_pressure_ns: Option<u64>,
-    recorder_cpu_ns: u64,
-    bpf_cpu_ns: Option<u64>,
-    steal_ns: Option<u64>,
-}
-
 impl HostUse {
     fn sample(&mut self, sample: &HostSample) {
-        let at = Sample {
-            time_ns: sample.time_ns,
-            busy_ns: sample.busy_ns,
-            total_ns: sample.total_ns,
-            cpu_pressure_ns: sample.cpu_pressure_ns,
-            recorder_cpu_ns: sample.recorder_cpu_ns,
-            bpf_cpu_ns: sample.bpf_cpu_ns,
-            steal_ns: sample.steal_ns,
-        };
         self.fold(&Self {
-            first: Some(at),
-            last: Some(at),
+            samples: Ends::of(Some(*sample)),
             cpus: sample.cpus,
             recorder_rss_bytes: sample.recorder_rss_bytes,
             idle: Ends::at(sample.time_ns, sample.idle_ns),
@@ -299,60 +252,53 @@ impl HostUse {
         Some(instructions as f64 / cycles as f64)
     }
 
+    /// How much it grew from the first sample to the last.
+    fn grown(&self, counter: impl Fn(HostSample) -> Option<u64>) -> Option<u64> {
+        let (first, last) = self.samples.ends()?;
+        counter(last)?.checked_sub(counter(first)?)
+    }
+
     /// CPUs busy on average, of all CPUs; `None` of fewer than two samples.
     pub fn busy_cpus(&self) -> Option<f64> {
-        let (first, last) = (self.first?, self.last?);
-        let total = last
-            .total_ns
-            .checked_sub(first.total_ns)
-            .filter(|t| *t > 0)?;
-        let busy = last.busy_ns.checked_sub(first.busy_ns)?;
+        let total = self.grown(|at| Some(at.total_ns)).filter(|t| *t > 0)?;
+        let busy = self.grown(|at| Some(at.busy_ns))?;
         Some(busy as f64 / total as f64 * f64::from(self.cpus))
     }
 
     /// Share of the time in which some task waited for a CPU.
     pub fn cpu_pressure(&self) -> Option<f64> {
-        let (first, last) = (self.first?, self.last?);
-        let time = last.time_ns.checked_sub(first.time_ns).filter(|t| *t > 0)?;
-        let waited = last.cpu_pressure_ns?.checked_sub(first.cpu_pressure_ns?)?;
+        let time = self.grown(|at| Some(at.time_ns)).filter(|t| *t > 0)?;
+        let waited = self.grown(|at| at.cpu_pressure_ns)?;
         Some(waited as f64 / time as f64)
     }
 
     /// Share of all CPU time in which a hypervisor ran something else while there was work, as `top` shows it (`st`);
     /// `None` where that is not accounted.
     pub fn steal(&self) -> Option<f64> {
-        let (first, last) = (self.first?, self.last?);
-        let total = last
-            .total_ns
-            .checked_sub(first.total_ns)
-            .filter(|t| *t > 0)?;
-        let steal = last.steal_ns?.checked_sub(first.steal_ns?)?;
+        let total = self.grown(|at| Some(at.total_ns)).filter(|t| *t > 0)?;
+        let steal = self.grown(|at| at.steal_ns)?;
         Some(steal as f64 / total as f64)
     }
 
     /// When the last sample was taken.
     pub fn last_ns(&self) -> Option<u64> {
-        Some(self.last?.time_ns)
+        Some(self.samples.ends()?.1.time_ns)
     }
 
     /// CPU time of the recorder's process since it started, as last sampled.
     pub fn recorder_cpu_ns(&self) -> Option<u64> {
-        Some(self.last?.recorder_cpu_ns)
+        Some(self.samples.ends()?.1.recorder_cpu_ns)
     }
 
     /// CPU time of the recorder's BPF programs, as last sampled.
     pub fn bpf_cpu_ns(&self) -> Option<u64> {
-        self.last?.bpf_cpu_ns
+        self.samples.ends()?.1.bpf_cpu_ns
     }
 }
 
 impl Fold for HostUse {
     fn fold(&mut self, other: &Self) {
-        self.first = match (self.first, other.first) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        self.last = self.last.max(other.last);
+        self.samples.fold(&other.samples);
         self.cpus = self.cpus.max(other.cpus);
         self.recorder_rss_bytes = self.recorder_rss_bytes.max(other.recorder_rss_bytes);
         self.idle.fold(&other.idle);

@@ -11,8 +11,9 @@
 
 use serde::Serialize;
 
+use super::sums::folds;
 use crate::event::{Halt, HaltCounts};
-use crate::stats::Fold;
+use crate::stats::total;
 
 /// What halted time was spent on, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
@@ -95,9 +96,7 @@ impl Parts {
 
     /// All of them together: the halted time.
     pub fn total_ns(&self) -> u64 {
-        self.named()
-            .iter()
-            .fold(0, |sum, (_, ns)| sum.saturating_add(*ns))
+        total(self.named().map(|(_, ns)| ns))
     }
 
     /// The parts with the names under which they are printed, in the order of a halt.
@@ -113,14 +112,6 @@ impl Parts {
     }
 }
 
-impl Fold for Parts {
-    fn fold(&mut self, other: &Self) {
-        let add = |sum: &mut u64, ns: u64| *sum = sum.saturating_add(ns);
-        add(&mut self.poll_success_ns, other.poll_success_ns);
-        add(&mut self.poll_fail_ns, other.poll_fail_ns);
-        add(&mut self.sleep_ns, other.sleep_ns);
-        add(&mut self.wake_latency_ns, other.wake_latency_ns);
-        add(&mut self.turned_back_ns, other.turned_back_ns);
-        add(&mut self.unknown_ns, other.unknown_ns);
-    }
+folds! {
+    Parts { poll_success_ns, poll_fail_ns, sleep_ns, wake_latency_ns, turned_back_ns, unknown_ns }
 }

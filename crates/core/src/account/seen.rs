@@ -70,11 +70,6 @@ impl<T: Ord + Clone> Newest<T> {
     pub fn value(&self) -> Option<&T> {
         self.0.as_ref().map(|(_, value)| value)
     }
-
-    /// When it held.
-    pub fn time_ns(&self) -> Option<u64> {
-        self.0.as_ref().map(|(time_ns, _)| *time_ns)
-    }
 }
 
 impl<T: Ord + Clone> Fold for Newest<T> {
@@ -85,37 +80,38 @@ impl<T: Ord + Clone> Fold for Newest<T> {
     }
 }
 
-/// A counter with its time, when it was first read and last.
+/// The least and the largest seen: as a counter with its time, its first reading and its last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Ends {
-    first: Option<(u64, u64)>,
-    last: Option<(u64, u64)>,
+pub(super) struct Ends<T = (u64, u64)>(Option<(T, T)>);
+
+impl<T: Copy> Ends<T> {
+    pub(super) fn of(seen: Option<T>) -> Self {
+        Self(seen.map(|seen| (seen, seen)))
+    }
+
+    pub(super) fn ends(&self) -> Option<(T, T)> {
+        self.0
+    }
 }
 
 impl Ends {
     pub(super) fn at(time_ns: u64, counter: Option<u64>) -> Self {
-        let read = counter.map(|counter| (time_ns, counter));
-        Self {
-            first: read,
-            last: read,
-        }
+        Self::of(counter.map(|counter| (time_ns, counter)))
     }
 
     /// How much it grew in which time.
     pub(super) fn grown(&self) -> Option<(u64, u64)> {
-        let ((from_ns, before), (to_ns, after)) = (self.first?, self.last?);
+        let ((from_ns, before), (to_ns, after)) = self.0?;
         let time_ns = to_ns.checked_sub(from_ns).filter(|ns| *ns > 0)?;
         Some((after.checked_sub(before)?, time_ns))
     }
 }
 
-impl Fold for Ends {
+impl<T: Ord + Copy> Fold for Ends<T> {
     fn fold(&mut self, other: &Self) {
-        self.first = match (self.first, other.first) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        self.last = self.last.max(other.last);
+        let both = self.0.zip(other.0);
+        let wider = both.map(|(own, other)| (own.0.min(other.0), own.1.max(other.1)));
+        self.0 = wider.or(self.0).or(other.0);
     }
 }
 
@@ -187,10 +183,6 @@ impl<K: Ord + Clone, V: Fold + Clone, const LIMIT: usize> Bounded<K, V, LIMIT> {
         self.rest.as_ref()
     }
 
-    pub fn len(&self) -> usize {
-        self.kept.len()
-    }
-
     /// Whether there is no row.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
@@ -224,16 +216,7 @@ mod test {
         }
         assert_eq!(tables[0], tables[1]);
         assert_eq!(tables[0], tables[2]);
-        assert_eq!(tables[0].len(), 2);
+        assert_eq!(tables[0].rows().count(), 2);
         assert_eq!(tables[0].rest(), Some(&Span::between(3, 4).times(3)));
-    }
-
-    #[test]
-    fn the_newest_of_a_tie_is_the_larger() {
-        let mut newest = Newest::default();
-        newest.see(5, 1);
-        newest.see(5, 7);
-        newest.see(4, 9);
-        assert_eq!((newest.value(), newest.time_ns()), (Some(&7), Some(5)));
     }
 }

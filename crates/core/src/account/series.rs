@@ -4,10 +4,10 @@
 //! longer fit into [`SLOTS`] slots, all slots double. The width thus depends on the first and the
 //! last time alone, not on the order in between, and two series add up exactly.
 
+use super::sums::folds;
 use crate::event::{Halt, HaltCounts, WindowChange};
 use crate::hist::LogHist;
-use crate::stats::Fold;
-use crate::stats::total;
+use crate::stats::{Fold, total};
 
 /// The most slots that a series holds.
 pub const SLOTS: u64 = 64;
@@ -97,14 +97,8 @@ impl Fold for Levels {
     }
 }
 
-impl Fold for Slot {
-    fn fold(&mut self, other: &Self) {
-        self.halts = self.halts.saturating_add(other.halts);
-        self.waits = self.waits.saturating_add(other.waits);
-        self.poll_ns = self.poll_ns.saturating_add(other.poll_ns);
-        self.window.fold(&other.window);
-        self.change.fold(&other.change);
-    }
+folds! {
+    Slot { halts, waits, poll_ns, window, change }
 }
 
 impl Series {
@@ -187,35 +181,11 @@ impl Fold for Series {
 mod test {
     use super::*;
 
-    fn series(times: &[u64]) -> Series {
-        let mut series = Series::default();
-        for &time in times {
-            series.add(time, |slot| slot.halts += 1);
-        }
-        series
-    }
-
     #[test]
     fn slots_double_when_they_run_out_and_lose_nothing() {
-        let all: Vec<u64> = (0..1000).map(|n| n * 10_000_000).collect();
-        let one = series(&all);
-        assert!(one.slots().count() <= 64);
+        let mut one = Series::default();
+        (0..1000).for_each(|n| one.add(n * 10_000_000, |slot| slot.halts += 1));
         assert_eq!(one.width_ns(), 1 << 28, "10 s in at most 64 slots");
         assert_eq!(one.slots().map(|(_, s)| s.halts).sum::<u64>(), 1000);
-    }
-
-    #[test]
-    fn order_and_splits_do_not_matter() {
-        let all: Vec<u64> = (0..1000)
-            .map(|n| (n * 7_919_000_003) % 5_000_000_000)
-            .collect();
-        let mut backwards = all.clone();
-        backwards.reverse();
-        let whole = series(&all);
-        assert_eq!(series(&backwards), whole);
-        let (left, right) = all.split_at(300);
-        let mut sum = series(left);
-        sum.fold(&series(right));
-        assert_eq!(sum, whole);
     }
 }

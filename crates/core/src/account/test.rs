@@ -3,24 +3,16 @@
 use super::ledger::Ledger;
 use super::within::Interval;
 use super::*;
-use crate::event::{HostSample, Observable, Paused, Vm};
-use crate::ids::{Pid, VmIndex, VmKey, VmmKind};
+use crate::event::{HostSample, Paused, Vm};
 
 /// The example of [`Halt`]: window 50 us, interrupt after 70 us, awake 30 us later.
 fn slept() -> Halt {
     Halt {
-        start_ns: 1_000,
-        halt_ns: 100_000,
-        waited: true,
-        valid: true,
-        window_ns: Some(50_000),
         window_next_ns: Some(100_000),
         ceiling_ns: Some(200_000),
         ceiling_source: CeilingSource::Param,
-        poll_ns: Some(50_000),
-        wake_latency_ns: Some(30_000),
         wake: WakeSource::Device,
-        ..Halt::default()
+        ..Halt::under(50_000, 1_000, 70_000, 30_000)
     }
 }
 
@@ -44,15 +36,6 @@ fn a_pause_counts_as_far_as_the_vm_was_there() {
         end_ns: 200,
     };
     let vm = |paused, to_ns| Vm {
-        index: VmIndex(0),
-        key: VmKey {
-            pid: Pid(1),
-            start_ticks: 0,
-            ordinal: 0,
-        },
-        name: String::new(),
-        vmm: VmmKind::Other,
-        observable: Observable::Yes,
         to_ns,
         paused,
         ..Vm::default()
@@ -177,15 +160,8 @@ fn steal_is_of_all_cpu_time_and_unknown_where_a_sample_lacks_it() {
         cpus: 4,
         busy_ns,
         total_ns,
-        cpu_pressure_ns: None,
-        recorder_cpu_ns: 0,
-        bpf_cpu_ns: None,
-        recorder_rss_bytes: 0,
         steal_ns,
-        idle_ns: None,
-        package_uj: None,
-        cycles: None,
-        instructions: None,
+        ..HostSample::default()
     };
     let between = |first: HostSample, last: HostSample| {
         let mut ledger = Ledger::default();

@@ -173,7 +173,6 @@ impl Ledger {
 }
 
 impl Parts {
-    /// In the order of a halt.
     fn in_order(&mut self) -> [&mut u64; 6] {
         [
             &mut self.poll_success_ns,

@@ -70,7 +70,6 @@ const HARDLY: f64 = 0.01;
 const SOMETHING: f64 = 0.2;
 
 impl Worth {
-    /// Reads an account.
     pub fn of(account: &Account) -> Self {
         if account.halts == 0 {
             return Self::NoHalts;
@@ -96,6 +95,11 @@ impl Worth {
             spared_ns,
             price: spared_ns.filter(|ns| *ns > 0).map(|ns| cost_ns / ns as f64),
         }
+    }
+
+    pub(crate) fn is_locked_out(&self) -> bool {
+        let why = NotPolling::LockedOut;
+        matches!(self, Self::NotPolling { why: it, .. } if *it == why)
     }
 
     fn not_polling(account: &Account) -> Self {

@@ -1,8 +1,8 @@
 //! What is summed up of halts under one setting. All of it is whole numbers, and adds up in any order.
 
+use crate::account::sums::folds;
 use crate::hist::LogHist;
 use crate::replay::Sums;
-use crate::stats::Fold;
 
 /// The latency of every so many-th halt of a vCPU is in the histogram. A prime: few loads repeat after so many halts.
 pub const EVERY: usize = 17;
@@ -16,9 +16,6 @@ pub struct Figures {
     pub latency: LogHist,
 }
 
-impl Fold for Figures {
-    fn fold(&mut self, other: &Self) {
-        self.sums.fold(&other.sums);
-        self.latency.merge(&other.latency);
-    }
+folds! {
+    Figures { sums, latency }
 }

@@ -11,9 +11,10 @@ use crate::replay::Cost;
 use crate::replay::Sums;
 use crate::replay::run::Run;
 use crate::stats::Fold;
-use crate::tune::crew::Crew;
-use crate::tune::material::{Material, Seated};
-use crate::tune::stage::{self, CeilingsOf, Entry, Player, Taken};
+use crate::tune::figures;
+use crate::tune::inputs::{Inputs, VcpuInput};
+use crate::tune::pool::Pool;
+use crate::tune::stage::{self, Entry, Player, Taken};
 
 /// What came of a VM's halts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +25,6 @@ pub struct VmCosts {
     pub vcpus: u32,
     /// A ceiling of its own, which no module parameter reaches.
     pub own_ceiling_ns: Option<u32>,
-    /// Setting by setting.
     pub lines: Vec<Line>,
 }
 
@@ -68,33 +68,33 @@ struct Wanted {
 /// Plays the grid, what is in force, the default and the bounds; recorded figures are there if
 /// [`crate::tune::Gather::with_recorded`] has kept them. Fails where a policy cannot be built.
 pub fn costs(
-    material: &Material,
+    inputs: &Inputs,
     switch_cpu_ns: u64,
-    crew: &impl Crew,
+    pool: &impl Pool,
 ) -> Result<Vec<VmCosts>, SpecError> {
-    let (entries, wanted) = entries(material);
+    let (entries, wanted) = entries(inputs);
     let oracle: Spec = "clairvoyant".parse()?;
-    let pieces = crew.each("evaluating settings", material.seats.len(), |at| {
-        let seated = &material.seats[at];
-        let mut of_seat = vec![recorded(material, seated)];
-        of_seat.extend(played(material, seated, &entries));
+    let pieces = pool.each("evaluating settings", inputs.seats.len(), |at| {
+        let seated = &inputs.seats[at];
+        let mut of_seat = vec![recorded(inputs, seated)];
+        of_seat.extend(played(inputs, seated, &entries));
         for (_, latency_weight_milli) in Kind::ORACLES {
             let cost = Cost {
                 switch_cpu_ns,
                 latency_weight_milli,
                 ..Cost::FREE
             };
-            of_seat.push(bound(material, seated, &oracle, cost)?);
+            of_seat.push(bound(inputs, seated, &oracle, cost)?);
         }
         Ok(of_seat)
     });
     let mut vms = BTreeMap::<Option<VmIndex>, OfVm>::new();
-    for (seated, piece) in material.seats.iter().zip(pieces) {
+    for (seated, piece) in inputs.seats.iter().zip(pieces) {
         let piece: Vec<[Figures; 2]> = piece?;
         vms.entry(seated.seat.vm).or_default().add(seated, &piece);
     }
     let sums: Vec<&OfVm> = vms.values().collect();
-    let from_ceiling = is_nearer_from_ceiling(material, &wanted, &sums);
+    let from_ceiling = is_nearer_from_ceiling(inputs, &wanted, &sums);
     let of_vm = |(vm, of): (Option<VmIndex>, OfVm)| VmCosts {
         vm,
         vcpus: of.vcpus,
@@ -113,7 +113,7 @@ struct OfVm {
 }
 
 impl OfVm {
-    fn add(&mut self, seated: &Seated, of_seat: &[[Figures; 2]]) {
+    fn add(&mut self, seated: &VcpuInput, of_seat: &[[Figures; 2]]) {
         self.vcpus += 1;
         self.own_ceiling_ns = self.own_ceiling_ns.or(seated.own_ceiling_ns);
         self.sums.resize_with(of_seat.len(), Default::default);
@@ -127,14 +127,11 @@ impl OfVm {
 
 /// All that is replayed as KVM's rule: the setting in force from both starts, then the others; and what of it is
 /// in the table.
-fn entries(material: &Material) -> (Vec<Entry>, Vec<Wanted>) {
-    let in_force = Entry {
-        ceilings: CeilingsOf::Recorded,
-        ..Entry::new(material.terms.in_force)
-    };
+fn entries(inputs: &Inputs) -> (Vec<Entry>, Vec<Wanted>) {
+    let in_force = Entry::new(inputs.terms.in_force).recorded();
     let named = [
         (Kind::InForce, in_force),
-        (Kind::Default, Entry::new(material.terms.default_knobs())),
+        (Kind::Default, Entry::new(inputs.terms.default_knobs())),
     ];
     let grid = grid::settings().into_iter();
     let grid = grid.map(|knobs| (Kind::Grid, Entry::new(knobs)));
@@ -142,7 +139,7 @@ fn entries(material: &Material) -> (Vec<Entry>, Vec<Wanted>) {
     for (kind, entry) in named.into_iter().chain(grid) {
         let zero = entries.len();
         entries.push(entry);
-        let is_same = entry.does_the_same(&in_force, material);
+        let is_same = entry.does_the_same(&in_force, inputs);
         if is_same {
             entries.push(Entry {
                 start: Start::Ceiling,
@@ -160,8 +157,8 @@ fn entries(material: &Material) -> (Vec<Entry>, Vec<Wanted>) {
 }
 
 /// Whether as many halts as recorded sleep under the setting in force from its ceiling, rather than from no window.
-fn is_nearer_from_ceiling(material: &Material, wanted: &[Wanted], vms: &[&OfVm]) -> bool {
-    let recorded = material.seats.iter().map(|seated| seated.recorded.blocks);
+fn is_nearer_from_ceiling(inputs: &Inputs, wanted: &[Wanted], vms: &[&OfVm]) -> bool {
+    let recorded = inputs.seats.iter().map(|seated| seated.recorded.blocks);
     let recorded: u64 = recorded.sum();
     let Some((zero, ceiling)) = wanted.first().and_then(|it| Some((it.zero, it.ceiling?))) else {
         return false;
@@ -200,11 +197,11 @@ fn lines(wanted: &[Wanted], sums: &[[Figures; 2]], from_ceiling: bool) -> Vec<Li
 
 /// The figures of a vCPU under every entry. A histogram takes every [`EVERY`]-th halt: what a tally has more after
 /// that halt than before.
-fn played(material: &Material, seated: &Seated, entries: &[Entry]) -> Vec<[Figures; 2]> {
+fn played(inputs: &Inputs, seated: &VcpuInput, entries: &[Entry]) -> Vec<[Figures; 2]> {
     let mut all: Vec<[Figures; 2]> = vec![Default::default(); entries.len()];
-    let mut player = Player::new(&material.terms, seated, entries);
+    let mut player = Player::new(&inputs.terms, seated, entries);
     let (samples, taken) = (&seated.samples, Taken::recorded(seated));
-    let (fit, _) = material.halves(seated);
+    let (fit, _) = inputs.halves(seated);
     let ends = [fit.len(), seated.samples.len()];
     let mut from = 0;
     let mut last = player.tallies();
@@ -236,20 +233,14 @@ fn played(material: &Material, seated: &Seated, entries: &[Entry]) -> Vec<[Figur
 
 /// The least that a vCPU's halts can cost.
 fn bound(
-    material: &Material,
-    seated: &Seated,
+    inputs: &Inputs,
+    seated: &VcpuInput,
     oracle: &Spec,
     cost: Cost,
 ) -> Result<[Figures; 2], SpecError> {
-    let in_force = Entry {
-        ceilings: CeilingsOf::Recorded,
-        ..Entry::new(material.terms.in_force)
-    };
-    let break_even_ns = cost.break_even_ns(seated.table.median(0));
-    let setting = stage::setting(&material.terms, seated, &in_force, break_even_ns);
-    let mut run = Run::new(oracle.build(&setting)?);
+    let mut run = figures::policy(inputs, seated, oracle, &cost)?;
     let frame = stage::frame(seated, cost);
-    let (fit, _) = material.halves(seated);
+    let (fit, _) = inputs.halves(seated);
     let mut halves: [Figures; 2] = Default::default();
     for (number, sample) in seated.samples.iter().enumerate() {
         if number == fit.len() {
@@ -274,8 +265,8 @@ fn of_run(run: &mut Run) -> Sums {
 }
 
 /// What was recorded of a vCPU's halts, where that was kept.
-fn recorded(material: &Material, seated: &Seated) -> [Figures; 2] {
-    let (fit, _) = material.halves(seated);
+fn recorded(inputs: &Inputs, seated: &VcpuInput) -> [Figures; 2] {
+    let (fit, _) = inputs.halves(seated);
     let mut halves: [Figures; 2] = Default::default();
     let halts = seated.samples.iter().zip(&seated.polls);
     for (number, (sample, poll)) in halts.enumerate() {

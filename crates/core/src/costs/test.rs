@@ -5,14 +5,12 @@ use super::*;
 use crate::event::Halt;
 use crate::kvm::{Arch, Knobs, Observed, Rule, Version};
 use crate::replay::Sums;
-use crate::replay::session::Survey;
 use crate::replay::{Cost, GoalName};
 use crate::stats::Fold;
-use crate::tune::material::Seated;
 use crate::tune::search::{self, Aim, Found};
 use crate::tune::stage::{self, Entry, Part};
-use crate::tune::test::{AIM, COST, load, terms};
-use crate::tune::{Alone, Gather, Keep, Material};
+use crate::tune::test::{AIM, COST, load, taken, terms};
+use crate::tune::{Gather, Inputs, Keep, Serial};
 use crate::workload::SplitMix64;
 
 /// When a recording of [`vm`] ends.
@@ -40,20 +38,15 @@ fn vm(vm: u32, spec: &str, seed: u64) -> Vec<Halt> {
     halts
 }
 
-fn gathered(in_force: Option<Knobs>, halts: &[Halt]) -> Material {
-    let (mut survey, mut gather) = (Survey::default(), Gather::new(Keep::ALL).with_recorded());
-    for halt in halts {
-        survey.halt(halt);
-        gather.halt(halt);
-    }
+fn gathered(in_force: Option<Knobs>, halts: &[Halt]) -> Inputs {
     let terms = terms("6.12");
     let in_force = in_force.unwrap_or(terms.in_force);
     let terms = crate::tune::Terms { in_force, ..terms };
-    gather.finish(terms, survey).unwrap()
+    taken(terms, Gather::new(Keep::ALL).with_recorded(), halts)
 }
 
-fn of(material: &Material) -> Vec<VmCosts> {
-    costs(material, COST.switch_cpu_ns, &Alone).unwrap()
+fn of(inputs: &Inputs) -> Vec<VmCosts> {
+    costs(inputs, COST.switch_cpu_ns, &Serial).unwrap()
 }
 
 fn line(vm: &VmCosts, kind: Kind, knobs: Option<Knobs>) -> &[Figures; 2] {
@@ -81,7 +74,7 @@ fn the_grid_of_this_name_is_this_one() {
 }
 
 /// The windows of random halts under a host's parameters and a ceiling.
-fn windows(rule: &Rule, knobs: &Knobs, ceiling: u32) -> Vec<u32> {
+fn windows(rule: Rule, knobs: &Knobs, ceiling: u32) -> Vec<u32> {
     let mut draw = SplitMix64(u64::from(ceiling));
     let (mut window, mut all) = (0, Vec::new());
     for _ in 0..2_000 {
@@ -89,11 +82,7 @@ fn windows(rule: &Rule, knobs: &Knobs, ceiling: u32) -> Vec<u32> {
         all.push(window);
         let long = draw.below(4) == 0;
         let halt_ns = draw.below(if long { 3_000_000 } else { 60_000 });
-        let observed = Observed {
-            halt_ns,
-            valid: true,
-            allowed: true,
-        };
+        let observed = Observed::valid(halt_ns);
         window = rule.after(knobs, ceiling, window, observed).window;
     }
     all
@@ -109,8 +98,7 @@ fn a_ceiling_makes_the_settings_that_it_is_taken_to_make() {
         for host in settings() {
             for wanted in settings() {
                 let ceiling = wanted.halt_poll_ns;
-                let is_the_same =
-                    windows(&rule, &host, ceiling) == windows(&rule, &wanted, ceiling);
+                let is_the_same = windows(rule, &host, ceiling) == windows(rule, &wanted, ceiling);
                 if is_made_by_cap(&host, &wanted) {
                     assert!(is_the_same, "{kernel}: {host:?} {wanted:?}");
                     taken += u32::from(wanted != OFF && wanted != host);
@@ -119,7 +107,7 @@ fn a_ceiling_makes_the_settings_that_it_is_taken_to_make() {
         }
         // A window of one length needs its `grow_start`, where shrinking below that is to 0.
         let [host, wanted] = [100_000, 20_000].map(|ns| Shape::Fixed.with(ns));
-        let all = [host, wanted].map(|knobs| windows(&rule, &knobs, wanted.halt_poll_ns));
+        let all = [host, wanted].map(|knobs| windows(rule, &knobs, wanted.halt_poll_ns));
         assert_eq!(all[0] != all[1], rule.shrink_floor, "{kernel}");
         assert!(!is_made_by_cap(&host, &wanted));
     }
@@ -135,15 +123,18 @@ fn a_ceiling_makes_the_settings_that_it_is_taken_to_make() {
 #[test]
 fn the_figures_are_those_of_tune() {
     let halts = [vm(0, "bimodal:0.7:20us:150us", 5), vm(1, "exp:60us", 6)].concat();
-    let material = gathered(
+    let inputs = gathered(
         Some(Knobs::defaults(Version::new(6, 12), Arch::X86)),
         &halts,
     );
     let entries: Vec<Entry> = settings().into_iter().map(Entry::new).collect();
-    let seats: Vec<&Seated> = material.seats.iter().collect();
-    let played = stage::play(&material, &seats, &entries, Part::Whole, "", &Alone);
-    let vms = of(&material);
+    let played = stage::play(&inputs, &entries, Part::Whole, "", &Serial);
+    let vms = of(&inputs);
     assert_eq!(vms.len(), 2);
+    let figures = |of: &Sums| {
+        let times = [of.poll_ns, of.latency_ns, of.halt_ns];
+        ([of.halts, of.blocks], times)
+    };
     for (knobs, parts) in settings().into_iter().zip(played) {
         let mut halves = [Sums::default(); 2];
         for vm in &vms {
@@ -155,21 +146,7 @@ fn the_figures_are_those_of_tune() {
         }
         let judged = Sums::total(&parts[1..]);
         for (half, tuned) in halves.iter().zip([parts[0], judged]) {
-            let found = (
-                half.halts,
-                half.blocks,
-                half.poll_ns,
-                half.latency_ns,
-                half.halt_ns,
-            );
-            let wanted = (
-                tuned.halts,
-                tuned.blocks,
-                tuned.poll_ns,
-                tuned.latency_ns,
-                tuned.halt_ns,
-            );
-            assert_eq!(found, wanted, "{knobs:?}");
+            assert_eq!(figures(half), figures(&tuned), "{knobs:?}");
             assert!(half.failed_polls <= half.blocks);
         }
     }
@@ -200,17 +177,15 @@ fn the_best_by_sums_is_the_best_of_all_halts_together() {
             let best = settings().into_iter().min_by_key(sum).unwrap();
             let together = gathered(None, &captures.concat());
             let entries: Vec<Entry> = settings().into_iter().map(Entry::new).collect();
-            let seats: Vec<&Seated> = together.seats.iter().collect();
-            let played = stage::play(&together, &seats, &entries, Part::Fit, "", &Alone);
+            let played = stage::play(&together, &entries, Part::Fit, "", &Serial);
             let found: Vec<Found> = (settings().into_iter().zip(played))
                 .map(|(knobs, parts)| Found {
                     knobs,
                     fit: parts[0],
                 })
                 .collect();
-            let in_force = &together.terms.in_force;
             let aim = Aim { cost, ..AIM };
-            let tuned = search::best(&found, &aim, (&together, in_force), 1)[0];
+            let tuned = search::best(&found, &aim, &together, 1)[0];
             assert_eq!(tuned.fit.milli(&cost), sum(&best), "{best:?} {tuned:?}");
         }
     }
@@ -241,8 +216,8 @@ fn what_was_recorded_adds_up_over_a_cut() {
 /// No setting costs less than the bound for the same goal.
 #[test]
 fn nothing_beats_the_bounds() {
-    let material = gathered(None, &vm(0, "bimodal:0.6:25us:300us", 4));
-    let vms = of(&material);
+    let inputs = gathered(None, &vm(0, "bimodal:0.6:25us:300us", 4));
+    let vms = of(&inputs);
     for (kind, latency_weight_milli) in Kind::ORACLES {
         let cost = Cost {
             latency_weight_milli,

@@ -17,7 +17,6 @@ const NEAR: u32 = 64;
 /// What is known of a thread that halts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    /// Its number.
     pub tid: Tid,
     /// Its process; `None` where nothing names processes.
     pub process: Option<Pid>,

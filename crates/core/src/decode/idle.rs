@@ -17,8 +17,9 @@ mod period;
 use std::collections::BTreeMap;
 
 use crate::event::WakeSource;
+use crate::kvm::Call;
 
-pub use self::period::{LimitChange, Period, THIS_VM};
+pub use self::period::{Period, THIS_VM};
 
 /// Something that a CPU did, or that was done to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub enum Did {
     /// `power:cpu_idle` with -1: it leaves the state.
     Leave,
     /// `power:guest_halt_poll_ns`: its governor called grow or shrink.
-    Adjust(LimitChange),
+    Adjust(Call),
     /// An interrupt reached it while its idle task ran.
     Interrupt(WakeSource),
     /// `timer:hrtimer_expire_entry` in its idle task: a timer is handled that was due then.
@@ -186,14 +187,14 @@ impl Cpu {
     }
 
     /// Only the time in a state that does not poll moves the limit, so that it was the same when the period began.
-    fn adjust(&mut self, change: LimitChange) {
-        self.limit_ns = Some(change.new_ns);
+    fn adjust(&mut self, change: Call) {
+        self.limit_ns = Some(change.new);
         if self.left_ns.is_none() {
             return;
         }
         if let Some(period) = &mut self.period {
             period.change = Some(change);
-            period.limit_ns.get_or_insert(change.old_ns);
+            period.limit_ns.get_or_insert(change.old);
         }
     }
 

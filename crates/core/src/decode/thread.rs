@@ -1,9 +1,10 @@
 //! What one thread did since its last halt, and the halt that this amounts to.
 
+use super::ToldCeiling;
 use super::ceiling::Ceiling;
-use super::{Event, ToldCeiling, What};
-use crate::event::{Halt, WakeSource, WindowCall, WindowChange};
+use crate::event::{Halt, WakeSource, WindowChange};
 use crate::ids::{Tid, VcpuId};
+use crate::kvm::Call;
 
 /// How well the start of a halt is known. It is the time of the halt's event less its length, and that
 /// event comes some time after KVM took the end of the halt: the start is late by as much, seldom by
@@ -21,14 +22,14 @@ pub(super) struct Thread {
     window: Option<u32>,
     ceiling: Ceiling,
     change: Option<WindowChange>,
-    woken: Option<(u64, WakeSource)>,
-    slept: Sleeps,
+    pub(super) woken: Option<(u64, WakeSource)>,
+    pub(super) slept: Sleeps,
 }
 
 /// When a thread went to sleep since its last halt: once per halt, and whenever its VMM waited for
 /// something between halts. Only the latest few are kept.
 #[derive(Debug, Default)]
-struct Sleeps {
+pub(super) struct Sleeps {
     times: Vec<u64>,
     forgotten: bool,
 }
@@ -36,7 +37,7 @@ struct Sleeps {
 impl Sleeps {
     const KEPT: usize = 16;
 
-    fn push(&mut self, time_ns: u64) {
+    pub(super) fn push(&mut self, time_ns: u64) {
         if self.times.len() == Self::KEPT {
             self.times.remove(0);
             self.forgotten = true;
@@ -89,17 +90,6 @@ struct Poll {
 }
 
 impl Thread {
-    /// Takes what happens to a thread that neither calls the rule nor ends a halt.
-    pub(super) fn between_halts(&mut self, event: &Event) {
-        let now = event.time_ns;
-        match event.what {
-            What::Waking { source, .. } => self.woken = Some((now, source)),
-            What::Slept { .. } => self.slept.push(now),
-            What::ThreadGap { .. } => self.gap(now),
-            What::VcpuWakeup { .. } | What::HaltPollNs { .. } | What::Gap => {}
-        }
-    }
-
     pub(super) fn change(&mut self, change: WindowChange, clamps_at_entry: bool) {
         if clamps_at_entry {
             self.ceiling = self.ceiling.not_below(change.old_ns);
@@ -154,11 +144,7 @@ impl Thread {
             window_next_ns: self.window,
             ceiling_ns,
             ceiling_source,
-            change: match change {
-                None => WindowCall::None,
-                Some(change) if change.grow => WindowCall::Grow,
-                Some(_) => WindowCall::Shrink,
-            },
+            change: change.as_ref().map(Call::from).into(),
             poll_ns: poll.map(|poll| poll.ns),
             polled: None,
             wake_latency_ns: match (ended.waited, woken) {

@@ -1,4 +1,4 @@
-//! Who ended a halt, told from the context in which the thread was woken.
+//! Source of a wake-up, from the context in which the thread was woken.
 //!
 //! A tracepoint shows the waker, not the interrupt. A hard interrupt is taken for a timer's only where
 //! nothing else raises guest interrupts from there (see [`Kin::hard_interrupts_are_timers`]); a thread
@@ -14,7 +14,7 @@ pub const SOFTIRQ: u8 = 0x10;
 /// See [`HARDIRQ`].
 pub const NMI: u8 = 0x40;
 
-/// Who woke a thread, as the event's own fields tell.
+/// Waker of a thread, from the event's own fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waker {
     /// The thread that ran, or that was interrupted.

@@ -7,7 +7,6 @@
 //! (Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", 1982). What hangs together
 //! still is measured: see [`crate::stats::jackknife`].
 
-/// Blocks of a capture.
 pub const BLOCKS: u32 = 32;
 
 /// A time, cut into blocks of equal length.
@@ -37,7 +36,6 @@ impl Cut {
         }
     }
 
-    /// How many blocks.
     pub fn count(&self) -> usize {
         self.count as usize
     }

@@ -1,75 +1,54 @@
 //! What is compared, and the sums of a block from which it follows.
 
-use serde::Serialize;
-
+use crate::account::sums::folds;
 use crate::event::{Halt, HaltCounts, WindowChange};
 use crate::exit::Exits;
 use crate::hist::LogHist;
 pub use crate::prove::figure::Unit;
 use crate::stats::Fold;
 
-/// A figure of the halts of somebody, or of their exits of one cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Figure {
-    /// Halts a second.
-    Halts,
-    /// Halts a second in which the vCPU was scheduled out.
-    Blocks,
-    /// Polls that ended in a wake, in % of the polls.
-    SuccessfulPolls,
-    /// Polling that ended in a wake, in % of one CPU.
-    PollUsefulCpu,
-    /// Polling without success, in % of one CPU.
-    PollWastedCpu,
-    /// Polls a second that another task cut short.
-    CutPolls,
-    /// Calls of grow a second.
-    Grows,
-    /// Calls of shrink a second.
-    Shrinks,
-    /// Mean wake-up latency of halts that waited.
-    WakeLatencyMean,
-    /// Its median.
-    WakeLatencyP50,
-    /// Its 99th percentile.
-    WakeLatencyP99,
-    /// Median gap.
-    GapP50,
-    /// Exits of a cause, a second.
-    Exits,
-    /// The time that handling them took, in % of one CPU.
-    ExitTime,
-    /// Mean handling time.
-    HandlingMean,
-    /// Its 99th percentile.
-    HandlingP99,
+crate::names! {
+    /// A figure of the halts of a VM or the host, or of its exits of one cause.
+    ///
+    /// In the order in which they are printed.
+    pub enum Figure {
+        /// Halts a second.
+        Halts = "halts",
+        /// Halts a second in which the vCPU was scheduled out.
+        Blocks = "blocks",
+        /// Polls that ended in a wake, in % of the polls.
+        SuccessfulPolls = "successful-polls",
+        /// Polling that ended in a wake, in % of one CPU.
+        PollUsefulCpu = "poll-useful-cpu",
+        /// Polling without success, in % of one CPU.
+        PollWastedCpu = "poll-wasted-cpu",
+        /// Polls a second that another task cut short.
+        CutPolls = "cut-polls",
+        /// Calls of grow a second.
+        Grows = "grows",
+        /// Calls of shrink a second.
+        Shrinks = "shrinks",
+        /// Mean wake-up latency of halts that waited.
+        WakeLatencyMean = "wake-latency-mean",
+        /// Its median.
+        WakeLatencyP50 = "wake-latency-p50",
+        /// Its 99th percentile.
+        WakeLatencyP99 = "wake-latency-p99",
+        GapP50 = "gap-p50",
+        /// Exits of a cause, a second.
+        Exits = "exits",
+        /// The time that handling them took, in % of one CPU.
+        ExitTime = "exit-time",
+        HandlingMean = "handling-mean",
+        /// Its 99th percentile.
+        HandlingP99 = "handling-p99",
+    }
 }
 
 impl Figure {
-    /// Figures of halts, in the order in which they are printed.
-    pub const OF_HALTS: [Self; 12] = [
-        Self::Halts,
-        Self::Blocks,
-        Self::SuccessfulPolls,
-        Self::PollUsefulCpu,
-        Self::PollWastedCpu,
-        Self::CutPolls,
-        Self::Grows,
-        Self::Shrinks,
-        Self::WakeLatencyMean,
-        Self::WakeLatencyP50,
-        Self::WakeLatencyP99,
-        Self::GapP50,
-    ];
+    pub const OF_HALTS: &[Self] = Self::ALL.split_at(Self::Exits as usize).0;
 
-    /// Figures of exits.
-    pub const OF_EXITS: [Self; 4] = [
-        Self::Exits,
-        Self::ExitTime,
-        Self::HandlingMean,
-        Self::HandlingP99,
-    ];
+    pub const OF_EXITS: &[Self] = Self::ALL.split_at(Self::Exits as usize).1;
 
     /// What it is counted in.
     pub fn unit(self) -> Unit {
@@ -119,8 +98,8 @@ pub struct Halted {
 
 impl Halted {
     pub fn halt(&mut self, halt: &Halt) {
-        add(&mut self.halts, 1);
-        add(&mut self.waits, u64::from(halt.waited));
+        self.halts.fold(&1);
+        self.waits.fold(&u64::from(halt.waited));
         if let Some(gap) = halt.gap_ns() {
             self.gap_ns.record(gap);
         }
@@ -128,41 +107,41 @@ impl Halted {
             self.wake_latency_ns.record(latency);
         }
         let Some(poll_ns) = halt.poll_ns else { return };
-        add(&mut self.poll_known, 1);
+        self.poll_known.fold(&1);
         if halt.has_polled() != Some(true) {
             return;
         }
-        add(&mut self.polled, 1);
-        add(&mut self.poll_cuts, u64::from(halt.is_preempted()));
-        add(&mut self.cut_unknown, u64::from(halt.poll_cut.is_none()));
+        self.polled.fold(&1);
+        self.poll_cuts.fold(&u64::from(halt.is_preempted()));
+        self.cut_unknown.fold(&u64::from(halt.poll_cut.is_none()));
         if halt.waited {
-            add(&mut self.poll_fail_ns, poll_ns);
+            self.poll_fail_ns.fold(&poll_ns);
         } else {
-            add(&mut self.successful_polls, 1);
-            add(&mut self.poll_success_ns, poll_ns);
+            self.successful_polls.fold(&1);
+            self.poll_success_ns.fold(&poll_ns);
         }
     }
 
     /// Adds a call of grow or shrink.
     pub fn change(&mut self, change: &WindowChange) {
-        add(&mut self.grows, u64::from(change.grow));
-        add(&mut self.shrinks, u64::from(!change.grow));
+        self.grows.fold(&u64::from(change.grow));
+        self.shrinks.fold(&u64::from(!change.grow));
     }
 
     /// Adds what a kernel counted over an interval.
     pub fn counts(&mut self, counts: &HaltCounts) {
-        add(&mut self.halts, counts.halts);
-        add(&mut self.waits, counts.waited);
+        self.halts.fold(&counts.halts);
+        self.waits.fold(&counts.waited);
         let known = counts.polls_known();
-        add(&mut self.poll_known, known);
-        add(&mut self.polled, counts.polls());
-        add(&mut self.successful_polls, counts.polls_met());
+        self.poll_known.fold(&known);
+        self.polled.fold(&counts.polls());
+        self.successful_polls.fold(&counts.polls_met());
         match counts.poll_cuts {
-            Some(cuts) => add(&mut self.poll_cuts, cuts),
-            None => add(&mut self.cut_unknown, counts.polls()),
+            Some(cuts) => self.poll_cuts.fold(&cuts),
+            None => self.cut_unknown.fold(&counts.polls()),
         }
-        add(&mut self.poll_success_ns, counts.poll_success_ns.sum());
-        add(&mut self.poll_fail_ns, counts.poll_fail_ns.sum());
+        self.poll_success_ns.fold(&counts.poll_success_ns.sum());
+        self.poll_fail_ns.fold(&counts.poll_fail_ns.sum());
         self.wake_latency_ns.merge(&counts.wake_latency_ns);
         self.gap_ns.merge(&counts.gap_ns);
     }
@@ -196,28 +175,12 @@ impl Halted {
     }
 }
 
-impl Fold for Halted {
-    fn fold(&mut self, other: &Self) {
-        for (sum, more) in [
-            (&mut self.span_ns, other.span_ns),
-            (&mut self.halts, other.halts),
-            (&mut self.waits, other.waits),
-            (&mut self.poll_known, other.poll_known),
-            (&mut self.polled, other.polled),
-            (&mut self.successful_polls, other.successful_polls),
-            (&mut self.poll_success_ns, other.poll_success_ns),
-            (&mut self.poll_fail_ns, other.poll_fail_ns),
-            (&mut self.cut_unknown, other.cut_unknown),
-            (&mut self.poll_cuts, other.poll_cuts),
-            (&mut self.grows, other.grows),
-            (&mut self.shrinks, other.shrinks),
-        ] {
-            add(sum, more);
-        }
-        self.tells_changes |= other.tells_changes;
-        self.wake_latency_ns.merge(&other.wake_latency_ns);
-        self.gap_ns.merge(&other.gap_ns);
+folds! {
+    Halted {
+        span_ns, halts, waits, poll_known, polled, successful_polls, poll_success_ns, poll_fail_ns, cut_unknown,
+        poll_cuts, grows, shrinks, tells_changes, wake_latency_ns, gap_ns,
     }
+    Exited { span_ns, is_halt, count, handling_ns }
 }
 
 /// The exits of one cause in one block, summed up.
@@ -235,7 +198,7 @@ impl Exited {
     /// Adds what a kernel counted over an interval.
     pub fn exits(&mut self, exits: &Exits) {
         self.is_halt |= exits.cause.is_halt();
-        add(&mut self.count, exits.count);
+        self.count.fold(&exits.count);
         self.handling_ns.merge(&exits.handling_ns);
     }
 
@@ -256,20 +219,6 @@ impl Exited {
     }
 }
 
-impl Fold for Exited {
-    fn fold(&mut self, other: &Self) {
-        add(&mut self.span_ns, other.span_ns);
-        self.is_halt |= other.is_halt;
-        add(&mut self.count, other.count);
-        self.handling_ns.merge(&other.handling_ns);
-    }
-}
-
 fn mean(hist: &LogHist) -> Option<f64> {
     (hist.count() > 0).then(|| hist.sum() as f64 / hist.count() as f64)
-}
-
-/// Sums saturate: a hostile capture may overflow nothing.
-fn add(sum: &mut u64, n: u64) {
-    *sum = sum.saturating_add(n);
 }

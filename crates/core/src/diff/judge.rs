@@ -17,8 +17,8 @@ use crate::stats::{Interval, student};
 /// How often chance may make any difference at all, of two captures of one process.
 pub const CHANCE: f64 = 0.05;
 
-/// What is to be said of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// What is to be said of a figure, in the order in which figures are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It differs, and not by chance.

@@ -1,14 +1,15 @@
 //! Halts as counts: what is kept of them where their rows cannot be.
 
 use super::{Halt, HaltCounts};
+use crate::stats::Fold;
 
 impl HaltCounts {
     /// Counts one more halt of the same vCPU, by the rules by which the account reads it.
     pub fn count(&mut self, halt: &Halt) {
         self.stretch(halt.start_ns, halt.end_ns());
-        add(&mut self.halts, 1);
-        add(&mut self.waited, u64::from(halt.waited));
-        add(&mut self.wakes[usize::from(halt.wake.code())], 1);
+        self.halts.fold(&1);
+        self.waited.fold(&u64::from(halt.waited));
+        self.wakes[usize::from(halt.wake.code())].fold(&1);
         self.halt_ns.record(halt.halt_ns);
         if let Some(gap_ns) = halt.gap_ns() {
             self.gap_ns.record(gap_ns);
@@ -19,27 +20,24 @@ impl HaltCounts {
         self.count_poll(halt);
     }
 
-    /// A poll that succeeds at its first look lasted 0 ns, and is told from a halt that did not poll by its
-    /// window.
     fn count_poll(&mut self, halt: &Halt) {
-        let known = halt.poll_ns.is_some();
-        let poll_ns = halt.poll_ns.unwrap_or(0);
-        let at_first_look = !halt.waited && halt.window_ns.is_some_and(|window| window > 0);
-        let polled = known && (poll_ns > 0 || at_first_look || halt.is_preempted());
-        let met = polled && !halt.waited;
+        let polled = halt.has_polled() == Some(true);
         let counts = [
-            (&mut self.poll_known, known),
+            (&mut self.poll_known, halt.poll_ns.is_some()),
             (&mut self.polled, polled),
-            (&mut self.successful_polls, met),
+            (&mut self.successful_polls, polled && !halt.waited),
             (&mut self.poll_cuts, polled && halt.is_preempted()),
         ];
         for (count, more) in counts {
-            add(count.get_or_insert(0), u64::from(more));
+            count.get_or_insert(0).fold(&u64::from(more));
         }
-        match (polled, halt.waited) {
-            (true, true) => self.poll_fail_ns.record(poll_ns),
-            (true, false) => self.poll_success_ns.record(poll_ns),
-            (false, _) => {}
+        if let (true, Some(poll_ns)) = (polled, halt.poll_ns) {
+            let polls = if halt.waited {
+                &mut self.poll_fail_ns
+            } else {
+                &mut self.poll_success_ns
+            };
+            polls.record(poll_ns);
         }
     }
 
@@ -64,11 +62,9 @@ impl HaltCounts {
         self.poll_cuts = cuts.map(|(ours, more)| ours.saturating_add(more));
         let start_ns = other.time_ns.saturating_sub(other.interval_ns);
         self.stretch(start_ns, other.time_ns);
-        add(&mut self.halts, other.halts);
-        add(&mut self.waited, other.waited);
-        for (ours, more) in self.wakes.iter_mut().zip(other.wakes) {
-            add(ours, more);
-        }
+        self.halts.fold(&other.halts);
+        self.waited.fold(&other.waited);
+        self.wakes.fold(&other.wakes);
         self.halt_ns.merge(&other.halt_ns);
         self.gap_ns.merge(&other.gap_ns);
         self.poll_success_ns.merge(&other.poll_success_ns);
@@ -87,10 +83,6 @@ impl HaltCounts {
     }
 }
 
-fn add(sum: &mut u64, more: u64) {
-    *sum = sum.saturating_add(more);
-}
-
 #[cfg(test)]
 mod test {
     use super::*;
@@ -106,6 +98,7 @@ mod test {
             valid: true,
             window_ns: i.is_multiple_of(2).then_some(10_000),
             poll_ns: (!i.is_multiple_of(5)).then_some(i % 4 * 200),
+            polled: [None, None, Some(true), Some(false)][usize::try_from(i / 5 % 4).unwrap()],
             wake_latency_ns: (!i.is_multiple_of(7)).then_some(if i.is_multiple_of(3) {
                 300
             } else {

@@ -11,8 +11,10 @@ use std::collections::BTreeMap;
 
 use super::{Cause, Exits, Isa, Kind};
 use crate::account::parts::Parts;
+use crate::account::sums::folds;
 use crate::hist::LogHist;
 use crate::ids::{VcpuId, VmIndex};
+use crate::stats::{Fold, folded, total};
 
 /// By what exits are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,7 +32,7 @@ pub enum By {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tally {
     pub count: u64,
-    /// Of `handling_ns`, what was spent in user space.
+    /// The part of `handling_ns` spent in user space.
     pub user_ns: u64,
     /// Times, of those whose time is known.
     pub handling_ns: LogHist,
@@ -38,22 +40,16 @@ pub struct Tally {
 
 impl Tally {
     fn add(&mut self, row: &Exits) {
-        self.count = self.count.saturating_add(row.count);
-        self.user_ns = self.user_ns.saturating_add(row.user_ns);
+        self.count.fold(&row.count);
+        self.user_ns.fold(&row.user_ns);
         self.handling_ns.merge(&row.handling_ns);
-    }
-
-    pub fn fold(&mut self, other: &Self) {
-        self.count = self.count.saturating_add(other.count);
-        self.user_ns = self.user_ns.saturating_add(other.user_ns);
-        self.handling_ns.merge(&other.handling_ns);
     }
 
     pub fn time_ns(&self) -> u64 {
         self.handling_ns.sum()
     }
 
-    /// Of that, what was spent in the kernel.
+    /// The part of it spent in the kernel.
     pub fn kernel_ns(&self) -> u64 {
         self.time_ns().saturating_sub(self.user_ns)
     }
@@ -64,7 +60,7 @@ impl Tally {
     }
 }
 
-/// Whose exits they are; `None` where they are not told apart by it, or where it is not known.
+/// VM and vCPU of the exits; `None` where they are not told apart by it, or where it is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Group {
     pub vm: Option<VmIndex>,
@@ -85,7 +81,6 @@ pub struct Passed {
     pub entries: u64,
     /// Entries after another, with no exit told between them.
     pub lone_entries: u64,
-    /// Interrupts injected.
     pub injections: u64,
     /// Instructions emulated, or tried.
     pub emulations: u64,
@@ -99,23 +94,8 @@ impl Passed {
         self.exits.count.saturating_add(self.halts.count)
     }
 
-    pub fn fold(&mut self, other: &Self) {
-        self.exits.fold(&other.exits);
-        self.halts.fold(&other.halts);
-        self.userspace.fold(&other.userspace);
-        for (sum, more) in [
-            (&mut self.entries, other.entries),
-            (&mut self.lone_entries, other.lone_entries),
-            (&mut self.injections, other.injections),
-            (&mut self.emulations, other.emulations),
-            (&mut self.other, other.other),
-        ] {
-            *sum = sum.saturating_add(more);
-        }
-    }
-
     fn add(&mut self, row: &Exits) {
-        let more = |sum: &mut u64| *sum = sum.saturating_add(row.count);
+        let more = |sum: &mut u64| sum.fold(&row.count);
         match row.cause.kind {
             Kind::Exit if row.cause.is_halt() => self.halts.add(row),
             Kind::Exit => self.exits.add(row),
@@ -131,6 +111,11 @@ impl Passed {
     }
 }
 
+folds! {
+    Tally { count, user_ns, handling_ns }
+    Passed { exits, halts, userspace, entries, lone_entries, injections, emulations, other }
+}
+
 /// The exits of a recording, summed up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Account {
@@ -140,6 +125,14 @@ pub struct Account {
     pub groups: BTreeMap<Group, Passed>,
     by: By,
     start_ns: u64,
+}
+
+/// Both accounts have the same [`By`].
+impl Fold for Account {
+    fn fold(&mut self, other: &Self) {
+        self.causes.fold(&other.causes);
+        self.groups.fold(&other.groups);
+    }
 }
 
 impl Account {
@@ -156,16 +149,6 @@ impl Account {
         self.causes.entry(row.cause).or_default().add(row);
         if !row.cause.kind.is_sub() {
             self.groups.entry(self.group(row)).or_default().add(row);
-        }
-    }
-
-    /// Adds another account, whose exits are told apart by the same.
-    pub fn fold(&mut self, other: &Self) {
-        for (cause, tally) in &other.causes {
-            self.causes.entry(*cause).or_default().fold(tally);
-        }
-        for (group, passed) in &other.groups {
-            self.groups.entry(*group).or_default().fold(passed);
         }
     }
 
@@ -194,13 +177,8 @@ impl Account {
         }
     }
 
-    /// Everything that passed.
     pub fn total(&self) -> Passed {
-        let mut total = Passed::default();
-        for passed in self.groups.values() {
-            total.fold(passed);
-        }
-        total
+        folded(self.groups.values())
     }
 
     /// Causes of a kind, the longest time first, then the most frequent, then by number. A halt's
@@ -264,13 +242,10 @@ impl Counted {
 
     /// The length of all of them; `None` without a reading.
     pub fn length_ns(&self) -> Option<u64> {
-        let sum = self
-            .0
-            .values()
-            .fold(0, |sum: u64, ns| sum.saturating_add(*ns));
+        let sum = total(self.0.values());
         (sum > 0).then_some(sum)
     }
 }
 
 #[cfg(test)]
-mod test;
+pub(crate) mod test;

@@ -109,12 +109,11 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Cause {
     pub kind: Kind,
-    /// Whose reason it is; [`Isa::None`] for what is KVM's own.
+    /// Architecture of the reason; [`Isa::None`] for KVM's own.
     pub isa: Isa,
     /// The reason: of an exit, the instruction set's; of a userspace exit, `KVM_EXIT_*`, or
     /// [`names::ERRNO`] and the errno. Of a sub-key, that of its exit, where there was one.
     pub reason: Option<u32>,
-    /// The sub-key.
     pub sub: Option<u64>,
 }
 

@@ -69,32 +69,13 @@ mod test {
 
     use super::*;
     use crate::event::Halt;
-    use crate::exit::{Cause, Isa};
-    use crate::hist::LogHist;
-    use crate::ids::{Tid, VcpuId, VmIndex};
-
-    const HLT: u32 = 0x78;
+    use crate::exit::account::test::{HLT, cause, row};
+    use crate::ids::VcpuId;
 
     fn exits(vcpu: u32, times: &[u64]) -> Exits {
-        let mut handling_ns = LogHist::default();
-        for ns in times {
-            handling_ns.record(*ns);
-        }
         Exits {
-            time_ns: 1,
-            interval_ns: 1,
-            vm: Some(VmIndex(0)),
             vcpu: Some(VcpuId(vcpu)),
-            tid: Tid(1),
-            cause: Cause {
-                kind: Kind::Exit,
-                isa: Isa::Svm,
-                reason: Some(HLT),
-                sub: None,
-            },
-            count: handling_ns.count(),
-            user_ns: 0,
-            handling_ns,
+            ..row(1, 0, cause(Kind::Exit, HLT), times, 0, 0)
         }
     }
 
@@ -102,13 +83,8 @@ mod test {
         let mut ledger = Ledger::default();
         for (vcpu, halt_ns) in halts {
             ledger.halt(&Halt {
-                halt_ns: *halt_ns,
-                vm: Some(VmIndex(0)),
                 vcpu: Some(VcpuId(*vcpu)),
-                waited: true,
-                poll_ns: Some(0),
-                wake_latency_ns: Some(0),
-                ..Halt::default()
+                ..Halt::under(0, 0, *halt_ns, 0)
             });
         }
         ledger

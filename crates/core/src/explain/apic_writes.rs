@@ -6,20 +6,21 @@
 //! timer alone, and is told as possible only.
 
 use super::cost::Cost;
-use super::evidence::{Evidence, Guest, exits_of, tally};
+use super::evidence::{Evidence, Guest, about, exits_of};
 use super::remedy::{Does, Remedy};
 use super::say::{percent, rate};
 use super::terms::{HYPERV, MODULE_RELOADED, Terms};
-use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
+use super::{Found, Rule, STORM_PER_S, Sure};
 use crate::exit::account::Account as ExitAccount;
-use crate::exit::{Cause, Isa, Kind, SubKey};
+use crate::exit::{Isa, Kind, SubKey};
+use crate::stats::Fold;
 
 pub(super) const RULE: Rule = Rule {
     id: "apic-writes",
     title: "EOI and IPI writes that exit (no APICv or AVIC)",
     source: "enable_apicv in arch/x86/kvm/vmx/vmx.c, avic in arch/x86/kvm/svm/avic.c",
     remedies: &[LOADS, Does::SparesExits, Does::ForWindows],
-    look,
+    look: |evidence| evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits)),
 };
 
 /// The parameters that have the hardware do it.
@@ -68,19 +69,11 @@ fn remedies(by_hyperv: bool) -> Vec<Remedy> {
     hyperv.into_iter().chain([loads, pit]).collect()
 }
 
-fn look(evidence: &Evidence<'_>) -> Judgement {
-    evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits))
-}
-
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
     // Where KVM virtualises in software no exit is told, and no hardware could take the writes.
     exits.isa()?;
     let writes = exits_of(exits, &MSR);
-    let to = |msrs: [u64; 2]| {
-        tally(exits, |cause: &Cause| {
-            cause.kind == Kind::MsrWrite && cause.sub.is_some_and(|msr| msrs.contains(&msr))
-        })
-    };
+    let to = |msrs: [u64; 2]| about(exits, &[Kind::MsrWrite], |msr| msrs.contains(&msr));
     let (mut apic, icr) = (to(EOI), to(ICR));
     let by_hyperv = to([HV_EOI, HV_ICR]).count * 2 > apic.count.saturating_add(icr.count);
     let eois = apic.count;

@@ -11,12 +11,12 @@
 
 use super::contention::Contention;
 use super::cost::Cost;
-use super::evidence::{Evidence, Guest, Seat};
+use super::evidence::{Evidence, Guest, VcpuEvidence};
 use super::remedy::{Does, Lever, Remedy};
 use super::say::{nanos, percent, rate};
 use super::{Found, HABIT, Judgement, LONG_NS, Rule, Sure};
 use crate::account::Account;
-use crate::account::worth::{NotPolling, Worth, highest_ceiling};
+use crate::account::worth::{Worth, highest_ceiling};
 use crate::stats::Share;
 
 pub(super) const RULE: Rule = Rule {
@@ -102,15 +102,8 @@ fn whole(count: f64) -> u64 {
     count.round() as u64
 }
 
-fn is_it(evidence: &Evidence<'_>, seat: &Seat<'_>, account: &Account) -> bool {
-    let explained_elsewhere = seat.is_vetoed()
-        || matches!(
-            Worth::of(account),
-            Worth::NotPolling {
-                why: NotPolling::LockedOut,
-                ..
-            }
-        );
+fn is_it(evidence: &Evidence<'_>, seat: &VcpuEvidence<'_>, account: &Account) -> bool {
+    let explained_elsewhere = seat.is_vetoed() || Worth::of(account).is_locked_out();
     !explained_elsewhere
         && account.poll_known.saturating_mul(2) >= account.halts
         && slept_too_soon(account).is_some_and(|it| it.is_habit())

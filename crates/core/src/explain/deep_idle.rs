@@ -50,12 +50,12 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     if states.is_empty() {
         return Judgement::blind("the idle states of the host's CPUs were not recorded");
     }
-    let idle: f64 = states.iter().map(StateUse::share).sum();
+    let idle: f64 = states.iter().map(|it| it.share).sum();
     let deep = states.iter().filter(|it| it.state >= DEEP_STATE);
-    let Some(most) = deep.max_by(|a, b| a.share().total_cmp(&b.share())) else {
+    let Some(most) = deep.max_by(|a, b| a.share.total_cmp(&b.share)) else {
         return Judgement::default();
     };
-    let part = most.share() / idle.max(f64::MIN_POSITIVE);
+    let part = most.share / idle.max(f64::MIN_POSITIVE);
     if part < HABIT {
         return Judgement::default();
     }
@@ -66,7 +66,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
 fn of_guest(
     evidence: &Evidence<'_>,
     guest: &Guest<'_>,
-    most: &StateUse<'_>,
+    most: &StateUse,
     part: f64,
 ) -> Option<Found> {
     let (who, account) = guest.gather(|_, account| {

@@ -79,10 +79,6 @@ fn of_guest(guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
             TERMS,
         )],
         cost: (accesses.time_ns() > 0).then(|| Cost::cpu(guest.per_s(accesses.time_ns()))),
-        sure: if machine.no_ioeventfd {
-            Sure::Likely
-        } else {
-            Sure::Possible
-        },
+        sure: Sure::likely_if(machine.no_ioeventfd),
     })
 }

@@ -17,8 +17,8 @@ use crate::recording::Roster;
 use crate::stats::Fold;
 use crate::stats::total;
 use crate::stats::{ENOUGH_EVENTS, Share};
+use crate::vmm::Threads;
 
-/// The weight of the goal `balanced`.
 const BALANCED: f64 = 1.0;
 
 /// The exits of a recording, of each VM by itself.
@@ -35,7 +35,6 @@ pub struct Evidence<'a> {
     pub guests: Vec<Guest<'a>>,
     /// Everything of the halts, also of VMs that are not asked about.
     pub ledger: &'a Ledger,
-    /// The exits, where they were recorded.
     pub exits: Option<&'a ExitsSeen>,
     /// From when to when it was recorded.
     pub interval: Interval,
@@ -43,13 +42,11 @@ pub struct Evidence<'a> {
     pub total: Account,
     /// What a nanosecond of wake-up latency is worth in nanoseconds of CPU.
     pub weight: f64,
-    /// What `tune` recommends by the same halts.
     pub advised: Advised,
     /// What is known of a guest that recorded itself; `None` for a host.
     pub in_guest: Option<InGuest>,
 }
 
-/// A VM.
 #[derive(Debug)]
 pub struct Guest<'a> {
     /// As the roster tells of it.
@@ -57,16 +54,15 @@ pub struct Guest<'a> {
     /// While it was there.
     pub interval: Interval,
     /// Its vCPUs that halted or that the roster names, by number.
-    pub seats: Vec<Seat<'a>>,
+    pub seats: Vec<VcpuEvidence<'a>>,
     /// All its halts, those of vCPUs whose number is not known too.
     pub account: Account,
     /// Its exits, where they were recorded.
     pub exits: Option<&'a ExitAccount>,
 }
 
-/// A vCPU.
 #[derive(Debug)]
-pub struct Seat<'a> {
+pub struct VcpuEvidence<'a> {
     pub id: VcpuId,
     /// As the roster tells of it, when last looked at.
     pub listed: Option<&'a Vcpu>,
@@ -101,24 +97,6 @@ impl<'a> Evidence<'a> {
             advised: Advised::NotAsked,
             in_guest: None,
         }
-    }
-
-    /// The same under another weight of latency.
-    #[must_use]
-    pub fn weighing(self, weight: f64) -> Self {
-        Self { weight, ..self }
-    }
-
-    /// The same with what `tune` recommends.
-    #[must_use]
-    pub fn advised(self, advised: Advised) -> Self {
-        Self { advised, ..self }
-    }
-
-    /// The same of a guest that recorded itself.
-    #[must_use]
-    pub fn in_guest(self, in_guest: Option<InGuest>) -> Self {
-        Self { in_guest, ..self }
     }
 
     /// A setting of the host.
@@ -204,16 +182,28 @@ impl<'a> Evidence<'a> {
         if self.vcpus().any(enough) {
             return None;
         }
-        let of_unknown_vcpus = self.guests.iter().any(|guest| {
-            let placed = guest.seats.iter().filter_map(|seat| seat.account);
-            let placed = total(placed.map(|account| account.halts));
-            guest.account.halts.saturating_sub(placed) >= ENOUGH_EVENTS
-        });
+        let mut guests = self.guests.iter();
+        let of_unknown_vcpus = guests.any(|guest| guest.unplaced_halts() >= ENOUGH_EVENTS);
         Some(Judgement::blind(if of_unknown_vcpus {
             "the vCPUs of these halts were not recorded".to_owned()
         } else {
             format!("no vCPU halted {ENOUGH_EVENTS} times, which is too few")
         }))
+    }
+
+    /// What each guest's threads show; blind if `of` is unknown for any guest, or if there is no guest.
+    pub(super) fn each_threads(
+        &self,
+        of: impl Fn(&Threads) -> Option<u64>,
+        lacks: &str,
+        look: impl Fn(&Guest<'a>) -> Option<Found>,
+    ) -> Judgement {
+        let is_known = |guest: &Guest<'_>| guest.vm.threads.as_ref().and_then(&of).is_some();
+        let is_unknown = self.guests.is_empty() || !self.guests.iter().all(is_known);
+        Judgement {
+            found: self.each(look),
+            blind: is_unknown.then(|| lacks.to_owned()),
+        }
     }
 
     /// Whether no halt at all has what `of` counts, though there were halts.
@@ -230,9 +220,9 @@ impl<'a> Evidence<'a> {
     }
 }
 
-fn seats<'a>(roster: &'a Roster, ledger: &'a Ledger, vm: VmIndex) -> Vec<Seat<'a>> {
-    let mut seats: BTreeMap<VcpuId, Seat<'a>> = BTreeMap::new();
-    let empty = |id| Seat {
+fn seats<'a>(roster: &'a Roster, ledger: &'a Ledger, vm: VmIndex) -> Vec<VcpuEvidence<'a>> {
+    let mut seats: BTreeMap<VcpuId, VcpuEvidence<'a>> = BTreeMap::new();
+    let empty = |id| VcpuEvidence {
         id,
         listed: None,
         account: None,
@@ -253,7 +243,10 @@ fn seats<'a>(roster: &'a Roster, ledger: &'a Ledger, vm: VmIndex) -> Vec<Seat<'a
 
 impl Guest<'_> {
     /// The vCPUs that `is_it` picks and the sum of their accounts; `None` if it picks none.
-    pub fn gather(&self, is_it: impl Fn(&Seat<'_>, &Account) -> bool) -> Option<(Who, Account)> {
+    pub fn gather(
+        &self,
+        is_it: impl Fn(&VcpuEvidence<'_>, &Account) -> bool,
+    ) -> Option<(Who, Account)> {
         let mut who = Who {
             vm: Some(self.vm.index),
             vcpus: Vec::new(),
@@ -273,7 +266,26 @@ impl Guest<'_> {
         self.interval.per_s(count)
     }
 
-    /// The VM as a whole.
+    /// Halts of which the vCPU is not known.
+    pub(super) fn unplaced_halts(&self) -> u64 {
+        let placed = self.seats.iter().filter_map(|seat| seat.account);
+        let placed = total(placed.map(|account| account.halts));
+        self.account.halts.saturating_sub(placed)
+    }
+
+    /// For which share of the time its vCPUs are halted, on average.
+    pub(super) fn rests(&self) -> f64 {
+        let vcpus = self.seats.len().max(1) as f64;
+        self.per_s(self.account.halted_ns()) / 1e9 / vcpus
+    }
+
+    /// Wakes in a second that may be a device's: a wake whose source is not known may be.
+    pub(super) fn device_wakes_per_s(&self) -> f64 {
+        let by = |source: WakeSource| self.account.wakes[usize::from(source.code())];
+        let known = by(WakeSource::Timer).saturating_add(by(WakeSource::Ipi));
+        self.per_s(self.account.halts.saturating_sub(known))
+    }
+
     pub fn whole(&self) -> Who {
         Who {
             vm: Some(self.vm.index),
@@ -282,7 +294,7 @@ impl Guest<'_> {
     }
 }
 
-impl Seat<'_> {
+impl VcpuEvidence<'_> {
     /// The guest switched host polling off for it.
     pub fn is_vetoed(&self) -> bool {
         self.listed.and_then(|vcpu| vcpu.guest_veto) == Some(true)
@@ -312,6 +324,24 @@ pub fn exits_of(exits: &ExitAccount, reasons: &[(Isa, u32)]) -> Tally {
         cause.kind == Kind::Exit && reason.is_some_and(|reason| reasons.contains(&reason))
     };
     tally(exits, is_it)
+}
+
+/// Sum of the exits of these kinds whose sub-key passes `is_it`.
+pub fn about(exits: &ExitAccount, kinds: &[Kind], is_it: impl Fn(u64) -> bool) -> Tally {
+    tally(exits, |cause| {
+        kinds.contains(&cause.kind) && cause.sub.is_some_and(&is_it)
+    })
+}
+
+/// Sums of the exits of these kinds, grouped by `key` of their sub-key.
+pub fn grouped(exits: &ExitAccount, kinds: &[Kind], key: fn(u64) -> u64) -> BTreeMap<u64, Tally> {
+    let mut groups: BTreeMap<u64, Tally> = BTreeMap::new();
+    for (cause, tally) in &exits.causes {
+        if let Some(sub) = cause.sub.filter(|_| kinds.contains(&cause.kind)) {
+            groups.entry(key(sub)).or_default().fold(tally);
+        }
+    }
+    groups
 }
 
 /// Everything of these causes, together.

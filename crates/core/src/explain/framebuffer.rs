@@ -6,25 +6,22 @@
 //! buffer if most accesses fall into one contiguous run of at least 16 pages: 64 KiB, VGA's smallest
 //! window. Registers of devices lie in fewer.
 
-use std::collections::BTreeMap;
-
 use super::cost::Cost;
-use super::evidence::{Evidence, Guest};
+use super::evidence::{Guest, grouped};
 use super::remedy::{Does, Remedy};
 use super::say::{percent, rate, took};
 use super::terms::Terms;
-use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
+use super::{Found, Rule, STORM_PER_S, Sure};
 use crate::exit::account::{Account as ExitAccount, Tally};
 use crate::exit::{Kind, SubKey};
-use crate::stats::Share;
-use crate::stats::total;
+use crate::stats::{Fold, Share, total};
 
 pub(super) const RULE: Rule = Rule {
     id: "emulated-framebuffer",
     title: "video memory emulated access by access",
     source: "Intel Technology Journal 10(3), 2006; handle_ept_misconfig, npf_interception",
     remedies: &[Does::SparesExits],
-    look,
+    look: |evidence| evidence.each_about(SubKey::Mmio, of_guest),
 };
 
 /// Share of all accesses to emulated memory.
@@ -41,10 +38,6 @@ const TERMS: Terms = Terms::new(
     "It holds from the VM's next start; a frame buffer takes host memory of the size of the screen.",
     "A guest without a driver for it shows no picture; a serial console exits for each character.",
 );
-
-fn look(evidence: &Evidence<'_>) -> Judgement {
-    evidence.each_about(SubKey::Mmio, |guest, exits| of_guest(guest, exits))
-}
 
 /// A run of pages that follow each other, and what went to them.
 #[derive(Default)]
@@ -65,12 +58,9 @@ impl Run {
 }
 
 fn runs(exits: &ExitAccount) -> Vec<Run> {
-    let mut pages: BTreeMap<u64, Tally> = BTreeMap::new();
-    for (cause, tally) in &exits.causes {
-        if let (Kind::MmioRead | Kind::MmioWrite, Some(address)) = (cause.kind, cause.sub) {
-            pages.entry(address / PAGE).or_default().fold(tally);
-        }
-    }
+    let pages = grouped(exits, &[Kind::MmioRead, Kind::MmioWrite], |address| {
+        address / PAGE
+    });
     let mut runs: Vec<Run> = Vec::new();
     for (page, tally) in pages {
         match runs.last_mut() {

@@ -12,7 +12,6 @@ use super::remedy::{Does, Remedy};
 use super::say::{percent, rate};
 use super::terms::Terms;
 use super::{Found, Judgement, Rule, Sure};
-use crate::event::WakeSource;
 use crate::ids::VmmKind;
 
 pub(super) const RULE: Rule = Rule {
@@ -67,13 +66,7 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
     let runs = threads.per_s(threads.main_runs);
     let cpu_ns = threads.per_s(threads.main_cpu_ns);
     let (is_periodic, is_much) = (runs >= PERIODIC_PER_S, cpu_ns / 1e9 >= MUCH);
-    let account = &guest.account;
-    let vcpus = guest.seats.len().max(1) as f64;
-    let rests = guest.per_s(account.halted_ns()) / 1e9 / vcpus;
-    let by = |source: WakeSource| account.wakes[usize::from(source.code())];
-    let known = by(WakeSource::Timer) + by(WakeSource::Ipi);
-    // A wake whose source is not known may be a device's.
-    let device = guest.per_s(account.halts.saturating_sub(known));
+    let (rests, device) = (guest.rests(), guest.device_wakes_per_s());
     if !(is_periodic || is_much) || rests < RESTS || device >= EXPLAINED * runs {
         return None;
     }
@@ -99,10 +92,6 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
             TERMS,
         )],
         cost: Some(Cost::cpu(cpu_ns)),
-        sure: if is_periodic && told {
-            Sure::Likely
-        } else {
-            Sure::Possible
-        },
+        sure: Sure::likely_if(is_periodic && told),
     })
 }

@@ -11,20 +11,20 @@
 //! with each wake will do.
 
 use super::cost::Cost;
-use super::evidence::{Evidence, Guest, exits_of, tally};
+use super::evidence::{Evidence, Guest, about, exits_of};
 use super::remedy::{Does, Remedy};
 use super::say::{rate, took};
 use super::terms::HYPERV;
-use super::{Found, Judgement, Rule, Sure, tick_storm};
+use super::{Found, Rule, Sure, tick_storm};
 use crate::exit::account::Account as ExitAccount;
-use crate::exit::{Cause, Isa, Kind, SubKey};
+use crate::exit::{Isa, Kind, SubKey};
 
 pub(super) const RULE: Rule = Rule {
     id: "windows-without-stimer",
     title: "an idle Windows guest without Hyper-V timers",
     source: "QEMU docs/system/i386/hyperv.rst; arch/x86/kvm/hyperv.c; reports of users",
     remedies: &[Does::ForWindows],
-    look,
+    look: |evidence| evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits)),
 };
 
 const IO: [(Isa, u32); 2] = [(Isa::Vmx, 30), (Isa::Svm, 0x7b)];
@@ -45,10 +45,6 @@ fn is_stimer(msr: u64) -> bool {
     matches!(msr, 0x4000_00b0..=0x4000_00b7)
 }
 
-fn look(evidence: &Evidence<'_>) -> Judgement {
-    evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits))
-}
-
 /// Whether this rule says of a guest why it ticks.
 pub(super) fn explains(evidence: &Evidence<'_>, guest: &Guest<'_>) -> bool {
     let found = guest
@@ -58,25 +54,17 @@ pub(super) fn explains(evidence: &Evidence<'_>, guest: &Guest<'_>) -> bool {
 }
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
-    let by = |kinds: [Kind; 2], is_it: fn(u64) -> bool| {
-        tally(exits, |cause: &Cause| {
-            kinds.contains(&cause.kind) && cause.sub.is_some_and(is_it)
-        })
-    };
-    let rtc = by([Kind::PioRead, Kind::PioWrite], is_rtc).count;
+    let by_port = |is_it: fn(u64) -> bool| about(exits, &[Kind::PioRead, Kind::PioWrite], is_it);
+    let rtc = by_port(is_rtc).count;
     let ticks = guest.gather(|_, account| tick_storm::ticks(account));
     let (who, halts) = ticks.or_else(|| {
         let rests = guest.gather(|_, account| tick_storm::rests_by_timer(account));
         rests.filter(|(_, halts)| rtc >= halts.halts)
     })?;
-    let stimer = by([Kind::MsrRead, Kind::MsrWrite], is_stimer);
+    let stimer = about(exits, &[Kind::MsrRead, Kind::MsrWrite], is_stimer);
     let told = evidence.tells(SubKey::Pio);
     let io = exits_of(exits, &IO);
-    let ports = if told {
-        by([Kind::PioRead, Kind::PioWrite], is_clock)
-    } else {
-        io.clone()
-    };
+    let ports = if told { by_port(is_clock) } else { io.clone() };
     if stimer.count > 0 || ports.count < halts.halts {
         return None;
     }
@@ -106,6 +94,6 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
             HYPERV,
         )],
         cost: Some(Cost::cpu(guest.per_s(awake))),
-        sure: if told { Sure::Likely } else { Sure::Possible },
+        sure: Sure::likely_if(told),
     })
 }

@@ -10,7 +10,7 @@ mod stolen;
 
 use super::contention::Contention;
 use super::evidence::Evidence;
-use super::remedy::{Does, Guarded, Remedy};
+use super::remedy::{Does, Remedy, advice};
 use super::say::percent;
 use super::terms::{GUEST_POLLS_LESS, GUEST_POLLS_MORE};
 use super::{Judgement, Rule, tick_storm};
@@ -32,37 +32,13 @@ pub const RULES: &[Rule] = &[
 pub const MOST_STEAL: f64 = 0.1;
 
 /// The governor, and what is known of its host.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct InGuest {
     /// Its parameters; `None` if the governor is not haltpoll.
     pub params: Option<Params>,
-    /// Of the time in which the guest wanted its CPUs, polling included, the share that its host gave to others;
+    /// Share of the time in which the guest wanted its CPUs, polling included, that its host gave to others;
     /// `None` where that was not recorded.
     pub stolen_of_wanted: Option<f64>,
-    /// What `tune` recommends by the same idle periods.
-    pub advised: AdvisedInGuest,
-}
-
-/// What `tune` recommends for a guest. Rules name no value of a parameter themselves.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum AdvisedInGuest {
-    /// Nothing is known of it.
-    #[default]
-    NotAsked,
-    /// To leave everything.
-    Leave,
-    /// To set parameters in the guest.
-    Set {
-        /// `guest_halt_poll_ns` afterwards.
-        ceiling_ns: u32,
-        /// How, in a sentence without its full stop.
-        how: String,
-    },
-    /// To poll in the host instead.
-    Host {
-        /// How, in a sentence without its full stop.
-        how: String,
-    },
 }
 
 impl InGuest {
@@ -77,79 +53,23 @@ impl InGuest {
             None => Contention::Unknown,
         }
     }
-
-    fn ceiling_ns(&self) -> u32 {
-        self.params.map_or(0, |params| params.guest_halt_poll_ns)
-    }
-
-    /// Whether `tune` recommends something else than more, or less, polling in the guest.
-    pub(super) fn contradicts(&self, more: bool) -> Option<Guarded> {
-        let says = match &self.advised {
-            AdvisedInGuest::Leave => Some(
-                "tune finds no significantly better setting on the same idle periods".to_owned(),
-            ),
-            AdvisedInGuest::Host { .. } if more => {
-                Some("tune recommends polling in the host instead".to_owned())
-            }
-            AdvisedInGuest::NotAsked | AdvisedInGuest::Host { .. } => None,
-            AdvisedInGuest::Set { ceiling_ns, .. } => {
-                let from = self.ceiling_ns();
-                let other_way = if more {
-                    *ceiling_ns < from
-                } else {
-                    *ceiling_ns > from
-                };
-                other_way.then(|| {
-                    format!(
-                        "on the same idle periods tune recommends guest_halt_poll_ns={ceiling_ns} \
-                         instead of {from}"
-                    )
-                })
-            }
-        };
-        says.map(Guarded::Harms)
-    }
-
-    /// One that has the guest poll more or less.
-    fn polling(&self, more: bool) -> Remedy {
-        let text = match &self.advised {
-            AdvisedInGuest::Set { how, .. } | AdvisedInGuest::Host { how }
-                if self.contradicts(more).is_none() =>
-            {
-                format!("{how}, as tune recommends.")
-            }
-            AdvisedInGuest::NotAsked => {
-                "`haltwise tune DIR` finds the setting of haltpoll's parameters, or polling in the \
-                 host, that suits these idle periods."
-                    .to_owned()
-            }
-            // Never given: tune says otherwise.
-            _ => {
-                let way = if more { "more" } else { "less" };
-                format!("Parameters of haltpoll with which the guest polls {way}.")
-            }
-        };
-        if more {
-            Remedy::new(Does::GuestPolls, text, GUEST_POLLS_MORE)
-        } else {
-            Remedy::new(Does::GuestPollsLess, text, GUEST_POLLS_LESS)
-        }
-    }
 }
 
-/// What is known of the guest; `None` for a recording of a host, of which these rules are not asked.
-fn of<'e>(evidence: &'e Evidence<'_>) -> Option<&'e InGuest> {
-    evidence.in_guest.as_ref()
+fn polling(evidence: &Evidence<'_>, more: bool) -> Remedy {
+    let text = advice(evidence, more);
+    if more {
+        Remedy::new(Does::GuestPolls, text, GUEST_POLLS_MORE)
+    } else {
+        Remedy::new(Does::GuestPollsLess, text, GUEST_POLLS_LESS)
+    }
 }
 
 /// Asks such a guest about its polls; blind where they were not recorded.
-fn of_polls<'a>(
-    evidence: &Evidence<'a>,
-    look: impl Fn(&InGuest, &Evidence<'a>) -> Judgement,
-) -> Judgement {
+fn of_polls(evidence: &Evidence<'_>, look: impl Fn(&InGuest) -> Judgement) -> Judgement {
     let polls = |account: &Account| account.unknown.poll_ns;
     if let Some(unfit) = evidence.unfit(polls, "which idle periods polled was not recorded") {
         return unfit;
     }
-    of(evidence).map_or_else(Judgement::default, |inside| look(inside, evidence))
+    let inside = evidence.in_guest.as_ref();
+    inside.map_or_else(Judgement::default, look)
 }

@@ -7,7 +7,7 @@
 //! shorter. Half of the wakes must be IPIs, and they must come at a storm's rate.
 
 use super::cost::{Cost, EXIT_NS, switches_ns};
-use super::evidence::{Evidence, Guest, Seat, gaps_within, wake_share};
+use super::evidence::{Evidence, Guest, VcpuEvidence, gaps_within, wake_share};
 use super::remedy::{Does, Remedy};
 use super::say::{nanos, percent, rate};
 use super::terms::Terms;
@@ -46,7 +46,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     evidence.each(of_guest).into()
 }
 
-fn is_woken_by_others(seat: &Seat<'_>, account: &Account) -> bool {
+fn is_woken_by_others(seat: &VcpuEvidence<'_>, account: &Account) -> bool {
     let is_half = |share: Option<Share>| share.is_some_and(|share| share.is_from(MOSTLY));
     !seat.is_vetoed()
         && is_half(wake_share(account, WakeSource::Ipi))
@@ -86,7 +86,7 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
             Remedy::new(
                 Does::GuestPolls,
                 "In a Linux guest on x86 (5.4 or later): `modprobe cpuidle-haltpoll force=Y`, or QEMU \
-                 `-cpu host,kvm-hint-dedicated=on`; `haltwise replay DIR --policy guest-haltpoll` \
+                 `-cpu host,kvm-hint-dedicated=on`; `haltwise tune DIR --policy guest-haltpoll` \
                  shows what it would have cost.",
                 TERMS,
             )

@@ -10,7 +10,7 @@ use super::remedy::{Does, Lever, Remedy};
 use super::say::{nanos, percent, rate};
 use super::{Found, HABIT, Judgement, Rule, Sure};
 use crate::account::Account;
-use crate::account::worth::{NotPolling, Worth, highest_ceiling};
+use crate::account::worth::{Worth, highest_ceiling};
 use crate::parameter::Parameter;
 
 pub(super) const RULE: Rule = Rule {
@@ -37,15 +37,9 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
 }
 
 fn is_locked_out(account: &Account) -> bool {
-    let is_locked_out = matches!(
-        Worth::of(account),
-        Worth::NotPolling {
-            why: NotPolling::LockedOut,
-            ..
-        }
-    );
     let limit = highest_ceiling(account).map_or(0, |ceiling| u64::from(ceiling.ns));
-    is_locked_out && gaps_within(account, limit).is_some_and(|share| share.is_from(HABIT))
+    Worth::of(account).is_locked_out()
+        && gaps_within(account, limit).is_some_and(|share| share.is_from(HABIT))
 }
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {

@@ -6,7 +6,7 @@
 //! load like any other. A recorder cannot look into the guest, so that this is possible only. A guest that polls and
 //! still halts at times is `guest-veto`'s.
 
-use super::evidence::{Evidence, Guest, Seat};
+use super::evidence::{Evidence, Guest, VcpuEvidence};
 use super::remedy::{Does, Remedy};
 use super::say::percent;
 use super::terms::{HOST_POLLS_FOR_GUEST, Terms};
@@ -37,15 +37,8 @@ const LOOK: Terms = Terms::new(
 );
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    let unknown = evidence.guests.is_empty()
-        || evidence.guests.iter().any(|guest| {
-            let threads = guest.vm.threads.as_ref();
-            threads.and_then(|it| it.vcpu_cpu_ns).is_none()
-        });
-    Judgement {
-        found: evidence.each(of_guest),
-        blind: unknown.then(|| "the CPU time of vCPUs was not recorded".to_owned()),
-    }
+    let lacks = "the CPU time of vCPUs was not recorded";
+    evidence.each_threads(|threads| threads.vcpu_cpu_ns, lacks, of_guest)
 }
 
 /// A vCPU that wanted a CPU all the time.
@@ -57,7 +50,7 @@ struct Spinning {
 }
 
 impl Spinning {
-    fn of(guest: &Guest<'_>, seat: &Seat<'_>) -> Option<Self> {
+    fn of(guest: &Guest<'_>, seat: &VcpuEvidence<'_>) -> Option<Self> {
         let threads = guest.vm.threads.as_ref()?;
         let share = |ns: u64| threads.per_s(ns) / 1e9;
         let (ran, queued) = match seat.listed.and_then(|vcpu| vcpu.time) {
@@ -105,10 +98,8 @@ fn signature(all: &[Spinning]) -> String {
 }
 
 fn of_guest(guest: &Guest<'_>) -> Option<Found> {
-    let placed = guest.seats.iter().filter_map(|seat| seat.account);
-    let placed = total(placed.map(|account| account.halts));
     // A halt whose vCPU is not known may be of any.
-    let unplaced = guest.per_s(guest.account.halts.saturating_sub(placed));
+    let unplaced = guest.per_s(guest.unplaced_halts());
     let is_long = guest.interval.length_ns() >= LONG_NS;
     if !is_long || unplaced >= 1.0 || guest.vm.observable != Observable::Yes {
         return None;

@@ -12,7 +12,7 @@ use super::evidence::{Evidence, Guest, exits_of, tally};
 use super::remedy::{Does, Remedy};
 use super::say::{nanos, percent, rate};
 use super::terms::Terms;
-use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
+use super::{Found, Rule, STORM_PER_S, Sure};
 use crate::exit::account::Account as ExitAccount;
 use crate::exit::{Isa, Kind, SubKey};
 use crate::ids::VmmKind;
@@ -22,7 +22,7 @@ pub(super) const RULE: Rule = Rule {
     title: "faults of guest memory without huge pages",
     source: "Documentation/admin-guide/mm/transhuge.rst; kvm_mmu_page_fault in arch/x86/kvm/mmu/mmu.c",
     remedies: &[Does::SparesVmm],
-    look,
+    look: |evidence| evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits)),
 };
 
 /// `EPT_VIOLATION`, `NPF`.
@@ -53,10 +53,6 @@ const RESERVED: Terms = Terms::new(
      free, and cannot be overcommitted, swapped or merged.",
     "Where the host overcommits its memory: what one VM reserves is missing for the others.",
 );
-
-fn look(evidence: &Evidence<'_>) -> Judgement {
-    evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits))
-}
 
 /// Faults of guest memory, without those of emulated devices.
 struct Faults {

@@ -10,7 +10,7 @@ use super::evidence::{Evidence, Guest, exits_of};
 use super::remedy::{Does, Remedy};
 use super::say::{percent, rate};
 use super::terms::{FEWER_VCPUS, MODULE_RELOADED, Terms};
-use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
+use super::{Found, Rule, STORM_PER_S, Sure};
 use crate::exit::Isa;
 use crate::exit::account::Account as ExitAccount;
 
@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
     title: "vCPUs that spin on locks (pause-loop exits)",
     source: "kvm_vcpu_on_spin in virt/kvm/kvm_main.c, ple_gap in arch/x86/kvm/vmx/vmx.c",
     remedies: &[Does::SparesCpus, Does::NoPauseExits, Does::SparesExits],
-    look,
+    look: |evidence| evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits)),
 };
 
 /// `PAUSE_INSTRUCTION`, `pause`.
@@ -29,10 +29,6 @@ const LOOKED_FOR: Terms = Terms::new(
     "The guest's own CPU time while it is traced.",
     "A guest that is near its limit: events of a contended lock are many, and tracing each slows it down.",
 );
-
-fn look(evidence: &Evidence<'_>) -> Judgement {
-    evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits))
-}
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
     let pauses = exits_of(exits, &PAUSE);
@@ -85,10 +81,6 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
             ]
         },
         cost: Some(Cost::cpu(guest.per_s(time_ns))),
-        sure: if pressed {
-            Sure::Likely
-        } else {
-            Sure::Possible
-        },
+        sure: Sure::likely_if(pressed),
     })
 }

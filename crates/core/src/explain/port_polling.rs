@@ -3,26 +3,25 @@
 //! Tuning VT-x guests on Xen brought 7 to 14 % by moving a port's emulation nearer and factors of 10
 //! to 40 by a device that is woken instead of polled (Intel Technology Journal 10(3), 2006).
 
-use std::collections::BTreeMap;
-
 use super::cost::Cost;
-use super::evidence::{Evidence, Guest};
+use super::evidence::{Evidence, Guest, grouped};
 use super::hyperv_timers::{self, is_clock};
 use super::remedy::{Does, Remedy};
 use super::say::{percent, rate, took};
 use super::terms::{HYPERV, Terms};
-use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
-use crate::exit::account::{Account as ExitAccount, Tally};
+use super::{Found, Rule, STORM_PER_S, Sure};
+use crate::exit::account::Account as ExitAccount;
 use crate::exit::{Kind, SubKey};
-use crate::stats::Share;
-use crate::stats::total;
+use crate::stats::{Share, total};
 
 pub(super) const RULE: Rule = Rule {
     id: "port-polling",
     title: "an emulated port that is polled",
     source: "Intel Technology Journal 10(3), 2006; trace_kvm_pio in arch/x86/kvm/x86.c",
     remedies: &[Does::SparesExits, Does::ForLinux, Does::ForWindows],
-    look,
+    look: |evidence| {
+        evidence.each_about(SubKey::Pio, |guest, exits| of_guest(evidence, guest, exits))
+    },
 };
 
 /// Share of all port accesses.
@@ -38,10 +37,6 @@ const DEVICE: Terms = Terms::new(
     "It holds from the VM's next start, and the guest needs a driver for the other device.",
     "A guest without that driver, and firmware or a boot loader that knows the old device alone.",
 );
-
-fn look(evidence: &Evidence<'_>) -> Judgement {
-    evidence.each_about(SubKey::Pio, |guest, exits| of_guest(evidence, guest, exits))
-}
 
 fn device(port: u64) -> (&'static str, &'static str) {
     match port {
@@ -78,12 +73,7 @@ fn device(port: u64) -> (&'static str, &'static str) {
 }
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
-    let mut ports: BTreeMap<u64, Tally> = BTreeMap::new();
-    for (cause, tally) in &exits.causes {
-        if let (Kind::PioRead | Kind::PioWrite, Some(port)) = (cause.kind, cause.sub) {
-            ports.entry(port).or_default().fold(tally);
-        }
-    }
+    let ports = grouped(exits, &[Kind::PioRead, Kind::PioWrite], |port| port);
     let all = total(ports.values().map(|tally| tally.count));
     let (&port, tally) = ports.iter().max_by_key(|(_, tally)| tally.count)?;
     let share = Share::of(tally.count, all)?;
@@ -127,10 +117,6 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
             )]
         },
         cost: (tally.time_ns() > 0).then(|| Cost::cpu(guest.per_s(tally.time_ns()))),
-        sure: if whose == "an emulated device" {
-            Sure::Possible
-        } else {
-            Sure::Likely
-        },
+        sure: Sure::likely_if(whose != "an emulated device"),
     })
 }

@@ -29,7 +29,7 @@ use super::{Found, Who};
 use crate::account::Account;
 use crate::account::worth::highest_ceiling;
 use crate::event::CeilingSource;
-use crate::exit::Kind;
+use crate::exit::{Cause, Kind};
 use crate::kvm::Knobs;
 use crate::parameter::Values;
 use crate::stats::Fold;
@@ -63,7 +63,6 @@ pub enum Does {
     SparesVmm,
     /// Fewer vCPUs on these CPUs, or more CPUs.
     SparesCpus,
-    /// Nothing is changed.
     Nothing,
 }
 
@@ -88,18 +87,6 @@ impl Lever {
     }
 }
 
-impl Does {
-    /// Why no evidence of a recording makes it harmful; `None` where some does.
-    pub fn harmless(self) -> Option<&'static str> {
-        match self {
-            Self::SparesExits | Self::SparesVmm | Self::SparesCpus | Self::Nothing => {
-                Some("it takes no CPU time from other tasks")
-            }
-            _ => None,
-        }
-    }
-}
-
 /// Something that can be done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remedy {
@@ -117,27 +104,46 @@ pub struct Remedy {
 /// What the guard says of a remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Guarded {
-    /// It may be given.
     Given,
     /// It may be given, and it was not recorded whether something that forbids it is so: what.
     Doubtful(&'static str),
-    /// It must not be given: why.
     Harms(String),
 }
 
-/// What `tune` recommends for KVM's parameters by the same halts. Rules name no value of a parameter
-/// themselves: this does, so that no finding contradicts it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What `tune` recommends by the same halts: for KVM's parameters, or for a guest that recorded itself. Rules
+/// name no value of a parameter themselves: this does, so that no finding contradicts it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Advised {
     #[default]
     NotAsked,
     Leave,
-    Change {
-        /// What is in force.
-        from: Knobs,
-        /// What is recommended.
-        to: Knobs,
+    /// Another limit of polling on the side that recorded.
+    Set {
+        from_ns: u32,
+        to_ns: u32,
+        /// How, in a sentence without its full stop.
+        how: String,
     },
+    /// For a guest: polling in the host instead.
+    Host {
+        /// How, in a sentence without its full stop.
+        how: String,
+    },
+}
+
+impl Advised {
+    /// Other parameters of KVM than those in force.
+    pub fn change(from: &Knobs, to: &Knobs) -> Self {
+        let changed = Values::from(*to).beyond(&Values::from(*from));
+        let set: Vec<String> = (changed.listed())
+            .map(|(name, to)| format!(" --set {name}={to}"))
+            .collect();
+        Self::Set {
+            from_ns: from.halt_poll_ns,
+            to_ns: to.halt_poll_ns,
+            how: format!("`haltwise apply{}`", set.concat()),
+        }
+    }
 }
 
 /// How a Linux guest gives up polling by itself, and lets the host poll for it.
@@ -170,28 +176,14 @@ impl Remedy {
     ) -> Self {
         let does = does(lever);
         let more = matches!(does, Does::HostPollsMore(_));
-        let text = match (lever, evidence.advised) {
-            (Lever::Parameters, Advised::Change { from, to })
-                if contradicts(lever, evidence.advised, more).is_none() =>
-            {
-                format!("{}, as tune recommends.", command(&from, &to))
-            }
-            // Never given: tune says otherwise.
-            (Lever::Parameters, Advised::Change { .. } | Advised::Leave) => {
-                let way = if more { "more" } else { "less" };
-                format!("KVM parameters that make the host poll {way}.")
-            }
-            (Lever::Parameters, Advised::NotAsked) => {
-                "`haltwise tune DIR` finds the setting of KVM's parameters that suits all VMs of the host \
-                 together."
-                    .to_owned()
-            }
-            (Lever::OwnCeiling, _) => {
+        let text = match lever {
+            Lever::Parameters => advice(evidence, more),
+            Lever::OwnCeiling => {
                 "The VM has a ceiling of its own, to which no host parameter applies: have its VMM set \
                  KVM_CAP_HALT_POLL to what `haltwise tune DIR --ceiling-only` finds."
                     .to_owned()
             }
-            (Lever::Guest, _) => WITHOUT_HALTPOLL.to_owned(),
+            Lever::Guest => WITHOUT_HALTPOLL.to_owned(),
         };
         let terms = match lever {
             Lever::Guest => HOST_POLLS_FOR_GUEST,
@@ -211,15 +203,18 @@ impl Remedy {
             Does::HostPollsMore(lever) if seen.is_vetoed && lever != Lever::Guest => {
                 harms("the guest disabled host polling: KVM does not poll for it")
             }
-            Does::HostPollsMore(lever) => contradicts(lever, evidence.advised, true)
-                .unwrap_or_else(|| self.takes_cpu(evidence, &seen)),
-            Does::HostPollsLess(lever) => {
-                contradicts(lever, evidence.advised, false).unwrap_or(Guarded::Given)
+            Does::HostPollsMore(Lever::Parameters) => {
+                contradicts(evidence, true).unwrap_or_else(|| self.takes_cpu(evidence, &seen))
             }
-            Does::GuestPolls => {
-                in_guest(evidence, true).unwrap_or_else(|| self.takes_cpu(evidence, &seen))
+            Does::HostPollsLess(Lever::Parameters) => {
+                contradicts(evidence, false).unwrap_or(Guarded::Given)
             }
-            Does::WaitsForTimers => self.takes_cpu(evidence, &seen),
+            Does::GuestPolls if evidence.in_guest.is_some() => {
+                contradicts(evidence, true).unwrap_or_else(|| self.takes_cpu(evidence, &seen))
+            }
+            Does::HostPollsMore(_) | Does::GuestPolls | Does::WaitsForTimers => {
+                self.takes_cpu(evidence, &seen)
+            }
             Does::TrapsHalts => match seen.contention(evidence) {
                 Contention::Wanted(_) => Guarded::Given,
                 Contention::Unknown => Guarded::Doubtful(CPUS),
@@ -230,7 +225,7 @@ impl Remedy {
             },
             // Of a guest that recorded itself it is known what its polls spare.
             Does::GuestPollsLess if evidence.in_guest.is_some() => {
-                in_guest(evidence, false).unwrap_or(Guarded::Given)
+                contradicts(evidence, false).unwrap_or(Guarded::Given)
             }
             Does::GuestPollsLess => match seen.contention(evidence) {
                 Contention::Wanted(_) => Guarded::Given,
@@ -250,7 +245,8 @@ impl Remedy {
                 harms("the guest uses Hyper-V's interface, as Windows does")
             }
             Does::LoadsModule(names) => already(evidence, names),
-            Does::ForWindows
+            Does::HostPollsLess(_)
+            | Does::ForWindows
             | Does::ForLinux
             | Does::SparesExits
             | Does::SparesVmm
@@ -294,38 +290,56 @@ fn harms(why: impl Into<String>) -> Guarded {
     Guarded::Harms(why.into())
 }
 
-/// Whether `tune` recommends something else for a guest that recorded itself.
-fn in_guest(evidence: &Evidence<'_>, more: bool) -> Option<Guarded> {
-    evidence.in_guest.as_ref()?.contradicts(more)
-}
-
-/// Whether `tune` recommends something else than more, or less, polling.
-fn contradicts(lever: Lever, advised: Advised, more: bool) -> Option<Guarded> {
-    match advised {
-        _ if lever != Lever::Parameters => None,
+/// Whether `tune` recommends something else than more, or less, polling on the side that recorded.
+fn contradicts(evidence: &Evidence<'_>, more: bool) -> Option<Guarded> {
+    let (parameter, halts) = match evidence.in_guest {
+        None => ("halt_poll_ns", "halts"),
+        Some(_) => ("guest_halt_poll_ns", "idle periods"),
+    };
+    match &evidence.advised {
         Advised::NotAsked => None,
-        Advised::Leave => Some(harms(
-            "tune finds no significantly better setting on the same halts",
-        )),
-        Advised::Change { from, to } => {
-            let (from, to) = (from.halt_poll_ns, to.halt_poll_ns);
-            let other_way = if more { to < from } else { to > from };
+        Advised::Leave => Some(harms(format!(
+            "tune finds no significantly better setting on the same {halts}"
+        ))),
+        Advised::Host { .. } => more.then(|| harms("tune recommends polling in the host instead")),
+        Advised::Set { from_ns, to_ns, .. } => {
+            let other_way = if more {
+                to_ns < from_ns
+            } else {
+                to_ns > from_ns
+            };
             other_way.then(|| {
                 harms(format!(
-                    "on the same halts tune recommends halt_poll_ns={to} instead of {from}"
+                    "on the same {halts} tune recommends {parameter}={to_ns} instead of {from_ns}"
                 ))
             })
         }
     }
 }
 
-/// `haltwise apply --set ...` with what changes.
-fn command(from: &Knobs, to: &Knobs) -> String {
-    let changed = Values::from(*to).beyond(&Values::from(*from));
-    let set: Vec<String> = (changed.listed())
-        .map(|(name, to)| format!(" --set {name}={to}"))
-        .collect();
-    format!("`haltwise apply{}`", set.concat())
+/// What `tune` recommends, for more or less polling on the side that recorded.
+pub(super) fn advice(evidence: &Evidence<'_>, more: bool) -> String {
+    let way = if more { "more" } else { "less" };
+    match (&evidence.advised, &evidence.in_guest) {
+        (Advised::Set { how, .. } | Advised::Host { how }, _)
+            if contradicts(evidence, more).is_none() =>
+        {
+            format!("{how}, as tune recommends.")
+        }
+        (Advised::NotAsked, None) => {
+            "`haltwise tune DIR` finds the setting of KVM's parameters that suits all VMs of the host \
+             together."
+                .to_owned()
+        }
+        (Advised::NotAsked, Some(_)) => {
+            "`haltwise tune DIR` finds the setting of haltpoll's parameters, or polling in the \
+             host, that suits these idle periods."
+                .to_owned()
+        }
+        // Never given: tune says otherwise.
+        (_, None) => format!("KVM parameters that make the host poll {way}."),
+        (_, Some(_)) => format!("Parameters of haltpoll with which the guest polls {way}."),
+    }
 }
 
 /// Whether a module has a parameter set already.
@@ -383,12 +397,18 @@ const HYPERV: std::ops::RangeInclusive<u64> = 0x4000_0000..=0x4000_01ff;
 
 /// It wrote `MSR_KVM_POLL_CONTROL`, or another of KVM's MSRs where those were recorded.
 fn is_kvm_guest(guest: &Guest<'_>) -> bool {
-    guest.seats.iter().any(super::evidence::Seat::is_vetoed) || writes(guest, KVM)
+    guest
+        .seats
+        .iter()
+        .any(super::evidence::VcpuEvidence::is_vetoed)
+        || writes(guest, KVM)
 }
 
 fn writes(guest: &Guest<'_>, msrs: std::ops::RangeInclusive<u64>) -> bool {
-    let mut causes = guest.exits.iter().flat_map(|exits| exits.causes.keys());
-    causes.any(|cause| {
+    let is_it = |cause: &Cause| {
         cause.kind == Kind::MsrWrite && cause.sub.is_some_and(|msr| msrs.contains(&msr))
-    })
+    };
+    guest
+        .exits
+        .is_some_and(|exits| exits.causes.keys().any(is_it))
 }

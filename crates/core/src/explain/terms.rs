@@ -26,7 +26,6 @@ impl Terms {
         Self { price, harm }
     }
 
-    /// What it costs.
     pub fn price(&self) -> &'static str {
         self.price
     }

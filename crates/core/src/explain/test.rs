@@ -20,13 +20,16 @@ use crate::event::{
     CeilingSource, Halt, HostSample, IdleState, Knob, KnobScope, Observable, Paused, Vcpu, Vm,
     WakeSource, WindowChange,
 };
+use crate::exit::account::test::row;
 use crate::exit::account::{Account as ExitAccount, By};
-use crate::exit::{Cause, Exits, Isa, Kind, Recorded, SubKey};
-use crate::hist::LogHist;
+use crate::exit::{Cause, Isa, Kind, Recorded, SubKey};
 use crate::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use crate::recording::Roster;
 
 const SECOND: u64 = 1_000_000_000;
+
+/// Exits: what, which reason, which sub-key, how many, and how long each takes.
+type Row = (Kind, u32, Option<u64>, u64, u64);
 
 /// A recording of ten seconds with one VM.
 struct Bench {
@@ -93,19 +96,13 @@ impl Bench {
             id: VcpuId(id),
             tid: Tid(100 + id),
             window_ns: Some(0),
-            ceiling_ns: None,
-            ceiling_source: CeilingSource::Unknown,
             guest_veto: Some(false),
-            time: None,
+            ..Vcpu::default()
         };
         let roster = Roster {
             vms: vec![Vm {
                 index: vm,
-                key: VmKey {
-                    pid: Pid(99),
-                    start_ticks: 1,
-                    ordinal: 0,
-                },
+                key: VmKey::first(Pid(99), 1),
                 name: "guest".into(),
                 vmm: VmmKind::Qemu,
                 observable: Observable::Yes,
@@ -148,6 +145,17 @@ impl Bench {
         self
     }
 
+    /// The same with something of the VM, or of its first vCPU, changed.
+    fn vm(mut self, change: impl FnOnce(&mut Vm)) -> Self {
+        change(&mut self.roster.vms[0]);
+        self
+    }
+
+    fn vcpu(mut self, change: impl FnOnce(&mut Vcpu)) -> Self {
+        change(&mut self.roster.vcpus[0]);
+        self
+    }
+
     /// Some task waits for one of four CPUs for this share of the time, and they are busy for half of it.
     fn pressure(self, share: f64) -> Self {
         self.host(share, 0.5)
@@ -183,37 +191,21 @@ impl Bench {
         self
     }
 
-    /// Exits of the VM: what, which reason, which sub-key, how many, and how long each takes.
-    fn exits(self, keys: &[SubKey], rows: &[(Kind, u32, Option<u64>, u64, u64)]) -> Self {
+    fn exits(self, keys: &[SubKey], rows: &[Row]) -> Self {
         self.exits_on(Isa::Vmx, keys, rows)
     }
 
-    fn exits_on(
-        mut self,
-        isa: Isa,
-        keys: &[SubKey],
-        rows: &[(Kind, u32, Option<u64>, u64, u64)],
-    ) -> Self {
+    fn exits_on(mut self, isa: Isa, keys: &[SubKey], rows: &[Row]) -> Self {
         let mut account = ExitAccount::new(By::Reason, 0);
         for &(kind, reason, sub, count, each_ns) in rows {
-            let mut handling_ns = LogHist::default();
-            (0..count).for_each(|_| handling_ns.record(each_ns));
-            account.add(&Exits {
-                time_ns: SECOND,
-                interval_ns: SECOND,
-                vm: Some(VmIndex(0)),
-                vcpu: Some(VcpuId(0)),
-                tid: Tid(100),
-                cause: Cause {
-                    kind,
-                    isa,
-                    reason: Some(reason),
-                    sub,
-                },
-                count,
-                user_ns: 0,
-                handling_ns,
-            });
+            let cause = Cause {
+                kind,
+                isa,
+                reason: Some(reason),
+                sub,
+            };
+            let times = vec![each_ns; usize::try_from(count).unwrap()];
+            account.add(&row(SECOND, 0, cause, &times, 0, 0));
         }
         self.exits = Some(ExitsSeen {
             recorded: Recorded {
@@ -235,10 +227,12 @@ impl Bench {
             end_ns: span_ns,
         };
         let exits = self.exits.as_ref();
-        let evidence = Evidence::new(&self.roster, &self.ledger, exits, interval, |_| true)
-            .weighing(self.weight)
-            .advised(self.advised)
-            .in_guest(self.in_guest.clone());
+        let evidence = Evidence {
+            weight: self.weight,
+            advised: self.advised.clone(),
+            in_guest: self.in_guest,
+            ..Evidence::new(&self.roster, &self.ledger, exits, interval, |_| true)
+        };
         explain(&evidence)
     }
 
@@ -254,11 +248,15 @@ impl Bench {
         Some(self.finding(id)?.found.sure)
     }
 
-    /// The kinds of remedy that a rule gives.
+    /// Kinds of remedy that a rule gives; the rule declares each of them.
     fn gives(&self, id: &str) -> Vec<Does> {
-        let remedies = self.finding(id).map(|it| it.found.remedies);
-        let remedies = remedies.unwrap_or_default().into_iter();
-        remedies.map(|remedy| remedy.does).collect()
+        let Some(Finding { rule, found }) = self.finding(id) else {
+            return Vec::new();
+        };
+        let given: Vec<Does> = found.remedies.iter().map(|it| it.does).collect();
+        let is_declared = |does| rule.remedies.contains(does);
+        assert!(given.iter().all(is_declared), "{id}: {given:?}");
+        given
     }
 
     /// Why a remedy of a rule is not given.
@@ -283,6 +281,14 @@ impl Bench {
         let cost = self.finding(id).unwrap().found.cost;
         cost.unwrap().weighed(self.weight)
     }
+}
+
+/// Wake-ups of an idle vCPU by a timer at this rate.
+const fn tick(hz: u64) -> Load {
+    LOAD.count(10 * hz)
+        .period_ns(SECOND / hz)
+        .gap_ns(SECOND / hz - 50_000)
+        .wake(WakeSource::Timer)
 }
 
 /// A VM of one vCPU with this load: on CPUs to spare, on CPUs that others want, on a host of which nothing is known.

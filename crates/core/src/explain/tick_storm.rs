@@ -30,6 +30,10 @@ struct Tick {
     kept_by: &'static [Does],
 }
 
+const fn known(hz: f64, whose: &'static str, kept_by: &'static [Does]) -> Tick {
+    Tick { hz, whose, kept_by }
+}
+
 const LINUX: &[Does] = &[Does::ForLinux];
 const WINDOWS: &[Does] = &[Does::ForWindows];
 const EITHER: &[Does] = &[Does::ForLinux, Does::ForWindows];
@@ -52,51 +56,31 @@ fn remedy(guest: Does) -> Remedy {
 /// asks for it; without Hyper-V's timers it takes its clock from the RTC, whose rates are powers of
 /// two (MC146818, register A), up to 2048 Hz in Windows 10 (14ebda33).
 static TICKS: [Tick; 9] = [
-    Tick {
-        hz: 64.0,
-        whose: "Windows' clock at rest (15.6 ms), from the RTC or the PIT",
-        kept_by: WINDOWS,
-    },
-    Tick {
-        hz: 100.0,
-        whose: "a Linux tick at HZ=100, or a PIT at that rate",
-        kept_by: LINUX,
-    },
-    Tick {
-        hz: 128.0,
-        whose: "an RTC at 128 Hz",
-        kept_by: WINDOWS,
-    },
-    Tick {
-        hz: 250.0,
-        whose: "a Linux tick at HZ=250",
-        kept_by: LINUX,
-    },
-    Tick {
-        hz: 300.0,
-        whose: "a Linux tick at HZ=300",
-        kept_by: LINUX,
-    },
-    Tick {
-        hz: 512.0,
-        whose: "an RTC at 512 Hz",
-        kept_by: WINDOWS,
-    },
-    Tick {
-        hz: 1000.0,
-        whose: "a PIT or HPET at 1 ms, or a Linux tick at HZ=1000",
-        kept_by: EITHER,
-    },
-    Tick {
-        hz: 1024.0,
-        whose: "an RTC at 1024 Hz, as used by Windows for multimedia, or a tick of 1 ms",
-        kept_by: WINDOWS,
-    },
-    Tick {
-        hz: 2048.0,
-        whose: "an RTC at 2048 Hz, as used by Windows 10",
-        kept_by: WINDOWS,
-    },
+    known(
+        64.0,
+        "Windows' clock at rest (15.6 ms), from the RTC or the PIT",
+        WINDOWS,
+    ),
+    known(
+        100.0,
+        "a Linux tick at HZ=100, or a PIT at that rate",
+        LINUX,
+    ),
+    known(128.0, "an RTC at 128 Hz", WINDOWS),
+    known(250.0, "a Linux tick at HZ=250", LINUX),
+    known(300.0, "a Linux tick at HZ=300", LINUX),
+    known(512.0, "an RTC at 512 Hz", WINDOWS),
+    known(
+        1000.0,
+        "a PIT or HPET at 1 ms, or a Linux tick at HZ=1000",
+        EITHER,
+    ),
+    known(
+        1024.0,
+        "an RTC at 1024 Hz, as used by Windows for multimedia, or a tick of 1 ms",
+        WINDOWS,
+    ),
+    known(2048.0, "an RTC at 2048 Hz, as used by Windows 10", WINDOWS),
 ];
 
 /// How far the rate may be above a known one: clocks of guest and host differ by far less, and few
@@ -214,11 +198,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, wanted: &Tick) -> Option
             .collect(),
         cost: Some(Cost::cpu(guest.per_s(awake_ns(&account)))),
         // Halts alone tell the rate and not the device; a rate with ticks lost not even that.
-        sure: if per_s >= tick.hz * (1.0 - ABOVE) {
-            Sure::Likely
-        } else {
-            Sure::Possible
-        },
+        sure: Sure::likely_if(per_s >= tick.hz * (1.0 - ABOVE)),
         who,
     })
 }

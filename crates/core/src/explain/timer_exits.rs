@@ -11,21 +11,22 @@
 //! that is read-only from then on. So it is a remedy only where it was switched off.
 
 use super::cost::Cost;
-use super::evidence::{Evidence, Guest, exits_of, tally};
+use super::evidence::{Evidence, Guest, about, exits_of};
 use super::remedy::{Does, Remedy};
 use super::say::{rate, took};
 use super::terms::Terms;
-use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
+use super::{Found, Rule, STORM_PER_S, Sure};
 use crate::event::Observable;
 use crate::exit::account::Account as ExitAccount;
 use crate::exit::{Isa, Kind};
+use crate::stats::Fold;
 
 pub(super) const RULE: Rule = Rule {
     id: "timer-exits",
     title: "a guest's timer that exits",
     source: "kvm_can_post_timer_interrupt in arch/x86/kvm/lapic.c",
     remedies: &[Does::HaltsInGuest, Does::WaitsForTimers],
-    look,
+    look: |evidence| evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits)),
 };
 
 /// `PREEMPTION_TIMER`.
@@ -54,9 +55,7 @@ const ADVANCED: Terms = Terms::new(
 
 /// Where it is off: a guest's deadlines are met later than they need be.
 fn advance(evidence: &Evidence<'_>, exits: &ExitAccount) -> Option<Remedy> {
-    let deadlines = tally(exits, |cause| {
-        cause.kind == Kind::MsrWrite && cause.sub == Some(DEADLINE)
-    });
+    let deadlines = about(exits, &[Kind::MsrWrite], |msr| msr == DEADLINE);
     let how = match evidence.setting("kvm.lapic_timer_advance")? {
         "0" => "`echo -1 > /sys/module/kvm/parameters/lapic_timer_advance_ns`",
         "N" => "load kvm with `lapic_timer_advance=1` (the parameter is read-only)",
@@ -68,15 +67,9 @@ fn advance(evidence: &Evidence<'_>, exits: &ExitAccount) -> Option<Remedy> {
     (deadlines.count > 0).then(|| Remedy::new(Does::WaitsForTimers, text, ADVANCED))
 }
 
-fn look(evidence: &Evidence<'_>) -> Judgement {
-    evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits))
-}
-
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
     let mut timer = exits_of(exits, &EXPIRED);
-    timer.fold(&tally(exits, |cause| {
-        cause.kind == Kind::MsrWrite && cause.sub.is_some_and(|msr| SETS.contains(&msr))
-    }));
+    timer.fold(&about(exits, &[Kind::MsrWrite], |msr| SETS.contains(&msr)));
     let per_s = guest.per_s(timer.count);
     let in_guest = guest.vm.machine.is_some_and(|machine| machine.cpu_pm);
     if per_s < STORM_PER_S || in_guest || guest.vm.observable != Observable::Yes {

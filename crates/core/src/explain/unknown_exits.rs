@@ -4,11 +4,11 @@
 //! at once: a vCPU that does nothing takes a whole CPU.
 
 use super::cost::Cost;
-use super::evidence::{Evidence, Guest, tally};
+use super::evidence::{Guest, tally};
 use super::remedy::{Does, Remedy};
 use super::say::{rate, took};
 use super::terms::Terms;
-use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
+use super::{Found, Rule, STORM_PER_S, Sure};
 use crate::exit::account::Account as ExitAccount;
 use crate::exit::{Cause, Kind};
 
@@ -17,7 +17,7 @@ pub(super) const RULE: Rule = Rule {
     title: "KVM_RUN returns without a reason that the VMM handles",
     source: "KVM_EXIT_UNKNOWN in Documentation/virt/kvm/api.rst",
     remedies: &[Does::SparesVmm],
-    look,
+    look: |evidence| evidence.each_exits(of_guest),
 };
 
 /// `KVM_EXIT_UNKNOWN`.
@@ -27,10 +27,6 @@ const UPDATED: Terms = Terms::new(
     "The VM has to stop, or to move to another host, while VMM or kernel are replaced.",
     "Where the VM must not stop before a log has told which exit it is.",
 );
-
-fn look(evidence: &Evidence<'_>) -> Judgement {
-    evidence.each_exits(of_guest)
-}
 
 fn of_guest(guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
     let returns = tally(exits, |cause: &Cause| {

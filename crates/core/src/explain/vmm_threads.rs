@@ -11,7 +11,7 @@ use super::remedy::{Does, Remedy};
 use super::say::{percent, rate};
 use super::terms::Terms;
 use super::{Found, Judgement, Rule, Sure};
-use crate::event::{Observable, WakeSource};
+use crate::event::Observable;
 
 pub(super) const RULE: Rule = Rule {
     id: "vmm-threads",
@@ -60,15 +60,8 @@ const UNNAMED: Terms = Terms::new(
 );
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    let unknown = evidence.guests.is_empty()
-        || evidence.guests.iter().any(|guest| {
-            let threads = guest.vm.threads.as_ref();
-            threads.and_then(|it| it.others_cpu_ns).is_none()
-        });
-    Judgement {
-        found: evidence.each(of_guest),
-        blind: unknown.then(|| "the VMM's other threads were not recorded".to_owned()),
-    }
+    let lacks = "the VMM's other threads were not recorded";
+    evidence.each_threads(|threads| threads.others_cpu_ns, lacks, of_guest)
 }
 
 #[derive(Clone, Copy)]
@@ -98,13 +91,7 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
     // The main thread's time is qemu-hpet's.
     let others_ns = threads.others_cpu_ns?.saturating_sub(threads.main_cpu_ns);
     let cpu_ns = threads.per_s(others_ns);
-    let account = &guest.account;
-    let vcpus = guest.seats.len().max(1) as f64;
-    let rests = guest.per_s(account.halted_ns()) / 1e9 / vcpus;
-    let by = |source: WakeSource| account.wakes[usize::from(source.code())];
-    let known = by(WakeSource::Timer).saturating_add(by(WakeSource::Ipi));
-    // A wake whose source is not known may be a device's.
-    let device = guest.per_s(account.halts.saturating_sub(known));
+    let (rests, device) = (guest.rests(), guest.device_wakes_per_s());
     let beyond_ns = cpu_ns - device * WAKE_NS;
     if beyond_ns < MUCH * 1e9 || rests < RESTS || guest.vm.observable != Observable::Yes {
         return None;
@@ -146,7 +133,7 @@ fn remedy(poller: Poller) -> Remedy {
             VHOST,
         ),
         Poller::Unknown => (
-            "See what the thread does: `haltwise record --profile`, then `haltwise profile`; then have that device \
+            "See what the thread does: `haltwise record --profile`, then `haltwise report --profile`; then have that device \
              wait for events in place of polling (interrupt mode), or give it fewer queues.",
             UNNAMED,
         ),

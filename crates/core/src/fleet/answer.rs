@@ -6,11 +6,10 @@ use super::cell::{BOUND, Cell, Costed, DEFAULT, IN_FORCE};
 use super::choose::{Choice, Chosen, Pair, Takes, Verdict, best, interval};
 use super::cohort::Cohort;
 use super::gather::{Fleet, OfUnit, Unit};
-use super::vms::{Small, VmAnswer, VmSums};
+use super::vms::VmAnswer;
 use crate::costs::grid::OFF;
 use crate::kvm::Knobs;
-use crate::stats::Fold;
-use crate::stats::Interval;
+use crate::stats::{Fold, Interval, folded};
 use crate::tune::advice::LEAST_GAIN;
 
 /// VMs and hosts that are named at most.
@@ -64,7 +63,6 @@ pub struct OfCohort {
     pub takes: Takes,
     /// What is in force, on the half that validates.
     pub in_force: Costed,
-    /// The setting.
     pub own: Costed,
     /// The one setting for all.
     pub one: Costed,
@@ -105,16 +103,7 @@ pub struct Answer {
     pub plans: Vec<Plan>,
     /// What cost most first.
     pub cohorts: Vec<OfCohort>,
-    /// VMs, each on each host and in each cohort it was in.
-    pub vms: u64,
-    /// VMs with a ceiling of their own in [`PlanKind::Ceilings`].
-    pub with_ceiling: u64,
-    /// VMs that had a ceiling of their own while recorded, which `halt_poll_ns` does not reach.
-    pub had_ceiling: u64,
-    /// VMs that would lose under what their cohort takes.
-    pub losers: u64,
-    /// Those that would lose most.
-    pub losing: Vec<Loser>,
+    pub seen: VmsSeen,
     /// Hosts unlike their cohort, what they lose by it first.
     pub unlike: Vec<Unlike>,
 }
@@ -123,14 +112,13 @@ pub struct Answer {
 /// of the whole, where that is to be set; so do all, where the settings of their own cost more together.
 pub fn choose(fleet: &Fleet) -> Option<Chosen> {
     let places = &fleet.places;
-    let compare = Compare { fleet };
     let one = best(&fleet.total(), places)?.0;
-    let whole = compare.plan(PlanKind::One, |_| Some(one)).gain;
+    let whole = fleet.plan(PlanKind::One, |_| Some(one)).gain;
     let is_set = Verdict::of(&whole) == Verdict::Set;
     let cells = fleet.cohorts();
     let choice = |(cohort, cell): (&Cohort, &Cell)| {
         let best = best(cell, places)?.0;
-        let gain = interval(compare.pairs(Some(cohort), |_| Some(best)), Pair::gain);
+        let gain = interval(fleet.pairs(Some(cohort), |_| Some(best)), Pair::gain);
         let (takes, place) = match Verdict::of(&gain) {
             Verdict::Set => (Takes::Own, best),
             Verdict::Uncertain | Verdict::FewUnits if is_set => (Takes::One, one),
@@ -157,78 +145,71 @@ pub fn choose(fleet: &Fleet) -> Option<Chosen> {
     Some(Chosen { one, cohorts })
 }
 
-/// Puts it together.
-pub fn answer(fleet: &Fleet, chosen: &Chosen, vms: VmSums) -> Option<Answer> {
+pub fn answer(fleet: &Fleet, chosen: &Chosen, mut seen: VmsSeen) -> Option<Answer> {
     let one = chosen.one;
     let total = fleet.total();
-    let compare = Compare { fleet };
-    let of_one = compare.plan(PlanKind::One, |_| Some(one));
+    let of_one = fleet.plan(PlanKind::One, |_| Some(one));
     let verdict = Verdict::of(&of_one.gain);
-    let mut cohorts = compare.cohorts(chosen);
+    let mut cohorts = fleet.of_cohorts(chosen);
     let taken = |cohort: &Cohort| Some(chosen.cohorts.get(cohort)?.place);
-    let mut seen = VmsSeen::default();
-    vms.finish().for_each(|vm| seen.see(vm));
-    let by_cohort = compare.plan(PlanKind::Cohorts, taken);
-    let mut ceilings = compare.with_ceilings(&seen.with_ceilings);
+    let by_cohort = fleet.plan(PlanKind::Cohorts, taken);
+    let mut ceilings = fleet.with_ceilings(&seen.with_ceilings);
     if ceilings.sums.milli > by_cohort.sums.milli {
-        ceilings = compare.plan(PlanKind::Ceilings, taken);
+        ceilings = fleet.plan(PlanKind::Ceilings, taken);
         seen.with_ceiling = 0;
     }
     let mut plans = vec![
-        compare.plan(PlanKind::InForce, |_| Some(IN_FORCE)),
-        compare.plan(PlanKind::Default, |_| Some(DEFAULT)),
-        compare.plan(PlanKind::Off, |_| fleet.places.place(&OFF)),
+        fleet.plan(PlanKind::InForce, |_| Some(IN_FORCE)),
+        fleet.plan(PlanKind::Default, |_| Some(DEFAULT)),
+        fleet.plan(PlanKind::Off, |_| fleet.places.place(&OFF)),
         of_one,
         by_cohort,
         ceilings,
     ];
     if total.judged(BOUND).halts == total.judged(IN_FORCE).halts {
-        plans.push(compare.plan(PlanKind::Bound, |_| Some(BOUND)));
+        plans.push(fleet.plan(PlanKind::Bound, |_| Some(BOUND)));
     }
     for of in &mut cohorts {
         of.vms = seen.by_cohort.get(&of.cohort).copied().unwrap_or(0);
     }
-    seen.losing
-        .sort_by_key(|it| std::cmp::Reverse(it.vm.of_cohort.milli - it.vm.in_force.milli));
-    seen.losing.truncate(NAMED);
+    seen.keep_those_that_lose_most();
     Some(Answer {
         one: fleet.places.knobs(one)?,
         verdict,
         plans,
-        unlike: compare.unlike(chosen),
+        unlike: fleet.unlike(chosen),
         cohorts,
-        vms: seen.vms,
-        with_ceiling: seen.with_ceiling,
-        had_ceiling: seen.had_ceiling,
-        losers: seen.losers,
-        losing: seen.losing,
+        seen,
     })
 }
 
-/// What a pass over all VMs gives.
-#[derive(Debug, Default)]
-struct VmsSeen {
-    vms: u64,
+/// Result of a pass over all VMs.
+#[derive(Debug, Clone, Default)]
+pub struct VmsSeen {
+    /// VMs, each on each host and in each cohort it was in.
+    pub vms: u64,
     by_cohort: BTreeMap<Cohort, u64>,
-    with_ceiling: u64,
-    had_ceiling: u64,
-    losers: u64,
-    losing: Vec<Loser>,
-    with_ceilings: BTreeMap<Unit, Small>,
+    /// VMs with a ceiling of their own in [`PlanKind::Ceilings`].
+    pub with_ceiling: u64,
+    /// VMs that had a ceiling of their own while recorded, which `halt_poll_ns` does not reach.
+    pub had_ceiling: u64,
+    /// VMs that would lose under what their cohort takes.
+    pub losers: u64,
+    /// Those that would lose most.
+    pub losing: Vec<Loser>,
+    with_ceilings: BTreeMap<Unit, Costed>,
 }
 
 impl VmsSeen {
-    fn see(&mut self, vm: VmAnswer) {
+    pub fn see(&mut self, vm: VmAnswer) {
         let is_named = u64::from(vm.name.is_some());
         self.vms += is_named;
         *self.by_cohort.entry(vm.cohort.clone()).or_default() += is_named;
         self.with_ceiling += u64::from(vm.ceiling_ns.is_some());
         self.had_ceiling += u64::from(vm.has_ceiling);
-        for (unit, small) in &vm.with_ceiling {
-            self.with_ceilings
-                .entry(unit.clone())
-                .or_default()
-                .add(small);
+        for (unit, costed) in &vm.with_ceiling {
+            let sum = self.with_ceilings.entry(unit.clone());
+            sum.or_default().fold(costed);
         }
         let (now, then) = (vm.in_force.milli as f64, vm.of_cohort.milli as f64);
         if vm.name.is_some() && then > now * (1.0 + LEAST_GAIN) {
@@ -238,20 +219,24 @@ impl VmsSeen {
                 vm,
             });
             if self.losing.len() >= 4 * NAMED {
-                let most = |it: &Loser| it.vm.of_cohort.milli - it.vm.in_force.milli;
-                self.losing.sort_by_key(|it| std::cmp::Reverse(most(it)));
-                self.losing.truncate(NAMED);
+                self.keep_those_that_lose_most();
             }
         }
+    }
+
+    fn keep_those_that_lose_most(&mut self) {
+        let loses = |it: &Loser| it.vm.of_cohort.milli - it.vm.in_force.milli;
+        self.losing.sort_by(|a, b| {
+            let by_loss = loses(b).cmp(&loses(a));
+            let by_host = by_loss.then_with(|| a.vm.host.cmp(&b.vm.host));
+            by_host.then_with(|| a.vm.name.cmp(&b.vm.name))
+        });
+        self.losing.truncate(NAMED);
     }
 }
 
 /// Settings against what is in force, unit by unit.
-struct Compare<'a> {
-    fleet: &'a Fleet,
-}
-
-impl Compare<'_> {
+impl Fleet {
     /// Of one cohort or of all: what each has under the place that its cohort gets, beside what is in force.
     fn pairs(&self, only: Option<&Cohort>, place: impl Fn(&Cohort) -> Option<usize>) -> Vec<Pair> {
         let pair = |of: &OfUnit| {
@@ -270,29 +255,26 @@ impl Compare<'_> {
             }
             any.then_some(pair)
         };
-        self.fleet.units().values().filter_map(pair).collect()
+        self.units().values().filter_map(pair).collect()
     }
 
     fn plan(&self, kind: PlanKind, place: impl Fn(&Cohort) -> Option<usize>) -> Plan {
         of_pairs(kind, self.pairs(None, place))
     }
 
-    fn with_ceilings(&self, sums: &BTreeMap<Unit, Small>) -> Plan {
+    fn with_ceilings(&self, sums: &BTreeMap<Unit, Costed>) -> Plan {
         let mut pairs = self.pairs(None, |_| Some(IN_FORCE));
-        for (pair, unit) in pairs.iter_mut().zip(self.fleet.units().keys()) {
-            let small = sums.get(unit).copied().unwrap_or_default();
+        for (pair, unit) in pairs.iter_mut().zip(self.units().keys()) {
             pair.own = Costed {
-                milli: small.milli,
-                cpu_ns: small.cpu_ns,
-                latency_ns: small.latency_ns,
-                ..pair.own
+                halts: pair.own.halts,
+                ..sums.get(unit).copied().unwrap_or_default()
             };
         }
         of_pairs(PlanKind::Ceilings, pairs)
     }
 
-    fn cohorts(&self, chosen: &Chosen) -> Vec<OfCohort> {
-        let cohorts = self.fleet.cohorts().into_iter();
+    fn of_cohorts(&self, chosen: &Chosen) -> Vec<OfCohort> {
+        let cohorts = self.cohorts().into_iter();
         let mut cohorts: Vec<OfCohort> = cohorts
             .filter_map(|(cohort, cell)| self.of_cohort(cohort, &cell, chosen))
             .collect();
@@ -303,13 +285,13 @@ impl Compare<'_> {
     fn of_cohort(&self, cohort: Cohort, cell: &Cell, chosen: &Chosen) -> Option<OfCohort> {
         let choice = chosen.cohorts.get(&cohort)?;
         let pairs = self.pairs(Some(&cohort), |_| Some(choice.best));
-        let units = self.fleet.units().iter();
+        let units = self.units().iter();
         let hosts = units.filter(|(_, of)| of.cohorts.contains_key(&cohort));
         let hosts: BTreeSet<&str> = hosts.map(|(unit, _)| unit.host.as_str()).collect();
         Some(OfCohort {
             hosts: hosts.len(),
             vms: 0,
-            knobs: self.fleet.places.knobs(choice.best)?,
+            knobs: self.places.knobs(choice.best)?,
             verdict: Verdict::of(&choice.gain),
             takes: choice.takes,
             in_force: *cell.judged(IN_FORCE),
@@ -324,16 +306,16 @@ impl Compare<'_> {
     /// Hosts whose own best setting is cheaper than that of their cohort by [`UNLIKE`].
     fn unlike(&self, chosen: &Chosen) -> Vec<Unlike> {
         let mut by_host = BTreeMap::<(&str, &Cohort), Cell>::new();
-        for (unit, of) in self.fleet.units() {
+        for (unit, of) in self.units() {
             for (cohort, cell) in &of.cohorts {
                 let sum = by_host.entry((&unit.host, cohort));
-                sum.or_insert_with(|| Cell::new(&self.fleet.places))
+                sum.or_insert_with(|| Cell::new(self.places.count()))
                     .fold(cell);
             }
         }
         let one = |((host, cohort), cell): ((&str, &Cohort), Cell)| {
             let place = chosen.cohorts.get(cohort)?.best;
-            let (own, knobs) = best(&cell, &self.fleet.places)?;
+            let (own, knobs) = best(&cell, &self.places)?;
             let (own, of_cohort) = (*cell.judged(own), *cell.judged(place));
             (own.gain_on(&of_cohort) >= UNLIKE).then(|| Unlike {
                 host: host.to_owned(),
@@ -352,13 +334,9 @@ impl Compare<'_> {
 }
 
 fn of_pairs(kind: PlanKind, pairs: Vec<Pair>) -> Plan {
-    let mut sum = Pair::default();
-    for pair in &pairs {
-        sum.fold(pair);
-    }
     Plan {
         kind,
-        sums: sum.own,
+        sums: folded::<Pair>(&pairs).own,
         gain: interval(pairs.clone(), Pair::gain),
         cpus_saved: interval(pairs, Pair::cpus_saved),
     }

@@ -1,6 +1,7 @@
 //! The sums of a cohort in a unit, setting by setting and half by half. What a sleep costs differs from host to host,
 //! and what latency is worth from VM to VM, so costs are summed up beside what they are made of.
 
+use crate::account::sums::folds;
 use crate::costs::{Half, Kind, grid};
 use crate::kvm::Knobs;
 use crate::replay::Cost;
@@ -74,22 +75,10 @@ impl Places {
     }
 }
 
-/// What things cost for a VM on a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
-    /// CPU time of one sleep and wake-up on that host, in nanoseconds.
-    pub switch_cpu_ns: u64,
-    /// What latency is worth to that VM, in thousandths of CPU.
-    pub weight_milli: u64,
-}
-
 /// Sums with their cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Costed {
     pub halts: u64,
-    /// Halts that slept.
-    pub sleeps: u64,
-    pub poll_ns: u64,
     /// Wake-up latency in all, in nanoseconds.
     pub latency_ns: u64,
     /// CPU time of polling and switching, in nanoseconds.
@@ -99,21 +88,13 @@ pub struct Costed {
 }
 
 impl Costed {
-    /// With their cost.
     #[inline]
-    pub fn of(sums: &Sums, terms: Terms) -> Self {
-        let cost = Cost {
-            switch_cpu_ns: terms.switch_cpu_ns,
-            latency_weight_milli: terms.weight_milli,
-            ..Cost::FREE
-        };
+    pub fn of(sums: &Sums, cost: &Cost) -> Self {
         Self {
             halts: sums.halts,
-            sleeps: sums.blocks,
-            poll_ns: sums.poll_ns,
             latency_ns: sums.latency_ns,
-            cpu_ns: sums.cpu_ns(terms.switch_cpu_ns),
-            milli: sums.milli(&cost),
+            cpu_ns: sums.cpu_ns(cost.switch_cpu_ns),
+            milli: sums.milli(cost),
         }
     }
 
@@ -136,16 +117,8 @@ impl Costed {
     }
 }
 
-impl Fold for Costed {
-    #[inline]
-    fn fold(&mut self, other: &Self) {
-        self.halts = self.halts.saturating_add(other.halts);
-        self.sleeps = self.sleeps.saturating_add(other.sleeps);
-        self.poll_ns = self.poll_ns.saturating_add(other.poll_ns);
-        self.latency_ns = self.latency_ns.saturating_add(other.latency_ns);
-        self.cpu_ns = self.cpu_ns.saturating_add(other.cpu_ns);
-        self.milli = self.milli.saturating_add(other.milli);
-    }
+folds! {
+    Costed { halts, latency_ns, cpu_ns, milli }
 }
 
 /// All places, half by half.
@@ -153,8 +126,8 @@ impl Fold for Costed {
 pub struct Cell(Box<[[Costed; 2]]>);
 
 impl Cell {
-    pub fn new(places: &Places) -> Self {
-        Self(vec![[Costed::default(); 2]; places.count()].into())
+    pub fn new(places: usize) -> Self {
+        Self(vec![[Costed::default(); 2]; places].into())
     }
 
     #[inline]

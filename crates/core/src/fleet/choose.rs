@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::cell::{Cell, Costed, IN_FORCE, Places};
 use super::cohort::Cohort;
+use crate::account::sums::folds;
 use crate::kvm::Knobs;
+use crate::stats::Interval;
 use crate::stats::jackknife::Jackknife;
-use crate::stats::{Fold, Interval};
 use crate::tune::advice::LEAST_GAIN;
 use crate::tune::candidates::Candidate;
 
@@ -60,7 +61,6 @@ pub enum Takes {
 /// Two settings on the same halts of a unit, on the half that validates.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Pair {
-    /// The setting.
     pub own: Costed,
     /// What it is compared with.
     pub other: Costed,
@@ -68,12 +68,8 @@ pub struct Pair {
     pub span_ns: u64,
 }
 
-impl Fold for Pair {
-    fn fold(&mut self, other: &Self) {
-        self.own.fold(&other.own);
-        self.other.fold(&other.other);
-        self.span_ns = self.span_ns.saturating_add(other.span_ns);
-    }
+folds! {
+    Pair { own, other, span_ns }
 }
 
 impl Pair {

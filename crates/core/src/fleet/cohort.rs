@@ -4,22 +4,19 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::costs::table::{Host, VmOf};
-use crate::replay::GoalName;
+use crate::replay::{Cost, GoalName};
 
 /// What VMs of a cohort have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
     /// The kernel whose algorithm was replayed.
     Kernel,
-    /// The CPU's name.
     Cpu,
-    /// The architecture.
     Arch,
     Host,
     Vmm,
     /// The class that the operator has given.
     Class,
-    /// The VM's goal.
     Goal,
     /// The value of a label of the host.
     Label(String),
@@ -97,8 +94,12 @@ impl Cohort {
     }
 }
 
-/// What latency is worth to a VM by its goal, in thousandths of CPU.
-pub fn weight_milli(goal: Option<&str>, of_all: u64) -> u64 {
-    let goal = goal.and_then(GoalName::from_name);
-    goal.map_or(of_all, GoalName::weight_milli)
+/// What things cost for a VM on a host: latency by the VM's goal, or as much as to all.
+pub(super) fn cost(host: &Host, vm: &VmOf, of_all_milli: u64) -> Cost {
+    let goal = vm.goal.as_deref().and_then(GoalName::from_name);
+    Cost {
+        switch_cpu_ns: host.switch_cpu_ns,
+        latency_weight_milli: goal.map_or(of_all_milli, GoalName::weight_milli),
+        ..Cost::FREE
+    }
 }

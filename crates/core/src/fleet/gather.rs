@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::cell::{Cell, Costed, Places, Terms};
-use super::cohort::{By, Cohort, weight_milli};
+use super::cell::{Cell, Costed, Places};
+use super::cohort::{By, Cohort, cost};
 use crate::costs::table::{Host, VmOf};
 use crate::costs::{GRID, Half, Kind};
 use crate::kvm::Knobs;
@@ -27,7 +27,6 @@ pub struct Asked {
 /// A capture: its host, and when it was.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CaptureOf {
-    /// The host's name.
     pub host: String,
     /// The day; empty where it is not known.
     pub date: String,
@@ -36,36 +35,30 @@ pub struct CaptureOf {
     pub end_unix_ns: u64,
 }
 
+impl CaptureOf {
+    pub(super) fn of(host: &Host) -> Self {
+        Self {
+            host: host.name.clone(),
+            date: host.date.clone().unwrap_or_default(),
+            start_unix_ns: host.start_unix_ns,
+            end_unix_ns: host.end_unix_ns.max(host.start_unix_ns),
+        }
+    }
+}
+
+/// A row of a VM: its kind, its parameters if it has any, its half, its sums.
+pub type RowOf<'a> = (Kind, Option<&'a Knobs>, Half, &'a Sums);
+
 /// A file's sums.
 #[derive(Debug, Clone)]
 pub struct Part {
     asked: Asked,
     places: Places,
-    captures: BTreeMap<CaptureOf, OfCapture>,
+    captures: BTreeMap<CaptureOf, BTreeMap<Cohort, Cell>>,
     /// Settings that the grid does not have.
     pub unknown: u64,
     pub rows: u64,
     seen: RowsSeen,
-}
-
-#[derive(Debug, Clone, Default)]
-struct OfCapture {
-    vms: BTreeSet<String>,
-    cohorts: BTreeMap<Cohort, Cell>,
-}
-
-/// Whose rows follow.
-#[derive(Debug)]
-pub struct Run<'a> {
-    cell: &'a mut Cell,
-    places: &'a Places,
-    terms: Terms,
-    unknown: &'a mut u64,
-    rows: &'a mut u64,
-    seen: &'a mut RowsSeen,
-    /// The host and the VM, as far as [`RowsSeen`] has hashed them.
-    whose: DefaultHasher,
-    last: usize,
 }
 
 /// Rows that a file has had, by a hash of all that is in them: the same sums of the same VM under the same setting are the
@@ -112,64 +105,37 @@ impl Part {
         }
     }
 
-    /// Rows of a VM follow, at least one.
-    pub fn run<'a>(&'a mut self, host: &'a Host, vm: &VmOf) -> Run<'a> {
-        let capture = CaptureOf {
-            host: host.name.clone(),
-            date: host.date.clone().unwrap_or_default(),
-            start_unix_ns: host.start_unix_ns,
-            end_unix_ns: host.end_unix_ns.max(host.start_unix_ns),
-        };
+    /// Adds rows of a VM, at least one.
+    pub fn add<'a>(&mut self, host: &Host, vm: &VmOf, rows: impl IntoIterator<Item = RowOf<'a>>) {
+        let capture = CaptureOf::of(host);
         self.seen.begin(&host.name);
+        // The host and the VM, as far as all rows have them.
         let mut whose = DefaultHasher::new();
         (&capture, vm).hash(&mut whose);
-        let of = self.captures.entry(capture).or_default();
-        of.vms.insert(vm.key().to_owned());
-        let cohort = Cohort::of(&self.asked.by, host, vm);
-        let cell = of.cohorts.entry(cohort);
-        Run {
-            cell: cell.or_insert_with(|| Cell::new(&self.places)),
-            places: &self.places,
-            terms: Terms {
-                switch_cpu_ns: host.switch_cpu_ns,
-                weight_milli: weight_milli(vm.goal.as_deref(), self.asked.weight_milli),
-            },
-            unknown: &mut self.unknown,
-            rows: &mut self.rows,
-            seen: &mut self.seen,
-            whose,
-            last: 0,
+        let cohorts = self.captures.entry(capture).or_default();
+        let cell = cohorts.entry(Cohort::of(&self.asked.by, host, vm));
+        let cell = cell.or_insert_with(|| Cell::new(self.places.count()));
+        let cost = cost(host, vm, self.asked.weight_milli);
+        let mut last = 0;
+        for (kind, knobs, half, sums) in rows {
+            self.rows += 1;
+            // Rows without halts add nothing, and may be alike.
+            if sums.halts > 0 {
+                let mut row = whose.clone();
+                (kind, knobs, half, sums).hash(&mut row);
+                self.seen.add(row.finish());
+            }
+            let is_bound = !kind.has_knobs() && kind != Kind::Recorded;
+            if is_bound && Kind::oracle(cost.latency_weight_milli) != Some(kind) {
+                continue;
+            }
+            let Some(place) = self.places.of(kind, knobs, last) else {
+                self.unknown += 1;
+                continue;
+            };
+            last = place;
+            cell.add(place, half, &Costed::of(sums, &cost));
         }
-    }
-}
-
-impl Run<'_> {
-    /// Adds a row.
-    #[inline]
-    pub fn add(&mut self, kind: Kind, knobs: Option<&Knobs>, half: Half, sums: &Sums) {
-        *self.rows += 1;
-        self.see(kind, knobs, half, sums);
-        let is_bound = !kind.has_knobs() && kind != Kind::Recorded;
-        if is_bound && Kind::oracle(self.terms.weight_milli) != Some(kind) {
-            return;
-        }
-        let Some(place) = self.places.of(kind, knobs, self.last) else {
-            *self.unknown += 1;
-            return;
-        };
-        self.last = place;
-        self.cell.add(place, half, &Costed::of(sums, self.terms));
-    }
-
-    /// Notes a row. Those without halts add nothing, and may be alike.
-    #[inline]
-    fn see(&mut self, kind: Kind, knobs: Option<&Knobs>, half: Half, sums: &Sums) {
-        if sums.halts == 0 {
-            return;
-        }
-        let mut row = self.whose.clone();
-        (kind, knobs, half, sums).hash(&mut row);
-        self.seen.add(row.finish());
     }
 }
 
@@ -186,7 +152,6 @@ pub enum Level {
 /// Which one: the host, and of it the day and the capture where these are units.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unit {
-    /// The host's name.
     pub host: String,
     date: String,
     start_unix_ns: u64,
@@ -216,7 +181,7 @@ impl Unit {
 }
 
 /// What is known of a unit.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct OfUnit {
     /// How long its captures are, in nanoseconds.
     pub span_ns: u64,
@@ -227,15 +192,12 @@ pub struct OfUnit {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Its capture, or a part of it, is counted already.
     #[error(
         "host {host}: its time overlaps that of another table, of which the halts are counted already"
     )]
     Overlaps { host: String },
-    /// A row is in it more than once.
     #[error("host {host}: a row is in the table more than once")]
     Twice { host: String },
-    /// All of its rows are of other settings.
     #[error("none of its {rows} rows is of the grid {GRID}")]
     OtherGrid { rows: u64 },
 }
@@ -333,18 +295,14 @@ impl Fleet {
         }
         self.rows += part.rows;
         self.unknown += part.unknown;
-        for (capture, of) in part.captures {
+        for (capture, cohorts) in part.captures {
             let times = self.times.entry(capture.host.clone()).or_default();
             times.insert(&capture);
             self.days.insert(capture.date.clone());
             self.captures += 1;
-            let unit = Unit::of(self.level, &capture);
-            let unit = self.units.entry(unit).or_insert_with(OfUnit::empty);
             let span_ns = capture.end_unix_ns - capture.start_unix_ns;
-            unit.span_ns = unit.span_ns.saturating_add(span_ns);
-            for (cohort, cell) in of.cohorts {
-                unit.add(cohort, cell);
-            }
+            let unit = self.units.entry(Unit::of(self.level, &capture));
+            unit.or_default().add(span_ns, cohorts);
         }
         self.settle();
         Ok(())
@@ -370,14 +328,8 @@ impl Fleet {
         }
         self.level = level;
         for (unit, of) in std::mem::take(&mut self.units) {
-            let into = self
-                .units
-                .entry(unit.at(level))
-                .or_insert_with(OfUnit::empty);
-            into.span_ns = into.span_ns.saturating_add(of.span_ns);
-            for (cohort, cell) in of.cohorts {
-                into.add(cohort, cell);
-            }
+            let into = self.units.entry(unit.at(level)).or_default();
+            into.add(of.span_ns, of.cohorts);
         }
     }
 
@@ -391,6 +343,11 @@ impl Fleet {
         &self.units
     }
 
+    /// How many captures of a host there are.
+    pub fn captures_of(&self, host: &str) -> usize {
+        self.times.get(host).map_or(0, |times| times.0.len())
+    }
+
     /// How many hosts, days and captures there are.
     pub fn counts(&self) -> [usize; 3] {
         [self.times.len(), self.days.len(), self.captures]
@@ -398,21 +355,20 @@ impl Fleet {
 
     /// The cohorts, each with its sums.
     pub fn cohorts(&self) -> BTreeMap<Cohort, Cell> {
-        let mut cohorts = BTreeMap::<Cohort, Cell>::new();
-        for of in self.units.values() {
-            for (cohort, cell) in &of.cohorts {
-                match cohorts.get_mut(cohort) {
-                    Some(sum) => sum.fold(cell),
-                    None => drop(cohorts.insert(cohort.clone(), cell.clone())),
-                }
+        let mut all: BTreeMap<Cohort, Cell> = BTreeMap::new();
+        for (cohort, cell) in self.units.values().flat_map(|of| &of.cohorts) {
+            if let Some(sum) = all.get_mut(cohort) {
+                sum.fold(cell);
+            } else {
+                all.insert(cohort.clone(), cell.clone());
             }
         }
-        cohorts
+        all
     }
 
     /// The sums of everybody.
     pub fn total(&self) -> Cell {
-        let mut total = Cell::new(&self.places);
+        let mut total = Cell::new(self.places.count());
         let cells = self.units.values().flat_map(|of| of.cohorts.values());
         cells.for_each(|cell| total.fold(cell));
         total
@@ -420,17 +376,11 @@ impl Fleet {
 }
 
 impl OfUnit {
-    fn empty() -> Self {
-        Self {
-            span_ns: 0,
-            cohorts: BTreeMap::new(),
-        }
-    }
-
-    fn add(&mut self, cohort: Cohort, cell: Cell) {
-        match self.cohorts.get_mut(&cohort) {
-            Some(sum) => sum.fold(&cell),
-            None => drop(self.cohorts.insert(cohort, cell)),
+    fn add(&mut self, span_ns: u64, cohorts: BTreeMap<Cohort, Cell>) {
+        self.span_ns = self.span_ns.saturating_add(span_ns);
+        for (cohort, cell) in cohorts {
+            let sum = self.cohorts.entry(cohort);
+            sum.and_modify(|sum| sum.fold(&cell)).or_insert(cell);
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::answer::{Plan, PlanKind, answer, choose};
+use super::answer::{Plan, PlanKind, VmsSeen, answer, choose};
 use super::cell::IN_FORCE;
 use super::choose::{Choice, Chosen, Pair, Takes, Verdict, best, interval};
-use super::gather::{Asked, ENOUGH_HOSTS, Level, Refused};
+use super::gather::{Asked, ENOUGH_HOSTS, Level, Refused, RowOf};
 use super::vms::VmSums;
 use super::*;
 use crate::costs::grid::Shape;
@@ -31,11 +31,15 @@ fn asked(by: &[By]) -> Asked {
     }
 }
 
+fn of_row(row: &Row) -> RowOf<'_> {
+    let knobs = row.knobs.as_ref();
+    (row.kind, knobs, row.half, &row.figures.sums)
+}
+
 fn part(asked: &Asked, rows: &[Row]) -> Part {
     let mut part = Part::new(asked);
     for row in rows {
-        let mut run = part.run(&row.host, &row.vm);
-        run.add(row.kind, row.knobs.as_ref(), row.half, &row.figures.sums);
+        part.add(&row.host, &row.vm, [of_row(row)]);
     }
     part
 }
@@ -68,8 +72,7 @@ fn plan(answer: &Answer, kind: PlanKind) -> &Plan {
 fn vm_sums(asked: &Asked, level: Level, chosen: &Chosen, rows: &[Row]) -> VmSums {
     let mut sums = VmSums::new(asked, level, chosen);
     for row in rows {
-        let mut run = sums.run(&row.host, &row.vm);
-        run.add(row.kind, row.knobs.as_ref(), row.half, &row.figures.sums);
+        sums.add_rows(&row.host, &row.vm, [of_row(row)]);
     }
     sums
 }
@@ -79,10 +82,16 @@ fn said(asked: &Asked, tables: &[Vec<Row>]) -> (Answer, String) {
     let fleet = fleet(asked, tables);
     let chosen = choose(&fleet).unwrap();
     let mut vms = VmSums::new(asked, fleet.level(), &chosen);
+    let mut seen = VmsSeen::default();
     for rows in tables {
-        vms.add(vm_sums(asked, fleet.level(), &chosen, rows));
+        let more = vm_sums(asked, fleet.level(), &chosen, rows);
+        let complete = vms.add(more, |host, captures| captures == fleet.captures_of(host));
+        for vm in complete {
+            seen.see(vm);
+        }
     }
-    let answer = answer(&fleet, &chosen, vms).unwrap();
+    assert_eq!(vms.finish().len(), 0);
+    let answer = answer(&fleet, &chosen, seen).unwrap();
     let text = format!("{:?} {:?} {answer:?}", fleet.counts(), fleet.total());
     (answer, text)
 }
@@ -130,7 +139,7 @@ fn sums_are_those_of_the_rows() {
             for row in rows {
                 let sums = row.figures.sums;
                 wanted[0] += sums.halts;
-                wanted[1] += sums.blocks;
+                wanted[1] += sums.poll_ns + sums.blocks * row.host.switch_cpu_ns;
                 wanted[2] += sums.latency_ns;
                 let weight = if row.vm.goal.is_some() { 10_000 } else { 1_000 };
                 milli += (u128::from(sums.poll_ns)
@@ -142,7 +151,7 @@ fn sums_are_those_of_the_rows() {
                 crate::costs::Half::Fit => total.fit(place),
                 crate::costs::Half::Validate => total.judged(place),
             };
-            assert_eq!([found.halts, found.sleeps, found.latency_ns], wanted);
+            assert_eq!([found.halts, found.cpu_ns, found.latency_ns], wanted);
             assert_eq!(found.milli, milli, "{knobs:?}");
         }
     }
@@ -173,7 +182,7 @@ fn cohorts_cost_no_more_than_one_setting_where_they_are_chosen() {
     assert!(plan(PlanKind::Bound).sums.milli <= cohorts.sums.milli);
     assert!(answer.cohorts.iter().any(|of| of.verdict == Verdict::Set));
     let vms: u64 = answer.cohorts.iter().map(|of| of.vms).sum();
-    assert_eq!((answer.vms, vms), (60, 60));
+    assert_eq!((answer.seen.vms, vms), (60, 60));
     assert!(plan(PlanKind::Ceilings).gain.value >= cohorts.gain.value - 0.01);
 }
 
@@ -285,7 +294,7 @@ fn a_vm_gets_a_ceiling_only_where_that_makes_the_setting() {
             }
         });
         let vms = vm_sums(&asked, fleet.level(), &chosen, &rows).finish();
-        let ceilings: Vec<u32> = vms.filter_map(|vm| vm.ceiling_ns).collect();
+        let ceilings: Vec<u32> = vms.iter().filter_map(|vm| vm.ceiling_ns).collect();
         ceilings
     };
     let halving = with_ceilings(Shape::Halving, None);
@@ -314,7 +323,7 @@ fn too_few_units_give_no_recommendation() {
     let [cohorts, ceilings] =
         [PlanKind::Cohorts, PlanKind::Ceilings].map(|kind| plan(&answer, kind));
     assert_eq!(ceilings.sums.milli, cohorts.sums.milli);
-    assert_eq!(answer.with_ceiling, 0);
+    assert_eq!(answer.seen.with_ceiling, 0);
 }
 
 /// By `host` each cohort is a single unit, of which nothing is certain: what holds for the whole is taken, and not what is in force.
@@ -351,11 +360,12 @@ fn a_vm_is_counted_in_each_cohort_it_was_in() {
     let joined = vm_sums(&asked, fleet.level(), &chosen, &tables.concat());
     let mut apart = VmSums::new(&asked, fleet.level(), &chosen);
     for rows in &tables {
-        apart.add(vm_sums(&asked, fleet.level(), &chosen, rows));
+        let more = vm_sums(&asked, fleet.level(), &chosen, rows);
+        assert!(apart.add(more, |_, _| false).is_empty());
     }
     let wanted = fleet.total().judged(IN_FORCE).milli;
     for sums in [joined, apart] {
-        let found: u128 = sums.finish().map(|vm| vm.in_force.milli).sum();
+        let found: u128 = sums.finish().iter().map(|vm| vm.in_force.milli).sum();
         assert_eq!(found, wanted);
     }
 }

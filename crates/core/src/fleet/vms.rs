@@ -1,17 +1,17 @@
 //! A second pass over the tables, VM by VM, when the settings are chosen: what each VM would have of them, and which
 //! ceiling would be best for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::cell::{Costed, IN_FORCE, Places, Terms};
+use super::cell::{Cell, Costed, IN_FORCE, Places};
 use super::choose::Chosen;
-use super::cohort::{Cohort, weight_milli};
-use super::gather::{Asked, CaptureOf, Level, Unit};
+use super::cohort::{Cohort, cost};
+use super::gather::{Asked, CaptureOf, Level, RowOf, Unit};
+use crate::costs::Kind;
 use crate::costs::grid::is_made_by_cap;
 use crate::costs::table::{Host, VmOf};
-use crate::costs::{Half, Kind};
 use crate::kvm::{Arch, Knobs, Rule, Version};
-use crate::replay::Sums;
+use crate::stats::folded;
 use crate::tune::advice::LEAST_GAIN;
 
 /// What is kept of each VM: sums of these, slot by slot.
@@ -49,25 +49,6 @@ impl Slots {
     }
 }
 
-/// Sums of a slot, in little room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Small {
-    /// What it costs, in thousandths of a nanosecond of CPU.
-    pub milli: u128,
-    /// CPU time of polling and switching, in nanoseconds.
-    pub cpu_ns: u64,
-    /// Wake-up latency in all, in nanoseconds.
-    pub latency_ns: u64,
-}
-
-impl Small {
-    pub fn add(&mut self, other: &Self) {
-        self.milli = self.milli.saturating_add(other.milli);
-        self.cpu_ns = self.cpu_ns.saturating_add(other.cpu_ns);
-        self.latency_ns = self.latency_ns.saturating_add(other.latency_ns);
-    }
-}
-
 #[derive(Debug, Clone)]
 struct OfVm {
     name: Option<String>,
@@ -76,13 +57,8 @@ struct OfVm {
     has_ceiling: bool,
     /// A ceiling does in its kernel what the parameter of that value does.
     takes_ceiling: bool,
-    units: BTreeMap<Unit, OfUnit>,
-}
-
-#[derive(Debug, Clone)]
-struct OfUnit {
-    halts: u64,
-    slots: Box<[[Small; 2]]>,
+    /// By slot in place of a setting's place.
+    units: BTreeMap<Unit, Cell>,
 }
 
 /// The sums of VMs; of a file, or of all.
@@ -93,17 +69,15 @@ pub struct VmSums {
     places: Places,
     chosen: Chosen,
     slots: BTreeMap<Cohort, Slots>,
-    vms: BTreeMap<(String, String, Cohort), OfVm>,
+    hosts: BTreeMap<String, OfHost>,
 }
 
-/// Whose rows follow.
-#[derive(Debug)]
-pub struct VmRun<'a> {
-    places: &'a Places,
-    slots: &'a Slots,
-    of: &'a mut OfUnit,
-    terms: Terms,
-    last: usize,
+#[derive(Debug, Clone, Default)]
+struct OfHost {
+    /// When the captures began whose rows are here.
+    captures: BTreeSet<u64>,
+    /// By what tells VMs apart, and cohort.
+    vms: BTreeMap<(String, Cohort), OfVm>,
 }
 
 impl VmSums {
@@ -115,23 +89,24 @@ impl VmSums {
             places: Places::default(),
             chosen: chosen.clone(),
             slots: BTreeMap::new(),
-            vms: BTreeMap::new(),
+            hosts: BTreeMap::new(),
         }
     }
 
-    /// Rows of a VM follow.
-    pub fn run(&mut self, host: &Host, vm: &VmOf) -> VmRun<'_> {
+    /// Adds rows of a VM.
+    pub fn add_rows<'a>(
+        &mut self,
+        host: &Host,
+        vm: &VmOf,
+        rows: impl IntoIterator<Item = RowOf<'a>>,
+    ) {
         let cohort = Cohort::of(&self.asked.by, host, vm);
         let slots = self.slots.entry(cohort.clone());
         let slots = slots.or_insert_with(|| Slots::new(&self.places, &self.chosen, &cohort));
-        let capture = CaptureOf {
-            host: host.name.clone(),
-            date: host.date.clone().unwrap_or_default(),
-            start_unix_ns: host.start_unix_ns,
-            end_unix_ns: host.end_unix_ns,
-        };
-        let key = (host.name.clone(), vm.key().to_owned(), cohort.clone());
-        let of = self.vms.entry(key).or_insert_with(|| OfVm {
+        let of_host = self.hosts.entry(host.name.clone()).or_default();
+        of_host.captures.insert(host.start_unix_ns);
+        let key = (vm.key().to_owned(), cohort.clone());
+        let of = of_host.vms.entry(key).or_insert_with(|| OfVm {
             name: vm.name.clone(),
             cohort,
             has_ceiling: false,
@@ -140,87 +115,82 @@ impl VmSums {
         });
         of.has_ceiling |= vm.own_ceiling_ns.is_some();
         of.takes_ceiling &= takes_caps(host);
-        let unit = of.units.entry(Unit::of(self.level, &capture));
-        VmRun {
-            places: &self.places,
-            of: unit.or_insert_with(|| OfUnit {
-                halts: 0,
-                slots: vec![[Small::default(); 2]; slots.count()].into(),
-            }),
-            slots,
-            terms: Terms {
-                switch_cpu_ns: host.switch_cpu_ns,
-                weight_milli: weight_milli(vm.goal.as_deref(), self.asked.weight_milli),
-            },
-            last: 0,
-        }
-    }
-
-    /// Adds the sums of another file.
-    pub fn add(&mut self, other: Self) {
-        for (cohort, slots) in other.slots {
-            self.slots.entry(cohort).or_insert(slots);
-        }
-        for (key, vm) in other.vms {
-            let Some(own) = self.vms.get_mut(&key) else {
-                self.vms.insert(key, vm);
+        let unit = of.units.entry(Unit::of(self.level, &CaptureOf::of(host)));
+        let of_unit = unit.or_insert_with(|| Cell::new(slots.count()));
+        let cost = cost(host, vm, self.asked.weight_milli);
+        let mut last = 0;
+        for (kind, knobs, half, sums) in rows {
+            if !matches!(kind, Kind::InForce | Kind::Grid) {
+                continue;
+            }
+            let Some(place) = self.places.of(kind, knobs, last) else {
                 continue;
             };
-            own.has_ceiling |= vm.has_ceiling;
-            own.takes_ceiling &= vm.takes_ceiling;
-            for (unit, more) in vm.units {
-                match own.units.get_mut(&unit) {
-                    None => drop(own.units.insert(unit, more)),
-                    Some(of) => {
-                        of.halts = of.halts.saturating_add(more.halts);
-                        for (own, more) in of.slots.iter_mut().zip(&more.slots) {
-                            own[0].add(&more[0]);
-                            own[1].add(&more[1]);
-                        }
-                    }
+            last = place;
+            let slots = &slots.of[place];
+            if !slots.is_empty() {
+                let costed = Costed::of(sums, &cost);
+                for &slot in slots {
+                    of_unit.add(slot, half, &costed);
                 }
             }
         }
     }
 
-    /// What each VM would have.
-    pub fn finish(self) -> impl Iterator<Item = VmAnswer> {
-        let Self {
-            slots, places, vms, ..
-        } = self;
-        vms.into_iter().filter_map(move |((host, ..), vm)| {
-            let slots = slots.get(&vm.cohort)?;
-            Some(answer(host, vm, slots, &places))
+    /// Adds the sums of another file. Gives what each VM would have of hosts that are complete with it, by their names and
+    /// numbers of captures: their sums go, so that few hosts lie in memory.
+    pub fn add(&mut self, other: Self, is_complete: impl Fn(&str, usize) -> bool) -> Vec<VmAnswer> {
+        for (cohort, slots) in other.slots {
+            self.slots.entry(cohort).or_insert(slots);
+        }
+        let mut answers = Vec::new();
+        for (host, more) in other.hosts {
+            let mut own = self.hosts.remove(&host).unwrap_or_default();
+            own.add(more);
+            if is_complete(&host, own.captures.len()) {
+                answers.extend(self.answers(&host, own));
+            } else {
+                self.hosts.insert(host, own);
+            }
+        }
+        answers
+    }
+
+    /// What each VM would have of the other hosts.
+    pub fn finish(mut self) -> Vec<VmAnswer> {
+        let hosts = std::mem::take(&mut self.hosts).into_iter();
+        hosts
+            .flat_map(|(host, of)| self.answers(&host, of).collect::<Vec<_>>())
+            .collect()
+    }
+
+    fn answers(&self, host: &str, of: OfHost) -> impl Iterator<Item = VmAnswer> {
+        of.vms.into_values().filter_map(move |vm| {
+            let slots = self.slots.get(&vm.cohort)?;
+            Some(answer(host.to_owned(), vm, slots, &self.places))
         })
     }
 }
 
-impl VmRun<'_> {
-    /// Adds a row.
-    #[inline]
-    pub fn add(&mut self, kind: Kind, knobs: Option<&Knobs>, half: Half, sums: &Sums) {
-        if !matches!(kind, Kind::InForce | Kind::Grid) {
-            return;
+impl OfHost {
+    fn add(&mut self, other: Self) {
+        self.captures.extend(other.captures);
+        for (key, vm) in other.vms {
+            match self.vms.get_mut(&key) {
+                None => drop(self.vms.insert(key, vm)),
+                Some(own) => own.add(vm),
+            }
         }
-        let Some(place) = self.places.of(kind, knobs, self.last) else {
-            return;
-        };
-        self.last = place;
-        let slots = &self.slots.of[place];
-        if slots.is_empty() {
-            return;
-        }
-        let costed = Costed::of(sums, self.terms);
-        let small = Small {
-            milli: costed.milli,
-            cpu_ns: costed.cpu_ns,
-            latency_ns: costed.latency_ns,
-        };
-        for slot in slots {
-            self.of.slots[*slot][half as usize].add(&small);
-        }
-        if place == IN_FORCE && half == Half::Validate {
-            self.of.halts = self.of.halts.saturating_add(sums.halts);
+    }
+}
+
+impl OfVm {
+    fn add(&mut self, other: Self) {
+        self.has_ceiling |= other.has_ceiling;
+        self.takes_ceiling &= other.takes_ceiling;
+        for (unit, more) in other.units {
+            let own = self.units.entry(unit);
+            own.and_modify(|own| own.fold(&more)).or_insert(more);
         }
     }
 }
@@ -236,13 +206,13 @@ pub struct VmAnswer {
     /// It has a ceiling, which no parameter reaches.
     pub has_ceiling: bool,
     /// Under the setting in force.
-    pub in_force: Small,
+    pub in_force: Costed,
     /// Under what its cohort takes.
-    pub of_cohort: Small,
+    pub of_cohort: Costed,
     /// The ceiling of its own that is best, if one is by [`LEAST_GAIN`].
     pub ceiling_ns: Option<u32>,
     /// Under its ceiling, else what its cohort takes; unit by unit.
-    pub with_ceiling: Vec<(Unit, Small)>,
+    pub with_ceiling: Vec<(Unit, Costed)>,
 }
 
 /// Whether a VM's own ceiling does on that host what the parameter of the same value does.
@@ -256,17 +226,13 @@ fn takes_caps(host: &Host) -> bool {
 }
 
 fn answer(host: String, vm: OfVm, slots: &Slots, places: &Places) -> VmAnswer {
-    let sum = |slot: usize, half: usize| {
-        let mut sum = Small::default();
-        let units = vm.units.values();
-        units.for_each(|of| sum.add(&of.slots[slot][half]));
-        sum
-    };
-    let own = sum(SLOT_COHORT, 0).milli as f64;
+    let fit = |slot| folded::<Costed>(vm.units.values().map(|of| of.fit(slot)));
+    let judged = |slot| folded::<Costed>(vm.units.values().map(|of| of.judged(slot)));
+    let own = fit(SLOT_COHORT).milli as f64;
     let ceilings = 0..slots.ceilings.len();
-    let best = ceilings.min_by_key(|at| sum(SLOT_CEILINGS + at, 0).milli);
+    let best = ceilings.min_by_key(|at| fit(SLOT_CEILINGS + at).milli);
     let best = best.filter(|at| {
-        let least = sum(SLOT_CEILINGS + at, 0).milli as f64;
+        let least = fit(SLOT_CEILINGS + at).milli as f64;
         let may = vm.takes_ceiling && !vm.has_ceiling && vm.name.is_some();
         may && least < own * (1.0 - LEAST_GAIN)
     });
@@ -274,13 +240,13 @@ fn answer(host: String, vm: OfVm, slots: &Slots, places: &Places) -> VmAnswer {
     let knobs = best.and_then(|at| places.knobs(slots.ceilings[at]));
     VmAnswer {
         host,
-        halts: crate::stats::total(vm.units.values().map(|of| of.halts)),
+        halts: judged(SLOT_IN_FORCE).halts,
         has_ceiling: vm.has_ceiling,
-        in_force: sum(SLOT_IN_FORCE, 1),
-        of_cohort: sum(SLOT_COHORT, 1),
+        in_force: judged(SLOT_IN_FORCE),
+        of_cohort: judged(SLOT_COHORT),
         ceiling_ns: knobs.map(|knobs| knobs.halt_poll_ns),
         with_ceiling: (vm.units.iter())
-            .map(|(unit, of)| (unit.clone(), of.slots[slot][1]))
+            .map(|(unit, of)| (unit.clone(), *of.judged(slot)))
             .collect(),
         name: vm.name,
         cohort: vm.cohort,

@@ -17,7 +17,6 @@ pub(super) struct Matched {
     pub(super) offset_ns: i128,
     /// That less what was expected by those before.
     pub(super) residual_ns: i128,
-    /// Whether it is as near to that as most are.
     pub(super) is_near: bool,
     /// By how much it is longer than its halts with what lies between them.
     pub(super) extra_ns: i128,
@@ -61,7 +60,7 @@ pub(super) struct Aligned {
     pub(super) matched: Vec<Matched>,
     /// Stays that were tried while the host recorded.
     hlts: u64,
-    /// Of them, those in which no halt began or ended.
+    /// Those of them in which no halt began or ended.
     without: u64,
     halts: u64,
     overlap_ns: i128,

@@ -8,7 +8,7 @@ use std::str::FromStr;
 crate::names! {
     /// One of KVM's ports, by architecture where the rule of halting differs.
     pub enum Arch {
-        /// `arch/x86/kvm`: polling can be switched off by the guest, see [`super::no_poll::x86`].
+        /// `arch/x86/kvm`: polling can be switched off by the guest, through `MSR_KVM_POLL_CONTROL`.
         X86 = "x86",
         /// `arch/arm64/kvm`, and `arch/arm/kvm` as long as it existed.
         ///
@@ -16,7 +16,7 @@ crate::names! {
         /// `arch/arm64/kvm/arm.c`.
         Arm64 = "arm64",
         /// `arch/s390/kvm`: the only port whose wakeups can be invalid, and which stops polling by steal
-        /// time, see [`super::no_poll::s390`].
+        /// time (`kvm_arch_no_poll` in `arch/s390/kvm/kvm-s390.c`, since 5.2).
         S390 = "s390",
         /// `arch/powerpc/kvm/book3s_hv.c` where a virtual core has one window for all its threads:
         /// `kvmppc_vcore_blocked`. Before POWER9; on POWER9 and later only on old kernels (5.10 still

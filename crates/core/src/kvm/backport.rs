@@ -122,7 +122,6 @@ impl Rule {
     #[must_use]
     pub fn with(mut self, backport: Backport) -> Self {
         match backport {
-            Backport::NeedResched => self.stops_on_need_resched = true,
             _ if self.window != WindowOf::Vcpu => {}
             Backport::GrowStart => self.grow_start = GrowStart::Param,
             Backport::VmCeiling if self.ceiling == CeilingRule::Param => {
@@ -136,7 +135,8 @@ impl Rule {
             }
             Backport::ShrinkFloor => self.shrink_floor = true,
             Backport::LiveCeiling => return self.with_live_ceiling(),
-            Backport::VmCeiling | Backport::GrowthCap => {}
+            // Where polling stops for the scheduler no window shows.
+            Backport::NeedResched | Backport::VmCeiling | Backport::GrowthCap => {}
         }
         self
     }

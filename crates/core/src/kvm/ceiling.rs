@@ -1,4 +1,4 @@
-//! Whose word is the ceiling: the module parameter, the VM's own value, or a copy made when the VM was.
+//! Source of the ceiling: the module parameter, the VM's own value, or a copy made when the VM was created.
 //!
 //! A ceiling is read from its sources anew for every halt; what the sources are changed twice.
 

@@ -1,12 +1,11 @@
-//! Whose kernel it is, by its release: a distributor's kernel is not upstream's of the same number.
+//! Builder of a kernel, by its release: a distributor's kernel is not upstream's of the same number.
 //!
 //! [`super::Rule::of`] has upstream's rule for it all the same. So whoever relies on the rule says that it is
 //! assumed, and on how many halts it was verified.
 
-/// Who builds a kernel.
+/// A builder of kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Distributor {
-    /// The name printed.
     pub name: &'static str,
     /// It keeps an old number for years and carries newer code, KVM's too, under it.
     pub keeps_number: bool,
@@ -40,7 +39,7 @@ const KNOWN: [(&str, &str, bool); 22] = [
 ];
 
 impl Distributor {
-    /// Who built the kernel of this release, as `uname -r` prints it; `None` where nothing tells.
+    /// Builder of the kernel of this release, as `uname -r` prints it; `None` where nothing shows it.
     pub fn of(release: &str) -> Option<Self> {
         let letters = |word: &str| word.chars().filter(char::is_ascii_alphabetic).collect();
         let words: Vec<String> = release.split(['.', '-', '_', '+']).map(letters).collect();

@@ -13,8 +13,8 @@
 //! * An interrupt that asks for no rescheduling neither ends a poll nor restarts it. `poll_idle`
 //!   (`drivers/cpuidle/poll_state.c`) looks at the clock in every 201st turn of its loop only, so a
 //!   poll may pass its limit by that much.
-//! * While its driver has a CPU online, the host's polling for it is off, see
-//!   [`super::no_poll::x86`].
+//! * While its driver has a CPU online, the host's polling for it is off:
+//!   it writes 0 to `MSR_KVM_POLL_CONTROL`.
 //!
 //! The general governors that a guest may have instead are in [`menu`] and [`teo`].
 //!
@@ -103,7 +103,7 @@ pub struct Adjusted {
 }
 
 /// The governor of an era.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Rule {
     /// Whether a residency is known in whole microseconds only. 5.4, whose `adjust_poll_limit` takes
     /// `block_us`; nanoseconds since. That 5.5 was the next step is inferred; both forms were read.

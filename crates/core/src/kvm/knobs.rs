@@ -10,7 +10,7 @@ use super::version::Version;
 /// The parameters of the module `kvm`, `virt/kvm/kvm_main.c`; live, for the whole host.
 ///
 /// A kernel that lacks one of them ignores the field; what it uses in its place is said there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Knobs {
     /// `halt_poll_ns` in nanoseconds: the ceiling of every VM that has none of its own.
     pub halt_poll_ns: u32,

@@ -1,7 +1,7 @@
 //! What differs between kernels and ports, as one value: the rule of an era.
 //!
-//! A [`Rule`] is data. What its fields lead to is in [`super::step`], [`super::ceiling`] and
-//! [`super::poll`]. The fields are public, so that a kernel with fixes of a newer one can be described;
+//! A [`Rule`] is data. What its fields lead to is in [`super::step`] and [`super::ceiling`].
+//! The fields are public, so that a kernel with fixes of a newer one can be described;
 //! [`super::backport`] has the known ones by name.
 //!
 //! | from | what changes | field |
@@ -14,12 +14,12 @@
 //! | 5.2, 5.3 | a vCPU may be kept from polling (s390, x86) | [`NoPoll::Adapts`] |
 //! | 5.4 | such a vCPU's window is left as it is | [`NoPoll::Freezes`] |
 //! | 5.8 | each VM has a ceiling, copied when it is made | [`CeilingRule::SnapshotOrCap`] |
-//! | 5.13 | growth is capped at the VM's ceiling; polling stops for the scheduler | [`GrowthCap::Ceiling`], `stops_on_need_resched` |
+//! | 5.13 | growth is capped at the VM's ceiling; polling stops for the scheduler (`kvm-hv`: 5.14), which no window shows | [`GrowthCap::Ceiling`] |
 //! | 5.16 | shrinking below `grow_start` gives 0 | `shrink_floor` |
-//! | 5.17 | a poll succeeds if the vCPU was never scheduled out | [`Success::NeverWaited`] |
 //! | 6.1 | the ceiling is live, and clamps where a halt begins | [`CeilingRule::CapElseParam`], [`Clamp::AtEntry`] |
 //!
 //! Only the default of `shrink` changed after that, see [`super::knobs`].
+//! What KVM counts as a successful poll changed in 5.17 (what was never scheduled out); no window depends on it.
 
 use super::arch::Arch;
 use super::ceiling::CeilingRule;
@@ -87,23 +87,12 @@ pub enum NoPoll {
     Freezes,
 }
 
-/// What counts as a successful poll.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Success {
-    /// The event was seen by the polling loop. Up to 5.16, `kvm_vcpu_block`.
-    InLoop,
-    /// The vCPU was never scheduled out, even if the loop had ended. Since 5.17, `kvm_vcpu_halt` (the
-    /// number from memory; read in 6.1).
-    NeverWaited,
-}
-
 /// The rule of an era, on a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rule {
     pub window: WindowOf,
     /// Where the ceiling comes from.
     pub ceiling: CeilingRule,
-    /// How growth starts.
     pub grow_start: GrowStart,
     /// What growth cannot pass.
     pub growth_cap: GrowthCap,
@@ -117,10 +106,6 @@ pub struct Rule {
     pub invalid_wakeups: bool,
     /// What becomes of the window of a vCPU that must not poll.
     pub no_poll: NoPoll,
-    /// What counts as a successful poll.
-    pub success: Success,
-    /// Whether polling also stops when the scheduler wants the CPU, see [`super::poll`].
-    pub stops_on_need_resched: bool,
 }
 
 impl Rule {
@@ -160,12 +145,6 @@ impl Rule {
             clamp: Clamp::Never,
             invalid_wakeups: arch == Arch::S390 && from(4, 7),
             no_poll: no_poll(version, arch),
-            success: if from(5, 17) {
-                Success::NeverWaited
-            } else {
-                Success::InLoop
-            },
-            stops_on_need_resched: from(5, 13),
         };
         if from(6, 1) {
             rule.with_live_ceiling()
@@ -193,10 +172,6 @@ impl Rule {
             clamp: Clamp::AfterHalt,
             invalid_wakeups: false,
             no_poll: NoPoll::Unknown,
-            // It looks once more before it blocks, and counts that as a success too.
-            success: Success::NeverWaited,
-            // With the shared condition `kvm_vcpu_can_poll`, 5.14 (one release after the others).
-            stops_on_need_resched: from(5, 14),
         }
     }
 

@@ -3,7 +3,7 @@
 //! Transcribes `kvm_vcpu_halt` (up to 5.16 `kvm_vcpu_block`), `grow_halt_poll_ns` and
 //! `shrink_halt_poll_ns` of `virt/kvm/kvm_main.c`, and where a virtual core has the window,
 //! `kvmppc_vcore_blocked` of `arch/powerpc/kvm/book3s_hv.c`. How long to poll is decided at
-//! [`Rule::entry`]; when polling ends early is in [`super::poll`].
+//! [`Rule::entry`].
 //!
 //! Knobs and ceiling may change during a halt. The kernel reads them anew where it ends, so
 //! [`Rule::after`] takes those of the end. (Before 6.1 it reads the ceiling up to five times there, and
@@ -14,6 +14,7 @@
 
 use super::knobs::{GROW_START, Knobs};
 use super::rule::{Clamp, GrowStart, GrowthCap, NoPoll, Rule, WindowOf};
+use crate::event::{Halt, WindowCall, WindowChange};
 
 /// What KVM sees of a halt when it is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,7 +26,7 @@ pub struct Observed {
     pub halt_ns: u64,
     /// Whether the wakeup was valid. Always so but on s390: elsewhere the rule does not look.
     pub valid: bool,
-    /// Whether the vCPU was allowed to poll, see [`super::no_poll`]. Always so but on x86 and s390:
+    /// Whether the vCPU was allowed to poll, as `kvm_arch_no_poll` has it. Always so but on x86 and s390:
     /// elsewhere the rule does not look. (Before 5.17 the kernel asks twice, at both ends of the halt,
     /// and this is the answer at its end; since then it asks once, where the halt begins.)
     pub allowed: bool,
@@ -54,6 +55,41 @@ pub struct Call {
     pub old: u32,
     /// The window after in nanoseconds. Where growth is not capped, it may exceed the ceiling.
     pub new: u32,
+}
+
+impl Call {
+    /// The row that a recorder writes of the call that a halt made.
+    pub fn row(self, halt: &Halt) -> WindowChange {
+        WindowChange {
+            time_ns: halt.end_ns(),
+            vm: halt.vm,
+            vcpu: halt.vcpu,
+            tid: halt.tid,
+            grow: self.grow,
+            old_ns: self.old,
+            new_ns: self.new,
+        }
+    }
+}
+
+impl From<&WindowChange> for Call {
+    fn from(row: &WindowChange) -> Self {
+        Self {
+            grow: row.grow,
+            old: row.old_ns,
+            new: row.new_ns,
+        }
+    }
+}
+
+impl From<Option<Call>> for WindowCall {
+    fn from(call: Option<Call>) -> Self {
+        match call {
+            None => Self::None,
+            Some(call) if call.grow => Self::Grow,
+            Some(_) => Self::Shrink,
+        }
+    }
 }
 
 /// What a halt does to a window.
@@ -111,7 +147,7 @@ impl Rule {
         step
     }
 
-    fn adapt(&self, knobs: &Knobs, ceiling: u32, window: u32, observed: Observed) -> Step {
+    fn adapt(self, knobs: &Knobs, ceiling: u32, window: u32, observed: Observed) -> Step {
         let halt_ns = observed.halt_ns;
         if self.no_poll == NoPoll::Freezes && !observed.allowed {
             Step::silent(window)
@@ -132,7 +168,7 @@ impl Rule {
     }
 
     /// `grow_halt_poll_ns`.
-    fn grow(&self, knobs: &Knobs, ceiling: u32, old: u32) -> Step {
+    fn grow(self, knobs: &Knobs, ceiling: u32, old: u32) -> Step {
         let product = old.wrapping_mul(knobs.grow);
         let grown = match (self.grow_start, old, knobs.grow) {
             // Leaves before the cap: a window that is above it stays there.
@@ -150,7 +186,7 @@ impl Rule {
     }
 
     /// `shrink_halt_poll_ns`.
-    fn shrink(&self, knobs: &Knobs, old: u32) -> Step {
+    fn shrink(self, knobs: &Knobs, old: u32) -> Step {
         let shrunk = old.checked_div(knobs.shrink).unwrap_or(0);
         let new = if self.shrink_floor && shrunk < knobs.grow_start {
             0

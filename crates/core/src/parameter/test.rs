@@ -135,18 +135,9 @@ fn values_fill_one_another() {
     let ceiling = Values::default().with(Parameter::HaltPollNs, 7);
     let knobs = Knobs::of([200_000, 2, 10_000, 0]);
     let over = ceiling.over(knobs);
-    assert_eq!(
-        Knobs::from(over),
-        Knobs {
-            halt_poll_ns: 7,
-            ..knobs
-        }
-    );
+    assert_eq!(Knobs::from(over), Knobs::of([7, 2, 10_000, 0]));
     assert_eq!(over.beyond(&knobs.into()), ceiling);
-    assert_eq!(
-        ceiling.iter().collect::<Vec<_>>(),
-        [(Parameter::HaltPollNs, 7)]
-    );
+    assert!(ceiling.iter().eq([(Parameter::HaltPollNs, 7)]));
     assert!(over.are_of(Side::Host) && !over.are_of(Side::Guest));
     assert!(over.beyond(&over).is_empty());
 }

@@ -55,7 +55,6 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
     pub kind: Kind,
-    /// About which target.
     pub scope: Scope,
     /// What is to be changed, if anything is; for one that only observes, what would be.
     pub change: Option<Change>,
@@ -66,23 +65,17 @@ pub struct Decision {
     pub expected: Option<Interval>,
     /// The same as measured.
     pub measured: Option<Interval>,
-    /// What undoing restores.
-    pub found: Knobs,
 }
 
 /// Why a change was not made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Somebody else has set it since.
     #[error("it was set by others since")]
     Theirs,
-    /// The VM has ended.
     #[error("the VM has ended")]
     Ended,
-    /// The VM has no ceiling of its own, and what it follows is not what it was.
     #[error("the VM has no ceiling of its own, and the parameter that it follows has changed")]
     Moved,
-    /// Anything else, in words.
     #[error("{0}")]
     Failed(String),
 }

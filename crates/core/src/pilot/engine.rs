@@ -16,17 +16,17 @@ mod readings;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::budget::Budget;
-use super::decision::{Change, Decision, Kind, Refusal, Wanted};
+use super::decision::{Decision, Kind, Refusal, Wanted};
 use super::errors::Errors;
 use super::evidence::{EXCERPT, Evidence, OfVm, Question};
 use super::goals::Limits;
 use super::guards::{self, Standing};
 use super::input::{Scope, Seen};
 use super::member::{CHUNKS, Member, TRIED};
-use super::memory::{Memory, OfTarget};
+use super::memory::Memory;
 use super::unit::Unit;
 use crate::ids::VmKey;
-use crate::kvm::Rule;
+use crate::kvm::{Knobs, Rule};
 
 /// The clock goes on by this at most between two readings.
 const LONGEST_STEP_NS: u64 = 60_000_000_000;
@@ -49,9 +49,8 @@ const OF_LOOK: usize = 16_384;
 /// What is specified once.
 #[derive(Debug)]
 pub struct Setup<E> {
-    /// Whoever answers from facts.
+    /// Source of facts.
     pub evidence: E,
-    /// The kernel's rule.
     pub rule: Rule,
     /// What it may do.
     pub limits: Limits,
@@ -73,23 +72,15 @@ enum Purpose {
 
 #[derive(Debug)]
 pub struct Pilot<E: Evidence> {
-    evidence: E,
-    rule: Rule,
-    limits: Limits,
-    /// What earlier runs knew of targets that have no unit so far.
-    earlier: Vec<OfTarget>,
-    /// Of proofs, and of trials of its own.
-    proofs: Errors,
-    errors: Errors,
-    recording_ns_per_halt: f64,
-    seed: u64,
+    /// Its memory holds the errors of its own trials too, and of targets only those that have no unit so far.
+    pub(super) setup: Setup<E>,
     trials: u64,
     last_ns: Option<u64>,
-    now_ns: u64,
-    seen: Seen,
-    members: BTreeMap<VmKey, Member<E::Chunk>>,
-    units: BTreeMap<Scope, Unit>,
-    guards: Vec<Standing>,
+    pub(super) now_ns: u64,
+    pub(super) seen: Seen,
+    pub(super) members: BTreeMap<VmKey, Member<E::Chunk>>,
+    pub(super) units: BTreeMap<Scope, Unit>,
+    pub(super) guards: Vec<Standing>,
     /// When the last two readings with counts were taken: they are of the time between.
     counted_ns: [u64; 2],
     /// CPU pressure of the last three readings with counts, where it is known.
@@ -99,11 +90,11 @@ pub struct Pilot<E: Evidence> {
     budget: Budget,
     collecting: Option<(Purpose, Wanted)>,
     wanted: u64,
-    decided: BTreeMap<Kind, u64>,
-    failed: u64,
-    dropped: u64,
+    pub(super) decided: BTreeMap<Kind, u64>,
+    pub(super) failed: u64,
+    pub(super) dropped: u64,
     /// It was allowed to act at some time since it started: then it also restores.
-    may_restore: bool,
+    pub(super) may_restore: bool,
     takes_over: bool,
 }
 
@@ -111,16 +102,9 @@ impl<E: Evidence> Pilot<E> {
     /// Before the first reading.
     pub fn new(setup: Setup<E>) -> Self {
         Self {
-            evidence: setup.evidence,
-            rule: setup.rule,
             may_restore: setup.limits.may_act,
             takes_over: false,
-            limits: setup.limits,
-            proofs: setup.proofs,
-            errors: setup.memory.errors,
-            earlier: setup.memory.targets,
-            recording_ns_per_halt: setup.recording_ns_per_halt,
-            seed: setup.seed,
+            setup,
             trials: 0,
             last_ns: None,
             now_ns: BEGIN_NS,
@@ -164,13 +148,7 @@ impl<E: Evidence> Pilot<E> {
             self.counted_ns = [self.counted_ns[1], self.now_ns];
             self.account();
         }
-        let scopes: Vec<Scope> = self.units.keys().copied().collect();
-        for scope in scopes {
-            // One change of a target at a time: what has just been decided is not made yet.
-            if !decisions.iter().any(|decision| decision.scope == scope) {
-                decisions.extend(self.consider(scope));
-            }
-        }
+        decisions.extend(self.each(&decisions, Self::consider));
         // The look that a trial has waited for may have been dropped.
         decisions.extend(self.go_on(&decisions));
         self.plan();
@@ -186,7 +164,9 @@ impl<E: Evidence> Pilot<E> {
         };
         let decisions = match purpose {
             Purpose::Look => self.look(facts),
-            Purpose::Period(scope) => self.period_is_over(scope, facts),
+            Purpose::Period(scope) => {
+                self.with_unit(scope, |pilot, unit| pilot.take_period(unit, &facts))
+            }
         };
         self.plan();
         self.count(&decisions);
@@ -201,10 +181,13 @@ impl<E: Evidence> Pilot<E> {
         made: Result<(), Refusal>,
     ) -> Vec<Decision> {
         self.advance(clock_ns);
-        let decisions = match made {
-            Ok(()) => self.is_made(decision),
-            Err(refusal) => self.is_refused(decision, refusal),
-        };
+        let decisions = self.with_unit(decision.scope, |pilot, unit| match made {
+            Ok(()) => {
+                pilot.is_made(unit, decision);
+                Vec::new()
+            }
+            Err(refusal) => pilot.is_refused(unit, refusal),
+        });
         self.plan();
         self.count(&decisions);
         decisions
@@ -218,9 +201,9 @@ impl<E: Evidence> Pilot<E> {
     /// Other limits hold from now on. Where it may no longer act, trials end; what is on trial, or was set, and is no longer
     /// within the limits goes.
     pub fn limit(&mut self, limits: Limits) -> Vec<Decision> {
-        let must_end = self.limits.may_act && !limits.may_act;
-        self.limits = limits;
-        self.may_restore |= self.limits.may_act;
+        let must_end = self.setup.limits.may_act && !limits.may_act;
+        self.setup.limits = limits;
+        self.may_restore |= self.setup.limits.may_act;
         if self.seen.host.knobs.is_some() {
             self.guard();
         }
@@ -228,11 +211,7 @@ impl<E: Evidence> Pilot<E> {
         if must_end {
             decisions = self.end_trials("the pilot may no longer act");
         }
-        for scope in self.units.keys().copied().collect::<Vec<_>>() {
-            if !decisions.iter().any(|decision| decision.scope == scope) {
-                decisions.extend(self.watch(scope));
-            }
-        }
+        decisions.extend(self.each(&decisions, Self::watch));
         self.count(&decisions);
         decisions
     }
@@ -240,7 +219,7 @@ impl<E: Evidence> Pilot<E> {
     /// Takes over what somebody else has set: that is what is found from now on.
     pub fn take_over(&mut self) {
         self.takes_over = true;
-        for of in &mut self.earlier {
+        for of in &mut self.setup.memory.targets {
             of.hands_off = false;
         }
     }
@@ -250,22 +229,19 @@ impl<E: Evidence> Pilot<E> {
         Memory {
             targets: (self.units.values())
                 .map(|unit| unit.memory(self.now_ns))
-                .chain(self.earlier.iter().cloned())
+                .chain(self.setup.memory.targets.iter().cloned())
                 .collect(),
-            errors: self.errors.clone(),
+            errors: self.setup.memory.errors.clone(),
         }
     }
 
     /// An ordinary stop: what is kept stays, and what is only tried goes.
     pub fn stop(&mut self) -> Vec<Decision> {
         let mut decisions = self.end_trials("the pilot stops");
-        let owed = self.units.values();
-        let owed = owed.filter_map(|unit| Some((unit.scope, unit.owed?)));
-        for (scope, to) in owed.collect::<Vec<_>>() {
-            let is_decided = decisions.iter().any(|decision| decision.scope == scope);
-            if self.may_restore && !is_decided {
-                let why = "the pilot stops".to_owned();
-                decisions.push(self.restore(scope, to, Kind::Restore, why));
+        for unit in self.units.values().filter(|_| self.may_restore) {
+            let is_decided = decisions.iter().any(|it| it.scope == unit.scope);
+            if let Some(to) = unit.owed.filter(|_| !is_decided) {
+                decisions.push(Self::restore(unit, to, "the pilot stops"));
             }
         }
         self.collecting = None;
@@ -274,9 +250,43 @@ impl<E: Evidence> Pilot<E> {
     }
 
     fn end_trials(&mut self, why: &str) -> Vec<Decision> {
-        let scopes: Vec<Scope> = self.units.keys().copied().collect();
-        let end = |scope| self.end_trial(scope, why);
-        scopes.into_iter().flat_map(end).collect()
+        self.each(&[], |pilot, unit| pilot.end_trial(unit, why))
+    }
+
+    /// Does something with each target of which nothing has just been decided: one change of a target is made at a time.
+    fn each<D: IntoIterator<Item = Decision> + Default>(
+        &mut self,
+        decided: &[Decision],
+        act: impl Fn(&mut Self, &mut Unit) -> D,
+    ) -> Vec<Decision> {
+        let is_decided = |scope: &Scope| decided.iter().any(|it| it.scope == *scope);
+        let scopes = self.units.keys().copied();
+        let scopes: Vec<Scope> = scopes.filter(|scope| !is_decided(scope)).collect();
+        let scopes = scopes.into_iter();
+        scopes
+            .flat_map(|scope| self.with_unit(scope, &act))
+            .collect()
+    }
+
+    /// Does something with a target, which is not among the others meanwhile.
+    fn with_unit<T: Default>(
+        &mut self,
+        scope: Scope,
+        act: impl FnOnce(&mut Self, &mut Unit) -> T,
+    ) -> T {
+        let Some(mut unit) = self.units.remove(&scope) else {
+            return T::default();
+        };
+        let result = act(self, &mut unit);
+        self.units.insert(scope, unit);
+        result
+    }
+
+    pub(super) fn members_of(
+        &self,
+        unit: &Unit,
+    ) -> impl Iterator<Item = &Member<E::Chunk>> + Clone {
+        unit.members.iter().filter_map(|vm| self.members.get(vm))
     }
 
     /// Goes on with the caller's clock; gives by how much that went on.
@@ -373,7 +383,7 @@ impl<E: Evidence> Pilot<E> {
             weight_milli: self.weight_milli(unit),
             max_poll_cpu_percent: self.may_poll_percent(unit),
             idle_cpu_percent: idle,
-            max_ceiling_ns: self.limits.max_ceiling_ns,
+            max_ceiling_ns: self.setup.limits.max_ceiling_ns,
         }
     }
 
@@ -385,123 +395,74 @@ impl<E: Evidence> Pilot<E> {
             .filter(|(vm, _)| !unit.members.contains(vm));
         let counts = others.filter_map(|(_, member)| member.counts.as_ref());
         let polled: f64 = counts.map(|counts| 100.0 * counts.polled_cpus()).sum();
-        let limit = self.limits.max_poll_cpu_percent?;
+        let limit = self.setup.limits.max_poll_cpu_percent?;
         Some((limit - polled).max(0.0))
     }
 
     /// Of a VM its goal's, of several that of the first.
     fn weight_milli(&self, unit: &Unit) -> u64 {
-        let mut goals = unit
-            .members
-            .iter()
-            .filter_map(|vm| self.members.get(vm)?.seen.goal.as_ref());
-        goals.next().map_or(0, |goal| goal.weight_milli)
+        let mut weights = self.members_of(unit).filter_map(Member::weight_milli);
+        weights.next().unwrap_or(0)
     }
 
     fn look(&mut self, facts: Vec<(VmKey, Option<E::Chunk>)>) -> Vec<Decision> {
         let mut looked = BTreeSet::new();
         for (vm, chunk) in facts {
             if let Some(chunk) = &chunk {
-                self.evidence.learn(chunk);
+                self.setup.evidence.learn(chunk);
             }
             if let Some(member) = self.members.get_mut(&vm) {
                 member.looked(chunk, self.now_ns);
                 looked.insert(vm);
             }
         }
-        let units = self.units.values_mut();
-        let due = units.filter_map(|unit| {
+        let mut decisions = self.each(&[], |pilot, unit| {
             let is_looked = unit.members.iter().any(|vm| looked.contains(vm));
-            (!unit.is_excluded && is_looked && unit.looked()).then_some(unit.scope)
+            if unit.is_excluded || !is_looked || !unit.looked() {
+                return Vec::new();
+            }
+            pilot.weigh(unit);
+            pilot.consider(unit)
         });
-        let scopes: Vec<Scope> = due.collect();
-        let mut decisions = Vec::new();
-        for scope in scopes {
-            self.weigh(scope);
-            decisions.extend(self.consider(scope));
-        }
         decisions.extend(self.go_on(&decisions));
         decisions
     }
 
-    fn weigh(&mut self, scope: Scope) {
-        let Some(unit) = self.units.remove(&scope) else {
-            return;
-        };
-        let question = self.question(&unit);
-        let answer = self
-            .evidence
-            .weigh(&facts_of(&self.members, &unit), &question);
-        let mut unit = unit;
+    fn weigh(&mut self, unit: &mut Unit) {
+        let question = self.question(unit);
+        let facts = facts_of(&self.members, unit);
+        unit.answer = self.setup.evidence.weigh(&facts, &question);
         unit.is_new = true;
-        if answer.is_none() {
-            "its halts do not say what a wake-up costs: no sleep was recorded, and no calibration was given"
-                .clone_into(&mut unit.why);
+        match &unit.answer {
+            Some(answer) => unit.more_poll_percent = answer.more_poll_than_found_percent,
+            None => {
+                "its halts do not say what a wake-up costs: no sleep was recorded, and no calibration was given"
+                    .clone_into(&mut unit.why);
+            }
         }
-        if let Some(answer) = &answer {
-            unit.more_poll_percent = answer.more_poll_than_found_percent;
-        }
-        unit.answer = answer;
-        self.units.insert(scope, unit);
-    }
-
-    pub(super) fn members(&self) -> &BTreeMap<VmKey, Member<E::Chunk>> {
-        &self.members
-    }
-
-    pub(super) fn units(&self) -> &BTreeMap<Scope, Unit> {
-        &self.units
-    }
-
-    pub(super) fn seen(&self) -> &Seen {
-        &self.seen
-    }
-
-    pub(super) fn guards(&self) -> &[Standing] {
-        &self.guards
-    }
-
-    pub(super) fn decided(&self) -> &BTreeMap<Kind, u64> {
-        &self.decided
     }
 
     pub(super) fn errors(&self) -> Errors {
-        self.proofs.and(&self.errors)
+        self.setup.proofs.and(&self.setup.memory.errors)
     }
 
-    pub(super) fn proofs(&self) -> usize {
-        self.proofs.count()
+    /// The decision to change a target to this, and nothing else to say of it.
+    fn decision(unit: &Unit, kind: Kind, to: Knobs, why: impl Into<String>) -> Decision {
+        Decision {
+            kind,
+            scope: unit.scope,
+            change: Some(unit.change_to(to)),
+            is_made: true,
+            why: why.into(),
+            expected: None,
+            measured: None,
+        }
     }
 
-    pub(super) fn trials(&self) -> usize {
-        self.errors.count()
-    }
-
-    pub(super) fn may_act(&self) -> bool {
-        self.limits.may_act
-    }
-
-    pub(super) fn may_restore(&self) -> bool {
-        self.may_restore
-    }
-
-    pub(super) fn failed(&self) -> u64 {
-        self.failed
-    }
-
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped
-    }
-
-    pub(super) fn now_ns(&self) -> u64 {
-        self.now_ns
-    }
-
-    fn change_to(unit: &Unit, to: crate::kvm::Knobs) -> Change {
-        Change {
-            from: unit.in_force(),
-            to,
-            is_unsure: unit.failing.is_unsure,
+    fn restore(unit: &Unit, to: Knobs, why: impl Into<String>) -> Decision {
+        Decision {
+            measured: unit.measured,
+            ..Self::decision(unit, Kind::Restore, to, why)
         }
     }
 }
@@ -512,15 +473,9 @@ fn facts_of<'a, C>(members: &'a BTreeMap<VmKey, Member<C>>, unit: &Unit) -> Vec<
     // Each VM is there for as long as the others, so that none counts for more than it halts.
     let fewest = members.clone().map(|it| it.chunks.len()).min().unwrap_or(0);
     members
-        .map(|member| OfVm {
-            weight_milli: member
-                .seen
-                .goal
-                .as_ref()
-                .map_or(0, |goal| goal.weight_milli),
-            vcpus: member.seen.vcpus,
-            chunks: member.chunks.iter().rev().take(fewest).rev().collect(),
-            tried: member.tried.iter().flatten().collect(),
+        .map(|member| {
+            let earlier = member.chunks.len() - fewest;
+            member.facts(member.chunks.iter().skip(earlier).collect())
         })
         .collect()
 }

@@ -1,5 +1,7 @@
 //! How far predictions were off: predicted less measured change of the cost of a halt, as a share of that cost.
 
+use std::iter::repeat_n;
+
 use serde::{Deserialize, Serialize};
 
 use crate::stats::percentile_of_sorted;
@@ -17,16 +19,15 @@ const KEPT: usize = 64;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Errors(Vec<f64>);
 
-impl Errors {
-    pub fn add(&mut self, error: f64) {
-        if error.is_finite() {
-            self.0.push(error.abs());
-        }
-        if self.0.len() > KEPT {
-            self.0.remove(0);
-        }
+impl Extend<f64> for Errors {
+    fn extend<I: IntoIterator<Item = f64>>(&mut self, errors: I) {
+        let finite = errors.into_iter().filter(|error| error.is_finite());
+        self.0.extend(finite.map(f64::abs));
+        self.0.drain(..self.0.len().saturating_sub(KEPT));
     }
+}
 
+impl Errors {
     pub fn count(&self) -> usize {
         self.0.len()
     }
@@ -35,7 +36,7 @@ impl Errors {
     #[must_use]
     pub fn and(&self, later: &Self) -> Self {
         let mut all = self.clone();
-        later.0.iter().for_each(|error| all.add(*error));
+        all.extend(later.0.iter().copied());
         all
     }
 
@@ -51,7 +52,7 @@ impl Errors {
     pub fn margin(&self) -> f64 {
         let missing = ENOUGH.saturating_sub(self.count());
         let mut all = self.clone();
-        (0..missing).for_each(|_| all.add(PRIOR));
+        all.extend(repeat_n(PRIOR, missing));
         let of_all = all.percentile(0.9).unwrap_or(PRIOR);
         if missing > 0 {
             of_all.max(PRIOR)
@@ -67,7 +68,7 @@ mod test {
 
     fn errors(error: f64, count: usize) -> Errors {
         let mut errors = Errors::default();
-        (0..count).for_each(|_| errors.add(error));
+        errors.extend(repeat_n(error, count));
         errors
     }
 

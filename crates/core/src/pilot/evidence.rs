@@ -7,10 +7,8 @@ use crate::prove::figure::Figures;
 use crate::replay::Cost;
 use crate::stats::Interval;
 
-/// What is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// Of which target.
     pub scope: Scope,
     /// In force: the host's parameters, with the VM's own ceiling as `halt_poll_ns` where it is about one.
     pub in_force: Knobs,
@@ -31,7 +29,6 @@ pub struct Question {
 pub struct OfVm<'a, C> {
     /// What latency is worth to it, in thousandths of CPU.
     pub weight_milli: u64,
-    /// Its vCPUs.
     pub vcpus: u64,
     /// Stretches of full facts, oldest first.
     pub chunks: Vec<&'a C>,
@@ -62,7 +59,6 @@ pub struct Answer {
     pub verdict: &'static str,
 }
 
-/// A better setting.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice {
     pub knobs: Knobs,
@@ -114,7 +110,6 @@ impl Measured {
 /// ([`crate::replay::latency::ENOUGH`]).
 pub const EXCERPT: usize = 256;
 
-/// Whoever answers.
 pub trait Evidence {
     /// A stretch of full facts of one VM.
     type Chunk: std::fmt::Debug;

@@ -32,7 +32,6 @@ pub struct GoalOfVms {
     pub goal: Option<Goal>,
 }
 
-/// The goals of all VMs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Goals {
     /// Of VMs that no pattern fits.

@@ -89,7 +89,7 @@ impl Standing {
                     .to_owned()
             }
             Guard::CpuPressure => format!(
-                "some task waits for a CPU for {} of the time; from {} on (as `explain` has it) polling is not raised",
+                "some task waits for a CPU for {} of the time; from {} on (the same threshold as in `report --findings`) polling is not raised",
                 percent(value),
                 percent(limit)
             ),
@@ -149,225 +149,192 @@ pub fn is_contended(cpus: u32, vcpus: u64, busy_cpus: f64, pressure: Option<f64>
     pressure.is_some_and(|share| share >= HABIT) || (vcpus > u64::from(cpus) && has_none_free)
 }
 
-/// At this and beyond a guard holds.
-fn at_least(guard: Guard, value: Option<f64>, limit: f64) -> Standing {
-    Standing {
-        guard,
-        holds: value.is_none_or(|value| value >= limit),
-        value,
-        limit: Some(limit),
-    }
-}
-
-/// How long tasks wait for a CPU. Where no kernel says so, it would hold for ever.
-fn cpu_pressure(pressure: Pressure) -> Standing {
-    let of = at_least(Guard::CpuPressure, pressure.share(), HABIT);
-    Standing {
-        holds: of.holds && pressure != Pressure::NotThere,
-        ..of
-    }
-}
-
-/// Those that concern polling; `polled` is what all VMs poll, in CPUs.
-fn of_polling(seen: &Seen, limits: &Limits, polled: Option<f64>) -> [Standing; 4] {
+/// All guards as they stand; `polled` is what all VMs poll, in CPUs.
+pub(super) fn look(seen: &Seen, rule: Rule, limits: &Limits, polled: Option<f64>) -> Vec<Standing> {
     let host = &seen.host;
     let vcpus = seen.vms.iter().map(|vm| vm.vcpus).sum::<u64>() as f64;
     let cpus = f64::from(host.cpus);
     let free = host.busy_cpus.map(|busy| (cpus - busy).max(0.0));
     let wanted = free_cpus(host.cpus);
     let has_none_free = free.is_some_and(|free| free < wanted);
-    let over_commitment = Standing {
-        guard: Guard::OverCommitment,
-        holds: vcpus > cpus && has_none_free,
-        value: Some(vcpus),
-        limit: Some(cpus),
-    };
-    let free_cpus = Standing {
-        guard: Guard::FreeCpus,
-        holds: free.is_none() || has_none_free,
-        value: free,
-        limit: Some(wanted),
-    };
-    let budget = match limits.max_poll_cpu_percent {
-        Some(percent) => at_least(Guard::PollingBudget, polled, percent / 100.0),
-        None => Standing {
-            guard: Guard::PollingBudget,
-            holds: false,
-            value: polled,
-            limit: None,
-        },
-    };
-    let pressure = cpu_pressure(host.cpu_pressure);
-    [pressure, over_commitment, free_cpus, budget]
-}
-
-pub(super) fn look(
-    seen: &Seen,
-    rule: &Rule,
-    limits: &Limits,
-    polled: Option<f64>,
-) -> Vec<Standing> {
-    let host = &seen.host;
-    let at = |guard, holds| Standing {
-        guard,
-        holds,
-        value: None,
-        limit: None,
-    };
+    let reaches = |value: Option<f64>, limit| value.is_none_or(|value| value >= limit);
+    let pressure = host.cpu_pressure.share();
+    // Where no kernel accounts pressure, this guard would hold for ever.
+    let is_pressed = reaches(pressure, HABIT) && host.cpu_pressure != Pressure::NotThere;
+    let budget = limits.max_poll_cpu_percent.map(|percent| percent / 100.0);
+    let is_over = budget.is_some_and(|budget| reaches(polled, budget));
     let param = host.knobs.map(|knobs| knobs.halt_poll_ns);
     // The parameters do nothing to a VM whose guest forbids host polling.
     let alone = |vm: &&VmSeen| vm.goal.is_none() && !vm.polls_itself && vm.ceiling.follows(param);
-    let left_alone = seen.vms.iter().filter(alone).count() as f64;
-    let is_alone = at_least(Guard::LeftAlone, Some(left_alone), 1.0);
+    let left_alone = seen.vms.iter().filter(alone).count();
+    let is_alone = left_alone > 0 && limits.parameters != Parameters::Shared;
     let is_snapshot = rule.ceiling == CeilingRule::SnapshotOrCap;
-    let others = [
-        at(Guard::SchedExt, host.sched_ext),
-        at(Guard::Kernel, is_snapshot),
-        at(Guard::ReadOnly, !host.is_writable),
-        Standing {
-            holds: is_alone.holds && limits.parameters != Parameters::Shared,
-            ..is_alone
-        },
-    ];
-    let of_polling = of_polling(seen, limits, polled);
-    of_polling.into_iter().chain(others).collect()
+    let with_figure = |guard, holds, value, limit| Standing {
+        guard,
+        holds,
+        value,
+        limit,
+    };
+    let plain = |guard, holds| with_figure(guard, holds, None, None);
+    vec![
+        with_figure(Guard::CpuPressure, is_pressed, pressure, Some(HABIT)),
+        with_figure(
+            Guard::OverCommitment,
+            vcpus > cpus && has_none_free,
+            Some(vcpus),
+            Some(cpus),
+        ),
+        with_figure(
+            Guard::FreeCpus,
+            free.is_none() || has_none_free,
+            free,
+            Some(wanted),
+        ),
+        with_figure(Guard::PollingBudget, is_over, polled, budget),
+        plain(Guard::SchedExt, host.sched_ext),
+        plain(Guard::Kernel, is_snapshot),
+        plain(Guard::ReadOnly, !host.is_writable),
+        with_figure(
+            Guard::LeftAlone,
+            is_alone,
+            Some(left_alone as f64),
+            Some(1.0),
+        ),
+    ]
 }
 
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::ids::{Pid, VmKey};
     use crate::kvm::{Arch, Knobs, Version};
     use crate::pilot::goals::Goal;
     use crate::pilot::input::{Ceiling, HostSeen};
 
     const FOUND_NS: u32 = 200_000;
 
-    /// A host of so many CPUs on which nothing holds.
-    fn host(cpus: u32) -> HostSeen {
-        HostSeen {
-            knobs: Some(Knobs {
-                halt_poll_ns: FOUND_NS,
-                ..Knobs::defaults(Version::new(6, 12), Arch::X86)
-            }),
-            is_writable: true,
-            cpus,
-            busy_cpus: Some(0.0),
-            cpu_pressure: Pressure::Share(0.0),
-            ..HostSeen::default()
-        }
-    }
-
-    fn vm(vcpus: u64) -> VmSeen {
-        VmSeen {
-            key: VmKey {
-                pid: Pid(1),
-                start_ticks: 1,
-                ordinal: 0,
-            },
-            name: String::new(),
-            vcpus,
-            goal: Some(Goal::default()),
-            ceiling: Ceiling::Follows,
-            held: None,
-            has_answered: true,
-            polls_itself: false,
-            counts: None,
-        }
-    }
-
-    /// A host of eight CPUs and a VM on which nothing holds.
     struct World {
-        host: HostSeen,
-        vm: VmSeen,
+        seen: Seen,
         limits: Limits,
         polled: Option<f64>,
         kernel: (u32, u32),
     }
 
-    fn world() -> World {
-        World {
-            host: host(8),
-            vm: vm(1),
+    /// A host of eight CPUs and a VM on which nothing holds, but for this change.
+    fn looked(change: impl FnOnce(&mut World)) -> Vec<Standing> {
+        let host = HostSeen {
+            knobs: Some(Knobs {
+                halt_poll_ns: FOUND_NS,
+                ..Knobs::defaults(Version::new(6, 12), Arch::X86)
+            }),
+            is_writable: true,
+            cpus: 8,
+            busy_cpus: Some(0.0),
+            cpu_pressure: Pressure::Share(0.0),
+            ..HostSeen::default()
+        };
+        let vm = VmSeen {
+            vcpus: 1,
+            goal: Some(Goal::default()),
+            ..VmSeen::default()
+        };
+        let mut world = World {
+            seen: Seen {
+                host,
+                vms: vec![vm],
+                counted: true,
+            },
             limits: Limits::default(),
             polled: Some(0.0),
             kernel: (6, 12),
-        }
+        };
+        change(&mut world);
+        let rule = Rule::of(Version::new(world.kernel.0, world.kernel.1), Arch::X86);
+        look(&world.seen, rule, &world.limits, world.polled)
     }
 
-    impl World {
-        fn but(change: impl FnOnce(&mut Self)) -> Self {
-            let mut world = world();
-            change(&mut world);
-            world
-        }
-
-        fn looked(&self) -> Vec<Standing> {
-            let seen = Seen {
-                host: self.host.clone(),
-                vms: vec![self.vm.clone()],
-                counted: true,
-            };
-            let rule = Rule::of(Version::new(self.kernel.0, self.kernel.1), Arch::X86);
-            look(&seen, &rule, &self.limits, self.polled)
-        }
-
-        fn holding(&self) -> Vec<Guard> {
-            let looked = self.looked().into_iter();
-            looked.filter(|it| it.holds).map(|it| it.guard).collect()
-        }
-
-        fn why(&self, guard: Guard) -> String {
-            let looked = self.looked();
-            let of = looked.iter().find(|it| it.guard == guard);
-            of.map(Standing::why).unwrap()
-        }
+    fn holding(change: impl FnOnce(&mut World)) -> Vec<Guard> {
+        let looked = looked(change).into_iter();
+        looked.filter(|it| it.holds).map(|it| it.guard).collect()
     }
+
+    fn why(guard: Guard, change: impl FnOnce(&mut World)) -> String {
+        let looked = looked(change);
+        let of = looked.iter().find(|it| it.guard == guard);
+        of.map(Standing::why).unwrap()
+    }
+
+    fn pressure(of: &mut World, pressure: Pressure) {
+        of.seen.host.cpu_pressure = pressure;
+    }
+
+    fn crowd(of: &mut World, vcpus: u64, busy_cpus: Option<f64>) {
+        (of.seen.vms[0].vcpus, of.seen.host.busy_cpus) = (vcpus, busy_cpus);
+    }
+
+    fn budget(of: &mut World, limit: Option<f64>, polled: Option<f64>) {
+        (of.limits.max_poll_cpu_percent, of.polled) = (limit, polled);
+    }
+
+    /// A VM that is to be left alone.
+    fn alone(of: &mut World, ceiling: Ceiling, polls_itself: bool, parameters: Parameters) {
+        let vm = &mut of.seen.vms[0];
+        (vm.goal, vm.ceiling, vm.polls_itself) = (None, ceiling, polls_itself);
+        of.limits.parameters = parameters;
+    }
+
+    type Case = (fn(&mut World), &'static [Guard]);
 
     /// What holds where this is so, from the value on at which it begins.
     #[test]
     fn each_guard_at_its_edge() {
+        use Ceiling::{Fixed, Follows, Own};
         use Guard::{
-            CpuPressure, FreeCpus, Kernel, OverCommitment, PollingBudget, ReadOnly, SchedExt,
+            CpuPressure, FreeCpus, Kernel, LeftAlone, OverCommitment, PollingBudget, ReadOnly,
+            SchedExt,
         };
-        type Change<'a> = &'a dyn Fn(&mut World);
-        let pressure = |of: &mut World, pressure| of.host.cpu_pressure = pressure;
-        let crowd = |of: &mut World, vcpus, busy| {
-            (of.vm.vcpus, of.host.busy_cpus) = (vcpus, busy);
-        };
-        let budget = |of: &mut World, limit, polled| {
-            (of.limits.max_poll_cpu_percent, of.polled) = (limit, polled);
-        };
-        let cases: [(Change<'_>, &[Guard]); 24] = [
-            (&|of| pressure(of, Pressure::Share(0.2)), &[CpuPressure]),
-            (&|of| pressure(of, Pressure::Share(0.199)), &[]),
-            (&|of| pressure(of, Pressure::NotYet), &[CpuPressure]),
-            (&|of| pressure(of, Pressure::NotThere), &[]),
+        use Parameters::{Never, Shared, Unshared};
+        let cases: [Case; 32] = [
+            (|of| pressure(of, Pressure::Share(0.2)), &[CpuPressure]),
+            (|of| pressure(of, Pressure::Share(0.199)), &[]),
+            (|of| pressure(of, Pressure::NotYet), &[CpuPressure]),
+            (|of| pressure(of, Pressure::NotThere), &[]),
             // Over-commitment names the reason where no CPU is free, and never decides alone.
-            (&|of| crowd(of, 9, Some(7.01)), &[OverCommitment, FreeCpus]),
-            (&|of| crowd(of, 8, Some(7.01)), &[FreeCpus]),
-            (&|of| crowd(of, 9, Some(7.0)), &[]),
-            (&|of| crowd(of, 9, None), &[FreeCpus]),
-            (&|of| budget(of, Some(50.0), Some(0.5)), &[PollingBudget]),
-            (&|of| budget(of, Some(50.0), Some(0.499)), &[]),
-            (&|of| budget(of, Some(50.0), None), &[PollingBudget]),
-            (&|of| budget(of, None, None), &[]),
-            (&|of| budget(of, None, Some(8.0)), &[]),
-            (&|of| of.host.sched_ext = true, &[SchedExt]),
-            (&|of| of.host.sched_ext = false, &[]),
-            (&|of| of.host.is_writable = false, &[ReadOnly]),
-            (&|of| of.host.is_writable = true, &[]),
+            (|of| crowd(of, 9, Some(7.01)), &[OverCommitment, FreeCpus]),
+            (|of| crowd(of, 8, Some(7.01)), &[FreeCpus]),
+            (|of| crowd(of, 9, Some(7.0)), &[]),
+            (|of| crowd(of, 9, None), &[FreeCpus]),
+            (|of| budget(of, Some(50.0), Some(0.5)), &[PollingBudget]),
+            (|of| budget(of, Some(50.0), Some(0.499)), &[]),
+            (|of| budget(of, Some(50.0), None), &[PollingBudget]),
+            (|of| budget(of, None, None), &[]),
+            (|of| budget(of, None, Some(8.0)), &[]),
+            (|of| of.seen.host.sched_ext = true, &[SchedExt]),
+            (|of| of.seen.host.sched_ext = false, &[]),
+            (|of| of.seen.host.is_writable = false, &[ReadOnly]),
+            (|of| of.seen.host.is_writable = true, &[]),
             // From 5.8 to 6.0 the parameter does not reach VMs.
-            (&|of| of.kernel = (5, 7), &[]),
-            (&|of| of.kernel = (5, 8), &[Kernel]),
-            (&|of| of.kernel = (5, 19), &[Kernel]),
-            (&|of| of.kernel = (6, 0), &[Kernel]),
-            (&|of| of.kernel = (6, 1), &[]),
-            (&|of| of.kernel = (6, 12), &[]),
-            (&|_| {}, &[]),
+            (|of| of.kernel = (5, 7), &[]),
+            (|of| of.kernel = (5, 8), &[Kernel]),
+            (|of| of.kernel = (5, 19), &[Kernel]),
+            (|of| of.kernel = (6, 0), &[Kernel]),
+            (|of| of.kernel = (6, 1), &[]),
+            (|of| of.kernel = (6, 12), &[]),
+            // A VM that follows the parameter and is to be left alone.
+            (|of| alone(of, Follows, false, Unshared), &[LeftAlone]),
+            (|of| alone(of, Follows, false, Never), &[LeftAlone]),
+            (|of| alone(of, Follows, false, Shared), &[]),
+            (|of| alone(of, Own(FOUND_NS), false, Unshared), &[]),
+            (
+                |of| alone(of, Fixed(Some(FOUND_NS)), false, Unshared),
+                &[LeftAlone],
+            ),
+            (|of| alone(of, Fixed(None), false, Unshared), &[LeftAlone]),
+            (|of| alone(of, Fixed(Some(0)), false, Unshared), &[]),
+            (|of| alone(of, Follows, true, Unshared), &[]),
+            (|_| {}, &[]),
         ];
         for (nth, (change, holds)) in cases.into_iter().enumerate() {
-            assert_eq!(World::but(change).holding(), holds, "case {nth}");
+            assert_eq!(holding(change), holds, "case {nth}");
         }
     }
 
@@ -375,8 +342,9 @@ mod test {
     fn one_cpu_stays_free_and_of_few_a_quarter() {
         for (cpus, busy) in [(1, 0.75), (2, 1.5), (4, 3.0), (8, 7.0)] {
             let at = |busy_cpus| {
-                let change = |of: &mut World| (of.host.cpus, of.host.busy_cpus) = (cpus, busy_cpus);
-                World::but(change).holding()
+                holding(|of| {
+                    (of.seen.host.cpus, of.seen.host.busy_cpus) = (cpus, busy_cpus);
+                })
             };
             assert_eq!(at(Some(busy)), [], "{cpus}");
             assert_eq!(at(Some(busy + 0.01)), [Guard::FreeCpus], "{cpus}");
@@ -386,60 +354,28 @@ mod test {
 
     #[test]
     fn what_is_not_known_and_what_is_not_there_is_said() {
-        let pressure =
-            |pressure| World::but(|of| of.host.cpu_pressure = pressure).why(Guard::CpuPressure);
-        assert!(pressure(Pressure::NotYet).contains("not known yet"));
-        assert!(pressure(Pressure::NotThere).contains("does not account"));
-        let budget = |limit, polled| {
-            let change = |of: &mut World| {
-                (of.limits.max_poll_cpu_percent, of.polled) = (limit, polled);
-            };
-            World::but(change).why(Guard::PollingBudget)
-        };
-        assert!(budget(Some(50.0), None).contains("not known yet"));
+        let pressed = |value| why(Guard::CpuPressure, |of| pressure(of, value));
+        assert!(pressed(Pressure::NotYet).contains("not known yet"));
+        assert!(pressed(Pressure::NotThere).contains("does not account"));
+        let polling = |limit, polled| why(Guard::PollingBudget, |of| budget(of, limit, polled));
+        assert!(polling(Some(50.0), None).contains("not known yet"));
         for polled in [None, Some(8.0)] {
-            assert!(budget(None, polled).contains("no limit"));
+            assert!(polling(None, polled).contains("no limit"));
         }
     }
 
     #[test]
     fn more_polling_that_would_hold_a_guard_is_known_before() {
-        let world = World::but(|of| {
-            of.host.busy_cpus = Some(6.6);
-            (of.limits.max_poll_cpu_percent, of.polled) = (Some(50.0), Some(0.2));
+        let looked = looked(|of| {
+            of.seen.host.busy_cpus = Some(6.6);
+            budget(of, Some(50.0), Some(0.2));
         });
-        let would_hold = |more| {
-            let looked = world.looked().into_iter();
-            let holding = looked.filter(|it| it.would_hold(more));
-            holding.map(|it| it.guard).collect::<Vec<_>>()
+        let would_hold = |more| -> Vec<Guard> {
+            let holding = looked.iter().filter(|it| it.would_hold(more));
+            holding.map(|it| it.guard).collect()
         };
         assert_eq!(would_hold(0.29), []);
         assert_eq!(would_hold(0.31), [Guard::PollingBudget]);
         assert_eq!(would_hold(0.41), [Guard::FreeCpus, Guard::PollingBudget]);
-    }
-
-    #[test]
-    fn a_vm_that_is_to_be_left_alone_and_follows_the_parameter_holds_unless_it_is_shared() {
-        let alone = |change: &dyn Fn(&mut World)| {
-            let world = World::but(|of| {
-                of.vm.goal = None;
-                change(of);
-            });
-            world.holding()
-        };
-        let by = |parameters| alone(&|of| of.limits.parameters = parameters);
-        assert_eq!(by(Parameters::Unshared), [Guard::LeftAlone]);
-        assert_eq!(by(Parameters::Never), [Guard::LeftAlone]);
-        assert_eq!(by(Parameters::Shared), []);
-        for (ceiling, holds) in [
-            (Ceiling::Own(FOUND_NS), false),
-            (Ceiling::Fixed(Some(FOUND_NS)), true),
-            (Ceiling::Fixed(None), true),
-            (Ceiling::Fixed(Some(0)), false),
-        ] {
-            let of = alone(&|of| of.vm.ceiling = ceiling);
-            assert_eq!(!of.is_empty(), holds, "{ceiling:?}");
-        }
-        assert_eq!(alone(&|of| of.vm.polls_itself = true), []);
     }
 }

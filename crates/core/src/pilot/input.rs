@@ -7,12 +7,12 @@ use crate::ids::VmKey;
 use crate::kvm::Knobs;
 
 /// What can be set: the ceiling of one VM, or the host's parameters for all VMs that follow them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
     /// The ceiling of a VM.
     Vm(VmKey),
-    /// The host's parameters.
+    #[default]
     Host,
 }
 
@@ -76,11 +76,10 @@ pub struct Held<S> {
     pub ours: S,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct VmSeen {
     pub key: VmKey,
     pub name: String,
-    /// Its vCPUs.
     pub vcpus: u64,
     /// Its goal; `None`: it is left alone.
     pub goal: Option<Goal>,
@@ -95,11 +94,11 @@ pub struct VmSeen {
     pub counts: Option<Counts>,
 }
 
-/// The ceiling of a VM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ceiling {
     /// It can be set, and follows `halt_poll_ns`.
+    #[default]
     Follows,
     /// It can be set, and has this of its own, in nanoseconds.
     Own(u32),
@@ -135,14 +134,12 @@ impl Ceiling {
 /// What KVM counted of a VM over a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// How long.
     pub interval_ns: u64,
     /// Halts that ended.
     pub halts: u64,
-    /// Of them, those that slept.
+    /// Those of them that slept.
     pub blocks: u64,
     pub poll_ns: u64,
-    /// Of it, by polls that failed.
     pub failed_poll_ns: u64,
     pub halt_ns: u64,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::evidence::OfVm;
 use super::input::{Counts, VmSeen};
 use super::view::{Compared, View};
 
@@ -83,6 +84,26 @@ impl<C> Member<C> {
         (false, compared)
     }
 
+    /// These stretches of it, with what else is known of it.
+    pub(super) fn facts<'a>(&'a self, chunks: Vec<&'a C>) -> OfVm<'a, C> {
+        OfVm {
+            weight_milli: self.weight_milli().unwrap_or(0),
+            vcpus: self.seen.vcpus,
+            chunks,
+            tried: self.tried.iter().flatten().collect(),
+        }
+    }
+
+    /// What latency is worth to it, in thousandths of CPU, where it has a goal.
+    pub(super) fn weight_milli(&self) -> Option<u64> {
+        self.seen.goal.as_ref().map(|goal| goal.weight_milli)
+    }
+
+    /// Its halts by the last counts.
+    pub(super) fn halts(&self) -> u64 {
+        self.counts.map_or(0, |counts| counts.halts)
+    }
+
     /// It has not been readable for a while.
     pub(super) fn is_blind(&self) -> bool {
         self.blind >= BLIND || self.empty_looks >= BLIND
@@ -133,18 +154,10 @@ mod test {
 
     fn seen(halts: u64) -> VmSeen {
         VmSeen {
-            key: VmKey {
-                pid: Pid(1),
-                start_ticks: 1,
-                ordinal: 0,
-            },
-            name: String::new(),
+            key: VmKey::first(Pid(1), 1),
             vcpus: 1,
-            goal: None,
             ceiling: Ceiling::Fixed(None),
-            held: None,
             has_answered: true,
-            polls_itself: false,
             counts: Some(Counts {
                 interval_ns: STEP_NS,
                 halts,
@@ -153,6 +166,7 @@ mod test {
                 failed_poll_ns: 0,
                 halt_ns: halts * 10_000,
             }),
+            ..VmSeen::default()
         }
     }
 

@@ -19,7 +19,6 @@ pub struct Memory {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OfTarget {
     pub scope: Scope,
-    /// The setting found.
     pub found: Knobs,
     /// What the pilot has set, or was about to.
     pub set: Option<Knobs>,

@@ -20,14 +20,13 @@ use crate::replay::cost::{Assumed, MILLI};
 use crate::replay::latency::{Latencies, class_of};
 use crate::replay::sample::sleep_and_latency_ns;
 use crate::replay::session::Survey;
-use crate::replay::{Arrivals, Cost, Outcome};
-use crate::stats::Interval;
+use crate::replay::{Cost, Outcome};
+use crate::stats::{Fold, Interval};
 use crate::tune::advice::{self, Verdict};
-use crate::tune::finalist::{self, Final};
-use crate::tune::material::Seated;
+use crate::tune::final_round::{self, FinalRound};
 use crate::tune::search::{self, Aim};
 use crate::tune::stage::{self, Entry, Part};
-use crate::tune::{Alone, Gather, Keep, Material, Terms};
+use crate::tune::{Gather, Inputs, Keep, Serial, Terms};
 
 use self::recorded::{Recorded, placed};
 
@@ -90,7 +89,7 @@ impl Replayed {
         Some(Assumed::of_shortest_sleeps(shortest_ns).switch_cpu_ns)
     }
 
-    fn gather(&self, vms: &[OfVm<'_, Stretch>], question: &Question) -> Option<(Material, Aim)> {
+    fn gather(&self, vms: &[OfVm<'_, Stretch>], question: &Question) -> Option<(Inputs, Aim)> {
         let (mut survey, mut gather) = (Survey::default(), Gather::new(Keep::ALL));
         let mut weights_milli = std::collections::BTreeMap::new();
         let stand_for = recorded::stand_for_milli(vms);
@@ -112,23 +111,20 @@ impl Replayed {
             ..Cost::FREE
         };
         let terms = Terms {
-            version: self.version,
-            arch: self.arch,
-            in_force: question.in_force,
-            arrivals: Arrivals::BySource,
             elsewhere: self.elsewhere().cloned(),
             seed: self.seed,
             ceiling_only: matches!(question.scope, Scope::Vm(_)),
             weights_milli,
+            ..Terms::new(self.version, self.arch, question.in_force)
         };
-        let mut material = gather.finish(terms, survey).ok()?;
-        material.stand_for(|seat| {
+        let mut inputs = gather.finish(terms, survey).ok()?;
+        inputs.stand_for(|seat| {
             let at = seat.vm.and_then(|vm| usize::try_from(vm.0).ok());
             at.and_then(|at| stand_for.get(at))
                 .copied()
                 .unwrap_or(MILLI)
         });
-        let polled = material.recorded_poll_cpu_percent();
+        let polled = inputs.recorded_poll_cpu_percent();
         let aim = Aim {
             cost,
             switch_cpu_ends_ns: self.switch_cpu.map(|measured| measured.ends_ns),
@@ -136,23 +132,22 @@ impl Replayed {
             drifts_percent: drifts_percent(false),
             possible_poll_cpu_percent: question.idle_cpu_percent.map(|idle| idle + polled),
         };
-        (!material.seats.is_empty()).then_some((material, aim))
+        (!inputs.seats.is_empty()).then_some((inputs, aim))
     }
 }
 
 /// The latest class of sleeps, as calibrated.
-fn latest_ns(material: &Material) -> u64 {
+fn latest_ns(inputs: &Inputs) -> u64 {
     let classes = 0..=class_of(u64::MAX);
-    let seats = material.seats.iter();
+    let seats = inputs.seats.iter();
     let calibrated =
         seats.flat_map(|seated| classes.clone().map(|class| seated.table.median(class)));
     calibrated.max().unwrap_or(0)
 }
 
 /// Of all blocks that judge, the sums under a setting, from the start that is given.
-fn blocks(material: &Material, entry: Entry, part: Part) -> Vec<Sums> {
-    let seats: Vec<&Seated> = material.seats.iter().collect();
-    let played = stage::play(material, &seats, &[entry], part, "pilot", &Alone);
+fn blocks(inputs: &Inputs, entry: Entry, part: Part) -> Vec<Sums> {
+    let played = stage::play(inputs, &[entry], part, "pilot", &Serial);
     let mut parts = played.into_iter().next().unwrap_or_default();
     if !parts.is_empty() {
         parts.remove(0);
@@ -161,10 +156,10 @@ fn blocks(material: &Material, entry: Entry, part: Part) -> Vec<Sums> {
 }
 
 /// The same from both starts: first the cheaper, then the dearer.
-fn both(material: &Material, knobs: Knobs, aim: &Aim, part: Part) -> [Vec<Sums>; 2] {
+fn both(inputs: &Inputs, knobs: Knobs, aim: &Aim, part: Part) -> [Vec<Sums>; 2] {
     let from = |start| {
         blocks(
-            material,
+            inputs,
             Entry {
                 start,
                 ..Entry::new(knobs)
@@ -184,27 +179,17 @@ fn both(material: &Material, knobs: Knobs, aim: &Aim, part: Part) -> [Vec<Sums>;
 /// What the setting found would cost, as a multiple of what is in force, and by how much more that polls: from the cheaper
 /// of both starts.
 fn against_found(
-    material: &Material,
-    of: &Final,
+    inputs: &Inputs,
+    of: &FinalRound,
     question: &Question,
     aim: &Aim,
 ) -> (Interval, f64) {
-    let one = |value| Interval {
-        value,
-        low: value,
-        high: value,
-    };
     if question.found == question.in_force {
-        return (one(1.0), 0.0);
+        return (Interval::exactly(1.0), 0.0);
     }
-    let [cheaper, _] = both(material, question.found, aim, Part::Whole);
-    let found = advice::compare(material, &cheaper, of.in_force.blocks(), aim);
-    let share = found.cost_share;
-    let ratio = Interval {
-        value: 1.0 + share.value,
-        low: 1.0 + share.low,
-        high: 1.0 + share.high,
-    };
+    let [cheaper, _] = both(inputs, question.found, aim, Part::Whole);
+    let found = advice::compare(inputs, &cheaper, of.in_force.blocks(), aim);
+    let ratio = found.cost_share.map(|share| 1.0 + share);
     (ratio, -found.poll_cpu_percent.value)
 }
 
@@ -255,19 +240,19 @@ impl Evidence for Replayed {
     }
 
     fn weigh(&mut self, vms: &[OfVm<'_, Stretch>], question: &Question) -> Option<Answer> {
-        let (material, aim) = self.gather(vms, question)?;
+        let (inputs, aim) = self.gather(vms, question)?;
         let recorded = Recorded::of(vms, &aim.cost);
         let highest_ns = question.max_ceiling_ns;
-        let found = search::search_up_to(&material, &[aim], highest_ns, &Alone);
-        let of = finalist::play_final(&material, &found, &[aim], &Alone);
+        let found = search::search_up_to(&inputs, &[aim], highest_ns, &Serial);
+        let of = final_round::play_final(&inputs, &found, &[aim], &Serial);
         let goal = advice::Goal {
             name: String::new(),
             aim,
         };
-        let advice = advice::advise(&material, &of, &goal);
-        let choice = choose::choice(&material, &of, &advice, &recorded);
+        let advice = advice::advise(&inputs, &of, &goal);
+        let choice = choose::choice(&inputs, &of, &advice, &recorded);
         let (found_ratio, more_poll_than_found_percent) =
-            against_found(&material, &of, question, &aim);
+            against_found(&inputs, &of, question, &aim);
         Some(Answer {
             cost: aim.cost,
             cost_per_halt_ns: recorded.cost_per_halt_ns(),
@@ -276,7 +261,7 @@ impl Evidence for Replayed {
             gap_mean_ns: recorded.gap_mean_ns(),
             found_ratio,
             more_poll_than_found_percent,
-            choice: choice.map(|choice| choose::promised(&material, &of, question, &aim, choice)),
+            choice: choice.map(|choice| choose::promised(&inputs, &of, question, &aim, choice)),
             verdict: word(advice.verdict),
         })
     }
@@ -314,10 +299,10 @@ impl Evidence for Replayed {
             }
             let tally = tally(&halts, &kvm, self.elsewhere(), setting).ok()?;
             vcpus += tally.vcpus;
-            recorded.add(&tally.recorded);
+            recorded.fold(&tally.recorded);
             cost_ns += tally.recorded.cost_ns(&cost);
             predicted = predicted.zip(tally.predicted).map(|(mut sum, played)| {
-                sum.add(&played.from_zero);
+                sum.fold(&played.from_zero);
                 predicted_ns += played.from_zero.cost_ns(&cost);
                 sum
             });
@@ -346,15 +331,8 @@ mod test {
     fn a_period_of_several_vms_costs_each_by_its_own_goal() {
         let version = Version::new(6, 12);
         let slept = |nth: u64| Halt {
-            start_ns: nth * 1_000_000,
-            halt_ns: 120_000,
-            waited: true,
-            valid: true,
-            window_ns: Some(0),
-            poll_ns: Some(0),
             polled: Some(false),
-            wake_latency_ns: Some(20_000),
-            ..Halt::default()
+            ..Halt::under(0, nth * 1_000_000, 100_000, 20_000)
         };
         let stretch = Stretch {
             began_ns: 0,
@@ -384,6 +362,30 @@ mod test {
         is_about(measured(&[vm(0)]).cost_ns, 500_000.0);
     }
 
+    #[test]
+    fn an_answer_has_the_recorded_cost_latency_and_gap() {
+        let slept = |nth: u64| Halt {
+            polled: Some(false),
+            ..Halt::under(0, nth * 1_000_000, 100_000, 20_000)
+        };
+        let stretch = Stretch {
+            began_ns: 0,
+            span_ns: 1_000_000_000,
+            halts: (0..1_000).map(slept).collect(),
+        };
+        let vms = [vm(1_000, vec![&stretch])];
+        let of = calibrated(5_000).weigh(&vms, &question(Scope::Host, 0));
+        let of = of.unwrap();
+        for (value, expected) in [
+            (of.cost_per_halt_ns, 25_000.0),
+            (of.latency_mean_ns, 20_000.0),
+            (of.gap_mean_ns, 100_000.0),
+            (of.halts_per_s, 1_000.0),
+        ] {
+            assert!((value - expected).abs() < 0.5, "{value} {expected}");
+        }
+    }
+
     pub(super) fn vm(weight_milli: u64, chunks: Vec<&Stretch>) -> OfVm<'_, Stretch> {
         OfVm {
             weight_milli,
@@ -391,6 +393,20 @@ mod test {
             chunks,
             tried: Vec::new(),
         }
+    }
+
+    /// Answers where a block costs so much, and each wake-up takes 20 us.
+    pub(super) fn calibrated(switch_cpu_ns: u64) -> Replayed {
+        let switch_cpu = SwitchCpu {
+            ns: switch_cpu_ns,
+            ends_ns: [switch_cpu_ns - 500, switch_cpu_ns + 500],
+        };
+        let mut latencies = Latencies::default();
+        for slept_ns in [10_000, 50_000, 100_000, 180_000] {
+            (0..100).for_each(|_| latencies.add(slept_ns, 20_000));
+        }
+        let kernel = (Version::new(6, 12), Arch::X86);
+        Replayed::new(kernel, Some(switch_cpu), latencies, 1)
     }
 
     /// What is best in place of the defaults.
@@ -414,14 +430,8 @@ mod test {
             let halt_ns = length_ns(nth);
             let halt = Halt {
                 wake,
-                start_ns: now_ns,
-                halt_ns,
-                valid: true,
-                window_ns: Some(200_000),
-                poll_ns: Some(halt_ns),
                 polled: Some(true),
-                wake_latency_ns: Some(0),
-                ..Halt::default()
+                ..Halt::under(200_000, now_ns, halt_ns, 0)
             };
             now_ns = halt.end_ns() + 5_000;
             halt
@@ -438,25 +448,16 @@ mod test {
     /// it gains, is what it would be had both been recorded for as long.
     #[test]
     fn vms_count_by_how_often_they_halt_however_long_they_were_recorded() {
-        let kernel = (Version::new(6, 12), Arch::X86);
         let question = Question {
             idle_cpu_percent: Some(200.0),
             ..question(Scope::Host, 0)
         };
-        let switch_cpu = SwitchCpu {
-            ns: 20_000,
-            ends_ns: [19_000, 21_000],
-        };
-        let mut calibrated = Latencies::default();
-        for slept_ns in [10_000, 50_000, 100_000, 180_000] {
-            (0..100).for_each(|_| calibrated.add(slept_ns, 20_000));
-        }
         let device = WakeSource::Device;
-        let slow = polled(8_000, device, |_| 150_000);
+        // In two stretches.
+        let slow = [(); 2].map(|()| polled(4_000, device, |_| 150_000));
         let answer = |busy: &Stretch| {
-            let vm = |stretch| vm(0, vec![stretch]);
-            let mut replayed = Replayed::new(kernel, Some(switch_cpu), calibrated.clone(), 1);
-            replayed.weigh(&[vm(busy), vm(&slow)], &question).unwrap()
+            let vms = [vec![busy], slow.iter().collect()].map(|stretches| vm(0, stretches));
+            calibrated(20_000).weigh(&vms, &question).unwrap()
         };
         let [short, whole] =
             [4_000, 62_000].map(|halts| answer(&polled(halts, device, |_| 15_000)));
@@ -464,6 +465,14 @@ mod test {
             |one: f64, other: f64| assert!((one / other - 1.0).abs() < 0.01, "{one} {other}");
         near(short.halts_per_s, whole.halts_per_s);
         near(short.cost_per_halt_ns, whole.cost_per_halt_ns);
+        near(short.gap_mean_ns, whole.gap_mean_ns);
+        // One in 20 us and one in 155 us, which poll for all of their length.
+        let [busy_per_s, slow_per_s] = [1e9 / 20e3, 1e9 / 155e3];
+        let polled_ns = busy_per_s * 15e3 + slow_per_s * 150e3;
+        let halts_per_s = busy_per_s + slow_per_s;
+        near(whole.halts_per_s, halts_per_s);
+        near(whole.cost_per_halt_ns, polled_ns / halts_per_s);
+        near(whole.gap_mean_ns, polled_ns / halts_per_s);
         let [short, whole] = [short, whole].map(|answer| answer.choice.unwrap());
         assert_eq!(short.knobs, whole.knobs);
         near(short.gain.value, whole.gain.value);

@@ -1,6 +1,7 @@
 //! Where the pilot stands, for whoever shows it.
 
 use std::collections::BTreeMap;
+use std::ops::Add as _;
 
 use super::decision::Kind;
 use super::engine::Pilot;
@@ -15,12 +16,10 @@ use super::unit::{State, Unit};
 use crate::ids::VmKey;
 use crate::stats::Interval;
 
-/// Where it stands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standing {
     pub vms: Vec<OfVm>,
     pub guards: Vec<GuardStanding>,
-    /// Decisions by kind.
     pub decided: BTreeMap<Kind, u64>,
     /// Changes that were refused or failed.
     pub failed: u64,
@@ -29,7 +28,7 @@ pub struct Standing {
     pub halts_held: usize,
     /// How far predictions were off, in proofs and in trials.
     pub errors: Errors,
-    /// Of those, how many were measured by proofs, and by trials.
+    /// How many of them were measured by proofs, and by trials.
     pub proofs: usize,
     /// See `proofs`.
     pub trials: usize,
@@ -40,22 +39,18 @@ pub struct Standing {
 pub struct OfVm {
     pub key: VmKey,
     pub name: String,
-    /// Its vCPUs.
     pub vcpus: u64,
     /// Its goal; `None`: it is left alone.
     pub goal: Option<Goal>,
     /// What is set for it.
     pub scope: Option<Scope>,
-    /// In a word.
     pub state: &'static str,
-    /// For how long.
     pub for_ns: u64,
     pub why: String,
     /// What was decided of it last since the start, periods of trials apart, and how long ago.
     pub decided: Option<(Kind, u64)>,
     /// The ceiling in force, in nanoseconds.
     pub ceiling_ns: Option<u32>,
-    /// The ceiling found.
     pub found_ns: Option<u32>,
     /// Where it only observes: the ceiling that it would set.
     pub would_set_ns: Option<u32>,
@@ -69,7 +64,6 @@ pub struct OfVm {
     pub is_saved: bool,
     /// What was lost, as a share.
     pub regret: Option<f64>,
-    /// The last counts.
     pub counts: Option<Counts>,
     /// Whether its halts have been recorded, or there were none to record.
     pub has_been_looked_at: bool,
@@ -79,46 +73,36 @@ pub struct OfVm {
     pub phase_ns: u64,
 }
 
-/// A gain as a change of the cost.
-fn change(gain: Interval) -> Interval {
-    Interval {
-        value: -gain.value,
-        low: -gain.high,
-        high: -gain.low,
-    }
-}
-
 impl<E: Evidence> Pilot<E> {
-    /// Where it stands.
     pub fn standing(&self) -> Standing {
-        let members = self.members().values();
+        let members = self.members.values();
         let held = members.flat_map(|it| it.chunks.iter().chain(it.tried.iter().flatten()));
         Standing {
             vms: self
-                .members()
+                .members
                 .keys()
                 .filter_map(|vm| self.of_vm(*vm))
                 .collect(),
-            guards: self.guards().to_vec(),
-            decided: self.decided().clone(),
-            failed: self.failed(),
-            dropped: self.dropped(),
+            guards: self.guards.clone(),
+            decided: self.decided.clone(),
+            failed: self.failed,
+            dropped: self.dropped,
             halts_held: held.map(E::size).sum(),
             errors: self.errors(),
-            proofs: self.proofs(),
-            trials: self.trials(),
+            proofs: self.setup.proofs.count(),
+            trials: self.setup.memory.errors.count(),
         }
     }
 
     fn units_of(&self, vm: VmKey) -> impl Iterator<Item = &Unit> {
-        let units = self.units().values();
+        let units = self.units.values();
         units.filter(move |unit| unit.members.contains(&vm))
     }
 
     /// Whether what is said of a VM was saved, and not only would have been. What was set while the pilot might act stays in
     /// force where it no longer may.
     fn is_saved(&self, vm: VmKey) -> bool {
-        self.may_act() || self.units_of(vm).any(|unit| unit.set.is_some())
+        self.setup.limits.may_act || self.units_of(vm).any(|unit| unit.set.is_some())
     }
 
     /// What was saved of a VM, or would have been: of its own ceiling, and while it followed the host's parameters.
@@ -130,40 +114,29 @@ impl<E: Evidence> Pilot<E> {
         };
         let units = self.units_of(vm);
         let parts = units.map(|unit| self.part(unit, member, saved(&unit.regret)));
-        parts.reduce(|one, other| Interval {
-            value: one.value + other.value,
-            low: one.low + other.low,
-            high: one.high + other.high,
-        })
+        parts.reduce(Interval::add)
     }
 
     /// A VM's part of what a target saved, by its part of the halts, so that the parts add up to the whole.
     fn part(&self, unit: &Unit, member: &Member<E::Chunk>, saved: Interval) -> Interval {
-        let halts = |member: &Member<E::Chunk>| member.counts.map_or(0, |counts| counts.halts);
-        let members = unit.members.iter().filter_map(|vm| self.members().get(vm));
-        let all: u64 = members.map(halts).sum();
-        let part = match all {
+        let part = match self.members_of(unit).map(Member::halts).sum::<u64>() {
             0 => 1.0 / unit.members.len().max(1) as f64,
-            all => halts(member) as f64 / all as f64,
+            all => member.halts() as f64 / all as f64,
         };
-        Interval {
-            value: saved.value * part,
-            low: saved.low * part,
-            high: saved.high * part,
-        }
+        saved.map(|saved| saved * part)
     }
 
     fn of_vm(&self, vm: VmKey) -> Option<OfVm> {
-        let member = self.members().get(&vm)?;
+        let member = self.members.get(&vm)?;
         let seen = &member.seen;
         let unit = self
-            .units()
+            .units
             .values()
             .find(|unit| !unit.is_excluded && unit.members.contains(&vm));
-        let param = self.seen().host.knobs.map(|knobs| knobs.halt_poll_ns);
+        let param = self.seen.host.knobs.map(|knobs| knobs.halt_poll_ns);
         let (state, why) = match unit {
             _ if member.is_blind() => ("no-data", "it can no longer be read".to_owned()),
-            Some(unit) if unit.owed.is_some() && !self.may_restore() => {
+            Some(unit) if unit.owed.is_some() && !self.may_restore => {
                 let why = format!("{}: `haltwise undo` restores", unit.why);
                 (unit.state.as_str(), why)
             }
@@ -181,16 +154,16 @@ impl<E: Evidence> Pilot<E> {
             goal: seen.goal.clone(),
             scope: unit.map(|unit| unit.scope),
             state,
-            for_ns: unit.map_or(0, |unit| self.now_ns().saturating_sub(unit.since_ns)),
+            for_ns: unit.map_or(0, |unit| self.now_ns.saturating_sub(unit.since_ns)),
             why,
             decided: unit.and_then(|unit| {
                 let (kind, at_ns) = unit.decided?;
-                Some((kind, self.now_ns().saturating_sub(at_ns)))
+                Some((kind, self.now_ns.saturating_sub(at_ns)))
             }),
             ceiling_ns: seen.ceiling.in_force(param),
             found_ns: unit.map(|unit| unit.found.halt_poll_ns),
             would_set_ns: unit.and_then(|unit| Some(unit.would?.halt_poll_ns)),
-            predicted: unit.and_then(|unit| unit.predicted.map(change)),
+            predicted: unit.and_then(|unit| Some(-unit.predicted?)),
             measured: unit
                 .filter(|unit| matches!(unit.state, State::Kept))
                 .and_then(|unit| unit.measured),
@@ -200,7 +173,7 @@ impl<E: Evidence> Pilot<E> {
             counts: member.counts,
             has_been_looked_at: member.looked_ns.is_some(),
             latency_mean_ns: unit.and_then(|unit| Some(unit.answer.as_ref()?.latency_mean_ns)),
-            phase_ns: member.view.age_ns(self.now_ns()),
+            phase_ns: member.view.age_ns(self.now_ns),
         })
     }
 }

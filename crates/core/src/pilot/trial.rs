@@ -4,9 +4,9 @@
 use super::evidence::{Choice, Measured};
 use super::view::OUTSIDE_EARLY;
 use crate::kvm::Knobs;
-use crate::prove::compare::{Comparison, Round, Verdict};
+use crate::prove::compare::{Comparison, Verdict};
 use crate::prove::figure::Figure;
-use crate::prove::predict::{Pair, Prediction};
+use crate::prove::predict::Prediction;
 use crate::prove::schedule::{Block, draw};
 use crate::replay::Cost;
 use crate::stats::FEWEST;
@@ -63,6 +63,10 @@ pub(super) struct Trial {
     at: usize,
     /// Of the load that it began with.
     halts_per_s: f64,
+    /// Halts under the setting before, so far, and what they cost in nanoseconds.
+    before: (u64, f64),
+    /// Periods in a row under the setting before that had another load than the trial began with.
+    unlike: u32,
     /// CPU pressure when it began, where that was known.
     pub(super) pressure: Option<f64>,
 }
@@ -102,6 +106,8 @@ impl Trial {
             rounds: Vec::new(),
             at: 0,
             halts_per_s,
+            before: (0, 0.0),
+            unlike: 0,
             pressure,
         }
     }
@@ -130,15 +136,7 @@ impl Trial {
 
     /// Mean cost of a halt under the setting before, so far, in nanoseconds.
     pub(super) fn before_per_halt_ns(&self) -> Option<f64> {
-        let (mut halts, mut cost_ns) = (0, 0.0);
-        for round in &self.rounds {
-            for block in [Block::A, Block::Control] {
-                if let Some(measured) = &round[block as usize] {
-                    halts += measured.halts;
-                    cost_ns += measured.cost_ns;
-                }
-            }
-        }
+        let (halts, cost_ns) = self.before;
         (halts > 0).then(|| cost_ns / halts as f64)
     }
 
@@ -148,25 +146,16 @@ impl Trial {
         [skip_ns, self.length_ns - skip_ns]
     }
 
-    /// Whether the last two periods under the setting before had another load than the trial began with: what it measures says
-    /// nothing of that.
-    fn has_another_load(&self) -> bool {
+    /// Takes in a period under the setting before.
+    fn take_before(&mut self, measured: &Measured) {
         let [_, recorded_ns] = self.parts_ns();
-        let is_unlike = |measured: &Option<Measured>| {
-            let per_s = |it: Measured| it.in_ns(it.halts as f64, 1e9, recorded_ns);
-            let per_s = measured.map_or(0.0, per_s);
-            // One halt in a second more or less is no other load.
-            ((per_s + 1.0) / (self.halts_per_s + 1.0)).ln().abs() > OUTSIDE_EARLY
-        };
-        let periods = self.orders.iter().zip(&self.rounds);
-        let done =
-            periods.flat_map(|(order, round)| order.map(|block| (block, &round[block as usize])));
-        let before: Vec<_> = done
-            .take(self.at)
-            .filter(|(block, _)| !block.is_b())
-            .map(|(_, measured)| is_unlike(measured))
-            .collect();
-        before.ends_with(&[true, true])
+        let per_s = measured.in_ns(measured.halts as f64, 1e9, recorded_ns);
+        // One halt in a second more or less is no other load.
+        let ratio = (per_s + 1.0) / (self.halts_per_s + 1.0);
+        let is_unlike = ratio.ln().abs() > OUTSIDE_EARLY;
+        self.unlike = if is_unlike { self.unlike + 1 } else { 0 };
+        let (halts, cost_ns) = self.before;
+        self.before = (halts + measured.halts, cost_ns + measured.cost_ns);
     }
 
     pub(super) fn take(&mut self, measured: &Measured) -> Next {
@@ -180,7 +169,11 @@ impl Trial {
             round[block as usize] = Some(*measured);
         }
         self.at += 1;
-        if self.has_another_load() {
+        if !block.is_b() {
+            self.take_before(measured);
+        }
+        if self.unlike >= 2 {
+            // What the trial measures says nothing of the load that it began with.
             return Next::Changed;
         }
         if self.at.is_multiple_of(Block::ALL.len()) && LOOKS.contains(&self.rounds.len()) {
@@ -204,14 +197,9 @@ impl Trial {
 
     fn outcome(&self) -> Option<(Verdict, Outcome)> {
         let figures =
-            |measured: &Option<Measured>| measured.map(|it| it.figures).unwrap_or_default();
-        let rounds = self.rounds.iter().map(|[a, b, control]| Round {
-            a: figures(a),
-            b: figures(b),
-            control: figures(control),
-        });
-        let rounds: Vec<Round> = rounds.collect();
-        let comparison = Comparison::of(Figure::Cost, &rounds)?;
+            |measured: Option<Measured>| measured.map(|it| it.figures).unwrap_or_default();
+        let rounds = self.rounds.iter().map(|round| round.map(figures));
+        let comparison = Comparison::of(Figure::Cost, &rounds.collect::<Vec<_>>())?;
         let share = |of: f64| comparison.share_of_a(of);
         let measured = Interval {
             value: share(comparison.effect.estimate)?,
@@ -220,11 +208,8 @@ impl Trial {
         };
         // B as replayed from A.
         let pairs = self.rounds.iter().filter_map(|[a, b, _]| {
-            Some(Pair {
-                from: a.as_ref()?.figures,
-                predicted: a.as_ref()?.predicted?,
-                measured: b.as_ref()?.figures,
-            })
+            let (a, b) = (a.as_ref()?, b.as_ref()?);
+            Some([a.figures, a.predicted?, b.figures])
         });
         let prediction = Prediction::of(&comparison, &pairs.collect::<Vec<_>>());
         let error = prediction.and_then(|it| share(it.error.estimate));

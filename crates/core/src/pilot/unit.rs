@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::decision::Kind;
+use super::decision::{Change, Kind};
 use super::evidence::Answer;
 use super::input::{Held, Scope};
 use super::memory::{OfTarget, Proven};
 use super::regret::Regret;
-use super::trial::{MOST_CHANGES, Trial};
+use super::trial::{self, MOST_CHANGES, Trial};
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
 use crate::stats::Interval;
@@ -20,8 +20,9 @@ pub(super) fn is_same(scope: Scope, one: Knobs, other: Knobs) -> bool {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) enum State {
+    #[default]
     Watching,
     Trial(Box<Trial>),
     Kept,
@@ -79,7 +80,7 @@ pub(super) struct Ended {
     pub(super) pressure: Option<f64>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Unit {
     pub(super) scope: Scope,
     pub(super) members: Vec<VmKey>,
@@ -131,35 +132,12 @@ impl Unit {
     pub(super) fn new(scope: Scope, found: Knobs, now_ns: u64) -> Self {
         Self {
             scope,
-            members: Vec::new(),
             found,
-            set: None,
-            state: State::Watching,
+            now: found,
             since_ns: now_ns,
             why: "it has not been looked at yet".to_owned(),
-            answer: None,
-            predicted: None,
-            measured: None,
-            would: None,
-            more_poll_percent: 0.0,
-            regret: Regret::default(),
-            failed: 0,
-            not_before_ns: 0,
             waits: "a trial of an earlier run has failed".to_owned(),
-            ended: None,
-            proven: Vec::new(),
-            decided: None,
-            changes: VecDeque::new(),
-            is_excluded: false,
-            looks: 0,
-            goals: BTreeMap::new(),
-            is_new: false,
-            owed: None,
-            failing: Failing::default(),
-            recorded: None,
-            now: found,
-            is_read: false,
-            followed: None,
+            ..Self::default()
         }
     }
 
@@ -252,9 +230,24 @@ impl Unit {
         }
     }
 
+    /// How long a trial of it takes at first.
+    pub(super) fn trial_ns(&self) -> u64 {
+        let answer = self.answer.as_ref();
+        let halts_per_s = answer.map_or(0.0, |answer| answer.halts_per_s);
+        trial::usual_ns(trial::length_ns(halts_per_s))
+    }
+
     /// What is in force, as far as the pilot has to do with it.
     pub(super) fn in_force(&self) -> Knobs {
         self.set.unwrap_or(self.found)
+    }
+
+    pub(super) fn change_to(&self, to: Knobs) -> Change {
+        Change {
+            from: self.in_force(),
+            to,
+            is_unsure: self.failing.is_unsure,
+        }
     }
 
     /// Whether what was set may poll more than what was found: as it did last, or because its ceiling is higher, whatever the
@@ -269,6 +262,12 @@ impl Unit {
         self.state = state;
         self.why = why.into();
         self.since_ns = now_ns;
+    }
+
+    /// What was found is to be restored.
+    pub(super) fn owe_found(&mut self, why: &str, now_ns: u64) {
+        self.owed = Some(self.found);
+        self.become_(State::BackOff, why, now_ns);
     }
 
     /// Backs off, for longer each time, also where a setting was kept in between: what is kept and given up again and again under
@@ -411,11 +410,7 @@ mod test {
             halts_per_s: 1.0,
             latency_mean_ns: 1.0,
             gap_mean_ns: 1.0,
-            found_ratio: Interval {
-                value: 1.0,
-                low: 1.0,
-                high: 1.0,
-            },
+            found_ratio: Interval::exactly(1.0),
             more_poll_than_found_percent: 0.0,
             choice: None,
             verdict: "no setting is better",
@@ -429,11 +424,7 @@ mod test {
             Knobs::defaults(Version::new(6, 12), Arch::X86),
             0,
         );
-        let vm = |pid| VmKey {
-            pid: Pid(pid),
-            start_ticks: 1,
-            ordinal: 0,
-        };
+        let vm = |pid| VmKey::first(Pid(pid), 1);
         unit.members = (0..members).map(vm).collect();
         assert!(unit.looked(), "there is no answer yet");
         unit.answer = Some(answer());

@@ -48,7 +48,7 @@ pub(super) enum Compared {
     Phase,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct View {
     mean: [f64; 2],
     variance: [f64; 2],
@@ -65,13 +65,8 @@ pub(super) struct View {
 impl View {
     pub(super) fn new(now_ns: u64) -> Self {
         Self {
-            mean: [0.0; 2],
-            variance: [0.0; 2],
-            seen: 0,
-            unlike: None,
             since_ns: now_ns,
-            usual_ns: None,
-            relearn: false,
+            ..Self::default()
         }
     }
 

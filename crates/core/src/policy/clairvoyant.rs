@@ -1,6 +1,6 @@
 //! `clairvoyant`: polls exactly those halts whose gap is shorter than a block is worth.
 //!
-//! Nothing that cannot see the future does better: its cost is the yardstick of every other policy.
+//! Nothing that cannot see the future does better: its cost is the lower bound of every other policy.
 //! It wins everywhere and exists nowhere. Source: the offline optimum of ski rental (Karlin, Manasse,
 //! `McGeoch`, Owicki, SODA 1990).
 

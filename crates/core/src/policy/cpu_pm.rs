@@ -7,7 +7,8 @@
 //! in `drivers/idle/intel_idle.c`; deeper states of a guest that sees them take longer.
 //! Wins where a vCPU has a CPU of its own. Loses where anybody else could use it.
 
-use super::{Ask, Entry, Policy, Seen, Side};
+use super::Entry;
+use super::fixed::Fixed;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "cpu-pm",
@@ -15,30 +16,9 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "HLT and MWAIT without exits: an idle vCPU keeps its CPU",
     build: |args, _| {
         let exit_latency_ns = args.time("exit_latency")?.unwrap_or(C1_NS);
-        Ok(Box::new(CpuPm { exit_latency_ns }))
+        Ok(Box::new(Fixed::of_guest(Some(exit_latency_ns))))
     },
 };
 
 /// The exit latency of C1.
 const C1_NS: u64 = 2_000;
-
-#[derive(Debug, PartialEq)]
-struct CpuPm {
-    exit_latency_ns: u64,
-}
-
-impl Policy for CpuPm {
-    fn window(&mut self, _: &Ask) -> u64 {
-        u64::MAX
-    }
-
-    fn learn(&mut self, _: &Seen) {}
-
-    fn side(&self) -> Side {
-        Side::Guest
-    }
-
-    fn sleeps_in_guest(&self) -> Option<u64> {
-        Some(self.exit_latency_ns)
-    }
-}

@@ -5,7 +5,7 @@
 //! since 5.1 reachable through the parameters, by grow 1, `grow_start` and ceiling at the threshold,
 //! shrink 1.
 
-use super::{Ask, Entry, Policy, Seen};
+use super::{Ask, Entry, Policy, Seen, Side};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "fixed",
@@ -18,21 +18,51 @@ pub(super) const ENTRY: Entry = Entry {
             Err(_) => args.time("")?,
         };
         match threshold_ns {
-            Some(threshold_ns) => Ok(Box::new(Fixed { threshold_ns })),
+            Some(threshold_ns) => Ok(Box::new(Fixed::of_host(threshold_ns))),
             None => Err(args.missing("a time")),
         }
     },
 };
 
+/// A policy whose window never changes.
 #[derive(Debug, PartialEq)]
-struct Fixed {
-    threshold_ns: u64,
+pub(super) struct Fixed {
+    window_ns: u64,
+    side: Side,
+    exit_latency_ns: Option<u64>,
+}
+
+impl Fixed {
+    pub(super) fn of_host(window_ns: u64) -> Self {
+        Self {
+            window_ns,
+            side: Side::Host,
+            exit_latency_ns: None,
+        }
+    }
+
+    /// A guest that keeps its CPU: it polls, or it sleeps in a C-state of this exit latency.
+    pub(super) fn of_guest(exit_latency_ns: Option<u64>) -> Self {
+        Self {
+            window_ns: u64::MAX,
+            side: Side::Guest,
+            exit_latency_ns,
+        }
+    }
 }
 
 impl Policy for Fixed {
     fn window(&mut self, _: &Ask) -> u64 {
-        self.threshold_ns
+        self.window_ns
     }
 
     fn learn(&mut self, _: &Seen) {}
+
+    fn side(&self) -> Side {
+        self.side
+    }
+
+    fn sleeps_in_guest(&self) -> Option<u64> {
+        self.exit_latency_ns
+    }
 }

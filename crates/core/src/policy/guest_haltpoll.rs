@@ -11,8 +11,7 @@
 //! over-committed hosts: it polls whether or not somebody else wants the CPU. Source:
 //! [`crate::kvm::guest`].
 
-use super::{Ask, Entry, Policy, Seen, Side};
-use crate::kvm::Version;
+use super::{Ask, Entry, Policy, Seen, Side, cpuidle};
 use crate::kvm::guest::{Last, Params, Rule};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -21,12 +20,7 @@ pub(super) const ENTRY: Entry = Entry {
            each optional",
     summary: "the governor of a guest that polls before it halts",
     build: |args, setting| {
-        let recorded = match setting.side {
-            Side::Host => Version::LAST_READ,
-            Side::Guest => setting.version,
-        };
-        let version = args.kernel("kernel")?.unwrap_or(recorded);
-        let Some(rule) = Rule::of(version) else {
+        let Some(rule) = Rule::of(cpuidle::kernel(args, setting)?) else {
             let expected = "a kernel that has the governor (5.4 or later)";
             return Err(args.refuse("kernel", expected));
         };

@@ -6,26 +6,12 @@
 //! answers count. Loses everywhere else: KVM ends no poll of a guest when another task wants the CPU. Source:
 //! `Documentation/admin-guide/kernel-parameters.txt`.
 
-use super::{Ask, Entry, Policy, Seen, Side};
+use super::Entry;
+use super::fixed::Fixed;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "idle-poll",
     form: "",
     summary: "a guest booted with idle=poll: polls all of its idle time",
-    build: |_, _| Ok(Box::new(IdlePoll)),
+    build: |_, _| Ok(Box::new(Fixed::of_guest(None))),
 };
-
-#[derive(Debug, PartialEq)]
-struct IdlePoll;
-
-impl Policy for IdlePoll {
-    fn window(&mut self, _: &Ask) -> u64 {
-        u64::MAX
-    }
-
-    fn learn(&mut self, _: &Seen) {}
-
-    fn side(&self) -> Side {
-        Side::Guest
-    }
-}

@@ -20,55 +20,39 @@ use crate::units::{DurationParseError, Nanos};
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// No policy of that name.
     #[error("there is no policy `{name}`{}", nearest(.name))]
-    UnknownPolicy {
-        /// The name given.
-        name: String,
-    },
-    /// The policy takes no such argument.
+    UnknownPolicy { name: String },
     #[error("policy `{policy}` takes no `{key}`: {form}")]
     UnknownKey {
         policy: String,
-        /// The key given.
         key: String,
-        /// What it takes.
         form: String,
     },
-    /// The same key twice.
     #[error("policy `{policy}` is given `{key}` twice")]
     Twice { policy: String, key: String },
-    /// An argument that the policy cannot do without.
     #[error("policy `{policy}` needs {what}: {form}")]
     Missing {
         policy: String,
-        /// What is missing.
         what: &'static str,
-        /// What it takes.
         form: String,
     },
-    /// A time that cannot be read.
     #[error("policy `{policy}`{}: {reason}", of_key(.key))]
     Time {
         policy: String,
         key: String,
         reason: DurationParseError,
     },
-    /// A kernel version that cannot be read.
     #[error("policy `{policy}`{}: {reason}", of_key(.key))]
     Kernel {
         policy: String,
         key: String,
         reason: VersionParseError,
     },
-    /// A value of the wrong kind, or out of range.
     #[error("policy `{policy}`: `{key}={value}` is not {expected}")]
     Value {
         policy: String,
         key: String,
-        /// The value given.
         value: String,
-        /// What would be.
         expected: &'static str,
     },
 }
@@ -179,18 +163,16 @@ pub struct Args<'a> {
     used: Vec<bool>,
 }
 
-impl Args<'_> {
+impl<'a> Args<'a> {
     /// A time in nanoseconds. The empty key is the value without one.
     pub fn time(&mut self, key: &'static str) -> Result<Option<u64>, SpecError> {
-        let Some(value) = self.take(key) else {
-            return Ok(None);
-        };
-        let Nanos(ns) = Nanos::of_parameter(&value).map_err(|reason| SpecError::Time {
+        let value = self.take(key);
+        let ns = value.map(|value| Nanos::of_parameter(value).map(|Nanos(ns)| ns));
+        ns.transpose().map_err(|reason| SpecError::Time {
             policy: self.spec.name.clone(),
             key: key.to_owned(),
             reason,
-        })?;
-        Ok(Some(ns))
+        })
     }
 
     /// A time that KVM can hold: `unsigned int` nanoseconds, up to 4.29 s.
@@ -206,26 +188,17 @@ impl Args<'_> {
 
     /// A whole number that KVM can hold: `unsigned int`.
     pub fn whole(&mut self, key: &'static str) -> Result<Option<u32>, SpecError> {
-        let Some(value) = self.take(key) else {
-            return Ok(None);
-        };
-        let number = value.parse().ok();
-        number
-            .map(Some)
-            .ok_or_else(|| self.refuse(key, "a whole number of 32 bits"))
+        let number = self.take(key).map(str::parse).transpose();
+        number.map_err(|_| self.refuse(key, "a whole number of 32 bits"))
     }
 
-    /// A kernel's version.
     pub fn kernel(&mut self, key: &'static str) -> Result<Option<Version>, SpecError> {
-        let Some(value) = self.take(key) else {
-            return Ok(None);
-        };
-        let version = value.parse().map_err(|reason| SpecError::Kernel {
+        let version = self.take(key).map(str::parse).transpose();
+        version.map_err(|reason| SpecError::Kernel {
             policy: self.spec.name.clone(),
             key: key.to_owned(),
             reason,
-        })?;
-        Ok(Some(version))
+        })
     }
 
     /// A word, by a table of those there are.
@@ -235,13 +208,12 @@ impl Args<'_> {
         words: &[(&str, T)],
         expected: &'static str,
     ) -> Result<Option<T>, SpecError> {
-        let Some(value) = self.take(key) else {
-            return Ok(None);
-        };
-        let found = words.iter().find(|(word, _)| *word == value);
-        found
-            .map(|(_, meaning)| Some(*meaning))
-            .ok_or_else(|| self.refuse(key, expected))
+        let of = |value: &str| words.iter().find(|(word, _)| *word == value);
+        match self.take(key).map(of) {
+            None => Ok(None),
+            Some(Some((_, meaning))) => Ok(Some(*meaning)),
+            Some(None) => Err(self.refuse(key, expected)),
+        }
     }
 
     /// The error that something is missing.
@@ -264,10 +236,10 @@ impl Args<'_> {
         }
     }
 
-    fn take(&mut self, key: &str) -> Option<String> {
+    fn take(&mut self, key: &str) -> Option<&'a str> {
         let index = self.spec.args.iter().position(|(name, _)| name == key)?;
         self.used[index] = true;
-        Some(self.spec.args[index].1.clone())
+        Some(&self.spec.args[index].1)
     }
 
     fn form_text(&self) -> String {

@@ -24,7 +24,7 @@ fn every_policy(setting: &Setting) -> Vec<(&'static str, Box<dyn Policy>)> {
 }
 
 fn setting() -> Setting {
-    Setting::upstream(Version::new(6, 12), Arch::X86, 30_000)
+    model::setting(30_000)
 }
 
 #[test]
@@ -39,15 +39,7 @@ fn no_policy_but_the_clairvoyant_sees_the_future() {
                     timer_ns: None,
                     best_window_ns: future(gap_ns),
                 });
-                let waited = gap_ns > window;
-                let wake_latency_ns = if waited { 20_000 } else { 0 };
-                policy.learn(&Seen {
-                    halt_ns: gap_ns + wake_latency_ns,
-                    poll_ns: gap_ns.min(window),
-                    wake_latency_ns,
-                    waited,
-                    valid: true,
-                });
+                policy.learn(&model::seen(gap_ns, window, 20_000));
                 window
             });
             (name, windows.collect())
@@ -99,19 +91,13 @@ fn policies_are_equal_in_the_same_state_and_only_there() {
                 timer_ns: None,
                 best_window_ns: Some(gap_ns),
             });
-            policy.1.learn(&Seen {
-                halt_ns: gap_ns,
-                poll_ns: gap_ns.min(window),
-                wake_latency_ns: 0,
-                waited: gap_ns > window,
-                valid: true,
-            });
+            policy.1.learn(&model::seen(gap_ns, window, 0));
         }
         for (place, (name, one)) in zero.iter().enumerate() {
             for (beside, (_, another)) in other.iter().enumerate() {
                 let is_same = format!("{one:?}") == format!("{another:?}");
                 assert_eq!(**one == **another, is_same, "{name} at {index}");
-                assert!(!is_same || place == beside, "{name} is another's type");
+                assert!(!is_same || place == beside, "{name} equals another policy");
                 same += usize::from(is_same);
             }
         }

@@ -11,6 +11,7 @@ use super::stack::Space;
 use crate::exit::Isa;
 use crate::exit::names::Names;
 use crate::ids::{Tid, VcpuId, VmIndex};
+use crate::stats::Fold;
 
 /// A thread of a VMM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +56,6 @@ impl ExitOf {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site {
     pub vm: Option<VmIndex>,
-    /// The thread.
     pub who: Who,
     /// The exit being handled.
     pub exit: ExitOf,
@@ -102,33 +102,25 @@ impl Account {
         };
         let sites = self.events.entry(sample.event).or_default();
         let sum = sites.entry(site).or_default();
-        sum.add(&Sum::one(sample.weight));
+        sum.fold(&Sum::one(sample.weight));
     }
 
     /// Everything that was sampled of an event.
     pub fn sites(&self, event: Event) -> impl Iterator<Item = (&Site, &Sum)> + Clone {
         self.events.get(&event).into_iter().flatten()
     }
+}
 
-    /// The sums of an event by what `key` makes of a site; sites without a key are left out.
-    pub fn by<K: Ord>(&self, event: Event, key: impl Fn(&Site) -> Option<K>) -> BTreeMap<K, Sum> {
-        let mut sums = BTreeMap::<K, Sum>::new();
-        for (site, sum) in self.sites(event) {
-            if let Some(key) = key(site) {
-                sums.entry(key).or_default().add(sum);
-            }
-        }
-        sums
+/// Sums of sites by what `key` makes of each.
+pub fn sums<'a, K: Ord>(
+    sites: impl IntoIterator<Item = (&'a Site, &'a Sum)>,
+    key: impl Fn(&Site) -> K,
+) -> BTreeMap<K, Sum> {
+    let mut sums = BTreeMap::<K, Sum>::new();
+    for (site, sum) in sites {
+        sums.entry(key(site)).or_default().fold(sum);
     }
-
-    /// All samples of an event that `wanted` says yes to.
-    pub fn total(&self, event: Event, wanted: impl Fn(&Site) -> bool) -> Sum {
-        let mut total = Sum::default();
-        for (_, sum) in self.sites(event).filter(|(site, _)| wanted(site)) {
-            total.add(sum);
-        }
-        total
-    }
+    sums
 }
 
 /// What a stack was busy with, and the exit that it handles.

@@ -3,72 +3,42 @@
 //! Functions are sorted by their names, most of which are prefixes: KVM and the kernel name what
 //! belongs together alike. From the innermost function out, the first that has an area decides.
 
-use serde::Serialize;
-
-/// A part of the guest, of KVM, of the kernel, or the VMM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Area {
-    GuestKernel,
-    /// The guest, in its user space.
-    GuestUser,
-    /// KVM polls before it blocks a halted vCPU.
-    HaltPolling,
-    /// KVM blocks a halted vCPU, or has it woken.
-    HaltBlocking,
-    /// KVM waits for the lock of the guest's page tables.
-    MmuLock,
-    /// KVM's page tables.
-    Mmu,
-    /// KVM emulates instructions.
-    Emulation,
-    /// Interrupts of guests: local APIC, I/O APIC, vGIC.
-    GuestInterrupts,
-    GuestTimers,
-    /// The way into the guest and out of it.
-    EntryExit,
-    /// Anything else of KVM.
-    KvmOther,
-    /// vhost: devices of guests in the kernel.
-    Vhost,
-    /// The host's own interrupts and what follows from them.
-    HostInterrupts,
-    /// The host's memory.
-    HostMemory,
-    /// The host's scheduler.
-    Scheduler,
-    /// Anything else of the kernel: system calls of the VMM.
-    KernelOther,
-    Vmm,
-    /// Not told.
-    Unknown,
+crate::names! {
+    /// A part of the guest, of KVM, of the kernel, or the VMM.
+    pub enum Area {
+        GuestKernel = "guest kernel",
+        /// The guest, in its user space.
+        GuestUser = "guest user",
+        /// KVM polls before it blocks a halted vCPU.
+        HaltPolling = "halt polling",
+        /// KVM blocks a halted vCPU, or has it woken.
+        HaltBlocking = "halt blocking",
+        /// KVM waits for the lock of the guest's page tables.
+        MmuLock = "MMU lock",
+        Mmu = "MMU",
+        /// KVM emulates instructions.
+        Emulation = "emulation",
+        /// Interrupts of guests: local APIC, I/O APIC, vGIC.
+        GuestInterrupts = "guest interrupts",
+        GuestTimers = "guest timers",
+        /// The way into the guest and out of it.
+        EntryExit = "entry and exit",
+        /// Anything else of KVM.
+        KvmOther = "other KVM",
+        /// vhost: devices of guests in the kernel.
+        Vhost = "vhost",
+        /// The host's own interrupts and what follows from them.
+        HostInterrupts = "host interrupts",
+        HostMemory = "host memory",
+        Scheduler = "scheduler",
+        /// Anything else of the kernel: system calls of the VMM.
+        KernelOther = "other kernel",
+        Vmm = "VMM",
+        Unknown = "not known",
+    }
 }
 
 impl Area {
-    /// What it is called on a page.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::GuestKernel => "guest kernel",
-            Self::GuestUser => "guest user",
-            Self::HaltPolling => "halt polling",
-            Self::HaltBlocking => "halt blocking",
-            Self::MmuLock => "MMU lock",
-            Self::Mmu => "MMU",
-            Self::Emulation => "emulation",
-            Self::GuestInterrupts => "guest interrupts",
-            Self::GuestTimers => "guest timers",
-            Self::EntryExit => "entry and exit",
-            Self::KvmOther => "other KVM",
-            Self::Vhost => "vhost",
-            Self::HostInterrupts => "host interrupts",
-            Self::HostMemory => "host memory",
-            Self::Scheduler => "scheduler",
-            Self::KernelOther => "other kernel",
-            Self::Vmm => "VMM",
-            Self::Unknown => "not known",
-        }
-    }
-
     /// The larger part that it belongs to.
     pub fn side(self) -> Side {
         match self {
@@ -80,18 +50,15 @@ impl Area {
     }
 }
 
-/// Guest, kernel or VMM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Side {
-    /// The guest ran.
-    Guest,
-    /// The host's kernel.
-    Kernel,
-    /// User space: the VMM.
-    Vmm,
-    /// Not told.
-    Unknown,
+crate::names! {
+    /// Guest, kernel or VMM.
+    pub enum Side {
+        Guest = "guest",
+        Kernel = "kernel",
+        /// User space: the VMM.
+        Vmm = "VMM",
+        Unknown = "not known",
+    }
 }
 
 /// Beginnings of names, in the order in which they are tried.

@@ -2,20 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::account::Site;
+use super::account::{Site, sums};
 use super::book::Book;
 use super::sample::Hit;
 use super::share::Sum;
 use super::stack::Space;
+use crate::stats::Fold;
 
 /// A function, or what stands for one where no stack is walked.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Symbol {
     /// Its name, or module and address.
     pub name: String,
-    /// Its module's name.
     pub module: String,
-    /// Whose code; `None` of a guest.
+    /// Owner of the code; `None` of a guest.
     pub space: Option<Space>,
 }
 
@@ -52,7 +52,7 @@ pub fn symbols<'a>(
     book: &Book,
 ) -> Vec<(Symbol, Heat)> {
     let mut heats = BTreeMap::<Symbol, Heat>::new();
-    for ((stack, hit), sum) in by_stack(sites) {
+    for ((stack, hit), sum) in sums(sites, |site| (site.stack, site.hit)) {
         let frames = book.frames(stack).map(|frame| Symbol {
             name: frame.name(),
             module: frame.module_name().to_owned(),
@@ -63,11 +63,11 @@ pub fn symbols<'a>(
             frames.insert(0, hit_symbol(hit));
         }
         if let Some(own) = frames.first() {
-            heats.entry(own.clone()).or_default().own.add(&sum);
+            heats.entry(own.clone()).or_default().own.fold(&sum);
         }
         // A function that calls itself counts once.
         for symbol in frames.into_iter().collect::<BTreeSet<_>>() {
-            heats.entry(symbol).or_default().all.add(&sum);
+            heats.entry(symbol).or_default().all.fold(&sum);
         }
     }
     let mut heats: Vec<(Symbol, Heat)> = heats.into_iter().collect();
@@ -76,12 +76,4 @@ pub fn symbols<'a>(
         key(y).cmp(&key(x)).then_with(|| a.cmp(b))
     });
     heats
-}
-
-fn by_stack<'a>(sites: impl Iterator<Item = (&'a Site, &'a Sum)>) -> BTreeMap<(u64, Hit), Sum> {
-    let mut sums = BTreeMap::<(u64, Hit), Sum>::new();
-    for (site, sum) in sites {
-        sums.entry((site.stack, site.hit)).or_default().add(sum);
-    }
-    sums
 }

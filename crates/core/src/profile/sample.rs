@@ -23,11 +23,6 @@ crate::names! {
 }
 
 impl Event {
-    /// Whether its samples say where time went.
-    pub fn is_time(self) -> bool {
-        matches!(self, Self::CpuClock | Self::Cycles)
-    }
-
     /// What it counts, in the plural.
     pub fn unit(self) -> &'static str {
         match self {
@@ -43,7 +38,6 @@ impl Event {
 crate::names! {
     /// What a sample hit, as perf says it (`PERF_RECORD_MISC_CPUMODE_MASK`).
     pub enum Hit {
-        /// Not told.
         Unknown = "unknown",
         /// The host's kernel.
         Kernel = "kernel",
@@ -87,9 +81,7 @@ pub struct Sample {
     /// The vCPU that the thread runs, where it was known to run one.
     pub vcpu: Option<VcpuId>,
     pub tid: Tid,
-    /// The host's CPU.
     pub cpu: u32,
-    /// What was sampled.
     pub event: Event,
     /// What it stands for: so many ns of the CPU clock, or so many events.
     pub weight: u64,
@@ -98,7 +90,7 @@ pub struct Sample {
     pub stack: u64,
     /// Between guest and host.
     pub phase: Phase,
-    /// Whose reason it is that the vCPU exited for.
+    /// Architecture of the exit's reason.
     pub isa: Isa,
     /// That reason, in [`Phase::Exit`].
     pub reason: Option<u32>,

@@ -1,5 +1,6 @@
 //! How sure a share is.
 
+use crate::account::sums::folds;
 pub use crate::stats::Share;
 use crate::stats::Z;
 
@@ -13,6 +14,10 @@ pub struct Sum {
     pub squares: u128,
 }
 
+folds! {
+    Sum { samples, weight, squares }
+}
+
 impl Sum {
     /// One sample of so much weight.
     pub fn one(weight: u64) -> Self {
@@ -21,12 +26,6 @@ impl Sum {
             weight,
             squares: u128::from(weight) * u128::from(weight),
         }
-    }
-
-    pub fn add(&mut self, other: &Self) {
-        self.samples = self.samples.saturating_add(other.samples);
-        self.weight = self.weight.saturating_add(other.weight);
-        self.squares = self.squares.saturating_add(other.squares);
     }
 
     /// As how many samples of equal weight these count (Kish 1965): the square of the sum over the

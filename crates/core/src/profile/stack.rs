@@ -3,7 +3,7 @@
 use crate::ids::{Pid, Tid, VmIndex};
 
 crate::names! {
-    /// Whose code a frame is.
+    /// Owner of a frame's code.
     pub enum Space {
         /// The host's kernel and its modules.
         Kernel = "kernel",
@@ -17,7 +17,6 @@ crate::names! {
 pub struct Frame {
     /// Its number, from 1 on. Two may be equal in everything else.
     pub id: u64,
-    /// Whose code.
     pub space: Space,
     /// `kernel`, a kernel module's name, the path of a program or library, or `[vdso]` and the like;
     /// empty where nothing is known of the address.

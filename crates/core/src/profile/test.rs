@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::account::{Account, ExitOf};
-use super::area::{self, Area};
+use super::account::{Account, ExitOf, sums};
+use super::area;
 use super::book::Book;
 use super::share::Sum;
 use super::tree::{self, Kind, Naming, Node};
@@ -13,84 +13,37 @@ use super::{Event, Frame, Hit, Phase, Sample, Space, Stack, handler, hot};
 use crate::exit::Isa;
 use crate::exit::names::Names;
 use crate::ids::{Tid, VcpuId, VmIndex};
+use crate::stats::{Fold, folded};
 
 const ENTRY: &str = "vcpu_run < kvm_arch_vcpu_ioctl_run < kvm_vcpu_ioctl < do_syscall_64";
 
-/// Stacks as kernels show them, the innermost function first, with area and handler.
-const STACKS: [(&str, Area, Option<&str>); 14] = [
-    (
-        "kvm_vcpu_check_block < kvm_vcpu_halt < ENTRY",
-        Area::HaltPolling,
-        Some("HLT"),
-    ),
-    (
-        "ktime_get < kvm_vcpu_halt < ENTRY",
-        Area::HaltPolling,
-        Some("HLT"),
-    ),
-    (
-        "finish_task_switch < __schedule < schedule < kvm_vcpu_block < kvm_vcpu_halt < ENTRY",
-        Area::HaltBlocking,
-        Some("HLT"),
-    ),
-    // Before 5.17.
-    (
-        "kvm_vcpu_check_block < kvm_vcpu_block < ENTRY",
-        Area::HaltPolling,
-        None,
-    ),
-    (
-        "__schedule < schedule < kvm_vcpu_block < ENTRY",
-        Area::HaltBlocking,
-        None,
-    ),
-    (
-        "asm_sysvec_apic_timer_interrupt < kvm_vcpu_check_block < kvm_vcpu_halt < ENTRY",
-        Area::HostInterrupts,
-        Some("HLT"),
-    ),
-    (
-        "native_queued_spin_lock_slowpath < _raw_spin_lock < kvm_tdp_mmu_map < handle_ept_violation",
-        Area::MmuLock,
-        Some("EPT_VIOLATION"),
-    ),
-    (
-        "native_queued_spin_lock_slowpath < _raw_spin_lock < futex_wake",
-        Area::KernelOther,
-        None,
-    ),
-    (
-        "clear_page_erms < __handle_mm_fault < ENTRY",
-        Area::HostMemory,
-        None,
-    ),
-    (
-        "x86_decode_insn < x86_emulate_instruction < ENTRY",
-        Area::Emulation,
-        Some("emulation"),
-    ),
-    (
-        "x86_emulate_insn < x86_emulate_instruction < kvm_emulate_instruction < \
-         handle_ept_misconfig < ENTRY",
-        Area::Emulation,
-        Some("EPT_MISCONFIG"),
-    ),
-    (
-        "native_read_msr < vmx_vcpu_load < ENTRY",
-        Area::EntryExit,
-        None,
-    ),
-    ("do_sys_poll < __x64_sys_ppoll", Area::KernelOther, None),
-    ("", Area::Unknown, None),
-];
+/// Area, handler and stack as kernels show them, innermost function first. Before 5.17 `kvm_vcpu_block` polls, too.
+const STACKS: &str = "\
+HaltPolling HLT: kvm_vcpu_check_block < kvm_vcpu_halt < ENTRY
+HaltPolling HLT: ktime_get < kvm_vcpu_halt < ENTRY
+HaltBlocking HLT: finish_task_switch < __schedule < schedule < kvm_vcpu_block < kvm_vcpu_halt < ENTRY
+HaltPolling -: kvm_vcpu_check_block < kvm_vcpu_block < ENTRY
+HaltBlocking -: __schedule < schedule < kvm_vcpu_block < ENTRY
+HostInterrupts HLT: asm_sysvec_apic_timer_interrupt < kvm_vcpu_check_block < kvm_vcpu_halt < ENTRY
+MmuLock EPT_VIOLATION: native_queued_spin_lock_slowpath < _raw_spin_lock < kvm_tdp_mmu_map < handle_ept_violation
+KernelOther -: native_queued_spin_lock_slowpath < _raw_spin_lock < futex_wake
+HostMemory -: clear_page_erms < __handle_mm_fault < ENTRY
+Emulation emulation: x86_decode_insn < x86_emulate_instruction < ENTRY
+Emulation EPT_MISCONFIG: x86_emulate_insn < x86_emulate_instruction < kvm_emulate_instruction < handle_ept_misconfig < ENTRY
+EntryExit -: native_read_msr < vmx_vcpu_load < ENTRY
+KernelOther -: do_sys_poll < __x64_sys_ppoll
+Unknown -:";
 
 #[test]
 fn stacks_of_real_kernels_are_sorted() {
-    for (text, area, exit) in STACKS {
+    for line in STACKS.lines() {
+        let (expected, text) = line.split_once(':').unwrap();
         let text = text.replace("ENTRY", ENTRY);
-        let stack: Vec<&str> = text.split(" < ").filter(|it| !it.is_empty()).collect();
-        assert_eq!(area::of_stack(&stack), area, "{text}");
-        assert_eq!(handler::of_stack(&stack), exit, "{text}");
+        let functions = text.split(" < ").map(str::trim);
+        let stack: Vec<&str> = functions.filter(|it| !it.is_empty()).collect();
+        let (area, handler) = (area::of_stack(&stack), handler::of_stack(&stack));
+        let found = format!("{area:?} {}", handler.unwrap_or("-"));
+        assert_eq!(found, expected, "{text}");
     }
 }
 
@@ -99,7 +52,7 @@ fn stacks_of_real_kernels_are_sorted() {
 fn shares_have_the_interval_of_wilson() {
     let sum = |samples: u64| {
         let mut sum = Sum::default();
-        (0..samples).for_each(|_| sum.add(&Sum::one(7)));
+        (0..samples).for_each(|_| sum.fold(&Sum::one(7)));
         sum
     };
     let share = sum(100).share_of(&sum(10)).unwrap();
@@ -107,10 +60,8 @@ fn shares_have_the_interval_of_wilson() {
     assert!((share.low - 0.0552).abs() < 1e-4, "{share:?}");
     assert!((share.high - 0.1744).abs() < 1e-4, "{share:?}");
     let none = sum(100).share_of(&Sum::default()).unwrap();
-    assert!(
-        none.low.abs() < 1e-12 && (none.high - 0.0370).abs() < 1e-4,
-        "{none:?}"
-    );
+    assert!(none.low.abs() < 1e-12, "{none:?}");
+    assert!((none.high - 0.0370).abs() < 1e-4, "{none:?}");
     let all = sum(100).share_of(&sum(100)).unwrap();
     assert!((all.low - 0.9630).abs() < 1e-4 && (all.high - 1.0).abs() < 1e-12);
     assert_eq!(Sum::default().share_of(&Sum::default()), None);
@@ -120,7 +71,7 @@ fn shares_have_the_interval_of_wilson() {
 #[test]
 fn unequal_weights_count_as_fewer_samples() {
     let mut sum = Sum::one(1_000_000);
-    (0..99).for_each(|_| sum.add(&Sum::one(1)));
+    (0..99).for_each(|_| sum.fold(&Sum::one(1)));
     assert!(
         (1.0..1.001).contains(&sum.effective()),
         "{}",
@@ -190,68 +141,45 @@ fn sample(hit: Hit, stack: u64, phase: Phase, reason: Option<u32>) -> Sample {
 #[test]
 fn an_exit_is_told_or_read_from_the_stack_or_not_known() {
     let book = book();
-    let cases = [
-        (
-            sample(Hit::GuestUser, 0, Phase::Exit, Some(12)),
-            ExitOf::Guest,
-        ),
-        (
-            sample(Hit::Kernel, 1, Phase::Exit, Some(48)),
-            ExitOf::Told(Isa::Vmx, 48),
-        ),
-        (
-            sample(Hit::User, 2, Phase::Exit, Some(30)),
-            ExitOf::Told(Isa::Vmx, 30),
-        ),
-        (
-            sample(Hit::Kernel, 1, Phase::Unknown, None),
-            ExitOf::Stack("HLT"),
-        ),
-        (
-            sample(Hit::Kernel, 1, Phase::Entered, None),
-            ExitOf::Stack("HLT"),
-        ),
-        (
-            sample(Hit::Kernel, 3, Phase::Entered, None),
-            ExitOf::Between,
-        ),
-        (sample(Hit::User, 2, Phase::Unknown, None), ExitOf::NotKnown),
-    ];
-    for (sample, exit) in cases {
+    let told = |reason| ExitOf::Told(Isa::Vmx, reason);
+    for (hit, stack, phase, reason, exit) in [
+        (Hit::GuestUser, 0, Phase::Exit, Some(12), ExitOf::Guest),
+        (Hit::Kernel, 1, Phase::Exit, Some(48), told(48)),
+        (Hit::User, 2, Phase::Exit, Some(30), told(30)),
+        (Hit::Kernel, 1, Phase::Unknown, None, ExitOf::Stack("HLT")),
+        (Hit::Kernel, 1, Phase::Entered, None, ExitOf::Stack("HLT")),
+        (Hit::Kernel, 3, Phase::Entered, None, ExitOf::Between),
+        (Hit::User, 2, Phase::Unknown, None, ExitOf::NotKnown),
+    ] {
         let mut account = Account::default();
-        account.book(&sample, &book);
+        account.book(&sample(hit, stack, phase, reason), &book);
         let (site, _) = account.sites(Event::CpuClock).next().unwrap();
-        assert_eq!(site.exit, exit, "{sample:?}");
+        assert_eq!(site.exit, exit, "{hit} {stack} {phase}");
     }
 }
 
-fn any_sample() -> impl Strategy<Value = Sample> {
-    let hit = prop::sample::select(Hit::ALL.to_vec());
-    let phase = prop::sample::select(Phase::ALL.to_vec());
-    let reason = prop::option::of(0..60_u32);
-    (
-        hit,
-        0..6_u64,
-        phase,
-        reason,
-        0..3_u32,
-        0..2_u32,
-        1..1000_u64,
-    )
-        .prop_map(|(hit, stack, phase, reason, vm, who, weight)| Sample {
+prop_compose! {
+    fn any_sample()(
+        hit in prop::sample::select(Hit::ALL.to_vec()),
+        phase in prop::sample::select(Phase::ALL.to_vec()),
+        (stack, reason) in (0..6_u64, prop::option::of(0..60_u32)),
+        (vm, who, weight) in (0..3_u32, 0..2_u32, 1..1000_u64),
+    ) -> Sample {
+        Sample {
             vm: (vm < 2).then_some(VmIndex(vm)),
             vcpu: (who == 0).then_some(VcpuId(who)),
             tid: Tid(who),
             weight,
             ..sample(hit, stack, phase, reason)
-        })
+        }
+    }
 }
 
 fn check(node: &Node) -> Result<(), TestCaseError> {
     let mut all = node.own;
     for child in &node.children {
         check(child)?;
-        all.add(&child.all);
+        all.fold(&child.all);
     }
     prop_assert_eq!(all, node.all);
     Ok(())
@@ -267,11 +195,10 @@ proptest! {
         let mut whole = Sum::default();
         for sample in &samples {
             account.book(sample, &book);
-            whole.add(&Sum::one(sample.weight));
+            whole.fold(&Sum::one(sample.weight));
         }
-        prop_assert_eq!(account.total(Event::CpuClock, |_| true), whole);
-        let by_area = account.by(Event::CpuClock, |site| Some(site.area));
-        prop_assert_eq!(by_area.values().map(|sum| sum.weight).sum::<u64>(), whole.weight);
+        let by_area = sums(account.sites(Event::CpuClock), |site| site.area);
+        prop_assert_eq!(folded::<Sum>(by_area.values()), whole);
         let names = Names::default();
         let vms = BTreeMap::from([(VmIndex(0), "a".to_owned())]);
         let naming = Naming { book: &book, reasons: &names, vms: &vms };

@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use super::account::{ExitOf, Site, Who};
+use super::account::{ExitOf, Site, Who, sums};
 use super::book::Book;
 use super::hot::hit_symbol;
 use super::share::Sum;
 use super::stack::Space;
 use crate::exit::names::Names;
 use crate::ids::VmIndex;
+use crate::stats::Fold;
 
 /// What a step of a path is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,7 +59,6 @@ pub struct Naming<'a> {
     pub book: &'a Book,
     /// Names of exit reasons.
     pub reasons: &'a Names,
-    /// Names of VMs.
     pub vms: &'a BTreeMap<VmIndex, String>,
 }
 
@@ -124,11 +124,7 @@ pub struct Node {
 }
 
 pub fn tree<'a>(sites: impl Iterator<Item = (&'a Site, &'a Sum)>, naming: &Naming<'_>) -> Node {
-    let mut paths = BTreeMap::<Vec<Step>, Sum>::new();
-    for (site, sum) in sites {
-        paths.entry(naming.path(site)).or_default().add(sum);
-    }
-    let paths: Vec<(Vec<Step>, Sum)> = paths.into_iter().collect();
+    let paths: Vec<(Vec<Step>, Sum)> = sums(sites, |site| naming.path(site)).into_iter().collect();
     node(Step::new(Kind::Root, "all"), &paths, 0)
 }
 
@@ -144,8 +140,8 @@ fn node(step: Step, paths: &[(Vec<Step>, Sum)], depth: usize) -> Node {
     let mut rest = paths;
     while let Some((path, sum)) = rest.first() {
         let Some(next) = path.get(depth) else {
-            node.own.add(sum);
-            node.all.add(sum);
+            node.own.fold(sum);
+            node.all.fold(sum);
             rest = &rest[1..];
             continue;
         };
@@ -154,7 +150,7 @@ fn node(step: Step, paths: &[(Vec<Step>, Sum)], depth: usize) -> Node {
             .take_while(|(path, _)| path.get(depth) == Some(next));
         let (these, others) = rest.split_at(same.count());
         let child = self::node(next.clone(), these, depth + 1);
-        node.all.add(&child.all);
+        node.all.fold(&child.all);
         node.children.push(child);
         rest = others;
     }

@@ -7,13 +7,29 @@ use crate::stats::FEWEST;
 use crate::stats::median_estimate;
 use crate::stats::ranks::RankInterval;
 
-/// The figures of one round.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Round {
-    pub a: Figures,
-    pub b: Figures,
-    /// Under A once more.
-    pub control: Figures,
+/// The figures of one round: under A, under B, and under A once more.
+pub type Round = [Figures; 3];
+
+/// A figure in the three blocks of each round that has it in all.
+pub(super) struct Whole(Vec<[f64; 3]>);
+
+impl Whole {
+    pub(super) fn of(figure: Figure, rounds: &[[Figures; 3]]) -> Self {
+        let in_all =
+            |[a, b, c]: &[Figures; 3]| Some([a.get(figure)?, b.get(figure)?, c.get(figure)?]);
+        Self(rounds.iter().filter_map(in_all).collect())
+    }
+
+    pub(super) fn median(&self, block: usize) -> Option<f64> {
+        let values: Vec<f64> = self.0.iter().map(|blocks| blocks[block]).collect();
+        Some(median_estimate(&values)?.median)
+    }
+
+    /// By how much it is more in one block than in another.
+    pub(super) fn less(&self, one: usize, other: usize) -> Option<RankInterval> {
+        let pairs = self.0.iter().map(|blocks| blocks[one] - blocks[other]);
+        RankInterval::of(&pairs.collect::<Vec<f64>>())
+    }
 }
 
 /// One figure over all rounds that have it in every block.
@@ -38,7 +54,6 @@ pub struct Comparison {
 pub enum Verdict {
     /// It costs less than A.
     Better,
-    /// It costs more.
     Worse,
     /// No difference was seen; one of this size or more, in the figure's unit, would have been.
     NoDifference {
@@ -68,31 +83,14 @@ impl Verdict {
 impl Comparison {
     /// Compares a figure. `None` where no round has it in all its blocks.
     pub fn of(figure: Figure, rounds: &[Round]) -> Option<Self> {
-        let whole: Vec<[f64; 3]> = rounds
-            .iter()
-            .filter_map(|round| {
-                Some([
-                    round.a.get(figure)?,
-                    round.b.get(figure)?,
-                    round.control.get(figure)?,
-                ])
-            })
-            .collect();
-        let median = |index: usize| {
-            let values: Vec<f64> = whole.iter().map(|blocks| blocks[index]).collect();
-            Some(median_estimate(&values)?.median)
-        };
-        let less_a = |index: usize| {
-            let pairs = whole.iter().map(|blocks| blocks[index] - blocks[0]);
-            RankInterval::of(&pairs.collect::<Vec<f64>>())
-        };
+        let whole = Whole::of(figure, rounds);
         Some(Self {
             figure,
-            a: median(0)?,
-            b: median(1)?,
-            control: median(2)?,
-            effect: less_a(1)?,
-            noise: less_a(2)?,
+            a: whole.median(0)?,
+            b: whole.median(1)?,
+            control: whole.median(2)?,
+            effect: whole.less(1, 0)?,
+            noise: whole.less(2, 0)?,
         })
     }
 

@@ -6,21 +6,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::compare::Comparison;
+use super::compare::{Comparison, Whole};
 use super::figure::{Figure, Figures};
-use crate::stats::median_estimate;
 use crate::stats::ranks::RankInterval;
 
 /// What one round says of one direction: the block that was replayed, what came out, and what was
 /// measured under the setting that was predicted.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Pair {
-    /// The block that the prediction was made from.
-    pub from: Figures,
-    /// What the replay said.
-    pub predicted: Figures,
-    pub measured: Figures,
-}
+pub type Pair = [Figures; 3];
 
 /// One figure, predicted and measured.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -43,33 +35,16 @@ impl Prediction {
     /// Holds a figure's prediction against the measurement. `None` where no round has it.
     pub fn of(comparison: &Comparison, pairs: &[Pair]) -> Option<Self> {
         let figure = comparison.figure;
-        let whole: Vec<[f64; 3]> = pairs
-            .iter()
-            .filter_map(|pair| {
-                Some([
-                    pair.from.get(figure)?,
-                    pair.predicted.get(figure)?,
-                    pair.measured.get(figure)?,
-                ])
-            })
-            .collect();
-        let median = |index: usize| {
-            let values: Vec<f64> = whole.iter().map(|values| values[index]).collect();
-            Some(median_estimate(&values)?.median)
-        };
-        let less = |one: usize, other: usize| {
-            let pairs = whole.iter().map(|values| values[one] - values[other]);
-            RankInterval::of(&pairs.collect::<Vec<f64>>())
-        };
-        let effect = less(1, 0)?;
-        let measured_effect = less(2, 0)?;
+        let whole = Whole::of(figure, pairs);
+        let effect = whole.less(1, 0)?;
+        let measured_effect = whole.less(2, 0)?;
         let slack = comparison.noise.reach();
         let bounds = effect.low - slack..=effect.high + slack;
         Some(Self {
             figure,
-            predicted: median(1)?,
-            measured: median(2)?,
-            error: less(1, 2)?,
+            predicted: whole.median(1)?,
+            measured: whole.median(2)?,
+            error: whole.less(1, 2)?,
             effect,
             measured_effect,
             within: bounds.contains(&measured_effect.estimate),

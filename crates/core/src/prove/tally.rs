@@ -6,6 +6,7 @@ use crate::policy::{Setting, Spec};
 use crate::replay::latency::Latencies;
 use crate::replay::session::{Plan, Played, Session, SessionError, Survey};
 use crate::replay::{Arrivals, Cost, Outcome};
+use crate::stats::Fold;
 
 /// What came of the halts of one block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -71,7 +72,7 @@ fn play(
     let mut predicted = Played::default();
     for seat in session.finish() {
         tally.vcpus += 1;
-        tally.recorded.add(&seat.recorded);
+        tally.recorded.fold(&seat.recorded);
         if let Some(played) = seat.played.first() {
             predicted.add(played);
         }

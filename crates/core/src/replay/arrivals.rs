@@ -24,7 +24,6 @@ pub enum Arrivals {
 }
 
 impl Arrivals {
-    /// All readings.
     pub const ALL: [Self; 3] = [Self::BySource, Self::FixedGap, Self::FixedTime];
 }
 
@@ -103,7 +102,6 @@ pub struct Evidence {
     last: Option<Last>,
 }
 
-/// The halt before.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Last {
     end_ns: u64,
@@ -219,12 +217,8 @@ mod test {
             };
             let latency_ns = 20 * US + draw.below(20 * US);
             let halt = Halt {
-                start_ns: now_ns,
-                halt_ns: due_ns - now_ns + latency_ns,
-                waited: true,
-                wake_latency_ns: Some(latency_ns),
                 wake,
-                ..Halt::default()
+                ..Halt::under(0, now_ns, due_ns - now_ns, latency_ns)
             };
             now_ns = halt.end_ns();
             evidence.halt(&halt);

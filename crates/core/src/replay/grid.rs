@@ -58,7 +58,6 @@ pub struct Choice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GridError {
-    /// The kernel has no window that adapts.
     #[error(
         "this kernel's rule has no window that adapts (KVM before 4.3): replay its settings one by \
          one, as `fixed:TIME` or `off`"
@@ -92,8 +91,8 @@ impl Grid {
         }
         let (mut slots, mut covered, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
         for &choice in choices {
-            let lane = Lane::new(choice, &rule);
-            if let Some(terms) = Terms::of(&choice, &rule) {
+            let lane = Lane::new(choice, rule);
+            if let Some(terms) = Terms::of(&choice, rule) {
                 slots.push(Slot::Vector(covered.len()));
                 covered.push((lane, terms));
             } else {
@@ -114,7 +113,7 @@ impl Grid {
     pub fn play(&mut self, samples: &[Sample], table: &Table, follow: &Follow) {
         for (turn, sample) in (self.vectors.turn()..).zip(samples) {
             for lane in &mut self.lanes {
-                lane.step(&self.rule, sample, table, follow, turn);
+                lane.step(self.rule, sample, table, follow, turn);
             }
         }
         self.vectors.play(samples, table, follow);

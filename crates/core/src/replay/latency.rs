@@ -133,13 +133,7 @@ impl Latencies {
 
     /// Adds a wake-up that was recorded.
     pub fn add(&mut self, slept_ns: u64, latency_ns: u64) {
-        let class = class_of(slept_ns);
-        let place = self.place(class);
-        if self.seen & (1 << class) == 0 {
-            self.seen |= 1 << class;
-            self.classes.insert(place, Selection::default());
-        }
-        self.classes[place].add(latency_ns);
+        self.class_mut(class_of(slept_ns)).add(latency_ns);
     }
 
     /// Counts a halt, whether it slept or not.
@@ -150,14 +144,10 @@ impl Latencies {
     /// Adds those classes of others that speak for themselves.
     pub(super) fn add_typical(&mut self, others: &Self) {
         for class in (0..CLASSES).filter(|&class| others.speaks(class)) {
-            let place = self.place(class);
-            if self.seen & (1 << class) == 0 {
-                self.seen |= 1 << class;
-                self.classes.insert(place, Selection::default());
-            }
             let kept = others.class(class).map_or(&[][..], Selection::kept);
+            let own = self.class_mut(class);
             for &ns in kept {
-                self.classes[place].add(ns);
+                own.add(ns);
             }
         }
     }
@@ -187,6 +177,15 @@ impl Latencies {
 
     fn place(&self, class: usize) -> usize {
         (self.seen & ((1 << class) - 1)).count_ones() as usize
+    }
+
+    fn class_mut(&mut self, class: usize) -> &mut Selection {
+        let place = self.place(class);
+        if self.seen & (1 << class) == 0 {
+            self.seen |= 1 << class;
+            self.classes.insert(place, Selection::default());
+        }
+        &mut self.classes[place]
     }
 
     fn class(&self, class: usize) -> Option<&Selection> {
@@ -258,7 +257,7 @@ impl Price {
     }
 }
 
-/// Who may know how long a wake-up takes.
+/// Sources of wake-up latencies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sources<'a> {
     /// Sleeps of this capture that stand for others of their length, in order of preference: the vCPU's own first.
@@ -285,7 +284,7 @@ impl<'a> Sources<'a> {
         )
     }
 
-    /// Who knows a class, and which of them it is.
+    /// The source that knows a class, and its kind.
     fn of_class(&self, class: usize) -> Option<(&'a Latencies, Origin)> {
         let known = |source: &&Latencies| source.seen(class) > 0;
         let mut typical = self.typical.iter().copied();
@@ -434,31 +433,44 @@ impl Table {
     /// tenth of them, since a disturbance only adds and may have met all.
     #[must_use]
     pub fn early(&self) -> Self {
-        let is_few = |class: usize| self.origins[class] == Origin::Few;
-        let fastest_ns: [Option<u64>; CLASSES] = std::array::from_fn(|class| {
-            let turns = Some(&self.turns[class]).filter(|_| is_few(class));
-            percentile(turns?, FASTEST)
-        });
-        self.otherwise(|class, ns| match self.origins[class] {
+        let fastest_ns = self.fastest_ns();
+        self.otherwise(|class, ns| self.early_ns(class, ns, &fastest_ns))
+    }
+
+    /// The fastest tenth of the few sleeps of each class; without meaning for others.
+    pub(super) fn fastest_ns(&self) -> [u64; CLASSES] {
+        std::array::from_fn(|class| {
+            let turns = Some(&self.turns[class]).filter(|_| self.origins[class] == Origin::Few);
+            let fastest_ns = turns.and_then(|turns| percentile(turns, FASTEST));
+            fastest_ns.unwrap_or(u64::MAX)
+        })
+    }
+
+    pub(super) fn early_ns(&self, class: usize, ns: u64, fastest_ns: &[u64; CLASSES]) -> u64 {
+        match self.origins[class] {
             Origin::Recorded => ns,
             Origin::Calibrated => self.longer_ns[class].map_or_else(
                 || (ns / TIMES).min(self.same_cpu_ns.unwrap_or(u64::MAX)),
                 |by| ns.saturating_add_signed(-by.max(0)),
             ),
-            Origin::Few => ns.min(fastest_ns[class].unwrap_or(ns) / TIMES),
-        })
+            Origin::Few => ns.min(fastest_ns[class] / TIMES),
+        }
     }
 
     /// The same, were doubtful wake-ups as late as they may be: a price [`TIMES`] longer, or corrected twice. A few
     /// sleeps are as late as they were.
     #[must_use]
     pub fn late(&self) -> Self {
-        self.otherwise(|class, ns| match self.origins[class] {
+        self.otherwise(|class, ns| self.late_ns(class, ns))
+    }
+
+    pub(super) fn late_ns(&self, class: usize, ns: u64) -> u64 {
+        match self.origins[class] {
             Origin::Recorded | Origin::Few => ns,
             Origin::Calibrated => self.longer_ns[class].map_or(ns.saturating_mul(TIMES), |by| {
                 ns.saturating_add(by.unsigned_abs())
             }),
-        })
+        }
     }
 
     fn otherwise(&self, latency_ns: impl Fn(usize, u64) -> u64) -> Self {

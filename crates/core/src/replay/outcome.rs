@@ -2,6 +2,7 @@
 
 use super::cost::Cost;
 use super::sample::Sample;
+use crate::account::sums::folds;
 use crate::event::{Halt, WakeSource};
 use crate::hist::LogHist;
 use crate::recording::Side;
@@ -27,18 +28,6 @@ pub struct Doubts {
     pub latency_calibrated: u64,
 }
 
-impl Doubts {
-    fn add(&mut self, other: &Self) {
-        self.poll_cut += other.poll_cut;
-        self.wake_unknown += other.wake_unknown;
-        self.arrival_assumed += other.arrival_assumed;
-        self.gap_guessed += other.gap_guessed;
-        self.latency_guessed += other.latency_guessed;
-        self.latency_thin += other.latency_thin;
-        self.latency_calibrated += other.latency_calibrated;
-    }
-}
-
 /// What came of the halts of a vCPU, a VM or a host. Times in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
@@ -50,7 +39,7 @@ pub struct Outcome {
     pub blocks: u64,
     /// Time polled; of a guest that sleeps on a CPU of its own (`cpu-pm`) the time for which it kept the CPU.
     pub poll_ns: u64,
-    /// Of it, by polls that did not end in a wake.
+    /// The part of it by polls that did not end in a wake.
     pub poll_fail_ns: u64,
     pub latency_ns: u64,
     /// Wake-up latency of every halt; 0 for those that did not sleep.
@@ -79,37 +68,22 @@ pub struct Outcome {
     pub doubts: Doubts,
 }
 
+folds! {
+    Doubts {
+        poll_cut, wake_unknown, arrival_assumed, gap_guessed, latency_guessed, latency_thin, latency_calibrated,
+    }
+    Outcome {
+        halts, polls, successful_polls, blocks, poll_ns, poll_fail_ns, latency_ns, latency, halt_ns, sleep_ns, hlt_exits,
+        timer_exits, ipis, ipis_spared, contended_polls, span_ns, clairvoyant_milli, poll_unknown, doubts,
+    }
+}
+
 /// Sums end at the largest number: times may come from a file that somebody made up.
 pub(super) fn add(sum: &mut u64, ns: u64) {
     *sum = sum.saturating_add(ns);
 }
 
 impl Outcome {
-    /// Adds another's halts.
-    pub fn add(&mut self, other: &Self) {
-        self.halts += other.halts;
-        self.polls += other.polls;
-        self.successful_polls += other.successful_polls;
-        self.blocks += other.blocks;
-        add(&mut self.poll_ns, other.poll_ns);
-        add(&mut self.poll_fail_ns, other.poll_fail_ns);
-        add(&mut self.latency_ns, other.latency_ns);
-        self.latency.merge(&other.latency);
-        add(&mut self.halt_ns, other.halt_ns);
-        add(&mut self.sleep_ns, other.sleep_ns);
-        self.hlt_exits += other.hlt_exits;
-        self.timer_exits += other.timer_exits;
-        self.ipis += other.ipis;
-        self.ipis_spared += other.ipis_spared;
-        self.contended_polls += other.contended_polls;
-        add(&mut self.span_ns, other.span_ns);
-        self.clairvoyant_milli = self
-            .clairvoyant_milli
-            .saturating_add(other.clairvoyant_milli);
-        self.poll_unknown += other.poll_unknown;
-        self.doubts.add(&other.doubts);
-    }
-
     /// The same halts as seen over `span_ns` as recorded, of which `recorded_halt_ns` were halted: the
     /// time in which the guest ran stays what it was.
     #[must_use]

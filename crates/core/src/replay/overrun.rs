@@ -36,42 +36,30 @@ impl Overrun {
     }
 }
 
+/// The overruns of a host in nanoseconds, by wake source: where the window is 0, and where it polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Shown {
-    polling_ns: Option<u32>,
-    unpolled_ns: Option<u32>,
-}
-
-/// The overruns of a host, by wake source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Overruns([Shown; WakeSource::ALL.len()]);
+pub struct Overruns([[Option<u32>; 2]; WakeSource::ALL.len()]);
 
 impl Overruns {
     #[cfg(test)]
     pub(crate) fn of_each(of: impl Fn(WakeSource) -> Overrun) -> Self {
-        Self(WakeSource::ALL.map(|wake| Shown {
-            polling_ns: Some(of(wake).polling_ns),
-            unpolled_ns: Some(of(wake).unpolled_ns),
-        }))
+        Self(WakeSource::ALL.map(|wake| [of(wake).unpolled_ns, of(wake).polling_ns].map(Some)))
     }
 
     /// The same; another's where nothing is known.
     pub(super) fn or(self, other: Self) -> Self {
         Self(std::array::from_fn(|source| {
             let (own, other) = (self.0[source], other.0[source]);
-            Shown {
-                polling_ns: own.polling_ns.or(other.polling_ns),
-                unpolled_ns: own.unpolled_ns.or(other.unpolled_ns),
-            }
+            std::array::from_fn(|polls| own[polls].or(other[polls]))
         }))
     }
 
     /// Of halts that end so; none where nothing is known. What polls looks once more before it sleeps, as what does not.
     pub fn of(&self, wake: WakeSource) -> Overrun {
         let shown = self.0[usize::from(wake.code())];
-        let unpolled_ns = shown.unpolled_ns.unwrap_or(0);
+        let [unpolled_ns, polling_ns] = shown.map(Option::unwrap_or_default);
         Overrun {
-            polling_ns: shown.polling_ns.unwrap_or(0).max(unpolled_ns),
+            polling_ns: polling_ns.max(unpolled_ns),
             unpolled_ns,
         }
     }
@@ -143,16 +131,9 @@ impl Counts {
     }
 }
 
-/// Halts of a wake source, with polling and without.
+/// What recorded halts show of the overruns, in the order of [`Overruns`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct OfSource {
-    polling: Counts,
-    unpolled: Counts,
-}
-
-/// What recorded halts show of the overruns.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct HaltEnds([Option<Box<OfSource>>; WakeSource::ALL.len()]);
+pub struct HaltEnds([Option<Box<[Counts; 2]>>; WakeSource::ALL.len()]);
 
 impl HaltEnds {
     /// Adds a halt of the host.
@@ -167,22 +148,14 @@ impl HaltEnds {
             return;
         };
         let of = self.0[usize::from(halt.wake.code())].get_or_insert_default();
-        let counts = if window_ns > 0 {
-            &mut of.polling
-        } else {
-            &mut of.unpolled
-        };
-        counts.add(after_ns, halt.waited);
+        of[usize::from(window_ns > 0)].add(after_ns, halt.waited);
     }
 
     /// The overruns that they show.
     pub fn overruns(&self) -> Overruns {
         Overruns(std::array::from_fn(|source| {
             let of = self.0[source].as_ref();
-            of.map_or_else(Shown::default, |of| Shown {
-                polling_ns: of.polling.overrun_ns(),
-                unpolled_ns: of.unpolled.overrun_ns(),
-            })
+            of.map_or([None; 2], |of| of.each_ref().map(Counts::overrun_ns))
         }))
     }
 }

@@ -5,8 +5,8 @@ use super::cost::Cost;
 use super::latency::{Origin, Table, class_end, class_of};
 use super::outcome::{Outcome, add};
 use super::overrun::Overrun;
-use super::quicker::WAKE_PERCENT;
 use super::sample::Sample;
+use super::wakes::Wakes;
 use crate::event::WakeSource;
 use crate::policy::{Ask, Policy, Seen, Side};
 
@@ -28,8 +28,7 @@ pub struct Run {
     turn: u64,
     /// How much sooner than recorded the last halt ended, in nanoseconds; negative if later.
     ahead_ns: i64,
-    /// What is left of each wake-up, in %.
-    wake_percent: u64,
+    wakes: Wakes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +40,7 @@ pub(super) struct Played {
     pub(super) origin: Origin,
 }
 
-struct Went {
+struct Step {
     gap_ns: u64,
     window_ns: u64,
     played: Played,
@@ -55,17 +54,14 @@ impl Run {
             outcome: Outcome::default(),
             turn: 0,
             ahead_ns: 0,
-            wake_percent: 100,
+            wakes: Wakes::Known,
         }
     }
 
-    /// The same where wake-ups are shorter than recorded, see [`super::quicker`].
+    /// The same where wake-ups take another time than recorded.
     #[must_use]
-    pub fn with_quicker_wakes(self) -> Self {
-        Self {
-            wake_percent: WAKE_PERCENT,
-            ..self
-        }
+    pub(super) fn with(self, wakes: Wakes) -> Self {
+        Self { wakes, ..self }
     }
 
     /// What came of the halts so far.
@@ -92,24 +88,24 @@ impl Run {
 
     /// Plays one halt; gives the window that it had, in nanoseconds.
     pub fn step(&mut self, sample: &Sample, frame: &Frame<'_>) -> u64 {
-        self.step_beside(sample, frame, Some(&mut Yardstick::default()))
+        self.step_beside(sample, frame, Some(&mut LeastCost::default()))
     }
 
-    /// Whether the policy is told what only the future knows, so that it needs a yardstick.
+    /// Whether the policy needs knowledge of the future, and so a [`LeastCost`].
     pub fn sees_the_future(&self) -> bool {
         self.policy.sees_the_future()
     }
 
     /// Plays one halt beside others on the same halt of the same vCPU; gives the window that it had,
-    /// in nanoseconds. They share a `yardstick`, which is a new one for each halt; without one nobody works
-    /// out the least that the halt can cost, and [`Outcome::clairvoyant_milli`] does not grow.
+    /// in nanoseconds. They share a `least_cost`, which is a new one for each halt; without one the least that
+    /// the halt can cost is not computed, and [`Outcome::clairvoyant_milli`] does not grow.
     pub fn step_beside(
         &mut self,
         sample: &Sample,
         frame: &Frame<'_>,
-        yardstick: Option<&mut Yardstick>,
+        least_cost: Option<&mut LeastCost>,
     ) -> u64 {
-        let went = self.go(sample, frame, yardstick);
+        let went = self.go(sample, frame, least_cost);
         let least = &mut self.outcome.clairvoyant_milli;
         *least = least.saturating_add(went.least_milli);
         let assumed = frame.follow.is_assumed(sample.wake);
@@ -123,9 +119,9 @@ impl Run {
         &mut self,
         sample: &Sample,
         frame: &Frame<'_>,
-        yardstick: Option<&mut Yardstick>,
+        least_cost: Option<&mut LeastCost>,
     ) {
-        self.go(sample, frame, yardstick);
+        self.go(sample, frame, least_cost);
     }
 
     /// Leaves so many halts out: the policy learns nothing of them, and the next one follows as recorded.
@@ -139,14 +135,14 @@ impl Run {
         &mut self,
         sample: &Sample,
         frame: &Frame<'_>,
-        yardstick: Option<&mut Yardstick>,
-    ) -> Went {
+        least_cost: Option<&mut LeastCost>,
+    ) -> Step {
         let turn = self.turn;
         self.turn += 1;
         let follow = &frame.follow;
         let gap_ns = follow.gap_ns(sample.gap_ns, sample.wake, self.ahead_ns);
-        let least =
-            yardstick.map(|yardstick| yardstick.at(gap_ns, || least(gap_ns, sample, frame, turn)));
+        let least = least_cost
+            .map(|least_cost| least_cost.at(gap_ns, || least(gap_ns, sample, frame, turn)));
         let ask = Ask {
             now_ns: sample.start_ns,
             timer_ns: (sample.wake == WakeSource::Timer).then_some(gap_ns),
@@ -171,7 +167,10 @@ impl Run {
         let mut played = play(gap_ns, window, sample, frame.table, turn);
         played.latency_ns = match self.policy.sleeps_in_guest() {
             Some(own_ns) if !played.waited => own_ns,
-            _ => of_hundred(played.latency_ns, self.wake_percent),
+            _ => {
+                let slept_ns = gap_ns - played.poll_ns;
+                (self.wakes).latency_ns(played.latency_ns, slept_ns, played.origin, frame.table)
+            }
         };
         let halt_ns = gap_ns.saturating_add(played.latency_ns);
         self.policy.learn(&Seen {
@@ -182,7 +181,7 @@ impl Run {
             valid: sample.valid,
         });
         self.ahead_ns = difference(sample.latency_ns, played.latency_ns);
-        Went {
+        Step {
             gap_ns,
             window_ns,
             played,
@@ -228,13 +227,6 @@ impl Run {
         doubts.latency_thin += u64::from(is_thin);
         doubts.latency_calibrated += u64::from(played.origin == Origin::Calibrated);
     }
-}
-
-fn of_hundred(ns: u64, percent: u64) -> u64 {
-    if percent == 100 {
-        return ns;
-    }
-    u64::try_from(u128::from(ns) * u128::from(percent) / 100).unwrap_or(u64::MAX)
 }
 
 /// How much sooner than recorded a halt ends that wakes after `played_ns`.
@@ -307,11 +299,11 @@ pub(super) fn latency(class: usize, sample: &Sample, table: &Table, turn: u64) -
 
 /// The least that a halt can cost, kept for those that play it with the same gap.
 #[derive(Debug, Default)]
-pub struct Yardstick {
+pub struct LeastCost {
     known: Option<(u64, Least)>,
 }
 
-impl Yardstick {
+impl LeastCost {
     fn at(&mut self, gap_ns: u64, least: impl FnOnce() -> Least) -> Least {
         match self.known {
             Some((known_ns, known)) if known_ns == gap_ns => known,

@@ -18,7 +18,6 @@ pub struct Sample {
     pub slept_class: Option<u8>,
     /// Where a cut poll stopped; [`u64::MAX`] where none was cut.
     pub cut_ns: u64,
-    /// What ended it.
     pub wake: WakeSource,
     /// KVM counted the wake-up as valid.
     pub valid: bool,

@@ -9,29 +9,30 @@ use std::sync::Arc;
 
 use super::arrivals::{Arrivals, Evidence, Follow};
 use super::cost::Cost;
-use super::latency::{Latencies, Price, Sources, Table, is_typical};
+use super::latency::{CLASSES, Latencies, Origin, Price, Sources, Table, class_of, is_typical};
 use super::outcome::Outcome;
 use super::overrun::Overruns;
-use super::quicker::hardly_polled;
-use super::run::{Frame, Run, Yardstick};
+use super::run::{Frame, LeastCost, Run};
 use super::sample::{Sample, sleep_and_latency_ns};
-use super::twins::Twins;
+use super::two_starts::TwoStarts;
+use super::wakes::{Wakes, hardly_polled, hardly_slept};
 use crate::event::Halt;
 use crate::hist::LogHist;
 use crate::ids::{Tid, VcpuId, VmIndex};
 use crate::policy::{Setting, Spec, SpecError, Start};
 use crate::recording::Side;
+use crate::stats::Fold;
 
-/// Whose halts these are: a vCPU, or a thread that could not be placed.
+/// Key of a replayed vCPU, or of a thread that could not be placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Seat {
+pub struct VcpuKey {
     pub vm: Option<VmIndex>,
     pub vcpu: Option<VcpuId>,
     /// The thread, where nothing else tells it from others.
     pub tid: Option<Tid>,
 }
 
-impl Seat {
+impl VcpuKey {
     pub fn of(halt: &Halt) -> Self {
         Self {
             vm: halt.vm,
@@ -49,8 +50,10 @@ struct Learned {
     latencies: Latencies,
     evidence: Evidence,
     halts: u64,
-    /// Of them, those that polled, or whose polling nobody recorded.
+    /// Those of them that polled, or whose polling was not recorded.
     polled: u64,
+    /// Halts by the class of a sleep for all of their gap.
+    gaps: [u32; CLASSES],
 }
 
 impl Learned {
@@ -64,7 +67,7 @@ impl Learned {
 #[derive(Debug, Default)]
 pub struct Survey {
     /// Boxed as all that is large, since a map keeps half of its room free.
-    seats: BTreeMap<Seat, Box<Learned>>,
+    seats: BTreeMap<VcpuKey, Box<Learned>>,
     host: Latencies,
     /// Of sleeps that began because another task wanted the CPU.
     disturbed: Latencies,
@@ -94,7 +97,7 @@ impl Survey {
     }
 
     fn take(&mut self, halt: &Halt, latencies: impl Fn(&mut Learned) -> &mut Latencies) {
-        let seat = Seat::of(halt);
+        let seat = VcpuKey::of(halt);
         let own = self.seats.entry(seat).or_default();
         own.evidence.halt(halt);
         if !self.is_of_guest {
@@ -106,7 +109,13 @@ impl Survey {
         latencies(own).halted();
         let may_poll = halt.window_ns.is_some_and(|window| window > 0);
         own.polled += u64::from(halt.has_polled().unwrap_or(may_poll));
-        let Some((slept_ns, latency_ns)) = sleep_and_latency_ns(halt) else {
+        let slept = sleep_and_latency_ns(halt);
+        let gap_ns = slept.map_or(halt.halt_ns, |(_, latency_ns)| {
+            halt.halt_ns.saturating_sub(latency_ns)
+        });
+        let of_gap = &mut own.gaps[class_of(gap_ns)];
+        *of_gap = of_gap.saturating_add(1);
+        let Some((slept_ns, latency_ns)) = slept else {
             return;
         };
         if halt.is_preempted() {
@@ -117,8 +126,8 @@ impl Survey {
         self.host.add(slept_ns, latency_ns);
     }
 
-    /// Whose halts were seen.
-    pub fn seats(&self) -> impl Iterator<Item = Seat> {
+    /// vCPUs whose halts were seen.
+    pub fn seats(&self) -> impl Iterator<Item = VcpuKey> {
         self.seats.keys().copied()
     }
 
@@ -165,7 +174,7 @@ impl Survey {
     }
 
     /// The same of one vCPU alone.
-    pub fn table_of(&self, seat: Seat, elsewhere: Option<&Latencies>) -> Option<Table> {
+    pub fn table_of(&self, seat: VcpuKey, elsewhere: Option<&Latencies>) -> Option<Table> {
         let table = self.table(seat, &self.common(elsewhere))?;
         Some(Arc::unwrap_or_clone(table))
     }
@@ -188,7 +197,7 @@ impl Survey {
 
     /// Wake-up latencies of a vCPU: its own, its VM's, the host's, or those measured on purpose. `None` where none is
     /// known.
-    pub(crate) fn table(&self, seat: Seat, common: &Common) -> Option<Arc<Table>> {
+    pub(crate) fn table(&self, seat: VcpuKey, common: &Common) -> Option<Arc<Table>> {
         let own = self.seats.get(&seat);
         let own = own.into_iter().flat_map(|own| [&own.tried, &own.latencies]);
         let of_vm = common.vms.get(&seat.vm);
@@ -201,18 +210,29 @@ impl Survey {
     }
 
     /// Forgets a vCPU that nobody asks for again.
-    pub(crate) fn forget(&mut self, seat: Seat) {
+    pub(crate) fn forget(&mut self, seat: VcpuKey) {
         self.seats.remove(&seat);
     }
 
     /// Whether a vCPU hardly polled, so that nothing shows what its wake-ups are like with polling.
-    pub fn hardly_polled(&self, seat: Seat) -> bool {
+    fn hardly_polled(&self, seat: VcpuKey) -> bool {
         let own = self.seats.get(&seat);
         own.is_some_and(|own| hardly_polled(own.polled, own.halts))
     }
 
+    /// Whether a vCPU hardly slept for the lengths that its load makes.
+    fn hardly_slept(&self, seat: VcpuKey, table: &Table) -> bool {
+        let Some(own) = self.seats.get(&seat) else {
+            return false;
+        };
+        let gaps = own.gaps.iter().enumerate();
+        let not_shown = gaps.filter(|(class, _)| table.origin(*class) != Origin::Recorded);
+        let not_shown = not_shown.map(|(_, &halts)| u64::from(halts)).sum();
+        hardly_slept(not_shown, own.halts)
+    }
+
     /// How far a vCPU's gaps follow its wake-ups.
-    pub fn follow(&self, seat: Seat, arrivals: Arrivals) -> Follow {
+    pub fn follow(&self, seat: VcpuKey, arrivals: Arrivals) -> Follow {
         let nothing = Evidence::default();
         let evidence = self.seats.get(&seat).map(|own| &own.evidence);
         Follow::new(arrivals, evidence.unwrap_or(&nothing))
@@ -260,7 +280,6 @@ pub enum SessionError {
     /// A policy that cannot be built.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// Nobody knows what a wake-up costs.
     #[error("no sleep in this capture has a known wake-up latency")]
     NoLatency,
 }
@@ -274,16 +293,16 @@ pub struct Played {
     pub from_ceiling: Outcome,
     /// Halts at which the two had different windows.
     pub apart: u64,
-    /// Beginning without a window, were wake-ups shorter than recorded, see [`super::quicker`]. `None` where
-    /// the recording shows what they are like with polling.
-    pub quicker: Option<Outcome>,
+    /// Beginning without a window, were the wake-ups that the recording does not show as early or as late as they may
+    /// be. `None` where it shows them.
+    pub early: Option<Outcome>,
+    pub late: Option<Outcome>,
 }
 
 /// The results on one vCPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeatResult {
-    /// Whose halts they are.
-    pub seat: Seat,
+pub struct VcpuResult {
+    pub seat: VcpuKey,
     pub recorded: Outcome,
     /// What each policy would have done, in the plan's order.
     pub played: Vec<Played>,
@@ -307,16 +326,18 @@ impl Played {
 
     /// Adds the results on another vCPU.
     pub fn add(&mut self, other: &Self) {
-        if self.quicker.is_some() || other.quicker.is_some() {
-            let mut sum = self
-                .quicker
-                .take()
-                .unwrap_or_else(|| self.from_zero.clone());
-            sum.add(other.quicker.as_ref().unwrap_or(&other.from_zero));
-            self.quicker = Some(sum);
+        let of_both = [
+            (&mut self.early, &other.early),
+            (&mut self.late, &other.late),
+        ];
+        for (own, others) in of_both {
+            if own.is_some() || others.is_some() {
+                let sum = own.get_or_insert_with(|| self.from_zero.clone());
+                sum.fold(others.as_ref().unwrap_or(&other.from_zero));
+            }
         }
-        self.from_zero.add(&other.from_zero);
-        self.from_ceiling.add(&other.from_ceiling);
+        self.from_zero.fold(&other.from_zero);
+        self.from_ceiling.fold(&other.from_ceiling);
         self.apart += other.apart;
     }
 }
@@ -329,9 +350,9 @@ pub const BISTABLE_SHARE: f64 = 0.05;
 struct Player {
     table: Arc<Table>,
     follow: Follow,
-    twins: Vec<Twins>,
-    /// The same policies with shorter wake-ups; empty where the recording shows those of polling.
-    quicker: Vec<Run>,
+    two_starts: Vec<TwoStarts>,
+    /// The same policies with wake-ups as early and as late as they may be; empty where the recording shows them.
+    otherwise: [Vec<Run>; 2],
     recorded: Outcome,
     gaps: LogHist,
     turn: u64,
@@ -339,18 +360,16 @@ struct Player {
     last_start_ns: u64,
     last_end_ns: u64,
     out_of_order: u64,
-    /// Where its halts were recorded.
     side: Side,
 }
 
-/// The second pass.
 #[derive(Debug)]
 pub struct Session<F> {
     plan: Plan,
     survey: Survey,
     common: Common,
     setting: F,
-    players: BTreeMap<Seat, Box<Player>>,
+    players: BTreeMap<VcpuKey, Box<Player>>,
 }
 
 impl<F: Fn(&Halt) -> Setting> Session<F> {
@@ -368,7 +387,7 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
 
     /// Plays a halt under every policy.
     pub fn halt(&mut self, halt: &Halt) -> Result<(), SessionError> {
-        let seat = Seat::of(halt);
+        let seat = VcpuKey::of(halt);
         let Self {
             plan,
             survey,
@@ -379,7 +398,7 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
         let player = match players.entry(seat) {
             Entry::Occupied(seated) => seated.into_mut(),
             Entry::Vacant(free) => {
-                let player = Player::sit_down(seat, plan, (survey, common), setting(halt), halt)?;
+                let player = Player::register(seat, plan, (survey, common), setting(halt), halt)?;
                 survey.forget(seat);
                 free.insert(Box::new(player))
             }
@@ -399,26 +418,26 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
             cost: plan.cost,
             follow: player.follow,
         };
-        let mut yardstick = Yardstick::default();
-        for twins in &mut player.twins {
-            twins.step(&sample, &frame, &mut yardstick);
+        let mut least_cost = LeastCost::default();
+        for two_starts in &mut player.two_starts {
+            two_starts.step(&sample, &frame, &mut least_cost);
         }
-        for run in &mut player.quicker {
-            run.step_beside(&sample, &frame, Some(&mut yardstick));
+        for run in player.otherwise.iter_mut().flatten() {
+            run.step_beside(&sample, &frame, Some(&mut least_cost));
         }
         Ok(())
     }
 
     /// The results, vCPU by vCPU, each made when it is asked for.
-    pub fn finish(self) -> impl Iterator<Item = SeatResult> {
+    pub fn finish(self) -> impl Iterator<Item = VcpuResult> {
         let players = self.players.into_iter();
         players.map(|(seat, player)| player.finish(seat))
     }
 }
 
 impl Player {
-    fn sit_down(
-        seat: Seat,
+    fn register(
+        seat: VcpuKey,
         plan: &Plan,
         (survey, common): (&Survey, &Common),
         base: Setting,
@@ -435,22 +454,31 @@ impl Player {
             };
             Ok(Run::new(spec.build(&setting)?))
         };
-        let twins = |spec: &Spec| -> Result<Twins, SpecError> {
+        let two_starts = |spec: &Spec| -> Result<TwoStarts, SpecError> {
             let [zero, ceiling] = [build(spec, Start::Zero)?, build(spec, Start::Ceiling)?];
-            Ok(Twins::new(zero, ceiling))
+            Ok(TwoStarts::new(zero, ceiling))
         };
         let mut played = Vec::with_capacity(plan.specs.len());
         for spec in &plan.specs {
-            played.push(twins(spec)?);
+            played.push(two_starts(spec)?);
         }
-        let specs = plan.specs.iter().filter(|_| survey.hardly_polled(seat));
-        let quicker = specs.map(|spec| Ok(build(spec, Start::Zero)?.with_quicker_wakes()));
-        let quicker: Result<Vec<Run>, SpecError> = quicker.collect();
+        let with = |wakes: Option<Wakes>| -> Result<Vec<Run>, SpecError> {
+            let Some(wakes) = wakes else {
+                return Ok(Vec::new());
+            };
+            let run = |spec| Ok(build(spec, Start::Zero)?.with(wakes.clone()));
+            plan.specs.iter().map(run).collect()
+        };
+        let polled = !survey.hardly_polled(seat);
+        let slept = !survey.hardly_slept(seat, &table);
+        let early = Wakes::early((!slept).then_some(&*table), !polled);
+        let early = with((!polled || !slept).then_some(early))?;
+        let late = with((!slept).then_some(Wakes::Late))?;
         Ok(Self {
+            otherwise: [early, late],
             table,
             follow: survey.follow(seat, plan.arrivals),
-            twins: played,
-            quicker: quicker?,
+            two_starts: played,
             recorded: Outcome::default(),
             side: base.side,
             gaps: LogHist::default(),
@@ -462,20 +490,26 @@ impl Player {
         })
     }
 
-    fn finish(mut self, seat: Seat) -> SeatResult {
+    fn finish(mut self, seat: VcpuKey) -> VcpuResult {
         let span_ns = self.last_end_ns.saturating_sub(self.first_ns);
         let halt_ns = self.recorded.halt_ns;
         // No longer than it was there, whatever a damaged recording says of its halts.
         self.recorded.span_ns = span_ns.max(halt_ns);
-        let played = self.twins.into_iter();
-        let mut played: Vec<Played> = played.map(|twins| twins.finish(span_ns, halt_ns)).collect();
-        for (played, quicker) in played.iter_mut().zip(self.quicker) {
-            played.quicker = Some(quicker.finish(span_ns, halt_ns));
+        let played = self.two_starts.into_iter();
+        let mut played: Vec<Played> = played
+            .map(|two_starts| two_starts.finish(span_ns, halt_ns))
+            .collect();
+        let [early, late] = self.otherwise;
+        for (played, early) in played.iter_mut().zip(early) {
+            played.early = Some(early.finish(span_ns, halt_ns));
+        }
+        for (played, late) in played.iter_mut().zip(late) {
+            played.late = Some(late.finish(span_ns, halt_ns));
         }
         if let Some(first) = played.first() {
             self.recorded.clairvoyant_milli = first.from_zero.clairvoyant_milli;
         }
-        SeatResult {
+        VcpuResult {
             seat,
             recorded: self.recorded,
             played,

@@ -10,7 +10,7 @@ pub struct Sums {
     pub halts: u64,
     /// Halts that slept: two context switches each.
     pub blocks: u64,
-    /// Of them, those that had polled.
+    /// Those of them that had polled.
     pub failed_polls: u64,
     pub poll_ns: u64,
     pub latency_ns: u64,

@@ -13,7 +13,7 @@ use crate::workload::SplitMix64;
 
 mod guest;
 mod overrun;
-mod quicker;
+mod wakes;
 
 const US: u64 = 1_000;
 
@@ -39,11 +39,18 @@ fn plan(specs: &[&str]) -> Plan {
     }
 }
 
-fn replay(plan: Plan, halts: &[Halt]) -> session::SeatResult {
+fn replay(plan: Plan, halts: &[Halt]) -> session::VcpuResult {
     replay_after(Survey::default(), plan, halts)
 }
 
-fn replay_after(mut survey: Survey, plan: Plan, halts: &[Halt]) -> session::SeatResult {
+/// What halts tell of wake-ups.
+fn survey_of<'a>(halts: impl IntoIterator<Item = &'a Halt>) -> Survey {
+    let mut survey = Survey::default();
+    halts.into_iter().for_each(|halt| survey.halt(halt));
+    survey
+}
+
+fn replay_after(mut survey: Survey, plan: Plan, halts: &[Halt]) -> session::VcpuResult {
     for halt in halts {
         survey.halt(halt);
     }
@@ -52,7 +59,7 @@ fn replay_after(mut survey: Survey, plan: Plan, halts: &[Halt]) -> session::Seat
     for halt in halts {
         session.halt(halt).unwrap();
     }
-    let seat = Seat::of(&halts[0]);
+    let seat = VcpuKey::of(&halts[0]);
     session.finish().find(|result| result.seat == seat).unwrap()
 }
 
@@ -65,17 +72,8 @@ pub(crate) fn slept(
     let mut now_ns = 1_000_000;
     let halt = |gap_ns: u64| {
         let halt = Halt {
-            start_ns: now_ns,
-            halt_ns: gap_ns + latency_ns,
-            vm: Some(VmIndex(0)),
-            vcpu: Some(VcpuId(0)),
-            waited: true,
-            valid: true,
-            window_ns: Some(0),
-            poll_ns: Some(0),
-            wake_latency_ns: Some(latency_ns),
             wake,
-            ..Halt::default()
+            ..Halt::under(0, now_ns, gap_ns, latency_ns)
         };
         now_ns = halt.end_ns() + 5 * US;
         halt
@@ -136,7 +134,7 @@ fn any_halts() -> impl Strategy<Value = Vec<Halt>> {
                 window_ns: u32::try_from(poll_ns).ok(),
                 poll_ns: Some(poll_ns),
                 wake_latency_ns: Some(latency_ns),
-                wake: WakeSource::from_code(wake),
+                wake: WakeSource::ALL[usize::from(wake)],
                 poll_cut: Some(waited && cut),
                 ..Halt::default()
             };
@@ -197,7 +195,8 @@ proptest! {
         }
     }
 
-    /// However cheap a block is; where overruns are known, a poll in the guest sleeps where one in the host would be met.
+    /// However cheap a block is, and whatever an exit; where overruns are known, a poll in the guest sleeps where one in
+    /// the host would be met.
     #[test]
     fn no_policy_beats_the_clairvoyant(
         halts in any_halts(),
@@ -205,15 +204,16 @@ proptest! {
         arrivals in any_arrivals(),
         switch_cpu_ns in prop_oneof![Just(10 * US), 0..6_000_u64],
         weight in prop_oneof![0..3_000_u64, 0..20_000_u64],
+        price in prop_oneof![Just(0), 0..40_000_u64],
         knows_overruns: bool,
     ) {
-        let cost = Cost { switch_cpu_ns, latency_weight_milli: weight, ..Cost::FREE };
+        let cost = Cost { switch_cpu_ns, latency_weight_milli: weight, exit_cpu_ns: price, ipi_cpu_ns: price };
         let plan = Plan { cost, arrivals, ..plan(&[&policy, "clairvoyant"]) };
         let survey = if knows_overruns { overrun::shown() } else { Survey::default() };
         let result = replay_after(survey, plan, &halts);
         for played in &result.played {
             for outcome in [&played.from_zero, &played.from_ceiling] {
-                let milli = cost.milli(outcome.poll_ns, outcome.blocks, outcome.latency_ns);
+                let milli = outcome.milli(&cost);
                 prop_assert!(milli >= outcome.clairvoyant_milli, "{milli} < {}", outcome.clairvoyant_milli);
             }
         }
@@ -257,7 +257,7 @@ proptest! {
     #[test]
     fn a_vcpus_table_is_its_own_then_its_vms_then_the_hosts(halts in any_halts(), seats in prop::collection::vec(0..5_u32, 80), calibrated: bool) {
         let mut survey = Survey::default();
-        let mut known = std::collections::BTreeMap::<Seat, Latencies>::new();
+        let mut known = std::collections::BTreeMap::<VcpuKey, Latencies>::new();
         let [mut few, mut disturbed] = [Latencies::default(), Latencies::default()];
         // VM 0 has one vCPU, VM 1 the others.
         let of = |seat: u32| (Some(VmIndex(seat.min(1))), Some(VcpuId(seat)));
@@ -266,7 +266,7 @@ proptest! {
             // Few classes, so that some have enough.
             let halt = Halt { vm, vcpu, halt_ns: halt.halt_ns.next_power_of_two(), ..*halt };
             survey.halt(&halt);
-            let own = known.entry(Seat::of(&halt)).or_default();
+            let own = known.entry(VcpuKey::of(&halt)).or_default();
             own.halted();
             let Some((slept_ns, latency_ns)) = sample::sleep_and_latency_ns(&halt) else { continue };
             if halt.is_preempted() {
@@ -276,7 +276,7 @@ proptest! {
             own.add(slept_ns, latency_ns);
             few.add(slept_ns, latency_ns);
         }
-        let typical = |of: &dyn Fn(&Seat) -> bool| {
+        let typical = |of: &dyn Fn(&VcpuKey) -> bool| {
             let mut typical = Latencies::default();
             known.iter().filter(|(seat, _)| of(seat)).for_each(|(_, own)| typical.add_typical(own));
             typical
@@ -308,11 +308,8 @@ proptest! {
         let mut draw = SplitMix64(seed);
         let gaps = (0..200).map(|_| draw.below(120 * US) + 1);
         let halts = slept(gaps, latency * US, WakeSource::Timer);
-        let mut survey = Survey::default();
-        for halt in &halts {
-            survey.halt(halt);
-        }
-        let seat = Seat::of(&halts[0]);
+        let survey = survey_of(&halts);
+        let seat = VcpuKey::of(&halts[0]);
         let plan = plan(&[&policy]);
         let table = survey.table_of(seat, None).unwrap();
         let frame = run::Frame { table: &table, cost: plan.cost, follow: survey.follow(seat, plan.arrivals) };
@@ -322,7 +319,7 @@ proptest! {
             let sample = Sample::new(halt, &table, turn);
             counted.step(&sample, &frame);
             if turn < 100 {
-                passed.pass_beside(&sample, &frame, Some(&mut run::Yardstick::default()));
+                passed.pass_beside(&sample, &frame, Some(&mut run::LeastCost::default()));
                 counted.take();
             } else {
                 passed.step(&sample, &frame);
@@ -335,11 +332,8 @@ proptest! {
 /// The two starts of a plan's only policy, each played to its end: the outcomes, and how many halts had
 /// different windows.
 fn both_in_full(plan: &Plan, halts: &[Halt]) -> [String; 3] {
-    let mut survey = Survey::default();
-    for halt in halts {
-        survey.halt(halt);
-    }
-    let seat = Seat::of(&halts[0]);
+    let survey = survey_of(halts);
+    let seat = VcpuKey::of(&halts[0]);
     let table = survey.table_of(seat, plan.elsewhere.as_ref()).unwrap();
     let frame = run::Frame {
         table: &table,

@@ -14,8 +14,8 @@ use std::cmp::Ordering;
 
 use super::candidates::Candidate;
 use super::doubt::Doubt;
-use super::finalist::{Final, Finalist};
-use super::material::Material;
+use super::final_round::{FinalRound, Finalist};
+use super::inputs::Inputs;
 use super::search::Aim;
 use crate::kvm::Knobs;
 use crate::replay::Cost;
@@ -43,26 +43,28 @@ pub enum Rejected {
     OverLimit(f64),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Take the setting: it is better, for certain as far as the interval goes.
-    Change,
-    /// Take it: what is in force polls for more than it may.
-    ObeyLimit,
-    /// Leave it: what is in force is the best that was found.
-    AlreadyBest,
-    /// Leave it: the difference may be chance.
-    NotSignificant,
-    /// Leave it: the difference is certain, and below [`LEAST_GAIN`].
-    TooSmall,
-    /// Leave it: the validation half has too few blocks with halts to tell.
-    TooShort,
-    /// Leave it: everything that looked better was rejected.
-    AllRejected,
-    /// Not known: the best setting depends on what was not recorded.
-    Unproven,
-    /// Leave it: this kernel does not poll.
-    NoPolling,
+crate::names! {
+    /// What to do about a setting.
+    pub enum Verdict {
+        /// Take the setting: it is better, for certain as far as the interval goes.
+        Change = "change",
+        /// Take it: what is in force polls for more than it may.
+        ObeyLimit = "obey-limit",
+        /// Leave it: what is in force is the best that was found.
+        AlreadyBest = "already-best",
+        /// Leave it: the difference may be chance.
+        NotSignificant = "not-significant",
+        /// Leave it: the difference is certain, and below [`LEAST_GAIN`].
+        TooSmall = "too-small",
+        /// Leave it: the validation half has too few blocks with halts to tell.
+        TooShort = "too-short",
+        /// Leave it: everything that looked better was rejected.
+        AllRejected = "all-rejected",
+        /// Not known: the best setting depends on what was not recorded.
+        Unproven = "unproven",
+        /// Leave it: this kernel does not poll.
+        NoPolling = "no-polling",
+    }
 }
 
 impl Verdict {
@@ -103,7 +105,6 @@ pub struct Advice<S = Knobs> {
     /// The setting to take, or to prove; else the cheapest that was not rejected. `None` where there is none but what is in
     /// force.
     pub choice: Option<Finalist<S>>,
-    /// It against what is in force.
     pub against_in_force: Option<Comparison>,
     /// It against the kernel's default.
     pub against_default: Option<Comparison>,
@@ -128,7 +129,7 @@ impl Comparison {
 
 /// Compares two of a final, as all is taken and under each doubt.
 pub fn compare_finalists<S>(
-    material: &Material,
+    inputs: &Inputs,
     own: &Finalist<S>,
     other: &Finalist<S>,
     aim: &Aim,
@@ -136,7 +137,7 @@ pub fn compare_finalists<S>(
     let under = |doubt| [own, other].map(|of| of.blocks_under(doubt));
     let compared = |doubt| {
         let [own, other] = under(doubt);
-        compare(material, own, other, aim)
+        compare(inputs, own, other, aim)
     };
     let asked = Doubt::ALL.into_iter().map(Some);
     let asked = asked.filter(|&doubt| under(doubt) != under(None));
@@ -144,9 +145,9 @@ pub fn compare_finalists<S>(
 }
 
 /// Compares two settings on the validation half, all taken as the replay takes it.
-pub fn compare(material: &Material, own: &[Sums], other: &[Sums], aim: &Aim) -> Comparison {
-    let seed = material.terms.seed;
-    let wall = &material.judged_wall;
+pub fn compare(inputs: &Inputs, own: &[Sums], other: &[Sums], aim: &Aim) -> Comparison {
+    let seed = inputs.terms.seed;
+    let wall = &inputs.judged_wall;
     let halts = Sums::total(own).halts.max(1) as f64;
     // A draw of blocks takes as much time as it has halts.
     let poll = |sums: &Sums| {
@@ -230,12 +231,12 @@ fn hangs_on<S>(own: &Finalist<S>, other: &Finalist<S>, aim: &Aim) -> Option<Doub
 }
 
 /// Recommends for a goal.
-pub fn advise<S: Candidate>(material: &Material, of: &Final<S>, goal: &Goal) -> Advice<S> {
+pub fn advise<S: Candidate>(inputs: &Inputs, of: &FinalRound<S>, goal: &Goal) -> Advice<S> {
     let judge = Judge {
-        material,
+        inputs,
         of,
         aim: &goal.aim,
-        must_change: is_over_limit(material, &of.in_force, &goal.aim),
+        must_change: is_over_limit(inputs, &of.in_force, &goal.aim),
     };
     let mut rejected = Vec::new();
     let mut admitted: Vec<&Finalist<S>> = [&of.default]
@@ -258,7 +259,7 @@ pub fn advise<S: Candidate>(material: &Material, of: &Final<S>, goal: &Goal) -> 
     let others = (admitted.iter().copied()).filter(|it| judge.rank(it) > 0);
     let choice = taken.or(otherwise).or_else(|| others.min_by_key(fit));
     let compared = |other: &Finalist<S>| {
-        choice.map(|choice| compare_finalists(material, choice, other, &goal.aim))
+        choice.map(|choice| compare_finalists(inputs, choice, other, &goal.aim))
     };
     let against_in_force = compared(&of.in_force);
     let hangs_on = choice.and_then(|choice| hangs_on(choice, &of.in_force, &goal.aim));
@@ -268,7 +269,7 @@ pub fn advise<S: Candidate>(material: &Material, of: &Final<S>, goal: &Goal) -> 
         .map(|(it, why)| (it.knobs, why));
     let rejected: Vec<(S, Rejected)> = rejected.collect();
     let verdict = match (choice, against_in_force) {
-        _ if !S::applies(&material.terms) => Verdict::NoPolling,
+        _ if !S::applies(&inputs.terms) => Verdict::NoPolling,
         (Some(_), Some(_)) if judge.must_change => Verdict::ObeyLimit,
         (Some(_), Some(against)) if !against.cost_share.is_known() => Verdict::TooShort,
         (_, Some(against)) if taken.is_some() && against.cost_share.is_below_zero() => {
@@ -307,17 +308,17 @@ fn looks_better<S>(finalist: &Finalist<S>, in_force: &Finalist<S>, cost: &Cost) 
 }
 
 /// Whether what is in force polls for more than it may, on either part.
-fn is_over_limit<S>(material: &Material, in_force: &Finalist<S>, aim: &Aim) -> bool {
-    let polls = material.judged_wall.poll_cpu_percent(&in_force.judged());
-    let fit_polls = material.fit_wall.poll_cpu_percent(&in_force.fit());
+fn is_over_limit<S>(inputs: &Inputs, in_force: &Finalist<S>, aim: &Aim) -> bool {
+    let polls = inputs.judged_wall.poll_cpu_percent(&in_force.judged());
+    let fit_polls = inputs.fit_wall.poll_cpu_percent(&in_force.fit());
     let is_over = |max| polls > max || fit_polls > max;
     aim.max_poll_cpu_percent.is_some_and(is_over)
 }
 
 /// Picks among the settings of a final.
 struct Judge<'a, S> {
-    material: &'a Material,
-    of: &'a Final<S>,
+    inputs: &'a Inputs,
+    of: &'a FinalRound<S>,
     aim: &'a Aim,
     /// What is in force may not stay.
     must_change: bool,
@@ -326,7 +327,7 @@ struct Judge<'a, S> {
 impl<'a, S: Candidate> Judge<'a, S> {
     /// How much it changes: 0 leaves all as it is, 1 is the default, 2 does not poll, then one for each value.
     fn rank(&self, finalist: &Finalist<S>) -> u32 {
-        let (own, terms) = (&finalist.knobs, &self.material.terms);
+        let (own, terms) = (&finalist.knobs, &self.inputs.terms);
         match () {
             () if own.is_same(&self.of.in_force.knobs, terms) => 0,
             () if own.is_same(&self.of.default.knobs, terms) => 1,
@@ -337,7 +338,7 @@ impl<'a, S: Candidate> Judge<'a, S> {
 
     fn rejects_limit(&self, finalist: &Finalist<S>) -> Option<Rejected> {
         let most = self.aim.limit_percent();
-        let (fit, judged) = (&self.material.fit_wall, &self.material.judged_wall);
+        let (fit, judged) = (&self.inputs.fit_wall, &self.inputs.judged_wall);
         let fit_polls = fit.poll_cpu_percent(&finalist.fit());
         let polls = judged.poll_cpu_percent(&finalist.judged());
         (polls.max(fit_polls) > most).then_some(Rejected::OverLimit(polls))
@@ -413,7 +414,7 @@ impl<'a, S: Candidate> Judge<'a, S> {
         };
         gain >= LEAST_GAIN
             && less > more
-            && (compare(self.material, own, other, &aim).cost_share).is_below_zero()
+            && (compare(self.inputs, own, other, &aim).cost_share).is_below_zero()
     }
 }
 

@@ -5,7 +5,9 @@
 
 use std::ops::RangeInclusive;
 
-use super::material::Terms;
+use super::inputs::{Inputs, Terms, VcpuInput};
+use super::search::{self, Aim, Found};
+use super::stage::{Entry, Player};
 use crate::kvm::knobs::GROW_START;
 use crate::kvm::rule::{GrowStart, WindowOf};
 use crate::kvm::{Knobs, Rule};
@@ -43,7 +45,22 @@ pub struct Reach {
 }
 
 /// A setting among which one is chosen: parameters of KVM, or of a guest's governor.
-pub trait Candidate: Copy + PartialEq {
+pub trait Candidate: Copy + PartialEq + Send + Sync {
+    /// Settings of one piece of work at least, where there are as many.
+    const FEWEST: usize;
+
+    /// The setting in force, and the default.
+    fn named(terms: &Terms) -> [Self; 2];
+
+    /// Settings that a search looks at first.
+    fn grid(terms: &Terms) -> Vec<Self>;
+
+    /// Settings around the best that were found for an aim. `steps` are factors for times.
+    fn around(inputs: &Inputs, found: &[Found<Self>], aim: &Aim, steps: &[f64]) -> Vec<Self>;
+
+    /// Settings before the first halt of a vCPU.
+    fn player(terms: &Terms, seated: &VcpuInput, entries: &[Entry<Self>]) -> Player;
+
     /// What tells settings apart and puts them in order, the ceiling first.
     fn key(&self) -> [u32; 5];
 
@@ -56,26 +73,55 @@ pub trait Candidate: Copy + PartialEq {
     /// How many parameters differ.
     fn changes(&self, from: &Self, terms: &Terms) -> u32;
 
-    /// Whether it does not poll.
     fn is_off(&self) -> bool;
 }
 
 impl Candidate for Knobs {
+    // All of a piece share one look at each halt.
+    const FEWEST: usize = 256;
+
+    fn named(terms: &Terms) -> [Self; 2] {
+        [terms.in_force, terms.default_knobs()]
+    }
+
+    fn grid(terms: &Terms) -> Vec<Self> {
+        let mut first = grid(terms.rule(), &terms.in_force, terms.moves());
+        let named = Self::named(terms).into_iter();
+        first.extend(named.take(if terms.ceiling_only { 1 } else { 2 }));
+        first
+    }
+
+    fn around(inputs: &Inputs, found: &[Found], aim: &Aim, steps: &[f64]) -> Vec<Self> {
+        let (rule, moves) = (inputs.terms.rule(), inputs.terms.moves());
+        let best = search::best(found, aim, inputs, search::AROUND).into_iter();
+        let mut around: Vec<Self> = best
+            .flat_map(|best| neighbours(rule, &best.knobs, steps, moves))
+            .collect();
+        if moves == Moves::All && Reach::of(rule).grow_start {
+            around.extend(around_fixed(inputs, found, aim, steps));
+        }
+        around
+    }
+
+    fn player(terms: &Terms, seated: &VcpuInput, entries: &[Entry]) -> Player {
+        Player::new(terms, seated, entries)
+    }
+
     fn key(&self) -> [u32; 5] {
         let [ceiling_ns, grow_start] = [self.halt_poll_ns, self.grow_start];
         [ceiling_ns, grow_start, self.grow, self.shrink, 0]
     }
 
     fn applies(terms: &Terms) -> bool {
-        Reach::of(&terms.rule()).polls
+        Reach::of(terms.rule()).polls
     }
 
     fn is_same(&self, other: &Self, terms: &Terms) -> bool {
-        Reach::of(&terms.rule()).is_same(self, other)
+        Reach::of(terms.rule()).is_same(self, other)
     }
 
     fn changes(&self, from: &Self, terms: &Terms) -> u32 {
-        Reach::of(&terms.rule()).changes(self, from)
+        Reach::of(terms.rule()).changes(self, from)
     }
 
     fn is_off(&self) -> bool {
@@ -92,7 +138,7 @@ pub enum Moves {
 }
 
 impl Reach {
-    pub fn of(rule: &Rule) -> Self {
+    pub fn of(rule: Rule) -> Self {
         Self {
             adapts: matches!(rule.window, WindowOf::Vcpu | WindowOf::Vcore),
             grow_start: rule.grow_start == GrowStart::Param,
@@ -118,7 +164,7 @@ impl Reach {
 }
 
 /// The whole grid. Where a parameter makes no difference it is as in `in_force`.
-pub fn grid(rule: &Rule, in_force: &Knobs, moves: Moves) -> Vec<Knobs> {
+pub fn grid(rule: Rule, in_force: &Knobs, moves: Moves) -> Vec<Knobs> {
     let mut grid = Vec::new();
     if moves == Moves::Ceiling {
         let ceiling = |halt_poll_ns| Knobs {
@@ -135,7 +181,7 @@ pub fn grid(rule: &Rule, in_force: &Knobs, moves: Moves) -> Vec<Knobs> {
     grid
 }
 
-fn put_ceiling(rule: &Rule, in_force: &Knobs, ceiling_ns: u32, grid: &mut Vec<Knobs>) {
+fn put_ceiling(rule: Rule, in_force: &Knobs, ceiling_ns: u32, grid: &mut Vec<Knobs>) {
     let reach = Reach::of(rule);
     let base = Knobs {
         halt_poll_ns: ceiling_ns,
@@ -223,7 +269,7 @@ pub fn toggle(ceiling_ns: u32, in_force: &Knobs) -> Knobs {
 }
 
 /// Settings around one, each a step away. `steps` are factors for times.
-pub fn neighbours(rule: &Rule, around: &Knobs, steps: &[f64], moves: Moves) -> Vec<Knobs> {
+pub fn neighbours(rule: Rule, around: &Knobs, steps: &[f64], moves: Moves) -> Vec<Knobs> {
     let reach = Reach::of(rule);
     if around.halt_poll_ns == 0 || !reach.polls {
         return Vec::new();
@@ -271,6 +317,28 @@ pub fn neighbours(rule: &Rule, around: &Knobs, steps: &[f64], moves: Moves) -> V
         moves == Moves::Ceiling || !reach.grow_start || knobs.grow_start <= knobs.halt_poll_ns
     });
     found
+}
+
+/// Around the best fixed threshold that was found, and the ways in which a window comes by it while halts are short: short
+/// takes in the wake-up of the threshold's own length.
+fn around_fixed(inputs: &Inputs, found: &[Found], aim: &Aim, steps: &[f64]) -> Vec<Knobs> {
+    let is_fixed = |it: &&Found| it.knobs == fixed(it.knobs.halt_poll_ns);
+    let fixed: Vec<Found> = found.iter().filter(is_fixed).copied().collect();
+    let Some(best) = search::best(&fixed, aim, inputs, 1).first().copied() else {
+        return Vec::new();
+    };
+    let rule = inputs.terms.rule();
+    let mut around = neighbours(rule, &best.knobs, steps, Moves::All);
+    let latency_ns = inputs.seats.iter().map(|seated| seated.table.median(0));
+    let above_ns = u64::from(best.knobs.halt_poll_ns) + latency_ns.max().unwrap_or(0);
+    if let Ok(ceiling_ns) = u32::try_from(above_ns) {
+        around.extend([0, 1].map(|shrink| Knobs {
+            halt_poll_ns: rounded(ceiling_ns),
+            shrink,
+            ..best.knobs
+        }));
+    }
+    around
 }
 
 /// A time as a person would write it: to half a microsecond below 20 us, to one below 100, to five

@@ -10,11 +10,11 @@
 use std::collections::BTreeSet;
 
 use super::advice::{self, Comparison};
-use super::crew::Crew;
 use super::doubt::Doubt;
 use super::figures;
-use super::finalist::Final;
-use super::material::Material;
+use super::final_round::FinalRound;
+use super::inputs::Inputs;
+use super::pool::Pool;
 use super::search::Aim;
 use super::stage::{CeilingsOf, Entry, Part};
 use crate::ids::VmIndex;
@@ -39,16 +39,16 @@ pub struct Cap {
 }
 
 /// What halts cost on average, in nanoseconds of CPU, each VM by its own goal.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
 pub struct Costs {
     /// As recorded.
-    pub current: f64,
+    pub current_ns: f64,
     /// Under one setting for all.
-    pub one: f64,
+    pub one_ns: f64,
     /// Under ceilings of their own.
-    pub own: f64,
+    pub own_ns: f64,
     /// Under the best that is possible, halt by halt.
-    pub oracle: f64,
+    pub oracle_ns: f64,
 }
 
 /// One VM, or all that follow the host's parameters.
@@ -79,37 +79,32 @@ pub struct Caps {
     pub is_over_limit: bool,
     /// VM by VM, then those without a ceiling, if there are any.
     pub groups: Vec<Group>,
-    /// All together.
     pub costs: Costs,
 }
 
 /// The best ceilings, of VMs that can be given one. `None` where there are fewer than two VMs, or none of them can
 /// have one, or the kernel has no ceilings of VMs, or where what they gain hangs on what nobody recorded ([`super::doubt`]).
-pub fn seek(
-    material: &Material,
-    of: &Final,
+pub fn search(
+    inputs: &Inputs,
+    of: &FinalRound,
     base: &Entry,
     (aim, settable): (&Aim, &BTreeSet<VmIndex>),
-    crew: &impl Crew,
+    pool: &impl Pool,
 ) -> Result<Option<Caps>, SpecError> {
-    let crowds = crowds(material, settable);
-    let vms: BTreeSet<Option<VmIndex>> = material.seats.iter().map(|it| it.seat.vm).collect();
+    let crowds = crowds(inputs, settable);
+    let vms: BTreeSet<Option<VmIndex>> = inputs.seats.iter().map(|it| it.seat.vm).collect();
     let is_moot = vms.len() < 2 || crowds.iter().all(|crowd| crowd.vm.is_none());
-    if is_moot || material.terms.rule().ceiling == CeilingRule::Param {
+    if is_moot || inputs.terms.rule().ceiling == CeilingRule::Param {
         return Ok(None);
     }
     let others: Vec<Knobs> = of.others.iter().map(|finalist| finalist.knobs).collect();
-    let in_force = Entry {
-        ceilings: CeilingsOf::Recorded,
-        start: of.in_force.start,
-        ..Entry::new(of.in_force.knobs)
-    };
+    let in_force = of.in_force.entry().recorded();
     let for_all = |entry: &Entry, part| {
         let entries = vec![*entry; crowds.len()];
-        crowd::tally(material, &crowds, &entries, part, crew)
+        crowd::tally(inputs, &crowds, &entries, part, pool)
     };
     let [current, one] = [&in_force, base].map(|entry| for_all(entry, Part::Whole));
-    let Some(own) = choose::own(material, &crowds, (&base.knobs, &others), aim, crew) else {
+    let Some(own) = choose::own(inputs, &crowds, (&base.knobs, &others), aim, pool) else {
         return Ok(None);
     };
     let taken = Three {
@@ -119,8 +114,8 @@ pub fn seek(
     };
     let doubted = |doubt: Doubt| {
         let part = Part::Doubted(doubt);
-        doubt.is_asked(material).then(|| Three {
-            own: crowd::tally(material, &crowds, &own.entries, part, crew),
+        doubt.is_asked(inputs).then(|| Three {
+            own: crowd::tally(inputs, &crowds, &own.entries, part, pool),
             current: for_all(&in_force, part),
             one: for_all(base, part),
         })
@@ -128,20 +123,20 @@ pub fn seek(
     let otherwise: Vec<Three> = Doubt::ALL.into_iter().filter_map(doubted).collect();
     let against = |than: fn(&Three) -> &Tally| {
         let compared =
-            |of: &Three| advice::compare(material, of.own.blocks(), than(of).blocks(), aim);
+            |of: &Three| advice::compare(inputs, of.own.blocks(), than(of).blocks(), aim);
         let otherwise = otherwise.iter().map(compared);
         otherwise.fold(compared(&taken), |all, one| all.out_to(&one))
     };
     let judged = Sums::total(own.tally.blocks());
     let tallies = [&taken.current, &taken.one, &taken.own];
-    let groups = groups(material, &crowds, tallies, aim, crew)?;
+    let groups = groups(inputs, &crowds, tallies, aim, pool)?;
     let caps = Caps {
         one: base.knobs,
         knobs: own.knobs,
         cost_share: against(|of| &of.one).cost_share,
         against_in_force: against(|of| &of.current),
         judged,
-        is_over_limit: material.judged_wall.poll_cpu_percent(&judged) > aim.limit_percent(),
+        is_over_limit: inputs.judged_wall.poll_cpu_percent(&judged) > aim.limit_percent(),
         costs: total(&groups),
         groups,
         vms: caps(&crowds, &own),
@@ -176,24 +171,25 @@ fn caps(crowds: &[Crowd<'_>], own: &Own) -> Vec<Cap> {
 
 /// What each crowd's halts cost: as recorded, under the one setting, with ceilings; and the oracle.
 fn groups(
-    material: &Material,
+    inputs: &Inputs,
     crowds: &[Crowd<'_>],
     tallies: [&Tally; 3],
     aim: &Aim,
-    crew: &impl Crew,
+    pool: &impl Pool,
 ) -> Result<Vec<Group>, SpecError> {
     let cost: &Cost = &aim.cost;
     let group = |(at, crowd): (usize, &Crowd<'_>)| {
-        let [current, one, own] = tallies.map(|tally| tally.each[at].cost_per_halt_ns(cost));
-        let oracle = figures::oracle(material, &crowd.seats, cost, crew)?;
+        let of = |tally: &Tally| tally.each[at].cost_per_halt_ns(cost);
+        let [current_ns, one_ns, own_ns] = tallies.map(of);
+        let oracle = figures::oracle(inputs, &crowd.seats, cost, pool)?;
         Ok(Group {
             vm: crowd.vm,
             halts: tallies[0].each[at].halts,
             costs: Costs {
-                current,
-                one,
-                own,
-                oracle: oracle.cost_per_halt_ns(cost),
+                current_ns,
+                one_ns,
+                own_ns,
+                oracle_ns: oracle.cost_per_halt_ns(cost),
             },
         })
     };
@@ -209,9 +205,9 @@ fn total(groups: &[Group]) -> Costs {
         sum / halts.max(1) as f64
     };
     Costs {
-        current: mean(|costs| costs.current),
-        one: mean(|costs| costs.one),
-        own: mean(|costs| costs.own),
-        oracle: mean(|costs| costs.oracle),
+        current_ns: mean(|costs| costs.current_ns),
+        one_ns: mean(|costs| costs.one_ns),
+        own_ns: mean(|costs| costs.own_ns),
+        oracle_ns: mean(|costs| costs.oracle_ns),
     }
 }

@@ -13,11 +13,13 @@ use super::advice::LEAST_GAIN;
 use super::candidates::{self, LONGEST_NS, Reach, SHORTEST_NS};
 use super::search::Aim;
 use super::wall::Wall;
+use crate::account::sums::folds;
 use crate::event::HaltCounts;
 use crate::hist::{KvmHist, LogHist, bucket_high, bucket_low};
 use crate::kvm::Knobs;
 use crate::replay::Cost;
 use crate::replay::latency::{Table, class_of};
+use crate::stats::{Fold, folded, total};
 
 /// What a histogram says of some gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,53 +56,37 @@ pub struct Counted {
 
 impl Counted {
     /// From what a recorder counted; `vcpus` is of how many, `span_ns` over how long.
-    pub fn of_counts<'a>(
-        rows: impl IntoIterator<Item = &'a HaltCounts>,
-        vcpus: u64,
-        span_ns: u64,
-    ) -> Self {
-        let (mut gaps, mut halts_ns, mut latency) =
-            (LogHist::default(), LogHist::default(), LogHist::default());
-        let mut counted = Self::default();
-        let (mut halts, mut polls, mut known) = (0_u64, 0_u64, 0_u64);
-        let (mut cuts, mut polled) = (0_u64, 0_u64);
-        for row in rows {
-            gaps.merge(&row.gap_ns);
-            halts_ns.merge(&row.halt_ns);
-            latency.merge(&row.wake_latency_ns);
-            halts = halts.saturating_add(row.halts);
-            counted.blocks = counted.blocks.saturating_add(row.waited);
-            let polled_ns = row
-                .poll_success_ns
-                .sum()
-                .saturating_add(row.poll_fail_ns.sum());
-            cuts = cuts.saturating_add(row.poll_cuts.unwrap_or(0));
-            polled = polled.saturating_add(row.polls());
-            known = known.saturating_add(row.polls_known());
-            polls = polls.saturating_add(polled_ns);
+    pub fn of_counts(rows: &[HaltCounts], vcpus: u64, span_ns: u64) -> Self {
+        let sum = |of: fn(&HaltCounts) -> u64| total(rows.iter().map(of));
+        let gaps = merged(rows, |row| &row.gap_ns);
+        let halts_ns = merged(rows, |row| &row.halt_ns);
+        let latency = merged(rows, |row| &row.wake_latency_ns);
+        let buckets = gaps.used().map(|(bucket, halts)| Bucket {
+            low_ns: bucket_low(bucket),
+            high_ns: bucket_high(bucket),
+            halts,
+        });
+        let halts = sum(|row| row.halts);
+        let cuts = u128::from(sum(|row| row.poll_cuts.unwrap_or(0)));
+        let cut_milli = cuts * 1_000 / u128::from(sum(HaltCounts::polls).max(1));
+        let is_poll_known = halts == 0 || sum(HaltCounts::polls_known) > 0;
+        Self {
+            buckets: buckets.collect(),
+            halts: gaps.count(),
+            gap_unknown: halts.saturating_sub(gaps.count()),
+            blocks: sum(|row| row.waited),
+            cut_milli: u64::try_from(cut_milli).unwrap_or(1_000).min(1_000),
+            poll_ns: is_poll_known.then(|| polled_ns(rows)),
+            latency_ns: latency.sum(),
+            would_be_late_ns: None,
+            latencies: latency.count(),
+            shortest_ns: halts_ns.used().next().map(|(bucket, _)| bucket_low(bucket)),
+            wall: Wall {
+                span_ns,
+                halt_ns: halts_ns.sum(),
+                vcpus,
+            },
         }
-        counted.buckets = (gaps.used())
-            .map(|(bucket, halts)| Bucket {
-                low_ns: bucket_low(bucket),
-                high_ns: bucket_high(bucket),
-                halts,
-            })
-            .collect();
-        counted.halts = gaps.count();
-        counted.gap_unknown = halts.saturating_sub(gaps.count());
-        let cut_milli = u128::from(cuts) * 1_000 / u128::from(polled.max(1));
-        counted.cut_milli = u64::try_from(cut_milli).unwrap_or(1_000).min(1_000);
-        counted.poll_ns = (known > 0 || halts == 0).then_some(polls);
-        counted.latency_ns = latency.sum();
-        counted.latencies = latency.count();
-        let shortest = halts_ns.used().next();
-        counted.shortest_ns = shortest.map(|(bucket, _)| bucket_low(bucket));
-        counted.wall = Wall {
-            span_ns,
-            halt_ns: halts_ns.sum(),
-            vcpus,
-        };
-        counted
     }
 
     /// From KVM's own statistics (`--mode stats`; `halt_poll_success_hist`, `halt_wait_hist`): a poll that
@@ -108,26 +94,21 @@ impl Counted {
     /// is known. So it may be as much longer as the longest window that it can have polled, `window_ns`,
     /// and is shorter by its wake-up, which these statistics count as waiting. What wake-ups take must
     /// come from elsewhere.
-    pub fn of_kvm<'a>(
-        rows: impl IntoIterator<Item = &'a HaltCounts>,
+    pub fn of_kvm(
+        rows: &[HaltCounts],
         vcpus: u64,
         span_ns: u64,
         window_ns: u64,
         latencies: &Table,
     ) -> Self {
-        let (mut success, mut halts) = (LogHist::default(), LogHist::default());
-        let (mut poll_ns, mut asleep_ns) = (0_u64, 0_u64);
-        for row in rows {
-            success.merge(&row.poll_success_ns);
-            halts.merge(&row.halt_ns);
-            let polled_ns = [&row.poll_success_ns, &row.poll_fail_ns].map(LogHist::sum);
-            poll_ns = polled_ns.iter().fold(poll_ns, |a, b| a.saturating_add(*b));
-        }
+        let halts = merged(rows, |row| &row.halt_ns);
         let halt_ns = halts.sum();
-        let (success, halts) = (KvmHist::folded(&success), KvmHist::folded(&halts));
+        let success = KvmHist::folded(&merged(rows, |row| &row.poll_success_ns));
+        let halts = KvmHist::folded(&halts);
+        let mut asleep_ns = 0_u64;
         let mut counted = Self {
             halts: halts.count(),
-            poll_ns: Some(poll_ns),
+            poll_ns: Some(polled_ns(rows)),
             wall: Wall {
                 span_ns,
                 halt_ns,
@@ -179,38 +160,45 @@ impl Counted {
         for bucket in &self.buckets {
             let halts = bucket.halts;
             let many = |ns: u64| halts.saturating_mul(ns);
-            let won = |ns| (cost.milli(many(ns), 0, 0), many(ns), 0);
-            let lost = (
-                cost.milli(many(threshold_ns), halts, many(block_latency_ns)),
-                many(threshold_ns),
-                many(block_latency_ns),
-            );
+            let won = |ns| Bound {
+                milli: cost.milli(many(ns), 0, 0),
+                poll_ns: many(ns),
+                latency_ns: 0,
+            };
+            let lost = Bound {
+                milli: cost.milli(many(threshold_ns), halts, many(block_latency_ns)),
+                poll_ns: many(threshold_ns),
+                latency_ns: many(block_latency_ns),
+            };
             let (low, high) = match () {
                 () if threshold_ns == 0 || bucket.low_ns > threshold_ns => (lost, lost),
                 () if bucket.high_ns <= threshold_ns => (
                     won(bucket.low_ns),
-                    self.with_cuts(won(bucket.high_ns), lost),
+                    self.with_cuts(&won(bucket.high_ns), &lost),
                 ),
                 () => (won(bucket.low_ns), lost),
             };
-            bounds.low.add(low);
-            bounds.high.add(high);
+            bounds.low.fold(&low);
+            bounds.high.fold(&high);
         }
         Some(bounds)
     }
 
     /// The worse end of polls that would succeed: as many are cut as were when counted, and then the
     /// halt polls and sleeps as one that is lost.
-    fn with_cuts(&self, won: (u128, u64, u64), lost: (u128, u64, u64)) -> (u128, u64, u64) {
+    fn with_cuts(&self, won: &Bound, lost: &Bound) -> Bound {
         let cut = u128::from(self.cut_milli);
         let mix = |won: u128, lost: u128| {
             let worse = lost.saturating_sub(won).saturating_mul(cut) / 1_000;
             won.saturating_add(worse)
         };
-        let ns = |won: u64, lost: u64| {
-            u64::try_from(mix(u128::from(won), u128::from(lost))).unwrap_or(u64::MAX)
-        };
-        (mix(won.0, lost.0), ns(won.1, lost.1), ns(won.2, lost.2))
+        let ns =
+            |won: u64, lost: u64| u64::try_from(mix(won.into(), lost.into())).unwrap_or(u64::MAX);
+        Bound {
+            milli: mix(won.milli, lost.milli),
+            poll_ns: ns(won.poll_ns, lost.poll_ns),
+            latency_ns: ns(won.latency_ns, lost.latency_ns),
+        }
     }
 
     /// What the setting in force came to, as it was counted: at the least, and at the most where it is
@@ -254,6 +242,17 @@ impl Counted {
     }
 }
 
+fn merged(rows: &[HaltCounts], of: fn(&HaltCounts) -> &LogHist) -> LogHist {
+    folded(rows.iter().map(of))
+}
+
+fn polled_ns(rows: &[HaltCounts]) -> u64 {
+    let hists = rows
+        .iter()
+        .flat_map(|row| [&row.poll_success_ns, &row.poll_fail_ns]);
+    total(hists.map(LogHist::sum))
+}
+
 /// One end of what a threshold comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bound {
@@ -264,12 +263,8 @@ pub struct Bound {
     pub latency_ns: u64,
 }
 
-impl Bound {
-    fn add(&mut self, (milli, poll_ns, latency_ns): (u128, u64, u64)) {
-        self.milli = self.milli.saturating_add(milli);
-        self.poll_ns = self.poll_ns.saturating_add(poll_ns);
-        self.latency_ns = self.latency_ns.saturating_add(latency_ns);
-    }
+folds! {
+    Bound { milli, poll_ns, latency_ns }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

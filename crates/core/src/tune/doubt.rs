@@ -11,9 +11,9 @@
 //! is set anew after each wake-up does not. Of a vCPU that hardly slept nothing shows which it is
 //! ([`crate::replay::arrivals`]), and a vCPU that polls well is one that hardly slept.
 
-use super::crew::Crew;
-use super::finalist::Final;
-use super::material::{Material, Seated};
+use super::final_round::FinalRound;
+use super::inputs::{Inputs, VcpuInput};
+use super::pool::Pool;
 use super::stage::{self, Entry, Part};
 use crate::replay::arrivals::Follow;
 use crate::replay::latency::Table;
@@ -33,15 +33,15 @@ impl Doubt {
     pub const ALL: [Self; 3] = [Self::Early, Self::Late, Self::Staying];
 
     /// Whether anything may depend on it.
-    pub(crate) fn is_asked(self, material: &Material) -> bool {
-        (material.seats.iter()).any(|seated| match self {
+    pub(crate) fn is_asked(self, inputs: &Inputs) -> bool {
+        (inputs.seats.iter()).any(|seated| match self {
             Self::Early | Self::Late => seated.table.is_doubtful(),
             Self::Staying => seated.follow.staying().is_some(),
         })
     }
 
     /// The wake-up latencies of a vCPU then, where they are others.
-    pub(super) fn table(self, seated: &Seated) -> Option<Table> {
+    pub(super) fn table(self, seated: &VcpuInput) -> Option<Table> {
         let doubtful = Some(&seated.table).filter(|table| table.is_doubtful())?;
         match self {
             Self::Early => Some(doubtful.early()),
@@ -50,7 +50,7 @@ impl Doubt {
         }
     }
 
-    pub(super) fn follow(self, seated: &Seated) -> Follow {
+    pub(super) fn follow(self, seated: &VcpuInput) -> Follow {
         match self {
             Self::Early | Self::Late => seated.follow,
             Self::Staying => seated.follow.staying().unwrap_or(seated.follow),
@@ -60,14 +60,13 @@ impl Doubt {
 
 /// Replays all settings of the final round under each assumption that may change a figure. `entries` are what is in force, the default, and
 /// the others.
-pub(super) fn play(material: &Material, entries: &[Entry], of: &mut Final, crew: &impl Crew) {
-    let seats: Vec<&Seated> = material.seats.iter().collect();
+pub(super) fn play(inputs: &Inputs, entries: &[Entry], of: &mut FinalRound, pool: &impl Pool) {
     for doubt in Doubt::ALL {
-        if !doubt.is_asked(material) {
+        if !doubt.is_asked(inputs) {
             continue;
         }
         let part = Part::Doubted(doubt);
-        let parts = stage::play(material, &seats, entries, part, "doubt", crew);
+        let parts = stage::play(inputs, entries, part, "doubt", pool);
         for (finalist, parts) in of.all_mut().zip(parts) {
             if parts != finalist.parts {
                 finalist.doubted.push((doubt, parts));

@@ -1,12 +1,14 @@
 //! Settings and policies of any kind, one by one, with all figures that a page shows.
 
-use super::crew::Crew;
 use super::guest;
-use super::material::{Material, Seated};
+use super::inputs::{Inputs, VcpuInput};
+use super::pool::Pool;
 use super::stage::{self, Entry};
+use crate::account::sums::folds;
+use crate::kvm::guest::Params;
 use crate::policy::{Spec, SpecError};
 use crate::replay::Sums;
-use crate::replay::run::{Frame, Run, Yardstick};
+use crate::replay::run::{Frame, LeastCost, Run};
 use crate::replay::{Cost, Outcome, Sample};
 use crate::stats::Fold;
 
@@ -15,7 +17,7 @@ pub enum Subject {
     /// A setting of the module.
     Setting(Entry),
     /// A setting of the guest's governor.
-    Guest(guest::Entry),
+    Guest(Entry<Params>),
     /// Another policy, built upon the setting in force.
     Policy(Spec),
 }
@@ -28,11 +30,8 @@ pub struct Played {
     pub sums: Sums,
 }
 
-impl Played {
-    fn add(&mut self, other: &Self) {
-        self.outcome.add(&other.outcome);
-        self.sums.fold(&other.sums);
-    }
+folds! {
+    Played { outcome, sums }
 }
 
 /// The policy that settings are compared with: how far the parameters are from a rule that learns. It does not see
@@ -46,24 +45,24 @@ const WARM_UP: usize = 1 << 16;
 /// Plays each up to the end of the capture; gives what came of the validation half. What the least is that halts
 /// can cost is the cost of the policy `clairvoyant`: [`Outcome::clairvoyant_milli`] need not be there.
 pub fn figures(
-    material: &Material,
+    inputs: &Inputs,
     subjects: &[Subject],
     cost: &Cost,
-    crew: &impl Crew,
+    pool: &impl Pool,
 ) -> Result<Vec<Played>, SpecError> {
-    figures_after(WARM_UP, material, subjects, cost, crew)
+    figures_after(WARM_UP, inputs, subjects, cost, pool)
 }
 
 /// The least that the halts of some vCPUs of the validation half can cost, as sums.
 pub(super) fn oracle(
-    material: &Material,
-    seats: &[&Seated],
+    inputs: &Inputs,
+    seats: &[&VcpuInput],
     cost: &Cost,
-    crew: &impl Crew,
+    pool: &impl Pool,
 ) -> Result<Sums, SpecError> {
     let subject = [Subject::Policy("clairvoyant".parse()?)];
-    let pieces = crew.each("evaluating settings", seats.len(), |at| {
-        judged(WARM_UP, material, seats[at], &subject, cost)
+    let pieces = pool.each("evaluating settings", seats.len(), |at| {
+        judged(WARM_UP, inputs, seats[at], &subject, cost)
     });
     let mut sums = Sums::default();
     for piece in pieces {
@@ -77,25 +76,22 @@ pub(super) fn oracle(
 /// The same where policies learn from so many halts.
 pub(super) fn figures_after(
     warm_up: usize,
-    material: &Material,
+    inputs: &Inputs,
     subjects: &[Subject],
     cost: &Cost,
-    crew: &impl Crew,
+    pool: &impl Pool,
 ) -> Result<Vec<Played>, SpecError> {
-    let (subjects, places) = once(material, subjects);
+    let (subjects, places) = once(inputs, subjects);
     let chunks: Vec<&[Subject]> = subjects.chunks(TOGETHER).collect();
-    let batches: Vec<&[Seated]> = material.batches().collect();
-    let pieces = crew.each(
+    let batches: Vec<&[VcpuInput]> = inputs.batches().collect();
+    let pieces = pool.each(
         "evaluating settings",
         batches.len() * chunks.len(),
         |number| {
             let chunk = chunks[number % chunks.len()];
             let mut outcomes = vec![Played::default(); chunk.len()];
             for seated in batches[number / chunks.len()] {
-                add(
-                    &mut outcomes,
-                    judged(warm_up, material, seated, chunk, cost)?,
-                );
+                add(&mut outcomes, judged(warm_up, inputs, seated, chunk, cost)?);
             }
             Ok(outcomes)
         },
@@ -110,15 +106,15 @@ pub(super) fn figures_after(
 
 fn add(sums: &mut [Played], outcomes: Vec<Played>) {
     for (sum, outcome) in sums.iter_mut().zip(outcomes) {
-        sum.add(&outcome);
+        sum.fold(&outcome);
     }
 }
 
 /// Each that differs, and where each of all is among them: the setting in force may be the default.
-fn once(material: &Material, subjects: &[Subject]) -> (Vec<Subject>, Vec<usize>) {
+fn once(inputs: &Inputs, subjects: &[Subject]) -> (Vec<Subject>, Vec<usize>) {
     let mut differ: Vec<Subject> = Vec::new();
     let places = subjects.iter().map(|subject| {
-        let same = |other: &Subject| are_same(material, subject, other);
+        let same = |other: &Subject| are_same(inputs, subject, other);
         differ.iter().position(same).unwrap_or_else(|| {
             differ.push(subject.clone());
             differ.len() - 1
@@ -128,10 +124,10 @@ fn once(material: &Material, subjects: &[Subject]) -> (Vec<Subject>, Vec<usize>)
     (differ, places)
 }
 
-fn are_same(material: &Material, one: &Subject, other: &Subject) -> bool {
+fn are_same(inputs: &Inputs, one: &Subject, other: &Subject) -> bool {
     match (one, other) {
         (Subject::Setting(one), Subject::Setting(other)) => {
-            one.does_the_same(other, material) && one.start == other.start
+            one.does_the_same(other, inputs) && one.start == other.start
         }
         _ => one == other,
     }
@@ -143,32 +139,32 @@ const TOGETHER: usize = 4;
 
 fn judged(
     warm_up: usize,
-    material: &Material,
-    seated: &Seated,
+    inputs: &Inputs,
+    seated: &VcpuInput,
     subjects: &[Subject],
     cost: &Cost,
 ) -> Result<Vec<Played>, SpecError> {
     let cost = &seated.cost(cost);
-    let build = |subject: &Subject| build(material, seated, subject, cost);
+    let build = |subject: &Subject| build(inputs, seated, subject, cost);
     let mut runs = subjects
         .iter()
         .map(build)
         .collect::<Result<Vec<Run>, _>>()?;
     let frame = stage::frame(seated, *cost);
     let measures = runs.iter().any(Run::sees_the_future);
-    let (fit, judging) = material.halves(seated);
+    let (fit, judging) = inputs.halves(seated);
     let (before, fit) = fit.split_at(fit.len().saturating_sub(warm_up));
     pass(before, subjects, &mut runs, &frame);
     for sample in fit {
-        let mut yardstick = measures.then(Yardstick::default);
+        let mut least_cost = measures.then(LeastCost::default);
         for run in &mut runs {
-            run.pass_beside(sample, &frame, yardstick.as_mut());
+            run.pass_beside(sample, &frame, least_cost.as_mut());
         }
     }
     for sample in judging {
-        let mut yardstick = measures.then(Yardstick::default);
+        let mut least_cost = measures.then(LeastCost::default);
         for run in &mut runs {
-            run.step_beside(sample, &frame, yardstick.as_mut());
+            run.step_beside(sample, &frame, least_cost.as_mut());
         }
     }
     let played = |run: &mut Run| {
@@ -201,29 +197,26 @@ fn pass(samples: &[Sample], subjects: &[Subject], runs: &mut [Run], frame: &Fram
 }
 
 fn build(
-    material: &Material,
-    seated: &Seated,
+    inputs: &Inputs,
+    seated: &VcpuInput,
     subject: &Subject,
     cost: &Cost,
 ) -> Result<Run, SpecError> {
     match subject {
-        Subject::Setting(entry) => stage::kvm(&material.terms, seated, entry),
-        Subject::Guest(entry) => Ok(guest::run(entry, seated)),
-        Subject::Policy(spec) => policy(material, seated, spec, cost),
+        Subject::Setting(entry) => stage::kvm(&inputs.terms, seated, entry),
+        Subject::Guest(entry) => Ok(guest::run(&inputs.terms, seated, entry)),
+        Subject::Policy(spec) => policy(inputs, seated, spec, cost),
     }
 }
 
-pub(super) fn policy(
-    material: &Material,
-    seated: &Seated,
+pub(crate) fn policy(
+    inputs: &Inputs,
+    seated: &VcpuInput,
     spec: &Spec,
     cost: &Cost,
 ) -> Result<Run, SpecError> {
-    let in_force = Entry {
-        ceilings: stage::CeilingsOf::Recorded,
-        ..Entry::new(material.terms.in_force)
-    };
+    let in_force = Entry::new(inputs.terms.in_force).recorded();
     let break_even_ns = cost.break_even_ns(seated.table.median(0));
-    let setting = stage::setting(&material.terms, seated, &in_force, break_even_ns);
+    let setting = stage::setting(&inputs.terms, seated, &in_force, break_even_ns);
     Ok(Run::new(spec.build(&setting)?))
 }

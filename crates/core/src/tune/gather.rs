@@ -6,21 +6,20 @@
 
 use std::collections::BTreeMap;
 
-use super::material::{BLOCKS, Material, Recorded, RecordedPoll, Seated, Terms};
+use super::inputs::{BLOCKS, Inputs, Recorded, RecordedPoll, Terms, VcpuInput};
 use super::wall::Wall;
 use crate::event::{CeilingSource, Halt};
 use crate::replay::cost::MILLI;
 use crate::replay::session::{Common, SessionError, Survey};
-use crate::replay::{Sample, Seat};
+use crate::replay::{Sample, VcpuKey};
 use crate::stats::total;
 
-/// Takes halts in.
 #[derive(Debug)]
 pub struct Gather {
     keep: Keep,
     keeps_recorded: bool,
     /// Boxed, since a map keeps half of its room free.
-    seats: BTreeMap<Seat, Box<Taken>>,
+    seats: BTreeMap<VcpuKey, Box<Taken>>,
     out_of_order: u64,
     skipped: u64,
     first_ns: u64,
@@ -108,7 +107,7 @@ impl Gather {
             self.skipped += 1;
             return;
         }
-        let seat = Seat::of(halt);
+        let seat = VcpuKey::of(halt);
         let taken = self
             .seats
             .entry(seat)
@@ -126,28 +125,28 @@ impl Gather {
     /// Pays what is owed, and cuts what was taken into its parts: the first half of the time fits, the rest
     /// judges. `survey` has seen all halts of the capture, and goes vCPU by vCPU, as what it says comes. Fails where
     /// nobody knows what a wake-up of a vCPU costs.
-    pub fn finish(self, terms: Terms, mut survey: Survey) -> Result<Material, SessionError> {
+    pub fn finish(self, terms: Terms, mut survey: Survey) -> Result<Inputs, SessionError> {
         let common = survey.common(terms.elsewhere.as_ref());
         self.cut(terms, |seat, taken, terms| {
-            let seated = taken.sit_down(seat, terms, &survey, &common);
+            let seated = taken.register(seat, terms, &survey, &common);
             survey.forget(seat);
             seated
         })
     }
 
     /// The same of a stretch of a capture, whose survey others need too.
-    pub fn finish_stretch(self, terms: Terms, survey: &Survey) -> Result<Material, SessionError> {
+    pub fn finish_stretch(self, terms: Terms, survey: &Survey) -> Result<Inputs, SessionError> {
         let common = survey.common(terms.elsewhere.as_ref());
         self.cut(terms, |seat, taken, terms| {
-            taken.sit_down(seat, terms, survey, &common)
+            taken.register(seat, terms, survey, &common)
         })
     }
 
     fn cut(
         self,
         terms: Terms,
-        mut sit_down: impl FnMut(Seat, Box<Taken>, &Terms) -> Result<Seated, SessionError>,
-    ) -> Result<Material, SessionError> {
+        mut register: impl FnMut(VcpuKey, Box<Taken>, &Terms) -> Result<VcpuInput, SessionError>,
+    ) -> Result<Inputs, SessionError> {
         let span_ns = self.last_ns.saturating_sub(self.first_ns);
         let split_ns = self.first_ns.saturating_add(span_ns / 2);
         let judged_ns = span_ns - span_ns / 2;
@@ -158,8 +157,8 @@ impl Gather {
                 split_ns.saturating_add(u64::try_from(part).unwrap_or(u64::MAX))
             })
             .collect();
-        let seats = (self.seats.into_iter()).map(|(seat, taken)| sit_down(seat, taken, &terms));
-        let seats: Vec<Seated> = seats.collect::<Result<_, _>>()?;
+        let seats = (self.seats.into_iter()).map(|(seat, taken)| register(seat, taken, &terms));
+        let seats: Vec<VcpuInput> = seats.collect::<Result<_, _>>()?;
         let mut walls = [span_ns / 2, judged_ns].map(|span_ns| Wall {
             // A stretch that was left out takes its time with it.
             span_ns: span_ns / self.keep.every,
@@ -174,7 +173,7 @@ impl Gather {
             }
         }
         let [fit_wall, judged_wall] = walls;
-        Ok(Material {
+        Ok(Inputs {
             terms,
             seats,
             ends_ns,
@@ -210,13 +209,13 @@ impl Taken {
         self.samples.push(sample);
     }
 
-    fn sit_down(
+    fn register(
         mut self,
-        seat: Seat,
+        seat: VcpuKey,
         terms: &Terms,
         survey: &Survey,
         common: &Common,
-    ) -> Result<Seated, SessionError> {
+    ) -> Result<VcpuInput, SessionError> {
         let table = survey.table(seat, common);
         let table = table.ok_or(SessionError::NoLatency)?;
         for owed in &self.owed {
@@ -226,7 +225,7 @@ impl Taken {
         let own = self
             .ceiling_ns
             .filter(|_| self.is_own && !terms.ceiling_only);
-        Ok(Seated {
+        Ok(VcpuInput {
             seat,
             samples: self.samples,
             table,

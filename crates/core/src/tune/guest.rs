@@ -11,15 +11,13 @@ mod grid;
 #[cfg(test)]
 mod test;
 
-use std::collections::BTreeSet;
-
 use super::candidates::Candidate;
-use super::crew::Crew;
 use super::figures;
-use super::finalist::{self, Final, Finalist};
-use super::material::{Material, Seated, Terms};
+use super::final_round::{self, FinalRound};
+use super::inputs::{Inputs, Terms, VcpuInput};
+use super::pool::Pool;
 use super::search::{self, Aim, Found};
-use super::stage;
+use super::stage::{self, CeilingsOf, Entry, Part, Player, Taken};
 use crate::kvm::guest::{Params, Rule};
 use crate::policy::{self, Spec, SpecError, Start};
 use crate::replay::Cost;
@@ -27,45 +25,36 @@ use crate::replay::Sums;
 use crate::replay::run::Run;
 
 /// The governor of a guest as it was when recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Governor {
     pub rule: Rule,
     pub in_force: Params,
 }
 
-/// A setting of the governor, and where limits begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
-    pub rule: Rule,
-    pub params: Params,
-    /// Where limits begin.
-    pub limits: Limits,
-}
-
-/// Where the limits of CPUs begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limits {
-    /// At 0, as a new CPU's does.
-    Zero,
-    /// At `guest_halt_poll_ns`.
-    Ceiling,
-    /// Where they were when the recording began: a limit outlives a change of the parameters. At 0 where that was not
-    /// recorded.
-    Recorded,
-}
-
-impl Limits {
-    /// The limit of a CPU's first idle period, in nanoseconds.
-    fn limit_ns(self, params: &Params, seated: &Seated) -> u32 {
-        match self {
-            Self::Zero => 0,
-            Self::Ceiling => params.guest_halt_poll_ns,
-            Self::Recorded => seated.first_window_ns.unwrap_or(0),
-        }
-    }
-}
-
 impl Candidate for Params {
+    const FEWEST: usize = 32;
+
+    fn named(terms: &Terms) -> [Self; 2] {
+        [terms.governor.in_force, Self::default()]
+    }
+
+    fn grid(terms: &Terms) -> Vec<Self> {
+        let mut first = grid::grid(&terms.governor.in_force);
+        first.extend(Self::named(terms));
+        first
+    }
+
+    fn around(inputs: &Inputs, found: &[Found<Self>], aim: &Aim, steps: &[f64]) -> Vec<Self> {
+        let best = search::best(found, aim, inputs, search::AROUND).into_iter();
+        best.flat_map(|best| grid::neighbours(&best.knobs, steps))
+            .collect()
+    }
+
+    fn player(terms: &Terms, seated: &VcpuInput, entries: &[Entry<Self>]) -> Player {
+        let runs = entries.iter().map(|entry| run(terms, seated, entry));
+        Player::Runs(runs.collect(), Sums::with_exits_of)
+    }
+
     fn key(&self) -> [u32; 5] {
         [
             self.guest_halt_poll_ns,
@@ -104,158 +93,42 @@ impl Candidate for Params {
     }
 }
 
-const STEPS: [&[f64]; 2] = [&[0.75, 0.875, 1.125, 1.25], &[0.94, 1.06]];
-
-/// Around how many of the best, for each aim, a round looks.
-const AROUND: usize = 4;
-
-/// Looks through the grid and around the best of it, for every aim. No setting comes twice.
-pub fn search(
-    material: &Material,
-    governor: &Governor,
-    aims: &[Aim],
-    crew: &impl Crew,
-) -> Vec<Found<Params>> {
-    let in_force = &governor.in_force;
-    let fit =
-        |wanted, known: &mut _, what| fit((material, governor.rule), wanted, known, what, crew);
-    let mut known = BTreeSet::new();
-    let mut first = grid::grid(in_force);
-    first.extend([*in_force, Params::default()]);
-    let mut found = fit(first, &mut known, "grid");
-    for steps in STEPS {
-        let mut around = Vec::new();
-        for aim in aims {
-            for best in search::best(&found, aim, (material, in_force), AROUND) {
-                around.extend(grid::neighbours(&best.knobs, steps));
-            }
-        }
-        found.extend(fit(around, &mut known, "refine"));
-    }
-    found
-}
-
-fn fit(
-    (material, rule): (&Material, Rule),
-    mut wanted: Vec<Params>,
-    known: &mut BTreeSet<[u32; 5]>,
-    what: &str,
-    crew: &impl Crew,
-) -> Vec<Found<Params>> {
-    wanted.retain(|params| known.insert(params.key()));
-    let zero = |&params: &Params| Entry {
-        rule,
-        params,
-        limits: Limits::Zero,
-    };
-    let entries: Vec<Entry> = wanted.iter().map(zero).collect();
-    let parts = play(material, &entries, false, what, crew);
-    let found = |(knobs, parts): (Params, Vec<Sums>)| Found {
-        knobs,
-        fit: Sums::total(&parts),
-    };
-    wanted.into_iter().zip(parts).map(found).collect()
-}
-
 /// Plays the best of a search on the whole capture, from both starts.
 pub fn play_final(
-    material: &Material,
-    governor: &Governor,
+    inputs: &Inputs,
     found: &[Found<Params>],
     aims: &[Aim],
-    crew: &impl Crew,
-) -> Final<Params> {
-    let Governor { rule, in_force } = governor;
-    let rule = *rule;
-    let mut all = vec![*in_force, Params::default()];
-    all.extend(finalist::wanted(material, in_force, found, aims));
-    let entry = |params, limits| Entry {
-        rule,
-        params,
-        limits,
-    };
-    // What is in force goes on from where it was.
-    let pair = |(at, &params): (usize, &Params)| match at {
-        0 => [Limits::Recorded, Limits::Ceiling].map(|limits| entry(params, limits)),
-        _ => [Limits::Zero, Limits::Ceiling].map(|limits| entry(params, limits)),
-    };
-    let entries: Vec<Entry> = all.iter().enumerate().flat_map(pair).collect();
-    let sums = play(material, &entries, true, "judge", crew);
-    let of_pair = |(params, pair): (&Params, &[Vec<Sums>])| Finalist {
-        knobs: *params,
-        start: Start::Zero,
-        parts: pair[0].clone(),
-        others: pair[1].clone(),
-        doubted: Vec::new(),
-        near: Vec::new(),
-    };
-    let finalists = all.iter().zip(sums.chunks(2)).map(of_pair);
-    let mut finalists: Vec<Finalist<Params>> = finalists.collect();
-    // A setting equal to the one in force has the same figures.
-    let (first, rest) = finalists.split_at_mut(1);
-    for finalist in rest {
-        if finalist.knobs.is_same(&first[0].knobs, &material.terms) {
-            finalist.parts.clone_from(&first[0].parts);
-            finalist.others.clone_from(&first[0].others);
-        }
-    }
-    let others = finalists.split_off(2);
-    let default = finalists.remove(1);
-    Final {
-        in_force: finalists.remove(0),
-        default,
-        others,
-    }
+    pool: &impl Pool,
+) -> FinalRound<Params> {
+    let named = Params::named(&inputs.terms).into_iter();
+    let all = named.chain(final_round::wanted(inputs, found, aims));
+    let entries: Vec<Entry<Params>> = all.map(|params| entry(&inputs.terms, params)).collect();
+    final_round::play_from_both(inputs, &entries, pool)
 }
 
-/// Settings that go into a piece of work.
-const TOGETHER: usize = 32;
-
-/// Plays settings on all vCPUs; gives for each the sums of each part: only the one that fits, or all.
-fn play(
-    material: &Material,
-    entries: &[Entry],
-    is_whole: bool,
-    what: &str,
-    crew: &impl Crew,
-) -> Vec<Vec<Sums>> {
-    let chunks: Vec<&[Entry]> = entries.chunks(TOGETHER).collect();
-    let seats = &material.seats;
-    let pieces = crew.each(what, seats.len() * chunks.len(), |number| {
-        let (seated, chunk) = (&seats[number / chunks.len()], chunks[number % chunks.len()]);
-        let played = |entry| play_one(material, seated, entry, is_whole);
-        chunk.iter().map(played).collect::<Vec<_>>()
-    });
-    let mut sums = vec![Vec::new(); entries.len()];
-    for (number, piece) in pieces.into_iter().enumerate() {
-        let first = (number % chunks.len()) * TOGETHER;
-        for (sums, parts) in sums[first..].iter_mut().zip(piece) {
-            Sums::add_parts(sums, &parts);
-        }
+/// A setting of the governor. One that does what the one in force does goes on from where that was.
+pub fn entry(terms: &Terms, params: Params) -> Entry<Params> {
+    let is_in_force = params.is_same(&terms.governor.in_force, terms);
+    Entry {
+        ceilings: if is_in_force {
+            CeilingsOf::Recorded
+        } else {
+            CeilingsOf::Param
+        },
+        ..Entry::new(params)
     }
-    sums
-}
-
-fn play_one(material: &Material, seated: &Seated, entry: &Entry, is_whole: bool) -> Vec<Sums> {
-    let ends = if is_whole {
-        material.ends(seated)
-    } else {
-        vec![material.halves(seated).0.len()]
-    };
-    parts(seated, ends, run(entry, seated))
 }
 
 /// Another policy on all vCPUs, part by part: the part that fits, then the judging blocks.
-pub fn parts_of(
-    material: &Material,
-    spec: &Spec,
-    crew: &impl Crew,
-) -> Result<Vec<Sums>, SpecError> {
-    let seats = &material.seats;
-    let pieces = crew.each("evaluating settings", seats.len(), |number| {
+pub fn parts_of(inputs: &Inputs, spec: &Spec, pool: &impl Pool) -> Result<Vec<Sums>, SpecError> {
+    let seats = &inputs.seats;
+    let pieces = pool.each("evaluating settings", seats.len(), |number| {
         let seated = &seats[number];
-        let run = figures::policy(material, seated, spec, &Cost::FREE)?;
-        Ok(parts(seated, material.ends(seated), run))
+        let run = figures::policy(inputs, seated, spec, &Cost::FREE)?;
+        let mut player = Player::Runs(vec![run], Sums::with_exits_of);
+        let taken = Taken::recorded(seated);
+        let parts = player.parts(seated, &inputs.ends(seated), &taken);
+        Ok(parts.into_iter().flatten().collect::<Vec<Sums>>())
     });
     let mut sums = Vec::new();
     for piece in pieces {
@@ -264,23 +137,14 @@ pub fn parts_of(
     Ok(sums)
 }
 
-fn parts(seated: &Seated, ends: Vec<usize>, mut run: Run) -> Vec<Sums> {
-    // What an oracle would pay is not asked here, so any cost will do.
-    let frame = stage::frame(seated, Cost::FREE);
-    let mut from = 0;
-    let mut part = |end: usize| {
-        for sample in &seated.samples[from..end] {
-            run.step_beside(sample, &frame, None);
-        }
-        from = end;
-        Sums::with_exits_of(&run.take())
+pub(super) fn run(terms: &Terms, seated: &VcpuInput, entry: &Entry<Params>) -> Run {
+    let Governor { rule, .. } = terms.governor;
+    let limit_ns = match (entry.start, entry.ceilings) {
+        (Start::Ceiling, _) => entry.knobs.guest_halt_poll_ns,
+        (Start::Zero, CeilingsOf::Recorded) => seated.first_window_ns.unwrap_or(0),
+        (Start::Zero, _) => 0,
     };
-    ends.into_iter().map(&mut part).collect()
-}
-
-pub(super) fn run(entry: &Entry, seated: &Seated) -> Run {
-    let limit_ns = entry.limits.limit_ns(&entry.params, seated);
-    Run::new(policy::guest_haltpoll(entry.rule, entry.params, limit_ns))
+    Run::new(policy::guest_haltpoll(rule, entry.knobs, limit_ns))
 }
 
 /// Parts of a setting of the host, with the exits and IPIs that its halts have then: those of a guest that never
@@ -295,15 +159,11 @@ pub fn exits_as(parts: &[Sums], never_polls: &[Sums]) -> Vec<Sums> {
 }
 
 /// The parts of a guest that never polls.
-pub fn never_polls(material: &Material, rule: Rule, crew: &impl Crew) -> Vec<Sums> {
-    let off = Entry {
-        rule,
-        params: Params {
-            guest_halt_poll_ns: 0,
-            ..Params::default()
-        },
-        limits: Limits::Zero,
+pub fn never_polls(inputs: &Inputs, pool: &impl Pool) -> Vec<Sums> {
+    let off = Params {
+        guest_halt_poll_ns: 0,
+        ..Params::default()
     };
-    let mut parts = play(material, &[off], true, "judge", crew);
+    let mut parts = stage::play(inputs, &[Entry::new(off)], Part::Whole, "judge", pool);
     parts.pop().unwrap_or_default()
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::candidates::{self, Candidate, Moves, Reach};
-use super::crew::Crew;
-use super::material::{Material, Seated};
+use super::candidates::Candidate;
+use super::inputs::Inputs;
+use super::pool::Pool;
 use super::stage::{self, Entry, Part};
 use crate::kvm::Knobs;
 use crate::replay::Cost;
@@ -55,61 +55,48 @@ pub struct Found<S = Knobs> {
 const STEPS: [&[f64]; 2] = [&[0.75, 0.875, 1.125, 1.25], &[0.94, 1.06]];
 
 /// Around how many of the best, for each aim, a round looks.
-const AROUND: usize = 4;
+pub(super) const AROUND: usize = 4;
 
 /// Looks through the grid and around the best of it, for every aim. No setting comes twice; the first
 /// are those of the grid, in its order.
-pub fn search(material: &Material, aims: &[Aim], crew: &impl Crew) -> Vec<Found> {
-    search_up_to(material, aims, u32::MAX, crew)
+pub fn search<S: Candidate>(inputs: &Inputs, aims: &[Aim], pool: &impl Pool) -> Vec<Found<S>> {
+    search_up_to(inputs, aims, u32::MAX, pool)
 }
 
 /// The same among ceilings up to this one, and what is in force.
-pub fn search_up_to(
-    material: &Material,
+pub fn search_up_to<S: Candidate>(
+    inputs: &Inputs,
     aims: &[Aim],
     highest_ns: u32,
-    crew: &impl Crew,
-) -> Vec<Found> {
-    let rule = material.terms.rule();
-    let in_force = &material.terms.in_force;
-    let moves = material.terms.moves();
-    let mut first = candidates::grid(&rule, in_force, moves);
-    first.push(*in_force);
-    if moves == Moves::All {
-        first.push(material.terms.default_knobs());
-    }
-    let is_allowed = |knobs: &Knobs| knobs.halt_poll_ns <= highest_ns || knobs == in_force;
-    first.retain(is_allowed);
+    pool: &impl Pool,
+) -> Vec<Found<S>> {
+    let [in_force, _] = S::named(&inputs.terms);
+    let is_allowed = |knobs: &S| knobs.key()[0] <= highest_ns || *knobs == in_force;
     let mut known = BTreeSet::new();
-    let mut found = play(material, first, &mut known, "grid", crew);
+    let mut play = |mut wanted: Vec<S>, what| {
+        wanted.retain(|knobs| is_allowed(knobs) && known.insert(knobs.key()));
+        play(inputs, wanted, what, pool)
+    };
+    let mut found = play(S::grid(&inputs.terms), "grid");
     for steps in STEPS {
-        let mut around = Vec::new();
-        for aim in aims {
-            for best in best(&found, aim, (material, in_force), AROUND) {
-                around.extend(candidates::neighbours(&rule, &best.knobs, steps, moves));
-            }
-            if moves == Moves::All && Reach::of(&rule).grow_start {
-                around.extend(around_fixed(material, &found, aim, steps));
-            }
-        }
-        around.retain(is_allowed);
-        found.extend(play(material, around, &mut known, "refine", crew));
+        let around = aims
+            .iter()
+            .flat_map(|aim| S::around(inputs, &found, aim, steps));
+        let around = around.collect();
+        found.extend(play(around, "refine"));
     }
     found
 }
 
-fn play(
-    material: &Material,
-    mut wanted: Vec<Knobs>,
-    known: &mut BTreeSet<[u32; 5]>,
+fn play<S: Candidate>(
+    inputs: &Inputs,
+    wanted: Vec<S>,
     what: &str,
-    crew: &impl Crew,
-) -> Vec<Found> {
-    wanted.retain(|knobs| known.insert(knobs.key()));
-    let entries: Vec<Entry> = wanted.into_iter().map(Entry::new).collect();
-    let seats: Vec<&Seated> = material.seats.iter().collect();
-    let sums = stage::play(material, &seats, &entries, Part::Fit, what, crew);
-    let found = |(entry, sums): (Entry, Vec<Sums>)| Found {
+    pool: &impl Pool,
+) -> Vec<Found<S>> {
+    let entries: Vec<Entry<S>> = wanted.into_iter().map(Entry::new).collect();
+    let sums = stage::play(inputs, &entries, Part::Fit, what, pool);
+    let found = |(entry, sums): (Entry<S>, Vec<Sums>)| Found {
         knobs: entry.knobs,
         fit: Sums::total(&sums),
     };
@@ -117,8 +104,8 @@ fn play(
 }
 
 /// Whether polling stays within what it may take, on the part that fits.
-pub fn is_within(aim: &Aim, material: &Material, fit: &Sums) -> bool {
-    material.fit_wall.poll_cpu_percent(fit) <= aim.limit_percent()
+pub fn is_within(aim: &Aim, inputs: &Inputs, fit: &Sums) -> bool {
+    inputs.fit_wall.poll_cpu_percent(fit) <= aim.limit_percent()
 }
 
 /// The cheapest that stay within what polling may take, on the part that fits; of equal ones, those
@@ -126,15 +113,16 @@ pub fn is_within(aim: &Aim, material: &Material, fit: &Sums) -> bool {
 pub fn best<'a, S: Candidate>(
     found: &'a [Found<S>],
     aim: &Aim,
-    (material, in_force): (&Material, &S),
+    inputs: &Inputs,
     count: usize,
 ) -> Vec<&'a Found<S>> {
+    let [in_force, _] = S::named(&inputs.terms);
     let mut within: Vec<&Found<S>> = found
         .iter()
-        .filter(|found| is_within(aim, material, &found.fit))
+        .filter(|found| is_within(aim, inputs, &found.fit))
         .collect();
     within.sort_by_key(|found| {
-        let changes = found.knobs.changes(in_force, &material.terms);
+        let changes = found.knobs.changes(&in_force, &inputs.terms);
         (found.fit.milli(&aim.cost), changes, found.knobs.key())
     });
     within.truncate(count);
@@ -146,45 +134,23 @@ pub fn best<'a, S: Candidate>(
 pub fn simplest<'a, S: Candidate>(
     found: &'a [Found<S>],
     aim: &Aim,
-    (material, in_force): (&Material, &S),
+    inputs: &Inputs,
     count: usize,
 ) -> Vec<&'a Found<S>> {
-    let Some(best) = best(found, aim, (material, in_force), 1).first().copied() else {
+    let Some(best) = best(found, aim, inputs, 1).first().copied() else {
         return Vec::new();
     };
     let most = best.fit.milli(&aim.cost) as f64 * (1.0 + super::advice::TIE);
+    let [in_force, _] = S::named(&inputs.terms);
     let mut near: Vec<&Found<S>> = found
         .iter()
-        .filter(|found| is_within(aim, material, &found.fit))
+        .filter(|found| is_within(aim, inputs, &found.fit))
         .filter(|found| found.fit.milli(&aim.cost) as f64 <= most)
         .collect();
     near.sort_by_key(|found| {
-        let changes = found.knobs.changes(in_force, &material.terms);
+        let changes = found.knobs.changes(&in_force, &inputs.terms);
         (changes, found.knobs.key())
     });
     near.truncate(count);
     near
-}
-
-/// Around the best fixed threshold that was found, and the ways in which a window comes by it while halts are short: short
-/// takes in the wake-up of the threshold's own length.
-fn around_fixed(material: &Material, found: &[Found], aim: &Aim, steps: &[f64]) -> Vec<Knobs> {
-    let is_fixed = |it: &&Found| it.knobs == candidates::fixed(it.knobs.halt_poll_ns);
-    let fixed: Vec<Found> = found.iter().filter(is_fixed).copied().collect();
-    let in_force = &material.terms.in_force;
-    let Some(best) = best(&fixed, aim, (material, in_force), 1).first().copied() else {
-        return Vec::new();
-    };
-    let rule = material.terms.rule();
-    let mut around = candidates::neighbours(&rule, &best.knobs, steps, Moves::All);
-    let latency_ns = material.seats.iter().map(|seated| seated.table.median(0));
-    let above_ns = u64::from(best.knobs.halt_poll_ns) + latency_ns.max().unwrap_or(0);
-    if let Ok(ceiling_ns) = u32::try_from(above_ns) {
-        around.extend([0, 1].map(|shrink| Knobs {
-            halt_poll_ns: candidates::rounded(ceiling_ns),
-            shrink,
-            ..best.knobs
-        }));
-    }
-    around
 }

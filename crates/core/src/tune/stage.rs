@@ -3,9 +3,10 @@
 //! Work is cut into pieces of some settings on some vCPUs. Sums are whole numbers, so what comes of it
 //! does not depend on who did which piece.
 
-use super::crew::Crew;
+use super::candidates::Candidate;
 use super::doubt::Doubt;
-use super::material::{Material, Seated, Terms};
+use super::inputs::{Inputs, Terms, VcpuInput};
+use super::pool::Pool;
 use crate::kvm::Knobs;
 use crate::policy::{Setting, Spec, SpecError, Start};
 use crate::recording::Side;
@@ -14,13 +15,12 @@ use crate::replay::arrivals::Follow;
 use crate::replay::grid::{Choice, Grid};
 use crate::replay::latency::Table;
 use crate::replay::run::{Frame, Run};
-use crate::replay::{Cost, Sample};
-use crate::stats::Fold;
+use crate::replay::{Cost, Outcome, Sample};
 
 /// A setting, and from where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
-    pub knobs: Knobs,
+pub struct Entry<S = Knobs> {
+    pub knobs: S,
     pub ceilings: CeilingsOf,
     pub start: Start,
 }
@@ -29,15 +29,16 @@ pub struct Entry {
 pub enum CeilingsOf {
     /// The module parameter's, but for VMs that have their own.
     Param,
-    /// Those that were recorded, VM by VM.
+    /// Those that were recorded, VM by VM; of a guest's CPU, the limit at which its recording began. A limit outlives a
+    /// change of the parameters.
     Recorded,
     /// This one for every VM, in nanoseconds, as a cap of its own.
     Caps(u32),
 }
 
-impl Entry {
-    /// A setting of the module, from no window.
-    pub fn new(knobs: Knobs) -> Self {
+impl<S: Copy> Entry<S> {
+    /// A setting, from no window.
+    pub fn new(knobs: S) -> Self {
         Self {
             knobs,
             ceilings: CeilingsOf::Param,
@@ -45,14 +46,31 @@ impl Entry {
         }
     }
 
+    /// The same under the ceilings that were recorded.
+    #[must_use]
+    pub fn recorded(self) -> Self {
+        Self {
+            ceilings: CeilingsOf::Recorded,
+            ..self
+        }
+    }
+
+    /// It, and the same from the other start.
+    pub fn from_both(self) -> [Self; 2] {
+        let start = self.start.other();
+        [self, Self { start, ..self }]
+    }
+}
+
+impl Entry {
     /// Whether another has the same parameters, and the same ceiling for every vCPU.
-    pub fn does_the_same(&self, other: &Self, material: &Material) -> bool {
-        let is_same = |seated: &Seated| self.ceiling_ns(seated) == other.ceiling_ns(seated);
-        self.knobs == other.knobs && material.seats.iter().all(is_same)
+    pub fn does_the_same(&self, other: &Self, inputs: &Inputs) -> bool {
+        let is_same = |seated: &VcpuInput| self.ceiling_ns(seated) == other.ceiling_ns(seated);
+        self.knobs == other.knobs && inputs.seats.iter().all(is_same)
     }
 
     /// The ceiling of a vCPU, in nanoseconds.
-    pub fn ceiling_ns(&self, seated: &Seated) -> u32 {
+    pub fn ceiling_ns(&self, seated: &VcpuInput) -> u32 {
         match self.ceilings {
             CeilingsOf::Param => seated.ceiling_under(self.knobs.halt_poll_ns),
             CeilingsOf::Recorded => seated.ceiling_ns,
@@ -70,52 +88,48 @@ pub enum Part {
     Doubted(Doubt),
 }
 
-/// Settings of one piece at least, where there are as many: all of a piece share one look at each halt.
-const FEWEST: usize = 256;
-
 const MOST: usize = 1_024;
 
-/// As many pieces as there are for each hand at least, where [`FEWEST`] allows, so that all end at about
+/// As many pieces as there are for each hand at least, where [`Candidate::FEWEST`] allows, so that all end at about
 /// one time.
 const PIECES: usize = 4;
 
 /// Pieces that vCPUs are put into at most.
 const LOTS: usize = 16;
 
-/// Plays settings on some vCPUs; gives for each the sums of each part.
-pub fn play(
-    material: &Material,
-    seats: &[&Seated],
-    entries: &[Entry],
+/// Plays settings on all vCPUs; gives for each the sums of each part.
+pub fn play<S: Candidate>(
+    inputs: &Inputs,
+    entries: &[Entry<S>],
     part: Part,
     what: &str,
-    crew: &impl Crew,
+    pool: &impl Pool,
 ) -> Vec<Vec<Sums>> {
-    let groups = [seats.to_vec()];
-    let mut sums = play_each(material, &groups, entries, part, what, crew);
+    let groups = [inputs.seats.iter().collect()];
+    let mut sums = play_each(inputs, &groups, entries, part, what, pool);
     sums.pop().unwrap_or_default()
 }
 
 /// The same on each of several groups of vCPUs.
-pub fn play_each(
-    material: &Material,
-    groups: &[Vec<&Seated>],
-    entries: &[Entry],
+pub fn play_each<S: Candidate>(
+    inputs: &Inputs,
+    groups: &[Vec<&VcpuInput>],
+    entries: &[Entry<S>],
     part: Part,
     what: &str,
-    crew: &impl Crew,
+    pool: &impl Pool,
 ) -> Vec<Vec<Vec<Sums>>> {
     let groups = groups.iter().enumerate();
-    let mut lots: Vec<(usize, Vec<&Seated>)> = (groups.clone())
+    let mut lots: Vec<(usize, Vec<&VcpuInput>)> = (groups.clone())
         .flat_map(|(group, seats)| lots(seats).into_iter().map(move |lot| (group, lot)))
         .collect();
     // The longest pieces first: nobody begins one when the others have nothing left to do.
     lots.sort_by_key(|(_, lot)| std::cmp::Reverse(halts(lot)));
-    let length = chunk(entries.len(), lots.len(), crew.hands());
-    let chunks: Vec<&[Entry]> = entries.chunks(length).collect();
-    let pieces = crew.each(what, lots.len() * chunks.len(), |number| {
+    let length = chunk(entries.len(), lots.len(), pool.workers(), S::FEWEST);
+    let chunks: Vec<&[Entry<S>]> = entries.chunks(length).collect();
+    let pieces = pool.each(what, lots.len() * chunks.len(), |number| {
         let ((_, lot), chunk) = (&lots[number / chunks.len()], chunks[number % chunks.len()]);
-        play_piece(material, lot, chunk, part)
+        play_piece(inputs, lot, chunk, part)
     });
     let mut sums = vec![vec![Vec::new(); entries.len()]; groups.len()];
     for (number, piece) in pieces.into_iter().enumerate() {
@@ -129,19 +143,19 @@ pub fn play_each(
 }
 
 /// How many of so many settings make a piece: like sizes, as large as leaves enough pieces.
-fn chunk(entries: usize, lots: usize, hands: usize) -> usize {
+fn chunk(entries: usize, lots: usize, hands: usize, fewest: usize) -> usize {
     let most = (entries * lots)
         .div_ceil(PIECES * hands)
-        .clamp(FEWEST, MOST);
+        .clamp(fewest, MOST);
     let chunks = entries.div_ceil(most).max(1);
     entries.div_ceil(chunks).max(1)
 }
 
 /// vCPUs in groups with about as many halts each.
-fn lots<'a>(seats: &[&'a Seated]) -> Vec<Vec<&'a Seated>> {
+fn lots<'a>(seats: &[&'a VcpuInput]) -> Vec<Vec<&'a VcpuInput>> {
     let mut by_size = seats.to_vec();
     by_size.sort_by_key(|seated| std::cmp::Reverse(seated.samples.len()));
-    let mut lots: Vec<(usize, Vec<&Seated>)> = vec![(0, Vec::new()); LOTS.min(seats.len())];
+    let mut lots: Vec<(usize, Vec<&VcpuInput>)> = vec![(0, Vec::new()); LOTS.min(seats.len())];
     for seated in by_size {
         if let Some(lightest) = lots.iter_mut().min_by_key(|(halts, _)| *halts) {
             lightest.0 += seated.samples.len();
@@ -151,21 +165,21 @@ fn lots<'a>(seats: &[&'a Seated]) -> Vec<Vec<&'a Seated>> {
     lots.into_iter().map(|(_, lot)| lot).collect()
 }
 
-fn halts(lot: &[&Seated]) -> usize {
+fn halts(lot: &[&VcpuInput]) -> usize {
     lot.iter().map(|seated| seated.samples.len()).sum()
 }
 
-fn play_piece(
-    material: &Material,
-    lot: &[&Seated],
-    entries: &[Entry],
+fn play_piece<S: Candidate>(
+    inputs: &Inputs,
+    lot: &[&VcpuInput],
+    entries: &[Entry<S>],
     part: Part,
 ) -> Vec<Vec<Sums>> {
     let mut sums: Vec<Vec<Sums>> = vec![Vec::new(); entries.len()];
     for seated in lot {
         let ends = match part {
-            Part::Fit => vec![material.halves(seated).0.len()],
-            Part::Whole | Part::Doubted(_) => material.ends(seated),
+            Part::Fit => vec![inputs.halves(seated).0.len()],
+            Part::Whole | Part::Doubted(_) => inputs.ends(seated),
         };
         let doubt = match part {
             Part::Fit | Part::Whole => None,
@@ -176,20 +190,10 @@ fn play_piece(
             table: other.as_ref().unwrap_or(&*seated.table),
             follow: doubt.map_or(seated.follow, |doubt| doubt.follow(seated)),
         };
-        let mut player = Player::new(&material.terms, seated, entries);
-        let mut last = vec![Sums::default(); entries.len()];
-        let mut from = 0;
-        for (block, &end) in ends.iter().enumerate() {
-            let so_far = player.play(&seated.samples[from..end], &taken);
-            from = end;
-            for ((sums, last), so_far) in sums.iter_mut().zip(&mut last).zip(so_far) {
-                if sums.len() <= block {
-                    sums.resize(block + 1, Sums::default());
-                }
-                let of_block = so_far.since(last).weighed(seated.weight_milli);
-                sums[block].fold(&of_block.times(seated.stands_for_milli));
-                *last = so_far;
-            }
+        let mut player = S::player(&inputs.terms, seated, entries);
+        let costs = player.parts(seated, &ends, &taken);
+        for (sums, parts) in sums.iter_mut().zip(costs) {
+            Sums::add_parts(sums, &parts);
         }
     }
     sums
@@ -203,7 +207,7 @@ pub(crate) struct Taken<'a> {
 
 impl<'a> Taken<'a> {
     /// All as recorded, as far as it was.
-    pub(crate) fn recorded(seated: &'a Seated) -> Self {
+    pub(crate) fn recorded(seated: &'a VcpuInput) -> Self {
         Self {
             table: &seated.table,
             follow: seated.follow,
@@ -211,14 +215,16 @@ impl<'a> Taken<'a> {
     }
 }
 
-pub(crate) enum Player {
+/// Settings on their way through the halts of a vCPU.
+#[derive(Debug)]
+pub enum Player {
     Grid(Box<Grid>),
-    /// One by one, where the rule has no window that adapts.
-    Runs(Vec<Run>),
+    /// One by one, where the grid does not have the rule; and what of their outcomes counts.
+    Runs(Vec<Run>, fn(&Outcome) -> Sums),
 }
 
 impl Player {
-    pub(crate) fn new(terms: &Terms, seated: &Seated, entries: &[Entry]) -> Self {
+    pub(crate) fn new(terms: &Terms, seated: &VcpuInput, entries: &[Entry]) -> Self {
         let choice = |entry: &Entry| Choice {
             knobs: entry.knobs,
             ceiling_ns: entry.ceiling_ns(seated),
@@ -231,40 +237,54 @@ impl Player {
                 (entries.iter())
                     .filter_map(|entry| kvm(terms, seated, entry).ok())
                     .collect(),
+                Sums::of,
             ),
         }
     }
 
-    /// Plays on; gives the sums of all so far.
-    fn play(&mut self, samples: &[Sample], taken: &Taken<'_>) -> Vec<Sums> {
-        self.go(samples, taken);
-        self.tallies()
+    /// Plays the halts of a vCPU; gives for each setting the sums of each part. `ends` are where parts end.
+    pub(super) fn parts(
+        &mut self,
+        seated: &VcpuInput,
+        ends: &[usize],
+        taken: &Taken<'_>,
+    ) -> Vec<Vec<Sums>> {
+        let mut last = self.tallies();
+        let mut parts = vec![Vec::with_capacity(ends.len()); last.len()];
+        let mut from = 0;
+        for &end in ends {
+            self.go(&seated.samples[from..end], taken);
+            from = end;
+            let so_far = self.tallies();
+            for ((parts, last), so_far) in parts.iter_mut().zip(&last).zip(&so_far) {
+                let of_part = so_far.since(last).weighed(seated.weight_milli);
+                parts.push(of_part.times(seated.stands_for_milli));
+            }
+            last = so_far;
+        }
+        parts
     }
 
     pub(crate) fn tallies(&self) -> Vec<Sums> {
         match self {
             Self::Grid(grid) => grid.tallies(),
-            Self::Runs(runs) => runs.iter().map(|run| Sums::of(run.outcome())).collect(),
+            Self::Runs(runs, sums) => runs.iter().map(|run| sums(run.outcome())).collect(),
         }
     }
 
     pub(crate) fn go(&mut self, samples: &[Sample], taken: &Taken<'_>) {
         match self {
             Self::Grid(grid) => grid.play(samples, taken.table, &taken.follow),
-            Self::Runs(runs) => {
+            Self::Runs(runs, _) => {
                 // What an oracle would pay is not asked here, so any cost will do.
                 let frame = Frame {
                     table: taken.table,
-                    cost: Cost {
-                        switch_cpu_ns: 0,
-                        latency_weight_milli: 0,
-                        ..Cost::FREE
-                    },
+                    cost: Cost::FREE,
                     follow: taken.follow,
                 };
                 for run in runs.iter_mut() {
                     for sample in samples {
-                        run.step(sample, &frame);
+                        run.step_beside(sample, &frame, None);
                     }
                 }
             }
@@ -272,7 +292,7 @@ impl Player {
     }
 }
 
-pub(crate) fn frame(seated: &Seated, cost: Cost) -> Frame<'_> {
+pub(crate) fn frame(seated: &VcpuInput, cost: Cost) -> Frame<'_> {
     Frame {
         table: &seated.table,
         cost,
@@ -280,7 +300,7 @@ pub(crate) fn frame(seated: &Seated, cost: Cost) -> Frame<'_> {
     }
 }
 
-pub(super) fn kvm(terms: &Terms, seated: &Seated, entry: &Entry) -> Result<Run, SpecError> {
+pub(super) fn kvm(terms: &Terms, seated: &VcpuInput, entry: &Entry) -> Result<Run, SpecError> {
     let spec: Spec = "kvm".parse()?;
     let policy = spec.build(&setting(terms, seated, entry, 0))?;
     Ok(Run::new(policy))
@@ -288,7 +308,7 @@ pub(super) fn kvm(terms: &Terms, seated: &Seated, entry: &Entry) -> Result<Run, 
 
 pub(crate) fn setting(
     terms: &Terms,
-    seated: &Seated,
+    seated: &VcpuInput,
     entry: &Entry,
     break_even_ns: u64,
 ) -> Setting {

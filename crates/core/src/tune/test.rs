@@ -1,15 +1,13 @@
 //! Laws of the search and of what is recommended, and its corners.
 
-use std::collections::BTreeMap;
-
 use super::advice::{Rejected, Verdict, advise};
 use super::candidates::{self, Moves, Reach};
-use super::finalist::{Final, play_final};
+use super::final_round::{FinalRound, play_final};
 use super::search::{Aim, search};
 use super::stage::{self, Entry, Part};
 use super::*;
 use crate::event::{CeilingSource, Halt, WakeSource};
-use crate::ids::{VcpuId, VmIndex};
+use crate::ids::VmIndex;
 use crate::kvm::{Arch, Knobs, Rule, Version};
 use crate::policy::Start;
 use crate::replay::calibration::drifts_percent;
@@ -46,19 +44,11 @@ pub(crate) fn load(vm: u32, spec: &str, count: usize, seed: u64) -> Vec<Halt> {
     let one = |_| {
         let (gap_ns, latency_ns) = (gaps.draw().0, 18_000 + draw.below(4_000));
         let halt = Halt {
-            start_ns: now_ns,
-            halt_ns: gap_ns + latency_ns,
             vm: Some(VmIndex(vm)),
-            vcpu: Some(VcpuId(0)),
-            waited: true,
-            valid: true,
-            window_ns: Some(0),
             ceiling_ns: Some(0),
             ceiling_source: CeilingSource::Param,
-            poll_ns: Some(0),
-            wake_latency_ns: Some(latency_ns),
             wake: WakeSource::Device,
-            ..Halt::default()
+            ..Halt::under(0, now_ns, gap_ns, latency_ns)
         };
         now_ns = halt.end_ns() + 5_000;
         halt
@@ -70,18 +60,14 @@ pub(crate) fn load(vm: u32, spec: &str, count: usize, seed: u64) -> Vec<Halt> {
 pub(crate) fn terms(version: &str) -> Terms {
     let version: Version = version.parse().unwrap();
     let defaults = Knobs::defaults(version, Arch::X86);
+    let off = Knobs {
+        halt_poll_ns: 0,
+        ..defaults
+    };
     Terms {
-        version,
-        arch: Arch::X86,
-        in_force: Knobs {
-            halt_poll_ns: 0,
-            ..defaults
-        },
         arrivals: Arrivals::FixedGap,
-        elsewhere: None,
         seed: 1,
-        ceiling_only: false,
-        weights_milli: BTreeMap::new(),
+        ..Terms::new(version, Arch::X86, off)
     }
 }
 
@@ -92,12 +78,16 @@ fn terms_of_default() -> Terms {
     }
 }
 
-fn material(terms: Terms, halts: &[Halt]) -> Material {
+fn inputs(terms: Terms, halts: &[Halt]) -> Inputs {
     gathered(terms, Keep::ALL, halts)
 }
 
-fn gathered(terms: Terms, keep: Keep, halts: &[Halt]) -> Material {
-    let (mut survey, mut gather) = (Survey::default(), Gather::new(keep));
+fn gathered(terms: Terms, keep: Keep, halts: &[Halt]) -> Inputs {
+    taken(terms, Gather::new(keep), halts)
+}
+
+pub(crate) fn taken(terms: Terms, mut gather: Gather, halts: &[Halt]) -> Inputs {
+    let mut survey = Survey::default();
     for halt in halts {
         survey.halt(halt);
         gather.halt(halt);
@@ -129,9 +119,9 @@ fn goal(aim: Aim) -> Goal {
     }
 }
 
-fn tune(material: &Material, aim: Aim) -> (Final, Advice) {
-    let found = search(material, &[aim], &Alone);
-    let of = play_final(material, &found, &[aim], &Alone);
-    let advice = advise(material, &of, &goal(aim));
+fn tune(inputs: &Inputs, aim: Aim) -> (FinalRound, Advice) {
+    let found = search(inputs, &[aim], &Serial);
+    let of = play_final(inputs, &found, &[aim], &Serial);
+    let advice = advise(inputs, &of, &goal(aim));
     (of, advice)
 }

@@ -10,7 +10,6 @@ pub struct Wall {
     pub span_ns: u64,
     /// Whole halts as recorded, of all vCPUs.
     pub halt_ns: u64,
-    /// vCPUs.
     pub vcpus: u64,
 }
 

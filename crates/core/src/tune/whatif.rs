@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 
 use super::candidates::{CEILINGS_NS, Moves, Reach};
-use super::crew::Crew;
-use super::finalist::Final;
-use super::material::{Material, Seated};
-use super::stage::{self, CeilingsOf, Entry, Part};
+use super::final_round::FinalRound;
+use super::inputs::{Inputs, VcpuInput};
+use super::pool::Pool;
+use super::stage::{self, Entry, Part};
 use crate::ids::VmIndex;
 use crate::kvm::Knobs;
-use crate::policy::Start;
 use crate::replay::Sums;
 
 /// How windows grow and shrink.
@@ -97,38 +96,34 @@ impl WhatIf {
 
 /// Plays the grid, which has what is in force, the default and `choice` in it. At most `vms` VMs are told apart.
 pub fn play(
-    material: &Material,
-    of: &Final,
+    inputs: &Inputs,
+    of: &FinalRound,
     choice: Option<Knobs>,
     vms: usize,
-    crew: &impl Crew,
+    pool: &impl Pool,
 ) -> WhatIf {
     let named = [Some(of.in_force.knobs), Some(of.default.knobs), choice];
     let named: Vec<Knobs> = named.into_iter().flatten().collect();
-    let shapes = shapes(material, &named);
+    let shapes = shapes(inputs, &named);
     let mut ceilings_ns: Vec<u32> = named.iter().map(|knobs| knobs.halt_poll_ns).collect();
-    if Reach::of(&material.terms.rule()).polls {
+    if Reach::of(inputs.terms.rule()).polls {
         ceilings_ns.extend(CEILINGS_NS);
     }
     ceilings_ns.sort_unstable();
     ceilings_ns.dedup();
-    let in_force = Entry {
-        knobs: of.in_force.knobs,
-        ceilings: CeilingsOf::Recorded,
-        start: of.in_force.start,
-    };
-    let mut entries = vec![in_force, other(in_force)];
+    let in_force = of.in_force.entry().recorded();
+    let mut entries = in_force.from_both().to_vec();
     for ceiling_ns in &ceilings_ns {
         for shape in &shapes {
             let mut entry = Entry::new(shape.with(*ceiling_ns));
-            if entry.does_the_same(&in_force, material) {
+            if entry.does_the_same(&in_force, inputs) {
                 entry.start = in_force.start;
             }
-            entries.extend([entry, other(entry)]);
+            entries.extend(entry.from_both());
         }
     }
-    let (vms, groups) = groups(material, vms);
-    let played = stage::play_each(material, &groups, &entries, Part::Whole, "what if", crew);
+    let (vms, groups) = groups(inputs, vms);
+    let played = stage::play_each(inputs, &groups, &entries, Part::Whole, "what if", pool);
     let judged = |entry: usize| -> Vec<Sums> {
         let parts = played.iter().map(|group| &group[entry]);
         parts
@@ -153,19 +148,11 @@ pub fn play(
     }
 }
 
-fn other(entry: Entry) -> Entry {
-    let start = match entry.start {
-        Start::Zero => Start::Ceiling,
-        Start::Ceiling => Start::Zero,
-    };
-    Entry { start, ..entry }
-}
-
-fn shapes(material: &Material, named: &[Knobs]) -> Vec<Shape> {
-    let reach = Reach::of(&material.terms.rule());
+fn shapes(inputs: &Inputs, named: &[Knobs]) -> Vec<Shape> {
+    let reach = Reach::of(inputs.terms.rule());
     let in_force = named.first().map(Shape::of);
     let mut wanted: Vec<Shape> = named.iter().map(Shape::of).collect();
-    if reach.adapts && material.terms.moves() == Moves::All {
+    if reach.adapts && inputs.terms.moves() == Moves::All {
         wanted.extend(SHAPES.map(|shape| match in_force {
             Some(in_force) if !reach.grow_start => Shape {
                 grow_start: in_force.grow_start,
@@ -184,9 +171,9 @@ fn shapes(material: &Material, named: &[Knobs]) -> Vec<Shape> {
 }
 
 /// vCPUs VM by VM, those VMs that halt most first, then all others together.
-fn groups(material: &Material, most: usize) -> (Vec<VmIndex>, Vec<Vec<&Seated>>) {
+fn groups(inputs: &Inputs, most: usize) -> (Vec<VmIndex>, Vec<Vec<&VcpuInput>>) {
     let mut halts = BTreeMap::<VmIndex, usize>::new();
-    for seated in &material.seats {
+    for seated in &inputs.seats {
         if let Some(vm) = seated.seat.vm {
             *halts.entry(vm).or_default() += seated.samples.len();
         }
@@ -195,12 +182,12 @@ fn groups(material: &Material, most: usize) -> (Vec<VmIndex>, Vec<Vec<&Seated>>)
     vms.sort_by_key(|(vm, halts)| (std::cmp::Reverse(*halts), *vm));
     let vms: Vec<VmIndex> = vms.into_iter().take(most).map(|(vm, _)| vm).collect();
     let of = |vm: Option<VmIndex>| {
-        let seats = material.seats.iter();
+        let seats = inputs.seats.iter();
         seats
             .filter(|seated| seated.seat.vm.filter(|vm| vms.contains(vm)) == vm)
             .collect()
     };
-    let mut groups: Vec<Vec<&Seated>> = vms.iter().map(|&vm| of(Some(vm))).collect();
+    let mut groups: Vec<Vec<&VcpuInput>> = vms.iter().map(|&vm| of(Some(vm))).collect();
     groups.push(of(None));
     (vms, groups)
 }

@@ -54,17 +54,15 @@ impl Calls {
 #[cfg(test)]
 mod test {
     use super::*;
+    use crate::kvm::Call;
 
     fn call(tid: u32, time_ns: u64) -> WindowChange {
-        WindowChange {
-            time_ns,
-            vm: None,
-            vcpu: None,
-            tid: Tid(tid),
+        let call = Call {
             grow: true,
-            old_ns: 0,
-            new_ns: 0,
-        }
+            old: 0,
+            new: 0,
+        };
+        call.row(&halt(tid, time_ns))
     }
 
     fn halt(tid: u32, end_ns: u64) -> Halt {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use super::loss::Losses;
 use super::settings::Settings;
-use super::tally::{Skip, Tally, Transition, Transitions};
+use super::tally::{Skip, Tally, Transition};
 use super::{Did, Difference, Verdict};
 use crate::event::{Halt, WindowCall, WindowChange};
 use crate::ids::Tid;
@@ -104,11 +104,7 @@ struct Found {
 impl Found {
     /// `None` where the limit is not known.
     fn of(halt: &Halt, row: Option<&WindowChange>, before: Option<u32>) -> Option<Self> {
-        let call = row.map(|row| Call {
-            grow: row.grow,
-            old: row.old_ns,
-            new: row.new_ns,
-        });
+        let call = row.map(Call::from);
         let seen = halt.window_ns.is_some();
         // Only a halt moves the limit: how long a poll was is not asked for.
         let halt_ns = match (halt.waited, halt.poll_ns) {
@@ -220,9 +216,8 @@ impl Verifier {
         let fits = chosen && goes_on && possible.any(|adjusted| found.fits(adjusted));
         let (newest, several) = (all.last().copied().unwrap_or_default(), all.len());
         if fits {
-            let end = transition(found.call, before, found.next_ns);
-            let also_cut = false;
-            self.tally.judged(several, Transitions { also_cut, end });
+            let end = Transition::of(found.call, before, found.next_ns);
+            self.tally.matched(several, false, end);
             return Verdict::Matched(end);
         }
         let expected = does(&newest, found.residencies_ns[0]);
@@ -252,7 +247,6 @@ impl Verifier {
             settings: several,
             as_if_vetoed: false,
         };
-        self.tally.judged_differently(&difference);
         Verdict::Differs(Box::new(difference))
     }
 }
@@ -260,15 +254,6 @@ impl Verifier {
 /// A call was made that is not among the rows.
 fn is_missing(halt: &Halt, row: Option<&WindowChange>) -> bool {
     halt.change != WindowCall::None && row.is_none()
-}
-
-fn transition(call: Option<Call>, before: u32, next: Option<u32>) -> Transition {
-    match call {
-        Some(call) if call.grow => Transition::Grow,
-        Some(_) => Transition::Shrink,
-        None if next.is_some_and(|next| next != before) => Transition::Silent,
-        None => Transition::None,
-    }
 }
 
 #[cfg(test)]

@@ -3,15 +3,14 @@
 mod cases;
 mod found;
 
-use super::tally::{Skip, Transition, Transitions};
-use super::{Did, Difference, Setup, Sight};
+use super::tally::{Skip, Tally, Transition};
+use super::{Did, Difference, Setup, Sight, Verdict};
 use crate::event::{Halt, WindowCall};
 use crate::ids::{VcpuId, VmIndex};
+use crate::kvm::Arch;
 use crate::kvm::rule::NoPoll;
-use crate::kvm::{Arch, Observed, Step};
 
 use self::cases::{Case, Ceiling, MOST, Times};
-pub(super) use self::found::Found;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Thread {
@@ -25,29 +24,13 @@ pub(super) struct Thread {
     vetoed: bool,
 }
 
-pub(super) enum Judged {
-    Matched {
-        transitions: Transitions,
-        settings: usize,
-        windows: Vec<u32>,
-        vetoed: bool,
-    },
-    /// It is as of a vCPU that was not allowed to poll; whether that was so nobody can see.
-    Unseen {
-        windows: Vec<u32>,
-    },
-    /// There were too many settings to try.
-    TooMany,
-    Differs(Box<Difference>),
-}
-
 impl Thread {
     /// Finds out with which window a halt began if the halt before does not tell; whether it can be
     /// checked whatever happened before it.
     ///
     /// A thread's first call tells it; where calls are all that is seen, the first may be that of an
     /// earlier halt. Without a call, a halt under a ceiling of 0 had no window, whatever was left before.
-    pub(super) fn begin(&mut self, setup: &Setup, halt: &Halt, found: Option<&Found>) -> bool {
+    pub(super) fn begin(&mut self, setup: &Setup, halt: &Halt, found: Option<&Did>) -> bool {
         let Some(found) = found else { return false };
         let first = self.place.is_none();
         let window = match found.call {
@@ -64,10 +47,10 @@ impl Thread {
     }
 
     /// The window of a halt under a ceiling of 0, of which else nothing is known.
-    fn no_window(&self, setup: &Setup, halt: &Halt, found: &Found) -> Option<u32> {
+    fn no_window(&self, setup: &Setup, halt: &Halt, found: &Did) -> Option<u32> {
         let unknown = self.not_checked(setup, halt, Some(found)).is_some();
         let in_order = halt.end_ns() >= self.end_ns;
-        let window = found.window.unwrap_or(0);
+        let window = found.window_ns.unwrap_or(0);
         let stands = setup.rule.entry(window, 0) == window;
         (unknown && in_order && stands && cases::only_zero(setup, halt)).then_some(window)
     }
@@ -76,7 +59,7 @@ impl Thread {
         &self,
         setup: &Setup,
         halt: &Halt,
-        found: Option<&Found>,
+        found: Option<&Did>,
     ) -> Option<Skip> {
         let Some((vm, vcpu)) = self.place else {
             return Some(Skip::First);
@@ -98,8 +81,8 @@ impl Thread {
     }
 
     /// Goes on from a halt that was not checked.
-    pub(super) fn start_over(&mut self, halt: &Halt, found: Option<&Found>, why: Skip) {
-        let left = found.and_then(Found::left);
+    pub(super) fn start_over(&mut self, halt: &Halt, found: Option<&Did>, why: Skip) {
+        let left = found.and_then(Did::left);
         let behind = halt.end_ns() < self.end_ns;
         self.place = halt.vm.map(|vm| (vm, halt.vcpu));
         self.ceiling = Some(Ceiling::of(halt));
@@ -110,7 +93,7 @@ impl Thread {
     }
 
     /// Goes on from a halt that was checked; `windows` is what it may have left.
-    pub(super) fn go_on(&mut self, halt: &Halt, found: &Found, windows: Vec<u32>) {
+    pub(super) fn go_on(&mut self, halt: &Halt, found: &Did, windows: Vec<u32>) {
         self.place = halt
             .vm
             .map(|vm| (vm, halt.vcpu.or(self.place.and_then(|(_, vcpu)| vcpu))));
@@ -123,78 +106,93 @@ impl Thread {
         self.end_ns = halt.end_ns();
     }
 
-    /// Holds a halt against the rule; the window before it is known.
-    pub(super) fn judge(&mut self, setup: &Setup, halt: &Halt, found: &Found) -> Judged {
+    /// Holds a halt against the rule; the window before it is known. Gives also the windows that it may have
+    /// left.
+    pub(super) fn judge(
+        &mut self,
+        setup: &Setup,
+        tally: &mut Tally,
+        halt: &Halt,
+        found: &Did,
+    ) -> (Verdict, Vec<u32>) {
         let times = Times::of(self.end_ns, halt);
         let ceiling = Ceiling::of(halt);
         let cases = cases::possible(setup, times, self.ceiling.unwrap_or(ceiling), ceiling);
         let Some((cases, newest)) = cases.and_then(|all| all.last().copied().map(|it| (all, it)))
         else {
-            return Judged::TooMany;
+            return (Verdict::Skipped(Skip::Settings), Vec::new());
         };
         // While settings change, the recorder's own idea of the window in force is a guess too.
         let certain = cases.len() == 1 || found.call.is_some();
-        let found = Found {
-            window: found.window.filter(|_| certain),
+        let found = Did {
+            window_ns: found.window_ns.filter(|_| certain),
             ..*found
         };
         let veto = self.veto(setup, halt);
         let differs = |as_if_vetoed| {
-            let settings = cases.len();
-            let as_expected = self.difference(setup, halt, newest);
-            Judged::Differs(Box::new(Difference {
-                found: found.did(),
-                settings,
+            let difference = Difference {
+                found,
+                settings: cases.len(),
                 as_if_vetoed,
-                ..as_expected
-            }))
+                ..self.difference(setup, halt, newest)
+            };
+            (Verdict::Differs(Box::new(difference)), Vec::new())
         };
-        let mut answers = Answers::default();
         // Where both answers explain a halt, what is known of the vCPU decides: its halts are all
         // counted alike.
         let likely = veto != Veto::Seen;
         for allowed in [likely, !likely] {
-            let observed = Observed {
-                halt_ns: halt.halt_ns,
-                valid: halt.valid,
-                allowed,
+            let Some(answers) = self.answers(setup, halt, &found, &cases, allowed) else {
+                continue;
             };
-            for case in &cases {
-                for &before in &self.windows {
-                    let window = setup.rule.entry(before, case.entry_ceiling);
-                    let step = setup
-                        .rule
-                        .after(&case.knobs, case.ceiling, window, observed);
-                    if found.fits(window, step) {
-                        answers.add(before, window, step);
-                    }
+            match (allowed, veto) {
+                (true, _) | (false, Veto::Seen) => {
+                    tally.matched(cases.len(), answers.also_cut, answers.end);
+                    tally.vetoed += u64::from(!allowed);
+                    // Too many windows to carry along are as good as none.
+                    let few = Some(answers.windows).filter(|windows| windows.len() <= MOST);
+                    return (Verdict::Matched(answers.end), few.unwrap_or_default());
                 }
-            }
-            if answers.first.is_some() {
-                return match (allowed, veto) {
-                    (true, _) | (false, Veto::Seen) => answers.matched(cases.len(), !allowed),
-                    (false, Veto::Unseen) => Judged::Unseen {
-                        windows: answers.windows,
-                    },
-                    (false, Veto::No) => differs(true),
-                };
+                (false, Veto::Unseen) => return (Verdict::Skipped(Skip::Veto), answers.windows),
+                (false, Veto::No) => return differs(true),
             }
         }
         differs(false)
     }
 
+    /// The cases that explain what was found, if the vCPU was `allowed` to poll, or was not.
+    fn answers(
+        &self,
+        setup: &Setup,
+        halt: &Halt,
+        found: &Did,
+        cases: &[Case],
+        allowed: bool,
+    ) -> Option<Answers> {
+        let mut answers: Option<Answers> = None;
+        for case in cases {
+            for &before in &self.windows {
+                let (window, step) = case.step(setup, halt, before, allowed);
+                if !found.fits(window, step) {
+                    continue;
+                }
+                let answers = answers.get_or_insert_with(|| Answers {
+                    also_cut: step.call.is_some() && window != before,
+                    end: Transition::of(step.call, before, Some(step.window)),
+                    windows: Vec::new(),
+                });
+                if !answers.windows.contains(&step.window) {
+                    answers.windows.push(step.window);
+                }
+            }
+        }
+        answers
+    }
+
     /// What the rule does with a halt, and nothing of what was found.
     fn difference(&self, setup: &Setup, halt: &Halt, case: Case) -> Difference {
-        let observed = Observed {
-            halt_ns: halt.halt_ns,
-            valid: halt.valid,
-            allowed: true,
-        };
         let before_ns = self.windows.last().copied().unwrap_or(0);
-        let window = setup.rule.entry(before_ns, case.entry_ceiling);
-        let step = setup
-            .rule
-            .after(&case.knobs, case.ceiling, window, observed);
+        let (window, step) = case.step(setup, halt, before_ns, true);
         Difference {
             halt: *halt,
             before_ns,
@@ -244,40 +242,10 @@ enum Veto {
     Unseen,
 }
 
-#[derive(Debug, Default)]
+/// What the cases that explain a halt have it do: the transitions of the first, and the windows that they leave.
+#[derive(Debug)]
 struct Answers {
-    first: Option<Transitions>,
+    also_cut: bool,
+    end: Transition,
     windows: Vec<u32>,
-}
-
-impl Answers {
-    fn add(&mut self, before: u32, window: u32, step: Step) {
-        let end = match step.call {
-            Some(call) if call.grow => Transition::Grow,
-            Some(_) => Transition::Shrink,
-            None if step.window != before => Transition::Silent,
-            None => Transition::None,
-        };
-        self.first.get_or_insert(Transitions {
-            also_cut: step.call.is_some() && window != before,
-            end,
-        });
-        if !self.windows.contains(&step.window) {
-            self.windows.push(step.window);
-        }
-    }
-
-    /// Too many windows to carry along are as good as none.
-    fn matched(self, settings: usize, vetoed: bool) -> Judged {
-        let Some(transitions) = self.first else {
-            return Judged::TooMany;
-        };
-        let few = self.windows.len() <= MOST;
-        Judged::Matched {
-            transitions,
-            settings,
-            windows: if few { self.windows } else { Vec::new() },
-            vetoed,
-        }
-    }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Difference, Verdict};
+use super::Verdict;
+use crate::kvm::Call;
 
 crate::names! {
     /// What KVM did with a window at the end of a halt, or where it began.
@@ -15,6 +16,18 @@ crate::names! {
         Silent = "silent",
         /// It left the window as it was.
         None = "none",
+    }
+}
+
+impl Transition {
+    /// A step from one window to another; of an unknown one it is taken that it stayed.
+    pub(super) fn of(call: Option<Call>, before_ns: u32, next_ns: Option<u32>) -> Self {
+        match call {
+            Some(call) if call.grow => Self::Grow,
+            Some(_) => Self::Shrink,
+            None if next_ns.is_some_and(|ns| ns != before_ns) => Self::Silent,
+            None => Self::None,
+        }
     }
 }
 
@@ -64,14 +77,6 @@ pub struct Count {
     pub matched: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Transitions {
-    /// The window was cut where the halt began, beside what happened at its end.
-    pub(super) also_cut: bool,
-    /// What happened in all; at its end, if there are two.
-    pub(super) end: Transition,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tally {
     pub halts: u64,
@@ -102,11 +107,6 @@ impl Tally {
         self.checked.checked - self.checked.matched
     }
 
-    /// Halts that were not checked.
-    pub fn not_checked(&self) -> u64 {
-        self.skipped.values().sum()
-    }
-
     pub(super) fn add(&mut self, verdict: &Verdict) {
         self.halts += 1;
         match verdict {
@@ -114,34 +114,27 @@ impl Tally {
                 self.checked.checked += 1;
                 self.checked.matched += 1;
             }
-            Verdict::Differs(_) => self.checked.checked += 1,
+            Verdict::Differs(difference) => {
+                self.checked.checked += 1;
+                self.several_settings += u64::from(difference.settings > 1);
+                self.as_if_vetoed += u64::from(difference.as_if_vetoed);
+                // It counts as what the kernel did.
+                let (found, before_ns) = (difference.found, difference.before_ns);
+                let did = Transition::of(found.call, before_ns, found.next_ns);
+                self.transitions.entry(did).or_default().checked += 1;
+            }
             Verdict::Skipped(why) => *self.skipped.entry(*why).or_default() += 1,
         }
     }
 
-    pub(super) fn judged(&mut self, settings: usize, transitions: Transitions) {
+    /// Counts what a halt that matched did at its `end`; `also_cut`: its window was cut where it began.
+    pub(super) fn matched(&mut self, settings: usize, also_cut: bool, end: Transition) {
         self.several_settings += u64::from(settings > 1);
-        let also = transitions.also_cut.then_some(Transition::Silent);
-        for transition in also.into_iter().chain([transitions.end]) {
+        let also = also_cut.then_some(Transition::Silent);
+        for transition in also.into_iter().chain([end]) {
             let count = self.transitions.entry(transition).or_default();
             count.checked += 1;
             count.matched += 1;
         }
-    }
-
-    /// A difference counts as what the kernel did.
-    pub(super) fn judged_differently(&mut self, difference: &Difference) {
-        self.several_settings += u64::from(difference.settings > 1);
-        self.as_if_vetoed += u64::from(difference.as_if_vetoed);
-        let found = difference.found;
-        let did = match found.call {
-            Some(call) if call.grow => Transition::Grow,
-            Some(_) => Transition::Shrink,
-            None if found.next_ns.is_some_and(|ns| ns != difference.before_ns) => {
-                Transition::Silent
-            }
-            None => Transition::None,
-        };
-        self.transitions.entry(did).or_default().checked += 1;
     }
 }

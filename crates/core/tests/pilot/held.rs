@@ -10,9 +10,8 @@ use haltwise_core::pilot::replayed::{Replayed, Stretch};
 use haltwise_core::replay::latency::Latencies;
 use haltwise_core::workload::SplitMix64;
 
-use super::host::{FOUND_NS, Host};
+use super::host::{FOUND_NS, Host, SECOND, STEP};
 use super::model::{Load, Modelled};
-use super::world::{SECOND, STEP};
 
 const VMS: usize = 25;
 const DAY: usize = 24;
@@ -54,10 +53,7 @@ fn hour(host: &mut Host, draw: &mut SplitMix64) {
 #[test]
 fn what_it_holds_of_vms_that_come_and_go_does_not_grow() {
     let mut draw = SplitMix64(1);
-    let mut host = Host::with(Modelled {
-        bias: 0.1,
-        seed: SplitMix64(1),
-    });
+    let mut host = Host::with(Modelled::wrong_by(0.1, 1));
     host.is_full = true;
     for _ in 0..VMS {
         host.comes(Load::draw(&mut draw), Ceiling::Follows);

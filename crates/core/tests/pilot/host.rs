@@ -1,16 +1,18 @@
-//! A host on which each change is made, for single cases.
+//! A host with its VMs, the journal of what was set there, and a pilot. Each change is made, unless it is to be refused.
 
 use std::collections::VecDeque;
 
 use haltwise_core::ids::{Pid, VmKey};
-use haltwise_core::pilot::decision::{Decision, Kind, Refusal};
-use haltwise_core::pilot::evidence::Evidence;
-use haltwise_core::pilot::input::{Ceiling, Held, HostSeen, Pressure, Scope, Seen, VmSeen};
+use haltwise_core::pilot::decision::{Decision, Kind, Refusal, Wanted};
+use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Pressure, Scope, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
 use haltwise_core::pilot::{Goal, Limits, Pilot};
 
+use super::journal::Machine;
 use super::model::{Chunk, Load, Modelled, knobs, setup};
-use super::world::{STEP, counts};
+
+pub(crate) const SECOND: u64 = 1_000_000_000;
+pub(crate) const STEP: u64 = 10 * SECOND;
 
 pub(crate) const FOUND_NS: u32 = 200_000;
 
@@ -61,14 +63,12 @@ pub(crate) const EACH_15_US: Load = Load {
 pub(crate) struct Vm {
     pub(crate) key: VmKey,
     pub(crate) load: Load,
-    pub(crate) ceiling: Ceiling,
-    pub(crate) held: Option<Held<u32>>,
-    /// The pilot is to leave it alone.
-    pub(crate) is_left_alone: bool,
-    pub(crate) goal: Goal,
+    /// `None`: the pilot is to leave it alone.
+    pub(crate) goal: Option<Goal>,
+    pub(crate) polls_itself: bool,
     /// Its VMM does not answer.
     pub(crate) is_silent: bool,
-    /// It does not halt any more.
+    /// None of its halts are recorded.
     pub(crate) stands_still: bool,
 }
 
@@ -78,25 +78,25 @@ pub(crate) enum Event {
     Decided(Scope, Kind),
 }
 
-/// A host on which each change is made.
-pub(crate) struct Host<E: Evidence = Modelled> {
+pub(crate) struct Host {
     pub(crate) now: u64,
+    /// The clock that the pilot is given.
+    pub(crate) clock: u64,
     pub(crate) vms: Vec<Vm>,
     /// VMs that ever came.
     came: u32,
+    pub(crate) machine: Machine,
+    /// The rest of what is read of the host.
+    pub(crate) state: HostSeen,
     /// Looks hold as many halts as were wanted, not one.
     pub(crate) is_full: bool,
-    /// Its parameter, and what the journal has of it.
-    pub(crate) param_ns: u32,
-    held: Option<Held<u32>>,
-    pub(crate) cpu_pressure: Pressure,
-    pub(crate) busy_cpus: Option<f64>,
-    /// CPU time that a look takes, and all so far.
+    /// CPU time that a look takes.
     pub(crate) look_ns: u64,
-    own_cpu_ns: u64,
     /// What comes of a change in place of making it.
     pub(crate) refuses: fn(&Decision) -> Option<Refusal>,
-    pub(crate) pilot: Pilot<E>,
+    pub(crate) pilot: Pilot<Modelled>,
+    /// What is being recorded, and when that is over.
+    recording: Option<(Wanted, u64)>,
     pub(crate) events: Vec<(u64, Event)>,
 }
 
@@ -105,144 +105,131 @@ impl Host {
         Self::with(Modelled::right(1))
     }
 
+    pub(crate) fn with(evidence: Modelled) -> Self {
+        Self {
+            now: 0,
+            clock: 0,
+            vms: Vec::new(),
+            came: 0,
+            machine: Machine::new(),
+            state: HostSeen {
+                is_writable: true,
+                cpus: 64,
+                busy_cpus: Some(2.0),
+                cpu_pressure: Pressure::Share(0.01),
+                ..HostSeen::default()
+            },
+            is_full: false,
+            look_ns: 0,
+            refuses: |_| None,
+            pilot: Pilot::new(setup(evidence, Memory::default(), acts(), 1)),
+            recording: None,
+            events: Vec::new(),
+        }
+    }
+
     /// The pilot ends, and begins again with what it knew.
     pub(crate) fn restarts(&mut self) {
         self.restarts_within(acts());
     }
 
     pub(crate) fn restarts_within(&mut self, limits: Limits) {
-        let mut setup = setup(Modelled::right(2), self.pilot.memory(), 2);
-        setup.limits = limits;
-        self.pilot = Pilot::new(setup);
+        let memory = self.pilot.memory();
+        self.starts(Pilot::new(setup(Modelled::right(2), memory, limits, 2)));
     }
-}
 
-impl<E: Evidence<Chunk = Chunk>> Host<E> {
-    pub(crate) fn with(evidence: E) -> Self {
-        Self {
-            now: 0,
-            vms: Vec::new(),
-            came: 0,
-            is_full: false,
-            param_ns: FOUND_NS,
-            held: None,
-            cpu_pressure: Pressure::Share(0.01),
-            busy_cpus: Some(2.0),
-            look_ns: 0,
-            own_cpu_ns: 0,
-            refuses: |_| None,
-            pilot: Pilot::new(setup(evidence, Memory::default(), 1)),
-            events: Vec::new(),
-        }
+    pub(crate) fn starts(&mut self, pilot: Pilot<Modelled>) {
+        (self.pilot, self.recording) = (pilot, None);
     }
 
     pub(crate) fn comes(&mut self, load: Load, ceiling: Ceiling) -> VmKey {
         let pid = 100 + self.came;
         self.came += 1;
-        let key = VmKey {
-            pid: Pid(pid),
-            start_ticks: u64::from(pid),
-            ordinal: 0,
-        };
+        let key = VmKey::first(Pid(pid), u64::from(pid));
+        self.machine.comes(key, ceiling);
         self.vms.push(Vm {
             key,
             load,
-            ceiling,
-            is_left_alone: false,
-            goal: Goal::default(),
+            goal: Some(Goal::default()),
+            polls_itself: false,
             is_silent: false,
             stands_still: false,
-            held: None,
         });
         key
     }
 
     pub(crate) fn goes(&mut self, key: VmKey) {
         self.vms.retain(|vm| vm.key != key);
+        self.machine.goes(key);
+    }
+
+    pub(crate) fn has(&self, key: VmKey) -> bool {
+        self.vms.iter().any(|vm| vm.key == key)
     }
 
     pub(crate) fn vm(&mut self, key: VmKey) -> &mut Vm {
         self.vms.iter_mut().find(|vm| vm.key == key).unwrap()
     }
 
-    fn in_force(&self, vm: &Vm) -> u32 {
-        vm.ceiling.in_force(Some(self.param_ns)).unwrap()
+    pub(crate) fn ceiling(&self, key: VmKey) -> Ceiling {
+        self.machine.ceilings[&key]
     }
 
-    fn seen(&self) -> Seen {
+    /// What is read now; `counts` of a VM are those under a ceiling.
+    pub(crate) fn seen(
+        &self,
+        counted: bool,
+        mut counts: impl FnMut(&Vm, u32) -> Option<Counts>,
+    ) -> Seen {
         let vms = self.vms.iter().map(|vm| VmSeen {
             key: vm.key,
             name: format!("vm-{}", vm.key.pid),
             vcpus: 1,
-            goal: (!vm.is_left_alone).then(|| vm.goal.clone()),
-            ceiling: vm.ceiling,
-            held: vm.held,
+            goal: vm.goal.clone(),
+            ceiling: self.ceiling(vm.key),
+            held: self.machine.held(Scope::Vm(vm.key)),
             has_answered: !vm.is_silent,
-            polls_itself: false,
-            counts: Some(counts(&vm.load, self.in_force(vm), 1.0, false)),
+            polls_itself: vm.polls_itself,
+            counts: counts(vm, self.machine.in_force(vm.key)),
         });
+        let vms = vms.collect();
         let host = HostSeen {
-            knobs: Some(knobs(self.param_ns)),
-            is_writable: true,
-            held: self.held.map(|held| Held {
+            knobs: Some(knobs(self.machine.param_ns)),
+            held: self.machine.held(Scope::Host).map(|held| Held {
                 before: knobs(held.before),
                 ours: knobs(held.ours),
             }),
-            cpus: 64,
-            busy_cpus: self.busy_cpus,
-            cpu_pressure: self.cpu_pressure,
-            own_cpu_ns: self.own_cpu_ns,
-            ..HostSeen::default()
+            ..self.state.clone()
         };
-        Seen {
-            host,
-            vms: vms.collect(),
-            counted: true,
-        }
+        Seen { host, vms, counted }
     }
 
     fn make(&mut self, decisions: Vec<Decision>) {
         let mut decisions = VecDeque::from(decisions);
         while let Some(decision) = decisions.pop_front() {
-            let scope = decision.scope;
-            self.events
-                .push((self.now, Event::Decided(scope, decision.kind)));
-            if !decision.is_made {
-                continue;
+            let event = Event::Decided(decision.scope, decision.kind);
+            self.events.push((self.now, event));
+            if decision.is_made {
+                let made = self.set(&decision);
+                decisions.extend(self.pilot.made(self.clock, &decision, made));
             }
-            let refusal = match scope {
-                Scope::Vm(key) if self.vms.iter().all(|vm| vm.key != key) => Some(Refusal::Ended),
-                _ => (self.refuses)(&decision),
-            };
-            if let Some(refusal) = refusal {
-                let is_ended = |vm: &&mut Vm| scope == Scope::Vm(vm.key);
-                let ended = self.vms.iter_mut().find(is_ended);
-                if let (Some(vm), Refusal::Ended) = (ended, &refusal) {
-                    // Nobody can set it any more.
-                    vm.ceiling = Ceiling::Fixed(None);
-                }
-                decisions.extend(self.pilot.made(self.now, &decision, Err(refusal)));
-                continue;
-            }
-            let ours = decision.change.unwrap().to.halt_poll_ns;
-            match scope {
-                Scope::Vm(key) => {
-                    let param = Some(self.param_ns);
-                    let vm = self.vm(key);
-                    assert!(vm.ceiling.is_settable(), "{decision:?}");
-                    let now = vm.ceiling.in_force(param).unwrap();
-                    let before = vm.held.map_or(now, |held| held.before);
-                    vm.held = Some(Held { before, ours });
-                    vm.ceiling = Ceiling::Own(ours);
-                }
-                Scope::Host => {
-                    let before = self.held.map_or(self.param_ns, |held| held.before);
-                    self.held = (ours != before).then_some(Held { before, ours });
-                    self.param_ns = ours;
-                }
-            }
-            decisions.extend(self.pilot.made(self.now, &decision, Ok(())));
         }
+        self.collect();
+    }
+
+    fn set(&mut self, decision: &Decision) -> Result<(), Refusal> {
+        let refusal = (self.refuses)(decision);
+        if let Scope::Vm(key) = decision.scope {
+            if !self.has(key) {
+                return Err(Refusal::Ended);
+            }
+            if refusal == Some(Refusal::Ended) {
+                // It can no longer be set.
+                self.machine.ceilings.insert(key, Ceiling::Fixed(None));
+            }
+        }
+        let change = decision.change.unwrap();
+        refusal.map_or_else(|| self.machine.set(decision.scope, &change), Err)
     }
 
     pub(crate) fn limit(&mut self, limits: Limits) {
@@ -268,55 +255,83 @@ impl<E: Evidence<Chunk = Chunk>> Host<E> {
 
     /// What all VMs poll, in % of a CPU.
     pub(crate) fn polled_percent(&self) -> f64 {
+        let in_force = |vm: &Vm| self.machine.in_force(vm.key);
         let vms = self.vms.iter();
-        vms.map(|vm| 100.0 * vm.load.polled_cpus(self.in_force(vm)))
+        vms.map(|vm| 100.0 * vm.load.polled_cpus(in_force(vm)))
             .sum()
     }
 
     pub(crate) fn pass(&mut self, steps: u64) {
-        for _ in 0..steps {
-            let until = self.now + STEP;
-            while self.records(until) {}
-            self.now = until;
+        let end = self.now + steps * STEP;
+        while self.now < end {
+            self.turn();
+        }
+    }
+
+    /// Lets time pass until a recording or an interval is over.
+    pub(crate) fn turn(&mut self) {
+        self.advance(self.next());
+        if let Some(facts) = self.recorded(|| 1.0) {
+            let decisions = self.pilot.facts(self.clock, facts);
+            self.make(decisions);
+        }
+        if self.now.is_multiple_of(STEP) {
             self.reads();
         }
     }
 
-    /// Records what is wanted, where that is over by then.
-    pub(crate) fn records(&mut self, until: u64) -> bool {
-        let Some(wanted) = self.pilot.wanted().cloned() else {
-            return false;
-        };
-        let took = wanted.skip_ns + wanted.length_ns;
-        if self.now + took > until {
-            return false;
+    /// When a recording or an interval is over next.
+    pub(crate) fn next(&self) -> u64 {
+        let step = (self.now / STEP + 1) * STEP;
+        let recording = self.recording.as_ref();
+        recording.map_or(step, |(_, until)| step.min(*until))
+    }
+
+    pub(crate) fn advance(&mut self, until: u64) {
+        self.clock += until - self.now;
+        self.now = until;
+    }
+
+    /// Begins to record what is wanted, unless that is being recorded.
+    pub(crate) fn collect(&mut self) {
+        let wanted = self.pilot.wanted();
+        if self.recording.as_ref().map(|(of, _)| of) != wanted {
+            let until = |of: &Wanted| self.now + of.skip_ns + of.length_ns;
+            self.recording = wanted.map(|of| (of.clone(), until(of)));
         }
-        self.now += took;
-        self.own_cpu_ns += self.look_ns;
+    }
+
+    /// What was recorded, under so much noise, where that is over now.
+    pub(crate) fn recorded(
+        &mut self,
+        noise: impl FnOnce() -> f64,
+    ) -> Option<Vec<(VmKey, Option<Chunk>)>> {
+        let now = self.now;
+        let (wanted, _) = self.recording.take_if(|(_, until)| *until == now)?;
+        self.state.own_cpu_ns += self.look_ns;
+        if wanted.skip_ns == 0 {
+            self.events.push((now, Event::Look(wanted.vms[0])));
+        }
+        let noise = noise();
         let of = |key: &VmKey| {
             let mut vms = self.vms.iter();
             let vm = vms.find(|vm| vm.key == *key && !vm.stands_still);
             let chunk = vm.map(|vm| Chunk {
                 load: vm.load,
-                ceiling_ns: self.in_force(vm),
+                ceiling_ns: self.machine.in_force(*key),
                 span_ns: wanted.length_ns,
-                noise: 1.0,
+                noise,
                 halts: if self.is_full { wanted.most_halts } else { 1 },
             });
             (*key, chunk)
         };
-        let facts: Vec<_> = wanted.vms.iter().map(of).collect();
-        if wanted.skip_ns == 0 {
-            self.events.push((self.now, Event::Look(wanted.vms[0])));
-        }
-        let decisions = self.pilot.facts(self.now, facts);
-        self.make(decisions);
-        true
+        Some(wanted.vms.iter().map(of).collect())
     }
 
     /// The pilot reads what is there now.
     pub(crate) fn reads(&mut self) {
-        let decisions = self.pilot.step(self.now, self.seen());
+        let seen = self.seen(true, |vm, ns| Some(counts(&vm.load, ns, 1.0, false)));
+        let decisions = self.pilot.step(self.clock, seen);
         self.make(decisions);
     }
 
@@ -342,5 +357,25 @@ impl<E: Evidence<Chunk = Chunk>> Host<E> {
 
     pub(crate) fn looks(&self) -> usize {
         self.count(|event| matches!(event, Event::Look(_)))
+    }
+}
+
+/// What is counted in an interval under a ceiling.
+pub(crate) fn counts(load: &Load, ceiling_ns: u32, noise: f64, lies: bool) -> Counts {
+    let (poll_ns, _) = load.cost_ns(ceiling_ns);
+    let halts = load.halts_per_s * noise * 10.0;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "counts"
+    )]
+    let whole = |of: f64| of as u64;
+    Counts {
+        interval_ns: STEP,
+        halts: if lies { u64::MAX / 2 } else { whole(halts) },
+        blocks: whole(halts / 2.0),
+        poll_ns: whole(halts * poll_ns),
+        failed_poll_ns: 0,
+        halt_ns: whole(halts * (load.gap_ns + 10_000.0)),
     }
 }

@@ -1,14 +1,13 @@
 //! The machine's settings and the journal of what was set, as `host::knob` keeps it: what was there before is written
 //! down before anything is set.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use haltwise_core::ids::VmKey;
 use haltwise_core::pilot::decision::{Change, Refusal};
-use haltwise_core::pilot::input::Scope;
+use haltwise_core::pilot::input::{Ceiling, Held, Scope};
 
-/// The host's ceiling before anybody has changed it.
-pub(crate) const PARAM_NS: u32 = 200_000;
+use super::host::FOUND_NS;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -19,48 +18,47 @@ pub(crate) struct Entry {
     pub(crate) followed: bool,
 }
 
+/// The pilot has set 5 us in place of what was found.
+pub(crate) const SET: Entry = Entry {
+    before: FOUND_NS,
+    ours: 5_000,
+    followed: false,
+};
+
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
-    /// Of each VM its own; `None`: it follows the parameter.
-    pub(crate) ceilings: BTreeMap<VmKey, Option<u32>>,
-    /// VMs that cannot be given a ceiling.
-    pub(crate) fixed: BTreeSet<VmKey>,
+    pub(crate) ceilings: BTreeMap<VmKey, Ceiling>,
     pub(crate) param_ns: u32,
     pub(crate) journal: BTreeMap<Scope, Entry>,
     pub(crate) theirs: BTreeMap<Scope, u32>,
-    /// The ceiling of its own that each VM came with.
-    pub(crate) at_first: BTreeMap<VmKey, Option<u32>>,
+    /// The ceiling that each VM came with.
+    pub(crate) at_first: BTreeMap<VmKey, Ceiling>,
 }
 
 impl Machine {
     pub(crate) fn new() -> Self {
         Self {
             ceilings: BTreeMap::new(),
-            fixed: BTreeSet::new(),
-            param_ns: PARAM_NS,
+            param_ns: FOUND_NS,
             journal: BTreeMap::new(),
             theirs: BTreeMap::new(),
             at_first: BTreeMap::new(),
         }
     }
 
-    pub(crate) fn comes(&mut self, vm: VmKey, own: Option<u32>, is_fixed: bool) {
-        self.ceilings.insert(vm, own);
-        self.at_first.insert(vm, own);
-        if is_fixed {
-            self.fixed.insert(vm);
-        }
+    pub(crate) fn comes(&mut self, vm: VmKey, ceiling: Ceiling) {
+        self.ceilings.insert(vm, ceiling);
+        self.at_first.insert(vm, ceiling);
     }
 
     pub(crate) fn goes(&mut self, vm: VmKey) {
         self.ceilings.remove(&vm);
-        self.fixed.remove(&vm);
         self.journal.remove(&Scope::Vm(vm));
         self.theirs.remove(&Scope::Vm(vm));
     }
 
     pub(crate) fn follows(&self, vm: VmKey) -> bool {
-        self.ceilings.get(&vm).copied().flatten().is_none()
+        !matches!(self.ceilings.get(&vm), Some(Ceiling::Own(_)))
     }
 
     pub(crate) fn is_theirs(&self, vm: VmKey) -> bool {
@@ -68,18 +66,34 @@ impl Machine {
     }
 
     pub(crate) fn in_force(&self, vm: VmKey) -> u32 {
-        let own = self.ceilings.get(&vm).copied().flatten();
-        own.unwrap_or(self.param_ns)
+        let ceiling = self.ceilings.get(&vm).copied().unwrap_or_default();
+        ceiling.in_force(Some(self.param_ns)).unwrap()
     }
 
     /// The host's parameter as it would be without the pilot.
     pub(crate) fn param_without(&self) -> u32 {
-        *self.theirs.get(&Scope::Host).unwrap_or(&PARAM_NS)
+        *self.theirs.get(&Scope::Host).unwrap_or(&FOUND_NS)
     }
 
     /// What a VM would have without the pilot.
     pub(crate) fn without(&self, vm: VmKey) -> u32 {
-        self.at_first[&vm].unwrap_or(self.param_without())
+        let first = self.at_first[&vm];
+        first.in_force(Some(self.param_without())).unwrap()
+    }
+
+    /// What the journal has of a target, as the pilot reads it.
+    pub(crate) fn held(&self, scope: Scope) -> Option<Held<u32>> {
+        let entry = self.journal.get(&scope)?;
+        let param = self.journal.get(&Scope::Host);
+        let followed = param.map_or(self.param_ns, |param| param.before);
+        Some(Held {
+            before: if entry.followed {
+                followed
+            } else {
+                entry.before
+            },
+            ours: entry.ours,
+        })
     }
 
     fn now(&self, scope: Scope) -> u32 {
@@ -92,8 +106,8 @@ impl Machine {
     fn write(&mut self, scope: Scope, ns: u32) {
         match scope {
             Scope::Vm(vm) => {
-                assert!(!self.fixed.contains(&vm), "nobody can set it: {vm:?}");
-                self.ceilings.insert(vm, Some(ns));
+                let before = self.ceilings.insert(vm, Ceiling::Own(ns)).unwrap();
+                assert!(before.is_settable(), "nobody can set it: {vm:?}");
             }
             Scope::Host => self.param_ns = ns,
         }
@@ -101,7 +115,7 @@ impl Machine {
 
     pub(crate) fn is_set_by_human(&mut self, scope: Scope, ns: u32) {
         let has_it = match scope {
-            Scope::Vm(vm) => self.ceilings[&vm] == Some(ns),
+            Scope::Vm(vm) => self.ceilings[&vm] == Ceiling::Own(ns),
             Scope::Host => self.param_ns == ns,
         };
         if !has_it {

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 use haltwise_core::explain::HABIT;
 use haltwise_core::ids::VmKey;
 use haltwise_core::pilot::decision::{Change, Decision, Kind};
-use haltwise_core::pilot::input::{HostSeen, Pressure, Scope, VmSeen};
+use haltwise_core::pilot::input::{Ceiling, HostSeen, Pressure, Scope, VmSeen};
 use haltwise_core::pilot::regret::MOST;
 use haltwise_core::pilot::{Limits, Parameters};
 
-use super::journal::{Machine, PARAM_NS};
-use super::world::{SECOND, SimVm};
+use super::host::{FOUND_NS, SECOND};
+use super::journal::Machine;
+use super::world::SimVm;
 
 /// Changes of one VM in an hour, at most: what the pilot allows itself, and what it restores on top.
 const CHANGES: usize = 130;
@@ -64,25 +65,35 @@ pub(crate) struct Laws {
     pub(crate) counts: BTreeMap<Kind, u64>,
     /// The largest loss of a VM that was there for an hour, as a share.
     pub(crate) largest_loss: f64,
-    /// What all VMs cost, and would have cost as found.
-    pub(crate) actual: f64,
-    pub(crate) found: f64,
+    pub(crate) all: Costs,
     /// VMs together for as long as they follow the host's parameter.
-    pub(crate) following: Following,
+    pub(crate) following: Costs,
 }
 
-/// Sums of VMs that follow the host's parameter, in nanoseconds.
+/// What VMs cost, and would have cost as found, in nanoseconds.
 #[derive(Debug, Default)]
-pub(crate) struct Following {
-    actual: f64,
-    found: f64,
-    /// What a minute of each of their phases costs.
+pub(crate) struct Costs {
+    pub(crate) actual: f64,
+    pub(crate) found: f64,
+    /// Cost of a minute of each phase: no rule can know it sooner.
     pub(crate) unknown: f64,
 }
 
-impl Following {
+impl Costs {
     pub(crate) fn add(&mut self, actual: f64, found: f64) {
         (self.actual, self.found) = (self.actual + actual, self.found + found);
+    }
+
+    /// What was lost, as a share.
+    fn loss(&self) -> f64 {
+        self.actual / self.found - 1.0
+    }
+
+    /// Regret is within its bound, beside what the first minute of each phase may cost.
+    fn is_bounded(&self, of: &str) {
+        let allowed = self.found * (1.0 + MOST) + self.unknown;
+        let percent = 100.0 * self.loss();
+        assert!(self.actual <= allowed, "{of} lost {percent:.1} %");
     }
 }
 
@@ -105,57 +116,44 @@ impl Laws {
         if let (Kind::Try, Some(change)) = (decision.kind, decision.change) {
             self.begins(decision, change);
         }
+        let holds = |holds: bool, law: &str| assert!(holds, "broken: {law}: {decision:?}");
         if decision.kind == Kind::HandsOff {
-            assert!(
-                machine.theirs.contains_key(&decision.scope),
-                "nobody else has set it: {decision:?}"
-            );
+            let is_theirs = machine.theirs.contains_key(&decision.scope);
+            holds(is_theirs, "somebody else has set it");
             self.left.insert(decision.scope, now);
             return;
         }
         let Some(change) = decision.change.filter(|_| decision.is_made) else {
             return;
         };
-        assert!(
-            !self.left.contains_key(&decision.scope),
-            "it is theirs: {decision:?}"
-        );
-        assert!(
-            self.limits.may_act || matches!(decision.kind, Kind::GoBack | Kind::Restore),
-            "it may not act: {decision:?}"
-        );
+        let is_left = self.left.contains_key(&decision.scope);
+        holds(!is_left, "it is not theirs");
+        let restores = matches!(decision.kind, Kind::GoBack | Kind::Restore);
+        holds(self.limits.may_act || restores, "it may act");
         if matches!(decision.kind, Kind::On | Kind::Again) {
             self.begins(decision, change);
         }
-        if decision.scope == Scope::Host {
-            assert!(self.host.is_writable, "it cannot be written: {decision:?}");
-        }
+        let is_writable = decision.scope != Scope::Host || self.host.is_writable;
+        holds(is_writable, "it can be written");
     }
 
     /// Nothing is begun that a guard, or the configuration, keeps from.
     fn begins(&self, decision: &Decision, change: Change) {
+        let holds = |holds: bool, law: &str| assert!(holds, "broken: {law}: {decision:?}");
         let parameters = self.limits.parameters;
         if decision.scope == Scope::Host {
-            assert!(
-                !self.is_shared || parameters == Parameters::Shared,
-                "a VM follows it that is to be left alone: {decision:?}"
-            );
-            assert!(parameters != Parameters::Never, "{decision:?}");
+            let may_share = !self.is_shared || parameters == Parameters::Shared;
+            holds(may_share, "no VM follows it that is to be left alone");
+            holds(parameters != Parameters::Never, "it may be set");
         }
-        assert!(
-            change.to.halt_poll_ns <= self.limits.max_ceiling_ns,
-            "above the limit: {decision:?}"
-        );
-        assert!(!self.host.sched_ext, "under sched_ext: {decision:?}");
+        let [from_ns, to_ns] = [change.from, change.to].map(|knobs| knobs.halt_poll_ns);
+        holds(to_ns <= self.limits.max_ceiling_ns, "within the limit");
+        holds(!self.host.sched_ext, "not under sched_ext");
         let keeps = self.keeps();
         // A trial under way goes on while nobody knows.
         let goes_on = keeps == Keeps::Unknown && decision.kind == Kind::On;
-        assert!(
-            keeps == Keeps::Nothing
-                || goes_on
-                || change.to.halt_poll_ns <= change.from.halt_poll_ns,
-            "more polling, {keeps:?}: {decision:?}"
-        );
+        let may_poll_more = keeps == Keeps::Nothing || goes_on;
+        holds(may_poll_more || to_ns <= from_ns, "no more polling");
     }
 
     /// What keeps from more polling by the last reading.
@@ -248,12 +246,16 @@ impl Laws {
 
     /// Nothing is set that the journal does not know.
     pub(crate) fn is_known(machine: &Machine) {
+        let own_of = |ceiling: &Ceiling| match ceiling {
+            Ceiling::Own(ns) => Some(*ns),
+            Ceiling::Follows | Ceiling::Fixed(_) => None,
+        };
         let own = machine.ceilings.iter();
-        let own = own.filter_map(|(vm, own)| {
-            let first = machine.at_first.get(vm).copied().flatten();
-            Some((Scope::Vm(*vm), (*own)?, first))
+        let own = own.filter_map(|(vm, ceiling)| {
+            let first = machine.at_first.get(vm).and_then(own_of);
+            Some((Scope::Vm(*vm), own_of(ceiling)?, first))
         });
-        let param = (Scope::Host, machine.param_ns, Some(PARAM_NS));
+        let param = (Scope::Host, machine.param_ns, Some(FOUND_NS));
         for (scope, now, first) in own.chain([param]) {
             let entry = machine.journal.get(&scope);
             let known = [
@@ -270,32 +272,18 @@ impl Laws {
 
     /// VMs that follow the host's parameter lose no more than that together.
     pub(crate) fn followed(&mut self) {
-        let of = &self.following;
-        self.actual += of.actual;
-        self.found += of.found;
-        assert!(
-            of.actual <= of.found * (1.0 + MOST) + of.unknown,
-            "VMs that follow the parameter lost {:.1} %",
-            100.0 * (of.actual / of.found - 1.0)
-        );
+        self.all.add(self.following.actual, self.following.found);
+        self.following.is_bounded("VMs that follow the parameter");
     }
 
-    /// Regret is within its bound, beside what the first minute of each phase may cost.
-    pub(crate) fn ended(&mut self, vm: VmKey, of: &SimVm, machine: &Machine, now: u64) {
-        (self.actual, self.found) = (self.actual + of.actual, self.found + of.found);
-        if now - of.came_ns < 3_600 * SECOND || of.found == 0.0 {
-            return;
+    /// A VM that was there for an hour has lost no more than that either.
+    pub(crate) fn ended(&mut self, vm: VmKey, of: &SimVm, now: u64) {
+        let costs = &of.costs;
+        self.all.add(costs.actual, costs.found);
+        if now - of.came_ns >= HOUR && costs.found > 0.0 {
+            self.largest_loss = self.largest_loss.max(costs.loss());
+            costs.is_bounded(&format!("{vm:?}"));
         }
-        let share = of.actual / of.found - 1.0;
-        self.largest_loss = self.largest_loss.max(share);
-        let allowed = of.found * (1.0 + MOST) + of.unknown;
-        let theirs = machine.is_theirs(vm);
-        assert!(
-            of.actual <= allowed,
-            "{vm:?} lost {:.1} % in {} phases (theirs: {theirs})",
-            share * 100.0,
-            of.phases
-        );
     }
 }
 

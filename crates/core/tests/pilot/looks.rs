@@ -6,10 +6,9 @@ use haltwise_core::pilot::decision::{Kind, Refusal};
 use haltwise_core::pilot::input::{Ceiling, Pressure, Scope};
 
 use super::host::{
-    EACH_15_US, EACH_150_US, Event, FOUND, FREE, Host, OFF, PRESSED, TICKING, decided,
+    EACH_15_US, EACH_150_US, Event, FOUND, FREE, Host, OFF, PRESSED, SECOND, TICKING, decided,
 };
 use super::model::Load;
-use super::world::{SECOND, STEP};
 
 #[test]
 fn a_vm_whose_load_changes_is_looked_at_while_another_is_on_trial() {
@@ -51,11 +50,11 @@ fn what_settings_gain_pays_for_looks() {
 fn a_choice_that_had_to_wait_is_made_when_nothing_keeps_from_it_any_more() {
     let mut host = Host::new();
     let vm = host.comes(EACH_15_US, OFF);
-    host.cpu_pressure = PRESSED;
+    host.state.cpu_pressure = PRESSED;
     host.pass(360);
     let decisions = host.count(|event| matches!(event, Event::Decided(..)));
     assert_eq!(decisions, 0, "{:?}", host.events);
-    host.cpu_pressure = FREE;
+    host.state.cpu_pressure = FREE;
     let looks = host.looks();
     host.until(decided(vm, Kind::Try));
     assert_eq!(host.looks(), looks, "by what is known already");
@@ -74,7 +73,7 @@ fn a_trial_ends_when_the_load_of_its_vm_changes() {
     let ended = host.until(decided(vm, Kind::GoBack));
     // A round of 10 s for each period holds two under the setting before; with the one before and after it, four periods.
     assert!(ended <= began + 50 * SECOND, "{:?}", host.events);
-    assert_eq!(host.vm(vm).ceiling, FOUND);
+    assert_eq!(host.ceiling(vm), FOUND);
 }
 
 /// Halts of before and after a change are not one look.
@@ -88,7 +87,7 @@ fn a_look_under_way_ends_where_its_vms_setting_changes() {
     }
     let wanted = host.pilot.wanted().cloned().unwrap();
     assert_eq!(wanted.vms, [vm]);
-    host.cpu_pressure = PRESSED;
+    host.state.cpu_pressure = PRESSED;
     host.reads();
     assert_eq!(host.events.last().unwrap().1, decided(vm, Kind::Restore));
     assert_ne!(host.pilot.wanted(), Some(&wanted), "another look, if any");
@@ -110,7 +109,7 @@ fn a_back_off_ends_with_the_load_of_most_halts() {
         for phase in 0..100 {
             host.vm(vms[which]).load.halts_per_s =
                 loads[which].halts_per_s * [1.0, part][phase % 2];
-            host.cpu_pressure = Pressure::Share([0.01, pressed][phase % 2]);
+            host.state.cpu_pressure = Pressure::Share([0.01, pressed][phase % 2]);
             host.pass(30);
         }
         let tried = Event::Decided(Scope::Host, Kind::Try);
@@ -137,19 +136,14 @@ fn a_trial_goes_on_where_the_look_that_it_waits_for_is_dropped() {
         let wanted = host.pilot.wanted();
         wanted.is_some_and(|wanted| wanted.vms == [kept])
     };
-    let mut next = host.now + STEP;
     while !is_look(&host) {
-        if !host.records(next) {
-            host.now = next;
-            host.reads();
-            next += STEP;
-        }
+        host.turn();
     }
     let ends = [Kind::Keep, Kind::GoBack];
     assert!(!host.is_any(tried, &ends), "{:?}", host.events);
-    host.cpu_pressure = PRESSED;
+    host.state.cpu_pressure = PRESSED;
     host.reads();
-    assert_eq!(host.vm(kept).ceiling, OFF);
+    assert_eq!(host.ceiling(kept), OFF);
     host.pass(100);
     assert!(host.is_any(tried, &ends), "{:?}", host.events);
 }
@@ -177,7 +171,7 @@ fn a_trial_that_the_host_disturbs_ends_for_that_and_not_for_its_vm() {
         let vm = host.comes(EACH_150_US, FOUND);
         host.until(decided(vm, Kind::Try));
         host.vm(vm).load.halts_per_s /= 3.0;
-        host.cpu_pressure = Pressure::Share(pressure);
+        host.state.cpu_pressure = Pressure::Share(pressure);
         host.until(decided(vm, Kind::GoBack));
         host.pass(1);
         let of = &host.pilot.standing().vms[0];

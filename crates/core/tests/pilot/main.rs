@@ -27,6 +27,7 @@ mod shared;
 mod takes_over;
 mod world;
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use haltwise_core::pilot::decision::Kind;
@@ -41,32 +42,43 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
 }
 
+/// One seed for each world, or the one that is asked for.
+fn seeds(worlds: u64) -> Range<u64> {
+    match number("HALTWISE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 1..1 + worlds,
+    }
+}
+
+/// Lets some days of a world pass.
+fn run(seed: u64, calm: Option<Calm>) -> World {
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        let mut world = World::new(seed, calm);
+        (0..DAYS).for_each(|_| world.day());
+        if calm.is_some() {
+            world.laws.is_settled();
+        }
+        world.end();
+        world
+    }));
+    ran.unwrap_or_else(|_| panic!("HALTWISE_SEED={seed} repeats it ({calm:?})"))
+}
+
 #[test]
 fn whatever_happens_the_laws_hold() {
     let days = number("HALTWISE_DAYS").unwrap_or(GATE);
-    let seeds = match number("HALTWISE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 1..1 + days.div_ceil(DAYS),
-    };
+    let seeds = seeds(days.div_ceil(DAYS));
     let (mut kept, mut tried, mut lives, mut lost) = (0, 0, 0, (0.0_f64, 0));
     let (mut actual, mut found) = (0.0, 0.0);
     for seed in seeds {
-        let ran = catch_unwind(AssertUnwindSafe(|| {
-            let mut world = World::new(seed);
-            (0..DAYS).for_each(|_| world.day());
-            world.end();
-            world
-        }));
-        let Ok(world) = ran else {
-            panic!("HALTWISE_SEED={seed} repeats it");
-        };
+        let world = run(seed, None);
         kept += world.count(Kind::Keep) + world.count(Kind::Again);
         tried += world.count(Kind::Try);
         lives += world.lives;
         if world.laws.largest_loss > lost.0 {
             lost = (world.laws.largest_loss, seed);
         }
-        (actual, found) = (actual + world.laws.actual, found + world.laws.found);
+        (actual, found) = (actual + world.laws.all.actual, found + world.laws.all.found);
     }
     println!(
         "{days} days, {lives} lives of the daemon: {tried} trials, {kept} kept; cost {:.1} % less than as found; the \
@@ -85,24 +97,11 @@ const CALM: u64 = 80;
 #[test]
 fn while_loads_stay_as_they_are_no_setting_goes_back_and_forth() {
     let days = number("HALTWISE_DAYS").map_or(CALM, |days| days.div_ceil(5));
-    let seeds = match number("HALTWISE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 1..1 + days.div_ceil(2 * DAYS),
-    };
+    let seeds = seeds(days.div_ceil(2 * DAYS));
     let mut kept = 0;
     for seed in seeds {
         for calm in [Calm::Quiet, Calm::Pressed] {
-            let ran = catch_unwind(AssertUnwindSafe(|| {
-                let mut world = World::calm(seed, calm);
-                (0..DAYS).for_each(|_| world.day());
-                world.laws.is_settled();
-                world.end();
-                world.count(Kind::Keep)
-            }));
-            let Ok(of) = ran else {
-                panic!("HALTWISE_SEED={seed} repeats it ({calm:?})");
-            };
-            kept += of;
+            kept += run(seed, Some(calm)).count(Kind::Keep);
         }
     }
     assert!(kept > 0 || number("HALTWISE_SEED").is_some());

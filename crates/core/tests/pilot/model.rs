@@ -21,15 +21,17 @@ pub(crate) const COST: Cost = Cost {
     ..Cost::FREE
 };
 
-/// A pilot that may act, on a kernel that has all.
-pub(crate) fn setup<E>(evidence: E, memory: Memory, seed: u64) -> Setup<E> {
+/// A pilot on a kernel that has all.
+pub(crate) fn setup(
+    evidence: Modelled,
+    memory: Memory,
+    limits: Limits,
+    seed: u64,
+) -> Setup<Modelled> {
     Setup {
         evidence,
         rule: Rule::of(Version::new(6, 12), Arch::X86),
-        limits: Limits {
-            may_act: true,
-            ..Limits::default()
-        },
+        limits,
         memory,
         proofs: Errors::default(),
         recording_ns_per_halt: 1_000.0,
@@ -120,22 +122,21 @@ pub(crate) struct Chunk {
 pub(crate) struct Modelled {
     pub(crate) bias: f64,
     pub(crate) seed: SplitMix64,
+    /// What polls more is what polls less in truth, and the reverse.
+    pub(crate) is_inverted: bool,
 }
 
 impl Modelled {
     pub(crate) fn right(seed: u64) -> Self {
-        Self {
-            bias: 0.0,
-            seed: SplitMix64(seed),
-        }
+        Self::wrong_by(0.0, seed)
     }
-}
 
-fn around(value: f64, width: f64) -> Interval {
-    Interval {
-        value,
-        low: value - width,
-        high: value + width,
+    pub(crate) fn wrong_by(bias: f64, seed: u64) -> Self {
+        Self {
+            bias,
+            seed: SplitMix64(seed),
+            is_inverted: false,
+        }
     }
 }
 
@@ -178,9 +179,9 @@ impl Evidence for Modelled {
         };
         let found = question.found.halt_poll_ns;
         let found_ratio = if found == in_force {
-            around(1.0, 0.0)
+            Interval::around(1.0, 0.0)
         } else {
-            around(wrong(found).0 / now, 0.01)
+            Interval::around(wrong(found).0 / now, 0.01)
         };
         let may = question.max_poll_cpu_percent.unwrap_or(f64::INFINITY);
         let idle = question.idle_cpu_percent.unwrap_or(f64::INFINITY);
@@ -193,6 +194,7 @@ impl Evidence for Modelled {
         let predicted = predicted.min_by(|a, b| a.0.total_cmp(&b.0));
         let (predicted, best) = predicted.unwrap_or((now, in_force));
         let gain = 1.0 - predicted / now;
+        let sign = if self.is_inverted { -1.0 } else { 1.0 };
         let worst = sum(&|chunk| {
             let polled = (chunk.load.gap_ns + LATENCY_NS).min(f64::from(best));
             chunk.load.halts_per_s * (polled + SWITCH_NS + 2.0 * LATENCY_NS)
@@ -202,9 +204,9 @@ impl Evidence for Modelled {
                 halt_poll_ns: best,
                 ..question.in_force
             },
-            gain: around(gain, 0.03),
+            gain: Interval::around(gain, 0.03),
             poll_cpu_percent: poll(best),
-            more_poll_cpu_percent: poll(best) - poll(in_force),
+            more_poll_cpu_percent: sign * (poll(best) - poll(in_force)),
             worst_ns_per_s: (worst - now).max(0.0),
         };
         Some(Answer {
@@ -214,7 +216,7 @@ impl Evidence for Modelled {
             latency_mean_ns: LATENCY_NS,
             gap_mean_ns: sum(&|chunk| chunk.load.gap_ns) / chunks.len() as f64,
             found_ratio,
-            more_poll_than_found_percent: poll(in_force) - poll(found),
+            more_poll_than_found_percent: sign * (poll(in_force) - poll(found)),
             choice: (gain > 0.02).then_some(choice),
             verdict: "no setting is better",
         })

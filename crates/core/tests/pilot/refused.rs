@@ -2,10 +2,10 @@
 
 use haltwise_core::ids::VmKey;
 use haltwise_core::pilot::decision::{Decision, Kind, Refusal};
-use haltwise_core::pilot::input::{Ceiling, Held, Scope};
+use haltwise_core::pilot::input::{Ceiling, Scope};
 
-use super::host::{EACH_150_US, Event, FOUND, FOUND_NS, Host, decided, fixed};
-use super::world::SECOND;
+use super::host::{EACH_150_US, Event, FOUND, Host, SECOND, decided, fixed};
+use super::journal::SET;
 
 fn full() -> Refusal {
     Refusal::Failed("no space left on device".to_owned())
@@ -40,7 +40,7 @@ fn what_cannot_be_restored_is_tried_again_less_and_less_often() {
     assert_eq!(stops.len(), 1, "{stops:?}");
     host.refuses = |_| None;
     host.until(decided(vm, Kind::Restore));
-    assert_eq!(host.vm(vm).ceiling, FOUND);
+    assert_eq!(host.ceiling(vm), FOUND);
     // What was made begins anew.
     host.refuses = restores_nothing;
     host.events.clear();
@@ -80,7 +80,7 @@ fn a_trial_whose_vm_follows_another_value_ends_and_is_tried_again() {
     host.refuses = |decision| (decision.kind == Kind::On).then_some(Refusal::Moved);
     host.until(decided(vm, Kind::On));
     host.refuses = |_| None;
-    host.param_ns = 190_000;
+    host.machine.param_ns = 190_000;
     host.until(decided(vm, Kind::Keep));
     let standing = host.pilot.standing();
     assert_eq!(standing.vms[0].found_ns, Some(190_000));
@@ -96,19 +96,17 @@ fn a_change_that_failed_and_was_made_nevertheless_is_the_pilots() {
     host.until(decided(vm, Kind::On));
     host.refuses = |_| None;
     host.vm(vm).is_silent = false;
-    host.vm(vm).ceiling = Ceiling::Own(5_000);
-    host.vm(vm).held = Some(Held {
-        before: FOUND_NS,
-        ours: 5_000,
-    });
+    host.machine.ceilings.insert(vm, Ceiling::Own(5_000));
+    host.machine.journal.insert(Scope::Vm(vm), SET);
     host.until(decided(vm, Kind::Restore));
-    assert_eq!(host.vm(vm).ceiling, FOUND);
+    assert_eq!(host.ceiling(vm), FOUND);
     // And of one that restores nothing more is to be done.
     host.refuses = restores_nothing;
     host.until(decided(vm, Kind::Off));
     host.events.clear();
     host.refuses = |_| None;
-    host.vm(vm).ceiling = FOUND;
+    host.machine.ceilings.insert(vm, FOUND);
+    host.machine.journal.clear();
     host.pass(60);
     let more = [Kind::Restore, Kind::HandsOff];
     assert!(!host.is_any(vm, &more), "{:?}", host.events);
@@ -121,10 +119,10 @@ fn a_value_modified_externally_after_a_change_that_failed_is_left_alone() {
     host.refuses = |_| Some(full());
     host.until(decided(vm, Kind::On));
     host.refuses = |_| None;
-    host.vm(vm).ceiling = Ceiling::Own(145_000);
+    host.machine.ceilings.insert(vm, Ceiling::Own(145_000));
     host.until(decided(vm, Kind::HandsOff));
     host.pass(60);
-    assert_eq!(host.vm(vm).ceiling, Ceiling::Own(145_000));
+    assert_eq!(host.ceiling(vm), Ceiling::Own(145_000));
 }
 
 /// Once its VMM has answered that it was not made, an undo is an undo.
@@ -138,6 +136,6 @@ fn a_change_that_failed_and_was_not_made_explains_no_later_one() {
     host.refuses = |_| Some(full());
     host.until(decided(vm, Kind::On));
     host.pass(2);
-    host.vm(vm).ceiling = found;
+    host.machine.ceilings.insert(vm, found);
     host.until(decided(vm, Kind::HandsOff));
 }

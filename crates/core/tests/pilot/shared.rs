@@ -19,9 +19,9 @@ fn it_is_set_for_a_vm_that_is_to_be_left_alone_where_that_is_allowed() {
     });
     host.comes(EACH_150_US, Ceiling::Fixed(None));
     let alone = host.comes(EACH_15_US, Ceiling::Fixed(None));
-    host.vm(alone).is_left_alone = true;
+    host.vm(alone).goal = None;
     host.until(KEPT);
-    assert_ne!(host.param_ns, FOUND_NS);
+    assert_ne!(host.machine.param_ns, FOUND_NS);
 }
 
 #[test]
@@ -44,9 +44,9 @@ fn what_an_earlier_run_set_of_it_is_restored() {
     host.goes(vm);
     host.restarts();
     let alone = host.comes(EACH_15_US, Ceiling::Fixed(None));
-    host.vm(alone).is_left_alone = true;
+    host.vm(alone).goal = None;
     host.until(RESTORED);
-    assert_eq!(host.param_ns, FOUND_NS);
+    assert_eq!(host.machine.param_ns, FOUND_NS);
 }
 
 /// What it followed was the pilot's: what was there before is what it would follow without.
@@ -57,7 +57,7 @@ fn a_vm_that_followed_what_the_pilot_set_was_found_with_what_was_there_before() 
         host.comes(EACH_150_US, Ceiling::Fixed(None));
     }
     host.until(KEPT);
-    assert!(host.param_ns < 35_000, "{}", host.param_ns);
+    assert!(host.machine.param_ns < 35_000, "{}", host.machine.param_ns);
     let vm = host.comes(EACH_15_US, Ceiling::Follows);
     host.until(decided(vm, Kind::Keep));
     let standing = host.pilot.standing();

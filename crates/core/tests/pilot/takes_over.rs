@@ -2,18 +2,16 @@
 
 use haltwise_core::ids::VmKey;
 use haltwise_core::pilot::decision::Kind;
-use haltwise_core::pilot::input::{Ceiling, Held};
+use haltwise_core::pilot::input::{Ceiling, Scope};
 
-use super::host::{EACH_150_US, FOUND_NS, Host, decided};
+use super::host::{EACH_150_US, Host, decided};
+use super::journal::SET;
 
 /// The journal has that an earlier run set 5 us in place of 200 us; now 145 us are in force.
 fn host() -> (Host, VmKey) {
     let mut host = Host::new();
     let vm = host.comes(EACH_150_US, Ceiling::Own(145_000));
-    host.vm(vm).held = Some(Held {
-        before: FOUND_NS,
-        ours: 5_000,
-    });
+    host.machine.journal.insert(Scope::Vm(vm), SET);
     host.reads();
     assert_eq!(host.events, [(0, decided(vm, Kind::HandsOff))]);
     (host, vm)

@@ -1,32 +1,28 @@
 //! Bars that are as wide as their place: shares of a whole, side by side.
 
 use super::markup::{Element, Markup, el};
+use super::plain;
+use crate::block::Part;
 use crate::number::share;
 
-#[derive(Debug, Clone, Copy)]
-pub struct Part<'a> {
-    pub class: &'static str,
-    pub name: &'a str,
-    pub value: f64,
-}
-
 /// Parts of a whole as one bar, with what they are as its text.
-pub fn stacked(parts: &[Part<'_>], whose: &str) -> Markup {
-    let all: f64 = parts.iter().map(|part| part.value).sum();
+pub fn stacked(parts: &[Part], whose: &str) -> Markup {
+    let all: f64 = parts.iter().map(|part| part.value as f64).sum();
     if all <= 0.0 {
         return el("span").class("none").with("nothing").into();
     }
-    let named: Vec<String> = parts
-        .iter()
-        .filter(|part| part.value > 0.0)
-        .map(|part| format!("{} {}", part.name, share(part.value / all)))
-        .collect();
+    let there = parts.iter().filter(|part| part.value > 0);
+    let there = there.map(|part| {
+        let share_of_all = part.value as f64 / all;
+        let title = format!("{} {}", plain(&part.name), share(share_of_all));
+        (part.class, share_of_all * 100.0, title)
+    });
+    let there: Vec<_> = there.collect();
+    let titles: Vec<&str> = there.iter().map(|(.., title)| title.as_str()).collect();
+    let mut made = bar(&format!("{whose}: {}", titles.join(", ")));
     let mut from = 0.0;
-    let mut made = bar(&format!("{whose}: {}", named.join(", ")));
-    for part in parts.iter().filter(|part| part.value > 0.0) {
-        let width = part.value / all * 100.0;
-        let title = format!("{} {}", part.name, share(part.value / all));
-        made = made.with(piece(part.class, from, width).with(el("title").with(title)));
+    for (class, width, title) in &there {
+        made = made.with(piece(class, from, *width).with(el("title").with(title.as_str())));
         from += width;
     }
     made.into()
@@ -106,15 +102,15 @@ mod test {
 
     #[test]
     fn parts_fill_the_bar_and_are_said() {
-        let of = |class, name, value| Part { class, name, value };
-        let made = stacked(&[of("a", "x", 1.0), of("b", "y", 3.0)], "web <1>");
+        let of = |class, name: &'static str, value| Part {
+            class,
+            name: name.into(),
+            value,
+        };
+        let made = stacked(&[of("a", "x", 1), of("b", "y", 3)], "web <1>");
         let text = made.as_str();
         assert!(text.contains("width=\"25.00%\"") && text.contains("x=\"25.00%\""));
         assert!(text.contains("web &lt;1&gt;: x 25.0 %, y 75.0 %"), "{text}");
-        assert!(
-            stacked(&[of("a", "x", 0.0)], "")
-                .as_str()
-                .contains("nothing")
-        );
+        assert!(stacked(&[of("a", "x", 0)], "").as_str().contains("nothing"));
     }
 }

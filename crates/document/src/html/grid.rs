@@ -1,13 +1,7 @@
 //! Tables: a caption, columns with heads, cells that sort by what they mean.
 
 use super::markup::{Element, Markup, el};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Is {
-    Text,
-    Number,
-    Bar,
-}
+use crate::figure::Unit;
 
 #[derive(Debug)]
 pub struct Cell {
@@ -41,47 +35,49 @@ pub fn maybe(value: Option<f64>, text: impl Fn(f64) -> String) -> Cell {
 
 #[derive(Debug, Clone)]
 pub struct Head {
-    pub is: Is,
+    pub unit: Unit,
     pub title: String,
     /// What it means, shown where a pointer rests on it; empty where the title says it.
     pub meaning: &'static str,
 }
 
+/// A column whose title says what it means.
+impl From<(Unit, &str)> for Head {
+    fn from((unit, title): (Unit, &str)) -> Self {
+        Self {
+            unit,
+            title: title.to_owned(),
+            meaning: "",
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Table {
     caption: String,
+    /// Its name for the page's script, which may sort it then.
     id: Option<&'static str>,
     columns: Vec<Head>,
     rows: Vec<(Option<String>, Vec<Cell>)>,
-    sorts: bool,
 }
 
 impl Table {
     /// A table without rows.
-    pub fn new(caption: impl Into<String>, columns: &[(Is, &'static str)]) -> Self {
-        let head = |(is, title): &(Is, &'static str)| Head {
-            is: *is,
-            title: (*title).to_owned(),
-            meaning: "",
-        };
-        Self::headed(caption, columns.iter().map(head).collect())
-    }
-
-    /// A table without rows, whose columns say what they mean.
-    pub fn headed(caption: impl Into<String>, columns: Vec<Head>) -> Self {
+    pub fn new(
+        caption: impl Into<String>,
+        columns: impl IntoIterator<Item = impl Into<Head>>,
+    ) -> Self {
         Self {
             caption: caption.into(),
             id: None,
-            columns,
+            columns: columns.into_iter().map(Into::into).collect(),
             rows: Vec::new(),
-            sorts: false,
         }
     }
 
     /// The script may sort it.
     #[must_use]
     pub fn sortable(mut self, id: &'static str) -> Self {
-        self.sorts = true;
         self.id = Some(id);
         self
     }
@@ -96,15 +92,10 @@ impl Table {
         self.rows.push((Some(id), cells));
     }
 
-    /// Whether there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// The table, in a place of its own that scrolls where the screen is too narrow.
     pub fn finish(self) -> Element {
         let heads = self.columns.iter().map(|column| {
-            let mut head = el("th").attr("scope", "col").class(class(column.is));
+            let mut head = el("th").attr("scope", "col").class(class(column.unit));
             if !column.meaning.is_empty() {
                 head = head.attr("title", column.meaning.replace('`', ""));
             }
@@ -120,7 +111,7 @@ impl Table {
                 } else {
                     el("td")
                 };
-                made = made.class(class(column.is));
+                made = made.class(class(column.unit));
                 if let Some(value) = cell.value {
                     made = made.attr("data-v", value);
                 }
@@ -135,10 +126,7 @@ impl Table {
         let body = el("tbody").with_all(rows);
         let mut table = el("table");
         if let Some(id) = self.id {
-            table = table.attr("id", id);
-        }
-        if self.sorts {
-            table = table.flag("data-sorts");
+            table = table.attr("id", id).flag("data-sorts");
         }
         let caption = el("caption").with(self.caption.clone());
         el("div")
@@ -150,10 +138,10 @@ impl Table {
     }
 }
 
-fn class(is: Is) -> &'static str {
-    match is {
-        Is::Text => "t",
-        Is::Number => "n",
-        Is::Bar => "b",
+fn class(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Drawn => "b",
+        unit if unit.is_number() => "n",
+        _ => "t",
     }
 }

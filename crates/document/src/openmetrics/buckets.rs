@@ -1,7 +1,6 @@
 //! A histogram of times.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::family::{line, shifted};
 
@@ -16,10 +15,6 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    pub(super) fn from_json(value: &Value) -> Option<Self> {
-        Self::deserialize(value).ok()
-    }
-
     /// A line for each bound, one without bound, sum and count.
     pub(super) fn lines(&self) -> usize {
         self.below.len() + 3

@@ -1,18 +1,17 @@
 //! What distinguishes series of one metric.
 
+use std::fmt::Write as _;
 use std::rc::Rc;
 
 use serde_json::Value;
 
 use crate::figure::{Figures, leaves};
 
+/// Labels as they stand between braces; no two have one name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Labels {
-    all: Vec<(&'static str, String)>,
-}
+pub struct Labels(String);
 
 impl Labels {
-    /// None.
     pub fn none() -> Self {
         Self::default()
     }
@@ -40,24 +39,16 @@ impl Labels {
 
     /// An empty label is none for those who read it.
     fn put(&mut self, name: &'static str, value: &str) {
-        if !value.is_empty() {
-            self.all.retain(|(known, _)| *known != name);
-            self.all.push((name, escaped(value)));
+        if value.is_empty() {
+            return;
         }
+        let comma = if self.0.is_empty() { "" } else { "," };
+        // Writing to a String cannot fail.
+        let _ = write!(self.0, "{comma}{name}=\"{}\"", escaped(value));
     }
 
     pub(super) fn text(&self) -> Rc<str> {
-        let mut text = String::new();
-        for (name, value) in &self.all {
-            if !text.is_empty() {
-                text.push(',');
-            }
-            text.push_str(name);
-            text.push_str("=\"");
-            text.push_str(value);
-            text.push('"');
-        }
-        text.into()
+        self.0.as_str().into()
     }
 }
 

@@ -9,28 +9,22 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use haltwise_core::ids::VcpuId;
 use haltwise_core::units::Nanos;
 use iced_x86::IcedError;
 use kvm_ioctls::IoEventAddress;
 
 use super::Devices;
 use super::virtio::register;
-use crate::vcpu_counts::VcpuCounts;
 use haltwise_lab::clock;
 use haltwise_lab::event::Event;
 use haltwise_lab::exit::ExitCounts;
 use haltwise_lab::guest::Program;
 use haltwise_lab::memory::{MMIO, counter, param};
+use haltwise_lab::outcome::VcpuOutcome;
 use haltwise_lab::routing::Interrupts;
 use haltwise_lab::tally;
 use haltwise_lab::vcpu::{Ends, VcpuThread};
 use haltwise_lab::vm::{self, Vm, VmConfig};
-
-/// What does not end within this, once it was told to, is kicked out.
-const GRACE: Nanos = Nanos(2_000_000_000);
-/// Between two kicks: a signal just before `KVM_RUN` is lost.
-const KICK_INTERVAL: Nanos = Nanos(10_000_000);
 
 /// A VM that does not run yet.
 #[derive(Debug)]
@@ -130,26 +124,17 @@ impl Running {
     /// Ends it after its round, kicks it out if it does not end, and counts.
     pub fn end(self) -> anyhow::Result<Ended> {
         self.vm.memory.set_word(0, param::ROUNDS, 0)?;
-        let grace_ns = clock::now_ns().saturating_add(GRACE.0);
-        let mut wait = GRACE;
-        while !self.thread.is_finished() {
-            clock::wait_readable(&self.ends.event, Some(wait)).context("wait for an end")?;
-            if !self.thread.is_finished() && clock::now_ns() >= grace_ns {
-                self.thread.kick();
-                wait = KICK_INTERVAL;
-            }
-        }
+        let ended = self.ends.wait(|| std::iter::once(&self.thread));
+        ended.context("wait for an end")?;
         let elapsed_ns = clock::now_ns().saturating_sub(self.start_ns);
-        let tid = self.thread.tid();
-        let mut end = self.thread.join();
-        let result = std::mem::replace(&mut end.result, Ok(()));
-        result.with_context(|| format!("VM `{}`", self.vm.config.name))?;
-        let outcome = tally::vcpu(&self.vm.memory, VcpuId(0), tid, &end)?;
+        let end = self.thread.join();
+        let end = end.with_context(|| format!("VM `{}`", self.vm.config.name))?;
+        let outcome = tally::vcpu(&self.vm.memory, &end)?;
         Ok(Ended {
             rounds: self.vm.memory.word(0, counter::ROUNDS)?,
             interrupts: self.vm.memory.word(0, counter::INTERRUPTS)?,
             vm: self.vm,
-            counts: VcpuCounts::of(&outcome),
+            counts: outcome,
             exits: end.exits,
             elapsed_ns,
         })
@@ -162,7 +147,7 @@ pub struct Ended {
     pub rounds: u32,
     pub interrupts: u32,
     /// All that is known of its vCPU.
-    pub counts: VcpuCounts,
+    pub counts: VcpuOutcome,
     /// Exits to the VMM, other than the last.
     pub exits: ExitCounts,
     pub elapsed_ns: u64,
@@ -178,6 +163,15 @@ impl Ended {
     pub fn switches(&self) -> f64 {
         let switches = self.counts.voluntary_switches;
         switches.map_or(f64::NAN, |switches| switches as f64)
+    }
+
+    /// CPU of the vCPU's thread, in microseconds.
+    pub fn cpu_us(&self) -> f64 {
+        self.counts.cpu_ns as f64 / 1e3
+    }
+
+    pub fn elapsed_us(&self) -> f64 {
+        self.elapsed_ns as f64 / 1e3
     }
 
     pub fn per_second(&self, count: f64) -> f64 {

@@ -272,7 +272,7 @@ fn to_guest(
     u32::try_from(writer.bytes_written()).ok()
 }
 
-/// Who sends the guest's frames. What comes from the link is a worker's in any case: it comes while the vCPU
+/// Sender of the guest's frames. What comes from the link is a worker's in any case: it comes while the vCPU
 /// runs or halts.
 #[derive(Debug)]
 pub enum Sender {

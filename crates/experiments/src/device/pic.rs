@@ -62,21 +62,18 @@ struct Chip {
     special_fully_nested: bool,
 }
 
+/// Bits with one of them set or not.
+fn with(bits: u8, bit: u8, is_set: bool) -> u8 {
+    if is_set { bits | bit } else { bits & !bit }
+}
+
 impl Chip {
     fn set(&mut self, line: u8, raised: bool) {
         let bit = 1 << line;
         let rises = raised && self.lines & bit == 0;
-        self.lines = if raised {
-            self.lines | bit
-        } else {
-            self.lines & !bit
-        };
+        self.lines = with(self.lines, bit, raised);
         if self.level_triggered & bit != 0 {
-            self.requests = if raised {
-                self.requests | bit
-            } else {
-                self.requests & !bit
-            };
+            self.requests = with(self.requests, bit, raised);
         } else if rises {
             self.requests |= bit;
         }

@@ -54,6 +54,10 @@ pub mod feature {
     pub const IN_ORDER: u64 = 1 << 35;
 }
 
+const QUEUE_DESC: u32 = register::QUEUE_DESC[0];
+const QUEUE_DRIVER: u32 = register::QUEUE_DRIVER[0];
+const QUEUE_DEVICE: u32 = register::QUEUE_DEVICE[0];
+
 /// Bit of [`register::INTERRUPT_STATUS`]: the device has used a buffer.
 pub const USED_BUFFER: u32 = 1;
 const MAGIC: u32 = 0x7472_6976;
@@ -244,26 +248,18 @@ impl Transport {
             register::QUEUE_NUM => queue.try_set_size(u16::try_from(value).ok()?).ok()?,
             register::QUEUE_READY => queue.set_ready(value == 1),
             _ => {
-                for (half, set) in [(0, true), (1, false)] {
-                    let (low, high) = if set {
-                        (Some(value), None)
-                    } else {
-                        (None, Some(value))
-                    };
-                    if offset == register::QUEUE_DESC[half] {
-                        queue.set_desc_table_address(low, high);
-                        return Some(());
-                    }
-                    if offset == register::QUEUE_DRIVER[half] {
-                        queue.set_avail_ring_address(low, high);
-                        return Some(());
-                    }
-                    if offset == register::QUEUE_DEVICE[half] {
-                        queue.set_used_ring_address(low, high);
-                        return Some(());
-                    }
+                // The upper half of an address follows the lower.
+                let (first, low, high) = if offset & 4 == 0 {
+                    (offset, Some(value), None)
+                } else {
+                    (offset - 4, None, Some(value))
+                };
+                match first {
+                    QUEUE_DESC => queue.set_desc_table_address(low, high),
+                    QUEUE_DRIVER => queue.set_avail_ring_address(low, high),
+                    QUEUE_DEVICE => queue.set_used_ring_address(low, high),
+                    _ => return None,
                 }
-                return None;
             }
         }
         Some(())

@@ -67,18 +67,17 @@ impl<P: Page> Agent<P> {
     /// Tells every guest that the agent looks again at `host` or earlier. A pass has to follow before the
     /// agent sleeps: see the module's header.
     pub fn promise(&self, host: u64) -> anyhow::Result<()> {
-        for client in &self.clients {
-            let guest = host.wrapping_add(client.tsc_offset);
-            client.page.store64(NEXT_SYNC, guest)?;
-        }
-        fence(Ordering::SeqCst);
-        Ok(())
+        self.say(|client| host.wrapping_add(client.tsc_offset))
     }
 
     /// Tells every guest one of the two that are no times: [`super::page::ALWAYS`], [`super::page::NEVER`].
     pub fn announce(&self, word: u64) -> anyhow::Result<()> {
+        self.say(|_| word)
+    }
+
+    fn say(&self, word: impl Fn(&Client<P>) -> u64) -> anyhow::Result<()> {
         for client in &self.clients {
-            client.page.store64(NEXT_SYNC, word)?;
+            client.page.store64(NEXT_SYNC, word(client))?;
         }
         fence(Ordering::SeqCst);
         Ok(())

@@ -8,7 +8,7 @@ pub struct Counts {
     pub fired: u64,
     /// Writes of the guest that were seen; some may come between two looks.
     pub seen: u64,
-    /// Of these, those that took the place of a deadline which had not fired.
+    /// Those of them that took the place of a deadline which had not fired.
     pub replaced: u64,
     pub backwards: u64,
     /// Of those seen, those that wrote "none".

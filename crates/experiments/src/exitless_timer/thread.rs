@@ -31,7 +31,6 @@ pub enum Pace {
 pub struct AgentReport {
     pub elapsed_ns: u64,
     pub cpu_ns: u64,
-    pub passes: u64,
     /// What came of each page, in the order of VMs and vCPUs.
     pub counts: Vec<Counts>,
 }
@@ -110,11 +109,9 @@ fn serve(
     stop: &Flag,
 ) -> anyhow::Result<AgentReport> {
     let (start_ns, start_cpu) = (clock::now_ns(), clock::thread_cpu_ns());
-    let mut passes = 0;
     let fire = |client: usize| lines[client].wake.signal();
     while !stop.is_raised() {
         let due = agent.pass(ioctl::host_tsc, fire)?;
-        passes += 1;
         let Pace::Sync(every) = pace else {
             std::hint::spin_loop();
             continue;
@@ -123,7 +120,6 @@ fn serve(
         let wake = due.map_or(latest, |due| due.min(latest));
         agent.promise(wake)?;
         let due = agent.pass(ioctl::host_tsc, fire)?;
-        passes += 1;
         let wake = due.map_or(wake, |due| due.min(wake));
         let left = wake.saturating_sub(ioctl::host_tsc());
         clock::wait_readable(stop, Some(ticks.time(left)))?;
@@ -132,7 +128,6 @@ fn serve(
     Ok(AgentReport {
         elapsed_ns: clock::now_ns().saturating_sub(start_ns),
         cpu_ns: clock::thread_cpu_ns().saturating_sub(start_cpu),
-        passes,
         counts: agent
             .clients
             .iter()

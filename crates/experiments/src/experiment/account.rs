@@ -5,12 +5,14 @@ use std::fmt;
 use haltwise_core::policy::Policy;
 use haltwise_core::units::{HaltPollNs, Nanos};
 
-use super::Trial;
+use super::{Block, Trial};
 use haltwise_lab::clock::HostWait;
+use haltwise_lab::drive::Round;
 use haltwise_lab::guest::{Guest, Stamps};
 use haltwise_lab::halt_loop::HaltPolicy;
 use haltwise_lab::load::{Length, Load, LoadError};
-use haltwise_lab::outcome::{Outcome, VcpuOutcome};
+use haltwise_lab::outcome::{Quantiles, VcpuOutcome};
+use haltwise_lab::run::{Finished, run};
 
 /// A load of `pingpong` for a trial. One vCPU has a CPU of its own, where there are two, and the host
 /// waits as `how` says; several share what there is.
@@ -28,7 +30,18 @@ pub(super) fn load(trial: &Trial<'_>, name: &str, vcpus: u32, how: HostWait) -> 
     load
 }
 
-/// Who handles halts, and by which rule.
+/// Runs a load, and gives the figures of its account.
+pub(super) fn measure(
+    trial: &Trial<'_>,
+    load: &Load,
+    figures: fn(Block, &Account) -> Block,
+) -> anyhow::Result<Block> {
+    let finished = run(load, &trial.interrupt)?;
+    let block = Block::of(&finished.outcome);
+    Ok(figures(block, &Account::of(&finished)))
+}
+
+/// Side that handles halts, and its rule.
 pub(super) enum Halts {
     /// The VMM, by a policy of the core.
     User(&'static str),
@@ -69,30 +82,46 @@ pub(super) struct Account {
     /// Of that, polling, by KVM or by the VMM's halt loop.
     pub(super) polled_ns: f64,
     pub(super) hlts: f64,
-    pub(super) waits: f64,
     pub(super) switches: f64,
     /// Median and 99th percentile from signal to answer, in nanoseconds.
     pub(super) latency_ns: [f64; 2],
+    /// From signal to answer, over all rounds, in nanoseconds.
+    pub(super) waited_ns: f64,
+    /// Median and 99th percentile from one answer to the next, in nanoseconds.
+    pub(super) period_ns: [f64; 2],
+    /// Rounds that took an interrupt of the host's.
+    pub(super) interrupts: f64,
 }
 
 impl Account {
-    pub(super) fn of(outcome: &Outcome) -> Self {
-        let vcpus = || outcome.vms.iter().flat_map(|vm| &vm.vcpus);
-        let sum = |of: fn(&VcpuOutcome) -> Option<u64>| {
-            let sum = vcpus().map(of).sum::<Option<u64>>();
-            sum.map_or(f64::NAN, |sum| sum as f64)
+    pub(super) fn of(finished: &Finished) -> Self {
+        let outcome = &finished.outcome;
+        let sum = |of: fn(&VcpuOutcome) -> Option<u64>| outcome.sum(of).unwrap_or(f64::NAN);
+        let ends = |times: Option<Quantiles>| {
+            times.map_or([f64::NAN; 2], |times| [times.p50 as f64, times.p99 as f64])
         };
-        let trips = outcome.vms.first().and_then(|vm| vm.round_trip_ns);
+        let rounds = || {
+            let vcpus = finished.rounds.iter().flatten();
+            vcpus.flat_map(|vcpu| &vcpu.rounds)
+        };
+        let period = |round: &Round| round.gap_ns.saturating_add(round.round_trip_ns());
         Self {
             rounds: sum(|vcpu| vcpu.rounds.or(vcpu.guest_poll.map(|polls| polls.rounds))),
             elapsed_ns: outcome.elapsed_ns as f64,
             cpu_ns: sum(|vcpu| Some(vcpu.cpu_ns)),
             polled_ns: sum(polled_ns),
             hlts: sum(|vcpu| Some(vcpu.halts)),
-            waits: sum(|vcpu| vcpu.user_halts.map(|halts| halts.waits).or(vcpu.waits())),
             switches: sum(|vcpu| vcpu.voluntary_switches),
-            latency_ns: trips.map_or([f64::NAN; 2], |t| [t.p50 as f64, t.p99 as f64]),
+            latency_ns: ends(outcome.vms.first().and_then(|vm| vm.round_trip_ns)),
+            waited_ns: rounds().map(Round::round_trip_ns).sum::<u64>() as f64,
+            period_ns: ends(Quantiles::of(rounds().map(period).collect())),
+            interrupts: rounds().filter(|round| round.interrupted).count() as f64,
         }
+    }
+
+    /// For each round.
+    pub(super) fn each(&self, total: f64) -> f64 {
+        total / self.rounds
     }
 
     pub(super) fn per_second(&self, count: f64) -> f64 {
@@ -109,6 +138,5 @@ fn polled_ns(vcpu: &VcpuOutcome) -> Option<u64> {
     if let Some(halts) = vcpu.user_halts {
         return Some(halts.halt_poll_success_ns + halts.halt_poll_fail_ns);
     }
-    let stat = |name: &str| vcpu.stats.get(name).copied();
-    Some(stat("halt_poll_success_ns")? + stat("halt_poll_fail_ns")?)
+    Some(vcpu.stat("halt_poll_success_ns")? + vcpu.stat("halt_poll_fail_ns")?)
 }

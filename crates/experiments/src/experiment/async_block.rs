@@ -35,17 +35,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         document: "Intel Technology Journal 10(3), 2006: tuning VT-x guests on Xen",
         reports: &["disk DMA completed asynchronously instead of blocking the vCPU: +8 %"],
     },
-    figures: figures! {
-        "requests", "1/s", More, "requests of 4 KiB, writes and reads";
-        "time", "us", Less, "from one request to the next";
-        "service", "us", Neither, "of that, the disk's: from taken to used";
-        "progress", "1/s", More, "turns of work beside them";
-        "exits", "", Less, "exits to the VMM for each request";
-        "cpu", "us", Neither, "CPU of the vCPU thread for each request";
-        "worker-cpu", "us", Neither, "CPU of the worker for each request, without the kernel's own threads";
-        "switches", "", Less, "times that the vCPU thread waited, for each request";
-        "correct", "", More, "1 if every block came back and the disk holds them, byte for byte; 0 if not";
-    },
+    figures: FIGURES,
     variants: || {
         variants! {
             GROUP, IN_EXIT, "the VMM does the I/O before the vCPU goes on";
@@ -65,9 +55,25 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     limits: &[
         "a guest that never waits for its requests is the best that can happen to a disk served beside it",
     ],
+    differs: "this guest has one request under way and can always work meanwhile, so its progress grows by \
+              all the time that the disk takes; the source's load spends most of its time on other things",
     run: run_one,
     conclude,
 };
+
+figures! { of: Stored;
+    "requests", "1/s", More, "requests of 4 KiB, writes and reads", of.ended.per_second(of.requests());
+    "time", "us", Less, "from one request to the next", of.each(of.ended.elapsed_us());
+    "service", "us", Neither, "of that, the disk's: from taken to used", of.each(of.serving_us());
+    "progress", "1/s", More, "turns of work beside them", of.ended.per_second(of.work.into());
+    "exits", "", Less, "exits to the VMM for each request", of.each(of.ended.exits_to_vmm() as f64);
+    "cpu", "us", Neither, "CPU of the vCPU thread for each request", of.each(of.ended.cpu_us());
+    "worker-cpu", "us", Neither, "CPU of the worker for each request, without the kernel's own threads",
+        of.each(of.worker_cpu_ns as f64 / 1e3);
+    "switches", "", Less, "times that the vCPU thread waited, for each request", of.each(of.ended.switches());
+    "correct", "", More, "1 if every block came back and the disk holds them, byte for byte; 0 if not",
+        f64::from(u8::from(of.correct));
+}
 
 fn effects() -> Vec<Effect> {
     effects! {
@@ -145,9 +151,23 @@ struct Stored {
     device: Shared<BlockDevice>,
     file: NamedTempFile,
     worker_cpu_ns: u64,
+    work: u32,
+    correct: bool,
 }
 
 impl Stored {
+    fn requests(&self) -> f64 {
+        f64::from(self.ended.rounds) * 2.0
+    }
+
+    fn each(&self, total: f64) -> f64 {
+        total / self.requests()
+    }
+
+    fn serving_us(&self) -> f64 {
+        self.device.lock().serving_ns as f64 / 1e3
+    }
+
     fn is_correct(&self) -> anyhow::Result<bool> {
         let mut stored = vec![0; (disk::BLOCKS * disk::BLOCK) as usize];
         let read = self.file.as_file().read_exact_at(&mut stored, 0);
@@ -201,32 +221,35 @@ fn store(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Stored> {
     };
     let device = BlockDevice::new(through, sectors, memory).context("make a queue")?;
     let device = Shared::new(device);
-    let several = trial.cpus.len() > 1;
     let (worker, server) = if trial.variant == 0 {
         (None, Server::Exit)
     } else {
-        let cpu = several.then(|| trial.host_cpu());
         let kicks = Arc::new(Event::new().context("create an eventfd")?);
         machine.notify(0, &kicks)?;
         let serving = Serving {
             device: device.clone(),
             kicks: Arc::clone(&kicks),
         };
-        let worker = worker(serving, ring, cpu)?;
+        let worker = worker(serving, ring, trial.own_host_cpu())?;
         (Some(worker), Server::Worker(kicks))
     };
     let machine = machine.with(BlockBoard {
         device: device.clone(),
         server,
     });
-    let ended = trial.run(machine, several.then(|| trial.vcpu_cpu()), rounds);
+    let ended = trial.run(machine, trial.own_vcpu_cpu(), rounds);
     let worker_cpu_ns = worker.map_or(Ok(0), HostThread::end);
-    Ok(Stored {
-        ended: ended?,
+    let ended = ended?;
+    let mut stored = Stored {
+        work: ended.vm.memory.word(0, disk::WORK)?,
+        ended,
         device,
         file,
         worker_cpu_ns: worker_cpu_ns?,
-    })
+        correct: false,
+    };
+    stored.correct = stored.is_correct()?;
+    Ok(stored)
 }
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
@@ -239,23 +262,7 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
         });
     }
     let stored = store(trial, None)?;
-    let correct = stored.is_correct()?;
-    let ended = &stored.ended;
-    let requests = f64::from(ended.rounds) * 2.0;
-    let each = |total: f64| total / requests;
-    let serving_ns = stored.device.lock().serving_ns;
-    let work = ended.vm.memory.word(0, disk::WORK)?;
-    let block = Block::of_machine(ended);
-    Ok(block
-        .with("requests", ended.per_second(requests))
-        .with("time", each(ended.elapsed_ns as f64) / 1e3)
-        .with("service", each(serving_ns as f64) / 1e3)
-        .with("progress", ended.per_second(work.into()))
-        .with("exits", each(ended.exits_to_vmm() as f64))
-        .with("cpu", each(ended.counts.cpu_ns as f64) / 1e3)
-        .with("worker-cpu", each(stored.worker_cpu_ns as f64) / 1e3)
-        .with("switches", each(ended.switches()))
-        .with("correct", f64::from(u8::from(correct))))
+    Ok(figures(Block::of_machine(&stored.ended), &stored))
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
@@ -277,13 +284,7 @@ fn conclude(results: &Results<'_>) -> Conclusion {
          needs its CPU, and where it ran for less than a request took, others had it"
             .to_owned(),
     );
-    Conclusion {
-        differs: "this guest has one request under way and can always work meanwhile, so its progress grows by \
-                  all the time that the disk takes; the source's load spends most of its time on other things"
-            .to_owned(),
-        notes,
-        ..Conclusion::default()
-    }
+    notes.into()
 }
 
 #[cfg(test)]

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::device::machine::Ended;
-use crate::vcpu_counts::VcpuCounts;
-use haltwise_lab::outcome::Outcome;
+use haltwise_lab::outcome::{Outcome, VcpuOutcome};
 
 #[derive(Debug, Clone, Default)]
 pub struct Block {
     /// Its figures by name; one that could not be had is not there.
     pub figures: BTreeMap<&'static str, f64>,
-    pub vcpus: Vec<VcpuCounts>,
+    pub vcpus: Vec<VcpuOutcome>,
     /// Counts for a chart, by name, as many as it has labels; those of a variant's blocks are added up.
     pub counts: BTreeMap<&'static str, Vec<u64>>,
     pub note: Option<String>,
@@ -19,9 +18,8 @@ pub struct Block {
 impl Block {
     /// With the counts of a run's vCPUs, and no figures yet.
     pub fn of(outcome: &Outcome) -> Self {
-        let vcpus = outcome.vms.iter().flat_map(|vm| &vm.vcpus);
         Self {
-            vcpus: vcpus.map(VcpuCounts::of).collect(),
+            vcpus: outcome.vcpus().cloned().collect(),
             ..Self::default()
         }
     }
@@ -34,12 +32,11 @@ impl Block {
         }
     }
 
-    /// The same with another figure; one that is no number is left out.
+    /// The same with another figure; one that is not known, or is no number, is left out.
     #[must_use]
-    pub fn with(mut self, name: &'static str, value: f64) -> Self {
-        if value.is_finite() {
-            self.figures.insert(name, value);
-        }
+    pub fn with(mut self, name: &'static str, value: impl Into<Option<f64>>) -> Self {
+        let value = value.into().filter(|value| value.is_finite());
+        self.figures.extend(value.map(|value| (name, value)));
         self
     }
 
@@ -48,10 +45,5 @@ impl Block {
     pub fn with_counts(mut self, name: &'static str, counts: Vec<u64>) -> Self {
         self.counts.insert(name, counts);
         self
-    }
-
-    /// The sum of a count over the vCPUs; `None` if one of them lacks it.
-    pub fn sum(&self, of: impl Fn(&VcpuCounts) -> Option<u64>) -> Option<u64> {
-        self.vcpus.iter().map(of).sum()
     }
 }

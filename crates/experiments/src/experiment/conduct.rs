@@ -11,8 +11,9 @@ use super::results::{Further, Results};
 use super::schedule::{Orders, seed_of_round};
 use super::verdicts::{effects, integrity};
 use super::witness::Watch;
-use super::{Block, Experiment, Trial, Variant, VcpuCounts};
+use super::{Block, Experiment, Figure, Trial, Variant};
 use haltwise_lab::clock;
+use haltwise_lab::outcome::VcpuOutcome;
 use haltwise_lab::program::no_kvm;
 
 /// Rounds that blocks are made short enough for: two more than a direction needs.
@@ -96,11 +97,10 @@ fn failed(experiment: &Experiment, error: &anyhow::Error) -> Found {
     }
 }
 
-/// Everything that one experiment has measured so far.
 struct Measured {
     rounds: Vec<Vec<Block>>,
     /// Of all blocks, also those of a round that was not finished.
-    vcpus: Vec<VcpuCounts>,
+    vcpus: Vec<VcpuOutcome>,
     interrupted: bool,
 }
 
@@ -143,7 +143,7 @@ fn one(
         variants: found_variants(&results),
         effects: effects(&results),
         integrity: integrity(&results, &witness),
-        differs: conclusion.differs,
+        differs: (conclusion.differs).unwrap_or_else(|| experiment.differs.to_owned()),
         tables: conclusion.tables,
         charts: conclusion.charts,
         notes,
@@ -210,22 +210,21 @@ fn notes_of(measured: &Measured, variants: &[Variant]) -> Vec<String> {
     if measured.interrupted {
         notes.push("ended early by a signal: the round under way is not counted".to_owned());
     }
-    let sum =
-        |of: fn(&VcpuCounts) -> Option<u64>| measured.vcpus.iter().filter_map(of).sum::<u64>();
-    let failed = sum(|v| v.attempted).saturating_sub(sum(|v| v.successful));
-    if failed > 100 && sum(|v| v.fail_ns) / failed < CUT_SHORT_NS {
+    let sum = |name: &str| {
+        let counts = measured.vcpus.iter().filter_map(|vcpu| vcpu.stat(name));
+        counts.sum::<u64>()
+    };
+    let attempted = sum("halt_attempted_poll");
+    let failed = attempted.saturating_sub(sum("halt_successful_poll"));
+    if failed > 100 && sum("halt_poll_fail_ns") / failed < CUT_SHORT_NS {
         notes.push(format!(
-            "the host was busy: {failed} of {} polls failed, most within a microsecond, because \
-             other tasks wanted these CPUs",
-            sum(|v| v.attempted)
+            "the host was busy: {failed} of {attempted} polls failed, most within a microsecond, because \
+             other tasks wanted these CPUs"
         ));
     }
     for (index, variant) in variants.iter().enumerate() {
-        let mut said = measured
-            .rounds
-            .iter()
-            .filter_map(|round| round[index].note.as_ref());
-        if let Some(note) = said.next() {
+        let mut rounds = measured.rounds.iter();
+        if let Some(note) = rounds.find_map(|round| round[index].note.as_ref()) {
             notes.push(format!("{}, {}: {note}", variant.group, variant.name));
         }
     }
@@ -233,22 +232,19 @@ fn notes_of(measured: &Measured, variants: &[Variant]) -> Vec<String> {
 }
 
 fn found_variants(results: &Results<'_>) -> Vec<FoundVariant> {
-    let figures = results.experiment.figures;
-    let found = |(index, variant): (usize, &Variant)| FoundVariant {
-        variant: variant.clone(),
-        figures: figures
-            .iter()
-            .map(|figure| results.estimate(index, &figure.name))
-            .collect(),
-        samples: figures
-            .iter()
-            .map(|figure| {
-                let rounds = results.rounds.iter();
-                rounds
-                    .map(|round| round[index].figures.get(&*figure.name).copied())
-                    .collect()
-            })
-            .collect(),
+    let figures = || results.experiment.figures.iter();
+    let found = |(index, variant): (usize, &Variant)| {
+        let samples = |figure: &Figure| {
+            let rounds = results.rounds.iter();
+            let samples = rounds.map(|round| round[index].figures.get(&*figure.name).copied());
+            samples.collect()
+        };
+        let estimates = figures().map(|figure| results.estimate(index, &figure.name));
+        FoundVariant {
+            variant: variant.clone(),
+            figures: estimates.collect(),
+            samples: figures().map(samples).collect(),
+        }
     };
     results.variants.iter().enumerate().map(found).collect()
 }

@@ -10,11 +10,11 @@
 use haltwise_core::workload::GapSpec;
 
 use super::account::{self, Account, Halts};
+use super::rows::{cell, cells};
 use super::{Block, Conclusion, Effect, Experiment, Results, Source, Trial, Variant};
 use crate::proposal;
 use haltwise_lab::clock::HostWait;
 use haltwise_lab::load::LoadError;
-use haltwise_lab::run::run;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "dynamic",
@@ -32,15 +32,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "list: on/off toggling is nearly as good",
         ],
     },
-    figures: figures! {
-        "cpu", "%", Less, "CPU of the vCPU thread, in % of one CPU";
-        "polled", "%", Neither, "of that, polling";
-        "latency-p50", "us", Less, "signal to answer, median";
-        "latency-p99", "us", Less, "signal to answer, 99th percentile";
-        "answers", "1/s", More, "answers";
-        "hlt-exits", "1/s", Neither, "HLT exits";
-        "switches", "1/s", Less, "voluntary context switches of the vCPU thread";
-    },
+    figures: FIGURES,
     variants,
     effects,
     integrity: Vec::new,
@@ -48,9 +40,21 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "%C0 of a host's CPU is taken for CPU time of the vCPU's thread",
         "\"nearly as good\" is taken for at most 10 % more latency; less latency meets it",
     ],
+    differs: "the guest does nothing but halt, so polling is nearly all of its CPU, and a wake-up under \
+              this host's own hypervisor costs more than the source's",
     run: run_one,
     conclude,
 };
+
+figures! { of: Account;
+    "cpu", "%", Less, "CPU of the vCPU thread, in % of one CPU", of.percent(of.cpu_ns);
+    "polled", "%", Neither, "of that, polling", of.percent(of.polled_ns);
+    "latency-p50", "us", Less, "signal to answer, median", of.latency_ns[0] / 1e3;
+    "latency-p99", "us", Less, "signal to answer, 99th percentile", of.latency_ns[1] / 1e3;
+    "answers", "1/s", More, "answers", of.per_second(of.rounds);
+    "hlt-exits", "1/s", Neither, "HLT exits", of.per_second(of.hlts);
+    "switches", "1/s", Less, "voluntary context switches of the vCPU thread", of.per_second(of.switches);
+}
 
 const IDLE: &str = "idle";
 const TICKING: &str = "idle, 250 Hz";
@@ -81,14 +85,9 @@ const RULES: [(&str, Halts); 8] = [
 ];
 
 fn variants() -> Vec<Variant> {
-    let of_load = |(load, gaps, _): &(&'static str, &'static str, HostWait)| {
-        let (load, gaps) = (*load, *gaps);
-        let of_rule = move |(name, halts): &(&str, Halts)| {
-            Variant::new(load, *name, format!("gaps {gaps}; {halts}"))
-        };
-        RULES.iter().map(of_rule)
-    };
-    LOADS.iter().flat_map(of_load).collect()
+    cells(&LOADS, &RULES, |(load, gaps, _), (name, halts)| {
+        Variant::new(*load, *name, format!("gaps {gaps}; {halts}"))
+    })
 }
 
 const OFF_ALWAYS: [&str; 2] = ["off", "always"];
@@ -114,22 +113,11 @@ fn effects() -> Vec<Effect> {
 }
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
-    let (_, gaps, how) = LOADS[trial.variant / RULES.len()];
-    let (_, halts) = &RULES[trial.variant % RULES.len()];
-    let mut load = account::load(trial, "dynamic", 1, how);
+    let ((_, gaps, how), (_, halts)) = cell(&LOADS, &RULES, trial.variant);
+    let mut load = account::load(trial, "dynamic", 1, *how);
     load.rhythm.spec = gaps.parse::<GapSpec>().map_err(LoadError::from)?;
     halts.set(&mut load)?;
-    let outcome = run(&load, &trial.interrupt)?.outcome;
-    let account = Account::of(&outcome);
-    let [p50, p99] = account.latency_ns;
-    Ok(Block::of(&outcome)
-        .with("cpu", account.percent(account.cpu_ns))
-        .with("polled", account.percent(account.polled_ns))
-        .with("latency-p50", p50 / 1e3)
-        .with("latency-p99", p99 / 1e3)
-        .with("answers", account.per_second(account.rounds))
-        .with("hlt-exits", account.per_second(account.hlts))
-        .with("switches", account.per_second(account.switches)))
+    account::measure(trial, &load, figures)
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
@@ -144,11 +132,5 @@ fn conclude(results: &Results<'_>) -> Conclusion {
              list's draft says two thirds"
         ));
     }
-    Conclusion {
-        differs: "the guest does nothing but halt, so polling is nearly all of its CPU, and a wake-up under \
-                  this host's own hypervisor costs more than the source's"
-            .to_owned(),
-        notes,
-        ..Conclusion::default()
-    }
+    notes.into()
 }

@@ -17,6 +17,7 @@ use haltwise_core::units::Nanos;
 
 use self::peer::Echoed;
 use self::worker::{How, Served};
+use super::rows::{cell, cells};
 use super::{Block, Conclusion, Effect, Experiment, Integrity, Results, Source, Trial, Variant};
 use crate::device::Shared;
 use crate::device::machine::{Ended, Machine};
@@ -34,36 +35,40 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "the NIC model woken by events instead of a polling loop: scp 10 to 40 times faster",
         ],
     },
-    figures: figures! {
-        "packets", "1/s", More, "frames sent, echoed and checked";
-        "trip", "us", Less, "from a frame to its echo";
-        "cpu", "us", Less, "CPU of the vCPU thread for each packet";
-        "worker-cpu", "us", Less, "CPU of the backend's thread for each packet";
-        "exits", "", Less, "exits to the VMM for each packet";
-        "interrupts", "", Less, "interrupts of the guest for each packet";
-        "switches", "", Less, "times that the vCPU thread waited, for each packet";
-        "worker-waits", "", Neither, "times that the backend's thread waited, for each packet";
-        "preempted", "1/s", Less, "times that the backend's thread had to leave its CPU";
-        "correct", "", More, "1 if every echo is the frame that was sent, byte for byte; 0 if not";
-    },
+    figures: FIGURES,
     variants: || {
-        let of_load = |load: &Traffic| {
+        cells(&LOADS, &BACKENDS, |load, (name, _, what)| {
             let under_way = match load.window {
                 1 => "one frame under way".to_owned(),
                 frames => format!("{frames} frames under way"),
             };
-            BACKENDS.map(|(name, _, what)| {
-                Variant::new(load.group, name, format!("{what}; {under_way}"))
-            })
-        };
-        LOADS.iter().flat_map(of_load).collect()
+            Variant::new(load.group, *name, format!("{what}; {under_way}"))
+        })
     },
     effects: || LOADS.iter().flat_map(effects_of).collect(),
     integrity: || LOADS.iter().map(integrity_of).collect(),
     limits: &[],
+    differs: "the source does not say whether its loop slept, and its device model shared the machine with \
+              the guest; here each is tried, and what this guest itself needs for a packet bounds every factor",
     run: run_one,
     conclude,
 };
+
+figures! { of: Exchanged;
+    "packets", "1/s", More, "frames sent, echoed and checked", of.ended.per_second(of.ended.rounds.into());
+    "trip", "us", Less, "from a frame to its echo", f64::from(of.window) * of.each(of.ended.elapsed_us());
+    "cpu", "us", Less, "CPU of the vCPU thread for each packet", of.each(of.ended.cpu_us());
+    "worker-cpu", "us", Less, "CPU of the backend's thread for each packet", of.each(of.worker.cpu_ns as f64 / 1e3);
+    "exits", "", Less, "exits to the VMM for each packet", of.each(of.ended.exits_to_vmm() as f64);
+    "interrupts", "", Less, "interrupts of the guest for each packet", of.each(of.ended.interrupts.into());
+    "switches", "", Less, "times that the vCPU thread waited, for each packet", of.each(of.ended.switches());
+    "worker-waits", "", Neither, "times that the backend's thread waited, for each packet",
+        of.worker.switches.map(|switches| of.each(switches.voluntary as f64));
+    "preempted", "1/s", Less, "times that the backend's thread had to leave its CPU",
+        of.worker.switches.map(|switches| of.ended.per_second(switches.involuntary as f64));
+    "correct", "", More, "1 if every echo is the frame that was sent, byte for byte; 0 if not",
+        f64::from(u8::from(of.correct));
+}
 
 const POLLS: &str = "polls";
 const LOOKS: &str = "looks each ms";
@@ -134,9 +139,14 @@ struct Exchanged {
     echoed: Echoed,
     worker: ThreadUse,
     window: u32,
+    correct: bool,
 }
 
 impl Exchanged {
+    fn each(&self, total: f64) -> f64 {
+        total / f64::from(self.ended.rounds)
+    }
+
     fn is_correct(&self) -> anyhow::Result<bool> {
         let memory = &self.ended.vm.memory;
         let whole = net::echoes_are_whole(memory, self.window)?;
@@ -156,8 +166,7 @@ impl Exchanged {
 
 /// Sends and receives for the trial's time, or so many rounds.
 fn exchange(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Exchanged> {
-    let load = &LOADS[trial.variant / BACKENDS.len()];
-    let (_, how, _) = BACKENDS[trial.variant % BACKENDS.len()];
+    let (load, (_, how, _)) = cell(&LOADS, &BACKENDS, trial.variant);
     let machine = Machine::create("net", true, net::program(load.window))?;
     net::prepare(&machine.vm.memory, load.window)?;
     let (link, other_end) = Link::pair().context("create a pair of sockets")?;
@@ -170,7 +179,7 @@ fn exchange(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Exchanged>
     let event = || Event::new().map(Arc::new).context("create an eventfd");
     let kicks = [event()?, event()?];
     machine.notify(RECEIVE, &kicks[RECEIVE])?;
-    let sender = if how == How::Receives {
+    let sender = if *how == How::Receives {
         Sender::Exit(Arc::clone(&lines))
     } else {
         machine.notify(TRANSMIT, &kicks[TRANSMIT])?;
@@ -182,7 +191,6 @@ fn exchange(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Exchanged>
         kicks: kicks.clone(),
         sender,
     };
-    let several = trial.cpus.len() > 1;
     let one = load.one_cpu.then(|| trial.vcpu_cpu());
     let peer = peer::start(other_end, load.think, one)?;
     let served = Served {
@@ -191,51 +199,30 @@ fn exchange(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Exchanged>
         kicks,
         lines,
     };
-    let worker = worker::start(served, how, one.or(several.then(|| trial.host_cpu())));
+    let worker = worker::start(served, *how, one.or(trial.own_host_cpu()));
     let ended = worker.and_then(|worker| {
-        let cpu = one.or(several.then(|| trial.vcpu_cpu()));
+        let cpu = one.or(trial.own_vcpu_cpu());
         let ended = trial.run(machine.with(board), cpu, rounds);
         let used = worker.end();
         Ok((ended?, used?))
     });
     let echoed = peer.end();
     let (ended, worker) = ended?;
-    Ok(Exchanged {
+    let mut exchanged = Exchanged {
         ended,
         device,
         echoed: echoed?,
         worker,
         window: load.window,
-    })
+        correct: false,
+    };
+    exchanged.correct = exchanged.is_correct()?;
+    Ok(exchanged)
 }
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let exchanged = exchange(trial, None)?;
-    let correct = exchanged.is_correct()?;
-    let (ended, worker) = (&exchanged.ended, &exchanged.worker);
-    let packets = f64::from(ended.rounds);
-    let each = |total: f64| total / packets;
-    let known = |count: Option<u64>| count.map_or(f64::NAN, |count| count as f64);
-    let worker_switches = worker.switches;
-    let block = Block::of_machine(ended);
-    let window = f64::from(exchanged.window);
-    Ok(block
-        .with("packets", ended.per_second(packets))
-        .with("trip", window * each(ended.elapsed_ns as f64) / 1e3)
-        .with("cpu", each(ended.counts.cpu_ns as f64) / 1e3)
-        .with("worker-cpu", each(worker.cpu_ns as f64) / 1e3)
-        .with("exits", each(ended.exits_to_vmm() as f64))
-        .with("interrupts", each(f64::from(ended.interrupts)))
-        .with("switches", each(ended.switches()))
-        .with(
-            "worker-waits",
-            each(known(worker_switches.map(|switches| switches.voluntary))),
-        )
-        .with(
-            "preempted",
-            ended.per_second(known(worker_switches.map(|switches| switches.involuntary))),
-        )
-        .with("correct", f64::from(u8::from(correct))))
+    Ok(figures(Block::of_machine(&exchanged.ended), &exchanged))
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
@@ -261,13 +248,7 @@ fn conclude(results: &Results<'_>) -> Conclusion {
          the scheduler takes it away, and a frame waits as long"
             .to_owned(),
     );
-    Conclusion {
-        differs: "the source does not say whether its loop slept, and its device model shared the machine with \
-                  the guest; here each is tried, and what this guest itself needs for a packet bounds every factor"
-            .to_owned(),
-        notes,
-        ..Conclusion::default()
-    }
+    notes.into()
 }
 
 #[cfg(test)]

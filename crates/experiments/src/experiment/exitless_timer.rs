@@ -19,8 +19,8 @@ use crate::exitless_timer::{AgentReport, AgentThread, Counts, Pace};
 use haltwise_lab::guest::{Clock, Guest};
 use haltwise_lab::load::{Length, Load};
 use haltwise_lab::memory::GuestMemory;
-use haltwise_lab::outcome::{Outcome, Quantiles, VcpuOutcome};
-use haltwise_lab::run::{Finished, run_beside};
+use haltwise_lab::outcome::{Outcome, Quantiles};
+use haltwise_lab::run::run_beside;
 use haltwise_lab::vm::Vm;
 
 mod lateness;
@@ -36,17 +36,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "the page carries back the next synchronisation time",
         ],
     },
-    figures: figures! {
-        "timer-writes", "", Less, "writes to a timer that KVM handled, for each timer";
-        "late-p50", "us", Less, "from the deadline to the handler, median";
-        "late-p99", "us", Less, "the same, 99th percentile";
-        "timers", "1/s", Neither, "timers that came";
-        "exits", "", Less, "KVM's exits for each timer";
-        "emulated", "", Less, "instructions that KVM emulated, for each timer";
-        "cpu", "us", Less, "CPU of the vCPU threads for each timer";
-        "agent-cpu", "%", Less, "CPU of the agent, in % of one CPU";
-        "early", "", Less, "interrupts before the deadline, for each timer";
-    },
+    figures: FIGURES,
     variants,
     effects,
     integrity,
@@ -56,9 +46,24 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "an agent that sleeps may still fire for a deadline that its guest has just given to its own timer: such \
          an interrupt comes before the next deadline, and the guest waits on",
     ],
+    differs: "the source gives no figures; what a write saves is an exit where the CPU runs the guest, \
+              and where KVM emulates every instruction of it, the stores to the page cost as much",
     run: run_one,
     conclude,
 };
+
+figures! { of: Ran;
+    "timer-writes", "", Less, "writes to a timer that KVM handled, for each timer", of.each(of.guest.hardware as f64);
+    "late-p50", "us", Less, "from the deadline to the handler, median", of.late_us(|late| late.p50);
+    "late-p99", "us", Less, "the same, 99th percentile", of.late_us(|late| late.p99);
+    "timers", "1/s", Neither, "timers that came", of.guest.came as f64 / (of.outcome.elapsed_ns as f64 / 1e9);
+    "exits", "", Less, "KVM's exits for each timer", of.each(of.outcome.stat("exits"));
+    "emulated", "", Less, "instructions that KVM emulated, for each timer",
+        of.each(of.outcome.stat("insn_emulation"));
+    "cpu", "us", Less, "CPU of the vCPU threads for each timer", of.each(of.outcome.cpu_us());
+    "agent-cpu", "%", Less, "CPU of the agent, in % of one CPU", of.agent_percent();
+    "early", "", Less, "interrupts before the deadline, for each timer", of.each(of.guest.early as f64);
+}
 
 const ONE: &str = "one vCPU";
 const EIGHT: &str = "eight vCPUs, one agent";
@@ -181,10 +186,41 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let (finished, beside) = run_beside(&load, &trial.interrupt, start)?;
     let report = beside.agent.map(AgentThread::end).transpose()?;
     let guest = lateness::read(&beside.memories, &finished, clock, beside.tsc_khz)?;
-    let mut block = figures(&finished, &guest, report.as_ref());
-    let spins = report.as_ref().filter(|_| pace == SPINS);
-    block.note = spins.and_then(short_of_cpu);
-    Ok(block)
+    let ran = Ran {
+        outcome: finished.outcome,
+        guest,
+        report,
+    };
+    let report = ran.report.as_ref();
+    let block = figures(Block::of(&ran.outcome), &ran);
+    Ok(Block {
+        note: report.filter(|_| pace == SPINS).and_then(short_of_cpu),
+        ..block.with_counts("agent", report.map_or(Vec::new(), counted))
+    })
+}
+
+/// What guest, KVM and agent counted in a run.
+struct Ran {
+    outcome: Outcome,
+    guest: lateness::Timers,
+    report: Option<AgentReport>,
+}
+
+impl Ran {
+    /// For each timer.
+    fn each(&self, total: impl Into<Option<f64>>) -> Option<f64> {
+        Some(total.into()? / self.guest.came as f64)
+    }
+
+    fn late_us(&self, of: fn(&Quantiles) -> u64) -> Option<f64> {
+        let late = Quantiles::of(self.guest.late_ns.clone())?;
+        Some(of(&late) as f64 / 1e3)
+    }
+
+    fn agent_percent(&self) -> f64 {
+        let percent = |it: &AgentReport| 100.0 * it.cpu_ns as f64 / it.elapsed_ns as f64;
+        self.report.as_ref().map_or(0.0, percent)
+    }
 }
 
 /// An agent that shall look all the time, and does not get the CPU for it, is late.
@@ -195,36 +231,6 @@ fn short_of_cpu(report: &AgentReport) -> Option<String> {
             "others wanted the agent's CPU, it had {percent} % of it in a round: lateness is theirs"
         )
     })
-}
-
-fn figures(finished: &Finished, guest: &lateness::Timers, report: Option<&AgentReport>) -> Block {
-    let outcome = &finished.outcome;
-    let each = |total: f64| total / guest.came as f64;
-    let late = Quantiles::of(guest.late_ns.clone());
-    let [p50, p99] = late.map_or([f64::NAN; 2], |q| [q.p50 as f64, q.p99 as f64]);
-    let seconds = outcome.elapsed_ns as f64 / 1e9;
-    let percent = |report: &AgentReport| 100.0 * report.cpu_ns as f64 / report.elapsed_ns as f64;
-    Block::of(outcome)
-        .with("timer-writes", each(guest.hardware as f64))
-        .with("late-p50", p50 / 1e3)
-        .with("late-p99", p99 / 1e3)
-        .with("timers", guest.came as f64 / seconds)
-        .with("exits", each(stat(outcome, "exits")))
-        .with("emulated", each(stat(outcome, "insn_emulation")))
-        .with("cpu", each(sum(outcome, |vcpu| Some(vcpu.cpu_ns))) / 1e3)
-        .with("agent-cpu", report.map_or(0.0, percent))
-        .with("early", each(guest.early as f64))
-        .with_counts("agent", report.map_or(Vec::new(), counted))
-}
-
-fn sum(outcome: &Outcome, of: impl Fn(&VcpuOutcome) -> Option<u64>) -> f64 {
-    let vcpus = outcome.vms.iter().flat_map(|vm| &vm.vcpus);
-    let sum = vcpus.map(of).sum::<Option<u64>>();
-    sum.map_or(f64::NAN, |sum| sum as f64)
-}
-
-fn stat(outcome: &Outcome, name: &str) -> f64 {
-    sum(outcome, |vcpu| vcpu.stats.get(name).copied())
 }
 
 type CountOf = fn(&Counts) -> u64;
@@ -258,9 +264,6 @@ fn conclude(results: &Results<'_>) -> Conclusion {
     });
     let rows: Vec<_> = rows.filter(|row| row.len() > COUNTS.len()).collect();
     Conclusion {
-        differs: "the source gives no figures; what a write saves is an exit where the CPU runs the guest, \
-                  and where KVM emulates every instruction of it, the stores to the page cost as much"
-            .to_owned(),
         tables: vec![Table {
             title: "What the agents saw, over all rounds: a guest that keeps to the protocol, and one that \
                     writes nonsense"

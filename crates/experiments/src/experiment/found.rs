@@ -98,7 +98,7 @@ pub struct FoundIntegrity {
     pub group: String,
     pub demanded: String,
     pub checked: usize,
-    /// Of these, those that were not as demanded.
+    /// Those of them that were not as demanded.
     pub broken: usize,
     pub holds: SameDirection,
 }

@@ -9,14 +9,12 @@ use haltwise_core::units::HaltPollNs;
 use haltwise_core::workload::GapSpec;
 
 use super::account::{self, Account};
-use super::{
-    Block, Conclusion, Effect, Experiment, Figure, Results, Source, Trial, Variant, poll_time,
-};
+use super::rows::{cell, cells};
+use super::{Block, Conclusion, Effect, Experiment, Results, Source, Trial, Variant, poll_time};
 use haltwise_lab::clock::HostWait;
 use haltwise_lab::guest::{Guest, Peer};
 use haltwise_lab::guest_poll::GuestPoll;
 use haltwise_lab::load::{Load, LoadError};
-use haltwise_lab::outcome::Outcome;
 use haltwise_lab::run::run;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -40,27 +38,36 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     effects,
     integrity: Vec::new,
     limits: &["cycles are taken for CPU time of the vCPU's thread, without the host's other work"],
+    differs: "the guest does nothing else, so each exit and interrupt spared is seen whole; and its \
+              instructions are emulated one by one where KVM virtualises in software, which makes a turn \
+              of its polling loop some microseconds long",
     run: run_one,
     conclude,
 };
 
-/// What is measured of each piece of work.
-pub(super) const FIGURES: &[Figure] = figures! {
-    "answers", "1/s", More, "pieces of work done";
-    "latency", "us", Less, "work given to answer, median (between vCPUs: mean time of a hop)";
-    "hlt-exits", "", Less, "HLT exits for each piece of work";
-    "interrupts", "", Less, "interrupts or IPIs sent for each piece of work";
-    "cpu", "us", Less, "CPU of the vCPU threads for each piece of work";
-    "host-polled", "us", Neither, "of that, polling by the host";
-    "switches", "", Less, "voluntary context switches for each piece of work";
-};
+figures! { pub(super) of: Worked;
+    "answers", "1/s", More, "pieces of work done", of.account.per_second(of.account.rounds);
+    "latency", "us", Less, "work given to answer, median (between vCPUs: mean time of a hop)", of.latency_ns / 1e3;
+    "hlt-exits", "", Less, "HLT exits for each piece of work", of.account.each(of.account.hlts);
+    "interrupts", "", Less, "interrupts or IPIs sent for each piece of work", of.account.each(of.sent);
+    "cpu", "us", Less, "CPU of the vCPU threads for each piece of work", of.account.each(of.account.cpu_ns) / 1e3;
+    "host-polled", "us", Neither, "of that, polling by the host", of.account.each(of.account.polled_ns) / 1e3;
+    "switches", "", Less, "voluntary context switches for each piece of work", of.account.each(of.account.switches);
+}
+
+/// Work that was done, and the interrupts that it took.
+struct Worked {
+    account: Account,
+    latency_ns: f64,
+    sent: f64,
+}
 
 const REQUESTS: &str = "requests";
 const MIX: &str = "Android-like mix";
 const RING: &str = "two vCPUs";
 const GROUPS: [&str; 3] = [REQUESTS, MIX, RING];
 
-/// Who polls: name, the guest's rule, and the host's ceiling if it may.
+/// Side that polls: name, the guest's rule, and the host's ceiling if the host may poll.
 pub(super) type Who = (&'static str, &'static str, Option<u32>);
 
 pub(super) const WHO: [Who; 4] = [
@@ -85,32 +92,27 @@ fn effects() -> Vec<Effect> {
 }
 
 fn variants() -> Vec<Variant> {
-    let of_group = |group: &&'static str| variants_of(group, &WHO);
-    GROUPS.iter().flat_map(of_group).collect()
+    cells(&GROUPS, &WHO, variant)
 }
 
-pub(super) fn variants_of(group: &'static str, who: &[Who]) -> Vec<Variant> {
-    let of = |(name, guest, host): &Who| {
-        let host = match host {
-            Some(0) => "host polling off".to_owned(),
-            Some(ns) => format!("the host polls up to {} us", ns / 1_000),
-            None => "host polling forbidden by the guest".to_owned(),
-        };
-        Variant::new(group, *name, format!("guest: {guest}; {host}"))
+pub(super) fn variant(group: &&'static str, (name, guest, host): &Who) -> Variant {
+    let host = match host {
+        Some(0) => "host polling off".to_owned(),
+        Some(ns) => format!("the host polls up to {} us", ns / 1_000),
+        None => "host polling forbidden by the guest".to_owned(),
     };
-    who.iter().map(of).collect()
+    Variant::new(*group, *name, format!("guest: {guest}; {host}"))
 }
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
-    let group = GROUPS[trial.variant / WHO.len()];
-    let (_, guest, host) = WHO[trial.variant % WHO.len()];
-    let peer = if group == RING {
+    let (group, who) = cell(&GROUPS, &WHO, trial.variant);
+    let peer = if *group == RING {
         Peer::Ring
     } else {
         Peer::Host
     };
-    let mut load = load(trial, "guest-halt-poll", peer, (guest, host))?;
-    match group {
+    let mut load = load(trial, "guest-halt-poll", peer, who)?;
+    match *group {
         RING => load.vcpu_cpus = vec![trial.vcpu_cpu(), trial.host_cpu()],
         MIX => {
             load.rhythm.spec = GapSpec::Trace(MIX.to_owned());
@@ -118,7 +120,7 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
         }
         _ => load.rhythm.spec = "exp:40us".parse().map_err(LoadError::from)?,
     }
-    Ok(block_of(&run(&load, &trial.interrupt)?.outcome))
+    work(trial, &load)
 }
 
 /// The guest `poller` with work of this peer: its rule, and the host's ceiling if the host may poll for it.
@@ -126,7 +128,7 @@ pub(super) fn load(
     trial: &Trial<'_>,
     experiment: &'static str,
     peer: Peer,
-    (guest, host): (&str, Option<u32>),
+    (_, guest, host): &Who,
 ) -> anyhow::Result<Load> {
     let vcpus = if peer == Peer::Ring { 2 } else { 1 };
     let mut load = account::load(trial, experiment, vcpus, HostWait::Spin);
@@ -137,44 +139,30 @@ pub(super) fn load(
     Ok(load)
 }
 
-pub(super) fn block_of(outcome: &Outcome) -> Block {
-    let account = Account::of(outcome);
-    let polls = outcome
-        .vms
-        .iter()
-        .flat_map(|vm| &vm.vcpus)
-        .filter_map(|vcpu| vcpu.guest_poll);
+pub(super) fn work(trial: &Trial<'_>, load: &Load) -> anyhow::Result<Block> {
+    let finished = run(load, &trial.interrupt)?;
+    let (account, outcome) = (Account::of(&finished), &finished.outcome);
+    let polls = outcome.vcpus().filter_map(|vcpu| vcpu.guest_poll);
     let sent: u64 = polls
         .map(|polls| match outcome.host_wait {
             Some(_) => polls.rounds.saturating_sub(polls.interrupts_spared),
             None => polls.ipis_sent,
         })
         .sum();
-    let each = |total: f64| total / account.rounds;
-    let hop = account.elapsed_ns / account.rounds;
-    let latency = match outcome.host_wait {
-        Some(_) => account.latency_ns[0],
-        None => hop,
+    let worked = Worked {
+        account,
+        latency_ns: match outcome.host_wait {
+            Some(_) => account.latency_ns[0],
+            None => account.each(account.elapsed_ns),
+        },
+        sent: sent as f64,
     };
-    Block::of(outcome)
-        .with("answers", account.per_second(account.rounds))
-        .with("latency", latency / 1e3)
-        .with("hlt-exits", each(account.hlts))
-        .with("interrupts", each(sent as f64))
-        .with("cpu", each(account.cpu_ns) / 1e3)
-        .with("host-polled", each(account.polled_ns) / 1e3)
-        .with("switches", each(account.switches))
+    Ok(figures(Block::of(outcome), &worked))
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
-    Conclusion {
-        differs: "the guest does nothing else, so each exit and interrupt spared is seen whole; and its \
-                  instructions are emulated one by one where KVM virtualises in software, which makes a turn \
-                  of its polling loop some microseconds long"
-            .to_owned(),
-        notes: GROUPS.iter().filter_map(|group| account_of(results, group)).collect(),
-        ..Conclusion::default()
-    }
+    let notes = GROUPS.iter().filter_map(|group| account_of(results, group));
+    notes.collect::<Vec<_>>().into()
 }
 
 fn account_of(results: &Results<'_>, group: &str) -> Option<String> {

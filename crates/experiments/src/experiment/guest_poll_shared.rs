@@ -5,10 +5,10 @@
 //! that it waits for. KVM ends its own polls when another task wants the CPU (`kvm_vcpu_can_poll`); of a guest's
 //! poll it knows nothing.
 
-use super::guest_halt_poll::{FIGURES, WHO, block_of, load, variants_of};
+use super::guest_halt_poll::{FIGURES, WHO, load, variant, work};
+use super::rows::cells;
 use super::{Block, Conclusion, Effect, Experiment, Results, Source, Trial};
 use haltwise_lab::guest::Peer;
-use haltwise_lab::run::run;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: NAME,
@@ -22,10 +22,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         ],
     },
     figures: FIGURES,
-    variants: || variants_of(SHARED, &WHO[..3]),
+    variants: || cells(&[SHARED], &WHO[..3], variant),
     effects,
     integrity: Vec::new,
     limits: &["both vCPUs are of one VM; a CPU that two VMs share is not measured"],
+    differs: "the source has a threshold and no figure",
     run: run_one,
     conclude,
 };
@@ -43,10 +44,9 @@ fn effects() -> Vec<Effect> {
 }
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
-    let (_, guest, host) = WHO[trial.variant];
-    let mut load = load(trial, NAME, Peer::Ring, (guest, host))?;
+    let mut load = load(trial, NAME, Peer::Ring, &WHO[trial.variant])?;
     load.vcpu_cpus = vec![trial.vcpu_cpu(); 2];
-    Ok(block_of(&run(&load, &trial.interrupt)?.outcome))
+    work(trial, &load)
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
@@ -58,9 +58,5 @@ fn conclude(results: &Results<'_>) -> Conclusion {
             of("the host", "latency")? / of("nobody", "latency")?,
         ))
     };
-    Conclusion {
-        differs: "the source has a threshold and no figure".to_owned(),
-        notes: times().into_iter().collect(),
-        ..Conclusion::default()
-    }
+    Vec::from_iter(times()).into()
 }

@@ -5,6 +5,7 @@
 //! the mask, masks, ends, unmasks, which is four accesses to the controllers. In one variant the pair is
 //! [`crate::device::pic`], and each access an exit; in the other it is KVM's. The device's own exit is in both.
 
+use super::rows::{cell, cells};
 use super::{Block, Conclusion, Effect, Experiment, Results, Source, Trial, Variant};
 use crate::device::board::{KernelBoard, UserBoard};
 use crate::device::machine::{Ended, Machine};
@@ -20,29 +21,34 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "PIC ports emulated in the hypervisor instead of a user process: kernel build +14 %, CPU2000 +7 %",
         ],
     },
-    figures: figures! {
-        "interrupts", "1/s", More, "interrupts handled, work included";
-        "time", "us", Less, "time of an interrupt, with its work";
-        "exits", "", Less, "exits to the VMM for each interrupt";
-        "cpu", "us", Less, "CPU of the vCPU thread for each interrupt";
-        "switches", "", Less, "voluntary context switches for each interrupt";
-    },
+    figures: FIGURES,
     variants: || {
-        let of_load = |(group, work): (&str, u32)| {
-            let work = format!("{work} turns of work after each interrupt");
-            [
-                Variant::new(group, IN_VMM, format!("{work}; the VMM's 8259s")),
-                Variant::new(group, IN_KERNEL, format!("{work}; KVM's 8259s")),
-            ]
-        };
-        LOADS.into_iter().flat_map(of_load).collect()
+        cells(&LOADS, &PLACES, |(group, work), (place, whose)| {
+            let what = format!("{work} turns of work after each interrupt; {whose} 8259s");
+            Variant::new(*group, *place, what)
+        })
     },
     effects,
     integrity: Vec::new,
     limits: &[],
+    differs: "the gain is what a guest's interrupts are of its work: the source's loads compute far more \
+              between two interrupts than this guest, and its user process is another \
+              domain's, so that an exit costs a switch of domains as well",
     run: run_one,
     conclude,
 };
+
+figures! { ended: Ended;
+    "interrupts", "1/s", More, "interrupts handled, work included", ended.per_second(ended.interrupts.into());
+    "time", "us", Less, "time of an interrupt, with its work", each(ended, ended.elapsed_us());
+    "exits", "", Less, "exits to the VMM for each interrupt", each(ended, ended.exits_to_vmm() as f64);
+    "cpu", "us", Less, "CPU of the vCPU thread for each interrupt", each(ended, ended.cpu_us());
+    "switches", "", Less, "voluntary context switches for each interrupt", each(ended, ended.switches());
+}
+
+fn each(ended: &Ended, total: f64) -> f64 {
+    total / f64::from(ended.interrupts)
+}
 
 fn effects() -> Vec<Effect> {
     let both = [IN_VMM, IN_KERNEL];
@@ -64,34 +70,26 @@ const IN_KERNEL: &str = "in the kernel";
 
 /// Loads: name, turns of an empty loop after each interrupt.
 const LOADS: [(&str, u32); 2] = [(BARE, 0), (WORK, 500)];
+const PLACES: [(&str, &str); 2] = [(IN_VMM, "the VMM's"), (IN_KERNEL, "KVM's")];
 
 /// Handles interrupts for the trial's time, or so many.
 fn handle(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Ended> {
-    let (_, work) = LOADS[trial.variant / 2];
-    let in_kernel = trial.variant % 2 == 1;
+    let ((_, work), (place, _)) = cell(&LOADS, &PLACES, trial.variant);
+    let in_kernel = *place == IN_KERNEL;
     let machine = Machine::create("pic-driver", in_kernel, pic_driver::program())?;
-    machine.vm.memory.set_word(0, param::PERIOD, work)?;
+    machine.vm.memory.set_word(0, param::PERIOD, *work)?;
     let machine = if in_kernel {
         let board = KernelBoard::new(&machine.vm)?;
         machine.with(board)
     } else {
         machine.with(UserBoard::default())
     };
-    let cpu = (trial.cpus.len() > 1).then(|| trial.vcpu_cpu());
-    trial.run(machine, cpu, rounds)
+    trial.run(machine, trial.own_vcpu_cpu(), rounds)
 }
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let ended = handle(trial, None)?;
-    let each = |total: f64| total / f64::from(ended.interrupts);
-    let counts = &ended.counts;
-    let block = Block::of_machine(&ended);
-    Ok(block
-        .with("interrupts", ended.per_second(ended.interrupts.into()))
-        .with("time", each(ended.elapsed_ns as f64) / 1e3)
-        .with("exits", each(ended.exits_to_vmm() as f64))
-        .with("cpu", each(counts.cpu_ns as f64) / 1e3)
-        .with("switches", each(ended.switches())))
+    Ok(figures(Block::of_machine(&ended), &ended))
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
@@ -112,14 +110,7 @@ fn conclude(results: &Results<'_>) -> Conclusion {
             ));
         }
     }
-    Conclusion {
-        differs: "the gain is what a guest's interrupts are of its work: the source's loads compute far more \
-                  between two interrupts than this guest, and its user process is another \
-                  domain's, so that an exit costs a switch of domains as well"
-            .to_owned(),
-        notes,
-        ..Conclusion::default()
-    }
+    notes.into()
 }
 
 #[cfg(test)]

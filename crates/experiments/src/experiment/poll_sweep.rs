@@ -10,13 +10,12 @@ use haltwise_core::units::{HaltPollNs, Nanos};
 use haltwise_core::workload::GapSpec;
 
 use super::account::{self, Account};
+use super::rows::{cell, cells};
 use super::{
     Block, Conclusion, Effect, Expected, Experiment, Results, Source, Table, Trial, Variant, tuned,
 };
 use haltwise_lab::clock::HostWait;
-use haltwise_lab::drive::Round;
 use haltwise_lab::load::Load;
-use haltwise_lab::run::{Finished, run};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "poll-sweep",
@@ -30,16 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "counterproductive where CPUs are highly over-committed",
         ],
     },
-    figures: figures! {
-        "transactions", "1/s", More, "requests answered";
-        "latency-p50", "us", Less, "request to response, median";
-        "latency-p99", "us", Less, "request to response, 99th percentile";
-        "cpu", "us", Less, "CPU of the vCPU threads for each transaction";
-        "polled", "us", Neither, "of that, polling";
-        "cost", "us", Less, "that CPU, and latency (mean) at a weight of 1, as tune's goal `balanced` has it";
-        "hlt-exits", "", Neither, "HLT exits for each transaction";
-        "switches", "", Less, "voluntary context switches of the vCPU threads for each transaction";
-    },
+    figures: FIGURES,
     variants,
     effects,
     integrity: Vec::new,
@@ -47,9 +37,24 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "\"little or no loss\" is taken for at most 10 % more CPU for a transaction; less CPU meets it",
         "\"highly over-committed\" is four clients on the CPUs there are, each halted most of the time",
     ],
+    differs: "a transaction is an interrupt and a port write, without a network stack: what a wake-up costs \
+              weighs more, and so does polling",
     run: run_one,
     conclude,
 };
+
+figures! { of: Account;
+    "transactions", "1/s", More, "requests answered", of.per_second(of.rounds);
+    "latency-p50", "us", Less, "request to response, median", of.latency_ns[0] / 1e3;
+    "latency-p99", "us", Less, "request to response, 99th percentile", of.latency_ns[1] / 1e3;
+    "cpu", "us", Less, "CPU of the vCPU threads for each transaction", of.each(of.cpu_ns) / 1e3;
+    "polled", "us", Neither, "of that, polling", of.each(of.polled_ns) / 1e3;
+    "cost", "us", Less, "that CPU, and latency (mean) at a weight of 1, as tune's goal `balanced` has it",
+        of.each(of.cpu_ns) / 1e3 + of.each(of.waited_ns) / 1e3;
+    "hlt-exits", "", Neither, "HLT exits for each transaction", of.each(of.hlts);
+    "switches", "", Less, "voluntary context switches of the vCPU threads for each transaction",
+        of.each(of.switches);
+}
 
 struct Clients {
     name: &'static str,
@@ -81,16 +86,11 @@ const CEILINGS: [(&str, u32); 7] = [
 ];
 
 fn variants() -> Vec<Variant> {
-    let cells = LOADS.iter().flat_map(|load| {
-        CEILINGS.iter().map(|(name, _)| {
-            let what = format!(
-                "{} vCPU, think time exponential, mean {}; ceiling {name}",
-                load.vcpus, load.think
-            );
-            Variant::new(load.name, *name, what)
-        })
-    });
-    cells.collect()
+    cells(&LOADS, &CEILINGS, |load, (name, _)| {
+        let (vcpus, think) = (load.vcpus, load.think);
+        let what = format!("{vcpus} vCPU, think time exponential, mean {think}; ceiling {name}");
+        Variant::new(load.name, *name, what)
+    })
 }
 
 fn effects() -> Vec<Effect> {
@@ -112,40 +112,16 @@ fn effects() -> Vec<Effect> {
 }
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
-    let clients = &LOADS[trial.variant / CEILINGS.len()];
-    let (_, ceiling) = CEILINGS[trial.variant % CEILINGS.len()];
+    let (clients, (_, ceiling)) = cell(&LOADS, &CEILINGS, trial.variant);
     let mut load = load_of(clients, trial);
-    load.vm_max_halt_poll_ns = Some(HaltPollNs(ceiling));
-    Ok(block_of(&run(&load, &trial.interrupt)?))
+    load.vm_max_halt_poll_ns = Some(HaltPollNs(*ceiling));
+    account::measure(trial, &load, figures)
 }
 
 fn load_of(clients: &Clients, trial: &Trial<'_>) -> Load {
     let mut load = account::load(trial, "poll-sweep", clients.vcpus, HostWait::Spin);
     load.rhythm.spec = GapSpec::Exp(clients.think);
     load
-}
-
-/// The figures of a run of `pingpong`.
-fn block_of(finished: &Finished) -> Block {
-    let account = Account::of(&finished.outcome);
-    let each = |total: f64| total / account.rounds;
-    let [p50, p99] = account.latency_ns;
-    let rounds = finished
-        .rounds
-        .iter()
-        .flatten()
-        .flat_map(|vcpu| &vcpu.rounds);
-    let waited: u64 = rounds.map(Round::round_trip_ns).sum();
-    let cpu = each(account.cpu_ns) / 1e3;
-    Block::of(&finished.outcome)
-        .with("transactions", account.per_second(account.rounds))
-        .with("latency-p50", p50 / 1e3)
-        .with("latency-p99", p99 / 1e3)
-        .with("cpu", cpu)
-        .with("polled", each(account.polled_ns) / 1e3)
-        .with("cost", cpu + each(waited as f64) / 1e3)
-        .with("hlt-exits", each(account.hlts))
-        .with("switches", each(account.switches))
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
@@ -164,9 +140,6 @@ fn conclude(results: &Results<'_>) -> Conclusion {
         "latency",
     ];
     Conclusion {
-        differs: "a transaction is an interrupt and a port write, without a network stack: what a wake-up \
-                  costs weighs more, and so does polling"
-            .to_owned(),
         tables: vec![Table {
             title: "Best ceilings as measured (those that are not told from the best by an interval), and \
                     what `haltwise tune` says from a second's recording under the ceiling in force"

@@ -31,15 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "a HLT exit costs context switches",
         ],
     },
-    figures: figures! {
-        "answers", "1/s", More, "events answered";
-        "latency", "us", Less, "event to answer, median";
-        "latency-p99", "us", Less, "event to answer, 99th percentile";
-        "switches", "", Less, "voluntary context switches for each event";
-        "hlt-exits", "1/s", Neither, "HLT exits";
-        "cpu", "%", Less, "CPU of the vCPU thread, in % of one CPU";
-        "polled", "%", Neither, "of that, polling";
-    },
+    figures: FIGURES,
     variants,
     effects,
     integrity: Vec::new,
@@ -48,9 +40,21 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
          ever; here most halts poll for some microseconds and few not at all, the reverse, so that there is \
          little that a lower ceiling could spare. An effect not shown here says nothing against the source",
     ],
+    differs: "the load is made, not recorded: its gaps stay as drawn however soon it is answered, so that \
+              answers a second hardly move; and who polls here is the VMM, after an exit of its own",
     run: run_one,
     conclude,
 };
+
+figures! { of: Account;
+    "answers", "1/s", More, "events answered", of.per_second(of.rounds);
+    "latency", "us", Less, "event to answer, median", of.latency_ns[0] / 1e3;
+    "latency-p99", "us", Less, "event to answer, 99th percentile", of.latency_ns[1] / 1e3;
+    "switches", "", Less, "voluntary context switches for each event", of.each(of.switches);
+    "hlt-exits", "1/s", Neither, "HLT exits", of.per_second(of.hlts);
+    "cpu", "%", Less, "CPU of the vCPU thread, in % of one CPU", of.percent(of.cpu_ns);
+    "polled", "%", Neither, "of that, polling", of.percent(of.polled_ns);
+}
 
 const MIX: &str = "Android-like mix";
 
@@ -126,18 +130,9 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     load.rhythm.trace = mix(trial.seed);
     halts.set(&mut load)?;
     let finished = run(&load, &trial.interrupt)?;
-    let account = Account::of(&finished.outcome);
-    let [p50, p99] = account.latency_ns;
+    let block = figures(Block::of(&finished.outcome), &Account::of(&finished));
     let halts = finished.halts.iter().flatten().flatten();
-    Ok(Block::of(&finished.outcome)
-        .with("answers", account.per_second(account.rounds))
-        .with("latency", p50 / 1e3)
-        .with("latency-p99", p99 / 1e3)
-        .with("switches", account.switches / account.rounds)
-        .with("hlt-exits", account.per_second(account.hlts))
-        .with("cpu", account.percent(account.cpu_ns))
-        .with("polled", account.percent(account.polled_ns))
-        .with_counts(POLL_TIMES, poll_times(halts)))
+    Ok(block.with_counts(POLL_TIMES, poll_times(halts)))
 }
 
 /// How many halts polled for how long: not at all, up to 10 us, up to 20 us, …, longer than all of these.
@@ -167,9 +162,6 @@ fn conclude(results: &Results<'_>) -> Conclusion {
         )
     });
     Conclusion {
-        differs: "the load is made, not recorded: its gaps stay as drawn however soon it is answered, so that \
-                  answers a second hardly move; and who polls here is the VMM, after an exit of its own"
-            .to_owned(),
         charts: vec![Chart {
             title: "Poll time against count".to_owned(),
             labels_are: "us polled, at most".to_owned(),

@@ -2,8 +2,8 @@
 //!
 //! The source, Alibaba's talk, names this as its next plan and reports no figures. Here a VM makes exits that its
 //! VMM handles, while a neighbour of the host streams through memory: alone, beside the neighbour, and beside it
-//! with a class for each ([`crate::resctrl`]). What is timed is an exit's way through KVM and the VMM,
-//! whose data the neighbour drives out of the cache.
+//! with a class for each ([`crate::resctrl`]). What is timed is an exit's way through KVM and the
+//! VMM, whose data the neighbour drives out of the cache.
 //!
 //! Classes are made only in a root that `--resctrl` names. Without one, a fake root takes their place: every step
 //! is taken and taken back there, but no hardware isolates, so that variant has no times, and says so.
@@ -22,7 +22,7 @@ use haltwise_lab::event::{Event, Flag};
 use haltwise_lab::guest::Guest;
 use haltwise_lab::load::{Length, Load};
 use haltwise_lab::outcome::Outcome;
-use haltwise_lab::run::{Finished, run};
+use haltwise_lab::run::run;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "resource-isolation",
@@ -34,14 +34,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "no figures are reported",
         ],
     },
-    figures: figures! {
-        "exit-time", "us", Less, "CPU of the vCPU thread for each exit";
-        "exits", "1/s", More, "exits that the VMM handled";
-        "streamed", "MiB/s", Neither, "what the neighbour read";
-        "placed", "", Neither, "threads placed in a class";
-        "left-behind", "", Less, "classes still there after the restore";
-        "occupancy", "MiB", Neither, "cache that the VM's class held";
-    },
+    figures: FIGURES,
     variants,
     effects,
     integrity: || {
@@ -57,9 +50,59 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "the source has a plan and no measurement: that a neighbour costs and that classes take it back is \
          what the plan rests on, and not a figure of its own",
     ],
+    differs: "no root of resctrl was named (--resctrl), so the classes were made in a fake one and could \
+              not isolate; the source reports no figures either",
     run: run_one,
     conclude,
 };
+
+figures! { of: Ran;
+    "exit-time", "us", Less, "CPU of the vCPU thread for each exit",
+        of.known().map(|of| of.outcome.cpu_us() / of.exits());
+    "exits", "1/s", More, "exits that the VMM handled", of.known().map(|of| of.exits() / of.seconds());
+    "streamed", "MiB/s", Neither, "what the neighbour read", of.streamed.map(|bytes| mebibytes(bytes) / of.seconds());
+    "placed", "", Neither, "threads placed in a class", of.classes.map(|it| it.placed as f64);
+    "left-behind", "", Less, "classes still there after the restore", of.classes.map(|it| it.left as f64);
+    "occupancy", "MiB", Neither, "cache that the VM's class held",
+        of.known().and_then(|of| Some(mebibytes(of.classes?.occupied?)));
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// A run, what a neighbour read meanwhile, and the classes that there were.
+struct Ran {
+    outcome: Outcome,
+    streamed: Option<u64>,
+    classes: Option<Used>,
+}
+
+#[derive(Clone, Copy)]
+struct Used {
+    placed: u64,
+    left: usize,
+    /// Bytes of cache, where the kernel tells.
+    occupied: Option<u64>,
+    is_fake: bool,
+}
+
+impl Ran {
+    /// Nothing is known of times where classes isolate nothing.
+    fn known(&self) -> Option<&Self> {
+        let is_real = self.classes.is_none_or(|classes| !classes.is_fake);
+        is_real.then_some(self)
+    }
+
+    fn exits(&self) -> f64 {
+        let exits = self.outcome.vcpus().flat_map(|vcpu| vcpu.exits.values());
+        exits.sum::<u64>() as f64
+    }
+
+    fn seconds(&self) -> f64 {
+        self.outcome.elapsed_ns as f64 / 1e9
+    }
+}
 
 const GROUP: &str = "a VM that makes exits";
 const ALONE: &str = "alone";
@@ -187,79 +230,55 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     load.length = Length::Rounds(rounds.max(1));
     load.rhythm.seed = trial.seed;
     "resource-isolation".clone_into(&mut load.name);
-    let host_cpu = (trial.cpus.len() > 1).then(|| trial.host_cpu());
-    load.vcpu_cpus = host_cpu.map(|_| trial.vcpu_cpu()).into_iter().collect();
-    if trial.variant == 0 {
-        let finished = run_whole(&load)?;
-        return Ok(timed(Block::of(&finished.outcome), &finished.outcome));
-    }
-    let neighbour = Neighbour::start(host_cpu)?;
-    if trial.variant == 1 {
-        let finished = run_whole(&load)?;
-        let block = timed(Block::of(&finished.outcome), &finished.outcome);
-        return with_neighbour(block, &finished.outcome, neighbour);
-    }
-    with_classes(&load, neighbour)
+    load.vcpu_cpus = trial.own_vcpu_cpu().into_iter().collect();
+    let neighbour = (trial.variant > 0).then(|| Neighbour::start(trial.own_host_cpu()));
+    let neighbour = neighbour.transpose()?;
+    let (outcome, classes) = match &neighbour {
+        Some(neighbour) if trial.variant == 2 => with_classes(&load, neighbour.tid)?,
+        _ => (run_whole(&load)?, None),
+    };
+    let streamed = neighbour.map(|neighbour| neighbour.thread.end());
+    let ran = Ran {
+        outcome,
+        streamed: streamed.transpose()?,
+        classes,
+    };
+    let fake = "a fake root: every step was taken and taken back, but nothing isolates, so there are no \
+                times (--resctrl names a real one)";
+    Ok(Block {
+        note: ran.known().is_none().then(|| fake.to_owned()),
+        ..figures(Block::of(&ran.outcome), &ran)
+    })
 }
 
 /// Runs all rounds: a signal waits for their end, less than a second away.
-fn run_whole(load: &Load) -> anyhow::Result<Finished> {
+fn run_whole(load: &Load) -> anyhow::Result<Outcome> {
     let never = Event::new().context("create an eventfd")?;
-    run(load, &never)
+    Ok(run(load, &never)?.outcome)
 }
 
-fn with_classes(load: &Load, neighbour: Neighbour) -> anyhow::Result<Block> {
+fn with_classes(load: &Load, neighbour: u32) -> anyhow::Result<(Outcome, Option<Used>)> {
     let folder = tempfile::tempdir().context("create a folder for a fake root")?;
     let root = match resctrl::granted() {
         Some(root) => root.clone(),
         None => Root::fake(folder.path())?,
     };
-    let made = make(root.clone(), neighbour.tid)?;
+    let made = make(root.clone(), neighbour)?;
     let placing = HostThread::start("placing", None, move |stop: &Flag| place(made, stop))?;
     let ran = run_whole(load);
     let mut placed = placing.end()?;
     let [name, _] = names();
     let used = root.monitor(&name);
     placed.classes.restore()?;
-    let finished = ran?;
-    let left = root
-        .classes()?
-        .iter()
-        .filter(|class| names().contains(class))
-        .count();
-    let mut block = Block::of(&finished.outcome);
-    if root.is_kernels() {
-        block = timed(block, &finished.outcome);
-        if let Some(bytes) = used.get("llc_occupancy") {
-            block = block.with("occupancy", *bytes as f64 / f64::from(1 << 20));
-        }
-    } else {
-        block.note = Some(
-            "a fake root: every step was taken and taken back, but nothing isolates, so there are no \
-             times (--resctrl names a real one)"
-                .to_owned(),
-        );
-    }
-    let block = block
-        .with("placed", placed.threads as f64)
-        .with("left-behind", left as f64);
-    with_neighbour(block, &finished.outcome, neighbour)
-}
-
-fn timed(block: Block, outcome: &Outcome) -> Block {
-    let vcpus = || outcome.vms.iter().flat_map(|vm| &vm.vcpus);
-    let exits: u64 = vcpus().flat_map(|vcpu| vcpu.exits.values()).sum();
-    // CPU time, not time: what others take of the CPU is none of the cache's doing.
-    let cpu_ns: u64 = vcpus().map(|vcpu| vcpu.cpu_ns).sum();
-    block
-        .with("exit-time", cpu_ns as f64 / exits as f64 / 1e3)
-        .with("exits", exits as f64 / (outcome.elapsed_ns as f64 / 1e9))
-}
-
-fn with_neighbour(block: Block, outcome: &Outcome, neighbour: Neighbour) -> anyhow::Result<Block> {
-    let mebibytes = neighbour.thread.end()? as f64 / f64::from(1 << 20);
-    let seconds = outcome.elapsed_ns as f64 / 1e9;
-    Ok(block.with("streamed", mebibytes / seconds))
+    let left = root.classes()?;
+    let left = left.iter().filter(|class| names().contains(class));
+    let used = Used {
+        placed: placed.threads,
+        left: left.count(),
+        occupied: used.get("llc_occupancy").copied(),
+        is_fake: !root.is_kernels(),
+    };
+    Ok((ran?, Some(used)))
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
@@ -276,14 +295,8 @@ fn conclude(results: &Results<'_>) -> Conclusion {
     };
     let root = resctrl::granted().map(|root| root.path().display());
     Conclusion {
-        differs: root.map_or_else(
-            || {
-                "no root of resctrl was named (--resctrl), so the classes were made in a fake one and could \
-                 not isolate; the source reports no figures either"
-                    .to_owned()
-            },
-            |root| format!("the source reports no figures; classes were made in `{root}`"),
-        ),
+        differs: root
+            .map(|root| format!("the source reports no figures; classes were made in `{root}`")),
         notes: account().into_iter().collect(),
         ..Conclusion::default()
     }

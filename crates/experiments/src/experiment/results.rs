@@ -74,10 +74,20 @@ impl Results<'_> {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Conclusion {
-    pub differs: String,
+    /// Why the sizes differ, where [`Experiment::differs`] does not say it.
+    pub differs: Option<String>,
     pub tables: Vec<Table>,
     pub charts: Vec<Chart>,
     pub notes: Vec<String>,
+}
+
+impl From<Vec<String>> for Conclusion {
+    fn from(notes: Vec<String>) -> Self {
+        Self {
+            notes,
+            ..Self::default()
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -25,16 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              per write",
         ],
     },
-    figures: figures! {
-        "writes", "1/s", More, "words drawn";
-        "exits", "", Less, "exits to the VMM for each write";
-        "cpu", "ns", Less, "CPU of the vCPU thread for each write";
-        "scans", "1/s", Neither, "looks at the dirty log";
-        "pages", "", Neither, "pages copied by a scan";
-        "scan-cpu", "us", Less, "CPU of a scan";
-        "switches", "1/s", Less, "voluntary context switches of the vCPU thread";
-        "identical", "", More, "1 if the screen is what the guest drew, byte for byte; 0 if not";
-    },
+    figures: FIGURES,
     variants: || {
         variants! {
             GROUP, EXITS, "nothing backs the window; the VMM draws each write";
@@ -51,9 +42,24 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         )]
     },
     limits: &[],
+    differs: "this guest does nothing but draw, so the whole cost of an exit shows; the source's \
+              smaller factors are of programs that also compute what they draw",
     run: run_one,
     conclude,
 };
+
+figures! { of: Drawn;
+    "writes", "1/s", More, "words drawn", of.ended.per_second(of.writes());
+    "exits", "", Less, "exits to the VMM for each write", of.ended.exits_to_vmm() as f64 / of.writes();
+    "cpu", "ns", Less, "CPU of the vCPU thread for each write", of.ended.counts.cpu_ns as f64 / of.writes();
+    "scans", "1/s", Neither, "looks at the dirty log", of.ended.per_second(of.scans.looks as f64);
+    "pages", "", Neither, "pages copied by a scan", of.scans.each(of.scans.pages);
+    "scan-cpu", "us", Less, "CPU of a scan", of.scans.each(of.scans.cpu_ns) / 1e3;
+    "switches", "1/s", Less, "voluntary context switches of the vCPU thread",
+        of.ended.per_second(of.ended.switches());
+    "identical", "", More, "1 if the screen is what the guest drew, byte for byte; 0 if not",
+        f64::from(u8::from(of.is_identical()));
+}
 
 fn effects() -> Vec<Effect> {
     effects! {
@@ -102,6 +108,10 @@ struct Drawn {
 }
 
 impl Drawn {
+    fn writes(&self) -> f64 {
+        f64::from(self.ended.rounds) * f64::from(paint::WRITES)
+    }
+
     fn is_identical(&self) -> bool {
         self.screen.refused() == 0 && self.screen.pixels() == paint::picture(self.ended.rounds)
     }
@@ -110,7 +120,7 @@ impl Drawn {
 /// Draws for the trial's time, or for so many rounds.
 fn draw(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Drawn> {
     let machine = Machine::create("framebuffer", true, paint::program())?;
-    let cpu = (trial.cpus.len() > 1).then(|| trial.vcpu_cpu());
+    let cpu = trial.own_vcpu_cpu();
     if trial.variant == 0 {
         framebuffer::back_by_nothing(&machine.vm)?;
         let screen = Shared::new(Screen::default());
@@ -147,18 +157,7 @@ fn draw(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Drawn> {
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let drawn = draw(trial, None)?;
-    let (ended, scans) = (&drawn.ended, &drawn.scans);
-    let writes = f64::from(ended.rounds) * f64::from(paint::WRITES);
-    let block = Block::of_machine(ended);
-    Ok(block
-        .with("writes", ended.per_second(writes))
-        .with("exits", ended.exits_to_vmm() as f64 / writes)
-        .with("cpu", ended.counts.cpu_ns as f64 / writes)
-        .with("scans", ended.per_second(scans.looks as f64))
-        .with("pages", scans.each(scans.pages))
-        .with("scan-cpu", scans.each(scans.cpu_ns) / 1e3)
-        .with("switches", ended.per_second(ended.switches()))
-        .with("identical", f64::from(u8::from(drawn.is_identical()))))
+    Ok(figures(Block::of_machine(&drawn.ended), &drawn))
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
@@ -190,14 +189,7 @@ fn conclude(results: &Results<'_>) -> Conclusion {
         let share = cpu * scans / 1e4;
         notes.push(format!("scanning costs {share:.2} % of a CPU"));
     }
-    Conclusion {
-        differs:
-            "this guest does nothing but draw, so the whole cost of an exit shows; the source's \
-                  smaller factors are of programs that also compute what they draw"
-                .to_owned(),
-        notes,
-        ..Conclusion::default()
-    }
+    notes.into()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use haltwise_core::units::{HaltPollNs, Nanos};
 use haltwise_core::workload::GapSpec;
 
 use super::account::{self, Account};
+use super::rows::{cell, cells};
 use super::{
     Block, Conclusion, Effect, Expected, Experiment, Results, Source, Table, Trial, Variant,
 };
@@ -17,8 +18,6 @@ use haltwise_lab::clock::HostWait;
 use haltwise_lab::guest::{Guest, Peer};
 use haltwise_lab::guest_poll::GuestPoll;
 use haltwise_lab::load::LoadError;
-use haltwise_lab::outcome::Quantiles;
-use haltwise_lab::run::{Finished, run};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "smart-idle-poll",
@@ -33,15 +32,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "50 us: 98.85, 84.25, 82.06, 77.41",
         ],
     },
-    figures: figures! {
-        "latency", "us", Less, "submission to submission, median";
-        "latency-p99", "us", Less, "the same, 99th percentile";
-        "requests", "1/s", More, "requests completed";
-        "hlt-exits", "", Less, "HLT exits for each request";
-        "interrupts", "", Less, "interrupts for each request";
-        "cpu", "us", Less, "CPU of the vCPU thread for each request";
-        "switches", "", Less, "voluntary context switches for each request";
-    },
+    figures: FIGURES,
     variants,
     effects,
     integrity: Vec::new,
@@ -51,9 +42,21 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         "a threshold of 200 us is ours, where wake-ups are too slow for the source's 100 us",
         "25.98 and 25.95 us are taken for a difference of at most 10 %",
     ],
+    differs: "no block layer and no file system lie above the device here, so what is left of a request is \
+              its wake-up, and polling takes more of it away",
     run: run_one,
     conclude,
 };
+
+figures! { of: Account;
+    "latency", "us", Less, "submission to submission, median", of.period_ns[0] / 1e3;
+    "latency-p99", "us", Less, "the same, 99th percentile", of.period_ns[1] / 1e3;
+    "requests", "1/s", More, "requests completed", of.per_second(of.rounds);
+    "hlt-exits", "", Less, "HLT exits for each request", of.each(of.hlts);
+    "interrupts", "", Less, "interrupts for each request", of.each(of.interrupts);
+    "cpu", "us", Less, "CPU of the vCPU thread for each request", of.each(of.cpu_ns) / 1e3;
+    "switches", "", Less, "voluntary context switches for each request", of.each(of.switches);
+}
 
 /// When completions are injected, and the source's four columns in microseconds.
 const ROWS: [(&str, u64, [f64; 4]); 3] = [
@@ -77,14 +80,10 @@ const COLUMNS: [(&str, &str, u32); 5] = [
 ];
 
 fn variants() -> Vec<Variant> {
-    let of_row = |(group, us, _): &(&str, u64, [f64; 4])| {
-        let (group, us) = ((*group).to_owned(), *us);
-        COLUMNS.iter().map(move |(name, guest, host)| {
-            let what = format!("completion after {us} us; guest: {guest}; host ceiling {host} ns");
-            Variant::new(group.clone(), *name, what)
-        })
-    };
-    ROWS.iter().flat_map(of_row).collect()
+    cells(&ROWS, &COLUMNS, |(group, us, _), (name, guest, host)| {
+        let what = format!("completion after {us} us; guest: {guest}; host ceiling {host} ns");
+        Variant::new(*group, *name, what)
+    })
 }
 
 fn effects() -> Vec<Effect> {
@@ -109,44 +108,14 @@ fn effects() -> Vec<Effect> {
 }
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
-    let (_, us, _) = ROWS[trial.variant / COLUMNS.len()];
-    let (_, guest, ceiling) = COLUMNS[trial.variant % COLUMNS.len()];
+    let ((_, us, _), (_, guest, ceiling)) = cell(&ROWS, &COLUMNS, trial.variant);
     let mut load = account::load(trial, "smart-idle-poll", 1, HostWait::Device);
     load.guest = Guest::Poller(Peer::Host);
     load.rhythm.spec = GapSpec::Fixed(Nanos(us * 1_000));
     load.guest_poll = guest.parse::<GuestPoll>().map_err(LoadError::from)?;
     load.guest_poll.host_polls = true;
-    load.vm_max_halt_poll_ns = Some(HaltPollNs(ceiling));
-    let finished = run(&load, &trial.interrupt)?;
-    let account = Account::of(&finished.outcome);
-    let each = |total: f64| total / account.rounds;
-    let [p50, p99] = latencies(&finished);
-    let rounds = finished
-        .rounds
-        .iter()
-        .flatten()
-        .flat_map(|vcpu| &vcpu.rounds);
-    let interrupts = rounds.filter(|round| round.interrupted).count();
-    Ok(Block::of(&finished.outcome)
-        .with("latency", p50 / 1e3)
-        .with("latency-p99", p99 / 1e3)
-        .with("requests", account.per_second(account.rounds))
-        .with("hlt-exits", each(account.hlts))
-        .with("interrupts", each(interrupts as f64))
-        .with("cpu", each(account.cpu_ns) / 1e3)
-        .with("switches", each(account.switches)))
-}
-
-/// Median and 99th percentile from one submission to the next, in nanoseconds.
-fn latencies(finished: &Finished) -> [f64; 2] {
-    let rounds = finished
-        .rounds
-        .iter()
-        .flatten()
-        .flat_map(|vcpu| &vcpu.rounds);
-    let times = rounds.map(|round| round.gap_ns.saturating_add(round.round_trip_ns()));
-    let quantiles = Quantiles::of(times.collect());
-    quantiles.map_or([f64::NAN; 2], |q| [q.p50 as f64, q.p99 as f64])
+    load.vm_max_halt_poll_ns = Some(HaltPollNs(*ceiling));
+    account::measure(trial, &load, figures)
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
@@ -167,13 +136,11 @@ fn conclude(results: &Results<'_>) -> Conclusion {
         .filter_map(|(group, ..)| account_of(results, group));
     Conclusion {
         notes: notes.collect(),
-        differs: "no block layer and no file system lie above the device here, so what is left of a request \
-                  is its wake-up, and polling takes more of it away"
-            .to_owned(),
         tables: vec![Table {
-            title: "Latency in us, the source's table beside ours; its column labels are lost, and \
+            title:
+                "Latency in us, the source's table beside ours; its column labels are lost, and \
                     these are presumed"
-                .to_owned(),
+                    .to_owned(),
             columns: std::iter::once("completion".to_owned())
                 .chain(names.iter().flat_map(|name| both(name)))
                 .collect(),

@@ -116,18 +116,13 @@ fn blocks(experiment: &Experiment, variants: &[Variant], found: &Found) -> Vec<V
         };
         let samples = found.variants.iter().find(is).map(|kept| &kept.samples);
         let value = |name: &str| {
-            let index = found
-                .figures
-                .iter()
-                .position(|figure| figure.name == name)?;
+            let mut figures = found.figures.iter();
+            let index = figures.position(|figure| figure.name == name)?;
             *samples?.get(index)?.get(round)?
         };
         let figures = experiment.figures.iter();
         figures.fold(Block::default(), |block, figure| {
-            match value(&figure.name) {
-                Some(value) => block.with(&figure.name, value),
-                None => block,
-            }
+            block.with(&figure.name, value(&figure.name))
         })
     };
     let round = |round| {

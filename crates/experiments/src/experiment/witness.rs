@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::VcpuCounts;
 use super::recorder::{Haltwise, Recording};
+use crate::vcpu_counts::{halt_exits, userspace};
+use haltwise_lab::outcome::VcpuOutcome;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "recorded")]
@@ -82,13 +83,16 @@ impl Watch {
         }))
     }
 
-    pub fn end(self, vcpus: &[VcpuCounts]) -> Witness {
+    pub fn end(self, vcpus: &[VcpuOutcome]) -> Witness {
         let compared = self.0.and_then(|(haltwise, mut recording)| {
             recording.end()?;
             let pid = std::process::id().to_string();
             let capture = recording.capture();
             let report = haltwise.ask(&["report", "--vm", &pid], &capture)?;
-            let exits = haltwise.ask(&["exits", "--rows", "all", "--vm", &pid], &capture);
+            let exits = haltwise.ask(
+                &["report", "--exits", "--rows", "all", "--vm", &pid],
+                &capture,
+            );
             Ok(compare(vcpus, &report, exits))
         });
         compared.unwrap_or_else(|reason| Witness::No { reason })
@@ -96,21 +100,29 @@ impl Watch {
 }
 
 /// A count of the lab's of a vCPU; `None` where this kernel's statistics do not have it.
-type Counted = fn(&VcpuCounts) -> Option<u64>;
+type Counted = fn(&VcpuOutcome) -> Option<u64>;
 
 /// Counts that both have to the unit: what they are, the lab's, and where `haltwise report` has them in an account.
 const EXACT: [(&str, Counted, &str); 5] = [
-    ("halts that waited", |v| v.waits, WAITS),
-    ("polls", |v| v.attempted, "/poll/polled"),
-    ("polls that succeeded", |v| v.successful, "/poll/successful"),
+    ("halts that waited", VcpuOutcome::waits, WAITS),
+    ("polls", |v| v.stat("halt_attempted_poll"), "/poll/polled"),
+    ("polls that succeeded", successful, "/poll/successful"),
     (
         "ns polled with success",
-        |v| v.success_ns,
+        |v| v.stat("halt_poll_success_ns"),
         "/parts/poll_success_ns",
     ),
-    ("ns of failed polls", |v| v.fail_ns, "/parts/poll_fail_ns"),
+    (
+        "ns of failed polls",
+        |v| v.stat("halt_poll_fail_ns"),
+        "/parts/poll_fail_ns",
+    ),
 ];
 const WAITS: &str = "/waits";
+
+fn successful(vcpu: &VcpuOutcome) -> Option<u64> {
+    vcpu.stat("halt_successful_poll")
+}
 
 /// A count of `haltwise report`, over the vCPUs of this number, or over all.
 fn recorded(report: &Value, id: Option<u32>, pointer: &str) -> u64 {
@@ -122,7 +134,7 @@ fn recorded(report: &Value, id: Option<u32>, pointer: &str) -> u64 {
         .sum()
 }
 
-pub fn compare(vcpus: &[VcpuCounts], report: &Value, exits: Result<Value, String>) -> Witness {
+pub fn compare(vcpus: &[VcpuOutcome], report: &Value, exits: Result<Value, String>) -> Witness {
     let mut missing = Vec::new();
     let mut checks = halt_checks(vcpus, report, &mut missing);
     match exits {
@@ -137,7 +149,7 @@ pub fn compare(vcpus: &[VcpuCounts], report: &Value, exits: Result<Value, String
     }
 }
 
-fn halt_checks(vcpus: &[VcpuCounts], report: &Value, missing: &mut Vec<String>) -> Vec<Check> {
+fn halt_checks(vcpus: &[VcpuOutcome], report: &Value, missing: &mut Vec<String>) -> Vec<Check> {
     let sum = |of: Counted| vcpus.iter().map(of).sum::<Option<u64>>();
     let mut checks = Vec::new();
     for (what, of, pointer) in EXACT {
@@ -148,18 +160,16 @@ fn halt_checks(vcpus: &[VcpuCounts], report: &Value, missing: &mut Vec<String>) 
     }
     let mut waits_of: BTreeMap<u32, u64> = BTreeMap::new();
     for vcpu in vcpus {
-        *waits_of.entry(vcpu.id).or_default() += vcpu.waits.unwrap_or(0);
+        *waits_of.entry(vcpu.id).or_default() += vcpu.waits().unwrap_or(0);
     }
     for (id, waits) in waits_of.iter().filter(|_| waits_of.len() > 1) {
         let what = format!("halts that waited, vCPUs {id}");
         let told = recorded(report, Some(*id), WAITS);
         checks.push(Check::new(what, *waits, *waits, told));
     }
-    if let (Some(exits), Some(waits), Some(polls)) = (
-        sum(|v| v.halt_exits),
-        sum(|v| v.waits),
-        sum(|v| v.successful),
-    ) {
+    if let (Some(exits), Some(waits), Some(polls)) =
+        (sum(halt_exits), sum(VcpuOutcome::waits), sum(successful))
+    {
         // A HLT with an interrupt pending is an exit, and no halt.
         let least = waits.saturating_add(polls).min(exits);
         let told = recorded(report, None, "/halts");
@@ -169,13 +179,13 @@ fn halt_checks(vcpus: &[VcpuCounts], report: &Value, missing: &mut Vec<String>) 
 }
 
 fn exit_checks(
-    vcpus: &[VcpuCounts],
+    vcpus: &[VcpuOutcome],
     exits: &Value,
     checks: &mut Vec<Check>,
     missing: &mut Vec<String>,
 ) {
     let mut counted: BTreeMap<&str, u64> = BTreeMap::new();
-    for (kind, count) in vcpus.iter().flat_map(|vcpu| &vcpu.userspace) {
+    for (kind, count) in vcpus.iter().flat_map(userspace) {
         *counted.entry(kind).or_default() += count;
     }
     let rows = exits["userspace"].as_array().cloned().unwrap_or_default();

@@ -1,9 +1,5 @@
 //! The behaviours reported on the list.
 
-use haltwise_core::kvm::{Arch, Version};
-use haltwise_core::policy::Setting;
-use proptest::prelude::*;
-
 use super::*;
 
 const MS: u32 = 1_000_000;
@@ -27,9 +23,7 @@ fn v3_walks_an_idle_vcpu_up_and_drops_it_and_the_rule_that_was_taken_does_not() 
     let reported = [500_000, 1_000_000, 2_000_000, 4_000_000, 0, 500_000];
     assert_eq!(walked, reported);
     let setting = Setting::upstream(Version::new(4, 3), Arch::X86, 0);
-    let taken = "kvm:max=4ms"
-        .parse::<haltwise_core::policy::Spec>()
-        .unwrap();
+    let taken = "kvm:max=4ms".parse::<Spec>().unwrap();
     let taken = walk(taken.build(&setting).unwrap().as_mut(), &idle);
     assert_eq!(taken, [0; 6]);
 }
@@ -61,17 +55,9 @@ fn v4_ends_at_the_ceiling_and_stays() {
     assert_eq!(proposal.window, 3 * MS, "an invalid wake-up moves nothing");
 }
 
-proptest! {
-    /// KVM's rule with the start at the ceiling and a divisor of 2 or more is the toggle.
-    #[test]
-    fn the_toggle_is_kvm_with_the_start_at_the_ceiling(
-        halts_ns in prop::collection::vec(prop_oneof![0..3_000_000_u64, any::<u64>()], 0..60),
-        ceiling in 1..2_000_000_u32, grow in 1..5_u32, shrink in 2..5_u32,
-    ) {
-        let text = format!("kvm:max={ceiling}ns,grow={grow},grow_start={ceiling}ns,shrink={shrink}");
-        let spec: haltwise_core::policy::Spec = text.parse().unwrap();
-        let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
-        let kvm = walk(spec.build(&setting).unwrap().as_mut(), &halts_ns);
-        prop_assert_eq!(walk(&mut Proposal::new(Rule::Toggle, ceiling), &halts_ns), kvm);
-    }
+#[test]
+fn the_toggle_knows_two_windows() {
+    let halts_ns = [1, 1_999_999, 2_000_000, 2_000_001, 5_000_000, 60_000];
+    let windows = [2 * MS, 2 * MS, 2 * MS, 0, 0, 2 * MS].map(u64::from);
+    assert_eq!(walk(toggle().as_mut(), &halts_ns), windows);
 }

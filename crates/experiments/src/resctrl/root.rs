@@ -194,7 +194,7 @@ impl Root {
                 }
             }
             if class.is_none() {
-                // Whoever is in no other class is in this one.
+                // A task in no other class is in this one.
                 return Ok(true);
             }
         }

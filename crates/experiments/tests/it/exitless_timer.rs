@@ -68,9 +68,7 @@ fn with_agent(clock: Clock, pace: Pace, gaps: &str) {
 
 #[test]
 fn with_an_agent_every_timer_comes_once() {
-    if !kvm() {
-        return;
-    }
+    let Some(()) = kvm() else { return };
     with_agent(Clock::Exitless, Pace::Spin, "exp:400us");
     with_agent(Clock::Exitless, Pace::Sync(Nanos(100_000)), "exp:400us");
     with_agent(Clock::Exitless, Pace::Sync(Nanos(2_000_000)), "exp:400us");

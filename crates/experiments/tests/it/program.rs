@@ -2,14 +2,13 @@
 
 use std::process::{Command, Output};
 
-/// Whether KVM can be used; says why a test is skipped if not.
+/// `None`, and the reason printed, where KVM cannot be used.
 #[expect(clippy::print_stdout, reason = "a skipped test must say so")]
-pub(crate) fn kvm() -> bool {
-    let opened = haltwise_lab::vm::open();
-    if let Err(error) = &opened {
-        println!("skipped: {error}");
-    }
-    opened.is_ok()
+pub(crate) fn kvm() -> Option<()> {
+    let opened = haltwise_lab::vm::open().map(|_| ());
+    opened
+        .inspect_err(|error| println!("skipped: {error}"))
+        .ok()
 }
 
 pub(crate) fn program(args: &str) -> Output {

@@ -5,13 +5,16 @@ use std::mem::MaybeUninit;
 use haltwise_core::ids::Pid;
 use haltwise_core::recording::{Missing, Mode};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, OpenObject, ProgramMut};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, ProgramMut};
 
 use super::links::Links;
-use super::skel::types::kernel_support;
-use super::skel::{CollectorProgs, CollectorSkel, CollectorSkelBuilder, OpenCollectorSkel};
+use super::skel::collector::types::kernel_support;
+use super::skel::collector::{
+    CollectorProgs, CollectorSkel, CollectorSkelBuilder, OpenCollectorSkel,
+};
 use crate::clock;
 use crate::collector::{CollectError, CollectOptions};
+use crate::opaque::Opaque;
 use crate::support::rights;
 
 /// What loading and attaching BPF programs lacks where it is not permitted.
@@ -42,11 +45,12 @@ const RAN_VCPUS: u32 = 16384;
 ///
 /// EPERM is a missing right. EACCES comes from the kernel's verifier, which did not accept a program:
 /// then we are at fault, not the user.
-pub(super) fn explain(what: &str, error: &libbpf_rs::Error) -> CollectError {
-    let failed = |text: String| CollectError::Failed {
-        what: what.to_owned(),
-        source: std::io::Error::other(text),
-    };
+pub(super) fn explain(what: &str) -> impl FnOnce(libbpf_rs::Error) -> CollectError {
+    move |error| explained(what, &error)
+}
+
+fn explained(what: &str, error: &libbpf_rs::Error) -> CollectError {
+    let failed = |text: String| CollectError::failed(what)(std::io::Error::other(text));
     match error.kind() {
         ErrorKind::PermissionDenied if is_errno(error, EACCES) => failed(format!(
             "this kernel's verifier refuses a program of haltwise, please report it \
@@ -76,6 +80,14 @@ pub(super) fn hush_libbpf() {
     }
 }
 
+/// Opens programs. libbpf-rs wants the object's place to outlive the skeleton. It is a few words, and a process opens
+/// programs once or twice in its life (a collector that records again turns to other VMs): leaking it is simpler than a
+/// self-reference.
+pub(super) fn open<B: SkelBuilder<'static>>(builder: B) -> libbpf_rs::Result<B::Output> {
+    hush_libbpf();
+    builder.open(Box::leak(Box::new(MaybeUninit::uninit())))
+}
+
 /// Whether the operating system's error is this one. libbpf-rs keeps the number to itself and tells
 /// it in its text alone.
 fn is_errno(error: &libbpf_rs::Error, number: i32) -> bool {
@@ -83,21 +95,13 @@ fn is_errno(error: &libbpf_rs::Error, number: i32) -> bool {
 }
 
 /// The programs, loaded and attached. Dropping them detaches.
+#[derive(Debug)]
 pub(super) struct Attached {
-    pub(super) skel: CollectorSkel<'static>,
+    pub(super) skel: Opaque<CollectorSkel<'static>>,
     /// Of the tracepoint programs; the walk's is [`Attached::walk`].
     pub(super) links: Links,
     pub(super) walk: Link,
     pub(super) missing: Vec<Missing>,
-}
-
-impl std::fmt::Debug for Attached {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Attached")
-            .field("programs", &self.links.len())
-            .field("missing", &self.missing)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Stats mode needs the walk, and who ends; the others all but the latter.
@@ -113,14 +117,8 @@ fn choose_programs(open: &mut OpenCollectorSkel<'_>, stats: bool) {
 }
 
 pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError> {
-    hush_libbpf();
-    // libbpf-rs wants the object's place to outlive the skeleton. It is a few words, and a process
-    // makes one or two collectors in its life (one that records again and again turns it to other VMs):
-    // leaking it is simpler than a self-reference.
-    let place: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = CollectorSkelBuilder::default()
-        .open(place)
-        .map_err(|error| explain("open the BPF programs", &error))?;
+    let mut open =
+        open(CollectorSkelBuilder::default()).map_err(explain("open the BPF programs"))?;
     let counts = options.mode == Mode::Counts;
     let stats = options.mode == Mode::Stats;
     if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
@@ -135,34 +133,24 @@ pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError>
         // Nothing is ever put into it.
         Mode::Stats => 4096,
     };
-    open.maps
-        .halts
-        .set_max_entries(ring)
-        .map_err(|error| explain("size the ring", &error))?;
+    let sized = open.maps.halts.set_max_entries(ring);
+    sized.map_err(explain("size the ring"))?;
     if stats {
-        let last = &mut open.maps.last_stats;
-        last.set_max_entries(LAST_STATS)
-            .and_then(|()| open.maps.ran.set_max_entries(RAN_VCPUS))
-            .map_err(|error| explain("make room for last statistics", &error))?;
+        let last = open.maps.last_stats.set_max_entries(LAST_STATS);
+        last.and_then(|()| open.maps.ran.set_max_entries(RAN_VCPUS))
+            .map_err(explain("make room for last statistics"))?;
     }
     let slots = if counts { COUNTS_SLOTS } else { 1 };
-    open.maps
-        .counts
-        .set_max_entries(slots)
-        .map_err(|error| explain("size the counts", &error))?;
+    let sized = open.maps.counts.set_max_entries(slots);
+    sized.map_err(explain("size the counts"))?;
     if let Some(settings) = open.maps.bss_data.as_deref_mut() {
         settings.counts_slots = slots;
     }
-    let skel = open
-        .load()
-        .map_err(|error| explain("load the BPF programs", &error))?;
-    let walk = skel
-        .progs
-        .walk_vcpus
-        .attach()
-        .map_err(|error| explain("attach the walk over open files", &error))?;
+    let skel = open.load().map_err(explain("load the BPF programs"))?;
+    let walk = skel.progs.walk_vcpus.attach();
+    let walk = walk.map_err(explain("attach the walk over open files"))?;
     let mut attached = Attached {
-        skel,
+        skel: Opaque(skel),
         links: Links::none(),
         walk,
         missing: Vec::new(),
@@ -176,38 +164,33 @@ pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError>
     Ok(attached)
 }
 
-/// Tracepoints that a recording can do without: program, tracepoint, field, what is missing then.
+/// Programs that a recording can do without: the field, and what is missing then.
 fn optional<'a>(
     progs: &'a CollectorProgs<'_>,
-) -> [(&'a ProgramMut<'a>, &'static str, &'static str, &'static str); 5] {
+) -> [(&'a ProgramMut<'a>, &'static str, &'static str); 5] {
     [
         (
             &progs.on_halt_poll_ns,
-            "kvm_halt_poll_ns",
             "change",
             "calls of grow and shrink are not seen",
         ),
         (
             &progs.on_sched_waking,
-            "sched_waking",
             "wake_latency_ns",
             "wake-up latencies and gaps of halts that waited are unknown",
         ),
         (
             &progs.on_hrtimer_entry,
-            "hrtimer_expire_entry",
             "wake",
             "timers that woke a vCPU read as devices",
         ),
         (
             &progs.on_hrtimer_exit,
-            "hrtimer_expire_exit",
             "wake",
             "devices that woke a vCPU may read as timers",
         ),
         (
             &progs.on_apic_ipi,
-            "kvm_apic_ipi",
             "wake",
             "IPIs that ended a poll read as devices",
         ),
@@ -218,15 +201,14 @@ impl Attached {
     /// Halts of these VMs are wanted, and of those no more.
     fn want(&self, no_more: &[Pid], vms: &[Pid]) -> Result<(), CollectError> {
         let wanted = &self.skel.maps.wanted;
-        let failed = |error| explain("note the VMs wanted", &error);
-        for pid in no_more {
-            wanted.delete(&pid.0.to_ne_bytes()).map_err(failed)?;
-        }
-        for pid in vms {
-            let key = pid.0.to_ne_bytes();
-            wanted.update(&key, &[1], MapFlags::ANY).map_err(failed)?;
-        }
-        Ok(())
+        let unwanted = no_more
+            .iter()
+            .map(|pid| wanted.delete(&pid.0.to_ne_bytes()));
+        let noted = vms
+            .iter()
+            .map(|pid| wanted.update(&pid.0.to_ne_bytes(), &[1], MapFlags::ANY));
+        let mut noted = unwanted.chain(noted);
+        noted.try_for_each(|noted| noted.map_err(explain("note the VMs wanted")))
     }
 
     /// Begins another recording, of these VMs, with the programs that are loaded.
@@ -243,21 +225,14 @@ impl Attached {
         let progs = &self.skel.progs;
         let mut links = Links::none();
         let mut missing = Vec::new();
-        for (program, tracepoint, field, without_it) in optional(progs) {
-            match program.attach() {
-                Ok(link) => links.push(link),
-                Err(error) => missing.push(Missing {
-                    field: field.to_owned(),
-                    reason: format!(
-                        "{without_it}: tracepoint {tracepoint} cannot be attached ({error})"
-                    ),
-                }),
-            }
+        for (program, field, without_it) in optional(progs) {
+            missing.extend(links.attach(program, field, without_it));
         }
         // Last, so that the first halt finds everything else in place.
-        links.push(progs.on_vcpu_wakeup.attach().map_err(|error| {
-            explain("attach kvm_vcpu_wakeup (is the kvm module loaded?)", &error)
-        })?);
+        let wakeup = progs.on_vcpu_wakeup.attach();
+        links.push(wakeup.map_err(explain(
+            "attach kvm_vcpu_wakeup (is the kvm module loaded?)",
+        ))?);
         self.links = links;
         self.missing = missing;
         self.note_wakeups(clock::monotonic_ns());
@@ -266,16 +241,10 @@ impl Attached {
 
     /// Without it, what a VM counts after its last reading is not seen.
     fn attach_last_stats(&mut self) {
-        match self.skel.progs.on_thread_exit.attach() {
-            Ok(link) => self.links.push(link),
-            Err(error) => self.missing.push(Missing {
-                field: "halts".to_owned(),
-                reason: format!(
-                    "counts of a VM after its last reading are missing: tracepoint sched_process_exit \
-                     cannot be attached ({error})"
-                ),
-            }),
-        }
+        let without_it = "counts of a VM after its last reading are missing";
+        let program = &self.skel.progs.on_thread_exit;
+        self.missing
+            .extend(self.links.attach(program, "halts", without_it));
     }
 
     /// Tells the programs since when every `kvm_vcpu_wakeup` is seen.
@@ -336,14 +305,14 @@ mod test {
 
     #[test]
     fn a_refusal_of_the_verifier_is_not_a_missing_right() {
-        let refused = explain("load", &libbpf_rs::Error::from_raw_os_error(EACCES));
+        let refused = explain("load")(libbpf_rs::Error::from_raw_os_error(EACCES));
         assert!(
             matches!(refused, CollectError::Failed { .. }),
             "{refused:?}"
         );
-        let denied = explain("load", &libbpf_rs::Error::from_raw_os_error(1));
+        let denied = explain("load")(libbpf_rs::Error::from_raw_os_error(1));
         assert!(matches!(denied, CollectError::Denied { .. }), "{denied:?}");
-        let absent = explain("attach", &libbpf_rs::Error::from_raw_os_error(2));
+        let absent = explain("attach")(libbpf_rs::Error::from_raw_os_error(2));
         assert!(
             matches!(absent, CollectError::Unsupported { .. }),
             "{absent:?}"

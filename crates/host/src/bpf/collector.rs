@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use haltwise_core::event::{Facts, Lost};
+use haltwise_core::event::Facts;
 use haltwise_core::ids::Pid;
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 use libbpf_rs::MapCore;
@@ -14,17 +14,18 @@ use super::attach::{Attached, attach};
 use super::cost::Cost;
 use super::counts::{CountsReader, Seen};
 use super::exits::ExitCounter;
-use super::missed::{Missed, OF_KVM, lost_by};
+use super::missed::{count_of, missed, of_kvm};
 use super::places::Places;
-use super::program::Programs;
+use super::program::{Program, Role};
 use super::record::{RawHalt, SIZE as HALT_SIZE};
 use super::ring::Ring;
-use super::skel::CollectorProgs;
-use super::skel::types::{kernel_support, lost_cause};
+use super::skel::collector::CollectorProgs;
+use super::skel::collector::types::{kernel_support, lost_cause};
 use super::stats::{self, StatsReader, VcpuStats};
 use super::walk::{FoundVcpu, SIZE_WITH_STATS, decode_with_stats, walk, walk_with_stats};
 use crate::clock;
 use crate::collector::{CollectError, CollectOptions, Collector, Counting};
+use crate::losses::Losses;
 use crate::params;
 use crate::root::Root;
 
@@ -55,11 +56,8 @@ pub struct BpfCollector {
     last_walk_ns: u64,
     walk_took_ns: u64,
     last_losses_ns: u64,
-    lost_before: [u64; LOST_CAUSES],
-    missed: Missed,
+    losses: Losses,
 }
-
-const LOST_CAUSES: usize = lost_cause::LOST_CAUSES.0 as usize;
 
 impl BpfCollector {
     /// Loads, attaches, and looks for the VMs that already run.
@@ -88,8 +86,7 @@ impl BpfCollector {
             last_walk_ns: 0,
             walk_took_ns: 0,
             last_losses_ns: 0,
-            lost_before: [0; LOST_CAUSES],
-            missed: Missed::new(&OF_KVM),
+            losses: Losses::default(),
         };
         let now = clock::monotonic_ns();
         collector.refresh_param();
@@ -268,41 +265,36 @@ impl BpfCollector {
     }
 
     fn drain_lost(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
+        let mut counts = Vec::new();
         for (cause, place) in [
             (lost_cause::LOST_RING_FULL, "ring buffer full"),
             (lost_cause::LOST_THREADS_FULL, "table of vCPU threads full"),
             (lost_cause::LOST_COUNTS_FULL, "table of counts full"),
         ] {
-            let total = lost_by(&self.attached.skel.maps.lost, cause.0)?;
-            let before = &mut self.lost_before[cause.0 as usize];
-            if total > *before {
-                let count = total - *before;
-                facts.lost.push(Lost {
-                    time_ns: now_ns,
-                    count,
-                    place: place.to_owned(),
-                });
-                *before = total;
-            }
+            let lost = &self.attached.skel.maps.lost;
+            let total = count_of(lost, cause.0, "read the count of losses")?;
+            counts.push((total, place));
         }
         let programs = Self::programs(&self.attached, self.exits.as_ref());
-        facts.lost.extend(self.missed.lost(now_ns, &programs));
+        counts.extend(missed(&programs, of_kvm));
+        self.losses.report(&mut facts.lost, now_ns, counts);
         Ok(())
     }
 
-    fn programs<'a>(attached: &'a Attached, exits: Option<&'a ExitCounter>) -> Programs<'a> {
+    fn programs<'a>(attached: &'a Attached, exits: Option<&'a ExitCounter>) -> Vec<Program<'a>> {
         let progs = &attached.skel.progs;
-        Programs {
-            halt: progs.on_vcpu_wakeup.as_fd(),
-            window: progs.on_halt_poll_ns.as_fd(),
-            waking: progs.on_sched_waking.as_fd(),
-            others: vec![
-                progs.on_hrtimer_entry.as_fd(),
-                progs.on_hrtimer_exit.as_fd(),
-                progs.on_apic_ipi.as_fd(),
-            ],
-            exits: exits.map(ExitCounter::programs),
-        }
+        let mut programs: Vec<_> = [
+            (Role::Halt, &progs.on_vcpu_wakeup),
+            (Role::Window, &progs.on_halt_poll_ns),
+            (Role::Waking, &progs.on_sched_waking),
+            (Role::Other, &progs.on_hrtimer_entry),
+            (Role::Other, &progs.on_hrtimer_exit),
+            (Role::Other, &progs.on_apic_ipi),
+        ]
+        .map(|(role, program)| (role, program.as_fd()))
+        .into();
+        programs.extend(exits.into_iter().flat_map(ExitCounter::programs));
+        programs
     }
 
     /// Whether a program runs on events: KVM's own counters are read by programs that somebody calls.
@@ -322,14 +314,11 @@ impl BpfCollector {
 /// What becomes readable when a program wakes whoever waits for the ring, and only then: data that comes
 /// without a wake-up is no event (edge-triggered).
 fn woken(attached: &Attached) -> Result<OwnedFd, CollectError> {
-    let failed = |source: rustix::io::Errno| CollectError::Failed {
-        what: "wait for the ring".to_owned(),
-        source: source.into(),
-    };
-    let fd = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+    let failed = || CollectError::failed("wait for the ring");
+    let fd = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed())?;
     let ring = attached.skel.maps.halts.as_fd();
     let when = epoll::EventFlags::IN | epoll::EventFlags::ET;
-    epoll::add(&fd, ring, epoll::EventData::new_u64(0), when).map_err(failed)?;
+    epoll::add(&fd, ring, epoll::EventData::new_u64(0), when).map_err(failed())?;
     Ok(fd)
 }
 
@@ -381,7 +370,7 @@ impl Collector for BpfCollector {
             self.walk(now)?;
         }
         self.drain_ring(facts, now)?;
-        self.places.look(facts, now);
+        self.places.vms.look(facts, now);
         let since = self.counted_to_ns();
         let since = since.map_or(0, |since| now.saturating_sub(since));
         if Duration::from_nanos(since) >= self.options.interval {
@@ -454,10 +443,7 @@ impl Collector for BpfCollector {
                 std::thread::sleep(Duration::from_nanos(WALK_AGAIN_NS.saturating_sub(since)));
                 Ok(())
             }
-            Err(source) => Err(CollectError::Failed {
-                what: "wait for the ring".to_owned(),
-                source: source.into(),
-            }),
+            Err(error) => Err(CollectError::failed("wait for the ring")(error)),
         }
     }
 
@@ -475,7 +461,7 @@ impl Collector for BpfCollector {
         };
         self.drain_lost(&mut before, began_ns)?;
         self.counting.began_ns = began_ns;
-        self.places.begin(began_ns);
+        self.places.vms.begin(began_ns);
         Ok(began_ns)
     }
 
@@ -489,7 +475,7 @@ impl Collector for BpfCollector {
             Mode::Stats => self.drain_stats(facts)?,
         };
         self.counting.ended_ns = Some(ended_ns);
-        self.places.look(facts, ended_ns);
+        self.places.vms.look(facts, ended_ns);
         self.drain_exits(facts)?;
         Ok(ended_ns)
     }
@@ -514,7 +500,7 @@ impl Collector for BpfCollector {
     }
 
     fn look_at_threads(&mut self) {
-        self.places.look_at_threads();
+        self.places.vms.look_at_threads();
     }
 
     fn roster(&self) -> &Roster {

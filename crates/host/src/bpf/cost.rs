@@ -9,11 +9,11 @@
     reason = "bpf_enable_stats has no safe wrapper in libbpf-rs"
 )]
 
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys;
 
-use super::program::{Programs, Runs, run_count};
+use super::program::{Program, ROLES, Role, Runs, runs};
 use super::timer::{Timer, Timing};
 use crate::root::Root;
 
@@ -22,25 +22,14 @@ const SAMPLE_NS: u64 = 200_000_000;
 /// From the start of one sample to the start of the next.
 const PERIOD_NS: u64 = 4_000_000_000;
 
-#[derive(Debug, Clone, Copy, Default)]
-struct AllRuns {
-    halt: Runs,
-    window: Runs,
-    waking: Runs,
-    others: Runs,
-    exit: Runs,
-    emulation: Runs,
-    about_exits: Runs,
-}
-
 #[derive(Debug, Default)]
 pub(super) struct Cost {
     timing: Option<Timing>,
     timer: Timer,
     sample_start_ns: u64,
-    at_start: AllRuns,
+    at_start: [Runs; ROLES],
     next_ns: u64,
-    sampled: AllRuns,
+    sampled: [Runs; ROLES],
     sampled_ns: u64,
     /// Since when the programs are attached, and for how long they were before.
     attached_since_ns: Option<u64>,
@@ -55,7 +44,7 @@ impl Cost {
     }
 
     /// Starts and ends samples as their time comes.
-    pub(super) fn tick(&mut self, now_ns: u64, programs: &Programs<'_>) {
+    pub(super) fn tick(&mut self, now_ns: u64, programs: &[Program<'_>]) {
         let since_ns = *self.attached_since_ns.get_or_insert(now_ns);
         if self.timing.is_some() {
             if now_ns.saturating_sub(self.sample_start_ns) >= SAMPLE_NS {
@@ -65,12 +54,12 @@ impl Cost {
             self.next_ns = now_ns + PERIOD_NS;
             self.sample_start_ns = now_ns;
             self.timing = self.timer.begin();
-            self.at_start = all_runs(programs);
+            self.at_start = runs(programs);
         }
     }
 
     /// The programs are about to be detached; the next tick says that they are attached again.
-    pub(super) fn rest(&mut self, now_ns: u64, programs: &Programs<'_>) {
+    pub(super) fn rest(&mut self, now_ns: u64, programs: &[Program<'_>]) {
         self.end_sample(now_ns, programs);
         self.attached_ns = self.attached_ns(now_ns);
         self.attached_since_ns = None;
@@ -81,15 +70,14 @@ impl Cost {
         self.attached_ns + now_ns.saturating_sub(since_ns)
     }
 
-    fn end_sample(&mut self, now_ns: u64, programs: &Programs<'_>) {
+    fn end_sample(&mut self, now_ns: u64, programs: &[Program<'_>]) {
         let Some(timing) = self.timing.take() else {
             return;
         };
         self.timer.end(timing);
-        let (mut end, mut start) = (all_runs(programs), self.at_start);
-        let ends = end.each().into_iter().zip(start.each());
-        for (sum, (end, start)) in self.sampled.each().into_iter().zip(ends) {
-            sum.add(end.since(*start));
+        let since_start = runs(programs).into_iter().zip(self.at_start);
+        for (sum, (end, start)) in self.sampled.iter_mut().zip(since_start) {
+            sum.add(end.since(start));
         }
         self.sampled_ns += now_ns.saturating_sub(self.sample_start_ns);
     }
@@ -97,26 +85,23 @@ impl Cost {
     /// Time that the programs add to one halt that waited: the halt program, its share of calls of
     /// grow and shrink, and one wake-up.
     pub(super) fn per_halt_ns(&self) -> Option<f64> {
-        let halts = self.sampled.halt.count;
-        if halts == 0 {
+        let of = |role: Role| self.sampled[role as usize];
+        let halts = of(Role::Halt);
+        if halts.count == 0 {
             return None;
         }
-        let own = (self.sampled.halt.time_ns + self.sampled.window.time_ns) as f64 / halts as f64;
-        let waking = self.sampled.waking;
+        let own = (halts.time_ns + of(Role::Window).time_ns) as f64 / halts.count as f64;
+        let waking = of(Role::Waking);
         Some(own + waking.time_ns as f64 / waking.count.max(1) as f64)
     }
 
     /// Time that the programs add to one exit with its entry and what it was about. Where the kernel
     /// tells no exits, to one emulated instruction, which stands for an exit.
     pub(super) fn per_exit_ns(&self) -> Option<f64> {
-        let AllRuns {
-            exit,
-            emulation,
-            about_exits,
-            ..
-        } = self.sampled;
+        let roles = [Role::Exit, Role::Emulation, Role::AboutExits];
+        let [exit, emulation, about] = roles.map(|role| self.sampled[role as usize]);
         let exits = exit.count.max(emulation.count);
-        let all = exit.time_ns + emulation.time_ns + about_exits.time_ns;
+        let all = exit.time_ns + emulation.time_ns + about.time_ns;
         (exits > 0).then(|| all as f64 / exits as f64)
     }
 
@@ -128,8 +113,9 @@ impl Cost {
     )]
     pub(super) fn total_ns(&self, now_ns: u64) -> Option<u64> {
         let attached_ns = self.attached_ns(now_ns) as f64;
+        let sampled_ns: u64 = self.sampled.iter().map(|runs| runs.time_ns).sum();
         (self.sampled_ns > 0)
-            .then(|| (self.sampled.time_ns() as f64 * attached_ns / self.sampled_ns as f64) as u64)
+            .then(|| (sampled_ns as f64 * attached_ns / self.sampled_ns as f64) as u64)
     }
 }
 
@@ -143,74 +129,22 @@ pub(super) fn start_timing() -> Option<OwnedFd> {
     Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-impl AllRuns {
-    fn each(&mut self) -> [&mut Runs; 7] {
-        [
-            &mut self.halt,
-            &mut self.window,
-            &mut self.waking,
-            &mut self.others,
-            &mut self.exit,
-            &mut self.emulation,
-            &mut self.about_exits,
-        ]
-    }
-
-    fn time_ns(mut self) -> u64 {
-        self.each().iter().map(|runs| runs.time_ns).sum()
-    }
-}
-
-fn all_runs(programs: &Programs<'_>) -> AllRuns {
-    let mut all = AllRuns {
-        halt: run_count(programs.halt),
-        window: run_count(programs.window),
-        waking: run_count(programs.waking),
-        others: sum(&programs.others),
-        ..AllRuns::default()
-    };
-    if let Some(exits) = &programs.exits {
-        all.exit = sum(&exits.exit);
-        all.emulation = run_count(exits.emulation);
-        all.about_exits = sum(&exits.others);
-    }
-    all
-}
-
-fn sum(programs: &[BorrowedFd<'_>]) -> Runs {
-    let mut sum = Runs::default();
-    for program in programs {
-        sum.add(run_count(*program));
-    }
-    sum
-}
-
 #[cfg(test)]
 mod test {
-    use std::os::fd::AsFd as _;
-
     use super::*;
 
     #[test]
     fn programs_that_are_not_attached_take_nothing() {
-        let input = std::io::stdin();
-        let programs = Programs {
-            halt: input.as_fd(),
-            window: input.as_fd(),
-            waking: input.as_fd(),
-            others: Vec::new(),
-            exits: None,
-        };
         let mut cost = Cost {
             sampled_ns: 100,
             attached_since_ns: Some(1_000),
             ..Cost::default()
         };
-        cost.sampled.halt.time_ns = 5;
+        cost.sampled[0].time_ns = 5;
         assert_eq!(cost.total_ns(3_000), Some(100), "a twentieth of the time");
-        cost.rest(3_000, &programs);
+        cost.rest(3_000, &[]);
         assert_eq!(cost.total_ns(1_000_000), Some(100));
-        cost.rest(1_000_000, &programs);
+        cost.rest(1_000_000, &[]);
         cost.attached_since_ns = Some(2_000_000);
         assert_eq!(cost.total_ns(2_001_000), Some(150));
     }

@@ -9,9 +9,10 @@ use haltwise_core::ids::Tid;
 use libbpf_rs::{MapCore, MapFlags, MapMut};
 
 use super::attach::explain;
-use super::record::{Place, u32_at};
-use super::skel::types::{count_hist, vcpu_counts};
+use super::record::Place;
+use super::skel::collector::types::{count_hist, vcpu_counts};
 use super::wake;
+use crate::bytes::{u32_at, u32s_at, u64_at};
 use crate::collector::CollectError;
 
 const SIZE: usize = size_of::<vcpu_counts>();
@@ -22,82 +23,44 @@ const _: () = assert!(
     "vcpu_counts in intf.h changed: look at this decoder"
 );
 
-/// All counts of one thread since its first halt.
+/// All counts of one thread since its first halt, as they lie in the kernel's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Totals {
-    halts: u64,
-    /// In the last histogram, and in none of the counts that follow.
-    whole_polls: u64,
-    waited: u64,
-    poll_known: u64,
-    polled: u64,
-    successful_polls: u64,
-    poll_cuts: u64,
-    turned_back_ns: u64,
-    sum_ns: [u64; HISTS],
-    hist: Vec<u32>,
-    wakes: Vec<u32>,
-}
+struct Totals(Vec<u8>);
 
 impl Totals {
     fn none() -> Self {
-        Self {
-            halts: 0,
-            whole_polls: 0,
-            waited: 0,
-            poll_known: 0,
-            polled: 0,
-            successful_polls: 0,
-            poll_cuts: 0,
-            turned_back_ns: 0,
-            sum_ns: [0; HISTS],
-            hist: vec![0; HISTS * KERNEL_BUCKETS],
-            wakes: vec![0; WAKE_FACTS],
-        }
+        Self(vec![0; SIZE])
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        if bytes.len() < SIZE {
-            return None;
-        }
-        let u64_of = |offset: usize| {
-            Some(u64::from_ne_bytes(
-                bytes.get(offset..offset + 8)?.try_into().ok()?,
-            ))
-        };
-        let words = |offset: usize, count: usize| -> Option<Vec<u32>> {
-            let (words, _) = bytes.get(offset..offset + count * 4)?.as_chunks::<4>();
-            Some(words.iter().map(|word| u32::from_ne_bytes(*word)).collect())
-        };
-        let mut sum_ns = [0; HISTS];
-        for (index, sum) in sum_ns.iter_mut().enumerate() {
-            *sum = u64_of(offset_of!(vcpu_counts, sum_ns) + index * 8)?;
-        }
-        Some(Self {
-            halts: u64_of(offset_of!(vcpu_counts, halts))?,
-            whole_polls: u64_of(offset_of!(vcpu_counts, whole_polls))?,
-            waited: u64_of(offset_of!(vcpu_counts, waited))?,
-            poll_known: u64_of(offset_of!(vcpu_counts, poll_known))?,
-            polled: u64_of(offset_of!(vcpu_counts, polled))?,
-            successful_polls: u64_of(offset_of!(vcpu_counts, successful_polls))?,
-            poll_cuts: u64_of(offset_of!(vcpu_counts, poll_cuts))?,
-            turned_back_ns: u64_of(offset_of!(vcpu_counts, turned_back_ns))?,
-            sum_ns,
-            hist: words(offset_of!(vcpu_counts, hist), HISTS * KERNEL_BUCKETS)?,
-            wakes: words(offset_of!(vcpu_counts, wakes), WAKE_FACTS)?,
-        })
+        Some(Self(bytes.get(..SIZE)?.to_vec()))
+    }
+
+    fn long(&self, offset: usize) -> u64 {
+        u64_at(&self.0, offset).unwrap_or(0)
+    }
+
+    fn words(&self, offset: usize, count: usize) -> Vec<u32> {
+        u32s_at(&self.0, offset, count).unwrap_or_default()
+    }
+
+    fn halts(&self) -> u64 {
+        self.long(offset_of!(vcpu_counts, halts))
     }
 
     /// What came since `before`. The kernel's 32-bit counts may have wrapped once.
     fn since(&self, before: &Self, time_ns: u64, interval_ns: u64, tid: Tid) -> HaltCounts {
+        let grown = |offset| self.long(offset).wrapping_sub(before.long(offset));
+        let words = |offset, count| {
+            let now = self.words(offset, count).into_iter();
+            now.zip(before.words(offset, count))
+                .map(|(now, then)| u64::from(now.wrapping_sub(then)))
+        };
         let add = |to: &mut LogHist, which: count_hist| {
             let which = which.0 as usize;
-            let range = which * KERNEL_BUCKETS..(which + 1) * KERNEL_BUCKETS;
-            let grown = self.hist[range.clone()]
-                .iter()
-                .zip(&before.hist[range])
-                .map(|(now, then)| u64::from(now.wrapping_sub(*then)));
-            to.add_buckets(grown, self.sum_ns[which].wrapping_sub(before.sum_ns[which]));
+            let hist = offset_of!(vcpu_counts, hist) + which * KERNEL_BUCKETS * 4;
+            let sum_ns = grown(offset_of!(vcpu_counts, sum_ns) + which * 8);
+            to.add_buckets(words(hist, KERNEL_BUCKETS), sum_ns);
         };
         let alone = |which| {
             let mut hist = LogHist::default();
@@ -109,16 +72,16 @@ impl Totals {
             add(&mut hist, count_hist::COUNT_WHOLE_POLL);
             hist
         };
-        let halts = self.halts.wrapping_sub(before.halts);
-        let whole = self.whole_polls.wrapping_sub(before.whole_polls);
+        // In the histogram of whole polls, and in none of the other counts but that of halts.
+        let whole = grown(offset_of!(vcpu_counts, whole_polls));
         // The halt under way at attach says nothing of its poll; those around it do.
-        let known = self.poll_known.wrapping_sub(before.poll_known) + whole;
-        let if_known =
-            |now: u64, then: u64, whole: u64| (known > 0).then(|| now.wrapping_sub(then) + whole);
+        let known = grown(offset_of!(vcpu_counts, poll_known)) + whole;
+        let if_known = |offset, whole: u64| (known > 0).then(|| grown(offset) + whole);
         let mut wakes = [0; 5];
-        for (index, (now, then)) in (0_u8..=u8::MAX).zip(self.wakes.iter().zip(&before.wakes)) {
+        let facts = words(offset_of!(vcpu_counts, wakes), WAKE_FACTS);
+        for (index, count) in (0_u8..=u8::MAX).zip(facts) {
             let source: WakeSource = wake::source(wake::facts_of_index(index));
-            wakes[usize::from(source.code())] += u64::from(now.wrapping_sub(*then));
+            wakes[usize::from(source.code())] += count;
         }
         HaltCounts {
             time_ns,
@@ -126,13 +89,13 @@ impl Totals {
             vm: None,
             vcpu: None,
             tid,
-            halts,
-            waited: self.waited.wrapping_sub(before.waited),
+            halts: grown(offset_of!(vcpu_counts, halts)),
+            waited: grown(offset_of!(vcpu_counts, waited)),
             poll_known: Some(known),
-            polled: if_known(self.polled, before.polled, whole),
-            successful_polls: if_known(self.successful_polls, before.successful_polls, whole),
-            poll_cuts: if_known(self.poll_cuts, before.poll_cuts, 0),
-            turned_back_ns: if_known(self.turned_back_ns, before.turned_back_ns, 0),
+            polled: if_known(offset_of!(vcpu_counts, polled), whole),
+            successful_polls: if_known(offset_of!(vcpu_counts, successful_polls), whole),
+            poll_cuts: if_known(offset_of!(vcpu_counts, poll_cuts), 0),
+            turned_back_ns: if_known(offset_of!(vcpu_counts, turned_back_ns), 0),
             wakes,
             halt_ns: with_whole_polls(count_hist::COUNT_HALT),
             gap_ns: with_whole_polls(count_hist::COUNT_GAP),
@@ -178,9 +141,8 @@ impl CountsReader {
     pub(super) fn look(map: &MapMut<'_>, used: u32) -> Result<Vec<Seen>, CollectError> {
         let mut all = Vec::new();
         for slot in 0..used {
-            let value = map
-                .lookup(&slot.to_ne_bytes(), MapFlags::ANY)
-                .map_err(|error| explain("read the kernel's counts", &error))?;
+            let value = map.lookup(&slot.to_ne_bytes(), MapFlags::ANY);
+            let value = value.map_err(explain("read the kernel's counts"))?;
             let Some(bytes) = value else { continue };
             let refused = || CollectError::Record {
                 got: bytes.len(),
@@ -207,7 +169,7 @@ impl CountsReader {
         let mut rows = Vec::new();
         for Seen { slot, tid, totals } in all {
             let before = self.before.entry(slot).or_insert_with(Totals::none);
-            if totals.halts == before.halts {
+            if totals.halts() == before.halts() {
                 continue;
             }
             let place = match place(tid) {
@@ -231,21 +193,52 @@ mod test {
 
     use super::*;
 
+    macro_rules! at {
+        ($field:ident) => {
+            offset_of!(vcpu_counts, $field)
+        };
+    }
+
+    /// Counts of which these are not zero: of 64 bits, then of 32.
+    fn totals(longs: &[(usize, u64)], words: &[(usize, u32)]) -> Totals {
+        let mut totals = Totals::none();
+        let mut put = |offset: usize, bytes: &[u8]| {
+            totals.0[offset..offset + bytes.len()].copy_from_slice(bytes);
+        };
+        for (offset, value) in longs {
+            put(*offset, &value.to_ne_bytes());
+        }
+        for (offset, value) in words {
+            put(*offset, &value.to_ne_bytes());
+        }
+        totals
+    }
+
+    /// Offset of a bucket, and that of the sum of its histogram.
+    fn bucket(which: count_hist, bucket: usize) -> (usize, usize) {
+        let which = which.0 as usize;
+        let bucket = at!(hist) + (which * KERNEL_BUCKETS + bucket) * 4;
+        (bucket, at!(sum_ns) + which * 8)
+    }
+
+    fn since(now: &Totals, before: &Totals) -> HaltCounts {
+        now.since(before, 5, 5, Tid(1))
+    }
+
     #[test]
     fn a_whole_poll_is_a_halt_a_gap_and_a_successful_poll() {
-        let before = Totals::none();
-        let mut now = before.clone();
-        now.halts = 3;
-        now.whole_polls = 2;
-        now.waited = 1;
-        now.poll_known = 1;
-        let whole = count_hist::COUNT_WHOLE_POLL.0 as usize;
-        now.hist[whole * KERNEL_BUCKETS + 5] = 2;
-        now.sum_ns[whole] = 10;
-        let halt = count_hist::COUNT_HALT.0 as usize;
-        now.hist[halt * KERNEL_BUCKETS + 7] = 1;
-        now.sum_ns[halt] = 7;
-        let row = now.since(&before, 5, 5, Tid(1));
+        let (whole, whole_ns) = bucket(count_hist::COUNT_WHOLE_POLL, 5);
+        let (halt, halt_ns) = bucket(count_hist::COUNT_HALT, 7);
+        let longs = [
+            (at!(halts), 3),
+            (at!(whole_polls), 2),
+            (at!(waited), 1),
+            (at!(poll_known), 1),
+            (whole_ns, 10),
+            (halt_ns, 7),
+        ];
+        let now = totals(&longs, &[(whole, 2), (halt, 1)]);
+        let row = since(&now, &Totals::none());
         assert_eq!((row.halts, row.waited), (3, 1));
         assert_eq!((row.polled, row.successful_polls), (Some(2), Some(2)));
         assert_eq!((row.halt_ns.count(), row.halt_ns.sum()), (3, 17));
@@ -256,111 +249,76 @@ mod test {
 
     #[test]
     fn growth_is_taken_across_a_wrap_of_the_kernels_32_bits() {
-        let mut before = Totals::none();
-        before.hist[3] = u32::MAX;
-        before.halts = 10;
-        let mut now = before.clone();
-        now.hist[3] = 1;
-        now.halts = 12;
-        now.waited = 2;
-        now.sum_ns[0] = 6;
-        let row = now.since(&before, 5, 5, Tid(1));
-        assert_eq!(
-            (
-                row.halts,
-                row.waited,
-                row.halt_ns.count(),
-                row.halt_ns.sum()
-            ),
-            (2, 2, 2, 6)
-        );
+        let (halt, halt_ns) = bucket(count_hist::COUNT_HALT, 3);
+        let before = totals(&[(at!(halts), 10)], &[(halt, u32::MAX)]);
+        let longs = [(at!(halts), 12), (at!(waited), 2), (halt_ns, 6)];
+        let row = since(&totals(&longs, &[(halt, 1)]), &before);
+        assert_eq!((row.halts, row.waited), (2, 2));
+        assert_eq!((row.halt_ns.count(), row.halt_ns.sum()), (2, 6));
         // Two halts, for none of which the polling counters were known.
         assert_eq!((row.poll_known, row.polls_known()), (Some(0), 0));
-        assert_eq!(
-            (row.polled, row.successful_polls, row.poll_cuts),
-            (None, None, None)
-        );
+        let polls = (row.polled, row.successful_polls, row.poll_cuts);
+        assert_eq!(polls, (None, None, None));
     }
 
     #[test]
     fn what_was_turned_back_is_told_where_polls_are() {
-        let mut now = Totals::none();
-        (now.halts, now.poll_known, now.turned_back_ns) = (2, 2, 1_700);
-        let mut before = Totals::none();
-        before.turned_back_ns = 700;
-        let row = now.since(&before, 1, 1, Tid(1));
-        assert_eq!(row.turned_back_ns, Some(1_000));
-        now.poll_known = 0;
-        let row = now.since(&before, 1, 1, Tid(1));
-        assert_eq!(row.turned_back_ns, None);
+        let before = totals(&[(at!(turned_back_ns), 700)], &[]);
+        let turned_back = |known| {
+            let longs = [
+                (at!(halts), 2),
+                (at!(poll_known), known),
+                (at!(turned_back_ns), 1_700),
+            ];
+            since(&totals(&longs, &[]), &before).turned_back_ns
+        };
+        assert_eq!((turned_back(2), turned_back(0)), (Some(1_000), None));
     }
 
     #[test]
     fn wake_facts_become_sources() {
-        let mut now = Totals::none();
-        now.halts = 3;
-        now.poll_known = 3;
-        now.wakes[0] = 1;
-        now.wakes[1] = 2; // woken, by neither timer nor vCPU
-        let row = now.since(&Totals::none(), 1, 1, Tid(1));
+        // The second: woken, by neither timer nor vCPU.
+        let words = [(at!(wakes), 1), (at!(wakes) + 4, 2)];
+        let longs = [(at!(halts), 3), (at!(poll_known), 3)];
+        let row = since(&totals(&longs, &words), &Totals::none());
         assert_eq!(row.wakes, [0, 0, 2, 0, 1]);
         assert_eq!(row.polled, Some(0));
+    }
+
+    /// A thread that has halted so often.
+    fn seen(halts: u64) -> Vec<Seen> {
+        let totals = totals(&[(at!(halts), halts)], &[]);
+        let (slot, tid) = (0, 7);
+        vec![Seen { slot, tid, totals }]
     }
 
     /// A VM that appeared between a look around and the reading of the counts.
     #[test]
     fn counts_of_a_thread_that_nobody_knows_yet_wait_until_somebody_does() {
-        let seen = |halts| {
-            let mut totals = Totals::none();
-            totals.halts = halts;
-            vec![Seen {
-                slot: 0,
-                tid: 7,
-                totals,
-            }]
-        };
-        let place = Place {
-            vm: Some(VmIndex(3)),
-            vcpu: None,
-        };
-        let halts = |rows: &[HaltCounts]| -> Vec<(Option<VmIndex>, u64)> {
-            rows.iter().map(|row| (row.vm, row.halts)).collect()
-        };
+        let vm = Some(VmIndex(3));
+        let place = Place { vm, vcpu: None };
         let mut reader = CountsReader::default();
         reader.start(0);
-        assert_eq!(halts(&reader.rows(seen(5), 10, false, &mut |_| None)), []);
-        let rows = reader.rows(seen(9), 20, false, &mut |_| Some(place));
-        assert_eq!(halts(&rows), [(Some(VmIndex(3)), 9)]);
-        let rows = reader.rows(seen(9), 30, true, &mut |_| None);
-        assert_eq!(halts(&rows), [], "nothing came since");
-        let rows = reader.rows(seen(11), 40, true, &mut |_| None);
-        assert_eq!(
-            halts(&rows),
-            [(None, 2)],
-            "the last call keeps nothing back"
-        );
+        let mut halts = |so_many, last, place: Option<Place>| -> Vec<_> {
+            let rows = reader.rows(seen(so_many), 10, last, &mut |_| place);
+            rows.iter().map(|row| (row.vm, row.halts)).collect()
+        };
+        assert_eq!(halts(5, false, None), []);
+        assert_eq!(halts(9, false, Some(place)), [(vm, 9)]);
+        assert_eq!(halts(9, true, None), [], "nothing came since");
+        // The last call keeps nothing back.
+        assert_eq!(halts(11, true, None), [(None, 2)]);
     }
 
     #[test]
     fn what_was_counted_before_the_beginning_is_nobodys() {
-        let seen = |halts| {
-            let mut totals = Totals::none();
-            totals.halts = halts;
-            vec![Seen {
-                slot: 0,
-                tid: 7,
-                totals,
-            }]
-        };
         let mut reader = CountsReader::default();
         reader.start(0);
         reader.begin(seen(5), 100);
         let rows = reader.rows(seen(9), 120, true, &mut |_| None);
-        let told: Vec<_> = rows
-            .iter()
-            .map(|row| (row.time_ns, row.interval_ns, row.halts))
-            .collect();
-        assert_eq!(told, [(120, 20, 4)]);
+        let row = &rows[0];
+        assert_eq!((row.time_ns, row.interval_ns, row.halts), (120, 20, 4));
+        assert_eq!(rows.len(), 1);
     }
 
     #[test]

@@ -3,14 +3,12 @@
 //! | file | holds |
 //! |---|---|
 //! | `exits.bpf.c`, `exits_*.bpf.h` | the programs; `exits_intf.h` is their border to Rust |
-//! | `skel` | generated from them |
 //! | `load` | loading and attaching: only what was asked for |
 //! | `cell` | one count of the kernel's table, and what came since |
 //! | `synthetic` | exits that never happened, for tests |
 
 mod cell;
 mod load;
-mod skel;
 pub mod synthetic;
 
 use std::collections::BTreeMap;
@@ -24,40 +22,34 @@ use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex};
 use haltwise_core::recording::Missing;
 use libbpf_rs::{MapCore, MapFlags};
 
-use self::cell::{Cell, ReportedCell};
-use self::load::Loaded;
-use self::skel::types::exit_lost;
+pub(super) use self::cell::Who;
+use self::cell::{Cell, Counted};
 use super::attach::explain;
-use super::program::ExitPrograms;
+use super::links::Links;
+use super::missed::count_of;
+use super::program::{Program, Role};
 use super::record::Place;
+use super::skel::exits::ExitsSkel;
+use super::skel::exits::types::exit_lost;
 use crate::clock;
 use crate::collector::CollectError;
 use crate::exits::ExitOptions;
+use crate::losses::Losses;
+use crate::opaque::Opaque;
 
 /// Between two looks at the kernel's table.
 const INTERVAL_NS: u64 = 1_000_000_000;
 
 const CELL_OTHER: u32 = 1;
 
-/// Whose exits a count is of, as the kernel knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Who {
-    /// Address of `struct kvm`; 0 where the vCPU is not known.
-    pub(super) kvm: u64,
-    /// Address of `struct kvm_vcpu`; 0 where it is not known.
-    pub(super) vcpu: u64,
-    /// Its number, where it is known.
-    pub(super) vcpu_id: u32,
-    pub(super) tid: u32,
-    pub(super) tgid: u32,
-}
-
 #[derive(Debug)]
 pub(super) struct ExitCounter {
-    loaded: Loaded,
-    told: Vec<ReportedCell>,
+    skel: Opaque<ExitsSkel<'static>>,
+    links: Links,
+    missing: Vec<Missing>,
+    told: Vec<Counted>,
     last_ns: u64,
-    lost_before: [u64; LOST.len()],
+    losses: Losses,
     threads_begun: u32,
 }
 
@@ -68,11 +60,15 @@ impl ExitCounter {
         vms: &[Pid],
         vcpus: usize,
     ) -> Result<Self, CollectError> {
+        let skel = load::load(options, vms, vcpus)?;
+        let (links, missing) = load::attach(&skel.progs, options);
         Ok(Self {
-            loaded: load::load(options, vms, vcpus)?,
+            skel,
+            links,
+            missing,
             told: Vec::new(),
             last_ns: clock::monotonic_ns(),
-            lost_before: [0; LOST.len()],
+            losses: Losses::default(),
             threads_begun: 0,
         })
     }
@@ -84,45 +80,45 @@ impl ExitCounter {
     /// Whether a thread has begun to run a vCPU since this was last asked: it may be gone before the next
     /// look, and its VM with it.
     pub(super) fn met_a_thread(&mut self) -> bool {
-        let before = std::mem::replace(&mut self.threads_begun, self.loaded.threads_begun());
-        before != self.threads_begun
+        let bss = self.skel.maps.bss_data.as_ref();
+        let now = bss.map_or(0, |bss| bss.threads_begun);
+        std::mem::replace(&mut self.threads_begun, now) != now
     }
 
     pub(super) fn threads(&self) -> BorrowedFd<'_> {
-        self.loaded.skel.maps.threads.as_fd()
+        self.skel.maps.threads.as_fd()
     }
 
     /// Counts no more. What was counted can still be read.
     pub(super) fn detach(&mut self) {
-        self.loaded.links.detach();
+        self.links.detach();
     }
 
     /// The programs, for their cost. Those for sub-keys that nobody asked for are not loaded.
-    pub(super) fn programs(&self) -> ExitPrograms<'_> {
-        let progs = &self.loaded.skel.progs;
-        let others = [
-            &progs.on_entry,
-            &progs.on_userspace_exit,
-            &progs.on_fpu,
-            &progs.on_injection,
-            &progs.on_msr,
-            &progs.on_pio,
-            &progs.on_mmio,
-            &progs.on_page_fault,
-            &progs.on_hypercall,
-            &progs.on_vector,
-            &progs.on_cpuid,
+    pub(super) fn programs(&self) -> impl Iterator<Item = Program<'_>> {
+        let progs = &self.skel.progs;
+        let programs = [
+            (Role::Exit, &progs.on_exit),
+            (Role::Exit, &progs.on_exit_before),
+            (Role::Emulation, &progs.on_emulation),
+            (Role::AboutExits, &progs.on_entry),
+            (Role::AboutExits, &progs.on_userspace_exit),
+            (Role::AboutExits, &progs.on_fpu),
+            (Role::AboutExits, &progs.on_injection),
+            (Role::AboutExits, &progs.on_msr),
+            (Role::AboutExits, &progs.on_pio),
+            (Role::AboutExits, &progs.on_mmio),
+            (Role::AboutExits, &progs.on_page_fault),
+            (Role::AboutExits, &progs.on_hypercall),
+            (Role::AboutExits, &progs.on_vector),
+            (Role::AboutExits, &progs.on_cpuid),
         ];
-        let loaded = others.into_iter().filter(|program| program.autoload());
-        ExitPrograms {
-            exit: [progs.on_exit.as_fd(), progs.on_exit_before.as_fd()],
-            emulation: progs.on_emulation.as_fd(),
-            others: loaded.map(AsFd::as_fd).collect(),
-        }
+        let loaded = programs.into_iter().filter(|(_, it)| it.autoload());
+        loaded.map(|(role, program)| (role, program.as_fd()))
     }
 
     pub(super) fn missing(&self) -> &[Missing] {
-        &self.loaded.missing
+        &self.missing
     }
 
     /// One row for each vCPU thread and cause that anything came of since the last call.
@@ -130,7 +126,10 @@ impl ExitCounter {
         &mut self,
         place: &mut dyn FnMut(Who) -> Place,
     ) -> Result<Vec<Exits>, CollectError> {
-        let slots = CELL_OTHER..=CELL_OTHER + self.loaded.cells_given();
+        let bss = self.skel.maps.bss_data.as_ref();
+        // The two that are none's and everybody's do not count; racing threads may have gone beyond.
+        let given = bss.map_or(0, |bss| bss.cells_last.min(bss.cells_max.saturating_sub(2)));
+        let slots = CELL_OTHER..=CELL_OTHER + given;
         let cells = slots.map(|slot| Ok((slot, self.cell(slot)?)));
         let cells = cells.collect::<Result<Vec<_>, CollectError>>()?;
         let now_ns = clock::monotonic_ns();
@@ -141,11 +140,11 @@ impl ExitCounter {
         for (slot, cell) in cells {
             let at = slot as usize;
             if at >= self.told.len() {
-                self.told.resize_with(at + 1, ReportedCell::default);
+                self.told.resize_with(at + 1, Counted::default);
             }
             let place = || match slot {
                 CELL_OTHER => Place::default(),
-                _ => place(cell.key.who()),
+                _ => place(cell.who),
             };
             let Some(row) = cell.since(&mut self.told[at], now_ns, interval_ns, place) else {
                 continue;
@@ -159,11 +158,10 @@ impl ExitCounter {
     }
 
     fn cell(&self, slot: u32) -> Result<Cell, CollectError> {
-        let map = &self.loaded.skel.maps.cells;
-        let bytes = map
-            .lookup(&slot.to_ne_bytes(), MapFlags::ANY)
-            .map_err(|error| explain("read the kernel's counts of exits", &error))?
-            .unwrap_or_default();
+        let map = &self.skel.maps.cells;
+        let bytes = map.lookup(&slot.to_ne_bytes(), MapFlags::ANY);
+        let bytes = bytes.map_err(explain("read the kernel's counts of exits"))?;
+        let bytes = bytes.unwrap_or_default();
         Cell::decode(&bytes, slot == CELL_OTHER).ok_or(CollectError::Record {
             got: bytes.len(),
             expected: cell::SIZE,
@@ -172,27 +170,14 @@ impl ExitCounter {
 
     /// What could not be counted since the last call, by cause.
     pub(super) fn lost(&mut self, now_ns: u64) -> Result<Vec<Lost>, CollectError> {
+        let map = &self.skel.maps.lost;
+        let count = |cause: exit_lost| count_of(map, cause.0, "read the count of lost exits");
+        let counts = LOST.map(|(cause, place)| Ok((count(cause)?, place)));
+        let counts = counts
+            .into_iter()
+            .collect::<Result<Vec<_>, CollectError>>()?;
         let mut all = Vec::new();
-        for (nth, (cause, place)) in LOST.into_iter().enumerate() {
-            let map = &self.loaded.skel.maps.lost;
-            let per_cpu = map
-                .lookup_percpu(&cause.0.to_ne_bytes(), MapFlags::ANY)
-                .map_err(|error| explain("read the count of lost exits", &error))?;
-            let total: u64 = per_cpu
-                .unwrap_or_default()
-                .iter()
-                .filter_map(|bytes| Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?)))
-                .sum();
-            let count = total.saturating_sub(self.lost_before[nth]);
-            self.lost_before[nth] = total;
-            if count > 0 {
-                all.push(Lost {
-                    time_ns: now_ns,
-                    count,
-                    place: place.to_owned(),
-                });
-            }
-        }
+        self.losses.report(&mut all, now_ns, counts);
         Ok(all)
     }
 }
@@ -212,7 +197,7 @@ const LOST: [(exit_lost, &str); 2] = [
 #[doc(hidden)]
 pub fn fuzz_cell(bytes: &[u8]) -> Option<Exits> {
     let cell = Cell::decode(bytes, false)?;
-    cell.since(&mut ReportedCell::default(), 1, 1, Place::default)
+    cell.since(&mut Counted::default(), 1, 1, Place::default)
 }
 
 type Rows = BTreeMap<(Option<VmIndex>, Option<VcpuId>, Tid, Cause), Exits>;
@@ -244,16 +229,4 @@ fn entries_of(row: &Exits) -> Option<Exits> {
         handling_ns: LogHist::default(),
         ..row.clone()
     })
-}
-
-impl cell::Key {
-    fn who(&self) -> Who {
-        Who {
-            kvm: self.kvm,
-            vcpu: self.vcpu,
-            vcpu_id: self.vcpu_id,
-            tid: self.tid,
-            tgid: self.tgid,
-        }
-    }
 }

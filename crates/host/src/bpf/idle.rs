@@ -5,76 +5,64 @@
 //! this machine, whose vCPUs are its CPUs.
 
 mod record;
-mod skel;
 
-use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
-use haltwise_core::event::{Facts, Lost};
+use haltwise_core::event::Facts;
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{OpenObject, ProgramMut};
+use libbpf_rs::ProgramMut;
+use libbpf_rs::skel::OpenSkel;
 
 use self::record::SIZE;
-use self::skel::types::idle_lost_cause;
-use self::skel::{IdleProgs, IdleSkel, IdleSkelBuilder};
-use super::attach::{explain, hush_libbpf};
+use super::attach::{explain, open};
 use super::cost::Cost;
 use super::links::Links;
-use super::missed::{Missed, OF_IDLE, lost_by};
-use super::program::Programs;
+use super::missed::{count_of, missed, of_idle};
+use super::program::{Program, Role};
 use super::ring::Ring;
+use super::skel::idle::types::idle_lost_cause;
+use super::skel::idle::{IdleProgs, IdleSkel, IdleSkelBuilder};
 use crate::clock;
 use crate::collector::{CollectError, CollectOptions, Collector};
 use crate::cpus;
 use crate::idle::{Machine, polls_in_state_0};
+use crate::losses::Losses;
+use crate::opaque::Opaque;
 use crate::root::Root;
 
 pub use self::record::fuzz_idle;
 
+#[derive(Debug)]
 pub struct IdleCollector {
-    skel: IdleSkel<'static>,
+    skel: Opaque<IdleSkel<'static>>,
     links: Links,
     ring: Ring,
     machine: Machine,
     missing: Vec<Missing>,
     device: Device,
     cost: Cost,
-    lost_before: u64,
-    missed: Missed,
-}
-
-impl std::fmt::Debug for IdleCollector {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("IdleCollector")
-            .field("programs", &self.links.len())
-            .field("missing", &self.missing)
-            .finish_non_exhaustive()
-    }
+    losses: Losses,
 }
 
 impl IdleCollector {
     pub fn start(options: &CollectOptions, root: Root) -> Result<Self, CollectError> {
         if options.mode != Mode::Full {
-            return Err(CollectError::Unsupported {
-                what: format!("record this machine's idle CPUs in {} mode", options.mode),
-                source: None,
-            });
+            let what = format!("record this machine's idle CPUs in {} mode", options.mode);
+            return Err(CollectError::unsupported(what));
         }
         let cpus = cpus::online(&root)?;
         let (skel, device) = load(options, cpus::end(&root, &cpus), polls_in_state_0(&root))?;
         let ring = Ring::map(&[(&skel.maps.periods, SIZE)], options.buffer_bytes)?;
         let (links, missing) = attach(&skel.progs, device)?;
         let mut collector = Self {
-            skel,
+            skel: Opaque(skel),
             links,
             ring,
             machine: Machine::new(root, &cpus),
             missing,
             device,
             cost: Cost::default(),
-            lost_before: 0,
-            missed: Missed::new(&OF_IDLE),
+            losses: Losses::default(),
         };
         collector.tick_cost(clock::monotonic_ns());
         Ok(collector)
@@ -92,35 +80,27 @@ impl IdleCollector {
 
     fn drain_lost(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
         let cause = idle_lost_cause::IDLE_LOST_RING_FULL.0;
-        let total = lost_by(&self.skel.maps.lost, cause)?;
-        if total > self.lost_before {
-            facts.lost.push(Lost {
-                time_ns: now_ns,
-                count: total - self.lost_before,
-                place: "ring buffer full".to_owned(),
-            });
-            self.lost_before = total;
-        }
+        let total = count_of(&self.skel.maps.lost, cause, "read the count of losses")?;
         let programs = Self::programs(&self.skel.progs, self.device);
-        facts.lost.extend(self.missed.lost(now_ns, &programs));
+        let missed = missed(&programs, of_idle);
+        let counts = std::iter::once((total, "ring buffer full")).chain(missed);
+        self.losses.report(&mut facts.lost, now_ns, counts);
         Ok(())
     }
 
-    fn programs<'a>(progs: &'a IdleProgs<'static>, device: Device) -> Programs<'a> {
-        Programs {
-            halt: device.idle(progs).as_fd(),
-            window: device.adjusted(progs).as_fd(),
-            waking: progs.on_wake_without_ipi.as_fd(),
-            others: vec![
-                progs.on_local_timer.as_fd(),
-                progs.on_reschedule.as_fd(),
-                progs.on_call_function.as_fd(),
-                progs.on_call_function_single.as_fd(),
-                progs.on_irq_handler.as_fd(),
-                progs.on_ipi_send.as_fd(),
-            ],
-            exits: None,
-        }
+    fn programs<'a>(progs: &'a IdleProgs<'static>, device: Device) -> [Program<'a>; 9] {
+        [
+            (Role::Halt, device.idle(progs)),
+            (Role::Window, device.adjusted(progs)),
+            (Role::Waking, &progs.on_wake_without_ipi),
+            (Role::Other, &progs.on_local_timer),
+            (Role::Other, &progs.on_reschedule),
+            (Role::Other, &progs.on_call_function),
+            (Role::Other, &progs.on_call_function_single),
+            (Role::Other, &progs.on_irq_handler),
+            (Role::Other, &progs.on_ipi_send),
+        ]
+        .map(|(role, program)| (role, program.as_fd()))
     }
 
     fn tick_cost(&mut self, now_ns: u64) {
@@ -168,10 +148,8 @@ fn load(
     has_polling_state: bool,
 ) -> Result<(IdleSkel<'static>, Device), CollectError> {
     let load_with = |device| {
-        let loaded = load_one(options, cpus, has_polling_state, device)?;
-        loaded
-            .map(|skel| (skel, device))
-            .map_err(|error| explain("load the BPF programs", &error))
+        let skel = load_one(options, cpus, has_polling_state, device)?;
+        Ok((skel, device))
     };
     // Only the kernel knows whether it can find the device: it says so when it loads.
     match load_with(Device::Known) {
@@ -180,20 +158,13 @@ fn load(
     }
 }
 
-type Loaded = Result<IdleSkel<'static>, libbpf_rs::Error>;
-
 fn load_one(
     options: &CollectOptions,
     cpus: u32,
     has_polling_state: bool,
     device: Device,
-) -> Result<Loaded, CollectError> {
-    hush_libbpf();
-    // As the halt collector's: a few words, once or twice in the life of a process.
-    let place: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = IdleSkelBuilder::default()
-        .open(place)
-        .map_err(|error| explain("open the BPF programs", &error))?;
+) -> Result<IdleSkel<'static>, CollectError> {
+    let mut open = open(IdleSkelBuilder::default()).map_err(explain("open the BPF programs"))?;
     if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
         settings.has_polling_state = has_polling_state;
     }
@@ -205,64 +176,37 @@ fn load_one(
         program.set_autoload(!left_out);
     }
     let sized = open.maps.periods.set_max_entries(options.buffer_bytes);
-    sized.map_err(|error| explain("size the ring", &error))?;
+    sized.map_err(explain("size the ring"))?;
     let sized = open.maps.cpus.set_max_entries(cpus);
-    sized.map_err(|error| explain("size the map of CPUs", &error))?;
-    Ok(open.load())
+    sized.map_err(explain("size the map of CPUs"))?;
+    open.load().map_err(explain("load the BPF programs"))
 }
 
-/// Tracepoints that a recording can do without: program, tracepoint, field, what is missing then.
+/// Programs that a recording can do without: the field, and what is missing then.
 fn optional<'a>(
     progs: &'a IdleProgs<'static>,
     device: Device,
-) -> [(
-    &'a ProgramMut<'static>,
-    &'static str,
-    &'static str,
-    &'static str,
-); 8] {
+) -> [(&'a ProgramMut<'static>, &'static str, &'static str); 8] {
     let interrupts = "what ended some idle periods is unknown";
+    let interrupt = |program| (program, "wake", interrupts);
     [
         (
             device.adjusted(progs),
-            "guest_halt_poll_ns",
             "change",
             "the governor's calls of grow and shrink are not seen",
         ),
-        (
-            &progs.on_local_timer,
-            "local_timer_entry",
-            "wake",
-            interrupts,
-        ),
-        (&progs.on_reschedule, "reschedule_entry", "wake", interrupts),
-        (
-            &progs.on_call_function,
-            "call_function_entry",
-            "wake",
-            interrupts,
-        ),
-        (
-            &progs.on_call_function_single,
-            "call_function_single_entry",
-            "wake",
-            interrupts,
-        ),
-        (
-            &progs.on_irq_handler,
-            "irq_handler_entry",
-            "wake",
-            interrupts,
-        ),
+        interrupt(&progs.on_local_timer),
+        interrupt(&progs.on_reschedule),
+        interrupt(&progs.on_call_function),
+        interrupt(&progs.on_call_function_single),
+        interrupt(&progs.on_irq_handler),
         (
             &progs.on_wake_without_ipi,
-            "sched_wake_idle_without_ipi",
             "wake",
             "polls that another CPU ended are not distinguished from others",
         ),
         (
             &progs.on_ipi_send,
-            "ipi_send_cpu",
             "wake_latency_ns",
             "wake-up latencies of halts that an IPI ended are unknown",
         ),
@@ -286,23 +230,11 @@ fn attach(
                      cpuidle_devices is (CONFIG_KALLSYMS_ALL)",
         ));
     }
-    for (program, tracepoint, field, without_it) in optional(progs, device) {
-        match program.attach() {
-            Ok(link) => links.push(link),
-            Err(error) => missing.push(Missing {
-                field: field.to_owned(),
-                reason: format!(
-                    "{without_it}: tracepoint {tracepoint} cannot be attached ({error})"
-                ),
-            }),
-        }
+    for (program, field, without_it) in optional(progs, device) {
+        missing.extend(links.attach(program, field, without_it));
     }
-    links.push(
-        device
-            .idle(progs)
-            .attach()
-            .map_err(|error| explain("attach cpu_idle", &error))?,
-    );
+    let idle = device.idle(progs).attach();
+    links.push(idle.map_err(explain("attach cpu_idle"))?);
     Ok((links, missing))
 }
 
@@ -351,10 +283,6 @@ impl Collector for IdleCollector {
         self.links.detach();
         self.drain_ring(facts)?;
         self.drain_lost(facts, now_ns)
-    }
-
-    fn forget_ended(&mut self, _: u64) -> usize {
-        0
     }
 
     fn roster(&self) -> &Roster {

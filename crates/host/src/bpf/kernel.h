@@ -91,11 +91,15 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+struct mm_struct;
+
 struct task_struct {
 	int pid;
 	int tgid;
 	unsigned int flags;
+	struct mm_struct *mm;
 	struct files_struct *files;
+	struct completion *vfork_done; /* of a child of vfork() until it runs another program */
 	void *bpf_storage; /* what BPF programs keep with the task */
 };
 
@@ -177,6 +181,7 @@ struct kvm_arch___each_exit {
 };
 
 struct kvm {
+	struct mm_struct *mm;
 	unsigned int max_halt_poll_ns;
 	bool override_halt_poll_ns;
 	struct kvm_arch arch;

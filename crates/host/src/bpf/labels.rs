@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use haltwise_core::identity::Identity;
-use haltwise_core::ids::{Pid, VmKey, VmmKind};
+use haltwise_core::ids::{Pid, VmKey};
 
 use crate::discovery::{self, VmLabel};
 use crate::root::Root;
@@ -39,7 +38,7 @@ impl Labels {
         }
         if self.left.is_zero() {
             self.waiting.insert(process);
-            return called(format!("pid {}", process.pid));
+            return VmLabel::named(format!("pid {}", process.pid));
         }
         let began = Instant::now();
         let label = label_of(&self.root, process.pid);
@@ -71,19 +70,9 @@ impl Labels {
 
 fn label_of(root: &Root, pid: Pid) -> VmLabel {
     discovery::identify(root, pid).map_or_else(
-        || called(discovery::unidentified(root, pid)),
-        |process| process.label(),
+        || VmLabel::named(discovery::unidentified(root, pid)),
+        |process| process.label,
     )
-}
-
-fn called(name: String) -> VmLabel {
-    VmLabel {
-        name,
-        identity: Identity::default(),
-        machine: None,
-        vmm: VmmKind::Other,
-        ceiling_settable: None,
-    }
 }
 
 #[cfg(test)]
@@ -95,11 +84,7 @@ mod test {
         let (_folder, root) = crate::root::made_up(&[("proc/7/comm", "vmm\n")]);
         let mut labels = Labels::new(root);
         labels.left = Duration::ZERO;
-        let process = VmKey {
-            pid: Pid(7),
-            start_ticks: 1,
-            ordinal: 0,
-        };
+        let process = VmKey::first(Pid(7), 1);
         assert_eq!(labels.of(process).name, "pid 7");
         assert_eq!((labels.walk().len(), labels.waiting()), (0, 1));
         labels.left = WALK;

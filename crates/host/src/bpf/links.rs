@@ -1,6 +1,7 @@
 //! The links of programs that tell of a thing together.
 
-use libbpf_rs::Link;
+use haltwise_core::recording::Missing;
+use libbpf_rs::{Link, ProgramMut};
 
 /// Links in the order in which they were made, the one that sends a record last: then the first record
 /// finds everything else in place. They go in the opposite order, for every one takes the kernel its
@@ -17,14 +18,42 @@ impl<L> Links<L> {
         self.0.push(link);
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
+    /// Keeps the link of a program that a recording can do without; else says what is missing.
+    pub(super) fn keep(
+        &mut self,
+        attached: libbpf_rs::Result<L>,
+        tracepoint: &str,
+        field: &str,
+        without_it: &str,
+    ) -> Option<Missing> {
+        let why = match attached {
+            Ok(link) => {
+                self.push(link);
+                return None;
+            }
+            Err(error) => format!("tracepoint {tracepoint} cannot be attached ({error})"),
+        };
+        Some(Missing::new(field, format!("{without_it}: {why}")))
     }
 
     pub(super) fn detach(&mut self) {
         while let Some(link) = self.0.pop() {
             drop(link);
         }
+    }
+}
+
+impl Links {
+    /// Attaches a program that a recording can do without; else says what is missing.
+    pub(super) fn attach(
+        &mut self,
+        program: &ProgramMut<'_>,
+        field: &str,
+        without_it: &str,
+    ) -> Option<Missing> {
+        let section = program.section().to_string_lossy();
+        let tracepoint = section.rsplit('/').next().unwrap_or_default();
+        self.keep(program.attach(), tracepoint, field, without_it)
     }
 }
 

@@ -14,22 +14,19 @@ use super::exits::Who;
 use super::labels::Labels;
 use super::record::{Place, RawHalt};
 use super::walk::FoundVcpu;
-use crate::discovery::{self, Living, Pauses, RosterBuilder};
+use crate::discovery::{self, Known, Presence};
 use crate::root::Root;
 
-/// Who is who, as far as walks, halts and exits have told.
+/// VMs and vCPUs of threads, as far as walks, halts and exits have shown them.
 #[derive(Debug)]
 pub(super) struct Places {
-    root: Root,
-    roster: RosterBuilder,
+    pub(super) vms: Presence,
     /// By address of the vCPU and by its thread: an address alone may serve again.
     by_vcpu: BTreeMap<(u64, u32), Place>,
     by_tid: BTreeMap<u32, Place>,
     /// `struct kvm` of each VM of a process, in the order in which they were first seen.
-    vms: BTreeMap<Pid, Vec<u64>>,
+    of_process: BTreeMap<Pid, Vec<u64>>,
     labels: Labels,
-    living: Living,
-    pauses: Pauses,
     /// VMs that were gone before their last statistics were read.
     unread: BTreeSet<VmIndex>,
 }
@@ -39,54 +36,32 @@ impl Places {
     pub(super) fn new(root: Root) -> Self {
         Self {
             labels: Labels::new(root.clone()),
-            root,
-            roster: RosterBuilder::default(),
+            vms: Presence::new(root, Known::ByTheKernel),
             by_vcpu: BTreeMap::new(),
             by_tid: BTreeMap::new(),
-            vms: BTreeMap::new(),
-            living: Living::default(),
-            pauses: Pauses::by_the_kernel(),
+            of_process: BTreeMap::new(),
             unread: BTreeSet::new(),
         }
     }
 
-    pub(super) fn begin(&mut self, now_ns: u64) {
-        self.roster.begin(now_ns);
-        self.pauses.begin(&self.root, &mut self.roster, now_ns);
-    }
-
-    /// Notes which processes have ended and which VMs are paused, of which `facts` have come of late.
-    pub(super) fn look(&mut self, facts: &Facts, now_ns: u64) {
-        let vms = &self.roster.roster().vms;
-        let gone = self.living.look(&self.root, vms, now_ns);
-        self.roster.gone(&gone, now_ns);
-        self.pauses
-            .look(&self.root, &mut self.roster, facts, now_ns);
-    }
-
-    pub(super) fn look_at_threads(&mut self) {
-        self.pauses.look_at_threads(&self.root, &mut self.roster);
-    }
-
     pub(super) fn end(&mut self, facts: &Facts) {
         self.name_waiting();
-        self.pauses.end(&self.root, &mut self.roster, facts);
+        self.vms.end(facts);
     }
 
     /// Forgets VMs that ended before a time; gives how many.
     pub(super) fn forget_ended(&mut self, before_ns: u64) -> usize {
-        let ended = self.roster.forget_ended(before_ns);
+        let ended = self.vms.forget_ended(before_ns);
         if ended.is_empty() {
             return 0;
         }
-        self.pauses.forget(&ended);
         let is_kept = |place: &Place| place.vm.is_none_or(|vm| !ended.contains(&vm));
         self.by_vcpu.retain(|_, place| is_kept(place));
         self.by_tid.retain(|_, place| is_kept(place));
         self.unread.retain(|vm| !ended.contains(vm));
-        let rows = self.roster.roster().vms.iter();
+        let rows = self.vms.roster.roster().vms.iter();
         let pids: BTreeSet<Pid> = rows.map(|vm| vm.key.pid).collect();
-        self.vms.retain(|pid, _| pids.contains(pid));
+        self.of_process.retain(|pid, _| pids.contains(pid));
         self.labels.retain(&pids);
         ended.len()
     }
@@ -94,26 +69,19 @@ impl Places {
     /// These are gone, and what they counted since `last_ns` with them: for us they ended then.
     pub(super) fn unread_since(&mut self, gone: &[Place], last_ns: u64) {
         for vm in gone.iter().filter_map(|place| place.vm) {
-            if let Some(row) = self.roster.vm_mut(vm) {
+            if let Some(row) = self.vms.roster.vm_mut(vm) {
                 row.to_ns = Some(row.to_ns.map_or(last_ns, |to_ns| to_ns.min(last_ns)));
                 self.unread.insert(vm);
             }
         }
     }
 
-    /// Whose last statistics were not read, and how many have no name.
+    /// vCPUs whose last statistics were not read, and how many have no name.
     pub(super) fn missing(&self) -> Vec<Missing> {
-        let vms = self.roster.roster().vms.iter();
+        let vms = self.vms.roster.roster().vms.iter();
         let unread = vms.filter(|vm| self.unread.contains(&vm.index));
-        let unread = unread
-            .map(|vm| Missing {
-                field: "halts".to_owned(),
-                reason: format!(
-                    "VM {} was gone before its statistics were read once more: it counts until the reading \
-                     before",
-                    vm.name
-                ),
-            });
+        let why = "was gone before its statistics were read once more: it counts until the reading before";
+        let unread = unread.map(|vm| Missing::new("halts", format!("VM {} {why}", vm.name)));
         let waiting = Some(self.labels.waiting()).filter(|waiting| *waiting > 0);
         let unnamed = waiting.map(|waiting| {
             let why = "there was no time to look for the names of their VMs";
@@ -126,25 +94,25 @@ impl Places {
     fn name_waiting(&mut self) {
         for (process, label) in self.labels.walk() {
             let several = self.has_several(process.pid);
-            self.roster.name(process, &label, several);
+            self.vms.roster.name(process, &label, several);
         }
     }
 
     fn has_several(&self, pid: Pid) -> bool {
-        self.vms.get(&pid).is_some_and(|vms| vms.len() > 1)
+        self.of_process.get(&pid).is_some_and(|vms| vms.len() > 1)
     }
 
     /// Takes over what a walk over all vCPUs found: other VMs are gone.
     pub(super) fn learn_all(&mut self, found: &[FoundVcpu], param: Option<u32>, now_ns: u64) {
-        let known = self.roster.seen();
+        let known = self.vms.roster.seen();
         let there = self.learn(found, param);
         let is_new = |vm: &&VmIndex| vm.0 >= known;
         let new = there.iter().filter(is_new).copied().collect();
-        self.roster.there(&there, &new, now_ns);
+        self.vms.roster.there(&there, &new, now_ns);
     }
 
     pub(super) fn roster(&self) -> &Roster {
-        self.roster.roster()
+        self.vms.roster.roster()
     }
 
     /// Takes over what a walk found, while the module's ceiling is `param`; gives the VMs.
@@ -176,11 +144,14 @@ impl Places {
         let ordinal = self.ordinal(found.pid, found.vm);
         let vm = self.vm_row(process, ordinal, several);
         if let Some(reason) = blind(found)
-            && let Some(row) = self.roster.vm_mut(vm)
+            && let Some(row) = self.vms.roster.vm_mut(vm)
         {
             row.observable = Observable::No(reason.to_owned());
         }
-        let row = self.roster.vcpu(vm, found.id, found.tid.unwrap_or(Tid(0)));
+        let row = self
+            .vms
+            .roster
+            .vcpu(vm, found.id, found.tid.unwrap_or(Tid(0)));
         row.window_ns = Some(found.window_ns);
         row.guest_veto = found.guest_veto;
         (row.ceiling_ns, row.ceiling_source) = match (found.vm_ceiling, param) {
@@ -235,7 +206,7 @@ impl Places {
         place
     }
 
-    /// Whose exits these are: by the vCPU's address and thread, or by the thread, where a walk has
+    /// Owner of exits: by the vCPU's address and thread, or by the thread, where a walk has
     /// seen it; else by what the vCPU said of itself.
     pub(super) fn of_exits(&mut self, who: Who) -> Place {
         let known = self.by_vcpu.get(&(who.vcpu, who.tid)).copied();
@@ -252,7 +223,7 @@ impl Places {
     /// A vCPU that no walk met has a row too.
     fn place(&mut self, vm: VmIndex, vcpu: Option<VcpuId>, tid: u32) -> Place {
         if let Some(id) = vcpu {
-            self.roster.vcpu(vm, id, Tid(tid));
+            self.vms.roster.vcpu(vm, id, Tid(tid));
         }
         Place { vm: Some(vm), vcpu }
     }
@@ -266,7 +237,7 @@ impl Places {
 
     /// Which VM of its process this is, in the order in which they were first seen.
     fn ordinal(&mut self, pid: Pid, kvm: u64) -> u32 {
-        let vms = self.vms.entry(pid).or_default();
+        let vms = self.of_process.entry(pid).or_default();
         let known = vms.iter().position(|vm| *vm == kvm);
         let ordinal = known.unwrap_or_else(|| {
             vms.push(kvm);
@@ -275,27 +246,21 @@ impl Places {
         u32::try_from(ordinal).unwrap_or(u32::MAX)
     }
 
-    /// The first VM of a process.
     fn process(&self, pid: Pid) -> VmKey {
         // Of a process that is gone, the last that was seen with this number.
         let last = || {
-            let vms = self.roster.roster().vms.iter().rev();
+            let vms = self.vms.roster.roster().vms.iter().rev();
             vms.map(|vm| vm.key).find(|key| key.pid == pid)
         };
-        let key = discovery::key_of(&self.root, pid).ok().or_else(last);
-        let (start_ticks, ordinal) = (key.map_or(0, |key| key.start_ticks), 0);
-        VmKey {
-            pid,
-            start_ticks,
-            ordinal,
-        }
+        let key = discovery::key_of(&self.vms.root, pid).ok().or_else(last);
+        VmKey::first(pid, key.map_or(0, |key| key.start_ticks))
     }
 
     /// The row of a VM, by its process and its order within it.
     fn vm_row(&mut self, process: VmKey, ordinal: u32, several: bool) -> VmIndex {
         let labels = &mut self.labels;
         let vm = VmKey { ordinal, ..process };
-        (self.roster).vm(vm, || labels.of(process).of_one(ordinal, several))
+        (self.vms.roster).vm(vm, || labels.of(process).of_one(ordinal, several))
     }
 }
 
@@ -314,7 +279,7 @@ fn blind(found: &FoundVcpu) -> Option<&'static str> {
 mod test {
     use std::path::Path;
 
-    use super::super::skel::types::halt_flag;
+    use super::super::skel::collector::types::halt_flag;
     use super::*;
 
     const PID: Pid = Pid(70);
@@ -330,11 +295,7 @@ mod test {
             address,
             id: VcpuId(id),
             tid: tid.map(Tid),
-            window_ns: 0,
-            vm_ceiling: None,
-            guest_veto: None,
-            hlt_in_guest: false,
-            no_lapic: false,
+            ..FoundVcpu::default()
         }
     }
 

@@ -8,36 +8,26 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::libbpf_sys;
 
-/// Our programs, as sums are kept: what runs for every halt, for every task, for every exit.
-#[derive(Debug, Clone)]
-pub(super) struct Programs<'a> {
+/// What a program runs for: sums are kept by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
     /// `kvm_vcpu_wakeup`: once for each halt.
-    pub(super) halt: BorrowedFd<'a>,
+    Halt,
     /// `kvm_halt_poll_ns`: at most once for each halt.
-    pub(super) window: BorrowedFd<'a>,
+    Window,
     /// `sched_waking`: for every task that is woken; once for a halt that waited.
-    pub(super) waking: BorrowedFd<'a>,
-    pub(super) others: Vec<BorrowedFd<'a>>,
-    /// Where exits are counted.
-    pub(super) exits: Option<ExitPrograms<'a>>,
-}
-
-/// The programs that count exits.
-#[derive(Debug, Clone)]
-pub(super) struct ExitPrograms<'a> {
-    /// `kvm_exit`, as kernels tell it: one of them is attached.
-    pub(super) exit: [BorrowedFd<'a>; 2],
+    Waking,
+    Other,
+    /// `kvm_exit`, as kernels tell it: one of its programs is attached.
+    Exit,
     /// `kvm_emulate_insn`.
-    pub(super) emulation: BorrowedFd<'a>,
-    pub(super) others: Vec<BorrowedFd<'a>>,
+    Emulation,
+    AboutExits,
 }
 
-impl ExitPrograms<'_> {
-    pub(super) fn each(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let named = self.exit.into_iter().chain([self.emulation]);
-        named.chain(self.others.iter().copied())
-    }
-}
+pub(super) const ROLES: usize = Role::AboutExits as usize + 1;
+
+pub(super) type Program<'a> = (Role, BorrowedFd<'a>);
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Runs {
@@ -65,6 +55,14 @@ pub(super) fn run_count(program: BorrowedFd<'_>) -> Runs {
         count: info.run_cnt,
         time_ns: info.run_time_ns,
     })
+}
+
+pub(super) fn runs(programs: &[Program<'_>]) -> [Runs; ROLES] {
+    let mut runs = [Runs::default(); ROLES];
+    for (role, program) in programs {
+        runs[*role as usize].add(run_count(*program));
+    }
+    runs
 }
 
 /// How often the kernel left a program out, ever; it tells so from 5.12 on.

@@ -2,39 +2,32 @@
 //!
 //! The layout is that of `struct halt_record` in `intf.h`; offsets come from the type generated out
 //! of it, values by checked copies, so that no byte from the kernel is ever cast.
+//!
+//! | field | source |
+//! |---|---|
+//! | `halt_ns`, `waited`, `valid` | the tracepoint `kvm_vcpu_wakeup` |
+//! | `window_ns` | `kvm_halt_poll_ns.old` if it fired, else `vcpu->halt_poll_ns` after the halt; if that is 0, what the last halt left, clamped to the ceiling |
+//! | `ceiling_ns` | `kvm->max_halt_poll_ns` if overridden, else the module parameter |
+//! | `poll_ns` | growth of KVM's counters `halt_poll_success_ns` and `halt_poll_fail_ns` |
+//! | `wake_latency_ns` | end of the halt less the time of `sched_waking`, so that gap and latency are `halt_ns` |
+//! | `wake` | the waker's context; for a halt still polling, the pending interrupt |
+//! | `poll_cut` | polled for less than the window, and slept |
 
 use std::mem::{offset_of, size_of};
 
 use haltwise_core::event::{CeilingSource, Halt, WindowCall, WindowChange};
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
-use super::skel::types::{halt_flag, halt_record};
+use super::skel::collector::types::halt_flag;
+pub(super) use super::skel::collector::types::halt_record as RawHalt;
 use super::wake;
+use crate::bytes::{u32_at, u64_at};
 
-pub(super) const SIZE: usize = size_of::<halt_record>();
+pub(super) const SIZE: usize = size_of::<RawHalt>();
 const _: () = assert!(
     SIZE == 80,
     "halt_record in intf.h changed: look at this decoder"
 );
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct RawHalt {
-    pub(super) end_ns: u64,
-    pub(super) halt_ns: u64,
-    pub(super) waking_ns: u64,
-    pub(super) vcpu: u64,
-    pub(super) kvm: u64,
-    pub(super) tid: u32,
-    pub(super) tgid: u32,
-    pub(super) poll_ns: u32,
-    pub(super) window_ns: u32,
-    pub(super) window_next_ns: u32,
-    pub(super) ceiling_ns: u32,
-    pub(super) change_old_ns: u32,
-    pub(super) change_new_ns: u32,
-    pub(super) vcpu_id: u32,
-    pub(super) flags: u32,
-}
 
 /// Where a halt belongs, as far as that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,37 +36,27 @@ pub(super) struct Place {
     pub(super) vcpu: Option<VcpuId>,
 }
 
-pub(super) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
-    let bytes = bytes.get(offset..offset + 4)?;
-    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
-}
-
-pub(super) fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
-    let bytes = bytes.get(offset..offset + 8)?;
-    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-}
-
 impl RawHalt {
     /// `None` if there are too few bytes; more are ignored (the ring pads to eight).
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let u32_of = |offset| u32_at(bytes, offset);
         let u64_of = |offset| u64_at(bytes, offset);
         Some(Self {
-            end_ns: u64_of(offset_of!(halt_record, end_ns))?,
-            halt_ns: u64_of(offset_of!(halt_record, halt_ns))?,
-            waking_ns: u64_of(offset_of!(halt_record, waking_ns))?,
-            vcpu: u64_of(offset_of!(halt_record, vcpu))?,
-            kvm: u64_of(offset_of!(halt_record, kvm))?,
-            tid: u32_of(offset_of!(halt_record, tid))?,
-            tgid: u32_of(offset_of!(halt_record, tgid))?,
-            poll_ns: u32_of(offset_of!(halt_record, poll_ns))?,
-            window_ns: u32_of(offset_of!(halt_record, window_ns))?,
-            window_next_ns: u32_of(offset_of!(halt_record, window_next_ns))?,
-            ceiling_ns: u32_of(offset_of!(halt_record, ceiling_ns))?,
-            change_old_ns: u32_of(offset_of!(halt_record, change_old_ns))?,
-            change_new_ns: u32_of(offset_of!(halt_record, change_new_ns))?,
-            vcpu_id: u32_of(offset_of!(halt_record, vcpu_id))?,
-            flags: u32_of(offset_of!(halt_record, flags))?,
+            end_ns: u64_of(offset_of!(RawHalt, end_ns))?,
+            halt_ns: u64_of(offset_of!(RawHalt, halt_ns))?,
+            waking_ns: u64_of(offset_of!(RawHalt, waking_ns))?,
+            vcpu: u64_of(offset_of!(RawHalt, vcpu))?,
+            kvm: u64_of(offset_of!(RawHalt, kvm))?,
+            tid: u32_of(offset_of!(RawHalt, tid))?,
+            tgid: u32_of(offset_of!(RawHalt, tgid))?,
+            poll_ns: u32_of(offset_of!(RawHalt, poll_ns))?,
+            window_ns: u32_of(offset_of!(RawHalt, window_ns))?,
+            window_next_ns: u32_of(offset_of!(RawHalt, window_next_ns))?,
+            ceiling_ns: u32_of(offset_of!(RawHalt, ceiling_ns))?,
+            change_old_ns: u32_of(offset_of!(RawHalt, change_old_ns))?,
+            change_new_ns: u32_of(offset_of!(RawHalt, change_new_ns))?,
+            vcpu_id: u32_of(offset_of!(RawHalt, vcpu_id))?,
+            flags: u32_of(offset_of!(RawHalt, flags))?,
         })
     }
 
@@ -198,6 +181,7 @@ pub fn fuzz_record(bytes: &[u8]) -> Option<(Halt, Option<WindowChange>)> {
 
 #[cfg(test)]
 mod test {
+    use haltwise_core::account::parts::Parts;
     use haltwise_core::event::WakeSource;
 
     use super::*;
@@ -219,13 +203,13 @@ mod test {
     #[test]
     fn bytes_are_read_where_the_header_puts_them() {
         let mut bytes = [0_u8; SIZE + 3];
-        bytes[offset_of!(halt_record, halt_ns)..][..8].copy_from_slice(&77_u64.to_ne_bytes());
-        bytes[offset_of!(halt_record, tid)..][..4].copy_from_slice(&4711_u32.to_ne_bytes());
-        bytes[offset_of!(halt_record, flags)..][..4].copy_from_slice(&1_u32.to_ne_bytes());
+        bytes[offset_of!(RawHalt, halt_ns)..][..8].copy_from_slice(&77_u64.to_ne_bytes());
+        bytes[offset_of!(RawHalt, tid)..][..4].copy_from_slice(&4711_u32.to_ne_bytes());
+        bytes[offset_of!(RawHalt, flags)..][..4].copy_from_slice(&1_u32.to_ne_bytes());
         let raw = RawHalt::decode(&bytes).unwrap();
         assert_eq!((raw.halt_ns, raw.tid, raw.flags), (77, 4711, 1));
-        for cut in 0..offset_of!(halt_record, flags) + 4 {
-            assert_eq!(RawHalt::decode(&bytes[..cut]), None, "{cut} bytes");
+        for cut in 0..offset_of!(RawHalt, flags) + 4 {
+            assert!(RawHalt::decode(&bytes[..cut]).is_none(), "{cut} bytes");
         }
     }
 
@@ -247,13 +231,20 @@ mod test {
         assert_eq!(halt.start_ns, 900_000);
         assert_eq!(halt.wake_latency_ns, Some(30_000));
         assert_eq!(halt.gap_ns(), Some(70_000));
-        assert_eq!(halt.sleep_ns(), Some(20_000));
+        assert_eq!(Parts::of_halt(&halt).sleep_ns, 20_000);
         assert_eq!(halt.ceiling_source, CeilingSource::Param);
         assert_eq!(
             (halt.wake, halt.change),
             (WakeSource::Timer, WindowCall::Shrink)
         );
         assert!(!halt.is_preempted());
+        for (flag, source) in [
+            (halt_flag::HALT_CEILING_CAP, CeilingSource::Cap),
+            (halt_flag::HALT_CEILING_SNAPSHOT, CeilingSource::Snapshot),
+        ] {
+            let halt = raw(&[halt_flag::HALT_CEILING_KNOWN, flag]).halt(Place::default());
+            assert_eq!(halt.ceiling_source, source);
+        }
     }
 
     #[test]

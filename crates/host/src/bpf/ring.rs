@@ -72,7 +72,6 @@ impl Waiting {
 impl Ring {
     /// Maps ring buffers, each with the length of its records; the first has so many bytes.
     pub(super) fn map(maps: &[(&dyn MapCore, usize)], bytes: u32) -> Result<Self, CollectError> {
-        let failed = |error| explain("map the ring", &error);
         let waiting = Arc::new(Mutex::new(Waiting {
             bytes: vec![Vec::new(); maps.len()],
             ..Waiting::default()
@@ -84,10 +83,10 @@ impl Ring {
                 locked(&waiting).add(index, record, size);
                 0
             };
-            builder.add(map, keep).map_err(failed)?;
+            builder.add(map, keep).map_err(explain("map the ring"))?;
         }
         let shared = Shared {
-            ring: Mutex::new(builder.build().map_err(failed)?),
+            ring: Mutex::new(builder.build().map_err(explain("map the ring"))?),
             waiting,
             ends: AtomicBool::new(false),
         };
@@ -111,11 +110,8 @@ impl Ring {
                 std::thread::park_timeout(period);
             }
         });
-        let started = started.map_err(|source| CollectError::Failed {
-            what: "start the thread that reads the ring".to_owned(),
-            source,
-        })?;
-        self.thread = Thread::Runs(started);
+        let started = started.map_err(CollectError::failed("start the thread that reads the ring"));
+        self.thread = Thread::Runs(started?);
         Ok(())
     }
 
@@ -153,7 +149,7 @@ impl Drop for Ring {
 impl Shared {
     fn read(&self) -> Result<(), CollectError> {
         let read = locked(&self.ring).consume();
-        read.map_err(|error| explain("read the ring", &error))
+        read.map_err(explain("read the ring"))
     }
 
     /// An error shows when the reader takes records.

@@ -3,19 +3,19 @@
 //! The rings belong to [`crate::profile`]; here is the program, and the maps by which it is told whom
 //! to sample and where samples go.
 
-mod skel;
-
-use std::mem::{MaybeUninit, offset_of};
+use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PerfEventOpts};
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{Link, MapCore, MapFlags, PerfEventOpts};
 
-use self::skel::types::{sample_count, sample_tag};
-use self::skel::{SampleSkel, SampleSkelBuilder};
-use super::attach::{explain, hush_libbpf};
+use super::attach::{explain, open};
+use super::missed::count_of;
 use super::program;
+use super::skel::sample::types::{sample_count, sample_tag};
+use super::skel::sample::{SampleSkel, SampleSkelBuilder};
 use crate::collector::CollectError;
+use crate::opaque::Opaque;
 
 // As `profile::record` reads it.
 const _: () = assert!(size_of::<sample_tag>() == 16);
@@ -25,17 +25,10 @@ const _: () = assert!(offset_of!(sample_tag, event) == 12);
 const _: () = assert!(offset_of!(sample_tag, isa) == 13);
 const _: () = assert!(offset_of!(sample_tag, phase) == 14);
 
+#[derive(Debug)]
 pub(crate) struct SampleFilter {
-    skel: SampleSkel<'static>,
+    skel: Opaque<SampleSkel<'static>>,
     links: Vec<Link>,
-}
-
-impl std::fmt::Debug for SampleFilter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SampleFilter")
-            .field("links", &self.links.len())
-            .finish_non_exhaustive()
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,33 +46,29 @@ impl SampleFilter {
         cpus: u32,
         exit_threads: Option<BorrowedFd<'_>>,
     ) -> Result<Self, CollectError> {
-        hush_libbpf();
-        // As the halt collector's: a few words, once or twice in the life of a process.
-        let place: &'static mut MaybeUninit<OpenObject> =
-            Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = SampleSkelBuilder::default()
-            .open(place)
-            .map_err(|error| explain("open the BPF program for samples", &error))?;
+        let mut open = open(SampleSkelBuilder::default())
+            .map_err(explain("open the BPF program for samples"))?;
         let sized = open.maps.rings.set_max_entries(cpus);
-        sized.map_err(|error| explain("size the map of rings", &error))?;
+        sized.map_err(explain("size the map of rings"))?;
         if let Some(threads) = exit_threads {
             let reused = open.maps.threads.reuse_fd(threads);
-            reused.map_err(|error| explain("share what is known of exits", &error))?;
+            reused.map_err(explain("share what is known of exits"))?;
             if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
                 settings.exits_known = true;
             }
         }
-        let skel = open
-            .load()
-            .map_err(|error| explain("load the BPF program for samples", &error))?;
-        let links = Vec::new();
-        Ok(Self { skel, links })
+        let skel = open.load();
+        let skel = skel.map_err(explain("load the BPF program for samples"))?;
+        Ok(Self {
+            skel: Opaque(skel),
+            links: Vec::new(),
+        })
     }
 
     pub(crate) fn add(&self, pid: u32) -> Result<(), CollectError> {
         let map = &self.skel.maps.sampled;
         map.update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
-            .map_err(|error| explain("note whom to sample", &error))
+            .map_err(explain("note whom to sample"))
     }
 
     pub(crate) fn remove(&self, pid: u32) {
@@ -91,7 +80,7 @@ impl SampleFilter {
     pub(crate) fn send(&self, cpu: u32, to: RawFd) -> Result<(), CollectError> {
         let map = &self.skel.maps.rings;
         map.update(&cpu.to_ne_bytes(), &to.to_ne_bytes(), MapFlags::ANY)
-            .map_err(|error| explain("join the ring of a CPU", &error))
+            .map_err(explain("join the ring of a CPU"))
     }
 
     /// Runs the program whenever this event fires, and starts the event. `place` is told with each
@@ -104,7 +93,7 @@ impl SampleFilter {
         let program = &self.skel.progs.on_sample;
         let link = program
             .attach_perf_event_with_opts(event.as_raw_fd(), options)
-            .map_err(|error| explain("attach the BPF program for samples", &error))?;
+            .map_err(explain("attach the BPF program for samples"))?;
         // The link closes it.
         let _ = event.into_raw_fd();
         self.links.push(link);
@@ -117,16 +106,8 @@ impl SampleFilter {
     }
 
     pub(crate) fn counted(&self) -> Result<Counted, CollectError> {
-        let count = |what: sample_count| -> Result<u64, CollectError> {
-            let map = &self.skel.maps.counts;
-            let per_cpu = map
-                .lookup_percpu(&what.0.to_ne_bytes(), MapFlags::ANY)
-                .map_err(|error| explain("read the counts of samples", &error))?;
-            let per_cpu = per_cpu.unwrap_or_default();
-            let counts = per_cpu
-                .iter()
-                .filter_map(|bytes| Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?)));
-            Ok(counts.sum())
+        let count = |what: sample_count| {
+            count_of(&self.skel.maps.counts, what.0, "read the counts of samples")
         };
         Ok(Counted {
             fired: count(sample_count::SAMPLE_COUNT_FIRED)?,

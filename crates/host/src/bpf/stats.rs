@@ -1,4 +1,8 @@
 //! Stats mode: what KVM itself has counted of each vCPU, as one row for each vCPU and interval.
+//!
+//! No program runs on a halt. KVM's counters are read in the walk over open files that finds vCPUs, once an interval, and
+//! once more where a vCPU's thread ends: a process closes its files after that. Each of KVM's buckets is spread over eight
+//! of ours, and `tune` folds them back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{offset_of, size_of};
@@ -8,10 +12,10 @@ use haltwise_core::hist::{KVM_HIST_BUCKETS, KvmHist};
 use haltwise_core::ids::{Tid, VcpuId};
 
 use super::record::Place;
-use super::skel::types::{kvm_hist, stats_record};
+use super::skel::collector::types::{kvm_hist, stats_record};
 use super::walk::FoundVcpu;
+use crate::bytes::u64_at;
 
-/// Bytes of one vCPU's statistics.
 pub(super) const SIZE: usize = size_of::<stats_record>();
 const HISTS: usize = kvm_hist::KVM_HISTS.0 as usize;
 const _: () = assert!(
@@ -19,70 +23,60 @@ const _: () = assert!(
     "stats_record in intf.h changed: look at this decoder"
 );
 
-/// What KVM counted of one vCPU since it was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct VcpuStats {
-    attempted: u64,
-    successful: u64,
-    success_ns: u64,
-    fail_ns: u64,
-    wait_ns: u64,
-    hists: [KvmHist; HISTS],
-}
+/// What KVM counted of one vCPU since it was made: counters that only grow, as they lie in the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct VcpuStats([u64; SIZE / 8]);
 
 impl VcpuStats {
+    const NONE: Self = Self([0; SIZE / 8]);
+
     /// From the kernel's bytes; `None` if there are too few.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let u64_at = |offset: usize| {
-            let word = bytes.get(offset..offset + 8)?;
-            Some(u64::from_ne_bytes(word.try_into().ok()?))
-        };
-        let mut hists = [KvmHist::default(); HISTS];
-        for (hist, counts) in hists.iter_mut().enumerate() {
-            for (bucket, count) in counts.0.iter_mut().enumerate() {
-                let place = hist * KVM_HIST_BUCKETS + bucket;
-                *count = u64_at(offset_of!(stats_record, hist) + place * 8)?;
-            }
+        let mut stats = Self::NONE;
+        for (at, word) in stats.0.iter_mut().enumerate() {
+            *word = u64_at(bytes, at * 8)?;
         }
-        Some(Self {
-            attempted: u64_at(offset_of!(stats_record, attempted))?,
-            successful: u64_at(offset_of!(stats_record, successful))?,
-            success_ns: u64_at(offset_of!(stats_record, success_ns))?,
-            fail_ns: u64_at(offset_of!(stats_record, fail_ns))?,
-            wait_ns: u64_at(offset_of!(stats_record, wait_ns))?,
-            hists,
-        })
+        Some(stats)
     }
 
     /// What came since. All of it where a counter has shrunk: somebody has set it to zero
     /// (`/sys/kernel/debug/kvm`), or the address serves another vCPU now.
     fn since(&self, before: &Self) -> Self {
-        let mut hists = [KvmHist::default(); HISTS];
-        let both = self.hists.iter().zip(&before.hists);
-        for (grown, (now, then)) in hists.iter_mut().zip(both) {
-            for (grown, (now, then)) in grown.0.iter_mut().zip(now.0.iter().zip(&then.0)) {
-                let Some(count) = now.checked_sub(*then) else {
-                    return *self;
-                };
-                *grown = count;
-            }
+        let mut grown = *self;
+        for (now, then) in grown.0.iter_mut().zip(before.0) {
+            let Some(since) = now.checked_sub(then) else {
+                return *self;
+            };
+            *now = since;
         }
-        let grown = || {
-            Some(Self {
-                attempted: self.attempted.checked_sub(before.attempted)?,
-                successful: self.successful.checked_sub(before.successful)?,
-                success_ns: self.success_ns.checked_sub(before.success_ns)?,
-                fail_ns: self.fail_ns.checked_sub(before.fail_ns)?,
-                wait_ns: self.wait_ns.checked_sub(before.wait_ns)?,
-                hists,
-            })
-        };
-        grown().unwrap_or(*self)
+        grown
+    }
+
+    /// A counter, by where it lies.
+    fn word(&self, offset: usize) -> u64 {
+        self.0[offset / 8]
+    }
+
+    fn success_ns(&self) -> u64 {
+        self.word(offset_of!(stats_record, success_ns))
+    }
+
+    fn fail_ns(&self) -> u64 {
+        self.word(offset_of!(stats_record, fail_ns))
+    }
+
+    fn wait_ns(&self) -> u64 {
+        self.word(offset_of!(stats_record, wait_ns))
+    }
+
+    fn hist(&self, which: kvm_hist) -> KvmHist {
+        let first = offset_of!(stats_record, hist) / 8 + which.0 as usize * KVM_HIST_BUCKETS;
+        KvmHist(std::array::from_fn(|bucket| self.0[first + bucket]))
     }
 
     /// Polled and waited in all, which only grows.
     fn halted_ns(&self) -> u64 {
-        [self.success_ns, self.fail_ns, self.wait_ns]
+        [self.success_ns(), self.fail_ns(), self.wait_ns()]
             .into_iter()
             .fold(0, u64::saturating_add)
     }
@@ -91,14 +85,15 @@ impl VcpuStats {
     /// no trace. A halt that waited comes into the histogram of halts by its wait alone, since how long
     /// it had polled is told for all of them together; the sum is true.
     fn counts(&self, time_ns: u64, interval_ns: u64) -> HaltCounts {
-        let hist = |which: kvm_hist| &self.hists[which.0 as usize];
-        let success = hist(kvm_hist::KVM_POLL_SUCCESS).spread(self.success_ns);
-        let fail = hist(kvm_hist::KVM_POLL_FAIL).spread(self.fail_ns);
-        let waited = hist(kvm_hist::KVM_WAIT).count();
-        let mut halt_ns =
-            hist(kvm_hist::KVM_WAIT).spread(self.wait_ns.saturating_add(self.fail_ns));
+        let success = self.hist(kvm_hist::KVM_POLL_SUCCESS);
+        let success = success.spread(self.success_ns());
+        let fail = self.hist(kvm_hist::KVM_POLL_FAIL).spread(self.fail_ns());
+        let wait = self.hist(kvm_hist::KVM_WAIT);
+        let waited = wait.count();
+        let mut halt_ns = wait.spread(self.wait_ns().saturating_add(self.fail_ns()));
         halt_ns.merge(&success);
-        let halts = self.successful.saturating_add(waited);
+        let successful = self.word(offset_of!(stats_record, successful));
+        let halts = successful.saturating_add(waited);
         let mut wakes = [0; 5];
         wakes[usize::from(WakeSource::Unknown.code())] = halts;
         HaltCounts {
@@ -107,8 +102,8 @@ impl VcpuStats {
             halts,
             waited,
             poll_known: Some(halts),
-            polled: Some(self.attempted),
-            successful_polls: Some(self.successful),
+            polled: Some(self.word(offset_of!(stats_record, attempted))),
+            successful_polls: Some(successful),
             poll_cuts: None,
             wakes,
             halt_ns,
@@ -207,7 +202,7 @@ impl StatsReader {
         {
             let place = place(&vcpu);
             let known = before.remove(&key(&vcpu)).unwrap_or(Known {
-                stats: VcpuStats::default(),
+                stats: VcpuStats::NONE,
                 place,
                 has_ended: false,
             });
@@ -248,29 +243,24 @@ mod test {
             pid: Pid(7),
             vm: 1,
             address,
-            id: VcpuId(0),
             tid: Some(Tid(9)),
-            window_ns: 0,
-            vm_ceiling: None,
-            guest_veto: None,
-            hlt_in_guest: false,
-            no_lapic: false,
+            ..FoundVcpu::default()
         }
     }
 
     /// So many polls of 1 to 1.02 us that succeeded, and waits of 0.5 to 1 ms after one of 10 us.
     fn stats(polls: u64, waits: u64) -> VcpuStats {
-        let mut stats = VcpuStats {
-            attempted: polls + waits,
-            successful: polls,
-            success_ns: polls * 1_010,
-            fail_ns: waits * 10_000,
-            wait_ns: waits * 600_000,
-            ..VcpuStats::default()
-        };
-        stats.hists[0].0[KvmHist::bucket_of(1_010)] = polls;
-        stats.hists[1].0[KvmHist::bucket_of(10_000)] = waits;
-        stats.hists[2].0[KvmHist::bucket_of(600_000)] = waits;
+        let mut stats = VcpuStats::NONE;
+        let mut set = |offset: usize, value| stats.0[offset / 8] = value;
+        set(offset_of!(stats_record, attempted), polls + waits);
+        set(offset_of!(stats_record, successful), polls);
+        set(offset_of!(stats_record, success_ns), polls * 1_010);
+        set(offset_of!(stats_record, fail_ns), waits * 10_000);
+        set(offset_of!(stats_record, wait_ns), waits * 600_000);
+        for (hist, ns, count) in [(0, 1_010, polls), (1, 10_000, waits), (2, 600_000, waits)] {
+            let bucket = hist * KVM_HIST_BUCKETS + KvmHist::bucket_of(ns);
+            set(offset_of!(stats_record, hist) + bucket * 8, count);
+        }
         stats
     }
 
@@ -358,7 +348,10 @@ mod test {
         bytes[offset_of!(stats_record, wait_ns)] = 7;
         bytes[offset_of!(stats_record, hist) + (2 * KVM_HIST_BUCKETS + 4) * 8] = 9;
         let stats = VcpuStats::decode(&bytes).unwrap();
-        assert_eq!((stats.wait_ns, stats.hists[2].0[4]), (7, 9));
+        assert_eq!(
+            (stats.wait_ns(), stats.hist(kvm_hist::KVM_WAIT).0[4]),
+            (7, 9)
+        );
         for cut in [0, 8, SIZE - 1] {
             assert_eq!(VcpuStats::decode(&bytes[..cut]), None);
         }

@@ -62,10 +62,7 @@ pub fn play(steps: &[Step], listening: Listening) -> Result<Facts, CollectError>
             Ok(())
         }
     };
-    in_a_thread(steps, step).map_err(|source| CollectError::Failed {
-        what: "play halts".to_owned(),
-        source,
-    })?;
+    in_a_thread(steps, step).map_err(CollectError::failed("play halts"))?;
     let mut facts = Facts::default();
     collector.stop(&mut facts)?;
     Ok(facts)

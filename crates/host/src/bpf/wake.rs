@@ -12,7 +12,7 @@
 
 use haltwise_core::event::WakeSource;
 
-use super::skel::types::halt_flag;
+use super::skel::collector::types::halt_flag;
 
 /// The bits of `enum halt_flag` from `WAKE_SHIFT` up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -317,7 +317,10 @@ int walk_vcpus(struct bpf_iter__task_file *ctx)
 	struct pid *pid = BPF_CORE_READ(vcpu, pid);
 	struct vcpu_record record = {};
 
-	if (!kvm || !is_wanted(task->tgid))
+	/* Others may hold the file, as a child after fork() does. KVM refuses to run a vCPU in another address space
+	 * than the one that its VM was created in (kvm_vcpu_ioctl). A child of vfork() has the same one for a moment; a
+	 * process that ends has none, and its VMs are not found any more. */
+	if (!kvm || BPF_CORE_READ(kvm, mm) != task->mm || task->vfork_done || !is_wanted(task->tgid))
 		return 0;
 	describe_vcpu(&record, vcpu, kvm);
 	record.tgid = task->tgid;

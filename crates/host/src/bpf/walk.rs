@@ -1,6 +1,6 @@
 //! The vCPUs of the host, found by a walk over every open file (`walk.bpf.h`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::mem::{MaybeUninit, offset_of, size_of};
 
@@ -10,9 +10,10 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link};
 
 use super::attach::{explain, hush_libbpf};
-use super::skel::CollectorSkelBuilder;
-use super::skel::types::{last_record, vcpu_record};
+use super::skel::collector::CollectorSkelBuilder;
+use super::skel::collector::types::{last_record, vcpu_record};
 use super::stats::{self, VcpuStats};
+use crate::bytes::{u32_at, u64_at};
 use crate::collector::CollectError;
 
 const SIZE: usize = size_of::<vcpu_record>();
@@ -21,7 +22,7 @@ const _: () = assert!(
     "vcpu_record in intf.h changed: look at this decoder"
 );
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct FoundVcpu {
     pub pid: Pid,
     /// Its VM: an address in the kernel, good for telling VMs apart and nothing else.
@@ -76,16 +77,8 @@ pub fn by_vm(found: &[FoundVcpu]) -> BTreeMap<(Pid, Option<u32>), Vec<&FoundVcpu
 }
 
 fn decode(bytes: &[u8]) -> Option<FoundVcpu> {
-    let u32_of = |offset: usize| {
-        Some(u32::from_ne_bytes(
-            bytes.get(offset..offset + 4)?.try_into().ok()?,
-        ))
-    };
-    let u64_of = |offset: usize| {
-        Some(u64::from_ne_bytes(
-            bytes.get(offset..offset + 8)?.try_into().ok()?,
-        ))
-    };
+    let u32_of = |offset| u32_at(bytes, offset);
+    let u64_of = |offset| u64_at(bytes, offset);
     let flag = |offset: usize| bytes.get(offset).map(|byte| *byte != 0);
     let tid = u32_of(offset_of!(vcpu_record, tid))?;
     let max = u32_of(offset_of!(vcpu_record, max_halt_poll_ns))?;
@@ -114,7 +107,8 @@ fn decode(bytes: &[u8]) -> Option<FoundVcpu> {
 
 /// One walk, through the link of the walk program. A file copied to several descriptors comes once.
 pub(super) fn walk(link: &Link) -> Result<Vec<FoundVcpu>, CollectError> {
-    records(link, SIZE, decode)
+    let found = records(link, SIZE, |bytes| Some((decode(bytes)?, ())))?;
+    Ok(found.into_iter().map(|(vcpu, ())| vcpu).collect())
 }
 
 /// The same where the programs were loaded for stats mode: each vCPU with KVM's own statistics.
@@ -135,46 +129,26 @@ pub(super) fn decode_with_stats(bytes: &[u8]) -> Option<(FoundVcpu, VcpuStats)> 
     decode(vcpu).zip(VcpuStats::decode(stats))
 }
 
-/// What a walk wrote, record by record of so many bytes.
-fn records<T: Addressed>(
+/// What a walk wrote, record by record of so many bytes; each vCPU once.
+fn records<S>(
     link: &Link,
     size: usize,
-    decode: impl Fn(&[u8]) -> Option<T>,
-) -> Result<Vec<T>, CollectError> {
+    decode: impl Fn(&[u8]) -> Option<(FoundVcpu, S)>,
+) -> Result<Vec<(FoundVcpu, S)>, CollectError> {
     let mut bytes = Vec::new();
-    Iter::new(link)
-        .map_err(|error| explain("walk over open files", &error))?
-        .read_to_end(&mut bytes)
-        .map_err(|source| CollectError::Failed {
-            what: "walk over open files".into(),
-            source,
-        })?;
-    let mut found = Vec::new();
-    for record in bytes.chunks(size) {
-        found.push(decode(record).ok_or(CollectError::Record {
-            got: record.len(),
-            expected: size,
-        })?);
-    }
-    let mut seen = std::collections::BTreeSet::new();
-    found.retain(|vcpu: &T| seen.insert(vcpu.address()));
+    let mut walk = Iter::new(link).map_err(explain("walk over open files"))?;
+    let read = walk.read_to_end(&mut bytes);
+    read.map_err(CollectError::failed("walk over open files"))?;
+    let refused = |record: &[u8]| CollectError::Record {
+        got: record.len(),
+        expected: size,
+    };
+    let records = bytes.chunks(size);
+    let found = records.map(|record| decode(record).ok_or_else(|| refused(record)));
+    let mut found = found.collect::<Result<Vec<_>, _>>()?;
+    let mut seen = BTreeSet::new();
+    found.retain(|(vcpu, _)| seen.insert(vcpu.address));
     Ok(found)
-}
-
-trait Addressed {
-    fn address(&self) -> u64;
-}
-
-impl Addressed for FoundVcpu {
-    fn address(&self) -> u64 {
-        self.address
-    }
-}
-
-impl Addressed for (FoundVcpu, VcpuStats) {
-    fn address(&self) -> u64 {
-        self.0.address
-    }
 }
 
 /// Looks once at every vCPU of the host, without recording anything.
@@ -183,24 +157,17 @@ pub fn vcpus() -> Result<Vec<FoundVcpu>, CollectError> {
     let mut object = MaybeUninit::uninit();
     let mut open = CollectorSkelBuilder::default()
         .open(&mut object)
-        .map_err(|error| explain("open the BPF programs", &error))?;
+        .map_err(explain("open the BPF programs"))?;
     for mut program in open.open_object_mut().progs_mut() {
         let wanted = program.name() == "walk_vcpus";
         program.set_autoload(wanted);
     }
     // Only this walk's maps are filled, and they end with it: keep them small.
-    open.maps
-        .halts
-        .set_max_entries(4096)
-        .map_err(|error| explain("size the ring", &error))?;
-    let skel = open
-        .load()
-        .map_err(|error| explain("load the walk program", &error))?;
-    let link = skel
-        .progs
-        .walk_vcpus
-        .attach()
-        .map_err(|error| explain("attach the walk program", &error))?;
+    let sized = open.maps.halts.set_max_entries(4096);
+    sized.map_err(explain("size the ring"))?;
+    let skel = open.load().map_err(explain("load the walk program"))?;
+    let link = skel.progs.walk_vcpus.attach();
+    let link = link.map_err(explain("attach the walk program"))?;
     walk(&link)
 }
 

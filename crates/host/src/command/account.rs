@@ -15,13 +15,11 @@ use rustix::thread::{
 pub enum AccountError {
     #[error("there is no user `{0}`")]
     Unknown(String),
-    /// The system's own tools could not be asked.
     #[error("ask `{program}` for the user")]
     Ask {
         program: &'static str,
         source: io::Error,
     },
-    /// An answer that is not understood.
     #[error("`{program}` said of the user: `{answer}`")]
     Answer {
         program: &'static str,

@@ -22,7 +22,6 @@ impl Arguments {
         first.rsplit('/').next().filter(|name| !name.is_empty())
     }
 
-    /// Whether a word of the command line is this.
     pub(super) fn has(&self, word: &str) -> bool {
         self.0.iter().skip(1).any(|it| it == word)
     }

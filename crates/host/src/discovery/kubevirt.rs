@@ -31,7 +31,6 @@ pub(super) fn pod(root: &Root, uid: &str) -> Option<String> {
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::root::made_up;
 
     #[test]
     fn a_domain_has_two_names() {
@@ -51,24 +50,5 @@ mod test {
         ] {
             assert_eq!(named(other), None, "{other}");
         }
-    }
-
-    #[test]
-    fn a_pod_is_found_by_its_uid() {
-        let uid = "0d9c8b7a-6f5e-4d3c-8b2a-190807060504";
-        let log = format!("var/log/pods/shop_virt-launcher-web-1-x7k2p_{uid}/compute/0.log");
-        let (_dir, root) = made_up(&[
-            (&log, ""),
-            (
-                "var/log/pods/shop_other_11111111-6f5e-4d3c-8b2a-190807060504/0.log",
-                "",
-            ),
-        ]);
-        assert_eq!(
-            pod(&root, uid).as_deref(),
-            Some("virt-launcher-web-1-x7k2p")
-        );
-        assert_eq!(pod(&root, "0d9c8b7a"), None);
-        assert_eq!(pod(&Root::at("/there/is/no/such/root"), uid), None);
     }
 }

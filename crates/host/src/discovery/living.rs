@@ -8,7 +8,7 @@ use haltwise_core::ids::{VmIndex, VmKey};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::key_of;
+use super::is_alive;
 use crate::root::Root;
 
 /// Processes that are watched by a descriptor; the files of others are read now and then.
@@ -28,10 +28,7 @@ impl Living {
     pub(crate) fn look(&mut self, root: &Root, vms: &[Vm], now_ns: u64) -> Vec<VmIndex> {
         let mut processes: BTreeMap<VmKey, Vec<VmIndex>> = BTreeMap::new();
         for vm in vms.iter().filter(|vm| vm.to_ns.is_none()) {
-            let process = VmKey {
-                ordinal: 0,
-                ..vm.key
-            };
+            let process = VmKey::first(vm.key.pid, vm.key.start_ticks);
             processes.entry(process).or_default().push(vm.index);
         }
         self.watched.retain(|it, _| processes.contains_key(it));
@@ -48,7 +45,8 @@ impl Living {
             }
             // Only after it is watched is its number sure to mean this process.
             let by_file = matches!(self.watched.get(process), Some(None));
-            if (is_new || read && by_file) && !is_there(root, *process) {
+            // What is closed to us may well be there.
+            if (is_new || read && by_file) && !is_alive(root, *process).unwrap_or(true) {
                 gone.push(*process);
             }
         }
@@ -90,20 +88,11 @@ impl Living {
     }
 }
 
-/// Whether a process is the one it was.
-fn is_there(root: &Root, process: VmKey) -> bool {
-    match key_of(root, process.pid) {
-        Ok(key) => key.start_ticks == process.start_ticks,
-        // What is closed to us may well be there.
-        Err(error) => !error.is_absent(),
-    }
-}
-
 #[cfg(test)]
 mod test {
-    use haltwise_core::event::Observable;
-    use haltwise_core::ids::{Pid, VmKey, VmmKind};
+    use haltwise_core::ids::{Pid, VmKey};
 
+    use super::super::key_of;
     use super::*;
     use crate::root::made_up;
 
@@ -111,9 +100,6 @@ mod test {
         Vm {
             index: VmIndex(index),
             key,
-            name: String::new(),
-            vmm: VmmKind::Other,
-            observable: Observable::Yes,
             ..Vm::default()
         }
     }
@@ -145,11 +131,7 @@ mod test {
     fn another_process_of_the_same_number_is_another() {
         let stat = "7 (qemu) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 4000 0 0 0\n";
         let (_dir, root) = made_up(&[("proc/7/stat", stat)]);
-        let key = |start_ticks| VmKey {
-            pid: Pid(7),
-            start_ticks,
-            ordinal: 0,
-        };
+        let key = |start_ticks| VmKey::first(Pid(7), start_ticks);
         let vms = [vm(0, key(4_000)), vm(1, key(3_999))];
         assert_eq!(Living::default().look(&root, &vms, 0), [VmIndex(1)]);
     }

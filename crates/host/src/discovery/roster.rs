@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::account::within::TICK_NS;
-use haltwise_core::event::{CeilingSource, Vcpu, Vm};
+use haltwise_core::event::{Vcpu, Vm};
 use haltwise_core::identity::Identity;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::Roster;
@@ -14,8 +14,9 @@ use haltwise_core::vmm::Machine;
 
 use crate::clock;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VmLabel {
+    /// What its operator calls it; else the process's name and number. Printable and short.
     pub name: String,
     /// What else it is called.
     pub identity: Identity,
@@ -26,6 +27,22 @@ pub struct VmLabel {
 }
 
 impl VmLabel {
+    /// One of which nothing but a name is known.
+    pub(crate) fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            ..Self::default()
+        }
+    }
+
+    fn describe(self, vm: &mut Vm) {
+        vm.name = self.name;
+        vm.identity = self.identity;
+        vm.machine = self.machine;
+        vm.vmm = self.vmm;
+        vm.ceiling_settable = self.ceiling_settable;
+    }
+
     /// That of one VM of a process, the first, second and so on; by its number where there are several.
     #[must_use]
     pub fn of_one(mut self, ordinal: u32, several: bool) -> Self {
@@ -65,14 +82,9 @@ impl RosterBuilder {
         {
             first.name.push_str("-0");
         }
-        self.roster.vms.push(Vm {
+        let mut vm = Vm {
             index,
             key,
-            name: label.name,
-            identity: label.identity,
-            machine: label.machine,
-            vmm: label.vmm,
-            ceiling_settable: label.ceiling_settable,
             from_ns: self.began_ns.and_then(|began_ns| {
                 // A process's beginning is known to a tick: one within that of the beginning, which was not there
                 // then, came after it.
@@ -80,26 +92,19 @@ impl RosterBuilder {
                 (came_ns.saturating_add(TICK_NS) > began_ns).then(|| came_ns.max(began_ns))
             }),
             ..Vm::default()
-        });
+        };
+        label.describe(&mut vm);
+        self.roster.vms.push(vm);
         self.by_key.insert(key, index);
         index
     }
 
     /// The VMs of a process are called so from now on.
     pub fn name(&mut self, process: VmKey, label: &VmLabel, several: bool) {
-        let is_of = |vm: &&mut Vm| {
-            VmKey {
-                ordinal: 0,
-                ..vm.key
-            } == process
-        };
+        let is_of = |vm: &&mut Vm| VmKey::first(vm.key.pid, vm.key.start_ticks) == process;
         for vm in self.roster.vms.iter_mut().filter(is_of) {
             let label = label.clone().of_one(vm.key.ordinal, several);
-            vm.name = label.name;
-            vm.identity = label.identity;
-            vm.machine = label.machine;
-            vm.vmm = label.vmm;
-            vm.ceiling_settable = label.ceiling_settable;
+            label.describe(vm);
         }
     }
 
@@ -181,25 +186,17 @@ impl RosterBuilder {
                 at
             }
             Err(at) => {
-                self.roster.vcpus.insert(at, fresh(vm, id, tid));
+                let vcpu = Vcpu {
+                    vm,
+                    id,
+                    tid,
+                    ..Vcpu::default()
+                };
+                self.roster.vcpus.insert(at, vcpu);
                 at
             }
         };
         &mut self.roster.vcpus[at]
-    }
-}
-
-/// A row with nothing known but who it is.
-fn fresh(vm: VmIndex, id: VcpuId, tid: Tid) -> Vcpu {
-    Vcpu {
-        vm,
-        id,
-        tid,
-        window_ns: None,
-        ceiling_ns: None,
-        ceiling_source: CeilingSource::Unknown,
-        guest_veto: None,
-        time: None,
     }
 }
 
@@ -219,22 +216,12 @@ mod test {
         }
     }
 
-    fn label(name: &str) -> VmLabel {
-        VmLabel {
-            name: name.to_owned(),
-            identity: Identity::default(),
-            machine: None,
-            vmm: VmmKind::Other,
-            ceiling_settable: None,
-        }
-    }
-
     #[test]
     fn indices_follow_the_order_of_appearance_and_stay() {
         let mut builder = RosterBuilder::default();
-        assert_eq!(builder.vm(key(70, 0), || label("b")), VmIndex(0));
-        assert_eq!(builder.vm(key(7, 0), || label("a")), VmIndex(1));
-        assert_eq!(builder.vm(key(7, 1), || label("a-1")), VmIndex(2));
+        assert_eq!(builder.vm(key(70, 0), || VmLabel::named("b")), VmIndex(0));
+        assert_eq!(builder.vm(key(7, 0), || VmLabel::named("a")), VmIndex(1));
+        assert_eq!(builder.vm(key(7, 1), || VmLabel::named("a-1")), VmIndex(2));
         assert_eq!(
             builder.vm(key(70, 0), || unreachable!("known already")),
             VmIndex(0)
@@ -243,7 +230,7 @@ mod test {
         assert_eq!(names, ["b", "a-0", "a-1"]);
         assert_eq!(builder.find(&key(7, 1)), Some(VmIndex(2)));
         assert_eq!(builder.find(&key(8, 0)), None);
-        builder.name(key(7, 0), &label("late"), true);
+        builder.name(key(7, 0), &VmLabel::named("late"), true);
         let names: Vec<_> = builder.roster().vms.iter().map(|vm| &vm.name).collect();
         assert_eq!(names, ["b", "late-0", "late-1"]);
         builder.vm_mut(VmIndex(1)).unwrap().observable = Observable::No("why".into());
@@ -257,9 +244,9 @@ mod test {
             start_ticks: 0,
             ..key
         });
-        let old = builder.vm(old, || label("old"));
+        let old = builder.vm(old, || VmLabel::named("old"));
         builder.begin(3 * TICK_NS);
-        let new = builder.vm(new, || label("new"));
+        let new = builder.vm(new, || VmLabel::named("new"));
         let of = |builder: &RosterBuilder, vm: VmIndex| {
             let row = &builder.roster().vms[vm.0 as usize];
             (row.from_ns, row.to_ns)
@@ -291,11 +278,11 @@ mod test {
             start_ticks,
             ..key(7, ordinal)
         };
-        let first = builder.vm(started(0, ticks), || label("first"));
+        let first = builder.vm(started(0, ticks), || VmLabel::named("first"));
         builder.begin(clock::of_ticks(ticks) + TICK_NS / 2);
-        let before = builder.vm(started(1, ticks - 1), || label("before"));
-        let within = builder.vm(started(2, ticks), || label("within"));
-        let after = builder.vm(started(3, ticks + 1), || label("after"));
+        let before = builder.vm(started(1, ticks - 1), || VmLabel::named("before"));
+        let within = builder.vm(started(2, ticks), || VmLabel::named("within"));
+        let after = builder.vm(started(3, ticks + 1), || VmLabel::named("after"));
         let from = |vm: VmIndex| builder.roster().vms[vm.0 as usize].from_ns;
         assert_eq!((from(first), from(before)), (None, None));
         let begin = clock::of_ticks(ticks) + TICK_NS / 2;
@@ -322,11 +309,11 @@ mod test {
     #[test]
     fn vms_that_ended_long_ago_are_forgotten_and_no_other_has_their_index() {
         let mut builder = RosterBuilder::default();
-        let stays = builder.vm(key(1, 0), || label("stays"));
+        let stays = builder.vm(key(1, 0), || VmLabel::named("stays"));
         builder.vcpu(stays, VcpuId(0), Tid(1));
         for n in 0..1_000_u32 {
             let now_ns = u64::from(n) * 1_000;
-            let vm = builder.vm(key(n + 2, 0), || label("short"));
+            let vm = builder.vm(key(n + 2, 0), || VmLabel::named("short"));
             assert_eq!(vm, VmIndex(n + 1));
             builder.vcpu(vm, VcpuId(0), Tid(n + 2));
             builder.gone(&[vm], now_ns);

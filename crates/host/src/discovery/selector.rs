@@ -15,7 +15,6 @@ pub struct VmSelector(String);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelectError {
-    /// Nothing of that number or name.
     #[error("no VM is `{wanted}`; there is {}", Listing(.found))]
     NoSuchVm {
         wanted: String,
@@ -47,13 +46,13 @@ impl VmSelector {
     /// which is another one's `vmid` says neither.
     pub fn select<'a>(&self, vms: &'a [VmProcess]) -> Result<&'a VmProcess, SelectError> {
         let number = self.0.parse::<u32>().ok();
-        let is_vmid = |vm: &VmProcess| vm.identity.vmid.as_ref() == Some(&self.0);
+        let is_vmid = |vm: &VmProcess| vm.label.identity.vmid.as_ref() == Some(&self.0);
         let meant = |is_it: &dyn Fn(&VmProcess) -> bool| -> Vec<&'a VmProcess> {
             vms.iter().filter(|vm| is_it(vm)).collect()
         };
         let mut named = meant(&|vm| Some(vm.pid().0) == number);
         if named.is_empty() {
-            named = meant(&|vm| vm.name == self.0);
+            named = meant(&|vm| vm.label.name == self.0);
         } else {
             let others = vms
                 .iter()
@@ -61,7 +60,7 @@ impl VmSelector {
             named.extend(others);
         }
         if named.is_empty() {
-            named = meant(&|vm| vm.identity.has(&self.0));
+            named = meant(&|vm| vm.label.identity.has(&self.0));
         }
         match named[..] {
             [vm] => Ok(vm),
@@ -78,7 +77,7 @@ impl VmSelector {
 }
 
 fn entry(vm: &VmProcess) -> (u32, String) {
-    (vm.pid().0, vm.name.clone())
+    (vm.pid().0, vm.label.name.clone())
 }
 
 /// VMs in a sentence, at most ten of them.
@@ -103,26 +102,16 @@ impl fmt::Display for Listing<'_> {
 
 #[cfg(test)]
 mod test {
-    use haltwise_core::ids::{Pid, VmKey, VmmKind};
+    use haltwise_core::ids::{Pid, VmKey};
 
+    use super::super::VmLabel;
     use super::*;
 
     fn vm(pid: u32, name: &str) -> VmProcess {
         VmProcess {
-            key: VmKey {
-                pid: Pid(pid),
-                start_ticks: 1,
-                ordinal: 0,
-            },
-            vmm: VmmKind::Other,
-            name: name.to_owned(),
-            identity: haltwise_core::identity::Identity::default(),
-            machine: None,
-            vm_descriptors: 1,
-            vcpus: Vec::new(),
-            threads: Vec::new(),
-            vfio: false,
-            is_governed: false,
+            key: VmKey::first(Pid(pid), 1),
+            label: VmLabel::named(name),
+            ..VmProcess::default()
         }
     }
 
@@ -147,10 +136,10 @@ mod test {
     fn every_name_will_do_and_a_vmid_that_is_a_process_will_not() {
         let mut vms = [vm(7, "100 (web)"), vm(100, "101 (db)"), vm(9, "shop/web")];
         for (of, vmid) in vms.iter_mut().zip(["100", "101"]) {
-            of.identity.vmid = Some(vmid.to_owned());
+            of.label.identity.vmid = Some(vmid.to_owned());
         }
-        vms[0].identity.domain = Some("web".to_owned());
-        vms[2].identity.uuid = Some("6f1d2c3a-0b4e-4c5d-8e7f-a1b2c3d4e5f6".to_owned());
+        vms[0].label.identity.domain = Some("web".to_owned());
+        vms[2].label.identity.uuid = Some("6f1d2c3a-0b4e-4c5d-8e7f-a1b2c3d4e5f6".to_owned());
         assert_eq!(select("101", &vms), Ok(100));
         assert_eq!(select("web", &vms), Ok(7));
         assert_eq!(select("shop/web", &vms), Ok(9));

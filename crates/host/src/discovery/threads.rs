@@ -4,15 +4,12 @@ use std::collections::BTreeSet;
 
 use haltwise_core::ids::{Tid, VmKey};
 
-use super::key_of;
+use super::is_alive;
 use crate::root::Root;
 
 /// The threads of a VM's process; `None` if that has ended, also if another has its number now.
 pub fn threads_of(root: &Root, key: &VmKey) -> Option<BTreeSet<Tid>> {
-    let now = key_of(root, key.pid).ok()?;
-    if now.start_ticks != key.start_ticks {
-        return None;
-    }
+    is_alive(root, *key).ok().filter(|is_alive| *is_alive)?;
     let tids = root.numbers(format!("proc/{}/task", key.pid)).ok()?;
     Some(tids.into_iter().map(Tid).collect())
 }
@@ -32,11 +29,7 @@ mod test {
             ("proc/7/task/9/comm", "CPU 0/KVM\n"),
         ]);
         for (pid, start_ticks, found) in [(7, 4_000, true), (7, 3_999, false), (8, 4_000, false)] {
-            let key = VmKey {
-                pid: Pid(pid),
-                start_ticks,
-                ordinal: 0,
-            };
+            let key = VmKey::first(Pid(pid), start_ticks);
             let threads = found.then(|| BTreeSet::from([Tid(9)]));
             assert_eq!(threads_of(&root, &key), threads);
         }

@@ -1,11 +1,9 @@
-//! The VMMs we know: how each is recognised, how it names its VM and its threads.
-//!
-//! One file per VMM beside this one; this is the table of them.
+//! The VMMs we know: how each is recognised, how it names its VM and its threads. `qemu` has what only QEMU has.
 
 use haltwise_core::ids::{VcpuId, VmmKind};
 
-use super::arguments::Arguments;
-use super::{cloud_hypervisor, crosvm, firecracker, lab, qemu};
+use super::arguments::{Arguments, stem};
+use super::qemu;
 
 #[derive(Debug)]
 pub(super) struct Vmm {
@@ -35,39 +33,28 @@ const KNOWN: [Vmm; 5] = [
     },
     Vmm {
         kind: VmmKind::Crosvm,
-        is: crosvm::is,
-        name: crosvm::name,
-        uuid: nothing,
-        vmid: nothing,
-        is_managed: false,
-        vcpu: vcpu_by_number,
+        is: |program| program == "crosvm",
+        name: of_crosvm,
+        ..OTHER
     },
     Vmm {
         kind: VmmKind::Firecracker,
-        is: firecracker::is,
-        name: firecracker::name,
-        uuid: nothing,
-        vmid: nothing,
-        is_managed: false,
-        vcpu: vcpu_by_number,
+        is: |program| program == "firecracker" || program.starts_with("firecracker-v"),
+        name: of_firecracker,
+        ..OTHER
     },
     Vmm {
         kind: VmmKind::CloudHypervisor,
-        is: cloud_hypervisor::is,
-        name: cloud_hypervisor::name,
-        uuid: nothing,
-        vmid: nothing,
-        is_managed: false,
-        vcpu: vcpu_by_number,
+        // The kernel cuts names at 15 bytes.
+        is: |program| program.starts_with("cloud-hyperviso"),
+        name: of_cloud_hypervisor,
+        ..OTHER
     },
     Vmm {
         kind: VmmKind::HaltwiseLab,
-        is: lab::is,
-        name: lab::name,
-        uuid: nothing,
-        vmid: nothing,
-        is_managed: false,
-        vcpu: vcpu_by_number,
+        is: |program| matches!(program, "haltwise-lab" | "haltwise-experiments"),
+        name: |arguments| arguments.option("--name").map(str::to_owned),
+        ..OTHER
     },
 ];
 
@@ -87,6 +74,40 @@ pub(super) fn recognise<'a>(programs: impl IntoIterator<Item = &'a str>) -> &'st
         .into_iter()
         .find_map(|program| KNOWN.iter().find(|vmm| (vmm.is)(program)))
         .unwrap_or(&OTHER)
+}
+
+/// `--name`, else the stem of its socket, else `cid-N`.
+fn of_crosvm(arguments: &Arguments) -> Option<String> {
+    let either = |long, short| arguments.option(long).or_else(|| arguments.option(short));
+    let named = arguments.option("--name");
+    let named = named.or_else(|| stem(either("--socket", "-s")?));
+    let cid = || {
+        let cid: u32 = either("--cid", "-c")?.parse().ok()?;
+        Some(format!("cid-{cid}"))
+    };
+    named.map(str::to_owned).or_else(cid)
+}
+
+/// `--id`, which its jailer always gives; else the stem of `--api-sock`.
+fn of_firecracker(arguments: &Arguments) -> Option<String> {
+    let socket = || stem(arguments.option("--api-sock")?);
+    let named = arguments.option("--id").or_else(socket);
+    named.map(str::to_owned)
+}
+
+/// `--name`, else the stem of `--api-socket` (`PATH`, `path=PATH`).
+fn of_cloud_hypervisor(arguments: &Arguments) -> Option<String> {
+    let socket = || {
+        let value = arguments.option("--api-socket")?;
+        let named = value.split(',').find_map(|part| part.strip_prefix("path="));
+        match named {
+            Some(path) => stem(path),
+            None if value.contains('=') => None,
+            None => stem(value),
+        }
+    };
+    let named = arguments.option("--name").or_else(socket);
+    named.map(str::to_owned)
 }
 
 fn nothing(_: &Arguments) -> Option<String> {

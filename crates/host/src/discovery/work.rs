@@ -10,7 +10,7 @@ use haltwise_core::event::Vm;
 use haltwise_core::ids::{Pid, Tid, VmIndex};
 use haltwise_core::vmm::{Threads, VcpuTime};
 
-use super::pauses::Known;
+use super::presence::Known;
 use super::running::VcpuThreads;
 use super::{RosterBuilder, outside};
 use crate::root::Root;
@@ -47,32 +47,12 @@ struct Schedstat {
 }
 
 impl Work {
-    pub(super) fn begin(
-        &mut self,
-        root: &Root,
-        roster: &mut RosterBuilder,
-        known: &Known,
-        now_ns: u64,
-    ) {
-        self.vms.clear();
-        self.look(root, roster, known, now_ns);
-    }
-
     pub(super) fn forget(&mut self, vms: &BTreeSet<VmIndex>) {
         self.vms.retain(|vm, _| !vms.contains(vm));
     }
 
-    /// Looks, if it is time.
-    pub(super) fn look_if_due(
-        &mut self,
-        root: &Root,
-        roster: &mut RosterBuilder,
-        known: &Known,
-        now_ns: u64,
-    ) {
-        if now_ns.saturating_sub(self.looked_ns) >= LOOK_NS {
-            self.look(root, roster, known, now_ns);
-        }
+    pub(super) fn is_due(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.looked_ns) >= LOOK_NS
     }
 
     /// Looks at the threads of every VM that is there.

@@ -79,7 +79,6 @@ pub(super) fn shown(text: &str) -> String {
 }
 
 impl Info {
-    /// Whether a command is there and enabled.
     pub(super) fn permits(&self, name: &str) -> bool {
         let mut commands = self.supported_commands.iter();
         commands.any(|command| command.name == name && command.enabled)

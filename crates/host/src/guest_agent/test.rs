@@ -11,11 +11,7 @@ use super::*;
 const CEILING: Parameter = Parameter::GuestHaltPollNs;
 
 fn key() -> VmKey {
-    VmKey {
-        pid: Pid(std::process::id()),
-        start_ticks: 7,
-        ordinal: 0,
-    }
+    VmKey::first(Pid(std::process::id()), 7)
 }
 
 fn made() -> (tempfile::TempDir, Root, FakeAgent) {
@@ -93,23 +89,13 @@ fn an_agent_that_is_silent_or_slow_is_waited_for_once() {
 #[test]
 fn a_vm_that_has_ended_and_a_socket_of_another_are_not_asked() {
     let (dir, root, agent) = made();
-    let later = VmKey {
-        start_ticks: 8,
-        ..key()
-    };
+    let later = VmKey::first(key().pid, 8);
     let sessions = Sessions::default();
     assert_eq!(sessions.read(&root, later, CEILING).unwrap(), None);
-    let gone = VmKey {
-        pid: Pid(1),
-        ..key()
-    };
+    let gone = VmKey::first(Pid(1), 7);
     assert_eq!(sessions.read(&root, gone, CEILING).unwrap(), None);
     // Another VMM's command line names the same socket.
-    let theirs = VmKey {
-        pid: Pid(1),
-        start_ticks: 1,
-        ordinal: 0,
-    };
+    let theirs = VmKey::first(Pid(1), 1);
     std::fs::remove_file(dir.path().join("qga.sock")).unwrap();
     let other = FakeAgent::start(dir.path(), theirs);
     let error = sessions.read(&root, theirs, CEILING).unwrap_err();

@@ -91,7 +91,7 @@ fn read<R: Read + Send + 'static>(
             // What came until an error is what there is.
             drop(from.take(LONGEST).read_to_end(&mut bytes));
         }
-        // Whoever started it may have given up.
+        // The caller may have given up.
         let _ = ended.send(());
         bytes
     })

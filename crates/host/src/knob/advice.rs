@@ -1,7 +1,7 @@
 //! Remarks on settings, before they are written and in force: values without effect, likely slips, and values that
 //! cost more than was meant.
 //!
-//! `apply`, `status` and `doctor` print the same remarks. Pure: settings in, remarks out.
+//! `apply` and `status` print the same remarks. Pure: settings in, remarks out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -151,67 +151,50 @@ fn remark(about: &[Parameter], what: impl Into<String>, why: &str, remedy: Optio
     }
 }
 
-/// A value that is probably a slip.
 fn slip(parameter: Parameter, value: u32) -> Option<Remark> {
-    let say = |why: String, remedy| {
-        Some(remark(
-            &[parameter],
-            format!("{parameter} {value}"),
-            &why,
-            remedy,
-        ))
+    let (why, remedy) = match parameter {
+        _ if parameter.is_time() => (slip_of_time(value, parameter.is_of_guest())?, None),
+        _ if value < NO_FACTOR => return None,
+        Parameter::Grow | Parameter::GuestGrow => (
+            "it is a factor, not nanoseconds: the second step is at the ceiling".to_owned(),
+            Some("2 is the default"),
+        ),
+        _ => (
+            "it is a divisor, not nanoseconds: one step goes to 0, as with 0".to_owned(),
+            Some("2 is the default (for halt_poll_ns_shrink 0 before Linux 6.11)"),
+        ),
     };
-    if !parameter.is_time() {
-        let (why, remedy) = match parameter {
-            _ if value < NO_FACTOR => return None,
-            Parameter::Grow | Parameter::GuestGrow => (
-                "it is a factor, not nanoseconds: the second step is at the ceiling",
-                "2 is the default",
-            ),
-            _ => (
-                "it is a divisor, not nanoseconds: one step goes to 0, as with 0",
-                "2 is the default (for halt_poll_ns_shrink 0 before Linux 6.11)",
-            ),
-        };
-        return say(why.to_owned(), Some(remedy));
-    }
-    match (value, parameter.is_of_guest()) {
-        (0, _) => None,
-        (1..ONE_LOOK_NS, _) => say(
-            format!("{value} nanoseconds are less than one look at the clock; is {value}us meant?"),
-            None,
-        ),
+    let what = format!("{parameter} {value}");
+    Some(remark(&[parameter], what, &why, remedy))
+}
+
+fn slip_of_time(value: u32, is_of_guest: bool) -> Option<String> {
+    let tenth = value / 10;
+    let why = match (value, is_of_guest) {
         // A guest's governor polls for milliseconds where a guide says so.
-        (ONE_LOOK_NS..TICK_NS, _) | (TICK_NS..TICK_OF_LINUX_NS, true) => None,
-        (TICK_NS..TICK_OF_LINUX_NS, false) => say(
-            "from 1 ms on, an idle vCPU with a timer tick burns a whole CPU".to_owned(),
-            None,
+        (0 | ONE_LOOK_NS..TICK_NS, _) | (TICK_NS..TICK_OF_LINUX_NS, true) => return None,
+        (1..ONE_LOOK_NS, _) => {
+            format!("{value} nanoseconds are less than one look at the clock; is {value}us meant?")
+        }
+        (TICK_NS..TICK_OF_LINUX_NS, false) => {
+            "from 1 ms on, an idle vCPU with a timer tick burns a whole CPU".to_owned()
+        }
+        (TICK_OF_LINUX_NS..TEN_TIMES_NS, false) => {
+            "from 4 ms on, an idle vCPU that ticks at HZ=250 burns a whole CPU".to_owned()
+        }
+        (TICK_OF_LINUX_NS..TEN_TIMES_NS, true) => {
+            "from 4 ms on, the host sees an idle CPU that ticks at HZ=250 as busy".to_owned()
+        }
+        (TEN_TIMES_NS.., false) => format!(
+            "is there a zero too many? {tenth} would be a tenth; either lets an idle vCPU burn a whole CPU, and \
+             guides that name such values mean the guest's guest_halt_poll_ns"
         ),
-        (TEN_TIMES_NS.., false) => say(
-            format!(
-                "is there a zero too many? {} would be a tenth; either lets an idle vCPU burn a whole CPU, and \
-                 guides that name such values mean the guest's guest_halt_poll_ns",
-                value / 10
-            ),
-            None,
+        (TEN_TIMES_NS.., true) => format!(
+            "is there a zero too many? {tenth} would be a tenth; with either, the host sees idle CPUs of this guest as \
+             busy"
         ),
-        (TEN_TIMES_NS.., true) => say(
-            format!(
-                "is there a zero too many? {} would be a tenth; with either, the host sees idle CPUs of this guest as \
-                 busy",
-                value / 10
-            ),
-            None,
-        ),
-        (TICK_OF_LINUX_NS.., false) => say(
-            "from 4 ms on, an idle vCPU that ticks at HZ=250 burns a whole CPU".to_owned(),
-            None,
-        ),
-        (TICK_OF_LINUX_NS.., true) => say(
-            "from 4 ms on, the host sees an idle CPU that ticks at HZ=250 as busy".to_owned(),
-            None,
-        ),
-    }
+    };
+    Some(why)
 }
 
 fn windows(all: &mut Vec<Remark>, settings: &Settings) {

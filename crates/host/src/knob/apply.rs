@@ -5,11 +5,9 @@ use haltwise_core::parameter::Parameter;
 
 use super::baseline::Baseline;
 use super::error::{Foreign, KnobError};
-use super::machine;
-use super::persist::{self, Values};
-use super::target::{BootFile, Change, InGuest, Target};
-use crate::guest_agent::Sessions;
-use crate::root::Root;
+use super::machine::Machine;
+use super::persist;
+use super::target::{Change, InGuest, Target};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
@@ -22,108 +20,92 @@ pub struct Request {
     pub take_over: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl Request {
+    /// All that it sets in force, in order.
+    fn wanted(&self) -> Vec<(Target, u32)> {
+        let parameters = self.parameters.iter();
+        let parameters = parameters.map(|(it, value)| (Target::Parameter(*it), *value));
+        let ceilings = self.ceilings.iter();
+        let ceilings = ceilings.map(|(vm, value)| (Target::Ceiling(*vm), *value));
+        let guests = self.guests.iter();
+        let guests = guests.map(|(it, value)| (Target::Guest(*it), *value));
+        let mut wanted: Vec<_> = parameters.chain(ceilings).chain(guests).collect();
+        // Ceilings first: a VM that gets its own never follows the new halt_poll_ns.
+        wanted.sort_unstable_by_key(|(target, value)| (!target.is_ceiling(), *target, *value));
+        wanted
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Proposal {
     /// What would be set, in order.
     pub changes: Vec<Change>,
     /// Targets that have the wanted value already.
     pub already: Vec<(Target, u32)>,
     pub taken_over: Vec<Foreign>,
-    pub(super) takes_over: Vec<Target>,
 }
 
 /// Looks what a request comes to. Fails where a parameter is not there, is read-only for everybody, or was
 /// modified externally and is not to be taken over.
 pub(super) fn propose(
-    root: &Root,
-    agents: &Sessions,
+    machine: &Machine,
     baseline: &Baseline,
     request: &Request,
 ) -> Result<Proposal, KnobError> {
-    let parameters = request.parameters.iter();
-    let parameters = parameters.map(|(parameter, value)| (Target::Parameter(*parameter), *value));
-    let ceilings = request.ceilings.iter();
-    let ceilings = ceilings.map(|(vm, value)| (Target::Ceiling(*vm), *value));
-    let guests = request.guests.iter();
-    let guests = guests.map(|(it, value)| (Target::Guest(*it), *value));
-    let mut wanted: Vec<(Target, u32)> = parameters.chain(ceilings).chain(guests).collect();
-    // Ceilings first: a VM that gets its own never follows the new halt_poll_ns.
-    wanted.sort_unstable_by_key(|(target, value)| (!target.is_ceiling(), *target, *value));
-    let mut proposal = Proposal {
-        changes: Vec::new(),
-        already: Vec::new(),
-        taken_over: Vec::new(),
-        takes_over: Vec::new(),
-    };
-    for (target, value) in wanted {
-        let found = machine::wanted(root, agents, target, value)?;
+    let mut proposal = Proposal::default();
+    for (target, value) in request.wanted() {
+        let found = machine.wanted(target, value)?;
         let foreign = baseline.foreign(target, found.text());
         proposal.taken_over.extend(foreign);
         let new = Some(target.written(value));
         if found.value == new && !found.follows {
             proposal.already.push((target, value));
         } else {
-            proposal.changes.push(Change::plain(target, found, new));
+            proposal.changes.push(Change::of(target, found, new));
         }
     }
     if request.persist {
-        persist(root, agents, baseline, request, &mut proposal)?;
+        persist(machine, baseline, request, &mut proposal)?;
     }
     if !proposal.taken_over.is_empty() && !request.take_over {
         return Err(KnobError::Theirs(proposal.taken_over));
     }
-    let foreign = proposal.taken_over.iter().map(|foreign| foreign.target);
-    proposal.takes_over.extend(foreign);
     Ok(proposal)
 }
 
 fn persist(
-    root: &Root,
-    agents: &Sessions,
+    machine: &Machine,
     baseline: &Baseline,
     request: &Request,
     proposal: &mut Proposal,
 ) -> Result<(), KnobError> {
-    let files = persist::here(root);
+    let files = persist::here(&machine.root);
     if files.is_empty() {
         return Err(KnobError::NoPlace);
     }
     let mut found = Vec::new();
+    let mut values = baseline.persisted();
     for file in files {
         let target = Target::File(file);
-        found.push((file, target, machine::read(root, agents, target)?.value));
+        let old = machine.read(target)?.value;
+        let foreign = baseline.foreign(target, old.as_deref());
+        // Never merged, nor overwritten: undo could not bring it back as it was.
+        if old.is_some() && (foreign.is_some() || baseline.get(target).is_none()) {
+            let path = machine.root.path(file.path());
+            return Err(KnobError::Occupied { path });
+        }
+        if foreign.is_some() {
+            // A file that was removed since is not ours to write again.
+            values.clear();
+        }
+        proposal.taken_over.extend(foreign);
+        found.push((file, target, old));
     }
-    // What a file said that somebody else has changed since is not ours to say again.
-    let is_ours = |(_, target, text): &(BootFile, Target, Option<String>)| {
-        baseline.foreign(*target, text.as_deref()).is_none()
-    };
-    let mut values = if found.iter().all(is_ours) {
-        baseline.persisted()
-    } else {
-        Values::new()
-    };
     values.extend(request.parameters.iter().copied());
     for (file, target, old) in found {
         let new = Some(file.text(&values));
-        if baseline.get(target).is_some() {
-            let foreign = baseline.foreign(target, old.as_deref());
-            proposal.taken_over.extend(foreign);
-        } else if old.is_some() {
-            if !request.take_over {
-                let path = root.path(file.path());
-                return Err(KnobError::Occupied { path });
-            }
-            proposal.takes_over.push(target);
-        }
         if old != new {
-            let old_form = match &old {
-                Some(text) if !file.is_ours(text) => Some(machine::kept_form(root, file, text)?),
-                _ => None,
-            };
-            proposal.changes.push(Change {
-                old_form,
-                ..Change::plain(target, old, new)
-            });
+            proposal.changes.push(Change::of(target, old, new));
         }
     }
     Ok(())
@@ -185,6 +167,10 @@ impl Proposal {
     pub fn targets(&self) -> impl Iterator<Item = Target> {
         let already = self.already.iter().map(|(target, _)| *target);
         self.changes.iter().map(|it| it.target).chain(already)
+    }
+
+    pub(super) fn takes_over(&self, target: Target) -> bool {
+        self.taken_over.iter().any(|it| it.target == target)
     }
 
     pub(super) fn persists(&self) -> bool {

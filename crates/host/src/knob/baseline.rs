@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{Foreign, KnobError};
 use super::persist::Values;
-use super::target::{Form, Found, Target};
+use super::target::{Found, Target};
 
 pub(super) const SCHEMA: u32 = 1;
 
@@ -27,11 +27,8 @@ pub struct Baseline {
 #[serde(deny_unknown_fields)]
 pub struct Held {
     pub target: Target,
-    /// What it was before the first apply: a number, the text of a file, or `null` for no file.
+    /// What it was before the first apply: a number, or `null` for no file.
     pub before: Option<String>,
-    /// Mode and owner of a file that is not ours.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) before_form: Option<Form>,
     /// What haltwise wrote last; `null` if it has not written it yet.
     pub ours: Option<String>,
     /// The VM had no ceiling of its own before the first apply, and followed `halt_poll_ns`.
@@ -178,7 +175,12 @@ impl Baseline {
         if !self.held.is_sorted_by(|one, next| one.target < next.target) {
             return Err("does not name each target once, in order".to_owned());
         }
-        let parameters = self.held.iter().filter(|it| it.target.file().is_none());
+        let (files, parameters): (Vec<_>, Vec<_>) =
+            (self.held.iter()).partition(|it| it.target.file().is_some());
+        // Undo removes the boot files that haltwise made, and writes none.
+        if files.iter().any(|held| held.before.is_some()) {
+            return Err("has a boot file that haltwise did not write".to_owned());
+        }
         for held in parameters {
             let set = match &held.intent {
                 Some(Intent::Set(value)) => Some(value),
@@ -214,7 +216,7 @@ pub(super) fn settle(
         let look = |target| (!is_past).then(|| read(target));
         let found = match look(held.target).unwrap_or_else(|| Ok(Found::default())) {
             // Nothing is known of it until its VMM, or the agent in its guest, answers.
-            Err(KnobError::Ceiling(_) | KnobError::Agent(_)) => {
+            Err(error) if error.is_no_answer() => {
                 settled.baseline.held.push(held.clone());
                 continue;
             }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::target::Form;
+use super::error::{KnobError, failed};
 #[cfg(test)]
 use super::test::fault::effect;
 
@@ -36,14 +36,6 @@ pub(super) fn read_regular(path: &Path, flags: i32) -> io::Result<File> {
     regular(options.read(true).custom_flags(flags).open(path)?)
 }
 
-#[derive(Debug)]
-pub(super) struct DiskError {
-    /// What was tried: `write`, `rename`.
-    pub(super) what: &'static str,
-    pub(super) path: PathBuf,
-    pub(super) source: io::Error,
-}
-
 #[cfg(not(test))]
 #[expect(clippy::unnecessary_wraps, reason = "tests stop here")]
 fn effect() -> io::Result<()> {
@@ -51,41 +43,33 @@ fn effect() -> io::Result<()> {
 }
 
 /// Writes a value into a file of the kernel, in one call.
-pub(super) fn set(path: &Path, value: &str) -> Result<(), DiskError> {
-    let told = |source| failed("write", path, source);
-    effect().map_err(told)?;
+pub(super) fn set(path: &Path, value: &str) -> Result<(), KnobError> {
     let set = || {
+        effect()?;
         // Not created: a parameter that went away with its module stays away.
         let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
         file.write_all(format!("{value}\n").as_bytes())
     };
-    set().map_err(told)
+    set().map_err(failed("write", path))
 }
 
-pub(super) fn set_outside(path: &Path) -> Result<(), DiskError> {
-    let told = |source| failed("ask", path, source);
-    effect().map_err(told)
+pub(super) fn set_outside(path: &Path) -> Result<(), KnobError> {
+    effect().map_err(failed("ask", path))
 }
 
-/// Puts a small file in the place of another, or where none was: whoever looks sees one or the
-/// other, whole. Ours, with this mode, unless it is to lie there in another form.
-pub(super) fn replace(
-    path: &Path,
-    text: &str,
-    mode: u32,
-    form: Option<&Form>,
-) -> Result<(), DiskError> {
+/// Puts a small file of ours in the place of another, or where none was: a reader sees one or the
+/// other, whole.
+pub(super) fn replace(path: &Path, text: &str, mode: u32) -> Result<(), KnobError> {
     let temporary = temporary(path);
-    let told = |what| move |source| failed(what, path, source);
-    effect().map_err(told("write"))?;
-    make(&temporary, text, mode, form).map_err(told("write"))?;
-    effect().map_err(told("rename to"))?;
-    fs::rename(&temporary, path).map_err(told("rename to"))?;
+    let written = effect().and_then(|()| make(&temporary, text, mode));
+    written.map_err(failed("write", path))?;
+    let renamed = effect().and_then(|()| fs::rename(&temporary, path));
+    renamed.map_err(failed("rename to", path))?;
     flush_directory_of(path)
 }
 
 /// Removes what a crash left of [`replace`].
-pub(super) fn clear(path: &Path) -> Result<(), DiskError> {
+pub(super) fn clear(path: &Path) -> Result<(), KnobError> {
     let temporary = temporary(path);
     if temporary.symlink_metadata().is_ok() {
         remove(&temporary)?;
@@ -93,22 +77,18 @@ pub(super) fn clear(path: &Path) -> Result<(), DiskError> {
     Ok(())
 }
 
-pub(super) fn remove(path: &Path) -> Result<(), DiskError> {
-    let told = |source| failed("remove", path, source);
-    effect().map_err(told)?;
-    fs::remove_file(path).map_err(told)?;
+pub(super) fn remove(path: &Path) -> Result<(), KnobError> {
+    let removed = effect().and_then(|()| fs::remove_file(path));
+    removed.map_err(failed("remove", path))?;
     flush_directory_of(path)
 }
 
-pub(super) fn flush_directory_of(path: &Path) -> Result<(), DiskError> {
+pub(super) fn flush_directory_of(path: &Path) -> Result<(), KnobError> {
     let Some(directory) = path.parent() else {
         return Ok(());
     };
-    let told = |source| failed("flush", directory, source);
-    effect().map_err(told)?;
-    File::open(directory)
-        .and_then(|directory| directory.sync_all())
-        .map_err(told)
+    let flushed = effect().and_then(|()| File::open(directory)?.sync_all());
+    flushed.map_err(failed("flush", directory))
 }
 
 /// Where a file is written before it takes its place; nothing that reads such directories minds it,
@@ -119,13 +99,10 @@ fn temporary(path: &Path) -> PathBuf {
 
 /// Makes a file that is not there yet; what lies there from an earlier crash goes first, and a link is
 /// never followed.
-fn make(path: &Path, text: &str, mode: u32, form: Option<&Form>) -> io::Result<()> {
+fn make(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
-    }
-    if let Some(to) = form.and_then(|form| form.link.as_ref()) {
-        return std::os::unix::fs::symlink(to, path);
     }
     let mut options = OpenOptions::new();
     let mut file = options
@@ -134,18 +111,6 @@ fn make(path: &Path, text: &str, mode: u32, form: Option<&Form>) -> io::Result<(
         .mode(0o600)
         .open(path)?;
     file.write_all(text.as_bytes())?;
-    if let Some(form) = form {
-        std::os::unix::fs::fchown(&file, Some(form.uid), Some(form.gid))?;
-    }
-    let mode = form.map_or(mode, |form| form.mode);
     file.set_permissions(fs::Permissions::from_mode(mode))?;
     file.sync_all()
-}
-
-fn failed(what: &'static str, path: &Path, source: io::Error) -> DiskError {
-    DiskError {
-        what,
-        path: path.to_owned(),
-        source,
-    }
 }

@@ -118,7 +118,7 @@ impl Watch for Halts {
         let none = Vec::new();
         let watched = named.iter().map(|vm| Watched {
             pid: vm.pid(),
-            name: vm.name.clone(),
+            name: vm.label.name.clone(),
             vcpus: vm.vcpus.len(),
             window_ns: None,
             disabled: Vec::new(),
@@ -179,11 +179,8 @@ pub fn by_halts(halts: &[Halt], rule: &Rule, change: &CeilingChange) -> Effect {
             valid: halt.valid,
             allowed: true,
         };
-        match rule.after(&change.now, ceiling, window, observed).call {
-            None => WindowCall::None,
-            Some(call) if call.grow => WindowCall::Grow,
-            Some(_) => WindowCall::Shrink,
-        }
+        let step = rule.after(&change.now, ceiling, window, observed);
+        WindowCall::from(step.call)
     };
     let (mut new, mut old) = (0_u64, 0_u64);
     for halt in halts {

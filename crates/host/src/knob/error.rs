@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use haltwise_core::parameter::{Parameter, ValueError};
 
-use super::disk::DiskError;
 use super::target::Target;
 use crate::ceiling::CeilingError;
 use crate::guest_agent::AgentError;
@@ -16,7 +15,6 @@ use crate::root::RootError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KnobError {
-    /// KVM is not loaded.
     #[error("find KVM's parameters: module kvm is not loaded")]
     NoKvm,
     #[error(
@@ -24,7 +22,6 @@ pub enum KnobError {
         since = .0.since()
     )]
     Absent(Parameter),
-    /// Nobody may write it, root included.
     #[error(
         "set {parameter}: {} is read-only on this host, for everybody (writable since Linux {since})",
         path.display(), since = parameter.since()
@@ -37,54 +34,37 @@ pub enum KnobError {
     Value(#[from] ValueError),
     #[error("lock {}: another haltwise is changing settings", path.display())]
     Busy { path: PathBuf },
-    /// Somebody else can have written it, or can lock it.
     #[error("open {}: {why}", path.display())]
-    Untrusted {
-        path: PathBuf,
-        /// Why it is not believed.
-        why: &'static str,
-    },
-    /// The baseline has a text for a boot file that haltwise cannot have written or found.
+    Untrusted { path: PathBuf, why: &'static str },
     #[error("restore {}: the baseline has a text for it that haltwise never wrote", path.display())]
     Forged { path: PathBuf },
     #[error("read {}: it is damaged: {what}", path.display())]
     Damaged { path: PathBuf, what: String },
-    /// The baseline does not become text.
     #[error("write the baseline")]
     Encode(#[source] serde_json::Error),
-    /// Undo has restored everything, and could not write that down.
     #[error("record what undo has restored; everything was restored")]
     Unrecorded(#[source] Box<KnobError>),
-    /// What haltwise had set was modified externally.
     #[error("{}", several(.0))]
     Theirs(Vec<Foreign>),
-    /// It was modified externally between the look and the write.
     #[error("set {name}: it was modified externally at the same time")]
     Meanwhile { name: String },
-    /// It is not what whoever asks has read before.
     #[error("set {name}: it is {found} and was {expected}: it was modified externally")]
     Otherwise {
         name: String,
-        /// What was read before.
         expected: String,
         found: String,
     },
-    /// The same of a VM without a ceiling of its own.
     #[error("set {name}: it follows halt_poll_ns, which is {found}; {expected} was expected")]
     Follows {
         name: String,
-        /// What was read before.
         expected: String,
         found: String,
     },
-    /// Neither directory for boot files is there.
     #[error("persist: there is neither /etc/modprobe.d nor /etc/tmpfiles.d on this host")]
     NoPlace,
-    /// A boot file of our name is somebody else's.
     #[error("persist: {} is there already, and is not ours", path.display())]
     Occupied { path: PathBuf },
-    /// A file of our name is there, and cannot be kept for the undo.
-    #[error("read {}: {why}, so it cannot be kept for the undo", path.display())]
+    #[error("read {}: {why}", path.display())]
     NotText { path: PathBuf, why: &'static str },
     #[error("{what} {}: not permitted", path.display())]
     Denied { what: &'static str, path: PathBuf },
@@ -95,7 +75,6 @@ pub enum KnobError {
         #[source]
         source: io::Error,
     },
-    /// A write was taken and did nothing.
     #[error("set {name} to {wanted}: it was written, and reads {found}")]
     NotTaken {
         name: String,
@@ -108,7 +87,6 @@ pub enum KnobError {
     /// A parameter in a guest could not be read or set.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// Nothing is set.
     #[error("undo: haltwise has set nothing that is in force")]
     Nothing,
 }
@@ -134,6 +112,11 @@ impl KnobError {
             Self::Agent(error) => matches!(error, AgentError::Gone(_)),
             _ => false,
         }
+    }
+
+    /// Whether a VMM, or the agent in a guest, does not answer.
+    pub(super) fn is_no_answer(&self) -> bool {
+        matches!(self, Self::Ceiling(_) | Self::Agent(_))
     }
 
     pub(super) fn with_sources(&self) -> String {
@@ -184,14 +167,13 @@ fn several(all: &[Foreign]) -> String {
     format!("{}: modified externally{reloaded}", all.join("; "))
 }
 
-impl From<DiskError> for KnobError {
-    fn from(error: DiskError) -> Self {
-        let DiskError { what, path, source } = error;
-        match source.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Self::Denied { what, path }
-            }
-            _ => Self::Failed { what, path, source },
+/// Why an effect on a file failed: `what` was tried.
+pub(super) fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> KnobError {
+    let path = path.to_owned();
+    move |source| match source.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            KnobError::Denied { what, path }
         }
+        _ => KnobError::Failed { what, path, source },
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use haltwise_core::parameter::Parameter;
 
+use super::target::BootFile;
 use crate::root::Root;
 
 /// A line that sets a parameter, or is meant to.
@@ -14,6 +15,17 @@ pub struct Line {
     pub parameter: Parameter,
     pub value: String,
     pub reach: Reach,
+}
+
+impl Line {
+    fn new(place: &str, parameter: Parameter, value: &str, reach: Reach) -> Self {
+        Self {
+            place: place.to_owned(),
+            parameter,
+            value: value.to_owned(),
+            reach,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,29 +38,9 @@ pub enum Reach {
     Nothing(String),
 }
 
-/// Where `modprobe.d` lies: a file in one hides those of its name in the next; all others are read in the
-/// order of their names (modprobe.d(5)).
-const MODPROBE: [&str; 5] = [
-    "etc/modprobe.d",
-    "run/modprobe.d",
-    "usr/local/lib/modprobe.d",
-    "usr/lib/modprobe.d",
-    "lib/modprobe.d",
-];
-/// The same of `tmpfiles.d` (tmpfiles.d(5)).
-const TMPFILES: [&str; 4] = [
-    "etc/tmpfiles.d",
-    "run/tmpfiles.d",
-    "usr/local/lib/tmpfiles.d",
-    "usr/lib/tmpfiles.d",
-];
-/// The same of `sysctl.d` (sysctl.d(5)).
-const SYSCTL: [&str; 4] = [
-    "etc/sysctl.d",
-    "run/sysctl.d",
-    "usr/local/lib/sysctl.d",
-    "usr/lib/sysctl.d",
-];
+/// Where `modprobe.d`, `tmpfiles.d` and `sysctl.d` lie, the last for `modprobe.d` alone: a file in one hides those of its
+/// name in the next; all others are read in the order of their names (modprobe.d(5), tmpfiles.d(5), sysctl.d(5)).
+const BASES: [&str; 5] = ["etc", "run", "usr/local/lib", "usr/lib", "lib"];
 /// Directories and files with units, hooks and scripts; profiles of tuned beside these.
 const SCRIPTS: [&str; 13] = [
     "usr/lib/systemd/system",
@@ -74,25 +66,20 @@ const COMMAND_LINE: &str = "the kernel's command line";
 /// All such lines; lines of a boot in the order of reading.
 pub fn lines(root: &Root) -> Vec<Line> {
     let mut found = Vec::new();
-    for (place, text) in texts(root, &MODPROBE) {
-        let after_ours = file_name(&place) > "haltwise.conf";
-        for line in text.lines() {
-            let mut words = line.split_whitespace();
-            let module = words.next().filter(|it| *it == "options");
-            let Some(module) = module.and_then(|_| words.next()) else {
-                continue;
-            };
-            let options = words.filter_map(|word| word.split_once('='));
-            found.extend(options.filter_map(|it| option(&place, after_ours, module, it)));
+    let places = [
+        (BootFile::Modprobe, &BASES[..], "modprobe.d"),
+        (BootFile::Tmpfiles, &BASES[..4], "tmpfiles.d"),
+    ];
+    for (file, bases, name) in places {
+        for (place, text) in texts(root, bases, name) {
+            let after_ours = file_name(&place) > "haltwise.conf";
+            let options = options(file, &text).into_iter();
+            found.extend(options.filter_map(|it| option(&place, after_ours, it)));
         }
-    }
-    for (place, text) in texts(root, &TMPFILES) {
-        let after_ours = file_name(&place) > "haltwise.conf";
-        found.extend((text.lines()).filter_map(|line| tmpfiles(&place, after_ours, line)));
     }
     let text = text(root, "proc/cmdline").unwrap_or_default();
     found.extend(text.split_whitespace().filter_map(on_command_line));
-    let mut files = texts(root, &SYSCTL);
+    let mut files = texts(root, &BASES[..4], "sysctl.d");
     files.extend(text_of(root, "etc/sysctl.conf"));
     for (place, text) in files {
         found.extend(text.lines().filter_map(|line| sysctl(&place, line)));
@@ -140,12 +127,32 @@ fn named(name: &str) -> Option<Parameter> {
     name.replace('-', "_").parse().ok()
 }
 
+/// The options in a file that sets parameters at boot: module, name and value.
+pub(super) fn options(file: BootFile, text: &str) -> Vec<(&str, &str, &str)> {
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match (file, &words[..]) {
+            (BootFile::Modprobe, ["options", module, options @ ..]) => {
+                let options = options.iter().filter_map(|word| word.split_once('='));
+                found.extend(options.map(|(name, value)| (*module, name, value)));
+            }
+            (BootFile::Tmpfiles, [kind, path, _, _, _, _, value, ..]) if kind.starts_with('w') => {
+                let path = path.strip_prefix("/sys/module/");
+                let option = path.and_then(|path| path.split_once("/parameters/"));
+                found.extend(option.map(|(module, name)| (module, name, *value)));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
 /// An option of a module, where a file has it.
 fn option(
     place: &str,
     after_ours: bool,
-    module: &str,
-    (name, value): (&str, &str),
+    (module, name, value): (&str, &str, &str),
 ) -> Option<Line> {
     let parameter = named(name)?;
     let (module, value) = (module.replace('-', "_"), value.trim_matches('"'));
@@ -161,48 +168,27 @@ fn option(
     } else {
         Reach::Boot { after_ours }
     };
-    Some(Line {
-        place: place.to_owned(),
-        parameter,
-        value: value.to_owned(),
-        reach,
-    })
-}
-
-fn tmpfiles(place: &str, after_ours: bool, line: &str) -> Option<Line> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let path = words.get(1).filter(|_| words[0].starts_with('w'))?;
-    let (module, name) = (path.strip_prefix("/sys/module/")?).split_once("/parameters/")?;
-    option(place, after_ours, module, (name, words.get(6)?))
+    Some(Line::new(place, parameter, value, reach))
 }
 
 /// modprobe puts the command line behind all options.
 fn on_command_line(word: &str) -> Option<Line> {
     let (name, value) = word.split_once('=')?;
     if let Some((module, name)) = name.split_once('.') {
-        return option(COMMAND_LINE, true, module, (name, value));
+        return option(COMMAND_LINE, true, (module, name, value));
     }
     let parameter = named(name)?;
     let own = parameter.module();
-    Some(Line {
-        place: COMMAND_LINE.to_owned(),
-        parameter,
-        value: value.to_owned(),
-        reach: Reach::Nothing(format!("there it is called {own}.{parameter}")),
-    })
+    let reach = Reach::Nothing(format!("there it is called {own}.{parameter}"));
+    Some(Line::new(COMMAND_LINE, parameter, value, reach))
 }
 
 fn sysctl(place: &str, line: &str) -> Option<Line> {
     let (name, value) = line.split_once('=')?;
     let name = name.trim().trim_start_matches('-');
     let name = name.rsplit(['.', '/']).next()?;
-    let parameter = named(name)?;
-    Some(Line {
-        place: place.to_owned(),
-        parameter,
-        value: value.trim().to_owned(),
-        reach: Reach::Nothing("a module's parameter is no sysctl".to_owned()),
-    })
+    let reach = Reach::Nothing("a module's parameter is no sysctl".to_owned());
+    Some(Line::new(place, named(name)?, value.trim(), reach))
 }
 
 /// Each number in a script's line that names a parameter's file.
@@ -216,12 +202,7 @@ fn script(place: &str, line: &str) -> Vec<Line> {
     let found = words().filter_map(|word| word.parse::<Parameter>().ok());
     let lines = found.flat_map(|parameter| {
         let values = words().filter(move |word| taken(parameter, word).is_some());
-        values.map(move |value| Line {
-            place: place.to_owned(),
-            parameter,
-            value: value.to_owned(),
-            reach: Reach::Script,
-        })
+        values.map(move |value| Line::new(place, parameter, value, Reach::Script))
     });
     lines.collect()
 }
@@ -252,10 +233,11 @@ fn scripts(root: &Root) -> Vec<(String, String)> {
 }
 
 /// Files of such directories, by place and text, in the order in which they are read.
-fn texts(root: &Root, directories: &[&str]) -> Vec<(String, String)> {
+fn texts(root: &Root, bases: &[&str], name: &str) -> Vec<(String, String)> {
     let mut by_name = BTreeMap::new();
-    for directory in directories {
-        let entries = std::fs::read_dir(root.path(directory))
+    for base in bases {
+        let directory = format!("{base}/{name}");
+        let entries = std::fs::read_dir(root.path(&directory))
             .into_iter()
             .flatten();
         for entry in entries.flatten() {

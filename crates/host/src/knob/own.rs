@@ -1,19 +1,20 @@
 //! Which files are ours to believe and to lock: what lies in `/var/lib/haltwise`.
 //!
-//! Whoever could write the baseline could have undo write their text to a boot file, and whoever could lock
-//! it could keep everybody from undoing. So both belong to root (or to whoever runs us, below another
-//! [`Root`]), nobody else may write them, and the file that is locked can be opened by nobody else.
+//! A user who can write the baseline decides what undo sets, and a user who can lock it prevents undo. So both files belong
+//! to root (below another [`Root`], to the user of this process), only the owner may write them, and only the owner can
+//! open the file that is locked.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::disk::{DiskError, WARY};
-use super::error::KnobError;
-use crate::root::Root;
+use super::disk::WARY;
+use super::error::{KnobError, failed};
+use crate::root::{Root, RootError};
 
 /// What is locked while the baseline is written, below a [`Root`].
 pub(super) const LOCK: &str = "var/lib/haltwise/lock";
@@ -47,20 +48,13 @@ pub(super) fn make_directory_of(path: &Path) -> Result<(), KnobError> {
     };
     let mut builder = DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(directory);
-    made.map_err(|source| DiskError {
-        what: "make",
-        path: directory.to_owned(),
-        source,
-    })?;
+    made.map_err(failed("make", directory))?;
     must_be_our_directory(directory)
 }
 
 fn must_be_our_directory(directory: &Path) -> Result<(), KnobError> {
-    let metadata = directory.symlink_metadata().map_err(|source| DiskError {
-        what: "look at",
-        path: directory.to_owned(),
-        source,
-    })?;
+    let metadata = directory.symlink_metadata();
+    let metadata = metadata.map_err(failed("look at", directory))?;
     if !metadata.is_dir() {
         return Err(untrusted(directory, "it is no directory"));
     }
@@ -70,18 +64,13 @@ fn must_be_our_directory(directory: &Path) -> Result<(), KnobError> {
 /// Opens a regular file of ours: never through a link, and without waiting for whoever holds the other
 /// end of a pipe.
 pub(super) fn open(path: &Path, options: &mut OpenOptions) -> Result<File, KnobError> {
-    let failed = |source| DiskError {
-        what: "open",
-        path: path.to_owned(),
-        source,
-    };
     let file = match options.mode(0o600).custom_flags(WARY).open(path) {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
             return Err(untrusted(path, "it is a link"));
         }
-        opened => opened.map_err(failed)?,
+        opened => opened.map_err(failed("open", path))?,
     };
-    let metadata = file.metadata().map_err(failed)?;
+    let metadata = file.metadata().map_err(failed("open", path))?;
     if !metadata.is_file() {
         return Err(untrusted(path, "it is no regular file"));
     }
@@ -89,8 +78,19 @@ pub(super) fn open(path: &Path, options: &mut OpenOptions) -> Result<File, KnobE
     Ok(file)
 }
 
-pub(super) fn open_to_read(path: &Path) -> Result<File, KnobError> {
-    open(path, OpenOptions::new().read(true))
+/// The first `most` bytes of a file of ours; `None` if it is not there. One whose directory is closed to us is not
+/// absent.
+pub(super) fn read(path: &Path, most: u64) -> Result<Option<Vec<u8>>, KnobError> {
+    let unreadable = |error| RootError::new(path.to_owned(), error);
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        looked => looked.map_err(unreadable)?,
+    };
+    let file = open(path, OpenOptions::new().read(true))?;
+    let mut bytes = Vec::new();
+    let read = file.take(most).read_to_end(&mut bytes);
+    read.map_err(unreadable)?;
+    Ok(Some(bytes))
 }
 
 #[derive(Debug)]

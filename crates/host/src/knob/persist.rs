@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 
 use haltwise_core::parameter::Parameter;
 
+use super::origin;
 use super::target::BootFile;
 use crate::root::Root;
 
@@ -64,43 +65,16 @@ impl BootFile {
         self.text(&self.values(text)) == text
     }
 
-    /// Whether a text sets options alone, whoever wrote it: no command, alias or file of another kind.
-    pub(super) fn sets_options_alone(self, text: &str) -> bool {
-        text.lines().all(|line| {
-            let mut words = line.split_whitespace();
-            match (self, words.next()) {
-                (_, None) => true,
-                (_, Some(first)) if first.starts_with('#') => true,
-                (Self::Modprobe, first) => first == Some("options"),
-                (Self::Tmpfiles, first) => {
-                    let path = words.next().unwrap_or_default();
-                    first == Some("w") && path.starts_with("/sys/") && !path.contains("..")
-                }
-            }
-        })
-    }
-
     /// The values in a text of ours; none in one that is not.
     pub(super) fn values(self, text: &str) -> Values {
-        let lines = text.strip_prefix(HEAD).unwrap_or_default().lines();
-        let read = |module: &str, name: &str, value: &str| {
+        let text = text.strip_prefix(HEAD).unwrap_or_default();
+        let options = origin::options(self, text).into_iter();
+        let values = options.filter_map(|(module, name, value)| {
             let parameter: Parameter = name.parse().ok()?;
             let value = parameter.value(value).ok()?;
             (parameter.module() == module).then_some((parameter, value))
-        };
-        match self {
-            Self::Modprobe => lines
-                .filter_map(|line| line.strip_prefix("options ")?.split_once(' '))
-                .flat_map(|(module, rest)| rest.split_whitespace().map(move |pair| (module, pair)))
-                .filter_map(|(module, pair)| Some((module, pair.split_once('=')?)))
-                .filter_map(|(module, (name, value))| read(module, name, value))
-                .collect(),
-            Self::Tmpfiles => lines
-                .filter_map(|line| line.strip_prefix("w /sys/module/")?.split_once(" - - - - "))
-                .filter_map(|(path, value)| Some((path.split_once("/parameters/")?, value)))
-                .filter_map(|((module, name), value)| read(module, name, value))
-                .collect(),
-        }
+        });
+        values.collect()
     }
 }
 

@@ -3,11 +3,10 @@
 use super::apply::{self, Proposal, Request};
 use super::baseline::{Baseline, CutOff, Held, settle};
 use super::error::{Foreign, KnobError};
-use super::machine;
+use super::machine::Machine;
 use super::store;
 use super::target::Target;
 use super::undo::{self, Reversal};
-use crate::guest_agent::Sessions;
 use crate::root::Root;
 
 #[derive(Debug)]
@@ -17,65 +16,67 @@ pub struct Snapshot {
     /// A change that was cut off, and what became of it by what can be seen.
     pub cut_off: Option<CutOff>,
     /// Parameters that a boot has reset, and what was set of VMs that have ended.
-    gone: Vec<Held>,
-    root: Root,
-    agents: Sessions,
+    pub(super) gone: Vec<Held>,
+    pub(super) boot: String,
+    pub(super) machine: Machine,
 }
 
 impl Snapshot {
     /// Reads it. `None`: another haltwise is writing it just now.
     pub fn read(root: &Root) -> Result<Option<Self>, KnobError> {
-        let Some(baseline) = store::look(root)? else {
-            return Ok(None);
+        let baseline = store::look(root)?;
+        baseline.map(|it| Self::of(root, it)).transpose()
+    }
+
+    /// A baseline as it is now, in this boot.
+    pub(super) fn of(root: &Root, baseline: Baseline) -> Result<Self, KnobError> {
+        let machine = Machine::new(root);
+        let mut snapshot = Self {
+            baseline,
+            cut_off: None,
+            gone: Vec::new(),
+            boot: machine.boot()?,
+            machine,
         };
-        let agents = Sessions::default();
-        let boot = machine::boot(root)?;
-        let settled = settle(&baseline, &boot, |it| machine::read(root, &agents, it))?;
-        Ok(Some(Self {
-            baseline: settled.baseline,
-            cut_off: settled.cut_off,
-            gone: settled.gone,
-            root: root.clone(),
-            agents,
-        }))
+        snapshot.settle()?;
+        Ok(snapshot)
+    }
+
+    /// Finds out what became of what was cut off; gives the baseline as it was before.
+    pub(super) fn settle(&mut self) -> Result<Baseline, KnobError> {
+        let settled = settle(&self.baseline, &self.boot, |it| self.machine.read(it))?;
+        self.cut_off = settled.cut_off;
+        self.gone = settled.gone;
+        Ok(std::mem::replace(&mut self.baseline, settled.baseline))
     }
 
     pub fn propose(&self, request: &Request) -> Result<Proposal, KnobError> {
-        apply::propose(&self.root, &self.agents, &self.baseline, request)
+        apply::propose(&self.machine, &self.baseline, request)
     }
 
     pub fn reversal(&self, take_over: bool) -> Result<Reversal, KnobError> {
-        let read = |target| machine::read(&self.root, &self.agents, target);
-        undo::propose(&self.baseline, &self.gone, take_over, read)
+        undo::propose(self, take_over)
     }
 
     /// What haltwise set and whose value is not known: its VMM, or the agent in its guest, does not say. With what it
     /// said instead.
     pub fn unknown(&self) -> Vec<(Target, String)> {
         let targets = self.baseline.held.iter().map(|held| held.target);
-        let unknown =
-            targets.filter_map(
-                |target| match machine::read(&self.root, &self.agents, target) {
-                    Err(error @ (KnobError::Ceiling(_) | KnobError::Agent(_))) => {
-                        Some((target, error.with_sources()))
-                    }
-                    _ => None,
-                },
-            );
+        let unknown = targets.filter_map(|target| {
+            let error = self.machine.read(target).err();
+            let error = error.filter(KnobError::is_no_answer)?;
+            Some((target, error.with_sources()))
+        });
         unknown.collect()
     }
 
     /// What haltwise set and was modified externally since.
     pub fn foreign(&self) -> Result<Vec<Foreign>, KnobError> {
         let targets = self.baseline.held.iter().map(|held| held.target);
-        let foreign = targets.map(|target: Target| {
-            let found = match machine::read(&self.root, &self.agents, target) {
-                Err(KnobError::Ceiling(_) | KnobError::Agent(_)) => return Ok(None),
-                found => found?,
-            };
-            Ok(self.baseline.foreign(target, found.text()))
+        let foreign = targets.map(|target| match self.machine.read(target) {
+            Err(error) if error.is_no_answer() => Ok(None),
+            found => Ok(self.baseline.foreign(target, found?.text())),
         });
-        let foreign: Result<Vec<_>, KnobError> = foreign.collect();
-        Ok(foreign?.into_iter().flatten().collect())
+        foreign.filter_map(Result::transpose).collect()
     }
 }

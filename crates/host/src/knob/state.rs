@@ -2,10 +2,10 @@
 //!
 //! It sets nothing and nothing is undone from it; what was set stands in the baseline.
 
-use std::io::Read;
+use std::io;
 
-use super::disk::{self, DiskError};
-use super::error::KnobError;
+use super::disk;
+use super::error::{KnobError, failed};
 use super::own;
 use crate::root::Root;
 
@@ -21,21 +21,12 @@ const LONGEST: u64 = 16 << 20;
 /// If it cannot be read, or others than root and us may have written it.
 pub fn kept(root: &Root) -> Result<Option<String>, KnobError> {
     let path = root.path(PILOT);
-    // A directory that is closed to us is no sign that nothing is in it.
-    match path.symlink_metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        _ => {}
-    }
-    let file = own::open_to_read(&path)?;
-    let mut text = String::new();
-    file.take(LONGEST)
-        .read_to_string(&mut text)
-        .map_err(|source| DiskError {
-            what: "read",
-            path,
-            source,
-        })?;
-    Ok(Some(text))
+    let Some(bytes) = own::read(&path, LONGEST)? else {
+        return Ok(None);
+    };
+    let text = String::from_utf8(bytes)
+        .map_err(|error| failed("read", &path)(io::Error::new(io::ErrorKind::InvalidData, error)));
+    text.map(Some)
 }
 
 /// Makes the directory of this and of the baseline, where it is not there yet.
@@ -51,9 +42,8 @@ pub fn make_place(root: &Root) -> Result<(), KnobError> {
 /// # Errors
 /// If it cannot be written.
 pub fn keep(root: &Root, text: &str) -> Result<(), KnobError> {
-    let path = root.path(PILOT);
     make_place(root)?;
-    Ok(disk::replace(&path, text, 0o600, None)?)
+    disk::replace(&root.path(PILOT), text, 0o600)
 }
 
 #[cfg(test)]

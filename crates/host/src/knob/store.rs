@@ -1,14 +1,12 @@
 //! The baseline on disk, in `/var/lib/haltwise`: replaced as a whole, and what undo believes.
 
-use std::fs::OpenOptions;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::baseline::Baseline;
 use super::disk;
 use super::error::KnobError;
 use super::own::{self, Lock, Shared};
-use crate::root::{Root, RootError};
+use crate::root::Root;
 
 /// Where the baseline lies, below a [`Root`].
 pub const BASELINE: &str = "var/lib/haltwise/baseline.json";
@@ -18,7 +16,7 @@ const LONGEST: u64 = 1 << 30;
 
 /// Reads it, without the lock.
 fn read(path: &Path) -> Result<Option<Baseline>, KnobError> {
-    let Some(text) = bytes(path)? else {
+    let Some(text) = own::read(path, LONGEST)? else {
         return Ok(None);
     };
     let damaged = |what: String| KnobError::Damaged {
@@ -63,33 +61,6 @@ impl Store {
     /// Writes the baseline: it is on the disk when this returns.
     pub(super) fn write(&self, baseline: &Baseline) -> Result<(), KnobError> {
         let text = serde_json::to_string_pretty(baseline).map_err(KnobError::Encode)?;
-        Ok(disk::replace(
-            &self.path,
-            &format!("{text}\n"),
-            0o600,
-            None,
-        )?)
+        disk::replace(&self.path, &format!("{text}\n"), 0o600)
     }
-}
-
-/// A file of ours; `None` if it is not there. One whose directory is closed to us is not absent.
-fn bytes(path: &Path) -> Result<Option<Vec<u8>>, KnobError> {
-    let unreadable = |source: io::Error| -> KnobError {
-        let path = path.to_owned();
-        match source.kind() {
-            io::ErrorKind::PermissionDenied => RootError::Denied { path }.into(),
-            _ => RootError::Failed { path, source }.into(),
-        }
-    };
-    match path.symlink_metadata() {
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(error)),
-    }
-    let file = own::open(path, OpenOptions::new().read(true))?;
-    let mut bytes = Vec::new();
-    file.take(LONGEST)
-        .read_to_end(&mut bytes)
-        .map_err(unreadable)?;
-    Ok(Some(bytes))
 }

@@ -10,7 +10,6 @@ use crate::guest_agent::Seen;
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
     Parameter(Parameter),
-    /// A file that sets parameters at boot.
     File(BootFile),
     /// The ceiling of a VM (`KVM_CAP_HALT_POLL`), as long as the VM lives.
     Ceiling(VmKey),
@@ -36,17 +35,6 @@ pub enum BootFile {
     Tmpfiles,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Form {
-    /// Permissions, as `chmod` takes them.
-    pub mode: u32,
-    pub uid: u32,
-    pub gid: u32,
-    /// Where it leads, if it is a symbolic link.
-    pub link: Option<String>,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Found {
     /// A number, the text of a file, or `None` if it is not there.
@@ -65,16 +53,11 @@ pub struct Change {
     pub new: Option<String>,
     /// The VM has no ceiling of its own before: `old` is the value of `halt_poll_ns`, which it follows.
     pub follows: bool,
-    /// The boot of the guest that it is in.
     pub(super) guest_boot: Option<String>,
-    /// Mode and owner of the file before, where it is not ours.
-    pub(super) old_form: Option<Form>,
-    /// Mode and owner to restore, of a file that is not ours.
-    pub(super) new_form: Option<Form>,
 }
 
 impl Change {
-    pub(super) fn plain(target: Target, old: impl Into<Found>, new: Option<String>) -> Self {
+    pub(super) fn of(target: Target, old: impl Into<Found>, new: Option<String>) -> Self {
         let old = old.into();
         Self {
             target,
@@ -82,8 +65,6 @@ impl Change {
             follows: old.follows,
             guest_boot: old.guest_boot,
             new,
-            old_form: None,
-            new_form: None,
         }
     }
 }

@@ -7,6 +7,7 @@ use haltwise_core::parameter::Parameter;
 
 use super::baseline::{Baseline, Held};
 use super::error::KnobError;
+use super::snapshot::Snapshot;
 use super::target::{Change, Found, Target};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,13 +52,9 @@ pub enum Why {
     NoAnswer,
 }
 
-/// Looks what restoring the baseline comes to. `gone` is what a boot has reset.
-pub(super) fn propose(
-    baseline: &Baseline,
-    gone: &[Held],
-    take_over: bool,
-    read: impl Fn(Target) -> Result<Found, KnobError>,
-) -> Result<Reversal, KnobError> {
+/// Looks what restoring the baseline comes to.
+pub(super) fn propose(set: &Snapshot, take_over: bool) -> Result<Reversal, KnobError> {
+    let (baseline, machine) = (&set.baseline, &set.machine);
     let mut steps: BTreeMap<Reverse<u64>, UndoneStep> = BTreeMap::new();
     let mut step = |held: &Held, change: Option<Change>, left: Option<Left>| {
         let step = steps
@@ -71,11 +68,11 @@ pub(super) fn propose(
         step.changes.extend(change);
         step.left.extend(left);
     };
-    let parameter = halt_poll_ns_after(baseline, take_over, &read)?;
+    let parameter = halt_poll_ns_after(set, take_over)?;
     for held in baseline.held.iter().rev() {
         let target = held.target;
-        let found = match read(target) {
-            Err(error @ (KnobError::Ceiling(_) | KnobError::Agent(_))) => {
+        let found = match machine.read(target) {
+            Err(error) if error.is_no_answer() => {
                 let left = Left {
                     said: Some(error.with_sources()),
                     ..Left::new(target, None, Why::NoAnswer)
@@ -96,23 +93,19 @@ pub(super) fn propose(
                     Some(_) if held.followed => parameter.clone(),
                     _ => held.before.clone(),
                 };
-                let change = Change {
-                    new_form: held.before_form.clone(),
-                    ..Change::plain(target, found, before)
-                };
-                step(held, Some(change), None);
+                step(held, Some(Change::of(target, found, before)), None);
             }
         }
     }
-    for held in gone.iter().rev() {
+    for held in set.gone.iter().rev() {
         let target = held.target;
         let (found, why) = match target {
-            Target::Guest(_) => match read(target) {
+            Target::Guest(_) => match machine.read(target) {
                 Ok(found) if held.is_of_earlier_boot(&found) => (found.value, Why::GuestBooted),
                 _ => (None, Why::Ended),
             },
             Target::Ceiling(_) => (None, Why::Ended),
-            _ => (read(target)?.value, Why::Rebooted),
+            _ => (machine.read(target)?.value, Why::Rebooted),
         };
         step(held, None, Some(Left::new(target, found, why)));
     }
@@ -134,18 +127,16 @@ fn left_for(baseline: &Baseline, held: &Held, found: &Found, take_over: bool) ->
     } else if is_restored {
         Some(Why::Restored)
     } else {
-        (foreign && !take_over).then_some(Why::Theirs)
+        // No baseline has the text of a file that others changed: undo would lose it.
+        let may_overwrite = take_over && target.file().is_none();
+        (foreign && !may_overwrite).then_some(Why::Theirs)
     }
 }
 
 /// What `halt_poll_ns` will be once all is restored: the ceiling of a VM that followed it.
-fn halt_poll_ns_after(
-    baseline: &Baseline,
-    take_over: bool,
-    read: impl Fn(Target) -> Result<Found, KnobError>,
-) -> Result<Option<String>, KnobError> {
+fn halt_poll_ns_after(set: &Snapshot, take_over: bool) -> Result<Option<String>, KnobError> {
     let target = Target::Parameter(Parameter::HaltPollNs);
-    let found = read(target)?;
+    let (baseline, found) = (&set.baseline, set.machine.read(target)?);
     let is_restored = baseline.foreign(target, found.text()).is_none() || take_over;
     let held = baseline.get(target).filter(|_| is_restored);
     Ok(held.map_or(found.value, |held| held.before.clone()))
@@ -153,12 +144,11 @@ fn halt_poll_ns_after(
 
 impl Left {
     const fn new(target: Target, found: Option<String>, why: Why) -> Self {
-        let said = None;
         Self {
             target,
             found,
             why,
-            said,
+            said: None,
         }
     }
 }

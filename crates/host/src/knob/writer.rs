@@ -6,29 +6,23 @@ use std::path::PathBuf;
 
 use haltwise_core::parameter::Parameter;
 
-use super::apply::{self, Proposal, Request};
-use super::baseline::{Baseline, CutOff, Held, Intent, settle};
+use super::apply::{Proposal, Request};
+use super::baseline::{Baseline, CutOff, Held, Intent};
 use super::disk;
 use super::error::KnobError;
-use super::machine;
+use super::snapshot::Snapshot;
 use super::store::Store;
 use super::target::{Change, Target};
-use super::undo::{self, Reversal, Why};
+use super::undo::{Reversal, Why};
 use crate::clock;
-use crate::guest_agent::Sessions;
 use crate::root::Root;
 
 /// Holds the lock and changes settings. One for a host at a time.
 #[derive(Debug)]
 pub struct Writer {
-    root: Root,
-    agents: Sessions,
     who: String,
-    boot: String,
     store: Store,
-    baseline: Baseline,
-    cut_off: Option<CutOff>,
-    gone: Vec<Held>,
+    set: Snapshot,
     ended: Vec<Target>,
 }
 
@@ -39,58 +33,48 @@ impl Writer {
     /// # Errors
     /// If another holds the lock, or the baseline is damaged, or cannot be written.
     pub fn open(root: &Root, who: &str) -> Result<Self, KnobError> {
-        let boot = machine::boot(root)?;
-        let (store, baseline) = Store::open(root)?;
-        let mut writer = Self {
-            root: root.clone(),
-            agents: Sessions::default(),
+        let (store, before) = Store::open(root)?;
+        let writer = Self {
             who: who.to_owned(),
-            boot,
             store,
-            baseline,
-            cut_off: None,
-            gone: Vec::new(),
+            set: Snapshot::of(root, before.clone())?,
             ended: Vec::new(),
         };
-        writer.settle(true)?;
+        if before != writer.set.baseline {
+            writer.record_settled(&before);
+        }
         Ok(writer)
     }
 
-    /// Finds out what became of what was cut off. That this cannot be recorded (a full disk) is no reason not
-    /// to undo: an apply records before it sets anything, an undo afterwards says that it could not.
-    fn settle(&mut self, is_on_disk: bool) -> Result<(), KnobError> {
-        let read = |target| machine::read(&self.root, &self.agents, target);
-        let settled = settle(&self.baseline, &self.boot, read)?;
-        let before = std::mem::replace(&mut self.baseline, settled.baseline);
-        self.cut_off = settled.cut_off;
-        self.gone = settled.gone;
-        if !is_on_disk || before != self.baseline {
-            drop(self.record_settled(&before));
-        }
+    /// Finds out what became of what was cut off just now.
+    fn settle(&mut self) -> Result<(), KnobError> {
+        let before = self.set.settle()?;
+        self.record_settled(&before);
         Ok(())
     }
 
-    fn record_settled(&mut self, before: &Baseline) -> Result<(), KnobError> {
-        for held in before.held.iter().filter(|it| it.intent.is_some()) {
-            if let Some(file) = held.target.file() {
-                disk::clear(&self.root.path(file.path()))?;
-            }
-        }
-        self.store.write(&self.baseline)
+    /// That this cannot be recorded (a full disk) is no reason not to undo: an apply records before it sets anything,
+    /// an undo afterwards says that it could not.
+    fn record_settled(&self, before: &Baseline) {
+        let files = before.held.iter().filter(|it| it.intent.is_some());
+        let mut files = files.filter_map(|it| it.target.file());
+        let root = &self.set.machine.root;
+        let cleared = files.try_for_each(|file| disk::clear(&root.path(file.path())));
+        drop(cleared.and_then(|()| self.store.write(&self.set.baseline)));
     }
 
     /// The directories in which setting parameters writes, those that are there.
     pub fn writes(&self) -> Vec<PathBuf> {
-        writes(&self.root, &Parameter::ALL)
+        writes(&self.set.machine.root, &Parameter::ALL)
     }
 
     pub fn cut_off(&self) -> Option<&CutOff> {
-        self.cut_off.as_ref()
+        self.set.cut_off.as_ref()
     }
 
     /// What is set, and what was there before.
     pub fn baseline(&self) -> &Baseline {
-        &self.baseline
+        &self.set.baseline
     }
 
     /// Ceilings, and parameters in guests, that were not set because their VMs have ended since it was looked.
@@ -99,11 +83,15 @@ impl Writer {
     }
 
     pub fn propose(&self, request: &Request) -> Result<Proposal, KnobError> {
-        apply::propose(&self.root, &self.agents, &self.baseline, request)
+        self.set.propose(request)
     }
 
-    /// The same, where what is there now is what whoever asks has read. If an attempt of this writer's before has failed,
-    /// what that may have set will do as well.
+    pub fn reversal(&self, take_over: bool) -> Result<Reversal, KnobError> {
+        self.set.reversal(take_over)
+    }
+
+    /// A proposal, where the values now are those that the caller has read, or those that a failed attempt of this writer
+    /// may have set.
     ///
     /// # Errors
     /// Also [`KnobError::Otherwise`], or [`KnobError::Follows`] of a VM without a ceiling of its own.
@@ -115,7 +103,7 @@ impl Writer {
     ) -> Result<Proposal, KnobError> {
         let proposal = self.propose(request)?;
         let failed_before = has_failed.then_some(&*self.who);
-        proposal.rests_on(expected, &self.baseline, failed_before)?;
+        proposal.rests_on(expected, &self.set.baseline, failed_before)?;
         Ok(proposal)
     }
 
@@ -124,12 +112,12 @@ impl Writer {
         if proposal.changes.is_empty() {
             return Ok(None);
         }
-        let step = self.baseline.step + 1;
-        self.baseline.step = step;
+        let step = self.set.baseline.step + 1;
+        self.set.baseline.step = step;
         for change in &proposal.changes {
             let new = self.held(change);
-            let held = self.baseline.entry(change.target, || new.clone());
-            if proposal.takes_over.contains(&change.target) {
+            let held = self.set.baseline.entry(change.target, || new.clone());
+            if proposal.takes_over(change.target) {
                 *held = new.clone();
             }
             held.intent = change.new.clone().map(Intent::Set);
@@ -139,12 +127,12 @@ impl Writer {
         }
         self.make(&proposal.changes)?;
         for (target, value) in &proposal.already {
-            if proposal.persists() || proposal.takes_over.contains(target) {
+            if proposal.persists() || proposal.takes_over(*target) {
                 self.keep(*target, *value);
             }
         }
-        self.baseline.forget_restored();
-        self.store.write(&self.baseline)?;
+        self.set.baseline.forget_restored();
+        self.store.write(&self.set.baseline)?;
         Ok(Some(step))
     }
 
@@ -154,13 +142,12 @@ impl Writer {
             target: change.target,
             before: change.old.clone(),
             followed: change.follows,
-            before_form: change.old_form.clone(),
             ours: None,
             guest_boot: change.guest_boot.clone(),
             intent: None,
             left: false,
-            boot: self.boot.clone(),
-            step: self.baseline.step,
+            boot: self.set.boot.clone(),
+            step: self.set.baseline.step,
             who: self.who.clone(),
             unix_ns: clock::wall_ns(),
         }
@@ -170,8 +157,8 @@ impl Writer {
     /// what it is now is what undo leaves.
     fn keep(&mut self, target: Target, value: u32) {
         let value = Some(target.written(value));
-        let new = self.held(&Change::plain(target, value.clone(), value.clone()));
-        let held = self.baseline.entry(target, || new.clone());
+        let new = self.held(&Change::of(target, value.clone(), value.clone()));
+        let held = self.set.baseline.entry(target, || new.clone());
         if held.left
             || held
                 .ours
@@ -188,17 +175,17 @@ impl Writer {
     fn make(&mut self, changes: &[Change]) -> Result<(), KnobError> {
         let made = self
             .store
-            .write(&self.baseline)
+            .write(&self.set.baseline)
             .and_then(|()| self.change_all(changes));
         if made.is_err() {
             // What went wrong is reported, whether or not that works.
-            drop(self.settle(false));
+            drop(self.settle());
             return made;
         }
         for change in changes {
             if self.ended.contains(&change.target) {
-                self.baseline.forget(change.target);
-            } else if let Some(held) = self.baseline.get_mut(change.target) {
+                self.set.baseline.forget(change.target);
+            } else if let Some(held) = self.set.baseline.get_mut(change.target) {
                 held.intent = None;
                 held.ours.clone_from(&change.new);
             }
@@ -210,7 +197,7 @@ impl Writer {
     fn change_all(&mut self, changes: &[Change]) -> Result<(), KnobError> {
         self.ended.clear();
         for change in changes {
-            match self.change(change) {
+            match self.set.machine.change(change) {
                 Err(error) if error.is_of_ended() && changes.len() > 1 => {
                     self.ended.push(change.target);
                 }
@@ -220,25 +207,6 @@ impl Writer {
         Ok(())
     }
 
-    fn change(&mut self, change: &Change) -> Result<(), KnobError> {
-        // It may have been modified since we looked.
-        let found = machine::read(&self.root, &self.agents, change.target)?;
-        if found.value.is_none() {
-            machine::ended(change.target)?;
-        }
-        if (&found.value, found.follows) != (&change.old, change.follows) {
-            return Err(KnobError::Meanwhile {
-                name: change.target.name(),
-            });
-        }
-        machine::write(&self.root, &self.agents, change)
-    }
-
-    pub fn reversal(&self, take_over: bool) -> Result<Reversal, KnobError> {
-        let read = |target| machine::read(&self.root, &self.agents, target);
-        undo::propose(&self.baseline, &self.gone, take_over, read)
-    }
-
     /// Undoes. Restores also where nothing can be written down, as on a full disk, and then says so.
     pub fn undo(&mut self, reversal: &Reversal) -> Result<(), KnobError> {
         let steps = reversal.steps.iter();
@@ -246,22 +214,22 @@ impl Writer {
         // Files first: nothing sets at a boot what has been restored.
         changes.sort_by_key(|change| Reverse(change.target));
         for change in &changes {
-            if let Some(held) = self.baseline.get_mut(change.target) {
+            if let Some(held) = self.set.baseline.get_mut(change.target) {
                 held.intent = Some(Intent::Restore);
                 // The same, unless the VM followed halt_poll_ns.
                 held.before.clone_from(&change.new);
             }
         }
-        let intended = self.store.write(&self.baseline);
+        let intended = self.store.write(&self.set.baseline);
         let mut wrong = None;
         for change in &changes {
-            match self.change(change) {
+            match self.set.machine.change(change) {
                 Ok(()) if change.target.parameter().is_none() => {
-                    self.baseline.forget(change.target);
+                    self.set.baseline.forget(change.target);
                 }
-                Err(error) if error.is_of_ended() => self.baseline.forget(change.target),
+                Err(error) if error.is_of_ended() => self.set.baseline.forget(change.target),
                 Ok(()) => {
-                    if let Some(held) = self.baseline.get_mut(change.target) {
+                    if let Some(held) = self.set.baseline.get_mut(change.target) {
                         (held.intent, held.left) = (None, false);
                         held.ours.clone_from(&held.before);
                     }
@@ -272,23 +240,23 @@ impl Writer {
         for left in reversal.steps.iter().flat_map(|step| &step.left) {
             match left.why {
                 Why::Theirs if left.target.file().is_none() => {
-                    if let Some(held) = self.baseline.get_mut(left.target) {
+                    if let Some(held) = self.set.baseline.get_mut(left.target) {
                         held.left = true;
                     }
                 }
                 Why::Theirs | Why::Restored | Why::Rebooted | Why::GuestBooted | Why::Ended => {
-                    self.baseline.forget(left.target);
+                    self.set.baseline.forget(left.target);
                 }
                 Why::NoAnswer => {}
             }
         }
-        self.baseline.forget_restored();
-        self.gone.clear();
+        self.set.baseline.forget_restored();
+        self.set.gone.clear();
         if let Some(error) = wrong {
-            drop(self.settle(false));
+            drop(self.settle());
             return Err(error);
         }
-        let recorded = self.store.write(&self.baseline);
+        let recorded = self.store.write(&self.set.baseline);
         let unrecorded = |error| KnobError::Unrecorded(Box::new(error));
         intended.and(recorded).map_err(unrecorded)
     }
@@ -296,12 +264,12 @@ impl Writer {
     /// Puts parameters back to what they were under an earlier baseline of this writer; gives those that
     /// were modified externally since, which are left alone.
     pub fn return_to(&mut self, earlier: &Baseline) -> Result<Vec<Target>, KnobError> {
-        let held = self.baseline.held.iter().chain(&earlier.held);
+        let held = self.set.baseline.held.iter().chain(&earlier.held);
         let targets: BTreeSet<Target> = held.map(|held| held.target).collect();
         let mut changes = Vec::new();
         let mut foreign = Vec::new();
         for target in targets {
-            let (now, was) = (self.baseline.get(target), earlier.get(target));
+            let (now, was) = (self.set.baseline.get(target), earlier.get(target));
             if now == was {
                 continue;
             }
@@ -310,11 +278,11 @@ impl Writer {
             let before = |held: &Held| held.before.clone();
             let expected = now.map(ours).or_else(|| was.map(before)).flatten();
             let wanted = was.map(ours).or_else(|| now.map(before)).flatten();
-            let found = machine::read(&self.root, &self.agents, target)?;
+            let found = self.set.machine.read(target)?;
             if target.is_of_vm() && (found.value.is_none() || found.follows) {
-                self.baseline.forget(target);
+                self.set.baseline.forget(target);
             } else if found.value == expected {
-                changes.push(Change::plain(target, found, wanted));
+                changes.push(Change::of(target, found, wanted));
             } else {
                 foreign.push(target);
             }
@@ -322,19 +290,19 @@ impl Writer {
         changes.sort_by_key(|change| !change.target.is_ceiling());
         for change in &changes {
             let new = self.held(change);
-            let held = self.baseline.entry(change.target, || new);
+            let held = self.set.baseline.entry(change.target, || new);
             held.intent = change.new.clone().map(Intent::Set);
         }
         if !changes.is_empty() {
             self.make(&changes)?;
         }
         for change in &changes {
-            self.baseline.forget(change.target);
+            self.set.baseline.forget(change.target);
             if let Some(was) = earlier.get(change.target) {
-                self.baseline.entry(change.target, || was.clone());
+                self.set.baseline.entry(change.target, || was.clone());
             }
         }
-        self.store.write(&self.baseline)?;
+        self.store.write(&self.set.baseline)?;
         Ok(foreign)
     }
 }

@@ -1,41 +1,28 @@
 //! The ring of one CPU, and the tracepoints that write to it for as long as it is there.
 
-use std::{fmt, io};
+use std::io;
 
 use perf_event::{Counter, Sampler};
 
 use super::open;
 use super::record::{self, Record};
+use crate::losses::RingLosses;
+use crate::opaque::Opaque;
 
 /// One CPU's tracepoints. The first owns the ring, the others write into it too.
+#[derive(Debug)]
 pub(super) struct Buffer {
-    owner: Sampler,
+    owner: Opaque<Sampler>,
     others: Vec<Counter>,
-    losses: Losses,
-}
-
-/// What was not read from a ring.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Losses {
-    /// Events of which the kernel said that they were lost.
-    pub(super) lost: u64,
-    /// Records that could not be read: a fault of ours or of the kernel.
-    pub(super) unreadable: u64,
+    /// Events that were read and understood so far.
+    pub(super) read: u64,
+    pub(super) losses: RingLosses,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Given<'a> {
     Event { pid: u32, raw: &'a [u8] },
     Gap,
-}
-
-impl fmt::Debug for Buffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Buffer")
-            .field("events", &(self.others.len() + 1))
-            .field("losses", &self.losses)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Buffer {
@@ -56,9 +43,10 @@ impl Buffer {
             others.push(counter);
         }
         Ok(Self {
-            owner,
+            owner: Opaque(owner),
             others,
-            losses: Losses::default(),
+            read: 0,
+            losses: RingLosses::default(),
         })
     }
 
@@ -89,7 +77,9 @@ impl Buffer {
             let body = record.to_contiguous();
             let understood = match record::parse(record.ty(), &body) {
                 Some(Record::Sample { pid, time_ns, raw }) => {
-                    take(time_ns, Given::Event { pid, raw })
+                    let understood = take(time_ns, Given::Event { pid, raw });
+                    self.read += u64::from(understood);
+                    understood
                 }
                 Some(Record::Lost { count, time_ns }) => {
                     self.losses.lost = self.losses.lost.saturating_add(count);
@@ -100,11 +90,6 @@ impl Buffer {
             };
             self.losses.unreadable += u64::from(!understood);
         }
-    }
-
-    /// What was not read so far.
-    pub(super) fn losses(&self) -> Losses {
-        self.losses
     }
 
     pub(super) fn counted(&mut self) -> io::Result<u64> {

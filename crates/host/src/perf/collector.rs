@@ -9,13 +9,13 @@ use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 
 use super::counts::Counts;
 use super::events::{Events, Seen, SeenWhat};
-use super::explain::{explain, explain_read, explain_tracefs, is_gone};
-use super::limits;
+use super::explain::{explain, is_gone};
 use super::places::Places;
 use super::ring::Ring;
 use crate::clock;
 use crate::collector::{CollectError, CollectOptions, Collector, Counting};
 use crate::cpus;
+use crate::losses::{self, Losses, RingLosses};
 use crate::params;
 use crate::root::Root;
 use crate::support::{KernelRelease, Rights};
@@ -23,6 +23,39 @@ use crate::tracefs::Tracefs;
 
 /// Between two looks at all processes and CPUs.
 const SCAN_NS: u64 = 5_000_000_000;
+
+/// What no kernel lets this source see.
+const UNSEEN: [(&str, &str); 6] = [
+    (
+        "ceiling_ns",
+        "without BPF a VM's ceiling shows itself only when a window is clamped to it",
+    ),
+    (
+        "ceiling_source",
+        "the origin of a ceiling cannot be read without BPF",
+    ),
+    (
+        "window_ns",
+        "a vCPU's window is known from its first kvm_halt_poll_ns on; until a clamp shows its \
+         ceiling, that is taken to be the module's",
+    ),
+    (
+        "wake",
+        "a halt that ended while it polled woke no thread; a signal looks like a device",
+    ),
+    (
+        "poll_ns",
+        "KVM's own count is not visible: a preempted poll is counted until the vCPU left its CPU, \
+         about 1 us too long",
+    ),
+    (
+        "guest_veto",
+        "whether a guest disabled host polling cannot be read without BPF",
+    ),
+];
+
+const OWN_NAMESPACE: &str = "we run in a PID namespace of our own: threads have the numbers of the host's, and wake-ups \
+                             are seen only of threads that halted before";
 
 #[derive(Debug)]
 pub struct PerfCollector {
@@ -37,7 +70,7 @@ pub struct PerfCollector {
     watched: BTreeSet<Tid>,
     missing: Vec<Missing>,
     last_scan_ns: u64,
-    told: ReportedLosses,
+    losses: Losses,
     keeps: Keeps,
     counting: Counting,
 }
@@ -59,21 +92,17 @@ impl Keeps {
     }
 }
 
-#[derive(Debug, Default)]
-struct ReportedLosses {
-    lost: u64,
-    unreadable: u64,
-}
-
 impl PerfCollector {
     /// Opens KVM's tracepoints on every CPU, and looks for the VMs that already run.
     pub fn start(options: CollectOptions, root: Root) -> Result<Self, CollectError> {
         let keeps = Keeps::of(options.mode)?;
-        let tracefs = Tracefs::find(&root).map_err(explain_tracefs)?;
+        let tracefs = Tracefs::find(&root)?;
         let (events, mut missing) = Events::load(&tracefs)?;
-        let kernel = KernelRelease::read(&root).map_err(explain_read)?;
-        missing.extend(limits::of_every_kernel());
-        missing.extend(Rights::read(&root).ok().and_then(limits::of_namespace));
+        let kernel = KernelRelease::read(&root).map_err(CollectError::unread)?;
+        missing.extend(UNSEEN.map(|(field, reason)| Missing::new(field, reason)));
+        if Rights::read(&root).is_ok_and(|it| !it.initial_pid_namespace) {
+            missing.push(Missing::new("tid", OWN_NAMESPACE));
+        }
         let now = clock::monotonic_ns();
         let mut collector = Self {
             places: Places::new(root.clone(), &options.vms),
@@ -87,7 +116,7 @@ impl PerfCollector {
             watched: BTreeSet::new(),
             missing,
             last_scan_ns: now,
-            told: ReportedLosses::default(),
+            losses: Losses::default(),
             keeps,
             counting: Counting::default(),
             options,
@@ -113,12 +142,12 @@ impl PerfCollector {
                     let tids: Vec<Tid> = self.watched.iter().copied().collect();
                     ring.watch(&self.events, &tids)
                         .and_then(|()| ring.enable())
-                        .map_err(|error| explain(cpu, error))?;
+                        .map_err(explain(cpu))?;
                     self.rings.insert(cpu, ring);
                 }
                 // It went offline in between.
                 Err(error) if is_gone(&error) => {}
-                Err(error) => return Err(explain(cpu, error)),
+                Err(error) => return Err(explain(cpu)(error)),
             }
         }
         Ok(())
@@ -130,8 +159,7 @@ impl PerfCollector {
             return Ok(());
         };
         for (&cpu, ring) in &mut self.rings {
-            ring.watch(&self.events, &tids)
-                .map_err(|error| explain(cpu, error))?;
+            ring.watch(&self.events, &tids).map_err(explain(cpu))?;
         }
         if self.events.sees_sched() {
             let since = clock::monotonic_ns();
@@ -144,7 +172,7 @@ impl PerfCollector {
     }
 
     fn scan(&mut self) -> Result<(), CollectError> {
-        for gone in self.places.scan().map_err(explain_read)? {
+        for gone in self.places.scan().map_err(CollectError::unread)? {
             self.decoder.forget(gone);
         }
         Ok(())
@@ -222,19 +250,9 @@ impl PerfCollector {
         }
     }
 
-    /// Hands out what was lost since the last time.
     fn tell_losses(&mut self, facts: &mut Facts, now_ns: u64) {
-        let tallies = || self.rings.values().map(Ring::tally);
-        let lost: u64 = tallies().map(|tally| tally.lost).sum();
-        let unreadable: u64 = tallies().map(|tally| tally.unreadable).sum();
-        for (count, place) in [
-            (lost - self.told.lost, "perf ring full"),
-            (unreadable - self.told.unreadable, "record not understood"),
-            (self.order.take_late(), "event too late to be put in order"),
-        ] {
-            push_lost(facts, now_ns, count, place);
-        }
-        self.told = ReportedLosses { lost, unreadable };
+        let of_rings = self.rings.values().map(Ring::losses);
+        report_losses(&mut self.losses, of_rings, &mut self.order, facts, now_ns);
     }
 
     /// The kernel counted every event. What it counted and did not record, and did not tell either,
@@ -242,12 +260,17 @@ impl PerfCollector {
     fn tell_last_losses(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
         let (mut kvm, mut sched) = (0, 0);
         for (&cpu, ring) in &mut self.rings {
-            let (k, s) = ring.unaccounted().map_err(|error| explain(cpu, error))?;
+            let (k, s) = ring.unaccounted().map_err(explain(cpu))?;
             kvm += k;
             sched += s;
         }
-        push_lost(facts, now_ns, kvm, "KVM event counted but not recorded");
-        push_lost(facts, now_ns, sched, Lost::SCHED);
+        losses::push(
+            &mut facts.lost,
+            now_ns,
+            kvm,
+            "KVM event counted but not recorded",
+        );
+        losses::push(&mut facts.lost, now_ns, sched, Lost::SCHED);
         Ok(())
     }
 }
@@ -271,7 +294,7 @@ impl Collector for PerfCollector {
             self.open_cpus()?;
         }
         self.watch_threads()?;
-        self.places.look(facts, began);
+        self.places.vms.look(facts, began);
         self.places.refresh_roster();
         Ok(())
     }
@@ -280,7 +303,7 @@ impl Collector for PerfCollector {
         let now = clock::monotonic_ns();
         self.counting.began_ns = now;
         self.counts = Counts::new(interval_ns(&self.options), now);
-        self.places.begin(now);
+        self.places.vms.begin(now);
         Ok(now)
     }
 
@@ -289,7 +312,7 @@ impl Collector for PerfCollector {
             return Ok(ended_ns);
         }
         let now = clock::monotonic_ns();
-        self.places.look(facts, now);
+        self.places.vms.look(facts, now);
         self.counting.ended_ns = Some(now);
         Ok(now)
     }
@@ -297,7 +320,7 @@ impl Collector for PerfCollector {
     fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
         let ended_ns = self.end(facts)?;
         for (&cpu, ring) in &mut self.rings {
-            ring.disable().map_err(|error| explain(cpu, error))?;
+            ring.disable().map_err(explain(cpu))?;
         }
         let now = clock::monotonic_ns();
         self.read_rings();
@@ -307,7 +330,7 @@ impl Collector for PerfCollector {
         self.tell_losses(facts, now);
         let told = self.tell_last_losses(facts, now);
         self.places.refresh_roster();
-        self.places.end(facts);
+        self.places.vms.end(facts);
         self.rings.clear();
         told
     }
@@ -317,7 +340,7 @@ impl Collector for PerfCollector {
     }
 
     fn look_at_threads(&mut self) {
-        self.places.look_at_threads();
+        self.places.vms.look_at_threads();
     }
 
     fn roster(&self) -> &Roster {
@@ -339,14 +362,26 @@ fn interval_ns(options: &CollectOptions) -> u64 {
     u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX)
 }
 
-pub(super) fn push_lost(facts: &mut Facts, time_ns: u64, count: u64, place: &str) {
-    if count > 0 {
-        facts.lost.push(Lost {
-            time_ns,
-            count,
-            place: place.to_owned(),
-        });
+/// Reports what rings lost and what could not be read of them, and what came too late to be put in order.
+pub(super) fn report_losses<T>(
+    losses: &mut Losses,
+    of_rings: impl Iterator<Item = RingLosses>,
+    order: &mut Order<T>,
+    facts: &mut Facts,
+    now_ns: u64,
+) {
+    let (mut lost, mut unreadable) = (0, 0);
+    for of_ring in of_rings {
+        lost += of_ring.lost;
+        unreadable += of_ring.unreadable;
     }
+    let counts = [
+        (lost, "perf ring full"),
+        (unreadable, "record not understood"),
+    ];
+    losses.report(&mut facts.lost, now_ns, counts);
+    let place = "event too late to be put in order";
+    losses::push(&mut facts.lost, now_ns, order.take_late(), place);
 }
 
 /// A CPU's share of the buffer, a power of two between 512 KiB and 16 MiB.
@@ -360,7 +395,37 @@ pub(super) fn ring_bytes(total: u32, cpus: usize) -> usize {
 
 #[cfg(test)]
 mod test {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
     use super::*;
+
+    #[test]
+    #[expect(clippy::print_stdout, reason = "a test that cannot run here says why")]
+    fn without_the_right_to_trace_it_says_which_is_needed() {
+        let allowed = || {
+            crate::support::inspect(&Root::host(), 0)
+                .unwrap()
+                .tracepoints
+        };
+        if let Err(refusal) = allowed() {
+            println!("skipped: {refusal}");
+            return;
+        }
+        // Capabilities belong to the thread: this one alone gives them up.
+        let refused = std::thread::spawn(move || {
+            let mut sets = capabilities(None).unwrap();
+            sets.effective -= CapabilitySet::SYS_ADMIN | CapabilitySet::PERFMON;
+            set_capabilities(None, sets).unwrap();
+            // kernel.perf_event_paranoid may allow it to everyone.
+            allowed().err()?;
+            let refused = PerfCollector::start(CollectOptions::default(), Root::host());
+            Some(refused.unwrap_err())
+        });
+        if let Some(refused) = refused.join().unwrap() {
+            assert!(matches!(refused, CollectError::Denied { .. }), "{refused}");
+            assert!(refused.to_string().ends_with("(needs CAP_PERFMON)"));
+        }
+    }
 
     #[test]
     fn a_ring_is_a_fair_share_within_bounds() {

@@ -5,46 +5,14 @@ use std::io;
 use rustix::io::Errno;
 
 use crate::collector::CollectError;
-use crate::root::RootError;
 use crate::support::rights;
-use crate::tracefs::TracefsError;
-
-/// A failed look-up in tracefs as a collector's error.
-pub(super) fn explain_tracefs(error: TracefsError) -> CollectError {
-    let what = error.to_string();
-    match error {
-        TracefsError::Unsupported | TracefsError::NoEvent { .. } => CollectError::Unsupported {
-            what: what
-                .trim_end_matches(": not offered by this kernel")
-                .to_owned(),
-            source: None,
-        },
-        TracefsError::Denied { what, need, .. } => CollectError::Denied {
-            what: format!("{what} tracefs"),
-            need,
-        },
-        TracefsError::Mount { source, .. } => CollectError::Failed { what, source },
-        TracefsError::Format { source, .. } => CollectError::Unsupported {
-            what: format!("{what}: {source}"),
-            source: None,
-        },
-        TracefsError::Read(error) => CollectError::Failed {
-            what,
-            source: std::io::Error::other(error),
-        },
-    }
-}
 
 pub(crate) fn is_gone(error: &io::Error) -> bool {
-    is_errno(error, Errno::NODEV)
-}
-
-fn is_errno(error: &io::Error, errno: Errno) -> bool {
-    error.raw_os_error() == Some(errno.raw_os_error())
+    Errno::from_io_error(error) == Some(Errno::NODEV)
 }
 
 /// What a request for events lacks that is not permitted: the right to trace, or, with it, locked memory.
-pub(crate) fn lacking(may_trace: bool) -> &'static str {
+fn lacking(may_trace: bool) -> &'static str {
     if may_trace {
         "more locked memory: CAP_IPC_LOCK, or a larger kernel.perf_event_mlock_kb"
     } else {
@@ -52,37 +20,36 @@ pub(crate) fn lacking(may_trace: bool) -> &'static str {
     }
 }
 
-pub(super) fn explain(cpu: u32, source: io::Error) -> CollectError {
-    explain_to(cpu, source, rights::may_trace_now())
-}
-
-fn explain_to(cpu: u32, source: io::Error, may_trace: bool) -> CollectError {
+pub(super) fn explain(cpu: u32) -> impl FnOnce(io::Error) -> CollectError {
     let what = format!("open tracepoints on CPU {cpu}");
-    if is_errno(&source, Errno::PERM) || is_errno(&source, Errno::ACCESS) {
-        CollectError::Denied {
+    move |error| match Errno::from_io_error(&error) {
+        // A filter or tracepoint that this kernel does not have.
+        Some(Errno::INVAL) => CollectError::Unsupported {
             what,
-            need: lacking(may_trace),
-        }
-    } else if [Errno::NOENT, Errno::NOSYS, Errno::OPNOTSUPP, Errno::INVAL]
-        .into_iter()
-        .any(|errno| is_errno(&source, errno))
-        || source.kind() == io::ErrorKind::Unsupported
-    {
-        CollectError::Unsupported {
-            what,
-            source: Some(source),
-        }
-    } else {
-        CollectError::Failed { what, source }
+            source: Some(error),
+        },
+        _ => refused(what, error),
     }
 }
 
-/// A file that could not be read.
-pub(super) fn explain_read(error: RootError) -> CollectError {
-    let path = error.path().to_owned();
-    CollectError::Read {
-        path,
-        source: io::Error::other(error),
+/// Why an event could not be opened.
+pub(crate) fn refused(what: String, source: io::Error) -> CollectError {
+    refused_to(what, source, rights::may_trace_now())
+}
+
+fn refused_to(what: String, source: io::Error, may_trace: bool) -> CollectError {
+    match Errno::from_io_error(&source) {
+        Some(Errno::PERM | Errno::ACCESS) => CollectError::Denied {
+            what,
+            need: lacking(may_trace),
+        },
+        Some(Errno::NOENT | Errno::NODEV | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            CollectError::Unsupported {
+                what,
+                source: Some(source),
+            }
+        }
+        _ => CollectError::Failed { what, source },
     }
 }
 
@@ -90,27 +57,29 @@ pub(super) fn explain_read(error: RootError) -> CollectError {
 mod test {
     use super::*;
 
-    fn told(errno: Errno) -> String {
-        explain_to(3, errno.into(), false).to_string()
+    fn told(errno: Errno, may_trace: bool) -> String {
+        refused_to("x".into(), errno.into(), may_trace).to_string()
     }
 
     #[test]
     fn each_refusal_says_what_it_takes() {
+        let unknown = explain(3)(Errno::INVAL.into());
+        assert!(matches!(unknown, CollectError::Unsupported { .. }));
         assert_eq!(
-            told(Errno::ACCESS),
-            "open tracepoints on CPU 3: not permitted (needs CAP_PERFMON)"
+            told(Errno::ACCESS, false),
+            "x: not permitted (needs CAP_PERFMON)"
         );
         // The right is there: its ring may not lock as much memory.
         assert_eq!(
-            explain_to(3, Errno::PERM.into(), true).to_string(),
-            "open tracepoints on CPU 3: not permitted (needs more locked memory: CAP_IPC_LOCK, or a larger \
+            told(Errno::PERM, true),
+            "x: not permitted (needs more locked memory: CAP_IPC_LOCK, or a larger \
              kernel.perf_event_mlock_kb)"
         );
         assert_eq!(
-            told(Errno::OPNOTSUPP),
-            "open tracepoints on CPU 3: not offered by this kernel"
+            told(Errno::OPNOTSUPP, false),
+            "x: not offered by this kernel"
         );
-        assert_eq!(told(Errno::MFILE), "open tracepoints on CPU 3");
+        assert_eq!(told(Errno::MFILE, false), "x");
         assert!(is_gone(&Errno::NODEV.into()));
     }
 }

@@ -15,14 +15,14 @@ use super::record::{self, Record};
 use crate::tracefs::EventFormat;
 
 /// The formats of a real kernel, as the fixtures keep them.
-const FORMATS: [&str; 4] = [
+pub(super) const FORMATS: [&str; 4] = [
     include_str!("../../tests/fixtures/kvm_vcpu_wakeup.format"),
     include_str!("../../tests/fixtures/kvm_halt_poll_ns.format"),
     include_str!("../../tests/fixtures/sched_waking.format"),
     include_str!("../../tests/fixtures/sched_switch.format"),
 ];
 
-static EVENTS: LazyLock<Option<Events>> = LazyLock::new(|| {
+pub(super) static EVENTS: LazyLock<Option<Events>> = LazyLock::new(|| {
     let [wakeup, others @ ..] = FORMATS.map(|text| EventFormat::parse(text).ok());
     Events::of(&wakeup?, others.each_ref().map(Option::as_ref)).ok()
 });
@@ -30,6 +30,8 @@ static EVENTS: LazyLock<Option<Events>> = LazyLock::new(|| {
 /// The bits of a record's first byte: the CPU it came from, and that a round of reading ends.
 const CPU_BITS: u8 = 0x7f;
 const ROUND_ENDS: u8 = 0x80;
+/// The bit that says that a vCPU was woken by its own VMM.
+pub(super) const SAME_VMM: u8 = 2;
 
 /// Reads bytes as records of perf rings and puts them through every pure part of this source; gives
 /// how many halts come out. A record is framed as in the recorded fixture: CPU, type, length of the
@@ -62,7 +64,7 @@ pub fn perf_record(bytes: &[u8]) -> u64 {
 }
 
 /// A record in the decoder's words; `None` if it cannot be read.
-fn event(events: &Events, kind: u32, body: &[u8], bits: u8) -> Option<Event> {
+pub(super) fn event(events: &Events, kind: u32, body: &[u8], bits: u8) -> Option<Event> {
     let (time_ns, raw) = match record::parse(kind, body)? {
         Record::Sample { time_ns, raw, .. } => (time_ns, raw),
         Record::Lost { time_ns, .. } => {
@@ -76,7 +78,7 @@ fn event(events: &Events, kind: u32, body: &[u8], bits: u8) -> Option<Event> {
         SeenWhat::Waking { tid, waker } => {
             let kin = Kin {
                 vcpu_of_same_vm: bits & 1 != 0,
-                same_vmm: bits & 2 != 0,
+                same_vmm: bits & SAME_VMM != 0,
                 comm: ["", "kvm-pit/1", "vhost-1", "ksoftirqd/0"][usize::from(bits >> 2 & 3)],
                 hard_interrupts_are_timers: bits & 16 != 0,
             };
@@ -88,7 +90,7 @@ fn event(events: &Events, kind: u32, body: &[u8], bits: u8) -> Option<Event> {
 }
 
 /// A decoder under rules that the length of the input chooses, which knows the fixture's thread.
-fn new_decoder(bytes: &[u8]) -> Decoder {
+pub(super) fn new_decoder(bytes: &[u8]) -> Decoder {
     let mut decoder = Decoder::new(Rules {
         clamps_at_entry: bytes.len().is_multiple_of(2),
     });
@@ -173,7 +175,7 @@ impl Script<'_> {
             }),
             3 => Step::Event(What::Waking {
                 tid,
-                source: WakeSource::from_code(u8::try_from(operation >> 6).ok()?),
+                source: WakeSource::ALL[usize::from(flag(6)) + 2 * usize::from(flag(7))],
             }),
             4 => Step::Event(What::Slept { tid }),
             5 => Step::Event(What::Gap),

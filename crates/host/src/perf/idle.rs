@@ -17,83 +17,77 @@ use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 
 use self::events::{Events, Seen};
 use self::timers::Timers;
-use super::buffer::{Buffer, Given, Losses};
-use super::collector::{push_lost, ring_bytes};
-use super::explain::{explain, explain_tracefs, is_gone};
+use super::buffer::{Buffer, Given};
+use super::collector::{report_losses, ring_bytes};
+use super::explain::{explain, is_gone};
 use crate::clock;
 use crate::collector::{CollectError, CollectOptions, Collector};
 use crate::cpus;
-use crate::idle::{Machine, governor, polls_in_state_0};
+use crate::idle::{Machine, polls_in_state_0};
+use crate::losses::{self, Losses, RingLosses};
 use crate::root::Root;
 use crate::tracefs::Tracefs;
 
 #[derive(Debug)]
 pub struct IdlePerfCollector {
     events: Events,
-    rings: BTreeMap<u32, Ring>,
+    rings: BTreeMap<u32, Buffer>,
     order: Order<(u32, u64, Seen)>,
     timers: Timers,
     decoder: IdleDecoder,
     polls_in_state_0: bool,
     machine: Machine,
     missing: Vec<Missing>,
-    reported: Losses,
-}
-
-#[derive(Debug)]
-struct Ring {
-    buffer: Buffer,
-    read: u64,
+    losses: Losses,
 }
 
 impl IdlePerfCollector {
     pub fn start(options: &CollectOptions, root: Root) -> Result<Self, CollectError> {
         if options.mode != Mode::Full {
-            return Err(CollectError::Unsupported {
-                what: format!("record this machine's idle CPUs in {} mode", options.mode),
-                source: None,
-            });
+            let what = format!("record this machine's idle CPUs in {} mode", options.mode);
+            return Err(CollectError::unsupported(what));
         }
-        let tracefs = Tracefs::find(&root).map_err(explain_tracefs)?;
+        let tracefs = Tracefs::find(&root)?;
         let (events, mut missing) = Events::load(&tracefs)?;
-        missing.extend(of_every_kernel(&root));
         let cpus = cpus::online(&root)?;
         let bytes = ring_bytes(options.buffer_bytes, cpus.len());
         let mut rings = BTreeMap::new();
         for &cpu in &cpus {
             match Buffer::open(&events.to_open(), cpu, bytes) {
                 Ok(mut buffer) => {
-                    buffer.enable().map_err(|error| explain(cpu, error))?;
-                    rings.insert(cpu, Ring { buffer, read: 0 });
+                    buffer.enable().map_err(explain(cpu))?;
+                    rings.insert(cpu, buffer);
                 }
                 // It went offline in between.
                 Err(error) if is_gone(&error) => {}
-                Err(error) => return Err(explain(cpu, error)),
+                Err(error) => return Err(explain(cpu)(error)),
             }
         }
+        let polls_in_state_0 = polls_in_state_0(&root);
+        let machine = Machine::new(root, &cpus);
+        missing.extend(of_every_kernel(machine.is_haltpoll));
         Ok(Self {
             events,
             rings,
             order: Order::default(),
             timers: Timers::default(),
             decoder: IdleDecoder::default(),
-            polls_in_state_0: polls_in_state_0(&root),
-            machine: Machine::new(root, &cpus),
+            polls_in_state_0,
+            machine,
             missing,
-            reported: Losses::default(),
+            losses: Losses::default(),
         })
     }
 
     fn read_rings(&mut self) {
         let (events, order) = (&self.events, &mut self.order);
-        for (&cpu, Ring { buffer, read }) in &mut self.rings {
+        for (&cpu, buffer) in &mut self.rings {
             buffer.read(|time_ns, given| {
                 let seen = match given {
                     Given::Event { raw, .. } => events.parse(raw),
                     Given::Gap => Some(Seen::Gap),
                 };
                 let Some(seen) = seen else { return false };
-                *read += u64::from(seen != Seen::Gap);
                 order.push(time_ns, (cpu, time_ns, seen));
                 true
             });
@@ -113,7 +107,7 @@ impl IdlePerfCollector {
         }
     }
 
-    /// Whom an event concerns, and what it says; `None` if it says nothing of a CPU.
+    /// CPU of an event, and what it says; `None` if it says nothing of a CPU.
     fn meaning(&mut self, on: u32, time_ns: u64, seen: Seen) -> Option<(u32, Did)> {
         Some(match seen {
             Seen::Enter { cpu, state } => {
@@ -143,48 +137,28 @@ impl IdlePerfCollector {
         })
     }
 
-    /// Hands out what was lost since the last time.
     fn report_losses(&mut self, facts: &mut Facts, now_ns: u64) {
-        let mut all = Losses::default();
-        for ring in self.rings.values() {
-            let losses = ring.buffer.losses();
-            all.lost += losses.lost;
-            all.unreadable += losses.unreadable;
-        }
-        for (count, place) in [
-            (all.lost - self.reported.lost, "perf ring full"),
-            (
-                all.unreadable - self.reported.unreadable,
-                "record not understood",
-            ),
-            (self.order.take_late(), "event too late to be put in order"),
-        ] {
-            push_lost(facts, now_ns, count, place);
-        }
-        self.reported = all;
+        let of_rings = self.rings.values().map(|buffer| buffer.losses);
+        report_losses(&mut self.losses, of_rings, &mut self.order, facts, now_ns);
     }
 
     /// The kernel counted every event: what it neither recorded nor reported as lost shows at the end.
     fn report_uncounted(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
         let mut unaccounted = 0;
-        for (&cpu, Ring { buffer, read }) in &mut self.rings {
-            let counted = buffer.counted().map_err(|error| explain(cpu, error))?;
-            let Losses { lost, unreadable } = buffer.losses();
-            let known = read.saturating_add(lost).saturating_add(unreadable);
+        for (&cpu, buffer) in &mut self.rings {
+            let counted = buffer.counted().map_err(explain(cpu))?;
+            let RingLosses { lost, unreadable } = buffer.losses;
+            let known = buffer.read.saturating_add(lost).saturating_add(unreadable);
             unaccounted += counted.saturating_sub(known);
         }
-        push_lost(
-            facts,
-            now_ns,
-            unaccounted,
-            "event of an idle CPU counted but not recorded",
-        );
+        let place = "event of an idle CPU counted but not recorded";
+        losses::push(&mut facts.lost, now_ns, unaccounted, place);
         Ok(())
     }
 }
 
 /// What no kernel lets this source see.
-fn of_every_kernel(root: &Root) -> Vec<Missing> {
+fn of_every_kernel(is_haltpoll: bool) -> Vec<Missing> {
     let mut all = vec![
         (
             "halt_ns, poll_ns",
@@ -197,7 +171,7 @@ fn of_every_kernel(root: &Root) -> Vec<Missing> {
              devices ended is unknown; so is that of a timer that was armed before the recording began",
         ),
     ];
-    if governor(root).as_deref() == Some("haltpoll") {
+    if is_haltpoll {
         all.push((
             "window_ns",
             "without BPF a CPU's limit is known from its first guest_halt_poll_ns on",
@@ -209,10 +183,9 @@ fn of_every_kernel(root: &Root) -> Vec<Missing> {
              follows a poll, with no task between, counts as the same period",
         ));
     }
-    let missing = all
-        .into_iter()
-        .map(|(field, reason)| Missing::new(field, reason));
-    missing.collect()
+    let all = all.into_iter();
+    all.map(|(field, reason)| Missing::new(field, reason))
+        .collect()
 }
 
 impl Collector for IdlePerfCollector {
@@ -242,8 +215,8 @@ impl Collector for IdlePerfCollector {
 
     fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
         self.end(facts)?;
-        for (&cpu, ring) in &mut self.rings {
-            ring.buffer.disable().map_err(|error| explain(cpu, error))?;
+        for (&cpu, buffer) in &mut self.rings {
+            buffer.disable().map_err(explain(cpu))?;
         }
         let now_ns = clock::monotonic_ns();
         self.read_rings();
@@ -253,10 +226,6 @@ impl Collector for IdlePerfCollector {
         let reported = self.report_uncounted(facts, now_ns);
         self.rings.clear();
         reported
-    }
-
-    fn forget_ended(&mut self, _: u64) -> usize {
-        0
     }
 
     fn roster(&self) -> &Roster {

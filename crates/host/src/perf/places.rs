@@ -1,4 +1,4 @@
-//! Who is who: which thread runs a vCPU of which VM, as far as `/proc` and the events say.
+//! VMs and vCPUs of threads, as far as `/proc` and the events show them.
 //!
 //! A thread that halts is a vCPU's, whatever its name; its process is looked up at its first halt. VMs that
 //! do not halt are found by looking at all processes now and then. Of several VMs of one process, names and
@@ -8,20 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::decode::group::{self, Known};
 use haltwise_core::decode::waker::{self, Kin, Waker};
-use haltwise_core::event::{Facts, Halt, WakeSource};
-use haltwise_core::identity::Identity;
-use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
+use haltwise_core::event::{Halt, WakeSource};
+use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey};
 use haltwise_core::recording::{Missing, Roster};
 
-use crate::discovery::{self, Living, Pauses, RosterBuilder, VmLabel, VmProcess};
+use crate::discovery::{self, Presence, VmLabel, VmProcess};
 use crate::root::{Root, RootError};
 
 #[derive(Debug)]
 pub(super) struct Places {
-    root: Root,
+    pub(super) vms: Presence,
     /// The processes asked for; all if empty.
     wanted: BTreeSet<Pid>,
-    roster: RosterBuilder,
     threads: BTreeMap<Tid, Thread>,
     processes: BTreeMap<Pid, Process>,
     /// Names of other processes that woke a vCPU, until the next look at all processes.
@@ -30,8 +28,6 @@ pub(super) struct Places {
     denied: usize,
     virtual_ipis: bool,
     changed: bool,
-    living: Living,
-    pauses: Pauses,
     halted: BTreeSet<VmIndex>,
 }
 
@@ -72,9 +68,8 @@ impl Places {
             .value("sys/module/kvm_intel/parameters/enable_ipiv")
             .is_ok_and(|value| value == "Y");
         Self {
-            root,
+            vms: Presence::new(root, discovery::Known::ByNames(BTreeMap::new())),
             wanted: wanted.iter().copied().collect(),
-            roster: RosterBuilder::default(),
             threads: BTreeMap::new(),
             processes: BTreeMap::new(),
             comms: BTreeMap::new(),
@@ -82,51 +77,26 @@ impl Places {
             denied: 0,
             virtual_ipis,
             changed: true,
-            living: Living::default(),
-            pauses: Pauses::by_names(),
             halted: BTreeSet::new(),
         }
     }
 
-    pub(super) fn begin(&mut self, now_ns: u64) {
-        self.roster.begin(now_ns);
-        self.pauses.begin(&self.root, &mut self.roster, now_ns);
-    }
-
-    /// Notes which processes have ended and which VMs are paused, of which `facts` have come of late.
-    pub(super) fn look(&mut self, facts: &Facts, now_ns: u64) {
-        let vms = &self.roster.roster().vms;
-        let gone = self.living.look(&self.root, vms, now_ns);
-        self.roster.gone(&gone, now_ns);
-        self.pauses
-            .look(&self.root, &mut self.roster, facts, now_ns);
-    }
-
     /// Forgets VMs that ended before a time; gives how many.
     pub(super) fn forget_ended(&mut self, before_ns: u64) -> usize {
-        let ended = self.roster.forget_ended(before_ns);
+        let ended = self.vms.forget_ended(before_ns);
         if ended.is_empty() {
             return 0;
         }
-        self.pauses.forget(&ended);
         self.threads.retain(|_, thread| !ended.contains(&thread.vm));
         self.halted.retain(|vm| !ended.contains(vm));
         self.changed = true;
         ended.len()
     }
 
-    pub(super) fn look_at_threads(&mut self) {
-        self.pauses.look_at_threads(&self.root, &mut self.roster);
-    }
-
-    pub(super) fn end(&mut self, facts: &Facts) {
-        self.pauses.end(&self.root, &mut self.roster, facts);
-    }
-
     /// Looks at all processes: learns new VMs and forgets those that ended. Gives the threads that
     /// are gone.
     pub(super) fn scan(&mut self) -> Result<Vec<Tid>, RootError> {
-        let scan = discovery::scan(&self.root)?;
+        let scan = discovery::scan(&self.vms.root)?;
         self.denied = scan.denied;
         self.comms.clear();
         let alive: BTreeMap<Pid, VmKey> = scan.vms.iter().map(|vm| (vm.pid(), vm.key)).collect();
@@ -135,7 +105,7 @@ impl Places {
         let mut gone = Vec::new();
         for (&tid, thread) in &self.threads {
             let task = format!("proc/{}/task/{tid}", thread.pid);
-            if !self.processes.contains_key(&thread.pid) || !self.root.exists(task) {
+            if !self.processes.contains_key(&thread.pid) || !self.vms.root.exists(task) {
                 gone.push(tid);
             }
         }
@@ -168,7 +138,7 @@ impl Places {
         }
         self.look_up(pid);
         if !self.threads.contains_key(&tid) {
-            let comm = discovery::comm_of(&self.root, tid).unwrap_or_default();
+            let comm = discovery::comm_of(&self.vms.root, tid).unwrap_or_default();
             self.add_thread(tid, pid, comm, None);
             self.tell_apart(pid);
         }
@@ -190,7 +160,7 @@ impl Places {
             && thread.vcpu != Some(vcpu)
         {
             thread.vcpu = Some(vcpu);
-            self.roster.vcpu(thread.vm, vcpu, tid);
+            self.vms.roster.vcpu(thread.vm, vcpu, tid);
         }
     }
 
@@ -215,7 +185,7 @@ impl Places {
         let vfio = self.processes.get(&thread.pid).is_some_and(|p| p.vfio);
         let same_vmm = pid == thread.pid;
         if !same_vmm && !self.comms.contains_key(&pid) {
-            let comm = discovery::comm_of(&self.root, Tid(pid.0)).unwrap_or_default();
+            let comm = discovery::comm_of(&self.vms.root, Tid(pid.0)).unwrap_or_default();
             self.comms.insert(pid, comm);
         }
         let kin = Kin {
@@ -238,7 +208,7 @@ impl Places {
     pub(super) fn refresh_roster(&mut self) {
         for (&tid, thread) in &self.threads {
             if let Some(vcpu) = thread.vcpu {
-                let row = self.roster.vcpu(thread.vm, vcpu, tid);
+                let row = self.vms.roster.vcpu(thread.vm, vcpu, tid);
                 row.window_ns = thread.window.or(row.window_ns);
                 row.ceiling_ns = thread.ceiling.or(row.ceiling_ns);
             }
@@ -246,33 +216,29 @@ impl Places {
     }
 
     pub(super) fn roster(&self) -> &Roster {
-        self.roster.roster()
+        self.vms.roster.roster()
     }
 
     pub(super) fn missing(&self) -> Vec<Missing> {
         let mut missing = Vec::new();
         for (pid, process) in &self.processes {
             if process.several {
-                let apart = self.roster.find(&process.vm(1)).is_some();
+                let apart = self.vms.roster.find(&process.vm(1)).is_some();
                 let how = if apart {
                     "they are told apart by the names and the order of their threads"
                 } else {
                     "nothing tells them apart: all their vCPUs are counted to the first"
                 };
-                missing.push(Missing {
-                    field: "vm".to_owned(),
-                    reason: format!("process {pid} runs several VMs, and {how}"),
-                });
+                let reason = format!("process {pid} runs several VMs, and {how}");
+                missing.push(Missing::new("vm", reason));
             }
         }
         if self.denied > 0 {
-            missing.push(Missing {
-                field: "vm".to_owned(),
-                reason: format!(
-                    "processes not accessible: {}; a VM in one of them is seen only when it halts",
-                    self.denied
-                ),
-            });
+            let reason = format!(
+                "processes not accessible: {}; a VM in one of them is seen only when it halts",
+                self.denied
+            );
+            missing.push(Missing::new("vm", reason));
         }
         missing
     }
@@ -282,7 +248,7 @@ impl Places {
     }
 
     fn look_up(&mut self, pid: Pid) {
-        if let Some(vm) = discovery::identify(&self.root, pid) {
+        if let Some(vm) = discovery::identify(&self.vms.root, pid) {
             self.learn(&vm);
             return;
         }
@@ -290,19 +256,10 @@ impl Places {
             return;
         }
         // It ended, or is closed to us. Its number and perhaps its start are all that is known.
-        let key = discovery::key_of(&self.root, pid).unwrap_or(VmKey {
-            pid,
-            start_ticks: 0,
-            ordinal: 0,
-        });
-        let label = VmLabel {
-            name: format!("process-{pid}"),
-            identity: Identity::default(),
-            machine: None,
-            vmm: VmmKind::Other,
-            ceiling_settable: None,
-        };
-        self.roster.vm(key, || label.clone());
+        let key = discovery::key_of(&self.vms.root, pid);
+        let key = key.unwrap_or(VmKey::first(pid, 0));
+        let label = VmLabel::named(format!("process-{pid}"));
+        self.vms.roster.vm(key, || label.clone());
         let process = Process {
             key,
             label,
@@ -316,16 +273,16 @@ impl Places {
         let pid = found.pid();
         let process = Process {
             key: found.key,
-            label: found.label(),
+            label: found.label.clone(),
             vfio: found.vfio,
             several: found.has_several(),
         };
         let several = process.several;
         let label = || process.label.clone().of_one(0, several);
-        let first = self.roster.vm(process.vm(0), label);
+        let first = self.vms.roster.vm(process.vm(0), label);
         self.processes.insert(pid, process);
         if !several {
-            self.pauses.expect(first, found.vcpus.len());
+            self.vms.expect(first, found.vcpus.len());
         }
         for thread in &found.threads {
             if !self.threads.contains_key(&thread.tid) {
@@ -339,7 +296,7 @@ impl Places {
     /// A thread of a process that is known, of its first VM as long as nothing says otherwise.
     fn add_thread(&mut self, tid: Tid, pid: Pid, comm: String, vcpu: Option<VcpuId>) {
         let Some(vm) =
-            (self.processes.get(&pid)).and_then(|process| self.roster.find(&process.key))
+            (self.processes.get(&pid)).and_then(|process| self.vms.roster.find(&process.key))
         else {
             return;
         };
@@ -403,7 +360,7 @@ impl Places {
         let mut ordinal = 0;
         loop {
             let label = || process.label.clone().of_one(ordinal, true);
-            let vm = self.roster.vm(process.vm(ordinal), label);
+            let vm = self.vms.roster.vm(process.vm(ordinal), label);
             if !given.contains(&vm) {
                 return vm;
             }

@@ -2,47 +2,14 @@
 //!
 //! How the fixture was made, and its expected numbers counted: `tests/fixtures/README.md`.
 
-use std::fs;
-
-use haltwise_core::decode::{Decoder, Event, Fact, Order, Rules, What};
+use haltwise_core::decode::{Fact, Order};
 use haltwise_core::event::{Halt, WakeSource, WindowCall};
 use haltwise_core::ids::Tid;
 
-use super::events::{Events, SeenWhat};
-use super::record::{self, Record};
-use crate::root::Root;
-use crate::tracefs::Tracefs;
+use super::fuzz::{EVENTS, SAME_VMM, event, new_decoder};
 
 const PINGPONG: &[u8] = include_bytes!("../../tests/fixtures/pingpong.perf");
 const TID: Tid = Tid(25368);
-
-fn events() -> Events {
-    let dir = tempfile::tempdir().unwrap();
-    for (event, text) in [
-        (
-            "kvm/kvm_vcpu_wakeup",
-            include_str!("../../tests/fixtures/kvm_vcpu_wakeup.format"),
-        ),
-        (
-            "kvm/kvm_halt_poll_ns",
-            include_str!("../../tests/fixtures/kvm_halt_poll_ns.format"),
-        ),
-        (
-            "sched/sched_waking",
-            include_str!("../../tests/fixtures/sched_waking.format"),
-        ),
-        (
-            "sched/sched_switch",
-            include_str!("../../tests/fixtures/sched_switch.format"),
-        ),
-    ] {
-        let folder = dir.path().join("sys/kernel/tracing/events").join(event);
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("format"), text).unwrap();
-    }
-    let tracefs = Tracefs::find(&Root::at(dir.path())).unwrap();
-    Events::load(&tracefs).unwrap().0
-}
 
 fn records(mut bytes: &[u8]) -> Vec<(u32, &[u8])> {
     let mut records = Vec::new();
@@ -56,32 +23,17 @@ fn records(mut bytes: &[u8]) -> Vec<(u32, &[u8])> {
 
 /// Every record through parsing, ordering and decoding; `None` bodies are counted.
 fn halts(records: &[(u32, &[u8])]) -> (Vec<Halt>, usize) {
-    let events = events();
+    let events = EVENTS.as_ref().unwrap();
     let mut order = Order::default();
     let mut unreadable = 0;
     for (kind, body) in records {
-        let Some(Record::Sample { time_ns, raw, .. }) = record::parse(*kind, body) else {
-            unreadable += 1;
-            continue;
-        };
-        let what = match events.parse(raw) {
-            Some(SeenWhat::Whole(what)) => what,
-            Some(SeenWhat::Waking { tid, .. }) => {
-                let source = WakeSource::Device;
-                What::Waking { tid, source }
-            }
-            None => {
-                unreadable += 1;
-                continue;
-            }
-        };
-        order.push(time_ns, Event { time_ns, what });
+        match event(events, *kind, body, SAME_VMM) {
+            Some(event) => order.push(event.time_ns, event),
+            None => unreadable += 1,
+        }
     }
-    let mut decoder = Decoder::new(Rules {
-        clamps_at_entry: true,
-    });
-    decoder.set_param(Some(200_000));
-    decoder.watch(TID, 0);
+    // From Linux 6.1 on, as the fixture.
+    let mut decoder = new_decoder(&[]);
     let facts = order.finish().into_iter().filter_map(|e| decoder.push(&e));
     let halts = facts.filter_map(|fact| match fact {
         Fact::Halt(halt) => Some(halt),

@@ -1,6 +1,6 @@
 //! The ring of one CPU, and the events of KVM and the scheduler that write to it.
 
-use std::{fmt, io};
+use std::io;
 
 use haltwise_core::decode::What;
 use haltwise_core::ids::{Pid, Tid};
@@ -9,7 +9,9 @@ use perf_event::Counter;
 use super::buffer::{Buffer, Given};
 use super::events::{Events, Filter, Seen, SeenWhat};
 use super::{events, filter, open};
+use crate::losses::RingLosses;
 
+#[derive(Debug)]
 pub(super) struct Ring {
     cpu: u32,
     bytes: usize,
@@ -18,28 +20,8 @@ pub(super) struct Ring {
     filtered: Vec<Counter>,
     /// What the filtered events before these had counted.
     retired: u64,
-    tally: Tally,
-}
-
-/// What was read from a ring so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    /// Samples read of the events that are not filtered: KVM's.
-    pub(super) kvm: u64,
-    pub(super) sched: u64,
-    /// Events of which the kernel said that they were lost.
-    pub(super) lost: u64,
-    /// Records that could not be read: a fault of ours or of the kernel.
-    pub(super) unreadable: u64,
-}
-
-impl fmt::Debug for Ring {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ring")
-            .field("cpu", &self.cpu)
-            .field("tally", &self.tally)
-            .finish_non_exhaustive()
-    }
+    /// Filtered events that were read so far.
+    sched: u64,
 }
 
 impl Ring {
@@ -54,7 +36,7 @@ impl Ring {
             buffer: Buffer::open(&unfiltered, cpu, bytes)?,
             filtered: Vec::new(),
             retired: 0,
-            tally: Tally::default(),
+            sched: 0,
         })
     }
 
@@ -102,28 +84,27 @@ impl Ring {
     }
 
     pub(super) fn read(&mut self, events: &Events, mut sink: impl FnMut(Seen)) {
-        let tally = &mut self.tally;
+        let sched = &mut self.sched;
         self.buffer.read(|time_ns, given| {
             let (pid, what) = match given {
                 Given::Event { pid, raw } => (pid, events.parse(raw)),
                 Given::Gap => (0, Some(SeenWhat::Whole(What::Gap))),
             };
             let Some(what) = what else { return false };
-            match what {
-                SeenWhat::Waking { .. } | SeenWhat::Whole(What::Slept { .. }) => tally.sched += 1,
-                SeenWhat::Whole(What::Gap) => {}
-                SeenWhat::Whole(_) => tally.kvm += 1,
+            if matches!(
+                what,
+                SeenWhat::Waking { .. } | SeenWhat::Whole(What::Slept { .. })
+            ) {
+                *sched += 1;
             }
             let pid = Pid(pid);
             sink(Seen { time_ns, pid, what });
             true
         });
-        let losses = self.buffer.losses();
-        (self.tally.lost, self.tally.unreadable) = (losses.lost, losses.unreadable);
     }
 
-    pub(super) fn tally(&self) -> Tally {
-        self.tally
+    pub(super) fn losses(&self) -> RingLosses {
+        self.buffer.losses
     }
 
     /// How many events the kernel counted that were neither read nor told as lost: KVM's and the
@@ -134,15 +115,10 @@ impl Ring {
         for counter in &mut self.filtered {
             sched = sched.saturating_add(counter.read()?);
         }
-        let Tally {
-            kvm: kvm_read,
-            sched: sched_read,
-            lost,
-            unreadable,
-        } = self.tally;
-        // What was told as lost may have been of either kind.
-        let kvm = kvm.saturating_sub(kvm_read);
-        let sched = sched.saturating_sub(sched_read);
+        // What was reported as lost may have been of either kind.
+        let kvm = kvm.saturating_sub(self.buffer.read - self.sched);
+        let sched = sched.saturating_sub(self.sched);
+        let RingLosses { lost, unreadable } = self.buffer.losses;
         let told = lost.saturating_add(unreadable);
         let left = told.saturating_sub(kvm);
         Ok((kvm.saturating_sub(told), sched.saturating_sub(left)))

@@ -1,23 +1,34 @@
 //! Functions of an ELF file that somebody else may write: read in bounded pieces, never mapped.
 //!
-//! Every size and offset is checked against the size that the file had when it was opened. A file that
-//! becomes shorter meanwhile gives an error, no signal. Names are read when they are asked for, so that a
-//! table of strings takes no memory.
+//! `object` knows the format; what it reads goes through [`Parts`]. Every part is checked against the size of
+//! the file before there is room for it. A file that becomes shorter meanwhile gives an error, no signal. Names
+//! are read when they are asked for, so that a table of strings takes no memory.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::cell::Cell;
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
 
-/// A table of symbols is read up to here; QEMU with all of its symbols has some 3 MiB.
-pub(super) const TABLE_MOST: u64 = 192 << 20;
+use object::Endianness;
+use object::elf::{
+    FileHeader32, FileHeader64, PT_LOAD, SHN_UNDEF, SHT_DYNSYM, SHT_STRTAB, SHT_SYMTAB, STB_LOCAL,
+    STT_FUNC, STT_GNU_IFUNC,
+};
+use object::read::elf::{FileHeader, ProgramHeader as _, SectionHeader as _, Sym};
+use object::read::{ReadCache, ReadRef};
+
+use super::refusal::Refusal;
+
+/// A table of symbols or headers is read up to here; QEMU with all of its symbols has some 3 MiB.
+const TABLE_MOST: u64 = 192 << 20;
+
+/// Symbols that are read at a time.
+const PIECE: usize = 1 << 14;
 
 /// Functions of one file that are kept.
-pub(super) const FUNCTIONS_MOST: usize = 4 << 20;
+const FUNCTIONS_MOST: usize = 4 << 20;
 
 /// Sections and segments that are looked at, each.
-const HEADERS_MOST: u64 = 1 << 16;
-
-/// Bytes of a table that are read at once.
-const PIECE: usize = 1 << 18;
+const HEADERS_MOST: u32 = 1 << 16;
 
 /// A symbol's name is read up to here.
 pub(super) const SYMBOL_MOST: usize = 4096;
@@ -25,66 +36,58 @@ pub(super) const SYMBOL_MOST: usize = 4096;
 /// Functions before an address that are looked at: one may lie within another.
 const NESTED_MOST: usize = 16;
 
-const PT_LOAD: u64 = 1;
-const SHT_SYMTAB: u64 = 2;
-const SHT_STRTAB: u64 = 3;
-const SHT_DYNSYM: u64 = 11;
-const STT_FUNC: u8 = 2;
-const STT_GNU_IFUNC: u8 = 10;
-const STB_LOCAL: u8 = 0;
+/// A file, or bytes that were one: each clone reads from where it seeks.
+pub(super) trait Source: Read + Seek + Clone {}
 
-/// Bytes with an end.
-pub(super) trait Bytes {
-    /// How many there are, as was known when they were opened.
-    fn size(&self) -> u64;
-    /// Fills `into` from `offset` on.
-    fn read(&self, into: &mut [u8], offset: u64) -> std::io::Result<()>;
+impl<T: Read + Seek + Clone> Source for T {}
+
+/// Parts of a file as `object` asks for them, each kept until all are dropped.
+struct Parts<S: Source> {
+    cache: ReadCache<S>,
+    /// Why the last part was not read. Before that, whatever `object` refuses is malformed.
+    refusal: Cell<Refusal>,
 }
 
-/// A file and the size that it had.
-#[derive(Debug)]
-pub(super) struct Opened {
-    pub(super) file: File,
-    pub(super) size: u64,
-}
-
-impl Bytes for Opened {
-    fn size(&self) -> u64 {
-        self.size
+impl<S: Source> Parts<S> {
+    fn new(source: S) -> Self {
+        Self {
+            cache: ReadCache::new(source),
+            refusal: Cell::new(Refusal::Malformed),
+        }
     }
 
-    fn read(&self, into: &mut [u8], offset: u64) -> std::io::Result<()> {
-        self.file.read_exact_at(into, offset)
-    }
-}
-
-impl Bytes for Vec<u8> {
-    fn size(&self) -> u64 {
-        self.len() as u64
+    fn within(&self, offset: u64, size: u64) -> Result<(), Refusal> {
+        let whole = self.cache.len().map_err(|()| Refusal::Failed)?;
+        match offset.checked_add(size) {
+            Some(end) if end <= whole => Ok(()),
+            _ => Err(Refusal::BeyondEnd),
+        }
     }
 
-    fn read(&self, into: &mut [u8], offset: u64) -> std::io::Result<()> {
-        let begin = usize::try_from(offset).unwrap_or(usize::MAX);
-        let part = begin
-            .checked_add(into.len())
-            .and_then(|end| self.get(begin..end));
-        let part = part.ok_or(std::io::ErrorKind::UnexpectedEof)?;
-        into.copy_from_slice(part);
-        Ok(())
+    fn part(&self, offset: u64, size: u64) -> Result<&[u8], Refusal> {
+        self.within(offset, size)?;
+        if size > TABLE_MOST {
+            return Err(Refusal::TooLarge);
+        }
+        let part = self.cache.read_bytes_at(offset, size);
+        part.map_err(|()| Refusal::Failed)
     }
 }
 
-/// Why a file gives no functions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ElfError {
-    /// Not a loss: other files hold code too.
-    NotElf,
-    /// A part of it lies beyond its end.
-    BeyondEnd,
-    /// It ended, or could not be read, after it was opened.
-    Failed,
-    TooLarge,
-    Malformed,
+impl<'a, S: Source> ReadRef<'a> for &'a Parts<S> {
+    fn len(self) -> Result<u64, ()> {
+        self.cache.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        let part = self.part(offset, size);
+        part.map_err(|refusal| self.refusal.set(refusal))
+    }
+
+    /// Reads nothing: names are read when they are asked for.
+    fn read_bytes_at_until(self, _: Range<u64>, _: u8) -> Result<&'a [u8], ()> {
+        Err(())
+    }
 }
 
 /// Code of the file, and the address that its symbols give it.
@@ -113,224 +116,122 @@ pub(super) struct Functions {
     functions: Vec<Function>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Form {
-    is_little: bool,
-    is_wide: bool,
+/// Reads the functions of a file whose headers have this width.
+fn functions<Elf: FileHeader<Endian = Endianness>>(
+    source: &impl Source,
+) -> Result<Functions, Refusal> {
+    let parts = Parts::new(source.clone());
+    let refused = |_| parts.refusal.get();
+    let header = Elf::parse(&parts).map_err(refused)?;
+    let endian = header.endian().map_err(refused)?;
+    let segments = header.phnum(endian, &parts).map_err(refused)?;
+    let sections = header.shnum(endian, &parts).map_err(refused)?;
+    if segments.max(sections) > HEADERS_MOST {
+        return Err(Refusal::TooLarge);
+    }
+    let segments = header.program_headers(endian, &parts).map_err(refused)?;
+    let loaded = segments.iter().filter(|it| it.p_type(endian) == PT_LOAD);
+    let segments = loaded.map(|segment| Segment {
+        offset: segment.p_offset(endian).into(),
+        size: segment.p_filesz(endian).into(),
+        address: segment.p_vaddr(endian).into(),
+    });
+    let sections = header.section_headers(endian, &parts).map_err(refused)?;
+    let mut functions = Vec::new();
+    for table in sections {
+        let size: u64 = table.sh_size(endian).into();
+        if !matches!(table.sh_type(endian), SHT_SYMTAB | SHT_DYNSYM) || size == 0 {
+            continue;
+        }
+        let strings = sections.get(table.link(endian).0);
+        let strings = strings.filter(|section| section.sh_type(endian) == SHT_STRTAB);
+        let strings = strings.ok_or(Refusal::Malformed)?;
+        append::<Elf>(source, endian, [table, strings], &mut functions)?;
+    }
+    // Of several names of one place the one that others see, and which says how long it is.
+    functions.sort_by_key(|it| (it.start, it.size == 0, it.is_local, it.name));
+    functions.dedup_by_key(|it| it.start);
+    functions.shrink_to_fit();
+    Ok(Functions {
+        segments: segments.collect(),
+        functions,
+    })
 }
 
-impl Form {
-    /// A number of `size` bytes; 0 where the bytes end before.
-    fn number(self, bytes: &[u8], at: usize, size: usize) -> u64 {
-        let Some(part) = at.checked_add(size).and_then(|end| bytes.get(at..end)) else {
-            return 0;
-        };
-        let fold = |sum: u64, byte: &u8| (sum << 8) | u64::from(*byte);
-        if self.is_little {
-            part.iter().rev().fold(0, fold)
-        } else {
-            part.iter().fold(0, fold)
+/// Appends the functions of a table of symbols, whose names lie in a table of strings.
+fn append<Elf: FileHeader<Endian = Endianness>>(
+    source: &impl Source,
+    endian: Endianness,
+    [table, strings]: [&Elf::SectionHeader; 2],
+    into: &mut Vec<Function>,
+) -> Result<(), Refusal> {
+    let entry = size_of::<Elf::Sym>() as u64;
+    let (offset, size): (u64, u64) = (table.sh_offset(endian).into(), table.sh_size(endian).into());
+    let strings = (
+        strings.sh_offset(endian).into(),
+        strings.sh_size(endian).into(),
+    );
+    let whole = Parts::new(source.clone());
+    whole.within(offset, size)?;
+    whole.within(strings.0, strings.1)?;
+    if size > TABLE_MOST {
+        return Err(Refusal::TooLarge);
+    }
+    if table.sh_entsize(endian).into() != entry || !size.is_multiple_of(entry) {
+        return Err(Refusal::Malformed);
+    }
+    for at in (0..size).step_by(PIECE * size_of::<Elf::Sym>()) {
+        // A cache of its own, so that a table takes no more memory than a piece of it.
+        let parts = Parts::new(source.clone());
+        let piece = parts.part(offset + at, (size - at).min(PIECE as u64 * entry))?;
+        let count = piece.len() / size_of::<Elf::Sym>();
+        let symbols = object::pod::slice_from_bytes::<Elf::Sym>(piece, count);
+        let (symbols, _) = symbols.map_err(|()| Refusal::Malformed)?;
+        let found = symbols
+            .iter()
+            .filter_map(|it| function(endian, it, strings));
+        into.extend(found);
+        if into.len() > FUNCTIONS_MOST {
+            return Err(Refusal::TooLarge);
         }
     }
-
-    /// A field that lies elsewhere, and is wider, in files of 64 bits: where, and of how many bytes.
-    fn field(self, bytes: &[u8], wide: (usize, usize), narrow: (usize, usize)) -> u64 {
-        let (at, size) = if self.is_wide { wide } else { narrow };
-        self.number(bytes, at, size)
-    }
+    Ok(())
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Section {
-    kind: u64,
-    offset: u64,
-    size: u64,
-    link: u64,
-    entry: u64,
-}
-
-/// Bytes of an ELF file with what is needed to understand them.
-struct Reader<'a> {
-    bytes: &'a dyn Bytes,
-    form: Form,
-    header: Vec<u8>,
-}
-
-impl<'a> Reader<'a> {
-    fn new(bytes: &'a dyn Bytes) -> Result<Self, ElfError> {
-        let mut header = vec![0; 64];
-        let there = usize::try_from(bytes.size()).unwrap_or(64).min(64);
-        if there < 52 {
-            return Err(ElfError::NotElf);
-        }
-        let read = bytes.read(&mut header[..there], 0);
-        read.map_err(|_| ElfError::Failed)?;
-        let (class, data) = (header[4], header[5]);
-        if !header.starts_with(b"\x7fELF") {
-            return Err(ElfError::NotElf);
-        }
-        if !matches!((class, data), (1 | 2, 1 | 2)) {
-            return Err(ElfError::Malformed);
-        }
-        let form = Form {
-            is_little: data == 1,
-            is_wide: class == 2,
-        };
-        Ok(Self {
-            bytes,
-            form,
-            header,
-        })
-    }
-
-    /// Bytes of the file, which must lie within it.
-    fn part(&self, offset: u64, size: u64) -> Result<Vec<u8>, ElfError> {
-        self.within(offset, size)?;
-        let size = usize::try_from(size).map_err(|_| ElfError::TooLarge)?;
-        let mut part = vec![0; size];
-        let read = self.bytes.read(&mut part, offset);
-        read.map_err(|_| ElfError::Failed)?;
-        Ok(part)
-    }
-
-    fn within(&self, offset: u64, size: u64) -> Result<(), ElfError> {
-        let end = offset.checked_add(size).ok_or(ElfError::BeyondEnd)?;
-        if end > self.bytes.size() {
-            return Err(ElfError::BeyondEnd);
-        }
-        Ok(())
-    }
-
-    fn headers(&self, offset: u64, count: u64, size: u64) -> Result<Vec<u8>, ElfError> {
-        if count > HEADERS_MOST {
-            return Err(ElfError::TooLarge);
-        }
-        self.part(offset, count * size)
-    }
-
-    fn segments(&self) -> Result<Vec<Segment>, ElfError> {
-        let form = self.form;
-        let size = if form.is_wide { 56 } else { 32 };
-        let offset = form.field(&self.header, (32, 8), (28, 4));
-        let count = form.field(&self.header, (56, 2), (44, 2));
-        if count > 0 && form.field(&self.header, (54, 2), (42, 2)) != size {
-            return Err(ElfError::Malformed);
-        }
-        let headers = self.headers(offset, count, size)?;
-        let headers = headers.chunks_exact(usize::try_from(size).unwrap_or(usize::MAX));
-        let loaded = headers.filter(|header| form.number(header, 0, 4) == PT_LOAD);
-        let segment = |header: &[u8]| Segment {
-            offset: form.field(header, (8, 8), (4, 4)),
-            address: form.field(header, (16, 8), (8, 4)),
-            size: form.field(header, (32, 8), (16, 4)),
-        };
-        Ok(loaded.map(segment).collect())
-    }
-
-    fn sections(&self) -> Result<Vec<Section>, ElfError> {
-        let form = self.form;
-        let size = if form.is_wide { 64 } else { 40 };
-        let offset = form.field(&self.header, (40, 8), (32, 4));
-        if offset == 0 {
-            return Ok(Vec::new());
-        }
-        if form.field(&self.header, (58, 2), (46, 2)) != size {
-            return Err(ElfError::Malformed);
-        }
-        let section = |header: &[u8]| Section {
-            kind: form.number(header, 4, 4),
-            offset: form.field(header, (24, 8), (16, 4)),
-            size: form.field(header, (32, 8), (20, 4)),
-            link: form.field(header, (40, 4), (24, 4)),
-            entry: form.field(header, (56, 8), (36, 4)),
-        };
-        let mut count = form.field(&self.header, (60, 2), (48, 2));
-        if count == 0 {
-            // More than the field holds: the first section's size says how many.
-            count = section(&self.part(offset, size)?).size;
-        }
-        let headers = self.headers(offset, count, size)?;
-        let headers = headers.chunks_exact(usize::try_from(size).unwrap_or(usize::MAX));
-        Ok(headers.map(section).collect())
-    }
-
-    fn table(
-        &self,
-        table: Section,
-        strings: Section,
-        into: &mut Vec<Function>,
-    ) -> Result<(), ElfError> {
-        let form = self.form;
-        let size: usize = if form.is_wide { 24 } else { 16 };
-        if table.entry != size as u64 {
-            return Err(ElfError::Malformed);
-        }
-        self.within(table.offset, table.size)?;
-        self.within(strings.offset, strings.size)?;
-        if table.size > TABLE_MOST {
-            return Err(ElfError::TooLarge);
-        }
-        let piece = (PIECE / size * size) as u64;
-        let mut done = 0;
-        while done < table.size {
-            let next = piece.min(table.size - done);
-            let symbols = self.part(table.offset + done, next)?;
-            done += next;
-            let symbols = symbols.chunks_exact(size);
-            for function in symbols.filter_map(|symbol| function(form, symbol, strings)) {
-                if into.len() == FUNCTIONS_MOST {
-                    return Err(ElfError::TooLarge);
-                }
-                into.push(function);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A symbol as a function, if it is one.
-fn function(form: Form, symbol: &[u8], strings: Section) -> Option<Function> {
-    let info = *symbol.get(if form.is_wide { 4 } else { 12 })?;
-    let section = form.field(symbol, (6, 2), (14, 2));
-    let start = form.field(symbol, (8, 8), (4, 4));
-    let name = form.number(symbol, 0, 4);
-    let is_function = matches!(info & 15, STT_FUNC | STT_GNU_IFUNC);
-    if !is_function || section == 0 || start == 0 || name == 0 || name >= strings.size {
+/// A symbol as a function, if it is one. Of its table of strings, where it begins and how long it is.
+fn function<S: Sym<Endian = Endianness>>(
+    endian: Endianness,
+    symbol: &S,
+    (strings, size): (u64, u64),
+) -> Option<Function> {
+    let name = u64::from(symbol.st_name(endian));
+    let start: u64 = symbol.st_value(endian).into();
+    let is_function = matches!(symbol.st_type(), STT_FUNC | STT_GNU_IFUNC);
+    let is_undefined = symbol.st_shndx(endian) == SHN_UNDEF;
+    if !is_function || is_undefined || start == 0 || name == 0 || name >= size {
         return None;
     }
     Some(Function {
         start,
-        size: form.field(symbol, (16, 8), (8, 4)),
-        name: strings.offset + name,
-        room: u32::try_from(strings.size - name).unwrap_or(u32::MAX),
-        is_local: info >> 4 == STB_LOCAL,
+        size: symbol.st_size(endian).into(),
+        name: strings + name,
+        room: u32::try_from(size - name).unwrap_or(u32::MAX),
+        is_local: symbol.st_bind() == STB_LOCAL,
     })
 }
 
 impl Functions {
-    /// Reads which functions lie where.
-    pub(super) fn read(bytes: &dyn Bytes) -> Result<Self, ElfError> {
-        let reader = Reader::new(bytes)?;
-        let segments = reader.segments()?;
-        let sections = reader.sections()?;
-        let mut functions = Vec::new();
-        for table in &sections {
-            if !matches!(table.kind, SHT_SYMTAB | SHT_DYNSYM) || table.size == 0 {
-                continue;
-            }
-            let strings = usize::try_from(table.link).ok();
-            let strings = strings.and_then(|link| sections.get(link));
-            let strings = strings.filter(|section| section.kind == SHT_STRTAB);
-            reader.table(*table, *strings.ok_or(ElfError::Malformed)?, &mut functions)?;
+    /// Reads which functions lie where: none in a file that is no ELF file, for code that a VMM made itself has no names
+    /// anywhere.
+    pub(super) fn read(source: &impl Source) -> Result<Self, Refusal> {
+        let parts = Parts::new(source.clone());
+        match parts.part(0, 16) {
+            Ok([0x7f, b'E', b'L', b'F', 1, ..]) => functions::<FileHeader32<Endianness>>(source),
+            Ok([0x7f, b'E', b'L', b'F', 2, ..]) => functions::<FileHeader64<Endianness>>(source),
+            Ok([0x7f, b'E', b'L', b'F', ..]) => Err(Refusal::Malformed),
+            Ok(_) | Err(Refusal::BeyondEnd) => Ok(Self::default()),
+            Err(refusal) => Err(refusal),
         }
-        // Of several names of one place the one that others see, and which says how long it is.
-        functions.sort_by_key(|it| (it.start, it.size == 0, it.is_local, it.name));
-        functions.dedup_by_key(|it| it.start);
-        functions.shrink_to_fit();
-        Ok(Self {
-            segments,
-            functions,
-        })
     }
 
     pub(super) fn count(&self) -> usize {
@@ -338,7 +239,7 @@ impl Functions {
     }
 
     /// The name, as the file has it, of the function at an offset into the file.
-    pub(super) fn find(&self, bytes: &dyn Bytes, offset: u64) -> Option<Vec<u8>> {
+    pub(super) fn find(&self, source: &impl Source, offset: u64) -> Option<Vec<u8>> {
         let inside = |segment: &&Segment| {
             offset
                 .checked_sub(segment.offset)
@@ -349,7 +250,9 @@ impl Functions {
         let function = self.at(address)?;
         let room = usize::try_from(function.room).unwrap_or(SYMBOL_MOST);
         let mut name = vec![0; room.min(SYMBOL_MOST)];
-        bytes.read(&mut name, function.name).ok()?;
+        let mut source = source.clone();
+        source.seek(SeekFrom::Start(function.name)).ok()?;
+        source.read_exact(&mut name).ok()?;
         let end = name.iter().position(|byte| *byte == 0);
         name.truncate(end.unwrap_or(name.len()));
         (!name.is_empty()).then_some(name)

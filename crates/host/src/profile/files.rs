@@ -11,8 +11,9 @@ use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
-use super::elf::{ElfError, Functions, Opened};
+use super::elf::Functions;
 use super::refusal::Refusal;
 use super::written_name::written_name;
 use crate::root::Root;
@@ -23,7 +24,7 @@ const FUNCTIONS_KEPT: usize = 8 << 20;
 const FILES_KEPT: usize = 200;
 
 /// An address in a file that a process has mapped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ask {
     pub(super) pid: u32,
     /// Where the mapping begins and ends in the process.
@@ -36,7 +37,7 @@ pub(super) struct Ask {
     pub(super) path: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Answer {
     Name(String),
     /// The file tells of no function there.
@@ -45,37 +46,26 @@ pub(super) enum Answer {
     Refused(Refusal),
 }
 
-/// Which file it is: one of the host, or one that only this mapping is known to have.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Whose {
-    Everybody {
-        device: (u32, u32),
-        inode: u64,
-    },
-    Mapping {
-        pid: u32,
-        start: u64,
-        device: (u32, u32),
-        inode: u64,
-    },
-}
+/// Which file it is, by device and number: one of the host, or one that only this mapping of a process is known to
+/// have.
+type Key = ((u32, u32), u64, Option<(u32, u64)>);
 
 #[derive(Debug)]
 pub(super) struct Files {
     root: Root,
-    known: BTreeMap<Whose, Result<Known, Refusal>>,
+    known: BTreeMap<Key, Result<Known, Refusal>>,
     functions: usize,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    file: Option<Opened>,
+    file: Option<File>,
     functions: Functions,
 }
 
 impl Known {
     fn name(&self, offset: u64) -> Option<String> {
-        let symbol = self.functions.find(self.file.as_ref()?, offset)?;
+        let symbol = self.functions.find(&self.file.as_ref()?, offset)?;
         Some(written_name(&symbol))
     }
 }
@@ -90,24 +80,12 @@ impl Files {
     }
 
     pub(super) fn answer(&mut self, ask: &Ask) -> Answer {
-        let everybody = Whose::Everybody {
-            device: ask.device,
-            inode: ask.inode,
-        };
-        let mapping = Whose::Mapping {
-            pid: ask.pid,
-            start: ask.start,
-            device: ask.device,
-            inode: ask.inode,
-        };
-        let known = [&everybody, &mapping]
-            .into_iter()
-            .find(|whose| self.known.contains_key(whose));
-        let whose = match known {
-            Some(whose) => whose.clone(),
-            None => self.open(ask, everybody, mapping),
-        };
-        match self.known.get(&whose) {
+        let everybody = (ask.device, ask.inode, None);
+        let mapping = (ask.device, ask.inode, Some((ask.pid, ask.start)));
+        let mut keys = [everybody, mapping].into_iter();
+        let known = keys.find(|key| self.known.contains_key(key));
+        let key = known.unwrap_or_else(|| self.open(ask, everybody, mapping));
+        match self.known.get(&key) {
             Some(Ok(known)) => known
                 .name(ask.offset)
                 .map_or(Answer::Nameless, Answer::Name),
@@ -116,55 +94,44 @@ impl Files {
         }
     }
 
-    fn open(&mut self, ask: &Ask, everybody: Whose, mapping: Whose) -> Whose {
+    fn open(&mut self, ask: &Ask, everybody: Key, mapping: Key) -> Key {
         if self.known.len() >= FILES_KEPT || self.functions >= FUNCTIONS_KEPT {
             self.known.clear();
             self.functions = 0;
         }
-        let (whose, known) = match open(&self.root, ask) {
+        let (key, known) = match open(&self.root, ask) {
             Ok((file, true)) => (everybody, read(file)),
             Ok((file, false)) => (mapping, read(file)),
-            Err(Unopened::Gone) => (mapping, Ok(Known::default())),
-            Err(Unopened::Refused(refusal)) => (mapping, Err(refusal)),
+            Err(None) => (mapping, Ok(Known::default())),
+            Err(Some(refusal)) => (mapping, Err(refusal)),
         };
         if let Ok(known) = &known {
             self.functions += known.functions.count();
         }
-        self.known.insert(whose.clone(), known);
-        whose
+        self.known.insert(key, known);
+        key
     }
 }
 
-fn read(file: Opened) -> Result<Known, Refusal> {
-    let functions = match Functions::read(&file) {
-        Ok(functions) => functions,
-        // Code that a VMM made itself has no names anywhere.
-        Err(ElfError::NotElf) => Functions::default(),
-        Err(error) => return Err(error.into()),
-    };
+fn read(file: File) -> Result<Known, Refusal> {
+    let functions = Functions::read(&&file)?;
     let file = Some(file);
     Ok(Known { file, functions })
 }
 
-/// Why a file is not open.
-enum Unopened {
-    /// With its process: no loss that anybody could prevent.
-    Gone,
-    Refused(Refusal),
-}
+/// Why a file is not open. `None` where it is gone with its process: a loss that cannot be prevented.
+type Unopened = Option<Refusal>;
 
-impl From<Errno> for Unopened {
-    fn from(error: Errno) -> Self {
-        match error {
-            Errno::NOENT | Errno::SRCH | Errno::NOTDIR => Self::Gone,
-            _ => Self::Refused(Refusal::Denied),
-        }
+fn unopened(error: Errno) -> Unopened {
+    match error {
+        Errno::NOENT | Errno::SRCH | Errno::NOTDIR => None,
+        _ => Some(Refusal::Denied),
     }
 }
 
 /// Opens the mapped file: as the mapping has it, which the kernel allows to few, else by its name. Tells
 /// whether it is the file of that device and number.
-fn open(root: &Root, ask: &Ask) -> Result<(Opened, bool), Unopened> {
+fn open(root: &Root, ask: &Ask) -> Result<(File, bool), Unopened> {
     let (pid, start, end) = (ask.pid, ask.start, ask.end);
     let path = ask.path.trim_start_matches('/');
     let candidates = [
@@ -182,34 +149,32 @@ fn open(root: &Root, ask: &Ask) -> Result<(Opened, bool), Unopened> {
                 }
                 refusal = Some(Refusal::OtherFile);
             }
-            Err(Unopened::Refused(other)) => refusal = refusal.or(Some(other)),
-            Err(Unopened::Gone) => {}
+            Err(other) => refusal = refusal.or(other),
         }
     }
-    Err(refusal.map_or(Unopened::Gone, Unopened::Refused))
+    Err(refusal)
 }
 
 /// A handle of a regular file, its device and number. Nothing of it is opened yet: opening a pipe would wait
 /// for a writer, and opening a device may do anything.
 fn regular(path: &Path) -> Result<(OwnedFd, (u32, u32), u64), Unopened> {
-    let handle = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let stat = rustix::fs::fstat(&handle)?;
+    let handle = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let handle = handle.map_err(unopened)?;
+    let stat = rustix::fs::fstat(&handle).map_err(unopened)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(Unopened::Refused(Refusal::NotRegular));
+        return Err(Some(Refusal::NotRegular));
     }
     let device = stat.st_dev;
     let device = (rustix::fs::major(device), rustix::fs::minor(device));
     Ok((handle, device, stat.st_ino))
 }
 
-fn reopened(handle: &OwnedFd) -> Result<Opened, Unopened> {
+fn reopened(handle: &OwnedFd) -> Result<File, Unopened> {
     // Of this process, wherever the others' folders lie.
     let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(openat(CWD, path, flags, Mode::empty())?);
-    let size = rustix::fs::fstat(&file)?.st_size;
-    let size = u64::try_from(size).unwrap_or(0);
-    Ok(Opened { file, size })
+    let file = openat(CWD, path, flags, Mode::empty()).map_err(unopened)?;
+    Ok(File::from(file))
 }
 
 #[cfg(test)]

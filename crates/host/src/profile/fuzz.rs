@@ -1,5 +1,7 @@
 //! Entry points for fuzzing: any bytes in, no panic, no contradiction.
 
+use std::io::Cursor;
+
 use super::elf::{Functions, SYMBOL_MOST};
 use super::kallsyms::Kallsyms;
 use super::maps;
@@ -39,11 +41,11 @@ pub fn sample(bytes: &[u8]) -> u64 {
 /// Reads bytes as a program of somebody else's, and all of them as a symbol.
 fn functions(bytes: &[u8]) -> u64 {
     assert!(written_name(bytes).len() <= NAME_MOST);
-    let file = bytes.to_vec();
+    let file = Cursor::new(bytes);
     let Ok(functions) = Functions::read(&file) else {
         return 0;
     };
-    for offset in 0..file.len() as u64 {
+    for offset in 0..bytes.len() as u64 {
         let name = functions.find(&file, offset).unwrap_or_default();
         assert!(name.len() <= SYMBOL_MOST, "{name:?}");
     }

@@ -7,14 +7,19 @@ const LONGEST: u64 = 1 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Kallsyms {
-    /// Sorted; each once.
-    starts: Vec<u64>,
-    /// Of each function, where its name begins in `names`, and its module.
-    what: Vec<(u32, u16)>,
-    /// Names one after the other; one ends where the next in order of `ends` begins.
+    /// Sorted by their addresses; each once.
+    functions: Vec<Known>,
+    /// Their names, one after the other.
     names: String,
-    ends: Vec<u32>,
     modules: Vec<String>,
+}
+
+/// A function: its address, where its name lies in the names, and its module.
+#[derive(Debug)]
+struct Known {
+    start: u64,
+    name: [u32; 2],
+    module: u16,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,11 +30,11 @@ pub(super) struct Function<'a> {
 }
 
 impl Kallsyms {
-    /// Reads the file: lines `address type name [module]`. Other lines are left out, and so are those
-    /// whose address is hidden (0).
+    /// Reads the file: lines `address type name [module]`. Other lines are left out, and so are hidden
+    /// addresses (0).
     pub(super) fn parse(text: &str) -> Self {
         let mut lines: Vec<Line<'_>> = text.lines().filter_map(line).collect();
-        // Of several names of one address, the one that reads best.
+        // The best readable of several names of one address.
         lines.sort_by_key(|line| (line.start, awkward(line.name), line.name.len(), line.name));
         lines.dedup_by_key(|line| line.start);
         let mut made = Self::default();
@@ -40,32 +45,33 @@ impl Kallsyms {
                 made.modules.push(line.module.to_owned());
                 next
             });
-            let begin = u32::try_from(made.names.len()).unwrap_or(u32::MAX);
+            let end = |names: &String| u32::try_from(names.len()).unwrap_or(u32::MAX);
+            let begin = end(&made.names);
             made.names.push_str(line.name);
-            made.ends
-                .push(u32::try_from(made.names.len()).unwrap_or(u32::MAX));
-            made.starts.push(line.start);
-            made.what.push((begin, module));
+            made.functions.push(Known {
+                start: line.start,
+                name: [begin, end(&made.names)],
+                module,
+            });
         }
         made
     }
 
     /// Whether it has no function: the file was not there, or hides its addresses.
     pub(super) fn is_empty(&self) -> bool {
-        self.starts.is_empty()
+        self.functions.is_empty()
     }
 
     pub(super) fn find(&self, address: u64) -> Option<Function<'_>> {
-        let at = self.starts.partition_point(|start| *start <= address);
-        let at = at.checked_sub(1)?;
-        if address - self.starts[at] >= LONGEST {
+        let at = self.functions.partition_point(|it| it.start <= address);
+        let known = &self.functions[at.checked_sub(1)?];
+        if address - known.start >= LONGEST {
             return None;
         }
-        let (begin, module) = self.what[at];
-        let name = usize::try_from(begin).ok()?..usize::try_from(self.ends[at]).ok()?;
+        let [begin, end] = known.name.map(|at| at as usize);
         Some(Function {
-            name: plain(self.names.get(name)?),
-            module: self.modules.get(usize::from(module))?,
+            name: plain(self.names.get(begin..end)?),
+            module: self.modules.get(usize::from(known.module))?,
         })
     }
 }

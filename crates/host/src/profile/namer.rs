@@ -39,7 +39,6 @@ const LOOK: Duration = Duration::from_millis(50);
 const ALLOWED: Duration = Duration::from_secs(9);
 const SHARE: u32 = 20;
 
-/// Children that are started, one after the other died.
 const CHILDREN: u32 = 8;
 
 /// Files that are named in the notes.
@@ -123,7 +122,7 @@ impl Namer {
             }
         };
         let mut wait = Wait::begin(&self.root, child.process.id());
-        let asked = child.asks.write_all(&protocol::asked(ask));
+        let asked = protocol::asked(ask).and_then(|line| child.asks.write_all(&line));
         let answer = asked.and_then(|()| child.answer(&mut wait, patience));
         self.waited += wait.slept();
         answer.map_err(|error| match error.kind() {
@@ -153,13 +152,11 @@ impl Namer {
     pub(super) fn missing(&self) -> Vec<Missing> {
         let missing = |(refusal, (files, count)): (&Refusal, &(BTreeSet<String>, u64))| {
             let files: Vec<&str> = files.iter().map(String::as_str).collect();
-            Missing {
-                field: "sample_frames.symbol".to_owned(),
-                reason: format!(
-                    "{count} addresses in VMMs have no function names. Of their file, {refusal}: {}",
-                    files.join(", ")
-                ),
-            }
+            let files = files.join(", ");
+            let reason = format!(
+                "{count} addresses in VMMs have no function names. Of their file, {refusal}: {files}"
+            );
+            Missing::new("sample_frames.symbol", reason)
         };
         self.refused.iter().map(missing).collect()
     }
@@ -211,13 +208,9 @@ impl Running {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             bytes.extend_from_slice(&piece[..read]);
-            match protocol::answer(&bytes) {
-                protocol::Parsed::Whole(answer) => {
-                    wait.look();
-                    return Ok(answer);
-                }
-                protocol::Parsed::Part => {}
-                protocol::Parsed::Nonsense => return Err(io::ErrorKind::InvalidData.into()),
+            if let Some(answer) = protocol::answer(&bytes)? {
+                wait.look();
+                return Ok(answer);
             }
         }
     }

@@ -10,6 +10,8 @@ use perf_event::{Builder, Clock, Counter, ReadFormat, SampleFlag, Sampler};
 use super::record::{self, Raw, Record};
 use crate::bpf::sample::SampleFilter;
 use crate::collector::CollectError;
+use crate::losses::RingLosses;
+use crate::opaque::Opaque;
 use crate::perf::open::{borrow, share_ring};
 
 pub(super) const SAMPLED: SampleFlag = SampleFlag::IDENTIFIER
@@ -20,28 +22,13 @@ pub(super) const SAMPLED: SampleFlag = SampleFlag::IDENTIFIER
     .union(SampleFlag::PERIOD)
     .union(SampleFlag::CALLCHAIN);
 
+#[derive(Debug)]
 pub(super) struct Ring {
     /// Owns the ring: the event that the BPF program writes to, or the first that is sampled.
-    owner: Sampler,
+    owner: Opaque<Sampler>,
     /// The sampled events with their identifiers, where no BPF program is.
     events: Vec<(u64, Event, Counter)>,
     tagged: bool,
-}
-
-impl std::fmt::Debug for Ring {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ring")
-            .field("tagged", &self.tagged)
-            .finish_non_exhaustive()
-    }
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct RingLosses {
-    /// Samples of which the ring says that it had no room for them.
-    pub(super) lost: u64,
-    /// Records that could not be read: a fault of ours or of the kernel.
-    pub(super) unreadable: u64,
 }
 
 impl Ring {
@@ -54,7 +41,7 @@ impl Ring {
     ) -> Result<Self, OpenError> {
         match filter {
             Some(filter) => Self::open_filtered(cpu, hz, events, bytes, filter),
-            None => Self::open_plain(cpu, hz, events, bytes).map_err(OpenError::Io),
+            None => Ok(Self::open_plain(cpu, hz, events, bytes)?),
         }
     }
 
@@ -69,21 +56,15 @@ impl Ring {
         writer
             .sample_period(1)
             .sample(SAMPLED.union(SampleFlag::RAW));
-        let mut owner = on_cpu(&mut writer, cpu, bytes)
-            .and_then(|counter| counter.sampled(bytes))
-            .map_err(OpenError::Io)?;
-        owner.enable().map_err(OpenError::Io)?;
-        filter
-            .send(cpu, owner.as_raw_fd())
-            .map_err(OpenError::Collect)?;
+        let mut owner = on_cpu(&mut writer, cpu, bytes)?.sampled(bytes)?;
+        owner.enable()?;
+        filter.send(cpu, owner.as_raw_fd())?;
         for (place, event) in (0..).zip(events) {
-            let counter = sampled(*event, hz, cpu, bytes).map_err(OpenError::Io)?;
-            let event = borrow(&counter).try_clone_to_owned();
-            let event = event.map_err(OpenError::Io)?;
-            filter.attach(event, place).map_err(OpenError::Collect)?;
+            let counter = sampled(*event, hz, cpu, bytes)?;
+            filter.attach(borrow(&counter).try_clone_to_owned()?, place)?;
         }
         Ok(Self {
-            owner,
+            owner: Opaque(owner),
             events: Vec::new(),
             tagged: true,
         })
@@ -104,7 +85,7 @@ impl Ring {
             events.push((counter.id(), event, counter));
         }
         Ok(Self {
-            owner,
+            owner: Opaque(owner),
             events,
             tagged: false,
         })
@@ -151,10 +132,12 @@ impl Ring {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum OpenError {
-    Io(io::Error),
-    Collect(CollectError),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Collect(#[from] CollectError),
 }
 
 /// Whether an event is there, tried on one CPU.

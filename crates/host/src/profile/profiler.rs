@@ -8,17 +8,17 @@ use haltwise_core::profile::{Event, Recorded, Rows};
 use haltwise_core::recording::{Missing, Roster};
 
 use super::ProfileOptions;
-use super::keeper::Keeper;
 use super::open::{self, OpenError, Ring};
-use super::people::People;
+use super::sampled_threads::SampledThreads;
+use super::symbol_cache::SymbolCache;
 use super::symbols::Symbols;
 use crate::bpf::sample::{Counted, SampleFilter};
 use crate::clock;
 use crate::collector::CollectError;
 use crate::cpus;
-use crate::perf::explain::{is_gone, lacking};
+use crate::losses::{self, Losses};
+use crate::perf::explain::{is_gone, refused};
 use crate::root::Root;
-use crate::support::rights;
 
 /// Between two looks at who is still there, and which CPUs are.
 const LOOK_NS: u64 = 1_000_000_000;
@@ -34,12 +34,13 @@ pub struct Profiler {
     filter: Option<SampleFilter>,
     exits_told: bool,
     rings: BTreeMap<u32, Ring>,
-    people: People,
-    keeper: Keeper,
+    sampled_threads: SampledThreads,
+    symbol_cache: SymbolCache,
     symbols: Symbols,
     missing: Vec<Missing>,
     looked_ns: u64,
     counted: Counted,
+    losses: Losses,
     samples: u64,
 }
 
@@ -84,17 +85,18 @@ impl Profiler {
         }
         let mut profiler = Self {
             root: root.clone(),
-            people: People::new(root, &options.vms),
+            sampled_threads: SampledThreads::new(root, &options.vms),
             options,
             events,
             filter,
             exits_told,
             rings: BTreeMap::new(),
-            keeper: Keeper::default(),
+            symbol_cache: SymbolCache::default(),
             symbols,
             missing,
             looked_ns: clock::monotonic_ns(),
             counted: Counted::default(),
+            losses: Losses::default(),
             samples: 0,
         };
         profiler.open_cpus(online)?;
@@ -133,7 +135,7 @@ impl Profiler {
             let online = cpus::online(&self.root)?;
             self.open_cpus(online)?;
         }
-        let changes = self.people.update(roster, thorough);
+        let changes = self.sampled_threads.update(roster, thorough);
         for pid in changes.gone {
             if let Some(filter) = &self.filter {
                 filter.remove(pid);
@@ -142,7 +144,7 @@ impl Profiler {
         for pid in changes.came {
             // A number that was another's before says nothing of this one's code.
             self.symbols.forget(pid);
-            self.keeper.forget(pid);
+            self.symbol_cache.forget(pid);
             self.symbols.meet(pid, now_ns);
             if let Some(filter) = &self.filter {
                 filter.add(pid)?;
@@ -174,23 +176,16 @@ impl Profiler {
         let first = rows.samples.len();
         for ring in self.rings.values_mut() {
             let told = ring.read(&self.events, |raw, event| {
-                let (people, symbols) = (&mut self.people, &mut self.symbols);
-                self.keeper.keep(&raw, event, people, symbols, rows);
+                let (sampled_threads, symbols) = (&mut self.sampled_threads, &mut self.symbols);
+                self.symbol_cache
+                    .keep(&raw, event, sampled_threads, symbols, rows);
             });
             // The program counts its own losses, and exactly.
             let from_ring = if self.filter.is_some() { 0 } else { told.lost };
-            for (count, place) in [
-                (from_ring, "samples: ring full (of all processes)"),
-                (told.unreadable, "samples: records that could not be read"),
-            ] {
-                if count > 0 {
-                    lost.push(Lost {
-                        time_ns: now_ns,
-                        count,
-                        place: place.to_owned(),
-                    });
-                }
-            }
+            let place = "samples: ring full (of all processes)";
+            losses::push(lost, now_ns, from_ring, place);
+            let place = "samples: records that could not be read";
+            losses::push(lost, now_ns, told.unreadable, place);
         }
         self.samples += (rows.samples.len() - first) as u64;
         rows.samples[first..].sort_by_key(|sample| (sample.time_ns, sample.cpu));
@@ -200,16 +195,9 @@ impl Profiler {
         let Some(filter) = &self.filter else {
             return Ok(());
         };
-        let counted = filter.counted()?;
-        let count = counted.lost.saturating_sub(self.counted.lost);
-        if count > 0 {
-            lost.push(Lost {
-                time_ns: now_ns,
-                count,
-                place: "samples: ring full".to_owned(),
-            });
-        }
-        self.counted = counted;
+        self.counted = filter.counted()?;
+        let counts = [(self.counted.lost, "samples: ring full")];
+        self.losses.report(lost, now_ns, counts);
         Ok(())
     }
 
@@ -281,19 +269,15 @@ fn choose(
         }
     }
     if !absent.is_empty() {
-        missing.push(Missing {
-            field: "samples.event".to_owned(),
-            reason: format!("this host does not count {}", absent.join(", ")),
-        });
+        let reason = format!("this host does not count {}", absent.join(", "));
+        missing.push(Missing::new("samples.event", reason));
     }
     Ok(events)
 }
 
 fn without_bpf(error: &CollectError) -> Missing {
-    Missing {
-        field: "samples".to_owned(),
-        reason: format!("without BPF, samples of all processes are read and most dropped: {error}"),
-    }
+    let why = "without BPF, samples of all processes are read and most dropped";
+    Missing::new("samples", format!("{why}: {error}"))
 }
 
 fn explain(cpu: u32, error: std::io::Error) -> CollectError {
@@ -302,26 +286,6 @@ fn explain(cpu: u32, error: std::io::Error) -> CollectError {
 
 fn explain_event(event: Event, error: std::io::Error) -> CollectError {
     refused(format!("sample {event}"), error)
-}
-
-fn refused(what: String, error: std::io::Error) -> CollectError {
-    use rustix::io::Errno;
-    match error.kind() {
-        std::io::ErrorKind::PermissionDenied => CollectError::Denied {
-            what,
-            need: lacking(rights::may_trace_now()),
-        },
-        _ => match Errno::from_io_error(&error) {
-            Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV) => CollectError::Unsupported {
-                what,
-                source: Some(error),
-            },
-            _ => CollectError::Failed {
-                what,
-                source: error,
-            },
-        },
-    }
 }
 
 /// The ring of one of so many CPUs: from 256 KiB, where a sample of the deepest stacks takes 2 KiB, to

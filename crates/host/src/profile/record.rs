@@ -7,6 +7,8 @@
 use haltwise_core::exit::Isa;
 use haltwise_core::profile::{Hit, Phase};
 
+use crate::bytes::{u32_at, u64_at};
+
 const PERF_RECORD_LOST: u32 = 2;
 const PERF_RECORD_SAMPLE: u32 = 9;
 const CPUMODE: u16 = 7;
@@ -151,16 +153,6 @@ fn tag(bytes: &[u8]) -> Option<Tag> {
         isa: Isa::from_code(u32::from(isa)),
         reason: u32_at(bytes, 8)?,
     })
-}
-
-fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
-    let bytes = bytes.get(offset..offset.checked_add(4)?)?;
-    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
-}
-
-fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
-    let bytes = bytes.get(offset..offset.checked_add(8)?)?;
-    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! Why a file gives no names: said in the capture's notes, in words of ours alone.
 
-use super::elf::ElfError;
+use serde::{Deserialize, Serialize};
 
 /// Why a file gives no names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, thiserror::Error,
+)]
 pub(super) enum Refusal {
     #[error("it cannot be opened or read with the rights at hand")]
     Denied,
@@ -34,56 +36,4 @@ pub(super) enum Refusal {
     Exhausted,
     #[error("the time for reading the files of all VMs was used up")]
     OverTime,
-}
-
-const ALL: [Refusal; 13] = [
-    Refusal::Denied,
-    Refusal::NotRegular,
-    Refusal::OtherFile,
-    Refusal::BeyondEnd,
-    Refusal::Failed,
-    Refusal::TooLarge,
-    Refusal::Malformed,
-    Refusal::Late,
-    Refusal::Died,
-    Refusal::Nonsense,
-    Refusal::NoReader,
-    Refusal::Exhausted,
-    Refusal::OverTime,
-];
-
-impl Refusal {
-    pub(super) fn code(self) -> u8 {
-        let place = ALL.iter().position(|it| *it == self);
-        place.and_then(|at| u8::try_from(at).ok()).unwrap_or(0)
-    }
-
-    pub(super) fn from_code(code: u8) -> Option<Self> {
-        ALL.get(usize::from(code)).copied()
-    }
-}
-
-impl From<ElfError> for Refusal {
-    fn from(error: ElfError) -> Self {
-        match error {
-            ElfError::BeyondEnd => Self::BeyondEnd,
-            ElfError::Failed => Self::Failed,
-            ElfError::TooLarge => Self::TooLarge,
-            ElfError::NotElf | ElfError::Malformed => Self::Malformed,
-        }
-    }
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn numbers_go_there_and_back() {
-        for (code, refusal) in (0..).zip(ALL) {
-            assert_eq!(refusal.code(), code);
-            assert_eq!(Refusal::from_code(code), Some(refusal));
-        }
-        assert_eq!(Refusal::from_code(13), None);
-    }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Cursor;
 use std::os::unix::fs::FileExt;
 
 use haltwise_core::profile::Space;
@@ -14,6 +15,7 @@ use super::kallsyms::Kallsyms;
 use super::maps::{self, Mapping};
 use super::namer::Namer;
 use super::written_name::written_name;
+use crate::opaque::Opaque;
 use crate::root::Root;
 
 /// `/proc/kallsyms` is read up to here: some ten times what kernels have.
@@ -34,9 +36,10 @@ pub(super) struct Place {
     pub(super) address: Option<u64>,
 }
 
+#[derive(Debug)]
 pub(super) struct Symbols {
     root: Root,
-    kernel: Kallsyms,
+    kernel: Opaque<Kallsyms>,
     processes: BTreeMap<u32, Process>,
     vdso: Option<Vdso>,
     namer: Namer,
@@ -48,22 +51,13 @@ struct Process {
     looked_ns: u64,
 }
 
-impl std::fmt::Debug for Symbols {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Symbols")
-            .field("processes", &self.processes.len())
-            .field("namer", &self.namer)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Symbols {
     pub(super) fn load(root: &Root) -> Self {
         let kallsyms = root.long_bytes("proc/kallsyms", KALLSYMS_MOST);
         let kallsyms = kallsyms.unwrap_or_default();
         Self {
             root: root.clone(),
-            kernel: Kallsyms::parse(&String::from_utf8_lossy(&kallsyms)),
+            kernel: Opaque(Kallsyms::parse(&String::from_utf8_lossy(&kallsyms))),
             processes: BTreeMap::new(),
             vdso: Vdso::own(root),
             namer: Namer::new(root),
@@ -155,12 +149,12 @@ impl Vdso {
         let mut code = vec![0; usize::try_from(vdso.end - vdso.start).ok()?];
         let memory = File::open(root.path("proc/self/mem")).ok()?;
         memory.read_exact_at(&mut code, vdso.start).ok()?;
-        let functions = Functions::read(&code).ok()?;
+        let functions = Functions::read(&Cursor::new(&code)).ok()?;
         Some(Self { code, functions })
     }
 
     fn name(&self, offset: u64) -> Option<String> {
-        let symbol = self.functions.find(&self.code, offset)?;
+        let symbol = self.functions.find(&Cursor::new(&self.code), offset)?;
         Some(written_name(&symbol))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The process gets mounts of its own, all of them read-only but those of its output. That holds for whatever it
 //! opens by a name, `/proc` and `/sys` among it. Landlock would say the same, but forbids what a recorder is for:
-//! who is bound by it may not look into processes that are not.
+//! a process bound by it may not look into processes that are not.
 //!
 //! The only file of the sandbox with unsafe code. JUSTIFICATION: no crate here has a call for `mount_setattr`.
 #![expect(unsafe_code, reason = "a system call without a wrapper")]

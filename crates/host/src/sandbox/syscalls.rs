@@ -257,7 +257,6 @@ mod filter {
         }
     }
 
-    /// Whether this kernel has no filters.
     fn is_absent(error: &seccompiler::Error) -> bool {
         let (seccompiler::Error::Prctl(refusal) | seccompiler::Error::Seccomp(refusal)) = error
         else {

@@ -4,86 +4,70 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::root::{Root, RootError};
 
-/// A capability that a recorder makes use of, with its bit in `/proc/self/status`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Capability {
-    DacReadSearch = 2,
-    /// Lock memory beyond the limit.
-    IpcLock = 14,
-    SysPtrace = 19,
-    /// Everything, before the others were split off (5.8).
-    SysAdmin = 21,
-    Syslog = 34,
-    Perfmon = 38,
-    Bpf = 39,
-    /// Open the files that a process has mapped (5.9).
-    CheckpointRestore = 40,
-}
-
-impl Capability {
-    /// All of them, the most needed first.
-    pub const ALL: [Self; 8] = [
-        Self::Bpf,
-        Self::Perfmon,
-        Self::SysPtrace,
-        Self::DacReadSearch,
-        Self::IpcLock,
-        Self::Syslog,
-        Self::CheckpointRestore,
-        Self::SysAdmin,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::DacReadSearch => "CAP_DAC_READ_SEARCH",
-            Self::IpcLock => "CAP_IPC_LOCK",
-            Self::SysPtrace => "CAP_SYS_PTRACE",
-            Self::SysAdmin => "CAP_SYS_ADMIN",
-            Self::Syslog => "CAP_SYSLOG",
-            Self::Perfmon => "CAP_PERFMON",
-            Self::Bpf => "CAP_BPF",
-            Self::CheckpointRestore => "CAP_CHECKPOINT_RESTORE",
-        }
-    }
-
+/// A capability that a recorder makes use of.
+#[derive(Debug)]
+pub struct Capability {
+    pub name: &'static str,
+    pub own: CapabilitySet,
     /// Which sources, modes and names a recording has by it.
-    pub fn gives(self) -> &'static str {
-        match self {
-            Self::Bpf => {
-                "with CAP_PERFMON: source bpf, the modes events, counts and stats, --exits, and VMs of all users"
-            }
-            Self::Perfmon => "source tracepoints; --profile; with CAP_BPF: source bpf",
-            Self::SysPtrace => {
-                "with CAP_DAC_READ_SEARCH: names of other users' VMs, and their processes for source tracepoints"
-            }
-            Self::DacReadSearch => {
-                "with CAP_SYS_PTRACE: names of other users' VMs; tracefs, for source tracepoints"
-            }
-            Self::IpcLock => {
-                "source tracepoints and --profile: buffers larger than kernel.perf_event_mlock_kb"
-            }
-            Self::Syslog => "--profile: names of kernel functions where their addresses are hidden",
-            Self::CheckpointRestore => {
-                "--profile: function names of VMMs whose files are deleted, in a container or on btrfs"
-            }
-            Self::SysAdmin => {
-                "what the BPF programs cost; mounting tracefs; read-only mounts for the recorder. Before Linux 5.8 \
-                 also what CAP_BPF and CAP_PERFMON give, before 5.9 what CAP_CHECKPOINT_RESTORE gives"
-            }
-        }
-    }
+    pub gives: &'static str,
 }
+
+/// All of them, the most needed first.
+pub const CAPABILITIES: [Capability; 8] = [
+    Capability {
+        name: "CAP_BPF",
+        own: CapabilitySet::BPF,
+        gives: "with CAP_PERFMON: source bpf, the modes events, counts and stats, --exits, and VMs of all users",
+    },
+    Capability {
+        name: "CAP_PERFMON",
+        own: CapabilitySet::PERFMON,
+        gives: "source tracepoints; --profile; with CAP_BPF: source bpf",
+    },
+    Capability {
+        name: "CAP_SYS_PTRACE",
+        own: CapabilitySet::SYS_PTRACE,
+        gives: "with CAP_DAC_READ_SEARCH: names of other users' VMs, and their processes for source tracepoints",
+    },
+    Capability {
+        name: "CAP_DAC_READ_SEARCH",
+        own: CapabilitySet::DAC_READ_SEARCH,
+        gives: "with CAP_SYS_PTRACE: names of other users' VMs; tracefs, for source tracepoints",
+    },
+    Capability {
+        name: "CAP_IPC_LOCK",
+        own: CapabilitySet::IPC_LOCK,
+        gives: "source tracepoints and --profile: buffers larger than kernel.perf_event_mlock_kb",
+    },
+    Capability {
+        name: "CAP_SYSLOG",
+        own: CapabilitySet::SYSLOG,
+        gives: "--profile: names of kernel functions where their addresses are hidden",
+    },
+    Capability {
+        name: "CAP_CHECKPOINT_RESTORE",
+        own: CapabilitySet::CHECKPOINT_RESTORE,
+        gives: "--profile: function names of VMMs whose files are deleted, in a container or on btrfs",
+    },
+    Capability {
+        name: "CAP_SYS_ADMIN",
+        own: CapabilitySet::SYS_ADMIN,
+        gives: "what the BPF programs cost; mounting tracefs; read-only mounts for the recorder. Before Linux 5.8 \
+                also what CAP_BPF and CAP_PERFMON give, before 5.9 what CAP_CHECKPOINT_RESTORE gives",
+    },
+];
 
 const STATUS: &str = "proc/self/status";
 
 /// Whether this very process may trace the kernel now.
 pub(crate) fn may_trace_now() -> bool {
-    holds(CapabilitySet::PERFMON) || holds(CapabilitySet::SYS_ADMIN)
+    capabilities(None).is_ok_and(|sets| has_either(sets.effective, CapabilitySet::PERFMON))
 }
 
 /// Whether it may load BPF programs.
 pub(crate) fn may_load_now() -> bool {
-    holds(CapabilitySet::BPF | CapabilitySet::PERFMON) || holds(CapabilitySet::SYS_ADMIN)
+    capabilities(None).is_ok_and(|sets| has_either(sets.effective, TO_LOAD))
 }
 
 /// Whether a filter of system calls (seccomp) stands over it, as container engines install one.
@@ -92,13 +76,17 @@ pub(crate) fn is_filtered_now() -> bool {
     status.is_ok_and(|status| is_filtered(&status))
 }
 
-fn holds(wanted: CapabilitySet) -> bool {
-    capabilities(None).is_ok_and(|sets| sets.effective.contains(wanted))
+/// Capabilities to load BPF programs.
+const TO_LOAD: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
+
+/// Whether these capabilities are held, or the one that stood for them before.
+fn has_either(held: CapabilitySet, wanted: CapabilitySet) -> bool {
+    held.contains(wanted) || held.contains(CapabilitySet::SYS_ADMIN)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rights {
-    effective: u64,
+    effective: CapabilitySet,
     /// `kernel.perf_event_paranoid`; `None` where perf events are not built in.
     pub perf_event_paranoid: Option<i32>,
     /// Processes have the numbers here that the kernel's events give them.
@@ -125,30 +113,29 @@ impl Rights {
         })
     }
 
-    pub fn has(&self, capability: Capability) -> bool {
-        self.effective & (1 << (capability as u64)) != 0
+    pub fn has(&self, capabilities: CapabilitySet) -> bool {
+        self.effective.contains(capabilities)
     }
 
     /// May load and attach the BPF programs of the BPF source.
     pub fn may_load_bpf(&self) -> bool {
-        self.has(Capability::SysAdmin)
-            || (self.has(Capability::Bpf) && self.has(Capability::Perfmon))
+        has_either(self.effective, TO_LOAD)
     }
 
     /// May read the raw data of tracepoints on whole CPUs (`perf_paranoid_tracepoint_raw` in
     /// `include/linux/perf_event.h`).
     pub fn may_trace(&self) -> bool {
-        self.has(Capability::SysAdmin)
-            || self.has(Capability::Perfmon)
+        has_either(self.effective, CapabilitySet::PERFMON)
             || self.perf_event_paranoid.is_some_and(|level| level < 0)
     }
 }
 
-fn effective(status: &str) -> Option<u64> {
+fn effective(status: &str) -> Option<CapabilitySet> {
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(line.trim(), 16).ok()
+    let bits = u64::from_str_radix(line.trim(), 16).ok()?;
+    Some(CapabilitySet::from_bits_retain(bits))
 }
 
 /// `SECCOMP_MODE_FILTER` in `include/uapi/linux/seccomp.h` is 2.
@@ -163,7 +150,7 @@ fn is_filtered(status: &str) -> bool {
 mod test {
     use super::*;
 
-    fn with(effective: u64, paranoid: Option<i32>) -> Rights {
+    fn with(effective: CapabilitySet, paranoid: Option<i32>) -> Rights {
         Rights {
             effective,
             perf_event_paranoid: paranoid,
@@ -174,7 +161,8 @@ mod test {
     #[test]
     fn the_mask_is_read_as_the_kernel_writes_it() {
         let status = "Name:\tx\nCapPrm:\t0\nCapEff:\t000001fffeffffff\nCapBnd:\t0\n";
-        assert_eq!(effective(status), Some(0x1ff_feff_ffff));
+        let bits = effective(status).map(|it| it.bits());
+        assert_eq!(bits, Some(0x1ff_feff_ffff));
         for bad in ["", "CapEff:", "CapEff:\tzz", "CapPrm:\t1"] {
             assert_eq!(effective(bad), None, "{bad}");
         }
@@ -192,13 +180,14 @@ mod test {
 
     #[test]
     fn who_may_do_what() {
-        let (bpf, perfmon, admin) = (1 << 39, 1 << 38, 1 << 21);
+        let (bpf, perfmon) = (CapabilitySet::BPF, CapabilitySet::PERFMON);
+        let (admin, none) = (CapabilitySet::SYS_ADMIN, CapabilitySet::empty());
         assert!(with(admin, Some(2)).may_load_bpf());
         assert!(with(bpf | perfmon, Some(2)).may_load_bpf());
         assert!(!with(bpf, Some(2)).may_load_bpf());
         assert!(with(perfmon, Some(2)).may_trace());
-        assert!(with(0, Some(-1)).may_trace());
-        assert!(!with(0, Some(0)).may_trace());
-        assert!(!with(0, None).may_trace());
+        assert!(with(none, Some(-1)).may_trace());
+        assert!(!with(none, Some(0)).may_trace());
+        assert!(!with(none, None).may_trace());
     }
 }

@@ -1,4 +1,4 @@
-//! What is peculiar about this kernel and these settings: the findings behind `doctor`.
+//! What is peculiar about this kernel and these settings: the findings of `status --check`.
 //!
 //! Pure: a release and the settings in, findings out. Each is dated with the kernels that it holds for.
 
@@ -10,59 +10,54 @@ use crate::knob;
 
 /// What the kernel's version alone says.
 pub(super) fn by_version(kernel: &KernelRelease) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut add = |level, what: &str, why: &str, remedy: Option<&str>| {
-        findings.push(Finding::new(level, what, why, remedy));
-    };
-    if kernel.has_backports() {
-        add(
+    let traps = [
+        (
+            kernel.has_backports(),
             Level::Note,
             "the distributor carries newer code under an older kernel number",
             "findings by version may not hold for this kernel",
             Some("trust what a recording shows over what the version says"),
-        );
-    }
-    if !kernel.is_from(4, 3) {
-        add(
+        ),
+        (
+            !kernel.is_from(4, 3),
             Level::Problem,
             "this kernel has no polling window",
             "before 4.3 every halt polls for the whole of halt_poll_ns, without a trace event",
             None,
-        );
-    }
-    if kernel.is_from(5, 8) && !kernel.is_from(6, 1) {
-        add(
+        ),
+        (
+            kernel.is_from(5, 8) && !kernel.is_from(6, 1),
             Level::Warning,
             "a VM keeps the halt_poll_ns that was set when it was started",
             "kernels 5.8 to 6.0 copy the parameter when a VM is made; later writes apply to new VMs only",
             Some("restart or migrate VMs after a change, or set the cap inside the VMM"),
-        );
-    }
-    if kernel.is_from(5, 8) && !kernel.is_from(5, 13) {
-        add(
+        ),
+        (
+            kernel.is_from(5, 8) && !kernel.is_from(5, 13),
             Level::Note,
             "growth is capped by the module parameter even where a VM has its own ceiling",
             "kernels 5.8 to 5.12 compare with the wrong ceiling",
             None,
-        );
-    }
-    if !kernel.is_from(5, 17) {
-        add(
+        ),
+        (
+            !kernel.is_from(5, 17),
             Level::Note,
             "KVM counts a poll as successful only if the wake came while it polled",
             "before 5.17; later kernels count every halt that polled and was never scheduled out",
             None,
-        );
-    }
-    if !kernel.is_from(5, 13) {
-        add(
+        ),
+        (
+            !kernel.is_from(5, 13),
             Level::Note,
             "polling goes on while another task waits for the CPU under a CPU quota",
             "before 5.13 (and stable kernels without that fix) need_resched() does not stop polling",
             None,
-        );
-    }
-    findings
+        ),
+    ];
+    let traps = traps.into_iter().filter(|(holds, ..)| *holds);
+    traps
+        .map(|(_, level, what, why, remedy)| Finding::new(level, what, why, remedy))
+        .collect()
 }
 
 pub(super) fn by_settings(kernel: &KernelRelease, knobs: &[Knob]) -> Vec<Finding> {

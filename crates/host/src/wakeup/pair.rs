@@ -2,13 +2,13 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, Scope, ScopedJoinHandle};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use haltwise_core::units::Nanos;
-use rustix::thread::CpuSet;
 
 use crate::clock;
+use crate::cpus::pin;
 
 /// First rounds are not looked at: caches are cold, and the threads may just have come to their CPUs.
 const WARM_UP: u64 = 8;
@@ -55,29 +55,16 @@ impl Pair {
         let line = Line::default();
         thread::scope(|scope| {
             let sleeper = scope.spawn(|| self.sleep(&line));
-            let waker = self.spawn_waker(scope, &line, &sleeper);
-            let sent = waker
-                .join()
-                .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
-            let woken = sleeper
-                .join()
-                .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
+            let woken = sleeper.thread().clone();
+            let line = &line;
+            let waker = scope.spawn(move || self.wake(line, &woken));
+            let (sent, woken) = (joined(waker), joined(sleeper));
             Ok(rounds(&sent?, &woken?))
         })
     }
 
-    fn spawn_waker<'scope>(
-        &'scope self,
-        scope: &'scope Scope<'scope, '_>,
-        line: &'scope Line,
-        sleeper: &ScopedJoinHandle<'scope, io::Result<Vec<Woken>>>,
-    ) -> ScopedJoinHandle<'scope, io::Result<Vec<[u64; 2]>>> {
-        let sleeper = sleeper.thread().clone();
-        scope.spawn(move || self.wake(line, &sleeper))
-    }
-
     fn sleep(&self, line: &Line) -> io::Result<Vec<Woken>> {
-        // Whoever could not be pinned answers all the same: the waker waits for it.
+        // A sleeper that could not be pinned answers all the same: the waker waits for it.
         let pinned = pin(self.cpus[0]);
         let mut woken = Vec::with_capacity(usize::try_from(self.rounds + WARM_UP).unwrap_or(0));
         let mut cpu_ns = clock::thread_cpu_ns();
@@ -145,12 +132,7 @@ fn rounds(sent: &[[u64; 2]], woken: &[Woken]) -> Vec<Round> {
     .collect()
 }
 
-pub(super) fn pin(cpu: u32) -> io::Result<()> {
-    let mut set = CpuSet::new();
-    let index = usize::try_from(cpu).unwrap_or(usize::MAX);
-    if index >= CpuSet::MAX_CPU {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    set.set(index);
-    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+pub(super) fn joined<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
+    let panicked = |_| Err(io::ErrorKind::Other.into());
+    thread.join().unwrap_or_else(panicked)
 }

@@ -16,35 +16,31 @@ mod ipi;
 mod signal;
 mod timer;
 
+use std::{io, thread};
+
 use haltwise_core::replay::calibration::written::Written;
 use haltwise_core::stats::{Estimate, median_estimate};
 
 use super::Plan;
+use super::pair::joined;
+use crate::cpus::pin;
 
 /// Values of each price, one a repetition.
 const REPETITIONS: usize = 31;
 
-/// A price, or why there is none.
 type Priced = Result<Estimate, String>;
 
 /// Measures them, and adds them to what was found; what could not be measured becomes a note.
 pub fn add(found: &mut Written, plan: &Plan) {
-    let place = exit::place();
-    let guests = match place {
-        exit::Place::Guest => measured(plan),
-        exit::Place::Machine => {
-            let text = "exits, timer writes and IPIs have no price here: CPUID reports no hypervisor, so that this \
-                        machine is not a guest";
-            found.notes.push(text.to_owned());
-            return;
+    let why_not = match exit::is_guest() {
+        Some(true) => return put(found, measured(plan)),
+        Some(false) => {
+            "exits, timer writes and IPIs have no price here: CPUID reports no hypervisor, so that this machine is not a \
+             guest"
         }
-        exit::Place::Elsewhere => {
-            let text = "exits, timer writes and IPIs are measured in guests on x86_64 only";
-            found.notes.push(text.to_owned());
-            return;
-        }
+        None => "exits, timer writes and IPIs are measured in guests on x86_64 only",
     };
-    put(found, guests);
+    found.notes.push(why_not.to_owned());
 }
 
 fn measured(plan: &Plan) -> [Priced; 3] {
@@ -74,6 +70,23 @@ fn put(found: &mut Written, [exit, timer_write, ipi]: [Priced; 3]) {
     found.ipi_cpu_ns = ipi;
 }
 
+/// The values of repetitions on a CPU, in a thread of its own. The first is not looked at: caches are cold.
+fn repeated(
+    cpu: u32,
+    repetition: impl Fn() -> io::Result<Option<f64>> + Sync,
+) -> Result<Vec<f64>, String> {
+    let values = thread::scope(|scope| {
+        let measuring = scope.spawn(|| {
+            pin(cpu)?;
+            let values = (0..=REPETITIONS).map(|_| repetition()).skip(1);
+            values.collect::<io::Result<Vec<_>>>()
+        });
+        joined(measuring)
+    });
+    let values = values.map_err(|error| failed(&error))?;
+    Ok(values.into_iter().flatten().collect())
+}
+
 /// The price that the differences of all repetitions give.
 fn of_differences(differences: &[f64]) -> Priced {
     let Some(price) = median_estimate(differences) else {
@@ -98,8 +111,7 @@ fn middle(times: &[u64]) -> Option<f64> {
     median_estimate(&times).map(|estimate| estimate.median)
 }
 
-/// Why a thread could not measure.
-fn failed(error: &std::io::Error) -> String {
+fn failed(error: &io::Error) -> String {
     format!("the system refused: {error}")
 }
 

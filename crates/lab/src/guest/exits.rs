@@ -7,7 +7,7 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::{CodeAssembler, al, byte_ptr, cx, di, dword_ptr, dx, eax, ecx, edx, si};
 
 use super::tick::{DEADLINE_MODE, arm_deadline};
-use super::{Assembly, Program, TICK, msr};
+use super::{Assembly, Program, TICK, here, msr};
 use crate::memory::{counter, param};
 
 /// How often a round makes each kind of exit.
@@ -36,8 +36,7 @@ pub fn program() -> Result<Program, IcedError> {
     assembly.asm.xor(si, si)?;
     assembly.wrmsr(msr::LVT_TIMER, 0, DEADLINE_MODE | u32::from(TICK))?;
     let a = &mut assembly.asm;
-    let mut round = a.create_label();
-    a.set_label(&mut round)?;
+    let round = here(a)?;
     a.mov(dx, u32::from(OUT_PORT))?;
     counted_by_vmm(a, out, |a| a.out(dx, al))?;
     a.mov(dx, u32::from(IN_PORT))?;
@@ -55,8 +54,7 @@ pub fn program() -> Result<Program, IcedError> {
     a.xor(edx, edx)?;
     counted_by_guest(a, wrmsr, counter::WRMSRS, CodeAssembler::wrmsr)?;
     a.mov(di, hlt)?;
-    let mut arm = a.create_label();
-    a.set_label(&mut arm)?;
+    let arm = here(a)?;
     arm_deadline(&mut assembly)?;
     assembly.halt(TICK)?;
     assembly.wrmsr(msr::EOI, 0, 0)?;
@@ -73,8 +71,7 @@ type Emit = fn(&mut CodeAssembler) -> Result<(), IcedError>;
 
 fn counted_by_vmm(a: &mut CodeAssembler, count: u32, exit: Emit) -> Result<(), IcedError> {
     a.mov(cx, count)?;
-    let mut again = a.create_label();
-    a.set_label(&mut again)?;
+    let again = here(a)?;
     exit(a)?;
     a.loop_(again)
 }
@@ -86,8 +83,7 @@ fn counted_by_guest(
     exit: Emit,
 ) -> Result<(), IcedError> {
     a.mov(di, count)?;
-    let mut again = a.create_label();
-    a.set_label(&mut again)?;
+    let again = here(a)?;
     exit(a)?;
     a.inc(dword_ptr(counter))?;
     a.dec(di)?;

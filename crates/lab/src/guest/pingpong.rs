@@ -8,9 +8,9 @@
 //! interrupt's end.
 
 use iced_x86::IcedError;
-use iced_x86::code_asm::{al, bp, dword_ptr, dx, eax, ecx, edx, sp};
+use iced_x86::code_asm::{CodeAssembler, CodeLabel, al, bp, dword_ptr, dx, eax, ecx, edx, sp};
 
-use super::{Assembly, Program, Stamps, WAKE, msr};
+use super::{Assembly, Program, Stamps, WAKE, here, msr};
 use crate::memory::{STACK_TOP, counter};
 
 pub fn program(stamps: Stamps) -> Result<Program, IcedError> {
@@ -18,13 +18,7 @@ pub fn program(stamps: Stamps) -> Result<Program, IcedError> {
     let a = &mut assembly.asm;
     a.mov(ecx, msr::EOI)?;
     a.xor(eax, eax)?;
-    let answer = assembly.here()?;
-    let a = &mut assembly.asm;
-    a.mov(dx, bp)?;
-    a.inc(dword_ptr(counter::HALTS))?;
-    a.out(dx, al)?;
-    a.sti()?;
-    a.hlt()?;
+    let answer = answer(a)?;
     let wake = assembly.here()?;
     assembly.vectors.push((WAKE, wake));
     let a = &mut assembly.asm;
@@ -45,14 +39,18 @@ pub fn program(stamps: Stamps) -> Result<Program, IcedError> {
 /// Assembles the one without a local APIC.
 pub fn bare_program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
-    let answer = assembly.here()?;
-    let a = &mut assembly.asm;
+    let answer = answer(&mut assembly.asm)?;
+    assembly.enter(WAKE)?;
+    assembly.asm.jmp(answer)?;
+    assembly.finish()
+}
+
+fn answer(a: &mut CodeAssembler) -> Result<CodeLabel, IcedError> {
+    let answer = here(a)?;
     a.mov(dx, bp)?;
     a.inc(dword_ptr(counter::HALTS))?;
     a.out(dx, al)?;
     a.sti()?;
     a.hlt()?;
-    assembly.enter(WAKE)?;
-    assembly.asm.jmp(answer)?;
-    assembly.finish()
+    Ok(answer)
 }

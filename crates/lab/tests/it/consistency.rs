@@ -3,7 +3,7 @@
 use haltwise_core::hist::KvmHist;
 use haltwise_lab::outcome::VcpuOutcome;
 
-use crate::lab::{kvm, run, stat, vcpus};
+use crate::lab::{kvm, run};
 
 fn count(vcpu: &VcpuOutcome, hist: &str) -> Option<u64> {
     vcpu.hist.get(hist).map(KvmHist::count)
@@ -12,8 +12,8 @@ fn count(vcpu: &VcpuOutcome, hist: &str) -> Option<u64> {
 /// What holds of KVM's counters whatever the host does.
 fn fits(vcpu: &VcpuOutcome, what: &str) {
     let (Some(polls), Some(attempts)) = (
-        stat(vcpu, "halt_successful_poll"),
-        stat(vcpu, "halt_attempted_poll"),
+        vcpu.stat("halt_successful_poll"),
+        vcpu.stat("halt_attempted_poll"),
     ) else {
         return;
     };
@@ -32,9 +32,7 @@ fn fits(vcpu: &VcpuOutcome, what: &str) {
 
 #[test]
 fn polls_and_waits_account_for_the_halts() {
-    if !kvm() {
-        return;
-    }
+    let Some(()) = kvm() else { return };
     for args in [
         "pingpong --rounds 500 --gap fixed:50us --cap 400us",
         "pingpong --rounds 500 --gap exp:60us",
@@ -43,7 +41,7 @@ fn polls_and_waits_account_for_the_halts() {
         "ipi --rounds 500 --cap 1ms",
         "idle --rounds 5 --gap fixed:1ms --vms 2",
     ] {
-        for vcpu in vcpus(&run(args)) {
+        for vcpu in run(args).vcpus() {
             fits(vcpu, args);
         }
     }
@@ -51,29 +49,25 @@ fn polls_and_waits_account_for_the_halts() {
 
 #[test]
 fn with_a_cap_of_zero_nothing_is_polled() {
-    if !kvm() {
-        return;
-    }
+    let Some(()) = kvm() else { return };
     for cap in ["0", "off"] {
         let outcome = run(&format!(
             "pingpong --rounds 300 --gap fixed:200us --cap {cap}"
         ));
         assert_eq!(outcome.vms[0].vm_max_halt_poll_ns, Some(0));
-        for vcpu in vcpus(&outcome) {
+        for vcpu in outcome.vcpus() {
             fits(vcpu, cap);
-            assert_eq!(stat(vcpu, "halt_attempted_poll").unwrap_or(0), 0);
-            assert_eq!(stat(vcpu, "halt_poll_success_ns").unwrap_or(0), 0);
+            assert_eq!(vcpu.stat("halt_attempted_poll").unwrap_or(0), 0);
+            assert_eq!(vcpu.stat("halt_poll_success_ns").unwrap_or(0), 0);
         }
     }
 }
 
 #[test]
 fn the_scheduler_bears_witness_to_the_waits() {
-    if !kvm() {
-        return;
-    }
+    let Some(()) = kvm() else { return };
     let outcome = run("pingpong --rounds 400 --gap fixed:300us --cap 0");
-    for vcpu in vcpus(&outcome) {
+    for vcpu in outcome.vcpus() {
         let (Some(switches), Some(waits)) = (vcpu.voluntary_switches, vcpu.waits()) else {
             continue;
         };

@@ -22,6 +22,15 @@ fn nonsense_is_a_usage_error() {
         "run ipi --vcpus 1",
         "run tick-pit --gap exp:1ms",
         "run idle --gap fixed:1us",
+        "run tick --halt-loop off",
+        "run pingpong-stamped --halt-loop off",
+        "run pingpong --halt-loop none",
+        "run pingpong --halt-loop fixed",
+        "run pingpong --halt-loop off --cap 0",
+        "run pingpong --halts-out x",
+        "run poller --guest-poll kvm",
+        "run poller --guest-poll fixed:10us",
+        "run poller --guest-poll guest-haltpoll:most=1us",
     ] {
         let output = lab(args);
         assert_eq!(output.status.code(), Some(2), "{args}: {}", stderr(&output));
@@ -31,10 +40,21 @@ fn nonsense_is_a_usage_error() {
 }
 
 #[test]
-fn a_trace_that_cannot_be_read_is_named() {
-    let output = lab("run pingpong --gap trace:/nonexistent/gaps");
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("`/nonexistent/gaps`"));
+fn a_file_that_cannot_be_read_is_named() {
+    let lengths = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(lengths.path(), "12\nlong\n").unwrap();
+    let windows = format!("windows --policy off {}", lengths.path().display());
+    for (args, named) in [
+        (
+            "run pingpong --gap trace:/nonexistent/gaps",
+            "`/nonexistent/gaps`",
+        ),
+        (&windows, "line 2 of"),
+    ] {
+        let output = lab(args);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains(named));
+    }
 }
 
 #[test]
@@ -63,9 +83,7 @@ fn without_kvm_the_host_is_unsupported() {
 #[test]
 #[expect(clippy::print_stdout, reason = "a skipped test must say so")]
 fn without_permission_the_hint_says_who_may() {
-    if !kvm() {
-        return;
-    }
+    let Some(()) = kvm() else { return };
     // Only root can become somebody else, and they must be able to reach the binary.
     let mut nobody = Command::new(LAB);
     let output = nobody

@@ -2,20 +2,17 @@
 
 use std::process::{Command, Output};
 
-use haltwise_lab::outcome::{Outcome, VcpuOutcome};
+use haltwise_lab::outcome::Outcome;
 
 pub(crate) const LAB: &str = env!("CARGO_BIN_EXE_haltwise-lab");
 
-/// Whether KVM can be used; says why a test is skipped if not.
+/// `None`, and the reason printed, where KVM cannot be used.
 #[expect(clippy::print_stdout, reason = "a skipped test must say so")]
-pub(crate) fn kvm() -> bool {
-    match haltwise_lab::vm::open() {
-        Ok(_) => true,
-        Err(error) => {
-            println!("skipped: {error}");
-            false
-        }
-    }
+pub(crate) fn kvm() -> Option<()> {
+    let opened = haltwise_lab::vm::open().map(|_| ());
+    opened
+        .inspect_err(|error| println!("skipped: {error}"))
+        .ok()
 }
 
 pub(crate) fn lab(args: &str) -> Output {
@@ -33,13 +30,4 @@ pub(crate) fn parse(output: &Output) -> Outcome {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{:?}: {error}", output.status);
     serde_json::from_slice(&output.stdout).expect("JSON of the documented shape")
-}
-
-pub(crate) fn vcpus(outcome: &Outcome) -> impl Iterator<Item = &VcpuOutcome> {
-    outcome.vms.iter().flat_map(|vm| &vm.vcpus)
-}
-
-/// One of KVM's counters, where this kernel keeps it.
-pub(crate) fn stat(vcpu: &VcpuOutcome, name: &str) -> Option<u64> {
-    vcpu.stats.get(name).copied()
 }

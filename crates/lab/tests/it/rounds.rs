@@ -9,9 +9,7 @@ use crate::lab::{kvm, run};
 
 #[test]
 fn rounds_are_written_in_monotonic_time() {
-    if !kvm() {
-        return;
-    }
+    let Some(()) = kvm() else { return };
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("rounds.csv");
     let before = now_ns();
@@ -60,9 +58,7 @@ fn rounds_are_written_in_monotonic_time() {
 
 #[test]
 fn a_calibration_reports_what_it_could_measure_and_what_not() {
-    if !kvm() {
-        return;
-    }
+    let Some(()) = kvm() else { return };
     let cpus = allowed_cpus().unwrap();
     let plan = Plan {
         gaps: vec![Nanos(50_000)],

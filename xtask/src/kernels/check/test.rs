@@ -1,4 +1,4 @@
-//! Whose a fault is, on consoles of boots: recorded, without what the firmware says.
+//! Faults on consoles of boots, of the emulator or ours: recorded, without what the firmware says.
 
 use super::*;
 

@@ -1,14 +1,15 @@
-//! `haltwise explain` on guests of the lab that behave as a rule has it, recorded with a stock kernel's own
+//! `haltwise report --findings` on guests of the lab that behave as a rule has it, recorded with a stock kernel's own
 //! exits; and on one that shows nothing.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
+use serde_json::Value;
 
 use super::super::LIMIT;
 use super::super::check::{Check, tell};
-use super::super::reported::Explained;
+use super::super::reported::fired;
 use super::super::scenario::recording;
 use super::{Found, read};
 
@@ -43,11 +44,11 @@ fn compare(out: &Path) -> Result<usize> {
     let mut found = Found::default();
     let mut summary = Vec::new();
     for (name, _, expected) in GUESTS {
-        let explained: Explained = read(&out.join(name).join("explain.json"))?;
+        let explained: Value = read(&out.join(name).join("findings.json"))?;
         // How slow emulation is decides whether a cost is too small to be shown, not the rule.
-        let mut fired = explained.fired(&STORMS);
-        fired.dedup();
-        if fired != Vec::from_iter(expected) {
+        let mut fired = fired(&explained, &STORMS);
+        fired.iter_mut().for_each(Vec::dedup);
+        if fired != Some(Vec::from_iter(expected)) {
             found.disagree(format!("{name}: {fired:?} fire, not {expected:?}"));
         }
         summary.push(format!("{name}: {}", expected.unwrap_or("nothing")));
@@ -63,7 +64,7 @@ fn script() -> String {
         let exits = "--source bpf --exits=pio,mmio,msr";
         text.push_str(&recording(name, exits, &inside));
         // Formatting into a String cannot fail.
-        let _ = writeln!(text, "ask {name} explain");
+        let _ = writeln!(text, "ask {name} findings");
     }
     text.push_str("exit $failed\n");
     text

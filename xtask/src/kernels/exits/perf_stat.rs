@@ -5,34 +5,30 @@
 //! emulation. So there are two runs, in either order; what each order does to the times goes out of the
 //! mean of the two.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::super::check::{Check, tell};
 use super::super::guest::Left;
 use super::super::{Boot, Inside, LIMIT};
-use super::{Exits, Found, read, text};
-use crate::{say, tool};
+use super::{Exits, Found, our_pairs, read, same_counts, text, time_ns};
+use crate::tool;
 
 pub(crate) const NAME: &str = "perf-kvm-stat";
 
 /// How far the times may be apart, all exits together.
 const APART: f64 = 0.05;
 
-/// The guest with perf, and the check; `None` where perf is not installed.
-pub(crate) fn boot(inside: &Inside) -> Result<Option<Boot<'static>>> {
-    let Some(perf) = tool::find("perf") else {
-        say::skipped("perf kvm stat: perf is not installed");
-        return Ok(None);
-    };
+/// The guest with perf, and the check.
+pub(crate) fn boot(inside: &Inside) -> Result<Boot<'static>> {
+    let perf = tool::find("perf").context("perf kvm stat: perf is not installed")?;
     let guest = inside.guest()?;
     guest.root.program("bin/perf", &perf)?;
     let script = include_str!("perf_stat.sh").to_owned();
     let judge = |left: &Left| Ok(tell(NAME, &compare(&left.out_dir)?));
     let check = Check::new(NAME, script, LIMIT, judge);
-    Ok(Some((guest, vec![check])))
+    Ok((guest, vec![check]))
 }
 
 fn compare(out: &Path) -> Result<Found> {
@@ -41,19 +37,24 @@ fn compare(out: &Path) -> Result<Found> {
     for run in ["first", "second"] {
         let exits: Exits = read(&out.join(run).join("exits.json"))?;
         let printed = text(&out.join(run).join("perf"))?;
-        let (perf, ours) = (perf_pairs(&printed), our_pairs(&exits));
+        let (perf, ours) = (
+            perf_pairs(&printed),
+            our_pairs(&exits, |row| row.name.to_lowercase()),
+        );
         if printed.contains("lost") || perf.is_empty() {
             found.disagree(format!("perf lost events or printed none: {printed}"));
         }
-        found.disagreements.extend(judge_counts(&perf, &ours));
+        if !same_counts(&perf, &ours) {
+            found.disagree(format!("perf kvm stat counts {perf:?}, we {ours:?}"));
+        }
         runs.push((perf, ours));
     }
     judge_times(&runs, &mut found);
     Ok(found)
 }
 
-/// Pairs of exit and entry, and their time in nanoseconds, by the reason's name.
-type Pairs = BTreeMap<String, (u64, f64)>;
+/// By the reason's name.
+type Pairs = super::Pairs<String>;
 
 /// `   msr   5853   43.80%   29.68%   25.24us   6263.47us   60.56us ( +-   4.45% )`
 fn perf_pairs(printed: &str) -> Pairs {
@@ -72,34 +73,14 @@ fn perf_pairs(printed: &str) -> Pairs {
     printed.lines().filter_map(pair).collect()
 }
 
-fn our_pairs(exits: &Exits) -> Pairs {
-    let rows = exits.reasons.iter();
-    let pairs = rows.map(|row| {
-        let pairs = row.count - row.untimed;
-        (row.name.to_lowercase(), (pairs, row.time_ns as f64))
-    });
-    pairs.filter(|(_, (pairs, _))| *pairs > 0).collect()
-}
-
-fn judge_counts(perf: &Pairs, ours: &Pairs) -> Option<String> {
-    let counts = |of: &Pairs| -> BTreeMap<String, u64> {
-        of.iter()
-            .map(|(name, pair)| (name.clone(), pair.0))
-            .collect()
-    };
-    let (perf, ours) = (counts(perf), counts(ours));
-    (perf != ours).then(|| format!("perf kvm stat counts {perf:?}, we {ours:?}"))
-}
-
 /// The mean of what our times are more, over the two orders. It must be small of all exits together; of
 /// single reasons it is printed, since one disturbance of the emulator outweighs thousands of exits.
 fn judge_times(runs: &[(Pairs, Pairs)], found: &mut Found) {
-    let of_all = |pairs: &Pairs| pairs.values().map(|pair| pair.1).sum::<f64>();
     let more = |ratio: &dyn Fn(&Pairs, &Pairs) -> f64| {
         let logs = runs.iter().map(|(perf, ours)| ratio(perf, ours).ln());
         (logs.sum::<f64>() / runs.len() as f64).exp() - 1.0
     };
-    let all = more(&|perf, ours| of_all(ours) / of_all(perf));
+    let all = more(&|perf, ours| time_ns(ours) / time_ns(perf));
     if all.is_nan() || all.abs() > APART {
         found.disagree(format!("times are {:+.1} % apart", all * 100.0));
     }
@@ -138,11 +119,11 @@ mod test {
     fn what_perf_prints_is_read_and_one_exit_more_or_a_reason_less_is_found() {
         let perf = perf_pairs(TOLD);
         assert_eq!(perf, pairs((5853, 351_180_000.0), (2383, 238_300_000.0)));
-        assert_eq!(judge_counts(&perf, &perf), None);
+        assert!(same_counts(&perf, &perf));
         let mut ours = pairs((5854, 0.0), (2383, 0.0));
-        assert!(judge_counts(&perf, &ours).is_some());
+        assert!(!same_counts(&perf, &ours));
         ours.remove("msr");
-        assert!(judge_counts(&perf, &ours).is_some());
+        assert!(!same_counts(&perf, &ours));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::kernels::reported::{Account, Block, Ceiling, Vm as ReportedVm};
 
-fn from<T: for<'a> Deserialize<'a>>(text: &str) -> T {
+fn from(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
@@ -95,6 +95,7 @@ fn a_block_that_was_not_measured_under_its_setting_disagrees() {
         ..Block::default()
     };
     let good = || Proof {
+        side: "host".to_owned(),
         means: "host-parameters".to_owned(),
         blocks: ["a", "b", "control", "b", "a", "control"]
             .map(|under| block(under, if under == "b" { 2.5 } else { 0.0 }, 5))

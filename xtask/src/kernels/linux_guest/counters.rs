@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::kernels::reported::{Account, Counts, Exits, ExitsGroup, Report, text};
+use crate::kernels::reported::{Account, Counts, Exits, ExitsGroup, Report, count, subtract, text};
 use crate::kernels::witness::Found;
 
 /// By how much each counter of each vCPU grew, by the vCPU's thread.
@@ -56,10 +56,8 @@ impl Counters {
 
     fn since(mut self, before: &Self) -> Self {
         for (thread, counters) in &mut self.threads {
-            for (name, count) in counters {
-                let was = before.threads.get(thread).and_then(|of| of.get(name));
-                // What is no counter but a state may fall; nothing asks for it.
-                *count = count.saturating_sub(was.copied().unwrap_or(0));
+            if let Some(before) = before.threads.get(thread) {
+                subtract(counters, before);
             }
         }
         self
@@ -84,7 +82,6 @@ const REASONS: [(&str, &str); 6] = [
 pub(super) enum Knows {
     Halts,
     Sums,
-    OwnSums,
     /// Every halt, through tracepoints, which do not tell how long KVM books a poll, and which a slow
     /// machine may deliver too late: then the recording says so.
     Tracepoints,
@@ -106,13 +103,12 @@ pub(super) fn judge_halts(kvm: &Counters, report: &Report, knows: Knows) -> Foun
             poll, parts, waits, ..
         } = &vcpu.account;
         halts += vcpu.account.halts;
-        let part = |name: &str| parts.get(name).copied().unwrap_or(0);
+        let part = |name: &str| count(parts, name);
         let wait_ns = part("sleep_ns") + part("wake_latency_ns") + part("unknown_ns");
         waited_ns += wait_ns;
         let waited = ("halt_wait_hist", *waits);
         if knows == Knows::Tracepoints {
-            let counted = counters.get(waited.0).copied().unwrap_or(0);
-            if counted.abs_diff(*waits) > lost {
+            if count(counters, waited.0).abs_diff(*waits) > lost {
                 differences(*thread, counters, &[waited], &mut found);
             }
             continue;

@@ -2,8 +2,10 @@
 //! they do not. Rules judge what happens in a second, and emulation is slow: on a machine with other work they stay
 //! silent, so that these are part of `--thorough` only.
 
-use super::{HALTPOLL, Phase, Record, phase};
-use crate::kernels::reported::Explained;
+use serde_json::Value;
+
+use super::{DETAILED, HALTPOLL, Phase, phase};
+use crate::kernels::reported::fired;
 use crate::kernels::witness::Found;
 
 /// Rules about what the guest and its VMM do. Which others fire depends on how slow emulation is.
@@ -17,9 +19,9 @@ const RULES: [&str; 6] = [
 ];
 
 /// Of [`RULES`] these fire, and no other.
-pub(super) fn judge(explained: &Explained, expected: &[&str], found: &mut Found) {
-    let fired = explained.fired(&RULES);
-    if fired != expected {
+pub(super) fn judge(explained: &Value, expected: &[&str], found: &mut Found) {
+    let fired = fired(explained, &RULES);
+    if fired.as_deref() != Some(expected) {
         found.disagree(format!("explain: {fired:?}, not {expected:?}"));
     }
 }
@@ -42,7 +44,7 @@ pub(super) fn phases() -> [Phase; 6] {
     let of = |name, fires, before, inside| Phase {
         before,
         explained: Some(fires),
-        ..phase(name, Record::Detailed, inside)
+        ..phase(name, DETAILED, inside)
     };
     let veto = of("veto", &["guest-veto"], "", "sleep 1");
     [
@@ -69,7 +71,6 @@ mod test {
             let findings: Vec<_> = rules.iter().map(of).collect();
             let explained = serde_json::json!({"findings": findings, "small": []});
             let mut found = Found::default();
-            let explained = serde_json::from_value(explained).unwrap();
             super::judge(&explained, expected, &mut found);
             found.disagreements.len()
         };

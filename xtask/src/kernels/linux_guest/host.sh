@@ -155,7 +155,7 @@ launch_unstarted() {
 # What an idle VM that runs, a paused one and one that was never started look like, from every source.
 paused() { # VM that is to run
     launch_unstarted
-    haltwise doctor --json >/out/settings/paused.json 2>/run/said || fail "doctor: $(cat /run/said)"
+    haltwise status --check --json >/out/settings/paused.json 2>/run/said || fail "status --check: $(cat /run/said)"
     qmp "$1" cont >/dev/null
     for source in bpf tracepoints; do
         haltwise record --source $source -o /out/settings/$source --duration 1s >/run/said 2>&1 \
@@ -190,7 +190,7 @@ settings() { # VM
     paused "$1"
     echo 'guest-tool timer 2000 100000' | nc "$(address_of "$1")" 7 &
     load=$!
-    haltwise doctor --json >/out/settings/running.json 2>/run/said || fail "doctor: $(cat /run/said)"
+    haltwise status --check --json >/out/settings/running.json 2>/run/said || fail "status --check: $(cat /run/said)"
     haltwise apply --set halt_poll_ns=2ms --yes --json >/out/settings/apply.json 2>/run/said
     # The paused VM's guest disabled host polling, and does not follow.
     [ $? = 5 ] || fail "apply: $(cat /run/said)"
@@ -295,4 +295,17 @@ END
     guest "$1" 'tar -c -C /run/joined .' | tar -x -C /out/joined || fail "joined: no results: $(cat /out/joined/said)"
     [ ! -e /out/joined/failed ] || fail "joined: $(cat /out/joined/failed)"
     qmp "$1" stop >/dev/null
+}
+
+# One load again and again under the parameters in force, and then under other ceilings.
+stable() { # VM, load, recordings, ceilings
+    for n in $(seq "$3"); do phase "$1-$n" "$1" '--source bpf' "$2" '' ''; done
+    ceiling=/sys/module/kvm/parameters/halt_poll_ns
+    was=$(cat $ceiling)
+    for ns in $4; do
+        echo "$ns" >$ceiling
+        phase "$1-at-$ns" "$1" '--source bpf' "$2" '' ''
+    done
+    echo "$was" >$ceiling
+    say "stable: $1, after $(cut -d' ' -f1 /proc/uptime) s"
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::counters::Counters;
 use super::{Binaries, Depth};
-use crate::kernels::reported::{Halt, Report, Verified, ask, halts, text};
+use crate::kernels::reported::{Halt, Report, Verified, ask, count, halts, list, text};
 use crate::kernels::witness::Found;
 
 /// How large each load is: round trips between the guest's two CPUs, and a third as many timers.
@@ -181,8 +181,10 @@ fn judge_stats(dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<()>
         sum
     };
     let mut of_states = [Stay::default(); 2];
-    for state in &report.host.idle_states {
-        of_states[usize::from(state.name == "POLL")].add(state.entries, state.residency_ns);
+    for state in list(&report.host, "idle_states") {
+        let number = |name: &str| state[name].as_u64().context("a state without figures");
+        let of = &mut of_states[usize::from(state["name"] == "POLL")];
+        of.add(number("entries")?, number("residency_ns")?);
     }
     let mut check = |what: String, ours: Stay, least: Stay, most: Stay| {
         let within = |ours, least, most| (least..=most).contains(&ours);
@@ -241,7 +243,7 @@ fn judge_rule(
         verified.checked, verified.halts, verified.differences
     );
     // Right after the parameters were changed there are more settings than are tried.
-    let changing = verified.skipped.get("settings").copied().unwrap_or(0);
+    let changing = count(&verified.skipped, "settings");
     let too_few = depth == Depth::Thorough && verified.checked < MANY;
     if verified.differences > 0
         || verified.checked + changing < verified.halts / 100 * 95

@@ -3,22 +3,16 @@
 //! An interrupt that meets a running vCPU wakes none: of each source there are no more wake-ups than
 //! interrupts, and shares are alike only in part, for most timers meet a running vCPU.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
 
-use crate::kernels::reported::{Counts, Report, text};
+use crate::kernels::reported::{Counts, Report, count, subtract, text};
 use crate::kernels::witness::Found;
 
 /// Where interrupts come from, as haltwise calls it.
 const SOURCES: [&str; 3] = ["timer", "ipi", "device"];
-
-#[derive(Debug, Default)]
-pub(super) struct Interrupts {
-    counts: BTreeMap<&'static str, u64>,
-}
 
 /// By how many points of a hundred shares may differ.
 const TOLERANCE: f64 = 45.0;
@@ -29,39 +23,31 @@ const OUTSIDE: u64 = 40;
 /// The least share of wake-ups, in percent, of the source that a load is about, unless it has half of its share of interrupts.
 const LEAST: f64 = 30.0;
 
-impl Interrupts {
-    /// What was counted between two copies of /proc/interrupts.
-    pub(super) fn between(before: &Path, after: &Path) -> Result<Self> {
-        let (before, mut after) = (Self::parse(&text(before)?), Self::parse(&text(after)?));
-        for (source, count) in &mut after.counts {
-            *count = count.saturating_sub(before.of(source));
-        }
-        Ok(after)
-    }
+/// What was counted between two copies of /proc/interrupts, by source.
+pub(super) fn between(before: &Path, after: &Path) -> Result<Counts> {
+    let mut counts = parse(&text(after)?);
+    subtract(&mut counts, &parse(&text(before)?));
+    Ok(counts)
+}
 
-    fn parse(text: &str) -> Self {
-        let mut counts = BTreeMap::new();
-        for line in text.lines() {
-            let Some((name, rest)) = line.split_once(':') else {
-                continue;
-            };
-            let source = match name.trim() {
-                "LOC" => "timer",
-                "RES" | "CAL" => "ipi",
-                name if name.bytes().all(|byte| byte.is_ascii_digit()) => "device",
-                _ => continue,
-            };
-            let numbers = rest
-                .split_whitespace()
-                .map_while(|it| it.parse::<u64>().ok());
-            *counts.entry(source).or_default() += numbers.sum::<u64>();
-        }
-        Self { counts }
+fn parse(text: &str) -> Counts {
+    let mut counts = Counts::new();
+    for line in text.lines() {
+        let Some((name, rest)) = line.split_once(':') else {
+            continue;
+        };
+        let source = match name.trim() {
+            "LOC" => "timer",
+            "RES" | "CAL" => "ipi",
+            name if name.bytes().all(|byte| byte.is_ascii_digit()) => "device",
+            _ => continue,
+        };
+        let numbers = rest
+            .split_whitespace()
+            .map_while(|it| it.parse::<u64>().ok());
+        *counts.entry(source.to_owned()).or_default() += numbers.sum::<u64>();
     }
-
-    fn of(&self, source: &str) -> u64 {
-        self.counts.get(source).copied().unwrap_or(0)
-    }
+    counts
 }
 
 /// Wake-ups of all vCPUs, by what they came from.
@@ -77,27 +63,27 @@ pub(super) fn wakes(report: &Report) -> Counts {
 
 /// Compares shares, and that most wake-ups come from where they should, where interrupts do: emulated slowly, ticks are more.
 pub(super) fn judge(
-    interrupts: &Interrupts,
+    interrupts: &Counts,
     wakes: &Counts,
     expected: Option<&str>,
     found: &mut Found,
 ) {
-    let woken = |name: &str| wakes.get(name).copied().unwrap_or(0);
+    let woken = |name: &str| count(wakes, name);
     let all_woken: u64 = SOURCES.iter().map(|name| woken(name)).sum();
-    let all: u64 = interrupts.counts.values().sum();
+    let all: u64 = interrupts.values().sum();
     let percent = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
     let _ = write!(found.summary, "; wakes/interrupts");
     for name in SOURCES {
         let ours = percent(woken(name), all_woken);
-        let theirs = percent(interrupts.of(name), all);
+        let theirs = percent(count(interrupts, name), all);
         let _ = write!(found.summary, " {name} {ours:.0}/{theirs:.0} %");
         if (ours - theirs).abs() > TOLERANCE {
             found.disagree(format!(
                 "{name}: {ours:.1} % of wake-ups, {theirs:.1} % of the guest's interrupts"
             ));
         }
-        if woken(name) > interrupts.of(name) + OUTSIDE {
-            let (wakes, interrupts) = (woken(name), interrupts.of(name));
+        if woken(name) > count(interrupts, name) + OUTSIDE {
+            let (wakes, interrupts) = (woken(name), count(interrupts, name));
             found.disagree(format!(
                 "{name}: {wakes} wake-ups by {interrupts} interrupts"
             ));
@@ -133,8 +119,8 @@ mod test {
 
     #[test]
     fn interrupts_have_sources() {
-        let parsed = Interrupts::parse(BEFORE);
-        let counts = SOURCES.map(|source| parsed.of(source));
+        let parsed = parse(BEFORE);
+        let counts = SOURCES.map(|source| count(&parsed, source));
         assert_eq!(counts, [300, 7, 22]);
     }
 
@@ -143,7 +129,7 @@ mod test {
         let judged = |timer: u64, ipi: u64, unknown: u64| {
             let wakes = counts([("timer", timer), ("ipi", ipi), ("unknown", unknown)]);
             let mut found = Found::default();
-            let interrupts = Interrupts::parse(BEFORE);
+            let interrupts = parse(BEFORE);
             judge(&interrupts, &wakes, Some("timer"), &mut found);
             found.disagreements.len()
         };

@@ -3,12 +3,11 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
-use serde::Deserialize;
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::Binaries;
-use crate::kernels::reported::{Halt, ask, halts};
+use crate::kernels::reported::{Halt, ask, halts, list};
 use crate::kernels::witness::Found;
 
 /// Round trips (240 are 150 stays in HLT, too few to tell offsets between clocks apart), then the governors that are tried
@@ -16,7 +15,7 @@ use crate::kernels::witness::Found;
 /// thorough runs do.
 pub(super) const LOAD: &str = "1200 menu";
 
-const GUEST_CPUS: [u32; 2] = [0, 1];
+const GUEST_CPUS: [u64; 2] = [0, 1];
 
 /// Entries into HLT of a hundred that the host's halts may contradict, or halts that lie in no entry, and some more where
 /// both recordings begin and end.
@@ -27,47 +26,24 @@ const EDGE: u64 = 5;
 /// before the way to HLT, which an emulated machine takes long for; a capture has what is left at its end.
 const APART: f64 = 0.06;
 
-#[derive(Debug, Deserialize)]
-struct Tuned {
-    join: Option<Join>,
+/// Whether every CPU is its vCPU, as QEMU numbers both, and each side confirms what the other recorded.
+fn agrees(join: &Value) -> bool {
+    let cpus = list(join, "cpus");
+    cpus.iter().map(|cpu| &cpu["cpu"]).eq(&GUEST_CPUS)
+        && join["residual_p50_ns"].as_u64() > Some(0)
+        && cpus.iter().all(|cpu| cpu_agrees(cpu) == Some(true))
 }
 
-#[derive(Debug, Deserialize)]
-struct Join {
-    cpus: Vec<JoinedCpu>,
-    residual_p50_ns: u64,
-}
-
-/// QEMU numbers vCPUs as the guest does its CPUs.
-#[derive(Debug, Clone, Copy, Deserialize)]
-struct JoinedCpu {
-    cpu: u32,
-    vcpu: u32,
-    hlts: u64,
-    matched: u64,
-    without_halt: u64,
-    halts: u64,
-    halts_matched: u64,
-}
-
-impl Join {
-    /// Every CPU is its vCPU, and each side confirms what the other recorded.
-    fn agrees(&self) -> bool {
-        let numbers: Vec<u32> = self.cpus.iter().map(|cpu| cpu.cpu).collect();
-        numbers == GUEST_CPUS
-            && self.residual_p50_ns > 0
-            && self.cpus.iter().all(|cpu| cpu.agrees())
-    }
-}
-
-impl JoinedCpu {
-    fn agrees(self) -> bool {
-        let nearly_all = |part: u64, all: u64| part + all * CONTRADICTED / 100 + EDGE >= all;
-        self.cpu == self.vcpu
-            && self.matched > 0
-            && nearly_all(self.matched + self.without_halt, self.hlts)
-            && nearly_all(self.halts_matched, self.halts)
-    }
+fn cpu_agrees(cpu: &Value) -> Option<bool> {
+    let number = |name: &str| cpu[name].as_u64();
+    let nearly_all = |part: u64, all: u64| part + all * CONTRADICTED / 100 + EDGE >= all;
+    let matched = number("matched")?;
+    Some(
+        number("cpu")? == number("vcpu")?
+            && matched > 0
+            && nearly_all(matched + number("without_halt")?, number("hlts")?)
+            && nearly_all(number("halts_matched")?, number("halts")?),
+    )
 }
 
 /// Judges what the guest and its host left among the results: of `inside`, and of `joined` where that ran.
@@ -88,14 +64,12 @@ fn judge_all(out_dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<(
         }
         let host = host.display().to_string();
         let verb = ["tune", "--json", "--host", &host];
-        let tuned: Tuned = ask(binaries, &verb, &guest)?;
-        let Some(join) = tuned.join else {
-            bail!("{name}: tune --host has no join");
-        };
-        if !join.agrees() {
-            found.disagree(format!("{name}: {join:?}"));
+        let tuned: Value = ask(binaries, &verb, &guest)?;
+        let join = &tuned["join"];
+        if !agrees(join) {
+            found.disagree(format!("{name}: {join}"));
         }
-        said.push(format!("{name}: {join:?}"));
+        said.push(format!("{name}: {join}"));
         if name == "menu" {
             said.push(governor(name, &guest, binaries, found)?);
         }
@@ -107,7 +81,7 @@ fn judge_all(out_dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<(
 /// The share of idle periods that poll, replayed and recorded. Recorded polls that nothing ended but their limit are left
 /// out: the governor chose them again and again, since a timer was due whose interrupt the busy emulator had not delivered.
 fn governor(name: &str, guest: &Path, binaries: &Binaries, found: &mut Found) -> Result<String> {
-    let verb = ["replay", "--json", "--policy", name];
+    let verb = ["tune", "--json", "--policy", name];
     let replay: Value = ask(binaries, &verb, guest)?;
     let number = |pointer: &str| {
         let number = replay.pointer(pointer).and_then(Value::as_u64);
@@ -142,23 +116,9 @@ mod test {
     use super::*;
     use crate::kernels::reported::parse_halts;
 
-    fn join(change: impl Fn(&mut JoinedCpu)) -> Join {
-        let cpu = |number| JoinedCpu {
-            cpu: number,
-            vcpu: number,
-            hlts: 100,
-            matched: 80,
-            without_halt: 16,
-            halts: 90,
-            halts_matched: 86,
-        };
-        let mut cpus = GUEST_CPUS.map(cpu);
-        change(&mut cpus[1]);
-        Join {
-            cpus: cpus.to_vec(),
-            residual_p50_ns: 1,
-        }
-    }
+    const JOIN: &str = r#"{"residual_p50_ns": 1, "cpus": [
+        {"cpu": 0, "vcpu": 0, "hlts": 100, "matched": 80, "without_halt": 16, "halts": 90, "halts_matched": 86},
+        {"cpu": 1, "vcpu": 1, "hlts": 100, "matched": 80, "without_halt": 16, "halts": 90, "halts_matched": 86}]}"#;
 
     #[test]
     fn polls_are_told_apart_by_what_ended_them() {
@@ -174,19 +134,25 @@ mod test {
 
     #[test]
     fn both_sides_confirm_the_other_on_each_cpu() {
-        assert!(join(|_| ()).agrees());
-        assert!(!join(|cpu| cpu.vcpu = 0).agrees(), "another vCPU");
-        assert!(
-            !join(|cpu| cpu.matched -= 3).agrees(),
-            "entries without a halt"
-        );
-        assert!(
-            !join(|cpu| cpu.halts_matched -= 3).agrees(),
-            "halts without an entry"
-        );
-        assert!(!join(|cpu| (cpu.hlts, cpu.matched, cpu.without_halt) = (0, 0, 0)).agrees());
-        let mut one = join(|_| ());
-        one.cpus.pop();
-        assert!(!one.agrees(), "a vCPU that the host did not record");
+        let join: Value = serde_json::from_str(JOIN).unwrap();
+        assert!(agrees(&join));
+        for (figure, wrong) in [
+            ("/cpus/1/vcpu", 0),
+            ("/cpus/1/matched", 77),
+            ("/cpus/1/halts_matched", 83),
+            ("/residual_p50_ns", 0),
+        ] {
+            let mut join = join.clone();
+            *join.pointer_mut(figure).unwrap() = wrong.into();
+            assert!(!agrees(&join), "{figure}: {wrong}");
+        }
+        let mut unmatched = join.clone();
+        unmatched["cpus"][1]["matched"] = 0.into();
+        unmatched["cpus"][1]["hlts"] = 0.into();
+        assert!(!agrees(&unmatched), "no entry was matched");
+        let mut one = join.clone();
+        one["cpus"].as_array_mut().unwrap().pop();
+        assert!(!agrees(&one), "a vCPU that the host did not record");
+        assert!(!agrees(&Value::Null), "no join");
     }
 }

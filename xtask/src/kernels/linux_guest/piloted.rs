@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use serde::Deserialize;
+use anyhow::{Context, Result};
+use serde_json::Value;
 
 use super::super::check::{Check, tell};
 use super::super::guest::Left;
-use super::super::reported::read;
+use super::super::reported::{list, read};
 use super::super::witness::Found;
 use super::super::{Boot, Inside};
 use super::CEILING_NS;
@@ -30,69 +30,28 @@ const VMS: [&str; 2] = ["web1", "web2"];
 /// When the pilot is killed in a trial, in seconds after it said what it tries.
 const MOMENTS: [&str; 3] = ["0.3", "2.3", "9.1"];
 
-#[derive(Debug, Deserialize)]
-struct Status {
-    steps: Vec<serde_json::Value>,
-    theirs: Vec<serde_json::Value>,
-    vms: Vec<Vm>,
+/// A VM's ceiling as `status` reports it.
+fn ceiling_of(status: &Value, vm: &str) -> Option<u64> {
+    let of = list(status, "vms").iter().find(|it| it["name"] == vm);
+    of.and_then(|it| it["ceiling_ns"].as_u64())
 }
 
-#[derive(Debug, Deserialize)]
-struct Vm {
-    name: String,
-    ceiling_ns: Option<u32>,
-}
-
-impl Status {
-    fn ceiling_of(&self, vm: &str) -> Option<u32> {
-        let of = self.vms.iter().find(|it| it.name == vm);
-        of.and_then(|it| it.ceiling_ns)
-    }
-}
-
-#[derive(Debug, Deserialize)]
-struct Pilot {
-    vms: Vec<Piloted>,
-    decisions: Decisions,
-}
-
-#[derive(Debug, Deserialize)]
-struct Decisions {
-    kept: u64,
-    hands_off: u64,
-    failed: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Piloted {
-    vm: String,
-    state: String,
-    predicted: Option<Interval>,
-    measured: Option<Interval>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Interval {
-    value: f64,
-}
-
-/// The emulated host and the check; `None` where QEMU's own files are missing.
-pub(in crate::kernels) fn boot(inside: &Inside) -> Result<Option<Boot<'static>>> {
+/// The emulated host and the check.
+pub(in crate::kernels) fn boot(inside: &Inside) -> Result<Boot<'static>> {
     let judge = |left: &Left| Ok(tell(NAME, &judge(&left.out_dir.join("piloted"))));
-    let boot = super::booted(inside, Check::new(NAME, script(), LIMIT, judge))?;
-    Ok(boot.map(|(guest, checks)| (guest.cpus(CPUS), checks)))
+    let check = Check::new(NAME, script(), LIMIT, judge);
+    let (mut guest, checks) = super::booted(inside, check)?;
+    guest.cpus = CPUS;
+    Ok((guest, checks))
 }
 
 pub(super) fn script() -> String {
-    let mut text = String::from(include_str!("host.sh"));
-    text.push_str(&super::launched("", "initramfs", LIMIT));
-    text.push_str(include_str!("piloted.sh"));
+    let mut text = String::from(include_str!("piloted.sh"));
     for vm in VMS {
         // Formatting into a String cannot fail.
         let _ = writeln!(text, "piloted {vm} '{}'", MOMENTS.join(" "));
     }
-    text.push_str("touch /run/over; for vm in web1 web2; do qmp $vm quit >/dev/null; done\nwait\nexit $failed\n");
-    text
+    super::scripted("", "initramfs", LIMIT, &text)
 }
 
 fn judge(dir: &Path) -> Found {
@@ -113,71 +72,49 @@ fn judge_vm(dir: &Path, vm: &str, found: &mut Found) -> Result<()> {
     let mut in_force = 0;
     for step in &steps {
         let path = |what: &str| dir.join(format!("{step}-{vm}.{what}"));
-        let status: Status = read(&path("status"))?;
-        if !status.steps.is_empty()
-            || !status.theirs.is_empty()
-            || VMS
-                .iter()
-                .any(|vm| status.ceiling_of(vm) != Some(CEILING_NS))
-        {
+        let status: Value = read(&path("status"))?;
+        let is_empty = |name: &str| status[name].as_array().is_some_and(Vec::is_empty);
+        let follows = |vm: &&str| ceiling_of(&status, vm) == Some(u64::from(CEILING_NS));
+        if !is_empty("steps") || !is_empty("theirs") || !VMS.iter().all(follows) {
             found.disagree(format!("{step} {vm}: after undo: {status:?}"));
         }
-        in_force += u64::from(is_set(&path("left")));
+        // The baseline that a killed pilot left names what it set; there is none where nothing was set.
+        let left: Value = read(&path("left")).unwrap_or_default();
+        in_force += u64::from(!list(&left, "held").is_empty());
     }
     if in_force < 2 {
         found.disagree(format!(
             "{vm}: only {in_force} kills found a setting in force"
         ));
     }
-    let kept: Status = read(&dir.join(format!("kept-{vm}.kept")))?;
-    let pilot: Pilot = read(&dir.join(format!("kept-{vm}.json")))?;
-    let of_vm = pilot.vms.iter().find(|it| it.vm == vm);
+    let kept: Value = read(&dir.join(format!("kept-{vm}.kept")))?;
+    let pilot: Value = read(&dir.join(format!("kept-{vm}.json")))?;
+    let of_vm = list(&pilot, "vms").iter().find(|it| it["vm"] == vm);
     let of_vm = of_vm.context("the pilot does not know it")?;
-    let [Some(predicted), Some(measured)] = [&of_vm.predicted, &of_vm.measured] else {
-        bail!("kept without a prediction or a measurement: {of_vm:?}");
+    let share = |what: &str| {
+        let value = of_vm[what]["value"].as_f64();
+        value.with_context(|| format!("kept and not {what}: {of_vm}"))
     };
-    let ceiling_ns = kept.ceiling_of(vm);
+    let (predicted, measured) = (share("predicted")?, share("measured")?);
+    let decided = |what: &str| pilot["decisions"][what].as_u64();
+    let ceiling_ns = ceiling_of(&kept, vm);
     let _ = write!(
         found.summary,
         "{vm}: {} kills, {in_force} of them with a setting in force; kept {ceiling_ns:?} ns, predicted {:+.0} %, measured {:+.0} %; ",
         steps.len() - 1,
-        100.0 * predicted.value,
-        100.0 * measured.value,
+        100.0 * predicted,
+        100.0 * measured,
     );
-    let is_kept = of_vm.state == "kept" && pilot.decisions.kept > 0 && pilot.decisions.failed == 0;
-    if !is_kept || ceiling_ns.is_none_or(|ns| ns >= CEILING_NS) || measured.value > -0.02 {
-        found.disagree(format!("{vm}: {pilot:?}, {kept:?}"));
+    let is_kept =
+        of_vm["state"] == "kept" && decided("kept") > Some(0) && decided("failed") == Some(0);
+    if !is_kept || ceiling_ns.is_none_or(|ns| ns >= u64::from(CEILING_NS)) || measured > -0.02 {
+        found.disagree(format!("{vm}: {pilot}, {kept:?}"));
     }
     if vm == VMS[1] {
-        let foreign: Pilot = read(&dir.join("foreign.json"))?;
-        if foreign.decisions.hands_off == 0 {
-            found.disagree(format!("foreign: {foreign:?}"));
+        let foreign: Value = read(&dir.join("foreign.json"))?;
+        if foreign["decisions"]["hands_off"].as_u64() <= Some(0) {
+            found.disagree(format!("foreign: {foreign}"));
         }
     }
     Ok(())
-}
-
-/// Whether a baseline that a killed pilot left names what it set.
-fn is_set(baseline: &Path) -> bool {
-    #[derive(Deserialize)]
-    struct Baseline {
-        held: Vec<serde_json::Value>,
-    }
-    read(baseline).is_ok_and(|baseline: Baseline| !baseline.held.is_empty())
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn a_baseline_without_entries_is_nothing_set() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("left");
-        assert!(!is_set(&path));
-        std::fs::write(&path, r#"{"schema": 1, "held": []}"#).unwrap();
-        assert!(!is_set(&path));
-        std::fs::write(&path, r#"{"schema": 1, "held": [{"ours": "0"}]}"#).unwrap();
-        assert!(is_set(&path));
-    }
 }

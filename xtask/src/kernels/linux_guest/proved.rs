@@ -25,27 +25,6 @@ impl Block {
     }
 }
 
-impl Proof {
-    pub(super) fn wrong(&self, rounds: usize) -> Vec<String> {
-        let blocks = self.blocks.len();
-        let mut wrong = Vec::new();
-        if (self.side.as_str(), self.means.as_str()) != ("guest", "guest-parameters")
-            || self.partial
-            || blocks != 3 * rounds
-        {
-            wrong.push(format!(
-                "prove ended with {blocks} blocks of a {} by {}, partial: {}",
-                self.side, self.means, self.partial
-            ));
-        }
-        let lost: u64 = self.blocks.iter().map(|block| block.lost).sum();
-        if lost > 0 {
-            wrong.push(format!("prove lost {lost} events"));
-        }
-        wrong
-    }
-}
-
 pub(super) fn judge(dir: &Path) -> Found {
     Found::by(|found| judge_all(dir, found))
 }
@@ -56,7 +35,7 @@ fn judge_all(dir: &Path, found: &mut Found) -> Result<()> {
         return Ok(());
     }
     let proof: Proof = read(&dir.join("proof.json"))?;
-    found.disagreements.extend(proof.wrong(ROUNDS));
+    found.disagreements.extend(proof.wrong("guest", ROUNDS));
     let mut texts = Vec::new();
     for round in 1..=ROUNDS {
         let of = |name: &str, figure: &str| {

@@ -13,7 +13,7 @@ use crate::kernels::reported::{Halt, Verified, ask, halts};
 use crate::kernels::witness::Found;
 use crate::tool;
 
-/// Who printed the text, which is a file of that name, and whether it tells in which context a waker ran. Without
+/// Program that printed the text, which is a file of that name, and whether it shows in which context a waker ran. Without
 /// that, `import` takes a timer's interrupt for the thread that it interrupted, and says so.
 pub(super) const TOOLS: [(&str, bool); 3] =
     [("ftrace", true), ("perf", false), ("trace-cmd", false)];

@@ -5,16 +5,10 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
+use serde_json::Value;
 
 use crate::kernels::reported::{Block, Proof, read, text};
 use crate::kernels::witness::Found;
-
-/// What we read of `haltwise tune --json`.
-#[derive(Debug, Deserialize)]
-struct Tuned {
-    place: String,
-}
 
 /// Rounds of each proof; `inside.sh` asks for as many.
 const ROUNDS: usize = 2;
@@ -87,21 +81,19 @@ struct Counted {
 
 impl Counted {
     fn of(blocks: &[Block], figure: &str) -> Result<Self> {
-        let mean = |values: Vec<Option<f64>>| -> Option<f64> {
-            let values = values.into_iter().collect::<Option<Vec<f64>>>()?;
-            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        let mean = |name: &str, count: fn(&Block, &str) -> Option<f64>| {
+            let blocks = blocks.iter().filter(|block| block.under == name);
+            let counts: Vec<f64> = blocks.map(|it| count(it, figure)).collect::<Option<_>>()?;
+            (!counts.is_empty()).then(|| counts.iter().sum::<f64>() / counts.len() as f64)
         };
         let of = |name: &str| {
-            let blocks = blocks.iter().filter(|block| block.under == name);
-            let counts = blocks.map(|block| block.count(figure)).collect();
-            mean(counts).with_context(|| format!("no {figure} under {name}"))
+            mean(name, Block::count).with_context(|| format!("no {figure} under {name}"))
         };
-        let under_a = blocks.iter().filter(|block| block.under == "a");
         Ok(Self {
             a: of("a")?,
             b: of("b")?,
             control: of("control")?,
-            predicted: mean(under_a.map(|block| block.predicted(figure)).collect()),
+            predicted: mean("a", Block::predicted),
         })
     }
 
@@ -140,10 +132,11 @@ impl Load {
 
 fn load(dir: &Path) -> Result<(Load, Vec<String>)> {
     let name = text(&dir.join("load"))?;
-    let tuned: Tuned = read(&dir.join("tune.json"))?;
+    let tuned: Value = read(&dir.join("tune.json"))?;
+    let place = tuned["place"].as_str().context("tune names no place")?;
     let mut load = Load {
         name: name.trim().to_owned(),
-        place: tuned.place,
+        place: place.to_owned(),
         counted: Vec::new(),
     };
     // Nothing is set where its host should poll instead.
@@ -154,7 +147,7 @@ fn load(dir: &Path) -> Result<(Load, Vec<String>)> {
     for figure in COUNTED {
         load.counted.push(Counted::of(&proof.blocks, figure)?);
     }
-    Ok((load, proof.wrong(ROUNDS)))
+    Ok((load, proof.wrong("guest", ROUNDS)))
 }
 
 #[cfg(test)]

@@ -51,9 +51,7 @@ pub(in crate::import) enum What {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
     Known(What),
-    /// An event that is of no use here.
     Useless,
-    /// Not what anybody prints.
     Damaged,
 }
 

@@ -89,6 +89,14 @@ fn damage_is_told_from_lines_run_together() {
             "kvm_vcpu_wakeup: wait time 123456789012345678901 ns, polling valid",
             true,
         ),
+        (
+            "kvm_vcpu_wakeup: wait time 18446744073709551616 ns, polling valid",
+            true,
+        ),
+        ("kvm_vcpu_wakeup: ns=0x waited=1", true),
+        ("kvm_vcpu_wakeup: ns=+1 waited=1", true),
+        ("kvm_vcpu_wakeup: ns=000000000000000000001 waited=1", true),
+        ("kvm_vcpu_wakeup: ns=0x10000000000000000 waited=1", true),
         ("kvm_vcpu_wakeup: ", true),
         ("kvm_vcpu_wakeup: ns=12 waited=7 valid=1", true),
         ("kvm_halt_poll_ns: vcpu 1: halt_poll_ns 10000 (grow 0", true),
@@ -100,6 +108,11 @@ fn damage_is_told_from_lines_run_together() {
             "kvm_halt_poll_ns: vcpu 1: halt_poll_ns 4294967296 (grow 0)",
             true,
         ),
+        (
+            "kvm_halt_poll_ns: vcpu 1: halt_poll_ns -2147483649 (grow 0)",
+            true,
+        ),
+        ("kvm_halt_poll_ns: vcpu 1: halt_poll_ns -0 (grow 0)", true),
         ("sched_waking: comm=vm0-vcpu1 pid=218", false),
         (
             "sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=",

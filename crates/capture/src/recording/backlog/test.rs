@@ -65,18 +65,3 @@ fn hours_without_room_take_bounded_memory_and_lose_no_halt() {
     backlog.count(&halt(0, 1_000));
     assert_eq!(halts(&backlog.take_counts(true)), 2);
 }
-
-#[test]
-fn counts_are_reduced_to_what_fits() {
-    let mut backlog = Backlog::default();
-    for second in 1..=10 {
-        for vcpu in 0..3 {
-            backlog.count(&halt(vcpu, second * 1_000_000_000));
-        }
-    }
-    let all = backlog.take_counts(true);
-    for (room, rows) in [(30, 30), (29, 3), (3, 3), (2, 1), (1, 1), (0, 1)] {
-        let reduced = reduced(all.clone(), |counts| counts.len() <= room);
-        assert_eq!((reduced.len(), halts(&reduced)), (rows, 30), "{room}");
-    }
-}

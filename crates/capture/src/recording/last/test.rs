@@ -1,6 +1,6 @@
 //! Whatever there is no room for, how the recording ended is said.
 
-use haltwise_core::event::{CeilingSource, HaltCounts, Observable, Vcpu, Vm};
+use haltwise_core::event::{HaltCounts, Observable, Vcpu, Vm};
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::Rung;
 
@@ -10,11 +10,7 @@ use crate::info::{Clock, Ended, example};
 fn vm(number: u32) -> Vm {
     Vm {
         index: VmIndex(number),
-        key: VmKey {
-            pid: Pid(number),
-            start_ticks: 7,
-            ordinal: 0,
-        },
+        key: VmKey::first(Pid(number), 7),
         name: format!("vm-{number}"),
         vmm: VmmKind::Qemu,
         observable: Observable::Yes,
@@ -27,11 +23,7 @@ fn vcpu(number: u32) -> Vcpu {
         vm: VmIndex(number / 2),
         id: VcpuId(number % 2),
         tid: Tid(1_000 + number),
-        window_ns: None,
-        ceiling_ns: None,
-        ceiling_source: CeilingSource::Unknown,
-        guest_veto: None,
-        time: None,
+        ..Vcpu::default()
     }
 }
 
@@ -65,7 +57,7 @@ fn what_is_kept_is_as_much_as_fits_and_the_rest_is_counted() {
         fitted(whole.clone(), length).unwrap(),
         info::text(&whole).unwrap()
     );
-    let mut kept_before = 0;
+    let (mut kept_before, mut rows_before) = (0, 0);
     for room in (5_000..length).step_by(5_000) {
         let text = fitted(whole.clone(), room).unwrap();
         assert!(text.len() as u64 <= room, "{} in {room}", text.len());
@@ -74,6 +66,8 @@ fn what_is_kept_is_as_much_as_fits_and_the_rest_is_counted() {
         assert_eq!(told.lost["ring"], 7);
         let halts: u64 = told.unwritten.iter().map(|row| row.halts).sum();
         assert_eq!(halts, 200);
+        assert!(told.unwritten.len() >= rows_before);
+        rows_before = told.unwritten.len();
         let kept = told.roster.vms.len();
         assert!(kept >= kept_before);
         kept_before = kept;

@@ -26,11 +26,10 @@ pub(super) struct Collector {
     pub(super) now_ns: u64,
     pub(super) roster: Roster,
     mode: Mode,
-    with_exits: bool,
     with_samples: bool,
     name: usize,
-    /// Everything reported so far, the halts of a flush in order of their start.
-    pub(super) told: Facts,
+    /// The flushes so far, the halts of each in order of their start.
+    pub(super) told: Vec<Facts>,
     /// Losses by place, as the recorder sums them up.
     pub(super) lost: BTreeMap<String, u64>,
 }
@@ -44,11 +43,10 @@ impl Collector {
             now_ns: START_NS,
             roster: Roster::default(),
             mode,
-            with_exits: random.below(4) == 0,
             with_samples: random.below(8) == 0,
             // So that few VMs need more room in `capture.json` than was kept for it.
             name: if random.below(16) == 0 { 25_000 } else { 0 },
-            told: Facts::default(),
+            told: Vec::new(),
             lost: BTreeMap::new(),
             random,
         };
@@ -73,11 +71,7 @@ impl Collector {
         let index = VmIndex(number);
         self.roster.vms.push(Vm {
             index,
-            key: VmKey {
-                pid: Pid(1_000 + number),
-                start_ticks: 7,
-                ordinal: 0,
-            },
+            key: VmKey::first(Pid(1_000 + number), 7),
             name: format!("vm-{number:0>width$}", width = self.name),
             vmm: VmmKind::Qemu,
             observable: Observable::Yes,
@@ -88,14 +82,11 @@ impl Collector {
                 vm: index,
                 id: VcpuId(id),
                 tid: Tid(10_000 + number * 10 + id),
-                window_ns: None,
-                ceiling_ns: None,
-                ceiling_source: haltwise_core::event::CeilingSource::Unknown,
-                guest_veto: None,
                 time: (id > 0).then(|| VcpuTime {
                     real_time: Some(number > 1),
                     ..VcpuTime::default()
                 }),
+                ..Vcpu::default()
             });
         }
     }
@@ -123,7 +114,13 @@ impl Collector {
             self.vm_goes();
         }
         self.rest(&mut facts);
-        self.keep(&facts);
+        for lost in &facts.lost {
+            *self.lost.entry(lost.place.clone()).or_default() += lost.count;
+        }
+        self.told.push(facts.clone());
+        if let Some(told) = self.told.last_mut() {
+            told.halts.sort_by_key(|halt| halt.start_ns);
+        }
         facts
     }
 
@@ -165,32 +162,8 @@ impl Collector {
                 new_ns: 10_000,
             });
         }
-        if self.with_exits && self.chance(2) {
-            facts.exits.push(self.exits(vcpu, before_ns));
-        }
         if self.with_samples && self.chance(2) {
             self.sample(vcpu, &mut facts.profile);
-        }
-    }
-
-    fn exits(&mut self, vcpu: &Vcpu, before_ns: u64) -> Exits {
-        let mut handling_ns = LogHist::default();
-        handling_ns.record(1_000);
-        Exits {
-            time_ns: self.now_ns,
-            interval_ns: self.now_ns - before_ns,
-            vm: Some(vcpu.vm),
-            vcpu: Some(vcpu.id),
-            tid: vcpu.tid,
-            cause: Cause {
-                kind: Kind::Exit,
-                isa: Isa::Vmx,
-                reason: Some(self.number(60)),
-                sub: None,
-            },
-            count: 1,
-            user_ns: 0,
-            handling_ns,
         }
     }
 
@@ -245,6 +218,24 @@ impl Collector {
             });
         }
         if self.chance(4) {
+            facts.exits.push(Exits {
+                time_ns,
+                interval_ns: 1,
+                vm: None,
+                vcpu: None,
+                tid: Tid(0),
+                cause: Cause {
+                    kind: Kind::Other,
+                    isa: Isa::None,
+                    reason: None,
+                    sub: None,
+                },
+                count: 1,
+                user_ns: 0,
+                handling_ns: LogHist::default(),
+            });
+        }
+        if self.chance(4) {
             facts.knobs.push(Knob {
                 time_ns,
                 name: "halt_poll_ns".into(),
@@ -258,28 +249,6 @@ impl Collector {
                 count: 1 + self.random.below(9),
                 place: "ring buffer full".into(),
             });
-        }
-    }
-
-    fn keep(&mut self, facts: &Facts) {
-        let mut halts = facts.halts.clone();
-        halts.sort_by_key(|halt| halt.start_ns);
-        let told = &mut self.told;
-        told.halts.extend(halts);
-        told.windows.extend_from_slice(&facts.windows);
-        told.counts.extend_from_slice(&facts.counts);
-        told.knobs.extend_from_slice(&facts.knobs);
-        told.host.extend_from_slice(&facts.host);
-        told.idle_states.extend_from_slice(&facts.idle_states);
-        told.lost.extend_from_slice(&facts.lost);
-        told.exits.extend_from_slice(&facts.exits);
-        let profile = &facts.profile;
-        told.profile.frames.extend_from_slice(&profile.frames);
-        told.profile.stacks.extend_from_slice(&profile.stacks);
-        told.profile.threads.extend_from_slice(&profile.threads);
-        told.profile.samples.extend_from_slice(&profile.samples);
-        for lost in &facts.lost {
-            *self.lost.entry(lost.place.clone()).or_default() += lost.count;
         }
     }
 }

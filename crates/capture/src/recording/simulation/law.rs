@@ -42,8 +42,8 @@ fn read(capture: &Capture) -> (Facts, bool) {
         knobs: readable(capture.knobs(), &mut whole),
         host: readable(capture.host_samples(), &mut whole),
         idle_states: readable(capture.idle_states(), &mut whole),
-        lost: readable(capture.lost(), &mut whole),
         exits: readable(capture.exits(), &mut whole),
+        lost: readable(capture.lost(), &mut whole),
         profile: profile::Rows {
             frames: readable(capture.sample_frames(), &mut whole),
             stacks: readable(capture.sample_stacks(), &mut whole),
@@ -62,7 +62,7 @@ pub(super) fn while_recording(directory: &std::path::Path, recording: &Recording
     assert!(whole, "{recording:?}");
 }
 
-pub(super) fn holds(world: &World, outcome: Outcome) -> &'static str {
+pub(super) fn holds(world: &World, outcome: Outcome) {
     let no_power = world.end == End::PowerLost;
     if no_power {
         world.disk.lose_power();
@@ -70,13 +70,12 @@ pub(super) fn holds(world: &World, outcome: Outcome) -> &'static str {
     // What was flushed is there.
     let sound = !no_power || world.disk.is_true();
     if let Outcome::NotCreated(error) = outcome {
-        not_created(world, &error);
-        return "not created";
+        return not_created(world, &error);
     }
     let capture = match Capture::open(&world.directory) {
         Ok(capture) => capture,
         // A disk that has flushed nothing when the last word was spoken may have lost both copies of it.
-        Err(_) if !sound && world.ending => return "lost with its last word",
+        Err(_) if !sound && world.ending => return,
         Err(error) => panic!("{error:?} after {outcome:?}"),
     };
     match outcome {
@@ -102,18 +101,16 @@ pub(super) fn holds(world: &World, outcome: Outcome) -> &'static str {
         facts.halts.len(),
         world.taken.len()
     );
-    let kind = if ended {
+    if ended {
         assert!(whole, "{outcome:?} {:?}", capture.notes());
         exact(world, &capture, &facts);
         if complete {
             let rows = capture.vcpus().unwrap().map(Result::unwrap);
             assert!(rows.eq(capture.info().roster.vcpus.iter().cloned()));
         }
-        if complete { "complete" } else { "ended" }
     } else {
         cut(world, &capture, &facts, whole);
-        "cut"
-    };
+    }
     // Of one in eight, to save time.
     if whole && !complete && world.seed.is_multiple_of(8) {
         convert(&world.directory).unwrap();
@@ -122,7 +119,6 @@ pub(super) fn holds(world: &World, outcome: Outcome) -> &'static str {
         assert!(whole);
         assert_eq!(again, facts, "made into tables");
     }
-    kind
 }
 
 /// Where nothing was begun there is nothing, so that it can be tried again.
@@ -160,7 +156,8 @@ fn exact(world: &World, capture: &Capture, read: &Facts) {
         let place = format!("write of table {table}");
         usize::try_from(info.lost.get(&place).copied().unwrap_or(0)).unwrap()
     };
-    for ((table, told), (_, read)) in sizes(told).into_iter().zip(sizes(read)) {
+    for (nth, (table, read)) in sizes(read).into_iter().enumerate() {
+        let told: usize = told.iter().map(|facts| sizes(facts)[nth].1).sum();
         assert_eq!(read + lost(table), told, "{table}: {:?}", info.lost);
     }
     let left_out = |note: &Note| matches!(note, Note::LeftOut { .. });
@@ -175,11 +172,11 @@ fn exact(world: &World, capture: &Capture, read: &Facts) {
         counted.merge(row);
     }
     let mut all = HaltCounts::default();
-    for row in &told.counts {
+    for row in told.iter().flat_map(|facts| &facts.counts) {
         all.merge(row);
     }
     if world.collector.mode() == Mode::Full {
-        for halt in &told.halts[..] {
+        for halt in told.iter().flat_map(|facts| &facts.halts) {
             all.count(halt);
         }
         for halt in &read.halts {

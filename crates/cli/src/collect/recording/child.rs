@@ -9,7 +9,6 @@ use haltwise_host::command::{self, Account, Running};
 
 use crate::exit::{Exit, Failure};
 
-/// A command, or none.
 #[derive(Debug)]
 pub(crate) struct Child {
     name: String,
@@ -39,7 +38,6 @@ impl Child {
         self.running.is_some()
     }
 
-    /// Whether there was a command and it has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.running.as_ref().is_some_and(Running::has_ended)
     }
@@ -48,7 +46,7 @@ impl Child {
     pub(crate) fn end(self) -> Ended {
         let status = match self.running.map(Running::end) {
             Some(Ok(command::Ended::Itself(status))) => Some(status),
-            // Who cannot be waited for has no status.
+            // A process that cannot be waited for has no status.
             Some(Ok(command::Ended::Asked) | Err(_)) | None => None,
         };
         Ended {

@@ -1,6 +1,6 @@
 //! Captures that a verb records for one question: where they lie, and how many of them stay.
 //!
-//! Who asks need not clean up: the oldest are removed before the next is recorded. Other people's directories may
+//! The user need not clean up: the oldest are removed before the next is recorded. Other people's directories may
 //! have such names, so that only captures in directories of this user count.
 
 use std::fs;

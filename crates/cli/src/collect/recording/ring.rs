@@ -39,7 +39,6 @@ pub(crate) struct Limits {
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct RingSummary {
     pub(crate) segments: usize,
-    /// Their bytes.
     pub(crate) bytes: u64,
     /// What was dropped since the ring was made.
     pub(crate) dropped: Dropped,
@@ -52,7 +51,7 @@ pub(crate) struct Ring {
     directory: Directory,
     limits: Limits,
     info: RingInfo,
-    current: Segment,
+    pub(super) current: Segment,
     began_ns: u64,
     /// Segments that count and have ended, the oldest first: each is read once.
     kept: VecDeque<Kept>,
@@ -108,16 +107,12 @@ impl Ring {
         })
     }
 
-    pub(super) fn create_current(&self, info: CaptureInfo) -> Result<Recording, CaptureWriteError> {
-        self.create(&self.current, info)
-    }
-
-    pub(super) fn create_next(&self, info: CaptureInfo) -> Result<Recording, CaptureWriteError> {
-        self.create(&self.next(), info)
-    }
-
     /// By the ring's descriptor: its name may lead elsewhere by now.
-    fn create(&self, segment: &Segment, info: CaptureInfo) -> Result<Recording, CaptureWriteError> {
+    pub(super) fn create(
+        &self,
+        segment: &Segment,
+        info: CaptureInfo,
+    ) -> Result<Recording, CaptureWriteError> {
         let made = self.directory.make_in(&segment.name());
         let made = made.map_err(|source| CaptureWriteError::Io {
             act: "create",
@@ -127,7 +122,7 @@ impl Ring {
         Recording::create_in(made, info)
     }
 
-    fn next(&self) -> Segment {
+    pub(super) fn next(&self) -> Segment {
         Segment::of(self.directory.path(), self.current.number.saturating_add(1))
     }
 

@@ -8,13 +8,14 @@ use haltwise_capture::info::{Clock, Ended};
 use haltwise_capture::recording::{Ending, Flush, Recording};
 use haltwise_core::event::{Facts, HostSample};
 use haltwise_core::exit::Kind;
-use haltwise_core::recording::{Overhead, Roster, Rung};
+use haltwise_core::recording::{Overhead, Roster};
 use haltwise_host::collector::Collector;
 use haltwise_host::params::{self, Look, Watch};
 use haltwise_host::profile::Profiler;
 use haltwise_host::root::Root;
+use haltwise_host::sandbox::Duties;
 use haltwise_host::usage::Slow;
-use haltwise_host::{clock, host_sample, sandbox};
+use haltwise_host::{clock, host_sample};
 
 use super::child::Child;
 use super::ring::Ring;
@@ -107,16 +108,14 @@ impl Session {
 
     /// Gives up the rights that recording does not take. It goes on without that too, and says so.
     pub(super) fn confine(&mut self, ends_command: bool) {
-        self.collector.confine();
-        let duties = sandbox::Duties {
+        let duties = Duties {
             writes: std::slice::from_ref(&self.output),
             names_functions: self.profiler.is_some(),
             ends_command,
-            opens_events: self.profiler.is_some() || self.collector.rung() == Rung::Tracepoints,
-            sets_ceilings: false,
-            serves: false,
+            opens_events: self.profiler.is_some(),
+            ..Duties::default()
         };
-        attach::say_kept(sandbox::recorder(&self.root, duties));
+        attach::confine(&mut *self.collector, &self.root, duties);
     }
 
     /// Records until time is up, a signal comes, or the command ends; says which.
@@ -146,14 +145,10 @@ impl Session {
                 return Ok("duration".to_owned());
             }
             progress.show(elapsed, || {
-                format!("{} halts", self.halts + self.unwritten())
+                format!("{} halts", self.halts + halts_in(&self.pending))
             });
             self.collector.wait(rest.min(pause)).map_err(explain)?;
         }
-    }
-
-    fn unwritten(&self) -> u64 {
-        halts_in(&self.pending)
     }
 
     /// One drain, and a write if it is time.
@@ -201,7 +196,7 @@ impl Session {
         info.clock = Clock::new(now_ns, clock::wall_ns());
         info.knobs = params::read(&self.root, now_ns).unwrap_or_default();
         info.roster = stored(self.collector.roster(), self.no_command);
-        let next = match ring.create_next(info) {
+        let next = match ring.create(&ring.next(), info) {
             Ok(next) => next,
             Err(error) => {
                 ring.put_off(now_ns);
@@ -253,13 +248,8 @@ impl Session {
     fn sample(&mut self, is_last: bool) {
         if let Ok(sample) = host_sample::read(&self.root, self.kernel_cpu_ns()) {
             self.peak_rss = self.peak_rss.max(sample.recorder_rss_bytes);
-            let Self {
-                slow,
-                root,
-                pending,
-                ..
-            } = self;
-            slow.add(root, sample, is_last, pending);
+            self.slow
+                .add(&self.root, sample, is_last, &mut self.pending);
         }
         self.look(Look::All);
     }
@@ -314,7 +304,7 @@ impl Session {
     /// Ends a recording that cannot go on: what was written stays, and what was not is in the capture as lost.
     pub(crate) fn abandon(mut self, failure: Failure) -> Failure {
         let ended = self.collector.end(&mut self.pending);
-        let unwritten = self.unwritten();
+        let unwritten = halts_in(&self.pending);
         if unwritten > 0 {
             *self.lost.entry(UNWRITTEN.to_owned()).or_default() += unwritten;
         }

@@ -100,7 +100,7 @@ pub(crate) fn start(
     info.price = price;
     info.roster = stored(collector.roster(), wanted.no_command);
     let recording = match &ring {
-        Some(ring) => ring.create_current(info)?,
+        Some(ring) => ring.create(&ring.current, info)?,
         None => Recording::create(&wanted.output, info)?,
     };
     Ok(Started {

@@ -16,7 +16,6 @@ use crate::number::{counted, whole};
 use crate::terminal;
 
 impl Started {
-    /// The line that says what is going on.
     pub(crate) fn greeting(&self, wanted: &RecordingRequest) -> String {
         let roster = self.collector.roster();
         let end = match (wanted.duration, wanted.command.is_empty()) {
@@ -91,15 +90,21 @@ impl Summary {
                 .map(|(place, count)| format!("Lost: {count} events ({place})")),
         );
         lines.push(if self.halts == 0 {
-            "No halt was seen; `haltwise doctor` lists possible reasons".to_owned()
+            "No halt was seen; `haltwise status --check` lists possible reasons".to_owned()
         } else {
             format!("Next: haltwise report {}", self.output.display())
         });
         if self.exits.is_some() {
-            lines.push(format!("Next: haltwise exits {}", self.output.display()));
+            lines.push(format!(
+                "Next: haltwise report --exits {}",
+                self.output.display()
+            ));
         }
         if self.samples.is_some() {
-            lines.push(format!("Next: haltwise profile {}", self.output.display()));
+            lines.push(format!(
+                "Next: haltwise report --profile {}",
+                self.output.display()
+            ));
         }
         lines.push(String::new());
         lines.join("\n")

@@ -1,4 +1,4 @@
-//! Who is compared with whom.
+//! Pairs of VMs.
 
 use haltwise_core::event::{Observable, Vm};
 use haltwise_core::ids::{Pid, VmKey, VmmKind};
@@ -27,20 +27,15 @@ fn roster(names: &str) -> Roster {
 
 /// The pairs as text: names and indices of both.
 fn texts(made: &Pairing) -> Vec<String> {
-    let side = |name: &Option<String>, whose: &Whose| match whose {
-        Whose::Host => "host".to_owned(),
-        Whose::Vm(indices) => {
-            let indices: Vec<u32> = indices.iter().map(|index| index.0).collect();
-            format!("{}{indices:?}", name.as_deref().unwrap_or("?"))
-        }
+    let side = |named: &Named| {
+        let indices: Vec<u32> = named.vms.iter().map(|index| index.0).collect();
+        format!("{}{indices:?}", named.name)
     };
-    made.pairs
-        .iter()
-        .map(|pair| {
-            let (a, b) = (side(&pair.name_a, &pair.a), side(&pair.name_b, &pair.b));
-            format!("{a} {b}")
-        })
-        .collect()
+    let text = |pair: &Pair| match pair {
+        None => "host host".to_owned(),
+        Some(both) => both.each_ref().map(side).join(" "),
+    };
+    made.pairs.iter().map(text).collect()
 }
 
 #[test]

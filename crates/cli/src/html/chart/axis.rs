@@ -5,7 +5,6 @@ use crate::html::markup::Markup;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogAxis {
-    /// Its lowest value, in nanoseconds.
     low: f64,
     high: f64,
     from: f64,
@@ -30,7 +29,6 @@ impl LogAxis {
         self.from + share * (self.to - self.from)
     }
 
-    /// Whether a value lies on the axis.
     pub(crate) fn holds(&self, ns: f64) -> bool {
         (self.low..=self.high).contains(&ns)
     }

@@ -19,7 +19,6 @@ const BOTTOM: f64 = 162.0;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Series<'a> {
-    /// What it counts.
     pub(crate) name: &'a str,
     pub(crate) class: &'static str,
     pub(crate) hist: &'a LogHist,

@@ -13,12 +13,11 @@ const RIGHT: f64 = 530.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 296.0;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) class: &'static str,
     /// What it is; nothing for the points between.
-    pub(crate) name: String,
-    /// Polling, in % of one CPU.
+    pub(crate) name: &'static str,
     pub(crate) poll_cpu_percent: f64,
     /// Mean wake-up latency, in nanoseconds.
     pub(crate) latency_ns: f64,
@@ -66,17 +65,11 @@ pub(crate) fn front(places: &[Place]) -> Markup {
             .attr("cx", at(x(place.poll_cpu_percent)))
             .attr("cy", at(y(place.latency_ns)))
             .attr("r", if place.name.is_empty() { 2.5 } else { 6.0 });
-        let title = (!place.name.is_empty()).then(|| el("title").with(place.name.clone()));
+        let title = (!place.name.is_empty()).then(|| el("title").with(place.name));
         svg = svg.with(dot.with(title));
     }
     let named = places.iter().filter(|place| !place.name.is_empty());
-    let named = named.map(|place| {
-        (
-            x(place.poll_cpu_percent),
-            y(place.latency_ns),
-            &place.name[..],
-        )
-    });
+    let named = named.map(|place| (x(place.poll_cpu_percent), y(place.latency_ns), place.name));
     svg.with(names(named.collect())).into()
 }
 
@@ -149,9 +142,9 @@ mod test {
 
     #[test]
     fn names_stand_apart_and_points_in_the_field() {
-        let place = |name: &str, poll_cpu_percent, latency_ns| Place {
+        let place = |name, poll_cpu_percent, latency_ns| Place {
             class: "front",
-            name: name.to_owned(),
+            name,
             poll_cpu_percent,
             latency_ns,
         };

@@ -1,22 +1,20 @@
 //! Time that is spread over steps stays what it is.
 
 use haltwise_core::event::Halt;
-use haltwise_core::ids::{VcpuId, VmIndex};
+use haltwise_core::ids::VcpuId;
 
 use super::*;
+use crate::top::world::slept;
 
 const SPAN_NS: u64 = 240_000;
 
 fn halt(start_ns: u64, halt_ns: u64, poll_ns: u64, latency_ns: u64) -> Halt {
     Halt {
-        start_ns,
         halt_ns,
-        vm: Some(VmIndex(0)),
-        vcpu: Some(VcpuId(0)),
         waited: latency_ns > 0,
         poll_ns: Some(poll_ns),
         wake_latency_ns: Some(latency_ns),
-        ..Halt::default()
+        ..slept(0, 0, start_ns)
     }
 }
 

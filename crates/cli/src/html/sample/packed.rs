@@ -11,7 +11,6 @@ use base64::engine::general_purpose::STANDARD;
 use haltwise_core::event::Halt;
 use haltwise_core::replay::sample::polled_ns;
 
-/// Bytes that grow.
 #[derive(Debug, Default)]
 pub(crate) struct Packed(Vec<u8>);
 
@@ -28,7 +27,6 @@ impl Packed {
         }
     }
 
-    /// Adds bytes as they are.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }

@@ -1,26 +1,14 @@
 //! Which halts are kept.
 
-use haltwise_core::ids::{Tid, VcpuId};
-
 use super::*;
+use crate::top::world::slept;
 
 const SPAN_NS: u64 = 3_600_000_000_000;
-
-fn halt(vcpu: u32, start_ns: u64) -> Halt {
-    Halt {
-        start_ns,
-        halt_ns: 1_000,
-        vm: Some(VmIndex(0)),
-        vcpu: Some(VcpuId(vcpu)),
-        tid: Tid(vcpu),
-        ..Halt::default()
-    }
-}
 
 fn keep(starts: impl Iterator<Item = u64> + Clone) -> Sampled {
     let halts = starts.clone().count() as u64;
     let mut keep = Keep::new(0, SPAN_NS, halts);
-    starts.for_each(|start_ns| keep.halt(&halt(0, start_ns)));
+    starts.for_each(|start_ns| keep.halt(&slept(0, 0, start_ns)));
     keep.finish(SPAN_NS)
 }
 
@@ -46,12 +34,7 @@ fn of_a_long_one_about_as_many_are_kept_as_fit_in_whole_stretches() {
         let mut all = sampled.stretches.iter();
         all.any(|(from, to)| (*from..*to).contains(&ns))
     };
-    assert!(
-        sampled.seats[0]
-            .halts
-            .iter()
-            .all(|halt| inside(halt.start_ns))
-    );
+    assert!(sampled.seats[0].1.iter().all(|halt| inside(halt.start_ns)));
     let kept: u64 = sampled.stretches.iter().map(|(from, to)| to - from).sum();
     assert!(kept.abs_diff(SPAN_NS / 100) < SPAN_NS / 1_000, "{kept}");
 }
@@ -69,7 +52,7 @@ fn what_comes_all_at_once_does_not_make_the_file_long() {
 fn a_halt_that_steps_back_is_left_out() {
     let sampled = keep([10_000, 5_000, 20_000].into_iter());
     let starts: Vec<u64> = sampled.seats[0]
-        .halts
+        .1
         .iter()
         .map(|halt| halt.start_ns)
         .collect();
@@ -85,13 +68,13 @@ fn of_too_many_vcpus_those_that_halt_most_are_kept_in_their_order() {
         for vcpu in 0..vcpus {
             // The even ones halt five times, the odd ones once.
             if n == 0 || vcpu % 2 == 0 {
-                keep.halt(&halt(vcpu, n * 10_000));
+                keep.halt(&slept(0, vcpu, n * 10_000));
             }
         }
     }
     let sampled = keep.finish(SPAN_NS);
     assert_eq!((sampled.seats.len(), sampled.seats_left_out), (SEATS, 50));
-    let often = sampled.seats.iter().filter(|one| one.halts.len() == 5);
+    let often = sampled.seats.iter().filter(|(_, halts)| halts.len() == 5);
     assert_eq!(often.count(), vcpus as usize / 2);
-    assert!(sampled.seats.is_sorted_by_key(|one| one.seat));
+    assert!(sampled.seats.is_sorted_by_key(|(seat, _)| *seat));
 }

@@ -1,13 +1,17 @@
 //! Where halted time goes: the host, and a line for each VM.
 
-use super::table::{Cell, Is, Table, cell, maybe, number};
+use haltwise_document::Unit;
+use haltwise_document::block::Part;
+
+use super::table::{Cell, Table, cell, maybe, number};
 use super::{details, note, p, vms};
-use crate::html::chart::bars::{self, Part};
+use crate::html::chart::bars;
 use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, name};
-use crate::number::{nanos, scaled, share};
-use crate::report::honest::is_paused;
+use crate::number::{scaled, share};
+use crate::report::quality::is_paused;
 use crate::report::view::{AccountFigures, WakeCounts};
+use crate::words::setting;
 
 /// Parts of halted time: colour, and name in the legend.
 const PARTS: [(&str, &str); 6] = [
@@ -31,16 +35,16 @@ const WAKES: [(&str, &str); 5] = [
 const MOST: usize = 150;
 
 /// The columns of [`row`] after the first.
-const COLUMNS: [(Is, &str); 9] = [
-    (Is::Bar, "halted time"),
-    (Is::Number, "halted"),
-    (Is::Number, "polling, of a CPU"),
-    (Is::Number, "of it failed"),
-    (Is::Number, "halts/s"),
-    (Is::Number, "sleeps/s"),
-    (Is::Number, "gap, median"),
-    (Is::Number, "wake-up, median"),
-    (Is::Bar, "woken by"),
+const COLUMNS: [(Unit, &str); 9] = [
+    (Unit::Drawn, "halted time"),
+    (Unit::Number, "halted"),
+    (Unit::Number, "polling, of a CPU"),
+    (Unit::Number, "of it failed"),
+    (Unit::Number, "halts/s"),
+    (Unit::Number, "sleeps/s"),
+    (Unit::Number, "gap, median"),
+    (Unit::Number, "wake-up, median"),
+    (Unit::Drawn, "woken by"),
 ];
 
 /// The section. `None` if no VM was seen.
@@ -60,17 +64,17 @@ pub(super) fn account(content: &Content) -> Option<Markup> {
         } else {
             name(&vm.name)
         };
-        if vm.not_observable.is_some() && vm.account.halts == 0 {
-            let mut cells = vec![cell(link), cell("not observable (this does not mean idle)")];
-            cells.resize_with(COLUMNS.len() + 1, || cell("-"));
-            table.row(cells);
+        let instead = if vm.not_observable.is_some() && vm.account.halts == 0 {
+            "not observable (this does not mean idle)"
         } else if is_paused(vm) {
-            let mut cells = vec![cell(link), cell("paused (this does not mean idle)")];
-            cells.resize_with(COLUMNS.len() + 1, || cell("-"));
-            table.row(cells);
+            "paused (this does not mean idle)"
         } else {
             table.row(row(link, &vm.name, &vm.account));
-        }
+            continue;
+        };
+        let mut cells = vec![cell(link), cell(instead)];
+        cells.resize_with(COLUMNS.len() + 1, || cell("-"));
+        table.row(cells);
     }
     if let Some(unplaced) = &report.unplaced {
         table.row(row("halts of unknown VMs", "unplaced", unplaced));
@@ -91,31 +95,22 @@ pub(super) fn account(content: &Content) -> Option<Markup> {
 
 /// What the colours mean, as far as they are seen.
 pub(super) fn legends(account: &AccountFigures) -> Markup {
-    let seen = parts(account).map(|part| part.value > 0.0);
-    let of_parts = PARTS
-        .iter()
-        .zip(seen)
-        .filter(|(_, seen)| *seen)
-        .map(|(part, _)| *part);
-    let counts = wakes(&account.wakes).map(|part| part.value > 0.0);
-    let of_wakes = WAKES
-        .iter()
-        .zip(counts)
-        .filter(|(_, seen)| *seen)
-        .map(|(wake, _)| *wake);
-    let titled = |title: &str, legend: Markup| el("div").class("keyed").with(p(title)).with(legend);
+    let legend = |title: &str, keys: &[(&'static str, &'static str)], parts: &[Part]| {
+        let seen = keys.iter().zip(parts).filter(|(_, part)| part.value > 0);
+        let legend = bars::legend(seen.map(|(key, _)| *key));
+        el("div").class("keyed").with(p(title)).with(legend)
+    };
     el("div")
         .class("keys")
-        .with(titled("Halted time", bars::legend(of_parts)))
-        .with(titled("Woken by", bars::legend(of_wakes)))
+        .with(legend("Halted time", &PARTS, &parts(account)))
+        .with(legend("Woken by", &WAKES, &wakes(&account.wakes)))
         .into()
 }
 
 /// A table for rows of [`row`].
 pub(super) fn table(caption: &str, first: &'static str) -> Table {
-    let mut columns = vec![(Is::Text, first)];
-    columns.extend(COLUMNS);
-    Table::new(caption, &columns)
+    let first = [(Unit::Word, first)].into_iter();
+    Table::new(caption, first.chain(COLUMNS))
 }
 
 pub(super) fn row(first: impl Into<Markup>, whose: &str, account: &AccountFigures) -> Vec<Cell> {
@@ -147,16 +142,16 @@ pub(super) fn row(first: impl Into<Markup>, whose: &str, account: &AccountFigure
     ]
 }
 
-pub(super) fn parts(account: &AccountFigures) -> [Part<'static>; 6] {
+pub(super) fn parts(account: &AccountFigures) -> [Part; 6] {
     let named = account.parts.named();
     std::array::from_fn(|n| Part {
         class: PARTS[n].0,
-        name: named[n].0,
-        value: named[n].1 as f64,
+        name: named[n].0.into(),
+        value: named[n].1,
     })
 }
 
-fn wakes(wakes: &WakeCounts) -> [Part<'static>; 5] {
+fn wakes(wakes: &WakeCounts) -> [Part; 5] {
     let counts = [
         wakes.timer,
         wakes.ipi,
@@ -166,8 +161,8 @@ fn wakes(wakes: &WakeCounts) -> [Part<'static>; 5] {
     ];
     std::array::from_fn(|n| Part {
         class: WAKES[n].0,
-        name: WAKES[n].1,
-        value: counts[n] as f64,
+        name: WAKES[n].1.into(),
+        value: counts[n],
     })
 }
 
@@ -178,11 +173,11 @@ fn settings(content: &Content) -> Option<Element> {
     }
     let mut table = Table::new(
         "Settings in force",
-        &[
-            (Is::Text, "parameter"),
-            (Is::Text, "of"),
-            (Is::Number, "value"),
-            (Is::Number, "changes while recording"),
+        [
+            (Unit::Word, "parameter"),
+            (Unit::Word, "of"),
+            (Unit::Number, "value"),
+            (Unit::Number, "changes while recording"),
         ],
     );
     let side = content.report.recording.side;
@@ -199,12 +194,7 @@ fn settings(content: &Content) -> Option<Element> {
             ("guest-of-other", _) => "this host as a guest of another".into(),
             _ => "the host".into(),
         };
-        let value = match knob.value.parse::<u64>() {
-            Ok(ns) if knob.name.ends_with("_ns") || knob.name.ends_with("_start") => {
-                format!("{ns} ({})", nanos(ns))
-            }
-            _ => crate::html::markup::short(&knob.value),
-        };
+        let value = crate::html::markup::short(&setting(&knob.name, &knob.value));
         table.row(vec![
             cell(name(&knob.name)),
             cell(of),

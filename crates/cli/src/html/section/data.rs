@@ -44,12 +44,12 @@ pub(crate) fn data(content: &Content) -> serde_json::Result<Markup> {
 fn seats(content: &Content, sampled: &Sampled) -> Vec<Value> {
     let seats = sampled.seats.iter();
     seats
-        .map(|kept| {
+        .map(|(seat, halts)| {
             json!({
-                "name": seat_name(content, &kept.seat),
-                "vm": kept.seat.vm.map(|vm| vm.0),
-                "halts": packed::halts(&kept.halts, content.report.recording.start_ns),
-                "count": kept.halts.len(),
+                "name": seat_name(content, seat),
+                "vm": seat.vm.map(|vm| vm.0),
+                "halts": packed::halts(halts, content.report.recording.start_ns),
+                "count": halts.len(),
             })
         })
         .collect()
@@ -88,9 +88,8 @@ fn whatif(content: &Content, of: &WhatIf) -> Value {
 
 /// What a halt costs at the least, by the goal that was asked for.
 fn least(content: &Content) -> Option<f64> {
-    let played = content.advice.as_ref().ok()?.tuned.played.as_ref()?;
-    let bound = (played.rows.iter()).find(|row| row.row == SettingRow::Clairvoyant)?;
-    Some(bound.figures.cost_ns_per_halt)
+    let played = content.advice.as_ref().ok()?.played.as_ref()?;
+    Some(played.figures(SettingRow::Clairvoyant)?.cost_ns_per_halt)
 }
 
 fn cell(of: &WhatIf, cell: &Cell) -> Value {

@@ -5,14 +5,15 @@ mod in_guest;
 mod words;
 
 use haltwise_core::replay::GoalName;
-use haltwise_document::html;
+use haltwise_document::{Unit, html};
 
 use self::words::{LinkedNumber, Words};
-use super::table::{Is, Table, cell};
+use super::table::{Table, cell};
 use super::{command, details, note, p};
-use crate::html::content::{Advice, Content};
+use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el};
-use crate::recommend::{beside, say};
+use crate::recommend::view::TuneResult;
+use crate::recommend::{compare, say};
 use crate::tune::text::goals_table;
 
 pub(super) fn first(content: &Content) -> Element {
@@ -33,7 +34,7 @@ pub(super) fn first(content: &Content) -> Element {
         .with(lead);
     if let Ok(advice) = &content.advice {
         section = section.with(to_do(advice));
-        for text in &advice.tuned.notes {
+        for text in &advice.notes {
             section = section.with(note(text));
         }
         section = section.with(other_goals(advice)).with(others(advice));
@@ -43,8 +44,7 @@ pub(super) fn first(content: &Content) -> Element {
 }
 
 /// The setting as commands, and how to take it back.
-fn to_do(advice: &Advice) -> Option<Markup> {
-    let tuned = &advice.tuned;
+fn to_do(tuned: &TuneResult) -> Option<Markup> {
     let recommended = tuned.recommended?;
     let changes = recommended.beyond(&tuned.in_force);
     if changes.is_empty() {
@@ -75,7 +75,7 @@ fn to_do(advice: &Advice) -> Option<Markup> {
                     .with(p("Works after a crash or a boot too. `haltwise prove` measures both in turn.")),
             ),
     );
-    if let Some(text) = beside::snapshot(tuned) {
+    if let Some(text) = compare::snapshot(tuned) {
         out.push(note(text));
     }
     out.push(details("By hand, without haltwise on that host", by_hand));
@@ -83,9 +83,9 @@ fn to_do(advice: &Advice) -> Option<Markup> {
 }
 
 /// What would be best if CPU, or latency, counted for more.
-fn other_goals(advice: &Advice) -> Option<Element> {
-    let played = advice.tuned.played.as_ref()?;
-    let table = html::table(&goals_table(&advice.tuned, played));
+fn other_goals(advice: &TuneResult) -> Option<Element> {
+    let played = advice.played.as_ref()?;
+    let table = html::table(&goals_table(&played.goals, &advice.goal));
     let weights = GoalName::ALL.map(|goal| {
         let ns = goal.weight_milli() as f64 / 1e3;
         format!("{ns} ns of CPU for {}", goal.as_str())
@@ -96,15 +96,15 @@ fn other_goals(advice: &Advice) -> Option<Element> {
 }
 
 /// What it was held against: the kernel's default, other rules, a ceiling for each VM.
-fn others(advice: &Advice) -> Option<Element> {
-    let played = advice.tuned.played.as_ref()?;
+fn others(advice: &TuneResult) -> Option<Element> {
+    let played = advice.played.as_ref()?;
     let texts = [
-        Some(beside::in_force(&advice.tuned, played)),
-        beside::default(&advice.tuned, played),
-        beside::distance(played),
+        Some(compare::in_force(advice, played)),
+        compare::default(advice, played),
+        compare::distance(played),
     ];
     let texts = texts.into_iter().flatten().map(p);
-    let caps = beside::caps(played).map(|text| el("p").with(format!("{}: {text}", beside::CAPS)));
+    let caps = compare::caps(played).map(|text| el("p").with(format!("{}: {text}", compare::CAPS)));
     let texts: Markup = texts.chain(caps).collect();
     Some(details(
         "Against the default, other rules and a ceiling for each VM",
@@ -116,10 +116,10 @@ fn others(advice: &Advice) -> Option<Element> {
 fn behind(told: &[LinkedNumber]) -> Option<Element> {
     let mut table = Table::new(
         "The numbers behind these words",
-        &[
-            (Is::Text, "number"),
-            (Is::Text, "what it is"),
-            (Is::Text, "where it is from"),
+        [
+            (Unit::Word, "number"),
+            (Unit::Word, "what it is"),
+            (Unit::Word, "where it is from"),
         ],
     );
     for told in told {
@@ -135,7 +135,6 @@ fn behind(told: &[LinkedNumber]) -> Option<Element> {
             ],
         );
     }
-    let is_empty = table.is_empty();
     let made = details("The numbers behind these words", table.finish());
-    (!is_empty).then(|| made.attr("id", "numbers"))
+    (!told.is_empty()).then(|| made.attr("id", "numbers"))
 }

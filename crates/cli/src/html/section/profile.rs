@@ -41,6 +41,7 @@ pub(super) fn profile(content: &Content) -> Option<Markup> {
         .and(search)
         .and(graph)
         .and(el("div").class("two").with_all(tables));
-    let beside = "Boxes too narrow to see are left out; `haltwise profile --folded` has them.";
+    let beside =
+        "Boxes too narrow to see are left out; `haltwise report --profile --folded` has them.";
     Some(out.and(note(beside)))
 }

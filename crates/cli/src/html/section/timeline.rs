@@ -1,6 +1,8 @@
 //! What each vCPU did, moment by moment: lanes over the whole recording, which the script zooms down to
 //! single halts where they are in the file.
 
+use haltwise_core::replay::VcpuKey;
+
 use super::{note, p, plural, sampled};
 use crate::html::chart::bars;
 use crate::html::chart::lanes::{CLASSES, lane};
@@ -39,7 +41,10 @@ pub(super) fn timeline(content: &Content) -> Option<Markup> {
     let lanes = overview.rows.iter().take(STILL).map(|row| {
         let label = label(content, row);
         let title = el("span").class("lane-name").with(label.clone());
-        let said = format!("{}: what it did over the recording", plain(content, row));
+        let said = format!(
+            "{}: what it did over the recording",
+            seat_name(content, &row.seat)
+        );
         el("li")
             .with(title)
             .with(lane(row, overview.span_ns, &said))
@@ -71,28 +76,23 @@ pub(super) fn timeline(content: &Content) -> Option<Markup> {
     Some(out.and(note(beside)))
 }
 
-fn label(content: &Content, row: &VcpuLane) -> Markup {
-    let vm = row.seat.vm.and_then(|index| {
-        let mut vms = content.recording.roster.vms.iter();
-        vms.find(|vm| vm.index == index)
-    });
-    match (vm, row.seat.vcpu, row.seat.tid) {
-        (Some(vm), Some(vcpu), _) => name(&vm.name).and(Markup::text(&format!(" vCPU {vcpu}"))),
-        (_, _, Some(tid)) => Markup::text(&format!("thread {tid}")),
-        _ => Markup::text("not known"),
-    }
-}
-
-pub(super) fn plain(content: &Content, row: &VcpuLane) -> String {
-    seat_name(content, &row.seat)
-}
-
-pub(super) fn seat_name(content: &Content, seat: &haltwise_core::replay::Seat) -> String {
+/// The name of a vCPU's VM, where that is known, and what follows it.
+fn named<'a>(content: &'a Content, seat: &VcpuKey) -> (Option<&'a str>, String) {
     let mut vms = content.recording.roster.vms.iter();
     let vm = vms.find(|vm| Some(vm.index) == seat.vm);
     match (vm, seat.vcpu, seat.tid) {
-        (Some(vm), Some(vcpu), _) => format!("{} vCPU {vcpu}", short(&vm.name)),
-        (_, _, Some(tid)) => format!("thread {tid}"),
-        _ => "not known".to_owned(),
+        (Some(vm), Some(vcpu), _) => (Some(&vm.name), format!(" vCPU {vcpu}")),
+        (_, _, Some(tid)) => (None, format!("thread {tid}")),
+        _ => (None, "not known".to_owned()),
     }
+}
+
+fn label(content: &Content, row: &VcpuLane) -> Markup {
+    let (vm, rest) = named(content, &row.seat);
+    Markup::from(vm.map(name)).and(rest)
+}
+
+pub(super) fn seat_name(content: &Content, seat: &VcpuKey) -> String {
+    let (vm, rest) = named(content, seat);
+    vm.map(short).unwrap_or_default() + &rest
 }

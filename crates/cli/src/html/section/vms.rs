@@ -13,7 +13,7 @@ use crate::html::chart::windows::windows;
 use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, name, short};
 use crate::number::{nanos, scaled, share};
-use crate::report::honest::{is_paused, paused, presence};
+use crate::report::quality::{is_paused, paused, presence};
 use crate::report::verdict::{ceilings, verdict};
 use crate::report::view::{AccountFigures, ReportedVm};
 use crate::words::plural;
@@ -147,39 +147,27 @@ fn charts(content: &Content, account: &AccountFigures, ledger: &Account) -> Vec<
             hist: &ledger.poll_fail_ns,
         },
     ];
-    [
-        (
-            "Gaps",
-            "from the halt to the wake event; a poll can catch what is left of the ceiling",
-            distribution("gaps", &gap, &marks),
-        ),
-        (
-            "Wake-up latency",
-            "from the wake event until the vCPU ran, of halts that slept",
-            distribution("wake-up latency", &late, &marks),
-        ),
-        (
-            "Polls by duration",
-            "polls by duration, successful and failed",
-            distribution("polls by duration", &polls, &marks),
-        ),
-        (
-            "Windows over time",
-            "mean (line) and largest (area) of each moment; dashed: the ceiling",
-            windows(&content.report.recording, account),
-        ),
+    let figure = |title: &str, what: &str, chart: Option<Markup>| {
+        let none = || el("p").class("none").with("not known, or none").into();
+        let caption = el("figcaption").with(el("b").with(title));
+        el("figure")
+            .with(chart.unwrap_or_else(none))
+            .with(caption.with(format!(": {what}")))
+    };
+    let gap = distribution("gaps", &gap, &marks);
+    let late = distribution("wake-up latency", &late, &marks);
+    let polls = distribution("polls by duration", &polls, &marks);
+    let windows = windows(&content.report.recording, account);
+    let of_gap = "from the halt to the wake event; a poll can catch what is left of the ceiling";
+    let of_late = "from the wake event until the vCPU ran, of halts that slept";
+    let of_polls = "polls by duration, successful and failed";
+    let of_windows = "mean (line) and largest (area) of each moment; dashed: the ceiling";
+    vec![
+        figure("Gaps", of_gap, gap),
+        figure("Wake-up latency", of_late, late),
+        figure("Polls by duration", of_polls, polls),
+        figure("Windows over time", of_windows, windows),
     ]
-    .into_iter()
-    .map(|(title, what, chart)| {
-        let chart =
-            chart.unwrap_or_else(|| el("p").class("none").with("not known, or none").into());
-        el("figure").with(chart).with(
-            el("figcaption")
-                .with(el("b").with(title))
-                .with(format!(": {what}")),
-        )
-    })
-    .collect()
 }
 
 fn vcpus(vm: &ReportedVm) -> Option<Element> {

@@ -3,24 +3,25 @@
 
 use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::tune::candidates::Reach;
+use haltwise_document::Unit;
 
-use super::table::{Is, Table, cell, number};
+use super::table::{Table, cell, number};
 use super::{details, note, p};
 use crate::html::chart::front::{Place, front};
-use crate::html::content::{Advice, Content};
+use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, short};
 use crate::number::{count, nanos, nanos_f64, share, three_digits};
 use crate::prices::words;
 use crate::recommend::candidates::SettingRow;
 use crate::recommend::say;
-use crate::recommend::view::{HaltFigures, PlayedSettings, settings};
+use crate::recommend::view::{HaltFigures, PlayedSettings, TuneResult, settings};
 use crate::recommend::whatif::WhatIf;
 
 pub(super) fn whatif(content: &Content) -> Option<Markup> {
     let Some((advice, played, grid)) = played(content) else {
         return without_halts(content);
     };
-    let basis = &advice.tuned.basis;
+    let basis = &advice.basis;
     let text = format!(
         "What halts would have cost under other settings, replayed with KVM's algorithm on all {} \
          halts of the second half of the time: the time until the wake event stays the same, and the \
@@ -32,7 +33,7 @@ pub(super) fn whatif(content: &Content) -> Option<Markup> {
          with the weight of the goal, here {}.",
         nanos(basis.model.switch_cpu_ns),
         words::source(basis.model.switch_cpu_source),
-        three_digits(advice.tuned.goal.lambda),
+        three_digits(advice.goal.lambda),
     );
     let beside = format!(
         "With script, every stop of the sliders is one of {} settings that were replayed when this page was \
@@ -40,14 +41,14 @@ pub(super) fn whatif(content: &Content) -> Option<Markup> {
         grid.grid.cells.len()
     );
     let rows = rows(content, advice, played, grid);
-    let places: Vec<Place> = (rows.iter().map(Shown::place))
-        .chain(played.front.iter().map(|point| Place {
-            class: "front",
-            name: String::new(),
-            poll_cpu_percent: point.poll_cpu_percent,
-            latency_ns: point.latency_mean_ns,
-        }))
-        .collect();
+    let between = played.front.iter().map(|point| Place {
+        class: "front",
+        name: "",
+        poll_cpu_percent: point.poll_cpu_percent,
+        latency_ns: point.latency_mean_ns,
+    });
+    let places = rows.iter().map(|row| row.place).chain(between);
+    let places: Vec<Place> = places.collect();
     let figure = el("figure")
         .with(front(&places))
         .with(el("figcaption").with(
@@ -70,54 +71,42 @@ pub(super) fn whatif(content: &Content) -> Option<Markup> {
     )
 }
 
-fn played(content: &Content) -> Option<(&Advice, &PlayedSettings, &WhatIf)> {
+fn played(content: &Content) -> Option<(&TuneResult, &PlayedSettings, &WhatIf)> {
     let advice = content.advice.as_ref().ok()?;
-    let played = advice.tuned.played.as_ref()?;
+    let played = advice.played.as_ref()?;
     Some((advice, played, content.whatif.as_ref()?))
 }
 
 /// What came out best is recommended, unless it is not better enough.
 pub(super) fn choice_name(content: &Content) -> &'static str {
     match &content.advice {
-        Ok(advice) if advice.tuned.changes => "recommended",
+        Ok(advice) if advice.changes => "recommended",
         _ => "best setting found",
     }
 }
 
 /// A setting or the bound, as figure and table have it.
 struct Shown {
-    class: &'static str,
-    name: &'static str,
+    place: Place,
     title: &'static str,
     parameters: String,
     figures: HaltFigures,
 }
 
-impl Shown {
-    fn place(&self) -> Place {
-        Place {
-            class: self.class,
-            name: self.name.to_owned(),
-            poll_cpu_percent: self.figures.poll_cpu_percent,
-            latency_ns: self.figures.latency_mean_ns,
-        }
-    }
-}
-
 /// In force, the default, the choice, no polling, the bound.
-fn rows(content: &Content, advice: &Advice, played: &PlayedSettings, grid: &WhatIf) -> Vec<Shown> {
+fn rows(
+    content: &Content,
+    advice: &TuneResult,
+    played: &PlayedSettings,
+    grid: &WhatIf,
+) -> Vec<Shown> {
     let reach: Reach = grid.reach;
     let choice = choice_name(content);
     let said = |setting: &Values| say::setting(setting);
     let mut rows: Vec<Shown> = Vec::new();
     for row in &played.rows {
         let (class, name, title, parameters) = match row.row {
-            SettingRow::InForce => (
-                "p-force",
-                "in force",
-                "in force",
-                said(&advice.tuned.in_force),
-            ),
+            SettingRow::InForce => ("p-force", "in force", "in force", said(&advice.in_force)),
             SettingRow::Default => (
                 "p-default",
                 "kernel's default",
@@ -141,8 +130,12 @@ fn rows(content: &Content, advice: &Advice, played: &PlayedSettings, grid: &What
             ),
         };
         rows.push(Shown {
-            class,
-            name,
+            place: Place {
+                class,
+                name,
+                poll_cpu_percent: row.figures.poll_cpu_percent,
+                latency_ns: row.figures.latency_mean_ns,
+            },
             title,
             parameters,
             figures: row.figures.clone(),
@@ -154,14 +147,14 @@ fn rows(content: &Content, advice: &Advice, played: &PlayedSettings, grid: &What
 fn table(rows: &[Shown]) -> Element {
     let mut table = Table::new(
         "Settings on the second half of the time",
-        &[
-            (Is::Text, "setting"),
-            (Is::Text, "parameters"),
-            (Is::Number, "polling, of a CPU"),
-            (Is::Number, "sleeps/s"),
-            (Is::Number, "late by, mean"),
-            (Is::Number, "late by, p99"),
-            (Is::Number, "cost of a halt"),
+        [
+            (Unit::Word, "setting"),
+            (Unit::Word, "parameters"),
+            (Unit::Number, "polling, of a CPU"),
+            (Unit::Number, "sleeps/s"),
+            (Unit::Number, "late by, mean"),
+            (Unit::Number, "late by, p99"),
+            (Unit::Number, "cost of a halt"),
         ],
     );
     for row in rows {
@@ -171,7 +164,7 @@ fn table(rows: &[Shown]) -> Element {
             .attr("aria-hidden", "true")
             .with(
                 el("circle")
-                    .class(row.key())
+                    .attr("class", format!("key {}", row.place.class))
                     .attr("cx", 8)
                     .attr("cy", 8)
                     .attr("r", 6),
@@ -190,20 +183,8 @@ fn table(rows: &[Shown]) -> Element {
     table.finish()
 }
 
-impl Shown {
-    fn key(&self) -> &'static str {
-        match self.class {
-            "p-force" => "key p-force",
-            "p-default" => "key p-default",
-            "p-choice" => "key p-choice",
-            "p-off" => "key p-off",
-            _ => "key p-bound",
-        }
-    }
-}
-
 fn rejected(content: &Content) -> Option<Element> {
-    let played = content.advice.as_ref().ok()?.tuned.played.as_ref()?;
+    let played = content.advice.as_ref().ok()?.played.as_ref()?;
     if played.rejected.is_empty() {
         return None;
     }
@@ -217,7 +198,7 @@ fn rejected(content: &Content) -> Option<Element> {
 /// A capture of counts, or one that nobody can replay.
 fn without_halts(content: &Content) -> Option<Markup> {
     let text = match &content.advice {
-        Ok(advice) if advice.tuned.counted.is_some() => {
+        Ok(advice) if advice.counted.is_some() => {
             "This capture contains histograms, not single halts (`record --mode` counts or stats): \
              nothing can be replayed here. The recommendation above rests on bounds."
                 .to_owned()

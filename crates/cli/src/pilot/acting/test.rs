@@ -4,7 +4,6 @@ use std::fs;
 
 use haltwise_core::kvm::Knobs;
 use haltwise_core::parameter::Values;
-use haltwise_core::pilot::decision::Kind;
 
 use super::*;
 
@@ -45,18 +44,8 @@ impl Host {
         writer.undo(&reversal).unwrap();
     }
 
-    fn make(&self, kind: Kind, change: Change) -> Result<(), Refusal> {
-        let decision = Decision {
-            kind,
-            scope: Scope::Host,
-            change: Some(change),
-            is_made: true,
-            why: String::new(),
-            expected: None,
-            measured: None,
-            found: FOUND,
-        };
-        make(&Root::at(self.0.path()), &decision, change, false)
+    fn make(&self, change: Change) -> Result<(), Refusal> {
+        make(&Root::at(self.0.path()), Scope::Host, change, false)
     }
 }
 
@@ -82,13 +71,13 @@ fn what_somebody_sets_in_a_period_under_what_was_found_is_left() {
     for is_first in [true, false] {
         host.set(FOUND);
         if !is_first {
-            assert_eq!(host.make(Kind::On, ON), Ok(()));
+            assert_eq!(host.make(ON), Ok(()));
             assert_eq!(host.now(), TRIED);
-            assert_eq!(host.make(Kind::Off, OFF), Ok(()));
+            assert_eq!(host.make(OFF), Ok(()));
             assert_eq!(host.now(), FOUND);
         }
         host.set(theirs);
-        assert_eq!(host.make(Kind::On, ON), Err(Refusal::Theirs));
+        assert_eq!(host.make(ON), Err(Refusal::Theirs));
         assert_eq!(host.now(), theirs);
     }
 }
@@ -96,16 +85,16 @@ fn what_somebody_sets_in_a_period_under_what_was_found_is_left() {
 #[test]
 fn an_undo_in_a_period_under_the_setting_tried_is_somebody_elses_write() {
     let host = Host::new();
-    assert_eq!(host.make(Kind::On, ON), Ok(()));
+    assert_eq!(host.make(ON), Ok(()));
     host.undo();
-    assert_eq!(host.make(Kind::Off, OFF), Err(Refusal::Theirs));
+    assert_eq!(host.make(OFF), Err(Refusal::Theirs));
     assert_eq!(host.now(), FOUND);
     // One that failed before may have been made.
     let again = Change {
         is_unsure: true,
         ..OFF
     };
-    assert_eq!(host.make(Kind::Restore, again), Ok(()));
+    assert_eq!(host.make(again), Ok(()));
     let other = Change {
         to: Knobs {
             halt_poll_ns: 0,
@@ -113,7 +102,7 @@ fn an_undo_in_a_period_under_the_setting_tried_is_somebody_elses_write() {
         },
         ..again
     };
-    assert_eq!(host.make(Kind::Restore, other), Err(Refusal::Theirs));
+    assert_eq!(host.make(other), Err(Refusal::Theirs));
     assert_eq!(host.now(), FOUND);
 }
 
@@ -125,13 +114,13 @@ fn what_a_change_that_failed_has_set_is_restored() {
         to: Knobs { shrink: 4, ..FOUND },
         ..ON
     };
-    assert_eq!(host.make(Kind::On, half), Ok(()));
+    assert_eq!(host.make(half), Ok(()));
     let from_another = Change {
         from: Knobs { grow: 2, ..FOUND },
         to: FOUND,
         is_unsure: true,
     };
-    assert_eq!(host.make(Kind::Restore, from_another), Ok(()));
+    assert_eq!(host.make(from_another), Ok(()));
     assert_eq!(host.now(), FOUND);
 }
 
@@ -141,8 +130,8 @@ fn only_parameters_that_are_to_be_changed_are_compared() {
     let host = Host::new();
     let grows = Knobs { grow: 3, ..FOUND };
     host.set(grows);
-    assert_eq!(host.make(Kind::On, ON), Ok(()));
+    assert_eq!(host.make(ON), Ok(()));
     assert_eq!(host.now(), Knobs { grow: 3, ..TRIED });
-    assert_eq!(host.make(Kind::Off, OFF), Ok(()));
+    assert_eq!(host.make(OFF), Ok(()));
     assert_eq!(host.now(), grows);
 }

@@ -23,7 +23,7 @@ fn the_file_in_the_package_is_the_default() {
     assert_eq!(config.goals.of_vms[1].goal, None);
     // Not the port of `haltwise metrics`, so that both can run.
     let own: Address = "127.0.0.1:9478".parse().unwrap();
-    assert_eq!(config.metrics, Some(own));
+    assert_eq!(config.metrics.listen, Some(own));
     assert_eq!(config.limits.max_poll_cpu_percent, Some(50.0));
 }
 

@@ -13,12 +13,11 @@ use serde::Deserialize;
 use crate::proof::{self, PREDICTION, Proof, ProvenSetting};
 
 figures! {
-    /// One proof.
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct Entry {
         /// Version of this shape: 1, or 2 of a guest, which earlier versions leave alone.
         pub(crate) schema: u32 = Number,
-        /// Whose halts were measured: `host` or `guest`.
+        /// Side that was measured: `host` or `guest`.
         #[serde(default)]
         pub(crate) side: Side = Word,
         /// When it was added.

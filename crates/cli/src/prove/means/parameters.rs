@@ -37,7 +37,7 @@ pub(crate) struct Parameters {
 }
 
 fn changed(sides: &Sides) -> Vec<Parameter> {
-    let [now, a, b] = [Which::InForce, Which::A, Which::B].map(|which| sides.values(which));
+    let [now, a, b] = sides.values;
     let differs = |it: Parameter| a.get(it) != now.get(it) || b.get(it) != now.get(it);
     // Where each VM has a ceiling of its own, nobody follows halt_poll_ns.
     let is_followed = |it: Parameter| it != Parameter::HaltPollNs || !sides.scopes.are_all_vms;
@@ -47,27 +47,22 @@ fn changed(sides: &Sides) -> Vec<Parameter> {
 
 /// Longer than any limit lasts that may have grown: up to 4.3 s on each CPU, if somebody sets such a limit.
 fn stay(sides: &Sides) -> Duration {
-    let ceilings = [Which::InForce, Which::A, Which::B].map(|which| {
-        sides
-            .values(which)
-            .get(Parameter::GuestHaltPollNs)
-            .unwrap_or(0)
-    });
-    let ceiling_ns = ceilings.into_iter().max().unwrap_or(0);
+    let ceilings = sides.values.map(|of| of.get(Parameter::GuestHaltPollNs));
+    let ceiling_ns = ceilings.into_iter().flatten().max().unwrap_or(0);
     Duration::from_nanos(ceiling_ns.into()) + Duration::from_millis(1)
 }
 
 /// What would be written, for those who did not say --yes.
 pub(super) fn refusal(sides: &Sides) -> Failure {
     let one = |parameter: Parameter| {
-        let of = |which| Some(parameter.written(sides.values(which).get(parameter)?));
-        let (now, a, b) = (of(Which::InForce)?, of(Which::A)?, of(Which::B)?);
+        let [now, a, b] = sides.values.map(|of| of.get(parameter));
+        let [now, a, b] = [now?, a?, b?].map(|value| parameter.written(value));
         Some(format!(
             "{parameter} to {a} and {b} alternately (now {now})"
         ))
     };
     let all: Vec<String> = changed(sides).into_iter().filter_map(one).collect();
-    if !sides.side().is_host() {
+    if !sides.side.is_host() {
         let error = anyhow!(
             "this would set {} in this guest: not without --yes",
             all.join(", ")
@@ -97,7 +92,7 @@ impl Parameters {
     /// Takes the lock and looks whether both settings can be made.
     pub(super) fn take(root: &Root, sides: &Sides) -> Result<Self, Failure> {
         let writer = Writer::open(root, WHO).map_err(explain)?;
-        let is_of_guest = !sides.side().is_host();
+        let is_of_guest = !sides.side.is_host();
         let names = if is_of_guest {
             sides
                 .values(Which::InForce)
@@ -214,7 +209,6 @@ impl Parameters {
             .hint("measure again when nothing else changes settings"))
     }
 
-    /// Puts back what was in force before.
     pub(super) fn restore(&mut self) -> Result<(), Failure> {
         self.under = None;
         if !std::mem::take(&mut self.touched) {

@@ -1,10 +1,11 @@
 //! What a replay is told of the other setting, by the way in which it is put in force.
 
 use haltwise_core::kvm::{Arch, Version};
+use haltwise_core::parameter::Values;
+use haltwise_core::recording::Side;
 
 use super::*;
 use crate::prove::scopes::Scopes;
-use crate::prove::sides::{Of, Three};
 
 const IN_FORCE: Knobs = Knobs::of([200_000, 2, 10_000, 2]);
 
@@ -21,17 +22,18 @@ fn halt(ceiling_ns: u32, ceiling_source: CeilingSource) -> Halt {
 #[test]
 fn a_replay_plays_what_would_have_been_in_force() {
     let sides = Sides {
-        of: Of::Host(Three {
-            in_force: IN_FORCE,
-            a: IN_FORCE,
-            b: WANTED,
-        }),
+        side: Side::Host,
+        values: [IN_FORCE, IN_FORCE, WANTED].map(Values::from),
         assumed: Vec::new(),
         version: Version::new(6, 12),
         arch: Arch::X86,
         scopes: Scopes::default(),
     };
-    let (command, host) = (Means::Command(Vec::new()), Means::InForce(Vec::new()));
+    let host = Means::default();
+    let command = Means {
+        starts_vms: true,
+        ..Means::default()
+    };
     let by_param = halt(200_000, CeilingSource::Param);
     let by_cap = halt(30_000, CeilingSource::Cap);
     let fixed = halt(30_000, CeilingSource::Snapshot);
@@ -43,20 +45,12 @@ fn a_replay_plays_what_would_have_been_in_force() {
         );
     }
     // A parameter of the host does not reach a VM with a ceiling of its own.
-    assert_eq!(
-        host.replayed(&sides, true, &by_param, None),
-        Some((WANTED, 50_000))
-    );
-    assert_eq!(
-        host.replayed(&sides, true, &by_cap, None),
-        Some((WANTED, 30_000))
-    );
-    assert_eq!(
-        host.replayed(&sides, true, &fixed, None),
-        Some((WANTED, 30_000))
-    );
-    assert_eq!(
-        host.replayed(&sides, false, &by_cap, None),
-        Some((IN_FORCE, 30_000))
-    );
+    for (halt, is_b, played) in [
+        (&by_param, true, (WANTED, 50_000)),
+        (&by_cap, true, (WANTED, 30_000)),
+        (&fixed, true, (WANTED, 30_000)),
+        (&by_cap, false, (IN_FORCE, 30_000)),
+    ] {
+        assert_eq!(host.replayed(&sides, is_b, halt, None), Some(played));
+    }
 }

@@ -4,51 +4,39 @@ use anyhow::anyhow;
 use haltwise_core::kvm::Version;
 use haltwise_core::kvm::guest::{Params, Rule};
 use haltwise_core::parameter::Values;
-use haltwise_core::prove::setting::guest::WantedParams;
+use haltwise_core::prove::setting::GivenSetting;
 use haltwise_host::root::Root;
 use haltwise_host::{clock, params};
 
-use super::Three;
 use crate::exit::{Exit, Failure};
 use crate::prove::ProofRequest;
 use crate::prove::command;
 
-#[derive(Debug, Clone)]
-pub(crate) struct Governor {
-    /// Under all three. Where another governor is in force, or none, nothing polls, whatever they are.
-    pub(crate) params: Three<Params>,
-}
-
-impl Governor {
-    /// Reads what is in force. Settings that cannot be put in force are refused.
-    pub(crate) fn read(
-        pair: &[WantedParams; 2],
-        version: Version,
-        root: &Root,
-    ) -> Result<Self, Failure> {
-        if Rule::of(version).is_none() {
-            let error = anyhow!("measure haltpoll: Linux {version} has no such governor");
-            return Err(Failure::new(Exit::Unsupported, error).hint("it exists since 5.4"));
-        }
-        let told = params::read(root, clock::monotonic_ns())?;
-        let mut in_force: Params = Values::recorded(&told).over(Params::default()).into();
-        let governor = params::cpuidle_governor(root);
-        let is_haltpoll = governor.as_deref() == Some("haltpoll");
-        if !is_haltpoll {
-            in_force.guest_halt_poll_ns = 0;
-        }
-        let [a, b] = pair;
-        let params = Three {
-            in_force,
-            a: a.resolve(in_force),
-            b: b.resolve(in_force),
-        };
-        if !is_haltpoll && !params.is_in_force() {
-            return Err(not_haltpoll(governor.as_deref()));
-        }
-        keeps_no_limit(&params)?;
-        Ok(Self { params })
+/// Reads what is in force, and what A and B come to. Settings that cannot be put in force are refused. Where another
+/// governor is in force, or none, nothing polls.
+pub(super) fn read(
+    [a, b]: &[GivenSetting; 2],
+    version: Version,
+    root: &Root,
+) -> Result<[Params; 3], Failure> {
+    if Rule::of(version).is_none() {
+        let error = anyhow!("measure haltpoll: Linux {version} has no such governor");
+        return Err(Failure::new(Exit::Unsupported, error).hint("it exists since 5.4"));
     }
+    let told = params::read(root, clock::monotonic_ns())?;
+    let mut in_force: Params = Values::recorded(&told).over(Params::default()).into();
+    let governor = params::cpuidle_governor(root);
+    let is_haltpoll = governor.as_deref() == Some("haltpoll");
+    if !is_haltpoll {
+        in_force.guest_halt_poll_ns = 0;
+    }
+    let resolve = |it: &GivenSetting| it.resolve(in_force, Params::default());
+    let params = [in_force, resolve(a), resolve(b)];
+    if !is_haltpoll && params != [in_force; 3] {
+        return Err(not_haltpoll(governor.as_deref()));
+    }
+    keeps_no_limit(&params)?;
+    Ok(params)
 }
 
 fn not_haltpoll(governor: Option<&str>) -> Failure {
@@ -66,12 +54,8 @@ fn not_haltpoll(governor: Option<&str>) -> Failure {
 
 /// With `guest_halt_poll_allow_shrink=N` a limit that grew under a higher ceiling stays for good: what comes after would
 /// not be measured, or not be restored.
-fn keeps_no_limit(params: &Three<Params>) -> Result<(), Failure> {
-    let all = [
-        ("A", &params.a),
-        ("B", &params.b),
-        ("the current setting", &params.in_force),
-    ];
+fn keeps_no_limit([in_force, a, b]: &[Params; 3]) -> Result<(), Failure> {
+    let all = [("A", a), ("B", b), ("the current setting", in_force)];
     for (name, kept) in all.iter().filter(|(_, it)| !it.allow_shrink) {
         let above = all
             .iter()
@@ -91,14 +75,11 @@ fn keeps_no_limit(params: &Three<Params>) -> Result<(), Failure> {
 
 /// Refuses what has no meaning in a guest.
 pub(super) fn check(wanted: &ProofRequest) -> Result<(), Failure> {
-    let given = [
-        (!wanted.given.vms.is_empty(), "--vm is"),
-        (
-            command::takes_ceiling(&wanted.given.command),
-            "{halt_poll_ns} in the command is",
-        ),
-    ];
-    let Some((_, what)) = given.into_iter().find(|(is_given, _)| *is_given) else {
+    let what = if !wanted.given.vms.is_empty() {
+        "--vm is"
+    } else if command::takes_ceiling(&wanted.given.command) {
+        "{halt_poll_ns} in the command is"
+    } else {
         return Ok(());
     };
     let error = anyhow!("{what} for a host's VMs, and this guest is measured itself");

@@ -24,7 +24,6 @@ pub(crate) struct GuestSetup {
     pub(crate) notes: Vec<String>,
 }
 
-/// The governor of a guest, as recorded.
 pub(crate) fn governor(opened: &Opened) -> Option<String> {
     let knobs = opened.info().knobs.iter();
     let mut named = knobs.filter(|knob| knob.name == "cpuidle.current_governor");

@@ -31,6 +31,11 @@ fn told([max, grow, grow_start, shrink]: [Option<u32>; 4]) -> GivenHost {
 
 const DEFAULTS: Knobs = Knobs::of([200_000, 2, 10_000, 2]);
 
+fn ceilings_at(settings: &Settings, at: u64) -> Vec<u32> {
+    let track = settings.track(Parameter::HaltPollNs);
+    track.within(at, at).collect()
+}
+
 #[test]
 fn an_old_value_told_once_more_says_until_when_it_was() {
     let knobs = [
@@ -45,12 +50,7 @@ fn an_old_value_told_once_more_says_until_when_it_was() {
         &told([None; 4]),
         DEFAULTS,
     );
-    let within = |at| {
-        settings
-            .track(Parameter::HaltPollNs)
-            .within(at, at)
-            .collect::<Vec<_>>()
-    };
+    let within = |at| ceilings_at(&settings, at);
     assert_eq!(within(499), [200_000]);
     assert_eq!(within(500), [200_000, 50_000]);
     assert_eq!(within(600), [50_000]);
@@ -70,12 +70,7 @@ fn without_it_the_value_may_have_changed_any_time_since_it_was_told() {
         &told([None; 4]),
         DEFAULTS,
     );
-    let within = |at| {
-        settings
-            .track(Parameter::HaltPollNs)
-            .within(at, at)
-            .collect::<Vec<_>>()
-    };
+    let within = |at| ceilings_at(&settings, at);
     assert_eq!(within(99), [200_000]);
     assert_eq!(within(101), [200_000, 50_000]);
 }

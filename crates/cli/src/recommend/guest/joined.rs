@@ -9,11 +9,10 @@ use haltwise_core::event::{Halt, Vcpu, WindowChange};
 use haltwise_core::explain::contention::Contention;
 use haltwise_core::explain::evidence::Evidence;
 use haltwise_core::ids::VmIndex;
-use haltwise_core::join::{self, Join, Lanes, Refused, Span};
+use haltwise_core::join::{self, Join, Lanes, Pair, Refused, Span};
 use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::replay::overrun::Overruns;
 use haltwise_core::replay::session::Survey;
-use haltwise_core::tune::Terms;
 use haltwise_document::figures;
 
 use crate::exit::{Exit, Failure};
@@ -40,13 +39,32 @@ pub(crate) struct Joined {
     pub(crate) contention: Contention,
     pub(crate) load: HostLoad,
     pub(crate) knobs: Knobs,
-    /// Its kernel, if its version was understood.
     pub(crate) version: Option<Version>,
 }
 
 figures! {
+    /// A CPU of the guest, and the vCPU that it is.
+    const JOINED_CPU: Pair {
+        /// The guest's number.
+        cpu: u32 = Number,
+        /// KVM's.
+        vcpu: u32 = Number,
+        /// Its entries into HLT while both recorded.
+        hlts: u64 = Count,
+        /// Those of them that hold a halt of the host.
+        matched: u64 = Count,
+        /// Those of them in which no halt began or ended: the vCPU was woken before KVM halted it.
+        without_halt: u64 = Count,
+        /// The vCPU's halts on the host from the first of these to the last.
+        halts: u64 = Count,
+        /// Those of them that lie in an entry into HLT.
+        halts_matched: u64 = Count,
+    }
+}
+
+figures! {
     /// The host's load while it recorded.
-    #[derive(Clone, Copy, PartialEq)]
+    #[derive(Clone, Copy, PartialEq, Default)]
     pub(crate) struct HostLoad {
         /// CPUs of the host.
         pub(crate) cpus: u32 = Count,
@@ -54,7 +72,7 @@ figures! {
         pub(crate) vcpus: u64 = Count,
         /// Share of the time in which some task waited for a CPU (PSI); `null` where that was not recorded.
         pub(crate) cpu_pressure: Option<f64> = Share,
-        /// Of the polls for this VM's vCPUs, those that another task ended; `null` of too few polls.
+        /// Polls for this VM's vCPUs that another task ended; `null` of too few polls.
         pub(crate) polls_preempted: Option<f64> = Share,
         /// Whether the host gives the VM's CPUs to others too much for a guest that polls or keeps its CPUs: `null`
         /// where neither is known.
@@ -65,35 +83,17 @@ figures! {
         pub(crate) guest_disabled: bool = Flag,
     }
 
-    /// A CPU of the guest, and the vCPU that it is.
-    pub(crate) struct JoinedCpu {
-        /// The guest's number.
-        pub(crate) cpu: u32 = Number,
-        /// KVM's.
-        pub(crate) vcpu: u32 = Number,
-        /// Its entries into HLT while both recorded.
-        pub(crate) hlts: u64 = Count,
-        /// Of them, those that hold a halt of the host.
-        pub(crate) matched: u64 = Count,
-        /// Of them, those in which no halt began or ended: the vCPU was woken before KVM halted it.
-        pub(crate) without_halt: u64 = Count,
-        /// The vCPU's halts on the host from the first of these to the last.
-        pub(crate) halts: u64 = Count,
-        /// Of them, those that lie in an entry into HLT.
-        pub(crate) halts_matched: u64 = Count,
-    }
-
     /// How the two captures belong together, and what the host's says.
     pub(crate) struct JoinFigures {
         /// The VM on its host.
         pub(crate) vm: String = Name,
         /// CPU by CPU.
-        pub(crate) cpus: Vec<JoinedCpu> = List(JoinedCpu::FIGURES),
+        pub(crate) cpus: Vec<Pair> = List(JOINED_CPU),
         /// Entries into HLT while both recorded.
         pub(crate) hlts: u64 = Count,
-        /// Of them, those that hold a halt of the host.
+        /// Those of them that hold a halt of the host.
         pub(crate) matched: u64 = Count,
-        /// Of them, those in which no halt began or ended.
+        /// Those of them in which no halt began or ended.
         pub(crate) without_halt: u64 = Count,
         /// The share that is one of both: nothing contradicts the match.
         pub(crate) consistent_share: f64 = Share,
@@ -121,18 +121,9 @@ figures! {
 impl JoinFigures {
     pub(super) fn of(joined: &Joined) -> Self {
         let join = &joined.join;
-        let cpu = |pair: &join::Pair| JoinedCpu {
-            cpu: pair.cpu,
-            vcpu: pair.vcpu,
-            hlts: pair.hlts,
-            matched: pair.matched,
-            without_halt: pair.without_halt,
-            halts: pair.halts,
-            halts_matched: pair.halts_matched,
-        };
         Self {
             vm: joined.vm.clone(),
-            cpus: join.pairs.iter().map(cpu).collect(),
+            cpus: join.pairs.clone(),
             hlts: join.hlts(),
             matched: join.matched(),
             without_halt: join.without_halt(),
@@ -159,7 +150,6 @@ impl Joined {
         self.contention == Contention::Free && self.load.vcpus <= u64::from(self.load.cpus)
     }
 
-    /// Whether the host polls for this VM.
     pub(crate) fn host_polls(&self) -> bool {
         self.load.halt_poll_ns.is_some_and(|ns| ns > 0) && !self.load.guest_disabled
     }
@@ -179,10 +169,6 @@ struct Stays {
 }
 
 impl Sink for Stays {
-    fn wants(&self, table: Table) -> bool {
-        table == Table::Halts
-    }
-
     fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
         let (Some(vm), Some(vcpu)) = (halt.vm, halt.vcpu) else {
             return;
@@ -208,10 +194,6 @@ struct OfVm {
 }
 
 impl Sink for OfVm {
-    fn wants(&self, table: Table) -> bool {
-        table == Table::Halts
-    }
-
     fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
         if halt.vm == Some(self.vm) {
             self.survey.halt(halt);
@@ -248,12 +230,11 @@ pub(crate) fn read(
     let wanted = select::vms(&host.info().roster, beside.vm)?;
     let (vm, join) =
         nearest(own, stays(host, false)?, &wanted).map_err(|error| refused(guest, host, error))?;
-    let (recording, _) = load(host, OverTime::Vcpus, &mut [])?;
     let mut of_vm = OfVm {
         vm,
         survey: Survey::default(),
     };
-    pass(host, "reading", &mut [&mut of_vm]);
+    let (recording, _) = load(host, OverTime::Vcpus, &mut [&mut of_vm])?;
     let evidence = Evidence::new(
         &recording.roster,
         &recording.ledger,
@@ -301,13 +282,9 @@ pub(crate) fn read(
 fn of_vcpus(vcpus: &[Vcpu], vm: VmIndex) -> HostLoad {
     let own = vcpus.iter().filter(|vcpu| vcpu.vm == vm);
     HostLoad {
-        cpus: 0,
-        vcpus: 0,
-        cpu_pressure: None,
-        polls_preempted: None,
-        contended: None,
         halt_poll_ns: own.clone().filter_map(|vcpu| vcpu.ceiling_ns).max(),
         guest_disabled: own.clone().any(|vcpu| vcpu.guest_veto == Some(true)),
+        ..HostLoad::default()
     }
 }
 
@@ -346,16 +323,4 @@ fn refused(guest: &Opened, host: &Opened, why: Refused) -> Failure {
         "start `haltwise record` on the host and `haltwise record --guest` in the guest, and let both run \
          together for some seconds with load that is not strictly periodic",
     )
-}
-
-pub(super) fn terms(terms: Terms, joined: Option<&Joined>) -> Terms {
-    match joined {
-        Some(joined) => Terms {
-            // KVM's algorithm is that of the kernel which runs it.
-            version: joined.version.unwrap_or(terms.version),
-            in_force: joined.in_force(),
-            ..terms
-        },
-        None => terms,
-    }
 }

@@ -11,7 +11,7 @@ use haltwise_core::tune::candidates::Reach;
 use super::{GuestCandidates, Place};
 use crate::number::{nanos_f64, percent, share};
 use crate::page::harmless;
-use crate::recommend::say::{apply as apply_on_host, change, interval, parameters, than, time};
+use crate::recommend::say::{apply as apply_on_host, change, interval, parameters, setting, than};
 use crate::recommend::view::settings;
 
 /// How a VM gets HLT and MWAIT without exits: QEMU's option, and how libvirt passes it on (`qemu:commandline`).
@@ -25,36 +25,18 @@ pub(crate) const CPU_PM: [&str; 2] = [
 /// other two by 0.3 (`docs/guest.md`).
 const MOST_OFF: f64 = 0.1;
 
-/// A setting as a person writes it: `200 us, grow 2 from 50 us, shrink 2`, `off`.
-pub(crate) fn setting(of: &Params) -> String {
-    if of.guest_halt_poll_ns == 0 {
-        return "off".to_owned();
-    }
-    let ceiling = time(of.guest_halt_poll_ns);
-    let shrink = if of.allow_shrink {
-        format!("shrink {}", of.shrink)
-    } else {
-        "no shrink".to_owned()
-    };
-    if of.grow_start >= of.guest_halt_poll_ns {
-        return format!("{ceiling} at once, {shrink}");
-    }
-    let start = time(of.grow_start);
-    format!("{ceiling}, grow {} from {start}, {shrink}", of.grow)
-}
-
-pub(crate) fn what(place: Place, in_force: &Params, to: Option<&Params>, host: &Values) -> String {
-    let set = to.map(|to| parameters(&Values::from(*to).beyond(&Values::from(*in_force))));
+pub(crate) fn what(place: Place, in_force: &Values, to: Option<&Values>, host: &Values) -> String {
+    let set = to.map(|to| parameters(&to.beyond(in_force)));
     match (place, set) {
-        (Place::Guest, Some(set)) => format!("Set {set} in the guest."),
+        (Place::Guest, Some(set)) => format!("Set {set} in the guest"),
         (Place::Host, _) => format!(
-            "Poll in the host instead: {}; unload cpuidle_haltpoll in the guest.",
+            "Poll in the host instead: {}; unload cpuidle_haltpoll in the guest",
             parameters(host)
         ),
         (Place::CpuPm, _) => {
-            "Give the VM CPUs of its own, and HLT and MWAIT without exits (cpu-pm).".to_owned()
+            "Give the VM CPUs of its own, and HLT and MWAIT without exits (cpu-pm)".to_owned()
         }
-        _ => "Keep the current setting.".to_owned(),
+        _ => "Keep the current setting".to_owned(),
     }
 }
 
@@ -68,13 +50,13 @@ pub(crate) fn host_commands(of: &GuestCandidates, host: &Values) -> Vec<String> 
     unload.into_iter().chain([apply_on_host(host)]).collect()
 }
 
-pub(crate) fn command_line(of: &GuestCandidates, to: &Params) -> Vec<String> {
+pub(crate) fn command_line(of: &GuestCandidates, to: &Values) -> Vec<String> {
     let mut all = Vec::new();
     if of.governor_name.as_deref() != Some("haltpoll") {
         all.push("cpuidle_haltpoll.force=Y".to_owned());
         all.push("cpuidle.governor=haltpoll".to_owned());
     }
-    let given = Values::from(*to).beyond(&Params::default().into());
+    let given = to.beyond(&Params::default().into());
     let word =
         |(it, value): (Parameter, u32)| format!("{}.{it}={}", it.module(), it.written(value));
     all.extend(given.iter().map(word));
@@ -90,7 +72,7 @@ pub(crate) fn reason(of: &GuestCandidates) -> String {
             let blocks = host.parts.get(1..).unwrap_or_default();
             let own = Sums::total(blocks).cost_per_halt_ns(cost);
             let share = &host.against_in_force.cost_share;
-            let reach = Reach::of(&of.material.terms.rule());
+            let reach = Reach::of(of.inputs.terms.rule());
             format!(
                 "With no polling in the guest and {} in its host a halt costs {} instead of {}, {} ({} with 95 % \
                  confidence). The driver haltpoll keeps the host from polling: it must not be loaded.",
@@ -116,7 +98,7 @@ pub(crate) fn reason(of: &GuestCandidates) -> String {
             let effect = format!(
                 "With {} a halt costs {} instead of {}, {} ({} with 95 % confidence); exits change by {}, and \
                  polling takes {} of a CPU instead of {}.",
-                setting(&choice.knobs),
+                setting(&choice.knobs.into()),
                 nanos_f64(own.cost_per_halt_ns(cost)),
                 nanos_f64(in_force),
                 change(against.cost_share.value),
@@ -132,7 +114,7 @@ pub(crate) fn reason(of: &GuestCandidates) -> String {
 }
 
 fn polls(of: &GuestCandidates, sums: &Sums) -> String {
-    share(of.material.judged_wall.poll_cpu_percent(sums) / 100.0)
+    share(of.inputs.judged_wall.poll_cpu_percent(sums) / 100.0)
 }
 
 fn exits(own: u64, other: u64) -> String {
@@ -161,7 +143,6 @@ fn verdict(of: &GuestCandidates) -> &'static str {
     }
 }
 
-/// What must be known beside it.
 pub(crate) fn notes(of: &GuestCandidates) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(Contention::Wanted(how)) = of.shared.joined.as_ref().map(|it| &it.contention) {
@@ -208,12 +189,8 @@ pub(crate) fn notes(of: &GuestCandidates) -> Vec<String> {
                 .to_owned(),
         ),
     }
-    let halts = of.material.halts().max(1) as f64;
-    let recorded = of
-        .material
-        .seats
-        .iter()
-        .map(|seated| seated.recorded.blocks);
+    let halts = of.inputs.halts().max(1) as f64;
+    let recorded = of.inputs.seats.iter().map(|seated| seated.recorded.blocks);
     let off = of.hlts_replayed.abs_diff(recorded.sum()) as f64 / halts;
     if of.governor_name.as_deref() == Some("haltpoll") && off > MOST_OFF {
         notes.push(format!(

@@ -5,33 +5,31 @@ use haltwise_core::kvm::guest::Params;
 use haltwise_core::parameter::Values;
 use haltwise_core::replay::Doubts;
 use haltwise_core::replay::Sums;
-use haltwise_core::stats::Interval;
 use haltwise_core::stats::total;
-use haltwise_core::tune::Advice;
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::figures::Played;
 use haltwise_document::figures;
 
 use super::joined::JoinFigures;
 use super::{GuestCandidates, GuestRow, Place, say};
-use crate::figures::{DOUBTS, INTERVAL};
+use crate::figures::DOUBTS;
 use crate::plan::TuneGoal;
 use crate::prices::model::Model;
 use crate::prices::price::Price;
 use crate::recommend::say as host_say;
-use crate::recommend::view::{COMPARISON, goal, settings, why};
+use crate::recommend::view::{
+    COMPARISON, GoalAdvice, RejectedSetting, goal, goal_advice, rejected, settings,
+};
 
-/// Version of the JSON; documented in `docs/tune-guest-json.md`.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
-/// What the page of documentation says before its tables.
 pub(crate) const ABOUT: &[&str] = &[
     "`haltwise tune` prints this for a capture of a guest (`record --guest`); for a capture of a host it prints \
      [another object](tune-json.md).",
     "Times and lengths are nanoseconds, and their names end in `_ns`. What ends in `_percent` is in % of **one** CPU, for \
      all CPUs of the guest together. What ends in `_share` is a share of the other's cost: -0.25 costs a quarter less.",
-    "A setting is an object with `guest_halt_poll_ns`, `grow`, `grow_start`, `shrink` and `allow_shrink`: the \
-     parameters of the module `haltpoll`, the last four without `guest_halt_poll_`.",
+    "A setting is an object with the parameters of the module `haltpoll` by the kernel's names. In schema 1 all but the \
+     ceiling's lacked `guest_halt_poll_`.",
     "A difference has `value`, `low` and `high`: the interval holds the true one in 95 of 100 repetitions. Its ends are \
      `null` where the validation half is too short for an interval.",
     "Figures are those of the validation half: the second half of the capture's time. Verdicts are those of \
@@ -40,7 +38,7 @@ pub(crate) const ABOUT: &[&str] = &[
 
 figures! {
     pub(crate) struct GuestTuneResult {
-        /// Version of this layout: 1.
+        /// Version of this layout: 2.
         pub(crate) schema: u32 = Number,
         /// `guest`.
         pub(crate) side: &'static str = Word,
@@ -55,14 +53,16 @@ figures! {
         pub(crate) place: Place = Word,
         /// What to do in the guest, in a word.
         pub(crate) verdict: &'static str = Word,
+        /// Whether a setting is to be written in the guest.
+        pub(crate) changes: bool = Flag,
         /// Why, in a sentence or two.
         pub(crate) reason: String = Word,
         /// What must be known beside it, each a sentence or two.
         pub(crate) notes: Vec<String> = Words,
         /// The setting in force when recorded.
-        pub(crate) in_force: Params = Object,
+        pub(crate) in_force: Values = Object,
         /// The setting to write in the guest; `null` to leave it, or if `place` is not `guest`.
-        pub(crate) recommended: Option<Params> = Object,
+        pub(crate) recommended: Option<Values> = Object,
         /// The best setting of KVM in the host for the same halts, if the guest does not poll; it is recommended if
         /// `place` is `host`.
         pub(crate) host: Values = Object,
@@ -78,9 +78,9 @@ figures! {
         /// The settings that are always shown, with their figures.
         pub(crate) rows: Vec<GuestFigures> = List(GuestFigures::FIGURES),
         /// A recommendation for each goal that has a name, in the guest alone.
-        pub(crate) goals: Vec<GuestGoalAdvice> = List(GuestGoalAdvice::FIGURES),
+        pub(crate) goals: Vec<GoalAdvice> = List(GoalAdvice::FIGURES),
         /// Candidates that looked better and were not taken.
-        pub(crate) rejected: Vec<RejectedParams> = List(RejectedParams::FIGURES),
+        pub(crate) rejected: Vec<RejectedSetting> = List(RejectedSetting::FIGURES),
         /// How to set what differs from `in_force`, in the guest; `null` where nothing does.
         pub(crate) apply: Option<String> = Word,
         /// How to write it by hand.
@@ -101,7 +101,7 @@ figures! {
         pub(crate) looked_at: usize = Count,
         /// Idle periods that were evaluated.
         pub(crate) halts: u64 = Count,
-        /// Of them, those of the validation half.
+        /// Those of them of the validation half.
         pub(crate) judged_halts: u64 = Count,
         /// Time of the validation half.
         pub(crate) judged_ns: u64 = Nanos,
@@ -109,7 +109,7 @@ figures! {
         pub(crate) blocks_recorded: u64 = Count,
         /// The same as the replay of the guest's own setting has them: the nearer, the better.
         pub(crate) blocks_replayed: u64 = Count,
-        /// Of the time in which the guest wanted its CPUs, polling included, the share that its host gave to others;
+        /// Share of the time in which the guest wanted its CPUs, polling included, that its host gave to others;
         /// `null` where that was not recorded.
         pub(crate) stolen_of_wanted: Option<f64> = Share,
         /// Validated periods on which an assumption rests, under the setting in force.
@@ -146,48 +146,17 @@ figures! {
         /// The same over the oracle's.
         pub(crate) ratio: Option<f64> = Real "x oracle",
     }
-
-    /// A setting that looked better and was not taken.
-    pub(crate) struct RejectedParams {
-        /// The setting.
-        pub(crate) setting: Params = Object,
-        /// Why, in a word, as in [tune](tune-json.md).
-        pub(crate) why: &'static str = Word,
-        /// The same in words, with figures.
-        pub(crate) text: String = Word,
-    }
-
-    /// A recommendation in a line.
-    pub(crate) struct GuestGoalAdvice {
-        /// For what.
-        pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES),
-        /// What to do, in a word.
-        pub(crate) verdict: &'static str = Word,
-        /// Whether a setting is to be written.
-        pub(crate) changes: bool = Flag,
-        /// The setting that stands afterwards.
-        pub(crate) setting: Params = Object,
-        /// Polling under it.
-        pub(crate) poll_cpu_percent: f64 = CpuPercent "polling",
-        /// Mean wake-up latency under it.
-        pub(crate) latency_mean_ns: f64 = MeanNanos "latency",
-        /// What it changes of the cost, as a share of the cost in force; `null` where nothing changes.
-        pub(crate) cost_share: Option<Interval> = Record(INTERVAL),
-    }
 }
 
 pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestTuneResult {
-    let (advice, in_force) = (&of.advice, of.governor.in_force);
+    let (inputs, advice) = (&of.inputs, &of.advice);
+    let in_force = Values::from(inputs.terms.governor.in_force);
     let place = of.place();
     let choice = advice.choice.as_ref().filter(|_| place == Place::Guest);
-    let recommended = choice.map(|choice| choice.knobs);
-    let host = settings(&of.host.choice.knobs, Reach::of(&of.material.terms.rule()));
-    let rejected = |(setting, why_not): &(Params, _)| RejectedParams {
-        setting: *setting,
-        why: why(why_not),
-        text: crate::recommend::say::rejected(why_not),
-    };
-    let changes = recommended.map(|to| Values::from(to).beyond(&in_force.into()));
+    let recommended = choice.map(|choice| Values::from(choice.knobs));
+    let host = settings(&of.host.choice.knobs, Reach::of(inputs.terms.rule()));
+    let values = |params: &Params| Values::from(*params);
+    let changes = recommended.map(|to| to.beyond(&in_force));
     let changes = changes.filter(|changes| !changes.is_empty());
     GuestTuneResult {
         schema: SCHEMA,
@@ -196,7 +165,8 @@ pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> G
         join: of.shared.joined.as_ref().map(JoinFigures::of),
         goal: goal(&advice.goal),
         place,
-        verdict: crate::recommend::say::verdict(advice.verdict),
+        verdict: advice.verdict.as_str(),
+        changes: recommended.is_some(),
         reason: say::reason(of),
         notes: say::notes(of),
         in_force,
@@ -207,12 +177,12 @@ pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> G
         host_against_in_force: of.host.against_in_force,
         cpu_pm_against_best: of.cpu_pm,
         rows: of.rows.iter().map(|row| figures(of, row)).collect(),
-        goals: of
-            .others
-            .iter()
-            .map(|advice| in_short(of, advice))
+        goals: (of.others.iter())
+            .map(|advice| goal_advice(inputs, &of.of, advice, values))
             .collect(),
-        rejected: advice.rejected.iter().map(rejected).collect(),
+        rejected: (advice.rejected.iter())
+            .map(|(params, why)| rejected(values(params), why))
+            .collect(),
         apply: changes.as_ref().map(host_say::apply),
         commands: changes.as_ref().map_or_else(Vec::new, host_say::commands),
         command_line: recommended.map_or_else(Vec::new, |to| say::command_line(of, &to)),
@@ -221,7 +191,7 @@ pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> G
 
 fn figures(of: &GuestCandidates, (row, played): &(GuestRow, Played)) -> GuestFigures {
     let Played { outcome, sums } = played;
-    let wall = &of.material.judged_wall;
+    let wall = &of.inputs.judged_wall;
     let cost_ns_per_halt = sums.cost_per_halt_ns(&of.advice.goal.aim.cost);
     let per_s = |count: u64| count as f64 / (wall.under(sums) / 1e9);
     GuestFigures {
@@ -237,35 +207,16 @@ fn figures(of: &GuestCandidates, (row, played): &(GuestRow, Played)) -> GuestFig
     }
 }
 
-/// What the host loses, in % of one CPU.
 fn host_cpu_percent(of: &GuestCandidates, sums: &Sums) -> f64 {
     let cost = &of.advice.goal.aim.cost;
     let idle_ns = cost.cpu_ns(sums.poll_ns, sums.blocks, sums.halt_ns) as f64;
     let exits_ns = cost.exits_milli(sums.exits, sums.ipis) as f64 / 1e3;
-    100.0 * (idle_ns + exits_ns) / of.material.judged_wall.under(sums).max(1.0)
-}
-
-fn in_short(of: &GuestCandidates, advice: &Advice<Params>) -> GuestGoalAdvice {
-    let changes = advice.verdict.changes();
-    let choice = advice.choice.as_ref().filter(|_| changes);
-    let stands = choice.unwrap_or(&of.of.in_force);
-    let judged = stands.judged();
-    GuestGoalAdvice {
-        goal: goal(&advice.goal),
-        verdict: crate::recommend::say::verdict(advice.verdict),
-        changes,
-        setting: stands.knobs,
-        poll_cpu_percent: of.material.judged_wall.poll_cpu_percent(&judged),
-        latency_mean_ns: judged.latency_mean_ns(),
-        cost_share: (advice.against_in_force.as_ref())
-            .filter(|_| changes)
-            .map(|against| against.cost_share),
-    }
+    100.0 * (idle_ns + exits_ns) / of.inputs.judged_wall.under(sums).max(1.0)
 }
 
 fn basis(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestBasis {
-    let (material, terms) = (&of.material, &of.material.terms);
-    let recorded = material.seats.iter().map(|seated| seated.recorded.blocks);
+    let (inputs, terms) = (&of.inputs, &of.inputs.terms);
+    let recorded = inputs.seats.iter().map(|seated| seated.recorded.blocks);
     let doubts = of.rows.first().map(|(_, played)| played.outcome.doubts);
     GuestBasis {
         model: Model::new(
@@ -277,14 +228,14 @@ fn basis(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestBasis 
         price: of.price,
         governor: of.governor_name.clone(),
         looked_at: of.looked_at,
-        halts: material.halts(),
+        halts: inputs.halts(),
         judged_halts: of.of.in_force.judged().halts,
-        judged_ns: material.judged_wall.span_ns,
+        judged_ns: inputs.judged_wall.span_ns,
         blocks_recorded: recorded.sum(),
         blocks_replayed: of.hlts_replayed,
         stolen_of_wanted: of.shared.stolen_of_wanted,
         doubts: doubts.unwrap_or_default(),
-        skipped: material.skipped,
+        skipped: inputs.skipped,
         lost: total(info.lost.values()),
         partial,
     }

@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
+use haltwise_core::hist::Octave;
+
 use crate::chart::{bar, sparkline, stacked};
 use crate::number::{count, nanos, percent};
 use crate::page::Page;
-use crate::report::view::{AccountFigures, GapBucket, PollBar, Report, WindowSlot};
+use crate::report::view::{AccountFigures, PollBar, Report, WindowSlot};
 
 /// Rows of a chart at most; those at the low end are folded into one.
 const ROWS: usize = 14;
@@ -125,7 +127,7 @@ pub(super) fn histograms(page: &mut Page, account: &AccountFigures) {
         &format!("Gaps and wake-up latencies by powers of two{legend}"),
         2,
     );
-    let column = |of: fn(&Octave) -> u64| {
+    let column = |of: fn(&Row) -> u64| {
         let all = rows.iter().map(of).fold(0, u64::saturating_add);
         (all, rows.iter().map(of).max().unwrap_or(0))
     };
@@ -159,27 +161,27 @@ pub(super) fn histograms(page: &mut Page, account: &AccountFigures) {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Octave {
+struct Row {
     low: u64,
     high: u64,
     gaps: u64,
     wakes: u64,
 }
 
-fn octaves(gaps: &[GapBucket], wakes: &[GapBucket]) -> Vec<Octave> {
+fn octaves(gaps: &[Octave], wakes: &[Octave]) -> Vec<Row> {
     let all = || gaps.iter().chain(wakes);
     let Some(first) = all().map(|row| row.low_ns).min() else {
         return Vec::new();
     };
     let last = all().map(|row| row.low_ns).max().unwrap_or(first);
-    let of = |rows: &[GapBucket], low| {
+    let of = |rows: &[Octave], low| {
         let row = rows.iter().find(|row| row.low_ns == low);
         row.map_or(0, |row| row.count)
     };
     let mut rows = Vec::new();
     let mut low = first;
     loop {
-        rows.push(Octave {
+        rows.push(Row {
             low,
             high: if low == 0 { 0 } else { low + (low - 1) },
             gaps: of(gaps, low),
@@ -190,7 +192,7 @@ fn octaves(gaps: &[GapBucket], wakes: &[GapBucket]) -> Vec<Octave> {
         }
         low = (low * 2).max(1);
     }
-    let weight = |row: &Octave| row.gaps.saturating_add(row.wakes);
+    let weight = |row: &Row| row.gaps.saturating_add(row.wakes);
     fold_ends(rows, weight, |into, row| {
         into.low = into.low.min(row.low);
         into.high = into.high.max(row.high);

@@ -1,11 +1,12 @@
 //! The head of the report: the host and its settings; and the figures of an account in a row.
 
+use haltwise_core::account::idle::StateUse;
 use haltwise_core::parameter::Parameter;
 use haltwise_core::recording::Side;
 
 use crate::number::{count, maybe_nanos, nanos, scaled, share, three_digits};
 use crate::page::{Page, Stands, harmless};
-use crate::report::view::{AccountFigures, Report, ReportedIdleState, ReportedSetting};
+use crate::report::view::{AccountFigures, Report, ReportedSetting};
 use crate::words::{bound, plural};
 
 pub(super) fn host(page: &mut Page, report: &Report) {
@@ -67,9 +68,9 @@ pub(super) fn host(page: &mut Page, report: &Report) {
 }
 
 /// States of cpuidle in which the CPUs were at all, each with its share of their time.
-fn idle_states(page: &mut Page, states: &[ReportedIdleState]) {
+fn idle_states(page: &mut Page, states: &[StateUse]) {
     let used = states.iter().filter(|state| state.entries > 0);
-    let each = |state: &ReportedIdleState| {
+    let each = |state: &StateUse| {
         format!(
             "{} {} ({}/s, {} each)",
             harmless(&state.name),

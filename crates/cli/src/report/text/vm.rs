@@ -7,7 +7,7 @@ use super::charts::window;
 use super::host::{STANDS, header, percent, row};
 use crate::number::{count, nanos};
 use crate::page::{Page, Stands, harmless};
-use crate::report::honest::{is_paused, paused, presence};
+use crate::report::quality::{is_paused, paused, presence};
 use crate::report::verdict::ceilings;
 use crate::report::view::{AccountFigures, Report, ReportedVcpu, ReportedVm};
 use crate::words::plural;

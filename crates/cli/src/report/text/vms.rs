@@ -8,15 +8,13 @@ use super::Options;
 use super::host::{STANDS, header, percent, row};
 use crate::number::{nanos, scaled, share};
 use crate::page::{Page, fit_middle, harmless};
-use crate::report::honest::{came_or_went, is_paused};
+use crate::report::quality::{came_or_went, is_paused};
 use crate::report::verdict::concerns;
 use crate::report::view::{Report, ReportedVm};
-use crate::words::{ceiling_source, plural, some};
+use crate::words::{ceiling_source, grouped, plural, some};
 
-/// Names in a note; more are counted.
 const NAMES: usize = 4;
 
-/// Columns of a name in a note.
 const NAME_WIDTH: usize = 32;
 
 pub(super) fn vms(page: &mut Page, report: &Report, options: Options) {
@@ -105,33 +103,19 @@ fn others(rest: &[ReportedVm]) -> String {
     )
 }
 
-/// A name as a note has it.
 fn short(name: &str) -> String {
     fit_middle(&harmless(name), NAME_WIDTH)
 }
 
 /// What concerns VMs, said once for all of them.
 fn notes(page: &mut Page, report: &Report) {
-    let mut notes: Vec<(String, Vec<&ReportedVm>)> = Vec::new();
-    let mut note = |what: String, vm| match notes.iter_mut().find(|(known, _)| *known == what) {
-        Some((_, concerned)) => concerned.push(vm),
-        None => notes.push((what, vec![vm])),
-    };
-    for vm in &report.vms {
-        for what in concerns(vm) {
-            note(what, vm);
-        }
-    }
-    for vm in &report.vms {
-        if let Some(what) = came_or_went(vm, report) {
-            note(what.to_owned(), vm);
-        }
-    }
-    for vm in report.vms.iter().filter(|vm| vm.account.halts > 0) {
-        note(ceiling(vm), vm);
-    }
+    let vms = || report.vms.iter();
+    let concern = vms().flat_map(|vm| concerns(vm).into_iter().map(move |what| (what, vm)));
+    let moved = vms().filter_map(|vm| Some((came_or_went(vm, report)?.to_owned(), vm)));
+    let halted = vms().filter(|vm| vm.account.halts > 0);
+    let governed = halted.map(|vm| (ceiling(vm), vm));
     page.gap();
-    for (what, concerned) in notes {
+    for (what, concerned) in grouped(concern.chain(moved).chain(governed)) {
         let names: Vec<String> = concerned.iter().map(|vm| short(&vm.name)).collect();
         let who = plural(names.len() as u64, "VM");
         let text = format!("{who}: {} ({})", harmless(&what), some(&names, NAMES));
@@ -139,7 +123,7 @@ fn notes(page: &mut Page, report: &Report) {
     }
 }
 
-/// Whose ceiling a VM has. Its length is left to the VM's own screen, but for the module's.
+/// Source of a VM's ceiling. Its length is left to the VM's own screen, but for the module's.
 fn ceiling(vm: &ReportedVm) -> String {
     match &vm.account.ceilings[..] {
         [] => "ceiling not known".to_owned(),

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::top::rows::{Key, of_host};
+use crate::top::rows::of_host;
+use crate::top::step::Key;
 use crate::top::world::{step, vm};
 use haltwise_core::event::Observable;
 
@@ -13,72 +14,41 @@ const ALL: There = There {
     history: true,
     pilot: false,
 };
-const FEW: There = There {
-    cpu: false,
-    exits: false,
-    history: false,
-    pilot: false,
-};
-
-fn names(columns: &[(Column, u16)]) -> Vec<Column> {
+fn names(columns: &[(Column, usize)]) -> Vec<Column> {
     columns.iter().map(|(column, _)| *column).collect()
 }
 
+/// Where CPU time is known; screens without it are among the goldens.
 #[test]
-fn eighty_columns_hold_what_matters() {
-    use Column::{Ceiling, Cpu, Exits, Halts, Name, P50, P99, Pilot, Saved, Useful, Vcpus, Wasted};
-    let plain = fitting(Table::Vms, FEW, 80);
-    assert_eq!(
-        names(&plain),
-        [Name, Vcpus, Halts, Wasted, Useful, P50, P99, Ceiling]
-    );
-    let exits = fitting(Table::Vms, ALL, 80);
-    assert_eq!(
-        names(&exits),
-        [Name, Cpu, Halts, Wasted, Useful, P99, Ceiling, Exits]
-    );
-    assert_eq!(
-        names(&fitting(Table::Vms, ALL, 40)),
-        [Name, Cpu, Halts, Wasted]
-    );
-    assert_eq!(names(&fitting(Table::Vms, ALL, 10)), [Name]);
-    assert_eq!(
-        fitting(Table::Vms, ALL, 200).len(),
-        12,
-        "all but the window"
-    );
-    assert_eq!(
-        fitting(Table::Vcpus, ALL, 200).len(),
-        12,
-        "all but the number of vCPUs"
-    );
-    let pilot = |there| There {
-        pilot: true,
-        ..there
-    };
-    assert_eq!(
-        names(&fitting(Table::Vms, pilot(FEW), 80)),
-        [Name, Halts, Wasted, Useful, P99, Ceiling, Pilot, Saved]
-    );
-    assert_eq!(
-        names(&fitting(Table::Vms, pilot(ALL), 80)),
-        [Name, Cpu, Halts, Wasted, Useful, P99, Ceiling, Pilot]
-    );
-    assert_eq!(
-        fitting(Table::Vcpus, pilot(ALL), 200).len(),
-        12,
-        "the pilot sets VMs"
-    );
+fn narrow_screens_hold_what_matters() {
+    use Column::{Ceiling, Cpu, Exits, Halts, Name, P99, Pilot, Useful, Wasted};
+    let pilot = There { pilot: true, ..ALL };
+    let all = [Name, Cpu, Halts, Wasted, Useful, P99, Ceiling, Exits];
+    let piloted = [Name, Cpu, Halts, Wasted, Useful, P99, Ceiling, Pilot];
+    for (there, width, expected) in [
+        (ALL, 80, &all[..]),
+        (ALL, 40, &all[..4]),
+        (ALL, 10, &all[..1]),
+        (pilot, 80, &piloted),
+    ] {
+        assert_eq!(names(&fitting(Table::Vms, there, width)), expected);
+    }
+    // All but the window, all but the number of vCPUs, and the pilot sets VMs.
+    for (table, there) in [
+        (Table::Vms, ALL),
+        (Table::Vcpus, ALL),
+        (Table::Vcpus, pilot),
+    ] {
+        assert_eq!(fitting(table, there, 200).len(), 12);
+    }
 }
 
 #[test]
 fn every_heading_leaves_room_for_the_mark_of_sorting() {
-    for column in Column::ALL {
+    for (n, column) in Column::all().enumerate() {
+        assert_eq!(column as usize, n, "a row stands at its column's number");
         for table in [Table::Vms, Table::Vcpus] {
-            assert!(
-                column.title(table).len() < usize::from(column.width()),
-                "{column:?}"
-            );
+            assert!(column.title(table).len() < column.width(), "{column:?}");
         }
     }
 }
@@ -108,7 +78,7 @@ fn who_cannot_be_observed_comes_last_in_either_order() {
     vms[1].observable = Observable::No("no HLT exits".into());
     let mut rows = of_host(&step(0, &vms), None);
     for reversed in [false, true] {
-        for column in Column::ALL {
+        for column in Column::all() {
             sort(&mut rows, column, reversed);
             assert_eq!(rows[2].key, Key::Vm(vms[1].index), "{column:?}");
         }
@@ -119,7 +89,7 @@ fn who_cannot_be_observed_comes_last_in_either_order() {
 fn what_is_not_known_comes_after_what_is() {
     let vms = [vm(0, "a"), vm(1, "b")];
     let mut rows = of_host(&step(0, &vms), None);
-    rows[1].figures.wasted = None;
+    rows[1].figures.said.wasted_cpu_percent = None;
     sort(&mut rows, Column::Wasted, false);
     assert_eq!(rows[1].name, "b");
     assert_eq!(Column::Wasted.text(&rows[1]), "-");
@@ -128,10 +98,10 @@ fn what_is_not_known_comes_after_what_is() {
 proptest! {
     /// On any screen the columns fit, in their order, and the name is never missing.
     #[test]
-    fn columns_fit(width in 1_u16..400, cpu in any::<bool>(), exits in any::<bool>(), history in any::<bool>(), pilot in any::<bool>()) {
+    fn columns_fit(width in 1_usize..400, cpu in any::<bool>(), exits in any::<bool>(), history in any::<bool>(), pilot in any::<bool>()) {
         for table in [Table::Vms, Table::Vcpus] {
             let columns = fitting(table, There { cpu, exits, history, pilot }, width);
-            let taken: u16 = columns.iter().map(|(_, width)| width + GAP).sum::<u16>() - GAP;
+            let taken: usize = columns.iter().map(|(_, width)| width + GAP).sum::<usize>() - GAP;
             prop_assert!(taken <= width, "{taken} in {width}");
             prop_assert_eq!(columns[0].0, Column::Name);
             prop_assert!(columns.windows(2).all(|pair| pair[0].0 < pair[1].0));
@@ -140,7 +110,7 @@ proptest! {
 
     /// A wider screen shows at least as much.
     #[test]
-    fn wider_is_more(width in 12_u16..300) {
+    fn wider_is_more(width in 12_usize..300) {
         let narrow = names(&fitting(Table::Vms, ALL, width));
         let wide = names(&fitting(Table::Vms, ALL, width + 1));
         prop_assert!(narrow.iter().all(|column| wide.contains(column)));

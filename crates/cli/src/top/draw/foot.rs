@@ -2,33 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use super::pen::{Pen, Theme, columns};
+use ratatui::style::{Style, Stylize};
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
+
+use super::theme::Theme;
 use crate::number::count;
 use crate::page::{Page, harmless};
 use crate::pilot_state::text;
 use crate::top::columns::{Table, fitting};
+use crate::top::figures::EMULATED;
 use crate::top::model::{Model, Screen};
 use crate::top::piloted;
 use crate::top::rows::{blind, paused};
 use crate::top::step::{lost_by_place, lost_count};
 use crate::words::plural;
 
-/// Draws the last two lines; gives how many there are.
-pub(super) fn draw(model: &Model, pen: &mut Pen<'_>) -> u16 {
-    let last = pen.height() - 1;
-    losses(model, pen, last);
-    let y = last - 1;
-    if model.typing.is_some() {
-        let text = format!("Filter: {}_  (Enter keeps it, Esc drops it)", model.filter);
-        pen.text(0, y, &text, Theme::strong());
-        return 2;
-    }
-    pen.text(0, y, &keys(model, pen.width()), Theme::faint());
-    2
+pub(super) fn lines(model: &Model, theme: Theme, width: usize) -> [Line<'static>; 2] {
+    let above = if model.typing.is_some() {
+        format!("Filter: {}_  (Enter keeps it, Esc drops it)", model.filter).bold()
+    } else {
+        keys(model, width).dim()
+    };
+    [above.into(), losses(model, theme)]
 }
 
 /// The keys that matter here, as many as fit; those of help and of the end always.
-fn keys(model: &Model, width: u16) -> String {
+fn keys(model: &Model, width: usize) -> String {
     let time = if model.origin.is_live() {
         ["Space pause", "Left Right time"]
     } else {
@@ -47,7 +47,7 @@ fn keys(model: &Model, width: u16) -> String {
     let always = "? help  q quit";
     let mut line = String::new();
     for key in all {
-        if columns(&line) + columns(key) + 2 + columns(always) > width {
+        if line.width() + key.width() + 2 + always.len() > width {
             break;
         }
         line.push_str(key);
@@ -57,27 +57,24 @@ fn keys(model: &Model, width: u16) -> String {
 }
 
 /// What the pilot says of the VMs of the table, VM by VM.
-pub(super) fn pilot(model: &Model, width: u16) -> Vec<String> {
+pub(super) fn pilot(model: &Model, width: usize) -> String {
     let rows = model.rows().into_iter();
-    let mut lines: Vec<String> = rows
-        .filter_map(|row| {
-            let first = text::name(&row.name, usize::from(width));
-            Some(piloted::lines(&first, row.pilot.as_ref()?, width))
-        })
-        .flatten()
-        .collect();
-    if !lines.is_empty() {
-        lines.splice(0..0, [String::new(), "Pilot".to_owned()]);
-        let mut page = Page::new(usize::from(width));
-        page.wrapped("  ", text::SAVED, 4);
-        page.gap();
-        lines.extend(page.finish().lines().map(str::to_owned));
+    let said = rows.filter_map(|row| {
+        let first = text::name(&row.name, width);
+        Some(piloted::paragraph(&first, row.pilot.as_ref()?, width))
+    });
+    let said: String = said.collect();
+    if said.is_empty() {
+        return said;
     }
-    lines
+    let mut page = Page::new(width);
+    page.wrapped("  ", text::SAVED, 4);
+    page.gap();
+    format!("\nPilot\n{said}{}", page.finish())
 }
 
 /// Why figures of the table are not known, each reason with its columns.
-pub(super) fn dashes(model: &Model, width: u16) -> Vec<String> {
+pub(super) fn dashes(model: &Model, width: usize) -> String {
     let rows = model.rows();
     let mut reasons: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (column, _) in fitting(Table::Vms, model.there(), width) {
@@ -86,15 +83,15 @@ pub(super) fn dashes(model: &Model, width: u16) -> Vec<String> {
             titles.push(column.title(Table::Vms));
         }
     }
-    let mut page = Page::new(usize::from(width));
+    let mut page = Page::new(width);
     for (reason, titles) in reasons {
         page.wrapped("", &format!("- {}: {reason}", titles.join(", ")), 2);
     }
-    page.finish().lines().map(str::to_owned).collect()
+    page.finish()
 }
 
 /// What was lost, what cannot be told, what is not as it should be.
-pub(super) fn losses(model: &Model, pen: &mut Pen<'_>, y: u16) {
+pub(super) fn losses(model: &Model, theme: Theme) -> Line<'static> {
     let mut said = Vec::new();
     let mut alarm = false;
     if let Some(step) = model.step() {
@@ -115,8 +112,10 @@ pub(super) fn losses(model: &Model, pen: &mut Pen<'_>, y: u16) {
         let vms = step.around.vms.iter();
         let hidden = vms.filter(|vm| blind(vm).is_some()).count();
         let rows = model.rows();
-        let mut exits = rows.iter().filter_map(|row| row.figures.exits.as_ref());
-        if exits.any(|exits| exits.emulated) {
+        let mut exits = rows
+            .iter()
+            .filter_map(|row| row.figures.said.exits.as_ref());
+        if exits.any(|exits| exits.counts == EMULATED) {
             said.push("exits: instructions emulated, for which kvm_exit does not fire".to_owned());
         }
         if hidden > 0 {
@@ -136,9 +135,9 @@ pub(super) fn losses(model: &Model, pen: &mut Pen<'_>, y: u16) {
     }
     said.extend(model.origin.notes.iter().map(|note| harmless(note)));
     let style = if alarm || model.origin.partial {
-        pen.theme.alarm()
+        theme.alarm()
     } else {
-        Theme::faint()
+        Style::new().dim()
     };
-    pen.text(0, y, &said.join("; "), style);
+    Span::styled(said.join("; "), style).into()
 }

@@ -3,88 +3,65 @@
 use haltwise_core::parameter::Parameter;
 use haltwise_core::recording::Mode;
 use haltwise_core::units::Nanos;
+use ratatui::style::Stylize;
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
 
 use super::charts;
-use super::pen::{Pen, Theme, columns, fitting};
+use super::theme::{Theme, cut, filled, fitting};
 use crate::number::{maybe_nanos, nanos, nanos_f64, scaled, share, three_digits};
 use crate::page::{fit_middle, harmless};
-use crate::top::columns::cpu;
+use crate::top::columns::{cpu, per_second};
 use crate::top::figures::Figures;
 use crate::top::model::{Model, Screen};
 use crate::top::rows::{self, tame};
-use crate::top::step::Step;
+use crate::top::step::{Key, Step};
 use crate::words::{ceiling_source, plural};
 
-/// Draws as many of the lines as there is room for; gives how many.
-pub(super) fn draw(model: &Model, pen: &mut Pen<'_>, room: u16) -> u16 {
+/// As many of the lines as there is room for. A page of text has no charts over time.
+pub(super) fn lines(model: &Model, theme: Theme, width: usize, room: usize) -> Vec<Line<'static>> {
     let Some(step) = model.step() else {
-        title(model, None, pen);
-        pen.text(
-            0,
-            2,
-            "Waiting for the end of the first interval.",
-            Theme::plain(),
-        );
-        return 3;
+        let waiting = "Waiting for the end of the first interval.";
+        return vec![title(model, None, width), Line::default(), waiting.into()];
     };
-    title(model, Some(step), pen);
-    let mut y = 1;
-    let mut line = |pen: &mut Pen<'_>, draws: &dyn Fn(&mut Pen<'_>, u16)| {
-        if y < room {
-            draws(pen, y);
-            y += 1;
-        }
-    };
-    line(pen, &|pen, y| totals(model, step, pen, y));
-    line(pen, &|pen, y| {
-        pen.text(0, y, &settings(step), Theme::plain());
-    });
-    line(pen, &|pen, y| {
-        let cost = cost(model, step, pen.width());
-        pen.text(0, y, &cost, Theme::faint());
-    });
-    if !model.origin.is_live() || !model.timeline.follows() {
-        line(pen, &|pen, y| charts::time_bar(model, pen, y));
+    let mut lines = vec![
+        title(model, Some(step), width),
+        totals(model, step, theme, width),
+        settings(step).into(),
+        cost(model, step, width).dim().into(),
+    ];
+    let moves = theme.marks();
+    if moves && (!model.origin.is_live() || !model.timeline.follows()) {
+        lines.push(charts::time_bar(model, width));
     }
-    if model.screen == Screen::Host {
-        line(pen, &|pen, y| charts::host(model, pen, y));
+    if moves && model.screen == Screen::Host {
+        lines.push(charts::host(model, theme, width));
     }
-    if y + 2 < room {
-        y += 1;
+    lines.truncate(room.max(1));
+    if lines.len() + 2 < room {
+        lines.push(Line::default());
     }
-    y
+    lines
 }
 
-pub(super) fn draw_once(model: &Model, pen: &mut Pen<'_>) -> u16 {
-    let Some(step) = model.step() else {
-        title(model, None, pen);
-        return 1;
-    };
-    title(model, Some(step), pen);
-    totals(model, step, pen, 1);
-    pen.text(0, 2, &settings(step), Theme::plain());
-    let cost = cost(model, step, pen.width());
-    pen.text(0, 3, &cost, Theme::plain());
-    5
-}
-
-/// Who and where at the left, when at the right.
-fn title(model: &Model, step: Option<&Step>, pen: &mut Pen<'_>) {
+/// Subject and host at the left, time at the right.
+fn title(model: &Model, step: Option<&Step>, width: usize) -> Line<'static> {
     let when = step.map_or_else(String::new, |step| when(model, step));
-    let width = pen.width();
-    let end = width.saturating_sub(columns(&when));
-    let rest = if end >= 24 {
-        pen.text(end, 0, &when, Theme::strong());
-        end - 2
-    } else {
-        width
-    };
-    let x = pen.within(0, 0, rest, "haltwise top: ", Theme::plain());
+    let end = width.saturating_sub(when.width());
+    let has_room = end >= 24;
+    let rest = if has_room { end - 2 } else { width };
+    let subject = "haltwise top: ";
     let mut pieces = vec![tame(&model.origin.hostname)];
     pieces.extend(step.map(cpus).unwrap_or_default());
     pieces.push(format!("Linux {}", tame(&model.origin.kernel)));
-    let text = fitting(&pieces, rest - x);
-    pen.within(x, 0, rest - x, &text, Theme::strong());
+    let host = fitting(&pieces, rest.saturating_sub(subject.len()));
+    let line = cut(Line::from(vec![subject.into(), host.bold()]), rest);
+    if !has_room {
+        return line;
+    }
+    let mut line = filled(line, end);
+    line.push_span(when.bold());
+    line
 }
 
 fn cpus(step: &Step) -> Vec<String> {
@@ -140,40 +117,45 @@ fn speed(speed: i32) -> String {
 }
 
 /// The host, or the VM that is looked at.
-fn totals(model: &Model, step: &Step, pen: &mut Pen<'_>, y: u16) {
+fn totals(model: &Model, step: &Step, theme: Theme, width: usize) -> Line<'static> {
     let names = model.origin.names.as_ref();
     let (who, figures, nothing) = match model.screen {
-        Screen::Host => ("Host".to_owned(), rows::host(step, names), None),
+        Screen::Host => {
+            let figures = Figures::of(step, Key::Host, None, names);
+            ("Host".to_owned(), figures, None)
+        }
         Screen::Vm(index) | Screen::Vcpu(index, _) => {
-            let Some(vm) = model.vm(index) else { return };
-            let name = fit_middle(&tame(&vm.name), usize::from(pen.width() / 4).max(8));
+            let Some(vm) = model.vm(index) else {
+                return Line::default();
+            };
+            let name = fit_middle(&tame(&vm.name), (width / 4).max(8));
             let who = format!("VM {name} ({} {})", vm.vmm, vm.key.pid);
             let row = rows::of_vm(step, vm, names);
-            let there = step.around.vms.iter().any(|there| there.index == index);
-            let gone = (!there).then(|| "not present in this interval".to_owned());
+            let is_present = step.around.vms.iter().any(|vm| vm.index == index);
+            let gone = (!is_present).then(|| "not present in this interval".to_owned());
             let instead = row.instead();
             (who, row.figures, gone.or(instead))
         }
     };
-    let room = pen.width() / 2;
-    let x = pen.within(0, y, room.max(8), &who, Theme::strong());
-    let x = pen.text(x, y, ": ", Theme::plain());
-    if let Some(why) = nothing {
-        pen.text(x, y, &why, pen.theme.worth());
-        return;
-    }
-    let said = fitting(&said(&figures), pen.width().saturating_sub(x));
-    pen.text(x, y, &said, Theme::plain());
+    let mut line = cut(who.bold().into(), (width / 2).max(8));
+    line.push_span(": ");
+    let room = width.saturating_sub(line.width());
+    line.push_span(match nothing {
+        Some(why) => Span::styled(why, theme.worth()),
+        None => fitting(&said(&figures), room).into(),
+    });
+    line
 }
 
 fn said(figures: &Figures) -> Vec<String> {
-    let mut said = vec![format!("{} halts/s", scaled(figures.halts_per_s))];
-    if let Some(exits) = &figures.exits {
+    let of = &figures.said;
+    let mut said = vec![format!("{} halts/s", per_second(of.halts_per_s))];
+    if let Some(exits) = &of.exits {
         said.push(format!("{} exits/s", scaled(exits.per_s)));
     }
-    said.push(format!("failed {}", cpu(figures.wasted)));
-    said.push(format!("successful {}", cpu(figures.useful)));
-    if let Some(latency) = figures.latency {
+    said.push(format!("failed {}", cpu(of.wasted_cpu_percent)));
+    said.push(format!("successful {}", cpu(of.useful_cpu_percent)));
+    if let Some(latency) = of.wake_latency_ns {
         let (p50, p99) = (nanos(latency.p50), nanos(latency.p99));
         said.push(format!("sleeps p50 {p50}, p99 {p99}"));
     }
@@ -198,7 +180,7 @@ fn settings(step: &Step) -> String {
 }
 
 /// What watching costs, as `haltwise record` says it.
-fn cost(model: &Model, step: &Step, width: u16) -> String {
+fn cost(model: &Model, step: &Step, width: usize) -> String {
     let mode = match model.origin.mode {
         Mode::Full => "every halt",
         Mode::Counts => "counts",
@@ -220,18 +202,18 @@ fn cost(model: &Model, step: &Step, width: u16) -> String {
     if pieces.is_empty() {
         return first + "not known";
     }
-    let room = width.saturating_sub(columns(&first));
+    let room = width.saturating_sub(first.width());
     first + &fitting(&pieces, room)
 }
 
 /// Where a ceiling is from, and what the window stands at.
 pub(super) fn limits(figures: &Figures) -> String {
-    let ceiling = match figures.ceilings {
+    let ceiling = match &figures.said.ceiling {
         None => "ceiling not known".to_owned(),
-        Some(ceilings) => format!(
+        Some(ceiling) => format!(
             "ceiling {} ({})",
-            nanos(u64::from(ceilings.high_ns)),
-            ceiling_source(ceilings.source)
+            nanos(u64::from(ceiling.high_ns)),
+            ceiling_source(ceiling.source)
         ),
     };
     let veto = if figures.vetoes > 0 {
@@ -239,5 +221,6 @@ pub(super) fn limits(figures: &Figures) -> String {
     } else {
         ""
     };
-    format!("window {}, {ceiling}{veto}", maybe_nanos(figures.window_ns))
+    let window = maybe_nanos(figures.said.window_ns);
+    format!("window {window}, {ceiling}{veto}")
 }

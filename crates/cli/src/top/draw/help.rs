@@ -1,52 +1,52 @@
 //! The page of help, drawn from the tables of keys and of columns.
 
-use super::pen::{Pen, Theme};
+use ratatui::style::Stylize;
+use ratatui::text::Line;
+
+use super::theme::{cut, filled};
 use crate::top::columns::{Column, Table};
 use crate::top::keys::BINDINGS;
 use crate::top::model::Model;
 
 /// Columns of the keys, and of a half of the page.
-const KEYS: u16 = 8;
-const HALF: u16 = 38;
+const KEYS: usize = 8;
+const HALF: usize = 38;
 
-/// Draws it: in two halves, where they fit side by side, else one below the other.
-pub(super) fn draw(model: &Model, pen: &mut Pen<'_>) {
-    pen.text(0, 0, "haltwise top: keys", Theme::strong());
-    let columns: Vec<Column> = Column::ALL
-        .into_iter()
-        .filter(|it| !it.help().is_empty() && is_there(model, *it))
+/// Its lines: in two halves, where they fit side by side, else one below the other.
+pub(super) fn lines(model: &Model, width: usize, height: usize) -> Vec<Line<'static>> {
+    let there = model.there();
+    let is_there = |it: &Column| {
+        [Table::Vms, Table::Vcpus]
+            .iter()
+            .any(|of| it.is_there(*of, there))
+    };
+    let columns: Vec<Column> = Column::all()
+        .filter(|it| !it.help().is_empty() && is_there(it))
         .collect();
-    let halves = pen.width() / HALF;
-    let beside = halves.clamp(1, 2);
-    let each = u16::try_from(BINDINGS.len()).unwrap_or(0).div_ceil(beside);
+    let each = BINDINGS.len().div_ceil((width / HALF).clamp(1, 2));
     // Empty lines stand between the parts where all of it fits then.
-    let lines = u16::try_from(columns.len()).unwrap_or(u16::MAX);
-    let gap = u16::from(lines.saturating_add(each + 4) <= pen.height());
-    for (n, binding) in (0..).zip(BINDINGS) {
-        let (x, y) = (n / each * HALF, 1 + gap + n % each);
-        pen.within(x, y, KEYS, binding.shown, Theme::strong());
-        let room = HALF - KEYS - 1;
-        pen.within(x + KEYS, y, room, binding.help, Theme::plain());
+    let gap = (columns.len() + each + 4 <= height).then(Line::default);
+    let mut lines: Vec<Line<'_>> = vec!["haltwise top: keys".bold().into()];
+    lines.extend(gap.clone());
+    for n in 0..each {
+        let mut line = Line::default();
+        for binding in BINDINGS.iter().skip(n).step_by(each) {
+            line.extend(filled(binding.shown.bold(), KEYS));
+            let help = cut(binding.help.into(), HALF - KEYS - 1);
+            line.extend(filled(help, HALF - KEYS));
+        }
+        lines.push(line);
     }
-    let mut y = 1 + gap + each + gap;
-    pen.text(0, y, "Columns", Theme::strong());
+    lines.extend(gap);
+    lines.push("Columns".bold().into());
     for column in columns {
-        y += 1;
-        let title = column.title(Table::Vms);
-        pen.within(0, y, KEYS, title, Theme::strong());
-        pen.text(KEYS + 1, y, column.help(), Theme::plain());
+        let mut line = filled(column.title(Table::Vms).bold(), KEYS);
+        line.extend([" ", column.help()].map(ratatui::text::Span::from));
+        lines.push(line);
     }
-    let last = pen.height() - 1;
-    if last > y {
-        pen.text(0, last, "Press any key to return.", Theme::faint());
+    if lines.len() < height {
+        lines.resize(height - 1, Line::default());
+        lines.push("Press any key to return.".dim().into());
     }
-}
-
-fn is_there(model: &Model, column: Column) -> bool {
-    match column {
-        Column::Exits | Column::Reasons => model.exits(),
-        Column::Pilot | Column::Saved => model.there().pilot,
-        Column::History => false,
-        _ => true,
-    }
+    lines
 }

@@ -1,51 +1,55 @@
 //! A table: headings, rows, the marked row, and sparklines of what came before.
 
+use ratatui::style::{Style, Stylize};
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
+
 use super::charts;
-use super::pen::{Pen, Theme};
-use crate::chart::sparkline;
-use crate::page::fit_middle;
-use crate::top::columns::{Column, GAP, Table, fitting};
+use super::theme::Theme;
+use crate::page::{fit, fit_middle};
+use crate::top::columns::{Column, Table, fitting};
 use crate::top::model::Model;
-use crate::top::rows::{Key, TopRow};
+use crate::top::rows::TopRow;
 
-/// From so many CPUs polling without success on, it is worth a look.
-const WORTH: f64 = 0.1;
+/// From so many percent of a CPU polling without success on, it is worth a look.
+const WORTH: f64 = 10.0;
 
-/// Draws a table into so many lines from `top` on.
-pub(super) fn draw(model: &Model, table: Table, pen: &mut Pen<'_>, top: u16, height: u16) {
-    let columns = fitting(table, model.there(), pen.width());
+pub(super) fn lines(
+    model: &Model,
+    table: Table,
+    theme: Theme,
+    width: usize,
+    height: usize,
+) -> Vec<Line<'static>> {
+    let columns = fitting(table, model.there(), width);
     let rows = model.rows();
-    let room = usize::from(height.saturating_sub(1));
+    let room = height.saturating_sub(1);
     let place = model.standing().place(&rows);
     let first = place
         .saturating_sub(room / 2)
         .min(rows.len().saturating_sub(room));
-    let hidden = (rows.len() > room && pen.theme.marks())
+    let hidden = (rows.len() > room && theme.marks())
         .then(|| format!(" {}-{} of {}", first + 1, first + room, rows.len()));
-    heading(model, table, &columns, hidden.as_deref(), pen, top);
+    let mut lines = vec![heading(model, table, &columns, hidden.as_deref(), theme)];
     if rows.is_empty() {
-        pen.text(0, top + 1, &nobody(model, table), Theme::plain());
-        return;
+        lines.push(placeholder(model, table).into());
     }
-    let place = model.standing().place(&rows);
-    let first = place
-        .saturating_sub(room / 2)
-        .min(rows.len().saturating_sub(room));
     for (n, row) in rows.iter().enumerate().skip(first).take(room) {
-        let y = top + 1 + u16::try_from(n - first).unwrap_or(u16::MAX);
-        draw_row(model, row, &columns, pen, y);
-        if n == place && pen.theme.marks() {
-            pen.restyle(0, y, pen.width(), Theme::marked());
-        }
+        let line = line(model, row, &columns, theme);
+        let is_marked = n == place && theme.marks();
+        lines.push(if is_marked { line.reversed() } else { line });
     }
+    lines
 }
 
-fn nobody(model: &Model, table: Table) -> String {
+fn placeholder(model: &Model, table: Table) -> String {
     if !model.filter.is_empty() {
         return format!("No VM is named `{}`; Esc shows all.", model.filter);
     }
     match table {
-        Table::Vms => "No VM was found. `haltwise doctor` lists possible reasons.".to_owned(),
+        Table::Vms => {
+            "No VM was found. `haltwise status --check` lists possible reasons.".to_owned()
+        }
         Table::Vcpus => "This VM was not present in this interval.".to_owned(),
     }
 }
@@ -54,70 +58,62 @@ fn nobody(model: &Model, table: Table) -> String {
 fn heading(
     model: &Model,
     table: Table,
-    columns: &[(Column, u16)],
+    columns: &[(Column, usize)],
     hidden: Option<&str>,
-    pen: &mut Pen<'_>,
-    y: u16,
-) {
-    let standing = model.standing();
-    pen.restyle(0, y, pen.width(), pen.theme.heading());
-    let mut x = 0;
-    for (column, width) in columns {
+    theme: Theme,
+) -> Line<'static> {
+    let mark = if model.standing().reversed {
+        '\u{25b2}'
+    } else {
+        '\u{25bc}'
+    };
+    let titles = columns.iter().map(|(column, width)| {
         let mut title = column.title(table).to_owned();
-        if *column == model.sorted_by() && pen.theme.marks() {
-            title.push(if standing.reversed {
-                '\u{25b2}'
-            } else {
-                '\u{25bc}'
-            });
+        if *column == model.sorted_by() && theme.marks() {
+            title.push(mark);
         }
         if *column == Column::Name {
             title.push_str(hidden.unwrap_or_default());
         }
-        let style = pen.theme.heading();
-        match column {
-            Column::Name | Column::Reasons => {
-                pen.within(x, y, *width, &title, style);
-            }
-            _ => pen.before(x + width, y, *width, &title, style),
-        }
-        x += width + GAP;
-    }
+        cell(*column, &title, *width)
+    });
+    let titles = titles.collect::<Vec<_>>().join(" ");
+    Line::from(titles).style(theme.heading())
 }
 
-fn draw_row(model: &Model, row: &TopRow, columns: &[(Column, u16)], pen: &mut Pen<'_>, y: u16) {
-    let mut x = 0;
+fn line(model: &Model, row: &TopRow, columns: &[(Column, usize)], theme: Theme) -> Line<'static> {
+    let mut line = Line::default();
     for (column, width) in columns {
-        let style = match column {
-            Column::Wasted if row.figures.wasted.is_some_and(|cpus| cpus >= WORTH) => {
-                pen.theme.worth()
-            }
-            _ => Theme::plain(),
-        };
-        match column {
-            Column::Name => {
-                let name = fit_middle(&row.name, usize::from(*width));
-                pen.within(x, y, *width, &name, style);
-                if let Some(text) = row.instead() {
-                    pen.text(x + width + GAP, y, &text, pen.theme.worth());
-                    return;
-                }
-            }
-            Column::History => {
-                history(model, row.key, pen, (x, y, *width));
-            }
-            Column::Reasons => {
-                pen.within(x, y, *width, &column.text(row), Theme::faint());
-            }
-            _ => pen.before(x + width, y, *width, &column.text(row), style),
+        if !line.spans.is_empty() {
+            line.push_span(" ");
         }
-        x += width + GAP;
+        let wasted = row.figures.said.wasted_cpu_percent;
+        let style = match column {
+            Column::Wasted if wasted >= Some(WORTH) => theme.worth(),
+            Column::History => theme.good(),
+            Column::Reasons => Style::new().dim(),
+            _ => Style::new(),
+        };
+        let text = match column {
+            Column::Name => fit_middle(&row.name, *width),
+            Column::History => charts::history(model, row.key, *width),
+            _ => column.text(row),
+        };
+        line.push_span(Span::styled(cell(*column, &text, *width), style));
+        if let (Column::Name, Some(text)) = (column, row.instead()) {
+            line.push_span(Span::styled(format!(" {text}"), theme.worth()));
+            break;
+        }
     }
+    line
 }
 
-fn history(model: &Model, key: Key, pen: &mut Pen<'_>, (x, y, width): (u16, u16, u16)) {
-    let values = charts::halts(model, key, usize::from(width));
-    let full = values.iter().copied().flatten().max().unwrap_or(0);
-    let theme: Theme = pen.theme;
-    pen.before(x + width, y, width, &sparkline(&values, full), theme.good());
+/// A text in exactly so many columns: names and lists at the left, numbers at the right.
+fn cell(column: Column, text: &str, width: usize) -> String {
+    let text = fit(text, width);
+    let pad = " ".repeat(width.saturating_sub(text.width()));
+    match column {
+        Column::Name | Column::Reasons => text + &pad,
+        _ => pad + &text,
+    }
 }

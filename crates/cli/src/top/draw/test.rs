@@ -8,11 +8,12 @@ use haltwise_core::event::Observable;
 use proptest::prelude::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use ratatui::buffer::Cell;
 use ratatui::style::{Color, Modifier};
 use unicode_width::UnicodeWidthStr;
 
 use super::*;
-use crate::top::input::Key;
+use crate::top::model::test::press;
 use crate::top::recorded::{Length, load};
 use crate::top::world::{self, SECOND, exits, step, vm};
 
@@ -67,15 +68,8 @@ fn drawn(model: &Model, width: u16, height: u16) -> Buffer {
 }
 
 fn text_of(model: &Model, width: u16, height: u16) -> String {
-    let mut buffer = drawn(model, width, height);
-    let area = *buffer.area();
-    Pen::new(&mut buffer, area, Theme::bare()).lines(height)
-}
-
-fn press(model: &mut Model, keys: &[Key]) {
-    for key in keys {
-        let _effect = model.press(*key, 10);
-    }
+    let (width, height) = (usize::from(width), usize::from(height));
+    plain(lines(model, Theme::new(true), width, height), width)
 }
 
 /// Screens with more columns where they are wide.
@@ -121,29 +115,28 @@ fn screens_are_as_committed() {
         check(&format!("{name}.txt"), &capture(name));
     }
     let mut fleet = capture("fleet");
-    press(&mut fleet, &[Key::Enter]);
+    press(&mut fleet, "⏎");
     check("fleet-vm.txt", &fleet);
-    press(&mut fleet, &[Key::Enter]);
+    press(&mut fleet, "⏎");
     check("fleet-vcpu.txt", &fleet);
-    press(&mut fleet, &[Key::Char('?')]);
+    press(&mut fleet, "?");
     check("help.txt", &fleet);
     let mut hidden = capture("fleet");
-    press(&mut hidden, &[Key::End, Key::PageDown, Key::Enter]);
+    press(&mut hidden, "⇲⇟⏎");
     check("not-observable-vm.txt", &hidden);
-    press(&mut hidden, &[Key::Enter]);
+    press(&mut hidden, "⏎");
     check("not-observable-vcpu.txt", &hidden);
     let mut crowd = crowd();
     check("crowd.txt", &crowd);
-    press(&mut crowd, &[Key::PageDown, Key::PageDown, Key::PageDown]);
+    press(&mut crowd, "⇟⇟⇟");
     check("crowd-below.txt", &crowd);
-    press(&mut crowd, &[Key::Char('/')]);
-    press(&mut crowd, &['T', '-', '3'].map(Key::Char));
+    press(&mut crowd, "/T-3");
     check("crowd-typing.txt", &crowd);
-    press(&mut crowd, &[Key::Enter, Key::Left]);
+    press(&mut crowd, "⏎←");
     check("crowd-filtered-paused.txt", &crowd);
-    press(&mut crowd, &[Key::PageUp, Key::Char('r'), Key::Enter]);
+    press(&mut crowd, "⇞r⏎");
     check("exits-vm.txt", &crowd);
-    press(&mut crowd, &[Key::Enter]);
+    press(&mut crowd, "⏎");
     check("exits-vcpu.txt", &crowd);
     check("first-interval.txt", &world::model(true, Vec::new()));
     assert!(wrong.is_empty(), "\n{wrong}");
@@ -158,12 +151,19 @@ fn what_the_pilot_says_is_as_committed() {
     let once = text(&model, 80);
     assert!(once.lines().all(|line| line.width() <= 80), "{once}");
     check(same("pilot-once.txt", &once));
-    press(&mut model, &[Key::Char('/'), Key::Char('d'), Key::Enter]);
-    press(&mut model, &[Key::Enter]);
+    press(&mut model, "/d⏎⏎");
     check(compare("pilot-vm.txt", &model));
-    press(&mut model, &[Key::Char('?')]);
+    press(&mut model, "?");
     check(compare("pilot-help.txt", &model));
     assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn a_page_without_vms_says_so_above_what_was_lost() {
+    let page = text(&world::model(true, vec![step(0, &[])]), 80);
+    let end: Vec<&str> = page.lines().rev().take(2).collect();
+    assert_eq!(end[0], "Lost: nothing");
+    assert!(end[1].starts_with("No VM was found. "), "{page}");
 }
 
 #[test]
@@ -190,29 +190,16 @@ fn the_marked_row_is_marked_and_colours_can_be_without() {
     assert_eq!(rows.len(), 1, "{rows:?}");
     let mut plain = Buffer::empty(*buffer.area());
     draw(&model, Theme::new(false), *buffer.area(), &mut plain);
-    assert!(
-        plain
-            .content()
-            .iter()
-            .all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset)
-    );
-    let coloured = buffer
-        .content()
-        .iter()
-        .filter(|cell| cell.fg != Color::Reset);
-    assert!(coloured.count() > 0);
-    let symbols = |buffer: &Buffer| -> Vec<String> {
-        buffer
-            .content()
-            .iter()
-            .map(|cell| cell.symbol().to_owned())
-            .collect()
-    };
-    assert_eq!(
-        symbols(&plain),
-        symbols(&buffer),
-        "colours change no letter"
-    );
+    let is_plain = |cell: &Cell| cell.fg == Color::Reset && cell.bg == Color::Reset;
+    assert!(plain.content().iter().all(is_plain));
+    assert!(!buffer.content().iter().all(|cell| cell.fg == Color::Reset));
+    for (plain, coloured) in plain.content().iter().zip(buffer.content()) {
+        assert_eq!(
+            plain.symbol(),
+            coloured.symbol(),
+            "colours change no letter"
+        );
+    }
 }
 
 #[test]
@@ -248,21 +235,17 @@ proptest! {
 
     /// Any screen of any size is drawn, and drawn the same after a walk through time and back.
     #[test]
-    fn any_size(width in 0_u16..260, height in 0_u16..70, screen in 0_usize..5, far in 1_isize..40) {
+    fn any_size(width in 0_u16..260, height in 0_u16..70, screen in 0_usize..5, far in 1_usize..40) {
         let mut model = if screen < 3 { crowd() } else { capture("fleet") };
         model.timeline.seek(4);
         match screen {
-            1 | 3 => press(&mut model, &[Key::Enter]),
-            2 | 4 => press(&mut model, &[Key::Enter, Key::Enter]),
+            1 | 3 => press(&mut model, "⏎"),
+            2 | 4 => press(&mut model, "⏎⏎"),
             _ => {}
         }
         let before = drawn(&model, width, height);
-        for _ in 0..far.min(5) {
-            press(&mut model, &[Key::Right]);
-        }
-        for _ in 0..far.min(5) {
-            press(&mut model, &[Key::Left]);
-        }
+        press(&mut model, &"→".repeat(far.min(5)));
+        press(&mut model, &"←".repeat(far.min(5)));
         prop_assert_eq!(before, drawn(&model, width, height));
         model.help = true;
         let _help = drawn(&model, width, height);

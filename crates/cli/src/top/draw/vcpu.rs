@@ -2,78 +2,73 @@
 
 use haltwise_core::account::Spread;
 use haltwise_core::ids::{VcpuId, VmIndex};
+use ratatui::style::Stylize;
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
 
-use super::pen::{Pen, Theme, fitting};
+use super::theme::{Theme, fitting};
 use super::{charts, head, parts};
 use crate::number::{maybe_nanos, scaled};
-use crate::top::columns::cpu;
+use crate::top::columns::{cpu, per_second};
 use crate::top::model::Model;
-use crate::top::rows::{self, Key, TopRow};
-use crate::top::step::Cell;
+use crate::top::rows::{self, TopRow};
+use crate::top::step::Key;
 
-pub(super) fn draw(
+pub(super) fn lines(
     model: &Model,
     (vm, id): (VmIndex, VcpuId),
-    pen: &mut Pen<'_>,
-    top: u16,
-    height: u16,
-) {
-    let there = model.step().and_then(|step| {
-        let of_vm = step.around.vms.iter().find(|there| there.index == vm)?;
+    theme: Theme,
+    width: usize,
+    height: usize,
+) -> Vec<Line<'static>> {
+    let row = model.step().and_then(|step| {
+        let of_vm = step.around.vms.iter().find(|it| it.index == vm)?;
         let mut rows = rows::of_vcpus(step, of_vm, model.origin.names.as_ref()).into_iter();
         rows.find(|row| row.key == Key::Vcpu(vm, id))
     });
-    let Some(row) = there else {
+    let Some(row) = row else {
         let text = format!("vCPU {id} was not present in this interval.");
-        pen.text(0, top, &text, pen.theme.worth());
-        return;
+        return vec![Span::styled(text, theme.worth()).into()];
     };
-    let y = said(&row, pen, top);
-    if row.instead().is_some() {
-        return;
+    if let Some(text) = row.instead() {
+        let text = Span::styled(format!(": {text}"), theme.worth());
+        return vec![Line::from(vec![row.name.bold(), text])];
     }
+    let mut lines = said(&row, width);
+    let room = height.saturating_sub(lines.len());
     let under = parts::height(model);
-    let end = top + height;
-    let under = if end.saturating_sub(y) > under + 4 {
-        under
-    } else {
-        0
-    };
-    charts::four(model, row.key, pen, (y, end - under));
+    let under = if room > under + 4 { under } else { 0 };
+    lines.extend(charts::four(model, row.key, theme, width, room - under));
     if under > 0 {
-        let cell = model.step().and_then(|step| step.vcpu(vm, id));
-        let nothing = Cell::default();
-        parts::draw(model, cell.unwrap_or(&nothing), pen, end - under, under);
+        lines.resize(height - under, Line::default());
+        lines.extend(parts::lines(model, row.key, theme, width, under));
     }
+    lines
 }
 
-fn said(row: &TopRow, pen: &mut Pen<'_>, top: u16) -> u16 {
-    let figures = &row.figures;
-    if let Some(text) = row.instead() {
-        let x = pen.text(0, top, &row.name, Theme::strong());
-        pen.text(x, top, &format!(": {text}"), pen.theme.worth());
-        return top + 1;
-    }
-    let x = pen.text(0, top, &row.name, Theme::strong());
+fn said(row: &TopRow, width: usize) -> Vec<Line<'static>> {
+    let said = &row.figures.said;
     let mut pieces = vec![
-        format!("{} halts/s", scaled(figures.halts_per_s)),
-        format!("failed {}", cpu(figures.wasted)),
-        format!("successful {}", cpu(figures.useful)),
+        format!("{} halts/s", per_second(said.halts_per_s)),
+        format!("failed {}", cpu(said.wasted_cpu_percent)),
+        format!("successful {}", cpu(said.useful_cpu_percent)),
     ];
-    if let Some(exits) = &figures.exits {
+    if let Some(exits) = &said.exits {
         pieces.push(format!("{} exits/s", scaled(exits.per_s)));
     }
-    let text = format!(": {}", fitting(&pieces, pen.width().saturating_sub(x + 2)));
-    pen.text(x, top, &text, Theme::plain());
-    let latency = |of: &dyn Fn(Spread) -> u64| maybe_nanos(figures.latency.map(of));
-    let text = format!(
+    let room = width.saturating_sub(row.name.width() + 2);
+    let pieces = format!(": {}", fitting(&pieces, room));
+    let latency = |of: &dyn Fn(Spread) -> u64| maybe_nanos(said.wake_latency_ns.map(of));
+    let sleeps = format!(
         "sleeps: wake-up p50 {}, p95 {}, p99 {}, max {}",
         latency(&|l| l.p50),
         latency(&|l| l.p95),
         latency(&|l| l.p99),
         latency(&|l| l.max),
     );
-    pen.text(0, top + 1, &text, Theme::plain());
-    pen.text(0, top + 2, &head::limits(figures), Theme::plain());
-    top + 3
+    vec![
+        Line::from(vec![row.name.clone().bold(), pieces.into()]),
+        sleeps.into(),
+        head::limits(&row.figures).into(),
+    ]
 }

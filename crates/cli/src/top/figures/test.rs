@@ -1,8 +1,5 @@
 //! Rates and shares by hand.
 
-use haltwise_core::account::ledger::Ledger;
-use haltwise_core::event::Observable;
-
 use super::*;
 use crate::top::rows;
 use crate::top::world::{self, SECOND, slept, step, vm};
@@ -11,7 +8,13 @@ use crate::top::world::{self, SECOND, slept, step, vm};
 fn the_ceiling_follows_the_parameter_where_that_binds() {
     let vms = [vm(0, "a")];
     let mut step = step(0, &vms);
-    let of = |step: &Step| rows::of_vm(step, &vms[0], None).figures.ceilings.unwrap();
+    let of = |step: &Step| {
+        rows::of_vm(step, &vms[0], None)
+            .figures
+            .said
+            .ceiling
+            .unwrap()
+    };
     let knobs = std::rc::Rc::make_mut(&mut step.around.knobs);
     knobs.insert("halt_poll_ns".into(), "50000".into());
     assert_eq!(of(&step).high_ns, 50_000);
@@ -27,17 +30,22 @@ fn what_halts_do_not_say_is_not_zero() {
     let vms = [vm(0, "a")];
     let mut step = Step::between(0, SECOND);
     step.around.vms = std::rc::Rc::new(vms.to_vec());
-    let quiet = rows::of_vm(&step, &vms[0], None).figures;
+    let quiet = rows::of_vm(&step, &vms[0], None).figures.said;
     assert_eq!(
-        (quiet.wasted, quiet.latency, quiet.ceilings),
+        (
+            quiet.wasted_cpu_percent,
+            quiet.wake_latency_ns,
+            quiet.ceiling
+        ),
         (Some(0.0), None, None)
     );
     step.halt(&haltwise_core::event::Halt {
         poll_ns: None,
         ..slept(0, 0, 5)
     });
-    let blind = rows::of_vm(&step, &vms[0], None).figures;
-    assert_eq!((blind.wasted, blind.useful), (None, None));
+    let blind = rows::of_vm(&step, &vms[0], None).figures.said;
+    let polls = (blind.wasted_cpu_percent, blind.useful_cpu_percent);
+    assert_eq!(polls, (None, None));
 }
 
 #[test]
@@ -52,6 +60,7 @@ fn exits_are_taken_over_the_time_that_they_were_counted_in() {
     let names = Names::default();
     let exits = rows::of_vm(&step, &vms[0], Some(&names))
         .figures
+        .said
         .exits
         .unwrap();
     assert_eq!((exits.count, exits.per_s.round()), (2_900, 2_900.0));
@@ -80,33 +89,12 @@ fn emulated_instructions_stand_for_exits_where_there_are_none() {
     let mut step = Step::between(0, SECOND);
     step.exits(&row);
     let names = Names::default();
-    let exits = rows::host(&step, Some(&names)).exits.unwrap();
+    let exits = Figures::of(&step, Key::Host, None, Some(&names))
+        .said
+        .exits
+        .unwrap();
     assert_eq!(
         (exits.count, exits.reasons[0].name.as_str()),
         (70, "emulate_insn")
     );
-}
-
-#[test]
-fn the_account_is_the_ledgers() {
-    let mut vms = vec![vm(0, "a"), vm(1, "b"), vm(2, "c")];
-    vms[2].observable = Observable::No("none".into());
-    let step = step(3, &vms);
-    let mut ledger = Ledger::default();
-    for (n, vm) in (1..).zip(&vms) {
-        for id in 0..2 {
-            for halt in 0..n {
-                ledger.halt(&slept(vm.index.0, id, 3 * SECOND + halt * 200_000));
-            }
-        }
-    }
-    let (whole, shown) = (ledger.total(), step.total().halts);
-    assert_eq!((shown.halts, shown.waits), (whole.halts, whole.waits));
-    assert_eq!((shown.parts, shown.wakes), (whole.parts, whole.wakes));
-    assert_eq!(shown.wake_latency_ns, whole.wake_latency_ns);
-    assert_eq!(
-        (shown.poll_ns(), shown.halted_ns()),
-        (whole.poll_ns(), whole.halted_ns())
-    );
-    assert_eq!((shown.polled, shown.span), (whole.polled, whole.span));
 }

@@ -1,10 +1,11 @@
 //! Steps cover the recording without gaps, and no fact is lost however they are joined.
 
 use haltwise_core::event::Halt;
-use haltwise_core::ids::{VcpuId, VmIndex};
 use proptest::prelude::*;
 
 use super::*;
+use crate::top::step::Key;
+use crate::top::world::slept;
 
 fn ends(grid: &Grid) -> Vec<u64> {
     grid.steps.iter().map(|step| step.end_ns).collect()
@@ -57,9 +58,7 @@ fn halt(end_ns: u64, vcpu: u32) -> Halt {
     Halt {
         start_ns: end_ns.saturating_sub(3),
         halt_ns: end_ns.min(3),
-        vm: Some(VmIndex(0)),
-        vcpu: Some(VcpuId(vcpu)),
-        ..Halt::default()
+        ..slept(0, vcpu, 0)
     }
 }
 
@@ -101,6 +100,6 @@ proptest! {
         prop_assert_eq!(from, 1_000);
         let whole = fill(1_000).finish();
         let joined = grid.finish().into_iter().reduce(|mut all, step| { all.join(step); all });
-        prop_assert_eq!(joined.unwrap().total(), whole[0].total());
+        prop_assert_eq!(joined.unwrap().sum(Key::Host), whole[0].sum(Key::Host));
     }
 }

@@ -1,22 +1,13 @@
 //! Bounded, and the same step whichever way one comes to it.
 
-use haltwise_core::event::Halt;
-use haltwise_core::ids::{VcpuId, VmIndex};
-use proptest::prelude::*;
-
 use super::*;
+use crate::top::world::slept;
 
 /// A step of 10 ns in which so many vCPUs halt.
 fn step(nth: u64, vcpus: u32) -> Step {
     let mut step = Step::between(nth * 10, nth * 10 + 10);
     for id in 0..vcpus {
-        step.halt(&Halt {
-            start_ns: nth * 10,
-            halt_ns: 5,
-            vm: Some(VmIndex(0)),
-            vcpu: Some(VcpuId(id)),
-            ..Halt::default()
-        });
+        step.halt(&slept(0, id, nth * 10));
     }
     step
 }
@@ -81,19 +72,4 @@ fn nothing_is_no_error() {
     assert!(timeline.now().is_none() && timeline.at_end());
     assert_eq!(timeline.before(9).len(), 0);
     assert_eq!((timeline.position(), timeline.span()), (0, (0, 0)));
-}
-
-proptest! {
-    /// There and back again is where one was.
-    #[test]
-    fn back_is_the_inverse_of_forth(count in 1_usize..40, at in 0_usize..40, far in 0_usize..40) {
-        let mut timeline = Timeline::of((0..count as u64).map(|nth| step(nth, 1)));
-        let at = at.min(count - 1);
-        timeline.seek(at);
-        let before = (timeline.position(), timeline.now().cloned(), timeline.before(7).count());
-        timeline.seek(far);
-        timeline.seek(at);
-        let after = (timeline.position(), timeline.now().cloned(), timeline.before(7).count());
-        prop_assert_eq!(before, after);
-    }
 }

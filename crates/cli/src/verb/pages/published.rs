@@ -80,7 +80,7 @@ impl Published {
              from the program's declarations. A field may be added without a new number; a field that changes its \
              meaning or goes away gets the next number in `schema`."
         );
-        markdown::render(&schema::page(title, opening, self.about, self.figures))
+        markdown::page(title, &opening, self.about, self.figures)
     }
 
     pub(crate) fn schema(&self) -> Value {

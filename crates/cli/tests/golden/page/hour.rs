@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use haltwise_capture::info::Ended;
-use haltwise_capture::recording::{Ending, Recording};
+use haltwise_capture::recording::Recording;
 use haltwise_core::event::{Facts, Halt, HostSample, Observable, WakeSource};
 
 use super::super::guest::Guest;
-use super::super::{START_NS, info_of, knobs, scenarios};
+use super::super::{START_NS, info_of, scenarios};
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 
@@ -25,12 +24,8 @@ const GAPS: [&str; 6] = [
 
 /// Writes a capture with about so many halts.
 pub(super) fn write(dir: &Path, halts: u64) {
-    let fleet = scenarios::all()
-        .into_iter()
-        .find(|it| it.name == "fleet")
-        .unwrap();
+    let fleet = scenarios::named("fleet");
     let mut info = info_of(&fleet);
-    info.knobs = knobs(START_NS, "200000");
     let template = fleet.roster.vms[0].clone();
     info.roster.vms.clear();
     info.roster.vcpus.clear();
@@ -48,12 +43,7 @@ pub(super) fn write(dir: &Path, halts: u64) {
     for piece in 0..PIECES {
         recording.append(&facts(piece, piece_ns, each)).unwrap();
     }
-    let ended = Ended {
-        time_ns: START_NS + HOUR_NS,
-        by: "duration".into(),
-    };
-    let ending = fleet.ending.unwrap();
-    recording.finish(Ending { ended, ..ending }).unwrap();
+    recording.finish(scenarios::ending(HOUR_NS)).unwrap();
 }
 
 /// A piece of the hour: each vCPU halts so often at its beginning, in one run, and then sleeps.

@@ -100,10 +100,8 @@ impl Scene {
     }
 
     fn set(&self, pid: u32, ns: u64) -> Result<(), String> {
-        let (code, said) = self.host.set(&pid.to_string(), &ns.to_string());
-        if code != Some(0) {
-            return Err(said);
-        }
+        self.host
+            .done(&format!("apply --vm {pid} --ceiling {ns} --yes"))?;
         has(pid, &[ns])
     }
 
@@ -130,24 +128,15 @@ impl Scene {
         if !matches!(output.status.code(), Some(0..=3)) || said.contains("panicked") {
             return Err(said);
         }
-        let (code, said) = self.host.run(&["undo"]);
-        if code != Some(0) {
-            return Err(said);
-        }
-        Ok(())
+        self.host.done("undo")
     }
 
     /// The child has the same fds: of the socket and of the VM.
     fn while_it_has_a_child(&mut self, which: usize, ns: u64) -> Result<(), String> {
         self.vmms[which].command("fork");
-        let during = self
-            .host
-            .set(&self.vmms[which].id().to_string(), &ns.to_string());
+        let during = self.changed(which, ns);
         self.vmms[which].command("reap");
-        if during.0 != Some(0) {
-            return Err(during.1);
-        }
-        has(self.vmms[which].id(), &[ns])
+        during
     }
 
     /// The VM of the program that follows in the same process has no ceiling, and is given one as a new VM is.
@@ -169,16 +158,10 @@ impl Scene {
     fn own_ceiling(&mut self, ns: u64) -> Result<(), String> {
         // Of those by `Crate` nobody notes what goes past the crate.
         let preloaded = 0;
-        let (code, said) = self.host.run(&["undo"]);
-        if code != Some(0) {
-            return Err(said);
-        }
+        self.host.done("undo")?;
         self.vmms[preloaded].command(&format!("own {}", ns + 1));
         self.changed(preloaded, ns)?;
-        let (code, said) = self.host.run(&["undo"]);
-        if code != Some(0) {
-            return Err(said);
-        }
+        self.host.done("undo")?;
         has(self.vmms[preloaded].id(), &[ns + 1])
     }
 
@@ -198,7 +181,7 @@ impl Scene {
             return Err(said);
         }
         has(pid, &[ns, ns + 1])?;
-        // Whoever was overtaken says so, and takes over when told to.
+        // The one that was overtaken says so, and takes over if asked to.
         self.other.take_over(pid, ns + 1)?;
         self.host.take_over(pid, ns)
     }
@@ -217,10 +200,9 @@ impl Scene {
     fn end(&mut self) {
         // Where the last turn has undone all, there is something to undo again.
         self.failures.extend(self.changed(0, 1).err());
-        let (code, said) = self.host.run(&["undo"]);
-        if code != Some(0) {
-            self.failures.push(format!("undo: {said}"));
-        }
+        let undone = self.host.done("undo");
+        let failed = undone.err().map(|said| format!("undo: {said}"));
+        self.failures.extend(failed);
         let left = self.vmms.iter().map(Vmm::left);
         let left = left.chain([self.qemu.as_ref().and_then(Qemu::left)]);
         self.failures.extend(left.flatten());
@@ -241,13 +223,16 @@ impl Host {
 
     /// Sets a ceiling whatever others have set, and reads it back.
     fn take_over(&self, pid: u32, ns: u64) -> Result<(), String> {
-        let (vm, ceiling) = (pid.to_string(), ns.to_string());
-        let line = ["apply", "--vm", &vm, "--ceiling", &ceiling];
-        let (code, said) = self.run(&[&line[..], &["--yes", "--take-over"]].concat());
-        if code != Some(0) {
-            return Err(said);
-        }
+        self.done(&format!(
+            "apply --vm {pid} --ceiling {ns} --yes --take-over"
+        ))?;
         has(pid, &[ns])
+    }
+
+    /// It succeeds, or what is said instead.
+    fn done(&self, line: &str) -> Result<(), String> {
+        let (code, said) = self.run(line);
+        if code == Some(0) { Ok(()) } else { Err(said) }
     }
 }
 

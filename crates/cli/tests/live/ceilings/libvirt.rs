@@ -4,11 +4,10 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use haltwise_capture::capture::Capture;
 use serde_json::Value;
 
 use super::super::bench::{Bench, Running, haltwise, told, until};
-use super::{Host, doctor, in_kernel_by, library};
+use super::{Host, assert_own, doctor, library};
 
 const DOMAIN: &str = "of-libvirt";
 
@@ -26,21 +25,14 @@ fn has(program: &str) -> bool {
 }
 
 fn start(bench: &Bench, link: &std::path::Path) -> Running {
-    let namespaces = [
-        "--mount",
-        "--net",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "--mount-proc",
-    ];
+    let namespaces = "--mount --net --pid --fork --kill-child --mount-proc";
     let script = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/tests/live/ceilings/libvirt.sh"
     );
     Running::start(
         Command::new("unshare")
-            .args(namespaces)
+            .args(namespaces.split(' '))
             .args(["sh", script])
             .arg(bench.dir.path())
             .arg(DOMAIN)
@@ -59,17 +51,14 @@ fn is_known_by_its_uuid(bench: &Bench, vm: &Value) {
         uuid.ends_with('\n').then_some(uuid)
     });
     assert_eq!(vm["identity"]["uuid"], uuid.trim(), "{vm}");
-    let output = Command::new(haltwise())
-        .args(["record", "--duration", "1s", "--vm", uuid.trim(), "-o"])
-        .arg(bench.path("by-uuid"))
-        .output()
-        .unwrap();
+    let output = bench.ran(&format!(
+        "record --duration 1s --vm {} -o by-uuid",
+        uuid.trim()
+    ));
     assert!(output.status.success(), "{}", told(&output));
-    let capture = Capture::open(&bench.path("by-uuid")).unwrap();
-    let names: Vec<&str> = (capture.info().roster.vms.iter())
-        .map(|vm| vm.name.as_str())
-        .collect();
-    assert_eq!(names, [DOMAIN]);
+    let capture = bench.capture("by-uuid");
+    let vms = capture.info().roster.vms.iter();
+    assert_eq!(vms.map(|vm| &vm.name).collect::<Vec<_>>(), [DOMAIN]);
 }
 
 #[test]
@@ -80,10 +69,7 @@ fn a_domain_of_libvirt_by_the_wrapper() {
         return;
     }
     // As installed: the library beside the program, and nothing in the environment.
-    let (exec, link) = (
-        bench.path("haltwise-exec"),
-        bench.path("qemu-system-x86_64"),
-    );
+    let [exec, link] = ["haltwise-exec", "qemu-system-x86_64"].map(|name| bench.path(name));
     fs::copy(haltwise().with_file_name("haltwise-exec"), &exec).unwrap();
     fs::copy(library(), bench.path("libhaltwise_preload.so")).unwrap();
     std::os::unix::fs::symlink(&exec, &link).unwrap();
@@ -93,13 +79,10 @@ fn a_domain_of_libvirt_by_the_wrapper() {
     let vm = doctor(|vm| vm["name"] == DOMAIN);
     assert_eq!(vm["ceiling_settable"], true, "{vm}");
     is_known_by_its_uuid(&bench, &vm);
-    assert_eq!(host.set(DOMAIN, "0").0, Some(0));
-    assert_eq!(in_kernel_by(DOMAIN), [(0, "own-cap".to_owned())]);
-    assert_eq!(host.run(&["undo"]).0, Some(0));
-    assert_eq!(
-        in_kernel_by(DOMAIN),
-        [(host.ceiling(), "own-cap".to_owned())]
-    );
+    host.set(DOMAIN, "0");
+    assert_own(DOMAIN, 0);
+    host.says(0, "undo");
+    assert_own(DOMAIN, host.ceiling());
     // Closes its stdin.
     let output = libvirt.output();
     assert!(output.status.success(), "{}", told(&output));
@@ -108,8 +91,6 @@ fn a_domain_of_libvirt_by_the_wrapper() {
     assert_eq!(said("of-link"), said("of-stock"));
     assert_eq!(said("after"), said("before"));
     let log = said("log");
-    assert!(
-        !log.contains("haltwise-exec:") && !log.contains("ERROR: ld.so"),
-        "{log}"
-    );
+    let is_quiet = !log.contains("haltwise-exec:") && !log.contains("ERROR: ld.so");
+    assert!(is_quiet, "{log}");
 }

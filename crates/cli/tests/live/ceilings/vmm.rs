@@ -9,7 +9,7 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::Value;
 
 use super::super::bench::{Bench, Running, haltwise};
-use super::library;
+use super::{has_qemu, library, qemu};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
@@ -29,10 +29,8 @@ pub(crate) struct Vmm {
 impl Vmm {
     pub(crate) fn start(bench: &Bench, name: &str, by: By) -> Self {
         let program = haltwise().with_file_name("examples").join("small_vmm");
-        assert!(
-            program.exists(),
-            "cargo build -p haltwise-governor --examples"
-        );
+        let build = "cargo build -p haltwise-governor --examples";
+        assert!(program.exists(), "{build}");
         let said = bench.path(name);
         let mut command = Command::new(program);
         match by {
@@ -91,20 +89,18 @@ pub(super) struct Qemu {
 impl Qemu {
     /// `None` where none is installed.
     pub(crate) fn start(bench: &Bench) -> Option<Self> {
-        let found = Command::new("qemu-system-x86_64").arg("-version").output();
-        found.ok()?;
+        has_qemu().then_some(())?;
         let (said, socket) = (bench.path("said.qemu"), bench.path("monitor"));
         let output = || fs::File::create(&said).unwrap();
-        let process = Running::start(
-            Command::new("qemu-system-x86_64")
-                .args(["-name", "guest=reset", "-machine", "microvm,accel=kvm"])
-                .args(["-S", "-nodefaults", "-display", "none", "-qmp"])
+        let process = Bench::vm(
+            "reset",
+            qemu("qemu-system-x86_64".as_ref(), "reset")
+                .arg("-qmp")
                 .arg(format!("unix:{},server=on,wait=off", socket.display()))
                 .env("LD_PRELOAD", library())
                 .stdout(output())
                 .stderr(output()),
         );
-        Bench::wait_for("reset");
         let monitor = BufReader::new(UnixStream::connect(socket).unwrap());
         let mut qemu = Self {
             process,

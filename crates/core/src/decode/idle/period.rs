@@ -1,21 +1,11 @@
 //! An idle period of a CPU, and the halt that it is.
 
-use crate::event::{CeilingSource, Halt, WakeSource, WindowCall, WindowChange};
+use crate::event::{CeilingSource, Halt, WakeSource};
 use crate::ids::{Tid, VcpuId, VmIndex};
+use crate::kvm::Call;
 
 /// The VM that this machine is: the only one of its capture.
 pub const THIS_VM: VmIndex = VmIndex(0);
-
-/// A call of grow or shrink of the governor haltpoll.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LimitChange {
-    /// Grow (true) or shrink.
-    pub grow: bool,
-    /// The limit before.
-    pub old_ns: u32,
-    /// The limit after.
-    pub new_ns: u32,
-}
 
 /// One idle period of a CPU: the polling state, if it was entered, and the state after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,22 +30,13 @@ pub struct Period {
     /// And when the next one began.
     pub limit_next_ns: Option<u32>,
     /// The governor's call of grow or shrink.
-    pub change: Option<LimitChange>,
-    /// What ended it.
+    pub change: Option<Call>,
     pub wake: WakeSource,
     /// When that was due or was sent.
     pub wake_ns: Option<u64>,
 }
 
 impl Period {
-    fn call(&self) -> WindowCall {
-        match self.change {
-            None => WindowCall::None,
-            Some(change) if change.grow => WindowCall::Grow,
-            Some(_) => WindowCall::Shrink,
-        }
-    }
-
     /// From when what ended it was due or sent; 0 of a poll, which looks all the time.
     fn wake_latency_ns(&self) -> Option<u64> {
         if !self.halted {
@@ -87,7 +68,7 @@ impl Period {
                 Some(_) => CeilingSource::Param,
                 None => CeilingSource::Unknown,
             },
-            change: self.call(),
+            change: self.change.into(),
             // Of a poll alone, any clock is near enough; where a halt follows, it must be known which part was which.
             poll_ns: (self.told_apart || !self.polled || !self.halted).then_some(self.poll_ns),
             polled: Some(self.polled),
@@ -95,19 +76,6 @@ impl Period {
             wake: self.wake,
             poll_cut: Some(false),
         }
-    }
-
-    /// The call of grow or shrink that the period made, which ended then, where there was one.
-    pub fn window_change(&self, end_ns: u64) -> Option<WindowChange> {
-        self.change.map(|change| WindowChange {
-            time_ns: end_ns,
-            vm: Some(THIS_VM),
-            vcpu: Some(VcpuId(self.cpu)),
-            tid: Tid(self.cpu),
-            grow: change.grow,
-            old_ns: change.old_ns,
-            new_ns: change.new_ns,
-        })
     }
 }
 
@@ -127,10 +95,10 @@ mod test {
             told_apart: true,
             limit_ns: Some(50_000),
             limit_next_ns: Some(100_000),
-            change: Some(LimitChange {
+            change: Some(Call {
                 grow: true,
-                old_ns: 50_000,
-                new_ns: 100_000,
+                old: 50_000,
+                new: 100_000,
             }),
             wake: WakeSource::Timer,
             wake_ns: Some(1_280_000),

@@ -8,12 +8,8 @@ use crate::event::WindowCall;
 const POLL: Did = Did::Enter { polls: true };
 const HALT: Did = Did::Enter { polls: false };
 
-fn change(grow: bool, old_ns: u32, new_ns: u32) -> Did {
-    Did::Adjust(LimitChange {
-        grow,
-        old_ns,
-        new_ns,
-    })
+fn change(grow: bool, old: u32, new: u32) -> Did {
+    Did::Adjust(Call { grow, old, new })
 }
 
 /// The periods of CPU 1 that these events make.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::ids::Tid;
 
-fn cause(kind: Kind, reason: u32) -> Cause {
+pub(crate) fn cause(kind: Kind, reason: u32) -> Cause {
     Cause {
         kind,
         isa: if kind == Kind::Exit {
@@ -18,7 +18,14 @@ fn cause(kind: Kind, reason: u32) -> Cause {
     }
 }
 
-fn row(time_ns: u64, vm: u32, cause: Cause, times: &[u64], untimed: u64, user_ns: u64) -> Exits {
+pub(crate) fn row(
+    time_ns: u64,
+    vm: u32,
+    cause: Cause,
+    times: &[u64],
+    untimed: u64,
+    user_ns: u64,
+) -> Exits {
     let mut handling_ns = LogHist::default();
     for time in times {
         handling_ns.record(*time);
@@ -36,7 +43,7 @@ fn row(time_ns: u64, vm: u32, cause: Cause, times: &[u64], untimed: u64, user_ns
     }
 }
 
-const HLT: u32 = 0x78;
+pub(crate) const HLT: u32 = 0x78;
 const IO: u32 = 0x7b;
 const MSR: u32 = 0x7c;
 
@@ -112,16 +119,15 @@ fn a_row_belongs_to_the_second_that_holds_its_middle() {
     assert_eq!(seconds, [(Some(0), 2), (Some(1), 1)]);
 }
 
-fn any_row() -> impl Strategy<Value = Exits> {
-    let kind = (0..Kind::ALL.len()).prop_map(|place| Kind::ALL[place]);
-    let times = prop::collection::vec(0..1_u64 << 40, 0..4);
-    let when = 0..5_000_000_000_u64;
-    (when, 0..4_u32, kind, 0..3_u32, times, 0..9_u64).prop_map(
-        |(when, vm, kind, reason, times, untimed)| {
-            let user = times.iter().sum::<u64>() / 2;
-            row(when, vm, cause(kind, reason), &times, untimed, user)
-        },
-    )
+prop_compose! {
+    fn any_row()(
+        (when, vm, reason, untimed) in (0..5_000_000_000_u64, 0..4_u32, 0..3_u32, 0..9_u64),
+        kind in prop::sample::select(Kind::ALL.to_vec()),
+        times in prop::collection::vec(0..1_u64 << 40, 0..4),
+    ) -> Exits {
+        let user_ns = times.iter().sum::<u64>() / 2;
+        row(when, vm, cause(kind, reason), &times, untimed, user_ns)
+    }
 }
 
 proptest! {

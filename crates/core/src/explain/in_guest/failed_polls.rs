@@ -7,7 +7,7 @@ use super::super::cost::Cost;
 use super::super::evidence::{Evidence, Guest};
 use super::super::say::{nanos, percent};
 use super::super::{Found, HABIT, Judgement, Rule, Sure};
-use super::{InGuest, of_polls};
+use super::{of_polls, polling};
 use crate::account::Account;
 use crate::explain::remedy::Does;
 use crate::stats::Share;
@@ -21,8 +21,8 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    of_polls(evidence, |inside, guests| {
-        guests.each(|guest| of_guest(inside, guest)).into()
+    of_polls(evidence, |_| {
+        evidence.each(|guest| of_guest(evidence, guest)).into()
     })
 }
 
@@ -31,7 +31,7 @@ fn failed(account: &Account) -> Option<Share> {
     Share::of(failed, account.polled)
 }
 
-fn of_guest(inside: &InGuest, guest: &Guest<'_>) -> Option<Found> {
+fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let (who, account) =
         guest.gather(|_, account| failed(account).is_some_and(|share| share.is_from(HABIT)))?;
     let failed_ns = guest.per_s(account.poll_fail_ns.sum());
@@ -50,7 +50,7 @@ fn of_guest(inside: &InGuest, guest: &Guest<'_>) -> Option<Found> {
             "The next wake comes later than the limit: the CPU polls, and then exits to the host \
                 nevertheless."
                 .to_owned(),
-        remedies: vec![inside.polling(false).taking(Cost::latency(spared))],
+        remedies: vec![polling(evidence, false).taking(Cost::latency(spared))],
         cost: Some(Cost::cpu(failed_ns)),
         sure: Sure::Certain,
         who,

@@ -10,7 +10,6 @@ use super::super::high_ceiling::beyond;
 use super::super::say::{nanos, percent};
 use super::super::terms::GUEST_POLLS_LESS;
 use super::super::{Found, Judgement, Rule, Sure};
-use super::of;
 use crate::explain::remedy::{Does, Remedy};
 use crate::kvm::guest::Params;
 use crate::stats::ENOUGH_EVENTS;
@@ -25,7 +24,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    let Some(inside) = of(evidence) else {
+    let Some(inside) = &evidence.in_guest else {
         return Judgement::default();
     };
     match inside.params {

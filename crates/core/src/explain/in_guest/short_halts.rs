@@ -9,7 +9,7 @@ use super::super::contention::Contention;
 use super::super::evidence::{Evidence, Guest};
 use super::super::say::{nanos, percent, rate};
 use super::super::{Found, Judgement, Rule, Sure};
-use super::{InGuest, of_polls};
+use super::{InGuest, of_polls, polling};
 use crate::explain::remedy::Does;
 
 pub(super) const RULE: Rule = Rule {
@@ -21,15 +21,18 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    of_polls(evidence, |inside, guests| match inside.contention() {
-        Contention::Wanted(why) => Judgement::blind(format!(
-            "{why}: wake-up latencies include that wait and do not show what HLT costs"
-        )),
-        _ => guests.each(|guest| of_guest(inside, guest)).into(),
+    of_polls(evidence, |inside| {
+        if let Contention::Wanted(why) = inside.contention() {
+            return Judgement::blind(format!(
+                "{why}: wake-up latencies include that wait and do not show what HLT costs"
+            ));
+        }
+        let of_guest = |guest: &Guest<'_>| of_guest(evidence, inside, guest);
+        evidence.each(of_guest).into()
     })
 }
 
-fn of_guest(inside: &InGuest, guest: &Guest<'_>) -> Option<Found> {
+fn of_guest(evidence: &Evidence<'_>, inside: &InGuest, guest: &Guest<'_>) -> Option<Found> {
     let (who, account) = guest.gather(|_, account| {
         account.poll_known.saturating_mul(2) >= account.halts
             && slept_too_soon(account).is_some_and(|it| it.is_habit())
@@ -55,7 +58,7 @@ fn of_guest(inside: &InGuest, guest: &Guest<'_>) -> Option<Found> {
         cause:
             "Each of them took an exit to the host and longer to wake up than it would have polled."
                 .to_owned(),
-        remedies: vec![inside.polling(true).taking(too_soon.takes(guest))],
+        remedies: vec![polling(evidence, true).taking(too_soon.takes(guest))],
         cost: Some(too_soon.cost(guest)),
         sure: match inside.params {
             Some(params) if params.guest_halt_poll_ns > 0 => Sure::Likely,

@@ -9,7 +9,7 @@ use super::super::cost::Cost;
 use super::super::evidence::{Evidence, Guest};
 use super::super::say::percent;
 use super::super::{Found, Judgement, Rule, Sure};
-use super::{InGuest, of};
+use super::polling;
 use crate::explain::remedy::Does;
 
 pub(super) const RULE: Rule = Rule {
@@ -21,17 +21,19 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    let Some(inside) = of(evidence) else {
+    let Some(inside) = &evidence.in_guest else {
         return Judgement::default();
     };
     match inside.contention() {
         Contention::Unknown => Judgement::blind("steal time was not recorded"),
         Contention::Free => Judgement::default(),
-        Contention::Wanted(why) => evidence.each(|guest| of_guest(inside, &why, guest)).into(),
+        Contention::Wanted(why) => evidence
+            .each(|guest| of_guest(evidence, &why, guest))
+            .into(),
     }
 }
 
-fn of_guest(inside: &InGuest, why: &str, guest: &Guest<'_>) -> Option<Found> {
+fn of_guest(evidence: &Evidence<'_>, why: &str, guest: &Guest<'_>) -> Option<Found> {
     let (who, account) = guest.gather(|_, account| account.polled > 0)?;
     let polled_ns = guest.per_s(account.poll_ns()?);
     Some(Found {
@@ -42,7 +44,7 @@ fn of_guest(inside: &InGuest, why: &str, guest: &Guest<'_>) -> Option<Found> {
         cause: "The host is overcommitted, and it cannot end a poll of the guest when another task wants \
                 the CPU."
             .to_owned(),
-        remedies: vec![inside.polling(false)],
+        remedies: vec![polling(evidence, false)],
         cost: Some(Cost::cpu(polled_ns)),
         sure: Sure::Certain,
         who,

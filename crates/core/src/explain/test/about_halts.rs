@@ -1,53 +1,46 @@
 //! Rules that the halt account alone allows.
 
+use super::guards::{LOCKED, LONG, SHORT, capped, own};
 use super::*;
 use crate::vmm::VcpuTime;
 
 #[test]
 fn halts_shorter_than_a_wake_up_and_slept_through() {
     let id = "hlt-below-break-even";
-    let short = LOAD.gap_ns(20_000).ceiling_ns(0);
-    let bench = calm(short);
+    let bench = calm(SHORT);
     assert_eq!(bench.says(id), Some(Sure::Certain));
     // 1000 halts a second that wait 30 us.
     assert!((bench.cost(id) / 30e6 - 1.0).abs() < 0.125);
     let silent = |load| assert_eq!(calm(load).says(id), None);
-    let capped = |ceiling_ns| short.ceiling_ns(ceiling_ns);
+    let capped = |ceiling_ns| SHORT.ceiling_ns(ceiling_ns);
     let says = |load| calm(load).says(id);
     assert_eq!(says(capped(55_000)), Some(Sure::Likely), "below 2 x 30 us");
     assert_eq!(says(capped(200_000)), Some(Sure::Possible));
-    let waits_for_cpu = short.latency_ns(300_000);
+    let waits_for_cpu = SHORT.latency_ns(300_000);
     assert_eq!(says(waits_for_cpu), None);
-    let pressed = alone(short).pressure(0.5);
+    let pressed = alone(SHORT).pressure(0.5);
     assert_eq!(pressed.says(id), None);
     assert!(pressed.lacks(id).unwrap().contains("50 %"));
     // Gaps longer than the wake-up; the same caught by a poll; too few; locked out.
-    silent(short.gap_ns(60_000));
-    silent(short.ceiling_ns(200_000).window_ns(50_000));
-    let few = calm(Load { count: 99, ..short });
+    silent(SHORT.gap_ns(60_000));
+    silent(SHORT.ceiling_ns(200_000).window_ns(50_000));
+    let few = calm(Load { count: 99, ..SHORT });
     assert_eq!(few.says(id), None);
     assert!(few.lacks(id).unwrap().contains("too few"));
-    silent(short.ceiling_ns(40_000));
+    silent(SHORT.ceiling_ns(40_000));
 }
 
 #[test]
 fn gaps_within_the_ceiling_and_halts_beyond_it() {
     let id = "lock-out";
-    let locked = LOAD
-        .gap_ns(20_000)
-        .latency_ns(38_000)
-        .ceiling_ns(50_000)
-        .source(CeilingSource::Cap);
+    let locked = own(LOCKED);
     let bench = calm(locked);
     assert_eq!(bench.says(id), Some(Sure::Certain));
     let found = bench.finding(id).unwrap().found;
     let remedy = &found.remedies[0].text;
     assert!(remedy.contains("KVM_CAP_HALT_POLL"), "{remedy}");
-    assert_eq!(
-        bench.param("halt_poll_ns_grow", "0").says(id),
-        None,
-        "no ceiling would help"
-    );
+    let stays = bench.param("halt_poll_ns_grow", "0");
+    assert_eq!(stays.says(id), None, "no ceiling would help");
     let wide = locked.ceiling_ns(60_000);
     assert_eq!(calm(wide).says(id), None);
     let long = locked.gap_ns(55_000);
@@ -58,31 +51,20 @@ fn gaps_within_the_ceiling_and_halts_beyond_it() {
 fn a_ceiling_above_a_millisecond() {
     let id = "ceiling-above-1ms";
     let at = |ns: &str| Bench::calm(1).param("halt_poll_ns", ns);
-    let polls = LOAD
-        .count(1_000)
-        .period_ns(10_000_000)
-        .gap_ns(5_000_000)
-        .window_ns(3_000_000)
-        .ceiling_ns(4_000_000);
-    assert_eq!(at("1000000").load(polls).says(id), None);
-    let bench = at("4000000").load(polls);
+    assert_eq!(at("1000000").load(LONG).says(id), None);
+    let bench = at("4000000").load(LONG);
     assert_eq!(bench.says(id), Some(Sure::Certain));
     // 100 polls a second, 2 ms of each beyond the first.
-    assert!(
-        (bench.cost(id) / 200e6 - 1.0).abs() < 0.2,
-        "{}",
-        bench.cost(id)
-    );
+    let cost = bench.cost(id);
+    assert!((cost / 200e6 - 1.0).abs() < 0.2, "{cost}");
     // A ceiling that nobody polls under costs nothing, and is counted only.
     assert!(at("4000000").load(LOAD).is_small(id));
     assert!(at("4000000").is_small(id), "no halt was seen");
     assert_eq!(at("4000000").says(id), None);
     // Polls under a ceiling of the VM's own are not those of the parameter.
-    let mut own = at("4000000").load(polls.source(CeilingSource::Cap));
-    assert_eq!(own.says(id), None);
-    own.roster.vcpus[0].ceiling_ns = Some(4_000_000);
-    own.roster.vcpus[0].ceiling_source = CeilingSource::Cap;
-    let found = own.finding(id).unwrap().found;
+    let other = at("4000000").load(own(LONG));
+    assert_eq!(other.says(id), None);
+    let found = other.vcpu(capped).finding(id).unwrap().found;
     assert_eq!(found.who.vm, Some(VmIndex(0)), "not every VM of the host");
 }
 
@@ -116,19 +98,16 @@ fn vcpus_on_cpus_that_others_want() {
     let waits =
         |bench: Bench| bench.load(LOAD.latency_ns(900_000).period_ns(10_000_000).count(1_000));
     assert_eq!(waits(bench(LOAD, 0.5)).says(id), Some(Sure::Likely));
-    assert!(
-        bench(LOAD, 0.5).is_small(id),
-        "none waited longer than the others"
-    );
+    let at_once = bench(LOAD, 0.5);
+    assert!(at_once.is_small(id), "none waited longer than the others");
     let untold = alone(LOAD);
     assert!(untold.lacks(id).is_some(), "{:?}", untold.explain());
     let cause = |latency_ns, real_time| {
-        let load = Load { latency_ns, ..cut };
-        let mut bench = bench(load, 0.5);
-        bench.roster.vcpus[0].time = Some(VcpuTime {
+        let time = VcpuTime {
             real_time,
             ..VcpuTime::default()
-        });
+        };
+        let bench = bench(cut.latency_ns(latency_ns), 0.5).vcpu(|vcpu| vcpu.time = Some(time));
         bench.finding(id).unwrap().found.cause
     };
     assert!(cause(8_000, None).contains("they have real-time priority, or another"));
@@ -181,17 +160,12 @@ fn a_guest_that_disabled_host_polling() {
 #[test]
 fn a_guest_for_which_nobody_polls() {
     let vetoed = |gap_ns| {
-        let mut bench = calm(Load { gap_ns, ..LOAD });
-        bench.roster.vcpus[0].guest_veto = Some(true);
+        let bench = calm(LOAD.gap_ns(gap_ns)).vcpu(|vcpu| vcpu.guest_veto = Some(true));
         bench.finding("guest-veto").unwrap().found
     };
     let nobody = vetoed(20_000);
     assert_eq!(nobody.sure, Sure::Likely);
-    assert!(
-        nobody.cause.contains("Neither host nor guest polls"),
-        "{}",
-        nobody.cause
-    );
+    assert!(nobody.cause.contains("Neither host nor guest polls"));
     assert!(nobody.cost.unwrap().latency_ns_per_s > 25e6);
     let text = &nobody.remedies[0].text;
     assert!(text.contains("built in"), "{text}");
@@ -203,11 +177,7 @@ fn a_guest_for_which_nobody_polls() {
 fn halts_that_stay_inside_the_guest() {
     let id = "halts-not-observable";
     // As tracepoints record, which do not read a vCPU's structures.
-    let unread = || {
-        let mut bench = Bench::new(1);
-        bench.roster.vcpus[0].guest_veto = None;
-        bench
-    };
+    let unread = || Bench::new(1).vcpu(|vcpu| vcpu.guest_veto = None);
     let pressed = || unread().pressure(0.5);
     let mut bench = pressed();
     assert_eq!(bench.says(id), Some(Sure::Possible));
@@ -217,14 +187,14 @@ fn halts_that_stay_inside_the_guest() {
     assert_eq!(bench.says(id), Some(Sure::Certain));
     let one = Load { count: 1, ..LOAD };
     assert_eq!(pressed().load(one).says(id), None);
-    let mut paused = pressed();
-    paused.roster.vms[0].paused = Some(Paused::default());
-    assert_eq!(paused.says(id), Some(Sure::Possible), "it ran");
-    paused.roster.vms[0].paused = Some(Paused {
+    let paused = |of: Paused| pressed().vm(|vm| vm.paused = Some(of));
+    let ran = paused(Paused::default());
+    assert_eq!(ran.says(id), Some(Sure::Possible), "it ran");
+    let told = paused(Paused {
         over_ns: 0,
         from_ns: Some(0),
-    });
-    let told = paused.explain();
+    })
+    .explain();
     assert!(told.findings.iter().all(|it| it.rule.id != id));
     assert!(told.blind.iter().all(|it| it.rule.id != id));
     // A second of ten in exits: the guest does not rest.
@@ -241,38 +211,32 @@ fn halts_that_stay_inside_the_guest() {
 #[test]
 fn a_tick_on_an_idle_vcpu() {
     let id = "tick-storm";
-    let at = |hz: u64| {
-        LOAD.count(10 * hz)
-            .period_ns(SECOND / hz)
-            .gap_ns(SECOND / hz - 50_000)
-            .wake(WakeSource::Timer)
-    };
     // 64 wake-ups a second that take 15 us of CPU each are a thousandth of it.
-    assert!(alone(at(64)).is_small(id));
+    assert!(alone(tick(64)).is_small(id));
     for hz in [250, 1000, 1024, 2048] {
-        assert_eq!(alone(at(hz)).says(id), Some(Sure::Likely), "{hz}");
+        assert_eq!(alone(tick(hz)).says(id), Some(Sure::Likely), "{hz}");
     }
-    let cause = |hz| alone(at(hz)).explain().findings[0].found.cause.clone();
+    let cause = |hz| alone(tick(hz)).explain().findings[0].found.cause.clone();
     assert!(cause(1024).contains("1024 Hz"), "{}", cause(1024));
     assert!(cause(1000).contains("1 ms"), "{}", cause(1000));
     let silent = |load, why| assert_eq!(alone(load).says(id), None, "{why}");
     // A busy host loses one tick of twenty.
-    let lost = at(1000).count(9_500).period_ns(10 * SECOND / 9_500);
+    let lost = tick(1000).count(9_500).period_ns(10 * SECOND / 9_500);
     assert_eq!(alone(lost).says(id), Some(Sure::Possible));
-    silent(at(700), "no known rate");
+    silent(tick(700), "no known rate");
     let device = WakeSource::Device;
-    silent(at(250).wake(device), "no timer");
-    let busy = at(1000).gap_ns(100_000);
+    silent(tick(250).wake(device), "no timer");
+    let busy = tick(1000).gap_ns(100_000);
     silent(busy, "the vCPU works most of the time");
     let mut uneven = Bench::new(1);
     for nth in 0..2_500 {
-        let load = at(250).gap_ns(if nth % 2 == 0 { 1_500_000 } else { 3_900_000 });
+        let load = tick(250).gap_ns(if nth % 2 == 0 { 1_500_000 } else { 3_900_000 });
         uneven.ledger.halt(&load.halt(nth));
     }
     assert_eq!(uneven.says(id), None, "gaps vary");
     let mut chance = Bench::new(1);
     for nth in 0..20_480 {
-        let load = at(2048).gap_ns(if nth % 16 == 0 { 4_000_000 } else { 190_000 });
+        let load = tick(2048).gap_ns(if nth % 16 == 0 { 4_000_000 } else { 190_000 });
         chance.ledger.halt(&load.halt(nth));
     }
     assert_eq!(chance.says(id), None, "a rate without its period");
@@ -290,16 +254,10 @@ fn vcpus_that_wake_each_other() {
     };
     assert_eq!(two(|load| load), Some(Sure::Likely));
     assert_eq!(two(|load| load.count(2_000)), None, "too slow");
-    assert_eq!(
-        two(|load| load.gap_ns(700_000)),
-        None,
-        "beyond the reach of guest polling"
-    );
-    assert_eq!(
-        two(|load| load.wake(WakeSource::Timer)),
-        None,
-        "woken by timers"
-    );
+    let long = two(|load| load.gap_ns(700_000));
+    assert_eq!(long, None, "beyond the reach of guest polling");
+    let by_timers = two(|load| load.wake(WakeSource::Timer));
+    assert_eq!(by_timers, None, "woken by timers");
     let mut polls = Bench::calm(2).load(storm(0)).load(storm(1));
     for vcpu in &mut polls.roster.vcpus {
         vcpu.guest_veto = Some(true);

@@ -24,16 +24,17 @@ fn threads(main_runs: u64, main_cpu_ns: u64) -> Threads {
 
 /// QEMU with an iothread.
 pub(super) fn threaded() -> Machine {
-    Machine {
-        iothreads: 1,
-        ..Machine::default()
-    }
+    machine(|it| it.iothreads = 1)
 }
 
-pub(super) fn with(mut bench: Bench, threads: Threads, machine: Machine) -> Bench {
-    bench.roster.vms[0].threads = Some(threads);
-    bench.roster.vms[0].machine = Some(machine);
-    bench
+fn machine(change: impl FnOnce(&mut Machine)) -> Machine {
+    let mut machine = Machine::default();
+    change(&mut machine);
+    machine
+}
+
+pub(super) fn with(bench: Bench, threads: Threads, machine: Machine) -> Bench {
+    bench.vm(|vm| (vm.threads, vm.machine) = (Some(threads), Some(machine)))
 }
 
 /// QEMU whose main thread runs 1000 times in a second, 30 us each.
@@ -47,30 +48,21 @@ fn a_main_thread_that_wakes_for_nobody() {
     let id = "qemu-hpet";
     assert_eq!(pulsed(RESTING).says(id), Some(Sure::Likely));
     assert!((pulsed(RESTING).cost(id) - 30e6).abs() < 1.0);
-    let mut quiet = pulsed(RESTING);
-    quiet.roster.vms[0].threads = Some(threads(2_000, 40_000_000));
-    assert_eq!(quiet.says(id), None, "200 wake-ups in a second are nothing");
+    let said = |change: &dyn Fn(&mut Vm)| pulsed(RESTING).vm(change).says(id);
+    let ran = |runs, cpu_ns| said(&|vm| vm.threads = Some(threads(runs, cpu_ns)));
+    let quiet = ran(2_000, 40_000_000);
+    assert_eq!(quiet, None, "200 wake-ups in a second are nothing");
     // It has no HPET; its guest works; devices wake the guest as often; another VMM.
-    let mut without = pulsed(RESTING);
-    without.roster.vms[0].machine = Some(Machine {
-        hpet: Some(false),
-        ..Machine::default()
-    });
-    assert_eq!(without.says(id), None);
+    let without = machine(|it| it.hpet = Some(false));
+    assert_eq!(said(&|vm| vm.machine = Some(without)), None);
     let busy = pulsed(LOAD.gap_ns(400_000));
     assert_eq!(busy.says(id), None);
     let fed = pulsed(LOAD.gap_ns(900_000).wake(WakeSource::Device));
     assert_eq!(fed.says(id), None);
-    let mut other = pulsed(RESTING);
-    other.roster.vms[0].vmm = VmmKind::Firecracker;
-    assert_eq!(other.says(id), None);
+    assert_eq!(said(&|vm| vm.vmm = VmmKind::Firecracker), None);
     // A slow timer that takes much is possible only, and so is one of a machine that is not known.
-    let mut slow = pulsed(RESTING);
-    slow.roster.vms[0].threads = Some(threads(5_000, 500_000_000));
-    assert_eq!(slow.says(id), Some(Sure::Possible));
-    let mut untold = pulsed(RESTING);
-    untold.roster.vms[0].machine = None;
-    assert_eq!(untold.says(id), Some(Sure::Possible));
+    assert_eq!(ran(5_000, 500_000_000), Some(Sure::Possible));
+    assert_eq!(said(&|vm| vm.machine = None), Some(Sure::Possible));
     let lacks = calm(RESTING).lacks(id).unwrap();
     assert_eq!(lacks, "the VMM's other threads were not recorded");
 }
@@ -97,61 +89,34 @@ fn an_idle_guest_that_is_polled_through() {
     assert_eq!(calm(sleeps).says(id), None);
 }
 
+/// Under `sched_ext` polls that are not preempted prove nothing; CPU pressure does.
 #[test]
-fn a_guest_that_never_halts() {
-    let id = "guest-never-halts";
-    let full = |pressure, cpu_ns| {
-        let threads = Threads {
-            vcpu_cpu_ns: Some(cpu_ns),
-            ..threads(10, 1_000)
-        };
-        with(
-            Bench::new(2).pressure(pressure),
-            threads,
-            Machine::default(),
-        )
+fn a_scheduler_whose_queues_kvm_does_not_see() {
+    let under = |state: &str| {
+        let bench = pressed(LOAD.window_ns(50_000)).param("sched_ext.state", state);
+        bench.says("over-committed-polling")
     };
-    assert_eq!(full(0.5, 19 * SECOND).says(id), Some(Sure::Possible));
-    let why = full(0.0, 19 * SECOND).withholds(id).unwrap();
-    assert_eq!(why, "no other task uses the CPUs on which the guest polls");
-    assert_eq!(full(0.5, 9 * SECOND).says(id), None, "half of its CPUs");
-    let one_halts = full(0.5, 19 * SECOND).load(LOAD);
-    let found = one_halts.finding(id).unwrap().found;
-    assert_eq!(found.who.vcpus, [VcpuId(1)]);
-    let lacks = Bench::new(1).lacks(id).unwrap();
-    assert_eq!(lacks, "the CPU time of vCPUs was not recorded");
+    assert_eq!(under("disabled"), None);
+    assert!(under("enabled").is_some());
 }
 
 #[test]
-fn a_scheduler_whose_queues_kvm_does_not_see() {
-    let id = "sched-ext";
-    let of = |state: &str| calm(LOAD).param("sched_ext.state", state);
-    assert_eq!(of("enabled").says(id), Some(Sure::Certain));
-    assert_eq!(of("disabled").says(id), None);
-    // Polls that are not preempted say nothing there: pressure does.
-    let polled = LOAD.window_ns(50_000);
-    let pressed = |state: &str| {
-        let bench = pressed(polled);
-        bench.param("sched_ext.state", state)
-    };
-    assert!(
-        pressed("disabled")
-            .finding("over-committed-polling")
-            .is_none()
-    );
-    assert!(
-        pressed("enabled")
-            .finding("over-committed-polling")
-            .is_some()
-    );
+fn how_sure_rules_are_that_only_guards_try_otherwise() {
+    for (id, name, value) in [
+        ("amd-idle-hlt", "cpu.idle_hlt", "Y"),
+        ("sched-ext", "sched_ext.state", "enabled"),
+    ] {
+        let bench = calm(LOAD).param(name, value);
+        assert_eq!(bench.says(id), Some(Sure::Certain));
+    }
+    let (returns, id) = (returning(20_000), "unknown-exits");
+    assert_eq!(returns.says(id), Some(Sure::Likely));
+    assert!((returns.cost(id) / 4e7 - 1.0).abs() < 0.1);
 }
 
 #[test]
 fn a_processor_with_idle_hlt() {
     let id = "amd-idle-hlt";
-    let of = |value: &str| calm(LOAD).param("cpu.idle_hlt", value);
-    assert_eq!(of("Y").says(id), Some(Sure::Certain));
-    assert_eq!(of("N").says(id), None);
     assert_eq!(calm(LOAD).says(id), None);
     let exits = |reason| {
         let row = (Kind::Exit, reason, None, 1_000, 5_000);
@@ -189,19 +154,11 @@ fn wake_ups_from_deep_idle_states() {
     let deep = resting(DEEP, 3);
     assert_eq!(deep.says(id), Some(Sure::Likely));
     let found = deep.finding(id).unwrap().found;
-    assert!(
-        found.signature.contains("in state 3 (C6)"),
-        "{}",
-        found.signature
-    );
+    assert!(found.signature.contains("in state 3 (C6)"), "{found:?}");
     assert!(found.remedies[0].text.contains("`cpupower idle-set -D 20`"));
     // 1000 wake-ups a second, each 170 us later than from a shallow state.
-    assert!(
-        (deep.cost(id) / 1.7e8 - 1.0).abs() < 0.1,
-        "{}",
-        deep.cost(id)
-    );
-    assert_eq!(resting(DEEP, 1).says(id), None, "a shallow state");
+    let cost = deep.cost(id);
+    assert!((cost / 1.7e8 - 1.0).abs() < 0.1, "{cost}");
     assert_eq!(resting(LOAD, 3).says(id), None, "wake-ups of 30 us");
     assert_eq!(resting(DEEP, 3).pressure(0.5).says(id), None, "they wait");
     let why = calm(DEEP);
@@ -215,15 +172,7 @@ pub(super) fn returning(count: u64) -> Bench {
     calm(LOAD).exits(&[], &[exit, unknown])
 }
 
-#[test]
-fn returns_that_the_vmm_does_not_handle() {
-    let id = "unknown-exits";
-    assert_eq!(returning(20_000).says(id), Some(Sure::Likely));
-    assert!((returning(20_000).cost(id) / 4e7 - 1.0).abs() < 0.1);
-    assert_eq!(returning(9_000).says(id), None);
-}
-
-pub(super) const FAULT: (Kind, u32, Option<u64>, u64, u64) = (Kind::Exit, 48, None, 20_000, 5_000);
+pub(super) const FAULT: Row = (Kind::Exit, 48, None, 20_000, 5_000);
 
 #[test]
 fn memory_that_is_mapped_page_by_page() {
@@ -232,22 +181,13 @@ fn memory_that_is_mapped_page_by_page() {
         let bench = calm(LOAD).exits(&SubKey::ALL, &[row]);
         bench.param("transparent_hugepage", pages)
     };
-    assert_eq!(
-        of("always madvise [never]", FAULT).says(id),
-        Some(Sure::Likely)
-    );
-    assert_eq!(
-        of("always [madvise] never", FAULT).says(id),
-        Some(Sure::Possible)
-    );
-    assert_eq!(of("[always] madvise never", FAULT).says(id), None);
+    let (never, by_request) = ("always madvise [never]", "always [madvise] never");
+    assert_eq!(of(never, FAULT).says(id), Some(Sure::Likely));
+    assert_eq!(of(by_request, FAULT).says(id), Some(Sure::Possible));
     let few = (Kind::Exit, 48, None, 5_000, 5_000);
-    assert_eq!(of("always madvise [never]", few).says(id), None);
-    let huge = Machine {
-        huge_pages: true,
-        ..Machine::default()
-    };
-    let reserved = with(of("always madvise [never]", FAULT), threads(1, 1), huge);
+    assert_eq!(of(never, few).says(id), None);
+    let huge = machine(|it| it.huge_pages = true);
+    let reserved = with(of(never, FAULT), threads(1, 1), huge);
     assert_eq!(reserved.says(id), None);
 }
 
@@ -256,8 +196,9 @@ fn memory_that_is_mapped_page_by_page() {
 fn huge_pages_by_request_are_not_advised_where_they_are_in_force() {
     let id = "guest-page-faults";
     let of = |pages: &str, vmm| {
-        let mut bench = calm(LOAD).exits(&SubKey::ALL, &[FAULT]);
-        bench.roster.vms[0].vmm = vmm;
+        let bench = calm(LOAD)
+            .exits(&SubKey::ALL, &[FAULT])
+            .vm(|vm| vm.vmm = vmm);
         let bench = bench.param("transparent_hugepage", pages);
         bench.finding(id).unwrap().found.remedies[0].text.clone()
     };
@@ -310,8 +251,7 @@ fn faults_of_devices_are_no_faults_of_memory() {
     assert!((beside.cost(id) - 25e6).abs() < 1e6, "{}", beside.cost(id));
 }
 
-pub(super) const DEADLINE: (Kind, u32, Option<u64>, u64, u64) =
-    (Kind::MsrWrite, 32, Some(0x6e0), 20_000, 2_000);
+pub(super) const DEADLINE: Row = (Kind::MsrWrite, 32, Some(0x6e0), 20_000, 2_000);
 
 #[test]
 fn timers_that_exit() {
@@ -324,10 +264,7 @@ fn timers_that_exit() {
     assert_eq!(of(&[few]).says(id), None);
     let other = (Kind::MsrWrite, 32, Some(0x80b), 20_000, 2_000);
     assert_eq!(of(&[other]).says(id), None);
-    let inside = Machine {
-        cpu_pm: true,
-        ..Machine::default()
-    };
+    let inside = machine(|it| it.cpu_pm = true);
     assert_eq!(with(of(&[DEADLINE]), threads(1, 1), inside).says(id), None);
     let told = of(&[DEADLINE]).param("nohz_full", "2-3");
     let signature = told.finding(id).unwrap().found.signature;
@@ -412,17 +349,15 @@ fn threads_that_poll_for_a_guest_at_rest() {
 fn a_main_thread_and_threads_of_devices_are_told_apart() {
     assert_eq!(pulsed(RESTING).says("vmm-threads"), None);
     assert_eq!(polling("IO io1", 0.9, RESTING).says("qemu-hpet"), None);
-    let mut busy = pulsed(RESTING);
-    busy.roster.vms[0].threads = Some(threads(10_000, 9 * SECOND));
+    let busy = pulsed(RESTING).vm(|vm| vm.threads = Some(threads(10_000, 9 * SECOND)));
     assert_eq!(busy.says("vmm-threads"), None);
     assert!(busy.says("qemu-hpet").is_some());
 }
 
 /// Kicks that take 60 us each.
-pub(super) const KICK: (Kind, u32, Option<u64>, u64, u64) =
-    (Kind::MmioWrite, 49, Some(0xfe00_3000), 20_000, 60_000);
+pub(super) const KICK: Row = (Kind::MmioWrite, 49, Some(0xfe00_3000), 20_000, 60_000);
 
-pub(super) fn kicked(machine: Machine, row: (Kind, u32, Option<u64>, u64, u64)) -> Bench {
+pub(super) fn kicked(machine: Machine, row: Row) -> Bench {
     let bench = calm(LOAD).exits(&SubKey::ALL, &[row]);
     with(bench, threads(1, 1), machine)
 }
@@ -430,17 +365,10 @@ pub(super) fn kicked(machine: Machine, row: (Kind, u32, Option<u64>, u64, u64)) 
 #[test]
 fn devices_that_the_vcpu_waits_for() {
     let id = "vmm-devices";
-    let off = Machine {
-        no_ioeventfd: true,
-        iothreads: 1,
-        ..Machine::default()
-    };
+    let off = machine(|it| (it.no_ioeventfd, it.iothreads) = (true, 1));
     assert_eq!(kicked(off, KICK).says(id), Some(Sure::Likely));
-    assert_eq!(
-        kicked(Machine::default(), KICK).says(id),
-        Some(Sure::Possible)
-    );
-    assert_eq!(kicked(threaded(), KICK).says(id), None);
+    let unknown = kicked(Machine::default(), KICK);
+    assert_eq!(unknown.says(id), Some(Sure::Possible));
     let quick = (Kind::MmioWrite, 49, Some(0xfe00_3000), 20_000, 6_000);
     assert_eq!(kicked(Machine::default(), quick).says(id), None);
     let few = (Kind::MmioWrite, 49, Some(0xfe00_3000), 5_000, 60_000);
@@ -482,6 +410,8 @@ fn a_vcpu_that_never_halts_is_found_beside_one_that_sleeps() {
     let whole = "vCPU 1 ran 96 % of the time and never halted.";
     assert_eq!(found.signature, whole);
     assert!(found.remedies[0].text.contains("lost interrupt"));
+    let why = spins.pressure(0.0).withholds(id).unwrap();
+    assert_eq!(why, "no other task uses the CPUs on which the guest polls");
     let shares = second(time(SECOND, 8_700_000_000));
     let text =
         "vCPU 1 ran 10 % of the time, waited 87 % for a CPU that others used, and never halted.";
@@ -495,11 +425,17 @@ fn a_vcpu_that_never_halts_is_found_beside_one_that_sleeps() {
     assert_eq!(said(halts(10)), None);
     assert!(said(halts(2)).unwrap().ends_with("halted 2 times."));
     // An older capture has the sum of all vCPUs alone.
-    let mut older = second(time(9_600_000_000, 0));
-    older.roster.vcpus.iter_mut().for_each(|it| it.time = None);
-    assert_eq!(said(older), None);
-    let mut older = second(time(19_600_000_000, 0));
-    older.roster.vcpus.iter_mut().for_each(|it| it.time = None);
+    let older = |cpu_ns| {
+        let mut older = second(time(cpu_ns, 0));
+        older.roster.vcpus.iter_mut().for_each(|it| it.time = None);
+        older
+    };
+    assert_eq!(said(older(9_600_000_000)), None);
+    let both = older(19_600_000_000);
+    let halts = older(19_600_000_000).load(LOAD);
+    assert_eq!(halts.finding(id).unwrap().found.who.vcpus, [VcpuId(1)]);
     let text = "vCPUs 0, 1 each ran 98 % of the time and never halted.";
-    assert_eq!(said(older).unwrap(), text);
+    assert_eq!(said(both).unwrap(), text);
+    let lacks = Bench::new(1).lacks(id).unwrap();
+    assert_eq!(lacks, "the CPU time of vCPUs was not recorded");
 }

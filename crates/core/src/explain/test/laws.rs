@@ -1,52 +1,43 @@
 //! What holds of every recording.
 
-use proptest::prelude::{Strategy, prop_assert, prop_assume};
+use proptest::prelude::{Strategy, prop_assert, prop_assume, prop_compose};
 
 use super::super::cost::SHOWN_FROM_NS_PER_S;
 use super::*;
 
-fn loads() -> impl Strategy<Value = Vec<Load>> {
-    let load = (
-        0..3_u32,
-        0..400_u64,
-        1..5_000_000_u64,
-        0..4_000_000_u64,
-        (0..2_000_000_u32, 0..2_000_000_u32),
-        0..5_usize,
-        0..4_u64,
-    );
-    let load = load.prop_map(
-        |(vcpu, count, gap_ns, latency_ns, (window, ceiling), wake, cut)| Load {
-            vcpu,
-            count,
+prop_compose! {
+    fn load()(
+        (vcpu, count, cut_each) in (0..3_u32, 0..400_u64, 0..4_u64),
+        (gap_ns, latency_ns) in (1..5_000_000_u64, 0..4_000_000_u64),
+        (window_ns, ceiling_ns) in (0..2_000_000_u32, 0..2_000_000_u32),
+        wake in 0..5_usize,
+    ) -> Load {
+        Load {
+            vcpu, count, gap_ns, latency_ns, ceiling_ns, cut_each,
             period_ns: gap_ns + latency_ns + 10_000,
-            gap_ns,
-            latency_ns,
-            window_ns: window.min(ceiling),
-            ceiling_ns: ceiling,
+            window_ns: window_ns.min(ceiling_ns),
             source: CeilingSource::ALL[wake % 4],
             wake: WakeSource::ALL[wake],
-            cut_each: cut,
-        },
-    );
-    proptest::collection::vec(load, 0..5)
+        }
+    }
 }
 
-type Rows = Vec<(Kind, u32, Option<u64>, u64, u64)>;
+fn loads() -> impl Strategy<Value = Vec<Load>> {
+    proptest::collection::vec(load(), 0..5)
+}
 
-fn rows() -> impl Strategy<Value = Rows> {
-    let row = (
-        0..Kind::ALL.len(),
-        0..64_u32,
-        0..0x100_0000_u64,
-        0..30_000_u64,
-        0..90_000_u64,
-    );
-    let row = row.prop_map(|(kind, reason, sub, count, each)| {
+prop_compose! {
+    fn row()(
+        kind in 0..Kind::ALL.len(), reason in 0..64_u32, sub in 0..0x100_0000_u64,
+        count in 0..30_000_u64, each_ns in 0..90_000_u64,
+    ) -> Row {
         let kind = Kind::ALL[kind];
-        (kind, reason, kind.is_sub().then_some(sub), count, each)
-    });
-    proptest::collection::vec(row, 0..8)
+        (kind, reason, kind.is_sub().then_some(sub), count, each_ns)
+    }
+}
+
+fn rows() -> impl Strategy<Value = Vec<Row>> {
+    proptest::collection::vec(row(), 0..8)
 }
 
 proptest::proptest! {
@@ -142,11 +133,8 @@ proptest::proptest! {
 fn a_halt_of_a_vm_counts_though_its_vcpu_is_not_known() {
     let mut bench = Bench::new(1);
     for vcpu in [Some(VcpuId(0)), None] {
-        bench.ledger.halt(&Halt {
-            vm: Some(VmIndex(0)),
-            vcpu,
-            ..Halt::default()
-        });
+        let halt = Halt::under(0, 0, 0, 0);
+        bench.ledger.halt(&Halt { vcpu, ..halt });
     }
     let interval = Interval {
         start_ns: 0,

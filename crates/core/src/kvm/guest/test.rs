@@ -14,20 +14,6 @@ fn on(version: &str) -> Rule {
     Rule::of(version.parse().unwrap()).unwrap()
 }
 
-fn adjusted(grow: bool, old: u32, new: u32) -> Adjusted {
-    Adjusted {
-        limit_ns: new,
-        call: Some(Call { grow, old, new }),
-    }
-}
-
-fn kept(limit_ns: u32) -> Adjusted {
-    Adjusted {
-        limit_ns,
-        call: None,
-    }
-}
-
 #[test]
 fn the_eras() {
     assert_eq!(Params::default(), DEFAULT);
@@ -85,17 +71,4 @@ fn what_an_idle_cpu_does() {
         let found = select(limit_ns, last, latency_req_ns);
         assert_eq!(found, expected, "{limit_ns} {last:?} {latency_req_ns}");
     }
-}
-
-#[test]
-fn polling_moves_nothing() {
-    for timed_out in [false, true] {
-        let found = on("6.12").reflect(&DEFAULT, 7, Last::Poll { timed_out });
-        assert_eq!(found, kept(7));
-    }
-    let halted = Last::Halt {
-        residency_ns: 60_000,
-    };
-    let found = on("6.12").reflect(&DEFAULT, 7, halted);
-    assert_eq!(found, adjusted(true, 7, 50_000));
 }

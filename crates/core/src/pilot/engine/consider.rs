@@ -21,48 +21,41 @@ const LOOKS: usize = 2;
 const MOST_HALTS: f64 = 0.9;
 
 impl<E: Evidence> Pilot<E> {
-    pub(super) fn consider(&mut self, scope: Scope) -> Vec<Decision> {
-        let Some(unit) = self.units.get(&scope) else {
-            return Vec::new();
-        };
+    pub(super) fn consider(&mut self, unit: &mut Unit) -> Vec<Decision> {
         if let Some(to) = unit.owed {
-            if !self.may_restore || !unit.may_restore_again(self.now_ns) {
-                return Vec::new();
-            }
-            return vec![self.restore(scope, to, Kind::Restore, unit.why.clone())];
+            let may = self.may_restore && unit.may_restore_again(self.now_ns);
+            return Vec::from_iter(may.then(|| Self::restore(unit, to, unit.why.clone())));
         }
-        let decisions = self.watch(scope);
-        let chooses = |unit: &Unit| {
-            let is_free = matches!(unit.state, State::Watching | State::Kept | State::BackOff);
-            is_free && !unit.is_excluded && unit.owed.is_none()
-        };
-        if decisions.is_empty() && self.units.get(&scope).is_some_and(chooses) {
-            return self.choose(scope);
+        let decisions = self.watch(unit);
+        let is_free = matches!(unit.state, State::Watching | State::Kept | State::BackOff);
+        let chooses = is_free && !unit.is_excluded && unit.owed.is_none() && unit.is_new;
+        if decisions.is_empty() && chooses {
+            return self.choose(unit);
         }
         decisions
     }
 
     /// Ends a trial that has to end before its time, and restores what was found where what was set has to go.
-    pub(super) fn watch(&mut self, scope: Scope) -> Vec<Decision> {
-        let Some(unit) = self.units.get(&scope).filter(|unit| unit.owed.is_none()) else {
+    pub(super) fn watch(&mut self, unit: &mut Unit) -> Vec<Decision> {
+        if unit.owed.is_some() {
             return Vec::new();
-        };
+        }
         match &unit.state {
             State::HandsOff => Vec::new(),
             State::Trial(_) => match self.ends_trial(unit) {
-                Some(why) => self.end_trial(scope, &why),
+                Some(why) => self.end_trial(unit, &why),
                 None => Vec::new(),
             },
             // Whatever it is called: what was set is watched for as long as it is in force.
             State::Watching | State::Kept | State::BackOff => match self.gives_up(unit) {
-                Some(why) => self.give_up(scope, why),
+                Some(why) => self.give_up(unit, why),
                 None => Vec::new(),
             },
         }
     }
 
     fn forbids(&self, scope: Scope, knobs: Knobs) -> Option<String> {
-        let limits = &self.limits;
+        let limits = &self.setup.limits;
         let may_be_set = match scope {
             Scope::Vm(_) => limits.ceilings,
             Scope::Host => limits.parameters != Parameters::Never,
@@ -95,7 +88,7 @@ impl<E: Evidence> Pilot<E> {
         }
         // Its periods under the setting before are under what was kept.
         let more = trial.choice.polls_more_than(trial.from) || unit.polls_more();
-        self.guard_ends(unit.scope, more).map(Standing::why)
+        self.guard_ends(unit, more).map(Standing::why)
     }
 
     /// Whether what was set has to go.
@@ -117,7 +110,7 @@ impl<E: Evidence> Pilot<E> {
         {
             return Some("its VM can no longer be read".to_owned());
         }
-        if let Some(guard) = self.guard_ends(unit.scope, unit.polls_more()) {
+        if let Some(guard) = self.guard_ends(unit, unit.polls_more()) {
             return Some(guard.why());
         }
         let answer = unit.answer.as_ref().filter(|_| unit.is_new)?;
@@ -128,78 +121,31 @@ impl<E: Evidence> Pilot<E> {
         })
     }
 
-    /// The guard that keeps from trying a setting, if one does.
-    fn guard_against(&self, scope: Scope, polls_more: bool) -> Option<&Standing> {
-        self.guards_of(scope, polls_more).next()
-    }
-
     /// The guard that ends what was begun, if one does: a figure that is not known says nothing against it.
-    fn guard_ends(&self, scope: Scope, polls_more: bool) -> Option<&Standing> {
-        self.guards_of(scope, polls_more)
+    fn guard_ends(&self, unit: &Unit, polls_more: bool) -> Option<&Standing> {
+        self.guards_against(unit, polls_more)
             .find(|it| !it.is_not_known())
     }
 
-    fn guards_of(&self, scope: Scope, polls_more: bool) -> impl Iterator<Item = &Standing> {
+    /// The guards that keep from trying a setting.
+    fn guards_against(&self, unit: &Unit, polls_more: bool) -> impl Iterator<Item = &Standing> {
+        let is_host = unit.scope == Scope::Host;
         self.guards.iter().filter(move |it| {
-            let concerns = match scope {
-                Scope::Vm(_) => !it.guard.is_of_parameters(),
-                Scope::Host => true,
-            };
+            let concerns = is_host || !it.guard.is_of_parameters();
             it.holds && concerns && (polls_more || !it.guard.is_of_polling())
         })
     }
 
-    fn give_up(&mut self, scope: Scope, why: String) -> Vec<Decision> {
-        let trial_ns = self.trial_ns(scope);
-        let now_ns = self.now_ns;
-        let Some(unit) = self.units.get_mut(&scope) else {
-            return Vec::new();
-        };
+    fn give_up(&mut self, unit: &mut Unit, why: String) -> Vec<Decision> {
         unit.measured = None;
         unit.owed = Some(unit.found);
-        let found = unit.found;
-        unit.back_off(trial_ns, why.clone(), now_ns);
-        if !self.may_restore {
-            // It only watches, and says who restores.
-            return Vec::new();
-        }
-        vec![self.restore(scope, found, Kind::Restore, why)]
+        unit.back_off(unit.trial_ns(), why.clone(), self.now_ns);
+        // One that only watches says who restores.
+        let restores = (self.may_restore).then(|| Self::restore(unit, unit.found, why));
+        Vec::from_iter(restores)
     }
 
-    pub(super) fn trial_ns(&self, scope: Scope) -> u64 {
-        let answer = self.units.get(&scope).and_then(|unit| unit.answer.as_ref());
-        trial::usual_ns(trial::length_ns(
-            answer.map_or(0.0, |answer| answer.halts_per_s),
-        ))
-    }
-
-    pub(super) fn restore(&self, scope: Scope, to: Knobs, kind: Kind, why: String) -> Decision {
-        let unit = self.units.get(&scope);
-        Decision {
-            kind,
-            scope,
-            change: unit.map(|unit| Self::change_to(unit, to)),
-            is_made: true,
-            why,
-            expected: None,
-            measured: unit.and_then(|unit| unit.measured),
-            found: unit.map_or(to, |unit| unit.found),
-        }
-    }
-
-    fn choose(&mut self, scope: Scope) -> Vec<Decision> {
-        let Some(mut unit) = self.units.remove(&scope) else {
-            return Vec::new();
-        };
-        let mut decisions = Vec::new();
-        if unit.is_new {
-            decisions = self.choose_for(&mut unit);
-        }
-        self.units.insert(scope, unit);
-        decisions
-    }
-
-    fn choose_for(&mut self, unit: &mut Unit) -> Vec<Decision> {
+    fn choose(&mut self, unit: &mut Unit) -> Vec<Decision> {
         let Some(answer) = unit.answer.clone() else {
             return Vec::new();
         };
@@ -207,7 +153,7 @@ impl<E: Evidence> Pilot<E> {
             .choice
             .filter(|it| !is_same(unit.scope, it.knobs, unit.in_force()));
         // A choice that has to wait is considered again until it can be tried, or the load changes.
-        unit.is_new = choice.is_some() && self.limits.may_act;
+        unit.is_new = choice.is_some() && self.setup.limits.may_act;
         let why = match choice {
             None => Err(answer.verdict.to_owned()),
             Some(choice) => self.may_try(unit, &answer, &choice).map(|()| choice),
@@ -223,7 +169,7 @@ impl<E: Evidence> Pilot<E> {
             }
         };
         unit.predicted = Some(choice.gain);
-        if self.limits.may_act {
+        if self.setup.limits.may_act {
             self.act(unit, &answer, choice)
         } else {
             self.observe(unit, choice)
@@ -239,7 +185,7 @@ impl<E: Evidence> Pilot<E> {
             return Err(why);
         }
         let polls_more = choice.polls_more_than(unit.in_force());
-        if let Some(guard) = self.guard_against(unit.scope, polls_more) {
+        if let Some(guard) = self.guards_against(unit, polls_more).next() {
             return Err(guard.why());
         }
         if polls_more {
@@ -255,13 +201,12 @@ impl<E: Evidence> Pilot<E> {
                 percent(margin)
             ));
         }
-        let members = unit.members.iter().filter_map(|vm| self.members.get(vm));
-        let remaining_ns = members
+        let remaining_ns = (self.members_of(unit))
             .map(|it| it.view.remaining_ns(self.now_ns))
             .fold(0.0, f64::max);
         let gains_ns = sure * answer.cost_per_halt_ns * answer.halts_per_s * remaining_ns / 1e9;
-        let trial_ns = trial::usual_ns(trial::length_ns(answer.halts_per_s)) as f64;
-        let price_ns = answer.halts_per_s * self.recording_ns_per_halt * trial_ns / 1e9;
+        let trial_ns = unit.trial_ns() as f64;
+        let price_ns = answer.halts_per_s * self.setup.recording_ns_per_halt * trial_ns / 1e9;
         if gains_ns <= price_ns {
             return Err(format!(
                 "as long as this phase may last, another setting gains {:.1} ms of CPU at the least, and a trial takes \
@@ -270,7 +215,7 @@ impl<E: Evidence> Pilot<E> {
                 price_ns / 1e6
             ));
         }
-        if self.limits.may_act {
+        if self.setup.limits.may_act {
             self.may_change(unit, answer, choice)
         } else {
             Ok(())
@@ -299,9 +244,9 @@ impl<E: Evidence> Pilot<E> {
 
     /// Whether enough looks were taken, at VMs that make most of the halts; if not, what is awaited.
     fn is_looked_at(&self, unit: &Unit) -> Result<(), String> {
-        let members = || unit.members.iter().filter_map(|vm| self.members.get(vm));
+        let members = || self.members_of(unit);
         let looked = || members().filter(|it| it.chunks.len() >= LOOKS);
-        let halts = |it: &Member<E::Chunk>| it.counts.map_or(0, |counts| counts.halts) as f64;
+        let halts = |it: &Member<E::Chunk>| it.halts() as f64;
         if looked().next().is_none() {
             return Err("one look was taken; another is awaited".to_owned());
         }
@@ -349,14 +294,9 @@ impl<E: Evidence> Pilot<E> {
             unit.become_(State::Watching, why.clone(), self.now_ns);
         }
         vec![Decision {
-            kind: Kind::WouldSet,
-            scope: unit.scope,
-            change: Some(Self::change_to(unit, choice.knobs)),
             is_made: false,
-            why,
             expected: Some(choice.gain),
-            measured: None,
-            found: unit.found,
+            ..Self::decision(unit, Kind::WouldSet, choice.knobs, why)
         }]
     }
 }

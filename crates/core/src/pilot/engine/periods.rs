@@ -1,12 +1,11 @@
 //! Trials, period by period, and what comes of a change.
 
 use super::super::decision::{Decision, Kind, Refusal};
-use super::super::evidence::{Answer, Choice, Evidence};
-use super::super::input::Scope;
+use super::super::evidence::{Answer, Choice, Evidence, Measured};
 use super::super::memory::Proven;
 use super::super::trial::{self, Next, Outcome, Trial};
 use super::super::unit::{Ended, State, Unit, is_same};
-use super::{Pilot, Purpose, facts_of};
+use super::{Pilot, Purpose};
 use crate::explain::HABIT;
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
@@ -24,14 +23,6 @@ fn load(answer: &Answer) -> [f64; 2] {
     ]
 }
 
-fn same_interval(share: f64) -> Interval {
-    Interval {
-        value: share,
-        low: share,
-        high: share,
-    }
-}
-
 impl<E: Evidence> Pilot<E> {
     pub(super) fn act(
         &mut self,
@@ -44,30 +35,27 @@ impl<E: Evidence> Pilot<E> {
             .filter(|it| is_same(unit.scope, it.knobs, choice.knobs))
             .copied();
         unit.is_new = false;
-        let decision = |kind, to, is_made, why, measured| Decision {
-            kind,
-            scope: unit.scope,
-            change: Some(Self::change_to(unit, to)),
-            is_made,
-            why,
-            expected: Some(choice.gain),
-            measured,
-            found: unit.found,
-        };
         let percent = choice.gain.value * 100.0;
         let why = format!("a halt costs {percent:.0} % less by what was recorded");
         if let Some(proven) = proven {
             let why = format!("{why}, and was measured to before, under such a load");
-            let measured = Some(proven.measured);
-            let again = decision(Kind::Again, proven.knobs, true, why, measured);
+            let again = Decision {
+                expected: Some(choice.gain),
+                measured: Some(proven.measured),
+                ..Self::decision(unit, Kind::Again, proven.knobs, why)
+            };
             unit.more_poll_percent += choice.more_poll_cpu_percent;
             // Others that are considered before it is made do not find room that it takes.
             self.changed_ns = self.now_ns;
             return vec![again];
         }
-        let announced = decision(Kind::Try, choice.knobs, false, why.clone(), None);
+        let announced = Decision {
+            is_made: false,
+            expected: Some(choice.gain),
+            ..Self::decision(unit, Kind::Try, choice.knobs, why.clone())
+        };
         self.trials += 1;
-        let seed = self.seed.wrapping_add(self.trials);
+        let seed = self.setup.seed.wrapping_add(self.trials);
         let trial = Trial::new(
             unit.in_force(),
             choice,
@@ -93,15 +81,10 @@ impl<E: Evidence> Pilot<E> {
             return None;
         }
         let is_on = is_same(unit.scope, wanted, trial.choice.knobs);
+        let kind = if is_on { Kind::On } else { Kind::Off };
         Some(Decision {
-            kind: if is_on { Kind::On } else { Kind::Off },
-            scope: unit.scope,
-            change: Some(Self::change_to(unit, wanted)),
-            is_made: true,
-            why: "a period of the trial".to_owned(),
             expected: Some(trial.choice.gain),
-            measured: None,
-            found: unit.found,
+            ..Self::decision(unit, kind, wanted, "a period of the trial")
         })
     }
 
@@ -124,10 +107,7 @@ impl<E: Evidence> Pilot<E> {
         if self.collecting.is_some() || decisions.iter().any(|it| it.scope == scope) {
             return None;
         }
-        let unit = self.units.remove(&scope)?;
-        let decision = self.begin_period(&unit);
-        self.units.insert(scope, unit);
-        decision
+        self.with_unit(scope, |pilot, unit| pilot.begin_period(unit))
     }
 
     fn want_period(&mut self, unit: &Unit) {
@@ -139,23 +119,10 @@ impl<E: Evidence> Pilot<E> {
         self.want(purpose, unit.members.clone(), trial.parts_ns(), most_halts);
     }
 
-    pub(super) fn period_is_over(
-        &mut self,
-        scope: Scope,
-        facts: Vec<(VmKey, Option<E::Chunk>)>,
-    ) -> Vec<Decision> {
-        let Some(mut unit) = self.units.remove(&scope) else {
-            return Vec::new();
-        };
-        let decisions = self.take_period(&mut unit, facts);
-        self.units.insert(scope, unit);
-        decisions
-    }
-
-    fn take_period(
+    pub(super) fn take_period(
         &mut self,
         unit: &mut Unit,
-        facts: Vec<(VmKey, Option<E::Chunk>)>,
+        facts: &[(VmKey, Option<E::Chunk>)],
     ) -> Vec<Decision> {
         let Some(other) = unit.trial().map(Trial::other) else {
             return Vec::new();
@@ -182,7 +149,7 @@ impl<E: Evidence> Pilot<E> {
             _ => found_ratio,
         };
         let off_by = if unit.set.is_some() { margin } else { 0.0 };
-        unit.regret.add(cost_ns, &same_interval(ratio), off_by);
+        unit.regret.add(cost_ns, &Interval::exactly(ratio), off_by);
         let next = trial.take(&measured);
         if matches!(next, Next::Period) && unit.regret.allowance_ns() < 0.0 {
             let why = "more than 3 % of what was found would be lost".to_owned();
@@ -191,7 +158,7 @@ impl<E: Evidence> Pilot<E> {
         match next {
             Next::Period => self.next_period(unit, is_on),
             Next::Changed => {
-                Self::forget(&mut self.members, unit);
+                self.forget(unit);
                 self.forget_trials(|vm| unit.members.contains(vm));
                 let why = "the load of its VM has changed".to_owned();
                 self.go_back(unit, why, None, false)
@@ -204,33 +171,25 @@ impl<E: Evidence> Pilot<E> {
     fn measure(
         &mut self,
         unit: &Unit,
-        facts: Vec<(VmKey, Option<E::Chunk>)>,
+        facts: &[(VmKey, Option<E::Chunk>)],
         other: Knobs,
-    ) -> Option<super::super::evidence::Measured> {
+    ) -> Option<Measured> {
         let trial = unit.trial()?;
-        let (cost, is_tried) = (trial.cost, trial.block().is_some_and(Block::is_b));
-        // Stretches of a period stand in for the VM's own for as long as they are measured.
-        let mut kept = Vec::new();
+        let is_tried = trial.block().is_some_and(Block::is_b);
         for (vm, chunk) in facts {
-            let Some(member) = self.members.get_mut(&vm) else {
-                continue;
-            };
-            if let Some(chunk) = &chunk {
-                self.evidence.learn(chunk);
+            if let Some((member, chunk)) = self.members.get_mut(vm).zip(chunk.as_ref()) {
+                self.setup.evidence.learn(chunk);
                 member.tried[usize::from(is_tried)] = Some(E::excerpt(chunk));
             }
-            // One that did not halt has none.
-            let of_period = chunk.into_iter().collect();
-            kept.push((vm, std::mem::replace(&mut member.chunks, of_period)));
         }
-        let measured = self
-            .evidence
-            .measure(&facts_of(&self.members, unit), other, &cost);
-        for (vm, chunks) in kept {
-            if let Some(member) = self.members.get_mut(&vm) {
-                member.chunks = chunks;
-            }
-        }
+        // A VM that did not halt has no stretch.
+        let of_unit = facts.iter().filter(|(vm, _)| unit.members.contains(vm));
+        let recorded = of_unit.filter_map(|(vm, chunk)| {
+            let chunk = chunk.as_ref()?;
+            Some(self.members.get(vm)?.facts(vec![chunk]))
+        });
+        let recorded: Vec<_> = recorded.collect();
+        let measured = self.setup.evidence.measure(&recorded, other, &trial.cost);
         measured.filter(|measured| measured.halts > 0)
     }
 
@@ -238,7 +197,7 @@ impl<E: Evidence> Pilot<E> {
         let Some(trial) = unit.trial().cloned() else {
             return Vec::new();
         };
-        self.errors_of(&outcome);
+        self.setup.memory.errors.extend(outcome.error);
         let to = trial.choice.knobs;
         let measured = outcome.measured;
         unit.measured = Some(measured);
@@ -265,26 +224,20 @@ impl<E: Evidence> Pilot<E> {
             "measured: a halt costs {:.0} % less",
             -measured.value * 100.0
         );
-        let change = Self::change_to(unit, to);
-        unit.become_(State::Kept, why.clone(), self.now_ns);
-        self.is_beside_another(unit);
-        vec![Decision {
-            kind: Kind::Keep,
-            scope: unit.scope,
-            change: Some(change),
-            is_made: !is_same(unit.scope, change.from, to),
-            why,
+        let kept = Decision {
+            is_made: !is_same(unit.scope, unit.in_force(), to),
             expected: Some(trial.choice.gain),
             measured: Some(measured),
-            found: unit.found,
-        }]
-        .into_iter()
-        .inspect(|_| Self::forget(&mut self.members, unit))
-        .collect()
+            ..Self::decision(unit, Kind::Keep, to, why.clone())
+        };
+        unit.become_(State::Kept, why, self.now_ns);
+        self.forget_trials_of_others(unit);
+        self.forget(unit);
+        vec![kept]
     }
 
     /// The setting of one target has changed for good: what trials of others showed rests on what it did before.
-    fn is_beside_another(&mut self, changed: &Unit) {
+    fn forget_trials_of_others(&mut self, changed: &Unit) {
         self.forget_trials(|vm| !changed.members.contains(vm));
     }
 
@@ -296,21 +249,12 @@ impl<E: Evidence> Pilot<E> {
     }
 
     /// What was recorded under another setting is no longer what is in force.
-    pub(super) fn forget(
-        members: &mut std::collections::BTreeMap<VmKey, super::super::member::Member<E::Chunk>>,
-        unit: &Unit,
-    ) {
+    pub(super) fn forget(&mut self, unit: &Unit) {
         for vm in &unit.members {
-            if let Some(member) = members.get_mut(vm) {
+            if let Some(member) = self.members.get_mut(vm) {
                 member.chunks.clear();
                 member.looked_ns = None;
             }
-        }
-    }
-
-    fn errors_of(&mut self, outcome: &Outcome) {
-        if let Some(error) = outcome.error {
-            self.errors.add(error);
         }
     }
 
@@ -325,9 +269,10 @@ impl<E: Evidence> Pilot<E> {
         let Some(trial) = unit.trial().cloned() else {
             return Vec::new();
         };
-        if let Some(outcome) = &outcome {
-            self.errors_of(outcome);
-        }
+        self.setup
+            .memory
+            .errors
+            .extend(outcome.and_then(|it| it.error));
         let now = unit.in_force();
         let is_there = is_same(unit.scope, now, trial.from);
         unit.owed = (!is_there).then_some(trial.from);
@@ -347,14 +292,10 @@ impl<E: Evidence> Pilot<E> {
             unit.state = State::Kept;
         }
         vec![Decision {
-            kind: Kind::GoBack,
-            scope: unit.scope,
-            change: Some(Self::change_to(unit, trial.from)),
             is_made: !is_there,
-            why,
             expected: Some(trial.choice.gain),
             measured: outcome.map(|outcome| outcome.measured),
-            found: unit.found,
+            ..Self::decision(unit, Kind::GoBack, trial.from, why)
         }]
     }
 
@@ -379,24 +320,16 @@ impl<E: Evidence> Pilot<E> {
     }
 
     /// Ends a trial before its time.
-    pub(super) fn end_trial(&mut self, scope: Scope, why: &str) -> Vec<Decision> {
-        self.drop_period(scope);
-        let Some(mut unit) = self.units.remove(&scope) else {
-            return Vec::new();
-        };
-        let decisions = self.go_back(&mut unit, why.to_owned(), None, false);
-        self.units.insert(scope, unit);
-        decisions
+    pub(super) fn end_trial(&mut self, unit: &mut Unit, why: &str) -> Vec<Decision> {
+        self.drop_period(unit.scope);
+        self.go_back(unit, why.to_owned(), None, false)
     }
 
-    pub(super) fn is_made(&mut self, decision: &Decision) -> Vec<Decision> {
-        let now_ns = self.now_ns;
+    pub(super) fn is_made(&mut self, unit: &mut Unit, decision: &Decision) {
         let Some(change) = decision.change else {
-            return Vec::new();
+            return;
         };
-        let Some(mut unit) = self.units.remove(&decision.scope) else {
-            return Vec::new();
-        };
+        let now_ns = self.now_ns;
         if let Some(followed) = unit.followed.take() {
             // With a ceiling of its own it no longer follows what the pilot may have set of the host's.
             unit.found = followed;
@@ -412,72 +345,61 @@ impl<E: Evidence> Pilot<E> {
         }
         self.drop_look_at(&unit.members);
         match decision.kind {
-            Kind::On | Kind::Off => self.want_period(&unit),
+            Kind::On | Kind::Off => self.want_period(unit),
             Kind::Again => {
                 unit.measured = decision.measured;
                 unit.become_(State::Kept, decision.why.clone(), now_ns);
+                self.forget_trials_of_others(unit);
             }
+            // Its load has changed, or a guard has.
+            Kind::Restore => self.forget_trials(|_| true),
             _ => {}
         }
         if matches!(unit.state, State::Watching) && is_found {
             unit.why.clone_from(&decision.why);
         }
-        match decision.kind {
-            // Its load has changed, or a guard has.
-            Kind::Restore => self.forget_trials(|_| true),
-            Kind::Again => self.is_beside_another(&unit),
-            _ => {}
-        }
         if !decision.kind.is_period() {
-            Self::forget(&mut self.members, &unit);
+            self.forget(unit);
             if decision.kind != Kind::Keep {
                 unit.answer = None;
             }
         }
-        self.units.insert(decision.scope, unit);
-        Vec::new()
     }
 
     /// A change was not made.
-    pub(super) fn is_refused(&mut self, decision: &Decision, refusal: Refusal) -> Vec<Decision> {
-        let scope = decision.scope;
+    pub(super) fn is_refused(&mut self, unit: &mut Unit, refusal: Refusal) -> Vec<Decision> {
         match refusal {
-            Refusal::Ended => self.abandon(scope, "its VM has ended"),
-            Refusal::Moved => self.abandon(scope, "it follows halt_poll_ns, which has changed"),
-            Refusal::Failed(why) => self.has_failed(scope, &why),
+            Refusal::Ended => self.abandon(unit, "its VM has ended"),
+            Refusal::Moved => self.abandon(unit, "it follows halt_poll_ns, which has changed"),
+            Refusal::Failed(why) => self.has_failed(unit, &why),
             Refusal::Theirs => {
                 let why = "it was modified externally, and is left alone".to_owned();
-                return self.hands_off(scope, why).into_iter().collect();
+                return vec![self.hands_off(unit, why)];
             }
         }
         Vec::new()
     }
 
     /// Nothing that the pilot has set of a target is in force any more: its trial ends, and nothing is to be restored.
-    fn abandon(&mut self, scope: Scope, why: &str) {
-        self.drop_period(scope);
-        let (trial_ns, now_ns) = (self.trial_ns(scope), self.now_ns);
-        if let Some(unit) = self.units.get_mut(&scope) {
-            unit.is_at(unit.found);
-            unit.answer = None;
-            unit.wait(trial_ns, why, now_ns);
-        }
+    fn abandon(&mut self, unit: &mut Unit, why: &str) {
+        self.drop_period(unit.scope);
+        let trial_ns = unit.trial_ns();
+        unit.is_at(unit.found);
+        unit.answer = None;
+        unit.wait(trial_ns, why, self.now_ns);
     }
 
     /// What is in force is what was before, as far as is known; what is to be restored is tried again.
-    fn has_failed(&mut self, scope: Scope, why: &str) {
+    fn has_failed(&mut self, unit: &mut Unit, why: &str) {
         self.failed += 1;
-        let (trial_ns, now_ns) = (self.trial_ns(scope), self.now_ns);
-        let Some(unit) = self.units.get_mut(&scope) else {
-            return;
-        };
         unit.failing.is_unsure = true;
         if unit.owed.is_some() {
-            unit.not_restored(now_ns);
+            unit.not_restored(self.now_ns);
             return;
         }
         let safe = unit.trial().map_or(unit.found, |trial| trial.from);
-        unit.owed = (!is_same(scope, unit.in_force(), safe)).then_some(safe);
-        unit.back_off(trial_ns, format!("it could not be set: {why}"), now_ns);
+        unit.owed = (!is_same(unit.scope, unit.in_force(), safe)).then_some(safe);
+        let why = format!("it could not be set: {why}");
+        unit.back_off(unit.trial_ns(), why, self.now_ns);
     }
 }

@@ -1,4 +1,4 @@
-//! Who is there, what is in force, and whether somebody else has set it.
+//! VMs that are there, the settings in force, and whether another program has set them.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::super::member::Member;
 use super::super::memory::OfTarget;
 use super::super::unit::{State, Unit, is_same};
 use super::super::view::Compared;
-use super::{Pilot, Purpose};
+use super::{Pilot, Purpose, Setup};
 use crate::explain::HABIT;
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
@@ -51,49 +51,30 @@ impl<E: Evidence> Pilot<E> {
         }
         self.seen = seen;
         self.place();
-        let scopes: Vec<Scope> = self.units.keys().copied().collect();
-        let theirs = scopes.into_iter();
-        let mut decisions: Vec<Decision> =
-            theirs.filter_map(|scope| self.is_theirs(scope)).collect();
-        decisions.extend(self.let_go());
-        decisions.extend(self.take_goals());
+        let mut decisions = self.each(&[], Self::is_theirs);
+        decisions.extend(self.each(&[], Self::let_go));
+        decisions.extend(self.each(&[], Self::take_goals));
         decisions
     }
 
     /// Where a VM has another goal, a trial ends, and what was kept by the one before is restored.
-    fn take_goals(&mut self) -> Vec<Decision> {
+    fn take_goals(&mut self, unit: &mut Unit) -> Vec<Decision> {
         let why = "its goal has changed";
-        let members = &self.members;
-        let weight = |vm: &VmKey| {
-            let goal = &members.get(vm)?.seen.goal;
-            Some(goal.as_ref().map(|goal| goal.weight_milli))
-        };
-        let changed = (self.units.values_mut()).filter_map(|unit| {
-            let is_other = unit.take_goals(weight);
-            is_other.then_some(unit.scope)
-        });
-        let changed: Vec<Scope> = changed.collect();
-        let now_ns = self.now_ns;
-        let mut decisions = Vec::new();
-        for scope in changed {
-            let mut ended = self.end_trial(scope, why);
-            let Some(unit) = self.units.get_mut(&scope) else {
-                continue;
-            };
-            unit.forget_measured(now_ns);
-            let is_theirs = matches!(unit.state, State::HandsOff);
-            if unit.set.is_some() && !is_theirs {
-                // Also where the trial goes back to what was kept by the goal before.
-                unit.owed = Some(unit.found);
-                unit.become_(State::BackOff, why, now_ns);
-                for back in &mut ended {
-                    back.change = Some(Self::change_to(unit, unit.found));
-                    back.is_made = true;
-                }
-            }
-            decisions.extend(ended);
+        if !unit.take_goals(|vm| Some(self.members.get(vm)?.weight_milli())) {
+            return Vec::new();
         }
-        decisions
+        let mut ended = self.end_trial(unit, why);
+        unit.forget_measured(self.now_ns);
+        let is_theirs = matches!(unit.state, State::HandsOff);
+        if unit.set.is_some() && !is_theirs {
+            // Also where the trial goes back to what was kept by the goal before.
+            unit.owe_found(why, self.now_ns);
+            for back in &mut ended {
+                back.change = Some(unit.change_to(unit.found));
+                back.is_made = true;
+            }
+        }
+        ended
     }
 
     /// What was known of the load before counts no longer. A back-off ends with its load: of several VMs, with that of
@@ -103,10 +84,7 @@ impl<E: Evidence> Pilot<E> {
         let [before, _, now] = self.pressures;
         let of_host = before.zip(now).is_some_and(|(a, b)| (a - b).abs() >= HABIT);
         let members = &self.members;
-        let halts = |vm: &VmKey| {
-            let counts = members.get(vm).and_then(|member| member.counts);
-            counts.map_or(0, |counts| counts.halts)
-        };
+        let halts = |vm: &VmKey| members.get(vm).map_or(0, Member::halts);
         for unit in self
             .units
             .values_mut()
@@ -138,11 +116,13 @@ impl<E: Evidence> Pilot<E> {
             let is_excluded = vm.goal.is_none() || vm.polls_itself;
             if !is_excluded && vm.ceiling.follows(Some(knobs.halt_poll_ns)) {
                 follow.push(vm.key);
-                is_needed |= !(vm.ceiling.is_settable() && self.limits.ceilings);
+                is_needed |= !(vm.ceiling.is_settable() && self.setup.limits.ceilings);
             }
             match vm.ceiling {
                 // Also of one that is excluded: an earlier run may have set it.
-                Ceiling::Follows | Ceiling::Own(_) if self.limits.ceilings || vm.held.is_some() => {
+                Ceiling::Follows | Ceiling::Own(_)
+                    if self.setup.limits.ceilings || vm.held.is_some() =>
+                {
                     let now = vm.ceiling.in_force(Some(knobs.halt_poll_ns));
                     places.push(Place {
                         scope: Scope::Vm(vm.key),
@@ -152,14 +132,14 @@ impl<E: Evidence> Pilot<E> {
                             before: with(held.before),
                             ours: with(held.ours),
                         }),
-                        is_excluded: is_excluded || !self.limits.ceilings,
+                        is_excluded: is_excluded || !self.setup.limits.ceilings,
                     });
                 }
                 _ => {}
             }
         }
         // Where each VM can be given a ceiling, that is the smaller change. Where not, all that follow them change with them.
-        let is_excluded = self.limits.parameters == Parameters::Never || !is_needed;
+        let is_excluded = self.setup.limits.parameters == Parameters::Never || !is_needed;
         // Also where they are not to be set: an earlier run may have set them.
         if !is_excluded || self.seen.host.held.is_some() {
             places.push(Place {
@@ -188,20 +168,19 @@ impl<E: Evidence> Pilot<E> {
             Scope::Vm(vm) => here.contains(vm),
             Scope::Host => true,
         };
-        self.earlier.retain(|of| is_here(&of.scope));
+        self.setup.memory.targets.retain(|of| is_here(&of.scope));
         self.units.retain(|scope, unit| {
             // Where it has a place, that says so.
             unit.is_excluded = true;
             is_here(scope)
         });
-        if let Some((Purpose::Period(scope), _)) = &self.collecting
-            && !self.units.contains_key(scope)
-        {
-            self.collecting = None;
-        }
+        let units = &self.units;
+        self.collecting.take_if(
+            |(purpose, _)| matches!(purpose, Purpose::Period(scope) if !units.contains_key(scope)),
+        );
         for place in places {
             let (scope, now_ns) = (place.scope, self.now_ns);
-            let earlier = &mut self.earlier;
+            let earlier = &mut self.setup.memory.targets;
             let unit = self.units.entry(scope).or_insert_with(|| {
                 let memory = earlier.extract_if(.., |of| of.scope == scope).next();
                 let memory = memory.as_ref();
@@ -221,54 +200,43 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
-    /// Restores what was set of targets that the pilot is no longer to set. The host's parameters stay when the last VM
+    /// Restores what was set of a target that the pilot is no longer to set. The host's parameters stay when the last VM
     /// that follows them has gone; a trial of them ends.
-    fn let_go(&mut self) -> Vec<Decision> {
+    fn let_go(&mut self, unit: &mut Unit) -> Vec<Decision> {
+        if !unit.is_excluded {
+            return Vec::new();
+        }
         let why = "the pilot is no longer to set it";
-        let excluded = self.units.values().filter(|unit| unit.is_excluded);
-        let excluded: Vec<Scope> = excluded.map(|unit| unit.scope).collect();
-        let (now_ns, parameters) = (self.now_ns, self.limits.parameters);
-        let mut decisions = Vec::new();
-        for scope in excluded {
-            decisions.extend(self.end_trial(scope, why));
-            let Some(unit) = self.units.get_mut(&scope) else {
-                continue;
-            };
-            let stays = scope == Scope::Host && parameters != Parameters::Never;
-            let is_theirs = matches!(unit.state, State::HandsOff);
-            if stays || is_theirs || unit.set.is_none() || unit.owed.is_some() {
-                continue;
-            }
-            unit.owed = Some(unit.found);
-            unit.become_(State::BackOff, why, now_ns);
+        let decisions = self.end_trial(unit, why);
+        let stays = unit.scope == Scope::Host && self.setup.limits.parameters != Parameters::Never;
+        let is_theirs = matches!(unit.state, State::HandsOff);
+        if !stays && !is_theirs && unit.set.is_some() && unit.owed.is_none() {
+            unit.owe_found(why, self.now_ns);
         }
         decisions
     }
 
     /// No period of a target is recorded any more.
     pub(super) fn drop_period(&mut self, scope: Scope) {
-        if matches!(&self.collecting, Some((Purpose::Period(of), _)) if *of == scope) {
-            self.collecting = None;
-        }
+        let collecting = &mut self.collecting;
+        collecting.take_if(|(purpose, _)| *purpose == Purpose::Period(scope));
     }
 
     /// A look under way at one of these VMs is dropped: it would hold halts under two settings.
     pub(super) fn drop_look_at(&mut self, vms: &[VmKey]) {
-        if let Some((Purpose::Look, wanted)) = &self.collecting
-            && wanted.vms.iter().any(|vm| vms.contains(vm))
-        {
-            self.collecting = None;
-        }
+        self.collecting.take_if(|(purpose, wanted)| {
+            *purpose == Purpose::Look && wanted.vms.iter().any(|vm| vms.contains(vm))
+        });
     }
 
     /// Whether somebody else has set a target; it is theirs from now on.
-    fn is_theirs(&mut self, scope: Scope) -> Option<Decision> {
+    fn is_theirs(&mut self, unit: &mut Unit) -> Option<Decision> {
+        let scope = unit.scope;
         let mut vms = self.seen.vms.iter();
         let vm = vms.find(|vm| Scope::Vm(vm.key) == scope);
         let ceiling = vm.map(|vm| vm.ceiling);
         let has_answered = vm.is_none_or(|vm| vm.has_answered);
         let follows = ceiling == Some(Ceiling::Follows);
-        let unit = self.units.get_mut(&scope)?;
         if matches!(unit.state, State::HandsOff) {
             return None;
         }
@@ -301,7 +269,7 @@ impl<E: Evidence> Pilot<E> {
             return None;
         }
         if unit.was_made() {
-            Self::forget(&mut self.members, unit);
+            self.forget(unit);
             return None;
         }
         if unit.is_excluded && unit.set.is_none() {
@@ -317,32 +285,27 @@ impl<E: Evidence> Pilot<E> {
                 "halt_poll_ns is {now} and was {before}: it was modified externally, and is left alone"
             )
         };
-        self.hands_off(scope, what)
+        Some(self.hands_off(unit, what))
     }
 
     /// Leaves a target alone for good.
-    pub(super) fn hands_off(&mut self, scope: Scope, why: String) -> Option<Decision> {
-        self.drop_period(scope);
-        let unit = self.units.get_mut(&scope)?;
+    pub(super) fn hands_off(&mut self, unit: &mut Unit, why: String) -> Decision {
+        self.drop_period(unit.scope);
         unit.owed = None;
         unit.become_(State::HandsOff, why.clone(), self.now_ns);
-        Some(Decision {
-            kind: Kind::HandsOff,
-            scope,
+        Decision {
             change: None,
             is_made: false,
-            why,
-            expected: None,
-            measured: None,
-            found: unit.found,
-        })
+            ..Self::decision(unit, Kind::HandsOff, unit.found, why)
+        }
     }
 
     pub(super) fn guard(&mut self) {
         // Where one is not known, nobody knows what all take.
         let counts = self.members.values().map(|member| member.counts.as_ref());
         let polled: Option<f64> = counts.map(|counts| counts.map(Counts::polled_cpus)).sum();
-        self.guards = guards::look(&self.seen, &self.rule, &self.limits, polled);
+        let Setup { rule, limits, .. } = &self.setup;
+        self.guards = guards::look(&self.seen, *rule, limits, polled);
     }
 
     /// Adds up what the time since the last counts has cost, and would have cost as found.
@@ -357,11 +320,8 @@ impl<E: Evidence> Pilot<E> {
             if unit.trial().is_some() || !is_ours {
                 continue;
             }
-            let counts = unit
-                .members
-                .iter()
-                .filter_map(|vm| self.members.get(vm)?.counts.as_ref());
-            let halts: u64 = counts.map(|counts| counts.halts).sum();
+            let members = unit.members.iter().filter_map(|vm| self.members.get(vm));
+            let halts: u64 = members.map(Member::halts).sum();
             let cost_ns = halts as f64 * answer.cost_per_halt_ns;
             let off_by = if unit.set.is_some() { margin } else { 0.0 };
             unit.regret.add(cost_ns, &answer.found_ratio, off_by);

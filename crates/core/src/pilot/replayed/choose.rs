@@ -4,11 +4,10 @@ use super::super::evidence::{Choice, Question};
 use super::recorded::Recorded;
 use super::{blocks, both, latest_ns};
 use crate::replay::Sums;
-use crate::stats::Interval;
-use crate::tune::Material;
+use crate::tune::Inputs;
 use crate::tune::advice::{self, Advice, Verdict};
 use crate::tune::doubt::Doubt;
-use crate::tune::finalist::{Final, Finalist};
+use crate::tune::final_round::{FinalRound, Finalist};
 use crate::tune::search::Aim;
 use crate::tune::stage::{Entry, Part};
 
@@ -19,44 +18,35 @@ fn to_prove(advice: &Advice) -> Option<&Finalist> {
 }
 
 pub(super) fn choice(
-    material: &Material,
-    of: &Final,
+    inputs: &Inputs,
+    of: &FinalRound,
     advice: &Advice,
     recorded: &Recorded,
 ) -> Option<Choice> {
     let chosen = to_prove(advice)?;
     let (knobs, blocks) = (chosen.knobs, chosen.blocks());
     let aim = &advice.goal.aim;
-    let against = advice::compare(material, blocks, of.in_force.blocks(), aim);
+    let against = advice::compare(inputs, blocks, of.in_force.blocks(), aim);
     Some(Choice {
         knobs,
-        gain: gain(&against.cost_share),
-        poll_cpu_percent: material.judged_wall.poll_cpu_percent(&Sums::total(blocks)),
+        gain: -against.cost_share,
+        poll_cpu_percent: inputs.judged_wall.poll_cpu_percent(&Sums::total(blocks)),
         more_poll_cpu_percent: against.poll_cpu_percent.value,
-        worst_ns_per_s: recorded.worst_ns_per_s(latest_ns(material), knobs, &aim.cost),
+        worst_ns_per_s: recorded.worst_ns_per_s(latest_ns(inputs), knobs, &aim.cost),
     })
-}
-
-/// A change of the cost as a gain.
-fn gain(share: &Interval) -> Interval {
-    Interval {
-        value: -share.value,
-        low: -share.high,
-        high: -share.low,
-    }
 }
 
 /// What is promised where nothing recorded shows whether a timer comes the sooner the later a vCPU wakes: no more than if it
 /// did not. One that is set anew after each wake-up does not, and of a vCPU that has hardly slept nobody knows.
 pub(super) fn promised(
-    material: &Material,
-    of: &Final,
+    inputs: &Inputs,
+    of: &FinalRound,
     question: &Question,
     aim: &Aim,
     choice: Choice,
 ) -> Choice {
     let doubt = Doubt::Staying;
-    if !doubt.is_asked(material) {
+    if !doubt.is_asked(inputs) {
         return choice;
     }
     let part = Part::Doubted(doubt);
@@ -65,9 +55,9 @@ pub(super) fn promised(
         start: of.in_force.start,
         ..Entry::new(question.in_force)
     };
-    let in_force = blocks(material, entry, part);
-    let [_, chosen] = both(material, choice.knobs, aim, part);
-    let staying = gain(&advice::compare(material, &chosen, &in_force, aim).cost_share);
+    let in_force = blocks(inputs, entry, part);
+    let [_, chosen] = both(inputs, choice.knobs, aim, part);
+    let staying = -advice::compare(inputs, &chosen, &in_force, aim).cost_share;
     if staying.value < choice.gain.value {
         Choice {
             gain: staying,
@@ -86,9 +76,8 @@ mod test {
     use super::super::{Replayed, Stretch};
     use super::*;
     use crate::event::{Halt, WakeSource};
-    use crate::kvm::{Arch, Knobs, Version};
-    use crate::replay::calibration::SwitchCpu;
-    use crate::replay::latency::Latencies;
+    use crate::ids::VmKey;
+    use crate::kvm::Knobs;
 
     /// A vCPU that polls for all of its halts, 20 of one length and 60 of another in turn.
     fn in_turn([one_ns, other_ns]: [u64; 2], wake: WakeSource) -> Stretch {
@@ -101,49 +90,23 @@ mod test {
         )
     }
 
-    fn chosen(stretch: &Stretch) -> Choice {
-        let answer = answer(stretch, &[], (None, 0));
-        answer
-            .choice
-            .unwrap_or_else(|| panic!("{}", answer.verdict))
+    fn question(weight_milli: u64) -> Question {
+        test::question(Scope::Vm(VmKey::default()), weight_milli)
     }
 
-    const VERSION: Version = Version::new(6, 12);
-
-    fn question(max_poll_cpu_percent: Option<f64>, weight_milli: u64) -> Question {
-        let scope = Scope::Vm(crate::ids::VmKey::default());
-        Question {
-            max_poll_cpu_percent,
-            ..test::question(scope, weight_milli)
-        }
-    }
-
-    fn answer(
-        stretch: &Stretch,
-        tried: &[&Stretch],
-        (max_poll_cpu_percent, weight_milli): (Option<f64>, u64),
-    ) -> Answer {
-        let question = question(max_poll_cpu_percent, weight_milli);
-        asked(stretch, tried, &question)
-    }
-
-    fn asked(stretch: &Stretch, tried: &[&Stretch], question: &Question) -> Answer {
-        let switch_cpu = SwitchCpu {
-            ns: 5_000,
-            ends_ns: [4_500, 5_500],
-        };
-        let mut calibrated = Latencies::default();
-        for _ in 0..100 {
-            for slept_ns in [10_000, 50_000, 100_000, 180_000] {
-                calibrated.add(slept_ns, 20_000);
-            }
-        }
-        let mut replayed = Replayed::new((VERSION, Arch::X86), Some(switch_cpu), calibrated, 1);
+    fn answer(stretch: &Stretch, tried: &[&Stretch], question: &Question) -> Answer {
         let vm = OfVm {
             tried: tried.to_vec(),
             ..test::vm(question.weight_milli, vec![stretch])
         };
-        replayed.weigh(&[vm], question).unwrap()
+        test::calibrated(5_000).weigh(&[vm], question).unwrap()
+    }
+
+    fn chosen(stretch: &Stretch, question: &Question) -> Choice {
+        let answer = answer(stretch, &[], question);
+        answer
+            .choice
+            .unwrap_or_else(|| panic!("{}", answer.verdict))
     }
 
     /// A trial showed that the VM wakes 60 us late where 20 us are calibrated: what gains by the calibration is not tried again.
@@ -171,7 +134,7 @@ mod test {
             "of all of it: {last_ns:?}"
         );
         let gain = |tried: &[&Stretch]| {
-            let choice = answer(&stretch, tried, (None, 1_000)).choice;
+            let choice = answer(&stretch, tried, &question(1_000)).choice;
             choice.map_or(0.0, |choice| choice.gain.value)
         };
         assert!(gain(&[]) > 0.4, "{}", gain(&[]));
@@ -181,7 +144,11 @@ mod test {
     #[test]
     fn no_setting_polls_more_than_the_limit() {
         let stretch = in_turn([60_000, 190_000], WakeSource::Unknown);
-        let limited = answer(&stretch, &[], (Some(5.0), 10_000)).choice.unwrap();
+        let question = Question {
+            max_poll_cpu_percent: Some(5.0),
+            ..question(10_000)
+        };
+        let limited = chosen(&stretch, &question);
         assert!(limited.poll_cpu_percent <= 5.0, "{limited:?}");
     }
 
@@ -193,14 +160,11 @@ mod test {
             let question = Question {
                 scope,
                 max_ceiling_ns,
-                ..question(None, 1_000)
+                ..question(1_000)
             };
-            let answer = asked(&stretch, &[], &question);
-            answer
-                .choice
-                .unwrap_or_else(|| panic!("{}", answer.verdict))
+            chosen(&stretch, &question)
         };
-        for scope in [Scope::Vm(crate::ids::VmKey::default()), Scope::Host] {
+        for scope in [Scope::Vm(VmKey::default()), Scope::Host] {
             let free = chosen(scope, 1_000_000);
             let limit_ns = free.knobs.halt_poll_ns - 1;
             let limited = chosen(scope, limit_ns);
@@ -214,13 +178,13 @@ mod test {
     fn how_much_more_is_polled_than_as_found_is_known() {
         let stretch = in_turn([50_000, 50_000], WakeSource::Unknown);
         let more = |found_ns| {
-            let same = question(None, 0);
+            let same = question(0);
             let found = Knobs {
                 halt_poll_ns: found_ns,
                 ..same.found
             };
             let question = Question { found, ..same };
-            asked(&stretch, &[], &question).more_poll_than_found_percent
+            answer(&stretch, &[], &question).more_poll_than_found_percent
         };
         assert!((more(200_000)).abs() < 1e-9);
         // 50 of each 55 us.
@@ -232,7 +196,7 @@ mod test {
     #[test]
     fn of_timers_no_more_is_promised_than_if_gaps_stayed() {
         let lengths = [15_000, 15_000];
-        let gain = |wake| chosen(&in_turn(lengths, wake)).gain.value;
+        let gain = |wake| chosen(&in_turn(lengths, wake), &question(0)).gain.value;
         let (timer, device) = (gain(WakeSource::Timer), gain(WakeSource::Device));
         assert!((timer - device).abs() < 0.01, "{timer} {device}");
         assert!((timer - 2.0 / 3.0).abs() < 0.02, "{timer}");

@@ -78,24 +78,16 @@ struct PerSecond {
 }
 
 impl PerSecond {
-    fn add(&mut self, halt: &Halt, cost: &Cost) {
+    /// Adds a halt that happened `per_s` times a second.
+    fn add(&mut self, halt: &Halt, cost: &Cost, per_s: f64) {
         let latency_ns = halt.wake_latency_ns.unwrap_or(0);
         let poll_ns = halt.poll_ns.unwrap_or(0);
-        self.halts += 1.0;
-        self.cost_ns += cost.milli(poll_ns, u64::from(halt.waited), latency_ns) as f64 / 1e3;
-        self.latency_ns += latency_ns as f64;
-        self.gap_ns += halt.halt_ns.saturating_sub(latency_ns) as f64;
-        self.halt_ns += halt.halt_ns as f64;
-    }
-
-    fn and(self, other: &Self, seconds: f64) -> Self {
-        Self {
-            halts: self.halts + other.halts / seconds,
-            cost_ns: self.cost_ns + other.cost_ns / seconds,
-            latency_ns: self.latency_ns + other.latency_ns / seconds,
-            gap_ns: self.gap_ns + other.gap_ns / seconds,
-            halt_ns: self.halt_ns + other.halt_ns / seconds,
-        }
+        let milli = cost.milli(poll_ns, u64::from(halt.waited), latency_ns);
+        self.halts += per_s;
+        self.cost_ns += milli as f64 / 1e3 * per_s;
+        self.latency_ns += latency_ns as f64 * per_s;
+        self.gap_ns += halt.halt_ns.saturating_sub(latency_ns) as f64 * per_s;
+        self.halt_ns += halt.halt_ns as f64 * per_s;
     }
 }
 
@@ -108,13 +100,12 @@ impl Recorded {
                 ..*cost
             };
             all.vcpus += of.vcpus.max(1);
-            let mut sums = PerSecond::default();
+            let per_s = 1e9 / span_ns(of) as f64;
             for halt in of.chunks.iter().flat_map(|chunk| &chunk.halts) {
                 all.latencies_ns
                     .extend(halt.wake_latency_ns.filter(|_| halt.waited));
-                sums.add(halt, &cost);
+                all.per_s.add(halt, &cost, per_s);
             }
-            all.per_s = all.per_s.and(&sums, span_ns(of) as f64 / 1e9);
         }
         all
     }
@@ -164,7 +155,6 @@ impl Recorded {
 
 #[cfg(test)]
 mod test {
-    use super::super::test;
     use super::*;
     use crate::kvm::{Arch, Version};
 
@@ -201,56 +191,5 @@ mod test {
         assert!((worst(20_000) - expected).abs() < 1.0, "{}", worst(20_000));
         assert!((worst(900_000) - expected).abs() < 1.0);
         assert!(worst(20_000) > 0.0 && worst(20_000) < 1e9);
-    }
-
-    /// One halt each 100 us for so long.
-    fn stretch(span_ns: u64) -> Stretch {
-        let halt = |nth: u64| Halt {
-            start_ns: 7 + nth * 100_000,
-            halt_ns: 40_000,
-            waited: true,
-            valid: true,
-            poll_ns: Some(0),
-            wake_latency_ns: Some(20_000),
-            ..Halt::default()
-        };
-        Stretch {
-            began_ns: 7,
-            span_ns,
-            halts: (0..span_ns / 100_000).map(halt).collect(),
-        }
-    }
-
-    fn vm(stretch: &Stretch) -> OfVm<'_, Stretch> {
-        test::vm(1_000, vec![stretch])
-    }
-
-    /// A VM that was recorded for a thirtieth of the time halts as often as one that was recorded for all of it.
-    #[test]
-    fn a_vm_recorded_for_a_shorter_time_halts_no_less() {
-        let [short, long] = [100_000_000, 3_000_000_000].map(stretch);
-        let [one, both] = [vec![vm(&long)], vec![vm(&short), vm(&long)]];
-        let [one, both] = [one, both].map(|vms| Recorded::of(&vms, &BALANCED));
-        assert!((one.halts_per_s() - 10_000.0).abs() < 1e-6);
-        assert!((both.halts_per_s() - 20_000.0).abs() < 1e-6);
-        for of in [one, both] {
-            assert!((of.cost_per_halt_ns() - 25_000.0).abs() < 1e-6);
-            assert!((of.latency_mean_ns() - 20_000.0).abs() < 1e-6);
-            assert!((of.gap_mean_ns() - 20_000.0).abs() < 1e-6);
-        }
-    }
-
-    #[test]
-    fn a_vm_recorded_for_a_shorter_time_is_spread_over_the_longest() {
-        let [short, long] = [100_000_000, 3_000_000_000].map(stretch);
-        let vms = [vm(&short), vm(&long)];
-        assert_eq!(stand_for_milli(&vms), [30_000, 1_000]);
-        let question = test::question(Scope::Host, 1_000);
-        let stretches = [&short, &short];
-        let halts: Vec<Halt> = placed(VmIndex(0), &stretches, &question, 30_000).collect();
-        assert_eq!(halts.len(), 2_000);
-        assert_eq!(halts[1].start_ns, 3_000_000);
-        assert_eq!(halts[1_000].start_ns, 3_000_000_000);
-        assert!(halts.iter().all(|halt| halt.halt_ns == 40_000));
     }
 }

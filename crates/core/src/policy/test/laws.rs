@@ -17,10 +17,6 @@ fn ns() -> impl Strategy<Value = u64> {
     ]
 }
 
-fn gaps() -> impl Strategy<Value = Vec<u64>> {
-    proptest::collection::vec(ns(), 0..60)
-}
-
 prop_compose! {
     fn ask()(now_ns in ns(), timer_ns in proptest::option::of(ns())) -> Ask {
         Ask { now_ns, timer_ns, ..Ask::default() }
@@ -56,25 +52,6 @@ proptest! {
         for ((name, one), (_, other)) in every_policy(&setting).into_iter().zip(every_policy(&setting)) {
             prop_assert_eq!(run(one), run(other), "{}", name);
         }
-    }
-
-    /// A fixed threshold of 0 is off.
-    #[test]
-    fn fixed_at_0_is_off(gaps in gaps()) {
-        let windows = |text| walk(build(text, &setting(30_000)).as_mut(), &gaps);
-        prop_assert_eq!(windows("fixed:0"), windows("off"));
-    }
-
-    /// With factor 1, divisor 1 and the start at the ceiling, KVM's rule is a fixed threshold from the
-    /// first halt on that is shorter, and nothing before.
-    #[test]
-    fn kvm_can_be_set_to_any_fixed_threshold(gaps in gaps(), threshold_ns in 2..2_000_000_u64) {
-        let text = format!("kvm:max={threshold_ns}ns,grow=1,grow_start={threshold_ns}ns,shrink=1");
-        let windows = walk(build(&text, &setting(30_000)).as_mut(), &gaps);
-        let shorter = |gap: &u64| 0 < *gap && *gap < threshold_ns;
-        let armed = gaps.iter().position(shorter).map_or(windows.len(), |halt| halt + 1);
-        prop_assert!(windows[..armed].iter().all(|window| *window == 0), "{:?}", windows);
-        prop_assert!(windows[armed..].iter().all(|window| *window == threshold_ns), "{:?}", windows);
     }
 
     /// What is learned never leaves its safe range, and so no halt costs more than one block and the

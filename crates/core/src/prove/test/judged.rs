@@ -48,12 +48,7 @@ fn experiment(seed: u64, rounds: u32, more: f64, noise: Noise) -> Vec<Round> {
     let round = |order: [Block; 3]| {
         let mut round = Round::default();
         for under in order {
-            let figures = measure(under);
-            match under {
-                Block::A => round.a = figures,
-                Block::B => round.b = figures,
-                Block::Control => round.control = figures,
-            }
+            round[under as usize] = measure(under);
         }
         round
     };
@@ -141,11 +136,7 @@ fn every_verdict_by_hand() {
     let steady = |b: f64, wobble: f64, rounds: usize| {
         let figures = |value: f64| Figures::default().with(Figure::Cost, Some(value));
         let sign = |n: usize| if n.is_multiple_of(2) { 1.0 } else { -1.0 };
-        let round = |n: usize| Round {
-            a: figures(100.0),
-            b: figures(b),
-            control: figures(100.0 + sign(n) * wobble),
-        };
+        let round = |n: usize| [100.0, b, 100.0 + sign(n) * wobble].map(figures);
         let rounds: Vec<Round> = (0..rounds).map(round).collect();
         Comparison::of(Figure::Cost, &rounds).unwrap()
     };
@@ -183,7 +174,7 @@ fn every_verdict_by_hand() {
 #[test]
 fn a_round_without_the_figure_in_one_block_does_not_count() {
     let mut rounds = experiment(7, 8, 0.0, Noise::Uniform);
-    rounds[3].control = Figures::default();
+    rounds[3][2] = Figures::default();
     let comparison = Comparison::of(Figure::Cost, &rounds).unwrap();
     assert_eq!(comparison.effect.rounds, 7);
     assert_eq!(Comparison::of(Figure::Power, &rounds), None);

@@ -1,23 +1,18 @@
 //! A simulated host that does as a replay says: there, the prediction is the measurement.
 
 use crate::event::{Halt, WakeSource};
-use crate::ids::{Tid, VcpuId, VmIndex};
+use crate::ids::Tid;
 use crate::kvm::guest::Params;
 use crate::kvm::{Arch, Version};
 use crate::policy::{Ask, Seen, Setting, Side, Spec};
-use crate::prove::compare::{Comparison, Round};
+use crate::prove::compare::Comparison;
 use crate::prove::figure::{Figure, Figures};
-use crate::prove::predict::{Pair, Prediction};
-use crate::prove::setting::guest;
+use crate::prove::predict::Prediction;
+use crate::prove::setting::policy_of_guest;
 use crate::prove::tally::{Tally, tally};
-use crate::replay::{Cost, Outcome};
+use crate::replay::Outcome;
+use crate::tune::test::COST;
 use crate::workload::{GapSpec, Gaps};
-
-const COST: Cost = Cost {
-    switch_cpu_ns: 10_000,
-    latency_weight_milli: 1_000,
-    ..Cost::FREE
-};
 
 fn setting(_: &Halt) -> Setting {
     Setting::upstream(Version::new(6, 12), Arch::X86, 0)
@@ -47,27 +42,17 @@ fn halts(policy: &Spec, seed: u64, wake: WakeSource) -> Vec<Halt> {
             now_ns,
             ..Ask::default()
         });
-        let waited = gap_ns > window_ns;
-        let latency_ns = if waited { LATENCY_NS } else { 0 };
+        let window_ns = u32::try_from(window_ns).unwrap();
         let halt = Halt {
-            start_ns: now_ns,
-            halt_ns: gap_ns + latency_ns,
-            vm: Some(VmIndex(0)),
-            vcpu: Some(VcpuId(0)),
             tid: Tid(1),
-            waited,
-            valid: true,
-            window_ns: u32::try_from(window_ns).ok(),
-            poll_ns: Some(gap_ns.min(window_ns)),
-            wake_latency_ns: Some(latency_ns),
             wake,
-            ..Halt::default()
+            ..Halt::under(window_ns, now_ns, gap_ns, LATENCY_NS)
         };
         policy.learn(&Seen {
             halt_ns: halt.halt_ns,
-            poll_ns: gap_ns.min(window_ns),
-            wake_latency_ns: latency_ns,
-            waited,
+            poll_ns: halt.poll_ns.unwrap(),
+            wake_latency_ns: halt.wake_latency_ns.unwrap(),
+            waited: halt.waited,
             valid: true,
         });
         now_ns += halt.halt_ns + 5_000;
@@ -93,23 +78,15 @@ fn on_a_host_that_does_as_the_model_says_the_prediction_is_the_measurement() {
     for seed in 0..6 {
         let under_a = tally(&host(&a, seed), &b, None, setting).unwrap();
         let under_b = tally(&host(&b, seed), &a, None, setting).unwrap();
-        let round = Round {
-            a: measured(&under_a),
-            b: measured(&under_b),
-            control: measured(&under_a),
-        };
+        let round = [&under_a, &under_b, &under_a].map(measured);
         for figure in of(Side::Host) {
-            let (said, is) = (predicted(&under_a).get(figure), round.b.get(figure));
+            let (said, is) = (predicted(&under_a).get(figure), round[1].get(figure));
             assert_eq!(said, is, "{figure:?}, seed {seed}, from A");
-            let (said, is) = (predicted(&under_b).get(figure), round.a.get(figure));
+            let (said, is) = (predicted(&under_b).get(figure), round[0].get(figure));
             assert_eq!(said, is, "{figure:?}, seed {seed}, from B");
         }
         rounds.push(round);
-        pairs.push(Pair {
-            from: round.a,
-            predicted: predicted(&under_a),
-            measured: round.b,
-        });
+        pairs.push([round[0], predicted(&under_a), round[1]]);
     }
     for figure in of(Side::Host) {
         let comparison = Comparison::of(figure, &rounds).unwrap();
@@ -136,7 +113,7 @@ fn in_a_guest_exits_and_ipis_are_predicted_as_measured() {
         guest_halt_poll_ns: 0,
         ..Params::default()
     };
-    let [a, b] = [off, Params::default()].map(|params| guest::policy(&params).unwrap());
+    let [a, b] = [off, Params::default()].map(|params| policy_of_guest(&params).unwrap());
     let figures = |outcome: &Outcome| Figures::of(outcome, 1, &COST).with_exits_of(outcome);
     for seed in 0..6 {
         let [under_a, under_b] = [(&a, &b), (&b, &a)].map(|(own, other)| {

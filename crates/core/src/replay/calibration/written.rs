@@ -130,7 +130,6 @@ fn quantiles(of: &[u64]) -> Vec<u64> {
 }
 
 impl Samples {
-    /// Their medians.
     pub fn estimate(&self, gap_ns: u64) -> GapClass {
         GapClass {
             gap_ns,

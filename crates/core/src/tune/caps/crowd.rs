@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::crew::Crew;
-use super::super::material::{Material, Seated};
+use super::super::inputs::{Inputs, VcpuInput};
+use super::super::pool::Pool;
 use super::super::stage::{self, Entry, Part};
 use crate::ids::VmIndex;
 use crate::replay::Sums;
@@ -15,7 +15,7 @@ pub(super) const BATCH: usize = if cfg!(test) { 1 } else { 256 };
 /// The vCPUs of a VM, or of all that follow.
 pub(super) struct Crowd<'a> {
     pub(super) vm: Option<VmIndex>,
-    pub(super) seats: Vec<&'a Seated>,
+    pub(super) seats: Vec<&'a VcpuInput>,
 }
 
 /// The part that fits, then the blocks that judge.
@@ -35,9 +35,9 @@ impl Tally {
 }
 
 /// Each VM that can have a ceiling, then all others.
-pub(super) fn crowds<'a>(material: &'a Material, settable: &BTreeSet<VmIndex>) -> Vec<Crowd<'a>> {
+pub(super) fn crowds<'a>(inputs: &'a Inputs, settable: &BTreeSet<VmIndex>) -> Vec<Crowd<'a>> {
     let mut by_vm: BTreeMap<(bool, Option<VmIndex>), Crowd<'a>> = BTreeMap::new();
-    for seated in &material.seats {
+    for seated in &inputs.seats {
         let vm = seated.seat.vm.filter(|vm| settable.contains(vm));
         let crowd = by_vm.entry((vm.is_none(), vm)).or_insert_with(|| Crowd {
             vm,
@@ -48,23 +48,12 @@ pub(super) fn crowds<'a>(material: &'a Material, settable: &BTreeSet<VmIndex>) -
     by_vm.into_values().collect()
 }
 
-pub(super) fn play(
-    material: &Material,
-    crowds: &[Crowd<'_>],
-    entries: &[Entry],
-    part: Part,
-    crew: &impl Crew,
-) -> Vec<Vec<Parts>> {
-    let seats: Vec<Vec<&Seated>> = crowds.iter().map(|crowd| crowd.seats.clone()).collect();
-    stage::play_each(material, &seats, entries, part, "caps", crew)
-}
-
 pub(super) fn tally(
-    material: &Material,
+    inputs: &Inputs,
     crowds: &[Crowd<'_>],
     entries: &[Entry],
     part: Part,
-    crew: &impl Crew,
+    pool: &impl Pool,
 ) -> Tally {
     let mut tally = Tally::default();
     for (crowds, entries) in crowds.chunks(BATCH).zip(entries.chunks(BATCH)) {
@@ -79,8 +68,8 @@ pub(super) fn tally(
         let mut batch = vec![Parts::new(); crowds.len()];
         for (entry, places) in alike {
             let seats = places.iter().map(|&at| crowds[at].seats.clone());
-            let seats: Vec<Vec<&Seated>> = seats.collect();
-            let played = stage::play_each(material, &seats, &[entry], part, "caps", crew);
+            let seats: Vec<Vec<&VcpuInput>> = seats.collect();
+            let played = stage::play_each(inputs, &seats, &[entry], part, "caps", pool);
             for (at, parts) in places.into_iter().zip(played.into_iter().flatten()) {
                 batch[at] = parts;
             }

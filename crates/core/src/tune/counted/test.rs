@@ -2,22 +2,8 @@
 
 use super::*;
 use crate::kvm::{Arch, Rule, Version};
-use crate::replay::calibration::drifts_percent;
 use crate::replay::latency::Latencies;
-
-const COST: Cost = Cost {
-    switch_cpu_ns: 10_000,
-    latency_weight_milli: 1_000,
-    ..Cost::FREE
-};
-
-const AIM: Aim = Aim {
-    cost: COST,
-    switch_cpu_ends_ns: None,
-    max_poll_cpu_percent: None,
-    drifts_percent: drifts_percent(false),
-    possible_poll_cpu_percent: None,
-};
+use crate::tune::test::{AIM, COST};
 
 const LATENCY_NS: u64 = 20_000;
 
@@ -38,7 +24,7 @@ fn counts(gaps_ns: &[u64]) -> HaltCounts {
 }
 
 fn counted(gaps_ns: &[u64]) -> Counted {
-    Counted::of_counts([&counts(gaps_ns)], 1, 1_000_000_000)
+    Counted::of_counts(&[counts(gaps_ns)], 1, 1_000_000_000)
 }
 
 fn exact_milli(gaps_ns: &[u64], threshold_ns: u64) -> u128 {
@@ -53,7 +39,7 @@ fn exact_milli(gaps_ns: &[u64], threshold_ns: u64) -> u128 {
 }
 
 fn reach() -> Reach {
-    Reach::of(&Rule::of(Version::new(6, 12), Arch::X86))
+    Reach::of(Rule::of(Version::new(6, 12), Arch::X86))
 }
 
 fn defaults() -> Knobs {
@@ -100,7 +86,7 @@ fn a_recording_that_polled_tells_what_it_cost() {
     for _ in 0..10 {
         row.poll_fail_ns.record(200_000);
     }
-    let counted = Counted::of_counts([&row], 1, 10_000_000);
+    let counted = Counted::of_counts(&[row], 1, 10_000_000);
     let in_force = counted.in_force(&COST);
     assert_eq!(
         in_force.known_milli,
@@ -116,7 +102,7 @@ fn a_recording_that_polled_tells_what_it_cost() {
 fn where_polling_is_unknown_only_a_certain_gain_counts() {
     let mut row = counts(&[500_000; 10]);
     row.polled = None;
-    let counted = Counted::of_counts([&row], 1, 10_000_000);
+    let counted = Counted::of_counts(&[row], 1, 10_000_000);
     assert_eq!(counted.in_force(&COST).known_milli, None);
     let advice = advise(&counted, &[], reach(), &defaults(), &AIM).unwrap();
     assert!(!advice.changes, "off is no better than blocks alone");
@@ -127,7 +113,7 @@ fn where_polling_is_unknown_only_a_certain_gain_counts() {
 fn a_threshold_that_gains_only_within_the_calibrations_error_is_unproven() {
     let mut gaps_ns = vec![2_000; 5];
     gaps_ns.extend([22_000; 1_000]);
-    let counted = Counted::of_counts([&counts(&gaps_ns)], 1, 1_000_000_000);
+    let counted = Counted::of_counts(&[counts(&gaps_ns)], 1, 1_000_000_000);
     for (ends, hangs) in [
         (None, false),
         (Some([9_900, 10_100]), false),
@@ -189,7 +175,7 @@ proptest::proptest! {
         threshold_ns in 0_u64..1_000_000,
     ) {
         let row = as_kvm_counts(&gaps_ns, window_ns);
-        let counted = Counted::of_kvm([&row], 1, 10_000_000, window_ns, &always_as_late());
+        let counted = Counted::of_kvm(&[row], 1, 10_000_000, window_ns, &always_as_late());
         proptest::prop_assert_eq!(counted.halts, gaps_ns.len() as u64);
         let bounds = counted.bounds(threshold_ns, &COST).unwrap();
         let exact = exact_milli(&gaps_ns, threshold_ns);

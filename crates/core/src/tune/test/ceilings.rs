@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::caps::{self, Caps};
+use super::super::final_round::Finalist;
 use super::*;
 
 const SHORT: VmIndex = VmIndex(0);
@@ -10,23 +11,20 @@ const LONG: VmIndex = VmIndex(1);
 
 /// One VM mostly halts for less than the break-even of 30 us, which is to be polled through; the other for more,
 /// with no rhythm that a window could follow.
-fn unlike() -> Material {
+fn unlike() -> Inputs {
     let mut halts = load(0, "exp:10us", 4_000, 9);
     halts.extend(load(1, "exp:100us", 1_100, 9));
-    material(terms("6.12"), &halts)
+    inputs(terms("6.12"), &halts)
 }
 
-fn seek(material: &Material, settable: &[VmIndex], aim: Aim) -> Option<Caps> {
-    let (of, advice) = tune(material, aim);
-    let base = advice.choice.as_ref().map_or_else(
-        || Entry::new(material.terms.in_force),
-        |choice| Entry {
-            start: choice.start,
-            ..Entry::new(choice.knobs)
-        },
-    );
+fn search(inputs: &Inputs, settable: &[VmIndex], aim: Aim) -> Option<Caps> {
+    let (of, advice) = tune(inputs, aim);
+    let base = advice
+        .choice
+        .as_ref()
+        .map_or_else(|| Entry::new(inputs.terms.in_force), Finalist::entry);
     let settable: BTreeSet<VmIndex> = settable.iter().copied().collect();
-    caps::seek(material, &of, &base, (&aim, &settable), &Alone).unwrap()
+    caps::search(inputs, &of, &base, (&aim, &settable), &Serial).unwrap()
 }
 
 fn ceiling(caps: &Caps, vm: VmIndex) -> u32 {
@@ -35,33 +33,36 @@ fn ceiling(caps: &Caps, vm: VmIndex) -> u32 {
 
 #[test]
 fn vms_that_want_different_ceilings_gain_by_caps() {
-    let material = unlike();
-    let caps = seek(&material, &[SHORT, LONG], AIM).unwrap();
+    let inputs = unlike();
+    let caps = search(&inputs, &[SHORT, LONG], AIM).unwrap();
     assert_eq!(caps.vms.len(), 2);
     assert!(ceiling(&caps, SHORT) > ceiling(&caps, LONG), "{caps:?}");
     let costs = &caps.costs;
-    assert!(
-        costs.oracle <= costs.own && costs.own <= costs.one && costs.one <= costs.current,
-        "{costs:?}"
-    );
+    let rising = [
+        costs.oracle_ns,
+        costs.own_ns,
+        costs.one_ns,
+        costs.current_ns,
+    ];
+    assert!(rising.is_sorted(), "{costs:?}");
     assert!(caps.cost_share.is_below_zero(), "{:?}", caps.cost_share);
     // Each VM's share adds up to the whole.
     let sum: f64 = (caps.groups.iter())
-        .map(|group| group.costs.own * group.halts as f64)
+        .map(|group| group.costs.own_ns * group.halts as f64)
         .sum();
     let halts: u64 = caps.groups.iter().map(|group| group.halts).sum();
-    assert!((sum / halts as f64 - costs.own).abs() < 1e-6);
+    assert!((sum / halts as f64 - costs.own_ns).abs() < 1e-6);
     let own = caps.judged.cost_per_halt_ns(&COST);
-    assert!((own - costs.own).abs() < 1.0, "{own} {costs:?}");
-    let alone = super::material(terms("6.12"), &load(0, "fixed:20us", 100, 9));
-    assert_eq!(seek(&alone, &[SHORT], AIM), None);
+    assert!((own - costs.own_ns).abs() < 1.0, "{own} {costs:?}");
+    let alone = super::inputs(terms("6.12"), &load(0, "fixed:20us", 100, 9));
+    assert_eq!(search(&alone, &[SHORT], AIM), None);
 }
 
 #[test]
 fn vms_that_can_have_no_ceiling_follow_the_parameter_that_is_best_for_them() {
-    let material = unlike();
+    let inputs = unlike();
     for (settable, follows) in [(SHORT, LONG), (LONG, SHORT)] {
-        let caps = seek(&material, &[settable], AIM).unwrap();
+        let caps = search(&inputs, &[settable], AIM).unwrap();
         assert_eq!(caps.vms.len(), 1);
         assert_eq!(caps.groups.len(), 2);
         assert_eq!(caps.groups[1].vm, None);
@@ -75,32 +76,32 @@ fn vms_that_can_have_no_ceiling_follow_the_parameter_that_is_best_for_them() {
         assert!(polls(settable, ceiling(&caps, settable)), "{caps:?}");
         assert!(polls(follows, caps.knobs.halt_poll_ns), "{caps:?}");
     }
-    assert_eq!(seek(&material, &[], AIM), None);
+    assert_eq!(search(&inputs, &[], AIM), None);
 }
 
 /// A sleep costs 10 us of CPU and 20 of latency: polling 40 us pays where latency counts ten times.
 const LATENCY_MILLI: u64 = 10_000;
 
 /// Two VMs that halt alike; those have a goal of their own.
-fn alike(weights_milli: &[(VmIndex, u64)]) -> Material {
+fn alike(weights_milli: &[(VmIndex, u64)]) -> Inputs {
     let mut halts = load(0, "fixed:40us", 3_000, 9);
     halts.extend(load(1, "fixed:40us", 3_000, 10));
     let terms = Terms {
         weights_milli: weights_milli.iter().copied().collect(),
         ..terms("6.12")
     };
-    material(terms, &halts)
+    inputs(terms, &halts)
 }
 
 #[test]
 fn a_vm_with_a_goal_of_its_own_is_judged_by_it() {
-    let material = alike(&[(SHORT, LATENCY_MILLI)]);
-    let caps = seek(&material, &[SHORT, LONG], AIM).unwrap();
+    let inputs = alike(&[(SHORT, LATENCY_MILLI)]);
+    let caps = search(&inputs, &[SHORT, LONG], AIM).unwrap();
     assert!(ceiling(&caps, SHORT) >= 40_000, "{caps:?}");
     assert!(ceiling(&caps, LONG) < 40_000, "{caps:?}");
     let costs = caps.costs;
     assert!(
-        costs.own < costs.one && costs.oracle <= costs.own,
+        costs.own_ns < costs.one_ns && costs.oracle_ns <= costs.own_ns,
         "{costs:?}"
     );
     assert!(!caps.is_over_limit);
@@ -133,12 +134,12 @@ fn the_hosts_parameters_serve_the_goals_of_single_vms() {
 fn no_vm_gets_a_ceiling_that_locks_it_out() {
     let mut halts = load(0, "fixed:50us", 3_000, 9);
     halts.extend(load(1, "fixed:50us", 3_000, 10));
-    let material = material(terms("6.12"), &halts);
+    let inputs = inputs(terms("6.12"), &halts);
     let cost = Cost {
         latency_weight_milli: LATENCY_MILLI,
         ..COST
     };
-    let caps = seek(&material, &[SHORT, LONG], Aim { cost, ..AIM }).unwrap();
+    let caps = search(&inputs, &[SHORT, LONG], Aim { cost, ..AIM }).unwrap();
     assert!(
         caps.vms.iter().all(|cap| cap.ceiling_ns >= 75_000),
         "{caps:?}"
@@ -148,13 +149,13 @@ fn no_vm_gets_a_ceiling_that_locks_it_out() {
 /// Where both may not poll as they would, the one polls on to which that is worth more.
 #[test]
 fn a_limit_of_polling_is_kept_by_lower_ceilings() {
-    let material = unlike();
-    let free = seek(&material, &[SHORT, LONG], AIM).unwrap();
-    let polls = |caps: &Caps| material.judged_wall.poll_cpu_percent(&caps.judged);
-    let limited = |percent| seek(&material, &[SHORT, LONG], super::limited(percent)).unwrap();
+    let inputs = unlike();
+    let free = search(&inputs, &[SHORT, LONG], AIM).unwrap();
+    let polls = |caps: &Caps| inputs.judged_wall.poll_cpu_percent(&caps.judged);
+    let limited = |percent| search(&inputs, &[SHORT, LONG], super::limited(percent)).unwrap();
     let half = limited(polls(&free) / 2.0);
     assert!(polls(&half) > 0.0 && polls(&half) <= polls(&free) / 2.0);
-    assert!(half.costs.own > free.costs.own && !half.is_over_limit);
+    assert!(half.costs.own_ns > free.costs.own_ns && !half.is_over_limit);
     // What polls more on the validation half than on the one that fits is within the limit there too.
     let mut halts = load(0, "exp:5us", 2_000, 9);
     let shift_ns = halts.last().unwrap().end_ns();
@@ -163,10 +164,10 @@ fn a_limit_of_polling_is_kept_by_lower_ceilings() {
         ..halt
     }));
     halts.extend(load(1, "exp:100us", 1_100, 9));
-    let later = super::material(terms("6.12"), &halts);
+    let later = super::inputs(terms("6.12"), &halts);
     let polls_of = |caps: &Caps| later.judged_wall.poll_cpu_percent(&caps.judged);
-    let limit = 0.7 * polls_of(&seek(&later, &[SHORT, LONG], AIM).unwrap());
-    let caps = seek(&later, &[SHORT, LONG], super::limited(limit)).unwrap();
+    let limit = 0.7 * polls_of(&search(&later, &[SHORT, LONG], AIM).unwrap());
+    let caps = search(&later, &[SHORT, LONG], super::limited(limit)).unwrap();
     assert!(
         polls_of(&caps) <= limit && !caps.is_over_limit,
         "{limit} {caps:?}"
@@ -180,7 +181,7 @@ fn a_limit_of_polling_is_kept_by_lower_ceilings() {
         halt.ceiling_ns = Some(200_000);
     }
     halts.extend(load(1, "exp:100us", 1_100, 9));
-    let material = super::material(terms("6.12"), &halts);
-    let over = seek(&material, &[LONG], super::limited(0.0)).unwrap();
+    let inputs = super::inputs(terms("6.12"), &halts);
+    let over = search(&inputs, &[LONG], super::limited(0.0)).unwrap();
     assert!(over.is_over_limit);
 }

@@ -11,18 +11,10 @@ const CALIBRATED: u64 = 20_000;
 /// Halts that were all polled through under the default ceiling.
 fn polled(gap_ns: u64, count: u64) -> Vec<Halt> {
     let one = |n: u64| Halt {
-        start_ns: 1_000_000 + n * (gap_ns + 5_000),
-        halt_ns: gap_ns,
-        vm: Some(VmIndex(0)),
-        vcpu: Some(VcpuId(0)),
-        valid: true,
-        window_ns: Some(200_000),
         ceiling_ns: Some(200_000),
         ceiling_source: CeilingSource::Param,
-        poll_ns: Some(gap_ns),
-        wake_latency_ns: Some(0),
         wake: WakeSource::Device,
-        ..Halt::default()
+        ..Halt::under(200_000, 1_000_000 + n * (gap_ns + 5_000), gap_ns, 0)
     };
     (0..count).map(one).collect()
 }
@@ -39,20 +31,20 @@ fn calibrated() -> Terms {
 }
 
 /// A final of what is in force, the default, and no polling.
-fn final_with_off(material: &Material, aim: &Aim) -> Final {
+fn final_with_off(inputs: &Inputs, aim: &Aim) -> FinalRound {
     let off = Knobs {
         halt_poll_ns: 0,
-        ..material.terms.in_force
+        ..inputs.terms.in_force
     };
     let found = [search::Found {
         knobs: off,
         fit: Sums::default(),
     }];
-    play_final(material, &found, &[*aim], &Alone)
+    play_final(inputs, &found, &[*aim], &Serial)
 }
 
 fn advised(halts: &[Halt], aim: Aim) -> Advice {
-    tune(&material(calibrated(), halts), aim).1
+    tune(&inputs(calibrated(), halts), aim).1
 }
 
 /// A sleep costs 30 us as calibrated, 50 us if it wakes twice as late and 20 us if twice as early: polls of 25 and 40 us
@@ -98,13 +90,13 @@ fn both_gains_are_told() {
 /// costs, and not within a narrow one, which only widens the interval of the gain.
 #[test]
 fn what_gains_only_within_the_calibrations_error_is_not_certain() {
-    let material = material(terms("6.12"), &load(0, "fixed:20us", 4_000, 3));
+    let inputs = inputs(terms("6.12"), &load(0, "fixed:20us", 4_000, 3));
     let by = |ends| {
         let aim = Aim {
             switch_cpu_ends_ns: ends,
             ..AIM
         };
-        tune(&material, aim).1
+        tune(&inputs, aim).1
     };
     let [sure, narrow, wide] = [None, Some([9_000, 11_000]), Some([2_000, 15_000])].map(by);
     assert_eq!(sure.verdict, Verdict::Change);
@@ -130,16 +122,16 @@ fn what_the_recording_tells_needs_no_proof() {
         for (n, halt) in (0..).zip(&mut halts) {
             halt.start_ns = 1_000_000 + n * 70_000;
         }
-        let material = material(calibrated(), &halts);
-        let of = final_with_off(&material, &AIM);
+        let inputs = inputs(calibrated(), &halts);
+        let of = final_with_off(&inputs, &AIM);
         assert_eq!(of.others[0].doubted, []);
-        let advice = advise(&material, &of, &goal(AIM));
+        let advice = advise(&inputs, &of, &goal(AIM));
         assert_eq!(advice.verdict, Verdict::Change, "{:?}", advice.rejected);
         assert!(advice.choice.unwrap().knobs.halt_poll_ns == 0);
     }
 }
 
-/// Who asks for less polling gets it, whatever a sleep costs; and where latency counts for nothing, what
+/// A user who asks for less polling gets it, whatever a sleep costs; and where latency counts for nothing, what
 /// wake-ups take is no matter.
 #[test]
 fn a_limit_is_obeyed_and_density_asks_no_latency() {
@@ -157,11 +149,11 @@ fn a_ceiling_for_a_vm_that_hangs_on_the_calibration_is_not_told() {
             vm: Some(VmIndex(1)),
             ..halt
         }));
-        let material = material(calibrated(), &halts);
-        let (of, _) = tune(&material, AIM);
-        let base = Entry::new(material.terms.in_force);
+        let inputs = inputs(calibrated(), &halts);
+        let (of, _) = tune(&inputs, AIM);
+        let base = Entry::new(inputs.terms.in_force);
         let settable = [0, 1].map(VmIndex).into();
-        caps::seek(&material, &of, &base, (&AIM, &settable), &Alone).unwrap()
+        caps::search(&inputs, &of, &base, (&AIM, &settable), &Serial).unwrap()
     };
     assert_eq!(both([40_000, 10_000]), None);
     let caps = both([100_000, 10_000]).unwrap();
@@ -170,7 +162,7 @@ fn a_ceiling_for_a_vm_that_hangs_on_the_calibration_is_not_told() {
 
 /// A vCPU that polls for timers all of one gap. What a sleep costs, 30 us, is known from one halt in sixteen, which a device ends. Timers
 /// at a fixed time that are not polled for have come already when the vCPU is up again, every other time, and cost nothing then.
-fn timers() -> Material {
+fn timers() -> Inputs {
     let mut halts = polled(19_000, 16_000);
     for (nth, halt) in halts.iter_mut().enumerate() {
         halt.start_ns = 1_000_000 + nth as u64 * 50_000;
@@ -189,12 +181,12 @@ fn timers() -> Material {
         elsewhere: None,
         ..calibrated()
     };
-    material(terms, &halts)
+    inputs(terms, &halts)
 }
 
 /// What is gained without polling, as taken and if gaps stay.
-fn gains_of_off(material: &Material, aim: &Aim) -> [f64; 2] {
-    let of = final_with_off(material, aim);
+fn gains_of_off(inputs: &Inputs, aim: &Aim) -> [f64; 2] {
+    let of = final_with_off(inputs, aim);
     let (own, other) = (&of.others[0], &of.in_force);
     [None, Some(Doubt::Staying)].map(|doubt| {
         let [own, other] = [own, other].map(|of| Sums::total(of.blocks_under(doubt)));
@@ -204,10 +196,10 @@ fn gains_of_off(material: &Material, aim: &Aim) -> [f64; 2] {
 
 #[test]
 fn a_gain_by_timers_at_a_fixed_time_that_nothing_shows_is_to_be_proved() {
-    let material = timers();
-    let [gain, staying] = gains_of_off(&material, &AIM);
+    let inputs = timers();
+    let [gain, staying] = gains_of_off(&inputs, &AIM);
     assert!(gain > 0.1 && staying < -0.1, "{gain} {staying}");
-    let advice = tune(&material, AIM).1;
+    let advice = tune(&inputs, AIM).1;
     assert_eq!(advice.verdict, Verdict::Unproven);
     assert_eq!(advice.hangs_on, Some(Doubt::Staying));
 }
@@ -215,10 +207,10 @@ fn a_gain_by_timers_at_a_fixed_time_that_nothing_shows_is_to_be_proved() {
 /// Where latency counts for nothing, not polling gains by both readings.
 #[test]
 fn intervals_reach_to_both_readings_of_timers() {
-    let material = timers();
-    let [gain, staying] = gains_of_off(&material, &density());
+    let inputs = timers();
+    let [gain, staying] = gains_of_off(&inputs, &density());
     assert!(gain > staying + 0.1 && staying > 0.1, "{gain} {staying}");
-    let (_, advice) = tune(&material, density());
+    let (_, advice) = tune(&inputs, density());
     assert_eq!(advice.verdict, Verdict::Change, "{:?}", advice.rejected);
     let share = advice.against_in_force.unwrap().cost_share;
     assert!(

@@ -4,7 +4,7 @@ use super::*;
 use crate::replay::Sums;
 use crate::stats::Fold;
 use crate::tune::figures::{LEARNED, Played, Subject, figures, figures_after};
-use crate::tune::material::Recorded;
+use crate::tune::inputs::Recorded;
 use crate::tune::stage::CeilingsOf;
 
 fn some_load() -> impl proptest::strategy::Strategy<Value = (Vec<Halt>, u64)> {
@@ -29,17 +29,16 @@ proptest::proptest! {
     fn no_member_of_the_grid_is_cheaper((halts, weight) in some_load()) {
         let cost = Cost { latency_weight_milli: weight, ..COST };
         let aim = Aim { cost, ..AIM };
-        let material = material(terms("6.12"), &halts);
-        let found = search(&material, &[aim], &Alone);
-        let best = search::best(&found, &aim, (&material, &material.terms.in_force), 1)[0];
+        let inputs = inputs(terms("6.12"), &halts);
+        let found: Vec<search::Found> = search(&inputs, &[aim], &Serial);
+        let best = search::best(&found, &aim, &inputs, 1)[0];
         let grid = candidates::grid(
-            &material.terms.rule(),
-            &material.terms.in_force,
+            inputs.terms.rule(),
+            &inputs.terms.in_force,
             Moves::All,
         );
         let entries: Vec<Entry> = grid.into_iter().map(Entry::new).collect();
-        let seats: Vec<_> = material.seats.iter().collect();
-        for sums in stage::play(&material, &seats, &entries, Part::Fit, "", &Alone) {
+        for sums in stage::play(&inputs, &entries, Part::Fit, "", &Serial) {
             proptest::prop_assert!(best.fit.milli(&cost) <= sums[0].milli(&cost));
         }
     }
@@ -49,15 +48,15 @@ proptest::proptest! {
     fn parts_add_up((halts, _) in some_load(), other in 0_u64..1_000) {
         let mut both = halts.clone();
         both.extend(load(1, "exp:40us", 100, other));
-        let material = material(terms("6.12"), &both);
-        let seats: Vec<_> = material.seats.iter().collect();
-        let knobs = material.terms.default_knobs();
+        let inputs = inputs(terms("6.12"), &both);
+        let seats: Vec<_> = inputs.seats.iter().collect();
+        let knobs = inputs.terms.default_knobs();
         let entries = [Entry::new(knobs), Entry { start: Start::Ceiling, ..Entry::new(knobs) }];
-        let parts = stage::play(&material, &seats, &entries, Part::Whole, "", &Alone);
+        let parts = stage::play(&inputs, &entries, Part::Whole, "", &Serial);
         for (entry, parts) in entries.iter().zip(&parts) {
             let mut expected = Sums::default();
-            for seated in &material.seats {
-                let mut run = stage::kvm(&material.terms, seated, entry).unwrap();
+            for seated in &inputs.seats {
+                let mut run = stage::kvm(&inputs.terms, seated, entry).unwrap();
                 let frame = stage::frame(seated, COST);
                 for sample in &seated.samples {
                     run.step(sample, &frame);
@@ -69,10 +68,11 @@ proptest::proptest! {
         // Each group by itself, and all of them at once.
         let alone = seats.iter().map(|seated| vec![*seated]);
         let groups: Vec<_> = alone.chain([seats.clone()]).collect();
-        let each = stage::play_each(&material, &groups, &entries, Part::Whole, "", &Alone);
+        let each = stage::play_each(&inputs, &groups, &entries, Part::Whole, "", &Serial);
         for (group, sums) in groups.iter().zip(each) {
-            let by_itself = stage::play(&material, group, &entries, Part::Whole, "", &Alone);
-            proptest::prop_assert_eq!(sums, by_itself);
+            let alone = std::slice::from_ref(group);
+            let by_itself = stage::play_each(&inputs, alone, &entries, Part::Whole, "", &Serial);
+            proptest::prop_assert_eq!(&sums, &by_itself[0]);
         }
     }
 
@@ -80,14 +80,14 @@ proptest::proptest! {
     #[test]
     fn company_changes_no_figures((halts, weight) in some_load()) {
         let cost = Cost { latency_weight_milli: weight, ..COST };
-        let material = material(terms("6.12"), &halts);
-        let in_force = Entry::new(material.terms.in_force);
+        let inputs = inputs(terms("6.12"), &halts);
+        let in_force = Entry::new(inputs.terms.in_force);
         let recorded = Entry { ceilings: CeilingsOf::Recorded, ..in_force };
         let high = Entry { start: Start::Ceiling, ..in_force };
         let settings = [in_force, recorded, high, in_force].map(Subject::Setting);
         let policies = ["learned", "learned", "fixed:50us"].map(|name| Subject::Policy(name.parse().unwrap()));
         let all: Vec<Subject> = settings.into_iter().chain(policies).collect();
-        let of = |subjects: &[Subject]| figures(&material, subjects, &cost, &Alone).unwrap();
+        let of = |subjects: &[Subject]| figures(&inputs, subjects, &cost, &Serial).unwrap();
         let together = of(&all);
         for (subject, figures) in all.iter().zip(together) {
             proptest::prop_assert_eq!(&of(std::slice::from_ref(subject))[0], &figures);
@@ -103,11 +103,11 @@ proptest::proptest! {
             max_poll_cpu_percent: Some(limit),
             ..AIM
         };
-        let material = material(terms("6.12"), &halts);
-        let (of, advice) = tune(&material, aim);
-        proptest::prop_assert_eq!(&tune(&material, aim), &(of, advice.clone()));
+        let inputs = inputs(terms("6.12"), &halts);
+        let (of, advice) = tune(&inputs, aim);
+        proptest::prop_assert_eq!(&tune(&inputs, aim), &(of, advice.clone()));
         if let Some(choice) = advice.choice.filter(|_| advice.verdict == Verdict::Change) {
-            let polls = material.judged_wall.poll_cpu_percent(&choice.judged());
+            let polls = inputs.judged_wall.poll_cpu_percent(&choice.judged());
             proptest::prop_assert!(polls <= limit);
             proptest::prop_assert!(choice.two_states(&aim.cost).is_none());
             let against = advice.against_in_force.unwrap();
@@ -131,15 +131,15 @@ fn grids_hold_only_what_a_kernel_has() {
         let version: Version = version.parse().unwrap();
         let rule = Rule::of(version, arch);
         let defaults = Knobs::defaults(version, arch);
-        let reach = Reach::of(&rule);
-        let grid = candidates::grid(&rule, &defaults, Moves::All);
+        let reach = Reach::of(rule);
+        let grid = candidates::grid(rule, &defaults, Moves::All);
         assert!(grid.len() >= least, "{version}: {}", grid.len());
         assert!(grid.len() < 2_048);
         for (number, knobs) in grid.iter().enumerate() {
             assert!(reach.grow_start || knobs.grow_start == defaults.grow_start);
             assert!(reach.adapts || knobs.grow == defaults.grow);
             assert!(!grid[..number].contains(knobs), "{version}: {knobs:?}");
-            for around in candidates::neighbours(&rule, knobs, &[0.5, 2.0], Moves::All) {
+            for around in candidates::neighbours(rule, knobs, &[0.5, 2.0], Moves::All) {
                 assert!(reach.grow_start || around.grow_start == defaults.grow_start);
                 assert!(around.halt_poll_ns <= candidates::LONGEST_NS);
                 assert!(around.halt_poll_ns > 0);
@@ -156,8 +156,8 @@ fn what_a_pass_owes_is_paid_as_a_second_pass_would_have_it() {
         halt.wake_latency_ns = None;
         halt.poll_ns = Some(1_000);
     }
-    let material = material(terms("6.12"), &halts);
-    let seated = &material.seats[0];
+    let inputs = inputs(terms("6.12"), &halts);
+    let seated = &inputs.seats[0];
     let mut recorded = Recorded::default();
     for ((turn, halt), sample) in (0..).zip(&halts).zip(&seated.samples) {
         let again = Sample::new(halt, &seated.table, turn);
@@ -175,11 +175,11 @@ fn what_a_pass_owes_is_paid_as_a_second_pass_would_have_it() {
 fn what_policies_learned_long_ago_is_forgotten() {
     let some = ["exp:60us", "bimodal:0.8:15us:2ms", "phases:20us*200:3ms*50"];
     for (spec, seed) in some.into_iter().zip(1..) {
-        let material = material(terms("6.12"), &load(0, spec, 60_000, seed));
-        let mut subjects = vec![Subject::Setting(Entry::new(material.terms.default_knobs()))];
+        let inputs = inputs(terms("6.12"), &load(0, spec, 60_000, seed));
+        let mut subjects = vec![Subject::Setting(Entry::new(inputs.terms.default_knobs()))];
         let others = [LEARNED, "clairvoyant"];
         subjects.extend(others.map(|spec| Subject::Policy(spec.parse().unwrap())));
-        let after = |warm_up| figures_after(warm_up, &material, &subjects, &COST, &Alone).unwrap();
+        let after = |warm_up| figures_after(warm_up, &inputs, &subjects, &COST, &Serial).unwrap();
         let (all, last) = (after(usize::MAX), after(5_000));
         for ((subject, all), last) in subjects.iter().zip(&all).zip(&last) {
             let cost = |played: &Played| played.sums.milli(&COST) as f64;

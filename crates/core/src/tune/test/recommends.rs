@@ -3,7 +3,7 @@
 use super::*;
 use crate::replay::Sums;
 use crate::replay::calibration::drifts_percent;
-use crate::tune::finalist::Finalist;
+use crate::tune::final_round::Finalist;
 
 /// The judged cost per halt of the choice, and what off and the oracle would pay.
 fn judged_ns(finalist: &Finalist) -> f64 {
@@ -28,55 +28,10 @@ fn under_default(mut halts: Vec<Halt>) -> Vec<Halt> {
 }
 
 #[test]
-fn short_gaps_are_polled_through() {
-    let material = material(terms("6.12"), &load(0, "fixed:20us", 4_000, 1));
-    let (of, advice) = tune(&material, AIM);
-    assert_eq!(advice.verdict, Verdict::Change, "{}", said(&advice));
-    let choice = advice.choice.unwrap();
-    // Each gap is polled to its end, 20 us; off pays the block and its latency, 30 us.
-    assert!(
-        (judged_ns(&choice) - 20_000.0).abs() < 200.0,
-        "{:?}",
-        choice.knobs
-    );
-    assert!(judged_ns(&of.in_force) > 29_000.0);
-    // Off sees halts of 38 us and more: a lower ceiling would never open from there.
-    assert!(choice.knobs.halt_poll_ns >= 38_000, "{:?}", choice.knobs);
-    let share = advice.against_in_force.unwrap().cost_share;
-    assert!(share.high < -0.25 && share.low > -0.40, "{share:?}");
-}
-
-#[test]
 fn long_gaps_are_left_alone_under_off() {
-    let material = material(terms("6.12"), &load(0, "uniform:900us:3ms", 4_000, 2));
-    let (_, advice) = tune(&material, AIM);
+    let inputs = inputs(terms("6.12"), &load(0, "uniform:900us:3ms", 4_000, 2));
+    let (_, advice) = tune(&inputs, AIM);
     assert_eq!(advice.verdict, Verdict::AlreadyBest, "{}", said(&advice));
-}
-
-#[test]
-fn long_gaps_are_not_polled_where_the_default_polls() {
-    // Every 150 us: the default polls all of it to the end, five times what a block costs.
-    let material = material(
-        terms_of_default(),
-        &under_default(load(0, "fixed:150us", 4_000, 3)),
-    );
-    let (_, advice) = tune(&material, AIM);
-    assert_eq!(advice.verdict, Verdict::Change, "{}", said(&advice));
-    let choice = advice.choice.unwrap();
-    assert_eq!(choice.judged().poll_ns, 0, "{:?}", choice.knobs);
-}
-
-#[test]
-fn a_limit_is_obeyed_and_said() {
-    let material = material(
-        terms_of_default(),
-        &under_default(load(0, "fixed:20us", 4_000, 4)),
-    );
-    let (_, advice) = tune(&material, limited(2.0));
-    assert_eq!(advice.verdict, Verdict::ObeyLimit, "{}", said(&advice));
-    let polls = material.judged_wall;
-    let choice = advice.choice.unwrap();
-    assert!(polls.poll_cpu_percent(&choice.judged()) <= 2.0);
 }
 
 #[test]
@@ -88,14 +43,14 @@ fn what_fits_the_first_part_alone_is_rejected() {
         start_ns: halt.start_ns + shift_ns,
         ..halt
     }));
-    let material = material(terms("6.12"), &halts);
-    let (_, advice) = tune(&material, AIM);
+    let inputs = inputs(terms("6.12"), &halts);
+    let (_, advice) = tune(&inputs, AIM);
     assert!(!advice.verdict.changes(), "{}", said(&advice));
 }
 
 #[test]
 fn a_setting_with_two_steady_states_is_rejected() {
-    let material = material(terms("6.12"), &load(0, "bimodal:0.8:15us:2ms", 4_000, 6));
+    let inputs = inputs(terms("6.12"), &load(0, "bimodal:0.8:15us:2ms", 4_000, 6));
     // A window that begins with nothing grows to 15 us and stays there; one that stands at the ceiling
     // stays there too, and polls 200 us of each long gap without success.
     let knobs = Knobs::of([200_000, 2, 15_500, 1]);
@@ -103,10 +58,10 @@ fn a_setting_with_two_steady_states_is_rejected() {
         knobs,
         fit: Sums::default(),
     }];
-    let of = play_final(&material, &found, &[AIM], &Alone);
+    let of = play_final(&inputs, &found, &[AIM], &Serial);
     let two_states = of.others.iter().find(|it| it.knobs == knobs).unwrap();
     assert!(two_states.two_states(&COST).is_some());
-    let advice = advise(&material, &of, &goal(AIM));
+    let advice = advise(&inputs, &of, &goal(AIM));
     assert!(advice.choice.as_ref().is_some_and(|it| it.knobs != knobs));
     let is_it =
         |(of, why): &(Knobs, Rejected)| matches!(why, Rejected::Bistable(..)) && *of == knobs;
@@ -138,8 +93,8 @@ fn corners_have_answers() {
         ("polls cut at once", &all_cut[..], Verdict::Change),
         ("polls unknown", &all_unseen[..], Verdict::AlreadyBest),
     ] {
-        let material = material(terms_of_default(), &under_default(halts.to_vec()));
-        let (of, advice) = tune(&material, AIM);
+        let inputs = inputs(terms_of_default(), &under_default(halts.to_vec()));
+        let (of, advice) = tune(&inputs, AIM);
         assert_eq!(of.in_force.judged().halts, of.default.judged().halts);
         assert_eq!(advice.verdict, verdict, "{what}: {}", said(&advice));
     }
@@ -148,22 +103,14 @@ fn corners_have_answers() {
 #[test]
 fn old_kernels_are_tuned_by_what_they_have() {
     for version in ["4.1", "4.4", "4.19", "5.10", "5.15"] {
-        let material = material(terms(version), &load(0, "fixed:20us", 2_000, 8));
-        let (_, advice) = tune(&material, AIM);
-        assert_eq!(
-            advice.verdict,
-            Verdict::Change,
-            "{version}: {}",
-            said(&advice)
-        );
-        let choice = advice.choice.unwrap();
-        assert!(
-            (judged_ns(&choice) - 20_000.0).abs() < 500.0,
-            "{version}: {:?}",
-            choice.knobs
-        );
+        let inputs = inputs(terms(version), &load(0, "fixed:20us", 2_000, 8));
+        let (_, advice) = tune(&inputs, AIM);
+        let said = said(&advice);
+        assert_eq!(advice.verdict, Verdict::Change, "{version}: {said}");
+        let cost_ns = judged_ns(&advice.choice.unwrap());
+        assert!((cost_ns - 20_000.0).abs() < 500.0, "{version}: {cost_ns}");
     }
-    let none = material(terms("3.19"), &load(0, "fixed:20us", 200, 8));
+    let none = inputs(terms("3.19"), &load(0, "fixed:20us", 200, 8));
     assert_eq!(tune(&none, AIM).1.verdict, Verdict::NoPolling);
 }
 
@@ -174,10 +121,10 @@ fn a_vms_own_ceiling_is_not_moved() {
         halt.ceiling_ns = Some(10_000);
         halt.ceiling_source = CeilingSource::Cap;
     }
-    let material = material(terms("6.12"), &halts);
+    let inputs = inputs(terms("6.12"), &halts);
     let entry = Entry::new(candidates::fixed(100_000));
-    assert_eq!(entry.ceiling_ns(&material.seats[0]), 10_000);
-    let (_, advice) = tune(&material, AIM);
+    assert_eq!(entry.ceiling_ns(&inputs.seats[0]), 10_000);
+    let (_, advice) = tune(&inputs, AIM);
     assert!(!advice.verdict.changes(), "{}", said(&advice));
 }
 
@@ -188,11 +135,8 @@ fn a_long_capture_is_thinned_by_stretches_of_time() {
     let keep = Keep::at_most(2_500, 10_000, span_ns);
     let thinned = gathered(terms("6.12"), keep, &halts);
     assert_eq!(thinned.halts() + thinned.skipped, 10_000);
-    assert!(
-        (2_400..2_600).contains(&thinned.halts()),
-        "{}",
-        thinned.halts()
-    );
+    let kept = thinned.halts();
+    assert!((2_400..2_600).contains(&kept), "{kept}");
     let (_, advice) = tune(&thinned, AIM);
     assert_eq!(advice.verdict, Verdict::Change);
 }
@@ -208,8 +152,8 @@ fn a_search_for_a_ceiling_moves_nothing_else() {
         ..terms("6.12")
     };
     let in_force = terms.in_force;
-    let material = material(terms, &halts);
-    let (of, advice) = tune(&material, AIM);
+    let inputs = inputs(terms, &halts);
+    let (of, advice) = tune(&inputs, AIM);
     assert_eq!(advice.verdict, Verdict::Change, "{}", said(&advice));
     for finalist in &of.others {
         let with_ceiling = Knobs {
@@ -222,13 +166,13 @@ fn a_search_for_a_ceiling_moves_nothing_else() {
 
 #[test]
 fn nobody_is_told_to_poll_with_cpus_that_are_not_there() {
-    let material = material(terms("6.12"), &load(0, "fixed:20us", 4_000, 13));
+    let inputs = inputs(terms("6.12"), &load(0, "fixed:20us", 4_000, 13));
     let aim = Aim {
         drifts_percent: drifts_percent(false),
         possible_poll_cpu_percent: Some(30.0),
         ..AIM
     };
-    let (of, advice) = tune(&material, aim);
+    let (of, advice) = tune(&inputs, aim);
     // What is in force does not poll: that is no reason to change it.
     assert!(!advice.verdict.changes(), "{}", said(&advice));
     assert_eq!(of.in_force.judged().poll_ns, 0);

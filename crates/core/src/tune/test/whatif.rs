@@ -3,7 +3,7 @@
 use super::*;
 use crate::tune::whatif::{self, Shape};
 
-fn two_vms() -> Material {
+fn two_vms() -> Inputs {
     let mut halts = load(0, "bimodal:0.7:20us:150us", 3_000, 5);
     halts.extend(load(1, "exp:60us", 2_500, 6));
     halts.extend(load(2, "fixed:2ms", 120, 7));
@@ -18,16 +18,16 @@ fn two_vms() -> Material {
         in_force,
         ..terms("6.12")
     };
-    material(terms, &halts)
+    inputs(terms, &halts)
 }
 
 /// A setting has the figures that the search gave it, and its VMs are parts of the whole.
 #[test]
 fn the_grid_has_the_figures_of_the_search() {
-    let material = two_vms();
-    let (of, advice) = tune(&material, AIM);
+    let inputs = two_vms();
+    let (of, advice) = tune(&inputs, AIM);
     let choice = advice.choice.as_ref().map(|choice| choice.knobs);
-    let grid = whatif::play(&material, &of, choice, 2, &Alone);
+    let grid = whatif::play(&inputs, &of, choice, 2, &Serial);
     assert_eq!(grid.cells.len(), grid.ceilings_ns.len() * grid.shapes.len());
     assert_eq!(grid.vms, [VmIndex(0), VmIndex(1)]);
     let mut met = 0;
@@ -58,10 +58,10 @@ fn a_first_window_at_the_ceiling_moves_with_it() {
         shrink: 1,
     };
     assert_eq!(fixed.with(50_000), candidates::fixed(50_000));
-    let material = two_vms();
-    let (of, _) = tune(&material, AIM);
+    let inputs = two_vms();
+    let (of, _) = tune(&inputs, AIM);
     let fixed_of_search = Some(candidates::fixed(47_000));
-    let grid = whatif::play(&material, &of, fixed_of_search, 9, &Alone);
+    let grid = whatif::play(&inputs, &of, fixed_of_search, 9, &Serial);
     assert!(grid.shapes.contains(&fixed) && grid.ceilings_ns.contains(&47_000));
     assert_eq!(grid.vms.len(), 3);
 }
@@ -69,11 +69,11 @@ fn a_first_window_at_the_ceiling_moves_with_it() {
 /// Where only a ceiling is sought, nothing else moves.
 #[test]
 fn a_ceiling_alone_has_one_shape() {
-    let mut material = two_vms();
-    material.terms.ceiling_only = true;
-    let (of, _) = tune(&material, AIM);
-    let grid = whatif::play(&material, &of, None, 1, &Alone);
-    let in_force = &material.terms.in_force;
+    let mut inputs = two_vms();
+    inputs.terms.ceiling_only = true;
+    let (of, _) = tune(&inputs, AIM);
+    let grid = whatif::play(&inputs, &of, None, 1, &Serial);
+    let in_force = &inputs.terms.in_force;
     assert!(grid.shapes.iter().all(|shape| shape.grow == in_force.grow));
     assert_eq!(grid.shapes.len(), 1, "{:?}", grid.shapes);
 }

@@ -51,25 +51,13 @@ impl Governor {
             waited: !met,
             window_ns: Some(limit_ns),
             window_next_ns: Some(adjusted.limit_ns),
-            change: match adjusted.call {
-                None => WindowCall::None,
-                Some(call) if call.grow => WindowCall::Grow,
-                Some(_) => WindowCall::Shrink,
-            },
+            change: adjusted.call.into(),
             poll_ns: Some(poll_ns),
             polled: Some(polled),
             ..Halt::default()
         };
         self.now_ns += halt_ns + 1_000;
-        let row = adjusted.call.map(|call| WindowChange {
-            time_ns: halt.end_ns(),
-            vm: None,
-            vcpu: None,
-            tid: halt.tid,
-            grow: call.grow,
-            old_ns: call.old,
-            new_ns: call.new,
-        });
+        let row = adjusted.call.map(|call| call.row(&halt));
         (halt, row)
     }
 }
@@ -82,23 +70,13 @@ fn verifier(params: Params) -> Verifier {
     })
 }
 
-fn any_params() -> impl Strategy<Value = Params> {
-    (
-        prop_oneof![Just(0), 1..400_000_u32],
-        0..4_u32,
-        0..300_000_u32,
-        0..4_u32,
-        any::<bool>(),
-    )
-        .prop_map(
-            |(guest_halt_poll_ns, grow, grow_start, shrink, allow_shrink)| Params {
-                guest_halt_poll_ns,
-                grow,
-                grow_start,
-                shrink,
-                allow_shrink,
-            },
-        )
+prop_compose! {
+    fn any_params()(
+        guest_halt_poll_ns in prop_oneof![Just(0), 1..400_000_u32], grow in 0..4_u32,
+        grow_start in 0..300_000_u32, shrink in 0..4_u32, allow_shrink in any::<bool>(),
+    ) -> Params {
+        Params { guest_halt_poll_ns, grow, grow_start, shrink, allow_shrink }
+    }
 }
 
 proptest! {
@@ -190,15 +168,12 @@ fn without_cpuidles_own_numbers_calls_are_checked_and_times_need_not_be_exact() 
         change: WindowCall::Shrink,
         ..Halt::default()
     };
-    let call = |new_ns| WindowChange {
-        time_ns: 0,
-        vm: None,
-        vcpu: None,
-        tid: Tid(0),
+    let shrink = |new| Call {
         grow: false,
-        old_ns: 0,
-        new_ns,
+        old: 0,
+        new,
     };
+    let call = |new| shrink(new).row(&period(0));
     verifier.period(&period(0), Some(&call(0)));
     let matched = verifier.period(&period(10_000), Some(&call(0)));
     assert_eq!(matched, Verdict::Matched(Transition::Shrink));

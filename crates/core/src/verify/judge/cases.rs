@@ -1,8 +1,8 @@
 //! The settings that were possible in a halt.
 
 use crate::event::{CeilingSource, Halt};
-use crate::kvm::Knobs;
 use crate::kvm::ceiling::CeilingRule;
+use crate::kvm::{Knobs, Observed, Step};
 use crate::parameter::Parameter;
 use crate::verify::Setup;
 
@@ -32,6 +32,26 @@ pub(super) struct Case {
     pub(super) entry_ceiling: u32,
     pub(super) ceiling: u32,
     pub(super) knobs: Knobs,
+}
+
+impl Case {
+    /// What the rule does with a halt that begins after a window of `before`: the window in force, and the step.
+    pub(super) fn step(
+        &self,
+        setup: &Setup,
+        halt: &Halt,
+        before: u32,
+        allowed: bool,
+    ) -> (u32, Step) {
+        let observed = Observed {
+            halt_ns: halt.halt_ns,
+            valid: halt.valid,
+            allowed,
+        };
+        let window = setup.rule.entry(before, self.entry_ceiling);
+        let step = (setup.rule).after(&self.knobs, self.ceiling, window, observed);
+        (window, step)
+    }
 }
 
 /// When the kernel read the settings, at the earliest and at the latest.

@@ -139,7 +139,6 @@ fn is_for_now(error: &io::Error) -> bool {
     matches!(error.kind(), Interrupted | ResourceBusy | WouldBlock)
 }
 
-/// The ring, which shows nothing of itself.
 struct Uring(IoUring);
 
 impl std::fmt::Debug for Uring {

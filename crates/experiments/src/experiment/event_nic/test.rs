@@ -1,4 +1,4 @@
-//! Whoever serves: every frame comes back as it was sent, and exits are those of the driver's registers.
+//! With each backend every frame comes back as it was sent, and exits are those of the driver's registers.
 
 use super::*;
 use crate::experiment::test::trials::Trials;
@@ -23,7 +23,7 @@ fn all_backends_carry_the_same_and_only_one_exits_to_send() {
             let sends = ended.exits_to_vmm() - registers;
             let in_exit = variant % BACKENDS.len() == 3;
             assert_eq!(sends > 0, in_exit, "{variant}, {rounds}: {sends}");
-            assert_eq!(ended.counts.hlts, u64::from(ended.interrupts));
+            assert_eq!(ended.counts.halts, u64::from(ended.interrupts));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::experiment::test::trials::Trials;
+use crate::vcpu_counts::userspace;
 
 #[test]
 fn only_the_controllers_own_exits_go_away() {
@@ -12,7 +13,7 @@ fn only_the_controllers_own_exits_go_away() {
     for variant in 0..4 {
         let ended = handle(&trials.of(variant), Some(rounds)).unwrap();
         assert_eq!((ended.rounds, ended.interrupts), (rounds, rounds));
-        let ports = ended.counts.userspace["KVM_EXIT_IO"];
+        let ports = userspace(&ended.counts)["KVM_EXIT_IO"];
         // The last exit is the guest's end; initialization takes ten.
         let (accesses, initialization) = if variant % 2 == 0 { (4, 10) } else { (0, 0) };
         assert_eq!(

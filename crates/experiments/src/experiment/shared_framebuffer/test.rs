@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::experiment::test::trials::Trials;
+use crate::vcpu_counts::userspace;
 
 #[test]
 fn both_leave_the_same_screen_and_only_one_exits() {
@@ -19,7 +20,7 @@ fn both_leave_the_same_screen_and_only_one_exits() {
         assert!(exits.screen.pixels() == shared.screen.pixels(), "{rounds}");
         let writes = u64::from(rounds * paint::WRITES);
         assert_eq!(exits.ended.exits_to_vmm(), writes);
-        assert_eq!(exits.ended.counts.userspace["KVM_EXIT_MMIO"], writes);
+        assert_eq!(userspace(&exits.ended.counts)["KVM_EXIT_MMIO"], writes);
         assert_eq!(shared.ended.exits_to_vmm(), 0);
     }
 }

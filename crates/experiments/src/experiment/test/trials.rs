@@ -17,12 +17,11 @@ impl Trials {
     /// `None`, and the word that the test is skipped, where no VM can run.
     #[expect(clippy::print_stdout, reason = "a skipped test must say so")]
     pub(in crate::experiment) fn here() -> Option<Self> {
-        if let Err(error) = haltwise_lab::vm::open() {
-            println!("skipped: {error}");
-            return None;
-        }
-        let interrupt = Event::new().unwrap();
-        Some(Self { interrupt })
+        let opened = haltwise_lab::vm::open();
+        let opened = opened.inspect_err(|error| println!("skipped: {error}"));
+        opened.ok().map(|_| Self {
+            interrupt: Event::new().unwrap(),
+        })
     }
 
     pub(in crate::experiment) fn of(&self, variant: usize) -> Trial<'_> {

@@ -7,9 +7,9 @@ use haltwise_core::hist::{KERNEL_BUCKETS, LogHist, bucket_high};
 use haltwise_core::ids::Tid;
 
 use super::super::record::Place;
-use super::skel::types::{exit_cell, exit_key};
+use crate::bpf::skel::exits::types::{exit_cell, exit_key};
+use crate::bytes::{u32_at, u32s_at, u64_at};
 
-/// Size of a cell, in bytes.
 pub(super) const SIZE: usize = size_of::<exit_cell>();
 const _: () = assert!(
     SIZE == 40 + 2 * 4 + 4 * 8 + KERNEL_BUCKETS * 4,
@@ -18,39 +18,36 @@ const _: () = assert!(
 
 const NO_REASON: u32 = u32::MAX;
 
-/// Who and what a cell counts.
+/// Owner of the counted exits, as the kernel knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Key {
-    /// Address of `struct kvm`, as identity only.
-    pub(super) kvm: u64,
-    /// Address of `struct kvm_vcpu`; 0 if it was not known.
-    pub(super) vcpu: u64,
-    pub(super) vcpu_id: u32,
-    pub(super) tid: u32,
-    pub(super) tgid: u32,
-    pub(super) cause: Cause,
+pub(in crate::bpf) struct Who {
+    /// Address of `struct kvm`, as identity only; 0 where the vCPU is not known.
+    pub(in crate::bpf) kvm: u64,
+    /// Address of `struct kvm_vcpu`; 0 where it is not known.
+    pub(in crate::bpf) vcpu: u64,
+    /// Its number, where it is known.
+    pub(in crate::bpf) vcpu_id: u32,
+    pub(in crate::bpf) tid: u32,
+    pub(in crate::bpf) tgid: u32,
 }
 
-/// All that a cell counted so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cell {
-    pub(super) key: Key,
-    pub(super) count: u64,
-    sum_ns: u64,
-    user_ns: u64,
+    pub(super) who: Who,
+    cause: Cause,
     max_ns: u64,
-    hist: Vec<u32>,
+    counted: Counted,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ReportedCell {
+pub(super) struct Counted {
     count: u64,
     sum_ns: u64,
     user_ns: u64,
     hist: Vec<u32>,
 }
 
-impl Default for ReportedCell {
+impl Default for Counted {
     fn default() -> Self {
         Self {
             count: 0,
@@ -61,55 +58,45 @@ impl Default for ReportedCell {
     }
 }
 
-fn word(bytes: &[u8], offset: usize) -> Option<u32> {
-    let bytes = bytes.get(offset..offset + 4)?;
-    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
-}
-
-fn long(bytes: &[u8], offset: usize) -> Option<u64> {
-    let bytes = bytes.get(offset..offset + 8)?;
-    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-}
-
 impl Cell {
     /// `None` of bytes that are no cell. `is_other`: the one that takes what finds no room.
     pub(super) fn decode(bytes: &[u8], is_other: bool) -> Option<Self> {
         const KEY: usize = offset_of!(exit_cell, key);
-        let kind = match word(bytes, KEY + offset_of!(exit_key, kind))? {
+        let word = |offset| u32_at(bytes, offset);
+        let long = |offset| u64_at(bytes, offset);
+        let kind = match word(KEY + offset_of!(exit_key, kind))? {
             _ if is_other => Kind::Other,
             code => Kind::from_code(code)?,
         };
-        let isa = Isa::from_code(word(bytes, KEY + offset_of!(exit_key, isa))?);
-        let reason = word(bytes, KEY + offset_of!(exit_key, reason))?;
-        let sub = long(bytes, KEY + offset_of!(exit_key, sub))?;
+        let isa = Isa::from_code(word(KEY + offset_of!(exit_key, isa))?);
+        let reason = word(KEY + offset_of!(exit_key, reason))?;
+        let sub = long(KEY + offset_of!(exit_key, sub))?;
         // SVM's own invalid_guest_state is the same number, and is a reason.
         let has_reason = match kind {
             Kind::Entry | Kind::LoneEntry | Kind::InjVirq | Kind::Other => false,
             _ => reason != NO_REASON || isa == Isa::Svm,
         };
-        let (hist, _) = bytes
-            .get(offset_of!(exit_cell, hist)..)?
-            .get(..KERNEL_BUCKETS * 4)?
-            .as_chunks::<4>();
         Some(Self {
-            key: Key {
-                kvm: long(bytes, KEY + offset_of!(exit_key, kvm))?,
-                vcpu: long(bytes, KEY + offset_of!(exit_key, vcpu))?,
-                vcpu_id: word(bytes, offset_of!(exit_cell, vcpu_id))?,
-                tid: word(bytes, KEY + offset_of!(exit_key, tid))?,
-                tgid: word(bytes, offset_of!(exit_cell, tgid))?,
-                cause: Cause {
-                    kind,
-                    isa,
-                    reason: has_reason.then_some(reason),
-                    sub: kind.is_sub().then_some(sub),
-                },
+            who: Who {
+                kvm: long(KEY + offset_of!(exit_key, kvm))?,
+                vcpu: long(KEY + offset_of!(exit_key, vcpu))?,
+                vcpu_id: word(offset_of!(exit_cell, vcpu_id))?,
+                tid: word(KEY + offset_of!(exit_key, tid))?,
+                tgid: word(offset_of!(exit_cell, tgid))?,
             },
-            count: long(bytes, offset_of!(exit_cell, count))?,
-            sum_ns: long(bytes, offset_of!(exit_cell, sum_ns))?,
-            user_ns: long(bytes, offset_of!(exit_cell, user_ns))?,
-            max_ns: long(bytes, offset_of!(exit_cell, max_ns))?,
-            hist: hist.iter().map(|word| u32::from_ne_bytes(*word)).collect(),
+            cause: Cause {
+                kind,
+                isa,
+                reason: has_reason.then_some(reason),
+                sub: kind.is_sub().then_some(sub),
+            },
+            max_ns: long(offset_of!(exit_cell, max_ns))?,
+            counted: Counted {
+                count: long(offset_of!(exit_cell, count))?,
+                sum_ns: long(offset_of!(exit_cell, sum_ns))?,
+                user_ns: long(offset_of!(exit_cell, user_ns))?,
+                hist: u32s_at(bytes, offset_of!(exit_cell, hist), KERNEL_BUCKETS)?,
+            },
         })
     }
 
@@ -119,14 +106,15 @@ impl Cell {
     /// The kernel's 32-bit counts may have wrapped once.
     pub(super) fn since(
         &self,
-        told: &mut ReportedCell,
+        told: &mut Counted,
         time_ns: u64,
         interval_ns: u64,
         place: impl FnOnce() -> Place,
     ) -> Option<Exits> {
-        let count = self.count.wrapping_sub(told.count);
-        let sum_ns = self.sum_ns.wrapping_sub(told.sum_ns);
-        let grown = self.hist.iter().zip(&told.hist);
+        let now = &self.counted;
+        let count = now.count.wrapping_sub(told.count);
+        let sum_ns = now.sum_ns.wrapping_sub(told.sum_ns);
+        let grown = now.hist.iter().zip(&told.hist);
         let grown: Vec<u64> = grown
             .map(|(now, then)| u64::from(now.wrapping_sub(*then)))
             .collect();
@@ -141,21 +129,16 @@ impl Cell {
             Some(_) => self.max_ns,
             None => 0,
         };
-        let user_ns = self.user_ns.wrapping_sub(told.user_ns);
+        let user_ns = now.user_ns.wrapping_sub(told.user_ns);
         let place = place();
-        *told = ReportedCell {
-            count: self.count,
-            sum_ns: self.sum_ns,
-            user_ns: self.user_ns,
-            hist: self.hist.clone(),
-        };
+        *told = now.clone();
         Some(Exits {
             time_ns,
             interval_ns,
             vm: place.vm,
             vcpu: place.vcpu,
-            tid: Tid(self.key.tid),
-            cause: self.key.cause,
+            tid: Tid(self.who.tid),
+            cause: self.cause,
             count,
             user_ns,
             handling_ns: LogHist::from_parts(grown, sum_ns, max_ns).unwrap_or_default(),

@@ -1,18 +1,17 @@
 //! Loading and attaching the programs: only those that what was asked for needs.
 
-use std::mem::MaybeUninit;
-
 use haltwise_core::exit::SubKey;
 use haltwise_core::ids::Pid;
 use haltwise_core::recording::Missing;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, MapMut, OpenObject, ProgramMut};
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{MapCore, MapFlags, ProgramMut};
 
-use super::skel::{ExitsProgs, ExitsSkel, ExitsSkelBuilder, OpenExitsSkel};
-use crate::bpf::attach::{explain, hush_libbpf};
+use crate::bpf::attach::{explain, open};
 use crate::bpf::links::Links;
+use crate::bpf::skel::exits::{ExitsProgs, ExitsSkel, ExitsSkelBuilder, OpenExitsSkel};
 use crate::collector::CollectError;
 use crate::exits::ExitOptions;
+use crate::opaque::Opaque;
 
 /// Cells made for each vCPU that runs already: a guest rarely has as many reasons.
 const CELLS_PER_VCPU: usize = 32;
@@ -22,72 +21,22 @@ const CELLS_SPARE: usize = 4096;
 /// The programs keep their numbers in 16 bits.
 const CELLS_MOST: usize = 60_000;
 
-/// The programs, attached. Dropping the links detaches them.
-pub(super) struct Loaded {
-    pub(super) skel: ExitsSkel<'static>,
-    pub(super) links: Links,
-    pub(super) missing: Vec<Missing>,
-}
-
-impl std::fmt::Debug for Loaded {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Loaded")
-            .field("programs", &self.links.len())
-            .field("missing", &self.missing)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Loaded {
-    /// Bytes of keys and values of the two tables of counts.
-    pub(super) fn table_bytes(&self) -> u64 {
-        let maps = &self.skel.maps;
-        size_of_table(&maps.cells) + size_of_table(&maps.cell_of)
-    }
-
-    /// Threads that have begun to run a vCPU.
-    pub(super) fn threads_begun(&self) -> u32 {
-        let bss = self.skel.maps.bss_data.as_ref();
-        bss.map_or(0, |bss| bss.threads_begun)
-    }
-
-    pub(super) fn cells_given(&self) -> u32 {
-        let bss = self.skel.maps.bss_data.as_ref();
-        // The two that are none's and everybody's do not count; racing threads may have gone beyond.
-        bss.map_or(0, |bss| bss.cells_last.min(bss.cells_max.saturating_sub(2)))
-    }
-}
-
-fn size_of_table(map: &MapMut<'_>) -> u64 {
-    u64::from(map.max_entries()) * u64::from(map.key_size() + map.value_size())
-}
-
 pub(super) fn load(
     options: &ExitOptions,
     vms: &[Pid],
     vcpus: usize,
-) -> Result<Loaded, CollectError> {
-    hush_libbpf();
-    // As the halt collector's: a few words, once or twice in the life of a process.
-    let place: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = ExitsSkelBuilder::default()
-        .open(place)
-        .map_err(|error| explain("open the BPF programs for exits", &error))?;
+) -> Result<Opaque<ExitsSkel<'static>>, CollectError> {
+    let open = open(ExitsSkelBuilder::default());
+    let mut open = open.map_err(explain("open the BPF programs for exits"))?;
     settle(&mut open, options, vms, vcpus)?;
-    let skel = open
-        .load()
-        .map_err(|error| explain("load the BPF programs for exits", &error))?;
+    let skel = open.load();
+    let skel = skel.map_err(explain("load the BPF programs for exits"))?;
     for vm in vms {
         let wanted = &skel.maps.wanted;
         let noted = wanted.update(&vm.0.to_ne_bytes(), &[1], MapFlags::ANY);
-        noted.map_err(|error| explain("note whose exits are wanted", &error))?;
+        noted.map_err(explain("note whose exits are wanted"))?;
     }
-    let (links, missing) = attach(&skel.progs, options);
-    Ok(Loaded {
-        skel,
-        links,
-        missing,
-    })
+    Ok(Opaque(skel))
 }
 
 fn cells_for(options: &ExitOptions, vcpus: usize) -> u32 {
@@ -111,14 +60,9 @@ fn settle(
         settings.filter_by_process = !vms.is_empty();
     }
     let cells = cells_for(options, vcpus);
-    open.maps
-        .cells
-        .set_max_entries(cells)
-        .map_err(|error| explain("size the table of exits", &error))?;
-    open.maps
-        .cell_of
-        .set_max_entries(cells)
-        .map_err(|error| explain("size the table of exits", &error))?;
+    let sized = open.maps.cells.set_max_entries(cells);
+    let sized = sized.and_then(|()| open.maps.cell_of.set_max_entries(cells));
+    sized.map_err(explain("size the table of exits"))?;
     if let Some(settings) = open.maps.bss_data.as_deref_mut() {
         settings.cells_max = cells;
         settings.cells_max_subs = cells - cells_for(&ExitOptions::default(), vcpus).min(cells / 2);
@@ -135,56 +79,32 @@ fn settle(
     Ok(())
 }
 
-/// A program and what is missing without it.
-type Part<'a> = (&'a ProgramMut<'a>, &'static str, &'static str);
-
 /// Attaches what was loaded. A part that a kernel lacks is missing, and no error.
-fn attach(progs: &ExitsProgs<'_>, options: &ExitOptions) -> (Links, Vec<Missing>) {
-    let always: [Part<'_>; 5] = [
+pub(super) fn attach(progs: &ExitsProgs<'_>, options: &ExitOptions) -> (Links, Vec<Missing>) {
+    let always = [
         (
             &progs.on_userspace_exit,
-            "kvm_userspace_exit",
             "time in user space is not separated",
         ),
         (
             &progs.on_fpu,
-            "kvm_fpu",
             "time in user space holds the way back into the guest",
         ),
-        (
-            &progs.on_injection,
-            "kvm_inj_virq",
-            "injected interrupts are not counted",
-        ),
-        (
-            &progs.on_emulation,
-            "kvm_emulate_insn",
-            "emulated instructions are not counted",
-        ),
+        (&progs.on_injection, "injected interrupts are not counted"),
+        (&progs.on_emulation, "emulated instructions are not counted"),
         (
             &progs.on_entry,
-            "kvm_entry",
             "entries are not counted, and exits have no times",
         ),
     ];
     let wanted = subs(progs)
         .into_iter()
         .filter(|(key, _)| options.sub_keys.contains(key))
-        .map(|(_, part)| part);
+        .map(|(_, program)| (program, "no exit details"));
     let mut links = Links::none();
     let mut missing = Vec::new();
-    let mut book =
-        |attached: libbpf_rs::Result<Link>, tracepoint: &str, without_it: &str| match attached {
-            Ok(link) => links.push(link),
-            Err(error) => missing.push(Missing {
-                field: "exits".to_owned(),
-                reason: format!(
-                    "{without_it}: tracepoint {tracepoint} cannot be attached ({error})"
-                ),
-            }),
-        };
-    for (program, tracepoint, without_it) in wanted.chain(always) {
-        book(program.attach(), tracepoint, without_it);
+    for (program, without_it) in wanted.chain(always) {
+        missing.extend(links.attach(program, "exits", without_it));
     }
     // Exits last, so that the first finds everything else in place. Older kernels tell more with an
     // exit: where the program for those cannot be attached, the other can.
@@ -193,27 +113,19 @@ fn attach(progs: &ExitsProgs<'_>, options: &ExitOptions) -> (Links, Vec<Missing>
         Some(Ok(link)) => Ok(link),
         _ => progs.on_exit.attach(),
     };
-    book(exits, "kvm_exit", "exits are not counted");
+    missing.extend(links.keep(exits, "kvm_exit", "exits", "exits are not counted"));
     (links, missing)
 }
 
 /// The programs that tell what exits were about.
-fn subs<'a>(progs: &'a ExitsProgs<'_>) -> [(SubKey, Part<'a>); 7] {
+fn subs<'a>(progs: &'a ExitsProgs<'_>) -> [(SubKey, &'a ProgramMut<'a>); 7] {
     [
-        (SubKey::Msr, (&progs.on_msr, "kvm_msr", NO_SUB)),
-        (SubKey::Pio, (&progs.on_pio, "kvm_pio", NO_SUB)),
-        (SubKey::Mmio, (&progs.on_mmio, "kvm_mmio", NO_SUB)),
-        (
-            SubKey::Gpa,
-            (&progs.on_page_fault, "kvm_page_fault", NO_SUB),
-        ),
-        (
-            SubKey::Hypercall,
-            (&progs.on_hypercall, "kvm_hypercall", NO_SUB),
-        ),
-        (SubKey::Vector, (&progs.on_vector, "kvm_inj_virq", NO_SUB)),
-        (SubKey::Cpuid, (&progs.on_cpuid, "kvm_cpuid", NO_SUB)),
+        (SubKey::Msr, &progs.on_msr),
+        (SubKey::Pio, &progs.on_pio),
+        (SubKey::Mmio, &progs.on_mmio),
+        (SubKey::Gpa, &progs.on_page_fault),
+        (SubKey::Hypercall, &progs.on_hypercall),
+        (SubKey::Vector, &progs.on_vector),
+        (SubKey::Cpuid, &progs.on_cpuid),
     ]
 }
-
-const NO_SUB: &str = "no exit details";

@@ -11,6 +11,7 @@ use std::sync::Barrier;
 use haltwise_core::event::Lost;
 use haltwise_core::exit::{Exits, SubKey};
 use haltwise_core::ids::{Pid, VcpuId, VmIndex};
+use libbpf_rs::{MapCore, MapMut};
 
 use super::super::cost::start_timing;
 use super::super::on_request::{in_a_thread, run};
@@ -35,11 +36,7 @@ pub struct Synthetic {
 #[derive(Debug)]
 pub struct Played {
     pub rows: Vec<Exits>,
-    /// Time of the two programs together for one exit and its entry, as the kernel measures it, less
-    /// `measuring_ns`.
-    pub ns_per_exit: f64,
-    /// What the kernel measures of two programs that do nothing: its own looks at the clock.
-    pub measuring_ns: f64,
+    pub timed: Timed,
     /// Bytes that the kernel's tables take: fixed when they are loaded.
     pub table_bytes: u64,
 }
@@ -51,31 +48,33 @@ const SVM: u64 = 2;
 /// kernels do, where the reason is one of them.
 pub fn play(wanted: Synthetic) -> Result<Played, CollectError> {
     let mut counter = counter(wanted.expected_vcpus, &ExitOptions::default())?;
-    let progs = &counter.loaded.skel.progs;
+    let progs = &counter.skel.progs;
     // KVM puts the guest's FPU away at the end of KVM_RUN: nothing to do.
     let programs = [
         progs.on_exit_before.as_fd(),
         progs.on_entry.as_fd(),
         progs.on_fpu.as_fd(),
     ];
-    let Timed {
-        ns_per_exit,
-        measuring_ns,
-    } = time(programs, wanted)?;
-    let table_bytes = counter.loaded.table_bytes();
+    let timed = time(programs, wanted)?;
+    let maps = &counter.skel.maps;
+    let table_bytes = [&maps.cells, &maps.cell_of].map(size_of_table);
     Ok(Played {
         rows: rows(&mut counter)?,
-        ns_per_exit,
-        measuring_ns,
-        table_bytes,
+        timed,
+        table_bytes: table_bytes.into_iter().sum(),
     })
+}
+
+fn size_of_table(map: &MapMut<'_>) -> u64 {
+    u64::from(map.max_entries()) * u64::from(map.key_size() + map.value_size())
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct Timed {
-    /// As in [`Played`].
+    /// Time of the two programs together for one exit and its entry, as the kernel measures it, less
+    /// `measuring_ns`.
     pub ns_per_exit: f64,
-    /// As in [`Played`].
+    /// What the kernel measures of two programs that do nothing: its own looks at the clock.
     pub measuring_ns: f64,
 }
 
@@ -101,7 +100,7 @@ pub fn time(programs: [BorrowedFd<'_>; 3], wanted: Synthetic) -> Result<Timed, C
         }
         Ok(())
     });
-    played.map_err(failed)?;
+    played.map_err(CollectError::failed("play exits"))?;
     drop(timing);
     let [exits, entries, idle] = programs.map(run_count);
     let measuring_ns = 2.0 * idle.time_ns as f64 / idle.count.max(1) as f64;
@@ -139,7 +138,7 @@ pub fn play_telling(
 ) -> Result<(Vec<Exits>, Vec<Lost>), CollectError> {
     let options = ExitOptions { sub_keys };
     let mut counter = counter(1, &options)?;
-    let progs = &counter.loaded.skel.progs;
+    let progs = &counter.skel.progs;
     let (exit, entry) = (progs.on_exit_before.as_fd(), progs.on_entry.as_fd());
     let (returned, fpu) = (progs.on_userspace_exit.as_fd(), progs.on_fpu.as_fd());
     let msr = progs.on_msr.autoload().then(|| progs.on_msr.as_fd());
@@ -155,7 +154,7 @@ pub fn play_telling(
         }
     };
     for steps in threads {
-        in_a_thread(steps, step).map_err(failed)?;
+        in_a_thread(steps, step).map_err(CollectError::failed("play exits"))?;
     }
     Ok((rows(&mut counter)?, counter.lost(clock::monotonic_ns())?))
 }
@@ -175,13 +174,6 @@ fn rows(counter: &mut ExitCounter) -> Result<Vec<Exits>, CollectError> {
         vcpu: Some(VcpuId(who.tid)),
     };
     counter.read(&mut |who| place(who))
-}
-
-fn failed(source: io::Error) -> CollectError {
-    CollectError::Failed {
-        what: "play exits".to_owned(),
-        source,
-    }
 }
 
 /// Where a vCPU's `struct kvm_vcpu` would lie. It cannot be read, which the programs must bear.

@@ -4,11 +4,12 @@
 
 use std::mem::{offset_of, size_of};
 
-use haltwise_core::decode::idle::{LimitChange, Period};
+use haltwise_core::decode::idle::Period;
 use haltwise_core::event::{Halt, WakeSource, WindowChange};
+use haltwise_core::kvm::Call;
 
-use super::skel::types::{idle_flag, idle_record};
-use crate::bpf::record::{u32_at, u64_at};
+use crate::bpf::skel::idle::types::{idle_flag, idle_record};
+use crate::bytes::{u32_at, u64_at};
 
 pub(super) const SIZE: usize = size_of::<idle_record>();
 const _: () = assert!(
@@ -23,10 +24,10 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Period> {
     let flags = u32_of(offset_of!(idle_record, flags))?;
     let has = |flag: idle_flag| flags & flag.0 != 0;
     let limit = |ns: u32| has(idle_flag::IDLE_LIMIT_KNOWN).then_some(ns);
-    let change = LimitChange {
+    let change = Call {
         grow: has(idle_flag::IDLE_GREW),
-        old_ns: u32_of(offset_of!(idle_record, change_old_ns))?,
-        new_ns: u32_of(offset_of!(idle_record, change_new_ns))?,
+        old: u32_of(offset_of!(idle_record, change_old_ns))?,
+        new: u32_of(offset_of!(idle_record, change_new_ns))?,
     };
     let wake_ns = u64_of(offset_of!(idle_record, wake_ns))?;
     Some(Period {
@@ -63,7 +64,7 @@ fn wake(has: impl Fn(idle_flag) -> bool) -> WakeSource {
 pub fn fuzz_idle(bytes: &[u8]) -> Option<(Halt, Option<WindowChange>)> {
     let period = decode(bytes)?;
     let halt = period.halt(0, None);
-    Some((halt, period.window_change(halt.end_ns())))
+    Some((halt, period.change.map(|call| call.row(&halt))))
 }
 
 #[cfg(test)]
@@ -76,33 +77,28 @@ mod test {
         let mut put = |offset: usize, value: &[u8]| {
             bytes[offset..offset + value.len()].copy_from_slice(value);
         };
-        put(
-            offset_of!(idle_record, start_ns),
-            &1_000_000_u64.to_ne_bytes(),
-        );
-        put(
-            offset_of!(idle_record, end_ns),
-            &1_300_000_u64.to_ne_bytes(),
-        );
-        put(offset_of!(idle_record, poll_ns), &50_000_u64.to_ne_bytes());
-        put(offset_of!(idle_record, halt_ns), &250_000_u64.to_ne_bytes());
-        put(offset_of!(idle_record, wake_ns), &wake_ns.to_ne_bytes());
-        put(offset_of!(idle_record, cpu), &3_u32.to_ne_bytes());
-        put(offset_of!(idle_record, limit_ns), &60_000_u32.to_ne_bytes());
-        put(
-            offset_of!(idle_record, limit_next_ns),
-            &120_000_u32.to_ne_bytes(),
-        );
-        put(
-            offset_of!(idle_record, change_old_ns),
-            &70_000_u32.to_ne_bytes(),
-        );
-        put(
-            offset_of!(idle_record, change_new_ns),
-            &130_000_u32.to_ne_bytes(),
-        );
-        let flags = flags.iter().fold(0, |all, flag| all | flag.0);
-        put(offset_of!(idle_record, flags), &flags.to_ne_bytes());
+        for (offset, value) in [
+            (offset_of!(idle_record, start_ns), 1_000_000_u64),
+            (offset_of!(idle_record, end_ns), 1_300_000),
+            (offset_of!(idle_record, poll_ns), 50_000),
+            (offset_of!(idle_record, halt_ns), 250_000),
+            (offset_of!(idle_record, wake_ns), wake_ns),
+        ] {
+            put(offset, &value.to_ne_bytes());
+        }
+        for (offset, value) in [
+            (offset_of!(idle_record, cpu), 3),
+            (offset_of!(idle_record, limit_ns), 60_000),
+            (offset_of!(idle_record, limit_next_ns), 120_000),
+            (offset_of!(idle_record, change_old_ns), 70_000),
+            (offset_of!(idle_record, change_new_ns), 130_000),
+            (
+                offset_of!(idle_record, flags),
+                flags.iter().fold(0, |all, flag| all | flag.0),
+            ),
+        ] {
+            put(offset, &u32::to_ne_bytes(value));
+        }
         bytes
     }
 
@@ -130,10 +126,10 @@ mod test {
             told_apart: true,
             limit_ns: Some(60_000),
             limit_next_ns: Some(120_000),
-            change: Some(LimitChange {
+            change: Some(Call {
                 grow: true,
-                old_ns: 70_000,
-                new_ns: 130_000,
+                old: 70_000,
+                new: 130_000,
             }),
             wake: WakeSource::Timer,
             wake_ns: Some(1_280_000),

@@ -84,7 +84,8 @@ fn kubevirt() {
     let line =
         libvirt_line("shop_web-1").replace("/usr/bin/qemu-system-x86_64", "/usr/libexec/qemu-kvm");
     let log = format!("var/log/pods/shop_virt-launcher-web-1-x7k2p_{POD}/compute/0.log");
-    let found = named(&line, &cgroup, &[(&log, "")]);
+    let other = "var/log/pods/shop_other_11111111-6f5e-4d3c-8b2a-190807060504/0.log";
+    let found = named(&line, &cgroup, &[(other, ""), (&log, "")]);
     assert_eq!(found.name.as_deref(), Some("shop/web-1"));
     let names = found.identity.names().map(|(_, name)| name);
     let expected = [

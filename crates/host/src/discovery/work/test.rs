@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use haltwise_core::identity::Identity;
-use haltwise_core::ids::{VcpuId, VmKey, VmmKind};
+use haltwise_core::ids::{VcpuId, VmKey};
 
 use super::*;
 use crate::clock;
@@ -21,13 +20,7 @@ fn key(ordinal: u32) -> VmKey {
 }
 
 fn label() -> VmLabel {
-    VmLabel {
-        name: "vm".to_owned(),
-        identity: Identity::default(),
-        machine: None,
-        vmm: VmmKind::Qemu,
-        ceiling_settable: None,
-    }
+    VmLabel::named("vm")
 }
 
 struct World {
@@ -140,34 +133,17 @@ fn what_is_not_counted_is_not_known() {
 }
 
 #[test]
-fn looks_are_far_apart_and_begin_anew() {
+fn looks_are_far_apart_and_end_with_the_vm() {
     let mut world = World::new();
     world.thread(7, "qemu", "1 0 1\n");
     let of = &Known::ByTheKernel;
-    world.work.begin(&world.root, &mut world.roster, of, SECOND);
+    world.look(SECOND, of);
     world.thread(7, "qemu", "2 0 2\n");
     let later = SECOND + LOOK_NS;
-    world
-        .work
-        .look_if_due(&world.root, &mut world.roster, of, later - 1);
-    assert_eq!(world.roster.roster().vms[0].threads, None);
-    world
-        .work
-        .look_if_due(&world.root, &mut world.roster, of, later);
-    let over_ns = |world: &World| {
-        world.roster.roster().vms[0]
-            .threads
-            .as_ref()
-            .map(|it| it.over_ns)
-    };
-    assert_eq!(over_ns(&world), Some(LOOK_NS));
+    assert!(!world.work.is_due(later - 1) && world.work.is_due(later));
+    let seen = world.look(later, of);
+    assert_eq!(seen.as_ref().map(|it| it.over_ns), Some(LOOK_NS));
     world.roster.gone(&[VmIndex(0)], later);
-    world
-        .work
-        .look(&world.root, &mut world.roster, of, later + SECOND);
-    assert_eq!(
-        over_ns(&world),
-        Some(LOOK_NS),
-        "one that is gone is looked at no more"
-    );
+    let again = world.look(later + SECOND, of);
+    assert_eq!(again, seen, "one that is gone is looked at no more");
 }

@@ -1,6 +1,6 @@
 //! VMs that follow, VMs that do not, and those that cannot be told: the trap of 5.8 to 6.0 among them.
 
-use haltwise_core::ids::{Tid, VcpuId};
+use haltwise_core::ids::VcpuId;
 
 use super::*;
 
@@ -8,14 +8,9 @@ fn found(pid: u32, ceiling: Option<(u32, CeilingSource)>) -> FoundVcpu {
     FoundVcpu {
         pid: Pid(pid),
         vm: u64::from(pid),
-        address: u64::from(pid),
-        id: VcpuId(0),
-        tid: Some(Tid(pid)),
         window_ns: 20_000,
         vm_ceiling: ceiling,
-        guest_veto: None,
-        hlt_in_guest: false,
-        no_lapic: false,
+        ..FoundVcpu::default()
     }
 }
 
@@ -29,7 +24,7 @@ fn rule(version: &str) -> Rule {
 }
 
 /// Halts of a vCPU, as a kernel with that rule makes them under a ceiling.
-fn made(rule: &Rule, ceiling: u32, lengths: &[u64]) -> Vec<Halt> {
+fn made(rule: Rule, ceiling: u32, lengths: &[u64]) -> Vec<Halt> {
     let mut window = 0;
     let knobs = change(0, ceiling).now;
     let halts = lengths.iter().map(|halt_ns| {
@@ -39,11 +34,7 @@ fn made(rule: &Rule, ceiling: u32, lengths: &[u64]) -> Vec<Halt> {
             halt_ns: *halt_ns,
             valid: true,
             window_ns: Some(window),
-            change: match step.call {
-                None => WindowCall::None,
-                Some(call) if call.grow => WindowCall::Grow,
-                Some(_) => WindowCall::Shrink,
-            },
+            change: step.call.into(),
             ..Halt::default()
         };
         window = step.window;
@@ -104,7 +95,7 @@ fn halts_tell_who_follows_on_every_kernel() {
             (0, 200_000),
         ] {
             let judged =
-                |ceiling| by_halts(&made(&rule, ceiling, &LENGTHS), &rule, &change(old, new));
+                |ceiling| by_halts(&made(rule, ceiling, &LENGTHS), &rule, &change(old, new));
             assert_eq!(judged(new), Effect::Follows, "{version} {old} {new}");
             assert_eq!(judged(old), Effect::Keeps(None), "{version} {old} {new}");
         }
@@ -115,7 +106,7 @@ fn halts_tell_who_follows_on_every_kernel() {
 fn what_halts_do_not_tell_is_not_guessed() {
     let rule = rule("6.12");
     let told = |lengths: &[u64], change: CeilingChange| match by_halts(
-        &made(&rule, change.now.halt_poll_ns, lengths),
+        &made(rule, change.now.halt_poll_ns, lengths),
         &rule,
         &change,
     ) {
@@ -126,8 +117,8 @@ fn what_halts_do_not_tell_is_not_guessed() {
     // Far above both ceilings, with the window at 0.
     assert!(told(&[900_000; 5], change(200_000, 80_000)).contains("tells the old"));
     assert!(told(&LENGTHS, change(80_000, 80_000)).contains("only a changed"));
-    let mut mixed = made(&rule, 80_000, &LENGTHS);
-    mixed.extend(made(&rule, 200_000, &LENGTHS));
+    let mut mixed = made(rule, 80_000, &LENGTHS);
+    mixed.extend(made(rule, 200_000, &LENGTHS));
     let effect = by_halts(&mixed, &rule, &change(200_000, 80_000));
     assert!(matches!(effect, Effect::NotTold(why) if why.contains("some by the new")));
 }

@@ -2,82 +2,49 @@
 
 use std::fs;
 
-use haltwise_core::ids::{Pid, VmKey};
 use haltwise_core::parameter::Parameter;
 
 use super::fault;
-use super::world::AT_BOOT;
+use super::world::World;
 use crate::guest_agent::test::fake::{BOOTS, FakeAgent, Mood};
 use crate::knob::*;
-use crate::root::Root;
 
 const CEILING: Parameter = Parameter::GuestHaltPollNs;
 const GROW: Parameter = Parameter::GuestGrow;
 
+/// A made-up host whose first VM has an agent in its guest.
 struct Guest {
-    dir: tempfile::TempDir,
+    world: World,
     agent: FakeAgent,
-}
-
-fn vm() -> VmKey {
-    VmKey {
-        pid: Pid(std::process::id()),
-        start_ticks: 7,
-        ordinal: 0,
-    }
 }
 
 impl Guest {
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let path = |below: &str| dir.path().join(below);
-        for below in ["proc/sys/kernel/random", "sys/module/kvm/parameters"] {
-            fs::create_dir_all(path(below)).unwrap();
-        }
-        fs::write(path("proc/sys/kernel/random/boot_id"), "boot-1\n").unwrap();
-        for (parameter, value) in Parameter::ALL.into_iter().zip(AT_BOOT).take(4) {
-            fs::write(path(parameter.path()), format!("{value}\n")).unwrap();
-        }
-        let agent = FakeAgent::start(dir.path(), vm());
-        Self { dir, agent }
-    }
-
-    fn root(&self) -> Root {
-        Root::at(self.dir.path())
-    }
-
-    fn writer(&self) -> Writer {
-        Writer::open(&self.root(), "haltwise apply").unwrap()
+        let world = World::new();
+        let agent = FakeAgent::start(&world.path(""), world.vm(0));
+        Self { world, agent }
     }
 
     fn apply(&self, values: &[(Parameter, u32)]) -> Result<Option<u64>, KnobError> {
-        let mut writer = self.writer();
-        let proposal = writer.propose(&request(values))?;
-        writer.apply(&proposal)
+        self.world.apply(&self.request(values))
     }
 
     fn undo(&self) -> Result<Reversal, KnobError> {
-        let mut writer = self.writer();
-        let reversal = writer.reversal(false)?;
-        writer.undo(&reversal)?;
-        Ok(reversal)
+        self.world.undo()
     }
-}
 
-fn request(values: &[(Parameter, u32)]) -> Request {
-    let guests = values.iter().map(|(parameter, value)| {
-        let parameter = *parameter;
-        (
-            InGuest {
-                vm: vm(),
-                parameter,
-            },
-            *value,
-        )
-    });
-    Request {
-        guests: guests.collect(),
-        ..Request::default()
+    fn look(&self) -> Snapshot {
+        Snapshot::read(&self.world.root()).unwrap().unwrap()
+    }
+
+    fn request(&self, values: &[(Parameter, u32)]) -> Request {
+        let vm = self.world.vm(0);
+        let guests = values.iter();
+        let guests = guests.map(|&(parameter, value)| (InGuest { vm, parameter }, value));
+        Request {
+            guests: guests.collect(),
+            ..Request::default()
+        }
     }
 }
 
@@ -87,40 +54,10 @@ fn why(undone: &Reversal) -> Vec<Why> {
 }
 
 #[test]
-fn it_is_set_and_undone() {
-    let guest = Guest::new();
-    assert_eq!(
-        guest.apply(&[(CEILING, 750_000), (GROW, 4)]).unwrap(),
-        Some(1)
-    );
-    assert_eq!(
-        (
-            guest.agent.value(CEILING).as_str(),
-            guest.agent.value(GROW).as_str()
-        ),
-        ("750000", "4")
-    );
-    assert_eq!(guest.apply(&[(CEILING, 750_000)]).unwrap(), None);
-    let look = Snapshot::read(&guest.root()).unwrap().unwrap();
-    assert_eq!(look.baseline.held.len(), 2);
-    assert_eq!(look.foreign().unwrap(), []);
-    drop(look);
-    assert_eq!(why(&guest.undo().unwrap()), []);
-    assert_eq!(
-        (
-            guest.agent.value(CEILING).as_str(),
-            guest.agent.value(GROW).as_str()
-        ),
-        ("200000", "2")
-    );
-    assert!(matches!(guest.undo(), Err(KnobError::Nothing)));
-}
-
-#[test]
 fn what_was_modified_since_is_left() {
     let guest = Guest::new();
-    let mut writer = guest.writer();
-    let proposal = writer.propose(&request(&[(CEILING, 1)])).unwrap();
+    let mut writer = Writer::open(&guest.world.root(), "haltwise apply").unwrap();
+    let proposal = writer.propose(&guest.request(&[(CEILING, 1)])).unwrap();
     guest.agent.set(CEILING, "9\n");
     let error = writer.apply(&proposal).unwrap_err();
     assert!(matches!(error, KnobError::Meanwhile { .. }), "{error}");
@@ -142,7 +79,7 @@ fn a_guest_that_has_booted_since_is_left_alone() {
         guest.apply(&[(CEILING, 5)]).unwrap();
         guest.agent.boots(Some(BOOTS[1]));
         guest.agent.set(CEILING, value);
-        let look = Snapshot::read(&guest.root()).unwrap().unwrap();
+        let look = guest.look();
         assert_eq!(
             (look.baseline.held.len(), look.foreign().unwrap()),
             (0, vec![])
@@ -182,11 +119,11 @@ fn a_vm_that_has_ended_is_settled() {
         let guest = Guest::new();
         guest.apply(&[(CEILING, 5)]).unwrap();
         if boots {
-            let path = guest.dir.path().join("proc/sys/kernel/random/boot_id");
+            let path = guest.world.path("proc/sys/kernel/random/boot_id");
             fs::write(path, "boot-2\n").unwrap();
         } else {
-            let process = format!("proc/{}", vm().pid);
-            fs::remove_dir_all(guest.dir.path().join(process)).unwrap();
+            let process = format!("proc/{}", guest.world.vm(0).pid);
+            fs::remove_dir_all(guest.world.path(&process)).unwrap();
         }
         assert_eq!(why(&guest.undo().unwrap()), [Why::Ended]);
         assert!(matches!(guest.undo(), Err(KnobError::Nothing)));
@@ -206,10 +143,11 @@ fn an_agent_that_denies_keeps_its_entry_until_it_permits() {
     );
     let said = undone.steps[0].left[0].said.as_deref().unwrap();
     assert!(said.contains("does not permit guest-file-open"), "{said}");
-    let look = Snapshot::read(&guest.root()).unwrap().unwrap();
+    let look = guest.look();
     assert_eq!(look.unknown().len(), 1);
     guest.agent.is(Mood::Good);
     assert_eq!(look.unknown(), []);
+    assert_eq!(look.foreign().unwrap(), []);
     drop(look);
     assert_eq!(why(&guest.undo().unwrap()), []);
     assert_eq!(guest.agent.value(CEILING), "200000");
@@ -220,11 +158,7 @@ fn an_agent_that_denies_keeps_its_entry_until_it_permits() {
 fn an_apply_that_is_cut_off_is_undone() {
     for before in 1.. {
         let guest = Guest::new();
-        let applied = fault::with(Some(before), || {
-            let mut writer = Writer::open(&guest.root(), "haltwise apply")?;
-            let proposal = writer.propose(&request(&[(CEILING, 5), (GROW, 4)]))?;
-            writer.apply(&proposal)
-        });
+        let applied = fault::with(Some(before), || guest.apply(&[(CEILING, 5), (GROW, 4)]));
         let _nothing_to_undo = guest.undo();
         let left = [CEILING, GROW].map(|name| guest.agent.value(name));
         assert_eq!(left, ["200000", "2"], "before effect {before}");

@@ -176,3 +176,10 @@ pub(super) fn request(parameters: &[(Parameter, u32)]) -> Request {
         ..Request::default()
     }
 }
+
+pub(super) fn persisted(parameters: &[(Parameter, u32)]) -> Request {
+    Request {
+        persist: true,
+        ..request(parameters)
+    }
+}

@@ -1,35 +1,31 @@
 //! Events of a running kernel (6.18, x86): its format files, and bytes as its ring gave them.
 
-use std::fs;
+use std::ops::Range;
 
+use super::super::fuzz::FORMATS;
 use super::*;
-use crate::root::Root;
+use crate::root::made_up;
 
-fn events_with(names: &[(&str, &str)]) -> Result<(Events, Vec<Missing>), CollectError> {
-    let dir = tempfile::tempdir().unwrap();
-    for (system, name) in names {
-        let folder = dir
-            .path()
-            .join(format!("sys/kernel/tracing/events/{system}/{name}"));
-        fs::create_dir_all(&folder).unwrap();
-        let text = match *name {
-            "kvm_vcpu_wakeup" => include_str!("../../../tests/fixtures/kvm_vcpu_wakeup.format"),
-            "kvm_halt_poll_ns" => include_str!("../../../tests/fixtures/kvm_halt_poll_ns.format"),
-            "sched_waking" => include_str!("../../../tests/fixtures/sched_waking.format"),
-            _ => include_str!("../../../tests/fixtures/sched_switch.format"),
-        };
-        fs::write(folder.join("format"), text).unwrap();
-    }
-    fs::create_dir_all(dir.path().join("sys/kernel/tracing/events")).unwrap();
-    Events::load(&Tracefs::find(&Root::at(dir.path())).unwrap())
-}
-
-const ALL: [(&str, &str); 4] = [
-    ("kvm", "kvm_vcpu_wakeup"),
-    ("kvm", "kvm_halt_poll_ns"),
-    ("sched", "sched_waking"),
-    ("sched", "sched_switch"),
+const NAMES: [&str; 4] = [
+    "kvm/kvm_vcpu_wakeup",
+    "kvm/kvm_halt_poll_ns",
+    "sched/sched_waking",
+    "sched/sched_switch",
 ];
+
+/// The events of a kernel that has these of the tracepoints.
+fn events_of(which: Range<usize>) -> Result<(Events, Vec<Missing>), CollectError> {
+    let path = |name: &str| format!("sys/kernel/tracing/events/{name}/format");
+    let paths = NAMES.map(path);
+    let files = paths
+        .each_ref()
+        .map(String::as_str)
+        .into_iter()
+        .zip(FORMATS);
+    let files: Vec<_> = files.collect();
+    let (_dir, root) = made_up(&files[which]);
+    Events::load(&Tracefs::find(&root).unwrap())
+}
 
 /// The common fields, then bytes at offsets.
 fn raw(id: u16, flags: u8, tid: u32, length: usize, fields: &[(usize, &[u8])]) -> Vec<u8> {
@@ -45,7 +41,7 @@ fn raw(id: u16, flags: u8, tid: u32, length: usize, fields: &[(usize, &[u8])]) -
 
 #[test]
 fn every_event_is_read_by_its_format() {
-    let (events, missing) = events_with(&ALL).unwrap();
+    let (events, missing) = events_of(0..4).unwrap();
     assert_eq!(missing, []);
     let wakeup = raw(
         41,
@@ -105,7 +101,7 @@ fn every_event_is_read_by_its_format() {
 
 #[test]
 fn bytes_of_no_event_of_ours_are_refused() {
-    let (events, _) = events_with(&ALL).unwrap();
+    let (events, _) = events_of(0..4).unwrap();
     assert_eq!(events.parse(&raw(999, 0, 1, 64, &[])), None);
     for length in 0..36 {
         assert_eq!(
@@ -118,7 +114,7 @@ fn bytes_of_no_event_of_ours_are_refused() {
 
 #[test]
 fn events_that_a_kernel_lacks_are_told() {
-    let (events, missing) = events_with(&ALL[..1]).unwrap();
+    let (events, missing) = events_of(0..1).unwrap();
     assert_eq!(events.to_open().len(), 1);
     assert!(!events.sees_sched());
     let fields: Vec<_> = missing.iter().map(|m| m.field.as_str()).collect();
@@ -130,7 +126,7 @@ fn events_that_a_kernel_lacks_are_told() {
             "poll_ns, poll_cut"
         ]
     );
-    let error = events_with(&ALL[1..]).unwrap_err().to_string();
+    let error = events_of(1..4).unwrap_err().to_string();
     assert_eq!(
         error,
         "find tracepoint kvm:kvm_vcpu_wakeup: not offered by this kernel"

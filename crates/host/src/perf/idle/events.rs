@@ -1,13 +1,12 @@
 //! The tracepoints of idle CPUs: which they are, where their fields lie, what their bytes say.
 
-use haltwise_core::decode::idle::LimitChange;
 use haltwise_core::event::WakeSource;
+use haltwise_core::kvm::Call;
 use haltwise_core::recording::Missing;
 
-use super::super::events::number;
-use super::super::explain::explain_tracefs;
+use super::super::layouts::{Kind, Layouts};
 use crate::collector::CollectError;
-use crate::tracefs::{EventFormat, Field, Tracefs, TracefsError};
+use crate::tracefs::Tracefs;
 
 /// An event as the ring gave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +21,7 @@ pub(super) enum Seen {
         cpu: u32,
     },
     /// `power:guest_halt_poll_ns`.
-    Adjust(LimitChange),
+    Adjust(Call),
     /// An interrupt on this CPU, in its idle task.
     Interrupt(WakeSource),
     /// `timer:hrtimer_start`.
@@ -55,9 +54,10 @@ const IN_IDLE: &str = "common_pid==0";
 /// Switches from the idle task alone.
 const FROM_IDLE: &str = "prev_pid==0";
 
-/// Events that a recording can do without.
+/// What each tracepoint tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Event {
+    Idle,
     Adjust,
     Interrupt(WakeSource),
     Arm,
@@ -67,101 +67,29 @@ enum Kind {
     Switch,
 }
 
-const INTERRUPTS: &str = "what ended some idle periods is unknown";
-const TIMERS: &str = "the wake-up latency of halts that a timer ended is unknown";
+/// System, name and kind.
+const OPTIONAL: [(&str, &str, Event); 11] = {
+    use Event::{Adjust, Arm, Expire, Interrupt, Send, Store, Switch};
+    use WakeSource::{Device, Ipi, Timer};
+    [
+        ("power", "guest_halt_poll_ns", Adjust),
+        ("irq_vectors", "local_timer_entry", Interrupt(Timer)),
+        ("irq_vectors", "reschedule_entry", Interrupt(Ipi)),
+        ("irq_vectors", "call_function_entry", Interrupt(Ipi)),
+        ("irq_vectors", "call_function_single_entry", Interrupt(Ipi)),
+        ("irq", "irq_handler_entry", Interrupt(Device)),
+        ("timer", "hrtimer_start", Arm),
+        ("timer", "hrtimer_expire_entry", Expire),
+        ("sched", "sched_wake_idle_without_ipi", Store),
+        ("ipi", "ipi_send_cpu", Send),
+        ("sched", "sched_switch", Switch),
+    ]
+};
 
-/// System, name, kind, the field that is missing without it, and what that means.
-const OPTIONAL: [(&str, &str, Kind, &str, &str); 11] = [
-    (
-        "power",
-        "guest_halt_poll_ns",
-        Kind::Adjust,
-        "change, window_ns",
-        "the governor's limits and its calls of grow and shrink are not seen",
-    ),
-    (
-        "irq_vectors",
-        "local_timer_entry",
-        Kind::Interrupt(WakeSource::Timer),
-        "wake",
-        INTERRUPTS,
-    ),
-    (
-        "irq_vectors",
-        "reschedule_entry",
-        Kind::Interrupt(WakeSource::Ipi),
-        "wake",
-        INTERRUPTS,
-    ),
-    (
-        "irq_vectors",
-        "call_function_entry",
-        Kind::Interrupt(WakeSource::Ipi),
-        "wake",
-        INTERRUPTS,
-    ),
-    (
-        "irq_vectors",
-        "call_function_single_entry",
-        Kind::Interrupt(WakeSource::Ipi),
-        "wake",
-        INTERRUPTS,
-    ),
-    (
-        "irq",
-        "irq_handler_entry",
-        Kind::Interrupt(WakeSource::Device),
-        "wake",
-        INTERRUPTS,
-    ),
-    (
-        "timer",
-        "hrtimer_start",
-        Kind::Arm,
-        "wake_latency_ns",
-        TIMERS,
-    ),
-    (
-        "timer",
-        "hrtimer_expire_entry",
-        Kind::Expire,
-        "wake_latency_ns",
-        TIMERS,
-    ),
-    (
-        "sched",
-        "sched_wake_idle_without_ipi",
-        Kind::Store,
-        "wake",
-        "polls that another CPU ended are not distinguished from others",
-    ),
-    (
-        "ipi",
-        "ipi_send_cpu",
-        Kind::Send,
-        "wake_latency_ns",
-        "wake-up latencies of halts that an IPI ended are unknown",
-    ),
-    (
-        "sched",
-        "sched_switch",
-        Kind::Switch,
-        "polled",
-        "a halt after a poll that a task ended counts as a part of the same period",
-    ),
-];
-
-impl Kind {
-    fn filter(self) -> Option<&'static str> {
-        match self {
-            Self::Interrupt(_) | Self::Expire => Some(IN_IDLE),
-            Self::Switch => Some(FROM_IDLE),
-            Self::Adjust | Self::Arm | Self::Store | Self::Send => None,
-        }
-    }
-
+impl Kind for Event {
     fn fields(self) -> &'static [&'static str] {
         match self {
+            Self::Idle => &["state", "cpu_id"],
             Self::Adjust => &["grow", "old", "new"],
             Self::Arm => &["hrtimer", "expires"],
             Self::Expire => &["hrtimer", "now"],
@@ -171,100 +99,100 @@ impl Kind {
     }
 }
 
-#[derive(Debug)]
-struct Layout {
-    id: u64,
-    kind: Kind,
-    fields: Vec<Field>,
+impl Event {
+    fn filter(self) -> Option<&'static str> {
+        match self {
+            Self::Interrupt(_) | Self::Expire => Some(IN_IDLE),
+            Self::Switch => Some(FROM_IDLE),
+            Self::Idle | Self::Adjust | Self::Arm | Self::Store | Self::Send => None,
+        }
+    }
+
+    /// The field that is missing without it, and what that means.
+    fn without(self) -> [&'static str; 2] {
+        match self {
+            // Nothing can be recorded without it.
+            Self::Idle => ["halts", ""],
+            Self::Adjust => [
+                "change, window_ns",
+                "the governor's limits and its calls of grow and shrink are not seen",
+            ],
+            Self::Interrupt(_) => ["wake", "what ended some idle periods is unknown"],
+            Self::Arm | Self::Expire => [
+                "wake_latency_ns",
+                "the wake-up latency of halts that a timer ended is unknown",
+            ],
+            Self::Store => [
+                "wake",
+                "polls that another CPU ended are not distinguished from others",
+            ],
+            Self::Send => [
+                "wake_latency_ns",
+                "wake-up latencies of halts that an IPI ended are unknown",
+            ],
+            Self::Switch => [
+                "polled",
+                "a halt after a poll that a task ended counts as a part of the same period",
+            ],
+        }
+    }
 }
 
-/// The layouts of the events that this kernel has.
 #[derive(Debug)]
-pub(super) struct Events {
-    common_type: Field,
-    idle: u64,
-    state: Field,
-    cpu_id: Field,
-    others: Vec<Layout>,
-}
+pub(super) struct Events(Layouts<Event>);
 
 impl Events {
     /// Reads the layouts. Only `cpu_idle` is indispensable.
     pub(super) fn load(tracefs: &Tracefs) -> Result<(Self, Vec<Missing>), CollectError> {
-        let format = |system, name| tracefs.event(system, name);
-        let idle = format("power", "cpu_idle").map_err(explain_tracefs)?;
-        let mut events = Self::of(&idle)?;
+        let mut layouts = Layouts::new(Event::Idle, &tracefs.needed("power", "cpu_idle")?)?;
         let mut missing = Vec::new();
-        for (system, name, kind, field, without_it) in OPTIONAL {
-            match format(system, name) {
-                Ok(format) => events.add(kind, &format)?,
-                Err(TracefsError::NoEvent { event }) => missing.push(Missing::new(
-                    field,
-                    format!("{without_it}: this kernel has no tracepoint {event}"),
-                )),
-                Err(error) => return Err(explain_tracefs(error)),
+        for (system, name, kind) in OPTIONAL {
+            if let Some(format) = tracefs.event(system, name)? {
+                layouts.add(kind, &format)?;
+            } else {
+                let [field, without_it] = kind.without();
+                let why = format!("{without_it}: this kernel has no tracepoint {system}:{name}");
+                missing.push(Missing::new(field, why));
             }
         }
-        Ok((events, missing))
-    }
-
-    fn of(idle: &EventFormat) -> Result<Self, CollectError> {
-        Ok(Self {
-            common_type: number(idle, "common_type")?,
-            idle: idle.id,
-            state: number(idle, "state")?,
-            cpu_id: number(idle, "cpu_id")?,
-            others: Vec::new(),
-        })
-    }
-
-    fn add(&mut self, kind: Kind, format: &EventFormat) -> Result<(), CollectError> {
-        let fields = kind.fields().iter().map(|field| number(format, field));
-        self.others.push(Layout {
-            id: format.id,
-            kind,
-            fields: fields.collect::<Result<_, _>>()?,
-        });
-        Ok(())
+        Ok((Self(layouts), missing))
     }
 
     pub(super) fn to_open(&self) -> Vec<(u64, Option<&'static str>)> {
-        let others = self.others.iter();
-        let others = others.map(|layout| (layout.id, layout.kind.filter()));
-        std::iter::once((self.idle, None)).chain(others).collect()
+        let all = self.0.all().iter();
+        all.map(|it| (it.id, it.kind.filter())).collect()
     }
 
     /// Reads an event's bytes; `None` if they are none of ours or too few.
     pub(super) fn parse(&self, raw: &[u8]) -> Option<Seen> {
-        let id = self.common_type.read(raw)?;
-        if id == self.idle {
-            let cpu = self.cpu_id.read_u32(raw)?;
-            return Some(match self.state.read_u32(raw)? {
-                PWR_EVENT_EXIT => Seen::Leave { cpu },
-                state => Seen::Enter { cpu, state },
-            });
-        }
-        let layout = self.others.iter().find(|layout| layout.id == id)?;
-        let read = |at: usize| layout.fields.get(at)?.read(raw);
-        let read_u32 = |at: usize| layout.fields.get(at)?.read_u32(raw);
-        Some(match layout.kind {
-            Kind::Adjust => Seen::Adjust(LimitChange {
-                grow: read(0)? != 0,
-                old_ns: read_u32(1)?,
-                new_ns: read_u32(2)?,
+        let event = self.0.of(raw)?;
+        let read = |at| event.read(at);
+        let read_u32 = |at| event.read_u32(at);
+        Some(match event.kind() {
+            Event::Idle => {
+                let cpu = read_u32(1)?;
+                match read_u32(0)? {
+                    PWR_EVENT_EXIT => Seen::Leave { cpu },
+                    state => Seen::Enter { cpu, state },
+                }
+            }
+            Event::Adjust => Seen::Adjust(Call {
+                grow: event.is_set(0)?,
+                old: read_u32(1)?,
+                new: read_u32(2)?,
             }),
-            Kind::Interrupt(wake) => Seen::Interrupt(wake),
-            Kind::Arm => Seen::Arm {
+            Event::Interrupt(wake) => Seen::Interrupt(wake),
+            Event::Arm => Seen::Arm {
                 timer: read(0)?,
                 expires_ns: read(1)?,
             },
-            Kind::Expire => Seen::Expire {
+            Event::Expire => Seen::Expire {
                 timer: read(0)?,
                 now_ns: read(1)?,
             },
-            Kind::Store => Seen::Store { cpu: read_u32(0)? },
-            Kind::Send => Seen::Send { cpu: read_u32(0)? },
-            Kind::Switch => Seen::Switch,
+            Event::Store => Seen::Store { cpu: read_u32(0)? },
+            Event::Send => Seen::Send { cpu: read_u32(0)? },
+            Event::Switch => Seen::Switch,
         })
     }
 }
@@ -272,6 +200,7 @@ impl Events {
 #[cfg(test)]
 mod test {
     use super::*;
+    use crate::tracefs::EventFormat;
 
     /// A format file of these fields of 4 or 8 bytes.
     fn format(name: &str, id: u16, fields: &[(&str, usize)]) -> EventFormat {
@@ -301,12 +230,13 @@ mod test {
     #[test]
     fn bytes_are_read_where_the_kernel_says_that_they_are() {
         let idle = format("cpu_idle", 1, &[("state", 4), ("cpu_id", 4)]);
-        let mut events = Events::of(&idle).unwrap();
+        let mut layouts = Layouts::new(Event::Idle, &idle).unwrap();
         let adjust = [("grow", 4), ("new", 4), ("old", 4)];
         let adjust = format("guest_halt_poll_ns", 2, &adjust);
-        events.add(Kind::Adjust, &adjust).unwrap();
+        layouts.add(Event::Adjust, &adjust).unwrap();
         let arm = format("hrtimer_start", 3, &[("hrtimer", 8), ("expires", 8)]);
-        events.add(Kind::Arm, &arm).unwrap();
+        layouts.add(Event::Arm, &arm).unwrap();
+        let events = Events(layouts);
         let entered = raw(1, &[&0_u32.to_ne_bytes(), &5_u32.to_ne_bytes()]);
         assert_eq!(
             events.parse(&entered),
@@ -316,10 +246,10 @@ mod test {
         assert_eq!(events.parse(&left), Some(Seen::Leave { cpu: 5 }));
         let grown = [1_u32, 100, 50].map(u32::to_ne_bytes);
         let grown = raw(2, &[&grown[0], &grown[1], &grown[2]]);
-        let change = LimitChange {
+        let change = Call {
             grow: true,
-            old_ns: 50,
-            new_ns: 100,
+            old: 50,
+            new: 100,
         };
         assert_eq!(events.parse(&grown), Some(Seen::Adjust(change)));
         let armed = raw(3, &[&7_u64.to_ne_bytes(), &9_u64.to_ne_bytes()]);
@@ -336,9 +266,9 @@ mod test {
 
     #[test]
     fn what_happens_outside_the_idle_task_is_left_to_the_kernel_to_drop() {
-        for (.., kind, _, _) in OPTIONAL {
+        for (.., kind) in OPTIONAL {
             let is_filtered = kind.filter().is_some();
-            let in_idle = matches!(kind, Kind::Interrupt(_) | Kind::Expire | Kind::Switch);
+            let in_idle = matches!(kind, Event::Interrupt(_) | Event::Expire | Event::Switch);
             assert_eq!(is_filtered, in_idle, "{kind:?}");
         }
     }

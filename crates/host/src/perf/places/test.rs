@@ -1,54 +1,27 @@
-//! Who is who, on made-up `/proc` trees.
+//! VMs and vCPUs of threads, on made-up `/proc` trees.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 
 use super::*;
+use crate::discovery::test::{FakeProc, ONE_VCPU};
 
-struct FakeProc(tempfile::TempDir);
+/// A process of a VM with one descriptor of a vCPU.
+fn vm(proc: &FakeProc, pid: u32, threads: &[(u32, &str)]) {
+    proc.process(pid, "/bin/vmm", b"", b"vmm\n")
+        .fds(pid, &ONE_VCPU)
+        .threads(pid, threads);
+}
 
-impl FakeProc {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("proc")).unwrap();
-        Self(dir)
-    }
+/// One more VM of one vCPU in a process that has some.
+fn another(proc: &FakeProc, pid: u32, tid: u32, comm: &str) {
+    proc.fds(pid, &ONE_VCPU).threads(pid, &[(tid, comm)]);
+}
 
-    /// One more VM of one vCPU in a process that has some.
-    fn another(&self, pid: u32, tid: u32, comm: &str) {
-        let folder = self.0.path().join(format!("proc/{pid}"));
-        symlink("anon_inode:kvm-vm", folder.join(format!("fd/{tid}1"))).unwrap();
-        symlink("anon_inode:kvm-vcpu:0", folder.join(format!("fd/{tid}2"))).unwrap();
-        let task = folder.join(format!("task/{tid}"));
-        fs::create_dir_all(&task).unwrap();
-        fs::write(task.join("comm"), comm).unwrap();
-    }
-
-    fn vm(&self, pid: u32, threads: &[(u32, &str)]) {
-        let folder = self.0.path().join(format!("proc/{pid}"));
-        fs::create_dir_all(folder.join("fd")).unwrap();
-        symlink("anon_inode:kvm-vm", folder.join("fd/1")).unwrap();
-        symlink("anon_inode:kvm-vcpu:0", folder.join("fd/2")).unwrap();
-        fs::write(folder.join("comm"), "vmm\n").unwrap();
-        let stat = format!("{pid} (vmm) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {pid} 0 0");
-        fs::write(folder.join("stat"), stat).unwrap();
-        for (tid, comm) in threads {
-            let task = folder.join(format!("task/{tid}"));
-            fs::create_dir_all(&task).unwrap();
-            fs::write(task.join("comm"), comm).unwrap();
-        }
-    }
-
-    fn kill(&self, pid: u32) {
-        fs::remove_dir_all(self.0.path().join(format!("proc/{pid}"))).unwrap();
-    }
-
-    fn places(&self, wanted: &[u32]) -> Places {
-        let wanted: Vec<Pid> = wanted.iter().map(|pid| Pid(*pid)).collect();
-        let mut places = Places::new(Root::at(self.0.path()), &wanted);
-        assert_eq!(places.scan().unwrap(), []);
-        places
-    }
+fn places_of(proc: &FakeProc, wanted: &[u32]) -> Places {
+    let wanted: Vec<Pid> = wanted.iter().map(|pid| Pid(*pid)).collect();
+    let mut places = Places::new(proc.root(), &wanted);
+    assert_eq!(places.scan().unwrap(), []);
+    places
 }
 
 fn placed(places: &mut Places, tid: u32) -> (Option<VmIndex>, Option<VcpuId>) {
@@ -70,9 +43,9 @@ const VM3: Option<VmIndex> = Some(VmIndex(3));
 #[test]
 fn vms_of_one_process_are_told_apart_by_the_names_of_their_threads() {
     let proc = FakeProc::new();
-    proc.vm(10, &[(11, "vm0-vcpu0")]);
-    proc.another(10, 12, "vm1-vcpu0");
-    let mut places = proc.places(&[]);
+    vm(&proc, 10, &[(11, "vm0-vcpu0")]);
+    another(&proc, 10, 12, "vm1-vcpu0");
+    let mut places = places_of(&proc, &[]);
     for tid in [12, 11] {
         assert!(places.halts(Tid(tid), Pid(10)));
     }
@@ -95,25 +68,23 @@ fn vms_of_one_process_are_told_apart_by_the_names_of_their_threads() {
 #[test]
 fn a_vm_that_its_process_makes_later_is_another_one() {
     let proc = FakeProc::new();
-    proc.vm(10, &[(11, "vm0-vcpu0")]);
-    let mut places = proc.places(&[]);
+    vm(&proc, 10, &[(11, "vm0-vcpu0")]);
+    let mut places = places_of(&proc, &[]);
     assert!(places.halts(Tid(11), Pid(10)));
-    proc.another(10, 12, "vm1-vcpu0");
+    another(&proc, 10, 12, "vm1-vcpu0");
     assert!(places.halts(Tid(12), Pid(10)));
     assert_eq!(placed(&mut places, 11), (VM0, VCPU0));
     assert_eq!(placed(&mut places, 12), (VM1, VCPU0));
     // A thread that is there before its vCPU is.
-    let task = proc.0.path().join("proc/10/task/13");
-    fs::create_dir_all(&task).unwrap();
-    fs::write(task.join("comm"), "vm2-vcpu0").unwrap();
+    proc.threads(10, &[(13, "vm2-vcpu0")]);
     assert_eq!(places.scan().unwrap(), []);
-    proc.another(10, 13, "vm2-vcpu0");
+    another(&proc, 10, 13, "vm2-vcpu0");
     assert!(places.halts(Tid(13), Pid(10)));
     assert_eq!(placed(&mut places, 13), (VM2, VCPU0));
     // A VM that is gone is not the next one.
-    fs::remove_dir_all(proc.0.path().join("proc/10/task/12")).unwrap();
+    fs::remove_dir_all(proc.folder(10).join("task/12")).unwrap();
     assert_eq!(places.scan().unwrap(), [Tid(12)]);
-    proc.another(10, 14, "vm3-vcpu0");
+    another(&proc, 10, 14, "vm3-vcpu0");
     assert!(places.halts(Tid(14), Pid(10)));
     assert_eq!(placed(&mut places, 14), (VM3, VCPU0));
     assert_eq!(placed(&mut places, 11), (VM0, VCPU0));
@@ -122,9 +93,9 @@ fn a_vm_that_its_process_makes_later_is_another_one() {
 #[test]
 fn a_vcpu_of_another_vm_of_the_same_process_sends_no_ipi() {
     let proc = FakeProc::new();
-    proc.vm(10, &[(11, "vm0-vcpu0"), (13, "vm0-vcpu1")]);
-    proc.another(10, 12, "vm1-vcpu0");
-    let mut places = proc.places(&[]);
+    vm(&proc, 10, &[(11, "vm0-vcpu0"), (13, "vm0-vcpu1")]);
+    another(&proc, 10, 12, "vm1-vcpu0");
+    let mut places = places_of(&proc, &[]);
     let mut source = |tid: u32| {
         let waker = Waker {
             tid: Tid(tid),
@@ -139,9 +110,9 @@ fn a_vcpu_of_another_vm_of_the_same_process_sends_no_ipi() {
 #[test]
 fn only_wanted_processes_are_placed() {
     let proc = FakeProc::new();
-    proc.vm(10, &[(11, "vcpu0")]);
-    proc.vm(20, &[(21, "vcpu0")]);
-    let mut places = proc.places(&[20]);
+    vm(&proc, 10, &[(11, "vcpu0")]);
+    vm(&proc, 20, &[(21, "vcpu0")]);
+    let mut places = places_of(&proc, &[20]);
     assert!(!places.halts(Tid(11), Pid(10)));
     assert!(places.halts(Tid(21), Pid(20)));
     assert_eq!(places.roster().vms.len(), 1);
@@ -150,14 +121,14 @@ fn only_wanted_processes_are_placed() {
 #[test]
 fn threads_that_end_are_told_and_numbers_that_serve_again_are_void() {
     let proc = FakeProc::new();
-    proc.vm(10, &[(11, "vcpu0")]);
-    let mut places = proc.places(&[]);
-    proc.kill(10);
-    proc.vm(20, &[(11, "vcpu0")]);
+    vm(&proc, 10, &[(11, "vcpu0")]);
+    let mut places = places_of(&proc, &[]);
+    fs::remove_dir_all(proc.folder(10)).unwrap();
+    vm(&proc, 20, &[(11, "vcpu0")]);
     assert!(places.halts(Tid(11), Pid(20)));
     assert_eq!(places.take_reused(), [Tid(11)]);
     assert_eq!(placed(&mut places, 11), (Some(VmIndex(1)), VCPU0));
-    proc.kill(20);
+    fs::remove_dir_all(proc.folder(20)).unwrap();
     assert_eq!(places.scan().unwrap(), [Tid(11)]);
     assert_eq!(placed(&mut places, 11), (None, None));
     assert_eq!(places.roster().vms.len(), 2);
@@ -166,7 +137,7 @@ fn threads_that_end_are_told_and_numbers_that_serve_again_are_void() {
 #[test]
 fn a_process_that_is_gone_keeps_its_halts() {
     let proc = FakeProc::new();
-    let mut places = proc.places(&[]);
+    let mut places = places_of(&proc, &[]);
     assert!(places.halts(Tid(11), Pid(10)));
     assert_eq!(placed(&mut places, 11), (VM0, None));
     assert_eq!(places.roster().vms[0].name, "process-10");
@@ -175,11 +146,10 @@ fn a_process_that_is_gone_keeps_its_halts() {
 #[test]
 fn wakers_are_told_by_their_place() {
     let proc = FakeProc::new();
-    proc.vm(10, &[(11, "vcpu0"), (12, "vcpu1")]);
-    proc.vm(20, &[(21, "vcpu0")]);
-    fs::create_dir(proc.0.path().join("proc/30")).unwrap();
-    fs::write(proc.0.path().join("proc/30/comm"), "kvm-pit/10\n").unwrap();
-    let mut places = proc.places(&[]);
+    vm(&proc, 10, &[(11, "vcpu0"), (12, "vcpu1")]);
+    vm(&proc, 20, &[(21, "vcpu0")]);
+    proc.process(30, "/none", b"", b"kvm-pit/10\n");
+    let mut places = places_of(&proc, &[]);
     let mut source = |tid: u32, flags: u8, pid: u32| {
         let waker = Waker {
             tid: Tid(tid),

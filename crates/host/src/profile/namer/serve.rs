@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 
 use super::super::files::Files;
-use super::protocol::{self, Parsed};
+use super::protocol;
 use crate::root::Root;
 use crate::sandbox;
 
@@ -15,17 +15,15 @@ pub(crate) fn serve(root: &Root) -> io::Result<()> {
     let mut bytes = Vec::new();
     let mut piece = [0; 4096];
     loop {
-        match protocol::ask(&bytes) {
-            Parsed::Whole(ask) => {
-                bytes.clear();
-                answers.write_all(&protocol::answered(&files.answer(&ask)))?;
-                answers.flush()?;
-            }
-            Parsed::Nonsense => return Err(io::ErrorKind::InvalidData.into()),
-            Parsed::Part => match asks.read(&mut piece)? {
-                0 => return Ok(()),
-                read => bytes.extend_from_slice(&piece[..read]),
-            },
+        if let Some(ask) = protocol::said(&bytes, protocol::ASK_MOST)? {
+            bytes.clear();
+            answers.write_all(&protocol::line(&files.answer(&ask))?)?;
+            answers.flush()?;
+        }
+        match asks.read(&mut piece)? {
+            0 if bytes.is_empty() => return Ok(()),
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => bytes.extend_from_slice(&piece[..read]),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Bytes as the kernel lays them out, whole, cut and damaged.
 
-use proptest::prelude::*;
-
 use super::*;
 
 fn body(chain: &[u64], tag: Option<&[u8]>) -> Vec<u8> {
@@ -109,16 +107,4 @@ fn losses_carry_their_number_and_other_records_say_nothing() {
     );
     assert_eq!(parse(PERF_RECORD_LOST, 0, &lost[..15], true), None);
     assert_eq!(parse(5, 0, &[], true), Some(Record::Other));
-}
-
-proptest! {
-    #[test]
-    fn no_bytes_make_it_panic(
-        kind in 0..12_u32,
-        misc in any::<u16>(),
-        body in prop::collection::vec(any::<u8>(), 0..200),
-        tagged in any::<bool>(),
-    ) {
-        let _ = parse(kind, misc, &body, tagged);
-    }
 }

@@ -10,10 +10,8 @@
 use std::arch::x86_64::__cpuid_count;
 use std::hint::black_box;
 use std::path::Path;
-use std::thread;
 
-use super::super::pair::pin;
-use super::{Priced, REPETITIONS, difference, failed, of_differences};
+use super::{Priced, difference, of_differences, repeated};
 use crate::clock;
 
 /// Batches of each kind in a repetition.
@@ -27,50 +25,23 @@ const CONFIDENTIAL: [&str; 2] = [
     "/sys/devices/virtual/misc/tdx_guest",
 ];
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(
-    target_arch = "x86_64",
-    expect(dead_code, reason = "each architecture has its own")
-)]
-pub(super) enum Place {
-    Guest,
-    /// None is.
-    Machine,
-    /// An architecture that does not say.
-    Elsewhere,
-}
-
-/// The bit that only hypervisors set (CPUID.1:ECX, bit 31).
+/// Whether this is a guest, by the bit that only hypervisors set (CPUID.1:ECX, bit 31); `None` on other architectures.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn place() -> Place {
-    if __cpuid_count(1, 0).ecx >> 31 == 1 {
-        Place::Guest
-    } else {
-        Place::Machine
-    }
+#[expect(clippy::unnecessary_wraps, reason = "others do not say")]
+pub(super) fn is_guest() -> Option<bool> {
+    Some(__cpuid_count(1, 0).ecx >> 31 == 1)
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn place() -> Place {
-    Place::Elsewhere
+pub(super) fn is_guest() -> Option<bool> {
+    None
 }
 
 pub(super) fn price(cpu: u32) -> Priced {
     if CONFIDENTIAL.iter().any(|path| Path::new(path).exists()) {
         return Err("in a confidential guest CPUID need not exit".to_owned());
     }
-    let measured = thread::scope(|scope| {
-        let measuring = scope.spawn(|| {
-            pin(cpu)?;
-            // The first is not looked at: caches are cold.
-            let values = (0..=REPETITIONS).map(|_| repetition()).skip(1);
-            Ok::<_, std::io::Error>(values.flatten().collect::<Vec<f64>>())
-        });
-        measuring
-            .join()
-            .unwrap_or_else(|_| Err(std::io::ErrorKind::Other.into()))
-    });
-    of_differences(&measured.map_err(|error| failed(&error))?)
+    of_differences(&repeated(cpu, || Ok(repetition()))?)
 }
 
 fn repetition() -> Option<f64> {

@@ -16,10 +16,11 @@ use std::thread;
 
 use rustix::thread::Pid;
 
-use super::super::pair::pin;
+use super::super::pair::joined;
 use super::signal::{self, Handled};
 use super::{Priced, REPETITIONS, difference, failed, of_differences};
 use crate::clock;
+use crate::cpus::pin;
 
 /// Signals of each kind in a repetition.
 const SIGNALS: usize = 64;
@@ -66,13 +67,8 @@ fn times(sender: u32, receiver: u32) -> io::Result<Vec<u64>> {
     let times = thread::scope(|scope| {
         let receiving = scope.spawn(|| receive(receiver, &line));
         let sending = scope.spawn(|| send(sender, &line));
-        let times = sending
-            .join()
-            .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
-        let ended = receiving
-            .join()
-            .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
-        ended.and(times)
+        let times = joined(sending);
+        joined(receiving).and(times)
     });
     drop(handled);
     times
@@ -80,7 +76,7 @@ fn times(sender: u32, receiver: u32) -> io::Result<Vec<u64>> {
 
 /// Runs all the time, so that its CPU gets an IPI for each signal that it has not blocked.
 fn receive(cpu: u32, line: &Line) -> io::Result<()> {
-    // Whoever failed goes on all the same: the sender waits for it.
+    // A receiver that failed goes on all the same: the sender waits for it.
     let mut done = pin(cpu);
     let own = rustix::thread::gettid().as_raw_nonzero().get();
     line.receiver.store(own, Ordering::Release);

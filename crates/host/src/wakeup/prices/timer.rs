@@ -12,15 +12,13 @@
 //! Medians leave that out.
 
 use std::io;
-use std::thread;
 
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
 
-use super::super::pair::pin;
-use super::{Priced, REPETITIONS, difference, failed, of_differences};
+use super::{Priced, difference, of_differences, repeated};
 use crate::clock;
 
 /// Pairs of calls of each kind in a repetition.
@@ -45,19 +43,7 @@ const fn in_time(seconds: i64, nanoseconds: i64) -> Itimerspec {
 }
 
 pub(super) fn price(cpu: u32) -> Priced {
-    let measured = thread::scope(|scope| {
-        let measuring = scope.spawn(|| {
-            pin(cpu)?;
-            // The first is not looked at: caches are cold.
-            let values = (0..=REPETITIONS).map(|_| repetition()).skip(1);
-            values.collect::<io::Result<Vec<Option<f64>>>>()
-        });
-        measuring
-            .join()
-            .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
-    });
-    let values = measured.map_err(|error| failed(&error))?;
-    let values: Vec<f64> = values.into_iter().flatten().collect();
+    let values = repeated(cpu, repetition)?;
     of_differences(&values).map_err(|reason| {
         format!("{reason}, as where timers go to another CPU or their resolution is the tick's")
     })

@@ -10,8 +10,7 @@ use crate::tune::guest::rows;
 
 pub(super) fn title(tuned: &GuestTuneResult) -> String {
     let to = tuned.recommended.as_ref();
-    let what = say::what(tuned.place, &tuned.in_force, to, &tuned.host);
-    what.trim_end_matches('.').to_owned()
+    say::what(tuned.place, &tuned.in_force, to, &tuned.host)
 }
 
 pub(super) fn reason(tuned: &GuestTuneResult) -> Markup {

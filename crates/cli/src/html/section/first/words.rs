@@ -4,16 +4,15 @@ use haltwise_core::parameter::Parameter;
 use haltwise_core::recording::Side;
 
 use super::in_guest;
-use crate::html::content::{Advice, Content};
+use crate::html::content::Content;
 use crate::html::markup::{Markup, el, name, prose};
 use crate::number::{nanos, nanos_f64, share, three_digits};
 use crate::recommend::candidates::SettingRow;
-use crate::recommend::follow;
+use crate::recommend::reach;
 use crate::recommend::say;
-use crate::recommend::view::{HaltFigures, PlayedSettings};
+use crate::recommend::view::{HaltFigures, TuneResult};
 use crate::report::view::{AccountFigures, Report, ReportedVm};
 
-/// What the first screen says.
 pub(super) struct Words {
     pub(super) title: Markup,
     pub(super) sentences: Vec<Markup>,
@@ -29,12 +28,23 @@ pub(super) struct LinkedNumber {
     pub(super) place: String,
 }
 
-fn linked(told: &mut Vec<LinkedNumber>, number: LinkedNumber) -> Markup {
-    let link = el("a")
-        .class("figure")
-        .attr("href", format!("#n-{}", number.id))
-        .with(number.value.clone());
-    told.push(number);
+/// A number as a link to where it is explained; `source` is where it is from, and the place on the page.
+fn linked(
+    told: &mut Vec<LinkedNumber>,
+    id: &'static str,
+    value: String,
+    what: impl Into<String>,
+    source: (&str, &str),
+) -> Markup {
+    let link = el("a").class("figure").attr("href", format!("#n-{id}"));
+    let link = link.with(value.as_str());
+    told.push(LinkedNumber {
+        id,
+        value,
+        what: what.into(),
+        whence: source.0.to_owned(),
+        place: source.1.to_owned(),
+    });
     link.into()
 }
 
@@ -96,88 +106,61 @@ fn found(report: &Report, told: &mut Vec<LinkedNumber>) -> Markup {
         _ => (host, Markup::text("this host"), "account".to_owned()),
     };
     let Some(percent) = account.poll.cpu_percent else {
-        return Markup::text("Polling time was not recorded on this host");
+        return Markup::text("Polling time was not recorded on this host.");
+    };
+    let counted = match report.recording.side {
+        Side::Host => "counted by KVM for each halt",
+        Side::Guest => "counted by the guest's cpuidle for each idle period",
     };
     let mut out = Markup::none();
     if percent <= 0.0 {
         out.push("Nothing is polled on ");
         out.push(whose);
     } else {
-        let poll = LinkedNumber {
-            id: "poll",
-            value: cpus(percent),
-            what: format!(
-                "CPU time polled, over the time recorded: {} in {}",
-                account.poll.ns.map_or_else(String::new, nanos),
-                nanos(account.span_ns)
-            ),
-            whence: counted(report).to_owned(),
-            place: place.clone(),
-        };
+        let what = format!(
+            "CPU time polled, over the time recorded: {} in {}",
+            account.poll.ns.map_or_else(String::new, nanos),
+            nanos(account.span_ns)
+        );
         out.push("Polling burns ");
-        out.push(linked(told, poll));
+        out.push(linked(told, "poll", cpus(percent), what, (counted, &place)));
         out.push(" on ");
         out.push(whose);
     }
     if let Some(vm) = busiest.filter(|_| report.vms.len() > 1 && percent >= WORTH_A_NAME) {
-        let most = LinkedNumber {
-            id: "most",
-            value: cpus(vm.account.poll.cpu_percent.unwrap_or(0.0)),
-            what: "CPU time polled by the VM that polls most".to_owned(),
-            whence: counted(report).to_owned(),
-            place: format!("vm-{}", vm.index),
-        };
-        let part = vm.account.poll.cpu_percent.unwrap_or(0.0) / percent;
-        out.push(if part > 0.5 {
+        let of_vm = vm.account.poll.cpu_percent.unwrap_or(0.0);
+        out.push(if of_vm / percent > 0.5 {
             ", most of it for "
         } else {
             ", the largest part for "
         });
-        out.push(
-            el("a")
-                .attr("href", format!("#vm-{}", vm.index))
-                .with(name(&vm.name)),
-        );
+        let place = format!("vm-{}", vm.index);
+        let link = el("a").attr("href", format!("#{place}"));
+        out.push(link.with(name(&vm.name)));
         out.push(" (");
-        out.push(linked(told, most));
+        let what = "CPU time polled by the VM that polls most";
+        out.push(linked(told, "most", cpus(of_vm), what, (counted, &place)));
         out.push(")");
     }
     if percent > 0.0 {
-        out.push(caught((account, counted(report)), &place, told));
+        out.push(" and shortens ");
+        out.push(caught(account, told, (counted, &place)));
+        out.push(" of the wake-ups");
     }
     out.push(".");
     out
 }
 
-fn counted(report: &Report) -> &'static str {
-    match report.recording.side {
-        Side::Host => "counted by KVM for each halt",
-        Side::Guest => "counted by the guest's cpuidle for each idle period",
-    }
-}
-
-/// Which share of the wake-ups polling shortens, and by what.
-fn caught(
-    (account, by): (&AccountFigures, &str),
-    place: &str,
-    told: &mut Vec<LinkedNumber>,
-) -> Markup {
+/// The share of the wake-ups that polling shortens.
+fn caught(account: &AccountFigures, told: &mut Vec<LinkedNumber>, source: (&str, &str)) -> Markup {
     let part = account.poll.successful as f64 / account.halts.max(1) as f64;
-    let shortened = LinkedNumber {
-        id: "caught",
-        value: share(part),
-        what: format!(
-            "halts that a poll ended, {} of {}: the vCPU went on at once and did not sleep",
-            account.poll.successful, account.halts
-        ),
-        whence: by.to_owned(),
-        place: place.to_owned(),
-    };
-    let out = Markup::text(" and shortens ");
-    out.and(linked(told, shortened)).and(" of the wake-ups")
+    let what = format!(
+        "halts that a poll ended, {} of {}: the vCPU went on at once and did not sleep",
+        account.poll.successful, account.halts
+    );
+    linked(told, "caught", share(part), what, source)
 }
 
-/// The VM that polls most.
 fn busiest(report: &Report) -> Option<&ReportedVm> {
     let polls = |vm: &&ReportedVm| vm.account.poll.ns.unwrap_or(0);
     report
@@ -186,8 +169,7 @@ fn busiest(report: &Report) -> Option<&ReportedVm> {
         .max_by_key(|vm| (polls(vm), vm.account.halts))
 }
 
-fn title(advice: &Advice) -> Markup {
-    let tuned = &advice.tuned;
+fn title(tuned: &TuneResult) -> Markup {
     let Some(recommended) = &tuned.recommended else {
         return match tuned.verdict {
             "too-short" => "Record for longer: this capture is too short".into(),
@@ -195,7 +177,7 @@ fn title(advice: &Advice) -> Markup {
                 prose("Leave the setting as it is until `haltwise prove` shows a better one")
             }
             "no-polling" => "This kernel does not poll: there is nothing to set".into(),
-            follow::VERDICT => "Keep the setting: it applies to no VM".into(),
+            reach::VERDICT => "Keep the setting: it applies to no VM".into(),
             _ => "Leave the setting as it is".into(),
         };
     };
@@ -214,15 +196,14 @@ fn title(advice: &Advice) -> Markup {
 }
 
 /// What the recommendation changes, or why nothing is recommended.
-fn effect(advice: &Advice, told: &mut Vec<LinkedNumber>) -> Vec<Markup> {
-    let tuned = &advice.tuned;
+fn effect(tuned: &TuneResult, told: &mut Vec<LinkedNumber>) -> Vec<Markup> {
     let reason = || vec![prose(&tuned.reason)];
     let (Some(recommended), Some(played)) = (&tuned.recommended, &tuned.played) else {
         return reason();
     };
     let (Some(before), Some(after)) = (
-        row(played, SettingRow::InForce),
-        row(played, SettingRow::Choice),
+        played.figures(SettingRow::InForce),
+        played.figures(SettingRow::Choice),
     ) else {
         return reason();
     };
@@ -231,18 +212,7 @@ fn effect(advice: &Advice, told: &mut Vec<LinkedNumber>) -> Vec<Markup> {
         "replay of {} halts that did not choose it",
         tuned.basis.judged_halts
     );
-    let number = |id, value, what: &str| LinkedNumber {
-        id,
-        value,
-        what: what.to_owned(),
-        whence: judged.clone(),
-        place: "whatif".to_owned(),
-    };
-    let burns = number(
-        "after",
-        cpus(after.poll_cpu_percent),
-        "CPU time that polling would take under the recommendation",
-    );
+    let source = (judged.as_str(), "whatif");
     let mut out = if recommended.get(Parameter::HaltPollNs) == Some(0) {
         Markup::text("Switched off, it would burn ")
     } else {
@@ -250,8 +220,11 @@ fn effect(advice: &Advice, told: &mut Vec<LinkedNumber>) -> Vec<Markup> {
             .and(prose(&setting))
             .and(" it would burn ")
     };
-    out.push(linked(told, burns));
-    out.push(kept(advice, before, after, told, &judged));
+    let what = "CPU time that polling would take under the recommendation";
+    let burns = cpus(after.poll_cpu_percent);
+    out.push(linked(told, "after", burns, what, source));
+    let off = played.figures(SettingRow::Off);
+    out.push(kept((off, before, after), told, source));
     out.push(".");
     let mut sentences = vec![out];
     if let Some(against) = &played.against_in_force {
@@ -265,18 +238,14 @@ fn effect(advice: &Advice, told: &mut Vec<LinkedNumber>) -> Vec<Markup> {
         } else {
             "too few halts for a confidence interval".to_owned()
         };
-        let costs = number(
-            "cost",
-            say::change(by.value),
-            &format!(
-                "cost of a halt, {} instead of {}: polling, switching tasks, and wake-up latency with \
-                 the weight of the goal; {interval}",
-                nanos_f64(after.cost_ns_per_halt),
-                nanos_f64(before.cost_ns_per_halt),
-            ),
+        let what = format!(
+            "cost of a halt, {} instead of {}: polling, switching tasks, and wake-up latency with \
+             the weight of the goal; {interval}",
+            nanos_f64(after.cost_ns_per_halt),
+            nanos_f64(before.cost_ns_per_halt),
         );
         let text = Markup::text("In all a halt would cost ");
-        let text = text.and(linked(told, costs));
+        let text = text.and(linked(told, "cost", say::change(by.value), what, source));
         sentences.push(text.and(", CPU and wake-up latency counted together."));
     }
     sentences
@@ -289,61 +258,35 @@ fn share_of(part: f64) -> String {
 
 /// How much of what polling gains in latency is kept, or what wake-ups come to.
 fn kept(
-    advice: &Advice,
-    before: &HaltFigures,
-    after: &HaltFigures,
+    (off, before, after): (Option<&HaltFigures>, &HaltFigures, &HaltFigures),
     told: &mut Vec<LinkedNumber>,
-    judged: &str,
+    source: (&str, &str),
 ) -> Markup {
-    let late = |id, value: f64, what: &str| LinkedNumber {
-        id,
-        value: nanos_f64(value),
-        what: what.to_owned(),
-        whence: judged.to_owned(),
-        place: "whatif".to_owned(),
-    };
     let (was, becomes) = (before.latency_mean_ns, after.latency_mean_ns);
-    let off = advice.off().map(|off| off.latency_mean_ns);
+    let off = off.map(|off| off.latency_mean_ns);
     let gain = off.map(|off| (off - was, off - becomes));
     if let (Some((gained, keeps)), Some(off)) = (gain, off)
         && gained > 0.05 * off
         && keeps > 0.0
         && keeps <= gained
     {
-        let keeps = LinkedNumber {
-            value: share(keeps / gained),
-            what: format!(
-                "of what polling takes off the mean wake-up latency: {} without polling, {} as it is, {} \
-                 under the recommendation",
-                nanos_f64(off),
-                nanos_f64(was),
-                nanos_f64(becomes)
-            ),
-            ..late("kept", 0.0, "")
-        };
+        let what = format!(
+            "of what polling takes off the mean wake-up latency: {} without polling, {} as it is, {} \
+             under the recommendation",
+            nanos_f64(off),
+            nanos_f64(was),
+            nanos_f64(becomes)
+        );
         return Markup::text(" and keep ")
-            .and(linked(told, keeps))
+            .and(linked(told, "kept", share(keeps / gained), what, source))
             .and(" of what polling gains in latency");
     }
-    let after = late(
-        "late",
-        becomes,
-        "mean wake-up latency of all halts, under the recommendation",
-    );
-    let before = late(
-        "late-now",
-        was,
-        "mean wake-up latency of all halts, as it is",
-    );
+    let after = "mean wake-up latency of all halts, under the recommendation";
+    let before = "mean wake-up latency of all halts, as it is";
     Markup::text("; wake-up latency would be ")
-        .and(linked(told, after))
+        .and(linked(told, "late", nanos_f64(becomes), after, source))
         .and(" on average instead of ")
-        .and(linked(told, before))
-}
-
-fn row(played: &PlayedSettings, which: SettingRow) -> Option<&HaltFigures> {
-    let found = played.rows.iter().find(|row| row.row == which);
-    found.map(|row| &row.figures)
+        .and(linked(told, "late-now", nanos_f64(was), before, source))
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ fn what_was_added_is_read_back_in_order() {
     assert_eq!((lines.entries.as_slice(), lines.unread), (&entries[..], 0));
 }
 
-/// Whoever may read a file may lock it: nobody waits for that for ever, and what is there stays.
+/// A user who may read a file may lock it: no process waits for that for ever, and the file stays as it is.
 #[test]
 fn a_locked_ledger_is_waited_for_and_then_left() {
     let dir = tempfile::tempdir().unwrap();

@@ -6,11 +6,10 @@ use std::fs;
 use haltwise_core::kvm::guest::Params;
 use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::parameter::Parameter;
-use haltwise_core::prove::setting::WantedPair;
+use haltwise_core::prove::setting::{GivenSetting, WantedPair};
+use haltwise_core::recording::Side;
 
 use super::*;
-use crate::prove::sides::guest::Governor;
-use crate::prove::sides::{Of, Three};
 
 const IN_FORCE: Knobs = Knobs::of([200_000, 2, 10_000, 2]);
 
@@ -70,15 +69,12 @@ fn files(sides: &Sides, which: Which) -> BTreeMap<Parameter, String> {
 fn sides(a: &str, b: &str) -> Sides {
     let (version, arch) = (Version::new(6, 12), Arch::X86);
     let resolve = |text: &str| {
-        let wanted: haltwise_core::prove::setting::WantedSetting = text.parse().unwrap();
-        wanted.resolve(IN_FORCE, version, arch)
+        let wanted: GivenSetting = text.parse().unwrap();
+        wanted.resolve(IN_FORCE, Knobs::defaults(version, arch))
     };
     Sides {
-        of: Of::Host(Three {
-            in_force: IN_FORCE,
-            a: resolve(a),
-            b: resolve(b),
-        }),
+        side: Side::Host,
+        values: [IN_FORCE, resolve(a), resolve(b)].map(Into::into),
         assumed: Vec::new(),
         version,
         arch,
@@ -89,18 +85,15 @@ fn sides(a: &str, b: &str) -> Sides {
 fn of_guest(a: &str, b: &str) -> Sides {
     let in_force = Params::default();
     let pair = [a, b].map(|text| text.parse().unwrap());
-    let WantedPair::Guest([a, b]) = WantedPair::of(pair, true).unwrap() else {
-        panic!("a guest's");
-    };
+    let pair = WantedPair::of(pair, true).unwrap();
+    assert_eq!(pair.side, Side::Guest);
+    let of_host = sides("current", "current");
+    let resolve = |it: &GivenSetting| it.resolve(in_force, in_force);
+    let [a, b] = pair.settings.each_ref().map(resolve);
     Sides {
-        of: Of::Guest(Governor {
-            params: Three {
-                in_force,
-                a: a.resolve(in_force),
-                b: b.resolve(in_force),
-            },
-        }),
-        ..sides("current", "current")
+        side: Side::Guest,
+        values: [in_force, a, b].map(Into::into),
+        ..of_host
     }
 }
 

@@ -3,7 +3,7 @@
 use haltwise_core::ids::{VcpuId, VmIndex};
 
 use super::*;
-use crate::bpf::exits::skel::types::exit_kind;
+use crate::bpf::skel::exits::types::exit_kind;
 
 fn bytes(kind: exit_kind, isa: u32, reason: u32) -> Vec<u8> {
     const KEY: usize = offset_of!(exit_cell, key);
@@ -63,15 +63,15 @@ fn the_codes_of_the_programs_are_those_of_the_core() {
 #[test]
 fn a_cell_says_who_and_what() {
     let cell = Cell::decode(&bytes(exit_kind::EXIT_KIND_EXIT, 2, 0x7b), false).unwrap();
-    assert_eq!((cell.key.tid, cell.key.tgid, cell.key.vcpu_id), (77, 70, 3));
-    let cause = cell.key.cause;
+    assert_eq!((cell.who.tid, cell.who.tgid, cell.who.vcpu_id), (77, 70, 3));
+    let cause = cell.cause;
     assert_eq!((cause.isa, cause.reason), (Isa::Svm, Some(0x7b)));
     let unread = Cell::decode(&bytes(exit_kind::EXIT_KIND_EXIT, 1, u32::MAX), false).unwrap();
-    assert_eq!(unread.key.cause.reason, None);
+    assert_eq!(unread.cause.reason, None);
     let broken = Cell::decode(&bytes(exit_kind::EXIT_KIND_EXIT, 2, u32::MAX), false).unwrap();
-    assert_eq!(broken.key.cause.reason, Some(u32::MAX));
+    assert_eq!(broken.cause.reason, Some(u32::MAX));
     let other = Cell::decode(&vec![0; SIZE], true).unwrap();
-    assert_eq!(other.key.cause.kind, Kind::Other);
+    assert_eq!(other.cause.kind, Kind::Other);
     assert_eq!(
         Cell::decode(&bytes(exit_kind::EXIT_KINDS, 0, 0), false),
         None
@@ -90,7 +90,7 @@ fn what_grew_is_told_once() {
     put_long(&mut raw, offset_of!(exit_cell, max_ns), 2001);
     put_bucket(&mut raw, 63, 1);
     put_bucket(&mut raw, 71, 1);
-    let mut told = ReportedCell::default();
+    let mut told = Counted::default();
     let cell = Cell::decode(&raw, false).unwrap();
     let first = cell.since(&mut told, 10, 9, || PLACE).unwrap();
     assert_eq!((first.count, first.user_ns), (3, 400));
@@ -120,7 +120,7 @@ fn what_grew_is_told_once() {
 fn growth_is_taken_across_a_wrap_of_the_kernels_32_bits() {
     let mut raw = bytes(exit_kind::EXIT_KIND_EXIT, 2, 0x7b);
     put_bucket(&mut raw, KERNEL_BUCKETS - 1, u32::MAX);
-    let mut told = ReportedCell::default();
+    let mut told = Counted::default();
     let before = Cell::decode(&raw, false).unwrap();
     before.since(&mut told, 1, 1, || PLACE).unwrap();
     put_bucket(&mut raw, KERNEL_BUCKETS - 1, 1);

@@ -1,0 +1,92 @@
+//! Whether a recommendation for KVM's parameters reaches any VM of a capture.
+//!
+//! `halt_poll_ns` is the ceiling of VMs without one of their own (`KVM_CAP_HALT_POLL`). What only such VMs
+//! would follow is no plan for the host: a plan for ceilings of VMs would be another [`crate::plan::Scope`].
+
+use std::collections::BTreeSet;
+
+use haltwise_capture::info::CaptureInfo;
+use haltwise_core::event::{CeilingSource, Vcpu};
+use haltwise_core::ids::{VcpuId, VmIndex};
+use haltwise_core::parameter::{Parameter, Values};
+use haltwise_core::tune::advice::Verdict;
+
+/// The verdict where no VM follows.
+pub(crate) const VERDICT: &str = "nothing-follows";
+
+/// Why there is nothing to set.
+const REASON: &str = "halt_poll_ns applies to no vCPU that halted: their VMs have ceilings of their own \
+                      (KVM_CAP_HALT_POLL). Where single halts were recorded, `tune` plans a ceiling for each VM, and \
+                      `tune --vm` tunes that of one.";
+
+/// A verdict in a word: the search's, if somebody follows.
+pub(crate) fn verdict(follows: bool, of: Verdict) -> &'static str {
+    if follows { of.as_str() } else { VERDICT }
+}
+
+/// Why it is so, in the same way.
+pub(crate) fn reason(follows: bool, of: impl FnOnce() -> String) -> String {
+    if follows { of() } else { REASON.to_owned() }
+}
+
+/// vCPUs for which KVM does not poll, because their guests disabled it.
+pub(crate) fn disabled(info: &CaptureInfo) -> BTreeSet<(VmIndex, VcpuId)> {
+    of(info, |vcpu| vcpu.guest_veto == Some(true))
+}
+
+pub(crate) fn own(info: &CaptureInfo) -> BTreeSet<(VmIndex, VcpuId)> {
+    of(info, |vcpu| vcpu.ceiling_source == CeilingSource::Cap)
+}
+
+/// Whether a vCPU that is known is one of these.
+pub(crate) fn is_of(
+    these: &BTreeSet<(VmIndex, VcpuId)>,
+    vm: Option<VmIndex>,
+    vcpu: Option<VcpuId>,
+) -> bool {
+    vm.zip(vcpu).is_some_and(|seat| these.contains(&seat))
+}
+
+/// Whether these VMs' vCPUs have the same ceiling, of their VMs' own: then that is what can be tuned.
+pub(crate) fn have_own(info: &CaptureInfo, vms: Option<&[VmIndex]>) -> bool {
+    let of_these = |vcpu: &&Vcpu| vms.is_none_or(|vms| vms.contains(&vcpu.vm));
+    let vcpus = info.roster.vcpus.iter().filter(of_these);
+    let mut seen = vcpus
+        .filter(|vcpu| vcpu.guest_veto != Some(true))
+        .peekable();
+    let first_ns = seen.peek().map(|vcpu| vcpu.ceiling_ns);
+    let is_own = |vcpu: &Vcpu| vcpu.ceiling_source == CeilingSource::Cap;
+    first_ns.is_some() && seen.all(|vcpu| is_own(vcpu) && Some(vcpu.ceiling_ns) == first_ns)
+}
+
+fn of(info: &CaptureInfo, is_it: impl Fn(&Vcpu) -> bool) -> BTreeSet<(VmIndex, VcpuId)> {
+    let vcpus = info.roster.vcpus.iter().filter(|vcpu| is_it(vcpu));
+    vcpus.map(|vcpu| (vcpu.vm, vcpu.id)).collect()
+}
+
+/// What of a recommendation a host can set where no VM follows `halt_poll_ns`: the parameters that hold for
+/// VMs with a ceiling of their own too.
+pub(crate) fn without_ceiling(recommended: Values, in_force: &Values) -> Option<Values> {
+    let mut rest = recommended;
+    rest.set(Parameter::HaltPollNs, in_force.get(Parameter::HaltPollNs));
+    (!rest.beyond(in_force).is_empty()).then_some(rest)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use haltwise_core::kvm::Knobs;
+
+    #[test]
+    fn a_ceiling_that_nobody_follows_is_not_recommended() {
+        let in_force = Values::from(Knobs::of([200_000, 2, 10_000, 2]));
+        let ceiling = in_force.with(Parameter::HaltPollNs, 50_000);
+        assert_eq!(without_ceiling(ceiling, &in_force), None);
+        let shrink = ceiling.with(Parameter::Shrink, 0);
+        let left = without_ceiling(shrink, &in_force).unwrap();
+        assert_eq!(
+            left.beyond(&in_force),
+            Values::default().with(Parameter::Shrink, 0)
+        );
+    }
+}

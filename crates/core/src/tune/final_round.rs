@@ -1,0 +1,260 @@
+//! The final: settings that are played on the whole capture, from both starts, with what was not recorded taken otherwise,
+//! and with their ceilings a little lower and higher.
+
+use std::collections::BTreeSet;
+
+use super::candidates::{self, Candidate};
+use super::doubt::{self, Doubt};
+use super::inputs::{Inputs, VcpuInput};
+use super::pareto;
+use super::pool::Pool;
+use super::search::{self, Aim, Found};
+use super::stage::{self, Entry, Part};
+use crate::kvm::Knobs;
+use crate::policy::Start;
+use crate::replay::Cost;
+use crate::replay::Sums;
+use crate::replay::latency::class_of;
+use crate::replay::session::BISTABLE_SHARE;
+
+/// A setting that was played on the whole capture, from both starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finalist<S = Knobs> {
+    pub knobs: S,
+    /// The start that counts: where windows begin.
+    pub start: Start,
+    /// Sums of each part from the start that counts: the fit half, then the blocks of the validation half.
+    pub parts: Vec<Sums>,
+    /// From the other start.
+    pub others: Vec<Sums>,
+    /// From the start that counts, with something taken otherwise; nothing where all was recorded.
+    pub doubted: Vec<(Doubt, Vec<Sums>)>,
+    /// With the ceiling lower, and higher, by a wake-up latency; nothing where it gains for no aim.
+    pub near: Vec<Vec<Sums>>,
+}
+
+impl Finalist<Knobs> {
+    /// The setting, from the start that counts.
+    pub fn entry(&self) -> Entry {
+        Entry {
+            start: self.start,
+            ..Entry::new(self.knobs)
+        }
+    }
+}
+
+impl<S> Finalist<S> {
+    /// What came of the part that fits.
+    pub fn fit(&self) -> Sums {
+        self.parts.first().copied().unwrap_or_default()
+    }
+
+    /// The blocks of the validation half.
+    pub fn blocks(&self) -> &[Sums] {
+        self.parts.get(1..).unwrap_or_default()
+    }
+
+    /// What came of the validation half.
+    pub fn judged(&self) -> Sums {
+        Sums::total(self.blocks())
+    }
+
+    /// The blocks of the validation half under a doubt.
+    pub fn blocks_under(&self, doubt: Option<Doubt>) -> &[Sums] {
+        self.under(doubt).get(1..).unwrap_or_default()
+    }
+
+    /// The parts under a doubt; those as taken where nothing depends on it.
+    pub fn under(&self, doubt: Option<Doubt>) -> &[Sums] {
+        let mut doubted = self.doubted.iter();
+        let found = doubted.find(|(of, _)| Some(*of) == doubt);
+        found.map_or(&self.parts, |(_, parts)| parts)
+    }
+
+    /// The other start is the one that counts.
+    fn turn(&mut self) {
+        std::mem::swap(&mut self.parts, &mut self.others);
+        self.start = self.start.other();
+    }
+
+    /// Whether as many halts as recorded sleep from the other start, rather than from this one.
+    fn is_nearer_from_ceiling(&self, inputs: &Inputs) -> bool {
+        let recorded = inputs.seats.iter().map(|seated| seated.recorded.blocks);
+        let recorded: u64 = recorded.sum();
+        let off = |parts: &[Sums]| Sums::total(parts).blocks.abs_diff(recorded);
+        off(&self.others) < off(&self.parts)
+    }
+
+    /// Costs per halt on the validation half from both starts, where they differ by more than
+    /// [`BISTABLE_SHARE`]: the load has two steady states there, and chance picks one.
+    pub fn two_states(&self, cost: &Cost) -> Option<(f64, f64)> {
+        let others = self.others.get(1..).unwrap_or_default();
+        let own = self.judged().cost_per_halt_ns(cost);
+        let other = Sums::total(others).cost_per_halt_ns(cost);
+        ((own - other).abs() > BISTABLE_SHARE * own.min(other)).then_some((own, other))
+    }
+}
+
+/// Everything that came into the final.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinalRound<S = Knobs> {
+    /// The setting in force, with each VM's own ceiling, from the start that came nearer to what was
+    /// recorded.
+    pub in_force: Finalist<S>,
+    pub default: Finalist<S>,
+    /// The others: the best for each aim, and a selection of the front.
+    pub others: Vec<Finalist<S>>,
+}
+
+impl<S> FinalRound<S> {
+    /// All of them: in force, the default, the others.
+    pub fn all(&self) -> impl Iterator<Item = &Finalist<S>> {
+        let first = [&self.in_force, &self.default].into_iter();
+        first.chain(&self.others)
+    }
+
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Finalist<S>> {
+        let first = [&mut self.in_force, &mut self.default].into_iter();
+        first.chain(&mut self.others)
+    }
+}
+
+/// The best that come into the final for each aim.
+const BEST: usize = 16;
+
+/// Of those that cost about as little, the simplest that come into the final.
+const SIMPLEST: usize = 8;
+
+/// Settings of the front that come into the final.
+const OF_FRONT: usize = 32;
+
+/// Those of a search that come into the final.
+pub(super) fn wanted<S: Candidate>(inputs: &Inputs, found: &[Found<S>], aims: &[Aim]) -> Vec<S> {
+    let mut wanted: Vec<S> = Vec::new();
+    let mut want = |knobs: S| {
+        if !wanted.contains(&knobs) {
+            wanted.push(knobs);
+        }
+    };
+    for aim in aims {
+        let best = search::best(found, aim, inputs, BEST);
+        let simplest = search::simplest(found, aim, inputs, SIMPLEST);
+        for found in best.into_iter().chain(simplest) {
+            want(found.knobs);
+        }
+    }
+    let points: Vec<pareto::Point> = (found.iter())
+        .map(|found| (found.fit.poll_ns, found.fit.latency_ns))
+        .collect();
+    for index in pareto::thin(&pareto::front(&points), &points, OF_FRONT) {
+        want(found[index].knobs);
+    }
+    wanted
+}
+
+/// Settings of a search that change the ceiling alone. They come first: they are taken before others that cost no less.
+fn ceilings(in_force: &Knobs, found: &[Found]) -> Vec<Knobs> {
+    let ceilings_ns: BTreeSet<u32> = found.iter().map(|found| found.knobs.halt_poll_ns).collect();
+    (ceilings_ns.into_iter())
+        .filter(|ns| candidates::CEILINGS_NS.contains(ns) && *ns != in_force.halt_poll_ns)
+        .map(|halt_poll_ns| Knobs {
+            halt_poll_ns,
+            ..*in_force
+        })
+        .collect()
+}
+
+/// Plays the best of a search on the whole capture.
+pub fn play_final(inputs: &Inputs, found: &[Found], aims: &[Aim], pool: &impl Pool) -> FinalRound {
+    let [in_force, default] = Knobs::named(&inputs.terms);
+    let mut entries = vec![Entry::new(in_force).recorded(), Entry::new(default)];
+    let ceilings = ceilings(&in_force, found);
+    let others = wanted(inputs, found, aims).into_iter();
+    let others = others.filter(|knobs| !ceilings.contains(knobs));
+    entries.extend(ceilings.iter().copied().chain(others).map(Entry::new));
+    let mut of = play_from_both(inputs, &entries, pool);
+    if of.in_force.is_nearer_from_ceiling(inputs) {
+        // A setting equal to the one in force has the same figures.
+        let in_force = entries[0];
+        for (entry, finalist) in entries.iter_mut().zip(of.all_mut()) {
+            if entry.does_the_same(&in_force, inputs) {
+                entry.start = Start::Ceiling;
+                finalist.turn();
+            }
+        }
+    }
+    doubt::play(inputs, &entries, &mut of, pool);
+    play_near(inputs, &mut of, aims, pool);
+    of
+}
+
+/// Plays settings on the whole capture, from both starts. `entries` are what is in force, the default, and the others.
+pub(super) fn play_from_both<S: Candidate>(
+    inputs: &Inputs,
+    entries: &[Entry<S>],
+    pool: &impl Pool,
+) -> FinalRound<S> {
+    let both: Vec<Entry<S>> = entries.iter().flat_map(|it| it.from_both()).collect();
+    let sums = stage::play(inputs, &both, Part::Whole, "judge", pool);
+    let finalist = |(entry, pair): (&Entry<S>, &[Vec<Sums>])| Finalist {
+        knobs: entry.knobs,
+        start: entry.start,
+        parts: pair[0].clone(),
+        others: pair[1].clone(),
+        doubted: Vec::new(),
+        near: Vec::new(),
+    };
+    let mut finalists: Vec<Finalist<S>> =
+        entries.iter().zip(sums.chunks(2)).map(finalist).collect();
+    let others = finalists.split_off(2);
+    let default = finalists.remove(1);
+    FinalRound {
+        in_force: finalists.remove(0),
+        default,
+        others,
+    }
+}
+
+/// Plays settings that gain for some aim with their ceilings a wake-up latency lower and higher, and with them a first
+/// window that is the ceiling.
+fn play_near(inputs: &Inputs, of: &mut FinalRound, aims: &[Aim], pool: &impl Pool) {
+    let seats: Vec<&VcpuInput> = inputs.seats.iter().collect();
+    let in_force = of.in_force.judged();
+    let gains = |of: &Finalist| {
+        let judged = of.judged();
+        aims.iter()
+            .any(|aim| judged.gain_on(&in_force, &aim.cost) > 0.0)
+    };
+    let mut finalists: Vec<&mut Finalist> = of.others.iter_mut().filter(|it| gains(it)).collect();
+    let near = |of: &Finalist| {
+        let ceiling_ns = of.knobs.halt_poll_ns;
+        let class = class_of(u64::from(ceiling_ns));
+        let latency_ns = seats.iter().map(|seated| seated.table.median(class)).max();
+        let step_ns = latency_ns.unwrap_or(0).min(u64::from(ceiling_ns) / 2);
+        let step_ns = u32::try_from(step_ns).unwrap_or(0);
+        // A lower ceiling locks polling out from below, a higher one keeps it open from above.
+        let lower = (ceiling_ns - step_ns, Start::Zero);
+        let higher = (ceiling_ns.saturating_add(step_ns), Start::Ceiling);
+        [lower, higher].map(|(halt_poll_ns, start)| {
+            let is_at_ceiling = of.knobs.grow_start == ceiling_ns;
+            let knobs = Knobs {
+                halt_poll_ns,
+                grow_start: if is_at_ceiling {
+                    halt_poll_ns
+                } else {
+                    of.knobs.grow_start
+                },
+                ..of.knobs
+            };
+            Entry {
+                start,
+                ..Entry::new(knobs)
+            }
+        })
+    };
+    let entries: Vec<Entry> = finalists.iter().flat_map(|it| near(it)).collect();
+    let sums = stage::play(inputs, &entries, Part::Whole, "near", pool);
+    for (finalist, near) in finalists.iter_mut().zip(sums.chunks(2)) {
+        finalist.near = near.to_vec();
+    }
+}

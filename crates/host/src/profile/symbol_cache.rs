@@ -1,0 +1,176 @@
+//! Samples as rows: their frames and stacks numbered, each written once.
+
+use std::collections::BTreeMap;
+
+use haltwise_core::profile::{Event, Frame, Phase, Rows, Sample, Stack, Thread};
+
+use super::record::Raw;
+use super::sampled_threads::SampledThreads;
+use super::symbols::{Place, Symbols};
+
+/// Frames, stacks or addresses that are remembered, each. When there are more, all are forgotten and
+/// numbered anew when they come again: readers put equal ones together.
+const REMEMBERED: usize = 1 << 17;
+
+#[derive(Debug, Default)]
+pub(super) struct SymbolCache {
+    frames: BTreeMap<Place, u64>,
+    stacks: BTreeMap<(Vec<u64>, bool), u64>,
+    /// Frames of addresses: of the kernel, and of processes.
+    kernel: BTreeMap<u64, u64>,
+    user: BTreeMap<(u32, u64), u64>,
+    last_frame: u64,
+    last_stack: u64,
+}
+
+impl SymbolCache {
+    /// Makes rows of a sample; none if its process is not wanted.
+    pub(super) fn keep(
+        &mut self,
+        raw: &Raw,
+        event: Event,
+        sampled_threads: &mut SampledThreads,
+        symbols: &mut Symbols,
+        rows: &mut Rows,
+    ) {
+        let Some(whose) = sampled_threads.whose(raw.pid, raw.tid) else {
+            return;
+        };
+        if let Some(name) = sampled_threads.name(raw.pid, raw.tid) {
+            rows.threads.push(Thread {
+                vm: Some(whose.vm),
+                pid: haltwise_core::ids::Pid(raw.pid),
+                tid: haltwise_core::ids::Tid(raw.tid),
+                name: name.known,
+            });
+        }
+        let stack = self.stack(raw, symbols, rows);
+        let tag = raw.tag;
+        let phase = tag.map_or(Phase::Unknown, |tag| tag.phase);
+        let is_exit = phase == Phase::Exit;
+        rows.samples.push(Sample {
+            time_ns: raw.time_ns,
+            vm: Some(whose.vm),
+            vcpu: whose.vcpu,
+            tid: haltwise_core::ids::Tid(raw.tid),
+            cpu: raw.cpu,
+            event,
+            weight: tag.map_or(raw.period, |tag| tag.period),
+            hit: raw.hit,
+            stack,
+            phase,
+            isa: tag
+                .filter(|_| is_exit)
+                .map_or_else(Default::default, |tag| tag.isa),
+            reason: tag.filter(|_| is_exit).map(|tag| tag.reason),
+        });
+    }
+
+    pub(super) fn forget(&mut self, pid: u32) {
+        let of_process = (pid, 0)..=(pid, u64::MAX);
+        self.user.extract_if(of_process, |_, _| true).for_each(drop);
+    }
+
+    /// The number of a sample's stack; 0 if it has none.
+    fn stack(&mut self, raw: &Raw, symbols: &mut Symbols, rows: &mut Rows) -> u64 {
+        let mut frames = Vec::with_capacity(raw.kernel.len() + raw.user.len());
+        let mut cut = raw.cut;
+        for (depth, address) in raw.kernel.iter().enumerate() {
+            frames.push(self.kernel_frame(called_at(*address, depth), symbols, rows));
+        }
+        for (depth, address) in raw.user.iter().enumerate() {
+            let address = called_at(*address, depth);
+            match self.user_frame(raw.pid, address, raw.time_ns, symbols, rows) {
+                Some(frame) => frames.push(frame),
+                // Code that is nobody's: frame pointers that are none lead anywhere.
+                None if depth > 0 => {
+                    cut = true;
+                    break;
+                }
+                None => {
+                    let place = Place {
+                        space: haltwise_core::profile::Space::User,
+                        module: String::new(),
+                        symbol: None,
+                        address: Some(address),
+                    };
+                    frames.push(self.frame(place, rows));
+                }
+            }
+        }
+        if frames.is_empty() {
+            return 0;
+        }
+        let key = (frames, cut);
+        if let Some(known) = self.stacks.get(&key) {
+            return *known;
+        }
+        self.last_stack += 1;
+        rows.stacks.push(Stack {
+            id: self.last_stack,
+            frames: key.0.clone(),
+            cut,
+        });
+        remember(&mut self.stacks, key, self.last_stack);
+        self.last_stack
+    }
+
+    fn kernel_frame(&mut self, address: u64, symbols: &Symbols, rows: &mut Rows) -> u64 {
+        if let Some(known) = self.kernel.get(&address) {
+            return *known;
+        }
+        let frame = self.frame(symbols.kernel(address), rows);
+        remember(&mut self.kernel, address, frame);
+        frame
+    }
+
+    fn user_frame(
+        &mut self,
+        pid: u32,
+        address: u64,
+        now_ns: u64,
+        symbols: &mut Symbols,
+        rows: &mut Rows,
+    ) -> Option<u64> {
+        if let Some(known) = self.user.get(&(pid, address)) {
+            return Some(*known);
+        }
+        // What is not known may be at the next look.
+        let place = symbols.user(pid, address, now_ns)?;
+        let frame = self.frame(place, rows);
+        remember(&mut self.user, (pid, address), frame);
+        Some(frame)
+    }
+
+    fn frame(&mut self, place: Place, rows: &mut Rows) -> u64 {
+        if let Some(known) = self.frames.get(&place) {
+            return *known;
+        }
+        self.last_frame += 1;
+        rows.frames.push(Frame {
+            id: self.last_frame,
+            space: place.space,
+            module: place.module.clone(),
+            symbol: place.symbol.clone(),
+            address: place.address,
+        });
+        remember(&mut self.frames, place, self.last_frame);
+        self.last_frame
+    }
+}
+
+fn remember<K: Ord>(known: &mut BTreeMap<K, u64>, key: K, number: u64) {
+    if known.len() >= REMEMBERED {
+        known.clear();
+    }
+    known.insert(key, number);
+}
+
+/// The address by which a frame's function is found. All but the innermost are those of return: the
+/// call lies before, and a function that ends with a call must not pass for the next one.
+fn called_at(address: u64, depth: usize) -> u64 {
+    address.saturating_sub(u64::from(depth > 0))
+}
+
+#[cfg(test)]
+mod test;
