@@ -43,7 +43,7 @@ pub(crate) fn play(rule: Rule, choices: &[Choice], samples: &[Sample], table: &T
 /// The latency of a sleep: its own where it is as long, else the one whose turn it is.
 pub(crate) fn latency(sample: &Sample, slept_ns: u64, table: &Table, turn: u64) -> u64 {
     let class = class_of(slept_ns);
-    if sample.slept_in(class) {
+    if sample.slept_class() == class {
         sample.latency_ns
     } else {
         table.at(class, turn).0

@@ -277,7 +277,7 @@ fn recorded(inputs: &Inputs, seated: &VcpuInput) -> [Figures; 2] {
             failed_polls: u64::from(poll.waited() && poll.poll_ns() > 0),
             poll_ns: poll.poll_ns(),
             latency_ns: sample.latency_ns,
-            halt_ns: sample.halt_ns,
+            halt_ns: sample.halt_ns(),
             ..Sums::default()
         });
         if number % EVERY == EVERY - 1 {

@@ -150,7 +150,7 @@ impl Run {
         };
         let (window_ns, overrun) = match self.policy.side() {
             Side::Host => (
-                self.policy.window(&ask).min(sample.cut_ns),
+                self.policy.window(&ask).min(sample.cut_ns()),
                 sample.overrun(frame.table),
             ),
             // KVM does not end it: it is guest code, and the scheduler shares the CPU. What does not poll halts in
@@ -178,7 +178,7 @@ impl Run {
             poll_ns: played.poll_ns,
             wake_latency_ns: played.latency_ns,
             waited: played.waited,
-            valid: sample.valid,
+            valid: sample.is_valid(),
         });
         self.ahead_ns = difference(sample.latency_ns, played.latency_ns);
         Step {
@@ -203,7 +203,7 @@ impl Run {
         let is_ipi = sample.wake == WakeSource::Ipi;
         outcome.ipis += u64::from(!in_guest && is_ipi);
         outcome.ipis_spared += u64::from(in_guest && is_ipi);
-        outcome.contended_polls += u64::from(is_guests && sample.cut_ns < played.poll_ns);
+        outcome.contended_polls += u64::from(is_guests && sample.cut_ns() < played.poll_ns);
         add(&mut outcome.poll_ns, played.poll_ns);
         add(
             &mut outcome.halt_ns,
@@ -219,9 +219,9 @@ impl Run {
             add(&mut outcome.sleep_ns, gap_ns);
         }
         let doubts = &mut outcome.doubts;
-        doubts.poll_cut += u64::from(!is_guests && sample.cut_ns != u64::MAX);
+        doubts.poll_cut += u64::from(!is_guests && sample.cut_ns() != u64::MAX);
         doubts.wake_unknown += u64::from(sample.wake == WakeSource::Unknown);
-        doubts.gap_guessed += u64::from(sample.gap_guessed);
+        doubts.gap_guessed += u64::from(sample.is_gap_guessed());
         doubts.latency_guessed += u64::from(played.guessed);
         let is_thin = played.origin == Origin::Few && !played.guessed;
         doubts.latency_thin += u64::from(is_thin);
@@ -273,7 +273,7 @@ pub(super) fn play(
         };
     }
     let class = class_of(gap_ns - window_ns);
-    let is_own = sample.slept_in(class);
+    let is_own = sample.slept_class() == class;
     let (latency_ns, guessed) = latency(class, sample, table, turn);
     Played {
         poll_ns: window_ns,
@@ -290,7 +290,7 @@ pub(super) fn play(
 
 /// Its own latency where it slept about as long, else the one whose turn it is.
 pub(super) fn latency(class: usize, sample: &Sample, table: &Table, turn: u64) -> (u64, bool) {
-    if sample.slept_in(class) {
+    if sample.slept_class() == class {
         (sample.latency_ns, false)
     } else {
         table.at(class, turn)
@@ -343,7 +343,7 @@ fn least(gap_ns: u64, sample: &Sample, frame: &Frame<'_>, turn: u64) -> Least {
     let longest = class_of(gap_ns);
     for class in (0..=longest).rev() {
         let window_ns = gap_ns.saturating_sub(class_end(class));
-        let polled = window_ns.min(sample.cut_ns);
+        let polled = window_ns.min(sample.cut_ns());
         if gap_ns == 0 || cost.milli(window_ns, 1, 0) >= best.milli {
             break;
         }

@@ -1,31 +1,33 @@
 //! What a replay takes of one halt.
 
-use super::latency::{Table, class_of};
+use super::latency::{CLASSES, Table, class_of};
 use super::overrun::Overrun;
 use crate::event::{Halt, WakeSource};
 
-/// One halt, as far as a replay is concerned. Times in nanoseconds.
+/// One halt, as far as a replay is concerned. Times in nanoseconds. A search holds millions: 32 bytes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     pub start_ns: u64,
     /// From there to the wake event.
     pub gap_ns: u64,
-    /// The whole halt as recorded.
-    pub halt_ns: u64,
     /// From the wake event until it ran, as recorded; 0 if it did not wait.
     pub latency_ns: u64,
-    /// How long it slept, by class, where that is known: its own latency holds for that class.
-    pub slept_class: Option<u8>,
-    /// Where a cut poll stopped; [`u64::MAX`] where none was cut.
-    pub cut_ns: u64,
+    /// Where a cut poll stopped, which is within a window of 32 bits; [`u32::MAX`] where none was cut.
+    pub(super) cut_ns: u32,
+    /// How long it slept, by class; [`u8::MAX`] where that is not known.
+    pub(super) slept_class: u8,
     pub wake: WakeSource,
-    /// KVM counted the wake-up as valid.
-    pub valid: bool,
-    /// The gap had to be guessed: the wake-up latency was not recorded.
-    pub gap_guessed: bool,
-    /// Its wake-up was pending when it began: it does not sleep, whatever the window.
-    pub pending: bool,
+    pub(super) facts: u8,
 }
+
+/// Facts of a sample, a bit each: KVM did not count the wake-up as valid.
+pub(super) const INVALID: u8 = 1;
+
+/// The gap had to be guessed: the wake-up latency was not recorded.
+const GAP_GUESSED: u8 = 2;
+
+/// Its wake-up was pending when it began: it does not sleep, whatever the window.
+pub(super) const PENDING: u8 = 4;
 
 /// KVM looks for a wake-up once more on its way to sleep (`kvm_vcpu_check_block`), some hundred ns after the halt
 /// began. Assumed, not measured: texts have such halts of 210 and 354 ns.
@@ -57,33 +59,67 @@ impl Sample {
         let sample = Self {
             start_ns: halt.start_ns,
             gap_ns,
-            halt_ns: halt.halt_ns,
             latency_ns: latency_ns.min(halt.halt_ns),
-            slept_class: short_class(slept_ns).filter(|_| halt.waited && !gap_guessed),
             cut_ns: if halt.is_preempted() {
-                polled_ns
+                u32::try_from(polled_ns)
+                    .unwrap_or(u32::MAX)
+                    .min(u32::MAX - 1)
             } else {
-                u64::MAX
+                u32::MAX
+            },
+            slept_class: if halt.waited && !gap_guessed {
+                short_class(slept_ns)
+            } else {
+                u8::MAX
             },
             wake: halt.wake,
-            valid: halt.valid,
-            gap_guessed,
-            pending: is_pending(halt),
+            facts: [
+                (INVALID, !halt.valid),
+                (GAP_GUESSED, gap_guessed),
+                (PENDING, is_pending(halt)),
+            ]
+            .into_iter()
+            .fold(
+                0,
+                |facts, (fact, holds)| if holds { facts | fact } else { facts },
+            ),
         };
         (sample, gap_guessed.then(|| class_of(slept_ns)))
     }
 
-    /// Whether it slept for a length of this class, as far as that is known.
-    pub fn slept_in(&self, class: usize) -> bool {
-        self.slept_class.map(usize::from) == Some(class)
+    /// The whole halt as recorded.
+    pub fn halt_ns(&self) -> u64 {
+        self.gap_ns + self.latency_ns
+    }
+
+    /// The class of its sleep, for which its own latency holds; [`CLASSES`] where that is not known.
+    pub fn slept_class(&self) -> usize {
+        usize::from(self.slept_class).min(CLASSES)
+    }
+
+    /// Where a cut poll stopped; [`u64::MAX`] where none was cut.
+    pub fn cut_ns(&self) -> u64 {
+        match self.cut_ns {
+            u32::MAX => u64::MAX,
+            ns => ns.into(),
+        }
+    }
+
+    /// KVM counted the wake-up as valid.
+    pub fn is_valid(&self) -> bool {
+        self.facts & INVALID == 0
+    }
+
+    pub fn is_gap_guessed(&self) -> bool {
+        self.facts & GAP_GUESSED != 0
     }
 
     /// Up to which time after its window it does not sleep in the host. What was cut was not interrupted by its
     /// wake until then, and slept.
     pub fn overrun(&self, table: &Table) -> Overrun {
-        if self.pending {
+        if self.facts & PENDING != 0 {
             Overrun::LONGEST
-        } else if self.cut_ns == u64::MAX {
+        } else if self.cut_ns == u32::MAX {
             table.overrun(self.wake)
         } else {
             Overrun::default()
@@ -92,14 +128,14 @@ impl Sample {
 
     /// Gives the latency that it lacked, in nanoseconds.
     pub fn settle(&mut self, latency_ns: u64) {
-        self.gap_ns = self.halt_ns.saturating_sub(latency_ns);
-        self.latency_ns = latency_ns.min(self.halt_ns);
+        let halt_ns = self.halt_ns();
+        self.gap_ns = halt_ns.saturating_sub(latency_ns);
+        self.latency_ns = latency_ns.min(halt_ns);
     }
 }
 
-/// The class of a sleep of `ns` nanoseconds in little room: a search holds millions of halts.
-pub(super) fn short_class(ns: u64) -> Option<u8> {
-    u8::try_from(class_of(ns)).ok()
+pub(super) fn short_class(ns: u64) -> u8 {
+    u8::try_from(class_of(ns)).unwrap_or(u8::MAX)
 }
 
 /// Time polled, in nanoseconds; where that was not recorded, the window in force.

@@ -57,7 +57,6 @@ impl Sums {
         }
     }
 
-    /// Field by field.
     #[inline]
     pub(super) fn with(&self, other: &Self, of: impl Fn(u64, u64) -> u64) -> Self {
         Self {

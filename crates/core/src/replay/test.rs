@@ -43,7 +43,6 @@ fn replay(plan: Plan, halts: &[Halt]) -> session::VcpuResult {
     replay_after(Survey::default(), plan, halts)
 }
 
-/// What halts tell of wake-ups.
 fn survey_of<'a>(halts: impl IntoIterator<Item = &'a Halt>) -> Survey {
     let mut survey = Survey::default();
     halts.into_iter().for_each(|halt| survey.halt(halt));

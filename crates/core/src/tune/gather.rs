@@ -168,7 +168,7 @@ impl Gather {
         for seated in &seats {
             let (fit, judged) = seated.samples.split_at(seated.end(ends_ns[0]));
             for (wall, samples) in walls.iter_mut().zip([fit, judged]) {
-                let halt_ns = total(samples.iter().map(|sample| sample.halt_ns));
+                let halt_ns = total(samples.iter().map(Sample::halt_ns));
                 wall.halt_ns = wall.halt_ns.saturating_add(halt_ns);
             }
         }
@@ -186,7 +186,6 @@ impl Gather {
 }
 
 impl Taken {
-    /// Before the first halt of a vCPU.
     fn new(first: &Halt) -> Self {
         Self {
             samples: Vec::new(),

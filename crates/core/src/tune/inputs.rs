@@ -1,6 +1,6 @@
 //! The halts of a capture, vCPU by vCPU, cut into the part that fits and the parts that judge.
 //!
-//! All of it lies in memory, 48 bytes for each halt. [`super::gather`] puts it there.
+//! All of it lies in memory, 32 bytes for each halt. [`super::gather`] puts it there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -213,7 +213,7 @@ impl Inputs {
                 .into_iter()
                 .zip([fit, judged])
             {
-                let halt_ns = total(samples.iter().map(|sample| sample.halt_ns));
+                let halt_ns = total(samples.iter().map(Sample::halt_ns));
                 let more_ns = Sums::scaled(halt_ns, milli).saturating_sub(halt_ns);
                 wall.halt_ns = wall.halt_ns.saturating_add(more_ns);
             }

@@ -142,7 +142,7 @@ impl Ahead {
         let off_ns = gap_ns.saturating_sub(LONGEST_GAP);
         prepared.kind = Kind::Plain;
         prepared.due = due;
-        prepared.invalid = rule.invalid_wakeups && !sample.valid;
+        prepared.invalid = rule.invalid_wakeups && !sample.is_valid();
         prepared.gap = narrow(gap_ns - off_ns);
         prepared.shortest = narrow(shortest_ns.saturating_sub(off_ns));
         prepared.most = narrow(most_ns);
@@ -152,7 +152,7 @@ impl Ahead {
         let overrun_ns = u64::from(overrun.polling_ns);
         prepared.overrun = narrow(overrun_ns);
         prepared.unpolled = narrow(overrun.unpolled_ns.into());
-        prepared.cut = narrow(sample.cut_ns.min(u64::from(LONGEST)));
+        prepared.cut = narrow(sample.cut_ns().min(u64::from(LONGEST)));
         prepared.steps = 0;
         prepared.ends = [i32::MIN; CLASSES];
         if gap_ns == 0 && !prepared.invalid {
@@ -176,7 +176,7 @@ impl Ahead {
             met_ns: if in_overrun { 0 } else { overrun_ns },
             highest_ns: 0,
         };
-        let polled_ns = longest_ns.min(sample.cut_ns);
+        let polled_ns = longest_ns.min(sample.cut_ns());
         steps.put(prepared, gap_ns, shortest_ns, polled_ns)?;
         let highest_ns = steps.highest_ns;
         self.book(sample, prepared, gap_ns, highest_ns);

@@ -22,7 +22,6 @@
 use super::group::{Group, LANES};
 use super::halt::{Kind, Prepared};
 
-/// Plays prepared halts, in order.
 pub(super) fn run(groups: &mut [Group], halts: &[Prepared]) {
     pulp::Arch::new().dispatch(Tile { groups, halts });
 }

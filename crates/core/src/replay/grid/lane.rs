@@ -60,7 +60,7 @@ impl Lane {
         turn: u64,
     ) {
         let gap_ns = follow.gap_ns(sample.gap_ns, sample.wake, self.ahead_ns);
-        let window_ns = u64::from(self.window).min(sample.cut_ns);
+        let window_ns = u64::from(self.window).min(sample.cut_ns());
         let window = Window::new(window_ns, sample.overrun(table));
         let played = play(gap_ns, window, sample, table, turn);
         let halt_ns = gap_ns.saturating_add(played.latency_ns);
@@ -73,7 +73,7 @@ impl Lane {
         tally.halt_ns = tally.halt_ns.saturating_add(halt_ns);
         let observed = Observed {
             halt_ns,
-            valid: sample.valid,
+            valid: sample.is_valid(),
             allowed: true,
         };
         let Choice {

@@ -10,6 +10,7 @@ use crate::replay::Cost;
 use crate::replay::arrivals::{Arrivals, Evidence};
 use crate::replay::overrun::{Overrun, Overruns};
 use crate::replay::run::{Frame, Run};
+use crate::replay::sample;
 use crate::workload::SplitMix64;
 
 const US: u64 = 1_000;
@@ -76,18 +77,23 @@ impl World {
             Sample {
                 start_ns: turn * self.gap_ns,
                 gap_ns,
-                halt_ns: gap_ns + latency_ns,
                 latency_ns,
-                slept_class: super::super::sample::short_class(slept_ns).filter(|_| waits),
-                cut_ns: if is_cut {
-                    draw.below(gap_ns + 1)
+                slept_class: if waits {
+                    sample::short_class(slept_ns)
                 } else {
-                    u64::MAX
+                    u8::MAX
+                },
+                cut_ns: if is_cut {
+                    u32::try_from(draw.below(gap_ns + 1)).unwrap_or(u32::MAX)
+                } else {
+                    u32::MAX
                 },
                 wake: WakeSource::ALL[usize::try_from(draw.below(5)).unwrap()],
-                valid: draw.below(8) > 0,
-                gap_guessed: false,
-                pending: !is_cut && gap_ns < self.gap_ns / 16,
+                facts: match draw.below(8) {
+                    0 => sample::INVALID,
+                    _ if !is_cut && gap_ns < self.gap_ns / 16 => sample::PENDING,
+                    _ => 0,
+                },
             }
         };
         (0..self.halts).map(&mut one).collect()

@@ -101,7 +101,7 @@ proptest! {
         price in 0..10_000_u64,
     ) {
         let (samples, table) = samples_of(&halts);
-        let uncut: Vec<Sample> = samples.iter().map(|sample| Sample { cut_ns: u64::MAX, ..*sample }).collect();
+        let uncut: Vec<Sample> = samples.iter().map(|sample| Sample { cut_ns: u32::MAX, ..*sample }).collect();
         let of = |samples: &[Sample]| outcome_of(policy, samples, &table, cost(price));
         let (cut, uncut) = (of(&samples), of(&uncut));
         prop_assert_eq!(uncut.contended_polls, 0);

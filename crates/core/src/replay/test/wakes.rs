@@ -4,7 +4,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Latencies of the capture alone.
 fn own(specs: &[&str]) -> Plan {
     Plan {
         elsewhere: None,
