@@ -99,25 +99,23 @@ pub fn search(
     }
     let others: Vec<Knobs> = of.others.iter().map(|finalist| finalist.knobs).collect();
     let in_force = of.in_force.entry().recorded();
-    let for_all = |entry: &Entry, part| {
-        let entries = vec![*entry; crowds.len()];
-        crowd::tally(inputs, &crowds, &entries, part, pool)
-    };
-    let [current, one] = [&in_force, base].map(|entry| for_all(entry, Part::Whole));
     let Some(own) = choose::own(inputs, &crowds, (&base.knobs, &others), aim, pool) else {
         return Ok(None);
     };
+    let [current, one] = [in_force, *base].map(|entry| vec![entry; crowds.len()]);
+    let [current, one]: [&[Entry]; 2] = [&current, &one];
+    let [of_current, of_one] = crowd::tallies(inputs, &crowds, [current, one], Part::Whole, pool);
     let taken = Three {
         own: own.tally.clone(),
-        current,
-        one,
+        current: of_current,
+        one: of_one,
     };
     let doubted = |doubt: Doubt| {
-        let part = Part::Doubted(doubt);
-        doubt.is_asked(inputs).then(|| Three {
-            own: crowd::tally(inputs, &crowds, &own.entries, part, pool),
-            current: for_all(&in_force, part),
-            one: for_all(base, part),
+        let choices = [&*own.entries, current, one];
+        doubt.is_asked(inputs).then(|| {
+            let tallies = crowd::tallies(inputs, &crowds, choices, Part::Doubted(doubt), pool);
+            let [own, current, one] = tallies;
+            Three { own, current, one }
         })
     };
     let otherwise: Vec<Three> = Doubt::ALL.into_iter().filter_map(doubted).collect();

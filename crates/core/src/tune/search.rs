@@ -54,6 +54,10 @@ pub struct Found<S = Knobs> {
 
 const STEPS: [&[f64]; 2] = [&[0.75, 0.875, 1.125, 1.25], &[0.94, 1.06]];
 
+/// A search plays about so many halts at most, in stretches: settings that cost as little to a thousandth are many, and
+/// those that come into the final are played on all halts.
+const MOST_HALTS: u64 = 1 << 20;
+
 /// Around how many of the best, for each aim, a round looks.
 pub(super) const AROUND: usize = 4;
 
@@ -95,7 +99,8 @@ fn play<S: Candidate>(
     pool: &impl Pool,
 ) -> Vec<Found<S>> {
     let entries: Vec<Entry<S>> = wanted.into_iter().map(Entry::new).collect();
-    let sums = stage::play(inputs, &entries, Part::Fit, what, pool);
+    let part = Part::Fit((inputs.halts() / 2).div_ceil(MOST_HALTS).max(1));
+    let sums = stage::play(inputs, &entries, part, what, pool);
     let found = |(entry, sums): (Entry<S>, Vec<Sums>)| Found {
         knobs: entry.knobs,
         fit: Sums::total(&sums),

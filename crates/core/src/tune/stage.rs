@@ -81,7 +81,8 @@ impl Entry {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    Fit,
+    /// The half that fits: one of so many stretches of it, as if the others were like it.
+    Fit(u64),
     /// All, in parts: those that fit, then each judging block.
     Whole,
     /// The same, with something that nobody recorded taken otherwise.
@@ -89,6 +90,9 @@ pub enum Part {
 }
 
 const MOST: usize = 1_024;
+
+/// Halts of a stretch: many more than a window takes to forget what was before.
+const STRETCH: usize = 1 << 12;
 
 /// As many pieces as there are for each hand at least, where [`Candidate::FEWEST`] allows, so that all end at about
 /// one time.
@@ -120,7 +124,7 @@ pub fn play_each<S: Candidate>(
     pool: &impl Pool,
 ) -> Vec<Vec<Vec<Sums>>> {
     let groups = groups.iter().enumerate();
-    let mut lots: Vec<(usize, Vec<&VcpuInput>)> = (groups.clone())
+    let mut lots: Vec<(usize, Lot<'_>)> = (groups.clone())
         .flat_map(|(group, seats)| lots(seats).into_iter().map(move |lot| (group, lot)))
         .collect();
     // The longest pieces first: nobody begins one when the others have nothing left to do.
@@ -151,38 +155,37 @@ fn chunk(entries: usize, lots: usize, hands: usize, fewest: usize) -> usize {
     entries.div_ceil(chunks).max(1)
 }
 
+/// Some vCPUs, each with its number in its group.
+type Lot<'a> = Vec<(usize, &'a VcpuInput)>;
+
 /// vCPUs in groups with about as many halts each.
-fn lots<'a>(seats: &[&'a VcpuInput]) -> Vec<Vec<&'a VcpuInput>> {
-    let mut by_size = seats.to_vec();
-    by_size.sort_by_key(|seated| std::cmp::Reverse(seated.samples.len()));
-    let mut lots: Vec<(usize, Vec<&VcpuInput>)> = vec![(0, Vec::new()); LOTS.min(seats.len())];
+fn lots<'a>(seats: &[&'a VcpuInput]) -> Vec<Lot<'a>> {
+    let mut by_size: Lot<'_> = seats.iter().copied().enumerate().collect();
+    by_size.sort_by_key(|(_, seated)| std::cmp::Reverse(seated.samples.len()));
+    let mut lots: Vec<(usize, Lot<'_>)> = vec![(0, Vec::new()); LOTS.min(seats.len())];
     for seated in by_size {
         if let Some(lightest) = lots.iter_mut().min_by_key(|(halts, _)| *halts) {
-            lightest.0 += seated.samples.len();
+            lightest.0 += seated.1.samples.len();
             lightest.1.push(seated);
         }
     }
     lots.into_iter().map(|(_, lot)| lot).collect()
 }
 
-fn halts(lot: &[&VcpuInput]) -> usize {
-    lot.iter().map(|seated| seated.samples.len()).sum()
+fn halts(lot: &Lot<'_>) -> usize {
+    lot.iter().map(|(_, seated)| seated.samples.len()).sum()
 }
 
 fn play_piece<S: Candidate>(
     inputs: &Inputs,
-    lot: &[&VcpuInput],
+    lot: &Lot<'_>,
     entries: &[Entry<S>],
     part: Part,
 ) -> Vec<Vec<Sums>> {
     let mut sums: Vec<Vec<Sums>> = vec![Vec::new(); entries.len()];
-    for seated in lot {
-        let ends = match part {
-            Part::Fit => vec![inputs.halves(seated).0.len()],
-            Part::Whole | Part::Doubted(_) => inputs.ends(seated),
-        };
+    for &(number, seated) in lot {
         let doubt = match part {
-            Part::Fit | Part::Whole => None,
+            Part::Fit(_) | Part::Whole => None,
             Part::Doubted(doubt) => Some(doubt),
         };
         let other = doubt.and_then(|doubt| doubt.table(seated));
@@ -191,7 +194,10 @@ fn play_piece<S: Candidate>(
             follow: doubt.map_or(seated.follow, |doubt| doubt.follow(seated)),
         };
         let mut player = S::player(&inputs.terms, seated, entries);
-        let costs = player.parts(seated, &ends, &taken);
+        let costs = match part {
+            Part::Fit(many) => player.stretches(inputs, seated, number, many),
+            Part::Whole | Part::Doubted(_) => player.parts(seated, &inputs.ends(seated), &taken),
+        };
         for (sums, parts) in sums.iter_mut().zip(costs) {
             Sums::add_parts(sums, &parts);
         }
@@ -263,6 +269,29 @@ impl Player {
             last = so_far;
         }
         parts
+    }
+
+    /// Plays one of so `many` stretches of the half that fits, as if the others were like it. Which one is another for each
+    /// vCPU of a group, whose `number` this is.
+    fn stretches(
+        &mut self,
+        inputs: &Inputs,
+        seated: &VcpuInput,
+        number: usize,
+        many: u64,
+    ) -> Vec<Vec<Sums>> {
+        let (fit, _) = inputs.halves(seated);
+        let taken = Taken::recorded(seated);
+        for (stretch, samples) in (number as u64..).zip(fit.chunks(STRETCH)) {
+            if stretch.is_multiple_of(many) {
+                self.go(samples, &taken);
+            }
+        }
+        let of_fit = |sums: Sums| {
+            let of_fit = sums.weighed(seated.weight_milli);
+            vec![of_fit.times(seated.stands_for_milli.saturating_mul(many))]
+        };
+        self.tallies().into_iter().map(of_fit).collect()
     }
 
     pub(crate) fn tallies(&self) -> Vec<Sums> {

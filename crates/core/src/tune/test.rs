@@ -103,7 +103,6 @@ fn limited(percent: f64) -> Aim {
     }
 }
 
-/// Latency counts for nothing.
 fn density() -> Aim {
     let cost = Cost {
         latency_weight_milli: 0,

@@ -63,10 +63,9 @@ pub(super) fn own(
     ceilings.extend([one.halt_poll_ns, inputs.terms.in_force.halt_poll_ns]);
     ceilings.sort_unstable();
     ceilings.dedup();
-    let sets = sets(inputs, one, others).into_iter();
-    let tables: Vec<(Knobs, Vec<Vec<Offer>>)> = sets
-        .map(|set| (set, offers(inputs, crowds, set, &ceilings, aim, pool)))
-        .collect();
+    let sets = sets(inputs, one, others);
+    let offers = offers(inputs, crowds, (&sets, &ceilings), aim, pool);
+    let tables: Vec<(Knobs, Vec<Vec<Offer>>)> = sets.into_iter().zip(offers).collect();
     let limit = aim.limit_percent();
     let mut asked = *aim;
     let mut last = None;
@@ -80,7 +79,7 @@ pub(super) fn own(
         });
         let (_, set, chosen) = chosen.min_by_key(|(fit, ..)| *fit)?;
         let entries: Vec<Entry> = chosen.iter().map(|offer| offer.entry).collect();
-        let tally = crowd::tally(inputs, crowds, &entries, Part::Whole, pool);
+        let [tally] = crowd::tallies(inputs, crowds, [&entries], Part::Whole, pool);
         let polls = (inputs.judged_wall).poll_cpu_percent(&Sums::total(tally.blocks()));
         let follow = crowds.last().filter(|crowd| crowd.vm.is_none());
         last = Some(Own {
@@ -98,45 +97,49 @@ pub(super) fn own(
     last
 }
 
-/// What each crowd's halts come to under each ceiling: those of VMs as caps, those of all that follow as the
-/// parameter.
+/// What each crowd's halts come to under each set and ceiling: those of VMs as caps, those of all that follow as the
+/// parameter. By set, then by crowd.
 fn offers(
     inputs: &Inputs,
     crowds: &[Crowd<'_>],
-    set: Knobs,
-    ceilings: &[u32],
+    (sets, ceilings): (&[Knobs], &[u32]),
     aim: &Aim,
     pool: &impl Pool,
-) -> Vec<Vec<Offer>> {
+) -> Vec<Vec<Vec<Offer>>> {
     let (vms, follow) = crowds.split_at(crowds.partition_point(|crowd| crowd.vm.is_some()));
-    let as_cap = |ns: &u32| Entry {
-        ceilings: CeilingsOf::Caps(*ns),
+    let as_cap = |set: Knobs, ns: u32| Entry {
+        ceilings: CeilingsOf::Caps(ns),
         ..Entry::new(set)
     };
-    let as_param = |ns: &u32| {
+    let as_param = |set: Knobs, halt_poll_ns: u32| {
         Entry::new(Knobs {
-            halt_poll_ns: *ns,
+            halt_poll_ns,
             ..set
         })
     };
-    let from_both = |entries: &dyn Fn(&u32) -> Entry| -> Vec<Entry> {
-        (ceilings.iter())
-            .flat_map(|ns| entries(ns).from_both())
-            .collect()
+    let from_both = |entry: &dyn Fn(Knobs, u32) -> Entry| -> Vec<Entry> {
+        let of_set = |set: &Knobs| {
+            let of = ceilings.iter().map(|&ns| entry(*set, ns).from_both());
+            of.collect::<Vec<_>>()
+        };
+        sets.iter().flat_map(of_set).flatten().collect()
     };
     let (caps, params) = (from_both(&as_cap), from_both(&as_param));
-    let mut offers = Vec::new();
+    let mut offers = vec![Vec::new(); sets.len()];
     let batches = vms.chunks(BATCH).map(|batch| (batch, &caps));
     let follow = Some((follow, &params)).filter(|(follow, _)| !follow.is_empty());
     for (batch, entries) in batches.chain(follow) {
-        let seats: Vec<_> = batch.iter().map(|crowd| crowd.seats.clone()).collect();
-        for played in stage::play_each(inputs, &seats, entries, Part::Fit, "caps", pool) {
+        let vcpus: Vec<_> = batch.iter().map(|crowd| crowd.seats.clone()).collect();
+        for played in stage::play_each(inputs, &vcpus, entries, Part::Fit(1), "caps", pool) {
             let offer = |(entry, parts): (&Entry, &Vec<Sums>)| Offer {
                 entry: *entry,
                 fit: Sums::total(parts),
             };
             let all: Vec<Offer> = entries.iter().zip(&played).map(offer).collect();
-            offers.push(all.chunks(2).map(|pair| worse(pair, aim)).collect());
+            let of_sets = all.chunks(2 * ceilings.len());
+            for (offers, of_set) in offers.iter_mut().zip(of_sets) {
+                offers.push(of_set.chunks(2).map(|pair| worse(pair, aim)).collect());
+            }
         }
     }
     offers

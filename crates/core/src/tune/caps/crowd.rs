@@ -48,37 +48,41 @@ pub(super) fn crowds<'a>(inputs: &'a Inputs, settable: &BTreeSet<VmIndex>) -> Ve
     by_vm.into_values().collect()
 }
 
-pub(super) fn tally(
+/// What comes of each of several choices, which have an entry for each crowd: all in one pass over its halts.
+pub(super) fn tallies<const N: usize>(
     inputs: &Inputs,
     crowds: &[Crowd<'_>],
-    entries: &[Entry],
+    choices: [&[Entry]; N],
     part: Part,
     pool: &impl Pool,
-) -> Tally {
-    let mut tally = Tally::default();
-    for (crowds, entries) in crowds.chunks(BATCH).zip(entries.chunks(BATCH)) {
-        // Those with the same entry go side by side.
-        let mut alike: Vec<(Entry, Vec<usize>)> = Vec::new();
-        for (at, entry) in entries.iter().enumerate() {
-            match alike.iter_mut().find(|(other, _)| other == entry) {
+) -> [Tally; N] {
+    let mut tallies: [Tally; N] = std::array::from_fn(|_| Tally::default());
+    for first in (0..crowds.len()).step_by(BATCH) {
+        let batch = first..crowds.len().min(first + BATCH);
+        // Those with the same entries go side by side.
+        let mut alike: Vec<([Entry; N], Vec<usize>)> = Vec::new();
+        for at in batch.clone() {
+            let entries = choices.map(|choice| choice[at]);
+            match alike.iter_mut().find(|(other, _)| *other == entries) {
                 Some((_, places)) => places.push(at),
-                None => alike.push((*entry, vec![at])),
+                None => alike.push((entries, vec![at])),
             }
         }
-        let mut batch = vec![Parts::new(); crowds.len()];
-        for (entry, places) in alike {
-            let seats = places.iter().map(|&at| crowds[at].seats.clone());
-            let seats: Vec<Vec<&VcpuInput>> = seats.collect();
-            let played = stage::play_each(inputs, &seats, &[entry], part, "caps", pool);
-            for (at, parts) in places.into_iter().zip(played.into_iter().flatten()) {
-                batch[at] = parts;
+        let mut played = vec![Vec::new(); batch.len()];
+        for (entries, places) in alike {
+            let seats: Vec<_> = places.iter().map(|&at| crowds[at].seats.clone()).collect();
+            let parts = stage::play_each(inputs, &seats, &entries, part, "caps", pool);
+            for (at, parts) in places.into_iter().zip(parts) {
+                played[at - first] = parts;
             }
         }
-        for parts in &batch {
-            Sums::add_parts(&mut tally.all, parts);
-            let judging = parts.get(1..).unwrap_or_default();
-            tally.each.push(Sums::total(judging));
+        for of_crowd in &played {
+            for (tally, parts) in tallies.iter_mut().zip(of_crowd) {
+                Sums::add_parts(&mut tally.all, parts);
+                let judging = parts.get(1..).unwrap_or_default();
+                tally.each.push(Sums::total(judging));
+            }
         }
     }
-    tally
+    tallies
 }

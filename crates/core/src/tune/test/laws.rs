@@ -21,6 +21,22 @@ fn some_load() -> impl proptest::strategy::Strategy<Value = (Vec<Halt>, u64)> {
         .prop_map(|(spec, count, seed, weight)| (load(0, spec, count, seed), weight))
 }
 
+/// A halt of one of four stretches costs what one of all does, to 3 %, and so does one of vCPUs with a stretch each.
+#[test]
+fn stretches_stand_for_the_others() {
+    let busy = load(0, "exp:60us", 100_000, 7);
+    let small = (1..800).flat_map(|vcpu| load(vcpu, "bimodal:0.7:25us:900us", 40, u64::from(vcpu)));
+    for halts in [busy, small.collect()] {
+        let inputs = inputs(terms("6.12"), &halts);
+        let settings = [0, 50_000, 200_000].map(candidates::fixed).map(Entry::new);
+        let play = |part| stage::play(&inputs, &settings, part, "", &Serial);
+        for (some, all) in play(Part::Fit(4)).iter().zip(play(Part::Fit(1))) {
+            let [some, all] = [some[0], all[0]].map(|of| of.cost_per_halt_ns(&COST));
+            assert!((some / all - 1.0).abs() < 0.03, "{some} of {all}");
+        }
+    }
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
 
@@ -38,7 +54,7 @@ proptest::proptest! {
             Moves::All,
         );
         let entries: Vec<Entry> = grid.into_iter().map(Entry::new).collect();
-        for sums in stage::play(&inputs, &entries, Part::Fit, "", &Serial) {
+        for sums in stage::play(&inputs, &entries, Part::Fit(1), "", &Serial) {
             proptest::prop_assert!(best.fit.milli(&cost) <= sums[0].milli(&cost));
         }
     }
@@ -166,7 +182,7 @@ fn what_a_pass_owes_is_paid_as_a_second_pass_would_have_it() {
     }
     assert_eq!(seated.samples.len(), halts.len());
     assert_eq!(seated.recorded, recorded);
-    assert!(seated.samples[0].gap_guessed && seated.samples[0].latency_ns > 0);
+    assert!(seated.samples[0].is_gap_guessed() && seated.samples[0].latency_ns > 0);
 }
 
 /// Policies that forget do the same whether they learned from all halts before or from the last ones, within a
