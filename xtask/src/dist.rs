@@ -92,7 +92,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds all programs; gives where they are.
 fn build() -> Result<PathBuf> {
     preloaded::build()?;
     say::step("building static programs");

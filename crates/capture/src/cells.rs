@@ -169,7 +169,6 @@ impl Group for LogHist {
     }
 }
 
-/// A column that was read.
 pub(crate) struct Reader<'a, T: Cell>(T::Read<'a>);
 
 impl<T: Cell> Reader<'_, T> {

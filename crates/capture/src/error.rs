@@ -175,7 +175,6 @@ pub enum CaptureWriteError {
     },
     #[error("convert capture {}: its streams are kept", summary.directory.display())]
     NotConverted {
-        /// What the streams hold.
         summary: Box<Summary>,
         #[source]
         source: Box<CaptureWriteError>,

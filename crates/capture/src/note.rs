@@ -42,7 +42,6 @@ pub enum Note {
         table: Table,
         /// Rows that the recorder wrote.
         written: u64,
-        /// Rows that are there.
         found: u64,
     },
     /// `capture.json` is not as it was written.

@@ -42,7 +42,6 @@ figures! {
 }
 
 figures! {
-    /// An estimate and the interval around it.
     pub(crate) const INTERVAL: Interval {
         /// The estimate.
         value: f64 = Real,

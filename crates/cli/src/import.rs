@@ -30,7 +30,6 @@ use crate::terminal;
 /// Bytes read at a time.
 const BUFFER: usize = 1 << 20;
 
-/// The result as JSON.
 #[derive(Serialize)]
 struct Summary {
     schema: u32,

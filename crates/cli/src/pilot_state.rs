@@ -19,7 +19,6 @@ pub(crate) const ABOUT: &[&str] = &[
 ];
 
 figures! {
-    /// What the pilot says of itself.
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct PilotStatus {
         /// Version of this layout: 1.

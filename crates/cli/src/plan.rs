@@ -123,7 +123,6 @@ pub(crate) struct PlannedCeiling {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Expected {
     pub(crate) interval: Interval,
-    /// The halts that it was judged on.
     pub(crate) halts: u64,
     /// What the goal counts, in nanoseconds of CPU per halt.
     pub(crate) cost_ns_per_halt: Effect,

@@ -42,7 +42,6 @@ pub(crate) fn is_pressed(cpu_pressure: Option<f64>) -> bool {
     cpu_pressure.is_some_and(|share| share >= HABIT)
 }
 
-/// Whether results of that version are read.
 pub(crate) fn is_read(schema: u64) -> bool {
     [SCHEMA, SCHEMA_OF_GUEST].contains(&u32::try_from(schema).unwrap_or(0))
 }
@@ -65,7 +64,6 @@ pub(crate) const ABOUT: &[&str] = &[
 ];
 
 figures! {
-    /// The whole result.
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct Proof {
         /// Version of this layout: 1, or 2 of a guest, which earlier versions cannot read.
@@ -82,9 +80,7 @@ figures! {
         pub(crate) means: String = Word,
         /// The words of the command of each period; empty where there was none, and with `--no-command`.
         pub(crate) command: Vec<String> = Words,
-        /// Where it was measured.
         pub(crate) host: MeasuredHost = Record(MeasuredHost::FIGURES),
-        /// How it was measured.
         pub(crate) design: ProofDesign = Record(ProofDesign::FIGURES),
         pub(crate) cost: ProofCost = Record(ProofCost::FIGURES),
         /// On the cost of a halt: what it `says`, and with it `seen_from` (with `no-difference`: a difference of so
@@ -285,7 +281,6 @@ figures! {
 }
 
 figures! {
-    /// One figure, predicted and measured.
     pub(crate) const PREDICTION: Prediction {
         /// Which figure.
         figure: Figure = Word,
@@ -305,7 +300,6 @@ figures! {
 }
 
 figures! {
-    /// A difference over the rounds.
     const ROUNDS: RankInterval {
         /// The typical difference.
         estimate: f64 = Real,

@@ -170,7 +170,6 @@ pub(crate) fn recommend(opened: &Opened, request: &TuneRequest) -> Result<Recomm
     looking.on_host(opened, request)
 }
 
-/// Recommends for a guest that recorded itself.
 pub(crate) fn recommend_in_guest(
     opened: &Opened,
     request: &TuneRequest,

@@ -24,7 +24,6 @@ pub(crate) struct Shown {
     width: Width,
 }
 
-/// What `--rows all` is as a number.
 const ALL: usize = usize::MAX;
 
 fn rows(text: &str) -> Result<usize, String> {

@@ -44,7 +44,6 @@ pub enum What {
     /// `kvm:kvm_vcpu_wakeup`: a halt of the running thread ended.
     VcpuWakeup {
         tid: Tid,
-        /// The whole halt.
         ns: u64,
         /// It was scheduled out.
         waited: bool,

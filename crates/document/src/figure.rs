@@ -59,7 +59,6 @@ pub enum Unit {
 }
 
 pub trait Figures: Serialize {
-    /// Its fields, in their order.
     const FIGURES: &'static [Figure];
 }
 

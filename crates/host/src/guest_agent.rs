@@ -88,11 +88,7 @@ pub enum AgentError {
         "ask the guest agent of pid {pid}: the agent does not permit {command}: its setting --block-rpcs or \
          --allow-rpcs (older: --blacklist; BLACKLIST_RPC or FILTER_RPC_ARGS in /etc/sysconfig/qemu-ga) denies it"
     )]
-    Disabled {
-        pid: Pid,
-        /// The first command that is denied.
-        command: &'static str,
-    },
+    Disabled { pid: Pid, command: &'static str },
     #[error("{command} in the guest of pid {pid}: {text}")]
     Refused {
         pid: Pid,

@@ -18,7 +18,6 @@ const STATUS: &str = "proc/self/status";
 const PARANOID: &str = "proc/sys/kernel/perf_event_paranoid";
 const TRACEFS: &str = "sys/kernel/tracing";
 
-/// A host with everything.
 const FILES: [(&str, &str); 11] = [
     (RELEASE, "6.12.9-cloud\n"),
     (PARANOID, "2\n"),

@@ -34,7 +34,6 @@ struct RunningVcpu {
 
 struct RunningVm {
     vm: Vm,
-    /// The tables of `gaps` of its load.
     tables: Vec<Vec<u64>>,
     stats: Growth,
     vcpus: Vec<RunningVcpu>,

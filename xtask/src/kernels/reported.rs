@@ -67,7 +67,6 @@ pub(crate) fn counts<const N: usize>(of: [(&str, u64); N]) -> Counts {
     of.map(|(name, count)| (name.to_owned(), count)).into()
 }
 
-/// `haltwise-lab run`.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Lab {
     vms: Vec<LabVm>,
@@ -195,7 +194,6 @@ impl Report {
     }
 }
 
-/// `haltwise report --exits`.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Exits {
     pub(crate) total: ExitsTotal,
@@ -259,7 +257,6 @@ pub(crate) struct Verified {
     pub(crate) shown: Vec<Value>,
 }
 
-/// `haltwise prove`.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Proof {
     pub(crate) side: String,

@@ -22,7 +22,6 @@ struct Experiment {
 #[derive(Debug)]
 struct Recording {
     name: &'static str,
-    /// Arguments of `haltwise record`.
     record: &'static str,
     checks: Vec<Experiment>,
 }

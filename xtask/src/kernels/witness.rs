@@ -17,7 +17,6 @@ pub(crate) struct Expected {
     /// What most wake-ups come from, as haltwise calls it.
     pub(crate) wake: Option<&'static str>,
     pub(crate) polls: bool,
-    /// The ceiling that each VM was given.
     pub(crate) ceiling_ns: Option<u32>,
 }
 

@@ -33,7 +33,6 @@ pub struct Batch<'a> {
     halves: Vec<Option<Half>>,
 }
 
-/// Where a batch is from.
 #[derive(Debug, Clone, Copy)]
 struct Place<'a> {
     path: &'a Path,

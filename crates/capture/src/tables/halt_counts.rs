@@ -88,7 +88,6 @@ impl Group for [u64; WAKES.len()] {
     }
 }
 
-/// Histograms as lists of counts.
 pub(crate) fn bucket_lists<'a>(hists: impl Iterator<Item = &'a LogHist>) -> ArrayRef {
     number_lists(hists.map(LogHist::counts))
 }

@@ -22,7 +22,6 @@ pub(crate) const FOOTER: Shape = shape(
     ],
 );
 
-/// What comes before each page.
 pub(crate) const PAGE_HEADER: Shape = shape(
     "PageHeader",
     &[

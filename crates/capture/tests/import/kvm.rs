@@ -182,7 +182,6 @@ impl Tool {
         Self::PerfPid,
     ];
 
-    /// Whether it prints whole nanoseconds.
     pub(crate) fn is_exact(self) -> bool {
         matches!(self, Self::TraceCmd | Self::PerfPid)
     }

@@ -14,7 +14,6 @@ pub(crate) const ABOUT: &[&str] = &[
 ];
 
 figures! {
-    /// A median and its interval.
     const ESTIMATE: Estimate {
         /// The sample median.
         median: f64 = Real,

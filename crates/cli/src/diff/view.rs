@@ -137,7 +137,6 @@ figures! {
         pub(crate) name: String = Name,
     }
 
-    /// A figure of one capture.
     #[derive(Clone, Copy)]
     pub(crate) struct Estimated {
         /// The figure, of the whole capture.

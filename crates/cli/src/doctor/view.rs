@@ -58,7 +58,6 @@ figures! {
         pub(crate) binds: &'static str = Word "applies to",
     }
 
-    /// A VM that runs now.
     pub(crate) struct RunningVm {
         /// Its name.
         pub(crate) name: String = Name "VM",

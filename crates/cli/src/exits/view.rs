@@ -17,7 +17,6 @@ pub(crate) const ABOUT: &[&str] = &[
 ];
 
 figures! {
-    /// Everything that is said of exits.
     pub(crate) struct ExitsResult {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
@@ -83,7 +82,6 @@ figures! {
         pub(crate) other: u64 = Count,
     }
 
-    /// One reason, or one sub-key.
     pub(crate) struct ExitReason {
         /// What was counted: `exit`, `other`, `userspace_exit`, or a sub-key's kind; see
         /// [the capture's](capture-format.md#exits).

@@ -336,7 +336,6 @@ mod test {
         }
     }
 
-    /// Which of VMs 0 to 8 a text names.
     fn named(text: &str) -> Vec<usize> {
         let is_named = |n: &usize| text.contains(&format!("web-{n}"));
         (0..9).filter(is_named).collect()

@@ -25,7 +25,6 @@ impl VmLabels {
 }
 
 figures! {
-    /// What distinguishes series of VMs.
     #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
     pub(crate) struct VmLabels {
         /// What its operator calls it: libvirt's domain, OpenStack's display name, `NAMESPACE/NAME` of KubeVirt.
@@ -166,7 +165,6 @@ figures! {
         pub(crate) lost_events: u64 = Count,
     }
 
-    /// How the facts are obtained.
     pub(crate) struct BuildNames {
         /// Version of haltwise.
         pub(crate) version: String = Word,
@@ -196,7 +194,6 @@ figures! {
         pub(crate) bpf_cpu_ns: Option<u64> = Nanos,
     }
 
-    /// What this program costs now.
     pub(crate) struct CostState {
         /// Resident memory of this process.
         pub(crate) resident_bytes: Option<u64> = Bytes,

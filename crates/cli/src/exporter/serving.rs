@@ -19,7 +19,6 @@ use crate::terminal;
 pub(crate) struct Served {
     pub(crate) listen: Option<Address>,
     pub(crate) textfile: Option<PathBuf>,
-    /// The most series of VMs.
     pub(crate) max_series: usize,
 }
 

@@ -18,7 +18,6 @@ pub(crate) const ABOUT: &[&str] = &[
 ];
 
 figures! {
-    /// Everything that is said of a fleet.
     pub(crate) struct FleetResult {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
@@ -159,7 +158,6 @@ figures! {
         pub(crate) cpus_saved_per_host: Interval = Record(INTERVAL),
     }
 
-    /// A VM that would lose.
     pub(crate) struct LosingVm {
         /// Its name.
         pub(crate) vm: String = Name "VM",

@@ -46,7 +46,6 @@ figures! {
         pub(crate) unlawful: Vec<InvalidRows> = List(InvalidRows::FIGURES),
     }
 
-    /// Rows that break a law.
     pub(crate) struct InvalidRows {
         /// Their table.
         pub(crate) table: &'static str = Word,
@@ -100,7 +99,6 @@ figures! {
         pub(crate) left_out: Vec<DamagedPlace> = List(DamagedPlace::FIGURES),
     }
 
-    /// A table of the new capture.
     pub(crate) struct KeptTable {
         /// Its name.
         pub(crate) table: String = Name,

@@ -32,7 +32,6 @@ pub(crate) struct VmView {
     /// `follows`, `own-cap`, `guest-disabled` (its guest disabled host polling on every vCPU), `keeps` (has
     /// to be started anew to follow) or `not-told`.
     pub(crate) effect: &'static str,
-    /// Its ceiling, where it is known.
     pub(crate) ceiling_ns: Option<u32>,
     /// Number of the apply that set a ceiling of its own, if that was haltwise, in `status`.
     pub(crate) step: Option<u64>,

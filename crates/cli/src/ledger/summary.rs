@@ -12,7 +12,6 @@ use haltwise_document::figures;
 use crate::proof::ledger::entry::{Entry, Kept};
 
 figures! {
-    /// Over all proofs.
     #[derive(Clone, PartialEq)]
     pub(crate) struct Summary {
         /// Proofs that could decide.

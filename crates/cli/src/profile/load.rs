@@ -26,7 +26,6 @@ pub(crate) struct Loaded {
     pub(crate) account: Account,
     pub(crate) book: Book,
     pub(crate) reasons: Names,
-    /// Names of VMs, each once.
     pub(crate) vms: BTreeMap<VmIndex, String>,
 }
 

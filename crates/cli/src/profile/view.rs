@@ -82,7 +82,6 @@ figures! {
         pub(crate) high: Option<f64> = Share,
     }
 
-    /// The samples of one exit reason.
     pub(crate) struct ProfiledExit {
         #[serde(flatten)]
         pub(crate) part: Part = Flat(Part::FIGURES),

@@ -269,7 +269,6 @@ pub(crate) struct HaltSink {
     gathers: bool,
     gather: Gather,
     rows: u64,
-    /// Halts that are kept at most.
     most: u64,
     broken: Option<Broken>,
 }

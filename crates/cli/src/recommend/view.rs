@@ -121,7 +121,6 @@ figures! {
         pub(crate) lambda: f64 = Real,
     }
 
-    /// What the figures rest on.
     pub(crate) struct TuneBasis {
         #[serde(flatten)]
         pub(crate) model: Model = Flat(Model::FIGURES),
@@ -168,7 +167,6 @@ figures! {
         pub(crate) partial: bool = Flag,
     }
 
-    /// A setting that is always shown.
     #[derive(Clone)]
     pub(crate) struct SettingFigures {
         /// `in-force`, `default`, `choice`, `off`, or `clairvoyant`: the oracle, a lower bound.
@@ -177,7 +175,6 @@ figures! {
         pub(crate) figures: HaltFigures = Record(HaltFigures::FIGURES),
     }
 
-    /// Figures of the validation half.
     #[derive(Clone)]
     pub(crate) struct HaltFigures {
         /// Polling.
@@ -204,7 +201,6 @@ figures! {
         pub(crate) figures: HaltFigures = Flat(HaltFigures::FIGURES),
     }
 
-    /// The policy that settings are compared with.
     pub(crate) struct BestPolicy {
         /// Its name.
         pub(crate) policy: String = Name,
@@ -212,7 +208,6 @@ figures! {
         pub(crate) figures: HaltFigures = Record(HaltFigures::FIGURES),
     }
 
-    /// A recommendation in a line.
     #[derive(Clone)]
     pub(crate) struct GoalAdvice {
         /// For what.
@@ -233,7 +228,6 @@ figures! {
         pub(crate) cost_share: Option<Interval> = Record(INTERVAL),
     }
 
-    /// A setting on the validation half.
     #[derive(Clone)]
     pub(crate) struct SettingPoint {
         /// The setting.

@@ -23,7 +23,6 @@ figures! {
     pub(crate) struct Replay {
         /// Version of this layout: 2.
         pub(crate) schema: u32 = Number,
-        /// What the figures rest on.
         pub(crate) basis: ReplayBasis = Record(ReplayBasis::FIGURES),
         /// A group for each VM; with `--vcpus` one for each vCPU after its VM's.
         pub(crate) vms: Vec<HaltGroup> = List(HaltGroup::FIGURES),

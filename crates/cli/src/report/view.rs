@@ -327,7 +327,6 @@ figures! {
         pub(crate) window_max_ns: Option<u32> = Nanos,
     }
 
-    /// A ceiling that was in force.
     pub(crate) struct CeilingFigures {
         /// The ceiling.
         pub(crate) ns: u32 = Nanos,

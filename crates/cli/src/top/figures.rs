@@ -175,7 +175,6 @@ pub(crate) fn per_s(count: u64, length_ns: f64) -> f64 {
     }
 }
 
-/// Whether the halts say whether they polled.
 fn is_polling_known(halts: &Account) -> bool {
     halts.poll_known > 0 || halts.halts == 0
 }

@@ -106,7 +106,6 @@ impl Timeline {
         self.at.is_none()
     }
 
-    /// Whether it looks at the newest.
     pub(crate) fn at_end(&self) -> bool {
         self.position() + 1 >= self.steps.len()
     }

@@ -32,7 +32,6 @@ pub(crate) fn vm(index: u32, name: &str) -> Vm {
     }
 }
 
-/// A vCPU under a ceiling of 200 us.
 pub(crate) fn vcpu(vm: u32, id: u32) -> Vcpu {
     Vcpu {
         vm: VmIndex(vm),

@@ -89,7 +89,6 @@ mod test {
         }
     }
 
-    /// Pages of fields, by file.
     fn files() -> BTreeMap<String, String> {
         let file = |verb: &published::Published| (format!("{}-json.md", verb.name), verb.page());
         published::ALL.iter().map(file).collect()

@@ -184,7 +184,6 @@ const SORT: [(&str, &str); 8] = [
 const HELP: &str = "Sort rows by this field of --json, largest first; VMs also by cpu, poll, failed, halts, halted, \
                     waits, gap or wake [default: cpu, then poll; sections: what costs most]";
 
-/// Parses `--by` for a section.
 fn key<T: ValueEnum>(by: Option<&str>) -> Result<Option<T>, Failure> {
     let unknown = |by| {
         let keys = T::value_variants().iter().filter_map(T::to_possible_value);

@@ -197,7 +197,6 @@ fn rows_of(capture: &Capture) -> Facts {
     }
 }
 
-/// Rows that no kernel told.
 fn rows(dir: &Path, random: &mut SplitMix64) {
     let all = captures();
     let path = if random.below(4) == 0 {

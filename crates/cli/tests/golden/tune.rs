@@ -72,7 +72,6 @@ fn tuned(home: &Path, capture: &str, options: &[&str]) -> Value {
     serde_json::from_str(&tune(home, capture, &options).0).unwrap()
 }
 
-/// A text in one line.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -32,7 +32,6 @@ fn obstacle(lab: &Path) -> Option<String> {
     None
 }
 
-/// Waits until something is so.
 pub(crate) fn until_so(what: &str, mut is_so: impl FnMut() -> bool) {
     until(what, || is_so().then_some(()));
 }

@@ -173,7 +173,6 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Once it is at work.
     fn start(mut command: Command) -> Self {
         let mut running = Running::start(&mut command);
         let (send, lines) = channel();
@@ -204,7 +203,6 @@ impl Daemon {
         }
     }
 
-    /// Where it serves its state.
     pub(crate) fn address(&self) -> SocketAddr {
         let mut said = self.said.iter();
         let url = said.find_map(|line| line.split_once("http://"));

@@ -177,7 +177,7 @@ fn the_best_by_sums_is_the_best_of_all_halts_together() {
             let best = settings().into_iter().min_by_key(sum).unwrap();
             let together = gathered(None, &captures.concat());
             let entries: Vec<Entry> = settings().into_iter().map(Entry::new).collect();
-            let played = stage::play(&together, &entries, Part::Fit, "", &Serial);
+            let played = stage::play(&together, &entries, Part::Fit(1), "", &Serial);
             let found: Vec<Found> = (settings().into_iter().zip(played))
                 .map(|(knobs, parts)| Found {
                     knobs,

@@ -54,7 +54,6 @@ impl Sleeps {
         self.times.get(at).copied()
     }
 
-    /// Whether there was one after a time.
     fn any_after(&self, time_ns: u64) -> bool {
         self.times.last().is_some_and(|&time| time > time_ns)
     }

@@ -56,7 +56,6 @@ pub(super) fn tolerance(usually_ns: i128) -> i128 {
 
 #[derive(Debug, Default)]
 pub(super) struct Aligned {
-    /// In order of time.
     pub(super) matched: Vec<Matched>,
     /// Stays that were tried while the host recorded.
     hlts: u64,

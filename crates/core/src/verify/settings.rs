@@ -11,7 +11,6 @@ use crate::parameter::{Parameter, Values};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Track {
     first: u32,
-    /// In order of time.
     changes: Vec<Change>,
 }
 

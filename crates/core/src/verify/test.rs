@@ -224,15 +224,9 @@ fn a_difference_says_what_was_expected_and_found() {
     let Verdict::Differs(difference) = &verdicts[1] else {
         panic!("{verdicts:?}");
     };
-    let call = |new| {
-        Some(Call {
-            grow: true,
-            old: 10_000,
-            new,
-        })
-    };
-    let calls = (difference.expected.call, difference.found.call);
-    assert_eq!(calls, (call(20_000), call(30_000)));
+    let calls = [difference.expected.call, difference.found.call];
+    let calls = calls.map(|call| call.map(|call| (call.grow, call.old, call.new)));
+    assert_eq!(calls, [20_000, 30_000].map(|new| Some((true, 10_000, new))));
     let from = (difference.before_ns, difference.ceiling_ns);
     assert_eq!((from, difference.settings), ((10_000, 200_000), 1));
 }

@@ -322,7 +322,6 @@ fn woken(attached: &Attached) -> Result<OwnedFd, CollectError> {
     Ok(fd)
 }
 
-/// What a mode does not keep.
 fn not_kept(mode: Mode) -> Vec<Missing> {
     let stats = "not in KVM's statistics";
     let fields: &[(&str, &str)] = match mode {

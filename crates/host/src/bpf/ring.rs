@@ -44,7 +44,6 @@ struct Shared {
 /// Records that were read, and not taken.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// The bytes of each ring buffer.
     bytes: Vec<Vec<u8>>,
     /// Length of a record that is too short, and the length that it should have.
     short: Option<(usize, usize)>,

@@ -52,7 +52,6 @@ impl Known {
     }
 }
 
-/// The VMs of a recording.
 #[derive(Debug)]
 pub(crate) struct Presence {
     pub(crate) root: Root,

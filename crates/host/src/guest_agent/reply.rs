@@ -14,7 +14,6 @@ const LONGEST_TEXT: usize = 240;
 #[serde(transparent)]
 pub(super) struct Handle(i64);
 
-/// The answer to `guest-info`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Info {
     supported_commands: Vec<Command>,

@@ -14,7 +14,6 @@ pub const BASELINE: &str = "var/lib/haltwise/baseline.json";
 /// It is not read further than this, in bytes.
 const LONGEST: u64 = 1 << 30;
 
-/// Reads it, without the lock.
 fn read(path: &Path) -> Result<Option<Baseline>, KnobError> {
     let Some(text) = own::read(path, LONGEST)? else {
         return Ok(None);

@@ -41,7 +41,6 @@ const SHARE: u32 = 20;
 
 const CHILDREN: u32 = 8;
 
-/// Files that are named in the notes.
 const NAMED: usize = 8;
 
 /// Files that a child was lost with, and how.

@@ -65,7 +65,6 @@ pub(crate) fn may_trace_now() -> bool {
     capabilities(None).is_ok_and(|sets| has_either(sets.effective, CapabilitySet::PERFMON))
 }
 
-/// Whether it may load BPF programs.
 pub(crate) fn may_load_now() -> bool {
     capabilities(None).is_ok_and(|sets| has_either(sets.effective, TO_LOAD))
 }

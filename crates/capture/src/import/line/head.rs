@@ -27,7 +27,6 @@ pub(in crate::import) struct Head {
     pub(in crate::import) process: Process,
     /// Its name; empty where it is not printed.
     pub(in crate::import) comm: Comm,
-    /// The CPU, where printed.
     pub(in crate::import) cpu: Option<u32>,
     /// `common_flags`, where printed: `TRACE_FLAG_HARDIRQ` and its like.
     pub(in crate::import) flags: Option<u8>,

@@ -28,7 +28,6 @@ pub(super) struct Plan {
     pub(super) writes_short: bool,
     /// Flushes are said to be done and are not.
     pub(super) lies: bool,
-    /// The effect before which everything ends.
     pub(super) ends_before: Option<u64>,
 }
 

@@ -20,7 +20,6 @@ const KEPT_BYTES: u64 = 1 << 30;
 
 const NAME: &str = "haltwise-";
 
-/// Where the next goes.
 pub(super) fn next() -> PathBuf {
     let seconds = clock::wall_ns() / 1_000_000_000;
     let name = format!("{NAME}{seconds}-{}", std::process::id());

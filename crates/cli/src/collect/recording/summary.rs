@@ -49,7 +49,6 @@ pub(crate) struct Summary {
     pub(crate) samples: Option<u64>,
     /// What a sample cost in the kernel, in ns; null where that was not accounted.
     pub(crate) ns_per_sample: Option<f64>,
-    /// Bytes of all tables together.
     pub(crate) bytes: u64,
     pub(crate) lost: BTreeMap<String, u64>,
     pub(crate) overhead: Overhead,

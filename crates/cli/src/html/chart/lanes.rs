@@ -4,7 +4,6 @@ use super::Path;
 use crate::html::markup::{Markup, el};
 use crate::html::overview::{STATES, STEPS, VcpuLane};
 
-/// Colours of the states, in their order.
 pub(crate) const CLASSES: [&str; STATES.len()] = [
     "s-guest",
     "s-poll-woken",

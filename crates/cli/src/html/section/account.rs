@@ -107,7 +107,6 @@ pub(super) fn legends(account: &AccountFigures) -> Markup {
         .into()
 }
 
-/// A table for rows of [`row`].
 pub(super) fn table(caption: &str, first: &'static str) -> Table {
     let first = [(Unit::Word, first)].into_iter();
     Table::new(caption, first.chain(COLUMNS))

@@ -24,7 +24,6 @@ const OPEN: usize = 2;
 /// VMs with figures; the others have their line in the table above.
 const MOST: usize = 48;
 
-/// vCPUs in the table of a VM.
 const VCPUS: usize = 64;
 
 /// VMs that have figures, those that poll and halt most first.

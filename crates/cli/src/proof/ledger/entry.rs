@@ -46,7 +46,6 @@ figures! {
         pub(crate) predictions: Vec<Kept> = List(Kept::FIGURES),
     }
 
-    /// A prediction and its outcome.
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct Kept {
         /// Which setting was predicted, from blocks under the other: `a` or `b`.

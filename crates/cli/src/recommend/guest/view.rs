@@ -89,7 +89,6 @@ figures! {
         pub(crate) command_line: Vec<String> = Words,
     }
 
-    /// What the figures rest on.
     pub(crate) struct GuestBasis {
         #[serde(flatten)]
         pub(crate) model: Model = Flat(Model::FIGURES),

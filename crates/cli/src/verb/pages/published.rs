@@ -72,7 +72,6 @@ pub(crate) const ALL: [Published; 20] = {
 };
 
 impl Published {
-    /// The page of fields, in Markdown.
     pub(crate) fn page(&self) -> String {
         let Self { name, title, .. } = self;
         let opening = format!(

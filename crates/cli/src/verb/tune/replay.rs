@@ -19,7 +19,6 @@ use crate::replay::{build, page};
 
 use super::Arguments;
 
-/// A policy to replay.
 #[derive(Debug, Clone)]
 pub(super) enum Asked {
     /// The first that one compares: see [`FIRST_LOOK`] and [`FIRST_LOOK_GUEST`].

@@ -22,7 +22,6 @@ fn threads(main_runs: u64, main_cpu_ns: u64) -> Threads {
     }
 }
 
-/// QEMU with an iothread.
 pub(super) fn threaded() -> Machine {
     machine(|it| it.iothreads = 1)
 }
@@ -106,8 +105,8 @@ fn how_sure_rules_are_that_only_guards_try_otherwise() {
         ("amd-idle-hlt", "cpu.idle_hlt", "Y"),
         ("sched-ext", "sched_ext.state", "enabled"),
     ] {
-        let bench = calm(LOAD).param(name, value);
-        assert_eq!(bench.says(id), Some(Sure::Certain));
+        let says = calm(LOAD).param(name, value).says(id);
+        assert_eq!(says, Some(Sure::Certain));
     }
     let (returns, id) = (returning(20_000), "unknown-exits");
     assert_eq!(returns.says(id), Some(Sure::Likely));
@@ -126,7 +125,6 @@ fn a_processor_with_idle_hlt() {
     assert_eq!(exits(0x78).says(id), None);
 }
 
-/// Wake-ups that take 200 us.
 pub(super) const DEEP: Load = LOAD.gap_ns(600_000).latency_ns(200_000);
 
 /// The CPUs of the host rest in this state of cpuidle for half of the time.

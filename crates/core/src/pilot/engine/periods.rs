@@ -319,7 +319,6 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
-    /// Ends a trial before its time.
     pub(super) fn end_trial(&mut self, unit: &mut Unit, why: &str) -> Vec<Decision> {
         self.drop_period(unit.scope);
         self.go_back(unit, why.to_owned(), None, false)

@@ -8,9 +8,7 @@ use crate::device::virtio::register;
 use crate::device::virtio::test::driver::{self, ENTRIES, NEXT, Part, WRITES, make_ready};
 use haltwise_lab::memory::{GuestMemory, MEMORY_BYTES};
 
-/// Where the two queues lie.
 const AT: [u32; 2] = [0x1_0000, 0x1_1000];
-/// Where parts of chains lie.
 const BUFFERS: u64 = 0x2_0000;
 
 struct Nic {

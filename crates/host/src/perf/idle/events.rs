@@ -54,7 +54,6 @@ const IN_IDLE: &str = "common_pid==0";
 /// Switches from the idle task alone.
 const FROM_IDLE: &str = "prev_pid==0";
 
-/// What each tracepoint tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     Idle,
