@@ -39,7 +39,6 @@ type Source = Box<dyn Iterator<Item = Result<RecordBatch, BatchError>> + Send>;
 
 pub(crate) struct Batches {
     pub(crate) file: TableFile,
-    /// Rows given so far.
     pub(crate) rows: u64,
     /// `None` when there is nothing more, or after an error.
     source: Option<Source>,
@@ -121,7 +120,6 @@ impl Batches {
         Ok(checked)
     }
 
-    /// An error of the frame that starts at this offset.
     pub(crate) fn frame_error(file: TableFile, offset: u64, error: FrameError) -> CaptureReadError {
         Self::none(file).error(error.at(offset))
     }

@@ -55,7 +55,7 @@ mod words;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Arg, ArgAction, Command, Parser};
 use haltwise_document::{chart, number, page};
 use haltwise_host::companion;
 
@@ -89,11 +89,44 @@ DOCUMENTS
   files of docs/ are installed in share/doc/haltwise/docs below the prefix"
 )]
 #[command(args_conflicts_with_subcommands = true)]
+#[command(disable_help_flag = true, mut_subcommands(shorten))]
 struct Cli {
+    /// Print help (see a summary with '-h')
+    #[arg(id = "help", short = 'h', long = "help", action = ArgAction::Help)]
+    #[arg(global = true, hide_short_help = true)]
+    _help: Option<bool>,
     #[command(subcommand)]
     verb: Option<verb::Verb>,
     #[command(flatten)]
     asked: verb::now::Arguments,
+}
+
+/// Options of several commands: the short help of each names them in one line.
+const SHARED: [&str; 8] = [
+    "grow",
+    "grow_start",
+    "shrink",
+    "root",
+    "rows",
+    "sort",
+    "width",
+    "json",
+];
+
+fn shorten(command: Command) -> Command {
+    let is_shared = |arg: &Arg| SHARED.contains(&arg.get_id().as_str());
+    let shared = command.get_arguments().filter(|arg| is_shared(arg));
+    let names = shared.map(|arg| format!(" --{},", arg.get_long().unwrap_or_default()));
+    let names: String = names.collect();
+    let more = format!("More:{names} --help\n`--help` describes all options, with examples.");
+    let hidden = |arg: Arg| {
+        if is_shared(&arg) {
+            arg.hide_short_help(true)
+        } else {
+            arg
+        }
+    };
+    (command.mut_args(hidden).mut_subcommands(shorten)).after_help(more)
 }
 
 pub fn run() -> ExitCode {

@@ -22,7 +22,6 @@ const GROW: u32 = 2;
 #[derive(Debug, PartialEq)]
 struct Proposal {
     rule: Rule,
-    /// In nanoseconds, as the window.
     ceiling: u32,
     window: u32,
 }

@@ -304,7 +304,6 @@ fn stood_still_ns(states: &[IdleState]) -> u64 {
     still.fold(0, |sum, state| sum.saturating_add(state.residency_ns))
 }
 
-/// The numbers of the entries of a folder that are a word and a number.
 fn numbered(root: &Root, folder: &str, word: &str) -> Result<Vec<u32>, RootError> {
     let mut numbers: Vec<u32> = root
         .list(folder)?

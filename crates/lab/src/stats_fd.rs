@@ -17,7 +17,6 @@ use crate::ioctl;
 /// No kernel's statistics come near this; a file that does is not one of theirs.
 const MAX_BYTES: usize = 1 << 20;
 const HEADER_BYTES: usize = 24;
-/// A descriptor before its name.
 const DESCRIPTOR_BYTES: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

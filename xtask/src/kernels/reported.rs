@@ -188,7 +188,6 @@ impl Report {
         }
     }
 
-    /// The vCPU that a thread runs, with its VM.
     pub(crate) fn of_thread(&self, thread: u32) -> Option<(&Vm, &Vcpu)> {
         self.vcpus().find(|(_, vcpu)| vcpu.tid == Some(thread))
     }
@@ -303,7 +302,6 @@ pub(crate) fn fired<'a>(explained: &Value, rules: &[&'a str]) -> Option<Vec<&'a 
     Some(findings?.iter().chain(small?).filter_map(rule).collect())
 }
 
-/// A halt as `capture-halts` prints it.
 #[derive(Debug, Clone)]
 pub(crate) struct Halt {
     pub(crate) tid: u32,

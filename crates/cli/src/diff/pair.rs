@@ -127,7 +127,6 @@ fn names(roster: &Roster) -> BTreeSet<String> {
 }
 
 impl Named {
-    /// VMs that `selector` found.
     fn new(roster: &Roster, vms: Vec<VmIndex>, selector: &str) -> Self {
         let first = roster.vms.iter().find(|vm| vms.contains(&vm.index));
         let name = first.map_or(selector, |vm| &vm.name).to_owned();

@@ -87,7 +87,6 @@ pub(crate) fn build(
 
 type Sites<'a> = [(&'a Site, &'a Sum)];
 
-/// Sums by `key`, the heaviest first.
 fn ranked<K: Ord>(sites: &Sites<'_>, key: impl Fn(&Site) -> K) -> Vec<(K, Sum)> {
     let mut sums: Vec<(K, Sum)> = sums(sites.iter().copied(), key).into_iter().collect();
     // Stable: what is equal stays in the order of its key.

@@ -89,7 +89,6 @@ pub(crate) fn played(of: &Values, poll_cpu_percent: f64) -> String {
     }
 }
 
-/// Values one by one, in one text.
 pub(crate) fn words(
     of: &Values,
     word: impl Fn((Parameter, u32)) -> String,

@@ -63,7 +63,6 @@ pub(crate) struct UnknownView {
     pub(crate) name: String,
     /// What it was before the first apply.
     pub(crate) old: Option<String>,
-    /// What it was set to last.
     pub(crate) set: Option<String>,
     /// Why its value is not known.
     pub(crate) why: String,

@@ -21,7 +21,6 @@ use haltwise_core::stats::Fold;
 
 use super::piloted::Piloted;
 
-/// Subject of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     Host,

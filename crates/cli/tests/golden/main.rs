@@ -299,7 +299,7 @@ fn captures_made_anew_give_the_same_reports() {
 
 #[test]
 fn help_is_as_committed_and_ends_with_examples() {
-    let mut wrong = String::new();
+    let (mut wrong, mut options) = (String::new(), 0);
     let verbs = ",record,top,import,check,report,diff,verify,tune,fleet add,fleet show,\
                  prove,apply,undo,status,calibrate,metrics,pilot";
     for verb in verbs.split(',') {
@@ -313,12 +313,18 @@ fn help_is_as_committed_and_ends_with_examples() {
             &[&arguments[..arguments.len() - 1], &["-h"]].concat(),
         );
         assert!(short.lines().count() <= 40, "fits on one screen: {short}");
+        let is_option = |line: &&str| line.trim_start().starts_with('-');
+        options += short.lines().filter(is_option).count();
         let verb = if verb.is_empty() { "haltwise" } else { verb };
         let file = format!("help/{}.txt", verb.replace(' ', "-"));
         wrong.extend(compare(&file, &text).err());
         wrong.extend(fits(&file, &text).err());
     }
     assert!(wrong.is_empty(), "\n{wrong}");
+    assert!(
+        options <= 140,
+        "lines of options in all short helps: {options}"
+    );
 }
 
 #[test]

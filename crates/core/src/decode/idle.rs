@@ -35,10 +35,7 @@ pub struct IdleEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Did {
     /// `power:cpu_idle`: it enters a state.
-    Enter {
-        /// The state is the one that polls.
-        polls: bool,
-    },
+    Enter { polls: bool },
     /// `power:cpu_idle` with -1: it leaves the state.
     Leave,
     /// `power:guest_halt_poll_ns`: its governor called grow or shrink.

@@ -65,7 +65,6 @@ pub struct Part {
 /// same halts. Two VMs of one name have other sums.
 #[derive(Debug, Clone, Default)]
 struct RowsSeen {
-    /// Each with the number of its host.
     hashes: Vec<(u64, u32)>,
     hosts: Vec<String>,
 }

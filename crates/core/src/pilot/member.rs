@@ -99,7 +99,6 @@ impl<C> Member<C> {
         self.seen.goal.as_ref().map(|goal| goal.weight_milli)
     }
 
-    /// Its halts by the last counts.
     pub(super) fn halts(&self) -> u64 {
         self.counts.map_or(0, |counts| counts.halts)
     }

@@ -73,16 +73,9 @@ impl Sample {
                 u8::MAX
             },
             wake: halt.wake,
-            facts: [
-                (INVALID, !halt.valid),
-                (GAP_GUESSED, gap_guessed),
-                (PENDING, is_pending(halt)),
-            ]
-            .into_iter()
-            .fold(
-                0,
-                |facts, (fact, holds)| if holds { facts | fact } else { facts },
-            ),
+            facts: (u8::from(!halt.valid) * INVALID)
+                | (u8::from(gap_guessed) * GAP_GUESSED)
+                | (u8::from(is_pending(halt)) * PENDING),
         };
         (sample, gap_guessed.then(|| class_of(slept_ns)))
     }

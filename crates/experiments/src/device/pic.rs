@@ -47,7 +47,6 @@ struct Chip {
     requests: u8,
     in_service: u8,
     mask: u8,
-    /// Lines as they are now, for edges.
     lines: u8,
     level_triggered: u8,
     base: u8,

@@ -119,7 +119,6 @@ impl Account {
         }
     }
 
-    /// For each round.
     pub(super) fn each(&self, total: f64) -> f64 {
         total / self.rounds
     }

@@ -207,7 +207,6 @@ struct Ran {
 }
 
 impl Ran {
-    /// For each timer.
     fn each(&self, total: impl Into<Option<f64>>) -> Option<f64> {
         Some(total.into()? / self.guest.came as f64)
     }

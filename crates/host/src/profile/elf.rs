@@ -24,7 +24,6 @@ const TABLE_MOST: u64 = 192 << 20;
 /// Symbols that are read at a time.
 const PIECE: usize = 1 << 14;
 
-/// Functions of one file that are kept.
 const FUNCTIONS_MOST: usize = 4 << 20;
 
 /// Sections and segments that are looked at, each.

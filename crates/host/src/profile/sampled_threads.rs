@@ -26,7 +26,6 @@ const REMEMBERED: usize = 1 << 17;
 #[derive(Debug)]
 pub(super) struct SampledThreads {
     root: Root,
-    /// Only these; empty for all.
     only: Vec<Pid>,
     /// The first VM of each process, and when the process started.
     processes: BTreeMap<u32, (VmIndex, u64)>,

@@ -74,20 +74,13 @@ impl World {
             };
             let slept_ns = gap_ns - draw.below(gap_ns / 2 + 1);
             let is_cut = draw.below(100) < self.cuts;
+            let cut_ns = u32::try_from(draw.below(gap_ns + 1)).unwrap_or(u32::MAX);
             Sample {
                 start_ns: turn * self.gap_ns,
                 gap_ns,
                 latency_ns,
-                slept_class: if waits {
-                    sample::short_class(slept_ns)
-                } else {
-                    u8::MAX
-                },
-                cut_ns: if is_cut {
-                    u32::try_from(draw.below(gap_ns + 1)).unwrap_or(u32::MAX)
-                } else {
-                    u32::MAX
-                },
+                slept_class: sample::short_class(slept_ns) | (u8::MAX * u8::from(!waits)),
+                cut_ns: cut_ns | (u32::MAX * u32::from(!is_cut)),
                 wake: WakeSource::ALL[usize::try_from(draw.below(5)).unwrap()],
                 facts: match draw.below(8) {
                     0 => sample::INVALID,

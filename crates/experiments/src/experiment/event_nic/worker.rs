@@ -31,7 +31,6 @@ pub(super) enum How {
 #[derive(Debug)]
 pub(super) struct Served {
     pub(super) device: Shared<NetDevice>,
-    /// The link that the device is on.
     pub(super) link: Arc<Link>,
     pub(super) kicks: [Arc<Event>; 2],
     pub(super) lines: Arc<Lines>,
