@@ -47,20 +47,19 @@ fn rows(seed: u64) -> Vec<Row> {
 }
 
 fn read(path: &Path) -> Result<Vec<Row>, CostsError> {
-    let mut reader = Reader::open(path, Wants::All)?;
-    let mut rows = Vec::new();
-    loop {
-        let first_row = reader.rows();
-        let Some(batch) = reader.next() else {
-            return Ok(rows);
-        };
+    read_as(path, Wants::All)
+}
+
+fn read_as(path: &Path, wants: Wants) -> Result<Vec<Row>, CostsError> {
+    let mut reader = Reader::open(path, wants)?;
+    let (mut rows, mut first_row) = (Vec::new(), 0);
+    while let Some(batch) = reader.next() {
         let batch = batch?;
         let batch = Batch::of(&batch, path, first_row)?;
+        first_row = reader.rows();
         for run in batch.runs() {
-            let (host, vm) = (
-                Arc::new(batch.host(run.start)?),
-                Arc::new(batch.vm(run.start)?),
-            );
+            let host = Arc::new(batch.host(run.start)?);
+            let vm = Arc::new(batch.vm(run.start)?);
             for row in run {
                 let Some(setting) = batch.setting(row)? else {
                     continue;
@@ -73,26 +72,31 @@ fn read(path: &Path) -> Result<Vec<Row>, CostsError> {
                     half: setting.half,
                     figures: Figures {
                         sums: batch.sums(row)?,
-                        latency: batch.latency(row)?,
+                        latency: match wants {
+                            Wants::All => batch.latency(row)?,
+                            Wants::Sums => Figures::default().latency,
+                        },
                     },
                 });
             }
         }
     }
+    Ok(rows)
 }
 
 #[test]
 fn rows_come_back_as_they_were_written() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("costs.parquet");
-    let rows = rows(1);
+    let mut rows = rows(1);
     let (bytes, written) = encode(rows.iter().cloned()).unwrap();
     fs::write(&path, &bytes).unwrap();
-    assert_eq!(
-        (written, bytes.len() as u64),
-        (rows.len() as u64, fs::metadata(&path).unwrap().len())
-    );
+    assert_eq!(written, rows.len() as u64);
     assert_eq!(read(&path).unwrap(), rows);
+    for row in &mut rows {
+        row.figures.latency = Figures::default().latency;
+    }
+    assert_eq!(read_as(&path, Wants::Sums).unwrap(), rows);
     fs::write(&path, encode(std::iter::empty()).unwrap().0).unwrap();
     assert_eq!(read(&path).unwrap(), []);
 }
