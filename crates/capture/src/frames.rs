@@ -63,7 +63,6 @@ struct Frame {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Extent {
     pub(crate) whole_bytes: u64,
-    /// Bytes after them.
     pub(crate) torn_bytes: u64,
     pub(crate) rows: u64,
 }

@@ -26,7 +26,6 @@ pub enum Note {
         path: PathBuf,
         /// Where the last whole batch ends, in bytes.
         offset: u64,
-        /// Bytes after that.
         bytes: u64,
     },
     /// A table's file is not there.

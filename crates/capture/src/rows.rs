@@ -42,7 +42,6 @@ pub(crate) fn rows_of<T: Row>(mut batches: Batches) -> Rows<T> {
 }
 
 impl<T: Send + 'static> Rows<T> {
-    /// Those that obey the laws.
     pub(crate) fn lawful(mut self, mut laws: Laws) -> Self
     where
         T: Row,

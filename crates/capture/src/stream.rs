@@ -32,9 +32,7 @@ pub(crate) struct TableStream {
     encoder: StreamWriter<Vec<u8>>,
     /// What goes to the file: frames with their checksums.
     sealed: Vec<u8>,
-    /// Bytes that are whole in the file.
     bytes: u64,
-    /// Rows that are whole in the file.
     rows: u64,
     /// Whether bytes may follow those.
     torn: bool,

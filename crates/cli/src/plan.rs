@@ -145,7 +145,6 @@ pub(crate) enum Interval {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Effect {
-    /// Under [`Plan::before`].
     pub(crate) before: f64,
     /// Under [`Plan::settings`].
     pub(crate) after: f64,

@@ -84,7 +84,6 @@ impl Machine {
         }
     }
 
-    /// Periods count from now on.
     pub(crate) fn begin(&mut self, now_ns: u64) {
         self.counting.began_ns = now_ns;
         self.roster.begin(now_ns);

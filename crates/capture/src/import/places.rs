@@ -273,7 +273,6 @@ fn is_kernels(comm: &str) -> bool {
         .any(|name| comm.starts_with(name))
 }
 
-/// Whether a VMM names its threads so.
 fn is_vmms(comm: &str) -> bool {
     vmm_of(comm) != VmmKind::Other || comm.starts_with("IO ") || comm.starts_with("iothread")
 }

@@ -25,7 +25,6 @@ row! {
     Knob of Knobs { time_ns, name, scope/group, value }
 }
 
-/// The columns `scope` and `vm`.
 impl Group for KnobScope {
     fn arrays<'a>(cells: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>) {
         let scopes = cells.clone().map(|scope| match scope {

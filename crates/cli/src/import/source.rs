@@ -23,7 +23,6 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Opens a file; `-` is stdin.
     pub(super) fn open(path: &Path, interrupt: &'a Interrupt) -> io::Result<Self> {
         let file = if path == Path::new("-") {
             io::stdin().as_fd().try_clone_to_owned()?.into()

@@ -136,7 +136,6 @@ pub(crate) fn parse(text: &str) -> Result<Config, Mistake> {
     config(tables).map_err(mistake)
 }
 
-/// Where in the text, and what.
 type Wrong = (Range<usize>, String);
 
 fn config(tables: Tables) -> Result<Config, Wrong> {

@@ -260,7 +260,6 @@ pub(super) fn all_disabled() -> Failure {
 pub(crate) struct HaltSink {
     vms: Option<Vec<VmIndex>>,
     vetoed: BTreeSet<(VmIndex, VcpuId)>,
-    /// Of the first pass.
     kernel: Option<Result<KernelSought, Failure>>,
     version: Option<Result<Version, Failure>>,
     survey: Survey,

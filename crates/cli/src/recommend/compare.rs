@@ -118,7 +118,6 @@ pub(crate) fn ceilings(own: &VmCeilings, top: usize) -> Table {
         .finish()
 }
 
-/// VMs of one goal that are named.
 const NAMED: usize = 4;
 
 /// VMs with a goal of their own, and what that means for the host's parameters.

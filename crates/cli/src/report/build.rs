@@ -123,7 +123,6 @@ fn many(vcpus: usize) -> u64 {
     u64::try_from(vcpus.max(1)).unwrap_or(u64::MAX)
 }
 
-/// The time that an account is about.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Time {
     pub(crate) span_ns: u64,

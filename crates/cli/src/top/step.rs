@@ -253,7 +253,6 @@ impl Step {
         told.fold(self.interval(), Interval::holding)
     }
 
-    /// Whether a VM was there in it.
     pub(crate) fn holds(&self, vm: &Vm) -> bool {
         self.interval().of_vm(vm).length_ns() > 0
     }

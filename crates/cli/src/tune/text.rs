@@ -205,7 +205,6 @@ fn front(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
     );
 }
 
-/// The first setting for each reason.
 pub(super) fn rejected(page: &mut Page, rejected: &[RejectedSetting]) {
     if rejected.is_empty() {
         return;

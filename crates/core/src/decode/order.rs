@@ -18,7 +18,6 @@ pub struct Order<T> {
     waiting: Vec<(u64, T)>,
     /// Everything before this time was handed out.
     handed_out: u64,
-    /// When the round before this one began.
     round_before: u64,
     late: u64,
 }

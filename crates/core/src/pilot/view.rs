@@ -26,7 +26,6 @@ const ENOUGH: u32 = 3;
 /// With fewer, a factor of 1.5 is outside.
 pub(super) const OUTSIDE_EARLY: f64 = 0.4;
 
-/// What an interval says of the load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Load([f64; 2]);
 

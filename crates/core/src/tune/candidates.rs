@@ -70,7 +70,6 @@ pub trait Candidate: Copy + PartialEq + Send + Sync {
     /// Whether two do the same, as far as parameters can tell.
     fn is_same(&self, other: &Self, terms: &Terms) -> bool;
 
-    /// How many parameters differ.
     fn changes(&self, from: &Self, terms: &Terms) -> u32;
 
     fn is_off(&self) -> bool;

@@ -15,7 +15,6 @@ const WALK: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(super) struct Labels {
     root: Root,
-    /// By the first VM of each process.
     known: BTreeMap<VmKey, VmLabel>,
     /// Processes that are called by their number until there is time for a look.
     waiting: BTreeSet<VmKey>,

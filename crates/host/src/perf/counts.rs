@@ -24,7 +24,6 @@ struct PartialCounts {
 }
 
 impl Counts {
-    /// Begins to count at `now_ns`.
     pub(super) fn new(interval_ns: u64, now_ns: u64) -> Self {
         Self {
             interval_ns: interval_ns.max(1),

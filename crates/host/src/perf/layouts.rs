@@ -3,7 +3,6 @@
 use crate::collector::CollectError;
 use crate::tracefs::{EventFormat, Field, FormatError};
 
-/// What a tracepoint is to a source.
 pub(super) trait Kind: Copy {
     fn fields(self) -> &'static [&'static str];
 }

@@ -28,7 +28,6 @@ pub(in crate::import) enum About {
     Cpus,
 }
 
-/// Reads a line that is no event.
 pub(super) fn read(line: &[u8]) -> Option<Notice<'_>> {
     let text = line.trim_ascii();
     if let Some(comment) = text.strip_prefix(b"#") {

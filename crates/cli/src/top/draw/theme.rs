@@ -88,7 +88,6 @@ pub(super) fn cut(line: Line<'static>, width: usize) -> Line<'static> {
     Line { spans, ..line }
 }
 
-/// A line in exactly so many columns.
 pub(super) fn filled(line: impl Into<Line<'static>>, width: usize) -> Line<'static> {
     let mut line = cut(line.into(), width);
     line.push_span(" ".repeat(width.saturating_sub(line.width())));

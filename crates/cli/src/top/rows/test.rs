@@ -70,7 +70,6 @@ fn halts() -> impl Strategy<Value = Vec<Halt>> {
     prop::collection::vec(halt, 0..100)
 }
 
-/// Figures that add up.
 const PARTS: [fn(&IntervalFigures) -> Option<f64>; 3] = [
     |it| it.halts_per_s,
     |it| it.wasted_cpu_percent,

@@ -87,7 +87,6 @@ pub(super) struct Qemu {
 }
 
 impl Qemu {
-    /// `None` where none is installed.
     pub(crate) fn start(bench: &Bench) -> Option<Self> {
         has_qemu().then_some(())?;
         let (said, socket) = (bench.path("said.qemu"), bench.path("monitor"));

@@ -19,7 +19,6 @@ use super::State;
 use super::cpuidle::{Driver, Ended, Governor, SHORT_NS, since};
 use crate::kvm::version::Version;
 
-/// Remembered periods: `INTERVALS`.
 const INTERVALS: usize = 8;
 /// The unit of the factors: `RESOLUTION`, and how slowly they move: `DECAY`.
 const RESOLUTION: u64 = 1_024;

@@ -36,7 +36,6 @@ pub(super) struct Vectors {
     lanes: Vec<(Lane, Terms)>,
     ahead: Ahead,
     block: Vec<Prepared>,
-    /// How many of the block are prepared.
     filled: usize,
     /// Blocks that were played, and after how many lanes are looked at anew.
     blocks: u64,

@@ -58,7 +58,6 @@ pub(super) fn grid(in_force: &Params) -> Vec<Params> {
     grid
 }
 
-/// All ways to shrink, and not to.
 fn shrinking(of: Params, grid: &mut Vec<Params>) {
     let allow_shrink = true;
     grid.extend(SHRINKS.map(|shrink| Params {

@@ -26,7 +26,6 @@ struct Armed {
 }
 
 impl Timers {
-    /// A timer was armed at `now_ns`.
     pub(super) fn arm(&mut self, timer: u64, expires_ns: u64, now_ns: u64) {
         if self.armed.len() >= MOST {
             self.make_room(now_ns);

@@ -102,7 +102,6 @@ pub(super) fn drain() {
     }
 }
 
-/// The set that has it alone.
 fn alone() -> libc::sigset_t {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `set` is room for a set of signals, which this fills.
