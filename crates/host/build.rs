@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use libbpf_cargo::SkeletonBuilder;
 
-/// What records halts, what counts exits, what keeps samples, and what watches this machine's own idle CPUs: each
-/// loads by itself. And what a benchmark compares the second with, for an example of this crate.
+/// BPF programs that record halts, count exits, keep samples, and watch this machine's own idle CPUs: each
+/// loads by itself. And the program that a benchmark compares the second with, for an example of this crate.
 const SOURCES: [(&str, &str); 5] = [
     ("src/bpf", "collector"),
     ("src/bpf", "exits"),

@@ -89,7 +89,7 @@ impl Table {
         self.columns().iter().map(|column| column.name).collect()
     }
 
-    /// What each column holds, by name.
+    /// Meaning of each column, by name.
     #[getter]
     fn meanings(&self) -> BTreeMap<&'static str, &'static str> {
         let columns = self.columns().iter();

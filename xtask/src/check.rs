@@ -7,7 +7,6 @@ use anyhow::{Context, Result};
 
 use crate::{fuzz, page, repo, say, test_run, tidy, tool};
 
-/// What `cargo xtask check` takes.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Args {
     /// Leave out the stock kernel

@@ -26,7 +26,6 @@ const STATIC: &str = "-C target-feature=+crt-static";
 /// /dev/urandom then, which a container FROM scratch may lack.
 const SYSTEM_CALL: &str = r#"--cfg getrandom_backend="linux_getrandom""#;
 
-/// What `cargo xtask dist` takes.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
     /// Pack the programs of this folder, instead of building them

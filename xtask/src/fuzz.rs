@@ -9,7 +9,6 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{repo, say, tool};
 
-/// What `cargo xtask fuzz` takes.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
     /// How long each target runs

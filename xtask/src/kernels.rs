@@ -30,7 +30,6 @@ use guest::Guest;
 use linux_guest::{piloted, stability};
 use rule::Depth;
 
-/// What `cargo xtask kernels` takes.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
     /// Only this kernel: 6.1 or 6.12 [default: all]

@@ -9,7 +9,7 @@ use crate::{repo, say, tool};
 
 const TESTS: &str = "crates/cli/tests/page";
 
-/// What a tool of the page's tests is called, if it is there.
+/// Path of a tool of the page's tests, if the tool is installed.
 fn found(root: &Path, name: &str) -> Option<PathBuf> {
     let program = root.join(TESTS).join("node_modules/.bin").join(name);
     let is_there = program.exists() && tool::find("node").is_some();

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::{repo, say, test_run, tool};
 
-/// What the tests need from `PyPI`: those of every run of the tests, and all.
+/// Packages from `PyPI` that the tests need: for every run of the tests, and for all tests.
 const NEEDED: &str = "python/tests/requirements.txt";
 const NEEDED_BY_ALL: &str = "python/tests/requirements-all.txt";
 

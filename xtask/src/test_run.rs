@@ -1,6 +1,6 @@
 //! `cargo xtask test`: the tests of the gate, cheap to dear, or those that take long.
 //!
-//! What is not run is printed as `skipped: reason`, and counted at the end.
+//! Tests that are not run are printed as `skipped: reason`, and counted at the end.
 
 mod programs;
 
@@ -10,7 +10,6 @@ use anyhow::{Result, bail};
 
 use crate::{check, kernels, python, say, tool};
 
-/// What `cargo xtask test` takes.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(crate) struct Args {
     /// Leave out the stock kernel

@@ -145,7 +145,6 @@ fn refuse(found: &[Finding]) -> Result<()> {
     Ok(())
 }
 
-/// What `cargo xtask size` takes.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct SizeArgs {
     /// Lower the budget to what there is; no number is raised

@@ -99,7 +99,7 @@ impl Batches {
         Ok(batches)
     }
 
-    /// What the footer of a Parquet file says.
+    /// Result of `look` on the footer of a Parquet file.
     pub(crate) fn of_footer<T>(
         file: TableFile,
         opened: File,

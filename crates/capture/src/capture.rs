@@ -146,7 +146,7 @@ impl Capture {
         }
     }
 
-    /// What `capture.json` says.
+    /// Contents of `capture.json`.
     pub fn info(&self) -> &CaptureInfo {
         &self.info
     }
@@ -165,7 +165,7 @@ impl Capture {
         }
     }
 
-    /// What must be known about it. Rows that break a law are found when their table is read: ask once more
+    /// Notes that a reader must know. Rows that break a law are found when their table is read: ask once more
     /// when that is done.
     pub fn notes(&self) -> Vec<Note> {
         let mut left_out = self.left_out.all();

@@ -1,4 +1,4 @@
-//! What a column holds: a field's type as an array of its table, and back.
+//! Contents of a column: a field's type as an array of its table, and back.
 
 use std::cell::RefCell;
 

@@ -43,7 +43,7 @@ pub enum Verdict {
     Missing,
 }
 
-/// What was found of one table.
+/// Findings on one table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableCheckup {
     pub table: Table,
@@ -56,7 +56,7 @@ pub struct TableCheckup {
     pub written: Option<u64>,
     /// Bytes at its end that are no whole batch.
     pub torn_bytes: u64,
-    /// What cannot be read.
+    /// Parts that cannot be read.
     pub damage: Vec<Damage>,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a capture, with the path, the table, the column and the row.
+//! Errors of a capture, with the path, the table, the column and the row.
 //!
 //! Damage that leaves the rest readable is not an error but a [`crate::note::Note`].
 
@@ -110,7 +110,7 @@ impl fmt::Display for TableFile {
 }
 
 impl CaptureReadError {
-    /// What was not done with a file.
+    /// Error of a failed action on a file.
     pub(crate) fn io(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             act,
@@ -183,13 +183,13 @@ pub enum CaptureWriteError {
         "convert capture {path}: a recorder is still writing to it, or another process has locked it"
     )]
     StillRecording { path: PathBuf },
-    /// What was to be converted cannot be read.
+    /// The capture to convert cannot be read.
     #[error(transparent)]
     Read(#[from] CaptureReadError),
 }
 
 impl CaptureWriteError {
-    /// What was not done with a file.
+    /// Error of a failed action on a file.
     pub(crate) fn io(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             act,

@@ -10,7 +10,7 @@
 //! | [`output`] | a single file: a plan, a page, an export, a line added to a ledger |
 //! | this | reading |
 //!
-//! What is made is for its owner alone: captures hold command lines, and names of files and functions. The owner is the
+//! Outputs are for their owner alone: captures hold command lines, and names of files and functions. The owner is the
 //! user who has run haltwise by `sudo`, if that is so: given by descriptor, never by name. That needs `CAP_CHOWN`, and
 //! `CAP_DAC_OVERRIDE` for as long as files are made in a directory that was given away.
 //!
@@ -72,7 +72,7 @@ pub fn open_text(path: &Path) -> io::Result<File> {
     open_if(path, OFlags::empty(), is_text)
 }
 
-/// What is in a directory that is no link or device: paths, and whether they are directories.
+/// Entries of a directory that are no links or devices: paths, and whether the entries are directories.
 pub fn entries(directory: &Path) -> io::Result<Vec<(PathBuf, bool)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {

@@ -1,4 +1,4 @@
-//! What is found out from a capture once it is complete, and kept in its `capture.json`.
+//! Findings from a complete capture, kept in its `capture.json`.
 
 use std::path::Path;
 

@@ -98,10 +98,10 @@ pub struct Imported {
     pub span_ns: u64,
     /// Bytes of all tables.
     pub bytes_written: u64,
-    /// What was passed over or lost.
+    /// Counts of data that was passed over or lost.
     #[serde(serialize_with = "by_name")]
     pub skipped: BTreeMap<Skipped, u64>,
-    /// What the capture cannot hold.
+    /// Data that the capture cannot hold.
     pub missing: Vec<Missing>,
 }
 
@@ -205,7 +205,7 @@ impl Writing {
         }
     }
 
-    /// What is known of the recording before its first rows.
+    /// Information on the recording that is known before its first rows.
     fn info(&self) -> CaptureInfo {
         let text = &self.reading.text;
         let fact = |about| text.host.get(&about).cloned();

@@ -26,7 +26,7 @@ pub(crate) const FILE: &str = "capture.json";
 /// The largest `capture.json` that is read, in bytes: 100,000 VMs of one vCPU take 45 MB.
 pub(crate) const MAX_BYTES: u64 = 256 << 20;
 
-/// What `capture.json` holds.
+/// Contents of `capture.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CaptureInfo {
     /// Schema of the whole capture.
@@ -46,13 +46,13 @@ pub struct CaptureInfo {
     /// The recorder's command line.
     #[serde(default)]
     pub command: Vec<String>,
-    /// What this recording cannot hold, and why.
+    /// Data that this recording cannot hold, and why.
     #[serde(default)]
     pub missing: Vec<Missing>,
     /// Settings in force at the start; later ones are in the table `knobs`.
     #[serde(default)]
     pub knobs: Vec<Knob>,
-    /// What a sleep and a wake-up cost on this host, where that was measured.
+    /// Cost of a sleep and a wake-up on this host, where the cost was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Box<Written>>,
     /// VMs and vCPUs seen so far.
@@ -61,12 +61,12 @@ pub struct CaptureInfo {
     /// Events lost in all, by place; known when the recording has ended.
     #[serde(default)]
     pub lost: BTreeMap<String, u64>,
-    /// What the recorder cost; known when the recording has ended.
+    /// Cost of the recorder; known when the recording has ended.
     #[serde(default)]
     pub overhead: Option<Overhead>,
     #[serde(default)]
     pub ended: Option<Ended>,
-    /// What became of a recording that its recorder did not end.
+    /// Outcome of a recording that its recorder did not end.
     #[serde(default)]
     pub cut: Option<Cut>,
     /// Rows and bytes of each Parquet table; known when the recording has ended.
@@ -75,7 +75,7 @@ pub struct CaptureInfo {
     /// Checksums of the Parquet tables; known when the recording has ended. Older captures have none.
     #[serde(default)]
     pub checksums: BTreeMap<String, Sums>,
-    /// What was damaged and is missing, by table, when the capture was made of another by `repair`.
+    /// Data that was damaged and is missing, by table, when the capture was made of another by `repair`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub repaired: BTreeMap<String, Repaired>,
     /// Halts that stand after a later halt of the same vCPU.
@@ -120,7 +120,7 @@ impl CaptureInfo {
         self.halts_as_counts() > 0 && place == not_written(Table::Halts)
     }
 
-    /// What is known when a recording starts. The other fields are public: fill in what is known.
+    /// Information at the start of a recording. The other fields are public: fill in the known fields.
     pub fn new(tool: Tool, host: Host, clock: Clock, rung: Rung, mode: Mode) -> Self {
         Self {
             schema: SCHEMA,
@@ -228,7 +228,7 @@ pub struct Ended {
     pub by: String,
 }
 
-/// What became of a recording that its recorder did not end.
+/// Outcome of a recording that its recorder did not end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cut {
     /// Bytes at the end of each stream that were no whole batch.
@@ -236,7 +236,7 @@ pub struct Cut {
     pub torn_bytes: BTreeMap<String, u64>,
 }
 
-/// What is missing from a table because it was damaged.
+/// Data missing from a table because of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Repaired {
     /// Rows, as far as they could be counted.
@@ -270,7 +270,7 @@ impl From<serde_json::Error> for ParseError {
     }
 }
 
-/// What comes before the checksum of `capture.json` itself, its last field.
+/// Text before the checksum of `capture.json` itself, its last field.
 const SEAL: &[u8] = b",\n  \"crc32\": \"";
 const END: &[u8] = b"\"\n}\n";
 

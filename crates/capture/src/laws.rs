@@ -1,4 +1,4 @@
-//! What every row of a capture obeys, whatever host and source it came from.
+//! Laws that every row of a capture obeys, whatever host and source the row came from.
 //!
 //! A row that breaks a law is no fact: it is left out when its table is read, and counted. The laws hold
 //! for what recorders write, with allowances for what they cannot know exactly; a capture that breaks one
@@ -48,7 +48,7 @@ haltwise_core::names! {
 pub(crate) struct LeftOut(Arc<Mutex<BTreeMap<(Table, Law), u64>>>);
 
 impl LeftOut {
-    /// So many in one reading of a table, from its beginning. Several readings count as the longest.
+    /// Counts `rows` rows in one reading of a table, from its beginning. Several readings count as the longest.
     fn at_least(&self, table: Table, law: Law, rows: u64) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.entry((table, law)).or_default();
@@ -92,7 +92,7 @@ impl Laws {
             from_ns,
             to_ns,
             vms: (!vms.is_empty()).then(|| vms.iter().map(|vm| vm.index).collect()),
-            // What is imported has the tracer's clock, which may differ from CPU to CPU, prints microseconds
+            // An imported capture has the tracer's clock, which may differ from CPU to CPU, prints microseconds
             // and is not the one by which KVM measures.
             one_clock: info.rung != Rung::Import,
             halts: halts::Seats::default(),

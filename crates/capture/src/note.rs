@@ -1,4 +1,4 @@
-//! What a reader must know about a capture although it can be read.
+//! Facts that a reader must know about a capture although the capture can be read.
 //!
 //! The whole list is one enum. Notes travel with every result that rests on the capture.
 

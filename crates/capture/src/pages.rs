@@ -96,15 +96,15 @@ impl<R: ChunkReader> ChunkReader for Pages<R> {
     }
 }
 
-/// What a header claims. Of a field that comes twice the decoder takes the last.
+/// Claims of a header. If a field comes twice, the decoder takes the last.
 #[derive(Default)]
 struct Header {
     unpacked: i64,
     packed: i64,
-    /// Of data pages, and of dictionaries; the most if there are several.
+    /// Values of data pages, then of dictionaries; the most if there are several.
     values: i64,
     dictionary_values: i64,
-    /// Of version 2: the larger of the two kinds of levels.
+    /// Levels of version 2: the larger of the two kinds of levels.
     level_bytes: i64,
     /// A size that no page has.
     impossible: Option<i64>,

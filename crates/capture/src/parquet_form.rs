@@ -77,7 +77,7 @@ pub(crate) fn properties_of(
     Ok(properties.build())
 }
 
-/// What a table says of itself, so that it can be read without `capture.json`.
+/// Metadata of a table, so that the table can be read without `capture.json`.
 fn about(table: Table, info: &CaptureInfo) -> Vec<KeyValue> {
     let Clock {
         start_monotonic_ns,

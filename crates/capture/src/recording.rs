@@ -50,7 +50,7 @@ pub struct Recording {
     spare: Spare,
 }
 
-/// What became of a flush.
+/// Result of a flush.
 #[derive(Debug)]
 pub enum Flush {
     /// All of it was written, or was not by an earlier failure that was reported then.
@@ -66,11 +66,11 @@ pub struct Ending {
     pub ended: Ended,
     /// Events lost in all, by place.
     pub lost: BTreeMap<String, u64>,
-    /// What the recorder cost.
+    /// Cost of the recorder.
     pub overhead: Option<Overhead>,
 }
 
-/// What a finished capture holds.
+/// Contents of a finished capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     pub directory: PathBuf,
@@ -341,7 +341,7 @@ impl Recording {
         Ok(())
     }
 
-    /// What is known so far.
+    /// Capture information known so far.
     pub fn info(&self) -> &CaptureInfo {
         &self.info
     }

@@ -17,7 +17,7 @@ use crate::salvage::Salvage;
 use crate::table::Table;
 use crate::tables::{Row, batch_of, of_table};
 
-/// What was left out of a table.
+/// Data left out of a table.
 #[derive(Debug, Default)]
 struct Lost {
     torn_bytes: u64,

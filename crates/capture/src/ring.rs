@@ -22,13 +22,13 @@ pub const FILE: &str = "ring.json";
 
 const SCHEMA: u32 = 1;
 
-/// What segments are called before their number.
+/// Prefix of segment names, before the number.
 const SEGMENT: &str = "segment-";
 
 /// The largest [`FILE`] that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 16;
 
-/// What [`FILE`] holds.
+/// Contents of [`FILE`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RingInfo {
     pub schema: u32,
@@ -36,7 +36,7 @@ pub struct RingInfo {
     pub oldest: u64,
     /// The first segment of the last recorder.
     pub first: u64,
-    /// What was dropped so far.
+    /// Segments, halts and bytes dropped so far.
     pub dropped: Dropped,
 }
 
@@ -98,7 +98,7 @@ impl Segment {
         }
     }
 
-    /// What its directory is called.
+    /// Name of the segment's directory.
     pub fn name(&self) -> String {
         name(self.number)
     }

@@ -15,7 +15,7 @@ type Batch<T> = Result<Vec<T>, CaptureReadError>;
 
 /// The rows of one table, in the order of the file. Stops after the first error.
 pub struct Rows<T> {
-    /// What gives the next rows; `None` after the last of them, and after an error.
+    /// Source of the next rows; `None` after the last rows, and after an error.
     source: Option<Box<dyn FnMut() -> Option<Batch<T>> + Send>>,
     batch: std::vec::IntoIter<T>,
 }

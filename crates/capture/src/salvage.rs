@@ -142,7 +142,7 @@ impl<R: Row> Salvage<R> {
         if let Err(error) = next {
             let (offset, what) = match error {
                 BatchError::Frame(offset, what) => {
-                    // What cannot be searched has no next frame.
+                    // A stream that cannot be searched has no next frame.
                     goes_on = stream.frames.skip_damage().unwrap_or(false);
                     (offset, what)
                 }

@@ -30,7 +30,7 @@ pub(crate) struct TableStream {
     pub(crate) file: Sink,
     /// Encodes into memory, from where whole batches go to the file.
     encoder: StreamWriter<Vec<u8>>,
-    /// What goes to the file: frames with their checksums.
+    /// Bytes that go to the file: frames with their checksums.
     sealed: Vec<u8>,
     bytes: u64,
     rows: u64,

@@ -191,7 +191,7 @@ pub struct Column {
     pub kind: Kind,
     /// When it is NULL: not known, which is not zero. `None`: never.
     pub null: Option<&'static str>,
-    /// What its values are, in Markdown.
+    /// Meaning of the column's values, in Markdown.
     pub meaning: &'static str,
 }
 

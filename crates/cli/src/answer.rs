@@ -1,4 +1,4 @@
-//! What a verb answers, in the process of a program that links this library: the Python package. The verbs are those
+//! Results of a verb in the process of a program that links this library: the Python package. The verbs are those
 //! of the command line, with its options, checks and words; nothing is printed.
 //!
 //! Only verbs that read captures and costs tables: none of them changes the machine.
@@ -26,7 +26,7 @@ pub struct Answer {
     pub json: String,
     /// The exit code, as documented in `haltwise --help`.
     pub exit: u8,
-    /// What was said on the way, as it would go to stderr.
+    /// Messages of the run, as they would go to stderr.
     pub said: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ pub struct Answer {
 pub struct Refusal {
     /// The exit code, as documented in `haltwise --help`.
     pub exit: u8,
-    /// What failed, where and why.
+    /// The operation that failed, its place and its cause.
     pub error: String,
     pub hint: Option<String>,
 }
@@ -101,7 +101,7 @@ pub fn costs_table(path: &Path) -> Result<RecordBatches, Refusal> {
     contained(|| Ok(arrow::costs_table(path).map_err(Failure::from)?))
 }
 
-/// What `capture.json` says, as JSON.
+/// Contents of `capture.json`, as JSON.
 ///
 /// # Errors
 /// Where it cannot be written as JSON.
@@ -109,7 +109,7 @@ pub fn info(capture: &Capture) -> Result<String, Refusal> {
     terminal::json(capture.info()).map_err(|error| Failure::from(error).into())
 }
 
-/// What must be known about a capture, as text that steers no terminal.
+/// Notes on a capture, as text that steers no terminal.
 pub fn notes(capture: &Capture) -> Vec<String> {
     let notes = capture.notes().into_iter();
     notes

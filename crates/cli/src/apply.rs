@@ -1,4 +1,4 @@
-//! What `haltwise apply` does: looks what a request comes to, and with `--yes` does it and watches whether
+//! Implementation of `haltwise apply`: examines a request, and with `--yes` makes the changes and watches whether
 //! the VMs that run follow.
 //!
 //! [`view`] holds what is said, [`text`] lays it out; what `undo` and `status` share is in [`crate::knob`].
@@ -30,7 +30,7 @@ use crate::plan::Plan;
 use crate::state::GivenRoot;
 use crate::terminal;
 
-/// What the command line says beside the values.
+/// Options beside the values.
 #[derive(Debug, clap::Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -125,7 +125,7 @@ fn act(
     plan: Option<PlanView>,
 ) -> Result<Applied, Failure> {
     let root = &options.root;
-    // What cannot be done leaves no trace, not even an empty directory.
+    // A request that cannot be carried out leaves no trace, not even an empty directory.
     if let Some(look) = Snapshot::read(root).map_err(explain)? {
         look.propose(request).map_err(explain)?;
     }

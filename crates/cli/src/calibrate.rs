@@ -1,4 +1,4 @@
-//! What sleeping and waking cost on this host: measured by two threads, corrected by a capture.
+//! Cost of sleeping and waking on this host: measured by two threads, corrected by a capture.
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What `haltwise status --check` says: which sources this host allows, the settings in force and whom they
+//! Output of `haltwise status --check`: which sources this host allows, the settings in force and which VMs they
 //! bind, the VMs that run and whether their halts can be seen, and what to do about the rest.
 //!
 //! [`examine`] asks the host, [`view`] declares the figures, [`page`] shows them.

@@ -73,7 +73,7 @@ figures! {
 }
 
 figures! {
-    /// What a recording cannot hold.
+    /// A field that a recording cannot hold.
     pub(crate) const MISSING: Missing {
         /// The field, as the capture names it.
         field: String = Name,
@@ -99,9 +99,9 @@ figures! {
         pub(crate) cut: bool = Flag,
         /// Events lost in all.
         pub(crate) lost: u64 = Count,
-        /// What this recording cannot hold.
+        /// Fields that this recording cannot hold.
         pub(crate) missing: Vec<Missing> = List(MISSING),
-        /// What else the reader of the capture found.
+        /// Other findings of the reader of the capture.
         pub(crate) notes: Vec<String> = Words,
     }
 }

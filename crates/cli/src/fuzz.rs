@@ -67,7 +67,7 @@ fn unpack(mut packed: &[u8], capture: &Path) {
         let length = usize::try_from(u32::from_le_bytes([a, b, c, d])).unwrap_or(usize::MAX);
         let (bytes, rest) = rest.split_at(length.min(rest.len()));
         let name = &names[usize::from(number) % names.len()];
-        // What cannot be made is missing.
+        // A file that cannot be made is missing.
         drop(output::write(&capture.join(name), bytes, Readers::Owner));
         packed = rest;
     }

@@ -1,5 +1,5 @@
-//! What a ledger of predictions comes to: how often a measurement fell within its prediction, and by how much they
-//! differ ([`summary`]), and what is shown of that ([`page`]). The file itself is [`crate::proof::ledger`]'s.
+//! Summary of a ledger of predictions: how often a measurement fell within its prediction, and by how much they
+//! differ ([`summary`]), and the summary as shown ([`page`]). The file itself is [`crate::proof::ledger`]'s.
 
 pub(crate) mod page;
 pub(crate) mod summary;

@@ -61,7 +61,7 @@ use haltwise_host::companion;
 
 use crate::exit::Exit;
 
-/// What random orders and draws start from: the same data give the same result.
+/// Seed of random orders and draws: the same data give the same result.
 const SEED: u64 = 1;
 
 /// Measure and tune the halt polling of KVM virtual machines
@@ -136,7 +136,7 @@ pub fn run() -> ExitCode {
     }
     // The clock of what is said of work that takes long.
     progress::elapsed();
-    // What a table decoder panics over comes back as an error that names the file.
+    // A panic of a table decoder is returned as an error that names the file.
     haltwise_capture::contain::silence_contained_panics();
     collect::interrupt::outlive_file_size_limit();
     let cli = match Cli::try_parse() {

@@ -1,6 +1,6 @@
 //! The exporter: counts this host's halts and serves them, until a signal ends it.
 //!
-//! What it shows and how it serves is [`crate::exporter`]'s; the pilot does the same beside its own work.
+//! The shown figures and the server are in [`crate::exporter`]; the pilot does the same beside its own work.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -160,7 +160,7 @@ impl Counting {
         watched.facts(facts, self.collector.roster(), clock::monotonic_ns());
     }
 
-    /// What cannot be read now may be next time.
+    /// Files that cannot be read now may be readable next time.
     fn sample(&mut self) {
         let kernel_cpu_ns = self.collector.kernel_cpu_ns();
         let knobs = (self.watch).changes(&self.root, Look::All, clock::monotonic_ns);

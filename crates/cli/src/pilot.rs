@@ -12,7 +12,7 @@
 //! | [`keeping`] | when its state is kept on disk |
 //! | [`say`] | decisions as lines of a log, the state as figures |
 //!
-//! What it says of itself is [`crate::pilot_state`].
+//! The pilot's reports on itself are in [`crate::pilot_state`].
 
 mod acting;
 mod ceilings;

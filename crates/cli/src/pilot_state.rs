@@ -1,5 +1,5 @@
-//! What the pilot says of itself: of each VM, of its guards and of its own cost. Status, metrics and the state file
-//! come of this; the pilot writes it, and other verbs read it.
+//! The pilot's reports on itself: on each VM, on its guards and on its own cost. Status, metrics and the state file
+//! are made from these reports; the pilot writes the reports, and other verbs read them.
 
 pub(crate) mod kept;
 pub(crate) mod metrics;
@@ -39,11 +39,11 @@ figures! {
         pub(crate) last_decision: Option<String> = Name,
         /// VM by VM.
         pub(crate) vms: Vec<PilotVm> = List(PilotVm::FIGURES),
-        /// What keeps it from acting.
+        /// Conditions that keep it from acting.
         pub(crate) guards: Vec<PilotGuard> = List(PilotGuard::FIGURES),
         /// How many decisions there were.
         pub(crate) decisions: PilotDecisions = Record(PilotDecisions::FIGURES),
-        /// What it costs.
+        /// Cost of the pilot itself.
         pub(crate) own: PilotCost = Record(PilotCost::FIGURES),
         /// How far its predictions of a cost were off.
         pub(crate) errors: PilotErrors = Record(PilotErrors::FIGURES),
@@ -61,7 +61,7 @@ figures! {
         pub(crate) vcpus: u64 = Count,
         /// Its goal; `excluded` where the pilot leaves it alone.
         pub(crate) goal: String = Name,
-        /// What is going on: `watching`, `trial`, `kept`, `back-off`, `hands-off`, `excluded`, `not-settable`, `no-data`.
+        /// Current state: `watching`, `trial`, `kept`, `back-off`, `hands-off`, `excluded`, `not-settable`, `no-data`.
         pub(crate) state: String = Word,
         /// The ceiling in force; `null` where it is not known.
         pub(crate) ceiling_ns: Option<u64> = Nanos,
@@ -73,8 +73,8 @@ figures! {
         pub(crate) state_ns: Option<u64> = Nanos,
         /// Why.
         pub(crate) why: String = Name,
-        /// What was decided last since the pilot started, periods of trials apart: `would-try`, `try`, `keep`, `go-back`, `again`,
-        /// `restore`, `hands-off`.
+        /// Last decision since the pilot started, periods of trials apart: `would-try`, `try`, `keep`, `go-back`,
+        /// `again`, `restore`, `hands-off`.
         pub(crate) decision: Option<String> = Word,
         /// How long ago that was.
         pub(crate) decision_ago_ns: Option<u64> = Nanos,
@@ -105,7 +105,7 @@ figures! {
         pub(crate) phase_ns: u64 = Nanos "phase",
     }
 
-    /// What keeps the pilot from acting, or makes it restore what it found.
+    /// A condition that keeps the pilot from acting, or makes it restore the settings that it found.
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct PilotGuard {
         /// Which: `cpu-pressure`, `polling-budget`, `over-commitment`, `free-cpus`, `kernel`,
@@ -113,7 +113,7 @@ figures! {
         pub(crate) guard: String = Word,
         /// It keeps the pilot from acting now.
         pub(crate) holds: bool = Flag,
-        /// What it looks at; `null` where that cannot be read.
+        /// Value that it looks at; `null` where that cannot be read.
         pub(crate) value: Option<f64> = Real,
         /// From which value on it holds.
         pub(crate) limit: Option<f64> = Real,
@@ -134,7 +134,7 @@ figures! {
         pub(crate) went_back: u64 = Count,
         /// A guard or another load made it restore what it had found.
         pub(crate) restored: u64 = Count,
-        /// What it had set was modified externally, and it leaves that alone.
+        /// A setting that it had made was modified externally, and it leaves that alone.
         pub(crate) hands_off: u64 = Count,
         /// A change was refused or failed.
         pub(crate) failed: u64 = Count,

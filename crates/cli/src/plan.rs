@@ -12,7 +12,7 @@ use haltwise_core::recording::Side;
 use haltwise_document::figures;
 use serde::{Deserialize, Serialize};
 
-/// What the field `schema` says.
+/// Value of the field `schema`.
 pub(crate) const SCHEMA: &str = "haltwise-plan";
 
 /// The version of a plan for a host.
@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     /// Ceilings of VMs; the field is there where `scope` is [`Scope::HostAndVms`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) ceilings: Vec<PlannedCeiling>,
-    /// What that changes, against [`Plan::before`]; `None` where nothing changes.
+    /// Expected changes against [`Plan::before`]; `None` where nothing changes.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) expected: Option<Expected>,
     pub(crate) reason: String,
@@ -50,7 +50,7 @@ pub(crate) struct Tool {
     pub(crate) version: String,
 }
 
-/// What tells a recording from others: where and when it was made, not where its files lie.
+/// Properties that distinguish a recording: where and when it was made, not where its files lie.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Basis {
@@ -67,7 +67,7 @@ pub(crate) struct Basis {
 }
 
 figures! {
-    /// What was asked for, and what a plan is to be good at.
+    /// The request, and the goal that a plan is to meet.
     #[derive(Clone, PartialEq, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub(crate) struct TuneGoal {
@@ -113,9 +113,9 @@ impl Scope {
 pub(crate) struct PlannedCeiling {
     pub(crate) vm: String,
     pub(crate) halt_poll_ns: u32,
-    /// What it is to be good at, as in [`TuneGoal`].
+    /// Goal of the VM, as in [`TuneGoal`].
     pub(crate) goal: String,
-    /// What a nanosecond of wake-up latency is worth to it in nanoseconds of CPU.
+    /// Worth of a nanosecond of wake-up latency to the VM, in nanoseconds of CPU.
     pub(crate) lambda: f64,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct PlannedCeiling {
 pub(crate) struct Expected {
     pub(crate) interval: Interval,
     pub(crate) halts: u64,
-    /// What the goal counts, in nanoseconds of CPU per halt.
+    /// Cost by the goal, in nanoseconds of CPU per halt.
     pub(crate) cost_ns_per_halt: Effect,
     /// Polling, in % of one CPU for all vCPUs together.
     pub(crate) poll_cpu_percent: Effect,

@@ -1,5 +1,5 @@
-//! What a block costs on the host of a capture: measured there, given, or taken from the capture. What figures
-//! that are computed from it rest on, in words, is in [`words`] and [`doubts`]; `replay`, `tune`, `prove` and the
+//! Cost of a block on the host of a capture: measured there, given, or taken from the capture. The basis of figures
+//! that are computed from the cost, in words, is in [`words`] and [`doubts`]; `replay`, `tune`, `prove` and the
 //! page share all of it.
 
 pub(crate) mod doubts;
@@ -68,7 +68,6 @@ pub(crate) struct Known {
     pub(crate) calibration: Option<Calibration>,
 }
 
-/// What the command line says of costs.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct GivenCosts {
     /// Output of `haltwise calibrate --json` [default: that of the capture]
@@ -143,7 +142,7 @@ pub(crate) fn of_latency(
 }
 
 impl Known {
-    /// What was calibrated of exits and IPIs, for a capture of that side.
+    /// Calibrated prices of exits and IPIs, for a capture of that side.
     pub(crate) fn prices(&self, recorded: Side) -> Prices {
         let calibration = self.calibration.as_ref();
         calibration.map_or_else(Prices::default, |it| it.prices(recorded))

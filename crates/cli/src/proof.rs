@@ -87,9 +87,9 @@ figures! {
         /// much would have been detected), `noise` (with `too-noisy`: A against itself may differ by so much) or
         /// `needed` (with `too-few-rounds`: so many are needed).
         pub(crate) verdict: Verdict = Object,
-        /// What was measured, figure by figure.
+        /// Measurements, figure by figure.
         pub(crate) figures: Vec<MeasuredFigure> = List(MeasuredFigure::FIGURES),
-        /// What replay had said.
+        /// Predictions of replay.
         pub(crate) predictions: Predictions = Record(Predictions::FIGURES),
         /// VM by VM that the plan gives a ceiling, then, without a name, those that follow the host's parameters; empty
         /// without a plan that has ceilings.
@@ -129,7 +129,7 @@ figures! {
         pub(crate) effect: RankInterval = Record(ROUNDS),
         /// A again less A.
         pub(crate) noise: RankInterval = Record(ROUNDS),
-        /// What a replay of the periods under A said of B.
+        /// Prediction for B by a replay of the periods under A.
         pub(crate) predicted: Option<f64> = MeanNanos,
         /// Whether the measured difference lies within the predicted interval, widened by the noise.
         pub(crate) within: Option<bool> = Flag,
@@ -147,7 +147,7 @@ figures! {
         pub(crate) halt_poll_ns_grow_start: Option<u32> = Nanos,
         /// Divisor of shrinking.
         pub(crate) halt_poll_ns_shrink: Option<u32> = Number,
-        /// Of a guest, the ceiling of its limits; this and the next four `null` of a host.
+        /// Ceiling of the limits of a guest; this and the next four `null` of a host.
         pub(crate) guest_halt_poll_ns: Option<u32> = Nanos,
         /// Factor of growth.
         pub(crate) guest_halt_poll_grow: Option<u32> = Number,
@@ -159,7 +159,6 @@ figures! {
         pub(crate) guest_halt_poll_allow_shrink: Option<bool> = Flag,
     }
 
-    /// Where it was measured.
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct MeasuredHost {
         /// Its name.
@@ -174,14 +173,13 @@ figures! {
         pub(crate) cpu_pressure: Option<f64> = Share,
     }
 
-    /// How it was measured.
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct ProofDesign {
         /// Rounds with all three periods.
         pub(crate) rounds: u64 = Count,
         /// Rounds asked for.
         pub(crate) rounds_wanted: u32 = Count,
-        /// What the orders are drawn from.
+        /// Seed that the orders are drawn from.
         pub(crate) seed: u64 = Number,
         /// Cut off the beginning of each period; `null` for a tenth of it.
         pub(crate) warm_up_ns: Option<u64> = Nanos,
@@ -195,7 +193,6 @@ figures! {
         pub(crate) detect_percent: f64 = Real,
     }
 
-    /// What things cost.
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct ProofCost {
         /// CPU time of one block and wake.
@@ -211,7 +208,7 @@ figures! {
 
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct MeasuredFigure {
-        /// What it is counted in: `nanos`, `percent`, `per-second`, `per-halt`, `watts`, `plain`.
+        /// Unit that it is counted in: `nanos`, `percent`, `per-second`, `per-halt`, `watts`, `plain`.
         pub(crate) unit: Unit = Word,
         #[serde(flatten)]
         pub(crate) comparison: Comparison = Flat(COMPARISON),
@@ -221,7 +218,6 @@ figures! {
         pub(crate) differs: bool = Flag,
     }
 
-    /// What replay had said.
     #[derive(Clone, PartialEq, Default, Deserialize)]
     pub(crate) struct Predictions {
         /// B, from the periods under A.
@@ -253,11 +249,11 @@ figures! {
         pub(crate) halts: u64 = Count,
         /// Events lost in it.
         pub(crate) lost: u64 = Count,
-        /// What was measured, by figure.
+        /// Measurements, by figure.
         pub(crate) figures: BTreeMap<Figure, f64> = Object,
-        /// What a replay of this period says of the other setting, by figure.
+        /// Predictions for the other setting by a replay of this period, by figure.
         pub(crate) predicted: BTreeMap<Figure, f64> = Object,
-        /// What happened in it.
+        /// Notes on what happened in it.
         pub(crate) notes: Vec<String> = Words,
     }
 }

@@ -123,7 +123,7 @@ pub(crate) fn run(wanted: &ProofRequest) -> Outcome {
     let stopped = experiment.run(&interrupt);
     let finished = match (stopped, experiment.restore()) {
         (stopped, Ok(())) => stopped,
-        // What the machine was left under matters more than why the experiment ended.
+        // The setting under which the machine was left matters more than why the experiment ended.
         (_, Err(failure)) => Err(failure),
     };
     if experiment.whole_rounds() < FEWEST_SHOWN {

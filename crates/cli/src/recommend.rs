@@ -56,7 +56,7 @@ pub(crate) struct Recommended {
     pub(crate) candidates: Option<Candidates>,
 }
 
-/// What a recommendation is made of, taken in as a capture is read: single halts, or histograms.
+/// Input of a recommendation, taken in as a capture is read: single halts, or histograms.
 #[derive(Debug)]
 pub(crate) enum Looking {
     Halts(Box<HaltSink>),
@@ -202,13 +202,13 @@ pub(crate) struct InShort {
     pub(crate) in_force: Values,
     /// The parameters to write; `None` to leave them.
     pub(crate) recommended: Option<Values>,
-    /// What the best setting that was found changes of the cost, as a share of the cost in force.
+    /// Change of the cost by the best setting found, as a share of the cost in force.
     pub(crate) cost_share: Option<Interval>,
     /// Figures of what is in force and of the best setting that was found, in this order; `None` for a guest.
     pub(crate) figures: Option<Vec<SettingPoint>>,
 }
 
-/// What is recommended besides for a guest that recorded itself: fields of `docs/tune-guest-json.md`.
+/// Further recommendations for a guest that recorded itself: fields of `docs/tune-guest-json.md`.
 #[derive(Debug, Clone, Serialize)]
 struct InGuest {
     side: &'static str,
@@ -328,7 +328,7 @@ impl Recommended {
     }
 }
 
-/// What is in force, and the best that was found.
+/// The setting in force, and the best setting found.
 fn figures(candidates: &Candidates) -> Vec<SettingPoint> {
     let reach = Reach::of(candidates.inputs.terms.rule());
     let in_force = std::iter::once(&candidates.of.in_force);

@@ -1,4 +1,4 @@
-//! What a daemon reports to systemd: that it is ready, alive, reading its configuration, ending (`sd_notify(3)`).
+//! Reports of a daemon to systemd: that it is ready, alive, reading its configuration, ending (`sd_notify(3)`).
 //!
 //! The socket is made before rights are given up, since `socket` is refused after that. Without `NOTIFY_SOCKET` all of
 //! this does nothing.

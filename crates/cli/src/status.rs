@@ -1,4 +1,4 @@
-//! What `haltwise status` says: what is set, who set it, which VMs follow, and how the journal is.
+//! Output of `haltwise status`: the settings, who set them, which VMs follow, and the state of the journal.
 //!
 //! [`collect`] asks, [`view`] holds the answers, [`text`] lays them out. Changes nothing.
 

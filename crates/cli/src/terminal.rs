@@ -1,6 +1,6 @@
 //! The only place that prints. Results go to stdout, everything said about them to stderr.
 //!
-//! What a VM's owner, a capture's maker or a text for import has put into a name or an error never steers the
+//! Text that a VM's owner, a capture's maker or a text for import has put into a name or an error never steers the
 //! terminal: nothing leaves here with a control character that is no end of line or tabulator.
 //!
 //! A reader that goes away (`haltwise report … | head`) is not an error. Nothing depends on colour: headings
@@ -199,7 +199,7 @@ pub(crate) fn say(text: &str) {
 /// Characters of an error that are printed: one may quote a field of any length.
 const LONGEST_ERROR: usize = 4_000;
 
-/// What failed, as one text whose further lines begin with blanks.
+/// The failure as one text whose further lines begin with blanks.
 pub(crate) fn error_text(failure: &Failure) -> String {
     let mut error = format!("{:#}", failure.error).replace('\n', "\n  ");
     if let Some((end, _)) = error.char_indices().nth(LONGEST_ERROR) {

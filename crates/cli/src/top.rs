@@ -1,4 +1,4 @@
-//! What halts cost right now, or at any moment of a capture: a full screen, a page, or JSON.
+//! Cost of halts right now, or at any moment of a capture: a full screen, a page, or JSON.
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What `haltwise tune` says beside the recommendation itself, which is [`crate::recommend`]'s: [`text`] lays it
+//! Output of `haltwise tune` beside the recommendation itself, which is [`crate::recommend`]'s: [`text`] lays it
 //! out, [`plot`] draws it, [`plan`] makes a plan of it. [`guest`] does the same for a capture of a guest.
 
 pub(crate) mod guest;

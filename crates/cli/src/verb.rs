@@ -23,7 +23,6 @@ use clap::Subcommand;
 
 use crate::exit::Outcome;
 
-/// What haltwise can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Record(record::Arguments),

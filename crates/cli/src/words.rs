@@ -15,7 +15,7 @@ pub(crate) fn ceiling_source(source: CeilingSource) -> &'static str {
     }
 }
 
-/// What the end of every page says of the recording, if there is something to say.
+/// Remarks on the recording at the end of every page, if there are any.
 pub(crate) fn of_recording(lost: u64, is_cut: bool) -> impl Iterator<Item = String> {
     let cut = "the recording was not finished; everything written is included";
     let lost = (lost > 0).then(|| format!("{} events were lost", count(lost)));
@@ -32,7 +32,7 @@ pub(crate) fn some(names: &[String], most: usize) -> String {
     }
 }
 
-/// What is said of VMs, each text once, behind the first names of those of which it is said.
+/// Remarks on VMs, each text once, after the first names of the VMs concerned.
 pub(crate) fn each_once<'a>(
     said: impl Iterator<Item = (&'a str, String)>,
 ) -> impl Iterator<Item = (String, String)> {
@@ -56,7 +56,7 @@ pub(crate) fn grouped<K: Ord + Clone, T>(all: impl Iterator<Item = (K, T)>) -> V
     groups
 }
 
-/// What a sum of polls is, before its figure: nothing where it is exact.
+/// Kind of a sum of polls, before its figure: empty where the sum is exact.
 pub(crate) fn bound(bound: &str) -> String {
     match bound {
         "exact" => String::new(),

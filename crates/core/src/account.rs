@@ -54,7 +54,7 @@ pub struct Account {
     pub successful_polls: u64,
     /// Polls of which it is not known whether they were cut.
     pub cut_unknown: u64,
-    /// Of these, polls of which nobody counted how long they took: each is counted as long as it can have been.
+    /// The polls among `cut_unknown` whose duration was not counted: each counts with its longest possible duration.
     pub poll_bounds: u64,
     /// Polls that stopped because another task wanted the CPU.
     pub poll_cuts: u64,
@@ -237,7 +237,7 @@ impl Account {
         is_few(self.cut_unknown, self.polled).then_some(self.poll_cuts)
     }
 
-    /// What the sums of polls are, where some halts do not tell how long they polled.
+    /// Kind of bound that the sums of polls are, where some halts do not tell how long they polled.
     pub fn poll_bound(&self) -> PollBound {
         let all_told = is_few(self.unknown.poll_ns, self.halts);
         let all_counted = is_few(self.poll_bounds, self.polled);
@@ -270,11 +270,11 @@ impl Account {
 }
 
 crate::names! {
-    /// What a sum of polls is.
+    /// Kind of bound that a sum of polls is.
     pub enum PollBound {
         /// All polls, or all but a few, were recorded.
         Exact = "exact",
-        /// Of some halts it is not known whether and how long they polled.
+        /// For some halts, it is not known whether and how long they polled.
         AtLeast = "at least",
         /// Polls whose end was not recorded count with their whole window.
         AtMost = "at most",
@@ -335,7 +335,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of a histogram; `None` of an empty one.
+    /// Spread of a histogram; `None` if the histogram is empty.
     pub fn of(hist: &LogHist) -> Option<Self> {
         Some(Self {
             p50: hist.percentile(0.50)?,

@@ -1,4 +1,4 @@
-//! What every setting of a named grid would cost each VM, as figures that add up.
+//! Cost of every setting of a named grid for each VM, as figures that add up.
 //!
 //! A cost for any goal is `poll_ns + sleeps x switch_cpu_ns + weight x latency_ns`: linear in whole numbers that are
 //! sums over halts. So they add up over vCPUs, VMs, hosts and days, and a fleet's question needs no halt but these sums.

@@ -73,7 +73,7 @@ pub enum What {
     ThreadGap { tid: Tid },
 }
 
-/// What the decoder must be told of the kernel.
+/// Properties of the kernel that the decoder must be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
     /// KVM clamps the window to the ceiling when a halt begins (since 6.1), not when it grows.
@@ -87,7 +87,7 @@ pub struct ToldCeiling {
     pub source: CeilingSource,
 }
 
-/// What came out of an event.
+/// Result of decoding an event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fact {
     /// A halt ended. VM and vCPU are left open except what the events said.

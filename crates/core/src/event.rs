@@ -12,7 +12,7 @@ use crate::ids::{Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use crate::vmm::{Machine, Threads, VcpuTime};
 
 crate::names! {
-    /// What ended a halt.
+    /// Source of the wake-up that ended a halt.
     #[derive(Default)]
     pub enum WakeSource {
         /// A timer of this vCPU: LAPIC, PIT, arch timer.
@@ -93,7 +93,7 @@ pub struct Halt {
     pub polled: Option<bool>,
     /// From the wake event until KVM had the vCPU running again; 0 if it did not wait.
     pub wake_latency_ns: Option<u64>,
-    /// What ended the halt.
+    /// Source of the wake-up that ended the halt.
     pub wake: WakeSource,
     /// Polling stopped because another task wanted the CPU (`kvm_vcpu_can_poll`); `None` where that is not
     /// known.
@@ -120,7 +120,7 @@ impl Halt {
         self.start_ns.saturating_add(self.halt_ns)
     }
 
-    /// What the guest's world decided: the time until the wake event.
+    /// Time until the wake event, which the guest's world decides.
     ///
     /// `None` where the wake-up latency of a halt that waited is not known.
     pub fn gap_ns(&self) -> Option<u64> {
@@ -168,21 +168,21 @@ pub struct Vm {
     /// Its row; what `vm` columns refer to.
     pub index: VmIndex,
     pub key: VmKey,
-    /// What its operator calls it, see [`Identity`]; else the process's name and number.
+    /// Name that the operator gives to the VM, see [`Identity`]; else the process's name and number.
     pub name: String,
-    /// What else it is called.
+    /// Other names of the VM.
     #[serde(default, skip_serializing_if = "Identity::is_empty")]
     pub identity: Identity,
     pub vmm: VmmKind,
     /// Whether its halts can be seen, and if not, why.
     pub observable: Observable,
-    /// What its VMM's command line says, of QEMU.
+    /// Contents of the VMM's command line, for QEMU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
     /// Whether its ceiling could be set from outside its VMM; `None` where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_settable: Option<bool>,
-    /// What its VMM's threads did; `None` where that was not seen.
+    /// Activity of the VMM's threads; `None` where that was not seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<Threads>,
     /// When it came, if that was while recording.
@@ -232,7 +232,7 @@ pub struct Vcpu {
     pub ceiling_source: CeilingSource,
     /// The guest switched host polling off (x86 `MSR_KVM_POLL_CONTROL` bit 0 clear).
     pub guest_veto: Option<bool>,
-    /// What that thread did; `None` where that was not seen.
+    /// Activity of that thread; `None` where that was not seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<VcpuTime>,
 }
@@ -300,7 +300,7 @@ pub struct IdleState {
     pub time_ns: u64,
     /// Its number, from the shallowest on.
     pub state: u32,
-    /// What its driver calls it, for example `POLL`, `C1E`.
+    /// The driver's name of the state, for example `POLL`, `C1E`.
     pub name: String,
     /// How its driver describes it.
     pub description: String,
@@ -347,8 +347,8 @@ pub struct HaltCounts {
     pub halts: u64,
     /// How many of them were really scheduled out.
     pub waited: u64,
-    /// Of how many halts it is known whether they polled; the counts of polls are of these. `None` of older
-    /// captures, see [`HaltCounts::polls_known`].
+    /// Number of halts for which it is known whether they polled; the counts of polls are of these halts. `None`
+    /// for older captures, see [`HaltCounts::polls_known`].
     pub poll_known: Option<u64>,
     /// How many polled at all, where known.
     pub polled: Option<u64>,
@@ -374,7 +374,7 @@ pub struct HaltCounts {
 }
 
 impl HaltCounts {
-    /// Of how many halts it is known whether they polled.
+    /// Number of halts for which it is known whether they polled.
     ///
     /// Older recorders told no count of polls where one halt of the interval did not say; the polls of the
     /// others are in the histograms all the same.
@@ -407,7 +407,7 @@ impl HaltCounts {
     }
 }
 
-/// What a recorder hands to a capture in one flush: some rows of each table.
+/// Rows of each table that a recorder hands to a capture in one flush.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
     /// Halts, in order of their end for each vCPU.

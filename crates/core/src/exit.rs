@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::hist::LogHist;
 use crate::ids::{Tid, VcpuId, VmIndex};
 
-/// What one vCPU thread did of one cause within one interval, counted in the kernel.
+/// Events of one vCPU thread for one cause within one interval, counted in the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exits {
     /// End of the interval, on the host's `CLOCK_MONOTONIC`.
@@ -45,7 +45,7 @@ pub struct Exits {
 /// How exits were recorded: part of a capture that holds them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Recorded {
-    /// What was told of exits beside their reasons.
+    /// Details recorded of exits beside their reasons.
     #[serde(default)]
     pub sub_keys: Vec<SubKey>,
     /// Only these vCPUs, by number; empty for all.

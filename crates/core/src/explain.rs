@@ -1,4 +1,4 @@
-//! What a recording shows that can be put right: signature, cause, remedy, gain, and how sure that is.
+//! Problems that a recording shows and that can be corrected: signature, cause, remedy, gain, and certainty.
 //!
 //! A rule is a file and one line in [`registry`]. It looks at the [`Evidence`]: the halt accounts, the
 //! exits where they were recorded, the settings and the host. It answers with what it found, or with
@@ -79,7 +79,7 @@ pub const NEVER_HALTS: &str = "guest-never-halts";
 pub struct Rule {
     /// Its name, for scripts; it never changes.
     pub id: &'static str,
-    /// What it finds, in half a line.
+    /// Short description of the finding, in half a line.
     pub title: &'static str,
     /// Where cause and thresholds come from.
     pub source: &'static str,
@@ -88,7 +88,7 @@ pub struct Rule {
     pub look: fn(&Evidence<'_>) -> Judgement,
 }
 
-/// What a rule answers.
+/// Answer of a rule.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Judgement {
     pub found: Vec<Found>,
@@ -121,13 +121,13 @@ impl From<Option<Found>> for Judgement {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     pub who: Who,
-    /// What was seen, with its numbers.
+    /// Observation, with its numbers.
     pub signature: String,
     /// Where it comes from.
     pub cause: String,
-    /// What can be done, each by itself.
+    /// Possible remedies, each independent of the others.
     pub remedies: Vec<Remedy>,
-    /// What was spent on the cause, the most that a remedy can save; `None` where that cannot be computed.
+    /// Cost of the cause, and so the most that a remedy can save; `None` where that cannot be computed.
     pub cost: Option<Cost>,
     /// How sure cause and remedy are.
     pub sure: Sure,
@@ -174,7 +174,7 @@ impl Sure {
 #[derive(Debug, Clone)]
 pub struct Finding {
     pub rule: &'static Rule,
-    /// What it found; its remedies are those that may be given.
+    /// Finding of the rule, with only the remedies that may be given.
     pub found: Found,
 }
 
@@ -194,7 +194,7 @@ pub struct Withheld {
 pub struct Small {
     pub rule: &'static Rule,
     pub findings: usize,
-    /// What they cost together.
+    /// Total cost of the findings.
     pub cost: Cost,
 }
 
@@ -205,15 +205,15 @@ pub struct Blind {
     pub reason: String,
 }
 
-/// What all rules say.
+/// Results of all rules.
 #[derive(Debug, Clone, Default)]
 pub struct Explained {
-    /// What was found and can be put right. Findings of a rule stand together; the rule whose findings cost
+    /// Problems found that can be corrected. Findings of a rule stand together; the rule whose findings cost
     /// most comes first, one whose cost is not known last.
     pub findings: Vec<Finding>,
     /// Remedies that would do harm.
     pub withheld: Vec<Withheld>,
-    /// What costs less than [`cost::SHOWN_FROM_NS_PER_S`], the most expensive first.
+    /// Rules whose findings together cost less than [`cost::SHOWN_FROM_NS_PER_S`], the most expensive first.
     pub small: Vec<Small>,
     /// The rules that lacked something, in their order.
     pub blind: Vec<Blind>,
@@ -253,7 +253,7 @@ pub fn explain(evidence: &Evidence<'_>) -> Explained {
     explained
 }
 
-/// What the findings of a rule cost together, if that is known and too little to be shown.
+/// Total cost of the findings of a rule, if the cost is known and too low to be shown.
 fn too_small(evidence: &Evidence<'_>, found: &[Found]) -> Option<Cost> {
     let costs: Option<Vec<Cost>> = found.iter().map(|found| found.cost).collect();
     let cost = Cost::sum(costs.filter(|costs| !costs.is_empty())?.into_iter());

@@ -1,5 +1,5 @@
-//! What a fleet should set: one setting for all hosts, one for each cohort, or ceilings for each VM, from costs tables
-//! ([`crate::costs`]) alone.
+//! Settings recommended for a fleet: one setting for all hosts, one for each cohort, or ceilings for each VM, from
+//! costs tables ([`crate::costs`]) alone.
 //!
 //! | module | holds |
 //! |---|---|

@@ -66,7 +66,7 @@ fn trace(text: &str) -> bool {
     true
 }
 
-/// What holds of every halt, whatever the events were that it was told by up to `told_ns`.
+/// Asserts the invariants of a halt, whatever the events were that told of the halt up to `told_ns`.
 ///
 /// # Panics
 /// If the halt contradicts itself.

@@ -250,7 +250,7 @@ impl KvmHist {
     }
 
     /// The same in finer buckets, each power of two spread evenly over its own; `sum` is the true sum.
-    /// What lies above the last edge is taken to lie in the first power of two there.
+    /// Values above the last edge are taken to lie in the first power of two above that edge.
     pub fn spread(&self, sum: u64) -> LogHist {
         let mut counts = vec![0; bucket_of(1 << (KVM_HIST_BUCKETS - 1))];
         for (bucket, &count) in self.0.iter().enumerate() {
@@ -267,7 +267,7 @@ impl KvmHist {
         hist
     }
 
-    /// What [`KvmHist::spread`] was made of.
+    /// The histogram from which [`KvmHist::spread`] made `hist`.
     pub fn folded(hist: &LogHist) -> Self {
         let mut folded = Self::default();
         for (bucket, count) in hist.used() {

@@ -1,4 +1,4 @@
-//! What a VM is called: by its VMM, by whoever manages it, and by the kernel.
+//! Names of a VM: by its VMM, by its manager, and by the kernel.
 //!
 //! Its [`crate::event::Vm::name`] is the one name that tables show: what its operator types. That is libvirt's
 //! domain, OpenStack's display name, `NAMESPACE/NAME` of KubeVirt, `VMID (NAME)` of Proxmox VE. All others are
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Vm;
 
-/// What a VM is called beside its name. `None` where it has no such name, or that is not known.
+/// Names of a VM besides its main name. `None` where the VM has no such name, or the name is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Identity {

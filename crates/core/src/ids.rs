@@ -1,4 +1,4 @@
-//! Who: processes, threads, virtual machines, virtual CPUs.
+//! Identifiers of processes, threads, virtual machines and virtual CPUs.
 //!
 //! Numbers of different meaning have different types, so that a thread id is never taken for a vCPU index.
 

@@ -1,4 +1,4 @@
-//! What KVM does with a halt: the reference model of its window rule, kernel by kernel.
+//! KVM's handling of a halt: the reference model of its window rule, kernel by kernel.
 //!
 //! A vCPU that halts is polled for its window and blocked after that. When the halt is over, KVM moves
 //! the window. Everything here says what the kernel does, its odd cases included; nothing says what it

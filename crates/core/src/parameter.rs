@@ -116,7 +116,7 @@ pub enum ValueError {
     Negative {
         parameter: Parameter,
         text: String,
-        /// What 0 means there.
+        /// Meaning of 0 for the parameter.
         zero: &'static str,
     },
     #[error("{parameter} cannot be `{text}`: it is an unsigned int, 4294967295 at most")]

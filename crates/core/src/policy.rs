@@ -31,7 +31,7 @@ pub use guest_haltpoll::guest_haltpoll;
 pub use registry::{Entry, POLICIES};
 pub use spec::{Spec, SpecError};
 
-/// What is known when a halt begins.
+/// Knowledge at the start of a halt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ask {
     /// Now, in nanoseconds of a clock that only ever advances.
@@ -44,7 +44,7 @@ pub struct Ask {
     pub best_window_ns: Option<u64>,
 }
 
-/// What came of a halt.
+/// Result of a halt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Seen {
     /// The whole halt in nanoseconds: polling, sleep and wake-up latency (KVM's `halt_ns`).
@@ -66,8 +66,8 @@ impl Seen {
     }
 }
 
-/// What a policy knows, to be held against what another one knows. Every type that can be compared has it: a policy
-/// derives `PartialEq`.
+/// Knowledge of a policy, to be compared with that of another policy. Every comparable type implements this trait: a
+/// policy derives `PartialEq`.
 pub trait State: Any {
     /// Whether both are of one type and in the same state, so that they will do the same from now on.
     fn is_same(&self, other: &dyn Any) -> bool;
@@ -139,7 +139,7 @@ impl Start {
     }
 }
 
-/// What a policy may be built upon: the machine it would run on, and what a block costs there.
+/// Inputs from which a policy may be built: the machine on which the policy would run, and the cost of a block there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
     /// The kernel whose rule `kvm` means, or of halts recorded in a guest `guest-haltpoll`, unless given.
@@ -152,7 +152,7 @@ pub struct Setting {
     /// The ceiling in force when recorded, in nanoseconds: `knobs.halt_poll_ns` unless the VM had its
     /// own.
     pub ceiling_ns: u32,
-    /// What one block costs, in nanoseconds of CPU: `switch_cpu + lambda x wake-up latency`. A poll
+    /// Cost of one block, in nanoseconds of CPU: `switch_cpu + lambda x wake-up latency`. A poll
     /// that lasts as long breaks even.
     pub break_even_ns: u64,
     pub start: Start,

@@ -30,8 +30,8 @@ use serde::{Deserialize, Serialize};
 pub use sample::{Event, Hit, Phase, Sample};
 pub use stack::{Frame, Space, Stack, Thread};
 
-/// What a recorder brings of samples, in the order in which it must be written: whatever a row
-/// points to comes before it.
+/// Rows of samples from a recorder, in the order in which the rows must be written: a row comes after
+/// the rows to which it points.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rows {
     pub frames: Vec<Frame>,
@@ -52,7 +52,7 @@ impl Rows {
 pub struct Recorded {
     /// Samples a second that were asked for, of each CPU that is busy.
     pub hz: u32,
-    /// What was sampled; the first is what the others stand beside: the CPU clock, or cycles.
+    /// Sampled events; the others stand beside the first: the CPU clock, or cycles.
     pub events: Vec<Event>,
     /// Whether the exit being handled was told with each sample of a vCPU.
     #[serde(default)]

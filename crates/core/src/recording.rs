@@ -114,7 +114,7 @@ impl Missing {
 /// Bytes of records that may wait in the recorder's memory: more than 800,000 halts.
 pub const MOST_WAITING_BYTES: u64 = 64 << 20;
 
-/// What the recorder itself cost.
+/// Cost of the recorder itself.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Overhead {
     /// CPU time of the recorder's process.
@@ -134,7 +134,7 @@ pub struct Overhead {
 }
 
 impl Overhead {
-    /// Of this and the time after it.
+    /// Overhead of this time and the time after it.
     #[must_use]
     pub fn and(self, later: Self) -> Self {
         let bpf = self.bpf_cpu_ns.zip(later.bpf_cpu_ns);

@@ -1,4 +1,4 @@
-//! What the recorded halts would have cost under another policy.
+//! Cost that the recorded halts would have had under another policy.
 //!
 //! A replay holds fixed what the guest's world decided, the gap between the start of a halt and its
 //! wake event, and lets a policy choose anew how long to poll. For a gap `g` under a window `w`:

@@ -13,7 +13,7 @@ pub mod jackknife;
 pub mod ranks;
 pub mod student;
 
-/// What can be added to its like, in any order and grouping, with the same result.
+/// Values that can be added to values of the same type, in any order and grouping, with the same result.
 pub trait Fold {
     fn fold(&mut self, other: &Self);
 }
@@ -108,7 +108,7 @@ impl Interval {
     }
 }
 
-/// What is less by the one is more by the other.
+/// A difference that is negative in one direction is positive in the other.
 impl std::ops::Neg for Interval {
     type Output = Self;
 

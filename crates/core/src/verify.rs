@@ -1,10 +1,10 @@
 //! Holds recorded halts against the kernel's own rule: what KVM did with each window, and what
 //! [`crate::kvm`] says that it does.
 //!
-//! Of every halt the window that the halt before it left is known, of a first that made a call the one
-//! that the call tells, and under a ceiling of 0 that there is none. The rule makes of it the window in force, the call of grow or shrink (or
-//! none), and the window left behind; all that was recorded of these must be equal, to the nanosecond.
-//! What cannot be checked is counted with its reason and never taken for a match.
+//! For every halt, the window that the previous halt left is known; for a first halt that made a call, the window
+//! that the call tells; under a ceiling of 0, that there is no window. From this window the rule derives the window in
+//! force, the call of grow or shrink (or none), and the window left behind; all recorded values must be equal, to the
+//! nanosecond. A halt that cannot be checked is counted with the reason and never taken for a match.
 //!
 //! | module | holds |
 //! |---|---|
@@ -58,13 +58,13 @@ pub enum Sight {
     Calls,
 }
 
-/// What halts are held against.
+/// Rule, settings and circumstances that halts are checked against.
 #[derive(Debug, Clone)]
 pub struct Setup {
     pub rule: Rule,
     /// The port it is the rule of.
     pub arch: Arch,
-    /// What the recording shows.
+    /// How much of a window the recording shows.
     pub sight: Sight,
     pub settings: Settings,
     /// The ceiling of every VM, whatever was recorded.
@@ -83,7 +83,7 @@ pub struct Verifier {
     tally: Tally,
 }
 
-/// What became of a halt.
+/// Result of checking a halt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// All that was recorded is as the rule has it.
@@ -100,7 +100,7 @@ pub struct Difference {
     pub halt: Halt,
     /// The window that the halt before left.
     pub before_ns: u32,
-    /// What the rule does, under the newest settings that are possible.
+    /// Action of the rule, under the newest settings that are possible.
     pub expected: Did,
     pub found: Did,
     /// The ceiling that the rule was given.
@@ -110,7 +110,7 @@ pub struct Difference {
     pub as_if_vetoed: bool,
 }
 
-/// What happened to a window in a halt; `None` where it was not recorded.
+/// Changes of a window in a halt; `None` where not recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Did {
     pub window_ns: Option<u32>,
@@ -135,12 +135,12 @@ impl Verifier {
         other
     }
 
-    /// What was found so far.
+    /// Counts so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// What the halts are held against.
+    /// Setup that the halts are checked against.
     pub fn setup(&self) -> &Setup {
         &self.setup
     }

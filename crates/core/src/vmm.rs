@@ -1,9 +1,9 @@
-//! What a VMM does beside running vCPUs: the CPU time of its threads, and what its command line says of its
+//! Activity of a VMM beside running vCPUs: the CPU time of the threads, and the command line's information on
 //! devices. A recording's rules of advice ask for these; halts do not.
 
 use serde::{Deserialize, Serialize};
 
-/// What the threads of a VMM did, by the scheduler's own counts (`/proc/PID/task/TID/schedstat`).
+/// Activity of the threads of a VMM, by the scheduler's own counts (`/proc/PID/task/TID/schedstat`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Threads {
     /// From the first look to the last.
@@ -26,7 +26,7 @@ pub struct Threads {
     pub busiest_cpu_ns: Option<u64>,
 }
 
-/// What the thread of a vCPU did in the time of its VM's [`Threads`].
+/// Activity of the thread of a vCPU in the time of the VM's [`Threads`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VcpuTime {
     pub cpu_ns: u64,
@@ -56,7 +56,7 @@ pub struct CpuUse {
 const SAMPLED_NS: u64 = 100_000_000;
 
 impl Threads {
-    /// What a VM used whose vCPUs polled on so many CPUs; `None` where its vCPUs' threads are not known.
+    /// CPU use of a VM whose vCPUs polled on so many CPUs; `None` where the vCPUs' threads are not known.
     pub fn cpu_use(
         &self,
         vcpus: impl Iterator<Item = Option<VcpuTime>>,
@@ -99,7 +99,7 @@ impl Threads {
     }
 }
 
-/// What QEMU's command line says of the machine, as far as rules ask for it.
+/// Facts about the machine from QEMU's command line, as far as rules ask for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,

@@ -47,7 +47,7 @@ pub enum GapSpecError {
     #[error("gap process `{spec}`")]
     Duration {
         spec: String,
-        /// What is wrong with the part.
+        /// Parse error of the part.
         #[source]
         source: DurationParseError,
     },

@@ -244,7 +244,7 @@ proptest! {
         }
     }
 
-    /// What is read as a kernel, a port or a backport prints as something that reads back the same.
+    /// Text that is read as a kernel, a port or a backport prints as text that reads back the same.
     #[test]
     fn what_reads_prints_back(
         text in prop_oneof!["[0-9v ]{0,11}[.][0-9]{0,11}[-+.a-z]{0,6}", "[a-z0-9_-]{0,12}", any::<String>()],

@@ -42,7 +42,7 @@ pub enum Block {
     Prose(Prose),
     /// One of several texts; on a screen its further lines are set in.
     Item(Prose),
-    /// What to do, or what was decided.
+    /// Action to take, or decision made.
     Advice(Prose),
     Facts(Vec<(Prose, Prose)>),
     /// Labels in a column, texts beside them.
@@ -52,9 +52,9 @@ pub enum Block {
     Table(Table),
     /// Parts of a whole as one bar.
     Bar(Vec<Part>),
-    /// What opens on a page, below its title; on a screen it stands open.
+    /// Part that opens on a page, below its title; on a screen the part stands open.
     Folded(Prose, Document),
-    /// What must be known beside the figures.
+    /// Facts to know beside the figures.
     Note(Prose),
     Remark(Prose),
 }

@@ -8,12 +8,12 @@ use crate::number;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure {
     pub name: &'static str,
-    /// What stands above its column; the name where it is empty.
+    /// Title above the figure's column; the name where the title is empty.
     pub title: &'static str,
     pub unit: Unit,
     /// Whether it may be `null`: not known.
     pub nullable: bool,
-    /// What it means, as its doc comment says it.
+    /// Meaning of the figure, as its doc comment says it.
     pub meaning: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What a result looks like. A figure is declared once ([`figures!`]: name, unit, meaning), a [`Document`] says
+//! Form of a result. A figure is declared once ([`figures!`]: name, unit, meaning), a [`Document`] says
 //! what is shown, and there is one renderer for each medium.
 //!
 //! | module | holds |

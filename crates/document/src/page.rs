@@ -101,7 +101,7 @@ impl Page {
         self.warning("note: ", note, 6);
     }
 
-    /// What to do, wrapped as by [`Page::wrapped`].
+    /// Writes advice, wrapped as by [`Page::wrapped`].
     pub fn advice(&mut self, first: &str, text: &str, indent: usize) {
         let start = self.text.len();
         self.wrapped(first, text, indent);

@@ -7,7 +7,7 @@ use crate::figure::{Figures, Leaf, Unit, leaves};
 #[derive(Debug, Clone)]
 pub struct Column {
     pub title: String,
-    /// What it means; empty where the title says it.
+    /// Meaning of the column; empty where the title says it.
     pub meaning: &'static str,
     pub unit: Unit,
     /// When it goes where a screen is too narrow: the lowest goes first. `None` if it stays.
@@ -67,7 +67,7 @@ impl<'a, R> Rows<'a, R> {
         }
     }
 
-    /// What amounts are counted in; said before they are shown.
+    /// Sets the unit of amounts; called before amounts are shown.
     #[must_use]
     pub fn amounts(mut self, unit: Unit) -> Self {
         self.amounts = unit;

@@ -43,11 +43,11 @@ figures! {
     struct Reason {
         /// Its name.
         name: String = Name "reason",
-        /// What was counted.
+        /// Kind of what was counted.
         kind: &'static str = Word,
         #[serde(flatten)]
         counted: Counted = Flat(Counted::FIGURES),
-        /// What it cost the host.
+        /// Cost to the host.
         host_ns: u64 = Nanos "time",
         /// Its times; `null` where none
         /// is known.
@@ -59,7 +59,7 @@ figures! {
     struct Result {
         /// Version of this layout.
         schema: u32 = Number,
-        /// What cost most first.
+        /// Reasons, those that cost most first.
         reasons: Vec<Reason> = List(Reason::FIGURES),
         /// The same of the VMM.
         userspace: Vec<Reason> = List(Reason::FIGURES),

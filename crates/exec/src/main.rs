@@ -18,7 +18,7 @@ const EMULATOR: &str = "HALTWISE_EMULATOR";
 /// Names the library, where it is not beside this program.
 const LIBRARY: &str = "HALTWISE_PRELOAD";
 const LIBRARY_NAME: &str = "libhaltwise_preload.so";
-/// What a diverted program is called (dpkg-divert(1)), and what people call it.
+/// Suffixes of a diverted program: that of dpkg-divert(1), and the one that people use.
 const SUFFIXES: [&str; 2] = ["distrib", "real"];
 
 fn main() -> ExitCode {

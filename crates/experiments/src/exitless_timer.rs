@@ -53,7 +53,7 @@
 //!
 //! # A guest that does not keep to it
 //!
-//! What a page holds is a number and nothing else: it is compared with the time, never used as an
+//! A page holds a number and nothing else: the number is compared with the time, never used as an
 //! address, an index or a length. Everything has a meaning, and is counted ([`Counts`]):
 //!
 //! | the guest writes | then |

@@ -85,9 +85,9 @@ pub struct Experiment {
     /// The figures of a variant, in the order in which they are shown.
     pub figures: &'static [Figure],
     pub variants: fn() -> Vec<Variant>,
-    /// What the source reports, as comparisons of two variants.
+    /// Effects that the source reports, as comparisons of two variants.
     pub effects: fn() -> Vec<Effect>,
-    /// What has to be so in every block.
+    /// Conditions that must hold in every block.
     pub integrity: fn() -> Vec<Integrity>,
     /// Where load or variants differ from the source's so that verdicts are weaker than they look.
     pub limits: &'static [&'static str],
@@ -117,7 +117,7 @@ pub enum Better {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figure {
     pub name: Cow<'static, str>,
-    /// What it is counted in: `us`, `%`, `1/s`; empty for a plain number.
+    /// Unit of the figure: `us`, `%`, `1/s`; empty for a plain number.
     pub unit: Cow<'static, str>,
     pub better: Better,
     pub what: Cow<'static, str>,
@@ -141,7 +141,7 @@ impl Variant {
     }
 }
 
-/// What the source leads us to expect of `to`, seen from `from`.
+/// Value of `to` relative to `from` that the source leads us to expect.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is", content = "within")]
 pub enum Expected {

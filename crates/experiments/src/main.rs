@@ -55,7 +55,7 @@ struct Args {
     /// Time for a rough idea only: a budget of 15s
     #[arg(long, conflicts_with_all = ["budget", "rounds"])]
     quick: bool,
-    /// So many rounds, however long they take [default: as many as fit the budget]
+    /// Number of rounds, however long they take [default: as many as fit the budget]
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
     /// The program that records meanwhile [default: beside this one, else in PATH]

@@ -1,4 +1,4 @@
-//! What experiments found, for people: its rows and sentences are made here, and `markdown` lays them out.
+//! Results of experiments for people: rows and sentences are made here, and `markdown` lays them out.
 
 mod list;
 mod markdown;
@@ -187,7 +187,7 @@ pub fn counts(report: &Report) -> [String; 3] {
     ]
 }
 
-/// What was measured: a table for each group of variants, a column for each figure.
+/// Measured values: a table for each group of variants, a column for each figure.
 fn groups(found: &Found) -> Vec<Table> {
     let mut names: Vec<&str> = Vec::new();
     for variant in &found.variants {

@@ -1,4 +1,4 @@
-//! What a controller and a VMM say to each other, in messages of fixed size over a `SOCK_SEQPACKET` socket
+//! Messages between a controller and a VMM: messages of fixed size over a `SOCK_SEQPACKET` socket
 //! pair. All numbers are in the byte order of the machine.
 //!
 //! The controller finds the VMM's controlling end in `/proc/PID/fd`: beside it lies a memfd whose name is

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 
-/// What a thread takes that only receives and sends.
+/// Stack size of a thread that only receives and sends.
 const STACK: usize = 64 << 10;
 
 type Work = fn(&OwnedFd);

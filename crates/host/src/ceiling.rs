@@ -20,7 +20,7 @@ use crate::discovery::key_of;
 use crate::root::{Root, RootError};
 use crate::taken::{self, At, Failed, Shown, Step, Wait};
 
-/// What `/proc` calls a VM's fd.
+/// Name of a VM's fd in `/proc`.
 const VM: &str = "anon_inode:kvm-vm";
 
 /// Why a ceiling could not be read or set.

@@ -1,4 +1,4 @@
-//! What every source offers to a recorder.
+//! Interface that every source offers to a recorder.
 //!
 //! The sources themselves live beside this file: [`crate::bpf`] and [`crate::perf`].
 //!
@@ -116,7 +116,6 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    /// Whether what happened at this time counts.
     pub(crate) fn holds(&self, time_ns: u64) -> bool {
         time_ns >= self.began_ns && self.ended_ns.is_none_or(|ended_ns| time_ns <= ended_ns)
     }

@@ -1,4 +1,4 @@
-//! What cpuidle itself has counted of this machine's CPUs, read once an interval (`haltwise record --guest --mode stats`).
+//! cpuidle's own counts of this machine's CPUs, read once an interval (`haltwise record --guest --mode stats`).
 //!
 //! Nothing of ours runs when a CPU is idle, and it takes no rights: the files are everybody's. cpuidle counts entries into
 //! each state and the time there. It counts neither idle periods nor what ended them, and keeps no histograms, so that
@@ -23,12 +23,12 @@ pub struct CpuidleCollector {
     machine: Machine,
     cpus: Vec<u32>,
     interval_ns: u64,
-    /// What was read last, by CPU.
+    /// Counters at the last reading, by CPU.
     before: BTreeMap<u32, Counters>,
     last_ns: u64,
 }
 
-/// What cpuidle counted of a CPU, in the state that polls and in all others.
+/// cpuidle's counts of a CPU, in the state that polls and in all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Counters {
     polls: u64,
@@ -111,7 +111,7 @@ impl Counters {
         counters
     }
 
-    /// What came since. All of it where a counter has shrunk: the CPU was offline meanwhile.
+    /// Counts since `before`. All counts where a counter has shrunk: the CPU was offline meanwhile.
     fn since(self, before: Self) -> Self {
         let grown = || {
             Some(Self {

@@ -28,7 +28,7 @@ struct OnCpu {
     instructions: Option<Counter>,
 }
 
-/// What was counted since the counters were opened.
+/// Counts since the counters were opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counted {
     pub cycles: u64,
@@ -71,7 +71,7 @@ impl Cycles {
         Ok(Self { cpus: opened })
     }
 
-    /// What was counted so far. Where events shared a counter, it stands for the time in which they had none.
+    /// Counts so far. Where events shared a counter, the count is scaled up for the time in which they had none.
     pub fn read(&mut self) -> io::Result<Counted> {
         let mut sum = Counted {
             cycles: 0,

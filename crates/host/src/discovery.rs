@@ -74,7 +74,7 @@ pub struct VcpuThread {
 }
 
 impl VmProcess {
-    /// What one of its VMs is called, by its number where there are several.
+    /// Name of one of the process's VMs, by the VM's number where there are several.
     pub fn name_of(&self, number: Option<u32>) -> String {
         match number {
             Some(number) => self.label.clone().of_one(number, true).name,
@@ -120,7 +120,7 @@ pub fn identify(root: &Root, pid: Pid) -> Option<VmProcess> {
     look(root, pid).ok().flatten()
 }
 
-/// What to call a process that runs a VM by what others say, where it cannot be looked into.
+/// Name of a process that runs a VM, as others see it, where the process cannot be inspected.
 pub(crate) fn unidentified(root: &Root, pid: Pid) -> String {
     let name = comm_of(root, Tid(pid.0)).map(|comm| fallback_name(&comm, pid));
     match (name, look(root, pid)) {

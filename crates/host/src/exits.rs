@@ -1,4 +1,4 @@
-//! What to record of exits, and what the running kernel calls its reasons.
+//! Options for recording exits, and the running kernel's names of exit reasons.
 //!
 //! The counting itself is in [`crate::bpf`]: only that source can.
 

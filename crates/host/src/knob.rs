@@ -1,8 +1,8 @@
 //! The only writer of settings: KVM's four parameters of halt polling, and the five of a guest's governor, now and at
 //! boot.
 //!
-//! What was there before is on disk before anything is set, so that it can be restored: after a crash, and
-//! after a boot. What was modified externally since is left alone.
+//! The old value is on disk before anything is set, so that it can be restored: after a crash, and
+//! after a boot. Values that were modified externally since are left alone.
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What was lost, reported once.
+//! Losses, reported once.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(crate) fn push(lost: &mut Vec<Lost>, time_ns: u64, count: u64, place: &'stat
     }
 }
 
-/// What was not read from a ring of perf.
+/// Events and records that were not read from a ring of perf.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RingLosses {
     /// Events of which the kernel said that they were lost.

@@ -201,7 +201,7 @@ pub struct Watch {
     idle_hlt: Option<bool>,
 }
 
-/// What a setting was when it was last looked at.
+/// Value of a setting at the last look.
 #[derive(Debug)]
 struct Last {
     value: String,

@@ -11,7 +11,7 @@
 //!
 //! `idle` records this machine's own idle CPUs by the same means (`record --guest`).
 //!
-//! What this source cannot see is named by [`Collector::missing`](crate::collector::Collector::missing):
+//! [`Collector::missing`](crate::collector::Collector::missing) names the data that this source cannot see:
 //! ceilings of single VMs before a clamp shows them, wake sources of halts that only polled, guests
 //! that switched host polling off.
 

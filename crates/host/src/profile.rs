@@ -53,7 +53,7 @@ pub use self::profiler::Profiler;
 pub struct ProfileOptions {
     /// Samples a second, of each CPU.
     pub hz: u32,
-    /// What to sample. Empty for cycles, or the CPU clock where there are none, and whatever else of
+    /// Events to sample. Empty for cycles, or the CPU clock where there are none, and whatever else of
     /// [`Event::Instructions`], [`Event::CacheMisses`] and [`Event::DtlbMisses`] there is.
     pub events: Vec<Event>,
     /// Only VMs of these processes; empty for all.

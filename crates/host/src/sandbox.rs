@@ -1,4 +1,4 @@
-//! What a process gives up before it touches what others may have written.
+//! Rights that a process gives up before it touches data that others may have written.
 //!
 //! | file | holds |
 //! |---|---|
@@ -30,7 +30,7 @@ const READER_FILES: u64 = 512;
 /// Above 2, Debian's kernels open no event without `CAP_SYS_ADMIN`, whatever else a process has.
 const PARANOID: &str = "proc/sys/kernel/perf_event_paranoid";
 
-/// What a recorder still has to do once it is attached.
+/// Duties that a recorder still has once it is attached.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a duty of its own")]
 pub struct Duties<'a> {
@@ -157,7 +157,7 @@ pub(crate) fn reader() -> io::Result<()> {
             current: Some(most),
             maximum: Some(most),
         };
-        // What was limited further before stays so.
+        // A limit that was lower before stays so.
         let _kept = setrlimit(resource, limit);
     }
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;

@@ -1,4 +1,4 @@
-//! What this host allows: which sources, and what to know about the rest.
+//! Sources that this host allows, and what to know about the rest.
 //!
 //! Looks and judges nothing away: a source that is refused says which right or which part of the kernel
 //! it lacks. It loads, mounts and changes nothing; the sources themselves have the last word.
@@ -69,7 +69,7 @@ pub enum Refusal {
     Unsupported { what: &'static str },
     #[error("{what}: not permitted (needs {need})")]
     Denied {
-        /// What we may not do.
+        /// Action that is not permitted.
         what: &'static str,
         need: &'static str,
     },
@@ -77,7 +77,7 @@ pub enum Refusal {
 
 #[derive(Debug, Clone)]
 pub struct Support {
-    /// What this process may do.
+    /// Rights of this process.
     pub rights: Rights,
     pub kernel: KernelRelease,
     pub knobs: Vec<Knob>,

@@ -285,7 +285,7 @@ fn serve(shown: &Shown, to: &OwnedFd) -> ! {
         &mut control,
         SendFlags::NOSIGNAL,
     );
-    // What others wait for the end of goes first: locks, pipes.
+    // Descriptors whose closing others wait for are closed first: locks, pipes.
     let kept = taken
         .as_ref()
         .map_or(u32::MAX, |fd| fd.as_raw_fd().cast_unsigned());

@@ -1,4 +1,4 @@
-//! What CPUs and threads used so far: time idle, energy, CPU time of a thread.
+//! Usage of CPUs and threads so far: idle time, energy, CPU time of a thread.
 //!
 //! All are counters that only grow; what matters is the difference of two readings. A host that does
 //! not keep one of them gives [`RootError`], never zero.
@@ -71,7 +71,7 @@ pub(crate) fn idle_of_cpus(root: &Root) -> BTreeMap<u32, u64> {
     text.lines().filter_map(of_line).collect()
 }
 
-/// What idles the CPUs: driver, governor, and the states of the first CPU that are not disabled.
+/// Idle setup of the CPUs: driver, governor, and the states of the first CPU that are not disabled.
 pub(crate) fn idle_setup(root: &Root) -> Vec<String> {
     let mut setup: Vec<String> = ["current_driver", "current_governor"]
         .iter()
@@ -221,7 +221,6 @@ pub struct Slow {
     packages: Vec<Package>,
     used_uj: u64,
     cycles: Result<Cycles, CollectError>,
-    /// What had been counted at the first look.
     counted: Option<Counted>,
 }
 
@@ -274,7 +273,7 @@ impl Slow {
         Some(self.used_uj)
     }
 
-    /// What was counted since the first look.
+    /// Counts since the first look.
     fn counted(&mut self) -> Option<Counted> {
         let now = self.cycles.as_mut().ok()?.read().ok()?;
         let first = *self.counted.get_or_insert(now);

@@ -1,4 +1,4 @@
-//! What sleeping and waking cost a thread of this host, measured by two threads without a VM: a calibration where
+//! Cost of sleeping and waking for a thread of this host, measured by two threads without a VM: a calibration where
 //! no VMM is to be installed.
 //!
 //! One thread waits for the other's signals, once asleep on a futex and once looking for them all the time, for every
@@ -87,7 +87,7 @@ pub fn idlest_cpus(root: &Root) -> std::io::Result<[u32; 2]> {
     Ok([first, cpus.get(1).copied().unwrap_or(first)])
 }
 
-/// What decides the price of a sleep here, as far as it can be read.
+/// Facts that decide the price of a sleep here, as far as they can be read.
 pub fn host(root: &Root) -> Measured {
     let name = rustix::system::uname();
     Measured {

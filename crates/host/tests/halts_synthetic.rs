@@ -26,7 +26,7 @@ const SHORT: Step = HaltOf(1_000);
 /// The first calls may be of halts from before the recording.
 const BEFORE: Listening = Listening::FromTheFirstHalt;
 
-/// What was recorded; `None`, and the reason printed, where BPF is not to be had.
+/// Recorded halts; `None`, and the reason printed, where BPF is not available.
 fn recorded(listening: Listening, steps: &[Step]) -> Option<Vec<Halt>> {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: not root: BPF cannot be loaded");

@@ -1,4 +1,4 @@
-//! What a host allows, read from made-up hosts: each right and each part of the kernel taken away.
+//! Abilities of a host, read from made-up hosts: each right and each part of the kernel taken away.
 #![expect(
     clippy::unwrap_used,
     reason = "a fake that cannot be made fails its test"

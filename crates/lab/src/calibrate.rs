@@ -1,4 +1,4 @@
-//! What halting costs on this host: wake-up latency by length of sleep, CPU of one block and wake,
+//! Costs of halting on this host: wake-up latency by length of sleep, CPU of one block and wake,
 //! a polled HLT round trip.
 //!
 //! `pingpong-stamped` runs once with polling off (cap 0) and once always polled (a cap that no gap
@@ -87,7 +87,7 @@ impl Plan {
         }
     }
 
-    /// So many rounds of a guest on these CPUs.
+    /// Load of `rounds` rounds of a guest on these CPUs.
     fn load(&self, guest: Guest, rounds: u32) -> Load {
         let mut load = Load::new(guest);
         load.length = Length::Rounds(rounds);
@@ -248,7 +248,7 @@ fn exit_cpu(plan: &Plan, interrupt: &impl AsFd) -> anyhow::Result<Option<f64>> {
     Ok(measured.map(|of| of.vcpu.cpu_ns as f64 / exits))
 }
 
-/// What a run of one vCPU measured; `None` if it was interrupted.
+/// Measurements of a run of one vCPU; `None` if the run was interrupted.
 fn whole_run(load: &Load, interrupt: &impl AsFd) -> anyhow::Result<Option<Measured>> {
     let Finished {
         outcome, rounds, ..

@@ -1,4 +1,4 @@
-//! What a vCPU comes out of `KVM_RUN` with, parsed once; nothing else looks at `VcpuExit`.
+//! Exits of a vCPU from `KVM_RUN`, parsed once; nothing else looks at `VcpuExit`.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
@@ -56,7 +56,7 @@ pub enum Next {
     Unexpected(String),
 }
 
-/// What a vCPU's exits go to, and where its interrupts come from if KVM has no irqchip.
+/// Devices that a vCPU's exits go to, and that its interrupts come from if KVM has no irqchip.
 pub trait Devices: Debug + Send {
     /// `in` from a port; the bytes are zeroes until they are answered.
     fn pio_in(&mut self, _port: u16, _bytes: &mut [u8]) {}

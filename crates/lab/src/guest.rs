@@ -102,7 +102,7 @@ pub enum Guest {
 #[error("`{0}` is not a guest (`haltwise-lab list` has all)")]
 pub struct UnknownGuest(String);
 
-/// What is known of a guest without running it: its name and purpose, and its gap in microseconds and its rounds if
+/// Facts known of a guest without running it: its name and purpose, and its gap in microseconds and its rounds if
 /// nothing else is asked of it.
 struct Known {
     name: &'static str,

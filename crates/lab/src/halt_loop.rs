@@ -26,7 +26,7 @@ use crate::clock;
 /// measurements/2026-11-21-vm-calibrate).
 const BREAK_EVEN_NS: u64 = 31_000;
 
-/// What a halt loop waits in: a clock, and something that may come.
+/// Environment that a halt loop waits in: a clock, and something that may come.
 pub trait World {
     /// Now, in nanoseconds of a clock that only advances.
     fn now_ns(&mut self) -> u64;
@@ -73,7 +73,7 @@ impl HaltLoop {
         if window_ns > 0 {
             let deadline_ns = start_ns.saturating_add(window_ns);
             loop {
-                // What is found at once was there before the clock was looked at again.
+                // A wake-up that is found at once was there before the clock was looked at again.
                 woken = world.is_woken();
                 if woken || now_ns >= deadline_ns {
                     break;

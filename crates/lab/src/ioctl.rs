@@ -62,7 +62,7 @@ pub fn interrupt(vcpu: &VcpuFd, vector: u8) -> io::Result<()> {
     done(unsafe { ioctl_with_ref(vcpu, request, &interrupt) })
 }
 
-/// What a vCPU's TSC is ahead of the host's; fails before 5.16.
+/// Ticks by which a vCPU's TSC is ahead of the host's; fails before 5.16.
 pub fn tsc_offset(vcpu: &VcpuFd) -> io::Result<u64> {
     let mut offset = 0_u64;
     let attribute = kvm_device_attr {

@@ -67,7 +67,7 @@ pub struct Load {
     pub ioapic: bool,
     /// How long the VMs are kept after their vCPUs have ended, for those who read their statistics.
     pub linger: Nanos,
-    /// What handles halts in place of KVM, which then has no irqchip.
+    /// Handler of halts in place of KVM, which then has no irqchip.
     pub halt_policy: Option<HaltPolicy>,
 }
 
@@ -107,7 +107,7 @@ pub enum LoadError {
 }
 
 impl Load {
-    /// What a guest does if nothing else is asked of it.
+    /// Load of a guest if nothing else is asked of the guest.
     pub fn new(guest: Guest) -> Self {
         let (gap_us, rounds) = guest.usual();
         Self {
@@ -182,7 +182,7 @@ impl Load {
         self.period().map(|_| ())
     }
 
-    /// What the guest programs into its periodic timer; 0 if it has none.
+    /// Value that the guest programs into its periodic timer; 0 if the guest has none.
     pub fn period(&self) -> Result<u32, LoadError> {
         let guest = self.guest;
         let high = match guest {

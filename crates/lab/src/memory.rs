@@ -48,7 +48,7 @@ pub mod counter {
 pub mod param {
     /// A guest that counts rounds itself ends after so many.
     pub const ROUNDS: u16 = 0x40;
-    /// What to program into a periodic timer: PIT divisor or APIC initial count.
+    /// Value to program into a periodic timer: PIT divisor or APIC initial count.
     pub const PERIOD: u16 = 0x44;
     /// APIC id of the next vCPU in the ring.
     pub const NEXT: u16 = 0x48;
@@ -83,7 +83,7 @@ pub mod poll {
     pub const TSC_KHZ: u16 = 0xa8;
     /// A million, for `mul` and `div` take no constants.
     pub const MILLION: u16 = 0xac;
-    /// What it writes to `MSR_KVM_POLL_CONTROL`.
+    /// Value that the guest writes to `MSR_KVM_POLL_CONTROL`.
     pub const HOST_POLLS: u16 = 0xb0;
     /// Real-mode segment of the next vCPU's page in the ring.
     pub const NEXT_SEGMENT: u16 = 0xb4;
@@ -112,7 +112,7 @@ pub mod poll {
 
 /// Words of a vCPU's page for the guests that time their timers (offsets from `ds`).
 pub mod timer {
-    /// What is shared with an agent of the host: [`page`].
+    /// Words shared with an agent of the host: [`page`].
     pub const PAGE: u16 = 0x100;
     /// The deadline waited for, or, of the PIT, the TSC of the last tick; 64 bits.
     pub const DUE: u16 = 0x180;

@@ -1,4 +1,4 @@
-//! What a run found: the shape of `haltwise-lab run --json`.
+//! Findings of a run: the shape of `haltwise-lab run --json`.
 //!
 //! Other tools and tests read this. Fields are added, never renamed or removed, within one [`SCHEMA`].
 
@@ -100,13 +100,13 @@ pub struct VcpuOutcome {
     pub involuntary_switches: Option<u64>,
     /// Exits by kind: those to the VMM as it counted them, the others as the guest counted them.
     pub exits: BTreeMap<String, u64>,
-    /// What each single statistic grew by (states: what it was at the end), by KVM's names.
+    /// Growth of each single statistic (states: the value at the end), by KVM's names.
     pub stats: BTreeMap<String, u64>,
     pub hist: BTreeMap<String, KvmHist>,
     /// Halts that the VMM handled, if it did.
     #[serde(default)]
     pub user_halts: Option<UserHaltCounts>,
-    /// What the guest counted of its own polling, if it polls.
+    /// Counts by the guest of its own polling, if the guest polls.
     #[serde(default)]
     pub guest_poll: Option<GuestPollCounts>,
 }
@@ -168,7 +168,7 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    /// Of times in any order; `None` of none.
+    /// Quantiles of times in any order; `None` if there are no times.
     pub fn of(mut times: Vec<u64>) -> Option<Self> {
         times.sort_unstable();
         let at = |p| percentile_of_sorted(&times, p);

@@ -1,4 +1,4 @@
-//! What a program prints, and its exit code.
+//! Output of a program, and its exit code.
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -27,7 +27,7 @@ pub struct Finished {
     pub outcome: Outcome,
     /// Every round of each vCPU by VM and vCPU, where the host wakes the guest.
     pub rounds: Vec<Vec<VcpuRounds>>,
-    /// What vCPU 0 of each VM noted of its polling, where that was wanted.
+    /// Notes of vCPU 0 of each VM on its polling, where notes were wanted.
     pub notes: Vec<Vec<PollNote>>,
     /// Every halt that the VMM handled, by VM and vCPU.
     pub halts: Vec<Vec<Vec<UserHalt>>>,

@@ -61,7 +61,7 @@ impl Stats {
             .collect()
     }
 
-    /// What happened since an earlier reading: counts are subtracted, states are kept.
+    /// Statistics since an earlier reading: counts are subtracted, states are kept.
     #[must_use]
     pub fn since(mut self, before: &Self) -> Self {
         for (name, count) in &mut self.counts {
@@ -161,7 +161,7 @@ impl StatsFd {
     }
 }
 
-/// What statistics grow by from a moment on; nothing where the kernel keeps none.
+/// Growth of statistics from a moment on; nothing where the kernel keeps no statistics.
 #[derive(Debug)]
 pub struct Growth(Option<(Arc<StatsFd>, Stats)>);
 

@@ -111,7 +111,7 @@ fn tally_vcpu(
     Ok(outcome)
 }
 
-/// What a guest, KVM's statistics and the run loop counted of a vCPU.
+/// Counts of a vCPU by a guest, KVM's statistics and the run loop.
 pub fn vcpu(memory: &GuestMemory, end: &VcpuEnd) -> Result<VcpuOutcome, MemoryError> {
     let count = |word| Ok(u64::from(memory.word(end.id.0, word)?));
     let exits = end.exits.iter().map(|(exit, n)| (exit.to_string(), *n));

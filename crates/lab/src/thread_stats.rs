@@ -16,7 +16,7 @@ pub struct Switches {
     pub involuntary: u64,
 }
 
-/// What a thread has used so far, or between two readings.
+/// Resources that a thread has used so far, or between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ThreadUse {
     pub cpu_ns: u64,
@@ -25,7 +25,7 @@ pub struct ThreadUse {
 }
 
 impl ThreadUse {
-    /// What the calling thread has used so far.
+    /// Resources that the calling thread has used so far.
     pub fn of_this_thread() -> io::Result<Self> {
         let status = std::fs::read_to_string("/proc/thread-self/status")?;
         Ok(Self {
@@ -34,7 +34,7 @@ impl ThreadUse {
         })
     }
 
-    /// What was used since an earlier reading.
+    /// Resources used since an earlier reading.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let switches = self.switches.zip(before.switches);

@@ -1,4 +1,4 @@
-//! What changes while a run lasts: one of several values after the other, each for so long, again and again.
+//! Values that change while a run lasts: one of several values after the other, each for a set time, again and again.
 
 use haltwise_core::units::Nanos;
 
@@ -11,11 +11,11 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// So many values, each for so long; the first from now on.
+    /// Turns of `count` values, each for `every`; the first value from now on.
     pub(crate) fn new(count: usize, every: Nanos) -> Self {
         Self {
             count,
-            // Of two changes at once only the second could be seen.
+            // If two changes came at once, only the second could be seen.
             every_ns: every.0.max(1),
             at: 0,
             next_ns: if count == 0 { u64::MAX } else { 0 },

@@ -38,7 +38,7 @@ use crate::tsc::{Moment, TscClock};
 /// The signal that gets a thread out of `KVM_RUN`; its handler only exists.
 const KICK: i32 = signal_hook::consts::SIGUSR1;
 
-/// What does not end by its stop line within this is kicked out.
+/// A thread that does not end by its stop line within this time is kicked out.
 pub(crate) const STOP_GRACE: Nanos = Nanos(2_000_000_000);
 /// Between two kicks of a vCPU: a signal just before `KVM_RUN` is lost.
 pub(crate) const KICK_INTERVAL: Nanos = Nanos(10_000_000);
@@ -49,9 +49,9 @@ pub struct Vcpu {
     pub id: VcpuId,
     /// Its statistics, if the kernel keeps them.
     pub stats: Option<Arc<StatsFd>>,
-    /// What handles its halts, where KVM does not.
+    /// Handler of the vCPU's halts, where KVM does not handle halts.
     pub(crate) user_halts: Option<UserHalts>,
-    /// What its exits go to, and where its interrupts come from where KVM has no irqchip.
+    /// Devices that the vCPU's exits go to, and that its interrupts come from where KVM has no irqchip.
     pub devices: Option<Box<dyn Devices>>,
     fd: VcpuFd,
     /// Keeps the guest's memory mapped as long as this may run.
@@ -123,7 +123,7 @@ impl Vcpu {
         khz.with_context(of("KVM_GET_TSC_KHZ", self.id))
     }
 
-    /// What its TSC is ahead of the host's, modulo 2^64; fails before 5.16.
+    /// Ticks by which the vCPU's TSC is ahead of the host's, modulo 2^64; fails before 5.16.
     pub fn tsc_offset(&self) -> std::io::Result<u64> {
         ioctl::tsc_offset(&self.fd)
     }
@@ -262,7 +262,7 @@ impl Vcpu {
     }
 }
 
-/// What was done of a vCPU, for an error.
+/// Names a step of a vCPU, for an error.
 fn of(step: &'static str, vcpu: VcpuId) -> impl FnOnce() -> String {
     move || format!("{step} of vCPU {vcpu}")
 }
@@ -347,12 +347,12 @@ pub struct VcpuEnd {
     pub tid: Tid,
     /// Exits to the VMM, other than the last.
     pub exits: ExitCounts,
-    /// What its thread used between its first and its last instruction.
+    /// Resources that the vCPU's thread used between its first and its last instruction.
     pub thread: ThreadUse,
-    /// What turns its TSC into monotonic time, if KVM tells.
+    /// Clock that turns the vCPU's TSC into monotonic time, if KVM tells.
     pub tsc: Option<TscClock>,
     pub halts: Vec<UserHalt>,
-    /// What its statistics grew by.
+    /// Growth of the vCPU's statistics.
     pub stats: Stats,
 }
 

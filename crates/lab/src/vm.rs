@@ -67,7 +67,7 @@ pub struct Lines {
     pub stop: Line,
     /// Signalled by the guest's `out` to its answer port.
     pub answer: Event,
-    /// What both are, where there is no irqchip.
+    /// Bell behind `wake` and `stop`, where there is no irqchip.
     pub bell: Option<Arc<Bell>>,
 }
 
@@ -141,7 +141,7 @@ impl Vm {
         set_cap(&self.fd, &self.config, ceiling)
     }
 
-    /// What errors of it begin with.
+    /// Beginning of error messages about the VM.
     pub fn title(&self) -> String {
         format!("VM `{}`", self.config.name)
     }
@@ -168,7 +168,7 @@ fn create(kvm: &Kvm) -> Result<VmFd, kvm_ioctls::Error> {
     }
 }
 
-/// What was done of a VM, for an error.
+/// Names a step of a VM, for an error.
 fn of(step: &'static str, config: &VmConfig) -> impl FnOnce() -> String {
     move || format!("{step} of VM `{}`", config.name)
 }

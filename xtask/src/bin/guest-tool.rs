@@ -1,4 +1,4 @@
-//! What the tests with a Linux guest run inside: loads for the guest, and QMP for its host.
+//! Program that the tests with a Linux guest run inside: loads for the guest, and QMP for its host.
 //!
 //! Small, and without dependencies: it goes into two initramfs. Its arguments are not for people.
 

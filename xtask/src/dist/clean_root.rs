@@ -1,6 +1,6 @@
-//! What is handed out, in user spaces that have nothing of ours and none of our tools: the .deb installed, run,
-//! asked beside a VM, upgraded, removed and purged in Debian 11, 12 and 13, the archive's program run there, and the .rpm asked by rpm's
-//! own tools.
+//! Tests of the packages in user spaces that have nothing of ours and none of our tools: the .deb is installed, run,
+//! asked beside a VM, upgraded, removed and purged in Debian 11, 12 and 13, the archive's program is run there, and the
+//! .rpm is asked by rpm's own tools.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -92,7 +92,7 @@ fn in_root(package: &Package, out: &Path, dir: &Path, host: &Path) -> Result<()>
     Ok(())
 }
 
-/// What a newcomer types, beside a VM: `haltwise` and nothing else. Without /dev, as in a container FROM scratch.
+/// First command of a newcomer, beside a VM: `haltwise` and nothing else. Without /dev, as in a container FROM scratch.
 fn answer(out: &Path, host: &Path) -> Result<()> {
     if !Path::new("/dev/kvm").exists() {
         say::skipped("the first answer: no /dev/kvm");

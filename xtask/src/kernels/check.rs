@@ -16,12 +16,12 @@ type Judge<'a> = Box<dyn Fn(&Left) -> Result<usize> + 'a>;
 
 pub(crate) struct Check<'a> {
     pub(crate) name: String,
-    /// What runs inside; its folder is /out, from which everything is brought back.
+    /// Script that runs inside; its folder is /out, and everything in the folder is brought back.
     pub(crate) script: String,
     /// How long it takes at the most, its boot included, on a machine that does nothing else.
     pub(crate) limit: Duration,
-    /// What the console says before the first of our programs runs, where that is not at once: faults of the kernel before
-    /// it are the emulator's.
+    /// Console text after which our programs run, if the programs do not run at once: kernel faults before the text
+    /// are the emulator's.
     pub(crate) begins: Option<&'static str>,
     /// Whether it is worth something on one CPU, too. QEMU 10.0 at times delivers an interrupt that one emulated CPU sent to
     /// another at the instruction after VMRUN, where GS is still the guest's, and the host faults until it resets itself. One
@@ -55,10 +55,10 @@ pub(crate) struct Tries {
     pub(crate) on_one_cpu: u32,
 }
 
-/// What a script returns where a VM inside stands still, whatever is tried, or its guest panics.
+/// Exit code of a script if a VM inside stands still, whatever is tried, or its guest panics.
 const STOOD_STILL: i32 = 75;
 
-/// What is wrong with a boot, as its console and its end show.
+/// Fault of a boot, as the console and the end of the boot show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Fault {
     Emulator(String),
@@ -156,7 +156,7 @@ pub(crate) fn tell(check: &str, found: &Found) -> usize {
     found.disagreements.len()
 }
 
-/// What spoilt a boot in which these checks were left undone.
+/// Fault that spoilt a boot in which these checks were left undone.
 fn fault(booted: &Booted, undone: &[Check]) -> Option<Fault> {
     let begins = |name: &str| {
         let check = undone.iter().find(|check| check.name == name);

@@ -1,6 +1,6 @@
 //! Debian's stock cloud kernels, and packages of its backports: resolved, downloaded and unpacked by Debian's own tools.
 //!
-//! What is unpacked stays in the build directory and is used again without asking the network.
+//! Unpacked packages stay in the build directory and are used again without network access.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::{say, tool};
 
-/// What people call a kernel that we test on, and Debian's package that always points to its newest build.
+/// Common name of a kernel that we test on, and Debian's package that always points to its newest build.
 pub(crate) type Series = (&'static str, &'static str);
 
 /// All kernels that we test on, oldest first.
@@ -164,7 +164,7 @@ fn resolve(package: &str) -> Result<String> {
     })
 }
 
-/// What apt answers about something. Where it has no lists yet, they are fetched once.
+/// Answer of apt. If apt has no lists yet, the lists are fetched once.
 fn asked<T>(what: &str, ask: impl Fn() -> Result<T>) -> Result<T> {
     if let Ok(answer) = ask() {
         return Ok(answer);

@@ -2,7 +2,7 @@
 //!
 //! Emulation needs no /dev/kvm here, yet gives the guest a CPU with SVM, so that the stock
 //! kernel's own `kvm_amd` runs virtual machines inside. Times are stretched; rules are the kernel's.
-//! What goes in is an initramfs; what comes out is a tar archive on a raw disk.
+//! The input is an initramfs; the output is a tar archive on a raw disk.
 
 use std::io::Seek as _;
 use std::path::{Path, PathBuf};
@@ -31,12 +31,12 @@ pub(crate) struct Booted {
     /// All that the kernel, init and the scripts wrote to the console.
     pub(crate) console: String,
     pub(crate) ended: Ended,
-    /// What each script left that came to its end, in order.
+    /// Results of each script that came to its end, in order.
     pub(crate) left: Vec<Left>,
     pub(crate) elapsed: Duration,
 }
 
-/// What a script left that came to its end.
+/// Results of a script that came to its end.
 #[derive(Debug, Clone)]
 pub(crate) struct Left {
     pub(crate) name: String,

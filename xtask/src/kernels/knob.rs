@@ -130,7 +130,7 @@ fn governed(recording: &str, reported: &Report, ceilings: [(&str, u64); 2]) -> V
     ceilings.into_iter().filter_map(differs).collect()
 }
 
-/// What status said of the step that was cut off before its write.
+/// Checks the status of the step that was cut off before its write.
 fn settled(status: &Value) -> Option<String> {
     let turns = list(&status["journal"]["open"], "turns").iter();
     let results: Vec<&Value> = turns.map(|turn| &turn["result"]).collect();
@@ -140,7 +140,7 @@ fn settled(status: &Value) -> Option<String> {
 /// Rounds that are asked for, of three blocks each.
 const ROUNDS: usize = 2;
 
-/// What prove measured: a VM that follows polls in the blocks of B, and in no other.
+/// Checks the result of prove: a VM that follows polls in the blocks of B, and in no other.
 fn proved(proved: &Proof) -> Vec<String> {
     let mut wrong = proved.wrong("host", ROUNDS);
     for (number, block) in (1..).zip(&proved.blocks) {

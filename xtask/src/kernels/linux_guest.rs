@@ -1,6 +1,6 @@
 //! A stock Linux guest under a stock QEMU with KVM, inside a stock kernel that is emulated.
 //!
-//! What the lab cannot be: a VM that the authors of haltwise did not write. It is stopped by QMP before
+//! The lab cannot provide this: a VM that the authors of haltwise did not write. QMP stops the VM before
 //! and after each recording, so that KVM's own counters and the recording speak of the same halts, and
 //! each counter that both have must be equal, to the unit and the nanosecond.
 
@@ -62,7 +62,7 @@ struct Phase {
     before: &'static str,
     inside: &'static str,
     outside: &'static str,
-    /// What most wake-ups come from.
+    /// Source of most wake-ups.
     wake: Option<&'static str>,
     /// Which rules of `explain` fire, where that is judged.
     explained: Option<&'static [&'static str]>,
@@ -86,7 +86,7 @@ const BESIDE_TOOLS: &str = "text";
 /// The VM whose guest's cpuidle driver is haltpoll.
 const HALTPOLL: &str = "web2";
 
-/// What the console says once both VMs are there: nothing of ours but haltwise-exec runs before.
+/// Console text once both VMs are there: nothing of ours but haltwise-exec runs before.
 const UP: &str = "web2: up with ";
 
 const TIMER: &str = "guest-tool timer 1000 300";
@@ -214,7 +214,7 @@ fn ran(vm: &Value) -> Option<bool> {
 
 const UNSTARTED: &str = "unstarted";
 
-/// What every verb must say of VMs of which one runs at most.
+/// Checks the VMs that a verb reports; at most one VM runs.
 fn judge_vms(what: &str, reported: &Value, running: &[&str], found: &mut Found) {
     for name in ["web1", HALTPOLL, UNSTARTED] {
         let vm = list(reported, "vms").iter().find(|vm| vm["name"] == name);
@@ -225,8 +225,8 @@ fn judge_vms(what: &str, reported: &Value, running: &[&str], found: &mut Found) 
     }
 }
 
-/// What verbs must say of VMs that are paused, were never started, or run and are idle; and what apply and
-/// status must say of those that follow.
+/// Checks the output of verbs for VMs that are paused, were never started, or run and are idle; and the output of
+/// apply and status for VMs that follow.
 fn settings(dir: &Path, binaries: &Binaries) -> Found {
     Found::by(|found| {
         "paused, unstarted, running, applied, proved, undone, with a ceiling of its own"
@@ -269,7 +269,7 @@ fn settings(dir: &Path, binaries: &Binaries) -> Found {
     })
 }
 
-/// What each phase must show, on a host of so many CPUs.
+/// Checks the results of a phase on a host with `cpus` CPUs.
 fn judge(phase: &Phase, dir: &Path, inside: &Inside, cpus: u32) -> Result<Found> {
     let binaries = inside.binaries;
     let capture = dir.join("capture");
@@ -335,8 +335,8 @@ fn judge_verified(verified: &Verified, phase: &Phase, found: &mut Found) {
 /// The ceiling under which VMs run, in nanoseconds.
 const CEILING_NS: u32 = 5_000_000;
 
-/// What an emulated host runs with two VMs that stand still at first: one whose QEMU is started by haltwise-exec, and one with
-/// these options of its kernel and this root.
+/// Script of an emulated host with two VMs that stand still at first: one whose QEMU is started by haltwise-exec, and
+/// one with these options of its kernel and this root.
 fn scripted(options: &str, root: &str, limit: Duration, text: &str) -> String {
     // Before its end, so that there is time to ask.
     let patience = limit.as_secs() * 3 / 5;
@@ -352,7 +352,7 @@ fn scripted(options: &str, root: &str, limit: Duration, text: &str) -> String {
     )
 }
 
-/// What the emulated host runs. The guest that records itself is booted with `nopvspin`: a vCPU that waits for a
+/// Script of the emulated host. The guest that records itself is booted with `nopvspin`: a vCPU that waits for a
 /// paravirtual spinlock executes HLT, which is no idle period and which cpuidle does not count.
 fn script(phases: &[Phase], limit: Duration, beyond: Option<Depth>) -> String {
     let mut text = String::from(include_str!("linux_guest/agent.sh"));

@@ -54,7 +54,7 @@ pub(crate) fn boot(work: &Path, machine: &Machine<'_>, limit: Duration) -> Resul
         .args(["-smp", &machine.cpus.to_string()])
         .args(["-nodefaults", "-display", "none", "-no-reboot"])
         .args(["-serial", "file:console", "-serial", "file:pulse"])
-        // What a CPU held when it reset itself.
+        // Log the state of a CPU that resets itself.
         .args(["-d", "cpu_reset", "-D", "resets"])
         .args(["-drive", "file=disk,if=virtio,format=raw,cache=unsafe"])
         .args(["-initrd", "initramfs", "-kernel"])

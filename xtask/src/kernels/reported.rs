@@ -1,4 +1,4 @@
-//! What the lab and haltwise's verbs print as JSON, as far as checks judge it.
+//! JSON output of the lab and of haltwise's verbs, as far as checks judge it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     serde_json::from_str(&text(path)?).with_context(|| format!("understand {}", path.display()))
 }
 
-/// What a verb prints about a capture. It is asked here, where nothing is emulated.
+/// Output of a verb about a capture. The verb runs here, where nothing is emulated.
 pub(crate) fn ask<T: DeserializeOwned>(
     binaries: &Binaries,
     verb: &[&str],

@@ -21,7 +21,7 @@ const UNITS: [&str; 4] = [
     "haltwise-costs.service",
 ];
 
-/// What services wait for by default: there is nothing more to start here.
+/// Targets that services wait for by default: there is nothing more to start here.
 const TARGETS: [&str; 4] = ["sysinit", "basic", "network", "shutdown"];
 
 /// Runs the script after systemd has started, and ends the guest.

@@ -1,7 +1,7 @@
 //! Three cross-checks of one experiment: the guest that counts its own HLTs, KVM's statistics, and
 //! the recorder. They must agree.
 //!
-//! What can be equal must be: scheduled-out halts, polls and successful polls, per vCPU. A HLT with
+//! Counts that can be equal must be equal: scheduled-out halts, polls and successful polls, per vCPU. A HLT with
 //! an interrupt pending already is an exit but no halt of KVM's, so the guest may count
 //! more; how many more is bounded and said.
 
@@ -14,7 +14,7 @@ use super::reported::{Lab, LabVcpu, Report, Vcpu, count, read};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
-    /// What most wake-ups come from, as haltwise calls it.
+    /// Source of most wake-ups, as haltwise names it.
     pub(crate) wake: Option<&'static str>,
     pub(crate) polls: bool,
     pub(crate) ceiling_ns: Option<u32>,
@@ -28,7 +28,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// What a judge finds. Where it cannot judge, that is a disagreement.
+    /// Findings of `judge`; an error of `judge` is a disagreement.
     pub(crate) fn by(judge: impl FnOnce(&mut Self) -> Result<()>) -> Self {
         let mut found = Self::default();
         if let Err(error) = judge(&mut found) {
@@ -129,7 +129,7 @@ fn judge_vcpu(lab: &LabVcpu, seen: &Vcpu, expected: &Expected, found: &mut Found
         let wakes = &account.wakes;
         let count = |name: &str| count(wakes, name);
         let known = recorded - count("unknown").min(recorded);
-        // What the recorder does not know it says; what it says must be right.
+        // The recorder reports unknown wake-ups as unknown; known wake-ups must be right.
         if count(name) * 20 < known * 19 || known * 2 < recorded {
             found.disagree(format!("{thread}: woken by {wakes:?}, not by {name}"));
         }

@@ -56,7 +56,7 @@ fn dead_links(repo: &Repo, source: &Source) -> Vec<Finding> {
     found
 }
 
-/// What links to the headings of a page name: as GitHub and mdBook make them.
+/// Anchors of the headings of a page, as GitHub and mdBook generate them.
 fn anchors(page: &Source) -> impl Iterator<Item = String> {
     let mut is_code = false;
     let headings = page.lines().filter_map(move |(_, text)| {

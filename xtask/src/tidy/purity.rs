@@ -1,4 +1,4 @@
-//! What may touch the world: the core nothing, the host the system's files, and only few files of it may write to them.
+//! Allowed side effects: the core has none, the host uses the system's files, and only few host files write to them.
 
 use super::{Finding, Repo, Source};
 
@@ -96,7 +96,7 @@ const RULES: [Rule; 11] = [
 /// Folders of the system that only `host` and `xtask` may name, outside tests.
 const SYSTEM: [&str; 3] = ["/sys", "/proc", "/dev"];
 
-/// What others may name nevertheless.
+/// Exceptions: paths that each folder may name.
 const EXCEPTIONS: [(&str, &[&str]); 4] = [
     ("crates/host/", &SYSTEM),
     (

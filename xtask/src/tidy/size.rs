@@ -91,7 +91,7 @@ fn crate_of(path: &str) -> &str {
     path.split('/').next().unwrap_or(path)
 }
 
-/// What there is, by kind and name; and the files that belong to no entry.
+/// Line counts by kind and name; and the files that belong to no entry.
 #[derive(Debug, Default)]
 struct Counted<'a> {
     lines: BTreeMap<(&'a str, &'a str), Lines>,

@@ -1,4 +1,4 @@
-//! What is packed comes back, and what an attacker packs goes nowhere.
+//! Packed files come back, and files that an attacker packs go nowhere.
 
 use std::fs;
 

@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What is not known is an empty field.
+/// Unknown values are empty fields.
 fn known(value: Option<impl Display>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }

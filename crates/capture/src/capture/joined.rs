@@ -39,7 +39,7 @@ pub(super) fn join(ring: &RingInfo, parts: Vec<Capture>) -> Option<Capture> {
     Some(joined)
 }
 
-/// What a later segment adds to what is known of the earlier ones.
+/// Adds a later segment to the information on the earlier segments.
 fn append(info: &mut CaptureInfo, later: &CaptureInfo) {
     info.state = later.state;
     info.ended.clone_from(&later.ended);

@@ -27,7 +27,7 @@ pub struct Batch<'a> {
     at: Place<'a>,
     texts: Vec<Texts<'a>>,
     numbers: Vec<(&'static str, Numbers<'a>)>,
-    /// What each key of `grid`, `kind` and `half` stands for.
+    /// Meaning of each key of `grid`, `kind` and `half`.
     is_our_grid: Vec<bool>,
     kinds: Vec<Option<Kind>>,
     halves: Vec<Option<Half>>,

@@ -348,7 +348,7 @@ fn make_one(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What a path leads to, if it leads anywhere.
+/// Device and inode that a path leads to, if the path leads anywhere.
 fn if_found(found: Result<rustix::fs::Stat, Errno>) -> io::Result<Option<(u64, u64)>> {
     match found {
         Ok(found) => Ok(Some((found.st_dev, found.st_ino))),
@@ -400,7 +400,7 @@ pub fn list(path: &Path) -> io::Result<Vec<(OsString, u64)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(path)? {
         let entry = entry?;
-        // What is gone meanwhile has no size.
+        // A file that is gone meanwhile has no size.
         let bytes = entry.metadata().map_or(0, |file| file.len());
         found.push((entry.file_name(), bytes));
     }

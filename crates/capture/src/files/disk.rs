@@ -1,4 +1,4 @@
-//! What a disk can refuse, and a crash fall between: the effects of writing a capture, one by one.
+//! Effects of writing a capture, one by one: a disk can refuse each effect, and a crash can fall between two effects.
 //!
 //! The file system does them. Tests put a `Disk` before it that is asked first, and so can be full, fail, write
 //! short, lie or end (`recording::simulation`); nothing else of the writer knows of it.
@@ -18,7 +18,7 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
     fn open(&self, name: &str) -> io::Result<()>;
     fn number(&self, name: &str) -> u64;
     fn look(&self) -> io::Result<()>;
-    /// So many bytes are written; gives back how many of them.
+    /// Asked before a write of `bytes` bytes; gives back how many of the bytes to write.
     fn write(&self, file: u64, at: u64, bytes: usize) -> io::Result<usize>;
     fn set_len(&self, file: u64, bytes: u64) -> io::Result<()>;
     fn sync(&self, file: u64) -> io::Result<()>;
@@ -37,7 +37,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Of a file that was created empty, under the number that the disk gave it.
+    /// Sink of a file that was created empty, under the number that the disk gave the file.
     pub(super) fn new(file: File, asked: Option<(Arc<dyn Disk>, u64)>) -> Self {
         Self { file, at: 0, asked }
     }

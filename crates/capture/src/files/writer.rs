@@ -35,7 +35,7 @@ impl Writer {
         Self::of(us, by.map(|(uid, gid)| Account { uid, gid }))
     }
 
-    /// Of what `sudo` says only root takes notice: to others it is a variable that anybody may set.
+    /// Only root takes notice of what `sudo` says: to others it is a variable that anybody may set.
     pub(super) fn of(us: Account, by: Option<Account>) -> Self {
         let is_another =
             |by: &Account| us.uid == 0 && by.uid != 0 && is_id(by.uid) && is_id(by.gid);

@@ -150,7 +150,7 @@ mod test {
             assert_eq!(passed.gap_ns, passed.ready.map(|(time, _)| time));
         }
         assert_eq!(clock.pass(Some(0), 14, 'd').gap_ns, None);
-        // Of a dropped event the CPU is known.
+        // The CPU of a dropped event is known.
         assert_eq!(clock.pass(Some(0), 1, 'x').gap_ns, None);
         assert_eq!(clock.pass(Some(1), 15, 'e').gap_ns, None);
         assert_eq!(clock.pass(Some(0), 16, 'f').gap_ns, Some(14));

@@ -13,7 +13,7 @@ pub enum ImportError {
     #[error("it is {what}, not text")]
     Binary {
         what: &'static str,
-        /// What makes text of it.
+        /// Way to make text of the file.
         remedy: &'static str,
     },
     #[error(
@@ -35,7 +35,7 @@ pub enum ImportError {
         events: u64,
         /// Which there were, in words.
         others: String,
-        /// What is wrong with a line that would be one.
+        /// Fault of a line that would be a halt.
         damaged: String,
     },
     #[error("nothing is left of its {events} events: {skipped}")]

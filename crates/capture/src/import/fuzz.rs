@@ -41,7 +41,7 @@ pub fn import_text(bytes: &[u8]) -> u64 {
     halts + check(&reading, &mut facts)
 }
 
-/// What holds of all facts; takes them, and gives how many halts there were.
+/// Checks the laws of all facts; takes the facts, and returns the number of halts.
 fn check(reading: &Reading, facts: &mut Facts) -> u64 {
     let facts = std::mem::take(facts);
     for halt in &facts.halts {

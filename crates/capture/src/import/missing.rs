@@ -1,4 +1,4 @@
-//! What an imported capture cannot hold, in words for the last lines of every result.
+//! Data that an imported capture cannot hold, in words for the last lines of every result.
 
 use std::collections::BTreeSet;
 

@@ -38,7 +38,7 @@ const LONGEST_FACT: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct Reading {
-    /// What the user told, and what the text itself told since.
+    /// Settings that the user told, and settings that the text itself told since.
     pub(super) told: GivenSettings,
     clock: Clock<Item>,
     order: Order<(u64, Item)>,
@@ -49,7 +49,7 @@ pub(super) struct Reading {
     pub(super) exits: ExitCounts,
     pub(super) idle: IdleTimes,
     pub(super) text: TextFacts,
-    /// What KVM told last of each thread's halts.
+    /// KVM's last report on each thread's halts.
     latest: BTreeMap<Tid, Latest>,
     /// The last interrupt that was injected on each CPU: when, by which thread, and what it was.
     injected: BTreeMap<Option<u32>, (u64, Option<Tid>, WakeSource)>,
@@ -212,7 +212,7 @@ impl Reading {
             self.order.push(time_ns, (time_ns, Item::Gap));
         }
         if passed.first && self.text.saw(Sign::Overwritten) {
-            // What this CPU told until now was overwritten.
+            // The events that this CPU told until now were overwritten.
             self.order.push(head.time_ns, (head.time_ns, Item::Gap));
         }
         if let Some(dropped) = passed.dropped {

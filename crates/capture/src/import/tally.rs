@@ -1,4 +1,4 @@
-//! What was read, and what was passed over, counted by reason.
+//! Counts of what was read, and of what was passed over, by reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,7 @@ impl Tally {
         }
     }
 
-    /// What was skipped since the last call, as rows of a capture.
+    /// Takes the counts of what was skipped since the last call, as rows of a capture.
     pub(super) fn take_lost(&mut self, time_ns: u64) -> Vec<Lost> {
         let mut lost = Vec::new();
         for (why, count) in &self.skipped {

@@ -1,4 +1,4 @@
-//! What is learnt of a text as a whole: its host, what it tells at all, and lines that are not what a tool prints.
+//! Facts about a text as a whole: its host, what the text tells at all, and lines that are not what a tool prints.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,6 @@ use super::line::{self, About, Fault};
 /// The longest part of a line that another may continue.
 const LONGEST_WRAPPED: usize = 512;
 
-/// What was learnt of the text as a whole.
 #[derive(Debug, Default)]
 pub(super) struct TextFacts {
     pub(super) first_ns: Option<u64>,
@@ -62,8 +61,8 @@ pub(super) struct Damaged {
 const SHOWN: usize = 72;
 
 impl Damaged {
-    /// What is wrong with it, as the end of a sentence; so many lines of the text are damaged, and so many continue
-    /// others.
+    /// Fault of the line, as the end of a sentence; `damaged` lines of the text are damaged, and `continued` lines
+    /// continue others.
     pub(super) fn in_words(&self, damaged: u64, continued: u64) -> String {
         let Self { line, text, fault } = self;
         let wrong = match fault {

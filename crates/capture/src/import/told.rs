@@ -1,4 +1,4 @@
-//! What the user knows of the host that the text does not tell: its kernel and its settings.
+//! Facts about the host that the user knows and the text does not tell: its kernel and its settings.
 
 use haltwise_core::decode::{Rules, ToldCeiling};
 use haltwise_core::event::{CeilingSource, Knob, KnobScope, Vm};
@@ -25,7 +25,7 @@ impl GivenSettings {
         Some(Rule::of(version, Arch::X86))
     }
 
-    /// What the decoder needs to know. An unknown kernel is taken for a recent one: on an older one a
+    /// Rules that the decoder needs. An unknown kernel is taken for a recent one: on an older one a
     /// window does not exceed its ceiling in the first place.
     pub(super) fn rules(&self) -> Rules {
         Rules {

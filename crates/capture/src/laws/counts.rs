@@ -33,7 +33,7 @@ impl Laws {
         let passed_ns = row.time_ns.saturating_sub(since_ns);
         let halted_ns = row.halt_ns.sum();
         let too_long = |limit: u64| limit.saturating_add(NS_READ_APART);
-        // Of halts that no table had room for, those of several vCPUs may stand in one row.
+        // If no table had room for halts, the halts of several vCPUs may stand in one row.
         let of_several = row.vcpu.is_none() && row.tid == Tid::default();
         let halted_too_long = !of_several && halted_ns > too_long(passed_ns);
         if halted_too_long || row.interval_ns > too_long(row.time_ns) {

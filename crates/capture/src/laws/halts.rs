@@ -78,7 +78,7 @@ impl Laws {
         Ok(())
     }
 
-    /// Of two halts that overlap, the longer one is false: it would hold many that are not.
+    /// If two halts overlap, the longer halt is false: it would hold many halts that are not.
     ///
     /// Rows may stand after later ones, which alone breaks no law.
     fn after_another(&mut self, halt: &Halt, place: usize) -> Result<(), (Law, usize)> {
@@ -108,7 +108,7 @@ impl Laws {
             return Err((Law::NoOverlap, place));
         }
         let before = std::mem::replace(latest, now);
-        // What was handed out cannot be taken back: then this one goes, and the next are held against it.
+        // A row that was handed out cannot be taken back: then this row goes, and the next are held against this row.
         let at_hand = before.batch == now.batch;
         let false_one = if at_hand { before.place } else { place };
         Err((Law::NoOverlap, false_one))

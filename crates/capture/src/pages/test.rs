@@ -45,7 +45,7 @@ fn page(field: u8, unpacked: i64, packed: i64, numbers: &[i64]) -> Vec<u8> {
     bytes
 }
 
-/// What the decoder gets to read at the start of a file of this header and a body.
+/// Bytes that the decoder gets to read at the start of a file of this header and a body.
 fn given(header: &[u8]) -> Result<Vec<u8>, String> {
     let file = Pages::new(Bytes::from([header, &[0xaa; 40]].concat()));
     let mut bytes = Vec::new();

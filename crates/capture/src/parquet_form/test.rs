@@ -117,7 +117,7 @@ fn a_codec_that_is_not_read_is_named() {
     }
     let plain = packed("halt_ns", Compression::UNCOMPRESSED);
     check_codecs(Table::Halts.columns(), &plain).unwrap();
-    // Of a table that does not have such a column.
+    // This table does not have such a column.
     let other = packed("halt_ns", Compression::LZ4_RAW);
     check_codecs(Table::Lost.columns(), &other).unwrap();
 }

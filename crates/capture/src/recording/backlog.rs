@@ -1,4 +1,4 @@
-//! What the disk did not take. Halts go on as counts, so that rates stay right; settings, the host's state,
+//! Data that the disk did not take. Halts go on as counts, so that rates stay right; settings, the host's state,
 //! exits and what samples point to wait for room; the rest is counted as lost, with its time.
 //!
 //! All of it is bounded: counts of more intervals than are kept become counts of longer intervals.

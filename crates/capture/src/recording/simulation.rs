@@ -93,7 +93,7 @@ impl World {
             Err(error) => return Outcome::NotCreated(error),
         };
         if self.lies {
-            // What the kernel does by itself is what such recordings stand on.
+            // Such recordings rest on what the kernel does by itself.
             self.disk.write_back();
         }
         for _ in 0..=self.random.below(8) {

@@ -7,7 +7,7 @@ use haltwise_core::kvm::{Arch, Knobs, Observed, Rule, Version};
 
 pub(crate) const CEILING: u32 = 200_000;
 
-/// What happened in a halt, and when.
+/// Course of a halt, with its times.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Truth {
     pub(crate) vcpu: usize,

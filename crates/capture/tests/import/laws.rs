@@ -1,4 +1,4 @@
-//! What is printed comes back, whoever printed it.
+//! Printed events come back, whichever tool printed them.
 
 use std::collections::BTreeMap;
 
@@ -151,7 +151,7 @@ proptest! {
         for (line, at) in hits {
             // The line ends in its middle, and the next one follows at once.
             let line = &mut lines[line.index(events.len())];
-            // Of a line that lost all but blanks nothing tells.
+            // A line that lost all but blanks tells nothing.
             let least = (line.len() - line.trim_start().len() + 8).min(line.len());
             line.truncate(least + at.index(line.len() - least + 1));
         }

@@ -1,4 +1,4 @@
-//! What was kept of real tools' output, against committed texts.
+//! Data kept of real tools' output, against committed texts.
 
 use std::fmt::Write;
 use std::fs;
@@ -82,7 +82,7 @@ fn dump(made: &Made) -> String {
     text
 }
 
-/// What is no halt: exits, idle states, vCPUs that spin.
+/// Writes data that is no halt: exits, idle states, vCPUs that spin.
 fn besides(made: &Made, text: &mut String) {
     let (imported, capture) = (&made.imported, &made.capture);
     let info = capture.info();

@@ -1,4 +1,4 @@
-//! What the tests of the capture share: halts, and how to read all that a capture holds.
+//! Shared parts of the capture's tests: halts, and how to read all that a capture holds.
 
 use haltwise_capture::capture::Capture;
 use haltwise_capture::error::CaptureReadError;

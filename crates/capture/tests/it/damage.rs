@@ -67,7 +67,7 @@ fn a_directory_that_is_not_empty_is_refused() {
 fn a_schema_that_never_was_is_refused_and_new_fields_are_not() {
     let dir = complete();
     let path = dir.path().join("capture.json");
-    // What writes another schema has its own checksum, or none.
+    // A writer of another schema has its own checksum, or none.
     let text = unsummed(&fs::read_to_string(&path).unwrap());
     fs::write(&path, text.replace("\"schema\":1", "\"schema\":0")).unwrap();
     let error = format!("{:#}", Capture::open(dir.path()).unwrap_err());

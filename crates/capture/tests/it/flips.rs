@@ -117,7 +117,7 @@ fn flip(dir: &Path, seed: u64) {
                 "bit {place} of {}",
                 path.display()
             );
-            // What a repair gives is whole itself, whatever it was made of.
+            // The result of a repair is whole itself, whatever the repair was made of.
             let new = tempfile::tempdir().unwrap();
             if repair(dir, new.path()).is_ok() {
                 let found = check(new.path()).unwrap();
@@ -133,7 +133,7 @@ fn flip(dir: &Path, seed: u64) {
         file.write_all_at(&byte, place / 8).unwrap();
     }
     assert_eq!(read(dir).unwrap(), before);
-    // Of the bits that are not reported, hardly any means nothing.
+    // Hardly any bit is both unreported and without meaning.
     assert!(
         reported >= flips - flips.div_ceil(125),
         "only {reported} of {flips} are reported"

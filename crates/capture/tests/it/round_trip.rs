@@ -1,4 +1,4 @@
-//! What is written comes back: any facts, in any split into flushes, finished or cut at any byte.
+//! Written facts come back: any facts, in any split into flushes, finished or cut at any byte.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What apply says, on a screen.
+//! Output of apply, on a screen.
 
 use super::view::Applied;
 use crate::knob::ceilings::Unset;

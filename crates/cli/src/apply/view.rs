@@ -1,4 +1,4 @@
-//! What apply says, as data: the JSON of `--json`.
+//! Output of apply, as data: the JSON of `--json`.
 
 use haltwise_core::parameter::Parameter;
 use haltwise_host::knob::{CutOff, Foreign, Proposal, Target};
@@ -25,7 +25,7 @@ pub(crate) struct Applied {
     pub(crate) warnings: Vec<String>,
     /// Ceilings of the plan that were not set.
     pub(crate) unset: Vec<Unset>,
-    /// What somebody else had set and is taken over, in words.
+    /// Settings of somebody else that are taken over, in words.
     pub(crate) taken_over: Vec<String>,
     /// An apply or undo that was cut off before this one.
     pub(crate) settled: Option<CutOffView>,

@@ -1,5 +1,5 @@
-//! What a calibration is as JSON, declared beside it: `calibrate` and the lab write it, `--calibration` reads it.
-//! Only the page of documentation and the schema come of it.
+//! A calibration as JSON, declared beside it: `calibrate` and the lab write it, `--calibration` reads it.
+//! Only the page of documentation and the schema are made from the declaration.
 
 use haltwise_core::replay::calibration::written::{GapClass, Measured, Sleeper, Written};
 use haltwise_core::stats::Estimate;
@@ -31,7 +31,7 @@ figures! {
     const CLASS: GapClass {
         /// How long it was left to sleep.
         gap_ns: u64 = Nanos,
-        /// What sleeping adds between signal and sleeper.
+        /// Latency that sleeping adds between signal and sleeper.
         wake_latency_ns: Option<Estimate> = Record(ESTIMATE),
         /// 32 quantiles of that over single wake-ups, in an order that mixes them; empty of vCPUs.
         wake_latency_quantiles_ns: Vec<u64> = Words,
@@ -41,17 +41,17 @@ figures! {
         signal_to_guest_polled_ns: Option<Estimate> = Record(ESTIMATE),
         /// CPU time of the sleeper for one block and wake-up.
         switch_cpu_ns: Option<Estimate> = Record(ESTIMATE),
-        /// What waking a sleeper costs the waker more than waking a poller.
+        /// CPU time that waking a sleeper costs the waker more than waking a poller.
         waker_cpu_ns: Option<Estimate> = Record(ESTIMATE),
     }
 }
 
 figures! {
-    /// What sleeping and waking cost on a host.
+    /// Cost of sleeping and waking on a host.
     pub(crate) const CALIBRATION: Written {
         /// Version of this layout: 1.
         schema: u32 = Number,
-        /// What slept: `vcpu` (the lab) or `thread` (`haltwise calibrate`).
+        /// Kind of sleeper: `vcpu` (the lab) or `thread` (`haltwise calibrate`).
         sleeper: Sleeper = Word,
         /// CPU of what slept.
         vcpu_cpu: u32 = Number,
@@ -86,7 +86,7 @@ figures! {
         host: Option<Measured> = Object,
         /// From signal to answer where every poll succeeds; `null` of threads.
         polled_round_trip_ns: Option<Estimate> = Record(ESTIMATE),
-        /// What could not be measured, and why.
+        /// Measurements that could not be made, and why.
         notes: Vec<String> = Words,
     }
 }

@@ -12,7 +12,7 @@ figures! {
     struct SleepLength {
         /// How long the thread was left to sleep.
         gap_ns: u64 = Nanos "sleep",
-        /// What sleeping adds between signal and sleeper.
+        /// Latency that sleeping adds between signal and sleeper.
         wake_latency: String = Word "wake-up latency",
         /// CPU time of a block and wake-up.
         switch_cpu: String = Word "CPU of a sleep",

@@ -1,4 +1,4 @@
-//! What the sleeps of a capture say: KVM's share of a wake-up, which two threads do not have.
+//! Evidence from the sleeps of a capture: KVM's share of a wake-up, which two threads do not have.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(crate) struct Sleeps {
     classes: BTreeMap<usize, (u64, Vec<f64>)>,
 }
 
-/// So many of each class are enough for a median.
+/// Number of sleeps of each class that is enough for a median.
 const KEPT: usize = 4_096;
 
 impl pass::Sink for Sleeps {
@@ -128,8 +128,8 @@ fn with(own: Estimate, kvm: Option<Estimate>) -> Estimate {
     kvm.map_or(own, |kvm| switch(own, kvm))
 }
 
-/// What KVM does after a wake-up, before the halt ends, is CPU time of the vCPU's thread, and part of its latency. What
-/// it does before the sleep is no part of that, and at most about as much.
+/// KVM's work after a wake-up, before the halt ends, is CPU time of the vCPU's thread, and part of its latency. KVM's
+/// work before the sleep is no part of the latency, and takes at most about as much.
 fn switch(own: Estimate, kvm: Estimate) -> Estimate {
     let [median, low, high] = [kvm.median, kvm.low, kvm.high].map(|ns| ns.max(0.0));
     Estimate {

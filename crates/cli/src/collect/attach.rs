@@ -1,4 +1,4 @@
-//! What is decided before the first halt is seen: the source of the facts, and the VMs.
+//! Decisions before the first halt is seen: the source of the facts, and the VMs.
 
 use anyhow::{Context, anyhow};
 use haltwise_capture::info::Host;

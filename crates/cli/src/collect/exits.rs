@@ -8,7 +8,7 @@ use haltwise_host::root::Root;
 
 use crate::exit::{Exit, Failure};
 
-/// What a capture says of the exits wanted, if any; refuses a source that does not count them.
+/// Description of the requested exits for a capture, if any; refuses a source that does not count them.
 pub(crate) fn recorded(
     wanted: Option<&ExitOptions>,
     rung: Option<Rung>,

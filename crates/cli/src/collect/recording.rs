@@ -54,7 +54,7 @@ pub(crate) struct RecordingRequest {
     /// User that runs the command, if not ours.
     pub(crate) user: Option<String>,
     pub(crate) no_command: bool,
-    /// What a sleep costs here; what is kept with the host if `None`.
+    /// Cost of a sleep on this host; if `None`, the cost that is kept with the host.
     pub(crate) price: Option<Box<Written>>,
     /// Record to a ring, and keep so much.
     pub(crate) ring: Option<Limits>,

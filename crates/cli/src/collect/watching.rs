@@ -1,4 +1,4 @@
-//! What watches this host and keeps no capture: `top` and `metrics`.
+//! Watching this host without keeping a capture: `top` and `metrics`.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(crate) struct Watching {
     pub(crate) options: CollectOptions,
     pub(crate) exits: Option<Recorded>,
     pub(crate) began_ns: u64,
-    /// What it does not know.
+    /// Data that the collector does not provide.
     pub(crate) missing: Vec<Missing>,
 }
 

@@ -1,4 +1,4 @@
-//! What is said of tables that were written, as text.
+//! Result of writing tables, as text.
 
 use haltwise_document::{Document, Rows, Untrusted};
 

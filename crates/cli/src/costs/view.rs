@@ -1,4 +1,4 @@
-//! What is said of tables that were written.
+//! Result of writing tables.
 
 use haltwise_document::figures;
 
@@ -49,7 +49,7 @@ figures! {
         pub(crate) switch_cpu_source: &'static str = Word,
         /// The capture is cut or damaged, or events were lost.
         pub(crate) partial: bool = Flag,
-        /// What must be known of the capture.
+        /// Facts that must be known of the capture.
         pub(crate) notes: Vec<String> = Words,
     }
 }

@@ -13,7 +13,7 @@ use super::play::PlayedCapture;
 use crate::reading::select;
 use crate::recommend::goal::named;
 
-/// What the command line says of the host and its VMs.
+/// Options about the host and its VMs.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct GivenNames {
     /// Name of the host in the table [default: recorded]

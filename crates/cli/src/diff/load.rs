@@ -48,7 +48,7 @@ pub(crate) struct Sums {
     pub(crate) no_exits: Jackknife<Exited>,
 }
 
-/// What is to be known of halts before they are cut into blocks.
+/// Properties of the halts that must be known before the halts are cut into blocks.
 #[derive(Debug, Default)]
 pub(crate) struct HaltsSeen {
     interval_ns: u64,
@@ -70,7 +70,7 @@ impl Sink for HaltsSeen {
     }
 }
 
-/// What is to be known of exits before they are cut into blocks.
+/// Properties of the exits that must be known before the exits are cut into blocks.
 #[derive(Debug)]
 pub(crate) struct ExitsSeen {
     recorded: bool,
@@ -123,7 +123,7 @@ fn is_whole(capture: &Capture, wanted: Table) -> bool {
 }
 
 impl<'a> Side<'a> {
-    /// Of a capture that was looked through.
+    /// Makes a side from a capture that was looked through.
     pub(crate) fn new(
         opened: &'a Opened,
         recording: Recording,
@@ -148,7 +148,7 @@ impl<'a> Side<'a> {
             Mode::Full => Table::Halts,
         };
         if !whole(halts.1, table) {
-            // What breaks off ends there, or the time after it would seem to be without halts.
+            // A table that breaks off ends there, or the time after the break would seem to be without halts.
             side.halts_end_ns = halts.0.last_ns.max(side.recording.reported.start_ns);
             // These go on, and would all seem to fall on the last moment.
             side.tells_changes = false;

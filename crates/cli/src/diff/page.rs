@@ -1,4 +1,4 @@
-//! What is shown of two captures, on a screen and on the page of `report --html`: what differs around the
+//! Comparison of two captures, on a screen and on the page of `report --html`: what differs around the
 //! figures, then the figures that differ, largest first.
 
 use haltwise_core::diff::figure::{Figure, Unit};

@@ -1,4 +1,4 @@
-//! What is said of two captures: each figure with its name, unit and meaning.
+//! Comparison of two captures: each figure with its name, unit and meaning.
 
 use haltwise_core::diff::figure::{Figure, Unit};
 use haltwise_core::diff::judge::Verdict;
@@ -35,7 +35,7 @@ figures! {
         pub(crate) a: ComparedCapture = Record(ComparedCapture::FIGURES),
         /// The second capture.
         pub(crate) b: ComparedCapture = Record(ComparedCapture::FIGURES),
-        /// What differs and is no figure: settings, kernel, source, length, losses.
+        /// Circumstances that differ and are no figures: settings, kernel, source, length, losses.
         pub(crate) circumstances: Vec<Circumstance> = List(Circumstance::FIGURES),
         /// VMs that only the first has, by name.
         pub(crate) only_a: Vec<String> = Words,
@@ -78,9 +78,9 @@ figures! {
         pub(crate) damaged: bool = Flag,
         /// Events lost, and halts that are counts only.
         pub(crate) lost: u64 = Count,
-        /// What this recording cannot hold.
+        /// Fields that this recording cannot hold.
         pub(crate) missing: Vec<Missing> = List(MISSING),
-        /// What else the reader of the capture found.
+        /// Other findings of the reader of the capture.
         pub(crate) notes: Vec<String> = Words,
     }
 
@@ -88,9 +88,9 @@ figures! {
     pub(crate) struct Circumstance {
         /// For example `halt_poll_ns`, `ceiling of web-1`, `kernel`.
         pub(crate) what: String = Name,
-        /// What it was in A, for people.
+        /// Its value in A, for people.
         pub(crate) a: String = Name "A",
-        /// What it was in B.
+        /// Its value in B.
         pub(crate) b: String = Name "B",
     }
 
@@ -102,9 +102,9 @@ figures! {
         pub(crate) vm_b: Option<String> = Name,
         /// Which figure, as listed above.
         pub(crate) figure: Figure = Word,
-        /// What the exits were, if it is a figure of exits.
+        /// Cause of the exits, if it is a figure of exits.
         pub(crate) cause: Option<ExitCause> = Record(ExitCause::FIGURES),
-        /// What it is counted in.
+        /// Unit that it is counted in.
         pub(crate) unit: Unit = Word,
         /// `different`; `may-be-chance`; `too-short` (too few blocks hold samples of it); `not-told` (by one of
         /// the captures); `in-neither` (0 in both, and not among the `compared`).
@@ -127,7 +127,7 @@ figures! {
 
     #[derive(Clone)]
     pub(crate) struct ExitCause {
-        /// What was counted, as in [exits](exits-json.md).
+        /// Kind that was counted, as in [exits](exits-json.md).
         pub(crate) kind: Kind = Word,
         /// Architecture of the reason.
         pub(crate) isa: Isa = Word,

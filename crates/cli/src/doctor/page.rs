@@ -72,7 +72,7 @@ fn vms(document: &mut Document, diagnosis: &Diagnosis, top: usize) {
     }
 }
 
-/// What is said of a VM below the table, its name before each.
+/// Remarks on a VM below the table, its name before each.
 fn of_vm(vm: &RunningVm) -> impl Iterator<Item = (&str, String)> {
     let hidden = vm.not_observable.as_ref();
     let hidden = hidden.map(|reason| format!("not observable: {reason}"));

@@ -1,4 +1,4 @@
-//! What doctor says: each figure with its name, unit and meaning.
+//! Result of doctor: each figure with its name, unit and meaning.
 
 use haltwise_core::event::CeilingSource;
 use haltwise_core::identity::Identity;
@@ -17,7 +17,7 @@ figures! {
         pub(crate) best_rung: Option<Rung> = Word,
         /// The sources.
         pub(crate) rungs: Vec<EventSource> = List(EventSource::FIGURES),
-        /// What the process may do, one by one.
+        /// Capabilities of the process, one by one.
         pub(crate) capabilities: Vec<HeldCapability> = List(HeldCapability::FIGURES),
         /// The settings in force.
         pub(crate) knobs: Vec<SettingInForce> = List(SettingInForce::FIGURES),
@@ -27,7 +27,7 @@ figures! {
         pub(crate) vms_unread: Option<String> = Name,
         /// Processes that are not accessible.
         pub(crate) processes_denied: usize = Count,
-        /// What should be known besides.
+        /// Findings that should be known besides.
         pub(crate) findings: Vec<HostFinding> = List(HostFinding::FIGURES),
     }
 
@@ -54,7 +54,7 @@ figures! {
         pub(crate) name: String = Name "setting",
         /// Its value.
         pub(crate) value: String = Name,
-        /// What it applies to.
+        /// VMs or host that it applies to.
         pub(crate) binds: &'static str = Word "applies to",
     }
 
@@ -91,11 +91,11 @@ figures! {
     pub(crate) struct HostFinding {
         /// `problem`, `warning`, `note` or `good`.
         pub(crate) level: &'static str = Word,
-        /// What it is.
+        /// Description of the finding.
         pub(crate) what: String = Name,
         /// Why that matters.
         pub(crate) why: String = Name,
-        /// What to do about it.
+        /// Remedy for it.
         pub(crate) remedy: Option<String> = Name,
     }
 }

@@ -1,4 +1,4 @@
-//! What is shown of the result, on a screen and on the page of `report --html`.
+//! The result as shown on a screen and on the page of `report --html`.
 
 use haltwise_core::exit::Kind;
 use haltwise_core::stats;

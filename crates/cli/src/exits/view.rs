@@ -32,7 +32,7 @@ figures! {
         pub(crate) reasons: Vec<ExitReason> = List(ExitReason::FIGURES),
         /// Returns of `KVM_RUN` to the VMM, by reason.
         pub(crate) userspace: Vec<ExitReason> = List(ExitReason::FIGURES),
-        /// What exits were about; sub-keys are counted beside their exits, not on top of them.
+        /// Subjects of exits; sub-keys are counted beside their exits, not on top of them.
         pub(crate) subs: Vec<ExitReason> = List(ExitReason::FIGURES),
         /// By VM, vCPU or second, if `--by` asks for it.
         pub(crate) groups: Vec<ExitsGroup> = List(ExitsGroup::FIGURES),
@@ -46,7 +46,7 @@ figures! {
         pub(crate) isa: Option<Isa> = Word,
         /// Over how long exits were counted: rates refer to it.
         pub(crate) counted_ns: u64 = Nanos,
-        /// What was recorded of exits beside their reasons: `msr`, `pio`, `mmio`, `gpa`, `hypercall`, `vector`,
+        /// Details recorded of exits beside their reasons: `msr`, `pio`, `mmio`, `gpa`, `hypercall`, `vector`,
         /// `cpuid`.
         pub(crate) sub_keys: Vec<SubKey> = Words,
         /// The vCPUs that the recording was limited to; empty for all.
@@ -62,7 +62,7 @@ figures! {
         pub(crate) halt_exits: u64 = Count,
         /// Exits whose time is not known: no next entry of that vCPU was seen in that thread.
         pub(crate) untimed: u64 = Count,
-        /// What all exits cost the host: their time less the halts' sleep.
+        /// Cost of all exits to the host: their time less the halts' sleep.
         pub(crate) host_ns: u64 = Nanos,
         /// Time of exits other than halts in the kernel.
         pub(crate) kernel_ns: u64 = Nanos,
@@ -83,7 +83,7 @@ figures! {
     }
 
     pub(crate) struct ExitReason {
-        /// What was counted: `exit`, `other`, `userspace_exit`, or a sub-key's kind; see
+        /// Kind of what was counted: `exit`, `other`, `userspace_exit`, or a sub-key's kind; see
         /// [the capture's](capture-format.md#exits).
         pub(crate) kind: Kind = Word,
         /// Architecture of the reason.
@@ -104,7 +104,7 @@ figures! {
         pub(crate) untimed: u64 = Count,
         /// The guest halts by it.
         pub(crate) is_halt: bool = Flag,
-        /// What it cost the host: its time less the halts' sleep.
+        /// Cost to the host: its time less the halts' sleep.
         pub(crate) host_ns: u64 = Nanos "time",
         /// Its part of what all rows cost the host; of `subs`, of what the rows of `reasons` cost; `null` where
         /// nothing has a time.

@@ -38,7 +38,7 @@ impl ByVm {
         }
     }
 
-    /// What came of it. What broke off counts up to there.
+    /// Result of the pass. A table that broke off counts up to the break.
     pub(crate) fn finish(
         self,
         opened: &Opened,

@@ -1,4 +1,4 @@
-//! What `report --findings` shows: a block for each rule that found something, then what must not be done, what costs little,
+//! Output of `report --findings`: a block for each rule that found something, then actions to avoid, low-cost findings,
 //! and what could not be judged.
 
 use haltwise_core::recording::Side;
@@ -96,7 +96,7 @@ fn whose(recording: &ExplainedRecording) -> String {
     }
 }
 
-/// What there is all the same, where nothing stands out.
+/// Withheld remedies and findings of low cost, where nothing stands out.
 fn but(view: &Explanation) -> String {
     let withheld = match view.withheld.len() {
         0 => None,

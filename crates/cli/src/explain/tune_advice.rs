@@ -1,4 +1,4 @@
-//! What `tune` says by the same halts, for the rules and for the page.
+//! Advice of `tune` from the same halts, for the rules and for the page.
 
 use haltwise_core::explain::in_guest::InGuest;
 use haltwise_core::explain::remedy::Advised;
@@ -15,7 +15,7 @@ use crate::recommend::{Recommendation, Tuned};
 pub(crate) struct TuneAdvice {
     pub(crate) recommendation: Recommendation,
     pub(crate) advised: Advised,
-    /// Of a guest that recorded itself, and what else is known of it.
+    /// Result for a guest that recorded itself, with other known facts about the guest.
     pub(crate) in_guest: Option<InGuest>,
 }
 

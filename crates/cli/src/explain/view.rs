@@ -1,4 +1,4 @@
-//! What the rules say: each figure with its name, unit and meaning.
+//! Results of the rules: each figure with its name, unit and meaning.
 
 use std::collections::BTreeSet;
 
@@ -32,13 +32,13 @@ figures! {
         pub(crate) recording: ExplainedRecording = Record(ExplainedRecording::FIGURES),
         /// Nanoseconds of CPU that a nanosecond of wake-up latency is worth, by the goal.
         pub(crate) lambda: f64 = Real,
-        /// What [`tune`](tune-json.md) recommends for KVM's parameters by the same goal; fields as in
+        /// Recommendation of [`tune`](tune-json.md) for KVM's parameters by the same goal; fields as in
         /// [the report](report-json.md). For a guest that recorded itself, also `side`, `place`, `notes` and `host` of
         /// [its own](tune-guest-json.md), and `follows` and `figures` are `null`.
         pub(crate) recommendation: Recommendation = Object,
         /// How many rules were asked.
         pub(crate) rules: usize = Count,
-        /// What was found and can be put right: findings of a rule together, the rule whose findings cost most by
+        /// Findings that can be put right: those of a rule together, the rule whose findings cost most by
         /// `weighed_ns_per_s` first, costs that are not known last.
         pub(crate) findings: Vec<RuleFinding> = List(RuleFinding::FIGURES),
         /// Remedies that would do harm here, and are not given.
@@ -71,19 +71,19 @@ figures! {
     pub(crate) struct RuleFinding {
         /// Which rule.
         pub(crate) rule: &'static str = Word,
-        /// What it finds, in half a line.
+        /// Problem that the rule finds, in half a line.
         pub(crate) title: &'static str = Word,
         #[serde(flatten)]
         pub(crate) whose: WhoseFinding = Flat(WhoseFinding::FIGURES),
-        /// What was seen, with its numbers, in words.
+        /// Signature that was seen, with its numbers, in words.
         pub(crate) signature: String = Name,
         /// Where it comes from.
         pub(crate) cause: String = Name,
-        /// What to do: a command or a setting; several are separated by ` Or: `.
+        /// Remedy: a command or a setting; several are separated by ` Or: `.
         pub(crate) remedy: String = Name,
         /// The same one by one, each with what it costs and when it does harm.
         pub(crate) remedies: Vec<RemedyTerms> = List(RemedyTerms::FIGURES),
-        /// What was spent on the cause, the most that a remedy can save; `null` where that cannot be computed.
+        /// Cost spent on the cause, the most that a remedy can save; `null` where that cannot be computed.
         pub(crate) cost: Option<FindingCost> = Record(FindingCost::FIGURES),
         /// The same as one number, the larger of the two by `lambda`.
         pub(crate) gain: Option<Gain> = Record(GAIN),
@@ -107,7 +107,7 @@ figures! {
     pub(crate) struct RemedyTerms {
         /// A command or a setting, in a sentence.
         pub(crate) text: String = Name,
-        /// What it costs.
+        /// Price of the remedy.
         pub(crate) price: &'static str = Word,
         /// When it does harm.
         pub(crate) harm: &'static str = Word,
@@ -124,13 +124,13 @@ figures! {
     pub(crate) struct WithheldRemedy {
         /// Which rule.
         pub(crate) rule: &'static str = Word,
-        /// What it finds.
+        /// Problem that the rule finds.
         pub(crate) title: &'static str = Word,
         #[serde(flatten)]
         pub(crate) whose: WhoseFinding = Flat(WhoseFinding::FIGURES),
-        /// What was seen.
+        /// Signature that was seen.
         pub(crate) signature: String = Name,
-        /// What must not be done.
+        /// Remedy that must not be applied.
         pub(crate) remedy: String = Name,
         /// Why it would do harm.
         pub(crate) why: String = Name,
@@ -140,11 +140,11 @@ figures! {
     pub(crate) struct SmallFindings {
         /// Which rule.
         pub(crate) rule: &'static str = Word,
-        /// What it finds.
+        /// Problem that the rule finds.
         pub(crate) title: &'static str = Word,
         /// How many.
         pub(crate) findings: usize = Count,
-        /// What they cost together.
+        /// Cost of these findings together.
         pub(crate) cost: FindingCost = Record(FindingCost::FIGURES),
     }
 
@@ -152,15 +152,15 @@ figures! {
     pub(crate) struct UnjudgedRule {
         /// Which rule.
         pub(crate) rule: &'static str = Word,
-        /// What it finds.
+        /// Problem that the rule finds.
         pub(crate) title: &'static str = Word,
-        /// What it lacked.
+        /// Facts that the rule lacked.
         pub(crate) reason: String = Name,
     }
 }
 
 figures! {
-    /// What a cause takes, in each second of the recording.
+    /// Cost of a cause, in each second of the recording.
     const COST: Cost {
         /// CPU time of the host.
         cpu_ns_per_s: f64 = MeanNanos,

@@ -1,4 +1,4 @@
-//! What is served: who adds metrics, rendered when somebody asks, with what that cost.
+//! The served text: sources add metrics, which are rendered on request, with the cost of rendering.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -70,5 +70,5 @@ impl Exposition {
     }
 }
 
-/// What metrics of this program itself begin with.
+/// Prefix of the metrics of this program itself.
 pub(super) const PREFIX: &str = "haltwise_exporter";

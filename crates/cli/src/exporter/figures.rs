@@ -27,7 +27,7 @@ impl VmLabels {
 figures! {
     #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
     pub(crate) struct VmLabels {
-        /// What its operator calls it: libvirt's domain, OpenStack's display name, `NAMESPACE/NAME` of KubeVirt.
+        /// Name that its operator uses: libvirt's domain, OpenStack's display name, `NAMESPACE/NAME` of KubeVirt.
         pub(crate) vm: String = Name,
         /// Its UUID, where known.
         pub(crate) uuid: Option<String> = Name,
@@ -35,7 +35,7 @@ figures! {
         pub(crate) pid: Option<String> = Name,
     }
 
-    /// What else is known of a VM, for joins.
+    /// Other properties of a VM, for joins.
     pub(crate) struct VmNames {
         #[serde(flatten)]
         pub(crate) labels: VmLabels = Flat(VmLabels::FIGURES),
@@ -170,7 +170,7 @@ figures! {
         pub(crate) version: String = Word,
         /// Where the facts come from: bpf or tracepoints.
         pub(crate) source: String = Word,
-        /// What is counted: by programs of haltwise (counts), or by KVM itself (stats).
+        /// Mode of counting: by programs of haltwise (counts), or by KVM itself (stats).
         pub(crate) mode: String = Word,
         /// The host's name.
         pub(crate) host: String = Name,
@@ -186,7 +186,7 @@ figures! {
         pub(crate) reason: String = Name,
     }
 
-    /// What this program costs, counted since it started.
+    /// Cost of this program, counted since its start.
     pub(crate) struct CostTotals {
         /// CPU time of this process.
         pub(crate) cpu_ns: Option<u64> = Nanos,
@@ -203,7 +203,7 @@ figures! {
         pub(crate) age_ns: u64 = Nanos,
     }
 
-    /// What serving metrics costs, counted since it started.
+    /// Cost of serving metrics, counted since the program started.
     #[derive(Clone, Copy, Default)]
     pub(crate) struct ScrapeTotals {
         /// Times that metrics were rendered, for a scrape or a file.

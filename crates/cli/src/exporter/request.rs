@@ -26,7 +26,7 @@ const METHOD: &str = "405 Method Not Allowed";
 /// Its head is longer than any that is needed, or has a header too many.
 const TOO_LONG: &str = "431 Request Header Fields Too Large";
 
-/// What these bytes ask for; `None` if the rest has yet to come.
+/// Request in these bytes; `None` if the rest has yet to come.
 pub(super) fn read(bytes: &[u8]) -> Option<Asked> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS];
     let mut request = httparse::Request::new(&mut headers);

@@ -1,4 +1,4 @@
-//! What the exporter shows of made-up VMs, in the eyes of those who read it.
+//! Output of the exporter for made-up VMs, as its readers see it.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

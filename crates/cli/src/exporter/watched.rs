@@ -109,7 +109,7 @@ impl Watched {
             let count = self.lost.entry(place.to_owned()).or_default();
             *count = count.saturating_add(lost.count);
         }
-        // What happened over time is Prometheus' to keep.
+        // Prometheus keeps the history.
         self.all.series = Series::default();
         for seen in self.vms.values_mut() {
             seen.halts.series = Series::default();
@@ -133,7 +133,7 @@ impl Watched {
         }
     }
 
-    /// What the host and this process have used, and what a halt costs more by being counted.
+    /// Takes the resources that the host and this process have used, and the time that counting adds to a halt.
     pub(crate) fn host(&mut self, sample: HostSample, added_ns_per_halt: Option<f64>) {
         self.package_uj = sample.package_uj.or(self.package_uj);
         self.host = Some(sample);
@@ -281,7 +281,7 @@ impl Seen {
             metrics.add(Kind::Gauge, VM, &labels, &self.state());
         }
         metrics.add(Kind::Counter, VM, &labels, &self.cpu());
-        // What cannot be observed is not zero.
+        // A value that cannot be observed is not zero.
         if self.is_observable() || self.halts.halts > 0 {
             metrics.add(Kind::Counter, VM, &labels, &totals(&self.halts));
             wakes(metrics, VM, &labels, &self.halts);

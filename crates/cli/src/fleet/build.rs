@@ -14,7 +14,6 @@ use super::view::{
 use crate::number::nanos;
 use crate::recommend::goal::Weight;
 
-/// What is assumed, as the command line says it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Assumptions {
     #[command(flatten)]

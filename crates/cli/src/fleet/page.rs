@@ -1,4 +1,4 @@
-//! What is shown of the result.
+//! The result as shown to the user.
 
 use haltwise_core::fleet::answer::PlanKind;
 use haltwise_core::fleet::choose::{Takes, Verdict};

@@ -21,18 +21,18 @@ figures! {
     pub(crate) struct FleetResult {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
-        /// What was read.
+        /// Data that was read.
         pub(crate) read: FleetRead = Record(FleetRead::FIGURES),
-        /// What was assumed.
+        /// Assumptions that were made.
         pub(crate) assumed: Assumed = Record(Assumed::FIGURES),
         /// By what VMs are put together: `kernel`, `cpu`, `arch`, `host`, `vmm`, `class`, `goal`, `label:KEY`.
         pub(crate) by: Vec<String> = Words,
         /// The setting that is best for all hosts together.
         pub(crate) one: FleetSetting = Record(FleetSetting::FIGURES),
-        /// What to do with it: `set`, `leave` (it gains less than 2 %), `uncertain` (the interval of its gain contains
+        /// Advice on it: `set`, `leave` (it gains less than 2 %), `uncertain` (the interval of its gain contains
         /// zero), `few-units` (there are too few hosts and days for an interval).
         pub(crate) verdict: Verdict = Word,
-        /// What the hosts could do: `in-force`, `default`, `off` (`halt_poll_ns` 0 on each host), `one` (the one setting),
+        /// Options of the hosts: `in-force`, `default`, `off` (`halt_poll_ns` 0 on each host), `one` (the one setting),
         /// `cohorts` (what each cohort `takes`), `ceilings` (the same, with ceilings of their own for VMs that gain at least
         /// 2 % by them; such as `KVM_CAP_HALT_POLL` makes of the cohort's setting),
         /// `bound` (the least that any policy can cost; only for goals that have names).
@@ -73,13 +73,12 @@ figures! {
         pub(crate) captures: usize = Count,
         /// Halts of the second halves.
         pub(crate) halts: u64 = Count,
-        /// What is a unit of the intervals: `host`, or where there are fewer than eight hosts `capture`, `day` beyond 256 captures.
+        /// Unit of the intervals: `host`, or with fewer than eight hosts `capture`, `day` beyond 256 captures.
         pub(crate) unit: Level = Word,
     }
 
-    /// What was assumed beside the tables.
     pub(crate) struct Assumed {
-        /// What latency is worth to VMs without a goal of their own: `density`, `balanced` or `latency`.
+        /// Worth of latency to VMs without a goal of their own: `density`, `balanced` or `latency`.
         pub(crate) goal: String = Word,
         /// The same as a number: ns of CPU time for each ns of latency.
         pub(crate) lambda: f64 = Real,
@@ -107,7 +106,7 @@ figures! {
     pub(crate) struct FleetPlan {
         /// Which.
         pub(crate) plan: PlanKind = Word,
-        /// What a halt costs on average, in ns of CPU.
+        /// Average cost of a halt, in ns of CPU.
         pub(crate) cost_per_halt_ns: f64 = MeanNanos "cost/halt",
         /// The same of all halts, in thousandths of a ns of CPU: a whole number, as text since it may exceed 64 bits.
         pub(crate) cost_milli: String = Word,
@@ -126,7 +125,7 @@ figures! {
     }
 
     pub(crate) struct FleetCohort {
-        /// What its VMs have in common.
+        /// Properties that its VMs have in common.
         pub(crate) cohort: String = Name,
         /// Its hosts.
         pub(crate) hosts: usize = Count,
@@ -137,16 +136,16 @@ figures! {
         /// The setting that is best for it.
         #[serde(flatten)]
         pub(crate) setting: FleetSetting = Flat(FleetSetting::FIGURES),
-        /// What to do with it, as above.
+        /// Advice on it, as above.
         pub(crate) verdict: Verdict = Word,
-        /// What the cohort takes in the plan `cohorts`: `own` (this setting), `one` (the one setting, where that is certain and this
-        /// one is not, or where those of all cohorts together cost more), `in-force`.
+        /// Setting that the cohort takes in the plan `cohorts`: `own` (this setting), `one` (the one setting, where
+        /// that is certain and this one is not, or where those of all cohorts together cost more), `in-force`.
         pub(crate) takes: Takes = Word,
-        /// What a halt costs now.
+        /// Cost of a halt now.
         pub(crate) now_per_halt_ns: f64 = MeanNanos "now",
-        /// What it would cost.
+        /// Cost that it would have.
         pub(crate) cost_per_halt_ns: f64 = MeanNanos "then",
-        /// What it would cost under the one setting for all.
+        /// Cost that it would have under the one setting for all.
         pub(crate) one_per_halt_ns: f64 = MeanNanos "one",
         /// The gain.
         pub(crate) gain: Interval = Record(INTERVAL),
@@ -167,9 +166,9 @@ figures! {
         pub(crate) cohort: String = Name,
         /// Halts.
         pub(crate) halts: u64 = Count,
-        /// What a halt costs now.
+        /// Cost of a halt now.
         pub(crate) now_per_halt_ns: f64 = MeanNanos "now",
-        /// What it would cost under its cohort's setting.
+        /// Cost that it would have under its cohort's setting.
         pub(crate) cost_per_halt_ns: f64 = MeanNanos "then",
         /// How much more that is, as a share.
         pub(crate) loss: f64 = Share,
@@ -186,9 +185,9 @@ figures! {
         /// The setting that is best for its VMs of that cohort.
         #[serde(flatten)]
         pub(crate) setting: FleetSetting = Flat(FleetSetting::FIGURES),
-        /// What a halt would cost under its cohort's setting.
+        /// Cost that a halt would have under its cohort's setting.
         pub(crate) cohort_per_halt_ns: f64 = MeanNanos "cohort's",
-        /// What it would cost under its own.
+        /// Cost that it would have under its own.
         pub(crate) cost_per_halt_ns: f64 = MeanNanos "own",
         /// By how much less, as a share.
         pub(crate) gain: f64 = Share,

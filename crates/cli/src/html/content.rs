@@ -38,10 +38,10 @@ pub(crate) struct PageRequest<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) vm: Option<&'a str>,
     pub(crate) against: Option<&'a Path>,
-    /// What `prove --json` wrote.
+    /// Output of `prove --json`.
     pub(crate) proof: Option<&'a Path>,
     pub(crate) ledger: Option<&'a Path>,
-    /// What `haltwise calibrate --json` wrote.
+    /// Output of `haltwise calibrate --json`.
     pub(crate) calibration: Option<&'a Path>,
     pub(crate) ceiling_only: bool,
 }
@@ -51,13 +51,13 @@ pub(crate) struct Content {
     pub(crate) dir: String,
     pub(crate) recording: Recording,
     pub(crate) report: Report,
-    /// What `tune` says of KVM's parameters, or why it says nothing.
+    /// Advice of `tune` on KVM's parameters, or why there is none.
     pub(crate) advice: Result<TuneResult, String>,
-    /// What it says of a guest that recorded itself.
+    /// Advice of `tune` for a guest that recorded itself.
     pub(crate) in_guest: Option<GuestTuneResult>,
     pub(crate) findings: crate::explain::view::Explanation,
     pub(crate) exits: Option<Exits>,
-    /// What `report --profile` says, and the tree of stacks, where samples were taken.
+    /// Result of `report --profile`, and the tree of stacks, where samples were taken.
     pub(crate) profile: Option<(profile::view::ProfileResult, Node)>,
     pub(crate) diff: Option<diff::view::Differences>,
     pub(crate) proof: Option<Proof>,

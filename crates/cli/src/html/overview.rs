@@ -1,4 +1,4 @@
-//! What each vCPU did over the whole recording: shares of its time in steps of equal length, however
+//! Activity of each vCPU over the whole recording: shares of its time in steps of equal length, however
 //! long the recording is.
 //!
 //! The time before a vCPU's first halt and after its last is not told: it may have run, or halted for
@@ -17,7 +17,7 @@ pub(crate) const STEPS: usize = 240;
 /// vCPUs that are shown: those that halt most. More make the file long and nobody wiser.
 const MOST: usize = 96;
 
-/// What a vCPU can be doing, in the order in which the page stacks it.
+/// States of a vCPU, in the order in which the page stacks them.
 pub(crate) const STATES: [&str; 7] = [
     "guest running",
     "poll, ended by a wake",
@@ -106,7 +106,7 @@ impl Gather {
     }
 }
 
-/// What a halt was spent on, in its order.
+/// States of a halt with the time spent in each, in their order.
 fn states(halt: &Halt) -> [(usize, u64); 6] {
     let parts = Parts::of_halt(halt);
     [

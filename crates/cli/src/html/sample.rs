@@ -169,7 +169,7 @@ impl<'a> Sampling<'a> {
         recording: &Recording,
         ends: &PassEnds,
     ) -> Result<(Option<Sampled>, Overview), Failure> {
-        // What broke off counts up to there; the report has said so already.
+        // A table that broke off counts up to the break; the report has already said so.
         if !recording.damaged {
             ends.whole(Table::Halts)?;
         }

@@ -65,7 +65,7 @@ fn sections(content: &Content) -> Vec<Section> {
 
 const MOST_DIFFERENCES: usize = 200;
 
-/// What replay had predicted beside what was measured: a proof, and how good predictions have been.
+/// Predictions of replay beside the measurements: a proof, and how good predictions have been.
 fn prediction(content: &Content) -> Option<Markup> {
     let proof = content.proof.as_ref();
     let mut document = proof.map(|proof| prove::page::document(proof, usize::MAX));
@@ -116,7 +116,7 @@ pub(crate) fn all(content: &Content) -> Markup {
         .and(footer)
 }
 
-/// What was recorded, where and when, and whether anything is missing from it.
+/// Contents, place and time of the recording, and whether anything is missing from it.
 fn head(content: &Content) -> Element {
     let (report, recording) = (&content.report, &content.report.recording);
     let host = &report.host;
@@ -205,7 +205,7 @@ fn details(summary: impl Into<Markup>, body: impl Into<Markup>) -> Element {
     el("details").with(el("summary").with(summary)).with(body)
 }
 
-/// What to type, line by line, with a button that copies it where there is script.
+/// Commands to type, line by line, with a button that copies them where there is script.
 fn command(lines: &[String]) -> Element {
     let lines = lines.iter().map(|line| code(line));
     let code = el("pre").with_all(lines);

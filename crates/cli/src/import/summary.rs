@@ -1,11 +1,11 @@
-//! What is said when an import has ended.
+//! Summary of an import that has ended.
 
 use haltwise_capture::import::{Imported, Progress};
 use haltwise_core::units::Nanos;
 
 use crate::number::counted;
 
-/// What was passed over, in the order of its names.
+/// Input that was skipped, in the order of its names.
 pub(super) fn skipped(imported: &Imported) -> Vec<String> {
     let skipped = imported.skipped.iter();
     let mut skipped: Vec<_> = skipped.map(|(why, count)| (why.as_str(), count)).collect();

@@ -7,7 +7,7 @@ use super::view::{CheckedCapture, CheckedTable, DamagedPlace, RepairedCapture};
 use crate::number::count;
 use crate::words::plural;
 
-/// What `haltwise check` says, with so many rows of each table.
+/// Output of `haltwise check`, with `top` rows of each table.
 pub(crate) fn check(check: &CheckedCapture, top: usize) -> Document {
     let mut document = Document::new();
     let state = match (check.whole, check.live, check.state) {
@@ -36,7 +36,7 @@ pub(crate) fn check(check: &CheckedCapture, top: usize) -> Document {
     document
 }
 
-/// What `haltwise check --repair` says, with so many rows of each table.
+/// Output of `haltwise check --repair`, with `top` rows of each table.
 pub(crate) fn repair(repair: &RepairedCapture, top: usize) -> Document {
     let mut document = Document::new();
     let (old, new) = (&repair.capture, &repair.output);

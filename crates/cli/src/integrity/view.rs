@@ -1,4 +1,4 @@
-//! What was found of a capture, and what was left out of a repaired one: each figure with its name, unit and
+//! Findings about a capture, and data left out of a repaired capture: each figure with its name, unit and
 //! meaning.
 
 use std::path::Path;
@@ -49,7 +49,7 @@ figures! {
     pub(crate) struct InvalidRows {
         /// Their table.
         pub(crate) table: &'static str = Word,
-        /// What they break.
+        /// Law that the rows break.
         pub(crate) law: &'static str = Word,
         /// How many.
         pub(crate) rows: u64 = Count,
@@ -60,7 +60,7 @@ figures! {
         pub(crate) table: &'static str = Word,
         /// Its file.
         pub(crate) file: String = Name,
-        /// What was found.
+        /// Verdict on the table.
         pub(crate) verdict: &'static str = Word,
         /// Length of the file.
         pub(crate) bytes: u64 = Count,
@@ -82,7 +82,7 @@ figures! {
         pub(crate) bytes: Option<u64> = Count,
         /// Rows that are left out.
         pub(crate) rows: Option<u64> = Count,
-        /// What is wrong.
+        /// Description of the damage.
         pub(crate) what: String = Name,
     }
 
@@ -126,7 +126,7 @@ impl CheckedCapture {
 }
 
 impl RepairedCapture {
-    /// Of a capture in which `found` was found.
+    /// Describes a capture in which `found` was found.
     pub(crate) fn new(dir: &Path, found: &Checkup, made: &Summary) -> Self {
         let kept = made.tables.iter().map(|(table, size)| KeptTable {
             table: table.clone(),

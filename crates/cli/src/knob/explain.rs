@@ -1,4 +1,4 @@
-//! What to do about a refusal, and the exit code that belongs to it.
+//! Advice on a refusal, and the exit code that belongs to the refusal.
 
 use haltwise_host::ceiling::CeilingError;
 use haltwise_host::guest_agent::AgentError;

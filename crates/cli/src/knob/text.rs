@@ -14,7 +14,7 @@ pub(crate) fn changes(page: &mut Page, changes: &[ChangeView]) {
     let mut rows = Vec::new();
     for change in changes.iter().filter(|change| !is_file(change)) {
         let text = |value: &Option<String>| value.as_deref().unwrap_or("-").to_owned();
-        // Of a parameter in a guest, the first word.
+        // For a parameter in a guest, take the first word.
         let first = change.name.split(' ').next().unwrap_or_default();
         let is_time = is_time(first) || change.name.starts_with("ceiling of ");
         let time = |value: &Option<String>| {
@@ -90,7 +90,7 @@ pub(crate) fn window(ns: Option<(u32, u32)>, vetoed_vcpus: &[u32]) -> Option<Str
     }
 }
 
-/// Of a VM that KVM's counters do not tell from an idle one.
+/// Remark on a VM that KVM's counters do not distinguish from an idle VM.
 pub(crate) const NOT_RUNNING: &str = "not running: none of its vCPUs is in KVM_RUN (paused, not \
                                       started, or stopped after an error). This does not mean idle.";
 

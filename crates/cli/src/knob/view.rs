@@ -10,7 +10,7 @@ use serde::Serialize;
 pub(crate) struct ChangeView {
     /// A parameter's name, in which guest if it is in one, the path of a boot file, or whose ceiling it is.
     pub(crate) name: String,
-    /// What it was: a number, a file's text, or `null` where there was none.
+    /// Old value: a number, a file's text, or `null` where there was none.
     pub(crate) old: Option<String>,
     pub(crate) new: Option<String>,
     /// The VM followed `halt_poll_ns`, whose value `old` is.
@@ -23,7 +23,7 @@ pub(crate) struct LeftView {
     pub(crate) found: Option<String>,
     /// `theirs`, `rebooted`, `guest-booted`, `ended` or `no-answer`.
     pub(crate) why: &'static str,
-    /// What was said where there is no answer.
+    /// Message where there is no answer.
     pub(crate) said: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct CutOffChange {
     pub(crate) result: Outcome,
 }
 
-/// What a target is called; a VM by its name, as long as it is there.
+/// Name of a target; for a VM, the VM's name, as long as the VM is there.
 pub(crate) fn name_of(root: &Root, target: Target) -> String {
     let vm = target.vm();
     let found =

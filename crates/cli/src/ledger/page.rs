@@ -1,4 +1,4 @@
-//! What is shown of a ledger: proof by proof, and how accurate predictions were.
+//! A ledger as shown: proof by proof, and how accurate predictions were.
 
 use haltwise_core::prove::compare::Verdict;
 use haltwise_document::{Document, Rows, Unit, Untrusted, prose};

@@ -20,7 +20,7 @@ figures! {
         pub(crate) predictions: usize = Count,
         /// Those of them whose measured difference fell within the predicted interval, widened by the noise.
         pub(crate) within: usize = Count,
-        /// Of those, the ones that would lie outside without the noise.
+        /// Predictions among these that would lie outside without the noise.
         pub(crate) within_by_noise: usize = Count,
         /// The same by figure.
         pub(crate) figures: Vec<FigureAccuracy> = List(FigureAccuracy::FIGURES),
@@ -44,7 +44,7 @@ figures! {
     pub(crate) struct FigureAccuracy {
         /// Which.
         pub(crate) figure: Figure = Word,
-        /// What it is counted in.
+        /// Unit that the figure is counted in.
         pub(crate) unit: Unit = Word,
         /// How often it was predicted.
         pub(crate) predictions: usize = Count "n",

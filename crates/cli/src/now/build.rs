@@ -177,7 +177,7 @@ fn row(
     }
 }
 
-/// What to do about KVM's parameters. What a change does stands in the table.
+/// Advice on KVM's parameters. The effect of a change is in the table.
 fn advice(made: Option<&Recommended>, summary: &Recommendation, one: Option<&Vm>) -> String {
     let change = made.and_then(|made| {
         let against = made.candidates.as_ref()?.advice.against_in_force.as_ref()?;

@@ -1,4 +1,4 @@
-//! What is known of a host without recording there: because no VM runs, or because it is not permitted.
+//! Facts about a host without recording there: because no VM runs, or because recording is not permitted.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ fn vms(root: &Root, outside: &mut UnrecordedHost) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a process took since; `None` if it is gone.
+/// Time that a process took since `before`; `None` if the process is gone.
 fn spent(before: &OutsideVmm, now: &[OutsideVmm]) -> Option<OutsideTime> {
     let now = now.iter().find(|vmm| vmm.pid == before.pid)?;
     let since = |of: fn(&OutsideTime) -> u64| of(&now.time).saturating_sub(of(&before.time));

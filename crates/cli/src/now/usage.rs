@@ -19,7 +19,7 @@ figures! {
         pub(crate) name: String = Name "VM",
         /// Its VMM's process.
         pub(crate) pid: u32 = Number,
-        /// What its VMM's threads took; `null` where that was not recorded.
+        /// CPU time that its VMM's threads took; `null` where that was not recorded.
         pub(crate) cpu: Option<CpuFigures> = Record(CpuFigures::FIGURES),
         /// CPU time spent polling; `null` where that was not recorded, or no vCPU halted.
         pub(crate) poll_cpu_percent: Option<f64> = CpuPercent "polling",

@@ -23,7 +23,7 @@ figures! {
         pub(crate) schema: u32 = Number,
         /// How the facts were obtained, and what is missing from them.
         pub(crate) recording: Option<Source> = Record(Source::FIGURES),
-        /// What is known without a recording, where there is none.
+        /// Facts known without a recording, where there is none.
         pub(crate) outside: Option<UnrecordedHost> = Record(UnrecordedHost::FIGURES),
         /// The capture's directory.
         pub(crate) capture: Option<String> = Name,
@@ -33,7 +33,7 @@ figures! {
         pub(crate) halts: Option<u64> = Count,
         /// CPU time spent polling.
         pub(crate) poll_cpu_percent: Option<f64> = CpuPercent,
-        /// What times of polls are: `exact`, `at least`, `at most` or `about`.
+        /// Accuracy of times of polls: `exact`, `at least`, `at most` or `about`.
         pub(crate) poll_bound: Option<&'static str> = Name,
         /// The part of it in polls that failed.
         pub(crate) failed_cpu_percent: Option<f64> = CpuPercent,
@@ -44,13 +44,13 @@ figures! {
         /// The current setting, then no polling and the recommended setting where they differ from it; empty where
         /// nothing can be replayed.
         pub(crate) settings: Vec<ComparedSetting> = List(ComparedSetting::FIGURES),
-        /// What to do for each goal; empty where nothing can be replayed.
+        /// Advice for each goal; empty where nothing can be replayed.
         pub(crate) goals: Vec<GoalAdvice> = List(GoalAdvice::FIGURES),
-        /// What a sleep costs, where that comes from, and what disturbed its measurement; `null` where nothing can be replayed.
+        /// Cost of a sleep, its origin, and what disturbed its measurement; `null` where nothing can be replayed.
         pub(crate) price: Option<String> = Name,
         /// The goal that the answer is for.
         pub(crate) goal: &'static str = Word,
-        /// What to do about KVM's parameters for it, in a word; `null` where nothing can be recommended.
+        /// Action on KVM's parameters for it, in a word; `null` where nothing can be recommended.
         pub(crate) verdict: Option<&'static str> = Word,
         /// The same in a sentence or two.
         pub(crate) advice: String = Word,
@@ -126,15 +126,15 @@ figures! {
     pub(crate) struct CostlyFinding {
         /// The rule.
         pub(crate) rule: &'static str = Word,
-        /// What it is.
+        /// Description of the finding.
         pub(crate) title: &'static str = Word,
         /// VM that it concerns; `null` is the host.
         pub(crate) vm: Option<String> = Name,
-        /// What was seen, with its numbers, in words.
+        /// Observation, with its numbers, in words.
         pub(crate) signature: String = Name,
-        /// What it costs at most in CPU time; `null` where that cannot be computed.
+        /// Upper bound of the finding's cost in CPU time; `null` where that cannot be computed.
         pub(crate) cpu_percent: Option<f64> = CpuPercent,
-        /// What can be done.
+        /// Possible remedy.
         pub(crate) remedy: String = Name,
     }
 }

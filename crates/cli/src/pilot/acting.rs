@@ -23,7 +23,7 @@ fn set(root: &Root, scope: Scope, change: Change, take_over: bool) -> Result<(),
         take_over,
         ..Request::default()
     };
-    // What has to be there before.
+    // Values that must be in force before the change.
     let mut expected = Vec::new();
     match scope {
         Scope::Vm(vm) => {

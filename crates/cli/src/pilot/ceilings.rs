@@ -87,7 +87,7 @@ impl Ceilings {
             // As long again as it has been silent: one that has just begun may answer soon.
             let [since, until] = self.silent.entry(*vmm).or_insert([now, now]);
             *until = now + now.duration_since(*since).min(LONGEST);
-            // What it said last holds for as long as it stands still.
+            // The last answer of a VMM holds for as long as the VMM stands still.
             if let CeilingError::Absent(_) | CeilingError::Version { .. } | CeilingError::Gone(_) =
                 error
             {
@@ -168,7 +168,7 @@ mod test {
         assert!(at.starts_with(&first), "{at:?}");
         assert_eq!(at.last(), Some(&560));
         assert_eq!(answered.known, known);
-        // What has ended is forgotten.
+        // A VMM that has ended is forgotten.
         answered.ask(&BTreeSet::new(), Instant::now(), answers);
         assert!(answered.known.is_empty() && answered.silent.is_empty());
     }

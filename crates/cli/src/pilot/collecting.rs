@@ -71,7 +71,7 @@ impl Collecting {
     /// Rights are about to be dropped; gives whether perf events will be opened.
     pub(crate) fn confine(&mut self) -> bool {
         let Some(attached) = &mut self.attached else {
-            // Of tracepoints, events are opened for each stretch.
+            // With tracepoints, events are opened for each stretch.
             return true;
         };
         attached.collector.confine();
@@ -172,7 +172,7 @@ impl Collecting {
         self.lost += facts.lost.iter().map(|lost| lost.count).sum::<u64>();
         let counts = |halt: &Halt| (running.from_ns..running.until_ns).contains(&halt.end_ns());
         running.halts.extend(facts.halts.into_iter().filter(counts));
-        // What the kernel hands over last may lie in another CPU's buffer until the next drain.
+        // Events that the kernel hands over last may lie in another CPU's buffer until the next drain.
         let late_ns = 2 * nanos(DRAIN);
         let now_ns = clock::monotonic_ns();
         if running.halts.len() >= running.most_halts() {
@@ -200,7 +200,7 @@ impl Running {
         wanted.most_halts.saturating_mul(wanted.vms.len())
     }
 
-    /// What was recorded, up to the halt after which there would be too many.
+    /// The recording, up to the halt after which there would be too many.
     fn finish(mut self, keys: &BTreeMap<VmIndex, VmKey>) -> Collected {
         let most = self.most_halts();
         if self.halts.len() > most {

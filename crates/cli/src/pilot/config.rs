@@ -28,7 +28,7 @@ const HINT: &str = "contrib/pilot.toml in the package describes each key";
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Config {
     pub(crate) goals: Goals,
-    /// What the pilot may do.
+    /// Limits of the pilot's actions.
     pub(crate) limits: Limits,
     pub(crate) metrics: Served,
 }

@@ -172,7 +172,7 @@ impl Machine {
         }
     }
 
-    /// What the journal has; nothing where it cannot be read just now.
+    /// Baseline of the journal; empty where the journal cannot be read just now.
     fn baseline(&self) -> Baseline {
         match Snapshot::read(&self.root) {
             Ok(Some(snapshot)) => snapshot.baseline,
@@ -240,8 +240,8 @@ fn add(sum: &mut Counts, row: &HaltCounts) {
     sum.halt_ns = sum.halt_ns.saturating_add(row.halt_ns.sum());
 }
 
-/// What the pilot has set of a VM, by the journal. One that followed `halt_poll_ns` would follow it again without the pilot,
-/// with the value from before that the journal has of it.
+/// Ceiling that the pilot has set for a VM, by the journal. A VM that followed `halt_poll_ns` would follow it again
+/// without the pilot, with the earlier value that the journal has.
 fn held_ceiling(baseline: &Baseline, vm: VmKey, now: Option<Knobs>) -> Option<Held<u32>> {
     let held = baseline
         .get(Target::Ceiling(vm))

@@ -45,7 +45,7 @@ const TURN: Duration = Duration::from_millis(250);
 /// CPU time that recording adds to a halt: the median of two hosts (`docs/cost.md`).
 const RECORDING_NS: f64 = 1_000.0;
 
-/// What the command line says, whatever a configuration says.
+/// Options that override a configuration.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Given {
     /// Only this VM, by a name, UUID, VMID or PID, or all whose name is like a pattern with * and
@@ -124,7 +124,7 @@ pub(crate) fn run(options: &PilotOptions) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// What replays start from: what was given, else the price of a sleep that is kept with the host, or measured now.
+/// Inputs of replays: the given values, else the price of a sleep that is kept with the host, or measured now.
 fn evidence(
     options: &PilotOptions,
     kernel: (Version, Arch),
@@ -435,7 +435,7 @@ impl<'a> Running<'a> {
         clock::process_cpu_ns().saturating_sub(self.cpu_before_ns)
     }
 
-    /// Of its programs in the kernel, where that is known.
+    /// CPU time of the pilot's programs in the kernel, where known.
     fn kernel_cpu_ns(&self) -> Option<u64> {
         let of_counts = self.machine.kernel_cpu_ns()?;
         Some(of_counts + self.collecting.kernel_cpu_ns())

@@ -9,8 +9,8 @@ use haltwise_core::ids::VmKey;
 /// So long after facts showed it, a guest is looked at again: as rarely as any VM.
 const HOLDS: Duration = Duration::from_secs(320);
 
-/// What is known of them. BPF reads what the guest wrote (`MSR_KVM_POLL_CONTROL`) with each count; where counts come of
-/// tracepoints, facts show it.
+/// Known vetoes of guests. BPF reads what the guest wrote (`MSR_KVM_POLL_CONTROL`) with each count; with counts from
+/// tracepoints, facts show the veto.
 #[derive(Debug, Default)]
 pub(crate) struct Vetoes(BTreeMap<VmKey, Instant>);
 

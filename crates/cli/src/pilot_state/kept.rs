@@ -1,4 +1,4 @@
-//! What the pilot keeps on disk: what it says of itself, for `haltwise status`, and what it has to know after a
+//! State that the pilot keeps on disk: its reports on itself, for `haltwise status`, and the data it needs after a
 //! restart.
 
 use haltwise_capture::info::rfc3339;
@@ -25,7 +25,7 @@ fn read<T: DeserializeOwned>(root: &Root, part: &str) -> Option<T> {
     serde_json::from_value(kept.get_mut(part)?.take()).ok()
 }
 
-/// What the pilot said last. A pilot that was killed could not say that it has ended.
+/// Last status of the pilot. A pilot that was killed could not report that it has ended.
 pub(crate) fn status(root: &Root) -> Option<PilotStatus> {
     let mut status: PilotStatus = read(root, "status")?;
     let name = root.value(format!("proc/{}/comm", status.pid));
@@ -38,7 +38,7 @@ pub(crate) fn status(root: &Root) -> Option<PilotStatus> {
 /// A pilot that runs renews its state each minute. What is older than three was not written by one that runs.
 const FRESH_NS: u64 = 180_000_000_000;
 
-/// What the pilot said last, if it runs at this time of the calendar, or has ended a moment ago.
+/// Last status of the pilot, if the pilot runs at this time of the calendar, or has ended a moment ago.
 pub(crate) fn status_at(root: &Root, unix_ns: u64) -> Option<PilotStatus> {
     // Such times are in the order of their texts. The clock may have been set back since.
     let from = rfc3339(unix_ns.saturating_sub(FRESH_NS));

@@ -1,4 +1,4 @@
-//! What the pilot says of itself, as metrics: the same figures as in its status.
+//! The pilot's reports on itself, as metrics: the same figures as in its status.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,7 +32,7 @@ const STATES: [&str; 8] = [
 ];
 
 figures! {
-    /// What may change of a VM while its series go on.
+    /// Properties of a VM that may change while its series go on.
     pub(crate) struct PilotVmNames {
         #[serde(flatten)]
         labels: VmLabels = Flat(VmLabels::FIGURES),
@@ -95,7 +95,7 @@ figures! {
     pub(crate) struct GuardNow {
         /// Whether it keeps the pilot from acting.
         holds: bool = Flag,
-        /// What it looks at, in its own unit.
+        /// Value that it looks at, in its own unit.
         value: Option<f64> = Real,
         /// From which value on it holds.
         limit: Option<f64> = Real,

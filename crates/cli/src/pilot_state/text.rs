@@ -1,4 +1,4 @@
-//! What the pilot says of a VM, in words: the same in `haltwise status` and in `haltwise top`.
+//! The pilot's reports on a VM, in words: the same in `haltwise status` and in `haltwise top`.
 
 use haltwise_core::stats::Interval;
 
@@ -6,7 +6,7 @@ use super::{PilotStatus, PilotVm};
 use crate::number::{maybe_nanos, nanos, whole};
 use crate::page::{Page, fit_middle, harmless};
 
-/// What the figures of [`benefit`] are.
+/// Meaning of the figures of [`benefit`].
 pub(crate) const SAVED: &str = "Saved: CPU time, with latency by the goal, against the ceiling found, by replay; in \
                                 brackets its 95 % interval.";
 
@@ -26,7 +26,7 @@ pub(crate) fn since(vm: &PilotVm) -> Option<String> {
     vm.found_ns.map(|_| harmless(&vm.since_utc))
 }
 
-/// What is in force for a VM, and since when.
+/// Setting in force for a VM, and since when.
 fn setting(vm: &PilotVm) -> String {
     let since = since(vm).map_or_else(String::new, |since| format!(" since {since}"));
     let found = vm
@@ -36,13 +36,13 @@ fn setting(vm: &PilotVm) -> String {
     format!("{state}{since}, ceiling {ceiling}{found}")
 }
 
-/// What was gained by it so far, and why it is that: sentences without their end.
+/// Benefit of the setting so far, and the reason for the setting: sentences without their end.
 pub(crate) fn benefit_and_why(vm: &PilotVm) -> String {
     let why = harmless(&vm.why);
     benefit(vm).map_or_else(|| why.clone(), |benefit| format!("{benefit}; {why}"))
 }
 
-/// What stands before a paragraph about VMs: their names, cut where they would take the first line for themselves.
+/// Text before a paragraph about VMs: their names, cut where they would fill the first line.
 pub(crate) fn name(name: &str, width: usize) -> String {
     format!("  {}: ", fit_middle(&harmless(name), width / 2))
 }
@@ -56,7 +56,7 @@ pub(crate) fn vm(page: &mut Page, first: &str, vm: &PilotVm) {
 /// `saved 12.3 s of CPU (10.1 to 14.9)`, behind what it would set where it only observes; `None` where it is not known.
 fn benefit(vm: &PilotVm) -> Option<String> {
     let saved = vm.saved_ns.as_ref()?;
-    // What an earlier version wrote was saved where a setting was kept.
+    // A figure that an earlier version wrote is a saving where a setting was kept.
     let is_saved = vm.is_saved.unwrap_or(vm.state == "kept");
     let saved = if is_saved {
         format!("saved {}", time(saved))

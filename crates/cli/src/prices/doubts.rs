@@ -9,7 +9,7 @@ use crate::number::percent;
 /// A doubt: what it is about in a word, and how far it goes.
 pub(crate) type Doubt = (&'static str, String);
 
-/// Of so many `halts`, which are `whose`. `under` names what they are played under where they sleep for
+/// Doubts about this many `halts`, which are `whose`. `under` names the settings under which they sleep for
 /// lengths that were never recorded, for lengths that were recorded a few times, and for lengths that were
 /// calibrated.
 pub(crate) fn of_halts(doubts: &Doubts, halts: u64, whose: &str, under: [&str; 3]) -> Vec<Doubt> {

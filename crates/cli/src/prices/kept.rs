@@ -17,7 +17,7 @@ const FILE: &str = "price.json";
 /// An older price is measured again: firmware updates change it, and kernel, CPU and idle states do not show them.
 const RENEWED: Duration = Duration::from_hours(7 * 24);
 
-/// What is kept of this host, unless the host has changed since.
+/// Price that is kept of this host, unless the host has changed since.
 pub(crate) fn of_host(root: &Root) -> Option<Written> {
     let path = state::place(root, FILE)?;
     let kept: Written = serde_json::from_slice(&files::read(&path).ok()?).ok()?;
@@ -30,7 +30,7 @@ pub(crate) fn of_host(root: &Root) -> Option<Written> {
     (is_same && age < RENEWED).then_some(kept)
 }
 
-/// What is kept; where nothing is, it is measured, and kept if the CPUs were idle enough. `None` where it cannot be
+/// The kept price; without one, the price is measured, and kept if the CPUs were idle enough. `None` where it cannot be
 /// measured.
 pub(crate) fn or_measured(root: &Root, is_over: impl Fn() -> bool) -> Option<Written> {
     if let Some(kept) = of_host(root) {

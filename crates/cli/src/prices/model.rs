@@ -1,4 +1,4 @@
-//! What every replay assumes: whose algorithm, which parameters, which costs.
+//! Assumptions of every replay: whose algorithm, which parameters, which costs.
 
 use haltwise_capture::info::CaptureInfo;
 use haltwise_core::event::WakeSource;
@@ -9,7 +9,7 @@ use super::{Known, Source};
 use crate::number::nanos;
 
 figures! {
-    /// What figures of a replay rest on, whichever verb prints them.
+    /// Basis of the figures of a replay, whichever verb prints them.
     pub(crate) struct Model {
         /// The recorded host's name, where kept.
         pub(crate) hostname: Option<String> = Name,
@@ -38,8 +38,8 @@ figures! {
     pub(crate) struct HaltOverrun {
         /// The wake source: `timer`, `ipi`, `device`, `other` or `unknown`.
         pub(crate) wake: &'static str = Name,
-        /// Of halts that polled: to take all whose wake came up to this time after their window for such that did not
-        /// sleep, and all others for such that did, is wrong for the fewest.
+        /// Threshold for halts that polled: to take all whose wake came up to this time after their window for such
+        /// that did not sleep, and all others for such that did, is wrong for the fewest.
         pub(crate) polling_ns: u64 = Nanos,
         /// The same of halts with a window of 0.
         pub(crate) unpolled_ns: u64 = Nanos,
@@ -72,7 +72,7 @@ fn in_words(overruns: &[HaltOverrun]) -> Option<String> {
 }
 
 impl Model {
-    /// Of a capture, replayed by a kernel's algorithm on an architecture.
+    /// Model of a capture, replayed by a kernel's algorithm on an architecture.
     pub(crate) fn new(
         info: &CaptureInfo,
         [kernel, arch]: [String; 2],

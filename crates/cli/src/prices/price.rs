@@ -1,4 +1,4 @@
-//! What an exit and an IPI cost: given, or as calibrated. Nothing is assumed: it differs a hundredfold between
+//! Cost of an exit and of an IPI: given, or as calibrated. Nothing is assumed: the cost differs a hundredfold between
 //! a CPU that delivers interrupts by itself and a host that is a VM.
 
 use haltwise_core::replay::Cost;
@@ -34,7 +34,7 @@ figures! {
         /// Where that comes from: `given`, `calibrated`, or `joined` (an entry into HLT in the guest less its halt on the
         /// host, of two captures that were matched).
         pub(crate) exit_cpu_source: Option<Source> = Word,
-        /// What an IPI between vCPUs of one guest costs its sender: given, or calibrated in the guest, else that of an
+        /// Cost of an IPI between vCPUs of one guest to its sender: given, or calibrated in the guest, else that of an
         /// exit.
         pub(crate) ipi_cpu_ns: Option<u64> = Nanos,
         /// Where that comes from.
@@ -54,7 +54,7 @@ pub(crate) fn no_prices(price: GivenPrice) -> Result<(), Failure> {
 }
 
 impl Price {
-    /// What is given comes before what was calibrated.
+    /// Given prices take precedence over calibrated prices.
     pub(crate) fn new(given: GivenPrice, calibrated: Prices) -> Self {
         let first = |given: Option<Nanos>, calibrated_ns: Option<u64>| {
             let given = given.map(|Nanos(ns)| (ns, Source::Given));

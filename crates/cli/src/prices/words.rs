@@ -1,4 +1,4 @@
-//! What figures of a replay rest on, in words: one home for `replay`, `tune`, `prove` and the page.
+//! Basis of the figures of a replay, in words: one home for `replay`, `tune`, `prove` and the page.
 
 use super::Source;
 use crate::number::{count, nanos, three_digits};

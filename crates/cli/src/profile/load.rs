@@ -89,7 +89,7 @@ pub(crate) fn samples(
         })
         .err(),
     ];
-    // What broke off counts up to there.
+    // A table that broke off counts up to the break.
     for error in broken.into_iter().flatten() {
         recording.breaks_off(&Broken::new(error));
     }

@@ -1,4 +1,4 @@
-//! What is shown of the result, on a screen and on the page of `report --html`.
+//! The result as shown on a screen and on the page of `report --html`.
 
 use haltwise_core::profile::Event;
 use haltwise_document::block::{self, Block};

@@ -24,9 +24,9 @@ figures! {
         pub(crate) schema: u32 = Number,
         /// How the facts were obtained, and what is missing from them.
         pub(crate) recording: ProfileRecording = Record(ProfileRecording::FIGURES),
-        /// What the figures are samples of: the first event recorded, or that of `--event`.
+        /// Event that the figures are samples of: the first event recorded, or that of `--event`.
         pub(crate) event: Event = Word,
-        /// What weights are counted in: `ns`, `cycles`, `instructions`, `misses`, `faults`.
+        /// Unit that weights are counted in: `ns`, `cycles`, `instructions`, `misses`, `faults`.
         pub(crate) unit: &'static str = Word,
         /// All samples that the page is about: of `--vm` and `--exit`.
         pub(crate) total: ProfileTotal = Record(ProfileTotal::FIGURES),
@@ -51,7 +51,7 @@ figures! {
         pub(crate) source: Source = Flat(Source::FIGURES),
         /// Sampling frequency that was asked for, of each CPU.
         pub(crate) hz: u32 = Number,
-        /// What was sampled.
+        /// Events that were sampled.
         pub(crate) events: Vec<Event> = Words,
         /// Whether samples were recorded with the exit being handled (`--exits`).
         pub(crate) exits_told: bool = Flag,
@@ -60,7 +60,7 @@ figures! {
     pub(crate) struct ProfileTotal {
         /// How many.
         pub(crate) samples: u64 = Count,
-        /// What they stand for together.
+        /// Amount that the samples stand for together.
         pub(crate) weight: u64 = Amount,
         /// Half width of the 95 % confidence interval of the weight, as a part of it.
         pub(crate) scatter: f64 = Share,
@@ -68,11 +68,11 @@ figures! {
 
     #[derive(Clone)]
     pub(crate) struct Part {
-        /// What it is.
+        /// Name of the part.
         pub(crate) name: String = Name,
         /// How many.
         pub(crate) samples: u64 = Count,
-        /// What they stand for together.
+        /// Amount that the samples stand for together.
         pub(crate) weight: u64 = Amount,
         /// Its share of the whole; `null` where the whole has no samples.
         pub(crate) share: Option<f64> = Share,
@@ -124,13 +124,13 @@ figures! {
     }
 
     pub(crate) struct OtherEvent {
-        /// What was sampled.
+        /// Event that was sampled.
         pub(crate) event: Event = Word,
-        /// What its weight is counted in.
+        /// Unit that its weight is counted in.
         pub(crate) unit: &'static str = Word,
         /// How many.
         pub(crate) samples: u64 = Count,
-        /// What they stand for together.
+        /// Amount that the samples stand for together.
         pub(crate) weight: u64 = Amount,
     }
 

@@ -14,10 +14,10 @@ use rustix::process::{Pid, Signal};
 
 use crate::exit::Failure;
 
-/// What the arguments hold where the ceiling in nanoseconds is wanted.
+/// Placeholder in the arguments for the ceiling in nanoseconds.
 pub(crate) const PLACE: &str = "{halt_poll_ns}";
 
-/// Of more output than this, the end.
+/// Limit of the output that is kept, in bytes: of longer output, the end.
 const MOST_OUTPUT: u64 = 4 << 20;
 
 /// How long the command may take to end after SIGTERM, in steps of [`STEP`].
@@ -86,7 +86,7 @@ impl Running {
         Ok(status.with_context(|| format!("wait for `{}`", self.name))?)
     }
 
-    /// What it has printed, on stdout and stderr together: the last of it, if that is much.
+    /// Output of the command, stdout and stderr together: the end of the output, if it is long.
     pub(crate) fn output(&mut self) -> Result<String, Failure> {
         let context = "read what the command printed";
         let length = self.output.seek(SeekFrom::End(0)).context(context)?;

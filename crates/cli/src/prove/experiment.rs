@@ -71,7 +71,7 @@ impl<'a> Experiment<'a> {
         sides::check(wanted, root)?;
         let sides = Sides::read(wanted, root)?;
         let means = Means::choose(wanted, &sides, root)?;
-        // What a block costs is asked after all blocks; here, only which latencies are known already.
+        // The cost of a block is asked for after all blocks; here, only which latencies are known already.
         let price = kept::of_host(root);
         let given = prices::GivenCosts {
             switch_cpu: Some(Nanos(0)),
@@ -248,7 +248,7 @@ impl<'a> Experiment<'a> {
             let given = self.given(halt, !block.is_b());
             let Sides { version, arch, .. } = self.sides;
             let replayed = self.means.replayed(&self.sides, !block.is_b(), halt, given);
-            // Of a guest's host nothing is known, and its policy does not ask.
+            // Nothing is known of a guest's host, and the guest's policy does not ask.
             let (knobs, ceiling_ns) = replayed.unwrap_or((Knobs::defaults(version, arch), 0));
             Setting {
                 version,
@@ -363,7 +363,7 @@ struct Place {
 }
 
 impl Place {
-    /// What a block of so far has taken on average, it will take.
+    /// Assumes that a block takes as long as the blocks so far on average.
     fn progress(&self, elapsed: Duration) -> String {
         let done = self.number - 1;
         let left = (self.all - done) as f64 * elapsed.as_secs_f64() / done.max(1) as f64;

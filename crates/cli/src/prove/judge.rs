@@ -105,7 +105,7 @@ fn command(wanted: &ProofRequest) -> Vec<String> {
         .collect()
 }
 
-/// What things cost, and in a guest exits and IPIs: under every setting of a host each halt exits.
+/// Costs, and in a guest the price of exits and IPIs: under every setting of a host each halt exits.
 fn cost_of(wanted: &ProofRequest, known: &Known, side: Side) -> (Cost, Option<Price>) {
     let cost = Cost {
         switch_cpu_ns: known.switch_cpu_ns,

@@ -29,7 +29,7 @@ pub(crate) struct Meters {
     host: Vec<Reading>,
     /// When cycles were read, in nanoseconds, and how many had been counted.
     cycles: Vec<(u64, u64)>,
-    /// Of each thread: when, and the CPU time it had used, both in nanoseconds.
+    /// Readings of each thread: the time, and the CPU time it had used, both in nanoseconds.
     threads: BTreeMap<Tid, Vec<(u64, u64)>>,
 }
 
@@ -73,7 +73,7 @@ impl Meters {
         }
     }
 
-    /// What was used from `since_ns` to the last reading.
+    /// Usage from `since_ns` to the last reading.
     pub(crate) fn used(&self, since_ns: u64) -> Used {
         let vcpu_percent = self.vcpu_percent(since_ns);
         let cycles_per_s = rate(&self.cycles, since_ns).map(|per_ns| per_ns * 1e9);

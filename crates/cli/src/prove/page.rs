@@ -190,7 +190,7 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-/// What replay said of one figure, of B and of A.
+/// Predictions of replay for one figure, of B and of A.
 struct Predicted {
     figure: Figure,
     of: [Option<Prediction>; 2],

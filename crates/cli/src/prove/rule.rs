@@ -11,8 +11,8 @@ use haltwise_core::verify::loss::Losses;
 use haltwise_core::verify::settings::Settings;
 use haltwise_core::verify::{Setup, Sight};
 
-/// What this kernel carries, as the halts of a block show that was recorded under these parameters; `None`
-/// where nothing speaks for any change, or where it is known already.
+/// Backports of this kernel, as shown by the halts of a block that was recorded under these parameters; `None`
+/// where nothing indicates any change, or where the backports are known already.
 pub(super) fn carried(
     (version, arch): (Version, Arch),
     knobs: Knobs,

@@ -38,7 +38,7 @@ pub(crate) struct Scopes {
     pub(crate) are_all_vms: bool,
 }
 
-/// What came of the halts of each scope, by its place; the last is that of all other VMs.
+/// Totals of the halts of each scope, by the scope's place; the last is that of all other VMs.
 pub(crate) type Tallies = BTreeMap<usize, Tally>;
 
 impl Scopes {

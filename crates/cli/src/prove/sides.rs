@@ -1,4 +1,4 @@
-//! What both settings come to on this machine: on a host KVM's four parameters, in a guest the five of its governor.
+//! Values of both settings on this machine: on a host KVM's four parameters, in a guest the five of its governor.
 //!
 //! [`guest`] has what holds of a guest alone.
 

@@ -27,7 +27,7 @@ const DRAIN: Duration = Duration::from_millis(20);
 /// Between two looks at the host's counters, in blocks longer than [`SHORT_NS`].
 const LOOK_NS: u64 = 100_000_000;
 const SHORT_NS: u64 = 1_000_000_000;
-/// Of a block whose warm-up nobody gave, the first tenth.
+/// Without a given warm-up, a block's warm-up is its first tenth.
 const WARM_UP_PART: u64 = 10;
 
 #[derive(Debug)]
@@ -162,14 +162,14 @@ impl Watcher {
         };
         let ended_ns = clock::monotonic_ns();
         self.count(&mut block, ended_ns, true);
-        // What the kernel handed over last may lie in another CPU's buffer until the next drain.
+        // Events that the kernel handed over last may lie in another CPU's buffer until the next drain.
         std::thread::sleep(DRAIN);
         self.drain()?;
         self.place(&mut block, plan, group);
         Ok((end, self.finish(&block, plan, ended_ns)))
     }
 
-    /// What was recorded before belongs to no block.
+    /// Events recorded before the start belong to no block.
     fn begin(&mut self) -> Block {
         drop(self.drain());
         self.facts = Facts::default();

@@ -80,7 +80,7 @@ pub(crate) fn load(
     Ok((recording, ends))
 }
 
-/// What is known before the tables are read.
+/// Facts that are known before the tables are read.
 fn reported(info: &CaptureInfo) -> ReportedRecording {
     ReportedRecording {
         rung: info.rung,
@@ -180,7 +180,7 @@ fn last_seen(ledger: &Ledger) -> Option<u64> {
     accounts.chain(ledger.host.last_ns()).max()
 }
 
-/// What the recorder said of itself while it ran, where it could not say so at the end.
+/// Cost of the recorder as sampled while it ran, where the recorder could not report the cost at the end.
 fn sampled_cost(ledger: &Ledger) -> Option<Overhead> {
     Some(Overhead {
         recorder_cpu_ns: ledger.host.recorder_cpu_ns()?,

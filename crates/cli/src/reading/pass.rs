@@ -48,7 +48,7 @@ pub(crate) struct PassEnds {
 }
 
 impl PassEnds {
-    /// What broke while a table was read; its rows until then were handed out.
+    /// Error that broke off the reading of a table; its rows until then were handed out.
     pub(crate) fn broken(&self, table: Table) -> Option<&Broken> {
         let mut all = self.broken.iter();
         all.find(|(of, _)| *of == table).map(|(_, broken)| broken)

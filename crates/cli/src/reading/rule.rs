@@ -47,13 +47,13 @@ pub(crate) struct GivenHost {
     parameters: GivenParameters,
 }
 
-/// What halts are held against, and where it was taken from.
+/// Setup that halts are compared with, and where the setup was taken from.
 #[derive(Debug)]
 pub(crate) struct Setup {
     /// With all that it carries, told or found.
     pub(crate) kernel: Version,
     pub(crate) arch_origin: Origin,
-    /// What was found of what it carries; `None` where that was told, or nothing could be found.
+    /// Changes found in the kernel; `None` where they were given, or nothing could be found.
     pub(crate) carried: Option<Carried>,
     pub(crate) core: verify::Setup,
     /// In the order of [`Parameter::HOST`].
@@ -161,7 +161,7 @@ impl Setup {
     }
 }
 
-/// What the capture says of it, where that holds: it was found under what is recorded.
+/// The capture's record of changes in the kernel, where valid: it was found under the recorded settings.
 fn kept(info: &CaptureInfo, given: &GivenHost, setup: &Setup) -> Option<Carried> {
     let is_recorded = info.host.kernel_release.parse::<Version>() == Ok(setup.kernel)
         && prices::arch_of(info) == setup.core.arch
@@ -236,7 +236,7 @@ impl KernelSought {
         })
     }
 
-    /// What was found once the halts were read.
+    /// Version found once the halts were read.
     pub(crate) fn finish(self, ends: &PassEnds) -> Version {
         let unread = ends.halts == 0 && ends.broken(Table::Halts).is_some();
         match self.tried.filter(|_| !unread) {

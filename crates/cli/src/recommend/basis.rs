@@ -1,4 +1,4 @@
-//! What a recommendation rests on: `tune` ends with it, and the page of `report --html` says the same.
+//! Basis of a recommendation: `tune` ends with it, and the page of `report --html` says the same.
 
 use haltwise_core::replay::Doubts;
 
@@ -67,8 +67,8 @@ fn doubts(view: &TuneResult) -> Vec<Line> {
     said
 }
 
-/// Of the halts that judge, those of which something is assumed. Sleeps are those of the best setting that
-/// was found: that is what its figures hang on.
+/// Validated halts of which something is assumed. Sleeps are those of the best setting found, because the figures
+/// of the setting depend on them.
 fn assumed(view: &TuneResult) -> Vec<Line> {
     let basis = &view.basis;
     let doubts = Doubts {
@@ -81,7 +81,7 @@ fn assumed(view: &TuneResult) -> Vec<Line> {
     of_halts(&doubts, basis.judged_halts, "the validated halts", under)
 }
 
-/// What the recommendation does not stand on.
+/// Data on which the recommendation is not based.
 fn left_out(basis: &TuneBasis) -> Vec<Line> {
     let others = [
         (

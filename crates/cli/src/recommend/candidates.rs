@@ -61,7 +61,7 @@ pub(crate) enum Extent {
 }
 
 impl TuneRequest {
-    /// What is sought where the command line says no more than a goal.
+    /// Request of a command line that gives no more than a goal.
     pub(crate) fn of_goal(goal: GoalName, vms: Option<Vec<VmIndex>>) -> Self {
         Self {
             goal,
@@ -94,7 +94,7 @@ pub(crate) struct Candidates {
     pub(crate) best_policy: Option<(String, Played)>,
     /// No polling against what is in force, if [`Extent::WithOff`] asks for it.
     pub(crate) off: Option<Comparison>,
-    /// What the host's CPUs were idle, in % of one CPU.
+    /// Idle time of the host's CPUs, in % of one CPU.
     pub(crate) idle_cpu_percent: Option<f64>,
     /// Tasks waited for CPUs: no setting that polls more is recommended.
     pub(crate) contended: bool,
@@ -178,7 +178,7 @@ pub(crate) fn search(
     })
 }
 
-/// What is asked for first, then every goal that has a name.
+/// The requested goal first, then every goal that has a name.
 pub(super) fn goals(
     request: &TuneRequest,
     known: &Known,
@@ -203,7 +203,7 @@ pub(super) fn goals(
     [request.goal, density, balanced, latency].map(goal)
 }
 
-/// What the host's CPUs were idle while recorded, in % of one CPU; `None` where that was not sampled.
+/// Idle time of the host's CPUs while recorded, in % of one CPU; `None` where it was not sampled.
 pub(super) fn idle_cpu_percent(opened: &Opened) -> Option<f64> {
     let samples = &opened.host_samples().rows;
     let (first, last) = (samples.first()?, samples.last()?);

@@ -67,7 +67,7 @@ pub(super) fn search(
         vm.is_some_and(|vm| settable.contains(&vm))
     });
     let aim = &advice.goal.aim;
-    // What it would gain is said all the same.
+    // The gain is reported even if no ceiling can be set.
     let settable = if can_any { settable } else { all() };
     let found = caps::search(inputs, of, &base(of, advice), (aim, &settable), pool)?;
     Ok(found.map(|caps| {

@@ -1,5 +1,5 @@
-//! What stands beside a recommendation: how it compares with other settings and other rules, and what
-//! reaches whom. `tune` says it, and the page of `report --html` says the same.
+//! Comparison of a recommendation with other settings and other rules, and which settings
+//! reach which VMs. `tune` prints it, and the page of `report --html` says the same.
 
 use haltwise_core::replay::GoalName;
 use haltwise_core::stats::Interval;
@@ -17,7 +17,7 @@ use crate::words::some;
 
 pub(crate) const CAPS: &str = "A ceiling for each VM";
 
-/// What is set now, and for whom it is not.
+/// Setting in force, and for how many vCPUs it is not.
 pub(crate) fn in_force(view: &TuneResult, played: &PlayedSettings) -> String {
     let mut text = format!("Current: {}.", say::setting(&view.in_force));
     if played.is_default_in_force {
@@ -66,7 +66,7 @@ pub(crate) fn distance(played: &PlayedSettings) -> Option<String> {
     ))
 }
 
-/// What a ceiling for each VM would add, in a sentence or two.
+/// Gain from a ceiling for each VM, in a sentence or two.
 pub(crate) fn caps(played: &PlayedSettings) -> Option<String> {
     let own = played.caps.as_ref()?;
     if own.cost_share.value >= 0.0 {

@@ -42,12 +42,12 @@ figures! {
         pub(crate) halts: u64 = Count,
         /// Halts of which it is not.
         pub(crate) gap_unknown: u64 = Count,
-        /// What was counted of the current setting. Each of the three lies between two ends, wherever in its bucket
+        /// Counts of the current setting. Each of the three lies between two ends, wherever in its bucket
         /// each gap lay.
         pub(crate) in_force: BoundedFigures = Record(BoundedFigures::FIGURES),
-        /// What the threshold comes to.
+        /// Figures of the threshold.
         pub(crate) threshold: BoundedFigures = Record(BoundedFigures::FIGURES),
-        /// What not polling comes to.
+        /// Figures of not polling.
         pub(crate) off: BoundedFigures = Record(BoundedFigures::FIGURES),
     }
 
@@ -69,7 +69,7 @@ figures! {
     }
 }
 
-/// What becomes of goals of single VMs.
+/// Note on goals of single VMs.
 const NO_VM_GOALS: &str = "Goals of single VMs have no effect here: the histograms are evaluated for all VMs together. \
                            Record with --mode full.";
 
@@ -385,7 +385,7 @@ pub(crate) fn show(page: &mut Page, view: &CountedSettings) {
 }
 
 impl CountedSettings {
-    /// What a plan expects; `None` where it is not known how long halts polled.
+    /// Expected effects for a plan; `None` where it is not known how long halts polled.
     pub(crate) fn expected(&self) -> Option<Expected> {
         let (own, other) = (&self.threshold, &self.in_force);
         let effect = |before: f64, low: f64, high: f64| Effect {

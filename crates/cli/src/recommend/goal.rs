@@ -1,4 +1,4 @@
-//! What latency is worth, to all VMs and to single ones.
+//! Worth of latency, to all VMs and to single ones.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::offered::Offered;
 use crate::page::harmless;
 use crate::reading::select;
 
-/// What latency is worth, as the command line says it.
+/// Weight of latency, as given on the command line.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Weight {
     /// How much latency counts against CPU time: density, balanced or latency
@@ -50,7 +50,7 @@ struct GoalFor {
 }
 
 impl Goals {
-    /// What holds for VMs without a goal of their own.
+    /// Goal of VMs without a goal of their own.
     pub(crate) fn of_all(&self) -> Result<GoalName, Failure> {
         let mut of_all = self.goals.iter().filter(|it| it.vm.is_none());
         let goal = of_all.next().map_or(GoalName::Balanced, |it| it.goal);
@@ -121,7 +121,7 @@ pub(crate) const GOAL: Offered<GoalName> = Offered {
     read: named,
 };
 
-/// What a shell offers; a VM may stand before it.
+/// Values that a shell offers; a VM may stand before each.
 const GOALS: Offered<GoalFor> = Offered {
     names: NAMES,
     read: goal,

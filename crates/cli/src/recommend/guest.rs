@@ -56,7 +56,7 @@ pub(crate) struct GuestCandidates {
     pub(crate) shared: Others,
     /// With all figures: in force, default, the choice (if any), off, the host, the others, in this order.
     pub(crate) rows: Vec<(GuestRow, Played)>,
-    /// What a halt costs at the least, in nanoseconds.
+    /// Least cost of a halt, in nanoseconds.
     pub(crate) least_ns: f64,
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn search(
     found(inputs, (known, price), kernel, &goals, others)
 }
 
-/// What is known of those who share the host with the guest.
+/// Facts about others that share the host with the guest.
 #[derive(Debug)]
 pub(crate) struct Others {
     /// Share of the time in which the guest wanted its CPUs, polling included, that its host gave to others.
@@ -277,7 +277,7 @@ impl OfHost {
     }
 }
 
-/// What else a guest may do with its idle CPUs. Its kernel's governors are those of its version.
+/// Alternatives for the idle CPUs of a guest. Its kernel's governors are those of its version.
 fn alternatives(version: Version) -> Vec<(GuestRow, String)> {
     let kernel = version.with(Backports::NONE);
     let mut all = vec![(GuestRow::Menu, format!("menu:kernel={kernel}"))];
@@ -324,7 +324,7 @@ fn stolen_of_wanted(opened: &Opened, inputs: &Inputs) -> Option<f64> {
     stolen(opened, haltwise_core::stats::total(polled))
 }
 
-/// Of the time in which the guest wanted its CPUs, polls of this length included, the share that its host gave to
+/// Share of the time in which the guest wanted its CPUs, polls of this length included, that its host gave to
 /// others.
 pub(crate) fn stolen(opened: &Opened, polled_ns: u64) -> Option<f64> {
     let samples = &opened.host_samples().rows;

@@ -64,7 +64,7 @@ fn of(info: &CaptureInfo, is_it: impl Fn(&Vcpu) -> bool) -> BTreeSet<(VmIndex, V
     vcpus.map(|vcpu| (vcpu.vm, vcpu.id)).collect()
 }
 
-/// What of a recommendation a host can set where no VM follows `halt_poll_ns`: the parameters that hold for
+/// Part of a recommendation that a host can set where no VM follows `halt_poll_ns`: the parameters that hold for
 /// VMs with a ceiling of their own too.
 pub(crate) fn without_ceiling(recommended: Values, in_force: &Values) -> Option<Values> {
     let mut rest = recommended;

@@ -1,4 +1,4 @@
-//! What a search has to say, in words.
+//! Result of a search, in words.
 
 use haltwise_core::kvm::Rule;
 use haltwise_core::kvm::ceiling::CeilingRule;
@@ -160,7 +160,7 @@ pub(crate) fn change(part: f64) -> String {
     }
 }
 
-/// What stands between a change and what it is compared with.
+/// Word between a change and the value that it is compared with.
 pub(crate) fn than(part: f64) -> &'static str {
     if part.abs() < 5e-5 { "as" } else { "than" }
 }
@@ -287,7 +287,7 @@ fn without_choice(advice: &Advice) -> String {
 /// The share of polls cut short from which on it is said first.
 const CUTS: f64 = 0.05;
 
-/// What must be known beside the recommendation.
+/// Notes that must accompany the recommendation.
 pub(crate) fn notes(candidates: &Candidates) -> Vec<String> {
     let mut notes = Vec::new();
     let (inputs, in_force) = (&candidates.inputs, &candidates.of.in_force);

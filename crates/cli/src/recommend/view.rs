@@ -1,4 +1,4 @@
-//! What a search says: each figure with its name, unit and meaning.
+//! Result of a search: each figure with its name, unit and meaning.
 
 use std::collections::BTreeMap;
 
@@ -52,14 +52,14 @@ figures! {
     pub(crate) struct TuneResult {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
-        /// What it rests on.
+        /// Basis that it rests on.
         pub(crate) basis: TuneBasis = Record(TuneBasis::FIGURES),
-        /// What was asked for.
+        /// Goal that was asked for.
         pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES),
         /// VMs with a goal of their own: the settings of the host are chosen by the sum of what the halts of all
         /// VMs cost, each by its own goal. Empty for a capture of counts, in which such goals have no effect.
         pub(crate) vm_goals: Vec<VmGoal> = List(VmGoal::FIGURES),
-        /// What to do, in a word.
+        /// Action to take, in a word.
         pub(crate) verdict: &'static str = Word,
         /// Whether a setting is to be written.
         pub(crate) changes: bool = Flag,
@@ -67,21 +67,21 @@ figures! {
         pub(crate) follows: bool = Flag,
         /// Why, in a sentence.
         pub(crate) reason: String = Word,
-        /// What must be known beside it, each a sentence or two.
+        /// Facts that must be known beside it, each a sentence or two.
         pub(crate) notes: Vec<String> = Words,
         /// The setting in force when recorded.
         pub(crate) in_force: Values = Object,
         /// The setting to write; `null` to leave it.
         pub(crate) recommended: Option<Values> = Object,
-        /// What was found by playing each halt; `null` for a capture of counts.
+        /// Results of playing each halt; `null` for a capture of counts.
         pub(crate) played: Option<PlayedSettings> = Record(PlayedSettings::FIGURES),
-        /// What histograms show; `null` for all other captures.
+        /// Findings that histograms show; `null` for all other captures.
         pub(crate) counted: Option<CountedSettings> = Record(CountedSettings::FIGURES),
         /// How to write by hand what differs from `in_force`.
         pub(crate) commands: Vec<String> = Words,
     }
 
-    /// What was found by playing each halt.
+    /// Results of playing each halt.
     pub(crate) struct PlayedSettings {
         /// How many settings were evaluated.
         pub(crate) looked_at: usize = Count,
@@ -92,7 +92,7 @@ figures! {
         pub(crate) against_in_force: Option<Comparison> = Record(COMPARISON),
         /// It less the kernel's default, likewise.
         pub(crate) against_default: Option<Comparison> = Record(COMPARISON),
-        /// What is in force is the kernel's default.
+        /// The setting in force is the kernel's default.
         pub(crate) is_default_in_force: bool = Flag,
         /// The settings that are always shown, with their figures.
         pub(crate) rows: Vec<SettingFigures> = List(SettingFigures::FIGURES),
@@ -105,7 +105,7 @@ figures! {
         pub(crate) front: Vec<SettingPoint> = List(SettingPoint::FIGURES),
         /// Candidates that looked better and were not taken.
         pub(crate) rejected: Vec<RejectedSetting> = List(RejectedSetting::FIGURES),
-        /// What ceilings of VMs would come to, each VM by its own goal, within the limit of polling; `null` with
+        /// Outcome that ceilings of VMs would have, each VM by its own goal, within the limit of polling; `null` with
         /// fewer than two VMs, with `--ceilings none`, and where the gain depends on what was not recorded.
         pub(crate) caps: Option<VmCeilings> = Record(VmCeilings::FIGURES),
     }
@@ -146,7 +146,7 @@ figures! {
         /// Validated halts that under `choice` sleep for a length of which fewer than sixteen wake-ups were
         /// recorded, and wake as calibrated or given.
         pub(crate) latency_calibrated: u64 = Count,
-        /// What the host's CPUs were idle while recorded; no setting that polls for more on top of what was recorded
+        /// Idle time of the host's CPUs while recorded; no setting that polls for more on top of what was recorded
         /// is considered. `null` where it was not sampled.
         pub(crate) idle_cpu_percent: Option<f64> = CpuPercent,
         /// Halts left out by stretches of time, because there were too many to keep.
@@ -212,11 +212,11 @@ figures! {
     pub(crate) struct GoalAdvice {
         /// For what.
         pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES),
-        /// What to do, in a word.
+        /// Action to take, in a word.
         pub(crate) verdict: &'static str = Word,
         /// Whether a setting is to be written.
         pub(crate) changes: bool = Flag,
-        /// What to do, with the setting: `leave`, `off`, `prove off`.
+        /// Action to take, with the setting: `leave`, `off`, `prove off`.
         pub(crate) advice: String = Word,
         /// The setting to take or to prove, else the one in force.
         pub(crate) setting: Values = Object,
@@ -224,7 +224,7 @@ figures! {
         pub(crate) poll_cpu_percent: f64 = CpuPercent "polling",
         /// Mean wake-up latency under it.
         pub(crate) latency_mean_ns: f64 = MeanNanos "latency",
-        /// What it changes of the cost, as a share of the cost in force; `null` where nothing is to be taken or proved.
+        /// Change of the cost by it, as a share of the cost in force; `null` where nothing is to be taken or proved.
         pub(crate) cost_share: Option<Interval> = Record(INTERVAL),
     }
 
@@ -262,7 +262,7 @@ figures! {
         pub(crate) setting: Values = Object,
         /// VM by VM; last, without a name, those that follow `halt_poll_ns`.
         pub(crate) vms: Vec<VmCeiling> = List(VmCeiling::FIGURES),
-        /// What they change of the cost against the one setting, as a share of it.
+        /// Change of the cost by them against the one setting, as a share of it.
         pub(crate) cost_share: Interval = Record(INTERVAL),
         /// They and the parameters that go with them, less what is in force.
         pub(crate) against_in_force: Comparison = Record(COMPARISON),
@@ -270,7 +270,7 @@ figures! {
         pub(crate) poll_cpu_percent: f64 = CpuPercent,
         /// The same, mean wake-up latency.
         pub(crate) latency_mean_ns: f64 = MeanNanos,
-        /// What a halt costs, all VMs together.
+        /// Cost of a halt, all VMs together.
         pub(crate) costs: Costs = Record(HALT_COSTS),
         /// How much of what the oracle would save on what is in force the one setting saves.
         pub(crate) one_of_oracle: Option<f64> = Real,
@@ -285,9 +285,9 @@ figures! {
         pub(crate) name: Option<String> = Name "VM",
         /// Its VMM's process.
         pub(crate) pid: Option<u32> = Number,
-        /// What it is to be good at.
+        /// Goal: what it is to be good at.
         pub(crate) goal: String = Word "goal",
-        /// What a nanosecond of latency is worth to it, in nanoseconds of CPU.
+        /// Value to it of a nanosecond of latency, in nanoseconds of CPU.
         pub(crate) lambda: f64 = Real,
         /// The ceiling.
         pub(crate) ceiling_ns: u32 = Nanos "ceiling",
@@ -299,7 +299,7 @@ figures! {
 }
 
 figures! {
-    /// What a halt costs, by the VM's own goal.
+    /// Costs of a halt, by the VM's own goal.
     const HALT_COSTS: Costs {
         /// Under what was in force when recorded.
         current_ns: f64 = MeanNanos "current",
@@ -327,7 +327,7 @@ figures! {
 }
 
 impl HaltFigures {
-    /// Of an outcome; `bound` is what a halt costs at the least.
+    /// Figures of an outcome; `bound` is the least cost of a halt.
     pub(crate) fn new(played: &Played, bound: Option<f64>, wall: &Wall, cost: &Cost) -> Self {
         let Played { outcome, sums } = played;
         let cost_ns_per_halt = sums.cost_per_halt_ns(cost);

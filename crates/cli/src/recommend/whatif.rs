@@ -17,7 +17,7 @@ const VMS: usize = 12;
 pub(crate) struct WhatIf {
     pub(crate) grid: whatif::WhatIf,
     pub(crate) reach: Reach,
-    /// What a halt costs, by the goal that was asked for.
+    /// Cost of a halt, by the requested goal.
     pub(crate) cost: Cost,
     pub(crate) wall: Wall,
     pub(crate) in_force: (Knobs, Sums),

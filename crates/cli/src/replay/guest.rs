@@ -1,11 +1,11 @@
-//! What a policy of the guest is worth, in words: what it spares, from which price of an exit it costs less
+//! Value of a policy of the guest, in words: what it saves, from which price of an exit it costs less
 //! than polling in the host, and how far it polled on where other tasks wanted the CPU.
 
 use super::view::{GuestPolling, HaltCosts, HaltGroup, PlayedPolicy};
 use crate::number::{count, nanos_f64, percent};
 use crate::prices::price::Price;
 
-/// What there is to say; `None` of a policy of the host.
+/// Value of the policy, in words; `None` for a policy of the host.
 pub(super) fn worth(group: &HaltGroup, played: &PlayedPolicy, price: &Price) -> Option<String> {
     let in_guest = played.in_guest.as_ref()?;
     let row = &played.from_zero;

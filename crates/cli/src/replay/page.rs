@@ -1,5 +1,5 @@
-//! What is shown of a replay: a row for each VM, two tables for the host and for each VM asked for, what is
-//! bistable, and what it all rests on.
+//! A replay as shown: a row for each VM, two tables for the host and for each VM asked for, what is
+//! bistable, and the basis of all figures.
 
 use haltwise_core::replay::Doubts;
 use haltwise_document::{Document, Prose, Rows, Unit, Untrusted, prose};

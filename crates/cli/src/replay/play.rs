@@ -103,7 +103,6 @@ pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, 
     })
 }
 
-/// What the first pass finds out.
 struct First {
     kernel: KernelSought,
     survey: Survey,

@@ -1,4 +1,4 @@
-//! What was played, added up by VM and by vCPU.
+//! Results of a replay, added up by VM and by vCPU.
 
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::VmIndex;

@@ -30,7 +30,6 @@ figures! {
         pub(crate) host: HaltGroup = Record(HaltGroup::FIGURES),
     }
 
-    /// What the figures rest on.
     pub(crate) struct ReplayBasis {
         #[serde(flatten)]
         pub(crate) model: Model = Flat(Model::FIGURES),
@@ -65,7 +64,7 @@ figures! {
         pub(crate) halts: u64 = Count,
         /// Median gap: from the halt to its wake event.
         pub(crate) gap_p50_ns: Option<u64> = Nanos,
-        /// What was recorded.
+        /// Costs that were recorded.
         pub(crate) recorded: HaltCosts = Record(HaltCosts::FIGURES),
         /// Under each policy.
         pub(crate) played: Vec<PlayedPolicy> = List(PlayedPolicy::FIGURES),
@@ -92,11 +91,11 @@ figures! {
         /// The same as late as they may be: of sleeps that hardly occurred, twice the calibrated, or a quarter
         /// longer than recorded.
         pub(crate) late_wakes: Option<OtherWakes> = Record(OtherWakes::FIGURES),
-        /// What polling in the guest is worth; `null` for policies of the host.
+        /// Worth of polling in the guest; `null` for policies of the host.
         pub(crate) in_guest: Option<GuestPolling> = Record(GuestPolling::FIGURES),
     }
 
-    /// What would change with other wake-ups.
+    /// Figures that would change with other wake-ups.
     pub(crate) struct OtherWakes {
         /// Polls that ended in a wake.
         pub(crate) successful_polls: u64 = Count,
@@ -195,7 +194,7 @@ figures! {
 }
 
 impl HaltGroup {
-    /// What was recorded and each policy, one that has two steady states twice.
+    /// Lines of the recording and of each policy; a policy that has two steady states twice.
     pub(crate) fn lines(&self) -> Vec<ReplayLine> {
         let line = |policy: &str, start, costs: &HaltCosts| ReplayLine {
             name: self.name.clone(),

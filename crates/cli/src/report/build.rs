@@ -26,7 +26,7 @@ use crate::usage::CpuFigures;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// What a table has: no lists over time and length, which of many VMs would be most of the memory.
+    /// Contents of a table: no lists over time and length, which would be most of the memory with many VMs.
     Table,
     Whole,
 }
@@ -132,7 +132,7 @@ pub(crate) struct Time {
 }
 
 impl Time {
-    /// Of so many vCPUs, all of them there for so long.
+    /// Time of `vcpus` vCPUs, all of them there for `span_ns`.
     pub(crate) fn of(halted: Parts, span_ns: u64, vcpus: usize) -> Self {
         Self {
             span_ns,

@@ -1,4 +1,4 @@
-//! What a report says of itself, on every kind of page: losses, gaps, cost, accuracy.
+//! Remarks of a report on itself, on every kind of page: losses, gaps, cost, accuracy.
 
 use haltwise_core::recording::{MOST_WAITING_BYTES, Mode, Rung};
 use haltwise_document::{Document, Prose, Untrusted, prose};
@@ -73,7 +73,7 @@ pub(crate) fn recorded(report: &Report, most: usize) -> Document {
     document
 }
 
-/// What was lost, and where, the first places of them.
+/// Losses, and the first of the places where they occurred.
 fn lost(report: &Report, most: usize) -> Prose {
     let recording = &report.recording;
     if recording.lost == 0 {

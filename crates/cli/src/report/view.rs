@@ -1,4 +1,4 @@
-//! What a report says: each figure with its name, unit and meaning.
+//! Result of a report: each figure with its name, unit and meaning.
 
 use haltwise_core::account::Spread;
 use haltwise_core::account::idle::StateUse;
@@ -37,7 +37,7 @@ figures! {
         pub(crate) recording: ReportedRecording = Record(ReportedRecording::FIGURES),
         /// The host, and the account of all halts.
         pub(crate) host: ReportedHost = Record(ReportedHost::FIGURES),
-        /// What [`tune`](tune-json.md) recommends for KVM's parameters by the goal balanced: `goal` (`name`,
+        /// Recommendation of [`tune`](tune-json.md) for KVM's parameters by the goal balanced: `goal` (`name`,
         /// `lambda`, `max_poll_cpu_percent`), `verdict`, `changes`, `follows`, `reason`, `in_force` and
         /// `recommended` as there; `cost_share`: what the best setting that was found changes of the cost in force,
         /// with `value`, `low` and `high`; `figures`: `setting`, `poll_cpu_percent`, `latency_mean_ns` and
@@ -75,11 +75,11 @@ figures! {
         pub(crate) lost: u64 = Count,
         /// The same by place.
         pub(crate) lost_by_place: Vec<ReportedLoss> = List(ReportedLoss::FIGURES),
-        /// What this recording cannot hold.
+        /// Fields that this recording cannot hold.
         pub(crate) missing: Vec<Missing> = List(MISSING),
-        /// What else the reader of the capture found.
+        /// Other findings of the reader of the capture.
         pub(crate) notes: Vec<String> = Words,
-        /// What the recorder cost: `recorder_cpu_ns`, `bpf_cpu_ns`, `recorder_rss_bytes`, `added_ns_per_halt`,
+        /// Cost of the recorder: `recorder_cpu_ns`, `bpf_cpu_ns`, `recorder_rss_bytes`, `added_ns_per_halt`,
         /// where exits were counted `added_ns_per_exit`, and `most_waiting_bytes` of records that waited in memory.
         pub(crate) overhead: Option<Overhead> = Object,
     }
@@ -143,7 +143,7 @@ figures! {
     pub(crate) struct ReportedVm {
         /// The VM's row in the capture.
         pub(crate) index: u32 = Number,
-        /// What its VMM calls it.
+        /// Name that its VMM uses for it.
         pub(crate) name: String = Name "VM",
         /// Its other names, as far as there are any: `domain` (what its VMM was given), `uuid`, `vmid` (Proxmox VE),
         /// `pod` and `pod_uid` (KubeVirt), `cgroup`; `null` where none is known.
@@ -237,7 +237,7 @@ figures! {
         pub(crate) window: WindowFigures = Record(WindowFigures::FIGURES),
         /// Ceilings in force, lowest first.
         pub(crate) ceilings: Vec<CeilingFigures> = List(CeilingFigures::FIGURES),
-        /// What the account says about polling: see above.
+        /// Statement of the account about polling: see above.
         pub(crate) worth: Worth = Object,
         /// Shares of halts that lack a field.
         pub(crate) unknown: UnknownFigures = Record(UnknownFigures::FIGURES),
@@ -256,7 +256,7 @@ figures! {
         pub(crate) cut: Option<u64> = Count,
         /// Halts that did not poll.
         pub(crate) not_polled: Option<u64> = Count,
-        /// What the times of polls are: `exact`, or a bound (`at least`, `at most`, `about`) where it was not
+        /// Accuracy of the times of polls: `exact`, or a bound (`at least`, `at most`, `about`) where it was not
         /// recorded of more than one in 32 halts whether or how long they polled.
         pub(crate) bound: &'static str = Name,
         /// CPU time spent polling.
@@ -304,7 +304,7 @@ figures! {
         pub(crate) grows: u64 = Count,
         /// Calls of shrink.
         pub(crate) shrinks: u64 = Count,
-        /// What the newest halt left behind.
+        /// Window that the newest halt left behind.
         pub(crate) now_ns: Option<u32> = Nanos,
         /// Length of a slot.
         pub(crate) slot_ns: u64 = Nanos,
@@ -360,7 +360,7 @@ figures! {
     const IDLE_STATE: StateUse {
         /// Its number.
         state: u32 = Number "state",
-        /// What its driver calls it.
+        /// Name that its driver uses for it.
         name: String = Name "name",
         /// How its driver describes it.
         description: String = Name "description",

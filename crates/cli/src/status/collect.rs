@@ -97,7 +97,7 @@ fn remarks(root: &Root, lines: &[Line]) -> Vec<String> {
     all.chain(next).map(|it| it.finding.to_string()).collect()
 }
 
-/// What is recorded, or why nothing of it is known.
+/// Snapshot of the recorded settings, or why nothing is known of them.
 fn look(root: &Root) -> Result<Result<Snapshot, String>, Failure> {
     match Snapshot::read(root) {
         Ok(Some(look)) => Ok(Ok(look)),
@@ -111,7 +111,7 @@ fn look(root: &Root) -> Result<Result<Snapshot, String>, Failure> {
     }
 }
 
-/// What is held, by the apply that set it last, newest first.
+/// Settings that are held, by the apply that set them last, newest first.
 fn steps(
     root: &Root,
     baseline: &Baseline,
@@ -169,7 +169,7 @@ fn journal(root: &Root, look: &Result<Snapshot, String>) -> Journal {
     }
 }
 
-/// What a parameter is when it was never set; of KVM's, on this kernel, if that is known.
+/// Default of a parameter; of KVM's, on this kernel, if that is known.
 fn default(kvm: Option<&Knobs>, parameter: Parameter) -> Option<u32> {
     let kvm = kvm.map_or_else(Values::default, |kvm| Values::from(*kvm));
     kvm.over(Params::default()).get(parameter)

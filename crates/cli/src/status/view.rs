@@ -1,4 +1,4 @@
-//! What status says, as data: the JSON of `--json`.
+//! Status as data: the JSON of `--json`.
 
 use serde::Serialize;
 
@@ -11,17 +11,17 @@ pub(crate) struct Status {
     pub(crate) schema: u32,
     pub(crate) kernel: String,
     pub(crate) knobs: Vec<KnobView>,
-    /// What is set, by the apply that set it last, newest first.
+    /// Settings in force, by the apply that set them last, newest first.
     pub(crate) steps: Vec<StepView>,
     pub(crate) persisted: Vec<Persisted>,
     /// Remarks in words: settings without effect, likely slips, and changes by the next boot.
     pub(crate) remarks: Vec<String>,
-    /// What we had set and somebody else has since, in words.
+    /// Settings of haltwise that somebody else has changed since, in words.
     pub(crate) theirs: Vec<String>,
     pub(crate) vms: Vec<VmView>,
     pub(crate) vms_unwatched: Option<String>,
     pub(crate) journal: Journal,
-    /// What `haltwise pilot` said last; `null` if none has run.
+    /// Last status of `haltwise pilot`; `null` if none has run.
     pub(crate) pilot: Option<PilotStatus>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct KnobView {
     pub(crate) name: &'static str,
     /// `null` where this kernel has none.
     pub(crate) value: Option<u32>,
-    /// What an upstream kernel of this version sets; `null` where that is not known.
+    /// Default of an upstream kernel of this version; `null` where the default is not known.
     pub(crate) default: Option<u32>,
     /// `haltwise`, `default` (as the kernel sets it), `other`, or `unknown` without the journal.
     pub(crate) set_by: &'static str,
@@ -40,28 +40,28 @@ pub(crate) struct KnobView {
     pub(crate) step: Option<u64>,
 }
 
-/// What an apply has set and no later one has set anew.
+/// Settings of an apply that no later apply has set anew.
 #[derive(Debug, Serialize)]
 pub(crate) struct StepView {
     pub(crate) step: u64,
     /// RFC 3339, UTC.
     pub(crate) time: String,
     pub(crate) who: String,
-    /// What it was before the first apply, and what it was set to.
+    /// Values before the first apply, and the values that were set.
     pub(crate) turns: Vec<ChangeView>,
     pub(crate) unknown: Vec<UnknownView>,
-    /// What was modified externally since.
+    /// Settings modified externally since.
     pub(crate) gone: Vec<String>,
     pub(crate) persists: bool,
     /// The command that restores what was before.
     pub(crate) undo: String,
 }
 
-/// What a VMM, or the agent in a guest, does not say the value of.
+/// A setting whose value a VMM, or the agent in a guest, does not report.
 #[derive(Debug, Serialize)]
 pub(crate) struct UnknownView {
     pub(crate) name: String,
-    /// What it was before the first apply.
+    /// Value before the first apply.
     pub(crate) old: Option<String>,
     pub(crate) set: Option<String>,
     /// Why its value is not known.

@@ -1,4 +1,4 @@
-//! What a verb prints and says, kept for a caller in the same process instead. Only for the thread that asks.
+//! Output and messages of a verb, kept for a caller in the same process instead. Only for the thread that asks.
 
 use std::cell::RefCell;
 
@@ -6,7 +6,7 @@ use std::cell::RefCell;
 pub(crate) struct Printed {
     /// The result, as it would have gone to stdout.
     pub(crate) result: Vec<u8>,
-    /// What was said of the work, as it would have gone to stderr.
+    /// Messages about the work, as they would have gone to stderr.
     pub(crate) said: Vec<String>,
 }
 

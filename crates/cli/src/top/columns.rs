@@ -23,7 +23,7 @@ pub(crate) enum Column {
     P99,
     Window,
     Ceiling,
-    /// What the pilot does with the VM.
+    /// Action of the pilot on the VM.
     Pilot,
     Saved,
     Exits,
@@ -86,7 +86,7 @@ impl Column {
         COLUMNS[self as usize].2
     }
 
-    /// What it says, for the page of help; empty where its title says it.
+    /// Meaning of the column, for the page of help; empty where the title is enough.
     pub(crate) fn help(self) -> &'static str {
         match self {
             Self::Name => "the VM's name, or the vCPU and its thread",
@@ -141,7 +141,7 @@ impl Column {
         }
     }
 
-    /// What it says of a row. History is drawn, not said.
+    /// Text of the column for a row. History is drawn, not written.
     pub(crate) fn text(self, row: &TopRow) -> String {
         let Figures {
             vcpus,

@@ -74,7 +74,7 @@ fn lines(model: &Model, theme: Theme, width: usize, height: usize) -> Vec<Line<'
     lines
 }
 
-/// What the pilot says of a VM, where it says something and a table has room below.
+/// Remarks of the pilot on a VM, where there are any and a table has room below.
 fn of_pilot(model: &Model, vm: VmIndex, width: usize, height: usize) -> Vec<Line<'static>> {
     let said = model.step().and_then(|step| step.around.pilot.get(&vm));
     let said = said.map_or_else(String::new, |said| {

@@ -1,4 +1,4 @@
-//! What a row says in one step: rates, shares, percentiles. Declared here, and computed from core's accounts.
+//! Figures of a row in one step: rates, shares, percentiles. Declared here, and computed from core's accounts.
 
 use std::collections::BTreeMap;
 
@@ -104,7 +104,7 @@ impl CeilingRange {
     }
 }
 
-/// What [`CountedExits::counts`] says where KVM virtualises in software and reports no exits.
+/// Value of [`CountedExits::counts`] where KVM virtualises in software and reports no exits.
 pub(crate) const EMULATED: &str = "emulated-instructions";
 
 #[derive(Debug, Clone, PartialEq)]

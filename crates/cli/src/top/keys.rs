@@ -1,4 +1,4 @@
-//! What each key does: one table, from which the page of help is drawn too.
+//! Action of each key: one table, from which the page of help is drawn too.
 
 use super::input::Key;
 

@@ -190,7 +190,7 @@ impl Live {
             if !wanted || (self.gone.contains(&vm.index) && !acted) {
                 continue;
             }
-            // Of a process with many VMs once.
+            // A process with many VMs is read once.
             let process = processes.entry((vm.key.pid, vm.key.start_ticks));
             let threads: &Option<_> = process.or_insert_with(|| threads_of(&self.root, &vm.key));
             if threads.is_none() {

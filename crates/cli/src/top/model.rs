@@ -1,4 +1,4 @@
-//! What is looked at, and what each wish of the user makes of it. Pure: no clock, no terminal.
+//! The view, and the effect of each wish of the user on the view. Pure: no clock, no terminal.
 
 use haltwise_core::event::Vm;
 use haltwise_core::ids::{VcpuId, VmIndex};

@@ -14,10 +14,9 @@ pub(crate) struct Origin {
     pub(crate) rung: Rung,
     pub(crate) mode: Mode,
     pub(crate) clock: Clock,
-    /// What exits are called; `None` if they are not counted.
+    /// Names of the exits; `None` if exits are not counted.
     pub(crate) names: Option<Names>,
     pub(crate) missing: Vec<Missing>,
-    /// What else must be known of a capture.
     pub(crate) notes: Vec<String>,
     pub(crate) partial: bool,
 }

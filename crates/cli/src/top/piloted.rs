@@ -1,4 +1,4 @@
-//! What the pilot says of the VMs, where one runs: read from the state that it keeps.
+//! Remarks of the pilot on the VMs, where a pilot runs: read from the state that it keeps.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -35,7 +35,7 @@ impl Reader {
     }
 }
 
-/// What it says of these VMs. One process may run several: those are distinguished by their names.
+/// Remarks of the pilot on these VMs. One process may run several VMs, which their names distinguish.
 pub(crate) fn of(status: &PilotStatus, vms: &[Vm]) -> Piloted {
     let mut of_process: BTreeMap<u32, Vec<&PilotVm>> = BTreeMap::new();
     for vm in &status.vms {
@@ -51,7 +51,7 @@ pub(crate) fn of(status: &PilotStatus, vms: &[Vm]) -> Piloted {
     vms.iter().filter_map(of_vm).collect()
 }
 
-/// What is said of a VM, behind a first word, in so many columns.
+/// Paragraph about a VM, after a first word, in `width` columns.
 pub(crate) fn paragraph(first: &str, vm: &PilotVm, width: usize) -> String {
     let mut page = Page::new(width);
     text::vm(&mut page, first, vm);

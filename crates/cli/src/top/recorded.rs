@@ -34,7 +34,7 @@ const LOOK: u64 = 1 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Length {
-    /// So many nanoseconds, or more where the capture is long.
+    /// Length in nanoseconds; longer where the capture is long.
     Ns(u64),
     Whole,
 }
@@ -260,7 +260,7 @@ impl Reader {
     }
 }
 
-/// What a recorder says was lost in all, where its table says less.
+/// Adds the total losses that a recorder reports, where its table reports less.
 fn tell_totals<'a>(step: &mut Step, totals: impl Iterator<Item = (&'a String, &'a u64)>) {
     let time_ns = step.end_ns;
     let lost = Rc::make_mut(&mut step.around.lost);

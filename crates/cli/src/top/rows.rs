@@ -14,19 +14,19 @@ use crate::pilot_state::PilotVm;
 /// Characters of a name that are looked at; no screen shows more.
 const NAME: usize = 400;
 
-/// Of a VM none of whose vCPUs was in `KVM_RUN`.
+/// Remark on a VM none of whose vCPUs was in `KVM_RUN`.
 const NOT_RUNNING: &str = "not running: paused, not started or stopped after an error";
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TopRow {
     pub(crate) key: Key,
-    /// What it is called; steers no terminal.
+    /// Name of the row; steers no terminal.
     pub(crate) name: String,
     /// Why its halts cannot be seen, if they cannot; steers no terminal.
     pub(crate) blind: Option<String>,
     /// Its VM was paused and did not halt.
     pub(crate) paused: bool,
-    /// What the pilot says of it, if it is a VM.
+    /// Remarks of the pilot on the row, if the row is a VM.
     pub(crate) pilot: Option<Rc<PilotVm>>,
     pub(crate) figures: Figures,
 }
@@ -75,7 +75,7 @@ fn row(step: &Step, vm: &Vm, key: Key, name: String, names: Option<&Names>) -> T
     }
 }
 
-/// What could be given to no VM, or to no vCPU of this one, if there is any.
+/// Data that could be assigned to no VM, or to no vCPU of this one, if there is any.
 pub(crate) fn unplaced(step: &Step, vm: Option<VmIndex>, names: Option<&Names>) -> Option<TopRow> {
     let key = Key::Unplaced(vm);
     step.acted(key).then(|| TopRow {

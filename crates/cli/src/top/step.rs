@@ -113,7 +113,7 @@ pub(crate) struct Used {
 }
 
 impl Used {
-    /// What the scheduler has counted since the first look.
+    /// Counts of the scheduler since the first look.
     pub(crate) fn so_far(roster: &Roster) -> BTreeMap<Place, Self> {
         let mut used = BTreeMap::new();
         for vm in &roster.vms {

@@ -52,7 +52,7 @@ figures! {
         /// `halt_poll_ns_grow_start`, `halt_poll_ns_shrink`, and others that it has; the values are strings, as the
         /// kernel prints them.
         knobs: BTreeMap<String, String> = Object,
-        /// What watching cost.
+        /// Cost of watching.
         cost: WatchingCost = Record(WatchingCost::FIGURES),
         /// All halts, also those of no known VM.
         total: IntervalFigures = Record(IntervalFigures::FIGURES),
@@ -66,9 +66,9 @@ figures! {
         lost_in_all: u64 = Count,
         /// The same by place.
         lost_by_place: Vec<LossSoFar> = List(LossSoFar::FIGURES),
-        /// What is not known.
+        /// Fields that are not known.
         missing: Vec<Missing> = List(MISSING),
-        /// What else must be known of a capture, in words.
+        /// Other facts that must be known of a capture, in words.
         notes: Vec<String> = Words,
     }
 
@@ -104,7 +104,7 @@ figures! {
     struct WatchedVm {
         /// Its number within this output.
         index: u32 = Number,
-        /// What its operator calls it.
+        /// Name that its operator calls it by.
         name: String = Name,
         /// Its other names, as far as there are any: `domain` (what its VMM was given), `uuid`, `vmid` (Proxmox VE),
         /// `pod` and `pod_uid` (KubeVirt), `cgroup`; `null` where none is known.
@@ -118,7 +118,7 @@ figures! {
         /// Whether none of its vCPUs was in `KVM_RUN` when the interval ended: it is paused, not started, or stopped
         /// after an error; `null` where that is not known.
         paused: Option<bool> = Flag,
-        /// What the pilot said of it last, as in `vms` of [the pilot's state](pilot-json.md): its setting, since when, why,
+        /// Pilot's last report on it, as in `vms` of [the pilot's state](pilot-json.md): its setting, since when, why,
         /// and what that saved. `null` in a capture, where no pilot runs, and where its state cannot be read.
         pilot: Option<PilotVm> = Object,
         #[serde(flatten)]

@@ -149,8 +149,8 @@ fn expected_in_guest(view: &GuestTuneResult) -> Option<Expected> {
     ))
 }
 
-/// Of so many halts; cost of a halt, polling and latency before and after. An end of an interval is the difference
-/// itself where nothing bounds it.
+/// Expected effects for this many halts: cost of a halt, polling and latency before and after. An end of an interval is
+/// the difference itself where nothing bounds it.
 fn expected_of(halts: u64, against: &Comparison, before: [f64; 3], after: [f64; 3]) -> Expected {
     let effect = |nth: usize, interval: &Confidence| {
         let end = |end: f64| if end.is_finite() { end } else { interval.value };

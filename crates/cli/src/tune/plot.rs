@@ -4,7 +4,7 @@
 pub(super) struct Mark {
     pub(super) x: f64,
     pub(super) y: f64,
-    /// What marks it; later marks cover earlier ones.
+    /// Letter of the mark; later marks cover earlier ones.
     pub(super) letter: char,
 }
 

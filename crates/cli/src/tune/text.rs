@@ -69,7 +69,7 @@ fn head(page: &mut Page, view: &TuneResult) {
     }
 }
 
-/// What the plan sets, where it has ceilings of VMs.
+/// Settings of the plan, where it has ceilings of VMs.
 fn with_ceilings(view: &TuneResult) -> String {
     let own = view.ceilings().into_iter().flat_map(|own| &own.vms);
     let vms = plural(own.filter(|vm| vm.name.is_some()).count() as u64, "VM");

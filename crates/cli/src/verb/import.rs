@@ -10,7 +10,7 @@ use crate::exit::Outcome;
 use crate::import;
 use crate::reading::given::GivenParameters;
 
-/// What to import, and where to.
+/// Source and destination of an import.
 #[derive(Debug, Args)]
 #[command(
     about = "Convert ftrace, perf or trace-cmd output to a capture",

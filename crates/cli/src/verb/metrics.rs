@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     /// Only this VM, by a name, UUID, VMID or PID; may be repeated [default: all]
     #[arg(long = "vm", value_name = "PID|NAME")]
     vms: Vec<VmSelector>,
-    /// What to record: counts (histograms kept by BPF programs) or stats (KVM's
+    /// Data to record: counts (histograms kept by BPF programs) or stats (KVM's
     /// own statistics: no wake-up latencies; runs no code when a vCPU halts)
     #[arg(long, default_value = "counts", hide_possible_values = true, value_parser = Offered { names: &["counts", "stats"], read: mode })]
     mode: Mode,

@@ -19,7 +19,7 @@ use crate::recommend::goal::GOAL;
 use crate::terminal::{self, Width};
 use crate::time;
 
-/// What `haltwise --help` says of it.
+/// Description in `haltwise --help`.
 pub(crate) const ABOUT: &str = "Measure and tune the halt polling of KVM virtual machines
 
 Without a command, records the halts of all VMs for ten seconds, and prints the CPU \

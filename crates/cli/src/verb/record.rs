@@ -20,7 +20,7 @@ use crate::offered;
 use crate::reading::place::PIPE;
 use crate::time;
 
-/// What a ring keeps where only the other limit is named.
+/// Limits of a ring where only the other limit is named.
 const KEEP_NS: u64 = 24 * 3_600 * 1_000_000_000;
 const MOST_BYTES: u64 = 2 << 30;
 
@@ -84,7 +84,7 @@ pub(crate) struct Arguments {
     /// [default: the best available]
     #[arg(long = "source", value_name = "SOURCE", hide_possible_values = true, value_parser = offered::known::<Rung>(&["bpf", "tracepoints", "cpuidle"]))]
     rung: Option<Rung>,
-    /// What to record: full, counts or stats
+    /// Data to record: full, counts or stats
     ///
     /// full: a row for each halt; counts: histograms for each interval; stats: KVM's own
     /// statistics, or with --guest cpuidle's, which runs no code when a vCPU halts.

@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     /// Also count VM exits
     #[arg(long, conflicts_with = "dir")]
     exits: bool,
-    /// What to record on this host: counts (less overhead) or full
+    /// Data to record on this host: counts (less overhead) or full
     #[arg(long, default_value = "counts", conflicts_with = "dir", hide_possible_values = true, value_parser = offered::known::<Mode>(&["counts", "full"]))]
     mode: Mode,
     /// Source of events: bpf or tracepoints [default: the best available]
@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     rung: Option<Rung>,
 }
 
-/// What is printed where it is not the full screen.
+/// Output other than the full screen.
 #[derive(Debug, clap::Args)]
 struct Printed {
     /// Print one interval as text and exit; a capture counts as one interval

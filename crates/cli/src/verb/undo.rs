@@ -1,4 +1,4 @@
-//! What `haltwise undo` does: restores what was set before the first apply, and says what it left alone.
+//! Implementation of `haltwise undo`: restores the settings from before the first apply, and says what it left alone.
 
 mod text;
 

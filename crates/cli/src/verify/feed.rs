@@ -137,7 +137,7 @@ fn feed_to(
     })
 }
 
-/// What broke of the tables that are held against a rule.
+/// Errors of the tables that are compared with a rule.
 fn broken(ends: &PassEnds) -> Vec<String> {
     let tables = [Table::Halts, Table::WindowChanges];
     let broken = tables.iter().filter_map(|table| ends.broken(*table));

@@ -1,4 +1,4 @@
-//! What is shown of a verification.
+//! A verification as shown to the user.
 
 use haltwise_core::recording::Side;
 use haltwise_core::verify::tally::{Count, Transition};
@@ -204,7 +204,7 @@ fn result(document: &mut Document, view: &Verified) {
     document.table(table.finish());
 }
 
-/// What was not checked, and what was assumed.
+/// Unchecked parts, and assumptions.
 fn left_out(document: &mut Document, view: &Verified) {
     let reasons = view.reasons();
     if reasons.is_empty() {

@@ -23,7 +23,7 @@ figures! {
     pub(crate) struct Verified {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
-        /// What was read.
+        /// Capture that was read.
         pub(crate) capture: VerifiedCapture = Record(VerifiedCapture::FIGURES),
         /// The algorithm that halts were checked against.
         pub(crate) rule: Algorithm = Record(Algorithm::FIGURES),
@@ -49,7 +49,7 @@ figures! {
         pub(crate) ceiling_assumed: u64 = Count,
         /// Differences among these: such a VM may have a ceiling of its own.
         pub(crate) differences_assumed: u64 = Count,
-        /// What was done. A halt counts in `silent` and in `grow` or `shrink` if its window was cut where it
+        /// Halts by action. A halt counts in `silent` and in `grow` or `shrink` if its window was cut where it
         /// began and called for where it ended.
         pub(crate) transitions: BTreeMap<&'static str, Count> = Record(TRANSITIONS),
         /// Halts that were not checked, by reason.
@@ -75,7 +75,7 @@ figures! {
         pub(crate) cut: bool = Flag,
         /// A part cannot be read.
         pub(crate) damaged: bool = Flag,
-        /// What else the reader of the capture found.
+        /// Other findings of the reader of the capture.
         pub(crate) notes: Vec<String> = Words,
     }
 
@@ -132,7 +132,7 @@ figures! {
 
 figures! {
     pub(crate) struct ResultLine {
-        /// What was done.
+        /// Action that was taken.
         pub(crate) what: &'static str = Word " ",
         /// Halts that could be checked.
         pub(crate) checked: u64 = Number,
@@ -159,7 +159,7 @@ const fn skipped(name: &'static str, meaning: &'static str) -> Figure {
     named(name, Unit::Count, meaning)
 }
 
-/// What was done, as `Transition` names it.
+/// Actions, as `Transition` names them.
 const TRANSITIONS: &[Figure] = &[
     transition("grow", "KVM called it, whether or not the window changed."),
     transition(
@@ -226,13 +226,12 @@ figures! {
         pub(crate) settings: usize = Count,
         /// KVM did as for a vCPU that may not poll.
         pub(crate) as_if_vetoed: bool = Flag,
-        /// What the algorithm does, under the newest settings.
+        /// Step of the algorithm, under the newest settings.
         pub(crate) expected: WindowStep = Record(WindowStep::FIGURES),
-        /// What was recorded.
+        /// Step that was recorded.
         pub(crate) found: WindowStep = Record(WindowStep::FIGURES),
     }
 
-    /// What happened to a window in a halt.
     pub(crate) struct WindowStep {
         /// The window in force.
         pub(crate) window_ns: Option<u32> = Nanos,

@@ -34,7 +34,7 @@ struct Documents {
 
 type Error = Box<dyn std::error::Error>;
 
-/// What a verb prints; nothing where it cannot do that with the capture, which it says on stderr.
+/// Output of a verb; `None` if the verb cannot process the capture, which it reports on stderr.
 fn said(command: &mut Command) -> Result<Option<Vec<u8>>, Error> {
     let output = command.output()?;
     // 5: told with losses, or damaged beyond reading.

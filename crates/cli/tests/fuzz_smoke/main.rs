@@ -52,7 +52,7 @@ fn without_checksums(json: &[u8]) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
-/// What the verbs print is not what a test prints.
+/// Keeps the output of the verbs out of the output of the tests.
 struct Silence([std::os::fd::OwnedFd; 2]);
 
 impl Silence {

@@ -66,7 +66,7 @@ fn by_hand(files: &[PathBuf], kind: Kind) -> [u64; 4] {
     sums
 }
 
-/// What `fleet show` says are the sums of its tables, and the schema that is published holds.
+/// The output of `fleet show` is the sum of its tables, and conforms to the published schema.
 #[test]
 fn a_fleet_is_the_sum_of_its_tables() {
     let lake = lake(9);
@@ -137,7 +137,7 @@ fn a_fleet_fits_on_a_screen_and_on_a_page() {
     assert_eq!(code, Some(0));
 }
 
-/// What is damaged, or there twice, is reported by name, counts for nothing, and the rest is the same as without it.
+/// A damaged or repeated table is reported by name and counts for nothing; the rest is the same as without the table.
 #[test]
 fn damaged_and_repeated_tables_are_reported_and_the_rest_counts() {
     let lake = lake(9);
@@ -162,7 +162,7 @@ fn damaged_and_repeated_tables_are_reported_and_the_rest_counts() {
     assert_eq!(code, 5, "{said}");
 }
 
-/// Of a ring each segment that has ended has one table, however often it is asked for.
+/// Each ended segment of a ring has one table, however often the table is requested.
 #[test]
 fn the_segments_of_a_ring_are_written_once() {
     let dir = tempfile::tempdir().unwrap();

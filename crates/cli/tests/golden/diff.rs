@@ -274,7 +274,7 @@ fn what_a_capture_does_not_tell_is_not_zero() {
     }
 }
 
-/// What is lost of a capture is not told: it does not seem to have gone.
+/// Figures of lost data are `not-told`, never `different`.
 #[test]
 fn damage_is_no_difference() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What pages of the book print of recordings in the repository is what the program prints.
+//! The output that pages of the book show for recordings in the repository is the program's output.
 //!
 //! A block that begins with `$ haltwise` is one command, run from the repository's root, and its output. A line
 //! `…` stands for lines that the page leaves out; what lies between two of them stands in the output, in that

@@ -1,4 +1,4 @@
-//! What is said, and with which exit code, when a report cannot be made, or not wholly.
+//! Messages and exit codes when a report cannot be made, or only in part.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -75,7 +75,7 @@ fn a_capture_of_a_newer_schema() {
     assert!(err.contains("\nhint: "), "{err}");
 }
 
-/// What is done to the bytes of a file.
+/// Change to the bytes of a file.
 type Damage = fn(&mut Vec<u8>);
 
 /// `capture.json` as no recorder leaves it, and what is said of that.

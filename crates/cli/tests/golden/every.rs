@@ -30,12 +30,11 @@ fn wrapped(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Of a text, the words that are ours: names that a capture holds are its own.
 fn forbidden(text: &str) -> Vec<&'static str> {
     found(text).into_iter().map(|(word, _)| word).collect()
 }
 
-/// What a verb answers on stdout, or on stderr where it refuses, and its exit code.
+/// Output of a verb on stdout, or on stderr if the verb refuses, and its exit code.
 fn said(arguments: &[&str]) -> (String, i32) {
     let (code, out, err) = ran(&home(), arguments);
     (out + &err, code)

@@ -55,7 +55,7 @@ impl Guest {
         self.run_for(facts, u64::MAX);
     }
 
-    /// So many halts, if the end does not come before.
+    /// Runs for at most `most` halts; the end of the run may come first.
     pub(crate) fn run_for(&self, facts: &mut Facts, most: u64) {
         let mut gaps = Gaps::new(self.gaps.parse().unwrap(), self.seed).unwrap();
         let mut random = SplitMix64(self.seed);

@@ -12,7 +12,7 @@ use rustix::fs::{CWD, FileType, Mode};
 use super::import::sample;
 use super::{scenarios, write};
 
-/// What `timeout` ends with where it had to end a command.
+/// Exit code that stands for a command that `timeout` had to kill.
 const WAITED: i32 = 124;
 
 fn haltwise(dir: &Path, arguments: &[&str]) -> (i32, String) {

@@ -59,7 +59,7 @@ fn false_rows(halts: &[Halt], changes: &[WindowChange]) -> (Vec<Halt>, Vec<Windo
     (halts, vec![late])
 }
 
-/// What a verb prints, and its exit code; `None` where it prints no document.
+/// JSON document of a verb, and its exit code; `None` if the verb prints no document.
 fn document(dir: &Path, words: &[&str], capture: &str) -> (Option<Value>, Option<i32>) {
     let (code, out, _) = ran(dir, &[words, &[capture]].concat());
     (serde_json::from_str(&out).ok(), Some(code))

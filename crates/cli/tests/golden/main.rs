@@ -98,7 +98,7 @@ fn knobs(time_ns: u64, ceiling: &str) -> Vec<Knob> {
     .to_vec()
 }
 
-/// What a recorder knew of a scenario at its begin.
+/// Information that a recorder has on a scenario at the start of a recording.
 fn info_of(scenario: &Scenario) -> CaptureInfo {
     let mut info = info("6.12.0-golden", scenario.rung, scenario.mode);
     info.knobs = knobs(START_NS, "200000");
@@ -229,8 +229,8 @@ fn fits(file: &str, text: &str) -> Result<(), String> {
     }
 }
 
-/// What is wrong with what is printed, beside the committed file: JSON, or text that fits a screen, with the exit code as
-/// its last line.
+/// Errors in the printed output, compared with the committed file: JSON, or text that fits a screen, with the exit
+/// code as its last line.
 fn prints(home: &Path, file: &str, arguments: &[&str]) -> String {
     let (text, code) = haltwise(home, arguments);
     if file.ends_with("json") {

@@ -24,7 +24,7 @@ use crate::numbers::numbers;
 use crate::smoke::mutate;
 use crate::tries::{judge, tries};
 
-/// So many captures of each kind, where nobody wants more.
+/// Captures of each kind, unless more are requested.
 const IN_THE_GATE: u64 = 8;
 
 /// Verbs beside those that print documents which are compared. Pages take the longest.
@@ -70,7 +70,7 @@ fn haltwise(dir: &Path, words: &[&str]) -> Output {
     command.current_dir(dir).output().unwrap()
 }
 
-/// What a run must not do.
+/// Faults of one run: an unexpected exit code or a panic.
 fn judge_run(words: &[&str], output: &Output) -> Vec<String> {
     let said = String::from_utf8_lossy(&output.stderr);
     let mut wrong = Vec::new();
@@ -177,7 +177,7 @@ fn change_rows<T: Serialize + DeserializeOwned>(rows: &mut [T], random: &mut Spl
         }
         let mut value = serde_json::to_value(&*row).unwrap();
         change(&mut value, &place, &mut SplitMix64(turn));
-        // What no column holds stays as it was.
+        // A value that no column can hold leaves the row unchanged.
         if let Ok(changed) = serde_json::from_value(value) {
             *row = changed;
         }

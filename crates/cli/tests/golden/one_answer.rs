@@ -12,7 +12,7 @@ use crate::documents::{self, contradictions};
 
 const HALTWISE: &str = env!("CARGO_BIN_EXE_haltwise");
 
-/// What a verb says of a capture, if it says anything.
+/// JSON document of a verb about a capture, if the verb prints one.
 fn said(home: &Path, verb: &[&str], capture: &str) -> Option<Value> {
     let (_, out, _) = ran(home, &[verb, &[capture, "--json"]].concat());
     serde_json::from_str(&out).ok()
@@ -81,7 +81,7 @@ fn every_verb_gives_one_answer_and_one_figure_for_a_setting() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Of a guest `report --findings`, `report` and the page have fields of what `tune` says, and no others.
+/// For a guest, `report --findings`, `report` and the page have fields of the answer of `tune`, and no others.
 #[test]
 fn of_a_guest_every_verb_gives_the_answer_of_tune() {
     let home = home();

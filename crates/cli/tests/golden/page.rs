@@ -207,7 +207,7 @@ fn read(page: &Page) -> String {
     fs::read_to_string(out().join(format!("{}.html", page.name))).unwrap()
 }
 
-/// What stands between two texts, wherever they stand.
+/// Texts between each occurrence of `before` and the next `after`.
 fn between<'a>(text: &'a str, before: &'a str, after: &'a str) -> impl Iterator<Item = &'a str> {
     let parts = text.split(before).skip(1);
     parts.filter_map(move |part| part.split(after).next())
@@ -377,7 +377,7 @@ fn an_hour_of_ten_vms() {
     fs::remove_dir_all(&capture).unwrap();
 }
 
-/// What a browser needs that is not there.
+/// Missing requirement of a browser test.
 fn missing() -> Option<&'static str> {
     let runs = |program: &str| Command::new(program).arg("--version").output().is_ok();
     let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/node_modules");

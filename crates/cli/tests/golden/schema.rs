@@ -1,4 +1,4 @@
-//! What is printed has the fields and types that its published schema says.
+//! The printed documents have the fields and types of their published schemas.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,7 +26,7 @@ static PUBLISHED: LazyLock<PathBuf> = LazyLock::new(|| {
     dir
 });
 
-/// What is printed has the types that the published JSON Schema says, and no field that it does not say.
+/// Asserts that the printed JSON has the types of the published JSON Schema, and no field that the schema lacks.
 pub(super) fn conforms(verb: &str, json: &Value) {
     let schema = PUBLISHED.join(format!("{verb}.schema.json"));
     let schema = fs::read_to_string(schema).unwrap();

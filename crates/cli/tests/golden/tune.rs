@@ -137,7 +137,7 @@ fn a_text_keeps_to_its_width() {
     }
 }
 
-/// What is recommended is what `--policy` says is cheaper than what is in force, and by as much.
+/// `--policy` finds the recommended setting cheaper than the setting in force, by the same amount.
 #[test]
 fn a_recommendation_and_a_replay_of_it_agree() {
     let dir = tempfile::tempdir().unwrap();

@@ -203,13 +203,13 @@ fn what_a_stable_kernel_carries_is_found_and_used_by_every_verb() {
     let (_, out, _) = verify(dir.path(), &[".", "--json"]);
     let kept: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(kept["rule"]["differences_upstream"], 77);
-    // What a newer writer found is not known here: it is found anew.
+    // A backport that a newer writer found is unknown here: backports are detected again.
     json["carried"]["backports"] = serde_json::json!(["of-tomorrow"]);
     std::fs::write(&info, json.to_string()).unwrap();
     same_kernel_by_every_verb(dir.path(), &names);
 }
 
-/// What a tracer writes of one vCPU of a kernel: each halt, and the call that it made.
+/// Tracer output for one vCPU of a kernel: each halt, and the call that the halt made.
 fn traced(kernel: &str, cap: u32, lengths: &[u64]) -> String {
     let kernel: Version = kernel.parse().unwrap();
     let rule = Rule::of(kernel, Arch::X86);
@@ -267,7 +267,7 @@ fn a_distributors_kernel_is_assumed_to_be_upstreams_and_verified() {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let said = "kernel: Linux 4.19 of openEuler: upstream's algorithm of 4.19 is assumed; verified on 12 of 12 calls";
     assert_eq!((code, words.contains(said)), (0, true), "{text}");
-    // Of another kernel than the recorded one nothing is known.
+    // For a kernel other than the recorded one, nothing is known.
     let (_, text, _) = verify(dir.path(), &["euler", "--kernel", "5.0"]);
     assert!(!text.contains("openEuler"), "{text}");
 }

@@ -51,7 +51,7 @@ fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 
-/// What is built by itself is installed where it is built.
+/// Separately built files are installed if they are built.
 fn for_vmms(installed: &BTreeSet<String>) {
     for name in ["haltwise-exec", "libhaltwise_preload.so"] {
         let is_built = Path::new(PROGRAM).with_file_name(name).exists();
@@ -93,10 +93,10 @@ const UNITS: [(&str, &str, &str, &str, i32); 4] = [
     ("pilot", "pilot ", "/etc/haltwise/", "/proc/no/", 2),
 ];
 
-/// What a daemon is started with; all but the last are kept (SECURITY.md).
+/// Capabilities that a daemon starts with; all but the last are kept (SECURITY.md).
 const CAPABILITIES: &str = "\nCapabilityBoundingSet=CAP_BPF CAP_PERFMON CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_SYS_ADMIN\n";
 
-/// What systemd sees of a unit's rights is at most half of what a service with all of them has.
+/// The exposure of a unit by systemd's measure is at most half of the exposure of a service with all rights.
 fn exposed(unit: &Path) {
     let seen = Command::new("systemd-analyze")
         .args(["security", "--offline=yes", "--threshold=50"])
@@ -111,7 +111,7 @@ fn exposed(unit: &Path) {
     assert!(seen.status.success(), "{said}");
 }
 
-/// What units run is understood, and systemd has nothing to say of them.
+/// The program accepts the commands of the units, and systemd reports no problem with the units.
 fn units(host: &Path, program: &Path) {
     for (name, command, used, instead, code) in UNITS {
         let path = host.join(format!("usr/lib/systemd/system/haltwise-{name}.service"));

@@ -292,7 +292,7 @@ fn undo_names_a_pilot_that_acts() {
     assert_eq!(host.parameter("halt_poll_ns"), "200000");
 }
 
-/// What an apply leaves that is killed between record and parameter.
+/// State that an apply leaves if it is killed between record and parameter.
 const CUT_OFF: &str = r#"{"schema": 1, "step": 1, "held": [{
     "target": {"parameter": "halt_poll_ns"}, "before": "200000", "ours": null, "intent": {"set": "80000"},
     "boot": "boot-1", "step": 1, "who": "haltwise apply --set halt_poll_ns=80us --yes", "unix_ns": 1767225600000000000}]}"#;

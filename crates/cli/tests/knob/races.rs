@@ -12,7 +12,7 @@ const IN_THE_GATE: u64 = 40;
 /// Longer than a step takes: some are not killed.
 const LATEST_US: u64 = 60_000;
 
-/// What the lines set, with what they find.
+/// Parameters that the lines set, with the values before.
 const PARAMETERS: [(&str, &str); 2] = [("halt_poll_ns", "200000"), ("halt_poll_ns_shrink", "2")];
 
 const LINES: [&str; 4] = [
@@ -33,14 +33,14 @@ fn start(host: &Host, line: &str) -> Child {
         .unwrap()
 }
 
-/// What is wrong with how one ended. Killed, refused because the other was there or nothing was left to do: all fair.
+/// Fault in the end of one run. Killed, refused because the other run was there, or nothing left to do: all fair.
 fn unfair(line: &str, output: &Output) -> Option<String> {
     let said = String::from_utf8_lossy(&output.stderr);
     let fair = matches!(output.status.code(), None | Some(0 | 1)) && !said.contains("panicked");
     (!fair).then(|| format!("{line}: {} {said}", output.status))
 }
 
-/// What is left of ours on a host that was undone.
+/// Remains of haltwise on a host after an undo.
 fn left(host: &Host) -> Vec<String> {
     let (code, out, err) = host.run("undo");
     let nothing = err.contains("nothing that is in force");

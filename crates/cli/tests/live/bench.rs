@@ -110,7 +110,7 @@ impl Bench {
         self.guest(name, &format!("{HALTING} --gap {gap}"))
     }
 
-    /// What the lab says of guests that it has run to their end.
+    /// The lab's report on guests that the lab runs to their end.
     pub(crate) fn lab_ran(&self, line: &str) -> Value {
         let mut lab = self.lab();
         let output = lab.args(["run", "--json"]).args(words(line)).output();
@@ -133,7 +133,7 @@ impl Bench {
         command.output().unwrap()
     }
 
-    /// What is said as JSON by a line that reads a recording, of which the kernel may have lost events.
+    /// JSON output of a line that reads a recording, for which the kernel may have lost events.
     pub(crate) fn page(&self, line: &str) -> Value {
         let output = self.ran(line);
         has_recorded(&output);
@@ -183,13 +183,13 @@ impl Bench {
     }
 }
 
-/// Of the lab: a guest that halts for longer than any test takes.
+/// Arguments of the lab: a guest that halts for longer than any test takes.
 pub(crate) const HALTING: &str = "pingpong --duration 180s --host-wait block";
 
 /// Runs a command with its output in a file: stdout is the recorder's.
 pub(crate) const INTO_FILE: &str = r#"out=$1; shift; exec "$@" >"$out""#;
 
-/// What the tracepoint source loses on some kernels, 6.18 at rest among them; the halts themselves stay exact.
+/// Loss of the tracepoint source on some kernels, 6.18 at rest among them; the halts themselves stay exact.
 pub(crate) const LOST_WAKE_UPS: &str = "wake-up or sleep counted but not recorded";
 
 pub(crate) fn haltwise() -> &'static Path {
@@ -226,7 +226,7 @@ impl Running {
         kill_process(Pid::from_raw(i32::try_from(id).unwrap()).unwrap(), signal).unwrap();
     }
 
-    /// What it says on stderr, which must be a pipe.
+    /// The stderr of the process, which must be a pipe.
     pub(crate) fn stderr(&mut self) -> ChildStderr {
         self.0.as_mut().unwrap().stderr.take().unwrap()
     }

@@ -1,4 +1,4 @@
-//! What woke a vCPU, and when: against what the lab did.
+//! Sources and times of wake-ups, compared with the actions of the lab.
 
 use std::collections::BTreeMap;
 

@@ -54,7 +54,7 @@ impl Host {
         (output.status.code(), told(&output))
     }
 
-    /// What is said, with this exit code.
+    /// Runs a line, asserts its exit code and returns its output.
     #[track_caller]
     pub(crate) fn says(&self, code: i32, line: &str) -> String {
         let (found, said) = self.run(line);
@@ -108,7 +108,7 @@ fn assert_own(name: &str, ns: u64) {
     assert_eq!(in_kernel_by(name), [(ns, "own-cap".to_owned())]);
 }
 
-/// What `status --check` says of a VM.
+/// Entry of a VM in `status --check`.
 fn doctor(is_meant: impl Fn(&Value) -> bool) -> Value {
     vms("status --check").into_iter().find(is_meant).unwrap()
 }

@@ -1,4 +1,4 @@
-//! What the lab and KVM counted of a recording's VMs, beside what was recorded of them.
+//! Counts of the lab and of KVM for a recording's VMs, beside the recorded data.
 
 use haltwise_capture::capture::Capture;
 use haltwise_core::event::{Halt, HaltCounts};

@@ -143,7 +143,7 @@ fn killed_at_any_moment_a_recording_is_read_and_repaired() {
     judge("recorder killed at any moment", tries, &failures);
 }
 
-/// What a recorder says, and with which code, once something was done to its capture.
+/// Output and exit code of a recorder after `harm` is done to its capture.
 fn told_after(bench: &Bench, harm: impl Fn(&Path)) -> (Option<i32>, String) {
     let (lab, recorder) = recorder(bench);
     harm(&bench.path("capture"));
@@ -172,7 +172,7 @@ fn a_capture_that_is_removed_or_moved_while_it_is_recorded_ends_it() {
     }
 }
 
-/// What a directory of root's holds, with the names and bytes of its files.
+/// Contents of a directory of root: the names and bytes of its files.
 fn held(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -231,7 +231,7 @@ fn nothing_is_written_elsewhere_when_another_replaces_the_directory_of_a_recordi
             chown(of, Some(65_534), Some(65_534)).unwrap();
         }
         let swap = swaps[usize::try_from(number % 2).unwrap()];
-        // Of a ring, whose segments are made and removed all the time, every third.
+        // Every third run records a ring, whose segments are created and removed all the time.
         let (name, options) = match number % 3 {
             2 => ("ring", "--duration 4s --keep 1s"),
             _ => ("cap", "--duration 1s"),
@@ -310,7 +310,7 @@ fn a_full_disk_does_not_end_a_recording_and_keeps_what_fits() {
         println!("skipped: no tmpfs can be mounted");
         return;
     }
-    // Of this VM alone: those of other tests come and go.
+    // Record this VM alone: VMs of other tests come and go.
     let lab = bench.keep_halting("fixed:30us", "full-disk");
     let output = bench.ran("record --vm full-disk -o disk/capture -- sleep 5");
     lab.end(Signal::TERM);
@@ -334,7 +334,7 @@ fn a_full_disk_does_not_end_a_recording_and_keeps_what_fits() {
     assert!(kept.unwrap() > 0, "{said}");
     assert!(said.contains("recording goes on"), "{said}");
     assert_eq!(ended.unwrap().unwrap().by, "command ended");
-    // What did not fit is told, and its halts are counted, although nothing more fitted.
+    // Data that did not fit is reported, and its halts are counted, although nothing more fitted.
     let lost = lost.unwrap();
     let halts = lost.get("write of table halts").copied();
     assert!(halts.unwrap_or(0) > 0, "{lost:?} {said}");

@@ -1,6 +1,6 @@
 //! Rules of `explain` on guests of the lab that behave as the rule has it, and on one that does not.
 //!
-//! What a rule says of a rhythm depends on how busy the machine is, and is held on captures (golden tests).
+//! The findings of a rule on a rhythm depend on how busy the machine is, and are tested on captures (golden tests).
 //! Here: storms, what must not be advised on CPUs that others want, and a VM with a ceiling of its own.
 
 use std::collections::BTreeSet;
@@ -38,7 +38,7 @@ fn a_port_that_a_guest_polls_and_memory_that_it_draws_into_are_found() {
     assert!(!drawing.contains("port-polling"), "{drawing:?}");
 }
 
-/// What a verb says of the bench's capture as JSON, and its exit code.
+/// JSON output of a verb for the bench's capture, and its exit code.
 fn says(bench: &Bench, verb: &str) -> (Value, Option<i32>) {
     let output = bench.ran(&format!("{verb} --json capture"));
     let page = serde_json::from_slice(&output.stdout);

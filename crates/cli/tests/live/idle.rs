@@ -32,7 +32,7 @@ fn cpuidle() -> Option<(u64, u64)> {
     any.then_some(sums)
 }
 
-/// What a line says, with this code.
+/// Runs a line, asserts its exit code and returns its output.
 fn says(bench: &Bench, code: i32, line: &str) -> Output {
     let output = bench.ran(line);
     assert_eq!(output.status.code(), Some(code), "{}", told(&output));
@@ -152,7 +152,7 @@ fn at_rest_both_sources_record_the_same_periods() {
     );
 }
 
-/// What cpuidle's counters became is what was recorded of them: within what they grew by around the recording.
+/// The recorded growth of cpuidle's counters lies within the growth of the counters around the recording.
 #[test]
 fn what_cpuidle_counts_is_recorded_without_running_code_when_a_cpu_is_idle() {
     let Some(bench) = Bench::set_up() else { return };

@@ -39,7 +39,7 @@ fn an_answer_names_the_vm_and_keeps_its_capture_for_others() {
         answer["poll_cpu_percent"],
         reported["host"]["account"]["poll"]["cpu_percent"]
     );
-    // Of the capture, the same is said again.
+    // The answer from the capture is the same.
     assert_eq!(answer, now(&bench, &format!("--capture {capture}")));
 }
 

@@ -1,7 +1,7 @@
 //! The pilot as its unit runs it: with a configuration that is read again, beside people who write, over ends and
 //! starts. KVM's parameters are files of the test's own; the VM and its halts are real.
 //!
-//! What an earlier run has left is made by `apply` under the pilot's name and by a first run of the pilot, so that no
+//! The state of an earlier run is made by `apply` under the pilot's name and by a first run of the pilot, so that no
 //! test depends on what halts are measured to cost here.
 
 use std::fs::{self, Permissions};
@@ -28,7 +28,7 @@ pub(crate) const PARAMETERS: &str = "[limits]\nceilings = false\nshared_paramete
 /// Several intervals of the pilot, on a host whose CPUs others want too.
 const LONG: Duration = Duration::from_secs(90);
 
-/// Of a guest, for longer than any test takes.
+/// Options of a guest that runs for longer than any test takes.
 const LASTING: &str = "--duration 300s --timeout 300s";
 
 /// A VM, and a host that is made up around it.
@@ -106,7 +106,7 @@ impl Scene {
         })
     }
 
-    /// What a status says of the scene's own VM; others may run beside it.
+    /// Entry of the scene's own VM in a status; other VMs may run beside it.
     fn own_in<'a>(&self, status: &'a Value) -> Option<&'a Value> {
         let mut vms = status["vms"].as_array()?.iter();
         vms.find(|vm| vm["vm"] == self.name)
@@ -291,7 +291,7 @@ fn a_configuration_is_read_again_and_a_mistake_in_it_changes_nothing() {
     assert!(!socket.exists(), "its socket goes with it");
 }
 
-/// What an earlier run only tried stays while the pilot observes, and is restored once a reload lets it act.
+/// A trial setting of an earlier run stays while the pilot observes, and is restored once a reload lets the pilot act.
 #[test]
 fn what_was_only_tried_is_restored_once_it_may_act() {
     let Some(scene) = Scene::set("was-tried") else {

@@ -168,7 +168,7 @@ fn a_plan_is_proved_vm_by_vm() {
             (&json!("proved-b"), &json!(5_000))
         ]
     );
-    // What was in force is so again.
+    // The settings that were in force before are in force again.
     let ceiling = Host::new().ceiling();
     assert_eq!((own("proved-a"), own("proved-b")), (ceiling, ceiling));
     drop(vms);

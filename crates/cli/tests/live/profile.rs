@@ -40,7 +40,7 @@ fn booked(process: u32) -> BTreeMap<u32, Booked> {
     tids.filter_map(|tid| Some((tid, of(tid)?))).collect()
 }
 
-/// What was booked at some moment between two.
+/// Booked values of each thread, read at some moment between two times.
 struct Looked {
     since_ns: u64,
     booked: BTreeMap<u32, Booked>,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, Running, haltwise, json, ran, told};
 
-/// What `haltwise prove --json` says of a command that starts the lab.
+/// JSON output of `haltwise prove` for a command that starts the lab.
 fn proved(bench: &Bench, options: &str) -> Value {
     let lab = bench.lab();
     let lab = lab.get_program().display();
@@ -267,7 +267,7 @@ fn at_rest_idle_periods_are_measured_under_what_is_in_force() {
     assert_eq!(result["blocks"].as_array().unwrap().len(), 6);
     for block in result["blocks"].as_array().unwrap() {
         let figure = |name: &str| block["figures"][name].as_f64().unwrap();
-        // Of a guest what enters HLT is a block, and each is woken by one IPI at most.
+        // For a guest, each entry into HLT is a block, and each block is woken by at most one IPI.
         assert!((figure("blocks") / 100.0 - figure("hlt-exits")).abs() < 1e-9);
         assert!(figure("ipis") + figure("ipis-spared") <= 1.0, "{block:#}");
         assert_eq!(block["figures"]["vcpu-cpu"], Value::Null, "{block:#}");

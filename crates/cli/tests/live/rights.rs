@@ -1,4 +1,4 @@
-//! What a recorder may do: with the fewest capabilities, and once it has begun to record.
+//! Rights of a recorder: with the fewest capabilities, and once recording has begun.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,7 @@ const PERFMON: u64 = 1 << 38;
 const BPF: u64 = 1 << 39;
 const CHECKPOINT_RESTORE: u64 = 1 << 40;
 
-/// What a recorder keeps at the least.
+/// Minimum set of capabilities that a recorder keeps.
 pub(crate) const ALWAYS: u64 = PERFMON | BPF | IPC_LOCK | SYS_PTRACE | DAC_READ_SEARCH;
 
 /// A line of a file that tells of a process or thread.

@@ -77,7 +77,7 @@ impl Tmux {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What tmux knows of the pane, for example `alternate_on`.
+    /// Value that tmux reports for the pane, for example `alternate_on`.
     pub(crate) fn told(&self, of: &str) -> String {
         let output = self.run(&["display-message", "-p", &format!("#{{{of}}}")]);
         String::from_utf8(output.stdout).unwrap().trim().to_owned()

@@ -11,7 +11,7 @@ use crate::bench::{Bench, HALTING, LOST_WAKE_UPS, Running, haltwise, json, until
 use crate::counted::counted;
 use crate::tmux::Tmux;
 
-/// What was on the screen before.
+/// Text on the screen before top starts.
 const BEFORE: &str = "this-was-here-before";
 
 /// A command line that runs top on a committed capture.
@@ -25,7 +25,7 @@ fn on_capture(name: &str, options: &str) -> String {
 fn started(width: u16, height: u16, command: &str) -> Option<Tmux> {
     let tmux = Tmux::start(width, height)?;
     tmux.line(&format!("before=$(stty -g); clear; echo {BEFORE}"));
-    // What is typed before the shell is ready for it would stand before its prompt, and wrap.
+    // Text typed before the shell is ready would stand before the prompt, and wrap.
     tmux.wait("prompt", |screen| {
         screen.starts_with(&format!("{BEFORE}\nshell>"))
     });
@@ -296,7 +296,7 @@ fn the_second_rung_shows_the_same_halts() {
     let (shown, lab) = watched(&bench, "--source tracepoints", guest);
     assert_eq!(shown["rung"], "tracepoints");
     assert_eq!(shown["mode"], "full");
-    // Of this kernel's wake-ups, also of other tests' VMs, some are counted and not recorded.
+    // This kernel counts some wake-ups, also of other tests' VMs, that are not recorded.
     let lost = shown["lost_by_place"].as_array().unwrap();
     let known = |place: &Value| place["place"] == LOST_WAKE_UPS;
     assert!(lost.iter().all(known), "{lost:?}");

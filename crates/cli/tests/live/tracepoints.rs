@@ -1,4 +1,4 @@
-//! What the tracepoint source records of the lab's guests against what KVM itself counts of them.
+//! Records of the tracepoint source for the lab's guests, compared with KVM's own counts.
 
 use haltwise_core::event::{Halt, Lost, WakeSource};
 use haltwise_core::recording::Rung;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::bench::{Bench, HALTING, json, told};
 
-/// What a run must show beside matching.
+/// Transitions that a run must show besides matching.
 const ALL: &[&str] = &["grow", "shrink", "silent", "none"];
 
 /// Guests and the transitions that must have happened. Fixed settings and ceilings are tried in stock kernels
@@ -58,7 +58,7 @@ fn every_transition_is_as_the_rule_has_it() {
     }
 }
 
-/// What a recorder takes away, it takes away in an order that leaves no halt without its call.
+/// A recorder removes its probes in an order that leaves no halt without its call.
 #[test]
 fn a_recording_that_ends_before_its_vm_is_right_to_the_last_halt() {
     let Some(bench) = Bench::set_up() else { return };

@@ -32,7 +32,7 @@ impl Reader {
         Self(child, answers)
     }
 
-    /// What it answers to an ask for the function at an offset of a file.
+    /// Answer to a request for the function at an offset of a file.
     fn ask(&mut self, path: &Path, offset: u64) -> Value {
         let stat = fs::metadata(path).unwrap();
         let device = stat.dev();

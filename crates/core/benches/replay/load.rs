@@ -13,9 +13,9 @@ use haltwise_core::workload::{Gaps, SplitMix64};
 pub(crate) struct Load {
     pub(crate) name: &'static str,
     gaps: &'static str,
-    /// Of a hundred halts, how many a timer ends.
+    /// Number of halts in a hundred that a timer ends.
     timers: u64,
-    /// Of a hundred polls, how many are cut short for another task.
+    /// Number of polls in a hundred that are cut short for another task.
     cuts: u64,
 }
 
@@ -71,7 +71,7 @@ impl Load {
         self.cuts > 0
     }
 
-    /// So many halts, recorded without polling.
+    /// `count` halts, recorded without polling.
     pub(crate) fn halts(&self, count: usize) -> Vec<Halt> {
         let spec = self.gaps.parse().expect("a gap process");
         let mut gaps = Gaps::new(spec, 1).expect("a gap process");
@@ -129,7 +129,7 @@ pub(crate) fn table(halts: &[Halt]) -> Table {
         .expect("sleeps")
 }
 
-/// What is known of lengths of sleep that a load lacks.
+/// Measured latencies for lengths of sleep that a load lacks.
 pub(crate) fn elsewhere() -> Latencies {
     let mut elsewhere = Latencies::default();
     for (slept_ns, latency_ns) in MEASURED {

@@ -5,7 +5,7 @@ use haltwise_core::replay::Sample;
 use haltwise_core::replay::grid::Choice;
 use haltwise_core::replay::latency::{Table, class_of};
 
-/// What all peers must agree on, summed over all settings.
+/// Sums over all settings, on which all peers must agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Sums {
     pub(crate) blocks: u64,

@@ -11,7 +11,7 @@ use super::rounds::{Rounds, Scale, TIMES, timed};
 
 const POLICIES: [&str; 4] = ["off", "kvm", "fixed:50us", "learned"];
 
-/// What a block costs: measurements/2026-11-21-vm-calibrate.
+/// Cost of a block: measurements/2026-11-21-vm-calibrate.
 pub(crate) const COST: Cost = Cost {
     switch_cpu_ns: 10_400,
     latency_weight_milli: 1_000,

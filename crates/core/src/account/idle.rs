@@ -14,7 +14,7 @@ const STATES: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IdleStates(Bounded<(u32, String), StateSeen, STATES>);
 
-/// What was read of a state, first and last.
+/// First and last readings of a state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct StateSeen {
     /// CPUs that have it, and its description.

@@ -206,7 +206,7 @@ pub struct HostUse {
     pub cpus: u32,
     /// Resident memory of the recorder, at most, in bytes.
     pub recorder_rss_bytes: u64,
-    /// What is looked at less often, at the first look at each and the last.
+    /// Counters that are read less often, at the first and the last reading of each.
     idle: Ends,
     energy: Ends,
     cycles: Ends,

@@ -15,7 +15,7 @@ use super::sums::folds;
 use crate::event::{Halt, HaltCounts};
 use crate::stats::total;
 
-/// What halted time was spent on, in nanoseconds.
+/// Halted time by use, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
 pub struct Parts {
     /// Polled, and woken by that poll.

@@ -1,4 +1,4 @@
-//! What happened over time, in a bounded number of slots.
+//! Events over time, in a bounded number of slots.
 //!
 //! A slot is 2^n nanoseconds wide and begins at a multiple of its width. When the times seen no
 //! longer fit into [`SLOTS`] slots, all slots double. The width thus depends on the first and the
@@ -34,7 +34,7 @@ impl Default for Series {
     }
 }
 
-/// What ended in one slot.
+/// Totals of the events that ended in one slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Slot {
     pub halts: u64,

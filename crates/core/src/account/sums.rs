@@ -1,4 +1,4 @@
-//! What is a sum: flags, histograms, tables of sums, and what has sums for its fields.
+//! Types that are sums: flags, histograms, tables of sums, and structs whose fields are sums.
 
 use std::collections::BTreeMap;
 

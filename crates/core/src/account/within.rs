@@ -1,4 +1,4 @@
-//! What of an account lies within the interval in which somebody was watched.
+//! The part of an account that lies within the interval of observation.
 //!
 //! KVM tells of a halt when it ends, and of how long it was: the first halt of a recording began before it.
 //! Shares of time are taken of what lies within, so that none exceeds its whole.
@@ -143,8 +143,8 @@ impl Fold for Edges {
 impl Account {
     /// Halted time of one vCPU within an interval.
     ///
-    /// Of counts it is not known how much of the first halt lies before them: there, what exceeds the
-    /// interval is cut off.
+    /// For counts, it is not known how much of the first halt lies before the counts: there, time that exceeds
+    /// the interval is cut off.
     pub fn within(&self, interval: Interval) -> Parts {
         let inside = self.parts.less(&self.edges.outside(interval));
         inside.at_most(interval.length_ns())
@@ -184,7 +184,7 @@ impl Parts {
         ]
     }
 
-    /// What its first `ns` were spent on.
+    /// The parts of the first `ns` of halted time.
     fn first(mut self, mut ns: u64) -> Self {
         for part in self.in_order() {
             *part = ns.min(*part);
@@ -193,7 +193,7 @@ impl Parts {
         self
     }
 
-    /// What its last `ns` were spent on.
+    /// The parts of the last `ns` of halted time.
     fn last(self, ns: u64) -> Self {
         self.less(&self.first(self.total_ns().saturating_sub(ns)))
     }

@@ -1,4 +1,4 @@
-//! What polling cost here, what it spared, and what that says.
+//! Cost of polling in an account, the cost that polling spared, and the verdict that follows.
 //!
 //! A successful poll spares one sleep: two context switches and the wake-up latency. What that
 //! latency would have been is not observed; the median of the sleeps of the same account stands for
@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::PollBound;
 use super::{Account, Ceiling};
 
-/// What an account says about polling.
+/// Verdict of an account on polling.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
 pub enum Worth {

@@ -1,4 +1,4 @@
-//! What is summed up of halts under one setting. All of it is whole numbers, and adds up in any order.
+//! Sums over halts under one setting. All sums are whole numbers, and add up in any order.
 
 use crate::account::sums::folds;
 use crate::hist::LogHist;

@@ -15,7 +15,7 @@ const CEILINGS_NS: [u32; 16] = [
 ];
 
 crate::names! {
-    /// What a row of a costs table is of.
+    /// Kind of a row of a costs table.
     ///
     /// In the order of a table.
     pub enum Kind {

@@ -16,7 +16,7 @@ use crate::tune::inputs::{Inputs, VcpuInput};
 use crate::tune::pool::Pool;
 use crate::tune::stage::{self, Entry, Player, Taken};
 
-/// What came of a VM's halts.
+/// Costs of a VM's halts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VmCosts {
     /// Which; `None` of halts whose VM is not known.
@@ -104,7 +104,7 @@ pub fn costs(
     Ok(vms.into_iter().map(of_vm).collect())
 }
 
-/// What came of a VM's vCPUs: recorded, entry by entry, bound by bound.
+/// Sums over a VM's vCPUs: recorded, entry by entry, bound by bound.
 #[derive(Debug, Default)]
 struct OfVm {
     vcpus: u32,
@@ -166,7 +166,7 @@ fn is_nearer_from_ceiling(inputs: &Inputs, wanted: &[Wanted], vms: &[&OfVm]) -> 
     let mut sleeps = [0_u64; 2];
     for of_vm in vms {
         for (sleeps, at) in sleeps.iter_mut().zip([zero, ceiling]) {
-            // What was recorded stands before what is replayed.
+            // The recorded sums come before the replayed sums.
             let halves = of_vm.sums[at + 1].iter();
             *sleeps += halves.map(|half| half.sums.blocks).sum::<u64>();
         }
@@ -264,7 +264,7 @@ fn of_run(run: &mut Run) -> Sums {
     Sums::of(&run.take())
 }
 
-/// What was recorded of a vCPU's halts, where that was kept.
+/// Recorded figures of a vCPU's halts, where the recorded polls were kept.
 fn recorded(inputs: &Inputs, seated: &VcpuInput) -> [Figures; 2] {
     let (fit, _) = inputs.halves(seated);
     let mut halves: [Figures; 2] = Default::default();

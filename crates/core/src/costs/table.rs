@@ -32,7 +32,7 @@ pub struct Host {
     pub switch_cpu_ns: u64,
     /// Where that comes from: `calibrated`, `given`, `assumed`, `bounded`.
     pub switch_cpu_source: String,
-    /// What its operator says of it: keys and values.
+    /// Labels that the operator gives to the host: keys and values.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -42,11 +42,11 @@ pub struct VmOf {
     /// Its name; `None` of halts whose VM is not known.
     pub name: Option<String>,
     pub vmm: Option<String>,
-    /// What else it is called.
+    /// Other names of the VM.
     pub identity: Identity,
     /// vCPUs that halted.
     pub vcpus: u32,
-    /// What its operator calls its kind.
+    /// Name that the operator gives to the VM's kind.
     pub class: Option<String>,
     /// Its goal, where it has one of its own: `density`, `balanced` or `latency`.
     pub goal: Option<String>,
@@ -55,7 +55,7 @@ pub struct VmOf {
 }
 
 impl VmOf {
-    /// What tells it from others on its host: its UUID, or its name.
+    /// Key that distinguishes the VM from others on its host: its UUID, or its name.
     pub fn key(&self) -> &str {
         let uuid = self.identity.uuid.as_deref();
         uuid.or(self.name.as_deref()).unwrap_or_default()

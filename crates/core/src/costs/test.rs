@@ -88,7 +88,7 @@ fn windows(rule: Rule, knobs: &Knobs, ceiling: u32) -> Vec<u32> {
     all
 }
 
-/// What a VM's own ceiling is taken to make of a host's setting is what it makes of it, and nothing else is.
+/// [`is_made_by_cap`] holds for settings that a VM's own ceiling makes of a host's setting, and for no others.
 #[test]
 fn a_ceiling_makes_the_settings_that_it_is_taken_to_make() {
     let mut taken = 0;

@@ -1,4 +1,4 @@
-//! What the windows of a vCPU say about its ceiling.
+//! The ceiling of a vCPU, inferred from its windows.
 //!
 //! A source without BPF cannot read a VM's own ceiling. But since 6.1 KVM lets a window grow past the
 //! ceiling and clamps it when the next halt begins, so that a halt's `old` is either what the halt

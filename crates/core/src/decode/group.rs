@@ -14,7 +14,7 @@ use crate::ids::{Pid, Tid, VcpuId};
 /// Without processes, threads further apart are of different VMs.
 const NEAR: u32 = 64;
 
-/// What is known of a thread that halts.
+/// Known facts about a thread that halts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
     pub tid: Tid,

@@ -31,7 +31,7 @@ pub struct IdleEvent {
     pub what: Did,
 }
 
-/// What a CPU did, or what was done to it.
+/// Action by or on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Did {
     /// `power:cpu_idle`: it enters a state.
@@ -116,7 +116,7 @@ impl Cpu {
         });
         let mut given = None;
         match &mut self.period {
-            // What came during the poll did not end it.
+            // A wake source seen during the poll did not end the poll.
             Some(period) if goes_on => (period.wake, period.wake_ns) = (WakeSource::Unknown, None),
             slot => {
                 // A state that was never left says that an event is missing: nothing is known of it.

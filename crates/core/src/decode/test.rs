@@ -433,7 +433,7 @@ fn under_a_told_ceiling_of_zero_windows_are_known_from_the_start() {
         assert!(got.iter().all(|it| it.window_next_ns == Some(0)));
         assert!(got.iter().all(|it| it.ceiling_ns == Some(0)));
     }
-    // What is seen speaks louder.
+    // Observed windows take precedence over a told ceiling.
     let mut kvm = Kvm::new(MAX);
     for _ in 0..3 {
         kvm.halt(30_000, 5_000, None);

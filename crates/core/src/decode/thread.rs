@@ -1,4 +1,4 @@
-//! What one thread did since its last halt, and the halt that this amounts to.
+//! Activity of one thread since its last halt, and the halt that this activity amounts to.
 
 use super::ToldCeiling;
 use super::ceiling::Ceiling;
@@ -73,7 +73,7 @@ pub(super) struct Ended {
     pub(super) valid: bool,
 }
 
-/// What to take for a ceiling that did not show itself.
+/// Assumptions about a ceiling that did not show itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Assumed {
     /// Windows are cut down to this when a halt begins; `None` where this kernel does not, or nobody

@@ -23,7 +23,7 @@ pub struct Waker {
     pub flags: u8,
 }
 
-/// What is known of the waker in relation to the woken vCPU.
+/// Known relation of the waker to the woken vCPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Kin<'a> {
     /// It runs another vCPU of the same VM.
@@ -36,7 +36,7 @@ pub struct Kin<'a> {
     pub hard_interrupts_are_timers: bool,
 }
 
-/// What ended the halt.
+/// Source of the wake-up that ended the halt.
 pub fn source(waker: Waker, kin: Kin<'_>) -> WakeSource {
     if waker.flags & NMI != 0 {
         WakeSource::Other

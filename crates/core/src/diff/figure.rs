@@ -1,4 +1,4 @@
-//! What is compared, and the sums of a block from which it follows.
+//! Compared figures, and the sums of a block from which the figures follow.
 
 use crate::account::sums::folds;
 use crate::event::{Halt, HaltCounts, WindowChange};
@@ -50,7 +50,7 @@ impl Figure {
 
     pub const OF_EXITS: &[Self] = Self::ALL.split_at(Self::Exits as usize).1;
 
-    /// What it is counted in.
+    /// Unit of the figure.
     pub fn unit(self) -> Unit {
         match self {
             Self::Halts

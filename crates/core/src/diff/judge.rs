@@ -3,7 +3,7 @@
 //! The captures are independent, and each knows its own variance: Welch's interval, with degrees of
 //! freedom by Satterthwaite from what the blocks are worth.
 //!
-//! Of a hundred figures five would seem to differ by chance. Holm's correction ("A Simple Sequentially
+//! Among a hundred figures, five would seem to differ by chance. Holm's correction ("A Simple Sequentially
 //! Rejective Multiple Test Procedure", 1979) keeps the chance that *any* is called different wrongly at
 //! 5 %, however the figures hang together; and they do: halts and blocks, a VM and its host. What is in
 //! neither capture could not have been called different, and does not count among them (Tarone, "A
@@ -17,7 +17,7 @@ use crate::stats::{Interval, student};
 /// How often chance may make any difference at all, of two captures of one process.
 pub const CHANCE: f64 = 0.05;
 
-/// What is to be said of a figure, in the order in which figures are shown.
+/// Verdict on a figure, in the order in which figures are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -43,7 +43,7 @@ pub struct Comparison {
     pub p: Option<f64>,
     /// The same among all figures that were compared (Holm); filled in by [`holm`].
     pub p_adjusted: Option<f64>,
-    /// What is to be said; `Different` only after [`holm`].
+    /// Verdict on the figure; `Different` only after [`holm`].
     pub verdict: Verdict,
 }
 

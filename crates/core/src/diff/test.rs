@@ -269,7 +269,7 @@ fn sure(value: f64, error: f64) -> Estimate {
     }
 }
 
-/// Of two captures that tell a figure.
+/// Comparison of two captures that both tell a figure.
 fn both(a: Estimate, b: Estimate) -> Comparison {
     Comparison::new(Some(a), Some(b))
 }
@@ -316,7 +316,7 @@ fn too_little_says_so_and_unknown_is_not_zero() {
     assert_eq!((made.verdict, made.difference), (Verdict::NotTold, None));
     let made = both(sure(0.0, 0.0), sure(0.0, 0.0));
     assert_eq!((made.verdict, made.p), (Verdict::InNeither, None));
-    // What never varies needs no chance.
+    // For a figure that never varies, no difference is due to chance.
     for (value, p) in [(5.0, 1.0), (5.1, 0.0)] {
         assert_eq!(both(sure(5.0, 0.0), sure(value, 0.0)).p, Some(p));
     }

@@ -69,7 +69,7 @@ pub struct Group {
     pub second: Option<u64>,
 }
 
-/// What passed between the guests and the host, of one group.
+/// Events between the guests and the host, for one group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Passed {
     /// Exits other than those by which the guest halted.
@@ -105,7 +105,7 @@ impl Passed {
             Kind::InjVirq => more(&mut self.injections),
             Kind::EmulateInsn => more(&mut self.emulations),
             Kind::Other => more(&mut self.other),
-            // What an exit was about counts nothing of its own.
+            // A sub-key of an exit counts nothing of its own.
             _ => {}
         }
     }
@@ -197,8 +197,8 @@ impl Account {
         rows
     }
 
-    /// What exits of a cause cost the host: all of their time, but for the sleep of halts, and for what is not known of
-    /// them.
+    /// Host time that exits of a cause cost: all of their time, except the sleep of halts and the time of halts whose
+    /// use is not known.
     ///
     /// `halted` is the halted time of the halts whose exits these are ([`super::halted`]). Where guests halt by exits
     /// of two reasons, each has its part of the sleep, by its time; the parts add up.

@@ -1,4 +1,4 @@
-//! What is counted: exits, what they were about, and what else passes between guest and host.
+//! Counted events: exits, the sub-keys of exits, and other events between guest and host.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ crate::names! {
 }
 
 impl Isa {
-    /// What the collector's programs call it; a code of none of ours is none.
+    /// The instruction set that has this code in the collector's programs; [`Isa::None`] for an unknown code.
     pub fn from_code(code: u32) -> Self {
         let place = usize::try_from(code).ok();
         place
@@ -52,7 +52,7 @@ impl Isa {
 }
 
 crate::names! {
-    /// What a row of [`super::Exits`] counts, in the order of the collector's codes (`enum exit_kind`).
+    /// Event that a row of [`super::Exits`] counts, in the order of the collector's codes (`enum exit_kind`).
     pub enum Kind {
         /// `kvm_exit`, by reason.
         Exit = "exit",
@@ -94,7 +94,7 @@ crate::names! {
 }
 
 impl Kind {
-    /// What the collector's programs call it.
+    /// The kind that has this code in the collector's programs.
     pub fn from_code(code: u32) -> Option<Self> {
         Self::ALL.get(usize::try_from(code).ok()?).copied()
     }
@@ -105,7 +105,7 @@ impl Kind {
     }
 }
 
-/// What was counted, to the last detail.
+/// Counted event, to the last detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Cause {
     pub kind: Kind,
@@ -159,7 +159,7 @@ impl Cause {
 }
 
 crate::names! {
-    /// What a recording can be asked to tell of exits beside their reasons.
+    /// Details of exits beside their reasons that a recording can be asked to keep.
     pub enum SubKey {
         /// MSRs read and written.
         Msr = "msr",

@@ -1,4 +1,4 @@
-//! What the kernel calls its exit reasons.
+//! The kernel's names of its exit reasons.
 //!
 //! The tables are facts of the kernel's headers; each names its own. The running kernel's names come
 //! before them: a recorder reads them from the tracepoint's format file, and a capture keeps those

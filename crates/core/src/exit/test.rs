@@ -1,4 +1,4 @@
-//! What is counted: codes, names, halts.
+//! Tests of counted events: codes, names, halts.
 
 use super::names::Names;
 use super::*;

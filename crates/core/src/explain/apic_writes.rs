@@ -36,7 +36,7 @@ const ICR: [u64; 2] = [0x830, HV_ICR];
 const HV_EOI: u64 = 0x4000_0070;
 const HV_ICR: u64 = 0x4000_0071;
 
-/// Of a PIT that does not make up for lost ticks.
+/// Terms of a PIT that does not make up for lost ticks.
 const NO_REINJECTION: Terms = Terms::new(
     "It holds from the VM's next start; ticks that come while the vCPU does not run are lost.",
     "A guest that keeps its time by counting ticks of the PIT: its clock falls behind.",

@@ -1,4 +1,4 @@
-//! What a finding costs: CPU time and wake-up latency, in one unit.
+//! Cost of a finding: CPU time and wake-up latency, in one unit.
 //!
 //! The unit is `tune`'s: nanoseconds of CPU time, in which a nanosecond of wake-up latency is worth what
 //! the goal says (`density` 0, `balanced` 1, `latency` 10). Both are taken in each second of the recording,
@@ -74,7 +74,7 @@ impl Cost {
     }
 }
 
-/// What a remedy should bring, at most: it is what the recording shows was spent, and a remedy seldom
+/// Upper bound on the gain of a remedy: the cost that the recording shows was spent; a remedy seldom
 /// saves all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Gain {
@@ -83,7 +83,7 @@ pub struct Gain {
     pub ns_per_s: f64,
 }
 
-/// What there is to gain.
+/// Resource that a remedy saves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Of {

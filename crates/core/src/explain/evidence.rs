@@ -1,4 +1,4 @@
-//! What rules look at: guests with their accounts, the settings, the host.
+//! Inputs of rules: guests with their accounts, the settings, the host.
 
 use std::collections::BTreeMap;
 
@@ -40,10 +40,10 @@ pub struct Evidence<'a> {
     pub interval: Interval,
     /// The sum of all accounts.
     pub total: Account,
-    /// What a nanosecond of wake-up latency is worth in nanoseconds of CPU.
+    /// Value of a nanosecond of wake-up latency, in nanoseconds of CPU.
     pub weight: f64,
     pub advised: Advised,
-    /// What is known of a guest that recorded itself; `None` for a host.
+    /// Known facts about a guest that recorded itself; `None` for a host.
     pub in_guest: Option<InGuest>,
 }
 
@@ -191,7 +191,7 @@ impl<'a> Evidence<'a> {
         }))
     }
 
-    /// What each guest's threads show; blind if `of` is unknown for any guest, or if there is no guest.
+    /// Findings from the threads of each guest; blind if `of` is unknown for any guest, or if there is no guest.
     pub(super) fn each_threads(
         &self,
         of: impl Fn(&Threads) -> Option<u64>,

@@ -3,8 +3,8 @@
 //! The limit is that of the review of dynamic halt polling (D. Matlack, kvm list, 2015-09-01): below
 //! 1 ms, since an idle Windows 10 ticks each millisecond, and a ceiling above never lets go.
 //!
-//! What it costs is the time of polls after their first millisecond, of the vCPUs that this ceiling governs:
-//! the parameter's are those without a ceiling of their own.
+//! The cost is the time of polls after their first millisecond, for the vCPUs that this ceiling governs: the
+//! parameter governs the vCPUs without a ceiling of their own.
 
 use super::cost::Cost;
 use super::evidence::{Evidence, Guest};

@@ -36,7 +36,7 @@ const RESTS: f64 = 0.8;
 /// wake-ups explain them.
 const EXPLAINED: f64 = 0.5;
 
-/// Of a machine without an HPET.
+/// Terms of a machine without an HPET.
 const TERMS: Terms = Terms::new(
     "It holds from the VM's next start; a guest with kvm-clock, an invariant TSC or Hyper-V's clock misses nothing.",
     "An old guest whose only good clock is the HPET: it falls back to the ACPI PM timer, whose every reading exits.",

@@ -62,7 +62,7 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
     }
     let within = gaps_within(&account, REACH_NS)?.share;
     let share = wake_share(&account, WakeSource::Ipi)?.share;
-    // What the guest would poll in place of the host.
+    // Time that the guest would poll in place of the host.
     let polls_ns = account.gap_ns.sum_within(REACH_NS);
     let polls_ns = polls_ns.saturating_sub(account.poll_ns().unwrap_or(0));
     let latency = account.parts.wake_latency_ns;

@@ -49,7 +49,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let within = gaps_within(&account, ceiling_ns)?.share;
     let latency = account.wake_latency_ns.percentile(0.5)?;
     let halts = guest.per_s(account.halts);
-    // What these gaps would have polled: each gap within the ceiling, and nothing beyond.
+    // Time that these gaps would have polled: each gap within the ceiling, and nothing beyond.
     let beyond_ns = (1.0 - within) * account.gap_ns.count() as f64 * ceiling_ns as f64;
     let polled_ns = (account.gap_ns.sum_within(ceiling_ns) as f64 - beyond_ns).max(0.0);
     let takes = Cost::cpu(polled_ns * guest.per_s(1));

@@ -28,7 +28,7 @@ pub(super) const RULE: Rule = Rule {
 /// `EPT_VIOLATION`, `NPF`.
 const FAULTS: [(Isa, u32); 2] = [(Isa::Vmx, 48), (Isa::Svm, 0x400)];
 
-/// Of huge pages for those that ask for them.
+/// Terms of huge pages for programs that ask for huge pages.
 const ASKED: Terms = Terms::new(
     "A guest that touches its memory in parts takes whole huge pages, which the kernel has to find or compact.",
     "Where the faults come from KSM, ballooning or a migration that is under way it does no good: all of them \
@@ -41,7 +41,7 @@ const ALWAYS: Terms = Terms::new(
     "Where programs on this host advise against huge pages, as databases do: their latency and memory use grow.",
 );
 
-/// Of a look at what there is, and of huge pages in shared memory.
+/// Terms of a look at the VMM's smaps, and of huge pages in shared memory.
 const SHARED: Terms = Terms::new(
     "A read of smaps holds the VMM's mmap lock while it walks its memory; shared memory that is touched in parts \
      takes whole huge pages.",

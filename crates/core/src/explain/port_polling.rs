@@ -81,7 +81,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
     if per_s < STORM_PER_S || !share.is_from(DOMINANT) {
         return None;
     }
-    // What is known better is not said twice.
+    // Accesses that `hyperv_timers` explains better are not reported twice.
     if is_clock(port) && hyperv_timers::explains(evidence, guest) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! What can be done, and when it must not be: the guards of all remedies.
+//! Remedies, and when a remedy must not be given: the guards of all remedies.
 //!
 //! A remedy says of which kind it is ([`Does`]) and what it takes ([`Remedy::takes`]). By these two
 //! [`Remedy::guarded`] decides on the evidence whether it may be given, in one place for all rules: a rule
@@ -34,7 +34,7 @@ use crate::kvm::Knobs;
 use crate::parameter::Values;
 use crate::stats::Fold;
 
-/// What a remedy does, as far as that decides when it harms.
+/// Effect of a remedy, as far as the effect decides when the remedy harms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Does {
     HostPollsMore(Lever),
@@ -66,7 +66,7 @@ pub enum Does {
     Nothing,
 }
 
-/// What decides how long the host polls.
+/// Control that decides how long the host polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lever {
     /// KVM's parameters, for all VMs that have no ceiling of their own.
@@ -90,18 +90,18 @@ impl Lever {
 /// Something that can be done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remedy {
-    /// Of which kind it is.
+    /// Kind of the remedy.
     pub does: Does,
     /// A command, or a setting, in a sentence.
     pub text: String,
-    /// What it costs, and when it does harm.
+    /// Price of the remedy, and when the remedy does harm.
     pub terms: Terms,
-    /// What it takes, as far as the recording tells: CPU time that somebody then polls, or latency that
+    /// Cost that the remedy takes, as far as the recording tells: CPU time that is then polled, or latency that
     /// polls no longer spare.
     pub takes: Cost,
 }
 
-/// What the guard says of a remedy.
+/// Verdict of the guard on a remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Guarded {
     Given,
@@ -110,8 +110,8 @@ pub enum Guarded {
     Harms(String),
 }
 
-/// What `tune` recommends by the same halts: for KVM's parameters, or for a guest that recorded itself. Rules
-/// name no value of a parameter themselves: this does, so that no finding contradicts it.
+/// Recommendation of `tune` for the same halts: for KVM's parameters, or for a guest that recorded itself. Rules
+/// name no value of a parameter themselves: this type does, so that no finding contradicts it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Advised {
     #[default]
@@ -223,7 +223,7 @@ impl Remedy {
                      nothing",
                 ),
             },
-            // Of a guest that recorded itself it is known what its polls spare.
+            // For a guest that recorded itself, the cost that its polls spare is known.
             Does::GuestPollsLess if evidence.in_guest.is_some() => {
                 contradicts(evidence, false).unwrap_or(Guarded::Given)
             }
@@ -317,7 +317,7 @@ fn contradicts(evidence: &Evidence<'_>, more: bool) -> Option<Guarded> {
     }
 }
 
-/// What `tune` recommends, for more or less polling on the side that recorded.
+/// Recommendation of `tune`, for more or less polling on the side that recorded.
 pub(super) fn advice(evidence: &Evidence<'_>, more: bool) -> String {
     let way = if more { "more" } else { "less" };
     match (&evidence.advised, &evidence.in_guest) {
@@ -351,7 +351,7 @@ fn already(evidence: &Evidence<'_>, names: &[&str]) -> Guarded {
     }
 }
 
-/// What is seen of those whom a finding is about.
+/// Observations of the subject of a finding.
 struct Seen {
     account: Account,
     is_vetoed: bool,

@@ -1,4 +1,4 @@
-//! What a remedy costs, and where it does harm: no remedy is given without both.
+//! Price of a remedy, and where the remedy does harm: no remedy is given without both.
 
 /// The price of a remedy, and when it does harm, each in sentences. Neither can be left empty: a constant of this
 /// type does not compile then.

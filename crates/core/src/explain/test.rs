@@ -38,7 +38,7 @@ struct Bench {
     exits: Option<ExitsSeen>,
     /// Settings told so far: each at its own time.
     told: u64,
-    /// What a nanosecond of latency is worth.
+    /// Value of a nanosecond of latency.
     weight: f64,
     advised: Advised,
     in_guest: Option<InGuest>,
@@ -265,7 +265,7 @@ impl Bench {
         Some(withheld.into_iter().find(|it| it.rule.id == id)?.why)
     }
 
-    /// Whether what a rule found costs too little to be shown.
+    /// Whether the findings of a rule cost too little to be shown.
     fn is_small(&self, id: &str) -> bool {
         self.explain().small.iter().any(|it| it.rule.id == id)
     }
@@ -276,7 +276,7 @@ impl Bench {
         Some(blind.reason.clone())
     }
 
-    /// What a rule's finding costs, by the weight.
+    /// Cost of a rule's finding, by the weight.
     fn cost(&self, id: &str) -> f64 {
         let cost = self.finding(id).unwrap().found.cost;
         cost.unwrap().weighed(self.weight)

@@ -103,7 +103,7 @@ const PERIOD: f64 = 0.6;
 /// eighth of an octave are a factor of 1.27 apart at the most, and work in between takes its share.
 const STEADY: f64 = 1.5;
 
-/// Of a guest without a tick while it is idle.
+/// Terms of a guest without a tick while the guest is idle.
 const TICKLESS: Terms = Terms::new(
     "A restart of the guest; each time that it goes idle it then sets its timer again, which may exit.",
     "A guest that goes idle more often than it ticked, or whose timing was tuned to a tick that never stops.",
@@ -115,7 +115,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
         return unfit;
     }
     let guests = evidence.guests.iter();
-    // What the guest's exits say more exactly is not said twice.
+    // Ticks that the guest's exits explain more exactly are not reported twice.
     let guests = guests.filter(|guest| !hyperv_timers::explains(evidence, guest));
     let each = guests.flat_map(|guest| {
         let of_tick = |tick| of_guest(evidence, guest, tick);

@@ -35,7 +35,7 @@ const EXPIRED: [(Isa, u32); 1] = [(Isa::Vmx, 52)];
 /// `MSR_IA32_TSC_DEADLINE`, and the x2APIC's initial count.
 const SETS: [u64; 2] = [0x6e0, 0x838];
 
-/// Of halts inside the guest, on CPUs of its own.
+/// Terms of halts inside the guest, on CPUs of its own.
 const TERMS: Terms = Terms::new(
     "A boot of the host and a start of the VM; these CPUs look busy to the host all the time, and no other task gets \
      them.",
@@ -45,7 +45,7 @@ const TERMS: Terms = Terms::new(
 /// `MSR_IA32_TSC_DEADLINE`: timers of other modes are not advanced.
 const DEADLINE: u64 = 0x6e0;
 
-/// Of timers that expire early (`LAPIC_TIMER_ADVANCE_NS_MAX`, `LAPIC_TIMER_ADVANCE_NS_INIT`).
+/// Terms of timers that expire early (`LAPIC_TIMER_ADVANCE_NS_MAX`, `LAPIC_TIMER_ADVANCE_NS_INIT`).
 const ADVANCED: Terms = Terms::new(
     "KVM waits busily, for up to 5 us, before it enters a guest whose timer expired early; it holds for VMs that start \
      afterwards, and from Linux 6.11 on all VMs have to stop while kvm is loaded again.",

@@ -24,7 +24,7 @@ pub(super) const RULE: Rule = Rule {
     look,
 };
 
-/// Of the polls so many are met, for sure.
+/// At least this share of the polls is met, with certainty.
 const MET: f64 = 0.9;
 
 /// The guest runs for less of the time than this.
@@ -59,7 +59,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let vcpus = who.vcpus.len() as f64;
     let ran = vcpus - guest.per_s(account.halted_ns()) / 1e9;
     let met = guest.per_s(account.successful_polls);
-    // What nobody slept through is not known: a wake-up then takes what it takes elsewhere on this host.
+    // Without sleeps here, the wake-up latency is not known: the latency elsewhere on this host stands for it.
     let latencies = [&account.wake_latency_ns, &evidence.total.wake_latency_ns];
     let wakes = latencies.iter().find_map(|it| it.percentile(0.5));
     let spared = match wakes {

@@ -28,7 +28,7 @@ const MUCH: f64 = 0.2;
 /// The guest rests: its vCPUs are halted for this share of the time, as in `qemu-hpet`.
 const RESTS: f64 = 0.8;
 
-/// What a wake-up of the guest by a device explains: two events, the guest's kick and the completion, after each of
+/// Time that a device wake-up of the guest explains: two events, the guest's kick and the completion, after each of
 /// which an iothread polls for up to 32.768 us (`IOTHREAD_POLL_MAX_NS_DEFAULT`), and 20 us of work for each, from
 /// which on `vmm-devices` calls an access blocking.
 const WAKE_NS: f64 = 2.0 * (32_768.0 + 20_000.0);
@@ -71,8 +71,8 @@ enum Poller {
     Unknown,
 }
 
-/// What polls, by the thread's name and the VMM's command line, and how sure that is; `None` where its work is not
-/// for devices.
+/// Poller, by the thread's name and the VMM's command line, and how sure that is; `None` where the work of the
+/// thread is not for devices.
 fn poller(guest: &Guest<'_>, name: &str) -> Option<(Poller, Sure)> {
     let machine = guest.vm.machine.as_ref();
     let has_iothread = machine.is_some_and(|machine| machine.iothreads > 0);

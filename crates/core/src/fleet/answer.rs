@@ -18,7 +18,7 @@ const NAMED: usize = 1_000;
 /// A host whose own best setting costs less than its cohort's by this share is unlike it.
 const UNLIKE: f64 = 0.05;
 
-/// What the hosts could do.
+/// Possible settings of the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlanKind {
@@ -30,7 +30,7 @@ pub enum PlanKind {
     Off,
     /// One setting for all.
     One,
-    /// What each cohort takes: the setting that is best for it, the one setting, or what is in force.
+    /// The choice of each cohort: the setting that is best for it, the one setting, or what is in force.
     Cohorts,
     /// The same, and ceilings of their own for VMs that gain by them.
     Ceilings,
@@ -38,7 +38,7 @@ pub enum PlanKind {
     Bound,
 }
 
-/// What comes of it, on the half that validates.
+/// Result of a plan, on the half that validates.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub kind: PlanKind,
@@ -57,11 +57,11 @@ pub struct OfCohort {
     pub vms: u64,
     /// The setting that is best on the half that fits.
     pub knobs: Knobs,
-    /// What is to be done with it.
+    /// Recommended action for the setting.
     pub verdict: Verdict,
-    /// What the cohort takes instead.
+    /// Setting that the cohort takes instead.
     pub takes: Takes,
-    /// What is in force, on the half that validates.
+    /// Cost of the setting in force, on the half that validates.
     pub in_force: Costed,
     pub own: Costed,
     /// The one setting for all.
@@ -97,19 +97,19 @@ pub struct Unlike {
 pub struct Answer {
     /// The one setting.
     pub one: Knobs,
-    /// What to do with it.
+    /// Recommended action for the one setting.
     pub verdict: Verdict,
     /// In the order of [`PlanKind`].
     pub plans: Vec<Plan>,
-    /// What cost most first.
+    /// Cohorts, the most expensive first.
     pub cohorts: Vec<OfCohort>,
     pub seen: VmsSeen,
     /// Hosts unlike their cohort, what they lose by it first.
     pub unlike: Vec<Unlike>,
 }
 
-/// What is chosen for all and for each cohort; `None` without halts. A cohort whose own gain is not certain takes the setting
-/// of the whole, where that is to be set; so do all, where the settings of their own cost more together.
+/// Settings chosen for all and for each cohort; `None` without halts. A cohort whose own gain is not certain takes the
+/// setting for all, if that is to be set; so do all cohorts, if their own settings cost more together.
 pub fn choose(fleet: &Fleet) -> Option<Chosen> {
     let places = &fleet.places;
     let one = best(&fleet.total(), places)?.0;
@@ -237,7 +237,7 @@ impl VmsSeen {
 
 /// Settings against what is in force, unit by unit.
 impl Fleet {
-    /// Of one cohort or of all: what each has under the place that its cohort gets, beside what is in force.
+    /// Pairs of one cohort or of all, unit by unit: the cost at the place that the cohort gets, and the cost in force.
     fn pairs(&self, only: Option<&Cohort>, place: impl Fn(&Cohort) -> Option<usize>) -> Vec<Pair> {
         let pair = |of: &OfUnit| {
             let mut pair = Pair {

@@ -83,7 +83,7 @@ pub struct Costed {
     pub latency_ns: u64,
     /// CPU time of polling and switching, in nanoseconds.
     pub cpu_ns: u64,
-    /// What they cost, in thousandths of a nanosecond of CPU.
+    /// Cost of the halts, in thousandths of a nanosecond of CPU.
     pub milli: u128,
 }
 
@@ -98,7 +98,7 @@ impl Costed {
         }
     }
 
-    /// What a halt costs on average, in nanoseconds of CPU.
+    /// Mean cost of a halt, in nanoseconds of CPU.
     pub fn per_halt_ns(&self) -> f64 {
         self.milli as f64 / 1e3 / self.halts.max(1) as f64
     }

@@ -36,7 +36,7 @@ pub struct Chosen {
     pub cohorts: BTreeMap<Cohort, Choice>,
 }
 
-/// What was chosen for a cohort.
+/// Setting chosen for a cohort.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice {
     /// The place of the setting that is best for it.
@@ -47,7 +47,7 @@ pub struct Choice {
     pub place: usize,
 }
 
-/// What a cohort takes.
+/// Setting that a cohort takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Takes {
@@ -62,7 +62,7 @@ pub enum Takes {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Pair {
     pub own: Costed,
-    /// What it is compared with.
+    /// Cost that `own` is compared with.
     pub other: Costed,
     /// How long the halves are, in nanoseconds.
     pub span_ns: u64,
@@ -92,7 +92,7 @@ pub fn interval(units: Vec<Pair>, figure: impl Fn(&Pair) -> Option<f64>) -> Inte
     estimate.map_or(Interval::unknown(0.0), |estimate| estimate.interval())
 }
 
-/// What is to be done.
+/// Recommended action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {

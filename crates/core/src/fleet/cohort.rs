@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::costs::table::{Host, VmOf};
 use crate::replay::{Cost, GoalName};
 
-/// What VMs of a cohort have in common.
+/// Property that the VMs of a cohort have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
     /// The kernel whose algorithm was replayed.
@@ -62,7 +62,7 @@ impl fmt::Display for By {
     }
 }
 
-/// What the VMs of a cohort have in common, in the order asked for; `None` where it is not known.
+/// Properties that the VMs of a cohort have in common, in the order asked for; `None` where one is not known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Cohort(pub Vec<Option<String>>);
 
@@ -94,7 +94,7 @@ impl Cohort {
     }
 }
 
-/// What things cost for a VM on a host: latency by the VM's goal, or as much as to all.
+/// Costs for a VM on a host: latency counts by the VM's goal, or as much as for all VMs.
 pub(super) fn cost(host: &Host, vm: &VmOf, of_all_milli: u64) -> Cost {
     let goal = vm.goal.as_deref().and_then(GoalName::from_name);
     Cost {

@@ -13,14 +13,14 @@ use crate::replay::Sums;
 /// From so many hosts on, they are the units of the jackknife.
 pub const ENOUGH_HOSTS: usize = 8;
 
-/// Of fewer hosts single captures are, up to so many; then days.
+/// With fewer hosts, single captures are the units, up to this many captures; with more captures, days.
 const MOST_CAPTURES: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Asked {
     /// By what VMs are put together.
     pub by: Vec<By>,
-    /// What latency is worth to VMs without a goal of their own, in thousandths of CPU.
+    /// Value of latency to VMs without a goal of their own, in thousandths of CPU.
     pub weight_milli: u64,
 }
 
@@ -138,7 +138,7 @@ impl Part {
     }
 }
 
-/// What is a unit of the jackknife.
+/// Kind of unit of the jackknife.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
@@ -179,7 +179,7 @@ impl Unit {
     }
 }
 
-/// What is known of a unit.
+/// Data of one unit.
 #[derive(Debug, Clone, Default)]
 pub struct OfUnit {
     /// How long its captures are, in nanoseconds.
@@ -260,7 +260,7 @@ pub struct Fleet {
     pub places: Places,
     level: Level,
     units: BTreeMap<Unit, OfUnit>,
-    /// Of each host, from when to when it was recorded.
+    /// Recorded intervals of each host.
     times: BTreeMap<String, Times>,
     days: BTreeSet<String>,
     captures: usize,
@@ -332,7 +332,7 @@ impl Fleet {
         }
     }
 
-    /// What is a unit.
+    /// Kind of the units.
     pub fn level(&self) -> Level {
         self.level
     }

@@ -336,7 +336,7 @@ fn a_cohort_that_is_too_small_takes_the_setting_of_the_whole() {
     assert!(small.clone().count() > 5 && small.all(|of| of.takes == Takes::One));
 }
 
-/// What leaves more freedom costs no more than the one setting, also on the half on which it was not chosen.
+/// A plan with more freedom costs no more than the one setting, also on the half on which the plan was not chosen.
 #[test]
 fn no_plan_is_worse_than_a_simpler_one() {
     for (by, many) in [(By::Kernel, 9), (By::Vmm, 12), (By::Class, 16)] {
@@ -348,7 +348,7 @@ fn no_plan_is_worse_than_a_simpler_one() {
     }
 }
 
-/// What VMs cost adds up to what the fleet costs, also where the cohort of a VM changes from one day to the next.
+/// The costs of VMs add up to the cost of the fleet, also where the cohort of a VM changes from one day to the next.
 #[test]
 fn a_vm_is_counted_in_each_cohort_it_was_in() {
     let asked = asked(&[By::Kernel]);

@@ -14,7 +14,7 @@ use crate::kvm::{Arch, Knobs, Rule, Version};
 use crate::stats::folded;
 use crate::tune::advice::LEAST_GAIN;
 
-/// What is kept of each VM: sums of these, slot by slot.
+/// Slots of the sums that are kept for each VM.
 const SLOT_IN_FORCE: usize = 0;
 const SLOT_COHORT: usize = 1;
 const SLOT_CEILINGS: usize = 2;
@@ -156,7 +156,7 @@ impl VmSums {
         answers
     }
 
-    /// What each VM would have of the other hosts.
+    /// Gives the answer of each VM of the other hosts.
     pub fn finish(mut self) -> Vec<VmAnswer> {
         let hosts = std::mem::take(&mut self.hosts).into_iter();
         hosts

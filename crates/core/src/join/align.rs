@@ -23,7 +23,7 @@ pub(super) struct Matched {
     pub(super) halts: u64,
 }
 
-/// Of the stays that were tried, those whose first halt begins when it is expected to, and how far from that.
+/// Tried stays whose first halt begins at the expected time, and how far from that time the halt begins.
 #[derive(Debug, Clone)]
 pub(super) struct Near {
     residuals_ns: Vec<i128>,

@@ -14,7 +14,7 @@ struct World {
     offset_ns: i64,
     drift_ppm: f64,
     exit_ns: u64,
-    /// Of a hundred stays, those that no halt is in: woken before KVM halted the vCPU.
+    /// Number of stays in a hundred that contain no halt: woken before KVM halted the vCPU.
     without_halt: u64,
     /// Two tasks wake each other by turns: stays are alike.
     is_regular: bool,

@@ -9,7 +9,7 @@ const LONGEST_NS: i128 = 2_000_000_000;
 
 const STRETCHES: usize = 5;
 
-/// Of a stretch, so many of the longest stays vote: short ones are too much alike.
+/// Number of the longest stays of a stretch that vote: short stays are too much alike.
 const VOTERS: usize = 96;
 
 /// A stay is longer than its halt by the exit and the entry: at most by this, or by a quarter of it.

@@ -1,4 +1,4 @@
-//! What a kernel may carry before its number says so.
+//! Fixes that a kernel may carry before its number says so.
 //!
 //! Stable trees and distributions take fixes back. Their kernels keep the old number, so a release
 //! cannot tell. A recording does: [`crate::verify::carried`] finds out what its kernel has. What was

@@ -46,7 +46,7 @@ pub struct Params {
 }
 
 impl Default for Params {
-    /// What the parameters are when nobody sets them, in every kernel that has them.
+    /// The parameters when nobody sets them, in every kernel that has the parameters.
     fn default() -> Self {
         Self {
             guest_halt_poll_ns: 200_000,
@@ -58,7 +58,7 @@ impl Default for Params {
     }
 }
 
-/// What an idle guest CPU does.
+/// State of an idle guest CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -68,7 +68,7 @@ pub enum State {
     Halt,
 }
 
-/// What the governor chose.
+/// Decision of the governor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Choice {
     /// The state to enter.
@@ -92,13 +92,13 @@ pub enum Last {
     },
 }
 
-/// What `adjust_poll_limit` did.
+/// Result of `adjust_poll_limit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Adjusted {
     /// The limit from now on, in nanoseconds.
     pub limit_ns: u32,
-    /// What the tracepoint `guest_halt_poll_ns` tells of it (since 6.0, by the date of its commit); it
-    /// tells every growing and shrinking, also where nothing changes.
+    /// Report of the tracepoint `guest_halt_poll_ns` (since 6.0, by the date of its commit); the tracepoint
+    /// reports every growing and shrinking, also where nothing changes.
     pub call: Option<Call>,
 }
 
@@ -122,7 +122,7 @@ impl Rule {
         })
     }
 
-    /// What a CPU's limit is after it was idle: `haltpoll_reflect`. Only HLT moves it.
+    /// The limit of a CPU after an idle period: `haltpoll_reflect`. Only HLT moves the limit.
     pub fn reflect(self, params: &Params, limit_ns: u32, last: Last) -> Adjusted {
         match last {
             Last::Poll { .. } => Adjusted {
@@ -133,7 +133,7 @@ impl Rule {
         }
     }
 
-    /// What a limit is after a time in HLT: `adjust_poll_limit`.
+    /// The limit after a time in HLT: `adjust_poll_limit`.
     ///
     /// The kernel keeps the limit in 64 bits, but every value it stores there went through `unsigned
     /// int`.
@@ -181,7 +181,7 @@ impl Rule {
     }
 }
 
-/// What an idle CPU shall do: `haltpoll_select`.
+/// Chooses the state of an idle CPU: `haltpoll_select`.
 ///
 /// `latency_req_ns` is the CPU's latency limit (`PM_QOS`); only 0 counts. The same in every era.
 pub fn select(limit_ns: u32, last: Last, latency_req_ns: i64) -> Choice {

@@ -39,7 +39,7 @@ impl Knobs {
         }
     }
 
-    /// What the parameters are in an upstream kernel when nobody sets them.
+    /// The parameters of an upstream kernel when nobody sets them.
     ///
     /// Before 4.3 there is only `halt_poll_ns`; the other fields are then 0 and nothing reads them.
     /// A distribution may build other defaults in.

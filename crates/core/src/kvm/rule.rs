@@ -1,4 +1,4 @@
-//! What differs between kernels and ports, as one value: the rule of an era.
+//! Differences between kernels and ports, as one value: the rule of an era.
 //!
 //! A [`Rule`] is data. What its fields lead to is in [`super::step`] and [`super::ceiling`].
 //! The fields are public, so that a kernel with fixes of a newer one can be described;
@@ -19,7 +19,7 @@
 //! | 6.1 | the ceiling is live, and clamps where a halt begins | [`CeilingRule::CapElseParam`], [`Clamp::AtEntry`] |
 //!
 //! Only the default of `shrink` changed after that, see [`super::knobs`].
-//! What KVM counts as a successful poll changed in 5.17 (what was never scheduled out); no window depends on it.
+//! KVM's definition of a successful poll changed in 5.17 (a halt never scheduled out); no window depends on it.
 
 use super::arch::Arch;
 use super::ceiling::CeilingRule;
@@ -51,7 +51,7 @@ pub enum GrowStart {
     Param,
 }
 
-/// What growth cannot pass while it happens.
+/// Limit that a window cannot pass while the window grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GrowthCap {
     /// Nothing. 4.3 to 4.5, where a window may stay above its ceiling for good; and since 6.1, where
@@ -75,7 +75,7 @@ pub enum Clamp {
     AfterHalt,
 }
 
-/// What a vCPU that must not poll does with its window.
+/// How a vCPU that must not poll treats its window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NoPoll {
     /// There is no such vCPU: the port lacks `HAVE_KVM_NO_POLL`, or the kernel is older.
@@ -94,7 +94,7 @@ pub struct Rule {
     /// Where the ceiling comes from.
     pub ceiling: CeilingRule,
     pub grow_start: GrowStart,
-    /// What growth cannot pass.
+    /// Limit that growth cannot pass.
     pub growth_cap: GrowthCap,
     /// Whether a window that shrinks below the parameter `grow_start` goes to 0 (since 5.16,
     /// `shrink_halt_poll_ns`). Without it a window halves down to a nanosecond, and then to 0.
@@ -104,7 +104,7 @@ pub struct Rule {
     /// Whether wakeups can be invalid, which shrinks: `vcpu_valid_wakeup`, s390 alone
     /// (`HAVE_KVM_INVALID_WAKEUPS`), since 4.7, commit 3491caf2.
     pub invalid_wakeups: bool,
-    /// What becomes of the window of a vCPU that must not poll.
+    /// Treatment of the window of a vCPU that must not poll.
     pub no_poll: NoPoll,
 }
 
@@ -175,7 +175,7 @@ impl Rule {
         }
     }
 
-    /// What 6.1 did: the ceiling live, the clamp moved from growth to the entry of a halt.
+    /// Applies the change of 6.1: the ceiling live, the clamp moved from growth to the entry of a halt.
     pub(super) fn with_live_ceiling(self) -> Self {
         Self {
             ceiling: CeilingRule::CapElseParam,

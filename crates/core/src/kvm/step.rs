@@ -16,7 +16,7 @@ use super::knobs::{GROW_START, Knobs};
 use super::rule::{Clamp, GrowStart, GrowthCap, NoPoll, Rule, WindowOf};
 use crate::event::{Halt, WindowCall, WindowChange};
 
-/// What KVM sees of a halt when it is over.
+/// KVM's view of a halt when the halt is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Observed {
     /// The whole halt in nanoseconds, polling and wake-up latency included.
@@ -92,7 +92,7 @@ impl From<Option<Call>> for WindowCall {
     }
 }
 
-/// What a halt does to a window.
+/// Effect of a halt on a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Step {
     /// The window after the halt in nanoseconds, as the kernel keeps it: possibly above the ceiling.
@@ -128,7 +128,7 @@ impl Rule {
         }
     }
 
-    /// What a halt leaves behind.
+    /// The step of the window at the end of a halt.
     ///
     /// `window` is the window in force during the halt, as [`Rule::entry`] gave it; `knobs` and
     /// `ceiling` are those of the halt's end. `knobs.halt_poll_ns` is looked at only where growth is

@@ -16,7 +16,7 @@ pub struct Version {
     pub major: u32,
     /// 12 of `6.12.8`.
     pub minor: u32,
-    /// What it carries: a kernel with more is a later one.
+    /// Backports that the kernel carries: a kernel with more backports is a later one.
     pub backports: Backports,
 }
 

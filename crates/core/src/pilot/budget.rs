@@ -1,11 +1,11 @@
-//! What looks may cost: a share of one CPU, what was left of it before, and a part of what is gained.
+//! Budget of looks: a share of one CPU, the unused budget from before, and a part of the gain.
 
-/// Of one CPU. Written down, not measured: fifty vCPUs that halt 2,000 times a second and sleep take a hundred times as
-/// much for that alone, at 2 us each, so that a gain of a hundredth repays it.
+/// Share of one CPU. Written down, not measured: fifty vCPUs that halt 2,000 times a second and sleep take a hundred
+/// times as much for that alone, at 2 us each, so that a gain of a hundredth repays it.
 const SHARE: f64 = 0.002;
 
-/// Of what the settings in force gain over those found, so much may go into looks that watch them: a loss of the same part
-/// of the gain.
+/// Share of the gain of the settings in force over those found that may go into looks that watch them: a loss of the
+/// same part of the gain.
 const OF_GAIN: f64 = 0.01;
 
 /// At first, and at most: some seventy looks beside 25 VMs (`bench/pilot.py own`), so that these are known within
@@ -46,7 +46,7 @@ impl Budget {
                 SHARE * now_ns.saturating_sub(before_ns) as f64 + OF_GAIN * gained_ns.max(0.0);
             let taken = own_cpu_ns.saturating_sub(own_before_ns) as f64;
             self.left_ns += earned - if is_on_trial { 0.0 } else { taken };
-            // What very many VMs took for their counts is not owed for weeks after they have gone.
+            // CPU time that very many VMs took for their counts is not owed for weeks after the VMs have gone.
             self.left_ns = self.left_ns.clamp(-MOST_NS, MOST_NS);
         }
     }

@@ -1,4 +1,4 @@
-//! What the pilot decides: an action with its reason, its expected effect and its inverse.
+//! Decisions of the pilot: an action with its reason, its expected effect and its inverse.
 
 use super::input::Scope;
 use crate::ids::VmKey;
@@ -6,7 +6,7 @@ use crate::kvm::Knobs;
 use crate::stats::Interval;
 
 crate::names! {
-    /// What kind of decision.
+    /// Kind of a decision.
     pub enum Kind {
         /// It observes, and would try a setting.
         WouldSet = "would-try",
@@ -22,7 +22,7 @@ crate::names! {
         GoBack = "go-back",
         /// A setting that was proven in a phase like this is set again.
         Again = "again",
-        /// What was found is restored.
+        /// The setting found is restored.
         Restore = "restore",
         /// Another process set it: the pilot leaves it alone from now on.
         HandsOff = "hands-off",
@@ -44,7 +44,7 @@ impl Kind {
 /// A change of a setting, and its inverse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
-    /// What is in force.
+    /// The setting in force.
     pub from: Knobs,
     pub to: Knobs,
     /// The change before this one failed, and may have been made nevertheless: then `to` is in force already, or what the
@@ -56,7 +56,7 @@ pub struct Change {
 pub struct Decision {
     pub kind: Kind,
     pub scope: Scope,
-    /// What is to be changed, if anything is; for one that only observes, what would be.
+    /// The change to make, if any; for a pilot that only observes, the change that the pilot would make.
     pub change: Option<Change>,
     /// Whether it is to be made.
     pub is_made: bool,

@@ -46,15 +46,15 @@ const OF_VM: usize = CHUNKS * 256 + TRIED * EXCERPT;
 /// A look takes so many halts at most: with more, an interval does not get narrower than predictions are good.
 const OF_LOOK: usize = 16_384;
 
-/// What is specified once.
+/// Inputs of the pilot that are specified once.
 #[derive(Debug)]
 pub struct Setup<E> {
     /// Source of facts.
     pub evidence: E,
     pub rule: Rule,
-    /// What it may do.
+    /// Limits of the pilot.
     pub limits: Limits,
-    /// What it knew when it last ran.
+    /// Memory from the last run of the pilot.
     pub memory: Memory,
     /// How far predictions were off in earlier proofs on this host.
     pub proofs: Errors,
@@ -173,7 +173,7 @@ impl<E: Evidence> Pilot<E> {
         decisions
     }
 
-    /// What came of a change.
+    /// Takes in the result of a change.
     pub fn made(
         &mut self,
         clock_ns: u64,
@@ -224,7 +224,7 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
-    /// What is to be known after a restart.
+    /// State that is to be known after a restart.
     pub fn memory(&self) -> Memory {
         Memory {
             targets: (self.units.values())
@@ -356,7 +356,7 @@ impl<E: Evidence> Pilot<E> {
         self.collecting = Some((purpose, wanted));
     }
 
-    /// What the settings that were put in force have gained in all, by replay of those found.
+    /// Total gain of the settings that were put in force, by replay of the settings found.
     fn gained_ns(&self) -> f64 {
         let units = self.units.values();
         units.map(|unit| unit.regret.saved_ns().value).sum()
@@ -373,7 +373,7 @@ impl<E: Evidence> Pilot<E> {
 
     fn question(&self, unit: &Unit) -> Question {
         let host = &self.seen.host;
-        // What has to stay free is not there to be polled on.
+        // CPUs that have to stay free are not available for polling.
         let cpus = f64::from(host.cpus) - guards::free_cpus(host.cpus);
         let idle = host.busy_cpus.map(|busy| 100.0 * (cpus - busy).max(0.0));
         Question {
@@ -387,7 +387,7 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
-    /// What a target may poll: the limit, less what all others poll now.
+    /// Polling that a target may do: the limit, less the polling of all others now.
     fn may_poll_percent(&self, unit: &Unit) -> Option<f64> {
         let others = self
             .members
@@ -399,7 +399,7 @@ impl<E: Evidence> Pilot<E> {
         Some((limit - polled).max(0.0))
     }
 
-    /// Of a VM its goal's, of several that of the first.
+    /// For one VM, the weight of its goal; for several VMs, the weight of the first.
     fn weight_milli(&self, unit: &Unit) -> u64 {
         let mut weights = self.members_of(unit).filter_map(Member::weight_milli);
         weights.next().unwrap_or(0)

@@ -10,7 +10,7 @@ use crate::stats::percentile_of_sorted;
 /// recommended ceilings, 34 came within 10 % of the best of a sweep (`docs/predictions.md`).
 pub const PRIOR: f64 = 0.1;
 
-/// So many measured predictions replace the prior: a 90th percentile of fewer is their largest, or beyond it.
+/// Number of measured predictions that replace the prior: a 90th percentile of fewer is their largest, or beyond it.
 const ENOUGH: usize = 10;
 
 const KEPT: usize = 64;
@@ -47,8 +47,8 @@ impl Errors {
         percentile_of_sorted(&sorted, share)
     }
 
-    /// What a predicted gain has to exceed: nine in ten predictions were off by at most this. Those that are missing from
-    /// enough are taken to be off by the prior: one bad prediction, of the first two, is not nine in ten.
+    /// Margin that a predicted gain has to exceed: nine in ten predictions were off by at most this. Predictions
+    /// missing from enough are taken to be off by the prior: one bad prediction, of the first two, is not nine in ten.
     pub fn margin(&self) -> f64 {
         let missing = ENOUGH.saturating_sub(self.count());
         let mut all = self.clone();

@@ -1,5 +1,5 @@
-//! What a look at a VM's halts says: what the setting in force costs, what another would, and what the one that was
-//! found would. The engine asks through [`Evidence`], so that a simulation of years needs no halts.
+//! Result of a look at a VM's halts: the cost of the setting in force, of another setting, and of the setting that was
+//! found. The engine asks through [`Evidence`], so that a simulation of years needs no halts.
 
 use super::input::Scope;
 use crate::kvm::Knobs;
@@ -14,11 +14,11 @@ pub struct Question {
     pub in_force: Knobs,
     /// The setting that the pilot found, in the same way.
     pub found: Knobs,
-    /// What latency is worth, in thousandths of CPU.
+    /// Weight of latency, in thousandths of CPU.
     pub weight_milli: u64,
     /// The most that polling may take, in % of one CPU.
     pub max_poll_cpu_percent: Option<f64>,
-    /// What is idle, in % of one CPU: polling can take no more than that.
+    /// Idle CPU time, in % of one CPU: polling can take no more than the idle time.
     pub idle_cpu_percent: Option<f64>,
     /// The highest ceiling that may be set.
     pub max_ceiling_ns: u32,
@@ -27,7 +27,7 @@ pub struct Question {
 /// The halts of one VM.
 #[derive(Debug)]
 pub struct OfVm<'a, C> {
-    /// What latency is worth to it, in thousandths of CPU.
+    /// Weight of latency for the VM, in thousandths of CPU.
     pub weight_milli: u64,
     pub vcpus: u64,
     /// Stretches of full facts, oldest first.
@@ -37,11 +37,11 @@ pub struct OfVm<'a, C> {
     pub tried: Vec<&'a C>,
 }
 
-/// What a look says.
+/// Result of a look.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     pub cost: Cost,
-    /// What a halt cost as recorded, in nanoseconds of CPU, with latency by the goal.
+    /// Cost of a halt as recorded, in nanoseconds of CPU, with latency by the goal.
     pub cost_per_halt_ns: f64,
     /// Halts in a second.
     pub halts_per_s: f64,
@@ -49,7 +49,7 @@ pub struct Answer {
     pub latency_mean_ns: f64,
     /// Mean time from a halt until its wake event, in nanoseconds: the load itself, whatever the setting.
     pub gap_mean_ns: f64,
-    /// What the setting found would cost, as a multiple of what is in force.
+    /// Cost of the setting found, as a multiple of the cost of the setting in force.
     pub found_ratio: Interval,
     /// By how much more is polled than under the setting found, in % of one CPU; below 0 it is less.
     pub more_poll_than_found_percent: f64,
@@ -80,7 +80,7 @@ impl Choice {
     }
 }
 
-/// What a period of a trial came to.
+/// Result of a period of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Measured {
     /// As recorded.
@@ -88,7 +88,7 @@ pub struct Measured {
     /// As replayed under the other setting.
     pub predicted: Option<Figures>,
     pub halts: u64,
-    /// What they cost, in nanoseconds of CPU.
+    /// Cost of the halts, in nanoseconds of CPU.
     pub cost_ns: f64,
     /// The time in which they were recorded, which ends early where there are too many; 0 where there were none.
     pub span_ns: u64,
@@ -123,10 +123,10 @@ pub trait Evidence {
     /// How much of the budget of memory a stretch takes.
     fn size(chunk: &Self::Chunk) -> usize;
 
-    /// What these halts say. `None` where they say nothing: there are too few, or nobody knows what a wake-up costs.
+    /// Result of these halts. `None` where there is none: the halts are too few, or the cost of a wake-up is not known.
     fn weigh(&mut self, vms: &[OfVm<'_, Self::Chunk>], question: &Question) -> Option<Answer>;
 
-    /// What a period of a trial came to, and what it would have come to under `other`.
+    /// Result of a period of a trial, and the result that the period would have had under `other`.
     fn measure(
         &mut self,
         vms: &[OfVm<'_, Self::Chunk>],

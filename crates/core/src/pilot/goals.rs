@@ -1,15 +1,15 @@
-//! What a configuration gives: goals, and what the pilot may do. Nothing else is asked of a user.
+//! Content of a configuration: goals, and the limits of the pilot. Nothing else is asked of a user.
 
 use serde::{Deserialize, Serialize};
 
 use crate::replay::GoalName;
 
-/// What latency is worth to a VM.
+/// Weight of latency for a VM.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Goal {
     /// `density`, `balanced`, `latency`, or `lambda` for a number of the user's own.
     pub name: String,
-    /// What a nanosecond of wake-up latency is worth, in thousandths of a nanosecond of CPU.
+    /// Weight of a nanosecond of wake-up latency, in thousandths of a nanosecond of CPU.
     pub weight_milli: u64,
 }
 
@@ -34,7 +34,7 @@ pub struct GoalOfVms {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Goals {
-    /// Of VMs that no pattern fits.
+    /// Goal of VMs that no pattern fits.
     pub of_all: Goal,
     /// By pattern; the first that fits counts.
     pub of_vms: Vec<GoalOfVms>,
@@ -52,7 +52,7 @@ impl Goals {
     }
 }
 
-/// What the pilot may do. The defaults are those of a host where nobody says more than the goal.
+/// Limits of the pilot. The defaults are those of a host where nobody says more than the goal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// It may change settings; if not, it says what it would do.

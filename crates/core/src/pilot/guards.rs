@@ -1,4 +1,4 @@
-//! What keeps the pilot from acting, or makes it restore what it found.
+//! Conditions that keep the pilot from acting, or make the pilot restore the setting found.
 
 use super::goals::{Limits, Parameters};
 use super::input::{Pressure, Seen, VmSeen};
@@ -48,7 +48,7 @@ pub struct Standing {
     pub guard: Guard,
     /// It keeps the pilot from acting.
     pub holds: bool,
-    /// What it looks at; `None` where it looks at no figure, or that is not known.
+    /// Figure that the guard looks at; `None` where the guard looks at no figure, or the figure is not known.
     pub value: Option<f64>,
     /// From which value on it holds.
     pub limit: Option<f64>,
@@ -137,7 +137,7 @@ impl Standing {
 /// One CPU stays free, for what wakes a vCPU has to run somewhere, too (the interrupt, the thread of the device).
 const FREE_CPUS: f64 = 1.0;
 
-/// So many CPUs stay free on a host of so many: of fewer than four, a quarter of them.
+/// Number of CPUs that stay free on a host with `cpus` CPUs: with fewer than four CPUs, a quarter of them.
 pub(super) fn free_cpus(cpus: u32) -> f64 {
     FREE_CPUS.min(f64::from(cpus) / 4.0)
 }
@@ -284,7 +284,7 @@ mod test {
 
     type Case = (fn(&mut World), &'static [Guard]);
 
-    /// What holds where this is so, from the value on at which it begins.
+    /// Guards that hold in each case, from the value on at which a guard begins to hold.
     #[test]
     fn each_guard_at_its_edge() {
         use Ceiling::{Fixed, Follows, Own};

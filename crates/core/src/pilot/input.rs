@@ -6,7 +6,7 @@ use super::goals::Goal;
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
 
-/// What can be set: the ceiling of one VM, or the host's parameters for all VMs that follow them.
+/// Target of a setting: the ceiling of one VM, or the host's parameters for all VMs that follow them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
@@ -20,7 +20,7 @@ pub enum Scope {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Seen {
     pub host: HostSeen,
-    /// Of the VMs that run.
+    /// Readings of the running VMs.
     pub vms: Vec<VmSeen>,
     /// Whether these readings hold new counts; if so, a VM without counts could not be read.
     pub counted: bool,
@@ -32,10 +32,10 @@ pub struct HostSeen {
     pub knobs: Option<Knobs>,
     /// They can be written.
     pub is_writable: bool,
-    /// What this program has set of them, and what was there before, as the journal has it.
+    /// Parameters that this program has set, and the parameters before, as the journal has them.
     pub held: Option<Held<Knobs>>,
     pub cpus: u32,
-    /// Of them busy, on average since the last reading; `None`: not known yet.
+    /// CPUs that were busy, on average since the last reading; `None`: not known yet.
     pub busy_cpus: Option<f64>,
     /// How long tasks waited for a CPU (PSI).
     pub cpu_pressure: Pressure,
@@ -67,12 +67,12 @@ impl Pressure {
     }
 }
 
-/// What the journal has of a target.
+/// The journal's record of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held<S> {
     /// Before this program set it.
     pub before: S,
-    /// What it was set to.
+    /// The setting that this program set.
     pub ours: S,
 }
 
@@ -86,11 +86,11 @@ pub struct VmSeen {
     pub ceiling: Ceiling,
     /// Its VMM has answered; if not, the ceiling is what it said, or was set, before.
     pub has_answered: bool,
-    /// What this program has set, and what was there before, as the journal has it.
+    /// Ceiling that this program has set, and the ceiling before, as the journal has them.
     pub held: Option<Held<u32>>,
     /// Its guest polls by itself before it halts, or does not let its host poll: the host's ceiling decides little.
     pub polls_itself: bool,
-    /// What was counted since the last counts.
+    /// Events counted since the last counts.
     pub counts: Option<Counts>,
 }
 
@@ -107,7 +107,7 @@ pub enum Ceiling {
 }
 
 impl Ceiling {
-    /// What is in force, in nanoseconds, where the parameter is this.
+    /// The ceiling in force, in nanoseconds, where the parameter is `halt_poll_ns`.
     pub fn in_force(self, halt_poll_ns: Option<u32>) -> Option<u32> {
         match self {
             Self::Follows => halt_poll_ns,
@@ -131,7 +131,7 @@ impl Ceiling {
     }
 }
 
-/// What KVM counted of a VM over a time.
+/// KVM's counts of a VM over an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     pub interval_ns: u64,

@@ -1,4 +1,4 @@
-//! What is known of one VM: its readings, its views, and the full facts of it that are kept.
+//! State of one VM: its readings, its views, and the full facts of the VM that are kept.
 
 use std::collections::VecDeque;
 
@@ -75,7 +75,7 @@ impl<C> Member<C> {
             self.looked_ns = None;
         }
         if compared == Compared::Phase {
-            // What was recorded is of another load.
+            // The recorded facts are of another load.
             while self.chunks.len() > 1 {
                 self.chunks.pop_front();
             }
@@ -94,7 +94,7 @@ impl<C> Member<C> {
         }
     }
 
-    /// What latency is worth to it, in thousandths of CPU, where it has a goal.
+    /// Weight of latency for the VM, in thousandths of CPU, where the VM has a goal.
     pub(super) fn weight_milli(&self) -> Option<u64> {
         self.seen.goal.as_ref().map(|goal| goal.weight_milli)
     }

@@ -1,4 +1,4 @@
-//! What the pilot has to know after a restart.
+//! State that the pilot has to know after a restart.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,13 +20,13 @@ pub struct Memory {
 pub struct OfTarget {
     pub scope: Scope,
     pub found: Knobs,
-    /// What the pilot has set, or was about to.
+    /// The setting that the pilot has set, or was about to set.
     pub set: Option<Knobs>,
     /// A trial was under way, or a setting was not restored yet: what was in force before.
     pub trial_from: Option<Knobs>,
-    /// What the setting kept was measured to change.
+    /// Measured effect of the setting kept.
     pub measured: Option<Interval>,
-    /// What was lost and gained so far.
+    /// Loss and gain so far.
     pub regret: Regret,
     /// How long ago it was changed, within the last hour, in nanoseconds.
     pub changed_ago_ns: Vec<u64>,
@@ -38,7 +38,7 @@ pub struct OfTarget {
     pub hands_off: bool,
     /// Settings proven in earlier phases.
     pub proven: Vec<Proven>,
-    /// What latency was worth to each of its VMs, in thousandths of CPU: all of this is by that.
+    /// Weight of latency for each of its VMs, in thousandths of CPU: all of this state is by these weights.
     #[serde(default)]
     pub goals: Vec<(VmKey, u64)>,
 }
@@ -49,7 +49,7 @@ pub struct Proven {
     /// Logarithms of the mean gap, and of halts in a second.
     pub load: [f64; 2],
     pub knobs: Knobs,
-    /// What it was measured to change, as a share.
+    /// Measured effect of the setting, as a share.
     pub measured: Interval,
 }
 

@@ -1,4 +1,4 @@
-//! What the pilot's settings have cost since it started, against the setting that it found.
+//! Cost of the pilot's settings since the pilot started, against the setting that the pilot found.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub struct Regret {
     pub found_ns: f64,
     /// The least and the most that it would have been.
     pub found_ends_ns: [f64; 2],
-    /// What was saved by replay where nothing was set.
+    /// Savings by replay where nothing was set.
     pub would_ns: f64,
     /// The least and the most of that.
     pub would_ends_ns: [f64; 2],
@@ -47,7 +47,7 @@ impl Regret {
         }
     }
 
-    /// What was lost, as a share of what the setting found would have cost; below 0 is a gain.
+    /// Loss, as a share of the cost under the setting found; below 0 is a gain.
     pub fn share(&self) -> f64 {
         if self.found_ns > 0.0 {
             self.actual_ns / self.found_ns - 1.0
@@ -56,12 +56,12 @@ impl Regret {
         }
     }
 
-    /// What may still be lost, in nanoseconds.
+    /// Loss that is still allowed, in nanoseconds.
     pub fn allowance_ns(&self) -> f64 {
         self.found_ns * (1.0 + MOST) - self.actual_ns
     }
 
-    /// What was saved, in nanoseconds.
+    /// Savings, in nanoseconds.
     pub fn saved_ns(&self) -> Interval {
         Interval {
             value: self.found_ns - self.actual_ns,
@@ -70,7 +70,7 @@ impl Regret {
         }
     }
 
-    /// What would have been saved, in nanoseconds.
+    /// Savings that there would have been, in nanoseconds.
     pub fn would_saved_ns(&self) -> Interval {
         Interval {
             value: self.would_ns,

@@ -145,7 +145,7 @@ fn latest_ns(inputs: &Inputs) -> u64 {
     calibrated.max().unwrap_or(0)
 }
 
-/// Of all blocks that judge, the sums under a setting, from the start that is given.
+/// Sums of all blocks that judge, under a setting, from the given start.
 fn blocks(inputs: &Inputs, entry: Entry, part: Part) -> Vec<Sums> {
     let played = stage::play(inputs, &[entry], part, "pilot", &Serial);
     let mut parts = played.into_iter().next().unwrap_or_default();
@@ -176,8 +176,8 @@ fn both(inputs: &Inputs, knobs: Knobs, aim: &Aim, part: Part) -> [Vec<Sums>; 2] 
     }
 }
 
-/// What the setting found would cost, as a multiple of what is in force, and by how much more that polls: from the cheaper
-/// of both starts.
+/// Cost of the setting found, as a multiple of the cost of the setting in force, and by how much more the setting in
+/// force polls: from the cheaper of both starts.
 fn against_found(
     inputs: &Inputs,
     of: &FinalRound,
@@ -214,7 +214,7 @@ impl Evidence for Replayed {
         for halt in &chunk.halts {
             self.elsewhere.halt_ended(halt);
         }
-        // What was calibrated is not mixed with what other VMs slept.
+        // Calibrated latencies are not mixed with the sleeps of other VMs.
         if self.is_calibrated {
             return;
         }
@@ -409,7 +409,7 @@ mod test {
         Replayed::new(kernel, Some(switch_cpu), latencies, 1)
     }
 
-    /// What is best in place of the defaults.
+    /// Question for the best setting in place of the defaults.
     pub(super) fn question(scope: Scope, weight_milli: u64) -> Question {
         let in_force = Knobs::defaults(Version::new(6, 12), Arch::X86);
         Question {

@@ -42,12 +42,12 @@ pub struct OfVm {
     pub vcpus: u64,
     /// Its goal; `None`: it is left alone.
     pub goal: Option<Goal>,
-    /// What is set for it.
+    /// Target that is set for the VM.
     pub scope: Option<Scope>,
     pub state: &'static str,
     pub for_ns: u64,
     pub why: String,
-    /// What was decided of it last since the start, periods of trials apart, and how long ago.
+    /// Last decision on the VM since the start, periods of trials apart, and how long ago.
     pub decided: Option<(Kind, u64)>,
     /// The ceiling in force, in nanoseconds.
     pub ceiling_ns: Option<u32>,
@@ -57,12 +57,12 @@ pub struct OfVm {
     /// Change of the cost of a halt, as a share, as predicted.
     pub predicted: Option<Interval>,
     pub measured: Option<Interval>,
-    /// What was saved, or would have been (`is_saved`), in nanoseconds, since the target was first looked at.
+    /// Savings, real or would-be (`is_saved`), in nanoseconds, since the target was first looked at.
     pub saved_ns: Option<Interval>,
     /// Whether settings in force saved it. Where the pilot only observes and nothing of its own is in force, it would have
     /// been saved.
     pub is_saved: bool,
-    /// What was lost, as a share.
+    /// Loss, as a share.
     pub regret: Option<f64>,
     pub counts: Option<Counts>,
     /// Whether its halts have been recorded, or there were none to record.
@@ -99,13 +99,13 @@ impl<E: Evidence> Pilot<E> {
         units.filter(move |unit| unit.members.contains(&vm))
     }
 
-    /// Whether what is said of a VM was saved, and not only would have been. What was set while the pilot might act stays in
-    /// force where it no longer may.
+    /// Whether the savings of a VM are real, and not only would have been. A setting that was set while the pilot
+    /// might act stays in force where the pilot no longer may act.
     fn is_saved(&self, vm: VmKey) -> bool {
         self.setup.limits.may_act || self.units_of(vm).any(|unit| unit.set.is_some())
     }
 
-    /// What was saved of a VM, or would have been: of its own ceiling, and while it followed the host's parameters.
+    /// Savings of a VM, real or would-be: of its own ceiling, and while the VM followed the host's parameters.
     fn saved_ns(&self, vm: VmKey, member: &Member<E::Chunk>) -> Option<Interval> {
         let saved = if self.is_saved(vm) {
             Regret::saved_ns

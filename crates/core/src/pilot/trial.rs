@@ -17,7 +17,7 @@ use crate::tune::advice::LEAST_GAIN;
 /// the least; what is kept is looked at for as long as it is kept.
 const LOOKS: [usize; 2] = [FEWEST, 2 * FEWEST];
 
-/// Of a period, the first part in which the window finds its length does not count, as in `prove`.
+/// The first part of a period, in which the window finds its length, does not count, as in `prove`.
 const WARM_UP_PART: u64 = 10;
 
 const ROUNDS: u32 = 12;
@@ -61,7 +61,7 @@ pub(super) struct Trial {
     orders: Vec<[Block; 3]>,
     rounds: Vec<[Option<Measured>; 3]>,
     at: usize,
-    /// Of the load that it began with.
+    /// Halts per second of the load that the trial began with.
     halts_per_s: f64,
     /// Halts under the setting before, so far, and what they cost in nanoseconds.
     before: (u64, f64),
@@ -173,7 +173,7 @@ impl Trial {
             self.take_before(measured);
         }
         if self.unlike >= 2 {
-            // What the trial measures says nothing of the load that it began with.
+            // The trial's measurements say nothing of the load that the trial began with.
             return Next::Changed;
         }
         if self.at.is_multiple_of(Block::ALL.len()) && LOOKS.contains(&self.rounds.len()) {

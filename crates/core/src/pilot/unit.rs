@@ -26,7 +26,7 @@ pub(super) enum State {
     Watching,
     Trial(Box<Trial>),
     Kept,
-    /// What was found is restored, or is to be; nothing is tried for a while.
+    /// The setting found is restored, or is to be; nothing is tried for a while.
     BackOff,
     /// Somebody else set it.
     HandsOff,
@@ -54,7 +54,7 @@ const LONGEST_NS: u64 = 86_400_000_000_000;
 const CHANGES: usize = 120;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// What could not be restored is tried again after so long, then after twice that, up to ten minutes. A reading may come a
+/// A failed restore is tried again after this time, then after twice this time, up to ten minutes. A reading may come a
 /// little before its time, and a change takes seconds where a VMM does not answer: half of the first is no matter.
 const RESTORE_AGAIN_NS: u64 = 10_000_000_000;
 const RESTORE_LONGEST_NS: u64 = 600_000_000_000;
@@ -85,7 +85,7 @@ pub(super) struct Unit {
     pub(super) scope: Scope,
     pub(super) members: Vec<VmKey>,
     pub(super) found: Knobs,
-    /// What the pilot has set; `None`: nothing, or nothing any more.
+    /// The setting that the pilot has set; `None`: none, or none any more.
     pub(super) set: Option<Knobs>,
     pub(super) state: State,
     pub(super) since_ns: u64,
@@ -105,22 +105,22 @@ pub(super) struct Unit {
     /// A trial that ended since the last reading with counts.
     pub(super) ended: Option<Ended>,
     pub(super) proven: Vec<Proven>,
-    /// What was decided last, periods of trials apart, and when.
+    /// Last decision, periods of trials apart, and its time.
     pub(super) decided: Option<(Kind, u64)>,
     changes: VecDeque<u64>,
     /// It is not to be set: its VMs are left alone, or the configuration forbids it.
     pub(super) is_excluded: bool,
     /// Looks at its VMs that its answer does not rest on yet.
     looks: usize,
-    /// What latency is worth to each of its VMs, as last read.
+    /// Weight of latency for each of its VMs, as last read.
     goals: BTreeMap<VmKey, u64>,
     pub(super) is_new: bool,
     /// A setting that is to be restored, until it is.
     pub(super) owed: Option<Knobs>,
     pub(super) failing: Failing,
-    /// What the journal has that the pilot has set.
+    /// The setting that the pilot has set, as the journal has it.
     pub(super) recorded: Option<Knobs>,
-    /// What was read last, and whether that was by the last reading.
+    /// The setting read last, and whether the last reading read it.
     pub(super) now: Knobs,
     pub(super) is_read: bool,
     /// It was a VM without a ceiling of its own when it was read last and nothing was set: what it would have followed without
@@ -208,7 +208,7 @@ impl Unit {
         let within = |ago: &u64| *ago < HOUR_NS;
         OfTarget {
             scope: self.scope,
-            // What a VM follows may be the pilot's.
+            // The setting that a VM follows may be the pilot's.
             found: self.followed.unwrap_or(self.found),
             set: self.set,
             trial_from: match &self.state {
@@ -237,7 +237,7 @@ impl Unit {
         trial::usual_ns(trial::length_ns(halts_per_s))
     }
 
-    /// What is in force, as far as the pilot has to do with it.
+    /// The setting in force, as far as the pilot is concerned.
     pub(super) fn in_force(&self) -> Knobs {
         self.set.unwrap_or(self.found)
     }
@@ -250,8 +250,8 @@ impl Unit {
         }
     }
 
-    /// Whether what was set may poll more than what was found: as it did last, or because its ceiling is higher, whatever the
-    /// load becomes.
+    /// Whether the setting that was set may poll more than the setting found: as it did last, or because its ceiling is
+    /// higher, whatever the load becomes.
     pub(super) fn polls_more(&self) -> bool {
         self.set.is_some_and(|set| {
             self.more_poll_percent > 0.0 || set.halt_poll_ns > self.found.halt_poll_ns
@@ -264,7 +264,7 @@ impl Unit {
         self.since_ns = now_ns;
     }
 
-    /// What was found is to be restored.
+    /// The setting found is to be restored.
     pub(super) fn owe_found(&mut self, why: &str, now_ns: u64) {
         self.owed = Some(self.found);
         self.become_(State::BackOff, why, now_ns);
@@ -275,7 +275,7 @@ impl Unit {
     pub(super) fn back_off(&mut self, trial_ns: u64, why: impl Into<String>, now_ns: u64) {
         let lasted_ns = now_ns.saturating_sub(self.since_ns);
         if matches!(self.state, State::Kept) && lasted_ns >= LONGEST_NS {
-            // What failed before that is long ago.
+            // Failures before that are long ago.
             self.failed = 0;
         }
         let doubled = 1_u64.checked_shl(self.failed.min(32)).unwrap_or(u64::MAX);
@@ -317,7 +317,7 @@ impl Unit {
         is_other
     }
 
-    /// What was measured for another goal counts no longer.
+    /// Measurements for another goal no longer count.
     pub(super) fn forget_measured(&mut self, now_ns: u64) {
         (self.answer, self.measured, self.predicted) = (None, None, None);
         (self.is_new, self.failed, self.not_before_ns) = (false, 0, now_ns);
@@ -333,7 +333,7 @@ impl Unit {
         failing.restores = failing.restores.saturating_add(1);
     }
 
-    /// Whether what is to be restored may be tried now.
+    /// Whether the setting to restore may be tried now.
     pub(super) fn may_restore_again(&self, now_ns: u64) -> bool {
         self.failing.restore_at_ns <= now_ns.saturating_add(RESTORE_AGAIN_NS / 2)
     }
@@ -345,14 +345,14 @@ impl Unit {
         (self.now, self.owed) = (knobs, None);
         self.failing = Failing::default();
         if matches!(self.state, State::BackOff | State::Watching) && !is_found {
-            // What was kept before the trial still is, also where an earlier run began that trial.
+            // A setting kept before the trial is still kept, also where an earlier run began that trial.
             self.state = State::Kept;
         }
     }
 
-    /// Whether what is in force, which is not what was expected, is so by a change of the pilot's that failed and was made
-    /// nevertheless: what was to be restored, what was found, of which the journal has nothing, or what the journal has that
-    /// the pilot has set. In place of the last, what was expected is to be restored.
+    /// Whether the setting in force, which is not the expected one, comes from a change of the pilot's that failed and
+    /// was made nevertheless: the setting to restore, the setting found, of which the journal has nothing, or the
+    /// pilot's setting as the journal has it. In place of the last, the expected setting is to be restored.
     pub(super) fn was_made(&mut self) -> bool {
         let is_now = |it: Knobs| is_same(self.scope, it, self.now);
         if !self.failing.is_unsure {

@@ -12,8 +12,8 @@ const MINUTES_NS: f64 = 120e9;
 /// That of the view of phases, in phases: the last few count.
 const PHASES: f64 = 4.0;
 
-/// So many spreads from the mean is outside. Of intervals that differ by random variation alone, one in 16,000 is (normal), and
-/// two in a row are none in a year.
+/// A value this many spreads from the mean is outside. If intervals differ by random variation alone, one in 16,000 is
+/// outside (normal), and two in a row do not occur in a year.
 const OUTSIDE: f64 = 4.0;
 
 /// A spread is taken to be this at least, as a logarithm: 5 %, what loads of a fixed rate differ by from one interval

@@ -1,4 +1,4 @@
-//! What the policies of cpuidle's general governors share: the driver's two states, and what a governor knows.
+//! Common part of the policies of cpuidle's general governors: the driver's two states, and a governor's knowledge.
 
 use super::spec::{Args, SpecError};
 use super::{Ask, Policy, Seen, Setting, Side};

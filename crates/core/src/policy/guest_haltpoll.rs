@@ -2,9 +2,9 @@
 //! not poll.
 //!
 //! Keys are those of the policy `kvm`, each for the module's parameter: `max` is `guest_halt_poll_ns`, the others
-//! have its name without `guest_halt_poll_`. What is not given is the module's default.
+//! have its name without `guest_halt_poll_`. A key that is not given has the module's default.
 //! `kernel` is the guest's: that of a recording made in the guest, else the last one read, unless given.
-//! What it judges is the time in HLT, `halt_ns - poll_ns`: a successful poll moves nothing, and a gap
+//! The governor judges the time in HLT, `halt_ns - poll_ns`: a successful poll moves nothing, and a gap
 //! counts as short up to the limit and the ceiling together. A poll is taken to end at its limit;
 //! `poll_idle` looks at the clock in every 201st turn only, so a real one lasts a little longer.
 //! Wins on ping-pong between vCPUs of one guest, where it saves exits and interrupts too. Loses on

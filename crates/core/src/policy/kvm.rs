@@ -1,6 +1,6 @@
 //! `kvm:max=200us,grow=2,grow_start=10us,shrink=2,kernel=6.12`: KVM's own rule, of any kernel.
 //!
-//! What is not given is as in the capture, or as that kernel has it with `knobs=default`. `max` is the
+//! A key that is not given is as in the capture, or that kernel's default with `knobs=default`. `max` is the
 //! ceiling in force; `cap` is one that the VM has of its own, where both matter (growth is capped at
 //! the module's in 5.8 to 5.12).
 //! Wins on gaps that come in runs of like length, since the

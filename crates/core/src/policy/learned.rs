@@ -43,7 +43,7 @@ struct Terms {
 }
 
 impl Terms {
-    /// What is given, and the rest as this file's head says.
+    /// The given terms; terms that are not given have the defaults in this file's head.
     fn of(args: &mut Args<'_>) -> Result<Self, SpecError> {
         let half_life = args.whole("half_life")?.unwrap_or(64);
         if !(1..=LONGEST_HALF_LIFE).contains(&half_life) {
@@ -54,7 +54,7 @@ impl Terms {
     }
 }
 
-/// What a gap weighs when it is new. Weights lose their fraction when they decay, so that a bucket
+/// Weight of a new gap. Weights lose their fraction when they decay, so that a bucket
 /// that is not hit any more ends at 0.
 const NEW: u32 = 1 << 12;
 
@@ -71,7 +71,7 @@ const FINEST: u64 = 64;
 struct Bucket {
     weight: u32,
     high_ns: u32,
-    /// What one of them is taken for.
+    /// Length that a gap in the bucket is taken to have.
     middle_ns: u32,
 }
 
@@ -93,9 +93,9 @@ struct Learned {
     due: u32,
     /// Gaps from one judgement to the next.
     interval: u32,
-    /// What that grows to: an eighth of a half-life.
+    /// Length to which `interval` grows: an eighth of a half-life.
     full_interval: u32,
-    /// What a full interval leaves of a weight, in 65,536ths.
+    /// Share of a weight that remains after a full interval, in 65,536ths.
     kept: u64,
 }
 
@@ -195,7 +195,7 @@ impl Policy for Learned {
     }
 }
 
-/// What so many halts leave of a weight that halves in a half-life, in 65,536ths.
+/// Share that remains after `halts` halts of a weight that halves in a half-life, in 65,536ths.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! What holds for all policies at once.
+//! Properties that hold for all policies.
 
 mod laws;
 pub(super) mod model;

@@ -27,9 +27,9 @@ pub enum Who {
 pub enum ExitOf {
     /// None: the guest ran.
     Guest,
-    /// Of this reason: `kvm_exit` told it.
+    /// `kvm_exit` told this reason.
     Told(Isa, u32),
-    /// Of this reason: a function on the stack handles it.
+    /// A function on the stack handles this reason.
     Stack(&'static str),
     /// Told as in the guest, and yet in the host: on the way in or out, or interrupted.
     Between,
@@ -39,7 +39,7 @@ pub enum ExitOf {
 }
 
 impl ExitOf {
-    /// What it is called.
+    /// Name of the exit.
     pub fn name(self, names: &Names) -> String {
         match self {
             Self::Guest => "guest".to_owned(),
@@ -60,7 +60,7 @@ pub struct Site {
     /// The exit being handled.
     pub exit: ExitOf,
     pub hit: Hit,
-    /// What that was busy with.
+    /// Area that the hit was busy with.
     pub area: Area,
     /// The stack; 0 where there is none.
     pub stack: u64,
@@ -72,7 +72,7 @@ pub struct Account {
     pub events: BTreeMap<Event, BTreeMap<Site, Sum>>,
     /// Threads that run a vCPU, from the roster.
     vcpus: BTreeMap<(VmIndex, Tid), VcpuId>,
-    /// What is known of a stack already.
+    /// Areas and handled exits of the stacks sorted so far.
     sorted: BTreeMap<(u64, Hit), (Area, Option<&'static str>)>,
 }
 
@@ -123,7 +123,7 @@ pub fn sums<'a, K: Ord>(
     sums
 }
 
-/// What a stack was busy with, and the exit that it handles.
+/// Area that a stack was busy with, and the exit that the stack handles.
 fn sort(sample: &Sample, book: &Book) -> (Area, Option<&'static str>) {
     let kernel = book.frames(sample.stack);
     let symbols = kernel

@@ -1,4 +1,4 @@
-//! What of KVM and the kernel a stack was busy with.
+//! Parts of KVM and the kernel that a stack was busy with.
 //!
 //! Functions are sorted by their names, most of which are prefixes: KVM and the kernel name what
 //! belongs together alike. From the innermost function out, the first that has an area decides.

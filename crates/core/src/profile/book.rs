@@ -9,7 +9,7 @@ use crate::ids::{Tid, VmIndex};
 /// `perf_event_max_stack` was raised.
 const FRAMES_MOST: usize = 1024;
 
-/// What samples point to.
+/// Frames, stacks and threads that samples point to.
 #[derive(Debug, Clone, Default)]
 pub struct Book {
     frames: BTreeMap<u64, Frame>,

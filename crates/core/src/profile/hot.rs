@@ -28,7 +28,7 @@ pub struct Heat {
     pub all: Sum,
 }
 
-/// What was hit where there is no frame: the guest, and what could not be walked.
+/// Symbol of a hit without a frame: in the guest, and where the stack could not be walked.
 pub fn hit_symbol(hit: Hit) -> Symbol {
     let name = match hit {
         Hit::GuestKernel => "[guest kernel]",

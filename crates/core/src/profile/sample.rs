@@ -4,7 +4,7 @@ use crate::exit::Isa;
 use crate::ids::{Tid, VcpuId, VmIndex};
 
 crate::names! {
-    /// What is sampled. A name is perf's own, but for `dtlb-misses` (`dTLB-load-misses`).
+    /// Sampled event. A name is perf's own, but for `dtlb-misses` (`dTLB-load-misses`).
     pub enum Event {
         /// Nanoseconds of a CPU (`PERF_COUNT_SW_CPU_CLOCK`). Its timer is an interrupt: code that runs
         /// with interrupts off is seen where they are let in again.
@@ -23,7 +23,7 @@ crate::names! {
 }
 
 impl Event {
-    /// What it counts, in the plural.
+    /// Unit that the event counts, in the plural.
     pub fn unit(self) -> &'static str {
         match self {
             Self::CpuClock => "ns",
@@ -36,7 +36,7 @@ impl Event {
 }
 
 crate::names! {
-    /// What a sample hit, as perf says it (`PERF_RECORD_MISC_CPUMODE_MASK`).
+    /// Target of a sample, as reported by perf (`PERF_RECORD_MISC_CPUMODE_MASK`).
     pub enum Hit {
         Unknown = "unknown",
         /// The host's kernel.
@@ -83,7 +83,7 @@ pub struct Sample {
     pub tid: Tid,
     pub cpu: u32,
     pub event: Event,
-    /// What it stands for: so many ns of the CPU clock, or so many events.
+    /// Weight of the sample: ns of the CPU clock, or a number of events.
     pub weight: u64,
     pub hit: Hit,
     /// The row of its stack in the table of stacks; 0 where there is none: the guest's is not walked.

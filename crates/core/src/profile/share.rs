@@ -4,7 +4,7 @@ use crate::account::sums::folds;
 pub use crate::stats::Share;
 use crate::stats::Z;
 
-/// What samples add up to.
+/// Totals of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sum {
     pub samples: u64,

@@ -14,7 +14,7 @@ use crate::exit::names::Names;
 use crate::ids::VmIndex;
 use crate::stats::Fold;
 
-/// What a step of a path is.
+/// Kind of a step of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Root,
@@ -28,14 +28,14 @@ pub enum Kind {
     User,
     /// A function of the kernel.
     Kernel,
-    /// What is not known.
+    /// Code that is not known.
     Unknown,
 }
 
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step {
-    /// What it is called.
+    /// Name of the step.
     pub name: String,
     pub kind: Kind,
     /// The module of a function; else empty.
@@ -55,7 +55,7 @@ impl Step {
 /// How sites are named.
 #[derive(Debug, Clone, Copy)]
 pub struct Naming<'a> {
-    /// What samples point to.
+    /// Frames, stacks and threads that samples point to.
     pub book: &'a Book,
     /// Names of exit reasons.
     pub reasons: &'a Names,

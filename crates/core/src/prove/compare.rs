@@ -48,7 +48,7 @@ pub struct Comparison {
     pub noise: RankInterval,
 }
 
-/// What the experiment says of B.
+/// Result of the experiment for B.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "says")]
 pub enum Verdict {

@@ -1,4 +1,4 @@
-//! What is compared: the figures of a block.
+//! Figures of a block, which are compared.
 
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +74,7 @@ impl Figure {
         }
     }
 
-    /// What it is counted in.
+    /// Unit of the figure.
     pub fn unit(self) -> Unit {
         match self {
             Self::Cost | Self::LatencyMean | Self::LatencyP50 | Self::LatencyP99 => Unit::Nanos,
@@ -89,7 +89,7 @@ impl Figure {
     }
 }
 
-/// What a figure is counted in.
+/// Unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {

@@ -1,4 +1,4 @@
-//! What a replay said, held against what was measured.
+//! Comparison of a replay's predictions with measurements.
 //!
 //! The blocks under one setting are replayed under the other, round by round. A measured difference lies
 //! *within* the prediction if it is inside the interval of the predicted differences, widened on both
@@ -10,8 +10,8 @@ use super::compare::{Comparison, Whole};
 use super::figure::{Figure, Figures};
 use crate::stats::ranks::RankInterval;
 
-/// What one round says of one direction: the block that was replayed, what came out, and what was
-/// measured under the setting that was predicted.
+/// Figures of one round in one direction: of the replayed block, of the replay, and as measured under
+/// the predicted setting.
 pub type Pair = [Figures; 3];
 
 /// One figure, predicted and measured.

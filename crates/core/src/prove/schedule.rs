@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::workload::SplitMix64;
 
-/// What a block of a round is for.
+/// Purpose of a block of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Block {

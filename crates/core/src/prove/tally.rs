@@ -8,7 +8,7 @@ use crate::replay::session::{Plan, Played, Session, SessionError, Survey};
 use crate::replay::{Arrivals, Cost, Outcome};
 use crate::stats::Fold;
 
-/// What came of the halts of one block.
+/// Totals of the halts of one block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tally {
     /// vCPUs that halted.
@@ -29,7 +29,7 @@ pub fn tally(
 ) -> Result<Tally, SessionError> {
     match play(halts, other, elsewhere, &setting) {
         Err(SessionError::NoLatency) => {
-            // What was recorded needs no latencies but where a sleep's own is missing.
+            // Recorded halts need no latencies, except where a sleep's own latency is missing.
             let mut none = Latencies::default();
             none.add(0, 0);
             let tally = play(halts, other, Some(&none), &setting)?;

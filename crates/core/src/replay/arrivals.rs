@@ -38,7 +38,7 @@ pub struct Follow {
 pub(super) const ALL_OF_IT: u16 = 1_000;
 
 impl Follow {
-    /// What holds for a vCPU with this evidence under a reading.
+    /// Shares for a vCPU with this evidence under a reading.
     pub fn new(arrivals: Arrivals, evidence: &Evidence) -> Self {
         let fixed = |milli| Self {
             milli: [milli; WakeSource::ALL.len()],
@@ -95,7 +95,7 @@ fn index(wake: WakeSource) -> usize {
     usize::from(wake.code())
 }
 
-/// What a recording shows of one vCPU.
+/// Evidence that a recording shows for one vCPU.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evidence {
     sources: [Slope; WakeSource::ALL.len()],

@@ -1,5 +1,5 @@
-//! What blocking costs on a host, as `haltwise calibrate` and `haltwise-lab calibrate` measure and write it
-//! ([`written`]), and what a replay takes of that.
+//! Costs of blocking on a host, as `haltwise calibrate` and `haltwise-lab calibrate` measure and write the costs
+//! ([`written`]), and the part of the costs that a replay takes.
 
 pub mod written;
 
@@ -52,7 +52,7 @@ pub const fn drifts_percent(is_contended: bool) -> [u64; 2] {
 /// (docs/tuning.md). At the most it is taken to be all of it.
 const KVM_PERCENT: u64 = 40;
 
-/// What an exit and what comes of it cost, as it was measured, in nanoseconds of CPU; `None` where it was not.
+/// Measured costs of an exit and of the consequences of an exit, in nanoseconds of CPU; `None` if not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Prices {
     /// One exit that KVM handles by itself.
@@ -90,7 +90,7 @@ fn latency_ns(of: &Estimate) -> Option<u64> {
     ns(of).filter(|_| !is_noisy)
 }
 
-/// Of a vCPU, to whose block KVM adds this, at the most that.
+/// Switch cost of a vCPU, to whose block KVM adds `kvm_ns`, at most `most_ns`.
 fn switch_cpu(of: &Estimate, [kvm_ns, most_ns]: [u64; 2]) -> Option<SwitchCpu> {
     let ns = ns(of)?;
     // A file may have no interval.
@@ -105,7 +105,7 @@ fn switch_cpu(of: &Estimate, [kvm_ns, most_ns]: [u64; 2]) -> Option<SwitchCpu> {
     })
 }
 
-/// What KVM adds to a wake-up of what was measured, and at the most.
+/// Time that KVM adds to a wake-up of the measured sleeper, and the most that KVM adds.
 fn kvm_ns(of: &Written) -> [u64; 2] {
     let of_thread = of.sleeper == Sleeper::Thread && of.kvm_ns.is_none();
     let mut classes = of.classes.iter();
@@ -172,7 +172,7 @@ impl Calibration {
         self.switch_cpu
     }
 
-    /// What an exit and an IPI cost the recorded guest, or a guest of the recorded host. A vCPU was one of the host's.
+    /// Cost of an exit and an IPI to the recorded guest, or a guest of the recorded host. A vCPU was one of the host's.
     /// Threads measure their own machine, as a guest: on a host that is one itself, these are not its guests' prices.
     pub fn prices(&self, recorded: Side) -> Prices {
         match (recorded, self.sleeper) {

@@ -1,4 +1,4 @@
-//! What polling, blocking and waiting are worth, in nanoseconds of CPU.
+//! Costs of polling, blocking and waiting, in nanoseconds of CPU.
 //!
 //! One weight says what a nanosecond of wake-up latency is worth in nanoseconds of CPU: 0 counts CPU
 //! alone (density), 1 weighs both the same (balanced), 10 pays much for latency.
@@ -23,7 +23,7 @@ crate::names! {
 }
 
 impl GoalName {
-    /// What latency is worth, in thousandths of CPU.
+    /// Worth of latency, in thousandths of CPU.
     pub const fn weight_milli(self) -> u64 {
         match self {
             Self::Density => 0,
@@ -81,7 +81,7 @@ pub struct Cost {
     pub latency_weight_milli: u64,
     /// CPU time of one exit on HLT and the entry after it, in nanoseconds, without polling and switching.
     pub exit_cpu_ns: u64,
-    /// What an IPI costs the vCPU that sends it: one exit, where the CPU does not deliver it by itself.
+    /// Cost of an IPI to the vCPU that sends the IPI: one exit, where the CPU does not deliver the IPI by itself.
     pub ipi_cpu_ns: u64,
 }
 
@@ -94,7 +94,7 @@ impl Cost {
         ipi_cpu_ns: 0,
     };
 
-    /// What so many exits and IPIs cost, in thousandths of a nanosecond of CPU.
+    /// Cost of exits and IPIs, in thousandths of a nanosecond of CPU.
     pub fn exits_milli(&self, exits: u64, ipis: u64) -> u128 {
         let of = |count: u64, price_ns: u64| u128::from(count) * u128::from(price_ns);
         let sum = of(exits, self.exit_cpu_ns).saturating_add(of(ipis, self.ipi_cpu_ns));
@@ -120,8 +120,8 @@ impl Cost {
         poll_ns.saturating_add(switches).min(halt_ns)
     }
 
-    /// What one block costs that wakes after `latency_ns`, in nanoseconds: a poll that lasts as long
-    /// breaks even with it.
+    /// Cost of one block that wakes after `latency_ns`, in nanoseconds: a poll that lasts as long
+    /// breaks even with the block.
     pub fn break_even_ns(&self, latency_ns: u64) -> u64 {
         let milli = self.milli(0, 1, latency_ns) / u128::from(MILLI);
         u64::try_from(milli).unwrap_or(u64::MAX)

@@ -79,7 +79,7 @@ pub struct Grid {
     rule: Rule,
     slots: Vec<Slot>,
     vectors: Vectors,
-    /// What vectors do not cover.
+    /// Lanes that vectors do not cover.
     lanes: Vec<Lane>,
 }
 
@@ -119,7 +119,7 @@ impl Grid {
         self.vectors.play(samples, table, follow);
     }
 
-    /// What came of all halts so far, in the order of the choices.
+    /// Totals of all halts so far, in the order of the choices.
     pub fn tallies(&self) -> Vec<Sums> {
         let tally = |slot: &Slot| match *slot {
             Slot::Lane(number) => self.lanes[number].tally(),

@@ -121,7 +121,7 @@ pub struct Latencies {
     /// These, in rising order: each vCPU has a handful.
     classes: Vec<Selection>,
     halt_ends: Option<Box<HaltEnds>>,
-    /// Of a wake-up by a thread on the sleeper's CPU, which is not idle then; measured on purpose.
+    /// Latency of a wake-up by a thread on the sleeper's CPU, which is not idle then; measured on purpose.
     same_cpu_ns: Option<u64>,
 }
 
@@ -224,7 +224,7 @@ fn percentile(values: &[u64], share: f64) -> Option<u64> {
     crate::stats::percentile_of_sorted(&sorted, share)
 }
 
-/// What was measured on purpose, as far as it stands for the sleeps of a capture.
+/// Latencies measured on purpose, as far as the latencies stand for the sleeps of a capture.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Price {
     latencies: Latencies,
@@ -270,7 +270,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) overruns: Overruns,
 }
 
-/// So many sleeps of a length stand for the others of that length.
+/// Number of sleeps of a length that stand for the other sleeps of that length.
 pub const ENOUGH: u64 = 16;
 
 impl<'a> Sources<'a> {
@@ -538,7 +538,7 @@ mod test {
         );
     }
 
-    /// So many sleeps of one length, among as many halts as are given.
+    /// Latencies of `sleeps` sleeps of one length, among `halts` halts.
     fn slept(slept_ns: u64, latency_ns: u64, sleeps: u64, halts: u64) -> Latencies {
         let mut latencies = Latencies::default();
         (0..halts).for_each(|_| latencies.halted());

@@ -1,4 +1,4 @@
-//! What came of halts: replayed or recorded, in the same figures.
+//! Totals of halts, replayed or recorded, in the same figures.
 
 use super::cost::Cost;
 use super::sample::Sample;
@@ -12,7 +12,7 @@ use crate::recording::Side;
 pub struct Doubts {
     /// Polling was cut short for another task, and is replayed as cut at the same length.
     pub poll_cut: u64,
-    /// What ended them is not known.
+    /// Their wake source is not known.
     pub wake_unknown: u64,
     /// Nothing recorded shows whether waking earlier makes such gaps longer; a timer's is taken to.
     pub arrival_assumed: u64,
@@ -28,7 +28,7 @@ pub struct Doubts {
     pub latency_calibrated: u64,
 }
 
-/// What came of the halts of a vCPU, a VM or a host. Times in nanoseconds.
+/// Totals of the halts of a vCPU, a VM or a host. Times in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
     pub halts: u64,
@@ -98,7 +98,7 @@ impl Outcome {
         let poll_ns = halt.poll_ns.unwrap_or(0);
         self.poll_unknown += u64::from(halt.poll_ns.is_none());
         self.halts += 1;
-        // Of a guest only what entered HLT left it; a timer that ends its poll is an exit, too.
+        // In a guest, only halts that entered HLT left HLT; a timer that ends a guest's poll is an exit, too.
         let exits = halt.waited || side.is_host();
         self.hlt_exits += u64::from(exits);
         self.timer_exits += u64::from(!exits && halt.wake == WakeSource::Timer);
@@ -137,13 +137,13 @@ impl Outcome {
         self.hlt_exits + self.timer_exits
     }
 
-    /// What it cost in all, in thousandths of a nanosecond of CPU.
+    /// Total cost, in thousandths of a nanosecond of CPU.
     pub fn milli(&self, cost: &Cost) -> u128 {
         let halts = cost.milli(self.poll_ns, self.blocks, self.latency_ns);
         halts.saturating_add(cost.exits_milli(self.exits(), self.ipis))
     }
 
-    /// What it cost in all, in nanoseconds of CPU.
+    /// Total cost, in nanoseconds of CPU.
     pub fn cost_ns(&self, cost: &Cost) -> f64 {
         self.milli(cost) as f64 / 1e3
     }

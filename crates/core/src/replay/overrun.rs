@@ -54,7 +54,7 @@ impl Overruns {
         }))
     }
 
-    /// Of halts that end so; none where nothing is known. What polls looks once more before it sleeps, as what does not.
+    /// Overrun of halts with this wake source; 0 if unknown. With or without a poll, KVM looks again before a sleep.
     pub fn of(&self, wake: WakeSource) -> Overrun {
         let shown = self.0[usize::from(wake.code())];
         let [unpolled_ns, polling_ns] = shown.map(Option::unwrap_or_default);
@@ -68,12 +68,12 @@ impl Overruns {
 /// Times that are told apart, in nanoseconds: an interrupt takes 1 to 12 us.
 const STEP_NS: u32 = 256;
 
-/// So many of them: longer overruns (64 us) are preemptions of the CPU, which end nothing sooner.
+/// Number of these steps: longer overruns (64 us) are preemptions of the CPU, which end nothing sooner.
 const STEPS: usize = 256;
 const LONGEST_NS: u32 = 65_536;
 
-/// Of the halts that were woken after their window without having slept, the share that sets a limit to the overrun, in
-/// percent: the rest were held up by something else, and where none slept so soon, nothing else limits it.
+/// Share that limits the overrun, in percent of the halts that were woken after their window without having slept:
+/// something else held up the rest, and where no halt slept so soon, nothing else limits the overrun.
 const TYPICAL_PERCENT: u64 = 90;
 
 /// Halts by how long after their window they were woken.
@@ -131,7 +131,7 @@ impl Counts {
     }
 }
 
-/// What recorded halts show of the overruns, in the order of [`Overruns`].
+/// Evidence that recorded halts show for the overruns, in the order of [`Overruns`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HaltEnds([Option<Box<[Counts; 2]>>; WakeSource::ALL.len()]);
 

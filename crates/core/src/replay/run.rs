@@ -10,7 +10,7 @@ use super::wakes::Wakes;
 use crate::event::WakeSource;
 use crate::policy::{Ask, Policy, Seen, Side};
 
-/// What does not change from halt to halt.
+/// Inputs that do not change from halt to halt.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
     /// Wake-up latencies of this vCPU.
@@ -64,18 +64,17 @@ impl Run {
         Self { wakes, ..self }
     }
 
-    /// What came of the halts so far.
+    /// Totals of the halts so far.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
     }
 
-    /// What came of the halts so far, or since it was last taken; counting begins anew, the policy goes
-    /// on.
+    /// Totals of the halts so far, or since the last call; counting begins anew, the policy goes on.
     pub fn take(&mut self) -> Outcome {
         std::mem::take(&mut self.outcome)
     }
 
-    /// What came of all halts, which were seen over `span_ns` as recorded.
+    /// Totals of all halts, which were seen over `span_ns` as recorded.
     pub fn finish(self, span_ns: u64, recorded_halt_ns: u64) -> Outcome {
         self.outcome.over(span_ns, recorded_halt_ns)
     }

@@ -1,4 +1,4 @@
-//! What a replay takes of one halt.
+//! Part of one halt that a replay takes.
 
 use super::latency::{CLASSES, Table, class_of};
 use super::overrun::Overrun;

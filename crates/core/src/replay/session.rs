@@ -42,10 +42,10 @@ impl VcpuKey {
     }
 }
 
-/// What the first pass learns of a vCPU.
+/// Results of the first pass for a vCPU.
 #[derive(Debug, Default)]
 struct Learned {
-    /// Of a trial of another setting: a few halts that speak for themselves.
+    /// Latencies from a trial of another setting: a few halts that speak for themselves.
     tried: Latencies,
     latencies: Latencies,
     evidence: Evidence,
@@ -69,7 +69,7 @@ pub struct Survey {
     /// Boxed as all that is large, since a map keeps half of its room free.
     seats: BTreeMap<VcpuKey, Box<Learned>>,
     host: Latencies,
-    /// Of sleeps that began because another task wanted the CPU.
+    /// Latencies of sleeps that began because another task wanted the CPU.
     disturbed: Latencies,
     /// Halts, and those of them whose polls were preempted.
     halts: u64,
@@ -79,7 +79,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Of halts that were recorded on this side; of a host, by default.
+    /// Survey of halts that were recorded on this side; the default is a survey of a host.
     pub fn of(side: Side) -> Self {
         Self {
             is_of_guest: !side.is_host(),
@@ -156,7 +156,7 @@ impl Survey {
         self.overruns().or(others)
     }
 
-    /// What is the same for all vCPUs. `elsewhere` was measured another time, on purpose.
+    /// Inputs that are the same for all vCPUs. `elsewhere` was measured another time, on purpose.
     pub(crate) fn common(&self, elsewhere: Option<&Latencies>) -> Common {
         let host = self.typical();
         let mut common = Common {
@@ -179,7 +179,7 @@ impl Survey {
         Some(Arc::unwrap_or_clone(table))
     }
 
-    /// What is typical of the vCPUs of each VM that has several: those of a VM stand side by side.
+    /// Typical latencies of each VM that has several vCPUs: the vCPUs of a VM stand side by side.
     fn vms(&self) -> BTreeMap<Option<VmIndex>, Latencies> {
         let mut vms = BTreeMap::new();
         let seats: Vec<_> = self.seats.iter().collect();
@@ -239,7 +239,7 @@ impl Survey {
     }
 }
 
-/// What is the same for the tables of all vCPUs, and the table of those that saw too little themselves.
+/// Inputs that are the same for the tables of all vCPUs, and the table of vCPUs that saw too little themselves.
 #[derive(Debug)]
 pub(crate) struct Common {
     host: Latencies,
@@ -262,7 +262,7 @@ impl Common {
     }
 }
 
-/// What holds for all of a session.
+/// Inputs that hold for a whole session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     pub specs: Vec<Spec>,
@@ -304,7 +304,7 @@ pub struct Played {
 pub struct VcpuResult {
     pub seat: VcpuKey,
     pub recorded: Outcome,
-    /// What each policy would have done, in the plan's order.
+    /// Result under each policy, in the plan's order.
     pub played: Vec<Played>,
     pub gaps: LogHist,
     /// Halts that began before an earlier one, and were left out.
@@ -345,7 +345,7 @@ impl Played {
 /// How far two starts may be apart, as a share of the halts and of the cheaper one's cost.
 pub const BISTABLE_SHARE: f64 = 0.05;
 
-/// What one vCPU is at in the second pass.
+/// State of one vCPU in the second pass.
 #[derive(Debug)]
 struct Player {
     table: Arc<Table>,

@@ -1,4 +1,4 @@
-//! What came of halts under one setting, as far as its cost depends on it: whole numbers that add up in any order.
+//! Totals of halts under one setting, as far as the cost depends on them: whole numbers that add up in any order.
 
 use super::cost::{Cost, MILLI};
 use super::outcome::Outcome;
@@ -15,9 +15,9 @@ pub struct Sums {
     pub poll_ns: u64,
     pub latency_ns: u64,
     pub halt_ns: u64,
-    /// Of the latency, that of VMs with a goal of their own.
+    /// Part of the latency that VMs with a goal of their own had.
     pub apart_ns: u64,
-    /// What that is worth by their goals, in nanoseconds of CPU.
+    /// Worth of `apart_ns` by the goals of these VMs, in nanoseconds of CPU.
     pub worth_ns: u64,
     /// Exits that have a price: on HLT, and of timers that end a poll in the guest. 0 where only settings of the
     /// host are compared, since each halt exits once under all of them.
@@ -35,7 +35,7 @@ impl Fold for Sums {
 }
 
 impl Sums {
-    /// Of a replay of one policy; without its exits and IPIs.
+    /// Sums of a replay of one policy, without exits and IPIs.
     pub fn of(outcome: &Outcome) -> Self {
         Self {
             halts: outcome.halts,
@@ -108,7 +108,7 @@ impl Sums {
         }
     }
 
-    /// What was added since `earlier`.
+    /// Sums that were added since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         self.with(earlier, u64::saturating_sub)
@@ -119,7 +119,7 @@ impl Sums {
         folded(parts)
     }
 
-    /// What they cost, in thousandths of a nanosecond of CPU: `cost` weighs the latency of VMs without a goal of
+    /// Cost of the halts, in thousandths of a nanosecond of CPU: `cost` weighs the latency of VMs without a goal of
     /// their own.
     pub fn milli(&self, cost: &Cost) -> u128 {
         let latency_ns = self.latency_ns.saturating_sub(self.apart_ns);
@@ -139,7 +139,7 @@ impl Sums {
         u64::try_from(milli).unwrap_or(u64::MAX)
     }
 
-    /// What a halt costs on average, in nanoseconds of CPU; 0 without halts.
+    /// Average cost of a halt, in nanoseconds of CPU; 0 without halts.
     pub fn cost_per_halt_ns(&self, cost: &Cost) -> f64 {
         self.milli(cost) as f64 / 1e3 / self.halts.max(1) as f64
     }

@@ -29,7 +29,7 @@ pub(super) struct TwoStarts {
 #[derive(Debug)]
 enum Other {
     Apart(Box<Run>),
-    /// What came of either until they were one: from no window, from the ceiling. `None` where they always were.
+    /// Totals of both runs until the runs became one: from no window, from the ceiling. `None` if always one.
     SameAsZero(Option<Box<[Outcome; 2]>>),
 }
 
@@ -75,7 +75,7 @@ impl TwoStarts {
         }
     }
 
-    /// What came of all halts, which were seen over `span_ns` as recorded.
+    /// Totals of all halts, which were seen over `span_ns` as recorded.
     pub(super) fn finish(self, span_ns: u64, recorded_halt_ns: u64) -> Played {
         let [from_zero, from_ceiling] = match self.ceiling {
             Other::Apart(ceiling) => [self.zero, *ceiling].map(|mut run| run.take()),

@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 use super::latency::{CLASSES, Origin, Table, class_of};
 
-/// What polling leaves of a wake-up at least, in %.
+/// Least share of a wake-up that remains with polling, in %.
 const QUICKER_PERCENT: u64 = 80;
-/// What a wake-up without polling is at most, in % of one with polling.
+/// Longest wake-up without polling, in % of a wake-up with polling.
 const SLOWER_PERCENT: u64 = 125;
 
 /// Whether polling is so rare in a recording that it does not show what wake-ups are like with it: less than

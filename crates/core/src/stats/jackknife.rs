@@ -21,7 +21,7 @@ pub const FEWEST_WORTH: f64 = 2.0;
 /// A figure, and how sure it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// Of the whole capture.
+    /// Value over the whole capture.
     pub value: f64,
     /// Its variance: the square of its standard error.
     pub variance: f64,
@@ -56,7 +56,7 @@ pub struct Jackknife<S> {
 }
 
 impl<S: Fold + Default + Clone> Jackknife<S> {
-    /// Of blocks in order of time.
+    /// Jackknife over blocks in order of time.
     pub fn new(blocks: Vec<S>) -> Self {
         // All before each block, then all after it: sums can be added and not taken away.
         let mut before = S::default();

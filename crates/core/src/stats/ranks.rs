@@ -26,7 +26,7 @@ pub struct RankInterval {
 }
 
 impl RankInterval {
-    /// Of some differences. `None` of none. Takes time in the cube of their number: for hundreds.
+    /// Interval of some differences; `None` without any. Takes time cubic in the number of differences: for hundreds.
     pub fn of(differences: &[f64]) -> Option<Self> {
         let means = pair_means(differences);
         let n = differences.len();

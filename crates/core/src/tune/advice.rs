@@ -23,7 +23,7 @@ use crate::replay::Sums;
 use crate::stats::Interval;
 use crate::stats::bootstrap::bootstrap;
 
-/// What is wanted: a name for people, and the aim.
+/// Goal of a recommendation: a name for people, and the aim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Goal {
     /// `density`, `balanced` or `latency`.
@@ -44,7 +44,7 @@ pub enum Rejected {
 }
 
 crate::names! {
-    /// What to do about a setting.
+    /// Recommended action for a setting.
     pub enum Verdict {
         /// Take the setting: it is better, for certain as far as the interval goes.
         Change = "change",
@@ -108,7 +108,7 @@ pub struct Advice<S = Knobs> {
     pub against_in_force: Option<Comparison>,
     /// It against the kernel's default.
     pub against_default: Option<Comparison>,
-    /// What its gain on the setting in force depends on most; `None` is the price of a block.
+    /// Assumption that the gain on the setting in force depends on most; `None` is the price of a block.
     pub hangs_on: Option<Doubt>,
     /// Settings that looked better on the part that fits, and why they were not taken.
     pub rejected: Vec<(S, Rejected)>,
@@ -307,7 +307,7 @@ fn looks_better<S>(finalist: &Finalist<S>, in_force: &Finalist<S>, cost: &Cost) 
     finalist.fit().gain_on(&in_force.fit(), cost) >= LEAST_GAIN
 }
 
-/// Whether what is in force polls for more than it may, on either part.
+/// Whether the setting in force exceeds the polling limit, on either part.
 fn is_over_limit<S>(inputs: &Inputs, in_force: &Finalist<S>, aim: &Aim) -> bool {
     let polls = inputs.judged_wall.poll_cpu_percent(&in_force.judged());
     let fit_polls = inputs.fit_wall.poll_cpu_percent(&in_force.fit());
@@ -320,7 +320,7 @@ struct Judge<'a, S> {
     inputs: &'a Inputs,
     of: &'a FinalRound<S>,
     aim: &'a Aim,
-    /// What is in force may not stay.
+    /// The setting in force may not stay.
     must_change: bool,
 }
 
@@ -378,7 +378,7 @@ impl<'a, S: Candidate> Judge<'a, S> {
         let plain = plain.map(|of| world.milli(of)).min();
         let mut best: Option<&Finalist<S>> = None;
         for rank in 1..=MOST_RANK {
-            // Of those that cost about the same, the lowest: which of them costs least is chance.
+            // Among settings of about the same cost, the lowest: which of these settings costs least is chance.
             let least = of_rank(rank).map(fit).fold(f64::INFINITY, f64::min);
             let near = of_rank(rank).filter(|it| fit(it) <= least * (1.0 + LEAST_GAIN));
             let Some(next) = near.min_by_key(|it| it.knobs.key()) else {

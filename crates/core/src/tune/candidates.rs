@@ -34,7 +34,7 @@ pub const LONGEST_NS: u32 = 1_000_000;
 /// Shortest ceiling and first window that are sought, in nanoseconds.
 pub const SHORTEST_NS: u32 = 1_000;
 
-/// What of the parameters a kernel has.
+/// Parameters that a kernel has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
     /// It has a window that adapts, and with it `grow` and `shrink`.
@@ -61,10 +61,10 @@ pub trait Candidate: Copy + PartialEq + Send + Sync {
     /// Settings before the first halt of a vCPU.
     fn player(terms: &Terms, seated: &VcpuInput, entries: &[Entry<Self>]) -> Player;
 
-    /// What tells settings apart and puts them in order, the ceiling first.
+    /// Key that distinguishes and orders settings, the ceiling first.
     fn key(&self) -> [u32; 5];
 
-    /// Whether what they are the parameters of is there at all.
+    /// Whether the feature that the parameters control is there at all.
     fn applies(terms: &Terms) -> bool;
 
     /// Whether two do the same, as far as parameters can tell.

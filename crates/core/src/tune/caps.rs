@@ -31,14 +31,14 @@ use self::crowd::{Crowd, Tally, crowds};
 mod choose;
 mod crowd;
 
-/// What a VM would get.
+/// Proposed ceiling of a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cap {
     pub vm: VmIndex,
     pub ceiling_ns: u32,
 }
 
-/// What halts cost on average, in nanoseconds of CPU, each VM by its own goal.
+/// Mean cost of halts, in nanoseconds of CPU, each VM by its own goal.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
 pub struct Costs {
     /// As recorded.
@@ -61,7 +61,7 @@ pub struct Group {
     pub costs: Costs,
 }
 
-/// What ceilings of VMs would come to.
+/// Expected result of VMs' own ceilings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Caps {
     /// The one setting for all: that of the advice.
@@ -69,11 +69,11 @@ pub struct Caps {
     /// The host's parameters that go with the ceilings.
     pub knobs: Knobs,
     pub vms: Vec<Cap>,
-    /// What they change against the one setting, as a share of its cost.
+    /// Change of cost by the ceilings against the one setting, as a share of the one setting's cost.
     pub cost_share: Interval,
     /// They and their parameters against what is in force.
     pub against_in_force: Comparison,
-    /// What came of all halts of the validation half.
+    /// Totals of all halts of the validation half.
     pub judged: Sums,
     /// They poll for more than is allowed, and no others that were tried poll for less.
     pub is_over_limit: bool,
@@ -144,7 +144,7 @@ pub fn search(
     Ok((!hangs).then_some(caps))
 }
 
-/// What came of the ceilings, of what is in force, and of the one setting.
+/// Tallies of the ceilings, of the setting in force, and of the one setting.
 struct Three {
     own: Tally,
     current: Tally,
@@ -152,7 +152,7 @@ struct Three {
 }
 
 impl Three {
-    /// What ceilings gain on the one setting, as a share of its cost.
+    /// Gain of the ceilings on the one setting, as a share of the one setting's cost.
     fn gain(&self, cost: &Cost) -> f64 {
         let [own, one] = [&self.own, &self.one].map(|tally| Sums::total(tally.blocks()));
         own.gain_on(&one, cost)
@@ -167,7 +167,7 @@ fn caps(crowds: &[Crowd<'_>], own: &Own) -> Vec<Cap> {
     crowds.iter().zip(&own.entries).filter_map(cap).collect()
 }
 
-/// What each crowd's halts cost: as recorded, under the one setting, with ceilings; and the oracle.
+/// Costs of each crowd's halts: as recorded, under the one setting, with ceilings; and the oracle's cost.
 fn groups(
     inputs: &Inputs,
     crowds: &[Crowd<'_>],

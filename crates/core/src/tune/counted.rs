@@ -21,7 +21,7 @@ use crate::replay::Cost;
 use crate::replay::latency::{Table, class_of};
 use crate::stats::{Fold, folded, total};
 
-/// What a histogram says of some gaps.
+/// Gaps of one range, as a histogram counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bucket {
     low_ns: u64,
@@ -29,7 +29,7 @@ struct Bucket {
     halts: u64,
 }
 
-/// What was counted of some vCPUs.
+/// Counts of some vCPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counted {
     buckets: Vec<Bucket>,
@@ -39,7 +39,7 @@ pub struct Counted {
     pub gap_unknown: u64,
     /// Halts that slept.
     pub blocks: u64,
-    /// Of a thousand polls, how many another task cut short; none where that is not known.
+    /// How many of a thousand polls another task cut short; none where unknown.
     pub cut_milli: u64,
     /// Time polled, where known.
     pub poll_ns: Option<u64>,
@@ -153,7 +153,7 @@ impl Counted {
         slept.or(self.would_be_late_ns)
     }
 
-    /// What a threshold comes to at the least and at the most. `None` where no wake-up was seen.
+    /// Outcome of a threshold at the least and at the most. `None` where no wake-up was seen.
     pub fn bounds(&self, threshold_ns: u64, cost: &Cost) -> Option<Bounds> {
         let block_latency_ns = self.latency_mean_ns()?;
         let mut bounds = Bounds::default();
@@ -201,7 +201,7 @@ impl Counted {
         }
     }
 
-    /// What the setting in force came to, as it was counted: at the least, and at the most where it is
+    /// Cost of the setting in force, as counted: at the least, and at the most where it is
     /// known how long halts polled.
     pub fn in_force(&self, cost: &Cost) -> InForce {
         let low = cost.milli(0, self.blocks, self.latency_ns);
@@ -275,7 +275,7 @@ pub struct Bounds {
     pub high: Bound,
 }
 
-/// What the setting in force came to, in thousandths of a nanosecond of CPU.
+/// Cost of the setting in force, in thousandths of a nanosecond of CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InForce {
     pub least_milli: u128,
@@ -283,16 +283,16 @@ pub struct InForce {
     pub known_milli: Option<u128>,
 }
 
-/// What histograms recommend.
+/// Recommendation from histograms.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CountedAdvice {
     /// The threshold in nanoseconds; 0 does not poll.
     pub threshold_ns: u64,
     /// The parameters that make it.
     pub knobs: Knobs,
-    /// What it comes to.
+    /// Outcome of the threshold.
     pub bounds: Bounds,
-    /// What is in force comes to.
+    /// Cost of the setting in force.
     pub in_force: InForce,
     /// Better even in the worst case, or beyond what polling may take as things are.
     pub changes: bool,

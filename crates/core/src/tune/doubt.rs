@@ -18,7 +18,7 @@ use super::stage::{self, Entry, Part};
 use crate::replay::arrivals::Follow;
 use crate::replay::latency::Table;
 
-/// What is taken otherwise.
+/// Alternative assumption about data that was not recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
     /// Doubtful wake-ups are as early as they may be.

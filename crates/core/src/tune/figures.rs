@@ -22,11 +22,11 @@ pub enum Subject {
     Policy(Spec),
 }
 
-/// What came of a subject.
+/// Result of a subject.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Played {
     pub outcome: Outcome,
-    /// What its cost is made of, each VM by its own goal.
+    /// Components of the subject's cost, each VM by its own goal.
     pub sums: Sums,
 }
 

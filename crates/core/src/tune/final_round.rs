@@ -44,7 +44,7 @@ impl Finalist<Knobs> {
 }
 
 impl<S> Finalist<S> {
-    /// What came of the part that fits.
+    /// Totals of the part that fits.
     pub fn fit(&self) -> Sums {
         self.parts.first().copied().unwrap_or_default()
     }
@@ -54,7 +54,7 @@ impl<S> Finalist<S> {
         self.parts.get(1..).unwrap_or_default()
     }
 
-    /// What came of the validation half.
+    /// Totals of the validation half.
     pub fn judged(&self) -> Sums {
         Sums::total(self.blocks())
     }
@@ -122,7 +122,7 @@ impl<S> FinalRound<S> {
 /// The best that come into the final for each aim.
 const BEST: usize = 16;
 
-/// Of those that cost about as little, the simplest that come into the final.
+/// The simplest settings that come into the final, among settings that cost about as little.
 const SIMPLEST: usize = 8;
 
 /// Settings of the front that come into the final.

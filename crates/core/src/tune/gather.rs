@@ -1,7 +1,7 @@
 //! Halts on their way into memory, in the same pass over a capture that learns what wake-ups take.
 //!
-//! What a halt lacks is known only when all have been seen: its wake-up latency, where that was not
-//! recorded, is owed until the end. A capture that is too long for memory is passed over twice, and gives
+//! Missing data of a halt is known only when all halts have been seen: a wake-up latency that was not
+//! recorded is owed until the end. A capture that is too long for memory is passed over twice, and gives
 //! every n-th stretch of its time, see [`Keep`].
 
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@ use crate::replay::latency::{Latencies, Table};
 use crate::replay::{Arrivals, Cost, Sample, VcpuKey};
 use crate::stats::total;
 
-/// What holds for all of a search.
+/// Conditions that hold for a whole search.
 #[derive(Debug, Clone)]
 pub struct Terms {
     /// The kernel whose parameters are sought.
@@ -34,7 +34,7 @@ pub struct Terms {
     /// Only the ceiling is sought, as a VM's own cap sets it; the other parameters stay as they are, and
     /// a VM's own ceiling is taken for one that can be moved.
     pub ceiling_only: bool,
-    /// What latency is worth to VMs with a goal of their own, in thousandths of CPU.
+    /// Weight of latency for VMs with a goal of their own, in thousandths of CPU.
     pub weights_milli: BTreeMap<VmIndex, u64>,
     /// The governor of a recorded guest.
     pub governor: Governor,
@@ -69,7 +69,7 @@ impl Terms {
         }
     }
 
-    /// What the parameters are there when nobody sets them.
+    /// Parameters of the kernel when nobody sets them.
     pub fn default_knobs(&self) -> Knobs {
         Knobs::defaults(self.version, self.arch)
     }
@@ -94,18 +94,18 @@ pub struct VcpuInput {
     pub ceiling_ns: u32,
     /// A ceiling of its VM's own, which no module parameter reaches.
     pub own_ceiling_ns: Option<u32>,
-    /// What latency is worth to its VM, if that has a goal of its own.
+    /// Weight of latency for the vCPU's VM, if the VM has a goal of its own.
     pub weight_milli: Option<u64>,
     /// For how many halts each of its halts stands, in thousandths ([`Inputs::stand_for`]).
     pub stands_for_milli: u64,
     /// The window of its first halt, where that was recorded: of a CPU of a guest, its limit.
     pub first_window_ns: Option<u32>,
     pub recorded: Recorded,
-    /// What was recorded of each halt, where [`super::Gather::with_recorded`] has kept it; else empty.
+    /// Recorded poll of each halt, where [`super::Gather::with_recorded`] has kept the polls; else empty.
     pub polls: Vec<RecordedPoll>,
 }
 
-/// What was recorded of a halt beside what a replay takes of it, in little room.
+/// Recorded data of a halt beside the data that a replay takes, in compact form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordedPoll(u32);
 
@@ -113,7 +113,7 @@ impl RecordedPoll {
     /// Longer polls are none: it is 2 s.
     const LONGEST: u32 = u32::MAX >> 1;
 
-    /// Of a halt; a poll that nobody recorded counts as none.
+    /// Recorded poll of a halt; a poll that nobody recorded counts as none.
     pub fn of(halt: &Halt) -> Self {
         let poll_ns = u32::try_from(halt.poll_ns.unwrap_or(0)).unwrap_or(u32::MAX);
         Self(poll_ns.min(Self::LONGEST) | (u32::from(halt.waited) << 31))
@@ -128,7 +128,7 @@ impl RecordedPoll {
     }
 }
 
-/// What was recorded of a vCPU, as far as a search asks for it.
+/// Recorded data of a vCPU that a search asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recorded {
     /// Halts that slept.
@@ -150,7 +150,7 @@ impl VcpuInput {
         self.own_ceiling_ns.unwrap_or(param_halt_poll_ns)
     }
 
-    /// What its halts cost, where those of others cost this.
+    /// Cost of the vCPU's halts, where other halts cost `of_all`.
     pub(super) fn cost(&self, of_all: &Cost) -> Cost {
         Cost {
             latency_weight_milli: self.weight_milli.unwrap_or(of_all.latency_weight_milli),
@@ -167,7 +167,7 @@ impl VcpuInput {
 /// All halts of a search.
 #[derive(Debug)]
 pub struct Inputs {
-    /// What holds for all of it.
+    /// Conditions of the whole search.
     pub terms: Terms,
     pub seats: Vec<VcpuInput>,
     /// When the parts end: first the part that fits, then the blocks.

@@ -1,6 +1,6 @@
 //! Settings that no other beats in both polling and latency.
 
-/// What polling takes and what it leaves of the wake-up latency: less is better in both.
+/// Time polled and remaining wake-up latency: less is better in both.
 pub type Point = (u64, u64);
 
 /// Which points are dominated by none: rising in the first, falling in the second. Of equal points the

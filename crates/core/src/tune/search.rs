@@ -25,8 +25,8 @@ pub struct Aim {
 }
 
 impl Aim {
-    /// What things cost at the ends of the price of a block, where wake-ups are as much shorter and longer as they are at
-    /// another time (of all settings alike, so that it weighs as the weight of latency); nothing where no ends are known.
+    /// Costs at the ends of the price of a block, with wake-ups as much shorter and longer as wake-ups are at another
+    /// time (for all settings alike, so the change acts as a weight of latency); nothing where no ends are known.
     pub fn ends(&self) -> impl Iterator<Item = Cost> {
         let ends = self.switch_cpu_ends_ns.into_iter().flatten();
         let (cost, drifts) = (self.cost, self.drifts_percent);
@@ -48,7 +48,7 @@ impl Aim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found<S = Knobs> {
     pub knobs: S,
-    /// What came of the part that fits.
+    /// Totals of the part that fits.
     pub fit: Sums,
 }
 

@@ -205,7 +205,7 @@ fn play_piece<S: Candidate>(
     sums
 }
 
-/// What of a vCPU is taken as recorded, or otherwise.
+/// Wake-up latencies and timers of a vCPU, taken as recorded or otherwise.
 pub(crate) struct Taken<'a> {
     pub(crate) table: &'a Table,
     pub(crate) follow: Follow,
@@ -305,7 +305,7 @@ impl Player {
         match self {
             Self::Grid(grid) => grid.play(samples, taken.table, &taken.follow),
             Self::Runs(runs, _) => {
-                // What an oracle would pay is not asked here, so any cost will do.
+                // The cost of an oracle is not asked for here, so any cost will do.
                 let frame = Frame {
                     table: taken.table,
                     cost: Cost::FREE,

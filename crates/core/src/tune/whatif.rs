@@ -1,4 +1,4 @@
-//! What other settings would do: a grid of ceilings and of ways in which windows grow and shrink, each played on
+//! Results of other settings: a grid of ceilings and of ways in which windows grow and shrink, each played on
 //! all halts, so that a page can show any of them without playing a halt itself.
 
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ const SHAPES: [Shape; 3] = [
     },
 ];
 
-/// What came of a setting on the validation half.
+/// Result of a setting on the validation half.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
     pub knobs: Knobs,
@@ -77,13 +77,13 @@ pub struct Cell {
 pub struct WhatIf {
     /// Rising.
     pub ceilings_ns: Vec<u32>,
-    /// What goes with each.
+    /// Shapes that go with each ceiling.
     pub shapes: Vec<Shape>,
     /// Ceiling by ceiling, shape by shape.
     pub cells: Vec<Cell>,
     /// VMs that are told apart: those that halt most.
     pub vms: Vec<VmIndex>,
-    /// What is in force came to, group by group of [`Self::vms`].
+    /// Totals of the setting in force, group by group of [`Self::vms`].
     pub in_force: Vec<Sums>,
 }
 

@@ -21,7 +21,7 @@ use super::{Setup, Verifier};
 use crate::event::{CeilingSource, Halt, WindowCall, WindowChange};
 use crate::kvm::{Backport, Backports};
 
-/// Of the differences that the rule of the number leaves, one of so many may be left by another one:
+/// Another rule may leave one in so many of the differences that the rule of the version number leaves:
 /// windows also change for reasons that no recording has.
 const NOISE: u64 = 100;
 
@@ -39,7 +39,7 @@ pub struct Trial {
     waiting: Vec<Backport>,
 }
 
-/// What a recording says of the changes that its kernel carries.
+/// Evidence in a recording of the changes that the kernel carries.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Carried {
     /// The changes; none where nothing speaks for any, or no rule explains the recording.
@@ -110,7 +110,7 @@ impl Trial {
         }
     }
 
-    /// What came of it.
+    /// Result of the trial.
     pub fn finish(mut self) -> Carried {
         self.candidates.sort_by_key(|(set, _)| (set.len(), *set));
         let upstream = (Backports::NONE, self.upstream);

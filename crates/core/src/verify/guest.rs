@@ -1,7 +1,7 @@
 //! Holds recorded idle periods of a guest against its governor's own rule: what haltpoll did with each
 //! limit, and what [`crate::kvm::guest`] says that it does.
 //!
-//! Of every period the limit that the one before left is known. The rule says whether the CPU polls first, and
+//! For every period, the limit that the previous period left is known. The rule says whether the CPU polls first, and
 //! makes of the time in HLT the call of grow or shrink (or none) and the limit left behind; all that was
 //! recorded of these must be equal, to the nanosecond. As in [`super`], what cannot be checked is counted with
 //! its reason.
@@ -30,7 +30,7 @@ const MOST: usize = 64;
 /// tracepoints, and an interrupt between them. On emulated machines it is longer; then periods differ.
 const OWN_CLOCK_NS: u64 = 20_000;
 
-/// What periods are held against.
+/// Rule, settings and losses that periods are checked against.
 #[derive(Debug, Clone)]
 pub struct Setup {
     pub rule: Rule,
@@ -50,7 +50,7 @@ pub struct Verifier {
 #[derive(Debug)]
 struct Cpu {
     end_ns: u64,
-    /// What the last one left; `None` where that is unknown.
+    /// Limit that the last period left; `None` where unknown.
     limit_ns: Option<u32>,
     last: LastKnown,
 }
@@ -78,7 +78,7 @@ impl LastKnown {
         }
     }
 
-    /// What the governor may have seen.
+    /// Values that the governor may have seen.
     fn possible(self) -> &'static [Last] {
         const HALT: Last = Last::Halt { residency_ns: 0 };
         const WORK: Last = Last::Poll { timed_out: false };
@@ -91,7 +91,7 @@ impl LastKnown {
     }
 }
 
-/// What was recorded of a period, as evidence.
+/// Recorded data of a period, as evidence.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     limit_ns: u32,
@@ -140,7 +140,7 @@ impl Verifier {
         }
     }
 
-    /// What was found so far.
+    /// Counts so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }

@@ -16,7 +16,7 @@ use self::cases::{Case, Ceiling, MOST, Times};
 pub(super) struct Thread {
     place: Option<(VmIndex, Option<VcpuId>)>,
     end_ns: u64,
-    /// What the last halt may have left; empty if that is unknown.
+    /// Windows that the last halt may have left; empty if unknown.
     windows: Vec<u32>,
     lost_by: Option<Skip>,
     ceiling: Option<Ceiling>,
@@ -189,7 +189,7 @@ impl Thread {
         answers
     }
 
-    /// What the rule does with a halt, and nothing of what was found.
+    /// Action of the rule on a halt, without any findings.
     fn difference(&self, setup: &Setup, halt: &Halt, case: Case) -> Difference {
         let before_ns = self.windows.last().copied().unwrap_or(0);
         let (window, step) = case.step(setup, halt, before_ns, true);
@@ -208,7 +208,7 @@ impl Thread {
         }
     }
 
-    /// What is known of whether the vCPU was allowed to poll.
+    /// Evidence on whether the vCPU was allowed to poll.
     fn veto(&mut self, setup: &Setup, halt: &Halt) -> Veto {
         if setup.rule.no_poll != NoPoll::Freezes {
             return Veto::No;
@@ -230,8 +230,8 @@ impl Thread {
     }
 }
 
-/// What is known of whether a vCPU was allowed to poll, in a kernel that leaves the window alone of one
-/// that was not.
+/// Evidence on whether a vCPU was allowed to poll, in a kernel that does not change the window of a vCPU
+/// that was not allowed to poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Veto {
     /// Nothing speaks against it.
@@ -242,7 +242,7 @@ enum Veto {
     Unseen,
 }
 
-/// What the cases that explain a halt have it do: the transitions of the first, and the windows that they leave.
+/// Results of the cases that explain a halt: the transitions of the first case, and the windows that the cases leave.
 #[derive(Debug)]
 struct Answers {
     also_cut: bool,

@@ -1,4 +1,4 @@
-//! What parameters may have been at a moment, as far as a recorder that looks now and then knows.
+//! Possible values of parameters at a moment, as far as a recorder that looks now and then knows.
 //!
 //! A recorder tells a value when it first sees it. The change itself came some time before: after the
 //! last look that still found the old value. In between either may have been in force, and both are
@@ -100,7 +100,7 @@ impl Settings {
 
     /// Every set of parameters that may have been in force somewhere between two moments, the newest last.
     ///
-    /// What changed together is seen together, but which of two files was written first is not known:
+    /// Parameters that changed together are seen together, but which of two files was written first is not known:
     /// all mixtures are given. `None` if there are more than `most`.
     pub(super) fn within(&self, from_ns: u64, to_ns: u64, most: usize) -> Option<Vec<Values>> {
         let first = Parameter::ALL.into_iter().zip(&self.0);

@@ -1,4 +1,4 @@
-//! What was checked, what matched, and what was not checked and why.
+//! Counts of checked halts, of matched halts, and of halts that were not checked, with the reason.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::Verdict;
 use crate::kvm::Call;
 
 crate::names! {
-    /// What KVM did with a window at the end of a halt, or where it began.
+    /// Action of KVM on a window at the end of a halt, or at the beginning of a halt.
     ///
     /// In the order in which they are printed.
     pub enum Transition {
@@ -73,7 +73,7 @@ impl Skip {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Count {
     pub checked: u64,
-    /// Of these, as the rule has it.
+    /// How many of the checked match the rule.
     pub matched: u64,
 }
 
@@ -82,11 +82,11 @@ pub struct Tally {
     pub halts: u64,
     /// Halts checked, and matched.
     pub checked: Count,
-    /// Of those checked, how many against more than one set of settings.
+    /// Halts checked against more than one set of settings.
     pub several_settings: u64,
-    /// Of those matched, how many are of vCPUs that were not allowed to poll: KVM left their windows alone.
+    /// Matched halts of vCPUs that were not allowed to poll: KVM left the windows alone.
     pub vetoed: u64,
-    /// Of the differences, how many are as of a vCPU that must not poll.
+    /// Differences in which KVM acted as for a vCPU that must not poll.
     pub as_if_vetoed: u64,
     /// Halts not checked, by reason.
     pub skipped: BTreeMap<Skip, u64>,

@@ -277,7 +277,7 @@ fn under_a_ceiling_of_zero_every_halt_is_checked() {
                     (halt.window_ns, halt.window_next_ns) = (None, None);
                 }
             }
-            // Of the VM's own ceiling the module's value says nothing.
+            // The module's value says nothing about the VM's own ceiling.
             let settings = Settings::fixed(match source {
                 CeilingSource::Cap => KNOBS,
                 _ => zero,
@@ -454,7 +454,7 @@ fn where_only_calls_are_seen_a_silent_change_shows_at_the_next_call() {
         halt.ceiling_ns = None;
         halt.ceiling_source = CeilingSource::Unknown;
         if row.is_none() {
-            // What a decoder makes of it is no evidence.
+            // Windows that a decoder derives for such a halt are no evidence.
             (halt.window_ns, halt.window_next_ns) = (Some(1), Some(1));
         }
     }
@@ -496,7 +496,7 @@ prop_compose! {
     }
 }
 
-/// What may happen before a halt, beside its length.
+/// Events that may happen before a halt, beside the length of the halt.
 #[derive(Debug, Clone)]
 enum Turn {
     Halt(u64),
@@ -574,7 +574,7 @@ proptest! {
         }
     }
 
-    /// Of a vCPU whose guest is known to have disabled host polling, every halt but the first is checked
+    /// For a vCPU whose guest is known to have disabled host polling, every halt but the first is checked
     /// and counted as such, whatever their lengths and wherever its window stood.
     #[test]
     fn halts_that_may_not_poll_are_counted_alike(

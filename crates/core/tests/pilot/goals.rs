@@ -1,4 +1,4 @@
-//! What was measured for one goal counts no longer where a VM has another.
+//! Measurements for one goal count no longer where a VM has another goal.
 
 use haltwise_core::pilot::Goal;
 use haltwise_core::pilot::decision::Kind;
@@ -26,7 +26,7 @@ fn what_was_kept_for_another_goal_is_restored_and_tried_anew() {
     assert_eq!(host.ceiling(vm), FOUND);
     let after = host.pilot.memory().targets[0].regret;
     assert!(before.actual_ns > 0.0 && after.actual_ns < before.actual_ns / 100.0);
-    // What was proven for the other goal is not set again without a trial.
+    // A setting that was proven for the other goal is not set again without a trial.
     host.until(decided(vm, Kind::Keep));
     assert!(!host.is_any(vm, &[Kind::Again]));
 }

@@ -1,4 +1,4 @@
-//! What keeps from more polling, and from settings outside of the limits: before a trial, in it, and after it.
+//! Guards against more polling, and against settings outside of the limits: before, in, and after a trial.
 
 use haltwise_core::pilot::Limits;
 use haltwise_core::pilot::decision::Kind;

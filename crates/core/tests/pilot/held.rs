@@ -1,4 +1,4 @@
-//! What the pilot holds in memory does not grow: three days of 25 VMs, hour by hour.
+//! The data that the pilot holds in memory does not grow: three days of 25 VMs, hour by hour.
 
 use std::fmt::{self, Write as _};
 

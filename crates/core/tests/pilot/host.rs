@@ -92,10 +92,10 @@ pub(crate) struct Host {
     pub(crate) is_full: bool,
     /// CPU time that a look takes.
     pub(crate) look_ns: u64,
-    /// What comes of a change in place of making it.
+    /// Refusal of a change, in place of making the change.
     pub(crate) refuses: fn(&Decision) -> Option<Refusal>,
     pub(crate) pilot: Pilot<Modelled>,
-    /// What is being recorded, and when that is over.
+    /// Recording in progress, and the time at which the recording ends.
     recording: Option<(Wanted, u64)>,
     pub(crate) events: Vec<(u64, Event)>,
 }
@@ -175,7 +175,7 @@ impl Host {
         self.machine.ceilings[&key]
     }
 
-    /// What is read now; `counts` of a VM are those under a ceiling.
+    /// Current reading; `counts` of a VM are the counts under a ceiling.
     pub(crate) fn seen(
         &self,
         counted: bool,
@@ -253,7 +253,7 @@ impl Host {
         events.filter(|(_, event)| is_it(*event)).count()
     }
 
-    /// What all VMs poll, in % of a CPU.
+    /// Polling of all VMs, in % of a CPU.
     pub(crate) fn polled_percent(&self) -> f64 {
         let in_force = |vm: &Vm| self.machine.in_force(vm.key);
         let vms = self.vms.iter();
@@ -301,7 +301,7 @@ impl Host {
         }
     }
 
-    /// What was recorded, under so much noise, where that is over now.
+    /// Recorded chunks, under so much noise, where the recording is over now.
     pub(crate) fn recorded(
         &mut self,
         noise: impl FnOnce() -> f64,
@@ -360,7 +360,7 @@ impl Host {
     }
 }
 
-/// What is counted in an interval under a ceiling.
+/// Counts of an interval under a ceiling.
 pub(crate) fn counts(load: &Load, ceiling_ns: u32, noise: f64, lies: bool) -> Counts {
     let (poll_ns, _) = load.cost_ns(ceiling_ns);
     let halts = load.halts_per_s * noise * 10.0;

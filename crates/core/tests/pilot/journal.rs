@@ -75,13 +75,13 @@ impl Machine {
         *self.theirs.get(&Scope::Host).unwrap_or(&FOUND_NS)
     }
 
-    /// What a VM would have without the pilot.
+    /// Ceiling that a VM would have without the pilot.
     pub(crate) fn without(&self, vm: VmKey) -> u32 {
         let first = self.at_first[&vm];
         first.in_force(Some(self.param_without())).unwrap()
     }
 
-    /// What the journal has of a target, as the pilot reads it.
+    /// The journal's entry for a target, as the pilot reads the entry.
     pub(crate) fn held(&self, scope: Scope) -> Option<Held<u32>> {
         let entry = self.journal.get(&scope)?;
         let param = self.journal.get(&Scope::Host);

@@ -1,4 +1,4 @@
-//! What must hold, whatever happens.
+//! Laws that must hold, whatever happens.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -33,7 +33,7 @@ fn too_often(times: &[u64], within: u64, most: usize) -> Option<u64> {
     each.next().map(|(_, last)| *last)
 }
 
-/// What all of these poll, in CPUs, where that was counted.
+/// Polling of all these VMs, in CPUs, where counted.
 pub(crate) fn polled(vms: &[VmSeen]) -> Option<f64> {
     let counts = |vm: &VmSeen| vm.counts.filter(|counts| counts.is_possible(vm.vcpus));
     let each = vms.iter().map(|vm| Some(counts(vm)?.poll_ns as f64 / 10e9));
@@ -53,9 +53,9 @@ pub(crate) struct Laws {
     host: HostSeen,
     /// A VM follows the host's parameter that is to be left alone.
     is_shared: bool,
-    /// What all VMs polled by the last reading.
+    /// Polling of all VMs by the last reading.
     pub(crate) polled: Option<f64>,
-    /// What the pilot may do; if it may not act, it only restores.
+    /// Limits of the pilot; if the pilot may not act, the pilot only restores.
     pub(crate) limits: Limits,
     changes: BTreeMap<Scope, VecDeque<u64>>,
     settled: BTreeMap<Scope, Vec<u64>>,
@@ -70,7 +70,7 @@ pub(crate) struct Laws {
     pub(crate) following: Costs,
 }
 
-/// What VMs cost, and would have cost as found, in nanoseconds.
+/// Costs of VMs, as they were and as they would have been under the settings found, in nanoseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Costs {
     pub(crate) actual: f64,
@@ -84,7 +84,7 @@ impl Costs {
         (self.actual, self.found) = (self.actual + actual, self.found + found);
     }
 
-    /// What was lost, as a share.
+    /// Loss, as a share.
     fn loss(&self) -> f64 {
         self.actual / self.found - 1.0
     }
@@ -156,7 +156,7 @@ impl Laws {
         holds(may_poll_more || to_ns <= from_ns, "no more polling");
     }
 
-    /// What keeps from more polling by the last reading.
+    /// Guard against more polling, by the last reading.
     fn keeps(&self) -> Keeps {
         let host = &self.host;
         let wanted = (f64::from(host.cpus) / 4.0).min(1.0);
@@ -183,8 +183,8 @@ impl Laws {
         }
     }
 
-    /// What polls more than what was found is restored within two readings that a guard keeps from it, and so is a ceiling above
-    /// the limit. `now` is in force, where that is not somebody else's.
+    /// A setting that polls more than the setting found is restored within two readings in which a guard forbids more
+    /// polling, and so is a ceiling above the limit. `now` is in force, where `now` is not somebody else's.
     pub(crate) fn stays(&mut self, scope: Scope, now: Option<u32>, found: u32) {
         let limits = &self.limits;
         let is_never = scope == Scope::Host && limits.parameters == Parameters::Never;
@@ -203,7 +203,7 @@ impl Laws {
         );
     }
 
-    /// What could not be written has another two readings.
+    /// A change that could not be written has another two readings.
     pub(crate) fn refused(&mut self, scope: Scope) {
         self.stays.remove(&scope);
     }

@@ -111,7 +111,7 @@ pub(crate) struct Chunk {
     pub(crate) load: Load,
     pub(crate) ceiling_ns: u32,
     pub(crate) span_ns: u64,
-    /// What the host's noise made of it, as a factor.
+    /// Effect of the host's noise on the chunk, as a factor.
     pub(crate) noise: f64,
     /// Halts that it holds.
     pub(crate) halts: usize,
@@ -122,7 +122,7 @@ pub(crate) struct Chunk {
 pub(crate) struct Modelled {
     pub(crate) bias: f64,
     pub(crate) seed: SplitMix64,
-    /// What polls more is what polls less in truth, and the reverse.
+    /// A setting that is said to poll more polls less in truth, and the reverse.
     pub(crate) is_inverted: bool,
 }
 

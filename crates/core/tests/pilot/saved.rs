@@ -1,4 +1,4 @@
-//! What the pilot says that it saved: by settings in force, or by those that it would set.
+//! Savings that the pilot reports: by settings in force, or by settings that the pilot would set.
 
 use haltwise_core::ids::VmKey;
 use haltwise_core::pilot::Limits;

@@ -49,7 +49,7 @@ fn what_an_earlier_run_set_of_it_is_restored() {
     assert_eq!(host.machine.param_ns, FOUND_NS);
 }
 
-/// What it followed was the pilot's: what was there before is what it would follow without.
+/// The VM followed the pilot's setting: without the pilot, the VM would follow the setting that was there before.
 #[test]
 fn a_vm_that_followed_what_the_pilot_set_was_found_with_what_was_there_before() {
     let mut host = Host::new();

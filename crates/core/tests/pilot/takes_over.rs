@@ -1,4 +1,4 @@
-//! What somebody else has set is left alone, until the pilot is to take it over.
+//! A setting made by somebody else is left alone, until the pilot is to take the setting over.
 
 use haltwise_core::ids::VmKey;
 use haltwise_core::pilot::decision::Kind;

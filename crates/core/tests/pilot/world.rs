@@ -16,7 +16,7 @@ use super::model::{Load, Modelled, setup};
 
 const HOUR: u64 = 3_600 * SECOND;
 
-/// What befalls a VM, and what it cost.
+/// Events that befall a VM, and the costs of the VM.
 #[derive(Debug)]
 pub(crate) struct SimVm {
     phase_until: u64,
@@ -26,7 +26,7 @@ pub(crate) struct SimVm {
     own_until: u64,
     left_alone: u32,
     pub(crate) came_ns: u64,
-    /// Of one that is to be left alone the host's parameter has not been what it was for so many steps of one life.
+    /// For so many steps of one life the host's parameter has not been restored for a VM that is to be left alone.
     not_restored: u32,
     /// The ceiling that counts as found: while it follows the parameter, what that would be without the pilot.
     found_ns: u32,
@@ -109,7 +109,7 @@ impl World {
         self.draw.below(n) == 0
     }
 
-    /// Of what befalls a world that is not calm.
+    /// Whether an event of chance one in `n` befalls the world; never in a calm world.
     fn befalls_one_in(&mut self, n: u64) -> bool {
         self.one_in(n) && self.calm.is_none()
     }
@@ -383,8 +383,8 @@ impl World {
         }
     }
 
-    /// Of a VM that it is no longer to set it restores what was there first, within a few steps of one life; the host's
-    /// parameter, where a VM follows it that is to be left alone.
+    /// The pilot restores the first ceiling of a VM that the pilot is no longer to set, within a few steps of one life;
+    /// the host's parameter, where a VM that is to be left alone follows the parameter.
     fn is_let_go(&mut self) {
         let machine = &self.host.machine;
         let is_param_theirs = machine.theirs.contains_key(&Scope::Host);
@@ -404,7 +404,7 @@ impl World {
         }
     }
 
-    /// What has to go is restored within two readings.
+    /// A setting that has to go is restored within two readings.
     fn is_held_back(&mut self) {
         let machine = &self.host.machine;
         for (key, vm) in self.vms.iter().filter(|(key, _)| !machine.follows(**key)) {

@@ -37,7 +37,7 @@ pub fn maybe(value: Option<f64>, text: impl Fn(f64) -> String) -> Cell {
 pub struct Head {
     pub unit: Unit,
     pub title: String,
-    /// What it means, shown where a pointer rests on it; empty where the title says it.
+    /// Meaning of the column, shown where a pointer rests on the head; empty where the title says it.
     pub meaning: &'static str,
 }
 

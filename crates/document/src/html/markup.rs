@@ -211,7 +211,7 @@ pub fn prose(text: &str) -> Markup {
     parts.collect()
 }
 
-/// What is typed. An option stays whole: a browser would break it after a hyphen.
+/// Text that is typed. An option stays whole: a browser would break it after a hyphen.
 pub fn code(text: &str) -> Element {
     let words = text.split_inclusive(' ').map(|word| {
         let bare = word.trim_end();
@@ -247,7 +247,7 @@ fn glued(text: &str) -> String {
     out
 }
 
-/// So many characters of a stranger's text are shown.
+/// Number of characters of a stranger's text that are shown.
 const SHOWN: usize = 80;
 
 /// A stranger's text as the page shows it: what steers is gone, and what is too long is cut in the

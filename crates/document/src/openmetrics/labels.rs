@@ -1,4 +1,4 @@
-//! What distinguishes series of one metric.
+//! Labels that distinguish series of one metric.
 
 use std::fmt::Write as _;
 use std::rc::Rc;

@@ -21,7 +21,7 @@ pub const LINE_PORT: u16 = 0x700;
 /// Raises and lowers a line: an edge.
 pub const PULSE: u8 = 2;
 
-/// What an `out` to the device does to its line, one step after the other.
+/// Steps that an `out` to the device makes its line take, in order.
 fn steps(port: u16, bytes: &[u8]) -> Option<(u8, &'static [bool])> {
     let line = u8::try_from(port.checked_sub(LINE_PORT)?).ok()?;
     let steps: &[bool] = match bytes {

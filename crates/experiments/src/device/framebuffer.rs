@@ -19,7 +19,7 @@ use haltwise_lab::vm::Vm;
 /// Guest-physical addresses of the window: VGA's in its memory map 1 (graphics controller register 6).
 pub const WINDOW: Range<u32> = 0xa_0000..0xb_0000;
 pub const WINDOW_BYTES: usize = 0x1_0000;
-/// What a bit of the dirty log stands for.
+/// Bytes that one bit of the dirty log covers.
 pub const PAGE_BYTES: usize = 4096;
 /// The memory slot of a window that is shared.
 pub const SLOT: u32 = 1;

@@ -56,7 +56,7 @@ impl Machine {
         Ok(Self { vm, devices: None })
     }
 
-    /// What its exits go to; they are counted, and answered with zeroes, without.
+    /// Sends exits to `devices`; without devices, exits are counted and answered with zeroes.
     #[must_use]
     pub fn with(mut self, devices: impl Devices + 'static) -> Self {
         self.devices = Some(Box::new(devices));

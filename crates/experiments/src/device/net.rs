@@ -35,7 +35,7 @@ pub const MAC: [u8; 6] = [0x02, 0, 0, 0, 0, 1];
 pub const FEATURE_MAC: u64 = 1 << 5;
 pub const FEATURES: u64 = FEATURE_MAC | feature::EVENT_IDX | feature::VERSION_1 | feature::IN_ORDER;
 const NET_ID: u32 = 1;
-/// What a frame to the guest begins with: it is whole (`num_buffers` is 1), and nothing else.
+/// Header of a frame to the guest: the frame is whole (`num_buffers` is 1), and all other fields are 0.
 const TO_GUEST: [u8; HEADER] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
 
 /// One end of a pair of sockets that keeps frames apart, as a tap does; it never blocks.

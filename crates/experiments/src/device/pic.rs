@@ -15,7 +15,7 @@
 pub const LINES: u8 = 16;
 /// The line of the first controller that the second one is at.
 const CASCADE: u8 = 2;
-/// What a controller answers if a request went away: its lowest line.
+/// Line that a controller reports if a request went away: its lowest line.
 const SPURIOUS: u8 = 7;
 /// Lines that a PC lets be level-triggered: not timer, keyboard, cascade, RTC, nor FPU.
 const MAY_BE_LEVEL: [u8; 2] = [0xf8, 0xde];

@@ -110,7 +110,7 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Of a kind of device, with a queue for each of `entries`: so many at most, a power of 2.
+    /// Makes the transport of a kind of device, with a queue for each of `entries`: its maximum size, a power of 2.
     pub fn new(model: Model, entries: &[u16]) -> Result<Self, virtio_queue::Error> {
         let queues = entries.iter().map(|entries| Queue::new(*entries));
         Ok(Self {

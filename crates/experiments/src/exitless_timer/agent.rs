@@ -12,7 +12,7 @@ use haltwise_lab::memory::MemoryError;
 #[derive(Debug)]
 pub struct Client<P> {
     pub page: P,
-    /// What its TSC is ahead of the host's, modulo 2^64.
+    /// Guest TSC minus host TSC, modulo 2^64.
     pub tsc_offset: u64,
     pub slot: Slot,
 }

@@ -1,8 +1,8 @@
-//! What the agent knows of one page. No I/O and no clock: times are the guest's TSC, and are given.
+//! State that the agent keeps of one page. No I/O and no clock: times are the guest's TSC, and are arguments.
 
 use super::page::Snapshot;
 
-/// What came of a page, so far.
+/// Counts of events of a page so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     pub fired: u64,
@@ -11,10 +11,10 @@ pub struct Counts {
     /// Those of them that took the place of a deadline which had not fired.
     pub replaced: u64,
     pub backwards: u64,
-    /// Of those seen, those that wrote "none".
+    /// Seen writes that wrote "none".
     pub disarmed: u64,
     pub due_when_seen: u64,
-    /// Of those seen, those further ahead than [`FAR`].
+    /// Seen writes of a deadline further ahead than [`FAR`].
     pub far: u64,
     /// Deadlines put off, because the one before had fired just then.
     pub held: u64,
@@ -55,7 +55,7 @@ impl Slot {
     /// Judges what was read at time `now`. Between two interrupts lie at least `least_gap` ticks.
     pub fn look(&mut self, read: Option<Snapshot>, now: u64, least_gap: u64) -> Look {
         let Some(read) = read else {
-            // What was armed is being replaced; what replaces it is not there yet.
+            // The armed deadline is being replaced; the new deadline is not there yet.
             self.counts.torn += 1;
             return Look::Nothing;
         };

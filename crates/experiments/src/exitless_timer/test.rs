@@ -78,7 +78,7 @@ const SECOND: u64 = 0x3333_3333_4444_4444;
 #[test]
 fn no_interleaving_of_two_writes_and_a_read_gives_a_torn_deadline() {
     let mut seen = [0; 4];
-    // So many of the guest's eight steps before each of the agent's three loads.
+    // Number of the guest's eight steps before each of the agent's three loads.
     for (a, b, c) in
         (0..=8).flat_map(|a| (0..=8).flat_map(move |b| (0..=8).map(move |c| (a, b, c))))
     {

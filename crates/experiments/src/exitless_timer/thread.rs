@@ -31,7 +31,7 @@ pub enum Pace {
 pub struct AgentReport {
     pub elapsed_ns: u64,
     pub cpu_ns: u64,
-    /// What came of each page, in the order of VMs and vCPUs.
+    /// Counts of each page, in the order of VMs and vCPUs.
     pub counts: Vec<Counts>,
 }
 

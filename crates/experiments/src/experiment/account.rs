@@ -1,4 +1,4 @@
-//! What the rounds of `pingpong` come to, whoever handled its halts.
+//! Totals over the rounds of `pingpong`, whether KVM or the VMM handles its halts.
 
 use std::fmt;
 
@@ -79,7 +79,7 @@ pub(super) struct Account {
     pub(super) elapsed_ns: f64,
     /// CPU of the vCPU threads, in nanoseconds.
     pub(super) cpu_ns: f64,
-    /// Of that, polling, by KVM or by the VMM's halt loop.
+    /// Part of `cpu_ns` that is polling, by KVM or by the VMM's halt loop.
     pub(super) polled_ns: f64,
     pub(super) hlts: f64,
     pub(super) switches: f64,

@@ -1,4 +1,4 @@
-//! What one run of one variant gives: figures, and the counts that a cross-check must come to.
+//! Result of one run of one variant: figures, and the counts that a cross-check must match.
 
 use std::collections::BTreeMap;
 

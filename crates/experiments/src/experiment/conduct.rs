@@ -18,7 +18,7 @@ use haltwise_lab::program::no_kvm;
 
 /// Rounds that blocks are made short enough for: two more than a direction needs.
 const ROUNDS: u64 = 8;
-/// Of 100 parts of the time, those in which guests are loaded: the others make and end VMs.
+/// Percentage of the time in which guests are loaded; the rest of the time makes and ends VMs.
 const LOADED_PERCENT: u64 = 75;
 /// Shorter blocks would be all beginning, longer ones waste.
 const BLOCK: std::ops::RangeInclusive<u64> = 30_000_000..=1_000_000_000;
@@ -30,7 +30,7 @@ const CUT_SHORT_NS: u64 = 1_000;
 pub struct Options {
     pub seed: u64,
     pub budget: Nanos,
-    /// So many rounds, however long they take, instead of as many as fit the budget.
+    /// Number of rounds, however long the rounds take, instead of as many as fit the budget.
     pub rounds: Option<u32>,
     /// `haltwise`, or why it shall not or cannot record.
     pub haltwise: Result<Haltwise, String>,
@@ -88,7 +88,7 @@ pub fn conduct(
     })
 }
 
-/// What is found of an experiment that could not be done.
+/// Result of an experiment that could not be done.
 fn failed(experiment: &Experiment, error: &anyhow::Error) -> Found {
     Found {
         failed: Some(format!("{error:#}")),
@@ -99,7 +99,7 @@ fn failed(experiment: &Experiment, error: &anyhow::Error) -> Found {
 
 struct Measured {
     rounds: Vec<Vec<Block>>,
-    /// Of all blocks, also those of a round that was not finished.
+    /// Outcomes from all blocks, including the blocks of a round that was not finished.
     vcpus: Vec<VcpuOutcome>,
     interrupted: bool,
 }

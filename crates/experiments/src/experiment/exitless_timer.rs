@@ -83,7 +83,7 @@ const AGENT_SPINS: &str = "agent spins";
 const AGENT_SLEEPS: &str = "agent sleeps";
 const NONSENSE: &str = "nonsense";
 
-/// What is compared: group, name, the guest's clock, the agent.
+/// Compared variants: group, name, the guest's clock, the agent.
 const VARIANTS: [(usize, &str, Clock, Option<Pace>); 8] = [
     (0, PIT, Clock::Pit, None),
     (0, DEADLINE, Clock::TscDeadline, None),
@@ -199,7 +199,7 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     })
 }
 
-/// What guest, KVM and agent counted in a run.
+/// Counts of guest, KVM and agent for one run.
 struct Ran {
     outcome: Outcome,
     guest: lateness::Timers,

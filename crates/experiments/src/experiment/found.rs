@@ -1,4 +1,4 @@
-//! What experiments found: the shape of `haltwise-experiments --json`.
+//! Results of experiments: the shape of `haltwise-experiments --json`.
 //!
 //! `docs/lab-experiments-json.md` describes it, and a test holds the two together. Fields are added,
 //! never renamed or removed, within one [`SCHEMA`].
@@ -46,7 +46,7 @@ pub struct Found {
     pub figures: Vec<Figure>,
     pub variants: Vec<FoundVariant>,
     pub effects: Vec<FoundEffect>,
-    /// What had to be so in every block.
+    /// Conditions that had to hold in every block.
     #[serde(default)]
     pub integrity: Vec<FoundIntegrity>,
     /// Where load or variants are not the source's.
@@ -90,7 +90,7 @@ pub struct FoundEffect {
     pub same_direction: SameDirection,
 }
 
-/// What had to be so in every block.
+/// Condition that had to hold in every block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundIntegrity {
     pub what: String,
@@ -130,7 +130,7 @@ impl Tally {
 }
 
 impl Found {
-    /// What is known of an experiment before it is measured.
+    /// Known part of an experiment's result before measurement.
     pub(super) fn nothing_of(experiment: &Experiment) -> Self {
         let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
         Self {

@@ -41,7 +41,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Of the rounds that have the figure under both variants, each as `from` and `to`.
+    /// Computes the change over the rounds that have the figure under both variants, each as `from` and `to`.
     pub fn of(rounds: &[(Option<f64>, Option<f64>)]) -> Option<Self> {
         let whole = rounds
             .iter()

@@ -201,7 +201,7 @@ fn region(results: &Results<'_>, load: &Clients, figure: &'static str, good: Exp
     }
 }
 
-/// What polling takes and spares for each transaction: where CPU goes that the source did not miss.
+/// Cost and savings of polling for each transaction: where CPU time goes that the source did not miss.
 fn account_of(results: &Results<'_>, load: &Clients) -> Option<String> {
     let of = |name: &str, figure: &str| results.median(load.name, name, figure);
     let ceiling = if load.vcpus == 1 { "80us" } else { "500us" };

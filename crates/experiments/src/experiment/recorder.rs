@@ -64,7 +64,7 @@ impl Haltwise {
         Ok(recording)
     }
 
-    /// What one of its verbs prints as JSON. That data was lost (exit code 5) is no failure here.
+    /// JSON output of a haltwise verb. Lost data (exit code 5) is no failure here.
     pub fn ask(&self, arguments: &[&str], capture: &Path) -> Result<Value, String> {
         let verb = arguments.first().copied().unwrap_or_default();
         let output = Command::new(&self.0)
@@ -141,7 +141,7 @@ impl Recording {
         status.map_err(|error| format!("wait for `haltwise record`: {error}"))
     }
 
-    /// What it says on stderr within a time; nothing if it says nothing or has ended.
+    /// Text that the recorder writes to stderr within a time; empty if there is none or the recorder has ended.
     fn heard(&mut self, within: Nanos) -> String {
         if !clock::wait_readable(&self.stderr, Some(within)).unwrap_or(false) {
             // A pipe whose writer has gone is never readable, and never waited for.

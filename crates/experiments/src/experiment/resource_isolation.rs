@@ -125,7 +125,7 @@ fn variants() -> Vec<Variant> {
     }
 }
 
-/// What a round of a thousand exits lasts, roughly, where exits are slow: makes rounds of a block's length.
+/// Rough duration of a round of a thousand exits where exits are slow: makes rounds of a block's length.
 const ROUND: Nanos = Nanos(20_000_000);
 
 /// More than a last-level cache's share of most hosts.

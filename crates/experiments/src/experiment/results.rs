@@ -12,7 +12,7 @@ pub struct Results<'a> {
     pub experiment: &'a Experiment,
     pub variants: &'a [Variant],
     pub rounds: &'a [Vec<Block>],
-    /// What further runs need; `None` where a kept run is judged anew.
+    /// Inputs of further runs; `None` if a kept run is judged again.
     pub further: Option<Further<'a>>,
 }
 

@@ -1,4 +1,4 @@
-//! What `haltwise tune` recommends for a load, from a recording of it under the ceiling in force.
+//! Recommendation of `haltwise tune` for a load, from a recording of the load under the ceiling in force.
 
 use haltwise_core::units::Nanos;
 use serde_json::Value;

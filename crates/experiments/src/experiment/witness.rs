@@ -22,7 +22,7 @@ pub enum Witness {
         checks: Vec<Check>,
         vcpus: usize,
         lost: u64,
-        /// What it could not record, and why.
+        /// Data that `haltwise` could not record, and why.
         missing: Vec<String>,
     },
     No {

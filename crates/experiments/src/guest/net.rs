@@ -14,7 +14,7 @@ use haltwise_lab::memory::{GuestMemory, MemoryError, TABLE, counter, param};
 pub const ERRORS: u16 = 0x104;
 pub const MOST: u32 = 8;
 pub const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 2];
-/// What the frames carry: the `EtherType` for local experiments (IEEE 802).
+/// Payload type of the frames: the `EtherType` for local experiments (IEEE 802).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 /// Where a frame's number lies in it.
 const NUMBER: u32 = 14;

@@ -94,7 +94,7 @@ pub(crate) fn load(memory: &GuestMemory, steps: &[Step]) -> Result<(), MemoryErr
     memory.write(TABLE, &bytes)
 }
 
-/// What vCPU 0 wrote down: all its room, zeroes after the end.
+/// Log of vCPU 0: the whole log area, zeroes after the end.
 pub(crate) fn log(memory: &GuestMemory) -> Result<Vec<u8>, MemoryError> {
     let mut bytes = vec![0; usize::from(STACK_TOP - LOG)];
     memory.read(vcpu_page(0) + u32::from(LOG), &mut bytes)?;

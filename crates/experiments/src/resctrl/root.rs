@@ -92,7 +92,7 @@ impl Root {
         })
     }
 
-    /// What a class may use; the default class if it has no name.
+    /// Resources that a class may use; the default class if `class` is `None`.
     pub fn schemata(&self, class: Option<&str>) -> anyhow::Result<Schemata> {
         let path = self.folder(class).join("schemata");
         let text = fs::read_to_string(&path).with_context(failed("read", &path))?;
@@ -131,8 +131,7 @@ impl Root {
         Ok(None)
     }
 
-    /// What a class uses, by the names of the kernel's files, over all domains; nothing where it does not
-    /// tell.
+    /// Usage of a class, by the names of the kernel's files, over all domains; empty if the kernel reports none.
     pub fn monitor(&self, class: &str) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();
         let domains = fs::read_dir(self.folder(Some(class)).join("mon_data"));

@@ -1,4 +1,4 @@
-//! What a class may use, as resctrl writes it, and how a machine is split between two classes.
+//! Resources that a class may use, in resctrl's format, and the split of a machine between two classes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +25,7 @@ pub struct Bandwidth {
     pub num_closids: u32,
 }
 
-/// What a root offers. What is not there is `None`.
+/// Features that a root offers. A missing feature is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Found {
     pub cache: Option<Cache>,
@@ -33,7 +33,7 @@ pub struct Found {
     pub schemata: Schemata,
 }
 
-/// What a class may use: by resource (`L3`, `MB`) and domain, the value as it is written.
+/// Resources that a class may use: the value as written, by resource (`L3`, `MB`) and domain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Schemata(pub BTreeMap<String, BTreeMap<u32, String>>);
 

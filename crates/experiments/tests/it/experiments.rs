@@ -206,7 +206,7 @@ fn newest_run(root: &Path) -> Option<Vec<u8>> {
     let folders = std::fs::read_dir(root.join("measurements")).ok()?.flatten();
     let paths = folders.map(|folder| folder.path().join("run.json.gz"));
     let kept = paths.filter(|path| path.is_file());
-    // Of one day, the second is called -2, the tenth -10.
+    // On one day, the second run is called -2, the tenth -10.
     let newest = kept.max_by_key(|path| {
         let name = path.parent().and_then(Path::file_name).unwrap_or_default();
         let name = name.to_string_lossy().into_owned();
@@ -224,8 +224,8 @@ fn kept_run() -> Option<Report> {
     Some(verdicts::judge(report))
 }
 
-/// What no kept run has: an experiment that failed, one that was not recorded, a check that broke, a claim that could
-/// not be measured, an effect on a figure that falls to 0, and text that would break a table.
+/// Cases that no kept run has: an experiment that failed, one that was not recorded, a check that broke, a claim that
+/// could not be measured, an effect on a figure that falls to 0, and text that would break a table.
 #[test]
 fn a_page_says_what_failed_what_broke_and_what_is_missing() {
     let mut report = kept_run().expect("the repository keeps a run");

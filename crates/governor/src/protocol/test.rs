@@ -1,4 +1,4 @@
-//! What is encoded is decoded; anything else is refused or is a message.
+//! Encoded messages decode to themselves; any other bytes are refused or are a message.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use super::*;

@@ -17,7 +17,7 @@ use crate::collector::{CollectError, CollectOptions};
 use crate::opaque::Opaque;
 use crate::support::rights;
 
-/// What loading and attaching BPF programs lacks where it is not permitted.
+/// Requirement that is missing where loading and attaching BPF programs is not permitted.
 fn lacking(may_load: bool, is_filtered: bool) -> &'static str {
     match (may_load, is_filtered) {
         (false, _) => "root, or CAP_BPF and CAP_PERFMON",
@@ -98,7 +98,7 @@ fn is_errno(error: &libbpf_rs::Error, number: i32) -> bool {
 #[derive(Debug)]
 pub(super) struct Attached {
     pub(super) skel: Opaque<CollectorSkel<'static>>,
-    /// Of the tracepoint programs; the walk's is [`Attached::walk`].
+    /// Links of the tracepoint programs; the walk's link is [`Attached::walk`].
     pub(super) links: Links,
     pub(super) walk: Link,
     pub(super) missing: Vec<Missing>,
@@ -266,7 +266,7 @@ impl Attached {
         bss.map_or(0, |bss| bss.support) & bit.0 != 0
     }
 
-    /// What this kernel's structures do not hold. Needs one walk to have run.
+    /// Fields that this kernel's structures do not have. Needs one walk to have run.
     pub(super) fn missing_fields(&self) -> Vec<Missing> {
         let has = |bit: kernel_support| self.has(bit);
         if !has(kernel_support::SUPPORT_WALKED) {

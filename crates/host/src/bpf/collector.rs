@@ -48,7 +48,7 @@ pub struct BpfCollector {
     places: Places,
     counts: CountsReader,
     stats: StatsReader,
-    /// What vCPUs counted whose threads have ended since the last reading.
+    /// Counts of vCPUs whose threads have ended since the last reading.
     last_stats: Vec<(FoundVcpu, VcpuStats)>,
     exits: Option<ExitCounter>,
     cost: Cost,
@@ -311,7 +311,7 @@ impl BpfCollector {
     }
 }
 
-/// What becomes readable when a program wakes whoever waits for the ring, and only then: data that comes
+/// An epoll fd that becomes readable when a program wakes the waiters of the ring, and only then: data that comes
 /// without a wake-up is no event (edge-triggered).
 fn woken(attached: &Attached) -> Result<OwnedFd, CollectError> {
     let failed = || CollectError::failed("wait for the ring");
@@ -421,7 +421,7 @@ impl Collector for BpfCollector {
         let programs = Self::programs(&self.attached, self.exits.as_ref());
         self.cost.rest(now, &programs);
         self.detach();
-        // What is left in the ring belongs to nobody.
+        // Records left in the ring are discarded.
         self.drain_ring(&mut Facts::default(), now)?;
         Ok(true)
     }

@@ -1,4 +1,4 @@
-//! What the programs themselves cost, as the kernel accounts it.
+//! Cost of the programs themselves, as the kernel accounts it.
 //!
 //! The kernel times BPF programs only while somebody asks for it, and that costs a little itself
 //! (two looks at the clock for each run). So it is asked for in short samples: for

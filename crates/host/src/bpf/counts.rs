@@ -48,7 +48,7 @@ impl Totals {
         self.long(offset_of!(vcpu_counts, halts))
     }
 
-    /// What came since `before`. The kernel's 32-bit counts may have wrapped once.
+    /// Counts since `before`. The kernel's 32-bit counts may have wrapped once.
     fn since(&self, before: &Self, time_ns: u64, interval_ns: u64, tid: Tid) -> HaltCounts {
         let grown = |offset| self.long(offset).wrapping_sub(before.long(offset));
         let words = |offset, count| {
@@ -130,14 +130,14 @@ impl CountsReader {
         self.last_ns
     }
 
-    /// What was counted until `now_ns` is nobody's.
+    /// Counts up to `now_ns` are not reported.
     pub(super) fn begin(&mut self, all: Vec<Seen>, now_ns: u64) {
         self.last_ns = Some(now_ns);
         let before = all.into_iter().map(|seen| (seen.slot, seen.totals));
         self.before.extend(before);
     }
 
-    /// What the kernel has counted so far. `used`: slots taken so far.
+    /// Counts of the kernel so far. `used`: slots taken so far.
     pub(super) fn look(map: &MapMut<'_>, used: u32) -> Result<Vec<Seen>, CollectError> {
         let mut all = Vec::new();
         for slot in 0..used {

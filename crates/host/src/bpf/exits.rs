@@ -168,7 +168,7 @@ impl ExitCounter {
         })
     }
 
-    /// What could not be counted since the last call, by cause.
+    /// Exits that could not be counted since the last call, by cause.
     pub(super) fn lost(&mut self, now_ns: u64) -> Result<Vec<Lost>, CollectError> {
         let map = &self.skel.maps.lost;
         let count = |cause: exit_lost| count_of(map, cause.0, "read the count of lost exits");

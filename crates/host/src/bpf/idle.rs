@@ -1,6 +1,6 @@
 //! This machine's own idle CPUs: a Linux guest's, or bare metal's (`haltwise record --guest`).
 //!
-//! What a host sees as a halt of a vCPU begins in the guest's idle loop: cpuidle may poll first, and halts then.
+//! A halt of a vCPU, as a host sees it, begins in the guest's idle loop: cpuidle may poll first, and halts then.
 //! Programs of their own (`idle.bpf.c`) tell each idle period; here they become halts of the capture's one VM,
 //! this machine, whose vCPUs are its CPUs.
 

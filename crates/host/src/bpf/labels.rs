@@ -1,4 +1,4 @@
-//! What processes are called. A look takes as long as their tenants like (descriptors, threads), so a walk has a limit.
+//! Names of processes. The tenants decide how long a lookup takes (descriptors, threads), so a walk has a limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

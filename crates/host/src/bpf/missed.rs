@@ -19,7 +19,7 @@ macro_rules! left_out {
     };
 }
 
-/// What the runs of a program are of that the kernel left out, where KVM's halts are recorded.
+/// Data that is missing when the kernel leaves out runs of a program, where KVM's halts are recorded.
 pub(super) fn of_kvm(role: Role) -> &'static str {
     match role {
         Role::Halt => left_out!("halts: runs of kvm_vcpu_wakeup's program"),
@@ -40,7 +40,7 @@ pub(super) fn of_idle(role: Role) -> &'static str {
     }
 }
 
-/// What programs have counted on all CPUs under a key of a map.
+/// Count that programs keep under a key of a map, summed over all CPUs.
 pub(super) fn count_of(map: &impl MapCore, key: u32, what: &str) -> Result<u64, CollectError> {
     let per_cpu = map.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY);
     let per_cpu = per_cpu.map_err(explain(what))?.unwrap_or_default();

@@ -247,7 +247,7 @@ impl Places {
     }
 
     fn process(&self, pid: Pid) -> VmKey {
-        // Of a process that is gone, the last that was seen with this number.
+        // For a process that is gone, the last process seen with this number.
         let last = || {
             let vms = self.vms.roster.roster().vms.iter().rev();
             vms.map(|vm| vm.key).find(|key| key.pid == pid)

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::libbpf_sys;
 
-/// What a program runs for: sums are kept by it.
+/// Purpose of a program: sums are kept by purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// `kvm_vcpu_wakeup`: once for each halt.

@@ -280,7 +280,7 @@ mod test {
         assert_eq!(halt.ceiling_source, CeilingSource::Unknown);
     }
 
-    /// Of a guest that disabled host polling while it had a window.
+    /// The guest disabled host polling while the vCPU had a window.
     #[test]
     fn a_halt_that_kvm_counted_no_poll_of_is_none_though_it_had_a_window() {
         let flags = [halt_flag::HALT_WINDOW_KNOWN, halt_flag::HALT_POLL_KNOWN];

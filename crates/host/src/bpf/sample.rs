@@ -116,7 +116,7 @@ impl SampleFilter {
         })
     }
 
-    /// What a run of the program takes, in ns, where the kernel was asked to time programs meanwhile.
+    /// Mean time of a run of the program, in ns, where the kernel was asked to time programs meanwhile.
     pub(crate) fn ns_per_run(&self) -> Option<f64> {
         let runs = program::run_count(self.skel.progs.on_sample.as_fd());
         (runs.count > 0).then(|| runs.time_ns as f64 / runs.count as f64)

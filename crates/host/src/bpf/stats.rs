@@ -23,7 +23,7 @@ const _: () = assert!(
     "stats_record in intf.h changed: look at this decoder"
 );
 
-/// What KVM counted of one vCPU since it was made: counters that only grow, as they lie in the record.
+/// KVM's counts of one vCPU since the vCPU was made: counters that only grow, laid out as in the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct VcpuStats([u64; SIZE / 8]);
 
@@ -39,7 +39,7 @@ impl VcpuStats {
         Some(stats)
     }
 
-    /// What came since. All of it where a counter has shrunk: somebody has set it to zero
+    /// Counts since `before`. All counts where a counter has shrunk: somebody has set it to zero
     /// (`/sys/kernel/debug/kvm`), or the address serves another vCPU now.
     fn since(&self, before: &Self) -> Self {
         let mut grown = *self;
@@ -182,7 +182,7 @@ impl StatsReader {
         self.last_ns
     }
 
-    /// What came since the last call. The first call tells nothing: it says where the counters stand. A vCPU
+    /// Counts since the last call. The first call yields no rows: it only notes the counters. A vCPU
     /// that it did not see began at zero.
     pub(super) fn rows(
         &mut self,
@@ -248,7 +248,7 @@ mod test {
         }
     }
 
-    /// So many polls of 1 to 1.02 us that succeeded, and waits of 0.5 to 1 ms after one of 10 us.
+    /// `polls` polls of 1 to 1.02 us that succeeded, and `waits` waits of 0.5 to 1 ms after a poll of 10 us.
     fn stats(polls: u64, waits: u64) -> VcpuStats {
         let mut stats = VcpuStats::NONE;
         let mut set = |offset: usize, value| stats.0[offset / 8] = value;

@@ -40,7 +40,7 @@ pub enum Listening {
 /// to be had.
 pub fn play(steps: &[Step], listening: Listening) -> Result<Facts, CollectError> {
     let options = CollectOptions {
-        // What other processes do is not counted.
+        // Halts of other processes are not counted.
         vms: vec![Pid(std::process::id())],
         ..CollectOptions::default()
     };

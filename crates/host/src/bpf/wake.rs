@@ -1,4 +1,4 @@
-//! What ended a halt, judged from eight facts that the kernel side saw.
+//! Cause that ended a halt, judged from eight facts that the kernel side saw.
 //!
 //! A halt that slept was woken by somebody: an hrtimer, another vCPU, any other context. A halt that
 //! was still polling was woken by nobody; there the pending interrupt tells: the LAPIC timer's count,

@@ -129,7 +129,7 @@ pub(super) fn decode_with_stats(bytes: &[u8]) -> Option<(FoundVcpu, VcpuStats)> 
     decode(vcpu).zip(VcpuStats::decode(stats))
 }
 
-/// What a walk wrote, record by record of so many bytes; each vCPU once.
+/// Records that a walk wrote, each of `size` bytes; each vCPU once.
 fn records<S>(
     link: &Link,
     size: usize,

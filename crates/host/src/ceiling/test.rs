@@ -18,7 +18,7 @@ fn this() -> Pid {
     Pid(std::process::id())
 }
 
-/// What comes of asking this process while it shows a memfd of this name.
+/// Answer of this process while it shows a memfd of this name.
 fn asked(name: &str) -> Result<Vec<Governed>, CeilingError> {
     let _sign = memfd_create(name, MemfdFlags::CLOEXEC).unwrap();
     Governor::of(&Root::host(), this())?.vms()

@@ -45,7 +45,7 @@ impl Account {
         Self::parse(&entry, &groups)
     }
 
-    /// Of a line of passwd(5), and the numbers of its groups.
+    /// Parses a line of passwd(5), and the numbers of the account's groups.
     fn parse(entry: &str, groups: &str) -> Result<Self, AccountError> {
         let answer = |program, answer: &str| AccountError::Answer {
             program,
@@ -105,7 +105,7 @@ impl Account {
     }
 }
 
-/// What a program says, without the end of its line; `None` if it does not know.
+/// Output of a program, without the end of its line; `None` if the program does not know.
 fn ask(program: &'static str, arguments: &[&str]) -> Result<Option<String>, AccountError> {
     let output = Command::new(program)
         .args(arguments)

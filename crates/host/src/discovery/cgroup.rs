@@ -1,4 +1,4 @@
-//! What the cgroup of a VMM says of its VM.
+//! Information about a VM in the cgroup of its VMM.
 //!
 //! | manager | cgroup |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What a VM is called: by its VMM's command line, its cgroup, and libvirt's and the kubelet's files.
+//! Name of a VM: from its VMM's command line, its cgroup, and libvirt's and the kubelet's files.
 
 use haltwise_core::identity::Identity;
 use haltwise_core::ids::Pid;

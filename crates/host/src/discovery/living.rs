@@ -45,7 +45,7 @@ impl Living {
             }
             // Only after it is watched is its number sure to mean this process.
             let by_file = matches!(self.watched.get(process), Some(None));
-            // What is closed to us may well be there.
+            // A process that we cannot inspect may well exist.
             if (is_new || read && by_file) && !is_alive(root, *process).unwrap_or(true) {
                 gone.push(*process);
             }

@@ -1,4 +1,4 @@
-//! What QEMU's command line says of the machine. libvirt writes options as JSON, people as `NAME=VALUE,…`.
+//! Machine settings in QEMU's command line. libvirt writes options as JSON, people as `NAME=VALUE,…`.
 
 use haltwise_core::vmm::Machine;
 

@@ -15,7 +15,7 @@ use crate::root::Root;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutsideVmm {
     pub pid: Pid,
-    /// What its command line and its cgroup call the VM; else the process's name and number.
+    /// Name of the VM in the command line and the cgroup; else the process's name and number.
     pub name: String,
     /// Its CPU time since it started.
     pub time: OutsideTime,

@@ -221,7 +221,7 @@ impl Presence {
         }
     }
 
-    /// What halted since it seemed to be paused has run: from when that halt began, or at the latest from the
+    /// A VM that halted since it seemed to be paused has run: from when that halt began, or at the latest from the
     /// beginning of the interval in which it was counted.
     fn weigh(&mut self, facts: &Facts) {
         if self.held.is_empty() {

@@ -76,7 +76,7 @@ pub(super) fn agent_port(arguments: &Arguments) -> Option<AgentPort> {
 
 type Properties = BTreeMap<String, String>;
 
-/// What an option says, as `KIND,NAME=VALUE,…` or as JSON; the kind is `driver`.
+/// Properties of an option, written as `KIND,NAME=VALUE,…` or as JSON; the kind is `driver`.
 fn properties(text: &str) -> Option<Properties> {
     if text.starts_with('{') {
         let object: BTreeMap<String, serde_json::Value> = serde_json::from_str(text).ok()?;

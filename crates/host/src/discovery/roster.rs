@@ -16,9 +16,9 @@ use crate::clock;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VmLabel {
-    /// What its operator calls it; else the process's name and number. Printable and short.
+    /// Name that the operator uses; else the process's name and number. Printable and short.
     pub name: String,
-    /// What else it is called.
+    /// Other names of the VM.
     pub identity: Identity,
     pub machine: Option<Machine>,
     pub vmm: VmmKind,

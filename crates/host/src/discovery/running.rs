@@ -12,8 +12,8 @@ use crate::root::Root;
 /// `KVM_RUN` of `include/uapi/linux/kvm.h`, without what some architectures write above it.
 const KVM_RUN: u64 = 0xae80;
 
-/// So many looks in turn must find all vCPUs of a VM outside `KVM_RUN` before it is called paused, with so much
-/// time between two: an exit that the VMM handles may be the reason once.
+/// A VM is called paused if `LOOKS` looks in turn, [`PAUSE`] apart, find all its vCPUs outside `KVM_RUN`:
+/// one look may fall into an exit that the VMM handles.
 pub(super) const LOOKS: u32 = 4;
 pub(super) const PAUSE: Duration = Duration::from_millis(25);
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::VmProcess;
 
-/// What a user wrote to name a VM: the number of its process, its exact name, or another of its names
+/// Name of a VM as a user wrote it: the number of its process, its exact name, or another of its names
 /// ([`haltwise_core::identity::Identity`]).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VmSelector(String);

@@ -1,4 +1,4 @@
-//! What a VMM's threads do beside running vCPUs: CPU time and runs, from the scheduler's counts.
+//! Work of a VMM's threads beside running vCPUs: CPU time and runs, from the scheduler's counts.
 //!
 //! Counts grow, so that two looks are enough: one when a VM is first seen and one at the end. Those between are
 //! for threads that end before that, and for a recorder that is killed. A look costs two small files for
@@ -29,7 +29,7 @@ struct Seen {
     threads: BTreeMap<Tid, Counts>,
 }
 
-/// What a thread's counts were at the first look at its process, and at the last that found it.
+/// Counts of a thread at the first look at its process, and at the last look that found the thread.
 #[derive(Debug, Clone, Copy)]
 struct Counts {
     first: Schedstat,

@@ -1,4 +1,4 @@
-//! What an agent may answer. Every byte of it is a guest's.
+//! Replies that an agent may give. Every byte of a reply is a guest's.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -71,7 +71,7 @@ pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Wrong> {
     }
 }
 
-/// What an agent or virsh said, so that it can be printed.
+/// Text of an agent or of virsh, made printable.
 pub(super) fn shown(text: &str) -> String {
     let text = printable_within(text, LONGEST_TEXT);
     text.unwrap_or_else(|| "an error without text".to_owned())
@@ -85,7 +85,7 @@ impl Info {
 }
 
 impl Piece {
-    /// What was read, unless it is longer.
+    /// Bytes that were read, unless there are more than `longest`.
     pub(super) fn bytes(&self, longest: usize) -> Option<Vec<u8>> {
         // Four characters for three bytes.
         if self.text.len() > longest.div_ceil(3) * 4 {

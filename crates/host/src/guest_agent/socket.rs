@@ -17,7 +17,7 @@ use crate::taken::{self, At, Shown, Step};
 const LONGEST: usize = 256 << 10;
 /// Before the answer to `guest-sync-delimited`, and nowhere else in JSON.
 const SENTINEL: u8 = 0xff;
-/// What `guest-sync-delimited` may name: an `int` in old agents.
+/// Largest ID that `guest-sync-delimited` may name: an `int` in old agents.
 const LARGEST_ID: u64 = 0x7fff_ffff;
 
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Socket {
         Ok(())
     }
 
-    /// What comes before the next such byte, which is dropped.
+    /// Takes the bytes before the next `end`, which is dropped.
     fn take(&mut self, end: u8, until: Instant) -> Result<Vec<u8>, AgentError> {
         let mut looked = 0;
         loop {

@@ -88,7 +88,7 @@ fn read<R: Read + Send + 'static>(
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(from) = from {
-            // What came until an error is what there is.
+            // Output that came before an error is returned.
             drop(from.take(LONGEST).read_to_end(&mut bytes));
         }
         // The caller may have given up.

@@ -1,4 +1,4 @@
-//! What an apply would do: looked up, compared, and refused where it is not ours to do. Writes nothing.
+//! Changes that an apply would make: looked up, compared, and refused where they are not ours to make. Writes nothing.
 
 use haltwise_core::ids::VmKey;
 use haltwise_core::parameter::Parameter;
@@ -38,7 +38,7 @@ impl Request {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Proposal {
-    /// What would be set, in order.
+    /// Changes to be made, in order.
     pub changes: Vec<Change>,
     /// Targets that have the wanted value already.
     pub already: Vec<(Target, u32)>,
@@ -112,7 +112,7 @@ fn persist(
 }
 
 impl Proposal {
-    /// What is there now of a target that is to be set, and whether that is a VM without a ceiling of its own.
+    /// Present value of a target that is to be set, and whether the target is a VM without a ceiling of its own.
     fn found(&self, target: Target) -> Option<(Option<String>, bool)> {
         let mut changes = self.changes.iter().filter(|it| it.target == target);
         let mut already = self.already.iter().filter(|(it, _)| *it == target);

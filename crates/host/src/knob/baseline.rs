@@ -1,4 +1,4 @@
-//! What haltwise has set, and what was there before: one baseline for each target.
+//! Values that haltwise has set, and the values before: one baseline for each target.
 //!
 //! Undo restores the baseline, however many applies lie between. A change is on disk as an intent before
 //! it is made; [`settle`] finds out what became of intents that a crash left, and what a boot left of the
@@ -27,9 +27,9 @@ pub struct Baseline {
 #[serde(deny_unknown_fields)]
 pub struct Held {
     pub target: Target,
-    /// What it was before the first apply: a number, or `null` for no file.
+    /// Value before the first apply: a number, or `null` for no file.
     pub before: Option<String>,
-    /// What haltwise wrote last; `null` if it has not written it yet.
+    /// Value that haltwise wrote last; `null` if haltwise has not written it yet.
     pub ours: Option<String>,
     /// The VM had no ceiling of its own before the first apply, and followed `halt_poll_ns`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -59,7 +59,7 @@ pub(super) enum Intent {
     Restore,
 }
 
-/// What became of a change that was cut off.
+/// Result of a change that was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -167,7 +167,7 @@ impl Baseline {
         });
     }
 
-    /// What can be no baseline, although it is JSON of its shape.
+    /// Refuses JSON that has the shape of a baseline and cannot be one.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.schema != SCHEMA {
             return Err(format!("has schema {}, not {SCHEMA}", self.schema));
@@ -262,7 +262,7 @@ pub(super) fn settle(
     Ok(settled)
 }
 
-/// What is held of a target after a crash in this boot, or of a file.
+/// Held entry of a target after a crash in this boot, or of a file.
 fn in_this_boot(held: &Held, found: Option<&str>) -> (Option<Held>, Option<Outcome>) {
     let module_gone = found.is_none() && held.target.file().is_none();
     let Some(intent) = held.intent.as_ref().filter(|_| !module_gone) else {
@@ -296,7 +296,7 @@ fn in_this_boot(held: &Held, found: Option<&str>) -> (Option<Held>, Option<Outco
     (stays.then_some(kept), Some(Outcome::Theirs))
 }
 
-/// What our boot files can have set at the last boot.
+/// Values that our boot files can have set at the last boot.
 struct Files {
     /// By the text that we wrote, or were about to write.
     texts: Vec<Values>,
@@ -333,7 +333,7 @@ impl Files {
         Ok(files)
     }
 
-    /// What is held of a parameter that was set in an earlier boot. It has either the value of our boot
+    /// Held entry of a parameter that was set in an earlier boot. The parameter has either the value of our boot
     /// files, or one that was set since while they are there; else the boot has reset it.
     fn after_boot(
         &self,

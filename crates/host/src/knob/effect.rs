@@ -129,7 +129,7 @@ impl Watch for Halts {
     }
 }
 
-/// What the ceilings that were read say.
+/// Effect on each VM, judged by the ceilings that were read.
 pub fn by_ceiling(found: &[FoundVcpu], named: &[VmProcess], param: u32) -> Vec<Watched> {
     let vms = bpf::by_vm(found);
     let name = |pid: Pid, number: Option<u32>| {
@@ -166,7 +166,7 @@ pub fn by_ceiling(found: &[FoundVcpu], named: &[VmProcess], param: u32) -> Vec<W
     rows.collect()
 }
 
-/// What halts after the change say: those that the old ceiling and the new would have ended with
+/// Effect judged by halts after the change: halts that the old ceiling and the new would have ended with
 /// different calls of grow and shrink. All must agree.
 pub fn by_halts(halts: &[Halt], rule: &Rule, change: &CeilingChange) -> Effect {
     let not_told = |why: &str| Effect::NotTold(why.to_owned());

@@ -1,4 +1,4 @@
-//! What the machine says now: parameters and boot files, read.
+//! Present state of the machine: parameters and boot files, read.
 
 use std::fs;
 use std::io::{self, Read};
@@ -50,7 +50,7 @@ impl Machine {
         }
     }
 
-    /// What is there now, where it has the wanted value or may be changed.
+    /// Present value of a target, where it is the wanted value or may be changed.
     pub(super) fn wanted(&self, target: Target, value: u32) -> Result<Found, KnobError> {
         if matches!(target, Target::Parameter(it) if !it.is_of_guest())
             && !params::kvm_is_loaded(&self.root)

@@ -16,7 +16,7 @@ use super::disk::WARY;
 use super::error::{KnobError, failed};
 use crate::root::{Root, RootError};
 
-/// What is locked while the baseline is written, below a [`Root`].
+/// File that is locked while the baseline is written, below a [`Root`].
 pub(super) const LOCK: &str = "var/lib/haltwise/lock";
 /// How long somebody else's change is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! What makes a setting outlast a boot: the text of two small files.
+//! Text of two small files that make a setting outlast a boot.
 //!
 //! `modprobe.d` gives the modules `kvm` and `haltpoll` their options when they are loaded. It does nothing where `kvm` is built
 //! into the kernel, or is loaded from an initramfs that was made before. `tmpfiles.d` writes through

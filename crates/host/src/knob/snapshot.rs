@@ -1,4 +1,4 @@
-//! What is set, as anybody who may read the baseline sees it. Changes nothing.
+//! Values that are set, as anybody who may read the baseline sees them. Changes nothing.
 
 use super::apply::{self, Proposal, Request};
 use super::baseline::{Baseline, CutOff, Held, settle};
@@ -11,7 +11,7 @@ use crate::root::Root;
 
 #[derive(Debug)]
 pub struct Snapshot {
-    /// What is set in this boot, and what was there before.
+    /// Values that are set in this boot, and the values before.
     pub baseline: Baseline,
     /// A change that was cut off, and what became of it by what can be seen.
     pub cut_off: Option<CutOff>,
@@ -58,8 +58,8 @@ impl Snapshot {
         undo::propose(self, take_over)
     }
 
-    /// What haltwise set and whose value is not known: its VMM, or the agent in its guest, does not say. With what it
-    /// said instead.
+    /// Targets that haltwise set and whose value is not known: the VMM, or the agent in the guest, does not say. With
+    /// the answer given instead.
     pub fn unknown(&self) -> Vec<(Target, String)> {
         let targets = self.baseline.held.iter().map(|held| held.target);
         let unknown = targets.filter_map(|target| {
@@ -70,7 +70,7 @@ impl Snapshot {
         unknown.collect()
     }
 
-    /// What haltwise set and was modified externally since.
+    /// Targets that haltwise set and that were modified externally since.
     pub fn foreign(&self) -> Result<Vec<Foreign>, KnobError> {
         let targets = self.baseline.held.iter().map(|held| held.target);
         let foreign = targets.map(|target| match self.machine.read(target) {

@@ -1,4 +1,4 @@
-//! What the pilot keeps: a file of ours beside the baseline, replaced as a whole.
+//! State that the pilot keeps: a file of ours beside the baseline, replaced as a whole.
 //!
 //! It sets nothing and nothing is undone from it; what was set stands in the baseline.
 
@@ -15,7 +15,7 @@ pub const PILOT: &str = "var/lib/haltwise/pilot.json";
 /// It is not read further than this, in bytes: some ten thousand VMs.
 const LONGEST: u64 = 16 << 20;
 
-/// What was kept last; `None` if nothing was.
+/// State that was kept last; `None` if there is none.
 ///
 /// # Errors
 /// If it cannot be read, or others than root and us may have written it.

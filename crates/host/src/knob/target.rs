@@ -1,4 +1,4 @@
-//! What can be set, and a change of it.
+//! Targets that can be set, and a change of a target.
 
 use haltwise_core::ids::VmKey;
 use haltwise_core::parameter::Parameter;
@@ -48,7 +48,7 @@ pub(super) struct Found {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub target: Target,
-    /// What it was: a number, the text of a file, or `null` for a file that was not there.
+    /// Old value: a number, the text of a file, or `null` for a file that was not there.
     pub old: Option<String>,
     pub new: Option<String>,
     /// The VM has no ceiling of its own before: `old` is the value of `halt_poll_ns`, which it follows.
@@ -153,7 +153,7 @@ impl Target {
         }
     }
 
-    /// What people call it: a parameter's name, the path of a file, or whose ceiling it is.
+    /// Human-readable name: a parameter's name, the path of a file, or the process whose ceiling it is.
     pub fn name(self) -> String {
         match self {
             Self::Parameter(parameter) => parameter.name().to_owned(),

@@ -1,4 +1,4 @@
-//! What an undo would do: each target back to its baseline, unless it was modified externally. Writes nothing.
+//! Changes that an undo would make: each target back to its baseline, unless modified externally. Writes nothing.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -20,9 +20,9 @@ pub struct Reversal {
 pub struct UndoneStep {
     pub step: u64,
     pub who: String,
-    /// What would be restored, in order.
+    /// Changes to be made, in order.
     pub changes: Vec<Change>,
-    /// What would be left as it is.
+    /// Targets to be left as they are.
     pub left: Vec<Left>,
 }
 
@@ -32,7 +32,7 @@ pub struct Left {
     pub target: Target,
     pub found: Option<String>,
     pub why: Why,
-    /// What was said where there is no answer.
+    /// Message where there is no answer.
     pub said: Option<String>,
 }
 
@@ -133,7 +133,7 @@ fn left_for(baseline: &Baseline, held: &Held, found: &Found, take_over: bool) ->
     }
 }
 
-/// What `halt_poll_ns` will be once all is restored: the ceiling of a VM that followed it.
+/// Value of `halt_poll_ns` once all is restored: the ceiling of a VM that followed it.
 fn halt_poll_ns_after(set: &Snapshot, take_over: bool) -> Result<Option<String>, KnobError> {
     let target = Target::Parameter(Parameter::HaltPollNs);
     let (baseline, found) = (&set.baseline, set.machine.read(target)?);

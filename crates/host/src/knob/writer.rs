@@ -72,7 +72,7 @@ impl Writer {
         self.set.cut_off.as_ref()
     }
 
-    /// What is set, and what was there before.
+    /// Values that are set, and the values before.
     pub fn baseline(&self) -> &Baseline {
         &self.set.baseline
     }
@@ -136,7 +136,7 @@ impl Writer {
         Ok(Some(step))
     }
 
-    /// What is held of a target that has never been set.
+    /// Held entry of a target that has never been set.
     fn held(&self, change: &Change) -> Held {
         Held {
             target: change.target,
@@ -178,7 +178,7 @@ impl Writer {
             .write(&self.set.baseline)
             .and_then(|()| self.change_all(changes));
         if made.is_err() {
-            // What went wrong is reported, whether or not that works.
+            // The error is reported, whether or not settling succeeds.
             drop(self.settle());
             return made;
         }
@@ -273,7 +273,7 @@ impl Writer {
             if now == was {
                 continue;
             }
-            // What is not held has the value from before.
+            // A target that is not held has the value from before.
             let ours = |held: &Held| held.ours.clone();
             let before = |held: &Held| held.before.clone();
             let expected = now.map(ours).or_else(|| was.map(before)).flatten();

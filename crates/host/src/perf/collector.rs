@@ -24,7 +24,7 @@ use crate::tracefs::Tracefs;
 /// Between two looks at all processes and CPUs.
 const SCAN_NS: u64 = 5_000_000_000;
 
-/// What no kernel lets this source see.
+/// Fields that no kernel lets this source see.
 const UNSEEN: [(&str, &str); 6] = [
     (
         "ceiling_ns",
@@ -75,7 +75,7 @@ pub struct PerfCollector {
     counting: Counting,
 }
 
-/// What can be kept of events: stats mode reads counters, of which events know nothing.
+/// Data that can be kept of events: stats mode reads counters, of which events know nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keeps {
     Halts,

@@ -1,4 +1,4 @@
-//! What the kernel refused, in the words of [`CollectError`].
+//! Refusals of the kernel, in the words of [`CollectError`].
 
 use std::io;
 
@@ -11,7 +11,7 @@ pub(crate) fn is_gone(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::NODEV)
 }
 
-/// What a request for events lacks that is not permitted: the right to trace, or, with it, locked memory.
+/// Requirement that a refused request for events does not meet: the right to trace, or, with it, locked memory.
 fn lacking(may_trace: bool) -> &'static str {
     if may_trace {
         "more locked memory: CAP_IPC_LOCK, or a larger kernel.perf_event_mlock_kb"

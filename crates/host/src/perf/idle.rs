@@ -157,7 +157,7 @@ impl IdlePerfCollector {
     }
 }
 
-/// What no kernel lets this source see.
+/// Fields that no kernel lets this source see.
 fn of_every_kernel(is_haltpoll: bool) -> Vec<Missing> {
     let mut all = vec![
         (

@@ -18,7 +18,7 @@ pub(super) enum Record<'a> {
     },
     /// Events did not fit into the ring.
     Lost { count: u64, time_ns: u64 },
-    /// Of a kind that we did not ask for (throttling): nothing of ours.
+    /// A record of a kind that we did not ask for (throttling): no data of ours.
     Other,
 }
 

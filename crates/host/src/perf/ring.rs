@@ -18,7 +18,7 @@ pub(super) struct Ring {
     /// KVM's, which are not filtered.
     buffer: Buffer,
     filtered: Vec<Counter>,
-    /// What the filtered events before these had counted.
+    /// Counts of earlier filtered events.
     retired: u64,
     /// Filtered events that were read so far.
     sched: u64,
@@ -115,7 +115,7 @@ impl Ring {
         for counter in &mut self.filtered {
             sched = sched.saturating_add(counter.read()?);
         }
-        // What was reported as lost may have been of either kind.
+        // Events reported as lost may be of either kind.
         let kvm = kvm.saturating_sub(self.buffer.read - self.sched);
         let sched = sched.saturating_sub(self.sched);
         let RingLosses { lost, unreadable } = self.buffer.losses;

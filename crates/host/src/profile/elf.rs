@@ -147,7 +147,7 @@ fn functions<Elf: FileHeader<Endian = Endianness>>(
         let strings = strings.ok_or(Refusal::Malformed)?;
         append::<Elf>(source, endian, [table, strings], &mut functions)?;
     }
-    // Of several names of one place the one that others see, and which says how long it is.
+    // If one address has several names, a name with a size takes precedence, then a global name.
     functions.sort_by_key(|it| (it.start, it.size == 0, it.is_local, it.name));
     functions.dedup_by_key(|it| it.start);
     functions.shrink_to_fit();

@@ -18,7 +18,6 @@ use super::refusal::Refusal;
 use super::written_name::written_name;
 use crate::root::Root;
 
-/// Functions that are kept, of all files.
 const FUNCTIONS_KEPT: usize = 8 << 20;
 
 const FILES_KEPT: usize = 200;
@@ -170,7 +169,7 @@ fn regular(path: &Path) -> Result<(OwnedFd, (u32, u32), u64), Unopened> {
 }
 
 fn reopened(handle: &OwnedFd) -> Result<File, Unopened> {
-    // Of this process, wherever the others' folders lie.
+    // The descriptor of this process, wherever the folders of other processes lie.
     let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(CWD, path, flags, Mode::empty()).map_err(unopened)?;

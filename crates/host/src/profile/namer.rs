@@ -221,7 +221,7 @@ struct Wait<'a> {
     child: u32,
     lasted: Duration,
     looked: Instant,
-    /// What the child had run and waited for a CPU at the beginning, and at the last look.
+    /// Time that the child had run and waited for a CPU, at the beginning and at the last look.
     awake: [Duration; 2],
 }
 
@@ -251,7 +251,7 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// What a process has run, and waited for a CPU; nothing where the kernel does not tell, so that all of the time
+/// Time that a process has run and waited for a CPU; zero where the kernel does not tell, so that all of the time
 /// passes for sleep.
 fn awake(root: &Root, process: u32) -> Duration {
     let text = root.text(format!("proc/{process}/schedstat"));

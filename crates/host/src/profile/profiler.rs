@@ -23,7 +23,7 @@ use crate::root::Root;
 /// Between two looks at who is still there, and which CPUs are.
 const LOOK_NS: u64 = 1_000_000_000;
 
-/// What is sampled beside time where it is there and nothing else was asked for.
+/// Events sampled beside time, where they are available and nothing else was asked for.
 const BESIDE: [Event; 3] = [Event::Instructions, Event::CacheMisses, Event::DtlbMisses];
 
 #[derive(Debug)]
@@ -224,7 +224,7 @@ impl Profiler {
         Some(whole(per_run * self.counted.fired as f64))
     }
 
-    /// What a kept sample costs in the kernel, in ns, where it was accounted.
+    /// Cost of a kept sample in the kernel, in ns, where it was accounted.
     pub fn ns_per_sample(&self) -> Option<f64> {
         let kept = self.counted.kept;
         (kept > 0).then_some(self.kernel_cpu_ns()? as f64 / kept as f64)

@@ -32,7 +32,7 @@ pub(super) struct Raw {
     pub(super) pid: u32,
     pub(super) tid: u32,
     pub(super) cpu: u32,
-    /// What it stands for, as the event that wrote it says.
+    /// Count that the sample stands for, as the event that wrote the sample says.
     pub(super) period: u64,
     pub(super) hit: Hit,
     /// The kernel's addresses, the innermost first.
@@ -42,7 +42,7 @@ pub(super) struct Raw {
     pub(super) tag: Option<Tag>,
 }
 
-/// What the BPF program adds to a sample: `struct sample_tag`.
+/// Data that the BPF program adds to a sample: `struct sample_tag`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tag {
     pub(super) period: u64,
@@ -55,9 +55,9 @@ pub(super) struct Tag {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Record {
     Sample(Raw),
-    /// So many samples did not fit into the ring.
+    /// Number of samples that did not fit into the ring.
     Lost(u64),
-    /// Of a kind that says nothing here.
+    /// A record of a kind that is not used here.
     Other,
 }
 

@@ -135,7 +135,7 @@ impl SymbolCache {
         if let Some(known) = self.user.get(&(pid, address)) {
             return Some(*known);
         }
-        // What is not known may be at the next look.
+        // An address that is not known may be known at the next look.
         let place = symbols.user(pid, address, now_ns)?;
         let frame = self.frame(place, rows);
         remember(&mut self.user, (pid, address), frame);

@@ -18,23 +18,23 @@ fn or_before(capability: CapabilitySet) -> CapabilitySet {
     }
 }
 
-/// What opens `/proc/PID/map_files` (`CAP_SYS_ADMIN` before Linux 5.9).
+/// Capability to open `/proc/PID/map_files` (`CAP_SYS_ADMIN` before Linux 5.9).
 pub(super) fn to_open_mapped_files() -> CapabilitySet {
     or_before(CapabilitySet::CHECKPOINT_RESTORE)
 }
 
-/// What reads what programs and events tell, and opens those of a CPU that comes online (`CAP_SYS_ADMIN` before
+/// Capabilities to read data of programs and events, and open those of a CPU that comes online (`CAP_SYS_ADMIN` before
 /// Linux 5.8).
 pub(super) fn to_trace() -> CapabilitySet {
     or_before(CapabilitySet::BPF) | or_before(CapabilitySet::PERFMON) | CapabilitySet::IPC_LOCK
 }
 
-/// What looks into processes: whose VM it is, its vCPUs and its mappings.
+/// Capabilities to look into processes: whose VM it is, its vCPUs and its mappings.
 pub(super) fn to_look() -> CapabilitySet {
     CapabilitySet::SYS_PTRACE | CapabilitySet::DAC_READ_SEARCH
 }
 
-/// What writes into a directory of somebody else's, and gives files to them.
+/// Capabilities to write into a directory of another user, and to give files to that user.
 pub(super) fn to_write_for_another() -> CapabilitySet {
     CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE
 }

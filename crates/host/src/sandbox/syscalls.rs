@@ -79,10 +79,10 @@ mod filter {
     const WRITES: libc::c_int =
         libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND | libc::O_TMPFILE;
 
-    /// What `O_TMPFILE` has beside its own bit: opening a directory makes nothing.
+    /// Flag that `O_TMPFILE` has beside its own bit: opening a directory makes nothing.
     const HARMLESS: libc::c_int = libc::O_DIRECTORY;
 
-    /// What a process may call that only reads and ends.
+    /// System calls of a process that only reads and ends.
     const TIMER: [libc::c_long; 9] = [
         libc::SYS_read,
         libc::SYS_close,
@@ -97,7 +97,7 @@ mod filter {
 
     const ENABLE_STATS: libc::c_int = 32;
 
-    /// What no recorder calls once it is attached: it neither changes the machine, nor becomes somebody else, nor
+    /// Calls that no recorder makes once it is attached: it neither changes the machine, nor becomes somebody else, nor
     /// writes into other processes, nor speaks to a network.
     const NEVER: [libc::c_long; 61] = [
         libc::SYS_ptrace,

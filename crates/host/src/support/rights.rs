@@ -1,4 +1,4 @@
-//! What this process may do: its effective capabilities and the sysctls that stand in for them.
+//! Rights of this process: its effective capabilities and the sysctls that stand in for them.
 
 use rustix::thread::{CapabilitySet, capabilities};
 

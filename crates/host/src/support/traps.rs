@@ -1,4 +1,4 @@
-//! What is peculiar about this kernel and these settings: the findings of `status --check`.
+//! Peculiarities of this kernel and these settings: the findings of `status --check`.
 //!
 //! Pure: a release and the settings in, findings out. Each is dated with the kernels that it holds for.
 
@@ -8,7 +8,6 @@ use super::kernel::KernelRelease;
 use super::{Finding, Level};
 use crate::knob;
 
-/// What the kernel's version alone says.
 pub(super) fn by_version(kernel: &KernelRelease) -> Vec<Finding> {
     let traps = [
         (
@@ -97,7 +96,7 @@ pub(super) fn by_settings(kernel: &KernelRelease, knobs: &[Knob]) -> Vec<Finding
     findings
 }
 
-/// What the settings say of this host as a guest itself.
+/// Findings from the settings of this host as a guest itself.
 fn as_guest(knobs: &[Knob]) -> Vec<Finding> {
     let text = |name: &str| Some(knobs.iter().find(|knob| knob.name == name)?.value.as_str());
     let polled_ns: Option<u64> = text("guest_halt_poll_ns").and_then(|ns| ns.parse().ok());

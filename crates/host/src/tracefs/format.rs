@@ -21,7 +21,7 @@ pub struct Field {
     pub signed: bool,
 }
 
-/// What a format file does not say as it should.
+/// Part of a format file that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FormatError(String);

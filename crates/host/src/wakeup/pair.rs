@@ -32,7 +32,7 @@ pub(super) struct Round {
     pub(super) latency_ns: u64,
     pub(super) waking_ns: u64,
     pub(super) cpu_ns: u64,
-    /// Of a sleeper that polls: how long it did.
+    /// Polling time of a sleeper that polls.
     pub(super) poll_ns: u64,
 }
 

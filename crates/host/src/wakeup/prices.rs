@@ -1,4 +1,4 @@
-//! What tuning a guest's governor needs and only the guest itself can measure: the price of an exit, of a write of
+//! Prices that tuning a guest's governor needs and only the guest itself can measure: those of an exit, of a write of
 //! the timer, and of an IPI.
 //!
 //! | file | measures |

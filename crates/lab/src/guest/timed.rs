@@ -116,7 +116,7 @@ fn by_page(a: &mut CodeAssembler, wait: CodeLabel) -> Result<(), IcedError> {
     a.inc(dword_ptr(SEQUENCE))
 }
 
-/// What no guest should write.
+/// Writes values that no guest should write.
 fn nonsense(a: &mut CodeAssembler) -> Result<(), IcedError> {
     // Years ahead, under a sequence that stays odd for a while.
     a.inc(dword_ptr(SEQUENCE))?;

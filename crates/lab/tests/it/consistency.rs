@@ -1,4 +1,4 @@
-//! What the guest, KVM's statistics and the scheduler say about the same halts must fit together.
+//! Reports of the guest, KVM's statistics and the scheduler on the same halts must fit together.
 
 use haltwise_core::hist::KvmHist;
 use haltwise_lab::outcome::VcpuOutcome;
@@ -9,7 +9,7 @@ fn count(vcpu: &VcpuOutcome, hist: &str) -> Option<u64> {
     vcpu.hist.get(hist).map(KvmHist::count)
 }
 
-/// What holds of KVM's counters whatever the host does.
+/// Checks the laws of KVM's counters, which hold whatever the host does.
 fn fits(vcpu: &VcpuOutcome, what: &str) {
     let (Some(polls), Some(attempts)) = (
         vcpu.stat("halt_successful_poll"),

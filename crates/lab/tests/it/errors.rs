@@ -1,4 +1,4 @@
-//! What cannot work says why, what to do, and by which exit code.
+//! Commands that cannot work say why and what to do, and by which exit code.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output};

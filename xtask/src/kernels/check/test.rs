@@ -73,7 +73,7 @@ fn a_vcpu_that_lost_its_stack_is_the_emulators_unless_a_program_of_ours_stands_o
     }
 }
 
-/// Of a Linux guest nothing of ours runs before both VMs are there; after another check something of ours has run.
+/// With a Linux guest, nothing of ours runs before both VMs are there; after another check, something of ours has run.
 #[test]
 fn a_check_says_when_its_own_programs_begin() {
     let sign = |_: &str| Some("web2: up with ");

@@ -18,7 +18,7 @@ const RULES: [&str; 6] = [
     "vmm-devices",
 ];
 
-/// Of [`RULES`] these fire, and no other.
+/// Checks that the expected rules of [`RULES`] fire, and no others.
 pub(super) fn judge(explained: &Value, expected: &[&str], found: &mut Found) {
     let fired = fired(explained, &RULES);
     if fired.as_deref() != Some(expected) {

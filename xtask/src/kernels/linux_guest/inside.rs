@@ -1,4 +1,4 @@
-//! What was recorded inside the Linux guest, against the kernel's own counters of cpuidle and KVM's of HLT exits.
+//! Compares the data recorded inside the Linux guest with the kernel's counters of cpuidle and KVM's of HLT exits.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -51,18 +51,18 @@ impl Stay {
     }
 }
 
-/// Of each CPU, by whether it polled.
+/// Stays of each CPU, by whether the CPU polled.
 type Stays = BTreeMap<(u32, bool), Stay>;
 
-/// What the guest's kernel had counted, and the times before and after that was read.
+/// Counters of the guest's kernel, and the times before and after the counters were read.
 #[derive(Debug)]
 struct Counted {
     read_ns: [u64; 2],
     stays: Stays,
 }
 
-/// What was recorded in the time between two reads of the counters, and in the time of these reads, too: what the
-/// counters grew by lies between.
+/// Data recorded in the time between two reads of the counters, and in the time of these reads, too: the growth of the
+/// counters lies between the two.
 struct Recorded {
     least: Stays,
     most: Stays,
@@ -158,7 +158,7 @@ fn judge_source(dir: &Path, name: &str, binaries: &Binaries, found: &mut Found) 
     Ok(())
 }
 
-/// What cpuidle's counters became in a recording lies between what they grew by within it and around it.
+/// Checks that the recorded growth of cpuidle's counters lies between their growth within the recording and around it.
 fn judge_stats(dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<()> {
     let inner = between(&[counted(&dir.join("before"))?, counted(&dir.join("after"))?]);
     let outer = between(&[counted(&dir.join("first"))?, counted(&dir.join("last"))?]);

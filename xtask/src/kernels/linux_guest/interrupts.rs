@@ -1,4 +1,4 @@
-//! What interrupts a Linux guest counted itself (/proc/interrupts), against what the recording says woke it.
+//! Compares the interrupts that a Linux guest counted (/proc/interrupts) with the wake-ups in the recording.
 //!
 //! An interrupt that meets a running vCPU wakes none: of each source there are no more wake-ups than
 //! interrupts, and shares are alike only in part, for most timers meet a running vCPU.
@@ -23,7 +23,7 @@ const OUTSIDE: u64 = 40;
 /// The least share of wake-ups, in percent, of the source that a load is about, unless it has half of its share of interrupts.
 const LEAST: f64 = 30.0;
 
-/// What was counted between two copies of /proc/interrupts, by source.
+/// Interrupts counted between two copies of /proc/interrupts, by source.
 pub(super) fn between(before: &Path, after: &Path) -> Result<Counts> {
     let mut counts = parse(&text(after)?);
     subtract(&mut counts, &parse(&text(before)?));

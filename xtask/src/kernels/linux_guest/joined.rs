@@ -1,4 +1,4 @@
-//! What the guest and its host recorded at the same time: `tune --host` must match the halts of both, and the governor menu
+//! Simultaneous recordings of the guest and its host: `tune --host` must match the halts of both, and the governor menu
 //! must choose HLT as often as its replay says. Debian's kernels are built without teo.
 
 use std::path::Path;

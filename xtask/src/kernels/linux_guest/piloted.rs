@@ -21,7 +21,7 @@ pub(in crate::kernels) const NAME: &str = "piloted";
 /// A trial of 18 periods takes a minute, and there are some twenty.
 const LIMIT: Duration = Duration::from_mins(45);
 
-/// Of those with two, most are spoilt within so long a time.
+/// With two CPUs, most boots of this length are spoilt.
 const CPUS: u32 = 1;
 
 /// The VM whose QEMU was started by haltwise-exec, and the one that follows the host's parameters.

@@ -46,7 +46,7 @@ const SLEEP: &str = "60us";
 /// were as far apart.
 const APART: f64 = 0.25;
 
-/// What `tune` says of a recording.
+/// Answer of `tune` for a recording.
 #[derive(Debug)]
 struct Answer {
     /// The policy that is to be in force; `None` where that is not known.

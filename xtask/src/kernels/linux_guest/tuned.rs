@@ -1,6 +1,6 @@
-//! What `tune` chose inside the Linux guest, against the default by measurement: its plan was proved there. Only where
-//! checks are thorough: where BPF programs are attached again and again inside, the emulator ended early or stood
-//! still in six of eight boots.
+//! Compares the choice of `tune` inside the Linux guest with the default by measurement: the plan was proved there.
+//! Only where checks are thorough: where BPF programs are attached again and again inside, the emulator ended early or
+//! stood still in six of eight boots.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::kernels::witness::Found;
 /// Rounds of each proof; `inside.sh` asks for as many.
 const ROUNDS: usize = 2;
 
-/// What is counted. Costs hang on times, which are not judged here.
+/// Compared counts. Costs depend on times, which are not judged here.
 const COUNTED: [&str; 3] = ["hlt-exits", "ipis", "context-switches"];
 
 /// A change of a count that is smaller than this share says nothing: a guest has other work, too.

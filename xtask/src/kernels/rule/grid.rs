@@ -17,7 +17,7 @@ pub(super) struct Setting {
     /// The same for a second run within the recording, a quarter as long; or nothing.
     pub(super) then: Option<&'static str>,
     pub(super) rung: &'static str,
-    /// What must have happened at least once.
+    /// Transitions that must happen at least once.
     pub(super) allows: &'static [&'static str],
 }
 

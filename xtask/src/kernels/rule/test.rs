@@ -1,4 +1,4 @@
-//! What counts as a disagreement.
+//! Tests of the conditions for a disagreement.
 
 use super::*;
 

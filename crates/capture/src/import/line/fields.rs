@@ -1,4 +1,4 @@
-//! What an event says: KVM's two of each halt, the scheduler's two, exits and entries, idle states.
+//! Contents of an event: KVM's two events of each halt, the scheduler's two, exits and entries, idle states.
 //!
 //! Each is read in every form in which it is printed: by the kernel's own format (`TP_printk` in
 //! `include/trace/events/kvm.h` and `sched.h`), by libtraceevent's plugins (trace-cmd, perf), and as
@@ -91,7 +91,7 @@ pub(super) fn form(name: &[u8]) -> (&'static str, &'static str) {
     }
 }
 
-/// What an interrupt stands for, where its event tells. x86: by its vector, as Linux guests number them
+/// Wake source that an interrupt stands for, where its event tells. x86: by its vector, as Linux guests number them
 /// (`arch/x86/include/asm/irq_vectors.h`); arm64: by its number in the interrupt controller, below 16 another
 /// vCPU's, 26 to 30 the timers'.
 fn injects(name: &[u8], fields: &[u8]) -> Option<WakeSource> {

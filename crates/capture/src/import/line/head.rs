@@ -1,4 +1,4 @@
-//! Who, where and when: what stands before an event's name.
+//! Head of a line: who, where and when, before an event's name.
 //!
 //! A thread's name may hold anything, blanks, dashes, digits and brackets included. So the time is
 //! sought first, from the left, and what stands before it is taken apart from its right end.
@@ -19,7 +19,7 @@ const LONGEST_COMM: usize = 15;
 /// CPUs beyond any kernel's (`NR_CPUS` is 8192 at most).
 const LARGEST_CPU: u64 = 65_535;
 
-/// What stands before an event's name.
+/// Fields before an event's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::import) struct Head {
     /// The thread that ran; perf does not know those that have ended.
@@ -168,7 +168,7 @@ pub(super) fn follows(fields: &[u8]) -> bool {
     find_time(fields).is_some()
 }
 
-/// What follows the time of a line that has the form of an event, but whose time is a whole number: ticks of a
+/// Text after the time of a line that has the form of an event, but whose time is a whole number: ticks of a
 /// processor's clock, or of another of unknown speed.
 pub(super) fn after_ticks(line: &[u8]) -> Option<&[u8]> {
     let text = &line[..line.len().min(LATEST)];
@@ -330,7 +330,7 @@ fn tid_of(text: &[u8]) -> Option<Tid> {
     u32::try_from(tid).ok().map(Tid)
 }
 
-/// What stands before the last word, and that word.
+/// Text before the last word, and the last word.
 fn last_word(text: &[u8]) -> (&[u8], &[u8]) {
     let blank = text.iter().rposition(u8::is_ascii_whitespace);
     let (before, last) = text.split_at(blank.map_or(0, |at| at + 1));

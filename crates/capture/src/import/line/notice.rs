@@ -1,4 +1,4 @@
-//! What tools say about a recording, between the events.
+//! Messages of tools about a recording, between the events.
 
 use super::number;
 

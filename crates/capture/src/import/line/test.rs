@@ -160,7 +160,7 @@ fn wrecks_of_lines_are_no_events() {
         "[   12.345678] kvm: a line of the kernel's log",
     ] {
         let said = read(line.as_bytes());
-        // What has a time and names a halt is a wreck of two; the rest is damage.
+        // A line that has a time and names a halt is a wreck of two; the rest is damage.
         assert!(
             matches!(said, Said::Damaged(..) | Said::RunTogether),
             "{line}: {said:?}"

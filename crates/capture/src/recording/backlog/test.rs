@@ -36,7 +36,7 @@ fn counts_stand_by_vcpu_and_second() {
     backlog.begin();
     assert_eq!(halts(&backlog.take_counts(false)), 2);
     assert!(!backlog.waits());
-    // What is put back is the same again.
+    // Counts that are put back are the same again.
     for row in &over {
         backlog.keep(row);
     }

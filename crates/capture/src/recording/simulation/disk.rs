@@ -41,7 +41,7 @@ struct State {
     plan: Plan,
     effects: u64,
     ended: bool,
-    /// What was refused for another reason than want of room.
+    /// Refusals for another reason than want of room.
     failures: u64,
     /// Whether a flush failed or was a lie.
     untrue: bool,
@@ -137,7 +137,7 @@ impl SimulatedDisk {
         };
     }
 
-    /// What the kernel does on its own after a while, lies or not.
+    /// Does what the kernel does on its own after a while, whether the disk lies or not.
     pub(super) fn write_back(&self) {
         let mut state = self.state();
         for file in state.names.values().copied().collect::<BTreeSet<_>>() {
@@ -157,7 +157,7 @@ impl SimulatedDisk {
         let mut left = Vec::new();
         for (name, file) in names {
             let durable = state.files[&file].durable.clone();
-            // Of a file without a name nothing more is known.
+            // Nothing more is known of a file without a name.
             let live = state.live(file).unwrap_or_else(|| durable.clone());
             let bytes = state.torn(&durable, &live);
             left.push((name, bytes));

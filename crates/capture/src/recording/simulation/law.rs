@@ -1,4 +1,4 @@
-//! What holds of every capture that is left.
+//! Laws of every capture that is left.
 
 use haltwise_core::event::{Facts, Halt, HaltCounts};
 use haltwise_core::profile;
@@ -67,7 +67,7 @@ pub(super) fn holds(world: &World, outcome: Outcome) {
     if no_power {
         world.disk.lose_power();
     }
-    // What was flushed is there.
+    // Flushed data is there.
     let sound = !no_power || world.disk.is_true();
     if let Outcome::NotCreated(error) = outcome {
         return not_created(world, &error);
@@ -111,7 +111,7 @@ pub(super) fn holds(world: &World, outcome: Outcome) {
     } else {
         cut(world, &capture, &facts, whole);
     }
-    // Of one in eight, to save time.
+    // One capture in eight is converted, to save time.
     if whole && !complete && world.seed.is_multiple_of(8) {
         convert(&world.directory).unwrap();
         let capture = readable(Capture::open(&world.directory).unwrap());
@@ -208,7 +208,7 @@ fn roster(world: &World, info: &CaptureInfo) {
 
 /// Losses are as they were reported, and no loss is there twice.
 fn losses(world: &World, info: &CaptureInfo, read: &Facts) {
-    // What the collector lost is as it reported it.
+    // The collector's losses are as the collector reported them.
     for (place, count) in &world.collector.lost {
         assert_eq!(info.lost.get(place), Some(count), "{place}");
     }

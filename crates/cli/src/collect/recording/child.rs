@@ -64,7 +64,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// What to say if the command failed by itself, and its exit status: as shells have it, 128 and the
+    /// Message if the command failed by itself, and its exit status: as shells have it, 128 and the
     /// signal that ended it.
     pub(crate) fn failure(&self) -> Option<(String, Exit)> {
         let status = self.status.filter(|status| !status.success())?;

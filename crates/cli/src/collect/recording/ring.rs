@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::exit::{Exit, Failure};
 use crate::terminal;
 
-/// Of so many segments a full ring is made: so much more than asked for is kept at most, or so much less.
+/// Number of segments of a full ring: at most one segment more, or less, than requested is kept.
 const PARTS: u64 = 12;
 
 /// No segment is shorter, so that a ring of seconds is no ring of moments.
@@ -32,7 +32,7 @@ const FREE_SHARE: u64 = 20;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) keep: Duration,
-    /// What is beyond so many bytes is dropped.
+    /// Data beyond this many bytes is dropped.
     pub(crate) most_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Limits {
 pub(crate) struct RingSummary {
     pub(crate) segments: usize,
     pub(crate) bytes: u64,
-    /// What was dropped since the ring was made.
+    /// Data dropped since the ring was made.
     pub(crate) dropped: Dropped,
     /// VMs that this recorder saw, that ended, and of which nothing is kept: captures do not list them.
     pub(crate) vms_dropped: usize,

@@ -68,7 +68,7 @@ pub(crate) struct Session {
     earlier: Earlier,
 }
 
-/// What segments came to that have ended.
+/// Totals of the segments that have ended.
 #[derive(Debug, Default)]
 struct Earlier {
     lost: BTreeMap<String, u64>,
@@ -226,7 +226,7 @@ impl Session {
         }
     }
 
-    /// What the recorder cost since the segment began, and from when on the next counts.
+    /// Cost of the recorder since the segment began; also sets the start from which the next segment counts.
     fn overhead_since(&mut self, cost: HostSample) -> Overhead {
         let bpf_cpu_ns = self.kernel_cpu_ns();
         let overhead = Overhead {
@@ -413,7 +413,7 @@ impl Session {
     }
 }
 
-/// What is to be done where a recording could not go on. `noted`: the capture says what is lost.
+/// Adds a hint to the failure of a recording that could not go on. `noted`: the capture says what is lost.
 fn with_hint(failure: Failure, output: &std::path::Path, noted: bool) -> Failure {
     let removed = failure.error.downcast_ref::<CaptureWriteError>();
     if removed.is_some_and(|error| matches!(error, CaptureWriteError::Removed { .. })) {

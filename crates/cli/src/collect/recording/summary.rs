@@ -1,4 +1,4 @@
-//! What is said when a recording has ended.
+//! Summary of a recording that has ended.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -47,12 +47,12 @@ pub(crate) struct Summary {
     pub(crate) exits: Option<u64>,
     /// Samples kept; null if they were not asked for.
     pub(crate) samples: Option<u64>,
-    /// What a sample cost in the kernel, in ns; null where that was not accounted.
+    /// Cost of a sample in the kernel, in ns; null where the cost was not accounted.
     pub(crate) ns_per_sample: Option<f64>,
     pub(crate) bytes: u64,
     pub(crate) lost: BTreeMap<String, u64>,
     pub(crate) overhead: Overhead,
-    /// What is kept of a ring, and what was dropped; not there without one.
+    /// Kept and dropped parts of a ring; absent without a ring.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ring: Option<RingSummary>,
     /// Why the capture has no Parquet tables, and is read from its streams.

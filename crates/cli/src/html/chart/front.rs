@@ -16,7 +16,7 @@ const BOTTOM: f64 = 296.0;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) class: &'static str,
-    /// What it is; nothing for the points between.
+    /// Name of the setting; empty for the points between.
     pub(crate) name: &'static str,
     pub(crate) poll_cpu_percent: f64,
     /// Mean wake-up latency, in nanoseconds.
@@ -87,7 +87,7 @@ fn joined(places: &[Place], x: &dyn Fn(f64) -> f64, y: &dyn Fn(f64) -> f64) -> E
     path.drawn("front-line")
 }
 
-/// What the figure shows, for those who do not see it.
+/// Description of the figure, for readers who do not see it.
 fn label(places: &[Place]) -> String {
     let named = places.iter().filter(|place| !place.name.is_empty());
     let named: Vec<String> = named

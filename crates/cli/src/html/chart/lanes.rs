@@ -1,4 +1,4 @@
-//! What a vCPU did over the whole recording, as a lane of stacked shares.
+//! Activity of a vCPU over the whole recording, as a lane of stacked shares.
 
 use super::Path;
 use crate::html::markup::{Markup, el};

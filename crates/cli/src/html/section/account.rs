@@ -93,7 +93,7 @@ pub(super) fn account(content: &Content) -> Option<Markup> {
     Some(out.and(settings(content)))
 }
 
-/// What the colours mean, as far as they are seen.
+/// Meaning of the colours that are seen.
 pub(super) fn legends(account: &AccountFigures) -> Markup {
     let legend = |title: &str, keys: &[(&'static str, &'static str)], parts: &[Part]| {
         let seen = keys.iter().zip(parts).filter(|(_, part)| part.value > 0);

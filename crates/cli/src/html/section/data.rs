@@ -1,4 +1,4 @@
-//! What the page's script works on: the halts in the file, the grid of settings, and the lanes.
+//! Data for the page's script: the halts in the file, the grid of settings, and the lanes.
 //! `page/data.js` has the same shape as a type.
 
 use haltwise_core::replay::Sums;
@@ -86,7 +86,7 @@ fn whatif(content: &Content, of: &WhatIf) -> Value {
     })
 }
 
-/// What a halt costs at the least, by the goal that was asked for.
+/// Least cost of a halt, by the requested goal.
 fn least(content: &Content) -> Option<f64> {
     let played = content.advice.as_ref().ok()?.played.as_ref()?;
     Some(played.figures(SettingRow::Clairvoyant)?.cost_ns_per_halt)
@@ -112,7 +112,7 @@ fn figures(of: &WhatIf, sums: &Sums) -> Value {
     })
 }
 
-/// Of each VM: polling in % of a CPU, and its mean wake-up latency.
+/// Values per VM: polling in % of a CPU, and mean wake-up latency.
 fn vms(of: &WhatIf, all: &Sums, vms: &[Sums]) -> Value {
     let under = of.wall.under(all);
     let one = |sums: &Sums| {

@@ -82,7 +82,7 @@ fn to_do(tuned: &TuneResult) -> Option<Markup> {
     Some(out)
 }
 
-/// What would be best if CPU, or latency, counted for more.
+/// Best settings if CPU, or latency, counted for more.
 fn other_goals(advice: &TuneResult) -> Option<Element> {
     let played = advice.played.as_ref()?;
     let table = html::table(&goals_table(&played.goals, &advice.goal));
@@ -95,7 +95,7 @@ fn other_goals(advice: &TuneResult) -> Option<Element> {
     Some(details("If CPU, or latency, matters more", body))
 }
 
-/// What it was held against: the kernel's default, other rules, a ceiling for each VM.
+/// Comparisons of the recommendation: with the kernel's default, other rules, and a ceiling for each VM.
 fn others(advice: &TuneResult) -> Option<Element> {
     let played = advice.played.as_ref()?;
     let texts = [

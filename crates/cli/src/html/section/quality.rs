@@ -22,7 +22,7 @@ pub(super) fn quality(content: &Content) -> Markup {
     let made = format!("haltwise {}, from the capture ", env!("CARGO_PKG_VERSION"));
     let made = prose![made, Untrusted::from(&content.dir)];
     document.fact("made by", made);
-    // What the recommendation and the what-if rest on, as `tune` says it.
+    // The basis of the recommendation and of the what-if, as `tune` states it.
     if let Ok(advice) = &content.advice {
         document.heading("Basis of the recommendation");
         for (what, text) in rests(advice) {

@@ -1,4 +1,4 @@
-//! What each vCPU did, moment by moment: lanes over the whole recording, which the script zooms down to
+//! Activity of each vCPU, moment by moment: lanes over the whole recording, which the script zooms down to
 //! single halts where they are in the file.
 
 use haltwise_core::replay::VcpuKey;

@@ -1,4 +1,4 @@
-//! What if: polling against latency for the settings that matter, and a grid of others, all played by core on
+//! The what-if: polling against latency for the settings that matter, and a grid of others, all played by core on
 //! all halts of the second half of the time. With script, the reader goes through the grid.
 
 use haltwise_core::parameter::{Parameter, Values};
@@ -77,7 +77,7 @@ fn played(content: &Content) -> Option<(&TuneResult, &PlayedSettings, &WhatIf)> 
     Some((advice, played, content.whatif.as_ref()?))
 }
 
-/// What came out best is recommended, unless it is not better enough.
+/// The best setting found is recommended, unless its advantage is too small.
 pub(super) fn choice_name(content: &Content) -> &'static str {
     match &content.advice {
         Ok(advice) if advice.changes => "recommended",

@@ -80,7 +80,7 @@ fn where_all_follow_nothing_is_advised() {
     assert!(!text.contains("restart"), "{text}");
 }
 
-/// What nobody follows is not done without a word.
+/// A change that no VM follows is not made without a warning.
 #[test]
 fn vms_that_do_not_follow_are_warned_of() {
     let now = Knobs::of([80_000, 2, 10_000, 0]);

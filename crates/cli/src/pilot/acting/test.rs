@@ -124,7 +124,7 @@ fn what_a_change_that_failed_has_set_is_restored() {
     assert_eq!(host.now(), FOUND);
 }
 
-/// What is not to be changed may be anything.
+/// A parameter that is not to be changed may have any value.
 #[test]
 fn only_parameters_that_are_to_be_changed_are_compared() {
     let host = Host::new();

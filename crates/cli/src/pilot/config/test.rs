@@ -1,4 +1,4 @@
-//! What is read of a configuration, and what is refused where.
+//! Accepted and refused configurations, and the place of each refusal.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ fn the_file_in_the_package_is_the_default() {
     let text = include_str!("../../../../../contrib/pilot.toml");
     assert_eq!(parse(text), Ok(Config::default()));
     assert_eq!(parse(""), Ok(Config::default()));
-    // What is commented out there is valid, too.
+    // Settings that are commented out there are valid, too.
     let all: String = text
         .lines()
         .filter(|line| !line.starts_with("#weight"))

@@ -1,4 +1,4 @@
-//! What was saved, in words.
+//! Savings, in words.
 
 use super::*;
 

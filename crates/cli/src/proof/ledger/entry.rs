@@ -32,7 +32,7 @@ figures! {
         pub(crate) b: ProvenSetting = Record(ProvenSetting::FIGURES),
         /// How they were put in force.
         pub(crate) means: String = Name,
-        /// What ran.
+        /// Command that ran.
         pub(crate) command: Vec<String> = Words,
         /// Share of the measured time in which some task waited for a CPU.
         pub(crate) cpu_pressure: Option<f64> = Share,
@@ -50,7 +50,7 @@ figures! {
     pub(crate) struct Kept {
         /// Which setting was predicted, from blocks under the other: `a` or `b`.
         pub(crate) of: String = Word,
-        /// What the figure is counted in.
+        /// Unit that the figure is counted in.
         pub(crate) unit: Unit = Word,
         /// Up to so much, A may differ from itself.
         pub(crate) noise: f64 = Real,
@@ -83,7 +83,7 @@ impl Entry {
         self.verdict.is_conclusive() && !proof::is_pressed(self.cpu_pressure)
     }
 
-    /// Of a result. `None` if too few rounds stand behind it, or if nothing was predicted.
+    /// Entry of a result. `None` if the result has too few rounds, or if nothing was predicted.
     pub(crate) fn of(view: &Proof) -> Option<Self> {
         let enough = usize::try_from(view.design.rounds).is_ok_and(|rounds| rounds >= FEWEST);
         let told = &view.predictions;

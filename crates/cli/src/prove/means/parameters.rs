@@ -25,7 +25,7 @@ pub(crate) struct Parameters {
     baseline: Baseline,
     /// The setting of a host that is in force; `None` where nothing of ours is.
     under: Option<Which>,
-    /// What nobody else may have changed: as we set it last, or as it was when we came.
+    /// Values that nobody else may have changed: as we set them last, or as they were at the start.
     expected: BTreeMap<Parameter, u32>,
     is_of_guest: bool,
     /// How long a CPU of a guest sleeps to leave its limit behind.
@@ -52,7 +52,7 @@ fn stay(sides: &Sides) -> Duration {
     Duration::from_nanos(ceiling_ns.into()) + Duration::from_millis(1)
 }
 
-/// What would be written, for those who did not say --yes.
+/// Lists the values that would be written, for users who did not say --yes.
 pub(super) fn refusal(sides: &Sides) -> Failure {
     let one = |parameter: Parameter| {
         let [now, a, b] = sides.values.map(|of| of.get(parameter));

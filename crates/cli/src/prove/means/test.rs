@@ -1,4 +1,4 @@
-//! What a replay is told of the other setting, by the way in which it is put in force.
+//! Inputs of a replay about the other setting, by the way in which the setting is put in force.
 
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::parameter::Values;

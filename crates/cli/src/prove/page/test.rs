@@ -120,7 +120,7 @@ fn whatever_a_result_holds_its_page_is_made_and_fits() {
         let result: Value = serde_json::from_str(text).unwrap();
         let mut paths = Vec::new();
         leaves(&result, "", &mut paths);
-        // Of those that are many and alike, the first does.
+        // If many paths are alike, the first is enough.
         paths.retain(|path| !path.contains(|c: char| ('1'..='9').contains(&c)));
         for path in paths {
             for strange in &strange {

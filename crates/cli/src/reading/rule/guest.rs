@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::prices;
 use crate::reading::opened::Opened;
 
-/// What idle periods are held against, and where it was taken from.
+/// Setup that idle periods are compared with, and where the setup was taken from.
 #[derive(Debug)]
 pub(crate) struct GuestSetup {
     pub(crate) kernel: Version,

@@ -1,4 +1,4 @@
-//! What a capture tells of parameters and losses over its time.
+//! Parameters and losses of a capture over its time.
 
 use std::collections::BTreeMap;
 

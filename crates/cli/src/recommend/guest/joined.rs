@@ -268,7 +268,7 @@ pub(crate) fn read(
         join,
         vm: named.map_or_else(String::new, |vm| vm.name.clone()),
         known: Known {
-            // What is played is the guest's polls.
+            // The guest's polls are played.
             overruns: Overruns::default(),
             ..prices::know(given, host.info().price.as_deref(), &of_vm.survey)?
         },
@@ -305,7 +305,7 @@ fn nearest(
                 best = Some((vm, join));
             }
             Ok(_) => {}
-            // What is wrong with a VM that halts says more.
+            // The refusal of a VM that halts says more.
             Err(Refused::TooFew(_)) if !matches!(why, Refused::TooFew(_)) => {}
             Err(refused) => why = refused,
         }

@@ -1,4 +1,4 @@
-//! What a search for a guest has to say, in words, and how to set it.
+//! Result of a search for a guest, in words, and how to set it.
 
 use haltwise_core::explain::contention::Contention;
 use haltwise_core::explain::in_guest::MOST_STEAL;

@@ -1,4 +1,4 @@
-//! What a search for a guest says: each figure with its name, unit and meaning.
+//! Result of a search for a guest: each figure with its name, unit and meaning.
 
 use haltwise_capture::info::CaptureInfo;
 use haltwise_core::kvm::guest::Params;
@@ -42,22 +42,22 @@ figures! {
         pub(crate) schema: u32 = Number,
         /// `guest`.
         pub(crate) side: &'static str = Word,
-        /// What it rests on.
+        /// Basis of the result.
         pub(crate) basis: GuestBasis = Record(GuestBasis::FIGURES),
         /// How it was matched with its host's capture, and what that says; `null` without `--host`.
         pub(crate) join: Option<JoinFigures> = Record(JoinFigures::FIGURES),
-        /// What was asked for.
+        /// Goal that was asked for.
         pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES),
         /// Where to change something: `guest` (its parameters), `host` (no polling in the guest, and the setting
         /// `host` in its host), `cpu-pm` (the VM's definition: HLT and MWAIT without exits) or `nowhere`.
         pub(crate) place: Place = Word,
-        /// What to do in the guest, in a word.
+        /// Action to take in the guest, in a word.
         pub(crate) verdict: &'static str = Word,
         /// Whether a setting is to be written in the guest.
         pub(crate) changes: bool = Flag,
         /// Why, in a sentence or two.
         pub(crate) reason: String = Word,
-        /// What must be known beside it, each a sentence or two.
+        /// Facts that must be known beside it, each a sentence or two.
         pub(crate) notes: Vec<String> = Words,
         /// The setting in force when recorded.
         pub(crate) in_force: Values = Object,

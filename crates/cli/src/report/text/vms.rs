@@ -107,7 +107,7 @@ fn short(name: &str) -> String {
     fit_middle(&harmless(name), NAME_WIDTH)
 }
 
-/// What concerns VMs, said once for all of them.
+/// Concerns about VMs, stated once for all of them.
 fn notes(page: &mut Page, report: &Report) {
     let vms = || report.vms.iter();
     let concern = vms().flat_map(|vm| concerns(vm).into_iter().map(move |what| (what, vm)));

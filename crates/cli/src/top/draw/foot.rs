@@ -56,7 +56,7 @@ fn keys(model: &Model, width: usize) -> String {
     line + always
 }
 
-/// What the pilot says of the VMs of the table, VM by VM.
+/// Remarks of the pilot on the VMs of the table, VM by VM.
 pub(super) fn pilot(model: &Model, width: usize) -> String {
     let rows = model.rows().into_iter();
     let said = rows.filter_map(|row| {
@@ -90,7 +90,7 @@ pub(super) fn dashes(model: &Model, width: usize) -> String {
     page.finish()
 }
 
-/// What was lost, what cannot be told, what is not as it should be.
+/// Losses, unavailable figures, and abnormal conditions.
 pub(super) fn losses(model: &Model, theme: Theme) -> Line<'static> {
     let mut said = Vec::new();
     let mut alarm = false;

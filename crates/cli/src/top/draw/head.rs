@@ -179,7 +179,7 @@ fn settings(step: &Step) -> String {
     format!("Settings: {}", known.join(", "))
 }
 
-/// What watching costs, as `haltwise record` says it.
+/// Cost of watching, as `haltwise record` states it.
 fn cost(model: &Model, step: &Step, width: usize) -> String {
     let mode = match model.origin.mode {
         Mode::Full => "every halt",

@@ -45,7 +45,7 @@ impl Theme {
         self.coloured(Color::Yellow)
     }
 
-    /// What must not be overlooked.
+    /// Style of text that must not be overlooked.
     pub(super) fn alarm(self) -> Style {
         self.coloured(Color::Red).add_modifier(Modifier::BOLD)
     }

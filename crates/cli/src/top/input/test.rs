@@ -1,4 +1,4 @@
-//! What terminals send, key by key; and nothing else panics, or waits for ever.
+//! Input from terminals, key by key; no other input panics, or waits for ever.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What each wish makes of the model: tables, and the laws of time travel.
+//! Effects of each wish on the model: tables, and the laws of time travel.
 
 use haltwise_core::account::ledger::Place;
 use proptest::prelude::*;

@@ -11,7 +11,7 @@ const WRITTEN: u64 = 1_767_225_600 * SECOND;
 /// A state of a pilot that observes: it kept a setting while it might act, would set one, and leaves a VM alone.
 const STATE: &str = include_str!("../../../tests/knob/pilot.json");
 
-/// What is known of it so many seconds after it was written.
+/// Status of the pilot, read this many seconds after it was written.
 fn read(after: i64) -> Option<PilotStatus> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(Path::new("var/lib/haltwise"));

@@ -1,4 +1,4 @@
-//! What `--json` of each verb prints: a page of its fields and a JSON Schema, from the declarations of its result.
+//! Output of `--json` of each verb: a page of its fields and a JSON Schema, from the declarations of its result.
 
 use haltwise_document::{Figure, Figures, markdown, schema};
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(crate) struct Published {
     /// The verb; `tune-guest` for `tune` of a guest's capture.
     pub(crate) name: &'static str,
     title: &'static str,
-    /// What the page says before its tables.
+    /// Text of the page before its tables.
     about: &'static [&'static str],
     figures: &'static [Figure],
 }

@@ -138,7 +138,7 @@ fn guest_policy(opened: &Opened) -> String {
         return "off".to_owned();
     }
     let knobs = &opened.info().knobs;
-    // What is the module's default goes without saying, but for the one that everybody asks for.
+    // Values that are the module's default are left out, except the one that everybody asks for.
     let recorded = Values::recorded(knobs);
     let default = Values::from(Params::default());
     let each = Parameter::GUEST.into_iter().filter_map(|it| {

@@ -1,4 +1,4 @@
-//! What undo says, on a screen.
+//! Output of undo, on a screen.
 
 use super::{StepView, Undone};
 use crate::knob::text::{changes, page_cut_off};

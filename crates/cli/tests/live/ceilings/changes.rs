@@ -156,7 +156,7 @@ impl Scene {
 
     /// A ceiling that the VMM sets itself is what was in force before.
     fn own_ceiling(&mut self, ns: u64) -> Result<(), String> {
-        // Of those by `Crate` nobody notes what goes past the crate.
+        // With `Crate`, nothing records changes that bypass the crate.
         let preloaded = 0;
         self.host.done("undo")?;
         self.vmms[preloaded].command(&format!("own {}", ns + 1));

@@ -72,7 +72,7 @@ impl Vmm {
         assert_eq!(line.trim(), answer, "{:?}", fs::read_to_string(&self.said));
     }
 
-    /// What it has that it had not, and what it said.
+    /// New fds and threads, and unexpected output, if any.
     pub(super) fn left(&self) -> Option<String> {
         left("small_vmm", self.id(), self.before, &self.said)
     }
@@ -134,7 +134,7 @@ impl Qemu {
         }
     }
 
-    /// What it has that it had not, and what it said.
+    /// New fds and threads, and unexpected output, if any.
     pub(super) fn left(&self) -> Option<String> {
         left("QEMU", self.id(), self.before, &self.said)
     }

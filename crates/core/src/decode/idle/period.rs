@@ -69,7 +69,7 @@ impl Period {
                 None => CeilingSource::Unknown,
             },
             change: self.change.into(),
-            // Of a poll alone, any clock is near enough; where a halt follows, it must be known which part was which.
+            // For a poll alone, any clock is accurate enough; if a halt follows, the two parts must be told apart.
             poll_ns: (self.told_apart || !self.polled || !self.halted).then_some(self.poll_ns),
             polled: Some(self.polled),
             wake_latency_ns: self.wake_latency_ns(),

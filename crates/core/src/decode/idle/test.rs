@@ -1,4 +1,4 @@
-//! What becomes a period of an idle CPU, and what does not.
+//! Tests of which events become a period of an idle CPU, and which do not.
 
 use proptest::prelude::*;
 
@@ -134,7 +134,7 @@ fn nothing_is_known_of_a_state_that_was_entered_before_or_never_left() {
     assert_eq!(decoder.push(&next), None);
 }
 
-/// What a CPU may do between two states, by number.
+/// Actions that a CPU may take between two states, by number.
 fn between(choice: u8) -> Option<Did> {
     match choice {
         0 => Some(Did::Switch),

@@ -1,4 +1,4 @@
-//! What sub-keys of exits are called: MSRs, I/O ports, addresses of interrupt controllers, leaves of CPUID and
+//! Names of sub-keys of exits: MSRs, I/O ports, addresses of interrupt controllers, leaves of CPUID and
 //! hypercalls of x86. Names are those of the kernel's `msr-index.h`, `apicdef.h`, `kvm_para.h` and
 //! `hyperv-tlfs.h`; ports are the PC's, and those of QEMU's machines.
 

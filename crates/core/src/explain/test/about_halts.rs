@@ -117,7 +117,7 @@ fn vcpus_on_cpus_that_others_want() {
     assert!(cause(900_000, Some(true)).contains("A woken vCPU waits for none of them"));
 }
 
-/// Of one poll that was preempted, or ninety-nine, nothing follows.
+/// Nothing follows from one preempted poll, or from ninety-nine.
 #[test]
 fn a_few_preempted_polls_say_nothing() {
     let id = "over-committed-polling";

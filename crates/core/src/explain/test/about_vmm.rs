@@ -10,7 +10,7 @@ pub(super) const RESTING: Load = LOAD
     .gap_ns(9_900_000)
     .wake(WakeSource::Timer);
 
-/// What QEMU's threads did in ten seconds.
+/// Activity of QEMU's threads in ten seconds.
 fn threads(main_runs: u64, main_cpu_ns: u64) -> Threads {
     Threads {
         over_ns: 10 * SECOND,
@@ -163,7 +163,7 @@ fn wake_ups_from_deep_idle_states() {
     assert!(why.lacks(id).unwrap().contains("idle states"));
 }
 
-/// So many returns to the VMM with `KVM_EXIT_UNKNOWN`.
+/// A bench with `count` returns to the VMM with `KVM_EXIT_UNKNOWN`.
 pub(super) fn returning(count: u64) -> Bench {
     let unknown = (Kind::UserspaceExit, 0, None, count, 20_000);
     let exit = (Kind::Exit, 48, None, 10, 1_000);
@@ -189,7 +189,7 @@ fn memory_that_is_mapped_page_by_page() {
     assert_eq!(reserved.says(id), None);
 }
 
-/// What is in force already is no remedy.
+/// A setting that is already in force is not a remedy.
 #[test]
 fn huge_pages_by_request_are_not_advised_where_they_are_in_force() {
     let id = "guest-page-faults";
@@ -232,7 +232,7 @@ fn faults_of_devices_are_no_faults_of_memory() {
         "{signature}"
     );
     assert!((with.cost(id) - 9e6).abs() < 1e6, "{}", with.cost(id));
-    // Of accesses whose time is not known: as long as the mean.
+    // Accesses whose time is not known: each counts as long as the mean.
     let untimed = of(Isa::Svm, all, &[fault, access(20_000, 0)]);
     assert!(untimed.cost(id) < 16e6, "{}", untimed.cost(id));
     let most = of(Isa::Svm, all, &[fault, access(45_000, 5_000)]);

@@ -1,4 +1,4 @@
-//! What holds of every recording.
+//! Laws that hold for every recording.
 
 use proptest::prelude::{Strategy, prop_assert, prop_assume, prop_compose};
 

@@ -1,4 +1,4 @@
-//! What a general governor of cpuidle finds in a KVM guest: two states, and how long the first may poll.
+//! A KVM guest as a general governor of cpuidle finds it: two states, and how long the first may poll.
 //!
 //! State 0 is `POLL`, state 1 is HLT. [`Driver::HALTPOLL`] has the numbers of `drivers/cpuidle/cpuidle-haltpoll.c`. A guest
 //! without a cpuidle driver has no governor: it executes HLT at once (`default_idle_call`).

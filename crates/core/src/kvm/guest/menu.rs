@@ -5,7 +5,7 @@
 //! length of the last eight, whichever is less. HLT is chosen unless that is less than HLT asks for. Both states of the
 //! driver haltpoll lie within a microsecond, so that `POLL` is left for predictions of 0 us and timers due within 1 us.
 //!
-//! What differs between kernels, as far as two states can tell:
+//! Differences between kernels, as far as two states can tell:
 //! * 6.6 and later ask for the timer only if the typical length is more than 15 us, and forget periods of 0 us when they
 //!   look for one (`get_typical_interval`).
 //! * Before 6.12, and in newer kernels again, a prediction of 0 us chooses `POLL`: first since HLT's exit latency exceeds
@@ -25,7 +25,7 @@ const RESOLUTION: u64 = 1_024;
 const DECAY: u64 = 8;
 /// Idle periods of this length count as predicted: `MAX_INTERESTING`.
 const MAX_INTERESTING_NS: u64 = 50_000_000;
-/// What is not known is this far: more than a period of the tick, and a factor's resolution is fine enough for it.
+/// An unknown timer is this far away: more than a tick period, and a factor's resolution is fine enough for it.
 const FAR_NS: u64 = 4_000_000;
 /// No timer: `KTIME_MAX`.
 const NEVER_NS: u64 = i64::MAX as u64;

@@ -5,7 +5,7 @@
 //! majority, or where the timer is due sooner than HLT asks for (`teo_select`). With the driver haltpoll too soon is less
 //! than a microsecond, so that it nearly always chooses HLT.
 //!
-//! What differs between kernels, as far as two states can tell (as posted; the versions of the first two are inferred):
+//! Differences between kernels, as far as two states can tell (as posted; the versions of the first two are inferred):
 //! * Before 5.14 it counted by other classes: not here.
 //! * Up to 6.2 five early wakes among the last nine are enough.
 //! * 6.3 to 6.10 choose HLT on a CPU that is used for more than a 64th of its time (`teo_cpu_is_utilized`). A capture

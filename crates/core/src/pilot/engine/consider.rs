@@ -1,4 +1,4 @@
-//! What to do about each target, and what keeps from it.
+//! Decisions on each target, and the reasons that prevent an action.
 
 use super::super::decision::{Decision, Kind};
 use super::super::evidence::{Answer, Choice, Evidence};
@@ -91,7 +91,7 @@ impl<E: Evidence> Pilot<E> {
         self.guard_ends(unit, more).map(Standing::why)
     }
 
-    /// Whether what was set has to go.
+    /// The reason to give up the setting that was set, if any.
     fn gives_up(&self, unit: &Unit) -> Option<String> {
         if let Some(why) = self.forbids(unit.scope, unit.set?) {
             return Some(why);
@@ -290,7 +290,7 @@ impl<E: Evidence> Pilot<E> {
         unit.would = Some(choice.knobs);
         let why = format!("a halt would cost {:.0} % less", choice.gain.value * 100.0);
         if !matches!(unit.state, State::Kept) {
-            // What was kept while it might act stays so, and is given up where it has to be.
+            // A setting kept while the pilot might act stays kept, and is given up where it has to be.
             unit.become_(State::Watching, why.clone(), self.now_ns);
         }
         vec![Decision {

@@ -241,14 +241,14 @@ impl<E: Evidence> Pilot<E> {
         self.forget_trials(|vm| !changed.members.contains(vm));
     }
 
-    /// What trials of these VMs showed counts no longer.
+    /// Results of trials of these VMs no longer count.
     fn forget_trials(&mut self, of: impl Fn(&VmKey) -> bool) {
         for (_, member) in self.members.iter_mut().filter(|(vm, _)| of(vm)) {
             member.tried = Default::default();
         }
     }
 
-    /// What was recorded under another setting is no longer what is in force.
+    /// Facts recorded under another setting no longer describe the setting in force.
     pub(super) fn forget(&mut self, unit: &Unit) {
         for vm in &unit.members {
             if let Some(member) = self.members.get_mut(vm) {
@@ -388,7 +388,7 @@ impl<E: Evidence> Pilot<E> {
         unit.wait(trial_ns, why, self.now_ns);
     }
 
-    /// What is in force is what was before, as far as is known; what is to be restored is tried again.
+    /// The setting in force is the one before, as far as is known; a setting that is to be restored is tried again.
     fn has_failed(&mut self, unit: &mut Unit, why: &str) {
         self.failed += 1;
         unit.failing.is_unsure = true;

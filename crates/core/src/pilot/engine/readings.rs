@@ -24,7 +24,7 @@ struct Place {
     is_excluded: bool,
 }
 
-/// Whether what is in force is neither the pilot's nor what it found.
+/// Whether the setting in force is neither the pilot's nor the one that the pilot found.
 fn is_unknown(place: &Place, memory: Option<&OfTarget>) -> bool {
     let held = place.held.iter().flat_map(|held| [held.ours, held.before]);
     let kept = memory.into_iter().flat_map(|of| {
@@ -77,9 +77,9 @@ impl<E: Evidence> Pilot<E> {
         ended
     }
 
-    /// What was known of the load before counts no longer. A back-off ends with its load: of several VMs, with that of
-    /// most of their halts. It does not where other tasks began to want the CPUs at the same time, or ceased to: the load is the
-    /// host's then.
+    /// Facts of the load before no longer count. A back-off ends with its load: for several VMs, with the load of
+    /// most of their halts. The back-off does not end where other tasks began to want the CPUs at the same time, or
+    /// ceased to: the load is the host's then.
     fn is_unlike(&mut self, vm: VmKey, compared: Compared) {
         let [before, _, now] = self.pressures;
         let of_host = before.zip(now).is_some_and(|(a, b)| (a - b).abs() >= HABIT);
@@ -96,7 +96,7 @@ impl<E: Evidence> Pilot<E> {
             if compared != Compared::Phase || !is_most || of_host {
                 continue;
             }
-            // What failed did so under another load.
+            // The failures happened under another load.
             unit.failed = 0;
             if matches!(unit.state, State::BackOff) && unit.set.is_none() {
                 unit.not_before_ns = self.now_ns;
@@ -158,11 +158,11 @@ impl<E: Evidence> Pilot<E> {
             unit.is_read = false;
         }
         let Some(knobs) = self.seen.host.knobs else {
-            // What is in force is not known.
+            // The setting in force is not known.
             return;
         };
         let places = self.places(knobs);
-        // What is known of a target stays, also while it is not to be set: what is to be restored, and whose it is.
+        // State of a target stays, also while the target is not to be set: the setting to restore, and whose it is.
         let here: BTreeSet<VmKey> = self.seen.vms.iter().map(|vm| vm.key).collect();
         let is_here = |scope: &Scope| match scope {
             Scope::Vm(vm) => here.contains(vm),

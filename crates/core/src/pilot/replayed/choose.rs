@@ -11,7 +11,7 @@ use crate::tune::final_round::{FinalRound, Finalist};
 use crate::tune::search::Aim;
 use crate::tune::stage::{Entry, Part};
 
-/// What is advised, or what is to be proved first: a trial does that.
+/// The setting that is advised, or is to be proved first: a trial proves it.
 fn to_prove(advice: &Advice) -> Option<&Finalist> {
     let is_tried = advice.verdict.changes() || advice.verdict == Verdict::Unproven;
     advice.choice.as_ref().filter(|_| is_tried)
@@ -36,8 +36,8 @@ pub(super) fn choice(
     })
 }
 
-/// What is promised where nothing recorded shows whether a timer comes the sooner the later a vCPU wakes: no more than if it
-/// did not. One that is set anew after each wake-up does not, and of a vCPU that has hardly slept nobody knows.
+/// Promise where nothing recorded shows whether a timer comes the sooner the later a vCPU wakes: no more than if the
+/// timer did not. A timer set anew after each wake-up does not, and for a vCPU that has hardly slept nobody knows.
 pub(super) fn promised(
     inputs: &Inputs,
     of: &FinalRound,

@@ -1,4 +1,4 @@
-//! What was recorded of the VMs of a target, put on one time.
+//! Recordings of the VMs of a target, put on one time base.
 //!
 //! A look ends after so many halts, so that a VM is recorded for the shorter the more it halts. Where several VMs are one
 //! target, each is taken to have gone on as recorded for as long as the one that was recorded longest: its stretches are
@@ -60,7 +60,7 @@ pub(super) fn placed<'a>(
     })
 }
 
-/// What was recorded in a second, and in a halt.
+/// Recorded figures per second, and per halt.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
     vcpus: u64,
@@ -158,7 +158,7 @@ mod test {
     use super::*;
     use crate::kvm::{Arch, Version};
 
-    /// Of a vCPU that polls for 50 us 14,000 times a second, with three sleeps, one of which somebody delayed.
+    /// Recording of a vCPU that polls for 50 us 14,000 times a second, with three sleeps, one of them delayed.
     fn recorded(longest_ns: u64) -> Recorded {
         Recorded {
             vcpus: 1,
@@ -178,7 +178,7 @@ mod test {
         ..Cost::FREE
     };
 
-    /// What a trial may cost at the most hangs on no single wake-up, and is less than the vCPU can be late in that time.
+    /// The most that a trial may cost depends on no single wake-up, and is less than the vCPU can be late in that time.
     #[test]
     fn the_worst_is_no_latest_wake_up_at_every_halt() {
         let off = Knobs {

@@ -1,4 +1,4 @@
-//! What the governor is told, and what it makes of it.
+//! Inputs of the governor, and the governor's results.
 
 use crate::policy::test::model::{build, setting, walk};
 use crate::policy::{Setting, Side, Start};

@@ -1,4 +1,4 @@
-//! What is kept, what is chosen, and how close to the best it comes.
+//! Weights that are kept, thresholds that are chosen, and how close to the best the policy comes.
 
 use super::{LONGEST_NS, kept};
 use crate::policy::test::model::{build, gaps, ratio, setting, walk};

@@ -1,4 +1,4 @@
-//! What can be written, and what is refused.
+//! Specs that can be written, and specs that are refused.
 
 use super::*;
 use crate::kvm::Arch;

@@ -54,7 +54,7 @@ proptest! {
         }
     }
 
-    /// What is learned never leaves its safe range, and so no halt costs more than one block and the
+    /// A learned window never leaves its safe range, and so no halt costs more than one block and the
     /// range.
     #[test]
     fn a_learned_window_never_leaves_its_range(

@@ -17,7 +17,7 @@ pub(in crate::policy) fn build(text: &str, setting: &Setting) -> Box<dyn Policy>
         .unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// What came of a halt under a window, on a machine that wakes after `latency_ns`.
+/// Result of a halt under a window, on a machine that wakes after `latency_ns`.
 pub(in crate::policy) fn seen(gap_ns: u64, window_ns: u64, latency_ns: u64) -> Seen {
     let waited = gap_ns > window_ns;
     let wake_latency_ns = if waited { latency_ns } else { 0 };
@@ -51,7 +51,7 @@ pub(in crate::policy) fn walk(policy: &mut dyn Policy, gaps: &[u64]) -> Vec<u64>
     windows
 }
 
-/// What a halt costs: its polling, and the break-even if it blocks.
+/// Cost of a halt: the polling, and the break-even if the halt blocks.
 pub(in crate::policy) fn cost_ns(gap_ns: u64, window_ns: u64, break_even_ns: u64) -> u64 {
     if gap_ns <= window_ns {
         gap_ns
@@ -59,7 +59,7 @@ pub(in crate::policy) fn cost_ns(gap_ns: u64, window_ns: u64, break_even_ns: u64
         window_ns.saturating_add(break_even_ns)
     }
 }
-/// What halts with these gaps cost under a policy, each worth `break_even_ns` if it blocks, relative
+/// Cost of halts with these gaps under a policy, where each block is worth `break_even_ns`, relative
 /// to the oracle.
 pub(in crate::policy) fn ratio(text: &str, break_even_ns: u64, gaps: &[u64]) -> f64 {
     let mut policy = build(text, &setting(break_even_ns));
@@ -70,7 +70,7 @@ pub(in crate::policy) fn ratio(text: &str, break_even_ns: u64, gaps: &[u64]) -> 
     cost as f64 / least as f64
 }
 
-/// So many gaps of a process, always the same.
+/// `count` gaps of a process, always the same.
 pub(in crate::policy) fn gaps(process: &str, count: usize) -> Vec<u64> {
     let mut gaps = Gaps::new(process.parse().unwrap(), 7).unwrap();
     (0..count).map(|_| gaps.draw().0).collect()

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::{Estimate, FEWEST, median_estimate, percentile_of_sorted};
 
-/// What slept and was woken.
+/// Kind of the sleeper that was woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sleeper {
@@ -15,13 +15,13 @@ pub enum Sleeper {
     Thread,
 }
 
-/// What blocking costs on a host.
+/// Costs of blocking on a host.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Written {
     /// [`super::SCHEMA`].
     pub schema: u32,
-    /// What slept. Calibrations made before there were two lack it.
+    /// Kind of the sleeper. Calibrations made before there were two kinds lack this field.
     pub sleeper: Sleeper,
     /// CPU of what slept.
     pub vcpu_cpu: u32,
@@ -50,7 +50,7 @@ pub struct Written {
     pub host: Option<Measured>,
     /// Signal to answer of plain `pingpong` when the poll succeeds.
     pub polled_round_trip_ns: Option<Estimate>,
-    /// What could not be measured, and why.
+    /// Values that could not be measured, and the reasons.
     pub notes: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ pub struct Measured {
 pub struct GapClass {
     /// How long it was left to sleep.
     pub gap_ns: u64,
-    /// What a wait adds between signal and sleeper.
+    /// Time that a wait adds between signal and sleeper.
     pub wake_latency_ns: Option<Estimate>,
     /// Quantiles of it over single wake-ups, each as likely as the others, in an order that mixes them.
     pub wake_latency_quantiles_ns: Vec<u64>,
@@ -93,14 +93,14 @@ pub struct GapClass {
     pub signal_to_guest_polled_ns: Option<Estimate>,
     /// CPU of its thread for one block and wake.
     pub switch_cpu_ns: Option<Estimate>,
-    /// What waking costs the waker more if it waits.
+    /// Additional CPU that a wake-up costs the waker if the sleeper waits.
     pub waker_cpu_ns: Option<Estimate>,
 }
 
 /// Values of one class, one of each kind for each repetition that gave one.
 #[derive(Debug, Clone, Default)]
 pub struct Samples {
-    /// What a wait adds.
+    /// Time that a wait adds.
     pub latency: Vec<f64>,
     /// Signal to sleeper, blocked.
     pub blocked: Vec<f64>,
@@ -108,9 +108,9 @@ pub struct Samples {
     pub polled: Vec<f64>,
     /// CPU of one block and wake.
     pub switch_cpu: Vec<f64>,
-    /// What a wait costs the waker.
+    /// CPU that a wait costs the waker.
     pub waker_cpu: Vec<f64>,
-    /// What a wait adds, wake-up by wake-up.
+    /// Time that a wait adds, wake-up by wake-up.
     pub single_ns: Vec<u64>,
 }
 
@@ -142,7 +142,7 @@ impl Samples {
         }
     }
 
-    /// Of all classes together.
+    /// Estimate over all classes together.
     pub fn over(all: &[Self], of: impl Fn(&Self) -> &[f64]) -> Option<Estimate> {
         let values: Vec<f64> = all
             .iter()
@@ -152,7 +152,7 @@ impl Samples {
     }
 }
 
-/// What must be known of so many repetitions of those that were wanted.
+/// Notes on a calibration with `done` of the `wanted` repetitions.
 pub fn of_repetitions(done: u32, wanted: u32) -> Vec<String> {
     let mut notes = Vec::new();
     if done < wanted {

@@ -157,7 +157,7 @@ pub(super) struct Group {
     pub(super) is_general: bool,
 }
 
-/// What is summed for each lane, over the halts that vectors played.
+/// Sums of each lane, over the halts that vectors played.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LaneSums<T> {
     pub(super) polled: Row<T>,

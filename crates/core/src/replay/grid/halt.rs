@@ -1,4 +1,4 @@
-//! What a halt may come to, worked out once for all lanes.
+//! Possible results of a halt, worked out once for all lanes.
 //!
 //! The wake-up latency of a lane depends on how long it sleeps, the gap less its window, and that only
 //! by class. From the longest to the shortest sleep that any window leaves, a halt has few classes: a
@@ -77,7 +77,7 @@ pub(super) struct Ahead {
     last_ns: u64,
     /// The last halt was not played by vectors.
     apart: bool,
-    /// What a lane's sum may have come to.
+    /// Upper bound of a lane's sum.
     filled: u64,
 }
 

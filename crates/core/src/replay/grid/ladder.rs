@@ -23,7 +23,7 @@ pub(super) struct Ladder {
 }
 
 impl Ladder {
-    /// Of a setting whose next halt has this window; `None` if it is too long.
+    /// Ladder of a setting whose next halt has this window; `None` if the ladder is too long.
     pub(super) fn of(choice: &Choice, rule: Rule, window: u32) -> Option<Self> {
         let mut rungs: Vec<Rung> = Vec::new();
         let mut ahead = vec![window];
@@ -45,7 +45,7 @@ impl Ladder {
     }
 }
 
-/// What the four kinds of halts make of a window. All that are no longer than the window leave it.
+/// Windows after each of the four kinds of halts. All halts no longer than the window leave the window as before.
 fn next(choice: &Choice, rule: Rule, window: u32) -> [u32; 4] {
     let (ceiling, own) = (u64::from(choice.ceiling_ns), u64::from(window));
     let after = |halt_ns, valid| {

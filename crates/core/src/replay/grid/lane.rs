@@ -46,7 +46,7 @@ impl Lane {
         self.ahead_ns = difference(recorded_ns, played_ns);
     }
 
-    /// What came of the halts that were played here.
+    /// Totals of the halts that were played here.
     pub(super) fn tally(&self) -> Sums {
         self.tally
     }

@@ -17,14 +17,14 @@ const US: u64 = 1_000;
 
 const KERNELS: [&str; 8] = ["4.4", "4.19", "5.2", "5.10", "5.15", "5.19", "6.1", "6.12"];
 
-/// What a scenario draws its halts from.
+/// Parameters from which a scenario draws its halts.
 #[derive(Debug, Clone, Copy)]
 struct World {
     seed: u64,
     halts: u64,
     gap_ns: u64,
     latency_ns: u64,
-    /// Of a hundred halts, how many polls were cut.
+    /// Polls that were cut, per hundred halts.
     cuts: u64,
     arrivals: Arrivals,
     /// The share by which the recording shows gaps to follow, in percent.

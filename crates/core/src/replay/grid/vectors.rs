@@ -23,7 +23,7 @@ const TILE: usize = 8;
 #[derive(Debug)]
 struct Member {
     lane: usize,
-    /// What it has beyond the lane's tally, from the time when it had one of its own.
+    /// Sums of the member beyond the lane's tally, from the time when the member had a lane of its own.
     more: Sums,
 }
 
@@ -165,7 +165,7 @@ impl Vectors {
             .collect();
         for member in &mut self.members {
             let into = stands_for[member.lane];
-            // What is left may be below 0: it wraps here, and wraps back in `tally`.
+            // A difference below 0 wraps here, and wraps back in `tally`.
             let apart = tallies[member.lane].with(&tallies[into], u64::wrapping_sub);
             member.more = member.more.with(&apart, u64::wrapping_add);
             member.lane = place[into];
@@ -187,7 +187,7 @@ impl Vectors {
         group.tally(number % LANES, &self.ahead, &lane.tally())
     }
 
-    /// What came of all halts so far under one of the settings.
+    /// Totals of all halts so far under one of the settings.
     pub(super) fn tally(&self, number: usize) -> Sums {
         let member = &self.members[number];
         self.of_lane(member.lane)

@@ -14,7 +14,7 @@ const GUESTS: [&str; 7] = [
     "cpu-pm",
 ];
 
-/// What comes of samples under a policy, from no window.
+/// Outcome of samples under a policy that starts without a window.
 fn outcome_of(policy: &str, samples: &[Sample], table: &latency::Table, cost: Cost) -> Outcome {
     let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
     let spec: crate::policy::Spec = policy.parse().unwrap();
@@ -110,7 +110,7 @@ proptest! {
         prop_assert_eq!(alike, uncut);
     }
 
-    /// What an exit costs changes no halt and, at no price, no cost; a higher price never lowers a cost.
+    /// The price of an exit changes no halt; a price of 0 changes no cost, and a higher price never lowers a cost.
     #[test]
     fn a_cost_rises_with_the_price_of_an_exit_and_is_as_before_without(
         halts in any_halts(),

@@ -7,8 +7,8 @@ use crate::replay::overrun::{Overrun, Overruns};
 /// An interrupt that the polling CPU handles takes so long.
 const HANDLER_NS: u64 = 11 * US;
 
-/// What KVM's rule makes of timers that are due `gaps` after each halt begins, under a ceiling. Whether a poll meets one is
-/// decided when its interrupt begins, and the gap ends with the handler.
+/// Halts under KVM's rule and a ceiling, with timers that are due `gaps` after each halt begins. Whether a poll meets a
+/// timer is decided when the timer's interrupt begins, and the gap ends with the handler.
 fn recorded(ceiling_ns: u32, gaps: impl IntoIterator<Item = u64>) -> Vec<Halt> {
     let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
     let rule = Rule::of(setting.version, setting.arch);
@@ -122,7 +122,7 @@ proptest! {
         prop_assert_eq!(figures(run.outcome()), figures(&recorded));
     }
 
-    /// What sees the future costs the least.
+    /// A policy that sees the future costs the least.
     #[test]
     fn the_clairvoyant_knows_of_overruns(halts in any_halts(), arrivals in any_arrivals(), weight in 0..20_000_u64) {
         let cost = Cost { switch_cpu_ns: 10 * US, latency_weight_milli: weight, ..Cost::FREE };

@@ -1,4 +1,4 @@
-//! What other wake-ups would change, where nothing recorded shows them.
+//! Changes that other wake-ups would make, where nothing recorded shows such wake-ups.
 
 use proptest::prelude::*;
 
@@ -78,7 +78,7 @@ fn a_recording_that_hardly_slept_gives_how_early_and_how_late_its_wake_ups_may_b
 }
 
 proptest! {
-    /// What is told of shorter wake-ups is what a recording with such wake-ups gives.
+    /// The figures told for shorter wake-ups equal the figures of a recording with such wake-ups.
     #[test]
     fn it_is_a_replay_of_the_same_halts_with_shorter_wake_ups(
         seed in any::<u64>(),
@@ -99,7 +99,7 @@ proptest! {
         prop_assert_eq!(figures(&told), figures(&truth));
     }
 
-    /// Of two parts of which one polled, the sum takes that one as it was recorded.
+    /// If one of two parts polled, the sum takes that part as recorded.
     #[test]
     fn a_sum_takes_each_part_as_it_is_known(polls in 1..100_u64, more in 1..100_u64) {
         let of = |successful_polls| Outcome { successful_polls, ..Outcome::default() };

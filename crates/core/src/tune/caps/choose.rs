@@ -97,8 +97,8 @@ pub(super) fn own(
     last
 }
 
-/// What each crowd's halts come to under each set and ceiling: those of VMs as caps, those of all that follow as the
-/// parameter. By set, then by crowd.
+/// Result of each crowd's halts under each set and ceiling: ceilings of VMs are caps, the ceiling of all followers is
+/// the parameter. By set, then by crowd.
 fn offers(
     inputs: &Inputs,
     crowds: &[Crowd<'_>],
@@ -145,7 +145,7 @@ fn offers(
     offers
 }
 
-/// What costs more of the two starts; the first if they cost the same.
+/// The costlier of the two starts; the first start if both cost the same.
 fn worse(pair: &[Offer], aim: &Aim) -> Offer {
     let [zero, ceiling] = [pair[0], pair[pair.len() - 1]];
     if ceiling.fit.milli(&aim.cost) > zero.fit.milli(&aim.cost) {

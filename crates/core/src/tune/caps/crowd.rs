@@ -48,7 +48,7 @@ pub(super) fn crowds<'a>(inputs: &'a Inputs, settable: &BTreeSet<VmIndex>) -> Ve
     by_vm.into_values().collect()
 }
 
-/// What comes of each of several choices, which have an entry for each crowd: all in one pass over its halts.
+/// Tallies of several choices, which have an entry for each crowd: one pass over a crowd's halts plays all choices.
 pub(super) fn tallies<const N: usize>(
     inputs: &Inputs,
     crowds: &[Crowd<'_>],

@@ -47,7 +47,7 @@ fn defaults() -> Knobs {
 }
 
 proptest::proptest! {
-    /// What a threshold really costs lies between its bounds.
+    /// The real cost of a threshold lies between the threshold's bounds.
     #[test]
     fn bounds_hold_the_truth(
         gaps_ns in proptest::collection::vec(0_u64..3_000_000, 1..200),
@@ -130,7 +130,7 @@ fn a_threshold_that_gains_only_within_the_calibrations_error_is_unproven() {
     }
 }
 
-/// What `--mode stats` tells of some gaps under a fixed window: successful polls, and waits after polls
+/// Counts that `--mode stats` gives for some gaps under a fixed window: successful polls, and waits after polls
 /// without success, all wake-ups as late as each other.
 fn as_kvm_counts(gaps_ns: &[u64], window_ns: u64) -> HaltCounts {
     let (mut success, mut wait) = (KvmHist::default(), KvmHist::default());
@@ -166,7 +166,7 @@ fn always_as_late() -> Table {
 }
 
 proptest::proptest! {
-    /// What any threshold costs lies between the bounds that KVM's own histograms give, whatever window
+    /// The cost of any threshold lies between the bounds that KVM's own histograms give, whatever window
     /// was in force when they were counted.
     #[test]
     fn kvms_own_histograms_bound_the_same_gaps(

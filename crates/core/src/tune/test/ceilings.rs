@@ -118,7 +118,7 @@ fn the_hosts_parameters_serve_the_goals_of_single_vms() {
     assert!(choice(&[]).0 < 40_000);
     let (ns, against) = choice(&[(SHORT, LATENCY_MILLI)]);
     assert!(ns >= 40_000, "{ns}");
-    // Of each halt as recorded one VM pays 10 + 20 us, the other 10 + 200.
+    // For each halt as recorded, one VM pays 10 + 20 us, the other 10 + 200.
     let cost = against.unwrap().cost_ns_per_halt.value;
     assert!((-85_000.0..-75_000.0).contains(&cost), "{cost}");
     // A goal that is that of all changes nothing.
@@ -156,7 +156,7 @@ fn a_limit_of_polling_is_kept_by_lower_ceilings() {
     let half = limited(polls(&free) / 2.0);
     assert!(polls(&half) > 0.0 && polls(&half) <= polls(&free) / 2.0);
     assert!(half.costs.own_ns > free.costs.own_ns && !half.is_over_limit);
-    // What polls more on the validation half than on the one that fits is within the limit there too.
+    // Ceilings that poll more on the validation half than on the part that fits are within the limit there too.
     let mut halts = load(0, "exp:5us", 2_000, 9);
     let shift_ns = halts.last().unwrap().end_ns();
     halts.extend(load(0, "exp:20us", 2_000, 9).into_iter().map(|halt| Halt {

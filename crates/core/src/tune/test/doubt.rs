@@ -1,4 +1,4 @@
-//! What is made of what nobody recorded of a vCPU that never slept: what its wake-ups take, and how its timers follow.
+//! Assumptions about unrecorded data of a vCPU that never slept: what wake-ups take, and how timers follow.
 
 use super::*;
 use crate::replay::Sums;
@@ -184,7 +184,7 @@ fn timers() -> Inputs {
     inputs(terms, &halts)
 }
 
-/// What is gained without polling, as taken and if gaps stay.
+/// Gains of not polling, as taken and if gaps stay.
 fn gains_of_off(inputs: &Inputs, aim: &Aim) -> [f64; 2] {
     let of = final_with_off(inputs, aim);
     let (own, other) = (&of.others[0], &of.in_force);

@@ -14,7 +14,7 @@ const LATENCY: u64 = 20_000;
 const BREAK_EVEN: u64 = 30_000;
 const CEILING: u64 = 200_000;
 
-/// What a halt costs on average, in nanoseconds of CPU, where a window up to [`CEILING`] stays open, by the
+/// Mean cost of a halt, in nanoseconds of CPU, where a window up to [`CEILING`] stays open, by the
 /// law.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Gain {
@@ -23,7 +23,7 @@ struct Gain {
     least: f64,
 }
 
-/// What each policy costs on these gaps, a halt, with a window that begins open.
+/// Cost per halt of each policy on these gaps, with a window that begins open.
 fn costs(gaps_ns: &[u64], specs: &[&str]) -> Vec<f64> {
     let halts = slept(gaps_ns.iter().copied(), LATENCY, WakeSource::Device);
     let mut survey = Survey::default();
@@ -99,7 +99,7 @@ proptest! {
         let asleep = gaps_ns.iter().filter(|&&gap| gap > CEILING).count() as f64;
         let asleep = asleep / gaps_ns.len() as f64;
         let polled = law.in_force - asleep * BREAK_EVEN as f64;
-        // What not polling costs: c / (p + b c).
+        // Cost of not polling: c / (p + b c).
         let share = BREAK_EVEN as f64 / (polled + asleep * BREAK_EVEN as f64);
         prop_assert!(near(share, law.off / law.in_force));
     }

@@ -1,4 +1,4 @@
-//! What holds for every load.
+//! Laws that hold for every load.
 
 use super::*;
 use crate::replay::Sums;

@@ -1,4 +1,4 @@
-//! What is recommended for loads whose answer is known beforehand, and in corners.
+//! Recommendations for loads whose answer is known beforehand, and for corner cases.
 
 use super::*;
 use crate::replay::Sums;
@@ -10,7 +10,7 @@ fn judged_ns(finalist: &Finalist) -> f64 {
     finalist.judged().cost_per_halt_ns(&COST)
 }
 
-/// What matters of an advice, for a test that fails.
+/// Relevant parts of an advice, for a test that fails.
 fn said(advice: &Advice) -> String {
     let choice = advice.choice.as_ref().map(|choice| choice.knobs);
     let share = advice.against_in_force.map(|against| against.cost_share);
@@ -173,7 +173,7 @@ fn nobody_is_told_to_poll_with_cpus_that_are_not_there() {
         ..AIM
     };
     let (of, advice) = tune(&inputs, aim);
-    // What is in force does not poll: that is no reason to change it.
+    // The setting in force does not poll, which is no reason to change the setting.
     assert!(!advice.verdict.changes(), "{}", said(&advice));
     assert_eq!(of.in_force.judged().poll_ns, 0);
 }

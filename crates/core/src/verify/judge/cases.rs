@@ -35,7 +35,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// What the rule does with a halt that begins after a window of `before`: the window in force, and the step.
+    /// Action of the rule on a halt that begins after a window of `before`: the window in force, and the step.
     pub(super) fn step(
         &self,
         setup: &Setup,
@@ -65,7 +65,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Of a halt that came after another.
+    /// Times of a halt that came after another halt.
     pub(super) fn of(before_end_ns: u64, halt: &Halt) -> Self {
         let end_ns = halt.end_ns();
         let earliest_end = before_end_ns.saturating_add(halt.halt_ns);

@@ -1,4 +1,4 @@
-//! What was recorded of a halt's window, and whether a step of the rule fits it.
+//! Recorded data of a halt's window, and whether a step of the rule fits the data.
 
 use crate::event::{Halt, WindowCall, WindowChange};
 use crate::kvm::{Call, Step};
@@ -36,7 +36,7 @@ impl Did {
         })
     }
 
-    /// What the next halt starts from, if that is certain.
+    /// Window that the next halt starts from, if certain.
     pub(super) fn left(&self) -> Option<u32> {
         self.next_ns.or(self.call.map(|call| call.new))
     }

@@ -1,4 +1,4 @@
-//! What strangers may write, and what becomes of it.
+//! Texts that strangers may write, and the results.
 
 use super::*;
 

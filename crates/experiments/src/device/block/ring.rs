@@ -96,7 +96,7 @@ impl Ring {
         let mut transfer = self.under_way.remove(&number)?;
         let result = match usize::try_from(over.result()) {
             Ok(done) if done >= transfer.bytes.len() => Ok(()),
-            // What a transfer falls short of is done here: it is rare, and ends of files are seen that way.
+            // The rest of a short transfer is done here: short transfers are rare, and show the ends of files.
             Ok(done) => transfer.run(&self.file, done),
             Err(_) => Err(io::Error::from_raw_os_error(-over.result())),
         };

@@ -129,7 +129,7 @@ fn a_queue_outside_of_memory_is_not_served() {
     set(&mut device.transport, &[(register::STATUS, 0)]);
     assert!(device.transport.queue(0, &memory).is_none());
     assert_eq!(device.serve(), 0);
-    // What is out of order, or not 32 bits, is refused.
+    // Accesses out of order, or not of 32 bits, are refused.
     let refused = device.transport.refused();
     set(&mut device.transport, &[(register::QUEUE_READY, 1)]);
     device.transport.write(register::STATUS.into(), &[1]);

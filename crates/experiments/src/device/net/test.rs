@@ -280,7 +280,7 @@ fn part() -> impl Strategy<Value = (Part, u16)> {
 /// The parts of the chain from the first of a table on, if it comes to an end, goes one way, and lies in memory.
 fn walk(parts: &[(Part, u16)], device_writes: bool) -> Option<Vec<(u64, u32)>> {
     let (mut chain, mut at) = (Vec::new(), 0_usize);
-    // What is not set in the table is all zero: a part without bytes, without a next one.
+    // Entries that the table does not set are all zero: a part without bytes, without a next one.
     while chain.len() < usize::from(ENTRIES) && at < usize::from(ENTRIES) {
         let ((address, length, flags), next) = parts.get(at).copied().unwrap_or_default();
         let inside = address

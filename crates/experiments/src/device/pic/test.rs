@@ -24,7 +24,7 @@ const INITIALIZE: [(u16, u8); 10] = [
     (0xa1, 0),
 ];
 
-/// What a script's reader sees: reads, vectors, 0 after each window.
+/// Bytes that the reader of a script sees: reads, vectors, 0 after each window.
 fn modelled(steps: &[Step]) -> Vec<u8> {
     let mut board = UserBoard::default();
     let mut seen = Vec::new();

@@ -157,7 +157,7 @@ fn an_interrupt_is_seen_until_it_is_acknowledged() {
     interrupt.raise();
     set(&mut transport, &[(register::STATUS, 0)]);
     assert_eq!(get(&mut transport, register::INTERRUPT_STATUS), 0);
-    // Of another width they are no registers.
+    // Accesses of another width reach no register.
     assert_eq!(transport.refused(), 0);
     transport.read(register::INTERRUPT_STATUS.into(), &mut [0; 2]);
     transport.write(register::INTERRUPT_ACK.into(), &[1; 8]);

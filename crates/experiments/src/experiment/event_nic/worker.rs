@@ -27,7 +27,7 @@ pub(super) enum How {
     Receives,
 }
 
-/// What it serves, and what may wake it.
+/// Objects that a worker serves, and objects that may wake the worker.
 #[derive(Debug)]
 pub(super) struct Served {
     pub(super) device: Shared<NetDevice>,

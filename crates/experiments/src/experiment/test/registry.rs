@@ -76,7 +76,7 @@ fn swapped_variants_refute_every_effect_of_every_experiment() {
     for experiment in EXPERIMENTS {
         let effects = (experiment.effects)();
         for (index, effect) in effects.iter().enumerate() {
-            // What meets it by far.
+            // Values that meet the expectation by far.
             let [from, to] = match effect.expected {
                 Expected::Less | Expected::NoMoreThan(_) => [100.0, 10.0],
                 Expected::More | Expected::NoLessThan(_) => [10.0, 100.0],
@@ -154,7 +154,7 @@ fn one_broken_value_refutes_every_check_of_every_experiment() {
                 assert_eq!(others.count(), 1, "{name}: {}", check.what);
             }
         }
-        // What is broken everywhere is alike everywhere, and broken.
+        // A value that is broken everywhere is equal everywhere, and still broken.
         let everywhere = verdicts_of_checks(experiment, &witness(1), |_, _, _| true);
         assert!(everywhere.iter().all(|v| *v == SameDirection::No), "{name}");
     }

@@ -7,7 +7,7 @@ use haltwise_core::units::Nanos;
 use crate::experiment::Trial;
 use haltwise_lab::event::Event;
 
-/// What trials of a test share.
+/// State that the trials of a test share.
 #[derive(Debug)]
 pub(in crate::experiment) struct Trials {
     interrupt: Event,

@@ -100,7 +100,7 @@ impl Cell {
         })
     }
 
-    /// What came since `told`, which is then brought up to date; `None` if nothing did. Only what came is placed: the
+    /// Counts since `told`, which is then brought up to date; `None` if there are none. Only new counts are placed: the
     /// kernel keeps the cells of a VM that ended, and to place one makes a row of its VM.
     ///
     /// The kernel's 32-bit counts may have wrapped once.

@@ -49,7 +49,7 @@ fn cells_for(options: &ExitOptions, vcpus: usize) -> u32 {
     u32::try_from(cells).unwrap_or(u32::MAX)
 }
 
-/// What is fixed before the programs are loaded.
+/// Sets the values that are fixed before the programs are loaded.
 fn settle(
     open: &mut OpenExitsSkel<'_>,
     options: &ExitOptions,

@@ -26,7 +26,7 @@ use crate::exits::ExitOptions;
 pub struct Synthetic {
     /// Threads, each a vCPU of its own; all alive at once.
     pub vcpus: u32,
-    /// Of so many the table of counts is told before.
+    /// Number of vCPUs that the table of counts is told of before.
     pub expected_vcpus: u32,
     pub exits: u32,
     /// Their reasons, one after the other, from 0 up.
@@ -74,7 +74,7 @@ pub struct Timed {
     /// Time of the two programs together for one exit and its entry, as the kernel measures it, less
     /// `measuring_ns`.
     pub ns_per_exit: f64,
-    /// What the kernel measures of two programs that do nothing: its own looks at the clock.
+    /// Time that the kernel measures for two programs that do nothing: the kernel's own clock reads.
     pub measuring_ns: f64,
 }
 

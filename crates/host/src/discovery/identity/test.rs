@@ -9,7 +9,7 @@ use crate::root::made_up;
 const UUID: &str = "6f1d2c3a-0b4e-4c5d-8e7f-a1b2c3d4e5f6";
 const POD: &str = "0d9c8b7a-6f5e-4d3c-8b2a-190807060504";
 
-/// What a process of this command line (a word each) and cgroup is called.
+/// Names of a process with this command line (a word per argument) and cgroup.
 fn named(words: &str, cgroup: &str, files: &[(&str, &str)]) -> Named {
     let cgroup = format!("0::{cgroup}\n");
     let mut all = vec![("proc/110/cgroup", cgroup.as_str())];

@@ -96,7 +96,7 @@ fn threads_are_told_by_what_they_did_between_two_looks() {
         real_time: Some(true),
     };
     assert_eq!(world.roster.roster().vcpus[0].time, Some(time));
-    // What a thread did before it ended stays done.
+    // Work that a thread did before it ended still counts.
     fs::remove_dir_all(world.dir.path().join("proc/7/task/9")).unwrap();
     let later = world.look(3 * SECOND, &vcpus).unwrap();
     assert_eq!(

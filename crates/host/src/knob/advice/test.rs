@@ -1,4 +1,4 @@
-//! What is said of which value.
+//! Remarks on given values.
 
 use super::*;
 use haltwise_core::event::KnobScope;
@@ -19,7 +19,7 @@ fn texts(remarks: &[Remark]) -> String {
     texts.join("\n")
 }
 
-/// What is said before these are written on a host with its defaults.
+/// Remarks before these values are written on a host with its defaults.
 fn said(wanted: &[(Parameter, u32)]) -> String {
     let host = knobs(&[
         ("halt_poll_ns", "200000"),
@@ -86,7 +86,7 @@ fn slips_and_costs_are_told() {
     }
 }
 
-/// What is in force already makes another setting do nothing; one that switches polling off is no mistake there.
+/// A value in force already makes another setting do nothing; one that switches polling off is no mistake there.
 #[test]
 fn a_ceiling_does_nothing_where_windows_do_not_grow() {
     let host = || knobs(&[("halt_poll_ns", "200000"), ("halt_poll_ns_grow", "0")]);

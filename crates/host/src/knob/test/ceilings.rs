@@ -124,7 +124,7 @@ fn a_request_can_rest_on_what_was_read() {
     set(AT_BOOT[3], 7_000, false).unwrap();
     set(7_000, AT_BOOT[3], false).unwrap();
     world.undo_whole();
-    // What it has of its own then is nobody's but the user's, and so is what it gets before the next change.
+    // A ceiling that the VM then has of its own is the user's alone, and so is one set before the next change.
     world.vmm.cap(1, 9_000);
     assert!(otherwise(set(AT_BOOT[3], 7_000, false)));
     assert!(otherwise(set(AT_BOOT[3], 7_000, true)));
@@ -134,7 +134,7 @@ fn a_request_can_rest_on_what_was_read() {
     assert!(otherwise(set(7_000, 9_000, false)));
     set(7_000, 9_000, true).unwrap();
     assert_eq!(world.ceiling(1), 9_000);
-    // What an attempt that failed has set nevertheless is in the baseline.
+    // Values that a failed attempt has set nevertheless are in the baseline.
     set(9_000, 7_000, false).unwrap();
     assert!(otherwise(set(9_000, 8_000, false)));
     set(9_000, 8_000, true).unwrap();

@@ -93,7 +93,7 @@ fn a_guest_that_has_booted_since_is_left_alone() {
         assert!(matches!(guest.undo(), Err(KnobError::Nothing)));
         assert_eq!(guest.agent.value(CEILING), value.trim());
     }
-    // What is there then is what the next apply starts from.
+    // The next apply starts from the value found then.
     let guest = Guest::new();
     guest.apply(&[(CEILING, 5)]).unwrap();
     guest.agent.boots(Some(BOOTS[1]));

@@ -74,7 +74,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What others did last, as far as it should still be there.
+/// Last changes by others, as far as they should still be there.
 #[derive(Debug, Default)]
 struct Others {
     parameters: [Option<u32>; 9],
@@ -119,8 +119,8 @@ fn happen(world: &mut World, others: &mut Others, at: usize, event: Event) {
             Ok(())
         }
         Event::SetFile(file, there) => {
-            // What nobody can tell: that a file cut off in its making was there at a boot, once
-            // somebody else has removed it before any command has looked.
+            // Nobody can tell that a file cut off in its making was there at a boot, once
+            // somebody else has removed the file before any command has looked.
             drop(Writer::open(&world.root(), "haltwise undo").unwrap());
             let text = there.then(|| format!("# somebody else's, at {at}\n"));
             world.set_file(file, text.as_deref());

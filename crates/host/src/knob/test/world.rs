@@ -10,7 +10,7 @@ use super::vmm::Vmm;
 use crate::knob::*;
 use crate::root::Root;
 
-/// What the parameters are after a boot, in the order of [`Parameter::ALL`].
+/// Values of the parameters after a boot, in the order of [`Parameter::ALL`].
 pub(super) const AT_BOOT: [u32; 9] = [2, 10_000, 0, 200_000, 2, 50_000, 2, 1, 200_000];
 
 pub(super) const VMS: u32 = 2;

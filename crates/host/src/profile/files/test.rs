@@ -46,7 +46,7 @@ fn only_the_mapped_file_is_read() {
     inode.inode += 1;
     device.device.1 += 1;
     assert_eq!((answer(&inode), answer(&device)), (other.clone(), other));
-    // What another mapping gave is not everybody's.
+    // An answer for one mapping does not apply to another.
     let mut files = Files::new(&Root::host());
     files.answer(&inode);
     assert!(matches!(files.answer(&right), Answer::Name(_)));

@@ -1,4 +1,4 @@
-//! What the child is asked and what it answers: a line of JSON each. Neither side believes the other's lengths.
+//! Requests to the child, and its answers: a line of JSON each. Neither side believes the other's lengths.
 
 use std::io;
 
@@ -26,7 +26,7 @@ pub(super) fn asked(ask: &Ask) -> io::Result<Vec<u8>> {
     })
 }
 
-/// What the child answers; no name is longer than ours.
+/// Decodes an answer of the child; no name is longer than ours.
 pub(super) fn answer(bytes: &[u8]) -> io::Result<Option<Answer>> {
     match said(bytes, ANSWER_MOST)? {
         Some(Answer::Name(name)) if name.len() > NAME_MOST => {
@@ -42,7 +42,7 @@ pub(super) fn line(said: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What a line says; `None` of one that has not ended.
+/// Decodes a line; `None` if the line has not ended.
 pub(super) fn said<T: DeserializeOwned>(bytes: &[u8], most: usize) -> io::Result<Option<T>> {
     match bytes {
         _ if bytes.len() > most => Err(io::ErrorKind::InvalidData.into()),
@@ -62,7 +62,7 @@ mod test {
     use super::*;
 
     proptest! {
-        /// What is said is what is understood, and never before all of it is there.
+        /// A message is understood as it was sent, and never before all of it is there.
         #[test]
         fn both_sides_understand_each_other(numbers: [u32; 3], long: [u64; 4], path in ".{0,600}") {
             let [pid, major, minor] = numbers;

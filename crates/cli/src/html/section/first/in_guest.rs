@@ -1,4 +1,4 @@
-//! What to do about a guest that recorded itself: its setting, polling in its host instead, or nothing.
+//! Advice for a guest that recorded itself: its setting, polling in its host instead, or nothing.
 
 use haltwise_document::html;
 

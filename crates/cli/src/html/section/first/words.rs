@@ -89,7 +89,7 @@ pub(super) fn words(content: &Content) -> Words {
     }
 }
 
-/// What polling takes and what it gives, on the whole host and where most of it is.
+/// Cost and benefit of polling, on the whole host and where most of the polling is.
 fn found(report: &Report, told: &mut Vec<LinkedNumber>) -> Markup {
     let host = &report.host.account;
     if report.vms.is_empty() && host.halts == 0 {
@@ -195,7 +195,7 @@ fn title(tuned: &TuneResult) -> Markup {
     })
 }
 
-/// What the recommendation changes, or why nothing is recommended.
+/// Changes by the recommendation, or why nothing is recommended.
 fn effect(tuned: &TuneResult, told: &mut Vec<LinkedNumber>) -> Vec<Markup> {
     let reason = || vec![prose(&tuned.reason)];
     let (Some(recommended), Some(played)) = (&tuned.recommended, &tuned.played) else {

@@ -1,4 +1,4 @@
-//! What a driver writes: registers until a device is ready, and chains into its queues.
+//! Writes of a driver: registers until a device is ready, and chains into its queues.
 
 use vm_memory::{Bytes as _, GuestAddress, GuestMemoryMmap};
 
