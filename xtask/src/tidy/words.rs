@@ -1,4 +1,4 @@
-//! Words: none that sell, and no paths of one machine.
+//! Words: none that sell, no sentence of a comment that begins with a question, and no paths of one machine.
 
 use super::{Finding, Repo, Source};
 
@@ -18,6 +18,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
     for source in repo.sources.iter().filter(|source| is_ours(source)) {
         found.extend(banned(source, &words));
+        found.extend(questions(source));
         found.extend(machine_paths(source));
     }
     found
@@ -45,6 +46,26 @@ fn banned(source: &Source, words: &[&str]) -> Vec<Finding> {
                 found.push(source.finding(line, format!("`{word}`: say it plainly")));
             }
         }
+    }
+    found
+}
+
+/// Comments that begin with the word of a question, or with `Of`, in the place of a subject. A line belongs to the one
+/// before if that does not end a sentence.
+fn questions(source: &Source) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut is_open = false;
+    for (line, text) in source.lines().filter(|_| source.is_rust()) {
+        let marks = ["/// ", "//! ", "// "];
+        let comment = marks
+            .iter()
+            .find_map(|it| text.trim_start().strip_prefix(it));
+        let first = comment.and_then(|comment| comment.split(' ').next());
+        let is_question = matches!(first, Some("Of" | "What" | "Who" | "Whoever"));
+        if is_question && !is_open {
+            found.push(source.finding(line, "begin with the subject".to_owned()));
+        }
+        is_open = comment.is_some_and(|comment| !comment.ends_with(['.', ':', '!', '|']));
     }
     found
 }
@@ -99,6 +120,7 @@ mod test {
             ("crates/a/src/b.rs", "a(\"/tmp/x\");\n", 1),
             ("crates/a/src/b.rs", marked, 0),
             ("crates/a/tests/b.rs", "a(\"/tmp/x\");\n", 0),
+            ("a.rs", "/// What it is.\n// A sum\n// Of all.\n", 1),
         ] {
             assert_eq!(
                 findings(check, path, text).len(),
