@@ -29,7 +29,7 @@ impl NativeCapture {
         opened.map(Self).map_err(exception)
     }
 
-    /// Facts that must be known about it, also of rows that were left out so far.
+    /// Notes that a reader of the capture must know, also on rows that were left out so far.
     fn notes(&self) -> Vec<String> {
         program::notes(&self.0)
     }

@@ -101,10 +101,10 @@ impl<R: ChunkReader> ChunkReader for Pages<R> {
 struct Header {
     unpacked: i64,
     packed: i64,
-    /// Values of data pages, then of dictionaries; the most if there are several.
+    /// Values of data pages, and in `dictionary_values` those of dictionaries; the most if there are several.
     values: i64,
     dictionary_values: i64,
-    /// Levels of version 2: the larger of the two kinds of levels.
+    /// Bytes of levels, in version 2: the larger of the two kinds.
     level_bytes: i64,
     /// A size that no page has.
     impossible: Option<i64>,

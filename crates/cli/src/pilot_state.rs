@@ -39,7 +39,7 @@ figures! {
         pub(crate) last_decision: Option<String> = Name,
         /// VM by VM.
         pub(crate) vms: Vec<PilotVm> = List(PilotVm::FIGURES),
-        /// Conditions that keep it from acting.
+        /// Conditions that can keep it from acting.
         pub(crate) guards: Vec<PilotGuard> = List(PilotGuard::FIGURES),
         /// How many decisions there were.
         pub(crate) decisions: PilotDecisions = Record(PilotDecisions::FIGURES),
@@ -134,7 +134,7 @@ figures! {
         pub(crate) went_back: u64 = Count,
         /// A guard or another load made it restore what it had found.
         pub(crate) restored: u64 = Count,
-        /// A setting that it had made was modified externally, and it leaves that alone.
+        /// A setting of the pilot was modified externally, and the pilot leaves it alone.
         pub(crate) hands_off: u64 = Count,
         /// A change was refused or failed.
         pub(crate) failed: u64 = Count,

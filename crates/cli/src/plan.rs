@@ -67,7 +67,7 @@ pub(crate) struct Basis {
 }
 
 figures! {
-    /// The request, and the goal that a plan is to meet.
+    /// Goal that was asked for, and that a plan is to meet.
     #[derive(Clone, PartialEq, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub(crate) struct TuneGoal {

@@ -202,13 +202,13 @@ pub(crate) struct InShort {
     pub(crate) in_force: Values,
     /// The parameters to write; `None` to leave them.
     pub(crate) recommended: Option<Values>,
-    /// Change of the cost by the best setting found, as a share of the cost in force.
+    /// Change of the cost under the best setting found, as a share of the cost in force.
     pub(crate) cost_share: Option<Interval>,
     /// Figures of what is in force and of the best setting that was found, in this order; `None` for a guest.
     pub(crate) figures: Option<Vec<SettingPoint>>,
 }
 
-/// Further recommendations for a guest that recorded itself: fields of `docs/tune-guest-json.md`.
+/// Further fields of a recommendation for a guest that recorded itself, as in `docs/tune-guest-json.md`.
 #[derive(Debug, Clone, Serialize)]
 struct InGuest {
     side: &'static str,

@@ -56,7 +56,7 @@ pub(crate) fn grouped<K: Ord + Clone, T>(all: impl Iterator<Item = (K, T)>) -> V
     groups
 }
 
-/// Kind of a sum of polls, before its figure: empty where the sum is exact.
+/// Accuracy of a sum of polls, as text before its figure: empty where the sum is exact.
 pub(crate) fn bound(bound: &str) -> String {
     match bound {
         "exact" => String::new(),

@@ -11,7 +11,7 @@
 //! | [`series`] | windows and polling over time, in slots that widen by themselves |
 //! | [`seen`] | ceilings, settings, losses: small tables that cannot grow without end |
 //! | `sums` | what is a sum, and sums of fields |
-//! | [`within`] | what of it lies within the time in which somebody was watched |
+//! | [`within`] | what of it lies within the time in which the VM was watched |
 //! | [`idle`] | how long the CPUs were in each state of cpuidle |
 //! | [`ledger`] | the accounts of all vCPUs, and what the host says of itself |
 //! | [`worth`] | what polling cost here and what it spared |
@@ -237,7 +237,7 @@ impl Account {
         is_few(self.cut_unknown, self.polled).then_some(self.poll_cuts)
     }
 
-    /// Kind of bound that the sums of polls are, where some halts do not tell how long they polled.
+    /// How the sums of polls bound the true sums, where some halts do not tell how long they polled.
     pub fn poll_bound(&self) -> PollBound {
         let all_told = is_few(self.unknown.poll_ns, self.halts);
         let all_counted = is_few(self.poll_bounds, self.polled);
@@ -270,7 +270,7 @@ impl Account {
 }
 
 crate::names! {
-    /// Kind of bound that a sum of polls is.
+    /// How a sum of polls bounds the true sum.
     pub enum PollBound {
         /// All polls, or all but a few, were recorded.
         Exact = "exact",

@@ -58,7 +58,7 @@ pub enum What {
         old: u32,
         new: u32,
     },
-    /// `sched:sched_waking`: somebody woke a thread that sleeps.
+    /// `sched:sched_waking`: a thread that sleeps was woken.
     Waking {
         tid: Tid,
         /// By what, as far as the waker's context tells.
@@ -80,7 +80,7 @@ pub struct Rules {
     pub clamps_at_entry: bool,
 }
 
-/// A ceiling that the events do not tell, but somebody who knows the host does.
+/// A ceiling that no event shows, given by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToldCeiling {
     pub ns: u32,

@@ -176,7 +176,7 @@ pub struct Vm {
     pub vmm: VmmKind,
     /// Whether its halts can be seen, and if not, why.
     pub observable: Observable,
-    /// Contents of the VMM's command line, for QEMU.
+    /// Facts about the machine from QEMU's command line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
     /// Whether its ceiling could be set from outside its VMM; `None` where that is not known.
@@ -261,7 +261,7 @@ pub enum KnobScope {
     Vm(VmIndex),
 }
 
-/// The host's own state, once per flush.
+/// The host's own state, once per flush. In order of time: `time_ns` is the first field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct HostSample {
     pub time_ns: u64,

@@ -1,4 +1,4 @@
-//! Names of a VM: by its VMM, by its manager, and by the kernel.
+//! Names of a VM: those given by its VMM, by its management software, and by the kernel.
 //!
 //! Its [`crate::event::Vm::name`] is the one name that tables show: what its operator types. That is libvirt's
 //! domain, OpenStack's display name, `NAMESPACE/NAME` of KubeVirt, `VMID (NAME)` of Proxmox VE. All others are

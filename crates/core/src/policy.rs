@@ -31,7 +31,7 @@ pub use guest_haltpoll::guest_haltpoll;
 pub use registry::{Entry, POLICIES};
 pub use spec::{Spec, SpecError};
 
-/// Knowledge at the start of a halt.
+/// Inputs of a policy at the start of a halt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ask {
     /// Now, in nanoseconds of a clock that only ever advances.
@@ -66,7 +66,7 @@ impl Seen {
     }
 }
 
-/// Knowledge of a policy, to be compared with that of another policy. Every comparable type implements this trait: a
+/// State of a policy, comparable with that of another policy. Every comparable type implements this trait: a
 /// policy derives `PartialEq`.
 pub trait State: Any {
     /// Whether both are of one type and in the same state, so that they will do the same from now on.

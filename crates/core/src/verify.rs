@@ -110,7 +110,7 @@ pub struct Difference {
     pub as_if_vetoed: bool,
 }
 
-/// Changes of a window in a halt; `None` where not recorded.
+/// Window in force in a halt, the call at its end, and the window left; `None` where not recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Did {
     pub window_ns: Option<u32>,

@@ -1,5 +1,5 @@
-//! Activity of a VMM beside running vCPUs: the CPU time of the threads, and the command line's information on
-//! devices. A recording's rules of advice ask for these; halts do not.
+//! Activity of a VMM beside running vCPUs: the CPU time of its threads, and the devices on its command line.
+//! A recording's rules of advice ask for these; halts do not.
 
 use serde::{Deserialize, Serialize};
 

@@ -120,7 +120,7 @@ pub fn identify(root: &Root, pid: Pid) -> Option<VmProcess> {
     look(root, pid).ok().flatten()
 }
 
-/// Name of a process that runs a VM, as others see it, where the process cannot be inspected.
+/// Name of a process that runs a VM according to another source, where the process cannot be inspected.
 pub(crate) fn unidentified(root: &Root, pid: Pid) -> String {
     let name = comm_of(root, Tid(pid.0)).map(|comm| fallback_name(&comm, pid));
     match (name, look(root, pid)) {

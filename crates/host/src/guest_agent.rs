@@ -37,7 +37,7 @@ pub(crate) use self::sessions::Sessions;
 
 /// How long an agent may take in all.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time to read or write a parameter does not count up to this limit: a recording may ask for hours.
+/// This much of each read or write of a parameter does not count against `PATIENCE`: a recording may ask for hours.
 const QUICK: Duration = Duration::from_millis(250);
 /// No value of a parameter is longer, in bytes, and neither is the name of a boot.
 const LONGEST_VALUE: usize = 64;

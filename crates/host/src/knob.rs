@@ -11,14 +11,14 @@
 //! | `origin` | lines of files that set parameters: at boot, by scripts, or without effect |
 //! | `baseline` | what is set and what was there before; what a crash or a boot made of it |
 //! | `store` | the baseline on disk, held by one writer |
-//! | `own` | which files are ours to believe and to lock |
-//! | `machine` | what the machine says now |
+//! | `own` | files that are ours to trust and to lock |
+//! | `machine` | the machine: settings read, changed, and read back |
 //! | `disk` | each single effect on the machine, with the ways it can end |
 //! | `persist` | the files that set parameters at boot |
-//! | `apply`, `undo` | what either would do |
-//! | `writer` | does it |
-//! | `snapshot` | what is set, for whoever may only look |
-//! | `state` | what the pilot keeps |
+//! | `apply`, `undo` | changes that either would make |
+//! | `writer` | makes them |
+//! | `snapshot` | the baseline and what a crash or a boot made of it: for `status`, and inside `writer` |
+//! | `state` | state of the pilot |
 //! | [`effect`] | whether running VMs follow, found out by watching them |
 //!
 //! `docs/journal.md` describes the file. Every path lies below a [`crate::root::Root`].

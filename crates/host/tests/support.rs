@@ -1,4 +1,4 @@
-//! Abilities of a host, read from made-up hosts: each right and each part of the kernel taken away.
+//! Sources that a host allows, read from made-up hosts: each right and each part of the kernel taken away.
 #![expect(
     clippy::unwrap_used,
     reason = "a fake that cannot be made fails its test"

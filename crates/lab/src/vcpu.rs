@@ -38,7 +38,7 @@ use crate::tsc::{Moment, TscClock};
 /// The signal that gets a thread out of `KVM_RUN`; its handler only exists.
 const KICK: i32 = signal_hook::consts::SIGUSR1;
 
-/// A thread that does not end by its stop line within this time is kicked out.
+/// A vCPU that does not end by its stop line within this time is kicked out of `KVM_RUN`.
 pub(crate) const STOP_GRACE: Nanos = Nanos(2_000_000_000);
 /// Between two kicks of a vCPU: a signal just before `KVM_RUN` is lost.
 pub(crate) const KICK_INTERVAL: Nanos = Nanos(10_000_000);

@@ -1,4 +1,4 @@
-//! Program that the tests with a Linux guest run inside: loads for the guest, and QMP for its host.
+//! Program for the tests with a Linux guest: loads that run inside the guest, and QMP for its emulated host.
 //!
 //! Small, and without dependencies: it goes into two initramfs. Its arguments are not for people.
 

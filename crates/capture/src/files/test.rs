@@ -42,7 +42,7 @@ fn only_regular_files_are_read() {
         let error = open_member(&path).unwrap_err();
         assert_eq!(refused(&error), Some(Refused::Kind(kind)), "{name}");
     }
-    // A path that somebody names may be a link; the target of the link may not be a device.
+    // A path given by the caller may be a link; the target of the link may not be a device.
     assert_eq!(read(&folder.path().join("link")).unwrap(), b"mine");
     for (name, kind) in [
         ("device", "a device"),

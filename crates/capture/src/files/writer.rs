@@ -35,7 +35,7 @@ impl Writer {
         Self::of(us, by.map(|(uid, gid)| Account { uid, gid }))
     }
 
-    /// Only root takes notice of what `sudo` says: to others it is a variable that anybody may set.
+    /// The variables of `sudo` are used only as root: any other user may set them to anything.
     pub(super) fn of(us: Account, by: Option<Account>) -> Self {
         let is_another =
             |by: &Account| us.uid == 0 && by.uid != 0 && is_id(by.uid) && is_id(by.gid);

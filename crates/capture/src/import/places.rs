@@ -132,7 +132,7 @@ impl Places {
         (place, self.threads[at].vcpu)
     }
 
-    /// Source of a thread's wake-up, told by the head of the waker's event.
+    /// Source of a thread's wake-up, judged from the head of the waker's event.
     ///
     /// Where the tool does not print in which context that ran, an interrupt looks like the thread that
     /// it interrupted. Then only those are believed who have to do with VMs: threads of the VMM, by

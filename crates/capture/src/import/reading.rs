@@ -38,7 +38,7 @@ const LONGEST_FACT: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct Reading {
-    /// Settings that the user told, and settings that the text itself told since.
+    /// Settings given by the user, and settings found in the text since.
     pub(super) told: GivenSettings,
     clock: Clock<Item>,
     order: Order<(u64, Item)>,
@@ -212,7 +212,7 @@ impl Reading {
             self.order.push(time_ns, (time_ns, Item::Gap));
         }
         if passed.first && self.text.saw(Sign::Overwritten) {
-            // The events that this CPU told until now were overwritten.
+            // The events of this CPU before this one were overwritten.
             self.order.push(head.time_ns, (head.time_ns, Item::Gap));
         }
         if let Some(dropped) = passed.dropped {

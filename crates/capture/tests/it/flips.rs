@@ -133,7 +133,7 @@ fn flip(dir: &Path, seed: u64) {
         file.write_all_at(&byte, place / 8).unwrap();
     }
     assert_eq!(read(dir).unwrap(), before);
-    // Hardly any bit is both unreported and without meaning.
+    // Hardly any flip is unreported; one that is changes nothing that is read.
     assert!(
         reported >= flips - flips.div_ceil(125),
         "only {reported} of {flips} are reported"

@@ -116,7 +116,7 @@ fn record_beyond_the_limit() {
     assert_eq!(summary.lost["write of table halts"], 60_000 - rows);
     let lost = capture.lost().unwrap().map(Result::unwrap);
     assert_eq!(lost.map(|lost| lost.count).sum::<u64>(), 60_000 - rows);
-    // Counts of each second.
+    // One row of counts for each second.
     let seconds = capture.halt_counts().unwrap().count();
     assert!((10..31).contains(&seconds), "{seconds}");
 }

@@ -25,7 +25,7 @@ pub(crate) struct Applied {
     pub(crate) warnings: Vec<String>,
     /// Ceilings of the plan that were not set.
     pub(crate) unset: Vec<Unset>,
-    /// Settings of somebody else that are taken over, in words.
+    /// Externally modified settings that are taken over, in words.
     pub(crate) taken_over: Vec<String>,
     /// An apply or undo that was cut off before this one.
     pub(crate) settled: Option<CutOffView>,

@@ -41,7 +41,7 @@ figures! {
         signal_to_guest_polled_ns: Option<Estimate> = Record(ESTIMATE),
         /// CPU time of the sleeper for one block and wake-up.
         switch_cpu_ns: Option<Estimate> = Record(ESTIMATE),
-        /// CPU time that waking a sleeper costs the waker more than waking a poller.
+        /// CPU time that waking a sleeper costs the waker beyond that of waking a poller.
         waker_cpu_ns: Option<Estimate> = Record(ESTIMATE),
     }
 }

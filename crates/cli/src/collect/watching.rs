@@ -34,7 +34,7 @@ pub(crate) struct Watching {
     pub(crate) options: CollectOptions,
     pub(crate) exits: Option<Recorded>,
     pub(crate) began_ns: u64,
-    /// Data that the collector does not provide.
+    /// Fields that cannot be observed.
     pub(crate) missing: Vec<Missing>,
 }
 

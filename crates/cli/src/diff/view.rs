@@ -64,7 +64,7 @@ figures! {
         pub(crate) started_utc: Option<String> = Name,
         /// Its length.
         pub(crate) duration_ns: u64 = Nanos,
-        /// Length of a block of halts of whoever is compared first.
+        /// Length of a block of halts of the first pair compared.
         pub(crate) block_ns: u64 = Nanos,
         /// VMs that were seen.
         pub(crate) vms: usize = Count,

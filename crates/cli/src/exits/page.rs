@@ -16,7 +16,7 @@ pub(crate) enum ExitsTable {
     Groups,
 }
 
-/// Rows of details below the reasons; `--sub` has all.
+/// Rows of details below the reasons; `--by sub` has all.
 const DETAILS: usize = 8;
 
 pub(crate) fn document(view: &ExitsResult, wanted: ExitsTable, top: usize) -> Document {

@@ -28,11 +28,11 @@ figures! {
         /// exits. Which halts an exit held is not recorded; of a vCPU with fewer timed exits than halts it is
         /// their part.
         pub(crate) halted: Parts = Record(PARTS),
-        /// Exits by reason, what cost the host most first; only those that `--reason` picks.
+        /// Exits by reason, what cost the host most first; only those that `--exit` picks.
         pub(crate) reasons: Vec<ExitReason> = List(ExitReason::FIGURES),
         /// Returns of `KVM_RUN` to the VMM, by reason.
         pub(crate) userspace: Vec<ExitReason> = List(ExitReason::FIGURES),
-        /// Subjects of exits; sub-keys are counted beside their exits, not on top of them.
+        /// Sub-keys of exits, counted beside their exits, not on top of them.
         pub(crate) subs: Vec<ExitReason> = List(ExitReason::FIGURES),
         /// By VM, vCPU or second, if `--by` asks for it.
         pub(crate) groups: Vec<ExitsGroup> = List(ExitsGroup::FIGURES),
@@ -62,7 +62,7 @@ figures! {
         pub(crate) halt_exits: u64 = Count,
         /// Exits whose time is not known: no next entry of that vCPU was seen in that thread.
         pub(crate) untimed: u64 = Count,
-        /// Cost of all exits to the host: their time less the halts' sleep.
+        /// Cost to the host of all exits: their time less the halts' sleep.
         pub(crate) host_ns: u64 = Nanos,
         /// Time of exits other than halts in the kernel.
         pub(crate) kernel_ns: u64 = Nanos,

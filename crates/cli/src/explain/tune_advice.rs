@@ -15,7 +15,7 @@ use crate::recommend::{Recommendation, Tuned};
 pub(crate) struct TuneAdvice {
     pub(crate) recommendation: Recommendation,
     pub(crate) advised: Advised,
-    /// Result for a guest that recorded itself, with other known facts about the guest.
+    /// Governor of a guest that recorded itself, and known facts about its host.
     pub(crate) in_guest: Option<InGuest>,
 }
 

@@ -71,7 +71,7 @@ figures! {
     pub(crate) struct RuleFinding {
         /// Which rule.
         pub(crate) rule: &'static str = Word,
-        /// Problem that the rule finds, in half a line.
+        /// Condition that the rule finds, in half a line.
         pub(crate) title: &'static str = Word,
         #[serde(flatten)]
         pub(crate) whose: WhoseFinding = Flat(WhoseFinding::FIGURES),
@@ -83,7 +83,7 @@ figures! {
         pub(crate) remedy: String = Name,
         /// The same one by one, each with what it costs and when it does harm.
         pub(crate) remedies: Vec<RemedyTerms> = List(RemedyTerms::FIGURES),
-        /// Cost spent on the cause, the most that a remedy can save; `null` where that cannot be computed.
+        /// Cost of the cause, the most that a remedy can save; `null` where that cannot be computed.
         pub(crate) cost: Option<FindingCost> = Record(FindingCost::FIGURES),
         /// The same as one number, the larger of the two by `lambda`.
         pub(crate) gain: Option<Gain> = Record(GAIN),
@@ -124,7 +124,7 @@ figures! {
     pub(crate) struct WithheldRemedy {
         /// Which rule.
         pub(crate) rule: &'static str = Word,
-        /// Problem that the rule finds.
+        /// Condition that the rule finds.
         pub(crate) title: &'static str = Word,
         #[serde(flatten)]
         pub(crate) whose: WhoseFinding = Flat(WhoseFinding::FIGURES),
@@ -140,7 +140,7 @@ figures! {
     pub(crate) struct SmallFindings {
         /// Which rule.
         pub(crate) rule: &'static str = Word,
-        /// Problem that the rule finds.
+        /// Condition that the rule finds.
         pub(crate) title: &'static str = Word,
         /// How many.
         pub(crate) findings: usize = Count,
@@ -152,7 +152,7 @@ figures! {
     pub(crate) struct UnjudgedRule {
         /// Which rule.
         pub(crate) rule: &'static str = Word,
-        /// Problem that the rule finds.
+        /// Condition that the rule finds.
         pub(crate) title: &'static str = Word,
         /// Facts that the rule lacked.
         pub(crate) reason: String = Name,

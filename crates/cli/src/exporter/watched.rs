@@ -133,7 +133,7 @@ impl Watched {
         }
     }
 
-    /// Takes the resources that the host and this process have used, and the time that counting adds to a halt.
+    /// Stores the resources that the host and this process have used, and the time that counting adds to a halt.
     pub(crate) fn host(&mut self, sample: HostSample, added_ns_per_halt: Option<f64>) {
         self.package_uj = sample.package_uj.or(self.package_uj);
         self.host = Some(sample);

@@ -29,10 +29,10 @@ figures! {
         pub(crate) by: Vec<String> = Words,
         /// The setting that is best for all hosts together.
         pub(crate) one: FleetSetting = Record(FleetSetting::FIGURES),
-        /// Advice on it: `set`, `leave` (it gains less than 2 %), `uncertain` (the interval of its gain contains
+        /// Verdict on it: `set`, `leave` (it gains less than 2 %), `uncertain` (the interval of its gain contains
         /// zero), `few-units` (there are too few hosts and days for an interval).
         pub(crate) verdict: Verdict = Word,
-        /// Options of the hosts: `in-force`, `default`, `off` (`halt_poll_ns` 0 on each host), `one` (the one setting),
+        /// Plans for the hosts: `in-force`, `default`, `off` (`halt_poll_ns` 0 on each host), `one` (the one setting),
         /// `cohorts` (what each cohort `takes`), `ceilings` (the same, with ceilings of their own for VMs that gain at least
         /// 2 % by them; such as `KVM_CAP_HALT_POLL` makes of the cohort's setting),
         /// `bound` (the least that any policy can cost; only for goals that have names).
@@ -136,16 +136,16 @@ figures! {
         /// The setting that is best for it.
         #[serde(flatten)]
         pub(crate) setting: FleetSetting = Flat(FleetSetting::FIGURES),
-        /// Advice on it, as above.
+        /// Verdict on it, as above.
         pub(crate) verdict: Verdict = Word,
         /// Setting that the cohort takes in the plan `cohorts`: `own` (this setting), `one` (the one setting, where
         /// that is certain and this one is not, or where those of all cohorts together cost more), `in-force`.
         pub(crate) takes: Takes = Word,
         /// Cost of a halt now.
         pub(crate) now_per_halt_ns: f64 = MeanNanos "now",
-        /// Cost that it would have.
+        /// Cost of a halt under this setting.
         pub(crate) cost_per_halt_ns: f64 = MeanNanos "then",
-        /// Cost that it would have under the one setting for all.
+        /// Cost of a halt under the one setting for all.
         pub(crate) one_per_halt_ns: f64 = MeanNanos "one",
         /// The gain.
         pub(crate) gain: Interval = Record(INTERVAL),
@@ -168,7 +168,7 @@ figures! {
         pub(crate) halts: u64 = Count,
         /// Cost of a halt now.
         pub(crate) now_per_halt_ns: f64 = MeanNanos "now",
-        /// Cost that it would have under its cohort's setting.
+        /// Cost of a halt under its cohort's setting.
         pub(crate) cost_per_halt_ns: f64 = MeanNanos "then",
         /// How much more that is, as a share.
         pub(crate) loss: f64 = Share,
@@ -185,9 +185,9 @@ figures! {
         /// The setting that is best for its VMs of that cohort.
         #[serde(flatten)]
         pub(crate) setting: FleetSetting = Flat(FleetSetting::FIGURES),
-        /// Cost that a halt would have under its cohort's setting.
+        /// Cost of a halt under its cohort's setting.
         pub(crate) cohort_per_halt_ns: f64 = MeanNanos "cohort's",
-        /// Cost that it would have under its own.
+        /// Cost of a halt under its own setting.
         pub(crate) cost_per_halt_ns: f64 = MeanNanos "own",
         /// By how much less, as a share.
         pub(crate) gain: f64 = Share,

@@ -5,7 +5,7 @@ use haltwise_core::units::Nanos;
 
 use crate::number::counted;
 
-/// Input that was skipped, in the order of its names.
+/// Counts of skipped input, sorted by reason.
 pub(super) fn skipped(imported: &Imported) -> Vec<String> {
     let skipped = imported.skipped.iter();
     let mut skipped: Vec<_> = skipped.map(|(why, count)| (why.as_str(), count)).collect();

@@ -91,7 +91,7 @@ figures! {
         pub(crate) schema: u32 = Number,
         /// The directory.
         pub(crate) capture: String = Name,
-        /// The new capture; the same directory with `--yes`.
+        /// The new capture; the same directory with `--finish`.
         pub(crate) output: String = Name,
         /// The tables of the new capture.
         pub(crate) tables: Vec<KeptTable> = List(KeptTable::FIGURES),

@@ -23,7 +23,7 @@ pub(crate) struct LeftView {
     pub(crate) found: Option<String>,
     /// `theirs`, `rebooted`, `guest-booted`, `ended` or `no-answer`.
     pub(crate) why: &'static str,
-    /// Message where there is no answer.
+    /// Error message; only with `no-answer`.
     pub(crate) said: Option<String>,
 }
 

@@ -50,7 +50,7 @@ figures! {
         pub(crate) price: Option<String> = Name,
         /// The goal that the answer is for.
         pub(crate) goal: &'static str = Word,
-        /// Action on KVM's parameters for it, in a word; `null` where nothing can be recommended.
+        /// Verdict on a change of KVM's parameters for it, in a word; `null` where nothing can be recommended.
         pub(crate) verdict: Option<&'static str> = Word,
         /// The same in a sentence or two.
         pub(crate) advice: String = Word,
@@ -80,7 +80,7 @@ figures! {
         pub(crate) cpu_pressure: Option<f64> = Share,
     }
 
-    /// A process as everybody sees it: its CPU time over a second, in ticks of 10 ms or so.
+    /// A process as any user can read it: its CPU time over a second, in ticks of 10 ms or so.
     pub(crate) struct UnrecordedVm {
         /// Its VM's name.
         pub(crate) name: String = Name,

@@ -30,7 +30,7 @@ pub(crate) fn errors(root: &Root) -> Errors {
     }
 }
 
-/// Errors of proofs that could decide, of this host's settings: as a trial has it, B as replayed from A.
+/// Errors of predictions in conclusive proofs of this host's settings: of B as replayed from A, as in a trial.
 fn errors_of(entries: &[Entry], hostname: &str) -> Errors {
     let mut errors = Errors::default();
     let here = entries.iter().filter(|entry| {

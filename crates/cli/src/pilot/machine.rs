@@ -241,7 +241,7 @@ fn add(sum: &mut Counts, row: &HaltCounts) {
 }
 
 /// Ceiling that the pilot has set for a VM, by the journal. A VM that followed `halt_poll_ns` would follow it again
-/// without the pilot, with the earlier value that the journal has.
+/// without the pilot, with the value that `halt_poll_ns` had before haltwise set it.
 fn held_ceiling(baseline: &Baseline, vm: VmKey, now: Option<Knobs>) -> Option<Held<u32>> {
     let held = baseline
         .get(Target::Ceiling(vm))

@@ -45,7 +45,7 @@ const TURN: Duration = Duration::from_millis(250);
 /// CPU time that recording adds to a halt: the median of two hosts (`docs/cost.md`).
 const RECORDING_NS: f64 = 1_000.0;
 
-/// Options that override a configuration.
+/// Options that apply with and without a configuration.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Given {
     /// Only this VM, by a name, UUID, VMID or PID, or all whose name is like a pattern with * and

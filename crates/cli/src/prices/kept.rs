@@ -17,7 +17,7 @@ const FILE: &str = "price.json";
 /// An older price is measured again: firmware updates change it, and kernel, CPU and idle states do not show them.
 const RENEWED: Duration = Duration::from_hours(7 * 24);
 
-/// Price that is kept of this host, unless the host has changed since.
+/// Price that is kept for this host, unless the host has changed since.
 pub(crate) fn of_host(root: &Root) -> Option<Written> {
     let path = state::place(root, FILE)?;
     let kept: Written = serde_json::from_slice(&files::read(&path).ok()?).ok()?;

@@ -38,8 +38,8 @@ figures! {
     pub(crate) struct HaltOverrun {
         /// The wake source: `timer`, `ipi`, `device`, `other` or `unknown`.
         pub(crate) wake: &'static str = Name,
-        /// Threshold for halts that polled: to take all whose wake came up to this time after their window for such
-        /// that did not sleep, and all others for such that did, is wrong for the fewest.
+        /// Threshold for halts that polled: a halt whose wake came up to this time after its window is taken as not
+        /// slept, any other as slept; chosen so that the fewest halts are classified wrongly.
         pub(crate) polling_ns: u64 = Nanos,
         /// The same of halts with a window of 0.
         pub(crate) unpolled_ns: u64 = Nanos,

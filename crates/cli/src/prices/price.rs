@@ -34,7 +34,7 @@ figures! {
         /// Where that comes from: `given`, `calibrated`, or `joined` (an entry into HLT in the guest less its halt on the
         /// host, of two captures that were matched).
         pub(crate) exit_cpu_source: Option<Source> = Word,
-        /// Cost of an IPI between vCPUs of one guest to its sender: given, or calibrated in the guest, else that of an
+        /// Cost to its sender of an IPI between vCPUs of one guest: given, or calibrated in the guest, else that of an
         /// exit.
         pub(crate) ipi_cpu_ns: Option<u64> = Nanos,
         /// Where that comes from.

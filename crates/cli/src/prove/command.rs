@@ -17,7 +17,7 @@ use crate::exit::Failure;
 /// Placeholder in the arguments for the ceiling in nanoseconds.
 pub(crate) const PLACE: &str = "{halt_poll_ns}";
 
-/// Limit of the output that is kept, in bytes: of longer output, the end.
+/// Limit of the output that is read, in bytes; only the end of longer output is read.
 const MOST_OUTPUT: u64 = 4 << 20;
 
 /// How long the command may take to end after SIGTERM, in steps of [`STEP`].

@@ -53,7 +53,7 @@ pub(crate) struct Setup {
     /// With all that it carries, told or found.
     pub(crate) kernel: Version,
     pub(crate) arch_origin: Origin,
-    /// Changes found in the kernel; `None` where they were given, or nothing could be found.
+    /// Backports found in the kernel; `None` where they were given, or nothing could be found.
     pub(crate) carried: Option<Carried>,
     pub(crate) core: verify::Setup,
     /// In the order of [`Parameter::HOST`].
@@ -161,7 +161,7 @@ impl Setup {
     }
 }
 
-/// The capture's record of changes in the kernel, where valid: it was found under the recorded settings.
+/// Backports as the capture records them; valid only if kernel and parameters are the recorded ones.
 fn kept(info: &CaptureInfo, given: &GivenHost, setup: &Setup) -> Option<Carried> {
     let is_recorded = info.host.kernel_release.parse::<Version>() == Ok(setup.kernel)
         && prices::arch_of(info) == setup.core.arch
@@ -236,7 +236,7 @@ impl KernelSought {
         })
     }
 
-    /// Version found once the halts were read.
+    /// The kernel's version with the backports found, once the halts were read.
     pub(crate) fn finish(self, ends: &PassEnds) -> Version {
         let unread = ends.halts == 0 && ends.broken(Table::Halts).is_some();
         match self.tried.filter(|_| !unread) {

@@ -67,8 +67,8 @@ fn doubts(view: &TuneResult) -> Vec<Line> {
     said
 }
 
-/// Validated halts of which something is assumed. Sleeps are those of the best setting found, because the figures
-/// of the setting depend on them.
+/// Assumptions about the validated halts. Sleeps are those of the best setting found, because its figures depend
+/// on them.
 fn assumed(view: &TuneResult) -> Vec<Line> {
     let basis = &view.basis;
     let doubts = Doubts {

@@ -114,7 +114,7 @@ pub(crate) enum SettingRow {
     Clairvoyant,
 }
 
-/// Halts that are kept in memory at most: 1.5 GB. More are thinned by stretches of time.
+/// Halts that are kept in memory at most: 1 GB. More are thinned by stretches of time.
 pub(crate) const MOST_HALTS: u64 = 32_000_000;
 
 pub(crate) fn search(

@@ -42,7 +42,7 @@ figures! {
         pub(crate) halts: u64 = Count,
         /// Halts of which it is not.
         pub(crate) gap_unknown: u64 = Count,
-        /// Counts of the current setting. Each of the three lies between two ends, wherever in its bucket
+        /// Figures of the current setting, as counted. Each of the three lies between two ends, wherever in its bucket
         /// each gap lay.
         pub(crate) in_force: BoundedFigures = Record(BoundedFigures::FIGURES),
         /// Figures of the threshold.

@@ -52,14 +52,14 @@ figures! {
     pub(crate) struct TuneResult {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
-        /// Basis that it rests on.
+        /// Basis of the result.
         pub(crate) basis: TuneBasis = Record(TuneBasis::FIGURES),
         /// Goal that was asked for.
         pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES),
         /// VMs with a goal of their own: the settings of the host are chosen by the sum of what the halts of all
         /// VMs cost, each by its own goal. Empty for a capture of counts, in which such goals have no effect.
         pub(crate) vm_goals: Vec<VmGoal> = List(VmGoal::FIGURES),
-        /// Action to take, in a word.
+        /// Verdict on a change of the setting, in a word.
         pub(crate) verdict: &'static str = Word,
         /// Whether a setting is to be written.
         pub(crate) changes: bool = Flag,
@@ -75,7 +75,7 @@ figures! {
         pub(crate) recommended: Option<Values> = Object,
         /// Results of playing each halt; `null` for a capture of counts.
         pub(crate) played: Option<PlayedSettings> = Record(PlayedSettings::FIGURES),
-        /// Findings that histograms show; `null` for all other captures.
+        /// Results from histograms; `null` for all other captures.
         pub(crate) counted: Option<CountedSettings> = Record(CountedSettings::FIGURES),
         /// How to write by hand what differs from `in_force`.
         pub(crate) commands: Vec<String> = Words,
@@ -212,7 +212,7 @@ figures! {
     pub(crate) struct GoalAdvice {
         /// For what.
         pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES),
-        /// Action to take, in a word.
+        /// Verdict on a change of the setting, in a word.
         pub(crate) verdict: &'static str = Word,
         /// Whether a setting is to be written.
         pub(crate) changes: bool = Flag,
@@ -224,7 +224,7 @@ figures! {
         pub(crate) poll_cpu_percent: f64 = CpuPercent "polling",
         /// Mean wake-up latency under it.
         pub(crate) latency_mean_ns: f64 = MeanNanos "latency",
-        /// Change of the cost by it, as a share of the cost in force; `null` where nothing is to be taken or proved.
+        /// Change of the cost under it, as a share of the cost in force; `null` where nothing is to be taken or proved.
         pub(crate) cost_share: Option<Interval> = Record(INTERVAL),
     }
 
@@ -262,7 +262,7 @@ figures! {
         pub(crate) setting: Values = Object,
         /// VM by VM; last, without a name, those that follow `halt_poll_ns`.
         pub(crate) vms: Vec<VmCeiling> = List(VmCeiling::FIGURES),
-        /// Change of the cost by them against the one setting, as a share of it.
+        /// Change of the cost under them, as a share of the cost under the one setting.
         pub(crate) cost_share: Interval = Record(INTERVAL),
         /// They and the parameters that go with them, less what is in force.
         pub(crate) against_in_force: Comparison = Record(COMPARISON),
@@ -285,9 +285,9 @@ figures! {
         pub(crate) name: Option<String> = Name "VM",
         /// Its VMM's process.
         pub(crate) pid: Option<u32> = Number,
-        /// Goal: what it is to be good at.
+        /// Its goal.
         pub(crate) goal: String = Word "goal",
-        /// Value to it of a nanosecond of latency, in nanoseconds of CPU.
+        /// Worth of a nanosecond of wake-up latency to it, in nanoseconds of CPU.
         pub(crate) lambda: f64 = Real,
         /// The ceiling.
         pub(crate) ceiling_ns: u32 = Nanos "ceiling",

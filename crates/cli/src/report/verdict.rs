@@ -25,7 +25,7 @@ pub(crate) fn verdict(account: &AccountFigures, vetoed: bool) -> String {
     sentences.join(" ")
 }
 
-/// Concerns of a report of many VMs about one of them, in the same words for all VMs concerned.
+/// Remarks of a report of many VMs on one of them, in the same words for all VMs concerned.
 pub(crate) fn concerns(vm: &ReportedVm) -> Vec<String> {
     let account = &vm.account;
     let mut said = Vec::new();
@@ -217,7 +217,7 @@ fn not_polling(account: &AccountFigures, why: NotPolling, gaps_within: Option<f6
     }
 }
 
-/// Reach of a poll of 50 us, from the histogram of gaps.
+/// Share of the gaps that a poll of about 50 us could cover, from the histogram of gaps.
 fn short_gaps(account: &AccountFigures) -> Option<String> {
     const SHORT_NS: u64 = 1 << 16;
     let rows = &account.gap_histogram;

@@ -237,7 +237,7 @@ figures! {
         pub(crate) window: WindowFigures = Record(WindowFigures::FIGURES),
         /// Ceilings in force, lowest first.
         pub(crate) ceilings: Vec<CeilingFigures> = List(CeilingFigures::FIGURES),
-        /// Statement of the account about polling: see above.
+        /// Verdict of the account on polling: see above.
         pub(crate) worth: Worth = Object,
         /// Shares of halts that lack a field.
         pub(crate) unknown: UnknownFigures = Record(UnknownFigures::FIGURES),

@@ -11,12 +11,12 @@ pub(crate) struct Status {
     pub(crate) schema: u32,
     pub(crate) kernel: String,
     pub(crate) knobs: Vec<KnobView>,
-    /// Settings in force, by the apply that set them last, newest first.
+    /// Settings that haltwise made, by the apply that set them last, newest first.
     pub(crate) steps: Vec<StepView>,
     pub(crate) persisted: Vec<Persisted>,
     /// Remarks in words: settings without effect, likely slips, and changes by the next boot.
     pub(crate) remarks: Vec<String>,
-    /// Settings of haltwise that somebody else has changed since, in words.
+    /// Settings of haltwise that were modified externally since, in words.
     pub(crate) theirs: Vec<String>,
     pub(crate) vms: Vec<VmView>,
     pub(crate) vms_unwatched: Option<String>,

@@ -305,7 +305,7 @@ impl Step {
         self.of(key).next().is_some()
     }
 
-    /// The vCPUs of a subject that are known at its end. Those of a VM stand together, as in a roster.
+    /// The vCPUs of a subject that are known at its end. They are in order of VM.
     pub(crate) fn known(&self, key: Key) -> impl Iterator<Item = &Vcpu> {
         let all = self.around.vcpus.as_slice();
         let own = match key {

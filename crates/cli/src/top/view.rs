@@ -104,7 +104,7 @@ figures! {
     struct WatchedVm {
         /// Its number within this output.
         index: u32 = Number,
-        /// Name that its operator calls it by.
+        /// Name that its operator uses for it.
         name: String = Name,
         /// Its other names, as far as there are any: `domain` (what its VMM was given), `uuid`, `vmid` (Proxmox VE),
         /// `pod` and `pod_uid` (KubeVirt), `cgroup`; `null` where none is known.
@@ -118,8 +118,8 @@ figures! {
         /// Whether none of its vCPUs was in `KVM_RUN` when the interval ended: it is paused, not started, or stopped
         /// after an error; `null` where that is not known.
         paused: Option<bool> = Flag,
-        /// Pilot's last report on it, as in `vms` of [the pilot's state](pilot-json.md): its setting, since when, why,
-        /// and what that saved. `null` in a capture, where no pilot runs, and where its state cannot be read.
+        /// The pilot's last report on it, as in `vms` of [the pilot's state](pilot-json.md): its setting, since when,
+        /// why, and what that saved. `null` in a capture, where no pilot runs, and where its state cannot be read.
         pilot: Option<PilotVm> = Object,
         #[serde(flatten)]
         figures: IntervalFigures = Flat(IntervalFigures::FIGURES),

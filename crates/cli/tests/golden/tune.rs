@@ -137,7 +137,7 @@ fn a_text_keeps_to_its_width() {
     }
 }
 
-/// `--policy` finds the recommended setting cheaper than the setting in force, by the same amount.
+/// `--policy` gives the recommended setting and the setting in force the costs that `tune` gives them, within 1 %.
 #[test]
 fn a_recommendation_and_a_replay_of_it_agree() {
     let dir = tempfile::tempdir().unwrap();

@@ -58,7 +58,7 @@ fn every_transition_is_as_the_rule_has_it() {
     }
 }
 
-/// A recorder removes its probes in an order that leaves no halt without its call.
+/// A recorder detaches its programs and events in an order that leaves no halt without its call.
 #[test]
 fn a_recording_that_ends_before_its_vm_is_right_to_the_last_halt() {
     let Some(bench) = Bench::set_up() else { return };

@@ -16,7 +16,7 @@ use crate::stats::Fold;
 /// Clock ticks in which `/proc/PID/stat` counts: `USER_HZ` is 100 wherever KVM runs.
 pub const TICK_NS: u64 = 10_000_000;
 
-/// From when to when somebody was watched.
+/// Time in which a VM was watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interval {
     pub start_ns: u64,

@@ -67,7 +67,7 @@ impl Figure {
     }
 }
 
-/// The halts of somebody in one block, summed up. Booked as [`crate::account::Account`] books them.
+/// Sums over the halts of a VM or the host in one block. Booked as [`crate::account::Account`] books them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Halted {
     pub span_ns: u64,

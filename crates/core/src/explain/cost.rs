@@ -74,8 +74,7 @@ impl Cost {
     }
 }
 
-/// Upper bound on the gain of a remedy: the cost that the recording shows was spent; a remedy seldom
-/// saves all of it.
+/// Upper bound on the gain of a remedy: the cost of the cause in the recording, of which a remedy seldom saves all.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Gain {
     pub of: Of,

@@ -96,8 +96,8 @@ pub struct Remedy {
     pub text: String,
     /// Price of the remedy, and when the remedy does harm.
     pub terms: Terms,
-    /// Cost that the remedy takes, as far as the recording tells: CPU time that is then polled, or latency that
-    /// polls no longer spare.
+    /// Cost of the remedy itself, as far as the recording tells: CPU time that is then polled, or latency that polls
+    /// no longer spare.
     pub takes: Cost,
 }
 

@@ -71,8 +71,8 @@ enum Poller {
     Unknown,
 }
 
-/// Poller, by the thread's name and the VMM's command line, and how sure that is; `None` where the work of the
-/// thread is not for devices.
+/// Kind of poller that a thread is, by its name and the VMM's command line, and how sure that is; `None` where the
+/// thread's work is not for devices.
 fn poller(guest: &Guest<'_>, name: &str) -> Option<(Poller, Sure)> {
     let machine = guest.vm.machine.as_ref();
     let has_iothread = machine.is_some_and(|machine| machine.iothreads > 0);

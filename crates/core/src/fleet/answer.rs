@@ -18,7 +18,7 @@ const NAMED: usize = 1_000;
 /// A host whose own best setting costs less than its cohort's by this share is unlike it.
 const UNLIKE: f64 = 0.05;
 
-/// Possible settings of the hosts.
+/// Kind of a plan for the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlanKind {
@@ -59,7 +59,7 @@ pub struct OfCohort {
     pub knobs: Knobs,
     /// Recommended action for the setting.
     pub verdict: Verdict,
-    /// Setting that the cohort takes instead.
+    /// Setting that the cohort takes.
     pub takes: Takes,
     /// Cost of the setting in force, on the half that validates.
     pub in_force: Costed,

@@ -365,7 +365,7 @@ impl Fleet {
         all
     }
 
-    /// The sums of everybody.
+    /// Sums of all cohorts.
     pub fn total(&self) -> Cell {
         let mut total = Cell::new(self.places.count());
         let cells = self.units.values().flat_map(|of| of.cohorts.values());

@@ -156,7 +156,7 @@ impl VmSums {
         answers
     }
 
-    /// Gives the answer of each VM of the other hosts.
+    /// Gives the answers for the VMs of the hosts that [`Self::add`] did not find complete.
     pub fn finish(mut self) -> Vec<VmAnswer> {
         let hosts = std::mem::take(&mut self.hosts).into_iter();
         hosts

@@ -27,7 +27,8 @@ crate::names! {
         /// Growth is capped at the VM's own ceiling, no longer at the module parameter. Upstream 5.13; in
         /// Debian's 5.10.0-32.
         GrowthCap = "growth-cap",
-        /// Polling stops when the CPU has to reschedule. Upstream 5.13; in stable 5.10.223 (read there).
+        /// Polling stops when the CPU has to reschedule, which moves no window. Upstream 5.13; in stable 5.10.223 (read
+        /// there).
         NeedResched = "need-resched",
         /// A window that shrinks below `grow_start` goes to 0. Upstream 5.16; in stable 5.10.223 and in a
         /// stable 5.4 (read in both; that 5.4 lacks the stop for the scheduler). The fix was posted for

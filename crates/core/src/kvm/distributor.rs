@@ -1,6 +1,6 @@
 //! Builder of a kernel, by its release: a distributor's kernel is not upstream's of the same number.
 //!
-//! [`super::Rule::of`] has upstream's rule for it all the same. So whoever relies on the rule says that it is
+//! [`super::Rule::of`] has upstream's rule for it all the same. So output that relies on the rule says that it is
 //! assumed, and on how many halts it was verified.
 
 /// A builder of kernels.

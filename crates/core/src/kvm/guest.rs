@@ -46,7 +46,7 @@ pub struct Params {
 }
 
 impl Default for Params {
-    /// The parameters when nobody sets them, in every kernel that has the parameters.
+    /// The kernel's defaults, the same in every kernel that has these parameters.
     fn default() -> Self {
         Self {
             guest_halt_poll_ns: 200_000,

@@ -39,7 +39,7 @@ impl Knobs {
         }
     }
 
-    /// The parameters of an upstream kernel when nobody sets them.
+    /// The default parameters of an upstream kernel.
     ///
     /// Before 4.3 there is only `halt_poll_ns`; the other fields are then 0 and nothing reads them.
     /// A distribution may build other defaults in.

@@ -19,7 +19,7 @@
 //! | 6.1 | the ceiling is live, and clamps where a halt begins | [`CeilingRule::CapElseParam`], [`Clamp::AtEntry`] |
 //!
 //! Only the default of `shrink` changed after that, see [`super::knobs`].
-//! KVM's definition of a successful poll changed in 5.17 (a halt never scheduled out); no window depends on it.
+//! Since 5.17 KVM counts every halt that polled and never slept as a successful poll; no window depends on it.
 
 use super::arch::Arch;
 use super::ceiling::CeilingRule;
@@ -54,7 +54,7 @@ pub enum GrowStart {
 /// Limit that a window cannot pass while the window grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GrowthCap {
-    /// Nothing. 4.3 to 4.5, where a window may stay above its ceiling for good; and since 6.1, where
+    /// No limit. 4.3 to 4.5, where a window may stay above its ceiling for good; and since 6.1, where
     /// the next halt clamps it, see [`Clamp::AtEntry`].
     None,
     /// The module parameter. 4.6 to 5.12: commit 313f636d. From 5.8 on that is not the VM's ceiling,

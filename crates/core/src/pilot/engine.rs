@@ -46,7 +46,7 @@ const OF_VM: usize = CHUNKS * 256 + TRIED * EXCERPT;
 /// A look takes so many halts at most: with more, an interval does not get narrower than predictions are good.
 const OF_LOOK: usize = 16_384;
 
-/// Inputs of the pilot that are specified once.
+/// Inputs of the pilot, which keeps them: `limits` and `memory` change while it runs.
 #[derive(Debug)]
 pub struct Setup<E> {
     /// Source of facts.

@@ -47,8 +47,8 @@ impl Errors {
         percentile_of_sorted(&sorted, share)
     }
 
-    /// Margin that a predicted gain has to exceed: nine in ten predictions were off by at most this. Predictions
-    /// missing from enough are taken to be off by the prior: one bad prediction, of the first two, is not nine in ten.
+    /// Margin that a predicted gain has to exceed: nine in ten predictions were off by at most this. Those that are
+    /// missing from `ENOUGH` are taken to be off by the prior: one bad prediction of the first two is not nine in ten.
     pub fn margin(&self) -> f64 {
         let missing = ENOUGH.saturating_sub(self.count());
         let mut all = self.clone();

@@ -123,7 +123,7 @@ pub trait Evidence {
     /// How much of the budget of memory a stretch takes.
     fn size(chunk: &Self::Chunk) -> usize;
 
-    /// Result of these halts. `None` where there is none: the halts are too few, or the cost of a wake-up is not known.
+    /// Result of a look at these halts. `None` if the halts are too few, or the cost of a wake-up is not known.
     fn weigh(&mut self, vms: &[OfVm<'_, Self::Chunk>], question: &Question) -> Option<Answer>;
 
     /// Result of a period of a trial, and the result that the period would have had under `other`.

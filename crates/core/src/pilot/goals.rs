@@ -52,7 +52,7 @@ impl Goals {
     }
 }
 
-/// Limits of the pilot. The defaults are those of a host where nobody says more than the goal.
+/// Limits of the pilot. The defaults hold for a host whose configuration says no more than the goal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// It may change settings; if not, it says what it would do.

@@ -70,7 +70,7 @@ impl Regret {
         }
     }
 
-    /// Savings that there would have been, in nanoseconds.
+    /// Savings that were only possible, in nanoseconds.
     pub fn would_saved_ns(&self) -> Interval {
         Interval {
             value: self.would_ns,

@@ -409,7 +409,7 @@ mod test {
         Replayed::new(kernel, Some(switch_cpu), latencies, 1)
     }
 
-    /// Question for the best setting in place of the defaults.
+    /// Question for the best setting where the defaults are in force.
     pub(super) fn question(scope: Scope, weight_milli: u64) -> Question {
         let in_force = Knobs::defaults(Version::new(6, 12), Arch::X86);
         Question {

@@ -1,4 +1,4 @@
-//! Where the pilot stands, for whoever shows it.
+//! State of the pilot, for display.
 
 use std::collections::BTreeMap;
 use std::ops::Add as _;
@@ -57,7 +57,7 @@ pub struct OfVm {
     /// Change of the cost of a halt, as a share, as predicted.
     pub predicted: Option<Interval>,
     pub measured: Option<Interval>,
-    /// Savings, real or would-be (`is_saved`), in nanoseconds, since the target was first looked at.
+    /// Savings, made or only possible (`is_saved`), in nanoseconds, since the target was first looked at.
     pub saved_ns: Option<Interval>,
     /// Whether settings in force saved it. Where the pilot only observes and nothing of its own is in force, it would have
     /// been saved.
@@ -99,13 +99,13 @@ impl<E: Evidence> Pilot<E> {
         units.filter(move |unit| unit.members.contains(&vm))
     }
 
-    /// Whether the savings of a VM are real, and not only would have been. A setting that was set while the pilot
+    /// Whether the savings of a VM were made, and were not only possible. A setting that was set while the pilot
     /// might act stays in force where the pilot no longer may act.
     fn is_saved(&self, vm: VmKey) -> bool {
         self.setup.limits.may_act || self.units_of(vm).any(|unit| unit.set.is_some())
     }
 
-    /// Savings of a VM, real or would-be: of its own ceiling, and while the VM followed the host's parameters.
+    /// Savings of a VM, made or only possible: by its own ceiling, and while it followed the host's parameters.
     fn saved_ns(&self, vm: VmKey, member: &Member<E::Chunk>) -> Option<Interval> {
         let saved = if self.is_saved(vm) {
             Regret::saved_ns

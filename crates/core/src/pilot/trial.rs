@@ -17,7 +17,7 @@ use crate::tune::advice::LEAST_GAIN;
 /// the least; what is kept is looked at for as long as it is kept.
 const LOOKS: [usize; 2] = [FEWEST, 2 * FEWEST];
 
-/// The first part of a period, in which the window finds its length, does not count, as in `prove`.
+/// Divisor of a period: its first tenth, in which the window finds its length, does not count, as in `prove`.
 const WARM_UP_PART: u64 = 10;
 
 const ROUNDS: u32 = 12;

@@ -5,7 +5,7 @@
 //! the host sees the vCPU idle. A guest that waits by MWAIT is woken by a store (`mwait_idle`, `intel_idle`), so that no IPI
 //! is sent; a timer's interrupt is an exit. `exit_latency` is what the C-state takes to leave, by default 2 us, that of C1
 //! in `drivers/idle/intel_idle.c`; deeper states of a guest that sees them take longer.
-//! Wins where a vCPU has a CPU of its own. Loses where anybody else could use it.
+//! Wins where a vCPU has a CPU of its own. Loses where another task could use it.
 
 use super::Entry;
 use super::fixed::Fixed;

@@ -1,4 +1,4 @@
-//! Common part of the policies of cpuidle's general governors: the driver's two states, and a governor's knowledge.
+//! Common part of the policies of cpuidle's general governors: the driver's two states, and a governor's inputs.
 
 use super::spec::{Args, SpecError};
 use super::{Ask, Policy, Seen, Setting, Side};

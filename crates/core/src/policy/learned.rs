@@ -93,7 +93,7 @@ struct Learned {
     due: u32,
     /// Gaps from one judgement to the next.
     interval: u32,
-    /// Length to which `interval` grows: an eighth of a half-life.
+    /// Limit up to which `interval` doubles: an eighth of a half-life.
     full_interval: u32,
     /// Share of a weight that remains after a full interval, in 65,536ths.
     kept: u64,

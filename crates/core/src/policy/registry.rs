@@ -15,7 +15,7 @@ pub type Build = fn(&mut Args<'_>, &Setting) -> Result<Box<dyn Policy>, SpecErro
 pub struct Entry {
     /// The word before the colon.
     pub name: &'static str,
-    /// Text that may follow the name, as the help prints the text; empty if no text may follow.
+    /// Form of the arguments after the colon, as the help prints it; empty if there are none.
     pub form: &'static str,
     /// Its rule in half a line.
     pub summary: &'static str,

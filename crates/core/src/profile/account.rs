@@ -60,7 +60,7 @@ pub struct Site {
     /// The exit being handled.
     pub exit: ExitOf,
     pub hit: Hit,
-    /// Area that the hit was busy with.
+    /// Area of the code that was hit.
     pub area: Area,
     /// The stack; 0 where there is none.
     pub stack: u64,
@@ -123,7 +123,7 @@ pub fn sums<'a, K: Ord>(
     sums
 }
 
-/// Area that a stack was busy with, and the exit that the stack handles.
+/// Area of a sample, and the exit that its stack handles.
 fn sort(sample: &Sample, book: &Book) -> (Area, Option<&'static str>) {
     let kernel = book.frames(sample.stack);
     let symbols = kernel

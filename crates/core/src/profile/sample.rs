@@ -36,7 +36,7 @@ impl Event {
 }
 
 crate::names! {
-    /// Target of a sample, as reported by perf (`PERF_RECORD_MISC_CPUMODE_MASK`).
+    /// CPU mode in which a sample was taken, as reported by perf (`PERF_RECORD_MISC_CPUMODE_MASK`).
     pub enum Hit {
         Unknown = "unknown",
         /// The host's kernel.

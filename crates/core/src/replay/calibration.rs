@@ -1,5 +1,5 @@
-//! Costs of blocking on a host, as `haltwise calibrate` and `haltwise-lab calibrate` measure and write the costs
-//! ([`written`]), and the part of the costs that a replay takes.
+//! Costs of blocking on a host, as `haltwise calibrate` and `haltwise-lab calibrate` measure and write them
+//! ([`written`]), and the part of them that a replay takes.
 
 pub mod written;
 
@@ -52,7 +52,7 @@ pub const fn drifts_percent(is_contended: bool) -> [u64; 2] {
 /// (docs/tuning.md). At the most it is taken to be all of it.
 const KVM_PERCENT: u64 = 40;
 
-/// Measured costs of an exit and of the consequences of an exit, in nanoseconds of CPU; `None` if not measured.
+/// Measured costs of an exit and of an IPI, in nanoseconds of CPU; `None` if not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Prices {
     /// One exit that KVM handles by itself.

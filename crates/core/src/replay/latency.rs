@@ -270,7 +270,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) overruns: Overruns,
 }
 
-/// Number of sleeps of a length that stand for the other sleeps of that length.
+/// Fewest sleeps of a length that stand for all sleeps of that length.
 pub const ENOUGH: u64 = 16;
 
 impl<'a> Sources<'a> {

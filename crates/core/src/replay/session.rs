@@ -209,7 +209,7 @@ impl Survey {
         Table::new(&sources).map(Arc::new)
     }
 
-    /// Forgets a vCPU that nobody asks for again.
+    /// Forgets a vCPU that is not asked for again.
     pub(crate) fn forget(&mut self, seat: VcpuKey) {
         self.seats.remove(&seat);
     }

@@ -15,7 +15,7 @@ pub struct Sums {
     pub poll_ns: u64,
     pub latency_ns: u64,
     pub halt_ns: u64,
-    /// Part of the latency that VMs with a goal of their own had.
+    /// Part of `latency_ns`: the latency of VMs with a goal of their own.
     pub apart_ns: u64,
     /// Worth of `apart_ns` by the goals of these VMs, in nanoseconds of CPU.
     pub worth_ns: u64,

@@ -69,7 +69,7 @@ pub struct Caps {
     /// The host's parameters that go with the ceilings.
     pub knobs: Knobs,
     pub vms: Vec<Cap>,
-    /// Change of cost by the ceilings against the one setting, as a share of the one setting's cost.
+    /// Cost of the ceilings less that of the one setting, as a share of the latter.
     pub cost_share: Interval,
     /// They and their parameters against what is in force.
     pub against_in_force: Comparison,

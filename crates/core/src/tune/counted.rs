@@ -39,7 +39,7 @@ pub struct Counted {
     pub gap_unknown: u64,
     /// Halts that slept.
     pub blocks: u64,
-    /// How many of a thousand polls another task cut short; none where unknown.
+    /// Polls in a thousand that another task cut short; 0 where unknown.
     pub cut_milli: u64,
     /// Time polled, where known.
     pub poll_ns: Option<u64>,
@@ -201,8 +201,7 @@ impl Counted {
         }
     }
 
-    /// Cost of the setting in force, as counted: at the least, and at the most where it is
-    /// known how long halts polled.
+    /// Cost of the setting in force, as counted: at the least, and exactly where the time polled is known.
     pub fn in_force(&self, cost: &Cost) -> InForce {
         let low = cost.milli(0, self.blocks, self.latency_ns);
         let known = self

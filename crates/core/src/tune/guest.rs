@@ -5,7 +5,7 @@
 //! A poll that ends by a wake spares the exit on HLT and the IPI, so these count ([`Sums::exits`]); and nothing of
 //! the grid is played side by side, which is why a capture is thinned to fewer halts before.
 //!
-//! [`exits_as`] compares settings of the host for the same halts: under a setting of the host each halt exits.
+//! For comparison with settings of the host, [`exits_as`] adds their exits: under such a setting each halt exits.
 
 mod grid;
 #[cfg(test)]

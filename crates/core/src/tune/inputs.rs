@@ -69,7 +69,7 @@ impl Terms {
         }
     }
 
-    /// Parameters of the kernel when nobody sets them.
+    /// Default parameters of the kernel.
     pub fn default_knobs(&self) -> Knobs {
         Knobs::defaults(self.version, self.arch)
     }
@@ -113,7 +113,7 @@ impl RecordedPoll {
     /// Longer polls are none: it is 2 s.
     const LONGEST: u32 = u32::MAX >> 1;
 
-    /// Recorded poll of a halt; a poll that nobody recorded counts as none.
+    /// Recorded poll of a halt; a poll that was not recorded counts as none.
     pub fn of(halt: &Halt) -> Self {
         let poll_ns = u32::try_from(halt.poll_ns.unwrap_or(0)).unwrap_or(u32::MAX);
         Self(poll_ns.min(Self::LONGEST) | (u32::from(halt.waited) << 31))

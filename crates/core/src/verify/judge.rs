@@ -189,7 +189,7 @@ impl Thread {
         answers
     }
 
-    /// Action of the rule on a halt, without any findings.
+    /// Difference that holds only what the rule does with a halt; `found` is left empty.
     fn difference(&self, setup: &Setup, halt: &Halt, case: Case) -> Difference {
         let before_ns = self.windows.last().copied().unwrap_or(0);
         let (window, step) = case.step(setup, halt, before_ns, true);

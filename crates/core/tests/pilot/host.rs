@@ -92,7 +92,7 @@ pub(crate) struct Host {
     pub(crate) is_full: bool,
     /// CPU time that a look takes.
     pub(crate) look_ns: u64,
-    /// Refusal of a change, in place of making the change.
+    /// Refusal with which a change is answered; `None` if the change is made.
     pub(crate) refuses: fn(&Decision) -> Option<Refusal>,
     pub(crate) pilot: Pilot<Modelled>,
     /// Recording in progress, and the time at which the recording ends.
@@ -301,7 +301,7 @@ impl Host {
         }
     }
 
-    /// Recorded chunks, under so much noise, where the recording is over now.
+    /// Recorded chunks with this noise; `None` unless the recording ends now.
     pub(crate) fn recorded(
         &mut self,
         noise: impl FnOnce() -> f64,

@@ -72,7 +72,7 @@ fn a_trial_of_a_vm_that_has_ended_ends() {
     assert!(!host.is_any(ends, &restores), "nothing is to be restored");
 }
 
-/// It follows the parameter, which somebody else sets: that is no reason to leave the VM alone.
+/// It follows the parameter, which another program sets: that is no reason to leave the VM alone.
 #[test]
 fn a_trial_whose_vm_follows_another_value_ends_and_is_tried_again() {
     let mut host = Host::new();

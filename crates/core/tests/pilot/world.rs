@@ -26,7 +26,7 @@ pub(crate) struct SimVm {
     own_until: u64,
     left_alone: u32,
     pub(crate) came_ns: u64,
-    /// For so many steps of one life the host's parameter has not been restored for a VM that is to be left alone.
+    /// Steps of one life in a row in which this VM was to be left alone and the host's parameter was not restored.
     not_restored: u32,
     /// The ceiling that counts as found: while it follows the parameter, what that would be without the pilot.
     found_ns: u32,
@@ -58,7 +58,7 @@ pub(crate) struct World {
     bias: f64,
 }
 
-/// A world in which loads stay as they are, and nobody interferes.
+/// A world in which loads stay as they are, and no other program sets anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Calm {
     /// Nothing else either.
@@ -319,7 +319,7 @@ impl World {
         self.take(|pilot, _| pilot.limit(limits));
     }
 
-    /// The daemon is killed, and whoever undoes then what it did finds everything as it was.
+    /// The daemon is killed; an undo after that finds everything as it was.
     fn dies(&mut self) {
         self.is_dead = true;
         self.laws.dies();
@@ -383,8 +383,8 @@ impl World {
         }
     }
 
-    /// The pilot restores the first ceiling of a VM that the pilot is no longer to set, within a few steps of one life;
-    /// the host's parameter, where a VM that is to be left alone follows the parameter.
+    /// Within a few steps of one life, the pilot restores the first ceiling of a VM that it is no longer to set, or the
+    /// host's parameter where a VM that is to be left alone follows it.
     fn is_let_go(&mut self) {
         let machine = &self.host.machine;
         let is_param_theirs = machine.theirs.contains_key(&Scope::Host);

@@ -11,10 +11,10 @@ pub struct Counts {
     /// Those of them that took the place of a deadline which had not fired.
     pub replaced: u64,
     pub backwards: u64,
-    /// Seen writes that wrote "none".
+    /// Writes seen whose deadline is "none".
     pub disarmed: u64,
     pub due_when_seen: u64,
-    /// Seen writes of a deadline further ahead than [`FAR`].
+    /// Writes seen whose deadline is further ahead than [`FAR`].
     pub far: u64,
     /// Deadlines put off, because the one before had fired just then.
     pub held: u64,

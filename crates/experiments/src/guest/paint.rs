@@ -10,7 +10,7 @@ use haltwise_lab::memory::counter;
 
 pub const WRITES: u32 = 256;
 const WIDTH: u32 = 4;
-/// The first value of a round is its number times this factor: any odd factor moves every byte.
+/// The first value of a round is the round's number times this factor: any odd factor moves every byte.
 const MIX: u32 = 0x9e37_79b1;
 /// From one write's value to the next one's.
 const STEP: u32 = 0x0101_0103;

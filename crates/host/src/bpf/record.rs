@@ -280,7 +280,7 @@ mod test {
         assert_eq!(halt.ceiling_source, CeilingSource::Unknown);
     }
 
-    /// The guest disabled host polling while the vCPU had a window.
+    /// As when the guest disables host polling while the vCPU has a window.
     #[test]
     fn a_halt_that_kvm_counted_no_poll_of_is_none_though_it_had_a_window() {
         let flags = [halt_flag::HALT_WINDOW_KNOWN, halt_flag::HALT_POLL_KNOWN];

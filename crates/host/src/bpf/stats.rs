@@ -39,7 +39,7 @@ impl VcpuStats {
         Some(stats)
     }
 
-    /// Counts since `before`. All counts where a counter has shrunk: somebody has set it to zero
+    /// Counts since `before`. All counts where a counter has shrunk: it was reset to zero
     /// (`/sys/kernel/debug/kvm`), or the address serves another vCPU now.
     fn since(&self, before: &Self) -> Self {
         let mut grown = *self;

@@ -1,4 +1,4 @@
-//! Machine settings in QEMU's command line. libvirt writes options as JSON, people as `NAME=VALUE,…`.
+//! Machine settings in QEMU's command line. libvirt writes options as JSON, users as `NAME=VALUE,…`.
 
 use haltwise_core::vmm::Machine;
 

@@ -15,7 +15,7 @@ use crate::root::Root;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutsideVmm {
     pub pid: Pid,
-    /// Name of the VM in the command line and the cgroup; else the process's name and number.
+    /// Name of the VM, from its command line or cgroup; else the process's name and number.
     pub name: String,
     /// Its CPU time since it started.
     pub time: OutsideTime,

@@ -45,7 +45,7 @@ pub struct Proposal {
     pub taken_over: Vec<Foreign>,
 }
 
-/// Looks what a request comes to. Fails where a parameter is not there, is read-only for everybody, or was
+/// Looks what a request comes to. Fails where a parameter is not there, is read-only, or was
 /// modified externally and is not to be taken over.
 pub(super) fn propose(
     machine: &Machine,
@@ -124,9 +124,8 @@ impl Proposal {
         }
     }
 
-    /// Says so where what is there now is not what whoever asks has read, of a target that is to be set. With
-    /// `failed_before`, by whom an attempt before has failed, what that may have set will do as well: the wanted value, or
-    /// what the journal has of it.
+    /// Fails where a target that is to be set has another value than the caller has read. With `failed_before`, the name of
+    /// a writer whose attempt failed, the value wanted then, or the one in the journal, is accepted too.
     pub(super) fn rests_on(
         &self,
         expected: &[(Target, u32)],

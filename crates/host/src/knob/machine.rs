@@ -1,4 +1,4 @@
-//! Present state of the machine: parameters and boot files, read.
+//! The machine: parameters, boot files, ceilings of VMs and parameters in guests, read, changed and read back.
 
 use std::fs;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! Values that are set, as anybody who may read the baseline sees them. Changes nothing.
+//! The baseline, and what a crash or a boot made of it: for `status`, and as the state of `writer`. Changes nothing.
 
 use super::apply::{self, Proposal, Request};
 use super::baseline::{Baseline, CutOff, Held, settle};

@@ -18,7 +18,7 @@ pub(super) struct Ring {
     /// KVM's, which are not filtered.
     buffer: Buffer,
     filtered: Vec<Counter>,
-    /// Counts of earlier filtered events.
+    /// Sum of the counts of filtered events that were replaced.
     retired: u64,
     /// Filtered events that were read so far.
     sched: u64,

@@ -23,8 +23,8 @@ pub(super) fn to_open_mapped_files() -> CapabilitySet {
     or_before(CapabilitySet::CHECKPOINT_RESTORE)
 }
 
-/// Capabilities to read data of programs and events, and open those of a CPU that comes online (`CAP_SYS_ADMIN` before
-/// Linux 5.8).
+/// Capabilities to read the data of programs and events, and to open the events of a CPU that comes online
+/// (`CAP_SYS_ADMIN` before Linux 5.8).
 pub(super) fn to_trace() -> CapabilitySet {
     or_before(CapabilitySet::BPF) | or_before(CapabilitySet::PERFMON) | CapabilitySet::IPC_LOCK
 }

@@ -82,7 +82,7 @@ mod filter {
     /// Flag that `O_TMPFILE` has beside its own bit: opening a directory makes nothing.
     const HARMLESS: libc::c_int = libc::O_DIRECTORY;
 
-    /// System calls of a process that only reads and ends.
+    /// System calls allowed to a process that only reads and ends.
     const TIMER: [libc::c_long; 9] = [
         libc::SYS_read,
         libc::SYS_close,
@@ -97,8 +97,8 @@ mod filter {
 
     const ENABLE_STATS: libc::c_int = 32;
 
-    /// Calls that no recorder makes once it is attached: it neither changes the machine, nor becomes somebody else, nor
-    /// writes into other processes, nor speaks to a network.
+    /// Calls that no recorder makes once it is attached: it neither changes the machine nor its own user, nor writes into
+    /// other processes, nor opens network connections.
     const NEVER: [libc::c_long; 61] = [
         libc::SYS_ptrace,
         libc::SYS_process_vm_readv,

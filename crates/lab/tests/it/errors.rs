@@ -1,4 +1,4 @@
-//! Commands that cannot work say why and what to do, and by which exit code.
+//! Commands that cannot work say why and what to do, and end with the exit code for that.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output};

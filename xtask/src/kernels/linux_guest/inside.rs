@@ -61,8 +61,8 @@ struct Counted {
     stays: Stays,
 }
 
-/// Data recorded in the time between two reads of the counters, and in the time of these reads, too: the growth of the
-/// counters lies between the two.
+/// Stays recorded between two reads of the counters (`least`), and in the time of these reads, too (`most`): the
+/// growth of the counters lies between `least` and `most`.
 struct Recorded {
     least: Stays,
     most: Stays,

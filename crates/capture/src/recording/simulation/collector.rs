@@ -17,7 +17,7 @@ use haltwise_core::workload::SplitMix64;
 pub(super) const START_NS: u64 = 1_000_000_000;
 
 const FLUSH_NS: u64 = 500_000_000;
-/// Jump of a clock that nobody read for long.
+/// Jump of a clock that was not read for long.
 const JUMP_NS: u64 = 3 * 3600 * 1_000_000_000;
 
 #[derive(Debug)]

@@ -77,7 +77,7 @@ fn played(content: &Content) -> Option<(&TuneResult, &PlayedSettings, &WhatIf)> 
     Some((advice, played, content.whatif.as_ref()?))
 }
 
-/// The best setting found is recommended, unless its advantage is too small.
+/// Name of the best setting found: "recommended" only if the advice is to change the setting.
 pub(super) fn choice_name(content: &Content) -> &'static str {
     match &content.advice {
         Ok(advice) if advice.changes => "recommended",

@@ -25,7 +25,7 @@ pub(crate) struct Parameters {
     baseline: Baseline,
     /// The setting of a host that is in force; `None` where nothing of ours is.
     under: Option<Which>,
-    /// Values that nobody else may have changed: as we set them last, or as they were at the start.
+    /// Values that must still be in force: as last set here, or as they were at the start.
     expected: BTreeMap<Parameter, u32>,
     is_of_guest: bool,
     /// How long a CPU of a guest sleeps to leave its limit behind.

@@ -1,4 +1,4 @@
-//! Inputs of a replay about the other setting, by the way in which the setting is put in force.
+//! Inputs for the replay of the other setting, by the way in which that setting is put in force.
 
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::parameter::Values;

@@ -268,7 +268,7 @@ pub(crate) fn read(
         join,
         vm: named.map_or_else(String::new, |vm| vm.name.clone()),
         known: Known {
-            // The guest's polls are played.
+            // The guest's polls are played, to which overruns of the host's polls do not apply.
             overruns: Overruns::default(),
             ..prices::know(given, host.info().price.as_deref(), &of_vm.survey)?
         },

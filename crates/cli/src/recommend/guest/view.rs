@@ -51,7 +51,7 @@ figures! {
         /// Where to change something: `guest` (its parameters), `host` (no polling in the guest, and the setting
         /// `host` in its host), `cpu-pm` (the VM's definition: HLT and MWAIT without exits) or `nowhere`.
         pub(crate) place: Place = Word,
-        /// Action to take in the guest, in a word.
+        /// Verdict on a change of the guest's setting, in a word.
         pub(crate) verdict: &'static str = Word,
         /// Whether a setting is to be written in the guest.
         pub(crate) changes: bool = Flag,

@@ -66,7 +66,7 @@ fn halted_time(page: &mut Page, account: &AccountFigures) {
             '~' => "woken before schedule()".to_owned(),
             _ => "not recorded".to_owned(),
         };
-        // If time is mostly unknown, nobody knows whether it holds some of this; nor how a wait
+        // Where time is mostly unknown, it is not known whether it holds some of this; nor how a wait
         // falls into sleep and wake-up where no latency is known.
         let split = matches!(mark, '.' | 'w') && no_latency;
         let told = ns > 0 || (account.parts.unknown_ns <= whole / 2 && !split);

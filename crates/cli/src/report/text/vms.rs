@@ -107,7 +107,7 @@ fn short(name: &str) -> String {
     fit_middle(&harmless(name), NAME_WIDTH)
 }
 
-/// Concerns about VMs, stated once for all of them.
+/// Remarks on VMs, each stated once for all VMs that it concerns.
 fn notes(page: &mut Page, report: &Report) {
     let vms = || report.vms.iter();
     let concern = vms().flat_map(|vm| concerns(vm).into_iter().map(move |what| (what, vm)));

@@ -1,4 +1,4 @@
-//! Input from terminals, key by key; no other input panics, or waits for ever.
+//! Input from terminals, key by key; arbitrary input neither panics nor waits for ever.
 
 use proptest::prelude::*;
 

@@ -241,14 +241,14 @@ impl<E: Evidence> Pilot<E> {
         self.forget_trials(|vm| !changed.members.contains(vm));
     }
 
-    /// Results of trials of these VMs no longer count.
+    /// Forgets the results of trials of these VMs.
     fn forget_trials(&mut self, of: impl Fn(&VmKey) -> bool) {
         for (_, member) in self.members.iter_mut().filter(|(vm, _)| of(vm)) {
             member.tried = Default::default();
         }
     }
 
-    /// Facts recorded under another setting no longer describe the setting in force.
+    /// Forgets the facts of a target's VMs: they were recorded under another setting than the one in force.
     pub(super) fn forget(&mut self, unit: &Unit) {
         for vm in &unit.members {
             if let Some(member) = self.members.get_mut(vm) {

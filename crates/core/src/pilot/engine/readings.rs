@@ -77,9 +77,9 @@ impl<E: Evidence> Pilot<E> {
         ended
     }
 
-    /// Facts of the load before no longer count. A back-off ends with its load: for several VMs, with the load of
-    /// most of their halts. The back-off does not end where other tasks began to want the CPUs at the same time, or
-    /// ceased to: the load is the host's then.
+    /// Facts about the earlier load no longer count. A back-off ends with its load: for several VMs, with the load of
+    /// most of their halts. The back-off does not end where contention for the CPUs began or ceased at the same time:
+    /// the change of load is the host's then.
     fn is_unlike(&mut self, vm: VmKey, compared: Compared) {
         let [before, _, now] = self.pressures;
         let of_host = before.zip(now).is_some_and(|(a, b)| (a - b).abs() >= HABIT);
@@ -229,7 +229,7 @@ impl<E: Evidence> Pilot<E> {
         });
     }
 
-    /// Whether somebody else has set a target; it is theirs from now on.
+    /// Whether another program has set a target; it is left to that program from now on.
     fn is_theirs(&mut self, unit: &mut Unit) -> Option<Decision> {
         let scope = unit.scope;
         let mut vms = self.seen.vms.iter();
@@ -301,7 +301,7 @@ impl<E: Evidence> Pilot<E> {
     }
 
     pub(super) fn guard(&mut self) {
-        // Where one is not known, nobody knows what all take.
+        // Where one is not known, the sum of all is not known.
         let counts = self.members.values().map(|member| member.counts.as_ref());
         let polled: Option<f64> = counts.map(|counts| counts.map(Counts::polled_cpus)).sum();
         let Setup { rule, limits, .. } = &self.setup;

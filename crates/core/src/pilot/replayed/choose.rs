@@ -36,8 +36,8 @@ pub(super) fn choice(
     })
 }
 
-/// Promise where nothing recorded shows whether a timer comes the sooner the later a vCPU wakes: no more than if the
-/// timer did not. A timer set anew after each wake-up does not, and for a vCPU that has hardly slept nobody knows.
+/// Promised gain where nothing recorded shows whether a timer comes the sooner the later a vCPU wakes: no more than
+/// if it did not. A timer set anew after each wake-up does not; for a vCPU that has hardly slept it is not known.
 pub(super) fn promised(
     inputs: &Inputs,
     of: &FinalRound,

@@ -45,7 +45,7 @@ impl Ladder {
     }
 }
 
-/// Windows after each of the four kinds of halts. All halts no longer than the window leave the window as before.
+/// Windows after each of the four kinds of halts. Valid halts no longer than the window leave it unchanged.
 fn next(choice: &Choice, rule: Rule, window: u32) -> [u32; 4] {
     let (ceiling, own) = (u64::from(choice.ceiling_ns), u64::from(window));
     let after = |halt_ns, valid| {

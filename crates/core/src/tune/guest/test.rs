@@ -102,7 +102,7 @@ fn parameters_that_make_no_difference_are_the_same_setting() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// A search computes the same totals for a setting as for the policy of that name, to the unit.
+    /// A search gives the same totals for a setting as a replay of the policy of that name, to the unit.
     #[test]
     fn a_setting_is_played_as_its_policy_is(
         max in 0_u32..400_000, grow in 0_u32..5, grow_start in 0_u32..200_000, shrink in 0_u32..5,

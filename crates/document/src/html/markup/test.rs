@@ -1,4 +1,4 @@
-//! Texts that strangers may write, and the results.
+//! Rendering of untrusted text.
 
 use super::*;
 

@@ -31,7 +31,7 @@ fn a_bit_that_is_flipped_on_the_disk_is_seen() {
     };
     let stored = store(&trials.of(1), Some(7)).unwrap();
     let file = stored.file.as_file();
-    // Change a byte of the first block, and one of a block that was never written.
+    // Flip a bit of the first block, and one of a block that was never written.
     for offset in [0, u64::from(disk::BLOCK * (disk::BLOCKS - 1))] {
         let mut byte = [0];
         file.read_exact_at(&mut byte, offset).unwrap();

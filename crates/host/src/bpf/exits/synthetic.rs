@@ -26,7 +26,7 @@ use crate::exits::ExitOptions;
 pub struct Synthetic {
     /// Threads, each a vCPU of its own; all alive at once.
     pub vcpus: u32,
-    /// Number of vCPUs that the table of counts is told of before.
+    /// Number of vCPUs that the table of counts is sized for.
     pub expected_vcpus: u32,
     pub exits: u32,
     /// Their reasons, one after the other, from 0 up.

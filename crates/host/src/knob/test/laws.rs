@@ -119,8 +119,8 @@ fn happen(world: &mut World, others: &mut Others, at: usize, event: Event) {
             Ok(())
         }
         Event::SetFile(file, there) => {
-            // Nobody can tell that a file cut off in its making was there at a boot, once
-            // somebody else has removed the file before any command has looked.
+            // A command first: a file that was cut off in its making and removed externally before any
+            // command has looked cannot be known to have been there at a boot.
             drop(Writer::open(&world.root(), "haltwise undo").unwrap());
             let text = there.then(|| format!("# somebody else's, at {at}\n"));
             world.set_file(file, text.as_deref());
