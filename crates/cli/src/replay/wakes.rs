@@ -6,7 +6,7 @@ use super::view::{HaltGroup, OtherWakes, PlayedPolicy};
 
 /// Shares of the halts that differ by less are not shown.
 const LEAST_SHARE: f64 = 0.01;
-/// The same of latencies.
+/// Latencies that are longer by this share at most are not shown.
 const LEAST_LONGER: f64 = 0.1;
 
 const HARDLY_POLLED: &str = "This recording hardly polled. With polling, wake-ups may be shorter, \
@@ -30,7 +30,7 @@ pub(super) fn show(document: &mut Document, group: &HaltGroup) {
         let known = share(of_known(it));
         let apart = |other| Some((share(other)? - known?).abs() >= LEAST_SHARE);
         let is_late = |late: &OtherWakes| {
-            late.latency_ns as f64 >= (1.0 + LEAST_LONGER) * it.from_zero.latency_ns as f64
+            late.latency_ns as f64 > (1.0 + LEAST_LONGER) * it.from_zero.latency_ns as f64
         };
         let polls = [of_early(it), of_late(it)].into_iter().filter_map(apart);
         polls

@@ -49,9 +49,9 @@ pub struct Slot {
 
 impl Slot {
     pub(super) fn halt(&mut self, halt: &Halt) {
-        self.halts = self.halts.saturating_add(1);
-        self.waits = self.waits.saturating_add(u64::from(halt.waited));
-        self.poll_ns = self.poll_ns.saturating_add(halt.poll_ns.unwrap_or(0));
+        self.halts.fold(&1);
+        self.waits.fold(&u64::from(halt.waited));
+        self.poll_ns.fold(&halt.poll_ns.unwrap_or(0));
         if let Some(window) = halt.window_ns {
             self.window.record(window);
         }
@@ -63,8 +63,8 @@ impl Slot {
 
     pub(super) fn counts(&mut self, counts: &HaltCounts) {
         let polled_ns = [&counts.poll_success_ns, &counts.poll_fail_ns].map(LogHist::sum);
-        self.halts = self.halts.saturating_add(counts.halts);
-        self.waits = self.waits.saturating_add(counts.waited);
+        self.halts.fold(&counts.halts);
+        self.waits.fold(&counts.waited);
         self.poll_ns = total([self.poll_ns, polled_ns[0], polled_ns[1]]);
     }
 }
@@ -79,8 +79,8 @@ pub struct Levels {
 
 impl Levels {
     pub fn record(&mut self, value: u32) {
-        self.count = self.count.saturating_add(1);
-        self.sum = self.sum.saturating_add(u64::from(value));
+        self.count.fold(&1);
+        self.sum.fold(&u64::from(value));
         self.max = self.max.max(value);
     }
 
@@ -91,8 +91,8 @@ impl Levels {
 
 impl Fold for Levels {
     fn fold(&mut self, other: &Self) {
-        self.count = self.count.saturating_add(other.count);
-        self.sum = self.sum.saturating_add(other.sum);
+        self.count.fold(&other.count);
+        self.sum.fold(&other.sum);
         self.max = self.max.max(other.max);
     }
 }

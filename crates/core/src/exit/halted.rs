@@ -31,8 +31,8 @@ impl HaltExits {
         }
         let (vm, vcpu) = (row.vm, row.vcpu);
         let timed = self.0.entry(Place { vm, vcpu }).or_default();
-        timed.count = timed.count.saturating_add(row.handling_ns.count());
-        timed.time_ns = timed.time_ns.saturating_add(row.handling_ns.sum());
+        timed.count.fold(&row.handling_ns.count());
+        timed.time_ns.fold(&row.handling_ns.sum());
     }
 
     /// The halted time that they hold: never more than their own. Of vCPUs without recorded halts it is not known

@@ -25,8 +25,8 @@ impl Whole {
         Some(median_estimate(&values)?.median)
     }
 
-    /// By how much it is more in one block than in another.
-    pub(super) fn less(&self, one: usize, other: usize) -> Option<RankInterval> {
+    /// The figure in one block minus that in another.
+    pub(super) fn difference(&self, one: usize, other: usize) -> Option<RankInterval> {
         let pairs = self.0.iter().map(|blocks| blocks[one] - blocks[other]);
         RankInterval::of(&pairs.collect::<Vec<f64>>())
     }
@@ -89,8 +89,8 @@ impl Comparison {
             a: whole.median(0)?,
             b: whole.median(1)?,
             control: whole.median(2)?,
-            effect: whole.less(1, 0)?,
-            noise: whole.less(2, 0)?,
+            effect: whole.difference(1, 0)?,
+            noise: whole.difference(2, 0)?,
         })
     }
 

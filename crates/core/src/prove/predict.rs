@@ -36,15 +36,15 @@ impl Prediction {
     pub fn of(comparison: &Comparison, pairs: &[Pair]) -> Option<Self> {
         let figure = comparison.figure;
         let whole = Whole::of(figure, pairs);
-        let effect = whole.less(1, 0)?;
-        let measured_effect = whole.less(2, 0)?;
+        let effect = whole.difference(1, 0)?;
+        let measured_effect = whole.difference(2, 0)?;
         let slack = comparison.noise.reach();
         let bounds = effect.low - slack..=effect.high + slack;
         Some(Self {
             figure,
             predicted: whole.median(1)?,
             measured: whole.median(2)?,
-            error: whole.less(1, 2)?,
+            error: whole.difference(1, 2)?,
             effect,
             measured_effect,
             within: bounds.contains(&measured_effect.estimate),

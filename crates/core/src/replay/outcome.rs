@@ -6,6 +6,7 @@ use crate::account::sums::folds;
 use crate::event::{Halt, WakeSource};
 use crate::hist::LogHist;
 use crate::recording::Side;
+use crate::stats::Fold;
 
 /// On how many halts an assumption rests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
@@ -78,11 +79,6 @@ folds! {
     }
 }
 
-/// Sums end at the largest number: times may come from a file that somebody made up.
-pub(super) fn add(sum: &mut u64, ns: u64) {
-    *sum = sum.saturating_add(ns);
-}
-
 impl Outcome {
     /// The same halts as seen over `span_ns` as recorded, of which `recorded_halt_ns` were halted: the
     /// time in which the guest ran stays what it was.
@@ -98,7 +94,7 @@ impl Outcome {
         let poll_ns = halt.poll_ns.unwrap_or(0);
         self.poll_unknown += u64::from(halt.poll_ns.is_none());
         self.halts += 1;
-        // In a guest, only halts that entered HLT left HLT; a timer that ends a guest's poll is an exit, too.
+        // Of a guest's halts, only those that entered HLT exit to the host; a timer that ends its poll is an exit, too.
         let exits = halt.waited || side.is_host();
         self.hlt_exits += u64::from(exits);
         self.timer_exits += u64::from(!exits && halt.wake == WakeSource::Timer);
@@ -110,14 +106,14 @@ impl Outcome {
             self.polls += 1;
             self.successful_polls += u64::from(!halt.waited);
         }
-        add(&mut self.poll_ns, poll_ns);
-        add(&mut self.halt_ns, halt.halt_ns);
+        self.poll_ns.fold(&poll_ns);
+        self.halt_ns.fold(&halt.halt_ns);
         if halt.waited {
             self.blocks += 1;
-            add(&mut self.poll_fail_ns, poll_ns);
-            add(&mut self.sleep_ns, sample.gap_ns.saturating_sub(poll_ns));
+            self.poll_fail_ns.fold(&poll_ns);
+            self.sleep_ns.fold(&sample.gap_ns.saturating_sub(poll_ns));
         }
-        add(&mut self.latency_ns, sample.latency_ns);
+        self.latency_ns.fold(&sample.latency_ns);
         self.latency.record(sample.latency_ns);
     }
 

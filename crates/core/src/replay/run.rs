@@ -3,12 +3,13 @@
 use super::arrivals::Follow;
 use super::cost::Cost;
 use super::latency::{Origin, Table, class_end, class_of};
-use super::outcome::{Outcome, add};
+use super::outcome::Outcome;
 use super::overrun::Overrun;
 use super::sample::Sample;
 use super::wakes::Wakes;
 use crate::event::WakeSource;
 use crate::policy::{Ask, Policy, Seen, Side};
+use crate::stats::Fold;
 
 /// Inputs that do not change from halt to halt.
 #[derive(Debug, Clone, Copy)]
@@ -203,19 +204,20 @@ impl Run {
         outcome.ipis += u64::from(!in_guest && is_ipi);
         outcome.ipis_spared += u64::from(in_guest && is_ipi);
         outcome.contended_polls += u64::from(is_guests && sample.cut_ns() < played.poll_ns);
-        add(&mut outcome.poll_ns, played.poll_ns);
-        add(
-            &mut outcome.halt_ns,
-            gap_ns.saturating_add(played.latency_ns),
-        );
-        add(&mut outcome.latency_ns, played.latency_ns);
+        outcome.poll_ns.fold(&played.poll_ns);
+        outcome
+            .halt_ns
+            .fold(&gap_ns.saturating_add(played.latency_ns));
+        outcome.latency_ns.fold(&played.latency_ns);
         outcome.latency.record(played.latency_ns);
         if played.waited {
             outcome.blocks += 1;
-            add(&mut outcome.poll_fail_ns, played.poll_ns);
-            add(&mut outcome.sleep_ns, gap_ns.saturating_sub(played.poll_ns));
+            outcome.poll_fail_ns.fold(&played.poll_ns);
+            outcome
+                .sleep_ns
+                .fold(&gap_ns.saturating_sub(played.poll_ns));
         } else if !polls {
-            add(&mut outcome.sleep_ns, gap_ns);
+            outcome.sleep_ns.fold(&gap_ns);
         }
         let doubts = &mut outcome.doubts;
         doubts.poll_cut += u64::from(!is_guests && sample.cut_ns() != u64::MAX);

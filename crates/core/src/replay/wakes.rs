@@ -35,10 +35,9 @@ pub(super) fn hardly_slept(halts_not_shown: u64, halts: u64) -> bool {
 }
 
 /// How long the wake-ups of a replay take.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) enum Wakes {
     /// As the table says.
-    #[default]
     Known,
     /// As early as they may be: `percent` of that, and no later than a few sleeps may have been.
     Early {
@@ -49,7 +48,7 @@ pub(super) enum Wakes {
 }
 
 impl Wakes {
-    /// Where the recording shows all wake-ups, but not with polling.
+    /// With a `table` where sleeps were hardly recorded; where the recording hardly polled a fifth shorter.
     pub(super) fn early(table: Option<&Table>, hardly_polled: bool) -> Self {
         Self::Early {
             fastest_ns: table.map(|table| Arc::new(table.fastest_ns())),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::candidates::{self, Candidate};
 use super::doubt::{self, Doubt};
-use super::inputs::{Inputs, VcpuInput};
+use super::inputs::Inputs;
 use super::pareto;
 use super::pool::Pool;
 use super::search::{self, Aim, Found};
@@ -218,7 +218,6 @@ pub(super) fn play_from_both<S: Candidate>(
 /// Plays settings that gain for some aim with their ceilings a wake-up latency lower and higher, and with them a first
 /// window that is the ceiling.
 fn play_near(inputs: &Inputs, of: &mut FinalRound, aims: &[Aim], pool: &impl Pool) {
-    let seats: Vec<&VcpuInput> = inputs.seats.iter().collect();
     let in_force = of.in_force.judged();
     let gains = |of: &Finalist| {
         let judged = of.judged();
@@ -229,7 +228,8 @@ fn play_near(inputs: &Inputs, of: &mut FinalRound, aims: &[Aim], pool: &impl Poo
     let near = |of: &Finalist| {
         let ceiling_ns = of.knobs.halt_poll_ns;
         let class = class_of(u64::from(ceiling_ns));
-        let latency_ns = seats.iter().map(|seated| seated.table.median(class)).max();
+        let latencies_ns = inputs.seats.iter().map(|seated| seated.table.median(class));
+        let latency_ns = latencies_ns.max();
         let step_ns = latency_ns.unwrap_or(0).min(u64::from(ceiling_ns) / 2);
         let step_ns = u32::try_from(step_ns).unwrap_or(0);
         // A lower ceiling locks polling out from below, a higher one keeps it open from above.

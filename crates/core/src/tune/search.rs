@@ -56,7 +56,7 @@ const STEPS: [&[f64]; 2] = [&[0.75, 0.875, 1.125, 1.25], &[0.94, 1.06]];
 
 /// A search plays about so many halts at most, in stretches: settings that cost as little to a thousandth are many, and
 /// those that come into the final are played on all halts.
-const MOST_HALTS: u64 = 1 << 20;
+const MOST_HALTS: usize = 1 << 20;
 
 /// Around how many of the best, for each aim, a round looks.
 pub(super) const AROUND: usize = 4;
@@ -99,7 +99,8 @@ fn play<S: Candidate>(
     pool: &impl Pool,
 ) -> Vec<Found<S>> {
     let entries: Vec<Entry<S>> = wanted.into_iter().map(Entry::new).collect();
-    let part = Part::Fit((inputs.halts() / 2).div_ceil(MOST_HALTS).max(1));
+    let halts = inputs.seats.iter().map(|it| inputs.halves(it).0.len());
+    let part = Part::Fit(halts.sum::<usize>().div_ceil(MOST_HALTS).max(1));
     let sums = stage::play(inputs, &entries, part, what, pool);
     let found = |(entry, sums): (Entry<S>, Vec<Sums>)| Found {
         knobs: entry.knobs,

@@ -15,7 +15,8 @@ use crate::replay::arrivals::Follow;
 use crate::replay::grid::{Choice, Grid};
 use crate::replay::latency::Table;
 use crate::replay::run::{Frame, Run};
-use crate::replay::{Cost, Outcome, Sample};
+use crate::replay::{Cost, Outcome, Sample, VcpuKey};
+use crate::workload::SplitMix64;
 
 /// A setting, and from where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,10 +83,10 @@ impl Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// The half that fits: one of so many stretches of it, as if the others were like it.
-    Fit(u64),
+    Fit(usize),
     /// All, in parts: those that fit, then each judging block.
     Whole,
-    /// The same, with something that nobody recorded taken otherwise.
+    /// The same, with something that was not recorded taken otherwise.
     Doubted(Doubt),
 }
 
@@ -94,7 +95,7 @@ const MOST: usize = 1_024;
 /// Halts of a stretch: many more than a window takes to forget what was before.
 const STRETCH: usize = 1 << 12;
 
-/// As many pieces as there are for each hand at least, where [`Candidate::FEWEST`] allows, so that all end at about
+/// As many pieces as there are for each worker at least, where [`Candidate::FEWEST`] allows, so that all end at about
 /// one time.
 const PIECES: usize = 4;
 
@@ -124,10 +125,10 @@ pub fn play_each<S: Candidate>(
     pool: &impl Pool,
 ) -> Vec<Vec<Vec<Sums>>> {
     let groups = groups.iter().enumerate();
-    let mut lots: Vec<(usize, Lot<'_>)> = (groups.clone())
+    let mut lots: Vec<(usize, Vec<&VcpuInput>)> = (groups.clone())
         .flat_map(|(group, seats)| lots(seats).into_iter().map(move |lot| (group, lot)))
         .collect();
-    // The longest pieces first: nobody begins one when the others have nothing left to do.
+    // The longest pieces first, so that all workers end at about one time.
     lots.sort_by_key(|(_, lot)| std::cmp::Reverse(halts(lot)));
     let length = chunk(entries.len(), lots.len(), pool.workers(), S::FEWEST);
     let chunks: Vec<&[Entry<S>]> = entries.chunks(length).collect();
@@ -147,43 +148,63 @@ pub fn play_each<S: Candidate>(
 }
 
 /// How many of so many settings make a piece: like sizes, as large as leaves enough pieces.
-fn chunk(entries: usize, lots: usize, hands: usize, fewest: usize) -> usize {
+fn chunk(entries: usize, lots: usize, workers: usize, fewest: usize) -> usize {
     let most = (entries * lots)
-        .div_ceil(PIECES * hands)
+        .div_ceil(PIECES * workers)
         .clamp(fewest, MOST);
     let chunks = entries.div_ceil(most).max(1);
     entries.div_ceil(chunks).max(1)
 }
 
-/// Some vCPUs, each with its number in its group.
-type Lot<'a> = Vec<(usize, &'a VcpuInput)>;
-
 /// vCPUs in groups with about as many halts each.
-fn lots<'a>(seats: &[&'a VcpuInput]) -> Vec<Lot<'a>> {
-    let mut by_size: Lot<'_> = seats.iter().copied().enumerate().collect();
-    by_size.sort_by_key(|(_, seated)| std::cmp::Reverse(seated.samples.len()));
-    let mut lots: Vec<(usize, Lot<'_>)> = vec![(0, Vec::new()); LOTS.min(seats.len())];
+fn lots<'a>(seats: &[&'a VcpuInput]) -> Vec<Vec<&'a VcpuInput>> {
+    let mut by_size = seats.to_vec();
+    by_size.sort_by_key(|seated| std::cmp::Reverse(seated.samples.len()));
+    let mut lots: Vec<(usize, Vec<&VcpuInput>)> = vec![(0, Vec::new()); LOTS.min(seats.len())];
     for seated in by_size {
         if let Some(lightest) = lots.iter_mut().min_by_key(|(halts, _)| *halts) {
-            lightest.0 += seated.1.samples.len();
+            lightest.0 += seated.samples.len();
             lightest.1.push(seated);
         }
     }
     lots.into_iter().map(|(_, lot)| lot).collect()
 }
 
-fn halts(lot: &Lot<'_>) -> usize {
-    lot.iter().map(|(_, seated)| seated.samples.len()).sum()
+fn halts(lot: &[&VcpuInput]) -> usize {
+    lot.iter().map(|seated| seated.samples.len()).sum()
+}
+
+/// The stretches of a vCPU's half that fits that are played, one of so `many`. The first one is drawn for each vCPU, so
+/// that those of many short vCPUs are of all kinds of them.
+fn stretches<'a>(
+    inputs: &Inputs,
+    seated: &'a VcpuInput,
+    many: usize,
+) -> impl Iterator<Item = &'a [Sample]> {
+    let (fit, _) = inputs.halves(seated);
+    let VcpuKey { vm, vcpu, tid } = seated.seat;
+    let of = |id: Option<u32>| u64::from(id.unwrap_or(0));
+    let vcpu = of(vcpu.map(|it| it.0)) ^ of(tid.map(|it| it.0));
+    let mut draw = SplitMix64(of(vm.map(|it| it.0)) << 32 ^ vcpu);
+    let first = usize::try_from(draw.below(many as u64)).unwrap_or(0);
+    fit.chunks(STRETCH).skip(first).step_by(many)
 }
 
 fn play_piece<S: Candidate>(
     inputs: &Inputs,
-    lot: &Lot<'_>,
+    lot: &[&VcpuInput],
     entries: &[Entry<S>],
     part: Part,
 ) -> Vec<Vec<Sums>> {
     let mut sums: Vec<Vec<Sums>> = vec![Vec::new(); entries.len()];
-    for &(number, seated) in lot {
+    for seated in lot {
+        let chosen: Option<(usize, Vec<&[Sample]>)> = match part {
+            Part::Fit(many) => Some((many, stretches(inputs, seated, many).collect())),
+            Part::Whole | Part::Doubted(_) => None,
+        };
+        if matches!(&chosen, Some((_, stretches)) if stretches.is_empty()) {
+            continue;
+        }
         let doubt = match part {
             Part::Fit(_) | Part::Whole => None,
             Part::Doubted(doubt) => Some(doubt),
@@ -194,9 +215,9 @@ fn play_piece<S: Candidate>(
             follow: doubt.map_or(seated.follow, |doubt| doubt.follow(seated)),
         };
         let mut player = S::player(&inputs.terms, seated, entries);
-        let costs = match part {
-            Part::Fit(many) => player.stretches(inputs, seated, number, many),
-            Part::Whole | Part::Doubted(_) => player.parts(seated, &inputs.ends(seated), &taken),
+        let costs = match chosen {
+            Some((many, stretches)) => player.stretches(seated, &stretches, many),
+            None => player.parts(seated, &inputs.ends(seated), &taken),
         };
         for (sums, parts) in sums.iter_mut().zip(costs) {
             Sums::add_parts(sums, &parts);
@@ -271,25 +292,20 @@ impl Player {
         parts
     }
 
-    /// Plays one of so `many` stretches of the half that fits, as if the others were like it. Which one is another for each
-    /// vCPU of a group, whose `number` this is.
+    /// Plays some stretches, each of which stands for so `many`.
     fn stretches(
         &mut self,
-        inputs: &Inputs,
         seated: &VcpuInput,
-        number: usize,
-        many: u64,
+        stretches: &[&[Sample]],
+        many: usize,
     ) -> Vec<Vec<Sums>> {
-        let (fit, _) = inputs.halves(seated);
         let taken = Taken::recorded(seated);
-        for (stretch, samples) in (number as u64..).zip(fit.chunks(STRETCH)) {
-            if stretch.is_multiple_of(many) {
-                self.go(samples, &taken);
-            }
+        for samples in stretches {
+            self.go(samples, &taken);
         }
         let of_fit = |sums: Sums| {
             let of_fit = sums.weighed(seated.weight_milli);
-            vec![of_fit.times(seated.stands_for_milli.saturating_mul(many))]
+            vec![of_fit.times(seated.stands_for_milli.saturating_mul(many as u64))]
         };
         self.tallies().into_iter().map(of_fit).collect()
     }

@@ -217,10 +217,15 @@ fn what_was_edited_differs_by_whichever_fact() {
 
 #[test]
 fn a_difference_says_what_was_expected_and_found() {
-    let mut rows = halts(&mut Kernel::new(KNOBS), &[50_000, 50_000]);
+    let mut kernel = Kernel::new(KNOBS);
+    let mut rows = halts(&mut kernel, &[50_000, 50_000]);
     rows[1].0.window_next_ns = Some(30_000);
     rows[1].1.as_mut().unwrap().new_ns = 30_000;
-    let (verdicts, _) = verdicts(setup(Sight::Vcpu), &rows);
+    // The next halt starts from what was found.
+    kernel.window = 30_000;
+    rows.push(kernel.halt(50_000));
+    let (verdicts, tally) = verdicts(setup(Sight::Vcpu), &rows);
+    assert_eq!((tally.checked.checked, tally.differences()), (3, 1));
     let Verdict::Differs(difference) = &verdicts[1] else {
         panic!("{verdicts:?}");
     };

@@ -107,7 +107,7 @@ impl Machine {
         match scope {
             Scope::Vm(vm) => {
                 let before = self.ceilings.insert(vm, Ceiling::Own(ns)).unwrap();
-                assert!(before.is_settable(), "nobody can set it: {vm:?}");
+                assert!(before.is_settable(), "it cannot be set: {vm:?}");
             }
             Scope::Host => self.param_ns = ns,
         }

@@ -43,7 +43,7 @@ pub(crate) fn polled(vms: &[VmSeen]) -> Option<f64> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keeps {
     Nothing,
-    /// Somebody else wants the CPUs, or it polls what it may.
+    /// Other tasks want the CPUs, or it polls what it may.
     Guard,
     Unknown,
 }
@@ -110,7 +110,7 @@ impl Laws {
         (self.host, self.is_shared) = (host.clone(), is_shared);
     }
 
-    /// No guard is broken, and what is somebody else's is left alone.
+    /// No guard is broken, and settings of other programs are left alone.
     pub(crate) fn decided(&mut self, decision: &Decision, machine: &Machine, now: u64) {
         *self.counts.entry(decision.kind).or_default() += 1;
         if let (Kind::Try, Some(change)) = (decision.kind, decision.change) {
@@ -119,7 +119,7 @@ impl Laws {
         let holds = |holds: bool, law: &str| assert!(holds, "broken: {law}: {decision:?}");
         if decision.kind == Kind::HandsOff {
             let is_theirs = machine.theirs.contains_key(&decision.scope);
-            holds(is_theirs, "somebody else has set it");
+            holds(is_theirs, "another program has set it");
             self.left.insert(decision.scope, now);
             return;
         }
@@ -150,7 +150,7 @@ impl Laws {
         holds(to_ns <= self.limits.max_ceiling_ns, "within the limit");
         holds(!self.host.sched_ext, "not under sched_ext");
         let keeps = self.keeps();
-        // A trial under way goes on while nobody knows.
+        // A trial under way goes on while the value is not known.
         let goes_on = keeps == Keeps::Unknown && decision.kind == Kind::On;
         let may_poll_more = keeps == Keeps::Nothing || goes_on;
         holds(may_poll_more || to_ns <= from_ns, "no more polling");
@@ -184,7 +184,7 @@ impl Laws {
     }
 
     /// A setting that polls more than the setting found is restored within two readings in which a guard forbids more
-    /// polling, and so is a ceiling above the limit. `now` is in force, where `now` is not somebody else's.
+    /// polling, and so is a ceiling above the limit. `now` is the ceiling in force; `None` if another process set it.
     pub(crate) fn stays(&mut self, scope: Scope, now: Option<u32>, found: u32) {
         let limits = &self.limits;
         let is_never = scope == Scope::Host && limits.parameters == Parameters::Never;

@@ -1,4 +1,4 @@
-//! A setting made by somebody else is left alone, until the pilot is to take the setting over.
+//! A setting made by another process is left alone, until the pilot is to take it over.
 
 use haltwise_core::ids::VmKey;
 use haltwise_core::pilot::decision::Kind;
@@ -18,7 +18,7 @@ fn host() -> (Host, VmKey) {
 }
 
 #[test]
-fn what_somebody_else_has_set_is_taken_over_only_where_that_is_asked_for() {
+fn a_setting_of_another_program_is_taken_over_only_where_that_is_asked_for() {
     let (mut host, vm) = host();
     // Also after a restart; a run that ends before its first reading forgets nothing.
     let memory = host.pilot.memory();

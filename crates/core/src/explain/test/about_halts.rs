@@ -163,11 +163,11 @@ fn a_guest_for_which_nobody_polls() {
         let bench = calm(LOAD.gap_ns(gap_ns)).vcpu(|vcpu| vcpu.guest_veto = Some(true));
         bench.finding("guest-veto").unwrap().found
     };
-    let nobody = vetoed(20_000);
-    assert_eq!(nobody.sure, Sure::Likely);
-    assert!(nobody.cause.contains("Neither host nor guest polls"));
-    assert!(nobody.cost.unwrap().latency_ns_per_s > 25e6);
-    let text = &nobody.remedies[0].text;
+    let found = vetoed(20_000);
+    assert_eq!(found.sure, Sure::Likely);
+    assert!(found.cause.contains("Neither host nor guest polls"));
+    assert!(found.cost.unwrap().latency_ns_per_s > 25e6);
+    let text = &found.remedies[0].text;
     assert!(text.contains("built in"), "{text}");
     let polls = vetoed(400_000);
     assert!(polls.cost.is_none() && polls.remedies[0].text.starts_with("Nothing"));

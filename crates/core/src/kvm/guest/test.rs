@@ -72,3 +72,11 @@ fn what_an_idle_cpu_does() {
         assert_eq!(found, expected, "{limit_ns} {last:?} {latency_req_ns}");
     }
 }
+
+#[test]
+fn polling_moves_nothing() {
+    for timed_out in [false, true] {
+        let found = on("6.12").reflect(&DEFAULT, 7, Last::Poll { timed_out });
+        assert_eq!((found.limit_ns, found.call), (7, None));
+    }
+}

@@ -33,6 +33,20 @@ prop_compose! {
 }
 
 proptest! {
+    /// With factor 1, divisor 1 and the start at the ceiling, KVM's rule is a fixed threshold from the
+    /// first halt on that is shorter, and nothing before.
+    #[test]
+    fn kvm_can_be_set_to_any_fixed_threshold(
+        gaps in proptest::collection::vec(ns(), 0..200), threshold_ns in 2..2_000_000_u64,
+    ) {
+        let text = format!("kvm:max={threshold_ns}ns,grow=1,grow_start={threshold_ns}ns,shrink=1");
+        let windows = walk(build(&text, &setting(30_000)).as_mut(), &gaps);
+        let shorter = |gap: &u64| 0 < *gap && *gap < threshold_ns;
+        let armed = gaps.iter().position(shorter).map_or(windows.len(), |halt| halt + 1);
+        prop_assert!(windows[..armed].iter().all(|window| *window == 0), "{:?}", windows);
+        prop_assert!(windows[armed..].iter().all(|window| *window == threshold_ns), "{:?}", windows);
+    }
+
     /// Whatever a policy is asked and told, true or not, it answers, and the same each time.
     #[test]
     fn nothing_upsets_a_policy(

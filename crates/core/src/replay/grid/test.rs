@@ -358,3 +358,25 @@ fn sums_beyond_32_bits_are_kept() {
     assert_eq!(grid, scalar);
     assert!(grid.iter().any(|tally| tally.poll_ns > 1 << 33));
 }
+
+/// Settings that differ only where no window comes have one ladder, and share a lane.
+#[test]
+fn settings_that_do_the_same_have_one_ladder() {
+    let ladder = |version: (u16, u16), grow, shrink| {
+        let knobs = Knobs::of([50_000, grow, 10_000, shrink]);
+        let choice = Choice {
+            knobs,
+            ceiling_ns: 50_000,
+            start: Start::Zero,
+        };
+        let rule = Rule::of(Version::new(version.0.into(), version.1.into()), Arch::X86);
+        ladder::Ladder::of(&choice, rule, 0).unwrap()
+    };
+    let now = (6, 12);
+    assert_eq!(ladder(now, 1, 2), ladder(now, 1, 0));
+    // An eighth of any window is below the first.
+    assert_eq!(ladder(now, 4, 0), ladder(now, 4, 8));
+    assert_ne!(ladder(now, 4, 0), ladder(now, 4, 2));
+    // Halved windows stay before 5.16.
+    assert_ne!(ladder((5, 10), 1, 2), ladder((5, 10), 1, 0));
+}

@@ -136,7 +136,11 @@ fn what_the_recording_tells_needs_no_proof() {
 #[test]
 fn a_limit_is_obeyed_and_density_asks_no_latency() {
     let halts = polled(40_000, 4_000);
-    assert_eq!(advised(&halts, limited(2.0)).verdict, Verdict::ObeyLimit);
+    let limited = advised(&halts, limited(2.0));
+    assert_eq!(limited.verdict, Verdict::ObeyLimit);
+    let polls = limited.choice.unwrap().judged();
+    let wall = inputs(calibrated(), &halts).judged_wall;
+    assert!(wall.poll_cpu_percent(&polls) <= 2.0);
     assert_eq!(advised(&halts, density()).verdict, Verdict::Change);
 }
 
