@@ -221,7 +221,7 @@ pub struct Slow {
     packages: Vec<Package>,
     used_uj: u64,
     cycles: Result<Cycles, CollectError>,
-    counted: Option<Counted>,
+    counted: Option<Counted>, // at the first look
 }
 
 /// Between two looks at them: a counter of energy begins again within the hour.

@@ -68,7 +68,7 @@ impl SampleFilter {
     pub(crate) fn add(&self, pid: u32) -> Result<(), CollectError> {
         let map = &self.skel.maps.sampled;
         map.update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
-            .map_err(explain("note whom to sample"))
+            .map_err(explain("note the processes to sample"))
     }
 
     pub(crate) fn remove(&self, pid: u32) {

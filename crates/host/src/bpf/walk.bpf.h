@@ -222,6 +222,7 @@ struct ran_vcpu {
 	__u64 vcpu;
 	__u64 kvm;
 	__u64 pid; /* its struct pid: equal for as long as the vCPU is this thread's */
+	__u64 tgid;
 };
 
 /* By thread. The recorder makes it larger where it is used. Allocated beforehand: before 6.1 a tracepoint's
@@ -232,6 +233,15 @@ struct {
 	__type(key, __u32);
 	__type(value, struct ran_vcpu);
 } ran SEC(".maps");
+
+/* Whether a process that ends still has this vCPU: it gives up its memory before its files, and its threads have not
+ * left their last statistics yet. */
+static __always_inline bool is_ending(struct task_struct *task, struct kvm_vcpu *vcpu, __u32 tid)
+{
+	struct ran_vcpu *known = bpf_map_lookup_elem(&ran, &tid);
+
+	return !task->mm && known && known->vcpu == (__u64)vcpu && known->tgid == task->tgid;
+}
 
 /* The recorder sets how large it is. */
 struct {
@@ -317,25 +327,27 @@ int walk_vcpus(struct bpf_iter__task_file *ctx)
 	struct pid *pid = BPF_CORE_READ(vcpu, pid);
 	struct vcpu_record record = {};
 
-	/* Others may hold the file, as a child after fork() does. KVM refuses to run a vCPU in another address space
-	 * than the one that its VM was created in (kvm_vcpu_ioctl). A child of vfork() has the same one for a moment; a
-	 * process that ends has none, and its VMs are not found any more. */
-	if (!kvm || BPF_CORE_READ(kvm, mm) != task->mm || task->vfork_done || !is_wanted(task->tgid))
+	if (!kvm || task->vfork_done || !is_wanted(task->tgid))
+		return 0;
+	if (pid)
+		record.tid = BPF_CORE_READ(pid, numbers[0].nr);
+	/* Others may hold the file, as a child after fork() does, and one after vfork() in the same address space. KVM
+	 * refuses to run a vCPU in another one than that in which its VM was created (kvm_vcpu_ioctl). */
+	if (BPF_CORE_READ(kvm, mm) != task->mm && !is_ending(task, vcpu, record.tid))
 		return 0;
 	describe_vcpu(&record, vcpu, kvm);
 	record.tgid = task->tgid;
-	if (pid)
-		record.tid = BPF_CORE_READ(pid, numbers[0].nr);
-	if (record.tid && stats_mode) {
+	if (record.tid && stats_mode && task->mm) {
 		struct ran_vcpu own = {
 			.vcpu = (__u64)vcpu,
 			.kvm = (__u64)kvm,
 			.pid = (__u64)pid,
+			.tgid = task->tgid,
 		};
 
 		if (bpf_map_update_elem(&ran, &record.tid, &own, BPF_ANY))
 			count_lost(LOST_THREADS_FULL);
-	} else if (record.tid) {
+	} else if (record.tid && !stats_mode) {
 		learn_thread(vcpu, &record);
 	}
 	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));

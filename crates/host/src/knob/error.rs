@@ -23,7 +23,7 @@ pub enum KnobError {
     )]
     Absent(Parameter),
     #[error(
-        "set {parameter}: {} is read-only on this host, for everybody (writable since Linux {since})",
+        "set {parameter}: {} is read-only on this host, for root too (writable since Linux {since})",
         path.display(), since = parameter.since()
     )]
     ReadOnly { parameter: Parameter, path: PathBuf },
@@ -62,7 +62,7 @@ pub enum KnobError {
     },
     #[error("persist: there is neither /etc/modprobe.d nor /etc/tmpfiles.d on this host")]
     NoPlace,
-    #[error("persist: {} is there already, and is not ours", path.display())]
+    #[error("persist: {} is there already, and the baseline does not list it", path.display())]
     Occupied { path: PathBuf },
     #[error("read {}: {why}", path.display())]
     NotText { path: PathBuf, why: &'static str },

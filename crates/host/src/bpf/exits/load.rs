@@ -34,7 +34,7 @@ pub(super) fn load(
     for vm in vms {
         let wanted = &skel.maps.wanted;
         let noted = wanted.update(&vm.0.to_ne_bytes(), &[1], MapFlags::ANY);
-        noted.map_err(explain("note whose exits are wanted"))?;
+        noted.map_err(explain("note the VMs whose exits are counted"))?;
     }
     Ok(Opaque(skel))
 }
