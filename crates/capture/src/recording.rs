@@ -499,25 +499,20 @@ fn make(
     tables: &[Table],
     directory: &Directory,
 ) -> Result<(), CaptureWriteError> {
-    let missing = tables.iter().copied();
-    let missing: Vec<Table> = missing
-        .filter(|table| !streams.contains_key(table))
-        .collect();
-    let stream = |&table: &Table| Ok((table, of_table!(table, create(directory))?));
-    match missing
-        .iter()
-        .map(stream)
-        .collect::<Result<Vec<_>, CaptureWriteError>>()
-    {
-        Ok(made) => streams.extend(made),
-        Err(error) => {
-            for table in missing {
-                // Best effort: the first error is the one that matters.
-                drop(directory.remove(&table.stream_file()));
+    let mut made = BTreeMap::new();
+    for &table in tables.iter().filter(|it| !streams.contains_key(it)) {
+        match of_table!(table, create(directory)) {
+            Ok(stream) => made.insert(table, stream),
+            Err(error) => {
+                for table in made.into_keys() {
+                    // Best effort: the first error is the one that matters.
+                    drop(directory.remove(&table.stream_file()));
+                }
+                return Err(error);
             }
-            return Err(error);
-        }
+        };
     }
+    streams.append(&mut made);
     Ok(())
 }
 

@@ -58,3 +58,30 @@ impl Spare {
         directory.replace_by(&file, NAME, FILE)
     }
 }
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn room_grows_and_is_spent_on_the_last_word() {
+        let dir = tempfile::tempdir().unwrap();
+        let ours = Directory::open(dir.path()).unwrap();
+        let read = |name| std::fs::read_to_string(dir.path().join(name)).unwrap();
+        let mut spare = Spare::default();
+        assert!(spare.spend(&ours, b"{}").is_err(), "nothing was kept");
+        spare.keep(&ours, b"{\"first\": 1}").unwrap();
+        assert_eq!(read(NAME).len() as u64, LEAST);
+        spare.keep(&ours, &vec![b' '; 100_000]).unwrap();
+        spare.keep(&ours, b"{}").unwrap();
+        assert_eq!(read(NAME).len(), 200_000, "room does not shrink");
+        assert_eq!(
+            read(NAME).trim_end(),
+            "{\"first\": 1}",
+            "the first copy stays"
+        );
+        spare.spend(&ours, b"{\"last\": 1}").unwrap();
+        assert!(!dir.path().join(NAME).exists());
+        assert_eq!(read(FILE), "{\"last\": 1}");
+    }
+}

@@ -4,7 +4,7 @@
 //! common. `docs/capture-format.md` describes the same for readers; a test keeps the two equal.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
@@ -104,8 +104,12 @@ impl Table {
     }
 
     pub(crate) fn schema(self) -> SchemaRef {
-        let fields: Vec<Field> = self.columns().iter().map(Column::field).collect();
-        Arc::new(Schema::new(fields))
+        static SCHEMAS: LazyLock<Vec<SchemaRef>> = LazyLock::new(|| {
+            let fields = |it: Table| it.columns().iter().map(Column::field);
+            let made = Table::ALL.map(|it| Arc::new(Schema::new(fields(it).collect::<Vec<_>>())));
+            Vec::from(made)
+        });
+        Arc::clone(&SCHEMAS[self as usize])
     }
 
     /// The Arrow schema of its columns, with the meaning, the unit and what NULL means as metadata of each.
