@@ -119,15 +119,12 @@ pub fn notes(capture: &Capture) -> Vec<String> {
 
 /// Whether a verb reads captures or costs tables, and writes at most the files that its options name.
 fn is_reader(verb: &Verb) -> bool {
-    matches!(
-        verb,
-        Verb::Check(_)
-            | Verb::Report(_)
-            | Verb::Diff(_)
-            | Verb::Verify(_)
-            | Verb::Tune(_)
-            | Verb::Fleet(_)
-    )
+    match verb {
+        Verb::Check(check) => check.only_reads(),
+        Verb::Report(report) => report.reads_capture(),
+        Verb::Diff(_) | Verb::Verify(_) | Verb::Tune(_) | Verb::Fleet(_) => true,
+        _ => false,
+    }
 }
 
 fn answered(outcome: Outcome, printed: kept::Printed) -> Result<Answer, Refusal> {
@@ -177,7 +174,14 @@ mod test {
 
     #[test]
     fn verbs_that_do_not_read_captures_are_refused() {
-        for words in [&["status"][..], &["undo"], &["top", "cap"]] {
+        for words in [
+            &["status"][..],
+            &["undo"],
+            &["top", "cap"],
+            &["check", "cap", "--finish"],
+            &["check", "cap", "--repair", "new"],
+            &["report", "--exits"],
+        ] {
             let refusal = refusal(words);
             assert!(
                 refusal.exit == 2 && refusal.error.contains("only verbs"),

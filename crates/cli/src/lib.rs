@@ -90,6 +90,9 @@ DOCUMENTS
 )]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(disable_help_flag = true, mut_subcommands(shorten))]
+#[command(
+    after_help = "`haltwise --help` adds examples and exit codes; COMMAND -h lists its options."
+)]
 struct Cli {
     /// Print help (see a summary with '-h')
     #[arg(id = "help", short = 'h', long = "help", action = ArgAction::Help)]
@@ -118,7 +121,11 @@ fn shorten(command: Command) -> Command {
     let shared = command.get_arguments().filter(|arg| is_shared(arg));
     let names = shared.map(|arg| format!(" --{},", arg.get_long().unwrap_or_default()));
     let names: String = names.collect();
-    let more = format!("More:{names} --help\n`--help` describes all options, with examples.");
+    let more = match command.get_after_long_help() {
+        Some(_) => "\n`--help` describes all options, with examples.",
+        None => "",
+    };
+    let more = format!("More:{names} --help{more}");
     let hidden = |arg: Arg| {
         if is_shared(&arg) {
             arg.hide_short_help(true)
@@ -130,7 +137,7 @@ fn shorten(command: Command) -> Command {
 }
 
 pub fn run() -> ExitCode {
-    // Started by a recorder, beside itself: no verb, since nobody else asks for it.
+    // Started by a recorder, beside itself; not a command of users.
     if let Some(served) = companion::serve(std::env::args_os().skip(1)) {
         return served.map_or(Exit::Failed, |()| Exit::Done).into();
     }

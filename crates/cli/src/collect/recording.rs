@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use haltwise_core::recording::{Mode, Roster, Rung, Side};
 use haltwise_core::replay::calibration::written::Written;
+use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::exits::ExitOptions;
 use haltwise_host::root::Root;
@@ -61,9 +62,14 @@ pub(crate) struct RecordingRequest {
 }
 
 impl RecordingRequest {
-    /// A recording of so many nanoseconds for one question, into a directory of its own.
-    pub(crate) fn brief(vm: Option<&str>, ns: u64, exits: Option<ExitOptions>) -> Self {
+    /// A recording for one question, of ten seconds if not given, into a directory of its own.
+    pub(crate) fn brief(
+        vm: Option<&str>,
+        duration: Option<Nanos>,
+        exits: Option<ExitOptions>,
+    ) -> Self {
         let Ok(vm) = vm.map(str::parse).transpose();
+        let Nanos(ns) = duration.unwrap_or(Nanos(10_000_000_000));
         Self {
             output: own::next(),
             side: Side::Host,

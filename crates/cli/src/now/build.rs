@@ -38,7 +38,7 @@ pub(crate) fn build(
     here: Option<&Root>,
 ) -> Result<(Answer, bool), Failure> {
     let opened = Opened::open(dir)?;
-    opened.must_be_of_host("now")?;
+    opened.must_be_of_host("--capture")?;
     let vms = select::vms(&opened.info().roster, vm)?;
     let picked: BTreeSet<_> = vms.iter().copied().collect();
     let own_ceilings = own_ceilings(&opened, &picked);

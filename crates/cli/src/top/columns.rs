@@ -23,7 +23,7 @@ pub(crate) enum Column {
     P99,
     Window,
     Ceiling,
-    /// Action of the pilot on the VM.
+    /// State of the VM in the pilot.
     Pilot,
     Saved,
     Exits,
@@ -68,6 +68,14 @@ const COLUMNS: [(Column, &str, usize, u8); 15] = [
     (Column::History, "HALTS/S OVER TIME", 20, 1),
     (Column::Reasons, "TOP EXITS /S", 26, 0),
 ];
+
+const _: () = {
+    let mut at = 0;
+    while at < COLUMNS.len() {
+        assert!(COLUMNS[at].0 as usize == at);
+        at += 1;
+    }
+};
 
 impl Column {
     pub(crate) fn all() -> impl Iterator<Item = Self> {

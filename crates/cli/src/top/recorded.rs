@@ -315,7 +315,9 @@ impl There {
             window_ns: None,
             ..vcpu.clone()
         });
-        self.vcpus = Rc::new(vcpus.collect());
+        let mut vcpus: Vec<Vcpu> = vcpus.collect();
+        vcpus.sort_by_key(|vcpu| (vcpu.vm, vcpu.id));
+        self.vcpus = Rc::new(vcpus);
         self.vms = Rc::new(vms.into_iter().cloned().collect());
     }
 }

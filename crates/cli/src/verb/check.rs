@@ -50,10 +50,16 @@ pub(crate) struct Arguments {
     shown: Shown,
 }
 
+impl Arguments {
+    pub(crate) fn only_reads(&self) -> bool {
+        !self.finish && self.repair.is_none()
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let place = Place::of(&arguments.dir)?;
     let found = check::check(place.path()).map_err(explain)?;
-    if arguments.finish || arguments.repair.is_some() {
+    if !arguments.only_reads() {
         return repaired(arguments, &place, &found);
     }
     let mut view = CheckedCapture::new(&arguments.dir, &found);

@@ -54,9 +54,6 @@ pub(crate) struct Arguments {
     width: Width,
 }
 
-/// Default length of a recording.
-const LONG_ENOUGH: Nanos = Nanos(10_000_000_000);
-
 pub(crate) fn run(asked: &Arguments) -> Outcome {
     if let Some(dir) = &asked.capture {
         return answer(asked, dir, None);
@@ -87,7 +84,6 @@ fn show(asked: &Arguments, view: &Answer) -> Result<(), Failure> {
 
 /// Records into a directory of its own; `None` where no VM runs.
 fn recorded(asked: &Arguments) -> Result<Option<PathBuf>, Failure> {
-    let Nanos(ns) = asked.duration.unwrap_or(LONG_ENOUGH);
     let root = Root::host();
     let has_vms = discovery::scan(&root).is_ok_and(|scan| !scan.vms.is_empty());
     let price = if has_vms {
@@ -103,7 +99,7 @@ fn recorded(asked: &Arguments) -> Result<Option<PathBuf>, Failure> {
     };
     let wanted = RecordingRequest {
         price: price.map(Box::new),
-        ..RecordingRequest::brief(asked.vm.as_deref(), ns, None)
+        ..RecordingRequest::brief(asked.vm.as_deref(), asked.duration, None)
     };
     recording::own::make_room();
     // A VM that is being made has no vCPU yet.

@@ -58,7 +58,8 @@ ledger cannot be read."
 )]
 pub(crate) struct Arguments {
     /// Show the accuracy of past predictions, from the ledger
-    #[arg(long, conflicts_with_all = ["a", "b", "plan", "yes", "command"])]
+    #[arg(long, conflicts_with_all = ["a", "b", "plan", "guest", "Weight", "GivenCosts", "GivenPrice",
+        "rounds", "duration", "warm_up", "metric", "vms", "rung", "yes", "no_command", "command"])]
     history: bool,
     /// Setting A, the baseline [default with --plan: current]
     #[arg(long, value_name = "SPEC", required_unless_present_any = ["plan", "history"])]

@@ -155,6 +155,10 @@ impl Arguments {
         self.dir.as_deref().ok_or_else(missing)
     }
 
+    pub(crate) fn reads_capture(&self) -> bool {
+        self.dir.is_some()
+    }
+
     /// Whether each VM is shown in detail: where asked for, and where there is one.
     fn is_detailed(&self, vms: usize) -> bool {
         self.detail || self.vcpus || self.vm.is_some() || vms < 2

@@ -22,7 +22,7 @@ Where `haltwise pilot` has run, what it said last is shown: for each VM the
 ceiling in force and the one found, the state, since when, why, and what was
 saved so far, or would have been, with the 95 % interval.
 
-Does not change anything. Exits with 1 if the record of settings is damaged;
+Does not change anything. Exits with 5 if the record of settings is damaged;
 with --check, with 4 if recording needs more privileges, and with 3 if this
 kernel does not support it."
 )]

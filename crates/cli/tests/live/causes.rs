@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use haltwise_core::event::WakeSource;
+use haltwise_core::event::{CeilingSource, WakeSource};
 
 use crate::bench::Bench;
 use crate::counted::Recorded;
@@ -101,4 +101,25 @@ fn each_wake_event_lies_between_the_labs_signal_and_its_answer() {
         matched >= 1_900,
         "{matched} of 2000 rounds have their wake-up in the recording"
     );
+}
+
+#[test]
+fn a_cap_is_the_ceiling_and_is_named_as_its_source() {
+    for (cap, expected) in [
+        ("--cap 123us", Some((123_000, CeilingSource::Cap))),
+        ("", None),
+    ] {
+        let Some(bench) = Bench::set_up() else { return };
+        let recorded = bench.record("", &format!("pingpong --rounds 300 {cap}"));
+        let halts = recorded.halts_of(recorded.counted()[0].tid);
+        assert!(!halts.is_empty());
+        for halt in halts {
+            match expected {
+                Some((ns, source)) => {
+                    assert_eq!((halt.ceiling_ns, halt.ceiling_source), (Some(ns), source));
+                }
+                None => assert_eq!(halt.ceiling_source, CeilingSource::Param),
+            }
+        }
+    }
 }

@@ -310,6 +310,27 @@ fn what_was_only_tried_is_restored_once_it_may_act() {
     assert_eq!(daemon.end()["mode"], "act");
 }
 
+/// A setting that an earlier run kept stays over a start, and is restored where the pilot is no longer to set it.
+#[test]
+fn what_it_is_no_longer_to_set_is_restored() {
+    let Some(scene) = Scene::set("let-go") else {
+        return;
+    };
+    scene.left_by_an_earlier_run(true);
+    scene.configure(&format!("act = true\n{PARAMETERS}"));
+    let mut daemon = scene.daemon("");
+    let vm = scene.wait_for(&daemon, "kept", |vm| vm["state"] == "kept");
+    assert_eq!(vm["why"], "kept by an earlier run");
+    scene.configure("[limits]\nceilings = false\nparameters = false\n");
+    daemon.reload();
+    daemon.restores(&[
+        "the host's parameters: halt_poll_ns 80.0 us -> 200 us",
+        "the pilot is no longer to set it",
+    ]);
+    scene.wait_until_restored();
+    assert_eq!(daemon.end()["decisions"]["restored"], 1);
+}
+
 /// The same of a ceiling: with the rights that are left it still asks a VMM.
 #[test]
 fn a_ceiling_that_was_only_tried_is_restored() {
@@ -395,6 +416,10 @@ fn a_guest_that_forbids_host_polling_is_left_alone() {
     // Its first act is to write the MSR.
     let forbids = |vm: &Value| vm["name"] == "forbids" && vm["effect"] == "guest-disabled";
     until_so("forbidden", || vms("status").iter().any(forbids));
+    let checked = vms("status --check").into_iter();
+    let checked: Vec<Value> = checked.filter(|vm| vm["name"] == "forbids").collect();
+    assert_eq!(checked[0]["window_ns"], Value::Null, "{checked:?}");
+    assert_eq!(checked[0]["vetoed_vcpus"], json!([0]), "{checked:?}");
     let daemon = scene.pilot("--act");
     let vm = scene.wait_for(&daemon, "excluded", |vm| vm["state"] == "excluded");
     assert_eq!(vm["why"], "its guest polls by itself");

@@ -39,7 +39,7 @@ pub(crate) struct Started {
 /// Refuses a directory in use before anything is attached.
 pub(crate) fn check_output(output: &Path) -> Result<(), Failure> {
     let context = || format!("write {}", output.display());
-    let hint = "recorded data is never overwritten and goes where nobody else can change it: name a \
+    let hint = "recorded data is never overwritten and goes where no other user can change it: name a \
                 directory that does not exist yet";
     match is_unused(output) {
         Ok(true) => Ok(()),

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::ValueEnum;
 use haltwise_core::exit::{SubKey, account};
-use haltwise_core::units::Nanos;
 use haltwise_host::exits::ExitOptions;
 
 use crate::collect::recording;
@@ -26,16 +25,16 @@ enum By {
     Second,
 }
 
-/// Default length of a recording.
-const LONG_ENOUGH: Nanos = Nanos(10_000_000_000);
-
 /// Records exits with all that they can be told apart by.
 fn recorded(arguments: &Arguments) -> Result<PathBuf, Failure> {
-    let Nanos(ns) = arguments.duration.unwrap_or(LONG_ENOUGH);
     let exits = ExitOptions {
         sub_keys: SubKey::ALL.into_iter().collect(),
     };
-    let wanted = recording::RecordingRequest::brief(arguments.vm.as_deref(), ns, Some(exits));
+    let wanted = recording::RecordingRequest::brief(
+        arguments.vm.as_deref(),
+        arguments.duration,
+        Some(exits),
+    );
     recording::own::make_room();
     let recorded = recording::record_if(&wanted, |roster| !roster.vms.is_empty())?;
     if recorded.is_none() {

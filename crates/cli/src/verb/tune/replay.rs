@@ -1,7 +1,7 @@
 //! `haltwise tune --policy SPEC DIR`: what the recorded halts would have cost under given policies.
 
 use anyhow::anyhow;
-use haltwise_capture::note::Note;
+
 use haltwise_core::kvm::guest::Params;
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::parameter::{Parameter, Values};
@@ -13,6 +13,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::offered::Offered;
 use crate::reading::opened::Opened;
 use crate::reading::rule;
+use crate::recommend::is_partial;
 use crate::replay::build::Subject;
 use crate::replay::play::{self, ReplayRequest};
 use crate::replay::{build, page};
@@ -81,11 +82,7 @@ pub(super) fn run(arguments: &Arguments, opened: &Opened) -> Outcome {
     };
     let by_vcpu = arguments.vcpus;
     let replayed = play::play(opened, request)?;
-    let partial = opened
-        .capture()
-        .notes()
-        .iter()
-        .any(|note| !matches!(note, Note::OutOfOrder { .. } | Note::Dropped(_)));
+    let partial = is_partial(opened);
     let detail = arguments.detail || by_vcpu;
     let subjects = (&subjects[..], by_vcpu);
     let mut view = build::build(opened.info(), replayed, subjects, partial);
@@ -138,7 +135,7 @@ fn guest_policy(opened: &Opened) -> String {
         return "off".to_owned();
     }
     let knobs = &opened.info().knobs;
-    // Values that are the module's default are left out, except the one that everybody asks for.
+    // Values that are the module's default are left out, except guest_halt_poll_ns.
     let recorded = Values::recorded(knobs);
     let default = Values::from(Params::default());
     let each = Parameter::GUEST.into_iter().filter_map(|it| {
