@@ -125,3 +125,21 @@ fn module_name(file: &str) -> String {
     let stem = name.split_once(".ko").map_or(name, |(stem, _)| stem);
     stem.replace('-', "_")
 }
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn dependencies_come_first() {
+        let listed =
+            "arch/kvm-amd.ko.xz: arch/kvm.ko.xz lib/irqbypass.ko.xz\nlib/irqbypass.ko.xz:\n";
+        let order = [
+            "lib/irqbypass.ko.xz",
+            "arch/kvm.ko.xz",
+            "arch/kvm-amd.ko.xz",
+        ];
+        assert_eq!(load_order(listed, "kvm_amd"), order);
+        assert_eq!(load_order(listed, "built_in"), [""; 0]);
+    }
+}

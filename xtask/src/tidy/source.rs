@@ -233,5 +233,6 @@ mod test {
         let source = Source::new("a.rs", "#[cfg(test)]\nmod test;\nc\n");
         let lines: Vec<_> = source.code_without_tests().map(|(line, _)| line).collect();
         assert_eq!(lines, [3]);
+        assert_eq!(source.test_modules().collect::<Vec<_>>(), ["test"]);
     }
 }
