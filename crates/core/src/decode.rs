@@ -106,7 +106,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that knows nobody yet.
+    /// A decoder that knows no thread yet.
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,

@@ -88,7 +88,7 @@ pub struct Halt {
     /// Time polled, as KVM booked it. 0 where the vCPU was not allowed to poll. Where `poll_cut` is `None` and
     /// the vCPU slept, it is the longest that the poll can have taken.
     pub poll_ns: Option<u64>,
-    /// KVM counted an attempted poll (`halt_attempted_poll`); `None` where nobody read that counter. A poll
+    /// KVM counted an attempted poll (`halt_attempted_poll`); `None` where that counter was not read. A poll
     /// that is met at its first look takes 0 ns. See [`Halt::has_polled`].
     pub polled: Option<bool>,
     /// From the wake event until KVM had the vCPU running again; 0 if it did not wait.
@@ -130,9 +130,9 @@ impl Halt {
 
     /// Whether KVM polled; `None` where the time polled is not known.
     ///
-    /// Where nobody read KVM's counter, a halt of 0 ns polled is taken for a poll that was met at its first
-    /// look if there was a window and the vCPU did not sleep. Of a guest that disabled host polling this is
-    /// wrong: such halts were woken before `schedule()` on their way to sleep.
+    /// Where KVM's counter was not read, a halt of 0 ns polled is taken for a poll that was met at its first
+    /// look if there was a window and the vCPU did not sleep. This is wrong for a guest that disabled host
+    /// polling: such halts were woken before `schedule()` on their way to sleep.
     pub fn has_polled(&self) -> Option<bool> {
         let poll_ns = self.poll_ns?;
         let at_first_look = !self.waited && self.window_ns.is_some_and(|window| window > 0);

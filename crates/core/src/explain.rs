@@ -92,7 +92,7 @@ pub struct Rule {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Judgement {
     pub found: Vec<Found>,
-    /// Why it could not look, at all or at somebody.
+    /// Why it could not look, at all or at some of the guests.
     pub blind: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! Which setting serves each VM now, decided from what its halts cost, all the time.
 //!
-//! Pure: readings and facts in, decisions out. It reads no clock and changes nothing; whoever drives it does both, and
-//! says what came of it. Of each VM it has counts every ten seconds, and three seconds of full facts of one VM in turn.
+//! Pure: readings and facts in, decisions out. It reads no clock and changes nothing; the caller does both, and
+//! reports the result. It gets counts of each VM every ten seconds, and three seconds of full facts of one VM in turn.
 //!
 //! | module | holds |
 //! |---|---|
@@ -21,8 +21,8 @@
 //! | [`engine`] | all of it together |
 //!
 //! **What it acts on.** The lower end of a gain, less what nine in ten predictions are off by, has to be worth a change
-//! (`tune`'s 2 %), and in the time for which the phase may go on it has to exceed what a trial takes. Of what keeps most
-//! of the gain, the smallest change is taken. Then it is tried in drawn periods, and kept only if they agree.
+//! (`tune`'s 2 %), and in the time for which the phase may go on it has to exceed what a trial takes. The smallest
+//! change that keeps most of the gain is taken. Then it is tried in drawn periods, and kept only if they agree.
 
 mod budget;
 pub mod decision;

@@ -36,7 +36,7 @@ pub use spec::{Spec, SpecError};
 pub struct Ask {
     /// Now, in nanoseconds of a clock that only ever advances.
     pub now_ns: u64,
-    /// Time until this vCPU's own next timer, in nanoseconds, where whoever asks knows it.
+    /// Time until this vCPU's own next timer, in nanoseconds, where the caller knows it.
     pub timer_ns: Option<u64>,
     /// The window that costs least for this very halt, in nanoseconds. Only a replay knows it, and
     /// only the oracle may look: `no_policy_but_the_clairvoyant_sees_the_future` holds all others

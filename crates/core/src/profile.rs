@@ -10,7 +10,7 @@
 //! | [`book`] | the same, to look up |
 //! | [`account`] | samples added up by thread, exit and stack |
 //! | [`area`] | what of KVM and the kernel a stack was busy with |
-//! | [`handler`] | which exit a stack handles, where nobody has told |
+//! | [`handler`] | which exit a stack handles, where the exit was not recorded |
 //! | [`share`] | how sure a share is |
 //! | [`tree`] | stacks as a tree: flame graphs, folded stacks |
 //! | [`hot`] | which symbols are hot |

@@ -149,7 +149,7 @@ impl Overhead {
     }
 }
 
-/// Everyone that was seen: VMs and their vCPUs.
+/// All VMs that were seen, and their vCPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Roster {
     pub vms: Vec<Vm>,

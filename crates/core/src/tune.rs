@@ -1,7 +1,7 @@
 //! Which setting of KVM's module parameters serves recorded halts best.
 //!
 //! Every setting that the kernel can be given is looked at on a grid, then around the best; the first
-//! part of a capture chooses, the rest judges. What comes of it is a recommendation with an interval,
+//! part of a capture chooses, the rest judges. The result is a recommendation with an interval,
 //! or the word to leave everything as it is.
 //!
 //! | module | holds |
@@ -14,7 +14,7 @@
 //! | [`stage`] | many settings on all halts, block by block |
 //! | [`search`] | the grid, and the refinement around the best of it |
 //! | [`pareto`] | settings that no other beats in both polling and latency |
-//! | [`doubt`] | whether a gain outlives what nobody recorded: wake-ups of a calibration, and how timers follow |
+//! | [`doubt`] | whether a gain outlives unrecorded facts: wake-ups of a calibration, and how timers follow |
 //! | [`final_round`] | settings that are played on the whole capture, from both starts and under each doubt |
 //! | [`advice`] | one recommendation for a goal, and why others were not taken |
 //! | [`caps`] | what a ceiling for each VM of its own would add |
@@ -25,8 +25,8 @@
 //!
 //! **What a recommendation rests on.** All that a replay rests on ([`crate::replay`]), and that the
 //! load stays as it was. The second is tested within the capture: what gains on its first part and not
-//! on the rest is not taken. What gains only if wake-ups that were never recorded are as a calibration has them, or only if
-//! timers come at a fixed time where nothing shows it, is to be proved first ([`doubt`]).
+//! on the rest is not taken. A setting that gains only if wake-ups that were never recorded are as a calibration has
+//! them, or only if timers come at a fixed time where nothing shows it, is to be proved first ([`doubt`]).
 
 pub mod advice;
 pub mod candidates;

@@ -71,7 +71,7 @@ pub struct Setup {
     pub cap: Option<u32>,
     /// When events were lost.
     pub losses: Losses,
-    /// vCPUs whose guest switched polling off, as far as somebody looked.
+    /// vCPUs whose guest switched polling off, as far as the recorder looked.
     pub vetoed: BTreeSet<(VmIndex, VcpuId)>,
 }
 

@@ -1,4 +1,4 @@
-//! The plain peer: a loop over settings and halts that anybody would write, with the reference model.
+//! The plain peer: the obvious loop over settings and halts, with the reference model.
 
 use haltwise_core::kvm::{Observed, Rule};
 use haltwise_core::replay::Sample;
@@ -13,7 +13,7 @@ pub(crate) struct Sums {
     pub(crate) latency_ns: u64,
 }
 
-/// Plays halts with gaps as recorded and polls that nobody cut.
+/// Plays halts with gaps as recorded and polls that no task cut.
 pub(crate) fn play(rule: Rule, choices: &[Choice], samples: &[Sample], table: &Table) -> Sums {
     let mut sums = Sums::default();
     for choice in choices {

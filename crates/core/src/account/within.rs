@@ -152,7 +152,7 @@ impl Account {
 }
 
 impl Ledger {
-    /// Halted time of everybody who is picked within the interval in which each was watched.
+    /// Halted time of all places that are picked, each within the interval in which it was watched.
     pub fn within(&self, of: impl Fn(&Place) -> Option<Interval>) -> Parts {
         let mut sum = Parts::default();
         for (place, account) in self.places() {

@@ -76,8 +76,8 @@ pub(super) struct Ended {
 /// Assumptions about a ceiling that did not show itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Assumed {
-    /// Windows are cut down to this when a halt begins; `None` where this kernel does not, or nobody
-    /// knows.
+    /// Windows are cut down to this when a halt begins; `None` where this kernel does not, or where it
+    /// is not known.
     pub(super) clamp: Option<u32>,
     pub(super) told: Option<ToldCeiling>,
 }

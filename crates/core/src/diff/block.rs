@@ -1,11 +1,11 @@
 //! How a time is cut into blocks.
 //!
 //! **How long a block is.** Halts of a vCPU hang together over milliseconds, loads over seconds, and
-//! nobody knows over how long. So blocks are as long as the capture allows: a fixed number of them, a
+//! the longest such time is not known. So blocks are as long as the capture allows: a fixed number of them, a
 //! second each in half a minute, two minutes each in an hour. Ten to thirty such batches are enough for
 //! an interval that is hardly wider than it need be, and more make it too narrow where they hang together
-//! (Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", 1982). What hangs together
-//! still is measured: see [`crate::stats::jackknife`].
+//! (Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", 1982). Dependence between blocks
+//! is measured: see [`crate::stats::jackknife`].
 
 pub const BLOCKS: u32 = 32;
 

@@ -320,7 +320,7 @@ fn too_little_says_so_and_unknown_is_not_zero() {
     for (value, p) in [(5.0, 1.0), (5.1, 0.0)] {
         assert_eq!(both(sure(5.0, 0.0), sure(value, 0.0)).p, Some(p));
     }
-    // A VM that halts in three blocks of many: nobody knows its latency.
+    // A VM that halts in three blocks of many: its latency is not known.
     let mut blocks = vec![Halted::default(); 32];
     let halt = Halt {
         waited: true,

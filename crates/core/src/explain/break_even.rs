@@ -2,11 +2,11 @@
 //!
 //! A sleep costs at least its wake-up latency; a poll costs the gap. Where the gap is the shorter of
 //! the two, polling would have cost less than sleeping, whatever latency is worth: the ski-rental
-//! threshold (Karlin and others, SOSP 1991). What switches cost besides is not in a capture, so the
+//! threshold (Karlin and others, SOSP 1991). The other costs of switches are not in a capture, so the
 //! true break-even is rather higher, and the count here rather low.
 //!
 //! A wake-up that waits for a busy CPU is no price of sleeping: polling would take that CPU from
-//! somebody. So vCPUs with a median wake-up latency above [`LONG_NS`] are left out, and those whose CPUs
+//! another task. So vCPUs with a median wake-up latency above [`LONG_NS`] are left out, and those whose CPUs
 //! other tasks want.
 
 use super::contention::Contention;

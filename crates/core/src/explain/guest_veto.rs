@@ -4,7 +4,7 @@
 //! (`arch/x86/kvm/x86.c`). Linux guests clear it when the cpuidle driver haltpoll starts
 //! (`arch_haltpoll_enable`); that the guest polls itself is the governor haltpoll's doing. A guest with the
 //! driver and another governor (Debian 6.1 has no other choice than menu, by `cpuidle_haltpoll.force=1`), or
-//! with `guest_halt_poll_ns=0`, has nobody poll for it. Then it halts for gaps shorter than a wake-up takes:
+//! with `guest_halt_poll_ns=0`, has no polling at all. Then it halts for gaps shorter than a wake-up takes:
 //! a guest that polls up to 200 us does not, once its limit has grown.
 
 use super::break_even::{TooSoon, slept_too_soon};

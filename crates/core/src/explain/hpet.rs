@@ -1,4 +1,4 @@
-//! QEMU's HPET: its main thread wakes a thousand times a second for a timer that nobody listens to.
+//! QEMU's HPET: its main thread wakes a thousand times a second for a timer that the guest does not listen to.
 //!
 //! A guest that has once programmed the HPET's periodic timer (firmware, Windows, or Linux on its way to a
 //! better clock) leaves it running with its interrupt masked. QEMU pulses the masked line all the same, from

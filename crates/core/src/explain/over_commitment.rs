@@ -1,8 +1,8 @@
 //! More tasks want the CPUs than there are.
 //!
 //! Whether they do is [`Contention`]'s: a fifth of the polls preempted, or some task waiting for a CPU for a
-//! fifth of the time, is a habit and no accident. What it costs is the CPU time polled, which somebody else
-//! waited for, and the wake-up latency beyond that of a wake-up that waits for nobody, for which the tenth
+//! fifth of the time, is a habit and no accident. The cost is the CPU time polled, which another task
+//! waited for, and the wake-up latency beyond that of a wake-up that waits for no other task, for which the tenth
 //! percentile stands. IBM's network study found polling to do harm where CPUs are highly overcommitted.
 
 use super::contention::Contention;
@@ -37,7 +37,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     evidence.each(|guest| of_guest(evidence, guest)).into()
 }
 
-/// Wake-up latency beyond that of a wake-up that waits for nobody.
+/// Wake-up latency beyond that of a wake-up that waits for no other task.
 fn waited_ns(account: &Account) -> u64 {
     let latencies = &account.wake_latency_ns;
     let alone = latencies.percentile(0.1).unwrap_or(0);

@@ -1,8 +1,8 @@
 //! An idle guest that costs a CPU: its host polls for it, and the polls are met.
 //!
-//! Inside the guest all is idle, outside its VMM burns a core; nobody sees why. The share of polls that are
-//! met is what hides it from a look at failed polls: each is met by the next tick, timer or packet. What it
-//! buys is the wake-up latency that was spared. From the issues of openmediavault-kvm (22), `macOS-Simple-KVM`
+//! Inside the guest all is idle, outside its VMM burns a core; the cause is not visible. The share of polls that are
+//! met is what hides it from a look at failed polls: each is met by the next tick, timer or packet. Polling
+//! buys the wake-up latency that was spared. From the issues of openmediavault-kvm (22), `macOS-Simple-KVM`
 //! (214) and Firecracker (3043).
 
 use super::contention::Contention;

@@ -1,8 +1,8 @@
 //! Fixes that a kernel may carry before its number says so.
 //!
 //! Stable trees and distributions take fixes back. Their kernels keep the old number, so a release
-//! cannot tell. A recording does: [`crate::verify::carried`] finds out what its kernel has. What was
-//! found, or is said by somebody, stands in the [`Version`](super::Version), and so in every rule.
+//! cannot tell. A recording does: [`crate::verify::carried`] finds out what its kernel has. Fixes that were
+//! found, or that the user gives, stand in the [`Version`](super::Version), and so in every rule.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! KVM's module parameters, as the rule reads them, and what they are when nobody sets them.
+//! KVM's module parameters, as the rule reads them, and their defaults.
 //!
 //! The per-VM ceiling is not among them: see [`super::ceiling`].
 

@@ -27,9 +27,9 @@ use super::version::Version;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WindowOf {
-    /// Nobody: KVM does not poll. powerpc's `kvm-hv` before 4.9, from memory.
+    /// No window: KVM does not poll. powerpc's `kvm-hv` before 4.9, from memory.
     NoPolling,
-    /// Nobody: every halt polls for the module parameter. 4.0 to 4.2, commit f7819512996361.
+    /// No window: every halt polls for the module parameter. 4.0 to 4.2, commit f7819512996361.
     Nobody,
     /// Each vCPU: `vcpu->halt_poll_ns`. Since 4.3, commits 19020f8a and aca6ff29.
     Vcpu,

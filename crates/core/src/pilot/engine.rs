@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `readings` | who is there, what is in force, and whether somebody else has set it |
+//! | `readings` | VMs that are there, the current settings, and whether another program has set them |
 //! | `consider` | what to do about each target, and what keeps from it |
 //! | `periods` | trials, period by period |
 //!
@@ -216,7 +216,7 @@ impl<E: Evidence> Pilot<E> {
         decisions
     }
 
-    /// Takes over what somebody else has set: that is what is found from now on.
+    /// Takes over what another program has set: that is the setting found from now on.
     pub fn take_over(&mut self) {
         self.takes_over = true;
         for of in &mut self.setup.memory.targets {

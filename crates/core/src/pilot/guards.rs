@@ -55,7 +55,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// It holds since nobody knows its figure yet: nothing is begun, and what was begun stays.
+    /// It holds since its figure is not known yet: nothing is begun, and what was begun stays.
     pub fn is_not_known(&self) -> bool {
         self.holds && self.limit.is_some() && self.value.is_none()
     }

@@ -34,7 +34,7 @@ pub struct OfTarget {
     pub waits_ns: u64,
     /// How often in a row a trial has failed.
     pub failed: u32,
-    /// Somebody else has set it since: it is left alone until asked again.
+    /// Another program has set it since: it is left alone until asked again.
     pub hands_off: bool,
     /// Settings proven in earlier phases.
     pub proven: Vec<Proven>,

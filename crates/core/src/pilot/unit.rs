@@ -28,7 +28,7 @@ pub(super) enum State {
     Kept,
     /// The setting found is restored, or is to be; nothing is tried for a while.
     BackOff,
-    /// Somebody else set it.
+    /// Another program set it.
     HandsOff,
 }
 
@@ -142,7 +142,7 @@ impl Unit {
     }
 
     /// As an earlier run left it, and as the journal has it; `now` is in force. Gives the setting to restore, where a
-    /// trial was under way, or where nobody knows why ours is in force.
+    /// trial was under way, or where the reason for our setting is not known.
     pub(super) fn adopt(
         &mut self,
         memory: Option<&OfTarget>,
@@ -154,7 +154,7 @@ impl Unit {
         }
         let ours = held.map(|held| held.ours);
         let Some(of) = memory else {
-            // Ours, and nobody knows why.
+            // Ours, for a reason that is not known.
             let is_ours = ours == Some(now) && now != self.found;
             self.set = ours.filter(|_| is_ours);
             return is_ours.then_some(self.found);
@@ -165,7 +165,7 @@ impl Unit {
         let ago = of.changed_ago_ns.iter();
         self.changes = ago.map(|ago| self.since_ns.saturating_sub(*ago)).collect();
         if of.trial_from.is_some() {
-            // Nobody knows how many periods of that trial began after this was kept.
+            // The number of periods of that trial that began after this was kept is not known.
             let unknown = std::iter::repeat_n(self.since_ns, MOST_CHANGES);
             self.changes.extend(unknown);
         }

@@ -8,7 +8,7 @@
 //! counts as short up to the limit and the ceiling together. A poll is taken to end at its limit;
 //! `poll_idle` looks at the clock in every 201st turn only, so a real one lasts a little longer.
 //! Wins on ping-pong between vCPUs of one guest, where it saves exits and interrupts too. Loses on
-//! over-committed hosts: it polls whether or not somebody else wants the CPU. Source:
+//! over-committed hosts: it polls whether or not another task wants the CPU. Source:
 //! [`crate::kvm::guest`].
 
 use super::{Ask, Entry, Policy, Seen, Side, cpuidle};

@@ -1,4 +1,4 @@
-//! Which exit a stack handles, where nobody has told: by the function that KVM calls for it.
+//! Which exit a stack handles, where the exit was not recorded: by the function that KVM calls for it.
 //!
 //! The names are those of `arch/x86/kvm/vmx/vmx.c` (`kvm_vmx_exit_handlers`), `arch/x86/kvm/svm/svm.c`
 //! (`svm_exit_handlers`), `arch/arm64/kvm/handle_exit.c` (`arm_exit_handlers`) and of the functions of

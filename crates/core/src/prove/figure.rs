@@ -121,7 +121,7 @@ impl Figures {
     }
 
     /// Those that follow from what came of the halts of `vcpus` vCPUs. Polling and cost are `None` where
-    /// nobody recorded how long any of the halts polled.
+    /// the time polled was not recorded for any of the halts.
     pub fn of(outcome: &Outcome, vcpus: u64, cost: &Cost) -> Self {
         if outcome.halts == 0 {
             return Self::default();

@@ -1,6 +1,6 @@
 //! Whether waking earlier makes the next gap longer, and what a recording tells of that.
 //!
-//! A periodic timer is due at a fixed time: whoever wakes sooner waits longer for it. A reply comes a
+//! A periodic timer is due at a fixed time: a vCPU that wakes sooner waits longer for it. A reply comes a
 //! fixed time after the request, and so does a timer that is set anew after each wake (`nanosleep`, a
 //! TSC deadline from now): there the gap stays. Nothing in a halt says which it was, but wake-ups that
 //! were late by chance do: at a fixed time, a halt that follows a wake-up late by `x` has a gap shorter

@@ -5,7 +5,7 @@
 //!
 //! An exit has a price of its own. Under every setting of a host each halt exits once, so there it decides
 //! nothing; a guest that polls has fewer exits, and the wake of one that polls needs no IPI. Both prices are
-//! 0 where nobody measured or gave them.
+//! 0 where they were neither measured nor given.
 
 /// The scale of [`Cost::latency_weight_milli`].
 pub const MILLI: u64 = 1_000;
@@ -46,7 +46,7 @@ const ASSUMED_SHARE: u64 = 2;
 /// The least of it that was calibrated: 2.7 of 15 us, of a thread.
 const LEAST_SHARE: u64 = 5;
 
-/// CPU time of one block and wake where nobody measured it.
+/// CPU time of one block and wake where it was not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assumed {
     pub switch_cpu_ns: u64,

@@ -63,7 +63,7 @@ pub struct Outcome {
     pub span_ns: u64,
     /// The least that these halts can cost, in thousandths of a nanosecond, see [`Outcome::ratio`].
     pub clairvoyant_milli: u128,
-    /// Halts of which nobody recorded how long they polled: above, they count as not polling.
+    /// Halts whose time polled was not recorded: above, they count as not polling.
     pub poll_unknown: u64,
     /// On how many halts assumptions rest.
     pub doubts: Doubts,

@@ -114,7 +114,7 @@ impl Run {
         went.window_ns
     }
 
-    /// The same for a halt of which nobody asks what came: the policy goes on, nothing is counted.
+    /// The same for a halt whose result no caller needs: the policy goes on, nothing is counted.
     pub fn pass_beside(
         &mut self,
         sample: &Sample,

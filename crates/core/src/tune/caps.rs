@@ -83,7 +83,7 @@ pub struct Caps {
 }
 
 /// The best ceilings, of VMs that can be given one. `None` where there are fewer than two VMs, or none of them can
-/// have one, or the kernel has no ceilings of VMs, or where what they gain hangs on what nobody recorded ([`super::doubt`]).
+/// have one, or the kernel has no ceilings of VMs, or where their gain hangs on facts not recorded ([`super::doubt`]).
 pub fn search(
     inputs: &Inputs,
     of: &FinalRound,

@@ -124,7 +124,7 @@ impl Gather {
 
     /// Pays what is owed, and cuts what was taken into its parts: the first half of the time fits, the rest
     /// judges. `survey` has seen all halts of the capture, and goes vCPU by vCPU, as what it says comes. Fails where
-    /// nobody knows what a wake-up of a vCPU costs.
+    /// the cost of a wake-up of a vCPU is not known.
     pub fn finish(self, terms: Terms, mut survey: Survey) -> Result<Inputs, SessionError> {
         let common = survey.common(terms.elsewhere.as_ref());
         self.cut(terms, |seat, taken, terms| {

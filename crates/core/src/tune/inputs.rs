@@ -133,7 +133,7 @@ impl RecordedPoll {
 pub struct Recorded {
     /// Halts that slept.
     pub blocks: u64,
-    /// Time polled, in nanoseconds; what nobody recorded counts as none.
+    /// Time polled, in nanoseconds; time that was not recorded counts as none.
     pub poll_ns: u64,
 }
 
@@ -235,7 +235,7 @@ impl Inputs {
         self.seats.chunks(self.seats.len().div_ceil(BATCHES).max(1))
     }
 
-    /// Polling as recorded, in % of one CPU; what nobody recorded counts as none.
+    /// Polling as recorded, in % of one CPU; time that was not recorded counts as none.
     pub fn recorded_poll_cpu_percent(&self) -> f64 {
         let polled_ns = total(self.seats.iter().map(|seated| seated.recorded.poll_ns));
         let span_ns = self

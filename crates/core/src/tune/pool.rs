@@ -2,8 +2,8 @@
 
 /// Does pieces of work that do not depend on each other.
 pub trait Pool {
-    /// Does `count` pieces, in any order, and gives what came of them in theirs. `what` says in a word
-    /// what is being done, for whoever shows it.
+    /// Does `count` pieces, in any order, and gives their results in theirs. `what` says in a word
+    /// what is being done, for a caller that shows it.
     fn each<T: Send>(&self, what: &str, count: usize, piece: impl Fn(usize) -> T + Sync) -> Vec<T>;
 
     /// How many pieces it does at a time.

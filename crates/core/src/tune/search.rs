@@ -19,8 +19,8 @@ pub struct Aim {
     pub drifts_percent: [u64; 2],
     /// The most that polling may take, in % of one CPU for all vCPUs together.
     pub max_poll_cpu_percent: Option<f64>,
-    /// The most that it can take, in the same way: what polled when recorded and what was idle then. Who
-    /// polls for more takes the CPU from somebody who wants it, and no replay knows what that costs.
+    /// The most that it can take, in the same way: what polled when recorded and what was idle then. Polling
+    /// for more takes the CPU from a task that wants it, and no replay knows what that costs.
     pub possible_poll_cpu_percent: Option<f64>,
 }
 

@@ -236,7 +236,7 @@ impl Thread {
 enum Veto {
     /// Nothing speaks against it.
     No,
-    /// It was not, at least at times: somebody looked, or it did not poll with a window.
+    /// It was not, at least at times: the recorder saw that, or it did not poll with a window.
     Seen,
     /// It depends on steal time, which no recording has.
     Unseen,

@@ -3,7 +3,7 @@
 //! A recorder tells a value when it first sees it. The change itself came some time before: after the
 //! last look that still found the old value. In between either may have been in force, and both are
 //! given; [`Track::within`] never leaves one out. A value that came and went between two looks is not
-//! known to anybody.
+//! known.
 
 use crate::parameter::{Parameter, Values};
 

@@ -302,7 +302,7 @@ fn under_a_ceiling_of_zero_every_halt_is_checked() {
     }
 }
 
-/// A window that somebody saw, or a call, is a difference under a ceiling of 0.
+/// A window that was recorded, or a call, is a difference under a ceiling of 0.
 #[test]
 fn polling_under_a_ceiling_of_zero_differs() {
     let mut kernel = Kernel::new(KNOBS);
@@ -315,7 +315,7 @@ fn polling_under_a_ceiling_of_zero_differs() {
     let (found, _) = verdicts(told.clone(), &rows);
     assert_eq!(found[0], Verdict::Matched(Transition::None));
     assert!(matches!(found[1], Verdict::Differs(_)), "{found:?}");
-    // The first call may be that of an earlier halt, made before somebody set the ceiling.
+    // The first call may be that of an earlier halt, made before the ceiling was set.
     rows.remove(0);
     assert_eq!(verdicts(told, &rows).0[0], SKIPPED_FIRST);
     rows[0].0.change = WindowCall::None;
@@ -422,7 +422,7 @@ fn a_vcpu_that_may_not_poll_is_known_by_its_polls_or_by_who_looked() {
     let mut moved = rows.clone();
     moved[4].0.window_next_ns = Some(39_999);
     assert_eq!(verdicts(setup(Sight::Vcpu), &moved).1.differences(), 1);
-    // On s390 nobody can see why.
+    // On s390 no recording shows why.
     let s390 = Setup {
         rule: Rule::of(Version::new(6, 12), Arch::S390),
         arch: Arch::S390,
@@ -520,7 +520,7 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
     prop::collection::vec(turn, 1..120)
 }
 
-/// Plays the turns. Parameters change at most once between two looks: what nobody saw nobody can tell.
+/// Plays the turns. Parameters change at most once between two looks: a value that no look saw is not known.
 fn play(first: Knobs, turns: &[Turn]) -> (Settings, Vec<(Halt, Option<WindowChange>)>) {
     let mut kernel = Kernel::new(first);
     let mut settings = Settings::fixed(first);

@@ -1,7 +1,7 @@
 //! A guest that polls while its host gives its CPU time to others.
 //!
 //! KVM ends a poll of its own when another task wants the CPU (`kvm_vcpu_can_poll`); of a guest's poll it knows
-//! nothing, and the vCPU looks busy to the host's scheduler. What it costs is the time polled, which somebody else
+//! nothing, and the vCPU looks busy to the host's scheduler. The cost is the time polled, which another task
 //! waited for.
 
 use super::super::contention::Contention;

@@ -57,7 +57,7 @@ fn a_ceiling_above_a_millisecond() {
     // 100 polls a second, 2 ms of each beyond the first.
     let cost = bench.cost(id);
     assert!((cost / 200e6 - 1.0).abs() < 0.2, "{cost}");
-    // A ceiling that nobody polls under costs nothing, and is counted only.
+    // A ceiling that no vCPU polls under costs nothing, and is counted only.
     assert!(at("4000000").load(LOAD).is_small(id));
     assert!(at("4000000").is_small(id), "no halt was seen");
     assert_eq!(at("4000000").says(id), None);
@@ -91,7 +91,7 @@ fn vcpus_on_cpus_that_others_want() {
     let bench = |load, pressure| alone(load).pressure(pressure);
     assert_eq!(bench(cut, 0.5).says(id), Some(Sure::Certain));
     assert_eq!(bench(cut, 0.0).says(id), Some(Sure::Likely));
-    // Its own polls tell that nobody wants the CPUs that it runs on.
+    // Its own polls show that no other task wants the CPUs that it runs on.
     assert_eq!(bench(polls, 0.5).says(id), None);
     assert_eq!(bench(polls, 0.1).says(id), None);
     // Where it does not poll the host's pressure tells, and what it costs is that wake-ups wait.

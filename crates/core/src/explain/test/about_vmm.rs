@@ -271,7 +271,7 @@ fn timers_that_exit() {
 
 pub(super) const ADVANCE: &str = "kvm.lapic_timer_advance";
 
-/// It spares no exit, and is on where nobody switched it off.
+/// It spares no exit, and is on unless the user switched it off.
 #[test]
 fn timers_are_advanced_where_that_was_off() {
     let id = "timer-exits";

@@ -272,7 +272,7 @@ fn every_remedy_is_given_somewhere_and_elsewhere_must_not_be() {
             assert_eq!(gives, is_given, "{rule}, {does:?}: {:?}", bench.explain());
         }
         let silent = not.withholds(rule).is_none();
-        // These take no CPU time from anybody.
+        // These take no CPU time from other tasks.
         let guarded = !matches!(
             does,
             Does::SparesExits | Does::SparesVmm | Does::SparesCpus | Does::Nothing

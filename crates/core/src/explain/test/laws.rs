@@ -88,8 +88,8 @@ proptest::proptest! {
         }
     }
 
-    /// Nobody is told to have more polled, or to spin on, where tasks wait for a CPU and no poll of these
-    /// vCPUs tells otherwise; nor where polls of theirs are preempted, each and all. This asks what was
+    /// No remedy adds polling or spinning where tasks wait for a CPU and no poll of these
+    /// vCPUs shows otherwise; nor where polls of theirs are preempted, each and all. This asks what was
     /// drawn, not what the guards look at.
     #[test]
     fn no_remedy_takes_a_cpu_that_others_want(

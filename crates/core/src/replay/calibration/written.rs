@@ -1,5 +1,5 @@
-//! A calibration as it is written, whoever measured it: each repetition gives one value of every cost, and what
-//! stands there is their median with its 95 % interval.
+//! A calibration as it is written, by any program that measures one: each repetition gives one value of every cost, and
+//! the value written is their median with its 95 % interval.
 
 use serde::{Deserialize, Serialize};
 

@@ -209,7 +209,7 @@ fn moved(halt: &Prepared, latency: i32) -> i32 {
     (f64::from(halt.recorded - latency) * halt.share / 1e3) as i32
 }
 
-/// Nobody sleeps, no window moves.
+/// No lane sleeps, no window moves.
 #[inline(always)]
 fn zero(groups: &mut [Group]) {
     for group in groups {

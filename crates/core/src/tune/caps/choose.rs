@@ -83,7 +83,7 @@ pub(super) fn own(
         let polls = (inputs.judged_wall).poll_cpu_percent(&Sums::total(tally.blocks()));
         let follow = crowds.last().filter(|crowd| crowd.vm.is_none());
         last = Some(Own {
-            // Where nobody follows it, halt_poll_ns stays as it is.
+            // Where no VM follows it, halt_poll_ns stays as it is.
             knobs: follow.and(entries.last()).map_or(set, |entry| entry.knobs),
             entries,
             tally,
@@ -155,7 +155,7 @@ fn worse(pair: &[Offer], aim: &Aim) -> Offer {
     }
 }
 
-/// The greatest price of polling that is asked: nobody polls at that who need not.
+/// The greatest price of polling that is asked: no VM polls at that price without need.
 const MOST_PRICE: u128 = 1 << 40;
 
 /// Crowd by crowd the best offer, where polling is made so much dearer that all of it is within the limit. What

@@ -4,7 +4,7 @@ use crate::kvm::guest::Params;
 use crate::tune::candidates::{self, SHORTEST_NS};
 
 /// Ceilings of the grid in nanoseconds, as people write them. People sweep this parameter by hand from 0.2 to
-/// 10 ms; a longer poll saves one exit in ten milliseconds at most, which nobody notices.
+/// 10 ms; a longer poll saves one exit in ten milliseconds at most, which no user notices.
 const CEILINGS_NS: [u32; 20] = [
     0, 10_000, 20_000, 30_000, 50_000, 75_000, 100_000, 150_000, 200_000, 250_000, 300_000,
     400_000, 500_000, 750_000, 1_000_000, 1_500_000, 2_000_000, 3_000_000, 5_000_000, LONGEST_NS,

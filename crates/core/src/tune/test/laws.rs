@@ -63,7 +63,7 @@ proptest::proptest! {
         }
     }
 
-    /// Parts of the whole add up to a replay of the whole, whoever plays them.
+    /// Parts of the whole add up to a replay of the whole, whichever function plays them.
     #[test]
     fn parts_add_up((halts, _) in some_load(), other in 0_u64..1_000) {
         let mut both = halts.clone();
@@ -96,7 +96,7 @@ proptest::proptest! {
         }
     }
 
-    /// A subject's figures are the same whoever else is looked at, itself included.
+    /// A subject's figures are the same whichever other subjects are looked at, itself included.
     #[test]
     fn company_changes_no_figures((halts, weight) in some_load()) {
         let cost = Cost { latency_weight_milli: weight, ..COST };
