@@ -67,7 +67,7 @@ pub trait Collector: std::fmt::Debug {
     /// Ends if that has not been done, detaches from the kernel, then moves what is left into `facts`.
     fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError>;
 
-    /// Forgets VMs that ended before a time, of which nobody keeps a fact; gives how many. So a recorder that goes on
+    /// Forgets VMs that ended before a time, of which no fact is kept; gives how many. So a recorder that goes on
     /// for weeks does not grow with every VM that ever ran.
     fn forget_ended(&mut self, _before_ns: u64) -> usize {
         0

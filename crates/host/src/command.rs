@@ -1,9 +1,9 @@
-//! A command that runs beside us: in a process group of its own, as somebody else if asked, and gone when
+//! A command that runs beside us: in a process group of its own, as another user if asked, and gone when
 //! we are.
 //!
 //! Its group is signalled as a whole. Should this process be killed, the command gets SIGKILL from the
 //! kernel (`PR_SET_PDEATHSIG`) and its group from a watcher, a shell that waits for the end of a pipe that
-//! only we hold open. What leaves the group by `setsid` is on its own.
+//! only we hold open. A process that leaves the group by `setsid` is on its own.
 #![allow(
     unsafe_code,
     reason = "between fork and exec only pre_exec can set user and death signal"
@@ -113,8 +113,8 @@ impl Running {
         self.group
     }
 
-    /// Whether the command has ended by itself. It stays a zombie, so that its group's number is nobody
-    /// else's.
+    /// Whether the command has ended by itself. It stays a zombie, so that no other group gets its
+    /// group's number.
     pub fn has_ended(&self) -> bool {
         let looked = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         !matches!(waitid(WaitId::Pid(self.group), looked), Ok(None))
@@ -138,7 +138,7 @@ impl Running {
             if status.is_none() {
                 status = self.leader.try_wait()?;
             }
-            // As long as somebody is in the group, its number is the group's.
+            // As long as a process is in the group, its number is the group's.
             if status.is_some() && test_kill_process_group(self.group).is_err() {
                 break;
             }

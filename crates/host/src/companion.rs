@@ -2,7 +2,7 @@
 //!
 //! | argument | does | why apart |
 //! |---|---|---|
-//! | `NAMER` | names functions of VMMs (`profile::namer`) | it reads files of somebody else's |
+//! | `NAMER` | names functions of VMMs (`profile::namer`) | it reads files of other users |
 //! | `TIMER` | has the kernel time BPF programs (`bpf::timer`) | that takes `CAP_SYS_ADMIN` |
 
 use std::ffi::OsString;
@@ -16,8 +16,8 @@ use crate::{bpf, profile};
 pub(crate) const NAMER: &str = "--name-functions";
 pub(crate) const TIMER: &str = "--time-programs";
 
-/// Serves whoever has started this process beside itself, until they end. `None` if nobody has: the arguments (without
-/// the program) are a user's.
+/// Serves the recorder that started this process beside itself, until the recorder ends. `None` if no recorder did: the
+/// arguments (without the program) are a user's.
 pub fn serve(mut arguments: impl Iterator<Item = OsString>) -> Option<io::Result<()>> {
     let kind = arguments.next()?;
     if kind == NAMER {

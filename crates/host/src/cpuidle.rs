@@ -1,8 +1,8 @@
 //! cpuidle's own counts of this machine's CPUs, read once an interval (`haltwise record --guest --mode stats`).
 //!
-//! Nothing of ours runs when a CPU is idle, and it takes no rights: the files are everybody's. cpuidle counts entries into
-//! each state and the time there. It counts neither idle periods nor what ended them, and keeps no histograms, so that
-//! rows have sums alone.
+//! Nothing of ours runs when a CPU is idle, and it takes no rights: any user may read the files. cpuidle counts entries
+//! into each state and the time there. It counts neither idle periods nor what ended them, and keeps no histograms, so
+//! that rows have sums alone.
 
 use std::collections::BTreeMap;
 
@@ -154,7 +154,7 @@ impl Counters {
     }
 }
 
-/// Times of which nobody knows the distribution: their sum, and no counts.
+/// Times whose distribution is not known: their sum, and no counts.
 fn sum_alone(ns: u64) -> LogHist {
     LogHist::from_parts(Vec::new(), ns, 0).unwrap_or_default()
 }

@@ -6,7 +6,7 @@
 //! correct what is read here.
 //!
 //! A process that ends while it is read is skipped: that is normal. One that we may not look into is
-//! counted in [`Scan::denied`]: there may be VMs that nobody sees.
+//! counted in [`Scan::denied`]: there may be VMs that the scan does not see.
 
 mod agent;
 mod arguments;

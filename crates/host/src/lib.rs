@@ -9,7 +9,7 @@
 //! | [`bpf`] | the BPF source: BPF programs on raw tracepoints |
 //! | [`perf`] | the tracepoint source: tracepoints through perf events |
 //! | [`clock`] | the time |
-//! | [`command`] | a command that runs beside us, as somebody else if asked, and ends with us |
+//! | [`command`] | a command that runs beside us, as another user if asked, and ends with us |
 //! | [`exits`] | what to record of exits, and what the kernel calls its reasons |
 //! | [`profile`] | samples of the threads of VMMs |
 //! | [`root`] | where `/proc`, `/sys` and `/dev` are; reads with errors that name the path |

@@ -24,7 +24,7 @@
 //! | `symbols` | addresses as functions, while their process is there to ask |
 //! | `kallsyms`, `maps` | two files of the kernel, read; pure |
 //! | `namer` | functions of VMMs, named by a child with few rights |
-//! | `files`, `elf` | what that child reads: files of somebody else's, in bounded pieces |
+//! | `files`, `elf` | what that child reads: files of other users, in bounded pieces |
 //! | `written_name`, `refusal` | a symbol as its source has it; why there is none |
 //! | `profiler` | all of it |
 

@@ -53,7 +53,7 @@ static __always_inline struct vcpu_thread *this_thread(void)
 		count_lost(LOST_THREADS_FULL);
 		return NULL;
 	}
-	/* What an earlier recording knew is no more so: nobody saw what came between. */
+	/* The state of an earlier recording holds no more: the time between was not recorded. */
 	known = bpf_map_lookup_elem(&walked, &tid);
 	if (!known || known->turn != turn)
 		known = bpf_map_lookup_elem(&no_thread, &zero);

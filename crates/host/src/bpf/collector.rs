@@ -297,7 +297,7 @@ impl BpfCollector {
         programs
     }
 
-    /// Whether a program runs on events: KVM's own counters are read by programs that somebody calls.
+    /// Whether a program runs on events: KVM's own counters are read by programs that the collector calls.
     fn has_programs(&self) -> bool {
         self.options.mode != Mode::Stats || self.exits.is_some()
     }
@@ -437,7 +437,7 @@ impl Collector for BpfCollector {
             Ok(0) | Err(rustix::io::Errno::INTR) => Ok(()),
             Ok(_) => {
                 // Only a walk tells VMs of one process in the order in which they were made: not before
-                // the next is due, whoever halts for the first time meanwhile.
+                // the next is due, whichever thread halts for the first time meanwhile.
                 let since = clock::monotonic_ns().saturating_sub(self.last_walk_ns);
                 std::thread::sleep(Duration::from_nanos(WALK_AGAIN_NS.saturating_sub(since)));
                 Ok(())

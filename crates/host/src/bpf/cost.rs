@@ -1,6 +1,6 @@
 //! Cost of the programs themselves, as the kernel accounts it.
 //!
-//! The kernel times BPF programs only while somebody asks for it, and that costs a little itself
+//! The kernel times BPF programs only while a process asks for it, and that costs a little itself
 //! (two looks at the clock for each run). So it is asked for in short samples: for
 //! 0.2 s after attaching and then once in every four seconds. A recorder that rests has nothing attached, and takes
 //! nothing meanwhile.
@@ -125,7 +125,7 @@ pub(super) fn start_timing() -> Option<OwnedFd> {
     if fd < 0 {
         return None;
     }
-    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    // SAFETY: the kernel has just made this descriptor for us; no other code owns it.
     Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

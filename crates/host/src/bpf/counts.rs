@@ -155,7 +155,7 @@ impl CountsReader {
         Ok(all)
     }
 
-    /// One row for each thread that halted since the last call. Where nobody knows a thread's place
+    /// One row for each thread that halted since the last call. Where a thread's place is not known
     /// yet, its counts wait for the next call, but for the `last`.
     pub(super) fn rows(
         &mut self,

@@ -94,7 +94,7 @@ impl ExitCounter {
         self.links.detach();
     }
 
-    /// The programs, for their cost. Those for sub-keys that nobody asked for are not loaded.
+    /// The programs, for their cost. Those for sub-keys that were not asked for are not loaded.
     pub(super) fn programs(&self) -> impl Iterator<Item = Program<'_>> {
         let progs = &self.skel.progs;
         let programs = [
@@ -127,7 +127,7 @@ impl ExitCounter {
         place: &mut dyn FnMut(Who) -> Place,
     ) -> Result<Vec<Exits>, CollectError> {
         let bss = self.skel.maps.bss_data.as_ref();
-        // The two that are none's and everybody's do not count; racing threads may have gone beyond.
+        // The cell of no thread and the cell shared by all do not count; racing threads may have gone beyond.
         let given = bss.map_or(0, |bss| bss.cells_last.min(bss.cells_max.saturating_sub(2)));
         let slots = CELL_OTHER..=CELL_OTHER + given;
         let cells = slots.map(|slot| Ok((slot, self.cell(slot)?)));

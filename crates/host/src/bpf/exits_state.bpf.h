@@ -13,7 +13,7 @@ const volatile bool filter_by_process = false; /* only processes in `wanted` */
 /* How many cells there are, which the recorder sets, and the last that was given out. */
 __u32 cells_max = 0;
 __u32 cells_last = 0;
-/* Beyond this sub-keys have none: those of one guest must not take the room of everybody's exits. */
+/* Beyond this sub-keys have none: those of one guest must not take the room of all guests' exits. */
 __u32 cells_max_subs = 0;
 /* Threads that have begun to run a vCPU, for a recorder that wants to know whose they are. */
 __u32 threads_begun = 0;
@@ -130,7 +130,7 @@ __noinline __u32 find_cell(struct exit_thread *thread, __u32 kind, __u32 isa, __
 /* A thread that takes up vCPU after vCPU more often than this looks its cells up. */
 #define FEW_VCPUS 4
 
-/* A cell that the thread will remember. Nobody else looks for it, so that there is nothing to look up and
+/* A cell that the thread will remember. No other thread looks for it, so that there is nothing to look up and
  * nothing to enter: half of what a vCPU's first exits cost. The reader adds up cells of one key. */
 __noinline __u32 first_cell(struct exit_thread *thread, __u32 kind, __u32 isa, __u32 reason)
 {
@@ -169,7 +169,7 @@ __noinline int adopt_vcpu(struct exit_thread *thread, __u64 address)
 	return 0;
 }
 
-/* The state of the current thread; NULL if nobody wants to know of it. `vcpu` may be 0. */
+/* The state of the current thread; NULL if its process is not wanted. `vcpu` may be 0. */
 static __always_inline struct exit_thread *this_thread(__u64 vcpu)
 {
 	struct task_struct *task = bpf_get_current_task_btf();

@@ -2,7 +2,7 @@
 //!
 //! A walk knows best: it finds a vCPU and the thread that ran it last. A vCPU that no walk has met since it
 //! first ran says of itself to which `struct kvm` it belongs, so that of several VMs of one process each
-//! gets its own, though it be gone before anybody looks again.
+//! gets its own, though it be gone before the next walk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Nobody is known; processes are looked up under `root`.
+    /// No VM is known; processes are looked up under `root`.
     pub(super) fn new(root: Root) -> Self {
         Self {
             labels: Labels::new(root.clone()),
@@ -201,7 +201,7 @@ impl Places {
         }
         let vm = self.vm_of(Pid(halt.tgid), halt.kvm);
         let place = self.place(vm, halt.vcpu_id(), halt.tid);
-        // Its VM may be gone before anybody looks; a walk that finds it knows better.
+        // Its VM may be gone before the next walk; a walk that finds it knows better.
         self.by_tid.insert(halt.tid, place);
         place
     }

@@ -33,7 +33,7 @@ pub(crate) struct SampleFilter {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counted {
-    /// Times that an event fired, whoever ran.
+    /// Times that an event fired, whichever task ran.
     pub(crate) fired: u64,
     pub(crate) kept: u64,
     /// Samples that found no room.

@@ -107,7 +107,7 @@ impl VcpuStats {
             poll_cuts: None,
             wakes,
             halt_ns,
-            // No gaps: where the wake-up of a halt that waited began, nobody saw, and the others alone
+            // No gaps: the start of the wake-up of a halt that waited is not known, and the others alone
             // would pass for all.
             poll_success_ns: success,
             poll_fail_ns: fail,
@@ -157,8 +157,8 @@ pub(super) fn with_last(
 pub(super) struct Read {
     /// One row for each vCPU that halted since the reading before.
     pub(super) rows: Vec<HaltCounts>,
-    /// vCPUs of VMs that the reading before had met and this one has not: they are gone, and nobody saw
-    /// their threads end.
+    /// vCPUs of VMs that the reading before had met and this one has not: they are gone, and the ends of
+    /// their threads were not seen.
     pub(super) gone: Vec<Place>,
 }
 

@@ -47,7 +47,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *woken)
 	struct vcpu_thread *thread;
 	__u32 zero = 0;
 
-	/* Nobody keeps anything with most tasks. */
+	/* Most tasks have no BPF storage. */
 	if (!woken->bpf_storage)
 		return 0;
 	thread = bpf_task_storage_get(&threads, woken, 0, 0);

@@ -1,7 +1,7 @@
 //! Cause that ended a halt, judged from eight facts that the kernel side saw.
 //!
-//! A halt that slept was woken by somebody: an hrtimer, another vCPU, any other context. A halt that
-//! was still polling was woken by nobody; there the pending interrupt tells: the LAPIC timer's count,
+//! A halt that slept had a waker: an hrtimer, another vCPU, any other context. A halt that
+//! was still polling had no waker; there the pending interrupt tells: the LAPIC timer's count,
 //! or the vector that the LAPIC would deliver next, compared with the vectors seen to carry IPIs,
 //! timers and PIT ticks in this process.
 //!
@@ -89,7 +89,7 @@ mod test {
     fn each_case_by_its_facts() {
         use halt_flag as f;
         for (flags, expected) in [
-            // Polling, so nobody woke it: the pending interrupt tells.
+            // Polling, so it had no waker: the pending interrupt tells.
             (&[][..], WakeSource::Unknown),
             (&[f::HALT_TIMER_PENDING], WakeSource::Timer),
             (&[f::HALT_INTERRUPT], WakeSource::Device),

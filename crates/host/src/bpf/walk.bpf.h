@@ -358,7 +358,7 @@ int walk_vcpus(struct bpf_iter__task_file *ctx)
 
 /*
  * Stats mode: a thread ends (do_exit). Its process closes its files after this, so the vCPU is there,
- * and nobody runs it any more: what stands there now is the last of it.
+ * and no thread runs it any more: what stands there now is the last of it.
  */
 SEC("raw_tp/sched_process_exit")
 int BPF_PROG(on_thread_exit)

@@ -38,7 +38,7 @@ fn pretenders_are_told() {
     let file = std::fs::File::open("/dev/null").unwrap();
     let file = told(asked(&memfd_name(file.as_raw_fd())));
     assert!(file.contains("is no socket"), "{file}");
-    // Nobody at the other end; somebody who never reads.
+    // No process has the other end.
     let (end, other_end) = taken::pair().unwrap();
     drop(other_end);
     let gone = told(asked(&memfd_name(end.as_raw_fd())));

@@ -1,4 +1,4 @@
-//! Somebody's account: found by name, assumed for good.
+//! A user's account: found by name, assumed for good.
 
 use std::ffi::OsString;
 use std::io;
@@ -85,7 +85,7 @@ impl Account {
         ]
     }
 
-    /// Becomes it, for good: groups first, since afterwards nobody may change them. No capability is kept.
+    /// Becomes it, for good: groups first, since afterwards the process may not change them. No capability is kept.
     pub(super) fn assume(&self) -> io::Result<()> {
         set_thread_groups(&self.groups)?;
         set_thread_res_gid(self.gid, self.gid, self.gid)?;

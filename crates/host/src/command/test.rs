@@ -23,7 +23,7 @@ fn text_of(path: &Path) -> String {
     panic!("nothing came to {}", path.display());
 }
 
-/// Whether a process of this group runs. Those that nobody has waited for yet have ended.
+/// Whether a process of this group runs. Those that their parents have not waited for yet have ended.
 fn lives(group: Pid) -> bool {
     let group = group.as_raw_nonzero().to_string();
     let processes = fs::read_dir("/proc").unwrap();

@@ -1,6 +1,6 @@
 //! Names that are safe to print and store.
 //!
-//! A VMM's command line and a thread's name belong to whoever started the VMM. They may hold control
+//! A VMM's command line and a thread's name belong to the user who started the VMM. They may hold control
 //! characters, text that runs backwards, or 100 kB; a report must show none of that.
 
 pub const LONGEST_NAME: usize = 96;

@@ -1,8 +1,8 @@
-//! VMMs as everybody sees them: by the names of their threads, with the CPU time that the kernel shows of every
+//! VMMs as any user sees them: by the names of their threads, with the CPU time that the kernel shows of every
 //! process.
 //!
-//! Descriptors of KVM are shown to root and the process's user alone. What is found here looks like a VMM, and no more is
-//! said of it.
+//! Descriptors of KVM are shown to root and the process's user alone. A process found here looks like a VMM, and no
+//! more is said of it.
 
 use haltwise_core::ids::{Pid, Tid, VmmKind};
 

@@ -29,7 +29,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Connects, and finds the start of the answers: an agent may still have one for whoever was connected before.
+    /// Connects, and finds the start of the answers: an agent may still have one for the client connected before.
     pub(super) fn connect(path: &Path, pid: Pid, until: Instant) -> Result<Self, AgentError> {
         let stream = connect(path, pid)?;
         let owner = sockopt::socket_peercred(&stream).map_err(|source| AgentError::Failed {

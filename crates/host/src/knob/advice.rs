@@ -19,7 +19,7 @@ const TICK_NS: u32 = 1_000_000;
 /// The same of a tick at HZ=250, the usual one of Linux.
 const TICK_OF_LINUX_NS: u32 = 4_000_000;
 
-/// Ceilings from here on are ten times what anybody has been seen to mean: the guest governor of SAP
+/// Ceilings from here on are ten times what any user has been seen to mean: the guest governor of SAP
 /// HANA guides polls for 2.4 ms, and was seen mistyped as 24 ms.
 const TEN_TIMES_NS: u32 = 10_000_000;
 

@@ -217,7 +217,7 @@ pub fn is_writable(root: &Root, parameter: Parameter) -> Result<(), KnobError> {
         Ok(metadata) => metadata.permissions().mode(),
         Err(source) => return Err(RootError::Failed { path, source }.into()),
     };
-    // sysfs refuses to open such a file for writing, whoever asks (kernfs_fop_open, fs/kernfs/file.c).
+    // sysfs lets no user open such a file for writing (kernfs_fop_open, fs/kernfs/file.c).
     let mount = rustix::fs::statvfs(&path);
     let is_mounted_read_only =
         mount.is_ok_and(|it| it.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY));

@@ -18,11 +18,11 @@ use crate::root::{Root, RootError};
 
 /// File that is locked while the baseline is written, below a [`Root`].
 pub(super) const LOCK: &str = "var/lib/haltwise/lock";
-/// How long somebody else's change is waited for.
+/// How long another process's change is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Whether nobody but root and us can have written this.
+/// Whether only root and our user can have written this.
 pub(super) fn is_ours(metadata: &Metadata) -> Result<(), &'static str> {
     let us = rustix::process::geteuid().as_raw();
     if ![0, us].contains(&metadata.uid()) {
@@ -61,7 +61,7 @@ fn must_be_our_directory(directory: &Path) -> Result<(), KnobError> {
     is_ours(&metadata).map_err(|why| untrusted(directory, why))
 }
 
-/// Opens a regular file of ours: never through a link, and without waiting for whoever holds the other
+/// Opens a regular file of ours: never through a link, and without waiting for the process that holds the other
 /// end of a pipe.
 pub(super) fn open(path: &Path, options: &mut OpenOptions) -> Result<File, KnobError> {
     let file = match options.mode(0o600).custom_flags(WARY).open(path) {
@@ -106,7 +106,7 @@ impl Drop for Lock {
 }
 
 impl Lock {
-    /// Takes it for writing. Waits for somebody else's change to end, but not for long.
+    /// Takes it for writing. Waits for another process's change to end, but not for long.
     pub(super) fn take(root: &Root) -> Result<Self, KnobError> {
         let path = root.path(LOCK);
         make_directory_of(&path)?;
@@ -128,7 +128,7 @@ impl Lock {
         Ok(Self { file })
     }
 
-    /// Whether nobody writes just now; what this gives is to be kept while the baseline is read.
+    /// Whether no process writes just now; what this gives is to be kept while the baseline is read.
     pub(super) fn share(root: &Root) -> Result<Shared, KnobError> {
         let path = root.path(LOCK);
         if !path.exists() {

@@ -28,7 +28,7 @@ fn read(path: &Path) -> Result<Option<Baseline>, KnobError> {
     Ok(Some(baseline))
 }
 
-/// Reads it while nobody writes. `None`: another haltwise is writing.
+/// Reads it while no process writes. `None`: another haltwise is writing.
 pub(super) fn look(root: &Root) -> Result<Option<Baseline>, KnobError> {
     let held = Lock::share(root)?;
     if matches!(held, Shared::Writing) {
@@ -49,7 +49,7 @@ impl Store {
         let lock = Lock::take(root)?;
         let path = root.path(BASELINE);
         let baseline = read(&path)?;
-        // Not only when the directory was made just now: whoever made it may not have come that far.
+        // Not only when the directory was made just now: the process that made it may not have come that far.
         if let (None, Some(directory)) = (&baseline, path.parent()) {
             disk::flush_directory_of(directory)?;
         }

@@ -229,7 +229,7 @@ impl PerfCollector {
         }
     }
 
-    /// An event in the decoder's words; `None` if it concerns nobody who is wanted.
+    /// An event in the decoder's words; `None` if it concerns no thread that is wanted.
     fn place(&mut self, seen: &Seen) -> Option<What> {
         if let Some(tid) = seen.what.vcpu()
             && !self.places.halts(tid, seen.pid)
@@ -416,7 +416,7 @@ mod test {
             let mut sets = capabilities(None).unwrap();
             sets.effective -= CapabilitySet::SYS_ADMIN | CapabilitySet::PERFMON;
             set_capabilities(None, sets).unwrap();
-            // kernel.perf_event_paranoid may allow it to everyone.
+            // kernel.perf_event_paranoid may allow it to all users.
             allowed().err()?;
             let refused = PerfCollector::start(CollectOptions::default(), Root::host());
             Some(refused.unwrap_err())

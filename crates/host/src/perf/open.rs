@@ -1,7 +1,7 @@
 //! Opens tracepoints as perf events, and the two requests for which the crate has no safe call.
 //!
 //! The only file of this source with unsafe code. JUSTIFICATION: `perf-event2` opens, maps, enables and
-//! reads events safely, but lets nobody set a filter or share a ring.
+//! reads events safely, but has no call that sets a filter or shares a ring.
 #![expect(
     unsafe_code,
     reason = "two ioctls for which perf-event2 has no safe call"
@@ -28,7 +28,7 @@ pub(super) fn tracepoint(id: u64, cpu: u32, ring_bytes: usize) -> io::Result<Cou
         .sample_id_all(true)
         .read_format(ReadFormat::empty())
         .clockid(Clock::MONOTONIC)
-        // Nobody sleeps on the ring; it is read when the recorder gets to it.
+        // No thread sleeps on the ring; it is read when the recorder gets to it.
         .wakeup_watermark(ring_bytes / 2)
         .build()
 }

@@ -1,4 +1,4 @@
-//! Functions of an ELF file that somebody else may write: read in bounded pieces, never mapped.
+//! Functions of an ELF file that another user may write: read in bounded pieces, never mapped.
 //!
 //! `object` knows the format; what it reads goes through [`Parts`]. Every part is checked against the size of
 //! the file before there is room for it. A file that becomes shorter meanwhile gives an error, no signal. Names

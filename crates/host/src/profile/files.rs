@@ -1,4 +1,4 @@
-//! The files that hold the code of VMMs: opened without trust in whoever they belong to, and their functions
+//! The files that hold the code of VMMs: opened without trust in their owner, and their functions
 //! kept as long as there is room.
 //!
 //! Nothing here waits for a writer of a pipe, follows a path to another file than the one that is mapped, or

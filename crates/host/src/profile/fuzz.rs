@@ -38,7 +38,7 @@ pub fn sample(bytes: &[u8]) -> u64 {
     read + functions(bytes)
 }
 
-/// Reads bytes as a program of somebody else's, and all of them as a symbol.
+/// Reads bytes as a program of another user, and all of them as a symbol.
 fn functions(bytes: &[u8]) -> u64 {
     assert!(written_name(bytes).len() <= NAME_MOST);
     let file = Cursor::new(bytes);

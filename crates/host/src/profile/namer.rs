@@ -1,8 +1,8 @@
 //! Names of functions, found by a process that nothing is lost with.
 //!
-//! The files that hold the functions of a VMM belong to whoever started it. They are read by a child, this
+//! The files that hold the functions of a VMM belong to the user who started it. They are read by a child, this
 //! program started anew (`serve`), with few rights, little memory and time, and a list of system calls
-//! that has no writing in it. What it is asked and answers are a few bytes (`protocol`). A child that dies or is
+//! that has no writing in it. Its requests and answers are a few bytes (`protocol`). A child that dies or is
 //! late costs the names of the file that it was asked for, and is replaced a few times.
 
 mod protocol;
@@ -134,7 +134,7 @@ impl Namer {
     fn end_child(&mut self) {
         if let Some(mut child) = self.child.take() {
             drop(child.process.kill());
-            // Not waited for: it may hang where no signal reaches it, in a file system of somebody else's.
+            // Not waited for: it may hang where no signal reaches it, in a file system of another user.
             drop(child.process.try_wait());
         }
     }
@@ -169,7 +169,7 @@ impl Drop for Namer {
             answers,
         }) = self.child.take()
         {
-            // It ends when nobody asks any more.
+            // It ends when its pipes are closed.
             drop((asks, answers));
             drop(process.kill());
             drop(process.wait());
@@ -261,7 +261,7 @@ fn awake(root: &Root, process: u32) -> Duration {
     times.map(Duration::from_nanos).sum()
 }
 
-/// Whether there is something to read, or nobody left to write it, within a time.
+/// Whether there is something to read, or no process left to write it, within a time.
 fn is_ready(from: &impl AsFd, time: Duration) -> io::Result<bool> {
     let time = Timespec::try_from(time).map_err(io::Error::other)?;
     let mut fds = [PollFd::new(from, PollFlags::IN)];

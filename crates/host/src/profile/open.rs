@@ -177,7 +177,7 @@ fn on_cpu(builder: &mut Builder<'_>, cpu: u32, bytes: usize) -> io::Result<Count
         .include_hv()
         .read_format(ReadFormat::empty())
         .clockid(Clock::MONOTONIC)
-        // Nobody sleeps on the ring; it is read when the recorder gets to it.
+        // No thread sleeps on the ring; it is read when the recorder gets to it.
         .wakeup_watermark(bytes / 2)
         .build()
 }

@@ -82,7 +82,7 @@ impl SymbolCache {
             let address = called_at(*address, depth);
             match self.user_frame(raw.pid, address, raw.time_ns, symbols, rows) {
                 Some(frame) => frames.push(frame),
-                // Code that is nobody's: frame pointers that are none lead anywhere.
+                // No code lies at the address: frame pointers that are none lead anywhere.
                 None if depth > 0 => {
                     cut = true;
                     break;

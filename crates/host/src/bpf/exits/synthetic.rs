@@ -78,7 +78,7 @@ pub struct Timed {
     pub measuring_ns: f64,
 }
 
-/// Plays to anybody's programs: for an exit, for an entry, and one that does nothing with a 0.
+/// Plays to any programs: for an exit, for an entry, and one that does nothing with a 0.
 pub fn time(programs: [BorrowedFd<'_>; 3], wanted: Synthetic) -> Result<Timed, CollectError> {
     let timing = start_timing();
     let start = Barrier::new(wanted.vcpus as usize);

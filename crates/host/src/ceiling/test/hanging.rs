@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-/// Mounted until it is dropped, which lets go of whoever waits.
+/// Mounted until it is dropped, which lets go of the processes that wait.
 pub(super) struct Hanging {
     folder: tempfile::TempDir,
 }
@@ -18,7 +18,7 @@ const FLUSH: u32 = 25;
 const INIT: u32 = 26;
 
 impl Hanging {
-    /// `None` where this machine has no FUSE, or lets nobody mount.
+    /// `None` where this machine has no FUSE, or does not permit the mount.
     pub(super) fn mount() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let device = File::options().read(true).write(true).open("/dev/fuse");
@@ -39,7 +39,7 @@ impl Hanging {
 
 impl Drop for Hanging {
     fn drop(&mut self) {
-        // As the tenant ends: the connection is aborted, and whoever waits is let go.
+        // As the tenant ends: the connection is aborted, and the processes that wait are let go.
         let flags = UnmountFlags::DETACH | UnmountFlags::FORCE;
         unmount(self.folder.path(), flags).unwrap();
     }
@@ -90,7 +90,7 @@ fn serve(mut device: &File) -> std::io::Result<()> {
     let mut reply = [length, errno].map(i32::to_ne_bytes).concat();
     reply.extend(unique);
     reply.extend(body);
-    // Nobody waits for some of the replies.
+    // No process waits for some of the replies.
     let _ = device.write_all(&reply);
     Ok(())
 }

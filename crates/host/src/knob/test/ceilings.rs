@@ -42,7 +42,7 @@ fn undo_gives_a_vm_that_followed_what_the_parameter_is_then() {
     world.apply(&ceiling).unwrap();
     world.undo_whole();
     assert_eq!(in_force(&world), (AT_BOOT[3], [AT_BOOT[3]; 2]));
-    // Set by somebody else meanwhile.
+    // Set by another program meanwhile.
     world.apply(&both(&world, 60_000, &[(1, 1)])).unwrap();
     world.set(CEILING, 70_000);
     assert!(world.undo().unwrap().is_partial());
@@ -114,7 +114,7 @@ fn a_request_can_rest_on_what_was_read() {
         writer.apply(&proposal).map(drop)
     };
     let otherwise = |done| matches!(done, Err(KnobError::Otherwise { .. }));
-    // It follows the parameter, which somebody else sets.
+    // It follows the parameter, which another program sets.
     world.set(CEILING, 60_000);
     for has_failed in [false, true] {
         let done = set(AT_BOOT[3], 7_000, has_failed);

@@ -14,13 +14,13 @@ use crate::knob::*;
 enum Event {
     Apply(Request, Option<Fault>),
     Undo(Option<Fault>),
-    /// Somebody else sets a parameter.
+    /// Another program sets a parameter.
     Set(Parameter),
-    /// Somebody else sets the ceiling of a VM.
+    /// The VMM sets the ceiling of a VM itself.
     Cap(u32),
     /// The VMM ends, and another with as many VMs starts.
     Restart,
-    /// Somebody else writes or removes a boot file.
+    /// Another program writes or removes a boot file.
     SetFile(BootFile, bool),
     Reboot,
 }

@@ -51,7 +51,7 @@ fn what_a_file_repeats_is_undone_after_a_boot() {
     world.apply(&more).unwrap();
     world.reboot();
     assert_eq!(world.values()[..4], [3, 10_000, 2, 80_000]);
-    // Set since by somebody else, while our file would set it at boot.
+    // Set since by another program, while our file would set it at boot.
     world.set(Parameter::Grow, 7);
     let undone = world.undo().unwrap();
     assert!(undone.is_partial());

@@ -65,7 +65,7 @@ fn a_child_that_fails_costs_names_and_is_replaced_a_few_times() {
     }
 }
 
-/// A child that works for longer than it may sleep is waited for: the machine is slow, and nobody holds the file back.
+/// A child that works for longer than it may sleep is waited for: the machine is slow; no process holds the file back.
 #[test]
 fn a_child_that_works_is_not_late() {
     let (folder, root) = made_up(&[("proc/self/stat", "")]);
