@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`columns`] | the columns |
 //! | [`mod@write`] | rows to a file |
-//! | [`read`] | a file that anybody may have written, batch by batch |
+//! | [`read`] | an untrusted file, batch by batch |
 //! | [`batch`] | a batch as runs of rows of one VM |
 //! | `seal` | the checksum of a file |
 //! | [`lake`] | where files lie |

@@ -54,7 +54,7 @@ impl From<Refused> for io::Error {
     }
 }
 
-/// Opens a file that somebody named, for reading: a regular one, by way of links if need be.
+/// Opens a file that the user named, for reading: a regular one, by way of links if need be.
 pub fn open(path: &Path) -> io::Result<File> {
     open_if(path, OFlags::empty(), Metadata::is_file)
 }
@@ -85,7 +85,7 @@ pub fn entries(directory: &Path) -> io::Result<Vec<(PathBuf, bool)>> {
     Ok(found)
 }
 
-/// Reads a regular file that somebody named.
+/// Reads a regular file that the user named.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;

@@ -91,7 +91,7 @@ pub struct CaptureInfo {
     #[serde(default)]
     pub profile: Option<profile::Recorded>,
     /// Which changes of later kernels the recorded one carries, found out from its halts when the recording
-    /// had ended. `None` where its number leaves nothing open, where nobody looked, and where a newer writer
+    /// had ended. `None` where its number leaves nothing open, where no program looked, and where a newer writer
     /// found some that are not known here.
     #[serde(
         default,

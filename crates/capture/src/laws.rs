@@ -43,7 +43,7 @@ haltwise_core::names! {
     }
 }
 
-/// How many rows were left out of what has been read of a capture, shared by everybody who reads it.
+/// How many rows were left out of what has been read of a capture, shared by all its readers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LeftOut(Arc<Mutex<BTreeMap<(Table, Law), u64>>>);
 

@@ -117,7 +117,7 @@ impl Recording {
         })
     }
 
-    /// Fails if the directory or a stream is no longer where it was made: nobody would find what is written.
+    /// Fails if the directory or a stream is no longer where it was made: no reader would find what is written.
     /// Where the disk does not say, it goes on.
     fn must_be_there(&self) -> Result<(), CaptureWriteError> {
         if self.is_gone() {
@@ -146,7 +146,7 @@ impl Recording {
     ///
     /// Where rows cannot be written, halts go on as counts of each vCPU and second, which are written before
     /// the first rows that can be again; what else can wait does, and the rest is counted as lost. Writing is
-    /// tried again with later flushes. The only errors are those after which nobody would find the capture.
+    /// tried again with later flushes. The only errors are those after which no reader would find the capture.
     pub fn record(&mut self, facts: &Facts) -> Result<Flush, CaptureWriteError> {
         self.must_be_there()?;
         let failed = self.write(facts, false);
@@ -367,7 +367,7 @@ impl Recording {
         // The stream of halts keeps the lock until the end.
         let completed = convert::complete(&self.directory, &mut self.info.clone(), places);
         let source = match completed {
-            // It was written, below the descriptor, but nobody finds it where it should be.
+            // It was written, below the descriptor, but no reader finds it where it should be.
             Ok(_) if self.is_gone() => {
                 let path = self.directory.path().to_owned();
                 return Err(CaptureWriteError::Removed { path });

@@ -181,7 +181,7 @@ pub(crate) fn calibration(given: &GivenCosts) -> Result<Option<Calibration>, Fai
     ))
 }
 
-/// The failure that nobody knows what a wake-up costs.
+/// The failure that the cost of a wake-up is not known.
 pub(crate) fn nothing_known() -> Failure {
     let error = anyhow!(
         "no sleep in this capture has a known wake-up latency, so the cost of a sleep is unknown"

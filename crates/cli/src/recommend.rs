@@ -162,7 +162,7 @@ pub(crate) fn is_partial(opened: &Opened) -> bool {
     notes.any(|note| !matches!(note, Note::OutOfOrder { .. } | Note::Dropped(_)))
 }
 
-/// Recommends a setting of KVM's parameters for a capture that nobody else reads.
+/// Recommends a setting of KVM's parameters for a capture that no other caller reads.
 pub(crate) fn recommend(opened: &Opened, request: &TuneRequest) -> Result<Recommended, Failure> {
     let mut looking = Looking::new(opened, request);
     let ends = pass(opened, "reading", &mut looking.sinks());

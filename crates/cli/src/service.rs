@@ -67,7 +67,7 @@ impl Notifier {
         self.send(&format!("STATUS={}", text.replace('\n', " ")));
     }
 
-    /// Best effort: a daemon does not end because nobody listens.
+    /// Best effort: a daemon does not end because no process listens.
     fn send(&self, text: &str) {
         if let Some(socket) = &self.socket {
             let _ = socket.send(text.as_bytes());

@@ -187,7 +187,7 @@ fn written(result: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Says something about the work, on stderr. Errors are ignored: there is nobody to tell.
+/// Says something about the work, on stderr. Errors are ignored: they cannot be reported.
 pub(crate) fn say(text: &str) {
     let text = escaped(text, |_| "?".to_owned());
     if kept::say(&text) {

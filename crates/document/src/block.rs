@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::table::Table;
 
-/// A text that somebody else wrote. It has no `Display`, so that it reaches a reader through a renderer only.
+/// A text from an external source. It has no `Display`, so that it reaches a reader through a renderer only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Untrusted(pub(crate) String);
 
@@ -12,7 +12,7 @@ pub struct Untrusted(pub(crate) String);
 pub enum Span {
     /// Words of ours; what stands between backquotes is code.
     Ours(Cow<'static, str>),
-    /// Somebody else's.
+    /// A text from an external source.
     Theirs(Untrusted),
 }
 

@@ -47,7 +47,7 @@ pub enum Unit {
     Flag,
     Word,
     Words,
-    /// A text that somebody else wrote.
+    /// A text from an external source.
     Name,
     /// An object whose fields depend on what it says; its meaning tells of them.
     Object,

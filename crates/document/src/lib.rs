@@ -11,8 +11,8 @@
 //! | [`schema`], [`markdown`] | JSON Schema and the page of documentation of declared figures |
 //! | [`number`], [`page`], [`chart`] | numbers, lines and bars of text |
 //!
-//! Text that somebody else wrote (names of VMs, paths, errors of parsers) is [`Untrusted`]; renderers make it
-//! harmless, nobody else has to. This crate does no I/O and depends on nothing of ours.
+//! Text from an external source (names of VMs, paths, errors of parsers) is [`Untrusted`]; renderers make it
+//! harmless, no caller has to. This crate does no I/O and depends on nothing of ours.
 #![forbid(unsafe_code)]
 
 pub mod block;

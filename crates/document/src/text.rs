@@ -99,7 +99,7 @@ fn one(page: &mut Page, block: &Block) {
     }
 }
 
-/// A sentence; what somebody else wrote of it can neither steer a terminal nor hide.
+/// A sentence; external text in it can neither steer a terminal nor hide.
 fn plain(prose: &Prose) -> String {
     let span = |span: &Span| match span {
         Span::Ours(text) => harmless(text),

@@ -66,7 +66,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// The Parquet files that paths name: files themselves, and those below directories, in order. Names that begin with
-/// a dot are left out: somebody is writing them. Fails where a path cannot be looked at.
+/// a dot are left out: a process is writing them. Fails where a path cannot be looked at.
 pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
     let mut found = Vec::new();
     for path in paths {

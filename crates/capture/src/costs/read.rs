@@ -1,4 +1,4 @@
-//! Reading a costs table that anybody may have written: its footer and pages are checked before they are decoded, as
+//! Reads an untrusted costs table: its footer and pages are checked before they are decoded, as
 //! those of a capture are.
 
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Costs tables there and back, and files that nobody wrote so.
+//! Costs tables written and read back, and files that no writer produces.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

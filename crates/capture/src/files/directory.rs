@@ -27,7 +27,7 @@ const WARY: OFlags = OFlags::RDONLY
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectoryId(u64, u64);
 
-/// A directory of ours, below which nobody else makes names.
+/// A directory of ours, below which no other user makes names.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,

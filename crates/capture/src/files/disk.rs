@@ -84,7 +84,7 @@ impl Sink {
         self.file.metadata()
     }
 
-    /// Takes the lock by which readers see that somebody is writing.
+    /// Takes the lock by which readers see that a process is writing.
     pub fn try_lock(&self) -> io::Result<()> {
         self.file.try_lock().map_err(io::Error::from)
     }

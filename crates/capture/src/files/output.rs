@@ -1,4 +1,4 @@
-//! A single file that somebody named, for writing: whole or not at all, and never through a link.
+//! A single file that the user named, for writing: whole or not at all, and never through a link.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -80,7 +80,7 @@ impl Place {
     }
 }
 
-/// Writes a file in one step: whoever reads sees the old one or the new, never a part.
+/// Writes a file in one step: a reader sees the old one or the new, never a part.
 ///
 /// A link, a FIFO or a device of that name is left alone, and refused.
 pub fn write(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {

@@ -50,7 +50,7 @@ impl Writer {
         self.by.is_some_and(|by| by.uid == uid)
     }
 
-    /// To whom a file goes that is made in somebody's directory: in one of root's alone it stays ours.
+    /// The account that gets a file made in a directory of this owner; in one of root's alone it stays ours.
     pub(super) fn files_in(self, owner: u32, mode: u32) -> Option<Account> {
         self.by.filter(|by| by.uid == owner || mode & STICKY != 0)
     }

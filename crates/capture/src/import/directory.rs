@@ -1,7 +1,7 @@
 //! A directory that is there whole or not at all.
 //!
-//! A capture is written next to its place, under a name that no one takes for a capture, and takes its
-//! place by a single renaming. What is left of an import that was killed is that other directory.
+//! A capture is written next to its place, under a name that no reader takes for a capture, and takes its
+//! place by a single renaming. An import that was killed leaves that other directory behind.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -195,7 +195,7 @@ impl Reading {
             self.text.see(Sign::Rounded);
         }
         if what == What::Switched {
-            // It tells of nobody who halts, and yet that the tracer saw CPUs change hands.
+            // It names no thread that halts, but shows that the tracer saw context switches.
             self.text.see(Sign::Switches);
         } else {
             self.pass(head, Item::Event(*head, what), facts);

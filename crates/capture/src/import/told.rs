@@ -6,7 +6,7 @@ use haltwise_core::kvm::rule::Clamp;
 use haltwise_core::kvm::{Arch, Ceilings, Rule};
 use haltwise_core::parameter::{Parameter, Values};
 
-/// Settings in force while the text was recorded, as far as somebody knows. Times are in nanoseconds,
+/// Settings in force while the text was recorded, as far as the user knows them. Times are in nanoseconds,
 /// 32 bits of them as in the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GivenSettings {

@@ -1,4 +1,4 @@
-//! Tables that somebody edited: errors name the column and the row, harmless edits are read.
+//! Edited tables: errors name the column and the row, harmless edits are read.
 
 use std::fs::File;
 use std::path::Path;

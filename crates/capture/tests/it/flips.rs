@@ -68,7 +68,7 @@ fn recorded(golden: &str, is_ended: bool) -> TempDir {
     dir
 }
 
-/// The files of a capture with their lengths, but for the room that is kept, which nobody reads.
+/// The files of a capture with their lengths, but for the room that is kept, which no reader opens.
 fn files(dir: &Path) -> Vec<(PathBuf, u64)> {
     let entries = std::fs::read_dir(dir).unwrap().map(Result::unwrap);
     let paths = entries.map(|entry| entry.path());

@@ -40,7 +40,7 @@ impl Pairing {
 }
 
 /// Finds pairs: those `asked` for (`NAME` or `NAME=NAME`, names or processes), else those of one name,
-/// else the only VM of each. `unplaced` says that some halts are nobody's: those are in the host's figures
+/// else the only VM of each. `unplaced` says that some halts have no VM: those are in the host's figures
 /// alone.
 pub(crate) fn pairs(
     a: &Roster,

@@ -115,7 +115,7 @@ fn row(loaded: &Loaded, cause: Cause, tally: &Tally, all: u64, names: &Names) ->
 
 /// Groups, what took longest first; seconds in their order.
 fn by_group(loaded: &Loaded) -> Vec<ExitsGroup> {
-    // Exits that found no room are nobody's; the total tells of them.
+    // Exits that found no room belong to no group; the total reports them.
     let told_apart = |passed: &Passed| {
         let others = [passed.entries, passed.injections, passed.emulations];
         passed.exits_in_all() > 0 || passed.userspace.count > 0 || others.iter().any(|&n| n > 0)

@@ -81,7 +81,7 @@ struct Serving {
 
 impl Serving {
     fn turn(&mut self) {
-        // One that asks nothing keeps nobody else out.
+        // A connection without a request keeps no other client out.
         let is_full = self.connections.len() >= CONNECTIONS && self.oldest_idle().is_none();
         let mut waits: Vec<PollFd<'_>> = Vec::with_capacity(self.connections.len() + 1);
         for connection in &self.connections {

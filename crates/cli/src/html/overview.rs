@@ -14,7 +14,7 @@ use super::sample::packed::Packed;
 
 pub(crate) const STEPS: usize = 240;
 
-/// vCPUs that are shown: those that halt most. More make the file long and nobody wiser.
+/// vCPUs that are shown: those that halt most. More make the file long and the reader no wiser.
 const MOST: usize = 96;
 
 /// States of a vCPU, in the order in which the page stacks them.

@@ -43,7 +43,7 @@ impl Read for Source<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             if self.interrupt.came().is_some() {
-                // Not `Interrupted`: whoever reads would try again.
+                // Not `Interrupted`: the caller would read again.
                 return Err(io::Error::other("interrupted"));
             }
             let mut fds = [PollFd::new(&self.file, PollFlags::IN)];

@@ -3,7 +3,7 @@
 use super::*;
 use crate::proof::ledger::file::test::entry;
 
-/// Whatever bytes a file holds, each line is either read or counted, and lines that nobody touched are
+/// Whatever bytes a file holds, each line is either read or counted, and unchanged lines are
 /// read.
 #[test]
 fn a_line_that_was_changed_hurts_no_other() {

@@ -13,7 +13,7 @@ use super::view::{Answer, ParameterValue, SCHEMA, UnrecordedHost, UnrecordedVm};
 /// So long the CPU time of VMMs is watched.
 const WATCHED: Duration = Duration::from_secs(1);
 
-/// The answer, as far as anybody may know it.
+/// The answer, as far as any user may know it.
 pub(crate) fn view(root: &Root, advice: String) -> anyhow::Result<Answer> {
     let knobs = params::read(root, clock::monotonic_ns())?.into_iter();
     let parameters = knobs.filter(|knob| knob.name.starts_with("halt_poll"));

@@ -137,7 +137,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Writes a plan in one step: whoever reads sees the old file or the new, never a part.
+    /// Writes a plan in one step: a reader sees the old file or the new, never a part.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
         let text = terminal::json(self)?;
         output::write(path, text.as_bytes(), Readers::Umask)

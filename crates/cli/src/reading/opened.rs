@@ -1,5 +1,5 @@
 //! A capture that was opened, with the tables that grow with time alone and not with halts: these are read once,
-//! when somebody first asks, and kept.
+//! when a caller first asks, and kept.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;

@@ -28,7 +28,7 @@ pub(crate) trait Sink {
         false
     }
 
-    /// A halt, with its call if anybody wants calls and the table of them has it.
+    /// A halt, with its call if any sink wants calls and the table of them has it.
     fn halt(&mut self, _: &Halt, _: Option<&WindowChange>) {}
 
     fn change(&mut self, _: &WindowChange) {}

@@ -22,7 +22,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The directory that somebody named, or for `-` one to which stdin is unpacked.
+    /// The directory that the user named, or for `-` one to which stdin is unpacked.
     pub(crate) fn of(named: &Path) -> Result<Self, Failure> {
         if named != Path::new(PIPE) {
             return Ok(Self {

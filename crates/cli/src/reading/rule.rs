@@ -68,7 +68,7 @@ pub(crate) struct Setup {
 pub(crate) enum Origin {
     Recorded,
     Told,
-    /// Nobody said; what the kernel has if nobody sets it.
+    /// Neither recorded nor given: the kernel's default.
     Assumed,
 }
 

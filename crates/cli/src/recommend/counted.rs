@@ -257,7 +257,7 @@ fn counted(
     }
     let latencies = known.elsewhere.as_ref().and_then(Latencies::of_price);
     let latencies = latencies.ok_or_else(prices::nothing_known)?;
-    // The longest that anybody may have polled.
+    // The longest time that any vCPU may have polled.
     let ceilings = info.roster.vcpus.iter().filter_map(|vcpu| vcpu.ceiling_ns);
     let window_ns = ceilings.max().unwrap_or(in_force.halt_poll_ns);
     let window_ns = u64::from(window_ns);

@@ -242,10 +242,10 @@ fn found(
 }
 
 impl GuestCandidates {
-    /// Where to change something: in the host, where its best setting certainly costs less than what is best in the
-    /// guest, and than what is in force.
+    /// Where to change something: in the host, where its best setting certainly costs less than the best setting of the
+    /// guest, and than the current setting.
     ///
-    /// A guest that keeps its CPU is recommended only if nobody else wants that CPU, and that is known.
+    /// A guest that keeps its CPU is recommended only if no other task wants that CPU, and that is known.
     pub(crate) fn place(&self) -> Place {
         if self.cpu_pm_costs_less() && self.shared.leave_its_cpus() {
             return Place::CpuPm;

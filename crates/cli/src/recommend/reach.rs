@@ -19,7 +19,7 @@ const REASON: &str = "halt_poll_ns applies to no vCPU that halted: their VMs hav
                       (KVM_CAP_HALT_POLL). Where single halts were recorded, `tune` plans a ceiling for each VM, and \
                       `tune --vm` tunes that of one.";
 
-/// A verdict in a word: the search's, if somebody follows.
+/// A verdict in a word: the search's, if any VM follows.
 pub(crate) fn verdict(follows: bool, of: Verdict) -> &'static str {
     if follows { of.as_str() } else { VERDICT }
 }

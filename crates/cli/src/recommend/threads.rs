@@ -10,7 +10,7 @@ use haltwise_core::tune::Pool;
 use crate::progress::{Progress, elapsed};
 
 thread_local! {
-    /// As many as whoever asks from this thread may have; 0 for one for each CPU.
+    /// Number of threads that a caller on this thread may have; 0 for one for each CPU.
     static MOST: Cell<usize> = const { Cell::new(0) };
 }
 

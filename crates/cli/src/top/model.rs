@@ -28,7 +28,7 @@ pub(crate) struct Standing {
     /// The column of [`Model::sorted_by`].
     pub(crate) by: Column,
     pub(crate) reversed: bool,
-    /// The row that is marked; the first, as long as nobody has moved.
+    /// The row that is marked; the first, as long as the user has not moved.
     marked: Option<Key>,
     /// Where it was when it was marked: its neighbours stand there if it goes.
     place: usize,

@@ -106,7 +106,7 @@ pub(crate) fn paused(step: &Step, vm: &Vm) -> Option<bool> {
     let paused = vm.paused?;
     match paused.from_ns {
         Some(from_ns) if from_ns < step.end_ns => Some(true),
-        // When a pause was that is over, nobody has noted.
+        // The time of a pause that is over is not recorded.
         _ => (paused.over_ns == 0).then_some(false),
     }
 }

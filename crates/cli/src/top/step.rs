@@ -53,7 +53,7 @@ impl Cell {
     }
 
     /// Keeps what the screens show: of what happened over time within the step only the windows, and
-    /// of histograms whose percentiles nobody looks at only the sums. A history holds thousands of
+    /// of histograms whose percentiles no screen shows only the sums. A history holds thousands of
     /// cells.
     fn settle(&mut self) {
         let halts = &mut self.halts;

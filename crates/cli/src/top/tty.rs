@@ -144,7 +144,7 @@ impl Before {
         execute!(io::stdout(), terminal::EnterAlternateScreen, cursor::Hide)
     }
 
-    /// Once is enough; there is nobody to tell of an error.
+    /// Once is enough; an error cannot be reported.
     fn give_back(&self) {
         if self.taken.swap(false, Ordering::SeqCst) {
             drop(execute!(

@@ -84,7 +84,7 @@ fn an_import_takes_a_pipe_and_no_device_and_ends_by_a_signal() {
         command.arg(env!("CARGO_BIN_EXE_haltwise"));
         command.current_dir(dir.path()).output().unwrap()
     };
-    // Nobody ever writes: the signal comes while it waits, and not before it catches SIGTERM, the 15th.
+    // No process ever writes: the signal comes while it waits, and not before it catches SIGTERM, the 15th.
     let script = "\"$0\" import -o cap trace & \
                   until grep -q '^SigCgt:.*[4-7c-f]...$' /proc/$!/status; do sleep 0.1; done; \
                   sleep 1; kill -TERM $!; wait $!";

@@ -1,4 +1,4 @@
-//! Captures and texts as nobody recorded them: each verb ends with a code of its own, without a panic, and no
+//! Captures and texts that no recorder made: each verb ends with a code of its own, without a panic, and no
 //! document has a share above 1.
 //!
 //! The committed captures are changed by a seeded hand: numbers of rows, numbers of `capture.json`, bytes of texts to

@@ -179,7 +179,7 @@ fn a_recommendation_and_a_replay_of_it_agree() {
     );
 }
 
-/// Polling was nearly always met, so that nobody saw enough sleeps of the length that off would make: said
+/// Polling was nearly always met, so that the capture has too few sleeps of the length that off would make: said
 /// in the JSON, on the screen and in the page, in the same words.
 #[test]
 fn sleeps_that_were_seen_a_few_times_are_a_doubt() {

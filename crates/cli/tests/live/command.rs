@@ -27,7 +27,7 @@ fn number_in(file: &Path) -> String {
     })
 }
 
-/// Whether a process of this group runs; one that nobody has waited for yet has ended.
+/// Whether a process of this group runs; one that its parent has not waited for yet has ended.
 fn lives(group: &str) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap();
     let stat = |process: std::io::Result<std::fs::DirEntry>| {
@@ -44,7 +44,7 @@ fn assert_ends(group: &str) {
     until_so("the end of a group", || !lives(group));
 }
 
-/// Says which group it is, with a child that nobody waits for.
+/// Says which group it is, with a child that no process waits for.
 const STAYS: &str = "sleep 1000 & echo $$ > \"$1\"; sleep 1000";
 
 #[test]

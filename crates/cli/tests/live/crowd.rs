@@ -18,7 +18,7 @@ fn halts_of_vm(capture: &Capture, name: &str) -> usize {
 #[test]
 fn vms_that_come_and_go_are_each_named() {
     let Some(bench) = Bench::set_up() else { return };
-    // Each lives for half a second: a VM that is gone before anybody can ask for its name has none.
+    // Each lives for half a second: a VM that is gone before the recorder can ask for its name has none.
     let script = "for name in first second third; do \
                   \"$1\" run pingpong --rounds 200 --gap fixed:2ms --name $name; done";
     let output = Command::new(haltwise())

@@ -147,7 +147,7 @@ fn killed_at_any_moment_a_recording_is_read_and_repaired() {
 fn told_after(bench: &Bench, harm: impl Fn(&Path)) -> (Option<i32>, String) {
     let (lab, recorder) = recorder(bench);
     harm(&bench.path("capture"));
-    // It is noticed within a flush, and nobody has to end it.
+    // The recorder notices it within a flush, and ends by itself.
     let output = recorder.output();
     lab.end(Signal::TERM);
     (output.status.code(), told(&output))
@@ -188,7 +188,7 @@ fn held(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// Somebody else's shell, who owns the directory above the capture; it is ended with its group.
+/// The shell of another user, who owns the directory above the capture; it is ended with its group.
 fn by_another(dir: &Path, script: &str) -> Running {
     Running::start(
         Command::new("setpriv")

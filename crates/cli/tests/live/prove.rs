@@ -33,7 +33,7 @@ const PINGPONG: &str = "run pingpong --rounds 100 --cap {halt_poll_ns}";
 #[test]
 fn every_block_counts_the_halts_of_its_own_vm_and_no_others() {
     let Some(bench) = Bench::set_up() else { return };
-    // Somebody else's VM, before and meanwhile.
+    // A VM outside the proof, before and during it.
     let _other = bench.keep_halting("fixed:300us", "other");
     let result = proved(&bench, EXACT);
     let blocks = result["blocks"].as_array().unwrap();

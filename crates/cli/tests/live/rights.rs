@@ -175,7 +175,7 @@ fn a_command_of_another_user_is_ended() {
     assert_eq!(capture.info().ended.as_ref().unwrap().by, "duration");
 }
 
-/// `haltwise` where anybody may start it.
+/// `haltwise` where any user may start it.
 fn for_anybody(bench: &Bench) -> PathBuf {
     fs::set_permissions(bench.dir.path(), Permissions::from_mode(0o777)).unwrap();
     let program = bench.path("haltwise");

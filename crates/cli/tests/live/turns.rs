@@ -1,5 +1,5 @@
 //! A collector that records one VM after the other with the programs that it has: each halt is of the VM that was meant,
-//! began while it was meant, and knows nothing of what nobody saw between.
+//! began while it was meant, and knows nothing of the time between, which was not recorded.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn one_vm_after_the_other_is_recorded_by_the_same_programs() {
     let mut collector = BpfCollector::start(options, Root::host()).unwrap();
     let facts = collect(&mut collector);
     are_of(&collector, &facts, first);
-    // Also back to a VM that halted thousands of times while nobody looked.
+    // Also back to a VM that halted thousands of times while it was not recorded.
     for pid in [second, first, second] {
         assert!(collector.rest().unwrap());
         let rested_ns = clock::monotonic_ns();

@@ -266,7 +266,7 @@ fn the_timer_ends_with_whoever_asks_it() {
     assert!(timer.wait().unwrap().success());
 }
 
-/// It answers nobody who does not speak its language, and ends.
+/// It does not answer input outside its protocol, and ends.
 #[test]
 fn nonsense_ends_it() {
     for said in [&b"\xff\n"[..], b"{"] {

@@ -1,8 +1,8 @@
 //! Markup that cannot hold a stranger's text as it came.
 //!
-//! Names of VMs, paths and notes come from machines that nobody here controls. A [`Markup`] is made of
+//! Names of VMs, paths and notes come from machines that this program does not control. A [`Markup`] is made of
 //! elements whose names are ours and of texts that were escaped on their way in; there is no way to
-//! make one of a `String`. What is put into attributes goes through the same gate.
+//! make one of a `String`. Values of attributes go through the same gate.
 
 use std::fmt::{self, Write as _};
 

@@ -2,7 +2,7 @@
 //!
 //! A recorder gives up the right to remove its own directory, so a process of its own records into a
 //! temporary one; this one waits for it, writes the archive and removes what was made. The recorder does not outlive
-//! this process, nor for long whoever reads the pipe.
+//! this process, nor for long the reader of the pipe.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
@@ -52,7 +52,7 @@ pub(crate) fn run() -> Outcome {
     }
 }
 
-/// Waits until it has ended, which it is asked to on a signal, and when nobody reads any more.
+/// Waits until it has ended, which it is asked to on a signal, and when the pipe has no reader any more.
 fn wait(recorder: &Running, interrupt: &Interrupt, out: impl AsFd) {
     let mut is_asked = false;
     while !recorder.has_ended() {

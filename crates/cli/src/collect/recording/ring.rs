@@ -199,7 +199,7 @@ impl Ring {
             if !is_old && is_within && has_room(&path) {
                 break;
             }
-            // First what counts, then the files: whoever is killed in between has dropped it all the same.
+            // First the description, then the files: a recorder killed in between has dropped the segment all the same.
             let info = self.info.without(oldest);
             info.write(&self.directory)?;
             self.info = info;

@@ -62,7 +62,7 @@ fn one_vm_of_a_and_its_namesake_in_b() {
 fn by_name_or_alone_or_as_asked() {
     for (a, b, unplaced, asked, expected) in [
         ("x", "x", false, "", "x[0] x[0]"),
-        // The only one of each, whatever its name; the host besides if some halts are nobody's.
+        // The only one of each, whatever its name; the host besides if some halts have no VM.
         ("x", "y", false, "", "x[0] y[0]"),
         ("x", "y", true, "", "host host; x[0] y[0]"),
         ("x y", "y", false, "", "host host; y[1] y[0]"),

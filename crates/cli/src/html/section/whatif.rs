@@ -195,7 +195,7 @@ fn rejected(content: &Content) -> Option<Element> {
     Some(details("Rejected candidates", el("ul").with_all(items)))
 }
 
-/// A capture of counts, or one that nobody can replay.
+/// A capture of counts, or one that cannot be replayed.
 fn without_halts(content: &Content) -> Option<Markup> {
     let text = match &content.advice {
         Ok(advice) if advice.counted.is_some() => {

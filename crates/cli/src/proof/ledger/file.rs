@@ -1,6 +1,6 @@
 //! The file: a line of JSON for each proof, added to and never rewritten.
 //!
-//! A line goes to the file in one write and to the disk before anybody is told. Where a crash cut the
+//! A line goes to the file in one write and to the disk before the result is reported. Where a crash cut the
 //! last line short, the next one begins on a line of its own, and a reader counts the torn one.
 
 use std::fs::File;
@@ -27,7 +27,7 @@ pub(crate) struct Lines {
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Adds a proof. Two at once wait for each other, but not for ever: whoever may read the file may lock it.
+/// Adds a proof. Two at once wait for each other, but not for ever: any user who may read the file may lock it.
 pub(crate) fn append(path: &Path, entry: &Entry) -> anyhow::Result<()> {
     append_within(path, entry, PATIENCE)
 }

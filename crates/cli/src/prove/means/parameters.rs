@@ -39,13 +39,13 @@ pub(crate) struct Parameters {
 fn changed(sides: &Sides) -> Vec<Parameter> {
     let [now, a, b] = sides.values;
     let differs = |it: Parameter| a.get(it) != now.get(it) || b.get(it) != now.get(it);
-    // Where each VM has a ceiling of its own, nobody follows halt_poll_ns.
+    // Where each VM has a ceiling of its own, no VM follows halt_poll_ns.
     let is_followed = |it: Parameter| it != Parameter::HaltPollNs || !sides.scopes.are_all_vms;
     let all = now.iter().map(|(it, _)| it);
     all.filter(|it| is_followed(*it) && differs(*it)).collect()
 }
 
-/// Longer than any limit lasts that may have grown: up to 4.3 s on each CPU, if somebody sets such a limit.
+/// Longer than any limit lasts that may have grown: up to 4.3 s on each CPU, if the user sets such a limit.
 fn stay(sides: &Sides) -> Duration {
     let ceilings = sides.values.map(|of| of.get(Parameter::GuestHaltPollNs));
     let ceiling_ns = ceilings.into_iter().flatten().max().unwrap_or(0);

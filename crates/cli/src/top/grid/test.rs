@@ -50,7 +50,7 @@ fn steps_of_counts_end_where_counts_were_read() {
         [101, 203, 304, 406, 500]
     );
     assert_eq!(along(100, &[]), [500]);
-    // Readings after the end are nobody's.
+    // Readings after the end belong to no step.
     assert_eq!(along(100, &[700]), [500]);
 }
 
