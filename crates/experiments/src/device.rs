@@ -25,7 +25,7 @@ impl<D> Shared<D> {
         Self(Arc::new(Mutex::new(device)))
     }
 
-    /// For a register, or for serving a queue. Whoever panicked meanwhile has left a device that refuses at worst.
+    /// For a register, or for serving a queue. A thread that panicked meanwhile left a device that refuses at worst.
     pub fn lock(&self) -> MutexGuard<'_, D> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

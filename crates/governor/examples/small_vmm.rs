@@ -3,7 +3,7 @@
 //! without, `libhaltwise_preload.so` may do so. With `silent`, `slow` or `shows FILE` it pretends to: questions get no
 //! answer, or one after 1.9 s, or what it shows as its socket is that file.
 //!
-//! `replace` closes the VM and creates another, `own NS` sets the ceiling without asking anybody, `fork` starts a child
+//! `replace` closes the VM and creates another, `own NS` sets the ceiling by itself, `fork` starts a child
 //! that has the VM's fds and does nothing, `reap` ends it, `exec` starts this program anew in the same process, `more N`
 //! creates N VMs of no vCPU beside it, `trips N`
 //! runs the vCPU N times until it exits, and answers with the CPU time of that in nanoseconds.

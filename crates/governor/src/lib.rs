@@ -2,8 +2,8 @@
 //!
 //! `KVM_CAP_HALT_POLL` belongs to the process that created the VM: every ioctl of another process on its fd
 //! fails with `EIO`. So the VMM keeps one end of a socket, and a thread of it answers there. The other end
-//! has no name on disk and no port: whoever may `ptrace` the VMM (root) takes a duplicate of it by
-//! `pidfd_getfd`, and nobody else can.
+//! has no name on disk and no port: a process that may `ptrace` the VMM (root) takes a duplicate of it by
+//! `pidfd_getfd`, and no other process can.
 //!
 //! A VMM calls [`announce`] once for each VM that it creates. An unmodified VMM is given
 //! `libhaltwise_preload.so`, which does so for it. `haltwise apply --vm NAME --ceiling TIME` is the other side;

@@ -104,7 +104,7 @@ fn take(socket: BorrowedFd<'_>) -> Result<Option<(Request, OwnedFd)>, Errno> {
     Ok(request.zip(attached))
 }
 
-/// Does what was asked, and says what came of it. Never waits for whoever asked.
+/// Does what was asked, and replies with the result. Never waits for the process that asked.
 fn give(request: Request, to: &OwnedFd) {
     let errno = |error: std::io::Error| error.raw_os_error().unwrap_or(Errno::NOENT.raw_os_error());
     let reply = match request {

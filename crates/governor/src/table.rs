@@ -1,4 +1,4 @@
-//! The VMs of this process. Without locks: whoever creates a VM never waits for a controller.
+//! The VMs of this process. Without locks: a thread that creates a VM never waits for a controller.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};

@@ -1,7 +1,7 @@
 //! A vCPU's interrupt lines where KVM has no irqchip: bits that a halt loop looks at, and a bell for it
 //! while it sleeps.
 //!
-//! As KVM's own wake-up: whoever raises a line makes a system call only if the vCPU sleeps.
+//! As in KVM's own wake-up, the thread that raises a line makes a system call only if the vCPU sleeps.
 
 use std::io;
 use std::sync::Arc;

@@ -199,7 +199,7 @@ impl UserHalts {
     }
 }
 
-/// Halts as somebody recorded them, to be gone through once more: what comes, comes at the time recorded.
+/// Recorded halts, to be gone through once more: each event comes at the time recorded.
 #[derive(Debug)]
 struct Recorded {
     now_ns: u64,

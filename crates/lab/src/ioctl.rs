@@ -39,7 +39,7 @@ pub fn stats_fd(of: &impl AsRawFd) -> io::Result<OwnedFd> {
     // SAFETY: KVM_GET_STATS_FD takes no argument; on a file of another kind it fails with ENOTTY.
     let fd = unsafe { ioctl(of, request(KVM_GET_STATS_FD)) };
     done(fd)?;
-    // SAFETY: the kernel has just opened this descriptor for us, and nobody else knows it.
+    // SAFETY: the kernel has just opened this descriptor for us, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

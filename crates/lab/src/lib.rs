@@ -1,7 +1,7 @@
 //! # haltwise-lab: a VMM small enough to read in an hour
 //!
 //! It boots guests of a few instructions on real KVM, wakes them in a known rhythm, counts what they
-//! did, and says so exactly. It knows nothing of tracing: whoever watches a lab VM from outside
+//! did, and says so exactly. It knows nothing of tracing: a tool that watches a lab VM from outside
 //! must come to the same numbers on its own.
 
 pub mod bell;

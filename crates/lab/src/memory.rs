@@ -56,9 +56,9 @@ pub mod param {
 
 /// Words of a vCPU's page that others write while it runs (offsets from `ds`): how `poller` gets work.
 pub mod mailbox {
-    /// Moved on by whoever has work for it.
+    /// Moved on by the vCPU or host thread that has work for it.
     pub const WORK: u16 = 0x60;
-    /// Not 0 while it polls: whoever has work need not interrupt it.
+    /// Not 0 while it polls: the sender of work need not interrupt it.
     pub const POLLING: u16 = 0x64;
 }
 

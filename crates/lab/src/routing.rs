@@ -6,7 +6,7 @@
 //! | 24 + 2N | [`crate::vm::Lines::wake`], an irqfd | [`guest::WAKE`] |
 //! | 25 + 2N | [`crate::vm::Lines::stop`], an irqfd | [`guest::STOP`] |
 //!
-//! As MSIs these need no IOAPIC, and KVM delivers them from whoever signals the irqfd. Through the IOAPIC
+//! As MSIs these need no IOAPIC, and KVM delivers them in the context that signals the irqfd. Through the IOAPIC
 //! KVM hands each to a kernel thread first (`irqfd_inject` in `virt/kvm/eventfd.c`), as it does for the
 //! level and edge interrupts of a VMM's ordinary devices.
 

@@ -12,7 +12,7 @@ use crate::clock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Switches {
     pub voluntary: u64,
-    /// Somebody else was given its CPU.
+    /// Another task was given its CPU.
     pub involuntary: u64,
 }
 

@@ -145,7 +145,7 @@ impl Package {
 /// As LICENSE-MIT names who made it. There is no address that would reach them, and Debian wants one.
 const MAINTAINER: &str = "The haltwise authors <haltwise@maintainers.invalid>";
 
-/// Ends the service before its program goes; it is not enabled unless somebody did that.
+/// Ends the service before its program goes; it is not enabled unless the administrator enabled it.
 const STOP: &str = "#!/bin/sh\nset -e\nif [ \"$1\" = remove ] && [ -d /run/systemd/system ]; then\n    \
                     systemctl disable --now haltwise-record.service haltwise-metrics.service haltwise-pilot.service haltwise-costs.timer || true\nfi\n";
 

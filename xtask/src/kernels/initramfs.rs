@@ -33,7 +33,7 @@ impl Initramfs {
         Ok(place)
     }
 
-    /// Adds a file, which everybody may execute, and the folders above it.
+    /// Adds a file, which every user may execute, and the folders above it.
     pub(crate) fn file(&self, path: &str, bytes: impl AsRef<[u8]>) -> Result<()> {
         let place = self.place(path)?;
         fs::write(&place, bytes)

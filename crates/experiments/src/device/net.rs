@@ -1,4 +1,4 @@
-//! A virtio network device between a guest's two queues and a link, served by whoever it is given to.
+//! A virtio network device between a guest's two queues and a link, served by the thread that it is given to.
 //!
 //! Source: Virtual I/O Device (VIRTIO) 1.2, section 5.1. A frame is a chain: a header of 12 bytes, which says
 //! nothing as no offloads are offered, then the Ethernet frame. Chains that run in a circle, go the wrong way,

@@ -262,7 +262,7 @@ impl PicPair {
         self.first.interrupting(true).is_some()
     }
 
-    /// The CPU takes the interrupt: its vector. Whoever asks without being asked gets a spurious one.
+    /// The CPU takes the interrupt: its vector. A CPU that asks without an interrupt pending gets a spurious one.
     pub fn acknowledge(&mut self) -> u8 {
         let line = self.first.interrupting(true);
         if let Some(line) = line {

@@ -62,7 +62,7 @@ const QUEUE_DEVICE: u32 = register::QUEUE_DEVICE[0];
 pub const USED_BUFFER: u32 = 1;
 const MAGIC: u32 = 0x7472_6976;
 
-/// Why a device interrupts. It takes no lock, so that whoever handles an interrupt waits for nobody who serves.
+/// Why a device interrupts. It takes no lock, so that a vCPU that handles an interrupt waits for no thread that serves.
 #[derive(Debug, Default)]
 pub struct InterruptStatus(AtomicU32);
 

@@ -90,7 +90,7 @@ const IN_EXIT: &str = "in the exit";
 const BY_WORKER: &str = "by a worker";
 const BY_RING: &str = "by io_uring";
 
-/// Turns of work with a request, whoever serves it.
+/// Turns of work with a request, whichever thread serves it.
 const WORK: u32 = 50;
 
 struct Serving {

@@ -95,7 +95,7 @@ const VARIANTS: [(usize, &str, Clock, Option<Pace>); 8] = [
     (1, AGENT_SLEEPS, Clock::Exitless, SLEEPS),
 ];
 
-/// Those where nobody may interrupt before a deadline: an agent that sleeps may, see `limits`.
+/// Those where no interrupt may come before its deadline: an agent that sleeps may send one, see `limits`.
 const ORDERLY: &[&str] = &[PIT, DEADLINE, AGENT_SPINS];
 
 fn integrity() -> Vec<Integrity> {

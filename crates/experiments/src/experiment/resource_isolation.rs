@@ -173,7 +173,7 @@ struct Placed {
     threads: u64,
 }
 
-/// The classes' names: this process's, so that nobody else's are touched.
+/// The classes' names: this process's, so that no other process's are touched.
 fn names() -> [String; 2] {
     ["vm", "neighbour"].map(|name| format!("haltwise-lab-{}-{name}", std::process::id()))
 }

@@ -2,7 +2,7 @@
 //!
 //! The lab asks its guests and KVM's stats fd; `haltwise` sees tracepoints. Neither knows of the other.
 //! Sums over all vCPUs are compared, and the waits by the vCPUs' numbers: not VM by VM, for a VM that
-//! lies where an earlier one of this process lay is the same one to whoever looks from outside.
+//! lies where an earlier one of this process lay is the same one to an observer outside.
 
 use std::collections::BTreeMap;
 

@@ -209,7 +209,7 @@ impl Root {
         }
     }
 
-    /// Removes a class; whoever is in it is in the default class from then on.
+    /// Removes a class; threads that are in it are in the default class from then on.
     pub(super) fn remove(&self, class: &str) -> anyhow::Result<()> {
         let folder = self.folder(Some(class));
         let removed = if self.kernels {

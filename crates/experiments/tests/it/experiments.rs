@@ -79,7 +79,7 @@ fn every_experiment_runs_and_the_page_describes_what_it_prints() {
         for effect in &found.effects {
             assert_eq!(effect.same_direction.as_str(), "not shown", "of one round");
         }
-        // A value that has to be so has to be so in the first round, too; nobody recorded.
+        // A value that has to be so has to be so in the first round, too; there is no recording.
         let (counted, own) = found.integrity.split_last().expect("at least one");
         assert_eq!(counted.holds.as_str(), "not shown");
         for check in own {

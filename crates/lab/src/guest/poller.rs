@@ -243,7 +243,7 @@ fn smart(a: &mut CodeAssembler, set: CodeLabel, keep: CodeLabel) -> Result<(), I
     divide(a, set)
 }
 
-/// Rule 2 in short, where nobody takes notes: an idle time of `eax` ticks that is below the ceiling moves
+/// Rule 2 in short, where the guest takes no notes: an idle time of `eax` ticks that is below the ceiling moves
 /// no limit that is at the ceiling.
 fn unless_nothing_changes(a: &mut CodeAssembler, answer: CodeLabel) -> Result<(), IcedError> {
     let mut judge = a.create_label();

@@ -84,7 +84,7 @@ fn without_kvm_the_host_is_unsupported() {
 #[expect(clippy::print_stdout, reason = "a skipped test must say so")]
 fn without_permission_the_hint_says_who_may() {
     let Some(()) = kvm() else { return };
-    // Only root can become somebody else, and they must be able to reach the binary.
+    // Only root can become another user, and that user must be able to reach the binary.
     let mut nobody = Command::new(LAB);
     let output = nobody
         .args(["run", "pingpong"])

@@ -70,7 +70,7 @@ impl Ring {
                 .build()
         };
         let entry = entry.user_data(number);
-        // SAFETY: the bytes are on the heap, in `under_way`, where nobody touches them until the kernel has said
+        // SAFETY: the bytes are on the heap, in `under_way`, where no code touches them until the kernel has said
         // that it is done, nor drops them, nor the file: see `drop`.
         let pushed = unsafe { self.kernel.0.submission().push(&entry) };
         if pushed.is_err() {
@@ -126,7 +126,7 @@ impl Drop for Ring {
             if let Err(error) = self.kernel.0.submit_and_wait(1)
                 && !is_for_now(&error)
             {
-                // Nobody can say when the kernel is done with them.
+                // The time at which the kernel is done with them is not known.
                 std::mem::forget(std::mem::take(&mut self.under_way));
             }
         }

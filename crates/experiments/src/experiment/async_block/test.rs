@@ -1,4 +1,4 @@
-//! Every block comes back and lies where it belongs, whoever serves it; only one of both exits.
+//! Every block comes back and lies where it belongs, whichever thread serves it; only one of both exits.
 
 use super::*;
 use crate::experiment::test::trials::Trials;

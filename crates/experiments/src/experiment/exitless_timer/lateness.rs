@@ -81,7 +81,7 @@ fn times(low_halves: &[u32], last: u64, tsc: &TscClock) -> Vec<u64> {
     newest_first
 }
 
-/// How far behind its tick each time is. Ticks come every `divisor / hz` seconds; when, nobody says: the
+/// How far behind its tick each time is. Ticks come every `divisor / hz` seconds; their phase is not known: the
 /// widest gap between the times, laid over each other, ends where no tick is late. The least late counts as 0.
 fn off_the_grid(times: &[u64], divisor: u32, hz: u64) -> Vec<u64> {
     // In units of 1/hz nanoseconds a period is a whole number.
