@@ -94,7 +94,7 @@ impl Outcome {
         let poll_ns = halt.poll_ns.unwrap_or(0);
         self.poll_unknown += u64::from(halt.poll_ns.is_none());
         self.halts += 1;
-        // Of a guest's halts, only those that entered HLT exit to the host; a timer that ends its poll is an exit, too.
+        // Only halts of a guest that entered HLT exit to the host; a timer that ends their poll is an exit, too.
         let exits = halt.waited || side.is_host();
         self.hlt_exits += u64::from(exits);
         self.timer_exits += u64::from(!exits && halt.wake == WakeSource::Timer);
