@@ -39,7 +39,7 @@ pub(crate) struct GivenHost {
     #[arg(long, value_name = "NAME")]
     arch: Option<Arch>,
     /// Backport in this kernel: grow-start, vm-ceiling, growth-cap, need-resched, shrink-floor,
-    /// live-ceiling; may be repeated
+    /// live-ceiling, block-time; may be repeated
     /// [default: detected from the recording]
     #[arg(long = "backport", value_name = "NAME")]
     backports: Vec<Backport>,

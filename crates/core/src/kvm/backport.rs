@@ -38,6 +38,9 @@ crate::names! {
         /// and no longer when it grows. Upstream 6.1 (commits 97b6847a, 175d5dc7, 9eb8ca04); whether
         /// 6.0.y took it is not known here. A kernel before 5.8 that carries it has [`Self::VmCeiling`] with it.
         LiveCeiling = "live-ceiling",
+        /// A halt counts until its wake event, as `halt-polling.rst` has it, not until the vCPU runs again. In no
+        /// released kernel: a patch of `contrib/kernel`. A recording is held against it only if it is given.
+        BlockTime = "block-time",
     }
 }
 
@@ -45,15 +48,15 @@ crate::names! {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a known backport: grow-start, vm-ceiling, growth-cap, need-resched, shrink-floor, \
-     live-ceiling"
+     live-ceiling, block-time"
 )]
 pub struct BackportParseError(pub String);
 
 impl Backport {
-    /// Those that show in windows. (When polling stops, no window tells.)
+    /// Those of released kernels that show in windows. (When polling stops, no window tells.)
     pub fn of_windows() -> impl Iterator<Item = Self> + Clone {
         let all = Self::ALL.into_iter();
-        all.filter(|backport| *backport != Self::NeedResched)
+        all.filter(|backport| !matches!(backport, Self::NeedResched | Self::BlockTime))
     }
 }
 
@@ -136,6 +139,7 @@ impl Rule {
             }
             Backport::ShrinkFloor => self.shrink_floor = true,
             Backport::LiveCeiling => return self.with_live_ceiling(),
+            Backport::BlockTime => self.until_wake = true,
             // Where polling stops for the scheduler no window shows.
             Backport::NeedResched | Backport::VmCeiling | Backport::GrowthCap => {}
         }

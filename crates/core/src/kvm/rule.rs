@@ -106,6 +106,9 @@ pub struct Rule {
     pub invalid_wakeups: bool,
     /// Treatment of the window of a vCPU that must not poll.
     pub no_poll: NoPoll,
+    /// Whether a halt counts until its wake event, not until the vCPU runs again: see
+    /// [`Backport::BlockTime`](super::Backport::BlockTime).
+    pub until_wake: bool,
 }
 
 impl Rule {
@@ -145,6 +148,7 @@ impl Rule {
             clamp: Clamp::Never,
             invalid_wakeups: arch == Arch::S390 && from(4, 7),
             no_poll: no_poll(version, arch),
+            until_wake: false,
         };
         if from(6, 1) {
             rule.with_live_ceiling()
@@ -172,6 +176,7 @@ impl Rule {
             clamp: Clamp::AfterHalt,
             invalid_wakeups: false,
             no_poll: NoPoll::Unknown,
+            until_wake: false,
         }
     }
 

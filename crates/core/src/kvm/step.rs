@@ -19,7 +19,7 @@ use crate::event::{Halt, WindowCall, WindowChange};
 /// KVM's view of a halt when the halt is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Observed {
-    /// The whole halt in nanoseconds, polling and wake-up latency included.
+    /// The whole halt in nanoseconds, polling and wake-up latency included; what [`Rule::counted_ns`] leaves of it.
     ///
     /// The clock is read once for each turn of the polling loop, after the check: a halt that a poll
     /// ended is measured up to the last turn that found nothing. A success in the first turn is 0 ns.
@@ -116,6 +116,15 @@ impl Step {
 }
 
 impl Rule {
+    /// The length of a halt as the rule counts it, in nanoseconds. `latency_ns` is the wake-up latency, 0 where KVM does not know it.
+    pub fn counted_ns(&self, halt_ns: u64, latency_ns: u64) -> u64 {
+        if self.until_wake {
+            halt_ns.saturating_sub(latency_ns)
+        } else {
+            halt_ns
+        }
+    }
+
     /// The window in force in nanoseconds: for how long this halt polls, if it may. 0 is not at all.
     ///
     /// `window` is what the last halt left, 0 for a new vCPU; `ceiling` is that of this moment.

@@ -65,7 +65,7 @@ impl Policy for Kvm {
 
     fn learn(&mut self, seen: &Seen) {
         let observed = Observed {
-            halt_ns: seen.halt_ns,
+            halt_ns: self.rule.counted_ns(seen.halt_ns, seen.wake_latency_ns),
             valid: seen.valid,
             allowed: true,
         };

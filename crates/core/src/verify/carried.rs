@@ -85,7 +85,7 @@ impl Trial {
     /// every VM if that is given.
     fn shows(backport: Backport, halt: &Halt, cap: Option<u32>) -> bool {
         match backport {
-            Backport::NeedResched => false,
+            Backport::NeedResched | Backport::BlockTime => false,
             Backport::GrowStart => halt.change == WindowCall::Grow,
             // Without a ceiling of its own a VM has that of the module parameter.
             Backport::VmCeiling | Backport::GrowthCap => {

@@ -175,7 +175,7 @@ pub fn by_halts(halts: &[Halt], rule: &Rule, change: &CeilingChange) -> Effect {
     }
     let call = |ceiling: u32, window: u32, halt: &Halt| {
         let observed = Observed {
-            halt_ns: halt.halt_ns,
+            halt_ns: rule.counted_ns(halt.halt_ns, halt.wake_latency_ns.unwrap_or(0)),
             valid: halt.valid,
             allowed: true,
         };

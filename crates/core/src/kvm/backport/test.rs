@@ -2,7 +2,7 @@
 
 use super::super::rule::GrowthCap;
 use super::*;
-use crate::kvm::{Arch, Version};
+use crate::kvm::{Arch, Knobs, Observed, Version};
 
 fn rule(version: &str) -> Rule {
     Rule::of(version.parse().unwrap(), Arch::X86)
@@ -24,6 +24,18 @@ fn a_backport_does_nothing_to_a_kernel_that_has_it() {
         }
         assert_eq!(rule(since).with(backport), rule(since), "{backport}");
     }
+}
+
+#[test]
+fn with_block_time_a_late_wake_up_does_not_shrink_a_window() {
+    let late = |version| {
+        let rule = rule(version);
+        let halt_ns = rule.counted_ns(230_000, 40_000);
+        let knobs = Knobs::defaults(Version::new(6, 12), Arch::X86);
+        rule.after(&knobs, 200_000, 20_000, Observed::valid(halt_ns))
+            .window
+    };
+    assert_eq!((late("6.12"), late("6.12+block-time")), (10_000, 40_000));
 }
 
 #[test]

@@ -37,11 +37,11 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// `None` where vectors do not cover it: growth as before 5.1, windows above [`LONGEST`], products
-    /// that do not fit in 31 bits.
+    /// `None` where vectors do not cover it: growth as before 5.1, halts that count until their wake event, windows
+    /// above [`LONGEST`], products that do not fit in 31 bits.
     pub(super) fn of(choice: &Choice, rule: Rule) -> Option<Self> {
         let (knobs, ceiling) = (choice.knobs, choice.ceiling_ns);
-        if rule.grow_start != GrowStart::Param {
+        if rule.grow_start != GrowStart::Param || rule.until_wake {
             return None;
         }
         // A cut where a halt begins is made where the halt before ends: the ceiling never moves here.

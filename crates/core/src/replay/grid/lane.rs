@@ -72,7 +72,7 @@ impl Lane {
         tally.latency_ns = tally.latency_ns.saturating_add(played.latency_ns);
         tally.halt_ns = tally.halt_ns.saturating_add(halt_ns);
         let observed = Observed {
-            halt_ns,
+            halt_ns: rule.counted_ns(halt_ns, played.latency_ns),
             valid: sample.is_valid(),
             allowed: true,
         };

@@ -44,7 +44,7 @@ impl Case {
         allowed: bool,
     ) -> (u32, Step) {
         let observed = Observed {
-            halt_ns: halt.halt_ns,
+            halt_ns: (setup.rule).counted_ns(halt.halt_ns, halt.wake_latency_ns.unwrap_or(0)),
             valid: halt.valid,
             allowed,
         };
