@@ -49,6 +49,8 @@ pub enum What {
         waited: bool,
         /// KVM counts the wake-up as valid.
         valid: bool,
+        /// Wake-up latency, 0 where KVM does not know it; `None` in a kernel that does not tell.
+        latency_ns: Option<u64>,
     },
     /// `kvm:kvm_halt_poll_ns`: the rule of the window was called for the running thread.
     HaltPollNs {
@@ -152,6 +154,7 @@ impl Decoder {
                 ns,
                 waited,
                 valid,
+                latency_ns,
             } => {
                 let thread = self.threads.entry(tid).or_default();
                 let ended = thread::Ended {
@@ -159,6 +162,7 @@ impl Decoder {
                     halt_ns: ns,
                     waited,
                     valid,
+                    latency_ns,
                 };
                 let clamps = self.rules.clamps_at_entry;
                 let assumed = Assumed {

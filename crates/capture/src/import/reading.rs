@@ -284,7 +284,12 @@ impl Reading {
     /// An event in the decoder's words; `None` if it concerns no vCPU.
     fn place(&mut self, head: &Head, what: What) -> Option<Happened> {
         match what {
-            What::VcpuWakeup { ns, waited, valid } => {
+            What::VcpuWakeup {
+                ns,
+                waited,
+                valid,
+                latency_ns,
+            } => {
                 let tid = self.halting(head)?;
                 if let Some(why) = self.is_told_again(tid, head.time_ns, what) {
                     self.tally.skip(why, 1);
@@ -295,6 +300,7 @@ impl Reading {
                     ns,
                     waited,
                     valid: valid.unwrap_or(true),
+                    latency_ns,
                 })
             }
             What::HaltPollNs {

@@ -77,6 +77,7 @@ impl Kvm {
                 ns: truth.halt_ns,
                 waited,
                 valid: true,
+                latency_ns: None,
             },
         );
         self.now = end + 3_000 + held_up;
@@ -198,6 +199,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 ns,
                 waited,
                 valid: true,
+                latency_ns: None,
             }
         }),
         (tid.clone(), any::<u32>(), any::<u32>(), any::<bool>()).prop_map(
@@ -330,6 +332,7 @@ fn called(halt_ns: u64, waited: bool, between: &[(u64, What)]) -> Halt {
         ns: halt_ns,
         waited,
         valid: true,
+        latency_ns: None,
     };
     let events = [(CALLED_NS, change)]
         .into_iter()
@@ -405,6 +408,7 @@ fn a_gap_in_one_threads_events_leaves_the_others_alone() {
             ns: 5_000,
             waited: false,
             valid: true,
+            latency_ns: None,
         };
         let events = [gap, wakeup].map(|what| Event { time_ns, what });
         assert_eq!(halts(&mut decoder, &events)[0].window_ns, window);

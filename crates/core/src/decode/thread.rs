@@ -71,6 +71,8 @@ pub(super) struct Ended {
     pub(super) halt_ns: u64,
     pub(super) waited: bool,
     pub(super) valid: bool,
+    /// Wake-up latency, where KVM tells it; 0 where it does not know it.
+    pub(super) latency_ns: Option<u64>,
 }
 
 /// Assumptions about a ceiling that did not show itself.
@@ -146,12 +148,17 @@ impl Thread {
             change: change.as_ref().map(Call::from).into(),
             poll_ns: poll.map(|poll| poll.ns),
             polled: None,
-            wake_latency_ns: match (ended.waited, woken) {
-                (false, _) => Some(0),
+            wake_latency_ns: match (ended.waited, ended.latency_ns, woken) {
+                (false, ..) => Some(0),
+                (true, Some(latency_ns), _) => {
+                    Some(latency_ns.min(ended.halt_ns)).filter(|&ns| ns > 0)
+                }
                 // The last wake-up counts: once one was seen, none after it was held back. The margin
                 // may put it before the start.
-                (true, Some((time, _))) => Some(end_ns.saturating_sub(time).min(ended.halt_ns)),
-                (true, None) => None,
+                (true, None, Some((time, _))) => {
+                    Some(end_ns.saturating_sub(time).min(ended.halt_ns))
+                }
+                (true, None, None) => None,
             },
             wake: woken.map_or(WakeSource::Unknown, |(_, source)| source),
             poll_cut: poll.and_then(|poll| poll.cut),

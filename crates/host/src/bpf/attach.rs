@@ -15,7 +15,9 @@ use super::skel::collector::{
 use crate::clock;
 use crate::collector::{CollectError, CollectOptions};
 use crate::opaque::Opaque;
+use crate::root::Root;
 use crate::support::rights;
+use crate::tracefs::{self, Standing, Tracefs};
 
 /// Requirement that is missing where loading and attaching BPF programs is not permitted.
 fn lacking(may_load: bool, is_filtered: bool) -> &'static str {
@@ -116,7 +118,16 @@ fn choose_programs(open: &mut OpenCollectorSkel<'_>, stats: bool) {
     }
 }
 
-pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError> {
+/// Whether `kvm_vcpu_wakeup` tells the wake-up latency, with the patch of `contrib/kernel`.
+fn tells_latency(root: &Root) -> bool {
+    if !matches!(tracefs::standing(root), Standing::Mounted(_)) {
+        return false;
+    }
+    let wakeup = Tracefs::find(root).and_then(|it| it.needed("kvm", "kvm_vcpu_wakeup"));
+    wakeup.is_ok_and(|format| format.number("latency_ns").is_ok())
+}
+
+pub(super) fn attach(options: &CollectOptions, root: &Root) -> Result<Attached, CollectError> {
     let mut open =
         open(CollectorSkelBuilder::default()).map_err(explain("open the BPF programs"))?;
     let counts = options.mode == Mode::Counts;
@@ -125,6 +136,7 @@ pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError>
         settings.counts_mode = counts;
         settings.stats_mode = stats;
         settings.filter_by_process = !options.vms.is_empty();
+        settings.tells_latency = tells_latency(root);
     }
     choose_programs(&mut open, stats);
     let ring = match options.mode {

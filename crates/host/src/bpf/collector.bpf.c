@@ -282,7 +282,8 @@ static __always_inline bool first_call_is_known(struct vcpu_thread *thread, __u6
 	return false;
 }
 
-/* trace_kvm_vcpu_wakeup(ns, waited, valid): kvm_vcpu_halt; kvm_vcpu_block before 5.17 */
+/* trace_kvm_vcpu_wakeup(ns, waited, valid): kvm_vcpu_halt; kvm_vcpu_block before 5.17. With the patch of
+ * contrib/kernel also latency_ns, from KVM's own clock; 0 where KVM does not know it. */
 SEC("raw_tp/kvm_vcpu_wakeup")
 int BPF_PROG(on_vcpu_wakeup, __u64 ns, bool waited, bool valid)
 {
@@ -311,6 +312,11 @@ int BPF_PROG(on_vcpu_wakeup, __u64 ns, bool waited, bool valid)
 	if (waited && thread->waking_ns > halt.end_ns - ns && thread->waking_ns <= halt.end_ns) {
 		halt.flags |= thread->waker_flags;
 		halt.waking_ns = thread->waking_ns;
+	}
+	if (tells_latency && waited) {
+		halt.flags |= HALT_LATENCY_TOLD;
+		/* A load that the compiler moved out of the branch would be refused by other kernels. */
+		halt.waking_ns = halt.end_ns - ((volatile __u64 *)ctx)[3];
 	}
 	read_vcpu(thread, &halt);
 	read_window(thread, &halt, known);

@@ -62,7 +62,7 @@ pub struct BpfCollector {
 impl BpfCollector {
     /// Loads, attaches, and looks for the VMs that already run.
     pub fn start(options: CollectOptions, root: Root) -> Result<Self, CollectError> {
-        let attached = attach(&options)?;
+        let attached = attach(&options, &root)?;
         let maps = &attached.skel.maps;
         let rings: [(&dyn MapCore, usize); 2] = [
             (&maps.halts, HALT_SIZE),

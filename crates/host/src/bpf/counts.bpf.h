@@ -84,7 +84,8 @@ static __always_inline void count_halt(struct vcpu_thread *thread, const struct 
 	}
 	if (!waited) {
 		add_to(counted, COUNT_GAP, halt->halt_ns);
-	} else if (halt->flags & HALT_WOKEN) {
+	} else if (halt->flags & HALT_LATENCY_TOLD ? halt->waking_ns < halt->end_ns :
+						      halt->flags & HALT_WOKEN) {
 		__u64 latency = halt->end_ns - halt->waking_ns;
 
 		add_to(counted, COUNT_WAKE_LATENCY, latency);

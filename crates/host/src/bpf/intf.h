@@ -24,6 +24,7 @@ enum halt_flag {
 	HALT_GREW = 1 << 9, /* kvm_halt_poll_ns fired: grow */
 	HALT_SHRANK = 1 << 10, /* kvm_halt_poll_ns fired: shrink */
 	HALT_NEXT_KNOWN = 1 << 11, /* window_next_ns is filled */
+	HALT_LATENCY_TOLD = 1 << 12, /* waking_ns is KVM's own; it is end_ns where KVM does not know it */
 	/* What ended it: the eight bits from WAKE_SHIFT up. */
 	HALT_WOKEN = 1 << 16, /* sched_waking was seen within this halt */
 	HALT_WAKER_HRTIMER = 1 << 17, /* ... while an hrtimer's function ran on the waker's CPU */

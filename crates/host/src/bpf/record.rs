@@ -9,7 +9,7 @@
 //! | `window_ns` | `kvm_halt_poll_ns.old` if it fired, else `vcpu->halt_poll_ns` after the halt; if that is 0, what the last halt left, clamped to the ceiling |
 //! | `ceiling_ns` | `kvm->max_halt_poll_ns` if overridden, else the module parameter |
 //! | `poll_ns` | growth of KVM's counters `halt_poll_success_ns` and `halt_poll_fail_ns` |
-//! | `wake_latency_ns` | end of the halt less the time of `sched_waking`, so that gap and latency are `halt_ns` |
+//! | `wake_latency_ns` | KVM's own where `kvm_vcpu_wakeup` tells it; else end of the halt less the time of `sched_waking`, so that gap and latency are `halt_ns` |
 //! | `wake` | the waker's context; for a halt still polling, the pending interrupt |
 //! | `poll_cut` | polled for less than the window, and slept |
 
@@ -111,10 +111,11 @@ impl RawHalt {
         if !self.has(halt_flag::HALT_WAITED) {
             return Some(0);
         }
-        self.if_has(
-            halt_flag::HALT_WOKEN,
-            self.end_ns.saturating_sub(self.waking_ns),
-        )
+        let latency_ns = self.end_ns.saturating_sub(self.waking_ns);
+        if self.has(halt_flag::HALT_LATENCY_TOLD) {
+            return Some(latency_ns.min(self.halt_ns)).filter(|&ns| ns > 0);
+        }
+        self.if_has(halt_flag::HALT_WOKEN, latency_ns)
     }
 
     /// The poll ended before its window did, and yet the vCPU slept: another task wanted the CPU
@@ -278,6 +279,17 @@ mod test {
         assert_eq!((halt.wake_latency_ns, halt.gap_ns()), (None, None));
         assert_eq!(halt.wake, WakeSource::Unknown);
         assert_eq!(halt.ceiling_source, CeilingSource::Unknown);
+    }
+
+    /// KVM's own latency, also where no waker was seen; 0 is not known.
+    #[test]
+    fn the_latency_that_kvm_tells_goes_first() {
+        let mut told = raw(&[halt_flag::HALT_WAITED, halt_flag::HALT_LATENCY_TOLD]);
+        assert_eq!(told.wake_latency_ns(), Some(30_000));
+        told.waking_ns = told.end_ns;
+        assert_eq!(told.wake_latency_ns(), None);
+        told.flags |= halt_flag::HALT_WOKEN.0;
+        assert_eq!(told.wake_latency_ns(), None);
     }
 
     /// As when the guest disables host polling while the vCPU has a window.

@@ -9,6 +9,7 @@
 const volatile bool counts_mode = false; /* histograms in place of records */
 const volatile bool stats_mode = false; /* walks take KVM's own statistics along */
 const volatile bool filter_by_process = false; /* only processes in `wanted` */
+const volatile bool tells_latency = false; /* kvm_vcpu_wakeup has a fourth argument */
 
 /* Settings that the recorder keeps up to date. */
 __u32 param_halt_poll_ns = 0; /* as last read from the module's parameter */

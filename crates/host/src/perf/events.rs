@@ -44,6 +44,8 @@ enum Event {
     Wakeup,
     /// The same before 4.7, which does not say whether it is valid.
     OldWakeup,
+    /// The same where KVM tells the wake-up latency.
+    StampedWakeup,
     Window,
     Waking,
     Switch,
@@ -54,6 +56,7 @@ impl Kind for Event {
         match self {
             Self::Wakeup => &["common_pid", "ns", "waited", "valid"],
             Self::OldWakeup => &["common_pid", "ns", "waited"],
+            Self::StampedWakeup => &["common_pid", "ns", "waited", "valid", "latency_ns"],
             Self::Window => &["common_pid", "vcpu_id", "grow", "old", "new"],
             Self::Waking => &["common_pid", "pid", "common_flags"],
             Self::Switch => &["prev_pid", "prev_state"],
@@ -102,7 +105,13 @@ impl Events {
             Ok::<_, CollectError>(format)
         };
         let window = optional("kvm", "kvm_halt_poll_ns", "window_ns, change, poll_ns")?;
-        let waking = optional("sched", "sched_waking", "wake_latency_ns, wake")?;
+        let is_stamped = wakeup.number("latency_ns").is_ok();
+        let of_waking = if is_stamped {
+            "wake"
+        } else {
+            "wake_latency_ns, wake"
+        };
+        let waking = optional("sched", "sched_waking", of_waking)?;
         let switch = optional("sched", "sched_switch", "poll_ns, poll_cut")?;
         let others = [&window, &waking, &switch].map(Option::as_ref);
         Ok((Self::of(&wakeup, others)?, missing))
@@ -114,11 +123,11 @@ impl Events {
         wakeup: &EventFormat,
         others: [Option<&EventFormat>; 3],
     ) -> Result<Self, CollectError> {
-        let has_valid = wakeup.number("valid").is_ok();
-        let kind = if has_valid {
-            Event::Wakeup
-        } else {
-            Event::OldWakeup
+        let has = |field| wakeup.number(field).is_ok();
+        let kind = match (has("valid"), has("latency_ns")) {
+            (false, _) => Event::OldWakeup,
+            (true, false) => Event::Wakeup,
+            (true, true) => Event::StampedWakeup,
         };
         let mut layouts = Layouts::new(kind, wakeup)?;
         let kinds = [Event::Window, Event::Waking, Event::Switch];
@@ -130,7 +139,7 @@ impl Events {
 
     pub(super) fn to_open(&self) -> Vec<(u64, Filter)> {
         let filter = |event| match event {
-            Event::Wakeup | Event::OldWakeup | Event::Window => Filter::None,
+            Event::Wakeup | Event::OldWakeup | Event::StampedWakeup | Event::Window => Filter::None,
             Event::Waking => Filter::Waking,
             Event::Switch => Filter::Switch,
         };
@@ -149,12 +158,19 @@ impl Events {
         let event = self.0.of(raw)?;
         let tid = Tid(event.read_u32(0)?);
         Some(match event.kind() {
-            kind @ (Event::Wakeup | Event::OldWakeup) => SeenWhat::Whole(What::VcpuWakeup {
-                tid,
-                ns: event.read(1)?,
-                waited: event.is_set(2)?,
-                valid: kind == Event::OldWakeup || event.is_set(3)?,
-            }),
+            kind @ (Event::Wakeup | Event::OldWakeup | Event::StampedWakeup) => {
+                let latency_ns = match kind {
+                    Event::StampedWakeup => Some(event.read(4)?),
+                    _ => None,
+                };
+                SeenWhat::Whole(What::VcpuWakeup {
+                    tid,
+                    ns: event.read(1)?,
+                    waited: event.is_set(2)?,
+                    valid: kind == Event::OldWakeup || event.is_set(3)?,
+                    latency_ns,
+                })
+            }
             Event::Window => SeenWhat::Whole(What::HaltPollNs {
                 tid,
                 vcpu: VcpuId(event.read_u32(1)?),

@@ -165,6 +165,7 @@ impl Script<'_> {
                 ns: self.number(if wide { 8 } else { 3 })?,
                 waited: flag(6),
                 valid: flag(7),
+                latency_ns: None,
             }),
             2 => Step::Event(What::HaltPollNs {
                 tid,

@@ -23,6 +23,8 @@ pub(in crate::import) enum What {
         waited: bool,
         /// KVM counts the wake-up as valid; kernels before 4.7 do not say.
         valid: Option<bool>,
+        /// Wake-up latency, 0 where KVM does not know it; `None` in a kernel that does not tell.
+        latency_ns: Option<u64>,
     },
     /// `kvm_halt_poll_ns`: the rule of the window was called.
     HaltPollNs {
@@ -119,7 +121,10 @@ fn injects(name: &[u8], fields: &[u8]) -> Option<WakeSource> {
     }
 }
 
-/// `wait time 12345 ns, polling valid`; before 4.7 only `wait time 12345 ns`.
+const LATENCY: &[u8] = b", latency ";
+
+/// `wait time 12345 ns, polling valid`; before 4.7 only `wait time 12345 ns`; with the latency in a kernel that has the
+/// patch of `contrib/kernel`.
 fn wakeup(text: &[u8]) -> Option<What> {
     let (waited, rest) = match (text.strip_prefix(b"wait "), text.strip_prefix(b"poll ")) {
         (Some(rest), _) => (true, rest),
@@ -128,6 +133,16 @@ fn wakeup(text: &[u8]) -> Option<What> {
     };
     let rest = rest.strip_prefix(b"time ")?;
     let (ns, rest) = rest.split_at(number::digits(rest));
+    let told = rest
+        .windows(LATENCY.len())
+        .position(|piece| piece == LATENCY);
+    let (rest, latency_ns) = match told {
+        Some(at) => {
+            let latency = rest[at + LATENCY.len()..].strip_suffix(b" ns")?;
+            (&rest[..at], Some(number::decimal(latency)?))
+        }
+        None => (rest, None),
+    };
     let valid = match rest {
         b" ns" => None,
         b" ns, polling valid" => Some(true),
@@ -138,6 +153,7 @@ fn wakeup(text: &[u8]) -> Option<What> {
         ns: number::decimal(ns)?,
         waited,
         valid,
+        latency_ns,
     })
 }
 
@@ -150,6 +166,7 @@ fn bare_wakeup(text: &[u8]) -> Option<What> {
             Some(_) => Some(fields.flag(b"valid")?),
             None => None,
         },
+        latency_ns: fields.number(b"latency_ns"),
     })
 }
 

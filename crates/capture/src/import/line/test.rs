@@ -18,6 +18,7 @@ const WAKEUP: What = What::VcpuWakeup {
     ns: 548_225,
     waited: true,
     valid: Some(true),
+    latency_ns: None,
 };
 
 /// Reads a table: below each text stands what it means. `UPDATE_GOLDEN=1` writes the meanings anew.
@@ -215,6 +216,7 @@ fn what_stands_between_events_is_known() {
         ns: 438_476,
         waited: true,
         valid: Some(true),
+        latency_ns: None,
     };
     assert_eq!(read(ticks.as_bytes()), Said::Ticks(Some(wakeup)));
 }

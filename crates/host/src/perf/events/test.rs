@@ -56,7 +56,8 @@ fn every_event_is_read_by_its_format() {
             tid: Tid(77),
             ns: 31_000,
             waited: true,
-            valid: true
+            valid: true,
+            latency_ns: None,
         }))
     );
     let fields: [(usize, &[u8]); 4] = [
