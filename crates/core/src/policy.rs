@@ -16,9 +16,12 @@ mod fixed;
 mod guest_haltpoll;
 mod idle_poll;
 mod kvm;
+mod leader;
 mod learned;
 mod menu;
 mod off;
+mod payback;
+mod price;
 mod smart_idle_poll;
 mod teo;
 

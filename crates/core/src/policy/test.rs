@@ -2,6 +2,7 @@
 
 mod laws;
 pub(super) mod model;
+pub(super) mod worst;
 
 use super::*;
 
