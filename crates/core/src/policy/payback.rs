@@ -1,7 +1,7 @@
-//! `payback:max=200us`: polls while polling has saved more of late than it cost.
+//! `payback:max=200us`: polls while polling has recently saved more than it cost.
 //!
 //! For each halt, polled or not, a credit grows by what polling for the price of a block would have saved, or shrinks by
-//! what it would have cost in vain. Where there is credit the window is that price, else 0. Gap, price and `max` are those
+//! what a failed poll would have cost. Where there is credit the window is that price, else 0. Gap, price and `max` are those
 //! of [`leader`](super::leader).
 //!
 //! **Bound.** At most 3 times the oracle's cost and [`PATIENCE`] blocks more. Its state has 8 bytes.
@@ -39,7 +39,7 @@ const _: () = assert!(size_of::<i32>() + size_of::<Price>() == 8);
 #[derive(Debug, PartialEq)]
 struct Payback {
     max_ns: u32,
-    /// Saved by polling of late, in nanoseconds; negative if it cost more.
+    /// Saved by polling recently, in nanoseconds; negative if it cost more.
     credit: i32,
     price: Price,
 }

@@ -27,6 +27,11 @@ impl Price {
 
     pub(super) fn learn(&mut self, seen: &Seen) {
         if !seen.waited {
+            // Only sleeps correct a price, and a price that is too high has none: gaps that are longer than a block, but not
+            // than this price, would be polled for ever.
+            if seen.poll_ns > 0 && self.0 > Self::LEAST {
+                self.0 -= (self.0 >> 14) + 1;
+            }
             return;
         }
         let latency_ns = Self::within(seen.wake_latency_ns);

@@ -55,6 +55,9 @@ impl Model {
         self.outcomes.pop_front();
         self.outcomes.push_back(gap <= block);
         let latency = i128::from(seen.wake_latency_ns).clamp(1_000, 350_000);
+        if !seen.waited && seen.poll_ns > 0 && self.price > 1_000 {
+            self.price -= self.price / 16_384 + 1;
+        }
         if seen.waited && self.price == 0 {
             self.price = latency;
         } else if seen.waited && latency < self.price {
@@ -112,17 +115,36 @@ proptest! {
 #[test]
 fn gaps_that_take_turns_are_told_apart() {
     let mut policy = build("leader", &setting(0));
-    let mut vain_ns = 0;
+    let mut failed_ns = 0;
     for turn in 0..600 {
         let gap_ns = [12_000, 12_000, 2_000_000][turn % 3];
         let window_ns = policy.window(&Ask::default());
         policy.learn(&seen(gap_ns, window_ns, 20_000));
         if turn >= 60 && gap_ns > window_ns {
             assert_eq!(gap_ns, 2_000_000, "{turn}");
-            vain_ns += window_ns;
+            failed_ns += window_ns;
         }
     }
-    assert_eq!(vain_ns, 0);
+    assert_eq!(failed_ns, 0);
+}
+
+/// A price learned while all sleeps were disturbed ends, though no gap is longer than it.
+#[test]
+fn a_price_that_is_too_high_does_not_stay() {
+    for text in ["leader", "payback"] {
+        let setting = Setting {
+            start: Start::Ceiling,
+            ..setting(700_000)
+        };
+        let mut policy = build(text, &setting);
+        let polled = (0..60_000).filter(|_| {
+            let window_ns = policy.window(&Ask::default());
+            policy.learn(&seen(125_000, window_ns, 20_000));
+            window_ns > 0
+        });
+        assert!((20_000..40_000).contains(&polled.count()), "{text}");
+        assert_eq!(policy.window(&Ask::default()), 0, "{text}");
+    }
 }
 
 #[test]

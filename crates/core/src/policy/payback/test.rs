@@ -36,6 +36,11 @@ fn it_polls_where_polling_pays_and_never_above_its_limit() {
             policy.learn(&invalid);
             assert_eq!(format!("{policy:?}"), state, "{text}");
         }
-        assert_eq!(policy.window(&Ask::default()), window_ns, "{text} {gap_ns}");
+        // Polls lower the price a little.
+        let expected = window_ns - window_ns / 100..=window_ns;
+        assert!(
+            expected.contains(&policy.window(&Ask::default())),
+            "{text} {gap_ns}"
+        );
     }
 }
