@@ -17,7 +17,6 @@ mod guest_haltpoll;
 mod idle_poll;
 mod kvm;
 mod leader;
-mod learned;
 mod menu;
 mod off;
 mod payback;

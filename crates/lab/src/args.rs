@@ -45,7 +45,7 @@ pub(crate) enum Verb {
     /// Says which windows the halt loop in the VMM gives halts of known lengths
     #[command(after_help = WINDOWS_EXAMPLES)]
     Windows {
-        /// The policy (kvm:max=200us, learned, …; `haltwise tune --policies` lists them)
+        /// The policy (kvm:max=200us, leader, …; `haltwise tune --policies` lists them)
         #[arg(long, value_name = "POLICY")]
         policy: Spec,
         /// Lengths of halts in nanoseconds, one a line
@@ -130,7 +130,7 @@ pub(crate) struct RunArgs {
     /// How long each of --caps lasts
     #[arg(long, value_name = "TIME", default_value = "100ms", requires = "caps")]
     pub(crate) caps_every: Nanos,
-    /// Handle halts in the VMM, by this policy (off, fixed:50us, kvm:max=200us, learned, …; `haltwise
+    /// Handle halts in the VMM, by this policy (off, fixed:50us, kvm:max=200us, leader, …; `haltwise
     /// tune --policies` lists them); pingpong only
     #[arg(long, value_name = "POLICY", conflicts_with_all = ["cap", "caps"])]
     pub(crate) halt_loop: Option<Spec>,

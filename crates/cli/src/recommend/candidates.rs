@@ -15,7 +15,7 @@ use haltwise_core::replay::calibration::drifts_percent;
 use haltwise_core::replay::session::Survey;
 use haltwise_core::replay::{Cost, GoalName};
 use haltwise_core::tune::advice::{self, Comparison};
-use haltwise_core::tune::figures::{self, LEARNED, Played, Subject};
+use haltwise_core::tune::figures::{self, LEADER, Played, Subject};
 use haltwise_core::tune::final_round::{self, FinalRound};
 use haltwise_core::tune::search::{self, Aim, Found};
 use haltwise_core::tune::stage::Entry;
@@ -405,10 +405,10 @@ fn figures(
     if extent == Extent::All {
         rows.push(SettingRow::Clairvoyant);
         subjects.push(Subject::Policy("clairvoyant".parse()?));
-        subjects.push(Subject::Policy(LEARNED.parse()?));
+        subjects.push(Subject::Policy(LEADER.parse()?));
     }
     let mut played = figures::figures(inputs, &subjects, cost, pool)?;
-    let learned = played.split_off(rows.len()).pop();
+    let leader = played.split_off(rows.len()).pop();
     let rows = rows.into_iter().zip(played).collect();
-    Ok((rows, learned.map(|played| (LEARNED.to_owned(), played))))
+    Ok((rows, leader.map(|played| (LEADER.to_owned(), played))))
 }

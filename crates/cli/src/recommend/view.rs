@@ -96,7 +96,7 @@ figures! {
         pub(crate) is_default_in_force: bool = Flag,
         /// The settings that are always shown, with their figures.
         pub(crate) rows: Vec<SettingFigures> = List(SettingFigures::FIGURES),
-        /// The policy `learned`, which no kernel has; on the first half it learns from the last 65,536 halts
+        /// The policy `leader`, which no kernel has; on the first half it learns from the last 65,536 halts
         /// of each vCPU.
         pub(crate) best_policy: Option<BestPolicy> = Record(BestPolicy::FIGURES),
         /// A recommendation for each goal that has a name.
@@ -195,7 +195,7 @@ figures! {
 
     pub(crate) struct SettingLine {
         /// The setting: `current`, `default`, `recommended` or `best found`, `off`, `oracle`, or the policy
-        /// `learned`.
+        /// `leader`.
         pub(crate) setting: String = Name "second half",
         #[serde(flatten)]
         pub(crate) figures: HaltFigures = Flat(HaltFigures::FIGURES),

@@ -45,7 +45,7 @@ use self::replay::{Asked, POLICY};
   haltwise tune cap --policy usual                   the cost of other policies
   haltwise tune cap --policy off --policy kvm:max=50us
   haltwise tune cap --policy kvm:max=80us,shrink=0 --goal latency
-  haltwise tune cap --policy learned --vcpus
+  haltwise tune cap --policy leader --vcpus
   haltwise tune cap --policy off --policy guest-haltpoll --exit-cpu 1500ns
   haltwise tune --policies                           list the policies
   haltwise tune cap --policy usual --json | jq '.host.played[].from_zero.ratio'
@@ -80,7 +80,7 @@ pub(crate) struct Arguments {
     dir: Option<PathBuf>,
     /// Compute the cost under this policy instead; may be repeated
     ///
-    /// usual: for a host off, kvm, kvm:knobs=default, learned and a lower bound; for a guest off, settings of
+    /// usual: for a host off, kvm, kvm:knobs=default, leader and a lower bound; for a guest off, settings of
     /// guest-haltpoll, smart-idle-poll, other governors and a lower bound.
     #[arg(long = "policy", short, value_name = "SPEC", hide_possible_values = true, value_parser = POLICY,
         conflicts_with_all = ["max_poll_cpu", "host", "vm", "plan", "ceiling_only", "ceilings"])]

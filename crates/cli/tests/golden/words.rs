@@ -51,7 +51,7 @@ const WORDS: &[(&str, &str)] = &[
 ];
 
 /// Where a word of the list is a name: a policy, a value of a field, a field.
-const NAMES: &[&str] = &[", learned, clairvoyant]"];
+const NAMES: &[&str] = &[", leader, clairvoyant]"];
 
 #[test]
 fn what_is_printed_has_none_of_the_words_with_a_plainer_one() {

@@ -9,7 +9,7 @@ use haltwise_core::replay::{Arrivals, Cost, Session};
 use super::load::{Load, elsewhere};
 use super::rounds::{Rounds, Scale, TIMES, timed};
 
-const POLICIES: [&str; 4] = ["off", "kvm", "fixed:50us", "learned"];
+const POLICIES: [&str; 4] = ["off", "kvm", "fixed:50us", "leader"];
 
 /// Cost of a block: measurements/2026-11-21-vm-calibrate.
 pub(crate) const COST: Cost = Cost {
@@ -40,9 +40,9 @@ pub(crate) fn measure(loads: &[&Load], scale: &Scale, rounds: &mut Rounds) {
     );
     for load in loads {
         let cell = |what| rounds.cell(load.name, what);
-        let [off, kvm, fixed, learned] = POLICIES.map(cell);
+        let [off, kvm, fixed, leader] = POLICIES.map(cell);
         println!(
-            "{:<8} {:>17} {off:>17} {kvm:>17} {fixed:>17} {learned:>17}",
+            "{:<8} {:>17} {off:>17} {kvm:>17} {fixed:>17} {leader:>17}",
             load.name,
             cell(SURVEY)
         );

@@ -3,8 +3,8 @@
 use super::spec::{Args, SpecError};
 use super::{Policy, Setting};
 use super::{
-    clairvoyant, cpu_pm, fixed, guest_haltpoll, idle_poll, kvm, leader, learned, menu, off,
-    payback, smart_idle_poll, teo,
+    clairvoyant, cpu_pm, fixed, guest_haltpoll, idle_poll, kvm, leader, menu, off, payback,
+    smart_idle_poll, teo,
 };
 
 /// Makes a policy for one vCPU out of its arguments.
@@ -36,6 +36,5 @@ pub const POLICIES: &[Entry] = &[
     smart_idle_poll::ENTRY,
     payback::ENTRY,
     leader::ENTRY,
-    learned::ENTRY,
     clairvoyant::ENTRY,
 ];

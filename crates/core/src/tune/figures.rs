@@ -34,12 +34,12 @@ folds! {
     Played { outcome, sums }
 }
 
-/// The policy that settings are compared with: how far the parameters are from a rule that learns. It does not see
-/// the future; its arguments are its defaults.
-pub const LEARNED: &str = "learned";
+/// The policy that settings are compared with: the saving of a rule without parameters that learns. It does not see the
+/// future, and has no limit but its own.
+pub const LEADER: &str = "leader";
 
-/// Halts of each vCPU before the validation half from which policies learn: [`LEARNED`] halves a halt's weight every
-/// 64 halts. Settings of the module play all halts, since an early one can lead windows where they then stay.
+/// Halts of each vCPU before the validation half from which policies learn: debts of [`LEADER`] end
+/// at 16 blocks. Settings of the module play all halts, since an early one can lead windows where they then stay.
 const WARM_UP: usize = 1 << 16;
 
 /// Plays each up to the end of the capture; gives what came of the validation half. What the least is that halts

@@ -8,7 +8,7 @@ use crate::lab::{kvm, lab, run};
 #[test]
 fn every_hlt_comes_out_and_is_handled_once() {
     let Some(()) = kvm() else { return };
-    for policy in ["off", "fixed:always", "kvm:max=100us", "learned"] {
+    for policy in ["off", "fixed:always", "kvm:max=100us", "leader"] {
         let outcome = run(&format!(
             "pingpong --vcpus 2 --rounds 150 --gap exp:200us --halt-loop {policy}"
         ));

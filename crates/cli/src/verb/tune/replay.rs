@@ -46,7 +46,7 @@ const POLICY_NAMES: [&str; POLICIES.len() + 1] = {
 };
 
 /// The usual policies for a host.
-const FIRST_LOOK: [&str; 5] = ["off", "kvm", "kvm:knobs=default", "learned", "clairvoyant"];
+const FIRST_LOOK: [&str; 5] = ["off", "kvm", "kvm:knobs=default", "leader", "clairvoyant"];
 
 /// The same for a guest: its governor as it was set is the first, see [`guest_policy`].
 const FIRST_LOOK_GUEST: [&str; 12] = [

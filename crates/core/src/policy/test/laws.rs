@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::*;
 use super::every_policy;
-use super::model::{build, setting, walk};
+use super::model::{build, seen, setting, walk};
 
 fn ns() -> impl Strategy<Value = u64> {
     prop_oneof![
@@ -68,32 +68,20 @@ proptest! {
         }
     }
 
-    /// A learned window never leaves its safe range, and so no halt costs more than one block and the
-    /// range.
+    /// A constant gap that is worth polling is polled for always, and one that is not never, a few halts in.
     #[test]
-    fn a_learned_window_never_leaves_its_range(
-        gaps in proptest::collection::vec(ns(), 0..200), break_even_ns in 0..1_u64 << 40,
-        clamp in 0..10_u64, half_life in 1..200_u32, at_ceiling in any::<bool>(),
-    ) {
-        let start = if at_ceiling { Start::Ceiling } else { Start::Zero };
-        let setting = Setting { start, ..setting(break_even_ns) };
-        let text = format!("learned:half_life={half_life},clamp={clamp}");
-        let windows = walk(build(&text, &setting).as_mut(), &gaps);
-        prop_assert!(windows.iter().all(|window| *window <= clamp * break_even_ns), "{:?}", windows);
-    }
-
-    /// A constant gap that is worth polling is polled for always, and one that is not never, by all
-    /// that learn; a few halts in.
-    #[test]
-    fn constant_gaps_are_learned(gap_ns in 1_000..1_000_000_u64, at_ceiling in any::<bool>()) {
-        // The buckets are an eighth of a power of two wide: near the break-even either is right.
-        prop_assume!(!(25_000..=36_000).contains(&gap_ns));
-        let start = if at_ceiling { Start::Ceiling } else { Start::Zero };
-        let setting = Setting { start, ..setting(30_000) };
-        for text in ["learned", "learned:half_life=1"] {
-            let windows = walk(build(text, &setting).as_mut(), &[gap_ns; 20]);
-            let polls = |window: &u64| if gap_ns < 30_000 { *window >= gap_ns } else { *window == 0 };
-            prop_assert!(windows[2..].iter().all(polls), "{} {:?}", text, windows);
+    fn constant_gaps_are_learned(gap_ns in 1_000..1_000_000_u64, latency_ns in 1_000..350_000_u64) {
+        let block_ns = 2 * latency_ns;
+        // Polls lower the price a little, and with it the windows.
+        prop_assume!([1, 2, 4].iter().all(|part| gap_ns.abs_diff(block_ns * part / 4) > 1_000));
+        for text in ["leader", "payback"] {
+            let mut policy = build(text, &setting(0));
+            for halt in 0..20 {
+                let window_ns = policy.window(&Ask::default());
+                let polls = window_ns >= gap_ns;
+                prop_assert!(halt < 4 || polls == (gap_ns < block_ns), "{text} {window_ns}");
+                policy.learn(&seen(gap_ns, window_ns, latency_ns));
+            }
         }
     }
 }

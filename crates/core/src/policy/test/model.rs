@@ -2,7 +2,6 @@
 //! elsewhere and knows more.
 
 use super::super::*;
-use crate::workload::Gaps;
 
 /// Where policies are tried: upstream 6.12 on x86, with this break-even.
 pub(in crate::policy) fn setting(break_even_ns: u64) -> Setting {
@@ -49,29 +48,4 @@ pub(in crate::policy) fn walk(policy: &mut dyn Policy, gaps: &[u64]) -> Vec<u64>
         ..Ask::default()
     }));
     windows
-}
-
-/// Cost of a halt: the polling, and the break-even if the halt blocks.
-pub(in crate::policy) fn cost_ns(gap_ns: u64, window_ns: u64, break_even_ns: u64) -> u64 {
-    if gap_ns <= window_ns {
-        gap_ns
-    } else {
-        window_ns.saturating_add(break_even_ns)
-    }
-}
-/// Cost of halts with these gaps under a policy, where each block is worth `break_even_ns`, relative
-/// to the oracle.
-pub(in crate::policy) fn ratio(text: &str, break_even_ns: u64, gaps: &[u64]) -> f64 {
-    let mut policy = build(text, &setting(break_even_ns));
-    let windows = walk(policy.as_mut(), gaps);
-    let costs = gaps.iter().zip(&windows);
-    let cost: u64 = costs.map(|(gap, w)| cost_ns(*gap, *w, break_even_ns)).sum();
-    let least: u64 = gaps.iter().map(|gap| (*gap).min(break_even_ns)).sum();
-    cost as f64 / least as f64
-}
-
-/// `count` gaps of a process, always the same.
-pub(in crate::policy) fn gaps(process: &str, count: usize) -> Vec<u64> {
-    let mut gaps = Gaps::new(process.parse().unwrap(), 7).unwrap();
-    (0..count).map(|_| gaps.draw().0).collect()
 }

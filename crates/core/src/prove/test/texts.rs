@@ -54,7 +54,7 @@ fn what_a_governor_cannot_have_is_refused_with_the_reason() {
 #[test]
 fn what_no_kernel_can_be_put_under_is_refused_with_the_reason() {
     for (text, reason) in [
-        ("learned", "a kernel has only its own algorithm"),
+        ("leader", "a kernel has only its own algorithm"),
         ("fixed:50us", "a kernel has only its own algorithm"),
         ("kvm:kernel=5.4", "the running kernel's algorithm"),
         ("kvm:cap=50us", "{halt_poll_ns}"),
@@ -69,7 +69,7 @@ fn what_no_kernel_can_be_put_under_is_refused_with_the_reason() {
         let error = text.parse::<GivenSetting>().unwrap_err();
         assert!(error.to_string().contains(reason), "{text}: {error}");
     }
-    let error = "learned".parse::<GivenSetting>().unwrap_err();
+    let error = "leader".parse::<GivenSetting>().unwrap_err();
     assert!(matches!(error, SettingError::NotKvms { .. }), "{error}");
 }
 

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::super::figures::LEARNED;
+use super::super::figures::LEADER;
 use super::*;
 use crate::policy::Setting;
 use crate::replay::session::{Plan, Session};
@@ -94,8 +94,8 @@ proptest! {
         let fixed = costs(&gaps_ns, &["fixed:200us", "off", "clairvoyant"]);
         prop_assert!(near(fixed[0], law.in_force), "{fixed:?} {law:?}");
         prop_assert!(near(fixed[1], law.off) && near(fixed[2], law.least));
-        let learned = costs(&gaps_ns, &[LEARNED])[0];
-        prop_assert!(learned >= law.least * (1.0 - 1e-9), "{learned} {law:?}");
+        let leader = costs(&gaps_ns, &[LEADER])[0];
+        prop_assert!(leader >= law.least * (1.0 - 1e-9), "{leader} {law:?}");
         let asleep = gaps_ns.iter().filter(|&&gap| gap > CEILING).count() as f64;
         let asleep = asleep / gaps_ns.len() as f64;
         let polled = law.in_force - asleep * BREAK_EVEN as f64;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::replay::Sums;
 use crate::stats::Fold;
-use crate::tune::figures::{LEARNED, Played, Subject, figures, figures_after};
+use crate::tune::figures::{LEADER, Played, Subject, figures, figures_after};
 use crate::tune::inputs::Recorded;
 use crate::tune::stage::CeilingsOf;
 
@@ -105,7 +105,7 @@ proptest::proptest! {
         let recorded = Entry { ceilings: CeilingsOf::Recorded, ..in_force };
         let high = Entry { start: Start::Ceiling, ..in_force };
         let settings = [in_force, recorded, high, in_force].map(Subject::Setting);
-        let policies = ["learned", "learned", "fixed:50us"].map(|name| Subject::Policy(name.parse().unwrap()));
+        let policies = ["leader", "leader", "fixed:50us"].map(|name| Subject::Policy(name.parse().unwrap()));
         let all: Vec<Subject> = settings.into_iter().chain(policies).collect();
         let of = |subjects: &[Subject]| figures(&inputs, subjects, &cost, &Serial).unwrap();
         let together = of(&all);
@@ -197,7 +197,7 @@ fn what_policies_learned_long_ago_is_forgotten() {
     for (spec, seed) in some.into_iter().zip(1..) {
         let inputs = inputs(terms("6.12"), &load(0, spec, 60_000, seed));
         let mut subjects = vec![Subject::Setting(Entry::new(inputs.terms.default_knobs()))];
-        let others = [LEARNED, "clairvoyant"];
+        let others = [LEADER, "clairvoyant"];
         subjects.extend(others.map(|spec| Subject::Policy(spec.parse().unwrap())));
         let after = |warm_up| figures_after(warm_up, &inputs, &subjects, &COST, &Serial).unwrap();
         let (all, last) = (after(usize::MAX), after(5_000));
