@@ -8,7 +8,7 @@ use std::hash::Hash;
 const UNIT: u32 = 1 << 16;
 pub(in crate::policy) const BLOCK: u32 = 4 * UNIT;
 
-/// What the adversary chooses from: each number of quarters, and a nanosecond more.
+/// Gaps that the adversary chooses from: each number of quarters, and a nanosecond more.
 const GAPS: [u32; 10] = [
     0,
     1,
