@@ -34,6 +34,10 @@ impl Price {
             }
             return;
         }
+        if seen.wake_latency_ns == 0 {
+            // Not known, as of a sleep that a signal ended.
+            return;
+        }
         let latency_ns = Self::within(seen.wake_latency_ns);
         self.0 = match self.0 {
             0 => latency_ns,
