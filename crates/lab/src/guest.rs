@@ -25,6 +25,7 @@ pub mod tick_rtc;
 pub mod timed;
 
 use std::fmt::{self, Write as _};
+use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 
 use iced_x86::code_asm::{AsmRegister32, CodeAssembler, CodeLabel, dword_ptr, eax, ecx, edx, sp};
@@ -253,12 +254,26 @@ pub fn listing(program: &Program) -> String {
     text
 }
 
-/// An assembler and the vectors that enter its code.
+/// An assembler, and the vectors that enter its code.
 #[expect(missing_debug_implementations, reason = "the assembler has none")]
 pub struct Assembly {
-    pub asm: CodeAssembler,
+    asm: CodeAssembler,
     pub vectors: Vec<(u8, CodeLabel)>,
     pub done: CodeLabel,
+}
+
+impl Deref for Assembly {
+    type Target = CodeAssembler;
+
+    fn deref(&self) -> &CodeAssembler {
+        &self.asm
+    }
+}
+
+impl DerefMut for Assembly {
+    fn deref_mut(&mut self) -> &mut CodeAssembler {
+        &mut self.asm
+    }
 }
 
 impl Assembly {
@@ -272,25 +287,33 @@ impl Assembly {
         })
     }
 
-    pub fn wrmsr(&mut self, register: u32, high: u32, low: u32) -> Result<(), IcedError> {
-        let a = &mut self.asm;
-        a.mov(ecx, register)?;
-        load(a, eax, low)?;
-        load(a, edx, high)?;
-        a.wrmsr()
+    pub fn write_msr(&mut self, register: u32, high: u32, low: u32) -> Result<(), IcedError> {
+        self.mov(ecx, register)?;
+        self.load(eax, low)?;
+        self.load(edx, high)?;
+        self.wrmsr()
+    }
+
+    fn load(&mut self, register: AsmRegister32, value: u32) -> Result<(), IcedError> {
+        if value == 0 {
+            self.xor(register, register)
+        } else {
+            self.mov(register, value)
+        }
     }
 
     /// A label of what comes next.
     pub fn here(&mut self) -> Result<CodeLabel, IcedError> {
-        here(&mut self.asm)
+        let mut here = self.create_label();
+        self.set_label(&mut here)?;
+        Ok(here)
     }
 
     /// Counts a HLT and executes it; `vector` continues right behind it.
     pub fn halt(&mut self, vector: u8) -> Result<(), IcedError> {
-        let a = &mut self.asm;
-        a.inc(dword_ptr(counter::HALTS))?;
-        a.sti()?;
-        a.hlt()?;
+        self.inc(dword_ptr(counter::HALTS))?;
+        self.sti()?;
+        self.hlt()?;
         self.enter(vector)
     }
 
@@ -298,24 +321,22 @@ impl Assembly {
     pub fn enter(&mut self, vector: u8) -> Result<(), IcedError> {
         let here = self.here()?;
         self.vectors.push((vector, here));
-        let a = &mut self.asm;
-        a.mov(sp, u32::from(STACK_TOP))?;
-        a.inc(dword_ptr(counter::INTERRUPTS))
+        self.mov(sp, u32::from(STACK_TOP))?;
+        self.inc(dword_ptr(counter::INTERRUPTS))
     }
 
     /// Counts a round, and jumps to `again` until all are done, then to the end.
     pub fn count_round(&mut self, again: CodeLabel) -> Result<(), IcedError> {
-        self.asm.inc(dword_ptr(counter::ROUNDS))?;
+        self.inc(dword_ptr(counter::ROUNDS))?;
         self.until(counter::ROUNDS, again)
     }
 
     /// Jumps to `again` until a word has counted as many as there are rounds, then to the end.
     fn until(&mut self, word: u16, again: CodeLabel) -> Result<(), IcedError> {
-        let a = &mut self.asm;
-        a.mov(eax, dword_ptr(word))?;
-        a.cmp(eax, dword_ptr(param::ROUNDS))?;
-        a.jb(again)?;
-        a.jmp(self.done)
+        self.mov(eax, dword_ptr(word))?;
+        self.cmp(eax, dword_ptr(param::ROUNDS))?;
+        self.jb(again)?;
+        self.asm.jmp(self.done)
     }
 
     /// The end, and the way in to it by [`STOP`]. Returns the bytes.
@@ -325,18 +346,14 @@ impl Assembly {
     pub fn finish(mut self) -> Result<Program, IcedError> {
         self.enter(STOP)?;
         self.asm.set_label(&mut self.done)?;
-        self.asm.out(u32::from(STOP_PORT), iced_x86::code_asm::al)?;
+        self.out(u32::from(STOP_PORT), iced_x86::code_asm::al)?;
         let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
-        let done = self.asm.assemble_options(CODE.into(), options)?;
-        let ip = |label: &CodeLabel| -> Result<u16, IcedError> {
-            let ip = done.label_ip(label)?;
-            Ok(u16::try_from(ip).expect("code lies in the first 64 KiB"))
+        let done = self.assemble_options(CODE.into(), options)?;
+        let ip = |(vector, label): &(u8, CodeLabel)| {
+            let ip = u16::try_from(done.label_ip(label)?);
+            Ok((*vector, ip.expect("code lies in the first 64 KiB")))
         };
-        let vectors = self
-            .vectors
-            .iter()
-            .map(|(vector, label)| Ok((*vector, ip(label)?)))
-            .collect::<Result<_, IcedError>>()?;
+        let vectors = self.vectors.iter().map(ip).collect::<Result<_, _>>()?;
         let code = done.inner.code_buffer;
         assert!(code.len() <= CODE_BYTES, "a guest is a few instructions");
         Ok(Program {
@@ -344,21 +361,6 @@ impl Assembly {
             entry: CODE,
             vectors,
         })
-    }
-}
-
-/// A label of what comes next.
-pub fn here(a: &mut CodeAssembler) -> Result<CodeLabel, IcedError> {
-    let mut here = a.create_label();
-    a.set_label(&mut here)?;
-    Ok(here)
-}
-
-fn load(a: &mut CodeAssembler, register: AsmRegister32, value: u32) -> Result<(), IcedError> {
-    if value == 0 {
-        a.xor(register, register)
-    } else {
-        a.mov(register, value)
     }
 }
 

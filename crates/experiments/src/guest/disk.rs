@@ -2,7 +2,7 @@
 //! way it works, a turn at a time, and then looks whether the device has used it. No interrupts.
 
 use iced_x86::IcedError;
-use iced_x86::code_asm::{CodeAssembler, ax, bx, dword_ptr, eax, ecx, word_ptr};
+use iced_x86::code_asm::{ax, bx, dword_ptr, eax, ecx, word_ptr};
 
 use crate::device::block::{ENTRIES, READ, SECTOR, WRITE};
 use crate::device::virtio::{register, status};
@@ -31,8 +31,7 @@ const HEADS: [u32; 2] = [0, 3];
 
 /// Assembles it. A request is accompanied by [`param::PERIOD`] turns of work at least.
 pub fn program() -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    let a = &mut assembly.asm;
+    let mut a = Assembly::new()?;
     for (register, value) in [
         (register::STATUS, 1),
         (register::STATUS, 3),
@@ -48,8 +47,7 @@ pub fn program() -> Result<Program, IcedError> {
     ] {
         a.mov(dword_ptr(register).fs(), value)?;
     }
-    let mut round = a.create_label();
-    a.set_label(&mut round)?;
+    let round = a.here()?;
     a.mov(eax, dword_ptr(counter::ROUNDS))?;
     a.and(eax, BLOCKS - 1)?;
     a.imul_3(eax, eax, BLOCK / u32::try_from(SECTOR).unwrap_or(1))?;
@@ -60,7 +58,7 @@ pub fn program() -> Result<Program, IcedError> {
     a.mov(dword_ptr(BUFFERS[0]).gs(), eax)?;
     a.mov(dword_ptr(BUFFERS[0] + BLOCK - 4).gs(), eax)?;
     for head in HEADS {
-        request(a, head)?;
+        request(&mut a, head)?;
     }
     let (mut wrong, mut right) = (a.create_label(), a.create_label());
     for offset in [0, BLOCK - 4] {
@@ -72,12 +70,12 @@ pub fn program() -> Result<Program, IcedError> {
     a.set_label(&mut wrong)?;
     a.inc(dword_ptr(ERRORS))?;
     a.set_label(&mut right)?;
-    assembly.count_round(round)?;
-    assembly.finish()
+    a.count_round(round)?;
+    a.finish()
 }
 
 /// Offers a chain, tells the device, works, and goes on once it is used.
-fn request(a: &mut CodeAssembler, head: u32) -> Result<(), IcedError> {
+fn request(a: &mut Assembly, head: u32) -> Result<(), IcedError> {
     a.mov(bx, word_ptr(AVAIL + 2).gs())?;
     a.and(bx, u32::from(ENTRIES) - 1)?;
     a.add(bx, bx)?;
@@ -85,8 +83,7 @@ fn request(a: &mut CodeAssembler, head: u32) -> Result<(), IcedError> {
     a.inc(word_ptr(AVAIL + 2).gs())?;
     a.mov(dword_ptr(register::QUEUE_NOTIFY).fs(), 0)?;
     a.mov(ecx, dword_ptr(param::PERIOD))?;
-    let mut work = a.create_label();
-    a.set_label(&mut work)?;
+    let work = a.here()?;
     a.inc(dword_ptr(WORK))?;
     a.dec(ecx)?;
     a.jg(work)?;

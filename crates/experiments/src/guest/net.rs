@@ -37,41 +37,37 @@ fn events(queue: usize, window: u32) -> (u32, u32) {
 
 /// Assembles it, with so many frames under way: a power of 2, at most [`MOST`].
 pub fn program(window: u32) -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    initialize(&mut assembly, window)?;
-    let a = &mut assembly.asm;
+    let mut a = Assembly::new()?;
+    initialize(&mut a, window)?;
+    let done = a.done;
     a.xor(esi, esi)?;
     let (mut take, mut idle) = (a.create_label(), a.create_label());
-    let mut look = a.create_label();
-    a.set_label(&mut look)?;
+    let look = a.here()?;
     a.cmp(si, word_ptr(USED[RECEIVE] + 2).gs())?;
     a.je(idle)?;
     a.set_label(&mut take)?;
-    take_echo(&mut assembly, window)?;
-    let a = &mut assembly.asm;
+    take_echo(&mut a, window)?;
     a.cmp(si, word_ptr(USED[RECEIVE] + 2).gs())?;
     a.jne(take)?;
     a.mov(dword_ptr(counter::ROUNDS), esi)?;
     a.cmp(esi, dword_ptr(param::ROUNDS))?;
-    a.jae(assembly.done)?;
-    offer(&mut assembly, window, look)?;
-    let a = &mut assembly.asm;
+    a.jae(done)?;
+    offer(&mut a, window, look)?;
     a.set_label(&mut idle)?;
     let (wanted, _) = events(RECEIVE, window);
     a.mov(ax, si)?;
     a.xchg(word_ptr(wanted).gs(), ax)?;
     a.cmp(si, word_ptr(USED[RECEIVE] + 2).gs())?;
     a.jne(take)?;
-    assembly.halt(WAKE)?;
-    let a = &mut assembly.asm;
+    a.halt(WAKE)?;
     a.mov(eax, dword_ptr(register::INTERRUPT_STATUS).fs())?;
     a.mov(dword_ptr(register::INTERRUPT_ACK).fs(), eax)?;
-    assembly.wrmsr(msr::EOI, 0, 0)?;
-    assembly.asm.jmp(look)?;
-    assembly.finish()
+    a.write_msr(msr::EOI, 0, 0)?;
+    a.jmp(look)?;
+    a.finish()
 }
 
-fn initialize(assembly: &mut Assembly, window: u32) -> Result<(), IcedError> {
+fn initialize(a: &mut Assembly, window: u32) -> Result<(), IcedError> {
     let half = |features: u64| u32::try_from(features).unwrap_or(u32::MAX);
     let mut writes = vec![
         (register::STATUS, 1),
@@ -103,14 +99,13 @@ fn initialize(assembly: &mut Assembly, window: u32) -> Result<(), IcedError> {
         (register::QUEUE_NOTIFY, 1),
     ]);
     for (register, value) in writes {
-        assembly.asm.mov(dword_ptr(register).fs(), value)?;
+        a.mov(dword_ptr(register).fs(), value)?;
     }
     Ok(())
 }
 
 /// Looks at the number of the frame that came back, and writes that of the one to be sent in its stead.
-fn take_echo(assembly: &mut Assembly, window: u32) -> Result<(), IcedError> {
-    let a = &mut assembly.asm;
+fn take_echo(a: &mut Assembly, window: u32) -> Result<(), IcedError> {
     let number = u32::try_from(HEADER).unwrap_or(0) + NUMBER;
     let mut right = a.create_label();
     a.mov(bx, si)?;
@@ -127,8 +122,7 @@ fn take_echo(assembly: &mut Assembly, window: u32) -> Result<(), IcedError> {
 
 /// Offers the buffers of the frames taken again, the frames that are sent in their stead, and tells the device
 /// if it wants to be told.
-fn offer(assembly: &mut Assembly, window: u32, look: CodeLabel) -> Result<(), IcedError> {
-    let a = &mut assembly.asm;
+fn offer(a: &mut Assembly, window: u32, look: CodeLabel) -> Result<(), IcedError> {
     let mut told = a.create_label();
     a.mov(cx, si)?;
     a.add(cx, window)?;

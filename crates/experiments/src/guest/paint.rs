@@ -17,23 +17,20 @@ const STEP: u32 = 0x0101_0103;
 const SEGMENT: u32 = 0xa000;
 
 pub fn program() -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    let a = &mut assembly.asm;
+    let mut a = Assembly::new()?;
     a.mov(ax, SEGMENT)?;
     a.mov(es, ax)?;
     a.xor(di, di)?;
-    let mut round = a.create_label();
-    a.set_label(&mut round)?;
+    let round = a.here()?;
     a.imul_3(eax, dword_ptr(counter::ROUNDS), MIX)?;
     a.mov(cx, WRITES)?;
-    let mut next = a.create_label();
-    a.set_label(&mut next)?;
+    let next = a.here()?;
     a.mov(dword_ptr(di).es(), eax)?;
     a.add(eax, STEP)?;
     a.add(di, WIDTH)?;
     a.loop_(next)?;
-    assembly.count_round(round)?;
-    assembly.finish()
+    a.count_round(round)?;
+    a.finish()
 }
 
 pub fn picture(rounds: u32) -> Vec<u8> {

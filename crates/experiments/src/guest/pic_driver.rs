@@ -31,34 +31,29 @@ const SPECIFIC_EOI: u8 = 0x60;
 
 /// Assembles it. The work of a round is [`param::PERIOD`] turns of an empty loop.
 pub fn program() -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    let a = &mut assembly.asm;
+    let mut a = Assembly::new()?;
     for (port, value) in INITIALIZE {
-        out(a, port, value)?;
+        out(&mut a, port, value)?;
     }
-    let mut round = a.create_label();
-    a.set_label(&mut round)?;
+    let round = a.here()?;
     a.mov(dx, u32::from(LINE_PORT) + u32::from(LINE))?;
     a.sti()?;
     a.mov(al, u32::from(PULSE))?;
     a.out(dx, al)?;
-    let mut spin = a.create_label();
-    a.set_label(&mut spin)?;
+    let spin = a.here()?;
     a.jmp(spin)?;
-    assembly.enter(WAKE + LINE)?;
-    let a = &mut assembly.asm;
+    a.enter(WAKE + LINE)?;
     a.in_(al, DATA)?;
-    out(a, DATA, 0xff)?;
-    out(a, COMMAND, SPECIFIC_EOI | LINE)?;
-    out(a, DATA, UNMASKED)?;
+    out(&mut a, DATA, 0xff)?;
+    out(&mut a, COMMAND, SPECIFIC_EOI | LINE)?;
+    out(&mut a, DATA, UNMASKED)?;
     a.mov(ecx, dword_ptr(param::PERIOD))?;
     a.inc(ecx)?;
-    let mut work = a.create_label();
-    a.set_label(&mut work)?;
+    let work = a.here()?;
     a.dec(ecx)?;
     a.jne(work)?;
-    assembly.count_round(round)?;
-    assembly.finish()
+    a.count_round(round)?;
+    a.finish()
 }
 
 fn out(a: &mut CodeAssembler, port: u32, value: u8) -> Result<(), IcedError> {

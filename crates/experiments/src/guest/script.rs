@@ -6,7 +6,7 @@
 //! in by [`Step::Window`] alone, which writes 0 after them.
 
 use iced_x86::IcedError;
-use iced_x86::code_asm::{CodeLabel, ah, al, bx, byte_ptr, cx, dx, si, word_ptr};
+use iced_x86::code_asm::{ah, al, bx, byte_ptr, cx, dx, si, word_ptr};
 
 use haltwise_lab::guest::{Assembly, Program};
 use haltwise_lab::memory::{GuestMemory, MemoryError, STACK_TOP, TABLE, vcpu_page};
@@ -41,9 +41,8 @@ impl Step {
 }
 
 pub(crate) fn program() -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    let done = assembly.done;
-    let a = &mut assembly.asm;
+    let mut a = Assembly::new()?;
+    let done = a.done;
     let (mut read, mut window, mut next) = (a.create_label(), a.create_label(), a.create_label());
     a.xor(si, si)?;
     a.mov(bx, u32::from(LOG))?;
@@ -68,8 +67,7 @@ pub(crate) fn program() -> Result<Program, IcedError> {
     a.set_label(&mut window)?;
     a.mov(cx, LOOKS)?;
     a.sti()?;
-    let mut look = a.create_label();
-    a.set_label(&mut look)?;
+    let look = a.here()?;
     a.out(u32::from(DELAY_PORT), al)?;
     a.loop_(look)?;
     a.cli()?;
@@ -77,14 +75,13 @@ pub(crate) fn program() -> Result<Program, IcedError> {
     a.inc(bx)?;
     a.jmp(next)?;
     for vector in VECTORS {
-        let mut here: CodeLabel = a.create_label();
-        a.set_label(&mut here)?;
-        assembly.vectors.push((vector, here));
+        let here = a.here()?;
+        a.vectors.push((vector, here));
         a.mov(byte_ptr(bx), u32::from(vector))?;
         a.inc(bx)?;
         a.iret()?;
     }
-    assembly.finish()
+    a.finish()
 }
 
 /// Writes a script into the table of a VM that does not run.

@@ -4,10 +4,10 @@
 //! the kernel the guest counts itself. Timer and EOI writes come on top, to MSRs of their own.
 
 use iced_x86::IcedError;
-use iced_x86::code_asm::{CodeAssembler, al, byte_ptr, cx, di, dword_ptr, dx, eax, ecx, edx, si};
+use iced_x86::code_asm::{CodeAssembler, al, byte_ptr, cx, di, dword_ptr, dx, eax, ecx, edx};
 
-use super::tick::{DEADLINE_MODE, arm_deadline};
-use super::{Assembly, Program, TICK, here, msr};
+use super::tick::{arm_deadline, with_deadlines};
+use super::{Assembly, Program, TICK, msr};
 use crate::memory::{counter, param};
 
 /// How often a round makes each kind of exit.
@@ -32,58 +32,55 @@ pub const WRITE_MSR: u32 = 0x17a;
 
 pub fn program() -> Result<Program, IcedError> {
     let [out, r#in, write, read, cpuid, rdmsr, wrmsr, hlt] = PER_ROUND.map(|(_, count)| count);
-    let mut assembly = Assembly::new()?;
-    assembly.asm.xor(si, si)?;
-    assembly.wrmsr(msr::LVT_TIMER, 0, DEADLINE_MODE | u32::from(TICK))?;
-    let a = &mut assembly.asm;
-    let round = here(a)?;
+    let mut a = with_deadlines()?;
+    let round = a.here()?;
     a.mov(dx, u32::from(OUT_PORT))?;
-    counted_by_vmm(a, out, |a| a.out(dx, al))?;
+    counted_by_vmm(&mut a, out, |a| a.out(dx, al))?;
     a.mov(dx, u32::from(IN_PORT))?;
-    counted_by_vmm(a, r#in, |a| a.in_(al, dx))?;
-    counted_by_vmm(a, write, |a| a.mov(byte_ptr(0).fs(), al))?;
-    counted_by_vmm(a, read, |a| a.mov(al, byte_ptr(4).fs()))?;
-    counted_by_guest(a, cpuid, counter::CPUIDS, |a| {
+    counted_by_vmm(&mut a, r#in, |a| a.in_(al, dx))?;
+    counted_by_vmm(&mut a, write, |a| a.mov(byte_ptr(0).fs(), al))?;
+    counted_by_vmm(&mut a, read, |a| a.mov(al, byte_ptr(4).fs()))?;
+    counted_by_guest(&mut a, cpuid, counter::CPUIDS, |a| {
         a.mov(eax, CPUID_LEAF)?;
         a.cpuid()
     })?;
     a.mov(ecx, READ_MSR)?;
-    counted_by_guest(a, rdmsr, counter::RDMSRS, CodeAssembler::rdmsr)?;
+    counted_by_guest(&mut a, rdmsr, counter::RDMSRS, CodeAssembler::rdmsr)?;
     a.mov(ecx, WRITE_MSR)?;
     a.xor(eax, eax)?;
     a.xor(edx, edx)?;
-    counted_by_guest(a, wrmsr, counter::WRMSRS, CodeAssembler::wrmsr)?;
+    counted_by_guest(&mut a, wrmsr, counter::WRMSRS, CodeAssembler::wrmsr)?;
     a.mov(di, hlt)?;
-    let arm = here(a)?;
-    arm_deadline(&mut assembly)?;
-    assembly.halt(TICK)?;
-    assembly.wrmsr(msr::EOI, 0, 0)?;
-    let a = &mut assembly.asm;
+    let arm = a.here()?;
+    arm_deadline(&mut a)?;
+    a.halt(TICK)?;
+    a.write_msr(msr::EOI, 0, 0)?;
     a.dec(di)?;
     a.jne(arm)?;
     a.dec(dword_ptr(param::ROUNDS))?;
     a.jne(round)?;
-    a.jmp(assembly.done)?;
-    assembly.finish()
+    let done = a.done;
+    a.jmp(done)?;
+    a.finish()
 }
 
 type Emit = fn(&mut CodeAssembler) -> Result<(), IcedError>;
 
-fn counted_by_vmm(a: &mut CodeAssembler, count: u32, exit: Emit) -> Result<(), IcedError> {
+fn counted_by_vmm(a: &mut Assembly, count: u32, exit: Emit) -> Result<(), IcedError> {
     a.mov(cx, count)?;
-    let again = here(a)?;
+    let again = a.here()?;
     exit(a)?;
     a.loop_(again)
 }
 
 fn counted_by_guest(
-    a: &mut CodeAssembler,
+    a: &mut Assembly,
     count: u32,
     counter: u16,
     exit: Emit,
 ) -> Result<(), IcedError> {
     a.mov(di, count)?;
-    let again = here(a)?;
+    let again = a.here()?;
     exit(a)?;
     a.inc(dword_ptr(counter))?;
     a.dec(di)?;

@@ -4,22 +4,16 @@
 //! that a one-shot deadline ends, as in `tick`.
 
 use iced_x86::IcedError;
-use iced_x86::code_asm::{al, si};
+use iced_x86::code_asm::al;
 
-use super::tick::{DEADLINE_MODE, arm_deadline};
-use super::{Assembly, Program, TICK, msr};
+use super::Program;
+use super::tick::{arm_deadline, tick_until_done, with_deadlines};
 use crate::exit::HOP_PORT;
-use crate::memory::counter;
 
 pub fn program() -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    assembly.asm.xor(si, si)?;
-    assembly.wrmsr(msr::LVT_TIMER, 0, DEADLINE_MODE | u32::from(TICK))?;
-    let round = assembly.here()?;
-    assembly.asm.out(u32::from(HOP_PORT), al)?;
-    arm_deadline(&mut assembly)?;
-    assembly.halt(TICK)?;
-    assembly.wrmsr(msr::EOI, 0, 0)?;
-    assembly.until(counter::INTERRUPTS, round)?;
-    assembly.finish()
+    let mut a = with_deadlines()?;
+    let round = a.here()?;
+    a.out(u32::from(HOP_PORT), al)?;
+    arm_deadline(&mut a)?;
+    tick_until_done(a, round)
 }

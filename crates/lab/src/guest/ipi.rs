@@ -12,9 +12,8 @@ use crate::exit::ANSWER_PORT;
 use crate::memory::{counter, param};
 
 pub fn program() -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    let done = assembly.done;
-    let a = &mut assembly.asm;
+    let mut a = Assembly::new()?;
+    let done = a.done;
     let mut send = a.create_label();
     let mut wait = a.create_label();
     a.mov(dx, bp)?;
@@ -31,14 +30,13 @@ pub fn program() -> Result<Program, IcedError> {
     a.cmp(ebx, dword_ptr(param::ROUNDS))?;
     a.jae(done)?;
     a.set_label(&mut wait)?;
-    assembly.halt(IPI)?;
-    assembly.wrmsr(msr::EOI, 0, 0)?;
-    let a = &mut assembly.asm;
+    a.halt(IPI)?;
+    a.write_msr(msr::EOI, 0, 0)?;
     a.mov(ebx, dword_ptr(counter::INTERRUPTS))?;
     a.cmp(bp, u32::from(ANSWER_PORT))?;
     a.jne(send)?;
     a.cmp(ebx, dword_ptr(param::ROUNDS))?;
     a.jb(send)?;
     a.jmp(done)?;
-    assembly.finish()
+    a.finish()
 }

@@ -8,20 +8,18 @@
 //! interrupt's end.
 
 use iced_x86::IcedError;
-use iced_x86::code_asm::{CodeAssembler, CodeLabel, al, bp, dword_ptr, dx, eax, ecx, edx, sp};
+use iced_x86::code_asm::{CodeLabel, al, bp, dword_ptr, dx, eax, ecx, edx, sp};
 
-use super::{Assembly, Program, Stamps, WAKE, here, msr};
+use super::{Assembly, Program, Stamps, WAKE, msr};
 use crate::memory::{STACK_TOP, counter};
 
 pub fn program(stamps: Stamps) -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    let a = &mut assembly.asm;
+    let mut a = Assembly::new()?;
     a.mov(ecx, msr::EOI)?;
     a.xor(eax, eax)?;
-    let answer = answer(a)?;
-    let wake = assembly.here()?;
-    assembly.vectors.push((WAKE, wake));
-    let a = &mut assembly.asm;
+    let answer = answer(&mut a)?;
+    let wake = a.here()?;
+    a.vectors.push((WAKE, wake));
     if stamps == Stamps::Woke {
         a.rdtsc()?;
         a.mov(dword_ptr(counter::WOKE), eax)?;
@@ -33,20 +31,20 @@ pub fn program(stamps: Stamps) -> Result<Program, IcedError> {
     a.xor(edx, edx)?;
     a.wrmsr()?;
     a.jmp(answer)?;
-    assembly.finish()
+    a.finish()
 }
 
 /// Assembles the one without a local APIC.
 pub fn bare_program() -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    let answer = answer(&mut assembly.asm)?;
-    assembly.enter(WAKE)?;
-    assembly.asm.jmp(answer)?;
-    assembly.finish()
+    let mut a = Assembly::new()?;
+    let answer = answer(&mut a)?;
+    a.enter(WAKE)?;
+    a.jmp(answer)?;
+    a.finish()
 }
 
-fn answer(a: &mut CodeAssembler) -> Result<CodeLabel, IcedError> {
-    let answer = here(a)?;
+fn answer(a: &mut Assembly) -> Result<CodeLabel, IcedError> {
+    let answer = a.here()?;
     a.mov(dx, bp)?;
     a.inc(dword_ptr(counter::HALTS))?;
     a.out(dx, al)?;

@@ -49,8 +49,7 @@ struct Places {
 }
 
 pub fn program(peer: Peer) -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    let a = &mut assembly.asm;
+    let mut a = Assembly::new()?;
     let mut places = Places {
         begin_idle: a.create_label(),
         idle: a.create_label(),
@@ -58,11 +57,11 @@ pub fn program(peer: Peer) -> Result<Program, IcedError> {
         work: a.create_label(),
         send: a.create_label(),
     };
-    begin(a, peer, &places)?;
-    idle(a, &mut places)?;
-    halt(&mut assembly, peer, &mut places)?;
-    work(&mut assembly, peer, &mut places)?;
-    assembly.finish()
+    begin(&mut a, peer, &places)?;
+    idle(&mut a, &mut places)?;
+    halt(&mut a, peer, &mut places)?;
+    work(&mut a, peer, &mut places)?;
+    a.finish()
 }
 
 /// Tells the host whether to poll, says that it is ready, and begins.
@@ -148,8 +147,7 @@ fn idle(a: &mut CodeAssembler, places: &mut Places) -> Result<(), IcedError> {
 }
 
 /// HLT, and what its length does to the limit: `haltpoll_reflect`.
-fn halt(assembly: &mut Assembly, peer: Peer, places: &mut Places) -> Result<(), IcedError> {
-    let a = &mut assembly.asm;
+fn halt(a: &mut Assembly, peer: Peer, places: &mut Places) -> Result<(), IcedError> {
     a.set_label(&mut places.halt)?;
     a.mov(dword_ptr(poll::TIMED_OUT), 0)?;
     // Exchanging locks: the flag is down before the work is looked at.
@@ -157,15 +155,14 @@ fn halt(assembly: &mut Assembly, peer: Peer, places: &mut Places) -> Result<(), 
     a.xchg(dword_ptr(mailbox::POLLING), eax)?;
     look(a, places.work)?;
     stamp(a, poll::BEGAN)?;
-    assembly.halt(match peer {
+    a.halt(match peer {
         Peer::Host => WAKE,
         Peer::Ring => IPI,
     })?;
-    since(&mut assembly.asm, poll::BEGAN)?;
-    scale(&mut assembly.asm, poll::MILLION, poll::TSC_KHZ)?;
-    assembly.asm.mov(ebx, eax)?;
-    assembly.wrmsr(msr::EOI, 0, 0)?;
-    let a = &mut assembly.asm;
+    since(a, poll::BEGAN)?;
+    scale(a, poll::MILLION, poll::TSC_KHZ)?;
+    a.mov(ebx, eax)?;
+    a.write_msr(msr::EOI, 0, 0)?;
     a.cmp(dword_ptr(poll::RULE), poll::RULE_HALTPOLL)?;
     a.jne(places.idle)?;
     let mut set = a.create_label();
@@ -283,9 +280,8 @@ fn set_limit(
 }
 
 /// Work: rule 2 judges the idle time that it ended; then it is answered or handed on.
-fn work(assembly: &mut Assembly, peer: Peer, places: &mut Places) -> Result<(), IcedError> {
-    let done = assembly.done;
-    let a = &mut assembly.asm;
+fn work(a: &mut Assembly, peer: Peer, places: &mut Places) -> Result<(), IcedError> {
+    let done = a.done;
     let (mut answer, mut set, mut keep) = (a.create_label(), a.create_label(), a.create_label());
     a.set_label(&mut places.work)?;
     a.mov(dword_ptr(mailbox::POLLING), 0)?;

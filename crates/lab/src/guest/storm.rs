@@ -23,58 +23,54 @@ pub const STRIDE: u32 = 64;
 const LAST: i16 = -64;
 
 pub fn port_program() -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    let round = assembly.here()?;
-    let a = &mut assembly.asm;
+    let mut a = Assembly::new()?;
+    let round = a.here()?;
     a.mov(dx, u32::from(POLLED_PORT))?;
     a.mov(cx, POLLS - 1)?;
-    let again = assembly.here()?;
-    let a = &mut assembly.asm;
+    let again = a.here()?;
     a.in_(al, dx)?;
     a.loop_(again)?;
     a.sti()?;
     a.in_(al, dx)?;
-    end(assembly, round)
+    end(a, round)
 }
 
 pub fn framebuffer_program() -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    let round = assembly.here()?;
-    assembly.asm.xor(di, di)?;
-    let again = assembly.here()?;
-    let a = &mut assembly.asm;
+    let mut a = Assembly::new()?;
+    let round = a.here()?;
+    a.xor(di, di)?;
+    let again = a.here()?;
     a.mov(byte_ptr(di).fs(), al)?;
     a.add(di, STRIDE)?;
     a.cmp(di, i32::from(LAST))?;
     a.jne(again)?;
     a.sti()?;
     a.mov(byte_ptr(di).fs(), al)?;
-    end(assembly, round)
+    end(a, round)
 }
 
 pub fn cpuid_program() -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    let round = assembly.here()?;
-    assembly.asm.mov(di, CPUIDS - 1)?;
-    let again = assembly.here()?;
-    let a = &mut assembly.asm;
+    let mut a = Assembly::new()?;
+    let round = a.here()?;
+    a.mov(di, CPUIDS - 1)?;
+    let again = a.here()?;
     a.mov(eax, CPUID_LEAF)?;
     a.cpuid()?;
     a.dec(di)?;
     a.jne(again)?;
     a.sti()?;
     a.cpuid()?;
-    end(assembly, round)
+    end(a, round)
 }
 
 /// The end of a round, after an access that lets an interrupt in: counts it, and goes on until all are
 /// done.
-fn end(mut assembly: Assembly, round: CodeLabel) -> Result<Program, IcedError> {
-    let a = &mut assembly.asm;
+fn end(mut a: Assembly, round: CodeLabel) -> Result<Program, IcedError> {
     a.cli()?;
     a.inc(dword_ptr(counter::ROUNDS))?;
     a.dec(dword_ptr(param::ROUNDS))?;
     a.jne(round)?;
-    a.jmp(assembly.done)?;
-    assembly.finish()
+    let done = a.done;
+    a.jmp(done)?;
+    a.finish()
 }

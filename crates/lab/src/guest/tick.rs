@@ -18,19 +18,29 @@ const PIT_COMMAND: u32 = 0x43;
 const RATE_GENERATOR: u32 = 0x34;
 
 pub fn deadline_program() -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    assembly.asm.xor(si, si)?;
-    assembly.wrmsr(msr::LVT_TIMER, 0, DEADLINE_MODE | u32::from(TICK))?;
-    let arm = assembly.here()?;
-    arm_deadline(&mut assembly)?;
-    assembly.halt(TICK)?;
-    assembly.wrmsr(msr::EOI, 0, 0)?;
-    assembly.until(counter::INTERRUPTS, arm)?;
-    assembly.finish()
+    let mut a = with_deadlines()?;
+    let arm = a.here()?;
+    arm_deadline(&mut a)?;
+    tick_until_done(a, arm)
 }
 
-pub(super) fn arm_deadline(assembly: &mut Assembly) -> Result<(), IcedError> {
-    let a = &mut assembly.asm;
+/// The beginning of a guest that takes its deadlines from the table.
+pub(super) fn with_deadlines() -> Result<Assembly, IcedError> {
+    let mut a = Assembly::new()?;
+    a.xor(si, si)?;
+    a.write_msr(msr::LVT_TIMER, 0, DEADLINE_MODE | u32::from(TICK))?;
+    Ok(a)
+}
+
+/// The rest of a guest that halts until a timer ticks: a tick is a round.
+pub(super) fn tick_until_done(mut a: Assembly, again: CodeLabel) -> Result<Program, IcedError> {
+    a.halt(TICK)?;
+    a.write_msr(msr::EOI, 0, 0)?;
+    a.until(counter::INTERRUPTS, again)?;
+    a.finish()
+}
+
+pub(super) fn arm_deadline(a: &mut Assembly) -> Result<(), IcedError> {
     a.mov(ecx, msr::TSC_DEADLINE)?;
     a.rdtsc()?;
     a.add(eax, dword_ptr(si).gs())?;
@@ -40,22 +50,18 @@ pub(super) fn arm_deadline(assembly: &mut Assembly) -> Result<(), IcedError> {
 }
 
 pub fn pit_program() -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    let again = start_pit(&mut assembly)?;
-    assembly.halt(TICK)?;
-    assembly.wrmsr(msr::EOI, 0, 0)?;
-    assembly.until(counter::INTERRUPTS, again)?;
-    assembly.finish()
+    let mut a = Assembly::new()?;
+    let again = start_pit(&mut a)?;
+    tick_until_done(a, again)
 }
 
 /// Starts the PIT; the label is where a round begins.
-pub(super) fn start_pit(assembly: &mut Assembly) -> Result<CodeLabel, IcedError> {
-    let a = &mut assembly.asm;
+pub(super) fn start_pit(a: &mut Assembly) -> Result<CodeLabel, IcedError> {
     a.mov(al, RATE_GENERATOR)?;
     a.out(PIT_COMMAND, al)?;
     a.mov(ax, word_ptr(param::PERIOD))?;
     a.out(PIT_CHANNEL_0, al)?;
     a.mov(al, ah)?;
     a.out(PIT_CHANNEL_0, al)?;
-    assembly.here()
+    a.here()
 }

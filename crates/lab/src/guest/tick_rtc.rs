@@ -18,16 +18,15 @@ const RTC_REGISTER_C: u32 = 0x0c;
 const PM_TIMER: u32 = 0x608;
 
 pub fn program() -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    let again = tick::start_pit(&mut assembly)?;
-    assembly.halt(TICK)?;
-    let a = &mut assembly.asm;
+    let mut a = Assembly::new()?;
+    let again = tick::start_pit(&mut a)?;
+    a.halt(TICK)?;
     a.mov(al, RTC_REGISTER_C)?;
     a.out(RTC_INDEX, al)?;
     a.in_(al, RTC_DATA)?;
     a.mov(dx, PM_TIMER)?;
     a.in_(eax, dx)?;
-    assembly.wrmsr(msr::EOI, 0, 0)?;
-    assembly.until(counter::INTERRUPTS, again)?;
-    assembly.finish()
+    a.write_msr(msr::EOI, 0, 0)?;
+    a.until(counter::INTERRUPTS, again)?;
+    a.finish()
 }

@@ -44,41 +44,39 @@ pub(crate) fn tell(memory: &GuestMemory, vcpu: u32) -> Result<(), MemoryError> {
 }
 
 pub fn program(clock: Clock) -> Result<Program, IcedError> {
-    let mut assembly = Assembly::new()?;
-    assembly.asm.xor(si, si)?;
-    assembly.asm.xor(di, di)?;
+    let mut a = Assembly::new()?;
+    a.xor(si, si)?;
+    a.xor(di, di)?;
     if clock == Clock::Pit {
-        let again = tick::start_pit(&mut assembly)?;
-        assembly.halt(TICK)?;
-        let a = &mut assembly.asm;
+        let again = tick::start_pit(&mut a)?;
+        a.halt(TICK)?;
         a.rdtsc()?;
         a.mov(dword_ptr(timer::DUE), eax)?;
         a.mov(dword_ptr(timer::DUE + 4), edx)?;
-        return finish(assembly, again);
+        return finish(a, again);
     }
     let lvt = tick::DEADLINE_MODE | u32::from(TICK);
-    assembly.wrmsr(msr::LVT_TIMER, 0, lvt)?;
-    let again = assembly.here()?;
+    a.write_msr(msr::LVT_TIMER, 0, lvt)?;
+    let again = a.here()?;
     if clock == Clock::Nonsense {
-        nonsense(&mut assembly.asm)?;
+        nonsense(&mut a)?;
     }
-    let mut wait = assembly.asm.create_label();
-    deadline(&mut assembly.asm)?;
+    let mut wait = a.create_label();
+    deadline(&mut a)?;
     if clock != Clock::TscDeadline {
-        by_page(&mut assembly.asm, wait)?;
+        by_page(&mut a, wait)?;
     }
-    let a = &mut assembly.asm;
     a.mov(ecx, msr::TSC_DEADLINE)?;
     a.wrmsr()?;
     a.inc(dword_ptr(timer::HARDWARE))?;
     a.set_label(&mut wait)?;
-    assembly.halt(TICK)?;
+    a.halt(TICK)?;
     if clock != Clock::TscDeadline {
-        let here = assembly.vectors[0].1;
-        assembly.vectors.push((WAKE, here));
+        let here = a.vectors[0].1;
+        a.vectors.push((WAKE, here));
     }
-    late(&mut assembly, wait)?;
-    finish(assembly, again)
+    late(&mut a, wait)?;
+    finish(a, again)
 }
 
 /// `edx:eax`: now and the next delta; also kept.
@@ -138,16 +136,14 @@ fn nonsense(a: &mut CodeAssembler) -> Result<(), IcedError> {
 }
 
 /// Keeps how late it is; an interrupt before the deadline is not the one that is waited for.
-fn late(assembly: &mut Assembly, wait: CodeLabel) -> Result<(), IcedError> {
-    let (mut due, mut fits) = (assembly.asm.create_label(), assembly.asm.create_label());
-    let a = &mut assembly.asm;
+fn late(a: &mut Assembly, wait: CodeLabel) -> Result<(), IcedError> {
+    let (mut due, mut fits) = (a.create_label(), a.create_label());
     a.rdtsc()?;
     a.sub(eax, dword_ptr(timer::DUE))?;
     a.sbb(edx, dword_ptr(timer::DUE + 4))?;
     a.jae(due)?;
     a.inc(dword_ptr(timer::EARLY))?;
-    assembly.wrmsr(msr::EOI, 0, 0)?;
-    let a = &mut assembly.asm;
+    a.write_msr(msr::EOI, 0, 0)?;
     a.jmp(wait)?;
     a.set_label(&mut due)?;
     a.test(edx, edx)?;
@@ -158,13 +154,12 @@ fn late(assembly: &mut Assembly, wait: CodeLabel) -> Result<(), IcedError> {
 }
 
 /// Keeps `eax`, counts, and goes round.
-fn finish(mut assembly: Assembly, again: CodeLabel) -> Result<Program, IcedError> {
-    let a = &mut assembly.asm;
+fn finish(mut a: Assembly, again: CodeLabel) -> Result<Program, IcedError> {
     a.mov(dword_ptr(di + i32::from(timer::SAMPLES)), eax)?;
     a.add(di, 4)?;
     a.and(di, RING)?;
     a.inc(dword_ptr(timer::TIMERS))?;
-    assembly.wrmsr(msr::EOI, 0, 0)?;
-    assembly.until(timer::TIMERS, again)?;
-    assembly.finish()
+    a.write_msr(msr::EOI, 0, 0)?;
+    a.until(timer::TIMERS, again)?;
+    a.finish()
 }
