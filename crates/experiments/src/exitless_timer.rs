@@ -73,7 +73,7 @@ pub mod thread;
 pub use agent::{Agent, Client};
 pub use page::{Page, Snapshot};
 pub use slot::{Counts, Look, Slot};
-pub use thread::{AgentReport, AgentThread, Pace};
+pub use thread::{AgentReport, Pace};
 
 #[cfg(test)]
 mod test;

@@ -245,7 +245,7 @@ impl Trial<'_> {
         rounds: Option<u32>,
     ) -> anyhow::Result<Ended> {
         let running = machine.start(cpu, rounds)?;
-        let until_ns = running.start_ns().saturating_add(self.length.0);
+        let until_ns = running.start_ns.saturating_add(self.length.0);
         running.wait_until(until_ns, self.interrupt)?;
         running.end()
     }

@@ -66,7 +66,7 @@ pub fn framebuffer(bytes: &[u8]) -> u64 {
         let words = access.as_chunks().0;
         let word = |at: usize| u64::from(u32::from_le_bytes(words[at / 4]));
         let (length, address) = (usize::from(access[1] % 9), word(8) | word(4) << 32);
-        let refused = screen.refused();
+        let refused = screen.refused;
         match access[0] % 3 {
             0 => screen.write(address, &vec![access[15]; length]),
             1 => screen.read(address, &mut vec![access[15]; length]),
@@ -86,13 +86,13 @@ pub fn framebuffer(bytes: &[u8]) -> u64 {
         let inside = address >= u64::from(WINDOW.start) && last < u64::from(WINDOW.end);
         // Nothing at all may also be read or written at the very end.
         assert!(
-            length == 0 || (screen.refused() == refused) == inside,
+            length == 0 || (screen.refused == refused) == inside,
             "{address:#x} {length}"
         );
-        within += u64::from(screen.refused() == refused);
+        within += u64::from(screen.refused == refused);
     }
-    assert_eq!(accesses, within + screen.refused(), "done or refused");
-    assert_eq!(screen.pixels().len(), WINDOW_BYTES);
+    assert_eq!(accesses, within + screen.refused, "done or refused");
+    assert_eq!(screen.pixels.len(), WINDOW_BYTES);
     within
 }
 
@@ -131,7 +131,7 @@ pub fn pic(bytes: &[u8]) -> u64 {
         }
     }
     assert!(
-        pic.refused() <= bytes.len() as u64 / 4,
+        pic.refused <= bytes.len() as u64 / 4,
         "at most once an access"
     );
     taken

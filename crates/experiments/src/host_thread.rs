@@ -8,7 +8,7 @@ use haltwise_lab::clock;
 use haltwise_lab::event::Flag;
 
 #[derive(Debug)]
-pub(crate) struct HostThread<T> {
+pub struct HostThread<T> {
     name: &'static str,
     stop: Arc<Flag>,
     thread: Option<JoinHandle<anyhow::Result<T>>>,
@@ -16,7 +16,7 @@ pub(crate) struct HostThread<T> {
 
 impl<T: Send + 'static> HostThread<T> {
     /// Has it work, on a CPU or wherever it may run, until the flag that it gets is raised.
-    pub(crate) fn start(
+    pub fn start(
         name: &'static str,
         cpu: Option<u32>,
         work: impl FnOnce(&Flag) -> anyhow::Result<T> + Send + 'static,
@@ -34,7 +34,7 @@ impl<T: Send + 'static> HostThread<T> {
         })
     }
 
-    pub(crate) fn end(mut self) -> anyhow::Result<T> {
+    pub fn end(mut self) -> anyhow::Result<T> {
         self.stop.raise()?;
         let ended = self.thread.take().and_then(|thread| thread.join().ok());
         let result = ended.unwrap_or_else(|| Err(anyhow::anyhow!("it panicked")));

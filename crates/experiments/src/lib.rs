@@ -7,8 +7,7 @@ pub mod experiment;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod guest;
-mod host_thread;
+pub mod host_thread;
 mod proposal;
 pub mod render;
 pub mod resctrl;
-mod vcpu_counts;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Parser;
 use haltwise_core::units::Nanos;
-use haltwise_experiments::experiment::conduct::{Options, Progress, conduct};
+use haltwise_experiments::experiment::conduct::{Options, conduct};
 use haltwise_experiments::experiment::found::{Report, SCHEMA};
 use haltwise_experiments::experiment::recorder::Haltwise;
 use haltwise_experiments::experiment::registry::{EXPERIMENTS, find};
@@ -141,19 +141,10 @@ fn measure(args: &Args, experiments: &[&'static Experiment]) -> anyhow::Result<R
     let interrupt = Interrupt::new().context("listen for signals")?;
     let terminal = std::io::stderr().is_terminal();
     let mut last = String::new();
-    let report = conduct(experiments, &args.options(), &interrupt, |progress| {
-        let Progress {
-            name,
-            rounds,
-            blocks,
-            of,
-        } = progress;
+    let report = conduct(experiments, &args.options(), &interrupt, |name, at| {
         // A stderr that takes nothing is no reason to stop measuring.
         if terminal {
-            let _ = write!(
-                std::io::stderr(),
-                "\r\x1b[K{name}: round {rounds}, {blocks}/{of}"
-            );
+            let _ = write!(std::io::stderr(), "\r\x1b[K{name}: {at}");
         } else if last != name {
             let _ = writeln!(std::io::stderr(), "{name}");
         }

@@ -27,8 +27,8 @@ pub const SLOT: u32 = 1;
 /// A picture as the device model has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Screen {
-    pixels: Vec<u8>,
-    refused: u64,
+    pub pixels: Vec<u8>,
+    pub refused: u64,
 }
 
 impl Default for Screen {
@@ -76,14 +76,6 @@ impl Screen {
         Ok(copied)
     }
 
-    pub fn pixels(&self) -> &[u8] {
-        &self.pixels
-    }
-
-    pub fn refused(&self) -> u64 {
-        self.refused
-    }
-
     fn at(&self, address: u64, length: usize) -> Option<Range<usize>> {
         let start = address.checked_sub(WINDOW.start.into())?;
         let start = usize::try_from(start).ok()?;
@@ -105,17 +97,9 @@ impl Devices for ExitPerWrite {
     }
 }
 
-/// Takes the memory behind the window away from a VM that does not run yet, so that every access is an exit.
-pub fn back_by_nothing(vm: &Vm) -> anyhow::Result<()> {
-    cut(vm, false)
-}
-
-/// Makes the window memory of its own, of a VM that does not run yet; KVM logs which pages are written.
-pub fn back_by_logged_memory(vm: &Vm) -> anyhow::Result<()> {
-    cut(vm, true)
-}
-
-fn cut(vm: &Vm, logged: bool) -> anyhow::Result<()> {
+/// Makes the window of a VM that does not run yet memory of its own, of which KVM logs the pages written; or takes the
+/// memory behind it away, so that every access is an exit.
+pub fn back_window(vm: &Vm, logged: bool) -> anyhow::Result<()> {
     ioctl::cut_window(vm.fd(), &vm.memory, &WINDOW, logged.then_some(SLOT))
         .with_context(|| format!("give memory to VM `{}`", vm.config.name))
 }

@@ -98,7 +98,7 @@ pub struct Running {
     pub vm: Vm,
     thread: VcpuThread,
     ends: Arc<Ends>,
-    start_ns: u64,
+    pub start_ns: u64,
 }
 
 impl Running {
@@ -115,10 +115,6 @@ impl Running {
                 return Ok(false);
             }
         }
-    }
-
-    pub fn start_ns(&self) -> u64 {
-        self.start_ns
     }
 
     /// Ends it after its round, kicks it out if it does not end, and counts.

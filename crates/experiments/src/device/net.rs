@@ -209,7 +209,7 @@ impl NetDevice {
 
     fn raise(&self, pass: Pass) -> Pass {
         if pass.interrupt {
-            self.transport.interrupt().raise();
+            self.transport.interrupt.raise();
         }
         pass
     }

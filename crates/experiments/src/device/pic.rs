@@ -203,7 +203,8 @@ impl Chip {
 pub struct PicPair {
     first: Chip,
     second: Chip,
-    refused: u64,
+    /// Lines that there are not, accesses of other widths and to other ports.
+    pub refused: u64,
 }
 
 impl PicPair {
@@ -279,11 +280,6 @@ impl PicPair {
         };
         self.cascade();
         vector
-    }
-
-    /// Lines that there are not, accesses of other widths and to other ports.
-    pub fn refused(&self) -> u64 {
-        self.refused
     }
 
     /// A polled read takes the interrupt without the CPU: bit 7 says that there was one.

@@ -100,13 +100,14 @@ pub struct Model {
 pub struct Transport {
     model: Model,
     queues: Vec<Queue>,
-    interrupt: Arc<InterruptStatus>,
+    /// Why it interrupts, to be raised and read beside all else.
+    pub interrupt: Arc<InterruptStatus>,
     status: u32,
     device_half: u32,
     driver_half: u32,
     driver_features: u64,
     queue_selected: u32,
-    refused: u64,
+    pub refused: u64,
 }
 
 impl Transport {
@@ -131,15 +132,6 @@ impl Transport {
         let queue = self.queues.get_mut(index)?;
         let ready = self.status == status::READY && queue.is_valid(memory);
         ready.then_some(queue)
-    }
-
-    /// Why it interrupts, to be raised and read beside all else.
-    pub fn interrupt(&self) -> &Arc<InterruptStatus> {
-        &self.interrupt
-    }
-
-    pub fn refused(&self) -> u64 {
-        self.refused
     }
 
     pub fn read(&mut self, offset: u64, bytes: &mut [u8]) {

@@ -41,47 +41,42 @@ impl AgentReport {
     }
 }
 
-#[derive(Debug)]
-pub struct AgentThread(HostThread<AgentReport>);
-
-impl AgentThread {
-    /// Starts one for every vCPU of some VMs, whose TSC has so many ticks in a millisecond.
-    pub fn start(vms: &[Vm], tsc_khz: u32, pace: Pace, cpu: Option<u32>) -> anyhow::Result<Self> {
-        let mut clients = Vec::new();
-        let mut lines: Vec<Arc<Lines>> = Vec::new();
-        for vm in vms {
-            for (vcpu, line) in vm.vcpus.iter().zip(&vm.lines) {
-                let shared = GuestPage {
-                    memory: vm.memory.clone(),
-                    address: vcpu_page(vcpu.id.0) + u32::from(timer::PAGE),
-                };
-                let offset = vcpu.tsc_offset();
-                let offset = offset.context("read a vCPU's TSC offset (KVM tells since 5.16)")?;
-                clients.push(Client::new(shared, offset)?);
-                lines.push(Arc::clone(line));
-            }
+/// Starts an agent for every vCPU of some VMs, whose TSC has so many ticks in a millisecond.
+pub fn start(
+    vms: &[Vm],
+    tsc_khz: u32,
+    pace: Pace,
+    cpu: Option<u32>,
+) -> anyhow::Result<HostThread<AgentReport>> {
+    let mut clients = Vec::new();
+    let mut lines: Vec<Arc<Lines>> = Vec::new();
+    for vm in vms {
+        for (vcpu, line) in vm.vcpus.iter().zip(&vm.lines) {
+            let shared = GuestPage {
+                memory: vm.memory.clone(),
+                address: vcpu_page(vcpu.id.0) + u32::from(timer::PAGE),
+            };
+            let offset = vcpu.tsc_offset();
+            let offset = offset.context("read a vCPU's TSC offset (KVM tells since 5.16)")?;
+            clients.push(Client::new(shared, offset)?);
+            lines.push(Arc::clone(line));
         }
-        let ticks = Ticks {
-            khz: tsc_khz.max(1),
-        };
-        let agent = Agent {
-            clients,
-            least_gap: ticks.of(LEAST_GAP),
-        };
-        if pace == Pace::Spin {
-            // Before any guest runs: its first deadline is the agent's, too.
-            agent.announce(ALWAYS)?;
-        }
-        let serves = move |stop: &Flag| {
-            clock::sleep_exactly()?;
-            serve(agent, &lines, ticks, pace, stop)
-        };
-        Ok(Self(HostThread::start("timer-agent", cpu, serves)?))
     }
-
-    pub fn end(self) -> anyhow::Result<AgentReport> {
-        self.0.end()
+    let ticks = Ticks {
+        khz: tsc_khz.max(1),
+    };
+    let agent = Agent {
+        clients,
+        least_gap: ticks.of(LEAST_GAP),
+    };
+    if pace == Pace::Spin {
+        // Before any guest runs: its first deadline is the agent's, too.
+        agent.announce(ALWAYS)?;
     }
+    HostThread::start("timer-agent", cpu, move |stop: &Flag| {
+        clock::sleep_exactly()?;
+        serve(agent, &lines, ticks, pace, stop)
+    })
 }
 
 #[derive(Debug, Clone, Copy)]

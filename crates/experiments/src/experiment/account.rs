@@ -37,7 +37,7 @@ pub(super) fn measure(
     figures: fn(Block, &Account) -> Block,
 ) -> anyhow::Result<Block> {
     let finished = run(load, &trial.interrupt)?;
-    let block = Block::of(&finished.outcome);
+    let block = Block::of(finished.outcome.vcpus());
     Ok(figures(block, &Account::of(&finished)))
 }
 

@@ -176,7 +176,7 @@ impl Stored {
         let served = device.served;
         Ok(self.ended.vm.memory.word(0, disk::ERRORS)? == 0
             && (served.refused, served.failed) == (0, 0)
-            && device.transport.refused() == 0
+            && device.transport.refused == 0
             && stored == disk::contents(self.ended.rounds))
     }
 }
@@ -262,7 +262,7 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
         });
     }
     let stored = store(trial, None)?;
-    Ok(figures(Block::of_machine(&stored.ended), &stored))
+    Ok(figures(Block::of([&stored.ended.counts]), &stored))
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {

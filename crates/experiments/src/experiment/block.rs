@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::device::machine::Ended;
-use haltwise_lab::outcome::{Outcome, VcpuOutcome};
+use haltwise_lab::outcome::VcpuOutcome;
 
 #[derive(Debug, Clone, Default)]
 pub struct Block {
@@ -17,17 +16,9 @@ pub struct Block {
 
 impl Block {
     /// With the counts of a run's vCPUs, and no figures yet.
-    pub fn of(outcome: &Outcome) -> Self {
+    pub fn of<'a>(vcpus: impl IntoIterator<Item = &'a VcpuOutcome>) -> Self {
         Self {
-            vcpus: outcome.vcpus().cloned().collect(),
-            ..Self::default()
-        }
-    }
-
-    /// With the counts of a machine's vCPU, and no figures yet.
-    pub(super) fn of_machine(ended: &Ended) -> Self {
-        Self {
-            vcpus: vec![ended.counts.clone()],
+            vcpus: vcpus.into_iter().cloned().collect(),
             ..Self::default()
         }
     }

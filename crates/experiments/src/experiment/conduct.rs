@@ -8,7 +8,7 @@ use haltwise_core::units::Nanos;
 use super::found::{Found, FoundVariant, Host, Report, SCHEMA};
 use super::recorder::Haltwise;
 use super::results::{Further, Results};
-use super::schedule::{Orders, seed_of_round};
+use super::schedule::{orders, seed_of_round};
 use super::verdicts::{effects, integrity};
 use super::witness::Watch;
 use super::{Block, Experiment, Figure, Trial, Variant};
@@ -36,14 +36,6 @@ pub struct Options {
     pub haltwise: Result<Haltwise, String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    pub name: &'static str,
-    pub rounds: u32,
-    pub blocks: usize,
-    pub of: usize,
-}
-
 /// How long each of so many variants is loaded in each round.
 pub fn block_length(budget: Nanos, variants: usize) -> Nanos {
     let blocks = ROUNDS * variants.max(1) as u64;
@@ -51,12 +43,13 @@ pub fn block_length(budget: Nanos, variants: usize) -> Nanos {
     Nanos((loaded / blocks).clamp(*BLOCK.start(), *BLOCK.end()))
 }
 
-/// Runs some experiments, one after the other, until they are done or `interrupt` is readable.
+/// Runs some experiments, one after the other, until they are done or `interrupt` is readable. `progress` hears which
+/// experiment is measured, and how far it is.
 pub fn conduct(
     experiments: &[&'static Experiment],
     options: &Options,
     interrupt: &impl AsFd,
-    mut progress: impl FnMut(Progress),
+    mut progress: impl FnMut(&str, String),
 ) -> anyhow::Result<Report> {
     let start_ns = clock::now_ns();
     let cpus = clock::allowed_cpus().context("read our CPU affinity")?;
@@ -109,7 +102,7 @@ fn one(
     options: &Options,
     cpus: &[u32],
     interrupt: &impl AsFd,
-    progress: &mut impl FnMut(Progress),
+    progress: &mut impl FnMut(&str, String),
 ) -> anyhow::Result<Found> {
     let start_ns = clock::now_ns();
     let variants = (experiment.variants)();
@@ -157,7 +150,7 @@ fn measure(
     variants: usize,
     first: Trial<'_>,
     options: &Options,
-    progress: &mut impl FnMut(Progress),
+    progress: &mut impl FnMut(&str, String),
 ) -> anyhow::Result<Measured> {
     let start_ns = clock::now_ns();
     let mut measured = Measured {
@@ -165,7 +158,7 @@ fn measure(
         vcpus: Vec::new(),
         interrupted: false,
     };
-    for (order, round) in Orders::new(options.seed, variants).zip(0_u32..) {
+    for (order, round) in orders(options.seed, variants).zip(0_u32..) {
         let elapsed = clock::now_ns().saturating_sub(start_ns);
         let done = u64::from(round);
         let enough = match options.rounds {
@@ -178,12 +171,8 @@ fn measure(
         }
         let mut blocks = vec![Block::default(); variants];
         for (blocks_done, variant) in order.into_iter().enumerate() {
-            progress(Progress {
-                name: experiment.name,
-                rounds: round,
-                blocks: blocks_done,
-                of: variants,
-            });
+            let at = format!("round {round}, {blocks_done}/{variants}");
+            progress(experiment.name, at);
             let block = (experiment.run)(&Trial {
                 variant,
                 round,

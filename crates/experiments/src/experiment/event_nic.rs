@@ -154,7 +154,7 @@ impl Exchanged {
         let (sent, received) = (device.transmitted, device.received);
         let nothing_lost = [sent, received].map(|frames| (frames.refused, frames.lost))
             == [(0, 0); 2]
-            && (device.transport.refused(), self.echoed.lost) == (0, 0);
+            && (device.transport.refused, self.echoed.lost) == (0, 0);
         let rounds = u64::from(self.ended.rounds);
         let in_order = rounds <= received.done
             && received.done <= self.echoed.frames
@@ -173,7 +173,7 @@ fn exchange(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Exchanged>
     let link = Arc::new(link);
     let memory = machine.vm.memory.mapped().clone();
     let device = NetDevice::new(Arc::clone(&link), memory).context("make a queue")?;
-    let interrupt = Arc::clone(device.transport.interrupt());
+    let interrupt = Arc::clone(&device.transport.interrupt);
     let device = Shared::new(device);
     let lines = Arc::clone(&machine.vm.lines[0]);
     let event = || Event::new().map(Arc::new).context("create an eventfd");
@@ -222,7 +222,7 @@ fn exchange(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Exchanged>
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let exchanged = exchange(trial, None)?;
-    Ok(figures(Block::of_machine(&exchanged.ended), &exchanged))
+    Ok(figures(Block::of([&exchanged.ended.counts]), &exchanged))
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {

@@ -9,16 +9,17 @@
 //!
 //! A deadline that was lost would leave its guest in HLT for ever: the run would fail, as one that hung.
 
+use anyhow::Context as _;
 use haltwise_core::units::Nanos;
 use haltwise_core::workload::GapSpec;
 
 use super::{
     Block, Conclusion, Effect, Experiment, Integrity, Results, Source, Table, Trial, Variant,
 };
-use crate::exitless_timer::{AgentReport, AgentThread, Counts, Pace};
+use crate::exitless_timer::{AgentReport, Counts, Pace, thread};
+use crate::host_thread::HostThread;
 use haltwise_lab::guest::{Clock, Guest};
 use haltwise_lab::load::{Length, Load};
-use haltwise_lab::memory::GuestMemory;
 use haltwise_lab::outcome::{Outcome, Quantiles};
 use haltwise_lab::run::run_beside;
 use haltwise_lab::vm::Vm;
@@ -143,27 +144,6 @@ fn variants() -> Vec<Variant> {
     VARIANTS.iter().map(of).collect()
 }
 
-struct Beside {
-    memories: Vec<GuestMemory>,
-    agent: Option<AgentThread>,
-    tsc_khz: u32,
-}
-
-impl Beside {
-    fn start(vms: &[Vm], pace: Option<Pace>, cpu: Option<u32>) -> anyhow::Result<Self> {
-        let Some(first) = vms.first() else {
-            anyhow::bail!("there is no VM");
-        };
-        let tsc_khz = first.vcpus[0].tsc_khz()?;
-        let agent = pace.map(|pace| AgentThread::start(vms, tsc_khz, pace, cpu));
-        Ok(Self {
-            memories: vms.iter().map(|vm| vm.memory.clone()).collect(),
-            agent: agent.transpose()?,
-            tsc_khz,
-        })
-    }
-}
-
 fn load(trial: &Trial<'_>, clock: Clock, vcpus: u32, gaps: &str) -> anyhow::Result<Load> {
     let mut load = Load::new(Guest::Timed(clock));
     load.vcpus = vcpus;
@@ -182,17 +162,22 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let (group, _, clock, pace) = VARIANTS[trial.variant];
     let (_, vcpus, gaps) = GROUPS[group];
     let load = load(trial, clock, vcpus, gaps)?;
-    let start = |vms: &[Vm]| Beside::start(vms, pace, load.host_cpu);
-    let (finished, beside) = run_beside(&load, &trial.interrupt, start)?;
-    let report = beside.agent.map(AgentThread::end).transpose()?;
-    let guest = lateness::read(&beside.memories, &finished, clock, beside.tsc_khz)?;
+    let start = |vms: &[Vm]| {
+        let tsc_khz = vms.first().context("there is no VM")?.vcpus[0].tsc_khz()?;
+        let agent = pace.map(|pace| thread::start(vms, tsc_khz, pace, load.host_cpu));
+        let memories: Vec<_> = vms.iter().map(|vm| vm.memory.clone()).collect();
+        Ok((memories, agent.transpose()?, tsc_khz))
+    };
+    let (finished, (memories, agent, tsc_khz)) = run_beside(&load, &trial.interrupt, start)?;
+    let report = agent.map(HostThread::end).transpose()?;
+    let guest = lateness::read(&memories, &finished, clock, tsc_khz)?;
     let ran = Ran {
         outcome: finished.outcome,
         guest,
         report,
     };
     let report = ran.report.as_ref();
-    let block = figures(Block::of(&ran.outcome), &ran);
+    let block = figures(Block::of(ran.outcome.vcpus()), &ran);
     Ok(Block {
         note: report.filter(|_| pace == SPINS).and_then(short_of_cpu),
         ..block.with_counts("agent", report.map_or(Vec::new(), counted))

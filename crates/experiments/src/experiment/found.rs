@@ -32,7 +32,7 @@ pub struct Host {
     pub cpus: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Found {
     pub name: String,
     pub title: String,
@@ -60,7 +60,7 @@ pub struct Found {
     pub witness: Witness,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FoundSource {
     pub document: String,
     pub reports: Vec<String>,
@@ -140,22 +140,9 @@ impl Found {
                 document: experiment.source.document.to_owned(),
                 reports: texts(experiment.source.reports),
             },
-            failed: None,
-            rounds: 0,
-            block_ns: 0,
-            elapsed_ns: 0,
             figures: experiment.figures.to_vec(),
-            variants: Vec::new(),
-            effects: Vec::new(),
-            integrity: Vec::new(),
             limits: texts(experiment.limits),
-            differs: String::new(),
-            tables: Vec::new(),
-            charts: Vec::new(),
-            notes: Vec::new(),
-            witness: Witness::No {
-                reason: "it failed".to_owned(),
-            },
+            ..Self::default()
         }
     }
 }

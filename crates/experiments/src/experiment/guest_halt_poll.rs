@@ -157,7 +157,7 @@ pub(super) fn work(trial: &Trial<'_>, load: &Load) -> anyhow::Result<Block> {
         },
         sent: sent as f64,
     };
-    Ok(figures(Block::of(outcome), &worked))
+    Ok(figures(Block::of(outcome.vcpus()), &worked))
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {

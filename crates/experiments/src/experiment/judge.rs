@@ -57,9 +57,7 @@ impl Change {
                 .map(out_of_logs),
         })
     }
-}
 
-impl Change {
     /// Whether the interval leaves no room for no change.
     pub fn excludes_none(&self) -> bool {
         match &self.ratio {

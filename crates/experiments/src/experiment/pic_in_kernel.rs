@@ -89,7 +89,7 @@ fn handle(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Ended> {
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let ended = handle(trial, None)?;
-    Ok(figures(Block::of_machine(&ended), &ended))
+    Ok(figures(Block::of([&ended.counts]), &ended))
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {

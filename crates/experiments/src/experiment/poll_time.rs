@@ -130,7 +130,7 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     load.rhythm.trace = mix(trial.seed);
     halts.set(&mut load)?;
     let finished = run(&load, &trial.interrupt)?;
-    let block = figures(Block::of(&finished.outcome), &Account::of(&finished));
+    let block = figures(Block::of(finished.outcome.vcpus()), &Account::of(&finished));
     let halts = finished.halts.iter().flatten().flatten();
     Ok(block.with_counts(POLL_TIMES, poll_times(halts)))
 }

@@ -105,7 +105,9 @@ impl Recording {
 
     /// Ends it, as Ctrl-C does, and waits until the capture is whole.
     pub fn end(&mut self) -> Result<(), String> {
-        self.signal(Signal::INT);
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        // It may have ended meanwhile: its status says so.
+        let _sent = pid.map(|pid| kill_process(pid, Signal::INT));
         let (said, status) = self.wait("end", |_| false)?;
         let status = status.filter(|status| !matches!(status.code(), Some(0 | 5)));
         status.map_or(Ok(()), |status| {
@@ -123,7 +125,8 @@ impl Recording {
         let until = clock::now_ns().saturating_add(PATIENCE.0);
         let mut said = String::new();
         loop {
-            let status = self.status()?;
+            let status = self.child.try_wait();
+            let status = status.map_err(|error| format!("wait for `haltwise record`: {error}"))?;
             said.push_str(&self.heard(LOOK_AGAIN));
             if status.is_some() || is_it(&said) {
                 return Ok((said, status));
@@ -136,11 +139,6 @@ impl Recording {
         }
     }
 
-    fn status(&mut self) -> Result<Option<ExitStatus>, String> {
-        let status = self.child.try_wait();
-        status.map_err(|error| format!("wait for `haltwise record`: {error}"))
-    }
-
     /// Text that the recorder writes to stderr within a time; empty if there is none or the recorder has ended.
     fn heard(&mut self, within: Nanos) -> String {
         if !clock::wait_readable(&self.stderr, Some(within)).unwrap_or(false) {
@@ -151,12 +149,6 @@ impl Recording {
         let mut chunk = [0; 512];
         let n = self.stderr.read(&mut chunk).unwrap_or(0);
         String::from_utf8_lossy(&chunk[..n]).into_owned()
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        // It may have ended meanwhile: its status says so.
-        let _sent = pid.map(|pid| kill_process(pid, signal));
     }
 }
 

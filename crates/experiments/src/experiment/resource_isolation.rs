@@ -247,7 +247,7 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
                 times (--resctrl names a real one)";
     Ok(Block {
         note: ran.known().is_none().then(|| fake.to_owned()),
-        ..figures(Block::of(&ran.outcome), &ran)
+        ..figures(Block::of(ran.outcome.vcpus()), &ran)
     })
 }
 

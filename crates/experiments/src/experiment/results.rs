@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::judge::Change;
 use super::recorder::Haltwise;
-use super::{Block, Effect, Experiment, Trial, Variant};
+use super::{Block, Experiment, Trial, Variant};
 
 #[derive(Debug)]
 pub struct Results<'a> {
@@ -41,11 +41,6 @@ impl Results<'_> {
 
     pub fn median(&self, group: &str, name: &str, figure: &str) -> Option<f64> {
         Some(self.estimate(self.index(group, name)?, figure)?.median)
-    }
-
-    /// The change that an effect is about.
-    pub fn change(&self, effect: &Effect) -> Option<Change> {
-        self.between(&effect.figure, &effect.group, &effect.from, &effect.to)
     }
 
     /// The change of a figure between two variants of a group, seen from the first.

@@ -113,7 +113,7 @@ impl Drawn {
     }
 
     fn is_identical(&self) -> bool {
-        self.screen.refused() == 0 && self.screen.pixels() == paint::picture(self.ended.rounds)
+        self.screen.refused == 0 && self.screen.pixels == paint::picture(self.ended.rounds)
     }
 }
 
@@ -122,7 +122,7 @@ fn draw(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Drawn> {
     let machine = Machine::create("framebuffer", true, paint::program())?;
     let cpu = trial.own_vcpu_cpu();
     if trial.variant == 0 {
-        framebuffer::back_by_nothing(&machine.vm)?;
+        framebuffer::back_window(&machine.vm, false)?;
         let screen = Shared::new(Screen::default());
         let machine = machine.with(ExitPerWrite(screen.clone()));
         let ended = trial.run(machine, cpu, rounds)?;
@@ -134,11 +134,11 @@ fn draw(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Drawn> {
             scans,
         });
     }
-    framebuffer::back_by_logged_memory(&machine.vm)?;
+    framebuffer::back_window(&machine.vm, true)?;
     let (mut screen, mut scans) = (Screen::default(), Scans::default());
     let running = machine.start(cpu, rounds)?;
-    let until_ns = running.start_ns().saturating_add(trial.length.0);
-    let mut next_ns = running.start_ns();
+    let until_ns = running.start_ns.saturating_add(trial.length.0);
+    let mut next_ns = running.start_ns;
     while next_ns < until_ns {
         next_ns = next_ns.saturating_add(REFRESH.0).min(until_ns);
         if !running.wait_until(next_ns, trial.interrupt)? {
@@ -157,7 +157,7 @@ fn draw(trial: &Trial<'_>, rounds: Option<u32>) -> anyhow::Result<Drawn> {
 
 fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     let drawn = draw(trial, None)?;
-    Ok(figures(Block::of_machine(&drawn.ended), &drawn))
+    Ok(figures(Block::of([&drawn.ended.counts]), &drawn))
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {

@@ -16,13 +16,13 @@ use super::Expected;
 use super::conduct::block_length;
 use super::judge::{Change, SameDirection, direction};
 use super::registry::{EXPERIMENTS, find};
-use super::schedule::{Orders, seed_of_round};
+use super::schedule::{orders, seed_of_round};
 use super::witness::{Witness, compare};
 
 proptest! {
     #[test]
     fn every_round_holds_each_variant_once(seed: u64, variants in 0_usize..40) {
-        for order in Orders::new(seed, variants).take(5) {
+        for order in orders(seed, variants).take(5) {
             let distinct: BTreeSet<_> = order.iter().copied().collect();
             prop_assert_eq!(distinct, (0..variants).collect());
             prop_assert_eq!(order.len(), variants);
@@ -31,7 +31,7 @@ proptest! {
 
     #[test]
     fn a_seed_draws_the_same_order_again(seed: u64, variants in 1_usize..20) {
-        let draw = || Orders::new(seed, variants).take(9).collect::<Vec<_>>();
+        let draw = || orders(seed, variants).take(9).collect::<Vec<_>>();
         prop_assert_eq!(draw(), draw());
     }
 
@@ -88,7 +88,7 @@ proptest! {
 #[test]
 fn every_order_of_three_comes_up_about_as_often() {
     let mut counts = std::collections::BTreeMap::new();
-    for order in Orders::new(7, 3).take(6_000) {
+    for order in orders(7, 3).take(6_000) {
         *counts.entry(order).or_insert(0_u32) += 1;
     }
     assert_eq!(counts.len(), 6);

@@ -12,7 +12,7 @@ use super::{Block, Effect, Experiment, Integrity, Variant};
 
 pub fn effects(results: &Results<'_>) -> Vec<FoundEffect> {
     let found = |effect: Effect| {
-        let change = results.change(&effect);
+        let change = results.between(&effect.figure, &effect.group, &effect.from, &effect.to);
         let from_median = results.median(&effect.group, &effect.from, &effect.figure);
         let same_direction = match (from_median, &change) {
             (Some(from), Some(change)) => direction(effect.expected, from, change),

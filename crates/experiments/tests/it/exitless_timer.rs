@@ -1,7 +1,7 @@
 //! The guests that time their timers, with an agent.
 
 use haltwise_core::units::Nanos;
-use haltwise_experiments::exitless_timer::{AgentThread, Pace};
+use haltwise_experiments::exitless_timer::{Pace, thread};
 use haltwise_lab::event::Event;
 use haltwise_lab::guest::{Clock, Guest};
 use haltwise_lab::load::{Length, Load};
@@ -21,7 +21,7 @@ fn with_agent(clock: Clock, pace: Pace, gaps: &str) {
     let never = Event::new().expect("an eventfd");
     let started: anyhow::Result<_> = run_beside(&load, &never, |vms| {
         let khz = vms[0].vcpus[0].tsc_khz().expect("a rate");
-        let agent = AgentThread::start(vms, khz, pace, None)?;
+        let agent = thread::start(vms, khz, pace, None)?;
         Ok((vms[0].memory.clone(), agent))
     });
     let (finished, (memory, agent)) = started.expect("a run");

@@ -130,7 +130,7 @@ fn a_queue_outside_of_memory_is_not_served() {
     assert!(device.transport.queue(0, &memory).is_none());
     assert_eq!(device.serve(), 0);
     // Accesses out of order, or not of 32 bits, are refused.
-    let refused = device.transport.refused();
+    let refused = device.transport.refused;
     set(&mut device.transport, &[(register::QUEUE_READY, 1)]);
     device.transport.write(register::STATUS.into(), &[1]);
     device.transport.write(1 << 40, &[0; 4]);
@@ -138,7 +138,7 @@ fn a_queue_outside_of_memory_is_not_served() {
     device
         .transport
         .read(u64::from(register::CONFIG) + 1, &mut [0; 8]);
-    assert_eq!(device.transport.refused(), refused + 5);
+    assert_eq!(device.transport.refused, refused + 5);
     let mut capacity = [0; 8];
     device
         .transport

@@ -25,12 +25,12 @@ fn the_edges_of_the_window() {
         let mut screen = Screen::default();
         screen.write(address, &vec![7; length]);
         let drawn: usize = screen
-            .pixels()
+            .pixels
             .iter()
             .map(|pixel| usize::from(*pixel == 7))
             .sum();
         assert_eq!(drawn, if inside { length } else { 0 }, "{address:#x}");
-        assert_eq!(screen.refused(), u64::from(!inside), "{address:#x}");
+        assert_eq!(screen.refused, u64::from(!inside), "{address:#x}");
         let mut back = vec![9; length];
         screen.read(address, &mut back);
         assert_eq!(

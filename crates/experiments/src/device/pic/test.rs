@@ -59,7 +59,7 @@ fn seen_by_guest(steps: &[Step], in_kernel: bool) -> Vec<u8> {
         machine.with(UserBoard::default())
     };
     let running = machine.start(None, None).unwrap();
-    let late_ns = running.start_ns() + 20_000_000_000;
+    let late_ns = running.start_ns + 20_000_000_000;
     let ended = !running.wait_until(late_ns, interrupt.as_fd()).unwrap();
     assert!(ended, "the script did not come to its end");
     script::log(&running.end().unwrap().vm.memory).unwrap()
@@ -209,7 +209,7 @@ fn what_is_none_of_its_business_is_refused() {
     pic.write(0x22, &[1]);
     pic.read(0x20, &mut [0, 0]);
     pic.read(0xffff, &mut [0]);
-    assert_eq!(pic.refused(), 6);
+    assert_eq!(pic.refused, 6);
     let untouched = PicPair {
         refused: 6,
         ..PicPair::default()

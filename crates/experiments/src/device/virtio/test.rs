@@ -46,12 +46,12 @@ fn each_queue_is_its_own_and_none_is_beyond_the_last() {
     set(&mut transport, &[(register::STATUS, status::READY)]);
     let sizes = [0, 1, 2, 3].map(|index| transport.queue(index, &memory).map(|q| q.size()));
     assert_eq!(sizes, [Some(16), None, Some(2), None]);
-    assert_eq!(transport.refused(), 0);
+    assert_eq!(transport.refused, 0);
     for (value, notified) in [(0_u32, Some(0)), (2, Some(2)), (3, None), (u32::MAX, None)] {
         let told = transport.write(register::QUEUE_NOTIFY.into(), &value.to_le_bytes());
         assert_eq!(told, notified);
     }
-    assert_eq!(transport.refused(), 2, "queues that are not there");
+    assert_eq!(transport.refused, 2, "queues that are not there");
     set(&mut transport, &[(register::STATUS, 0)]);
     assert!((0..3).all(|index| transport.queue(index, &memory).is_none()));
 }
@@ -61,23 +61,23 @@ fn what_is_out_of_order_changes_no_queue() {
     let mut transport = transport();
     // Before the features are agreed upon.
     set_up(&mut transport, 0, 8, 0x1_0000);
-    assert_eq!(transport.refused(), 5, "all but the selection");
+    assert_eq!(transport.refused, 5, "all but the selection");
     negotiate(&mut transport, 0);
     // A queue that is not there, sizes that cannot be, and a queue that is ready already.
     set_up(&mut transport, 3, 8, 0x1_0000);
-    assert_eq!(transport.refused(), 10);
+    assert_eq!(transport.refused, 10);
     set(&mut transport, &[(register::QUEUE_SEL, 1)]);
     for size in [0, 3, 8, 0x1_0004] {
         set(&mut transport, &[(register::QUEUE_NUM, size)]);
     }
-    assert_eq!(transport.refused(), 14);
+    assert_eq!(transport.refused, 14);
     set_up(&mut transport, 1, 4, 0x1_0000);
     set(&mut transport, &[(register::QUEUE_NUM, 2)]);
-    assert_eq!(transport.refused(), 15);
+    assert_eq!(transport.refused, 15);
     // A driver that is ready sets up no more.
     set(&mut transport, &[(register::STATUS, status::READY)]);
     set_up(&mut transport, 2, 8, 0x1_0000);
-    assert_eq!(transport.refused(), 20);
+    assert_eq!(transport.refused, 20);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_driver_that_takes_event_indices_is_told_by_them() {
 #[test]
 fn an_interrupt_is_seen_until_it_is_acknowledged() {
     let mut transport = transport();
-    let interrupt = Arc::clone(transport.interrupt());
+    let interrupt = Arc::clone(&transport.interrupt);
     assert_eq!(get(&mut transport, register::INTERRUPT_STATUS), 0);
     interrupt.raise();
     assert_eq!(get(&mut transport, register::INTERRUPT_STATUS), USED_BUFFER);
@@ -158,23 +158,23 @@ fn an_interrupt_is_seen_until_it_is_acknowledged() {
     set(&mut transport, &[(register::STATUS, 0)]);
     assert_eq!(get(&mut transport, register::INTERRUPT_STATUS), 0);
     // Accesses of another width reach no register.
-    assert_eq!(transport.refused(), 0);
+    assert_eq!(transport.refused, 0);
     transport.read(register::INTERRUPT_STATUS.into(), &mut [0; 2]);
     transport.write(register::INTERRUPT_ACK.into(), &[1; 8]);
-    assert_eq!(transport.refused(), 2);
+    assert_eq!(transport.refused, 2);
 }
 
 #[test]
 fn the_configuration_ends_where_it_ends() {
     let mut transport = transport();
     for (at, length, read) in [(0, 3, true), (2, 1, true), (0, 4, false), (3, 1, false)] {
-        let refused = transport.refused();
+        let refused = transport.refused;
         let mut bytes = vec![0xee; length];
         transport.read(u64::from(register::CONFIG) + at, &mut bytes);
         let start = usize::try_from(at).unwrap();
         let expected = CONFIG.get(start..start + length).map(<[u8]>::to_vec);
         assert_eq!(expected.is_some(), read);
         assert_eq!(bytes, expected.unwrap_or_else(|| vec![0; length]));
-        assert_eq!(transport.refused() - refused, u64::from(!read));
+        assert_eq!(transport.refused - refused, u64::from(!read));
     }
 }

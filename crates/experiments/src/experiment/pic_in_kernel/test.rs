@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::experiment::test::trials::Trials;
-use crate::vcpu_counts::userspace;
+use crate::experiment::witness::userspace;
 
 #[test]
 fn only_the_controllers_own_exits_go_away() {

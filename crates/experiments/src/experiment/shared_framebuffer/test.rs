@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::experiment::test::trials::Trials;
-use crate::vcpu_counts::userspace;
+use crate::experiment::witness::userspace;
 
 #[test]
 fn both_leave_the_same_screen_and_only_one_exits() {
@@ -17,7 +17,7 @@ fn both_leave_the_same_screen_and_only_one_exits() {
             assert_eq!(drawn.ended.rounds, rounds);
             assert!(drawn.is_identical(), "{rounds}");
         }
-        assert!(exits.screen.pixels() == shared.screen.pixels(), "{rounds}");
+        assert!(exits.screen.pixels == shared.screen.pixels, "{rounds}");
         let writes = u64::from(rounds * paint::WRITES);
         assert_eq!(exits.ended.exits_to_vmm(), writes);
         assert_eq!(userspace(&exits.ended.counts)["KVM_EXIT_MMIO"], writes);

@@ -53,7 +53,7 @@ pub(in crate::device) fn make_ready(transport: &mut Transport, lower: u64, queue
         set_up(transport, queue, ENTRIES, *at);
     }
     set(transport, &[(register::STATUS, status::READY)]);
-    assert_eq!(transport.refused(), 0);
+    assert_eq!(transport.refused, 0);
 }
 
 /// Writes parts into a queue's table, the next of each as given, and offers the first of them.
