@@ -1,7 +1,6 @@
 //! The command line, and what it becomes.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -122,11 +121,11 @@ pub(crate) struct RunArgs {
     pub(crate) seed: u64,
     /// Ceiling of halt polling of each VM (`KVM_CAP_HALT_POLL`): 50us, 50000 (nanoseconds), 0 or
     /// off [default: the module parameter in force]
-    #[arg(long, value_name = "TIME|off")]
-    pub(crate) cap: Option<Cap>,
+    #[arg(long, value_name = "TIME|off", value_parser = cap)]
+    pub(crate) cap: Option<HaltPollNs>,
     /// Change the ceiling of each VM while it runs: to these, in turn and again and again (0,50us)
-    #[arg(long, value_name = "TIME|off", value_delimiter = ',')]
-    pub(crate) caps: Vec<Cap>,
+    #[arg(long, value_name = "TIME|off", value_parser = cap, value_delimiter = ',')]
+    pub(crate) caps: Vec<HaltPollNs>,
     /// How long each of --caps lasts
     #[arg(long, value_name = "TIME", default_value = "100ms", requires = "caps")]
     pub(crate) caps_every: Nanos,
@@ -176,24 +175,17 @@ pub(crate) struct RunArgs {
     pub(crate) linger: Nanos,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Cap(HaltPollNs);
-
-impl FromStr for Cap {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "off" {
-            return Ok(Self(HaltPollNs(0)));
-        }
-        // A bare number is KVM's own: nanoseconds.
-        if let Ok(ns) = text.parse() {
-            return Ok(Self(HaltPollNs(ns)));
-        }
-        let ns = text.parse::<Nanos>().map_err(|e| e.to_string())?.0;
-        let ns = u32::try_from(ns).map_err(|_| format!("`{text}` is above KVM's 4.29 s"))?;
-        Ok(Self(HaltPollNs(ns)))
+fn cap(text: &str) -> Result<HaltPollNs, String> {
+    if text == "off" {
+        return Ok(HaltPollNs(0));
     }
+    // A bare number is KVM's own: nanoseconds.
+    if let Ok(ns) = text.parse() {
+        return Ok(HaltPollNs(ns));
+    }
+    let ns = text.parse::<Nanos>().map_err(|e| e.to_string())?.0;
+    let ns = u32::try_from(ns).map_err(|_| format!("`{text}` is above KVM's 4.29 s"))?;
+    Ok(HaltPollNs(ns))
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -229,8 +221,8 @@ impl RunArgs {
             load.rhythm.spec = spec.clone();
         }
         load.rhythm.seed = self.seed;
-        load.vm_max_halt_poll_ns = self.cap.map(|cap| cap.0);
-        load.caps = self.caps.iter().map(|cap| cap.0).collect();
+        load.vm_max_halt_poll_ns = self.cap;
+        load.caps.clone_from(&self.caps);
         load.caps_every = self.caps_every;
         load.gaps.clone_from(&self.gaps);
         load.gaps_every = self.gaps_every;

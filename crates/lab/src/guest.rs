@@ -103,12 +103,12 @@ pub enum Guest {
 #[error("`{0}` is not a guest (`haltwise-lab list` has all)")]
 pub struct UnknownGuest(String);
 
-/// Facts known of a guest without running it: its name and purpose, and its gap in microseconds and its rounds if
-/// nothing else is asked of it.
-struct Known {
+/// Facts known of a guest without running it.
+pub(crate) struct Known {
     name: &'static str,
-    gap_us: u64,
-    rounds: u32,
+    /// Its gap and its rounds, if nothing else is asked of it.
+    pub(crate) gap_us: u64,
+    pub(crate) rounds: u32,
     purpose: &'static str,
 }
 
@@ -117,11 +117,10 @@ macro_rules! known {
     ($([$($guest:tt)+], $name:literal, $gap_us:literal, $rounds:literal, $purpose:literal;)+) => {
         const ALL: &[Guest] = &[$($($guest)+),+];
 
-        fn known(guest: Guest) -> Known {
-            let (name, gap_us, rounds, purpose) = match guest {
-                $($($guest)+ => ($name, $gap_us, $rounds, $purpose)),+
-            };
-            Known { name, gap_us, rounds, purpose }
+        pub(crate) fn known(guest: Guest) -> Known {
+            match guest {
+                $($($guest)+ => Known { name: $name, gap_us: $gap_us, rounds: $rounds, purpose: $purpose }),+
+            }
         }
     };
 }
@@ -161,12 +160,6 @@ impl Guest {
 
     pub fn purpose(self) -> &'static str {
         known(self).purpose
-    }
-
-    /// Its gap in microseconds and its rounds, if nothing else is asked of it.
-    pub(crate) fn usual(self) -> (u64, u32) {
-        let known = known(self);
-        (known.gap_us, known.rounds)
     }
 
     /// Whether the host wakes each vCPU and gets an answer.

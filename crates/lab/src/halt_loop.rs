@@ -53,18 +53,12 @@ pub struct UserHalt {
 }
 
 #[derive(Debug)]
-pub struct HaltLoop {
-    policy: Box<dyn Policy>,
-}
+pub struct HaltLoop(pub Box<dyn Policy>);
 
 impl HaltLoop {
-    pub fn new(policy: Box<dyn Policy>) -> Self {
-        Self { policy }
-    }
-
     pub fn halt(&mut self, world: &mut impl World) -> io::Result<UserHalt> {
         let start_ns = world.now_ns();
-        let window_ns = self.policy.window(&Ask {
+        let window_ns = self.0.window(&Ask {
             now_ns: start_ns,
             ..Ask::default()
         });
@@ -99,7 +93,7 @@ impl HaltLoop {
             },
             waited,
         };
-        self.policy.learn(&Seen {
+        self.0.learn(&Seen {
             halt_ns: halt.halt_ns,
             poll_ns: halt.poll_ns,
             wake_latency_ns: halt.wake_latency_ns,
@@ -129,7 +123,7 @@ impl HaltPolicy {
     }
 
     pub fn halt_loop(&self) -> Result<HaltLoop, SpecError> {
-        Ok(HaltLoop::new(match self {
+        Ok(HaltLoop(match self {
             Self::Core(spec, setting) => spec.build(setting)?,
             Self::Own(_, make) => make(),
         }))

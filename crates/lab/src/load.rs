@@ -5,7 +5,7 @@ use haltwise_core::units::{HaltPollNs, Nanos};
 use haltwise_core::workload::{GapSpec, GapSpecError, Gaps};
 
 use crate::clock::HostWait;
-use crate::guest::{Guest, Stamps};
+use crate::guest::{Guest, Known, Stamps, known};
 use crate::guest_poll::{GuestPoll, GuestPollError};
 use crate::halt_loop::HaltPolicy;
 use crate::memory::TABLE_ENTRIES;
@@ -109,7 +109,7 @@ pub enum LoadError {
 impl Load {
     /// Load of a guest if nothing else is asked of the guest.
     pub fn new(guest: Guest) -> Self {
-        let (gap_us, rounds) = guest.usual();
+        let Known { gap_us, rounds, .. } = known(guest);
         Self {
             guest,
             vms: 1,
