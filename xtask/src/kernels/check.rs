@@ -12,7 +12,10 @@ use super::qemu::Ended;
 use super::witness::Found;
 use crate::say;
 
-type Judge<'a> = Box<dyn Fn(&Left) -> Result<usize> + 'a>;
+/// Findings about what a script left, each under its name; an error is a disagreement.
+pub(crate) type Findings = Vec<(&'static str, Result<Found>)>;
+
+type Judge<'a> = Box<dyn Fn(&Left) -> Findings + 'a>;
 
 pub(crate) struct Check<'a> {
     pub(crate) name: String,
@@ -35,7 +38,7 @@ impl<'a> Check<'a> {
         name: impl Into<String>,
         script: String,
         limit: Duration,
-        judge: impl Fn(&Left) -> Result<usize> + 'a,
+        judge: impl Fn(&Left) -> Findings + 'a,
     ) -> Self {
         Self {
             name: name.into(),
@@ -137,7 +140,8 @@ fn judged(check: &Check, left: &Left) -> Result<()> {
     if let Some((_, line)) = trouble(&log) {
         bail!("the kernel reports `{line}`; see {}", dmesg.display());
     }
-    let disagreements = (check.judge)(left)?;
+    let findings = (check.judge)(left).into_iter();
+    let disagreements: usize = findings.map(|(name, found)| tell(name, found)).sum();
     if disagreements > 0 || left.exit_code != 0 {
         bail!(
             "{disagreements} disagreements, and the script returned {}; results are in {}",
@@ -148,7 +152,12 @@ fn judged(check: &Check, left: &Left) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn tell(check: &str, found: &Found) -> usize {
+/// Says what was found; gives the number of disagreements.
+fn tell(check: &str, found: Result<Found>) -> usize {
+    let found = found.unwrap_or_else(|error| Found {
+        summary: "cannot be judged".to_owned(),
+        disagreements: vec![format!("{error:#}")],
+    });
     say::note(&format!("{check:<13} {}", found.summary));
     for text in &found.disagreements {
         say::note(&format!("{check:<13} DISAGREES: {text}"));

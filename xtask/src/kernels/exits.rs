@@ -136,10 +136,9 @@ fn judge_kernel(kernel: &Pairs<u32>, exits: &Exits, found: &mut Found) {
         ));
     }
     let more = (time_ns(&ours) / time_ns(kernel) - 1.0) * 100.0;
-    found.summary = format!(
-        "{}; {more:+.1} % in time by the kernel's own pairs",
-        found.summary
-    );
+    found.say(format_args!(
+        "{more:+.1} % in time by the kernel's own pairs"
+    ));
 }
 
 #[cfg(test)]
@@ -236,7 +235,7 @@ mod test {
         let mut found = Found::default();
         judge_kernel(&kernel, &exits, &mut found);
         assert_eq!(found.disagreements, [""; 0]);
-        assert_eq!(found.summary, "; -10.0 % in time by the kernel's own pairs");
+        assert_eq!(found.summary, "-10.0 % in time by the kernel's own pairs");
         judge_kernel(&kernel_hist(&printed(29)), &exits, &mut found);
         assert_eq!(found.disagreements.len(), 1);
     }

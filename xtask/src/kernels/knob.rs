@@ -3,18 +3,17 @@
 //! `knob/script.sh` runs inside and judges values and exit codes; what running VMs made of the write is
 //! judged here, by what haltwise and its recorder left behind.
 
+use std::path::Path;
+
 use anyhow::Result;
 use serde_json::Value;
 
 use super::LIMIT;
-use super::check::{Check, tell};
-use super::guest::Left;
+use super::check::Check;
 use super::reported::{Proof, Report, Verified, list, read};
 use super::witness::Found;
 
 pub(crate) const NAME: &str = "knob";
-
-const SCRIPT: &str = include_str!("knob/script.sh");
 
 /// The ceiling before, and the one that is applied while VMs run, in nanoseconds.
 const CEILINGS: [u32; 2] = [200_000, 80_000];
@@ -22,11 +21,13 @@ const CEILINGS: [u32; 2] = [200_000, 80_000];
 const CAP: u32 = 70_000;
 
 pub(crate) fn check() -> Check<'static> {
-    Check::new(NAME, SCRIPT.to_owned(), 2 * LIMIT, judge)
+    let script = include_str!("knob/script.sh").to_owned();
+    Check::new(NAME, script, 2 * LIMIT, |left| {
+        vec![(NAME, judge(&left.out_dir.join("knob")))]
+    })
 }
 
-fn judge(left: &Left) -> Result<usize> {
-    let dir = left.out_dir.join("knob");
+fn judge(dir: &Path) -> Result<Found> {
     let applied: Value = read(&dir.join("apply.json"))?;
     let reported: Report = read(&dir.join("report.json"))?;
     let verified: Verified = read(&dir.join("verify.json"))?;
@@ -49,11 +50,10 @@ fn judge(left: &Left) -> Result<usize> {
         "applied, planned, proved, killed, refused, taken over, undone; {} halts verify across the change",
         verified.checked,
     );
-    let found = Found {
+    Ok(Found {
         summary,
         disagreements: wrong,
-    };
-    Ok(tell(NAME, &found))
+    })
 }
 
 /// A VM, and what apply must say of it: its effect and its ceiling.
@@ -96,16 +96,19 @@ fn saw(verb: &str, document: &Value, expected: &[Expected]) -> Vec<String> {
     expected.iter().filter_map(differs).collect()
 }
 
+/// Ceilings under which a VM halted, in nanoseconds.
+fn ceilings_of(reported: &Report, name: &str) -> Vec<u64> {
+    let vm = reported.vms.iter().find(|vm| vm.name == name);
+    let ceilings = vm.into_iter().flat_map(|vm| &vm.account.ceilings);
+    let ceilings = ceilings.filter(|it| it.halts > 0);
+    ceilings.map(|it| it.ns).collect()
+}
+
 fn recorded(reported: &Report, verified: &Verified) -> Vec<String> {
     let mut wrong = Vec::new();
     for (name, ceilings) in [("free", &CEILINGS[..]), ("capped", &[CAP])] {
-        let vm = reported.vms.iter().find(|vm| vm.name == name);
-        let governed = |ns: u32| {
-            let ceilings = vm.into_iter().flat_map(|vm| &vm.account.ceilings);
-            let mut ceilings = ceilings.filter(|it| it.ns == u64::from(ns));
-            ceilings.any(|it| it.halts > 0)
-        };
-        for ns in ceilings.iter().filter(|ns| !governed(**ns)) {
+        let seen = ceilings_of(reported, name);
+        for ns in ceilings.iter().filter(|ns| !seen.contains(&(**ns).into())) {
             wrong.push(format!("no halt of {name} was recorded under {ns} ns"));
         }
     }
@@ -122,9 +125,7 @@ const UNPLANNED: [(&str, u64); 2] = [("free", CEILINGS[0] as u64), ("capped", CA
 /// Whether all halts of a recording were under these ceilings.
 fn governed(recording: &str, reported: &Report, ceilings: [(&str, u64); 2]) -> Vec<String> {
     let differs = |(name, ns): (&str, u64)| {
-        let vm = reported.vms.iter().find(|vm| vm.name == name);
-        let seen = vm.into_iter().flat_map(|vm| &vm.account.ceilings);
-        let seen: Vec<u64> = (seen.filter(|it| it.halts > 0)).map(|it| it.ns).collect();
+        let seen = ceilings_of(reported, name);
         (seen != [ns]).then(|| format!("{recording}: {name} halted under {seen:?}, not {ns} ns"))
     };
     ceilings.into_iter().filter_map(differs).collect()

@@ -25,7 +25,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::check::{Check, tell};
+use super::check::{Check, Findings};
 use super::deb::Kernel;
 use super::guest::{Guest, Left};
 use super::initramfs::Initramfs;
@@ -144,7 +144,7 @@ fn phases(depth: Depth) -> Vec<Phase> {
 pub(super) fn boot<'a>(inside: &'a Inside, depth: Depth) -> Result<Boot<'a>> {
     let phases = phases(depth);
     let script = script(&phases, limit(depth), Some(depth));
-    let judge = move |left: &Left| Ok(judge_all(inside, &phases, depth, left));
+    let judge = move |left: &Left| judge_all(inside, &phases, depth, left);
     booted(inside, Check::new(NAME, script, limit(depth), judge))
 }
 
@@ -154,7 +154,7 @@ pub(super) fn short_boot<'a>(inside: &'a Inside) -> Result<Boot<'a>> {
         .filter(|phase| SHORT.contains(&phase.name))
         .collect();
     let script = script(&phases, SHORT_LIMIT, None);
-    let judge = move |left: &Left| Ok(judge_phases(inside, &phases, left));
+    let judge = move |left: &Left| judge_phases(inside, &phases, left);
     booted(inside, Check::new(NAME, script, SHORT_LIMIT, judge))
 }
 
@@ -172,33 +172,31 @@ fn booted<'a>(inside: &Inside, check: Check<'a>) -> Result<Boot<'a>> {
     Ok((host(inside)?, vec![check]))
 }
 
-fn judge_phases(inside: &Inside, phases: &[Phase], left: &Left) -> usize {
+fn judge_phases(inside: &Inside, phases: &[Phase], left: &Left) -> Findings {
     if left.cpus == 1 {
         say::skipped("what woke the guests: the host has one CPU, so that guests halt less often");
     }
     let of = |phase: &Phase| {
         let dir = left.out_dir.join(phase.name);
-        let found = judge(phase, &dir, inside, left.cpus).unwrap_or_else(|error| Found {
-            summary: "cannot be judged".to_owned(),
-            disagreements: vec![format!("{error:#}")],
-        });
-        tell(phase.name, &found)
+        (phase.name, judge(phase, &dir, inside, left.cpus))
     };
-    phases.iter().map(of).sum()
+    phases.iter().map(of).collect()
 }
 
-fn judge_all(inside: &Inside, phases: &[Phase], depth: Depth, left: &Left) -> usize {
+fn judge_all(inside: &Inside, phases: &[Phase], depth: Depth, left: &Left) -> Findings {
     let (out, binaries) = (&left.out_dir, inside.binaries);
-    let mut wrong = judge_phases(inside, phases, left);
-    wrong += tell("settings", &settings(&out.join("settings"), binaries));
     let recorded = inside::judge(&out.join("inside"), binaries, depth);
-    wrong += tell("inside", &recorded);
-    wrong += tell("joined", &joined::judge(out, binaries));
-    wrong += tell("proved", &proved::judge(&out.join("proved")));
+    let mut findings = judge_phases(inside, phases, left);
+    findings.extend([
+        ("settings", settings(&out.join("settings"), binaries)),
+        ("inside", recorded),
+        ("joined", joined::judge(out, binaries)),
+        ("proved", proved::judge(&out.join("proved"))),
+    ]);
     if depth == Depth::Thorough {
-        wrong += tell("tuned", &tuned::judge(&out.join("tuned")));
+        findings.push(("tuned", Ok(tuned::judge(&out.join("tuned")))));
     }
-    wrong
+    findings
 }
 
 /// Whether a VM ran, as whichever verb says.
@@ -227,46 +225,41 @@ fn judge_vms(what: &str, reported: &Value, running: &[&str], found: &mut Found) 
 
 /// Checks the output of verbs for VMs that are paused, were never started, or run and are idle; and the output of
 /// apply and status for VMs that follow.
-fn settings(dir: &Path, binaries: &Binaries) -> Found {
-    Found::by(|found| {
-        "paused, unstarted, running, applied, proved, undone, with a ceiling of its own"
-            .clone_into(&mut found.summary);
-        judge_vms(
-            "status --check",
-            &read(&dir.join("paused.json"))?,
-            &[],
-            found,
-        );
-        let web1 = &["web1"];
-        for file in ["running", "status", "top"] {
-            let seen = read(&dir.join(file).with_extension("json"))?;
-            judge_vms(file, &seen, web1, found);
+fn settings(dir: &Path, binaries: &Binaries) -> Result<Found> {
+    let mut found = Found::default();
+    found.say("paused, unstarted, running, applied, proved, undone, with a ceiling of its own");
+    let paused = read(&dir.join("paused.json"))?;
+    judge_vms("status --check", &paused, &[], &mut found);
+    let web1 = &["web1"];
+    for file in ["running", "status", "top"] {
+        let seen = read(&dir.join(file).with_extension("json"))?;
+        judge_vms(file, &seen, web1, &mut found);
+    }
+    for source in ["bpf", "counts", "stats", "tracepoints"] {
+        let capture = dir.join(source);
+        for verb in [&["report", "--json"][..], &["top", "--once", "--json"]] {
+            let seen = ask(binaries, verb, &capture)?;
+            judge_vms(&format!("{source}: {}", verb[0]), &seen, web1, &mut found);
         }
-        for source in ["bpf", "counts", "stats", "tracepoints"] {
-            let capture = dir.join(source);
-            for verb in [&["report", "--json"][..], &["top", "--once", "--json"]] {
-                let seen = ask(binaries, verb, &capture)?;
-                judge_vms(&format!("{source}: {}", verb[0]), &seen, web1, found);
-            }
-            let wrong = documents::contradictions(&binaries.haltwise, &capture);
-            found.disagreements.extend(wrong);
-        }
-        let expected = [
-            ("web1", "follows", Some(2_000_000)),
-            (HALTPOLL, "guest-disabled", None),
-        ];
-        for file in ["apply.json", "status.json"] {
-            let seen: Value = read(&dir.join(file))?;
-            found.disagreements.extend(knob::watched(&seen, &expected));
-        }
-        // The host's parameter was changed between the two, and undo gives the VM what it has then.
-        for (file, ns) in [("ceiling.json", 1_000_000), ("restored.json", 3_000_000)] {
-            let seen: Value = read(&dir.join(file))?;
-            let expected = [("web1", "own-cap", Some(ns))];
-            found.disagreements.extend(knob::watched(&seen, &expected));
-        }
-        Ok(())
-    })
+        let wrong = documents::contradictions(&binaries.haltwise, &capture);
+        found.disagreements.extend(wrong);
+    }
+    let applied = &[
+        ("web1", "follows", Some(2_000_000)),
+        (HALTPOLL, "guest-disabled", None),
+    ];
+    // The host's parameter was changed between the two, and undo gives the VM what it has then.
+    let [ceiling, restored] = [1_000_000, 3_000_000].map(|ns| [("web1", "own-cap", Some(ns))]);
+    for (file, expected) in [
+        ("apply.json", &applied[..]),
+        ("status.json", &applied[..]),
+        ("ceiling.json", &ceiling),
+        ("restored.json", &restored),
+    ] {
+        let seen: Value = read(&dir.join(file))?;
+        found.disagreements.extend(knob::watched(&seen, expected));
+    }
+    Ok(found)
 }
 
 /// Checks the results of a phase on a host with `cpus` CPUs.
@@ -329,7 +322,7 @@ fn judge_verified(verified: &Verified, phase: &Phase, found: &mut Found) {
     if verified.differences > 0 || !is_whole {
         found.disagree(format!("verify: {verified:?}"));
     }
-    let _ = write!(found.summary, "; {} verified", verified.checked);
+    found.say(format_args!("{} verified", verified.checked));
 }
 
 /// The ceiling under which VMs run, in nanoseconds.

@@ -7,12 +7,14 @@
 mod grid;
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
+use anyhow::Result;
 use serde_json::Value;
 
 use super::Binaries;
-use super::check::{Check, tell};
+use super::check::Check;
 use super::reported::{Verified, ask, count};
 use super::scenario::recording;
 use super::witness::Found;
@@ -58,18 +60,21 @@ pub(crate) fn checks(binaries: &Binaries, depth: Depth) -> Vec<Check<'_>> {
         let name = format!("{NAME}-{}", setting.name);
         let script = script(&setting, depth);
         Check::new(name, script, depth.limit(), move |left| {
-            let dir = left.out_dir.join(setting.name);
-            let verify = ["verify", "--json"];
-            let mut verified: Verified = ask(binaries, &verify, &dir.join("capture"))?;
-            verified.forgive(&std::fs::read_to_string(dir.join("written")).unwrap_or_default());
-            let found = Found {
-                summary: verified.summary(),
-                disagreements: verified.disagreements(&setting, depth),
-            };
-            Ok(tell(setting.name, &found))
+            let found = judge(&left.out_dir.join(setting.name), &setting, depth, binaries);
+            vec![(setting.name, found)]
         })
     };
     settings.map(check).collect()
+}
+
+fn judge(dir: &Path, setting: &Setting, depth: Depth, binaries: &Binaries) -> Result<Found> {
+    let verify = ["verify", "--json"];
+    let mut verified: Verified = ask(binaries, &verify, &dir.join("capture"))?;
+    verified.forgive(&std::fs::read_to_string(dir.join("written")).unwrap_or_default());
+    Ok(Found {
+        summary: verified.summary(),
+        disagreements: verified.disagreements(setting, depth),
+    })
 }
 
 impl Verified {

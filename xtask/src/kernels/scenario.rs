@@ -3,9 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::{Context, Result};
-
-use super::check::{Check, tell};
+use super::check::{Check, Findings};
 use super::witness::{self, Expected};
 use super::{LIMIT, exits, profile};
 
@@ -128,7 +126,9 @@ fn recordings() -> Vec<Recording> {
 pub(crate) fn checks() -> Vec<Check<'static>> {
     let mut checks: Vec<Check> = recordings().into_iter().map(check_of).collect();
     let script = include_str!("without_kvm.sh").to_owned();
-    checks.push(Check::new("without-kvm", script, LIMIT, |_| Ok(0)));
+    checks.push(Check::new("without-kvm", script, LIMIT, |_| {
+        Findings::new()
+    }));
     checks
 }
 
@@ -139,24 +139,20 @@ fn check_of(recording: Recording) -> Check<'static> {
     })
 }
 
-/// Says what was found of each guest of a recording; gives the number of disagreements.
-fn compare(recording: &Recording, dir: &Path) -> Result<usize> {
-    let mut disagreements = 0;
+/// Findings about each guest of a recording.
+fn compare(recording: &Recording, dir: &Path) -> Findings {
+    let mut findings = Findings::new();
     for check in &recording.checks {
-        let found = witness::compare(dir, check.name, &check.expected)
-            .with_context(|| format!("check {}", check.name))?;
-        disagreements += tell(check.name, &found);
+        let halts = witness::compare(dir, check.name, &check.expected);
+        findings.push((check.name, halts));
         if recording.counts_exits() {
-            let found = exits::compare(dir, check.name)
-                .with_context(|| format!("exits of check {}", check.name))?;
-            disagreements += tell(check.name, &found);
+            findings.push((check.name, exits::compare(dir, check.name)));
         }
     }
     if recording.takes_samples() {
-        let found = profile::compare(dir).context("samples")?;
-        disagreements += tell("samples", &found);
+        findings.push(("samples", profile::compare(dir)));
     }
-    Ok(disagreements)
+    findings
 }
 
 /// Shell that makes a recording of this name, while other shell runs guests of the lab.

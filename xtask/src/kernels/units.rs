@@ -7,8 +7,9 @@ use anyhow::{Context, Result};
 use super::check::Check;
 use super::guest::Left;
 use super::reported::text;
+use super::witness::Found;
 use super::{Boot, Inside, LIMIT};
-use crate::{repo, say, tool};
+use crate::{repo, tool};
 
 pub(super) const NAME: &str = "units";
 
@@ -62,9 +63,9 @@ pub(super) fn boot(inside: &Inside) -> Result<Boot<'static>> {
     }
     root.program("etc/haltwise/pilot.toml", &contrib.join("pilot.toml"))?;
     let judge = |_: &Left| {
-        let summary = "started, confined, reloaded, watched, killed, acted, recorded";
-        say::note(&format!("{NAME:<13} {summary}"));
-        Ok(0)
+        let mut found = Found::default();
+        found.say("started, confined, reloaded, watched, killed, acted, recorded");
+        vec![(NAME, Ok(found))]
     };
     let check = Check::new(NAME, SCRIPT.to_owned(), 2 * LIMIT, judge);
     Ok((guest, vec![check]))

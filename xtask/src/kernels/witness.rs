@@ -5,7 +5,7 @@
 //! an interrupt pending already is an exit but no halt of KVM's, so the guest may count
 //! more; how many more is bounded and said.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 use std::path::Path;
 
 use anyhow::Result;
@@ -28,13 +28,11 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Findings of `judge`; an error of `judge` is a disagreement.
-    pub(crate) fn by(judge: impl FnOnce(&mut Self) -> Result<()>) -> Self {
-        let mut found = Self::default();
-        if let Err(error) = judge(&mut found) {
-            found.disagree(format!("{error:#}"));
-        }
-        found
+    /// Adds to the summary.
+    pub(crate) fn say(&mut self, text: impl Display) {
+        let separator = if self.summary.is_empty() { "" } else { "; " };
+        // Formatting into a String cannot fail.
+        let _ = write!(self.summary, "{separator}{text}");
     }
 
     pub(crate) fn disagree(&mut self, text: impl Into<String>) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::super::LIMIT;
-use super::super::check::{Check, tell};
+use super::super::check::Check;
 use super::{Exits, Found, Lab, judge, read};
 
 pub(crate) const NAME: &str = "comings";
@@ -21,10 +21,11 @@ pub(crate) fn check() -> Check<'static> {
         .replace("HOPS", &HOPS.to_string());
     Check::new(NAME, script, LIMIT, |left| {
         let out = &left.out_dir;
-        let mut disagreements = tell("hotplug", &hotplug(&out.join("hotplug"))?);
-        disagreements += tell("short-lived", &short_lived(&out.join("short"))?);
-        disagreements += tell("hop", &hop(&out.join("hop"))?);
-        Ok(disagreements)
+        vec![
+            ("hotplug", hotplug(&out.join("hotplug"))),
+            ("short-lived", short_lived(&out.join("short"))),
+            ("hop", hop(&out.join("hop"))),
+        ]
     })
 }
 
@@ -36,7 +37,7 @@ fn hotplug(dir: &Path) -> Result<Found> {
     if turns < 2 {
         found.disagree(format!("the CPU came and went {turns} times only"));
     }
-    found.summary = format!("{}; a CPU came or went {turns} times", found.summary);
+    found.say(format_args!("a CPU came or went {turns} times"));
     Ok(found)
 }
 

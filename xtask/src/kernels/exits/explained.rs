@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 use super::super::LIMIT;
-use super::super::check::{Check, tell};
+use super::super::check::Check;
 use super::super::reported::fired;
 use super::super::scenario::recording;
 use super::{Found, read};
@@ -37,12 +37,13 @@ const STORMS: [&str; 5] = [
 ];
 
 pub(crate) fn check() -> Check<'static> {
-    Check::new(NAME, script(), LIMIT, |left| compare(&left.out_dir))
+    Check::new(NAME, script(), LIMIT, |left| {
+        vec![(NAME, compare(&left.out_dir))]
+    })
 }
 
-fn compare(out: &Path) -> Result<usize> {
+fn compare(out: &Path) -> Result<Found> {
     let mut found = Found::default();
-    let mut summary = Vec::new();
     for (name, _, expected) in GUESTS {
         let explained: Value = read(&out.join(name).join("findings.json"))?;
         // How slow emulation is decides whether a cost is too small to be shown, not the rule.
@@ -51,10 +52,9 @@ fn compare(out: &Path) -> Result<usize> {
         if fired != Some(Vec::from_iter(expected)) {
             found.disagree(format!("{name}: {fired:?} fire, not {expected:?}"));
         }
-        summary.push(format!("{name}: {}", expected.unwrap_or("nothing")));
+        found.say(format_args!("{name}: {}", expected.unwrap_or("nothing")));
     }
-    found.summary = summary.join(", ");
-    Ok(tell(NAME, &found))
+    Ok(found)
 }
 
 fn script() -> String {

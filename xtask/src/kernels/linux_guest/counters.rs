@@ -157,12 +157,8 @@ pub(super) fn judge_exits(kvm: &Counters, report: &Report, exits: &Exits, found:
             "{unexplained} exits without a reason, or entries without an exit"
         ));
     }
-    found.summary = format!(
-        "{}, {} exits, {} injections",
-        found.summary,
-        kvm.sum("exits"),
-        kvm.sum("irq_injections"),
-    );
+    let (all, injections) = (kvm.sum("exits"), kvm.sum("irq_injections"));
+    found.say(format_args!("{all} exits, {injections} injections"));
 }
 
 /// Where a recording has another count than KVM. A counter that this kernel lacks is none of these.

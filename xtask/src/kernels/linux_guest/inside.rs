@@ -1,7 +1,6 @@
 //! Compares the data recorded inside the Linux guest with the kernel's counters of cpuidle and KVM's of HLT exits.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -88,12 +87,12 @@ const EDGE: u64 = 10;
 /// Periods that must verify where checks are thorough.
 const MANY: u64 = 100_000;
 
-pub(super) fn judge(dir: &Path, binaries: &Binaries, depth: Depth) -> Found {
-    Found::by(|found| {
-        judge_all(dir, binaries, depth, found)?;
-        judge_source(dir, "tracepoints", binaries, found)?;
-        judge_stats(&dir.join("stats"), binaries, found)
-    })
+pub(super) fn judge(dir: &Path, binaries: &Binaries, depth: Depth) -> Result<Found> {
+    let mut found = Found::default();
+    judge_all(dir, binaries, depth, &mut found)?;
+    judge_source(dir, "tracepoints", binaries, &mut found)?;
+    judge_stats(&dir.join("stats"), binaries, &mut found)?;
+    Ok(found)
 }
 
 fn judge_all(dir: &Path, binaries: &Binaries, depth: Depth, found: &mut Found) -> Result<()> {
@@ -144,17 +143,15 @@ fn judge_source(dir: &Path, name: &str, binaries: &Binaries, found: &mut Found) 
         .extend(wrong.map(|text| format!("{name}: {text}")));
     let entered = |stays: &Stays| stays.values().map(|stay| stay.entered).sum::<u64>();
     let ms = |stays: &Stays| stays.values().map(|stay| stay.ns).sum::<u64>() / 1_000_000;
-    // Formatting into a String cannot fail.
-    let _ = write!(
-        found.summary,
-        "; {name}: {} to {} entries and {} to {} ms recorded, cpuidle {} and {} ms",
+    found.say(format_args!(
+        "{name}: {} to {} entries and {} to {} ms recorded, cpuidle {} and {} ms",
         entered(&recorded.least),
         entered(&recorded.most),
         ms(&recorded.least),
         ms(&recorded.most),
         entered(&counted),
         ms(&counted),
-    );
+    ));
     Ok(())
 }
 

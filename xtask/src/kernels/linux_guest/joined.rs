@@ -47,13 +47,9 @@ fn cpu_agrees(cpu: &Value) -> Option<bool> {
 }
 
 /// Judges what the guest and its host left among the results: of `inside`, and of `joined` where that ran.
-pub(super) fn judge(out_dir: &Path, binaries: &Binaries) -> Found {
-    Found::by(|found| judge_all(out_dir, binaries, found))
-}
-
-fn judge_all(out_dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<()> {
+pub(super) fn judge(out_dir: &Path, binaries: &Binaries) -> Result<Found> {
     let (inside, joined) = (out_dir.join("inside"), out_dir.join("joined"));
-    let mut said = Vec::new();
+    let mut found = Found::default();
     for (name, guest, host) in [
         ("inside", inside.join("capture"), inside.join("host")),
         ("guest", joined.join("guest"), joined.join("host")),
@@ -69,18 +65,17 @@ fn judge_all(out_dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<(
         if !agrees(join) {
             found.disagree(format!("{name}: {join}"));
         }
-        said.push(format!("{name}: {join}"));
+        found.say(format_args!("{name}: {join}"));
         if name == "menu" {
-            said.push(governor(name, &guest, binaries, found)?);
+            governor(name, &guest, binaries, &mut found)?;
         }
     }
-    found.summary = said.join("; ");
-    Ok(())
+    Ok(found)
 }
 
 /// The share of idle periods that poll, replayed and recorded. Recorded polls that nothing ended but their limit are left
 /// out: the governor chose them again and again, since a timer was due whose interrupt the busy emulator had not delivered.
-fn governor(name: &str, guest: &Path, binaries: &Binaries, found: &mut Found) -> Result<String> {
+fn governor(name: &str, guest: &Path, binaries: &Binaries, found: &mut Found) -> Result<()> {
     let verb = ["tune", "--json", "--policy", name];
     let replay: Value = ask(binaries, &verb, guest)?;
     let number = |pointer: &str| {
@@ -95,10 +90,11 @@ fn governor(name: &str, guest: &Path, binaries: &Binaries, found: &mut Found) ->
     let text = format!(
         "{name} polls {recorded:.4} recorded, {replayed:.4} replayed, {limited} polls ended by their limit alone"
     );
+    found.say(&text);
     if (recorded - replayed).abs() > APART {
-        found.disagree(text.clone());
+        found.disagree(text);
     }
-    Ok(text)
+    Ok(())
 }
 
 /// Recorded polls: those that a wake or HLT ended, and the others.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::super::check::{Check, tell};
+use super::super::check::Check;
 use super::super::guest::Left;
 use super::super::reported::{list, read};
 use super::super::witness::Found;
@@ -38,7 +38,10 @@ fn ceiling_of(status: &Value, vm: &str) -> Option<u64> {
 
 /// The emulated host and the check.
 pub(in crate::kernels) fn boot(inside: &Inside) -> Result<Boot<'static>> {
-    let judge = |left: &Left| Ok(tell(NAME, &judge(&left.out_dir.join("piloted"))));
+    let judge = |left: &Left| {
+        let dir = left.out_dir.join("piloted");
+        VMS.map(|vm| (vm, judge(&dir, vm))).into()
+    };
     let check = Check::new(NAME, script(), LIMIT, judge);
     let (mut guest, checks) = super::booted(inside, check)?;
     guest.cpus = CPUS;
@@ -54,17 +57,8 @@ pub(super) fn script() -> String {
     super::scripted("", "initramfs", LIMIT, &text)
 }
 
-fn judge(dir: &Path) -> Found {
+fn judge(dir: &Path, vm: &str) -> Result<Found> {
     let mut found = Found::default();
-    for vm in VMS {
-        if let Err(error) = judge_vm(dir, vm, &mut found) {
-            found.disagree(format!("{vm}: {error:#}"));
-        }
-    }
-    found
-}
-
-fn judge_vm(dir: &Path, vm: &str, found: &mut Found) -> Result<()> {
     let mut steps: Vec<String> = ["began", "said", "set", "keep", "kept"]
         .map(str::to_owned)
         .into();
@@ -98,13 +92,12 @@ fn judge_vm(dir: &Path, vm: &str, found: &mut Found) -> Result<()> {
     let (predicted, measured) = (share("predicted")?, share("measured")?);
     let decided = |what: &str| pilot["decisions"][what].as_u64();
     let ceiling_ns = ceiling_of(&kept, vm);
-    let _ = write!(
-        found.summary,
-        "{vm}: {} kills, {in_force} of them with a setting in force; kept {ceiling_ns:?} ns, predicted {:+.0} %, measured {:+.0} %; ",
+    found.say(format_args!(
+        "{} kills, {in_force} of them with a setting in force; kept {ceiling_ns:?} ns, predicted {:+.0} %, measured {:+.0} %",
         steps.len() - 1,
         100.0 * predicted,
         100.0 * measured,
-    );
+    ));
     let is_kept =
         of_vm["state"] == "kept" && decided("kept") > Some(0) && decided("failed") == Some(0);
     if !is_kept || ceiling_ns.is_none_or(|ns| ns >= u64::from(CEILING_NS)) || measured > -0.02 {
@@ -116,5 +109,5 @@ fn judge_vm(dir: &Path, vm: &str, found: &mut Found) -> Result<()> {
             found.disagree(format!("foreign: {foreign}"));
         }
     }
-    Ok(())
+    Ok(found)
 }

@@ -25,14 +25,11 @@ impl Block {
     }
 }
 
-pub(super) fn judge(dir: &Path) -> Found {
-    Found::by(|found| judge_all(dir, found))
-}
-
-fn judge_all(dir: &Path, found: &mut Found) -> Result<()> {
+pub(super) fn judge(dir: &Path) -> Result<Found> {
+    let mut found = Found::default();
     if dir.join("without-governor").exists() {
-        "this kernel has no governor haltpoll".clone_into(&mut found.summary);
-        return Ok(());
+        found.say("this kernel has no governor haltpoll");
+        return Ok(found);
     }
     let proof: Proof = read(&dir.join("proof.json"))?;
     found.disagreements.extend(proof.wrong("guest", ROUNDS));
@@ -64,7 +61,7 @@ fn judge_all(dir: &Path, found: &mut Found) -> Result<()> {
         "HLT exits of the same work without polling and with it {}; plan applied and undone",
         texts.join(", ")
     );
-    Ok(())
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -98,12 +95,12 @@ mod test {
         ] {
             std::fs::write(dir.path().join("proof.json"), proof(of_b).to_string()).unwrap();
             std::fs::write(dir.path().join("applied"), applied).unwrap();
-            let found = judge(dir.path());
+            let found = judge(dir.path()).unwrap();
             assert_eq!(found.disagreements.len(), wrong, "{found:?}");
         }
         let mut cut = proof(0.2);
         cut["partial"] = true.into();
         std::fs::write(dir.path().join("proof.json"), cut.to_string()).unwrap();
-        assert!(!judge(dir.path()).disagreements.is_empty());
+        assert!(!judge(dir.path()).unwrap().disagreements.is_empty());
     }
 }

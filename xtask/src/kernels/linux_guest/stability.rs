@@ -7,7 +7,6 @@
 //! latency (goal density) is that of sleeps and polls; with latency, a recommendation may cost more in other recordings.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::{CEILING_NS, PIPE, TIMER};
-use crate::kernels::check::{Check, tell};
+use crate::kernels::check::Check;
 use crate::kernels::guest::Left;
 use crate::kernels::reported::{ask, list};
 use crate::kernels::witness::Found;
@@ -70,9 +69,8 @@ const RECORDED: &str = "recorded";
 
 pub(in crate::kernels) fn boot<'a>(inside: &'a Inside) -> Result<Boot<'a>> {
     let judge = |left: &Left| {
-        let guests = GUESTS.iter();
-        let judged = guests.map(|(vm, _)| judge(&left.out_dir, vm, inside.binaries));
-        judged.sum()
+        let judged = |(vm, _)| (vm, judge(&left.out_dir, vm, inside.binaries));
+        GUESTS.map(judged).into()
     };
     super::booted(inside, Check::new(NAME, script(), LIMIT, judge))
 }
@@ -87,7 +85,7 @@ fn recorded(vm: &str, load: &str) -> String {
     format!("stable {vm} '{load}' {RECORDINGS} '{ceilings}'\n")
 }
 
-fn judge(out: &Path, vm: &str, binaries: &Binaries) -> Result<usize> {
+fn judge(out: &Path, vm: &str, binaries: &Binaries) -> Result<Found> {
     let mut found = Found::default();
     let capture = |name: String| out.join(format!("{vm}-{name}/capture"));
     let captures: Vec<_> = (1..=RECORDINGS).map(|n| capture(n.to_string())).collect();
@@ -112,7 +110,7 @@ fn judge(out: &Path, vm: &str, binaries: &Binaries) -> Result<usize> {
             judge_measured(&measured, &answers, &replays, &mut found);
         }
     }
-    Ok(tell(vm, &found))
+    Ok(found)
 }
 
 /// The policy with a ceiling, and else what the kernel has by default.
@@ -185,13 +183,11 @@ fn judge_answers(goal: &str, answers: &[Answer], replays: &[Replayed], found: &m
         let elsewhere = |policy| cost(policy) * all as f64 - own[policy].cost_ns;
         worse += usize::from(elsewhere(advised) > elsewhere(&current));
     }
-    // Formatting into a String cannot fail.
-    let _ = write!(
-        found.summary,
-        "{goal}: {} of {all} agree, {} not known, {changes} change, {worse} cost more elsewhere; ",
+    found.say(format_args!(
+        "{goal}: {} of {all} agree, {} not known, {changes} change, {worse} cost more elsewhere",
         all - others,
         all - known().count()
-    );
+    ));
     let is_counted = goal == COUNTED;
     if others > 0 || (is_counted && (worse > 0 || usual.is_none())) {
         found.disagree(format!("{goal}: {answers:?}"));
@@ -210,10 +206,9 @@ fn judge_measured(
     let current_ns = mean(replays, RECORDED).cost_ns;
     for (policy, counted) in measured {
         let (share, counted_share) = (predicted(policy), counted.successful);
-        let _ = write!(
-            found.summary,
-            "{policy}: {share:.3} successful as predicted, {counted_share:.3} counted; "
-        );
+        found.say(format_args!(
+            "{policy}: {share:.3} successful as predicted, {counted_share:.3} counted"
+        ));
         if *policy == under(0) && share.max(counted_share) > 0.0 {
             found.disagree("polls succeed without polling");
         }

@@ -2,7 +2,6 @@
 //! same seconds: one by one.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -61,7 +60,7 @@ pub(super) fn judge(
         };
         let (differences, other_wakes) = differences(&recorded, &imported, tells_context);
         let count: usize = imported.values().map(Vec::len).sum();
-        let _ = write!(found.summary, "; {name} {count}, {checked}");
+        found.say(format_args!("{name} {count}, {checked}"));
         if other_wakes as f64 > OTHER_WAKES * count as f64 {
             found.disagree(format!(
                 "{name}: {other_wakes} of {count} halts were woken by something else"

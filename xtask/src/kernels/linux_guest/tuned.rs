@@ -30,7 +30,7 @@ const LEAST_MEASURED: usize = 2;
 pub(super) fn judge(dir: &Path) -> Found {
     let mut found = Found::default();
     if dir.join("without-governor").exists() {
-        "this kernel has no governor haltpoll".clone_into(&mut found.summary);
+        found.say("this kernel has no governor haltpoll");
         return found;
     }
     let mut loads = Vec::new();
