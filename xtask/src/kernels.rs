@@ -21,12 +21,13 @@ mod witness;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::{repo, say, test_run, tool};
 use check::{Check, Tries};
 use deb::{Kernel, SERIES, Series};
 use guest::Guest;
+use initramfs::Initramfs;
 use linux_guest::{piloted, stability};
 use rule::Depth;
 
@@ -53,28 +54,13 @@ pub(crate) struct Args {
 }
 
 /// Checks that share a boot, and the guest with what they need.
-type Boot<'a> = (Guest, Vec<Check<'a>>);
+type Boot = (Guest, Vec<Check>);
 
-#[derive(Debug)]
-struct Inside<'a> {
-    kernel: &'a Kernel,
-    binaries: &'a Binaries,
-}
-
-impl Inside<'_> {
-    /// A guest that has haltwise and the lab.
-    fn guest(&self) -> Result<Guest> {
-        let guest = Guest::new(emulator::find(&cache(), false)?, self.kernel.clone())?;
-        guest
-            .root
-            .program("bin/haltwise", &self.binaries.haltwise)?;
-        guest.root.program("bin/haltwise-lab", &self.binaries.lab)?;
-        Ok(guest)
-    }
-
-    fn with<'a>(&self, checks: Vec<Check<'a>>) -> Result<Boot<'a>> {
-        Ok((self.guest()?, checks))
-    }
+/// A guest that has haltwise and the lab.
+fn guest(kernel: &Kernel) -> Result<Guest> {
+    let guest = Guest::new(emulator::find(&cache(), false)?, kernel.clone())?;
+    add_ours(&guest.root, &["haltwise", "haltwise-lab"])?;
+    Ok(guest)
 }
 
 /// How long a boot takes that has one of our scripts, on a machine of two cores that does nothing else.
@@ -98,71 +84,77 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         test_run::build()?;
     }
     if args.gate {
-        return gate(&Binaries::beside_us()?, args.filter.as_deref());
+        return gate(args.filter.as_deref());
     }
     let skipped = say::skips();
-    if !has_tools(args.refresh) {
-        bail!("nothing was run");
-    }
+    ensure!(has_tools(args.refresh), "nothing was run");
     let wanted = |(name, _): &&Series| args.kernel.as_ref().is_none_or(|it| it == name);
-    let binaries = Binaries::beside_us()?;
     let mut failed = Vec::new();
     for series in SERIES.iter().filter(wanted) {
-        let done = deb::fetch(*series, &cache(), args.refresh).and_then(|kernel| {
-            say::step(&format!("kernel {}", kernel.release));
-            let inside = Inside {
-                kernel: &kernel,
-                binaries: &binaries,
-            };
-            match &args.script {
-                Some(script) => plain(&inside, script),
-                None => all(&inside, args),
-            }
+        let done = fetch(*series, args.refresh).and_then(|kernel| match &args.script {
+            Some(script) => plain(&kernel, script),
+            None => all(&kernel, args),
         });
         if let Err(error) = done {
             say::note(&format!("FAILED: {error:#}"));
             failed.push(series.0);
         }
     }
-    if !failed.is_empty() {
-        bail!("failed in kernel {}", failed.join(" and "));
-    }
+    ensure!(
+        failed.is_empty(),
+        "failed in kernel {}",
+        failed.join(" and ")
+    );
     let skipped = say::skips() - skipped;
-    if skipped > 0 {
-        bail!("{skipped} checks were skipped, and here all must run");
-    }
+    ensure!(
+        skipped == 0,
+        "{skipped} checks were skipped, and here all must run"
+    );
     Ok(())
 }
 
-/// Makes a guest and its checks.
-type Make<'a> = Box<dyn Fn() -> Result<Boot<'a>> + 'a>;
+fn fetch(series: Series, refresh: bool) -> Result<Kernel> {
+    let kernel = deb::fetch(series, &cache(), refresh)?;
+    say::step(&format!("kernel {}", kernel.release));
+    Ok(kernel)
+}
 
-/// Runs all checks in one kernel, boot by boot. What the emulator spoils each time has failed.
-fn all<'a>(inside: &'a Inside<'a>, args: &Args) -> Result<()> {
-    let depth = if args.thorough {
+/// Makes a guest and its checks.
+type Make<'a> = Box<dyn Fn() -> Result<Boot> + 'a>;
+
+/// All boots in one kernel.
+fn boots(kernel: &Kernel, thorough: bool) -> Vec<Make<'_>> {
+    let depth = if thorough {
         Depth::Thorough
     } else {
         Depth::Quick
     };
-    let mut boots: Vec<Make<'a>> = vec![
-        Box::new(move || linux_guest::boot(inside, depth)),
-        Box::new(move || inside.with(rule::checks(inside.binaries, depth))),
+    let with = |checks: fn() -> Vec<Check>| -> Make<'_> {
+        Box::new(move || Ok((guest(kernel)?, checks())))
+    };
+    let mut boots: Vec<Make<'_>> = vec![
+        Box::new(move || linux_guest::boot(kernel, depth)),
+        Box::new(move || Ok((guest(kernel)?, rule::checks(depth)))),
     ];
-    if args.thorough {
-        boots.push(Box::new(|| piloted::boot(inside)));
-        boots.push(Box::new(|| stability::boot(inside)));
+    if thorough {
+        boots.push(Box::new(|| piloted::boot(kernel)));
+        boots.push(Box::new(|| stability::boot(kernel)));
     } else {
-        boots.push(Box::new(|| inside.with(scenario::checks())));
-        boots.push(Box::new(|| inside.with(vec![knob::check()])));
-        boots.push(Box::new(|| exits::perf_stat::boot(inside)));
-        boots.push(Box::new(|| inside.with(vec![exits::comings::check()])));
-        boots.push(Box::new(|| inside.with(vec![exits::explained::check()])));
-        boots.push(Box::new(|| units::boot(inside)));
+        boots.push(with(scenario::checks));
+        boots.push(with(|| vec![knob::check()]));
+        boots.push(Box::new(|| exits::perf_stat::boot(kernel)));
+        boots.push(with(|| vec![exits::comings::check()]));
+        boots.push(with(|| vec![exits::explained::check()]));
+        boots.push(Box::new(|| units::boot(kernel)));
     }
-    let mut failed = Vec::new();
-    let mut unmade = Vec::new();
+    boots
+}
+
+/// Runs all checks in one kernel, boot by boot. What the emulator spoils each time has failed.
+fn all(kernel: &Kernel, args: &Args) -> Result<()> {
+    let (mut failed, mut unmade) = (Vec::new(), Vec::new());
     let mut ran = false;
-    for make in boots {
+    for make in boots(kernel, args.thorough) {
         let (mut guest, mut checks) = match make() {
             Ok(boot) => boot,
             Err(error) => {
@@ -175,13 +167,9 @@ fn all<'a>(inside: &'a Inside<'a>, args: &Args) -> Result<()> {
             continue;
         };
         ran = true;
-        let work = work(inside.kernel, &first.name);
+        let work = work(kernel, &first.name);
         match check::run(&mut guest, checks, ALL_MUST_RUN, &work) {
-            Ok(None) => {}
-            Ok(Some((undone, why))) => {
-                let names: Vec<_> = undone.iter().map(|check| &*check.name).collect();
-                failed.push(format!("{}: each boot was spoilt: {why}", names.join(", ")));
-            }
+            Ok(undone) => failed.extend(undone),
             Err(error) => failed.push(format!("{error:#}")),
         }
     }
@@ -189,16 +177,15 @@ fn all<'a>(inside: &'a Inside<'a>, args: &Args) -> Result<()> {
     if args.filter.is_none() || !ran {
         failed.append(&mut unmade);
     }
-    if !ran && failed.is_empty() {
-        bail!("no check is named like the filter");
-    }
-    if !failed.is_empty() {
-        bail!("{}", failed.join("\n"));
-    }
+    ensure!(
+        ran || !failed.is_empty(),
+        "no check is named like the filter"
+    );
+    ensure!(failed.is_empty(), "{}", failed.join("\n"));
     Ok(())
 }
 
-fn retain(checks: &mut Vec<Check<'_>>, filter: Option<&str>) {
+fn retain(checks: &mut Vec<Check>, filter: Option<&str>) {
     checks.retain(|check| filter.is_none_or(|text| check.name.contains(text)));
 }
 
@@ -212,40 +199,34 @@ const GATE_RULES: [&str; 4] = [
 const GATE_RECORDINGS: [&str; 2] = ["full", "exits-counted"];
 
 /// Runs the checks that matter most in one boot of the newest kernel. What the emulator spoils twice is skipped.
-pub(crate) fn gate(binaries: &Binaries, filter: Option<&str>) -> Result<()> {
+pub(crate) fn gate(filter: Option<&str>) -> Result<()> {
     let Some(kernel) = newest() else {
         return Ok(());
     };
-    say::step(&format!("kernel {}", kernel.release));
-    let inside = Inside {
-        kernel: &kernel,
-        binaries,
-    };
-    let mut checks = rule::checks(binaries, Depth::Quick);
+    let mut checks = rule::checks(Depth::Quick);
     checks.retain(|check| GATE_RULES.contains(&&*check.name));
     let recordings = scenario::checks().into_iter();
     checks.extend(recordings.filter(|check| GATE_RECORDINGS.contains(&&*check.name)));
     checks.push(knob::check());
     let mut guest = match linux_guest::firmware() {
         Ok(_) => {
-            let (guest, linux) = linux_guest::short_boot(&inside)?;
+            let (guest, linux) = linux_guest::short_boot(&kernel)?;
             checks.extend(linux);
             guest
         }
         Err(error) => {
             say::skipped(&format!("{}: {error:#}", linux_guest::NAME));
-            inside.guest()?
+            guest(&kernel)?
         }
     };
     retain(&mut checks, filter);
-    if checks.is_empty() {
-        bail!("no check of the short boot is named like the filter");
-    }
+    ensure!(
+        !checks.is_empty(),
+        "no check of the short boot is named like the filter"
+    );
     let undone = check::run(&mut guest, checks, TWICE, &work(&kernel, "gate"))?;
-    if let Some((undone, why)) = undone {
-        for check in undone {
-            say::skipped(&format!("the emulator spoilt {} twice: {why}", check.name));
-        }
+    for text in undone {
+        say::skipped(&text);
     }
     Ok(())
 }
@@ -256,7 +237,7 @@ fn newest() -> Option<Kernel> {
         return None;
     }
     let fetched = SERIES.iter().rev().map(|series| {
-        let kernel = deb::fetch(*series, &cache(), false);
+        let kernel = fetch(*series, false);
         kernel.map_err(|error| say::skipped(&format!("kernel {}: {error:#}", series.0)))
     });
     fetched.flatten().next()
@@ -281,55 +262,28 @@ fn has_tools(refresh: bool) -> bool {
     there.is_ok()
 }
 
-/// Our programs, as they were built together with us.
-#[derive(Debug, Default)]
-pub(crate) struct Binaries {
-    pub(crate) haltwise: PathBuf,
-    pub(crate) lab: PathBuf,
-    pub(crate) guest_tool: PathBuf,
-    /// Prints the halts of a capture; only the checks that compare captures need it.
-    pub(crate) halts: PathBuf,
-    /// Start a stock QEMU whose VM can have a ceiling; only the checks with a Linux guest need them.
-    pub(crate) exec: PathBuf,
-    pub(crate) preloaded: PathBuf,
+/// A program or library of ours, as it was built together with this program.
+fn ours(name: &str) -> Result<PathBuf> {
+    let own = std::env::current_exe().context("find our own program")?;
+    // A test's program lies one folder deeper.
+    let places = own.ancestors().skip(1).take(2);
+    let mut built = places.map(|dir| dir.join(name)).filter(|it| it.is_file());
+    let built = built.next();
+    built.with_context(|| format!("{name} is not built: run cargo build --workspace"))
 }
 
-impl Binaries {
-    pub(crate) fn beside_us() -> Result<Self> {
-        let own = std::env::current_exe().context("find our own program")?;
-        // A test's program lies one folder deeper.
-        let mut above = own.ancestors().skip(1);
-        let dir = above.find(|dir| dir.join("haltwise-lab").is_file());
-        let dir = dir.context("haltwise-lab is not built: run cargo build --workspace")?;
-        let built = |name| {
-            let program = dir.join(name);
-            let path = program.display();
-            ensure!(
-                program.is_file(),
-                "{path} is not built: run cargo build --workspace"
-            );
-            Ok(program)
-        };
-        Ok(Self {
-            haltwise: built("haltwise")?,
-            lab: built("haltwise-lab")?,
-            guest_tool: built("guest-tool")?,
-            halts: dir.join("capture-halts"),
-            exec: dir.join("haltwise-exec"),
-            preloaded: dir.join("libhaltwise_preload.so"),
-        })
-    }
+/// Adds programs and libraries of ours.
+fn add_ours(root: &Initramfs, names: &[&str]) -> Result<()> {
+    let mut names = names.iter();
+    names.try_for_each(|name| root.program(&format!("bin/{name}"), &ours(name)?))
 }
 
-fn plain(inside: &Inside, script: &Path) -> Result<()> {
-    let text =
-        std::fs::read_to_string(script).with_context(|| format!("read {}", script.display()))?;
-    let work = work(inside.kernel, "script");
+fn plain(kernel: &Kernel, script: &Path) -> Result<()> {
+    let text = reported::text(script)?;
+    let work = work(kernel, "script");
     let check = Check::new("script", text, LIMIT, |_| Vec::new());
-    let undone = check::run(&mut inside.guest()?, vec![check], ALL_MUST_RUN, &work)?;
-    if let Some((_, why)) = undone {
-        bail!("each boot was spoilt: {why}");
-    }
+    let undone = check::run(&mut guest(kernel)?, vec![check], ALL_MUST_RUN, &work)?;
+    ensure!(undone.is_empty(), "{}", undone.concat());
     for line in guest::console(&work.join("console")).lines() {
         say::note(line);
     }
@@ -343,8 +297,7 @@ mod test {
 
     #[test]
     fn all_scripts_are_shell_scripts() {
-        let binaries = Binaries::default();
-        let mut checks = rule::checks(&binaries, Depth::Quick);
+        let mut checks = rule::checks(Depth::Quick);
         checks.extend(scenario::checks());
         checks.extend([knob::check(), exits::explained::check()]);
         checks.push(exits::comings::check());

@@ -20,7 +20,7 @@ const CEILINGS: [u32; 2] = [200_000, 80_000];
 
 const CAP: u32 = 70_000;
 
-pub(crate) fn check() -> Check<'static> {
+pub(crate) fn check() -> Check {
     let script = include_str!("knob/script.sh").to_owned();
     Check::new(NAME, script, 2 * LIMIT, |left| {
         vec![(NAME, judge(&left.out_dir.join("knob")))]

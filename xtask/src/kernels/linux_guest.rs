@@ -32,7 +32,7 @@ use super::initramfs::Initramfs;
 use super::reported::{Exits, Report, Verified, ask, count, list, read};
 use super::rule::Depth;
 use super::witness::Found;
-use super::{Binaries, Boot, Inside, emulator, knob};
+use super::{Boot, add_ours, emulator, knob, ours};
 use crate::{say, tool};
 use counters::Knows;
 
@@ -141,21 +141,23 @@ fn phases(depth: Depth) -> Vec<Phase> {
 }
 
 /// The emulated host, and the check with all phases.
-pub(super) fn boot<'a>(inside: &'a Inside, depth: Depth) -> Result<Boot<'a>> {
+pub(super) fn boot(kernel: &Kernel, depth: Depth) -> Result<Boot> {
     let phases = phases(depth);
     let script = script(&phases, limit(depth), Some(depth));
-    let judge = move |left: &Left| judge_all(inside, &phases, depth, left);
-    booted(inside, Check::new(NAME, script, limit(depth), judge))
+    let release = kernel.release.clone();
+    let judge = move |left: &Left| judge_all(&release, &phases, depth, left);
+    booted(kernel, Check::new(NAME, script, limit(depth), judge))
 }
 
 /// The same with some phases alone, and nothing else.
-pub(super) fn short_boot<'a>(inside: &'a Inside) -> Result<Boot<'a>> {
+pub(super) fn short_boot(kernel: &Kernel) -> Result<Boot> {
     let phases: Vec<Phase> = (phases(Depth::Quick).into_iter())
         .filter(|phase| SHORT.contains(&phase.name))
         .collect();
     let script = script(&phases, SHORT_LIMIT, None);
-    let judge = move |left: &Left| judge_phases(inside, &phases, left);
-    booted(inside, Check::new(NAME, script, SHORT_LIMIT, judge))
+    let release = kernel.release.clone();
+    let judge = move |left: &Left| judge_phases(&release, &phases, left);
+    booted(kernel, Check::new(NAME, script, SHORT_LIMIT, judge))
 }
 
 /// Phases that show most: timers and IPIs, a device, halts of a guest that polls itself.
@@ -163,34 +165,34 @@ const SHORT: [&str; 4] = ["timer", "pipe", "disk", "haltpoll"];
 const SHORT_LIMIT: Duration = Duration::from_mins(2);
 
 /// The emulated host with one check, whose own programs run once both VMs are there.
-fn booted<'a>(inside: &Inside, check: Check<'a>) -> Result<Boot<'a>> {
+fn booted(kernel: &Kernel, check: Check) -> Result<Boot> {
     let check = Check {
         begins: Some(UP),
         also_on_one_cpu: true,
         ..check
     };
-    Ok((host(inside)?, vec![check]))
+    Ok((host(kernel)?, vec![check]))
 }
 
-fn judge_phases(inside: &Inside, phases: &[Phase], left: &Left) -> Findings {
+fn judge_phases(release: &str, phases: &[Phase], left: &Left) -> Findings {
     if left.cpus == 1 {
         say::skipped("what woke the guests: the host has one CPU, so that guests halt less often");
     }
     let of = |phase: &Phase| {
         let dir = left.out_dir.join(phase.name);
-        (phase.name, judge(phase, &dir, inside, left.cpus))
+        (phase.name, judge(phase, &dir, release, left.cpus))
     };
     phases.iter().map(of).collect()
 }
 
-fn judge_all(inside: &Inside, phases: &[Phase], depth: Depth, left: &Left) -> Findings {
-    let (out, binaries) = (&left.out_dir, inside.binaries);
-    let recorded = inside::judge(&out.join("inside"), binaries, depth);
-    let mut findings = judge_phases(inside, phases, left);
+fn judge_all(release: &str, phases: &[Phase], depth: Depth, left: &Left) -> Findings {
+    let out = &left.out_dir;
+    let recorded = inside::judge(&out.join("inside"), depth);
+    let mut findings = judge_phases(release, phases, left);
     findings.extend([
-        ("settings", settings(&out.join("settings"), binaries)),
+        ("settings", settings(&out.join("settings"))),
         ("inside", recorded),
-        ("joined", joined::judge(out, binaries)),
+        ("joined", joined::judge(out)),
         ("proved", proved::judge(&out.join("proved"))),
     ]);
     if depth == Depth::Thorough {
@@ -225,7 +227,7 @@ fn judge_vms(what: &str, reported: &Value, running: &[&str], found: &mut Found) 
 
 /// Checks the output of verbs for VMs that are paused, were never started, or run and are idle; and the output of
 /// apply and status for VMs that follow.
-fn settings(dir: &Path, binaries: &Binaries) -> Result<Found> {
+fn settings(dir: &Path) -> Result<Found> {
     let mut found = Found::default();
     found.say("paused, unstarted, running, applied, proved, undone, with a ceiling of its own");
     let paused = read(&dir.join("paused.json"))?;
@@ -238,10 +240,10 @@ fn settings(dir: &Path, binaries: &Binaries) -> Result<Found> {
     for source in ["bpf", "counts", "stats", "tracepoints"] {
         let capture = dir.join(source);
         for verb in [&["report", "--json"][..], &["top", "--once", "--json"]] {
-            let seen = ask(binaries, verb, &capture)?;
+            let seen = ask(verb, &capture)?;
             judge_vms(&format!("{source}: {}", verb[0]), &seen, web1, &mut found);
         }
-        let wrong = documents::contradictions(&binaries.haltwise, &capture);
+        let wrong = documents::contradictions(&ours("haltwise")?, &capture);
         found.disagreements.extend(wrong);
     }
     let applied = &[
@@ -263,20 +265,19 @@ fn settings(dir: &Path, binaries: &Binaries) -> Result<Found> {
 }
 
 /// Checks the results of a phase on a host with `cpus` CPUs.
-fn judge(phase: &Phase, dir: &Path, inside: &Inside, cpus: u32) -> Result<Found> {
-    let binaries = inside.binaries;
+fn judge(phase: &Phase, dir: &Path, release: &str, cpus: u32) -> Result<Found> {
     let capture = dir.join("capture");
     let kvm = counters::Counters::between(&dir.join("kvm.before"), &dir.join("kvm.after"))?;
-    let report: Report = ask(binaries, &["report", "--json"], &capture)?;
+    let report: Report = ask(&["report", "--json"], &capture)?;
     let (_, knows) = phase.record;
     let mut found = counters::judge_halts(&kvm, &report, knows);
     if knows != Knows::Tracepoints {
         let exits = ["report", "--exits", "--json", "--by", "vcpu"];
-        let exits: Exits = ask(binaries, &exits, &capture)?;
+        let exits: Exits = ask(&exits, &capture)?;
         counters::judge_exits(&kvm, &report, &exits, &mut found);
     }
     if matches!(knows, Knows::Halts | Knows::Tracepoints) {
-        let verified: Verified = ask(binaries, &["verify", "--json"], &capture)?;
+        let verified: Verified = ask(&["verify", "--json"], &capture)?;
         judge_verified(&verified, phase, &mut found);
     }
     // A guest that polls itself is running when most interrupts come, and of an idle one many belong to the shell
@@ -294,14 +295,14 @@ fn judge(phase: &Phase, dir: &Path, inside: &Inside, cpus: u32) -> Result<Found>
     }
     found
         .disagreements
-        .extend(documents::contradictions(&binaries.haltwise, &capture));
+        .extend(documents::contradictions(&ours("haltwise")?, &capture));
     if let Some(expected) = phase.explained {
         let explain = ["report", "--findings", "--json", "--vm", phase.vm];
-        let explained: Value = ask(binaries, &explain, &capture)?;
+        let explained: Value = ask(&explain, &capture)?;
         explained::judge(&explained, expected, &mut found);
     }
     if phase.name == BESIDE_TOOLS {
-        text::judge(dir, &inside.kernel.release, binaries, &mut found)?;
+        text::judge(dir, release, &mut found)?;
     }
     Ok(found)
 }
@@ -385,24 +386,18 @@ fn script(phases: &[Phase], limit: Duration, beyond: Option<Depth>) -> String {
 }
 
 /// The emulated host: QEMU as it is installed here, and in the folder `guest` what it boots.
-fn host(inside: &Inside) -> Result<Guest> {
-    let (kernel, binaries) = (inside.kernel, inside.binaries);
+fn host(kernel: &Kernel) -> Result<Guest> {
     let qemu = tool::find(emulator::PROGRAM).context("QEMU is not installed")?;
-    let mut host = inside.guest()?;
+    let mut host = super::guest(kernel)?;
     host.memory_mib = MEMORY_MIB;
     host.modules.extend(["tun", "vhost_net"]);
     let root = &host.root;
-    for (path, file) in [
-        ("bin/qemu-system-x86_64", &qemu),
-        ("bin/guest-tool", &binaries.guest_tool),
-        ("bin/haltwise-exec", &binaries.exec),
-        ("bin/libhaltwise_preload.so", &binaries.preloaded),
-        ("guest/kernel", &kernel.image),
-    ] {
-        root.program(path, file)?;
-    }
-    root.nested("guest/initramfs", &guest(kernel, binaries)?)?;
-    root.nested("guest/with-haltwise", &with_haltwise(kernel, binaries)?)?;
+    root.program("bin/qemu-system-x86_64", &qemu)?;
+    root.program("guest/kernel", &kernel.image)?;
+    let own = ["guest-tool", "haltwise-exec", "libhaltwise_preload.so"];
+    add_ours(root, &own)?;
+    root.nested("guest/initramfs", &guest(kernel)?)?;
+    root.nested("guest/with-haltwise", &with_haltwise(kernel)?)?;
     for program in ["perf", "trace-cmd"] {
         match tool::find(program) {
             Some(path) => root.program(&format!("bin/{program}"), &path)?,
@@ -424,16 +419,16 @@ const DEVICES: [&str; 5] = [
     "qemu_fw_cfg",
 ];
 
-fn guest(kernel: &Kernel, binaries: &Binaries) -> Result<Initramfs> {
+fn guest(kernel: &Kernel) -> Result<Initramfs> {
     let root = Initramfs::new(include_str!("linux_guest/guest.sh"))?;
-    root.program("bin/guest-tool", &binaries.guest_tool)?;
+    add_ours(&root, &["guest-tool"])?;
     root.modules(kernel, &DEVICES)?;
     Ok(root)
 }
 
-fn with_haltwise(kernel: &Kernel, binaries: &Binaries) -> Result<Initramfs> {
-    let root = guest(kernel, binaries)?;
-    root.program("bin/haltwise", &binaries.haltwise)?;
+fn with_haltwise(kernel: &Kernel) -> Result<Initramfs> {
+    let root = guest(kernel)?;
+    add_ours(&root, &["haltwise"])?;
     match guest_agent() {
         Ok(agent) => root.program("bin/qemu-ga", &agent)?,
         Err(error) => say::skipped(&format!("{NAME}: agent: {error:#}")),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::Binaries;
+use super::ours;
 use crate::tool;
 
 pub(crate) fn text(path: &Path) -> Result<String> {
@@ -21,16 +21,12 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
 }
 
 /// Output of a verb about a capture. The verb runs here, where nothing is emulated.
-pub(crate) fn ask<T: DeserializeOwned>(
-    binaries: &Binaries,
-    verb: &[&str],
-    capture: &Path,
-) -> Result<T> {
+pub(crate) fn ask<T: DeserializeOwned>(verb: &[&str], capture: &Path) -> Result<T> {
     /// Done, but data was lost: the document says so, and is judged.
     const PARTIAL: i32 = 5;
     /// `verify` found differences, which its document has.
     const FAILED: i32 = 1;
-    let mut command = Command::new(&binaries.haltwise);
+    let mut command = Command::new(ours("haltwise")?);
     let output = command.args(verb).arg(capture).output();
     let output = output.context("start haltwise")?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -316,8 +312,8 @@ pub(crate) struct Halt {
     pub(crate) poll_ns: u64,
 }
 
-pub(crate) fn halts(binaries: &Binaries, capture: &Path) -> Result<Vec<Halt>> {
-    let printed = tool::ask(Command::new(&binaries.halts).arg(capture))?;
+pub(crate) fn halts(capture: &Path) -> Result<Vec<Halt>> {
+    let printed = tool::ask(Command::new(ours("capture-halts")?).arg(capture))?;
     parse_halts(&printed)
 }
 

@@ -13,7 +13,6 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::Value;
 
-use super::Binaries;
 use super::check::Check;
 use super::reported::{Verified, ask, count};
 use super::scenario::recording;
@@ -54,22 +53,22 @@ impl Depth {
     }
 }
 
-pub(crate) fn checks(binaries: &Binaries, depth: Depth) -> Vec<Check<'_>> {
+pub(crate) fn checks(depth: Depth) -> Vec<Check> {
     let settings = settings().into_iter();
     let check = |setting: Setting| {
         let name = format!("{NAME}-{}", setting.name);
         let script = script(&setting, depth);
         Check::new(name, script, depth.limit(), move |left| {
-            let found = judge(&left.out_dir.join(setting.name), &setting, depth, binaries);
+            let found = judge(&left.out_dir.join(setting.name), &setting, depth);
             vec![(setting.name, found)]
         })
     };
     settings.map(check).collect()
 }
 
-fn judge(dir: &Path, setting: &Setting, depth: Depth, binaries: &Binaries) -> Result<Found> {
+fn judge(dir: &Path, setting: &Setting, depth: Depth) -> Result<Found> {
     let verify = ["verify", "--json"];
-    let mut verified: Verified = ask(binaries, &verify, &dir.join("capture"))?;
+    let mut verified: Verified = ask(&verify, &dir.join("capture"))?;
     verified.forgive(&std::fs::read_to_string(dir.join("written")).unwrap_or_default());
     Ok(Found {
         summary: verified.summary(),

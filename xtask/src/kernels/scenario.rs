@@ -123,7 +123,7 @@ fn recordings() -> Vec<Recording> {
 }
 
 /// A check for each recording, and one of what is said where there is no KVM, which comes last.
-pub(crate) fn checks() -> Vec<Check<'static>> {
+pub(crate) fn checks() -> Vec<Check> {
     let mut checks: Vec<Check> = recordings().into_iter().map(check_of).collect();
     let script = include_str!("without_kvm.sh").to_owned();
     checks.push(Check::new("without-kvm", script, LIMIT, |_| {
@@ -132,7 +132,7 @@ pub(crate) fn checks() -> Vec<Check<'static>> {
     checks
 }
 
-fn check_of(recording: Recording) -> Check<'static> {
+fn check_of(recording: Recording) -> Check {
     let (name, script) = (recording.name, script(&recording));
     Check::new(name, script, LIMIT, move |left| {
         compare(&recording, &left.out_dir.join(name))

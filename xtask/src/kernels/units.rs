@@ -5,10 +5,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::check::Check;
+use super::deb::Kernel;
 use super::guest::Left;
 use super::reported::text;
 use super::witness::Found;
-use super::{Boot, Inside, LIMIT};
+use super::{Boot, LIMIT, guest};
 use crate::{repo, tool};
 
 pub(super) const NAME: &str = "units";
@@ -39,10 +40,10 @@ TTYPath=/dev/ttyS0
 const SYSTEMD: &str = "/lib/systemd/systemd";
 
 /// The guest with systemd, and the check.
-pub(super) fn boot(inside: &Inside) -> Result<Boot<'static>> {
+pub(super) fn boot(kernel: &Kernel) -> Result<Boot> {
     let systemctl = tool::find("systemctl").filter(|_| Path::new(SYSTEMD).exists());
     let systemctl = systemctl.context("units: systemd is not installed")?;
-    let guest = inside.guest()?;
+    let guest = guest(kernel)?;
     let root = &guest.root;
     root.program(SYSTEMD, Path::new(SYSTEMD))?;
     root.program("bin/systemctl", &systemctl)?;

@@ -15,7 +15,7 @@ const SHORT_LIVED: u64 = 6;
 /// Rounds of the guest that changes its thread with each.
 const HOPS: u64 = 60;
 
-pub(crate) fn check() -> Check<'static> {
+pub(crate) fn check() -> Check {
     let script = include_str!("comings.sh")
         .replace("VMS", &SHORT_LIVED.to_string())
         .replace("HOPS", &HOPS.to_string());

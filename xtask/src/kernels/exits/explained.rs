@@ -36,7 +36,7 @@ const STORMS: [&str; 5] = [
     "emulated-framebuffer",
 ];
 
-pub(crate) fn check() -> Check<'static> {
+pub(crate) fn check() -> Check {
     Check::new(NAME, script(), LIMIT, |left| {
         vec![(NAME, compare(&left.out_dir))]
     })

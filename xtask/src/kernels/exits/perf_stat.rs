@@ -10,8 +10,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::super::check::Check;
+use super::super::deb::Kernel;
 use super::super::guest::Left;
-use super::super::{Boot, Inside, LIMIT};
+use super::super::{Boot, LIMIT, guest};
 use super::{Exits, Found, our_pairs, read, same_counts, text, time_ns};
 use crate::tool;
 
@@ -21,9 +22,9 @@ pub(crate) const NAME: &str = "perf-kvm-stat";
 const APART: f64 = 0.05;
 
 /// The guest with perf, and the check.
-pub(crate) fn boot(inside: &Inside) -> Result<Boot<'static>> {
+pub(crate) fn boot(kernel: &Kernel) -> Result<Boot> {
     let perf = tool::find("perf").context("perf kvm stat: perf is not installed")?;
-    let guest = inside.guest()?;
+    let guest = guest(kernel)?;
     guest.root.program("bin/perf", &perf)?;
     let script = include_str!("perf_stat.sh").to_owned();
     let judge = |left: &Left| vec![(NAME, compare(&left.out_dir))];

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use super::Depth;
 use super::counters::Counters;
-use super::{Binaries, Depth};
 use crate::kernels::reported::{Halt, Report, Verified, ask, count, halts, list, text};
 use crate::kernels::witness::Found;
 
@@ -87,23 +87,23 @@ const EDGE: u64 = 10;
 /// Periods that must verify where checks are thorough.
 const MANY: u64 = 100_000;
 
-pub(super) fn judge(dir: &Path, binaries: &Binaries, depth: Depth) -> Result<Found> {
+pub(super) fn judge(dir: &Path, depth: Depth) -> Result<Found> {
     let mut found = Found::default();
-    judge_all(dir, binaries, depth, &mut found)?;
-    judge_source(dir, "tracepoints", binaries, &mut found)?;
-    judge_stats(&dir.join("stats"), binaries, &mut found)?;
+    judge_all(dir, depth, &mut found)?;
+    judge_source(dir, "tracepoints", &mut found)?;
+    judge_stats(&dir.join("stats"), &mut found)?;
     Ok(found)
 }
 
-fn judge_all(dir: &Path, binaries: &Binaries, depth: Depth, found: &mut Found) -> Result<()> {
+fn judge_all(dir: &Path, depth: Depth, found: &mut Found) -> Result<()> {
     let capture = dir.join("capture");
     let governor = text(&dir.join("governor"))?;
     let governor = governor.trim();
     let kept = [counted(&dir.join("before"))?, counted(&dir.join("after"))?];
-    let recorded = Recorded::of(&halts(binaries, &capture)?, &kept);
+    let recorded = Recorded::of(&halts(&capture)?, &kept);
     compare(&recorded, &between(&kept), found);
     let verified = if governor == "haltpoll" {
-        judge_rule(&capture, binaries, depth, found)?
+        judge_rule(&capture, depth, found)?
     } else {
         "nothing to verify".to_owned()
     };
@@ -130,10 +130,10 @@ fn judge_all(dir: &Path, binaries: &Binaries, depth: Depth, found: &mut Found) -
     Ok(())
 }
 
-fn judge_source(dir: &Path, name: &str, binaries: &Binaries, found: &mut Found) -> Result<()> {
+fn judge_source(dir: &Path, name: &str, found: &mut Found) -> Result<()> {
     let dir = dir.join(name);
     let kept = [counted(&dir.join("before"))?, counted(&dir.join("after"))?];
-    let recorded = Recorded::of(&halts(binaries, &dir.join("capture"))?, &kept);
+    let recorded = Recorded::of(&halts(&dir.join("capture"))?, &kept);
     let counted = between(&kept);
     let mut of_source = Found::default();
     compare(&recorded, &counted, &mut of_source);
@@ -156,10 +156,10 @@ fn judge_source(dir: &Path, name: &str, binaries: &Binaries, found: &mut Found) 
 }
 
 /// Checks that the recorded growth of cpuidle's counters lies between their growth within the recording and around it.
-fn judge_stats(dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<()> {
+fn judge_stats(dir: &Path, found: &mut Found) -> Result<()> {
     let inner = between(&[counted(&dir.join("before"))?, counted(&dir.join("after"))?]);
     let outer = between(&[counted(&dir.join("first"))?, counted(&dir.join("last"))?]);
-    let report: Report = ask(binaries, &["report", "--json"], &dir.join("capture"))?;
+    let report: Report = ask(&["report", "--json"], &dir.join("capture"))?;
     let mut recorded = Stays::new();
     for (_, vcpu) in report.vcpus() {
         let account = &vcpu.account;
@@ -228,13 +228,8 @@ fn compare(recorded: &Recorded, counted: &Stays, found: &mut Found) {
 }
 
 /// Nearly every period can be checked, and is as the governor's rule has it.
-fn judge_rule(
-    capture: &Path,
-    binaries: &Binaries,
-    depth: Depth,
-    found: &mut Found,
-) -> Result<String> {
-    let verified: Verified = ask(binaries, &["verify", "--json"], capture)?;
+fn judge_rule(capture: &Path, depth: Depth, found: &mut Found) -> Result<String> {
+    let verified: Verified = ask(&["verify", "--json"], capture)?;
     let text = format!(
         "{} of {} periods verified, {} differ",
         verified.checked, verified.halts, verified.differences

@@ -6,7 +6,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::Binaries;
 use crate::kernels::reported::{Halt, ask, halts, list};
 use crate::kernels::witness::Found;
 
@@ -47,7 +46,7 @@ fn cpu_agrees(cpu: &Value) -> Option<bool> {
 }
 
 /// Judges what the guest and its host left among the results: of `inside`, and of `joined` where that ran.
-pub(super) fn judge(out_dir: &Path, binaries: &Binaries) -> Result<Found> {
+pub(super) fn judge(out_dir: &Path) -> Result<Found> {
     let (inside, joined) = (out_dir.join("inside"), out_dir.join("joined"));
     let mut found = Found::default();
     for (name, guest, host) in [
@@ -60,14 +59,14 @@ pub(super) fn judge(out_dir: &Path, binaries: &Binaries) -> Result<Found> {
         }
         let host = host.display().to_string();
         let verb = ["tune", "--json", "--host", &host];
-        let tuned: Value = ask(binaries, &verb, &guest)?;
+        let tuned: Value = ask(&verb, &guest)?;
         let join = &tuned["join"];
         if !agrees(join) {
             found.disagree(format!("{name}: {join}"));
         }
         found.say(format_args!("{name}: {join}"));
         if name == "menu" {
-            governor(name, &guest, binaries, &mut found)?;
+            governor(name, &guest, &mut found)?;
         }
     }
     Ok(found)
@@ -75,9 +74,9 @@ pub(super) fn judge(out_dir: &Path, binaries: &Binaries) -> Result<Found> {
 
 /// The share of idle periods that poll, replayed and recorded. Recorded polls that nothing ended but their limit are left
 /// out: the governor chose them again and again, since a timer was due whose interrupt the busy emulator had not delivered.
-fn governor(name: &str, guest: &Path, binaries: &Binaries, found: &mut Found) -> Result<()> {
+fn governor(name: &str, guest: &Path, found: &mut Found) -> Result<()> {
     let verb = ["tune", "--json", "--policy", name];
-    let replay: Value = ask(binaries, &verb, guest)?;
+    let replay: Value = ask(&verb, guest)?;
     let number = |pointer: &str| {
         let number = replay.pointer(pointer).and_then(Value::as_u64);
         number.with_context(|| format!("replay has no {pointer}"))
@@ -85,7 +84,7 @@ fn governor(name: &str, guest: &Path, binaries: &Binaries, found: &mut Found) ->
     let all = number("/host/halts")?.max(1);
     let share = |polls: u64| polls as f64 / all as f64;
     let replayed = share(number("/host/played/0/from_zero/polls")?);
-    let [ended, limited] = polls(&halts(binaries, guest)?);
+    let [ended, limited] = polls(&halts(guest)?);
     let recorded = share(ended);
     let text = format!(
         "{name} polls {recorded:.4} recorded, {replayed:.4} replayed, {limited} polls ended by their limit alone"

@@ -9,11 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::super::Boot;
 use super::super::check::Check;
+use super::super::deb::Kernel;
 use super::super::guest::Left;
 use super::super::reported::{list, read};
 use super::super::witness::Found;
-use super::super::{Boot, Inside};
 use super::CEILING_NS;
 
 pub(in crate::kernels) const NAME: &str = "piloted";
@@ -37,13 +38,13 @@ fn ceiling_of(status: &Value, vm: &str) -> Option<u64> {
 }
 
 /// The emulated host and the check.
-pub(in crate::kernels) fn boot(inside: &Inside) -> Result<Boot<'static>> {
+pub(in crate::kernels) fn boot(kernel: &Kernel) -> Result<Boot> {
     let judge = |left: &Left| {
         let dir = left.out_dir.join("piloted");
         VMS.map(|vm| (vm, judge(&dir, vm))).into()
     };
     let check = Check::new(NAME, script(), LIMIT, judge);
-    let (mut guest, checks) = super::booted(inside, check)?;
+    let (mut guest, checks) = super::booted(kernel, check)?;
     guest.cpus = CPUS;
     Ok((guest, checks))
 }

@@ -14,11 +14,12 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::{CEILING_NS, PIPE, TIMER};
+use crate::kernels::Boot;
 use crate::kernels::check::Check;
+use crate::kernels::deb::Kernel;
 use crate::kernels::guest::Left;
 use crate::kernels::reported::{ask, list};
 use crate::kernels::witness::Found;
-use crate::kernels::{Binaries, Boot, Inside};
 
 pub(in crate::kernels) const NAME: &str = "stability";
 
@@ -67,12 +68,12 @@ type Replayed = BTreeMap<String, Played>;
 /// And as it was.
 const RECORDED: &str = "recorded";
 
-pub(in crate::kernels) fn boot<'a>(inside: &'a Inside) -> Result<Boot<'a>> {
+pub(in crate::kernels) fn boot(kernel: &Kernel) -> Result<Boot> {
     let judge = |left: &Left| {
-        let judged = |(vm, _)| (vm, judge(&left.out_dir, vm, inside.binaries));
+        let judged = |(vm, _)| (vm, judge(&left.out_dir, vm));
         GUESTS.map(judged).into()
     };
-    super::booted(inside, Check::new(NAME, script(), LIMIT, judge))
+    super::booted(kernel, Check::new(NAME, script(), LIMIT, judge))
 }
 
 pub(super) fn script() -> String {
@@ -85,14 +86,14 @@ fn recorded(vm: &str, load: &str) -> String {
     format!("stable {vm} '{load}' {RECORDINGS} '{ceilings}'\n")
 }
 
-fn judge(out: &Path, vm: &str, binaries: &Binaries) -> Result<Found> {
+fn judge(out: &Path, vm: &str) -> Result<Found> {
     let mut found = Found::default();
     let capture = |name: String| out.join(format!("{vm}-{name}/capture"));
     let captures: Vec<_> = (1..=RECORDINGS).map(|n| capture(n.to_string())).collect();
     for goal in GOALS {
         let ask = |verb: &[&str], capture: &Path| -> Result<Value> {
             let all = [verb, &["--json", "--goal", goal, "--switch-cpu", SLEEP]].concat();
-            ask(binaries, &all, capture)
+            ask(&all, capture)
         };
         let tuned = |capture| Ok(answer(&ask(&["tune", "--vm", vm], capture)?));
         let answers: Vec<Answer> = captures.iter().map(|it| tuned(it)).collect::<Result<_>>()?;

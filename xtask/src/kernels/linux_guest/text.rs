@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::kernels::Binaries;
+use crate::kernels::ours;
 use crate::kernels::reported::{Halt, Verified, ask, halts};
 use crate::kernels::witness::Found;
 use crate::tool;
@@ -23,13 +23,8 @@ const OTHER_WAKES: f64 = 0.02;
 /// The halts of each thread in the order in which they ended.
 type Threads = BTreeMap<u32, Vec<Halt>>;
 
-pub(super) fn judge(
-    dir: &Path,
-    release: &str,
-    binaries: &Binaries,
-    found: &mut Found,
-) -> Result<()> {
-    let recorded = threads(halts(binaries, &dir.join("capture"))?);
+pub(super) fn judge(dir: &Path, release: &str, found: &mut Found) -> Result<()> {
+    let recorded = threads(halts(&dir.join("capture"))?);
     for (name, tells_context) in TOOLS {
         let text = dir.join(name);
         if !text.is_file() {
@@ -37,12 +32,12 @@ pub(super) fn judge(
             continue;
         }
         let capture = dir.join(format!("{name}.capture"));
-        let mut import = Command::new(&binaries.haltwise);
+        let mut import = Command::new(ours("haltwise")?);
         import.args([
             "import", "--json", "--max", "5ms", "--kernel", release, "-o",
         ]);
         tool::ask(import.arg(&capture).arg(&text)).with_context(|| format!("text of {name}"))?;
-        let imported = threads(halts(binaries, &capture)?);
+        let imported = threads(halts(&capture)?);
         // A text tells windows by calls of grow and shrink alone: without one there is nothing to check. That none was
         // left out shows below, halt by halt.
         let has_calls = imported
@@ -50,7 +45,7 @@ pub(super) fn judge(
             .flatten()
             .any(|halt| halt.change != "none");
         let checked = if has_calls {
-            let verified: Verified = ask(binaries, &["verify", "--json"], &capture)?;
+            let verified: Verified = ask(&["verify", "--json"], &capture)?;
             if verified.differences > 0 || verified.checked == 0 {
                 found.disagree(format!("{name}: verify: {verified:?}"));
             }
