@@ -295,6 +295,3 @@ fn witness(witness: &Witness) -> Vec<String> {
     );
     lines
 }
-
-#[cfg(test)]
-mod test;

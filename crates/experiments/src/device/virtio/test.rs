@@ -74,10 +74,15 @@ fn what_is_out_of_order_changes_no_queue() {
     set_up(&mut transport, 1, 4, 0x1_0000);
     set(&mut transport, &[(register::QUEUE_NUM, 2)]);
     assert_eq!(transport.refused, 15);
+    // Accesses of another width, and to no register.
+    transport.write(register::STATUS.into(), &[1]);
+    transport.write(1 << 40, &[0; 4]);
+    transport.read(2, &mut [0; 4]);
+    assert_eq!(transport.refused, 18);
     // A driver that is ready sets up no more.
     set(&mut transport, &[(register::STATUS, status::READY)]);
     set_up(&mut transport, 2, 8, 0x1_0000);
-    assert_eq!(transport.refused, 20);
+    assert_eq!(transport.refused, 23);
 }
 
 #[test]

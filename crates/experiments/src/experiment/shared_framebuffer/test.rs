@@ -26,15 +26,6 @@ fn both_leave_the_same_screen_and_only_one_exits() {
 }
 
 #[test]
-fn a_screen_is_told_from_another_by_one_round() {
-    assert_ne!(paint::picture(64), paint::picture(65));
-    assert_eq!(paint::picture(0), vec![0; framebuffer::WINDOW_BYTES]);
-    let (first, second) = (paint::picture(1), paint::picture(2));
-    assert_eq!(first[..1024], second[..1024]);
-    assert_ne!(first[1024..2048], second[1024..2048]);
-}
-
-#[test]
 fn a_bit_that_is_flipped_on_the_screen_is_seen() {
     let Some(trials) = Trials::here() else {
         return;
