@@ -34,7 +34,6 @@ impl Bell {
         })
     }
 
-    /// Raises the line of a vector.
     pub fn raise(&self, vector: u8) -> io::Result<()> {
         self.raised_ns.store(clock::now_ns(), Ordering::Relaxed);
         // In one total order with `sleep`: either it sees the bit, or we see that it sleeps.

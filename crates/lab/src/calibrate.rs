@@ -22,7 +22,6 @@
 //! polls) do no harm. Biases: KVM's polling time leaves out the clock reads around the loop,
 //! which makes this too small by some 0.1 us; the CPU that the *waker* spends is not in it and
 //! is given as `waker_cpu`; what the idle CPU spends on going to sleep and waking is in neither.
-
 //!
 //! **`exit_cpu`**: CPU time of the vCPU's thread for one CPUID, which KVM handles by itself, guest and entry
 //! included. It is the least that an exit on HLT costs: KVM does more on that one before it polls or sleeps,

@@ -40,7 +40,6 @@ pub struct Outcome {
     pub ended_by: EndedBy,
     /// From the start of the first vCPU to the end of the last.
     pub elapsed_ns: u64,
-    /// The VMs in order of creation.
     pub vms: Vec<VmOutcome>,
 }
 

@@ -48,14 +48,9 @@ pub(crate) struct Running<'a> {
     start_ns: u64,
 }
 
-pub(crate) struct EndedVcpu {
-    pub(crate) end: VcpuEnd,
-    pub(crate) rounds: Option<Vec<Round>>,
-}
-
 pub(crate) struct EndedVm {
     pub(crate) vm: Vm,
-    pub(crate) vcpus: Vec<EndedVcpu>,
+    pub(crate) vcpus: Vec<VcpuEnd>,
     pub(crate) stats: Stats,
 }
 
@@ -328,7 +323,7 @@ fn tables(load: &Load, index: u32, vm: &Vm) -> anyhow::Result<Vec<Vec<u64>>> {
     load.gaps.iter().map(table).collect()
 }
 
-fn gather(vm: &Vm, vcpu: RunningVcpu) -> anyhow::Result<EndedVcpu> {
+fn gather(vm: &Vm, vcpu: RunningVcpu) -> anyhow::Result<VcpuEnd> {
     let end = vcpu.thread.join().with_context(|| vm.title())?;
     let rounds = vcpu.driver.map(|driver| {
         let lost = || io::Error::other("the driver thread panicked");
@@ -336,5 +331,5 @@ fn gather(vm: &Vm, vcpu: RunningVcpu) -> anyhow::Result<EndedVcpu> {
         rounds.context("drive a vCPU")
     });
     let rounds = rounds.transpose()?;
-    Ok(EndedVcpu { end, rounds })
+    Ok(VcpuEnd { rounds, ..end })
 }

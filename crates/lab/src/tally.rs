@@ -4,11 +4,12 @@ use crate::clock::HostWait;
 use crate::drive::{Round, VcpuRounds};
 use crate::guest::Guest;
 use crate::guest_poll::{self, GuestPollCounts};
+use crate::halt_loop::UserHalt;
 use crate::load::Load;
 use crate::memory::{GuestMemory, MemoryError, counter, poll};
 use crate::outcome::{EndedBy, Outcome, Quantiles, SCHEMA, UserHaltCounts, VcpuOutcome, VmOutcome};
 use crate::run::Finished;
-use crate::running::{Ended, EndedVcpu, EndedVm};
+use crate::running::{Ended, EndedVm};
 use crate::vcpu::VcpuEnd;
 
 pub(crate) fn tally(load: &Load, ended: Ended, ended_by: EndedBy) -> anyhow::Result<Finished> {
@@ -16,20 +17,11 @@ pub(crate) fn tally(load: &Load, ended: Ended, ended_by: EndedBy) -> anyhow::Res
     let mut rounds = Vec::new();
     let mut halts = Vec::new();
     let mut notes = Vec::new();
-    for mut vm in ended.vms {
-        let vcpus = vm.vcpus.iter_mut();
-        let handled: Vec<_> = vcpus
-            .map(|vcpu| std::mem::take(&mut vcpu.end.halts))
-            .collect();
+    for vm in ended.vms {
         if let Guest::Poller(_) = load.guest {
             notes.push(guest_poll::notes(&vm.vm.memory)?);
         }
-        let (mut outcome, played) = tally_vm(load, vm)?;
-        if load.halt_policy.is_some() {
-            for (vcpu, halts) in outcome.vcpus.iter_mut().zip(&handled) {
-                vcpu.user_halts = Some(UserHaltCounts::of(halts));
-            }
-        }
+        let (outcome, played, handled) = tally_vm(load, vm)?;
         vms.push(outcome);
         rounds.push(played);
         halts.push(handled);
@@ -59,15 +51,18 @@ pub(crate) fn tally(load: &Load, ended: Ended, ended_by: EndedBy) -> anyhow::Res
     })
 }
 
-fn tally_vm(load: &Load, ended: EndedVm) -> anyhow::Result<(VmOutcome, Vec<VcpuRounds>)> {
+/// A VM's outcome, and by vCPU its rounds and the halts that the VMM handled.
+type OfVm = (VmOutcome, Vec<VcpuRounds>, Vec<Vec<UserHalt>>);
+
+fn tally_vm(load: &Load, ended: EndedVm) -> anyhow::Result<OfVm> {
     let memory = &ended.vm.memory;
-    let mut vcpus = Vec::new();
-    let mut rounds = Vec::new();
-    for vcpu in ended.vcpus {
-        vcpus.push(tally_vcpu(load, memory, &vcpu)?);
+    let (mut vcpus, mut rounds, mut halts) = (Vec::new(), Vec::new(), Vec::new());
+    for end in ended.vcpus {
+        vcpus.push(tally_vcpu(load, memory, &end)?);
+        halts.push(end.halts);
         rounds.push(VcpuRounds {
-            rounds: vcpu.rounds.unwrap_or_default(),
-            tsc: vcpu.end.tsc,
+            rounds: end.rounds.unwrap_or_default(),
+            tsc: end.tsc,
         });
     }
     let all = |time: fn(&Round) -> u64| {
@@ -86,17 +81,17 @@ fn tally_vm(load: &Load, ended: EndedVm) -> anyhow::Result<(VmOutcome, Vec<VcpuR
         wake_latency_ns: Quantiles::of(latencies.collect()),
         stats: ended.stats.scalars(),
     };
-    Ok((outcome, rounds))
+    Ok((outcome, rounds, halts))
 }
 
 fn tally_vcpu(
     load: &Load,
     memory: &GuestMemory,
-    ended: &EndedVcpu,
+    end: &VcpuEnd,
 ) -> Result<VcpuOutcome, MemoryError> {
-    let mut outcome = vcpu(memory, &ended.end)?;
+    let mut outcome = vcpu(memory, end)?;
     if load.guest == Guest::Exits {
-        let count = |word| Ok(u64::from(memory.word(ended.end.id.0, word)?));
+        let count = |word| Ok(u64::from(memory.word(end.id.0, word)?));
         for (name, word) in [
             ("cpuid", counter::CPUIDS),
             ("rdmsr", counter::RDMSRS),
@@ -106,8 +101,10 @@ fn tally_vcpu(
             outcome.exits.insert(name.to_owned(), count(word)?);
         }
     }
-    outcome.rounds = ended.rounds.as_ref().map(|rounds| rounds.len() as u64);
-    outcome.guest_poll = guest_polls(load, memory, ended)?;
+    outcome.rounds = end.rounds.as_ref().map(|rounds| rounds.len() as u64);
+    let handles_halts = load.halt_policy.is_some();
+    outcome.user_halts = handles_halts.then(|| UserHaltCounts::of(&end.halts));
+    outcome.guest_poll = guest_polls(load, memory, end)?;
     Ok(outcome)
 }
 
@@ -133,13 +130,13 @@ pub fn vcpu(memory: &GuestMemory, end: &VcpuEnd) -> Result<VcpuOutcome, MemoryEr
 fn guest_polls(
     load: &Load,
     memory: &GuestMemory,
-    vcpu: &EndedVcpu,
+    end: &VcpuEnd,
 ) -> Result<Option<GuestPollCounts>, MemoryError> {
     let Guest::Poller(_) = load.guest else {
         return Ok(None);
     };
-    let count = |word| Ok(u64::from(memory.word(vcpu.end.id.0, word)?));
-    let rounds = vcpu.rounds.iter().flatten();
+    let count = |word| Ok(u64::from(memory.word(end.id.0, word)?));
+    let rounds = end.rounds.iter().flatten();
     Ok(Some(GuestPollCounts {
         rounds: count(counter::ROUNDS)?,
         successful_polls: count(poll::SUCCESSES)?,

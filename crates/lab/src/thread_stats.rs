@@ -5,11 +5,9 @@
 
 use std::io;
 
-use serde::{Deserialize, Serialize};
-
 use crate::clock;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Switches {
     pub voluntary: u64,
     /// Another task was given its CPU.
@@ -17,7 +15,7 @@ pub struct Switches {
 }
 
 /// Resources that a thread has used so far, or between two readings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadUse {
     pub cpu_ns: u64,
     /// Context switches; `None` if `/proc` does not tell.
@@ -34,7 +32,6 @@ impl ThreadUse {
         })
     }
 
-    /// Resources used since an earlier reading.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let switches = self.switches.zip(before.switches);

@@ -26,6 +26,7 @@ use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::signal::Killable;
 
 use crate::clock;
+use crate::drive::Round;
 use crate::event::Event;
 use crate::exit::{self, ANSWER_PORT, Devices, ExitCounts, Next, UserspaceExit};
 use crate::halt_loop::{UserHalt, UserHalts};
@@ -182,6 +183,7 @@ impl Vcpu {
             thread,
             tsc: both.and_then(|(first, last)| TscClock::new(first, last)),
             halts: halts.unwrap_or_default(),
+            rounds: None,
             stats: Stats::default(),
         })
     }
@@ -352,6 +354,8 @@ pub struct VcpuEnd {
     /// Clock that turns the vCPU's TSC into monotonic time, if KVM tells.
     pub tsc: Option<TscClock>,
     pub halts: Vec<UserHalt>,
+    /// Rounds that the host played with it, where the host wakes the guest.
+    pub(crate) rounds: Option<Vec<Round>>,
     /// Growth of the vCPU's statistics.
     pub stats: Stats,
 }

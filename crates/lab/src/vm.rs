@@ -25,7 +25,6 @@ use crate::vcpu::Vcpu;
 const TSS_ADDRESS: usize = 0xfffb_d000;
 const IDENTITY_MAP_ADDRESS: u64 = 0xfffb_c000;
 
-/// Why /dev/kvm could not be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
