@@ -9,7 +9,6 @@
 //! is taken and taken back there, but no hardware isolates, so that variant has no times, and says so.
 
 use std::hint::black_box;
-use std::sync::mpsc;
 
 use anyhow::Context as _;
 use haltwise_core::units::Nanos;
@@ -133,25 +132,13 @@ const STREAMED_BYTES: usize = 64 << 20;
 /// Words between two looks at the flag: some tens of microseconds.
 const CHUNK: usize = 1 << 15;
 
-/// A thread that streams, and its id; its end gives the bytes that it read.
-struct Neighbour {
-    thread: HostThread<u64>,
-    tid: u32,
-}
-
-impl Neighbour {
-    fn start(cpu: Option<u32>) -> anyhow::Result<Self> {
-        let (sender, receiver) = mpsc::channel();
-        let thread = HostThread::start("neighbour", None, move |stop: &Flag| {
-            let tid = rustix::thread::gettid().as_raw_nonzero().get();
-            let _ = sender.send(u32::try_from(tid).unwrap_or(0));
-            // On the CPU of the VM it would take time, not cache.
-            let _ = cpu.map(clock::pin);
-            Ok(stream(stop))
-        })?;
-        let tid = receiver.recv().context("start a neighbour")?;
-        Ok(Self { thread, tid })
-    }
+/// A thread that streams; its end gives the bytes that it read.
+fn neighbour(cpu: Option<u32>) -> anyhow::Result<HostThread<u64>> {
+    HostThread::start(THREADS[1], None, move |stop: &Flag| {
+        // On the CPU of the VM it would take time, not cache.
+        let _ = cpu.map(clock::pin);
+        Ok(stream(stop))
+    })
 }
 
 fn stream(stop: &Flag) -> u64 {
@@ -173,12 +160,15 @@ struct Placed {
     threads: u64,
 }
 
-/// The classes' names: this process's, so that no other process's are touched.
+/// Names of the threads that are placed begin so: those that the lab gives to vCPUs, and our own.
+const THREADS: [&str; 2] = ["vm0-vcpu", "neighbour"];
+
+/// The classes' names, of the same threads: this process's, so that no other process's are touched.
 fn names() -> [String; 2] {
     ["vm", "neighbour"].map(|name| format!("haltwise-lab-{}-{name}", std::process::id()))
 }
 
-fn make(root: Root, neighbour: u32) -> anyhow::Result<Placed> {
+fn make(root: Root) -> anyhow::Result<Placed> {
     let split = root.discover()?.split();
     let path = root.path().display();
     let split = split.with_context(|| {
@@ -188,35 +178,37 @@ fn make(root: Root, neighbour: u32) -> anyhow::Result<Placed> {
     for (name, schemata) in names().iter().zip(&split) {
         classes.make(name, schemata)?;
     }
-    let [_, name] = names();
-    let threads = u64::from(classes.place(&name, neighbour)?);
-    Ok(Placed { classes, threads })
+    Ok(Placed {
+        classes,
+        threads: 0,
+    })
 }
 
-/// Puts the vCPUs' threads into the VM's class, once they run.
+/// Puts threads into their classes, once they run.
 fn place(mut placed: Placed, stop: &Flag) -> anyhow::Result<Placed> {
-    let [name, _] = names();
-    while !stop.is_raised() {
-        let threads = vcpu_threads().context("list our threads")?;
-        for tid in &threads {
-            placed.threads += u64::from(placed.classes.place(&name, *tid)?);
+    for (class, name) in names().iter().zip(THREADS) {
+        while !stop.is_raised() {
+            let threads = threads_named(name).context("list our threads")?;
+            for tid in &threads {
+                placed.threads += u64::from(placed.classes.place(class, *tid)?);
+            }
+            if !threads.is_empty() {
+                break;
+            }
+            clock::wait_readable(stop, Some(Nanos(1_000_000))).context("wait for threads")?;
         }
-        if !threads.is_empty() {
-            break;
-        }
-        clock::wait_readable(stop, Some(Nanos(1_000_000))).context("wait for vCPUs")?;
     }
     Ok(placed)
 }
 
-/// Threads of this process that run vCPUs, by the names that the lab gives them.
-fn vcpu_threads() -> std::io::Result<Vec<u32>> {
+/// Threads of this process whose names begin so.
+fn threads_named(begin: &str) -> std::io::Result<Vec<u32>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc/self/task")? {
         let entry = entry?;
         // A thread may end meanwhile.
         let name = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-        if name.starts_with("vm0-vcpu") {
+        if name.starts_with(begin) {
             found.extend(entry.file_name().to_string_lossy().parse::<u32>());
         }
     }
@@ -231,13 +223,13 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
     load.rhythm.seed = trial.seed;
     "resource-isolation".clone_into(&mut load.name);
     load.vcpu_cpus = trial.own_vcpu_cpu().into_iter().collect();
-    let neighbour = (trial.variant > 0).then(|| Neighbour::start(trial.own_host_cpu()));
+    let neighbour = (trial.variant > 0).then(|| neighbour(trial.own_host_cpu()));
     let neighbour = neighbour.transpose()?;
-    let (outcome, classes) = match &neighbour {
-        Some(neighbour) if trial.variant == 2 => with_classes(&load, neighbour.tid)?,
+    let (outcome, classes) = match trial.variant {
+        2 => with_classes(&load)?,
         _ => (run_whole(&load)?, None),
     };
-    let streamed = neighbour.map(|neighbour| neighbour.thread.end());
+    let streamed = neighbour.map(HostThread::end);
     let ran = Ran {
         outcome,
         streamed: streamed.transpose()?,
@@ -257,13 +249,13 @@ fn run_whole(load: &Load) -> anyhow::Result<Outcome> {
     Ok(run(load, &never)?.outcome)
 }
 
-fn with_classes(load: &Load, neighbour: u32) -> anyhow::Result<(Outcome, Option<Used>)> {
+fn with_classes(load: &Load) -> anyhow::Result<(Outcome, Option<Used>)> {
     let folder = tempfile::tempdir().context("create a folder for a fake root")?;
     let root = match resctrl::granted() {
         Some(root) => root.clone(),
         None => Root::fake(folder.path())?,
     };
-    let made = make(root.clone(), neighbour)?;
+    let made = make(root.clone())?;
     let placing = HostThread::start("placing", None, move |stop: &Flag| place(made, stop))?;
     let ran = run_whole(load);
     let mut placed = placing.end()?;

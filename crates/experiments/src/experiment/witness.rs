@@ -17,7 +17,6 @@ use haltwise_lab::outcome::VcpuOutcome;
 pub enum Witness {
     /// It recorded, and this is how its counts compare.
     Yes {
-        /// Each count that both have.
         checks: Vec<Check>,
         vcpus: usize,
         lost: u64,

@@ -129,23 +129,7 @@ fn the_list_names_every_experiment_and_the_help_gives_examples() {
         "{all}"
     );
     let help = String::from_utf8(program("--help").stdout).unwrap();
-    golden("help.txt", &help);
-}
-
-/// Holds a text against its golden file, or writes that with `UPDATE_GOLDEN=1`.
-fn golden(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, text).expect("a golden file");
-    }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        kept == text,
-        "{} is no longer what is printed:\n{text}",
-        path.display()
-    );
+    assert_eq!(help, include_str!("../golden/help.txt"));
 }
 
 #[test]
