@@ -119,7 +119,6 @@ fn fetch(series: Series, refresh: bool) -> Result<Kernel> {
     Ok(kernel)
 }
 
-/// Makes a guest and its checks.
 type Make<'a> = Box<dyn Fn() -> Result<Boot> + 'a>;
 
 /// All boots in one kernel.

@@ -97,7 +97,6 @@ impl Initramfs {
         tool::ask(busybox.stdout(to)).map(drop)
     }
 
-    /// Adds another root file system's archive.
     pub(crate) fn nested(&self, path: &str, other: &Self) -> Result<()> {
         other.archive(&self.place(path)?)
     }

@@ -181,11 +181,39 @@ mod test {
                 }
             }
         }
-        assert_eq!(count("crates/core/src/a.rs", "//! No std::fs here.\n"), 0);
+    }
+
+    #[test]
+    fn comments_strings_and_tests_are_no_code() {
+        for (text, lines) in [
+            (
+                "//! No std::fs here.\n/// Nor std::fs.\n#[a]\nfn b() {\n    //! std::fs\n}\n",
+                &[][..],
+            ),
+            ("a(\"std::fs // std::fs\"); // std::fs\n", &[]),
+            ("a /* std::fs /* c */ std::fs\nstd::fs */ std::fs\n", &[2]),
+            ("'\"' std::fs '\"' '\\'' &'a str\n", &[1]),
+            (
+                "r#\"std::fs\"std::fs\"# b\nb\"\\\"std::fs\" std::fs\n",
+                &[2],
+            ),
+            ("#[cfg(test)]\nmod test {\n    std::fs\n}\nstd::fs\n", &[5]),
+            ("#[cfg(test)]\nmod test;\nstd::fs\n", &[3]),
+        ] {
+            let expected = lines.iter().map(|line| {
+                format!("crates/core/src/a.rs:{line}: `std::fs`: the core does no I/O")
+            });
+            let found = findings(check, "crates/core/src/a.rs", text);
+            assert_eq!(found, expected.collect::<Vec<_>>(), "{text}");
+        }
     }
 
     #[test]
     fn only_the_host_names_system_files() {
+        let text = "x\n\"/sys\" r\"/dev\"\nb\"\\\"/sys\"\n";
+        let found = findings(check, "crates/cli/src/a.rs", text);
+        let lines: Vec<_> = found.iter().filter_map(|it| it.split(':').nth(1)).collect();
+        assert_eq!(lines, ["2", "2"], "{found:?}");
         for (path, literal, expected) in [
             ("crates/cli/src/a.rs", "/sys/module", 1),
             ("crates/capture/src/a.rs", "/proc", 1),

@@ -37,7 +37,6 @@ fn ceiling_of(status: &Value, vm: &str) -> Option<u64> {
     of.and_then(|it| it["ceiling_ns"].as_u64())
 }
 
-/// The emulated host and the check.
 pub(in crate::kernels) fn boot(kernel: &Kernel) -> Result<Boot> {
     let judge = |left: &Left| {
         let dir = left.out_dir.join("piloted");
