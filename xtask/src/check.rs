@@ -19,11 +19,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<()> {
     let started = Instant::now();
-    step("format", format)?;
+    step("format", || cargo("fmt --all --check"))?;
     step("tidy", tidy::run)?;
     step("the page's script and style", page::lint)?;
     step("BPF programs", bpf)?;
-    step("clippy", clippy)?;
+    let clippy = "clippy --workspace --all-targets -- -D warnings";
+    step("clippy", || cargo(clippy))?;
     step("documentation", documentation)?;
     step("packages of crates", packages)?;
     if args.fuzz {
@@ -47,8 +48,8 @@ fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-fn format() -> Result<()> {
-    tool::run(&mut tool::cargo("fmt --all --check"))
+fn cargo(arguments: &str) -> Result<()> {
+    tool::run(&mut tool::cargo(arguments))
 }
 
 /// Warnings that clang can find in BPF programs without knowing a kernel: their headers' syntax.
@@ -69,11 +70,6 @@ fn bpf() -> Result<()> {
     Ok(())
 }
 
-fn clippy() -> Result<()> {
-    let clippy = "clippy --workspace --all-targets -- -D warnings";
-    tool::run(&mut tool::cargo(clippy))
-}
-
 fn documentation() -> Result<()> {
     let mut doc = tool::cargo("doc --workspace --no-deps --document-private-items --quiet");
     tool::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
@@ -82,7 +78,7 @@ fn documentation() -> Result<()> {
 /// Every crate that others can have packs: its manifest is whole, and each dependency has a version. What it builds
 /// to is the workspace's own; compiling it once more would find no other fault, in many minutes.
 pub(crate) fn packages() -> Result<()> {
-    let package = "package --workspace --exclude=xtask --exclude=haltwise-python --no-verify --allow-dirty \
-                   --quiet --offline";
-    tool::run(&mut tool::cargo(package))
+    cargo(
+        "package --workspace --exclude=xtask --exclude=haltwise-python --no-verify --allow-dirty --quiet --offline",
+    )
 }

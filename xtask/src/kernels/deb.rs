@@ -160,7 +160,11 @@ fn resolve(package: &str) -> Result<String> {
     asked(package, || {
         let depends =
             tool::ask(Command::new("apt-cache").args(["depends", "--important", package]))?;
-        image_of(&depends).with_context(|| format!("{package} depends on no kernel image"))
+        let names = depends.lines().map(str::trim);
+        let mut names = names.filter_map(|line| line.strip_prefix("Depends: "));
+        let image = names.find(|name| name.starts_with("linux-image-"));
+        let image = image.with_context(|| format!("{package} depends on no kernel image"))?;
+        Ok(image.to_owned())
     })
 }
 
@@ -172,15 +176,6 @@ fn asked<T>(what: &str, ask: impl Fn() -> Result<T>) -> Result<T> {
     tool::ask(Command::new("apt-get").args(["-q", "update"]))
         .with_context(|| format!("apt does not know {what}, and its lists cannot be renewed"))?;
     ask()
-}
-
-/// The first kernel image that the output of `apt-cache depends` names.
-fn image_of(depends: &str) -> Option<String> {
-    depends
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("Depends: "))
-        .find(|name| name.starts_with("linux-image-"))
-        .map(String::from)
 }
 
 /// The kernel that lies unpacked in a folder.

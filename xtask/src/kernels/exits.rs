@@ -153,10 +153,10 @@ mod test {
             reason: Some(u32::try_from(count).unwrap()),
             sub,
             count,
-            untimed: 0,
             time_ns: 9,
             kernel_ns: 5,
             user_ns: 4,
+            ..ExitRow::default()
         }
     }
 
@@ -179,17 +179,18 @@ mod test {
                 untimed: 1,
                 ..ExitsTotal::default()
             },
-            reasons: vec![
-                row("exit", "io", None, 4),
-                row("exit", "msr", None, 13),
-                row("exit", "cpuid", None, 5),
-                row("exit", "hlt", None, 30),
-                row("exit", "npf", None, 7),
-            ],
-            userspace: vec![
-                row("userspace_exit", "KVM_EXIT_IO", None, 4),
-                row("userspace_exit", "KVM_EXIT_MMIO", None, 7),
-            ],
+            reasons: [
+                ("io", 4),
+                ("msr", 13),
+                ("cpuid", 5),
+                ("hlt", 30),
+                ("npf", 7),
+            ]
+            .map(|(name, count)| row("exit", name, None, count))
+            .into(),
+            userspace: [("KVM_EXIT_IO", 4), ("KVM_EXIT_MMIO", 7)]
+                .map(|(name, count)| row("userspace_exit", name, None, count))
+                .into(),
             subs: subs
                 .map(|(n, (_, kind, sub))| row(kind, "", Some(sub), n))
                 .collect(),

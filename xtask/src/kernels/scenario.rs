@@ -7,21 +7,16 @@ use super::check::{Check, Findings};
 use super::witness::{self, Expected};
 use super::{LIMIT, exits, profile};
 
-#[derive(Debug)]
-struct Experiment {
-    name: &'static str,
-    /// Arguments of `haltwise-lab run`.
-    lab: &'static str,
-    expected: Expected,
-}
+/// A name, arguments of `haltwise-lab run`, and what is expected.
+type Experiment = (&'static str, &'static str, Expected);
 
 /// One recording, while several experiments come and go. Loading BPF programs takes seconds under
 /// emulation, so that there are few recordings.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Recording {
     name: &'static str,
     record: &'static str,
-    checks: Vec<Experiment>,
+    checks: &'static [Experiment],
 }
 
 impl Recording {
@@ -35,96 +30,89 @@ impl Recording {
     }
 }
 
-const fn check(name: &'static str, lab: &'static str, wake: Option<&'static str>) -> Experiment {
-    Experiment {
-        name,
-        lab,
-        expected: Expected {
-            wake,
-            polls: true,
-            ceiling_ns: None,
-        },
+const ANY: Expected = Expected {
+    wake: None,
+    polls: true,
+    ceiling_ns: None,
+};
+
+const fn woken(by: &'static str) -> Expected {
+    Expected {
+        wake: Some(by),
+        ..ANY
     }
 }
 
+const CAPPED: Expected = Expected {
+    ceiling_ns: Some(70_000),
+    ..ANY
+};
+
+/// The tracepoints do not say whether KVM polled.
+const TRACED: Expected = Expected {
+    polls: false,
+    ..woken("device")
+};
+
+const SEVERAL: &str = "pingpong --vms 2 --vcpus 2 --rounds 100 --gap exp:1ms --host-wait block";
 /// Two VMs that stay for a while.
 const LINGERING: &str =
     "pingpong --vms 2 --vcpus 2 --rounds 100 --gap exp:1ms --host-wait block --linger 2s";
+/// One VM: tracepoints name threads and processes, and cannot tell two VMs of one process apart.
+/// Long enough: until a thread is found, here some 160 ms, that source does not see who wakes it.
+const ONE: &str = "pingpong --vcpus 2 --rounds 400 --gap exp:1ms --host-wait block";
+const SAMPLED: &str = "pingpong --vcpus 2 --rounds 600 --gap exp:1ms --host-wait block";
+const CAP: &str = "pingpong --rounds 200 --gap bimodal:0.5:50us:3ms --cap 70us";
+const PINGPONG: &str = "pingpong --rounds 300 --gap fixed:2ms";
+const TICK: &str = "tick --rounds 200 --gap uniform:500us:3ms";
 
 /// All recordings. Gaps are long, because everything takes ten times as long under emulation.
-fn recordings() -> Vec<Recording> {
-    let mut capped = check(
-        "cap",
-        "pingpong --rounds 200 --gap bimodal:0.5:50us:3ms --cap 70us",
-        None,
-    );
-    capped.expected.ceiling_ns = Some(70_000);
-    let several = "pingpong --vms 2 --vcpus 2 --rounds 100 --gap exp:1ms --host-wait block";
-    // One VM: tracepoints name threads and processes, and cannot tell two VMs of one process apart.
-    // Long enough: until a thread is found, here some 160 ms, that source does not see who wakes it.
-    let one = "pingpong --vcpus 2 --rounds 400 --gap exp:1ms --host-wait block";
-    let mut plain = check("tracepoints", one, Some("device"));
-    // The tracepoints do not say whether KVM polled.
-    plain.expected.polls = false;
-    vec![
-        Recording {
-            name: "full",
-            record: "--source bpf",
-            checks: vec![
-                check(
-                    "pingpong",
-                    "pingpong --rounds 300 --gap fixed:2ms",
-                    Some("device"),
-                ),
-                check("pingpong-vms", several, Some("device")),
-                check(
-                    "tick",
-                    "tick --rounds 200 --gap uniform:500us:3ms",
-                    Some("timer"),
-                ),
-                check("tick-pit", "tick-pit --rounds 100", Some("timer")),
-                check("ipi", "ipi --rounds 200", Some("ipi")),
-                check("idle", "idle --rounds 20", Some("timer")),
-                check("exits", "exits --rounds 20", None),
-                capped,
-            ],
-        },
-        Recording {
-            name: "exits-counted",
-            record: "--source bpf --exits=msr,pio,mmio,gpa,hypercall,vector,cpuid",
-            checks: vec![check("primes", "exits --rounds 11", None)],
-        },
-        Recording {
-            name: "profile",
-            record: "--source bpf --exits --profile 199hz",
-            checks: vec![check(
-                "sampled",
-                "pingpong --vcpus 2 --rounds 600 --gap exp:1ms --host-wait block",
-                None,
-            )],
-        },
-        Recording {
-            name: "counts",
-            record: "--source bpf --mode counts",
-            checks: vec![check("counts", several, None)],
-        },
-        Recording {
-            name: "stats",
-            record: "--source bpf --mode stats --interval 200ms",
-            // Until the counters have been read after the last halt.
-            checks: vec![check("stats", LINGERING, None)],
-        },
-        Recording {
-            name: "tracepoints",
-            record: "--source tracepoints",
-            checks: vec![plain],
-        },
-    ]
-}
+const RECORDINGS: [Recording; 6] = [
+    Recording {
+        name: "full",
+        record: "--source bpf",
+        checks: &[
+            ("pingpong", PINGPONG, woken("device")),
+            ("pingpong-vms", SEVERAL, woken("device")),
+            ("tick", TICK, woken("timer")),
+            ("tick-pit", "tick-pit --rounds 100", woken("timer")),
+            ("ipi", "ipi --rounds 200", woken("ipi")),
+            ("idle", "idle --rounds 20", woken("timer")),
+            ("exits", "exits --rounds 20", ANY),
+            ("cap", CAP, CAPPED),
+        ],
+    },
+    Recording {
+        name: "exits-counted",
+        record: "--source bpf --exits=msr,pio,mmio,gpa,hypercall,vector,cpuid",
+        checks: &[("primes", "exits --rounds 11", ANY)],
+    },
+    Recording {
+        name: "profile",
+        record: "--source bpf --exits --profile 199hz",
+        checks: &[("sampled", SAMPLED, ANY)],
+    },
+    Recording {
+        name: "counts",
+        record: "--source bpf --mode counts",
+        checks: &[("counts", SEVERAL, ANY)],
+    },
+    Recording {
+        name: "stats",
+        record: "--source bpf --mode stats --interval 200ms",
+        // Until the counters have been read after the last halt.
+        checks: &[("stats", LINGERING, ANY)],
+    },
+    Recording {
+        name: "tracepoints",
+        record: "--source tracepoints",
+        checks: &[("tracepoints", ONE, TRACED)],
+    },
+];
 
 /// A check for each recording, and one of what is said where there is no KVM, which comes last.
 pub(crate) fn checks() -> Vec<Check> {
-    let mut checks: Vec<Check> = recordings().into_iter().map(check_of).collect();
+    let mut checks: Vec<Check> = RECORDINGS.into_iter().map(check_of).collect();
     let script = include_str!("without_kvm.sh").to_owned();
     checks.push(Check::new("without-kvm", script, LIMIT, |_| {
         Findings::new()
@@ -142,11 +130,10 @@ fn check_of(recording: Recording) -> Check {
 /// Findings about each guest of a recording.
 fn compare(recording: &Recording, dir: &Path) -> Findings {
     let mut findings = Findings::new();
-    for check in &recording.checks {
-        let halts = witness::compare(dir, check.name, &check.expected);
-        findings.push((check.name, halts));
+    for (name, _, expected) in recording.checks {
+        findings.push((name, witness::compare(dir, name, expected)));
         if recording.counts_exits() {
-            findings.push((check.name, exits::compare(dir, check.name)));
+            findings.push((name, exits::compare(dir, name)));
         }
     }
     if recording.takes_samples() {
@@ -171,9 +158,9 @@ fn script(recording: &Recording) -> String {
         // A VM whose interrupt was lost has made exits, too: it is not tried again in the same recording.
         inside.push_str("tries=1\n");
     }
-    for check in &recording.checks {
+    for (check, lab, _) in recording.checks {
         // Formatting into a String cannot fail.
-        let _ = writeln!(inside, "lab {name}/{} '{}'", check.name, check.lab);
+        let _ = writeln!(inside, "lab {name}/{check} '{lab}'");
     }
     let mut text = String::from(". /lab.sh\n");
     if exits {

@@ -42,13 +42,6 @@ const ORDINARY: Tests = &["--skip", AT_REST];
 const IGNORED: Tests = &["--ignored", "--test-threads", "1", "--skip", OF_A_BENCHMARK];
 const ALONE: Tests = &["--test-threads", "1", AT_REST];
 
-#[derive(Debug, Clone, Copy)]
-struct Run<'a> {
-    program: &'a Program,
-    tests: Tests,
-    long: bool,
-}
-
 /// Builds them, those that take longest first.
 pub(crate) fn build() -> Result<Vec<Program>> {
     let test =
@@ -80,14 +73,8 @@ fn program(line: &str) -> Option<Program> {
 
 /// Runs all; with `long`, simulations at full length and what is ignored since it takes long.
 pub(crate) fn run(programs: &[Program], long: bool) -> Result<()> {
-    let of = |tests| {
-        move |program| Run {
-            program,
-            tests,
-            long,
-        }
-    };
-    let mut runs: VecDeque<Run<'_>> = programs.iter().map(of(ORDINARY)).collect();
+    let of = |tests: Tests| move |program| (program, tests);
+    let mut runs: VecDeque<(&Program, Tests)> = programs.iter().map(of(ORDINARY)).collect();
     if long {
         let with = |it: &&Program| WITH_LONG_TESTS.contains(&&*it.name);
         runs.extend(programs.iter().filter(with).map(of(IGNORED)));
@@ -104,14 +91,14 @@ pub(crate) fn run(programs: &[Program], long: bool) -> Result<()> {
     std::thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
             scope.spawn(|| {
-                while let Some(run) = next() {
-                    note(run.run());
+                while let Some((program, tests)) = next() {
+                    note(program.run(tests, long));
                 }
             });
         }
     });
     for live in programs.iter().filter(|it| it.name == LIVE) {
-        note(of(ALONE)(live).run());
+        note(live.run(ALONE, long));
     }
     let failed = failed.into_inner().unwrap_or_default();
     if !failed.is_empty() {
@@ -120,15 +107,15 @@ pub(crate) fn run(programs: &[Program], long: bool) -> Result<()> {
     Ok(())
 }
 
-impl Run<'_> {
+impl Program {
     /// Runs it, and says then what it said. Tests that cannot run here print `skipped: reason`; that must be seen, and no
     /// more of what tests say that succeed.
-    fn run(self) -> Result<()> {
-        let Program { name, path, home } = self.program;
+    fn run(&self, tests: Tests, long: bool) -> Result<()> {
+        let Self { name, path, home } = self;
         let mut command = Command::new(path);
         command.current_dir(home).arg("--show-output");
-        command.args(self.tests);
-        command.envs(LONG.into_iter().filter(|_| self.long));
+        command.args(tests);
+        command.envs(LONG.into_iter().filter(|_| long));
         // Some tests make decoders panic, a thousand times over; a line for each is enough.
         command.env("RUST_BACKTRACE", "0");
         let mut quiet = Quiet::default();

@@ -2,20 +2,15 @@
 
 use super::*;
 
-fn no_sign(_: &str) -> Option<&'static str> {
-    None
+/// Whether the fault of a boot is ours; `None` if there is none.
+fn is_ours(console: &str, ended: &Ended) -> Option<bool> {
+    is_ours_after(None, console, ended)
 }
 
-fn of(console: &str, ended: &Ended) -> Option<Fault> {
-    fault_of(console, ended, &no_sign)
-}
-
-fn is_emulators(fault: Option<&Fault>) -> bool {
-    matches!(fault, Some(Fault::Emulator(_)))
-}
-
-fn is_ours(fault: Option<&Fault>) -> bool {
-    matches!(fault, Some(Fault::Ours(_)))
+/// The same where programs of ours begin after a sign.
+fn is_ours_after(sign: Option<&'static str>, console: &str, ended: &Ended) -> Option<bool> {
+    let fault = fault_of(console, ended, &|_| sign);
+    fault.map(|fault| matches!(fault, Fault::Ours(_)))
 }
 
 const PANIC_BEFORE: &str = include_str!("consoles/panic-before-init");
@@ -36,53 +31,48 @@ fn a_reset_a_cpu_that_stands_still_a_panic_before_our_programs_and_stale_code_ar
         (NO_INT3, &Ended::ByItself),
         ("", &Ended::ByItself),
     ] {
-        let fault = of(console, ended);
-        assert!(is_emulators(fault.as_ref()), "{fault:?}: {console}");
+        assert_eq!(is_ours(console, ended), Some(false), "{console}");
     }
 }
 
 #[test]
 fn a_panic_after_a_program_of_ours_and_a_program_that_hangs_are_ours() {
-    let fault = of(PANIC_AFTER, &Ended::ByItself);
-    assert!(is_ours(fault.as_ref()), "{fault:?}");
-    let fault = of(STANDS_STILL, &Ended::Late);
-    assert!(is_ours(fault.as_ref()), "{fault:?}");
+    assert_eq!(is_ours(PANIC_AFTER, &Ended::ByItself), Some(true));
+    assert_eq!(is_ours(STANDS_STILL, &Ended::Late), Some(true));
     let oops = RESET.replace("sysrq: Resetting", "BUG: kernel NULL pointer dereference");
     for oops in [
         oops,
         NO_INT3.replace("e9 <25>", "cc <25>"),
         NO_INT3.replace(" int3", ""),
     ] {
-        let fault = of(&oops, &Ended::ByItself);
-        assert!(is_ours(fault.as_ref()), "{fault:?}");
+        assert_eq!(is_ours(&oops, &Ended::ByItself), Some(true), "{oops}");
     }
 }
 
 /// Recorded while two Linux guests booted under nested SVM, after other checks.
 #[test]
 fn a_vcpu_that_lost_its_stack_is_the_emulators_unless_a_program_of_ours_stands_on_it() {
-    let fault = |console: &str| of(console, &Ended::ByItself);
-    assert!(is_emulators(fault(CORRUPTED_STACK).as_ref()));
+    assert_eq!(is_ours(CORRUPTED_STACK, &Ended::ByItself), Some(false));
     for ours in [
         CORRUPTED_STACK.replace("  schedule+", "  bpf_prog_5f8e+0x1/0x2\n  schedule+"),
         CORRUPTED_STACK.replace("Comm: CPU 1/KVM", "Comm: haltwise"),
         CORRUPTED_STACK.replace("corrupted stack", "Fatal exception"),
     ] {
         assert_ne!(ours, CORRUPTED_STACK);
-        assert!(is_ours(fault(&ours).as_ref()), "{ours}");
+        assert_eq!(is_ours(&ours, &Ended::ByItself), Some(true), "{ours}");
     }
 }
 
 /// With a Linux guest, nothing of ours runs before both VMs are there; after another check, something of ours has run.
 #[test]
 fn a_check_says_when_its_own_programs_begin() {
-    let sign = |_: &str| Some("web2: up with ");
-    let fault = |console: &str| fault_of(console, &Ended::ByItself, &sign);
-    assert!(is_emulators(fault(PANIC_AFTER).as_ref()));
+    let sign = Some("web2: up with ");
+    let is_ours = |console: &str| is_ours_after(sign, console, &Ended::ByItself);
+    assert_eq!(is_ours(PANIC_AFTER), Some(false));
     let up = PANIC_AFTER.replace("about to panic", "web2: up with haltpoll");
-    assert!(is_ours(fault(&up).as_ref()));
+    assert_eq!(is_ours(&up), Some(true));
     let second = format!("init: knob begins\ninit: knob is on the disk\n{PANIC_AFTER}");
-    assert!(is_ours(fault(&second).as_ref()));
+    assert_eq!(is_ours(&second), Some(true));
 }
 
 fn booted(console: &str) -> Booted {
@@ -99,7 +89,8 @@ fn what_is_left_undone_in_a_boot_that_came_to_its_end_lost_an_interrupt() {
     let check = Check::new("script", String::new(), Duration::ZERO, |_| Vec::new());
     let booted = booted(LOST_INTERRUPT);
     assert_eq!(fault(&booted, &[]), None, "all were judged");
-    assert!(is_emulators(fault(&booted, &[check]).as_ref()));
+    let fault = fault(&booted, &[check]);
+    assert!(matches!(fault, Some(Fault::Emulator(_))), "{fault:?}");
 }
 
 #[test]
