@@ -72,18 +72,3 @@ impl AsFd for Flag {
         self.event.as_fd()
     }
 }
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn what_is_added_is_taken_once() {
-        let event = Event::new().unwrap();
-        assert_eq!(event.take().unwrap(), 0);
-        event.signal().unwrap();
-        event.signal().unwrap();
-        assert_eq!(event.take().unwrap(), 2);
-        assert_eq!(event.take().unwrap(), 0);
-    }
-}

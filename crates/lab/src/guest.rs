@@ -363,10 +363,16 @@ mod test {
 
     #[test]
     fn the_golden_disassembly_is_what_runs() {
+        let short = crate::render::guests(false).unwrap();
+        assert_eq!(short.lines().count(), Guest::all().count());
         let bare = listing(&pingpong::bare_program().unwrap());
         let listed = crate::render::guests(true).unwrap();
         let real = format!("{listed}pingpong without a local APIC\n{bare}");
         assert_eq!(include_str!("../tests/golden/guests.txt"), real, "{real}");
+        assert!(
+            real.lines().all(|line| line.chars().count() <= 80),
+            "{real}"
+        );
     }
 
     #[test]

@@ -232,12 +232,8 @@ impl Load {
         (!cpus.is_empty()).then(|| cpus[index % cpus.len()])
     }
 
-    /// Timer deltas of a VM in TSC ticks, at least one.
-    pub fn ticks(&self, vm: u32, tsc_khz: u32) -> Result<Vec<u64>, GapSpecError> {
-        self.ticks_of(&self.rhythm.spec, vm, tsc_khz)
-    }
-
-    pub(crate) fn ticks_of(
+    /// Timer deltas of a VM with these gaps in TSC ticks, at least one.
+    pub(crate) fn ticks(
         &self,
         spec: &GapSpec,
         vm: u32,
@@ -300,13 +296,12 @@ mod test {
 
     #[test]
     fn deltas_are_ticks_of_the_tsc_and_every_vm_draws_its_own() {
-        let mut tick = Load::new(Guest::Tick(Timer::TscDeadline));
-        assert_eq!(
-            tick.ticks(0, 2_600_000).unwrap()[..2],
-            [2_600_000, 2_600_000]
-        );
-        tick.rhythm.spec = "exp:60us".parse().unwrap();
-        assert_ne!(tick.ticks(0, 1_000_000), tick.ticks(1, 1_000_000));
+        let tick = Load::new(Guest::Tick(Timer::TscDeadline));
+        let fixed = tick.ticks(&tick.rhythm.spec, 0, 2_600_000).unwrap();
+        assert_eq!(fixed[..2], [2_600_000, 2_600_000]);
+        let drawn = GapSpec::Exp(Nanos(60_000));
+        let [first, second] = [0, 1].map(|vm| tick.ticks(&drawn, vm, 1_000_000));
+        assert_ne!(first, second);
     }
 
     #[test]

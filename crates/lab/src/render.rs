@@ -77,14 +77,12 @@ fn vm_text(outcome: &Outcome, vm: &VmOutcome) -> String {
         ],
         vm.vcpus.iter().map(counts).collect(),
     ));
-    if let Some(round_trip) = vm.round_trip_ns {
-        text.push_str(&quantiles("round trip", round_trip));
-    }
-    if let Some(gap) = vm.gap_ns {
-        text.push_str(&quantiles("gap", gap));
-    }
-    if let Some(latency) = vm.wake_latency_ns {
-        text.push_str(&quantiles("wake-up", latency));
+    for (name, times) in [
+        ("round trip", vm.round_trip_ns),
+        ("gap", vm.gap_ns),
+        ("wake-up", vm.wake_latency_ns),
+    ] {
+        text.extend(times.map(|times| quantiles(name, times)));
     }
     text.push_str(&poll_table(vm));
     if outcome.guest == Guest::Exits.name() {

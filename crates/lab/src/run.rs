@@ -125,6 +125,7 @@ fn set_params(load: &Load, index: u32, vm: &Vm) -> anyhow::Result<()> {
     if let Guest::Timed(_) = load.guest {
         (0..load.vcpus).try_for_each(|vcpu| timed::tell(&vm.memory, vcpu))?;
     }
-    let ticks = load.ticks(index, tsc_khz).context("draw gaps")?;
+    let ticks = load.ticks(&load.rhythm.spec, index, tsc_khz);
+    let ticks = ticks.context("draw gaps")?;
     Ok(vm.memory.set_table(&ticks)?)
 }

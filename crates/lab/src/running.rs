@@ -319,7 +319,7 @@ fn tables(load: &Load, index: u32, vm: &Vm) -> anyhow::Result<Vec<Vec<u64>>> {
         return Ok(Vec::new());
     };
     let tsc_khz = vcpu.tsc_khz().with_context(|| vm.title())?;
-    let table = |spec| load.ticks_of(spec, index, tsc_khz).context("draw gaps");
+    let table = |spec| load.ticks(spec, index, tsc_khz).context("draw gaps");
     load.gaps.iter().map(table).collect()
 }
 

@@ -145,14 +145,9 @@ impl Vm {
         format!("VM `{}`", self.config.name)
     }
 
-    /// The VM's own descriptor, for what this type does not cover.
-    pub fn fd(&self) -> &VmFd {
+    /// The VM's own descriptor, for what this type does not cover; a device that has it may outlive this.
+    pub fn fd(&self) -> &Arc<VmFd> {
         &self.fd
-    }
-
-    /// The same for a device, which may outlive this.
-    pub fn shared_fd(&self) -> Arc<VmFd> {
-        Arc::clone(&self.fd)
     }
 }
 

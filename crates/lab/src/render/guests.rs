@@ -25,18 +25,3 @@ pub fn guests(verbose: bool) -> Result<String, IcedError> {
     }
     Ok(text)
 }
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn the_list_fits_in_eighty_columns() {
-        let text = guests(true).unwrap();
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 80),
-            "{text}"
-        );
-        assert_eq!(guests(false).unwrap().lines().count(), Guest::all().count());
-    }
-}
