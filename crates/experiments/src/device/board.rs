@@ -77,7 +77,7 @@ impl KernelBoard {
     pub fn new(vm: &Vm) -> anyhow::Result<Self> {
         let entries: Vec<_> = (0..u32::from(LINES)).map(line).collect();
         let routing = KvmIrqRouting::from_entries(&entries).expect("16 entries, 4096 are allowed");
-        let vm_fd = vm.shared_fd();
+        let vm_fd = Arc::clone(vm.fd());
         let routed = vm_fd.set_gsi_routing(&routing);
         routed.with_context(|| format!("KVM_SET_GSI_ROUTING of VM `{}`", vm.config.name))?;
         Ok(Self { vm: vm_fd })

@@ -266,25 +266,21 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
-    let median = |name: &str, figure: &str| results.median(GROUP, name, figure);
-    let mut notes = Vec::new();
-    for name in [IN_EXIT, BY_WORKER, BY_RING] {
-        if let (Some(time), Some(service), Some(cpu)) = (
-            median(name, "time"),
-            median(name, "service"),
-            median(name, "cpu"),
-        ) {
-            notes.push(format!(
-                "{name}: a request takes {time:.0} us, {service:.0} us of them at the disk; the vCPU thread ran {cpu:.0} us"
-            ));
-        }
-    }
-    notes.push(
-        "with one request under way a worker spares no time at the disk; a vCPU that works instead of waiting \
-         needs its CPU, and where it ran for less than a request took, others had it"
-            .to_owned(),
-    );
-    notes.into()
+    let of_variant = |name: &str| {
+        let median = |figure: &str| results.median(GROUP, name, figure);
+        Some(format!(
+            "{name}: a request takes {:.0} us, {:.0} us of them at the disk; the vCPU thread ran {:.0} us",
+            median("time")?,
+            median("service")?,
+            median("cpu")?
+        ))
+    };
+    let notes = [IN_EXIT, BY_WORKER, BY_RING]
+        .into_iter()
+        .filter_map(of_variant);
+    let why = "with one request under way a worker spares no time at the disk; a vCPU that works instead of waiting \
+         needs its CPU, and where it ran for less than a request took, others had it";
+    notes.chain([why.to_owned()]).collect()
 }
 
 #[cfg(test)]

@@ -122,15 +122,15 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
 
 fn conclude(results: &Results<'_>) -> Conclusion {
     let cpu = |rule: &str| results.median(IDLE, rule, "cpu");
-    let mut notes = Vec::new();
-    if let (Some(off), Some(always), Some(dynamic)) = (cpu("off"), cpu("always"), cpu("dynamic"))
-        && always > off
-    {
-        let gone = 100.0 * (always - dynamic) / (always - off);
-        notes.push(format!(
-            "of what always polling adds on the idle guest, dynamic spares {gone:.0} %; the \
-             list's draft says two thirds"
-        ));
-    }
-    notes.into()
+    let note = || {
+        let (off, always) = (cpu("off")?, cpu("always")?);
+        let gone = 100.0 * (always - cpu("dynamic")?) / (always - off);
+        (always > off).then(|| {
+            format!(
+                "of what always polling adds on the idle guest, dynamic spares {gone:.0} %; the \
+                 list's draft says two thirds"
+            )
+        })
+    };
+    note().into_iter().collect()
 }

@@ -242,13 +242,10 @@ fn conclude(results: &Results<'_>) -> Conclusion {
             median(EVENTS, "worker-waits")?,
         ))
     };
-    let mut notes: Vec<String> = LOADS.iter().filter_map(of_load).collect();
-    notes.push(
-        "a loop gains by being awake already, and loses where guest, peer or others want its CPU: they get it when \
-         the scheduler takes it away, and a frame waits as long"
-            .to_owned(),
-    );
-    notes.into()
+    let why = "a loop gains by being awake already, and loses where guest, peer or others want its CPU: they get it when \
+         the scheduler takes it away, and a frame waits as long";
+    let notes = LOADS.iter().filter_map(of_load);
+    notes.chain([why.to_owned()]).collect()
 }
 
 #[cfg(test)]

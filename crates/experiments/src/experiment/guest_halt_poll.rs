@@ -162,7 +162,7 @@ pub(super) fn work(trial: &Trial<'_>, load: &Load) -> anyhow::Result<Block> {
 
 fn conclude(results: &Results<'_>) -> Conclusion {
     let notes = GROUPS.iter().filter_map(|group| account_of(results, group));
-    notes.collect::<Vec<_>>().into()
+    notes.collect()
 }
 
 fn account_of(results: &Results<'_>, group: &str) -> Option<String> {

@@ -58,5 +58,5 @@ fn conclude(results: &Results<'_>) -> Conclusion {
             of("the host", "latency")? / of("nobody", "latency")?,
         ))
     };
-    Vec::from_iter(times()).into()
+    times().into_iter().collect()
 }

@@ -93,24 +93,18 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
-    let median = |group: &str, name: &str, figure: &str| results.median(group, name, figure);
-    let mut notes = Vec::new();
-    for (group, work) in LOADS {
-        if let (Some(vmm), Some(kernel), Some(vmm_us), Some(kernel_us)) = (
-            median(group, IN_VMM, "exits"),
-            median(group, IN_KERNEL, "exits"),
-            median(group, IN_VMM, "cpu"),
-            median(group, IN_KERNEL, "cpu"),
-        ) && vmm > kernel
-        {
-            let each = (vmm_us - kernel_us) / (vmm - kernel);
-            notes.push(format!(
-                "{work} turns of work: {:.1} exits fewer for each interrupt, {each:.1} us of CPU spared by each",
-                vmm - kernel
-            ));
-        }
-    }
-    notes.into()
+    let of_load = |(group, work): &(&str, u32)| {
+        let fewer = |figure| {
+            let median = |name| results.median(group, name, figure);
+            Some(median(IN_VMM)? - median(IN_KERNEL)?)
+        };
+        let exits = fewer("exits").filter(|exits| *exits > 0.0)?;
+        let each = fewer("cpu")? / exits;
+        Some(format!(
+            "{work} turns of work: {exits:.1} exits fewer for each interrupt, {each:.1} us of CPU spared by each"
+        ))
+    };
+    LOADS.iter().filter_map(of_load).collect()
 }
 
 #[cfg(test)]

@@ -76,10 +76,10 @@ pub struct Conclusion {
     pub notes: Vec<String>,
 }
 
-impl From<Vec<String>> for Conclusion {
-    fn from(notes: Vec<String>) -> Self {
+impl FromIterator<String> for Conclusion {
+    fn from_iter<I: IntoIterator<Item = String>>(notes: I) -> Self {
         Self {
-            notes,
+            notes: notes.into_iter().collect(),
             ..Self::default()
         }
     }

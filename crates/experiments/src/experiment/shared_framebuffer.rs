@@ -162,34 +162,29 @@ fn run_one(trial: &Trial<'_>) -> anyhow::Result<Block> {
 
 fn conclude(results: &Results<'_>) -> Conclusion {
     let median = |name: &str, figure: &str| results.median(GROUP, name, figure);
-    let mut notes = Vec::new();
     let runs: Vec<f64> = [EXITS, SHARED]
         .iter()
         .filter_map(|name| results.index(GROUP, name))
         .flat_map(|variant| results.samples(variant, "identical"))
         .collect();
     let same = runs.iter().filter(|identical| **identical > 0.5).count();
-    notes.push(format!(
+    let drawn = format!(
         "the screen was what the guest drew, byte for byte, in {same} of {} runs",
         runs.len()
-    ));
-    if let (Some(exits), Some(shared)) = (median(EXITS, "writes"), median(SHARED, "writes")) {
-        notes.push(format!(
-            "shared memory takes {:.0} times the writes",
-            shared / exits
-        ));
-    }
-    if let Some(cpu) = median(SHARED, "cpu").filter(|cpu| *cpu > INTERPRETED_NS) {
-        notes.push(format!(
+    );
+    let factor = || Some(median(SHARED, "writes")? / median(EXITS, "writes")?);
+    let factor = factor().map(|times| format!("shared memory takes {times:.0} times the writes"));
+    let cpu = median(SHARED, "cpu").filter(|cpu| *cpu > INTERPRETED_NS);
+    let interpreted = cpu.map(|cpu| {
+        format!(
             "a write to memory takes {cpu:.0} ns of CPU: this host's KVM interprets real-mode code, \
              instruction by instruction, which takes from the factor"
-        ));
-    }
-    if let (Some(cpu), Some(scans)) = (median(SHARED, "scan-cpu"), median(SHARED, "scans")) {
-        let share = cpu * scans / 1e4;
-        notes.push(format!("scanning costs {share:.2} % of a CPU"));
-    }
-    notes.into()
+        )
+    });
+    let share = || Some(median(SHARED, "scan-cpu")? * median(SHARED, "scans")? / 1e4);
+    let scanning = share().map(|share| format!("scanning costs {share:.2} % of a CPU"));
+    let notes = [Some(drawn), factor, interpreted, scanning];
+    notes.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

@@ -15,13 +15,12 @@ use io_uring::{IoUring, opcode, types};
 use super::Transfer;
 
 /// A ring on a file. It owns every transfer that is under way, and outlives it.
-#[derive(Debug)]
 pub struct Ring {
     /// By the number that the kernel gives back.
     under_way: BTreeMap<u64, Transfer>,
     next: u64,
     most: usize,
-    kernel: Uring,
+    kernel: IoUring,
     file: File,
 }
 
@@ -40,7 +39,7 @@ impl Ring {
             under_way: BTreeMap::new(),
             next: 0,
             most: most.into(),
-            kernel: Uring(IoUring::new(most.into())?),
+            kernel: IoUring::new(most.into())?,
             file,
         })
     }
@@ -72,7 +71,7 @@ impl Ring {
         let entry = entry.user_data(number);
         // SAFETY: the bytes are on the heap, in `under_way`, where no code touches them until the kernel has said
         // that it is done, nor drops them, nor the file: see `drop`.
-        let pushed = unsafe { self.kernel.0.submission().push(&entry) };
+        let pushed = unsafe { self.kernel.submission().push(&entry) };
         if pushed.is_err() {
             self.under_way.remove(&number);
             return Err(io::ErrorKind::WouldBlock.into());
@@ -82,7 +81,7 @@ impl Ring {
 
     /// Hands the kernel all that was begun.
     pub fn submit(&mut self) -> io::Result<()> {
-        match self.kernel.0.submit() {
+        match self.kernel.submit() {
             // It takes them with the next ones.
             Err(error) if is_for_now(&error) => Ok(()),
             submitted => submitted.map(|_| ()),
@@ -91,7 +90,7 @@ impl Ring {
 
     /// A transfer that is over, if there is one.
     pub fn completed(&mut self) -> Option<Completed> {
-        let over = self.kernel.0.completion().next()?;
+        let over = self.kernel.completion().next()?;
         let number = over.user_data();
         let mut transfer = self.under_way.remove(&number)?;
         let result = match usize::try_from(over.result()) {
@@ -112,7 +111,7 @@ impl Ring {
 impl AsFd for Ring {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the ring's descriptor is open as long as self, which the result borrows.
-        unsafe { BorrowedFd::borrow_raw(self.kernel.0.as_raw_fd()) }
+        unsafe { BorrowedFd::borrow_raw(self.kernel.as_raw_fd()) }
     }
 }
 
@@ -123,7 +122,7 @@ impl Drop for Ring {
             if self.under_way.is_empty() {
                 break;
             }
-            if let Err(error) = self.kernel.0.submit_and_wait(1)
+            if let Err(error) = self.kernel.submit_and_wait(1)
                 && !is_for_now(&error)
             {
                 // The time at which the kernel is done with them is not known.
@@ -139,11 +138,9 @@ fn is_for_now(error: &io::Error) -> bool {
     matches!(error.kind(), Interrupted | ResourceBusy | WouldBlock)
 }
 
-struct Uring(IoUring);
-
-impl std::fmt::Debug for Uring {
+impl std::fmt::Debug for Ring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("IoUring").finish_non_exhaustive()
+        f.debug_struct("Ring").finish_non_exhaustive()
     }
 }
 
