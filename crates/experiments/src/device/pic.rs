@@ -102,7 +102,9 @@ impl Chip {
         (!busy).then_some(line)
     }
 
-    fn acknowledge(&mut self, line: u8) {
+    /// Puts the line that interrupts into service.
+    fn take(&mut self, cascades: bool) -> Option<u8> {
+        let line = self.interrupting(cascades)?;
         let bit = 1 << line;
         self.in_service |= bit;
         if self.level_triggered & bit == 0 {
@@ -114,6 +116,7 @@ impl Chip {
             }
             self.in_service &= !bit;
         }
+        Some(line)
     }
 
     fn command(&mut self, value: u8) {
@@ -201,18 +204,22 @@ impl Chip {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PicPair {
-    first: Chip,
-    second: Chip,
+    /// The first controller, and the second.
+    chips: [Chip; 2],
     /// Lines that there are not, accesses of other widths and to other ports.
     pub refused: u64,
 }
 
+/// The index of the controller that a port of the pair is of.
+fn chip_of(port: u16) -> usize {
+    usize::from(matches!(port, 0xa0 | 0xa1 | 0x4d1))
+}
+
 impl PicPair {
     pub fn set(&mut self, line: u8, raised: bool) {
-        match line {
-            0..8 => self.first.set(line, raised),
-            8..LINES => self.second.set(line - 8, raised),
-            _ => self.refused += 1,
+        match self.chips.get_mut(usize::from(line / 8)) {
+            Some(chip) => chip.set(line % 8, raised),
+            None => self.refused += 1,
         }
         self.cascade();
     }
@@ -223,13 +230,12 @@ impl PicPair {
             self.refused += 1;
             return;
         };
+        let at = chip_of(port);
+        let chip = &mut self.chips[at];
         match port {
-            0x20 => self.first.command(value),
-            0x21 => self.first.data(value),
-            0xa0 => self.second.command(value),
-            0xa1 => self.second.data(value),
-            0x4d0 => self.first.level_triggered = value & MAY_BE_LEVEL[0],
-            0x4d1 => self.second.level_triggered = value & MAY_BE_LEVEL[1],
+            0x20 | 0xa0 => chip.command(value),
+            0x21 | 0xa1 => chip.data(value),
+            0x4d0 | 0x4d1 => chip.level_triggered = value & MAY_BE_LEVEL[at],
             _ => self.refused += 1,
         }
         self.cascade();
@@ -241,15 +247,16 @@ impl PicPair {
             self.refused += 1;
             return;
         };
+        let at = chip_of(port);
+        let chip = &mut self.chips[at];
         *value = match port {
-            0x20 | 0x21 if self.first.polled => self.poll(false),
-            0xa0 | 0xa1 if self.second.polled => self.poll(true),
-            0x20 => status(&self.first),
-            0x21 => self.first.mask,
-            0xa0 => status(&self.second),
-            0xa1 => self.second.mask,
-            0x4d0 => self.first.level_triggered,
-            0x4d1 => self.second.level_triggered,
+            // A polled read takes the interrupt without the CPU: bit 7 says that there was one.
+            0x20 | 0x21 | 0xa0 | 0xa1 if std::mem::take(&mut chip.polled) => {
+                chip.take(at == 0).map_or(0, |line| 0x80 | line)
+            }
+            0x20 | 0xa0 => status(chip),
+            0x21 | 0xa1 => chip.mask,
+            0x4d0 | 0x4d1 => chip.level_triggered,
             _ => {
                 self.refused += 1;
                 0
@@ -260,47 +267,25 @@ impl PicPair {
 
     /// Whether the CPU is to be interrupted.
     pub fn interrupts(&self) -> bool {
-        self.first.interrupting(true).is_some()
+        self.chips[0].interrupting(true).is_some()
     }
 
     /// The CPU takes the interrupt: its vector. A CPU that asks without an interrupt pending gets a spurious one.
     pub fn acknowledge(&mut self) -> u8 {
-        let line = self.first.interrupting(true);
-        if let Some(line) = line {
-            self.first.acknowledge(line);
-        }
-        let vector = if line == Some(CASCADE) {
-            let line = self.second.interrupting(false);
-            if let Some(line) = line {
-                self.second.acknowledge(line);
-            }
-            self.second.base | line.unwrap_or(SPURIOUS)
-        } else {
-            self.first.base | line.unwrap_or(SPURIOUS)
+        let [first, second] = &mut self.chips;
+        let vector = match first.take(true) {
+            Some(CASCADE) => second.base | second.take(false).unwrap_or(SPURIOUS),
+            line => first.base | line.unwrap_or(SPURIOUS),
         };
         self.cascade();
         vector
     }
 
-    /// A polled read takes the interrupt without the CPU: bit 7 says that there was one.
-    fn poll(&mut self, second: bool) -> u8 {
-        let chip = if second {
-            &mut self.second
-        } else {
-            &mut self.first
-        };
-        chip.polled = false;
-        let Some(line) = chip.interrupting(!second) else {
-            return 0;
-        };
-        chip.acknowledge(line);
-        0x80 | line
-    }
-
     fn cascade(&mut self) {
-        if self.second.interrupting(false).is_some() {
-            self.first.set(CASCADE, true);
-            self.first.set(CASCADE, false);
+        let [first, second] = &mut self.chips;
+        if second.interrupting(false).is_some() {
+            first.set(CASCADE, true);
+            first.set(CASCADE, false);
         }
     }
 }

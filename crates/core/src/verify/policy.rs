@@ -1,0 +1,132 @@
+//! Holds recorded halts against a policy of [`crate::policy`], of a kernel that has it (`contrib/kernel`).
+//!
+//! A policy has a state that no recording shows. A vCPU is therefore checked from its first halt on, which is taken to
+//! be its first of all unless it had a window; after lost events it is not checked any more.
+
+use std::collections::BTreeMap;
+
+use super::loss::Losses;
+use super::tally::{Skip, Tally, Transition};
+use super::{Did, Difference, Sight, Verdict};
+use crate::event::{Halt, WindowChange};
+use crate::ids::Tid;
+use crate::kvm::{Call, Step};
+use crate::policy::{Ask, Policy, Seen, Setting, Spec, SpecError};
+
+/// A policy in the state of one vCPU; `None` where that is not known.
+#[derive(Debug)]
+struct Thread {
+    policy: Result<Box<dyn Policy>, Skip>,
+    end_ns: u64,
+}
+
+/// Holds halts against a policy, one by one.
+#[derive(Debug)]
+pub struct Verifier {
+    spec: Spec,
+    setting: Setting,
+    sight: Sight,
+    losses: Losses,
+    threads: BTreeMap<Tid, Thread>,
+    tally: Tally,
+}
+
+impl Verifier {
+    /// Fails where the policy cannot have this setting.
+    pub fn new(
+        spec: Spec,
+        setting: Setting,
+        (sight, losses): (Sight, Losses),
+    ) -> Result<Self, SpecError> {
+        spec.build(&setting)?;
+        Ok(Self {
+            spec,
+            setting,
+            sight,
+            losses,
+            threads: BTreeMap::new(),
+            tally: Tally::default(),
+        })
+    }
+
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// The next halt, in order for each thread, with the call that it made where that was recorded.
+    pub fn halt(&mut self, halt: &Halt, row: Option<&WindowChange>) -> Verdict {
+        let verdict = self.judge(halt, row);
+        self.tally.add(&verdict);
+        verdict
+    }
+
+    fn judge(&mut self, halt: &Halt, row: Option<&WindowChange>) -> Verdict {
+        let found = Did::found(halt, row, self.sight);
+        let first = || Thread {
+            policy: match found.and_then(|did| did.window_ns) {
+                None | Some(0) => self.spec.build(&self.setting).map_err(|_| Skip::First),
+                Some(_) => Err(Skip::First),
+            },
+            end_ns: halt.start_ns,
+        };
+        let thread = self.threads.entry(halt.tid).or_insert_with(first);
+        let end_ns = std::mem::replace(&mut thread.end_ns, halt.end_ns());
+        if self.losses.between(end_ns, halt.end_ns()) {
+            thread.policy = Err(Skip::Loss);
+        } else if halt.end_ns() < end_ns {
+            thread.policy = Err(Skip::OutOfOrder);
+        }
+        let policy = match &mut thread.policy {
+            Ok(policy) => policy,
+            Err(why) => return Verdict::Skipped(*why),
+        };
+        let (window, step) = step(&mut **policy, halt);
+        match found {
+            None => Verdict::Skipped(Skip::Window),
+            Some(found) if found.fits(window, step) => {
+                self.tally.matched(1, false, Transition::of(step.call, window, None));
+                Verdict::Matched(Transition::of(step.call, window, None))
+            }
+            Some(found) => Verdict::Differs(Box::new(Difference {
+                halt: *halt,
+                before_ns: window,
+                expected: Did {
+                    window_ns: Some(window),
+                    call: step.call,
+                    next_ns: Some(step.window),
+                },
+                found,
+                ceiling_ns: self.setting.ceiling_ns,
+                settings: 1,
+                as_if_vetoed: false,
+            })),
+        }
+    }
+}
+
+/// The window of a halt, and what the policy makes of it: a kernel tells each change as a call of grow or shrink.
+fn step(policy: &mut dyn Policy, halt: &Halt) -> (u32, Step) {
+    let window = |policy: &mut dyn Policy, now_ns| {
+        let ask = Ask {
+            now_ns,
+            timer_ns: None,
+            best_window_ns: None,
+        };
+        u32::try_from(policy.window(&ask)).unwrap_or(u32::MAX)
+    };
+    let old = window(policy, halt.start_ns);
+    policy.learn(&Seen {
+        halt_ns: halt.halt_ns,
+        poll_ns: halt.halt_ns.min(old.into()),
+        wake_latency_ns: halt.wake_latency_ns.unwrap_or(0),
+        waited: halt.waited,
+        valid: halt.valid,
+    });
+    let new = window(policy, halt.end_ns());
+    let call = (new != old).then_some(Call {
+        grow: new > old,
+        old,
+        new,
+    });
+    (old, Step { window: new, call })
+}
