@@ -11,6 +11,7 @@ use crate::device::block::{BlockDevice, SECTOR};
 use crate::device::framebuffer::{PAGE_BYTES, Screen, WINDOW, WINDOW_BYTES};
 use crate::device::net::{Frames, LONGEST, Link, NetDevice, SHORTEST};
 use crate::device::pic::PicPair;
+use crate::device::virtio::Transport;
 use crate::exitless_timer::page::{FIRED, GuestPage, Page};
 use crate::exitless_timer::{Agent, Client};
 use haltwise_lab::memory::{GuestMemory, VCPU_PAGES};
@@ -143,8 +144,28 @@ const SECTORS: u64 = 8;
 /// Where stores of [`block`] and [`net`] go.
 const QUEUE_AT: u32 = 0x1_0000;
 
-/// Takes bytes as what a guest does to a block device, eight of them each: kind and width, a place of two
-/// bytes, a value. Stores go to memory around the queue, all else to registers. Gives the requests done.
+/// Does to a device as a guest does by eight bytes: a width, a place of two bytes, a value. A store goes to memory around
+/// the queues, all else to registers. Gives the queue that the device is told of.
+fn act(kind: u8, access: &[u8], transport: &mut Transport, memory: &GuestMemory) -> Option<usize> {
+    let place = u16::from_le_bytes([access[2], access[3]]);
+    let (width, value) = (usize::from(access[1]), &access[4..]);
+    match kind {
+        0 => {
+            let stored = memory.write(QUEUE_AT + u32::from(place % 0x4000), value);
+            stored.expect("the place is in memory");
+            None
+        }
+        1 => {
+            transport.read(place.into(), &mut vec![0; width % 9]);
+            None
+        }
+        2 => transport.write(place.into(), &value[..width % 5]),
+        _ => transport.write(place.into(), value),
+    }
+}
+
+/// Takes bytes as what a guest does to a block device, eight of them each: a kind, and what [`act`] takes. Gives the
+/// requests done.
 ///
 /// # Panics
 /// If the file changes behind the disk's end, or a request is neither done nor refused.
@@ -160,26 +181,8 @@ pub fn block(bytes: &[u8]) -> u64 {
     let mut device = BlockDevice::new(file, SECTORS, mapped).expect("16 entries");
     let mut asked = 0;
     for access in bytes.chunks_exact(8) {
-        let place = u16::from_le_bytes([access[2], access[3]]);
-        let value = &access[4..];
-        match access[0] % 4 {
-            0 => {
-                let stored = memory.write(QUEUE_AT + u32::from(place % 0x4000), value);
-                stored.expect("the place is in memory");
-            }
-            1 => device
-                .transport
-                .read(place.into(), &mut vec![0; usize::from(access[1] % 9)]),
-            2 => {
-                device
-                    .transport
-                    .write(place.into(), &value[..usize::from(access[1] % 5)]);
-            }
-            _ => {
-                if device.transport.write(place.into(), value).is_some() {
-                    asked += device.serve();
-                }
-            }
+        if act(access[0] % 4, access, &mut device.transport, &memory).is_some() {
+            asked += device.serve();
         }
     }
     let mut after = [0; 512];
@@ -190,9 +193,8 @@ pub fn block(bytes: &[u8]) -> u64 {
     served.done
 }
 
-/// Takes bytes as what a guest does to a network device, and what comes from its link, eight of them each: kind and
-/// width, a place of two bytes, a value. Stores go to memory around the queues, frames are of a place's length,
-/// all else goes to registers. Gives the frames that arrived on either side.
+/// Takes bytes as what a guest does to a network device, and what comes from its link, eight of them each: a kind, and
+/// what [`act`] takes; frames are of a place's length. Gives the frames that arrived on either side.
 ///
 /// # Panics
 /// If what arrives on the link is no frame, or a frame is neither done, refused nor lost.
@@ -204,31 +206,21 @@ pub fn net(bytes: &[u8]) -> u64 {
     let mut device = NetDevice::new(Arc::new(link), mapped).expect("256 entries");
     let (mut taken, mut arrived, mut came) = (0, 0, 0);
     for access in bytes.chunks_exact(8) {
-        let place = u16::from_le_bytes([access[2], access[3]]);
-        let value = &access[4..];
-        let mut notified = None;
         match access[0] % 8 {
-            0 | 1 => {
-                let stored = memory.write(QUEUE_AT + u32::from(place % 0x4000), value);
-                stored.expect("the place is in memory");
-            }
-            2 => device
-                .transport
-                .read(place.into(), &mut vec![0; usize::from(access[1] % 9)]),
-            3 => {
-                let width = usize::from(access[1] % 5);
-                notified = device.transport.write(place.into(), &value[..width]);
-            }
-            4 | 5 => notified = device.transport.write(place.into(), value),
             6 => {
-                let frame = vec![value[0]; usize::from(place % 2048)];
+                let length = u16::from_le_bytes([access[2], access[3]]) % 2048;
+                let frame = vec![access[4]; length.into()];
                 came += u64::from(other_end.send(&frame).unwrap_or(false));
             }
-            _ => taken += device.serve().frames,
-        }
-        if let Some(queue) = notified {
-            taken += device.serve().frames;
-            device.arm(queue);
+            7 => taken += device.serve().frames,
+            kind => {
+                let kind = [0, 0, 1, 2, 3, 3][usize::from(kind)];
+                let told = act(kind, access, &mut device.transport, &memory);
+                if let Some(queue) = told {
+                    taken += device.serve().frames;
+                    device.arm(queue);
+                }
+            }
         }
         let mut frame = [0; LONGEST + 1];
         while let Ok(Some(length)) = other_end.receive(&mut frame) {
