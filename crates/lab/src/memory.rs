@@ -134,8 +134,6 @@ pub mod timer {
         pub const NEXT_SYNC: u32 = 64;
         /// Offset of the sequence that was fired last, 32 bits.
         pub const FIRED: u32 = 72;
-        /// Size of what is shared; it begins on a boundary of 64.
-        pub const BYTES: u32 = 128;
 
         /// [`NEXT_SYNC`] of an agent that looks all the time.
         pub const ALWAYS: u64 = 0;

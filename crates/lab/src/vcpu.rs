@@ -19,9 +19,7 @@ use std::thread::JoinHandle;
 use anyhow::{Context as _, anyhow};
 use haltwise_core::ids::{Tid, VcpuId};
 use haltwise_core::units::Nanos;
-use kvm_bindings::{
-    CpuId, KVM_MP_STATE_RUNNABLE, kvm_lapic_state, kvm_mp_state, kvm_regs, kvm_segment,
-};
+use kvm_bindings::{CpuId, KVM_MP_STATE_RUNNABLE, kvm_lapic_state, kvm_mp_state, kvm_regs};
 use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::signal::Killable;
 
@@ -84,7 +82,8 @@ impl Vcpu {
             (&mut sregs.fs, MMIO),
             (&mut sregs.gs, TABLE),
         ] {
-            set_base(segment, base);
+            segment.base = base.into();
+            segment.selector = u16::try_from(base >> 4).unwrap_or(0);
         }
         if irqchip {
             sregs.apic_base |= APIC_ENABLED | X2APIC_MODE;
@@ -406,11 +405,6 @@ fn cpuid_of(supported: &CpuId, apic_id: u32) -> CpuId {
         }
     }
     cpuid
-}
-
-fn set_base(segment: &mut kvm_segment, base: u32) {
-    segment.base = base.into();
-    segment.selector = u16::try_from(base >> 4).unwrap_or(0);
 }
 
 fn set_apic_register(lapic: &mut kvm_lapic_state, offset: usize, value: u32) {
