@@ -70,7 +70,10 @@ pub(crate) fn run_all() -> Result<()> {
         say::skipped("Spark: java is not installed");
     }
     test_run::build()?;
-    let fleet = fleet(&home)?;
+    let fleet = home.join("fleet");
+    drop(std::fs::remove_dir_all(&fleet));
+    let mut example = tool::cargo("run --quiet -p haltwise-capture --example seeded_captures --");
+    tool::run(example.arg(&fleet).args(FLEET))?;
     let mut pytest = pytest(&root, &environment, &home);
     pytest.args(["--durations=5", "."]);
     tool::run(pytest.env("HALTWISE_FLEET", fleet))
@@ -145,12 +148,4 @@ fn wheel(root: &Path, home: &Path, environment: &Environment) -> Result<PathBuf>
     tool::run(&mut maturin)?;
     let built = std::fs::read_dir(&wheels).context("list wheels")?.next();
     Ok(built.context("maturin has built no wheel")??.path())
-}
-
-fn fleet(home: &Path) -> Result<PathBuf> {
-    let fleet = home.join("fleet");
-    drop(std::fs::remove_dir_all(&fleet));
-    let mut example = tool::cargo("run --quiet -p haltwise-capture --example seeded_captures --");
-    tool::run(example.arg(&fleet).args(FLEET))?;
-    Ok(fleet)
 }

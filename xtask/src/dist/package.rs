@@ -33,7 +33,9 @@ impl Package {
             let (bin, doc) = (tree.join("usr/bin"), self.documents(&tree));
             std::fs::create_dir_all(&bin)?;
             std::fs::create_dir_all(&doc)?;
-            strip(&built.join(self.name), &bin.join(self.name))?;
+            let mut strip = Command::new("strip");
+            strip.arg("-o").arg(bin.join(self.name));
+            tool::run(strip.arg(built.join(self.name)))?;
             for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
                 std::fs::copy(repo::root().join(licence), doc.join(licence))?;
             }
@@ -158,10 +160,6 @@ const COPYRIGHT: &str = "haltwise: MIT or Apache-2.0, at your choice; its BPF pr
                          The program contains libelf (LGPL-3.0+ or GPL-2.0+), zlib, libbpf (BSD-2-Clause or \
                          LGPL-2.1), glibc (LGPL-2.1+) and Rust crates with permissive licences: \
                          THIRD-PARTY-LICENSES has their texts. `cargo xtask dist` makes it from source, with other versions of these too.\n";
-
-fn strip(from: &Path, to: &Path) -> Result<()> {
-    tool::run(Command::new("strip").arg("-o").arg(to).arg(from))
-}
 
 /// Packs `what` of a folder, so that the same files give the same bytes.
 fn tar(file: &Path, folder: &Path, what: &str) -> Result<()> {

@@ -99,7 +99,7 @@ fn judge_all(dir: &Path, depth: Depth, found: &mut Found) -> Result<()> {
     let capture = dir.join("capture");
     let governor = text(&dir.join("governor"))?;
     let governor = governor.trim();
-    let kept = [counted(&dir.join("before"))?, counted(&dir.join("after"))?];
+    let kept = reads(dir, "before", "after")?;
     let recorded = Recorded::of(&halts(&capture)?, &kept);
     compare(&recorded, &between(&kept), found);
     let verified = if governor == "haltpoll" {
@@ -107,10 +107,7 @@ fn judge_all(dir: &Path, depth: Depth, found: &mut Found) -> Result<()> {
     } else {
         "nothing to verify".to_owned()
     };
-    let whole = between(&[
-        counted(&dir.join("first"))?,
-        counted(&dir.join("stats").join("last"))?,
-    ]);
+    let whole = between(&reads(dir, "first", "stats/last")?);
     let halted = whole.iter().filter(|((_, polled), _)| !polled);
     let halted: u64 = halted.map(|(_, stay)| stay.entered).sum();
     let kvm = Counters::between(&dir.join("kvm.before"), &dir.join("kvm.after"))?;
@@ -132,7 +129,7 @@ fn judge_all(dir: &Path, depth: Depth, found: &mut Found) -> Result<()> {
 
 fn judge_source(dir: &Path, name: &str, found: &mut Found) -> Result<()> {
     let dir = dir.join(name);
-    let kept = [counted(&dir.join("before"))?, counted(&dir.join("after"))?];
+    let kept = reads(&dir, "before", "after")?;
     let recorded = Recorded::of(&halts(&dir.join("capture"))?, &kept);
     let counted = between(&kept);
     let mut of_source = Found::default();
@@ -157,8 +154,8 @@ fn judge_source(dir: &Path, name: &str, found: &mut Found) -> Result<()> {
 
 /// Checks that the recorded growth of cpuidle's counters lies between their growth within the recording and around it.
 fn judge_stats(dir: &Path, found: &mut Found) -> Result<()> {
-    let inner = between(&[counted(&dir.join("before"))?, counted(&dir.join("after"))?]);
-    let outer = between(&[counted(&dir.join("first"))?, counted(&dir.join("last"))?]);
+    let inner = between(&reads(dir, "before", "after")?);
+    let outer = between(&reads(dir, "first", "last")?);
     let report: Report = ask(&["report", "--json"], &dir.join("capture"))?;
     let mut recorded = Stays::new();
     for (_, vcpu) in report.vcpus() {
@@ -255,8 +252,13 @@ fn between([before, after]: &[Counted; 2]) -> Stays {
         .collect()
 }
 
-fn counted(path: &Path) -> Result<Counted> {
-    parse(&text(path)?).with_context(|| format!("understand {}", path.display()))
+/// Two reads of the counters, from files of a folder.
+fn reads(dir: &Path, before: &str, after: &str) -> Result<[Counted; 2]> {
+    let read = |name: &str| {
+        let path = dir.join(name);
+        parse(&text(&path)?).with_context(|| format!("understand {}", path.display()))
+    };
+    Ok([read(before)?, read(after)?])
 }
 
 fn parse(text: &str) -> Result<Counted> {
