@@ -99,10 +99,6 @@ pub enum Guest {
     Timed(Clock),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a guest (`haltwise-lab list` has all)")]
-pub struct UnknownGuest(String);
-
 /// Facts known of a guest without running it.
 pub(crate) struct Known {
     name: &'static str,
@@ -213,11 +209,11 @@ impl Guest {
 }
 
 impl FromStr for Guest {
-    type Err = UnknownGuest;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::all().find(|guest| guest.name() == text);
-        found.ok_or_else(|| UnknownGuest(text.to_owned()))
+        found.ok_or_else(|| format!("`{text}` is not a guest (`haltwise-lab list` has all)"))
     }
 }
 

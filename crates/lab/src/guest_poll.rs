@@ -9,7 +9,7 @@ use haltwise_core::policy::{Setting, Spec, SpecError};
 use haltwise_core::units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::memory::{GuestMemory, MemoryError, poll, vcpu_page};
+use crate::memory::{GuestMemory, poll, vcpu_page};
 use crate::vcpu::STOP_GRACE;
 
 /// How long a guest that never idles polls before it halts once. It looks for its stop line at that halt alone, so this is
@@ -116,7 +116,7 @@ impl GuestPoll {
         vcpu: u32,
         next: u32,
         tsc_khz: u32,
-    ) -> Result<(), MemoryError> {
+    ) -> anyhow::Result<()> {
         let ticks = |ns| ticks(ns, tsc_khz);
         let mut words = vec![
             (poll::TSC_KHZ, tsc_khz.max(1)),
@@ -189,7 +189,7 @@ pub struct PollNote {
 }
 
 /// The notes of vCPU 0, in order; empty if it took more than its table holds.
-pub(crate) fn notes(memory: &GuestMemory) -> Result<Vec<PollNote>, MemoryError> {
+pub(crate) fn notes(memory: &GuestMemory) -> anyhow::Result<Vec<PollNote>> {
     let taken = memory.word(0, poll::NOTES)? as usize;
     if taken > crate::memory::TABLE_ENTRIES {
         return Ok(Vec::new());

@@ -12,6 +12,7 @@
 
 use std::sync::atomic::Ordering;
 
+use anyhow::Context as _;
 use vm_memory::{AtomicAccess, Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 pub const MEMORY_BYTES: usize = 1 << 20;
@@ -142,36 +143,23 @@ pub mod timer {
     }
 }
 
-/// Access to guest memory failed: always a mistake of the VMM.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MemoryError {
-    #[error("map {MEMORY_BYTES} bytes of guest memory")]
-    Map(#[source] vm_memory::mmap::FromRangesError),
-    #[error("access guest memory at {address:#x}")]
-    Access {
-        address: u32,
-        #[source]
-        source: vm_memory::GuestMemoryError,
-    },
-}
-
 fn place(address: u32) -> GuestAddress {
     GuestAddress(address.into())
 }
 
-fn at(address: u32) -> impl FnOnce(vm_memory::GuestMemoryError) -> MemoryError {
-    move |source| MemoryError::Access { address, source }
+/// Access to guest memory fails by mistakes of the VMM alone.
+fn at(address: u32) -> impl FnOnce() -> String {
+    move || format!("access guest memory at {address:#x}")
 }
 
 #[derive(Debug, Clone)]
 pub struct GuestMemory(GuestMemoryMmap<()>);
 
 impl GuestMemory {
-    pub fn new() -> Result<Self, MemoryError> {
-        GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)])
-            .map(Self)
-            .map_err(MemoryError::Map)
+    pub fn new() -> anyhow::Result<Self> {
+        let mapped = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)]);
+        let mapped = mapped.with_context(|| format!("map {MEMORY_BYTES} bytes of guest memory"))?;
+        Ok(Self(mapped))
     }
 
     pub fn mapped(&self) -> &GuestMemoryMmap<()> {
@@ -179,24 +167,24 @@ impl GuestMemory {
     }
 
     /// Where it is mapped in the VMM.
-    pub fn host_address(&self) -> Result<u64, MemoryError> {
+    pub fn host_address(&self) -> anyhow::Result<u64> {
         let found = self.0.get_host_address(GuestAddress(0));
-        found.map(|p| p.addr() as u64).map_err(at(0))
+        found.map(|p| p.addr() as u64).with_context(at(0))
     }
 
-    pub fn write(&self, address: u32, bytes: &[u8]) -> Result<(), MemoryError> {
+    pub fn write(&self, address: u32, bytes: &[u8]) -> anyhow::Result<()> {
         let written = self.0.write_slice(bytes, place(address));
-        written.map_err(at(address))
+        written.with_context(at(address))
     }
 
-    pub fn read(&self, address: u32, bytes: &mut [u8]) -> Result<(), MemoryError> {
+    pub fn read(&self, address: u32, bytes: &mut [u8]) -> anyhow::Result<()> {
         let read = self.0.read_slice(bytes, place(address));
-        read.map_err(at(address))
+        read.with_context(at(address))
     }
 
     /// Loads an aligned number at once.
-    pub fn load<T: AtomicAccess>(&self, address: u32, order: Ordering) -> Result<T, MemoryError> {
-        self.0.load(place(address), order).map_err(at(address))
+    pub fn load<T: AtomicAccess>(&self, address: u32, order: Ordering) -> anyhow::Result<T> {
+        self.0.load(place(address), order).with_context(at(address))
     }
 
     /// Stores an aligned number at once.
@@ -205,33 +193,33 @@ impl GuestMemory {
         address: u32,
         value: T,
         order: Ordering,
-    ) -> Result<(), MemoryError> {
+    ) -> anyhow::Result<()> {
         let stored = self.0.store(value, place(address), order);
-        stored.map_err(at(address))
+        stored.with_context(at(address))
     }
 
-    pub fn set_vector(&self, vector: u8, ip: u16) -> Result<(), MemoryError> {
+    pub fn set_vector(&self, vector: u8, ip: u16) -> anyhow::Result<()> {
         self.write(u32::from(vector) * 4, &u32::from(ip).to_le_bytes())
     }
 
-    pub fn set_word(&self, vcpu: u32, offset: u16, value: u32) -> Result<(), MemoryError> {
+    pub fn set_word(&self, vcpu: u32, offset: u16, value: u32) -> anyhow::Result<()> {
         let address = vcpu_page(vcpu) + u32::from(offset);
         self.store(address, value, Ordering::Release)
     }
 
     /// Reads a word of a vCPU's page, while the guest may be writing it.
-    pub fn word(&self, vcpu: u32, offset: u16) -> Result<u32, MemoryError> {
+    pub fn word(&self, vcpu: u32, offset: u16) -> anyhow::Result<u32> {
         self.load(vcpu_page(vcpu) + u32::from(offset), Ordering::Acquire)
     }
 
     /// Reads two words of a vCPU's page as one number; the guest must not be writing them.
-    pub fn double_word(&self, vcpu: u32, offset: u16) -> Result<u64, MemoryError> {
+    pub fn double_word(&self, vcpu: u32, offset: u16) -> anyhow::Result<u64> {
         let (low, high) = (self.word(vcpu, offset)?, self.word(vcpu, offset + 4)?);
         Ok(u64::from(low) | u64::from(high) << 32)
     }
 
     /// Fills the table of timer deltas, repeating what is given as often as it fits.
-    pub fn set_table(&self, ticks: &[u64]) -> Result<(), MemoryError> {
+    pub fn set_table(&self, ticks: &[u64]) -> anyhow::Result<()> {
         let words = ticks.iter().cycle().take(TABLE_ENTRIES);
         let bytes: Vec<u8> = words.flat_map(|t| t.to_le_bytes()).collect();
         self.write(TABLE, &bytes)

@@ -16,7 +16,7 @@ use crate::drive::{Ending, Round, drive};
 use crate::event::Event;
 use crate::guest::{Guest, Peer, Stamps};
 use crate::load::{Length, Load};
-use crate::memory::{GuestMemory, MemoryError, counter, mailbox, param};
+use crate::memory::{GuestMemory, counter, mailbox, param};
 use crate::outcome::EndedBy;
 use crate::stats_fd::{Growth, Stats};
 use crate::turns::Turns;
@@ -270,7 +270,7 @@ impl<'a> Running<'a> {
     }
 
     /// Tells guests that let no interrupt in that their rounds are done.
-    fn take_rounds_away(&self) -> Result<(), MemoryError> {
+    fn take_rounds_away(&self) -> anyhow::Result<()> {
         for RunningVm { vm, vcpus, .. } in &self.vms {
             for vcpu in vcpus {
                 vm.memory.set_word(vcpu.thread.id.0, param::ROUNDS, 0)?;

@@ -6,7 +6,7 @@ use crate::guest::Guest;
 use crate::guest_poll::{self, GuestPollCounts};
 use crate::halt_loop::UserHalt;
 use crate::load::Load;
-use crate::memory::{GuestMemory, MemoryError, counter, poll};
+use crate::memory::{GuestMemory, counter, poll};
 use crate::outcome::{EndedBy, Outcome, Quantiles, SCHEMA, UserHaltCounts, VcpuOutcome, VmOutcome};
 use crate::run::Finished;
 use crate::running::{Ended, EndedVm};
@@ -84,14 +84,10 @@ fn tally_vm(load: &Load, ended: EndedVm) -> anyhow::Result<OfVm> {
     Ok((outcome, rounds, halts))
 }
 
-fn tally_vcpu(
-    load: &Load,
-    memory: &GuestMemory,
-    end: &VcpuEnd,
-) -> Result<VcpuOutcome, MemoryError> {
+fn tally_vcpu(load: &Load, memory: &GuestMemory, end: &VcpuEnd) -> anyhow::Result<VcpuOutcome> {
     let mut outcome = vcpu(memory, end)?;
     if load.guest == Guest::Exits {
-        let count = |word| Ok(u64::from(memory.word(end.id.0, word)?));
+        let count = |word| memory.word(end.id.0, word).map(u64::from);
         for (name, word) in [
             ("cpuid", counter::CPUIDS),
             ("rdmsr", counter::RDMSRS),
@@ -109,8 +105,8 @@ fn tally_vcpu(
 }
 
 /// Counts of a vCPU by a guest, KVM's statistics and the run loop.
-pub fn vcpu(memory: &GuestMemory, end: &VcpuEnd) -> Result<VcpuOutcome, MemoryError> {
-    let count = |word| Ok(u64::from(memory.word(end.id.0, word)?));
+pub fn vcpu(memory: &GuestMemory, end: &VcpuEnd) -> anyhow::Result<VcpuOutcome> {
+    let count = |word| memory.word(end.id.0, word).map(u64::from);
     let exits = end.exits.iter().map(|(exit, n)| (exit.to_string(), *n));
     Ok(VcpuOutcome {
         id: end.id.0,
@@ -131,11 +127,11 @@ fn guest_polls(
     load: &Load,
     memory: &GuestMemory,
     end: &VcpuEnd,
-) -> Result<Option<GuestPollCounts>, MemoryError> {
+) -> anyhow::Result<Option<GuestPollCounts>> {
     let Guest::Poller(_) = load.guest else {
         return Ok(None);
     };
-    let count = |word| Ok(u64::from(memory.word(end.id.0, word)?));
+    let count = |word| memory.word(end.id.0, word).map(u64::from);
     let rounds = end.rounds.iter().flatten();
     Ok(Some(GuestPollCounts {
         rounds: count(counter::ROUNDS)?,

@@ -16,7 +16,7 @@ use crate::event::Event;
 use crate::exit::ANSWER_PORT;
 use crate::guest::{self, Program};
 use crate::ioctl;
-use crate::memory::{CODE, GuestMemory, MAX_VCPUS, MemoryError};
+use crate::memory::{CODE, GuestMemory, MAX_VCPUS};
 use crate::routing::{self, Interrupts};
 use crate::stats_fd::StatsFd;
 use crate::vcpu::Vcpu;
@@ -178,7 +178,7 @@ fn set_cap(fd: &VmFd, config: &VmConfig, ceiling: HaltPollNs) -> anyhow::Result<
     set.with_context(of("KVM_ENABLE_CAP(KVM_CAP_HALT_POLL)", config))
 }
 
-fn load(memory: &GuestMemory, program: &Program) -> Result<(), MemoryError> {
+fn load(memory: &GuestMemory, program: &Program) -> anyhow::Result<()> {
     memory.write(CODE.into(), &program.code)?;
     program
         .vectors

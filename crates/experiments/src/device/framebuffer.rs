@@ -108,8 +108,7 @@ pub fn back_window(vm: &Vm, logged: bool) -> anyhow::Result<()> {
 pub fn scan(vm: &Vm, screen: &mut Screen) -> anyhow::Result<u64> {
     let log = vm.fd().get_dirty_log(SLOT, WINDOW_BYTES);
     let log = log.with_context(|| format!("KVM_GET_DIRTY_LOG of VM `{}`", vm.config.name))?;
-    let copied = screen.refresh(&log, |address, page| vm.memory.read(address, page));
-    Ok(copied?)
+    screen.refresh(&log, |address, page| vm.memory.read(address, page))
 }
 
 #[cfg(test)]

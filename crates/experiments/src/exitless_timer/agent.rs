@@ -7,7 +7,6 @@ use anyhow::Context as _;
 
 use super::page::{FIRED, NEXT_SYNC, Page, Snapshot};
 use super::slot::{Look, Slot};
-use haltwise_lab::memory::MemoryError;
 
 #[derive(Debug)]
 pub struct Client<P> {
@@ -19,7 +18,7 @@ pub struct Client<P> {
 
 impl<P: Page> Client<P> {
     /// Goes on where an agent before may have left off: what the page says has fired does not fire again.
-    pub fn new(page: P, tsc_offset: u64) -> Result<Self, MemoryError> {
+    pub fn new(page: P, tsc_offset: u64) -> anyhow::Result<Self> {
         let slot = Slot::new(page.load32(FIRED)?);
         Ok(Self {
             page,

@@ -2,16 +2,16 @@
 
 use std::sync::atomic::Ordering;
 
-use haltwise_lab::memory::{GuestMemory, MemoryError};
+use haltwise_lab::memory::GuestMemory;
 
 pub use haltwise_lab::memory::timer::page::*;
 
 /// A page as the agent sees it. Loads are acquires, stores are releases, each of its word at once.
 pub trait Page {
-    fn load32(&self, offset: u32) -> Result<u32, MemoryError>;
-    fn load64(&self, offset: u32) -> Result<u64, MemoryError>;
-    fn store32(&self, offset: u32, value: u32) -> Result<(), MemoryError>;
-    fn store64(&self, offset: u32, value: u64) -> Result<(), MemoryError>;
+    fn load32(&self, offset: u32) -> anyhow::Result<u32>;
+    fn load64(&self, offset: u32) -> anyhow::Result<u64>;
+    fn store32(&self, offset: u32, value: u32) -> anyhow::Result<()>;
+    fn store64(&self, offset: u32, value: u64) -> anyhow::Result<()>;
 }
 
 #[derive(Debug, Clone)]
@@ -21,20 +21,20 @@ pub struct GuestPage {
 }
 
 impl Page for GuestPage {
-    fn load32(&self, offset: u32) -> Result<u32, MemoryError> {
+    fn load32(&self, offset: u32) -> anyhow::Result<u32> {
         self.memory.load(self.address + offset, Ordering::Acquire)
     }
 
-    fn load64(&self, offset: u32) -> Result<u64, MemoryError> {
+    fn load64(&self, offset: u32) -> anyhow::Result<u64> {
         self.memory.load(self.address + offset, Ordering::Acquire)
     }
 
-    fn store32(&self, offset: u32, value: u32) -> Result<(), MemoryError> {
+    fn store32(&self, offset: u32, value: u32) -> anyhow::Result<()> {
         self.memory
             .store(self.address + offset, value, Ordering::Release)
     }
 
-    fn store64(&self, offset: u32, value: u64) -> Result<(), MemoryError> {
+    fn store64(&self, offset: u32, value: u64) -> anyhow::Result<()> {
         self.memory
             .store(self.address + offset, value, Ordering::Release)
     }
@@ -49,7 +49,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Reads a page; `None` if the guest is writing. Takes three loads, whatever the guest does.
-    pub fn read(page: &impl Page) -> Result<Option<Self>, MemoryError> {
+    pub fn read(page: &impl Page) -> anyhow::Result<Option<Self>> {
         let sequence = page.load32(SEQUENCE)?;
         let deadline = page.load64(DEADLINE)?;
         let after = page.load32(SEQUENCE)?;

@@ -7,7 +7,6 @@ use proptest::prelude::*;
 use super::agent::{Agent, Client};
 use super::page::{DEADLINE, FIRED, NEVER, NEXT_SYNC, Page, SEQUENCE, Snapshot};
 use super::slot::{Look, Slot};
-use haltwise_lab::memory::MemoryError;
 
 /// A page in which something happens before each load of the agent.
 #[derive(Default)]
@@ -49,24 +48,24 @@ impl Made {
 }
 
 impl Page for Made {
-    fn load32(&self, offset: u32) -> Result<u32, MemoryError> {
+    fn load32(&self, offset: u32) -> anyhow::Result<u32> {
         let steps = self.before.borrow_mut().pop().unwrap_or(0);
         self.step(steps);
         Ok(self.words.borrow()[offset as usize / 4])
     }
 
-    fn load64(&self, offset: u32) -> Result<u64, MemoryError> {
+    fn load64(&self, offset: u32) -> anyhow::Result<u64> {
         let low = self.load32(offset)?;
         let high = self.words.borrow()[offset as usize / 4 + 1];
         Ok(u64::from(low) | u64::from(high) << 32)
     }
 
-    fn store32(&self, offset: u32, value: u32) -> Result<(), MemoryError> {
+    fn store32(&self, offset: u32, value: u32) -> anyhow::Result<()> {
         self.store(offset as usize / 4, value);
         Ok(())
     }
 
-    fn store64(&self, offset: u32, value: u64) -> Result<(), MemoryError> {
+    fn store64(&self, offset: u32, value: u64) -> anyhow::Result<()> {
         self.store32(offset, u32::try_from(value & 0xffff_ffff).unwrap())?;
         self.store32(offset + 4, u32::try_from(value >> 32).unwrap())
     }

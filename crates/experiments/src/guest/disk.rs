@@ -7,7 +7,7 @@ use iced_x86::code_asm::{ax, bx, dword_ptr, eax, ecx, word_ptr};
 use crate::device::block::{ENTRIES, READ, SECTOR, WRITE};
 use crate::device::virtio::{register, status};
 use haltwise_lab::guest::{Assembly, Program};
-use haltwise_lab::memory::{GuestMemory, MemoryError, TABLE, counter, param};
+use haltwise_lab::memory::{GuestMemory, TABLE, counter, param};
 
 /// Turns of work done while requests were under way (offset from `ds`).
 pub const WORK: u16 = 0x100;
@@ -93,7 +93,7 @@ fn request(a: &mut Assembly, head: u32) -> Result<(), IcedError> {
 }
 
 /// Writes the two requests' descriptors and headers into a VM that does not run.
-pub fn prepare(memory: &GuestMemory) -> Result<(), MemoryError> {
+pub fn prepare(memory: &GuestMemory) -> anyhow::Result<()> {
     for (index, kind) in [WRITE, READ].into_iter().enumerate() {
         memory.write(TABLE + HEADERS[index], &kind.to_le_bytes())?;
         let data = if kind == READ { DEVICE_WRITES } else { 0 };

@@ -8,7 +8,7 @@ use iced_x86::code_asm::{CodeLabel, ax, bx, cx, dword_ptr, dx, eax, esi, si, wor
 use crate::device::net::{FEATURE_MAC, HEADER, LONGEST, MAC, RECEIVE, TRANSMIT};
 use crate::device::virtio::{feature, register, status};
 use haltwise_lab::guest::{Assembly, Program, WAKE, msr};
-use haltwise_lab::memory::{GuestMemory, MemoryError, TABLE, counter, param};
+use haltwise_lab::memory::{GuestMemory, TABLE, counter, param};
 
 /// Frames whose number was not the next one (offset from `ds`).
 pub const ERRORS: u16 = 0x104;
@@ -148,7 +148,7 @@ fn offer(a: &mut Assembly, window: u32, look: CodeLabel) -> Result<(), IcedError
 }
 
 /// Writes both queues and the first frames into a VM that does not run.
-pub fn prepare(memory: &GuestMemory, window: u32) -> Result<(), MemoryError> {
+pub fn prepare(memory: &GuestMemory, window: u32) -> anyhow::Result<()> {
     for (queue, flags) in [(RECEIVE, DEVICE_WRITES), (TRANSMIT, 0)] {
         for slot in 0..window {
             let length = u32::try_from(BYTES).unwrap_or(0);
@@ -184,7 +184,7 @@ fn frame(number: u32, to: [u8; 6], from: [u8; 6]) -> Vec<u8> {
 }
 
 /// Whether every buffer that was used holds, byte for byte, the echo of a frame that was sent from its place.
-pub fn echoes_are_whole(memory: &GuestMemory, window: u32) -> Result<bool, MemoryError> {
+pub fn echoes_are_whole(memory: &GuestMemory, window: u32) -> anyhow::Result<bool> {
     let mut whole = true;
     for slot in 0..window {
         let mut bytes = vec![0; BYTES];

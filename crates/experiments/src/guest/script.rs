@@ -9,7 +9,7 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::{ah, al, bx, byte_ptr, cx, dx, si, word_ptr};
 
 use haltwise_lab::guest::{Assembly, Program};
-use haltwise_lab::memory::{GuestMemory, MemoryError, STACK_TOP, TABLE, vcpu_page};
+use haltwise_lab::memory::{GuestMemory, STACK_TOP, TABLE, vcpu_page};
 
 /// Where it writes what it sees.
 pub(crate) const LOG: u16 = 0x200;
@@ -85,14 +85,14 @@ pub(crate) fn program() -> Result<Program, IcedError> {
 }
 
 /// Writes a script into the table of a VM that does not run.
-pub(crate) fn load(memory: &GuestMemory, steps: &[Step]) -> Result<(), MemoryError> {
+pub(crate) fn load(memory: &GuestMemory, steps: &[Step]) -> anyhow::Result<()> {
     let steps = steps.iter().flat_map(|step| step.bytes());
     let bytes: Vec<u8> = steps.chain([3, 0, 0, 0]).collect();
     memory.write(TABLE, &bytes)
 }
 
 /// Log of vCPU 0: the whole log area, zeroes after the end.
-pub(crate) fn log(memory: &GuestMemory) -> Result<Vec<u8>, MemoryError> {
+pub(crate) fn log(memory: &GuestMemory) -> anyhow::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::from(STACK_TOP - LOG)];
     memory.read(vcpu_page(0) + u32::from(LOG), &mut bytes)?;
     Ok(bytes)

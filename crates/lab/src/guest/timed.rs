@@ -19,7 +19,7 @@ use iced_x86::code_asm::{CodeAssembler, CodeLabel, di, dword_ptr, eax, ebx, ecx,
 
 use super::{Assembly, Program, TICK, WAKE, msr, tick};
 use crate::memory::timer::page::{self, NEVER};
-use crate::memory::{GuestMemory, MemoryError, timer, vcpu_page};
+use crate::memory::{GuestMemory, timer, vcpu_page};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
@@ -38,7 +38,7 @@ const FIRED: u16 = timer::PAGE + 72;
 const RING: u32 = timer::SAMPLE_COUNT as u32 * 4 - 1;
 
 /// Says that there is no agent, until there is one.
-pub(crate) fn tell(memory: &GuestMemory, vcpu: u32) -> Result<(), MemoryError> {
+pub(crate) fn tell(memory: &GuestMemory, vcpu: u32) -> anyhow::Result<()> {
     let address = vcpu_page(vcpu) + u32::from(timer::PAGE) + page::NEXT_SYNC;
     memory.store(address, NEVER, Ordering::Release)
 }

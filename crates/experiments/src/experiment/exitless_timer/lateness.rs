@@ -1,7 +1,7 @@
 //! How late timers were, as their guests noted it.
 
 use haltwise_lab::guest::Clock;
-use haltwise_lab::memory::{GuestMemory, MemoryError, timer, vcpu_page};
+use haltwise_lab::memory::{GuestMemory, timer, vcpu_page};
 use haltwise_lab::run::Finished;
 use haltwise_lab::tsc::TscClock;
 
@@ -48,7 +48,7 @@ pub(super) fn read(
 }
 
 /// The last samples of a vCPU, the oldest first.
-fn ring(memory: &GuestMemory, vcpu: u32, count: usize) -> Result<Vec<u32>, MemoryError> {
+fn ring(memory: &GuestMemory, vcpu: u32, count: usize) -> anyhow::Result<Vec<u32>> {
     let room = usize::from(timer::SAMPLE_COUNT);
     let mut bytes = vec![0; room * 4];
     memory.read(vcpu_page(vcpu) + u32::from(timer::SAMPLES), &mut bytes)?;
