@@ -192,28 +192,27 @@ impl Row {
 /// 648 settings of KVM's parameters, and no polling.
 fn choices() -> Vec<Choice> {
     let mut choices = vec![choice(0, 2, 10, 2)];
-    for ceiling_us in CEILINGS_US {
+    for ceiling in CEILINGS_US {
         for grow in [1, 2, 4] {
-            for grow_start_us in [2, 5, 10, 20, 50, 100] {
-                choices.extend(
-                    [0, 2, 4].map(|shrink| choice(ceiling_us, grow, grow_start_us, shrink)),
-                );
+            for first in [2, 5, 10, 20, 50, 100] {
+                choices.extend([0, 2, 4].map(|shrink| choice(ceiling, grow, first, shrink)));
             }
         }
     }
     choices
 }
 
-fn choice(ceiling_us: u32, grow: u32, grow_start_us: u32, shrink: u32) -> Choice {
-    let ceiling_ns = ceiling_us * 1_000;
+/// A setting, its times in microseconds.
+fn choice(ceiling: u32, grow: u32, first: u32, shrink: u32) -> Choice {
+    let knobs = Knobs {
+        halt_poll_ns: ceiling * 1_000,
+        grow,
+        grow_start: first * 1_000,
+        shrink,
+    };
     Choice {
-        knobs: Knobs {
-            halt_poll_ns: ceiling_ns,
-            grow,
-            grow_start: grow_start_us * 1_000,
-            shrink,
-        },
-        ceiling_ns,
+        knobs,
+        ceiling_ns: knobs.halt_poll_ns,
         start: Start::Zero,
     }
 }
