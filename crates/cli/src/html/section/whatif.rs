@@ -3,6 +3,7 @@
 
 use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::tune::candidates::Reach;
+use haltwise_core::tune::figures::LEADER;
 use haltwise_document::Unit;
 
 use super::table::{Table, cell, number};
@@ -14,7 +15,7 @@ use crate::number::{count, nanos, nanos_f64, share, three_digits};
 use crate::prices::words;
 use crate::recommend::candidates::SettingRow;
 use crate::recommend::say;
-use crate::recommend::view::{HaltFigures, PlayedSettings, TuneResult, settings};
+use crate::recommend::view::{BestPolicy, HaltFigures, PlayedSettings, TuneResult, settings};
 use crate::recommend::whatif::WhatIf;
 
 pub(super) fn whatif(content: &Content) -> Option<Markup> {
@@ -93,7 +94,7 @@ struct Shown {
     figures: HaltFigures,
 }
 
-/// In force, the default, the choice, no polling, the bound.
+/// In force, the default, the choice, no polling, the bound, the rule that learns.
 fn rows(
     content: &Content,
     advice: &TuneResult,
@@ -141,7 +142,22 @@ fn rows(
             figures: row.figures.clone(),
         });
     }
+    rows.extend(played.best_policy.as_ref().map(leader));
     rows
+}
+
+fn leader(best: &BestPolicy) -> Shown {
+    Shown {
+        place: Place {
+            class: "p-policy",
+            name: LEADER,
+            poll_cpu_percent: best.figures.poll_cpu_percent,
+            latency_ns: best.figures.latency_mean_ns,
+        },
+        title: "leader: a rule that learns, which no kernel has; not a setting",
+        parameters: "-".to_owned(),
+        figures: best.figures.clone(),
+    }
 }
 
 fn table(rows: &[Shown]) -> Element {
