@@ -12,6 +12,7 @@
 //! | [`loss`] | when events were lost |
 //! | [`calls`] | which call belongs to which halt |
 //! | [`guest`] | the same for the governor of a guest |
+//! | [`policy`] | the same for a policy that a kernel has in place of KVM's rule |
 //! | [`carried`] | which changes of later kernels a kernel carries |
 //! | [`tally`] | what was checked, what matched, what was not checked |
 //!
@@ -34,6 +35,7 @@ pub mod carried;
 pub mod guest;
 mod judge;
 pub mod loss;
+pub mod policy;
 pub mod settings;
 pub mod tally;
 

@@ -15,6 +15,7 @@ use haltwise_capture::table::Table;
 use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::kvm::{Arch, Backport, Knobs, Rule, Version};
 use haltwise_core::parameter::Parameter;
+use haltwise_core::policy::Spec;
 use haltwise_core::recording::Rung;
 use haltwise_core::verify::carried::{Carried, Trial};
 use haltwise_core::verify::settings::{Settings, Track};
@@ -56,6 +57,8 @@ pub(crate) struct Setup {
     /// Backports found in the kernel; `None` where they were given, or nothing could be found.
     pub(crate) carried: Option<Carried>,
     pub(crate) core: verify::Setup,
+    /// Policy that the kernel has in place of its rule.
+    pub(crate) policy: Option<Spec>,
     /// In the order of [`Parameter::HOST`].
     pub(crate) origins: [Origin; 4],
     /// Parts of the capture that could not be read.
@@ -138,6 +141,7 @@ fn prepare(opened: &Opened, given: &GivenHost) -> Result<(Setup, Option<Trial>),
             losses,
             vetoed: vetoed.map(|vcpu| (vcpu.vm, vcpu.id)).collect(),
         },
+        policy: None,
         origins,
         notes,
     };

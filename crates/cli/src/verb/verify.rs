@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use haltwise_core::policy::Spec;
 use haltwise_core::recording::Side;
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -42,6 +43,11 @@ pub(crate) struct Arguments {
     /// Only this VM, by a name, UUID, VMID or PID [default: all]
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
+    /// Check the windows of this policy, for a kernel that has it instead of KVM's algorithm
+    ///
+    /// For example leader:max=200us. Each vCPU is checked from its first halt on, which must be its first of all.
+    #[arg(long, value_name = "SPEC")]
+    policy: Option<Spec>,
     #[command(flatten)]
     given: GivenHost,
     #[command(flatten)]
@@ -57,7 +63,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     let mut view = match opened.info().side {
         Side::Host => {
-            let setup = rule::setup(&opened, &arguments.given)?;
+            let mut setup = rule::setup(&opened, &arguments.given)?;
+            if arguments.policy.is_some() {
+                setup.policy.clone_from(&arguments.policy);
+                setup.carried = None;
+            }
             let fed = feed::feed(&opened, &setup, vms.as_deref(), shown.rows())?;
             build::build(&opened, &setup, &fed)
         }

@@ -24,6 +24,7 @@ pub(crate) fn build(opened: &Opened, setup: &Setup, fed: &Fed) -> Verified {
     let found = setup.carried.clone().unwrap_or_default();
     let rule = Algorithm {
         polls: Side::Host,
+        policy: setup.policy.as_ref().map(ToString::to_string),
         arch_origin: setup.arch_origin,
         backports: words(setup.kernel.backports),
         backports_found: !found.backports.is_empty(),
@@ -49,6 +50,7 @@ pub(crate) fn build_guest(opened: &Opened, setup: &GuestSetup, fed: &Fed) -> Ver
 fn upstream(opened: &Opened, kernel: Version, arch: Arch) -> Algorithm {
     Algorithm {
         polls: Side::Guest,
+        policy: None,
         kernel: kernel.with(Backports::NONE).to_string(),
         distributor: distributor(opened, kernel),
         arch,

@@ -3,10 +3,14 @@
 use haltwise_capture::table::Table;
 use haltwise_core::event::{CeilingSource, Halt, WindowCall, WindowChange};
 use haltwise_core::ids::VmIndex;
+use haltwise_core::kvm::Knobs;
+use haltwise_core::parameter::{Parameter, Values};
+use haltwise_core::policy::{Setting, Spec, Start};
+use haltwise_core::recording::Side;
 use haltwise_core::verify::tally::Tally;
-use haltwise_core::verify::{Difference, Verdict, Verifier, guest};
+use haltwise_core::verify::{Difference, Verdict, Verifier, guest, policy};
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::reading::open::in_a_line;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
@@ -28,6 +32,7 @@ pub(crate) struct Fed {
 enum Checker<'a> {
     Host(&'a Setup, Box<Verifier>),
     Guest(Box<guest::Verifier>),
+    Policy(Box<policy::Verifier>),
 }
 
 impl Checker<'_> {
@@ -35,6 +40,7 @@ impl Checker<'_> {
         match self {
             Self::Host(_, verifier) => verifier.halt(halt, call),
             Self::Guest(verifier) => verifier.period(halt, call),
+            Self::Policy(verifier) => verifier.halt(halt, call),
         }
     }
 
@@ -42,6 +48,7 @@ impl Checker<'_> {
         match self {
             Self::Host(_, verifier) => verifier.tally(),
             Self::Guest(verifier) => verifier.tally(),
+            Self::Policy(verifier) => verifier.tally(),
         }
     }
 
@@ -53,7 +60,7 @@ impl Checker<'_> {
                     && halt.ceiling_ns.is_none()
                     && halt.ceiling_source != CeilingSource::Param
             }
-            Self::Guest(_) => false,
+            Self::Guest(_) | Self::Policy(_) => false,
         }
     }
 }
@@ -97,8 +104,30 @@ pub(crate) fn feed(
     vms: Option<&[VmIndex]>,
     shown: usize,
 ) -> Result<Fed, Failure> {
-    let verifier = Box::new(Verifier::new(setup.core.clone()));
-    feed_to(opened, Checker::Host(setup, verifier), vms, shown)
+    let checker = match &setup.policy {
+        None => Checker::Host(setup, Box::new(Verifier::new(setup.core.clone()))),
+        Some(spec) => Checker::Policy(Box::new(of_policy(setup, spec)?)),
+    };
+    feed_to(opened, checker, vms, shown)
+}
+
+/// A policy as the recorded kernel has it in place of KVM's rule, from the start of each vCPU.
+fn of_policy(setup: &Setup, spec: &Spec) -> Result<policy::Verifier, Failure> {
+    let core = &setup.core;
+    let first = Parameter::HOST.map(|it| (it, core.settings.track(it).first()));
+    let knobs = Knobs::from(Values::from_iter(first));
+    let setting = Setting {
+        version: setup.kernel,
+        side: Side::Host,
+        arch: core.arch,
+        knobs,
+        ceiling_ns: core.cap.unwrap_or(knobs.halt_poll_ns),
+        break_even_ns: 0,
+        start: Start::Zero,
+    };
+    let evidence = (core.sight, core.losses.clone());
+    policy::Verifier::new(spec.clone(), setting, evidence)
+        .map_err(|error| Failure::new(Exit::Usage, anyhow::Error::new(error)))
 }
 
 /// Holds the idle periods of a guest against its governor's rule.

@@ -39,6 +39,7 @@ fn cpu(view: &Verified) -> &'static str {
 
 fn whose(view: &Verified) -> &'static str {
     match view.rule.polls {
+        Side::Host if view.rule.policy.is_some() => "the policy",
         Side::Host => "KVM's algorithm",
         Side::Guest => "the algorithm of the governor haltpoll",
     }
@@ -64,6 +65,9 @@ fn algorithm(document: &mut Document, view: &Verified) {
     }
     if !rule.transcribed {
         text.push_str(" (unknown kernel: the nearest known algorithm is used)");
+    }
+    if let Some(policy) = &rule.policy {
+        text = format!("policy {policy}, instead of that of {text}");
     }
     document.fact("algorithm", text);
     if let Some(distributor) = rule.distributor {

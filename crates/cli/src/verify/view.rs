@@ -82,6 +82,8 @@ figures! {
     pub(crate) struct Algorithm {
         /// Side of the rule: KVM's (`host`), or that of the governor haltpoll in a guest (`guest`).
         pub(crate) polls: Side = Word,
+        /// Policy that was checked instead of the kernel's algorithm.
+        pub(crate) policy: Option<String> = Name,
         /// The kernel.
         pub(crate) kernel: String = Name,
         /// Builder of the recorded kernel, where its release shows it: upstream's algorithm is assumed for it.

@@ -84,7 +84,8 @@ impl Verifier {
         match found {
             None => Verdict::Skipped(Skip::Window),
             Some(found) if found.fits(window, step) => {
-                self.tally.matched(1, false, Transition::of(step.call, window, None));
+                self.tally
+                    .matched(1, false, Transition::of(step.call, window, None));
                 Verdict::Matched(Transition::of(step.call, window, None))
             }
             Some(found) => Verdict::Differs(Box::new(Difference {
@@ -129,4 +130,65 @@ fn step(policy: &mut dyn Policy, halt: &Halt) -> (u32, Step) {
         new,
     });
     (old, Step { window: new, call })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::ids::{VcpuId, VmIndex};
+    use crate::kvm::{Arch, Version};
+    use crate::workload::SplitMix64;
+
+    /// Halts of a vCPU under a policy, as a kernel that has the policy would tell them.
+    fn told(spec: &Spec) -> Vec<(Halt, Option<WindowChange>)> {
+        let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
+        let mut policy = spec.build(&setting).unwrap();
+        let (mut draw, mut start_ns, mut window) = (SplitMix64(9), 1_000, 0);
+        let halt = |_| {
+            let gap_ns = [5_000, 12_000, 300_000][usize::try_from(draw.below(3)).unwrap()];
+            let waited = gap_ns > u64::from(window);
+            let latency_ns = if waited { 8_000 + draw.below(4_000) } else { 0 };
+            let mut halt = Halt {
+                start_ns,
+                halt_ns: gap_ns + latency_ns,
+                vm: Some(VmIndex(0)),
+                vcpu: Some(VcpuId(0)),
+                waited,
+                valid: true,
+                wake_latency_ns: Some(latency_ns),
+                window_ns: Some(window),
+                ..Halt::default()
+            };
+            let (_, step) = step(&mut *policy, &halt);
+            (halt.change, halt.window_next_ns) = (step.call.into(), Some(step.window));
+            (start_ns, window) = (halt.end_ns() + 500, step.window);
+            (halt, step.call.map(|call| call.row(&halt)))
+        };
+        (0..2_000).map(halt).collect()
+    }
+
+    fn checked(spec: &Spec, told: &[(Halt, Option<WindowChange>)]) -> (u64, u64, u64) {
+        let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
+        let evidence = (Sight::Vcpu, Losses::default());
+        let mut verifier = Verifier::new(spec.clone(), setting, evidence).unwrap();
+        for (halt, row) in told {
+            verifier.halt(halt, row.as_ref());
+        }
+        let tally = verifier.tally();
+        (tally.halts, tally.checked.matched, tally.differences())
+    }
+
+    #[test]
+    fn a_kernel_with_the_policy_matches_and_one_nanosecond_does_not() {
+        let [leader, payback] = ["leader", "payback"].map(|name| name.parse::<Spec>().unwrap());
+        let mut of = told(&leader);
+        assert_eq!(checked(&leader, &of), (2_000, 2_000, 0));
+        assert!(checked(&payback, &of).2 > 100);
+        // From a window on, nothing is known of the state.
+        let later = of.iter().position(|(halt, _)| halt.window_ns != Some(0));
+        assert_eq!(checked(&leader, &of[later.unwrap()..]).1, 0);
+        let (halt, _) = &mut of[1_000];
+        halt.window_next_ns = halt.window_next_ns.map(|ns| ns + 1);
+        assert_eq!(checked(&leader, &of), (2_000, 1_999, 1));
+    }
 }

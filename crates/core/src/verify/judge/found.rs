@@ -41,7 +41,7 @@ impl Did {
         self.next_ns.or(self.call.map(|call| call.new))
     }
 
-    pub(super) fn fits(&self, window: u32, step: Step) -> bool {
+    pub(in crate::verify) fn fits(&self, window: u32, step: Step) -> bool {
         self.call == step.call
             && self.window_ns.is_none_or(|found| found == window)
             && self.next_ns.is_none_or(|found| found == step.window)
