@@ -33,6 +33,11 @@ pub(crate) use self::guest::{GuestSetup, governor, guest_setup, in_force, must_k
 
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct GivenHost {
+    /// Check the windows of this policy, for a kernel that has it instead of KVM's algorithm
+    ///
+    /// For example leader:max=200us. Each vCPU is checked from its first halt on, which must be its first of all.
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) policy: Option<Spec>,
     /// Kernel release as `uname -r` prints it [default: recorded]
     #[arg(long, value_name = "RELEASE")]
     kernel: Option<Version>,
@@ -141,11 +146,11 @@ fn prepare(opened: &Opened, given: &GivenHost) -> Result<(Setup, Option<Trial>),
             losses,
             vetoed: vetoed.map(|vcpu| (vcpu.vm, vcpu.id)).collect(),
         },
-        policy: None,
+        policy: given.policy.clone(),
         origins,
         notes,
     };
-    if !kernel.backports.is_empty() {
+    if !kernel.backports.is_empty() || setup.policy.is_some() {
         return Ok((setup, None));
     }
     let kept = kept(info, given, &setup);

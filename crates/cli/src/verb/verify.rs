@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use haltwise_core::policy::Spec;
 use haltwise_core::recording::Side;
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -43,11 +42,6 @@ pub(crate) struct Arguments {
     /// Only this VM, by a name, UUID, VMID or PID [default: all]
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
-    /// Check the windows of this policy, for a kernel that has it instead of KVM's algorithm
-    ///
-    /// For example leader:max=200us. Each vCPU is checked from its first halt on, which must be its first of all.
-    #[arg(long, value_name = "SPEC")]
-    policy: Option<Spec>,
     #[command(flatten)]
     given: GivenHost,
     #[command(flatten)]
@@ -63,13 +57,13 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     let mut view = match opened.info().side {
         Side::Host => {
-            let mut setup = rule::setup(&opened, &arguments.given)?;
-            if arguments.policy.is_some() {
-                setup.policy.clone_from(&arguments.policy);
-                setup.carried = None;
-            }
+            let setup = rule::setup(&opened, &arguments.given)?;
             let fed = feed::feed(&opened, &setup, vms.as_deref(), shown.rows())?;
             build::build(&opened, &setup, &fed)
+        }
+        Side::Guest if arguments.given.policy.is_some() => {
+            let error = anyhow!("--policy is for captures of hosts; this one is of a guest");
+            return Err(Failure::new(Exit::Usage, error));
         }
         Side::Guest => {
             let setup = rule::guest_setup(&opened, &arguments.given)?;

@@ -13,7 +13,7 @@ use crate::ids::Tid;
 use crate::kvm::{Call, Step};
 use crate::policy::{Ask, Policy, Seen, Setting, Spec, SpecError};
 
-/// A policy in the state of one vCPU; `None` where that is not known.
+/// A policy in the state of one vCPU, or why that state is not known.
 #[derive(Debug)]
 struct Thread {
     policy: Result<Box<dyn Policy>, Skip>,
@@ -84,9 +84,9 @@ impl Verifier {
         match found {
             None => Verdict::Skipped(Skip::Window),
             Some(found) if found.fits(window, step) => {
-                self.tally
-                    .matched(1, false, Transition::of(step.call, window, None));
-                Verdict::Matched(Transition::of(step.call, window, None))
+                let end = Transition::of(step.call, window, None);
+                self.tally.matched(1, false, end);
+                Verdict::Matched(end)
             }
             Some(found) => Verdict::Differs(Box::new(Difference {
                 halt: *halt,
