@@ -101,8 +101,13 @@ fn sched(text: &TextFacts, missing: &mut Vec<Missing>) {
         missing.push(Missing::new(field, reason));
     };
     if !text.saw(Sign::Wakings) {
+        let is_told = text.saw(Sign::LatencyTold);
         say(
-            "wake_latency_ns, wake",
+            if is_told {
+                "wake"
+            } else {
+                "wake_latency_ns, wake"
+            },
             "the text contains no sched_waking of these threads",
         );
     } else if text.saw(Sign::NoFlags) {

@@ -179,6 +179,15 @@ impl Reading {
             self.text.see(Sign::Names);
         }
         let mut wordless = false;
+        if matches!(
+            what,
+            What::VcpuWakeup {
+                latency_ns: Some(_),
+                ..
+            }
+        ) {
+            self.text.see(Sign::LatencyTold);
+        }
         match what {
             What::VcpuWakeup { valid: Some(_), .. } => self.text.see(Sign::ValidTold),
             What::VcpuWakeup { valid: None, .. } if self.text.saw(Sign::ValidTold) => {

@@ -41,6 +41,8 @@ pub(super) enum Sign {
     ValidTold,
     /// A wake-up without it, which is taken for valid.
     ValidAssumed,
+    /// KVM's own wake-up latency.
+    LatencyTold,
     Wakings,
     Switches,
     /// A waker without its context.
