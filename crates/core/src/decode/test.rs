@@ -415,6 +415,33 @@ fn a_gap_in_one_threads_events_leaves_the_others_alone() {
     }
 }
 
+/// KVM's own latency goes before that of `sched_waking`; 0 is not known.
+#[test]
+fn a_told_latency_goes_first() {
+    for (told_ns, latency_ns) in [
+        (Some(9_000), Some(9_000)),
+        (Some(0), None),
+        (None, Some(20_000)),
+    ] {
+        let mut decoder = decoder(MAX);
+        decoder.watch(TID, 0);
+        let waking = What::Waking {
+            tid: TID,
+            source: WakeSource::Device,
+        };
+        let wakeup = What::VcpuWakeup {
+            tid: TID,
+            ns: 50_000,
+            waited: true,
+            valid: true,
+            latency_ns: told_ns,
+        };
+        let events = [(80_000, waking), (100_000, wakeup)];
+        let events = events.map(|(time_ns, what)| Event { time_ns, what });
+        assert_eq!(halts(&mut decoder, &events)[0].wake_latency_ns, latency_ns);
+    }
+}
+
 /// A told ceiling of 0: KVM leaves a window of 0 without a word, and since 6.1 begins with one too.
 #[test]
 fn under_a_told_ceiling_of_zero_windows_are_known_from_the_start() {

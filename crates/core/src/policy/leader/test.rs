@@ -58,11 +58,12 @@ impl Model {
         if !seen.waited && seen.poll_ns > 0 && self.price > 1_000 {
             self.price -= self.price / 16_384 + 1;
         }
-        if seen.waited && self.price == 0 {
+        let is_known = seen.waited && seen.wake_latency_ns > 0;
+        if is_known && self.price == 0 {
             self.price = latency;
-        } else if seen.waited && latency < self.price {
+        } else if is_known && latency < self.price {
             self.price -= (self.price - latency) / 4;
-        } else if seen.waited {
+        } else if is_known {
             self.price += (latency - self.price) / 32;
         }
     }
@@ -70,7 +71,7 @@ impl Model {
 
 fn halts() -> impl Strategy<Value = Vec<(u64, u64, bool)>> {
     let gap_ns = prop_oneof![4 => 0..100_000_u64, 2 => 0..2_000_000_u64, 1 => any::<u64>()];
-    let latency_ns = prop_oneof![4 => 5_000..60_000_u64, 1 => 0..20_000_000_u64];
+    let latency_ns = prop_oneof![4 => 5_000..60_000_u64, 1 => 0..20_000_000_u64, 1 => Just(0)];
     prop::collection::vec((gap_ns, latency_ns, prop::bool::weighted(0.9)), 0..400)
 }
 

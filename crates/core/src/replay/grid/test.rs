@@ -357,6 +357,10 @@ fn sums_beyond_32_bits_are_kept() {
     let [grid, scalar] = both(Version::new(6, 12), Arch::X86, &choices, &world, 1_000);
     assert_eq!(grid, scalar);
     assert!(grid.iter().any(|tally| tally.poll_ns > 1 << 33));
+    let block_time = "6.12+block-time".parse().unwrap();
+    let [until_wake, scalar] = both(block_time, Arch::X86, &choices, &world, 1_000);
+    assert_eq!(until_wake, scalar);
+    assert_ne!(until_wake, grid);
 }
 
 /// Settings that differ only where no window comes have one ladder, and share a lane.

@@ -27,6 +27,33 @@ fn events_of(which: Range<usize>) -> Result<(Events, Vec<Missing>), CollectError
     Events::load(&Tracefs::find(&root).unwrap())
 }
 
+/// A kernel with the first patch of `contrib/kernel`.
+#[test]
+fn a_latency_that_kvm_tells_is_read() {
+    let field = "\tfield:__u64 latency_ns;\toffset:24;\tsize:8;\tsigned:0;\n\nprint fmt";
+    let wakeup = FORMATS[0].replace("\nprint fmt", field);
+    let path = format!("sys/kernel/tracing/events/{}/format", NAMES[0]);
+    let (_dir, root) = made_up(&[(&path, &wakeup)]);
+    let (events, missing) = Events::load(&Tracefs::find(&root).unwrap()).unwrap();
+    let of_waking = missing.iter().find(|it| it.reason.contains("sched_waking"));
+    assert_eq!(of_waking.unwrap().field, "wake");
+    let fields: [(usize, &[u8]); 3] = [
+        (8, &31_000_u64.to_ne_bytes()),
+        (16, &[1, 1]),
+        (24, &9_000_u64.to_ne_bytes()),
+    ];
+    assert_eq!(
+        events.parse(&raw(41, 1, 77, 32, &fields)),
+        Some(SeenWhat::Whole(What::VcpuWakeup {
+            tid: Tid(77),
+            ns: 31_000,
+            waited: true,
+            valid: true,
+            latency_ns: Some(9_000),
+        }))
+    );
+}
+
 /// The common fields, then bytes at offsets.
 fn raw(id: u16, flags: u8, tid: u32, length: usize, fields: &[(usize, &[u8])]) -> Vec<u8> {
     let mut bytes = vec![0; length];
