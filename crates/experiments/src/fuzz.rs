@@ -145,7 +145,7 @@ const SECTORS: u64 = 8;
 const QUEUE_AT: u32 = 0x1_0000;
 
 /// Does to a device as a guest does by eight bytes: a width, a place of two bytes, a value. A store goes to memory around
-/// the queues, all else to registers. Gives the queue that the device is told of.
+/// the queues, all else to registers. Returns the queue of which the device is notified.
 fn act(kind: u8, access: &[u8], transport: &mut Transport, memory: &GuestMemory) -> Option<usize> {
     let place = u16::from_le_bytes([access[2], access[3]]);
     let (width, value) = (usize::from(access[1]), &access[4..]);

@@ -40,7 +40,7 @@ pub(crate) struct KnobView {
     pub(crate) step: Option<u64>,
 }
 
-/// Settings of an apply that no later apply has set anew.
+/// Settings of an apply that no later apply has replaced.
 #[derive(Debug, Serialize)]
 pub(crate) struct StepView {
     pub(crate) step: u64,

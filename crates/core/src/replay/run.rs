@@ -70,7 +70,7 @@ impl Run {
         &self.outcome
     }
 
-    /// Totals of the halts so far, or since the last call; counting begins anew, the policy goes on.
+    /// Totals of the halts so far, or since the last call; the count restarts, the policy continues.
     pub fn take(&mut self) -> Outcome {
         std::mem::take(&mut self.outcome)
     }

@@ -8,7 +8,7 @@
 //! that of a calibration or of a few sleeps: [`Table::early`] and [`Table::late`] say how far it may be off.
 //!
 //! **Timers** ([`Doubt::Staying`]). A timer that comes at a fixed time comes the sooner the later its vCPU wakes; one that
-//! is set anew after each wake-up does not. Of a vCPU that hardly slept nothing shows which it is
+//! is rearmed after each wake-up does not. Nothing shows which it is if a vCPU hardly slept
 //! ([`crate::replay::arrivals`]), and a vCPU that polls well is one that hardly slept.
 
 use super::final_round::FinalRound;

@@ -41,7 +41,7 @@ fn what_cannot_be_restored_is_tried_again_less_and_less_often() {
     host.refuses = |_| None;
     host.until(decided(vm, Kind::Restore));
     assert_eq!(host.ceiling(vm), FOUND);
-    // After a restore that was made, the pauses begin anew.
+    // After a restore that was made, the pauses start over.
     host.refuses = restores_nothing;
     host.events.clear();
     host.until(decided(vm, Kind::Off));

@@ -37,7 +37,7 @@ pub(super) fn choice(
 }
 
 /// Promised gain where nothing recorded shows whether a timer comes the sooner the later a vCPU wakes: no more than
-/// if it did not. A timer set anew after each wake-up does not; for a vCPU that has hardly slept it is not known.
+/// if it did not. A timer that is rearmed after each wake-up does not; for a vCPU that has hardly slept it is not known.
 pub(super) fn promised(
     inputs: &Inputs,
     of: &FinalRound,
@@ -192,7 +192,7 @@ mod test {
     }
 
     /// Under 0 a timer that comes at its time has come already after each other sleep, and costs nothing: half of what it costs
-    /// where it is set anew. Halts that polled do not show which it is.
+    /// where it is rearmed. Halts that polled do not show which it is.
     #[test]
     fn of_timers_no_more_is_promised_than_if_gaps_stayed() {
         let lengths = [15_000, 15_000];
