@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use haltwise_core::prove::compare::{Comparison, Round, Verdict};
 use haltwise_core::prove::figure::{Figure, Figures};
-use haltwise_core::prove::predict::{Pair, Prediction};
+use haltwise_core::prove::predict::Prediction;
 use haltwise_core::prove::schedule::Block;
 use haltwise_core::recording::Side;
 use haltwise_core::replay::session::Played;
@@ -216,7 +216,7 @@ fn predictions(
         let both = rounds.iter().zip(table);
         let pairs = both
             .map(|(blocks, round)| [round[from], predicted(blocks[from], sides, cost), round[to]]);
-        let pairs: Vec<Pair> = pairs.collect();
+        let pairs: Vec<Round> = pairs.collect();
         let known = compared.iter();
         let known = known.filter(|one| Figure::PREDICTED.contains(&one.figure));
         known

@@ -6,13 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::compare::{Comparison, Whole};
-use super::figure::{Figure, Figures};
+use super::compare::{Comparison, Round, Whole};
+use super::figure::Figure;
 use crate::stats::ranks::RankInterval;
-
-/// Figures of one round in one direction: of the replayed block, of the replay, and as measured under
-/// the predicted setting.
-pub type Pair = [Figures; 3];
 
 /// One figure, predicted and measured.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -32,8 +28,9 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Holds a figure's prediction against the measurement. `None` where no round has it.
-    pub fn of(comparison: &Comparison, pairs: &[Pair]) -> Option<Self> {
+    /// Holds a figure's prediction against the measurement. `None` where no round has it. A pair is the replayed block, the
+    /// replay, and the block as measured under the predicted setting.
+    pub fn of(comparison: &Comparison, pairs: &[Round]) -> Option<Self> {
         let figure = comparison.figure;
         let whole = Whole::of(figure, pairs);
         let effect = whole.difference(1, 0)?;
