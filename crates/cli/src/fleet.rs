@@ -14,4 +14,4 @@ pub(crate) mod load;
 pub(crate) mod page;
 pub(crate) mod view;
 
-pub(crate) const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 2;

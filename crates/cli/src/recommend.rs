@@ -32,6 +32,7 @@ use haltwise_capture::note::Note;
 use haltwise_core::explain::remedy::Advised;
 use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::stats::Interval;
+use haltwise_core::tune::advice::Verdict;
 use haltwise_core::tune::candidates::Reach;
 use serde::Serialize;
 
@@ -193,7 +194,7 @@ pub(crate) struct InShort {
     #[serde(flatten)]
     in_guest: Option<InGuest>,
     pub(crate) goal: TuneGoal,
-    pub(crate) verdict: &'static str,
+    pub(crate) verdict: Verdict,
     /// Whether a setting is to be written.
     pub(crate) changes: bool,
     /// Whether any VM follows `halt_poll_ns`; `None` for a guest.
@@ -279,7 +280,9 @@ impl InShort {
                 };
             }
             None if follows => "Leave KVM's parameters as they are",
-            None if self.verdict == reach::VERDICT => "No single setting reaches these VMs",
+            None if self.verdict == Verdict::NothingFollows => {
+                "No single setting reaches these VMs"
+            }
             None => "Leave the ceilings as they are",
         };
         what.to_owned()
@@ -318,7 +321,7 @@ impl Recommended {
             .as_ref()
             .map(|candidates| &candidates.inputs.terms);
         let is_silent = !view.follows
-            || view.verdict == "too-short"
+            || view.verdict == Verdict::TooShort
             || terms.is_some_and(|terms| terms.ceiling_only);
         match &view.recommended {
             _ if is_silent => Advised::NotAsked,

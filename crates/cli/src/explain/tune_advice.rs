@@ -3,6 +3,7 @@
 use haltwise_core::explain::in_guest::InGuest;
 use haltwise_core::explain::remedy::Advised;
 use haltwise_core::parameter::Parameter;
+use haltwise_core::tune::advice::Verdict;
 
 use crate::reading::opened::Opened;
 use crate::reading::recording::Recording;
@@ -49,7 +50,7 @@ fn in_guest(opened: &Opened, recording: &Recording) -> InGuest {
 fn advised(tuned: &GuestTuneResult, from_ns: u32) -> Advised {
     let is_haltpoll = tuned.basis.governor.as_deref() == Some("haltpoll");
     match (tuned.place, tuned.recommended) {
-        _ if tuned.verdict == "too-short" => Advised::NotAsked,
+        _ if tuned.verdict == Verdict::TooShort => Advised::NotAsked,
         (Place::Guest, Some(to)) => Advised::Set {
             from_ns,
             to_ns: to.get(Parameter::GuestHaltPollNs).unwrap_or(0),

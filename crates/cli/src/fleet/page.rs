@@ -1,9 +1,10 @@
 //! The result as shown to the user.
 
 use haltwise_core::fleet::answer::PlanKind;
-use haltwise_core::fleet::choose::{Takes, Verdict};
+use haltwise_core::fleet::choose::Takes;
 use haltwise_core::fleet::gather::Level;
 use haltwise_core::stats::Interval;
+use haltwise_core::tune::advice::Verdict;
 use haltwise_document::{Document, Rows, Unit, Untrusted, prose};
 
 use super::view::{FleetCohort, FleetPlan, FleetResult};
@@ -35,19 +36,19 @@ fn opening(document: &mut Document, result: &FleetResult) {
     let gain = result.plans.iter().find(|plan| plan.plan == PlanKind::One);
     let gain = gain.map(|plan| less(&plan.gain)).unwrap_or_default();
     document.prose(match result.verdict {
-        Verdict::Set => format!("One setting for all: {one}. A halt then costs {gain}."),
-        Verdict::Leave => format!(
+        Verdict::Change => format!("One setting for all: {one}. A halt then costs {gain}."),
+        Verdict::AlreadyBest | Verdict::TooSmall => format!(
             "Leave the settings in force: the best one setting for all, {one}, gains less than 2 % ({gain})."
         ),
-        Verdict::Uncertain => format!(
+        Verdict::NotSignificant => format!(
             "The best one setting for all, {one}, may cost more: a halt then costs {gain}."
         ),
-        Verdict::FewUnits => format!(
+        _ => format!(
             "The best one setting for all is {one} ({gain}); there are too few hosts and days to say how sure \
              that is."
         ),
     });
-    if result.verdict == Verdict::Set {
+    if result.verdict.changes() {
         let set = say::words(
             &result.one.values(),
             |(it, value)| format!(" --set {it}={value}"),
@@ -134,12 +135,7 @@ fn verdict(of: &FleetCohort) -> &'static str {
     if of.takes == Takes::One {
         return "as all";
     }
-    match of.verdict {
-        Verdict::Set => "set",
-        Verdict::Leave => "leave",
-        Verdict::Uncertain => "uncertain",
-        Verdict::FewUnits => "few units",
-    }
+    of.verdict.as_str()
 }
 
 fn cohorts(document: &mut Document, result: &FleetResult, top: usize) {

@@ -1,11 +1,12 @@
 //! The result: each figure with its name, unit and meaning.
 
 use haltwise_core::fleet::answer::PlanKind;
-use haltwise_core::fleet::choose::{Takes, Verdict};
+use haltwise_core::fleet::choose::Takes;
 use haltwise_core::fleet::gather::Level;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::parameter::Values;
 use haltwise_core::stats::Interval;
+use haltwise_core::tune::advice::Verdict;
 use haltwise_document::figures;
 
 use crate::figures::INTERVAL;
@@ -19,7 +20,7 @@ pub(crate) const ABOUT: &[&str] = &[
 
 figures! {
     pub(crate) struct FleetResult {
-        /// Version of this layout: 1.
+        /// Version of this layout: 2.
         pub(crate) schema: u32 = Number,
         /// Data that was read.
         pub(crate) read: FleetRead = Record(FleetRead::FIGURES),
@@ -29,8 +30,9 @@ figures! {
         pub(crate) by: Vec<String> = Words,
         /// The setting that is best for all hosts together.
         pub(crate) one: FleetSetting = Record(FleetSetting::FIGURES),
-        /// Verdict on it: `set`, `leave` (it gains less than 2 %), `uncertain` (the interval of its gain contains
-        /// zero), `few-units` (there are too few hosts and days for an interval).
+        /// Verdict on it, in the words of [tune](tune-json.md): `change`, `already-best`, `too-small` (it gains less than
+        /// 2 %), `not-significant` (the interval of its gain contains zero), `too-short` (there are too few hosts and days
+        /// for an interval). In schema 1 these were `set`, `leave`, `uncertain`, `few-units`.
         pub(crate) verdict: Verdict = Word,
         /// Plans for the hosts: `in-force`, `default`, `off` (`halt_poll_ns` 0 on each host), `one` (the one setting),
         /// `cohorts` (what each cohort `takes`), `ceilings` (the same, with ceilings of their own for VMs that gain at least

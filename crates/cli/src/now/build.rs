@@ -237,7 +237,7 @@ fn apply_ceiling(made: &Recommended, vm: &Vm) -> Option<String> {
 /// The command that measures it, or what is to be proved first, against what is in force.
 fn prove(made: &Recommended) -> Option<String> {
     let view = &made.view;
-    let is_unproven = view.follows && view.verdict == Verdict::Unproven.as_str();
+    let is_unproven = view.follows && view.verdict == Verdict::Unproven;
     let unproven = || view.played.as_ref().filter(|_| is_unproven)?.choice;
     let setting = view.for_host().or_else(unproven)?;
     let spec = if setting.get(Parameter::HaltPollNs) == Some(0) {

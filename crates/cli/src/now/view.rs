@@ -1,5 +1,6 @@
 //! The answer: each figure with its name, unit and meaning.
 
+use haltwise_core::tune::advice::Verdict;
 use haltwise_document::figures;
 
 use super::usage::UsingVm;
@@ -51,7 +52,7 @@ figures! {
         /// The goal that the answer is for.
         pub(crate) goal: &'static str = Word,
         /// Verdict on a change of KVM's parameters for it, in a word; `null` where nothing can be recommended.
-        pub(crate) verdict: Option<&'static str> = Word,
+        pub(crate) verdict: Option<Verdict> = Word,
         /// The same in a sentence or two.
         pub(crate) advice: String = Word,
         /// Findings beside polling, most expensive first, at most two; and at most two VMs whose vCPUs

@@ -11,17 +11,14 @@ use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::tune::advice::Verdict;
 
-/// The verdict where no VM follows.
-pub(crate) const VERDICT: &str = "nothing-follows";
-
 /// Why there is nothing to set.
 const REASON: &str = "halt_poll_ns applies to no vCPU that halted: their VMs have ceilings of their own \
                       (KVM_CAP_HALT_POLL). Where single halts were recorded, `tune` plans a ceiling for each VM, and \
                       `tune --vm` tunes that of one.";
 
-/// A verdict in a word: the search's, if any VM follows.
-pub(crate) fn verdict(follows: bool, of: Verdict) -> &'static str {
-    if follows { of.as_str() } else { VERDICT }
+/// The search's verdict, if any VM follows.
+pub(crate) fn verdict(follows: bool, of: Verdict) -> Verdict {
+    if follows { of } else { Verdict::NothingFollows }
 }
 
 /// Why it is so, in the same way.

@@ -227,9 +227,7 @@ pub(crate) fn reason(
         Verdict::AlreadyBest => {
             "No evaluated setting beats the current one on the validation half.".to_owned()
         }
-        Verdict::TooShort | Verdict::AllRejected | Verdict::NoPolling | Verdict::Unproven => {
-            without_choice(advice)
-        }
+        _ => without_choice(advice),
     }
 }
 

@@ -60,7 +60,7 @@ figures! {
         /// VMs cost, each by its own goal. Empty for a capture of counts, in which such goals have no effect.
         pub(crate) vm_goals: Vec<VmGoal> = List(VmGoal::FIGURES),
         /// Verdict on a change of the setting, in a word.
-        pub(crate) verdict: &'static str = Word,
+        pub(crate) verdict: Verdict = Word,
         /// Whether a setting is to be written.
         pub(crate) changes: bool = Flag,
         /// Whether any VM follows `halt_poll_ns`; if none does, that parameter is in no plan.
@@ -213,7 +213,7 @@ figures! {
         /// For what.
         pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES),
         /// Verdict on a change of the setting, in a word.
-        pub(crate) verdict: &'static str = Word,
+        pub(crate) verdict: Verdict = Word,
         /// Whether a setting is to be written.
         pub(crate) changes: bool = Flag,
         /// Action to take, with the setting: `leave`, `off`, `prove off`.
@@ -503,7 +503,7 @@ pub(super) fn goal_advice<S>(
     let named = say::played(&setting, poll_cpu_percent);
     GoalAdvice {
         goal: goal(&advice.goal),
-        verdict: advice.verdict.as_str(),
+        verdict: advice.verdict,
         changes,
         advice: match choice {
             None => "leave".to_owned(),

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cell::{BOUND, Cell, Costed, DEFAULT, IN_FORCE};
-use super::choose::{Choice, Chosen, Pair, Takes, Verdict, best, interval};
+use super::choose::{Choice, Chosen, Pair, Takes, best, interval, verdict};
 use super::cohort::Cohort;
 use super::gather::{Fleet, OfUnit, Unit};
 use super::vms::VmAnswer;
 use crate::costs::grid::OFF;
 use crate::kvm::Knobs;
 use crate::stats::{Fold, Interval, folded};
-use crate::tune::advice::LEAST_GAIN;
+use crate::tune::advice::{LEAST_GAIN, Verdict};
 
 /// VMs and hosts that are named at most.
 const NAMED: usize = 1_000;
@@ -114,14 +114,14 @@ pub fn choose(fleet: &Fleet) -> Option<Chosen> {
     let places = &fleet.places;
     let one = best(&fleet.total(), places)?.0;
     let whole = fleet.plan(PlanKind::One, |_| Some(one)).gain;
-    let is_set = Verdict::of(&whole) == Verdict::Set;
+    let is_set = verdict(&whole).changes();
     let cells = fleet.cohorts();
     let choice = |(cohort, cell): (&Cohort, &Cell)| {
         let best = best(cell, places)?.0;
         let gain = interval(fleet.pairs(Some(cohort), |_| Some(best)), Pair::gain);
-        let (takes, place) = match Verdict::of(&gain) {
-            Verdict::Set => (Takes::Own, best),
-            Verdict::Uncertain | Verdict::FewUnits if is_set => (Takes::One, one),
+        let (takes, place) = match verdict(&gain) {
+            Verdict::Change => (Takes::Own, best),
+            Verdict::NotSignificant | Verdict::TooShort if is_set => (Takes::One, one),
             _ => (Takes::InForce, IN_FORCE),
         };
         let choice = Choice {
@@ -149,7 +149,7 @@ pub fn answer(fleet: &Fleet, chosen: &Chosen, mut seen: VmsSeen) -> Option<Answe
     let one = chosen.one;
     let total = fleet.total();
     let of_one = fleet.plan(PlanKind::One, |_| Some(one));
-    let verdict = Verdict::of(&of_one.gain);
+    let verdict = verdict(&of_one.gain);
     let mut cohorts = fleet.of_cohorts(chosen);
     let taken = |cohort: &Cohort| Some(chosen.cohorts.get(cohort)?.place);
     let by_cohort = fleet.plan(PlanKind::Cohorts, taken);
@@ -292,7 +292,7 @@ impl Fleet {
             hosts: hosts.len(),
             vms: 0,
             knobs: self.places.knobs(choice.best)?,
-            verdict: Verdict::of(&choice.gain),
+            verdict: verdict(&choice.gain),
             takes: choice.takes,
             in_force: *cell.judged(IN_FORCE),
             own: *cell.judged(choice.best),

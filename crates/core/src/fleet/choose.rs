@@ -8,7 +8,7 @@ use crate::account::sums::folds;
 use crate::kvm::Knobs;
 use crate::stats::Interval;
 use crate::stats::jackknife::Jackknife;
-use crate::tune::advice::LEAST_GAIN;
+use crate::tune::advice::{LEAST_GAIN, Verdict};
 use crate::tune::candidates::Candidate;
 
 /// The lowest setting of the grid of those that cost about as little as the cheapest, on the half that fits: which of them
@@ -92,31 +92,13 @@ pub fn interval(units: Vec<Pair>, figure: impl Fn(&Pair) -> Option<f64>) -> Inte
     estimate.map_or(Interval::unknown(0.0), |estimate| estimate.interval())
 }
 
-/// Recommended action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// Set it: it costs less, by more than random variation.
-    Set,
-    /// Leave what is in force: the gain is below [`LEAST_GAIN`].
-    Leave,
-    /// The interval of the gain contains zero.
-    Uncertain,
-    /// There are too few units for an interval.
-    FewUnits,
-}
-
-impl Verdict {
-    /// By the gain on the half that validates.
-    pub fn of(gain: &Interval) -> Self {
-        if gain.value < LEAST_GAIN {
-            Self::Leave
-        } else if !gain.is_known() {
-            Self::FewUnits
-        } else if gain.low <= 0.0 {
-            Self::Uncertain
-        } else {
-            Self::Set
-        }
+/// Verdict on a setting, by its gain on the half that validates.
+pub fn verdict(gain: &Interval) -> Verdict {
+    match () {
+        () if gain.value <= 0.0 => Verdict::AlreadyBest,
+        () if gain.value < LEAST_GAIN => Verdict::TooSmall,
+        () if !gain.is_known() => Verdict::TooShort,
+        () if gain.low <= 0.0 => Verdict::NotSignificant,
+        () => Verdict::Change,
     }
 }

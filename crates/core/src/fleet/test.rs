@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::answer::{Plan, PlanKind, VmsSeen, answer, choose};
 use super::cell::IN_FORCE;
-use super::choose::{Choice, Chosen, Pair, Takes, Verdict, best, interval};
+use super::choose::{Choice, Chosen, Pair, Takes, best, interval};
 use super::gather::{Asked, ENOUGH_HOSTS, Level, Refused, RowOf};
 use super::vms::VmSums;
 use super::*;
@@ -12,6 +12,7 @@ use crate::costs::grid::Shape;
 use crate::costs::seeded::{Which, table};
 use crate::costs::table::{Host, Row, rows};
 use crate::replay::Sums;
+use crate::tune::advice::Verdict;
 use crate::workload::SplitMix64;
 
 fn of(host: u64, day: u64) -> Vec<Row> {
@@ -180,7 +181,7 @@ fn cohorts_cost_no_more_than_one_setting_where_they_are_chosen() {
     assert!(in_force.gain.value.abs() < 1e-12);
     assert!(cohorts.gain.value > 0.02, "{cohorts:?}");
     assert!(plan(PlanKind::Bound).sums.milli <= cohorts.sums.milli);
-    assert!(answer.cohorts.iter().any(|of| of.verdict == Verdict::Set));
+    assert!(answer.cohorts.iter().any(|of| of.verdict.changes()));
     let vms: u64 = answer.cohorts.iter().map(|of| of.vms).sum();
     assert_eq!((answer.seen.vms, vms), (60, 60));
     assert!(plan(PlanKind::Ceilings).gain.value >= cohorts.gain.value - 0.01);
@@ -310,9 +311,8 @@ fn a_vm_gets_a_ceiling_only_where_that_makes_the_setting() {
 
 #[test]
 fn too_few_units_give_no_recommendation() {
-    let asked = asked(&[]);
-    let (answer, _) = said(&asked, &[of(1, 0), of(2, 0)]);
-    assert_eq!(answer.verdict, Verdict::FewUnits);
+    let (answer, _) = said(&asked(&[]), &[of(1, 0), of(2, 0)]);
+    assert_eq!(answer.verdict, Verdict::TooShort);
     let one = &answer.plans[PlanKind::One as usize];
     assert!(
         one.kind == PlanKind::One && one.gain.value > 0.02,
@@ -330,9 +330,8 @@ fn too_few_units_give_no_recommendation() {
 #[test]
 fn a_cohort_that_is_too_small_takes_the_setting_of_the_whole() {
     let (answer, _) = said(&asked(&[By::Host]), &hosts(10));
-    assert_eq!(answer.verdict, Verdict::Set);
-    let small = answer.cohorts.iter();
-    let mut small = small.filter(|of| of.verdict == Verdict::FewUnits);
+    assert_eq!(answer.verdict, Verdict::Change);
+    let mut small = (answer.cohorts.iter()).filter(|of| of.verdict == Verdict::TooShort);
     assert!(small.clone().count() > 5 && small.all(|of| of.takes == Takes::One));
 }
 
@@ -344,7 +343,7 @@ fn no_plan_is_worse_than_a_simpler_one() {
         let milli = |kind| plan(&answer, kind).sums.milli;
         let cohorts = milli(PlanKind::Cohorts);
         assert!(milli(PlanKind::Ceilings) <= cohorts);
-        assert!(answer.verdict != Verdict::Set || cohorts <= milli(PlanKind::One));
+        assert!(answer.verdict != Verdict::Change || cohorts <= milli(PlanKind::One));
     }
 }
 

@@ -202,6 +202,7 @@ fn word(verdict: Verdict) -> &'static str {
         Verdict::TooSmall => "the best setting gains too little",
         Verdict::TooShort => "too few halts were recorded",
         Verdict::NoPolling => "this kernel does not poll",
+        Verdict::NothingFollows => "no VM follows the parameter",
         Verdict::AllRejected => "no better setting is certain enough",
         Verdict::Unproven => "what is better by the calibration is to be tried",
     }

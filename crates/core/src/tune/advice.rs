@@ -56,7 +56,7 @@ crate::names! {
         NotSignificant = "not-significant",
         /// Leave it: the difference is certain, and below [`LEAST_GAIN`].
         TooSmall = "too-small",
-        /// Leave it: the validation half has too few blocks with halts to tell.
+        /// Leave it: the validation half has too few blocks with halts to tell, or a fleet too few hosts and days.
         TooShort = "too-short",
         /// Leave it: everything that looked better was rejected.
         AllRejected = "all-rejected",
@@ -64,6 +64,8 @@ crate::names! {
         Unproven = "unproven",
         /// Leave it: this kernel does not poll.
         NoPolling = "no-polling",
+        /// Leave it: every VM has a ceiling of its own.
+        NothingFollows = "nothing-follows",
     }
 }
 

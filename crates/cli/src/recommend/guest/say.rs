@@ -137,9 +137,7 @@ fn verdict(of: &GuestCandidates) -> &'static str {
         Verdict::TooSmall => " That is less than the 2 % for which a change is worth it.",
         Verdict::TooShort => " The recording is too short to tell: record for longer.",
         Verdict::Unproven => " That depends on the calibration: prove it first.",
-        Verdict::AlreadyBest | Verdict::AllRejected | Verdict::NoPolling => {
-            " That is no better than the current setting."
-        }
+        _ => " That is no better than the current setting.",
     }
 }
 

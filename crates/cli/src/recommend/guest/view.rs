@@ -6,6 +6,7 @@ use haltwise_core::parameter::Values;
 use haltwise_core::replay::Doubts;
 use haltwise_core::replay::Sums;
 use haltwise_core::stats::total;
+use haltwise_core::tune::advice::Verdict;
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::figures::Played;
 use haltwise_document::figures;
@@ -52,7 +53,7 @@ figures! {
         /// `host` in its host), `cpu-pm` (the VM's definition: HLT and MWAIT without exits) or `nowhere`.
         pub(crate) place: Place = Word,
         /// Verdict on a change of the guest's setting, in a word.
-        pub(crate) verdict: &'static str = Word,
+        pub(crate) verdict: Verdict = Word,
         /// Whether a setting is to be written in the guest.
         pub(crate) changes: bool = Flag,
         /// Why, in a sentence or two.
@@ -164,7 +165,7 @@ pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> G
         join: of.shared.joined.as_ref().map(JoinFigures::of),
         goal: goal(&advice.goal),
         place,
-        verdict: advice.verdict.as_str(),
+        verdict: advice.verdict,
         changes: recommended.is_some(),
         reason: say::reason(of),
         notes: say::notes(of),

@@ -2,13 +2,13 @@
 
 use haltwise_core::parameter::Parameter;
 use haltwise_core::recording::Side;
+use haltwise_core::tune::advice::Verdict;
 
 use super::in_guest;
 use crate::html::content::Content;
 use crate::html::markup::{Markup, el, name, prose};
 use crate::number::{nanos, nanos_f64, share, three_digits};
 use crate::recommend::candidates::SettingRow;
-use crate::recommend::reach;
 use crate::recommend::say;
 use crate::recommend::view::{HaltFigures, TuneResult};
 use crate::report::view::{AccountFigures, Report, ReportedVm};
@@ -172,12 +172,12 @@ fn busiest(report: &Report) -> Option<&ReportedVm> {
 fn title(tuned: &TuneResult) -> Markup {
     let Some(recommended) = &tuned.recommended else {
         return match tuned.verdict {
-            "too-short" => "Record for longer: this capture is too short".into(),
-            "unproven" => {
+            Verdict::TooShort => "Record for longer: this capture is too short".into(),
+            Verdict::Unproven => {
                 prose("Leave the setting as it is until `haltwise prove` shows a better one")
             }
-            "no-polling" => "This kernel does not poll: there is nothing to set".into(),
-            reach::VERDICT => "Keep the setting: it applies to no VM".into(),
+            Verdict::NoPolling => "This kernel does not poll: there is nothing to set".into(),
+            Verdict::NothingFollows => "Keep the setting: it applies to no VM".into(),
             _ => "Leave the setting as it is".into(),
         };
     };
