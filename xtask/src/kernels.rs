@@ -9,7 +9,7 @@ mod exits;
 mod guest;
 mod initramfs;
 mod knob;
-mod linux_guest;
+pub(crate) mod linux_guest;
 mod profile;
 mod qemu;
 mod reported;
@@ -18,7 +18,7 @@ mod scenario;
 mod units;
 mod witness;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -39,9 +39,6 @@ pub(crate) struct Args {
     /// Fetch the kernels and the emulator again, in case that Debian has newer ones
     #[arg(long)]
     refresh: bool,
-    /// Run this script of the guest's shell, with the programs beside this one, instead of the checks, and print what it says
-    #[arg(long, value_name = "FILE")]
-    script: Option<PathBuf>,
     /// Check the rule with five thousand halts of each setting, a Linux guest with all its loads, and the pilot
     #[arg(long, conflicts_with = "gate")]
     thorough: bool,
@@ -80,9 +77,7 @@ const TWICE: Tries = Tries {
 };
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if args.script.is_none() {
-        test_run::build()?;
-    }
+    test_run::build()?;
     if args.gate {
         return gate(args.filter.as_deref());
     }
@@ -91,10 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let wanted = |(name, _): &&Series| args.kernel.as_ref().is_none_or(|it| it == name);
     let mut failed = Vec::new();
     for series in SERIES.iter().filter(wanted) {
-        let done = fetch(*series, args.refresh).and_then(|kernel| match &args.script {
-            Some(script) => plain(&kernel, script),
-            None => all(&kernel, args),
-        });
+        let done = fetch(*series, args.refresh).and_then(|kernel| all(&kernel, args));
         if let Err(error) = done {
             say::note(&format!("FAILED: {error:#}"));
             failed.push(series.0);
@@ -277,19 +269,6 @@ fn add_ours(root: &Initramfs, names: &[&str]) -> Result<()> {
     names.try_for_each(|name| root.program(&format!("bin/{name}"), &ours(name)?))
 }
 
-fn plain(kernel: &Kernel, script: &Path) -> Result<()> {
-    let text = reported::text(script)?;
-    let work = work(kernel, "script");
-    let check = Check::new("script", text, LIMIT, |_| Vec::new());
-    let undone = check::run(&mut guest(kernel)?, vec![check], ALL_MUST_RUN, &work)?;
-    ensure!(undone.is_empty(), "{}", undone.concat());
-    for line in guest::console(&work.join("console")).lines() {
-        say::note(line);
-    }
-    say::note(&format!("results in {}/out/script", work.display()));
-    Ok(())
-}
-
 #[cfg(test)]
 mod test {
     use super::*;
@@ -298,8 +277,8 @@ mod test {
     fn all_scripts_are_shell_scripts() {
         let mut checks = rule::checks(Depth::Quick);
         checks.extend(scenario::checks());
-        checks.extend([knob::check(), exits::explained::check()]);
-        checks.push(exits::comings::check());
+        checks.extend([exits::explained::check(), exits::comings::check()]);
+        checks.push(knob::check());
         let scripts = checks.into_iter().map(|check| check.script);
         let files = [
             include_str!("kernels/init.sh"),

@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn main() -> io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -49,10 +49,10 @@ fn pipe(count: u64) -> io::Result<()> {
     let (Some(mut to), Some(mut from)) = (other.stdin.take(), other.stdout.take()) else {
         return Err(io::Error::other("the process has no pipes"));
     };
-    for _ in 0..count {
+    round_trips(count, || {
         to.write_all(b"x")?;
-        from.read_exact(&mut [0])?;
-    }
+        from.read_exact(&mut [0])
+    })?;
     drop(to);
     other.wait().map(|_| ())
 }
@@ -87,11 +87,24 @@ fn request(address: &str, count: u64) -> io::Result<()> {
         .find_map(|_| connect().ok())
         .map_or_else(connect, Ok)?;
     stream.set_nodelay(true)?;
-    for _ in 0..count {
+    round_trips(count, || {
         stream.write_all(b"x")?;
-        stream.read_exact(&mut [0])?;
+        stream.read_exact(&mut [0])
+    })
+}
+
+/// Makes round trips one after the other, and prints percentiles of what each took.
+fn round_trips(count: u64, mut once: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    let mut took = Vec::new();
+    for _ in 0..count {
+        let begun = Instant::now();
+        once()?;
+        took.push(begun.elapsed().as_micros());
     }
-    Ok(())
+    took.sort_unstable();
+    let percentile = |percent| took.get(took.len() * percent / 100).copied().unwrap_or(0);
+    let (p50, p99) = (percentile(50), percentile(99));
+    writeln!(io::stdout(), "p50_us={p50} p99_us={p99}")
 }
 
 /// Gives QEMU commands, each a name or an object, and prints a line with the answer to each.

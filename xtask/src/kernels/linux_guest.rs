@@ -13,6 +13,7 @@ mod interrupts;
 mod joined;
 pub(super) mod piloted;
 mod proved;
+pub(crate) mod rig;
 pub(super) mod stability;
 mod text;
 mod tuned;
@@ -467,11 +468,12 @@ pub(super) fn firmware() -> Result<Vec<PathBuf>> {
 }
 
 #[cfg(test)]
-pub(super) fn scripts() -> [String; 4] {
+pub(super) fn scripts() -> Vec<String> {
     let depth = Depth::Thorough;
     let all = script(&phases(depth), limit(depth), Some(depth));
     let short = script(&phases(Depth::Quick), SHORT_LIMIT, None);
-    [all, short, piloted::script(), stability::script()]
+    let others = [all, short, piloted::script(), stability::script()];
+    others.into_iter().chain(rig::scripts()).collect()
 }
 
 #[cfg(test)]

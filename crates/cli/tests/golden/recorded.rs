@@ -1,7 +1,7 @@
 //! Captures of the lab's guests on a stock kernel, with its own `kvm_exit` and `kvm_entry`: findings and `diff` on what
 //! was not made up. Texts of them are in `docs/cases.md`, which `documented.rs` holds against the program.
 //!
-//! Recorded under `cargo xtask kernels --kernel 6.12 --script`, with `--exits=pio,mmio,msr`: `tick-rtc` at
+//! Recorded in Debian's Linux 6.12, emulated, with `--exits=pio,mmio,msr`: `tick-rtc` at
 //! 64 and at 128 Hz, `port-poll`, `framebuffer`, `ipi`, and `pingpong`, which shows nothing; without exits:
 //! `poller`, and `pingpong` on the CPU of a `poller` that never gives it away. Under `--linux-guest --thorough`: a
 //! stock Linux guest under a stock QEMU (`xtask/src/kernels/linux_guest/explained.rs`), beside a second one that is

@@ -17,8 +17,8 @@ pub fn markdown(report: &Report) -> String {
          it shows that they are what they are said to be, and nothing about the source. An *integrity check*\n\
          demands a value of every block, or that haltwise counted what the lab counted.\n\n\
          Changes in % are of the ratio within each round; where a figure is 0 in some round, the\n\
-         difference is given. This page is generated from a kept run, judged by the rules of this version;\n\
-         do not edit it.\n\n",
+         difference is given. [Stock Linux guests](rig.md) show the same effects by counts.\n\
+         This page is generated from a kept run, judged by the rules of this version; do not edit it.\n\n",
     );
     let run = format!(
         "Run by {} on Linux {}, {} CPUs, seed {}.\n\n",

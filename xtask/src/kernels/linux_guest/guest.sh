@@ -16,6 +16,8 @@ ip link set lo up
 ip addr add "$address/24" dev eth0
 ip link set eth0 up
 arp -s "${address%2}1" 52:54:00:00:00:01
+# Other VMs are reached through the host.
+ip route add 10.9.0.0/16 via "${address%2}1"
 idle=/sys/devices/system/cpu/cpuidle
 echo "guest: up with $(cat $idle/current_driver), $(cat $idle/current_governor)"
 nc -ll -p 7 -e sh

@@ -22,7 +22,7 @@ qmp() { # VM, commands
 # Which address a VM has, on a network of its own.
 address_of() { echo "10.9.${1#web}.2"; }
 
-launch() { # VM, options of its kernel, QEMU, memory in MiB, its root
+launch() { # VM, options of its kernel, QEMU, memory in MiB, its root, further options of QEMU
     number=${1#web}
     tunctl -t "tap$number" >/dev/null
     ip addr add "10.9.$number.1/24" dev "tap$number"
@@ -72,9 +72,10 @@ watch_over() { # how long nothing is asked, VMs
     done
 }
 
+# shellcheck disable=SC2086 # options are words
 vm() { # as launch; whether it is to be started again, since the emulator had it reset before its first word
     "$3" -name "guest=$1,debug-threads=on" -machine q35,accel=kvm -cpu host -smp 2 -m "$4" \
-        -nodefaults -display none -no-reboot -L /firmware -kernel /guest/kernel -initrd "/guest/$5" \
+        -nodefaults -display none -no-reboot -L /firmware -kernel "/guest/${kernel-kernel}" -initrd "/guest/$5" \
         -append "console=ttyS0 quiet panic=-1 tsc=reliable iomem=relaxed address=$(address_of "$1") $2" \
         -serial "file:/out/$1.console" -qmp "unix:/run/$1.qmp,server=on,wait=off" \
         -netdev "tap,id=n0,ifname=tap$number,script=no,downscript=no,vhost=on" \
@@ -83,7 +84,7 @@ vm() { # as launch; whether it is to be started again, since the emulator had it
         -chardev "socket,path=/run/$1.agent,server=on,wait=off,id=agent" -device virtio-serial-pci \
         -device virtserialport,chardev=agent,name=org.qemu.guest_agent.0 \
         -drive "id=d0,file=/run/$1.disk,format=raw,if=none" -device virtio-blk-pci,drive=d0 \
-        2>"/out/$1.qemu"
+        -pidfile "/run/$1.pid" ${6-} 2>"/out/$1.qemu"
     returned=$?
     [ ! -e /run/over ] || return 1
     if grep -q 'guest: up' "/out/$1.console"; then
@@ -94,7 +95,7 @@ vm() { # as launch; whether it is to be started again, since the emulator had it
 
 wait_for() { # VM: until its first process has come so far
     until grep -q 'guest: up' "/out/$1.console" 2>/dev/null; do
-        [ "$(seconds)" -lt $((begun + 150 * $(cat /run/slower))) ] || {
+        [ "$(seconds)" -lt $((begun + ${patience:-150} * $(cat /run/slower))) ] || {
             say "$1 does not boot: $(tail -3 "/out/$1.console") $(complaints "$1")"
             exit 75 # as STOOD_STILL
         }
