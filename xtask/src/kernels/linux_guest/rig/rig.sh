@@ -1,4 +1,4 @@
-# What the effects of the rig are made of, beside the functions of host.sh. Every VM of an effect is stopped but while it is measured.
+# Functions of the rig, beside those of host.sh. A VM runs only while it is measured.
 kvm=/sys/module/kvm/parameters
 echo 1 >/proc/sys/net/ipv4/ip_forward
 if [ -d /own ]; then
