@@ -98,6 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     let said = match pair {
+        _ if rows.is_empty() => String::new(),
         Some(_) => judge::compared(&effects[0], &rows),
         None => judge::page(&effects, &rows),
     };

@@ -11,7 +11,12 @@ setting() {
     for parameter in halt_poll_ns halt_poll_ns_grow halt_poll_ns_grow_start halt_poll_ns_shrink; do
         cat "/run/$parameter" >"$kvm/$parameter"
     done
-    for pair in "$@"; do echo "${pair#*=}" >"$kvm/${pair%%=*}"; done
+    for pair in "$@"; do
+        echo "${pair#*=}" >"$kvm/${pair%%=*}" || {
+            say "KVM does not take $pair"
+            exit 1
+        }
+    done
 }
 
 # Starts VMs that stand still until they are measured.
