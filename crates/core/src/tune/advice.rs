@@ -240,12 +240,8 @@ pub fn advise<S: Candidate>(inputs: &Inputs, of: &FinalRound<S>, goal: &Goal) ->
         aim: &goal.aim,
         must_change: is_over_limit(inputs, &of.in_force, &goal.aim),
     };
-    let mut rejected = Vec::new();
-    let mut admitted: Vec<&Finalist<S>> = [&of.default]
-        .into_iter()
-        .filter(|it| judge.rejects_limit(it).is_none())
-        .collect();
-    for finalist in &of.others {
+    let (mut rejected, mut admitted) = (Vec::new(), Vec::new());
+    for finalist in [&of.default].into_iter().chain(&of.others) {
         match judge.reject(finalist) {
             Some(why) => rejected.push((finalist, why)),
             None => admitted.push(finalist),
