@@ -1,5 +1,5 @@
-# Settings of a real kernel, set and taken back by haltwise while VMs run; sourced by no one, run by
-# the test guest's init. Each step says what it expects.
+# haltwise applies and restores settings of a real kernel while VMs run. The test guest's init runs this
+# script. Each step states what it expects.
 P=/sys/module/kvm/parameters
 failed=0 vms=
 mkdir -p /etc/modprobe.d /etc/tmpfiles.d /out/knob
@@ -20,7 +20,7 @@ run() { # name, exit code, arguments: what it says is kept
 is_running() { # process
     [ -d "/proc/$1" ] && ! grep -q '^State:.Z' "/proc/$1/status"
 }
-# Ends VMs, and says where the threads of one are that does not end.
+# Ends VMs; prints the threads of a VM that does not end.
 end() { # processes
     kill "$@"
     tries=0
@@ -58,7 +58,7 @@ before=$(values)
 # and a guest that waits for one would wait for ever.
 for vm in "--name free" "--name capped --cap 70us"; do
     # shellcheck disable=SC2086
-    haltwise-lab run tick $vm --rounds 1000000 --gap uniform:50us:3ms --timeout 120s >/dev/null 2>&1 &
+    haltwise-lab run tick $vm --rounds 1000000 --gap uniform:50us:3ms --timeout 900s >/dev/null 2>&1 &
     vms="$vms $!"
 done
 sleep 2
@@ -101,7 +101,7 @@ while :; do
     tries=$((tries + 1))
     grep -q '"not-told"' /out/knob/halts.json && [ $tries -lt 4 ] || break
     echo "knob: no halt told, try $tries"
-    # Whether that is told of the VMs is as uncertain.
+    # The report about the VMs is as uncertain.
     haltwise apply --set halt_poll_ns=80us --yes >/dev/null 2>&1
     is halt_poll_ns 80000 "apply after one that told nothing"
 done
@@ -111,13 +111,13 @@ umount /sys/kernel/btf
 run halts-back 5 apply --set halt_poll_ns=80us --yes
 is halt_poll_ns 80000 "a third apply"
 
-# Measured in turn on the VM that runs; afterwards all is as it was.
+# Measured in turn on the running VM; afterwards all settings are restored.
 run prove-dry 2 prove --a off --b kvm:max=400us --rounds 2 --duration 1s --vm free
 is halt_poll_ns 80000 "a prove without --yes"
 run prove.json 0 prove --a off --b kvm:max=400us,grow=4 --rounds 2 --duration 1s --vm free --yes --json
 is halt_poll_ns 80000 "prove"
 [ "$(cat $P/halt_poll_ns_grow)" = 2 ] || wrong "prove left halt_poll_ns_grow at $(cat $P/halt_poll_ns_grow)"
-# Killed in the middle: what it had set can be taken back.
+# Killed in the middle: its settings can be restored.
 haltwise prove --a off --b kvm:max=400us --rounds 9 --duration 2s --vm free --yes >/dev/null 2>&1 &
 prove=$!
 tries=0
@@ -152,7 +152,7 @@ run plan-undo.json 0 undo --json
 record_of_both unplanned
 run plan-nothing 1 undo
 
-# Without the kernel's types no BPF program can be loaded: what falls back works, and says so once.
+# Without the kernel's types no BPF program can be loaded: the fallback works, and is reported once.
 mount -t tmpfs none /sys/kernel/btf
 # The emulator may withhold interrupts for as long as it looks.
 saw_halts() { grep -q '"halts_per_s": [1-9]' /out/knob/by-tracepoints; }
@@ -167,8 +167,8 @@ saw_halts || wrong "the pilot without BPF saw no halt: $(grep -B 8 '"halts_per_s
 # shellcheck disable=SC2086
 end $vms
 
-# Cut off between the record and the parameter, then between the two parameters.
-# What such an apply leaves is written here: a kill from outside comes at no such moment.
+# Killed between the record and the parameter, then between the two parameters.
+# This script writes the state that such an apply leaves: no kill from outside hits that moment.
 intent() { # parameter, value
     echo "{\"target\": {\"parameter\": \"$1\"}, \"before\": \"$(cat $P/$1)\", \"ours\": null, \"intent\": {\"set\": \"$2\"}," \
         "\"boot\": \"$(cat /proc/sys/kernel/random/boot_id)\", \"step\": 99, \"who\": \"killed\", \"unix_ns\": 1}"
@@ -182,7 +182,7 @@ run undo-killed 0 undo
 is halt_poll_ns 200000 "undo of what a kill cut off"
 [ "$(values)" = "$before" ] || wrong "parameters are $(values), and were $before"
 
-# What was modified externally is theirs.
+# Parameters that were modified externally are left alone.
 run again 0 apply --set halt_poll_ns=80us --yes
 echo 70000 >$P/halt_poll_ns
 run refused 1 apply --set halt_poll_ns=60us --yes
@@ -192,7 +192,7 @@ run taken 0 apply --set halt_poll_ns=60us --yes --take-over --persist
 is halt_poll_ns 60000 "taking over"
 grep -q '^options kvm halt_poll_ns=60000$' /etc/modprobe.d/haltwise.conf || wrong "no boot file"
 
-# What the kernel itself refuses is told, and not taken for done.
+# A value that the kernel refuses is reported, and not taken for applied.
 run negative 2 apply --set halt_poll_ns=-1 --yes
 run undo-taken 0 undo
 is halt_poll_ns 70000 "undo of a take-over"
@@ -200,7 +200,7 @@ is halt_poll_ns 70000 "undo of a take-over"
 echo 200000 >$P/halt_poll_ns
 [ "$(values)" = "$before" ] || wrong "parameters are $(values), and were $before"
 run nothing 1 undo
-# The module loaded anew, with the option that the boot file would have given it.
+# The module is loaded again with the option of the boot file.
 run persist 0 apply --set halt_poll_ns=90us --persist --yes
 rmmod kvm_amd && rmmod kvm || wrong "KVM cannot be unloaded"
 run without-kvm 3 apply --set halt_poll_ns=1us
