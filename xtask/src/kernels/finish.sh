@@ -1,5 +1,5 @@
-# Runs each of /scripts that /order names, with a folder /out of its own, and writes what it left there to its part of the
-# disk as a tar archive. Then the guest powers off.
+# Runs the scripts of /scripts in the order of /order, each with its own folder /out, writes each folder to the disk as a tar
+# archive, and powers the guest off.
 nth=0
 cd /sys/module/kvm/parameters
 for parameter in halt_poll_ns*; do cat $parameter >/run/$parameter; done
@@ -10,12 +10,12 @@ while read -r script; do
     echo "init: $script begins"
     sh "/scripts/$script" </dev/null
     code=$?
-    # As STOOD_STILL: the emulator lost an interrupt each time that a VM was run.
+    # STOOD_STILL: the emulator lost an interrupt in each run of a VM.
     [ ! -e /run/lost ] || code=75
     rm -f /run/lost
     echo $code >/out/exit_code
     dmesg >/out/dmesg
-    # The next one begins with what is there after a boot.
+    # The next script begins with the parameters of the boot.
     cd /sys/module/kvm/parameters && for parameter in halt_poll_ns*; do cat /run/$parameter >$parameter; done
     cd /
     umount -l /out

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# The first process of a test guest: mounts what a Linux system has, and loads the modules; finish.sh goes on.
+# First process of a test guest: mounts file systems and loads modules, then runs finish.sh.
 /bin/busybox mkdir -p /bin /sbin /usr/bin /usr/sbin
 /bin/busybox --install -s /bin
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin HOME=/ TERM=dumb
@@ -20,21 +20,21 @@ echo 1 >/proc/sys/kernel/bpf_stats_enabled
 while read -r module; do
     insmod "/lib/modules/$module.ko" || echo "init: cannot load $module"
 done </lib/modules/order
-# How many times longer all takes than on a machine that does nothing else, where a boot comes here within 8 s.
+# Slowdown: an idle machine boots to this line within 8 s.
 slower=$(($(cut -d. -f1 /proc/uptime) / 8 + 1))
 echo $slower >/run/slower
-# A pulse, by which those outside see that we live; and should the script hang, where it does.
+# Pulse for the process outside, and a list of tasks if the script hangs.
 while echo; do sleep 2; done >/dev/ttyS1 &
 (
     patience=$(($(cat /patience) * slower))
     sleep "$patience"
     echo "init: still running after $patience s; its tasks:"
     for task in /proc/[0-9]*/task/*; do
-        # Threads of the kernel have none.
+        # Kernel threads have no command line.
         name=$(tr '\0' ' ' <"$task/cmdline" | cut -c1-60)
         [ -z "$name" ] || echo "init: $name $task $(cat "$task/wchan") $(cut -d' ' -f1-4 "$task/syscall")"
     done
 ) &
-# A guest with systemd has that go on, and run the script by a service.
+# In a guest with systemd a service runs the script.
 [ -e /lib/systemd/systemd ] && exec /lib/systemd/systemd --unit=check.service
 exec sh /finish

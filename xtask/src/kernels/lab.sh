@@ -1,4 +1,4 @@
-# What checks with guests of the lab are made of: functions for their scripts, and for what these run while they record.
+# Functions for the scripts of checks with lab guests, and for the commands that run during a recording.
 failed=0
 wrong() {
     echo "check: $*"
@@ -10,11 +10,11 @@ lab() { # name, arguments: runs a guest inside the recording
         # shellcheck disable=SC2086
         haltwise-lab run $2 --timeout 8s --json >"/out/$1.json" 2>/run/lab.err && return 0
         # QEMU's emulation of SVM now and then loses an interrupt between two virtual CPUs, which
-        # leaves a guest waiting for ever. The guest is not at fault, so it is tried again.
+        # leaves a guest waiting for ever: try again.
         grep -q 'made no progress' /run/lab.err || break
         echo "check: $1: the emulated CPU lost an interrupt" >&2
     done
-    # Which finish.sh reports where it is always so.
+    # finish.sh reports an interrupt that is lost each time.
     ! grep -q 'made no progress' /run/lab.err || touch /run/lost
     echo "check: $1: $(cat /run/lab.err)" >&2
     exit 1
@@ -41,8 +41,8 @@ set_all() { # ceiling, grow, grow_start, shrink
     echo "$4" >/sys/module/kvm/parameters/halt_poll_ns_shrink
 }
 
-# Makes the kernel itself pair exits with entries, by triggers of its tracepoints, and sum up counts
-# and times by reason: what `perf kvm stat` does of the same tracepoints.
+# Has the kernel pair exits with entries by triggers of its tracepoints, and sum counts and times by
+# reason, as `perf kvm stat` does with the same tracepoints.
 second_count() {
     events=/sys/kernel/tracing/events
     begun='hist:keys=common_pid:at=common_timestamp,why=exit_reason'

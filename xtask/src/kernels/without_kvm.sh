@@ -1,4 +1,4 @@
-# What is said where there is no KVM.
+# Messages on a host without KVM.
 . /lab.sh
 rmmod kvm_amd && rmmod kvm || wrong "KVM cannot be unloaded"
 for act in "haltwise record -o /run/none --duration 1s" "haltwise-lab run idle"; do

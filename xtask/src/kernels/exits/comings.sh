@@ -1,5 +1,5 @@
-# Each recording leaves what the lab and the recorder counted. A CPU is away when the first begins, and
-# comes and goes under the guests.
+# Each recording leaves the counts of the lab and of the recorder. A CPU is offline when the first one begins, and
+# goes online and offline under the guests.
 . /lab.sh
 cpu=/sys/devices/system/cpu/cpu1/online
 cat >/run/hotplug.sh <<'END'

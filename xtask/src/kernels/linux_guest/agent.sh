@@ -1,5 +1,5 @@
 # Debian's qemu-ga in the Linux guest, over virtio-serial: the emulated host sets a parameter of the guest's governor
-# through it. What is in force is read back inside, by the guest's own shell.
+# through it. The guest's own shell reads the parameter back.
 start_agent() { # VM
     # shellcheck disable=SC2016 # the guest's shell expands it
     guest "$1" 'for port in /sys/class/virtio-ports/*; do
@@ -8,13 +8,13 @@ start_agent() { # VM
         qemu-ga -d -m virtio-serial -p "$path" -t /run -f /run/qga.pid 2>&1'
 }
 
-# Whether haltwise returned that and said this.
+# Checks the exit code and the output of haltwise.
 said() { # code, text, arguments of haltwise
     expected=$1 text=$2
     shift 2
     haltwise "$@" >/run/said 2>&1
     code=$?
-    # Lines are broken where a terminal's would be.
+    # Lines are broken as for a terminal.
     tr -s '\n ' '  ' </run/said >/run/flat
     if [ $code != "$expected" ] || ! grep -q "$text" /run/flat; then
         fail "agent: haltwise $* returned $code: $(cat /run/said)"

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# The first process of the Linux guest: brings up its network and runs what its host sends to port 7.
+# First process of the Linux guest: brings up the network and runs commands that the host sends to port 7.
 /bin/busybox mkdir -p /proc /sys /dev /run
 /bin/busybox --install -s /bin
 export PATH=/bin
@@ -7,8 +7,8 @@ mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
 mount -t tmpfs tmpfs /run
-# Statistics of BPF programs stay on: a recorder inside that turns them on and off has the kernel change its code, over
-# which the emulator stumbles.
+# Statistics of BPF programs stay on: a recorder that toggles them makes the kernel patch its code, and the emulator may
+# run the old code.
 echo 1 >/proc/sys/kernel/bpf_stats_enabled
 while read -r module; do insmod "/lib/modules/$module.ko"; done </lib/modules/order
 ip link set lo up

@@ -1,4 +1,4 @@
-# The host's side of the tests with a Linux guest: functions that the phases are made of.
+# Host side of the tests with a Linux guest: functions for the phases.
 say() { echo "check: $*"; }
 seconds() { cut -d. -f1 /proc/uptime; }
 begun=$(seconds)
@@ -8,7 +8,7 @@ fail() {
     failed=1
 }
 
-# What its QEMU complains of, but that the emulated host may have one CPU.
+# Complaints of a VM's QEMU, without the one about an emulated host with one CPU.
 complaints() { # VM
     grep -v 'exceeds the recommended cpus' "/out/$1.qemu"
 }
@@ -19,7 +19,7 @@ qmp() { # VM, commands
     guest-tool qmp "/run/$name.qmp" "$@"
 }
 
-# Which address a VM has, on a network of its own.
+# Address of a VM, on its own network.
 address_of() { echo "10.9.${1#web}.2"; }
 
 launch() { # VM, options of its kernel, QEMU, memory in MiB, its root, further options of QEMU
@@ -28,13 +28,13 @@ launch() { # VM, options of its kernel, QEMU, memory in MiB, its root, further o
     ip addr add "10.9.$number.1/24" dev "tap$number"
     ip link set "tap$number" address 52:54:00:00:00:01
     ip link set "tap$number" up
-    # Nobody asks who has an address: a VM that gets no CPU for three seconds would not be reached.
+    # Static ARP entries: a VM without CPU time for three seconds would not answer an ARP request.
     arp -s "$(address_of "$1")" 52:54:00:00:00:02
     dd if=/dev/zero of="/run/$1.disk" bs=1M count=4 2>/dev/null
     while vm "$@"; do sleep 1; done &
 }
 
-# All that waits for the answer of a VM that is no more waits for a connection that nobody closes.
+# After a VM has ended, commands that wait for its answer wait for ever.
 trap 'exit "$(cat /run/ended)"' TERM
 give_up() { # what the script returns
     echo "$1" >/run/ended
@@ -45,10 +45,10 @@ give_up() { # what the script returns
     done
 }
 
-# A VM ends where its guest panics, or is reset; QEMU has nothing to say then.
+# A VM ends if its guest panics or is reset; QEMU then prints nothing.
 ended() { # VM, what QEMU returned
     say "$1 ended by itself, QEMU with $2: $(tail -3 "/out/$1.console") $(complaints "$1")"
-    # As STOOD_STILL.
+    # 75 is STOOD_STILL.
     [ "$2" = 0 ] && [ -z "$(complaints "$1")" ] && give_up 75 || give_up 1
 }
 
@@ -57,8 +57,8 @@ silent() { # VM: whether it runs, and does not answer
     ! echo 'echo here' | timeout 30 nc "$(address_of "$1")" 7 | grep -q here
 }
 
-# A VM whose interrupt the emulator lost stands still for ever. To ask wakes it, so nothing is asked until the script is late;
-# and more than once, as the script pauses VMs.
+# A VM whose interrupt the emulator lost stands still for ever. A request would wake it, so requests begin only when the script is late;
+# and there are several, since the script pauses VMs.
 watch_over() { # how long nothing is asked, VMs
     sleep "$1"
     shift
@@ -108,13 +108,13 @@ guest() { # VM, command: runs it inside
     echo "$2" | nc "$(address_of "$1")" 7
 }
 
-# KVM's own counters of a VM that stands still, and which thread runs which vCPU.
+# KVM's counters of a stopped VM, and the thread of each vCPU.
 counters() { # VM
     qmp "$1" query-cpus-fast '{"execute": "query-stats", "arguments": {"target": "vcpu"}}'
 }
 
-# Makes three other tools record the events that `haltwise import` reads, while a phase runs: ftrace, in
-# an instance of its own, and those that are installed of perf and trace-cmd.
+# Has other tools record the events that `haltwise import` reads, while a phase runs: ftrace in its own instance, and perf
+# and trace-cmd where they are installed.
 phase_beside_tools() { # as phase
     events="kvm/kvm_vcpu_wakeup kvm/kvm_halt_poll_ns sched/sched_waking sched/sched_switch"
     instance=/sys/kernel/tracing/instances/beside
@@ -145,7 +145,7 @@ phase_beside_tools() { # as phase
     fi
 }
 
-# A VM that is never started, as one is that waits for a migration.
+# A VM that is never started, like one that waits for an incoming migration.
 launch_unstarted() {
     qemu-system-x86_64 -S -name guest=unstarted,debug-threads=on -machine q35,accel=kvm -cpu host -smp 2 -m 16 -nodefaults \
         -display none -L /firmware -qmp unix:/run/unstarted.qmp,server=on,wait=off 2>/out/unstarted.qemu &
@@ -153,7 +153,7 @@ launch_unstarted() {
     qmp unstarted query-status >/dev/null
 }
 
-# What an idle VM that runs, a paused one and one that was never started look like, from every source.
+# An idle VM, a paused VM and a VM that was never started, recorded by every source.
 paused() { # VM that is to run
     launch_unstarted
     haltwise status --check --json >/out/settings/paused.json 2>/run/said || fail "status --check: $(cat /run/said)"
@@ -169,7 +169,7 @@ paused() { # VM that is to run
     haltwise top --once --json --interval 1s >/out/settings/top.json 2>/run/said || fail "top: $(cat /run/said)"
 }
 
-# The ceiling of a VM whose QEMU was started by haltwise-exec, set and taken back while the host's parameter is changed.
+# Sets and restores the ceiling of a VM whose QEMU haltwise-exec started, while the host's parameter changes.
 ceilings() { # VM
     haltwise apply --vm "$1" --ceiling 1ms --yes >/run/said 2>&1 || fail "apply --vm: $(cat /run/said)"
     echo 3000000 >$ceiling
@@ -183,7 +183,7 @@ ceilings() { # VM
     [ -z "$(complaints "$1")" ] || fail "$1: $(complaints "$1")"
 }
 
-# Settings that are applied, shown, proved and taken back while a VM runs; the other one is paused.
+# Applies, shows, proves and restores settings while one VM runs and the other is paused.
 settings() { # VM
     mkdir /out/settings
     ceiling=/sys/module/kvm/parameters/halt_poll_ns
@@ -207,8 +207,8 @@ settings() { # VM
     qmp "$1" stop >/dev/null
 }
 
-# Records while a VM, which is stopped, runs a load, and stops it again. Leaves KVM's counters
-# and the guest's of interrupts, each before and after.
+# Resumes a stopped VM, records while it runs a load, and stops it. Leaves KVM's counters and the guest's interrupts from
+# before and after.
 phase() { # name, VM, arguments of record, the guest's load, the host's part of it, what runs the recorder
     mkdir "/out/$1"
     cat >"/run/$1.sh" <<END
@@ -232,7 +232,7 @@ END
     qmp "$2" stop >/dev/null
 }
 
-# Has the guest do a part of inside.sh, and fetches what that leaves.
+# Has the guest run a part of inside.sh, and fetches its results.
 left_inside() { # VM, part
     mkdir "/out/$2"
     qmp "$1" cont >/dev/null
@@ -244,7 +244,7 @@ left_inside() { # VM, part
     say "$2: $(($(seconds) - part)) s"
 }
 
-# Has the guest set what its host specifies by fw_cfg, and restore it.
+# Has the guest apply the parameters of fw_cfg, and restore its own.
 specified() { # VM
     qmp "$1" cont >/dev/null
     said=$(guest "$1" '
@@ -262,8 +262,8 @@ specified() { # VM
     qmp "$1" stop >/dev/null
 }
 
-# Records inside the guest what its CPUs poll and halt, and beside it its halts in KVM. KVM's counters are read while it
-# stands still.
+# Records idle periods inside the guest, and at the same time its halts in KVM. KVM's counters are read while the VM
+# is stopped.
 inside() { # VM, size of each load
     mkdir /out/inside
     counters "$1" >/out/inside/kvm.before
@@ -281,7 +281,7 @@ END
     qmp "$1" stop >/dev/null
 }
 
-# One load after the other inside, each recorded there; the host records all the while, so that the halts of both can be
+# Records several loads inside the guest; the host records all the time, so that the halts of both can be
 # matched.
 joined() { # VM, size of each load, governors
     mkdir /out/joined
@@ -298,7 +298,7 @@ END
     qmp "$1" stop >/dev/null
 }
 
-# One load again and again under the parameters in force, and then under other ceilings.
+# Records one load repeatedly under the current parameters, and then under other ceilings.
 stable() { # VM, load, recordings, ceilings
     for n in $(seq "$3"); do phase "$1-$n" "$1" '--source bpf' "$2" '' ''; done
     ceiling=/sys/module/kvm/parameters/halt_poll_ns

@@ -1,11 +1,11 @@
 #!/bin/busybox sh
-# What is recorded inside the Linux guest: its own idle CPUs, under sets of its governor's parameters, then by the other
-# sources. The kernel's own counters of cpuidle are read before and after.
+# Recordings inside the Linux guest: idle periods of its CPUs under sets of the governor's parameters, then by the other
+# sources. The kernel's cpuidle counters are read before and after.
 out=/run/inside
 params=/sys/module/haltpoll/parameters
 
-# Of each CPU and state: how often it was entered, for how many microseconds, and its name; before and after that the time.
-# One process, so that little happens meanwhile.
+# For each CPU and idle state: name, number of entries, and time in microseconds; the uptime before and after.
+# One process, so that the readings are close together.
 counters() {
     cpuidle=/sys/devices/system/cpu/cpu*/cpuidle/state*
     # shellcheck disable=SC2086
@@ -25,7 +25,7 @@ load() {
     guest-tool timer 1500 "$(($1 / 3))" >/dev/null
 }
 
-# The defaults, without limits that grew under what was set before: these would shrink with long idle times only.
+# The defaults, and limits that did not grow under the setting before: those would shrink after long idle periods only.
 start_over() {
     set_all 0 2 50000 0 Y
     sleep 0.5
@@ -56,15 +56,15 @@ proved() {
     [ "$(cat $params/* | md5sum)" = "$before" ]
 }
 
-# A recording of a load, of which the emulator may have lost an event: then haltwise returns 5, and what reads the capture
-# knows.
+# Records a load. If the emulator lost an event, haltwise returns 5, and the capture
+# has the loss.
 recorded() { # where to, the load
     haltwise record --guest -o "$1" -- sh -c "$2"
     code=$?
     [ $code = 0 ] || [ $code = 5 ]
 }
 
-# Each load under the defaults, then what `tune` recommends for it proved against them.
+# Records each load under the defaults, then proves the recommendation of `tune` against them.
 tuned() {
     has_governor || return 0
     number=0
@@ -84,7 +84,7 @@ tuned() {
     done </loads
 }
 
-# While it is recorded.
+# Runs while a recording is made.
 under_sets() { # size of each load
     counters >$out/before
     if [ -d $params ]; then
@@ -128,7 +128,7 @@ joined() { # size, governors
         cat $governor >$out/$name.governor
     done
     echo "$was" >$governor 2>/dev/null
-    # What the governors choose between.
+    # Idle states that the governors choose from.
     (cd /sys/devices/system/cpu && grep . cpuidle/current_driver cpuidle/available_governors \
         cpu0/cpuidle/state*/name cpu0/cpuidle/state*/latency cpu0/cpuidle/state*/residency) >$out/states 2>/dev/null
     return 0

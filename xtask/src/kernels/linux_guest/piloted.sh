@@ -66,7 +66,7 @@ killed() { # name of the step, VM, the moment
     undone "$was"
 }
 
-# What is kept stays in force after an ordinary stop.
+# A setting that the pilot keeps stays in force after an ordinary stop.
 kept() { # VM
     pilot "kept-$1" "$1"
     until_said keep
@@ -76,7 +76,7 @@ kept() { # VM
     undone "$was"
 }
 
-# What was modified externally is left alone, by the pilot and by undo, until --take-over.
+# The pilot and undo leave externally modified parameters alone until --take-over.
 foreign() { # VM
     pilot foreign "$1"
     until_set
@@ -111,7 +111,7 @@ full() { # VM
     haltwise undo >"$step.undo" 2>&1
     [ "$(bytes)" = "$before" ] || fail "$step: undo on a full disk left $(bytes), not $before: $(cat "$step.undo")"
     rm /var/lib/haltwise/fill
-    # What was restored, and could not be recorded, is recorded now.
+    # The restore that could not be recorded is recorded now.
     undone "$was"
     umount /var/lib/haltwise
 }

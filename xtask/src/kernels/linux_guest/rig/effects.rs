@@ -9,6 +9,8 @@ pub(super) struct Effect {
     pub(super) name: String,
     /// The source, and its statement.
     pub(super) source: String,
+    /// The finding or command of haltwise that answers it.
+    pub(super) on_your_host: String,
     /// Work that counts are given for, and how much of it a load has.
     pub(super) unit: String,
     pub(super) units: u32,

@@ -94,12 +94,13 @@ pub(super) fn page(effects: &[Effect], rows: &[Row]) -> String {
     for effect in effects.iter().filter(is_measured) {
         // Formatting into a String cannot fail.
         let _ = write!(text, "\n## {}\n\n{}.\n\n", effect.name, effect.source);
+        let _ = write!(text, "On your host: {}.\n\n", effect.on_your_host);
         claims(&mut text, rows, effect, &mut verdicts);
         table(&mut text, rows, effect);
     }
     let several = |of: Verdict| verdicts.iter().filter(|it| **it == of).count();
     let head = format!(
-        "{} claims: {} are shown, {} are not shown, {} have the other direction.\n",
+        "{} claims: {} hold in every round, {} in some, {} in none.\n",
         verdicts.len(),
         several(Verdict::Yes),
         several(Verdict::NotShown),

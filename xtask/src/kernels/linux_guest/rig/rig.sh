@@ -41,7 +41,7 @@ over() {
     wait
 }
 
-# How often the threads of a VM's vCPUs left their CPU, by themselves and for others.
+# Voluntary and involuntary context switches of a VM's vCPU threads.
 switches() { # VM
     for task in /proc/"$(cat "/run/$1.pid")"/task/*; do
         case $(cat "$task/comm") in
@@ -50,10 +50,10 @@ switches() { # VM
     done
 }
 
-# A disk that answers after so many nanoseconds, which no file is behind.
+# A disk without a file that completes each request after a latency in nanoseconds.
 answers() { echo "-blockdev driver=null-co,node-name=$1,size=67108864,read-zeroes=on,latency-ns=$2"; }
 
-# A second network of a VM, with a device of QEMU's own.
+# A second network of a VM, for a NIC that QEMU emulates.
 nic() { # VM
     number=${1#web}
     tunctl -t "nic$number" >/dev/null
@@ -63,7 +63,7 @@ nic() { # VM
     arp -s "10.8.$number.2" 52:54:00:00:00:03
 }
 
-# Lets each VM have so much of a CPU.
+# Limits the CPU time of each VM.
 quota() { # percent, or `max`
     echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
     for name in $vms; do
@@ -77,7 +77,7 @@ quota() { # percent, or `max`
     done
 }
 
-# Keeps the threads of a VM's vCPUs on CPUs, in hexadecimal.
+# Pins a VM's vCPU threads to a mask of CPUs.
 pin() { # VM, CPUs
     for task in /proc/"$(cat "/run/$1.pid")"/task/*; do
         case $(cat "$task/comm") in
@@ -86,7 +86,7 @@ pin() { # VM, CPUs
     done
 }
 
-# Has a guest do something between two measurements.
+# Runs a command in a guest between two measurements.
 inside() { # VM, command
     qmp "$1" cont >/dev/null
     guest "$1" "$2"
