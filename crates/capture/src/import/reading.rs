@@ -179,13 +179,11 @@ impl Reading {
             self.text.see(Sign::Names);
         }
         let mut wordless = false;
-        if matches!(
-            what,
-            What::VcpuWakeup {
-                latency_ns: Some(_),
-                ..
-            }
-        ) {
+        if let What::VcpuWakeup {
+            latency_ns: Some(_),
+            ..
+        } = what
+        {
             self.text.see(Sign::LatencyTold);
         }
         match what {

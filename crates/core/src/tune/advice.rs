@@ -334,16 +334,11 @@ impl<'a, S: Candidate> Judge<'a, S> {
         }
     }
 
-    fn rejects_limit(&self, finalist: &Finalist<S>) -> Option<Rejected> {
-        let most = self.aim.limit_percent();
-        let (fit, judged) = (&self.inputs.fit_wall, &self.inputs.judged_wall);
-        let fit_polls = fit.poll_cpu_percent(&finalist.fit());
-        let polls = judged.poll_cpu_percent(&finalist.judged());
-        (polls.max(fit_polls) > most).then_some(Rejected::OverLimit(polls))
-    }
-
     fn reject(&self, finalist: &Finalist<S>) -> Option<Rejected> {
-        let over = self.rejects_limit(finalist);
+        let most = self.aim.limit_percent();
+        let fit_polls = self.inputs.fit_wall.poll_cpu_percent(&finalist.fit());
+        let polls = (self.inputs.judged_wall).poll_cpu_percent(&finalist.judged());
+        let over = (polls.max(fit_polls) > most).then_some(Rejected::OverLimit(polls));
         let bistable = || finalist.two_states(&self.aim.cost);
         over.or_else(|| bistable().map(|(zero, ceiling)| Rejected::Bistable(zero, ceiling)))
             .or_else(|| self.is_edge(finalist))
