@@ -82,14 +82,14 @@ pub(crate) fn run(
     let mut undone = checks;
     let mut wrong = Vec::new();
     let mut last = String::new();
+    let mut times = 1;
     for nth in 0..tries.as_is + tries.on_one_cpu {
         if nth >= tries.as_is && undone.iter().all(|check| check.also_on_one_cpu) {
-            guest.cpus = 1;
+            // Two VMs inside took 82 s to boot on one CPU, and 38 s on two.
+            (guest.cpus, times) = (1, 2);
         }
         let scripts = undone.iter().map(|check| (&*check.name, &*check.script));
-        let limit: Duration = undone.iter().map(|check| check.limit).sum();
-        // Two VMs inside took 82 s to boot on one CPU, and 38 s on two.
-        let limit = limit * if guest.cpus == 1 { 2 } else { 1 };
+        let limit = undone.iter().map(|check| check.limit * times).sum();
         let booted = guest.boot(&scripts.collect::<Vec<_>>(), work, limit)?;
         pass_on(&booted.console);
         for left in &booted.left {
