@@ -21,8 +21,6 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
-use kernels::linux_guest::rig;
-
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
@@ -35,7 +33,7 @@ enum Task {
     /// Test inside Debian's stock kernels, under emulation
     Kernels(kernels::Args),
     /// Measure the sources' effects on stock Linux guests, by counts
-    Rig(rig::Args),
+    Rig(kernels::linux_guest::rig::Args),
     /// Fuzz every reader of bytes
     Fuzz(fuzz::Args),
     /// See that the fuzz targets work
@@ -68,7 +66,7 @@ fn run(task: Task) -> Result<()> {
         Task::Fuzz(args) => fuzz::run(&args),
         Task::FuzzSmoke => fuzz::smoke(),
         Task::Kernels(args) => kernels::run(&args),
-        Task::Rig(args) => rig::run(&args),
+        Task::Rig(args) => kernels::linux_guest::rig::run(&args),
         Task::Python => python::run_all(),
         Task::Tidy => tidy::run(),
         Task::Size(args) => tidy::size(args),

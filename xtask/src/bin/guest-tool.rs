@@ -93,7 +93,7 @@ fn request(address: &str, count: u64) -> io::Result<()> {
     })
 }
 
-/// Makes round trips one after the other, and prints percentiles of what each took.
+/// Makes round trips one after the other, and prints percentiles of their times. To stderr: callers have JSON on stdout.
 fn round_trips(count: u64, mut once: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     let mut took = Vec::new();
     for _ in 0..count {
@@ -104,7 +104,7 @@ fn round_trips(count: u64, mut once: impl FnMut() -> io::Result<()>) -> io::Resu
     took.sort_unstable();
     let percentile = |percent| took.get(took.len() * percent / 100).copied().unwrap_or(0);
     let (p50, p99) = (percentile(50), percentile(99));
-    writeln!(io::stdout(), "p50_us={p50} p99_us={p99}")
+    writeln!(io::stderr(), "p50_us={p50} p99_us={p99}")
 }
 
 /// Gives QEMU commands, each a name or an object, and prints a line with the answer to each.

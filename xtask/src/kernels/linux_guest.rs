@@ -386,18 +386,10 @@ fn script(phases: &[Phase], limit: Duration, beyond: Option<Depth>) -> String {
     scripted(options, "with-haltwise", limit, &text)
 }
 
-/// The emulated host: QEMU as it is installed here, and in the folder `guest` what it boots.
+/// The emulated host, with a guest that has haltwise, and tools of others that record the same.
 fn host(kernel: &Kernel) -> Result<Guest> {
-    let qemu = tool::find(emulator::PROGRAM).context("QEMU is not installed")?;
-    let mut host = super::guest(kernel)?;
-    host.memory_mib = MEMORY_MIB;
-    host.modules.extend(["tun", "vhost_net"]);
+    let host = bare_host(kernel, &guest(kernel, &[])?, kernel)?;
     let root = &host.root;
-    root.program("bin/qemu-system-x86_64", &qemu)?;
-    root.program("guest/kernel", &kernel.image)?;
-    let own = ["guest-tool", "haltwise-exec", "libhaltwise_preload.so"];
-    add_ours(root, &own)?;
-    root.nested("guest/initramfs", &guest(kernel)?)?;
     root.nested("guest/with-haltwise", &with_haltwise(kernel)?)?;
     for program in ["perf", "trace-cmd"] {
         match tool::find(program) {
@@ -405,6 +397,21 @@ fn host(kernel: &Kernel) -> Result<Guest> {
             None => say::skipped(&format!("{NAME}: text of {program}: it is not installed")),
         }
     }
+    Ok(host)
+}
+
+/// QEMU as it is installed here, and in the folder `guest` the root and the kernel that it boots.
+fn bare_host(kernel: &Kernel, guest: &Initramfs, guest_kernel: &Kernel) -> Result<Guest> {
+    let qemu = tool::find(emulator::PROGRAM).context("QEMU is not installed")?;
+    let mut host = super::guest(kernel)?;
+    host.memory_mib = MEMORY_MIB;
+    host.modules.extend(["tun", "vhost_net"]);
+    let root = &host.root;
+    root.program("bin/qemu-system-x86_64", &qemu)?;
+    root.program("guest/kernel", &guest_kernel.image)?;
+    let own = ["guest-tool", "haltwise-exec", "libhaltwise_preload.so"];
+    add_ours(root, &own)?;
+    root.nested("guest/initramfs", guest)?;
     for file in &firmware()? {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         root.program(&format!("firmware/{name}"), file)?;
@@ -420,15 +427,15 @@ const DEVICES: [&str; 5] = [
     "qemu_fw_cfg",
 ];
 
-fn guest(kernel: &Kernel) -> Result<Initramfs> {
+fn guest(kernel: &Kernel, devices: &[&str]) -> Result<Initramfs> {
     let root = Initramfs::new(include_str!("linux_guest/guest.sh"))?;
     add_ours(&root, &["guest-tool"])?;
-    root.modules(kernel, &DEVICES)?;
+    root.modules(kernel, &[&DEVICES, devices].concat())?;
     Ok(root)
 }
 
 fn with_haltwise(kernel: &Kernel) -> Result<Initramfs> {
-    let root = guest(kernel)?;
+    let root = guest(kernel, &[])?;
     add_ours(&root, &["haltwise"])?;
     match guest_agent() {
         Ok(agent) => root.program("bin/qemu-ga", &agent)?,

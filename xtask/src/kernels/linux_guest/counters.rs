@@ -12,7 +12,7 @@ use crate::kernels::witness::Found;
 /// By how much each counter of each vCPU grew, by the vCPU's thread.
 #[derive(Debug)]
 pub(super) struct Counters {
-    threads: BTreeMap<u32, Counts>,
+    pub(super) threads: BTreeMap<u32, Counts>,
 }
 
 impl Counters {

@@ -18,10 +18,9 @@ use anyhow::{Context, Result, ensure};
 
 use super::super::check::{self, Check, Tries};
 use super::super::deb::{self, Kernel, SERIES, Series};
-use super::super::guest::{Guest, Left};
-use super::super::initramfs::Initramfs;
+use super::super::guest::Left;
 use super::super::reported::{Counts, text};
-use super::super::{add_ours, cache, fetch, has_tools, work};
+use super::super::{cache, fetch, has_tools, work};
 use crate::say;
 use effects::{Column, Effect};
 
@@ -128,7 +127,13 @@ const TRIES: Tries = Tries {
 };
 
 fn measure(kernel: &Kernel, effect: &Effect, args: &Args) -> Result<Vec<Row>> {
-    let mut host = host(kernel, effect)?;
+    let guest_kernel = if effect.all_hardware {
+        deb::fetch(ALL_HARDWARE, &cache(), false)?
+    } else {
+        kernel.clone()
+    };
+    let guest = super::guest(&guest_kernel, &OLD_DEVICES)?;
+    let mut host = super::bare_host(kernel, &guest, &guest_kernel)?;
     if let Some(dir) = &args.modules {
         for module in ["kvm.ko", "kvm-amd.ko"] {
             host.root
@@ -163,25 +168,11 @@ fn measure(kernel: &Kernel, effect: &Effect, args: &Args) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Debian's kernel for all hardware, of the same version as the cloud kernel.
+/// Debian's kernel for all hardware, whichever kernel the host has.
 const ALL_HARDWARE: Series = ("6.12-all", "linux-image-6.12-amd64");
 
 /// Modules of disks and NICs that QEMU emulates, for guests.
 const OLD_DEVICES: [&str; 3] = ["e1000", "ata_piix", "sd_mod"];
-
-/// The emulated host, with the guests' kernel and root.
-fn host(kernel: &Kernel, effect: &Effect) -> Result<Guest> {
-    let host = super::host(kernel)?;
-    if effect.all_hardware {
-        let kernel = deb::fetch(ALL_HARDWARE, &cache(), false)?;
-        host.root.program("guest/kernel", &kernel.image)?;
-        let root = Initramfs::new(include_str!("guest.sh"))?;
-        add_ours(&root, &["guest-tool"])?;
-        root.modules(&kernel, &[&super::DEVICES[..], &OLD_DEVICES].concat())?;
-        host.root.nested("guest/initramfs", &root)?;
-    }
-    Ok(host)
-}
 
 /// The script of the emulated host. Its first measurement is not judged: it reads programs and fills caches.
 fn script(effect: &Effect, rounds: u32) -> String {

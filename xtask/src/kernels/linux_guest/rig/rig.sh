@@ -73,7 +73,7 @@ quota() { # percent, or `max`
         case $1 in
         max) echo max ;;
         *) echo "${1}000 100000" ;;
-        esac >"$group/cpu.max"
+        esac >"$group/cpu.max" || exit 1
     done
 }
 
@@ -89,7 +89,10 @@ pin() { # VM, CPUs
 # Runs a command in a guest between two measurements.
 inside() { # VM, command
     qmp "$1" cont >/dev/null
-    guest "$1" "$2"
+    ! guest "$1" "($2) || echo refused" | grep refused || {
+        say "$1 refuses $2"
+        exit 1
+    }
     qmp "$1" stop >/dev/null
 }
 
@@ -124,9 +127,9 @@ measured() { # folder, and for each load: VM or `host`, command
     grep ctxt /proc/stat >"/out/$dir/host.before"
     while [ $# -gt 0 ]; do
         if [ "$1" = host ]; then
-            echo "($2) >/out/$dir/host.said 2>&1 &"
+            echo "(($2) || echo load failed) >/out/$dir/host.said 2>&1 &"
         else
-            echo "echo '$counted >/run/before; $2; $counted >/run/after' | nc $(address_of "$1") 7 >/out/$dir/$1.said 2>&1 &"
+            echo "echo '$counted >/run/before; (($2) || echo load failed) 2>&1; $counted >/run/after' | nc $(address_of "$1") 7 >/out/$dir/$1.said 2>&1 &"
         fi >>/run/load.sh
         shift 2
     done
@@ -138,6 +141,10 @@ measured() { # folder, and for each load: VM or `host`, command
         exit 75 # as STOOD_STILL: most often a VM does not answer
     }
     grep ctxt /proc/stat >"/out/$dir/host.after"
+    grep 'load failed' "/out/$dir"/*.said && {
+        say "$dir: a load failed: $(cat "/out/$dir"/*.said)"
+        exit 1
+    }
     for name in $measured_vms; do after "$dir" "$name"; done
     say "$dir: $(($(seconds) - part)) s"
 }
