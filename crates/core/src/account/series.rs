@@ -115,7 +115,13 @@ impl Series {
         self.reach(time_ns);
         let index = time_ns >> self.shift;
         let Some(slots) = &mut self.slots else { return };
-        let place = slots.partition_point(|(slot, _)| *slot < index);
+        // Times rise, so that it is the last one but for a few.
+        let is_last = slots.last().is_some_and(|(slot, _)| *slot == index);
+        let place = if is_last {
+            slots.len() - 1
+        } else {
+            slots.partition_point(|(slot, _)| *slot < index)
+        };
         if slots.get(place).is_none_or(|(slot, _)| *slot != index) {
             slots.insert(place, (index, Slot::default()));
         }
