@@ -81,18 +81,33 @@ pub struct Grid {
     vectors: Vectors,
     /// Lanes that vectors do not cover.
     lanes: Vec<Lane>,
+    /// How many halts were played.
+    turn: u64,
 }
 
 impl Grid {
     /// Before the first halt. Fails where the rule has no window that adapts.
     pub fn new(rule: Rule, choices: &[Choice]) -> Result<Self, GridError> {
+        Self::where_covered(rule, choices, |choice| Terms::of(choice, rule))
+    }
+
+    /// The same without vectors, for a few settings: what a halt may come to costs more than their steps.
+    pub fn one_by_one(rule: Rule, choices: &[Choice]) -> Result<Self, GridError> {
+        Self::where_covered(rule, choices, |_| None)
+    }
+
+    fn where_covered(
+        rule: Rule,
+        choices: &[Choice],
+        terms: impl Fn(&Choice) -> Option<Terms>,
+    ) -> Result<Self, GridError> {
         if !matches!(rule.window, WindowOf::Vcpu | WindowOf::Vcore) {
             return Err(GridError::NoWindow);
         }
         let (mut slots, mut covered, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
         for &choice in choices {
             let lane = Lane::new(choice, rule);
-            if let Some(terms) = Terms::of(&choice, rule) {
+            if let Some(terms) = terms(&choice) {
                 slots.push(Slot::Vector(covered.len()));
                 covered.push((lane, terms));
             } else {
@@ -105,18 +120,22 @@ impl Grid {
             slots,
             vectors: Vectors::new(rule, covered),
             lanes,
+            turn: 0,
         })
     }
 
     /// Plays the next halts of the vCPU under every setting. `table` holds its wake-up latencies,
     /// `follow` says how far waking earlier makes its next gap longer.
     pub fn play(&mut self, samples: &[Sample], table: &Table, follow: &Follow) {
-        for (turn, sample) in (self.vectors.turn()..).zip(samples) {
+        for (turn, sample) in (self.turn..).zip(samples) {
             for lane in &mut self.lanes {
                 lane.step(self.rule, sample, table, follow, turn);
             }
         }
-        self.vectors.play(samples, table, follow);
+        self.turn += samples.len() as u64;
+        if !self.vectors.is_empty() {
+            self.vectors.play(samples, table, follow);
+        }
     }
 
     /// Totals of all halts so far, in the order of the choices.

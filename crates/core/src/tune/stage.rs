@@ -92,6 +92,9 @@ pub enum Part {
 
 const MOST: usize = 1_024;
 
+/// Up to so many settings are played without vectors.
+const FEW: usize = 4;
+
 /// Halts of a stretch: many more than a window takes to forget what was before.
 const STRETCH: usize = 1 << 12;
 
@@ -258,7 +261,12 @@ impl Player {
             start: entry.start,
         };
         let choices: Vec<Choice> = entries.iter().map(choice).collect();
-        match Grid::new(terms.rule(), &choices) {
+        let grid = if choices.len() > FEW {
+            Grid::new
+        } else {
+            Grid::one_by_one
+        };
+        match grid(terms.rule(), &choices) {
             Ok(grid) => Self::Grid(Box::new(grid)),
             Err(_) => Self::Runs(
                 (entries.iter())

@@ -130,7 +130,7 @@ fn scalar(setting: &Setting, world: &World) -> Sums {
     Sums::of(run.outcome())
 }
 
-/// Plays all settings at once, in slices of `slice` halts, and each alone.
+/// Plays all settings at once, in slices of `slice` halts, and each alone. With and without vectors the first is the same.
 fn both(
     version: Version,
     arch: Arch,
@@ -138,11 +138,15 @@ fn both(
     world: &World,
     slice: usize,
 ) -> [Vec<Sums>; 2] {
-    let mut grid = Grid::new(Rule::of(version, arch), choices).unwrap();
+    let rule = Rule::of(version, arch);
+    let mut grid = Grid::new(rule, choices).unwrap();
+    let mut lanes = Grid::one_by_one(rule, choices).unwrap();
     let (table, follow) = (world.table(), world.follow());
     for samples in world.samples().chunks(slice) {
         grid.play(samples, &table, &follow);
+        lanes.play(samples, &table, &follow);
     }
+    assert_eq!(grid.tallies(), lanes.tallies());
     let alone = |choice: &Choice| {
         let setting = Setting {
             knobs: choice.knobs,

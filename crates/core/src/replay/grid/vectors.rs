@@ -73,8 +73,8 @@ impl Vectors {
         self.lanes.len()
     }
 
-    pub(super) fn turn(&self) -> u64 {
-        self.ahead.turn()
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
     }
 
     pub(super) fn play(&mut self, samples: &[Sample], table: &Table, follow: &Follow) {
