@@ -52,9 +52,9 @@ pub(crate) struct TuneRequest {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Nothing.
+    /// The recommendation in short.
     Setting,
-    /// No polling, with intervals.
+    /// It, and the current setting, the default and no polling with all figures.
     WithOff,
     /// All that `tune` says: bounds, other policies, a ceiling for each VM.
     All,
@@ -89,7 +89,7 @@ pub(crate) struct Candidates {
     /// One for each goal that has a name.
     pub(crate) others: [Advice; 3],
     pub(crate) caps: Option<OwnCeilings>,
-    /// With all figures: in force, default, the choice (if any), the oracle.
+    /// With all figures, in the order of [`SettingRow`]; none for [`Extent::Setting`].
     pub(crate) rows: Vec<(SettingRow, Played)>,
     pub(crate) best_policy: Option<(String, Played)>,
     /// No polling against what is in force, if [`Extent::WithOff`] asks for it.
@@ -377,13 +377,17 @@ impl Sink for HaltSink {
 
 type Rows = Vec<(SettingRow, Played)>;
 
-/// The rows of the page, and the policy that learns.
+/// Settings with all figures, which are played one by one, and the policy that learns; none where the recommendation is all
+/// that is asked.
 fn figures(
     inputs: &Inputs,
     (of, advice): (&FinalRound, &Advice),
     extent: Extent,
     pool: &Threads,
 ) -> Result<(Rows, Option<(String, Played)>), Failure> {
+    if extent == Extent::Setting {
+        return Ok((Vec::new(), None));
+    }
     let cost = &advice.goal.aim.cost;
     let mut entries = vec![
         (SettingRow::InForce, of.in_force.entry().recorded()),
@@ -391,13 +395,11 @@ fn figures(
     ];
     let choice = advice.choice.as_ref();
     entries.extend(choice.map(|choice| (SettingRow::Choice, choice.entry())));
-    if extent != Extent::Setting {
-        let off = Knobs {
-            halt_poll_ns: 0,
-            ..inputs.terms.in_force
-        };
-        entries.push((SettingRow::Off, Entry::new(off)));
-    }
+    let off = Knobs {
+        halt_poll_ns: 0,
+        ..inputs.terms.in_force
+    };
+    entries.push((SettingRow::Off, Entry::new(off)));
     let subjects = entries
         .into_iter()
         .map(|(row, entry)| (row, Subject::Setting(entry)));

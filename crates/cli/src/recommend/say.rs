@@ -318,10 +318,7 @@ pub(crate) fn notes(candidates: &Candidates) -> Vec<String> {
         );
     }
     let judged = in_force.judged().halts.max(1) as f64;
-    let cut = candidates
-        .rows
-        .first()
-        .map_or(0, |(_, played)| played.outcome.doubts.poll_cut);
+    let cut = inputs.judged_preempted_polls();
     if cut as f64 / judged > CUTS {
         notes.push(format!(
             "In {} of the halts of the validation half polling was preempted by another task, and no \

@@ -245,6 +245,12 @@ impl Inputs {
         100.0 * polled_ns as f64 / span_ns.max(1) as f64
     }
 
+    /// Halts of the validation half whose poll another task preempted.
+    pub fn judged_preempted_polls(&self) -> u64 {
+        let judged = self.seats.iter().flat_map(|seated| self.halves(seated).1);
+        judged.filter(|it| it.cut_ns() != u64::MAX).count() as u64
+    }
+
     pub fn halts(&self) -> u64 {
         let lengths = self.seats.iter().map(|seated| seated.samples.len() as u64);
         lengths.sum()
