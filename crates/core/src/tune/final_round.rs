@@ -29,7 +29,7 @@ pub struct Finalist<S = Knobs> {
     pub others: Vec<Sums>,
     /// From the start that counts, with something taken otherwise; nothing where all was recorded.
     pub doubted: Vec<(Doubt, Vec<Sums>)>,
-    /// With the ceiling lower, and higher, by a wake-up latency; nothing where it gains for no aim.
+    /// With the ceiling lower, and higher, by a wake-up latency; of the setting in force and the default nothing.
     pub near: Vec<Vec<Sums>>,
 }
 
@@ -119,17 +119,38 @@ impl<S> FinalRound<S> {
     }
 }
 
-/// The best that come into the final for each aim.
-const BEST: usize = 16;
+/// How many settings are taken out of a round.
+struct Places {
+    /// The cheapest for each aim.
+    best: usize,
+    /// For each aim the simplest, among settings that cost about as little.
+    simplest: usize,
+    of_front: usize,
+}
 
-/// The simplest settings that come into the final, among settings that cost about as little.
-const SIMPLEST: usize = 8;
+impl Places {
+    /// Out of the search, whose costs may be those of a sample.
+    const OF_SEARCH: Self = Self {
+        best: 16,
+        simplest: 8,
+        of_front: 32,
+    };
 
-/// Settings of the front that come into the final.
-const OF_FRONT: usize = 32;
+    /// Out of a round that played the whole fit half.
+    const OF_FIT: Self = Self {
+        best: 4,
+        simplest: 4,
+        of_front: 16,
+    };
+}
 
-/// Those of a search that come into the final.
-pub(super) fn wanted<S: Candidate>(inputs: &Inputs, found: &[Found<S>], aims: &[Aim]) -> Vec<S> {
+/// Settings of a round that come into the next.
+fn wanted<S: Candidate>(
+    inputs: &Inputs,
+    found: &[Found<S>],
+    aims: &[Aim],
+    places: &Places,
+) -> Vec<S> {
     let mut wanted: Vec<S> = Vec::new();
     let mut want = |knobs: S| {
         if !wanted.contains(&knobs) {
@@ -137,8 +158,8 @@ pub(super) fn wanted<S: Candidate>(inputs: &Inputs, found: &[Found<S>], aims: &[
         }
     };
     for aim in aims {
-        let best = search::best(found, aim, inputs, BEST);
-        let simplest = search::simplest(found, aim, inputs, SIMPLEST);
+        let best = search::best(found, aim, inputs, places.best);
+        let simplest = search::simplest(found, aim, inputs, places.simplest);
         for found in best.into_iter().chain(simplest) {
             want(found.knobs);
         }
@@ -146,7 +167,7 @@ pub(super) fn wanted<S: Candidate>(inputs: &Inputs, found: &[Found<S>], aims: &[
     let points: Vec<pareto::Point> = (found.iter())
         .map(|found| (found.fit.poll_ns, found.fit.latency_ns))
         .collect();
-    for index in pareto::thin(&pareto::front(&points), &points, OF_FRONT) {
+    for index in pareto::thin(&pareto::front(&points), &points, places.of_front) {
         want(found[index].knobs);
     }
     wanted
@@ -168,11 +189,13 @@ fn ceilings(in_force: &Knobs, found: &[Found]) -> Vec<Knobs> {
 pub fn play_final(inputs: &Inputs, found: &[Found], aims: &[Aim], pool: &impl Pool) -> FinalRound {
     let [in_force, default] = Knobs::named(&inputs.terms);
     let mut entries = vec![Entry::new(in_force).recorded(), Entry::new(default)];
-    let ceilings = ceilings(&in_force, found);
-    let others = wanted(inputs, found, aims).into_iter();
-    let others = others.filter(|knobs| !ceilings.contains(knobs));
-    entries.extend(ceilings.iter().copied().chain(others).map(Entry::new));
-    let mut of = play_from_both(inputs, &entries, pool);
+    let others = others(inputs, ceilings(&in_force, found), found, aims, pool);
+    let near = others
+        .iter()
+        .flat_map(|knobs| near(inputs, knobs))
+        .collect();
+    entries.extend(others.into_iter().map(Entry::new));
+    let mut of = play_from_both(inputs, &entries, near, pool);
     if of.in_force.is_nearer_from_ceiling(inputs) {
         // A setting equal to the one in force has the same figures.
         let in_force = entries[0];
@@ -184,18 +207,44 @@ pub fn play_final(inputs: &Inputs, found: &[Found], aims: &[Aim], pool: &impl Po
         }
     }
     doubt::play(inputs, &entries, &mut of, pool);
-    play_near(inputs, &mut of, aims, pool);
     of
 }
 
-/// Plays settings on the whole capture, from both starts. `entries` are what is in force, the default, and the others.
+/// Settings of the final beside the setting in force and the default: `first` ones, then those of the search. Where the
+/// search played a sample, a round on all halts of the fit half comes before.
+pub(super) fn others<S: Candidate>(
+    inputs: &Inputs,
+    mut first: Vec<S>,
+    found: &[Found<S>],
+    aims: &[Aim],
+    pool: &impl Pool,
+) -> Vec<S> {
+    let mut others = wanted(inputs, found, aims, &Places::OF_SEARCH);
+    others.retain(|knobs| !first.contains(knobs));
+    if search::one_in(inputs) > 1 {
+        let many = first.len();
+        first.append(&mut others);
+        let found = search::play(inputs, first, Part::Fit(1), "fit", pool);
+        let next = |found| wanted(inputs, found, aims, &Places::OF_FIT);
+        (first, others) = (next(&found[..many]), next(&found));
+        others.retain(|knobs| !first.contains(knobs));
+    }
+    first.extend(others);
+    first
+}
+
+/// Plays settings on the whole capture, from both starts. `entries` are what is in force, the default, and the others;
+/// `near` are two settings next to each of the others, or none.
 pub(super) fn play_from_both<S: Candidate>(
     inputs: &Inputs,
     entries: &[Entry<S>],
+    near: Vec<Entry<S>>,
     pool: &impl Pool,
 ) -> FinalRound<S> {
-    let both: Vec<Entry<S>> = entries.iter().flat_map(|it| it.from_both()).collect();
-    let sums = stage::play(inputs, &both, Part::Whole, "judge", pool);
+    let mut all: Vec<Entry<S>> = entries.iter().flat_map(|it| it.from_both()).collect();
+    all.extend(near);
+    let sums = stage::play(inputs, &all, Part::Whole, "judge", pool);
+    let (both, near) = sums.split_at(2 * entries.len());
     let finalist = |(entry, pair): (&Entry<S>, &[Vec<Sums>])| Finalist {
         knobs: entry.knobs,
         start: entry.start,
@@ -205,8 +254,11 @@ pub(super) fn play_from_both<S: Candidate>(
         near: Vec::new(),
     };
     let mut finalists: Vec<Finalist<S>> =
-        entries.iter().zip(sums.chunks(2)).map(finalist).collect();
-    let others = finalists.split_off(2);
+        entries.iter().zip(both.chunks(2)).map(finalist).collect();
+    let mut others = finalists.split_off(2);
+    for (other, near) in others.iter_mut().zip(near.chunks(2)) {
+        other.near = near.to_vec();
+    }
     let default = finalists.remove(1);
     FinalRound {
         in_force: finalists.remove(0),
@@ -215,46 +267,31 @@ pub(super) fn play_from_both<S: Candidate>(
     }
 }
 
-/// Plays settings that gain for some aim with their ceilings a wake-up latency lower and higher, and with them a first
-/// window that is the ceiling.
-fn play_near(inputs: &Inputs, of: &mut FinalRound, aims: &[Aim], pool: &impl Pool) {
-    let in_force = of.in_force.judged();
-    let gains = |of: &Finalist| {
-        let judged = of.judged();
-        aims.iter()
-            .any(|aim| judged.gain_on(&in_force, &aim.cost) > 0.0)
-    };
-    let mut finalists: Vec<&mut Finalist> = of.others.iter_mut().filter(|it| gains(it)).collect();
-    let near = |of: &Finalist| {
-        let ceiling_ns = of.knobs.halt_poll_ns;
-        let class = class_of(u64::from(ceiling_ns));
-        let latencies_ns = inputs.seats.iter().map(|seated| seated.table.median(class));
-        let latency_ns = latencies_ns.max();
-        let step_ns = latency_ns.unwrap_or(0).min(u64::from(ceiling_ns) / 2);
-        let step_ns = u32::try_from(step_ns).unwrap_or(0);
-        // A lower ceiling locks polling out from below, a higher one keeps it open from above.
-        let lower = (ceiling_ns - step_ns, Start::Zero);
-        let higher = (ceiling_ns.saturating_add(step_ns), Start::Ceiling);
-        [lower, higher].map(|(halt_poll_ns, start)| {
-            let is_at_ceiling = of.knobs.grow_start == ceiling_ns;
-            let knobs = Knobs {
-                halt_poll_ns,
-                grow_start: if is_at_ceiling {
-                    halt_poll_ns
-                } else {
-                    of.knobs.grow_start
-                },
-                ..of.knobs
-            };
-            Entry {
-                start,
-                ..Entry::new(knobs)
-            }
-        })
-    };
-    let entries: Vec<Entry> = finalists.iter().flat_map(|it| near(it)).collect();
-    let sums = stage::play(inputs, &entries, Part::Whole, "near", pool);
-    for (finalist, near) in finalists.iter_mut().zip(sums.chunks(2)) {
-        finalist.near = near.to_vec();
-    }
+/// A setting with its ceiling a wake-up latency lower and higher, and with it a first window that is the ceiling.
+fn near(inputs: &Inputs, of: &Knobs) -> [Entry; 2] {
+    let ceiling_ns = of.halt_poll_ns;
+    let class = class_of(u64::from(ceiling_ns));
+    let latencies_ns = inputs.seats.iter().map(|seated| seated.table.median(class));
+    let latency_ns = latencies_ns.max();
+    let step_ns = latency_ns.unwrap_or(0).min(u64::from(ceiling_ns) / 2);
+    let step_ns = u32::try_from(step_ns).unwrap_or(0);
+    // A lower ceiling locks polling out from below, a higher one keeps it open from above.
+    let lower = (ceiling_ns - step_ns, Start::Zero);
+    let higher = (ceiling_ns.saturating_add(step_ns), Start::Ceiling);
+    [lower, higher].map(|(halt_poll_ns, start)| {
+        let is_at_ceiling = of.grow_start == ceiling_ns;
+        let knobs = Knobs {
+            halt_poll_ns,
+            grow_start: if is_at_ceiling {
+                halt_poll_ns
+            } else {
+                of.grow_start
+            },
+            ..*of
+        };
+        Entry {
+            start,
+            ..Entry::new(knobs)
+        }
+    })
 }

@@ -101,9 +101,10 @@ pub fn play_final(
     pool: &impl Pool,
 ) -> FinalRound<Params> {
     let named = Params::named(&inputs.terms).into_iter();
-    let all = named.chain(final_round::wanted(inputs, found, aims));
+    let others = final_round::others(inputs, Vec::new(), found, aims, pool);
+    let all = named.chain(others);
     let entries: Vec<Entry<Params>> = all.map(|params| entry(&inputs.terms, params)).collect();
-    final_round::play_from_both(inputs, &entries, pool)
+    final_round::play_from_both(inputs, &entries, Vec::new(), pool)
 }
 
 /// A setting of the governor. One that does what the one in force does goes on from where that was.

@@ -56,7 +56,7 @@ const STEPS: [&[f64]; 2] = [&[0.75, 0.875, 1.125, 1.25], &[0.94, 1.06]];
 
 /// A search plays about so many halts at most, in stretches: settings that cost as little to a thousandth are many, and
 /// those that come into the final are played on all halts.
-const MOST_HALTS: usize = 1 << 20;
+const MOST_HALTS: usize = 1 << 19;
 
 /// Around how many of the best, for each aim, a round looks.
 pub(super) const AROUND: usize = 4;
@@ -77,9 +77,10 @@ pub fn search_up_to<S: Candidate>(
     let [in_force, _] = S::named(&inputs.terms);
     let is_allowed = |knobs: &S| knobs.key()[0] <= highest_ns || *knobs == in_force;
     let mut known = BTreeSet::new();
+    let part = Part::Fit(one_in(inputs));
     let mut play = |mut wanted: Vec<S>, what| {
         wanted.retain(|knobs| is_allowed(knobs) && known.insert(knobs.key()));
-        play(inputs, wanted, what, pool)
+        play(inputs, wanted, part, what, pool)
     };
     let mut found = play(S::grid(&inputs.terms), "grid");
     for steps in STEPS {
@@ -92,15 +93,20 @@ pub fn search_up_to<S: Candidate>(
     found
 }
 
-fn play<S: Candidate>(
+/// One of so many stretches of the fit half is played in a search; 1 for all of them.
+pub(super) fn one_in(inputs: &Inputs) -> usize {
+    let halts = inputs.seats.iter().map(|it| inputs.halves(it).0.len());
+    halts.sum::<usize>().div_ceil(MOST_HALTS).max(1)
+}
+
+pub(super) fn play<S: Candidate>(
     inputs: &Inputs,
     wanted: Vec<S>,
+    part: Part,
     what: &str,
     pool: &impl Pool,
 ) -> Vec<Found<S>> {
     let entries: Vec<Entry<S>> = wanted.into_iter().map(Entry::new).collect();
-    let halts = inputs.seats.iter().map(|it| inputs.halves(it).0.len());
-    let part = Part::Fit(halts.sum::<usize>().div_ceil(MOST_HALTS).max(1));
     let sums = stage::play(inputs, &entries, part, what, pool);
     let found = |(entry, sums): (Entry<S>, Vec<Sums>)| Found {
         knobs: entry.knobs,

@@ -41,6 +41,27 @@ fn stretches_stand_for_the_others() {
     }
 }
 
+/// Where the search plays a sample of the halts, no other ceiling costs less than the recommended one, to 1 %.
+#[test]
+fn a_sampled_search_recommends_as_well() {
+    let terms = Terms {
+        ceiling_only: true,
+        ..terms("6.12")
+    };
+    let halts = load(0, "bimodal:0.8:15us:2ms", 1_100_000, 7);
+    let inputs = inputs(terms, &halts);
+    assert!(search::one_in(&inputs) > 1);
+    let (_, advice) = tune(&inputs, AIM);
+    assert_eq!(advice.verdict, Verdict::Change);
+    let ceilings = candidates::grid(inputs.terms.rule(), &inputs.terms.in_force, Moves::Ceiling);
+    let ceilings: Vec<Entry> = ceilings.into_iter().map(Entry::new).collect();
+    let played = stage::play(&inputs, &ceilings, Part::Whole, "", &Serial);
+    let costs = (played.iter()).map(|parts| Sums::total(&parts[1..]).cost_per_halt_ns(&COST));
+    let least = costs.fold(f64::INFINITY, f64::min);
+    let own = advice.choice.unwrap().judged().cost_per_halt_ns(&COST);
+    assert!(own <= least * 1.01, "{own} instead of {least}");
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
 
