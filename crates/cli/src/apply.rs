@@ -7,13 +7,10 @@ mod follow;
 mod text;
 mod view;
 
-use std::path::PathBuf;
-
 use haltwise_core::parameter::Parameter;
-use haltwise_host::discovery::VmSelector;
 use haltwise_host::knob::effect::CeilingChange;
 use haltwise_host::knob::{
-    self, Baseline, KnobError, Proposal, Remark, Request, Settings, Snapshot, Target, Writer,
+    self, KnobError, Proposal, Remark, Request, Settings, Snapshot, Target, Writer,
 };
 use haltwise_host::params;
 use haltwise_host::root::Root;
@@ -23,7 +20,6 @@ use self::view::{Applied, PlanView};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::knob::ceilings::{self, Unset};
 use crate::knob::explain::explain;
-use crate::knob::view::name_of;
 use crate::knob::watching::VmView;
 use crate::knob::{value, vms, watching, who};
 use crate::plan::Plan;
@@ -53,116 +49,109 @@ pub(crate) struct ApplyOptions {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    root: GivenRoot,
+    pub(crate) root: GivenRoot,
 }
 
-/// Where the values come from.
-#[derive(Debug)]
-pub(crate) enum Source {
-    Plan(PathBuf),
-    Set(Vec<(Parameter, u32)>),
-    /// The ceiling of VMs, in nanoseconds.
-    Ceiling(Vec<VmSelector>, u32),
-    Guest(Vec<VmSelector>, Vec<(Parameter, u32)>),
+/// Targets and their values, of the command line or of a plan.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) targets: Vec<(Target, u32)>,
+    pub(crate) plan: Option<Plan>,
+    /// Ceilings of the plan that cannot be set now.
+    pub(crate) unset: Vec<Unset>,
 }
 
-pub(crate) fn run(options: &ApplyOptions, source: &Source) -> Outcome {
-    let mut request = Request {
+impl Wanted {
+    pub(crate) fn of_plan(root: &Root, plan: Plan) -> Result<Self, Failure> {
+        let (mut targets, unset) = ceilings::of_plan(root, &plan.ceilings)?;
+        let settings = plan.settings.iter();
+        targets.extend(settings.map(|(it, value)| (Target::Parameter(it), value)));
+        Ok(Self {
+            targets,
+            plan: Some(plan),
+            unset,
+        })
+    }
+}
+
+pub(crate) fn run(options: &ApplyOptions, wanted: Wanted) -> Outcome {
+    let root = &options.root;
+    let plan = wanted.plan.as_ref();
+    let request = Request {
+        wanted: wanted.targets,
         persist: options.persist,
         take_over: options.take_over,
-        ..Request::default()
     };
-    let (mut plan, mut unset) = (None, Vec::new());
-    match source {
-        Source::Set(parameters) => request.parameters.clone_from(parameters),
-        Source::Ceiling(vms, ns) => {
-            request.ceilings = ceilings::of_vms(&options.root, vms, *ns)?;
-        }
-        Source::Guest(vms, parameters) => {
-            request.guests = ceilings::in_guests(&options.root, vms, parameters)?;
-        }
-        Source::Plan(path) => {
-            let read = Plan::read(path)?;
-            request.parameters = read.settings.iter().collect();
-            (request.ceilings, unset) = ceilings::of_plan(&options.root, &read.ceilings)?;
-            plan = Some(read);
-        }
-    }
-    let root = &options.root;
-    let mut warnings = plan.as_ref().map_or_else(Vec::new, |it| suits(root, it));
-    warnings.extend(remarks(root, &request, source));
-    let planned = plan.as_ref().map(PlanView::of);
-    let mut view = if options.yes {
-        act(options, &request, warnings, planned)?
-    } else {
-        let look = Snapshot::read(root).map_err(explain)?;
-        let look = look.ok_or_else(|| explain(KnobError::busy(root)))?;
-        let proposal = look.propose(&request).map_err(explain)?;
-        warnings.extend(until_boot(&look.baseline, &request));
-        let cut_off = look.cut_off.as_ref();
-        if change(root, &proposal).is_some() {
-            warnings.extend(vms(root).warning());
-        }
-        Applied::new(root, &proposal, cut_off, warnings, planned)
-    };
-    view.unset.extend(unset);
+    let mut warnings = plan.map_or_else(Vec::new, |it| suits(root, it));
+    warnings.extend(remarks(root, &request));
+    let view = if options.yes { act } else { look };
+    let mut view = view(root, &request).map_err(explain)?;
+    warnings.append(&mut view.warnings);
+    view.warnings = warnings;
+    view.plan = plan.map(PlanView::of);
+    view.unset.extend(wanted.unset);
     say(&view, options.json)?;
     // A ceiling that the same apply has set is no refusal.
-    let is_meant = |pid: u32| request.ceilings.iter().any(|(vm, _)| vm.pid.0 == pid);
-    let refuses = |vm: &VmView| vm.refuses().is_some() && !is_meant(vm.pid);
+    let refuses = |vm: &VmView| vm.refuses().is_some() && !sets_ceiling(&request, vm.pid);
     let is_partial = view.scope != "vm" && view.vms.iter().any(refuses);
     let outcome = Ok(Exit::of_partial(is_partial || !view.unset.is_empty()));
     match plan {
-        Some(plan) if options.follow => follow::follow(options, &plan, &request.ceilings, outcome),
+        Some(plan) if options.follow => follow::follow(options, plan, &request.wanted, outcome),
         _ => outcome,
     }
 }
 
-fn act(
-    options: &ApplyOptions,
-    request: &Request,
-    mut warnings: Vec<String>,
-    plan: Option<PlanView>,
-) -> Result<Applied, Failure> {
-    let root = &options.root;
-    // A request that cannot be carried out leaves no trace, not even an empty directory.
-    if let Some(look) = Snapshot::read(root).map_err(explain)? {
-        look.propose(request).map_err(explain)?;
+fn sets_ceiling(request: &Request, pid: u32) -> bool {
+    let mut vms = request.wanted.iter().filter_map(|(it, _)| it.ceiling());
+    vms.any(|vm| vm.pid.0 == pid)
+}
+
+fn look(root: &Root, request: &Request) -> Result<Applied, KnobError> {
+    let now = Snapshot::read(root)?;
+    let proposal = now.propose(request)?;
+    let mut view = Applied::new(root, &now, request, &proposal, &[]);
+    if change(root, &proposal).is_some() {
+        view.warnings.extend(vms(root).warning());
     }
-    let mut writer = Writer::open(root, &who()).map_err(explain)?;
-    let proposal = writer.propose(request).map_err(explain)?;
-    warnings.extend(until_boot(writer.baseline(), request));
-    let cut_off = writer.cut_off().cloned();
-    let step = writer.apply(&proposal).map_err(explain)?;
-    let ended = writer.ended().to_vec();
+    Ok(view)
+}
+
+fn act(root: &Root, request: &Request) -> Result<Applied, KnobError> {
+    // A request that cannot be carried out leaves no trace, not even an empty directory.
+    match Snapshot::read(root) {
+        Err(KnobError::Busy { .. }) => {}
+        now => drop(now?.propose(request)?),
+    }
+    let mut writer = Writer::open(root, &who())?;
+    let proposal = writer.now().propose(request)?;
+    let step = writer.apply(&proposal)?;
+    let mut view = Applied::new(root, writer.now(), request, &proposal, writer.ended());
     drop(writer);
-    let mut view = Applied::new(root, &proposal, cut_off.as_ref(), warnings, plan);
     view.done = true;
-    view.turns
-        .retain(|turn| !ended.iter().any(|it| name_of(root, *it) == turn.name));
-    view.unset
-        .extend(ended.into_iter().map(|it| Unset::ended(root, it)));
     view.step = step;
     view.undo = step.map(|_| "haltwise undo".to_owned());
-    if let Some(change) = change(root, &proposal) {
+    let vms = if let Some(change) = change(root, &proposal) {
         let vms = watching::watch(root, &change);
         view.warnings.extend(vms.warning());
-        (view.vms, view.vms_unwatched) = (vms.rows, vms.unwatched);
-    } else if !request.ceilings.is_empty() {
+        vms
+    } else if request.wanted.iter().any(|(it, _)| it.is_ceiling()) {
         // Read back from the kernel's own `struct kvm`.
         let mut vms = vms(root);
-        let is_meant = |pid| request.ceilings.iter().any(|(vm, _)| vm.pid.0 == pid);
-        vms.rows.retain(|vm| is_meant(vm.pid));
-        (view.vms, view.vms_unwatched) = (vms.rows, vms.unwatched);
-    }
+        vms.rows.retain(|vm| sets_ceiling(request, vm.pid));
+        vms
+    } else {
+        return Ok(view);
+    };
+    (view.vms, view.vms_unwatched) = (vms.rows, vms.unwatched);
     Ok(view)
 }
 
 /// The change of the ceiling, if it is among what was done.
 fn change(root: &Root, proposal: &Proposal) -> Option<CeilingChange> {
     let ceiling = Target::Parameter(Parameter::HaltPollNs);
-    let change = proposal.changes.iter().find(|it| it.target == ceiling)?;
-    let old = change.old.as_ref()?.parse().ok()?;
+    let mut changes = proposal.changes.iter().filter(|it| !it.is_made());
+    let change = changes.find(|it| it.target == ceiling)?;
+    let old = change.old.value.as_ref()?.parse().ok()?;
     Some(CeilingChange {
         old,
         now: watching::knobs(root)?,
@@ -195,38 +184,32 @@ fn suits(root: &Root, plan: &Plan) -> Vec<String> {
     said
 }
 
-fn until_boot(baseline: &Baseline, request: &Request) -> Vec<String> {
-    let persisted = baseline.persisted();
-    let wanted = request.parameters.iter().filter(|_| !request.persist);
-    let others = wanted.filter_map(|(parameter, value)| {
-        let at_boot = persisted.get(parameter).filter(|it| *it != value)?;
-        Some(format!(
-            "{parameter} is {at_boot} again after the next boot, as --persist had it written"
-        ))
-    });
-    others.collect()
-}
-
 /// Remarks on the values, and lines that set these parameters at boot and are read after ours.
-fn remarks(root: &Root, request: &Request, source: &Source) -> Vec<String> {
-    let wanted = &request.parameters;
+fn remarks(root: &Root, request: &Request) -> Vec<String> {
+    let wanted: Vec<_> = request.parameters().collect();
     let now = Settings::of(&params::read(root, 0).unwrap_or_default());
-    let mut all = knob::remarks(&now.with(wanted));
-    if let Source::Guest(_, parameters) = source {
-        all.extend(knob::remarks(&Settings::default().with(parameters)));
-    }
+    let mut all = knob::remarks(&now.with(&wanted));
+    let in_guests = request
+        .wanted
+        .iter()
+        .filter_map(|(target, value)| match target {
+            Target::Guest(it) => Some((it.parameter, *value)),
+            _ => None,
+        });
+    let in_guests: Vec<_> = in_guests.collect();
+    all.extend(knob::remarks(&Settings::default().with(&in_guests)));
     let text = |remark: Remark| remark.finding.to_string();
     if !request.persist {
         return all.into_iter().map(text).collect();
     }
     let lines = knob::lines(root);
-    let values = wanted.iter().copied().collect();
+    let values = request.parameters().collect();
     let overruled = knob::rivals(&lines, &values).map(|it| {
         format!(
             "{} sets {}={} at boot too, and is read after what --persist writes",
             it.place, it.parameter, it.value
         )
     });
-    all.extend(knob::at_boot(&lines, wanted));
+    all.extend(knob::at_boot(&lines, &wanted));
     all.into_iter().map(text).chain(overruled).collect()
 }

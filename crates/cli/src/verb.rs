@@ -62,7 +62,7 @@ impl Verb {
             Self::Calibrate(arguments) => calibrate::run(&arguments),
             Self::Fleet(fleet) => fleet.run(),
             Self::Prove(arguments) => prove::run(*arguments),
-            Self::Apply(arguments) => apply::run(arguments),
+            Self::Apply(arguments) => apply::run(&arguments),
             Self::Undo(arguments) => undo::run(&arguments),
             Self::Pilot(arguments) => pilot::run(*arguments),
             Self::Status(arguments) => status::run(&arguments),

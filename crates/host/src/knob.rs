@@ -10,14 +10,13 @@
 //! | `advice` | settings without effect, and values that are likely to be a slip or to cost |
 //! | `origin` | lines of files that set parameters: at boot, by scripts, or without effect |
 //! | `baseline` | what is set and what was there before; what a crash or a boot made of it |
-//! | `store` | the baseline on disk, held by one writer |
 //! | `own` | files that are ours to trust and to lock |
 //! | `machine` | the machine: settings read, changed, and read back |
 //! | `disk` | each single effect on the machine, with the ways it can end |
 //! | `persist` | the files that set parameters at boot |
+//! | `snapshot` | the baseline on disk, and what a crash or a boot made of it: for `status`, and inside `writer` |
 //! | `apply`, `undo` | changes that either would make |
-//! | `writer` | makes them |
-//! | `snapshot` | the baseline and what a crash or a boot made of it: for `status`, and inside `writer` |
+//! | `writer` | makes them, one writer at a time |
 //! | `state` | state of the pilot |
 //! | [`effect`] | whether running VMs follow, found out by watching them |
 //!
@@ -37,7 +36,6 @@ mod own;
 mod persist;
 mod snapshot;
 mod state;
-mod store;
 mod target;
 mod undo;
 mod writer;
@@ -48,10 +46,9 @@ pub use self::baseline::{Baseline, CutOff, Held, Outcome};
 pub use self::error::{Foreign, KnobError};
 pub use self::machine::is_writable;
 pub use self::origin::{Line, Reach, holder, lines, rivals};
-pub use self::snapshot::Snapshot;
+pub use self::snapshot::{BASELINE, Snapshot};
 pub use self::state::{PILOT, keep, kept, make_place};
-pub use self::store::BASELINE;
-pub use self::target::{BootFile, Change, InGuest, Target};
+pub use self::target::{BootFile, Change, Found, InGuest, Target};
 pub use self::undo::{Left, Reversal, UndoneStep, Why};
 pub use self::writer::{Writer, writes};
 

@@ -64,7 +64,6 @@ const RULES: [Rule; 11] = [
         // Parameters and boot files, and the baseline.
         except: &[
             "crates/host/src/knob/disk.rs",
-            "crates/host/src/knob/store.rs",
             "crates/host/src/knob/own.rs",
         ],
         names: &[

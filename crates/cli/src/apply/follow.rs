@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use haltwise_core::ids::VmKey;
-use haltwise_host::knob::Request;
+use haltwise_host::knob::{Request, Target};
 
 use super::{ApplyOptions, act, say};
 use crate::collect::interrupt::Interrupt;
-use crate::exit::{Failure, Outcome};
+use crate::exit::Outcome;
 use crate::knob::ceilings;
+use crate::knob::explain::explain;
 use crate::plan::Plan;
 use crate::terminal;
 
@@ -21,11 +21,11 @@ const STEP: Duration = Duration::from_millis(100);
 pub(super) fn follow(
     options: &ApplyOptions,
     plan: &Plan,
-    set: &[(VmKey, u32)],
+    set: &[(Target, u32)],
     outcome: Outcome,
 ) -> Outcome {
     let interrupt = Interrupt::watch()?;
-    let mut known: BTreeSet<VmKey> = set.iter().map(|(vm, _)| *vm).collect();
+    let mut known: BTreeSet<Target> = set.iter().map(|(target, _)| *target).collect();
     terminal::say("Waiting for VMs of the plan; Ctrl-C ends it, and leaves what is set.");
     while interrupt.came().is_none() {
         for _ in 0..EVERY.as_millis() / STEP.as_millis() {
@@ -34,25 +34,21 @@ pub(super) fn follow(
             }
             std::thread::sleep(STEP);
         }
-        let mut new = keys(options, plan)?;
-        new.retain(|(vm, _)| known.insert(*vm));
+        let (mut new, _) = ceilings::of_plan(&options.root, &plan.ceilings)?;
+        new.retain(|(target, _)| known.insert(*target));
         for ceiling in new {
             // A request each: one that has ended again, or that another process changes, keeps no other from its
             // ceiling.
             let request = Request {
-                ceilings: vec![ceiling],
+                wanted: vec![ceiling],
                 take_over: options.take_over,
                 ..Request::default()
             };
-            match act(options, &request, Vec::new(), None) {
+            match act(&options.root, &request) {
                 Ok(view) => say(&view, options.json)?,
-                Err(failure) => terminal::complain(&failure),
+                Err(error) => terminal::complain(&explain(error)),
             }
         }
     }
     outcome
-}
-
-fn keys(options: &ApplyOptions, plan: &Plan) -> Result<ceilings::Ceilings, Failure> {
-    Ok(ceilings::of_plan(&options.root, &plan.ceilings)?.0)
 }

@@ -1,7 +1,7 @@
 //! Output of apply, as data: the JSON of `--json`.
 
 use haltwise_core::parameter::Parameter;
-use haltwise_host::knob::{CutOff, Foreign, Proposal, Target};
+use haltwise_host::knob::{Baseline, Change, Foreign, Proposal, Request, Snapshot, Target};
 use haltwise_host::root::Root;
 use serde::Serialize;
 
@@ -60,10 +60,11 @@ impl PlanView {
 }
 
 fn scope(proposal: &Proposal) -> &'static str {
-    let of_vm = proposal.targets().any(Target::is_of_vm);
-    let of_host = proposal.targets().any(|it| !it.is_of_vm());
-    let parameters = || proposal.targets().filter_map(Target::parameter);
-    if parameters().next().is_some() && parameters().all(Parameter::is_of_guest) && !of_vm {
+    let targets = || proposal.changes.iter().map(|it| it.target);
+    let of_vm = targets().any(Target::is_of_vm);
+    let of_host = targets().any(|it| !it.is_of_vm());
+    let mut parameters = targets().filter_map(Target::parameter).peekable();
+    if !of_vm && parameters.peek().is_some() && parameters.all(Parameter::is_of_guest) {
         return "guest";
     }
     match (of_vm, of_host) {
@@ -74,36 +75,55 @@ fn scope(proposal: &Proposal) -> &'static str {
 }
 
 impl Applied {
+    /// A proposal, and what it means for the next boot. Targets of VMs that `ended` meanwhile are not set.
     pub(crate) fn new(
         root: &Root,
+        now: &Snapshot,
+        request: &Request,
         proposal: &Proposal,
-        cut_off: Option<&CutOff>,
-        warnings: Vec<String>,
-        plan: Option<PlanView>,
+        ended: &[Target],
     ) -> Self {
-        let already = proposal.already.iter();
+        let (already, turns): (Vec<&Change>, Vec<&Change>) =
+            proposal.changes.iter().partition(|it| it.is_made());
+        let turns = turns.into_iter().filter(|it| !ended.contains(&it.target));
         Self {
             schema: SCHEMA,
             done: false,
             step: None,
             scope: scope(proposal),
-            turns: (proposal.changes.iter())
-                .map(|change| ChangeView::new(root, change))
+            turns: turns.map(|it| ChangeView::new(root, it)).collect(),
+            already: (already.into_iter())
+                .filter_map(|it| Already::of(root, it))
                 .collect(),
-            already: already
-                .map(|(target, value)| Already {
-                    name: name_of(root, *target),
-                    value: *value,
-                })
-                .collect(),
-            warnings,
-            unset: Vec::new(),
+            warnings: until_boot(&now.baseline, request),
+            unset: ended.iter().map(|it| Unset::ended(root, *it)).collect(),
             taken_over: proposal.taken_over.iter().map(Foreign::to_string).collect(),
-            settled: cut_off.map(|it| CutOffView::new(root, it)),
-            plan,
+            settled: now.cut_off.as_ref().map(|it| CutOffView::new(root, it)),
+            plan: None,
             vms: Vec::new(),
             vms_unwatched: None,
             undo: None,
         }
     }
+}
+
+impl Already {
+    fn of(root: &Root, change: &Change) -> Option<Self> {
+        let value = change.target.number(change.new.as_deref()?)?;
+        let name = name_of(root, change.target);
+        Some(Self { name, value })
+    }
+}
+
+/// Parameters that a boot file of haltwise sets to another value at the next boot.
+fn until_boot(baseline: &Baseline, request: &Request) -> Vec<String> {
+    let persisted = baseline.persisted();
+    let wanted = request.parameters().filter(|_| !request.persist);
+    let others = wanted.filter_map(|(parameter, value)| {
+        let at_boot = persisted.get(&parameter).filter(|it| **it != value)?;
+        Some(format!(
+            "{parameter} is {at_boot} again after the next boot, as --persist had it written"
+        ))
+    });
+    others.collect()
 }

@@ -13,8 +13,8 @@ use crate::exit::{Exit, Failure};
 use crate::knob::explain::explain;
 use crate::plan::PlannedCeiling;
 
-/// VMs with the ceilings that they should have, in nanoseconds.
-pub(crate) type Ceilings = Vec<(VmKey, u32)>;
+/// Targets in VMs with the values that they should have.
+pub(crate) type Wanted = Vec<(Target, u32)>;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Unset {
@@ -47,14 +47,14 @@ pub(crate) fn in_guests(
     root: &Root,
     wanted: &[VmSelector],
     parameters: &[(Parameter, u32)],
-) -> Result<Vec<(InGuest, u32)>, Failure> {
+) -> Result<Wanted, Failure> {
     let vms = discovery::scan(root)?.vms;
     let mut guests = Vec::new();
     for vm in selected(&vms, wanted)? {
         let of_vm = parameters.iter();
         guests.extend(of_vm.map(|&(parameter, value)| {
             let vm = vm.key;
-            (InGuest { vm, parameter }, value)
+            (Target::Guest(InGuest { vm, parameter }), value)
         }));
     }
     guests.sort_unstable();
@@ -63,7 +63,7 @@ pub(crate) fn in_guests(
 }
 
 /// Every VM of the processes that are meant.
-pub(crate) fn of_vms(root: &Root, wanted: &[VmSelector], ns: u32) -> Result<Ceilings, Failure> {
+pub(crate) fn of_vms(root: &Root, wanted: &[VmSelector], ns: u32) -> Result<Wanted, Failure> {
     let vms = discovery::scan(root)?.vms;
     let selected = selected(&vms, wanted)?;
     let mut ceilings = Vec::new();
@@ -73,7 +73,7 @@ pub(crate) fn of_vms(root: &Root, wanted: &[VmSelector], ns: u32) -> Result<Ceil
             let error = anyhow::anyhow!("set the ceiling of {}: its VMM reports no VM", vm.pid());
             return Err(Failure::new(Exit::Failed, error));
         }
-        ceilings.extend(keys.into_iter().map(|key| (key, ns)));
+        ceilings.extend(keys.into_iter().map(|key| (Target::Ceiling(key), ns)));
     }
     ceilings.sort_unstable();
     ceilings.dedup();
@@ -84,7 +84,7 @@ pub(crate) fn of_vms(root: &Root, wanted: &[VmSelector], ns: u32) -> Result<Ceil
 pub(crate) fn of_plan(
     root: &Root,
     wanted: &[PlannedCeiling],
-) -> Result<(Ceilings, Vec<Unset>), Failure> {
+) -> Result<(Wanted, Vec<Unset>), Failure> {
     let (mut ceilings, mut unset) = (Vec::new(), Vec::new());
     if wanted.is_empty() {
         return Ok((ceilings, unset));
@@ -109,7 +109,7 @@ pub(crate) fn of_plan(
         match keys {
             Ok(keys) => {
                 let keys = keys.into_iter().filter(is_meant);
-                ceilings.extend(keys.map(|key| (key, wanted.halt_poll_ns)));
+                ceilings.extend(keys.map(|key| (Target::Ceiling(key), wanted.halt_poll_ns)));
             }
             Err(error) => unset.push(Unset {
                 vm: wanted.vm.clone(),

@@ -67,9 +67,9 @@ impl ChangeView {
     pub(crate) fn new(root: &Root, change: &Change) -> Self {
         Self {
             name: name_of(root, change.target),
-            old: change.old.clone(),
+            old: change.old.value.clone(),
             new: change.new.clone(),
-            follows: change.follows,
+            follows: change.old.follows,
         }
     }
 }

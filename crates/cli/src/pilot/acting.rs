@@ -27,7 +27,9 @@ fn set(root: &Root, scope: Scope, change: Change, take_over: bool) -> Result<(),
     let mut expected = Vec::new();
     match scope {
         Scope::Vm(vm) => {
-            request.ceilings.push((vm, change.to.halt_poll_ns));
+            request
+                .wanted
+                .push((Target::Ceiling(vm), change.to.halt_poll_ns));
             expected.push((Target::Ceiling(vm), change.from.halt_poll_ns));
         }
         Scope::Host => {
@@ -38,8 +40,9 @@ fn set(root: &Root, scope: Scope, change: Change, take_over: bool) -> Result<(),
                 if let Some(from) = from.get(parameter)
                     && (from != to || is_unsure)
                 {
-                    request.parameters.push((parameter, to));
-                    expected.push((Target::Parameter(parameter), from));
+                    let target = Target::Parameter(parameter);
+                    request.wanted.push((target, to));
+                    expected.push((target, from));
                 }
             }
         }

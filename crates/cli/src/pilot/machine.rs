@@ -174,10 +174,8 @@ impl Machine {
 
     /// Baseline of the journal; empty where the journal cannot be read just now.
     fn baseline(&self) -> Baseline {
-        match Snapshot::read(&self.root) {
-            Ok(Some(snapshot)) => snapshot.baseline,
-            Ok(None) | Err(_) => Baseline::default(),
-        }
+        let snapshot = Snapshot::read(&self.root);
+        snapshot.map_or_else(|_| Baseline::default(), |it| it.baseline)
     }
 
     /// How busy the host was since this was read last.

@@ -14,11 +14,12 @@ use haltwise_core::prove::predict::Prediction;
 use haltwise_core::prove::tally::Tally;
 use haltwise_core::replay::Cost;
 use haltwise_host::discovery;
+use haltwise_host::knob::Target;
 use haltwise_host::root::Root;
 
 use super::experiment::Measured;
 use crate::exit::{Exit, Failure};
-use crate::knob::ceilings;
+use crate::knob::ceilings::{self, Wanted};
 use crate::plan::Plan;
 use crate::proof::ProvenScope;
 use crate::recommend::goal;
@@ -55,7 +56,7 @@ impl Scopes {
             }
             vms.push(Scope {
                 name: planned.vm.clone(),
-                keys: found.into_iter().map(|(key, _)| key).collect(),
+                keys: found.iter().filter_map(|(it, _)| it.vm()).collect(),
                 ceiling_ns: planned.halt_poll_ns,
                 weight_milli: goal::milli(planned.lambda),
             });
@@ -72,10 +73,11 @@ impl Scopes {
         self.vms.is_empty()
     }
 
-    pub(crate) fn request(&self, under_a: u32, is_b: bool) -> Vec<(VmKey, u32)> {
+    pub(crate) fn wanted(&self, under_a: u32, is_b: bool) -> Wanted {
         let of_vms = self.vms.iter().flat_map(|scope| {
             let ns = if is_b { scope.ceiling_ns } else { under_a };
-            scope.keys.iter().map(move |key| (*key, ns))
+            let targets = scope.keys.iter().map(|key| Target::Ceiling(*key));
+            targets.map(move |target| (target, ns))
         });
         of_vms.collect()
     }

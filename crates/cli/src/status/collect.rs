@@ -100,8 +100,8 @@ fn remarks(root: &Root, lines: &[Line]) -> Vec<String> {
 /// Snapshot of the recorded settings, or why nothing is known of them.
 fn look(root: &Root) -> Result<Result<Snapshot, String>, Failure> {
     match Snapshot::read(root) {
-        Ok(Some(look)) => Ok(Ok(look)),
-        Ok(None) => Ok(Err("another haltwise is writing it".to_owned())),
+        Ok(look) => Ok(Ok(look)),
+        Err(KnobError::Busy { .. }) => Ok(Err("another haltwise is writing it".to_owned())),
         Err(
             error @ (KnobError::Denied { .. }
             | KnobError::Untrusted { .. }

@@ -4,9 +4,12 @@ use std::path::PathBuf;
 
 use haltwise_core::parameter::Parameter;
 use haltwise_host::discovery::VmSelector;
+use haltwise_host::knob::Target;
 
-use crate::apply::{self, ApplyOptions, Source};
+use crate::apply::{self, ApplyOptions, Wanted};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::knob::ceilings;
+use crate::plan::Plan;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -79,22 +82,35 @@ pub(crate) struct Arguments {
     options: ApplyOptions,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Outcome {
-    let source = match (arguments.plan, &arguments.ceiling) {
-        (Some(path), _) => Source::Plan(path),
-        (None, None) if arguments.vms.is_empty() => Source::Set(settings(&arguments.set)?),
-        (None, None) => {
-            let settings = settings(&arguments.set)?;
-            may_be_set_in_a_guest(&settings, arguments.options.persist)?;
-            Source::Guest(arguments.vms, settings)
-        }
-        (None, Some(text)) => {
-            let usage = |error| Failure::new(Exit::Usage, anyhow::Error::new(error));
-            let ns = Parameter::HaltPollNs.value(text).map_err(usage)?;
-            Source::Ceiling(arguments.vms, ns)
-        }
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let options = &arguments.options;
+    let wanted = match &arguments.plan {
+        Some(path) => Wanted::of_plan(&options.root, Plan::read(path)?)?,
+        None => Wanted {
+            targets: targets(arguments)?,
+            ..Wanted::default()
+        },
     };
-    apply::run(&arguments.options, &source)
+    apply::run(options, wanted)
+}
+
+/// Targets and their values, as the command line has them.
+fn targets(arguments: &Arguments) -> Result<Vec<(Target, u32)>, Failure> {
+    let (root, vms) = (&arguments.options.root, &arguments.vms);
+    if let Some(text) = &arguments.ceiling {
+        let usage = |error| Failure::new(Exit::Usage, anyhow::Error::new(error));
+        let ns = Parameter::HaltPollNs.value(text).map_err(usage)?;
+        return ceilings::of_vms(root, vms, ns);
+    }
+    let settings = settings(&arguments.set)?;
+    if !vms.is_empty() {
+        may_be_set_in_a_guest(&settings, arguments.options.persist)?;
+        return ceilings::in_guests(root, vms, &settings);
+    }
+    let own = settings.into_iter();
+    Ok(own
+        .map(|(it, value)| (Target::Parameter(it), value))
+        .collect())
 }
 
 fn may_be_set_in_a_guest(settings: &[(Parameter, u32)], persist: bool) -> Result<(), Failure> {

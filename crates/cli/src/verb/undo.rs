@@ -82,26 +82,22 @@ pub(crate) fn run(options: &Arguments) -> Outcome {
 }
 
 fn look(options: &Arguments) -> Result<(Undone, bool), Failure> {
-    let look = Snapshot::read(&options.root).map_err(explain)?;
-    let look = look.ok_or_else(|| explain(KnobError::busy(&options.root)))?;
-    let reversal = reversal(
-        look.reversal(options.take_over),
-        look.cut_off.as_ref(),
-        &options.root,
-    )?;
-    let undone = Undone::new(&options.root, &reversal, look.cut_off.as_ref(), false);
+    let now = Snapshot::read(&options.root).map_err(explain)?;
+    let reversal = reversal(&now, options)?;
+    let undone = Undone::new(&options.root, &reversal, now.cut_off.as_ref(), false);
     Ok((undone, reversal.is_partial()))
 }
 
 fn act(options: &Arguments) -> Result<(Undone, bool), Failure> {
-    let (root, take_over) = (&options.root, options.take_over);
+    let root = &options.root;
     // Where nothing was ever set, nothing is made either.
-    if let Some(look) = Snapshot::read(root).map_err(explain)? {
-        reversal(look.reversal(take_over), look.cut_off.as_ref(), root)?;
+    match Snapshot::read(root) {
+        Err(KnobError::Busy { .. }) => {}
+        now => drop(reversal(&now.map_err(explain)?, options)?),
     }
     let mut writer = Writer::open(root, &who()).map_err(explain)?;
-    let cut_off = writer.cut_off().cloned();
-    let reversal = reversal(writer.reversal(take_over), cut_off.as_ref(), root)?;
+    let cut_off = writer.now().cut_off.clone();
+    let reversal = reversal(writer.now(), options)?;
     if !reversal.steps.is_empty() {
         writer.undo(&reversal).map_err(explain)?;
     }
@@ -110,14 +106,10 @@ fn act(options: &Arguments) -> Result<(Undone, bool), Failure> {
 }
 
 /// Nothing to undo is an error, unless that is because an apply was cut off before it had set anything.
-fn reversal(
-    reversal: Result<Reversal, KnobError>,
-    cut_off: Option<&CutOff>,
-    root: &Root,
-) -> Result<Reversal, Failure> {
-    match reversal {
-        Err(KnobError::Nothing) if cut_off.is_some() => Ok(Reversal { steps: Vec::new() }),
-        Err(KnobError::Nothing) => Err(match acting_pid(root) {
+fn reversal(now: &Snapshot, options: &Arguments) -> Result<Reversal, Failure> {
+    match now.reversal(options.take_over) {
+        Err(KnobError::Nothing) if now.cut_off.is_some() => Ok(Reversal { steps: Vec::new() }),
+        Err(KnobError::Nothing) => Err(match acting_pid(&options.root) {
             // In the off periods of a trial nothing is in force.
             Some(pid) => explain(KnobError::Nothing).hint(text::pilot(pid)),
             None => explain(KnobError::Nothing),

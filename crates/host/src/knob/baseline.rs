@@ -188,7 +188,7 @@ impl Baseline {
             };
             let values = held.before.iter().chain(&held.ours).chain(set);
             let target = held.target;
-            if held.before.is_none() || !values.into_iter().all(|it| target.can_be(it)) {
+            if held.before.is_none() || !values.into_iter().all(|it| target.number(it).is_some()) {
                 let name = target.name();
                 return Err(format!("has a value of {name} that it cannot be"));
             }

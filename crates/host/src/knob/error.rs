@@ -132,11 +132,6 @@ impl KnobError {
         }
         text
     }
-
-    pub fn busy(root: &crate::root::Root) -> Self {
-        let path = root.path(super::own::LOCK);
-        Self::Busy { path }
-    }
 }
 
 impl fmt::Display for Foreign {

@@ -76,7 +76,7 @@ impl Machine {
         if found.value.is_none() {
             ended(change.target)?;
         }
-        if (&found.value, found.follows) != (&change.old, change.follows) {
+        if (&found.value, found.follows) != (&change.old.value, change.old.follows) {
             return Err(KnobError::Meanwhile { name: name() });
         }
         self.write(change)?;
@@ -129,7 +129,7 @@ fn parameter(root: &Root, parameter: Parameter) -> Result<Option<String>, KnobEr
         Err(error) if error.is_absent() => return Ok(None),
         read => read?,
     };
-    if Target::Parameter(parameter).can_be(&text) {
+    if Target::Parameter(parameter).number(&text).is_some() {
         return Ok(Some(text));
     }
     let expected = if parameter.is_flag() {

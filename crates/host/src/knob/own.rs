@@ -128,24 +128,17 @@ impl Lock {
         Ok(Self { file })
     }
 
-    /// Whether no process writes just now; what this gives is to be kept while the baseline is read.
-    pub(super) fn share(root: &Root) -> Result<Shared, KnobError> {
+    /// Takes it for reading: no process writes until it is dropped. `None` if no process ever wrote.
+    pub(super) fn share(root: &Root) -> Result<Option<Self>, KnobError> {
         let path = root.path(LOCK);
         if !path.exists() {
-            return Ok(Shared::NeverLocked);
+            return Ok(None);
         }
         path.parent().map_or(Ok(()), must_be_our_directory)?;
         let file = open(&path, OpenOptions::new().read(true))?;
         if flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
-            return Ok(Shared::Writing);
+            return Err(KnobError::Busy { path });
         }
-        Ok(Shared::Held(Self { file }))
+        Ok(Some(Self { file }))
     }
-}
-
-#[derive(Debug)]
-pub(super) enum Shared {
-    NeverLocked,
-    Writing,
-    Held(#[expect(dead_code, reason = "held, not read")] Lock),
 }

@@ -1,13 +1,30 @@
 //! The baseline, and what a crash or a boot made of it: for `status`, and as the state of `writer`. Changes nothing.
 
-use super::apply::{self, Proposal, Request};
 use super::baseline::{Baseline, CutOff, Held, settle};
 use super::error::{Foreign, KnobError};
 use super::machine::Machine;
-use super::store;
+use super::own::{self, Lock};
 use super::target::Target;
-use super::undo::{self, Reversal};
 use crate::root::Root;
+
+/// Where the baseline lies, below a [`Root`].
+pub const BASELINE: &str = "var/lib/haltwise/baseline.json";
+
+/// No baseline is read further than this, in bytes.
+const LONGEST: u64 = 1 << 30;
+
+/// The baseline on disk; `None` if nothing was ever set.
+pub(super) fn read(root: &Root) -> Result<Option<Baseline>, KnobError> {
+    let path = root.path(BASELINE);
+    let Some(text) = own::read(&path, LONGEST)? else {
+        return Ok(None);
+    };
+    let baseline = serde_json::from_slice(&text).map_err(|error| error.to_string());
+    let checked = baseline.and_then(|it: Baseline| it.check().map(|()| it));
+    checked
+        .map(Some)
+        .map_err(|what| KnobError::Damaged { path, what })
+}
 
 #[derive(Debug)]
 pub struct Snapshot {
@@ -22,10 +39,16 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads it. `None`: another haltwise is writing it just now.
-    pub fn read(root: &Root) -> Result<Option<Self>, KnobError> {
-        let baseline = store::look(root)?;
-        baseline.map(|it| Self::of(root, it)).transpose()
+    /// Reads the baseline and what became of it.
+    ///
+    /// # Errors
+    /// Also [`KnobError::Busy`], if another process writes it just now.
+    pub fn read(root: &Root) -> Result<Self, KnobError> {
+        let lock = Lock::share(root)?;
+        let baseline = read(root)?;
+        // Not held while VMMs and agents are asked, which may take seconds.
+        drop(lock);
+        Self::of(root, baseline.unwrap_or_default())
     }
 
     /// A baseline as it is now, in this boot.
@@ -48,14 +71,6 @@ impl Snapshot {
         self.cut_off = settled.cut_off;
         self.gone = settled.gone;
         Ok(std::mem::replace(&mut self.baseline, settled.baseline))
-    }
-
-    pub fn propose(&self, request: &Request) -> Result<Proposal, KnobError> {
-        apply::propose(&self.machine, &self.baseline, request)
-    }
-
-    pub fn reversal(&self, take_over: bool) -> Result<Reversal, KnobError> {
-        undo::propose(self, take_over)
     }
 
     /// Targets that haltwise set and whose value is not known: the VMM, or the agent in the guest, does not say. With

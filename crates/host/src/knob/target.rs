@@ -35,37 +35,34 @@ pub enum BootFile {
     Tmpfiles,
 }
 
+/// Value of a target as it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Found {
-    /// A number, the text of a file, or `None` if it is not there.
-    pub(super) value: Option<String>,
-    /// It is a VM without a ceiling of its own: the value is that of `halt_poll_ns`.
-    pub(super) follows: bool,
-    /// The boot of the guest that it is in, where that is known.
+pub struct Found {
+    /// A number, the text of a file, or `None` if the target does not exist.
+    pub value: Option<String>,
+    /// The target is a VM without a ceiling of its own: the value is that of `halt_poll_ns`, which the VM follows.
+    pub follows: bool,
+    /// The boot of the guest that the parameter is in, where that is known.
     pub(super) guest_boot: Option<String>,
 }
 
+/// A change of a target, from the request to the write and back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub target: Target,
-    /// Old value: a number, the text of a file, or `null` for a file that was not there.
-    pub old: Option<String>,
+    pub old: Found,
+    /// `None` removes a file.
     pub new: Option<String>,
-    /// The VM has no ceiling of its own before: `old` is the value of `halt_poll_ns`, which it follows.
-    pub follows: bool,
-    pub(super) guest_boot: Option<String>,
 }
 
 impl Change {
-    pub(super) fn of(target: Target, old: impl Into<Found>, new: Option<String>) -> Self {
-        let old = old.into();
-        Self {
-            target,
-            old: old.value,
-            follows: old.follows,
-            guest_boot: old.guest_boot,
-            new,
-        }
+    pub(super) fn of(target: Target, old: Found, new: Option<String>) -> Self {
+        Self { target, old, new }
+    }
+
+    /// Whether the target has the value already.
+    pub fn is_made(&self) -> bool {
+        self.old.value == self.new && !self.old.follows
     }
 }
 
@@ -102,6 +99,14 @@ impl Target {
         matches!(self, Self::Ceiling(_))
     }
 
+    /// The VM, if it is the ceiling of one.
+    pub const fn ceiling(self) -> Option<VmKey> {
+        match self {
+            Self::Ceiling(vm) => Some(vm),
+            Self::Parameter(_) | Self::File(_) | Self::Guest(_) => None,
+        }
+    }
+
     /// Whether it is of one VM, and ends with it.
     pub const fn is_of_vm(self) -> bool {
         matches!(self, Self::Ceiling(_) | Self::Guest(_))
@@ -133,8 +138,8 @@ impl Target {
         }
     }
 
-    /// Whether a text is what it can be: the one way in which its file has a number, or Y or N.
-    pub(super) fn can_be(self, text: &str) -> bool {
+    /// The number that a text is; `None` if the file does not have it so: as decimal digits, or Y or N.
+    pub fn number(self, text: &str) -> Option<u32> {
         let number = match self {
             Self::Guest(it) if !it.parameter.is_of_guest() => None,
             Self::Parameter(parameter) | Self::Guest(InGuest { parameter, .. }) => {
@@ -142,7 +147,7 @@ impl Target {
             }
             Self::File(_) | Self::Ceiling(_) => text.parse().ok(),
         };
-        number.is_some_and(|number| self.written(number) == text)
+        number.filter(|number| self.written(*number) == text)
     }
 
     /// The boot file, if it is one.

@@ -52,68 +52,70 @@ pub enum Why {
     NoAnswer,
 }
 
-/// Looks what restoring the baseline comes to.
-pub(super) fn propose(set: &Snapshot, take_over: bool) -> Result<Reversal, KnobError> {
-    let (baseline, machine) = (&set.baseline, &set.machine);
-    let mut steps: BTreeMap<Reverse<u64>, UndoneStep> = BTreeMap::new();
-    let mut step = |held: &Held, change: Option<Change>, left: Option<Left>| {
-        let step = steps
-            .entry(Reverse(held.step))
-            .or_insert_with(|| UndoneStep {
-                step: held.step,
-                who: held.who.clone(),
-                changes: Vec::new(),
-                left: Vec::new(),
-            });
-        step.changes.extend(change);
-        step.left.extend(left);
-    };
-    let parameter = halt_poll_ns_after(set, take_over)?;
-    for held in baseline.held.iter().rev() {
-        let target = held.target;
-        let found = match machine.read(target) {
-            Err(error) if error.is_no_answer() => {
-                let left = Left {
-                    said: Some(error.with_sources()),
-                    ..Left::new(target, None, Why::NoAnswer)
-                };
-                step(held, None, Some(left));
-                continue;
-            }
-            found => found?,
+impl Snapshot {
+    /// Changes that restore the baseline.
+    pub fn reversal(&self, take_over: bool) -> Result<Reversal, KnobError> {
+        let (baseline, machine) = (&self.baseline, &self.machine);
+        let mut steps: BTreeMap<Reverse<u64>, UndoneStep> = BTreeMap::new();
+        let mut step = |held: &Held, change: Option<Change>, left: Option<Left>| {
+            let step = steps
+                .entry(Reverse(held.step))
+                .or_insert_with(|| UndoneStep {
+                    step: held.step,
+                    who: held.who.clone(),
+                    changes: Vec::new(),
+                    left: Vec::new(),
+                });
+            step.changes.extend(change);
+            step.left.extend(left);
         };
-        match left_for(baseline, held, &found, take_over) {
-            // An undo before has said so.
-            Some(Why::Theirs) if held.left => {}
-            Some(why) => {
-                step(held, None, Some(Left::new(target, found.value, why)));
-            }
-            None => {
-                let before = match &parameter {
-                    Some(_) if held.followed => parameter.clone(),
-                    _ => held.before.clone(),
-                };
-                step(held, Some(Change::of(target, found, before)), None);
+        let parameter = halt_poll_ns_after(self, take_over)?;
+        for held in baseline.held.iter().rev() {
+            let target = held.target;
+            let found = match machine.read(target) {
+                Err(error) if error.is_no_answer() => {
+                    let left = Left {
+                        said: Some(error.with_sources()),
+                        ..Left::new(target, None, Why::NoAnswer)
+                    };
+                    step(held, None, Some(left));
+                    continue;
+                }
+                found => found?,
+            };
+            match left_for(baseline, held, &found, take_over) {
+                // An undo before has said so.
+                Some(Why::Theirs) if held.left => {}
+                Some(why) => {
+                    step(held, None, Some(Left::new(target, found.value, why)));
+                }
+                None => {
+                    let before = match &parameter {
+                        Some(_) if held.followed => parameter.clone(),
+                        _ => held.before.clone(),
+                    };
+                    step(held, Some(Change::of(target, found, before)), None);
+                }
             }
         }
+        for held in self.gone.iter().rev() {
+            let target = held.target;
+            let (found, why) = match target {
+                Target::Guest(_) => match machine.read(target) {
+                    Ok(found) if held.is_of_earlier_boot(&found) => (found.value, Why::GuestBooted),
+                    _ => (None, Why::Ended),
+                },
+                Target::Ceiling(_) => (None, Why::Ended),
+                _ => (machine.read(target)?.value, Why::Rebooted),
+            };
+            step(held, None, Some(Left::new(target, found, why)));
+        }
+        if steps.is_empty() {
+            return Err(KnobError::Nothing);
+        }
+        let steps = steps.into_values().collect();
+        Ok(Reversal { steps })
     }
-    for held in set.gone.iter().rev() {
-        let target = held.target;
-        let (found, why) = match target {
-            Target::Guest(_) => match machine.read(target) {
-                Ok(found) if held.is_of_earlier_boot(&found) => (found.value, Why::GuestBooted),
-                _ => (None, Why::Ended),
-            },
-            Target::Ceiling(_) => (None, Why::Ended),
-            _ => (machine.read(target)?.value, Why::Rebooted),
-        };
-        step(held, None, Some(Left::new(target, found, why)));
-    }
-    if steps.is_empty() {
-        return Err(KnobError::Nothing);
-    }
-    let steps = steps.into_values().collect();
-    Ok(Reversal { steps })
 }
 
 /// Why a target with this value is not restored, if it is not.

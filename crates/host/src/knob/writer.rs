@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use haltwise_core::parameter::Parameter;
 
 use super::apply::{Proposal, Request};
-use super::baseline::{Baseline, CutOff, Held, Intent};
+use super::baseline::{Baseline, Held, Intent};
 use super::disk;
 use super::error::KnobError;
-use super::snapshot::Snapshot;
-use super::store::Store;
-use super::target::{Change, Target};
+use super::own::Lock;
+use super::snapshot::{self, BASELINE, Snapshot};
+use super::target::{Change, Found, Target};
 use super::undo::{Reversal, Why};
 use crate::clock;
 use crate::root::Root;
@@ -21,8 +21,8 @@ use crate::root::Root;
 #[derive(Debug)]
 pub struct Writer {
     who: String,
-    store: Store,
-    set: Snapshot,
+    _lock: Lock,
+    now: Snapshot,
     ended: Vec<Target>,
 }
 
@@ -33,22 +33,40 @@ impl Writer {
     /// # Errors
     /// If another holds the lock, or the baseline is damaged, or cannot be written.
     pub fn open(root: &Root, who: &str) -> Result<Self, KnobError> {
-        let (store, before) = Store::open(root)?;
+        let lock = Lock::take(root)?;
+        let before = snapshot::read(root)?;
+        // Not only when the directory was made just now: the process that made it may not have come that far.
+        if let (None, Some(directory)) = (&before, root.path(BASELINE).parent()) {
+            disk::flush_directory_of(directory)?;
+        }
+        let before = before.unwrap_or_default();
         let writer = Self {
             who: who.to_owned(),
-            store,
-            set: Snapshot::of(root, before.clone())?,
+            _lock: lock,
+            now: Snapshot::of(root, before.clone())?,
             ended: Vec::new(),
         };
-        if before != writer.set.baseline {
+        if before != writer.now.baseline {
             writer.record_settled(&before);
         }
         Ok(writer)
     }
 
+    /// What is set, as of the last change.
+    pub fn now(&self) -> &Snapshot {
+        &self.now
+    }
+
+    /// Writes the baseline: it is on the disk when this returns.
+    fn record(&self) -> Result<(), KnobError> {
+        let text = serde_json::to_string_pretty(&self.now.baseline).map_err(KnobError::Encode)?;
+        let path = self.now.machine.root.path(BASELINE);
+        disk::replace(&path, &format!("{text}\n"), 0o600)
+    }
+
     /// Finds out what became of what was cut off just now.
     fn settle(&mut self) -> Result<(), KnobError> {
-        let before = self.set.settle()?;
+        let before = self.now.settle()?;
         self.record_settled(&before);
         Ok(())
     }
@@ -58,36 +76,19 @@ impl Writer {
     fn record_settled(&self, before: &Baseline) {
         let files = before.held.iter().filter(|it| it.intent.is_some());
         let mut files = files.filter_map(|it| it.target.file());
-        let root = &self.set.machine.root;
+        let root = &self.now.machine.root;
         let cleared = files.try_for_each(|file| disk::clear(&root.path(file.path())));
-        drop(cleared.and_then(|()| self.store.write(&self.set.baseline)));
+        drop(cleared.and_then(|()| self.record()));
     }
 
     /// The directories in which setting parameters writes, those that are there.
     pub fn writes(&self) -> Vec<PathBuf> {
-        writes(&self.set.machine.root, &Parameter::ALL)
-    }
-
-    pub fn cut_off(&self) -> Option<&CutOff> {
-        self.set.cut_off.as_ref()
-    }
-
-    /// Values that are set, and the values before.
-    pub fn baseline(&self) -> &Baseline {
-        &self.set.baseline
+        writes(&self.now.machine.root, &Parameter::ALL)
     }
 
     /// Ceilings, and parameters in guests, that were not set because their VMs have ended since it was looked.
     pub fn ended(&self) -> &[Target] {
         &self.ended
-    }
-
-    pub fn propose(&self, request: &Request) -> Result<Proposal, KnobError> {
-        self.set.propose(request)
-    }
-
-    pub fn reversal(&self, take_over: bool) -> Result<Reversal, KnobError> {
-        self.set.reversal(take_over)
     }
 
     /// A proposal, where the values now are those that the caller has read, or those that a failed attempt of this writer
@@ -101,22 +102,24 @@ impl Writer {
         expected: &[(Target, u32)],
         has_failed: bool,
     ) -> Result<Proposal, KnobError> {
-        let proposal = self.propose(request)?;
+        let proposal = self.now.propose(request)?;
         let failed_before = has_failed.then_some(&*self.who);
-        proposal.rests_on(expected, &self.set.baseline, failed_before)?;
+        proposal.rests_on(expected, &self.now.baseline, failed_before)?;
         Ok(proposal)
     }
 
-    /// Does it; gives the number of the apply, `None` if there was nothing to do.
+    /// Makes the changes; gives the number of the apply, `None` if there was nothing to do.
     pub fn apply(&mut self, proposal: &Proposal) -> Result<Option<u64>, KnobError> {
-        if proposal.changes.is_empty() {
+        let all = proposal.changes.iter().cloned();
+        let (already, changes): (Vec<Change>, Vec<Change>) = all.partition(Change::is_made);
+        if changes.is_empty() {
             return Ok(None);
         }
-        let step = self.set.baseline.step + 1;
-        self.set.baseline.step = step;
-        for change in &proposal.changes {
-            let new = self.held(change);
-            let held = self.set.baseline.entry(change.target, || new.clone());
+        let step = self.now.baseline.step + 1;
+        self.now.baseline.step = step;
+        for change in &changes {
+            let new = self.held(change.target, &change.old);
+            let held = self.now.baseline.entry(change.target, || new.clone());
             if proposal.takes_over(change.target) {
                 *held = new.clone();
             }
@@ -125,29 +128,29 @@ impl Writer {
             (held.unix_ns, held.boot) = (new.unix_ns, new.boot);
             held.guest_boot = new.guest_boot;
         }
-        self.make(&proposal.changes)?;
-        for (target, value) in &proposal.already {
-            if proposal.persists() || proposal.takes_over(*target) {
-                self.keep(*target, *value);
+        self.make(&changes)?;
+        for change in already {
+            if proposal.persists() || proposal.takes_over(change.target) {
+                self.keep(change);
             }
         }
-        self.set.baseline.forget_restored();
-        self.store.write(&self.set.baseline)?;
+        self.now.baseline.forget_restored();
+        self.record()?;
         Ok(Some(step))
     }
 
     /// Held entry of a target that has never been set.
-    fn held(&self, change: &Change) -> Held {
+    fn held(&self, target: Target, found: &Found) -> Held {
         Held {
-            target: change.target,
-            before: change.old.clone(),
-            followed: change.follows,
+            target,
+            before: found.value.clone(),
+            followed: found.follows,
             ours: None,
-            guest_boot: change.guest_boot.clone(),
+            guest_boot: found.guest_boot.clone(),
             intent: None,
             left: false,
-            boot: self.set.boot.clone(),
-            step: self.set.baseline.step,
+            boot: self.now.boot.clone(),
+            step: self.now.baseline.step,
             who: self.who.clone(),
             unix_ns: clock::wall_ns(),
         }
@@ -155,28 +158,19 @@ impl Writer {
 
     /// A parameter that has its value already, and that a boot file sets from now on or that is taken over:
     /// what it is now is what undo leaves.
-    fn keep(&mut self, target: Target, value: u32) {
-        let value = Some(target.written(value));
-        let new = self.held(&Change::of(target, value.clone(), value.clone()));
-        let held = self.set.baseline.entry(target, || new.clone());
-        if held.left
-            || held
-                .ours
-                .as_ref()
-                .is_some_and(|ours| Some(ours) != value.as_ref())
-        {
-            *held = new;
+    fn keep(&mut self, Change { target, old, new }: Change) {
+        let entry = self.held(target, &old);
+        let held = self.now.baseline.entry(target, || entry.clone());
+        if held.left || held.ours.is_some() && held.ours != new {
+            *held = entry;
         }
-        held.ours = value;
+        held.ours = new;
     }
 
     /// Writes the intents down, then makes the changes. What was made is ours in the baseline, which is not
     /// on disk yet; after an error it is, as if we had been cut off.
     fn make(&mut self, changes: &[Change]) -> Result<(), KnobError> {
-        let made = self
-            .store
-            .write(&self.set.baseline)
-            .and_then(|()| self.change_all(changes));
+        let made = self.record().and_then(|()| self.change_all(changes));
         if made.is_err() {
             // The error is reported, whether or not settling succeeds.
             drop(self.settle());
@@ -184,8 +178,8 @@ impl Writer {
         }
         for change in changes {
             if self.ended.contains(&change.target) {
-                self.set.baseline.forget(change.target);
-            } else if let Some(held) = self.set.baseline.get_mut(change.target) {
+                self.now.baseline.forget(change.target);
+            } else if let Some(held) = self.now.baseline.get_mut(change.target) {
                 held.intent = None;
                 held.ours.clone_from(&change.new);
             }
@@ -197,7 +191,7 @@ impl Writer {
     fn change_all(&mut self, changes: &[Change]) -> Result<(), KnobError> {
         self.ended.clear();
         for change in changes {
-            match self.set.machine.change(change) {
+            match self.now.machine.change(change) {
                 Err(error) if error.is_of_ended() && changes.len() > 1 => {
                     self.ended.push(change.target);
                 }
@@ -214,22 +208,22 @@ impl Writer {
         // Files first: nothing sets at a boot what has been restored.
         changes.sort_by_key(|change| Reverse(change.target));
         for change in &changes {
-            if let Some(held) = self.set.baseline.get_mut(change.target) {
+            if let Some(held) = self.now.baseline.get_mut(change.target) {
                 held.intent = Some(Intent::Restore);
                 // The same, unless the VM followed halt_poll_ns.
                 held.before.clone_from(&change.new);
             }
         }
-        let intended = self.store.write(&self.set.baseline);
+        let intended = self.record();
         let mut wrong = None;
         for change in &changes {
-            match self.set.machine.change(change) {
+            match self.now.machine.change(change) {
                 Ok(()) if change.target.parameter().is_none() => {
-                    self.set.baseline.forget(change.target);
+                    self.now.baseline.forget(change.target);
                 }
-                Err(error) if error.is_of_ended() => self.set.baseline.forget(change.target),
+                Err(error) if error.is_of_ended() => self.now.baseline.forget(change.target),
                 Ok(()) => {
-                    if let Some(held) = self.set.baseline.get_mut(change.target) {
+                    if let Some(held) = self.now.baseline.get_mut(change.target) {
                         (held.intent, held.left) = (None, false);
                         held.ours.clone_from(&held.before);
                     }
@@ -240,23 +234,23 @@ impl Writer {
         for left in reversal.steps.iter().flat_map(|step| &step.left) {
             match left.why {
                 Why::Theirs if left.target.file().is_none() => {
-                    if let Some(held) = self.set.baseline.get_mut(left.target) {
+                    if let Some(held) = self.now.baseline.get_mut(left.target) {
                         held.left = true;
                     }
                 }
                 Why::Theirs | Why::Restored | Why::Rebooted | Why::GuestBooted | Why::Ended => {
-                    self.set.baseline.forget(left.target);
+                    self.now.baseline.forget(left.target);
                 }
                 Why::NoAnswer => {}
             }
         }
-        self.set.baseline.forget_restored();
-        self.set.gone.clear();
+        self.now.baseline.forget_restored();
+        self.now.gone.clear();
         if let Some(error) = wrong {
             drop(self.settle());
             return Err(error);
         }
-        let recorded = self.store.write(&self.set.baseline);
+        let recorded = self.record();
         let unrecorded = |error| KnobError::Unrecorded(Box::new(error));
         intended.and(recorded).map_err(unrecorded)
     }
@@ -264,12 +258,12 @@ impl Writer {
     /// Puts parameters back to what they were under an earlier baseline of this writer; gives those that
     /// were modified externally since, which are left alone.
     pub fn return_to(&mut self, earlier: &Baseline) -> Result<Vec<Target>, KnobError> {
-        let held = self.set.baseline.held.iter().chain(&earlier.held);
+        let held = self.now.baseline.held.iter().chain(&earlier.held);
         let targets: BTreeSet<Target> = held.map(|held| held.target).collect();
         let mut changes = Vec::new();
         let mut foreign = Vec::new();
         for target in targets {
-            let (now, was) = (self.set.baseline.get(target), earlier.get(target));
+            let (now, was) = (self.now.baseline.get(target), earlier.get(target));
             if now == was {
                 continue;
             }
@@ -278,9 +272,9 @@ impl Writer {
             let before = |held: &Held| held.before.clone();
             let expected = now.map(ours).or_else(|| was.map(before)).flatten();
             let wanted = was.map(ours).or_else(|| now.map(before)).flatten();
-            let found = self.set.machine.read(target)?;
+            let found = self.now.machine.read(target)?;
             if target.is_of_vm() && (found.value.is_none() || found.follows) {
-                self.set.baseline.forget(target);
+                self.now.baseline.forget(target);
             } else if found.value == expected {
                 changes.push(Change::of(target, found, wanted));
             } else {
@@ -289,20 +283,20 @@ impl Writer {
         }
         changes.sort_by_key(|change| !change.target.is_ceiling());
         for change in &changes {
-            let new = self.held(change);
-            let held = self.set.baseline.entry(change.target, || new);
+            let new = self.held(change.target, &change.old);
+            let held = self.now.baseline.entry(change.target, || new);
             held.intent = change.new.clone().map(Intent::Set);
         }
         if !changes.is_empty() {
             self.make(&changes)?;
         }
         for change in &changes {
-            self.set.baseline.forget(change.target);
+            self.now.baseline.forget(change.target);
             if let Some(was) = earlier.get(change.target) {
-                self.set.baseline.entry(change.target, || was.clone());
+                self.now.baseline.entry(change.target, || was.clone());
             }
         }
-        self.store.write(&self.set.baseline)?;
+        self.record()?;
         Ok(foreign)
     }
 }
@@ -310,7 +304,7 @@ impl Writer {
 /// The directories in which setting these parameters writes, those that are there: theirs and the baseline's.
 pub fn writes(root: &Root, parameters: &[Parameter]) -> Vec<PathBuf> {
     let files = parameters.iter().map(|parameter| parameter.path());
-    let files = files.chain([super::BASELINE]);
+    let files = files.chain([BASELINE]);
     let directories: BTreeSet<PathBuf> = files
         .filter_map(|file| Some(root.path(file).parent()?.to_owned()))
         .collect();

@@ -40,7 +40,7 @@ impl Host {
 
     fn undo(&self) {
         let mut writer = Writer::open(&Root::at(self.0.path()), "haltwise undo").unwrap();
-        let reversal = writer.reversal(false).unwrap();
+        let reversal = writer.now().reversal(false).unwrap();
         writer.undo(&reversal).unwrap();
     }
 

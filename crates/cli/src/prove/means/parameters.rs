@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use haltwise_core::parameter::Parameter;
 use haltwise_host::cpus;
-use haltwise_host::knob::{Baseline, KnobError, Proposal, Request, Writer};
+use haltwise_host::knob::{Baseline, KnobError, Proposal, Request, Target, Writer};
 use haltwise_host::root::Root;
 
 use super::{Sides, Which};
@@ -103,7 +103,7 @@ impl Parameters {
             changed(sides)
         };
         let parameters = Self {
-            baseline: writer.baseline().clone(),
+            baseline: writer.now().baseline.clone(),
             writer,
             root: root.clone(),
             names,
@@ -116,7 +116,8 @@ impl Parameters {
         };
         for is_b in [false, true] {
             let request = parameters.request(sides, is_b);
-            parameters.writer.propose(&request).map_err(explain)?;
+            let now = parameters.writer.now();
+            now.propose(&request).map_err(explain)?;
         }
         Ok(parameters)
     }
@@ -136,11 +137,11 @@ impl Parameters {
 
     fn request(&self, sides: &Sides, is_b: bool) -> Request {
         let all = sides.values(Which::of(is_b)).iter();
-        Request {
-            parameters: all.filter(|(it, _)| self.names.contains(it)).collect(),
-            ceilings: sides.scopes.request(sides.ceiling_ns(false), is_b),
-            ..Request::default()
-        }
+        let parameters = all.filter(|(it, _)| self.names.contains(it));
+        let mut request = of_parameters(parameters);
+        let ceilings = sides.scopes.wanted(sides.ceiling_ns(false), is_b);
+        request.wanted.extend(ceilings);
+        request
     }
 
     /// Puts a setting in force. In a guest each block begins with limits of 0, which grew under the setting before.
@@ -165,35 +166,25 @@ impl Parameters {
             (Parameter::GuestAllowShrink, 1),
             (Parameter::GuestHaltPollNs, 0),
         ];
-        let request = Request {
-            parameters: cleared.to_vec(),
-            ..Request::default()
-        };
-        self.set(&request)?;
+        self.set(&of_parameters(cleared))?;
         let slept = cpus::idle_on_each(&self.root, self.stay);
         Ok(slept.context("let each CPU of the guest halt once")?)
     }
 
     fn set(&mut self, request: &Request) -> Result<(), Failure> {
-        let proposal = self.writer.propose(request).map_err(explain)?;
+        let proposal = self.writer.now().propose(request).map_err(explain)?;
         self.look_for_others(&proposal)?;
         self.touched = true;
         self.writer.apply(&proposal).map_err(explain)?;
-        self.expected.extend(request.parameters.iter().copied());
+        self.expected.extend(request.parameters());
         Ok(())
     }
 
     /// All is as we set it last, or as it was when we came, unless it was modified externally.
     fn look_for_others(&self, proposal: &Proposal) -> Result<(), Failure> {
-        let old = proposal.changes.iter().filter_map(|change| {
+        let theirs = proposal.changes.iter().find_map(|change| {
             let parameter = change.target.parameter()?;
-            let found = parameter.value(change.old.as_ref()?).ok()?;
-            Some((parameter, found))
-        });
-        let already = proposal.already.iter();
-        let already = already.filter_map(|(target, found)| Some((target.parameter()?, *found)));
-        let mut found = already.chain(old);
-        let theirs = found.find_map(|(parameter, found)| {
+            let found = parameter.value(change.old.value.as_ref()?).ok()?;
             let was = *self.expected.get(&parameter)?;
             (found != was).then_some((parameter, found, was))
         });
@@ -230,6 +221,15 @@ impl Parameters {
                 Err(Failure::new(Exit::Failed, error).hint("`haltwise undo` tries again"))
             }
         }
+    }
+}
+
+fn of_parameters(values: impl IntoIterator<Item = (Parameter, u32)>) -> Request {
+    let values = values.into_iter();
+    let wanted = values.map(|(it, value)| (Target::Parameter(it), value));
+    Request {
+        wanted: wanted.collect(),
+        ..Request::default()
     }
 }
 

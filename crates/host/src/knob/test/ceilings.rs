@@ -7,12 +7,18 @@ use crate::knob::*;
 
 const CEILING: Parameter = Parameter::HaltPollNs;
 
-fn both(world: &World, parameter: u32, ceilings: &[(u32, u32)]) -> Request {
+fn both(world: &World, parameter: u32, of_vms: &[(u32, u32)]) -> Request {
+    let mut both = request(&[(CEILING, parameter)]);
+    both.wanted.extend(ceilings(world, of_vms).wanted);
+    both
+}
+
+fn ceilings(world: &World, of_vms: &[(u32, u32)]) -> Request {
+    let of_vms = of_vms.iter();
+    let wanted = of_vms.map(|(ordinal, ns)| (Target::Ceiling(world.vm(*ordinal)), *ns));
     Request {
-        ceilings: (ceilings.iter())
-            .map(|(ordinal, ns)| (world.vm(*ordinal), *ns))
-            .collect(),
-        ..request(&[(CEILING, parameter)])
+        wanted: wanted.collect(),
+        ..Request::default()
     }
 }
 
@@ -23,7 +29,7 @@ fn in_force(world: &World) -> (u32, [u32; 2]) {
 #[test]
 fn a_ceiling_is_set_before_the_parameter_that_the_vm_followed() {
     let world = World::new();
-    let look = Snapshot::read(&world.root()).unwrap().unwrap();
+    let look = Snapshot::read(&world.root()).unwrap();
     let proposal = look.propose(&both(&world, 0, &[(0, 7), (1, 9)])).unwrap();
     let is_ceiling = |change: &Change| change.target.is_ceiling();
     let order: Vec<bool> = proposal.changes.iter().map(is_ceiling).collect();
@@ -35,11 +41,7 @@ fn undo_gives_a_vm_that_followed_what_the_parameter_is_then() {
     let world = World::new();
     // Set by an apply before, whose value the VM had when it got its own.
     world.apply(&request(&[(CEILING, 50_000)])).unwrap();
-    let ceiling = Request {
-        parameters: Vec::new(),
-        ..both(&world, 0, &[(0, 9_000)])
-    };
-    world.apply(&ceiling).unwrap();
+    world.apply(&ceilings(&world, &[(0, 9_000)])).unwrap();
     world.undo_whole();
     assert_eq!(in_force(&world), (AT_BOOT[3], [AT_BOOT[3]; 2]));
     // Set by another program meanwhile.
@@ -54,26 +56,24 @@ fn a_vm_that_ends_between_look_and_change_keeps_no_other_from_being_set() {
     let world = World::new();
     let mut writer = Writer::open(&world.root(), "haltwise apply").unwrap();
     let proposal = writer
+        .now()
         .propose(&both(&world, 50_000, &[(0, 0), (1, 0)]))
         .unwrap();
     world.vmm.end(&world.path(""), 1);
     assert_eq!(writer.apply(&proposal).unwrap(), Some(1));
     assert_eq!(writer.ended(), [Target::Ceiling(world.vm(1))]);
     assert_eq!((world.get(CEILING), world.ceiling(0)), (50_000, 0));
-    assert_eq!(writer.baseline().held.len(), 2);
+    assert_eq!(writer.now().baseline.held.len(), 2);
     drop(writer);
     // The only one of a request is an error, and leaves nothing.
     let world = World::new();
     let mut writer = Writer::open(&world.root(), "haltwise apply").unwrap();
-    let only = Request {
-        parameters: Vec::new(),
-        ..both(&world, 0, &[(1, 0)])
-    };
-    let proposal = writer.propose(&only).unwrap();
+    let only = ceilings(&world, &[(1, 0)]);
+    let proposal = writer.now().propose(&only).unwrap();
     world.vmm.end(&world.path(""), 1);
     let error = writer.apply(&proposal).unwrap_err();
     assert!(error.to_string().contains("has ended"), "{error}");
-    assert_eq!(writer.baseline().held, []);
+    assert_eq!(writer.now().baseline.held, []);
 }
 
 #[test]
@@ -81,7 +81,10 @@ fn what_was_modified_since_it_was_looked_at_is_left() {
     for is_ceiling in [true, false] {
         let world = World::new();
         let mut writer = Writer::open(&world.root(), "haltwise apply").unwrap();
-        let proposal = writer.propose(&both(&world, 50_000, &[(1, 7)])).unwrap();
+        let proposal = writer
+            .now()
+            .propose(&both(&world, 50_000, &[(1, 7)]))
+            .unwrap();
         if is_ceiling {
             world.vmm.cap(1, 9);
         } else {
@@ -105,10 +108,7 @@ fn a_request_can_rest_on_what_was_read() {
     let world = World::new();
     let set = |expected: u32, to: u32, has_failed| {
         let mut writer = Writer::open(&world.root(), "haltwise pilot").unwrap();
-        let wanted = Request {
-            ceilings: vec![(world.vm(1), to)],
-            ..Request::default()
-        };
+        let wanted = ceilings(&world, &[(1, to)]);
         let expected = [(Target::Ceiling(world.vm(1)), expected)];
         let proposal = writer.propose_on(&wanted, &expected, has_failed)?;
         writer.apply(&proposal).map(drop)
@@ -148,9 +148,10 @@ fn a_request_can_rest_on_what_was_read() {
 fn a_writer_returns_ceilings_to_what_they_were() {
     let world = World::new();
     let mut writer = Writer::open(&world.root(), "haltwise prove").unwrap();
-    let earlier = writer.baseline().clone();
+    let earlier = writer.now().baseline.clone();
     for (parameter, ns) in [(50_000, 0), (AT_BOOT[3], AT_BOOT[3]), (50_000, 0)] {
         let proposal = writer
+            .now()
             .propose(&both(&world, parameter, &[(1, ns)]))
             .unwrap();
         writer.apply(&proposal).unwrap();
@@ -158,7 +159,7 @@ fn a_writer_returns_ceilings_to_what_they_were() {
     }
     assert_eq!(writer.return_to(&earlier).unwrap(), []);
     assert_eq!(in_force(&world), (AT_BOOT[3], [AT_BOOT[3]; 2]));
-    assert_eq!(writer.baseline().held, []);
+    assert_eq!(writer.now().baseline.held, []);
 }
 
 /// At whichever request: the parameter is as it was, what was set of ceilings is held, and nothing once the VMM ends.

@@ -34,15 +34,16 @@ impl Guest {
     }
 
     fn look(&self) -> Snapshot {
-        Snapshot::read(&self.world.root()).unwrap().unwrap()
+        Snapshot::read(&self.world.root()).unwrap()
     }
 
     fn request(&self, values: &[(Parameter, u32)]) -> Request {
         let vm = self.world.vm(0);
         let guests = values.iter();
-        let guests = guests.map(|&(parameter, value)| (InGuest { vm, parameter }, value));
+        let guests =
+            guests.map(|&(parameter, value)| (Target::Guest(InGuest { vm, parameter }), value));
         Request {
-            guests: guests.collect(),
+            wanted: guests.collect(),
             ..Request::default()
         }
     }
@@ -57,7 +58,10 @@ fn why(undone: &Reversal) -> Vec<Why> {
 fn what_was_modified_since_is_left() {
     let guest = Guest::new();
     let mut writer = Writer::open(&guest.world.root(), "haltwise apply").unwrap();
-    let proposal = writer.propose(&guest.request(&[(CEILING, 1)])).unwrap();
+    let proposal = writer
+        .now()
+        .propose(&guest.request(&[(CEILING, 1)]))
+        .unwrap();
     guest.agent.set(CEILING, "9\n");
     let error = writer.apply(&proposal).unwrap_err();
     assert!(matches!(error, KnobError::Meanwhile { .. }), "{error}");

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
 use super::fault::{self, Fault};
-use super::world::{AT_BOOT, VMS, World, key};
+use super::world::{AT_BOOT, VMS, World, key, persisted};
 use crate::knob::*;
 
 #[derive(Debug, Clone)]
@@ -48,15 +48,18 @@ fn request() -> impl Strategy<Value = Request> {
         !parameters.is_empty() || !ceilings.is_empty()
     });
     (both, prop::bool::weighted(0.3), any::<bool>()).prop_map(
-        |((parameters, ceilings), persist, take_over)| Request {
-            guests: Vec::new(),
-            persist: persist && !parameters.is_empty(),
-            parameters: parameters.into_iter().collect(),
+        |((parameters, ceilings), persist, take_over)| {
+            let persist = persist && !parameters.is_empty();
+            let parameters = parameters.into_iter();
+            let parameters = parameters.map(|(it, value)| (Target::Parameter(it), value));
             // By the order of the VMs; whose they are is known when it happens.
-            ceilings: (ceilings.into_iter())
-                .map(|(ordinal, ns)| (key(ordinal, 0), ns))
-                .collect(),
-            take_over,
+            let ceilings = ceilings.into_iter();
+            let ceilings = ceilings.map(|(ordinal, ns)| (Target::Ceiling(key(ordinal, 0)), ns));
+            Request {
+                wanted: parameters.chain(ceilings).collect(),
+                persist,
+                take_over,
+            }
         },
     )
 }
@@ -94,8 +97,10 @@ fn is_fair(error: &KnobError) -> bool {
 fn happen(world: &mut World, others: &mut Others, at: usize, event: Event) {
     let done = match event {
         Event::Apply(mut request, fault) => {
-            for (vm, _) in &mut request.ceilings {
-                *vm = world.vm(vm.ordinal);
+            for (target, _) in &mut request.wanted {
+                if let Target::Ceiling(vm) = target {
+                    *vm = world.vm(vm.ordinal);
+                }
             }
             fault::with(fault, || world.apply(&request)).map(drop)
         }
@@ -220,13 +225,9 @@ fn undoing_leaves_nothing_of_ours_and_everything_of_others() {
 /// undo of it the same.
 #[test]
 fn a_cut_at_every_effect_is_undone() {
-    let request = Request {
-        guests: Vec::new(),
-        parameters: vec![(Parameter::HaltPollNs, 80_001), (Parameter::Shrink, 2_001)],
-        ceilings: (0..VMS).map(|vm| (key(vm, 1), 1_001)).collect(),
-        persist: true,
-        take_over: false,
-    };
+    let mut request = persisted(&[(Parameter::HaltPollNs, 80_001), (Parameter::Shrink, 2_001)]);
+    let ceilings = (0..VMS).map(|vm| (Target::Ceiling(key(vm, 1)), 1_001));
+    request.wanted.extend(ceilings);
     let effects = |first: &dyn Fn(&World), cut: &dyn Fn(&World) -> bool| {
         (1..100)
             .find(|before| {

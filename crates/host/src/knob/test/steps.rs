@@ -102,15 +102,16 @@ fn one_writer_at_a_time_and_readers_wait_for_nobody() {
     let held = Writer::open(&world.root(), "haltwise apply").unwrap();
     let error = Writer::open(&world.root(), "haltwise undo").unwrap_err();
     assert!(matches!(error, KnobError::Busy { .. }), "{error}");
-    assert!(Snapshot::read(&world.root()).unwrap().is_none());
+    let error = Snapshot::read(&world.root()).unwrap_err();
+    assert!(matches!(error, KnobError::Busy { .. }), "{error}");
     drop(held);
-    assert!(Snapshot::read(&world.root()).unwrap().is_some());
+    assert!(Snapshot::read(&world.root()).is_ok());
 }
 
 #[test]
 fn looking_writes_nothing_and_knows_what_was_cut_off() {
     let world = World::new();
-    let look = Snapshot::read(&world.root()).unwrap().unwrap();
+    let look = Snapshot::read(&world.root()).unwrap();
     assert_eq!(look.baseline, Baseline::default());
     assert!(!world.path("var").exists());
     // Cut off between the baseline and the parameter, then between the parameter and the baseline.
@@ -121,13 +122,13 @@ fn looking_writes_nothing_and_knows_what_was_cut_off() {
         let file = || fs::read(world.path(BASELINE)).unwrap();
         let left = file();
         let results = [(Target::Parameter(CEILING), outcome)];
-        let look = Snapshot::read(&world.root()).unwrap().unwrap();
+        let look = Snapshot::read(&world.root()).unwrap();
         assert_eq!(look.cut_off.unwrap().results, results);
         let is_set = outcome == Outcome::Done;
         assert_eq!(look.baseline.held.len(), usize::from(is_set));
         assert_eq!(file(), left);
         let writer = Writer::open(&world.root(), "haltwise undo").unwrap();
-        assert_eq!(writer.cut_off().unwrap().results, results);
+        assert_eq!(writer.now().cut_off.as_ref().unwrap().results, results);
     }
 }
 
@@ -232,7 +233,7 @@ fn a_forged_baseline_writes_nothing_to_boot_files() {
     let wanted = persisted(&[(CEILING, 80_000)]);
     world.apply(&wanted).unwrap();
     let mut writer = Writer::open(&world.root(), "haltwise undo").unwrap();
-    let mut reversal = writer.reversal(false).unwrap();
+    let mut reversal = writer.now().reversal(false).unwrap();
     for change in &mut reversal.steps[0].changes {
         if change.target == Target::File(BootFile::Modprobe) {
             change.new = Some("install kvm /bin/sh -c evil\n".to_owned());
@@ -296,26 +297,26 @@ fn a_writer_returns_to_an_earlier_baseline() {
     world.apply(&applied).unwrap();
     let set = |writer: &mut Writer, value| {
         let wanted = request(&[(CEILING, value), (Parameter::Shrink, value)]);
-        let proposal = writer.propose(&wanted).unwrap();
+        let proposal = writer.now().propose(&wanted).unwrap();
         writer.apply(&proposal).unwrap();
     };
     // The last of them is what it was before the first apply.
     for last in [30_000, AT_BOOT[3]] {
         let mut writer = Writer::open(&world.root(), "haltwise prove").unwrap();
-        let earlier = writer.baseline().clone();
+        let earlier = writer.now().baseline.clone();
         for value in [50_000, last] {
             set(&mut writer, value);
         }
         assert_eq!(world.get(CEILING), last);
         assert_eq!(writer.return_to(&earlier).unwrap(), []);
-        assert_eq!(writer.baseline().held, earlier.held);
+        assert_eq!(writer.now().baseline.held, earlier.held);
         assert_eq!(
             (world.get(CEILING), world.get(Parameter::Shrink)),
             (80_000, 0)
         );
     }
     let mut writer = Writer::open(&world.root(), "haltwise prove").unwrap();
-    let earlier = writer.baseline().clone();
+    let earlier = writer.now().baseline.clone();
     set(&mut writer, 50_000);
     world.set(CEILING, 7);
     let left = writer.return_to(&earlier).unwrap();

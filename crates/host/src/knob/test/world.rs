@@ -141,7 +141,7 @@ impl World {
 
     pub(super) fn apply(&self, request: &Request) -> Result<Option<u64>, KnobError> {
         let mut writer = Writer::open(&self.root(), "haltwise apply")?;
-        let proposal = writer.propose(request)?;
+        let proposal = writer.now().propose(request)?;
         writer.apply(&proposal)
     }
 
@@ -151,14 +151,14 @@ impl World {
 
     pub(super) fn undo_as(&self, take_over: bool) -> Result<Reversal, KnobError> {
         let mut writer = Writer::open(&self.root(), "haltwise undo")?;
-        let reversal = writer.reversal(take_over)?;
+        let reversal = writer.now().reversal(take_over)?;
         writer.undo(&reversal)?;
         Ok(reversal)
     }
 
     /// Undoes what there is to undo, and holds it against what looking said would be done.
     pub(super) fn undo_whole(&self) {
-        let look = Snapshot::read(&self.root()).unwrap().unwrap();
+        let look = Snapshot::read(&self.root()).unwrap();
         let meant = look.reversal(false);
         match (meant, self.undo()) {
             (Ok(meant), Ok(done)) => assert_eq!(meant, done),
@@ -172,7 +172,9 @@ impl World {
 
 pub(super) fn request(parameters: &[(Parameter, u32)]) -> Request {
     Request {
-        parameters: parameters.to_vec(),
+        wanted: (parameters.iter())
+            .map(|(it, value)| (Target::Parameter(*it), *value))
+            .collect(),
         ..Request::default()
     }
 }

@@ -122,7 +122,7 @@ fn each_setting_is_in_force_while_it_should_be_and_none_afterwards() {
         // Nothing is left for an undo.
         drop(parameters);
         let writer = Writer::open(&world.root(), "test").unwrap();
-        assert_eq!(writer.baseline().held, []);
+        assert_eq!(writer.now().baseline.held, []);
     }
 }
 
@@ -156,7 +156,7 @@ fn what_a_killed_proof_had_set_is_undone() {
         assert!(status.unwrap().success());
         let world = World { dir: copy };
         let mut writer = Writer::open(&world.root(), "test").unwrap();
-        let reversal = writer.reversal(false).unwrap();
+        let reversal = writer.now().reversal(false).unwrap();
         writer.undo(&reversal).unwrap();
         assert_eq!(world.now(), files(&sides, Which::InForce));
     }
