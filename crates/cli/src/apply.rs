@@ -8,7 +8,7 @@ mod text;
 mod view;
 
 use haltwise_core::parameter::Parameter;
-use haltwise_host::knob::effect::CeilingChange;
+use haltwise_host::knob::effect::{CeilingChange, Watched};
 use haltwise_host::knob::{
     self, KnobError, Proposal, Remark, Request, Settings, Snapshot, Target, Writer,
 };
@@ -20,8 +20,7 @@ use self::view::{Applied, PlanView};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::knob::ceilings::{self, Unset};
 use crate::knob::explain::explain;
-use crate::knob::watching::VmView;
-use crate::knob::{value, vms, watching, who};
+use crate::knob::{value, watching, who};
 use crate::plan::Plan;
 use crate::state::GivenRoot;
 use crate::terminal;
@@ -92,7 +91,7 @@ pub(crate) fn run(options: &ApplyOptions, wanted: Wanted) -> Outcome {
     view.unset.extend(wanted.unset);
     say(&view, options.json)?;
     // A ceiling that the same apply has set is no refusal.
-    let refuses = |vm: &VmView| vm.refuses().is_some() && !sets_ceiling(&request, vm.pid);
+    let refuses = |vm: &Watched| watching::refuses(vm).is_some() && !sets_ceiling(&request, vm.pid);
     let is_partial = view.scope != "vm" && view.vms.iter().any(refuses);
     let outcome = Ok(Exit::of_partial(is_partial || !view.unset.is_empty()));
     match plan {
@@ -111,7 +110,7 @@ fn look(root: &Root, request: &Request) -> Result<Applied, KnobError> {
     let proposal = now.propose(request)?;
     let mut view = Applied::new(root, &now, request, &proposal, &[]);
     if change(root, &proposal).is_some() {
-        view.warnings.extend(vms(root).warning());
+        view.warnings.extend(watching::look(root).warning());
     }
     Ok(view)
 }
@@ -136,7 +135,7 @@ fn act(root: &Root, request: &Request) -> Result<Applied, KnobError> {
         vms
     } else if request.wanted.iter().any(|(it, _)| it.is_ceiling()) {
         // Read back from the kernel's own `struct kvm`.
-        let mut vms = vms(root);
+        let mut vms = watching::look(root);
         vms.rows.retain(|vm| sets_ceiling(request, vm.pid));
         vms
     } else {

@@ -17,7 +17,6 @@ pub(crate) mod watching;
 use haltwise_core::parameter::Parameter;
 use haltwise_host::root::Root;
 
-use self::watching::Vms;
 use crate::page;
 
 /// Version of the JSON of `apply`, `undo` and `status`.
@@ -38,11 +37,4 @@ pub(crate) fn who() -> String {
         line.push_str(word);
     }
     page::harmless(&line).chars().take(300).collect()
-}
-
-pub(crate) fn vms(root: &Root) -> Vms {
-    match watching::knobs(root) {
-        Some(now) => watching::look(root, now),
-        None => Vms::unwatched("KVM's parameters are not there"),
-    }
 }

@@ -45,7 +45,7 @@ pub use self::name::{LONGEST_NAME, printable};
 pub use self::outside::{OutsideTime, OutsideVmm, outside};
 pub(crate) use self::presence::{Known, Presence};
 pub use self::roster::{RosterBuilder, VmLabel};
-pub use self::running::{VcpuThreads, is_in_kvm_run, settled};
+pub use self::running::{VcpuThreads, are_running};
 pub use self::selector::{SelectError, VmSelector};
 pub use self::threads::threads_of;
 

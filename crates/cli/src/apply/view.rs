@@ -1,6 +1,7 @@
 //! Output of apply, as data: the JSON of `--json`.
 
 use haltwise_core::parameter::Parameter;
+use haltwise_host::knob::effect::Watched;
 use haltwise_host::knob::{Baseline, Change, Foreign, Proposal, Request, Snapshot, Target};
 use haltwise_host::root::Root;
 use serde::Serialize;
@@ -8,7 +9,6 @@ use serde::Serialize;
 use crate::knob::SCHEMA;
 use crate::knob::ceilings::Unset;
 use crate::knob::view::{ChangeView, CutOffView, name_of};
-use crate::knob::watching::VmView;
 use crate::plan::Plan;
 
 #[derive(Debug, Serialize)]
@@ -31,7 +31,7 @@ pub(crate) struct Applied {
     pub(crate) settled: Option<CutOffView>,
     pub(crate) plan: Option<PlanView>,
     /// The VMs that run, once the ceiling was changed.
-    pub(crate) vms: Vec<VmView>,
+    pub(crate) vms: Vec<Watched>,
     /// Why they were not watched.
     pub(crate) vms_unwatched: Option<String>,
     pub(crate) undo: Option<String>,

@@ -3,7 +3,7 @@
 use haltwise_core::event::{CeilingSource, KnobScope};
 use haltwise_core::ids::Pid;
 use haltwise_core::recording::Rung;
-use haltwise_host::bpf::{self, FoundVcpu};
+use haltwise_host::bpf::{self, FoundVcpu, FoundVm};
 use haltwise_host::discovery::{self, VcpuThreads, VmProcess};
 use haltwise_host::root::Root;
 use haltwise_host::support::{self, CAPABILITIES, Finding, Level, Refusal, Support};
@@ -24,9 +24,7 @@ pub(crate) fn examine(root: &Root) -> anyhow::Result<Diagnosis> {
     };
     let ceiling = params::param_halt_poll_ns(root).ok();
     let mut vms = vms(&scan.vms, &found, ceiling, &|vms| {
-        discovery::settled(vms, |(pid, threads)| {
-            discovery::is_in_kvm_run(root, *pid, threads)
-        })
+        discovery::are_running(root, vms)
     });
     if root.is_host() {
         let processes = vms.iter().map(|vm| Pid(vm.pid)).collect();
@@ -121,27 +119,25 @@ fn vms(
     param: Option<u32>,
     runs: Runs<'_>,
 ) -> Vec<RunningVm> {
-    let by_vm = bpf::by_vm(found);
+    let walked = FoundVm::all(found);
+    let is_walked = |vm: &&VmProcess| walked.iter().any(|it| it.pid == vm.pid());
+    let others: Vec<&VmProcess> = named.iter().filter(|vm| !is_walked(vm)).collect();
     let process = |pid: Pid| named.iter().find(|vm| vm.pid() == pid);
-    let mut rows: Vec<RunningVm> = by_vm
-        .iter()
-        .map(|((pid, number), vcpus)| walked((*pid, *number), process(*pid), vcpus, param))
+    let mut rows: Vec<RunningVm> = (walked.iter())
+        .map(|vm| row(vm, process(vm.pid), param))
         .collect();
-    let mut threads: Vec<(Pid, VcpuThreads)> = by_vm
-        .iter()
-        .map(|((pid, _), vcpus)| {
-            let tids = vcpus.iter().map(|vcpu| vcpu.tid);
-            (*pid, VcpuThreads::of_vcpus(tids))
-        })
-        .collect();
-    for vm in named {
-        if !by_vm.keys().any(|(pid, _)| *pid == vm.pid()) {
-            rows.push(RunningVm {
-                vcpus: vm.vcpus.len(),
-                ..walked((vm.pid(), None), Some(vm), &[], None)
-            });
-            threads.push((vm.pid(), threads_of(vm)));
-        }
+    let mut threads: Vec<(Pid, VcpuThreads)> = walked.iter().map(FoundVm::threads).collect();
+    for vm in others {
+        let unwalked = FoundVm {
+            pid: vm.pid(),
+            number: None,
+            vcpus: Vec::new(),
+        };
+        rows.push(RunningVm {
+            vcpus: vm.vcpus.len(),
+            ..row(&unwalked, Some(vm), None)
+        });
+        threads.push((vm.pid(), threads_of(vm)));
     }
     for (row, running) in rows.iter_mut().zip(runs(&threads)) {
         // A VMM that handles halts itself holds its idle vCPUs too.
@@ -158,47 +154,27 @@ fn threads_of(vm: &VmProcess) -> VcpuThreads {
     VcpuThreads::Known(vm.threads.iter().map(|thread| thread.tid).collect())
 }
 
-fn walked(
-    (pid, number): (Pid, Option<u32>),
-    named: Option<&VmProcess>,
-    vcpus: &[&FoundVcpu],
-    param: Option<u32>,
-) -> RunningVm {
-    let own = vcpus.iter().find_map(|vcpu| vcpu.vm_ceiling);
-    let (ceiling_ns, ceiling_source) = match own {
+fn row(vm: &FoundVm<'_>, named: Option<&VmProcess>, param: Option<u32>) -> RunningVm {
+    let (ceiling_ns, ceiling_source) = match vm.ceiling() {
         Some((ns, source)) => (Some(ns), source),
         None if param.is_some() => (param, CeilingSource::Param),
         None => (None, CeilingSource::Unknown),
     };
-    let windows = vcpus.iter().filter_map(|vcpu| vcpu.polled_window_ns());
-    let vetoed = vcpus.iter().filter(|vcpu| vcpu.is_disabled());
     RunningVm {
-        name: named.map_or_else(|| format!("process {pid}"), |vm| vm.name_of(number)),
+        name: vm.name(named),
         identity: named.and_then(|vm| vm.label.identity.known()),
         vmm: named.map_or("other", |vm| vm.label.vmm.as_str()),
-        pid: pid.0,
-        vcpus: vcpus.len(),
+        pid: vm.pid.0,
+        vcpus: vm.vcpus.len(),
         ceiling_ns,
         ceiling_source,
         ceiling_settable: None,
         ceiling_obstacle: None,
-        window_ns: windows.clone().min().zip(windows.max()),
-        vetoed_vcpus: vetoed.map(|vcpu| vcpu.id.0).collect(),
-        not_observable: blind(vcpus),
+        window_ns: vm.window_ns(),
+        vetoed_vcpus: vm.disabled(),
+        not_observable: vm.blind().map(str::to_owned),
         running: None,
     }
-}
-
-/// Why no halt of these vCPUs reaches KVM's halt path.
-fn blind(vcpus: &[&FoundVcpu]) -> Option<String> {
-    let reason = if vcpus.iter().any(|vcpu| vcpu.hlt_in_guest) {
-        "exits on HLT are disabled: halts stay inside the guest"
-    } else if vcpus.iter().any(|vcpu| vcpu.no_lapic) {
-        "no LAPIC in the kernel: halts go to the VMM"
-    } else {
-        return None;
-    };
-    Some(reason.to_owned())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Changes and running VMs on a screen, as `apply`, `undo` and `status` show them.
 
 use haltwise_host::knob::Outcome;
+use haltwise_host::knob::effect::{Effect, Watched};
 
 use super::view::{ChangeView, CutOffView};
-use super::watching::VmView;
 use crate::number::nanos;
 use crate::page::{Page, Stands, harmless};
 use crate::pilot_state::text::name;
@@ -122,7 +122,7 @@ pub(crate) fn of_vms<'a>(page: &mut Page, said: impl Iterator<Item = (&'a str, S
     }
 }
 
-pub(crate) fn vms(page: &mut Page, vms: &[VmView], unwatched: Option<&str>) {
+pub(crate) fn vms(page: &mut Page, vms: &[Watched], unwatched: Option<&str>) {
     if let Some(why) = unwatched {
         let text = format!("unknown which VMs it applies to: {}.", harmless(why));
         page.wrapped("Running VMs: ", &text, 2);
@@ -134,12 +134,12 @@ pub(crate) fn vms(page: &mut Page, vms: &[VmView], unwatched: Option<&str>) {
         let ceiling = vm.ceiling_ns.map(|ns| nanos(ns.into()));
         let window = window(vm.window_ns, &vm.vetoed_vcpus);
         let follows = match (vm.effect, vm.step) {
-            ("follows", _) => "yes".to_owned(),
-            ("own-cap", Some(step)) => format!("no: own cap, apply {step}"),
-            ("own-cap", None) => "no: own cap".to_owned(),
-            ("keeps", _) => "no: until restart".to_owned(),
-            ("guest-disabled", _) => "no: guest disabled it".to_owned(),
-            _ => "not known".to_owned(),
+            (Effect::Follows, _) => "yes".to_owned(),
+            (Effect::OwnCap, Some(step)) => format!("no: own cap, apply {step}"),
+            (Effect::OwnCap, None) => "no: own cap".to_owned(),
+            (Effect::Keeps, _) => "no: until restart".to_owned(),
+            (Effect::GuestDisabled, _) => "no: guest disabled it".to_owned(),
+            (Effect::NotTold, _) => "not known".to_owned(),
         };
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         vec![
@@ -174,7 +174,7 @@ pub(crate) fn vms(page: &mut Page, vms: &[VmView], unwatched: Option<&str>) {
         page,
         whys.map(|(vm, why)| (&*vm.name, format!("{}.", harmless(why)))),
     );
-    if vms.iter().any(|vm| vm.effect == "keeps") {
+    if vms.iter().any(|vm| vm.effect == Effect::Keeps) {
         page.wrapped(
             "  ",
             "A VM that keeps its ceiling copied the parameter when it was created (Linux 5.8 to 6.0), \

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use haltwise_core::kvm::{Arch, Knobs, Version};
+use haltwise_core::kvm::{Arch, Knobs, Rule, Version};
 use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::recording::Rung;
 use haltwise_host::clock;
-use haltwise_host::knob::effect::{CeilingChange, Effect, Halts, Walk, Watch, Watched};
+use haltwise_host::collector::CollectError;
+use haltwise_host::knob::effect::{self, CeilingChange, Effect, Watched};
 use haltwise_host::root::Root;
 use haltwise_host::support::{self, Support};
-use serde::Serialize;
 
 use super::value;
 
@@ -19,58 +19,35 @@ const TIME: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(crate) struct Vms {
-    pub(crate) rows: Vec<VmView>,
+    pub(crate) rows: Vec<Watched>,
     /// Why there is none.
     pub(crate) unwatched: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct VmView {
-    pub(crate) name: String,
-    pub(crate) pid: u32,
-    pub(crate) vcpus: usize,
-    /// `follows`, `own-cap`, `guest-disabled` (its guest disabled host polling on every vCPU), `keeps` (has
-    /// to be started anew to follow) or `not-told`.
-    pub(crate) effect: &'static str,
-    pub(crate) ceiling_ns: Option<u32>,
-    /// Number of the apply that set a ceiling of its own, if that was haltwise, in `status`.
-    pub(crate) step: Option<u64>,
-    /// Smallest and largest window of the vCPUs for which KVM may poll.
-    pub(crate) window_ns: Option<(u32, u32)>,
-    /// The vCPUs on which the guest disabled host polling.
-    pub(crate) vetoed_vcpus: Vec<u32>,
-    /// Whether any of its vCPUs runs or is idle in the kernel; `null` if that cannot be told.
-    pub(crate) running: Option<bool>,
-    pub(crate) why: Option<String>,
+impl From<Result<Vec<Watched>, CollectError>> for Vms {
+    fn from(watched: Result<Vec<Watched>, CollectError>) -> Self {
+        match watched {
+            Ok(rows) => Self {
+                rows,
+                unwatched: None,
+            },
+            Err(error) => Self::unwatched(format!("{:#}", anyhow::Error::new(error))),
+        }
+    }
 }
 
 impl Vms {
-    pub(crate) fn unwatched(why: &str) -> Self {
+    fn unwatched(why: String) -> Self {
         Self {
             rows: Vec::new(),
-            unwatched: Some(why.to_owned()),
+            unwatched: Some(why),
         }
     }
-}
 
-impl VmView {
-    /// Why it does not follow a new `halt_poll_ns`, in half a sentence; `None` if it does, or if that cannot
-    /// be told.
-    pub(crate) fn refuses(&self) -> Option<&'static str> {
-        match self.effect {
-            "own-cap" => Some("its own ceiling"),
-            "guest-disabled" => Some("its guest disabled host polling"),
-            "keeps" => Some("it keeps the ceiling it was created with"),
-            _ => None,
-        }
-    }
-}
-
-impl Vms {
     /// Which running VMs do not follow `halt_poll_ns`, as a warning. Of many some are named.
     pub(crate) fn warning(&self) -> Option<String> {
         const NAMED: usize = 5;
-        let refuses = |vm: &VmView| Some((vm.name.clone(), vm.refuses()?));
+        let refuses = |vm: &Watched| Some((vm.name.clone(), refuses(vm)?));
         let refusing: Vec<(String, &str)> = self.rows.iter().filter_map(refuses).collect();
         let (all, none) = (self.rows.len(), refusing.len());
         if none == 0 {
@@ -90,37 +67,48 @@ impl Vms {
     }
 }
 
+/// Why a VM does not follow a new `halt_poll_ns`, in half a sentence; `None` if it does, or if that cannot
+/// be told.
+pub(crate) fn refuses(vm: &Watched) -> Option<&'static str> {
+    match vm.effect {
+        Effect::OwnCap => Some("its own ceiling"),
+        Effect::GuestDisabled => Some("its guest disabled host polling"),
+        Effect::Keeps => Some("it keeps the ceiling it was created with"),
+        Effect::Follows | Effect::NotTold => None,
+    }
+}
+
+/// Watches the VMs under a change that has been made.
 pub(crate) fn watch(root: &Root, change: &CeilingChange) -> Vms {
-    match watcher(root) {
-        Ok(mut watcher) => watch_with(watcher.as_mut(), change),
-        Err(why) => Vms::unwatched(&why),
+    let support = match inspect(root) {
+        Ok(support) => support,
+        Err(why) => return Vms::unwatched(why),
+    };
+    match (support.best_rung(), kernel(&support.kernel.text)) {
+        (Some(Rung::Bpf), _) => effect::walk(root, change.now.halt_poll_ns).into(),
+        (Some(_), Some((version, arch))) => {
+            effect::watch_halts(root, TIME, &Rule::of(version, arch), change).into()
+        }
+        _ => {
+            let refused = support.tracepoints.err();
+            let why = refused.map_or_else(|| "unknown kernel".to_owned(), |it| it.to_string());
+            Vms::unwatched(why)
+        }
     }
 }
 
 /// Looks at the VMs under the settings in force. Halts do not tell a ceiling that did not change.
-pub(crate) fn look(root: &Root, now: Knobs) -> Vms {
+pub(crate) fn look(root: &Root) -> Vms {
+    let Some(now) = knobs(root) else {
+        return Vms::unwatched("KVM's parameters are not there".to_owned());
+    };
     let allowed = inspect(root).and_then(|support| {
         let refused = |refusal| format!("their ceilings take BPF to read: {refusal}");
         support.bpf.map_err(refused)
     });
-    if let Err(why) = allowed {
-        return Vms::unwatched(&why);
-    }
-    let change = CeilingChange {
-        old: now.halt_poll_ns,
-        now,
-    };
-    let root = root.clone();
-    watch_with(&mut Walk { root }, &change)
-}
-
-pub(crate) fn watch_with(watcher: &mut dyn Watch, change: &CeilingChange) -> Vms {
-    match watcher.watch(change) {
-        Ok(vms) => Vms {
-            rows: vms.into_iter().map(|vm| row(vm, change)).collect(),
-            unwatched: None,
-        },
-        Err(error) => Vms::unwatched(&format!("{:#}", anyhow::Error::new(error))),
+    match allowed {
+        Ok(()) => effect::walk(root, now.halt_poll_ns).into(),
+        Err(why) => Vms::unwatched(why),
     }
 }
 
@@ -131,46 +119,7 @@ fn inspect(root: &Root) -> Result<Support, String> {
     support::inspect(root, clock::monotonic_ns()).map_err(|it| it.to_string())
 }
 
-fn watcher(root: &Root) -> Result<Box<dyn Watch>, String> {
-    let support = inspect(root)?;
-    let root = root.clone();
-    match (support.best_rung(), kernel(&support.kernel.text)) {
-        (Some(Rung::Bpf), _) => Ok(Box::new(Walk { root })),
-        (Some(_), Some(kernel)) => Ok(Box::new(Halts {
-            root,
-            time: TIME,
-            kernel,
-        })),
-        _ => {
-            let refused = support.tracepoints.err();
-            Err(refused.map_or_else(|| "unknown kernel".to_owned(), |it| it.to_string()))
-        }
-    }
-}
-
-fn row(vm: Watched, change: &CeilingChange) -> VmView {
-    let (effect, ceiling_ns, why) = match vm.effect {
-        Effect::Follows => ("follows", Some(change.now.halt_poll_ns), None),
-        Effect::OwnCap(ns) => ("own-cap", Some(ns), None),
-        Effect::Keeps(ns) => ("keeps", ns, None),
-        Effect::GuestDisabled => ("guest-disabled", None, None),
-        Effect::NotTold(why) => ("not-told", None, Some(why)),
-    };
-    VmView {
-        name: vm.name,
-        pid: vm.pid.0,
-        vcpus: vm.vcpus,
-        effect,
-        ceiling_ns,
-        step: None,
-        window_ns: vm.window_ns,
-        running: vm.running,
-        vetoed_vcpus: vm.disabled.iter().map(|vcpu| vcpu.0).collect(),
-        why,
-    }
-}
-
-/// This kernel, as the transcript tells kernels apart.
+/// This kernel, as the reference model tells kernels apart.
 pub(crate) fn kernel(release: &str) -> Option<(Version, Arch)> {
     let machine = rustix::system::uname();
     let arch = Arch::of_machine(&machine.machine().to_string_lossy())?;

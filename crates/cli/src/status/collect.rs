@@ -56,7 +56,7 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
             step: ours.map(|held| held.step),
         }
     };
-    let mut vms = crate::knob::vms(root);
+    let mut vms = watching::look(root);
     for vm in &mut vms.rows {
         let mut held = baseline.held.iter();
         let is_its = |target| matches!(target, Target::Ceiling(key) if key.pid.0 == vm.pid);

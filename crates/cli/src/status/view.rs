@@ -1,9 +1,9 @@
 //! Status as data: the JSON of `--json`.
 
+use haltwise_host::knob::effect::Watched;
 use serde::Serialize;
 
 use crate::knob::view::{ChangeView, CutOffView};
-use crate::knob::watching::VmView;
 use crate::pilot_state::PilotStatus;
 
 #[derive(Debug, Serialize)]
@@ -18,7 +18,7 @@ pub(crate) struct Status {
     pub(crate) remarks: Vec<String>,
     /// Settings of haltwise that were modified externally since, in words.
     pub(crate) theirs: Vec<String>,
-    pub(crate) vms: Vec<VmView>,
+    pub(crate) vms: Vec<Watched>,
     pub(crate) vms_unwatched: Option<String>,
     pub(crate) journal: Journal,
     /// Last status of `haltwise pilot`; `null` if none has run.

@@ -42,7 +42,7 @@ impl VcpuThreads {
 
 /// Whether any vCPU of a VM runs or is inside `KVM_RUN`; `None` where that cannot be told. A vCPU whose VMM
 /// handles an exit is outside for a moment: who wants to be sure looks several times, as [`settled`] does.
-pub fn is_in_kvm_run(root: &Root, pid: Pid, threads: &VcpuThreads) -> Option<bool> {
+pub(super) fn is_in_kvm_run(root: &Root, pid: Pid, threads: &VcpuThreads) -> Option<bool> {
     let all;
     let (tids, are_vcpus) = match threads {
         VcpuThreads::NeverRan => return Some(false),
@@ -70,9 +70,14 @@ pub fn is_in_kvm_run(root: &Root, pid: Pid, threads: &VcpuThreads) -> Option<boo
     (seen && !busy).then_some(false)
 }
 
+/// Which of these VMs run, by their processes and the threads of their vCPUs.
+pub fn are_running(root: &Root, vms: &[(Pid, VcpuThreads)]) -> Vec<Option<bool>> {
+    settled(vms, |(pid, threads)| is_in_kvm_run(root, *pid, threads))
+}
+
 /// Which of these VMs run, by several looks at those of which the first says that they do not: all of them
 /// together, so that many take no longer than one.
-pub fn settled<T>(vms: &[T], look: impl Fn(&T) -> Option<bool>) -> Vec<Option<bool>> {
+fn settled<T>(vms: &[T], look: impl Fn(&T) -> Option<bool>) -> Vec<Option<bool>> {
     let mut known: Vec<Option<bool>> = vms.iter().map(&look).collect();
     for _ in 1..LOOKS {
         if !known.contains(&Some(false)) {

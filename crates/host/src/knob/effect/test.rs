@@ -1,6 +1,7 @@
 //! VMs that follow, VMs that do not, and those that cannot be told: the trap of 5.8 to 6.0 among them.
 
 use haltwise_core::ids::VcpuId;
+use haltwise_core::kvm::Arch;
 
 use super::*;
 
@@ -48,14 +49,16 @@ fn a_ceiling_that_was_read_tells_who_follows() {
     use CeilingSource::{Cap, Snapshot};
     for (ceiling, effect) in [
         (None, Effect::Follows),
-        (Some((70_000, Cap)), Effect::OwnCap(70_000)),
-        (Some((80_000, Cap)), Effect::OwnCap(80_000)),
+        (Some((70_000, Cap)), Effect::OwnCap),
+        (Some((80_000, Cap)), Effect::OwnCap),
         // 5.8 to 6.0: copied when the VM was made.
-        (Some((200_000, Snapshot)), Effect::Keeps(Some(200_000))),
+        (Some((200_000, Snapshot)), Effect::Keeps),
         (Some((80_000, Snapshot)), Effect::Follows),
     ] {
         let watched = by_ceiling(&[found(7, ceiling)], &[], 80_000);
-        assert_eq!(watched[0].effect, effect, "{ceiling:?}");
+        let in_force = ceiling.map_or(80_000, |(ns, _)| ns);
+        let expected = (effect, Some(in_force));
+        assert_eq!((watched[0].effect, watched[0].ceiling_ns), expected);
         assert_eq!(watched[0].name, "process 7");
         assert_eq!(watched[0].window_ns, Some((20_000, 20_000)));
     }
@@ -68,15 +71,15 @@ fn a_ceiling_that_was_read_tells_who_follows() {
     };
     let watched = by_ceiling(&[disabled(0, true)], &[], 80_000);
     assert_eq!(watched[0].effect, Effect::GuestDisabled);
-    assert_eq!(watched[0].window_ns, None);
+    assert_eq!((watched[0].ceiling_ns, watched[0].window_ns), (None, None));
     let watched = by_ceiling(&[disabled(0, true), disabled(1, false)], &[], 80_000);
-    assert_eq!(watched[0].effect, Effect::OwnCap(5_000_000));
+    assert_eq!(watched[0].effect, Effect::OwnCap);
     assert_eq!(watched[0].window_ns, Some((0, 0)));
-    assert_eq!(watched[0].disabled, [VcpuId(0)]);
+    assert_eq!(watched[0].vetoed_vcpus, [0]);
     let mut blind = found(7, None);
     blind.hlt_in_guest = true;
     let watched = by_ceiling(&[found(3, None), blind], &[], 80_000);
-    assert!(matches!(watched[1].effect, Effect::NotTold(_)));
+    assert_eq!(watched[1].effect, Effect::NotTold);
 }
 
 /// Lengths on both sides of both ceilings, so that the window moves.
@@ -96,8 +99,8 @@ fn halts_tell_who_follows_on_every_kernel() {
         ] {
             let judged =
                 |ceiling| by_halts(&made(rule, ceiling, &LENGTHS), &rule, &change(old, new));
-            assert_eq!(judged(new), Effect::Follows, "{version} {old} {new}");
-            assert_eq!(judged(old), Effect::Keeps(None), "{version} {old} {new}");
+            assert_eq!(judged(new), Ok(Effect::Follows), "{version} {old} {new}");
+            assert_eq!(judged(old), Ok(Effect::Keeps), "{version} {old} {new}");
         }
     }
 }
@@ -105,13 +108,9 @@ fn halts_tell_who_follows_on_every_kernel() {
 #[test]
 fn what_halts_do_not_tell_is_not_guessed() {
     let rule = rule("6.12");
-    let told = |lengths: &[u64], change: CeilingChange| match by_halts(
-        &made(rule, change.now.halt_poll_ns, lengths),
-        &rule,
-        &change,
-    ) {
-        Effect::NotTold(why) => why,
-        other => panic!("{other:?}"),
+    let told = |lengths: &[u64], change: CeilingChange| {
+        let halts = made(rule, change.now.halt_poll_ns, lengths);
+        by_halts(&halts, &rule, &change).unwrap_err()
     };
     assert!(told(&[], change(200_000, 80_000)).contains("none of its halts was seen"));
     // Far above both ceilings, with the window at 0.
@@ -119,6 +118,6 @@ fn what_halts_do_not_tell_is_not_guessed() {
     assert!(told(&LENGTHS, change(80_000, 80_000)).contains("only a changed"));
     let mut mixed = made(rule, 80_000, &LENGTHS);
     mixed.extend(made(rule, 200_000, &LENGTHS));
-    let effect = by_halts(&mixed, &rule, &change(200_000, 80_000));
-    assert!(matches!(effect, Effect::NotTold(why) if why.contains("some by the new")));
+    let why = by_halts(&mixed, &rule, &change(200_000, 80_000)).unwrap_err();
+    assert!(why.contains("some by the new"), "{why}");
 }
