@@ -3,8 +3,8 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`sides`] | what both settings come to, on a host or in a guest |
-//! | [`means`] | how a setting is put in force, and what was before |
+//! | [`sides`] | both settings on this host or in this guest, and what a replay plays under them |
+//! | [`parameters`] | the machine's parameters, set and restored |
 //! | [`command`] | the command of a block, and what it printed |
 //! | [`scopes`] | the VMs that a plan gives ceilings, and what came of each |
 //! | [`meters`] | counters of the host read around a block |
@@ -17,9 +17,9 @@
 mod command;
 mod experiment;
 mod judge;
-mod means;
 mod meters;
 pub(crate) mod page;
+mod parameters;
 mod rule;
 mod scopes;
 mod sides;

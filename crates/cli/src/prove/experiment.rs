@@ -19,11 +19,12 @@ use haltwise_host::discovery;
 use haltwise_host::root::Root;
 
 use super::ProofRequest;
-use super::means::Means;
+use super::command::with_ceiling;
 use super::meters::{self, Used};
+use super::parameters::Parameters;
 use super::rule;
 use super::scopes::Tallies;
-use super::sides::{self, Sides};
+use super::sides::Sides;
 use super::watch::{End, Plan, Watched, Watcher};
 use crate::SEED;
 use crate::collect::attach::{attach, attach_idle};
@@ -40,7 +41,8 @@ pub(crate) struct Experiment<'a> {
     wanted: &'a ProofRequest,
     root: Root,
     pub(super) sides: Sides,
-    pub(super) means: Means,
+    /// The machine's parameters, where they are to be set.
+    parameters: Option<Parameters>,
     pub(super) watcher: Watcher,
     elsewhere: Option<Latencies>,
     /// The price of a sleep that is kept with this host.
@@ -68,9 +70,10 @@ pub(crate) struct Measured {
 impl<'a> Experiment<'a> {
     /// Checks what can be checked before anything is started or set, and attaches.
     pub(crate) fn prepare(wanted: &'a ProofRequest, root: &Root) -> Result<Self, Failure> {
-        sides::check(wanted, root)?;
         let sides = Sides::read(wanted, root)?;
-        let means = Means::choose(wanted, &sides, root)?;
+        let sets = sides.are_set();
+        let parameters = sets.then(|| Parameters::take(root, &sides, wanted.given.yes));
+        let parameters = parameters.transpose()?;
         // The cost of a block is asked for after all blocks; here, only which latencies are known already.
         let price = kept::of_host(root);
         let given = prices::GivenCosts {
@@ -96,7 +99,8 @@ impl<'a> Experiment<'a> {
             }
         };
         let mut watcher = Watcher::new(collector, root, sides.side);
-        let mut writes = means.writes();
+        let writes = parameters.as_ref().map(Parameters::writes);
+        let mut writes = writes.unwrap_or_default();
         let ledger = wanted.ledger.as_deref().and_then(directory_above);
         writes.extend(ledger.filter(|directory| !writes.contains(directory)));
         let asks = !sides.scopes.is_empty();
@@ -105,7 +109,7 @@ impl<'a> Experiment<'a> {
             wanted,
             root: root.clone(),
             sides,
-            means,
+            parameters,
             watcher,
             elsewhere,
             price,
@@ -125,10 +129,7 @@ impl<'a> Experiment<'a> {
                 plural(roster.vcpus.len() as u64, "CPU")
             ),
         };
-        let what = match (
-            self.means.starts_vms(),
-            self.wanted.given.command.is_empty(),
-        ) {
+        let what = match (self.sides.starts_vms, self.wanted.given.command.is_empty()) {
             (true, _) => "of the VMs that the command starts".to_owned(),
             (false, true) => {
                 let seconds = self.wanted.given.duration.0 as f64 / 1e9;
@@ -184,11 +185,14 @@ impl<'a> Experiment<'a> {
         mut progress: impl FnMut(),
     ) -> Result<Option<&'static str>, Failure> {
         let ceiling_ns = self.sides.ceiling_ns(place.block.is_b());
-        self.means.put(&self.sides, place.block.is_b())?;
-        let command = self.means.command(ceiling_ns);
+        if let Some(parameters) = &mut self.parameters {
+            parameters.put(&self.sides, place.block.is_b())?;
+        }
+        let command = &self.wanted.given.command;
+        let command = (!command.is_empty()).then(|| with_ceiling(command, ceiling_ns));
         let plan = Plan {
             duration: Duration::from_nanos(self.wanted.given.duration.0),
-            own_vms: self.means.starts_vms(),
+            own_vms: self.sides.starts_vms,
             warm_up: self.wanted.given.warm_up,
         };
         let watched = self
@@ -210,7 +214,9 @@ impl<'a> Experiment<'a> {
         }
         // The other source does not see a ceiling that a VM has of its own.
         let (others, all) = match self.watcher.collector().rung() {
-            Rung::Bpf if self.means.sets() => self.under_others(&watched.halts, place.block),
+            Rung::Bpf if self.sides.have_ceilings() => {
+                self.under_others(&watched.halts, place.block)
+            }
             _ => (0, 0),
         };
         if others == all && all > 0 {
@@ -247,9 +253,11 @@ impl<'a> Experiment<'a> {
         let setting = |halt: &Halt| {
             let given = self.given(halt, !block.is_b());
             let Sides { version, arch, .. } = self.sides;
-            let replayed = self.means.replayed(&self.sides, !block.is_b(), halt, given);
-            // Nothing is known of a guest's host, and the guest's policy does not ask.
-            let (knobs, ceiling_ns) = replayed.unwrap_or((Knobs::defaults(version, arch), 0));
+            let (knobs, ceiling_ns) = match self.sides.side {
+                Side::Host => self.sides.replayed(!block.is_b(), halt, given),
+                // Nothing is known of a guest's host, and the guest's policy does not ask.
+                Side::Guest => (Knobs::defaults(version, arch), 0),
+            };
             Setting {
                 version,
                 side: self.sides.side,
@@ -285,7 +293,7 @@ impl<'a> Experiment<'a> {
     /// Says of a guest how many periods began with a limit above the setting's ceiling: it had grown under the other
     /// setting, and the CPU has not halted since.
     fn above_ceiling(&self, block: Block, halts: &[Halt]) -> Option<String> {
-        if self.sides.side.is_host() || !self.means.sets() {
+        if self.sides.side.is_host() || !self.sides.have_ceilings() {
             return None;
         }
         let ceiling_ns = self.sides.ceiling_ns(block.is_b());
@@ -308,7 +316,7 @@ impl<'a> Experiment<'a> {
     fn given(&self, halt: &Halt, is_b: bool) -> Option<u32> {
         let scopes = &self.sides.scopes;
         let place = scopes.place(self.vms(), halt.vm);
-        scopes.given(place, self.sides.ceiling_ns(false), is_b)
+        scopes.given(place, is_b)
     }
 
     /// Halts under another ceiling than the block's, of all whose ceiling is known.
@@ -325,11 +333,11 @@ impl<'a> Experiment<'a> {
     /// Takes the rule that a block shows the running kernel to have; says so when it is another one than its
     /// number's.
     fn learn_rule(&mut self, block: Block, watched: &Watched) -> Option<String> {
-        if watched.lost > 0 {
+        if watched.lost > 0 || !self.sides.side.is_host() {
             return None;
         }
         let Sides { version, arch, .. } = self.sides;
-        let knobs = self.means.recorded(&self.sides, block.is_b())?;
+        let knobs = self.sides.recorded(block.is_b());
         let rung = self.watcher.collector().rung();
         let found = rule::carried((version, arch), knobs, rung, &watched.halts)?;
         self.sides.version = version.with(found);
@@ -341,7 +349,17 @@ impl<'a> Experiment<'a> {
     }
 
     pub(crate) fn restore(&mut self) -> Result<(), Failure> {
-        self.means.restore()
+        let parameters = self.parameters.as_mut();
+        parameters.map_or(Ok(()), Parameters::restore)
+    }
+
+    /// How the settings were put in force.
+    pub(super) fn means(&self) -> &'static str {
+        match &self.parameters {
+            _ if self.sides.starts_vms => "vm-ceiling",
+            Some(parameters) => parameters.name(&self.sides),
+            None => "in-force",
+        }
     }
 
     pub(crate) fn whole_rounds(&self) -> usize {

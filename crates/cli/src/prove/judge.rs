@@ -6,6 +6,7 @@ use haltwise_core::prove::compare::{Comparison, Round, Verdict};
 use haltwise_core::prove::figure::{Figure, Figures};
 use haltwise_core::prove::predict::Prediction;
 use haltwise_core::prove::schedule::Block;
+use haltwise_core::prove::tally::Tally;
 use haltwise_core::recording::Side;
 use haltwise_core::replay::session::Played;
 use haltwise_core::replay::{Cost, Outcome};
@@ -15,14 +16,14 @@ use haltwise_core::units::Nanos;
 
 use super::ProofRequest;
 use super::experiment::{Experiment, Measured};
-use super::sides::{Sides, Which};
+use super::sides::Sides;
 use crate::SEED;
 use crate::exit::Failure;
 use crate::prices::price::Price;
 use crate::prices::{self, Known};
 use crate::proof::{
     MeasuredBlock, MeasuredFigure, MeasuredHost, Predictions, Proof, ProofCost, ProofDesign,
-    ProvenSetting,
+    ProvenScope, ProvenSetting,
 };
 
 /// The smallest difference that matters, as a share of A: a smaller one says that there is none.
@@ -31,11 +32,18 @@ const DETECT: f64 = 0.1;
 pub(crate) fn view(wanted: &ProofRequest, measured: &Experiment<'_>) -> Result<Proof, Failure> {
     let price = measured.price.as_ref();
     let known = prices::know(&wanted.given.costs, price, &measured.survey)?;
-    let side = measured.sides.side;
-    let (cost, price) = cost_of(wanted, &known, side);
+    let sides = &measured.sides;
+    let (cost, price) = cost_of(wanted, &known, sides.side);
     let rounds: Vec<[&Measured; 3]> = measured.rounds.iter().filter_map(|r| sorted(r)).collect();
-    let of = |block: &Measured| figures(block, &measured.sides, &cost);
-    let table: Vec<Round> = rounds.iter().map(|round| round.map(of)).collect();
+    let judge = Judge {
+        sides,
+        cost,
+        rounds: &rounds,
+    };
+    let table: Vec<Round> = rounds
+        .iter()
+        .map(|round| round.map(|block| judge.figures(block, false)))
+        .collect();
     let compared = Figure::ALL.into_iter();
     let compared: Vec<Comparison> = compared
         .filter_map(|figure| Comparison::of(figure, &table))
@@ -44,16 +52,15 @@ pub(crate) fn view(wanted: &ProofRequest, measured: &Experiment<'_>) -> Result<P
     let verdict = main.map_or(Verdict::TooFewRounds { needed: FEWEST }, |main| {
         main.verdict(DETECT)
     });
-    let blocks = blocks(measured, &cost);
+    let blocks = judge.blocks(&measured.rounds);
     let name = rustix::system::uname();
-    let sides = &measured.sides;
     let [a, b] = wanted.specs();
     Ok(Proof {
-        schema: crate::proof::schema(side),
-        side,
-        a: ProvenSetting::new(a, &sides.values(Which::A)),
-        b: ProvenSetting::new(b, &sides.values(Which::B)),
-        means: measured.means.name().to_owned(),
+        schema: crate::proof::schema(sides.side),
+        side: sides.side,
+        a: ProvenSetting::new(a, sides.values(false)),
+        b: ProvenSetting::new(b, sides.values(true)),
+        means: measured.means().to_owned(),
         command: command(wanted),
         host: MeasuredHost {
             hostname: name.nodename().to_string_lossy().into_owned(),
@@ -70,12 +77,10 @@ pub(crate) fn view(wanted: &ProofRequest, measured: &Experiment<'_>) -> Result<P
             price,
         },
         verdict,
-        predictions: predictions(&rounds, (table.as_slice(), sides), &compared, &cost),
-        scopes: (sides.scopes).proven(
-            &rounds,
-            &cost,
-            (sides.ceiling_ns(false), sides.ceiling_ns(true)),
-        ),
+        predictions: judge.predictions(&table, &compared),
+        scopes: (sides.scopes.places())
+            .filter_map(|place| judge.scope(place))
+            .collect(),
         missing: missing(wanted, measured, &compared),
         figures: compared.into_iter().map(figure).collect(),
         lost: blocks.iter().map(|block| block.lost).sum(),
@@ -127,53 +132,183 @@ fn sorted(round: &[Measured]) -> Option<[&Measured; 3]> {
     Some([find(Block::A)?, find(Block::B)?, find(Block::Control)?])
 }
 
-fn figures(measured: &Measured, sides: &Sides, cost: &Cost) -> Figures {
-    let figures = of(&measured.tally.recorded, measured, sides, cost);
-    by_goals(&figures, measured, sides, false, cost)
-        .with(Figure::ContextSwitches, switches(measured, sides))
-        .with(Figure::VcpuCpu, measured.used.vcpu_percent)
-        .with(Figure::Awake, measured.used.awake_percent)
-        .with(Figure::Cycles, measured.used.cycles_per_s)
-        .with(Figure::Power, measured.used.watts)
-        .with(Figure::Metric, measured.metric)
+/// Whole rounds, and the costs by which their halts are judged.
+struct Judge<'a> {
+    sides: &'a Sides,
+    cost: Cost,
+    rounds: &'a [[&'a Measured; 3]],
 }
 
-fn of(outcome: &Outcome, measured: &Measured, sides: &Sides, cost: &Cost) -> Figures {
-    let figures = Figures::of(outcome, measured.tally.vcpus, cost);
-    match sides.side {
-        Side::Host => figures,
-        Side::Guest => figures.with_exits_of(outcome),
+impl Judge<'_> {
+    /// Figures of a block as measured, or as a replay predicts them for the other setting.
+    fn figures(&self, block: &Measured, predicted: bool) -> Figures {
+        let Some(outcome) = block.tally.outcome(predicted) else {
+            return Figures::default();
+        };
+        let mut figures = Figures::of(outcome, block.tally.vcpus, &self.cost);
+        if !self.sides.side.is_host() {
+            figures = figures.with_exits_of(outcome);
+        }
+        if !block.scopes.is_empty() {
+            figures = figures.with(Figure::Cost, self.cost_by_goals(block, predicted));
+        }
+        if predicted {
+            return figures;
+        }
+        figures
+            .with(Figure::ContextSwitches, self.switches(block))
+            .with(Figure::VcpuCpu, block.used.vcpu_percent)
+            .with(Figure::Awake, block.used.awake_percent)
+            .with(Figure::Cycles, block.used.cycles_per_s)
+            .with(Figure::Power, block.used.watts)
+            .with(Figure::Metric, block.metric)
     }
-}
 
-fn switches(measured: &Measured, sides: &Sides) -> Option<f64> {
-    let per_s = measured.used.switches_per_s?;
-    let halts_per_s = measured.tally.recorded.halts as f64 / measured.seconds;
-    (!sides.side.is_host() && halts_per_s > 0.0).then(|| per_s / halts_per_s)
-}
-
-/// With the cost of a halt by each VM's own goal, where a plan has such.
-fn by_goals(
-    figures: &Figures,
-    measured: &Measured,
-    sides: &Sides,
-    predicted: bool,
-    cost: &Cost,
-) -> Figures {
-    if measured.scopes.is_empty() {
-        return *figures;
+    /// The mean cost of a halt, in each VM by its own goal. `None` where something of it is not known.
+    fn cost_by_goals(&self, block: &Measured, predicted: bool) -> Option<f64> {
+        let (mut sum, mut halts) = (0.0, 0.0);
+        for (place, tally) in &block.scopes {
+            let count = tally.outcome(predicted)?.halts as f64;
+            sum += self.cost_in(*place, tally, predicted).get(Figure::Cost)? * count;
+            halts += count;
+        }
+        (halts > 0.0).then(|| sum / halts)
     }
-    let mixed = sides.scopes.mixed(&measured.scopes, predicted, cost);
-    figures.with(Figure::Cost, mixed)
-}
 
-fn predicted(measured: &Measured, sides: &Sides, cost: &Cost) -> Figures {
-    let tally = &measured.tally;
-    let played = tally.predicted.as_ref();
-    played.map_or_else(Figures::default, |played| {
-        let figures = of(&played.from_zero, measured, sides, cost);
-        by_goals(&figures, measured, sides, true, cost)
-    })
+    /// Figures of the halts in one scope, by its own goal.
+    fn cost_in(&self, place: usize, tally: &Tally, predicted: bool) -> Figures {
+        let cost = self.sides.scopes.cost(place, &self.cost);
+        let outcome = tally.outcome(predicted);
+        outcome.map_or_else(Figures::default, |it| Figures::of(it, tally.vcpus, &cost))
+    }
+
+    fn switches(&self, block: &Measured) -> Option<f64> {
+        let per_s = block.used.switches_per_s?;
+        let halts_per_s = block.tally.recorded.halts as f64 / block.seconds;
+        (!self.sides.side.is_host() && halts_per_s > 0.0).then(|| per_s / halts_per_s)
+    }
+
+    /// The comparison of one scope over the rounds that have it in each block.
+    fn scope(&self, place: usize) -> Option<ProvenScope> {
+        let (mut table, mut pairs) = (Vec::new(), Vec::new());
+        let mut halts = 0;
+        for round in self.rounds {
+            let [a, b, control] = round.map(|block| block.scopes.get(&place));
+            let (Some(a), Some(b), Some(control)) = (a, b, control) else {
+                continue;
+            };
+            halts += a.recorded.halts + b.recorded.halts + control.recorded.halts;
+            let measured = [a, b, control].map(|tally| self.cost_in(place, tally, false));
+            table.push(measured);
+            pairs.push([measured[0], self.cost_in(place, a, true), measured[1]]);
+        }
+        let comparison = Comparison::of(Figure::Cost, &table)?;
+        let predicted = Prediction::of(&comparison, &pairs);
+        let (vm, [a_halt_poll_ns, b_halt_poll_ns]) = self.sides.scopes.ceilings(place);
+        let cost = self.sides.scopes.cost(place, &self.cost);
+        Some(ProvenScope {
+            vm,
+            a_halt_poll_ns,
+            b_halt_poll_ns,
+            latency_weight: cost.latency_weight_milli as f64 / 1e3,
+            halts,
+            a: comparison.a,
+            b: comparison.b,
+            effect: comparison.effect,
+            noise: comparison.noise,
+            predicted: predicted.map(|it| it.predicted),
+            within: predicted.map(|it| it.within),
+        })
+    }
+
+    /// What replays predict for each setting, from the blocks under the other.
+    fn predictions(&self, table: &[Round], compared: &[Comparison]) -> Predictions {
+        let held = |from: usize, to: usize| -> Vec<Prediction> {
+            let both = self.rounds.iter().zip(table);
+            let pairs = both.map(|(blocks, round)| {
+                let predicted = self.figures(blocks[from], true);
+                [round[from], predicted, round[to]]
+            });
+            let pairs: Vec<Round> = pairs.collect();
+            let known = compared.iter();
+            let known = known.filter(|one| Figure::PREDICTED.contains(&one.figure));
+            known
+                .filter_map(|one| Prediction::of(one, &pairs))
+                .collect()
+        };
+        let bistable = |of: usize| {
+            let played = self.played(of);
+            played.filter(|it| it.is_bistable(&self.cost)).count() as u64
+        };
+        let pairs = [(0, "A", "B"), (1, "B", "A")];
+        let blind = pairs.into_iter().filter_map(|(from, name, other)| {
+            let blind = self.rounds.len() - self.played(from).count();
+            (blind > 0).then(|| {
+                format!(
+                    "{other} is not predicted from {blind} of {} blocks under {name}: no halt slept in \
+                     them, so the wake-up latency is unknown; give --calibration or --wake-latency",
+                    self.rounds.len()
+                )
+            })
+        });
+        let wakes = pairs.into_iter();
+        let wakes = wakes.filter_map(|(from, name, other)| self.wakes_note(from, name, other));
+        Predictions {
+            of_b: held(0, 1),
+            of_a: held(1, 0),
+            bistable_b: bistable(0),
+            bistable_a: bistable(1),
+            notes: blind.chain(wakes).collect(),
+        }
+    }
+
+    /// Replays of one block of each round, where there are any.
+    fn played(&self, of: usize) -> impl Iterator<Item = &Played> {
+        let rounds = self.rounds.iter();
+        rounds.filter_map(move |round| round[of].tally.predicted.as_ref())
+    }
+
+    /// How far what is predicted depends on wake-ups that the blocks do not show. `None` where that makes less
+    /// than a point of the halts.
+    fn wakes_note(&self, from: usize, name: &str, other: &str) -> Option<String> {
+        let mut sum = Played::default();
+        self.played(from).for_each(|played| sum.add(played));
+        let share = |of: &Outcome| 100.0 * of.successful_polls as f64 / (of.halts.max(1) as f64);
+        let known = share(&sum.from_zero);
+        let [early, late] = [&sum.early, &sum.late].map(|it| it.as_ref().map_or(known, share));
+        let (low, high) = (early.min(late).min(known), early.max(late).max(known));
+        (high - low >= 1.0).then(|| {
+            format!(
+                "blocks under {name} do not show all wake-ups that {other} would have. With these as early or as \
+                 late as they may be, {other} would catch {low:.1} to {high:.1} % of the halts by polling, \
+                 predicted {known:.1} %"
+            )
+        })
+    }
+
+    /// All blocks, also of a round that was cut short.
+    fn blocks(&self, rounds: &[Vec<Measured>]) -> Vec<MeasuredBlock> {
+        let numbered = (1..).zip(rounds);
+        let all = numbered.flat_map(|(round, blocks)| blocks.iter().map(move |it| (round, it)));
+        let known = |figures: Figures| {
+            let all = Figure::ALL.into_iter();
+            all.filter_map(|figure| Some((figure, figures.get(figure)?)))
+                .collect()
+        };
+        let block = |(number, (round, one)): (u64, (u64, &Measured))| MeasuredBlock {
+            number,
+            round,
+            block: one.block,
+            seconds: one.seconds,
+            vms: one.vms as u64,
+            halts: one.tally.recorded.halts,
+            lost: one.lost,
+            figures: known(self.figures(one, false)),
+            predicted: known(self.figures(one, true)),
+            notes: one.notes.clone(),
+        };
+        (1..).zip(all).map(block).collect()
+    }
 }
 
 fn design(wanted: &ProofRequest, rounds: &[[&Measured; 3]]) -> ProofDesign {
@@ -206,75 +341,6 @@ fn figure(comparison: Comparison) -> MeasuredFigure {
     }
 }
 
-fn predictions(
-    rounds: &[[&Measured; 3]],
-    (table, sides): (&[Round], &Sides),
-    compared: &[Comparison],
-    cost: &Cost,
-) -> Predictions {
-    let held = |from: usize, to: usize| -> Vec<Prediction> {
-        let both = rounds.iter().zip(table);
-        let pairs = both
-            .map(|(blocks, round)| [round[from], predicted(blocks[from], sides, cost), round[to]]);
-        let pairs: Vec<Round> = pairs.collect();
-        let known = compared.iter();
-        let known = known.filter(|one| Figure::PREDICTED.contains(&one.figure));
-        known
-            .filter_map(|one| Prediction::of(one, &pairs))
-            .collect()
-    };
-    let bistable = |of: usize| {
-        let played = rounds
-            .iter()
-            .filter_map(|round| round[of].tally.predicted.as_ref());
-        played.filter(|played| played.is_bistable(cost)).count() as u64
-    };
-    let mut notes = Vec::new();
-    for (from, name, other) in [(0, "A", "B"), (1, "B", "A")] {
-        let blind = rounds
-            .iter()
-            .filter(|round| round[from].tally.predicted.is_none())
-            .count();
-        if blind > 0 {
-            notes.push(format!(
-                "{other} is not predicted from {blind} of {} blocks under {name}: no halt slept in \
-                 them, so the wake-up latency is unknown; give --calibration or --wake-latency",
-                rounds.len()
-            ));
-        }
-    }
-    for (from, name, other) in [(0, "A", "B"), (1, "B", "A")] {
-        notes.extend(wakes_note(rounds, from, name, other));
-    }
-    Predictions {
-        of_b: held(0, 1),
-        of_a: held(1, 0),
-        bistable_b: bistable(0),
-        bistable_a: bistable(1),
-        notes,
-    }
-}
-
-/// How far what is predicted depends on wake-ups that the blocks do not show. `None` where that makes less
-/// than a point of the halts.
-fn wakes_note(rounds: &[[&Measured; 3]], from: usize, name: &str, other: &str) -> Option<String> {
-    let mut sum = Played::default();
-    for played in (rounds.iter()).filter_map(|round| round[from].tally.predicted.as_ref()) {
-        sum.add(played);
-    }
-    let share = |of: &Outcome| 100.0 * of.successful_polls as f64 / (of.halts.max(1) as f64);
-    let known = share(&sum.from_zero);
-    let [early, late] = [&sum.early, &sum.late].map(|it| it.as_ref().map_or(known, share));
-    let (low, high) = (early.min(late).min(known), early.max(late).max(known));
-    (high - low >= 1.0).then(|| {
-        format!(
-            "blocks under {name} do not show all wake-ups that {other} would have. With these as early or as \
-             late as they may be, {other} would catch {low:.1} to {high:.1} % of the halts by polling, \
-             predicted {known:.1} %"
-        )
-    })
-}
-
 fn missing(
     wanted: &ProofRequest,
     measured: &Experiment<'_>,
@@ -299,31 +365,4 @@ fn missing(
         missing.insert(figure.as_str().to_owned(), why);
     }
     missing
-}
-
-fn blocks(measured: &Experiment<'_>, cost: &Cost) -> Vec<MeasuredBlock> {
-    let mut blocks = Vec::new();
-    for (round, in_round) in measured.rounds.iter().enumerate() {
-        for one in in_round {
-            let of = |figures: Figures| {
-                let known = Figure::ALL.into_iter();
-                known
-                    .filter_map(|figure| Some((figure, figures.get(figure)?)))
-                    .collect()
-            };
-            blocks.push(MeasuredBlock {
-                number: blocks.len() as u64 + 1,
-                round: round as u64 + 1,
-                block: one.block,
-                seconds: one.seconds,
-                vms: one.vms as u64,
-                halts: one.tally.recorded.halts,
-                lost: one.lost,
-                figures: of(figures(one, &measured.sides, cost)),
-                predicted: of(predicted(one, &measured.sides, cost)),
-                notes: one.notes.clone(),
-            });
-        }
-    }
-    blocks
 }

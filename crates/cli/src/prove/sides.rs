@@ -1,10 +1,12 @@
-//! Values of both settings on this machine: on a host KVM's four parameters, in a guest the five of its governor.
+//! Both settings on this machine: their values, how they are put in force, and what a replay plays under them. On a host
+//! these are KVM's four parameters, in a guest the five of its governor.
 //!
 //! [`guest`] has what holds of a guest alone.
 
 pub(crate) mod guest;
 
 use anyhow::anyhow;
+use haltwise_core::event::{CeilingSource, Halt};
 use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::parameter::{Parameter, Values};
 use haltwise_core::policy::Spec;
@@ -14,6 +16,7 @@ use haltwise_host::root::Root;
 use haltwise_host::{clock, params};
 
 use super::ProofRequest;
+use super::command::{PLACE, takes_ceiling};
 use super::scopes::Scopes;
 use crate::exit::{Exit, Failure};
 use crate::reading::knobs::knobs_of;
@@ -21,69 +24,94 @@ use crate::reading::knobs::knobs_of;
 #[derive(Debug, Clone)]
 pub(crate) struct Sides {
     pub(crate) side: Side,
-    /// Parameters of that side, in the order of [`Which`].
-    pub(crate) values: [Values; 3],
+    /// Parameters of that side at the beginning.
+    pub(crate) in_force: Values,
+    /// The same under A and B.
+    values: [Values; 2],
     /// Parameters that this machine does not tell, taken at its kernel's defaults.
     pub(crate) assumed: Vec<&'static str>,
     pub(crate) version: Version,
     pub(crate) arch: Arch,
     pub(crate) scopes: Scopes,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
-    /// At the beginning.
-    InForce,
-    A,
-    B,
+    /// The command starts the measured VMs under the ceiling that it is passed. Nothing of the machine is set.
+    pub(crate) starts_vms: bool,
 }
 
 impl Sides {
+    /// Fails where that side cannot be measured, or where a setting cannot be put in force.
     pub(crate) fn read(wanted: &ProofRequest, root: &Root) -> Result<Self, Failure> {
+        check(wanted, root)?;
         let name = rustix::system::uname();
-        let release = name.release().to_string_lossy();
-        let version: Version = release.parse()?;
+        let version: Version = name.release().to_string_lossy().parse()?;
         let machine = name.machine().to_string_lossy();
         let arch = Arch::of_machine(&machine).unwrap_or(Arch::X86);
-        let pair = &wanted.pair;
-        if pair.side == Side::Guest {
-            return Ok(Self {
-                side: Side::Guest,
-                values: guest::read(&pair.settings, version, root)?.map(Values::from),
-                assumed: Vec::new(),
-                version,
-                arch,
-                scopes: Scopes::default(),
-            });
+        let settings = &wanted.pair.settings;
+        let mut sides = Self {
+            side: wanted.pair.side,
+            in_force: Values::default(),
+            values: [Values::default(); 2],
+            assumed: Vec::new(),
+            version,
+            arch,
+            scopes: Scopes::default(),
+            starts_vms: takes_ceiling(&wanted.given.command),
+        };
+        if sides.side == Side::Guest {
+            let [in_force, a, b] = guest::read(settings, version, root)?.map(Values::from);
+            (sides.in_force, sides.values) = (in_force, [a, b]);
+            return Ok(sides);
         }
         let told = params::read(root, clock::monotonic_ns())?;
         let (in_force, assumed) = knobs_of(&told, version, arch);
-        let scopes = match &wanted.plan {
-            Some(plan) => Scopes::of(plan, root)?,
-            None => Scopes::default(),
-        };
         let defaults = Knobs::defaults(version, arch);
-        let resolve = |it: &GivenSetting| it.resolve(in_force, defaults);
-        let [a, b] = pair.settings.each_ref().map(resolve);
-        Ok(Self {
-            side: Side::Host,
-            values: [in_force, a, b].map(Values::from),
-            assumed,
-            version,
-            arch,
-            scopes,
-        })
+        let resolve = |it: &GivenSetting| it.resolve(in_force, defaults).into();
+        (sides.in_force, sides.assumed) = (in_force.into(), assumed);
+        sides.values = settings.each_ref().map(resolve);
+        if let Some(plan) = &wanted.plan {
+            let ceilings_ns = [false, true].map(|is_b| sides.ceiling_ns(is_b));
+            sides.scopes = Scopes::of(plan, root, ceilings_ns)?;
+        }
+        if sides.starts_vms {
+            sides.are_ceilings_alone(in_force, settings)?;
+        }
+        Ok(sides)
+    }
+
+    /// A command sets the ceiling and nothing else.
+    fn are_ceilings_alone(
+        &self,
+        in_force: Knobs,
+        settings: &[GivenSetting; 2],
+    ) -> Result<(), Failure> {
+        for (is_b, name, setting) in [(false, "--a", &settings[0]), (true, "--b", &settings[1])] {
+            let with_ceiling = Knobs {
+                halt_poll_ns: self.ceiling_ns(is_b),
+                ..in_force
+            };
+            if *self.values(is_b) == with_ceiling.into() {
+                continue;
+            }
+            let Knobs {
+                grow,
+                grow_start,
+                shrink,
+                ..
+            } = in_force;
+            let error = anyhow!(
+                "{name} {setting} asks for more than a ceiling, and {PLACE} in the command sets the VM's \
+                 ceiling alone: growing and shrinking follow the host's parameters (in force: \
+                 grow={grow},grow_start={grow_start}ns,shrink={shrink})"
+            );
+            return Err(Failure::new(Exit::Usage, error).hint(format!(
+                "leave {PLACE} out of the command and the host's own parameters are set (--yes)"
+            )));
+        }
+        Ok(())
     }
 
     /// The parameters of that side under a setting.
-    pub(crate) fn values(&self, which: Which) -> Values {
-        self.values[which as usize]
-    }
-
-    /// A host's parameters under a setting; a guest has none of them.
-    pub(crate) fn knobs(&self, which: Which) -> Option<Knobs> {
-        let values = self.values(which);
-        self.side.is_host().then(|| values.into())
+    pub(crate) fn values(&self, is_b: bool) -> &Values {
+        &self.values[usize::from(is_b)]
     }
 
     pub(crate) fn ceiling_ns(&self, is_b: bool) -> u32 {
@@ -91,30 +119,52 @@ impl Sides {
             Side::Host => Parameter::HaltPollNs,
             Side::Guest => Parameter::GuestHaltPollNs,
         };
-        self.values(Which::of(is_b)).get(ceiling).unwrap_or(0)
+        self.values(is_b).get(ceiling).unwrap_or(0)
     }
 
-    pub(crate) fn are_in_force(&self) -> bool {
-        let [in_force, a, b] = self.values;
-        self.scopes.is_empty() && a == in_force && b == in_force
+    /// Whether parameters or ceilings are to be set.
+    pub(crate) fn are_set(&self) -> bool {
+        let differ = self.values != [self.in_force; 2] || !self.scopes.is_empty();
+        differ && !self.starts_vms
+    }
+
+    /// Whether halts under another ceiling than the setting's say that it was not in force.
+    pub(crate) fn have_ceilings(&self) -> bool {
+        self.starts_vms || self.are_set()
     }
 
     pub(crate) fn policy(&self, is_b: bool) -> Result<Spec, Failure> {
         Ok(match self.side {
             Side::Host => "kvm".parse()?,
-            Side::Guest => policy_of_guest(&self.values(Which::of(is_b)).into())?,
+            Side::Guest => policy_of_guest(&(*self.values(is_b)).into())?,
         })
     }
-}
 
-impl Which {
-    pub(crate) fn of(is_b: bool) -> Self {
-        if is_b { Self::B } else { Self::A }
+    /// A host's parameters under which a block is recorded.
+    pub(crate) fn recorded(&self, is_b: bool) -> Knobs {
+        if self.starts_vms {
+            self.in_force.into()
+        } else {
+            (*self.values(is_b)).into()
+        }
+    }
+
+    /// A host's parameters and the ceiling, in nanoseconds, under which a replay plays the vCPU of a halt for
+    /// another setting than the one it was recorded under; `given` is what that gives its VM.
+    pub(crate) fn replayed(&self, is_b: bool, halt: &Halt, given: Option<u32>) -> (Knobs, u32) {
+        let own = match halt.ceiling_source {
+            CeilingSource::Cap | CeilingSource::Snapshot => halt.ceiling_ns,
+            CeilingSource::Param | CeilingSource::Unknown => None,
+        };
+        // A ceiling of the VM's own stays what it is, unless the command gives it.
+        let own = own.filter(|_| !self.starts_vms);
+        let ceiling_ns = given.or(own).unwrap_or_else(|| self.ceiling_ns(is_b));
+        (self.recorded(is_b), ceiling_ns)
     }
 }
 
 /// Refuses a machine on which that side cannot be measured.
-pub(crate) fn check(wanted: &ProofRequest, root: &Root) -> Result<(), Failure> {
+fn check(wanted: &ProofRequest, root: &Root) -> Result<(), Failure> {
     match wanted.pair.side {
         Side::Guest => guest::check(wanted),
         Side::Host if params::kvm_is_loaded(root) => Ok(()),
@@ -127,3 +177,6 @@ pub(crate) fn check(wanted: &ProofRequest, root: &Root) -> Result<(), Failure> {
         }
     }
 }
+
+#[cfg(test)]
+mod test;

@@ -1,15 +1,25 @@
 //! Inputs for the replay of the other setting, by the way in which that setting is put in force.
 
-use haltwise_core::kvm::{Arch, Version};
-use haltwise_core::parameter::Values;
-use haltwise_core::recording::Side;
-
 use super::*;
-use crate::prove::scopes::Scopes;
 
 const IN_FORCE: Knobs = Knobs::of([200_000, 2, 10_000, 2]);
 
 const WANTED: Knobs = Knobs::of([50_000, 2, 10_000, 0]);
+
+impl Sides {
+    pub(in crate::prove) fn made_up(side: Side, in_force: Values, values: [Values; 2]) -> Self {
+        Self {
+            side,
+            in_force,
+            values,
+            assumed: Vec::new(),
+            version: Version::new(6, 12),
+            arch: Arch::X86,
+            scopes: Scopes::default(),
+            starts_vms: false,
+        }
+    }
+}
 
 fn halt(ceiling_ns: u32, ceiling_source: CeilingSource) -> Halt {
     Halt {
@@ -21,28 +31,21 @@ fn halt(ceiling_ns: u32, ceiling_source: CeilingSource) -> Halt {
 
 #[test]
 fn a_replay_plays_what_would_have_been_in_force() {
-    let sides = Sides {
-        side: Side::Host,
-        values: [IN_FORCE, IN_FORCE, WANTED].map(Values::from),
-        assumed: Vec::new(),
-        version: Version::new(6, 12),
-        arch: Arch::X86,
-        scopes: Scopes::default(),
-    };
-    let host = Means::default();
-    let command = Means {
+    let host = Sides::made_up(
+        Side::Host,
+        IN_FORCE.into(),
+        [IN_FORCE, WANTED].map(Into::into),
+    );
+    let command = Sides {
         starts_vms: true,
-        ..Means::default()
+        ..host.clone()
     };
     let by_param = halt(200_000, CeilingSource::Param);
     let by_cap = halt(30_000, CeilingSource::Cap);
     let fixed = halt(30_000, CeilingSource::Snapshot);
     // The command gives every VM its ceiling, and growth follows the host's parameters.
     for halt in [&by_param, &by_cap, &fixed] {
-        assert_eq!(
-            command.replayed(&sides, true, halt, None),
-            Some((IN_FORCE, 50_000))
-        );
+        assert_eq!(command.replayed(true, halt, None), (IN_FORCE, 50_000));
     }
     // A parameter of the host does not reach a VM with a ceiling of its own.
     for (halt, is_b, played) in [
@@ -51,6 +54,6 @@ fn a_replay_plays_what_would_have_been_in_force() {
         (&fixed, true, (WANTED, 30_000)),
         (&by_cap, false, (IN_FORCE, 30_000)),
     ] {
-        assert_eq!(host.replayed(&sides, is_b, halt, None), Some(played));
+        assert_eq!(host.replayed(is_b, halt, None), played);
     }
 }

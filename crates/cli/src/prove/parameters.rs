@@ -1,17 +1,16 @@
 //! The machine's own parameters, set through the only writer of settings, which records first what was there:
 //! `haltwise undo` restores that even if this process is killed.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use haltwise_core::parameter::Parameter;
+use haltwise_core::parameter::{Parameter, Values};
 use haltwise_host::cpus;
-use haltwise_host::knob::{Baseline, KnobError, Proposal, Request, Target, Writer};
+use haltwise_host::knob::{Baseline, KnobError, Request, Target, Writer};
 use haltwise_host::root::Root;
 
-use super::{Sides, Which};
+use super::sides::Sides;
 use crate::exit::{Exit, Failure};
 
 const WHO: &str = "haltwise prove";
@@ -23,39 +22,39 @@ pub(crate) struct Parameters {
     /// Those that are set: of a host those that either setting changes, of a guest all.
     names: Vec<Parameter>,
     baseline: Baseline,
-    /// The setting of a host that is in force; `None` where nothing of ours is.
-    under: Option<Which>,
+    /// Whether B is in force, on a host; `None` where nothing of ours is.
+    under: Option<bool>,
     /// Values that must still be in force: as last set here, or as they were at the start.
-    expected: BTreeMap<Parameter, u32>,
+    expected: Values,
     is_of_guest: bool,
-    /// How long a CPU of a guest sleeps to leave its limit behind.
-    stay: Duration,
-    /// Whether ceilings of VMs are set, and parameters.
-    sets: (bool, bool),
     /// Whether anything may have been set since.
     touched: bool,
 }
 
+/// The parameters that either setting changes.
 fn changed(sides: &Sides) -> Vec<Parameter> {
-    let [now, a, b] = sides.values;
-    let differs = |it: Parameter| a.get(it) != now.get(it) || b.get(it) != now.get(it);
+    let (a, b) = (sides.values(false), sides.values(true));
     // Where each VM has a ceiling of its own, no VM follows halt_poll_ns.
     let is_followed = |it: Parameter| it != Parameter::HaltPollNs || !sides.scopes.are_all_vms;
-    let all = now.iter().map(|(it, _)| it);
-    all.filter(|it| is_followed(*it) && differs(*it)).collect()
+    let all = sides.in_force.iter();
+    let changed = all.filter(|(it, now)| a.get(*it) != Some(*now) || b.get(*it) != Some(*now));
+    let changed = changed.map(|(it, _)| it);
+    changed.filter(|it| is_followed(*it)).collect()
 }
 
 /// Longer than any limit lasts that may have grown: up to 4.3 s on each CPU, if the user sets such a limit.
 fn stay(sides: &Sides) -> Duration {
-    let ceilings = sides.values.map(|of| of.get(Parameter::GuestHaltPollNs));
+    let all = [&sides.in_force, sides.values(false), sides.values(true)];
+    let ceilings = all.map(|of| of.get(Parameter::GuestHaltPollNs));
     let ceiling_ns = ceilings.into_iter().flatten().max().unwrap_or(0);
     Duration::from_nanos(ceiling_ns.into()) + Duration::from_millis(1)
 }
 
 /// Lists the values that would be written, for users who did not say --yes.
-pub(super) fn refusal(sides: &Sides) -> Failure {
+fn refusal(sides: &Sides) -> Failure {
     let one = |parameter: Parameter| {
-        let [now, a, b] = sides.values.map(|of| of.get(parameter));
+        let all = [&sides.in_force, sides.values(false), sides.values(true)];
+        let [now, a, b] = all.map(|of| of.get(parameter));
         let [now, a, b] = [now?, a?, b?].map(|value| parameter.written(value));
         Some(format!(
             "{parameter} to {a} and {b} alternately (now {now})"
@@ -74,7 +73,7 @@ pub(super) fn refusal(sides: &Sides) -> Failure {
     } else {
         format!("{} for all VMs of this host", all.join(", "))
     };
-    let ceilings = sides.scopes.alternate(sides.ceiling_ns(false));
+    let ceilings = sides.scopes.alternate();
     let and = if host.is_empty() || ceilings.is_empty() {
         ""
     } else {
@@ -89,16 +88,15 @@ pub(super) fn refusal(sides: &Sides) -> Failure {
 }
 
 impl Parameters {
-    /// Takes the lock and looks whether both settings can be made.
-    pub(super) fn take(root: &Root, sides: &Sides) -> Result<Self, Failure> {
+    /// Takes the lock and looks whether both settings can be made; `yes` permits it.
+    pub(super) fn take(root: &Root, sides: &Sides, yes: bool) -> Result<Self, Failure> {
+        if !yes {
+            return Err(refusal(sides));
+        }
         let writer = Writer::open(root, WHO).map_err(explain)?;
         let is_of_guest = !sides.side.is_host();
         let names = if is_of_guest {
-            sides
-                .values(Which::InForce)
-                .iter()
-                .map(|(it, _)| it)
-                .collect()
+            sides.in_force.iter().map(|(it, _)| it).collect()
         } else {
             changed(sides)
         };
@@ -108,10 +106,8 @@ impl Parameters {
             root: root.clone(),
             names,
             under: None,
-            expected: sides.values(Which::InForce).iter().collect(),
+            expected: sides.in_force,
             is_of_guest,
-            stay: stay(sides),
-            sets: (!sides.scopes.is_empty(), !changed(sides).is_empty()),
             touched: false,
         };
         for is_b in [false, true] {
@@ -126,78 +122,63 @@ impl Parameters {
         self.writer.writes()
     }
 
-    pub(super) fn name(&self) -> &'static str {
-        match self.sets {
+    pub(super) fn name(&self, sides: &Sides) -> &'static str {
+        match (sides.scopes.is_empty(), self.names.is_empty()) {
             _ if self.is_of_guest => "guest-parameters",
-            (true, true) => "host-parameters-and-vm-ceilings",
-            (true, false) => "vm-ceilings",
-            (false, _) => "host-parameters",
+            (true, _) => "host-parameters",
+            (false, true) => "vm-ceilings",
+            (false, false) => "host-parameters-and-vm-ceilings",
         }
     }
 
     fn request(&self, sides: &Sides, is_b: bool) -> Request {
-        let all = sides.values(Which::of(is_b)).iter();
-        let parameters = all.filter(|(it, _)| self.names.contains(it));
-        let mut request = of_parameters(parameters);
-        let ceilings = sides.scopes.wanted(sides.ceiling_ns(false), is_b);
-        request.wanted.extend(ceilings);
+        let all = sides.values(is_b).iter();
+        let mut request = of_parameters(all.filter(|(it, _)| self.names.contains(it)));
+        request.wanted.extend(sides.scopes.wanted(is_b));
         request
     }
 
     /// Puts a setting in force. In a guest each block begins with limits of 0, which grew under the setting before.
     pub(super) fn put(&mut self, sides: &Sides, is_b: bool) -> Result<(), Failure> {
-        let which = Which::of(is_b);
         if self.is_of_guest {
-            self.clear_limits()?;
-        } else if self.under == Some(which) {
+            self.clear_limits(sides)?;
+        } else if self.under == Some(is_b) {
             return Ok(());
         }
         let request = self.request(sides, is_b);
         self.set(&request)?;
-        self.under = Some(which);
+        self.under = Some(is_b);
         Ok(())
     }
 
     /// A limit moves after a stay in HLT alone, and polls that end in time keep it from that: with a ceiling of 0 and a
     /// divisor of 0 the next stay takes it to 0, and each CPU is given one.
-    fn clear_limits(&mut self) -> Result<(), Failure> {
+    fn clear_limits(&mut self, sides: &Sides) -> Result<(), Failure> {
         let cleared = [
             (Parameter::GuestShrink, 0),
             (Parameter::GuestAllowShrink, 1),
             (Parameter::GuestHaltPollNs, 0),
         ];
         self.set(&of_parameters(cleared))?;
-        let slept = cpus::idle_on_each(&self.root, self.stay);
+        let slept = cpus::idle_on_each(&self.root, stay(sides));
         Ok(slept.context("let each CPU of the guest halt once")?)
     }
 
+    /// Sets what is as we set it last, or as it was when we came: what was modified externally is left alone.
     fn set(&mut self, request: &Request) -> Result<(), Failure> {
-        let proposal = self.writer.now().propose(request).map_err(explain)?;
-        self.look_for_others(&proposal)?;
+        let expected = request.parameters().filter_map(|(it, _)| {
+            let was = self.expected.get(it)?;
+            Some((Target::Parameter(it), was))
+        });
+        let expected: Vec<_> = expected.collect();
+        let proposal = self.writer.propose_on(request, &expected, false);
+        let proposal = proposal.map_err(explain)?;
         self.touched = true;
         self.writer.apply(&proposal).map_err(explain)?;
-        self.expected.extend(request.parameters());
+        for (parameter, value) in request.parameters() {
+            self.expected.set(parameter, Some(value));
+        }
         Ok(())
-    }
-
-    /// All is as we set it last, or as it was when we came, unless it was modified externally.
-    fn look_for_others(&self, proposal: &Proposal) -> Result<(), Failure> {
-        let theirs = proposal.changes.iter().find_map(|change| {
-            let parameter = change.target.parameter()?;
-            let found = parameter.value(change.old.value.as_ref()?).ok()?;
-            let was = *self.expected.get(&parameter)?;
-            (found != was).then_some((parameter, found, was))
-        });
-        let Some((parameter, found, was)) = theirs else {
-            return Ok(());
-        };
-        let error = anyhow!(
-            "{parameter} was modified externally to {} (it was {}) and is left alone",
-            parameter.written(found),
-            parameter.written(was)
-        );
-        Err(Failure::new(Exit::Failed, error)
-            .hint("measure again when nothing else changes settings"))
     }
 
     pub(super) fn restore(&mut self) -> Result<(), Failure> {
@@ -243,6 +224,18 @@ impl Drop for Parameters {
 }
 
 fn explain(error: KnobError) -> Failure {
+    if let KnobError::Otherwise {
+        name,
+        expected,
+        found,
+    } = &error
+    {
+        let error = anyhow!(
+            "{name} was modified externally to {found} (it was {expected}) and is left alone"
+        );
+        return Failure::new(Exit::Failed, error)
+            .hint("measure again when nothing else changes settings");
+    }
     let (exit, hint) = match &error {
         KnobError::Absent(parameter) | KnobError::ReadOnly { parameter, .. }
             if parameter.is_of_guest() =>

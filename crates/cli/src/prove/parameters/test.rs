@@ -26,7 +26,7 @@ impl World {
         world.write("proc/sys/kernel/random/boot_id", "one");
         world.write("sys/devices/system/cpu/online", "0");
         fs::create_dir_all(world.dir.path().join("sys/module/kvm")).unwrap();
-        for (parameter, value) in sides.values(Which::InForce).iter() {
+        for (parameter, value) in sides.in_force.iter() {
             world.write(parameter.path(), &parameter.written(value));
         }
         world
@@ -58,12 +58,12 @@ impl World {
 }
 
 fn ceiling(sides: &Sides) -> Parameter {
-    sides.values(Which::A).iter().last().unwrap().0
+    sides.in_force.iter().last().unwrap().0
 }
 
-fn files(sides: &Sides, which: Which) -> BTreeMap<Parameter, String> {
+fn files(values: &Values) -> BTreeMap<Parameter, String> {
     let written = |(parameter, value): (Parameter, u32)| (parameter, parameter.written(value));
-    sides.values(which).iter().map(written).collect()
+    values.iter().map(written).collect()
 }
 
 fn sides(a: &str, b: &str) -> Sides {
@@ -72,14 +72,8 @@ fn sides(a: &str, b: &str) -> Sides {
         let wanted: GivenSetting = text.parse().unwrap();
         wanted.resolve(IN_FORCE, Knobs::defaults(version, arch))
     };
-    Sides {
-        side: Side::Host,
-        values: [IN_FORCE, resolve(a), resolve(b)].map(Into::into),
-        assumed: Vec::new(),
-        version,
-        arch,
-        scopes: crate::prove::scopes::Scopes::default(),
-    }
+    let values = [a, b].map(|text| resolve(text).into());
+    Sides::made_up(Side::Host, IN_FORCE.into(), values)
 }
 
 fn of_guest(a: &str, b: &str) -> Sides {
@@ -87,14 +81,9 @@ fn of_guest(a: &str, b: &str) -> Sides {
     let pair = [a, b].map(|text| text.parse().unwrap());
     let pair = WantedPair::of(pair, true).unwrap();
     assert_eq!(pair.side, Side::Guest);
-    let of_host = sides("current", "current");
-    let resolve = |it: &GivenSetting| it.resolve(in_force, in_force);
-    let [a, b] = pair.settings.each_ref().map(resolve);
-    Sides {
-        side: Side::Guest,
-        values: [in_force, a, b].map(Into::into),
-        ..of_host
-    }
+    let resolve = |it: &GivenSetting| it.resolve(in_force, in_force).into();
+    let values = pair.settings.each_ref().map(resolve);
+    Sides::made_up(Side::Guest, in_force.into(), values)
 }
 
 /// A pair of either side that sets more than the ceiling.
@@ -112,13 +101,13 @@ fn both() -> [Sides; 2] {
 fn each_setting_is_in_force_while_it_should_be_and_none_afterwards() {
     for sides in both() {
         let world = World::new(&sides);
-        let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
+        let mut parameters = Parameters::take(&world.root(), &sides, true).unwrap();
         for is_b in [false, true, true, false, true] {
             parameters.put(&sides, is_b).unwrap();
-            assert_eq!(world.now(), files(&sides, Which::of(is_b)));
+            assert_eq!(world.now(), files(sides.values(is_b)));
         }
         parameters.restore().unwrap();
-        assert_eq!(world.now(), files(&sides, Which::InForce));
+        assert_eq!(world.now(), files(&sides.in_force));
         // Nothing is left for an undo.
         drop(parameters);
         let writer = Writer::open(&world.root(), "test").unwrap();
@@ -130,11 +119,11 @@ fn each_setting_is_in_force_while_it_should_be_and_none_afterwards() {
 fn what_goes_away_puts_back() {
     for sides in both() {
         let world = World::new(&sides);
-        let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
+        let mut parameters = Parameters::take(&world.root(), &sides, true).unwrap();
         parameters.put(&sides, true).unwrap();
-        assert_eq!(world.now(), files(&sides, Which::B));
+        assert_eq!(world.now(), files(sides.values(true)));
         drop(parameters);
-        assert_eq!(world.now(), files(&sides, Which::InForce));
+        assert_eq!(world.now(), files(&sides.in_force));
     }
 }
 
@@ -143,7 +132,7 @@ fn what_goes_away_puts_back() {
 fn what_a_killed_proof_had_set_is_undone() {
     for sides in both() {
         let world = World::new(&sides);
-        let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
+        let mut parameters = Parameters::take(&world.root(), &sides, true).unwrap();
         parameters.put(&sides, true).unwrap();
         // Neither restored nor dropped.
         std::mem::forget(parameters);
@@ -158,7 +147,7 @@ fn what_a_killed_proof_had_set_is_undone() {
         let mut writer = Writer::open(&world.root(), "test").unwrap();
         let reversal = writer.now().reversal(false).unwrap();
         writer.undo(&reversal).unwrap();
-        assert_eq!(world.now(), files(&sides, Which::InForce));
+        assert_eq!(world.now(), files(&sides.in_force));
     }
 }
 
@@ -166,7 +155,7 @@ fn what_a_killed_proof_had_set_is_undone() {
 fn what_somebody_else_sets_meanwhile_is_theirs() {
     for sides in both() {
         let world = World::new(&sides);
-        let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
+        let mut parameters = Parameters::take(&world.root(), &sides, true).unwrap();
         parameters.put(&sides, false).unwrap();
         world.write(ceiling(&sides).path(), "77");
         let failure = parameters.put(&sides, true).unwrap_err();
@@ -184,7 +173,7 @@ fn a_change_while_nothing_of_ours_is_in_force_ends_it_too() {
             of_guest("current", "guest_halt_poll_ns=50us"),
         ] {
             let world = World::new(&sides);
-            let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
+            let mut parameters = Parameters::take(&world.root(), &sides, true).unwrap();
             parameters.put(&sides, false).unwrap();
             world.write(ceiling(&sides).path(), theirs);
             let failure = parameters.put(&sides, true).unwrap_err();
@@ -239,8 +228,8 @@ fn a_parameter_that_nobody_may_write_is_refused_before_anything_is_set() {
         let ceiling = ceiling(&sides);
         let file = world.dir.path().join(ceiling.path());
         fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
-        let failure = Parameters::take(&world.root(), &sides).unwrap_err();
+        let failure = Parameters::take(&world.root(), &sides, true).unwrap_err();
         assert_eq!(failure.exit, Exit::Unsupported);
-        assert_eq!(world.now(), files(&sides, Which::InForce));
+        assert_eq!(world.now(), files(&sides.in_force));
     }
 }
