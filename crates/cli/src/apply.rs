@@ -185,9 +185,9 @@ fn suits(root: &Root, plan: &Plan) -> Vec<String> {
 
 /// Remarks on the values, and lines that set these parameters at boot and are read after ours.
 fn remarks(root: &Root, request: &Request) -> Vec<String> {
-    let wanted: Vec<_> = request.parameters().collect();
+    let wanted = request.parameters();
     let now = Settings::of(&params::read(root, 0).unwrap_or_default());
-    let mut all = knob::remarks(&now.with(&wanted));
+    let mut all = knob::remarks(&now.with(wanted));
     let in_guests = request
         .wanted
         .iter()
@@ -195,15 +195,14 @@ fn remarks(root: &Root, request: &Request) -> Vec<String> {
             Target::Guest(it) => Some((it.parameter, *value)),
             _ => None,
         });
-    let in_guests: Vec<_> = in_guests.collect();
-    all.extend(knob::remarks(&Settings::default().with(&in_guests)));
+    let in_guests = Settings::default().with(in_guests.collect());
+    all.extend(knob::remarks(&in_guests));
     let text = |remark: Remark| remark.finding.to_string();
     if !request.persist {
         return all.into_iter().map(text).collect();
     }
     let lines = knob::lines(root);
-    let values = request.parameters().collect();
-    let overruled = knob::rivals(&lines, &values).map(|it| {
+    let overruled = knob::rivals(&lines, &wanted).map(|it| {
         format!(
             "{} sets {}={} at boot too, and is read after what --persist writes",
             it.place, it.parameter, it.value

@@ -3,6 +3,7 @@
 //! Reads only. A parameter that this kernel does not have gives no row; one that may not be read is an
 //! error, because a capture without the ceiling in force is worth little.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use haltwise_core::event::{Knob, KnobScope};
@@ -14,88 +15,83 @@ use crate::root::{Root, RootError};
 /// Where KVM's module parameters are, for texts that tell people what to type.
 pub const KVM: &str = "/sys/module/kvm/parameters";
 
-#[derive(Debug, Clone, Copy)]
+/// A setting: its name, the machine that it is of, and its file below the root.
+#[derive(Debug, Clone)]
 struct Source {
     name: &'static str,
     scope: KnobScope,
-    path: &'static str,
-}
-
-const fn kvm(name: &'static str, path: &'static str) -> Source {
-    Source {
-        name,
-        scope: KnobScope::Host,
-        path,
-    }
-}
-
-const fn guest(name: &'static str, path: &'static str) -> Source {
-    Source {
-        name,
-        scope: KnobScope::GuestOfOther,
-        path,
-    }
+    path: Cow<'static, str>,
 }
 
 fn parameters(side: Side) -> impl Iterator<Item = Source> {
-    let source = match side {
-        Side::Host => kvm,
-        Side::Guest => guest,
+    let scope = match side {
+        Side::Host => KnobScope::Host,
+        Side::Guest => KnobScope::GuestOfOther,
     };
     let all = Parameter::of_side(side).iter();
-    all.map(move |it| source(it.name(), it.path()))
+    all.map(move |it| Source {
+        name: it.name(),
+        scope,
+        path: it.path().into(),
+    })
 }
 
-/// Settings beside the parameters of halt polling.
-const OTHERS: [Source; 16] = [
-    kvm(
+/// Settings beside the parameters of halt polling, with their files below `sys`. One without a file is
+/// `module.parameter`.
+const OTHERS: [(&str, Option<&str>); 16] = [
+    (
         "halt_poll_max_steal",
-        "sys/module/kvm/parameters/halt_poll_max_steal",
+        Some("module/kvm/parameters/halt_poll_max_steal"),
     ),
-    kvm("kvm_intel.nested", "sys/module/kvm_intel/parameters/nested"),
-    kvm(
-        "kvm_intel.enable_apicv",
-        "sys/module/kvm_intel/parameters/enable_apicv",
-    ),
-    kvm(
-        "kvm_intel.enable_ipiv",
-        "sys/module/kvm_intel/parameters/enable_ipiv",
-    ),
-    kvm("kvm_amd.nested", "sys/module/kvm_amd/parameters/nested"),
-    kvm("kvm_amd.avic", "sys/module/kvm_amd/parameters/avic"),
-    kvm(
+    ("kvm_intel.nested", None),
+    ("kvm_intel.enable_apicv", None),
+    ("kvm_intel.enable_ipiv", None),
+    ("kvm_amd.nested", None),
+    ("kvm_amd.avic", None),
+    (
         "cpuidle.current_driver",
-        "sys/devices/system/cpu/cpuidle/current_driver",
+        Some("devices/system/cpu/cpuidle/current_driver"),
     ),
-    kvm(
+    (
         "cpuidle.current_governor",
-        "sys/devices/system/cpu/cpuidle/current_governor_ro",
+        Some("devices/system/cpu/cpuidle/current_governor_ro"),
     ),
-    kvm(
-        "kvm.pi_inject_timer",
-        "sys/module/kvm/parameters/pi_inject_timer",
-    ),
+    ("kvm.pi_inject_timer", None),
     // A number of nanoseconds until Linux 6.10, then whether it is found out.
-    kvm(
+    (
         "kvm.lapic_timer_advance",
-        "sys/module/kvm/parameters/lapic_timer_advance_ns",
+        Some("module/kvm/parameters/lapic_timer_advance_ns"),
     ),
-    kvm(
-        "kvm.lapic_timer_advance",
-        "sys/module/kvm/parameters/lapic_timer_advance",
-    ),
-    kvm("nohz_full", "sys/devices/system/cpu/nohz_full"),
-    kvm(
+    ("kvm.lapic_timer_advance", None),
+    ("nohz_full", Some("devices/system/cpu/nohz_full")),
+    (
         "transparent_hugepage",
-        "sys/kernel/mm/transparent_hugepage/enabled",
+        Some("kernel/mm/transparent_hugepage/enabled"),
     ),
-    kvm("sched_ext.state", "sys/kernel/sched_ext/state"),
-    kvm("sched_ext.ops", "sys/kernel/sched_ext/root/ops"),
-    guest(
-        "cpuidle_haltpoll.force",
-        "sys/module/cpuidle_haltpoll/parameters/force",
-    ),
+    ("sched_ext.state", Some("kernel/sched_ext/state")),
+    ("sched_ext.ops", Some("kernel/sched_ext/root/ops")),
+    (OF_GUEST, None),
 ];
+
+/// The one of them that is of this machine as a guest.
+const OF_GUEST: &str = "cpuidle_haltpoll.force";
+
+fn others() -> impl Iterator<Item = Source> {
+    OTHERS.into_iter().map(|(name, file)| {
+        let (module, parameter) = name.split_once('.').unwrap_or_default();
+        Source {
+            name,
+            scope: match name {
+                OF_GUEST => KnobScope::GuestOfOther,
+                _ => KnobScope::Host,
+            },
+            path: match file {
+                Some(file) => format!("sys/{file}").into(),
+                None => format!("sys/module/{module}/parameters/{parameter}").into(),
+            },
+        }
+    })
+}
 
 /// The modules that give KVM its processor.
 const VENDORS: [&str; 3] = ["kvm_intel", "kvm_amd", "kvm_pvm"];
@@ -107,7 +103,7 @@ pub fn read(root: &Root, time_ns: u64) -> Result<Vec<Knob>, RootError> {
 
 fn read_all(root: &Root, time_ns: u64, idle_hlt: bool) -> Result<Vec<Knob>, RootError> {
     let all = parameters(Side::Host).chain(parameters(Side::Guest));
-    let mut knobs = read_from(root, time_ns, all.chain(OTHERS))?;
+    let mut knobs = read_from(root, time_ns, all.chain(others()))?;
     if idle_hlt {
         knobs.push(Knob {
             time_ns,
@@ -134,7 +130,7 @@ fn read_from(
 ) -> Result<Vec<Knob>, RootError> {
     let mut knobs = Vec::new();
     for source in sources {
-        match root.value(source.path) {
+        match root.value(&*source.path) {
             Ok(value) => knobs.push(Knob {
                 time_ns,
                 name: source.name.to_owned(),

@@ -12,6 +12,7 @@ use std::fmt;
 use haltwise_core::event::Knob;
 use haltwise_core::recording::Rung;
 use rustix::thread::CapabilitySet;
+use serde::Serialize;
 
 use crate::knob;
 use crate::params;
@@ -21,7 +22,8 @@ use crate::tracefs::{self, Standing};
 pub use self::kernel::KernelRelease;
 pub use self::rights::{CAPABILITIES, Rights};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Level {
     Good,
     Note,
@@ -29,7 +31,18 @@ pub enum Level {
     Problem,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl Level {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Problem => "problem",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub level: Level,
     pub what: String,

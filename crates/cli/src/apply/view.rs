@@ -118,9 +118,10 @@ impl Already {
 /// Parameters that a boot file of haltwise sets to another value at the next boot.
 fn until_boot(baseline: &Baseline, request: &Request) -> Vec<String> {
     let persisted = baseline.persisted();
-    let wanted = request.parameters().filter(|_| !request.persist);
+    let wanted = request.parameters();
+    let wanted = wanted.iter().filter(|_| !request.persist);
     let others = wanted.filter_map(|(parameter, value)| {
-        let at_boot = persisted.get(&parameter).filter(|it| **it != value)?;
+        let at_boot = persisted.get(parameter).filter(|it| *it != value)?;
         Some(format!(
             "{parameter} is {at_boot} again after the next boot, as --persist had it written"
         ))

@@ -6,11 +6,11 @@ use haltwise_core::recording::Rung;
 use haltwise_host::bpf::{self, FoundVcpu, FoundVm};
 use haltwise_host::discovery::{self, VcpuThreads, VmProcess};
 use haltwise_host::root::Root;
-use haltwise_host::support::{self, CAPABILITIES, Finding, Level, Refusal, Support};
+use haltwise_host::support::{self, CAPABILITIES, Refusal, Support};
 use haltwise_host::{ceiling, clock, params};
 
 use super::SCHEMA;
-use super::view::{Diagnosis, EventSource, HeldCapability, HostFinding, RunningVm, SettingInForce};
+use super::view::{Diagnosis, EventSource, HeldCapability, RunningVm, SettingInForce};
 
 pub(crate) fn examine(root: &Root) -> anyhow::Result<Diagnosis> {
     let support = support::inspect(root, clock::monotonic_ns())?;
@@ -46,7 +46,7 @@ pub(crate) fn examine(root: &Root) -> anyhow::Result<Diagnosis> {
         vms,
         vms_unread,
         processes_denied: scan.denied,
-        findings: findings.into_iter().map(finding).collect(),
+        findings,
     })
 }
 
@@ -91,20 +91,6 @@ fn binds(support: &Support, name: &str, scope: KnobScope) -> &'static str {
         (KnobScope::Host, _) => "the host",
         (KnobScope::GuestOfOther, _) => "this host, as a guest itself",
         (KnobScope::Vm(_), _) => "one VM",
-    }
-}
-
-fn finding(finding: Finding) -> HostFinding {
-    HostFinding {
-        level: match finding.level {
-            Level::Good => "good",
-            Level::Note => "note",
-            Level::Warning => "warning",
-            Level::Problem => "problem",
-        },
-        what: finding.what,
-        why: finding.why,
-        remedy: finding.remedy,
     }
 }
 

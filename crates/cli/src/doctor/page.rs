@@ -96,7 +96,7 @@ fn findings(document: &mut Document, diagnosis: &Diagnosis) {
             Untrusted::from(&finding.what),
             Untrusted::from(&finding.why),
         );
-        document.fact(finding.level, prose![what, ": ", why]);
+        document.fact(finding.level.as_str(), prose![what, ": ", why]);
         if let Some(remedy) = &finding.remedy {
             document.fact("    do", Untrusted::from(remedy));
         }
@@ -108,10 +108,11 @@ mod test {
     use haltwise_core::event::CeilingSource;
     use haltwise_core::recording::Rung;
     use haltwise_document::text::{self, Style};
+    use haltwise_host::support::{Finding, Level};
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
-    use crate::doctor::view::{EventSource, HeldCapability, HostFinding, SettingInForce};
+    use crate::doctor::view::{EventSource, HeldCapability, SettingInForce};
 
     #[test]
     fn a_screen_says_what_is_refused_and_what_to_do() {
@@ -151,8 +152,8 @@ mod test {
             }],
             vms_unread: None,
             processes_denied: 1,
-            findings: vec![HostFinding {
-                level: "warning",
+            findings: vec![Finding {
+                level: Level::Warning,
                 what: "a VM keeps its ceiling".into(),
                 why: "kernels 5.8 to 6.0".into(),
                 remedy: Some("restart it".into()),

@@ -4,6 +4,7 @@ use haltwise_core::event::CeilingSource;
 use haltwise_core::identity::Identity;
 use haltwise_core::recording::Rung;
 use haltwise_document::figures;
+use haltwise_host::support::{Finding, Level};
 
 pub(crate) const ABOUT: &[&str] = &["`null` means that it is not known."];
 
@@ -28,7 +29,7 @@ figures! {
         /// Processes that are not accessible.
         pub(crate) processes_denied: usize = Count,
         /// Findings that should be known besides.
-        pub(crate) findings: Vec<HostFinding> = List(HostFinding::FIGURES),
+        pub(crate) findings: Vec<Finding> = List(FINDING),
     }
 
     pub(crate) struct EventSource {
@@ -87,15 +88,17 @@ figures! {
         /// False if none of its vCPUs is in `KVM_RUN`: paused, not started, or stopped after an error.
         pub(crate) running: Option<bool> = Flag,
     }
+}
 
-    pub(crate) struct HostFinding {
+figures! {
+    const FINDING: Finding {
         /// `problem`, `warning`, `note` or `good`.
-        pub(crate) level: &'static str = Word,
+        level: Level = Word,
         /// Description of the finding.
-        pub(crate) what: String = Name,
+        what: String = Name,
         /// Why that matters.
-        pub(crate) why: String = Name,
+        why: String = Name,
         /// Remedy for it.
-        pub(crate) remedy: Option<String> = Name,
+        remedy: Option<String> = Name,
     }
 }

@@ -1,7 +1,7 @@
 //! Which VMs are meant, which of them can be given a ceiling, and in which guests parameters are set.
 
 use haltwise_core::ids::{Pid, VmKey};
-use haltwise_core::parameter::Parameter;
+use haltwise_core::parameter::Values;
 use haltwise_host::ceiling::{CeilingError, Governed, Governor};
 use haltwise_host::discovery::{self, VmProcess, VmSelector};
 use haltwise_host::knob::{InGuest, Target};
@@ -46,13 +46,13 @@ fn selected<'a>(
 pub(crate) fn in_guests(
     root: &Root,
     wanted: &[VmSelector],
-    parameters: &[(Parameter, u32)],
+    parameters: &Values,
 ) -> Result<Wanted, Failure> {
     let vms = discovery::scan(root)?.vms;
     let mut guests = Vec::new();
     for vm in selected(&vms, wanted)? {
         let of_vm = parameters.iter();
-        guests.extend(of_vm.map(|&(parameter, value)| {
+        guests.extend(of_vm.map(|(parameter, value)| {
             let vm = vm.key;
             (Target::Guest(InGuest { vm, parameter }), value)
         }));

@@ -21,8 +21,7 @@ pub(crate) struct ChangeView {
 pub(crate) struct LeftView {
     pub(crate) name: String,
     pub(crate) found: Option<String>,
-    /// `theirs`, `rebooted`, `guest-booted`, `ended` or `no-answer`.
-    pub(crate) why: &'static str,
+    pub(crate) why: Why,
     /// Error message; only with `no-answer`.
     pub(crate) said: Option<String>,
 }
@@ -79,14 +78,7 @@ impl LeftView {
         Self {
             name: name_of(root, left.target),
             found: left.found.clone(),
-            why: match left.why {
-                Why::Theirs => "theirs",
-                Why::Restored => "restored",
-                Why::Rebooted => "rebooted",
-                Why::GuestBooted => "guest-booted",
-                Why::Ended => "ended",
-                Why::NoAnswer => "no-answer",
-            },
+            why: left.why,
             said: left.said.clone(),
         }
     }

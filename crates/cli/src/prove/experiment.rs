@@ -98,7 +98,12 @@ impl<'a> Experiment<'a> {
                 collector
             }
         };
-        let mut watcher = Watcher::new(collector, root, sides.side);
+        let plan = Plan {
+            duration: Duration::from_nanos(wanted.given.duration.0),
+            own_vms: sides.starts_vms,
+            warm_up: wanted.given.warm_up,
+        };
+        let mut watcher = Watcher::new(collector, root, sides.side, plan);
         let writes = parameters.as_ref().map(Parameters::writes);
         let mut writes = writes.unwrap_or_default();
         let ledger = wanted.ledger.as_deref().and_then(directory_above);
@@ -190,14 +195,9 @@ impl<'a> Experiment<'a> {
         }
         let command = &self.wanted.given.command;
         let command = (!command.is_empty()).then(|| with_ceiling(command, ceiling_ns));
-        let plan = Plan {
-            duration: Duration::from_nanos(self.wanted.given.duration.0),
-            own_vms: self.sides.starts_vms,
-            warm_up: self.wanted.given.warm_up,
-        };
         let watched = self
             .watcher
-            .block(&plan, command.as_deref(), interrupt, |_| progress());
+            .block(command.as_deref(), interrupt, |_| progress());
         let (end, watched) = watched?;
         let output = match end {
             End::Signal(signal) => return Ok(Some(signal)),
@@ -210,7 +210,7 @@ impl<'a> Experiment<'a> {
             End::Command { output, .. } => output,
         };
         if watched.halts.is_empty() {
-            return Err(no_halts(self.sides.side, &plan, &watched));
+            return Err(no_halts(&self.sides, &watched));
         }
         // The other source does not see a ceiling that a VM has of its own.
         let (others, all) = match self.watcher.collector().rung() {
@@ -473,14 +473,14 @@ fn command_failed(name: &str, status: std::process::ExitStatus, output: &str) ->
         .hint("the command runs once for each block and must succeed each time; try it by itself")
 }
 
-fn no_halts(side: Side, plan: &Plan, watched: &Watched) -> Failure {
-    let (what, hint) = if !side.is_host() {
+fn no_halts(sides: &Sides, watched: &Watched) -> Failure {
+    let (what, hint) = if !sides.side.is_host() {
         (
             "no CPU of this guest was seen idle twice after the warm-up",
             "an idle period is recorded when the next one of its CPU begins: is there load on all CPUs, or \
              is the block too short?",
         )
-    } else if plan.own_vms {
+    } else if sides.starts_vms {
         (
             "the command started no VM that was seen to halt after the warm-up",
             "the command must start the VMs itself, as its own children, and run until they end; is \

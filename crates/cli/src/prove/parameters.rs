@@ -166,7 +166,8 @@ impl Parameters {
 
     /// Sets what is as we set it last, or as it was when we came: what was modified externally is left alone.
     fn set(&mut self, request: &Request) -> Result<(), Failure> {
-        let expected = request.parameters().filter_map(|(it, _)| {
+        let wanted = request.parameters();
+        let expected = wanted.iter().filter_map(|(it, _)| {
             let was = self.expected.get(it)?;
             Some((Target::Parameter(it), was))
         });
@@ -175,9 +176,7 @@ impl Parameters {
         let proposal = proposal.map_err(explain)?;
         self.touched = true;
         self.writer.apply(&proposal).map_err(explain)?;
-        for (parameter, value) in request.parameters() {
-            self.expected.set(parameter, Some(value));
-        }
+        self.expected = wanted.over(self.expected);
         Ok(())
     }
 

@@ -35,11 +35,13 @@ pub(crate) struct Watcher {
     collector: Box<dyn Collector>,
     root: Root,
     side: Side,
+    plan: Plan,
     cycles: Result<Cycles, CollectError>,
     facts: Facts,
 }
 
-#[derive(Debug)]
+/// How blocks are recorded.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     /// Until the command ends, or for so long.
     pub(crate) duration: Duration,
@@ -81,11 +83,12 @@ struct Block {
 }
 
 impl Watcher {
-    pub(crate) fn new(collector: Box<dyn Collector>, root: &Root, side: Side) -> Self {
+    pub(crate) fn new(collector: Box<dyn Collector>, root: &Root, side: Side, plan: Plan) -> Self {
         Self {
             collector,
             root: root.clone(),
             side,
+            plan,
             cycles: Cycles::open(root),
             facts: Facts::default(),
         }
@@ -123,7 +126,6 @@ impl Watcher {
 
     pub(crate) fn block(
         &mut self,
-        plan: &Plan,
         command: Option<&[OsString]>,
         interrupt: &Interrupt,
         mut progress: impl FnMut(Duration),
@@ -135,7 +137,7 @@ impl Watcher {
         let end = loop {
             self.drain()?;
             let now_ns = clock::monotonic_ns();
-            self.look(&mut block, plan, group, now_ns);
+            self.look(&mut block, group, now_ns);
             self.count(&mut block, now_ns, false);
             if let Some(signal) = interrupt.came() {
                 return Ok((End::Signal(signal), Watched::default()));
@@ -152,7 +154,7 @@ impl Watcher {
             let elapsed = Duration::from_nanos(now_ns.saturating_sub(block.begun_ns));
             let rest = match running {
                 Some(_) => DRAIN,
-                None => plan.duration.saturating_sub(elapsed),
+                None => self.plan.duration.saturating_sub(elapsed),
             };
             if rest.is_zero() {
                 break End::Duration;
@@ -165,8 +167,8 @@ impl Watcher {
         // Events that the kernel handed over last may lie in another CPU's buffer until the next drain.
         std::thread::sleep(DRAIN);
         self.drain()?;
-        self.place(&mut block, plan, group);
-        Ok((end, self.finish(&block, plan, ended_ns)))
+        self.place(&mut block, group);
+        Ok((end, self.finish(&block, ended_ns)))
     }
 
     /// Events recorded before the start belong to no block.
@@ -185,10 +187,10 @@ impl Watcher {
     }
 
     /// Decides for each new VM whether it counts.
-    fn place(&self, block: &mut Block, plan: &Plan, group: Option<Pid>) {
+    fn place(&self, block: &mut Block, group: Option<Pid>) {
         for vm in &self.collector.roster().vms {
             block.counts.entry(vm.index).or_insert_with(|| {
-                if !plan.own_vms {
+                if !self.plan.own_vms {
                     return true;
                 }
                 let pid = i32::try_from(vm.key.pid.0).ok().and_then(Pid::from_raw);
@@ -201,8 +203,8 @@ impl Watcher {
         }
     }
 
-    fn look(&self, block: &mut Block, plan: &Plan, group: Option<Pid>, now_ns: u64) {
-        self.place(block, plan, group);
+    fn look(&self, block: &mut Block, group: Option<Pid>, now_ns: u64) {
+        self.place(block, group);
         let is_short = now_ns.saturating_sub(block.begun_ns) < SHORT_NS;
         if !is_short && now_ns.saturating_sub(block.looked_ns) < LOOK_NS {
             return;
@@ -223,7 +225,8 @@ impl Watcher {
         }
     }
 
-    fn finish(&mut self, block: &Block, plan: &Plan, ended_ns: u64) -> Watched {
+    fn finish(&mut self, block: &Block, ended_ns: u64) -> Watched {
+        let plan = self.plan;
         let facts = std::mem::take(&mut self.facts);
         let ours = |halt: &Halt| match halt.vm {
             Some(vm) => block.counts.get(&vm) == Some(&true),

@@ -63,7 +63,7 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
         let held = held.find(|held| is_its(held.target) && !is_foreign(held.target));
         vm.step = held.map(|held| held.step);
     }
-    let persisted = baseline.persisted().into_iter();
+    let persisted = baseline.persisted();
     Ok(Status {
         schema: SCHEMA,
         kernel: kernel.to_string(),
@@ -73,7 +73,7 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
             .map(view)
             .collect(),
         steps: steps(root, &baseline, &foreign, &unknown),
-        persisted: persisted
+        persisted: (persisted.iter())
             .map(|(parameter, value)| Persisted {
                 name: parameter.name(),
                 value,
@@ -91,7 +91,7 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
 /// Remarks on the settings in force, on lines without effect, and on the next boot where that differs.
 fn remarks(root: &Root, lines: &[Line]) -> Vec<String> {
     let now = knob::remarks(&Settings::of(&params::read(root, 0).unwrap_or_default()));
-    let mut next = knob::at_boot(lines, &[]);
+    let mut next = knob::at_boot(lines, &Values::default());
     next.retain(|it| !(now.iter()).any(|now| now.finding.why == it.finding.why));
     let all = now.into_iter().chain(knob::without_effect(lines));
     all.chain(next).map(|it| it.finding.to_string()).collect()

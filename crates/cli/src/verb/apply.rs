@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use haltwise_core::parameter::Parameter;
+use haltwise_core::parameter::{Parameter, Values};
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::knob::Target;
 
@@ -107,13 +107,13 @@ fn targets(arguments: &Arguments) -> Result<Vec<(Target, u32)>, Failure> {
         may_be_set_in_a_guest(&settings, arguments.options.persist)?;
         return ceilings::in_guests(root, vms, &settings);
     }
-    let own = settings.into_iter();
-    Ok(own
+    Ok(settings
+        .iter()
         .map(|(it, value)| (Target::Parameter(it), value))
         .collect())
 }
 
-fn may_be_set_in_a_guest(settings: &[(Parameter, u32)], persist: bool) -> Result<(), Failure> {
+fn may_be_set_in_a_guest(settings: &Values, persist: bool) -> Result<(), Failure> {
     let usage = |error: anyhow::Error| Failure::new(Exit::Usage, error);
     let mut others = settings.iter().map(|(parameter, _)| parameter);
     if let Some(other) = others.find(|parameter| !parameter.is_of_guest()) {
@@ -131,8 +131,8 @@ fn may_be_set_in_a_guest(settings: &[(Parameter, u32)], persist: bool) -> Result
 }
 
 /// Reads `NAME=VALUE` texts; a parameter that comes twice is an error.
-fn settings(texts: &[String]) -> Result<Vec<(Parameter, u32)>, Failure> {
-    let mut settings: Vec<(Parameter, u32)> = Vec::new();
+fn settings(texts: &[String]) -> Result<Values, Failure> {
+    let mut settings = Values::default();
     for text in texts {
         let usage = |error: anyhow::Error| Failure::new(Exit::Usage, error);
         let Some((name, value)) = text.split_once('=') else {
@@ -145,10 +145,10 @@ fn settings(texts: &[String]) -> Result<Vec<(Parameter, u32)>, Failure> {
         let value = parameter
             .value(value)
             .map_err(|error| usage(anyhow::Error::new(error)))?;
-        if settings.iter().any(|(other, _)| *other == parameter) {
+        if settings.get(parameter).is_some() {
             return Err(usage(anyhow::anyhow!("--set {parameter} is given twice")));
         }
-        settings.push((parameter, value));
+        settings.set(parameter, Some(value));
     }
     Ok(settings)
 }

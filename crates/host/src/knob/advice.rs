@@ -3,7 +3,7 @@
 //!
 //! `apply` and `status` print the same remarks. Pure: settings in, remarks out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use haltwise_core::event::Knob;
 use haltwise_core::kvm::guest::Params;
@@ -32,8 +32,8 @@ const NO_FACTOR: u32 = 100;
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     pub values: Values,
-    /// Parameters that a request changes; `None` asks about all.
-    wanted: Option<BTreeSet<Parameter>>,
+    /// Values that a request sets; `None` asks about all.
+    wanted: Option<Values>,
     /// Values before the request.
     before: Values,
     /// cpuidle's driver and governor, if known.
@@ -46,6 +46,12 @@ pub struct Remark {
     /// Parameters concerned, the cause first.
     pub about: Vec<Parameter>,
     pub finding: Finding,
+}
+
+impl Remark {
+    fn is_about(&self, values: &Values) -> bool {
+        self.about.iter().any(|it| values.get(*it).is_some())
+    }
 }
 
 impl Settings {
@@ -64,12 +70,11 @@ impl Settings {
 
     /// Settings after these changes; remarks then concern these parameters alone.
     #[must_use]
-    pub fn with(self, wanted: &[(Parameter, u32)]) -> Self {
-        let wanted_values: Values = wanted.iter().copied().collect();
+    pub fn with(self, wanted: Values) -> Self {
         Self {
             before: self.values,
-            values: wanted_values.over(self.values),
-            wanted: Some(wanted.iter().map(|(it, _)| *it).collect()),
+            values: wanted.over(self.values),
+            wanted: Some(wanted),
             ..self
         }
     }
@@ -79,7 +84,7 @@ impl Settings {
         let default = Values::from(Params::default());
         let is_set = |it: &Parameter| match (&self.wanted, self.values.get(*it)) {
             (_, None) => false,
-            (Some(wanted), _) => wanted.contains(it),
+            (Some(wanted), _) => wanted.get(*it).is_some(),
             (None, value) => value != default.get(*it),
         };
         let of_guest = Parameter::ALL.into_iter().filter(|it| it.is_of_guest());
@@ -95,14 +100,14 @@ pub fn remarks(settings: &Settings) -> Vec<Remark> {
     windows(&mut all, settings);
     guest(&mut all, settings);
     if let Some(wanted) = &settings.wanted {
-        all.retain(|remark| remark.about.iter().any(|it| wanted.contains(it)));
+        all.retain(|remark| remark.is_about(wanted));
     }
     all
 }
 
 /// Remarks on the next boot, by the lines that set parameters then. With `ours`, the values that `--persist` writes,
 /// only remarks that other lines cause.
-pub fn at_boot(lines: &[Line], ours: &[(Parameter, u32)]) -> Vec<Remark> {
+pub fn at_boot(lines: &[Line], ours: &Values) -> Vec<Remark> {
     let is_of_boot = |line: &&Line| matches!(line.reach, Reach::Boot { .. });
     let value = |line: &Line| Some((line.parameter, taken(line.parameter, &line.value)?));
     let lines = lines.iter().filter(is_of_boot);
@@ -110,19 +115,14 @@ pub fn at_boot(lines: &[Line], ours: &[(Parameter, u32)]) -> Vec<Remark> {
         .clone()
         .map(|line| (line.parameter, &line.place))
         .collect();
-    for (parameter, _) in ours {
-        places.remove(parameter);
+    for (parameter, _) in ours.iter() {
+        places.remove(&parameter);
     }
     let settings = Settings {
-        values: (lines.filter_map(value))
-            .chain(ours.iter().copied())
-            .collect(),
+        values: lines.filter_map(value).chain(ours.iter()).collect(),
         ..Settings::default()
     };
-    let is_asked = |remark: &Remark| {
-        let mut ours = ours.iter();
-        ours.len() == 0 || ours.any(|(it, _)| remark.about.contains(it))
-    };
+    let is_asked = |remark: &Remark| ours.is_empty() || remark.is_about(ours);
     let all = remarks(&settings).into_iter().filter(is_asked);
     let told = all.filter_map(|mut remark| {
         let place = remark.about.iter().find_map(|it| places.get(it))?;

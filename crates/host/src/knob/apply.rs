@@ -1,6 +1,6 @@
 //! Changes that an apply would make: looked up, compared, and refused where they are not ours to make. Writes nothing.
 
-use haltwise_core::parameter::Parameter;
+use haltwise_core::parameter::Values;
 
 use super::baseline::Baseline;
 use super::error::{Foreign, KnobError};
@@ -19,9 +19,10 @@ pub struct Request {
 
 impl Request {
     /// The parameters of this machine that it sets.
-    pub fn parameters(&self) -> impl Iterator<Item = (Parameter, u32)> {
+    pub fn parameters(&self) -> Values {
         let wanted = self.wanted.iter();
-        wanted.filter_map(|(target, value)| Some((target.parameter()?, *value)))
+        let of_machine = wanted.filter_map(|(target, value)| Some((target.parameter()?, *value)));
+        of_machine.collect()
     }
 }
 
@@ -75,12 +76,12 @@ impl Snapshot {
             }
             if foreign.is_some() {
                 // A file that was removed since is not ours to write again.
-                values.clear();
+                values = Values::default();
             }
             proposal.taken_over.extend(foreign);
             found.push((file, old));
         }
-        values.extend(request.parameters());
+        values = request.parameters().over(values);
         for (file, old) in found {
             let new = Some(file.text(&values));
             if old.value != new {

@@ -4,11 +4,10 @@
 //! it is made; [`settle`] finds out what became of intents that a crash left, and what a boot left of the
 //! parameters. Reads nothing itself.
 
-use haltwise_core::parameter::Parameter;
+use haltwise_core::parameter::{Parameter, Values};
 use serde::{Deserialize, Serialize};
 
 use super::error::{Foreign, KnobError};
-use super::persist::Values;
 use super::target::{Found, Target};
 
 pub(super) const SCHEMA: u32 = 1;
@@ -134,7 +133,7 @@ impl Baseline {
             let file = held.target.file()?;
             Some(file.values(held.ours.as_deref()?))
         });
-        texts.flatten().collect()
+        texts.fold(Values::default(), |values, of_file| of_file.over(values))
     }
 
     /// Says so if what haltwise set was modified externally.
@@ -157,7 +156,7 @@ impl Baseline {
         self.held.retain(|held| match held.target {
             Target::Parameter(parameter) => {
                 let is_restored = held.ours == held.before && held.intent.is_none() && !held.left;
-                !is_restored || persisted.contains_key(&parameter)
+                !is_restored || persisted.get(parameter).is_some()
             }
             Target::Ceiling(_) | Target::Guest(_) => {
                 let is_set = held.ours != held.before || held.followed;
@@ -311,7 +310,7 @@ impl Files {
     ) -> Result<Self, KnobError> {
         let mut files = Self {
             texts: Vec::new(),
-            present: Values::new(),
+            present: Values::default(),
         };
         for held in held {
             let Some(file) = held.target.file() else {
@@ -327,7 +326,7 @@ impl Files {
                 .extend(ours.iter().map(|text| file.values(text)));
             let found = read(held.target)?.value;
             if let Some(found) = found.filter(|found| ours.contains(&found)) {
-                files.present.extend(file.values(&found));
+                files.present = file.values(&found).over(files.present);
             }
         }
         Ok(files)
@@ -343,12 +342,12 @@ impl Files {
         boot: &str,
     ) -> Option<Held> {
         let found = found.and_then(|found| parameter.value(found).ok());
-        let mut set = self.texts.iter().filter_map(|file| file.get(&parameter));
+        let mut set = self.texts.iter().filter_map(|file| file.get(parameter));
         let value = set
-            .find(|value| Some(**value) == found)
-            .or(self.present.get(&parameter))?;
+            .find(|value| Some(*value) == found)
+            .or(self.present.get(parameter))?;
         Some(Held {
-            ours: Some(parameter.written(*value)),
+            ours: Some(parameter.written(value)),
             intent: None,
             left: false,
             boot: boot.to_owned(),

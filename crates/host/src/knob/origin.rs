@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use haltwise_core::parameter::Parameter;
+use haltwise_core::parameter::{Parameter, Values};
 
 use super::target::BootFile;
 use crate::root::Root;
@@ -91,14 +91,11 @@ pub fn lines(root: &Root) -> Vec<Line> {
 }
 
 /// Lines that set the same parameters to something else at boot, and win.
-pub fn rivals<'a>(
-    lines: &'a [Line],
-    values: &'a BTreeMap<Parameter, u32>,
-) -> impl Iterator<Item = &'a Line> {
+pub fn rivals<'a>(lines: &'a [Line], values: &'a Values) -> impl Iterator<Item = &'a Line> {
     let wins = |line: &&Line| line.reach == Reach::Boot { after_ours: true };
     lines.iter().filter(wins).filter(|line| {
-        let ours = values.get(&line.parameter);
-        ours.is_some_and(|ours| taken(line.parameter, &line.value) != Some(*ours))
+        let ours = values.get(line.parameter);
+        ours.is_some() && taken(line.parameter, &line.value) != ours
     })
 }
 

@@ -5,16 +5,13 @@
 //! sysfs during boot (a `w` line, which is skipped where there is no such file). So both are written,
 //! and both say the same.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use haltwise_core::parameter::Parameter;
+use haltwise_core::parameter::{Parameter, Values};
 
 use super::origin;
 use super::target::BootFile;
 use crate::root::Root;
-
-pub(super) type Values = BTreeMap<Parameter, u32>;
 
 const MODULES: [&str; 2] = ["kvm", "haltpoll"];
 
@@ -37,22 +34,21 @@ impl BootFile {
         match self {
             Self::Modprobe => {
                 for module in MODULES {
-                    let mut own = (values.iter())
-                        .filter(|(parameter, _)| parameter.module() == module)
-                        .peekable();
+                    let of_module = |it: &(Parameter, u32)| it.0.module() == module;
+                    let mut own = values.iter().filter(of_module).peekable();
                     if own.peek().is_none() {
                         continue;
                     }
                     let _ = write!(text, "options {module}");
                     for (parameter, value) in own {
-                        let _ = write!(text, " {parameter}={}", parameter.written(*value));
+                        let _ = write!(text, " {parameter}={}", parameter.written(value));
                     }
                     text.push('\n');
                 }
             }
             Self::Tmpfiles => {
-                for (parameter, value) in values {
-                    let value = parameter.written(*value);
+                for (parameter, value) in values.iter() {
+                    let value = parameter.written(value);
                     let _ = writeln!(text, "w /{} - - - - {value}", parameter.path());
                 }
             }

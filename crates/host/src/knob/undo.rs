@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use haltwise_core::parameter::Parameter;
+use serde::Serialize;
 
 use super::baseline::{Baseline, Held};
 use super::error::KnobError;
@@ -37,7 +38,8 @@ pub struct Left {
 }
 
 /// Why something is left as it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Why {
     Theirs,
     /// It has its value from before already: restored by hand, by an undo that a full disk kept from recording that, or by a

@@ -1,5 +1,7 @@
 //! Output of undo, on a screen.
 
+use haltwise_host::knob::Why;
+
 use super::{StepView, Undone};
 use crate::knob::text::{changes, page_cut_off};
 use crate::page::{Page, harmless};
@@ -25,7 +27,7 @@ pub(crate) fn render(undone: &Undone, width: usize) -> String {
     let left = || undone.steps.iter().flat_map(|step| &step.left);
     page.line(if !undone.done {
         "Nothing was changed."
-    } else if left().any(|left| left.why == "no-answer") {
+    } else if left().any(|left| left.why == Why::NoAnswer) {
         "All else of haltwise is undone; undo again once it answers and permits it."
     } else {
         "No setting of haltwise is in force."
@@ -50,18 +52,18 @@ fn left(page: &mut Page, step: &StepView) {
             _ => String::new(),
         };
         let why = match left.why {
-            "theirs" => "left alone: modified externally",
-            "restored" if left.name.contains(" in ") => {
+            Why::Theirs => "left alone: modified externally",
+            Why::Restored if left.name.contains(" in ") => {
                 "already restored, or reset by a boot of the guest"
             }
-            "restored" => "already restored",
-            "ended" => "is gone: the VM has ended",
-            "no-answer" if left.name.starts_with("ceiling of ") => {
+            Why::Restored => "already restored",
+            Why::Ended => "is gone: the VM has ended",
+            Why::NoAnswer if left.name.starts_with("ceiling of ") => {
                 "left as it is: the VMM does not answer"
             }
-            "no-answer" => "left as it is",
-            "guest-booted" => "left alone: the guest has booted since",
-            _ => "already reset by a reboot or a reload of KVM",
+            Why::NoAnswer => "left as it is",
+            Why::GuestBooted => "left alone: the guest has booted since",
+            Why::Rebooted => "already reset by a reboot or a reload of KVM",
         };
         let said = match &left.said {
             Some(said) if !left.name.starts_with("ceiling of ") => format!(": {}", harmless(said)),

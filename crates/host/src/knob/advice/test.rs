@@ -27,7 +27,7 @@ fn said(wanted: &[(Parameter, u32)]) -> String {
         ("halt_poll_ns_grow", "2"),
         ("halt_poll_ns_shrink", "2"),
     ]);
-    texts(&remarks(&host.with(wanted)))
+    texts(&remarks(&host.with(wanted.iter().copied().collect())))
 }
 
 /// A guest as most are found: with the governor, and without a driver.
@@ -90,16 +90,17 @@ fn slips_and_costs_are_told() {
 #[test]
 fn a_ceiling_does_nothing_where_windows_do_not_grow() {
     let host = || knobs(&[("halt_poll_ns", "200000"), ("halt_poll_ns_grow", "0")]);
-    let set = |ns| texts(&remarks(&host().with(&[(Parameter::HaltPollNs, ns)])));
+    let set = |ns| {
+        texts(&remarks(
+            &host().with(Values::default().with(Parameter::HaltPollNs, ns)),
+        ))
+    };
     assert!(set(80_000).contains("nothing polls"), "{}", set(80_000));
     assert_eq!(set(0), "");
     assert!(texts(&remarks(&host())).contains("nothing polls"));
-    let shrink = [(Parameter::Shrink, 2)];
-    assert_eq!(
-        texts(&remarks(&host().with(&shrink))),
-        "",
-        "not asked about"
-    );
+    let shrink = Values::default().with(Parameter::Shrink, 2);
+    let said = texts(&remarks(&host().with(shrink)));
+    assert_eq!(said, "", "not asked about");
 }
 
 /// Guides name milliseconds for a guest's governor; a slip of the unit is one there, too.
@@ -123,8 +124,8 @@ fn a_guest_whose_parameters_do_nothing() {
         let mut all = GUEST;
         all[5].1 = driver;
         all[6].1 = governor;
-        let wanted = [(Parameter::GuestHaltPollNs, 750_000)];
-        texts(&remarks(&knobs(&all).with(&wanted)))
+        let wanted = Values::default().with(Parameter::GuestHaltPollNs, 750_000);
+        texts(&remarks(&knobs(&all).with(wanted)))
     };
     assert!(guest("none", "haltpoll").contains("until `modprobe cpuidle_haltpoll force=1`"));
     assert!(guest("haltpoll", "menu").contains("the cpuidle governor is not haltpoll (menu)"));
@@ -139,7 +140,7 @@ fn limits_that_have_grown_stay_where_nothing_shrinks_them() {
     let guest = |of: &[(Parameter, u32)], shrinks| {
         let mut all = GUEST;
         (all[0].1, all[4].1, all[5].1) = ("4000000", shrinks, "haltpoll");
-        texts(&remarks(&knobs(&all).with(of)))
+        texts(&remarks(&knobs(&all).with(of.iter().copied().collect())))
     };
     let lower = (Parameter::GuestHaltPollNs, 200_000);
     let stays = "guest_halt_poll_allow_shrink is N: limits that have grown, to as much as 4.00 ms, stay; set Y first, or \

@@ -117,7 +117,8 @@ fn lines_that_have_no_effect_are_told_with_the_reason() {
 #[test]
 fn a_boot_that_makes_a_setting_do_nothing_is_told() {
     let told = |cmdline: &str, ours: &[(Parameter, u32)]| {
-        let all = at_boot(&host(&[("proc/cmdline", cmdline)]), ours);
+        let ours = ours.iter().copied().collect();
+        let all = at_boot(&host(&[("proc/cmdline", cmdline)]), &ours);
         let texts: Vec<String> = all.iter().map(|it| it.finding.to_string()).collect();
         texts.join("\n")
     };

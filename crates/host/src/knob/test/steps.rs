@@ -274,7 +274,8 @@ fn what_is_read_after_our_boot_files_is_named() {
         "proc/cmdline",
         "quiet kvm.halt_poll_ns=80000 kvm.halt_poll_ns_grow=9\n",
     );
-    let values = [(CEILING, 80_000), (Parameter::Grow, 3)].into();
+    let values = [(CEILING, 80_000), (Parameter::Grow, 3)];
+    let values = values.into_iter().collect();
     let lines = lines(&world.root());
     let found: Vec<_> = rivals(&lines, &values)
         .map(|it| (it.place.as_str(), it.parameter, it.value.as_str()))
