@@ -48,23 +48,25 @@ pub enum Ended {
 }
 
 impl Running {
-    /// Starts a command: these words, as this account if there is one. Its stdin is ours, but not a
-    /// terminal: there it would be stopped, being in the background.
+    /// Starts a command: these words, as this account if there is one.
     pub fn start(words: &[OsString], account: Option<Account>) -> io::Result<Self> {
-        Self::start_to(words, account, Stdio::inherit())
+        Self::start_with(
+            words,
+            account,
+            [own_stdin(), Stdio::inherit(), Stdio::inherit()],
+        )
     }
 
-    pub fn start_to(
+    /// The same with another stdin, stdout and stderr.
+    pub fn start_with(
         words: &[OsString],
         account: Option<Account>,
-        stdout: Stdio,
+        [stdin, stdout, stderr]: [Stdio; 3],
     ) -> io::Result<Self> {
         let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
-        command.args(arguments).stdout(stdout).process_group(0);
-        if io::stdin().is_terminal() {
-            command.stdin(Stdio::null());
-        }
+        command.args(arguments).process_group(0);
+        command.stdin(stdin).stdout(stdout).stderr(stderr);
         if let Some(account) = &account {
             command.envs(account.environment());
         }
@@ -168,6 +170,15 @@ impl Running {
             drop(told);
             drop(watcher.wait());
         }
+    }
+}
+
+/// Our stdin for a command, if it is no terminal: there the command would be stopped, being in the background.
+pub fn own_stdin() -> Stdio {
+    if io::stdin().is_terminal() {
+        Stdio::null()
+    } else {
+        Stdio::inherit()
     }
 }
 

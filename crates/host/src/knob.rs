@@ -46,7 +46,7 @@ pub use self::baseline::{Baseline, CutOff, Held, Outcome};
 pub use self::error::{Foreign, KnobError};
 pub use self::machine::is_writable;
 pub use self::origin::{Line, Reach, holder, lines, rivals};
-pub use self::snapshot::{BASELINE, Snapshot};
+pub use self::snapshot::{BASELINE, HeldNow, Snapshot};
 pub use self::state::{PILOT, keep, kept, make_place};
 pub use self::target::{BootFile, Change, Found, InGuest, Target};
 pub use self::undo::{Left, Reversal, UndoneStep, Why};

@@ -22,23 +22,12 @@ use crate::tracefs::{self, Standing};
 pub use self::kernel::KernelRelease;
 pub use self::rights::{CAPABILITIES, Rights};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Level {
-    Good,
-    Note,
-    Warning,
-    Problem,
-}
-
-impl Level {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Problem => "problem",
-        }
+haltwise_core::names! {
+    pub enum Level {
+        Good = "good",
+        Note = "note",
+        Warning = "warning",
+        Problem = "problem",
     }
 }
 

@@ -1,16 +1,14 @@
-//! The command of a block: started by us in a process group of its own, ended with us, and what it
-//! printed.
+//! The command of a block, and what it printed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::process::{ExitStatus, Stdio};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
+use haltwise_host::command::{self, Ended};
 use rustix::fs::{MemfdFlags, OFlags};
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 
 use crate::exit::Failure;
 
@@ -19,10 +17,6 @@ pub(crate) const PLACE: &str = "{halt_poll_ns}";
 
 /// Limit of the output that is read, in bytes; only the end of longer output is read.
 const MOST_OUTPUT: u64 = 4 << 20;
-
-/// How long the command may take to end after SIGTERM, in steps of [`STEP`].
-const PATIENCE: u32 = 200;
-const STEP: Duration = Duration::from_millis(10);
 
 pub(crate) fn takes_ceiling(command: &[OsString]) -> bool {
     command.iter().any(|word| find(word).is_some())
@@ -44,16 +38,17 @@ pub(crate) fn with_ceiling(command: &[OsString], ceiling_ns: u32) -> Vec<OsStrin
     command.iter().map(word).collect()
 }
 
+/// A command under way. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Running {
-    name: String,
-    child: Child,
+    pub(crate) name: String,
+    command: command::Running,
     output: File,
 }
 
 impl Running {
-    pub(crate) fn start(command: &[OsString]) -> Result<Self, Failure> {
-        let (program, arguments) = command.split_first().context("start the command")?;
+    pub(crate) fn start(words: &[OsString]) -> Result<Self, Failure> {
+        let program = words.first().context("start the command")?;
         let name = program.to_string_lossy().into_owned();
         let memory = rustix::fs::memfd_create(c"haltwise-prove", MemfdFlags::CLOEXEC)
             .context("make room for what the command prints")?;
@@ -61,68 +56,40 @@ impl Running {
         rustix::fs::fcntl_setfl(&memory, OFlags::APPEND)
             .context("make room for what the command prints")?;
         let output = File::from(memory);
-        let copy = |file: &File| Ok::<_, anyhow::Error>(Stdio::from(file.try_clone()?));
-        let child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(copy(&output)?)
-            .stderr(copy(&output)?)
-            .process_group(0)
-            .spawn()
+        let copy = || Ok::<_, anyhow::Error>(Stdio::from(output.try_clone()?));
+        let streams = [Stdio::null(), copy()?, copy()?];
+        let command = command::Running::start_with(words, None, streams)
             .with_context(|| format!("start `{name}`"))?;
         Ok(Self {
             name,
-            child,
+            command,
             output,
         })
     }
 
-    pub(crate) fn group(&self) -> Option<Pid> {
-        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    pub(crate) fn group(&self) -> Pid {
+        self.command.group()
     }
 
-    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, Failure> {
-        let status = self.child.try_wait();
-        Ok(status.with_context(|| format!("wait for `{}`", self.name))?)
+    pub(crate) fn has_ended(&self) -> bool {
+        self.command.has_ended()
     }
 
-    /// Output of the command, stdout and stderr together: the end of the output, if it is long.
-    pub(crate) fn output(&mut self) -> Result<String, Failure> {
+    /// How the command ended by itself, and its output, stdout and stderr together: the end of the output, if it is
+    /// long.
+    pub(crate) fn end(mut self) -> Result<(ExitStatus, String), Failure> {
+        let ended = self.command.end();
+        let ended = ended.with_context(|| format!("wait for `{}`", self.name))?;
+        let Ended::Itself(status) = ended else {
+            return Err(anyhow!("wait for `{}`: it was ended", self.name).into());
+        };
         let context = "read what the command printed";
         let length = self.output.seek(SeekFrom::End(0)).context(context)?;
         let from = length.saturating_sub(MOST_OUTPUT);
         self.output.seek(SeekFrom::Start(from)).context(context)?;
         let mut bytes = Vec::new();
         self.output.read_to_end(&mut bytes).context(context)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.group() {
-            let _gone_already = rustix::process::kill_process_group(group, signal);
-        }
-    }
-}
-
-impl Drop for Running {
-    /// The command is ours and does not outlive its block: SIGTERM, and after two seconds SIGKILL.
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(Some(_))) {
-            return;
-        }
-        self.signal(Signal::TERM);
-        for _ in 0..PATIENCE {
-            if matches!(self.child.try_wait(), Ok(Some(_))) {
-                return;
-            }
-            std::thread::sleep(STEP);
-        }
-        self.signal(Signal::KILL);
-        drop(self.child.wait());
+        Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
     }
 }
 
@@ -147,19 +114,14 @@ mod test {
 
     #[test]
     fn what_a_command_prints_is_kept_and_how_it_ended_is_known() {
-        let mut running = Running::start(&[
-            "sh".into(),
-            "-c".into(),
-            "echo out; echo err >&2; echo again; exit 3".into(),
-        ])
-        .unwrap();
-        let status = loop {
-            if let Some(status) = running.ended().unwrap() {
-                break status;
-            }
-        };
+        let script = "echo out; echo err >&2; echo again; exit 3";
+        let running = Running::start(&["sh".into(), "-c".into(), script.into()]).unwrap();
+        while !running.has_ended() {
+            std::thread::yield_now();
+        }
+        let (status, output) = running.end().unwrap();
         assert_eq!(status.code(), Some(3));
-        assert_eq!(running.output().unwrap(), "out\nerr\nagain\n");
+        assert_eq!(output, "out\nerr\nagain\n");
     }
 
     #[test]

@@ -132,6 +132,15 @@ fn sorted(round: &[Measured]) -> Option<[&Measured; 3]> {
     Some([find(Block::A)?, find(Block::B)?, find(Block::Control)?])
 }
 
+/// Result of the halts of a block, or of their replay under the other setting.
+fn outcome(tally: &Tally, predicted: bool) -> Option<&Outcome> {
+    if predicted {
+        tally.predicted.as_ref().map(|played| &played.from_zero)
+    } else {
+        Some(&tally.recorded)
+    }
+}
+
 /// Whole rounds, and the costs by which their halts are judged.
 struct Judge<'a> {
     sides: &'a Sides,
@@ -142,7 +151,7 @@ struct Judge<'a> {
 impl Judge<'_> {
     /// Figures of a block as measured, or as a replay predicts them for the other setting.
     fn figures(&self, block: &Measured, predicted: bool) -> Figures {
-        let Some(outcome) = block.tally.outcome(predicted) else {
+        let Some(outcome) = outcome(&block.tally, predicted) else {
             return Figures::default();
         };
         let mut figures = Figures::of(outcome, block.tally.vcpus, &self.cost);
@@ -168,7 +177,7 @@ impl Judge<'_> {
     fn cost_by_goals(&self, block: &Measured, predicted: bool) -> Option<f64> {
         let (mut sum, mut halts) = (0.0, 0.0);
         for (place, tally) in &block.scopes {
-            let count = tally.outcome(predicted)?.halts as f64;
+            let count = outcome(tally, predicted)?.halts as f64;
             sum += self.cost_in(*place, tally, predicted).get(Figure::Cost)? * count;
             halts += count;
         }
@@ -178,7 +187,7 @@ impl Judge<'_> {
     /// Figures of the halts in one scope, by its own goal.
     fn cost_in(&self, place: usize, tally: &Tally, predicted: bool) -> Figures {
         let cost = self.sides.scopes.cost(place, &self.cost);
-        let outcome = tally.outcome(predicted);
+        let outcome = outcome(tally, predicted);
         outcome.map_or_else(Figures::default, |it| Figures::of(it, tally.vcpus, &cost))
     }
 
@@ -221,7 +230,7 @@ impl Judge<'_> {
         })
     }
 
-    /// What replays predict for each setting, from the blocks under the other.
+    /// Predictions of replays for each setting, from the blocks under the other.
     fn predictions(&self, table: &[Round], compared: &[Comparison]) -> Predictions {
         let held = |from: usize, to: usize| -> Vec<Prediction> {
             let both = self.rounds.iter().zip(table);

@@ -133,7 +133,7 @@ impl Watcher {
         let mut block = self.begin();
         // Only now: its VMs' first halts belong to the block.
         let mut running = command.map(Running::start).transpose()?;
-        let group = running.as_ref().and_then(Running::group);
+        let group = running.as_ref().map(Running::group);
         let end = loop {
             self.drain()?;
             let now_ns = clock::monotonic_ns();
@@ -142,13 +142,13 @@ impl Watcher {
             if let Some(signal) = interrupt.came() {
                 return Ok((End::Signal(signal), Watched::default()));
             }
-            if let Some(running) = &mut running
-                && let Some(status) = running.ended()?
-            {
+            if let Some(running) = running.take_if(|it| it.has_ended()) {
+                let name = running.name.clone();
+                let (status, output) = running.end()?;
                 break End::Command {
                     status,
-                    name: running.name().to_owned(),
-                    output: running.output()?,
+                    name,
+                    output,
                 };
             }
             let elapsed = Duration::from_nanos(now_ns.saturating_sub(block.begun_ns));

@@ -7,7 +7,7 @@ use haltwise_core::kvm::Knobs;
 use haltwise_core::kvm::guest::Params;
 use haltwise_core::parameter::{Parameter, Values};
 use haltwise_host::knob::{
-    self, BASELINE, Baseline, Foreign, Held, KnobError, Line, Settings, Snapshot, Target,
+    self, BASELINE, Baseline, Foreign, Held, HeldNow, KnobError, Line, Settings, Snapshot, Target,
 };
 use haltwise_host::params;
 use haltwise_host::root::{Root, RootError};
@@ -26,11 +26,10 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
     let baseline = look
         .as_ref()
         .map_or_else(|_| Baseline::default(), |it| it.baseline.clone());
-    let foreign = match &look {
-        Ok(look) => look.foreign().map_err(explain)?,
-        Err(_) => Vec::new(),
+    let HeldNow { foreign, unknown } = match &look {
+        Ok(look) => look.held_now().map_err(explain)?,
+        Err(_) => HeldNow::default(),
     };
-    let unknown = look.as_ref().map_or_else(|_| Vec::new(), Snapshot::unknown);
     let defaults =
         watching::kernel(&kernel.text).map(|(version, arch)| Knobs::defaults(version, arch));
     let lines = knob::lines(root);

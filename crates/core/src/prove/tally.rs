@@ -19,17 +19,6 @@ pub struct Tally {
     pub predicted: Option<Played>,
 }
 
-impl Tally {
-    /// What came of the halts, or by prediction would have come of them.
-    pub fn outcome(&self, predicted: bool) -> Option<&Outcome> {
-        if predicted {
-            self.predicted.as_ref().map(|played| &played.from_zero)
-        } else {
-            Some(&self.recorded)
-        }
-    }
-}
-
 /// Tallies the halts of a block and plays them under `other`. `elsewhere` are wake-up latencies measured
 /// another time; `setting` says what a vCPU's policy is built upon, as for a [`Session`].
 pub fn tally(

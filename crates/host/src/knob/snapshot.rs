@@ -38,6 +38,15 @@ pub struct Snapshot {
     pub(super) machine: Machine,
 }
 
+/// Targets that haltwise set and that have no longer its value, as far as that is known.
+#[derive(Debug, Default)]
+pub struct HeldNow {
+    /// Modified externally since.
+    pub foreign: Vec<Foreign>,
+    /// The VMM, or the agent in the guest, does not report the value. With its answer.
+    pub unknown: Vec<(Target, String)>,
+}
+
 impl Snapshot {
     /// Reads the baseline and what became of it.
     ///
@@ -73,25 +82,21 @@ impl Snapshot {
         Ok(std::mem::replace(&mut self.baseline, settled.baseline))
     }
 
-    /// Targets that haltwise set and whose value is not known: the VMM, or the agent in the guest, does not say. With
-    /// the answer given instead.
-    pub fn unknown(&self) -> Vec<(Target, String)> {
-        let targets = self.baseline.held.iter().map(|held| held.target);
-        let unknown = targets.filter_map(|target| {
-            let error = self.machine.read(target).err();
-            let error = error.filter(KnobError::is_no_answer)?;
-            Some((target, error.with_sources()))
-        });
-        unknown.collect()
-    }
-
-    /// Targets that haltwise set and that were modified externally since.
-    pub fn foreign(&self) -> Result<Vec<Foreign>, KnobError> {
-        let targets = self.baseline.held.iter().map(|held| held.target);
-        let foreign = targets.map(|target| match self.machine.read(target) {
-            Err(error) if error.is_no_answer() => Ok(None),
-            found => Ok(self.baseline.foreign(target, found?.text())),
-        });
-        foreign.filter_map(Result::transpose).collect()
+    /// What became of the targets that haltwise set.
+    pub fn held_now(&self) -> Result<HeldNow, KnobError> {
+        let mut now = HeldNow::default();
+        for held in &self.baseline.held {
+            let target = held.target;
+            match self.machine.read(target) {
+                Err(error) if error.is_no_answer() => {
+                    now.unknown.push((target, error.with_sources()));
+                }
+                found => {
+                    let foreign = self.baseline.foreign(target, found?.text());
+                    now.foreign.extend(foreign);
+                }
+            }
+        }
+        Ok(now)
     }
 }

@@ -52,7 +52,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// What is set, as of the last change.
+    /// The settings as of the last change.
     pub fn now(&self) -> &Snapshot {
         &self.now
     }

@@ -11,7 +11,7 @@ use std::process::{ExitStatus, Stdio};
 
 use anyhow::Context as _;
 use haltwise_capture::archive;
-use haltwise_host::command::{Ended, Running};
+use haltwise_host::command::{Ended, Running, own_stdin};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::collect::interrupt::Interrupt;
@@ -35,7 +35,8 @@ pub(crate) fn run() -> Outcome {
     let program = std::env::current_exe().context("find this program")?;
     let words = std::env::args_os().skip(1).collect::<Vec<_>>();
     let words = [vec![program.into()], into(&words, place.path())].concat();
-    let recorder = Running::start_to(&words, None, Stdio::null()).context("start the recorder")?;
+    let streams = [own_stdin(), Stdio::null(), Stdio::inherit()];
+    let recorder = Running::start_with(&words, None, streams).context("start the recorder")?;
     wait(&recorder, &interrupt, &out);
     let Ended::Itself(status) = recorder.end().context("wait for the recorder")? else {
         return Ok(Exit::Failed);

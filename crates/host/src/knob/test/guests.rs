@@ -85,7 +85,7 @@ fn a_guest_that_has_booted_since_is_left_alone() {
         guest.agent.set(CEILING, value);
         let look = guest.look();
         assert_eq!(
-            (look.baseline.held.len(), look.foreign().unwrap()),
+            (look.baseline.held.len(), look.held_now().unwrap().foreign),
             (0, vec![])
         );
         drop(look);
@@ -148,10 +148,10 @@ fn an_agent_that_denies_keeps_its_entry_until_it_permits() {
     let said = undone.steps[0].left[0].said.as_deref().unwrap();
     assert!(said.contains("does not permit guest-file-open"), "{said}");
     let look = guest.look();
-    assert_eq!(look.unknown().len(), 1);
+    assert_eq!(look.held_now().unwrap().unknown.len(), 1);
     guest.agent.is(Mood::Good);
-    assert_eq!(look.unknown(), []);
-    assert_eq!(look.foreign().unwrap(), []);
+    let now = look.held_now().unwrap();
+    assert_eq!((now.unknown, now.foreign), (vec![], vec![]));
     drop(look);
     assert_eq!(why(&guest.undo().unwrap()), []);
     assert_eq!(guest.agent.value(CEILING), "200000");
