@@ -61,4 +61,4 @@ pub use self::exits::synthetic as synthetic_exits;
 pub use self::idle::{IdleCollector, fuzz_idle};
 pub use self::record::fuzz_record;
 pub(crate) use self::timer::serve_timing;
-pub use self::walk::{FoundVcpu, FoundVm, vcpus};
+pub use self::walk::{FoundVcpu, vcpus};

@@ -3,8 +3,9 @@
 use haltwise_core::event::{CeilingSource, KnobScope};
 use haltwise_core::ids::Pid;
 use haltwise_core::recording::Rung;
-use haltwise_host::bpf::{self, FoundVcpu, FoundVm};
+use haltwise_host::bpf::{self, FoundVcpu};
 use haltwise_host::discovery::{self, VcpuThreads, VmProcess};
+use haltwise_host::knob::effect::FoundVm;
 use haltwise_host::root::Root;
 use haltwise_host::support::{self, CAPABILITIES, Refusal, Support};
 use haltwise_host::{ceiling, clock, params};

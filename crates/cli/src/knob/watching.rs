@@ -67,8 +67,8 @@ impl Vms {
     }
 }
 
-/// Why a VM does not follow a new `halt_poll_ns`, in half a sentence; `None` if it does, or if that cannot
-/// be told.
+/// Why a VM does not follow a new `halt_poll_ns`, in half a sentence; `None` if it does, or if that is not
+/// known.
 pub(crate) fn refuses(vm: &Watched) -> Option<&'static str> {
     match vm.effect {
         Effect::OwnCap => Some("its own ceiling"),
@@ -97,7 +97,7 @@ pub(crate) fn watch(root: &Root, change: &CeilingChange) -> Vms {
     }
 }
 
-/// Looks at the VMs under the settings in force. Halts do not tell a ceiling that did not change.
+/// Looks at the VMs under the settings in force. Halts do not show a ceiling that did not change.
 pub(crate) fn look(root: &Root) -> Vms {
     let Some(now) = knobs(root) else {
         return Vms::unwatched("KVM's parameters are not there".to_owned());

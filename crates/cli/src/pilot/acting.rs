@@ -49,8 +49,7 @@ fn set(root: &Root, scope: Scope, change: Change, take_over: bool) -> Result<(),
     }
     let mut writer = Writer::open(root, &knob::who())?;
     let proposal = writer.propose_on(&request, &expected, change.is_unsure)?;
-    writer.apply(&proposal)?;
-    Ok(())
+    writer.apply(&proposal).map(drop)
 }
 
 fn refusal(error: &KnobError) -> Refusal {

@@ -126,19 +126,6 @@ fn a_plan_comes_back_as_it_was_written() {
 }
 
 #[test]
-fn a_plan_that_cannot_be_written_leaves_the_old_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("plan.json");
-    // A directory cannot be replaced by a file.
-    std::fs::create_dir(&path).unwrap();
-    let failure = plan().write(&path).unwrap_err();
-    assert!(format!("{:#}", failure.error).starts_with("write the plan "));
-    assert!(failure.hint.is_some());
-    let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
-    assert_eq!(names.len(), 1, "{names:?}");
-}
-
-#[test]
 fn every_field_must_be_there() {
     let paths = "tool tool/name tool/version capture capture/hostname capture/kernel_release capture/arch \
                  capture/started_unix_ns capture/ended_unix_ns capture/halts goal goal/name goal/lambda \

@@ -191,7 +191,7 @@ impl<'a> Experiment<'a> {
     ) -> Result<Option<&'static str>, Failure> {
         let ceiling_ns = self.sides.ceiling_ns(place.block.is_b());
         if let Some(parameters) = &mut self.parameters {
-            parameters.put(&self.sides, place.block.is_b())?;
+            parameters.put(place.block.is_b())?;
         }
         let command = &self.wanted.given.command;
         let command = (!command.is_empty()).then(|| with_ceiling(command, ceiling_ns));
@@ -214,7 +214,7 @@ impl<'a> Experiment<'a> {
         }
         // The other source does not see a ceiling that a VM has of its own.
         let (others, all) = match self.watcher.collector().rung() {
-            Rung::Bpf if self.sides.have_ceilings() => {
+            Rung::Bpf if self.sides.are_put_in_force() => {
                 self.under_others(&watched.halts, place.block)
             }
             _ => (0, 0),
@@ -293,7 +293,7 @@ impl<'a> Experiment<'a> {
     /// Says of a guest how many periods began with a limit above the setting's ceiling: it had grown under the other
     /// setting, and the CPU has not halted since.
     fn above_ceiling(&self, block: Block, halts: &[Halt]) -> Option<String> {
-        if self.sides.side.is_host() || !self.sides.have_ceilings() {
+        if self.sides.side.is_host() || !self.sides.are_put_in_force() {
             return None;
         }
         let ceiling_ns = self.sides.ceiling_ns(block.is_b());
@@ -357,7 +357,7 @@ impl<'a> Experiment<'a> {
     pub(super) fn means(&self) -> &'static str {
         match &self.parameters {
             _ if self.sides.starts_vms => "vm-ceiling",
-            Some(parameters) => parameters.name(&self.sides),
+            Some(parameters) => parameters.name(),
             None => "in-force",
         }
     }
@@ -414,7 +414,7 @@ fn counted_alone() -> Failure {
         .hint("`haltwise status --check` says what this machine offers")
 }
 
-/// From this share on, halts under another ceiling are told of: those that were under way while it
+/// From this share on, halts under another ceiling are reported: those that were under way while it
 /// changed are fewer.
 const MOST_UNDER_OTHERS: f64 = 0.01;
 

@@ -19,14 +19,16 @@ const WHO: &str = "haltwise prove";
 pub(crate) struct Parameters {
     writer: Writer,
     root: Root,
-    /// Those that are set: of a host those that either setting changes, of a guest all.
-    names: Vec<Parameter>,
+    /// A and B: of a host the parameters that either setting changes, and ceilings; of a guest all parameters.
+    requests: [Request; 2],
     baseline: Baseline,
     /// Whether B is in force, on a host; `None` where nothing of ours is.
     under: Option<bool>,
     /// Values that must still be in force: as last set here, or as they were at the start.
     expected: Values,
     is_of_guest: bool,
+    /// How long a CPU of a guest sleeps to leave its limit behind.
+    stay: Duration,
     /// Whether anything may have been set since.
     touched: bool,
 }
@@ -95,72 +97,68 @@ impl Parameters {
         }
         let writer = Writer::open(root, WHO).map_err(explain)?;
         let is_of_guest = !sides.side.is_host();
-        let names = if is_of_guest {
-            sides.in_force.iter().map(|(it, _)| it).collect()
-        } else {
-            changed(sides)
-        };
-        let parameters = Self {
+        let changed = changed(sides);
+        let requests = [false, true].map(|is_b| {
+            let all = sides.values(is_b).iter();
+            let set = all.filter(|(it, _)| is_of_guest || changed.contains(it));
+            let mut request = of_parameters(set);
+            request.wanted.extend(sides.scopes.wanted(is_b));
+            request
+        });
+        for request in &requests {
+            writer.now().propose(request).map_err(explain)?;
+        }
+        Ok(Self {
             baseline: writer.now().baseline.clone(),
             writer,
             root: root.clone(),
-            names,
+            requests,
             under: None,
             expected: sides.in_force,
             is_of_guest,
+            stay: stay(sides),
             touched: false,
-        };
-        for is_b in [false, true] {
-            let request = parameters.request(sides, is_b);
-            let now = parameters.writer.now();
-            now.propose(&request).map_err(explain)?;
-        }
-        Ok(parameters)
+        })
     }
 
     pub(super) fn writes(&self) -> Vec<PathBuf> {
         self.writer.writes()
     }
 
-    pub(super) fn name(&self, sides: &Sides) -> &'static str {
-        match (sides.scopes.is_empty(), self.names.is_empty()) {
+    pub(super) fn name(&self) -> &'static str {
+        let targets = || self.requests[0].wanted.iter().map(|(target, _)| target);
+        let sets_ceilings = targets().any(|it| it.is_ceiling());
+        let sets_parameters = targets().any(|it| !it.is_ceiling());
+        match (sets_ceilings, sets_parameters) {
             _ if self.is_of_guest => "guest-parameters",
-            (true, _) => "host-parameters",
-            (false, true) => "vm-ceilings",
-            (false, false) => "host-parameters-and-vm-ceilings",
+            (false, _) => "host-parameters",
+            (true, false) => "vm-ceilings",
+            (true, true) => "host-parameters-and-vm-ceilings",
         }
-    }
-
-    fn request(&self, sides: &Sides, is_b: bool) -> Request {
-        let all = sides.values(is_b).iter();
-        let mut request = of_parameters(all.filter(|(it, _)| self.names.contains(it)));
-        request.wanted.extend(sides.scopes.wanted(is_b));
-        request
     }
 
     /// Puts a setting in force. In a guest each block begins with limits of 0, which grew under the setting before.
-    pub(super) fn put(&mut self, sides: &Sides, is_b: bool) -> Result<(), Failure> {
+    pub(super) fn put(&mut self, is_b: bool) -> Result<(), Failure> {
         if self.is_of_guest {
-            self.clear_limits(sides)?;
+            self.clear_limits()?;
         } else if self.under == Some(is_b) {
             return Ok(());
         }
-        let request = self.request(sides, is_b);
-        self.set(&request)?;
+        self.set(&self.requests[usize::from(is_b)].clone())?;
         self.under = Some(is_b);
         Ok(())
     }
 
     /// A limit moves after a stay in HLT alone, and polls that end in time keep it from that: with a ceiling of 0 and a
     /// divisor of 0 the next stay takes it to 0, and each CPU is given one.
-    fn clear_limits(&mut self, sides: &Sides) -> Result<(), Failure> {
+    fn clear_limits(&mut self) -> Result<(), Failure> {
         let cleared = [
             (Parameter::GuestShrink, 0),
             (Parameter::GuestAllowShrink, 1),
             (Parameter::GuestHaltPollNs, 0),
         ];
         self.set(&of_parameters(cleared))?;
-        let slept = cpus::idle_on_each(&self.root, stay(sides));
+        let slept = cpus::idle_on_each(&self.root, self.stay);
         Ok(slept.context("let each CPU of the guest halt once")?)
     }
 

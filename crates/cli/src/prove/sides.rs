@@ -128,8 +128,9 @@ impl Sides {
         differ && !self.starts_vms
     }
 
-    /// Whether halts under another ceiling than the setting's say that it was not in force.
-    pub(crate) fn have_ceilings(&self) -> bool {
+    /// Whether the settings are put in force, by the command or through parameters: a halt under another ceiling than the
+    /// setting's then says that it was not.
+    pub(crate) fn are_put_in_force(&self) -> bool {
         self.starts_vms || self.are_set()
     }
 

@@ -13,27 +13,18 @@ use super::error::{KnobError, failed};
 #[cfg(test)]
 use super::test::fault::effect;
 
-/// Flags with which files are opened that should be ours: what another put in their place is neither waited
-/// for nor followed.
-pub(super) const WARY: i32 = OFlags::NONBLOCK
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::NOCTTY)
-    .bits()
-    .cast_signed();
-
-/// Refuses what is no regular file: a FIFO, a device.
-pub(super) fn regular(file: File) -> io::Result<File> {
+/// Opens a regular file to read it, by way of links, and refuses what would be waited for: a FIFO, a device.
+pub(super) fn read_regular(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let file = options.open(path)?;
     if file.metadata()?.is_file() {
         return Ok(file);
     }
     let why = "it is not a regular file";
     Err(io::Error::new(io::ErrorKind::InvalidInput, why))
-}
-
-/// Opens a regular file to read it, by way of links where `flags` does not forbid that.
-pub(super) fn read_regular(path: &Path, flags: i32) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    regular(options.read(true).custom_flags(flags).open(path)?)
 }
 
 #[cfg(not(test))]

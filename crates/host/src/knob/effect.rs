@@ -13,11 +13,85 @@ use haltwise_core::ids::Pid;
 use haltwise_core::kvm::{Knobs, Observed, Rule};
 use serde::Serialize;
 
-use crate::bpf::{self, FoundVcpu, FoundVm};
+use crate::bpf::{self, FoundVcpu};
 use crate::collector::{CollectError, CollectOptions, Collector};
-use crate::discovery::{self, VmProcess};
+use crate::discovery::{self, VcpuThreads, VmProcess};
 use crate::perf::PerfCollector;
 use crate::root::Root;
+
+/// A VM as the walk over vCPUs found it.
+#[derive(Debug)]
+pub struct FoundVm<'a> {
+    pub pid: Pid,
+    /// The number in its name, where the process has several VMs: the order in which a walk finds them.
+    pub number: Option<u32>,
+    pub vcpus: Vec<&'a FoundVcpu>,
+}
+
+impl<'a> FoundVm<'a> {
+    /// The VMs of these vCPUs, by process and number.
+    pub fn all(found: &'a [FoundVcpu]) -> Vec<Self> {
+        let mut processes: BTreeMap<Pid, Vec<(u64, Vec<&FoundVcpu>)>> = BTreeMap::new();
+        for vcpu in found {
+            let vms = processes.entry(vcpu.pid).or_default();
+            match vms.iter_mut().find(|(vm, _)| *vm == vcpu.vm) {
+                Some((_, vcpus)) => vcpus.push(vcpu),
+                None => vms.push((vcpu.vm, vec![vcpu])),
+            }
+        }
+        let of_process = |(pid, vms): (Pid, Vec<(u64, Vec<&'a FoundVcpu>)>)| {
+            let has_several = vms.len() > 1;
+            let numbered = (0..).zip(vms);
+            numbered.map(move |(number, (_, vcpus))| Self {
+                pid,
+                number: has_several.then_some(number),
+                vcpus,
+            })
+        };
+        processes.into_iter().flat_map(of_process).collect()
+    }
+
+    pub fn name(&self, named: Option<&VmProcess>) -> String {
+        let name = |vm: &VmProcess| vm.name_of(self.number);
+        named.map_or_else(|| format!("process {}", self.pid), name)
+    }
+
+    /// Its own ceiling, where it is in force (a cap), or may be (a snapshot).
+    pub fn ceiling(&self) -> Option<(u32, CeilingSource)> {
+        self.vcpus.iter().find_map(|vcpu| vcpu.vm_ceiling)
+    }
+
+    /// Smallest and largest window of the vCPUs for which KVM may poll. Where the guest disabled host polling KVM leaves
+    /// the window as it was, and does not poll it.
+    pub fn window_ns(&self) -> Option<(u32, u32)> {
+        let polled = self.vcpus.iter().filter(|vcpu| !vcpu.is_disabled());
+        let windows = polled.map(|vcpu| vcpu.window_ns);
+        windows.clone().min().zip(windows.max())
+    }
+
+    /// The vCPUs on which the guest is known to have disabled host polling.
+    pub fn disabled(&self) -> Vec<u32> {
+        let disabled = self.vcpus.iter().filter(|vcpu| vcpu.is_disabled());
+        disabled.map(|vcpu| vcpu.id.0).collect()
+    }
+
+    /// Why no halt of it reaches KVM's halt path.
+    pub fn blind(&self) -> Option<&'static str> {
+        if self.vcpus.iter().any(|vcpu| vcpu.hlt_in_guest) {
+            Some("exits on HLT are disabled: halts stay inside the guest")
+        } else if self.vcpus.iter().any(|vcpu| vcpu.no_lapic) {
+            Some("no LAPIC in the kernel: halts go to the VMM")
+        } else {
+            None
+        }
+    }
+
+    /// Its process, and the threads that run its vCPUs.
+    pub fn threads(&self) -> (Pid, VcpuThreads) {
+        let tids = self.vcpus.iter().map(|vcpu| vcpu.tid);
+        (self.pid, VcpuThreads::of_vcpus(tids))
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CeilingChange {
@@ -56,7 +130,7 @@ pub struct Watched {
     pub window_ns: Option<(u32, u32)>,
     /// The vCPUs on which the guest disabled host polling, where that could be read.
     pub vetoed_vcpus: Vec<u32>,
-    /// Whether any of its vCPUs runs or is idle in `KVM_RUN`, where that can be told.
+    /// Whether any of its vCPUs runs or is idle in `KVM_RUN`, where that is known.
     pub running: Option<bool>,
     /// Why the effect is not known.
     pub why: Option<String>,

@@ -6,7 +6,6 @@ use std::os::unix::fs::PermissionsExt;
 
 use haltwise_core::ids::VmKey;
 use haltwise_core::parameter::{Parameter, ValueError};
-use rustix::fs::OFlags;
 
 use super::disk;
 use super::error::KnobError;
@@ -184,9 +183,10 @@ fn set_ceiling(root: &Root, vm: VmKey, value: &str) -> Result<(), KnobError> {
 fn file(root: &Root, boot_file: BootFile) -> Result<Option<String>, KnobError> {
     let path = root.path(boot_file.path());
     let mut bytes = Vec::new();
-    // A boot file may be a link of its owner's, but nothing that is waited for.
-    let opened = disk::read_regular(&path, OFlags::NONBLOCK.bits().cast_signed());
-    match opened.and_then(|file| file.take(LONGEST_FILE + 1).read_to_end(&mut bytes)) {
+    // A boot file may be a link of its owner's.
+    match disk::read_regular(&path)
+        .and_then(|file| file.take(LONGEST_FILE + 1).read_to_end(&mut bytes))
+    {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(RootError::new(path, error).into()),
         Ok(_) => {}

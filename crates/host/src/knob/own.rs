@@ -10,11 +10,17 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 
-use super::disk::WARY;
 use super::error::{KnobError, failed};
 use crate::root::{Root, RootError};
+
+/// Flags to open files that should be ours: nothing that another user put in their place is waited for or followed.
+const WARY: i32 = OFlags::NONBLOCK
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NOCTTY)
+    .bits()
+    .cast_signed();
 
 /// File that is locked while the baseline is written, below a [`Root`].
 pub(super) const LOCK: &str = "var/lib/haltwise/lock";

@@ -82,7 +82,7 @@ impl Snapshot {
         Ok(std::mem::replace(&mut self.baseline, settled.baseline))
     }
 
-    /// What became of the targets that haltwise set.
+    /// Targets that haltwise set and that were modified externally, or whose value is not known.
     pub fn held_now(&self) -> Result<HeldNow, KnobError> {
         let mut now = HeldNow::default();
         for held in &self.baseline.held {

@@ -45,7 +45,7 @@ pub enum Why {
     /// It has its value from before already: restored by hand, by an undo that a full disk kept from recording that, or by a
     /// boot of a guest that does not say in which boot it is.
     Restored,
-    /// The machine was booted since, or KVM loaded anew, which reset it.
+    /// The machine has booted since, or KVM was loaded again, which reset it.
     Rebooted,
     /// Its guest has booted since, which reset it.
     GuestBooted,

@@ -103,7 +103,7 @@ fn each_setting_is_in_force_while_it_should_be_and_none_afterwards() {
         let world = World::new(&sides);
         let mut parameters = Parameters::take(&world.root(), &sides, true).unwrap();
         for is_b in [false, true, true, false, true] {
-            parameters.put(&sides, is_b).unwrap();
+            parameters.put(is_b).unwrap();
             assert_eq!(world.now(), files(sides.values(is_b)));
         }
         parameters.restore().unwrap();
@@ -120,7 +120,7 @@ fn what_goes_away_puts_back() {
     for sides in both() {
         let world = World::new(&sides);
         let mut parameters = Parameters::take(&world.root(), &sides, true).unwrap();
-        parameters.put(&sides, true).unwrap();
+        parameters.put(true).unwrap();
         assert_eq!(world.now(), files(sides.values(true)));
         drop(parameters);
         assert_eq!(world.now(), files(&sides.in_force));
@@ -133,7 +133,7 @@ fn what_a_killed_proof_had_set_is_undone() {
     for sides in both() {
         let world = World::new(&sides);
         let mut parameters = Parameters::take(&world.root(), &sides, true).unwrap();
-        parameters.put(&sides, true).unwrap();
+        parameters.put(true).unwrap();
         // Neither restored nor dropped.
         std::mem::forget(parameters);
         let copy = tempfile::tempdir().unwrap();
@@ -156,9 +156,9 @@ fn what_somebody_else_sets_meanwhile_is_theirs() {
     for sides in both() {
         let world = World::new(&sides);
         let mut parameters = Parameters::take(&world.root(), &sides, true).unwrap();
-        parameters.put(&sides, false).unwrap();
+        parameters.put(false).unwrap();
         world.write(ceiling(&sides).path(), "77");
-        let failure = parameters.put(&sides, true).unwrap_err();
+        let failure = parameters.put(true).unwrap_err();
         assert_eq!(failure.exit, Exit::Failed);
         drop(parameters);
         assert_eq!(world.ceiling(&sides), "77");
@@ -174,9 +174,9 @@ fn a_change_while_nothing_of_ours_is_in_force_ends_it_too() {
         ] {
             let world = World::new(&sides);
             let mut parameters = Parameters::take(&world.root(), &sides, true).unwrap();
-            parameters.put(&sides, false).unwrap();
+            parameters.put(false).unwrap();
             world.write(ceiling(&sides).path(), theirs);
-            let failure = parameters.put(&sides, true).unwrap_err();
+            let failure = parameters.put(true).unwrap_err();
             let text = format!("{:#}", failure.error);
             assert!(
                 text.contains("halt_poll_ns was modified externally to")

@@ -91,9 +91,8 @@ fn slips_and_costs_are_told() {
 fn a_ceiling_does_nothing_where_windows_do_not_grow() {
     let host = || knobs(&[("halt_poll_ns", "200000"), ("halt_poll_ns_grow", "0")]);
     let set = |ns| {
-        texts(&remarks(
-            &host().with(Values::default().with(Parameter::HaltPollNs, ns)),
-        ))
+        let wanted = Values::default().with(Parameter::HaltPollNs, ns);
+        texts(&remarks(&host().with(wanted)))
     };
     assert!(set(80_000).contains("nothing polls"), "{}", set(80_000));
     assert_eq!(set(0), "");

@@ -68,8 +68,7 @@ fn a_vm_that_ends_between_look_and_change_keeps_no_other_from_being_set() {
     // The only one of a request is an error, and leaves nothing.
     let world = World::new();
     let mut writer = Writer::open(&world.root(), "haltwise apply").unwrap();
-    let only = ceilings(&world, &[(1, 0)]);
-    let proposal = writer.now().propose(&only).unwrap();
+    let proposal = writer.now().propose(&ceilings(&world, &[(1, 0)])).unwrap();
     world.vmm.end(&world.path(""), 1);
     let error = writer.apply(&proposal).unwrap_err();
     assert!(error.to_string().contains("has ended"), "{error}");

@@ -58,10 +58,8 @@ fn why(undone: &Reversal) -> Vec<Why> {
 fn what_was_modified_since_is_left() {
     let guest = Guest::new();
     let mut writer = Writer::open(&guest.world.root(), "haltwise apply").unwrap();
-    let proposal = writer
-        .now()
-        .propose(&guest.request(&[(CEILING, 1)]))
-        .unwrap();
+    let wanted = guest.request(&[(CEILING, 1)]);
+    let proposal = writer.now().propose(&wanted).unwrap();
     guest.agent.set(CEILING, "9\n");
     let error = writer.apply(&proposal).unwrap_err();
     assert!(matches!(error, KnobError::Meanwhile { .. }), "{error}");
@@ -84,10 +82,8 @@ fn a_guest_that_has_booted_since_is_left_alone() {
         guest.agent.boots(Some(BOOTS[1]));
         guest.agent.set(CEILING, value);
         let look = guest.look();
-        assert_eq!(
-            (look.baseline.held.len(), look.held_now().unwrap().foreign),
-            (0, vec![])
-        );
+        let foreign = look.held_now().unwrap().foreign;
+        assert_eq!((look.baseline.held.len(), foreign), (0, vec![]));
         drop(look);
         let undone = guest.undo().unwrap();
         assert_eq!(

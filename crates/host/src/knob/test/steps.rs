@@ -251,32 +251,27 @@ fn a_forged_baseline_writes_nothing_to_boot_files() {
 
 #[test]
 fn what_is_read_after_our_boot_files_is_named() {
-    let world = World::new();
-    world.set_file(BootFile::Modprobe, None);
-    let put = |below: &str, text: &str| {
-        let path = world.path(below);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
-    put(
-        "etc/modprobe.d/a-early.conf",
-        "options kvm halt_poll_ns=1\n",
-    );
-    put(
-        "usr/lib/modprobe.d/zz-late.conf",
-        "# options kvm halt_poll_ns=3\noptions kvm halt_poll_ns=2 ignore_msrs=1\n",
-    );
-    put(
-        "etc/tmpfiles.d/zz.conf",
-        "w /sys/module/kvm/parameters/halt_poll_ns_grow - - - - 7\n",
-    );
-    put(
-        "proc/cmdline",
-        "quiet kvm.halt_poll_ns=80000 kvm.halt_poll_ns_grow=9\n",
-    );
+    let (_dir, root) = crate::root::made_up(&[
+        (
+            "etc/modprobe.d/a-early.conf",
+            "options kvm halt_poll_ns=1\n",
+        ),
+        (
+            "usr/lib/modprobe.d/zz-late.conf",
+            "# options kvm halt_poll_ns=3\noptions kvm halt_poll_ns=2 ignore_msrs=1\n",
+        ),
+        (
+            "etc/tmpfiles.d/zz.conf",
+            "w /sys/module/kvm/parameters/halt_poll_ns_grow - - - - 7\n",
+        ),
+        (
+            "proc/cmdline",
+            "quiet kvm.halt_poll_ns=80000 kvm.halt_poll_ns_grow=9\n",
+        ),
+    ]);
     let values = [(CEILING, 80_000), (Parameter::Grow, 3)];
     let values = values.into_iter().collect();
-    let lines = lines(&world.root());
+    let lines = lines(&root);
     let found: Vec<_> = rivals(&lines, &values)
         .map(|it| (it.place.as_str(), it.parameter, it.value.as_str()))
         .collect();
