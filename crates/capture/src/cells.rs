@@ -1,8 +1,6 @@
-//! Contents of a column: a field's type as an array of its table, and back.
+//! Fields of rows as columns: a field's type as an array of its table, and back.
 
-use std::cell::RefCell;
-
-use arrow_array::{Array, ArrayRef, BooleanArray, StringArray, UInt32Array, UInt64Array};
+use arrow_array::{ArrayRef, BooleanArray, StringArray, UInt32Array, UInt64Array};
 use haltwise_core::event::{CeilingSource, Paused, WakeSource, WindowCall};
 use haltwise_core::exit::{Cause, Isa, Kind};
 use haltwise_core::hist::LogHist;
@@ -15,17 +13,14 @@ use crate::error::CaptureReadError;
 use crate::tables::halt_counts::{bucket_lists, number_lists};
 use crate::tables::{array, columns};
 
+/// A type that is one column.
 pub(crate) trait Cell: Sized {
-    /// A column of them that was read.
-    type Read<'a>;
-
     fn array<'a>(cells: impl Iterator<Item = &'a Self>) -> ArrayRef
     where
         Self: 'a;
 
-    fn read<'a>(columns: &Columns<'a>, name: &str) -> Result<Self::Read<'a>, CaptureReadError>;
-
-    fn at(read: &Self::Read<'_>, row: usize) -> Self;
+    /// Reads a column of a batch.
+    fn read(columns: &Columns<'_>, name: &str) -> Result<Vec<Self>, CaptureReadError>;
 }
 
 /// Cells that are not fields of their row.
@@ -37,46 +32,65 @@ pub(crate) fn computed<R, T: Cell>(
     T::array(cells.iter())
 }
 
-/// A field of a row that is several columns.
-pub(crate) trait Group: Sized {
-    fn arrays<'a>(cells: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>)
+/// A type that is one column or several.
+pub(crate) trait Field: Sized {
+    fn arrays<'a>(fields: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>)
     where
         Self: 'a;
 
-    /// Reads its columns. `field` is its name in the row, after which those of some groups are named.
-    fn read<'a>(columns: &Columns<'a>, field: &str) -> Result<At<'a, Self>, CaptureReadError>;
+    /// Reads its columns of a batch. `name` is the field's name in the row.
+    fn read(columns: &Columns<'_>, name: &str) -> Result<Vec<Self>, CaptureReadError>;
 }
 
-/// A group of columns that was read. Each row is asked for once.
-pub(crate) struct At<'a, T>(Box<dyn Fn(usize) -> T + 'a>);
-
-impl<'a, T> At<'a, T> {
-    pub(crate) fn new(at: impl Fn(usize) -> T + 'a) -> Self {
-        Self(Box::new(at))
+impl<T: Cell> Field for T {
+    fn arrays<'a>(fields: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>)
+    where
+        Self: 'a,
+    {
+        to.push(T::array(fields));
     }
 
-    pub(crate) fn at(&self, row: usize) -> T {
-        (self.0)(row)
+    fn read(columns: &Columns<'_>, name: &str) -> Result<Vec<Self>, CaptureReadError> {
+        <T as Cell>::read(columns, name)
     }
 }
 
-/// Declares structures whose fields are columns of the same names.
-macro_rules! groups {
-    ($($group:ident { $($field:ident),* })*) => {$(
-        impl Group for $group {
-            fn arrays<'a>(cells: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>) {
-                $(to.push(Cell::array(cells.clone().map(|cell| &cell.$field)));)*
+/// Declares structures, the rows of tables among them, by their fields in the order of the columns. A field is named as
+/// its column, or its column is named `as` something else. Older captures lack `later` columns.
+macro_rules! fields {
+    ($($group:ty { $($field:ident $(as $name:literal)? $(/ $how:ident)?),* $(,)? })*) => {$(
+        impl $crate::cells::Field for $group {
+            fn arrays<'a>(
+                fields: impl Iterator<Item = &'a Self> + Clone,
+                to: &mut Vec<arrow_array::ArrayRef>,
+            ) {
+                $($crate::cells::fields!(@arrays fields.clone().map(|it| &it.$field), to $(, $how)?);)*
             }
 
-            fn read<'a>(columns: &Columns<'a>, _: &str) -> Result<At<'a, Self>, CaptureReadError> {
-                $(let $field = columns.reader(stringify!($field))?;)*
-                Ok(At::new(move |row| Self { $($field: $field.at(row)),* }))
+            fn read(
+                columns: &$crate::columns::Columns<'_>,
+                _: &str,
+            ) -> Result<Vec<Self>, $crate::error::CaptureReadError> {
+                $(let $field = $crate::cells::fields!(@read columns, $crate::tables::columns!(@name $field $($name)?) $(, $how)?)?;
+                let mut $field = $field.into_iter();)*
+                let mut all = Vec::with_capacity(columns.len());
+                while let ($(Some($field),)*) = ($($field.next(),)*) {
+                    all.push(Self { $($field),* });
+                }
+                Ok(all)
             }
         }
     )*};
+    (@arrays $fields:expr, $to:ident $(, later)?) => { $crate::cells::Field::arrays($fields, $to) };
+    (@arrays $fields:expr, $to:ident, $how:ident) => { $to.push($how::array($fields)) };
+    (@read $columns:ident, $name:expr) => { $crate::cells::Field::read($columns, $name) };
+    (@read $columns:ident, $name:expr, later) => { $columns.later($name) };
+    (@read $columns:ident, $name:expr, $how:ident) => { $how::read($columns, $name) };
 }
 
-groups! {
+pub(crate) use fields;
+
+fields! {
     Cause { kind, isa, reason, sub }
     VmKey { pid, start_ticks, ordinal }
 }
@@ -125,22 +139,27 @@ parts! {
 }
 
 /// Declares structures that a row may lack, of columns that older captures lack.
-macro_rules! optional_groups {
+macro_rules! optional_fields {
     ($($group:ident { $($field:ident $(as $name:literal)?),* })*) => {$(
-        impl Group for Option<$group> {
-            fn arrays<'a>(cells: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>) {
-                $(to.push(computed(cells.clone(), |group: &Self| group.as_ref()?.$field.cell()));)*
+        impl Field for Option<$group> {
+            fn arrays<'a>(groups: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>) {
+                $(to.push(computed(groups.clone(), |group| group.as_ref()?.$field.cell()));)*
             }
 
-            fn read<'a>(columns: &Columns<'a>, _: &str) -> Result<At<'a, Self>, CaptureReadError> {
-                $(let $field = columns.later(columns!(@name $field $($name)?))?;)*
-                Ok(At::new(move |row| Some($group { $($field: Part::of($field.at(row))?),* })))
+            fn read(columns: &Columns<'_>, _: &str) -> Result<Vec<Self>, CaptureReadError> {
+                $(let mut $field = columns.later(columns!(@name $field $($name)?))?.into_iter();)*
+                let mut all = Vec::with_capacity(columns.len());
+                while let ($(Some($field),)*) = ($($field.next(),)*) {
+                    let group = || Some($group { $($field: Part::of($field)?),* });
+                    all.push(group());
+                }
+                Ok(all)
             }
         }
     )*};
 }
 
-optional_groups! {
+optional_fields! {
     Machine { hpet, no_ioeventfd, iothreads, vhost, huge_pages, cpu_pm }
     Paused { over_ns as "paused_ns", from_ns as "paused_from_ns" }
     Threads {
@@ -151,61 +170,28 @@ optional_groups! {
 }
 
 /// Three columns: counts by bucket, their sum and the largest.
-impl Group for LogHist {
-    fn arrays<'a>(cells: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>) {
-        let computed = |of: fn(&Self) -> u64| {
-            let numbers = cells.clone().map(of);
-            array(UInt64Array::from_iter_values(numbers))
-        };
-        let (sums, maxima) = (computed(Self::sum), computed(Self::max));
-        to.extend([bucket_lists(cells), sums, maxima]);
+impl Field for LogHist {
+    fn arrays<'a>(hists: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>) {
+        to.push(bucket_lists(hists.clone()));
+        to.push(computed(hists.clone(), Self::sum));
+        to.push(computed(hists, Self::max));
     }
 
-    fn read<'a>(columns: &Columns<'a>, field: &str) -> Result<At<'a, Self>, CaptureReadError> {
-        let hists = RefCell::new(columns.hists(field)?);
-        Ok(At::new(move |row| {
-            std::mem::take(&mut hists.borrow_mut()[row])
-        }))
+    fn read(columns: &Columns<'_>, field: &str) -> Result<Vec<Self>, CaptureReadError> {
+        columns.hists(field)
     }
 }
 
-pub(crate) struct Reader<'a, T: Cell>(T::Read<'a>);
-
-impl<T: Cell> Reader<'_, T> {
-    pub(crate) fn at(&self, row: usize) -> T {
-        T::at(&self.0, row)
-    }
-}
-
-/// A column that older captures of this schema lack.
-pub(crate) struct Later<'a, T>(Option<Reader<'a, Option<T>>>)
-where
-    Option<T>: Cell;
-
-impl<T> Later<'_, T>
-where
-    Option<T>: Cell,
-{
-    pub(crate) fn at(&self, row: usize) -> Option<T> {
-        self.0.as_ref()?.at(row)
-    }
-}
-
-impl<'a> Columns<'a> {
-    pub(crate) fn reader<T: Cell>(&self, name: &str) -> Result<Reader<'a, T>, CaptureReadError> {
-        T::read(self, name).map(Reader)
-    }
-
-    pub(crate) fn group<T: Group>(&self, field: &str) -> Result<At<'a, T>, CaptureReadError> {
-        T::read(self, field)
-    }
-
-    pub(crate) fn later<T>(&self, name: &str) -> Result<Later<'a, T>, CaptureReadError>
+impl Columns<'_> {
+    /// A column that older captures of this schema lack.
+    pub(crate) fn later<T: Clone>(&self, name: &str) -> Result<Vec<Option<T>>, CaptureReadError>
     where
         Option<T>: Cell,
     {
-        let is_there = self.batch.column_by_name(name).is_some();
-        Ok(Later(is_there.then(|| self.reader(name)).transpose()?))
+        match self.batch.column_by_name(name) {
+            Some(_) => Cell::read(self, name),
+            None => Ok(vec![None; self.len()]),
+        }
     }
 }
 
@@ -213,39 +199,25 @@ impl<'a> Columns<'a> {
 macro_rules! values {
     ($($type:ty: $array:ident, $cell:ident => $to:expr, $value:ident => $from:expr;)*) => {$(
         impl Cell for $type {
-            type Read<'a> = &'a $array;
-
             fn array<'a>(cells: impl Iterator<Item = &'a Self>) -> ArrayRef {
                 array(cells.map(|$cell| Some($to)).collect::<$array>())
             }
 
-            fn read<'a>(columns: &Columns<'a>, name: &str) -> Result<Self::Read<'a>, CaptureReadError> {
-                columns.full(name)
-            }
-
-            fn at(read: &Self::Read<'_>, row: usize) -> Self {
-                let $value = read.value(row);
-                $from
+            fn read(columns: &Columns<'_>, name: &str) -> Result<Vec<Self>, CaptureReadError> {
+                let values: &$array = columns.full(name)?;
+                Ok(values.iter().flatten().map(|$value| $from).collect())
             }
         }
 
         impl Cell for Option<$type> {
-            type Read<'a> = &'a $array;
-
             fn array<'a>(cells: impl Iterator<Item = &'a Self>) -> ArrayRef {
                 let values = cells.map(|cell| cell.as_ref().map(|$cell| $to));
                 array(values.collect::<$array>())
             }
 
-            fn read<'a>(columns: &Columns<'a>, name: &str) -> Result<Self::Read<'a>, CaptureReadError> {
-                columns.maybe(name)
-            }
-
-            fn at(read: &Self::Read<'_>, row: usize) -> Self {
-                read.is_valid(row).then(|| {
-                    let $value = read.value(row);
-                    $from
-                })
+            fn read(columns: &Columns<'_>, name: &str) -> Result<Vec<Self>, CaptureReadError> {
+                let values: &$array = columns.maybe(name)?;
+                Ok(values.iter().map(|cell| cell.map(|$value| $from)).collect())
             }
         }
     )*};
@@ -266,18 +238,12 @@ values! {
 macro_rules! named {
     ($($type:ty)*) => {$(
         impl Cell for $type {
-            type Read<'a> = Vec<Self>;
-
             fn array<'a>(cells: impl Iterator<Item = &'a Self>) -> ArrayRef {
                 name_array(&<$type>::ALL.map(<$type>::as_str), cells.map(|cell| *cell as u8))
             }
 
             fn read(columns: &Columns<'_>, name: &str) -> Result<Vec<Self>, CaptureReadError> {
                 columns.names(name, <$type>::from_name)
-            }
-
-            fn at(read: &Vec<Self>, row: usize) -> Self {
-                read[row]
             }
         }
     )*};
@@ -286,17 +252,11 @@ macro_rules! named {
 named! { CeilingSource WakeSource WindowCall Kind Isa Event Hit Phase Space }
 
 impl Cell for Vec<u64> {
-    type Read<'a> = Vec<Self>;
-
     fn array<'a>(cells: impl Iterator<Item = &'a Self>) -> ArrayRef {
         number_lists(cells)
     }
 
     fn read(columns: &Columns<'_>, name: &str) -> Result<Vec<Self>, CaptureReadError> {
         columns.lists(name)
-    }
-
-    fn at(read: &Vec<Self>, row: usize) -> Self {
-        read[row].clone()
     }
 }

@@ -32,11 +32,12 @@ pub(crate) fn rows_of<T: Row>(mut batches: Batches) -> Rows<T> {
         let first_row = batches.rows;
         let batch = batches.next()?;
         Some(batch.and_then(|batch| {
-            T::decode(&Columns {
+            let columns = Columns {
                 batch: &batch,
                 file: &batches.file,
                 first_row,
-            })
+            };
+            T::read(&columns, T::TABLE.as_str())
         }))
     })
 }

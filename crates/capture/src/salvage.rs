@@ -114,7 +114,7 @@ impl<R: Row> Salvage<R> {
                 file: &self.file,
                 first_row: self.rows,
             };
-            match R::decode(&columns) {
+            match R::read(&columns, R::TABLE.as_str()) {
                 Ok(rows) => {
                     self.rows = self.rows.saturating_add(rows.len() as u64);
                     return Some(rows);

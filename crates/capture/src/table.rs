@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use crate::tables;
+use crate::tables::{Row, of_table};
 
 haltwise_core::names! {
     /// One table of a capture.
@@ -85,22 +85,7 @@ impl Table {
     }
 
     pub fn columns(self) -> &'static [Column] {
-        match self {
-            Self::Halts => tables::halts::COLUMNS,
-            Self::WindowChanges => tables::window_changes::COLUMNS,
-            Self::HaltCounts => tables::halt_counts::COLUMNS,
-            Self::Knobs => tables::knobs::COLUMNS,
-            Self::HostSamples => tables::host_samples::COLUMNS,
-            Self::IdleStates => tables::idle_states::COLUMNS,
-            Self::Lost => tables::lost::COLUMNS,
-            Self::Vms => tables::vms::COLUMNS,
-            Self::Vcpus => tables::vcpus::COLUMNS,
-            Self::Exits => tables::exits::COLUMNS,
-            Self::SampleFrames => tables::samples::FRAMES,
-            Self::SampleStacks => tables::samples::STACKS,
-            Self::SampleThreads => tables::samples::THREADS,
-            Self::Samples => tables::samples::COLUMNS,
-        }
+        of_table!(self, columns_of())
     }
 
     pub(crate) fn schema(self) -> SchemaRef {
@@ -126,6 +111,10 @@ impl Table {
             _ => 32 * 1024,
         }
     }
+}
+
+fn columns_of<R: Row>() -> &'static [Column] {
+    R::COLUMNS
 }
 
 pub(crate) fn documented(columns: &[Column]) -> SchemaRef {

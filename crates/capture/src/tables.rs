@@ -7,10 +7,9 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::ArrowError;
 
-use crate::columns::Columns;
-use crate::error::CaptureReadError;
+use crate::cells::Field;
 use crate::laws::Laws;
-use crate::table::Table;
+use crate::table::{Column, Table};
 
 /// Declares columns: name, what it holds, when it is NULL, and what its values are.
 macro_rules! columns {
@@ -45,45 +44,22 @@ macro_rules! table {
                 $($field $(as $name)?: $kind $(, null $null $($later)?)?, $meaning;)*
             }
         }
-        row! { $row of $table { $($field $(as $name)? $($(/ $later)?)?),* } $($more)* }
+        row! { $row of $table, $columns { $($field $(as $name)? $($(/ $later)?)?),* } $($more)* }
     };
 }
 
-/// Declares how the columns of a table and the fields of its row become each other, in the order of the columns. A
-/// field is a column of its name, or `as` another; a `group` is several columns.
+/// Declares the fields of a table's row, in the order of its columns.
 macro_rules! row {
-    ($row:ident of $table:ident { $($field:ident $(as $name:literal)? $(/ $how:ident)?),* $(,)? } $($more:tt)*) => {
+    ($row:ident of $table:ident, $columns:ident { $($fields:tt)* } $($more:tt)*) => {
+        $crate::cells::fields! { $row { $($fields)* } }
+
         impl $crate::tables::Row for $row {
             const TABLE: $crate::table::Table = $crate::table::Table::$table;
-
-            fn encode(rows: &[Self]) -> Vec<arrow_array::ArrayRef> {
-                let mut arrays = Vec::with_capacity(Self::TABLE.columns().len());
-                $(row!(@arrays arrays, rows.iter().map(|row| &row.$field) $(, $how)?);)*
-                arrays
-            }
-
-            fn decode(
-                columns: &$crate::columns::Columns<'_>,
-            ) -> Result<Vec<Self>, $crate::error::CaptureReadError> {
-                $(let $field = row!(@read columns, columns!(@name $field $($name)?) $(, $how)?)?;)*
-                let row = |row| Self {
-                    $($field: $field.at(row)),*
-                };
-                Ok((0..columns.len()).map(row).collect())
-            }
+            const COLUMNS: &'static [$crate::table::Column] = $columns;
 
             $($more)*
         }
     };
-    (@arrays $arrays:ident, $cells:expr, group) => {
-        $crate::cells::Group::arrays($cells, &mut $arrays)
-    };
-    (@arrays $arrays:ident, $cells:expr $(, later)?) => {
-        $arrays.push($crate::cells::Cell::array($cells))
-    };
-    (@read $columns:ident, $name:expr) => { $columns.reader($name) };
-    (@read $columns:ident, $name:expr, later) => { $columns.later($name) };
-    (@read $columns:ident, $name:expr, group) => { $columns.group($name) };
 }
 
 pub(crate) mod exits;
@@ -99,13 +75,9 @@ pub(crate) mod vms;
 pub(crate) mod window_changes;
 
 /// A fact that is a row of a table.
-pub(crate) trait Row: Sized + Send + 'static {
+pub(crate) trait Row: Field + Send + 'static {
     const TABLE: Table;
-
-    /// One array for each of the table's columns, in their order.
-    fn encode(rows: &[Self]) -> Vec<ArrayRef>;
-
-    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError>;
+    const COLUMNS: &'static [Column];
 
     /// Those that obey the laws, of the next rows of the table.
     fn lawful(rows: Vec<Self>, _laws: &mut Laws) -> Vec<Self> {
@@ -115,7 +87,9 @@ pub(crate) trait Row: Sized + Send + 'static {
 
 pub(crate) fn batch_of<R: Row>(rows: &[R]) -> Result<RecordBatch, ArrowError> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-    RecordBatch::try_new_with_options(R::TABLE.schema(), R::encode(rows), &options)
+    let mut arrays = Vec::with_capacity(R::COLUMNS.len());
+    R::arrays(rows.iter(), &mut arrays);
+    RecordBatch::try_new_with_options(R::TABLE.schema(), arrays, &options)
 }
 
 /// An array behind the pointer that batches hold.

@@ -25,8 +25,8 @@ columns! {
 }
 
 row! {
-    Exits of Exits {
-        time_ns, interval_ns, vm, vcpu, tid, cause/group, count, user_ns, handling_ns/group
+    Exits of Exits, COLUMNS {
+        time_ns, interval_ns, vm, vcpu, tid, cause, count, user_ns, handling_ns
     }
 
     fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {

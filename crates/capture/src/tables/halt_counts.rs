@@ -5,7 +5,7 @@ use arrow_array::{ArrayRef, UInt64Array};
 use haltwise_core::event::HaltCounts;
 use haltwise_core::hist::LogHist;
 
-use crate::cells::{At, Cell, Group};
+use crate::cells::{Cell, Field};
 use crate::columns::Columns;
 use crate::error::CaptureReadError;
 use crate::laws::Laws;
@@ -54,10 +54,10 @@ columns! {
 }
 
 row! {
-    HaltCounts of HaltCounts {
+    HaltCounts of HaltCounts, COLUMNS {
         time_ns, interval_ns, vm, vcpu, tid, halts, waited, poll_known/later, polled, successful_polls, poll_cuts,
-        turned_back_ns/later, wakes/group, halt_ns/group, gap_ns/group, poll_success_ns/group, poll_fail_ns/group,
-        wake_latency_ns/group
+        turned_back_ns/later, wakes, halt_ns, gap_ns, poll_success_ns, poll_fail_ns,
+        wake_latency_ns
     }
 
     fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {
@@ -74,17 +74,18 @@ const WAKES: [&str; 5] = [
     "wakes_unknown",
 ];
 
-impl Group for [u64; WAKES.len()] {
+impl Field for [u64; WAKES.len()] {
     fn arrays<'a>(cells: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>) {
         to.extend((0..WAKES.len()).map(|wake| Cell::array(cells.clone().map(|all| &all[wake]))));
     }
 
-    fn read<'a>(columns: &Columns<'a>, _: &str) -> Result<At<'a, Self>, CaptureReadError> {
+    fn read(columns: &Columns<'_>, _: &str) -> Result<Vec<Self>, CaptureReadError> {
         let mut wakes = [&[][..]; WAKES.len()];
         for (place, name) in wakes.iter_mut().zip(WAKES) {
             *place = columns.full::<UInt64Array>(name)?.values();
         }
-        Ok(At::new(move |row| wakes.map(|wake| wake[row])))
+        let rows = 0..columns.len();
+        Ok(rows.map(|row| wakes.map(|wake| wake[row])).collect())
     }
 }
 

@@ -2,8 +2,9 @@
 
 use arrow_array::ArrayRef;
 use haltwise_core::event::{Knob, KnobScope};
+use haltwise_core::ids::VmIndex;
 
-use crate::cells::{At, Group, computed};
+use crate::cells::{Cell, Field, computed};
 use crate::columns::{Columns, name_array};
 use crate::error::CaptureReadError;
 
@@ -22,10 +23,10 @@ columns! {
 const SCOPES: [&str; 3] = ["host", "guest-of-other", "vm"];
 
 row! {
-    Knob of Knobs { time_ns, name, scope/group, value }
+    Knob of Knobs, COLUMNS { time_ns, name, scope, value }
 }
 
-impl Group for KnobScope {
+impl Field for KnobScope {
     fn arrays<'a>(cells: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>) {
         let scopes = cells.clone().map(|scope| match scope {
             Self::Host => 0,
@@ -39,16 +40,16 @@ impl Group for KnobScope {
         }));
     }
 
-    fn read<'a>(columns: &Columns<'a>, _: &str) -> Result<At<'a, Self>, CaptureReadError> {
+    fn read(columns: &Columns<'_>, _: &str) -> Result<Vec<Self>, CaptureReadError> {
         let scopes = columns.names("scope", |name| SCOPES.iter().position(|s| *s == name))?;
-        let vm = columns.reader("vm")?;
-        let scope = |(row, scope): (usize, &usize)| match (scope, vm.at(row)) {
+        let vms = Cell::read(columns, "vm")?;
+        let scope = |(row, (scope, vm)): (usize, (usize, Option<VmIndex>))| match (scope, vm) {
             (0, _) => Ok(Self::Host),
             (1, _) => Ok(Self::GuestOfOther),
             (_, Some(vm)) => Ok(Self::Vm(vm)),
             (_, None) => Err(columns.bad_value("vm", row, "NULL in the scope `vm`".to_owned())),
         };
-        let scopes: Vec<_> = (scopes.iter().enumerate().map(scope)).collect::<Result<_, _>>()?;
-        Ok(At::new(move |row| scopes[row]))
+        let scopes = scopes.into_iter().zip(vms).enumerate();
+        scopes.map(scope).collect()
     }
 }

@@ -23,7 +23,7 @@ columns! {
 }
 
 row! {
-    Vcpu of Vcpus {
-        vm, id as "vcpu", tid, window_ns, ceiling_ns, ceiling_source, guest_veto, time/group
+    Vcpu of Vcpus, COLUMNS {
+        vm, id as "vcpu", tid, window_ns, ceiling_ns, ceiling_source, guest_veto, time
     }
 }

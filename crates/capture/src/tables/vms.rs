@@ -4,7 +4,7 @@ use arrow_array::ArrayRef;
 use haltwise_core::event::{Observable, Vm};
 use haltwise_core::identity::Identity;
 
-use crate::cells::{At, Group, computed};
+use crate::cells::{Cell, Field, computed};
 use crate::columns::Columns;
 use crate::error::CaptureReadError;
 
@@ -66,13 +66,13 @@ columns! {
 }
 
 row! {
-    Vm of Vms {
-        index as "vm", name, vmm, key/group, observable/group, from_ns/later, to_ns/later, paused/group,
-        identity/group, machine/group, threads/group, ceiling_settable/later
+    Vm of Vms, COLUMNS {
+        index as "vm", name, vmm, key, observable, from_ns/later, to_ns/later, paused,
+        identity, machine, threads, ceiling_settable/later
     }
 }
 
-impl Group for Observable {
+impl Field for Observable {
     fn arrays<'a>(cells: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>) {
         to.push(computed(cells.clone(), |it| *it == Self::Yes));
         to.push(computed(cells, |it| match it {
@@ -81,32 +81,34 @@ impl Group for Observable {
         }));
     }
 
-    fn read<'a>(columns: &Columns<'a>, _: &str) -> Result<At<'a, Self>, CaptureReadError> {
-        let observable = columns.reader("observable")?;
-        let reason = columns.reader::<Option<String>>("unobservable_reason")?;
-        Ok(At::new(move |row| {
-            if observable.at(row) {
+    fn read(columns: &Columns<'_>, _: &str) -> Result<Vec<Self>, CaptureReadError> {
+        let observable: Vec<bool> = Cell::read(columns, "observable")?;
+        let reasons: Vec<Option<String>> = Cell::read(columns, "unobservable_reason")?;
+        let both = observable.into_iter().zip(reasons);
+        let both = both.map(|(observable, reason)| {
+            if observable {
                 Self::Yes
             } else {
-                Self::No(reason.at(row).unwrap_or_default())
+                Self::No(reason.unwrap_or_default())
             }
-        }))
+        });
+        Ok(both.collect())
     }
 }
 
-impl Group for Identity {
+impl Field for Identity {
     fn arrays<'a>(cells: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>) {
         let named = |kind: usize| move |it: &Self| it.names()[kind].1.map(str::to_owned);
         to.extend((0..Self::KINDS).map(|kind| computed(cells.clone(), named(kind))));
     }
 
-    fn read<'a>(columns: &Columns<'a>, _: &str) -> Result<At<'a, Self>, CaptureReadError> {
+    fn read(columns: &Columns<'_>, _: &str) -> Result<Vec<Self>, CaptureReadError> {
         let kinds = Self::default().names().map(|(kind, _)| kind).into_iter();
-        let names: Vec<_> = kinds
+        let names: Vec<Vec<Option<String>>> = kinds
             .map(|kind| columns.later(kind))
             .collect::<Result<_, _>>()?;
-        Ok(At::new(move |row| {
-            Self::from_names(std::array::from_fn(|kind| names[kind].at(row)))
-        }))
+        let rows = 0..columns.len();
+        let of_row = |row: usize| std::array::from_fn(|kind| names[kind][row].clone());
+        Ok(rows.map(|row| Self::from_names(of_row(row))).collect())
     }
 }

@@ -1,11 +1,7 @@
 //! `window_changes`: one row for each call of grow or shrink.
 
-use arrow_array::ArrayRef;
 use haltwise_core::event::WindowChange;
 
-use crate::cells::{At, Group};
-use crate::columns::{Columns, name_array};
-use crate::error::CaptureReadError;
 use crate::laws::Laws;
 
 columns! {
@@ -21,26 +17,29 @@ columns! {
 }
 
 row! {
-    WindowChange of WindowChanges { time_ns, vm, vcpu, tid, grow/group, old_ns, new_ns }
+    WindowChange of WindowChanges, COLUMNS { time_ns, vm, vcpu, tid, grow as "change" / change, old_ns, new_ns }
 
     fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {
         laws.each(rows, Laws::window_change)
     }
 }
 
-/// Whether the window grew: the column `change`.
-impl Group for bool {
-    fn arrays<'a>(cells: impl Iterator<Item = &'a Self> + Clone, to: &mut Vec<ArrayRef>) {
-        let words = ["shrink", "grow"];
-        to.push(name_array(&words, cells.map(|grow| u8::from(*grow))));
+/// The column `change`: whether the window grew.
+mod change {
+    use arrow_array::ArrayRef;
+
+    use crate::columns::{Columns, name_array};
+    use crate::error::CaptureReadError;
+
+    pub(super) fn array<'a>(grew: impl Iterator<Item = &'a bool>) -> ArrayRef {
+        name_array(&["shrink", "grow"], grew.map(|grew| u8::from(*grew)))
     }
 
-    fn read<'a>(columns: &Columns<'a>, _: &str) -> Result<At<'a, Self>, CaptureReadError> {
-        let grow = columns.names("change", |name| match name {
+    pub(super) fn read(columns: &Columns<'_>, name: &str) -> Result<Vec<bool>, CaptureReadError> {
+        columns.names(name, |name| match name {
             "grow" => Some(true),
             "shrink" => Some(false),
             _ => None,
-        })?;
-        Ok(At::new(move |row| grow[row]))
+        })
     }
 }
