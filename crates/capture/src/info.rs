@@ -81,7 +81,7 @@ pub struct CaptureInfo {
     /// Halts that stand after a later halt of the same vCPU.
     #[serde(default)]
     pub halts_out_of_order: u64,
-    /// Counts of halts that no table had room for, when the recording ended.
+    /// Counts of halts that no table had room for, when the recording ended: of older recorders.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unwritten: Vec<HaltCounts>,
     /// How exits were recorded; `None` if they were not.
@@ -107,17 +107,17 @@ fn if_known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Carried
 }
 
 impl CaptureInfo {
-    /// Halts that have no row because the disk did not take it, and are in the counts: known when the recording
-    /// has ended. They are among [`CaptureInfo::lost`], for want of their rows.
+    /// Halts of an older recorder that have no row because the disk did not take it, and are in the counts: known
+    /// when the recording has ended. They are among [`CaptureInfo::lost`], for want of their rows.
     pub fn halts_as_counts(&self) -> u64 {
         let lost = self.ended.as_ref().map(|_| &self.lost);
-        let lost = lost.and_then(|lost| lost.get(&not_written(Table::Halts)));
+        let lost = lost.and_then(|lost| lost.get(AS_COUNTS));
         lost.copied().unwrap_or(0)
     }
 
     /// Whether this is a place of halts that are in the counts all the same.
     pub fn is_in_counts(&self, place: &str) -> bool {
-        self.halts_as_counts() > 0 && place == not_written(Table::Halts)
+        self.halts_as_counts() > 0 && place == AS_COUNTS
     }
 
     /// Information at the start of a recording. The other fields are public: fill in the known fields.
@@ -152,9 +152,12 @@ impl CaptureInfo {
     }
 }
 
-/// The place of rows of a table that were not written.
-pub(crate) fn not_written(table: Table) -> String {
-    format!("write of table {table}")
+/// The place of halts without rows of which older recorders kept counts.
+const AS_COUNTS: &str = "write of table halts";
+
+/// The place of rows of a table that the disk did not take.
+pub(crate) fn refused(table: Table) -> String {
+    format!("disk refused rows of table {table}")
 }
 
 /// Whether a recording has ended.

@@ -56,7 +56,7 @@ pub enum Note {
     },
     /// Rows that stand after a later one of the same vCPU.
     OutOfOrder { halts: u64 },
-    /// Halts that have no row, because the disk did not take it, and are in the counts.
+    /// Halts that have no row, because the disk did not take it, and of which an older recorder kept counts.
     AsCounts { halts: u64 },
     /// Older segments of a ring that are no longer there.
     Dropped(Dropped),

@@ -4,21 +4,18 @@
 //!
 //! Not here: turning streams into Parquet, which is [`crate::convert`], and reading.
 
-mod backlog;
-mod last;
 #[cfg(test)]
 mod simulation;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
-use haltwise_core::event::{Facts, Halt, HaltCounts, Lost};
+use haltwise_core::event::{Facts, Halt, Lost};
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
-use haltwise_core::profile::Rows;
 use haltwise_core::recording::{Missing, Overhead, Roster};
 
-use self::backlog::{Backlog, wait};
 use crate::convert::{self, Place};
 use crate::error::CaptureWriteError;
 use crate::files::Directory;
@@ -39,15 +36,18 @@ pub struct Recording {
     /// The stream of an optional table is made with its first row.
     streams: BTreeMap<Table, TableStream>,
     order: StartOrder,
-    /// Rows that could not be appended, by table.
+    /// Rows that the disk did not take, by table.
     refused: BTreeMap<Table, u64>,
-    backlog: Backlog,
+    /// Losses that the table of losses does not hold yet, by place.
+    unsaid: BTreeMap<String, Lost>,
     /// Whether `capture.json` says less than is known.
     is_behind: bool,
     /// Whether the last flush was not written whole.
     falls_short: bool,
     /// Room for the last word.
     spare: Spare,
+    /// VMs and vCPUs that it has room for.
+    fitting: Roster,
 }
 
 /// Result of a flush.
@@ -57,7 +57,7 @@ pub enum Flush {
     Same,
     /// From now on not everything is written, for this reason.
     Fails(CaptureWriteError),
-    /// Everything is written again, what had waited too. Halts whose rows are not written, in all.
+    /// Everything is written again. Halts that were lost by then, in all.
     Recovered { halts: u64 },
 }
 
@@ -106,11 +106,12 @@ impl Recording {
         let (streams, spare) = started?;
         Ok(Self {
             directory: ours,
+            fitting: info.roster.clone(),
             info,
             streams,
             order: StartOrder::default(),
             refused: BTreeMap::new(),
-            backlog: Backlog::default(),
+            unsaid: BTreeMap::new(),
             is_behind: false,
             falls_short: false,
             spare,
@@ -132,8 +133,8 @@ impl Recording {
     /// Appends what one flush brought. When this returns, the kernel has it.
     ///
     /// Halts are put in order of their start first. Every table is tried, and the first error is
-    /// returned: of rows that were refused, halts are kept as counts, and others are tried again or counted
-    /// as lost. The next flush may succeed, unless the error is [`CaptureWriteError::Removed`].
+    /// returned: rows that were refused are counted as lost. The next flush may succeed, unless the error is
+    /// [`CaptureWriteError::Removed`].
     pub fn append(&mut self, facts: &Facts) -> Result<(), CaptureWriteError> {
         self.must_be_there()?;
         match self.write(facts, true) {
@@ -144,162 +145,120 @@ impl Recording {
 
     /// Appends what one flush of a recording brought that goes on whatever the disk does.
     ///
-    /// Where rows cannot be written, halts go on as counts of each vCPU and second, which are written before
-    /// the first rows that can be again; what else can wait does, and the rest is counted as lost. Writing is
-    /// tried again with later flushes. The only errors are those after which no reader would find the capture.
+    /// Rows that cannot be written are counted as lost, and writing is tried again with later flushes. The only
+    /// errors are those after which no reader would find the capture.
     pub fn record(&mut self, facts: &Facts) -> Result<Flush, CaptureWriteError> {
         self.must_be_there()?;
+        let lost_before = self.rows_lost();
         let failed = self.write(facts, false);
-        let fell_short = self.falls_short;
-        self.falls_short = failed.is_some() || fell_short && self.waits();
+        let waits = self.is_behind || !self.unsaid.is_empty();
+        let falls_short = failed.is_some() || waits || self.rows_lost() > lost_before;
+        let fell_short = std::mem::replace(&mut self.falls_short, falls_short);
         Ok(match failed {
             Some(error) if !fell_short => Flush::Fails(error),
-            None if fell_short && !self.falls_short => Flush::Recovered {
-                halts: self.refused_halts(),
+            None if fell_short && !falls_short => Flush::Recovered {
+                halts: self.refused.get(&Table::Halts).copied().unwrap_or(0),
             },
             _ => Flush::Same,
         })
     }
 
+    fn rows_lost(&self) -> u64 {
+        self.refused.values().sum()
+    }
+
     /// Writes what it can; gives back the first failure. `now`: also where it failed just before.
     fn write(&mut self, facts: &Facts, now: bool) -> Option<CaptureWriteError> {
-        self.backlog.begin();
+        let at = (self.latest_ns(facts), now);
+        let profile = &facts.profile;
         let failures = [
-            self.write_halts(&facts.halts, now),
-            self.write_or_lose(&facts.windows, |it| it.time_ns, now).1,
-            self.write_counts(&facts.counts, now),
-            self.write_or_wait(&facts.knobs, |all| &mut all.knobs, now),
-            self.write_or_wait(&facts.host, |all| &mut all.host, now),
-            self.write_or_wait(&facts.idle_states, |all| &mut all.idle_states, now),
-            self.write_or_wait(&facts.exits, |all| &mut all.exits, now),
-            self.write_profile(&facts.profile, now),
-            // Last, so that it holds what the tables before have lost.
+            self.write_halts(&facts.halts, at),
+            self.write_or_lose(&facts.windows, at).1,
+            self.write_or_lose(&facts.counts, at).1,
+            self.write_or_lose(&facts.knobs, at).1,
+            self.write_or_lose(&facts.host, at).1,
+            self.write_or_lose(&facts.idle_states, at).1,
+            self.write_or_lose(&facts.exits, at).1,
+            // Samples last, so that a capture that was cut holds what its samples point to.
+            self.write_or_lose(&profile.frames, at).1,
+            self.write_or_lose(&profile.stacks, at).1,
+            self.write_or_lose(&profile.threads, at).1,
+            self.write_or_lose(&profile.samples, at).1,
+            // After all others, so that it holds what they have lost.
             self.write_lost(&facts.lost, now),
             (self.is_behind.then(|| self.catch_up())).and_then(Result::err),
         ];
         failures.into_iter().flatten().next()
     }
 
-    /// Halts are put in order of their start first; those that are not written are counted.
-    fn write_halts(&mut self, halts: &[Halt], now: bool) -> Option<CaptureWriteError> {
+    /// The latest time that these facts name.
+    fn latest_ns(&self, facts: &Facts) -> u64 {
+        let halts = facts.halts.iter().map(Halt::end_ns);
+        let counts = facts.counts.iter().map(|row| row.time_ns);
+        let host = facts.host.iter().map(|row| row.time_ns);
+        let start_ns = self.info.clock.start_monotonic_ns;
+        halts.chain(counts).chain(host).max().unwrap_or(start_ns)
+    }
+
+    fn write_halts(&mut self, halts: &[Halt], at: (u64, bool)) -> Option<CaptureWriteError> {
         let mut halts = Cow::Borrowed(halts);
         if !halts.is_sorted_by_key(|halt| halt.start_ns) {
             halts.to_mut().sort_by_key(|halt| halt.start_ns);
         }
-        let (written, failed) = self.write_or_lose(&halts, Halt::end_ns, now);
-        let (written, refused) = halts.split_at(written);
-        for halt in written {
+        let (written, failed) = self.write_or_lose(&halts, at);
+        for halt in &halts[..written] {
             self.order.see(halt);
-        }
-        for halt in refused {
-            self.backlog.count(halt);
         }
         failed
     }
 
-    /// Halts whose rows are not written, in all.
-    fn refused_halts(&self) -> u64 {
-        self.refused.get(&Table::Halts).copied().unwrap_or(0)
-    }
-
-    /// Writes rows of a table that has a stream, and loses the others. Gives how many are written, and why not all.
+    /// Writes rows of a table, and counts as lost, at this time, those that the disk does not take. Gives how many
+    /// are written, and why not all.
     fn write_or_lose<R: Row>(
         &mut self,
         rows: &[R],
-        time_ns: fn(&R) -> u64,
-        now: bool,
+        (time_ns, now): (u64, bool),
     ) -> (usize, Option<CaptureWriteError>) {
+        if rows.is_empty() {
+            return (0, None);
+        }
+        let made = make(&mut self.streams, R::TABLE, &self.directory);
         let stream = self.streams.get_mut(&R::TABLE);
         let (written, failed) = stream.map_or((0, None), |stream| stream.offer(rows, now));
-        for row in &rows[written..] {
-            self.backlog.lose(R::TABLE, 1, time_ns(row));
+        let failed = made.err().or(failed);
+        let count = (rows.len() - written) as u64;
+        if count > 0 {
+            *self.refused.entry(R::TABLE).or_default() += count;
+            let place = info::refused(R::TABLE);
+            self.keep(Lost {
+                time_ns,
+                count,
+                place,
+            });
         }
-        self.refuse(R::TABLE, rows.len() - written);
         (written, failed)
     }
 
-    /// Writes rows of a table, which wait among these where they are not written.
-    fn write_or_wait<R: Row + Clone>(
-        &mut self,
-        rows: &[R],
-        waiting: fn(&mut Facts) -> &mut Vec<R>,
-        now: bool,
-    ) -> Option<CaptureWriteError> {
-        let made = if rows.is_empty() && waiting(&mut self.backlog.waiting).is_empty() {
-            Ok(())
-        } else {
-            make(&mut self.streams, &[R::TABLE], &self.directory)
-        };
-        made.err().or(self.offer_or_wait(rows, waiting, now))
-    }
-
-    /// The same where the table may have no stream.
-    fn offer_or_wait<R: Row + Clone>(
-        &mut self,
-        rows: &[R],
-        waiting: fn(&mut Facts) -> &mut Vec<R>,
-        now: bool,
-    ) -> Option<CaptureWriteError> {
-        let stream = self.streams.get_mut(&R::TABLE);
-        let (waiting, most) = (
-            waiting(&mut self.backlog.waiting),
-            self.backlog.most_waiting,
-        );
-        let (dropped, failed) = wait(stream, (waiting, most), rows, now);
-        self.refuse(R::TABLE, dropped);
-        failed
-    }
-
-    /// Counts rows that are not written and not tried again.
-    fn refuse(&mut self, table: Table, rows: usize) {
-        if rows > 0 {
-            *self.refused.entry(table).or_default() += rows as u64;
-        }
-    }
-
-    /// Whether something was not written that can be later.
-    fn waits(&self) -> bool {
-        self.is_behind || self.backlog.waits()
-    }
-
-    /// Counts of intervals that are over go first.
-    fn write_counts(&mut self, rows: &[HaltCounts], now: bool) -> Option<CaptureWriteError> {
-        let mut counts = self.backlog.take_counts(now);
-        counts.extend_from_slice(rows);
-        let stream = self.streams.get_mut(&Table::HaltCounts);
-        let (written, failed) = stream.map_or((0, None), |stream| stream.offer(&counts, now));
-        for row in &counts[written..] {
-            self.backlog.keep(row);
-        }
-        failed
-    }
-
-    /// Losses of intervals that are over go with those of this flush.
+    /// Losses that are not written are so with a later flush.
     fn write_lost(&mut self, rows: &[Lost], now: bool) -> Option<CaptureWriteError> {
-        let mut lost = self.backlog.take_losses(now);
-        lost.extend_from_slice(rows);
-        let waiting = (&mut self.backlog.waiting.lost, self.backlog.most_waiting);
-        // Where too many wait nothing is lost with them: they are in the sums of `capture.json` too.
-        let (_, failed) = wait(self.streams.get_mut(&Table::Lost), waiting, &lost, now);
+        let unsaid = std::mem::take(&mut self.unsaid).into_values();
+        let mut lost: Vec<_> = unsaid.chain(rows.iter().cloned()).collect();
+        let stream = self.streams.get_mut(&Table::Lost)?;
+        let (written, failed) = stream.offer(&lost, now);
+        lost.drain(written..).for_each(|row| self.keep(row));
         failed
     }
 
-    /// Frames, stacks and threads go first, so that a capture that was cut holds what its samples point to. Without all four
-    /// tables there is none, and samples are lost.
-    fn write_profile(&mut self, rows: &Rows, now: bool) -> Option<CaptureWriteError> {
-        let made = if rows.is_empty() && self.backlog.waiting.profile.is_empty() {
-            Ok(())
-        } else {
-            make(&mut self.streams, &PROFILE, &self.directory)
-        };
-        let failures = [
-            made.err(),
-            self.offer_or_wait(&rows.frames, |all| &mut all.profile.frames, now),
-            self.offer_or_wait(&rows.stacks, |all| &mut all.profile.stacks, now),
-            self.offer_or_wait(&rows.threads, |all| &mut all.profile.threads, now),
-            self.write_or_lose(&rows.samples, |it| it.time_ns, now).1,
-        ];
-        failures.into_iter().flatten().next()
+    /// Keeps a loss until the table of losses takes it: one of each place, so that it takes no memory to speak of.
+    fn keep(&mut self, row: Lost) {
+        let place = row.place.clone();
+        let ours = self.unsaid.entry(row.place).or_insert(Lost {
+            time_ns: 0,
+            count: 0,
+            place,
+        });
+        ours.time_ns = ours.time_ns.max(row.time_ns);
+        ours.count = ours.count.saturating_add(row.count);
     }
 
     /// Writes who was seen, if that has changed.
@@ -337,6 +296,7 @@ impl Recording {
         let written = self.directory.replace_at_once(FILE, &text);
         written.map_err(CaptureWriteError::below("write", &self.directory, FILE))?;
         keep(&self.directory, &text, &mut self.spare)?;
+        self.fitting.clone_from(&self.info.roster);
         self.is_behind = false;
         Ok(())
     }
@@ -418,22 +378,35 @@ impl Recording {
         removed.map_err(CaptureWriteError::io("remove", self.directory.path()))
     }
 
-    /// Writes `capture.json` in the room that was kept for it, with as much as fits.
+    /// Writes `capture.json` in the room that was kept for it. VMs and vCPUs that it has no room for are lost.
     fn write_last(&mut self) -> Result<(), CaptureWriteError> {
-        let text = last::fitted(self.info.clone(), self.spare.bytes);
-        let spent = text.and_then(|text| self.spare.spend(&self.directory, &text));
+        let mut text = text_of(&self.directory, &self.info)?;
+        if text.len() as u64 > self.spare.bytes {
+            let mut info = self.info.clone();
+            let (all, fitting) = (&self.info.roster, &self.fitting);
+            for (table, all, fitting) in [
+                (Table::Vms, all.vms.len(), fitting.vms.len()),
+                (Table::Vcpus, all.vcpus.len(), fitting.vcpus.len()),
+            ] {
+                let lost = all.saturating_sub(fitting) as u64;
+                if lost > 0 {
+                    info.lost.insert(info::refused(table), lost);
+                }
+            }
+            info.roster.clone_from(fitting);
+            text = text_of(&self.directory, &info)?;
+        }
+        let spent = self.spare.spend(&self.directory, &text);
         spent.map_err(CaptureWriteError::below("write", &self.directory, FILE))
     }
 
     fn take_ending(&mut self, ending: Ending) {
-        // Nothing waits any longer: what is not written now is counted below.
-        self.backlog.most_waiting = 0;
+        // Losses that the table does not take even now are in the sums below.
         drop(self.write(&Facts::default(), true));
-        self.info.unwritten = self.backlog.take_counts(true);
         self.info.ended = Some(ending.ended);
         self.info.lost = ending.lost;
         for (&table, &rows) in &self.refused {
-            *self.info.lost.entry(info::not_written(table)).or_default() += rows;
+            *self.info.lost.entry(info::refused(table)).or_default() += rows;
         }
         self.info.overhead = ending.overhead;
         self.info.halts_out_of_order = self.order.violations;
@@ -468,7 +441,7 @@ fn start_in(
 ) -> Result<(BTreeMap<Table, TableStream>, Spare), CaptureWriteError> {
     let mut streams = BTreeMap::new();
     for table in Table::STREAMED.into_iter().filter(|it| !it.is_optional()) {
-        make(&mut streams, &[table], directory)?;
+        make(&mut streams, table, directory)?;
     }
     if let Some(halts) = streams.get(&Table::Halts) {
         // Readers see by this lock that the recording goes on; the kernel drops it with the process.
@@ -485,7 +458,7 @@ fn start_in(
     Ok((streams, spare))
 }
 
-/// Tables of which there are all or none.
+/// Tables of a profile, which are made together.
 const PROFILE: [Table; 4] = [
     Table::SampleFrames,
     Table::SampleStacks,
@@ -493,26 +466,23 @@ const PROFILE: [Table; 4] = [
     Table::Samples,
 ];
 
-/// Makes the streams of tables that have none yet: all or none.
+/// Makes the stream of a table, if it has none yet.
 fn make(
     streams: &mut BTreeMap<Table, TableStream>,
-    tables: &[Table],
+    table: Table,
     directory: &Directory,
 ) -> Result<(), CaptureWriteError> {
-    let mut made = BTreeMap::new();
-    for &table in tables.iter().filter(|it| !streams.contains_key(it)) {
-        match of_table!(table, create(directory)) {
-            Ok(stream) => made.insert(table, stream),
-            Err(error) => {
-                for table in made.into_keys() {
-                    // Best effort: the first error is the one that matters.
-                    drop(directory.remove(&table.stream_file()));
-                }
-                return Err(error);
-            }
-        };
+    let alone = [table];
+    let together = if PROFILE.contains(&table) {
+        &PROFILE[..]
+    } else {
+        &alone
+    };
+    for &table in together {
+        if let Entry::Vacant(none) = streams.entry(table) {
+            none.insert(of_table!(table, create(directory))?);
+        }
     }
-    streams.append(&mut made);
     Ok(())
 }
 

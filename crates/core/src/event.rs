@@ -2,8 +2,6 @@
 //!
 //! `None` says that the source in use, or the running kernel, could not tell. It never means zero.
 
-mod counting;
-
 use serde::{Deserialize, Serialize};
 
 use crate::hist::LogHist;

@@ -40,13 +40,6 @@ pub struct Rows {
     pub samples: Vec<Sample>,
 }
 
-impl Rows {
-    /// Whether there is nothing to write.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// How samples were recorded: part of a capture that holds them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Recorded {

@@ -1,7 +1,7 @@
 //! A recorder on a disk that is full, fails, writes short, lies, runs out of descriptors and loses power, by seed.
 //!
-//! Law: whatever happens, the capture is read, and its halts are those that were reported: as rows, as counts, or as
-//! losses to the unit. Where the recorder did not come to its end, the capture says that it was cut, and its rows
+//! Law: whatever happens, the capture is read, and its halts are those that were reported: as rows or as losses, to
+//! the unit. Where the recorder did not come to its end, the capture says that it was cut, and its rows
 //! are the first of those that were written.
 //!
 //! A world that breaks the law prints its seed: `HALTWISE_SEED=N cargo test -p haltwise-capture simulation` runs

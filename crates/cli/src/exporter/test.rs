@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use haltwise_core::event::{Facts, Halt, HaltCounts, Knob, KnobScope, Lost, Observable, Vm};
+use haltwise_core::event::{Facts, HaltCounts, Knob, KnobScope, Lost, Observable, Vm};
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::recording::{Missing, Roster};
 use haltwise_core::vmm::Threads;
@@ -43,17 +43,17 @@ fn counts(vm: u32, halts: u64) -> HaltCounts {
         interval_ns: 1_000,
         vm: Some(VmIndex(vm)),
         vcpu: Some(VcpuId(0)),
+        halts,
+        waited: halts,
+        wakes: [0, 0, 0, 0, halts],
+        poll_known: Some(halts),
+        poll_cuts: Some(0),
         ..HaltCounts::default()
     };
     for at in 0..halts {
-        counts.count(&Halt {
-            halt_ns: 90_000,
-            waited: true,
-            poll_ns: Some(50_000),
-            window_ns: Some(50_000),
-            wake_latency_ns: Some(20_000 + at),
-            ..Halt::default()
-        });
+        counts.halt_ns.record(90_000);
+        counts.poll_fail_ns.record(50_000);
+        counts.wake_latency_ns.record(20_000 + at);
     }
     counts
 }

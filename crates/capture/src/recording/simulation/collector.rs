@@ -144,10 +144,14 @@ impl Collector {
             if self.mode == Mode::Full {
                 facts.halts.push(halt);
             } else {
-                counts.count(&halt);
+                counts.halts += 1;
+                counts.waited += u64::from(halt.waited);
+                counts.wakes[usize::from(halt.wake.code())] += 1;
+                counts.halt_ns.record(halt.halt_ns);
             }
         }
         if counts.halts > 0 {
+            (counts.time_ns, counts.interval_ns) = (at_ns, at_ns - before_ns);
             (counts.vm, counts.vcpu, counts.tid) = (Some(vcpu.vm), Some(vcpu.id), vcpu.tid);
             facts.counts.push(counts);
         }

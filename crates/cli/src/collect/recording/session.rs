@@ -283,11 +283,11 @@ impl Session {
         match self.recording.record(&facts)? {
             Flush::Same => {}
             Flush::Fails(error) => terminal::say(&format!(
-                "note: {:#}; recording goes on: halts are counted until they can be written again",
+                "note: {:#}; recording goes on: rows that cannot be written are counted as lost",
                 anyhow::Error::new(error)
             )),
             Flush::Recovered { halts } => terminal::say(&format!(
-                "note: {} is written again; {halts} halts so far are counts only",
+                "note: {} is written again; {halts} halts so far are lost",
                 self.output.display()
             )),
         }
