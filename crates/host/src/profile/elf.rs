@@ -1,4 +1,4 @@
-//! Functions of an ELF file that another user may write: read in bounded pieces, never mapped.
+//! Functions of an ELF file that another user may write: read in bounded parts, never mapped.
 //!
 //! `object` knows the format; what it reads goes through [`Parts`]. Every part is checked against the size of
 //! the file before there is room for it. A file that becomes shorter meanwhile gives an error, no signal. Names
@@ -19,10 +19,7 @@ use object::read::{ReadCache, ReadRef};
 use super::refusal::Refusal;
 
 /// A table of symbols or headers is read up to here; QEMU with all of its symbols has some 3 MiB.
-const TABLE_MOST: u64 = 192 << 20;
-
-/// Symbols that are read at a time.
-const PIECE: usize = 1 << 14;
+const TABLE_MOST: u64 = 96 << 20;
 
 const FUNCTIONS_MOST: usize = 4 << 20;
 
@@ -145,7 +142,26 @@ fn functions<Elf: FileHeader<Endian = Endianness>>(
         let strings = sections.get(table.link(endian).0);
         let strings = strings.filter(|section| section.sh_type(endian) == SHT_STRTAB);
         let strings = strings.ok_or(Refusal::Malformed)?;
-        append::<Elf>(source, endian, [table, strings], &mut functions)?;
+        let strings = (
+            strings.sh_offset(endian).into(),
+            strings.sh_size(endian).into(),
+        );
+        // Parts of its own, so that no more than one table is in memory.
+        let parts = Parts::new(source.clone());
+        parts.within(strings.0, strings.1)?;
+        let symbols = table.data_as_array::<Elf::Sym, _>(endian, &parts);
+        let symbols = symbols.map_err(|_| parts.refusal.get())?;
+        let entry = size_of::<Elf::Sym>() as u64;
+        if table.sh_entsize(endian).into() != entry || !size.is_multiple_of(entry) {
+            return Err(Refusal::Malformed);
+        }
+        let found = symbols
+            .iter()
+            .filter_map(|it| function(endian, it, strings));
+        functions.extend(found);
+        if functions.len() > FUNCTIONS_MOST {
+            return Err(Refusal::TooLarge);
+        }
     }
     // If one address has several names, a name with a size takes precedence, then a global name.
     functions.sort_by_key(|it| (it.start, it.size == 0, it.is_local, it.name));
@@ -155,46 +171,6 @@ fn functions<Elf: FileHeader<Endian = Endianness>>(
         segments: segments.collect(),
         functions,
     })
-}
-
-/// Appends the functions of a table of symbols, whose names lie in a table of strings.
-fn append<Elf: FileHeader<Endian = Endianness>>(
-    source: &impl Source,
-    endian: Endianness,
-    [table, strings]: [&Elf::SectionHeader; 2],
-    into: &mut Vec<Function>,
-) -> Result<(), Refusal> {
-    let entry = size_of::<Elf::Sym>() as u64;
-    let (offset, size): (u64, u64) = (table.sh_offset(endian).into(), table.sh_size(endian).into());
-    let strings = (
-        strings.sh_offset(endian).into(),
-        strings.sh_size(endian).into(),
-    );
-    let whole = Parts::new(source.clone());
-    whole.within(offset, size)?;
-    whole.within(strings.0, strings.1)?;
-    if size > TABLE_MOST {
-        return Err(Refusal::TooLarge);
-    }
-    if table.sh_entsize(endian).into() != entry || !size.is_multiple_of(entry) {
-        return Err(Refusal::Malformed);
-    }
-    for at in (0..size).step_by(PIECE * size_of::<Elf::Sym>()) {
-        // A cache of its own, so that a table takes no more memory than a piece of it.
-        let parts = Parts::new(source.clone());
-        let piece = parts.part(offset + at, (size - at).min(PIECE as u64 * entry))?;
-        let count = piece.len() / size_of::<Elf::Sym>();
-        let symbols = object::pod::slice_from_bytes::<Elf::Sym>(piece, count);
-        let (symbols, _) = symbols.map_err(|()| Refusal::Malformed)?;
-        let found = symbols
-            .iter()
-            .filter_map(|it| function(endian, it, strings));
-        into.extend(found);
-        if into.len() > FUNCTIONS_MOST {
-            return Err(Refusal::TooLarge);
-        }
-    }
-    Ok(())
 }
 
 /// A symbol as a function, if it is one. Of its table of strings, where it begins and how long it is.
