@@ -17,15 +17,26 @@ use rustix::ioctl::{IntegerSetter, Opcode, ioctl, opcode};
 
 /// Opens a tracepoint on one CPU, disabled. `ring_bytes` is what its ring will have.
 pub(super) fn tracepoint(id: u64, cpu: u32, ring_bytes: usize) -> io::Result<Counter> {
+    let mut builder = Builder::new(Tracepoint::with_id(id));
+    builder
+        .sample_period(1)
+        .sample(SampleFlag::TID | SampleFlag::TIME | SampleFlag::RAW)
+        .sample_id_all(true);
+    on_cpu(&mut builder, cpu, ring_bytes)
+}
+
+/// Opens an event on one CPU, whatever runs there, disabled.
+pub(crate) fn on_cpu(
+    builder: &mut Builder<'_>,
+    cpu: u32,
+    ring_bytes: usize,
+) -> io::Result<Counter> {
     let cpu = usize::try_from(cpu).map_err(io::Error::other)?;
-    Builder::new(Tracepoint::with_id(id))
+    builder
         .any_pid()
         .one_cpu(cpu)
         .include_kernel()
         .include_hv()
-        .sample_period(1)
-        .sample(SampleFlag::TID | SampleFlag::TIME | SampleFlag::RAW)
-        .sample_id_all(true)
         .read_format(ReadFormat::empty())
         .clockid(Clock::MONOTONIC)
         // No thread sleeps on the ring; it is read when the recorder gets to it.

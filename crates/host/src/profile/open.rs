@@ -5,14 +5,14 @@ use std::os::fd::AsRawFd;
 
 use haltwise_core::profile::Event;
 use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Software};
-use perf_event::{Builder, Clock, Counter, ReadFormat, SampleFlag, Sampler};
+use perf_event::{Builder, Counter, SampleFlag, Sampler};
 
 use super::record::{self, Raw, Record};
 use crate::bpf::sample::SampleFilter;
 use crate::collector::CollectError;
 use crate::losses::RingLosses;
 use crate::opaque::Opaque;
-use crate::perf::open::{borrow, share_ring};
+use crate::perf::open::{borrow, on_cpu, share_ring};
 
 pub(super) const SAMPLED: SampleFlag = SampleFlag::IDENTIFIER
     .union(SampleFlag::IP)
@@ -166,18 +166,4 @@ fn sampled(event: Event, hz: u32, cpu: u32, bytes: usize) -> io::Result<Counter>
         _ => builder.sample_frequency(u64::from(hz)),
     };
     on_cpu(&mut builder, cpu, bytes)
-}
-
-fn on_cpu(builder: &mut Builder<'_>, cpu: u32, bytes: usize) -> io::Result<Counter> {
-    let cpu = usize::try_from(cpu).map_err(io::Error::other)?;
-    builder
-        .any_pid()
-        .one_cpu(cpu)
-        .include_kernel()
-        .include_hv()
-        .read_format(ReadFormat::empty())
-        .clockid(Clock::MONOTONIC)
-        // No thread sleeps on the ring; it is read when the recorder gets to it.
-        .wakeup_watermark(bytes / 2)
-        .build()
 }
