@@ -10,8 +10,7 @@ use arrow_schema::ArrowError;
 use parquet::errors::ParquetError;
 
 use crate::files::Directory;
-use crate::info::SCHEMA;
-use crate::recording::Summary;
+use crate::info::{SCHEMA, Summary};
 use crate::table::Table;
 
 /// Why a capture, or a part of it, cannot be read.

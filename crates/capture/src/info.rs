@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 
 use arrow_array::temporal_conversions::timestamp_ms_to_datetime;
 use haltwise_core::event::{HaltCounts, Knob};
@@ -15,6 +16,7 @@ use haltwise_core::replay::calibration::written::Written;
 use haltwise_core::verify::carried::Carried;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::files::directory::DirectoryId;
 use crate::sums::Sums;
 use crate::table::Table;
 
@@ -256,6 +258,31 @@ pub struct TableSize {
     pub rows: u64,
     /// Bytes of its file.
     pub bytes: u64,
+}
+
+/// Segments that a ring no longer has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Dropped {
+    pub segments: u64,
+    /// Their halts, as far as they are known.
+    pub halts: u64,
+    pub bytes: u64,
+    /// When the last of them began, in nanoseconds since 1970.
+    pub until_unix_ns: u64,
+}
+
+/// Contents of a finished capture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    pub directory: PathBuf,
+    /// Which one that is, whatever its path leads to by now.
+    pub id: DirectoryId,
+    /// Rows and bytes of each table, by its name.
+    pub tables: BTreeMap<String, TableSize>,
+    /// Halts that stand after a later halt of the same vCPU.
+    pub halts_out_of_order: u64,
+    /// Events lost in all, by place.
+    pub lost: BTreeMap<String, u64>,
 }
 
 /// Why bytes are not a `capture.json`. The caller knows the path.

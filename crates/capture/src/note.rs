@@ -5,9 +5,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::info::rfc3339;
+use crate::info::{Dropped, rfc3339};
 use crate::laws::Law;
-use crate::ring::Dropped;
 use crate::table::Table;
 
 /// Something that is not as it should be in a capture that can be read.

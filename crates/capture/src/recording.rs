@@ -10,7 +10,7 @@ mod simulation;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use haltwise_core::event::{Facts, Halt, Lost};
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
@@ -19,8 +19,7 @@ use haltwise_core::recording::{Missing, Overhead, Roster};
 use crate::convert::{self, Place};
 use crate::error::CaptureWriteError;
 use crate::files::Directory;
-use crate::files::directory::DirectoryId;
-use crate::info::{self, CaptureInfo, Ended, FILE, SCHEMA, State, TableSize};
+use crate::info::{self, CaptureInfo, Ended, FILE, SCHEMA, State, Summary};
 use crate::spare::{self, Spare};
 use crate::stream::{TableStream, create};
 use crate::table::Table;
@@ -68,20 +67,6 @@ pub struct Ending {
     pub lost: BTreeMap<String, u64>,
     /// Cost of the recorder.
     pub overhead: Option<Overhead>,
-}
-
-/// Contents of a finished capture.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summary {
-    pub directory: PathBuf,
-    /// Which one that is, whatever its path leads to by now.
-    pub id: DirectoryId,
-    /// Rows and bytes of each table, by its name.
-    pub tables: BTreeMap<String, TableSize>,
-    /// Halts that stand after a later halt of the same vCPU.
-    pub halts_out_of_order: u64,
-    /// Events lost in all, by place.
-    pub lost: BTreeMap<String, u64>,
 }
 
 impl Recording {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::capture::Capture;
 use crate::files::directory::list;
 use crate::files::{self, Directory};
-use crate::info::{CaptureInfo, Clock, FILE as CAPTURE_FILE};
+use crate::info::{CaptureInfo, Clock, Dropped, FILE as CAPTURE_FILE};
 use crate::table::Table;
 
 /// The file that makes a directory a ring.
@@ -38,16 +38,6 @@ pub struct RingInfo {
     pub first: u64,
     /// Segments, halts and bytes dropped so far.
     pub dropped: Dropped,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Dropped {
-    pub segments: u64,
-    /// Their halts, as far as they are known.
-    pub halts: u64,
-    pub bytes: u64,
-    /// When the last of them began, in nanoseconds since 1970.
-    pub until_unix_ns: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,11 +4,9 @@
 //! common. `docs/capture-format.md` describes the same for readers; a test keeps the two equal.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-
-use crate::tables::{Row, of_table};
 
 haltwise_core::names! {
     /// One table of a capture.
@@ -84,24 +82,6 @@ impl Table {
         format!("{self}.parquet")
     }
 
-    pub fn columns(self) -> &'static [Column] {
-        of_table!(self, columns_of())
-    }
-
-    pub(crate) fn schema(self) -> SchemaRef {
-        static SCHEMAS: LazyLock<Vec<SchemaRef>> = LazyLock::new(|| {
-            let fields = |it: Table| it.columns().iter().map(Column::field);
-            let made = Table::ALL.map(|it| Arc::new(Schema::new(fields(it).collect::<Vec<_>>())));
-            Vec::from(made)
-        });
-        Arc::clone(&SCHEMAS[self as usize])
-    }
-
-    /// The Arrow schema of its columns, with the meaning, the unit and what NULL means as metadata of each.
-    pub fn arrow_schema(self) -> SchemaRef {
-        documented(self.columns())
-    }
-
     /// How many rows one batch of a stream may hold, so that a batch stays a few megabytes.
     pub(crate) fn batch_rows(self) -> usize {
         match self {
@@ -111,10 +91,6 @@ impl Table {
             _ => 32 * 1024,
         }
     }
-}
-
-fn columns_of<R: Row>() -> &'static [Column] {
-    R::COLUMNS
 }
 
 pub(crate) fn documented(columns: &[Column]) -> SchemaRef {

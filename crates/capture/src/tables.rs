@@ -2,14 +2,14 @@
 //!
 //! One file for each table. None of them touches a file; `stream`, `parquet_form` and `recording` do.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 
 use crate::cells::Field;
 use crate::laws::Laws;
-use crate::table::{Column, Table};
+use crate::table::{Column, Table, documented};
 
 /// Declares columns: name, what it holds, when it is NULL, and what its values are.
 macro_rules! columns {
@@ -122,3 +122,27 @@ macro_rules! of_table {
 }
 
 pub(crate) use of_table;
+
+impl Table {
+    pub fn columns(self) -> &'static [Column] {
+        of_table!(self, columns_of())
+    }
+
+    pub(crate) fn schema(self) -> SchemaRef {
+        static SCHEMAS: LazyLock<Vec<SchemaRef>> = LazyLock::new(|| {
+            let fields = |it: Table| it.columns().iter().map(Column::field);
+            let made = Table::ALL.map(|it| Arc::new(Schema::new(fields(it).collect::<Vec<_>>())));
+            Vec::from(made)
+        });
+        Arc::clone(&SCHEMAS[self as usize])
+    }
+
+    /// The Arrow schema of its columns, with the meaning, the unit and what NULL means as metadata of each.
+    pub fn arrow_schema(self) -> SchemaRef {
+        documented(self.columns())
+    }
+}
+
+fn columns_of<R: Row>() -> &'static [Column] {
+    R::COLUMNS
+}

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use haltwise_capture::check::{Checkup, TableCheckup, Verdict};
 use haltwise_capture::info::State;
+use haltwise_capture::info::Summary;
 use haltwise_capture::laws::Law;
-use haltwise_capture::recording::Summary;
 use haltwise_capture::table::Table;
 use haltwise_document::figures;
 

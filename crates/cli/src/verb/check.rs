@@ -7,7 +7,7 @@ use haltwise_capture::check::{self, Checkup};
 use haltwise_capture::convert::convert;
 use haltwise_capture::error::CaptureWriteError;
 use haltwise_capture::info::State;
-use haltwise_capture::recording::Summary;
+use haltwise_capture::info::Summary;
 use haltwise_capture::repair::repair;
 
 use crate::exit::{Exit, Failure, Outcome};

@@ -9,10 +9,10 @@ use anyhow::{Context, anyhow};
 use haltwise_capture::capture::Capture;
 use haltwise_capture::error::CaptureWriteError;
 use haltwise_capture::files::Directory;
-use haltwise_capture::info::CaptureInfo;
+use haltwise_capture::info::{CaptureInfo, Dropped, Summary};
 use haltwise_capture::note::Note;
-use haltwise_capture::recording::{Ending, Recording, Summary};
-use haltwise_capture::ring::{Dropped, Kept, RingInfo, Segment, all_segments};
+use haltwise_capture::recording::{Ending, Recording};
+use haltwise_capture::ring::{Kept, RingInfo, Segment, all_segments};
 use haltwise_host::clock;
 use serde::Serialize;
 
