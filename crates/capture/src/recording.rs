@@ -122,7 +122,7 @@ impl Recording {
     /// [`CaptureWriteError::Removed`].
     pub fn append(&mut self, facts: &Facts) -> Result<(), CaptureWriteError> {
         self.must_be_there()?;
-        match self.write(facts, true) {
+        match self.write(facts) {
             Some(error) => Err(error),
             None => Ok(()),
         }
@@ -134,10 +134,8 @@ impl Recording {
     /// errors are those after which no reader would find the capture.
     pub fn record(&mut self, facts: &Facts) -> Result<Flush, CaptureWriteError> {
         self.must_be_there()?;
-        let lost_before = self.rows_lost();
-        let failed = self.write(facts, false);
-        let waits = self.is_behind || !self.unsaid.is_empty();
-        let falls_short = failed.is_some() || waits || self.rows_lost() > lost_before;
+        let failed = self.write(facts);
+        let falls_short = failed.is_some() || self.is_behind || !self.unsaid.is_empty();
         let fell_short = std::mem::replace(&mut self.falls_short, falls_short);
         Ok(match failed {
             Some(error) if !fell_short => Flush::Fails(error),
@@ -148,29 +146,25 @@ impl Recording {
         })
     }
 
-    fn rows_lost(&self) -> u64 {
-        self.refused.values().sum()
-    }
-
-    /// Writes what it can; gives back the first failure. `now`: also where it failed just before.
-    fn write(&mut self, facts: &Facts, now: bool) -> Option<CaptureWriteError> {
-        let at = (self.latest_ns(facts), now);
+    /// Writes what it can; gives back the first failure.
+    fn write(&mut self, facts: &Facts) -> Option<CaptureWriteError> {
+        let at_ns = self.latest_ns(facts);
         let profile = &facts.profile;
         let failures = [
-            self.write_halts(&facts.halts, at),
-            self.write_or_lose(&facts.windows, at).1,
-            self.write_or_lose(&facts.counts, at).1,
-            self.write_or_lose(&facts.knobs, at).1,
-            self.write_or_lose(&facts.host, at).1,
-            self.write_or_lose(&facts.idle_states, at).1,
-            self.write_or_lose(&facts.exits, at).1,
+            self.write_halts(&facts.halts, at_ns),
+            self.write_or_lose(&facts.windows, at_ns).1,
+            self.write_or_lose(&facts.counts, at_ns).1,
+            self.write_or_lose(&facts.knobs, at_ns).1,
+            self.write_or_lose(&facts.host, at_ns).1,
+            self.write_or_lose(&facts.idle_states, at_ns).1,
+            self.write_or_lose(&facts.exits, at_ns).1,
             // Samples last, so that a capture that was cut holds what its samples point to.
-            self.write_or_lose(&profile.frames, at).1,
-            self.write_or_lose(&profile.stacks, at).1,
-            self.write_or_lose(&profile.threads, at).1,
-            self.write_or_lose(&profile.samples, at).1,
+            self.write_or_lose(&profile.frames, at_ns).1,
+            self.write_or_lose(&profile.stacks, at_ns).1,
+            self.write_or_lose(&profile.threads, at_ns).1,
+            self.write_or_lose(&profile.samples, at_ns).1,
             // After all others, so that it holds what they have lost.
-            self.write_lost(&facts.lost, now),
+            self.write_lost(&facts.lost),
             (self.is_behind.then(|| self.catch_up())).and_then(Result::err),
         ];
         failures.into_iter().flatten().next()
@@ -185,12 +179,12 @@ impl Recording {
         halts.chain(counts).chain(host).max().unwrap_or(start_ns)
     }
 
-    fn write_halts(&mut self, halts: &[Halt], at: (u64, bool)) -> Option<CaptureWriteError> {
+    fn write_halts(&mut self, halts: &[Halt], at_ns: u64) -> Option<CaptureWriteError> {
         let mut halts = Cow::Borrowed(halts);
         if !halts.is_sorted_by_key(|halt| halt.start_ns) {
             halts.to_mut().sort_by_key(|halt| halt.start_ns);
         }
-        let (written, failed) = self.write_or_lose(&halts, at);
+        let (written, failed) = self.write_or_lose(&halts, at_ns);
         for halt in &halts[..written] {
             self.order.see(halt);
         }
@@ -202,14 +196,14 @@ impl Recording {
     fn write_or_lose<R: Row>(
         &mut self,
         rows: &[R],
-        (time_ns, now): (u64, bool),
+        time_ns: u64,
     ) -> (usize, Option<CaptureWriteError>) {
         if rows.is_empty() {
             return (0, None);
         }
         let made = make(&mut self.streams, R::TABLE, &self.directory);
         let stream = self.streams.get_mut(&R::TABLE);
-        let (written, failed) = stream.map_or((0, None), |stream| stream.offer(rows, now));
+        let (written, failed) = stream.map_or((0, None), |stream| stream.append(rows));
         let failed = made.err().or(failed);
         let count = (rows.len() - written) as u64;
         if count > 0 {
@@ -225,11 +219,11 @@ impl Recording {
     }
 
     /// Losses that are not written are so with a later flush.
-    fn write_lost(&mut self, rows: &[Lost], now: bool) -> Option<CaptureWriteError> {
+    fn write_lost(&mut self, rows: &[Lost]) -> Option<CaptureWriteError> {
         let unsaid = std::mem::take(&mut self.unsaid).into_values();
         let mut lost: Vec<_> = unsaid.chain(rows.iter().cloned()).collect();
         let stream = self.streams.get_mut(&Table::Lost)?;
-        let (written, failed) = stream.offer(&lost, now);
+        let (written, failed) = stream.append(&lost);
         lost.drain(written..).for_each(|row| self.keep(row));
         failed
     }
@@ -387,7 +381,7 @@ impl Recording {
 
     fn take_ending(&mut self, ending: Ending) {
         // Losses that the table does not take even now are in the sums below.
-        drop(self.write(&Facts::default(), true));
+        drop(self.write(&Facts::default()));
         self.info.ended = Some(ending.ended);
         self.info.lost = ending.lost;
         for (&table, &rows) in &self.refused {

@@ -36,31 +36,6 @@ pub(crate) struct TableStream {
     rows: u64,
     /// Whether bytes may follow those.
     torn: bool,
-    /// When to write again after a failure.
-    pause: Pause,
-}
-
-/// Appends to leave out after one that failed: more with each, so that a disk that is full for hours is not
-/// asked twice a second, and at most as many as a recorder makes in eight seconds.
-#[derive(Debug, Clone, Copy, Default)]
-struct Pause {
-    left: u32,
-    next: u32,
-}
-
-impl Pause {
-    const MOST: u32 = 15;
-
-    /// Whether this append is to be left out.
-    fn goes_on(&mut self) -> bool {
-        self.left = self.left.saturating_sub(1);
-        self.left > 0
-    }
-
-    fn failed(&mut self) {
-        self.next = (self.next * 2).clamp(1, Self::MOST);
-        self.left = self.next;
-    }
 }
 
 impl fmt::Debug for TableStream {
@@ -92,47 +67,36 @@ impl TableStream {
         }
     }
 
-    /// Appends rows unless an earlier append has failed and it is too early to try again; `now`: it never is.
-    /// Gives back how many of the rows, from the first, are written, and why not all.
-    pub(crate) fn offer<R: Row>(
-        &mut self,
-        rows: &[R],
-        now: bool,
-    ) -> (usize, Option<CaptureWriteError>) {
-        if rows.is_empty() || self.pause.goes_on() && !now {
-            return (0, None);
-        }
-        let before = self.rows;
-        let failed = self.append(rows).err();
-        let written = usize::try_from(self.rows - before).unwrap_or(rows.len());
-        match failed {
-            None => self.pause = Pause::default(),
-            Some(_) => self.pause.failed(),
-        }
-        (written, failed)
-    }
-
-    pub(crate) fn append<R: Row>(&mut self, rows: &[R]) -> Result<(), CaptureWriteError> {
-        debug_assert_eq!(R::TABLE, self.table);
+    /// Appends rows. Gives back how many of them, from the first, are written, and why not all.
+    pub(crate) fn append<R: Row>(&mut self, rows: &[R]) -> (usize, Option<CaptureWriteError>) {
         let mut written = 0;
         for chunk in rows.chunks(self.table.batch_rows()) {
-            let table = self.table;
-            let batch = batch_of(chunk).and_then(|batch| self.encoder.write(&batch));
-            if let Err(source) = batch {
-                self.encoder.get_mut().clear();
-                return Err(CaptureWriteError::Encode { table, source });
+            if let Err(error) = self.append_batch(chunk, rows.len() - written) {
+                return (written, Some(error));
             }
-            self.write_out()
-                .map_err(|source| CaptureWriteError::Append {
-                    table,
-                    path: self.path.clone(),
-                    rows_safe: self.rows,
-                    rows_refused: (rows.len() - written) as u64,
-                    source,
-                })?;
             written += chunk.len();
-            self.rows += chunk.len() as u64;
         }
+        (written, None)
+    }
+
+    /// Appends these as a batch. `left` rows are refused with it where it cannot be written.
+    fn append_batch<R: Row>(&mut self, rows: &[R], left: usize) -> Result<(), CaptureWriteError> {
+        debug_assert_eq!(R::TABLE, self.table);
+        let table = self.table;
+        let batch = batch_of(rows).and_then(|batch| self.encoder.write(&batch));
+        if let Err(source) = batch {
+            self.encoder.get_mut().clear();
+            return Err(CaptureWriteError::Encode { table, source });
+        }
+        let written = self.write_out();
+        written.map_err(|source| CaptureWriteError::Append {
+            table,
+            path: self.path.clone(),
+            rows_safe: self.rows,
+            rows_refused: left as u64,
+            source,
+        })?;
+        self.rows += rows.len() as u64;
         Ok(())
     }
 
@@ -191,7 +155,6 @@ pub(crate) fn create<R: Row>(directory: &Directory) -> Result<TableStream, Captu
         bytes: 0,
         rows: 0,
         torn: false,
-        pause: Pause::default(),
     };
     if let Err(source) = stream.write_out() {
         // Best effort: the first error is the one that matters, and the name must be free for the next try.

@@ -167,7 +167,7 @@ impl World {
     }
 }
 
-/// Rows of halts that the disk did not take, and that are not tried again.
+/// Rows of halts that the disk did not take.
 fn refused(recording: &Recording) -> usize {
     let refused = recording.refused.get(&Table::Halts).copied();
     usize::try_from(refused.unwrap_or(0)).unwrap()
