@@ -138,13 +138,7 @@ pub(super) fn missing(
     root: &Root,
 ) -> Vec<Missing> {
     let mut missing = collector.missing();
-    missing.extend(
-        profiler
-            .map(Profiler::missing)
-            .unwrap_or_default()
-            .iter()
-            .cloned(),
-    );
+    missing.extend(profiler.into_iter().flat_map(Profiler::missing).cloned());
     missing.extend(slow.missing(root));
     missing
 }
