@@ -3,10 +3,13 @@
 
 use haltwise_core::account::Spread;
 use haltwise_core::account::parts::Parts;
+use haltwise_core::event::WakeSource;
 use haltwise_core::recording::{Missing, Rung};
 use haltwise_core::replay::Doubts;
 use haltwise_core::stats::Interval;
-use haltwise_document::{Document, Untrusted, figures};
+use haltwise_document::figure::named;
+use haltwise_document::{Document, Figure, Unit, Untrusted, figures};
+use serde::Serializer;
 
 use crate::reading::recording::Recording;
 use crate::words;
@@ -50,6 +53,20 @@ figures! {
         /// Upper end of the interval; `null` where nothing bounds it.
         high: f64 = Real,
     }
+}
+
+/// Halts by what ended them, in the order of [`WakeSource::ALL`].
+pub(crate) type Wakes = [u64; WakeSource::ALL.len()];
+
+pub(crate) const WAKES: &[Figure] = &named(WakeSource::NAMED, Unit::Count);
+
+pub(crate) fn wakes(counts: Wakes) -> impl Iterator<Item = (&'static str, u64)> {
+    let sources = WakeSource::ALL.map(WakeSource::as_str);
+    sources.into_iter().zip(counts)
+}
+
+pub(crate) fn by_source<S: Serializer>(counts: &Wakes, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(wakes(*counts))
 }
 
 figures! {

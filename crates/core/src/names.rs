@@ -3,23 +3,27 @@
 /// Declares such an enum. `ALL` has the variants in the order of their declaration; their codes follow it.
 #[macro_export]
 macro_rules! names {
-    ($(#[$doc:meta])* pub enum $type:ident { $($(#[$each:meta])* $name:ident = $text:literal),* $(,)? }) => {
+    ($(#[$doc:meta])* pub enum $type:ident { $(
+        $(#[doc = $each:literal])* $(#[serde $serde:tt])? $(#[default $($is:tt)?])? $name:ident = $text:literal
+    ),* $(,)? }) => {
         $(#[$doc])*
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
         )]
         pub enum $type {
-            $($(#[$each])* #[serde(rename = $text)] $name,)*
+            $($(#[doc = $each])* $(#[default $($is)?])? $(#[serde $serde])? #[serde(rename = $text)] $name,)*
         }
 
         impl $type {
             pub const ALL: [Self; [$($text),*].len()] = [$(Self::$name),*];
 
+            /// The names, each with its meaning, which is the comment on the variant.
+            pub const NAMED: [(&'static str, &'static str); Self::ALL.len()] =
+                [$(($text, concat!($($each),*))),*];
+
             /// The name stored and printed.
             pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$name => $text,)*
-                }
+                Self::NAMED[self as usize].0
             }
 
             pub fn from_name(name: &str) -> Option<Self> {

@@ -81,6 +81,26 @@ impl Figure {
     }
 }
 
+/// Figures of one unit, from their names and meanings.
+pub const fn named<const N: usize>(
+    named: [(&'static str, &'static str); N],
+    unit: Unit,
+) -> [Figure; N] {
+    let mut figures = [Figure {
+        name: "",
+        title: "",
+        unit,
+        nullable: false,
+        meaning: "",
+    }; N];
+    let mut at = 0;
+    while at < N {
+        (figures[at].name, figures[at].meaning) = named[at];
+        at += 1;
+    }
+    figures
+}
+
 impl Unit {
     /// Whether columns of it stand at the right.
     pub fn is_number(self) -> bool {

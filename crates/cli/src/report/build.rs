@@ -17,7 +17,7 @@ use haltwise_core::vmm::VcpuTime;
 use super::SCHEMA;
 use super::view::{
     AccountFigures, CeilingFigures, PollBar, PollFigures, Report, ReportedHost, ReportedSetting,
-    ReportedVcpu, ReportedVm, UnknownFigures, WakeCounts, WindowFigures, WindowSlot,
+    ReportedVcpu, ReportedVm, UnknownFigures, WindowFigures, WindowSlot,
 };
 use crate::reading::recording::Recording;
 
@@ -285,7 +285,6 @@ pub(crate) fn account_view(account: &Account, time: &Time) -> AccountFigures {
         end_ns: span_ns,
     };
     let per_s = |n: u64| span.per_s(n);
-    let [timer, ipi, device, other, unknown] = account.wakes;
     AccountFigures {
         span_ns,
         vcpus: time.vcpus,
@@ -298,13 +297,7 @@ pub(crate) fn account_view(account: &Account, time: &Time) -> AccountFigures {
         halted_share: time.share(time.halted.total_ns()),
         parts: account.parts,
         poll: poll_view(account, time),
-        wakes: WakeCounts {
-            timer,
-            ipi,
-            device,
-            other,
-            unknown,
-        },
+        wakes: account.wakes,
         halt_ns: Spread::of(&account.halt_ns),
         gap_ns: Spread::of(&account.gap_ns),
         wake_latency_ns: Spread::of(&account.wake_latency_ns),

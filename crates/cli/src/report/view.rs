@@ -11,7 +11,7 @@ use haltwise_core::ids::VmmKind;
 use haltwise_core::recording::{Missing, Mode, Overhead, Rung, Side};
 use haltwise_document::figures;
 
-use crate::figures::{MISSING, PARTS, SPREAD};
+use crate::figures::{MISSING, PARTS, SPREAD, WAKES, Wakes, by_source};
 use crate::recommend::Recommendation;
 use crate::usage::CpuFigures;
 
@@ -222,7 +222,8 @@ figures! {
         /// Polling.
         pub(crate) poll: PollFigures = Record(PollFigures::FIGURES),
         /// Halts by what ended them.
-        pub(crate) wakes: WakeCounts = Record(WakeCounts::FIGURES),
+        #[serde(serialize_with = "by_source")]
+        pub(crate) wakes: Wakes = Record(WAKES),
         /// Whole halts.
         pub(crate) halt_ns: Option<Spread> = Record(SPREAD),
         /// Gaps: from the halt to its wake event.
@@ -283,20 +284,6 @@ figures! {
         pub(crate) successful: u64 = Count,
         /// Polls that failed.
         pub(crate) failed: u64 = Count,
-    }
-
-    /// Halts by what ended them.
-    pub(crate) struct WakeCounts {
-        /// A timer.
-        pub(crate) timer: u64 = Count,
-        /// An IPI of another vCPU.
-        pub(crate) ipi: u64 = Count,
-        /// A device.
-        pub(crate) device: u64 = Count,
-        /// Something else.
-        pub(crate) other: u64 = Count,
-        /// Not known.
-        pub(crate) unknown: u64 = Count,
     }
 
     pub(crate) struct WindowFigures {

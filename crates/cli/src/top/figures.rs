@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use haltwise_core::account::parts::Parts;
 use haltwise_core::account::{Account, Ceiling, Spread};
-use haltwise_core::event::{CeilingSource, Observable, Vcpu, Vm, WakeSource};
+use haltwise_core::event::{CeilingSource, Observable, Vcpu, Vm};
 use haltwise_core::exit::account::{Account as ExitAccount, By, Passed};
 use haltwise_core::exit::names::Names;
 use haltwise_core::exit::{Cause, Kind};
@@ -12,7 +12,7 @@ use haltwise_document::figures;
 use serde::{Serialize, Serializer};
 
 use super::step::{Around, Cell, Key, Step};
-use crate::figures::{PARTS, SPREAD};
+use crate::figures::{PARTS, SPREAD, Wakes, wakes};
 
 const REASONS: usize = 5;
 
@@ -41,7 +41,7 @@ figures! {
         pub(crate) parts: Option<Parts> = Record(PARTS),
         /// Halts by what ended them: `timer`, `ipi`, `device`, `other`, `unknown`.
         #[serde(serialize_with = "by_source")]
-        pub(crate) wakes: Option<[u64; WakeSource::ALL.len()]> = Object,
+        pub(crate) wakes: Option<Wakes> = Object,
         /// Wake-up latency of the halts that waited.
         pub(crate) wake_latency_ns: Option<Spread> = Record(SPREAD),
         /// Mean polling window of the halts; live, of the vCPUs as last seen.
@@ -258,19 +258,8 @@ fn is_reason(kind: Kind, passed: &Passed) -> bool {
     }
 }
 
-/// Halts by what ended them, in the order of [`WakeSource::ALL`].
-pub(crate) fn wakes(
-    counts: [u64; WakeSource::ALL.len()],
-) -> impl Iterator<Item = (&'static str, u64)> {
-    let sources = WakeSource::ALL.map(WakeSource::as_str);
-    sources.into_iter().zip(counts)
-}
-
 #[expect(clippy::ref_option, reason = "the form that serde calls")]
-fn by_source<S: Serializer>(
-    counts: &Option<[u64; WakeSource::ALL.len()]>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
+fn by_source<S: Serializer>(counts: &Option<Wakes>, to: S) -> Result<S::Ok, S::Error> {
     let counts = counts.map(|counts| wakes(counts).collect::<BTreeMap<_, _>>());
     counts.serialize(to)
 }

@@ -10,11 +10,13 @@ crate::names! {
     ///
     /// In the order in which they are printed.
     pub enum Transition {
+        /// KVM called it, whether or not the window changed.
         Grow = "grow",
+        /// KVM called it, whether or not the window changed.
         Shrink = "shrink",
-        /// It changed the window without a word: cut it to the ceiling, or set it to 0 under a ceiling of 0.
+        /// The window changed without a call: cut to the ceiling, or 0 under a ceiling of 0.
         Silent = "silent",
-        /// It left the window as it was.
+        /// Nothing happened.
         None = "none",
     }
 }
@@ -36,19 +38,19 @@ crate::names! {
     ///
     /// In the order in which they are printed.
     pub enum Skip {
-        /// The first of its vCPU: the window that the halt before left is not known.
+        /// The first of its vCPU, without a call that shows the window before, and not under a ceiling of 0.
         First = "first",
         /// Events were lost since the halt before.
         Loss = "loss",
-        /// It stands after a later halt of its thread, or comes right after such a one.
+        /// It stands after a later one of its thread, or right after such a halt.
         OutOfOrder = "out-of-order",
-        /// Its thread could not be given to a VM.
+        /// No VM is known for its thread.
         Unplaced = "unplaced",
-        /// Its window, or that of the halt before, was not recorded.
+        /// Its window, or the one before, was not recorded.
         Window = "window",
-        /// Its window was left alone, as of a vCPU that is not allowed to poll; the recording does not show whether it was.
+        /// s390 only: KVM left its window alone, as of a vCPU that steal time keeps from polling, which is not recorded.
         Veto = "veto",
-        /// The settings changed more often since the last halt than can be tried.
+        /// Settings changed more often before it than can be tried.
         Settings = "settings",
     }
 }

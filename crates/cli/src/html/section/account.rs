@@ -10,7 +10,7 @@ use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, name};
 use crate::number::{scaled, share};
 use crate::report::quality::is_paused;
-use crate::report::view::{AccountFigures, WakeCounts};
+use crate::report::view::AccountFigures;
 use crate::words::setting;
 
 /// Parts of halted time: colour, and name in the legend.
@@ -103,7 +103,7 @@ pub(super) fn legends(account: &AccountFigures) -> Markup {
     el("div")
         .class("keys")
         .with(legend("Halted time", &PARTS, &parts(account)))
-        .with(legend("Woken by", &WAKES, &wakes(&account.wakes)))
+        .with(legend("Woken by", &WAKES, &wakes(account)))
         .into()
 }
 
@@ -135,7 +135,7 @@ pub(super) fn row(first: impl Into<Markup>, whose: &str, account: &AccountFigure
         median(account.gap_ns),
         median(account.wake_latency_ns),
         cell(bars::stacked(
-            &wakes(&account.wakes),
+            &wakes(account),
             &format!("{whose}, woken by"),
         )),
     ]
@@ -150,18 +150,11 @@ pub(super) fn parts(account: &AccountFigures) -> [Part; 6] {
     })
 }
 
-fn wakes(wakes: &WakeCounts) -> [Part; 5] {
-    let counts = [
-        wakes.timer,
-        wakes.ipi,
-        wakes.device,
-        wakes.other,
-        wakes.unknown,
-    ];
+fn wakes(account: &AccountFigures) -> [Part; 5] {
     std::array::from_fn(|n| Part {
         class: WAKES[n].0,
         name: WAKES[n].1.into(),
-        value: counts[n],
+        value: account.wakes[n],
     })
 }
 

@@ -2,6 +2,7 @@
 
 use super::charts::{histograms, poll_chart, window};
 use crate::chart::stacked;
+use crate::figures;
 use crate::number::{count, maybe_nanos, nanos, percent, scaled, share};
 use crate::page::{Page, Stands};
 use crate::report::verdict::verdict;
@@ -111,14 +112,7 @@ fn spreads(page: &mut Page, account: &AccountFigures) {
 }
 
 fn wakes(page: &mut Page, account: &AccountFigures) {
-    let wakes = &account.wakes;
-    let mut sources = [
-        ("timer", wakes.timer),
-        ("ipi", wakes.ipi),
-        ("device", wakes.device),
-        ("other", wakes.other),
-        ("unknown", wakes.unknown),
-    ];
+    let mut sources: Vec<_> = figures::wakes(account.wakes).collect();
     sources.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
     let told: Vec<String> = sources
         .iter()

@@ -5,8 +5,9 @@ use ratatui::text::{Line, Span};
 
 use super::theme::Theme;
 use crate::chart::stacked;
+use crate::figures::wakes;
 use crate::number::{nanos, percent, scaled};
-use crate::top::figures::{self, CountedReason, per_s, wakes};
+use crate::top::figures::{self, CountedReason, per_s};
 use crate::top::model::{Model, Screen};
 use crate::top::step::{Cell, Key, Step};
 
