@@ -28,19 +28,20 @@ pub struct Checkup {
     pub unlawful: Vec<(Table, Law, u64)>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// As it was written, by its checksums.
-    Whole,
-    /// It can be read from end to end, and has no checksums that would tell more.
-    Unsummed,
-    /// Another program wrote it anew, so that its checksums are of no use.
-    Rewritten,
-    /// Its last bytes are no whole batch: a recorder that was killed leaves that.
-    Torn,
-    /// It is not as it was written.
-    Damaged,
-    Missing,
+haltwise_core::names! {
+    pub enum Verdict {
+        /// As it was written, by its checksums.
+        Whole = "whole",
+        /// It can be read from end to end, and has no checksums that would tell more.
+        Unsummed = "no-checksums",
+        /// Another program wrote it anew, so that its checksums are of no use.
+        Rewritten = "rewritten",
+        /// Its last bytes are no whole batch: a recorder that was killed leaves that.
+        Torn = "torn",
+        /// It is not as it was written.
+        Damaged = "damaged",
+        Missing = "missing",
+    }
 }
 
 /// Findings on one table.

@@ -1,5 +1,6 @@
 //! A checked or repaired capture, as it is shown.
 
+use haltwise_capture::check::Verdict;
 use haltwise_capture::info::State;
 use haltwise_document::{Document, Rows, Unit, Untrusted, prose};
 
@@ -52,14 +53,14 @@ pub(crate) fn repair(repair: &RepairedCapture, top: usize) -> Document {
     document
 }
 
-fn said(verdict: &str) -> &'static str {
+fn said(verdict: Verdict) -> &'static str {
     match verdict {
-        "whole" => "whole",
-        "no-checksums" => "readable, no checksums",
-        "rewritten" => "readable, rewritten by another program",
-        "torn" => "torn tail",
-        "damaged" => "DAMAGED",
-        _ => "MISSING",
+        Verdict::Whole => "whole",
+        Verdict::Unsummed => "readable, no checksums",
+        Verdict::Rewritten => "readable, rewritten by another program",
+        Verdict::Torn => "torn tail",
+        Verdict::Damaged => "DAMAGED",
+        Verdict::Missing => "MISSING",
     }
 }
 
@@ -98,13 +99,13 @@ fn places<'a>(
 
 fn notes(document: &mut Document, check: &CheckedCapture) {
     let is = |verdict| move |table: &CheckedTable| table.verdict == verdict;
-    if check.capture_json == "damaged" {
+    if check.capture_json == Verdict::Damaged {
         document.note(
             "capture.json does not match its checksum: it was damaged, or edited without removing its last field, \
              `crc32`.",
         );
     }
-    let unsummed = "no-checksums";
+    let unsummed = Verdict::Unsummed;
     if check.capture_json == unsummed || check.tables.iter().any(is(unsummed)) {
         document.note(
             "without checksums (recorded by an older haltwise, or written by another program), damage that can still \

@@ -39,7 +39,7 @@ figures! {
         /// Its recorder did not end it, also where it was finished later.
         pub(crate) cut: bool = Flag,
         /// The verdict on `capture.json`.
-        pub(crate) capture_json: &'static str = Word,
+        pub(crate) capture_json: Verdict = Word,
         /// The tables that are there, and those that should be.
         pub(crate) tables: Vec<CheckedTable> = List(CheckedTable::FIGURES),
         /// Rows that no recording can hold, which readers leave out.
@@ -61,7 +61,7 @@ figures! {
         /// Its file.
         pub(crate) file: String = Name,
         /// Verdict on the table.
-        pub(crate) verdict: &'static str = Word,
+        pub(crate) verdict: Verdict = Word,
         /// Length of the file.
         pub(crate) bytes: u64 = Count,
         /// Rows that can be read, those behind damage too.
@@ -118,7 +118,7 @@ impl CheckedCapture {
             state: found.state,
             live: found.is_live,
             cut: found.is_cut,
-            capture_json: word(found.info),
+            capture_json: found.info,
             tables: found.tables.iter().map(table).collect(),
             unlawful: found.unlawful.iter().map(unlawful).collect(),
         }
@@ -155,7 +155,7 @@ fn table(found: &TableCheckup) -> CheckedTable {
     CheckedTable {
         table: found.table.as_str(),
         file: file(found),
-        verdict: word(found.verdict),
+        verdict: found.verdict,
         bytes: found.bytes,
         rows: found.rows,
         rows_written: found.written,
@@ -192,15 +192,4 @@ fn places(found: &TableCheckup) -> Vec<DamagedPlace> {
 fn file(found: &TableCheckup) -> String {
     let name = found.path.file_name().unwrap_or(found.path.as_os_str());
     name.to_string_lossy().into_owned()
-}
-
-fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Whole => "whole",
-        Verdict::Unsummed => "no-checksums",
-        Verdict::Rewritten => "rewritten",
-        Verdict::Torn => "torn",
-        Verdict::Damaged => "damaged",
-        Verdict::Missing => "missing",
-    }
 }
