@@ -54,6 +54,10 @@ impl PassEnds {
         all.find(|(of, _)| *of == table).map(|(_, broken)| broken)
     }
 
+    pub(crate) fn all_broken(&self) -> impl Iterator<Item = &Broken> {
+        self.broken.iter().map(|(_, broken)| broken)
+    }
+
     /// The failure where a table breaks off.
     pub(crate) fn whole(&self, table: Table) -> Result<(), Failure> {
         match self.broken(table) {

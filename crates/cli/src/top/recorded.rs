@@ -4,15 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Instant;
 
 use haltwise_capture::capture::Capture;
-use haltwise_capture::error::CaptureReadError;
 use haltwise_capture::note::Note;
-use haltwise_capture::rows::Rows;
+use haltwise_capture::table::Table;
 use haltwise_core::account::seen::Span;
 use haltwise_core::account::within::Interval;
-use haltwise_core::event::{Halt, HaltCounts, Knob, KnobScope, Vcpu, Vm};
+use haltwise_core::event::{Halt, HaltCounts, Knob, KnobScope, Vcpu, Vm, WindowChange};
+use haltwise_core::exit::Exits;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Mode, Roster};
 use haltwise_core::stats::Fold;
@@ -22,15 +21,10 @@ use super::origin::Origin;
 use super::step::{Key, Losses, Step, Used};
 use super::timeline::Timeline;
 use crate::exit::Failure;
-use crate::number::count;
-use crate::progress::Progress;
 use crate::reading::open::{explain_shared, in_a_line};
 use crate::reading::opened::{Broken, Opened};
-use crate::reading::pass::feed;
+use crate::reading::pass::{Sink, feed, pass};
 use crate::reading::select;
-
-/// After so many rows it is said how far the reading is.
-const LOOK: u64 = 1 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Length {
@@ -52,19 +46,26 @@ pub(crate) fn load(
         grid: grid(&opened, length),
         knobs: capture.info().knobs.clone(),
         wanted,
-        broken: Vec::new(),
+        is_full: capture.info().mode == Mode::Full,
+        has_exits: capture.info().exits.is_some(),
         facts: 0,
-        progress: Progress::start(None),
-        started: Instant::now(),
     };
-    reader.tables(&opened);
+    let ends = pass(&opened, "reading", &mut [&mut reader]);
+    reader.small_tables(&opened);
     // Not before: what was left out is known by now.
     let mut origin = origin(capture, dir);
-    if reader.facts == 0 && !reader.broken.is_empty() {
-        return Err(explain_shared(&reader.broken.swap_remove(0)));
+    let small = [
+        &opened.host_samples().broken,
+        &opened.lost().broken,
+        &opened.knobs().broken,
+    ];
+    let small = small.into_iter().flatten();
+    let broken: Vec<&Broken> = ends.all_broken().chain(small).collect();
+    if let (0, Some(first)) = (reader.facts, broken.first()) {
+        return Err(explain_shared(first));
     }
-    for error in reader.broken.drain(..) {
-        let note = in_a_line(&error);
+    for error in broken {
+        let note = in_a_line(error);
         if !origin.notes.iter().any(|known| known.contains(&note)) {
             origin.notes.push(note);
         }
@@ -136,10 +137,10 @@ struct Reader {
     grid: Grid,
     knobs: Vec<Knob>,
     wanted: Option<Vec<VmIndex>>,
-    broken: Vec<Broken>,
+    is_full: bool,
+    has_exits: bool,
+    /// Rows of the large tables.
     facts: u64,
-    progress: Progress,
-    started: Instant,
 }
 
 impl Reader {
@@ -147,63 +148,25 @@ impl Reader {
         select::is_among(self.wanted.as_deref(), vm)
     }
 
-    fn tables(&mut self, opened: &Opened) {
-        let capture = opened.capture();
-        let full = capture.info().mode == Mode::Full;
-        if full {
-            self.table(capture.halts(), |halt| (halt.vm, halt.end_ns()), Step::halt);
-            self.table(
-                capture.window_changes(),
-                |change| (change.vm, change.time_ns),
-                Step::window,
-            );
-        }
-        // In a full recording: halts whose rows were not written.
-        self.table(
-            capture.halt_counts(),
-            |row| (row.vm, row.time_ns),
-            Step::counts,
-        );
-        if capture.info().exits.is_some() {
-            self.table(capture.exits(), |row| (row.vm, row.time_ns), Step::exits);
-        }
+    /// Puts the small tables into their steps.
+    fn small_tables(&mut self, opened: &Opened) {
         let (samples, lost, knobs) = (opened.host_samples(), opened.lost(), opened.knobs());
         for sample in &samples.rows {
             self.grid.at(sample.time_ns).host(sample);
         }
         // Halts that are in the counts are not lost here.
-        let info = capture.info();
-        for lost in lost
-            .rows
-            .iter()
-            .filter(|lost| !info.is_in_counts(&lost.place))
-        {
+        let info = opened.info();
+        let lost_rows = lost.rows.iter();
+        for lost in lost_rows.filter(|lost| !info.is_in_counts(&lost.place)) {
             self.grid.at(lost.time_ns).lost(lost);
         }
         self.knobs.extend(knobs.rows.iter().cloned());
-        let broken = [&samples.broken, &lost.broken, &knobs.broken];
-        self.broken.extend(broken.into_iter().flatten().cloned());
     }
 
-    fn table<T>(
-        &mut self,
-        rows: Result<Rows<T>, CaptureReadError>,
-        whose: impl Fn(&T) -> (Option<VmIndex>, u64),
-        add: impl Fn(&mut Step, &T),
-    ) {
-        let fed = feed(rows, |row| {
-            self.facts += 1;
-            let (vm, time_ns) = whose(&row);
-            if self.is_wanted(vm) {
-                add(self.grid.at(time_ns), &row);
-            }
-            if self.facts.is_multiple_of(LOOK) {
-                let facts = self.facts;
-                let text = || format!("{} rows read", count(facts));
-                self.progress.show(self.started.elapsed(), text);
-            }
-        });
-        self.broken.extend(fed.err().map(Broken::new));
+    /// The step of a row, where its VM is wanted.
+    fn step(&mut self, vm: Option<VmIndex>, time_ns: u64) -> Option<&mut Step> {
+        self.facts += 1;
+        self.is_wanted(vm).then(|| self.grid.at(time_ns))
     }
 
     fn finish(mut self, capture: &Capture) -> Vec<Step> {
@@ -257,6 +220,42 @@ impl Reader {
             tell_totals(last, lost);
         }
         steps
+    }
+}
+
+impl Sink for Reader {
+    fn wants(&self, table: Table) -> bool {
+        match table {
+            Table::Halts | Table::WindowChanges => self.is_full,
+            // In a full recording: halts whose rows were not written.
+            Table::HaltCounts => true,
+            Table::Exits => self.has_exits,
+            _ => false,
+        }
+    }
+
+    fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
+        if let Some(step) = self.step(halt.vm, halt.end_ns()) {
+            step.halt(halt);
+        }
+    }
+
+    fn change(&mut self, change: &WindowChange) {
+        if let Some(step) = self.step(change.vm, change.time_ns) {
+            step.window(change);
+        }
+    }
+
+    fn counts(&mut self, counts: &HaltCounts) {
+        if let Some(step) = self.step(counts.vm, counts.time_ns) {
+            step.counts(counts);
+        }
+    }
+
+    fn exits(&mut self, row: &Exits) {
+        if let Some(step) = self.step(row.vm, row.time_ns) {
+            step.exits(row);
+        }
     }
 }
 
