@@ -15,6 +15,7 @@ use super::rows;
 use super::step::{Key, Step, lost_by_place, lost_count};
 use crate::figures::MISSING;
 use crate::pilot_state::PilotVm;
+use crate::report::view::ReportedLoss;
 
 const SCHEMA: u32 = 1;
 
@@ -65,7 +66,7 @@ figures! {
         /// Events lost since the start, without halts that are counts only.
         lost_in_all: u64 = Count,
         /// The same by place.
-        lost_by_place: Vec<LossSoFar> = List(LossSoFar::FIGURES),
+        lost_by_place: Vec<ReportedLoss> = List(ReportedLoss::FIGURES),
         /// Fields that are not known.
         missing: Vec<Missing> = List(MISSING),
         /// Other facts that must be known of a capture, in words.
@@ -92,13 +93,6 @@ figures! {
         recorder_rss_bytes: Option<u64> = Count,
         /// Time that its BPF programs add to a halt, measured.
         added_ns_per_halt: Option<f64> = MeanNanos,
-    }
-
-    struct LossSoFar {
-        /// Where.
-        place: String = Name,
-        /// How many.
-        count: u64 = Count,
     }
 
     struct WatchedVm {
@@ -177,7 +171,7 @@ pub(crate) fn of(model: &Model) -> Option<Interval> {
         lost: lost_count(&step.lost),
         lost_in_all: lost_count(&step.around.lost),
         lost_by_place: places
-            .map(|(place, count)| LossSoFar {
+            .map(|(place, count)| ReportedLoss {
                 place: place.to_owned(),
                 count,
             })
