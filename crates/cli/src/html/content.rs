@@ -125,12 +125,7 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     let summary = advice.recommendation.clone();
     let findings = crate::explain::view::view(&loaded, &vms, lambda, advice);
     let recording = loaded.recording;
-    let report = report::build::report(
-        &recording,
-        |vm| vms.contains(&vm.index),
-        summary,
-        report::build::Extent::Whole,
-    );
+    let report = report::build::report(&recording, |vm| vms.contains(&vm.index), summary);
     let (advice, candidates, in_guest) = told(tuned);
     Ok(Content {
         dir: request.dir.display().to_string(),

@@ -56,7 +56,6 @@ pub(crate) fn build(
         recording,
         |it| picked.contains(&it.index),
         told.recommendation.clone(),
-        report::build::Extent::Table,
     );
     let lambda = goal.weight_milli() as f64 / 1e3;
     let explained = explain::view::view(&loaded, &vms, lambda, told);

@@ -24,19 +24,11 @@ use crate::reading::recording::Recording;
 use crate::recommend::Recommendation;
 use crate::usage::CpuFigures;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// Contents of a table: no lists over time and length, which would be most of the memory with many VMs.
-    Table,
-    Whole,
-}
-
 /// Makes the report of a recording, about all VMs or only those that `wanted` picks.
 pub(crate) fn report(
     recording: &Recording,
     wanted: impl Fn(&Vm) -> bool,
     recommendation: Recommendation,
-    extent: Extent,
 ) -> Report {
     let ledger = &recording.ledger;
     let span_ns = recording.interval().length_ns();
@@ -63,25 +55,11 @@ pub(crate) fn report(
             account: account_view(&ledger.total(), &host_time(recording, &listed)),
         },
         recommendation,
-        vms: vms
-            .map(|vm| vm_view(recording, &listed, vm, extent))
-            .collect(),
+        vms: vms.map(|vm| vm_view(recording, &listed, vm)).collect(),
         unplaced: (!unplaced.is_empty()).then(|| {
             let within = recording.within(|place| place.vm.is_none());
             account_view(&unplaced, &Time::of(within, span_ns, 1))
         }),
-    }
-}
-
-impl Extent {
-    fn of(self, mut account: AccountFigures) -> AccountFigures {
-        if self == Self::Table {
-            account.gap_histogram = Vec::new();
-            account.wake_latency_histogram = Vec::new();
-            account.poll.time_against_count = Vec::new();
-            account.window.slots = Vec::new();
-        }
-        account
     }
 }
 
@@ -185,7 +163,7 @@ fn vcpu_ids(recording: &Recording, listed: &Listed<'_>, vm: &Vm) -> Vec<VcpuId> 
     ids
 }
 
-fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm, extent: Extent) -> ReportedVm {
+fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm) -> ReportedVm {
     let ids = vcpu_ids(recording, listed, vm);
     let (whole, there) = (recording.interval(), recording.interval_of(vm));
     let span_ns = there.length_ns();
@@ -217,16 +195,12 @@ fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm, extent: Extent) 
             listed.of_vm(vm).iter().copied(),
             (figures.halts, figures.poll.cpu_percent),
         ),
-        account: extent.of(figures),
+        account: figures,
         vcpus: ids
             .into_iter()
             .map(|id| {
                 let vcpu = listed.of_vm(vm).iter().rev().find(|vcpu| vcpu.id == id);
-                let vcpu = vcpu_view(recording, vm, (id, vcpu.copied()), span_ns);
-                ReportedVcpu {
-                    account: extent.of(vcpu.account),
-                    ..vcpu
-                }
+                vcpu_view(recording, vm, (id, vcpu.copied()), span_ns)
             })
             .collect(),
     }

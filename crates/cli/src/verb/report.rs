@@ -27,7 +27,7 @@ use crate::reading::select;
 use crate::recommend::candidates::TuneRequest;
 use crate::recommend::goal::Weight;
 use crate::recommend::{Looking, Recommendation};
-use crate::report::build::{self, Extent};
+use crate::report::build;
 use crate::report::text::{self, Options};
 use crate::shown::Shown;
 use crate::terminal;
@@ -222,16 +222,16 @@ fn halts(arguments: &Arguments) -> Outcome {
     let mut looking = Looking::new(&opened, &request);
     let shown = &arguments.shown;
     let detail = arguments.is_detailed(opened.info().roster.vms.len());
-    let (extent, over_time) = if detail || shown.is_json() {
-        (Extent::Whole, OverTime::Vcpus)
+    let over_time = if detail || shown.is_json() {
+        OverTime::Vcpus
     } else {
-        (Extent::Table, OverTime::Host)
+        OverTime::Host
     };
     let (recording, ends) = load::load(&opened, over_time, &mut looking.sinks())?;
     looking.go_on(&opened, &ends);
     let summary = Recommendation::of(&looking.recommend(&opened, &request));
     let wanted = |vm: &Vm| wanted.contains(&vm.index);
-    let mut report = build::report(&recording, wanted, summary, extent);
+    let mut report = build::report(&recording, wanted, summary);
     if !shown.is_json() {
         text::order(&mut report.vms);
     }
