@@ -65,8 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut view = CheckedCapture::new(&arguments.dir, &found);
     let shown = &arguments.shown;
     shown.sort(&mut [&mut view.tables])?;
-    let document = |top| page::check(&view, top);
-    shown.print(&view, document)?;
+    shown.print(&view, |top| page::check(&view, top))?;
     Ok(Exit::of_partial(!view.whole))
 }
 
@@ -86,10 +85,8 @@ fn repaired(arguments: &Arguments, place: &Place, found: &Checkup) -> Outcome {
     let mut view = RepairedCapture::new(place.named(), found, &made);
     let shown = &arguments.shown;
     shown.sort(&mut [&mut view.tables])?;
-    let document = |top| page::repair(&view, top);
-    shown.print(&view, document)?;
-    let is_all = view.left_out.is_empty();
-    Ok(Exit::of_partial(!is_all))
+    shown.print(&view, |top| page::repair(&view, top))?;
+    Ok(Exit::of_partial(!view.left_out.is_empty()))
 }
 
 fn finish(dir: &Path, found: &Checkup) -> Result<Summary, Failure> {

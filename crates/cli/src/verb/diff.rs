@@ -40,8 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut view = diff::compare(&arguments.a, &arguments.b, &arguments.vm)?;
     let shown = &arguments.shown;
     shown.sort(&mut [&mut view.comparisons])?;
-    let document = |top| page::document(&view, top, shown.is_all());
-    shown.print(&view, document)?;
+    shown.print(&view, |top| page::document(&view, top, shown.is_all()))?;
     let partial = [&view.a, &view.b]
         .iter()
         .any(|it| it.lost > 0 || it.cut || it.damaged);

@@ -93,16 +93,14 @@ impl Printed {
     }
 }
 
-/// The shortest interval: of a capture, and of this host.
-const SHORTEST: [(bool, u64, &str); 2] = [(true, 1_000_000, "1ms"), (false, 100_000_000, "100ms")];
-
 pub(crate) fn run(arguments: Arguments) -> Outcome {
-    let captured = arguments.dir.is_some();
-    for (of_captures, least, text) in SHORTEST {
-        if captured == of_captures && arguments.interval.0 < least {
-            let error = anyhow!("--interval {}: too short", arguments.interval.to_exact());
-            return Err(Failure::new(Exit::Usage, error).hint(format!("{text} is the shortest")));
-        }
+    let (least, text) = match &arguments.dir {
+        Some(_) => (1_000_000, "1ms"),
+        None => (100_000_000, "100ms"),
+    };
+    if arguments.interval.0 < least {
+        let error = anyhow!("--interval {}: too short", arguments.interval.to_exact());
+        return Err(Failure::new(Exit::Usage, error).hint(format!("{text} is the shortest")));
     }
     let interval = Duration::from_nanos(arguments.interval.0);
     let form = arguments.printed.form();

@@ -72,8 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         }
     };
     shown.sort(&mut [&mut view.shown])?;
-    let document = |_| page::document(&view);
-    shown.print(&view, document)?;
+    shown.print(&view, |_| page::document(&view))?;
     if view.checked == 0 {
         let error = anyhow!("no halt could be checked: {}", view.why_not_checked());
         return Err(Failure::new(Exit::Failed, error).hint(view.hint_if_not_checked()));

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use haltwise_capture::files::output::{self, Readers};
-use haltwise_core::profile::tree::{self, Node};
-use haltwise_core::profile::{Event, account::Site, share::Sum};
+use haltwise_core::profile::tree;
+use haltwise_core::profile::{Event, account::Site};
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::page::harmless;
@@ -42,8 +42,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         write_folded(file, arguments, &loaded, event)?;
     }
     if !folded.is_some_and(is_stdout) {
-        let document = |top| page::document(&view, by, top);
-        arguments.shown.print(&view, document)?;
+        arguments
+            .shown
+            .print(&view, |top| page::document(&view, by, top))?;
     }
     let partial = view.recording.source.lost > 0 || loaded.recording.is_partial();
     Ok(Exit::of_partial(partial))
@@ -55,7 +56,12 @@ fn write_folded(
     loaded: &Loaded,
     event: Event,
 ) -> Result<(), Failure> {
-    let tree = tree_of(arguments, loaded, event);
+    let exit = arguments.exit.as_deref();
+    let wanted = |site: &Site| {
+        exit.is_none_or(|exit| site.exit.name(&loaded.reasons).eq_ignore_ascii_case(exit))
+    };
+    let sites = loaded.account.sites(event);
+    let tree = tree::tree(sites.filter(|(site, _)| wanted(site)), &loaded.naming());
     let text: String = (tree::folded(&tree).iter())
         .map(|line| line.clone() + "\n")
         .collect();
@@ -69,15 +75,4 @@ fn write_folded(
 
 fn is_stdout(file: &Path) -> bool {
     file == Path::new("-")
-}
-
-fn tree_of(arguments: &Arguments, loaded: &Loaded, event: Event) -> Node {
-    let naming = loaded.naming();
-    let wanted = |site: &Site| {
-        let exit = arguments.exit.as_deref();
-        exit.is_none_or(|exit| site.exit.name(&loaded.reasons).eq_ignore_ascii_case(exit))
-    };
-    let sites = loaded.account.sites(event);
-    let sites = sites.filter(|(site, _): &(&Site, &Sum)| wanted(site));
-    tree::tree(sites, &naming)
 }
