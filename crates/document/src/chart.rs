@@ -78,10 +78,4 @@ mod test {
         assert_eq!(stacked(&[('a', 0)], 4), "    ");
         assert_eq!(stacked(&[('a', u64::MAX), ('b', u64::MAX)], 4), "aabb");
     }
-
-    #[test]
-    fn sparklines_tell_zero_from_unknown() {
-        let line = sparkline(&[None, Some(0), Some(1), Some(50), Some(100)], 100);
-        assert_eq!(line, " .▁▄█");
-    }
 }

@@ -298,30 +298,4 @@ mod test {
         assert_eq!(fit("数据库", 5), "数据~");
         assert_eq!(fit_middle("web-frontend-7f9c-x2", 12), "web-f~f9c-x2");
     }
-
-    #[test]
-    fn a_number_keeps_its_unit() {
-        assert_eq!(
-            words("takes 1.20 ms, 5 % of"),
-            ["takes", "1.20 ms,", "5 %", "of"]
-        );
-    }
-
-    #[test]
-    fn no_line_of_a_page_is_too_wide() {
-        let mut page = Page::new(60);
-        page.heading(&"name ".repeat(30));
-        page.wrapped("  first ", &"word ".repeat(60), 4);
-        page.table(
-            2,
-            &[Stands::Left, Stands::Right],
-            &[
-                vec!["x".repeat(90), "12".into()],
-                vec!["y".into(), "3".into()],
-            ],
-        );
-        let text = page.finish();
-        assert!(text.lines().all(|line| line.width() <= 60), "{text}");
-        assert!(text.contains("x~x") && text.contains("x  12\n"), "{text}");
-    }
 }

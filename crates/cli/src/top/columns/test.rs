@@ -45,8 +45,7 @@ fn narrow_screens_hold_what_matters() {
 
 #[test]
 fn every_heading_leaves_room_for_the_mark_of_sorting() {
-    for (n, column) in Column::all().enumerate() {
-        assert_eq!(column as usize, n, "a row stands at its column's number");
+    for column in Column::all() {
         for table in [Table::Vms, Table::Vcpus] {
             assert!(column.title(table).len() < column.width(), "{column:?}");
         }

@@ -52,24 +52,3 @@ fn a_step_that_is_held_stays_until_it_is_forgotten() {
     timeline.push_within(step(15, 1), 100, 10);
     assert_eq!(looked_at(&timeline), 14);
 }
-
-#[test]
-fn a_moment_is_found_in_its_step() {
-    let mut timeline = Timeline::of((0..10).map(|nth| step(nth, 1)));
-    for (time, nth) in [(0, 0), (9, 0), (10, 1), (55, 5), (99, 9), (5_000, 9)] {
-        timeline.seek_time(time);
-        assert_eq!(looked_at(&timeline), nth, "{time}");
-    }
-    assert_eq!(timeline.span(), (0, 100));
-}
-
-#[test]
-fn nothing_is_no_error() {
-    let mut timeline = Timeline::default();
-    timeline.seek(5);
-    timeline.seek_time(5);
-    timeline.hold();
-    assert!(timeline.now().is_none() && timeline.at_end());
-    assert_eq!(timeline.before(9).len(), 0);
-    assert_eq!((timeline.position(), timeline.span()), (0, (0, 0)));
-}
