@@ -101,6 +101,7 @@ figures! {
 
 figures! {
     /// How the facts were obtained, and what is missing from them.
+    #[derive(Clone)]
     pub(crate) struct Source {
         /// Where the facts come from: `bpf` (BPF programs), `perf` (tracepoints), `stats` (KVM's counters), `import`.
         pub(crate) rung: Rung = Word,

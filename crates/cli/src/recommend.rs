@@ -232,12 +232,19 @@ impl Recommendation {
         }
     }
 
-    pub(crate) fn text(&self) -> String {
+    /// The recommendation in half a sentence.
+    pub(crate) fn what(&self) -> String {
         match self {
-            Self::Made(made) => {
-                format!("{} (goal {}). {}", made.what(), made.goal.name, made.reason)
-            }
-            Self::None { why_not } => format!("No setting can be recommended: {why_not}."),
+            Self::Made(made) => made.what(),
+            Self::None { .. } => "No setting can be recommended".to_owned(),
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let what = self.what();
+        match self {
+            Self::Made(made) => format!("{what} (goal {}). {}", made.goal.name, made.reason),
+            Self::None { why_not } => format!("{what}: {why_not}."),
         }
     }
 }

@@ -41,8 +41,11 @@ pub enum Unit {
     Real,
     /// A number with its unit, as a text that is laid out already; a column only.
     Shown,
-    /// An estimate in its interval, `[value, low, high, reach]`: a column of pages only, which draw it.
+    /// What a page draws: an estimate in its interval, `[value, low, high, reach]`, or parts of a whole
+    /// ([`crate::html::bars::value`]). A column of pages only.
     Drawn,
+    /// A name and the place of the page that it leads to, `[place, name]`, or the name alone. A column of pages only.
+    Linked,
     /// Yes or no.
     Flag,
     Word,
@@ -104,10 +107,20 @@ pub const fn named<const N: usize>(
 impl Unit {
     /// Whether columns of it stand at the right.
     pub fn is_number(self) -> bool {
-        use Unit::{Buckets, Drawn, Flag, Flat, List, Name, Object, Record, Word, Words};
+        use Unit::{Buckets, Drawn, Flag, Flat, Linked, List, Name, Object, Record, Word, Words};
         !matches!(
             self,
-            Buckets | Drawn | Flag | Word | Words | Name | Object | Record(_) | Flat(_) | List(_)
+            Buckets
+                | Drawn
+                | Linked
+                | Flag
+                | Word
+                | Words
+                | Name
+                | Object
+                | Record(_)
+                | Flat(_)
+                | List(_)
         )
     }
 

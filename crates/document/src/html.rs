@@ -4,14 +4,13 @@
 //! | module | holds |
 //! |---|---|
 //! | [`markup`] | elements and texts |
-//! | [`grid`] | tables of any cells |
 //! | [`bars`] | bars as still SVG |
 
 pub mod bars;
-pub mod grid;
 pub mod markup;
 
-use self::grid::{Cell, Head};
+use serde_json::Value;
+
 use self::markup::{Element, Markup, el, name};
 use crate::block::{Block, Document, Prose, Span};
 use crate::figure::Unit;
@@ -34,7 +33,8 @@ fn one(block: &Block) -> Markup {
         Block::Terms(all) => terms(all.iter().map(|term| (&term.label, &term.text))),
         Block::Command(name, command) => {
             let name = Markup::from(el("dt").with(Markup::ours(name)));
-            let command = el("dd").with(markup::code(command));
+            let place = el("dd").class("command").flag("data-copy");
+            let command = place.with(markup::code(command));
             el("dl").with(name.and(command)).into()
         }
         Block::Bar(parts) => bars::stacked(parts, "parts"),
@@ -70,45 +70,86 @@ fn plain(prose: &Prose) -> String {
     prose.0.iter().map(span).collect()
 }
 
-/// A table; its heads say what columns mean where a pointer rests on them.
+/// A table, in a place of its own that scrolls where the screen is too narrow. Its heads say what columns mean where a
+/// pointer rests on them.
 pub fn table(table: &Table) -> Element {
     let heads = table.columns.iter().flat_map(|column| {
-        let bar = column.bar.map(|_| Head::from((Unit::Drawn, "")));
-        let head = Head {
-            unit: column.unit,
-            title: column.title.clone(),
-            meaning: column.meaning,
-        };
-        bar.into_iter().chain([head])
+        let bar = column.bar.map(|_| el("th").attr("scope", "col").class("b"));
+        bar.into_iter().chain([head(column)])
     });
-    let mut made = grid::Table::new(table.caption, heads);
+    let rows = table.rows.iter().map(|row| {
+        let cells = row.iter().zip(&table.columns).enumerate();
+        let cells = cells.flat_map(|(n, (value, column))| cell(n == 0, column, value));
+        el("tr").with_all(cells)
+    });
+    let mut made = el("table");
     if let Some(id) = table.id {
-        made = made.sortable(id);
+        made = made.attr("id", id).flag("data-sorts");
     }
-    for row in &table.rows {
-        let cells = row.iter().zip(&table.columns);
-        made.row(
-            cells
-                .flat_map(|(value, column)| cell(column, value))
-                .collect(),
-        );
-    }
-    made.finish()
+    let made = made
+        .with(el("caption").with(table.caption))
+        .with(el("thead").with(el("tr").with_all(heads)))
+        .with(el("tbody").with_all(rows));
+    el("div")
+        .class("scroll")
+        .attr("tabindex", 0)
+        .attr("role", "region")
+        .attr("aria-label", table.caption)
+        .with(made)
 }
 
-/// A value, after its bar where it has one.
-fn cell(column: &Column, value: &serde_json::Value) -> Vec<Cell> {
+fn head(column: &Column) -> Element {
+    let head = el("th").attr("scope", "col").class(class(column.unit));
+    let head = match column.meaning {
+        "" => head,
+        meaning => head.attr("title", meaning.replace('`', "")),
+    };
+    head.with(column.title.as_str())
+}
+
+/// A value, after its bar where it has one. The first cell is the head of its row.
+fn cell(is_first: bool, column: &Column, value: &Value) -> Vec<Element> {
     let shown = column.unit.show(value);
+    let content = match column.unit {
+        Unit::Drawn => bars::drawn(value),
+        Unit::Linked => linked(value),
+        Unit::Name if !value.is_null() => name(&shown),
+        _ => shown.into(),
+    };
+    let sum = (column.unit == Unit::Drawn).then(|| bars::sum(value));
     let number = value.as_f64().filter(|_| column.unit.is_number());
     let bar = column.bar.map(|class| {
         let part = number.unwrap_or(0.0);
-        grid::number(part, bars::length(part, 1.0, class))
+        let drawn = bars::length(part, 1.0, class);
+        el("td").class("b").attr("data-v", part).with(drawn)
     });
-    let cell = match (number, column.unit) {
-        (_, Unit::Drawn) => grid::cell(bars::interval(value)),
-        (Some(number), _) => grid::number(number, shown),
-        (None, Unit::Name) => grid::cell(name(&shown)),
-        (None, _) => grid::cell(shown),
+    let made = if is_first {
+        el("th").attr("scope", "row")
+    } else {
+        el("td")
     };
-    bar.into_iter().chain([cell]).collect()
+    let mut made = made.class(class(column.unit));
+    if let Some(value) = number.or(sum.flatten()) {
+        made = made.attr("data-v", value);
+    }
+    bar.into_iter().chain([made.with(content)]).collect()
+}
+
+/// A name that leads to a place of the page.
+fn linked(value: &Value) -> Markup {
+    match (value[0].as_str(), value[1].as_str()) {
+        (Some(place), Some(text)) => el("a")
+            .attr("href", format!("#{place}"))
+            .with(name(text))
+            .into(),
+        _ => name(value.as_str().unwrap_or_default()),
+    }
+}
+
+fn class(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Drawn => "b",
+        unit if unit.is_number() => "n",
+        _ => "t",
+    }
 }

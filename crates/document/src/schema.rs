@@ -28,33 +28,21 @@ fn object(figures: &[Figure]) -> Value {
 }
 
 fn property(figure: &Figure) -> Value {
+    let (kind, unit) = form(figure.unit);
     let mut schema = match figure.unit {
-        Unit::Count
-        | Unit::Nanos
-        | Unit::Amount
-        | Unit::Number
-        | Unit::Bytes
-        | Unit::Microjoules => json!({ "type": "integer", "minimum": 0 }),
-        Unit::MeanNanos | Unit::Share | Unit::PerSecond | Unit::CpuPercent => {
-            json!({ "type": "number", "minimum": 0 })
-        }
-        Unit::Real => json!({ "type": ["number", "null"] }),
-        Unit::Flag => json!({ "type": "boolean" }),
-        Unit::Word | Unit::Name | Unit::Shown | Unit::Drawn => json!({ "type": "string" }),
-        Unit::Words => json!({ "type": "array" }),
-        Unit::Object | Unit::Buckets => json!({ "type": "object" }),
         Unit::Record(inner) | Unit::Flat(inner) => object(inner),
-        Unit::List(inner) => json!({ "type": "array", "items": object(inner) }),
+        Unit::List(inner) => json!({ "type": kind, "items": object(inner) }),
+        _ => json!({ "type": kind }),
     };
     if let Value::Object(fields) = &mut schema {
-        if figure.nullable
-            && figure.unit != Unit::Real
-            && let Some(kind) = fields.remove("type")
-        {
+        if matches!(kind, "integer" | "number") && figure.unit != Unit::Real {
+            fields.insert("minimum".into(), 0.into());
+        }
+        if figure.nullable || figure.unit == Unit::Real {
             fields.insert("type".into(), json!([kind, "null"]));
         }
         fields.insert("description".into(), figure.meaning().into());
-        if let Some(unit) = unit(figure.unit) {
+        if is_measured(figure.unit) {
             fields.insert("x-unit".into(), unit.into());
         }
     }
@@ -70,32 +58,39 @@ pub(crate) fn flat(figures: &[Figure]) -> Vec<Figure> {
     figures.iter().flat_map(one).collect()
 }
 
-fn unit(unit: Unit) -> Option<&'static str> {
+/// Type in JSON, and the unit, or a word where there is none.
+fn form(unit: Unit) -> (&'static str, &'static str) {
     match unit {
-        Unit::Nanos | Unit::MeanNanos => Some("ns"),
-        Unit::Share => Some("0 to 1"),
-        Unit::PerSecond => Some("1/s"),
-        Unit::CpuPercent => Some("% of one CPU"),
-        Unit::Bytes => Some("bytes"),
-        Unit::Microjoules => Some("uJ"),
-        Unit::Count => Some("count"),
-        _ => None,
+        Unit::Count => ("integer", "count"),
+        Unit::Nanos => ("integer", "ns"),
+        Unit::MeanNanos => ("number", "ns"),
+        Unit::Share => ("number", "0 to 1"),
+        Unit::PerSecond => ("number", "1/s"),
+        Unit::CpuPercent => ("number", "% of one CPU"),
+        Unit::Bytes => ("integer", "bytes"),
+        Unit::Microjoules => ("integer", "uJ"),
+        Unit::Amount => ("integer", "amount"),
+        Unit::Number => ("integer", "number"),
+        Unit::Real => ("number", "number of either sign"),
+        Unit::Flag => ("boolean", "true or false"),
+        Unit::Word | Unit::Name => ("string", "text"),
+        Unit::Shown | Unit::Drawn | Unit::Linked => ("string", ""),
+        Unit::Words => ("array", "list"),
+        Unit::Buckets => ("object", "histogram"),
+        Unit::Record(_) | Unit::Flat(_) | Unit::Object => ("object", "object"),
+        Unit::List(_) => ("array", "list of objects"),
     }
 }
 
+fn is_measured(unit: Unit) -> bool {
+    use Unit::{Bytes, Count, CpuPercent, MeanNanos, Microjoules, Nanos, PerSecond, Share};
+    matches!(
+        unit,
+        Bytes | Count | CpuPercent | MeanNanos | Microjoules | Nanos | PerSecond | Share
+    )
+}
+
 pub(crate) fn kind(figure: &Figure) -> String {
-    let kind = match figure.unit {
-        Unit::Amount => "amount",
-        Unit::Number => "number",
-        Unit::Real => "number of either sign",
-        Unit::Flag => "true or false",
-        Unit::Word | Unit::Name => "text",
-        Unit::Words => "list",
-        Unit::Buckets => "histogram",
-        Unit::Record(..) | Unit::Flat(_) | Unit::Object => "object",
-        Unit::List(_) => "list of objects",
-        other => unit(other).unwrap_or_default(),
-    };
     let or_null = if figure.nullable { ", or null" } else { "" };
-    format!("{kind}{or_null}")
+    format!("{}{or_null}", form(figure.unit).1)
 }

@@ -176,7 +176,7 @@ fn a_command_stays_whole_on_every_medium() {
     let expected = format!("apply: {command}\nundo: haltwise undo\n");
     assert_eq!(text(&made, 40), expected);
     let made = html::render(&made);
-    let expected = "<dt>undo</dt><dd><code>haltwise undo</code></dd>";
+    let expected = "<dt>undo</dt><dd class=\"command\" data-copy><code>haltwise undo</code></dd>";
     assert!(made.as_str().contains(expected), "{}", made.as_str());
 }
 

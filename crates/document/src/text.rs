@@ -27,11 +27,11 @@ const LONG_NAME: usize = 12;
 
 pub fn render(document: &Document, style: Style) -> String {
     let mut page = Page::styled(style);
-    blocks(&mut page, document);
+    add(&mut page, document);
     page.finish()
 }
 
-fn blocks(page: &mut Page, document: &Document) {
+pub fn add(page: &mut Page, document: &Document) {
     let mut before = "";
     for block in document.blocks() {
         let kind = match block {
@@ -93,7 +93,7 @@ fn one(page: &mut Page, block: &Block) {
         Block::Bar(parts) => bar(page, parts),
         Block::Folded(title, content) => {
             page.heading(&plain(title));
-            blocks(page, content);
+            add(page, content);
         }
         Block::Table(it) => table(page, it),
     }
@@ -158,7 +158,7 @@ pub fn table(page: &mut Page, table: &Table) {
 }
 
 fn is_text(column: &Column) -> bool {
-    column.unit != Unit::Drawn
+    !matches!(column.unit, Unit::Drawn | Unit::Linked)
 }
 
 /// A value as it stands in a table: numbers without the space before their unit.

@@ -18,6 +18,7 @@ use crate::explain::load::ByVm;
 use crate::explain::tune_advice::TuneAdvice;
 use crate::ledger;
 use crate::ledger::summary::Summary;
+use crate::now::view::Answer;
 use crate::prices::GivenCosts;
 use crate::proof::{self, Proof};
 use crate::reading::load::{self, OverTime};
@@ -25,13 +26,12 @@ use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
 use crate::reading::recording::Recording;
 use crate::reading::select;
-use crate::recommend::candidates::{Candidates, Extent, TuneRequest};
-use crate::recommend::guest::view::GuestTuneResult;
+use crate::recommend::candidates::{Extent, TuneRequest};
 use crate::recommend::view::TuneResult;
 use crate::recommend::whatif::WhatIf;
-use crate::recommend::{Looking, OF_GUEST, Recommended, Tuned, why_not};
+use crate::recommend::{Looking, Tuned};
 use crate::report::view::Report;
-use crate::{diff, exits, profile, report};
+use crate::{diff, exits, explain, now, profile, report};
 
 #[derive(Debug)]
 pub(crate) struct PageRequest<'a> {
@@ -51,11 +51,11 @@ pub(crate) struct Content {
     pub(crate) dir: String,
     pub(crate) recording: Recording,
     pub(crate) report: Report,
-    /// Advice of `tune` on KVM's parameters, or why there is none.
-    pub(crate) advice: Result<TuneResult, String>,
-    /// Advice of `tune` for a guest that recorded itself.
-    pub(crate) in_guest: Option<GuestTuneResult>,
-    pub(crate) findings: crate::explain::view::Explanation,
+    /// Advice of `tune`, or why there is none.
+    pub(crate) tuned: Tuned,
+    pub(crate) findings: explain::view::Explanation,
+    /// The same answer as that of `haltwise` without a verb.
+    pub(crate) answer: Answer,
     pub(crate) exits: Option<Exits>,
     /// Result of `report --profile`, and the tree of stacks, where samples were taken.
     pub(crate) profile: Option<(profile::view::ProfileResult, Node)>,
@@ -76,6 +76,11 @@ pub(crate) struct Exits {
 }
 
 impl Content {
+    /// Advice of `tune` on KVM's parameters.
+    pub(crate) fn advice(&self) -> Option<&TuneResult> {
+        self.tuned.on_host().map(|made| &made.view)
+    }
+
     /// Whether something is missing from what it was made of.
     pub(crate) fn is_partial(&self) -> bool {
         let diff = self.diff.as_ref();
@@ -123,10 +128,13 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     let profile = profile_of(&opened, &recording, only.as_deref())?;
     let lambda = GoalName::Balanced.weight_milli() as f64 / 1e3;
     let summary = advice.recommendation.clone();
-    let findings = crate::explain::view::view(&loaded, &vms, lambda, advice);
+    let findings = explain::view::view(&loaded, &vms, lambda, advice);
     let recording = loaded.recording;
     let report = report::build::report(&recording, |vm| vms.contains(&vm.index), summary);
-    let (advice, candidates, in_guest) = told(tuned);
+    let (made, goal) = (tuned.on_host(), GoalName::Balanced);
+    let answer = now::build::answer(&opened, made, &report, &findings, goal, None);
+    let candidates = tuned.on_host().and_then(|made| made.candidates.as_ref());
+    let whatif = candidates.map(WhatIf::of);
     Ok(Content {
         dir: request.dir.display().to_string(),
         exits: exits.shown,
@@ -136,10 +144,10 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
         ledger: request.ledger.map(ledger::summary_of).transpose()?,
         recording,
         report,
-        advice,
-        in_guest,
+        tuned,
         findings,
-        whatif: candidates.as_ref().map(WhatIf::of),
+        answer,
+        whatif,
         sampled,
         overview,
     })
@@ -154,23 +162,6 @@ fn asked(request: &PageRequest<'_>, only: Option<Vec<VmIndex>>) -> TuneRequest {
         ceiling_only: request.ceiling_only,
         extent: Extent::All,
         ..TuneRequest::of_goal(GoalName::Balanced, only)
-    }
-}
-
-/// The result of `tune` for a host, the search that found it, and the result for a guest.
-type Told = (
-    Result<TuneResult, String>,
-    Option<Candidates>,
-    Option<GuestTuneResult>,
-);
-
-fn told(tuned: Tuned) -> Told {
-    match tuned {
-        Tuned::Host(Ok(Recommended { view, candidates })) => (Ok(view), candidates, None),
-        Tuned::Guest(Ok(view)) => (Err(OF_GUEST.to_owned()), None, Some(view)),
-        Tuned::Host(Err(failure)) | Tuned::Guest(Err(failure)) => {
-            (Err(why_not(&failure)), None, None)
-        }
     }
 }
 

@@ -13,10 +13,10 @@ mod vms;
 mod whatif;
 
 use haltwise_document::Document;
-use haltwise_document::html::{self, grid as table};
+use haltwise_document::html;
 
 use super::content::Content;
-use super::markup::{Element, Markup, code, el, name, prose};
+use super::markup::{Element, Markup, el, name, prose};
 use crate::explain::page;
 use crate::ledger::page::accuracy;
 use crate::number::{count, nanos};
@@ -203,13 +203,6 @@ fn note(text: impl AsRef<str>) -> Element {
 
 fn details(summary: impl Into<Markup>, body: impl Into<Markup>) -> Element {
     el("details").with(el("summary").with(summary)).with(body)
-}
-
-/// Commands to type, line by line, with a button that copies them where there is script.
-fn command(lines: &[String]) -> Element {
-    let lines = lines.iter().map(|line| code(line));
-    let code = el("pre").with_all(lines);
-    el("div").class("command").flag("data-copy").with(code)
 }
 
 /// `12 of 340 k halts`, or `all 1200 halts`.

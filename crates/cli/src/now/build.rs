@@ -16,7 +16,7 @@ use haltwise_host::root::Root;
 use super::usage;
 use super::view::{Answer, ComparedSetting, CostlyFinding, SCHEMA};
 use crate::exit::Failure;
-use crate::explain;
+use crate::explain::view::Explanation;
 use crate::figures::Source;
 use crate::number::whole;
 use crate::prices::{self, words};
@@ -26,7 +26,8 @@ use crate::recommend::candidates::{Candidates, Extent, SettingRow, TuneRequest};
 use crate::recommend::reach;
 use crate::recommend::view::{GoalAdvice, HaltFigures};
 use crate::recommend::{Looking, Recommendation, Recommended, say};
-use crate::report;
+use crate::report::view::Report;
+use crate::{explain, report};
 
 const FOUND: usize = 2;
 
@@ -41,7 +42,6 @@ pub(crate) fn build(
     opened.must_be_of_host("--capture")?;
     let vms = select::vms(&opened.info().roster, vm)?;
     let picked: BTreeSet<_> = vms.iter().copied().collect();
-    let own_ceilings = own_ceilings(&opened, &picked);
     let request = TuneRequest {
         extent: Extent::WithOff,
         ..TuneRequest::of_goal(goal, vm.map(|_| vms.clone()))
@@ -60,43 +60,64 @@ pub(crate) fn build(
     let lambda = goal.weight_milli() as f64 / 1e3;
     let explained = explain::view::view(&loaded, &vms, lambda, told);
     let is_partial = report.recording.lost > 0 || recording.is_partial();
+    let view = answer(&opened, tuned.on_host(), &report, &explained, goal, here);
+    Ok((view, is_partial))
+}
+
+/// The answer, from the results of other verbs for the same capture.
+pub(crate) fn answer(
+    opened: &Opened,
+    made: Option<&Recommended>,
+    report: &Report,
+    explained: &Explanation,
+    goal: GoalName,
+    here: Option<&Root>,
+) -> Answer {
     let account = &report.host.account;
     let is_seen = report.vms.iter().all(|vm| vm.not_observable.is_none());
-    let made = tuned.on_host();
-    let one = (opened.info().roster.vms.iter()).find(|vm| vms == [vm.index]);
+    let one = match &report.vms[..] {
+        [only] => (opened.info().roster.vms.iter()).find(|vm| vm.index.0 == only.index),
+        _ => None,
+    };
     let can_set = here.is_none_or(|root| is_writable(root, Parameter::HaltPollNs).is_ok());
     let apply = made.and_then(|made| apply(made, can_set).or_else(|| apply_ceiling(made, one?)));
-    let view = Answer {
+    Answer {
         schema: SCHEMA,
-        recording: Some(Source::of(recording)),
+        recording: Some(Source {
+            vms: report.host.vms,
+            ..explained.recording.source.clone()
+        }),
         outside: None,
-        capture: Some(dir.display().to_string()),
+        capture: Some(opened.named().display().to_string()),
         cpus: report.host.cpus,
         halts: Some(account.halts).filter(|halts| *halts > 0 || is_seen),
         poll_cpu_percent: account.poll.cpu_percent,
         poll_bound: account.poll.cpu_percent.map(|_| account.poll.bound),
         failed_cpu_percent: account.poll.wasted_cpu_percent,
-        vms: usage::of(&report),
-        own_ceilings,
+        vms: usage::of(report),
+        own_ceilings: own_ceilings(opened, report),
         settings: made.map_or_else(Vec::new, settings),
         goals: made.map_or_else(Vec::new, goals),
-        price: made.map(|made| price(&opened, made)),
+        price: made.map(|made| price(opened, made)),
         goal: goal.as_str(),
         verdict: made.map(|made| made.view.verdict),
         advice: advice(made, &report.recommendation, one),
-        findings: findings(&explained),
+        findings: findings(explained),
         undo: (apply.as_ref())
             .filter(|apply| apply.starts_with("haltwise "))
             .map(|_| "haltwise undo".to_owned()),
         prove: made.filter(|_| can_set).and_then(prove),
         apply,
-    };
-    Ok((view, is_partial))
+    }
 }
 
-fn own_ceilings(opened: &Opened, picked: &BTreeSet<VmIndex>) -> usize {
-    let own = reach::own(opened.info()).into_iter().map(|(vm, _)| vm);
-    own.collect::<BTreeSet<_>>().intersection(picked).count()
+fn own_ceilings(opened: &Opened, report: &Report) -> usize {
+    let own: BTreeSet<VmIndex> = reach::own(opened.info())
+        .into_iter()
+        .map(|(vm, _)| vm)
+        .collect();
+    let picked = report.vms.iter();
+    picked.filter(|vm| own.contains(&VmIndex(vm.index))).count()
 }
 
 /// The current setting, no polling, and the recommended setting; each once.

@@ -73,7 +73,7 @@ fn recorded(document: &mut Document, source: &Source, view: &Answer) {
             document.table(goals(&view.goals));
         }
         if let Some(price) = &view.price {
-            document.fact("price", Untrusted::from(price));
+            document.fact("price", price.clone());
         }
     }
     if view.own_ceilings > 0 {

@@ -113,14 +113,29 @@ fn partly(unknown: &UnknownFigures) -> String {
     }
 }
 
-/// That a VM was not there all the time, where it was not, and how long it was observed.
-pub(crate) fn presence(vm: &ReportedVm, report: &Report) -> Option<String> {
-    let what = capitalised(came_or_went(vm, report)?);
-    Some(format!(
-        "{what}; observed for {}.",
-        nanos(vm.account.span_ns)
-    ))
+/// Limits of what is known of a VM: it was not there all the time, its halts cannot be seen, it was paused.
+pub(crate) fn limits(vm: &ReportedVm, report: &Report) -> Document {
+    let mut document = Document::new();
+    if let Some(what) = came_or_went(vm, report) {
+        let (what, observed) = (capitalised(what), nanos(vm.account.span_ns));
+        document.prose(format!("{what}; observed for {observed}."));
+    }
+    if let Some(reason) = &vm.not_observable {
+        let words = "Not observable (this does not mean idle): ";
+        document.prose(prose![words, Untrusted::from(reason), "."]);
+        if vm.account.halts == 0 {
+            return document;
+        }
+    }
+    if let Some(text) = paused(vm, report) {
+        document.prose(text);
+    }
+    document
 }
+
+/// Said of a VM that was seen all the time and did not halt.
+pub(crate) const NO_HALT: &str =
+    "No halt ended during the recording: each vCPU was running, or asleep, all the time.";
 
 /// That a VM was not there all the time, where it was not.
 pub(crate) fn came_or_went(vm: &ReportedVm, report: &Report) -> Option<&'static str> {
@@ -143,7 +158,7 @@ pub(crate) fn is_paused(vm: &ReportedVm) -> bool {
 }
 
 /// That a VM was paused, where it was.
-pub(crate) fn paused(vm: &ReportedVm, report: &Report) -> Option<String> {
+fn paused(vm: &ReportedVm, report: &Report) -> Option<String> {
     let paused_ns = vm.paused_ns.filter(|ns| *ns > 0)?;
     let how_long = if is_paused(vm) {
         "was not running".to_owned()

@@ -39,5 +39,6 @@ pub(crate) fn render(report: &Report, options: Options, style: Style) -> String 
         account::short(&mut page, account);
     }
     page.heading("How this was recorded");
-    page.finish() + &text::render(&recorded(report, usize::MAX), style)
+    text::add(&mut page, &recorded(report, usize::MAX));
+    page.finish()
 }

@@ -27,7 +27,8 @@ pub(crate) fn render(
     let mut page = Page::styled(style);
     head(&mut page, view);
     if let Some(played) = &view.played {
-        settings(&mut page, lines, top);
+        page.gap();
+        text::table(&mut page, &settings_table(lines, top));
         against(&mut page, view, played);
         goals(&mut page, view, played);
         front(&mut page, view, played);
@@ -106,14 +107,14 @@ pub(crate) fn lines(view: &TuneResult) -> Vec<SettingLine> {
     rows.chain(best).map(line).collect()
 }
 
-fn settings(page: &mut Page, lines: &[SettingLine], top: usize) {
-    page.gap();
-    let table = Rows::new("Settings", lines, top)
+/// The settings played, and what each came to.
+pub(crate) fn settings_table(lines: &[SettingLine], top: usize) -> Table {
+    Rows::new("Settings", lines, top)
         .show(&["setting", "poll_cpu_percent", "cpu_percent", "blocks_per_s"])
         .show(&["latency_mean_ns", "latency_p99_ns", "cost_ns_per_halt"])
         .show(&["ratio"])
-        .spare(&["cpu_percent", "blocks_per_s"]);
-    text::table(page, &table.finish());
+        .spare(&["cpu_percent", "blocks_per_s"])
+        .finish()
 }
 
 fn against(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {

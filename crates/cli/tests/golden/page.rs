@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use haltwise_core::recording::Mode;
 
 use super::scenarios::Scenario;
-use super::{START_NS, exits, home, import, many, profile, scenarios, write};
+use super::{exits, home, import, many, profile, scenarios, write};
 
 /// The most that a file may take.
 const MOST_BYTES: u64 = 2_000_000;
@@ -105,8 +105,6 @@ fn wishes(dir: &Path) -> Vec<Wish> {
     import::write(dir, "imported");
     exits::write(&at("software"), true);
     profile::write(&at("profile"), "fleet", true, false);
-    lasting(&at("seldom"), 12);
-    lasting(&at("often"), 3);
     later(&at("later"));
     let later = at("later").display().to_string();
     let (with_exits, with_profile) = (
@@ -124,14 +122,12 @@ fn wishes(dir: &Path) -> Vec<Wish> {
         wish("imported", at("imported"), &[], &PLAYED),
         wish("exits", at("exits"), &[], &with_exits),
         wish("software", at("software"), &[], &with_exits),
-        wish("seldom", at("seldom"), &[], &PLAYED),
         wish(
             "in-guest",
             home().join("recorded/inside"),
             &[],
             &["account", "vms", "timeline"],
         ),
-        wish("often", at("often"), &[], &PLAYED),
         wish("profile", at("profile"), &[], &with_profile),
         wish(
             "against",
@@ -175,14 +171,6 @@ fn later(dir: &Path) {
     for (vm, key) in fleet.roster.vms.iter_mut().zip(keys) {
         vm.key = key;
     }
-    write(fleet, dir);
-}
-
-/// The fleet's halts, in a recording that lasts so many seconds: they polled for 0.03 s.
-fn lasting(dir: &Path, seconds: u64) {
-    let mut fleet = scenarios::named("fleet");
-    let ending = fleet.ending.as_mut().unwrap();
-    ending.ended.time_ns = START_NS + seconds * 1_000_000_000;
     write(fleet, dir);
 }
 
@@ -327,18 +315,6 @@ fn where_no_exit_was_seen_it_says_what_stands_for_them() {
         assert!(section.contains(words), "{words}: {section}");
     }
     assert!(!section.contains("Exits by reason"), "{section}");
-}
-
-/// The VM that polls most is named from half a hundredth of a CPU on: 0.98 % is worth a name, 0.25 % is not.
-#[test]
-fn who_polls_most_is_named_where_that_is_worth_it() {
-    for (name, is_named) in [("often", true), ("seldom", false)] {
-        let html = named(name);
-        let found = between(&html, "Polling burns ", "</p>").next().unwrap();
-        let says = found.contains(", most of it for ") || found.contains("the largest part");
-        assert_eq!(says, is_named, "{name}: {found}");
-        assert!(found.contains(" on this host"), "{name}: {found}");
-    }
 }
 
 #[test]

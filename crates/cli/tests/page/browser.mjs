@@ -12,7 +12,6 @@ import {
   flameGraph,
   noScript,
   numbers,
-  openLinks,
   printed,
   sections,
   timeline,
@@ -139,7 +138,6 @@ async function look(tab, wanted) {
   await timed('timeline', timelineValues(page, complain));
   await timed('tables', exitsTable(page, complain));
   await timed('flame', flameGraph(page, complain));
-  await timed('links', openLinks(page, complain));
   await openAll(page);
   await timed('axe', accessible(page, 'light', complain));
   await timed('pictures', shot(page, wanted.name, 'all', 12_000));

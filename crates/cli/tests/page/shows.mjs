@@ -253,21 +253,6 @@ export async function exitsTable(page, complain) {
 }
 
 /**
- * A number in a sentence opens what is behind it.
- * @param {Page} page
- * @param {Complain} complain
- */
-export async function openLinks(page, complain) {
-  const link = await page.$('#found .lead a.figure');
-  if (!link) return;
-  await link.click();
-  const isSeen = page.waitForFunction(() => location.hash && document.querySelector(location.hash)?.checkVisibility(), {
-    timeout: 5_000,
-  });
-  await isSeen.catch(() => complain('a number in the first sentence leads to nothing that is seen'));
-}
-
-/**
  * Without script there are the sections, their tables and their still figures, and nothing that needs it.
  * @param {Page} page
  * @param {string[]} wanted

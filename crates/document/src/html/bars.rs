@@ -1,21 +1,59 @@
 //! Bars that are as wide as their place: shares of a whole, side by side.
 
+use serde_json::{Value, json};
+
 use super::markup::{Element, Markup, el};
 use super::plain;
 use crate::block::Part;
 use crate::number::share;
 
+/// A value of a column that is drawn: parts of a whole, an interval, or words where there is neither.
+pub fn drawn(value: &Value) -> Markup {
+    match value {
+        Value::Object(of) => {
+            let parts = of["parts"].as_array().into_iter().flatten();
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let parts = parts.map(|part| (text(&part[0]), text(&part[1]), count(&part[2])));
+            of_parts(parts.collect(), &text(&of["whose"]))
+        }
+        Value::String(words) => words.as_str().into(),
+        _ => interval(value),
+    }
+}
+
+/// Sum of the parts, by which their column is sorted.
+pub(super) fn sum(value: &Value) -> Option<f64> {
+    let parts = value.get("parts")?.as_array()?;
+    Some(parts.iter().map(|part| count(&part[2]) as f64).sum())
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+/// Parts of a whole as the value of a column that is drawn.
+pub fn value(parts: &[Part], whose: &str) -> Value {
+    let parts = parts.iter();
+    let parts = parts.map(|part| json!([part.class, plain(&part.name), part.value]));
+    json!({ "whose": whose, "parts": parts.collect::<Vec<_>>() })
+}
+
 /// Parts of a whole as one bar, with what they are as its text.
 pub fn stacked(parts: &[Part], whose: &str) -> Markup {
-    let all: f64 = parts.iter().map(|part| part.value as f64).sum();
+    let parts = parts.iter();
+    let parts = parts.map(|part| (part.class.to_owned(), plain(&part.name), part.value));
+    of_parts(parts.collect(), whose)
+}
+
+fn of_parts(parts: Vec<(String, String, u64)>, whose: &str) -> Markup {
+    let all: f64 = parts.iter().map(|(.., value)| *value as f64).sum();
     if all <= 0.0 {
         return el("span").class("none").with("nothing").into();
     }
-    let there = parts.iter().filter(|part| part.value > 0);
-    let there = there.map(|part| {
-        let share_of_all = part.value as f64 / all;
-        let title = format!("{} {}", plain(&part.name), share(share_of_all));
-        (part.class, share_of_all * 100.0, title)
+    let there = parts.into_iter().filter(|(.., value)| *value > 0);
+    let there = there.map(|(class, name, value)| {
+        let part = value as f64 / all;
+        (class, part * 100.0, format!("{name} {}", share(part)))
     });
     let there: Vec<_> = there.collect();
     let titles: Vec<&str> = there.iter().map(|(.., title)| title.as_str()).collect();
@@ -46,9 +84,9 @@ fn bar(label: &str) -> Element {
         .attr("aria-label", label)
 }
 
-fn piece(class: &'static str, from: f64, width: f64) -> Element {
+fn piece(class: &str, from: f64, width: f64) -> Element {
     el("rect")
-        .class(class)
+        .attr("class", class)
         .attr("x", format!("{from:.2}%"))
         .attr("width", format!("{width:.2}%"))
         .attr("height", "100%")
@@ -67,8 +105,8 @@ pub fn legend<'a>(parts: impl IntoIterator<Item = (&'static str, &'a str)>) -> M
 
 /// An estimate and its interval about zero, from `[value, low, high, reach]`, on a scale that reaches so far to
 /// both sides; nothing where there is none. The table beside it says the numbers.
-pub fn interval(drawn: &serde_json::Value) -> Markup {
-    let of = |n: usize| drawn.get(n).and_then(serde_json::Value::as_f64);
+fn interval(drawn: &Value) -> Markup {
+    let of = |n: usize| drawn.get(n).and_then(Value::as_f64);
     let (Some(value), Some(low), Some(high), Some(reach)) = (of(0), of(1), of(2), of(3)) else {
         return Markup::none();
     };

@@ -1,16 +1,17 @@
 //! Where halted time goes: the host, and a line for each VM.
 
-use haltwise_document::Unit;
+use haltwise_core::account::Spread;
 use haltwise_document::block::Part;
+use haltwise_document::html;
+use haltwise_document::{Rows, Unit};
+use serde_json::{Value, json};
 
-use super::table::{Cell, Table, cell, maybe, number};
 use super::{details, note, p, vms};
 use crate::html::chart::bars;
 use crate::html::content::Content;
-use crate::html::markup::{Element, Markup, el, name};
-use crate::number::{scaled, share};
+use crate::html::markup::{Element, Markup, el, short};
 use crate::report::quality::is_paused;
-use crate::report::view::AccountFigures;
+use crate::report::view::{AccountFigures, ReportedSetting};
 use crate::words::setting;
 
 /// Parts of halted time: colour, and name in the legend.
@@ -34,18 +35,26 @@ const WAKES: [(&str, &str); 5] = [
 /// VMs in the table; with more the page says how many.
 const MOST: usize = 150;
 
-/// The columns of [`row`] after the first.
-const COLUMNS: [(Unit, &str); 9] = [
-    (Unit::Drawn, "halted time"),
-    (Unit::Number, "halted"),
-    (Unit::Number, "polling, of a CPU"),
-    (Unit::Number, "of it failed"),
-    (Unit::Number, "halts/s"),
-    (Unit::Number, "sleeps/s"),
-    (Unit::Number, "gap, median"),
-    (Unit::Number, "wake-up, median"),
-    (Unit::Drawn, "woken by"),
-];
+/// A row of the table: its name, and the account, or what stands in its place.
+pub(super) struct Line<'a> {
+    pub(super) name: Value,
+    pub(super) whose: String,
+    pub(super) account: Result<&'a AccountFigures, &'static str>,
+}
+
+impl Line<'_> {
+    fn of(&self, figure: fn(&AccountFigures) -> Option<f64>) -> Option<f64> {
+        figure(self.account.ok()?)
+    }
+
+    fn drawn(&self, what: &str, parts: impl Fn(&AccountFigures) -> Vec<Part>) -> Value {
+        let whose = format!("{}, {what}", short(&self.whose));
+        match self.account {
+            Ok(account) => bars::value(&parts(account), &whose),
+            Err(instead) => instead.into(),
+        }
+    }
+}
 
 /// The section. `None` if no VM was seen.
 pub(super) fn account(content: &Content) -> Option<Markup> {
@@ -55,34 +64,33 @@ pub(super) fn account(content: &Content) -> Option<Markup> {
     }
     let text = "Each halt splits into what its vCPU did: polled on its CPU, slept, or waited to run \
                 again after it was woken. The bars show shares of the halted time.";
-    let mut table = table("Halted time of each VM", "VM").sortable("accounts");
     let with_figures: Vec<u32> = vms::shown(content).iter().map(|vm| vm.index).collect();
-    for vm in report.vms.iter().take(MOST) {
-        let link = if with_figures.contains(&vm.index) {
-            let link = el("a").attr("href", format!("#vm-{}", vm.index));
-            Markup::from(link.with(name(&vm.name)))
+    let lines = report.vms.iter().take(MOST).map(|vm| Line {
+        name: if with_figures.contains(&vm.index) {
+            json!([format!("vm-{}", vm.index), vm.name])
         } else {
-            name(&vm.name)
-        };
-        let instead = if vm.not_observable.is_some() && vm.account.halts == 0 {
-            "not observable (this does not mean idle)"
+            json!(vm.name)
+        },
+        whose: vm.name.clone(),
+        account: if vm.not_observable.is_some() && vm.account.halts == 0 {
+            Err("not observable (this does not mean idle)")
         } else if is_paused(vm) {
-            "paused (this does not mean idle)"
+            Err("paused (this does not mean idle)")
         } else {
-            table.row(row(link, &vm.name, &vm.account));
-            continue;
-        };
-        let mut cells = vec![cell(link), cell(instead)];
-        cells.resize_with(COLUMNS.len() + 1, || cell("-"));
-        table.row(cells);
-    }
-    if let Some(unplaced) = &report.unplaced {
-        table.row(row("halts of unknown VMs", "unplaced", unplaced));
-    }
+            Ok(&vm.account)
+        },
+    });
+    let unplaced = report.unplaced.as_ref().map(|account| Line {
+        name: json!("halts of unknown VMs"),
+        whose: "unplaced".to_owned(),
+        account: Ok(account),
+    });
+    let lines: Vec<Line<'_>> = lines.chain(unplaced).collect();
+    let table = table("Halted time of each VM", "VM", &lines).sortable("accounts");
     let mut out = Markup::none()
         .and(p(text))
         .and((report.host.account.halts > 0).then(|| legends(&report.host.account)))
-        .and(table.finish());
+        .and(html::table(&table.finish()));
     if report.vms.len() > MOST {
         let text = format!(
             "The first {MOST} of {} VMs; `haltwise report --json` has all.",
@@ -107,55 +115,60 @@ pub(super) fn legends(account: &AccountFigures) -> Markup {
         .into()
 }
 
-pub(super) fn table(caption: &str, first: &'static str) -> Table {
-    let first = [(Unit::Word, first)].into_iter();
-    Table::new(caption, first.chain(COLUMNS))
+pub(super) fn table<'a, 'b>(
+    caption: &'static str,
+    first: &str,
+    lines: &'b [Line<'a>],
+) -> Rows<'b, Line<'a>> {
+    let median = |spread: Option<Spread>| spread.map(|spread| spread.p50 as f64);
+    Rows::undeclared(caption, lines, usize::MAX)
+        .with(first, Unit::Linked, |line| line.name.clone())
+        .with("halted time", Unit::Drawn, |line| {
+            line.drawn("halted time", parts)
+        })
+        .with("halted", Unit::Share, |line| {
+            line.of(|it| Some(it.halted_share))
+        })
+        .with("polling, of a CPU", Unit::CpuPercent, |line| {
+            line.of(|it| it.poll.cpu_percent)
+        })
+        .with("of it failed", Unit::CpuPercent, |line| {
+            line.of(|it| it.poll.wasted_cpu_percent)
+        })
+        .with("halts/s", Unit::PerSecond, |line| {
+            line.of(|it| Some(it.halts_per_s))
+        })
+        .with("sleeps/s", Unit::PerSecond, |line| {
+            line.of(|it| Some(it.waits_per_s))
+        })
+        .with("gap, median", Unit::MeanNanos, |line| {
+            median(line.account.ok()?.gap_ns)
+        })
+        .with("wake-up, median", Unit::MeanNanos, |line| {
+            median(line.account.ok()?.wake_latency_ns)
+        })
+        .with("woken by", Unit::Drawn, |line| {
+            line.drawn("woken by", wakes)
+        })
 }
 
-pub(super) fn row(first: impl Into<Markup>, whose: &str, account: &AccountFigures) -> Vec<Cell> {
-    let whose = crate::html::markup::short(whose);
-    let median = |spread: Option<haltwise_core::account::Spread>| {
-        maybe(
-            spread.map(|spread| spread.p50 as f64),
-            crate::number::nanos_f64,
-        )
+pub(super) fn parts(account: &AccountFigures) -> Vec<Part> {
+    let named = account.parts.named().into_iter().zip(PARTS);
+    let part = |((name, value), (class, _)): ((&'static str, u64), _)| Part {
+        class,
+        name: name.into(),
+        value,
     };
-    let percent = |percent: Option<f64>| maybe(percent, |percent| share(percent / 100.0));
-    vec![
-        cell(first),
-        number(
-            account.halted_ns as f64,
-            bars::stacked(&parts(account), &format!("{whose}, halted time")),
-        ),
-        number(account.halted_share, share(account.halted_share)),
-        percent(account.poll.cpu_percent),
-        percent(account.poll.wasted_cpu_percent),
-        number(account.halts_per_s, scaled(account.halts_per_s)),
-        number(account.waits_per_s, scaled(account.waits_per_s)),
-        median(account.gap_ns),
-        median(account.wake_latency_ns),
-        cell(bars::stacked(
-            &wakes(account),
-            &format!("{whose}, woken by"),
-        )),
-    ]
+    named.map(part).collect()
 }
 
-pub(super) fn parts(account: &AccountFigures) -> [Part; 6] {
-    let named = account.parts.named();
-    std::array::from_fn(|n| Part {
-        class: PARTS[n].0,
-        name: named[n].0.into(),
-        value: named[n].1,
-    })
-}
-
-fn wakes(account: &AccountFigures) -> [Part; 5] {
-    std::array::from_fn(|n| Part {
-        class: WAKES[n].0,
-        name: WAKES[n].1.into(),
-        value: account.wakes[n],
-    })
+fn wakes(account: &AccountFigures) -> Vec<Part> {
+    let part = |(value, (class, name)): (u64, (_, &'static str))| Part {
+        class,
+        name: name.into(),
+        value,
+    };
+    account.wakes.into_iter().zip(WAKES).map(part).collect()
 }
 
 fn settings(content: &Content) -> Option<Element> {
@@ -163,36 +176,23 @@ fn settings(content: &Content) -> Option<Element> {
     if knobs.is_empty() {
         return None;
     }
-    let mut table = Table::new(
-        "Settings in force",
-        [
-            (Unit::Word, "parameter"),
-            (Unit::Word, "of"),
-            (Unit::Number, "value"),
-            (Unit::Number, "changes while recording"),
-        ],
-    );
     let side = content.report.recording.side;
-    for knob in knobs {
-        let vm = |index: u32| {
-            let vms = content.recording.roster.vms.iter();
-            let mut vms = vms.filter(|vm| vm.index.0 == index);
-            vms.next()
-                .map_or_else(|| Markup::text(&format!("VM {index}")), |vm| name(&vm.name))
-        };
-        let of = match (knob.scope, knob.vm) {
-            ("vm", Some(index)) => vm(index),
-            _ if !side.is_host() => "the guest".into(),
-            ("guest-of-other", _) => "this host as a guest of another".into(),
-            _ => "the host".into(),
-        };
-        let value = crate::html::markup::short(&setting(&knob.name, &knob.value));
-        table.row(vec![
-            cell(name(&knob.name)),
-            cell(of),
-            cell(value),
-            number(knob.changes as f64, knob.changes.to_string()),
-        ]);
-    }
-    Some(details("Settings in force", table.finish()))
+    let of = |knob: &ReportedSetting| match (knob.scope, knob.vm) {
+        ("vm", Some(index)) => {
+            let mut vms = content.recording.roster.vms.iter();
+            let vm = vms.find(|vm| vm.index.0 == index);
+            vm.map_or_else(|| format!("VM {index}"), |vm| vm.name.clone())
+        }
+        _ if !side.is_host() => "the guest".to_owned(),
+        ("guest-of-other", _) => "this host as a guest of another".to_owned(),
+        _ => "the host".to_owned(),
+    };
+    let table = Rows::new("Settings in force", knobs, usize::MAX)
+        .show(&["name"])
+        .with("of", Unit::Name, of)
+        .with("value", Unit::Name, |knob| setting(&knob.name, &knob.value))
+        .show(&["changes"])
+        .titled("changes", "changes while recording");
+    let table = html::table(&table.finish());
+    Some(details("Settings in force", table))
 }

@@ -23,7 +23,7 @@ pub(super) fn quality(content: &Content) -> Markup {
     let made = prose![made, Untrusted::from(&content.dir)];
     document.fact("made by", made);
     // The basis of the recommendation and of the what-if, as `tune` states it.
-    if let Ok(advice) = &content.advice {
+    if let Some(advice) = content.advice() {
         document.heading("Basis of the recommendation");
         for (what, text) in rests(advice) {
             document.fact(what, text);

@@ -4,8 +4,9 @@
 use haltwise_core::account::Account;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::Side;
+use haltwise_document::html;
 
-use super::account::{parts, row, table};
+use super::account::{Line, parts, table};
 use super::{details, note, p};
 use crate::html::chart::bars;
 use crate::html::chart::distribution::{Series, distribution};
@@ -13,7 +14,7 @@ use crate::html::chart::windows::windows;
 use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, name, short};
 use crate::number::{nanos, scaled, share};
-use crate::report::quality::{is_paused, paused, presence};
+use crate::report::quality::{NO_HALT, is_paused, limits};
 use crate::report::verdict::{ceilings, verdict};
 use crate::report::view::{AccountFigures, ReportedVm};
 use crate::words::plural;
@@ -90,23 +91,10 @@ fn body(content: &Content, vm: &ReportedVm) -> Markup {
         Side::Guest => "The CPUs of this guest.".to_owned(),
     };
     let mut out = Markup::none().and(el("p").class("which").with(which));
-    if let Some(reason) = &vm.not_observable {
-        out.push(p(format!(
-            "Not observable (this does not mean idle): {}.",
-            short(reason)
-        )));
-    }
-    if let Some(text) = presence(vm, &content.report) {
-        out.push(p(text));
-    }
-    if let Some(text) = paused(vm, &content.report) {
-        out.push(p(text));
-    }
+    out.push(html::render(&limits(vm, &content.report)));
     if account.halts == 0 {
         if vm.not_observable.is_none() && !is_paused(vm) {
-            out.push(p(
-                "No halt ended during the recording: each vCPU was running, or asleep, all the time.",
-            ));
+            out.push(p(NO_HALT));
         }
         return out;
     }
@@ -173,19 +161,19 @@ fn vcpus(vm: &ReportedVm) -> Option<Element> {
     if vm.vcpus.len() < 2 {
         return None;
     }
-    let mut table = table("Halted time of each vCPU", "vCPU");
-    for vcpu in vm.vcpus.iter().take(VCPUS) {
-        let veto = if vcpu.guest_veto == Some(true) {
-            " (guest's veto)"
-        } else {
-            ""
-        };
-        let title = format!("{}{veto}", vcpu.id);
-        table.row(row(title, &format!("vCPU {}", vcpu.id), &vcpu.account));
-    }
+    let lines = vm.vcpus.iter().take(VCPUS).map(|vcpu| Line {
+        name: match vcpu.guest_veto {
+            Some(true) => format!("{} (guest's veto)", vcpu.id).into(),
+            _ => vcpu.id.to_string().into(),
+        },
+        whose: format!("vCPU {}", vcpu.id),
+        account: Ok(&vcpu.account),
+    });
+    let lines: Vec<Line<'_>> = lines.collect();
+    let table = table("Halted time of each vCPU", "vCPU", &lines);
     let title = match vm.vcpus.len() {
         all if all > VCPUS => format!("The first {VCPUS} of {all} vCPUs"),
         all => format!("Its {}", plural(all as u64, "vCPU")),
     };
-    Some(details(title, table.finish()))
+    Some(details(title, html::table(&table.finish())))
 }

@@ -1,13 +1,14 @@
 //! The screen of one VM.
 
 use haltwise_core::recording::Side;
+use haltwise_document::text;
 
 use super::account::{account, parts_bar};
 use super::charts::window;
 use super::host::{STANDS, header, percent, row};
 use crate::number::{count, nanos};
 use crate::page::{Page, Stands, harmless};
-use crate::report::quality::{is_paused, paused, presence};
+use crate::report::quality::{NO_HALT, is_paused, limits};
 use crate::report::verdict::ceilings;
 use crate::report::view::{AccountFigures, Report, ReportedVcpu, ReportedVm};
 use crate::words::plural;
@@ -27,21 +28,9 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &ReportedVm, vcpus: bool)
         ),
         Side::Guest => format!("Idle time of {}", plural(vm.vcpus.len() as u64, "CPU")),
     });
-    if let Some(text) = presence(vm, report) {
-        page.wrapped("  ", &text, 2);
-    }
-    if let Some(reason) = &vm.not_observable {
-        let text = format!(
-            "Not observable (this does not mean idle): {}.",
-            harmless(reason)
-        );
-        page.wrapped("  ", &text, 2);
-        if vm.account.halts == 0 {
-            return;
-        }
-    }
-    if let Some(text) = paused(vm, report) {
-        page.wrapped("  ", &text, 2);
+    text::add(page, &limits(vm, report));
+    if vm.not_observable.is_some() && vm.account.halts == 0 {
+        return;
     }
     if let Some(text) = cpu(vm) {
         page.wrapped("  CPU     ", &text, 10);
@@ -54,11 +43,7 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &ReportedVm, vcpus: bool)
         return;
     }
     if vm.account.halts == 0 {
-        page.wrapped(
-            "  ",
-            "No halt ended during the recording: each vCPU was running, or asleep, all the time.",
-            2,
-        );
+        page.wrapped("  ", NO_HALT, 2);
     } else {
         let vetoed = vm.vcpus.iter().any(|vcpu| vcpu.guest_veto == Some(true));
         account(page, report, &vm.account, vetoed);
